@@ -1,0 +1,18 @@
+#!/bin/sh
+# registry.sh KIND FOLDER OUT FILES...: the table of a folder's variants, in order of name.
+# A file a-b.c or a_b.c defines `const struct tw_KIND tw_KIND_a_b`.
+set -eu
+kind=$1 folder=$2 out=$3
+shift 3
+mkdir -p "$(dirname "$out")"
+names=$(for f in "$@"; do basename "$f" .c | tr - _; done | LC_ALL=C sort)
+{
+	echo "/* Made by cmake/registry.sh from src/$folder; do not edit. */"
+	case $folder in strategy/*) echo "#include \"strategy/$kind.h\"" ;; *) echo "#include \"$(dirname "$folder")/$kind.h\"" ;; esac
+	for n in $names; do echo "extern const struct tw_$kind tw_${kind}_$n;"; done
+	echo "const struct tw_$kind *const tw_${kind}_all[] = {"
+	for n in $names; do echo "	&tw_${kind}_$n,"; done
+	echo "	0"
+	echo "};"
+} > "$out.new"
+mv "$out.new" "$out"

@@ -1,0 +1,97 @@
+# One static library per room of src/, in the order of LAYERS; registries made from folders;
+# one test program per test/<room>/test_*.c, linked with that room and those below it.
+
+add_library(tw_flags INTERFACE)
+target_include_directories(tw_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+	${CMAKE_BINARY_DIR}/gen)
+target_compile_definitions(tw_flags INTERFACE _GNU_SOURCE TW_VERSION="${PROJECT_VERSION}")
+target_compile_options(tw_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
+	-Wmissing-prototypes -Wpointer-arith -Wvla -Wno-unused-parameter -Wno-missing-field-initializers
+	-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
+	$<$<CONFIG:Release>:-O3> $<$<BOOL:${TW_WERROR}>:-Werror>)
+if(TW_SANITIZE)
+	target_compile_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE}
+		-fno-sanitize-recover=all -fno-omit-frame-pointer)
+	target_link_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE})
+	target_compile_definitions(tw_flags INTERFACE TW_SANITIZED)
+endif()
+target_link_libraries(tw_flags INTERFACE Threads::Threads m PkgConfig::YAML PkgConfig::JANSSON
+	PkgConfig::XXHASH)
+
+# tw_registry(kind folder): every file of the folder is a variant named like it.
+function(tw_registry kind folder)
+	file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.c)
+	set(out ${CMAKE_BINARY_DIR}/gen/${kind}_all.c)
+	add_custom_command(OUTPUT ${out}
+		COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/registry.sh ${kind} ${folder} ${out} ${files}
+		DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/registry.sh VERBATIM)
+	set(TW_GENERATED_${kind} ${out} PARENT_SCOPE)
+endfunction()
+
+function(tw_room room)
+	cmake_parse_arguments(R "" "" "SOURCES;NEEDS" ${ARGN})
+	file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
+	list(FILTER files EXCLUDE REGEX "/main\\.c$")
+	list(APPEND files ${R_SOURCES})
+	if(NOT files)
+		return()
+	endif()
+	add_library(tw_${room} STATIC ${files})
+	target_link_libraries(tw_${room} PUBLIC tw_flags)
+	foreach(need ${R_NEEDS})
+		if(TARGET tw_${need})
+			target_link_libraries(tw_${room} PUBLIC tw_${need})
+		endif()
+	endforeach()
+endfunction()
+
+tw_registry(gate strategy/gate)
+tw_registry(staleness strategy/staleness)
+tw_registry(rule strategy/rule)
+tw_registry(codec strategy/codec)
+tw_registry(verb cli/verb)
+
+tw_room(base)
+tw_room(vec NEEDS base)
+tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}
+	${TW_GENERATED_rule} ${TW_GENERATED_codec})
+tw_room(actor NEEDS base)
+tw_room(engine NEEDS actor vec base)
+tw_room(node NEEDS strategy actor vec base)
+tw_room(world NEEDS actor base)
+tw_room(job NEEDS node world engine strategy actor vec base)
+tw_room(bench NEEDS job node world engine strategy actor vec base)
+tw_room(cli NEEDS bench job SOURCES ${TW_GENERATED_verb})
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
+	add_executable(thalweg src/cli/main.c)
+	target_link_libraries(thalweg PRIVATE tw_cli)
+	set_target_properties(thalweg PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+endif()
+
+if(TW_TESTS)
+	enable_testing()
+	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+	foreach(room base vec strategy actor engine node world job bench cli)
+		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
+		# other .c files beside the tests are their shared tools
+		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)
+		list(FILTER tools EXCLUDE REGEX "/test_[^/]*\\.c$")
+		foreach(test ${tests})
+			get_filename_component(name ${test} NAME_WE)
+			set(target ${room}_${name})
+			add_executable(${target} ${test} ${tools})
+			target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/test)
+			if(TARGET tw_${room})
+				target_link_libraries(${target} PRIVATE tw_${room})
+			endif()
+			target_link_libraries(${target} PRIVATE tw_flags PkgConfig::CMOCKA)
+			set_target_properties(${target} PROPERTIES
+				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+			add_test(NAME ${target} COMMAND ${target}
+				WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+			set_tests_properties(${target} PROPERTIES TIMEOUT 1800 ENVIRONMENT
+				"TW_BUILD=${CMAKE_BINARY_DIR}")
+		endforeach()
+	endforeach()
+endif()

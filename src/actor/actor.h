@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* actor.h - the actor contract: a state machine without I/O, and the one door to its world.
+ *
+ * Handlers never wait, are entered by one thread at a time, and act only through the context.
+ * Sends leave after the handler returns, in order.  An actor never reads a clock, draws from a
+ * global random source, opens a file or a socket. */
+#ifndef TW_ACTOR_ACTOR_H
+#define TW_ACTOR_ACTOR_H
+
+#include "actor/engine.h"
+#include "actor/message.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/spans.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TW_SECOND INT64_C(1000000000)
+
+struct tw_actor; /* each class has its own */
+struct tw_context;
+
+/* Why an actor does not go on, for people and for the metrics. */
+struct tw_wait {
+	struct tw_addr whom; /* node, role, index; for workers `slot` names it */
+	uint32_t slot;
+	const char *why; /* "its push for round 7", static text */
+	uint64_t step;
+	int64_t since; /* ctx time when it began */
+};
+
+/* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`. */
+struct tw_compute {
+	bool evaluate;		   /* evaluate instead of gradient; costs no virtual time */
+	struct tw_inputs in;	   /* pieces stay valid until `computed` */
+	float *gradient;	   /* out; trainable + buffers floats */
+	struct tw_score score;	   /* out */
+	enum tw_status status;	   /* out */
+	uint64_t epoch_position;   /* = in.from; what the simulator's cost is drawn for */
+	_Atomic bool cancel;	   /* set by tw_cancel only */
+	void *world;		   /* the world's */
+	uint64_t id;		   /* the actor's */
+};
+
+/* A thing that happened, for tests, metrics, traces and the progress line. */
+enum tw_note_kind {
+	TW_NOTE_STEP,	  /* a worker starts a step: slot, clock, from, count */
+	TW_NOTE_GRADIENT, /* a gradient is ready: slot, loss, samples */
+	TW_NOTE_APPLY,	  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
+			     tau, version, from, count (one note per range); `value`: gap if asked */
+	TW_NOTE_UPDATE,	  /* a shard made an update: shard, version, rate in value */
+	TW_NOTE_COMMIT,	  /* a shard committed a round: shard, round, count */
+	TW_NOTE_DROP,	  /* a shard or the master dropped late samples: slot, from, count */
+	TW_NOTE_REFUSED,  /* not finite, malformed, fenced: slot */
+	TW_NOTE_DEAL,	  /* the master dealt: slot, from, count; seq 1 if dealt again */
+	TW_NOTE_VIEW,	  /* membership changed: count = live, seq = view */
+	TW_NOTE_EVAL,	  /* an evaluation: value = loss, extra = accuracy or -1, from = position */
+	TW_NOTE_CUT,	  /* a checkpoint is complete: seq = number */
+	TW_NOTE_ROLLBACK, /* the cluster went back to cut seq */
+	TW_NOTE_HOSTED,	  /* a shard was taken: shard, incarnation, version */
+	TW_NOTE_PROGRESS, /* master: from = positions closed, count = live, value = mean loss */
+};
+
+struct tw_note {
+	enum tw_note_kind kind;
+	uint32_t shard, slot, incarnation, count;
+	uint64_t seq, tau, version, round, from;
+	double value, extra;
+	int64_t at; /* filled by the context */
+	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
+					       valid during the call only */
+	size_t n;
+};
+
+/* The end of a run, from the master. */
+#define TW_HISTOGRAM 128
+struct tw_tally {		       /* what a shard counts; summed by the master */
+	uint64_t updates, contributions, staleness_sum, staleness_max, staleness_count;
+	uint64_t refused, fenced, dropped_pushes;
+	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
+};
+struct tw_totals {
+	struct tw_tally tally;
+	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
+	double updates, epochs;
+	double loss, accuracy; /* final evaluation; accuracy -1 where there is none */
+	double train_loss;     /* mean over the last epoch's samples */
+	uint32_t workers, shards;
+	uint64_t cut; /* last complete checkpoint, 0 none */
+	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
+	struct tw_heap *vector_heap; /* where `vector` itself came from */
+	enum tw_status status; /* TW_OK, TW_INTERRUPTED, or why it failed */
+	char text[200];	       /* the sentence when status is not TW_OK */
+};
+
+/* What a store keeps: named parts of a numbered cut. */
+struct tw_part {
+	char name[48];		/* "shard 0", "worker 3", "master": the store may name files anew */
+	struct tw_block *bytes; /* a reference */
+};
+
+struct tw_actor_class {
+	const char *name;
+	/* Make one; `arg` is what the cast says.  NULL without memory. */
+	struct tw_actor *(*new)(struct tw_heap *heap, const void *arg);
+	void (*free)(struct tw_actor *a);
+	void (*start)(struct tw_actor *a, struct tw_context *ctx);
+	/* The handler borrows m; to keep tail or payload it takes a reference. */
+	void (*message)(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
+	void (*timer)(struct tw_actor *a, struct tw_context *ctx, uint32_t timer);
+	void (*computed)(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
+	void (*saved)(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
+		      enum tw_status status);
+	/* The newest complete cut, or cut 0 and no parts.  Parts are borrowed. */
+	void (*loaded)(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
+		       const struct tw_part *parts, size_t count, enum tw_status status);
+	/* The node is out of reach for good (until `up`): messages to it vanish. */
+	void (*down)(struct tw_actor *a, struct tw_context *ctx, uint32_t node);
+	/* The node can be reached (again).  What was on its way may have arrived, may be lost,
+	 * may still arrive late.  Another `boot` than before: it has lost its memory. */
+	void (*up)(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot);
+	/* Somebody asked the run to stop (SIGINT, --checkpoints): checkpoint and end. */
+	void (*interrupt)(struct tw_actor *a, struct tw_context *ctx);
+	/* Does it wait for somebody?  Called by the world now and then, entered like a handler. */
+	bool (*waiting)(const struct tw_actor *a, struct tw_wait *out);
+	/* LOCKFREE shards only: like message, but entered by many threads at a time. */
+	void (*shared)(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
+};
+
+/* What a world does for an actor; the table is the world's. */
+struct tw_world {
+	const char *name;
+	struct tw_msg *(*msg_new)(struct tw_context *ctx); /* zeroed; NULL without memory */
+	void (*msg_free)(struct tw_context *ctx, struct tw_msg *m); /* one that was not sent */
+	void (*send)(struct tw_context *ctx, struct tw_msg *m);	    /* takes m */
+	/* Fire once, `after` ns from now; setting a timer again moves it; after < 0 clears it. */
+	void (*timer)(struct tw_context *ctx, uint32_t timer, int64_t after);
+	int64_t (*now)(struct tw_context *ctx);
+	void (*compute)(struct tw_context *ctx, struct tw_compute *c);
+	/* Ask for it to end soon with TW_CANCELLED (or a result, if it was done): `computed` comes
+	 * in any case, as soon as the world can. */
+	void (*cancel)(struct tw_context *ctx, struct tw_compute *c);
+	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers. */
+	void (*save)(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		     size_t count);
+	void (*load)(struct tw_context *ctx); /* `loaded` answers */
+	void (*note)(struct tw_context *ctx, struct tw_note *note);
+	void (*log)(struct tw_context *ctx, enum tw_level level, const char *line);
+	/* The run is over (master), or this node cannot go on (anybody, status not TW_OK).  The
+	 * totals are copied; references in `vector` are taken over.  totals may be NULL. */
+	void (*finish)(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals);
+};
+
+struct tw_context {
+	const struct tw_world *world;
+	struct tw_addr self;
+	uint32_t boot; /* of this node */
+	bool noting;   /* somebody reads notes */
+	struct tw_heap *heap;
+	const struct tw_engine *engine;
+};
+
+/* One actor of the cast: the world makes it when its node starts, and again when it restarts. */
+struct tw_seat {
+	struct tw_addr addr;
+	const struct tw_actor_class *class;
+	const void *arg;
+};
+
+/* A message of `type` to `to`, with magic and type filled.  Without memory it ends the run by
+ * tw_give_up and returns NULL. */
+struct tw_msg *tw_msg_to(struct tw_context *ctx, struct tw_addr to, enum tw_type type);
+/* Give the message a tail of `bytes` (not cleared); NULL: as above, and the message is freed. */
+void *tw_msg_tail(struct tw_context *ctx, struct tw_msg *m, size_t bytes);
+/* End the run: this node cannot go on. */
+void tw_give_up(struct tw_context *ctx, enum tw_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void tw_say(struct tw_context *ctx, enum tw_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static inline void tw_send(struct tw_context *ctx, struct tw_msg *m) { ctx->world->send(ctx, m); }
+static inline int64_t tw_now(struct tw_context *ctx) { return ctx->world->now(ctx); }
+static inline void tw_timer(struct tw_context *ctx, uint32_t timer, int64_t after)
+{
+	ctx->world->timer(ctx, timer, after);
+}
+static inline void tw_note(struct tw_context *ctx, struct tw_note *note)
+{
+	if (ctx->noting)
+		ctx->world->note(ctx, note);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.h - what a world is given to run: seats, engine, store, and who listens. */
+#ifndef TW_ACTOR_CLUSTER_H
+#define TW_ACTOR_CLUSTER_H
+
+#include "actor/actor.h"
+
+/* Where cuts are kept.  `save` returns when the cut is complete or not there at all; `load` gives
+ * the newest complete cut (0 parts and cut 0 when there is none); parts are references that the
+ * caller drops.  Called by one thread at a time. */
+struct tw_store {
+	enum tw_status (*save)(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
+			       size_t count);
+	enum tw_status (*load)(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
+			       size_t *count); /* *parts from the heap given at open */
+	void (*loaded_free)(struct tw_store *s, struct tw_part *parts, size_t count);
+};
+
+/* Sees every note, in order, one at a time.  Returning false interrupts the run. */
+typedef bool (*tw_observer)(void *arg, const struct tw_note *note);
+
+struct tw_cluster {
+	const struct tw_seat *seat;
+	size_t seats;
+	uint32_t nodes; /* seats' nodes are 0..nodes-1; the master's is 0 */
+	uint64_t seed;
+	const struct tw_engine *engine;
+	struct tw_store *store; /* never NULL: a memory store where nothing is to be kept */
+	struct tw_heap *heap;
+	const struct tw_log *log;
+	tw_observer observer; /* may be NULL */
+	void *observer_arg;
+	const _Atomic int *interrupted; /* number of SIGINT/SIGTERM so far; may be NULL */
+};
+
+/* What a world counts. */
+struct tw_ran {
+	uint64_t events;      /* handlers entered */
+	int64_t virtual_ns;   /* sim: the clock at the end */
+	uint64_t bytes_sent, bytes_received;
+	uint64_t peak_bytes;  /* sim: payload bytes alive at once, at most */
+	uint64_t waits;	      /* waits of more than 5 s that were named in the log */
+	struct tw_totals totals; /* vector references are the caller's */
+	struct tw_error error;	 /* status not TW_OK: the first cause */
+};
+
+/* Drop what totals hold. */
+void tw_totals_release(struct tw_totals *t);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* message.h - everything actors say to each other, as bytes (docs/WIRE.md).
+ *
+ * A message is a fixed header, a fixed body per type, an optional tail of fixed records and an
+ * optional payload (a vector as its codec wrote it, or the arrays of a part).  Header, body and
+ * records have the same layout in memory and on the wire, little endian. */
+#ifndef TW_ACTOR_MESSAGE_H
+#define TW_ACTOR_MESSAGE_H
+
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TW_WIRE_MAGIC 0x57414854u /* "THAW" */
+#define TW_WIRE_MAJOR 1
+#define TW_WIRE_MINOR 0
+
+enum tw_role { TW_MASTER, TW_SERVER, TW_SHARD, TW_WORKER, TW_ROLES };
+
+/* Where an actor lives: a node is a process that may vanish as a whole. */
+struct tw_addr {
+	uint32_t node;
+	uint16_t role;
+	uint16_t index; /* shard number; 0 for the other roles */
+};
+
+enum tw_type {
+	TW_HELLO = 1, /* worker, server → master: let me in, or: I am still here */
+	TW_WELCOME,   /* master → worker: your slot and incarnation */
+	TW_REFUSE,    /* master → worker: no (fenced, or it does not fit): join again or go */
+	TW_VIEW,      /* master → shards, workers: membership, where shards are */
+	TW_BYE,	      /* worker → master: I leave; master → all: it is over */
+	TW_HOST,      /* master → server → shard: take this range (payload: its part) */
+	TW_HOSTED,    /* shard → master: taken */
+	TW_STATE,     /* shard → master: what I have (answer to ASK, or after a master came back) */
+	TW_ASK,	      /* master → shard: tell me your state */
+	TW_LEASE,     /* master → worker: positions to work on */
+	TW_DONE,      /* worker → master: a lease's contributions are on every shard */
+	TW_IDLE,      /* worker → master: I have no lease; master → shard: this worker is idle */
+	TW_PUSH,      /* worker → shard: a contribution's slice */
+	TW_ACK,	      /* shard → worker: taken; a credit comes back */
+	TW_PULL,      /* worker → shard */
+	TW_PARAMS,    /* shard → worker: what you see now (payload) */
+	TW_UNCHANGED, /* shard → worker: you have it already */
+	TW_HAVE,      /* shard → master: staged for the round */
+	TW_COMMIT,    /* master → shard: apply these, in this order */
+	TW_PIN,	      /* master → shard: keep this version for the evaluation, or let it go; shard →
+			 master: kept */
+	TW_EVAL,      /* master → worker: score these test samples at the pinned version */
+	TW_RESULT,    /* worker → master: the score */
+	TW_SNAP,      /* master → shard, worker: send me your part; or: flush what is collected */
+	TW_PART,      /* shard, worker → master: the part (payload) */
+	TW_TYPES
+};
+
+enum tw_flags {
+	TW_FLAG_ANSWER = 1,   /* PUSH: answer with PARAMS when I may read */
+	TW_FLAG_SKIPPED = 2,  /* PUSH: no payload, apply my last one again (B-FASGD) */
+	TW_FLAG_LAST = 4,     /* PUSH: flush before leaving: apply, no gate */
+	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS: the push was not taken */
+	TW_FLAG_FREE = 16,    /* costs no virtual time (evaluation) */
+	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */
+	TW_FLAG_FRESH = 64,   /* HELLO: I know nothing; PULL: I have nothing, reset what you remember */
+	TW_FLAG_LEAVE = 128,  /* BYE: clean leave (not a death) */
+	TW_FLAG_APPLIED = 256, /* PUSH to itself: a lock-free shard has applied it already */
+	TW_FLAG_FULL = 512,   /* VIEW to shards: all members; who is not in it is gone */
+	TW_FLAG_HELD = 1024,  /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
+};
+
+struct tw_header {
+	uint32_t magic;
+	uint8_t major, minor;
+	uint16_t type;
+	uint32_t length; /* bytes after the header: body, tail, payload */
+	uint32_t chunk;	 /* which 256 KiB of a streamed payload; 0 when whole */
+	uint64_t view;	 /* generation of the run the sender is in: fences what is older */
+	uint32_t from;	 /* sender: slot of a worker, node of a server, shard number */
+	uint32_t incarnation;
+	uint64_t seq; /* a worker's contributions count from 1 */
+	uint32_t shard;
+	uint32_t flags;
+	uint32_t tail;	  /* bytes of tail records */
+	uint32_t payload; /* bytes of payload */
+	uint64_t hash;	  /* XXH3-64 of what follows the header; 0 where nothing crossed a wire */
+};
+_Static_assert(sizeof(struct tw_header) == 64, "wire header");
+
+#define TW_RANGES 6
+
+struct tw_range {
+	uint64_t from; /* global position: epoch * samples + place in the epoch's order */
+	uint32_t count, lease;
+};
+
+/* A shard's version: (incarnation, n). */
+struct tw_version {
+	uint32_t incarnation, pad;
+	uint64_t n;
+};
+
+struct tw_body_hello {
+	uint32_t role, slot, incarnation, hosted; /* hosted: shards this server holds */
+	uint64_t seq, lease; /* last contribution made, last lease received */
+	uint64_t steps, samples; /* of this worker since it joined */
+};
+struct tw_body_welcome {
+	uint32_t slot, incarnation, workers, pad;
+	uint64_t cut; /* number of the cut training goes on from */
+};
+struct tw_body_refuse {
+	uint32_t why; /* enum tw_refusal */
+	uint32_t pad;
+};
+enum tw_refusal { TW_REFUSED_FENCED = 1, TW_REFUSED_FULL };
+/* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
+struct tw_body_view {
+	uint32_t live;	  /* live workers */
+	uint32_t running; /* to workers: 0: finish your step, push, give back the rest of your lease */
+	uint64_t number;  /* of the view, growing */
+};
+struct tw_place {
+	uint32_t shard, node, incarnation, pad;
+};
+struct tw_member {
+	uint32_t slot, incarnation, state, pad; /* state: enum tw_member_state */
+};
+enum tw_member_state { TW_GONE, TW_LIVE, TW_LEFT /* cleanly */ };
+struct tw_body_host {
+	uint32_t shard, incarnation;
+	uint64_t cut;	 /* it is taken from this cut; 0: from the engine's initial parameters */
+	uint32_t unhost; /* 1: let go instead */
+	uint32_t live;
+};
+/* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then struct
+ * tw_member of the last committed set; payload: struct tw_tally. */
+struct tw_body_state {
+	struct tw_version version;
+	uint64_t round, contributions;
+	uint64_t asked; /* number of the ASK answered, 0 unasked */
+	uint32_t spans, twice, members; /* records in the tail */
+	uint32_t pad;
+	double progress;
+};
+struct tw_body_ask {
+	uint64_t number;
+};
+struct tw_body_lease {
+	uint64_t round; /* under round gates; else 0 */
+	uint64_t confirmed; /* the master knows that leases up to this one are done */
+	struct tw_range range; /* range.lease: the lease's id */
+	uint32_t batch;	       /* samples of one step */
+	uint32_t live;	       /* workers the leases are shared by */
+	double nominal;	       /* samples that weigh 1 */
+};
+struct tw_body_done {
+	uint64_t lease, upto;	 /* positions of the lease below `upto` are done; the rest is given back */
+	uint64_t steps, samples; /* of this worker since it joined */
+	double loss;		 /* sum of sample losses since the last DONE ... */
+	uint64_t losses;	 /* ... of so many samples */
+};
+struct tw_body_idle {
+	uint32_t slot, incarnation, idle, pad;
+};
+struct tw_body_push {
+	struct tw_version base; /* what it was computed on */
+	uint64_t round;
+	uint32_t steps, own; /* own: its own updates already in what it was computed on */
+	uint32_t samples, ranges;
+	float weight, divide; /* how much it counts among others; vector / divide is the mean */
+	float rate;	      /* stamped in the answer it was computed on */
+	uint32_t pad;
+	double progress; /* dealt position / samples, in epochs */
+	double loss;	 /* sum of the samples' losses */
+	uint64_t number; /* comes back in the answer */
+	struct tw_range range[TW_RANGES];
+};
+struct tw_body_ack {
+	struct tw_version version;
+	uint64_t seq; /* contributions up to it are closed */
+};
+struct tw_body_pull {
+	struct tw_version have;
+	uint64_t round; /* answer only when the round before this one is committed */
+	uint64_t pin;	/* evaluation: the pinned version of this number; else 0 */
+	uint64_t number; /* comes back in the answer */
+};
+struct tw_body_params {
+	struct tw_version version;
+	uint64_t seq;	 /* last contribution of this worker that was taken or dropped */
+	uint64_t round, pin, number;
+	double statistic;
+	float rate;
+	uint32_t live;
+};
+struct tw_body_have {
+	uint64_t round;
+	uint32_t slot, incarnation;
+	uint32_t samples, steps;
+	double loss;
+};
+/* COMMIT's tail: struct tw_member in order of addition. */
+struct tw_body_commit {
+	uint64_t round;
+	uint32_t count, pad;
+};
+struct tw_body_pin {
+	uint64_t pin;
+	uint32_t release, pad;
+};
+struct tw_body_eval {
+	uint64_t pin, from;
+	uint32_t count, pad;
+};
+struct tw_body_result {
+	uint64_t pin, from, count;
+	double loss, correct;
+};
+struct tw_body_snap {
+	uint64_t cut;	      /* 0: the final vector only */
+	uint32_t flush, part; /* flush: apply what is collected; part: send it */
+};
+struct tw_body_part {
+	uint64_t cut;
+	uint32_t slot, pad; /* of a worker */
+};
+
+union tw_body {
+	struct tw_body_hello hello;
+	struct tw_body_welcome welcome;
+	struct tw_body_refuse refuse;
+	struct tw_body_view view;
+	struct tw_body_host host;
+	struct tw_body_state state;
+	struct tw_body_ask ask;
+	struct tw_body_lease lease;
+	struct tw_body_done done;
+	struct tw_body_idle idle;
+	struct tw_body_push push;
+	struct tw_body_ack ack;
+	struct tw_body_pull pull;
+	struct tw_body_params params;
+	struct tw_body_have have;
+	struct tw_body_commit commit;
+	struct tw_body_pin pin;
+	struct tw_body_eval eval;
+	struct tw_body_result result;
+	struct tw_body_snap snap;
+	struct tw_body_part part;
+};
+
+struct tw_msg {
+	struct tw_msg *next; /* whoever owns the message may chain it */
+	struct tw_addr to, from;
+	struct tw_header h;
+	union tw_body b;
+	struct tw_block *tail;	  /* a reference, or NULL; h.tail bytes of it count */
+	struct tw_block *payload; /* a reference, or NULL; h.payload bytes of it count ... */
+	size_t payload_at;	  /* ... from here on: a slice of a vector travels without a copy */
+};
+
+static inline uint8_t *tw_msg_payload(const struct tw_msg *m)
+{
+	return m->payload->data + m->payload_at;
+}
+
+/* Bytes of the body of a type, 0 for an unknown type. */
+size_t tw_body_bytes(uint16_t type);
+const char *tw_type_name(uint16_t type);
+/* Bytes the message takes on a wire. */
+static inline size_t tw_msg_bytes(const struct tw_msg *m)
+{
+	return sizeof m->h + tw_body_bytes(m->h.type) + m->h.tail + m->h.payload;
+}
+
+/* The message as one frame of bytes: TW_NO_ROOM if `room` < tw_msg_bytes, else *len of it. */
+enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, size_t *len);
+/* Check a frame (magic, major, type, lengths, hash) and fill *m; tail and payload become new
+ * blocks of `heap` with one reference.  Hostile bytes give TW_BAD_BYTES and nothing to free;
+ * never reads past len, never allocates more than len. */
+enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap,
+			   struct tw_msg *m);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rng.h - Philox 4x32-10: numbers drawn for a thing, never by whoever happens to draw.
+ *
+ * A stream is (seed, purpose); a draw names its counter (a, b).  There is no state to keep, so a
+ * sample dealt again, or to another worker, sees the same noise. */
+#ifndef TW_BASE_RNG_H
+#define TW_BASE_RNG_H
+
+#include <stdint.h>
+
+enum tw_purpose {
+	TW_RNG_INIT = 1, /* a: tensor, b: element */
+	TW_RNG_SHUFFLE,	 /* a: epoch, b: round of the permutation */
+	TW_RNG_NOISE,	 /* a: sample, b: element: an engine's gradient noise */
+	TW_RNG_PROBLEM,	 /* a: what, b: element: an engine's made-up problem */
+	TW_RNG_CODEC,	 /* a: first sample position, b: element */
+	TW_RNG_SKIP,	 /* a: slot, b: step: B-FASGD's coin */
+	TW_RNG_SIM,	 /* a: node or link, b: event */
+	TW_RNG_FAULT,	 /* a: fault, b: field */
+	TW_RNG_TEST,	 /* the tests' own */
+};
+
+struct tw_rng {
+	uint32_t key[2];
+};
+
+/* The block cipher itself: ten rounds of Philox 4x32. */
+void tw_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
+
+struct tw_rng tw_rng_make(uint64_t seed, enum tw_purpose purpose);
+uint64_t tw_rng_u64(const struct tw_rng *r, uint64_t a, uint64_t b);
+double tw_rng_uniform(const struct tw_rng *r, uint64_t a, uint64_t b); /* in (0, 1), both open */
+double tw_rng_gauss(const struct tw_rng *r, uint64_t a, uint64_t b);   /* mean 0, variance 1 */
+/* Fill out[0..n) with gauss draws for elements first..first+n of `a`. */
+void tw_rng_gauss_fill(const struct tw_rng *r, uint64_t a, uint64_t first, float *out, uint64_t n);
+/* A bijection of [0, size) for `a` (a small Feistel network with cycle walking): the epoch's
+ * shuffled order without an array of it. */
+uint64_t tw_rng_permute(const struct tw_rng *r, uint64_t a, uint64_t size, uint64_t i);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spans.h - sets of positions as sorted, disjoint, merged half-open ranges.
+ *
+ * The set of samples a shard has applied, the set a master has dealt: both are nearly one range,
+ * so whole histories stay a few dozen bytes long. */
+#ifndef TW_BASE_SPANS_H
+#define TW_BASE_SPANS_H
+
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tw_span {
+	uint64_t from, to; /* [from, to), never empty inside a set */
+};
+
+struct tw_spans {
+	struct tw_heap *heap;
+	struct tw_span *span; /* sorted by from; gaps between neighbours */
+	size_t count, room;
+};
+
+void tw_spans_init(struct tw_spans *s, struct tw_heap *heap);
+void tw_spans_release(struct tw_spans *s);
+void tw_spans_clear(struct tw_spans *s);
+/* Add [from, to).  *twice (may be NULL) grows by the positions that were in the set already.
+ * TW_NO_MEMORY leaves the set as it was. */
+enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint64_t *twice);
+enum tw_status tw_spans_remove(struct tw_spans *s, uint64_t from, uint64_t to);
+enum tw_status tw_spans_copy(struct tw_spans *to, const struct tw_spans *from);
+/* s := s ∩ other, s := s ∪ other, s := s \ other. */
+enum tw_status tw_spans_intersect(struct tw_spans *s, const struct tw_spans *other);
+enum tw_status tw_spans_unite(struct tw_spans *s, const struct tw_spans *other);
+enum tw_status tw_spans_subtract(struct tw_spans *s, const struct tw_spans *other);
+uint64_t tw_spans_total(const struct tw_spans *s);
+/* How many positions of [from, to) are in the set. */
+uint64_t tw_spans_within(const struct tw_spans *s, uint64_t from, uint64_t to);
+bool tw_spans_has(const struct tw_spans *s, uint64_t from, uint64_t to); /* all of it */
+/* The first free range at or after `from` below `end`: at most `most` positions, in *out; false
+ * when there is none. */
+bool tw_spans_gap(const struct tw_spans *s, uint64_t from, uint64_t end, uint64_t most,
+		  struct tw_span *out);
+
+#endif

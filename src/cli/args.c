@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* args.c - a command line against the tables of the verbs. */
+#include "cli/args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES_MOST 64
+
+const struct tw_flag tw_common_flags[] = {
+	TW_FLAG_SHORT(struct tw_common, help, "help", 'h', "say how the verb is used"),
+	TW_FLAG_SHORT(struct tw_common, version, "version", 0, "say which version this is"),
+	TW_FLAG_SHORT(struct tw_common, quiet, "quiet", 'q', "on stderr, only errors"),
+	TW_FLAG_SHORT(struct tw_common, verbose, "verbose", 'v', "on stderr, every detail"),
+	TW_FLAG_END,
+};
+
+const struct tw_verb *tw_verb_find(const char *name)
+{
+	for (size_t i = 0; tw_verb_all[i]; i++)
+		if (strcmp(tw_verb_all[i]->name, name) == 0)
+			return tw_verb_all[i];
+	return NULL;
+}
+
+/* --- finding --- */
+
+/* `name` is without dashes; one letter means the short form if `brief`. */
+static const struct tw_flag *find_in(const struct tw_flag *rows, const char *name, size_t len,
+				     bool brief)
+{
+	for (; rows && rows->option.name; rows++)
+		if (brief ? len == 1 && rows->letter == *name
+			  : strlen(rows->option.name) == len &&
+				    strncmp(rows->option.name, name, len) == 0)
+			return rows;
+	return NULL;
+}
+
+static size_t names_of(const struct tw_flag *rows, const char **names, size_t n)
+{
+	for (; rows && rows->option.name && n + 1 < NAMES_MOST; rows++)
+		names[n++] = rows->option.name;
+	names[n] = NULL;
+	return n;
+}
+
+static enum tw_status no_such_flag(const struct tw_args *a, const char *text, struct tw_error *why)
+{
+	const char *names[NAMES_MOST], *near;
+	const char *verb = a->verb ? a->verb->name : "";
+	char wrong[80];
+	size_t n;
+
+	n = names_of(tw_common_flags, names, 0);
+	if (a->verb)
+		names_of(a->verb->flags, names, n);
+	snprintf(wrong, sizeof wrong, "%.*s", (int)strcspn(text, "="), text);
+	near = tw_nearest(wrong + strspn(wrong, "-"), names);
+	if (near)
+		return tw_fail(why, TW_BAD_INPUT, "there is no flag %s%s%s; did you mean --%s?",
+			       wrong, *verb ? " of " : "", verb, near);
+	return tw_fail(why, TW_BAD_INPUT,
+		       "there is no flag %s%s%s; `thalweg%s%s --help` lists them", wrong,
+		       *verb ? " of " : "", verb, *verb ? " " : "", verb);
+}
+
+static enum tw_status no_such_verb(const char *text, struct tw_error *why)
+{
+	const char *names[NAMES_MOST], *near;
+	size_t n = 0;
+
+	for (; tw_verb_all[n] && n + 1 < NAMES_MOST; n++)
+		names[n] = tw_verb_all[n]->name;
+	names[n] = NULL;
+	near = tw_nearest(text, names);
+	if (near)
+		return tw_fail(why, TW_BAD_INPUT, "there is no verb %s; did you mean %s?", text,
+			       near);
+	return tw_fail(why, TW_BAD_INPUT, "there is no verb %s; `thalweg --help` lists them", text);
+}
+
+/* --- filling --- */
+
+static enum tw_status append(struct tw_args *a, struct tw_texts *list, const char *text)
+{
+	const char **more = tw_arena_get(&a->arena, (list->count + 1) * sizeof *more);
+
+	if (!more)
+		return TW_NO_MEMORY;
+	if (list->count)
+		memcpy(more, list->at, list->count * sizeof *more);
+	more[list->count++] = text;
+	list->at = more;
+	return TW_OK;
+}
+
+static enum tw_status fill(struct tw_args *a, const struct tw_flag *flag, void *base,
+			   const char *value, struct tw_error *why)
+{
+	struct tw_error cause = { .status = TW_OK };
+	enum tw_status status;
+
+	if (flag->many)
+		status = append(a, (struct tw_texts *)((char *)base + flag->option.offset), value);
+	else
+		status = tw_option_set(&flag->option, base, value, &a->arena, &cause);
+	if (status == TW_NO_MEMORY)
+		return tw_fail(why, status, "no memory for the command line");
+	if (status != TW_OK)
+		return tw_fail(why, TW_BAD_INPUT, "--%s", cause.text);
+	return TW_OK;
+}
+
+static enum tw_status defaults(struct tw_args *a, const struct tw_flag *rows, void *base,
+			       struct tw_error *why)
+{
+	for (; rows && rows->option.name; rows++)
+		if (!rows->many && tw_option_set(&rows->option, base, rows->option.standard,
+						 &a->arena, why) != TW_OK)
+			return why->status;
+	return TW_OK;
+}
+
+/* One argument that begins with a dash; *next is the value it may take, and NULL if it took it. */
+static enum tw_status one_flag(struct tw_args *a, const char *text, const char **next,
+			       struct tw_error *why)
+{
+	const bool brief = text[1] != '-';
+	const char *name = text + (brief ? 1 : 2);
+	const char *equals = brief ? NULL : strchr(name, '=');
+	const size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	const struct tw_flag *flag = find_in(tw_common_flags, name, len, brief);
+	void *base = &a->common;
+	const char *value;
+
+	if (!flag && a->verb) {
+		flag = find_in(a->verb->flags, name, len, brief);
+		base = a->flags;
+	}
+	if (!flag)
+		return no_such_flag(a, text, why);
+	if (flag->option.type == TW_BOOL && equals)
+		return tw_fail(why, TW_BAD_INPUT, "--%s takes no value", flag->option.name);
+	if (flag->option.type == TW_BOOL)
+		return fill(a, flag, base, "true", why);
+	value = equals ? equals + 1 : *next;
+	if (!value)
+		return tw_fail(why, TW_BAD_INPUT, "--%s needs a value: --%s %s", flag->option.name,
+			       flag->option.name, flag->value);
+	if (!equals)
+		*next = NULL;
+	return fill(a, flag, base, value, why);
+}
+
+static enum tw_status take_verb(struct tw_args *a, const char *text, struct tw_error *why)
+{
+	a->verb = tw_verb_find(text);
+	if (!a->verb)
+		return no_such_verb(text, why);
+	a->flags = tw_arena_get(&a->arena, a->verb->flags_bytes ? a->verb->flags_bytes : 1);
+	if (!a->flags)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the command line");
+	return defaults(a, a->verb->flags, a->flags, why);
+}
+
+static enum tw_status count_words(const struct tw_args *a, struct tw_error *why)
+{
+	const struct tw_verb *v = a->verb;
+
+	if (!v || a->common.help || a->common.version)
+		return TW_OK;
+	if (a->words < v->least)
+		return tw_fail(why, TW_BAD_INPUT, "%s needs %s: thalweg %s %s", v->name, v->words,
+			       v->name, v->words);
+	if (a->words > v->most)
+		return tw_fail(why, TW_BAD_INPUT, "%s does not take '%s': thalweg %s %s", v->name,
+			       a->word[v->most], v->name, v->words);
+	return TW_OK;
+}
+
+enum tw_status tw_args_parse(struct tw_args *a, int argc, char *const *argv, struct tw_error *why)
+{
+	enum tw_status status;
+	bool words_only = false;
+
+	*a = (struct tw_args){ .verb = NULL };
+	tw_arena_init(&a->arena, &tw_heap_system);
+	a->word = tw_arena_get(&a->arena, ((size_t)argc + 1) * sizeof *a->word);
+	if (!a->word)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the command line");
+	status = defaults(a, tw_common_flags, &a->common, why);
+	for (int i = 1; i < argc && status == TW_OK; i++) {
+		const char *text = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+		const char *was = next;
+
+		if (!words_only && strcmp(text, "--") == 0)
+			words_only = true;
+		else if (!words_only && text[0] == '-' && text[1])
+			status = one_flag(a, text, &next, why);
+		else if (!a->verb)
+			status = take_verb(a, text, why);
+		else
+			a->word[a->words++] = text;
+		if (was && !next)
+			i++;
+	}
+	return status == TW_OK ? count_words(a, why) : status;
+}
+
+void tw_args_release(struct tw_args *a)
+{
+	tw_arena_release(&a->arena);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* help.c - everything that is said about the verbs, from their tables. */
+#include "cli/help.h"
+
+#include "cli/args.h"
+#include "job/job.h"
+
+#include <string.h>
+
+static const char exits[] = "0 done; 1 failed at run time; 2 the request was wrong; 75 interrupted "
+			    "after a clean checkpoint, run again to go on; 128+n on signal n.";
+
+/* "--run DIR" or "-q, --quiet" into out. */
+static void spelled(const struct tw_flag *f, char *out, size_t room)
+{
+	const size_t n = f->letter ? (size_t)snprintf(out, room, "-%c, ", f->letter) : 0;
+
+	if (!f->letter)
+		out[0] = 0;
+	snprintf(out + n, room - n, "--%s%s%s", f->option.name, f->value ? " " : "",
+		 f->value ? f->value : "");
+}
+
+static void flags_plain(FILE *out, const struct tw_flag *rows)
+{
+	char text[80];
+
+	for (; rows && rows->option.name; rows++) {
+		spelled(rows, text, sizeof text);
+		fprintf(out, "  %-20s  %s\n", text, rows->option.help);
+	}
+}
+
+void tw_help_overview(FILE *out)
+{
+	fprintf(out, "thalweg " TW_VERSION
+		     " - train one model on many machines, by every method worth naming\n\n"
+		     "usage: thalweg VERB [WORDS] [FLAGS]\n\n");
+	for (size_t i = 0; tw_verb_all[i]; i++)
+		fprintf(out, "  %-8s %-8s  %s\n", tw_verb_all[i]->name, tw_verb_all[i]->words,
+			tw_verb_all[i]->help);
+	fprintf(out, "\nflags of every verb:\n");
+	flags_plain(out, tw_common_flags);
+	fprintf(out, "\nExit codes: %s\n", exits);
+	fprintf(out, "Start with: thalweg sim examples/asgd.yaml\n");
+}
+
+void tw_help_verb(FILE *out, const struct tw_verb *v)
+{
+	fprintf(out, "usage: thalweg %s%s%s%s\n\n%s\n", v->name, *v->words ? " " : "", v->words,
+		v->flags ? " [FLAGS]" : "", v->about);
+	if (v->flags) {
+		fprintf(out, "flags:\n");
+		flags_plain(out, v->flags);
+		fputc('\n', out);
+	}
+	fprintf(out, "flags of every verb:\n");
+	flags_plain(out, tw_common_flags);
+	fprintf(out, "\nexamples:\n");
+	for (const struct tw_example *e = v->example; e->command; e++)
+		fprintf(out, "  %s\n      %s\n", e->command, e->what);
+}
+
+/* --- markdown --- */
+
+static void flags_markdown(FILE *out, const struct tw_flag *rows)
+{
+	char text[80], accepts[200];
+
+	fprintf(out, "| flag | accepts | what it does |\n| --- | --- | --- |\n");
+	for (; rows && rows->option.name; rows++) {
+		spelled(rows, text, sizeof text);
+		if (rows->option.type == TW_BOOL)
+			strcpy(accepts, "");
+		else
+			tw_option_accepts(&rows->option, accepts, sizeof accepts);
+		fprintf(out, "| `%s` | %s | %s |\n", text, accepts, rows->option.help);
+	}
+	fputc('\n', out);
+}
+
+void tw_help_markdown(FILE *out)
+{
+	fprintf(out, "# Command line\n\nExit codes: %s\n\nFlags of every verb:\n\n", exits);
+	flags_markdown(out, tw_common_flags);
+	for (size_t i = 0; tw_verb_all[i]; i++) {
+		const struct tw_verb *v = tw_verb_all[i];
+
+		fprintf(out, "## thalweg %s%s%s\n\n%s\n", v->name, *v->words ? " " : "", v->words,
+			v->about);
+		if (v->flags)
+			flags_markdown(out, v->flags);
+		for (const struct tw_example *e = v->example; e->command; e++)
+			fprintf(out, "- `%s`: %s\n", e->command, e->what);
+		fputc('\n', out);
+	}
+}
+
+/* --- roff --- */
+
+/* Text for roff: dashes and backslashes escaped, no line that begins with a control character. */
+static void roff(FILE *out, const char *text)
+{
+	bool fresh = true;
+
+	for (; *text; text++) {
+		if (fresh && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		if (*text == '-')
+			fputs("\\-", out);
+		else if (*text == '\\')
+			fputs("\\e", out);
+		else
+			fputc(*text, out);
+		fresh = *text == '\n';
+	}
+}
+
+static void flags_roff(FILE *out, const struct tw_flag *rows)
+{
+	char text[80];
+
+	for (; rows && rows->option.name; rows++) {
+		spelled(rows, text, sizeof text);
+		fprintf(out, ".TP\n.B ");
+		roff(out, text);
+		fputc('\n', out);
+		roff(out, rows->option.help);
+		fputc('\n', out);
+	}
+}
+
+static void verb_roff(FILE *out, const struct tw_verb *v)
+{
+	fprintf(out, ".SS thalweg %s %s\n", v->name, v->words);
+	roff(out, v->about);
+	flags_roff(out, v->flags);
+	for (const struct tw_example *e = v->example; e->command; e++) {
+		fprintf(out, ".PP\n");
+		roff(out, e->what);
+		fprintf(out, ":\n.PP\n.RS\n.EX\n");
+		roff(out, e->command);
+		fprintf(out, "\n.EE\n.RE\n");
+	}
+}
+
+void tw_help_man(FILE *out)
+{
+	fprintf(out,
+		".TH THALWEG 1 \"\" \"thalweg " TW_VERSION "\" \"User Commands\"\n"
+		".SH NAME\nthalweg \\- train one model on many machines\n"
+		".SH SYNOPSIS\n.B thalweg\n.I VERB\n[words] [flags]\n"
+		".SH DESCRIPTION\nThalweg trains one model on many workers, in threads of this "
+		"machine or in a deterministic simulator of a cluster, by the strategy that a "
+		"job file names.\n.SH OPTIONS\n");
+	flags_roff(out, tw_common_flags);
+	fprintf(out, ".SH VERBS\n");
+	for (size_t i = 0; tw_verb_all[i]; i++)
+		verb_roff(out, tw_verb_all[i]);
+	fprintf(out, ".SH JOB FILES\n");
+	tw_job_reference(out, TW_REFERENCE_ROFF);
+	fprintf(out, ".SH EXIT STATUS\n");
+	roff(out, exits);
+	fprintf(out,
+		"\n.SH ENVIRONMENT\nA field of a job may be given as\n.B THALWEG_\nand its path "
+		"in capitals, with underscores for the dots: THALWEG_TRAIN_SEED=7.\n");
+}

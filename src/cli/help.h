@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* help.h - everything that is said about the verbs, from their tables. */
+#ifndef TW_CLI_HELP_H
+#define TW_CLI_HELP_H
+
+#include "cli/verb.h"
+
+#include <stdio.h>
+
+void tw_help_overview(FILE *out);
+void tw_help_verb(FILE *out, const struct tw_verb *verb);
+/* The verbs and their flags as a section of the reference page. */
+void tw_help_markdown(FILE *out);
+/* The manual page thalweg(1). */
+void tw_help_man(FILE *out);
+
+#endif

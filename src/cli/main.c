@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the command line: find the verb, call it, leave with its code. */
+#include "cli/args.h"
+#include "cli/help.h"
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static int call_verb(const struct tw_args *a, struct tw_terminal *terminal)
+{
+	const struct tw_call call = {
+		.flags = a->flags,
+		.word = a->word,
+		.words = a->words,
+		.terminal = terminal,
+		.log = &terminal->log,
+		.quiet = a->common.quiet,
+	};
+
+	return a->verb->run(&call);
+}
+
+static int serve(const struct tw_args *a, struct tw_terminal *terminal)
+{
+	if (a->common.version) {
+		puts("thalweg " TW_VERSION);
+		return TW_EXIT_DONE;
+	}
+	if (a->common.help && a->verb) {
+		tw_help_verb(stdout, a->verb);
+		return TW_EXIT_DONE;
+	}
+	if (a->common.help) {
+		tw_help_overview(stdout);
+		return TW_EXIT_DONE;
+	}
+	if (!a->verb) {
+		tw_log_line(&terminal->log, TW_ERROR, "",
+			    "which verb? `thalweg --help` lists them");
+		return TW_EXIT_WRONG;
+	}
+	return call_verb(a, terminal);
+}
+
+int main(int argc, char **argv)
+{
+	struct tw_error why = { .status = TW_OK };
+	struct tw_terminal terminal;
+	struct tw_args args;
+	enum tw_status status;
+	int code;
+
+	/* a closed pipe and a full quota are errors of a write, and are said as such */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	status = tw_args_parse(&args, argc, argv, &why);
+	tw_terminal_init(&terminal, args.common.quiet, args.common.verbose);
+	if (status == TW_OK) {
+		code = serve(&args, &terminal);
+	} else {
+		tw_log_line(&terminal.log, TW_ERROR, "", "%s", why.text);
+		code = status == TW_BAD_INPUT ? TW_EXIT_WRONG : TW_EXIT_FAILED;
+	}
+	tw_args_release(&args);
+	if ((fflush(stdout) || ferror(stdout)) && code == TW_EXIT_DONE) {
+		tw_log_line(&terminal.log, TW_ERROR, "", "the result cannot be written: %s",
+			    strerror(errno));
+		code = TW_EXIT_FAILED;
+	}
+	return code;
+}

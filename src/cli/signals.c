@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signals.c - SIGINT and SIGTERM: the first checkpoints and stops, the second stops at once. */
+#include "cli/signals.h"
+
+#include "cli/verb.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* A signal handler has no argument: these two are the process's, as signals are. */
+static _Atomic int signals;
+static _Atomic int limit;
+
+static void received(int number)
+{
+	if (atomic_fetch_add(&signals, 1) + 1 >= atomic_load(&limit))
+		_exit(TW_EXIT_SIGNAL + number);
+}
+
+const _Atomic int *tw_signals_count(bool patient)
+{
+	struct sigaction action = { .sa_handler = received, .sa_flags = SA_RESTART };
+
+	atomic_store(&limit, patient ? 2 : 1);
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	return &signals;
+}

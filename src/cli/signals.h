@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signals.h - SIGINT and SIGTERM: the first checkpoints and stops, the second stops at once. */
+#ifndef TW_CLI_SIGNALS_H
+#define TW_CLI_SIGNALS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Count SIGINT and SIGTERM from now on.  With `patient` the second one ends the process at once
+ * with 128 + its number; without, where nothing could be gone on with, the first one does. */
+const _Atomic int *tw_signals_count(bool patient);
+
+#endif

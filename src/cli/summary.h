@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.h - results on stdout: as JSON, or as a few aligned lines for people. */
+#ifndef TW_CLI_SUMMARY_H
+#define TW_CLI_SUMMARY_H
+
+#include <jansson.h>
+
+void tw_print_json(const json_t *object);
+/* The result of a run (job/result.h). */
+void tw_print_summary(const json_t *result);
+/* The result of a bench (bench/bench.h). */
+void tw_print_cases(const json_t *result);
+
+#endif

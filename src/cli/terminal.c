@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* terminal.c - what goes to stderr: log lines, and one progress line where there is a terminal. */
+#include "cli/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define WIPE "\r\033[K"
+
+static void put(const char *text)
+{
+	const size_t len = strlen(text);
+
+	if (write(STDERR_FILENO, text, len) != (ssize_t)len)
+		return; /* nobody is left to tell */
+}
+
+static void say(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	struct tw_terminal *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	if (t->drawn)
+		put(WIPE);
+	tw_log_stderr(NULL, level, who, line);
+	if (t->drawn)
+		put(t->line);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tw_terminal_init(struct tw_terminal *t, bool quiet, bool verbose)
+{
+	*t = (struct tw_terminal){
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.tty = isatty(STDERR_FILENO) == 1,
+		.quiet = quiet,
+	};
+	t->log = (struct tw_log){
+		.sink = say,
+		.arg = t,
+		.level = verbose ? TW_DEBUG
+			 : quiet ? TW_ERROR
+				 : TW_INFO,
+	};
+}
+
+void tw_terminal_clear(struct tw_terminal *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->drawn)
+		put(WIPE);
+	t->drawn = false;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void time_text(double seconds, char *out, size_t room)
+{
+	if (seconds < 100.0)
+		snprintf(out, room, "%.0f s", seconds);
+	else if (seconds < 6000.0)
+		snprintf(out, room, "%.0f min", seconds / 60.0);
+	else
+		snprintf(out, room, "%.1f h", seconds / 3600.0);
+}
+
+void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
+{
+	size_t n = (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
+	char left[32];
+
+	if (n < room && p->positions && p->epochs > 0.0)
+		n += (size_t)snprintf(out + n, room - n, " (%.0f %%)",
+				      100.0 * (double)p->closed / (double)p->positions);
+	if (n < room && isfinite(p->loss))
+		n += (size_t)snprintf(out + n, room - n, ", loss %.4g", p->loss);
+	if (n < room && p->accuracy >= 0.0)
+		n += (size_t)snprintf(out + n, room - n, ", accuracy %.4f", p->accuracy);
+	if (n < room)
+		n += (size_t)snprintf(out + n, room - n,
+				      ", staleness %.2f, %u workers, %.4g samples/s", p->staleness,
+				      p->live, p->rate);
+	if (n < room && p->left >= 0.0) {
+		time_text(p->left, left, sizeof left);
+		snprintf(out + n, room - n, ", %s left", left);
+	}
+}
+
+static size_t columns(void)
+{
+	struct winsize w;
+
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
+}
+
+void tw_terminal_show(void *arg, const struct tw_progress *p)
+{
+	struct tw_terminal *t = arg;
+	const int64_t now = tw_clock();
+	size_t most;
+
+	if (t->quiet || now - t->spoke < (t->tty ? TW_SECOND / 5 : 5 * TW_SECOND))
+		return;
+	if (!t->tty) {
+		const bool first = t->spoke == 0;
+
+		/* a run of a few seconds has nothing to say on its way */
+		t->spoke = now;
+		if (first)
+			return;
+		tw_terminal_text(p, t->line, sizeof t->line);
+		tw_log_line(&t->log, TW_INFO, "progress", "%s", t->line);
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	t->spoke = now;
+	tw_terminal_text(p, t->line, sizeof t->line);
+	most = columns() - 1;
+	if (most < sizeof t->line)
+		t->line[most] = 0;
+	put(WIPE);
+	put(t->line);
+	t->drawn = true;
+	pthread_mutex_unlock(&t->lock);
+}

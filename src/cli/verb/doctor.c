@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.c - thalweg doctor: what this machine has, and what is missing. */
+#include "cli/summary.h"
+#include "cli/verb.h"
+#include "job/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <yaml.h>
+
+struct doctor_flags {
+	bool json;
+};
+
+/* --- the machine --- */
+
+static void cpu_name(char *out, size_t room)
+{
+	FILE *f = fopen("/proc/cpuinfo", "r");
+	char line[300];
+
+	snprintf(out, room, "unknown");
+	while (f && fgets(line, sizeof line, f)) {
+		const char *colon = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || !colon)
+			continue;
+		colon += 1 + strspn(colon + 1, " ");
+		snprintf(out, room, "%.*s", (int)strcspn(colon, "\n"), colon);
+		break;
+	}
+	if (f)
+		fclose(f);
+}
+
+static void cache_dir(char *out, size_t room)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+	if (cache && *cache)
+		snprintf(out, room, "%s/thalweg", cache);
+	else
+		snprintf(out, room, "%s/.cache/thalweg", home && *home ? home : "/tmp");
+}
+
+static json_t *libraries(void)
+{
+	char xxhash[32];
+	const unsigned v = XXH_versionNumber();
+
+	snprintf(xxhash, sizeof xxhash, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+	return json_pack("{s:s, s:s, s:s}", "libyaml", yaml_get_version_string(), "jansson",
+			 jansson_version_str(), "xxhash", xxhash);
+}
+
+static json_t *machine(void)
+{
+	const double page = (double)sysconf(_SC_PAGESIZE);
+	struct utsname system;
+	char cpu[200], cache[1024];
+
+	cpu_name(cpu, sizeof cpu);
+	cache_dir(cache, sizeof cache);
+	if (uname(&system))
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:o}", "version", TW_VERSION,
+			 "system", system.sysname, "cpu", cpu, "isa", tw_run_isa_name(), "cores",
+			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "memory_bytes",
+			 page * (double)sysconf(_SC_PHYS_PAGES), "memory_free_bytes",
+			 page * (double)sysconf(_SC_AVPHYS_PAGES), "cache", cache, "libraries",
+			 libraries());
+}
+
+/* --- checks --- */
+
+static bool check(json_t *checks, const char *name, bool ok, const char *remedy)
+{
+	json_array_append_new(checks, json_pack("{s:s, s:b, s:s}", "name", name, "ok", ok, "remedy",
+						ok ? "" : remedy));
+	return ok;
+}
+
+/* A small run, and the same again: it must end, learn and give the same bits. */
+static bool trains(enum tw_world_kind world, const char *strategy, char digest[40],
+		   struct tw_error *why)
+{
+	static const struct tw_log silence = { .sink = NULL };
+	const struct tw_run_request request = { .log = &silence };
+	struct tw_job *job = NULL;
+	json_t *r = NULL;
+	char text[300];
+	bool ok;
+
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: 100, start: 1}}\n"
+		 "data: {source: none, samples: 256, batch: 1}\n"
+		 "train: {epochs: 1}\nupdate: {rate: 0.05}\n"
+		 "cluster: {workers: 2}\nstrategy: %s\n",
+		 strategy);
+	ok = tw_job_read_text("doctor", text, strlen(text), NULL, 0, NULL, world, &job, why) ==
+		     TW_OK &&
+	     tw_run(&request, job, &r, why) == TW_OK &&
+	     json_is_string(json_object_get(r, "parameters_digest"));
+	if (ok)
+		snprintf(digest, 40, "%s",
+			 json_string_value(json_object_get(r, "parameters_digest")));
+	json_decref(r);
+	tw_job_free(job);
+	return ok;
+}
+
+static bool self_test(json_t *checks)
+{
+	struct tw_error why = { .status = TW_OK };
+	char a[40] = "", b[40] = "", c[40] = "", d[40] = "";
+	bool all;
+
+	all = check(checks, "simulator runs, twice with the same bits",
+		    trains(TW_WORLD_SIM, "asgd", a, &why) &&
+			    trains(TW_WORLD_SIM, "asgd", b, &why) && strcmp(a, b) == 0,
+		    *why.text ? why.text : "two runs of the same seed differ: please report this");
+	all &= check(checks, "threads run, with the bits of the simulator under bsp",
+		     trains(TW_WORLD_THREADS, "ssgd", c, &why) &&
+			     trains(TW_WORLD_SIM, "ssgd", d, &why) && strcmp(c, d) == 0,
+		     *why.text ? why.text : "threads and simulator differ: please report this");
+	return all;
+}
+
+static bool folder_writable(void)
+{
+	return access(access("runs", F_OK) == 0 ? "runs" : ".", W_OK | X_OK) == 0;
+}
+
+/* --- saying it --- */
+
+static void line(const char *label, const char *text)
+{
+	printf("%-12s %s\n", label, text);
+}
+
+static void print(const json_t *r)
+{
+	const json_t *c, *v;
+	const char *name;
+	size_t i;
+
+	line("thalweg", TW_VERSION);
+	printf("%-12s %s, %lld cores, %s\n", "cpu", json_string_value(json_object_get(r, "cpu")),
+	       (long long)json_integer_value(json_object_get(r, "cores")),
+	       json_string_value(json_object_get(r, "isa")));
+	printf("%-12s %.1f GiB, %.1f GiB free\n", "memory",
+	       json_number_value(json_object_get(r, "memory_bytes")) / 1073741824.0,
+	       json_number_value(json_object_get(r, "memory_free_bytes")) / 1073741824.0);
+	line("cache", json_string_value(json_object_get(r, "cache")));
+	json_object_foreach(json_object_get(r, "libraries"), name, v)
+		line(name, json_string_value(v));
+	json_object_foreach(json_object_get(r, "worlds"), name, v)
+		line(name, json_is_true(v) ? "in this version" : "not in this version");
+	json_array_foreach(json_object_get(r, "checks"), i, c)
+	{
+		const bool ok = json_is_true(json_object_get(c, "ok"));
+
+		printf("%-12s %s%s%s\n", ok ? "ok" : "WRONG",
+		       json_string_value(json_object_get(c, "name")), ok ? "" : ": ",
+		       json_string_value(json_object_get(c, "remedy")));
+	}
+}
+
+static int doctor(const struct tw_call *call)
+{
+	const struct doctor_flags *f = call->flags;
+	json_t *r = machine(), *checks = json_array();
+	bool well;
+
+	if (!r || !checks) {
+		json_decref(r);
+		json_decref(checks);
+		tw_log_line(call->log, TW_ERROR, "", "no memory");
+		return TW_EXIT_FAILED;
+	}
+	json_object_set_new(r, "worlds",
+			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 0,
+				      "tls", 0, "mpi", 0));
+	well = check(checks, "this directory takes run directories", folder_writable(),
+		     "train needs --run DIR with a directory that can be written to");
+	well &= self_test(checks);
+	json_object_set_new(r, "checks", checks);
+	json_object_set_new(r, "well", json_boolean(well));
+	if (f->json)
+		tw_print_json(r);
+	else
+		print(r);
+	json_decref(r);
+	return well ? TW_EXIT_DONE : TW_EXIT_FAILED;
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct doctor_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print it as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg doctor", "look at this machine before the first run" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_doctor = {
+	.name = "doctor",
+	.words = "",
+	.help = "say what this machine has and what is missing",
+	.about = "Says what this machine has (processor, instruction set, memory, libraries), what "
+		 "this\n"
+		 "version can do, and runs a small job in each world.  Exit code 1 if something "
+		 "that is\n"
+		 "needed does not work.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct doctor_flags),
+	.run = doctor,
+};

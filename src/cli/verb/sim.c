@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim.c - thalweg sim JOB: the job in the simulator. */
+#include "cli/work.h"
+
+static int sim(const struct tw_call *call)
+{
+	const struct tw_work_flags *f = call->flags;
+
+	return tw_work(call, TW_WORLD_SIM, *f->run ? f->run : NULL);
+}
+
+static const struct tw_flag flags[] = {
+	TW_WORK_FLAGS("keep checkpoints, log and result in this directory (default: keep nothing)"),
+	TW_FLAG(struct tw_work_flags, trace, "trace", TW_TEXT, "", "FILE", 0, 0,
+		"write a timeline in Chrome's format, which Perfetto opens"),
+	TW_FLAG(struct tw_work_flags, threads, "threads", TW_U32, "0", "N", 0, 1024,
+		"threads that compute; 0: all cores; never changes a result"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg sim examples/asgd.yaml", "simulate a cluster and print a summary" },
+	{ "thalweg sim examples/asgd.yaml --set cluster.workers=64 --json",
+	  "the same with 64 workers, for a program" },
+	{ "thalweg sim examples/dc-asgd.yaml --trace timeline.json",
+	  "look at who waited for whom, in ui.perfetto.dev" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_sim = {
+	.name = "sim",
+	.words = "JOB",
+	.help = "run a job in the simulator: virtual time, any number of workers, faults",
+	.about = "Runs the job in a deterministic simulator: the same seed gives the same bits, on "
+		 "any\n"
+		 "number of cores.  JOB is a YAML file, or - for standard input.  Nothing is kept\n"
+		 "without --run; with it, running again goes on from the last checkpoint.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct tw_work_flags),
+	.least = 1,
+	.most = 1,
+	.run = sim,
+};

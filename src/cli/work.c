@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.c - what `sim` and `train` have in common: a job, a world, a result. */
+#include "cli/work.h"
+
+#include "cli/signals.h"
+#include "cli/summary.h"
+#include "cli/terminal.h"
+#include "job/run.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static enum tw_status check_flags(const struct tw_work_flags *f, const char *dir,
+				  struct tw_error *why)
+{
+	if (f->explain && f->json)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--explain prints the job as YAML: leave out --json");
+	if (!dir && f->checkpoints)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--checkpoints needs --run DIR, or there is nothing to go on from");
+	if (!dir && f->again)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--again needs --run DIR: nothing is kept "
+			       "without it");
+	return *f->isa ? tw_run_isa(f->isa, why) : TW_OK;
+}
+
+static enum tw_status explain(struct tw_job *job, struct tw_error *why)
+{
+	const enum tw_status status = tw_run_check(job, why);
+
+	if (status == TW_OK)
+		tw_job_explain(job, stdout);
+	return status;
+}
+
+static enum tw_status run(const struct tw_call *call, struct tw_job *job, const char *dir,
+			  struct tw_error *why)
+{
+	const struct tw_work_flags *f = call->flags;
+	const struct tw_run_request request = {
+		.dir = dir,
+		.again = f->again,
+		.trace = *f->trace ? f->trace : NULL,
+		.threads = f->threads,
+		.checkpoints = f->checkpoints,
+		.log = call->log,
+		.interrupted = tw_signals_count(dir != NULL),
+		.show = call->quiet ? NULL : tw_terminal_show,
+		.show_arg = call->terminal,
+	};
+	json_t *result = NULL;
+	enum tw_status status;
+
+	status = tw_run(&request, job, &result, why);
+	tw_terminal_clear(call->terminal);
+	if (result && f->json)
+		tw_print_json(result);
+	else if (result)
+		tw_print_summary(result);
+	if (status == TW_INTERRUPTED)
+		tw_fail(why, status,
+			"interrupted after a checkpoint; run the same command again "
+			"to go on");
+	json_decref(result);
+	return status;
+}
+
+int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *dir)
+{
+	const struct tw_work_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	struct tw_job *job = NULL;
+	enum tw_status status;
+
+	status = check_flags(f, dir, &why);
+	if (status == TW_OK)
+		status = tw_job_read(call->word[0], f->set.at, f->set.count,
+				     (const char *const *)environ, world, &job, &why);
+	if (status == TW_OK)
+		status = f->explain ? explain(job, &why) : run(call, job, dir, &why);
+	tw_job_free(job);
+	return status == TW_OK ? TW_EXIT_DONE : tw_exit_for(call, &why);
+}

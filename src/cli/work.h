@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.h - what `sim` and `train` have in common: a job, a world, a result. */
+#ifndef TW_CLI_WORK_H
+#define TW_CLI_WORK_H
+
+#include "cli/verb.h"
+#include "job/job.h"
+
+struct tw_work_flags {
+	struct tw_texts set;
+	bool json, again, explain;
+	const char *run, *isa;
+	uint64_t checkpoints;
+	/* sim only */
+	const char *trace;
+	uint32_t threads;
+};
+
+#define TW_WORK_FLAGS(run_help)                                                                    \
+	TW_FLAG_MANY(struct tw_work_flags, set, "set", "PATH=VALUE",                               \
+		     "override a field of the job: update.rate=0.05; may be repeated"),            \
+		TW_FLAG(struct tw_work_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,          \
+			"print the result as one JSON object"),                                    \
+		TW_FLAG(struct tw_work_flags, explain, "explain", TW_BOOL, "false", NULL, 0, 0,    \
+			"print the job with every preset and default spelled out, and stop"),      \
+		TW_FLAG(struct tw_work_flags, run, "run", TW_TEXT, "", "DIR", 0, 0, run_help),     \
+		TW_FLAG(struct tw_work_flags, again, "again", TW_BOOL, "false", NULL, 0, 0,        \
+			"start over in a run directory that holds a finished run or another job"), \
+		TW_FLAG(struct tw_work_flags, checkpoints, "checkpoints", TW_U64, "0", "N", 0,     \
+			1e15, "stop with exit code 75 after so many checkpoints; 0: never"),       \
+		TW_FLAG(struct tw_work_flags, isa, "isa", TW_TEXT, "", "NAME", 0, 0,               \
+			"use at most this instruction set: plain, avx2 or avx512")
+
+/* Read the job, run it in `world`, print its result.  `dir` as given or the default for the verb;
+ * NULL: keep nothing.  Returns the exit code. */
+int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *dir);
+
+#endif

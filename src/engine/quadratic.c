@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quadratic.c - loss 1/2 sum a_i (w_i - t_i)^2 with noisy gradients, element by element:
+ *
+ *	s = gauss(sample 1, i) + gauss(sample 2, i) + ...	in the order of positions, in float
+ *	g = a * (w - t) + (float)(noise / samples of the batch) * s
+ *
+ * each operation rounded to float, nothing fused; without noise the second term is left out and
+ * nothing is drawn.  A sample's noise is drawn for epoch * samples + its number, so it differs
+ * between epochs and not between workers.  Buffers follow the batch mean m of the unit gauss of
+ * their element, whatever `noise` is: their change is 0.1f * (m - pulled). */
+#include "engine/quadratic.h"
+#include "engine/order.h"
+#include "base/rng.h"
+#include "vec/clone.h"
+#include "vec/vec.h"
+
+#include <string.h>
+
+const struct tw_option tw_quadratic_rows[] = {
+	TW_OPTION(struct tw_quadratic_options, dimension, TW_U64, "100", "parameters", 1, 1e10,
+		  "how many trainable parameters"),
+	TW_OPTION(struct tw_quadratic_options, curvature, TW_F64S, "[0.1, 1]", NULL, 0, 1e30,
+		  "curvature of every direction, or low and high to draw from"),
+	TW_OPTION(struct tw_quadratic_options, noise, TW_F64, "0", NULL, 0, 1e30,
+		  "standard deviation of each sample's gradient noise"),
+	TW_OPTION(struct tw_quadratic_options, start, TW_F64, "1", NULL, -1e30, 1e30,
+		  "initial value of every parameter"),
+	TW_OPTION(struct tw_quadratic_options, spread, TW_F64, "0", NULL, 0, 1e30,
+		  "standard deviation of the initial values around start"),
+	TW_OPTION(struct tw_quadratic_options, target, TW_F64, "0", NULL, 0, 1e30,
+		  "standard deviation of the minimum's coordinates; 0: at the origin"),
+	TW_OPTION(struct tw_quadratic_options, buffers, TW_U64, "0", "buffers", 0, 1e9,
+		  "running statistics kept beside the parameters"),
+	TW_OPTION(struct tw_quadratic_options, tensors, TW_U64, "0", "tensors", 0, 1e6,
+		  "cut the parameters evenly into so many tensors; 0: one"),
+	TW_OPTION_END,
+};
+
+/* What is drawn from TW_RNG_PROBLEM. */
+enum { CURVATURE, TARGET };
+
+struct quadratic {
+	struct tw_engine e; /* must stay first */
+	struct tw_heap *heap;
+	float *curvature, *target;
+	size_t *tensor;
+	double noise, start, spread;
+	struct tw_rng init, shuffle, draw;
+};
+
+/* g = a (w - t) */
+TW_CLONED_STATIC(void, slope, (const float *a, const float *t, const float *w, size_t n, float *g),
+		 (a, t, w, n, g))
+{
+#pragma GCC ivdep
+	for (size_t i = 0; i < n; i++)
+		g[i] = a[i] * (w[i] - t[i]);
+}
+
+/* The same, where g holds the summed noise. */
+TW_CLONED_STATIC(void, noisy_slope,
+		 (const float *a, const float *t, const float *w, float scale, size_t n, float *g),
+		 (a, t, w, scale, n, g))
+{
+#pragma GCC ivdep
+	for (size_t i = 0; i < n; i++)
+		g[i] = a[i] * (w[i] - t[i]) + scale * g[i];
+}
+
+#define LANES 16
+
+static inline __attribute__((always_inline)) double term(float a, float t, float w)
+{
+	const double d = (double)w - (double)t;
+
+	return (double)a * d * d;
+}
+
+/* Add a (w - t)^2 of elements from..from+n; element i goes to lane i % 16 wherever the pieces are
+ * cut, so the sum does not depend on the cuts. */
+TW_CLONED_STATIC(void, bowl,
+		 (const float *a, const float *t, const float *w, size_t from, size_t n,
+		  double *sums),
+		 (a, t, w, from, n, sums))
+{
+	double lane[LANES];
+	size_t i = 0;
+
+	for (; i < n && (from + i) % LANES != 0; i++)
+		sums[(from + i) % LANES] += term(a[i], t[i], w[i]);
+	memcpy(lane, sums, sizeof lane);
+	for (; n - i >= LANES; i += LANES)
+		for (size_t k = 0; k < LANES; k++)
+			lane[k] += term(a[i + k], t[i + k], w[i + k]);
+	for (size_t k = 0; i + k < n; k++)
+		lane[k] += term(a[i + k], t[i + k], w[i + k]);
+	memcpy(sums, lane, sizeof lane);
+}
+
+/* The part of a piece that is trainable. */
+static size_t trainable_part(const struct quadratic *q, const struct tw_piece *p)
+{
+	if (p->from >= q->e.trainable)
+		return 0;
+	return p->n < q->e.trainable - p->from ? p->n : q->e.trainable - p->from;
+}
+
+static double loss(const struct quadratic *q, const struct tw_inputs *in)
+{
+	double lane[LANES] = { 0 }, sum = 0;
+
+	for (size_t k = 0; k < in->pieces; k++) {
+		const struct tw_piece *p = &in->piece[k];
+
+		bowl(q->curvature + p->from, q->target + p->from, p->at, p->from,
+		     trainable_part(q, p), lane);
+	}
+	for (size_t k = 0; k < LANES; k++)
+		sum += lane[k];
+	return 0.5 * sum;
+}
+
+/* Noise is drawn in tiles that stay in the first-level cache. */
+#define TILE 1024
+
+static void add_noise(const struct quadratic *q, uint64_t counter, size_t from, size_t n,
+		      float *sum)
+{
+	_Alignas(64) float tile[TILE];
+
+	for (size_t i = 0; i < n; i += TILE) {
+		const size_t m = n - i < TILE ? n - i : TILE;
+
+		tw_rng_gauss_fill(&q->draw, counter, from + i, tile, m);
+		tw_vec_add(sum + i, tile, m);
+	}
+}
+
+/* sum[from..to) = noise over the samples of the batch; what lies outside is not touched. */
+static enum tw_status sum_noise(const struct quadratic *q, const struct tw_inputs *in, size_t from,
+				size_t to, float *sum)
+{
+	const uint64_t epoch = in->from / q->e.samples, first = in->from % q->e.samples;
+
+	memset(sum + from, 0, (to - from) * sizeof *sum);
+	for (uint32_t k = 0; k < in->count; k++) {
+		const uint64_t sample =
+			tw_order_sample(&q->shuffle, q->e.samples, epoch, first + k);
+
+		if (tw_order_cancelled(in))
+			return TW_CANCELLED;
+		add_noise(q, epoch * q->e.samples + sample, from, to - from, sum + from);
+	}
+	return TW_OK;
+}
+
+static void move_buffers(const struct quadratic *q, const struct tw_piece *p, float share,
+			 float *gradient)
+{
+	for (size_t i = trainable_part(q, p); i < p->n; i++)
+		gradient[p->from + i] = 0.1f * (share * gradient[p->from + i] - p->at[i]);
+}
+
+static enum tw_status quadratic_gradient(const struct tw_engine *e, void *scratch,
+					 const struct tw_inputs *in, float *gradient,
+					 struct tw_score *score)
+{
+	const struct quadratic *q = (const struct quadratic *)e;
+	const size_t all = e->trainable + e->buffers;
+	const size_t quiet = q->noise == 0 ? e->trainable : 0; /* no noise below this element */
+	const float scale = (float)(q->noise / in->count), share = 1.0f / (float)in->count;
+
+	if (!tw_order_is_batch(e->samples, in))
+		return TW_BAD_INPUT;
+	if (tw_order_cancelled(in))
+		return TW_CANCELLED;
+	if (quiet < all && sum_noise(q, in, quiet, all, gradient) != TW_OK)
+		return TW_CANCELLED;
+	for (size_t k = 0; k < in->pieces; k++) {
+		const struct tw_piece *p = &in->piece[k];
+		const float *a = q->curvature + p->from, *t = q->target + p->from;
+		const size_t n = trainable_part(q, p);
+
+		if (q->noise == 0)
+			slope(a, t, p->at, n, gradient + p->from);
+		else
+			noisy_slope(a, t, p->at, scale, n, gradient + p->from);
+		move_buffers(q, p, share, gradient);
+	}
+	*score = (struct tw_score){ .loss = in->count * loss(q, in),
+				    .correct = -1,
+				    .samples = in->count };
+	return TW_OK;
+}
+
+static enum tw_status quadratic_evaluate(const struct tw_engine *e, void *scratch,
+					 const struct tw_inputs *in, struct tw_score *score)
+{
+	const struct quadratic *q = (const struct quadratic *)e;
+
+	if (in->count == 0 || in->from >= e->tests || in->count > e->tests - in->from)
+		return TW_BAD_INPUT;
+	if (tw_order_cancelled(in))
+		return TW_CANCELLED;
+	*score = (struct tw_score){ .loss = in->count * loss(q, in),
+				    .correct = -1,
+				    .samples = in->count };
+	return TW_OK;
+}
+
+static enum tw_status quadratic_init(const struct tw_engine *e, size_t from, size_t n, float *out)
+{
+	const struct quadratic *q = (const struct quadratic *)e;
+	const size_t all = e->trainable + e->buffers;
+	size_t own;
+
+	if (from > all || n > all - from)
+		return TW_BAD_INPUT;
+	own = from >= e->trainable ? 0 : e->trainable - from;
+	own = own < n ? own : n;
+	if (q->spread == 0)
+		tw_vec_fill(out, (float)q->start, own);
+	else
+		tw_rng_gauss_fill(&q->init, 0, from, out, own);
+	if (q->spread != 0)
+		for (size_t i = 0; i < own; i++)
+			out[i] = (float)(q->start + q->spread * (double)out[i]);
+	tw_vec_fill(out + own, 0, n - own);
+	return TW_OK;
+}
+
+static void quadratic_close(struct tw_engine *e)
+{
+	struct quadratic *q = (struct quadratic *)e;
+
+	if (!q)
+		return;
+	q->heap->put(q->heap, q->curvature);
+	q->heap->put(q->heap, q->target);
+	q->heap->put(q->heap, q->tensor);
+	q->heap->put(q->heap, q);
+}
+
+static const struct tw_engine_class quadratic_class = {
+	.name = "quadratic",
+	.init = quadratic_init,
+	.gradient = quadratic_gradient,
+	.evaluate = quadratic_evaluate,
+	.close = quadratic_close,
+};
+
+static void draw_problem(struct quadratic *q, const struct tw_quadratic_options *o, uint64_t seed)
+{
+	const struct tw_rng r = tw_rng_make(seed, TW_RNG_PROBLEM);
+	const double low = o->curvature.at[0], high = o->curvature.at[o->curvature.count - 1];
+
+	for (size_t i = 0; i < q->e.trainable; i++)
+		q->curvature[i] =
+			(float)(low == high
+					? low
+					: low + (high - low) * tw_rng_uniform(&r, CURVATURE, i));
+	if (o->target == 0) {
+		tw_vec_fill(q->target, 0, q->e.trainable);
+		return;
+	}
+	tw_rng_gauss_fill(&r, TARGET, 0, q->target, q->e.trainable);
+	tw_vec_scale(q->target, (float)o->target, q->e.trainable);
+}
+
+/* `cuts` tensors of the trainable part, then one of the buffers if there are any. */
+static void cut_tensors(struct quadratic *q, size_t cuts)
+{
+	for (size_t k = 0; k <= cuts; k++) /* n k / cuts, without n k overflowing */
+		q->tensor[k] = q->e.trainable / cuts * k + q->e.trainable % cuts * k / cuts;
+	if (q->e.buffers)
+		q->tensor[cuts + 1] = q->e.trainable + q->e.buffers;
+	q->e.tensor = q->tensor;
+	q->e.tensors = cuts + (q->e.buffers ? 1 : 0);
+}
+
+static void *get_array(struct tw_heap *heap, size_t count, size_t bytes)
+{
+	return count > SIZE_MAX / bytes ? NULL : heap->get(heap, count * bytes);
+}
+
+struct tw_engine *tw_quadratic_open(struct tw_heap *heap, const struct tw_quadratic_options *o,
+				    uint64_t samples, uint64_t seed)
+{
+	struct quadratic *q = tw_heap_zeros(heap, sizeof *q);
+	const size_t cuts = o->tensors ? o->tensors : 1;
+
+	if (!q)
+		return NULL;
+	q->heap = heap;
+	q->e = (struct tw_engine){
+		.class = &quadratic_class,
+		.trainable = o->dimension,
+		.buffers = o->buffers,
+		.samples = samples,
+		.tests = 1,
+		.cost = (double)o->dimension * (o->noise == 0 ? 7 : 60),
+	};
+	q->noise = o->noise;
+	q->start = o->start;
+	q->spread = o->spread;
+	q->init = tw_rng_make(seed, TW_RNG_INIT);
+	q->shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
+	q->draw = tw_rng_make(seed, TW_RNG_NOISE);
+	q->curvature = get_array(heap, o->dimension, sizeof(float));
+	q->target = get_array(heap, o->dimension, sizeof(float));
+	q->tensor = get_array(heap, cuts + 2, sizeof *q->tensor);
+	if (!q->curvature || !q->target || !q->tensor) {
+		quadratic_close(&q->e);
+		return NULL;
+	}
+	draw_problem(q, o, seed);
+	cut_tensors(q, cuts);
+	return &q->e;
+}

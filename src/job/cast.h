@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cast.h - the actors of a plan and where they sit. */
+#ifndef TW_JOB_CAST_H
+#define TW_JOB_CAST_H
+
+#include "actor/cluster.h"
+#include "node/plan.h"
+
+struct tw_cast {
+	struct tw_seat *seat;
+	size_t seats;
+	struct tw_role_arg *arg; /* what the seats point to */
+};
+
+/* Node 0 is the master; each server node has a server and a dormant shard of every number, which
+ * wakes when the master tells the server to host it; then one worker per node.  The plan must
+ * outlive the cast.  `resume`: the master looks for a cut to go on from. */
+enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+void tw_cast_release(struct tw_cast *c);
+static inline uint32_t tw_cast_nodes(const struct tw_plan *p)
+{
+	return 1 + p->servers + p->workers;
+}
+
+#endif

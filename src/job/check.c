@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - which choices go together: one table of traits, and the numbers that must fit. */
+#include "job/field.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What is true of a job, as far as combinations ask for it. */
+enum fact {
+	IN_SIM = 1 << 0,
+	ROUNDS = 1 << 1,        /* the gate commits whole rounds */
+	LOCKFREE = 1 << 2,      /* workers write the parameters themselves */
+	COLLECTS = 1 << 3,      /* an update sums several contributions */
+	IN_TURN = 1 << 4,       /* a round's contributions are applied one after the other */
+	PER_WORKER = 1 << 5,    /* the rule keeps an array for each worker */
+	STAMPED = 1 << 6,       /* the rule uses the rate of the answer */
+	PLAIN_RULE = 1 << 7,    /* sgd: w - rate * g and nothing else */
+	TURNABLE = 1 << 8,      /* linear, shows what it keeps: may be applied in turn */
+	POLICY = 1 << 9,        /* staleness is not none */
+	SENT = 1 << 10,         /* the policy compares with what a worker was sent */
+	STATISTIC = 1 << 11,    /* the policy has what skipping asks */
+	MOMENTUM = 1 << 12,     /* send: momentum */
+	PREPARES = 1 << 13,     /* the rule has a worker's half */
+	PUSHES_LATE = 1 << 14,  /* push above 1 */
+	FETCHES_LATE = 1 << 15, /* fetch above 1 */
+	SKIPS = 1 << 16,
+	LOCAL = 1 << 17,
+	LOCAL_PER_WORKER = 1 << 18,
+	KEEPS = 1 << 19, /* merge: keep */
+	UP_LOSSY = 1 << 20,
+	DOWN_LOSSY = 1 << 21,
+	NOT_DOWN = 1 << 22, /* codec.down carries only gradients */
+	DECAYS = 1 << 23,
+	DELAYED = 1 << 24,  /* sim.delay */
+	MANY = 1 << 25,     /* more than one worker */
+	ASYNC = 1 << 26,    /* applies each contribution at once and holds nobody */
+	ACCURACY = 1 << 27, /* train.until.accuracy */
+};
+
+/* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
+ * `because` was given by the user, its place is named. */
+static const struct refusal {
+	uint32_t with, without;
+	const char *field, *because, *sentence;
+} refusals[] = {
+	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
+	  "hogwild races on memory that threads share, which the simulator has not; run it with "
+	  "thalweg train, or use gate: async" },
+	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
+	  "hogwild has no lock to keep a rule's state under; use rule: sgd, or gate: async" },
+	{ LOCKFREE | POLICY, 0, "strategy.staleness", "strategy.gate",
+	  "hogwild has no versions to count staleness by; use staleness: none, or gate: async" },
+	{ LOCKFREE | DECAYS, 0, "update.decay", "strategy.gate",
+	  "hogwild writes gradients straight into the parameters; use decay: 0, or gate: async" },
+	{ LOCKFREE | UP_LOSSY, 0, "strategy.codec.up", "strategy.gate",
+	  "hogwild sends nothing; use codec: {up: fp32}, or gate: async" },
+	{ LOCKFREE | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.gate",
+	  "hogwild sends nothing; use codec: {down: fp32}, or gate: async" },
+	{ LOCKFREE | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
+	  "hogwild applies every step at once; use push: 1, or gate: async" },
+	{ LOCKFREE | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
+	  "hogwild always reads the newest parameters; use fetch: 1, or gate: async" },
+	{ LOCKFREE | MOMENTUM, 0, "strategy.send", "strategy.gate",
+	  "hogwild applies gradients; use send: gradient, or gate: async" },
+
+	{ MOMENTUM, PREPARES, "strategy.send", "update.rule",
+	  "momentum on the worker needs a rule that has a worker's half; use rule: dana, or send: "
+	  "gradient" },
+	{ MOMENTUM | ROUNDS, 0, "strategy.send", "strategy.gate",
+	  "momentum on the worker has its rate inside, so a round cannot average it; use gate: "
+	  "async or ssp, or send: gradient" },
+	{ MOMENTUM | COLLECTS, 0, "strategy.send", "strategy.gate",
+	  "momentum on the worker has its rate inside, so an update cannot average it; use gate: "
+	  "async or ssp, or send: gradient" },
+	{ MOMENTUM | POLICY, 0, "strategy.staleness", "strategy.send",
+	  "a policy corrects raw gradients, and send: momentum sends none; use staleness: none, or "
+	  "send: gradient" },
+	{ MOMENTUM | DECAYS, 0, "update.decay", "strategy.send",
+	  "the shard only adds what send: momentum sends, so it cannot decay; use decay: 0, or "
+	  "send: "
+	  "gradient" },
+
+	{ PER_WORKER | ROUNDS, 0, "update.rule", "strategy.gate",
+	  "keeps a state for each worker, so each contribution must be applied alone, which rounds "
+	  "do not; use gate: async or ssp, or rule: momentum" },
+	{ PER_WORKER | COLLECTS, 0, "update.rule", "strategy.gate",
+	  "keeps a state for each worker, so each contribution must be applied alone; use collect: "
+	  "1, gate: async or ssp, or rule: momentum" },
+	{ STAMPED | ROUNDS, 0, "update.rule", "strategy.gate",
+	  "uses the rate each gradient was computed at, and a round has only one; use gate: async "
+	  "or ssp" },
+	{ ROUNDS | IN_TURN, TURNABLE, "update.rule", "strategy.gate",
+	  "a round applied in turn needs a rule that is linear in the gradients and shows what it "
+	  "keeps; use rule: sgd or momentum, or apply: sum" },
+	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
+	  "in a round that is summed nothing is stale; use staleness: none, apply: in-turn with "
+	  "staleness: delay, or gate: async" },
+	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
+	  "contributions applied in turn are all of one version; use staleness: delay or none" },
+	{ ROUNDS | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
+	  "a round takes one step of every worker; use push: 1 (data.accumulate makes steps "
+	  "larger), "
+	  "or gate: async" },
+	{ ROUNDS | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
+	  "after a round everybody has the new parameters; use fetch: 1, or gate: async" },
+	{ ROUNDS | SKIPS, 0, "strategy.skip", "strategy.gate",
+	  "a round waits for every push; leave skip: out, or use gate: async" },
+	{ ROUNDS | LOCAL, 0, "strategy.local.rule", "strategy.gate",
+	  "in rounds there are no steps between fetches; leave local: out, or use gate: async with "
+	  "fetch: 2 or more" },
+	{ ROUNDS | KEEPS, 0, "strategy.merge", "strategy.gate",
+	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: async" },
+
+	{ SKIPS, STATISTIC, "strategy.skip", "strategy.staleness",
+	  "skipping looks at the deviation that only fasgd keeps; use staleness: fasgd, or leave "
+	  "skip: out" },
+	{ SKIPS | LOCAL, 0, "strategy.skip", "strategy.local.rule",
+	  "a worker that takes local steps does not skip; leave skip: or local: out" },
+	{ LOCAL_PER_WORKER, 0, "strategy.local.rule", NULL,
+	  "a worker is alone with its own steps; use rule: sgd or momentum" },
+	{ LOCAL, FETCHES_LATE | KEEPS, "strategy.local.rule", "strategy.fetch",
+	  "with fetch: 1 every local step is overwritten at once; use fetch: 2 or more, or leave "
+	  "local: out" },
+	{ LOCAL | KEEPS, FETCHES_LATE | PUSHES_LATE, "strategy.local.rule", "strategy.fetch",
+	  "with push: 1 and fetch: 1 no local step is ever kept; use push: or fetch: 2 or more, or "
+	  "leave local: out" },
+	{ LOCAL | MOMENTUM, 0, "strategy.local.rule", "strategy.send",
+	  "local steps go with gradients; use send: gradient, or leave local: out" },
+	{ KEEPS, LOCAL, "strategy.merge", NULL,
+	  "without local steps there is nothing to keep; use merge: replace, or add local: {rule: "
+	  "sgd}" },
+	{ NOT_DOWN, 0, "strategy.codec.down", NULL,
+	  "carries gradients, not parameters; use fp32, fp16 or bf16" },
+
+	{ DELAYED | MANY, 0, "sim.delay.steps", "cluster.workers",
+	  "delays the gradients of a single worker; use cluster: {workers: 1}, or leave sim.delay "
+	  "out" },
+	{ DELAYED, ASYNC, "sim.delay.steps", "strategy.gate",
+	  "needs every gradient applied at once; use gate: async, or leave sim.delay out" },
+	{ DELAYED | PUSHES_LATE, 0, "strategy.push", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; use push: 1" },
+	{ DELAYED | FETCHES_LATE, 0, "strategy.fetch", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; use fetch: 1" },
+	{ DELAYED | SKIPS, 0, "strategy.skip", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; leave skip: out" },
+	{ ACCURACY, 0, "train.until.accuracy", NULL,
+	  "this model has no accuracy; use until: {loss: ...}" },
+};
+
+static uint32_t facts_of_gate(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	const uint32_t t = p->gate->traits;
+	uint32_t facts = 0;
+
+	if (t & TW_GATE_ROUNDS)
+		facts |= ROUNDS;
+	else if (tw_job_collects(job) > 1)
+		facts |= COLLECTS;
+	if (t & TW_GATE_LOCKFREE)
+		facts |= LOCKFREE;
+	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
+		facts |= IN_TURN;
+	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)))
+		facts |= ASYNC;
+	return facts;
+}
+
+static uint32_t facts_of_rule(const struct tw_plan *p)
+{
+	const uint32_t t = p->rule->traits;
+	uint32_t facts = 0;
+
+	if (t & TW_RULE_PER_WORKER)
+		facts |= PER_WORKER;
+	if (t & TW_RULE_STAMPED)
+		facts |= STAMPED;
+	if ((t & TW_RULE_LINEAR) && !(t & (TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER))) {
+		facts |= TURNABLE;
+		if (p->rule->arrays == 0)
+			facts |= PLAIN_RULE;
+	}
+	if (p->rule->prepare)
+		facts |= PREPARES;
+	if (p->local)
+		facts |= LOCAL;
+	if (p->local && (p->local->traits & TW_RULE_PER_WORKER))
+		facts |= LOCAL_PER_WORKER;
+	return facts;
+}
+
+static uint32_t facts_of_line(const struct tw_plan *p)
+{
+	uint32_t facts = 0;
+
+	if (p->staleness->correct)
+		facts |= POLICY;
+	if (p->staleness->traits & TW_STALENESS_SENT &&
+	    !(p->staleness->traits & TW_STALENESS_OBSERVES))
+		facts |= SENT;
+	if (p->staleness->traits & TW_STALENESS_STATISTIC)
+		facts |= STATISTIC;
+	if (p->send == TW_SEND_MOMENTUM)
+		facts |= MOMENTUM;
+	if (p->push > 1)
+		facts |= PUSHES_LATE;
+	if (p->fetch > 1)
+		facts |= FETCHES_LATE;
+	if (!isnan(p->skip_push) || !isnan(p->skip_fetch))
+		facts |= SKIPS;
+	if (p->merge == TW_MERGE_KEEP)
+		facts |= KEEPS;
+	if (!(p->up->traits & TW_CODEC_IDENTITY))
+		facts |= UP_LOSSY;
+	if (!(p->down->traits & TW_CODEC_IDENTITY))
+		facts |= DOWN_LOSSY;
+	if (!(p->down->traits & TW_CODEC_DOWN))
+		facts |= NOT_DOWN;
+	if (p->decay > 0)
+		facts |= DECAYS;
+	if (p->delay)
+		facts |= DELAYED;
+	if (p->workers > 1)
+		facts |= MANY;
+	if (!isnan(p->until_accuracy))
+		facts |= ACCURACY;
+	return facts;
+}
+
+/* The field itself where it is a mapping (skip:), whichever of its fields was given. */
+static const char *blamed(const struct tw_job *job, const char *field)
+{
+	if (strcmp(field, "strategy.skip") != 0)
+		return field;
+	return tw_job_given(job, "strategy.skip.push") ? "strategy.skip.push"
+						       : "strategy.skip.fetch";
+}
+
+static enum tw_status refuse_combination(const struct tw_job *job, const struct refusal *r,
+					 struct tw_error *why)
+{
+	const char *field = blamed(job, r->field);
+	const struct tw_field *f = tw_job_field(job, field);
+	const struct tw_field *b = r->because ? tw_job_field(job, r->because) : NULL;
+	const char *place = job->file;
+
+	if (b && b->from)
+		place = b->from->place;
+	if (f && f->from && (f->from->origin != TW_FROM_PRESET || place == job->file))
+		place = f->from->place;
+	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place, field, r->sentence);
+}
+
+static enum tw_status check_combinations(const struct tw_job *job, struct tw_error *why)
+{
+	const uint32_t facts = (job->world == TW_WORLD_SIM ? IN_SIM : 0) | facts_of_gate(job) |
+			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
+
+	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
+		if ((facts & refusals[k].with) == refusals[k].with &&
+		    !(facts & refusals[k].without))
+			return refuse_combination(job, &refusals[k], why);
+	return TW_OK;
+}
+
+/* A variant's own check names its field first ("collect: ..."); here it gets place and path. */
+static enum tw_status refuse_said(const struct tw_job *job, const char *section,
+				  const struct tw_error *said, struct tw_error *why)
+{
+	const char *colon = strstr(said->text, ": ");
+	char path[80];
+
+	if (!colon || colon - said->text > 60)
+		return tw_job_refuse(job, why, section, "%s", said->text);
+	snprintf(path, sizeof path, "%s.%.*s", section, (int)(colon - said->text), said->text);
+	return tw_job_refuse(job, why, path, "%s", colon + 2);
+}
+
+static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	struct tw_error said = { 0 };
+
+	if (!p->gate->check || p->gate->check(p->gate_options, p->workers, &said) == TW_OK)
+		return TW_OK;
+	return refuse_said(job, "strategy", &said, why);
+}
+
+static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
+{
+	struct tw_error said = { 0 };
+
+	if (job->world != TW_WORLD_SIM)
+		return TW_OK;
+	if (tw_sim_check(&job->sim, &said) != TW_OK)
+		return refuse_said(job, "sim", &said, why);
+	if (job->sim.stragglers > job->cluster.workers)
+		return tw_job_refuse(job, why, "sim.stragglers.count",
+				     "%u is more than all %u workers; use 0 to %u",
+				     job->sim.stragglers, job->cluster.workers,
+				     job->cluster.workers);
+	return TW_OK;
+}
+
+static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_cluster *c = &job->cluster;
+
+	if (c->min > c->workers)
+		return tw_job_refuse(job, why, "cluster.min",
+				     "%u is more than all %u workers; use 1 to %u", c->min,
+				     c->workers, c->workers);
+	if (c->shards && c->servers > c->shards)
+		return tw_job_refuse(job, why, "cluster.servers",
+				     "%u servers would share %u shards, and some have none; use at "
+				     "most %u, or more shards",
+				     c->servers, c->shards, c->shards);
+	return TW_OK;
+}
+
+static enum tw_status check_samples(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_data *d = &job->data;
+	const uint32_t n = job->cluster.workers;
+	const char *field = d->global_batch ? "data.global_batch" : "data.batch";
+	const uint64_t batch = d->global_batch ? ((uint64_t)d->global_batch + n - 1) / n : d->batch;
+	const double all = (double)batch * d->accumulate * job->strategy.push;
+
+	if (batch > d->samples)
+		return tw_job_refuse(job, why, field,
+				     "%llu samples per worker are more than the %llu of an epoch; "
+				     "use less, or more data.samples",
+				     (unsigned long long)batch, (unsigned long long)d->samples);
+	if (all > (double)d->samples)
+		return tw_job_refuse(job, why,
+				     job->strategy.push > 1 ? "strategy.push" : "data.accumulate",
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%llu of an epoch; use less, or more data.samples",
+				     all, (unsigned long long)d->samples);
+	return TW_OK;
+}
+
+static enum tw_status check_model(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_quadratic_options *q = &job->engine.quadratic;
+	const struct tw_least_squares_options *l = &job->engine.least_squares;
+
+	if (job->model == TW_MODEL_LEAST_SQUARES) {
+		if (l->blocks > l->dimension)
+			return tw_job_refuse(job, why, "model.least-squares.blocks",
+					     "more blocks than dimensions; use 0 to %llu",
+					     (unsigned long long)l->dimension);
+		return TW_OK;
+	}
+	if (q->curvature.count < 1 || q->curvature.count > 2)
+		return tw_job_refuse(
+			job, why, "model.quadratic.curvature",
+			"needs one number or two, lowest and highest, such as [0.1, 1]");
+	if (q->curvature.count == 2 && q->curvature.at[0] > q->curvature.at[1])
+		return tw_job_refuse(job, why, "model.quadratic.curvature",
+				     "needs the lower number first, such as [0.1, 1]");
+	if (q->tensors > q->dimension)
+		return tw_job_refuse(job, why, "model.quadratic.tensors",
+				     "more tensors than dimensions; use 0 to %llu",
+				     (unsigned long long)q->dimension);
+	return TW_OK;
+}
+
+enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st = check_cluster(job, why);
+
+	if (st == TW_OK)
+		st = check_gate(job, why);
+	if (st == TW_OK)
+		st = check_combinations(job, why);
+	if (st == TW_OK)
+		st = check_samples(job, why);
+	if (st == TW_OK)
+		st = check_model(job, why);
+	if (st == TW_OK)
+		st = check_sim(job, why);
+	return st;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* field.h - the fields of a job file: every row of every section and variant, and, for one job,
+ * the rows that its choices brought in with where their values are. */
+#ifndef TW_JOB_FIELD_H
+#define TW_JOB_FIELD_H
+
+#include "job/job.h"
+#include "job/tree.h"
+
+/* Rows that come together: a section's own, or those of one variant that may be chosen there. */
+struct tw_group {
+	const char *prefix;  /* "strategy.", "model.quadratic."; "" for fields that are sections */
+	const char *chooser; /* the field that chooses the variant, "strategy.gate"; NULL: always */
+	const char *variant; /* "softsync"; NULL: always */
+	const struct tw_option *rows;
+};
+
+/* Group number k of all there are, in the order of the reference; false after the last. */
+bool tw_group_at(size_t k, struct tw_group *out);
+
+extern const struct tw_option tw_data_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
+	tw_schedule_step_rows[], tw_schedule_final_rows[], tw_cluster_rows[], tw_strategy_rows[],
+	tw_softsync_rows[], tw_local_rows[], tw_checkpoint_rows[], tw_delay_rows[];
+
+/* The sections in the order in which people write them. */
+struct tw_section {
+	const char *name, *help;
+};
+extern const struct tw_section tw_sections[]; /* name NULL at the end */
+
+/* Values that later versions will take: what to say until then.  NULL: nothing special. */
+const char *tw_field_later(const char *path, const char *value);
+
+struct tw_field {
+	const char *path; /* "strategy.collect" */
+	const struct tw_option *row;
+	void *base;
+	const struct tw_tree *from; /* who gave it; NULL: the default */
+	bool silent;                /* left out of the explained job: another field stands for it */
+};
+
+/* The job's field of that path, or NULL. */
+struct tw_field *tw_job_field(const struct tw_job *job, const char *path);
+/* Was it given by the user (not by a preset or a default)? */
+bool tw_job_given(const struct tw_job *job, const char *path);
+/* Set by text; an F64 row whose default is "none" takes "none" as NAN.  *why is the reason
+ * without place and path. */
+enum tw_status tw_field_set(const struct tw_option *row, void *base, const char *text,
+			    struct tw_arena *keep, struct tw_error *why);
+/* The value as text (from the arena), NULL without memory. */
+const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep);
+void tw_field_accepts(const struct tw_option *row, char *out, size_t room);
+/* May this field differ between a run and its resumption? */
+bool tw_field_may_change(const char *path);
+
+/* "place: path: sentence" with TW_BAD_INPUT; the place is where the field was given. */
+enum tw_status tw_job_refuse(const struct tw_job *job, struct tw_error *why, const char *path,
+			     const char *format, ...) __attribute__((format(printf, 4, 5)));
+enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The steps of reading, in order, after the rows have their values (read.c). */
+enum tw_status tw_job_read_faults(struct tw_job *job, const struct tw_tree *list,
+				  struct tw_error *why);
+/* One fault as it is written in a job file, {crash: worker 3, at: 5s}. */
+void tw_fault_text(const struct tw_job *job, const struct tw_fault *fault, char *out, size_t room);
+enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why);    /* plan.c */
+enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why); /* check.c */
+
+/* The line's contributions per update: 1, or what the gate collects. */
+uint32_t tw_job_collects(const struct tw_job *job);
+/* XXH3-64 of the explained job without what may change. */
+uint64_t tw_job_hash(const struct tw_job *job);
+
+#endif

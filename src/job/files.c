@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c - whole files that survive a power cut, and directories that go as a whole. */
+#include "job/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int tw_folder_at(int at, const char *name)
+{
+	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static enum tw_status write_all(int fd, const void *bytes, size_t len)
+{
+	const char *from = bytes;
+
+	while (len > 0) {
+		const ssize_t n = write(fd, from, len < (1u << 30) ? len : 1u << 30);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return TW_IO;
+		from += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) ? TW_IO : TW_OK;
+}
+
+enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len)
+{
+	const int fd = openat(at, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	enum tw_status status;
+	int cause;
+
+	if (fd < 0)
+		return TW_IO;
+	status = write_all(fd, bytes, len);
+	cause = errno;
+	if (close(fd) && status == TW_OK) {
+		cause = errno;
+		status = TW_IO;
+	}
+	if (status != TW_OK)
+		unlinkat(at, name, 0);
+	errno = cause;
+	return status;
+}
+
+enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len)
+{
+	char beside[300];
+	enum tw_status status;
+
+	if (snprintf(beside, sizeof beside, "%s.new", name) >= (int)sizeof beside) {
+		errno = ENAMETOOLONG;
+		return TW_IO;
+	}
+	status = tw_file_write(at, beside, bytes, len);
+	if (status != TW_OK)
+		return status;
+	if (renameat(at, beside, at, name) || fsync(at))
+		return TW_IO;
+	return TW_OK;
+}
+
+static enum tw_status read_all(int fd, uint8_t *to, size_t len)
+{
+	while (len > 0) {
+		const ssize_t n = read(fd, to, len < (1u << 30) ? len : 1u << 30);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return TW_IO;
+		to += n;
+		len -= (size_t)n;
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
+			    struct tw_block **out)
+{
+	const int fd = openat(at, name, O_RDONLY | O_CLOEXEC);
+	enum tw_status status = TW_OK;
+	struct tw_block *b = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT ? TW_ABSENT : TW_IO;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		status = TW_IO;
+	else if ((uint64_t)st.st_size > most)
+		status = TW_BAD_BYTES;
+	else if (!(b = tw_block_new(heap, (size_t)st.st_size + 1)))
+		status = TW_NO_MEMORY;
+	else
+		status = read_all(fd, b->data, (size_t)st.st_size);
+	if (status == TW_OK) {
+		b->data[st.st_size] = 0;
+		b->bytes = (size_t)st.st_size;
+		*out = b;
+	} else {
+		tw_block_drop(b);
+	}
+	close(fd);
+	return status;
+}
+
+enum tw_status tw_folder_remove(int at, const char *name)
+{
+	const int fd = tw_folder_at(at, name);
+	const struct dirent *e;
+	DIR *d;
+
+	if (fd < 0) {
+		if (errno == ENOENT)
+			return TW_OK;
+		return unlinkat(at, name, 0) ? TW_IO : TW_OK;
+	}
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return TW_IO;
+	}
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			unlinkat(fd, e->d_name, 0);
+	closedir(d);
+	return unlinkat(at, name, AT_REMOVEDIR) ? TW_IO : TW_OK;
+}
+
+enum tw_status tw_folder_make(const char *path)
+{
+	char part[4096];
+	struct stat st;
+
+	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+		errno = ENAMETOOLONG;
+		return TW_IO;
+	}
+	for (char *s = part + 1; *s; s++) {
+		if (*s != '/')
+			continue;
+		*s = 0;
+		if (mkdir(part, 0777) && errno != EEXIST)
+			return TW_IO;
+		*s = '/';
+	}
+	if (mkdir(part, 0777) && errno != EEXIST)
+		return TW_IO;
+	if (stat(part, &st))
+		return TW_IO;
+	if (!S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR;
+		return TW_IO;
+	}
+	return TW_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.h - whole files that survive a power cut, and directories that go as a whole. */
+#ifndef TW_JOB_FILES_H
+#define TW_JOB_FILES_H
+
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <stddef.h>
+
+/* The directory as a descriptor, or -1 with errno. */
+int tw_folder_at(int at, const char *name);
+/* Write `len` bytes to a new file and sync it.  On failure the file is gone and errno is set. */
+enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len);
+/* Write beside `name`, sync, rename over it, sync the directory: old or new, never half. */
+enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len);
+/* The whole file as a block with one reference and a zero byte behind its `bytes`.  TW_ABSENT,
+ * TW_IO (errno is set), TW_NO_MEMORY; TW_BAD_BYTES if it is longer than `most`. */
+enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
+			    struct tw_block **out);
+/* Remove the directory and the plain files in it.  One that is not there counts as removed. */
+enum tw_status tw_folder_remove(int at, const char *name);
+/* Make a directory and those above it; TW_OK if it is there already.  TW_IO: see errno. */
+enum tw_status tw_folder_make(const char *path);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* outside.c - what comes from outside the file: flags, the environment, and presets. */
+#include "job/read.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`. */
+static enum tw_status name_strategy(struct tw_reading *r)
+{
+	struct tw_tree *s = tw_tree_child(r->root, "strategy"), *name;
+
+	if (!s || s->kind != TW_TREE_TEXT || tw_tree_is_null(s))
+		return TW_OK;
+	name = tw_tree_new(r->keep, TW_TREE_TEXT, s->origin, s->place, s->text);
+	if (!name)
+		return tw_read_no_memory(r);
+	s->kind = TW_TREE_MAP;
+	return tw_tree_put(r->keep, s, "name", name, r->why);
+}
+
+/* A value given outside the file: YAML where it begins like a list or a mapping, else as it is. */
+static enum tw_status outside_value(struct tw_reading *r, const struct tw_source *source,
+				    const char *value, struct tw_tree **out)
+{
+	const char *text;
+
+	if (value[0] == '[' || value[0] == '{')
+		return tw_tree_read(r->keep, source, value, strlen(value), out, r->why);
+	if (strlen(value) > TW_TREE_LETTER)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: the value is longer than 256 bytes, which no field takes",
+			       source->name);
+	text = tw_arena_text(r->keep, value);
+	*out = text ? tw_tree_new(r->keep, TW_TREE_TEXT, source->origin, source->name, text) : NULL;
+	return *out ? TW_OK : tw_read_no_memory(r);
+}
+
+static enum tw_status put(struct tw_reading *r, const struct tw_source *source, const char *path,
+			  const char *value)
+{
+	struct tw_tree *node = NULL;
+	enum tw_status st = outside_value(r, source, value, &node);
+
+	if (st == TW_OK)
+		st = tw_tree_put(r->keep, r->root, path, node, r->why);
+	return st == TW_OK ? name_strategy(r) : st;
+}
+
+static enum tw_status put_flag(struct tw_reading *r, const char *set)
+{
+	const char *equals = strchr(set, '=');
+	struct tw_source source = { .origin = TW_FROM_FLAG };
+	char shown[96], path[TW_PATH_ROOM];
+	size_t n;
+
+	snprintf(path, sizeof path, "--set %s", tw_tree_show(set, shown, sizeof shown - 8));
+	source.name = tw_arena_text(r->keep, path);
+	if (!source.name)
+		return tw_read_no_memory(r);
+	n = equals ? (size_t)(equals - set) : 0;
+	if (n == 0 || n >= sizeof path || set[0] == '.' || set[n - 1] == '.' ||
+	    memmem(set, n, "..", 2))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: needs path=value, such as --set train.seed=2", source.name);
+	memcpy(path, set, n);
+	path[n] = '\0';
+	return put(r, &source, path, equals + 1);
+}
+
+/* "strategy.codec.up" as a variable says it: STRATEGY_CODEC_UP. */
+static void capitals(const char *path, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (; *path && n + 1 < room; path++)
+		out[n++] =
+			isalnum((unsigned char)*path) ? (char)toupper((unsigned char)*path) : '_';
+	out[n] = '\0';
+}
+
+/* The path whose variable is THALWEG_<name>, of any row, section or model; or the nearest
+ * variable in *near. */
+static bool path_of_variable(const char *name, char *path, size_t room, struct tw_names *all,
+			     struct tw_arena *keep)
+{
+	struct tw_group g;
+	char text[TW_PATH_ROOM];
+
+	for (const struct tw_section *s = tw_sections; s->name; s++) {
+		capitals(s->name, text, sizeof text);
+		if (strcmp(text, name) == 0) {
+			snprintf(path, room, "%s", s->name);
+			return true;
+		}
+	}
+	if (strcmp(name, "SIM_FAULTS") == 0) {
+		snprintf(path, room, "sim.faults");
+		return true;
+	}
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			const char *kept;
+
+			snprintf(path, room, "%s%s", g.prefix, row->name);
+			capitals(path, text, sizeof text);
+			if (strcmp(text, name) == 0)
+				return true;
+			kept = tw_arena_text(keep, text);
+			if (kept)
+				tw_names_add(all, kept);
+		}
+	return false;
+}
+
+static enum tw_status put_variable(struct tw_reading *r, const char *variable)
+{
+	static const char prefix[] = "THALWEG_";
+	const char *equals = strchr(variable, '=');
+	struct tw_source source = { .origin = TW_FROM_ENVIRONMENT };
+	char name[TW_PATH_ROOM], shown[96], path[TW_PATH_ROOM], help[300];
+	struct tw_names all = { .count = 0 };
+	size_t n;
+
+	if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || !equals)
+		return TW_OK;
+	n = (size_t)(equals - variable);
+	if (n >= sizeof name)
+		n = sizeof name - 1;
+	memcpy(name, variable, n);
+	name[n] = '\0';
+	source.name = tw_arena_text(r->keep, tw_tree_show(name, shown, sizeof shown));
+	if (!source.name)
+		return tw_read_no_memory(r);
+	if (path_of_variable(name + sizeof prefix - 1, path, sizeof path, &all, r->keep))
+		return put(r, &source, path, equals + 1);
+	all.at[all.count] = NULL;
+	if (tw_nearest(name + sizeof prefix - 1, all.at))
+		snprintf(help, sizeof help, "did you mean THALWEG_%s?",
+			 tw_nearest(name + sizeof prefix - 1, all.at));
+	else
+		snprintf(help, sizeof help,
+			 "THALWEG_ and a field's path in capitals is, "
+			 "such as THALWEG_TRAIN_SEED");
+	return tw_fail(r->why, TW_BAD_INPUT, "%s: the environment variable is no field; %s",
+		       source.name, help);
+}
+
+static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
+{
+	struct tw_names n = { .count = 0 };
+	char help[400], text[520], shown[60];
+
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		tw_names_add(&n, p->name);
+	snprintf(text, sizeof text, "no preset is called '%s'; %s",
+		 tw_tree_show(name->text, shown, sizeof shown),
+		 tw_names_suggest(&n, name->text, "there are", help, sizeof help));
+	return tw_read_refuse(r, name, "strategy.name", text);
+}
+
+static enum tw_status fill_from(struct tw_reading *r, const struct tw_tree *name, const char *text)
+{
+	const struct tw_source source = { .name = name->place, .origin = TW_FROM_PRESET };
+	struct tw_tree *fields = NULL;
+	enum tw_status st = tw_tree_read(r->keep, &source, text, strlen(text), &fields, r->why);
+
+	if (st == TW_OK)
+		tw_tree_fill(r->root, fields);
+	return st;
+}
+
+enum tw_status tw_read_preset(struct tw_reading *r)
+{
+	const struct tw_tree *name = tw_tree_at(r->root, "strategy.name"), *fetch;
+	const struct tw_preset *p;
+	enum tw_status st;
+
+	if (!name)
+		return TW_OK;
+	if (name->kind != TW_TREE_TEXT)
+		return tw_read_refuse(r, name, "strategy.name", "needs a preset's name");
+	p = tw_preset_find(name->text);
+	if (!p)
+		return unknown_preset(r, name);
+	st = fill_from(r, name, p->fields);
+	fetch = tw_tree_at(r->root, "strategy.fetch");
+	if (st == TW_OK && p->between && fetch && fetch->kind == TW_TREE_TEXT &&
+	    strtoul(fetch->text, NULL, 10) > 1)
+		st = fill_from(r, name, p->between);
+	return st;
+}
+enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
+			       const char *const *environ_)
+{
+	enum tw_status st = name_strategy(r);
+
+	for (; st == TW_OK && environ_ && *environ_; environ_++)
+		st = put_variable(r, *environ_);
+	for (size_t k = 0; st == TW_OK && k < n; k++)
+		st = put_flag(r, set[k]);
+	return st;
+}

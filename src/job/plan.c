@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - from the values of a job to the plan of its actors: limits, positions, borders.
+ *
+ * Limits are positions of samples wherever that is possible, so that a run ends by what it dealt
+ * and not by who was quick. */
+#include "job/field.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
+#define MIB     ((size_t)1 << 20)
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) || product > ENDLESS ? ENDLESS : product;
+}
+
+static uint64_t of_epochs(const struct tw_job *job, double epochs)
+{
+	const double positions = epochs * (double)job->data.samples;
+
+	return positions < (double)ENDLESS ? (uint64_t)llround(positions) : ENDLESS;
+}
+
+/* Positions that so many steps of all workers take, one worker after the other. */
+static uint64_t of_steps(const struct tw_job *job, uint64_t steps)
+{
+	const struct tw_job_data *d = &job->data;
+	const uint64_t n = job->cluster.workers;
+	uint64_t samples;
+
+	if (d->global_batch == 0)
+		samples = times(steps, d->batch);
+	else if (times(steps / n, d->global_batch) == ENDLESS)
+		samples = ENDLESS;
+	else
+		samples = steps / n * d->global_batch + steps % n * d->global_batch / n;
+	return times(samples, d->accumulate);
+}
+
+uint32_t tw_job_collects(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	uint32_t c = 1;
+
+	if (p->gate->traits & TW_GATE_ROUNDS)
+		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers)
+				       : job->cluster.workers;
+	if (!(p->gate->traits & TW_GATE_COLLECTS) || !p->gate->full)
+		return 1;
+	while (c < job->cluster.workers && !p->gate->full(p->gate_options, c))
+		c++;
+	return c;
+}
+
+static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_data *d = &job->data;
+
+	if (d->global_batch && tw_job_given(job, "data.batch") && d->batch)
+		return tw_job_refuse(job, why, "data.global_batch",
+				     "goes instead of data.batch, not beside it; leave one out");
+	if (d->global_batch && d->global_batch < job->cluster.workers)
+		return tw_job_refuse(job, why, "data.global_batch",
+				     "%u samples do not go round %u workers; use at least %u",
+				     d->global_batch, job->cluster.workers, job->cluster.workers);
+	if (d->global_batch)
+		d->batch = 0;
+	else if (d->batch == 0)
+		return tw_job_refuse(job, why, "data.batch",
+				     "needs at least 1 sample, unless global_batch is given");
+	return TW_OK;
+}
+
+/* n stands for collect: only one of them is explained. */
+static enum tw_status complete_softsync(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_field *n = tw_job_field(job, "strategy.n");
+	struct tw_field *collect = tw_job_field(job, "strategy.collect");
+	struct tw_error said = { 0 };
+	char text[16];
+
+	if (!n || !collect)
+		return TW_OK;
+	if (tw_job_given(job, "strategy.n") && job->strategy.n &&
+	    tw_job_given(job, "strategy.collect"))
+		return tw_job_refuse(job, why, "strategy.n",
+				     "goes instead of strategy.collect, not beside it; "
+				     "leave one out");
+	if (tw_job_given(job, "strategy.collect"))
+		job->strategy.n = 0;
+	n->silent = job->strategy.n == 0;
+	collect->silent = !n->silent;
+	if (n->silent)
+		return TW_OK;
+	if (job->strategy.n > job->cluster.workers)
+		return tw_job_refuse(job, why, "strategy.n",
+				     "%u does not fit %u workers: floor(workers / n) must be at "
+				     "least 1; use 1 to %u",
+				     job->strategy.n, job->cluster.workers, job->cluster.workers);
+	snprintf(text, sizeof text, "%u", job->cluster.workers / job->strategy.n);
+	if (tw_field_set(collect->row, collect->base, text, &job->arena, &said) != TW_OK)
+		return tw_job_refuse(job, why, "strategy.n", "collect = floor(workers / n) %s",
+				     said.text);
+	return TW_OK;
+}
+
+static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_train *t = &job->train;
+	struct tw_plan *p = &job->plan;
+	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
+	uint64_t steps = UINT64_MAX;
+
+	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
+		t->epochs = 0;
+	if (t->epochs == 0 && !t->steps && !t->updates && !t->time)
+		return tw_job_refuse(job, why, "train.epochs",
+				     "the run would have no end; give epochs, steps, updates or "
+				     "time above 0");
+	p->positions = t->epochs > 0 ? of_epochs(job, t->epochs) : ENDLESS;
+	if (t->epochs > 0 && p->positions == 0)
+		return tw_job_refuse(job, why, "train.epochs",
+				     "is less than one of the %llu samples; use more epochs",
+				     (unsigned long long)job->data.samples);
+	if (t->steps)
+		steps = t->steps;
+	if (t->updates && !rounds) {
+		const uint64_t most =
+			times(times(t->updates, tw_job_collects(job)), job->strategy.push);
+
+		steps = steps < most ? steps : most;
+	}
+	if (steps != UINT64_MAX && of_steps(job, steps) < p->positions)
+		p->positions = of_steps(job, steps);
+	p->updates = rounds ? t->updates : 0;
+	p->time_limit = t->time;
+	return TW_OK;
+}
+
+/* The run's length in epochs where it has one; 0 where only time ends it. */
+static double length(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	uint64_t positions = p->positions;
+
+	if (p->updates) {
+		const uint64_t most = of_steps(job, times(p->updates, job->cluster.workers));
+
+		positions = positions < most ? positions : most;
+	}
+	return positions >= ENDLESS ? 0 : (double)positions / (double)job->data.samples;
+}
+
+static enum tw_status complete_schedule(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_schedule *s = &job->update.schedule;
+
+	s->epochs = length(job);
+	if (s->kind == TW_SCHEDULE_STEP && s->every == 0 && s->at.count == 0)
+		return tw_job_refuse(job, why, "update.schedule.kind",
+				     "step needs at: (a list of epochs) or every: (epochs)");
+	if (s->kind == TW_SCHEDULE_STEP && s->every > 0 && s->at.count > 0)
+		return tw_job_refuse(job, why, "update.schedule.every",
+				     "goes instead of update.schedule.at, not beside it; "
+				     "leave one out");
+	for (size_t k = 1; s->kind == TW_SCHEDULE_STEP && k < s->at.count; k++)
+		if (s->at.at[k] <= s->at.at[k - 1])
+			return tw_job_refuse(job, why, "update.schedule.at",
+					     "needs ascending epochs, such as [80, 120]");
+	if ((s->kind == TW_SCHEDULE_COSINE || s->kind == TW_SCHEDULE_LINEAR) && s->epochs == 0)
+		return tw_job_refuse(job, why, "update.schedule.kind",
+				     "a schedule over the whole run needs its length; give "
+				     "train.epochs, steps or updates");
+	job->plan.schedule = *s;
+	return TW_OK;
+}
+
+/* A preset's warm start that cannot be is left out; the user's own is refused. */
+static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_train *t = &job->train;
+	const bool own =
+		tw_job_given(job, "train.warm.workers") || tw_job_given(job, "train.warm.for");
+	const double run = length(job);
+	struct tw_error said = { 0 };
+
+	if (t->warm_workers == 0 && t->warm_for == 0)
+		return TW_OK;
+	if (t->warm_workers == 0)
+		tw_job_refuse(job, &said, "train.warm.workers",
+			      "must be given with warm.for: how many workers begin alone");
+	else if (t->warm_for == 0)
+		tw_job_refuse(job, &said, "train.warm.for",
+			      "must be given with warm.workers, such as 0.2 epochs");
+	else if (t->warm_workers >= job->cluster.workers)
+		tw_job_refuse(job, &said, "train.warm.workers",
+			      "%u workers alone are not fewer than all %u; use fewer, or leave "
+			      "warm: out",
+			      t->warm_workers, job->cluster.workers);
+	else if (run > 0 && t->warm_for >= run)
+		tw_job_refuse(job, &said, "train.warm.for",
+			      "the warm start would be the whole run of %g epochs; use less", run);
+	if (said.status != TW_OK && own)
+		return tw_fail(why, said.status, "%s", said.text);
+	if (said.status != TW_OK) {
+		t->warm_workers = 0;
+		t->warm_for = 0;
+		if (tw_job_warn(job, "the preset's warm start is left out: it does not fit the "
+				     "run") != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
+		return TW_OK;
+	}
+	job->plan.warm_workers = t->warm_workers;
+	job->plan.warm_until = of_epochs(job, t->warm_for);
+	return TW_OK;
+}
+
+static void copy_values(struct tw_job *job)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+	struct tw_plan *p = &job->plan;
+
+	p->seed = job->train.seed;
+	p->samples = job->data.samples;
+	p->batch = job->data.batch;
+	p->global_batch = job->data.global_batch;
+	p->accumulate = job->data.accumulate;
+	p->until_loss = job->train.until_loss;
+	p->until_accuracy = job->train.until_accuracy;
+	p->evaluate_every = job->train.evaluate;
+	p->workers = job->cluster.workers;
+	p->min = job->cluster.min;
+	p->servers = job->cluster.servers;
+	p->wait = job->cluster.wait;
+	p->limit = job->cluster.limit;
+	p->send = s->send == 1 ? TW_SEND_MOMENTUM : TW_SEND_GRADIENT;
+	p->push = s->push;
+	p->fetch = s->fetch;
+	p->merge = s->merge == 1 ? TW_MERGE_KEEP : TW_MERGE_REPLACE;
+	p->local_rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
+	p->skip_push = s->skip_push;
+	p->skip_fetch = s->skip_fetch;
+	p->clip = (float)job->update.clip;
+	p->decay = (float)job->update.decay;
+	p->delay = job->world == TW_WORLD_SIM ? job->delay.steps : 0;
+	p->delay_law = (enum tw_delay_law)job->delay.law;
+	p->delay_ramp = job->delay.ramp;
+	p->checkpoint_every = job->checkpoint.every;
+	p->drain = job->checkpoint.cut == TW_CUT_DRAIN;
+}
+
+enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st;
+
+	if (!tw_job_given(job, "checkpoint.cut"))
+		job->checkpoint.cut = job->world == TW_WORLD_SIM ? TW_CUT_DRAIN : TW_CUT_RUNNING;
+	st = complete_batch(job, why);
+	if (st == TW_OK)
+		st = complete_softsync(job, why);
+	if (st == TW_OK)
+		st = complete_limits(job, why);
+	if (st == TW_OK)
+		st = complete_schedule(job, why);
+	if (st == TW_OK)
+		st = complete_warm(job, why);
+	if (st == TW_OK)
+		copy_values(job);
+	return st;
+}
+
+enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
+				  struct tw_engine **out, struct tw_error *why)
+{
+	struct tw_engine *e = NULL;
+
+	switch (job->model) {
+	case TW_MODEL_QUADRATIC:
+		e = tw_quadratic_open(heap, &job->engine.quadratic, job->data.samples,
+				      job->train.seed);
+		break;
+	case TW_MODEL_LEAST_SQUARES:
+		e = tw_least_squares_open(heap, &job->engine.least_squares, job->data.samples,
+					  job->train.seed);
+		break;
+	}
+	if (!e)
+		return tw_fail(why, TW_NO_MEMORY,
+			       "%s: model: no memory for it; use a smaller dimension", job->file);
+	*out = e;
+	return TW_OK;
+}
+
+/* The start of a tensor nearest to `cut`, at most `reach` away; else the cut itself. */
+static size_t snap(const size_t *tensor, size_t tensors, size_t cut, size_t reach)
+{
+	size_t low = 0, high = tensors, best = cut, least = reach + 1;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (tensor[mid] < cut)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (size_t k = low ? low - 1 : 0; k <= low && k <= tensors; k++) {
+		const size_t away = tensor[k] > cut ? tensor[k] - cut : cut - tensor[k];
+
+		if (away < least) {
+			least = away;
+			best = tensor[k];
+		}
+	}
+	return best;
+}
+
+void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_t *border)
+{
+	const size_t total = tensor[tensors];
+	const size_t even = total / shards, rest = total % shards;
+
+	border[0] = 0;
+	for (uint32_t k = 1; k < shards; k++)
+		border[k] = snap(tensor, tensors, k * even + (k < rest ? k : rest), even / 4);
+	border[shards] = total;
+}
+
+static uint32_t usual_shards(const struct tw_job *job, size_t total)
+{
+	const size_t bytes = total * sizeof(float);
+	size_t shards = bytes / MIB + (bytes % MIB != 0);
+
+	shards = shards > 16 ? 16 : shards;
+	return shards < job->cluster.servers ? job->cluster.servers : (uint32_t)shards;
+}
+
+enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
+				  struct tw_error *why)
+{
+	struct tw_plan *p = &job->plan;
+	const size_t total = engine->trainable + engine->buffers;
+	size_t *border;
+
+	p->trainable = engine->trainable;
+	p->buffers = engine->buffers;
+	p->samples = engine->samples;
+	p->tests = engine->tests;
+	p->shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
+	if (p->shards > total)
+		return tw_job_refuse(job, why,
+				     job->cluster.shards ? "cluster.shards" : "cluster.servers",
+				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
+				     p->shards, total, total);
+	border = tw_arena_get(&job->arena, ((size_t)p->shards + 1) * sizeof *border);
+	if (!border)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	tw_job_borders(engine->tensor, engine->tensors, p->shards, border);
+	p->border = border;
+	return TW_OK;
+}

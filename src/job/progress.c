@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
+#include "job/progress.h"
+
+#include <math.h>
+#include <time.h>
+
+int64_t tw_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec;
+}
+
+void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
+		   tw_progress_show show, void *show_arg)
+{
+	*w = (struct tw_watch){
+		.plan = plan,
+		.dir = dir,
+		.show = show,
+		.show_arg = show_arg,
+		.now = { .positions = plan->positions,
+			 .loss = NAN,
+			 .accuracy = -1.0,
+			 .left = -1.0,
+			 .live = plan->workers },
+		.began = tw_clock(),
+	};
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0.0;
+}
+
+static void show(struct tw_watch *w, int64_t clock)
+{
+	struct tw_progress *p = &w->now;
+	const double done = (double)(p->closed - w->first);
+
+	p->seconds = (double)(clock - w->began) / (double)TW_SECOND;
+	p->rate = p->seconds > 0.0 ? done / p->seconds : 0.0;
+	p->epochs = share(p->closed, w->plan->samples);
+	p->staleness = share(w->tau_sum, w->tau_count);
+	p->left = p->rate > 0.0 && p->positions > p->closed && p->positions != UINT64_MAX
+			  ? (double)(p->positions - p->closed) / p->rate
+			  : -1.0;
+	w->shown = clock;
+	w->show(w->show_arg, p);
+}
+
+static void progress(struct tw_watch *w, const struct tw_note *n)
+{
+	if (!w->seen) {
+		w->seen = true;
+		w->first = n->from;
+	}
+	w->now.closed = n->from > w->first ? n->from : w->first;
+	w->now.live = n->count;
+	if (!w->evaluated && isfinite(n->value))
+		w->now.loss = n->value;
+}
+
+static json_t *real(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+/* A line of log.jsonl; `time` is the world's clock. */
+static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
+{
+	json_t *line;
+
+	if (!w->dir || !rest) {
+		json_decref(rest);
+		return;
+	}
+	line = json_pack("{s:s, s:f}", "event", event, "time", (double)n->at / (double)TW_SECOND);
+	if (line)
+		json_object_update(line, rest);
+	json_decref(rest);
+	tw_rundir_log(w->dir, line);
+}
+
+static void evaluation(struct tw_watch *w, const struct tw_note *n)
+{
+	w->evaluated = true;
+	w->now.loss = n->value;
+	w->now.accuracy = n->extra;
+	log_line(w, n, "evaluation",
+		 json_pack("{s:I, s:f, s:o, s:o}", "position", (json_int_t)n->from, "epochs",
+			   share(n->from, w->plan->samples), "loss", real(n->value), "accuracy",
+			   n->extra < 0.0 ? json_null() : real(n->extra)));
+}
+
+bool tw_watch_note(void *arg, const struct tw_note *n)
+{
+	struct tw_watch *w = arg;
+	int64_t clock;
+
+	w->now.world = (double)n->at / (double)TW_SECOND;
+	switch (n->kind) {
+	case TW_NOTE_APPLY:
+		w->tau_sum += n->tau;
+		w->tau_count++;
+		return true;
+	case TW_NOTE_PROGRESS:
+		progress(w, n);
+		break;
+	case TW_NOTE_EVAL:
+		evaluation(w, n);
+		break;
+	case TW_NOTE_VIEW:
+		w->now.live = n->count;
+		log_line(
+			w, n, "view",
+			json_pack("{s:I, s:i}", "view", (json_int_t)n->seq, "live", (int)n->count));
+		break;
+	case TW_NOTE_CUT:
+		log_line(w, n, "checkpoint", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		break;
+	case TW_NOTE_ROLLBACK:
+		log_line(w, n, "rollback", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		break;
+	case TW_NOTE_HOSTED:
+		log_line(w, n, "hosted",
+			 json_pack("{s:i, s:i, s:I}", "shard", (int)n->shard, "incarnation",
+				   (int)n->incarnation, "version", (json_int_t)n->version));
+		break;
+	default:
+		return true;
+	}
+	if (!w->show)
+		return true;
+	clock = tw_clock();
+	if (clock - w->shown >= TW_SECOND / 10)
+		show(w, clock);
+	return true;
+}

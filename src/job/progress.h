@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.h - listens to a run: how far it is, for people, and log.jsonl, for programs. */
+#ifndef TW_JOB_PROGRESS_H
+#define TW_JOB_PROGRESS_H
+
+#include "job/job.h"
+#include "job/rundir.h"
+
+/* How far a run is. */
+struct tw_progress {
+	double seconds;     /* of the wall clock since this process began to train */
+	double world;       /* seconds of the world's clock */
+	uint64_t closed;    /* positions whose contributions are in */
+	uint64_t positions; /* of so many; 0 unknown */
+	double epochs;      /* closed / samples of an epoch */
+	double rate;        /* samples per second of the wall clock */
+	double left;        /* seconds of the wall clock, a guess; negative: unknown */
+	double loss;        /* of the last evaluation, else mean of recent samples; NAN: unknown */
+	double accuracy;    /* of the last evaluation; negative: none */
+	double staleness;   /* mean so far */
+	uint32_t live;      /* workers */
+};
+
+/* Shows progress to somebody.  Called by one thread at a time, and often: the receiver decides
+ * how often it speaks. */
+typedef void (*tw_progress_show)(void *arg, const struct tw_progress *p);
+
+struct tw_watch {
+	const struct tw_plan *plan;
+	struct tw_rundir *dir; /* may be NULL */
+	tw_progress_show show; /* may be NULL */
+	void *show_arg;
+	struct tw_progress now;
+	uint64_t first;       /* positions closed when this process began */
+	bool seen;            /* `first` is known */
+	bool evaluated;       /* loss is of an evaluation */
+	int64_t began, shown; /* CLOCK_MONOTONIC, ns */
+	uint64_t tau_sum, tau_count;
+};
+
+/* ns of CLOCK_MONOTONIC. */
+int64_t tw_clock(void);
+void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
+		   tw_progress_show show, void *show_arg);
+/* A tw_observer; arg is the watch.  Never interrupts the run. */
+bool tw_watch_note(void *arg, const struct tw_note *note);
+
+#endif

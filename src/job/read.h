@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.h - the steps between the text of a job and its values; for the files of this folder. */
+#ifndef TW_JOB_READ_H
+#define TW_JOB_READ_H
+
+#include "job/field.h"
+
+#define TW_FIELDS_MAX 256
+#define TW_PATH_ROOM  192
+
+struct tw_reading {
+	struct tw_job *job;
+	struct tw_arena *keep;  /* the job's */
+	struct tw_tree *root;   /* all that was given, and then what a preset adds */
+	struct tw_field *field; /* the job's, TW_FIELDS_MAX of room */
+	struct tw_error *why;
+};
+
+/* In this order (outside.c, bind.c, values.c): */
+enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
+			       const char *const *environ_);
+enum tw_status tw_read_sections(struct tw_reading *r); /* no section is unknown */
+enum tw_status tw_read_preset(struct tw_reading *r);
+/* Choose the variants, and bring in the rows with their defaults. */
+enum tw_status tw_read_bind(struct tw_reading *r);
+/* Give every row its value; what belongs to no row is refused, what is missing too. */
+enum tw_status tw_read_values(struct tw_reading *r);
+
+enum tw_status tw_read_no_memory(struct tw_reading *r);
+/* "place: path: reason"; a node of NULL stands for the file. */
+enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, const char *path,
+			      const char *reason);
+
+/* Names to choose from, as a sentence needs them; NULL after the last. */
+struct tw_names {
+	const char *at[TW_FIELDS_MAX + 1];
+	size_t count;
+};
+void tw_names_add(struct tw_names *n, const char *name); /* once */
+/* "did you mean 'x'?", or `lead` and all of them. */
+const char *tw_names_suggest(const struct tw_names *n, const char *wrong, const char *lead,
+			     char *out, size_t room);
+
+#endif

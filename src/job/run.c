@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - a job, run in its world, with its directory, to its result. */
+#include "job/run.h"
+
+#include "job/cast.h"
+#include "job/result.h"
+#include "job/store.h"
+#include "node/part.h"
+#include "vec/clone.h"
+#include "world/memory.h"
+#include "world/threads.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HOUR (3600 * TW_SECOND)
+
+/* Everything a run holds, so that whatever happens it is let go in one place. */
+struct run {
+	const struct tw_run_request *request;
+	struct tw_job *job;
+	struct tw_engine *engine;
+	struct tw_rundir *dir;
+	struct tw_store_facts facts;
+	struct tw_store *store;
+	struct tw_cast cast;
+	struct tw_watch watch;
+	struct tw_ran ran;
+	uint64_t cut;         /* gone on from; 0: from the beginning */
+	int64_t began, start; /* start: of the virtual clock */
+};
+
+/* --- the store --- */
+
+/* A resumed simulation must draw what the run that was not stopped drew: its clock starts well
+ * before the moment at which the cut let everybody go on. */
+static enum tw_status find_start(struct run *r, struct tw_error *why)
+{
+	struct tw_part *parts = NULL;
+	enum tw_status status;
+	size_t count = 0;
+	uint64_t cut = 0;
+
+	status = r->store->load(r->store, &cut, &parts, &count);
+	if (status != TW_OK)
+		return tw_fail(why, status, "the checkpoints in %s cannot be read: %s",
+			       tw_rundir_path(r->dir), tw_status_name(status));
+	if (!cut)
+		tw_log_line(r->request->log, TW_INFO, "run",
+			    "%s has no checkpoint yet: starting from the beginning",
+			    tw_rundir_path(r->dir));
+	if (cut) {
+		tw_log_line(r->request->log, TW_INFO, "run", "going on from %s/ckpt-%" PRIu64,
+			    tw_rundir_path(r->dir), cut);
+		if (r->job->world == TW_WORLD_SIM)
+			r->start = tw_master_release_time(parts, count) - HOUR;
+	}
+	r->cut = cut;
+	r->store->loaded_free(r->store, parts, count);
+	return TW_OK;
+}
+
+static enum tw_status open_store(struct run *r, struct tw_error *why)
+{
+	enum tw_status status;
+
+	if (!r->request->dir) {
+		r->store = tw_memory_store_new(&tw_heap_system);
+		return r->store ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for checkpoints");
+	}
+	status = tw_rundir_open(r->request->dir, r->job, r->request->again, r->request->log,
+				&r->dir, why);
+	if (status != TW_OK)
+		return status;
+	r->facts = (struct tw_store_facts){
+		.job_hash = r->job->plan.job_hash,
+		.job_text = tw_rundir_job_text(r->dir),
+		.isa = tw_isa_name(tw_isa()),
+		.threads = 1,
+		.keep = r->job->checkpoint.keep,
+	};
+	status = tw_dir_store_open(&tw_heap_system, r->request->dir, &r->facts, r->request->log,
+				   &r->store, why);
+	if (status == TW_OK && tw_rundir_resumes(r->dir))
+		status = find_start(r, why);
+	return status;
+}
+
+/* --- running --- */
+
+static void enter_world(struct run *r)
+{
+	const struct tw_run_request *q = r->request;
+	const struct tw_plan *p = &r->job->plan;
+	const struct tw_cluster cluster = {
+		.seat = r->cast.seat,
+		.seats = r->cast.seats,
+		.nodes = tw_cast_nodes(p),
+		.seed = p->seed,
+		.engine = r->engine,
+		.store = r->store,
+		.heap = &tw_heap_system,
+		.log = q->log,
+		.observer = r->dir || q->show ? tw_watch_note : NULL,
+		.observer_arg = &r->watch,
+		.interrupted = q->interrupted,
+	};
+
+	if (r->job->world == TW_WORLD_SIM) {
+		struct tw_sim_options options = r->job->sim;
+
+		if (q->threads)
+			options.threads = q->threads;
+		options.start = r->start;
+		tw_sim_run(&cluster, &options, r->job->fault, r->job->faults, q->trace, 0, &r->ran);
+	} else {
+		const struct tw_threads_options options = {
+			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
+		};
+
+		tw_threads_run(&cluster, &options, &r->ran);
+	}
+}
+
+static enum tw_status make_result(struct run *r, json_t **result, struct tw_error *why)
+{
+	const int64_t now = tw_clock();
+	struct tw_result_facts facts = {
+		.seconds = (double)(now - r->began) / (double)TW_SECOND +
+			   (r->dir ? tw_dir_store_seconds(r->store) : 0.0),
+		.interrupted = r->ran.error.status == TW_INTERRUPTED,
+	};
+	char path[4200];
+
+	if (r->dir && r->ran.totals.cut) {
+		snprintf(path, sizeof path, "%s/ckpt-%" PRIu64, tw_rundir_path(r->dir),
+			 r->ran.totals.cut);
+		facts.checkpoint = path;
+	}
+	return tw_result_make(r->job, &r->ran, &facts, result, why);
+}
+
+static enum tw_status finish(struct run *r, json_t **result, struct tw_error *why)
+{
+	const struct tw_error *unsaved = r->dir ? tw_dir_store_error(r->store) : NULL;
+	enum tw_status status = r->ran.error.status;
+	json_t *made = NULL;
+
+	if (status != TW_OK && status != TW_INTERRUPTED)
+		return tw_fail(why, status, "%s",
+			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
+	/* the last checkpoint is what a second run goes on from, or the trained parameters */
+	if (unsaved && unsaved->status != TW_OK)
+		return tw_fail(why, unsaved->status, "%s", unsaved->text);
+	if (make_result(r, &made, why) != TW_OK)
+		return why->status;
+	if (status == TW_OK && r->dir && tw_rundir_finish(r->dir, made, why) != TW_OK) {
+		json_decref(made);
+		return why->status;
+	}
+	*result = made;
+	return status;
+}
+
+static void release(struct run *r)
+{
+	tw_totals_release(&r->ran.totals);
+	tw_cast_release(&r->cast);
+	if (r->dir || r->request->dir)
+		tw_dir_store_close(r->store);
+	else
+		tw_memory_store_free(r->store);
+	tw_rundir_close(r->dir);
+	if (r->engine)
+		r->engine->class->close(r->engine);
+}
+
+enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
+		      struct tw_error *why)
+{
+	struct run r = { .request = request, .job = job };
+	enum tw_status status;
+
+	*result = NULL;
+	status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
+	if (status == TW_OK)
+		status = tw_job_finish_plan(job, r.engine, why);
+	if (status == TW_OK) {
+		job->plan.checkpoint_final = request->dir != NULL;
+		job->plan.stop_after_cuts = request->checkpoints;
+		for (size_t i = 0; i < job->warnings; i++)
+			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
+		status = open_store(&r, why);
+	}
+	if (status == TW_OK &&
+	    tw_cast_init(&r.cast, &job->plan, r.dir && tw_rundir_resumes(r.dir)) != TW_OK)
+		status = tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	if (status == TW_OK) {
+		r.began = tw_clock();
+		if (r.dir) {
+			tw_dir_store_began(r.store, r.began);
+			tw_rundir_log(r.dir, json_pack("{s:s, s:f, s:I}", "event", "start", "time",
+						       (double)r.start / (double)TW_SECOND,
+						       "checkpoint", (json_int_t)r.cut));
+		}
+		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
+		enter_world(&r);
+		status = finish(&r, result, why);
+	}
+	release(&r);
+	return status;
+}
+
+enum tw_status tw_run_check(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_engine *engine = NULL;
+	enum tw_status status;
+
+	status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
+	if (status == TW_OK)
+		status = tw_job_finish_plan(job, engine, why);
+	if (engine)
+		engine->class->close(engine);
+	return status;
+}
+
+enum tw_status tw_run_isa(const char *name, struct tw_error *why)
+{
+	static const enum tw_isa all[] = { TW_ISA_PLAIN, TW_ISA_AVX2, TW_ISA_AVX512 };
+
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		if (strcmp(name, tw_isa_name(all[i])) != 0)
+			continue;
+		if (tw_isa_pin(all[i]))
+			return TW_OK;
+		return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
+			       tw_isa_name(tw_isa()));
+	}
+	return tw_fail(why, TW_BAD_INPUT, "--isa: needs plain, avx2 or avx512, not '%s'", name);
+}
+
+const char *tw_run_isa_name(void)
+{
+	return tw_isa_name(tw_isa());
+}

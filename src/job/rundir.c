@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rundir.c - the directory of a run: whose it is, what is in it, and that nobody else writes to
+ * it. */
+#include "job/rundir.h"
+
+#include "job/files.h"
+#include "job/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAD "# A run of thalweg; world %s; job %016" PRIx64 "."
+
+struct tw_rundir {
+	int fd, lock;
+	FILE *log_file;
+	const struct tw_log *log;
+	char *path, *job_text; /* job_text: behind the head line */
+	bool resumes, log_failed;
+};
+
+static const char *world_name(enum tw_world_kind world)
+{
+	return world == TW_WORLD_SIM ? "sim" : "threads";
+}
+
+static const char *verb_name(const char *world)
+{
+	return strcmp(world, "sim") == 0 ? "sim" : "train";
+}
+
+static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
+{
+	r->lock = openat(r->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (r->lock < 0)
+		return tw_fail(why, TW_IO, "%s cannot be written to: %s", r->path, strerror(errno));
+	if (flock(r->lock, LOCK_EX | LOCK_NB) == 0)
+		return TW_OK;
+	if (errno == EWOULDBLOCK)
+		return tw_fail(why, TW_REFUSED,
+			       "another run is using %s; wait for it, or give another --run DIR",
+			       r->path);
+	return tw_fail(why, TW_IO, "%s cannot be locked: %s", r->path, strerror(errno));
+}
+
+static bool has(const struct tw_rundir *r, const char *name)
+{
+	return faccessat(r->fd, name, F_OK, 0) == 0;
+}
+
+static enum tw_status explained(const struct tw_job *job, char **out)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+	bool failed;
+
+	if (!f)
+		return TW_NO_MEMORY;
+	tw_job_explain(job, f);
+	failed = ferror(f);
+	if (fclose(f) || failed) {
+		free(text);
+		return TW_NO_MEMORY;
+	}
+	*out = text;
+	return TW_OK;
+}
+
+/* --- whose directory is it? --- */
+
+struct owner {
+	struct tw_block *file; /* job.yaml; text is behind its first line */
+	const char *text;
+	char world[16];
+	uint64_t hash;
+};
+
+static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw_error *why)
+{
+	const enum tw_status status =
+		tw_file_read(r->fd, "job.yaml", 4 * TW_JOB_BYTES_MAX, &tw_heap_system, &o->file);
+	const char *line;
+
+	if (status != TW_OK)
+		return tw_fail(why, status, "%s/job.yaml cannot be read: %s", r->path,
+			       status == TW_IO ? strerror(errno) : tw_status_name(status));
+	line = (const char *)o->file->data;
+	if (sscanf(line, "# A run of thalweg; world %15[a-z]; job %16" SCNx64 ".", o->world,
+		   &o->hash) != 2 ||
+	    !strchr(line, '\n')) {
+		tw_block_drop(o->file);
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s is not the directory of a run (its job.yaml was not written by "
+			       "one); give another --run DIR",
+			       r->path);
+	}
+	o->text = strchr(line, '\n') + 1;
+	return TW_OK;
+}
+
+/* One line of `text` into out, without the newline; returns what follows it. */
+static const char *take_line(const char *text, char *out, size_t room)
+{
+	const size_t len = strcspn(text, "\n");
+
+	snprintf(out, room, "%.*s", (int)(len < room ? len : room - 1), text);
+	return text + len + (text[len] == '\n');
+}
+
+/* The first line that differs, outside of the sections that may. */
+static void difference(const char *old, const char *now, char *out, size_t room)
+{
+	char a[160], b[160], section[40] = "";
+	bool may = false;
+
+	while (*old || *now) {
+		old = take_line(old, a, sizeof a);
+		now = take_line(now, b, sizeof b);
+		if (b[0] && b[0] != ' ' && b[0] != '#') {
+			snprintf(section, sizeof section, "%.*s", (int)strcspn(b, ":"), b);
+			may = strcmp(section, "cluster") == 0;
+		}
+		if (strcmp(a, b) != 0 && !may) {
+			snprintf(out, room, "%s: '%s' there, '%s' here", section,
+				 a + strspn(a, " "), b + strspn(b, " "));
+			return;
+		}
+	}
+	snprintf(out, room, "its fields");
+}
+
+static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,
+				    const struct tw_job *job, struct tw_error *why)
+{
+	const char *remedy = "give another --run DIR, or --again to start over in this one";
+	char what[400];
+
+	if (strcmp(o->world, world_name(job->world)) != 0)
+		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of `thalweg %s`; %s", r->path,
+			       verb_name(o->world), remedy);
+	if (o->hash != job->plan.job_hash) {
+		difference(o->text, r->job_text, what, sizeof what);
+		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
+			       what, remedy);
+	}
+	if (has(r, "result.json"))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"%s holds a finished run; --again starts it over, --run DIR keeps it",
+			r->path);
+	return TW_OK;
+}
+
+/* --- starting --- */
+
+static enum tw_status start_over(struct tw_rundir *r, struct tw_error *why)
+{
+	enum tw_status status;
+	size_t cuts = 0;
+
+	tw_log_line(r->log, TW_WARNING, "run",
+		    "starting over in %s: its result, log and checkpoints are removed", r->path);
+	status = tw_dir_store_clear(r->path, &cuts, why);
+	if (status != TW_OK)
+		return status;
+	unlinkat(r->fd, "log.jsonl", 0);
+	if (unlinkat(r->fd, "result.json", 0) && errno != ENOENT)
+		return tw_fail(why, TW_IO, "%s/result.json cannot be removed: %s", r->path,
+			       strerror(errno));
+	return TW_OK;
+}
+
+static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, struct tw_error *why)
+{
+	char *text = NULL;
+	enum tw_status status;
+	const int n = asprintf(&text, HEAD "\n%s", world_name(job->world), job->plan.job_hash,
+			       r->job_text);
+
+	if (n < 0)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
+	status = tw_file_replace(r->fd, "job.yaml", text, (size_t)n);
+	free(text);
+	if (status != TW_OK)
+		return tw_fail(why, status, "%s/job.yaml cannot be written: %s", r->path,
+			       strerror(errno));
+	return TW_OK;
+}
+
+static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool again,
+			     struct tw_error *why)
+{
+	struct owner o = { .file = NULL };
+	enum tw_status status;
+
+	if (!has(r, "job.yaml")) {
+		if (has(r, "result.json") || has(r, "log.jsonl"))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s has files of a run but no job.yaml; give another --run "
+				       "DIR",
+				       r->path);
+		return write_job(r, job, why);
+	}
+	status = read_owner(r, &o, why);
+	if (status != TW_OK)
+		return status;
+	if (again) {
+		status = start_over(r, why);
+	} else {
+		status = compare_owner(r, &o, job, why);
+		r->resumes = true;
+	}
+	tw_block_drop(o.file);
+	return status == TW_OK ? write_job(r, job, why) : status;
+}
+
+static enum tw_status open_log(struct tw_rundir *r, struct tw_error *why)
+{
+	const int fd = openat(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+	r->log_file = fd < 0 ? NULL : fdopen(fd, "a");
+	if (!r->log_file) {
+		if (fd >= 0)
+			close(fd);
+		return tw_fail(why, TW_IO, "%s/log.jsonl cannot be written: %s", r->path,
+			       strerror(errno));
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
+			      const struct tw_log *log, struct tw_rundir **out,
+			      struct tw_error *why)
+{
+	struct tw_rundir *r = calloc(1, sizeof *r);
+	enum tw_status status;
+
+	if (!r || !(r->path = strdup(path))) {
+		free(r);
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the run directory");
+	}
+	r->log = log;
+	r->fd = r->lock = -1;
+	status = explained(job, &r->job_text);
+	if (status != TW_OK)
+		tw_fail(why, status, "no memory for the job");
+	else if (tw_folder_make(path) != TW_OK || (r->fd = tw_folder_at(AT_FDCWD, path)) < 0)
+		status = tw_fail(why, TW_IO, "%s cannot be made: %s", path, strerror(errno));
+	if (status == TW_OK)
+		status = lock_it(r, why);
+	if (status == TW_OK)
+		status = settle(r, job, again, why);
+	if (status == TW_OK)
+		status = open_log(r, why);
+	if (status != TW_OK) {
+		tw_rundir_close(r);
+		return status;
+	}
+	*out = r;
+	return TW_OK;
+}
+
+void tw_rundir_close(struct tw_rundir *r)
+{
+	if (!r)
+		return;
+	if (r->log_file)
+		fclose(r->log_file);
+	if (r->lock >= 0)
+		close(r->lock);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->job_text);
+	free(r->path);
+	free(r);
+}
+
+bool tw_rundir_resumes(const struct tw_rundir *r)
+{
+	return r->resumes;
+}
+
+const char *tw_rundir_path(const struct tw_rundir *r)
+{
+	return r->path;
+}
+
+const char *tw_rundir_job_text(const struct tw_rundir *r)
+{
+	return r->job_text;
+}
+
+void tw_rundir_log(struct tw_rundir *r, json_t *line)
+{
+	if (line &&
+	    (json_dumpf(line, r->log_file, JSON_COMPACT) || fputc('\n', r->log_file) == EOF ||
+	     fflush(r->log_file)) &&
+	    !r->log_failed) {
+		r->log_failed = true;
+		tw_log_line(r->log, TW_WARNING, "run", "%s/log.jsonl cannot be written: %s",
+			    r->path, strerror(errno));
+	}
+	json_decref(line);
+}
+
+enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struct tw_error *why)
+{
+	char *text = json_dumps(result, JSON_INDENT(1));
+	enum tw_status status;
+
+	if (!text)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+	status = tw_file_replace(r->fd, "result.json", text, strlen(text));
+	free(text);
+	if (status != TW_OK)
+		return tw_fail(why, status, "%s/result.json cannot be written: %s", r->path,
+			       strerror(errno));
+	return TW_OK;
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cut.c - cuts: what is saved, and how shards are taken from it again.
+ *
+ *  (1) a cut is the parts of all shards, of the workers that keep state, and of the master, under
+ *      one number; the store keeps all of them or none.
+ *  (2) a cut that drains has no lease open and nothing collected: what is applied is what is dealt.
+ *      One that does not drain says for each shard what it has applied, and what the master knew to
+ *      be done when it asked; the rest is dealt again.
+ *  (3) parts are named by parameter range, so that other numbers of shards and workers can load
+ *      them. */
+#include "node/master.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- hosting -------------------------------------------------------------------------------- */
+
+static uint32_t load_of(const struct master *m, uint32_t node)
+{
+	uint32_t load = 0;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		load += (m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
+			m->shard[s].node == node;
+	return load;
+}
+
+/* Choose a server for every shard that has none, and fetch the newest cut. */
+void tw_cut_assign(struct master *m, struct tw_context *ctx)
+{
+	bool pending = false;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		struct shard_info *i = &m->shard[s];
+		uint32_t best = 0;
+
+		if (i->hosted || i->assigned)
+			continue;
+		for (uint32_t k = 0; k < m->plan->servers; k++)
+			if (m->server[k].live && (!best || load_of(m, k + 1) < load_of(m, best)))
+				best = k + 1;
+		if (!best)
+			return;
+		i->node = best;
+		i->pending = pending = true;
+	}
+	if (!pending)
+		return;
+	m->loading = true;
+	ctx->world->load(ctx);
+}
+
+void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	struct shard_info *i = &m->shard[shard];
+	const struct tw_addr to = { i->node, TW_SERVER, 0 };
+	struct tw_msg *msg = tw_msg_to(ctx, to, TW_HOST);
+
+	if (!msg)
+		return;
+	msg->h.view = m->generation;
+	msg->h.incarnation = ctx->boot;
+	msg->h.shard = shard;
+	msg->b.host = (struct tw_body_host){ .shard = shard,
+					     .incarnation = i->incarnation,
+					     .cut = i->host_cut,
+					     .live = m->live };
+	if (i->host) {
+		msg->payload = tw_block_keep(i->host);
+		msg->h.payload = (uint32_t)i->host->bytes;
+	}
+	tw_send(ctx, msg);
+}
+
+/* One shard part of a cut, unpacked. */
+struct source {
+	struct tw_array *list;
+	size_t count;
+};
+
+static void release_sources(struct master *m, struct source *src, size_t count)
+{
+	for (size_t k = 0; src && k < count; k++)
+		m->heap->put(m->heap, src[k].list);
+	m->heap->put(m->heap, src);
+}
+
+static bool starts_with(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Floats [from, from + n) of the array `name`, from whichever parts hold them. */
+static enum tw_status collect_floats(const struct source *src, size_t count, const char *name,
+				     uint64_t from, uint64_t n, float *out)
+{
+	uint64_t covered = 0;
+
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_array *a = tw_part_find(src[k].list, src[k].count, name);
+		uint64_t low, high;
+
+		if (!a || a->kind != TW_FLOATS)
+			continue;
+		low = a->from > from ? a->from : from;
+		high = a->from + a->n < from + n ? a->from + a->n : from + n;
+		if (low >= high)
+			continue;
+		memcpy(out + (low - from), (const float *)a->at + (low - a->from),
+		       (high - low) * sizeof(float));
+		covered += high - low;
+	}
+	return covered == n ? TW_OK : TW_BAD_BYTES;
+}
+
+static enum tw_status read_spans(struct tw_spans *to, const struct source *src, const char *name)
+{
+	const struct tw_array *a = tw_part_find(src->list, src->count, name);
+	enum tw_status st = TW_OK;
+
+	if (!a || a->n % sizeof(struct tw_span))
+		return TW_BAD_BYTES;
+	for (size_t k = 0; k < a->n / sizeof(struct tw_span) && st == TW_OK; k++) {
+		struct tw_span one;
+
+		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
+		st = one.from < one.to ? tw_spans_add(to, one.from, one.to, NULL) : TW_BAD_BYTES;
+	}
+	return st;
+}
+
+/* What all shards of the cut have applied: what a shard cut another way may rely on. */
+static enum tw_status common_spans(struct master *m, const struct source *src, size_t count,
+				   struct tw_spans *applied, struct tw_spans *twice)
+{
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; k < count && st == TW_OK; k++) {
+		struct tw_spans one;
+
+		tw_spans_init(&one, m->heap);
+		st = read_spans(&one, &src[k], "applied");
+		if (st == TW_OK)
+			st = k ? tw_spans_intersect(applied, &one) : tw_spans_copy(applied, &one);
+		tw_spans_clear(&one);
+		if (st == TW_OK)
+			st = read_spans(&one, &src[k], "twice");
+		if (st == TW_OK)
+			st = tw_spans_unite(twice, &one);
+		tw_spans_release(&one);
+	}
+	return st;
+}
+
+/* A part for shard s from parts that were cut at other borders, or by other workers. */
+static enum tw_status assemble(struct master *m, const struct source *src, size_t count, uint32_t s,
+			       bool other_workers, struct tw_block **out)
+{
+	const struct tw_plan *p = m->plan;
+	const uint64_t from = p->border[s], n = p->border[s + 1] - from;
+	const struct source *first = &src[0];
+	struct tw_array *list = tw_heap_zeros(m->heap, first->count * sizeof *list);
+	float *floats = m->heap->get(m->heap, first->count * n * sizeof(float) + 1);
+	struct tw_spans applied, twice;
+	enum tw_status st = list && floats ? TW_OK : TW_NO_MEMORY;
+	size_t used = 0;
+
+	tw_spans_init(&applied, m->heap);
+	tw_spans_init(&twice, m->heap);
+	if (st == TW_OK)
+		st = common_spans(m, src, count, &applied, &twice);
+	for (size_t k = 0; k < first->count && st == TW_OK; k++) {
+		const struct tw_array *a = &first->list[k];
+		struct tw_array *to = &list[used];
+
+		if (other_workers && starts_with(a->name, "worker."))
+			continue;
+		*to = *a;
+		if (a->kind == TW_FLOATS) {
+			to->from = from;
+			to->n = n;
+			to->at = floats + used * n;
+			st = collect_floats(src, count, a->name, from, n, floats + used * n);
+			/* the sum of velocities that belong to nobody any more */
+			if (other_workers && (p->rule->traits & TW_RULE_PER_WORKER) &&
+			    starts_with(a->name, "rule."))
+				memset(floats + used * n, 0, n * sizeof(float));
+		} else if (strcmp(a->name, "applied") == 0) {
+			to->at = applied.span;
+			to->n = applied.count * sizeof(struct tw_span);
+		} else if (strcmp(a->name, "twice") == 0) {
+			to->at = twice.span;
+			to->n = twice.count * sizeof(struct tw_span);
+		}
+		used++;
+	}
+	if (st == TW_OK) {
+		*out = tw_part_pack(m->heap, list, used);
+		st = *out ? TW_OK : TW_NO_MEMORY;
+	}
+	tw_spans_release(&applied);
+	tw_spans_release(&twice);
+	m->heap->put(m->heap, list);
+	m->heap->put(m->heap, floats);
+	return st;
+}
+
+static enum tw_status unpack_sources(struct master *m, const struct tw_part *parts, size_t count,
+				     struct source *src, size_t *shards)
+{
+	*shards = 0;
+	for (size_t k = 0; k < count; k++) {
+		struct source *one = &src[*shards];
+		enum tw_status st;
+
+		if (!starts_with(parts[k].name, "shard "))
+			continue;
+		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &one->list,
+				    &one->count);
+		if (st != TW_OK)
+			return st;
+		(*shards)++;
+	}
+	return *shards ? TW_OK : TW_BAD_BYTES;
+}
+
+static enum tw_status restore_master(struct master *m, const struct tw_part *parts, size_t count,
+				     const struct tw_master_part *x)
+{
+	enum tw_status st = TW_BAD_BYTES;
+
+	tw_spans_clear(&m->taken);
+	for (size_t k = 0; k < count; k++) {
+		struct source one;
+
+		if (strcmp(parts[k].name, "master") != 0)
+			continue;
+		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &one.list,
+				    &one.count);
+		if (st != TW_OK)
+			return st;
+		st = read_spans(&m->taken, &one, "closed");
+		m->heap->put(m->heap, one.list);
+	}
+	m->round = x->round;
+	m->dropped = x->dropped;
+	m->evaluated_at = x->evaluated_at;
+	if (!m->begun) {
+		m->steps = x->steps;
+		m->samples = x->samples;
+		m->redealt = x->redealt;
+		m->refused = x->refused;
+		if (m->resume)
+			m->release = x->release;
+	}
+	m->frontier = m->taken.count ? m->taken.span[m->taken.count - 1].to : 0;
+	return st;
+}
+
+static enum tw_status restore_workers(struct master *m, const struct tw_part *parts, size_t count)
+{
+	for (size_t k = 0; k < count; k++) {
+		unsigned slot;
+
+		if (sscanf(parts[k].name, "worker %u", &slot) != 1 || slot >= m->plan->workers)
+			continue;
+		tw_block_drop(m->member[slot].restore);
+		m->member[slot].restore = tw_block_keep(parts[k].bytes);
+	}
+	return TW_OK;
+}
+
+static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64_t cut,
+				const struct tw_part *parts, size_t count)
+{
+	struct tw_master_part x = { 0 };
+	struct source *src = NULL;
+	enum tw_status st = TW_OK;
+	size_t shards = 0;
+	bool adopted = false, other = false;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		adopted = adopted || m->shard[s].adopted;
+	if (cut) {
+		st = tw_master_part_read(parts, count, &x);
+		src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
+		if (st == TW_OK)
+			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
+		other = x.slots != m->plan->workers;
+		if (st == TW_OK && m->rebuild && !adopted)
+			st = restore_master(m, parts, count, &x);
+		if (st == TW_OK && !m->begun && !other)
+			st = restore_workers(m, parts, count);
+		if (other && !m->begun && (m->plan->rule->traits & TW_RULE_PER_WORKER))
+			tw_say(ctx, TW_WARNING,
+			       "the checkpoint is of %u workers, not %u: their velocities start at 0",
+			       x.slots, m->plan->workers);
+	} else if (m->rebuild && !adopted) {
+		tw_spans_clear(&m->taken);
+		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
+	}
+	if (m->rebuild && !adopted)
+		m->generation = 0;
+	if (!m->generation)
+		tw_master_new_generation(m, ctx);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (!i->pending)
+			continue;
+		i->host_cut = cut;
+		if (cut)
+			st = assemble(m, src, shards, s, other, &i->host);
+		i->pending = false;
+		i->assigned = true;
+		i->incarnation = ctx->boot << 20 | (uint32_t)++m->counter;
+	}
+	release_sources(m, src, shards);
+	return st;
+}
+
+void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
+		   const struct tw_part *parts, size_t count, enum tw_status status)
+{
+	m->loading = false;
+	if (m->phase != PHASE_GATHER)
+		return;
+	if (status == TW_OK)
+		status = host_from(m, ctx, cut, parts, count);
+	if (status != TW_OK) {
+		tw_give_up(ctx, status, "checkpoint %llu cannot be used: %s",
+			   (unsigned long long)cut, tw_status_name(status));
+		return;
+	}
+	m->cut = cut;
+	if (m->begun)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = cut,
+						.count = m->rolling_back });
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (m->shard[s].assigned)
+			tw_cut_host(m, ctx, s);
+}
+
+/* --- making a cut ----------------------------------------------------------------------------- */
+
+static bool workers_keep_state(const struct master *m)
+{
+	return m->plan->send == TW_SEND_MOMENTUM || (m->plan->local && m->plan->local->arrays);
+}
+
+void tw_cut_abort(struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		tw_block_drop(m->shard[s].part);
+		m->shard[s].part = NULL;
+	}
+	for (uint32_t k = 0; k < m->plan->workers; k++) {
+		tw_block_drop(m->member[k].part);
+		m->member[k].part = NULL;
+	}
+	m->cut_making = 0;
+	m->cut_running = false;
+}
+
+static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
+{
+	if (!msg)
+		return;
+	msg->b.snap = (struct tw_body_snap){ m->cut_making, !m->cut_running, 1 };
+	tw_send(ctx, msg);
+}
+
+void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	if (m->cut_making && m->phase != PHASE_SAVE && !m->shard[shard].part)
+		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
+}
+
+void tw_cut_snap(struct master *m, struct tw_context *ctx)
+{
+	enum tw_status st;
+
+	tw_cut_abort(m);
+	m->cut_making = m->cut + 1;
+	m->cut_running = m->phase == PHASE_RUN;
+	m->want_cut = false;
+	m->since = tw_now(ctx);
+	st = tw_spans_copy(&m->closed, &m->taken);
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		for (uint32_t i = 0; i < m->member[k].leases && st == TW_OK; i++)
+			st = tw_spans_remove(&m->closed, m->member[k].lease[i].from,
+					     m->member[k].lease[i].to);
+	if (st != TW_OK) {
+		tw_give_up(ctx, st, "no memory for a checkpoint");
+		return;
+	}
+	if (!m->cut_running)
+		m->phase = PHASE_SNAP;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		tw_cut_snap_shard(m, ctx, s);
+	for (uint32_t k = 0; workers_keep_state(m) && k < m->plan->workers; k++)
+		if (m->member[k].live)
+			send_snap(m, ctx, tw_master_to_worker(m, ctx, k, TW_SNAP));
+}
+
+static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
+{
+	struct tw_master_part x = { .cut = m->cut_making,
+				    .round = m->round,
+				    .generation = m->generation,
+				    .release = tw_now(ctx) + TW_SECOND / 10,
+				    .steps = m->steps,
+				    .samples = m->samples,
+				    .redealt = m->redealt,
+				    .dropped = m->dropped,
+				    .refused = m->refused,
+				    .evaluated_at = m->evaluated_at,
+				    .workers = m->live,
+				    .shards = m->plan->shards,
+				    .slots = m->plan->workers,
+				    .servers = m->plan->servers };
+	struct tw_array list[2] = {
+		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
+		{ .name = "closed", .n = m->closed.count * sizeof(struct tw_span), .kind = TW_BYTES,
+		  .at = m->closed.span },
+	};
+
+	for (uint32_t k = 0; k < m->plan->workers; k++) {
+		x.steps += m->member[k].steps;
+		x.samples += m->member[k].samples;
+	}
+	if (!m->cut_running)
+		m->release = x.release;
+	return tw_part_pack(m->heap, list, 2);
+}
+
+static void save(struct master *m, struct tw_context *ctx)
+{
+	const size_t most = 1 + m->plan->shards + m->plan->workers;
+	struct tw_part *parts = tw_heap_zeros(m->heap, most * sizeof *parts);
+	size_t count = 0;
+
+	if (!parts || !(parts[0].bytes = master_part(m, ctx))) {
+		m->heap->put(m->heap, parts);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint");
+		return;
+	}
+	snprintf(parts[count++].name, sizeof parts[0].name, "master");
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		snprintf(parts[count].name, sizeof parts[0].name, "shard %u", s);
+		parts[count++].bytes = m->shard[s].part;
+	}
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (m->member[k].part) {
+			snprintf(parts[count].name, sizeof parts[0].name, "worker %u", k);
+			parts[count++].bytes = m->member[k].part;
+		}
+	if (!m->cut_running)
+		m->phase = PHASE_SAVE;
+	ctx->world->save(ctx, m->cut_making, parts, count);
+	tw_block_drop(parts[0].bytes);
+	m->heap->put(m->heap, parts);
+}
+
+void tw_cut_check(struct master *m, struct tw_context *ctx)
+{
+	if (!m->cut_making || m->phase == PHASE_SAVE)
+		return;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].part)
+			return;
+	for (uint32_t k = 0; workers_keep_state(m) && k < m->plan->workers; k++)
+		if (m->member[k].live && !m->member[k].part)
+			return;
+	save(m, ctx);
+}
+
+static void keep(struct tw_block **place, struct tw_block *b)
+{
+	tw_block_drop(*place);
+	*place = tw_block_keep(b);
+}
+
+void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+
+	if (msg->h.view != m->generation || !msg->payload)
+		return;
+	if (msg->from.role == TW_WORKER) {
+		if (m->cut_making == msg->b.part.cut && msg->h.from < m->plan->workers &&
+		    m->member[msg->h.from].incarnation == msg->h.incarnation)
+			keep(&m->member[msg->h.from].part, msg->payload);
+	} else if (s < m->plan->shards && msg->b.part.cut == 0) {
+		keep(&m->shard[s].vector, msg->payload);
+	} else if (s < m->plan->shards && m->cut_making == msg->b.part.cut &&
+		   m->phase != PHASE_SAVE) {
+		keep(&m->shard[s].part, msg->payload);
+	}
+	if (m->cut_running)
+		tw_cut_check(m, ctx);
+}
+
+void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
+{
+	const bool drained = m->phase == PHASE_SAVE;
+	const bool stop = m->want_stop ||
+			  (m->plan->stop_after_cuts && m->cuts_made + 1 >= m->plan->stop_after_cuts);
+
+	if (cut != m->cut_making)
+		return;
+	tw_cut_abort(m);
+	if (status != TW_OK) {
+		tw_say(ctx, TW_WARNING, "checkpoint %llu could not be written: %s",
+		       (unsigned long long)cut, tw_status_name(status));
+	} else {
+		m->cut = cut;
+		m->cuts_made++;
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT, .seq = cut,
+						.from = tw_spans_total(&m->closed) });
+	}
+	if (stop && drained && (!m->final || m->want_stop)) {
+		tw_score_finish(m, ctx, status == TW_OK ? TW_INTERRUPTED : TW_IO);
+		return;
+	}
+	if (stop && !drained && status == TW_OK) {
+		m->want_stop = true; /* stop at a drained cut of its own */
+		return;
+	}
+	if (m->plan->checkpoint_every)
+		tw_timer(ctx, TIMER_CUT, m->plan->checkpoint_every);
+	if (!drained)
+		return;
+	if (m->final) {
+		tw_score_count(m, ctx);
+		return;
+	}
+	tw_master_new_generation(m, ctx);
+	tw_deal_forget(m);
+	m->phase = PHASE_GATHER;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master.h - the master's state, shared by master.c (members and phases), deal.c (leases and
+ * rounds), cut.c (hosting, checkpoints) and score.c (evaluation and the end). */
+#ifndef TW_NODE_MASTER_H
+#define TW_NODE_MASTER_H
+
+#include "node/part.h"
+#include "node/plan.h"
+
+enum phase {
+	PHASE_GATHER, /* servers, shards and workers are not all there */
+	PHASE_AGREE,  /* every shard confirms members and generation */
+	PHASE_RELEASE, /* all is ready; it goes on at a certain time */
+	PHASE_RUN,
+	PHASE_DRAIN,  /* no more leases; those open come home */
+	PHASE_SNAP,   /* parts of a cut are on their way */
+	PHASE_SAVE,   /* and are being written */
+	PHASE_COUNT,  /* final vectors and tallies are on their way */
+	PHASE_SCORE,  /* the final evaluation */
+	PHASE_OVER,
+};
+
+enum { TIMER_GATHER = 1, TIMER_CUT, TIMER_LIMIT, TIMER_RELEASE, TIMER_PAUSE };
+
+struct open_lease {
+	uint64_t id, from, to;
+};
+
+struct member {
+	bool live, hungry, dry, idle, behind;
+	uint32_t incarnation, node;
+	struct open_lease *lease;
+	uint32_t leases, room;
+	uint64_t next_lease, confirmed;
+	uint64_t steps, samples;
+	/* the round */
+	bool planned, complete, refused;
+	uint32_t have_count, round_incarnation;
+	uint8_t *have; /* by shard */
+	uint64_t from;
+	uint32_t count, round_steps;
+	double round_loss;
+	uint64_t order; /* when it became complete */
+	/* evaluation */
+	bool evaluating;
+	uint32_t chunk;
+	struct tw_block *part;	  /* its part of the cut being made */
+	struct tw_block *restore; /* its part of the cut we came from */
+};
+
+struct shard_info {
+	uint32_t node, incarnation;
+	bool hosted, assigned, pending, adopted; /* pending: HOST is to be sent */
+	bool agreed, counted, pinned;
+	struct tw_block *part, *vector;
+	struct tw_spans applied, twice;
+	uint64_t round;
+	struct tw_member *set; /* its last committed set */
+	uint32_t set_count;
+	struct tw_tally tally;
+	double progress;
+	struct tw_block *host; /* what HOST carries, kept to send again */
+	uint64_t host_cut;
+};
+
+struct server_info {
+	bool live;
+	uint32_t boot;
+	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
+};
+
+struct chunk {
+	bool asked, done;
+	uint32_t slot;
+	double loss, correct;
+	uint64_t samples;
+};
+
+struct master {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	bool resume;
+	enum phase phase;
+	bool begun; /* training has begun in this generation or an earlier one */
+	bool rebuild, loading, rolling_back, keep_leases;
+	uint64_t generation, views, asks, counter;
+	int64_t boot_time, first_join, since, release;
+	bool wait_over, servers_due, paused;
+
+	struct member *member; /* by slot */
+	uint32_t live;
+	struct shard_info *shard;
+	struct server_info *server; /* by server number (node - 1) */
+
+	/* dealing */
+	struct tw_spans taken;
+	uint64_t frontier, open_leases;
+	uint64_t round, orders;
+	bool round_open;
+	uint32_t planned;
+	struct tw_member *set; /* last committed */
+	uint32_t set_count;
+	uint64_t set_round;
+	bool set_sent;
+
+	/* limits and wishes */
+	bool want_cut, want_stop, want_finish, time_up;
+
+	/* cuts */
+	uint64_t cut, cuts_made; /* last complete cut; made by this master */
+	uint64_t cut_making;	 /* number of the one under way; 0 none */
+	bool cut_running;	 /* collected while training goes on */
+	struct tw_spans closed;	 /* at the SNAP */
+
+	/* evaluation */
+	uint64_t pin;
+	bool evaluating, final;
+	struct chunk *chunk;
+	uint32_t chunks, chunks_done;
+	uint64_t evaluated_at;
+	double loss, accuracy;
+
+	/* counts */
+	uint64_t steps, samples, redealt, dropped, refused; /* steps, samples: of those who left */
+	double loss_sum;
+	uint64_t loss_samples;
+	double train_loss;
+};
+
+static inline bool tw_master_rounds(const struct master *m)
+{
+	return m->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+/* master.c */
+void tw_master_drive(struct master *m, struct tw_context *ctx);
+void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
+void tw_master_gather(struct master *m, struct tw_context *ctx);
+struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   enum tw_type type);
+struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
+				  enum tw_type type);
+uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
+
+/* deal.c */
+void tw_deal(struct master *m, struct tw_context *ctx);
+void tw_deal_release(struct member *e, struct tw_heap *heap);
+/* Everything this worker holds goes back and is dealt again. */
+void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
+		   const struct tw_range *list, size_t count);
+bool tw_deal_exhausted(const struct master *m);
+void tw_deal_forget(struct master *m); /* a new generation: nobody holds anything */
+uint32_t tw_deal_unit(const struct master *m);
+
+/* cut.c */
+void tw_cut_assign(struct master *m, struct tw_context *ctx);
+void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
+		   const struct tw_part *parts, size_t count, enum tw_status status);
+void tw_cut_snap(struct master *m, struct tw_context *ctx);
+void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_cut_check(struct master *m, struct tw_context *ctx);
+void tw_cut_abort(struct master *m);
+void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
+
+/* score.c */
+void tw_score_start(struct master *m, struct tw_context *ctx, bool final);
+void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_score_deal(struct master *m, struct tw_context *ctx);
+void tw_score_abort(struct master *m, struct tw_context *ctx);
+void tw_score_count(struct master *m, struct tw_context *ctx);
+void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c - a process that hosts shards: says hello to the master, and hands HOST on to the shard
+ * concerned, which lives on the same node. */
+#include "node/plan.h"
+
+struct server {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	uint32_t hosted;
+	bool *holds; /* by shard */
+	int64_t since;
+};
+
+static struct tw_actor *server_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	struct server *s = tw_heap_zeros(heap, sizeof *s);
+
+	if (!s)
+		return NULL;
+	s->plan = a->plan;
+	s->heap = heap;
+	s->holds = tw_heap_zeros(heap, a->plan->shards);
+	if (s->holds)
+		return (struct tw_actor *)s;
+	heap->put(heap, s);
+	return NULL;
+}
+
+static void server_free(struct tw_actor *a)
+{
+	struct server *s = (struct server *)a;
+
+	if (!s)
+		return;
+	s->heap->put(s->heap, s->holds);
+	s->heap->put(s->heap, s);
+}
+
+static void hello(struct server *s, struct tw_context *ctx)
+{
+	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_HELLO);
+
+	if (!m)
+		return;
+	m->h.from = ctx->self.node;
+	m->h.incarnation = ctx->boot;
+	m->b.hello.role = TW_SERVER;
+	m->b.hello.hosted = s->hosted;
+	s->since = tw_now(ctx);
+	tw_send(ctx, m);
+}
+
+static void server_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	hello((struct server *)a, ctx);
+}
+
+static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct server *s = (struct server *)a;
+	struct tw_msg *on;
+	uint32_t shard;
+
+	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->shards)
+		return;
+	shard = m->b.host.shard;
+	on = tw_msg_to(ctx, (struct tw_addr){ ctx->self.node, TW_SHARD, (uint16_t)shard }, TW_HOST);
+	if (!on)
+		return;
+	s->hosted += (uint32_t)(!m->b.host.unhost) - (uint32_t)s->holds[shard];
+	s->holds[shard] = !m->b.host.unhost;
+	on->h = m->h;
+	on->b = m->b;
+	on->payload = tw_block_keep(m->payload);
+	on->payload_at = m->payload_at;
+	tw_send(ctx, on);
+}
+
+static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	(void)boot;
+	if (node == 0)
+		hello((struct server *)a, ctx);
+}
+
+const struct tw_actor_class tw_server_class = {
+	.name = "server",
+	.new = server_new,
+	.free = server_free,
+	.start = server_start,
+	.message = server_message,
+	.up = server_up,
+};

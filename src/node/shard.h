@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.h - a shard's state, shared by shard.c (who may do what) and line.c (the arithmetic). */
+#ifndef TW_NODE_SHARD_H
+#define TW_NODE_SHARD_H
+
+#include "node/plan.h"
+
+#define TW_TILE 8192 /* floats: 32 KiB, stays in cache from hook to hook */
+
+/* A snapshot that a worker was sent, as the worker decodes it. */
+struct sent {
+	uint64_t n; /* version */
+	struct tw_block *block;
+};
+
+/* One worker as this shard knows it. */
+struct guest {
+	struct tw_addr addr;
+	uint32_t incarnation;
+	uint8_t state; /* enum tw_member_state; TW_GONE also before it came */
+	bool parked;
+	uint64_t seq; /* last contribution closed: applied, collected, dropped or refused */
+	uint64_t number, round; /* of the parked request */
+	int64_t since;
+	struct sent *sent; /* newest first; shard->memory of them */
+	struct tw_block *mine; /* the rule's array for this worker */
+	struct tw_block *last; /* its last gradient (B-FASGD's skipped pushes) */
+	struct tw_block *staged; /* its slice for the round ... */
+	const float *staged_at;	 /* ... where in the block */
+	uint32_t staged_incarnation;
+	const float *last_at;
+	struct tw_body_push push; /* of what is staged, or of `last` */
+	uint64_t staged_seq;
+};
+
+/* One contribution on its way through the line. */
+struct contribution {
+	uint32_t slot, incarnation;
+	uint64_t seq, tau;
+	struct tw_block *block; /* a reference ... */
+	const float *g;		/* ... to what holds these n floats */
+	struct tw_body_push push;
+};
+
+struct shard {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	uint32_t index, memory;
+	bool hosted, streams;
+	size_t from, n, trainable; /* its slice; the first `trainable` of it are not buffers */
+	uint32_t live;
+
+	struct tw_version version;
+	uint64_t generation, round, term;
+	uint64_t corrections, contributions;
+	double progress, statistic;
+	float rate_max;
+
+	struct tw_pool *pool;	/* blocks of n floats */
+	struct tw_block *w;	/* what the rule keeps */
+	struct tw_block *shown; /* what workers see; == w unless the rule has its own view */
+	struct tw_block *wire;	/* shown, encoded; NULL until somebody asks */
+	struct tw_block *decoded; /* what workers decode from wire */
+	struct tw_block *pinned;
+	uint64_t pin;
+	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
+	float *tile; /* 4 tiles of scratch */
+
+	struct guest *guest; /* by slot */
+	uint64_t *clock;
+	bool *active, *idle;
+	struct tw_clocks clocks;
+	uint32_t at_least;	      /* active workers whose clock is the least */
+	uint32_t *queue, queued;      /* parked slots, oldest first */
+	struct contribution *bucket; /* collected, not applied yet */
+	uint32_t collected;
+	struct tw_member *last_set; /* of the last committed round */
+	uint32_t last_count;
+
+	struct tw_spans applied, twice;
+	struct tw_tally tally;
+};
+
+/* Run contributions through the line as one update; references in c stay the caller's.  On
+ * TW_NO_MEMORY nothing has changed. */
+enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx,
+			      const struct contribution *c, uint32_t count);
+/* The books of one contribution that was applied elsewhere: counts, history, version. */
+enum tw_status tw_line_count(struct shard *s, struct tw_context *ctx, const struct contribution *c);
+/* What workers see now; NULL without memory.  The reference stays the shard's. */
+struct tw_block *tw_line_shown(struct shard *s);
+/* Forget what was made from the version before. */
+void tw_line_changed(struct shard *s);
+/* The rate an answer is stamped with now. */
+float tw_line_rate(const struct shard *s);
+
+#endif

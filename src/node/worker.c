@@ -1,0 +1,933 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - who a worker is, whom it talks to, and what it does next.
+ *
+ *  (1) identity is (slot, incarnation), given by the master; one who was removed is fenced and
+ *      joins again as somebody new.
+ *  (2) whatever is open (contributions, requests, leases that are done) is kept and sent again when
+ *      a connection is made anew; everything said twice is understood once.
+ *  (3) a lease of a newer generation makes it forget everything of the older one.
+ *  (4) it starts a step only with parameters from every shard and a credit for the push. */
+#include "node/worker.h"
+#include "vec/vec.h"
+
+#include <string.h>
+
+enum { TIMER_LOST = 1 };
+
+static bool rounds(const struct worker *w)
+{
+	return w->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+static void clear_link(struct link *l)
+{
+	tw_block_drop(l->view);
+	l->view = NULL;
+	l->wants = l->asked = false;
+	l->version = (struct tw_version){ 0 };
+	l->round = l->acked = 0;
+}
+
+/* --- saying ------------------------------------------------------------------------------ */
+
+static struct tw_msg *to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), type);
+
+	if (!m)
+		return NULL;
+	m->h.from = w->slot;
+	m->h.incarnation = w->incarnation;
+	m->h.view = w->generation;
+	return m;
+}
+
+/* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
+static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
+{
+	struct tw_msg *m = to_master(w, ctx, TW_HELLO);
+	struct tw_range *tail;
+	uint32_t open = 0;
+
+	if (!m)
+		return;
+	m->h.flags = fresh ? TW_FLAG_FRESH : 0;
+	m->b.hello = (struct tw_body_hello){ .role = TW_WORKER,
+					     .slot = fresh ? w->index : w->slot,
+					     .incarnation = fresh ? 0 : w->incarnation,
+					     .seq = w->seq,
+					     .lease = w->last_lease,
+					     .steps = w->steps,
+					     .samples = w->samples };
+	if (!fresh && w->held_count) {
+		tail = tw_msg_tail(ctx, m, w->held_count * sizeof *tail);
+		if (!tail)
+			return;
+		for (uint32_t k = 0; k < w->held_count; k++)
+			tail[open++] = (struct tw_range){ w->held[k].from,
+							  (uint32_t)(w->held[k].to - w->held[k].from),
+							  (uint32_t)w->held[k].id };
+	}
+	w->since = tw_now(ctx);
+	tw_send(ctx, m);
+}
+
+static void want(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m;
+
+	if (w->asked_lease)
+		return;
+	m = to_master(w, ctx, TW_IDLE);
+	if (!m)
+		return;
+	m->b.idle = (struct tw_body_idle){ w->slot, w->incarnation, 1, 0 };
+	w->asked_lease = true;
+	tw_send(ctx, m);
+}
+
+void tw_worker_send_push(struct worker *w, struct tw_context *ctx, const struct outgoing *o,
+			 uint32_t shard)
+{
+	struct tw_msg *m = tw_msg_to(ctx, w->link[shard].addr, TW_PUSH);
+
+	if (!m)
+		return;
+	m->h.from = w->slot;
+	m->h.incarnation = w->incarnation;
+	m->h.view = w->generation;
+	m->h.seq = o->seq;
+	m->h.shard = shard;
+	m->h.flags = o->flags;
+	m->b.push = o->body;
+	m->b.push.base = o->base[shard];
+	m->b.push.number = o->number[shard];
+	m->b.push.rate = o->rate[shard];
+	if (o->payload[shard]) {
+		m->payload = tw_block_keep(o->payload[shard]);
+		m->payload_at = o->at[shard];
+		m->h.payload = (uint32_t)o->bytes[shard];
+	}
+	tw_send(ctx, m);
+}
+
+static void send_pull(struct worker *w, struct tw_context *ctx, uint32_t shard, uint64_t round)
+{
+	struct link *l = &w->link[shard];
+	struct tw_msg *m = tw_msg_to(ctx, l->addr, TW_PULL);
+
+	if (!m)
+		return;
+	m->h.from = w->slot;
+	m->h.incarnation = w->incarnation;
+	m->h.view = w->generation;
+	m->h.shard = shard;
+	m->h.seq = l->acked;
+	m->h.flags = l->view ? 0 : TW_FLAG_FRESH;
+	m->b.pull = (struct tw_body_pull){ .have = l->version, .round = round,
+					   .number = l->number };
+	tw_send(ctx, m);
+}
+
+static void pull(struct worker *w, struct tw_context *ctx, uint32_t shard, uint64_t round)
+{
+	struct link *l = &w->link[shard];
+
+	l->wants = l->asked = true;
+	l->number = ++w->numbers;
+	w->since = tw_now(ctx);
+	send_pull(w, ctx, shard, round);
+}
+
+static void send_done(struct worker *w, struct tw_context *ctx, const struct done *d)
+{
+	struct tw_msg *m = to_master(w, ctx, TW_DONE);
+
+	if (!m)
+		return;
+	m->b.done = (struct tw_body_done){ .lease = d->id,
+					   .upto = d->upto,
+					   .steps = w->steps,
+					   .samples = w->samples,
+					   .loss = w->loss,
+					   .losses = w->losses };
+	w->loss = 0;
+	w->losses = 0;
+	tw_send(ctx, m);
+}
+
+/* --- leases ------------------------------------------------------------------------------ */
+
+static void *grown(struct worker *w, void *old, uint32_t *room, size_t each)
+{
+	const uint32_t bigger = *room ? *room * 2 : 8;
+	void *fresh = tw_heap_zeros(w->heap, bigger * each);
+
+	if (!fresh)
+		return NULL;
+	if (old)
+		memcpy(fresh, old, *room * each);
+	w->heap->put(w->heap, old);
+	*room = bigger;
+	return fresh;
+}
+
+static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
+{
+	if (w->done_count == w->done_room) {
+		void *bigger = grown(w, w->done, &w->done_room, sizeof *w->done);
+
+		if (!bigger) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
+			return false;
+		}
+		w->done = bigger;
+	}
+	w->done[w->done_count++] = d;
+	return true;
+}
+
+static void drop_held(struct worker *w, uint32_t k)
+{
+	memmove(w->held + k, w->held + k + 1, (--w->held_count - k) * sizeof *w->held);
+}
+
+uint64_t tw_worker_closed(const struct worker *w)
+{
+	uint64_t least = w->seq;
+
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		if (w->link[s].acked < least)
+			least = w->link[s].acked;
+	return least;
+}
+
+/* Contributions that every shard has closed are let go; leases they end are told. */
+static void closings(struct worker *w, struct tw_context *ctx)
+{
+	const uint64_t closed = tw_worker_closed(w);
+
+	while (w->outs && w->out[0].seq <= closed) {
+		const struct outgoing first = w->out[0];
+
+		tw_outgoing_clear(w, &w->out[0]);
+		memmove(w->out, w->out + 1, (TW_CREDITS - 1) * sizeof w->out[0]);
+		w->out[TW_CREDITS - 1] = first;
+		w->outs--;
+	}
+	if (rounds(w))
+		return; /* a round's lease ends with its commit, which the master knows first */
+	for (uint32_t k = 0; k < w->held_count;) {
+		const struct held h = w->held[k];
+		const bool given_back = h.over && w->outs == 0;
+
+		if (!given_back && !(h.closing && h.closing <= closed)) {
+			k++;
+			continue;
+		}
+		drop_held(w, k);
+		if (!add_done(w, ctx, (struct done){ h.id, h.next }))
+			return;
+		send_done(w, ctx, &w->done[w->done_count - 1]);
+	}
+}
+
+static struct held *current(struct worker *w)
+{
+	for (uint32_t k = 0; k < w->held_count; k++)
+		if (w->held[k].next < w->held[k].to && !w->held[k].over)
+			return &w->held[k];
+	return NULL;
+}
+
+static uint64_t positions_left(const struct worker *w)
+{
+	uint64_t left = 0;
+
+	for (uint32_t k = 0; k < w->held_count; k++)
+		if (!w->held[k].over)
+			left += w->held[k].to - w->held[k].next;
+	return left;
+}
+
+/* (3) */
+static void reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
+{
+	w->generation = generation;
+	w->held_count = w->done_count = 0;
+	w->asked_lease = w->draining = w->dry = false;
+	if (w->busy) {
+		w->stale = true;
+		ctx->world->cancel(ctx, &w->compute);
+	}
+	tw_step_reset(w);
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		clear_link(&w->link[s]);
+		w->link[s].acked = w->seq;
+	}
+}
+
+/* --- what next ---------------------------------------------------------------------------- */
+
+static bool has_parameters(struct worker *w, struct tw_context *ctx, const struct held *h)
+{
+	bool all = true;
+
+	for (uint32_t s = 0; rounds(w) && s < w->plan->shards; s++)
+		if (w->link[s].view && w->link[s].round > h->round) { /* its round is over */
+			drop_held(w, (uint32_t)(h - w->held));
+			tw_worker_advance(w, ctx);
+			return false;
+		}
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		struct link *l = &w->link[s];
+		const bool old = !l->view || (rounds(w) && l->round != h->round) || w->fetch_due;
+
+		if (old && !l->wants && l->known)
+			pull(w, ctx, s, h->round);
+		if (l->wants || old)
+			all = false;
+	}
+	w->fetch_due = false;
+	return all;
+}
+
+static void leave(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m;
+
+	if (w->outs || w->held_count)
+		return;
+	if (w->momentum && w->transmitted) {
+		tw_step_farewell(w, ctx);
+		w->transmitted = false;
+		return;
+	}
+	m = to_master(w, ctx, TW_BYE);
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_LEAVE;
+	tw_send(ctx, m);
+	w->welcomed = false;
+	w->left = true;
+}
+
+void tw_worker_advance(struct worker *w, struct tw_context *ctx)
+{
+	struct held *h;
+
+	if (!w->welcomed || w->over || w->busy)
+		return;
+	if (w->draining || w->leaving) {
+		if (!rounds(w)) {
+			tw_step_flush(w, ctx);
+			if (w->micros || w->summed)
+				return; /* no credit: go on when one comes back */
+			for (uint32_t k = 0; k < w->held_count; k++)
+				w->held[k].over = true;
+			closings(w, ctx);
+		} else if (w->leaving) {
+			w->held_count = 0;
+		}
+		if (w->leaving)
+			leave(w, ctx);
+		return;
+	}
+	h = current(w);
+	if (!h) {
+		if (w->dry)
+			tw_step_flush(w, ctx);
+		want(w, ctx);
+		return;
+	}
+	if (!has_parameters(w, ctx, h) || w->outs >= TW_CREDITS)
+		return;
+	if (!rounds(w) && positions_left(w) <= h->batch)
+		want(w, ctx);
+	tw_step_start(w, ctx, h);
+}
+
+/* --- hearing ------------------------------------------------------------------------------ */
+
+static void place(struct worker *w, struct tw_context *ctx, const struct tw_place *p)
+{
+	struct link *l;
+	const struct tw_addr addr = { p->node, TW_SHARD, (uint16_t)p->shard };
+
+	if (p->shard >= w->plan->shards)
+		return;
+	l = &w->link[p->shard];
+	if (l->known && l->addr.node == p->node && l->incarnation == p->incarnation)
+		return;
+	if (l->known && p->incarnation < l->incarnation)
+		return;
+	l->addr = addr;
+	l->incarnation = p->incarnation;
+	l->known = true;
+	l->down = false;
+	for (uint32_t k = 0; k < w->outs; k++)
+		if (w->out[k].seq > l->acked)
+			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
+	if (l->wants && l->asked)
+		send_pull(w, ctx, p->shard, current(w) ? current(w)->round : 0);
+}
+
+static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
+
+	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+		place(w, ctx, &list[k]);
+}
+
+static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_welcome *b = &m->b.welcome;
+
+	if (w->left || (w->welcomed && b->incarnation <= w->incarnation))
+		return;
+	w->welcomed = true;
+	w->slot = b->slot;
+	w->incarnation = b->incarnation;
+	w->seq = 0;
+	w->last_lease = 0;
+	reset(w, ctx, m->h.view);
+	if (m->payload && tw_step_has_state(w) &&
+	    tw_step_restore(w, tw_msg_payload(m), m->h.payload) != TW_OK) {
+		tw_give_up(ctx, TW_BAD_BYTES, "worker %u's part of the checkpoint is damaged",
+			   w->slot);
+		return;
+	}
+	places(w, ctx, m);
+	tw_worker_advance(w, ctx);
+}
+
+static void start_again(struct worker *w, struct tw_context *ctx)
+{
+	w->welcomed = false;
+	reset(w, ctx, 0);
+	if (w->momentum)
+		tw_vec_fill(w->momentum, 0.0f, w->plan->trainable + w->plan->buffers);
+	w->seq = 0;
+	w->last_lease = 0;
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		w->link[s].known = false;
+	hello(w, ctx, true);
+}
+
+static void refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (w->left || m->b.refuse.why != TW_REFUSED_FENCED || m->h.incarnation != w->incarnation)
+		return;
+	start_again(w, ctx);
+}
+
+static void confirm(struct worker *w, uint64_t upto)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < w->done_count; k++)
+		if (w->done[k].id > upto)
+			w->done[kept++] = w->done[k];
+	w->done_count = kept;
+}
+
+static void lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_lease *b = &m->b.lease;
+
+	if (!w->welcomed || m->h.incarnation != w->incarnation || m->h.view < w->generation)
+		return;
+	if (m->h.view > w->generation)
+		reset(w, ctx, m->h.view);
+	confirm(w, b->confirmed);
+	w->draining = false;
+	if (b->range.count == 0) {
+		w->dry = true;
+		tw_worker_advance(w, ctx);
+		return;
+	}
+	if (b->range.lease <= w->last_lease)
+		return; /* (2) */
+	w->last_lease = b->range.lease;
+	w->asked_lease = w->dry = false;
+	if (rounds(w)) {
+		if (w->busy && w->plan->gate->abandons &&
+		    w->plan->gate->abandons(w->plan->gate_options)) {
+			w->stale = true;
+			ctx->world->cancel(ctx, &w->compute);
+		}
+		/* a round that is over needs nothing more, unless it is being computed still */
+		for (uint32_t k = w->held_count; k-- > 0;)
+			if (!w->busy || w->stale || w->held[k].id != w->compute.id)
+				drop_held(w, k);
+	}
+	if (w->held_count == w->held_room) {
+		void *bigger = grown(w, w->held, &w->held_room, sizeof *w->held);
+
+		if (!bigger) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
+			return;
+		}
+		w->held = bigger;
+	}
+	w->held[w->held_count++] = (struct held){ .id = b->range.lease,
+						  .from = b->range.from,
+						  .to = b->range.from + b->range.count,
+						  .next = b->range.from,
+						  .round = b->round,
+						  .batch = b->batch,
+						  .live = b->live,
+						  .nominal = b->nominal };
+	w->since = tw_now(ctx);
+	tw_worker_advance(w, ctx);
+}
+
+static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (!w->welcomed || m->h.view < w->generation || m->b.view.number < w->view_number)
+		return;
+	w->view_number = m->b.view.number;
+	places(w, ctx, m);
+	if (m->h.view == w->generation)
+		w->draining = !m->b.view.running;
+	tw_worker_advance(w, ctx);
+}
+
+static void acked(struct worker *w, uint32_t shard, uint64_t seq)
+{
+	if (seq > w->link[shard].acked)
+		w->link[shard].acked = seq;
+}
+
+static enum tw_status take_view(struct worker *w, struct link *l, uint32_t shard,
+				const struct tw_msg *m)
+{
+	const struct tw_plan *p = w->plan;
+	const size_t n = p->border[shard + 1] - p->border[shard];
+	const size_t t = p->trainable <= p->border[shard]	  ? 0
+			 : p->trainable - p->border[shard] < n ? p->trainable - p->border[shard]
+								: n;
+	const size_t tail = (n - t) * sizeof(float);
+	struct tw_block *b;
+
+	if (!m->payload || m->h.payload < tail)
+		return TW_BAD_BYTES;
+	if (m->b.params.pin || (p->down->traits & TW_CODEC_IDENTITY)) {
+		if (m->h.payload != n * sizeof(float))
+			return TW_BAD_BYTES;
+		b = tw_block_keep(m->payload);
+	} else {
+		b = tw_block_new(w->heap, n * sizeof(float));
+		if (!b)
+			return TW_NO_MEMORY;
+		if (p->down->decode(p->down_options, tw_msg_payload(m), m->h.payload - tail,
+				    tw_block_floats(b), t) != TW_OK) {
+			tw_block_drop(b);
+			return TW_BAD_BYTES;
+		}
+		memcpy(tw_block_floats(b) + t, tw_msg_payload(m) + m->h.payload - tail, tail);
+	}
+	if (m->b.params.pin) {
+		tw_block_drop(w->eval_view[shard]);
+		w->eval_view[shard] = b;
+		return TW_OK;
+	}
+	tw_block_drop(l->view);
+	l->view = b;
+	return TW_OK;
+}
+
+static void start_eval(struct worker *w, struct tw_context *ctx);
+
+static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_params *b = &m->b.params;
+	const uint32_t shard = m->h.shard;
+	enum tw_status st = TW_OK;
+	struct link *l;
+	bool missing = false;
+
+	if (!w->welcomed || shard >= w->plan->shards || m->h.view != w->generation)
+		return;
+	l = &w->link[shard];
+	if (b->pin) {
+		if (!w->eval_wanted || b->pin != w->eval_what.pin || w->eval_busy)
+			return;
+		st = take_view(w, l, shard, m);
+		if (st != TW_OK)
+			tw_give_up(ctx, st, "a pinned version could not be taken");
+		else
+			start_eval(w, ctx);
+		return;
+	}
+	if (b->version.incarnation < l->incarnation)
+		return;
+	acked(w, shard, b->seq);
+	if (rounds(w) && (m->h.flags & TW_FLAG_DROPPED)) /* late: its lease is void */
+		for (uint32_t k = w->held_count; k-- > 0;)
+			if (w->held[k].round < b->round && (!w->busy || w->held[k].id != w->compute.id))
+				drop_held(w, k);
+	closings(w, ctx);
+	if (!l->wants || b->number != l->number) {
+		tw_worker_advance(w, ctx);
+		return;
+	}
+	if (m->h.type == TW_PARAMS)
+		st = take_view(w, l, shard, m);
+	if (st != TW_OK) {
+		tw_give_up(ctx, st, "an answer of shard %u could not be taken: %s", shard,
+			   tw_status_name(st));
+		return;
+	}
+	l->wants = l->asked = false;
+	l->version = b->version;
+	l->round = b->round;
+	l->rate = b->rate;
+	l->statistic = b->statistic;
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		missing = missing || w->link[s].wants || !w->link[s].view;
+	if (!missing)
+		tw_step_fetched(w, ctx);
+	tw_worker_advance(w, ctx);
+}
+
+static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (!w->welcomed || m->h.shard >= w->plan->shards || m->h.view != w->generation ||
+	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
+		return;
+	acked(w, m->h.shard, m->b.ack.seq);
+	closings(w, ctx);
+	tw_worker_advance(w, ctx);
+}
+
+/* --- evaluation --------------------------------------------------------------------------- */
+
+static void start_eval(struct worker *w, struct tw_context *ctx)
+{
+	const struct tw_plan *p = w->plan;
+
+	for (uint32_t s = 0; s < p->shards; s++) {
+		if (!w->eval_view[s])
+			return;
+		w->eval_piece[s] = (struct tw_piece){ tw_block_floats(w->eval_view[s]),
+						      p->border[s],
+						      p->border[s + 1] - p->border[s] };
+	}
+	w->eval = (struct tw_compute){ .evaluate = true,
+				       .in = { .from = w->eval_what.from,
+					       .count = w->eval_what.count,
+					       .piece = w->eval_piece,
+					       .pieces = p->shards },
+				       .id = w->eval_what.pin };
+	w->eval.in.cancel = &w->eval.cancel;
+	w->eval_busy = true;
+	ctx->world->compute(ctx, &w->eval);
+}
+
+static void drop_eval(struct worker *w)
+{
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		tw_block_drop(w->eval_view[s]);
+		w->eval_view[s] = NULL;
+	}
+}
+
+static void ask_pinned(struct worker *w, struct tw_context *ctx)
+{
+	drop_eval(w);
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		struct tw_msg *m = tw_msg_to(ctx, w->link[s].addr, TW_PULL);
+
+		if (!m)
+			return;
+		m->h.from = w->slot;
+		m->h.incarnation = w->incarnation;
+		m->h.view = w->generation;
+		m->h.shard = s;
+		m->h.flags = TW_FLAG_FREE;
+		m->b.pull.pin = w->eval_what.pin;
+		tw_send(ctx, m);
+	}
+}
+
+static void evaluate(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (!w->welcomed || m->h.incarnation != w->incarnation)
+		return;
+	if (m->h.view > w->generation)
+		reset(w, ctx, m->h.view);
+	w->eval_what = m->b.eval;
+	w->eval_wanted = true;
+	if (!w->eval_busy) /* else it is asked for when the one under way ends */
+		ask_pinned(w, ctx);
+}
+
+static void evaluated(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m;
+
+	w->eval_busy = false;
+	if (!w->eval_wanted || w->eval.id != w->eval_what.pin ||
+	    w->eval.in.from != w->eval_what.from) {
+		if (w->eval_wanted)
+			ask_pinned(w, ctx);
+		return;
+	}
+	if (w->eval.status != TW_OK) {
+		if (w->eval.status != TW_CANCELLED)
+			tw_give_up(ctx, w->eval.status, "the evaluation failed");
+		return;
+	}
+	w->eval_wanted = false;
+	drop_eval(w);
+	m = to_master(w, ctx, TW_RESULT);
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_FREE;
+	m->b.result = (struct tw_body_result){ .pin = w->eval_what.pin,
+					       .from = w->eval_what.from,
+					       .count = w->eval.score.samples,
+					       .loss = w->eval.score.loss,
+					       .correct = w->eval.score.correct };
+	tw_send(ctx, m);
+}
+
+static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_msg *out;
+
+	if (!w->welcomed || m->h.view != w->generation)
+		return;
+	out = to_master(w, ctx, TW_PART);
+	if (!out)
+		return;
+	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->slot };
+	out->payload = tw_step_part(w);
+	if (!out->payload) {
+		ctx->world->msg_free(ctx, out);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut", w->slot);
+		return;
+	}
+	out->h.payload = (uint32_t)out->payload->bytes;
+	tw_send(ctx, out);
+}
+
+/* --- the actor ---------------------------------------------------------------------------- */
+
+static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	struct worker *w = tw_heap_zeros(heap, sizeof *w);
+
+	if (!w)
+		return NULL;
+	w->plan = a->plan;
+	w->heap = heap;
+	w->index = w->slot = a->index;
+	w->link = tw_heap_zeros(heap, a->plan->shards * sizeof *w->link);
+	if (w->link && tw_step_open(w) == TW_OK)
+		return (struct tw_actor *)w;
+	tw_worker_class.free((struct tw_actor *)w);
+	return NULL;
+}
+
+static void worker_free(struct tw_actor *a)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (!w)
+		return;
+	for (uint32_t s = 0; w->link && s < w->plan->shards; s++)
+		tw_block_drop(w->link[s].view);
+	tw_step_close(w);
+	w->heap->put(w->heap, w->link);
+	w->heap->put(w->heap, w->held);
+	w->heap->put(w->heap, w->done);
+	w->heap->put(w->heap, w);
+}
+
+static void worker_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	hello((struct worker *)a, ctx, true);
+}
+
+static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (w->over)
+		return;
+	switch (m->h.type) {
+	case TW_WELCOME:
+		welcome(w, ctx, m);
+		break;
+	case TW_REFUSE:
+		refused(w, ctx, m);
+		break;
+	case TW_VIEW:
+		view(w, ctx, m);
+		break;
+	case TW_LEASE:
+		lease(w, ctx, m);
+		break;
+	case TW_PARAMS:
+	case TW_UNCHANGED:
+		params(w, ctx, m);
+		break;
+	case TW_ACK:
+		ack(w, ctx, m);
+		break;
+	case TW_EVAL:
+		evaluate(w, ctx, m);
+		break;
+	case TW_SNAP:
+		snap(w, ctx, m);
+		break;
+	case TW_BYE:
+		w->over = true;
+		if (w->busy)
+			ctx->world->cancel(ctx, &w->compute);
+		break;
+	default:
+		break;
+	}
+}
+
+static void worker_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (c == &w->eval) {
+		evaluated(w, ctx);
+		return;
+	}
+	tw_step_computed(w, ctx);
+	tw_worker_advance(w, ctx);
+}
+
+static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (node == 0) {
+		w->since = tw_now(ctx);
+		return;
+	}
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		if (w->link[s].known && w->link[s].addr.node == node) {
+			w->link[s].down = true;
+			tw_timer(ctx, TIMER_LOST, w->plan->limit);
+		}
+}
+
+/* A server is silent for us, and the master has not moved its shards: others must not wait for
+ * us.  Leave; come back as somebody new when the server can be reached. */
+static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	struct worker *w = (struct worker *)a;
+	struct tw_msg *m;
+	bool lost = false;
+
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		lost = lost || (w->link[s].known && w->link[s].down);
+	if (timer != TIMER_LOST || !lost || !w->welcomed || w->over)
+		return;
+	m = to_master(w, ctx, TW_BYE);
+	if (!m)
+		return;
+	tw_send(ctx, m);
+	w->welcomed = false;
+	reset(w, ctx, 0);
+}
+
+static void resend_to_master(struct worker *w, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < w->done_count; k++)
+		send_done(w, ctx, &w->done[k]);
+	if (w->asked_lease) {
+		w->asked_lease = false;
+		want(w, ctx);
+	}
+	if (w->eval_wanted && !w->eval_busy)
+		ask_pinned(w, ctx);
+}
+
+static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	struct worker *w = (struct worker *)a;
+	bool ours = false;
+
+	(void)boot;
+	if (w->over || w->left)
+		return;
+	if (node == 0) {
+		hello(w, ctx, !w->welcomed);
+		if (w->welcomed)
+			resend_to_master(w, ctx);
+		return;
+	}
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		struct link *l = &w->link[s];
+
+		if (!l->known || l->addr.node != node)
+			continue;
+		ours = true;
+		l->down = false;
+		for (uint32_t k = 0; k < w->outs; k++)
+			if (w->out[k].seq > l->acked || (l->wants && !l->asked))
+				tw_worker_send_push(w, ctx, &w->out[k], s);
+		if (l->wants && l->asked)
+			send_pull(w, ctx, s, current(w) ? current(w)->round : 0);
+		if (l->wants && !l->asked && l->acked >= w->seq) {
+			/* the push was taken; only its answer was lost */
+			l->asked = true;
+			send_pull(w, ctx, s, current(w) ? current(w)->round : w->link[s].round + 1);
+		}
+	}
+	if (ours && !w->welcomed)
+		hello(w, ctx, true);
+	else if (w->eval_wanted && !w->eval_busy)
+		ask_pinned(w, ctx);
+}
+
+static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
+{
+	struct worker *w = (struct worker *)a;
+
+	w->leaving = true;
+	tw_worker_advance(w, ctx);
+}
+
+static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
+{
+	const struct worker *w = (const struct worker *)a;
+
+	if (w->over || w->left || w->busy)
+		return false;
+	*out = (struct tw_wait){ .slot = w->slot, .since = w->since, .step = w->seq };
+	for (uint32_t s = 0; w->welcomed && s < w->plan->shards; s++)
+		if (w->link[s].wants || w->link[s].acked < w->seq) {
+			out->whom = w->link[s].addr;
+			out->why = w->link[s].asked ? "its parameters" : "its answer to a push";
+			return true;
+		}
+	out->whom = tw_master_addr();
+	out->why = w->welcomed ? "a lease" : "a welcome";
+	return true;
+}
+
+const struct tw_actor_class tw_worker_class = {
+	.name = "worker",
+	.new = worker_new,
+	.free = worker_free,
+	.start = worker_start,
+	.message = worker_message,
+	.timer = worker_timer,
+	.computed = worker_computed,
+	.down = worker_down,
+	.up = worker_up,
+	.interrupt = worker_interrupt,
+	.waiting = worker_waiting,
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bf16.c - bfloat16: 8 significant bits over the whole range of a float. */
+#include "strategy/codec/half.h"
+
+static enum tw_status encode(const void *options, void *state, const struct tw_rng *rng,
+			     uint64_t draw, const float *x, size_t n, uint8_t *out, size_t *len)
+{
+	(void)options, (void)state, (void)rng, (void)draw;
+	return tw_half_encode(tw_vec_to_bf16, x, n, out, len);
+}
+
+static enum tw_status decode(const void *options, const uint8_t *bytes, size_t len, float *out,
+			     size_t n)
+{
+	(void)options;
+	return tw_half_decode(tw_vec_from_bf16, bytes, len, out, n);
+}
+
+const struct tw_codec tw_codec_bf16 = {
+	.name = "bf16",
+	.help = "two bytes per value: 8 significant bits, the range of fp32",
+	.traits = TW_CODEC_DOWN,
+	.bound = tw_half_bound,
+	.encode = encode,
+	.decode = decode,
+};

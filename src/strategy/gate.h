@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate.h - when is a contribution applied, and when may a worker go on?
+ *
+ * A gate decides; the shard parks, the master commits.  Every function here is pure: it reads no
+ * clock, allocates nothing, waits for nobody and cannot fail (impossible options were refused at
+ * the start).  Shard functions are called with the shard entered by one thread. */
+#ifndef TW_STRATEGY_GATE_H
+#define TW_STRATEGY_GATE_H
+
+#include "base/option.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tw_verdict {
+	TW_APPLY,      /* apply this contribution alone, now */
+	TW_ACCUMULATE, /* add it to what is collected (or stage it for its round) */
+	TW_DROP,       /* too late; acknowledged, counted, not applied */
+};
+
+enum tw_gate_traits {
+	TW_GATE_ROUNDS = 1,   /* the master commits whole rounds (HAVE/COMMIT) */
+	TW_GATE_HOLDS = 2,    /* may hold answers (`may_read` can say no) */
+	TW_GATE_COLLECTS = 4, /* one update may sum several contributions */
+	TW_GATE_LOCKFREE = 8, /* workers write the parameters themselves: threads only */
+	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
+};
+
+/* The clocks a shard keeps: contributions closed per worker, live and not idle. */
+struct tw_clocks {
+	const uint64_t *clock; /* by slot */
+	const bool *active;    /* by slot: live and not idle */
+	uint32_t slots, active_count;
+	uint64_t least;	       /* smallest clock among the active, kept by the shard */
+	uint32_t least_slot;   /* one active worker that is at `least` */
+};
+
+struct tw_gate {
+	const char *name, *help;
+	const struct tw_option *options; /* rows; may be NULL for none */
+	size_t options_bytes;
+	uint32_t traits;
+
+	/* Refuse option values that make no sense with so many workers; NULL: nothing to refuse.
+	 * The sentence names the field and what would work. */
+	enum tw_status (*check)(const void *options, uint32_t workers, struct tw_error *why);
+
+	/* Round gates, on the master: how many complete contributions close a round in which
+	 * `expected` workers take part (1 <= result <= expected when expected >= 1). */
+	uint32_t (*quorum)(const void *options, uint32_t expected);
+	/* Round gates: should a late worker abandon its computation when its round closes? */
+	bool (*abandons)(const void *options);
+	/* Round gates: apply one after the other (rate/N each, one version) instead of summing? */
+	bool (*in_turn)(const void *options);
+
+	/* Other gates, on the shard: judge one whole contribution, once per (worker,
+	 * incarnation, seq). */
+	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
+	/* After TW_ACCUMULATE: is the update due with so many contributions collected? */
+	bool (*full)(const void *options, uint32_t collected);
+
+	/* May this worker's answer or pull leave now?  NULL: always.  On false *whom is the slot
+	 * of a worker that is waited for; the shard parks the request. */
+	bool (*may_read)(const void *options, const struct tw_clocks *clocks, uint32_t worker,
+			 uint32_t *whom);
+};
+
+extern const struct tw_gate *const tw_gate_all[]; /* NULL at the end; made from the folder */
+const struct tw_gate *tw_gate_find(const char *name); /* NULL if there is none */
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backup.c - synchronous rounds that close without the slowest few (Chen et al. 2016).
+ *
+ * The first distinct workers count; what comes for a closed round is dropped, never applied. */
+#include "strategy/gate.h"
+
+struct options {
+	uint32_t extra;
+	bool abandon;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, extra, TW_U32, "1", "workers", 0, 65535,
+		  "how many of the workers a round does not wait for"),
+	TW_OPTION(struct options, abandon, TW_BOOL, "false", NULL, 0, 0,
+		  "late workers give up their computation when their round closes"),
+	TW_OPTION_END
+};
+
+static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
+{
+	const struct options *o = options;
+
+	if (o->extra < workers)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "extra: with %u workers, %u extra would leave a round nobody to wait for; "
+		       "use 0 to %u, or more workers",
+		       workers, o->extra, workers ? workers - 1 : 0);
+}
+
+static uint32_t quorum(const void *options, uint32_t expected)
+{
+	const struct options *o = options;
+
+	return expected > o->extra ? expected - o->extra : 1;
+}
+
+static bool abandons(const void *options)
+{
+	return ((const struct options *)options)->abandon;
+}
+
+static bool in_turn(const void *options)
+{
+	(void)options;
+	return false;
+}
+
+static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
+{
+	(void)options, (void)worker, (void)staleness;
+	return TW_ACCUMULATE; /* lateness is judged by round, on the master */
+}
+
+const struct tw_gate tw_gate_backup = {
+	.name = "backup",
+	.help = "synchronous rounds with backup workers: the slowest `extra` are not waited for",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS,
+	.check = check,
+	.quorum = quorum,
+	.abandons = abandons,
+	.in_turn = in_turn,
+	.admit = admit,
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hogwild.c - workers write the shared parameters themselves, without a lock (Recht et al. 2011).
+ *
+ * The writing is the node's; this gate only says, by its trait, that it is wanted. */
+#include "strategy/gate.h"
+
+static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
+{
+	(void)options, (void)worker, (void)staleness;
+	return TW_APPLY;
+}
+
+const struct tw_gate tw_gate_hogwild = {
+	.name = "hogwild",
+	.help = "threads write the shared parameters without any lock (threads, fp32, sgd only)",
+	.traits = TW_GATE_LOCKFREE,
+	.admit = admit,
+};

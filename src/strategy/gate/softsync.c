@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softsync.c - an update per `collect` contributions, whoever sent them (Zhang et al. 2016).
+ *
+ * A paper's n-softsync with N workers is collect = floor(N / n); collect = 1 is async. */
+#include "strategy/gate.h"
+
+struct options {
+	uint32_t collect;
+};
+
+static const struct tw_option rows[] = { TW_OPTION(struct options, collect, TW_U32, "1",
+						   "contributions", 1, 65536,
+						   "how many contributions make one update"),
+					 TW_OPTION_END };
+
+static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
+{
+	const struct options *o = options;
+
+	if (o->collect >= 1 && o->collect <= workers)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "collect: %u contributions per update do not fit %u workers; use 1 to %u",
+		       o->collect, workers, workers);
+}
+
+static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
+{
+	(void)options, (void)worker, (void)staleness;
+	return TW_ACCUMULATE;
+}
+
+static bool full(const void *options, uint32_t collected)
+{
+	return collected >= ((const struct options *)options)->collect;
+}
+
+const struct tw_gate tw_gate_softsync = {
+	.name = "softsync",
+	.help = "an update for every `collect` contributions, from anyone; nobody is held",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.traits = TW_GATE_COLLECTS,
+	.check = check,
+	.admit = admit,
+	.full = full,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* staleness.h - how is a late gradient corrected?  Works on one tile of a shard at a time. */
+#ifndef TW_STRATEGY_STALENESS_H
+#define TW_STRATEGY_STALENESS_H
+
+#include "base/option.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TW_STALENESS_ARRAYS 4
+
+enum tw_staleness_traits {
+	TW_STALENESS_SENT = 1,	    /* reads what this worker was sent: the shard remembers it */
+	TW_STALENESS_OBSERVES = 2,  /* wants to see the direction of every update */
+	TW_STALENESS_DECAY = 4,	    /* writes a factor for the weight decay, element by element */
+	TW_STALENESS_STATISTIC = 8, /* has a statistic (B-FASGD's mean of v) */
+};
+
+/* One tile of one contribution.  All pointers are to n floats. */
+struct tw_correction {
+	float *g;	      /* in: the raw gradient (a mean); out: corrected */
+	const float *w;	      /* the parameters now (what the rule keeps, not what it shows) */
+	const float *sent;    /* what this worker computed on; NULL without TW_STALENESS_SENT */
+	float *decay;	      /* out: factors for the decay; NULL when there is no decay or the trait
+				 is missing */
+	float *array[TW_STALENESS_ARRAYS]; /* the policy's own arrays, zero at the start */
+	size_t n;
+	uint64_t tau;	      /* updates since the version it was computed on */
+	uint64_t count;	      /* corrections so far on this shard, this one included */
+	float rate_max;	      /* the largest rate of the schedule */
+	double statistic;     /* out, added to: sum over the tile (TW_STALENESS_STATISTIC) */
+};
+
+struct tw_staleness {
+	const char *name, *help;
+	const struct tw_option *options;
+	size_t options_bytes;
+	uint32_t traits, arrays; /* arrays: how many of `array` it uses */
+
+	/* NULL: the gradient stays as it is. */
+	void (*correct)(const void *options, struct tw_correction *c);
+	/* After an update: `direction` is what the rule multiplied with the rate; `count` updates
+	 * so far, this one included.  `array` as in the correction. */
+	void (*observe)(const void *options, float *const *array, const float *direction, size_t n,
+			uint64_t count);
+};
+
+extern const struct tw_staleness *const tw_staleness_all[];
+const struct tw_staleness *tw_staleness_find(const char *name);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inverse.c - a gradient counts the less the later it comes (Zhang et al. 2016).
+ *
+ * The literature has 1/tau (undefined at 0), 1/max(tau, 1) and 1/(tau + 1): different methods. */
+#include "strategy/staleness.h"
+#include "vec/vec.h"
+
+enum { MAX, PLUS_ONE };
+
+struct options {
+	uint32_t form;
+};
+
+static const char *const forms[] = { [MAX] = "max", [PLUS_ONE] = "plus-one", NULL };
+
+static const struct tw_option rows[] = {
+	TW_OPTION_CHOICE(struct options, form, "form", "max", forms,
+			 "divide by max(staleness, 1), or by staleness + 1"),
+	TW_OPTION_END
+};
+
+static void correct(const void *options, struct tw_correction *c)
+{
+	const struct options *o = options;
+	const float by = (float)c->tau + (o->form == PLUS_ONE ? 1.0f : 0.0f);
+
+	if (by > 1.0f)
+		tw_vec_scale(c->g, 1.0f / by, c->n);
+}
+
+const struct tw_staleness tw_staleness_inverse = {
+	.name = "inverse",
+	.help = "staleness-aware: a gradient is divided by its staleness",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.correct = correct,
+};

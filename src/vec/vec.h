@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vec.h - kernels over flat float vectors.
+ *
+ * A kernel *is* its plain loop, with fmaf where it fuses; the clones for AVX-512, AVX2 and plain
+ * x86-64 (or another machine) are the same loop compiled three times, so all give the same bits.
+ * Reductions use 16 double lanes, element i in lane i % 16, added in lane order.
+ * Pointers need no alignment; distinct arguments do not overlap unless the comment allows it. */
+#ifndef TW_VEC_VEC_H
+#define TW_VEC_VEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void tw_vec_copy(float *out, const float *x, size_t n);
+void tw_vec_fill(float *out, float value, size_t n);
+void tw_vec_add(float *y, const float *x, size_t n);                 /* y = y + x */
+void tw_vec_axpy(float *y, float a, const float *x, size_t n);       /* y = fmaf(a, x, y) */
+void tw_vec_scale(float *y, float a, size_t n);                      /* y = a * y */
+void tw_vec_scale_to(float *out, float a, const float *x, size_t n); /* out = a * x; may be same */
+void tw_vec_sub(float *out, const float *x, const float *y,
+		size_t n); /* out = x - y; may be same */
+/* out = fmaf(-rate, g, w); out may be w.  With `stream`, out is written past the caches. */
+void tw_vec_sgd(float *out, const float *w, const float *g, float rate, size_t n, bool stream);
+/* As tw_vec_sgd, and says whether all of g was finite (out is rubbish where it was not). */
+bool tw_vec_sgd_finite(float *out, const float *w, const float *g, float rate, size_t n,
+		       bool stream);
+bool tw_vec_finite(const float *x, size_t n);
+double tw_vec_dot(const float *x, const float *y, size_t n);
+double tw_vec_sum(const float *x, size_t n);
+double tw_vec_square(const float *x, size_t n);                   /* sum of squares */
+double tw_vec_distance(const float *x, const float *y, size_t n); /* sum of squared differences */
+/* IEEE half and bfloat16, round to nearest even; finite values too large become the largest
+ * finite one. */
+void tw_vec_to_fp16(uint16_t *out, const float *x, size_t n);
+void tw_vec_from_fp16(float *out, const uint16_t *x, size_t n);
+void tw_vec_to_bf16(uint16_t *out, const float *x, size_t n);
+void tw_vec_from_bf16(float *out, const uint16_t *x, size_t n);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim.c - the simulator's main loop, and the beginning and end of a run. */
+#include "world/sim_run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK       (5 * TW_SECOND)
+#define LOOK_EVERY 256 /* events between two looks at the signals */
+
+void tw_sim_fail(struct sim *s, enum tw_status status, const char *format, ...)
+{
+	char text[sizeof s->ran->error.text];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (!s->over)
+		tw_fail(&s->ran->error, status, "%s", text);
+	s->over = true;
+}
+
+/* Events. */
+
+bool tw_sim_queue(struct sim *s, int64_t at, struct event *e)
+{
+	if (tw_queue_push(&s->queue, at, e))
+		return true;
+	tw_sim_fail(s, TW_NO_MEMORY, "no memory for the simulator's queue");
+	return false;
+}
+
+bool tw_sim_push(struct sim *s, int64_t at, struct event *e)
+{
+	if (!tw_sim_queue(s, at, e))
+		return false;
+	s->due++;
+	return true;
+}
+
+struct event *tw_sim_event_new(struct sim *s, enum event_kind kind, struct cell *cell, void *what)
+{
+	struct event *e = tw_slab_take(&s->events);
+
+	if (!e) {
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory for an event");
+		return NULL;
+	}
+	*e = (struct event){ .kind = (uint8_t)kind, .cell = cell, .what = what };
+	if (cell)
+		e->boot = cell->ctx.boot;
+	return e;
+}
+
+struct event *tw_sim_event(struct sim *s, int64_t at, enum event_kind kind, struct cell *cell,
+			   void *what)
+{
+	struct event *e = tw_sim_event_new(s, kind, cell, what);
+
+	if (e && !tw_sim_push(s, at, e)) {
+		tw_slab_give(&s->events, e);
+		return NULL;
+	}
+	return e;
+}
+
+void tw_sim_give_up(struct sim *s, struct event *e)
+{
+	e->kind = EVENT_GIVEN_UP;
+	s->due--;
+}
+
+/* Handlers. */
+
+bool tw_sim_lives(const struct sim *s, const struct cell *c, uint32_t boot)
+{
+	return c->actor && c->ctx.boot == boot;
+}
+
+static void post_first(struct sim *s, uint64_t count)
+{
+	struct tw_msg *m = s->out;
+
+	s->out = NULL;
+	s->out_end = &s->out;
+	while (m) {
+		struct tw_msg *next = m->next;
+
+		m->next = NULL;
+		if (count && !s->over) {
+			count--;
+			tw_sim_post(s, m);
+		} else {
+			tw_sim_parcel_free(s, tw_sim_parcel(m));
+		}
+		m = next;
+	}
+}
+
+/* Crash whom this handler was the last of.  If it was the victim's own, it dies somewhere between
+ * two of its sends. */
+static void kill_now(struct sim *s, const struct cell *c)
+{
+	for (; s->killed < s->kills && s->kill[s->killed]->event <= s->ran->events; s->killed++) {
+		const struct tw_fault *f = s->kill[s->killed];
+		uint64_t sends = 0;
+
+		for (const struct tw_msg *m = s->out; m; m = m->next)
+			sends++;
+		if (f->a == c->ctx.self.node)
+			sends = tw_rng_u64(&s->rng, f->a, tw_sim_mix(f->event, sends)) %
+				(sends + 1);
+		post_first(s, sends);
+		if (!s->over)
+			tw_sim_crash(s, f->a, f->lasts);
+	}
+	s->next_kill = s->killed < s->kills ? s->kill[s->killed]->event : UINT64_MAX;
+}
+
+void tw_sim_leave(struct sim *s, struct cell *c)
+{
+	s->ran->events++;
+	if (s->ran->events >= s->next_kill)
+		kill_now(s, c);
+	else if (s->out)
+		post_first(s, UINT64_MAX);
+}
+
+/* What happens. */
+
+static void on_other(struct sim *s, struct event *e)
+{
+	const struct event copy = *e;
+
+	tw_slab_give(&s->events, e);
+	if (copy.kind == EVENT_COMPUTED || copy.kind == EVENT_SAVED || copy.kind == EVENT_LOADED)
+		tw_sim_answer(s, &copy);
+	else
+		tw_sim_fault_event(s, &copy);
+}
+
+static void on_tick(struct sim *s, struct event *e)
+{
+	tw_sim_tick(s);
+	if (!tw_sim_queue(s, s->now + TICK, e))
+		tw_slab_give(&s->events, e);
+}
+
+static void handle(struct sim *s, struct event *e)
+{
+	switch (e->kind) {
+	case EVENT_TICK:
+		on_tick(s, e);
+		return;
+	case EVENT_TIMER:
+		tw_sim_timer(s, e);
+		return;
+	default:
+		break;
+	}
+	s->due--;
+	switch (e->kind) {
+	case EVENT_ARRIVE:
+		tw_sim_arrive(s, (struct parcel *)e);
+		return;
+	case EVENT_RECEIVED:
+	case EVENT_SERVED:
+		tw_sim_received(s, (struct parcel *)e);
+		return;
+	default:
+		on_other(s, e);
+	}
+}
+
+/* Has the user, or the observer, had enough?  A master that came back is told again. */
+static void interrupt(struct sim *s)
+{
+	struct cell *m = s->master;
+	const int signals = s->cluster->interrupted ? atomic_load(s->cluster->interrupted) : 0;
+
+	if (signals > 1) {
+		tw_sim_fail(s, TW_INTERRUPTED, "stopped at once, as asked twice");
+		return;
+	}
+	if (signals)
+		s->interrupting = true;
+	if (!s->interrupting || !m->actor || s->interrupted_boot == m->ctx.boot)
+		return;
+	if (!m->seat->class->interrupt) {
+		tw_sim_fail(s, TW_INTERRUPTED, "stopped as asked, without a checkpoint");
+		return;
+	}
+	s->interrupted_boot = m->ctx.boot;
+	m->seat->class->interrupt(m->actor, &m->ctx);
+	tw_sim_leave(s, m);
+}
+
+static void loop(struct sim *s)
+{
+	uint64_t turns = 0;
+
+	while (!s->over) {
+		struct entry next;
+
+		if (++turns % LOOK_EVERY == 0 || s->interrupting)
+			interrupt(s);
+		if (s->over)
+			return;
+		if (!s->due) {
+			tw_sim_stuck(s, "nothing can happen any more");
+			return;
+		}
+		next = tw_queue_pop(&s->queue);
+		if (!next.event) /* a reset took it off its link */
+			continue;
+		if (s->queue.count)
+			__builtin_prefetch(s->queue.entry[0].event);
+		if (next.event->kind == EVENT_GIVEN_UP) {
+			tw_slab_give(&s->events, next.event);
+			continue;
+		}
+		if (next.at > s->latest) {
+			tw_sim_queue(s, next.at, next.event); /* the end will find it */
+			s->now = s->latest;
+			tw_sim_stuck(s, "the virtual time allowed is over");
+			return;
+		}
+		HOLDS(1, next.at >= s->now);
+		s->now = next.at;
+		handle(s, next.event);
+	}
+}
+
+/* Beginning and end. */
+
+static int seat_order(const void *a, const void *b)
+{
+	const struct tw_addr *x = &((const struct cell *)a)->ctx.self;
+	const struct tw_addr *y = &((const struct cell *)b)->ctx.self;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	if (x->role != y->role)
+		return x->role < y->role ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static enum tw_status check_seats(const struct tw_cluster *k, struct tw_error *why)
+{
+	for (size_t i = 0; i < k->seats; i++) {
+		const struct tw_addr *a = &k->seat[i].addr;
+
+		if (a->node >= k->nodes || a->role >= TW_ROLES)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "seat %zu: node %u, role %u: there are %u nodes, %d roles",
+				       i, a->node, a->role, k->nodes, TW_ROLES);
+	}
+	return TW_OK;
+}
+
+static void cells_fill(struct sim *s)
+{
+	const struct tw_cluster *k = s->cluster;
+
+	for (uint32_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+
+		c->ctx = (struct tw_context){
+			.world = &tw_sim_world,
+			.self = k->seat[i].addr,
+			.noting = k->observer || s->trace.file,
+			.heap = s->heap,
+			.engine = k->engine,
+		};
+		c->sim = s;
+		c->seat = &k->seat[i];
+		for (uint32_t t = 0; t < SIM_TIMERS; t++)
+			c->deadline[t] = -1;
+	}
+	qsort(s->cell, s->cells, sizeof *s->cell, seat_order);
+}
+
+static enum tw_status nodes_fill(struct sim *s)
+{
+	static const uint32_t kind[TW_ROLES] = {
+		[TW_MASTER] = NODE_MASTER,
+		[TW_SERVER] = NODE_SERVER,
+		[TW_SHARD] = NODE_SERVER,
+		[TW_WORKER] = NODE_WORKER,
+	};
+
+	for (uint32_t i = s->cells; i-- > 0;) {
+		const struct tw_addr a = s->cell[i].ctx.self;
+		struct node *n = &s->node[a.node];
+
+		if (i && seat_order(&s->cell[i - 1], &s->cell[i]) == 0)
+			return tw_fail(&s->ran->error, TW_BAD_INPUT,
+				       "two seats at node %u, role %u, index %u", a.node, a.role,
+				       a.index);
+		n->first = n->at[a.role] = i;
+		n->cells++;
+		n->count[a.role]++;
+		n->kinds |= kind[a.role];
+		if (a.role == TW_MASTER)
+			s->master = &s->cell[i];
+	}
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		struct node *n = &s->node[i];
+
+		n->slow = 1.0;
+		n->worker = n->kinds & NODE_WORKER ? s->workers++ : 0;
+		n->server = n->kinds & NODE_SERVER ? s->servers++ : 0;
+	}
+	if (!s->master)
+		return tw_fail(&s->ran->error, TW_BAD_INPUT, "a cluster needs a master");
+	return TW_OK;
+}
+
+static void trace_names(struct sim *s)
+{
+	char name[64];
+
+	if (!s->trace.file)
+		return;
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		const struct node *n = &s->node[i];
+
+		if (n->kinds & NODE_MASTER)
+			snprintf(name, sizeof name, "master");
+		else if (n->kinds & NODE_SERVER)
+			snprintf(name, sizeof name, "server %u", n->server);
+		else
+			snprintf(name, sizeof name, "worker %u", n->worker);
+		tw_trace_process(&s->trace, i, name);
+	}
+	for (uint32_t i = 0; i < s->cells; i++) {
+		tw_sim_name(s, s->cell[i].ctx.self, name, sizeof name);
+		tw_trace_thread(&s->trace, s->cell[i].ctx.self, name);
+	}
+}
+
+static enum tw_status open_run(struct sim *s)
+{
+	const struct tw_cluster *k = s->cluster;
+	const struct tw_sim_options *o = s->options;
+
+	s->nodes = k->nodes;
+	s->cell = tw_heap_zeros(s->heap, (k->seats ? k->seats : 1) * sizeof *s->cell);
+	s->node = tw_heap_zeros(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->node);
+	if (!s->cell || !s->node)
+		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %u nodes", k->nodes);
+	s->cells = (uint32_t)k->seats;
+	cells_fill(s);
+	if (nodes_fill(s) != TW_OK)
+		return s->ran->error.status;
+	if (tw_job_pool_start(&s->pool, k->engine, o->threads, s->heap) != TW_OK)
+		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory or threads to compute");
+	trace_names(s);
+	return TW_OK;
+}
+
+static void boot(struct sim *s)
+{
+	struct event *tick = tw_sim_event_new(s, EVENT_TICK, NULL, NULL);
+
+	if (!tick)
+		return;
+	if (!tw_sim_queue(s, s->now + TICK, tick)) {
+		tw_slab_give(&s->events, tick);
+		return;
+	}
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (!tw_sim_node_make(s, i))
+			return;
+	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+		tw_sim_node_start(s, i);
+}
+
+static void close_run(struct sim *s)
+{
+	post_first(s, 0);
+	tw_sim_saves_close(s);
+	for (uint32_t i = 0; s->node && s->cells && i < s->nodes; i++)
+		tw_sim_node_stop(s, i);
+	tw_job_pool_stop(&s->pool);
+	for (size_t i = 0; i < s->queue.count; i++) {
+		struct event *e = s->queue.entry[i].event;
+
+		if (e && (e->kind == EVENT_ARRIVE || e->kind == EVENT_RECEIVED ||
+			  e->kind == EVENT_SERVED))
+			tw_sim_parcel_free(s, (struct parcel *)e);
+	}
+	tw_sim_links_release(s);
+	tw_sim_faults_close(s);
+	tw_queue_release(&s->queue);
+	tw_slab_release(&s->events);
+	tw_slab_release(&s->parcels);
+	tw_slab_release(&s->jobs);
+	s->heap->put(s->heap, s->cell);
+	s->heap->put(s->heap, s->node);
+}
+
+enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_options *options,
+			  const struct tw_fault *faults, size_t fault_count, const char *trace,
+			  int64_t max_ns, struct tw_ran *ran)
+{
+	struct sim s = {
+		.cluster = cluster,
+		.options = options,
+		.ran = ran,
+		.heap = cluster->heap,
+		.rng = tw_rng_make(cluster->seed, TW_RNG_SIM),
+		.now = options->start,
+		.latest = max_ns ? options->start + max_ns : INT64_MAX,
+		.next_kill = UINT64_MAX,
+		.lossy = options->jitter > 0 || options->loss > 0.0,
+	};
+
+	*ran = (struct tw_ran){ 0 };
+	if (tw_sim_check(options, &ran->error) != TW_OK ||
+	    check_seats(cluster, &ran->error) != TW_OK ||
+	    tw_trace_open(&s.trace, trace, &ran->error) != TW_OK)
+		return ran->error.status;
+	s.out_end = &s.out;
+	tw_queue_init(&s.queue, s.heap);
+	tw_map_init(&s.fifo, s.heap);
+	tw_map_init(&s.pairs, s.heap);
+	tw_slab_init(&s.events, s.heap, sizeof(struct event));
+	tw_slab_init(&s.parcels, s.heap, sizeof(struct parcel));
+	tw_slab_init(&s.jobs, s.heap, sizeof(struct job));
+	if (open_run(&s) == TW_OK && tw_sim_faults_open(&s, faults, fault_count) == TW_OK) {
+		boot(&s);
+		loop(&s);
+	}
+	ran->virtual_ns = s.now;
+	close_run(&s);
+	tw_trace_close(&s.trace, &ran->error);
+	return ran->error.status;
+}

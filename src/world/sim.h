@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim.h - the deterministic simulator: virtual time, an event queue, links, faults.
+ *
+ * Same seed, same bits, on any number of cores.  Every draw is keyed by what it is drawn for (the
+ * node and the first position of the batch; the link, the send time and the type of message), so
+ * that a run resumed at a cut draws what the run that was not stopped draws.
+ *
+ * Links: the master's node with every other, servers with workers; `up` comes only after a restart,
+ * a reset or a partition that outlasted silent_limit, never at the start.  Messages within a node
+ * and those with TW_FLAG_FREE take no time, are not counted in bytes, and may so overtake others.
+ * A save reaches the store when save_time has passed; a crash before completes it or not. */
+#ifndef TW_WORLD_SIM_H
+#define TW_WORLD_SIM_H
+
+#include "actor/cluster.h"
+#include "base/option.h"
+
+enum tw_law {
+	TW_LAW_CONSTANT,
+	TW_LAW_UNIFORM,
+	TW_LAW_LOG_NORMAL,
+	TW_LAW_EXPONENTIAL,
+	TW_LAW_GAMMA,
+	TW_LAW_PARETO
+};
+
+/* What goes wrong, when.  In a job file: sim.faults: [{crash: worker 3, at: 5s, restart: 2s}, …] */
+enum tw_fault_kind {
+	TW_FAULT_CRASH,     /* node loses its memory; back after `lasts` (< 0: never) */
+	TW_FAULT_PARTITION, /* nodes a and b (b = all others: TW_EVERYBODY) cannot talk for `lasts` */
+	TW_FAULT_RESET,     /* the connection a-b breaks and is made again at once: what was on its
+			       way arrives, is lost or arrives late (duplicates, reordering) */
+	TW_FAULT_SLOW,      /* node computes `factor` times slower for `lasts` */
+	TW_FAULT_KILL_AT,   /* crash the node at the `event`-th handler entered in the run */
+};
+#define TW_EVERYBODY UINT32_MAX
+struct tw_fault {
+	enum tw_fault_kind kind;
+	uint32_t a, b;
+	int64_t at, lasts; /* ns of virtual time */
+	uint64_t event;
+	double factor;
+};
+
+struct tw_sim_options {
+	/* compute: seconds per step of a worker of speed 1 */
+	uint32_t law;
+	int64_t mean, median; /* mean: all but log-normal, which takes the median */
+	double sigma, spread, shape;
+	struct tw_f64s speeds;             /* per worker, cyclic; empty: 1 */
+	uint32_t stragglers;               /* the last so many workers ... */
+	double slower;                     /* ... are so many times slower ... */
+	int64_t straggle_on, straggle_off; /* ... for so long, then well for so long; 0: always */
+	bool per_sample;                   /* the cost is per sample of the batch, not per step */
+	/* shards and links */
+	double apply_rate; /* parameters per second that a shard applies; 0: infinitely fast */
+	int64_t latency, jitter; /* one way; jitter: uniform in [0, jitter) on top */
+	double bandwidth;        /* of each node's NIC, each direction, bits/s; 0: infinite */
+	double loss;             /* share of messages that need a retransmission */
+	int64_t retransmit;      /* what each retransmission adds */
+	int64_t save_time;       /* how long saving a cut takes */
+	/* failure detection */
+	int64_t closed_limit; /* a closed connection is down after this */
+	int64_t silent_limit; /* a silent one after this */
+	/* faults from the seed: so many of each, at times drawn in [0, fault_span) */
+	uint32_t random_crashes, random_partitions, random_resets, random_slow;
+	uint64_t fault_seed;
+	int64_t fault_span;
+	/* the machine underneath */
+	uint32_t threads; /* compute pool; 0: as many as cores.  Never changes a result */
+	int64_t start;    /* virtual time at the start (a resumed run: before its cut) */
+};
+/* Rows with dotted names ("compute.law", "stragglers.count"): nested mappings in a job file. */
+extern const struct tw_option tw_sim_rows[];
+/* What no single row can say: TW_BAD_INPUT with the reason (Pareto without a mean, ...). */
+enum tw_status tw_sim_check(const struct tw_sim_options *options, struct tw_error *why);
+/* Rows of one entry of sim.faults, for struct tw_fault_text: parsed by job/, which knows nodes. */
+
+/* Run the cluster until its master finishes, nothing can happen any more, or `max_ns` of virtual
+ * time (0: no limit) have passed; the last two end with TW_REFUSED and name every wait.  `faults`
+ * are beside those drawn from the seed.  `trace` (may be NULL) gets Chrome's trace-event JSON.
+ * The return value is ran->error.status. */
+enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_options *options,
+			  const struct tw_fault *faults, size_t fault_count, const char *trace,
+			  int64_t max_ns, struct tw_ran *ran);
+
+#endif

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_fault.c - what goes wrong: crashes and restarts, partitions, resets, slow nodes.
+ *
+ *  (6) an actor hears `down` of a node once, and then nothing of it until `up`.
+ *  (7) a cut that heals before the silent limit is delay and nothing else; one that outlasts it,
+ *      a reset and a restart begin a new connection: `epoch` and boot number tell parcels of the
+ *      old one. */
+#include "world/sim_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE (50 * 1000000.0) /* ns: what a reset delays comes within this */
+
+enum { DRAW_WHO = 1, DRAW_WHOM, DRAW_AT, DRAW_LASTS, DRAW_HOW, DRAW_FACTOR };
+
+/* Telling. */
+
+static bool told(struct sim *s, uint32_t who, uint32_t whom, bool down)
+{
+	struct pair *p = tw_sim_pair(s, who, whom);
+	bool before;
+
+	if (!p)
+		return false;
+	before = p->told[p->node[1] == who];
+	p->told[p->node[1] == who] = down;
+	return before;
+}
+
+static void tell(struct sim *s, uint32_t who, uint32_t whom, bool down)
+{
+	const struct node *n = &s->node[who];
+	const uint32_t boot = n->boot;
+
+	if (!n->alive || (told(s, who, whom, down) && down))
+		return;
+	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
+		struct cell *c = &s->cell[i];
+		const struct tw_actor_class *class = c->seat->class;
+
+		if (!tw_sim_lives(s, c, boot))
+			return;
+		if (down ? !class->down : !class->up)
+			continue;
+		if (down)
+			class->down(c->actor, &c->ctx, whom);
+		else
+			class->up(c->actor, &c->ctx, whom, s->node[whom].boot);
+		tw_sim_leave(s, c);
+	}
+}
+
+/* Both reach each other again. */
+static void tell_up(struct sim *s, uint32_t a, uint32_t b)
+{
+	if (s->node[a].alive && s->node[b].alive)
+		tell(s, a, b, false);
+	if (s->node[a].alive && s->node[b].alive)
+		tell(s, b, a, false);
+}
+
+static bool is_cut(const struct sim *s, uint32_t a, uint32_t b)
+{
+	const struct pair *p = tw_sim_pair(s, a, b);
+
+	return p && p->cuts;
+}
+
+/* Crash and restart. */
+
+void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts)
+{
+	struct node *n = &s->node[node];
+	struct event *e;
+
+	if (!n->alive)
+		return;
+	tw_trace_mark(&s->trace, node, "crash", s->now);
+	tw_sim_node_stop(s, node);
+	n->crashed = s->now;
+	e = tw_sim_event(s, s->now + s->options->closed_limit, EVENT_CLOSED, NULL, NULL);
+	if (!e)
+		return;
+	e->node = node;
+	e->boot = n->boot;
+	if (lasts < 0)
+		return;
+	e = tw_sim_event(s, s->now + lasts, EVENT_RESTART, NULL, NULL);
+	if (!e)
+		return;
+	e->node = node;
+	e->boot = n->boot;
+}
+
+static void closed(struct sim *s, uint32_t node, uint32_t boot)
+{
+	struct node *n = &s->node[node];
+
+	if (n->alive || n->boot != boot)
+		return;
+	n->given_up = true;
+	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+		if (tw_sim_linked(s, i, node) && !is_cut(s, i, node))
+			tell(s, i, node, true);
+}
+
+/* What a node that comes back hears of its peers. */
+static void look_round(struct sim *s, uint32_t node, uint32_t boot)
+{
+	for (uint32_t i = 0; i < s->nodes && !s->over; i++) {
+		const struct pair *p = tw_sim_pair(s, node, i);
+
+		if (!tw_sim_linked(s, i, node))
+			continue;
+		if (s->node[node].boot != boot || !s->node[node].alive)
+			return;
+		told(s, node, i, false);
+		if (p && p->cuts) {
+			if (p->down)
+				tell(s, node, i, true);
+		} else if (s->node[i].alive) {
+			tell(s, node, i, false);
+		} else if (s->node[i].given_up) {
+			tell(s, node, i, true);
+		}
+	}
+}
+
+static void restart(struct sim *s, uint32_t node, uint32_t boot)
+{
+	struct node *n = &s->node[node];
+
+	if (n->alive || n->boot != boot)
+		return;
+	tw_trace_mark(&s->trace, node, "restart", s->now);
+	if (!tw_sim_node_make(s, node))
+		return;
+	boot = n->boot;
+	tw_sim_node_start(s, node);
+	look_round(s, node, boot);
+	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+		if (n->alive && n->boot == boot && tw_sim_linked(s, i, node) && !is_cut(s, i, node))
+			tell(s, i, node, false);
+}
+
+/* Partitions. */
+
+static void cut(struct sim *s, uint32_t a, uint32_t b)
+{
+	struct pair *p = tw_sim_pair_new(s, a, b);
+	struct event *e;
+
+	if (!p || p->cuts++)
+		return;
+	p->number++;
+	p->boot[0] = s->node[p->node[0]].boot;
+	p->boot[1] = s->node[p->node[1]].boot;
+	e = tw_sim_event(s, s->now + s->options->silent_limit, EVENT_SILENT, NULL, p);
+	if (e)
+		e->node = p->number;
+}
+
+static void silent(struct sim *s, struct pair *p, uint32_t number)
+{
+	if (!p->cuts || p->number != number)
+		return;
+	p->down = true;
+	p->epoch++;
+	tw_sim_pair_drop_held(s, p);
+	tell(s, p->node[0], p->node[1], true);
+	if (!s->over)
+		tell(s, p->node[1], p->node[0], true);
+}
+
+static void release_held(struct sim *s, struct pair *p)
+{
+	struct parcel *held = p->held;
+
+	p->held = NULL;
+	p->held_end = &p->held;
+	while (held) {
+		struct parcel *next = held->event.what;
+
+		if (s->over)
+			tw_sim_parcel_free(s, held);
+		else
+			tw_sim_arrive(s, held);
+		held = next;
+	}
+}
+
+static void heal(struct sim *s, uint32_t a, uint32_t b)
+{
+	struct pair *p = tw_sim_pair(s, a, b);
+	const struct node *x = &s->node[a], *y = &s->node[b];
+	bool fresh;
+
+	if (!p || !p->cuts || --p->cuts)
+		return;
+	fresh = p->down || p->broken || s->node[p->node[0]].boot != p->boot[0] ||
+		s->node[p->node[1]].boot != p->boot[1];
+	p->down = p->broken = false;
+	if (!fresh && x->alive && y->alive) {
+		release_held(s, p);
+		return;
+	}
+	p->epoch++;
+	tw_sim_pair_drop_held(s, p);
+	tell_up(s, a, b);
+	if (!s->over && !x->alive && x->given_up)
+		tell(s, b, a, true);
+	if (!s->over && !y->alive && y->given_up)
+		tell(s, a, b, true);
+}
+
+/* Resets. */
+
+static bool on_link(const struct event *e, const struct pair *p)
+{
+	const struct parcel *parcel = (const struct parcel *)e;
+	uint32_t from, to;
+
+	if (!e || (e->kind != EVENT_ARRIVE && e->kind != EVENT_RECEIVED))
+		return false;
+	from = parcel->msg.from.node;
+	to = parcel->msg.to.node;
+	return !parcel->late && parcel->epoch == p->epoch &&
+	       ((from == p->node[0] && to == p->node[1]) ||
+		(from == p->node[1] && to == p->node[0]));
+}
+
+static int in_time(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Take everything on its way between the two out of the queue, in order; NULL without memory. */
+static struct entry *take_off(struct sim *s, const struct pair *p, size_t *count)
+{
+	struct entry *out;
+
+	*count = 0;
+	for (size_t i = 0; i < s->queue.count; i++)
+		*count += on_link(s->queue.entry[i].event, p);
+	out = s->heap->get(s->heap, (*count ? *count : 1) * sizeof *out);
+	*count = 0;
+	for (size_t i = 0; out && i < s->queue.count; i++)
+		if (on_link(s->queue.entry[i].event, p)) {
+			out[(*count)++] = s->queue.entry[i];
+			s->queue.entry[i].event = NULL;
+			s->due--;
+		}
+	if (out)
+		qsort(out, *count, sizeof *out, in_time);
+	return out;
+}
+
+/* One message that was on its way: it arrives, is lost, or comes late. */
+static void fate(struct sim *s, struct parcel *p, uint64_t nth)
+{
+	const uint64_t link = (uint64_t)p->msg.from.node << 32 | p->msg.to.node;
+	const uint64_t what = tw_sim_mix(tw_sim_mix((uint64_t)s->now, p->msg.h.type), nth);
+	const double how = tw_rng_uniform(&s->rng, link, tw_sim_mix(what, DRAW_HOW));
+	const double late = tw_rng_uniform(&s->rng, link, tw_sim_mix(what, DRAW_LASTS));
+
+	if (s->over || how < 1.0 / 3.0) {
+		tw_sim_parcel_free(s, p);
+	} else if (how < 2.0 / 3.0 && p->left <= s->now) {
+		tw_sim_received(s, p);
+	} else {
+		p->late = true;
+		p->event.kind = EVENT_RECEIVED;
+		if (!tw_sim_push(s, s->now + 1 + (int64_t)(late * LATE), &p->event))
+			tw_sim_parcel_free(s, p);
+	}
+}
+
+static void reset(struct sim *s, uint32_t a, uint32_t b)
+{
+	struct pair *p;
+	struct entry *caught;
+	size_t count;
+
+	if (!s->node[a].alive || !s->node[b].alive)
+		return;
+	p = tw_sim_pair_new(s, a, b);
+	if (!p)
+		return;
+	if (p->cuts) { /* cannot be made again before it heals */
+		p->broken = true;
+		p->epoch++;
+		tw_sim_pair_drop_held(s, p);
+		return;
+	}
+	tw_trace_mark(&s->trace, a, "reset", s->now);
+	caught = take_off(s, p, &count);
+	if (!caught) {
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory to reset a link");
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		fate(s, (struct parcel *)caught[i].event, i);
+	s->heap->put(s->heap, caught);
+	p->epoch++;
+	if (!s->over)
+		tell_up(s, a, b);
+}
+
+/* Slow nodes. */
+
+static void set_slow(struct sim *s, uint32_t node)
+{
+	double slow = 1.0;
+
+	for (size_t i = 0; i < s->faults; i++) {
+		const struct tw_fault *f = &s->fault[i];
+
+		if (f->kind == TW_FAULT_SLOW && f->a == node && f->at <= s->now &&
+		    (f->lasts < 0 || s->now < f->at + f->lasts))
+			slow *= f->factor;
+	}
+	s->node[node].slow = slow;
+}
+
+/* The schedule. */
+
+static void each_pair(struct sim *s, const struct tw_fault *f,
+		      void (*what)(struct sim *s, uint32_t a, uint32_t b))
+{
+	for (uint32_t b = 0; b < s->nodes && !s->over; b++)
+		if ((f->b == TW_EVERYBODY || f->b == b) && tw_sim_linked(s, f->a, b))
+			what(s, f->a, b);
+}
+
+static void begin(struct sim *s, struct tw_fault *f)
+{
+	int64_t end = f->at + f->lasts;
+
+	switch (f->kind) {
+	case TW_FAULT_CRASH:
+		tw_sim_crash(s, f->a, f->lasts);
+		return;
+	case TW_FAULT_RESET:
+		each_pair(s, f, reset);
+		return;
+	case TW_FAULT_PARTITION:
+		tw_trace_mark(&s->trace, f->a, "partition", s->now);
+		each_pair(s, f, cut);
+		break;
+	default:
+		set_slow(s, f->a);
+	}
+	if (f->lasts >= 0 && !s->over)
+		tw_sim_event(s, end, f->kind == TW_FAULT_SLOW ? EVENT_WELL : EVENT_HEAL, NULL, f);
+}
+
+void tw_sim_fault_event(struct sim *s, const struct event *e)
+{
+	struct tw_fault *f = e->what;
+
+	switch (e->kind) {
+	case EVENT_FAULT:
+		begin(s, f);
+		return;
+	case EVENT_HEAL:
+		tw_trace_mark(&s->trace, f->a, "heal", s->now);
+		each_pair(s, f, heal);
+		return;
+	case EVENT_WELL:
+		set_slow(s, f->a);
+		return;
+	case EVENT_CLOSED:
+		closed(s, e->node, e->boot);
+		return;
+	case EVENT_SILENT:
+		silent(s, e->what, e->node);
+		return;
+	default:
+		restart(s, e->node, e->boot);
+	}
+}
+
+static double draw(const struct tw_rng *r, const struct tw_fault *f, uint32_t nth, uint64_t what)
+{
+	return tw_rng_uniform(r, (uint64_t)f->kind << 32 | nth, what);
+}
+
+/* From 0.1 to 10 s, as often below 1 s as above. */
+static int64_t while_draw(double u)
+{
+	return llround(pow(10.0, 2.0 * u - 1.0) * 1e9);
+}
+
+/* Crashed nodes come back, but for one in eight workers or servers; half of each kind always
+ * does, and the master does. */
+static int64_t crash_draw(const struct sim *s, const struct tw_fault *f, double u, uint32_t gone[2])
+{
+	const uint32_t kinds = s->node[f->a].kinds;
+	const uint32_t kind = (kinds & NODE_SERVER) != 0;
+	const uint32_t all = kind ? s->servers : s->workers;
+
+	if (!(kinds & NODE_MASTER) && u < 0.125 && 2 * (gone[kind] + 1) <= all) {
+		gone[kind]++;
+		return -1;
+	}
+	return while_draw((u - 0.125) / 0.875 > 0.0 ? (u - 0.125) / 0.875 : u * 8.0);
+}
+
+static void fault_draw(const struct sim *s, struct tw_fault *f, uint32_t nth, uint32_t gone[2])
+{
+	const struct tw_rng r = tw_rng_make(s->options->fault_seed, TW_RNG_FAULT);
+	const double lasts = draw(&r, f, nth, DRAW_LASTS);
+	const double limit = (double)s->options->silent_limit;
+
+	f->a = (uint32_t)(draw(&r, f, nth, DRAW_WHO) * s->nodes);
+	f->b = (uint32_t)(draw(&r, f, nth, DRAW_WHOM) * s->nodes);
+	for (uint32_t i = 0; i < s->nodes && !tw_sim_linked(s, f->a, f->b); i++)
+		f->b = (f->b + 1) % s->nodes;
+	f->at = (int64_t)(draw(&r, f, nth, DRAW_AT) * (double)s->options->fault_span);
+	f->lasts = while_draw(lasts);
+	if (f->kind == TW_FAULT_CRASH)
+		f->lasts = crash_draw(s, f, lasts, gone);
+	if (f->kind == TW_FAULT_PARTITION) { /* half of them heal in time, half do not */
+		f->lasts = (int64_t)(lasts < 0.5 ? 2.0 * lasts * limit : 2.0 * lasts * limit + 1.0);
+		if (draw(&r, f, nth, DRAW_HOW) < 0.25)
+			f->b = TW_EVERYBODY;
+	}
+	f->factor = 2.0 + 8.0 * draw(&r, f, nth, DRAW_FACTOR);
+}
+
+static void faults_draw(struct sim *s)
+{
+	const struct tw_sim_options *o = s->options;
+	const struct {
+		enum tw_fault_kind kind;
+		uint32_t count;
+	} wanted[] = {
+		{ TW_FAULT_CRASH, o->random_crashes },
+		{ TW_FAULT_PARTITION, o->random_partitions },
+		{ TW_FAULT_RESET, o->random_resets },
+		{ TW_FAULT_SLOW, o->random_slow },
+	};
+	uint32_t gone[2] = { 0, 0 };
+
+	for (size_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++)
+		for (uint32_t i = 0; i < wanted[k].count; i++) {
+			struct tw_fault *f = &s->fault[s->faults++];
+
+			*f = (struct tw_fault){ .kind = wanted[k].kind };
+			fault_draw(s, f, i, gone);
+		}
+}
+
+static enum tw_status fault_check(const struct sim *s, size_t i)
+{
+	const struct tw_fault *f = &s->fault[i];
+	const bool two = f->kind == TW_FAULT_PARTITION || f->kind == TW_FAULT_RESET;
+
+	if (f->a >= s->nodes || (two && f->b >= s->nodes && f->b != TW_EVERYBODY))
+		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: there are only %u nodes",
+			       i, s->nodes);
+	if (f->kind == TW_FAULT_SLOW && !(f->factor > 0.0 && isfinite(f->factor)))
+		return tw_fail(&s->ran->error, TW_BAD_INPUT,
+			       "fault %zu: a slow node needs a factor above 0", i);
+	return TW_OK;
+}
+
+/* A run that was resumed meets the faults that still last, and those to come. */
+static bool schedule(struct sim *s, struct tw_fault *f)
+{
+	const bool stays = f->kind == TW_FAULT_PARTITION || f->kind == TW_FAULT_SLOW;
+	int64_t at = f->at;
+
+	if (f->kind == TW_FAULT_KILL_AT) {
+		s->kill[s->kills++] = f;
+		return true;
+	}
+	if (at < s->now) {
+		if (!stays || (f->lasts >= 0 && at + f->lasts <= s->now))
+			return true;
+		at = s->now;
+	}
+	return tw_sim_event(s, at, EVENT_FAULT, NULL, f) != NULL;
+}
+
+static int by_event(const void *a, const void *b)
+{
+	const struct tw_fault *x = *(const struct tw_fault *const *)a;
+	const struct tw_fault *y = *(const struct tw_fault *const *)b;
+
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+enum tw_status tw_sim_faults_open(struct sim *s, const struct tw_fault *given, size_t count)
+{
+	const struct tw_sim_options *o = s->options;
+	const size_t all = count + o->random_crashes + o->random_partitions + o->random_resets +
+			   o->random_slow;
+
+	if (!all)
+		return TW_OK;
+	s->fault = s->heap->get(s->heap, all * sizeof *s->fault);
+	s->kill = s->heap->get(s->heap, all * sizeof *s->kill);
+	if (!s->fault || !s->kill)
+		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %zu faults", all);
+	if (count)
+		memcpy(s->fault, given, count * sizeof *given);
+	s->faults = count;
+	for (size_t i = 0; i < count; i++)
+		if (fault_check(s, i) != TW_OK)
+			return s->ran->error.status;
+	faults_draw(s);
+	for (size_t i = 0; i < s->faults; i++)
+		if (!schedule(s, &s->fault[i]))
+			return s->ran->error.status;
+	qsort(s->kill, s->kills, sizeof *s->kill, by_event);
+	if (s->kills)
+		s->next_kill = s->kill[0]->event;
+	return TW_OK;
+}
+
+void tw_sim_faults_close(struct sim *s)
+{
+	s->heap->put(s->heap, s->fault);
+	s->heap->put(s->heap, s->kill);
+}

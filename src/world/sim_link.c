@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_link.c - the way of a message: NICs, latency, loss, cut links, a shard's queue.
+ *
+ * A NIC serves one message at a time in each direction.  The receiving one begins with the first
+ * byte that arrives (cut-through), in the order in which first bytes arrive, so an idle path costs
+ * latency + bytes / bandwidth, once.  Links that were never disturbed have no state of their own:
+ * 10,000 workers have as many links to each server. */
+#include "world/sim_run.h"
+
+#include <math.h>
+
+enum { DRAW_JITTER = 1, DRAW_LOSS };
+
+void tw_sim_parcel_free(struct sim *s, struct parcel *p)
+{
+	if (p->counted)
+		s->alive_bytes -= p->msg.h.payload;
+	tw_block_drop(p->msg.tail);
+	tw_block_drop(p->msg.payload);
+	tw_slab_give(&s->parcels, p);
+}
+
+struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr)
+{
+	const struct node *n;
+	uint32_t low, high;
+
+	if (addr.node >= s->nodes || addr.role >= TW_ROLES)
+		return NULL;
+	n = &s->node[addr.node];
+	low = n->at[addr.role];
+	high = low + n->count[addr.role];
+	if (addr.index < high - low && s->cell[low + addr.index].ctx.self.index == addr.index)
+		return &s->cell[low + addr.index]; /* numbered without gaps: nearly always */
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (s->cell[middle].ctx.self.index == addr.index)
+			return &s->cell[middle];
+		if (s->cell[middle].ctx.self.index < addr.index)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b)
+{
+	const uint32_t ka = s->node[a].kinds, kb = s->node[b].kinds;
+
+	if (a == b)
+		return false;
+	return ((ka | kb) & NODE_MASTER) || ((ka & NODE_SERVER) && (kb & NODE_WORKER)) ||
+	       ((ka & NODE_WORKER) && (kb & NODE_SERVER));
+}
+
+static uint64_t pair_key(uint32_t a, uint32_t b)
+{
+	return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
+}
+
+struct pair *tw_sim_pair(const struct sim *s, uint32_t a, uint32_t b)
+{
+	const int64_t *found;
+
+	if (!s->node[a].odd || !s->node[b].odd)
+		return NULL;
+	found = tw_map_find(&s->pairs, pair_key(a, b));
+	return found ? (struct pair *)(intptr_t)*found : NULL;
+}
+
+struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b)
+{
+	struct pair *p = tw_sim_pair(s, a, b);
+	int64_t *place;
+
+	if (p)
+		return p;
+	p = tw_heap_zeros(s->heap, sizeof *p);
+	place = p ? tw_map_put(&s->pairs, pair_key(a, b), (intptr_t)p) : NULL;
+	if (!place) {
+		s->heap->put(s->heap, p);
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory for the state of a link");
+		return NULL;
+	}
+	p->node[0] = a < b ? a : b;
+	p->node[1] = a < b ? b : a;
+	p->held_end = &p->held;
+	for (int i = 0; i < 2; i++)
+		p->told[i] = !s->node[p->node[!i]].alive && s->node[p->node[!i]].given_up;
+	s->node[a].odd++;
+	s->node[b].odd++;
+	return p;
+}
+
+void tw_sim_pair_drop_held(struct sim *s, struct pair *p)
+{
+	while (p->held) {
+		struct parcel *held = p->held;
+
+		p->held = held->event.what;
+		tw_sim_parcel_free(s, held);
+	}
+	p->held_end = &p->held;
+}
+
+void tw_sim_links_release(struct sim *s)
+{
+	for (size_t i = 0; i < s->pairs.room; i++)
+		if (s->pairs.key[i]) {
+			struct pair *p = (struct pair *)(intptr_t)s->pairs.value[i];
+
+			tw_sim_pair_drop_held(s, p);
+			s->heap->put(s->heap, p);
+		}
+	tw_map_release(&s->pairs);
+	tw_map_release(&s->fifo);
+}
+
+/* What jitter and loss add.  Drawn for (link; time, type, shard), which a run that was resumed
+ * meets again. */
+static int64_t disturb(struct sim *s, const struct parcel *p)
+{
+	const struct tw_sim_options *o = s->options;
+	const struct tw_msg *m = &p->msg;
+	const uint64_t link = (uint64_t)m->from.node << 32 | m->to.node;
+	const uint64_t what = tw_sim_mix(tw_sim_mix((uint64_t)s->now, m->h.type), m->h.shard);
+	int64_t more = 0;
+
+	if (o->jitter > 0)
+		more = (int64_t)(tw_rng_uniform(&s->rng, link, tw_sim_mix(what, DRAW_JITTER)) *
+				 (double)o->jitter);
+	for (uint64_t try = 0; o->loss > 0.0; try++) {
+		if (tw_rng_uniform(&s->rng, link, tw_sim_mix(what, DRAW_LOSS + try)) >= o->loss)
+			break;
+		more += o->retransmit;
+	}
+	return more;
+}
+
+/* (3): a message that was less unlucky waits for the one before it. */
+static bool in_order(struct sim *s, const struct tw_msg *m, int64_t *at)
+{
+	int64_t *last = tw_map_put(&s->fifo, (uint64_t)m->from.node << 32 | m->to.node, *at);
+
+	if (!last)
+		return false;
+	if (*last > *at)
+		*at = *last;
+	*last = *at;
+	return true;
+}
+
+/* When the first byte arrives; the sender's NIC is taken meanwhile. */
+static bool travel(struct sim *s, struct parcel *p, int64_t *at)
+{
+	const size_t bytes = tw_msg_bytes(&p->msg);
+	struct node *from = &s->node[p->msg.from.node];
+
+	s->ran->bytes_sent += bytes;
+	*at = s->now;
+	if (s->options->bandwidth > 0.0) {
+		p->lasts = llround((double)bytes * 8e9 / s->options->bandwidth);
+		if (from->egress > *at)
+			*at = from->egress;
+		from->egress = p->left = *at + p->lasts;
+	}
+	*at += s->options->latency;
+	if (!s->lossy)
+		return true;
+	*at += disturb(s, p);
+	return in_order(s, &p->msg, at);
+}
+
+void tw_sim_post(struct sim *s, struct tw_msg *m)
+{
+	struct parcel *p = tw_sim_parcel(m);
+	struct cell *to = tw_sim_cell(s, m->to);
+	const struct pair *pair;
+	int64_t at = s->now;
+
+	if (!to) {
+		char name[64];
+
+		tw_sim_name(s, m->from, name, sizeof name);
+		tw_sim_fail(s, TW_ABSENT,
+			    "%s sent %s to node %u, role %u, index %u: nobody is there", name,
+			    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
+	}
+	if (!to || !to->actor) {
+		tw_sim_parcel_free(s, p);
+		return;
+	}
+	s->alive_bytes += m->h.payload;
+	p->counted = true;
+	if (s->alive_bytes > s->ran->peak_bytes)
+		s->ran->peak_bytes = s->alive_bytes;
+	pair = tw_sim_pair(s, m->from.node, m->to.node);
+	p->epoch = pair ? pair->epoch : 0;
+	p->from_boot = s->node[m->from.node].boot;
+	p->event.boot = s->node[m->to.node].boot;
+	p->event.cell = to;
+	p->sent = p->left = s->now;
+	p->event.kind = EVENT_ARRIVE;
+	if (m->from.node == m->to.node) {
+		p->event.kind = EVENT_RECEIVED;
+	} else if (!(m->h.flags & TW_FLAG_FREE) && !travel(s, p, &at)) {
+		tw_sim_parcel_free(s, p);
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory for the state of a link");
+		return;
+	}
+	if (!tw_sim_push(s, at, &p->event))
+		tw_sim_parcel_free(s, p);
+}
+
+/* Did its sender crash before it had left? */
+static bool never_left(const struct sim *s, const struct parcel *p)
+{
+	const struct node *from = &s->node[p->msg.from.node];
+
+	if (from->boot == p->from_boot && from->alive)
+		return false;
+	return from->boot > p->from_boot + 1 || p->left > from->crashed;
+}
+
+void tw_sim_arrive(struct sim *s, struct parcel *p)
+{
+	struct node *to = &s->node[p->msg.to.node];
+	struct pair *pair = tw_sim_pair(s, p->msg.from.node, p->msg.to.node);
+	int64_t begin = s->now;
+
+	if (!tw_sim_lives(s, p->event.cell, p->event.boot) || never_left(s, p) ||
+	    (pair && (pair->epoch != p->epoch || pair->down))) {
+		tw_sim_parcel_free(s, p);
+		return;
+	}
+	if (pair && pair->cuts) {
+		p->event.what = NULL;
+		*pair->held_end = p;
+		pair->held_end = (struct parcel **)&p->event.what;
+		return;
+	}
+	if (!p->lasts) {
+		tw_sim_received(s, p);
+		return;
+	}
+	if (to->ingress > begin)
+		begin = to->ingress;
+	to->ingress = begin + p->lasts;
+	p->event.kind = EVENT_RECEIVED;
+	if (!tw_sim_push(s, to->ingress, &p->event))
+		tw_sim_parcel_free(s, p);
+}
+
+static void enter(struct sim *s, struct parcel *p)
+{
+	struct cell *c = p->event.cell;
+	struct tw_msg *m = &p->msg;
+
+	if (m->from.node != m->to.node && !(m->h.flags & TW_FLAG_FREE))
+		s->ran->bytes_received += tw_msg_bytes(m);
+	tw_trace_message(&s->trace, m, p->sent, s->now);
+	c->seat->class->message(c->actor, &c->ctx, m);
+	tw_sim_leave(s, c);
+	tw_sim_parcel_free(s, p);
+}
+
+/* A shard is a queue: pushes take their time, and whatever came after them waits behind them, or
+ * a pull would overtake the push before it. */
+void tw_sim_received(struct sim *s, struct parcel *p)
+{
+	struct cell *c = p->event.cell;
+	const struct tw_msg *m = &p->msg;
+
+	if (!tw_sim_lives(s, c, p->event.boot)) {
+		tw_sim_parcel_free(s, p);
+		return;
+	}
+	if (s->options->apply_rate > 0.0 && m->to.role == TW_SHARD &&
+	    p->event.kind != EVENT_SERVED && !(m->h.flags & TW_FLAG_FREE)) {
+		if (c->busy < s->now)
+			c->busy = s->now;
+		if (m->h.type == TW_PUSH)
+			c->busy += llround(m->h.payload / 4 * 1e9 / s->options->apply_rate);
+		if (c->busy > s->now) {
+			p->event.kind = EVENT_SERVED;
+			if (!tw_sim_push(s, c->busy, &p->event))
+				tw_sim_parcel_free(s, p);
+			return;
+		}
+	}
+	enter(s, p);
+}

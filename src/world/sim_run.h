@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_run.h - the state of one simulated run, shared by the simulator's own files only.
+ *
+ *  (1) the clock never goes back, and every event is handled at its own time.
+ *  (2) nothing but the main loop enters a handler, one at a time; what a handler sends waits in
+ *      the outbox until it has returned.
+ *  (3) on a link that lives, messages arrive in the order they were sent.
+ *  (4) `due` counts what can still make something happen: everything queued but the ticks,
+ *      timers that were cleared and events that were given up.
+ *  (5) an actor's timers are numbered below SIM_TIMERS, and only the master ends a run well. */
+#ifndef TW_WORLD_SIM_RUN_H
+#define TW_WORLD_SIM_RUN_H
+
+#include "world/sim.h"
+#include "world/sim_compute.h"
+#include "world/sim_queue.h"
+#include "world/sim_trace.h"
+
+#define SIM_TIMERS 16
+
+enum event_kind {
+	EVENT_GIVEN_UP, /* nothing: its owner changed its mind */
+	EVENT_ARRIVE,   /* a parcel's first byte is at the other node */
+	EVENT_RECEIVED, /* a parcel is there as a whole */
+	EVENT_SERVED,   /* a shard has worked off what was before it, and it */
+	EVENT_TIMER,
+	EVENT_COMPUTED,
+	EVENT_SAVED,
+	EVENT_LOADED,
+	EVENT_TICK,    /* ask who waits */
+	EVENT_FAULT,   /* `what` begins */
+	EVENT_HEAL,    /* a partition ends */
+	EVENT_WELL,    /* a slow node is itself again */
+	EVENT_CLOSED,  /* peers give a crashed node up */
+	EVENT_SILENT,  /* both sides of a cut give each other up */
+	EVENT_RESTART, /* a crashed node is back */
+};
+
+struct event {
+	uint8_t kind, timer;
+	uint32_t node; /* CLOSED, RESTART: the node; SILENT: the cut's number */
+	uint32_t boot; /* of the node it is for: another one makes it void */
+	struct cell *cell;
+	void *what; /* struct job, save, pair or tw_fault */
+	int64_t at;
+};
+
+/* A message on its way. */
+struct parcel {
+	struct event event; /* must stay first */
+	uint32_t from_boot, epoch;
+	bool late, counted; /* late: from a connection that was reset; counted: in bytes alive */
+	int64_t sent, left; /* left: its last byte has left the sender */
+	int64_t lasts;      /* what a NIC needs for it */
+	struct tw_msg msg;
+};
+
+/* A cut on its way to the store. */
+struct save {
+	struct event *event;
+	struct save *next, *before;
+	uint64_t cut;
+	struct tw_part *part;
+	size_t parts;
+};
+
+/* An actor where it lives. */
+struct cell {
+	struct tw_context ctx; /* must stay first */
+	struct sim *sim;
+	const struct tw_seat *seat;
+	struct tw_actor *actor; /* NULL while its node is down */
+	struct job *jobs;
+	int64_t busy;                 /* a shard's queue is empty again */
+	struct tw_wait named;         /* the last wait that was logged */
+	int64_t deadline[SIM_TIMERS]; /* < 0: not set */
+	struct event *pending[SIM_TIMERS];
+};
+
+enum node_kind { NODE_MASTER = 1, NODE_SERVER = 2, NODE_WORKER = 4 };
+
+struct node {
+	uint32_t first, cells;                  /* its cells, sorted by role and index */
+	uint32_t at[TW_ROLES], count[TW_ROLES]; /* those of a role */
+	uint32_t boot, kinds;
+	uint32_t worker, server; /* its number among those */
+	uint32_t odd;            /* pairs of it that are not like all others */
+	bool alive, given_up;
+	int64_t egress, ingress; /* its NIC is free again */
+	int64_t crashed;         /* when, last */
+	double slow;             /* from faults */
+};
+
+/* Two nodes whose link is, or was, not like all others. */
+struct pair {
+	uint32_t node[2]; /* ascending */
+	uint32_t boot[2]; /* when it was cut */
+	uint32_t cuts;    /* partitions that separate them now */
+	uint32_t number;  /* of the cut */
+	uint32_t epoch;   /* of the connection: parcels of another one are lost */
+	bool down;        /* both were told */
+	bool broken;      /* reset while it was cut */
+	bool told[2];     /* node[i] believes that the other is down */
+	struct parcel *held, **held_end;
+};
+
+struct sim {
+	const struct tw_cluster *cluster;
+	const struct tw_sim_options *options;
+	struct tw_ran *ran;
+	struct tw_heap *heap;
+	struct tw_rng rng;
+	struct queue queue;
+	struct slab events, parcels, jobs;
+	struct pool pool;
+	struct trace trace;
+	struct map fifo;  /* (from, to) -> last arrival; only with jitter or loss */
+	struct map pairs; /* (a, b), a < b -> struct pair * */
+
+	struct cell *cell;
+	struct node *node;
+	struct cell *master;
+	uint32_t cells, nodes, workers, servers;
+
+	int64_t now, latest; /* latest: the end at the latest, INT64_MAX: none */
+	uint64_t due, alive_bytes;
+	struct tw_msg *out, **out_end;
+	struct save *saves;
+	bool over, interrupting, lossy;
+	uint32_t interrupted_boot; /* the master that was told */
+	struct tw_fault *fault;    /* all of them, given and drawn */
+	size_t faults;
+	const struct tw_fault **kill; /* KILL_AT, ascending */
+	size_t kills, killed;
+	uint64_t next_kill;
+};
+
+/* sim.c */
+void tw_sim_fail(struct sim *s, enum tw_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Queue the event; false, and the run is over, without memory.  The first does not count it as
+ * due. */
+bool tw_sim_queue(struct sim *s, int64_t at, struct event *e);
+bool tw_sim_push(struct sim *s, int64_t at, struct event *e);
+/* A new event; and one that is pushed.  NULL as above. */
+struct event *tw_sim_event_new(struct sim *s, enum event_kind kind, struct cell *cell, void *what);
+struct event *tw_sim_event(struct sim *s, int64_t at, enum event_kind kind, struct cell *cell,
+			   void *what);
+/* The event will not happen. */
+void tw_sim_give_up(struct sim *s, struct event *e);
+/* A handler of the cell has returned: count it, post what it sent, crash who must. */
+void tw_sim_leave(struct sim *s, struct cell *c);
+/* May this cell of a node be entered, if it was up since `boot`? */
+bool tw_sim_lives(const struct sim *s, const struct cell *c, uint32_t boot);
+
+/* sim_world.c */
+extern const struct tw_world tw_sim_world;
+/* Make the actors of a node; false, and the run is over, without memory. */
+bool tw_sim_node_make(struct sim *s, uint32_t node);
+void tw_sim_node_start(struct sim *s, uint32_t node);
+/* Its memory is lost: actors, timers, computations, and by chance what it was saving. */
+void tw_sim_node_stop(struct sim *s, uint32_t node);
+void tw_sim_timer(struct sim *s, struct event *e); /* takes the event */
+/* COMPUTED, SAVED, LOADED. */
+void tw_sim_answer(struct sim *s, const struct event *e);
+/* The run has ended: so do its saves. */
+void tw_sim_saves_close(struct sim *s);
+
+/* sim_wait.c */
+/* "worker 3", "shard 1 on server 2". */
+void tw_sim_name(const struct sim *s, struct tw_addr addr, char *out, size_t room);
+/* Say who has waited for more than five seconds and did not say so before. */
+void tw_sim_tick(struct sim *s);
+/* End the run with a sentence that names every wait. */
+void tw_sim_stuck(struct sim *s, const char *why);
+
+/* sim_link.c */
+void tw_sim_parcel_free(struct sim *s, struct parcel *p);
+struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr); /* NULL: there is none */
+void tw_sim_post(struct sim *s, struct tw_msg *m);
+void tw_sim_arrive(struct sim *s, struct parcel *p);
+void tw_sim_received(struct sim *s, struct parcel *p);
+bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b);
+struct pair *tw_sim_pair(const struct sim *s, uint32_t a, uint32_t b); /* NULL: like all others */
+struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b);   /* NULL: no memory */
+void tw_sim_pair_drop_held(struct sim *s, struct pair *p);
+void tw_sim_links_release(struct sim *s);
+
+/* sim_fault.c */
+enum tw_status tw_sim_faults_open(struct sim *s, const struct tw_fault *given, size_t count);
+void tw_sim_faults_close(struct sim *s);
+void tw_sim_fault_event(struct sim *s, const struct event *e);
+void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts);
+
+static inline struct node *tw_sim_node_of(const struct sim *s, const struct cell *c)
+{
+	return &s->node[c->ctx.self.node];
+}
+
+static inline struct parcel *tw_sim_parcel(struct tw_msg *m)
+{
+	return (struct parcel *)((char *)m - offsetof(struct parcel, msg));
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_trace.c - writes the timeline of a simulated run, event by event. */
+#include "world/sim_trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define PRIus      PRId64 ".%03d"
+#define MICROS(ns) (ns) / 1000, (int)((ns) % 1000)
+
+enum tw_status tw_trace_open(struct trace *t, const char *path, struct tw_error *why)
+{
+	*t = (struct trace){ .path = path };
+	if (!path)
+		return TW_OK;
+	t->file = fopen(path, "w");
+	if (!t->file)
+		return tw_fail(why, TW_IO, "cannot write the trace to %s: %s", path,
+			       strerror(errno));
+	/* an empty object first, so that every later event can begin with a comma */
+	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+	      "{\"ph\":\"M\",\"name\":\"trace\",\"pid\":0,\"tid\":0,\"args\":{}}",
+	      t->file);
+	return TW_OK;
+}
+
+enum tw_status tw_trace_close(struct trace *t, struct tw_error *why)
+{
+	bool bad;
+
+	if (!t->file)
+		return TW_OK;
+	fputs("\n]}\n", t->file);
+	bad = ferror(t->file) != 0;
+	bad |= fclose(t->file) != 0;
+	t->file = NULL;
+	return bad ? tw_fail(why, TW_IO, "the trace %s could not be written whole", t->path)
+		   : TW_OK;
+}
+
+/* Threads of a process are numbered by role and index; 0 is the node itself. */
+static uint32_t thread_of(struct tw_addr who)
+{
+	return 1 + who.role * 65536u + who.index;
+}
+
+void tw_trace_process(struct trace *t, uint32_t node, const char *name)
+{
+	if (t->file)
+		fprintf(t->file,
+			",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"tid\":0,"
+			"\"args\":{\"name\":\"%s\"}}",
+			node, name);
+}
+
+void tw_trace_thread(struct trace *t, struct tw_addr who, const char *name)
+{
+	if (t->file)
+		fprintf(t->file,
+			",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
+			"\"args\":{\"name\":\"%s\"}}",
+			who.node, thread_of(who), name);
+}
+
+void tw_trace_compute(struct trace *t, struct tw_addr who, const struct tw_compute *c,
+		      int64_t began, int64_t ended)
+{
+	if (t->file)
+		fprintf(t->file,
+			",\n{\"ph\":\"X\",\"cat\":\"compute\",\"name\":\"%s\",\"pid\":%u,\"tid\":%"
+			"u,"
+			"\"ts\":%" PRIus ",\"dur\":%" PRIus ",\"args\":{\"from\":%" PRIu64
+			",\"count\":%u,\"status\":\"%s\"}}",
+			c->evaluate ? "evaluate" : "gradient", who.node, thread_of(who),
+			MICROS(began), MICROS(ended - began), c->in.from, c->in.count,
+			tw_status_name(c->status));
+}
+
+static void trace_end(struct trace *t, const struct tw_msg *m, struct tw_addr who, const char *way,
+		      int64_t at)
+{
+	fprintf(t->file,
+		",\n{\"ph\":\"X\",\"cat\":\"message\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,"
+		"\"ts\":%" PRIus ",\"dur\":0,\"bind_id\":\"0x%" PRIx64 "\",\"%s\":true,"
+		"\"args\":{\"bytes\":%zu,\"seq\":%" PRIu64 ",\"shard\":%u}}",
+		tw_type_name(m->h.type), who.node, thread_of(who), MICROS(at), t->arrows, way,
+		tw_msg_bytes(m), m->h.seq, m->h.shard);
+}
+
+void tw_trace_message(struct trace *t, const struct tw_msg *m, int64_t sent, int64_t arrived)
+{
+	if (!t->file)
+		return;
+	t->arrows++;
+	trace_end(t, m, m->from, "flow_out", sent);
+	trace_end(t, m, m->to, "flow_in", arrived);
+}
+
+static const char *note_name(enum tw_note_kind kind)
+{
+	switch (kind) {
+	case TW_NOTE_APPLY:
+		return "apply";
+	case TW_NOTE_COMMIT:
+		return "commit";
+	case TW_NOTE_DROP:
+		return "drop";
+	case TW_NOTE_EVAL:
+		return "evaluation";
+	case TW_NOTE_CUT:
+		return "checkpoint";
+	case TW_NOTE_ROLLBACK:
+		return "rollback";
+	case TW_NOTE_VIEW:
+		return "view";
+	case TW_NOTE_HOSTED:
+		return "hosted";
+	default:
+		return NULL; /* steps and gradients are slices already, the others too many */
+	}
+}
+
+void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note)
+{
+	const char *name = t->file ? note_name(note->kind) : NULL;
+
+	if (name)
+		fprintf(t->file,
+			",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"note\",\"name\":\"%s\",\"pid\":%u,"
+			"\"tid\":%u,\"ts\":%" PRIus ",\"args\":{\"slot\":%u,\"seq\":%" PRIu64
+			",\"tau\":%" PRIu64 ",\"version\":%" PRIu64 ",\"from\":%" PRIu64
+			",\"count\":%u}}",
+			name, who.node, thread_of(who), MICROS(note->at), note->slot, note->seq,
+			note->tau, note->version, note->from, note->count);
+}
+
+void tw_trace_mark(struct trace *t, uint32_t node, const char *what, int64_t at)
+{
+	if (t->file)
+		fprintf(t->file,
+			",\n{\"ph\":\"i\",\"s\":\"p\",\"cat\":\"fault\",\"name\":\"%s\",\"pid\":%u,"
+			"\"tid\":0,\"ts\":%" PRIus "}",
+			what, node, MICROS(at));
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_wait.c - who waits for whom, in sentences. */
+#include "world/sim_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LONG_WAIT (5 * TW_SECOND)
+
+static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot, char *out,
+		    size_t room)
+{
+	const struct node *n = a.node < s->nodes ? &s->node[a.node] : NULL;
+
+	switch (a.role) {
+	case TW_MASTER:
+		snprintf(out, room, "master");
+		return;
+	case TW_SHARD:
+		if (n)
+			snprintf(out, room, "shard %u on server %u", a.index, n->server);
+		else
+			snprintf(out, room, "shard %u", a.index);
+		return;
+	case TW_SERVER:
+		snprintf(out, room, "server %u", n ? n->server : a.node);
+		return;
+	default:
+		snprintf(out, room, "worker %u", slot ? *slot : n ? n->worker : a.node);
+	}
+}
+
+void tw_sim_name(const struct sim *s, struct tw_addr addr, char *out, size_t room)
+{
+	name_as(s, addr, NULL, out, room);
+}
+
+static void sentence(const struct sim *s, const struct cell *c, const struct tw_wait *w, char *out,
+		     size_t room)
+{
+	char who[64], whom[64], step[24] = "";
+
+	name_as(s, c->ctx.self, NULL, who, sizeof who);
+	name_as(s, w->whom, &w->slot, whom, sizeof whom);
+	if (w->step)
+		snprintf(step, sizeof step, " %" PRIu64, w->step);
+	snprintf(out, room, "%s has waited %.1f s for %s: %s%s", who,
+		 (double)(s->now - w->since) / 1e9, whom, w->why ? w->why : "no reason given",
+		 step);
+}
+
+static bool waits(const struct cell *c, struct tw_wait *w)
+{
+	*w = (struct tw_wait){ 0 };
+	return c->actor && c->seat->class->waiting && c->seat->class->waiting(c->actor, w);
+}
+
+static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)
+{
+	return a->since == b->since && a->slot == b->slot && a->whom.node == b->whom.node &&
+	       a->whom.role == b->whom.role && a->whom.index == b->whom.index && a->why;
+}
+
+void tw_sim_tick(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		struct tw_wait w;
+		char line[300];
+
+		if (!waits(c, &w) || s->now - w.since < LONG_WAIT || same_wait(&c->named, &w))
+			continue;
+		c->named = w;
+		if (!c->named.why)
+			c->named.why = "";
+		s->ran->waits++;
+		sentence(s, c, &w, line, sizeof line);
+		tw_log_line(s->cluster->log, TW_WARNING, "sim", "%s", line);
+	}
+}
+
+void tw_sim_stuck(struct sim *s, const char *why)
+{
+	struct tw_error *e = &s->ran->error;
+	char text[sizeof e->text - 60];
+	size_t used = (size_t)snprintf(text, sizeof text, "%s", why), count = 0, untold = 0;
+
+	for (uint32_t i = 0; i < s->cells; i++) {
+		struct tw_wait w;
+		char line[300];
+		int n;
+
+		if (!waits(&s->cell[i], &w))
+			continue;
+		sentence(s, &s->cell[i], &w, line, sizeof line);
+		tw_log_line(s->cluster->log, TW_ERROR, "sim", "%s", line);
+		if (untold || used + strlen(line) + 2 >= sizeof text) {
+			untold++;
+			continue;
+		}
+		n = snprintf(text + used, sizeof text - used, "%s%s", count++ ? "; " : ": ", line);
+		used += (size_t)n;
+	}
+	if (untold)
+		tw_sim_fail(s, TW_REFUSED, "%s; and %zu others wait", text, untold);
+	else if (count)
+		tw_sim_fail(s, TW_REFUSED, "%s", text);
+	else
+		tw_sim_fail(s, TW_REFUSED, "%s, and nobody says that it waits", text);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_world.c - what the simulator does for actors: the table of a world, its answers, and the
+ * beginning and end of a node. */
+#include "world/sim_run.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LONGEST_COST 9e17 /* ns: a heavy tail must not overflow the clock */
+
+/* Nodes. */
+
+bool tw_sim_node_make(struct sim *s, uint32_t node)
+{
+	struct node *n = &s->node[node];
+
+	n->boot++;
+	n->alive = true;
+	n->given_up = false;
+	n->egress = n->ingress = s->now;
+	for (uint32_t i = n->first; i < n->first + n->cells; i++) {
+		struct cell *c = &s->cell[i];
+
+		c->ctx.boot = n->boot;
+		c->busy = s->now;
+		c->named = (struct tw_wait){ 0 };
+		c->actor = c->seat->class->new (s->heap, c->seat->arg);
+		if (!c->actor) {
+			tw_sim_fail(s, TW_NO_MEMORY, "no memory for a %s", c->seat->class->name);
+			return false;
+		}
+	}
+	return true;
+}
+
+void tw_sim_node_start(struct sim *s, uint32_t node)
+{
+	const struct node *n = &s->node[node];
+	const uint32_t boot = n->boot;
+
+	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
+		struct cell *c = &s->cell[i];
+
+		if (!tw_sim_lives(s, c, boot))
+			return;
+		c->seat->class->start(c->actor, &c->ctx);
+		tw_sim_leave(s, c);
+	}
+}
+
+static void timer_clear(struct sim *s, struct cell *c, uint32_t timer)
+{
+	if (c->deadline[timer] >= 0)
+		s->due--;
+	c->deadline[timer] = -1;
+}
+
+static void job_unlink(struct job *j)
+{
+	*(j->before ? &j->before->next : &j->cell->jobs) = j->next;
+	if (j->next)
+		j->next->before = j->before;
+}
+
+static void save_end(struct sim *s, struct save *v)
+{
+	*(v->before ? &v->before->next : &s->saves) = v->next;
+	if (v->next)
+		v->next->before = v->before;
+	for (size_t i = 0; i < v->parts; i++)
+		tw_block_drop(v->part[i].bytes);
+	s->heap->put(s->heap, v->part);
+	s->heap->put(s->heap, v);
+}
+
+static enum tw_status save_do(struct sim *s, struct save *v)
+{
+	struct tw_store *store = s->cluster->store;
+
+	return store->save(store, v->cut, v->part, v->parts);
+}
+
+/* Who crashes while it saves leaves a whole cut or none. */
+static void saves_stop(struct sim *s, uint32_t node)
+{
+	for (struct save *v = s->saves, *next; v; v = next) {
+		next = v->next;
+		if (v->event->cell->ctx.self.node != node)
+			continue;
+		if (tw_rng_u64(&s->rng, node, tw_sim_mix((uint64_t)s->now, v->cut)) & 1)
+			save_do(s, v); /* nobody is left to hear whether it worked */
+		tw_sim_give_up(s, v->event);
+		save_end(s, v);
+	}
+}
+
+void tw_sim_node_stop(struct sim *s, uint32_t node)
+{
+	struct node *n = &s->node[node];
+
+	saves_stop(s, node);
+	for (uint32_t i = n->first; i < n->first + n->cells; i++) {
+		struct cell *c = &s->cell[i];
+
+		while (c->jobs) {
+			struct job *j = c->jobs;
+
+			tw_job_drop(&s->pool, j);
+			tw_sim_give_up(s, j->event);
+			job_unlink(j);
+			tw_slab_give(&s->jobs, j);
+		}
+		for (uint32_t t = 0; t < SIM_TIMERS; t++) {
+			timer_clear(s, c, t);
+			if (c->pending[t])
+				c->pending[t]->kind = EVENT_GIVEN_UP;
+			c->pending[t] = NULL;
+		}
+		if (c->actor)
+			c->seat->class->free(c->actor);
+		c->actor = NULL;
+	}
+	n->alive = false;
+}
+
+/* Saves that are still on their way are part of what a good run leaves behind. */
+void tw_sim_saves_close(struct sim *s)
+{
+	struct tw_error *e = &s->ran->error;
+
+	while (s->saves) {
+		struct save *v = s->saves;
+		enum tw_status status = TW_OK;
+
+		if (e->status == TW_OK || e->status == TW_INTERRUPTED)
+			status = save_do(s, v);
+		if (status != TW_OK)
+			tw_fail(e, status, "cut %llu could not be saved: %s",
+				(unsigned long long)v->cut, tw_status_name(status));
+		tw_sim_give_up(s, v->event);
+		save_end(s, v);
+	}
+}
+
+/* The world's table: what actors may ask for. */
+
+static struct cell *cell_of(struct tw_context *ctx)
+{
+	return (struct cell *)ctx;
+}
+
+static struct tw_msg *world_msg_new(struct tw_context *ctx)
+{
+	struct parcel *p = tw_slab_take(&cell_of(ctx)->sim->parcels);
+
+	if (!p)
+		return NULL;
+	memset(p, 0, sizeof *p);
+	return &p->msg;
+}
+
+static void world_msg_free(struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m)
+		tw_sim_parcel_free(cell_of(ctx)->sim, tw_sim_parcel(m));
+}
+
+static void world_send(struct tw_context *ctx, struct tw_msg *m)
+{
+	struct sim *s = cell_of(ctx)->sim;
+
+	m->from = ctx->self;
+	m->next = NULL;
+	*s->out_end = m;
+	s->out_end = &m->next;
+}
+
+/* A timer that is moved later keeps its event, which goes on to the new time when it comes: most
+ * timers are moved at every message and never fire. */
+static void world_timer(struct tw_context *ctx, uint32_t timer, int64_t after)
+{
+	struct cell *c = cell_of(ctx);
+	struct sim *s = c->sim;
+	struct event *e;
+
+	HOLDS(5, timer < SIM_TIMERS);
+	timer_clear(s, c, timer);
+	if (after < 0)
+		return;
+	c->deadline[timer] = after < INT64_MAX / 2 - s->now ? s->now + after : INT64_MAX / 2;
+	s->due++;
+	e = c->pending[timer];
+	if (e && e->at <= c->deadline[timer])
+		return;
+	if (e)
+		e->kind = EVENT_GIVEN_UP;
+	e = c->pending[timer] = tw_sim_event_new(s, EVENT_TIMER, c, NULL);
+	if (!e)
+		return;
+	e->timer = (uint8_t)timer;
+	e->at = c->deadline[timer];
+	if (!tw_sim_queue(s, e->at, e)) {
+		c->pending[timer] = NULL;
+		tw_slab_give(&s->events, e);
+	}
+}
+
+static int64_t world_now(struct tw_context *ctx)
+{
+	return cell_of(ctx)->sim->now;
+}
+
+static bool straggles(const struct sim *s, const struct node *n)
+{
+	const struct tw_sim_options *o = s->options;
+	const int64_t period = o->straggle_on + o->straggle_off;
+
+	if (!(n->kinds & NODE_WORKER) || n->worker + o->stragglers < s->workers)
+		return false;
+	return o->straggle_on == 0 || o->straggle_off == 0 || s->now % period < o->straggle_on;
+}
+
+static int64_t cost(const struct sim *s, const struct cell *c, const struct tw_compute *job)
+{
+	const struct tw_sim_options *o = s->options;
+	const struct node *n = tw_sim_node_of(s, c);
+	double ns;
+
+	if (job->evaluate)
+		return 0;
+	ns = tw_law_draw(o, &s->rng, c->ctx.self.node, job->in.from);
+	if ((n->kinds & NODE_WORKER) && o->speeds.count)
+		ns /= o->speeds.at[n->worker % o->speeds.count];
+	if (straggles(s, n))
+		ns *= o->slower;
+	ns *= n->slow;
+	if (o->per_sample)
+		ns *= job->in.count;
+	return ns < LONGEST_COST ? llround(ns) : (int64_t)LONGEST_COST;
+}
+
+static void world_compute(struct tw_context *ctx, struct tw_compute *c)
+{
+	struct cell *cell = cell_of(ctx);
+	struct sim *s = cell->sim;
+	struct job *j = tw_slab_take(&s->jobs);
+	const int64_t lasts = cost(s, cell, c);
+
+	if (!j) {
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory for a computation");
+		return;
+	}
+	*j = (struct job){ .c = c, .cell = cell, .began = s->now, .next = cell->jobs };
+	j->event = tw_sim_event(s, s->now + lasts, EVENT_COMPUTED, cell, j);
+	if (!j->event) {
+		tw_slab_give(&s->jobs, j);
+		return;
+	}
+	if (cell->jobs)
+		cell->jobs->before = j;
+	cell->jobs = j;
+	c->world = j;
+	c->in.cancel = &c->cancel;
+	atomic_store(&c->cancel, false);
+	tw_job_submit(&s->pool, j);
+}
+
+static void world_cancel(struct tw_context *ctx, struct tw_compute *c)
+{
+	struct sim *s = cell_of(ctx)->sim;
+	struct job *j = c->world;
+
+	if (!j || j->cancelled)
+		return;
+	atomic_store(&c->cancel, true);
+	j->cancelled = true;
+	tw_sim_give_up(s, j->event);
+	j->event = tw_sim_event(s, s->now, EVENT_COMPUTED, j->cell, j);
+	if (j->event)
+		return;
+	/* the run is over, and its end must not find a job without an event */
+	tw_job_drop(&s->pool, j);
+	job_unlink(j);
+	tw_slab_give(&s->jobs, j);
+	c->world = NULL;
+}
+
+static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		       size_t count)
+{
+	struct cell *c = cell_of(ctx);
+	struct sim *s = c->sim;
+	struct save *v = tw_heap_zeros(s->heap, sizeof *v);
+
+	if (!v)
+		goto out;
+	v->part = s->heap->get(s->heap, (count ? count : 1) * sizeof *v->part);
+	if (!v->part)
+		goto out_put;
+	v->cut = cut;
+	v->parts = count;
+	v->event = tw_sim_event(s, s->now + s->options->save_time, EVENT_SAVED, c, v);
+	if (!v->event)
+		goto out_put;
+	for (size_t i = 0; i < count; i++) {
+		v->part[i] = parts[i];
+		tw_block_keep(parts[i].bytes);
+	}
+	v->next = s->saves;
+	if (v->next)
+		v->next->before = v;
+	s->saves = v;
+	return;
+
+out_put:
+	s->heap->put(s->heap, v->part);
+	s->heap->put(s->heap, v);
+out:
+	tw_sim_fail(s, TW_NO_MEMORY, "no memory to save cut %llu", (unsigned long long)cut);
+}
+
+static void world_load(struct tw_context *ctx)
+{
+	struct cell *c = cell_of(ctx);
+
+	tw_sim_event(c->sim, c->sim->now, EVENT_LOADED, c, NULL);
+}
+
+static void world_note(struct tw_context *ctx, struct tw_note *note)
+{
+	struct sim *s = cell_of(ctx)->sim;
+
+	note->at = s->now;
+	tw_trace_note(&s->trace, ctx->self, note);
+	if (s->cluster->observer && !s->cluster->observer(s->cluster->observer_arg, note))
+		s->interrupting = true;
+}
+
+static void world_log(struct tw_context *ctx, enum tw_level level, const char *line)
+{
+	struct sim *s = cell_of(ctx)->sim;
+	char name[64];
+
+	if (!s->cluster->log || level > s->cluster->log->level)
+		return;
+	tw_sim_name(s, ctx->self, name, sizeof name);
+	tw_log_line(s->cluster->log, level, name, "%s", line);
+}
+
+static void world_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
+{
+	struct sim *s = cell_of(ctx)->sim;
+	char name[64];
+
+	HOLDS(5, status != TW_OK || ctx->self.role == TW_MASTER);
+	if (s->over) { /* the first cause counts */
+		if (totals)
+			tw_totals_release(totals);
+		return;
+	}
+	s->over = true;
+	if (totals)
+		s->ran->totals = *totals;
+	s->ran->totals.status = status;
+	if (status == TW_OK)
+		return;
+	tw_sim_name(s, ctx->self, name, sizeof name);
+	tw_fail(&s->ran->error, status, "%s: %s", name,
+		totals && totals->text[0] ? totals->text : tw_status_name(status));
+}
+
+const struct tw_world tw_sim_world = {
+	.name = "sim",
+	.msg_new = world_msg_new,
+	.msg_free = world_msg_free,
+	.send = world_send,
+	.timer = world_timer,
+	.now = world_now,
+	.compute = world_compute,
+	.cancel = world_cancel,
+	.save = world_save,
+	.load = world_load,
+	.note = world_note,
+	.log = world_log,
+	.finish = world_finish,
+};
+
+/* What happens. */
+
+void tw_sim_timer(struct sim *s, struct event *e)
+{
+	struct cell *c = e->cell;
+	const uint32_t timer = e->timer;
+
+	if (c->deadline[timer] > s->now) {
+		e->at = c->deadline[timer];
+		if (!tw_sim_queue(s, e->at, e)) {
+			c->pending[timer] = NULL;
+			tw_slab_give(&s->events, e);
+		}
+		return;
+	}
+	c->pending[timer] = NULL;
+	tw_slab_give(&s->events, e);
+	if (c->deadline[timer] < 0)
+		return;
+	timer_clear(s, c, timer);
+	c->seat->class->timer(c->actor, &c->ctx, timer);
+	tw_sim_leave(s, c);
+}
+
+static void on_computed(struct sim *s, struct job *j)
+{
+	struct cell *cell = j->cell;
+	struct tw_compute *c = j->c;
+
+	if (j->cancelled) {
+		tw_job_drop(&s->pool, j);
+		c->status = TW_CANCELLED;
+		c->score = (struct tw_score){ 0 };
+	} else {
+		tw_job_finish(&s->pool, j);
+	}
+	tw_trace_compute(&s->trace, cell->ctx.self, c, j->began, s->now);
+	job_unlink(j);
+	tw_slab_give(&s->jobs, j);
+	c->world = NULL;
+	cell->seat->class->computed(cell->actor, &cell->ctx, c);
+	tw_sim_leave(s, cell);
+}
+
+static void on_saved(struct sim *s, struct save *v, struct cell *c)
+{
+	const uint64_t cut = v->cut;
+	const enum tw_status status = save_do(s, v);
+
+	save_end(s, v);
+	if (!c->seat->class->saved)
+		return;
+	c->seat->class->saved(c->actor, &c->ctx, cut, status);
+	tw_sim_leave(s, c);
+}
+
+static void on_loaded(struct sim *s, struct cell *c, uint32_t boot)
+{
+	struct tw_store *store = s->cluster->store;
+	struct tw_part *part = NULL;
+	uint64_t cut = 0;
+	size_t parts = 0;
+	enum tw_status status;
+
+	if (!tw_sim_lives(s, c, boot))
+		return;
+	status = store->load(store, &cut, &part, &parts);
+	c->seat->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
+	tw_sim_leave(s, c);
+	if (status == TW_OK)
+		store->loaded_free(store, part, parts);
+}
+
+void tw_sim_answer(struct sim *s, const struct event *e)
+{
+	switch (e->kind) {
+	case EVENT_COMPUTED:
+		on_computed(s, e->what);
+		return;
+	case EVENT_SAVED:
+		on_saved(s, e->what, e->cell);
+		return;
+	default:
+		on_loaded(s, e->cell, e->boot);
+	}
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* threads.c - the world of one process: its making, its threads, its end.
+ *
+ * What must hold inside is in threads_inner.h. */
+#include "world/threads.h"
+#include "world/threads_inner.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SPIN     4000                    /* ns a worker looks for work before it sleeps */
+#define POLL     (20 * TW_SECOND / 1000) /* how often the housekeeper looks for an interrupt */
+#define PATIENCE (5 * TW_SECOND)         /* a wait longer than this is said aloud */
+
+static struct timespec moment(const struct threads *w, int64_t at)
+{
+	const int64_t ns = w->began + at;
+
+	return (struct timespec){ .tv_sec = ns / TW_SECOND, .tv_nsec = ns % TW_SECOND };
+}
+
+/* A worker's own hand */
+
+static bool stirs(const struct hand *me)
+{
+	const struct threads *w = me->world;
+
+	return atomic_load(&me->own->box) || atomic_load(&w->ready_count) || atomic_load(&w->over);
+}
+
+static void sleep_until_mail(struct hand *me)
+{
+	pthread_mutex_lock(&me->lock);
+	atomic_store(&me->asleep, true);
+	if (!stirs(me)) {
+		const int64_t due = atomic_load(&me->own->due);
+
+		if (due == INT64_MAX) {
+			pthread_cond_wait(&me->wake, &me->lock);
+		} else {
+			const struct timespec until = moment(me->world, due);
+
+			pthread_cond_timedwait(&me->wake, &me->lock, &until);
+		}
+	}
+	atomic_store(&me->asleep, false);
+	pthread_mutex_unlock(&me->lock);
+}
+
+static void wait_for_work(struct hand *me)
+{
+	struct threads *w = me->world;
+	const int64_t until = tw_threads_now(w) + SPIN;
+	int64_t now;
+
+	atomic_fetch_add(&w->idle, 1);
+	do {
+		for (int k = 0; k < 16; k++) {
+			if (stirs(me))
+				goto out;
+			tw_threads_rest();
+		}
+		now = tw_threads_now(w);
+		if (atomic_load(&me->own->due) <= now)
+			goto out;
+	} while (now < until);
+	sleep_until_mail(me);
+out:
+	atomic_fetch_sub(&w->idle, 1);
+}
+
+/* Run the oldest computation that was asked for, with the cell left open to others (4). */
+static void compute(struct hand *me)
+{
+	struct cell *c = me->own;
+	const struct tw_engine *engine = me->world->cluster->engine;
+	struct tw_compute *job;
+	struct tw_inputs in;
+
+	tw_threads_enter(me, c);
+	job = c->wanted;
+	c->wanted = job->world;
+	if (!c->wanted)
+		c->wanted_end = &c->wanted;
+	c->running = job;
+	/* `over` is looked at after this: whoever ends the run sets `stop` after `over` */
+	atomic_store(&me->stop, false);
+	atomic_store(&c->computing, true);
+	tw_threads_leave(c);
+	tw_threads_drain(me, c);
+	tw_threads_work(me);
+
+	in = job->in;
+	in.cancel = &me->stop;
+	if (atomic_load(&me->world->over) || atomic_load(&me->stop))
+		job->status = TW_CANCELLED;
+	else if (job->evaluate)
+		job->status = engine->class->evaluate(engine, me->scratch, &in, &job->score);
+	else
+		job->status = engine->class->gradient(engine, me->scratch, &in, job->gradient,
+						      &job->score);
+
+	atomic_store(&c->computing, false);
+	tw_threads_enter(me, c);
+	c->running = NULL;
+	if (!atomic_load(&me->world->over)) {
+		me->events++;
+		c->seat->class->computed(c->actor, &c->door.ctx, job);
+		tw_threads_settle(me, c);
+	}
+	tw_threads_leave(c);
+}
+
+static void *worker(void *arg)
+{
+	struct hand *me = arg;
+	struct cell *c = me->own;
+	struct threads *w = me->world;
+
+	pthread_setname_np(pthread_self(), c->name);
+	while (!atomic_load(&w->over)) {
+		/* the batch is what was left in a hurry; nobody else is inside now (4) */
+		const bool mail = c->batch || atomic_load(&c->box);
+		const bool alarm = atomic_load(&c->due) != INT64_MAX &&
+				   atomic_load(&c->due) <= tw_threads_now(w);
+
+		if (mail || alarm) {
+			tw_threads_enter(me, c);
+			tw_threads_handle(me, c);
+			if (alarm)
+				tw_threads_ring(me, c);
+			tw_threads_leave(c);
+		}
+		if (tw_threads_work(me) || mail || alarm)
+			continue;
+		if (c->wanted)
+			compute(me);
+		else
+			wait_for_work(me);
+	}
+	return NULL;
+}
+
+/* The storekeeper */
+
+static void *storekeeper(void *arg)
+{
+	struct hand *me = arg;
+	struct threads *w = me->world;
+	struct tw_store *store = w->cluster->store;
+
+	pthread_setname_np(pthread_self(), "store");
+	for (;;) {
+		struct job *j;
+
+		pthread_mutex_lock(&me->lock);
+		while (!w->job && !atomic_load(&w->over))
+			pthread_cond_wait(&me->wake, &me->lock);
+		j = atomic_load(&w->over) ? NULL : w->job;
+		if (j) {
+			w->job = j->next;
+			if (!w->job)
+				w->job_end = &w->job;
+		}
+		pthread_mutex_unlock(&me->lock);
+		if (!j)
+			return NULL;
+		switch (j->kind) {
+		case JOB_SAVE:
+			j->status = store->save(store, j->cut, j->parts, j->count);
+			break;
+		case JOB_LOAD:
+			j->status = store->load(store, &j->cut, &j->parts, &j->count);
+			if (j->status != TW_OK) {
+				j->cut = 0;
+				j->parts = NULL;
+				j->count = 0;
+			}
+			break;
+		case JOB_LOADED_FREE:
+			tw_threads_job_free(w, j);
+			continue;
+		}
+		tw_threads_post(me, j->cell, &j->mail);
+		tw_threads_work(me);
+	}
+}
+
+/* The housekeeper */
+
+static void name_addr(struct tw_addr a, uint32_t slot, char *out, size_t room)
+{
+	switch (a.role) {
+	case TW_MASTER:
+		snprintf(out, room, "master");
+		break;
+	case TW_SERVER:
+		snprintf(out, room, "server %u", a.node);
+		break;
+	case TW_SHARD:
+		snprintf(out, room, "shard %u", a.index);
+		break;
+	default:
+		snprintf(out, room, "worker %u", slot);
+	}
+}
+
+static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)
+{
+	return a->whom.node == b->whom.node && a->whom.role == b->whom.role &&
+	       a->whom.index == b->whom.index && a->slot == b->slot && a->since == b->since;
+}
+
+/* Ask the cell for whom it waits, unless somebody is inside: then it does not wait. */
+static void ask(struct hand *me, struct cell *c)
+{
+	struct threads *w = me->world;
+	struct tw_wait wait = { 0 };
+	bool say = false;
+
+	if (!c->seat->class->waiting || !tw_threads_try(me, c))
+		return;
+	if (c->seat->class->waiting(c->actor, &wait)) {
+		const int64_t age = tw_threads_now(w) - wait.since;
+
+		say = age > PATIENCE && !(c->told && same_wait(&wait, &c->last));
+		if (say) {
+			w->ran->waits++;
+			c->told = true;
+			c->last = wait;
+		}
+	} else {
+		c->told = false;
+	}
+	tw_threads_leave(c);
+	tw_threads_list(me, c); /* (3): mail may have come while we were inside */
+	if (say && w->cluster->log) {
+		const double seconds = (double)(tw_threads_now(w) - wait.since) / (double)TW_SECOND;
+		char whom[48], step[24] = "";
+
+		name_addr(wait.whom, wait.slot, whom, sizeof whom);
+		if (wait.step)
+			snprintf(step, sizeof step, " %llu", (unsigned long long)wait.step);
+		tw_log_line(w->cluster->log, TW_WARNING, "threads",
+			    "%s has waited %.1f s for %s: %s%s", c->name, seconds, whom,
+			    wait.why ? wait.why : "no reason given", step);
+	}
+}
+
+/* Passive cells, and workers that compute: everybody else fires alarms himself. */
+static bool rings_here(const struct cell *c)
+{
+	return !c->owner || atomic_load(&c->computing);
+}
+
+static void housekeep(struct hand *me)
+{
+	struct threads *w = me->world;
+	int64_t next_ask = TW_SECOND;
+	bool told = false;
+
+	while (!atomic_load(&w->over)) {
+		const int interrupts =
+			w->cluster->interrupted ? atomic_load(w->cluster->interrupted) : 0;
+		int64_t now = tw_threads_now(w), until;
+
+		if (interrupts > 1) {
+			struct tw_totals t = { .text = "interrupted twice: ended at once" };
+
+			tw_threads_end(w, TW_INTERRUPTED, &t, NULL);
+			break;
+		}
+		if (!told && (interrupts || atomic_load(&w->stopped_by_observer))) {
+			told = true;
+			tw_threads_post(me, w->master, &w->master->interrupt);
+		}
+		for (size_t k = 0; k < w->cells; k++) {
+			struct cell *c = &w->cell[k];
+
+			if (atomic_load(&c->due) <= now && rings_here(c) &&
+			    !atomic_exchange(&c->ticking, true))
+				tw_threads_post(me, c, &c->tick);
+		}
+		if (now >= next_ask) {
+			for (size_t k = 0; k < w->cells; k++)
+				ask(me, &w->cell[k]);
+			next_ask = now + TW_SECOND;
+		}
+		tw_threads_work(me);
+
+		pthread_mutex_lock(&me->lock);
+		atomic_store(&me->asleep, true);
+		until = tw_threads_now(w) + POLL;
+		atomic_store(&w->wake_at, until);
+		for (size_t k = 0; k < w->cells; k++) {
+			struct cell *c = &w->cell[k];
+			const int64_t due = atomic_load(&c->due);
+
+			if (due < until && rings_here(c) && !atomic_load(&c->ticking))
+				until = due;
+		}
+		if (!atomic_load(&w->over) && (told || !atomic_load(&w->stopped_by_observer))) {
+			const struct timespec at = moment(w, until);
+
+			pthread_cond_timedwait(&me->wake, &me->lock, &at);
+		}
+		atomic_store(&me->asleep, false);
+		pthread_mutex_unlock(&me->lock);
+	}
+}
+
+/* Making and unmaking */
+
+static enum tw_status no_memory(struct threads *w, const char *what)
+{
+	return tw_fail(&w->ran->error, TW_NO_MEMORY, "no memory for %s", what);
+}
+
+static void init_cell(struct threads *w, size_t k, uint32_t *workers)
+{
+	const struct tw_cluster *cluster = w->cluster;
+	const struct tw_seat *seat = &cluster->seat[k];
+	struct cell *c = &w->cell[k];
+	uint32_t slot = 0;
+
+	c->seat = seat;
+	c->world = w;
+	c->number = (uint32_t)k;
+	c->alarm = c->alarm_first;
+	c->alarm_room = sizeof c->alarm_first / sizeof *c->alarm_first;
+	c->wanted_end = &c->wanted;
+	c->due = INT64_MAX;
+	c->open = w->options.lockfree && seat->class->shared;
+	c->start.kind = MAIL_START;
+	c->tick.kind = MAIL_TICK;
+	c->interrupt.kind = MAIL_INTERRUPT;
+	if (seat->addr.role == TW_WORKER) {
+		slot = (*workers)++;
+		c->owner = &w->hand[WORKERS + slot];
+		c->owner->own = c;
+	}
+	if (seat->addr.role == TW_MASTER && !w->master)
+		w->master = c;
+	name_addr(seat->addr, slot, c->name, sizeof c->name);
+	c->door = (struct door){
+		.ctx = {
+			.world = &tw_threads_world,
+			.self = seat->addr,
+			.boot = 1,
+			.noting = cluster->observer != NULL,
+			.heap = cluster->heap,
+			.engine = cluster->engine,
+		},
+		.cell = c,
+	};
+}
+
+static void init_locks(struct threads *w)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	for (size_t k = 0; k < w->hands; k++) {
+		pthread_mutex_init(&w->hand[k].lock, NULL);
+		pthread_cond_init(&w->hand[k].wake, &monotonic);
+	}
+	pthread_condattr_destroy(&monotonic);
+	w->locks = w->hands;
+}
+
+static enum tw_status make(struct threads *w)
+{
+	const struct tw_cluster *cluster = w->cluster;
+	struct tw_heap *heap = w->heap;
+	uint32_t workers = 0, masters = 0;
+
+	for (size_t k = 0; k < cluster->seats; k++) {
+		const struct tw_addr a = cluster->seat[k].addr;
+
+		if (a.node >= cluster->nodes)
+			return tw_fail(&w->ran->error, TW_BAD_INPUT,
+				       "seat %zu is on node %u of a cluster of %u", k, a.node,
+				       cluster->nodes);
+		workers += a.role == TW_WORKER;
+		masters += a.role == TW_MASTER;
+	}
+	if (!masters)
+		return tw_fail(&w->ran->error, TW_BAD_INPUT, "the cluster has no master");
+	w->cells = cluster->seats;
+	w->hands = WORKERS + workers;
+	for (w->places = 8; w->places < 2 * w->cells;)
+		w->places *= 2;
+	w->cell = tw_heap_zeros(heap, w->cells * sizeof *w->cell);
+	w->hand = tw_heap_zeros(heap, w->hands * sizeof *w->hand);
+	w->place = tw_heap_zeros(heap, w->places * sizeof *w->place);
+	w->ready = tw_heap_zeros(heap, w->cells * sizeof(struct cell *));
+	if (!w->cell || !w->hand || !w->place || !w->ready)
+		return no_memory(w, "the cluster");
+	init_locks(w);
+	workers = 0;
+	for (size_t k = 0; k < w->cells; k++)
+		init_cell(w, k, &workers);
+	if (!tw_threads_index(w))
+		return tw_fail(&w->ran->error, TW_BAD_INPUT, "two seats have the same address");
+	for (size_t k = 0; k < w->hands; k++) {
+		struct hand *h = &w->hand[k];
+
+		h->world = w;
+		h->out_end = &h->out;
+		h->work = heap->get(heap, w->cells * sizeof(struct cell *));
+		h->listed = tw_heap_zeros(heap, w->cells * sizeof *h->listed);
+		if (!h->work || !h->listed)
+			return no_memory(w, "a thread");
+		if (h->own) {
+			h->scratch = heap->get(heap, cluster->engine->scratch_bytes);
+			if (!h->scratch)
+				return no_memory(w, "a worker's scratch");
+		}
+	}
+	for (size_t k = 0; k < w->cells; k++) {
+		struct cell *c = &w->cell[k];
+
+		c->actor = c->seat->class->new (heap, c->seat->arg);
+		if (!c->actor)
+			return no_memory(w, c->name);
+	}
+	return TW_OK;
+}
+
+/* Where something is missing because `make` failed, it is NULL. */
+static void unmake(struct threads *w)
+{
+	struct tw_heap *heap = w->heap;
+
+	for (size_t k = 0; w->cell && k < w->cells; k++) {
+		struct cell *c = &w->cell[k];
+
+		if (!c->seat)
+			break;
+		if (w->hand)
+			tw_threads_empty(&w->hand[HOUSEKEEPER], c);
+		if (c->actor)
+			c->seat->class->free(c->actor);
+		if (c->alarm != c->alarm_first)
+			heap->put(heap, c->alarm);
+	}
+	while (w->job) {
+		struct job *j = w->job;
+
+		w->job = j->next;
+		tw_threads_job_free(w, j);
+	}
+	for (size_t k = 0; w->hand && k < w->hands; k++) {
+		struct hand *h = &w->hand[k];
+
+		w->ran->events += h->events;
+		w->ran->bytes_sent += h->bytes_sent;
+		w->ran->bytes_received += h->bytes_received;
+		while (h->spare) {
+			struct tw_msg *m = h->spare;
+
+			h->spare = m->next;
+			heap->put(heap, m);
+		}
+		heap->put(heap, h->work);
+		heap->put(heap, h->listed);
+		heap->put(heap, h->scratch);
+		if (k < w->locks) {
+			pthread_mutex_destroy(&h->lock);
+			pthread_cond_destroy(&h->wake);
+		}
+	}
+	heap->put(heap, w->ready);
+	heap->put(heap, w->place);
+	heap->put(heap, w->hand);
+	heap->put(heap, w->cell);
+	pthread_mutex_destroy(&w->ready_lock);
+	pthread_mutex_destroy(&w->end_lock);
+	pthread_mutex_destroy(&w->note_lock);
+}
+
+static void run(struct threads *w)
+{
+	struct hand *me = &w->hand[HOUSEKEEPER];
+
+	for (size_t k = 0; k < w->cells; k++)
+		tw_threads_post(me, &w->cell[k], &w->cell[k].start);
+	for (size_t k = STOREKEEPER; k < w->hands; k++) {
+		struct hand *h = &w->hand[k];
+		const int failed = pthread_create(&h->thread, NULL,
+						  k == STOREKEEPER ? storekeeper : worker, h);
+
+		if (failed) {
+			struct tw_totals t = { 0 };
+
+			snprintf(t.text, sizeof t.text, "cannot start a thread: %s",
+				 strerror(failed));
+			tw_threads_end(w, TW_IO, &t, NULL);
+			break;
+		}
+		h->started = true;
+	}
+	tw_threads_work(me);
+	housekeep(me);
+	for (size_t k = STOREKEEPER; k < w->hands; k++)
+		if (w->hand[k].started)
+			pthread_join(w->hand[k].thread, NULL);
+}
+
+enum tw_status tw_threads_run(const struct tw_cluster *cluster,
+			      const struct tw_threads_options *options, struct tw_ran *ran)
+{
+	struct threads w = {
+		.cluster = cluster,
+		.ran = ran,
+		.heap = cluster->heap,
+		.ready_lock = PTHREAD_MUTEX_INITIALIZER,
+		.end_lock = PTHREAD_MUTEX_INITIALIZER,
+		.note_lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+
+	*ran = (struct tw_ran){ 0 };
+	if (options)
+		w.options = *options;
+	if (w.options.lockfree)
+		w.options.hash =
+			false; /* what is sent changes under the reader: that is its point */
+	w.job_end = &w.job;
+	w.began = tw_threads_now(&w);
+	if (make(&w) == TW_OK)
+		run(&w);
+	unmake(&w);
+	return ran->error.status;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* threads_inner.h - what the files of the threads world share: cells, hands, mail.
+ *
+ * A *cell* is an actor with its lock and mailbox.  A *hand* is a thread that can enter cells: one
+ * per worker, the housekeeper (the caller's thread) and the storekeeper.
+ *
+ *  (1) A cell is entered by one hand at a time: `busy`, which is only ever tried, never waited for
+ *      by a hand that is inside a cell.  So there is no deadlock.
+ *  (2) A handler's sends are put into the mailboxes of their destinations, in order, after it
+ *      returned and before its cell is left.  A mailbox is one total order, taken out under the
+ *      cell's lock and handled one by one.  So messages from one actor to another stay in order
+ *      whichever threads run the two.
+ *  (3) Who put mail into a passive cell tries to enter it afterwards; who leaves a cell looks at
+ *      its mailbox afterwards.  All four accesses are sequentially consistent, so one of the two
+ *      sees the other and no mail is left lying.
+ *  (4) A worker's cell is entered by its own hand, and by others only while that hand computes
+ *      (`computing`), so that a message can cancel a computation and timers are on time.
+ *  (5) A hand that is asleep set `asleep` before it looked at its mailbox for the last time; who
+ *      puts mail there looks at `asleep` afterwards.  As in (3), nobody sleeps on mail.
+ *  (6) After `over` is set no handler is entered any more; what is left in mailboxes is freed by
+ *      the housekeeper when all other hands are gone.
+ *
+ * With `lockfree`, PUSH and PULL of a worker do not go through the mailbox: `shared` is called at
+ * the moment when (2) would put them there.  They stay in order among themselves; they may
+ * overtake other messages of the worker to that shard. */
+#ifndef TW_WORLD_THREADS_INNER_H
+#define TW_WORLD_THREADS_INNER_H
+
+#include "actor/cluster.h"
+#include "world/threads.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum mail_kind {
+	MAIL_MESSAGE,
+	MAIL_START,
+	MAIL_TICK, /* timers are due */
+	MAIL_INTERRUPT,
+	MAIL_SAVED,  /* struct job */
+	MAIL_LOADED, /* struct job */
+};
+
+/* What lies in a mailbox.  The mails of kinds other than MESSAGE, SAVED and LOADED are part of
+ * their cell. */
+struct mail {
+	struct tw_msg m; /* must stay first */
+	enum mail_kind kind;
+};
+
+/* Work for the storekeeper, and its answer. */
+enum job_kind { JOB_SAVE, JOB_LOAD, JOB_LOADED_FREE };
+struct job {
+	struct mail mail; /* must stay first */
+	struct job *next;
+	enum job_kind kind;
+	struct cell *cell;
+	uint64_t cut;
+	enum tw_status status;
+	struct tw_part *parts; /* of the job (SAVE) or of the store (LOAD) */
+	size_t count;
+};
+
+struct alarm {
+	uint32_t id;
+	int64_t due;
+};
+
+struct hand;
+struct cell;
+
+/* The context that handlers get, with what it stands for. */
+struct door {
+	struct tw_context ctx; /* must stay first */
+	struct cell *cell;
+	struct hand *hand; /* who is inside */
+};
+
+struct cell {
+	_Alignas(64) _Atomic(struct mail *) box; /* newest first, by m.next; see (2) */
+	_Alignas(64) _Atomic bool busy;
+	/* guarded by busy */
+	struct door door;
+	struct tw_actor *actor;
+	struct mail *batch; /* taken out of the box, oldest first */
+	struct alarm *alarm;
+	size_t alarms, alarm_room;
+	struct alarm alarm_first[6];
+	struct tw_compute *wanted, **wanted_end; /* not begun; chained by `world` */
+	struct tw_compute *running;
+	bool told; /* the wait `last` was logged */
+	struct tw_wait last;
+	/* free for all */
+	_Atomic int64_t due;  /* earliest alarm; INT64_MAX: none */
+	_Atomic bool ticking; /* `tick` is on its way */
+	_Atomic bool computing;
+	/* never change */
+	struct threads *world;
+	const struct tw_seat *seat;
+	struct hand *owner; /* a worker's; NULL: passive */
+	uint32_t number;    /* place in world->cell */
+	bool open;          /* class has `shared` and the run is lockfree */
+	char name[32];
+	/* mail of its own */
+	struct mail start, tick, interrupt;
+	/* guarded by the world's ready_lock */
+	bool ready;
+};
+
+struct hand {
+	_Alignas(64) struct threads *world;
+	struct cell *own; /* a worker's; else NULL */
+	pthread_t thread;
+	bool started;
+	void *scratch;
+	struct tw_msg *out, **out_end; /* sends of the handler that runs */
+	struct cell **work;            /* a ring of cells with mail, each at most once */
+	bool *listed;                  /* by cell: is in `work` */
+	size_t first, works;
+	struct tw_msg *spare;
+	size_t spares;
+	uint64_t events, bytes_sent, bytes_received;
+	/* written by others */
+	_Alignas(64) _Atomic bool asleep;
+	_Atomic bool stop; /* what the engine looks at */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+};
+
+struct threads {
+	const struct tw_cluster *cluster;
+	struct tw_threads_options options;
+	struct tw_ran *ran;
+	struct tw_heap *heap;
+	int64_t began;
+	struct cell *cell;
+	size_t cells;
+	struct cell *master;
+	uint32_t *place;   /* hash table: cell number + 1, 0 empty */
+	size_t places;     /* a power of two */
+	struct hand *hand; /* the housekeeper, the storekeeper, the workers */
+	size_t hands, locks;
+	struct cell **ready; /* a ring, each cell at most once */
+	size_t ready_first;
+	pthread_mutex_t ready_lock, end_lock, note_lock;
+	struct job *job, **job_end; /* guarded by the storekeeper's lock */
+	_Alignas(64) _Atomic bool over;
+	_Atomic bool stopped_by_observer;
+	_Atomic int64_t wake_at; /* when the housekeeper looks again */
+	_Alignas(64) _Atomic size_t ready_count;
+	_Atomic uint32_t idle; /* worker hands that wait */
+};
+
+#define HOUSEKEEPER 0
+#define STOREKEEPER 1
+#define WORKERS     2 /* first worker's hand */
+
+static inline void tw_threads_rest(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* threads_mail.c */
+
+/* Nanoseconds since the run began. */
+int64_t tw_threads_now(const struct threads *w);
+struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);
+/* Fills the table that `find` uses; false if two cells have the same address. */
+bool tw_threads_index(struct threads *w);
+struct tw_msg *tw_threads_msg_new(struct hand *me);
+void tw_threads_msg_free(struct hand *me, struct tw_msg *m);
+/* Free what lies in the cell's mailbox; nobody else is there any more. */
+void tw_threads_empty(struct hand *me, struct cell *c);
+/* Put mail into a mailbox; somebody will handle it, perhaps this hand at its next `work`. */
+void tw_threads_post(struct hand *me, struct cell *c, struct mail *mail);
+bool tw_threads_try(struct hand *me, struct cell *c);
+/* Enter as its owner, who waits for the short visits of others. */
+void tw_threads_enter(struct hand *me, struct cell *c);
+void tw_threads_leave(struct cell *c);
+/* Inside: handle what is in the mailbox; a worker's own hand stops when it has work outside. */
+void tw_threads_handle(struct hand *me, struct cell *c);
+/* Inside: fire the alarms that are due. */
+void tw_threads_ring(struct hand *me, struct cell *c);
+/* Inside, after a handler: deliver its sends, and complete what it cancelled. */
+void tw_threads_settle(struct hand *me, struct cell *c);
+/* Outside: put the cell on this hand's list. */
+void tw_threads_list(struct hand *me, struct cell *c);
+/* Outside: handle the mail of listed cells and of those others made ready, until there is none.
+ * False if there was nothing to do. */
+bool tw_threads_work(struct hand *me);
+/* Outside: empty one mailbox, if the cell can be entered. */
+void tw_threads_drain(struct hand *me, struct cell *c);
+void tw_threads_wake(struct hand *h);
+
+/* threads_door.c */
+
+extern const struct tw_world tw_threads_world;
+/* The first end counts.  Takes what totals hold; `who` (may be NULL) begins the sentence. */
+void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *totals,
+		    const char *who);
+void tw_threads_job(struct threads *w, struct job *j);
+void tw_threads_job_free(struct threads *w, struct job *j);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_bench.c - what the benches share, and the shape of what they say. */
+#include "bench/bench.h"
+#include "bench/idle.h"
+#include "strategy/codec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const struct tw_log silence = { .sink = NULL };
+
+static void medians(void **state)
+{
+	double odd[] = { 5, 1, 3 }, even[] = { 4, 1, 3, 2 }, one[] = { 7 };
+
+	assert_true(tw_median(odd, 3) == 3.0);
+	assert_true(tw_median(even, 4) == 2.5);
+	assert_true(tw_median(one, 1) == 7.0);
+	assert_true(tw_median(one, 0) == 0.0);
+}
+
+static void a_ratio_is_value_over_floor(void **state)
+{
+	json_t *cases = json_array();
+	struct tw_error why = { .status = TW_OK };
+	const json_t *c;
+
+	assert_int_equal(tw_bench_case(cases, "x", 6.0, "s", 4.0, &why), TW_OK);
+	c = json_array_get(cases, 0);
+	assert_string_equal(json_string_value(json_object_get(c, "name")), "x");
+	assert_string_equal(json_string_value(json_object_get(c, "unit")), "s");
+	assert_true(json_number_value(json_object_get(c, "ratio")) == 1.5);
+	json_decref(cases);
+}
+
+static void every_codec_is_measured(void **state)
+{
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+	const json_t *cases;
+
+	assert_int_equal(tw_bench_run(&tw_bench_codec, &silence, &result, &why), TW_OK);
+	cases = json_object_get(result, "cases");
+	for (size_t i = 0; tw_codec_all[i]; i++)
+		for (size_t k = 0; k < 3; k++) {
+			static const char *const what[] = { "encode", "decode", "bytes" };
+			const json_t *c = json_array_get(cases, 3 * i + k);
+			char name[60];
+
+			snprintf(name, sizeof name, "%s-%s", tw_codec_all[i]->name, what[k]);
+			assert_string_equal(json_string_value(json_object_get(c, "name")), name);
+			assert_true(json_number_value(json_object_get(c, "value")) > 0.0);
+			assert_true(json_number_value(json_object_get(c, "floor")) > 0.0);
+			if (k == 2 && (tw_codec_all[i]->traits & TW_CODEC_IDENTITY))
+				assert_true(json_number_value(json_object_get(c, "value")) == 4.0);
+		}
+	json_decref(result);
+}
+
+/* The engine of the exchange fills a buffer once and then leaves it alone. */
+static void the_idle_engine_costs_nothing_twice(void **state)
+{
+	struct tw_idle *e = malloc(sizeof *e);
+	const struct tw_inputs in = { .count = 3 };
+	struct tw_score score;
+	float g[40] = { 0 };
+
+	assert_non_null(e);
+	tw_idle_init(e, 40, 100);
+	assert_int_equal(e->engine.class->gradient(&e->engine, NULL, &in, g, &score), TW_OK);
+	assert_true(g[0] != 0.0f && g[20] == g[0] && g[39] == g[0]);
+	g[20] = 7.0f;
+	assert_int_equal(e->engine.class->gradient(&e->engine, NULL, &in, g, &score), TW_OK);
+	assert_true(g[20] == 7.0f);
+	assert_int_equal(atomic_load(&e->calls), 2);
+	assert_true(e->at[1] >= e->at[0] && e->at[0] > 0);
+	assert_int_equal(score.samples, 3);
+	free(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(medians),
+		cmocka_unit_test(a_ratio_is_value_over_floor),
+		cmocka_unit_test(every_codec_is_measured),
+		cmocka_unit_test(the_idle_engine_costs_nothing_twice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

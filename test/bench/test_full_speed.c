@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_full_speed.c - the figures that the project promises, on whatever machine this is. */
+/* labels: full serial */
+#include "bench/bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const struct tw_log silence = { .sink = NULL };
+
+/* The ratio of a case, which is printed whatever it is. */
+static double ratio(const json_t *result, const char *name)
+{
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "cases"), i, c)
+	{
+		const double r = json_number_value(json_object_get(c, "ratio"));
+
+		if (strcmp(json_string_value(json_object_get(c, "name")), name) != 0)
+			continue;
+		print_message("%s: value %g, floor %g, ratio %.3f\n", name,
+			      json_number_value(json_object_get(c, "value")),
+			      json_number_value(json_object_get(c, "floor")), r);
+		return r;
+	}
+	fail_msg("no case %s", name);
+	return 0.0;
+}
+
+static json_t *run(const struct tw_bench *bench)
+{
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+
+	if (tw_bench_run(bench, &silence, &result, &why) != TW_OK)
+		print_error("%s\n", why.text);
+	assert_non_null(result);
+	return result;
+}
+
+static void the_simulator_is_fast_and_small(void **state)
+{
+	json_t *r = run(&tw_bench_sim);
+
+	assert_true(ratio(r, "sim-events") >= 1.0);
+	assert_true(ratio(r, "sim-memory") <= 1.0);
+	json_decref(r);
+}
+
+static void the_exchange_is_near_its_floor(void **state)
+{
+	json_t *r = run(&tw_bench_exchange);
+
+	assert_true(ratio(r, "exchange-1") <= 1.4);
+	if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
+		assert_true(ratio(r, "exchange-2") >= 1.5);
+	json_decref(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_simulator_is_fast_and_small),
+		cmocka_unit_test(the_exchange_is_near_its_floor),
+	};
+
+#ifdef TW_SANITIZED
+	return 0; /* sanitizers change what is measured */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spawn.c - start the program as a user would, and look at what it says. */
+#include "cli/spawn.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define WORDS 40
+
+static char dir[64];
+static struct said last;
+static FILE *files[2]; /* stdout, stderr of the child */
+
+const char *scratch(void)
+{
+	return dir;
+}
+
+int scratch_make(void **state)
+{
+	strcpy(dir, "/tmp/thalweg-cli-XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
+{
+	return remove(path);
+}
+
+int scratch_remove(void **state)
+{
+	free(last.out);
+	free(last.err);
+	last = (struct said){ 0 };
+	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static FILE *input_file(const char *text)
+{
+	FILE *f = tmpfile();
+
+	assert_non_null(f);
+	if (text)
+		fputs(text, f);
+	rewind(f);
+	return f;
+}
+
+static pid_t start(const char *input, char *line)
+{
+	const char *build = getenv("TW_BUILD");
+	char program[1000], *words[WORDS + 2], *save = NULL;
+	FILE *in = input_file(input);
+	size_t n = 0;
+	pid_t child;
+
+	assert_non_null(build); /* ctest sets it */
+	snprintf(program, sizeof program, "%s/thalweg", build);
+	words[n++] = program;
+	for (char *w = strtok_r(line, " ", &save); w && n <= WORDS; w = strtok_r(NULL, " ", &save))
+		words[n++] = w;
+	words[n] = NULL;
+	for (size_t i = 0; i < 2; i++) {
+		files[i] = tmpfile();
+		assert_non_null(files[i]);
+	}
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		dup2(fileno(in), 0);
+		dup2(fileno(files[0]), 1);
+		dup2(fileno(files[1]), 2);
+		alarm(120); /* whatever hangs ends by SIGALRM and fails its test */
+		execv(program, words);
+		_exit(127);
+	}
+	fclose(in);
+	return child;
+}
+
+static char *slurp(FILE *f)
+{
+	char *text;
+	long size;
+
+	fseek(f, 0, SEEK_END);
+	size = ftell(f);
+	rewind(f);
+	text = malloc((size_t)size + 1);
+	assert_non_null(text);
+	assert_int_equal(fread(text, 1, (size_t)size, f), size);
+	text[size] = 0;
+	fclose(f);
+	return text;
+}
+
+const struct said *thalweg_finish(pid_t child)
+{
+	int state;
+
+	assert_int_equal(waitpid(child, &state, 0), child);
+	free(last.out);
+	free(last.err);
+	last.out = slurp(files[0]);
+	last.err = slurp(files[1]);
+	last.code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+	assert_int_not_equal(last.code, 127);
+	return &last;
+}
+
+const struct said *thalweg(const char *input, const char *format, ...)
+{
+	char line[2000];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	return thalweg_finish(start(input, line));
+}
+
+pid_t thalweg_start(const char *format, ...)
+{
+	char line[2000];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	return start(NULL, line);
+}
+
+json_t *object_of(const struct said *s)
+{
+	json_error_t why;
+	json_t *o = json_loads(s->out, JSON_REJECT_DUPLICATES, &why);
+
+	if (!json_is_object(o))
+		print_error("not one JSON object (%s): %s\nstderr: %s\n", why.text, s->out, s->err);
+	assert_true(json_is_object(o));
+	return o;
+}
+
+double number_of(const json_t *object, const char *name)
+{
+	const json_t *v = json_object_get(object, name);
+
+	if (!json_is_number(v))
+		print_error("%s is not a number\n", name);
+	assert_true(json_is_number(v));
+	return json_number_value(v);
+}
+
+const char *text_of(const json_t *object, const char *name)
+{
+	const json_t *v = json_object_get(object, name);
+
+	if (!json_is_string(v))
+		print_error("%s is not a text\n", name);
+	assert_true(json_is_string(v));
+	return json_string_value(v);
+}

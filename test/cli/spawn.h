@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spawn.h - start the program as a user would, and look at what it says. */
+#ifndef TW_TEST_CLI_SPAWN_H
+#define TW_TEST_CLI_SPAWN_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+struct said {
+	int code;        /* exit code, or -signal */
+	char *out, *err; /* never NULL */
+};
+
+/* Run `thalweg` with words split at blanks ("sim examples/asgd.yaml --json"), `input` (may be NULL)
+ * on its standard input.  The result is of static storage and lives until the next call. */
+const struct said *thalweg(const char *input, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Start it and do not wait; `finish` waits and gives what it said. */
+pid_t thalweg_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const struct said *thalweg_finish(pid_t child);
+
+/* The one JSON object on stdout; fails the test if it is anything else.  The caller's reference. */
+json_t *object_of(const struct said *s);
+double number_of(const json_t *object, const char *name);
+const char *text_of(const json_t *object, const char *name);
+
+/* A fresh directory for the test, removed with all that is in it by scratch_remove. */
+const char *scratch(void);
+int scratch_make(void **state);
+int scratch_remove(void **state);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_help.c - what the command line says about itself, and how it refuses what makes no sense. */
+#include "cli/spawn.h"
+#include "cli/verb.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		print_error("'%s' lacks '%s'\n", text, part);
+	assert_non_null(strstr(text, part));
+}
+
+static void every_verb_has_help_with_an_example(void **state)
+{
+	for (size_t i = 0; tw_verb_all[i]; i++) {
+		const struct tw_verb *v = tw_verb_all[i];
+		const struct said *s = thalweg(NULL, "%s --help", v->name);
+
+		assert_int_equal(s->code, 0);
+		assert_string_equal(s->err, "");
+		has(s->out, v->about);
+		assert_non_null(v->example->command);
+		has(s->out, v->example->command);
+		has(v->example->command, v->name);
+		for (const struct tw_flag *f = v->flags; f && f->option.name; f++) {
+			char flag[60];
+
+			snprintf(flag, sizeof flag, "--%s", f->option.name);
+			has(s->out, flag);
+			assert_true(f->option.type == TW_BOOL || f->value != NULL);
+		}
+		s = thalweg(NULL, "help %s", v->name);
+		assert_int_equal(s->code, 0);
+		has(s->out, v->about);
+	}
+}
+
+static void the_overview_has_every_verb(void **state)
+{
+	const struct said *s = thalweg(NULL, "--help");
+
+	assert_int_equal(s->code, 0);
+	for (size_t i = 0; tw_verb_all[i]; i++)
+		has(s->out, tw_verb_all[i]->help);
+	s = thalweg(NULL, "help");
+	assert_int_equal(s->code, 0);
+	has(s->out, tw_verb_all[0]->help);
+	s = thalweg(NULL, "--version");
+	assert_int_equal(s->code, 0);
+	assert_string_equal(s->out, "thalweg " TW_VERSION "\n");
+}
+
+static void topics(void **state)
+{
+	const struct said *s = thalweg(NULL, "help strategies");
+
+	assert_int_equal(s->code, 0);
+	has(s->out, "dana-slim");
+	has(s->out, "softsync");
+	has(s->out, "bf16");
+	s = thalweg(NULL, "help options");
+	assert_int_equal(s->code, 0);
+	has(s->out, "global_batch");
+}
+
+static void wrong_requests_are_refused(void **state)
+{
+	static const struct {
+		const char *words, *sentence;
+	} cases[] = {
+		{ "", "which verb?" },
+		{ "sym x.yaml", "there is no verb sym; did you mean sim?" },
+		{ "xyzzyxyzzy", "`thalweg --help` lists them" },
+		{ "sim", "sim needs JOB" },
+		{ "sim a.yaml b.yaml", "sim does not take 'b.yaml'" },
+		{ "sim --jsno examples/asgd.yaml", "no flag --jsno of sim; did you mean --json?" },
+		{ "sim --xyzzyxyzzy x", "`thalweg sim --help` lists them" },
+		{ "--jsno sim x", "there is no flag --jsno" },
+		{ "sim -x examples/asgd.yaml", "there is no flag -x" },
+		{ "sim examples/asgd.yaml --run", "--run needs a value" },
+		{ "sim examples/asgd.yaml --json=yes", "--json takes no value" },
+		{ "sim examples/asgd.yaml --threads x", "--threads: needs a whole number" },
+		{ "sim examples/asgd.yaml --threads=-1", "--threads: needs a whole number" },
+		{ "sim examples/asgd.yaml --isa avx3", "needs plain, avx2 or avx512" },
+		{ "sim examples/asgd.yaml --explain --json", "leave out --json" },
+		{ "sim examples/asgd.yaml --checkpoints 1", "needs --run DIR" },
+		{ "sim examples/asgd.yaml --again", "--again needs --run DIR" },
+		{ "sim nowhere.yaml", "nowhere.yaml" },
+		{ "sim examples/asgd.yaml --set cluster.wrokers=3", "workers" },
+		{ "sim examples/asgd.yaml --set cluster.workers=none", "cluster.workers" },
+		{ "sim examples/asgd.yaml --set strategy=dana2", "dana" },
+		{ "sim examples/hogwild.yaml", "thalweg train" },
+		{ "train examples/asgd.yaml --trace x.json", "there is no flag --trace of train" },
+		{ "bench exchagne", "did you mean exchange?" },
+		{ "help strategeis", "did you mean strategies" },
+		{ "doctor now", "doctor does not take 'now'" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		const struct said *s = thalweg(NULL, "%s", cases[i].words);
+
+		if (s->code != 2)
+			print_error("'%s': %d, %s\n", cases[i].words, s->code, s->err);
+		assert_int_equal(s->code, 2);
+		assert_string_equal(s->out, "");
+		has(s->err, cases[i].sentence);
+		/* one sentence: one line */
+		assert_ptr_equal(strchr(s->err, '\n'), s->err + strlen(s->err) - 1);
+	}
+}
+
+/* Explaining an explanation changes nothing. */
+static void explain_is_a_fixed_point(void **state)
+{
+	const struct said *s = thalweg(NULL, "sim examples/dc-asgd.yaml --explain");
+	char *first = strdup(s->out);
+
+	assert_int_equal(s->code, 0);
+	has(first, "gate: async");
+	s = thalweg(first, "sim - --explain");
+	assert_int_equal(s->code, 0);
+	assert_string_equal(s->out, first);
+	free(first);
+}
+
+static char *read_all(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	size_t room = 0;
+
+	assert_non_null(f);
+	if (getdelim(&text, &room, 0, f) < 0)
+		text[0] = 0;
+	fclose(f);
+	return text;
+}
+
+static void the_reference_page_is_current(void **state)
+{
+	char *page = read_all("docs/REFERENCE.md");
+	const struct said *s = thalweg(NULL, "help options --markdown");
+
+	assert_int_equal(s->code, 0);
+	if (strcmp(s->out, page) != 0)
+		print_error("docs/REFERENCE.md is old; make it with "
+			    "`build/thalweg help options --markdown >docs/REFERENCE.md`\n");
+	assert_string_equal(s->out, page);
+	free(page);
+}
+
+static void the_manual_page_is_roff(void **state)
+{
+	const struct said *s = thalweg(NULL, "help --man");
+
+	assert_int_equal(s->code, 0);
+	assert_ptr_equal(strstr(s->out, ".TH THALWEG 1"), s->out);
+	for (size_t i = 0; tw_verb_all[i]; i++) {
+		char title[60];
+
+		snprintf(title, sizeof title, ".SS thalweg %s", tw_verb_all[i]->name);
+		has(s->out, title);
+	}
+	has(s->out, "\\-\\-checkpoints");
+	has(s->out, "global_batch");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_verb_has_help_with_an_example),
+		cmocka_unit_test(the_overview_has_every_verb),
+		cmocka_unit_test(topics),
+		cmocka_unit_test(wrong_requests_are_refused),
+		cmocka_unit_test(explain_is_a_fixed_point),
+		cmocka_unit_test(the_reference_page_is_current),
+		cmocka_unit_test(the_manual_page_is_roff),
+	};
+
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_run.c - results, exit codes and run directories of `sim` and `train`. */
+#include "cli/spawn.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* 128 steps a worker of a tenth of a virtual second: checkpoints every two seconds give several. */
+static const char job[] =
+	"model: {quadratic: {dimension: 50, curvature: [0.1, 1], noise: 0.1, start: 1}}\n"
+	"data: {source: none, samples: 512, batch: 1}\n"
+	"train: {epochs: 1, seed: 3}\n"
+	"update: {rate: 0.05}\n"
+	"cluster: {workers: 4, shards: 2}\n"
+	"strategy: asgd\n"
+	"checkpoint: {every: 2s}\n"
+	"sim: {compute: {law: exponential, mean: 100ms}}\n";
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		print_error("'%s' lacks '%s'\n", text, part);
+	assert_non_null(strstr(text, part));
+}
+
+static void expect(const struct said *s, int code)
+{
+	if (s->code != code)
+		print_error("exit code %d, stderr: %s\n", s->code, s->err);
+	assert_int_equal(s->code, code);
+}
+
+static bool exists(const char *name)
+{
+	char path[300];
+
+	snprintf(path, sizeof path, "%s/%s", scratch(), name);
+	return access(path, F_OK) == 0;
+}
+
+/* The job above in a file of the scratch directory. */
+static const char *job_file(void)
+{
+	static char path[100];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/job.yaml", scratch());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(job, f);
+	fclose(f);
+	return path;
+}
+
+static char *digest_of(const struct said *s)
+{
+	json_t *r = object_of(s);
+	char *text = strdup(text_of(r, "parameters_digest"));
+
+	json_decref(r);
+	return text;
+}
+
+static void the_result_has_its_fields(void **state)
+{
+	static const char *const numbers[] = {
+		"seed",         "loss",       "epochs",          "steps",
+		"updates",      "samples",    "seconds",         "samples_per_second",
+		"workers",      "parameters", "bytes_sent",      "bytes_received",
+		"dropped",      "refused",    "redealt",         "repeated",
+		"lost_updates", "threads",    "virtual_seconds", "events",
+	};
+	const struct said *s = thalweg(job, "sim - --json");
+	const json_t *staleness;
+	json_t *r;
+
+	expect(s, 0);
+	r = object_of(s);
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+		number_of(r, numbers[i]);
+	assert_string_equal(text_of(r, "strategy"), "asgd");
+	assert_string_equal(text_of(r, "evaluated"), "w");
+	assert_int_equal(strlen(text_of(r, "parameters_digest")), 32);
+	assert_int_equal(strlen(text_of(r, "buffers_digest")), 32);
+	assert_true(json_is_null(json_object_get(r, "accuracy")));
+	assert_true(json_is_null(json_object_get(r, "checkpoint")));
+	text_of(r, "isa");
+	assert_true(number_of(r, "seed") == 3 && number_of(r, "threads") == 1);
+	assert_true(number_of(r, "workers") == 4 && number_of(r, "parameters") == 50);
+	assert_true(number_of(r, "steps") == 512 && number_of(r, "samples") == 512);
+	assert_true(number_of(r, "updates") == 512 && number_of(r, "epochs") == 1);
+	staleness = json_object_get(r, "staleness");
+	assert_true(number_of(staleness, "mean") > 2.0 && number_of(staleness, "mean") < 4.0);
+	assert_true(json_is_array(json_object_get(staleness, "histogram")));
+	/* the histogram counts what the mean is of */
+	{
+		double count = 0, sum = 0;
+		const json_t *bin;
+		size_t i;
+
+		json_array_foreach(json_object_get(staleness, "histogram"), i, bin)
+		{
+			count += json_number_value(bin);
+			sum += (double)i * json_number_value(bin);
+		}
+		assert_true(fabs(sum / count - number_of(staleness, "mean")) < 1e-9);
+		assert_true(number_of(staleness, "max") + 1 ==
+			    (double)json_array_size(json_object_get(staleness, "histogram")));
+	}
+	json_decref(r);
+}
+
+/* The wall clock apart, the same request gives the same result. */
+static void the_same_request_gives_the_same_result(void **state)
+{
+	json_t *a, *b;
+
+	a = object_of(thalweg(job, "sim - --json --threads 1"));
+	b = object_of(thalweg(job, "sim - --json --threads 2"));
+	for (size_t i = 0; i < 2; i++) {
+		json_object_del(i ? a : b, "seconds");
+		json_object_del(i ? a : b, "samples_per_second");
+	}
+	assert_true(json_equal(a, b));
+	json_decref(b);
+	b = object_of(thalweg(job, "sim - --json --set train.seed=4"));
+	assert_string_not_equal(text_of(a, "parameters_digest"), text_of(b, "parameters_digest"));
+	json_decref(a);
+	json_decref(b);
+}
+
+static void without_json_there_is_a_summary(void **state)
+{
+	const struct said *s = thalweg(job, "sim -");
+
+	expect(s, 0);
+	has(s->out, "strategy     asgd, 4 workers, 50 parameters, seed 3\n");
+	has(s->out, "loss  ");
+	has(s->out, "staleness    mean ");
+	s = thalweg(job, "-q sim -");
+	expect(s, 0);
+	assert_string_equal(s->err, "");
+}
+
+static void sim_keeps_nothing_without_run(void **state)
+{
+	expect(thalweg(NULL, "sim %s", job_file()), 0);
+	assert_false(exists("runs"));
+	assert_false(exists("ckpt-1"));
+}
+
+static void a_run_directory_is_filled(void **state)
+{
+	const struct said *s = thalweg(NULL, "sim %s --run %s/run --json", job_file(), scratch());
+	json_t *printed, *kept;
+	char path[200];
+
+	expect(s, 0);
+	printed = object_of(s);
+	snprintf(path, sizeof path, "%s/run/result.json", scratch());
+	kept = json_load_file(path, 0, NULL);
+	assert_true(json_equal(printed, kept));
+	assert_true(exists("run/job.yaml") && exists("run/log.jsonl"));
+	assert_int_equal(access(text_of(printed, "checkpoint"), F_OK), 0);
+	snprintf(path, sizeof path, "%s/DONE", text_of(printed, "checkpoint"));
+	assert_int_equal(access(path, F_OK), 0);
+	/* the job that is kept is a job: it gives the same bits */
+	snprintf(path, sizeof path, "%s/run/job.yaml", scratch());
+	s = thalweg(NULL, "sim %s --run %s/other --json", path, scratch());
+	expect(s, 0);
+	{
+		char *again = digest_of(s);
+
+		assert_string_equal(again, text_of(printed, "parameters_digest"));
+		free(again);
+	}
+	json_decref(printed);
+	json_decref(kept);
+}
+
+static void every_line_of_the_log_is_an_object(void **state)
+{
+	size_t evaluations = 0, checkpoints = 0;
+	char path[200], *line = NULL;
+	size_t room = 0;
+	FILE *f;
+
+	expect(thalweg(NULL, "sim %s --run %s/log --set train.evaluate=0.25", job_file(),
+		       scratch()),
+	       0);
+	snprintf(path, sizeof path, "%s/log/log.jsonl", scratch());
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (getline(&line, &room, f) > 0) {
+		json_t *o = json_loads(line, 0, NULL);
+
+		assert_true(json_is_object(o));
+		number_of(o, "time");
+		evaluations += strcmp(text_of(o, "event"), "evaluation") == 0;
+		checkpoints += strcmp(text_of(o, "event"), "checkpoint") == 0;
+		json_decref(o);
+	}
+	assert_true(evaluations >= 4);
+	assert_true(checkpoints >= 2);
+	free(line);
+	fclose(f);
+}
+
+static void a_finished_run_is_refused_without_again(void **state)
+{
+	const char *file = job_file();
+	const struct said *s;
+	char *first;
+
+	s = thalweg(NULL, "sim %s --run %s/done --json", file, scratch());
+	expect(s, 0);
+	first = digest_of(s);
+	s = thalweg(NULL, "sim %s --run %s/done --json", file, scratch());
+	expect(s, 2);
+	assert_string_equal(s->out, "");
+	has(s->err, "finished");
+	has(s->err, "--again");
+	s = thalweg(NULL, "sim %s --run %s/done --json --again", file, scratch());
+	expect(s, 0);
+	has(s->err, "starting over");
+	{
+		char *second = digest_of(s);
+
+		assert_string_equal(first, second);
+		free(second);
+	}
+	free(first);
+}
+
+/* Stopped at every checkpoint and gone on with, the run ends with the bits of one that was not. */
+static void stopped_and_resumed_is_the_same_run(void **state)
+{
+	const char *file = job_file();
+	const struct said *s;
+	size_t stops = 0;
+	json_t *whole, *r;
+
+	s = thalweg(NULL, "sim %s --run %s/whole --json", file, scratch());
+	expect(s, 0);
+	whole = object_of(s);
+	while ((s = thalweg(NULL, "sim %s --run %s/parts --json --checkpoints 1", file, scratch()))
+		       ->code == 75) {
+		assert_true(++stops < 50);
+		has(s->err, "run the same command again");
+		r = object_of(s);
+		assert_true(json_is_true(json_object_get(r, "interrupted")));
+		assert_int_equal(access(text_of(r, "checkpoint"), F_OK), 0);
+		json_decref(r);
+		assert_false(exists("parts/result.json"));
+	}
+	expect(s, 0);
+	assert_true(stops >= 3);
+	r = object_of(s);
+	assert_string_equal(text_of(r, "parameters_digest"), text_of(whole, "parameters_digest"));
+	assert_true(number_of(r, "virtual_seconds") == number_of(whole, "virtual_seconds"));
+	assert_true(number_of(r, "steps") == number_of(whole, "steps"));
+	assert_true(number_of(r, "loss") == number_of(whole, "loss"));
+	json_decref(r);
+	json_decref(whole);
+}
+
+static void another_job_is_refused(void **state)
+{
+	const char *file = job_file();
+	const struct said *s;
+
+	expect(thalweg(NULL, "sim %s --run %s/mine --checkpoints 1", file, scratch()), 75);
+	s = thalweg(NULL, "sim %s --run %s/mine --set update.rate=0.01", file, scratch());
+	expect(s, 2);
+	has(s->err, "another job");
+	has(s->err, "rate: 0.05");
+	has(s->err, "rate: 0.01");
+	s = thalweg(NULL, "train %s --run %s/mine", file, scratch());
+	expect(s, 2);
+	has(s->err, "thalweg sim");
+	/* and it is still there to be gone on with */
+	expect(thalweg(NULL, "sim %s --run %s/mine", file, scratch()), 0);
+}
+
+static void a_foreign_directory_is_left_alone(void **state)
+{
+	const char *file = job_file(); /* scratch()/job.yaml: a job, but not of a run */
+	const struct said *s = thalweg(NULL, "sim %s --run %s", file, scratch());
+
+	expect(s, 2);
+	has(s->err, "not the directory of a run");
+	s = thalweg(NULL, "sim %s --run %s --again", file, scratch());
+	expect(s, 2);
+	s = thalweg(NULL, "sim %s --run %s/job.yaml", file, scratch());
+	expect(s, 1);
+}
+
+static void a_damaged_checkpoint_is_passed_over(void **state)
+{
+	const char *file = job_file();
+	const struct said *s;
+	char path[300], *whole, *mended;
+	json_t *r;
+
+	s = thalweg(NULL, "sim %s --run %s/sound --json", file, scratch());
+	whole = digest_of(s);
+	s = thalweg(NULL, "sim %s --run %s/torn --json --checkpoints 3", file, scratch());
+	expect(s, 75);
+	r = object_of(s);
+	snprintf(path, sizeof path, "%s/master.safetensors", text_of(r, "checkpoint"));
+	json_decref(r);
+	assert_int_equal(truncate(path, 40), 0);
+	s = thalweg(NULL, "sim %s --run %s/torn --json", file, scratch());
+	expect(s, 0);
+	has(s->err, "is refused: master.safetensors is truncated");
+	mended = digest_of(s);
+	assert_string_equal(whole, mended);
+	free(whole);
+	free(mended);
+}
+
+static void a_run_in_use_is_refused(void **state)
+{
+	const char *file = job_file();
+	const pid_t child = thalweg_start("train %s --run %s/busy --set train.epochs=1e9 "
+					  "--set train.time=20s",
+					  file, scratch());
+	const struct said *s;
+
+	for (int i = 0; i < 500 && !exists("busy/log.jsonl"); i++)
+		usleep(10000);
+	assert_true(exists("busy/log.jsonl"));
+	/* started by hand: thalweg_finish needs the files of the first child */
+	{
+		char command[600];
+		int code;
+
+		snprintf(command, sizeof command,
+			 "%s/thalweg train %s --run %s/busy -q >%s/busy.out 2>&1",
+			 getenv("TW_BUILD"), file, scratch(), scratch());
+		code = system(command);
+		assert_true(WIFEXITED(code));
+		assert_int_equal(WEXITSTATUS(code), 1);
+	}
+	kill(child, SIGINT);
+	s = thalweg_finish(child);
+	expect(s, 75);
+}
+
+/* The first signal checkpoints; the run goes on from there and ends by itself. */
+static void an_interrupted_run_goes_on(void **state)
+{
+	const char *file = job_file();
+	const int signals[] = { SIGINT, SIGTERM };
+
+	for (size_t i = 0; i < 2; i++) {
+		char command[400], log[60];
+		const struct said *s;
+		double steps;
+		pid_t child;
+		json_t *r;
+
+		snprintf(command, sizeof command,
+			 "train %s --run %s/stopped-%zu --json --set train.epochs=1e9 "
+			 "--set train.time=1500ms",
+			 file, scratch(), i);
+		child = thalweg_start("%s", command);
+		snprintf(log, sizeof log, "stopped-%zu/log.jsonl", i);
+		for (int k = 0; k < 500 && !exists(log); k++)
+			usleep(10000);
+		usleep(200000);
+		kill(child, signals[i]);
+		s = thalweg_finish(child);
+		expect(s, 75);
+		r = object_of(s);
+		assert_int_equal(access(text_of(r, "checkpoint"), F_OK), 0);
+		steps = number_of(r, "steps");
+		assert_true(steps > 0);
+		json_decref(r);
+		s = thalweg(NULL, "%s", command);
+		expect(s, 0);
+		has(s->err, "going on from");
+		r = object_of(s);
+		assert_true(number_of(r, "steps") > steps);
+		assert_true(json_is_false(json_object_get(r, "interrupted")));
+		json_decref(r);
+	}
+}
+
+/* Two signals at once: it does not wait for a checkpoint. */
+static void a_second_signal_ends_it_at_once(void **state)
+{
+	const pid_t child = thalweg_start("sim %s --run %s/twice --json --set train.epochs=1e6",
+					  job_file(), scratch());
+	const struct said *s;
+
+	for (int k = 0; k < 500 && !exists("twice/log.jsonl"); k++)
+		usleep(10000);
+	kill(child, SIGINT);
+	kill(child, SIGTERM);
+	s = thalweg_finish(child);
+	assert_true(s->code == 128 + SIGINT || s->code == 128 + SIGTERM);
+	assert_string_equal(s->out, "");
+}
+
+/* sim without a directory has nothing to go on from: the first signal ends it. */
+static void a_signal_ends_what_keeps_nothing(void **state)
+{
+	const pid_t child = thalweg_start("sim %s --json --set train.epochs=1e6", job_file());
+	const struct said *s;
+
+	usleep(500000);
+	kill(child, SIGTERM);
+	s = thalweg_finish(child);
+	expect(s, 128 + SIGTERM);
+	assert_string_equal(s->out, "");
+}
+
+static void train_runs_in_threads(void **state)
+{
+	const struct said *s = thalweg(NULL, "train %s --run %s/train --json --set strategy=ssgd",
+				       job_file(), scratch());
+	char *threads, *sim;
+	json_t *r;
+
+	expect(s, 0);
+	r = object_of(s);
+	assert_string_equal(text_of(r, "strategy"), "ssgd");
+	assert_null(json_object_get(r, "virtual_seconds"));
+	assert_true(number_of(r, "samples") == 512);
+	json_decref(r);
+	threads = digest_of(s);
+	sim = digest_of(thalweg(job, "sim - --json --set strategy=ssgd"));
+	assert_string_equal(threads, sim); /* bsp gives the same bits in every world */
+	free(threads);
+	free(sim);
+	/* what threads do not read is said */
+	has(thalweg(NULL, "train %s --run %s/train2", job_file(), scratch())->err, "sim");
+}
+
+static void a_trace_is_a_timeline(void **state)
+{
+	char path[200];
+	json_t *trace;
+
+	expect(thalweg(NULL, "sim %s --trace %s/trace.json", job_file(), scratch()), 0);
+	snprintf(path, sizeof path, "%s/trace.json", scratch());
+	trace = json_load_file(path, 0, NULL);
+	assert_non_null(trace);
+	if (json_is_object(trace))
+		assert_true(json_array_size(json_object_get(trace, "traceEvents")) > 100);
+	else
+		assert_true(json_array_size(trace) > 100);
+	json_decref(trace);
+}
+
+static void isa_levels_give_the_same_bits(void **state)
+{
+	char *plain, *best;
+	const struct said *s = thalweg(job, "sim - --json --isa plain");
+	json_t *r;
+
+	expect(s, 0);
+	r = object_of(s);
+	assert_string_equal(text_of(r, "isa"), "plain");
+	json_decref(r);
+	plain = digest_of(s);
+	best = digest_of(thalweg(job, "sim - --json"));
+	assert_string_equal(plain, best);
+	free(plain);
+	free(best);
+}
+
+static void the_environment_overrides_the_file(void **state)
+{
+	json_t *r;
+
+	setenv("THALWEG_TRAIN_SEED", "9", 1);
+	r = object_of(thalweg(job, "sim - --json"));
+	assert_true(number_of(r, "seed") == 9);
+	json_decref(r);
+	r = object_of(thalweg(job, "sim - --json --set train.seed=10"));
+	assert_true(number_of(r, "seed") == 10);
+	json_decref(r);
+	unsetenv("THALWEG_TRAIN_SEED");
+}
+
+/* The disk fills up in the middle: it is said, and the run does not pretend to be kept. */
+static void a_full_disk_is_said(void **state)
+{
+	const char *file = job_file();
+	const struct said *s;
+	struct rlimit before, full;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	full = before;
+	full.rlim_cur = 4096; /* room for the job, not for a manifest that holds it */
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+		s = thalweg(NULL, "sim %s --run %s/full --set model.quadratic.dimension=9999%s",
+			    file, scratch(), i ? "" : " --checkpoints 1");
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		expect(s, 1);
+		has(s->err, "cannot be written");
+		assert_false(exists("full/result.json"));
+	}
+	/* with room again, the same command ends well */
+	expect(thalweg(NULL, "sim %s --run %s/full --set model.quadratic.dimension=9999", file,
+		       scratch()),
+	       0);
+}
+
+static void a_bench_has_cases(void **state)
+{
+	const struct said *s = thalweg(NULL, "bench codec --json");
+	const json_t *c;
+	json_t *r;
+	size_t i;
+
+	expect(s, 0);
+	r = object_of(s);
+	assert_true(json_array_size(json_object_get(r, "cases")) >= 9);
+	json_array_foreach(json_object_get(r, "cases"), i, c)
+	{
+		text_of(c, "name");
+		text_of(c, "unit");
+		assert_true(fabs(number_of(c, "value") / number_of(c, "floor") -
+				 number_of(c, "ratio")) < 1e-9);
+	}
+	json_decref(r);
+}
+
+static void the_doctor_is_content(void **state)
+{
+	const struct said *s = thalweg(NULL, "doctor --json");
+	json_t *r;
+
+	expect(s, 0);
+	r = object_of(s);
+	assert_true(json_is_true(json_object_get(r, "well")));
+	assert_true(number_of(r, "cores") >= 1);
+	text_of(json_object_get(r, "libraries"), "libyaml");
+	assert_true(json_is_false(json_object_get(json_object_get(r, "worlds"), "mpi")));
+	json_decref(r);
+	s = thalweg(NULL, "doctor");
+	expect(s, 0);
+	has(s->out, "not in this version");
+}
+
+int main(void)
+{
+#define IN_SCRATCH(f) cmocka_unit_test_setup_teardown(f, scratch_make, scratch_remove)
+	const struct CMUnitTest tests[] = {
+		IN_SCRATCH(the_result_has_its_fields),
+		IN_SCRATCH(the_same_request_gives_the_same_result),
+		IN_SCRATCH(without_json_there_is_a_summary),
+		IN_SCRATCH(sim_keeps_nothing_without_run),
+		IN_SCRATCH(a_run_directory_is_filled),
+		IN_SCRATCH(every_line_of_the_log_is_an_object),
+		IN_SCRATCH(a_finished_run_is_refused_without_again),
+		IN_SCRATCH(stopped_and_resumed_is_the_same_run),
+		IN_SCRATCH(another_job_is_refused),
+		IN_SCRATCH(a_foreign_directory_is_left_alone),
+		IN_SCRATCH(a_damaged_checkpoint_is_passed_over),
+		IN_SCRATCH(a_run_in_use_is_refused),
+		IN_SCRATCH(an_interrupted_run_goes_on),
+		IN_SCRATCH(a_second_signal_ends_it_at_once),
+		IN_SCRATCH(a_signal_ends_what_keeps_nothing),
+		IN_SCRATCH(train_runs_in_threads),
+		IN_SCRATCH(a_trace_is_a_timeline),
+		IN_SCRATCH(isa_levels_give_the_same_bits),
+		IN_SCRATCH(the_environment_overrides_the_file),
+		IN_SCRATCH(a_full_disk_is_said),
+		IN_SCRATCH(a_bench_has_cases),
+		IN_SCRATCH(the_doctor_is_content),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

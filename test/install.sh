@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# install.sh: `cmake --install` puts program, man page, documents and examples where they belong.
+set -euo pipefail
+build=${TW_BUILD:?the build directory}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+cmake --install "$build" --prefix "$dir" >"$dir/log"
+for file in bin/thalweg share/man/man1/thalweg.1 share/doc/thalweg/LICENSE share/doc/thalweg/README.md \
+	share/doc/thalweg/docs/ARCHITECTURE.md share/doc/thalweg/docs/WIRE.md; do
+	[ -s "$dir/$file" ] || { echo "install: $file is missing"; exit 1; }
+done
+# Every document and every example of the tree.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+for file in "$root"/docs/*.md "$root"/examples/*.yaml; do
+	cmp -s "$file" "$dir/share/doc/thalweg/${file#"$root"/}" ||
+		{ echo "install: ${file#"$root"/} is missing"; exit 1; }
+done
+case $("$dir/bin/thalweg" --version) in
+thalweg\ [0-9]*) ;;
+*) echo "install: the installed program does not say its version"; exit 1 ;;
+esac
+grep -q '^\.TH THALWEG 1' "$dir/share/man/man1/thalweg.1" || { echo "install: the man page is none"; exit 1; }
+echo "install: everything is there"

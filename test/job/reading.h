@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reading.h - what tests of job files share: read a text, explain a job. */
+#ifndef TW_TEST_JOB_READING_H
+#define TW_TEST_JOB_READING_H
+
+#include "job/job.h"
+
+/* A job that every world accepts. */
+#define SMALL                                                                                      \
+	"data: {source: none, samples: 4096, batch: 4}\n"                                          \
+	"model: {quadratic: {dimension: 20}}\n"
+
+/* Read `text` as job.yaml with up to NULL-terminated `set` and `env`; either may be NULL. */
+enum tw_status read_job(const char *text, const char *const *set, const char *const *env,
+			enum tw_world_kind world, struct tw_job **out, struct tw_error *why);
+/* The same, which must succeed; one flag or none. */
+struct tw_job *good_job(const char *text, const char *set, enum tw_world_kind world);
+/* The explained job, to be freed. */
+char *explained(const struct tw_job *job);
+/* Is it one sentence: one line, no control characters, not empty, begins with a place? */
+int is_sentence(const char *text);
+
+#endif

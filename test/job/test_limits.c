@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_limits.c - limits as positions, warm starts, shard borders, and the hash of a job. */
+#include "job/reading.h"
+#include "base/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define ENDLESS ((uint64_t)1 << 62)
+#define HUNDRED "data: {samples: 100, batch: 4}\nmodel: {quadratic: {dimension: 20}}\n"
+
+static void limits_become_positions(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t positions, updates;
+		double epochs; /* the schedule's */
+	} cases[] = {
+		{ HUNDRED, 100, 0, 1 },
+		{ HUNDRED "train: {epochs: 2.5}\n", 250, 0, 2.5 },
+		{ HUNDRED "train: {steps: 10}\n", 40, 0, 0.4 },
+		{ HUNDRED "train: {steps: 1000, epochs: 2}\n", 200, 0, 2 },
+		{ HUNDRED "train: {steps: 10, epochs: 2}\n", 40, 0, 0.4 },
+		{ HUNDRED "train: {time: 5s}\n", ENDLESS, 0, 0 },
+		{ HUNDRED "train: {time: 5s, epochs: 3}\n", 300, 0, 3 },
+		{ HUNDRED "train: {updates: 10}\n", 40, 0, 0.4 },
+		{ HUNDRED "train: {updates: 10}\nstrategy: {push: 3}\n", 120, 0, 1.2 },
+		{ HUNDRED "train: {updates: 10}\nstrategy: {gate: softsync, collect: 2}\n", 80, 0,
+		  0.8 },
+		{ HUNDRED "train: {updates: 10}\nstrategy: softsync\ncluster: {workers: 5}\n", 200,
+		  0, 2 },
+		{ HUNDRED "train: {updates: 10}\nstrategy: ssgd\n", ENDLESS, 10, 0.8 },
+		{ HUNDRED "train: {updates: 10, epochs: 1}\nstrategy: ssgd\n", 100, 10, 0.8 },
+		{ HUNDRED "train: {updates: 18446744073709551615}\n", 0, 0, 0 },
+		{ "data: {samples: 100, batch: 4, accumulate: 3}\n"
+		  "model: {quadratic: {dimension: 20}}\ntrain: {steps: 10}\n",
+		  120, 0, 1.2 },
+		/* slots of 3 workers get 3, 3, 4 of 10: 4 steps are one round and one step more */
+		{ "data: {samples: 100, global_batch: 10}\nmodel: {quadratic: {dimension: 20}}\n"
+		  "cluster: {workers: 3}\ntrain: {steps: 4}\n",
+		  13, 0, 0.13 },
+		{ "data: {samples: 100, global_batch: 10}\nmodel: {quadratic: {dimension: 20}}\n"
+		  "cluster: {workers: 3}\ntrain: {steps: 5}\n",
+		  16, 0, 0.16 },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		const char *const none[] = { NULL };
+		struct tw_job *job = NULL;
+		struct tw_error why;
+		const enum tw_status st =
+			read_job(cases[k].text, none, NULL, TW_WORLD_SIM, &job, &why);
+
+		if (cases[k].positions == 0) { /* more than the row takes */
+			assert_int_equal(st, TW_BAD_INPUT);
+			continue;
+		}
+		if (st != TW_OK)
+			fail_msg("%s", why.text);
+		if (job->plan.positions != cases[k].positions)
+			fail_msg("%llu positions, not %llu:\n%s",
+				 (unsigned long long)job->plan.positions,
+				 (unsigned long long)cases[k].positions, cases[k].text);
+		assert_true(job->plan.updates == cases[k].updates);
+		assert_true(fabs(job->plan.schedule.epochs - cases[k].epochs) < 1e-12);
+		tw_job_free(job);
+	}
+}
+
+static void the_largest_numbers_do_not_wrap(void **state)
+{
+	struct tw_job *job = good_job(HUNDRED "train: {steps: 1000000000000000000}\n",
+				      "data.accumulate=25", TW_WORLD_SIM);
+
+	(void)state;
+	assert_true(job->plan.positions == ENDLESS);
+	tw_job_free(job);
+	job = good_job("data: {samples: 1000000000000000, batch: 1}\n"
+		       "model: {quadratic: {dimension: 2}}\ntrain: {epochs: 1000000000}\n",
+		       NULL, TW_WORLD_SIM);
+	assert_true(job->plan.positions == ENDLESS);
+	tw_job_free(job);
+}
+
+static void warm_starts(void **state)
+{
+	struct tw_job *job = good_job(HUNDRED "train: {warm: {workers: 1, for: 0.2 epochs}}\n",
+				      NULL, TW_WORLD_SIM);
+
+	(void)state;
+	assert_int_equal(job->plan.warm_workers, 1);
+	assert_true(job->plan.warm_until == 20);
+	tw_job_free(job);
+	job = good_job(HUNDRED "strategy: downpour\n", NULL, TW_WORLD_SIM);
+	assert_true(job->plan.warm_workers == 1 && job->plan.warm_until == 10);
+	assert_int_equal(job->warnings, 0);
+	tw_job_free(job);
+	/* a preset's own that cannot be is left out, and that is said */
+	job = good_job(HUNDRED "strategy: downpour\ncluster: {workers: 1}\n", NULL, TW_WORLD_SIM);
+	assert_true(job->plan.warm_workers == 0 && job->plan.warm_until == 0);
+	assert_int_equal(job->warnings, 1);
+	tw_job_free(job);
+	job = good_job(HUNDRED "strategy: downpour\ntrain: {steps: 1}\n", NULL, TW_WORLD_SIM);
+	assert_true(job->plan.warm_workers == 0);
+	tw_job_free(job);
+}
+
+static void the_plan_has_the_job(void **state)
+{
+	struct tw_job *job = good_job(
+		HUNDRED
+		"train: {seed: 5, evaluate: 0.5, until: {loss: 0.25}, time: 3s, epochs: 9}\n"
+		"update: {rate: 0.5, decay: 0.25, clip: 2, rule: momentum}\n"
+		"cluster: {workers: 1, min: 1, wait: 2s, servers: 1, limit: 7s}\n"
+		"strategy: {codec: {up: fp16, down: bf16}}\n"
+		"checkpoint: {every: 9s}\nsim: {delay: {steps: 4, law: uniform, ramp: 2 epochs}}\n",
+		NULL, TW_WORLD_SIM);
+	const struct tw_plan *p = &job->plan;
+
+	(void)state;
+	assert_true(p->seed == 5 && p->samples == 100 && p->batch == 4 && p->global_batch == 0 &&
+		    p->accumulate == 1);
+	assert_true(p->evaluate_every == 0.5 && p->until_loss == 0.25 && isnan(p->until_accuracy));
+	assert_true(p->time_limit == 3000000000 && p->wait == 2000000000 && p->limit == 7000000000);
+	assert_true(p->workers == 1 && p->min == 1 && p->servers == 1);
+	assert_true(p->schedule.rate == 0.5 && p->decay == 0.25f && p->clip == 2.0f);
+	assert_string_equal(p->rule->name, "momentum");
+	assert_string_equal(p->up->name, "fp16");
+	assert_string_equal(p->down->name, "bf16");
+	assert_non_null(p->gate_options);
+	assert_non_null(p->rule_options);
+	assert_null(p->local);
+	assert_true(isnan(p->skip_push) && isnan(p->skip_fetch));
+	assert_true(p->delay == 4 && p->delay_law == TW_DELAY_UNIFORM && p->delay_ramp == 2);
+	assert_true(p->checkpoint_every == 9000000000 && p->drain);
+	assert_true(p->job_hash != 0);
+	tw_job_free(job);
+}
+
+static void engine_of(const char *text, struct tw_job **job, struct tw_engine **engine)
+{
+	struct tw_error why = { 0 };
+
+	*job = good_job(text, NULL, TW_WORLD_SIM);
+	if (tw_job_open_engine(*job, &tw_heap_system, engine, &why) != TW_OK)
+		fail_msg("%s", why.text);
+}
+
+static void finished_plans(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t shards;
+	} cases[] = {
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 20}}\n", 1 },
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 262144}}\n", 1 },
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 262145}}\n", 2 },
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 6000000}}\n", 16 },
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 20}}\ncluster: {shards: 7}\n",
+		  7 },
+		{ "data: {samples: 8}\nmodel: {quadratic: {dimension: 20}}\ncluster: {servers: "
+		  "3}\n",
+		  3 },
+		{ "data: {samples: 8}\nmodel: {least-squares: {dimension: 20}}\ncluster: {shards: "
+		  "20}\n",
+		  20 },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		struct tw_engine *engine;
+		struct tw_error why = { 0 };
+		struct tw_job *job;
+
+		engine_of(cases[k].text, &job, &engine);
+		assert_int_equal(tw_job_finish_plan(job, engine, &why), TW_OK);
+		assert_int_equal(job->plan.shards, cases[k].shards);
+		assert_true(job->plan.trainable == engine->trainable && job->plan.tests >= 1);
+		assert_true(job->plan.border[0] == 0);
+		assert_true(job->plan.border[cases[k].shards] ==
+			    engine->trainable + engine->buffers);
+		engine->class->close(engine);
+		tw_job_free(job);
+	}
+}
+
+static void more_shards_than_parameters(void **state)
+{
+	static const char *const texts[] = {
+		"data: {samples: 8}\nmodel: {quadratic: {dimension: 20}}\ncluster: {shards: 21}\n",
+		"data: {samples: 8}\nmodel: {quadratic: {dimension: 20}}\ncluster: {servers: 21}\n",
+	};
+
+	(void)state;
+	for (size_t k = 0; k < 2; k++) {
+		struct tw_engine *engine;
+		struct tw_error why = { 0 };
+		struct tw_job *job;
+
+		engine_of(texts[k], &job, &engine);
+		assert_int_equal(tw_job_finish_plan(job, engine, &why), TW_BAD_INPUT);
+		assert_non_null(strstr(why.text, "job.yaml:3: cluster.s"));
+		assert_non_null(strstr(why.text, "20 parameters; use 1 to 20"));
+		engine->class->close(engine);
+		tw_job_free(job);
+	}
+}
+
+static bool is_start(const size_t *tensor, size_t tensors, size_t at)
+{
+	for (size_t k = 0; k <= tensors; k++)
+		if (tensor[k] == at)
+			return true;
+	return false;
+}
+
+/* Over many layouts: ascending, complete, never far from even, on a tensor's start if one is near. */
+static void borders_hold_their_word(void **state)
+{
+	const struct tw_rng rng = tw_rng_make(99, TW_RNG_TEST);
+	size_t snapped = 0, even_cuts = 0;
+
+	(void)state;
+	for (uint64_t run = 0; run < 3000; run++) {
+		size_t tensor[41] = { 0 }, border[65];
+		const size_t tensors = 1 + tw_rng_u64(&rng, run, 0) % 40;
+		size_t total;
+		uint32_t shards;
+
+		for (size_t k = 0; k < tensors; k++)
+			tensor[k + 1] =
+				tensor[k] + 1 + tw_rng_u64(&rng, run, k + 1) % (run % 2 ? 3 : 5000);
+		total = tensor[tensors];
+		shards = 1 + (uint32_t)(tw_rng_u64(&rng, run, 100) % (total < 64 ? total : 64));
+		tw_job_borders(tensor, tensors, shards, border);
+		assert_true(border[0] == 0 && border[shards] == total);
+		for (uint32_t k = 0; k < shards; k++)
+			assert_true(border[k] < border[k + 1]);
+		for (uint32_t k = 1; k < shards; k++) {
+			const size_t length = total / shards, rest = total % shards;
+			const size_t even = k * length + (k < rest ? k : rest);
+			const size_t away = border[k] > even ? border[k] - even : even - border[k];
+			bool near = false;
+
+			assert_true(away <= length / 4);
+			for (size_t t = 0; t <= tensors; t++) {
+				const size_t d =
+					tensor[t] > even ? tensor[t] - even : even - tensor[t];
+
+				near = near || d <= length / 4;
+				assert_true(d > length / 4 || d >= away); /* the nearest one */
+			}
+			assert_true(near == is_start(tensor, tensors, border[k]) || away == 0);
+			assert_true(near || away == 0);
+			snapped += away > 0;
+			even_cuts += away == 0;
+		}
+	}
+	assert_true(snapped > 1000 && even_cuts > 1000);
+}
+
+static void the_hash_is_of_what_must_stay(void **state)
+{
+	static const char base[] = HUNDRED "strategy: dc-asgd\n";
+	static const char *const same[] = { "cluster.workers=7",   "cluster.servers=3",
+					    "checkpoint.every=3s", "checkpoint.cut=running",
+					    "sim.threads=2",       "train.epochs=9",
+					    "train.steps=50",      "train.time=3s",
+					    "train.until.loss=0.5" };
+	static const char *const other[] = { "train.seed=2",
+					     "update.rate=0.2",
+					     "strategy.lambda=1",
+					     "data.batch=2",
+					     "model.quadratic.dimension=21",
+					     "strategy.push=2",
+					     "sim.latency=3ms",
+					     "strategy.codec.up=fp16" };
+	struct tw_job *job = good_job(base, NULL, TW_WORLD_SIM);
+	const uint64_t hash = job->plan.job_hash;
+
+	(void)state;
+	tw_job_free(job);
+	for (size_t k = 0; k < sizeof same / sizeof same[0]; k++) {
+		job = good_job(base, same[k], TW_WORLD_SIM);
+		if (job->plan.job_hash != hash)
+			fail_msg("%s changes the hash", same[k]);
+		tw_job_free(job);
+	}
+	for (size_t k = 0; k < sizeof other / sizeof other[0]; k++) {
+		job = good_job(base, other[k], TW_WORLD_SIM);
+		if (job->plan.job_hash == hash)
+			fail_msg("%s does not change the hash", other[k]);
+		tw_job_free(job);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limits_become_positions),
+		cmocka_unit_test(the_largest_numbers_do_not_wrap),
+		cmocka_unit_test(warm_starts),
+		cmocka_unit_test(the_plan_has_the_job),
+		cmocka_unit_test(finished_plans),
+		cmocka_unit_test(more_shards_than_parameters),
+		cmocka_unit_test(borders_hold_their_word),
+		cmocka_unit_test(the_hash_is_of_what_must_stay),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_progress.c - what people are told of a run follows from its notes. */
+#include "job/progress.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct tw_progress seen;
+static size_t shown;
+
+static void show(void *arg, const struct tw_progress *p)
+{
+	seen = *p;
+	shown++;
+}
+
+static void note(struct tw_watch *w, struct tw_note n)
+{
+	w->shown = 0; /* whatever the clock says */
+	assert_true(tw_watch_note(w, &n));
+}
+
+static void figures_follow_from_notes(void **state)
+{
+	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	struct tw_watch w;
+
+	tw_watch_init(&w, &plan, NULL, show, NULL);
+	shown = 0;
+	note(&w,
+	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 500, .count = 3, .value = 9.0 });
+	assert_int_equal(shown, 1);
+	assert_int_equal(seen.closed, 500);
+	assert_int_equal(seen.live, 3);
+	assert_true(seen.epochs == 0.5);
+	assert_true(seen.loss == 9.0);
+	assert_true(seen.rate == 0.0 && seen.left < 0.0); /* a resumed run has done nothing yet */
+
+	w.began = tw_clock() - 10 * TW_SECOND;
+	for (uint64_t tau = 1; tau <= 3; tau++)
+		note(&w, (struct tw_note){ .kind = TW_NOTE_APPLY, .tau = tau });
+	assert_int_equal(shown, 1);
+	note(&w,
+	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 1500, .count = 4, .value = 8.0 });
+	assert_true(fabs(seen.rate - 100.0) < 1.0); /* 1000 in ten seconds */
+	assert_true(fabs(seen.left - 5.0) < 0.1);
+	assert_true(seen.staleness == 2.0);
+
+	note(&w,
+	     (struct tw_note){ .kind = TW_NOTE_EVAL, .from = 1500, .value = 0.5, .extra = 0.9 });
+	assert_true(seen.loss == 0.5 && seen.accuracy == 0.9);
+	/* an evaluation says more than the mean of recent samples */
+	note(&w,
+	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 2000, .count = 4, .value = 7.0 });
+	assert_true(seen.loss == 0.5 && seen.left < 0.0);
+	note(&w, (struct tw_note){ .kind = TW_NOTE_VIEW, .count = 2 });
+	assert_int_equal(seen.live, 2);
+}
+
+static void nobody_is_told_too_often(void **state)
+{
+	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_note n = { .kind = TW_NOTE_PROGRESS, .from = 1 };
+	struct tw_watch w;
+
+	tw_watch_init(&w, &plan, NULL, show, NULL);
+	shown = 0;
+	for (size_t i = 0; i < 1000; i++)
+		tw_watch_note(&w, &n);
+	assert_in_range(shown, 1, 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(figures_follow_from_notes),
+		cmocka_unit_test(nobody_is_told_too_often),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_store.c - cuts on disk: what was saved is loaded bit for bit, and what is damaged is refused
+ * by name in favour of the cut before it, whichever byte of whichever file it is. */
+#include "job/digest.h"
+#include "job/files.h"
+#include "job/part_file.h"
+#include "job/store.h"
+#include "node/part.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char dir[64];
+static char said[4096]; /* what the store's log said since it was cleared */
+
+static void listen(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	const size_t n = strlen(said);
+
+	snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static const struct tw_log log_ = { .sink = listen, .level = TW_DEBUG };
+static const struct tw_store_facts facts = {
+	.job_hash = 0x123456789abcdef0u,
+	.job_text = "model: {quadratic: {dimension: 3}}\n",
+	.isa = "plain",
+	.threads = 1,
+	.keep = 2,
+};
+
+static int make_dir(void **state)
+{
+	strcpy(dir, "/tmp/thalweg-store-XXXXXX");
+	said[0] = 0;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	struct tw_error why = { 0 };
+
+	tw_dir_store_clear(dir, NULL, &why);
+	return tw_folder_remove(AT_FDCWD, dir) == TW_OK ? 0 : -1;
+}
+
+static struct tw_store *open_store(void)
+{
+	struct tw_store *s = NULL;
+	struct tw_error why = { 0 };
+
+	assert_int_equal(tw_dir_store_open(&tw_heap_system, dir, &facts, &log_, &s, &why), TW_OK);
+	return s;
+}
+
+/* Three parts whose content depends on the cut: two that actors packed, one of no known form. */
+static void make_parts(uint64_t cut, struct tw_part parts[3])
+{
+	float w[5], v[2];
+	uint8_t marks[3] = { 1, 2, (uint8_t)cut };
+	struct tw_array shard[] = {
+		{ .name = "parameters", .from = 10, .n = 5, .kind = TW_FLOATS, .at = w },
+		{ .name = "momentum", .from = 10, .n = 5, .kind = TW_FLOATS, .at = w },
+		{ .name = "marks", .n = 3, .kind = TW_BYTES, .at = marks },
+		{ .name = "empty", .n = 0, .kind = TW_BYTES, .at = NULL },
+	};
+	struct tw_array worker[] = {
+		{ .name = "residual", .from = 0, .n = 2, .kind = TW_FLOATS, .at = v },
+	};
+
+	for (size_t i = 0; i < 5; i++)
+		w[i] = (float)cut + (float)i / 3.0f;
+	v[0] = -0.0f;
+	v[1] = 1e-42f; /* not a normal number, kept all the same */
+	memset(parts, 0, 3 * sizeof *parts);
+	strcpy(parts[0].name, "shard 0");
+	parts[0].bytes = tw_part_pack(&tw_heap_system, shard, 4);
+	strcpy(parts[1].name, "worker 3");
+	parts[1].bytes = tw_part_pack(&tw_heap_system, worker, 1);
+	strcpy(parts[2].name, "master");
+	parts[2].bytes = tw_block_new(&tw_heap_system, 7);
+	assert_non_null(parts[0].bytes);
+	assert_non_null(parts[1].bytes);
+	assert_non_null(parts[2].bytes);
+	snprintf((char *)parts[2].bytes->data, 7, "cut%3d", (int)cut);
+}
+
+static void drop_parts(struct tw_part parts[3])
+{
+	for (size_t i = 0; i < 3; i++)
+		tw_block_drop(parts[i].bytes);
+}
+
+static enum tw_status save(struct tw_store *s, uint64_t cut)
+{
+	struct tw_part parts[3];
+	enum tw_status status;
+
+	make_parts(cut, parts);
+	status = s->save(s, cut, parts, 3);
+	drop_parts(parts);
+	return status;
+}
+
+/* The cut that is loaded, after its parts were compared with what was saved. */
+static uint64_t load(struct tw_store *s)
+{
+	struct tw_part want[3], *got = NULL;
+	size_t count = 0;
+	uint64_t cut = 99;
+
+	assert_int_equal(s->load(s, &cut, &got, &count), TW_OK);
+	if (!cut) {
+		assert_int_equal(count, 0);
+		return 0;
+	}
+	assert_int_equal(count, 3);
+	make_parts(cut, want);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(got[i].name, want[i].name);
+		assert_int_equal(got[i].bytes->bytes, want[i].bytes->bytes);
+		assert_memory_equal(got[i].bytes->data, want[i].bytes->data, want[i].bytes->bytes);
+	}
+	drop_parts(want);
+	s->loaded_free(s, got, count);
+	return cut;
+}
+
+static bool exists(const char *name)
+{
+	char path[200];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	return access(path, F_OK) == 0;
+}
+
+static void an_empty_directory_has_no_cut(void **state)
+{
+	struct tw_store *s = open_store();
+
+	assert_int_equal(load(s), 0);
+	tw_dir_store_close(s);
+}
+
+static void the_newest_cut_comes_back(void **state)
+{
+	struct tw_store *s = open_store();
+
+	for (uint64_t cut = 1; cut <= 12; cut++) {
+		assert_int_equal(save(s, cut), TW_OK);
+		assert_int_equal(load(s), cut);
+	}
+	tw_dir_store_close(s);
+	s = open_store();
+	assert_int_equal(load(s), 12);
+	tw_dir_store_close(s);
+	assert_string_equal(said, "");
+}
+
+static void only_so_many_are_kept(void **state)
+{
+	struct tw_store *s = open_store();
+
+	for (uint64_t cut = 1; cut <= 5; cut++)
+		assert_int_equal(save(s, cut), TW_OK);
+	assert_false(exists("ckpt-3"));
+	assert_true(exists("ckpt-4") && exists("ckpt-5"));
+	tw_dir_store_close(s);
+}
+
+/* Any safetensors reader must understand the file: length, header, contiguous data. */
+static void parts_are_safetensors(void **state)
+{
+	struct tw_store *s = open_store();
+	struct tw_block *file = NULL;
+	json_int_t from, to, n;
+	const char *dtype;
+	json_t *header;
+	uint64_t length;
+	char path[200];
+	float w;
+
+	assert_int_equal(save(s, 1), TW_OK);
+	tw_dir_store_close(s);
+	snprintf(path, sizeof path, "%s/ckpt-1/shard-0.safetensors", dir);
+	assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &file), TW_OK);
+	memcpy(&length, file->data, 8);
+	header = json_loadb((char *)file->data + 8, length, 0, NULL);
+	assert_non_null(header);
+	assert_int_equal(json_object_size(header), 4);
+	assert_int_equal(json_unpack(json_object_get(header, "momentum[10:15]"),
+				     "{s:s, s:[I], s:[I, I]}", "dtype", &dtype, "shape", &n,
+				     "data_offsets", &from, &to),
+			 0);
+	assert_string_equal(dtype, "F32");
+	assert_true(n == 5 && from == 20 && to == 40);
+	memcpy(&w, file->data + 8 + length + 20 + 4, sizeof w);
+	assert_true(w == 1.0f + 1.0f / 3.0f);
+	json_decref(header);
+	tw_block_drop(file);
+	assert_true(exists("ckpt-1/master.part"));
+}
+
+/* --- damage --- */
+
+static size_t list_files(char names[][80], size_t room)
+{
+	char path[200];
+	size_t n = 0;
+	const struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof path, "%s/ckpt-2", dir);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((e = readdir(d)) && n < room)
+		if (e->d_name[0] != '.')
+			snprintf(names[n++], 80, "%.79s", e->d_name);
+	closedir(d);
+	return n;
+}
+
+static void write_back(const char *path, const struct tw_block *b, size_t len)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(b->data, 1, len, f), len);
+	fclose(f);
+}
+
+static void expect_refusal(struct tw_store *s, const char *file)
+{
+	said[0] = 0;
+	assert_int_equal(load(s), 1);
+	assert_non_null(strstr(said, "ckpt-2 is refused"));
+	if (strcmp(file, "DONE") != 0)
+		assert_non_null(strstr(said, file));
+}
+
+static void every_flipped_byte_is_noticed(void **state)
+{
+	struct tw_store *s = open_store();
+	char names[16][80];
+	size_t files;
+
+	assert_int_equal(save(s, 1), TW_OK);
+	assert_int_equal(save(s, 2), TW_OK);
+	files = list_files(names, 16);
+	assert_int_equal(files, 5);
+	for (size_t k = 0; k < files; k++) {
+		struct tw_block *b = NULL;
+		char path[300];
+
+		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", dir, names[k]);
+		assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &b), TW_OK);
+		for (size_t i = 0; i < b->bytes; i++) {
+			b->data[i] ^= (uint8_t)(1u << (i % 8));
+			write_back(path, b, b->bytes);
+			expect_refusal(s, names[k]);
+			b->data[i] ^= (uint8_t)(1u << (i % 8));
+		}
+		write_back(path, b, b->bytes);
+		assert_int_equal(load(s), 2);
+		tw_block_drop(b);
+	}
+	tw_dir_store_close(s);
+}
+
+static void every_truncation_is_noticed(void **state)
+{
+	struct tw_store *s = open_store();
+	char names[16][80];
+	size_t files;
+
+	assert_int_equal(save(s, 1), TW_OK);
+	assert_int_equal(save(s, 2), TW_OK);
+	files = list_files(names, 16);
+	for (size_t k = 0; k < files; k++) {
+		struct tw_block *b = NULL;
+		char path[300];
+
+		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", dir, names[k]);
+		assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &b), TW_OK);
+		for (size_t len = 0; len < b->bytes; len++) {
+			write_back(path, b, len);
+			expect_refusal(s, names[k]);
+		}
+		unlink(path);
+		expect_refusal(s, names[k]);
+		write_back(path, b, b->bytes + 1); /* there is a zero byte behind the end */
+		expect_refusal(s, names[k]);
+		write_back(path, b, b->bytes);
+		tw_block_drop(b);
+	}
+	assert_int_equal(load(s), 2);
+	tw_dir_store_close(s);
+}
+
+static void a_refused_cut_is_not_taken_for_the_future(void **state)
+{
+	struct tw_store *s = open_store();
+	char path[200];
+
+	for (uint64_t cut = 1; cut <= 2; cut++)
+		assert_int_equal(save(s, cut), TW_OK);
+	snprintf(path, sizeof path, "%s/ckpt-2/DONE", dir);
+	unlink(path);
+	assert_int_equal(load(s), 1);
+	assert_int_equal(save(s, 2), TW_OK); /* the run went on from 1 and made 2 anew */
+	assert_int_equal(load(s), 2);
+	assert_int_equal(save(s, 1), TW_OK); /* rolled back: what is after it is put away */
+	assert_int_equal(load(s), 1);
+	assert_true(exists("ckpt-2.refused"));
+	tw_dir_store_close(s);
+	tw_folder_remove(AT_FDCWD, strcat(strcpy(path, dir), "/ckpt-2.refused"));
+}
+
+static void another_job_is_refused(void **state)
+{
+	struct tw_store_facts other = facts;
+	struct tw_error why = { 0 };
+	struct tw_store *s = open_store();
+
+	assert_int_equal(save(s, 1), TW_OK);
+	tw_dir_store_close(s);
+	other.job_hash++;
+	assert_int_equal(tw_dir_store_open(&tw_heap_system, dir, &other, &log_, &s, &why), TW_OK);
+	assert_int_equal(load(s), 0);
+	assert_non_null(strstr(said, "another job"));
+	tw_dir_store_close(s);
+}
+
+static void what_a_crash_left_is_removed(void **state)
+{
+	char path[200];
+	struct tw_store *s = open_store();
+
+	assert_int_equal(save(s, 1), TW_OK);
+	tw_dir_store_close(s);
+	snprintf(path, sizeof path, "%s/ckpt-2.new", dir);
+	assert_int_equal(mkdir(path, 0777), 0);
+	strcat(path, "/DONE");
+	close(open(path, O_CREAT | O_WRONLY, 0666));
+	s = open_store();
+	assert_int_equal(load(s), 1);
+	assert_false(exists("ckpt-2.new"));
+	tw_dir_store_close(s);
+}
+
+/* The disk is full after 0, 1, 2, ... bytes of a file: the save fails with a sentence, leaves
+ * nothing behind, and the cut before it is as it was; until the disk is large enough. */
+static void a_full_disk_leaves_the_cut_before(void **state)
+{
+	struct rlimit before, full;
+	struct tw_store *s = open_store();
+	bool saved = false;
+	size_t failures = 0;
+
+	assert_int_equal(save(s, 1), TW_OK);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	for (rlim_t room = 0; !saved; room++) {
+		full = before;
+		full.rlim_cur = room;
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+		saved = save(s, 2) == TW_OK;
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		if (saved)
+			break;
+		failures++;
+		assert_int_equal(tw_dir_store_error(s)->status, TW_IO);
+		assert_non_null(
+			strstr(tw_dir_store_error(s)->text, "what was saved before it is intact"));
+		assert_false(exists("ckpt-2") || exists("ckpt-2.new"));
+		assert_int_equal(load(s), 1);
+		said[0] = 0;
+	}
+	assert_true(failures > 100);
+	assert_int_equal(load(s), 2);
+	assert_int_equal(tw_dir_store_error(s)->status, TW_OK);
+	tw_dir_store_close(s);
+}
+
+static void a_missing_directory_is_said(void **state)
+{
+	struct tw_store *s = NULL;
+	struct tw_error why = { 0 };
+
+	assert_int_equal(
+		tw_dir_store_open(&tw_heap_system, "/nowhere/at/all", &facts, &log_, &s, &why),
+		TW_IO);
+	assert_non_null(strstr(why.text, "/nowhere/at/all"));
+}
+
+/* Hostile bytes in a safetensors image: refused or decoded, never read past their end (the
+ * sanitizers watch). */
+static void hostile_images_do_no_harm(void **state)
+{
+	struct tw_part parts[3];
+	struct tw_part_image image;
+
+	make_parts(1, parts);
+	assert_int_equal(tw_part_encode(&tw_heap_system, &parts[0], &image), TW_OK);
+	assert_int_equal(image.encoding, TW_PART_SAFETENSORS);
+	for (size_t i = 0; i < image.bytes->bytes; i++)
+		for (int bit = 0; bit < 8; bit++) {
+			struct tw_block *out = NULL;
+
+			image.bytes->data[i] ^= (uint8_t)(1u << bit);
+			if (tw_part_decode(&tw_heap_system, &image, &out) == TW_OK)
+				tw_block_drop(out);
+			image.bytes->data[i] ^= (uint8_t)(1u << bit);
+		}
+	for (size_t all = image.bytes->bytes; image.bytes->bytes > 0;) {
+		struct tw_block *out = NULL;
+
+		image.bytes->bytes--;
+		assert_int_equal(tw_part_decode(&tw_heap_system, &image, &out), TW_BAD_BYTES);
+		assert_true(image.bytes->bytes < all);
+	}
+	tw_block_drop(image.bytes);
+	drop_parts(parts);
+}
+
+static void digests_do_not_know_shards(void **state)
+{
+	struct tw_block *one, *two[2];
+	char a[TW_DIGEST_TEXT], b[TW_DIGEST_TEXT], whole[TW_DIGEST_TEXT];
+	const size_t single[] = { 0, 10 }, cut[] = { 0, 3, 10 };
+	float w[10];
+
+	for (size_t i = 0; i < 10; i++)
+		w[i] = (float)i * 0.7f;
+	one = tw_block_new(&tw_heap_system, sizeof w);
+	two[0] = tw_block_new(&tw_heap_system, 3 * sizeof *w);
+	two[1] = tw_block_new(&tw_heap_system, 7 * sizeof *w);
+	memcpy(one->data, w, sizeof w);
+	memcpy(two[0]->data, w, 3 * sizeof *w);
+	memcpy(two[1]->data, w + 3, 7 * sizeof *w);
+	for (size_t to = 0; to <= 10; to++) {
+		assert_int_equal(tw_digest_floats(&one, single, 1, 0, to, a), TW_OK);
+		assert_int_equal(tw_digest_floats(two, cut, 2, 0, to, b), TW_OK);
+		tw_digest_bytes(w, to * sizeof *w, whole);
+		assert_string_equal(a, b);
+		assert_string_equal(a, whole);
+	}
+	two[1]->bytes = 4;
+	assert_int_equal(tw_digest_floats(two, cut, 2, 0, 10, b), TW_BAD_BYTES);
+	tw_block_drop(one);
+	tw_block_drop(two[0]);
+	tw_block_drop(two[1]);
+}
+
+int main(void)
+{
+#define IN_A_DIRECTORY(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+	const struct CMUnitTest tests[] = {
+		IN_A_DIRECTORY(an_empty_directory_has_no_cut),
+		IN_A_DIRECTORY(the_newest_cut_comes_back),
+		IN_A_DIRECTORY(only_so_many_are_kept),
+		IN_A_DIRECTORY(parts_are_safetensors),
+		IN_A_DIRECTORY(every_flipped_byte_is_noticed),
+		IN_A_DIRECTORY(every_truncation_is_noticed),
+		IN_A_DIRECTORY(a_refused_cut_is_not_taken_for_the_future),
+		IN_A_DIRECTORY(another_job_is_refused),
+		IN_A_DIRECTORY(what_a_crash_left_is_removed),
+		IN_A_DIRECTORY(a_full_disk_leaves_the_cut_before),
+		IN_A_DIRECTORY(a_missing_directory_is_said),
+		cmocka_unit_test(hostile_images_do_no_harm),
+		cmocka_unit_test(digests_do_not_know_shards),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

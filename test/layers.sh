@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# layers.sh [ROOT | --self-test]: who may include whom (LAYERS), and who may do what.
+#
+# Prints one line per offence, "file:line: what", and exits with 1 if there was any.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# Source without comments and without the contents of strings, lines kept in place.
+strip() {
+	awk '
+	{
+		out = ""; i = 1; n = length($0)
+		while (i <= n) {
+			two = substr($0, i, 2); c = substr($0, i, 1)
+			if (comment) {
+				if (two == "*/") { comment = 0; i += 2 } else i++
+			} else if (two == "/*") {
+				comment = 1; i += 2
+			} else if (two == "//") {
+				break
+			} else if (c == "\"" && $0 !~ /^[ \t]*#[ \t]*include/) {
+				i++
+				while (i <= n && (c = substr($0, i, 1)) != "\"")
+					i += c == "\\" ? 2 : 1
+				i++
+				out = out "\"\""
+			} else {
+				out = out c; i++
+			}
+		}
+		print out
+	}' "$1"
+}
+
+# check_tree ROOT: all offences of ROOT/src against ROOT/LAYERS, on stdout.
+check_tree() {
+	local root=$1 file folder kinds
+	# The folders of src/strategy: gate, rule, ...
+	kinds=$(cd "$root/src" && for kind in strategy/*/; do basename "$kind"; done)
+	(cd "$root" && find src -name '*.[ch]' | LC_ALL=C sort) | while read -r file; do
+		folder=${file#src/} folder=${folder%%/*}
+		strip "$root/$file" | awk -v file="$file" -v folder="$folder" -v layers="$root/LAYERS" \
+			-v kinds=" ${kinds//$'\n'/ } " '
+		function offence(what) { printf "%s:%d: %s\n", file, FNR, what }
+		# A call of a function of the C library: not a member (x->open, x.open), not a longer name.
+		function calls(name) { return $0 ~ ("(^|[^A-Za-z0-9_.>])" name "[ \t]*\\(") }
+		function forbid(names, why,    list, k, count) {
+			count = split(names, list, " ")
+			for (k = 1; k <= count; k++)
+				if (calls(list[k]))
+					offence("calls " list[k] "(): " why)
+		}
+		BEGIN {
+			while ((getline line < layers) > 0) {
+				if (line ~ /^#/ || line !~ /:/)
+					continue
+				name = line; sub(/:.*/, "", name)
+				sub(/^[^:]*:/, "", line)
+				known[name] = 1
+				below[name] = " " line " "
+			}
+			if (!(folder in known)) {
+				printf "%s:1: LAYERS does not know the folder %s\n", file, folder
+			}
+			quiet = folder !~ /^(cli|web)$/
+			pure = folder ~ /^(node|strategy)$/
+			# src/strategy/rule/sgd.c -> rule; "" for files of src/strategy itself
+			kind = file ~ /^src\/strategy\/[^\/]*\// ? file : ""
+			sub(/^src\/strategy\//, "", kind); sub(/\/.*/, "", kind)
+			if (folder != "strategy")
+				kind = ""
+		}
+		/^[ \t]*#[ \t]*include[ \t]*"/ {
+			path = $0; sub(/^[^"]*"/, "", path); sub(/".*/, "", path)
+			if (path !~ /\//) {
+				if (path != "thalweg.h")
+					offence("include \"" path "\" by its folder: \"folder/name.h\"")
+			} else {
+				to = path; sub(/\/.*/, "", to)
+				if (!(to in known))
+					offence("includes \"" path "\", of a folder LAYERS does not know")
+				else if (to != folder && below[folder] !~ ("[ \t]" to "[ \t]"))
+					offence(folder " may not include " to " (\"" path "\"); see LAYERS")
+				else if (to == "strategy" && kind != "" && path != "strategy/" kind ".h") {
+					other = path; sub(/^strategy\//, "", other); sub(/(\/.*|\.h)$/, "", other)
+					if (other != kind && index(kinds, " " other " "))
+						offence("a " kind " may not know of a " other " (\"" path "\")")
+				}
+			}
+			next
+		}
+		/^[ \t]*#[ \t]*include[ \t]*</ {
+			path = $0; sub(/^[^<]*</, "", path); sub(/>.*/, "", path)
+			if (pure && path ~ /^(time|sys\/time|pthread|threads|sys\/socket|netdb|netinet\/.*|fcntl|unistd|sys\/random)\.h$/)
+				offence(folder " may not include <" path ">: time, chance, threads, files and sockets are the world'"'"'s")
+			if (folder == "strategy" && path == "stdio.h")
+				offence("a policy neither reads nor prints: no <stdio.h> in strategy")
+			next
+		}
+		{
+			if (pure) {
+				forbid("clock_gettime gettimeofday time clock nanosleep usleep sleep", "time comes from the context")
+				forbid("rand srand rand_r random srandom drand48 getrandom", "chance comes from base/rng.h")
+				forbid("fopen fdopen open openat creat socket connect listen accept", "files and sockets are the world'"'"'s")
+				forbid("pthread_create pthread_mutex_lock thrd_create mtx_lock", "threads are the world'"'"'s")
+			}
+			if (folder == "strategy")
+				forbid("malloc calloc realloc free aligned_alloc", "a policy says what it needs, the shard allocates")
+			if (quiet) {
+				forbid("printf puts putchar vprintf perror", "only the faces speak on stdout, the rest through base/log.h")
+				if ($0 ~ /(^|[^A-Za-z0-9_])(stdout|STDOUT_FILENO)([^A-Za-z0-9_]|$)/)
+					offence("names stdout: only the faces write results")
+				if ($0 ~ /(^|[^A-Za-z0-9_])(stderr|STDERR_FILENO)([^A-Za-z0-9_]|$)/ && file !~ /^src\/base\/(log|status)\.c$/)
+					offence("names stderr: speak through base/log.h")
+			}
+		}'
+	done
+}
+
+# Each case: a file with an offence, put into a copy of the tree's skeleton, must be named; and what
+# only looks like an offence must not.
+self_test() {
+	local bad=0
+	dir=$(mktemp -d)
+	trap 'rm -rf "$dir"' EXIT
+
+	expect() { # FILE OFFENCE LINE-OF-CODE...: OFFENCE "" means none
+		local file=$1 offence=$2 said
+		shift 2
+		rm -rf "${dir:?}/src"
+		mkdir -p "$dir/$(dirname "$file")" "$dir"/src/strategy/{gate,staleness,rule,codec}
+		printf '%s\n' '/* SPDX-License-Identifier: Apache-2.0 */' "$@" >"$dir/$file"
+		cp "$here/LAYERS" "$dir/LAYERS"
+		said=$(check_tree "$dir")
+		if [ -z "$offence" ] && [ -n "$said" ]; then
+			echo "wrongly refused: $said"
+			bad=1
+		elif [ -n "$offence" ] && [[ $said != *"$file:2: $offence"* ]]; then
+			echo "not noticed: $file: $* (it said: '$said', not '$offence')"
+			bad=1
+		fi
+	}
+
+	expect src/base/a.c 'base may not include vec' '#include "vec/vec.h"'
+	expect src/actor/a.h 'actor may not include node' '#include "node/plan.h"'
+	expect src/world/a.c 'world may not include strategy' '#include "strategy/gate.h"'
+	expect src/node/a.c 'node may not include world' '# include "world/sim.h"'
+	expect src/cli/verb/a.c 'cli may not include node' '#include "node/plan.h"'
+	expect src/job/a.c 'include "job.h" by its folder' '#include "job.h"'
+	expect src/job/a.c 'includes "cellar/a.h"' '#include "cellar/a.h"'
+	expect src/strategy/rule/a.c 'a rule may not know of a' '#include "strategy/gate.h"'
+	expect src/strategy/rule/a.c 'a rule may not know of a codec' '#include "strategy/codec/fp16.h"'
+	expect src/strategy/gate/a.c 'a policy neither' '#include <stdio.h>'
+	expect src/strategy/gate/a.c 'calls malloc()' 'void *f(void) { return malloc(1); }'
+	expect src/strategy/a.c 'calls printf()' 'int f(void) { return printf("x"); }'
+	expect src/node/a.c 'node may not include <time.h>' '#include <time.h>'
+	expect src/node/a.c 'node may not include <pthread.h>' '#include <pthread.h>'
+	expect src/node/a.c 'calls clock_gettime()' '	clock_gettime(0, &t);'
+	expect src/node/a.c 'calls rand()' '	return rand () % 6;'
+	expect src/node/a.c 'calls fopen()' '	f = fopen(path, "r");'
+	expect src/node/a.c 'calls rand()' '	puts_nothing("/*"); x = rand();'
+	expect src/job/a.c 'names stdout' '	fputs(text, stdout);'
+	expect src/world/a.c 'names stderr' '	fputs(text, stderr);'
+	expect src/bench/a.c 'calls printf()' '	printf("%d\n", 1);'
+
+	expect src/node/a.c '' '#include "actor/actor.h"' '#include "strategy/rule.h"' '#include <stdio.h>' \
+		'	snprintf(out, room, "time(0) %s", s->open(1));' '	/* rand() and' '	 * fopen(), stdout */'
+	expect src/strategy/rule/a.c '' '#include "strategy/rule.h"' '#include "strategy/scalar.h"' '#include "vec/vec.h"' '#include <math.h>'
+	expect src/strategy/find.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
+	expect src/base/log.c '' '	fputs(line, stderr);'
+	expect src/cli/a.c '' '#include "job/job.h"' '	printf("%d\n", 1);'
+
+	rm -rf "$dir/src"
+	mkdir -p "$dir/src/attic"
+	echo >"$dir/src/attic/a.c"
+	[[ $(check_tree "$dir") == *'LAYERS does not know the folder attic'* ]] ||
+		{ echo "an unknown folder was not noticed"; bad=1; }
+	[ $bad -eq 0 ] && echo "layers: every offence of the self-test was noticed"
+	return $bad
+}
+
+case ${1:-} in
+--self-test) self_test ;;
+-*) echo "usage: test/layers.sh [ROOT | --self-test]" >&2; exit 2 ;;
+*)
+	offences=$(check_tree "${1:-$here}")
+	if [ -n "$offences" ]; then
+		echo "$offences"
+		echo "layers: $(wc -l <<<"$offences") offences"
+		exit 1
+	fi
+	echo "layers: every include and call is where it may be"
+	;;
+esac

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_codec.c - every codec of the table keeps codec.h's word. */
+#include "strategy/tools.h"
+#include "strategy/codec.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGE 5000
+
+static const struct tw_rng rng = { { 1, 2 } };
+
+struct bench {
+	const struct tw_codec *codec;
+	void *options, *state;
+	float *x, *back;
+	uint8_t *wire;
+	size_t n, bound;
+};
+
+/* `shift` moves the wire buffer off any alignment. */
+static void set_up(struct bench *b, const struct tw_codec *codec, size_t n, size_t shift)
+{
+	void *options = OPTIONS(codec, NULL);
+	const size_t bound = codec->bound(options, n);
+	const size_t state = codec->state_bytes ? codec->state_bytes(options, n) : 0;
+
+	*b = (struct bench){ .codec = codec,
+			     .options = options,
+			     .state = calloc(1, state + 1),
+			     .x = malloc((n + 1) * sizeof(float)),
+			     .back = malloc((n + 1) * sizeof(float)),
+			     .wire = (uint8_t *)malloc(bound + shift + 1) + shift,
+			     .n = n,
+			     .bound = bound };
+}
+
+static void tear_down(struct bench *b, size_t shift)
+{
+	free(b->state);
+	free(b->x);
+	free(b->back);
+	free(b->wire - shift);
+}
+
+static void keeps_its_word(const struct tw_codec *codec, size_t n, int steps, size_t shift)
+{
+	struct bench b;
+
+	set_up(&b, codec, n, shift);
+	for (int step = 0; step < steps; step++) {
+		size_t len = b.bound;
+
+		gauss(b.x, n, (uint64_t)step, step % 3 ? 1.0f : 1e-3f);
+		b.wire[b.bound] = 0xA5;
+		CHECK(codec->encode(b.options, b.state, &rng, (uint64_t)step, b.x, n, b.wire,
+				    &len) == TW_OK);
+		CHECK(len <= b.bound && b.wire[b.bound] == 0xA5);
+		CHECK(codec->decode(b.options, b.wire, len, b.back, n) == TW_OK);
+		CHECK(all_finite(b.back, n));
+		if (codec->traits & TW_CODEC_LOSSLESS)
+			CHECK(same_bits(b.x, b.back, n));
+		for (size_t cut = 0; cut < len; cut++)
+			CHECK(codec->decode(b.options, b.wire, cut, b.back, n) == TW_BAD_BYTES);
+		CHECK(codec->decode(b.options, b.wire, len + 1, b.back, n) == TW_BAD_BYTES);
+		if (b.bound) {
+			size_t short_by_one = b.bound - 1;
+
+			CHECK(codec->encode(b.options, b.state, &rng, (uint64_t)step, b.x, n,
+					    b.wire, &short_by_one) == TW_NO_ROOM);
+		}
+	}
+	tear_down(&b, shift);
+}
+
+static void every_codec_keeps_its_word(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_codec_all[k]; k++) {
+		for (size_t n = 0; n <= 33; n++)
+			keeps_its_word(tw_codec_all[k], n, 20, n % 3);
+		keeps_its_word(tw_codec_all[k], 1023, 2, 1);
+		keeps_its_word(tw_codec_all[k], 1024, 2, 0);
+		keeps_its_word(tw_codec_all[k], LARGE, 2, 1);
+	}
+}
+
+static void every_codec_gives_the_same_bytes_on_every_isa(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_codec_all[k]; k++) {
+		struct bench first, b;
+		size_t len0 = 0;
+
+		set_up(&first, tw_codec_all[k], LARGE, 0);
+		for (int isa = -1; isa_next(&isa);) {
+			set_up(&b, tw_codec_all[k], LARGE, 0);
+
+			size_t len = b.bound;
+
+			gauss(b.x, LARGE, 5, 100.0f);
+			CHECK(b.codec->encode(b.options, b.state, &rng, 3, b.x, LARGE, b.wire,
+					      &len) == TW_OK);
+			CHECK(b.codec->decode(b.options, b.wire, len, b.back, LARGE) == TW_OK);
+			if (isa == TW_ISA_PLAIN) {
+				len0 = len;
+				memcpy(first.wire, b.wire, len);
+				memcpy(first.back, b.back, LARGE * sizeof(float));
+			}
+			CHECK(len == len0 && !memcmp(first.wire, b.wire, len));
+			CHECK(same_bits(first.back, b.back, LARGE));
+			tear_down(&b, 0);
+		}
+		tear_down(&first, 0);
+	}
+}
+
+/* Whatever the bytes: refused, or all values finite. */
+static void every_codec_refuses_what_is_not_finite(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_codec_all[k]; k++)
+		for (size_t n = 1; n <= 33; n++) {
+			struct bench b;
+			unsigned refused = 0;
+
+			set_up(&b, tw_codec_all[k], n, 1);
+			for (unsigned round = 0; round < 2000; round++) {
+				size_t len = b.bound;
+
+				gauss(b.x, n, round, 1.0f);
+				CHECK(b.codec->encode(b.options, b.state, &rng, round, b.x, n,
+						      b.wire, &len) == TW_OK);
+				/* a random byte or a run of ones somewhere */
+				const uint32_t at = pick(round * 64 + n, (uint32_t)len);
+
+				b.wire[at] = (uint8_t)pick(round, 256);
+				for (size_t i = at; i < len && i < at + pick(round + 9, 6); i++)
+					b.wire[i] = 0xFF;
+				if (b.codec->decode(b.options, b.wire, len, b.back, n) == TW_OK)
+					CHECK(all_finite(b.back, n));
+				else
+					refused++;
+			}
+			CHECK(refused > 0);
+			tear_down(&b, 1);
+		}
+}
+
+static void fp32_bytes_are_little_endian_floats(void **state)
+{
+	const float x[] = { 1.0f, -2.5f, FLT_MAX, FLT_TRUE_MIN, -0.0f };
+	const uint8_t want[] = { 0,    0,    0x80, 0x3F, 0, 0, 0x20, 0xC0, 0xFF, 0xFF,
+				 0x7F, 0x7F, 1,    0,    0, 0, 0,    0,    0,    0x80 };
+	const struct tw_codec *c = tw_codec_find("fp32");
+	uint8_t wire[sizeof want];
+	size_t len = sizeof wire;
+
+	(void)state;
+	CHECK(c->encode(NULL, NULL, &rng, 0, x, 5, wire, &len) == TW_OK);
+	CHECK(len == sizeof want && !memcmp(wire, want, len));
+}
+
+/* NaN and both infinities at every place of the vector. */
+static void refuses_at_every_place(const char *name, const uint8_t *bad, size_t width)
+{
+	const struct tw_codec *c = tw_codec_find(name);
+	uint8_t wire[40 * 4] = { 0 };
+	float back[40];
+
+	for (size_t i = 0; i < 40; i++) {
+		memcpy(wire + i * width, bad, width);
+		CHECK(c->decode(NULL, wire, 40 * width, back, 40) == TW_BAD_BYTES);
+		memset(wire + i * width, 0, width);
+		CHECK(c->decode(NULL, wire, 40 * width, back, 40) == TW_OK);
+	}
+}
+
+static void nan_and_infinity_are_refused(void **state)
+{
+	(void)state;
+	refuses_at_every_place("fp32", (const uint8_t[]){ 0, 0, 0x80, 0x7F }, 4);
+	refuses_at_every_place("fp32", (const uint8_t[]){ 0, 0, 0x80, 0xFF }, 4);
+	refuses_at_every_place("fp32", (const uint8_t[]){ 1, 0, 0x80, 0x7F }, 4);
+	refuses_at_every_place("fp32", (const uint8_t[]){ 0, 0, 0xC0, 0xFF }, 4);
+	refuses_at_every_place("fp16", (const uint8_t[]){ 0, 0x7C }, 2);
+	refuses_at_every_place("fp16", (const uint8_t[]){ 0, 0xFC }, 2);
+	refuses_at_every_place("fp16", (const uint8_t[]){ 1, 0x7C }, 2);
+	refuses_at_every_place("bf16", (const uint8_t[]){ 0x80, 0x7F }, 2);
+	refuses_at_every_place("bf16", (const uint8_t[]){ 0x80, 0xFF }, 2);
+	refuses_at_every_place("bf16", (const uint8_t[]){ 0x81, 0x7F }, 2);
+}
+
+static void half_round_trip(const char *name, float x, float want, const uint8_t *bytes)
+{
+	const struct tw_codec *c = tw_codec_find(name);
+	uint8_t wire[2];
+	size_t len = sizeof wire;
+	float back;
+
+	CHECK(c->encode(NULL, NULL, &rng, 0, &x, 1, wire, &len) == TW_OK);
+	CHECK(len == 2 && !memcmp(wire, bytes, 2));
+	CHECK(c->decode(NULL, wire, len, &back, 1) == TW_OK);
+	CHECK(same_bits(&back, &want, 1));
+}
+
+static void halves_round_to_even_and_saturate(void **state)
+{
+	(void)state;
+	half_round_trip("fp16", 1.0f, 1.0f, (const uint8_t[]){ 0x00, 0x3C });
+	half_round_trip("fp16", -2.0f, -2.0f, (const uint8_t[]){ 0x00, 0xC0 });
+	half_round_trip("fp16", 1.0f + 0x1p-11f, 1.0f, (const uint8_t[]){ 0x00, 0x3C });
+	half_round_trip("fp16", 1.0f + 0x3p-11f, 1.0f + 0x1p-9f, (const uint8_t[]){ 0x02, 0x3C });
+	half_round_trip("fp16", 0x1p-24f, 0x1p-24f, (const uint8_t[]){ 0x01, 0x00 });
+	half_round_trip("fp16", 65520.0f, 65504.0f, (const uint8_t[]){ 0xFF, 0x7B });
+	half_round_trip("fp16", -FLT_MAX, -65504.0f, (const uint8_t[]){ 0xFF, 0xFB });
+	half_round_trip("bf16", 1.0f, 1.0f, (const uint8_t[]){ 0x80, 0x3F });
+	half_round_trip("bf16", 1.0f + 0x1p-8f, 1.0f, (const uint8_t[]){ 0x80, 0x3F });
+	half_round_trip("bf16", 1.0f + 0x3p-8f, 1.0f + 0x1p-6f, (const uint8_t[]){ 0x82, 0x3F });
+	half_round_trip("bf16", FLT_MAX, 0x1.FEp127f, (const uint8_t[]){ 0x7F, 0x7F });
+	half_round_trip("bf16", -FLT_MAX, -0x1.FEp127f, (const uint8_t[]){ 0x7F, 0xFF });
+}
+
+static void halves_err_by_half_a_last_place(void **state)
+{
+	static float x[LARGE], back[LARGE];
+	static uint8_t wire[2 * LARGE];
+	const struct {
+		const char *name;
+		double within;
+	} half[] = { { "fp16", 0x1p-11 }, { "bf16", 0x1p-8 } };
+
+	(void)state;
+	gauss(x, LARGE, 77, 10.0f);
+	for (size_t k = 0; k < 2; k++) {
+		const struct tw_codec *c = tw_codec_find(half[k].name);
+		size_t len = sizeof wire;
+
+		CHECK(c->encode(NULL, NULL, &rng, 0, x, LARGE, wire, &len) == TW_OK);
+		CHECK(c->decode(NULL, wire, len, back, LARGE) == TW_OK);
+		for (size_t i = 0; i < LARGE; i++)
+			CHECK(fabs((double)back[i] - x[i]) <=
+			      half[k].within * fabs(x[i]) + 0x1p-25);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_codec_keeps_its_word),
+		cmocka_unit_test(every_codec_gives_the_same_bytes_on_every_isa),
+		cmocka_unit_test(every_codec_refuses_what_is_not_finite),
+		cmocka_unit_test(fp32_bytes_are_little_endian_floats),
+		cmocka_unit_test(nan_and_infinity_are_refused),
+		cmocka_unit_test(halves_round_to_even_and_saturate),
+		cmocka_unit_test(halves_err_by_half_a_last_place),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_gate.c - every gate of the table keeps gate.h's word, and each decides as it should. */
+#include "strategy/tools.h"
+#include "strategy/gate.h"
+
+#include <string.h>
+
+static void every_gate_has_what_its_traits_need(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_gate_all[k]; k++) {
+		const struct tw_gate *g = tw_gate_all[k];
+		const bool rounds = g->traits & TW_GATE_ROUNDS;
+
+		CHECK(rounds == (g->quorum != NULL));
+		CHECK(rounds == (g->abandons != NULL));
+		CHECK(rounds == (g->in_turn != NULL));
+		CHECK(g->admit);
+		CHECK(!(g->traits & TW_GATE_HOLDS) == !g->may_read);
+		CHECK(!(g->traits & TW_GATE_IN_TURN) || rounds);
+		if (!rounds && (g->traits & TW_GATE_COLLECTS))
+			CHECK(g->full);
+	}
+}
+
+/* What may be given is checked; what passed is then never stuck and never out of bounds. */
+static void every_gate_closes_what_it_opens(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_gate_all[k]; k++) {
+		const struct tw_gate *g = tw_gate_all[k];
+		const void *o = OPTIONS(g, NULL);
+
+		for (uint32_t workers = 2; workers <= 64; workers++) {
+			if (g->check)
+				CHECK(g->check(o, workers, NULL) == TW_OK);
+			if (g->quorum) {
+				const uint32_t q = g->quorum(o, workers);
+
+				CHECK(1 <= q && q <= workers);
+				CHECK(g->quorum(o, 1) == 1);
+			}
+			const enum tw_verdict v = g->admit(o, 0, workers);
+
+			CHECK(v == TW_APPLY || v == TW_ACCUMULATE || v == TW_DROP);
+			if (v == TW_ACCUMULATE && g->full)
+				CHECK(g->full(o, workers));
+		}
+	}
+}
+
+static void bsp_waits_for_all(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("bsp");
+
+	(void)state;
+	for (uint32_t n = 1; n < 100; n++)
+		CHECK(g->quorum(OPTIONS(g, NULL), n) == n);
+	CHECK(!g->in_turn(OPTIONS(g, NULL)));
+	CHECK(!g->in_turn(OPTIONS(g, "apply", "sum", NULL)));
+	CHECK(g->in_turn(OPTIONS(g, "apply", "in-turn", NULL)));
+	CHECK(!g->abandons(OPTIONS(g, NULL)));
+	CHECK(g->traits == (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_IN_TURN));
+}
+
+static void backup_does_not_wait_for_the_extra(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("backup");
+	const void *two = OPTIONS(g, "extra", "2", NULL);
+	struct tw_error why = { TW_OK };
+
+	(void)state;
+	CHECK(g->quorum(two, 8) == 6 && g->quorum(two, 3) == 1);
+	CHECK(g->quorum(two, 2) == 1 && g->quorum(two, 1) == 1);
+	CHECK(g->quorum(OPTIONS(g, NULL), 8) == 7);
+	CHECK(g->quorum(OPTIONS(g, "extra", "0", NULL), 8) == 8);
+	CHECK(g->check(two, 3, &why) == TW_OK);
+	CHECK(g->check(two, 2, &why) == TW_BAD_INPUT);
+	CHECK(strstr(why.text, "extra") && strstr(why.text, "0 to 1"));
+	CHECK(!g->abandons(two));
+	CHECK(g->abandons(OPTIONS(g, "abandon", "true", NULL)));
+	CHECK(!g->in_turn(two));
+}
+
+static void softsync_is_full_with_enough(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("softsync");
+	const void *four = OPTIONS(g, "collect", "4", NULL), *one = OPTIONS(g, NULL);
+	struct tw_error why = { TW_OK };
+
+	(void)state;
+	CHECK(g->admit(four, 0, 0) == TW_ACCUMULATE && g->admit(four, 0, 1000) == TW_ACCUMULATE);
+	CHECK(!g->full(four, 1) && !g->full(four, 3) && g->full(four, 4) && g->full(four, 5));
+	CHECK(g->full(one, 1));
+	CHECK(g->check(four, 4, &why) == TW_OK && why.status == TW_OK);
+	CHECK(g->check(OPTIONS(g, "collect", "9", NULL), 8, &why) == TW_BAD_INPUT);
+	CHECK(strstr(why.text, "collect") && strstr(why.text, "1 to 8"));
+}
+
+/* Random clocks: held exactly when more than `lead` above the least, and for one who is there. */
+static void ssp_holds_who_is_too_far_ahead(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("ssp");
+	const char *const lead_text[] = { "0", "1", "3", "7" };
+	const uint64_t lead_of[] = { 0, 1, 3, 7 };
+	uint64_t clock[9], held = 0, went = 0;
+	bool active[9];
+
+	(void)state;
+	for (uint64_t round = 0; round < 20000; round++) {
+		struct tw_clocks c = {
+			.clock = clock, .active = active, .slots = 9, .least = UINT64_MAX
+		};
+		const uint32_t l = pick(round, 4), worker = pick(round + 1000000, 9);
+		uint32_t whom = 99;
+
+		for (uint32_t i = 0; i < 9; i++) {
+			clock[i] = 1000000000000 + pick(round * 16 + i, 12);
+			active[i] = i == worker || pick(round * 16 + i + 77777777, 4);
+			c.active_count += active[i];
+			if (active[i] && clock[i] < c.least) {
+				c.least = clock[i];
+				c.least_slot = i;
+			}
+		}
+		const bool may =
+			g->may_read(OPTIONS(g, "lead", lead_text[l], NULL), &c, worker, &whom);
+
+		CHECK(may == (clock[worker] - c.least <= lead_of[l]));
+		if (may) {
+			went++;
+		} else {
+			held++;
+			CHECK(whom < 9 && whom != worker && active[whom] && clock[whom] == c.least);
+		}
+	}
+	CHECK(held > 1000 && went > 1000);
+}
+
+static void ssp_does_not_hold_the_idle_or_the_last(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("ssp");
+	const uint64_t clock[] = { 5, 90 };
+	const bool active[] = { false, true };
+	struct tw_clocks c = { .clock = clock,
+			       .active = active,
+			       .slots = 2,
+			       .active_count = 1,
+			       .least = 90,
+			       .least_slot = 1 };
+	uint32_t whom;
+
+	(void)state;
+	CHECK(g->may_read(OPTIONS(g, "lead", "0", NULL), &c, 0, &whom)); /* behind the least */
+	CHECK(g->may_read(OPTIONS(g, "lead", "0", NULL), &c, 1, &whom)); /* alone */
+	c.active_count = 0;
+	c.least = 0; /* whatever it is, it means nothing */
+	CHECK(g->may_read(OPTIONS(g, "lead", "0", NULL), &c, 1, &whom));
+	CHECK(g->admit(OPTIONS(g, NULL), 0, 1000) == TW_APPLY);
+}
+
+static void async_and_hogwild_apply_at_once(void **state)
+{
+	const struct tw_gate *a = tw_gate_find("async"), *h = tw_gate_find("hogwild");
+
+	(void)state;
+	for (uint64_t tau = 0; tau < 1000; tau++)
+		CHECK(a->admit(NULL, 0, tau) == TW_APPLY && h->admit(NULL, 0, tau) == TW_APPLY);
+	CHECK(a->traits == 0 && h->traits == TW_GATE_LOCKFREE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_gate_has_what_its_traits_need),
+		cmocka_unit_test(every_gate_closes_what_it_opens),
+		cmocka_unit_test(bsp_waits_for_all),
+		cmocka_unit_test(backup_does_not_wait_for_the_extra),
+		cmocka_unit_test(softsync_is_full_with_enough),
+		cmocka_unit_test(ssp_holds_who_is_too_far_ahead),
+		cmocka_unit_test(ssp_does_not_hold_the_idle_or_the_last),
+		cmocka_unit_test(async_and_hogwild_apply_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

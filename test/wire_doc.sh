@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# wire_doc.sh [--print]: the tables of docs/WIRE.md against what the compiler makes of the headers.
+#
+# Reads the structs of src/actor/message.h (and two they lean on), asks the compiler for offsets and
+# sizes, and compares with the rows "| offset | bytes | type | field |" under each "`struct tw_...`".
+# --print shows what the compiler says, to copy from.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# Members of the structs, one "struct type member" a line.
+members() {
+	echo '#include "actor/actor.h"' | "${CC:-cc}" -std=gnu11 -I src -E -P -x c - | awk '
+	/^struct tw_(header|range|version|place|member|span|tally|body_[a-z]+) \{/ { name = $2; next }
+	/^\}/ { name = "" }
+	name != "" && NF {
+		line = $0
+		gsub(/^[ \t]+|[ \t]*;[ \t]*$/, "", line)
+		type = line
+		sub(/^struct /, "", type); sub(/ .*/, "", type)
+		sub(/^(struct )?[A-Za-z0-9_]+ /, "", line)
+		count = split(line, list, /, */)
+		for (k = 1; k <= count; k++) {
+			sub(/\[.*/, "", list[k])
+			print name, type, list[k]
+		}
+	}'
+}
+
+{
+	echo '#include "actor/actor.h"'
+	echo '#include <stdio.h>'
+	echo 'int main(void) {'
+	members | awk '{
+		printf "printf(\"%s | %%zu | %%zu | %s | %s\\n\", offsetof(struct %s, %s), sizeof(((struct %s *)0)->%s));\n",
+			$1, $2, $3, $1, $3, $1, $3
+	}'
+	members | awk '!seen[$1]++ { printf "printf(\"%s is %%zu\\n\", sizeof(struct %s));\n", $1, $1 }'
+	echo '}'
+} >"$dir/layout.c"
+"${CC:-cc}" -std=gnu11 -I src -o "$dir/layout" "$dir/layout.c"
+"$dir/layout" | sed 's/tw_body_//g; s/| tw_/| /; s/^tw_//' >"$dir/compiler"
+[ "${1:-}" != --print ] || { cat "$dir/compiler"; exit 0; }
+
+# The document: a heading "### PUSH" or "### `range`" names the struct, "(N bytes)" its size.
+awk '
+/^##+ / {
+	name = ""
+	if (match($0, /\([0-9]+ bytes\)/)) {
+		size = substr($0, RSTART + 1, RLENGTH - 8)
+		name = tolower($2); gsub(/`/, "", name)
+		print name " is " size
+	}
+}
+name != "" && /^\| [0-9]+ \|/ {
+	split($0, cell, / *\| */)
+	gsub(/`/, "", cell[5])
+	print name " | " cell[2] " | " cell[3] " | " cell[4] " | " cell[5]
+}' docs/WIRE.md | LC_ALL=C sort >"$dir/document"
+
+if ! LC_ALL=C sort "$dir/compiler" | diff -u "$dir/document" - >"$dir/diff"; then
+	echo "docs/WIRE.md (-) and the compiler (+) disagree; test/wire_doc.sh --print shows all:"
+	tail -n +3 "$dir/diff" | grep '^[-+]'
+	exit 1
+fi
+# Every type and every flag has its number in the document.
+number=0
+for type in $(awk '/^enum tw_type/ { on = 1; next } /TW_TYPES/ { on = 0 }
+	on && match($1, /^TW_[A-Z]+/) { print substr($1, 4, RLENGTH - 3) }' src/actor/message.h); do
+	number=$((number + 1))
+	grep -q "^| $number | $type |" docs/WIRE.md ||
+		{ echo "docs/WIRE.md: no row '| $number | $type |' in the table of types"; exit 1; }
+done
+while read -r flag bit; do
+	grep -q "^| $bit | $flag |" docs/WIRE.md ||
+		{ echo "docs/WIRE.md: no row '| $bit | $flag |' in the table of flags"; exit 1; }
+done < <(sed -n 's/^\tTW_FLAG_\([A-Z]*\) = \([0-9]*\),.*/\1 \2/p' src/actor/message.h)
+[ "$number" -gt 0 ] || { echo "wire_doc: found no types in src/actor/message.h"; exit 1; }
+echo "wire_doc: $(wc -l <"$dir/compiler") sizes and offsets and $number types agree"
