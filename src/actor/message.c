@@ -5,6 +5,7 @@
  * swap, and refuses to compile instead. */
 #include "actor/message.h"
 
+#include <stddef.h>
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -59,6 +60,13 @@ const char *tw_type_name(uint16_t type)
 	return type < TW_TYPES && kinds[type].name ? kinds[type].name : "?";
 }
 
+/* Of everything but itself: what follows the header, seeded with what precedes the hash in it. */
+static uint64_t hash_of(const struct tw_header *h, const uint8_t *after)
+{
+	return XXH3_64bits_withSeed(after, h->length,
+				    XXH3_64bits(h, offsetof(struct tw_header, hash)));
+}
+
 enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, size_t *len)
 {
 	const size_t body = tw_body_bytes(m->h.type), whole = tw_msg_bytes(m);
@@ -75,7 +83,7 @@ enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, s
 	if (h.payload)
 		memcpy(p, tw_msg_payload(m), h.payload);
 	h.length = (uint32_t)(whole - sizeof h);
-	h.hash = XXH3_64bits(out + sizeof h, h.length);
+	h.hash = hash_of(&h, out + sizeof h);
 	memcpy(out, &h, sizeof h);
 	*len = whole;
 	return TW_OK;
@@ -109,7 +117,7 @@ enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *hea
 	if (len < sizeof h)
 		return TW_BAD_BYTES;
 	memcpy(&h, bytes, sizeof h);
-	if (check(&h, len) != TW_OK || h.hash != XXH3_64bits(bytes + sizeof h, h.length))
+	if (check(&h, len) != TW_OK || h.hash != hash_of(&h, bytes + sizeof h))
 		return TW_BAD_BYTES;
 	p = bytes + sizeof h + kinds[h.type].bytes;
 	if (h.tail) {

@@ -84,7 +84,8 @@ struct tw_header {
 	uint32_t flags;
 	uint32_t tail;	  /* bytes of tail records */
 	uint32_t payload; /* bytes of payload */
-	uint64_t hash;	  /* XXH3-64 of what follows the header; 0 where nothing crossed a wire */
+	uint64_t hash;	  /* XXH3-64 of what follows the header, seeded with XXH3-64 of what precedes
+			     this field; 0 where nothing crossed a wire */
 };
 _Static_assert(sizeof(struct tw_header) == 64, "wire header");
 
@@ -105,6 +106,7 @@ struct tw_body_hello {
 	uint32_t role, slot, incarnation, hosted; /* hosted: shards this server holds */
 	uint64_t seq, lease; /* last contribution made, last lease received */
 	uint64_t steps, samples; /* of this worker since it joined */
+	uint32_t boot, pad;      /* of its node: the same boot asks twice, another has lost its memory */
 };
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers, pad;

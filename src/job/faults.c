@@ -52,6 +52,7 @@ static const struct kind {
 	  { NULL },
 	  TW_FAULT_SLOW,
 	  "{slow: worker 4, factor: 8, at: 1s, lasts: 10s}" },
+	{ "leave", NULL, { "at" }, { NULL }, TW_FAULT_LEAVE, "{leave: worker 3, at: 5s}" },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -100,9 +101,14 @@ static enum tw_status node_value(const struct entry *e, const struct tw_tree *at
 		*node = TW_EVERYBODY;
 		return TW_OK;
 	}
-	if (at->kind == TW_TREE_TEXT && read_node(e->job, at->text, node))
+	if (at->kind == TW_TREE_TEXT && read_node(e->job, at->text, node) &&
+	    (e->kind->kind != TW_FAULT_LEAVE || *node > e->job->cluster.servers))
 		return TW_OK;
-	snprintf(reason, sizeof reason, "needs master, server 0 to %u, worker 0 to %u%s, not '%s'",
+	if (e->kind->kind == TW_FAULT_LEAVE)
+		snprintf(reason, sizeof reason, "needs worker 0 to %u, not '%s': only workers leave",
+			 e->job->cluster.workers - 1, tw_tree_show(at->text, shown, sizeof shown));
+	else
+		snprintf(reason, sizeof reason, "needs master, server 0 to %u, worker 0 to %u%s, not '%s'",
 		 e->job->cluster.servers - 1, e->job->cluster.workers - 1,
 		 all ? " or everybody" : "", tw_tree_show(at->text, shown, sizeof shown));
 	return refuse(e, at, at->key, reason);
@@ -135,7 +141,7 @@ static enum tw_status find_kind(struct entry *e)
 	if (e->node->first)
 		near = tw_nearest(e->node->first->key, names);
 	snprintf(reason, sizeof reason,
-		 "names no fault: needs one of crash, partition, reset, slow%s%s%s",
+		 "names no fault: needs one of crash, partition, reset, slow, leave%s%s%s",
 		 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	return refuse(e, NULL, "", reason);
 }
@@ -279,6 +285,9 @@ void tw_fault_text(const struct tw_job *job, const struct tw_fault *f, char *out
 		break;
 	case TW_FAULT_RESET:
 		snprintf(out, room, "{reset: %s, to: %s, at: %s}", a, b, at);
+		break;
+	case TW_FAULT_LEAVE:
+		snprintf(out, room, "{leave: %s, at: %s}", a, at);
 		break;
 	case TW_FAULT_SLOW:
 		snprintf(out, room, "{slow: %s, factor: %s, at: %s, lasts: %s}", a, factor, at,

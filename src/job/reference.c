@@ -93,10 +93,10 @@ static void roff_group(FILE *out, const struct tw_group *g)
 static const char faults_help[] =
 	"sim.faults is a list of what goes wrong: {crash: worker 3, at: 5s, restart: 2s}; {crash: "
 	"worker 0, event: 1234}; {partition: worker 2, from: everybody, at: 3s, lasts: 20s}; "
-	"{reset: "
-	"worker 1, to: server 0, at: 2s}; {slow: worker 4, factor: 8, at: 1s, lasts: 10s}. Nodes "
-	"are "
-	"master, server K and worker K, counted from 0. Without restart a node stays away.";
+	"{reset: worker 1, to: server 0, at: 2s}; {slow: worker 4, factor: 8, at: 1s, lasts: 10s}; "
+	"{leave: worker 3, at: 5s}. Nodes are master, server K and worker K, counted from 0. "
+	"Without restart a node stays away. A worker that leaves is not lost: it pushes what it "
+	"has, says goodbye and goes.";
 
 static void reference_section(FILE *out, const struct tw_section *s,
 			      enum tw_reference_format format)

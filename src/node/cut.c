@@ -287,6 +287,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (st == TW_OK)
 			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
 		other = x.slots != m->plan->workers;
+		if (m->rebuild && !adopted)
+			tw_deal_forget(m, ctx);
 		if (st == TW_OK && m->rebuild && !adopted)
 			st = restore_master(m, parts, count, &x);
 		if (st == TW_OK && !m->begun && !other)
@@ -296,6 +298,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			       "the checkpoint is of %u workers, not %u: their velocities start at 0",
 			       x.slots, m->plan->workers);
 	} else if (m->rebuild && !adopted) {
+		tw_deal_forget(m, ctx);
 		tw_spans_clear(&m->taken);
 		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
 	}
@@ -376,6 +379,13 @@ void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
 }
 
+void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	if (m->cut_making && m->phase != PHASE_SAVE && workers_keep_state(m) &&
+	    m->member[slot].live && !m->member[slot].part)
+		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
+}
+
 void tw_cut_snap(struct master *m, struct tw_context *ctx)
 {
 	enum tw_status st;
@@ -398,9 +408,8 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 		m->phase = PHASE_SNAP;
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		tw_cut_snap_shard(m, ctx, s);
-	for (uint32_t k = 0; workers_keep_state(m) && k < m->plan->workers; k++)
-		if (m->member[k].live)
-			send_snap(m, ctx, tw_master_to_worker(m, ctx, k, TW_SNAP));
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		tw_cut_snap_worker(m, ctx, k);
 }
 
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
@@ -536,6 +545,6 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 		return;
 	}
 	tw_master_new_generation(m, ctx);
-	tw_deal_forget(m);
+	tw_deal_forget(m, ctx);
 	m->phase = PHASE_GATHER;
 }

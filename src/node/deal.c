@@ -283,11 +283,21 @@ bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 	return true;
 }
 
-void tw_deal_forget(struct master *m)
+void tw_deal_forget(struct master *m, struct tw_context *ctx)
 {
+	enum tw_status st = TW_OK;
+
 	for (uint32_t k = 0; k < m->plan->workers; k++) {
 		struct member *e = &m->member[k];
 
+		for (uint32_t i = 0; i < e->leases && st == TW_OK; i++) {
+			m->redealt += e->lease[i].to - e->lease[i].from;
+			st = tw_spans_remove(&m->taken, e->lease[i].from, e->lease[i].to);
+		}
+		if (m->round_open && e->planned && st == TW_OK) {
+			m->redealt += e->count;
+			st = tw_spans_remove(&m->taken, e->from, e->from + e->count);
+		}
 		e->leases = 0;
 		e->planned = e->complete = e->refused = e->behind = false;
 		e->dry = e->idle = false;
@@ -296,6 +306,8 @@ void tw_deal_forget(struct master *m)
 	m->open_leases = 0;
 	m->round_open = false;
 	m->planned = 0;
+	if (st != TW_OK)
+		tw_give_up(ctx, st, "no memory for what comes back");
 }
 
 /* A connection was made anew: say again what this worker may not have heard. */
@@ -432,22 +444,24 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 					.round = m->round });
 }
 
-/* Is the round due? */
+/* Is the round due?  The dead count among the expected where their contribution is complete. */
 static bool round_full(const struct master *m)
 {
-	uint32_t complete = 0, open = 0, behind = 0, quorum;
+	uint32_t complete = 0, open = 0, behind = 0, expected = 0;
 
 	for (uint32_t k = 0; k < m->plan->workers; k++) {
 		const struct member *e = &m->member[k];
+		const bool whole = e->planned && e->complete;
+		const bool same = e->live && e->incarnation == e->round_incarnation;
 
-		complete += e->planned && e->complete;
+		complete += whole;
+		expected += e->live + (whole && !same);
 		open += e->planned && !e->complete && !e->refused;
 		behind += e->live && e->behind;
 	}
 	if (open == 0 && behind == 0)
 		return true;
-	quorum = m->plan->gate->quorum(m->plan->gate_options, m->live ? m->live : 1);
-	return complete >= quorum;
+	return complete >= m->plan->gate->quorum(m->plan->gate_options, expected ? expected : 1);
 }
 
 void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -223,25 +223,36 @@ static void one_tile(struct shard *s, const struct update *u, size_t at, size_t 
 	}
 }
 
-/* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere. */
+/* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
+ * adds them like gradients, so that N workers and one that accumulates N batches give the same
+ * bits; `divide` makes a sum of batches a mean here too. */
 static void buffers(struct shard *s, const struct update *u)
 {
-	const size_t n = s->n - s->trainable;
 	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
-	float *out = tw_block_floats(u->next) + s->trainable;
-	double samples = 0;
+	const float live = (float)(s->live ? s->live : 1);
+	float *out = tw_block_floats(u->next), *sum = s->tile;
 
-	if (n == 0)
-		return;
 	if (u->next != s->w)
-		tw_vec_copy(out, tw_block_floats(s->w) + s->trainable, n);
-	for (uint32_t j = 0; j < u->count; j++)
-		samples += u->c[j].push.samples;
-	for (uint32_t j = 0; j < u->count; j++) {
-		const float share = rounds ? (float)(u->c[j].push.samples / samples)
-					   : 1.0f / (float)(s->live ? s->live : 1);
+		tw_vec_copy(out + s->trainable, tw_block_floats(s->w) + s->trainable,
+			    s->n - s->trainable);
+	for (size_t at = s->trainable; at < s->n; at += TW_TILE) {
+		const size_t n = s->n - at < TW_TILE ? s->n - at : TW_TILE;
 
-		tw_vec_axpy(out, share, u->c[j].g + s->trainable, n);
+		for (uint32_t j = 0; j < u->count; j++) {
+			const struct tw_body_push *p = &u->c[j].push;
+			const float *g = u->c[j].g + at;
+
+			if (!rounds)
+				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
+			else if (j == 0)
+				tw_vec_scale_to(sum, p->weight / p->divide, g, n);
+			else
+				tw_vec_axpy(sum, p->weight / p->divide, g, n);
+		}
+		if (rounds) {
+			tw_vec_scale(sum, 1.0f / u->weight, n);
+			tw_vec_add(out + at, sum, n);
+		}
 	}
 }
 

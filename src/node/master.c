@@ -23,7 +23,7 @@ struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uin
 	struct tw_msg *msg = tw_msg_to(ctx, to, type);
 
 	if (msg)
-		msg->h.view = m->generation;
+		msg->h.view = m->current;
 	return msg;
 }
 
@@ -188,11 +188,22 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 		tw_send(ctx, msg);
 }
 
+static void joined(struct master *m, struct tw_context *ctx)
+{
+	if (m->live++ == 0 && !m->begun)
+		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
+}
+
 static void admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	uint32_t slot = slot_at(m, msg->from.node);
 	struct member *e;
 
+	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
+	    !m->member[slot].steps && m->member[slot].next_lease == (uint64_t)ctx->boot << 20) {
+		send_welcome(m, ctx, slot); /* it asked twice */
+		return;
+	}
 	if (slot != UINT32_MAX) /* the same machine, without its memory */
 		remove_member(m, ctx, slot, TW_GONE);
 	slot = msg->b.hello.slot;
@@ -206,17 +217,15 @@ static void admit(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	e = &m->member[slot];
 	e->live = e->hungry = true;
 	e->node = msg->from.node;
+	e->boot = msg->b.hello.boot;
 	e->incarnation = new_incarnation(m, ctx);
-	e->next_lease = e->confirmed = 0;
+	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
+	e->confirmed = 0;
 	e->dry = e->idle = e->behind = e->evaluating = false;
-	m->live++;
-	if (m->live == 1) {
-		m->first_join = tw_now(ctx);
-		if (!m->begun)
-			tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
-	}
+	joined(m, ctx);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
+	tw_cut_snap_worker(m, ctx, slot);
 }
 
 /* A worker that outlived an earlier master, or whose connection was made anew. */
@@ -234,6 +243,7 @@ static void rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg
 	if (e->live && e->incarnation == h->incarnation) {
 		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
 		tw_deal_resend(m, ctx, h->slot);
+		tw_cut_snap_worker(m, ctx, h->slot);
 		return;
 	}
 	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation) {
@@ -242,14 +252,16 @@ static void rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg
 	}
 	e->live = true;
 	e->node = msg->from.node;
+	e->boot = h->boot;
 	e->incarnation = h->incarnation;
-	e->next_lease = h->lease;
+	e->next_lease = (uint64_t)ctx->boot << 20;
 	e->steps = h->steps;
 	e->samples = h->samples;
-	m->live++;
+	joined(m, ctx);
 	if (!tw_master_rounds(m) && (!m->generation || msg->h.view == m->generation) &&
 	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))
 		return;
+	e->hungry = e->leases == 0;
 	tell_member(m, ctx, h->slot, TW_LIVE);
 	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
 }
@@ -278,7 +290,7 @@ static void lose_shards(struct master *m, struct tw_context *ctx, uint32_t node)
 	m->final = false;
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
-	tw_timer(ctx, TIMER_GATHER, m->plan->wait);
+	tw_timer(ctx, TIMER_HOMELESS, m->plan->wait);
 }
 
 static void server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -434,10 +446,38 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 		tw_block_drop(m->shard[s].host);
 		m->shard[s].host = NULL;
 	}
-	tw_deal_forget(m);
+	tw_deal_forget(m, ctx);
 	m->set_sent = false;
 	tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
 	       (unsigned long long)m->cut);
+}
+
+static bool adopted_any(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (m->shard[s].adopted)
+			return true;
+	return false;
+}
+
+/* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
+ * reached nobody is known to us, if we sent it. */
+static void complete_round(struct master *m, struct tw_context *ctx)
+{
+	const struct shard_info *ahead = &m->shard[0];
+
+	for (uint32_t s = 1; s < m->plan->shards; s++)
+		if (m->shard[s].round > ahead->round)
+			ahead = &m->shard[s];
+	if (!(m->set_sent && m->set_round == ahead->round) && ahead->round) {
+		memcpy(m->set, ahead->set, ahead->set_count * sizeof *m->set);
+		m->set_count = ahead->set_count;
+		m->set_round = ahead->round - 1;
+		m->set_sent = true;
+	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		tw_deal_commit_to(m, ctx, s);
+	m->round = m->set_sent ? m->set_round + 1 : 0;
 }
 
 void tw_master_gather(struct master *m, struct tw_context *ctx)
@@ -462,34 +502,20 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 	m->phase = PHASE_AGREE;
 	m->since = tw_now(ctx);
 	m->asks++;
-	if (m->rebuild && tw_master_rounds(m)) { /* complete a COMMIT that was half sent */
-		uint64_t round = 0;
-		const struct shard_info *ahead = NULL;
-
-		for (uint32_t s = 0; s < m->plan->shards; s++)
-			if (m->shard[s].adopted && m->shard[s].round >= round) {
-				round = m->shard[s].round;
-				ahead = &m->shard[s];
-			}
-		if (ahead && round) {
-			memcpy(m->set, ahead->set, ahead->set_count * sizeof *m->set);
-			m->set_count = ahead->set_count;
-			m->set_round = round - 1;
-			m->set_sent = true;
-			for (uint32_t s = 0; s < m->plan->shards; s++)
-				if (m->shard[s].adopted && m->shard[s].round + 1 == round)
-					tw_deal_commit_to(m, ctx, s);
-			m->round = round;
-		}
-		if (ahead)
-			tw_master_new_generation(m, ctx);
+	if (tw_master_rounds(m) && adopted_any(m)) {
+		complete_round(m, ctx);
+		tw_deal_forget(m, ctx);
+		tw_master_new_generation(m, ctx);
 	} else if (m->rebuild) {
 		bool mixed = false;
 
 		for (uint32_t s = 0; s < m->plan->shards; s++)
 			mixed = mixed || (m->shard[s].adopted && m->shard[s].host_cut != m->generation);
-		if (mixed)
+		if (mixed) {
 			tw_master_new_generation(m, ctx);
+			tw_deal_forget(m, ctx);
+			tw_spans_clear(&m->taken);
+		}
 	}
 	for (uint32_t s = 0; s < m->plan->shards; s++) {
 		struct tw_msg *msg;
@@ -507,6 +533,7 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 /* What is dealt already, when nobody remembers: what every shard has. */
 static enum tw_status rebuild_taken(struct master *m)
 {
+	const bool adopted = adopted_any(m);
 	struct tw_spans all;
 	enum tw_status st = TW_OK;
 
@@ -516,9 +543,23 @@ static enum tw_status rebuild_taken(struct master *m)
 		       : tw_spans_copy(&all, &m->shard[0].applied);
 	if (st == TW_OK)
 		st = tw_spans_unite(&m->taken, &all);
-	tw_spans_release(&all);
 	if (m->taken.count && m->taken.span[m->taken.count - 1].to > m->frontier)
 		m->frontier = m->taken.span[m->taken.count - 1].to;
+	/* a master that was not there counts as dealt again what it cannot know better: what some
+	 * shard has applied twice, or has applied and will apply again */
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].twice);
+	if (adopted && tw_spans_total(&all) > m->redealt)
+		m->redealt = tw_spans_total(&all);
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].applied);
+	if (st == TW_OK)
+		st = tw_spans_subtract(&all, &m->taken);
+	if (adopted && !tw_master_rounds(m))
+		m->redealt += tw_spans_total(&all);
+	tw_spans_release(&all);
 	return st;
 }
 
@@ -544,6 +585,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	if (m->release > tw_now(ctx))
 		return;
 	m->release = 0;
+	m->current = m->generation;
 	if (!m->begun && m->plan->time_limit)
 		tw_timer(ctx, TIMER_LIMIT, m->plan->time_limit - tw_now(ctx) > 0
 						   ? m->plan->time_limit - tw_now(ctx)
@@ -628,7 +670,10 @@ static void drained(struct master *m, struct tw_context *ctx)
 		tw_cut_snap(m, ctx);
 		return;
 	}
-	tw_score_count(m, ctx);
+	if (tw_deal_exhausted(m))
+		tw_score_count(m, ctx);
+	else
+		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
 }
 
 void tw_master_drive(struct master *m, struct tw_context *ctx)
@@ -745,7 +790,8 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 {
 	struct master *m = (struct master *)a;
 
-	m->boot_time = m->since = tw_now(ctx);
+	m->since = tw_now(ctx);
+	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->limit);
 }
 
@@ -785,11 +831,11 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 				      msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
 		break;
 	case TW_IDLE:
-		if (from_member(m, ctx, msg) && msg->h.view == m->generation)
+		if (from_member(m, ctx, msg) && msg->h.view == m->current)
 			m->member[msg->h.from].hungry = true;
 		break;
 	case TW_DONE:
-		if (from_member(m, ctx, msg) && msg->h.view == m->generation)
+		if (from_member(m, ctx, msg) && msg->h.view == m->current)
 			tw_deal_done(m, ctx, msg);
 		break;
 	case TW_HAVE:
@@ -823,26 +869,34 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 
 	switch (timer) {
 	case TIMER_GATHER:
-		if (m->phase == PHASE_GATHER && m->begun) {
-			tw_say(ctx, TW_WARNING, "shards have no server for %.0f s: stopping; the last "
-						"checkpoint is %llu",
-			       (double)m->plan->wait / 1e9, (unsigned long long)m->cut);
-			tw_score_finish(m, ctx, TW_INTERRUPTED);
-			return;
-		}
 		m->servers_due = true;
 		break;
+	case TIMER_HOMELESS:
+		if (m->phase != PHASE_GATHER)
+			break;
+		tw_say(ctx, TW_WARNING,
+		       "shards have no server for %.0f s: stopping; the last checkpoint is %llu",
+		       (double)m->plan->wait / 1e9, (unsigned long long)m->cut);
+		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		return;
 	case TIMER_CUT:
-		m->want_cut = m->phase == PHASE_RUN && !m->cut_making;
-		if (!m->want_cut)
+		if (m->phase == PHASE_RUN && !m->cut_making)
+			m->want_cut = true;
+		else
 			tw_timer(ctx, TIMER_CUT, m->plan->checkpoint_every);
 		break;
 	case TIMER_LIMIT:
 		m->time_up = true;
 		break;
 	case TIMER_PAUSE:
-		if (!m->begun) {
+		if (!m->begun && !m->wait_over) {
 			m->wait_over = true;
+			tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
+		} else if (!m->begun && m->phase == PHASE_GATHER) {
+			tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
+			       m->plan->min);
+			tw_score_finish(m, ctx, TW_INTERRUPTED);
+			return;
 		} else if (m->paused) {
 			tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
 			       (double)m->plan->wait / 1e9);
@@ -920,6 +974,7 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		send_welcome(m, ctx, slot);
 		tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 		tw_deal_resend(m, ctx, slot);
+		tw_cut_snap_worker(m, ctx, slot);
 		if (m->member[slot].evaluating)
 			tw_score_lost(m, ctx, slot);
 	}

@@ -20,7 +20,7 @@ enum phase {
 	PHASE_OVER,
 };
 
-enum { TIMER_GATHER = 1, TIMER_CUT, TIMER_LIMIT, TIMER_RELEASE, TIMER_PAUSE };
+enum { TIMER_GATHER = 1, TIMER_CUT, TIMER_LIMIT, TIMER_RELEASE, TIMER_PAUSE, TIMER_HOMELESS };
 
 struct open_lease {
 	uint64_t id, from, to;
@@ -28,7 +28,7 @@ struct open_lease {
 
 struct member {
 	bool live, hungry, dry, idle, behind;
-	uint32_t incarnation, node;
+	uint32_t incarnation, node, boot;
 	struct open_lease *lease;
 	uint32_t leases, room;
 	uint64_t next_lease, confirmed;
@@ -84,7 +84,8 @@ struct master {
 	bool begun; /* training has begun in this generation or an earlier one */
 	bool rebuild, loading, rolling_back, keep_leases;
 	uint64_t generation, views, asks, counter;
-	int64_t boot_time, first_join, since, release;
+	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
+	int64_t since, release;
 	bool wait_over, servers_due, paused;
 
 	struct member *member; /* by slot */
@@ -154,7 +155,8 @@ void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard)
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
 bool tw_deal_exhausted(const struct master *m);
-void tw_deal_forget(struct master *m); /* a new generation: nobody holds anything */
+/* A new generation: nobody holds anything; what was held is dealt again. */
+void tw_deal_forget(struct master *m, struct tw_context *ctx);
 uint32_t tw_deal_unit(const struct master *m);
 
 /* cut.c */
@@ -164,6 +166,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
 void tw_cut_snap(struct master *m, struct tw_context *ctx);
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);

@@ -272,6 +272,7 @@ static void fill_params(struct shard *s, const struct guest *g, struct tw_msg *m
 {
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
+	m->h.incarnation = g->incarnation;
 	m->b.params = (struct tw_body_params){ .version = s->version,
 					       .seq = g->seq,
 					       .round = s->round,
@@ -337,6 +338,7 @@ static void acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, 
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
 	m->h.flags = flags;
+	m->h.incarnation = s->guest[slot].incarnation;
 	m->b.ack.seq = s->guest[slot].seq;
 	m->b.ack.version = s->version;
 	tw_send(ctx, m);
@@ -733,7 +735,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 
 		if (p->pin != s->pin || !s->pinned)
 			return;
-		a = tw_msg_to(ctx, m->from, TW_PARAMS);
+		a = tw_msg_to(ctx, g->addr, TW_PARAMS);
 		if (!a)
 			return;
 		fill_params(s, g, a, p->number);
@@ -753,7 +755,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	unpark(s, slot);
 	if (!(m->h.flags & TW_FLAG_FRESH) && p->have.incarnation == s->version.incarnation &&
 	    p->have.n == s->version.n && !lockfree(s)) {
-		struct tw_msg *a = tw_msg_to(ctx, m->from, TW_UNCHANGED);
+		struct tw_msg *a = tw_msg_to(ctx, g->addr, TW_UNCHANGED);
 
 		if (!a)
 			return;
@@ -1047,15 +1049,27 @@ static void host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	hosted(s, ctx);
 }
 
-static void state(struct shard *s, struct tw_context *ctx, uint64_t asked)
+/* What is applied, and what is collected and will be. */
+static enum tw_status in_hand(const struct shard *s, struct tw_spans *out)
 {
-	const size_t a = s->applied.count, t = s->twice.count;
-	struct tw_msg *m;
+	enum tw_status st = tw_spans_copy(out, &s->applied);
+
+	for (uint32_t k = 0; k < s->collected; k++)
+		for (uint32_t r = 0; r < s->bucket[k].push.ranges && st == TW_OK; r++) {
+			const struct tw_range *range = &s->bucket[k].push.range[r];
+
+			st = tw_spans_add(out, range->from, range->from + range->count, NULL);
+		}
+	return st;
+}
+
+static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked,
+		       const struct tw_spans *hand)
+{
+	const size_t a = hand->count, t = s->twice.count;
+	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_STATE);
 	struct tw_span *tail;
 
-	if (!s->hosted)
-		return;
-	m = tw_msg_to(ctx, tw_master_addr(), TW_STATE);
 	if (!m)
 		return;
 	m->h.view = s->generation;
@@ -1072,7 +1086,7 @@ static void state(struct shard *s, struct tw_context *ctx, uint64_t asked)
 	if (!tail)
 		return;
 	if (a)
-		memcpy(tail, s->applied.span, a * sizeof *tail);
+		memcpy(tail, hand->span, a * sizeof *tail);
 	if (t)
 		memcpy(tail + a, s->twice.span, t * sizeof *tail);
 	if (s->last_count)
@@ -1086,6 +1100,20 @@ static void state(struct shard *s, struct tw_context *ctx, uint64_t asked)
 	memcpy(m->payload->data, &s->tally, sizeof s->tally);
 	m->h.payload = sizeof s->tally;
 	tw_send(ctx, m);
+}
+
+static void state(struct shard *s, struct tw_context *ctx, uint64_t asked)
+{
+	struct tw_spans hand;
+
+	if (!s->hosted)
+		return;
+	tw_spans_init(&hand, s->heap);
+	if (in_hand(s, &hand) == TW_OK)
+		send_state(s, ctx, asked, &hand);
+	else
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
+	tw_spans_release(&hand);
 }
 
 /* --- cuts ------------------------------------------------------------------------------- */

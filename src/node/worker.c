@@ -58,7 +58,8 @@ static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
 					     .seq = w->seq,
 					     .lease = w->last_lease,
 					     .steps = w->steps,
-					     .samples = w->samples };
+					     .samples = w->samples,
+					     .boot = ctx->boot };
 	if (!fresh && w->held_count) {
 		tail = tw_msg_tail(ctx, m, w->held_count * sizeof *tail);
 		if (!tail)
@@ -292,10 +293,18 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, const struc
 	return all;
 }
 
+static void goodbye(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m = to_master(w, ctx, TW_BYE);
+
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_LEAVE;
+	tw_send(ctx, m);
+}
+
 static void leave(struct worker *w, struct tw_context *ctx)
 {
-	struct tw_msg *m;
-
 	if (w->outs || w->held_count)
 		return;
 	if (w->momentum && w->transmitted) {
@@ -303,13 +312,9 @@ static void leave(struct worker *w, struct tw_context *ctx)
 		w->transmitted = false;
 		return;
 	}
-	m = to_master(w, ctx, TW_BYE);
-	if (!m)
-		return;
-	m->h.flags = TW_FLAG_LEAVE;
-	tw_send(ctx, m);
 	w->welcomed = false;
 	w->left = true;
+	goodbye(w, ctx);
 }
 
 void tw_worker_advance(struct worker *w, struct tw_context *ctx)
@@ -364,7 +369,9 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	l->addr = addr;
 	l->incarnation = p->incarnation;
 	l->known = true;
-	l->down = false;
+	l->down = p->node <= w->plan->servers && w->node_down[p->node];
+	if (l->down)
+		tw_timer(ctx, TIMER_LOST, w->plan->limit);
 	for (uint32_t k = 0; k < w->outs; k++)
 		if (w->out[k].seq > l->acked)
 			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
@@ -399,6 +406,7 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 		return;
 	}
 	places(w, ctx, m);
+	w->asked_lease = true; /* a newcomer is dealt to unasked */
 	tw_worker_advance(w, ctx);
 }
 
@@ -483,11 +491,31 @@ static void lease(struct worker *w, struct tw_context *ctx, const struct tw_msg 
 	tw_worker_advance(w, ctx);
 }
 
+static void ask_pinned(struct worker *w, struct tw_context *ctx);
+
+static void resend_to_master(struct worker *w, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < w->done_count; k++)
+		send_done(w, ctx, &w->done[k]);
+	if (w->asked_lease) {
+		w->asked_lease = false;
+		want(w, ctx);
+	}
+	if (w->eval_wanted && !w->eval_busy)
+		ask_pinned(w, ctx);
+}
+
 static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	if (!w->welcomed || m->h.view < w->generation || m->b.view.number < w->view_number)
 		return;
 	w->view_number = m->b.view.number;
+	if (m->h.view > w->generation) {
+		reset(w, ctx, m->h.view);
+		w->asked_lease = true; /* a new generation deals to everybody unasked */
+	} else {
+		resend_to_master(w, ctx); /* a master that took over has not heard it */
+	}
 	places(w, ctx, m);
 	if (m->h.view == w->generation)
 		w->draining = !m->b.view.running;
@@ -548,7 +576,8 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	struct link *l;
 	bool missing = false;
 
-	if (!w->welcomed || shard >= w->plan->shards || m->h.view != w->generation)
+	if (!w->welcomed || shard >= w->plan->shards || m->h.view != w->generation ||
+	    m->h.incarnation != w->incarnation)
 		return;
 	l = &w->link[shard];
 	if (b->pin) {
@@ -595,6 +624,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	if (!w->welcomed || m->h.shard >= w->plan->shards || m->h.view != w->generation ||
+	    m->h.incarnation != w->incarnation ||
 	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
 		return;
 	acked(w, m->h.shard, m->b.ack.seq);
@@ -727,7 +757,8 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 	w->heap = heap;
 	w->index = w->slot = a->index;
 	w->link = tw_heap_zeros(heap, a->plan->shards * sizeof *w->link);
-	if (w->link && tw_step_open(w) == TW_OK)
+	w->node_down = tw_heap_zeros(heap, a->plan->servers + 1);
+	if (w->link && w->node_down && tw_step_open(w) == TW_OK)
 		return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
@@ -743,6 +774,7 @@ static void worker_free(struct tw_actor *a)
 		tw_block_drop(w->link[s].view);
 	tw_step_close(w);
 	w->heap->put(w->heap, w->link);
+	w->heap->put(w->heap, w->node_down);
 	w->heap->put(w->heap, w->held);
 	w->heap->put(w->heap, w->done);
 	w->heap->put(w->heap, w);
@@ -815,6 +847,8 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		w->since = tw_now(ctx);
 		return;
 	}
+	if (node <= w->plan->servers)
+		w->node_down[node] = true;
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		if (w->link[s].known && w->link[s].addr.node == node) {
 			w->link[s].down = true;
@@ -823,16 +857,22 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 }
 
 /* A server is silent for us, and the master has not moved its shards: others must not wait for
- * us.  Leave; come back as somebody new when the server can be reached. */
+ * us.  Leave, and ask again later, or as soon as the server can be reached. */
 static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
 {
 	struct worker *w = (struct worker *)a;
 	struct tw_msg *m;
 	bool lost = false;
 
+	if (timer != TIMER_LOST || w->over || w->left)
+		return;
+	if (!w->welcomed) {
+		hello(w, ctx, true);
+		return;
+	}
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		lost = lost || (w->link[s].known && w->link[s].down);
-	if (timer != TIMER_LOST || !lost || !w->welcomed || w->over)
+	if (!lost)
 		return;
 	m = to_master(w, ctx, TW_BYE);
 	if (!m)
@@ -840,18 +880,9 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	tw_send(ctx, m);
 	w->welcomed = false;
 	reset(w, ctx, 0);
-}
-
-static void resend_to_master(struct worker *w, struct tw_context *ctx)
-{
-	for (uint32_t k = 0; k < w->done_count; k++)
-		send_done(w, ctx, &w->done[k]);
-	if (w->asked_lease) {
-		w->asked_lease = false;
-		want(w, ctx);
-	}
-	if (w->eval_wanted && !w->eval_busy)
-		ask_pinned(w, ctx);
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		w->link[s].known = false;
+	tw_timer(ctx, TIMER_LOST, w->plan->limit);
 }
 
 static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
@@ -859,21 +890,25 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 	struct worker *w = (struct worker *)a;
 	bool ours = false;
 
-	(void)boot;
 	if (w->over || w->left)
 		return;
 	if (node == 0) {
+		/* leases of a master before this one, still on their way, are void */
+		if (w->last_lease < (uint64_t)boot << 20)
+			w->last_lease = (uint64_t)boot << 20;
 		hello(w, ctx, !w->welcomed);
 		if (w->welcomed)
 			resend_to_master(w, ctx);
 		return;
 	}
+	if (node <= w->plan->servers)
+		w->node_down[node] = false;
+	ours = !w->welcomed;
 	for (uint32_t s = 0; s < w->plan->shards; s++) {
 		struct link *l = &w->link[s];
 
 		if (!l->known || l->addr.node != node)
 			continue;
-		ours = true;
 		l->down = false;
 		for (uint32_t k = 0; k < w->outs; k++)
 			if (w->out[k].seq > l->acked || (l->wants && !l->asked))
@@ -886,7 +921,7 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			send_pull(w, ctx, s, current(w) ? current(w)->round : w->link[s].round + 1);
 		}
 	}
-	if (ours && !w->welcomed)
+	if (ours)
 		hello(w, ctx, true);
 	else if (w->eval_wanted && !w->eval_busy)
 		ask_pinned(w, ctx);

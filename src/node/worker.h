@@ -56,6 +56,7 @@ struct worker {
 	uint32_t slot, incarnation;
 	uint64_t generation, view_number, last_lease;
 	struct link *link; /* by shard */
+	bool *node_down;   /* by node of a server */
 
 	/* leases */
 	struct held *held;

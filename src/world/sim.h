@@ -32,6 +32,7 @@ enum tw_fault_kind {
 			       way arrives, is lost or arrives late (duplicates, reordering) */
 	TW_FAULT_SLOW,      /* node computes `factor` times slower for `lasts` */
 	TW_FAULT_KILL_AT,   /* crash the node at the `event`-th handler entered in the run */
+	TW_FAULT_LEAVE,     /* somebody asks the worker's node to stop: it leaves cleanly */
 };
 #define TW_EVERYBODY UINT32_MAX
 struct tw_fault {

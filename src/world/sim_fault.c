@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_fault.c - what goes wrong: crashes and restarts, partitions, resets, slow nodes.
+/* sim_fault.c - what goes wrong: crashes and restarts, partitions, resets, slow nodes, leavers.
  *
  *  (6) an actor hears `down` of a node once, and then nothing of it until `up`.
  *  (7) a cut that heals before the silent limit is delay and nothing else; one that outlasts it,
@@ -312,6 +312,28 @@ static void reset(struct sim *s, uint32_t a, uint32_t b)
 		tell_up(s, a, b);
 }
 
+/* Leavers. */
+
+static void leave(struct sim *s, uint32_t node)
+{
+	const struct node *n = &s->node[node];
+	const uint32_t boot = n->boot;
+
+	if (!n->alive)
+		return;
+	tw_trace_mark(&s->trace, node, "leave", s->now);
+	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
+		struct cell *c = &s->cell[i];
+
+		if (!tw_sim_lives(s, c, boot))
+			return;
+		if (!c->seat->class->interrupt)
+			continue;
+		c->seat->class->interrupt(c->actor, &c->ctx);
+		tw_sim_leave(s, c);
+	}
+}
+
 /* Slow nodes. */
 
 static void set_slow(struct sim *s, uint32_t node)
@@ -348,6 +370,9 @@ static void begin(struct sim *s, struct tw_fault *f)
 		return;
 	case TW_FAULT_RESET:
 		each_pair(s, f, reset);
+		return;
+	case TW_FAULT_LEAVE:
+		leave(s, f->a);
 		return;
 	case TW_FAULT_PARTITION:
 		tw_trace_mark(&s->trace, f->a, "partition", s->now);
@@ -465,6 +490,8 @@ static enum tw_status fault_check(const struct sim *s, size_t i)
 	if (f->a >= s->nodes || (two && f->b >= s->nodes && f->b != TW_EVERYBODY))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: there are only %u nodes",
 			       i, s->nodes);
+	if (f->kind == TW_FAULT_LEAVE && s->node[f->a].kinds != NODE_WORKER)
+		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: only workers can leave", i);
 	if (f->kind == TW_FAULT_SLOW && !(f->factor > 0.0 && isfinite(f->factor)))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT,
 			       "fault %zu: a slow node needs a factor above 0", i);

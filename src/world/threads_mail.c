@@ -84,7 +84,7 @@ void tw_threads_msg_free(struct hand *me, struct tw_msg *m)
 	me->spares++;
 }
 
-/* What the frame's hash would be: of body, tail and payload. */
+/* Of body, tail and payload: what a wire could damage. */
 static uint64_t hash_of(const struct tw_msg *m)
 {
 	XXH3_state_t state;

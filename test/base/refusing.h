@@ -5,19 +5,23 @@
 
 #include "base/heap.h"
 
+#include <stdbool.h>
+
 struct refusing {
 	struct tw_heap heap; /* must stay first */
 	_Atomic unsigned calls;
 	_Atomic int live;
 	unsigned refuse; /* the number of the request that gets nothing; 0: none */
+	bool onwards;	 /* nor do those after it */
 };
 
 static inline void *refusing_get(struct tw_heap *heap, size_t bytes)
 {
 	struct refusing *r = (struct refusing *)heap;
 	void *memory;
+	const unsigned nth = atomic_fetch_add(&r->calls, 1) + 1;
 
-	if (atomic_fetch_add(&r->calls, 1) + 1 == r->refuse)
+	if (nth == r->refuse || (r->onwards && r->refuse && nth > r->refuse))
 		return NULL;
 	memory = tw_heap_system.get(&tw_heap_system, bytes);
 	if (memory)

@@ -82,7 +82,8 @@ static void unusual_jobs_explain_to_themselves(void **state)
 		      "    - {partition: worker 2, from: everybody, at: 3s, lasts: 20s}\n"
 		      "    - {partition: worker 2, from: server 0, at: 3s, lasts: 1h}\n"
 		      "    - {reset: worker 1, to: master, at: 2s}\n"
-		      "    - {slow: worker 4, factor: 8.5, at: 1s, lasts: 10s}\n",
+		      "    - {slow: worker 4, factor: 8.5, at: 1s, lasts: 10s}\n"
+		      "    - {leave: worker 0, at: 4s}\n",
 		SMALL
 		"cluster: {workers: 1}\nsim: {delay: {steps: 8, law: geometric, ramp: 2 epochs}}\n",
 	};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faultrun.h - one simulated run with faults, and everything that must hold at its end.
+ *
+ * A watcher keeps the history behind each shard's parameters by itself, from the notes and from
+ * what the store was given, and compares it with what the run says of itself. */
+#ifndef TW_TEST_JOB_FAULTRUN_H
+#define TW_TEST_JOB_FAULTRUN_H
+
+#include "job/job.h"
+
+struct faultrun {
+	const char *preset;
+	const char *more; /* further lines of the job, or NULL */
+	uint32_t workers, servers, shards;
+	uint64_t seed;
+	struct tw_fault fault[4];
+	size_t faults;
+	uint32_t crashes, partitions, resets, slow; /* drawn from fault_seed */
+	uint64_t fault_seed;
+	double loss;
+	bool forever; /* somebody may never come back: the run may end as interrupted */
+	bool loud;
+};
+
+struct faultend {
+	enum tw_status status;
+	uint64_t events;
+	int64_t virtual_ns;
+	struct tw_totals totals; /* without vectors */
+};
+
+/* Run it.  NULL if everything held, else a sentence (static buffer) saying what did not. */
+const char *faultrun(const struct faultrun *r, struct faultend *end);
+/* The command that replays it, for the one who reads a failure. */
+const char *faultrun_replay(const struct faultrun *r);
+
+/* Presets that the simulator accepts, NULL at the end. */
+extern const char *const faultrun_presets[];
+
+#endif
