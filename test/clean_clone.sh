@@ -20,6 +20,8 @@ esac
 [ "$(id -u)" -eq 0 ] || skip "a chroot needs root"
 command -v debootstrap >/dev/null || skip "there is no debootstrap (./setup --full installs it)"
 command -v git >/dev/null || skip "there is no git"
+[ -n "$working_tree" ] || git -C "$root" rev-parse -q --verify HEAD >/dev/null ||
+	skip "there is no commit to clone"
 
 if [ -z "${TW_CLEAN_CLONE_INSIDE:-}" ]; then
 	unshare --mount --propagation private true 2>/dev/null || skip "this machine does not let us mount"
@@ -77,7 +79,6 @@ if [ -n "$working_tree" ]; then
 	git -C "$dir/tree" -c user.name=test -c user.email=test@localhost commit -q -m "the working tree"
 	git clone -q --bare "$dir/tree" "$target/srv/thalweg.git"
 else
-	git rev-parse -q --verify HEAD >/dev/null || skip "there is no commit to clone yet"
 	[ -z "$(git status --porcelain)" ] ||
 		echo "clean_clone: the working tree has changes; only what is committed is tested"
 	git clone -q --bare "$root" "$target/srv/thalweg.git"

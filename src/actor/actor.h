@@ -49,7 +49,8 @@ enum tw_note_kind {
 	TW_NOTE_STEP,	  /* a worker starts a step: slot, clock, from, count */
 	TW_NOTE_GRADIENT, /* a gradient is ready: slot, loss, samples */
 	TW_NOTE_APPLY,	  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
-			     tau, version, from, count (one note per range); `value`: gap if asked */
+			     tau, version, from, count (one note per range); `value`: the shard's
+			     incarnation */
 	TW_NOTE_UPDATE,	  /* a shard made an update: shard, version, rate in value */
 	TW_NOTE_COMMIT,	  /* a shard committed a round: shard, round, count */
 	TW_NOTE_DROP,	  /* a shard or the master dropped late samples: slot, from, count */

@@ -152,13 +152,39 @@ static enum tw_status common_spans(struct master *m, const struct source *src, s
 	return st;
 }
 
+/* The part that covers most of [from, from + n); *exact if it covers just that. */
+static const struct source *nearest(const struct source *src, size_t count, uint64_t from,
+				    uint64_t n, bool *exact)
+{
+	const struct source *best = &src[0];
+	uint64_t most = 0;
+
+	*exact = false;
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_array *a = tw_part_find(src[k].list, src[k].count, "parameters");
+		uint64_t low, high;
+
+		if (!a)
+			continue;
+		low = a->from > from ? a->from : from;
+		high = a->from + a->n < from + n ? a->from + a->n : from + n;
+		if (low < high && high - low > most) {
+			most = high - low;
+			best = &src[k];
+			*exact = a->from == from && a->n == n;
+		}
+	}
+	return best;
+}
+
 /* A part for shard s from parts that were cut at other borders, or by other workers. */
 static enum tw_status assemble(struct master *m, const struct source *src, size_t count, uint32_t s,
 			       bool other_workers, struct tw_block **out)
 {
 	const struct tw_plan *p = m->plan;
 	const uint64_t from = p->border[s], n = p->border[s + 1] - from;
-	const struct source *first = &src[0];
+	bool exact;
+	const struct source *first = nearest(src, count, from, n, &exact);
 	struct tw_array *list = tw_heap_zeros(m->heap, first->count * sizeof *list);
 	float *floats = m->heap->get(m->heap, first->count * n * sizeof(float) + 1);
 	struct tw_spans applied, twice;
@@ -167,7 +193,7 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 
 	tw_spans_init(&applied, m->heap);
 	tw_spans_init(&twice, m->heap);
-	if (st == TW_OK)
+	if (st == TW_OK && !exact)
 		st = common_spans(m, src, count, &applied, &twice);
 	for (size_t k = 0; k < first->count && st == TW_OK; k++) {
 		const struct tw_array *a = &first->list[k];
@@ -185,10 +211,10 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 			if (other_workers && (p->rule->traits & TW_RULE_PER_WORKER) &&
 			    starts_with(a->name, "rule."))
 				memset(floats + used * n, 0, n * sizeof(float));
-		} else if (strcmp(a->name, "applied") == 0) {
+		} else if (!exact && strcmp(a->name, "applied") == 0) {
 			to->at = applied.span;
 			to->n = applied.count * sizeof(struct tw_span);
-		} else if (strcmp(a->name, "twice") == 0) {
+		} else if (!exact && strcmp(a->name, "twice") == 0) {
 			to->at = twice.span;
 			to->n = twice.count * sizeof(struct tw_span);
 		}
@@ -325,8 +351,24 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status)
 {
+	const bool first = !m->looked;
+	bool pending = false;
+
 	m->loading = false;
-	if (m->phase != PHASE_GATHER)
+	m->looked = true;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		pending = pending || m->shard[s].pending;
+	if (status == TW_OK && first && cut) { /* what an earlier master counted */
+		struct tw_master_part x;
+
+		if (tw_master_part_read(parts, count, &x) == TW_OK) {
+			m->redealt = x.redealt;
+			m->refused = x.refused;
+		}
+	}
+	if (status == TW_OK && first)
+		m->cut = cut;
+	if (m->phase != PHASE_GATHER || (status == TW_OK && !pending))
 		return;
 	if (status == TW_OK)
 		status = host_from(m, ctx, cut, parts, count);

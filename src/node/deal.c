@@ -473,6 +473,7 @@ void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	if (msg->h.view != m->generation || s >= m->plan->shards || h->slot >= m->plan->workers)
 		return;
 	e = &m->member[h->slot];
+	e->heard = e->heard || e->incarnation == h->incarnation;
 	if (!m->round_open || h->round != m->round || !e->planned ||
 	    e->round_incarnation != h->incarnation || e->refused || e->have[s])
 		return;

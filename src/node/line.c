@@ -258,10 +258,16 @@ static void buffers(struct shard *s, const struct update *u)
 
 static float rate_of(struct shard *s, const struct contribution *c, uint32_t count)
 {
-	double progress = 0;
+	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
+	double progress = c[0].push.progress;
 
-	for (uint32_t j = 0; j < count; j++)
-		progress = fmax(progress, c[j].push.progress);
+	/* a round is where its first stripe is, as for one worker that accumulates all of them;
+	 * stripes dealt again do not take it back */
+	for (uint32_t j = 1; j < count; j++)
+		progress = rounds ? fmin(progress, c[j].push.progress)
+				  : fmax(progress, c[j].push.progress);
+	if (rounds)
+		progress = fmax(progress, s->progress);
 	if (progress > s->progress)
 		s->progress = progress;
 	if (s->plan->rule->traits & TW_RULE_STAMPED)
@@ -290,6 +296,7 @@ static void count_in(struct shard *s, struct tw_context *ctx, const struct contr
 					.version = s->version.n,
 					.round = s->round,
 					.from = c->push.range[k].from,
+					.value = s->version.incarnation,
 					.count = c->push.range[k].count };
 
 		if (s->plan->gaps && k == 0) {

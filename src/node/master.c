@@ -200,8 +200,9 @@ static void admit(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	struct member *e;
 
 	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
-	    !m->member[slot].steps && m->member[slot].next_lease == (uint64_t)ctx->boot << 20) {
-		send_welcome(m, ctx, slot); /* it asked twice */
+	    !m->member[slot].heard) { /* it asked twice */
+		send_welcome(m, ctx, slot);
+		tw_deal_resend(m, ctx, slot);
 		return;
 	}
 	if (slot != UINT32_MAX) /* the same machine, without its memory */
@@ -221,7 +222,7 @@ static void admit(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	e->incarnation = new_incarnation(m, ctx);
 	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->confirmed = 0;
-	e->dry = e->idle = e->behind = e->evaluating = false;
+	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;
 	joined(m, ctx);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
@@ -246,11 +247,13 @@ static void rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg
 		tw_cut_snap_worker(m, ctx, h->slot);
 		return;
 	}
-	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation) {
-		refuse(ctx, msg, TW_REFUSED_FENCED); /* removed by this very master */
+	/* removed by this very master, or too late: the shards know the members without it */
+	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
+	    m->begun || m->phase != PHASE_GATHER) {
+		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}
-	e->live = true;
+	e->live = e->heard = true;
 	e->node = msg->from.node;
 	e->boot = h->boot;
 	e->incarnation = h->incarnation;
@@ -559,6 +562,9 @@ static enum tw_status rebuild_taken(struct master *m)
 		st = tw_spans_subtract(&all, &m->taken);
 	if (adopted && !tw_master_rounds(m))
 		m->redealt += tw_spans_total(&all);
+	for (uint32_t k = 0; k < m->plan->workers && adopted; k++)
+		for (uint32_t i = 0; i < m->member[k].leases; i++)
+			m->redealt += m->member[k].lease[i].to - m->member[k].lease[i].from;
 	tw_spans_release(&all);
 	return st;
 }
@@ -793,6 +799,8 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->limit);
+	m->loading = true;
+	ctx->world->load(ctx);
 }
 
 /* Is it from a worker that is a member now? */
@@ -802,7 +810,7 @@ static bool from_member(struct master *m, struct tw_context *ctx, const struct t
 
 	if (slot < m->plan->workers && m->member[slot].live &&
 	    m->member[slot].incarnation == msg->h.incarnation)
-		return true;
+		return m->member[slot].heard = true;
 	if (slot < m->plan->workers && m->member[slot].incarnation < msg->h.incarnation &&
 	    msg->h.incarnation >> 20 < ctx->boot)
 		return false; /* from before our time: its hello is on its way */

@@ -28,6 +28,7 @@ struct open_lease {
 
 struct member {
 	bool live, hungry, dry, idle, behind;
+	bool heard; /* it knows who it is */
 	uint32_t incarnation, node, boot;
 	struct open_lease *lease;
 	uint32_t leases, room;
@@ -82,7 +83,8 @@ struct master {
 	bool resume;
 	enum phase phase;
 	bool begun; /* training has begun in this generation or an earlier one */
-	bool rebuild, loading, rolling_back, keep_leases;
+	bool rebuild, rolling_back;
+	bool loading, looked; /* looked: the newest cut's number is known */
 	uint64_t generation, views, asks, counter;
 	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
 	int64_t since, release;

@@ -544,18 +544,38 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m);
 
+/* Somebody who was removed, and has not heard of it. */
+static void turn_away(struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_msg *no;
+
+	if (m->h.flags & TW_FLAG_RELAYED)
+		return;
+	no = tw_msg_to(ctx, m->from, TW_REFUSE);
+	if (!no)
+		return;
+	no->h.incarnation = m->h.incarnation;
+	no->b.refuse.why = TW_REFUSED_FENCED;
+	tw_send(ctx, no);
+}
+
 /* Is this message from a worker that may talk to this shard?  Its guest is up to date then. */
 static struct guest *admitted(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
 	struct guest *g;
 
-	if (!s->hosted || slot >= s->plan->workers || m->h.view != s->generation)
-		goto fenced;
+	if (!s->hosted || slot >= s->plan->workers || m->h.view != s->generation) {
+		s->tally.fenced++;
+		return NULL;
+	}
 	g = &s->guest[slot];
 	if (m->h.incarnation < g->incarnation ||
-	    (m->h.incarnation == g->incarnation && g->state != TW_LIVE))
-		goto fenced;
+	    (m->h.incarnation == g->incarnation && g->state != TW_LIVE)) {
+		s->tally.fenced++;
+		turn_away(ctx, m);
+		return NULL;
+	}
 	if (m->h.incarnation > g->incarnation) /* the master's view is on its way */
 		member(s, ctx, &(struct tw_member){ slot, m->h.incarnation, TW_LIVE, 0 });
 	if (m->h.flags & TW_FLAG_RELAYED)
@@ -563,9 +583,6 @@ static struct guest *admitted(struct shard *s, struct tw_context *ctx, const str
 	else
 		g->addr = m->from;
 	return g;
-fenced:
-	s->tally.fenced++;
-	return NULL;
 }
 
 /* The books of a contribution that a lock-free worker applied by itself. */

@@ -387,11 +387,13 @@ static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg
 		place(w, ctx, &list[k]);
 }
 
+static void ask_pinned(struct worker *w, struct tw_context *ctx);
+
 static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
 
-	if (w->left || (w->welcomed && b->incarnation <= w->incarnation))
+	if (w->left || b->incarnation <= w->incarnation) /* (1): nobody is who he was again */
 		return;
 	w->welcomed = true;
 	w->slot = b->slot;
@@ -407,6 +409,9 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	}
 	places(w, ctx, m);
 	w->asked_lease = true; /* a newcomer is dealt to unasked */
+	w->eval_wanted = w->eval_wanted && w->eval_incarnation == w->incarnation;
+	if (w->eval_wanted && !w->eval_busy)
+		ask_pinned(w, ctx);
 	tw_worker_advance(w, ctx);
 }
 
@@ -490,8 +495,6 @@ static void lease(struct worker *w, struct tw_context *ctx, const struct tw_msg 
 	w->since = tw_now(ctx);
 	tw_worker_advance(w, ctx);
 }
-
-static void ask_pinned(struct worker *w, struct tw_context *ctx);
 
 static void resend_to_master(struct worker *w, struct tw_context *ctx)
 {
@@ -684,13 +687,17 @@ static void ask_pinned(struct worker *w, struct tw_context *ctx)
 
 static void evaluate(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (!w->welcomed || m->h.incarnation != w->incarnation)
+	const bool early = !w->welcomed || m->h.incarnation > w->incarnation;
+
+	if (w->left || (!early && m->h.incarnation != w->incarnation))
 		return;
-	if (m->h.view > w->generation)
+	if (!early && m->h.view > w->generation)
 		reset(w, ctx, m->h.view);
 	w->eval_what = m->b.eval;
+	w->eval_incarnation = m->h.incarnation;
 	w->eval_wanted = true;
-	if (!w->eval_busy) /* else it is asked for when the one under way ends */
+	/* evaluation takes no time, so it may overtake a welcome; and one may be under way */
+	if (!early && !w->eval_busy)
 		ask_pinned(w, ctx);
 }
 
@@ -890,6 +897,8 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 	struct worker *w = (struct worker *)a;
 	bool ours = false;
 
+	if (w->left && node == 0) /* (2) */
+		goodbye(w, ctx);
 	if (w->over || w->left)
 		return;
 	if (node == 0) {

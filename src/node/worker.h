@@ -110,6 +110,7 @@ struct worker {
 	struct tw_compute eval;
 	bool eval_busy, eval_wanted;
 	struct tw_body_eval eval_what;
+	uint32_t eval_incarnation; /* of us, when we were asked */
 	struct tw_block **eval_view;
 	struct tw_piece *eval_piece;
 

@@ -38,6 +38,7 @@ struct watcher {
 	struct tw_store *inner;
 	struct history shard[SHARDS], cut[CUTS][SHARDS];
 	uint64_t newest, lives[SHARDS];
+	uint32_t life[SHARDS]; /* incarnation */
 	struct key *seen[SHARDS];
 	size_t seen_count[SHARDS], seen_room[SHARDS];
 	const struct tw_plan *plan;
@@ -121,6 +122,8 @@ static bool watch(void *arg, const struct tw_note *n)
 			(unsigned long long)n->from, n->count);
 	switch (n->kind) {
 	case TW_NOTE_APPLY:
+		if (n->value != w->life[n->shard])
+			break; /* a shard that was given up, and has not heard of it */
 		/* a contribution of several ranges is noted once per range: look at the first */
 		if (w->seen_count[n->shard] == 0 ||
 		    w->seen[n->shard][w->seen_count[n->shard] - 1].seq != n->seq ||
@@ -141,6 +144,7 @@ static bool watch(void *arg, const struct tw_note *n)
 		else
 			memset(&w->shard[n->shard], 0, sizeof w->shard[0]);
 		w->seen_count[n->shard] = 0;
+		w->life[n->shard] = n->incarnation;
 		w->rolled_back = w->rolled_back || w->lives[n->shard]++;
 		if (n->seq && n->seq > w->newest)
 			complain(w, "shard %u was taken from cut %llu, which does not exist",

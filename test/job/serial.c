@@ -864,15 +864,17 @@ static void update(struct serial *z, const struct tw_note *note)
 {
 	struct piece_of *h = &z->shard[note->shard];
 	const uint32_t shard = note->shard;
-	double progress = 0;
+	double progress;
 	float rate;
 
 	if (!h->collected) {
 		complain(z, "shard %u updates with nothing", shard);
 		return;
 	}
-	for (uint32_t j = 0; j < h->collected; j++)
-		progress = fmax(progress, gift_of(z, h, j)->progress);
+	progress = gift_of(z, h, 0)->progress; /* of a round: its first position */
+	for (uint32_t j = 1; j < h->collected; j++)
+		progress = z->f->rounds ? fmin(progress, gift_of(z, h, j)->progress)
+					: fmax(progress, gift_of(z, h, j)->progress);
 	h->progress = fmax(h->progress, progress);
 	rate = z->f->stamped ? gift_of(z, h, 0)->rate[shard] : rate_at(&z->p->schedule, progress);
 	if (z->f->in_turn)

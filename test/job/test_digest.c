@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_digest.c - same seed, same bits: on one core and on two, run again, stopped and resumed. */
+#include "job/serial.h"
+
+#include "job/run.h"
+#include "job/store.h"
+#include "job/reading.h"
+#include "world/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Beside the presets as they are. */
+static const struct variant {
+	const char *strategy, *update, *data;
+} variants[] = {
+	{ "{name: downpour, push: 3, fetch: 2}", "rate: 0.1", "batch: 3" },
+	{ "{name: downpour, push: 2, fetch: 3, local: {rule: momentum}, merge: keep}", "rate: 0.1",
+	  "batch: 3" },
+	{ "{name: fasgd, skip: {push: 0.2, fetch: 0.5}}", "rate: 0.02", "batch: 3" },
+	{ "{name: backup, extra: 2, abandon: true}", "rate: 0.2", "batch: 3, accumulate: 2" },
+	{ "{name: ssp, lead: 0}", "rate: 0.02", "global_batch: 19" },
+	{ "{name: softsync, collect: 3}", "rate: 0.1, decay: 0.01, clip: 1", "batch: 3" },
+	{ "{name: asgd, push: 2, codec: {up: bf16, down: fp16}}", "rate: 0.02", "batch: 2, accumulate: 2" },
+	{ "asgd", "rate: 0.02, rule: adamw, decay: 0.1, schedule: {kind: cosine, warmup: 1}", "batch: 3" },
+	{ "dana", "rate: 0.02, schedule: {kind: cosine}", "batch: 3" },
+	{ "dana-slim", "rate: 0.02, schedule: {kind: step, at: [1, 2], factor: 0.3}", "batch: 3" },
+	{ "{name: dana-dc, codec: {down: bf16}}", "rate: 0.02", "batch: 3" },
+	{ "gap-aware", "rate: 0.02, decay: 0.05", "batch: 3" },
+};
+
+static const char *const laws[] = {
+	"{law: log-normal, median: 100ms, sigma: 0.4}",
+	"{law: exponential, mean: 100ms}",
+	"{law: constant, mean: 100ms}",
+};
+static const char *const links[] = {
+	"latency: 0s",
+	"latency: 3ms, apply_rate: 20000",
+};
+
+struct sort {
+	char name[128], text[1600];
+};
+
+static void write_sort(struct sort *s, const char *strategy, const char *update, const char *data,
+		       uint64_t turn)
+{
+	static const uint32_t shards[] = { 1, 2, 7, 16 };
+	static const uint32_t workers[] = { 8, 3, 8 };
+	const uint32_t n = shards[turn % 4];
+	const int len = snprintf(
+		s->text, sizeof s->text,
+		"model: {quadratic: {dimension: 37, noise: 0.3, spread: 0.5, buffers: 5}}\n"
+		"data: {source: none, samples: 80, %s}\n"
+		"train: {epochs: 3.3, seed: %llu}\nupdate: {%s}\n"
+		"cluster: {workers: %u, shards: %u, servers: %u}\nstrategy: %s\n"
+		"checkpoint: {every: 300ms}\n"
+		"sim: {compute: %s, %s, stragglers: {count: 1, slower: 2}}\n",
+		data, (unsigned long long)turn + 1, update, workers[turn % 3], n, n > 1 ? 2 : 1,
+		strategy, laws[turn % 3], links[turn % 2]);
+
+	assert_true(len > 0 && (size_t)len < sizeof s->text);
+	snprintf(s->name, sizeof s->name, "%s", strategy);
+}
+
+/* Every preset that sim accepts, then the variants, each in some of its shapes. */
+static bool next_sort(struct sort *s, uint64_t *turn)
+{
+	const size_t rounds = 2;
+	size_t presets = 0, k;
+
+	while (tw_presets[presets].name)
+		presets++;
+	k = *turn % (presets + COUNT(variants));
+	if (*turn >= rounds * (presets + COUNT(variants)))
+		return false;
+	/* one number apart from the other two cycles, or a preset would meet one law only */
+	const uint64_t shape = *turn + *turn / (presets + COUNT(variants));
+
+	++*turn;
+	if (k < presets && !strcmp(tw_presets[k].name, "hogwild"))
+		return next_sort(s, turn);
+	if (k < presets)
+		write_sort(s, tw_presets[k].name, "rate: 0.02", "batch: 3", shape);
+	else
+		write_sort(s, variants[k - presets].strategy, variants[k - presets].update,
+			   variants[k - presets].data, shape);
+	return true;
+}
+
+/* Says what differs and goes on: which methods do and which do not tells most. */
+static bool equal(const struct sort *s, const struct outcome *a, const struct outcome *b,
+		  const char *how)
+{
+	const struct tw_totals *x = &a->ran.totals, *y = &b->ran.totals;
+
+	if (strcmp(a->digest, b->digest) != 0 ||
+	    memcmp(a->vector, b->vector, a->n * sizeof(float)) != 0)
+		print_error("%s: another digest %s\n%s", s->name, how, s->text);
+	else if (memcmp(&x->tally, &y->tally, sizeof x->tally) != 0 || x->steps != y->steps ||
+	    x->samples != y->samples || x->dropped != y->dropped || x->loss != y->loss ||
+	    x->redealt != y->redealt || x->updates != y->updates)
+		print_error("%s: other totals %s: %llu and %llu steps, %llu and %llu samples, %llu and "
+			 "%llu dropped, %llu and %llu dealt again\n%s",
+			 s->name, how, (unsigned long long)x->steps, (unsigned long long)y->steps,
+			 (unsigned long long)x->samples, (unsigned long long)y->samples,
+			 (unsigned long long)x->dropped, (unsigned long long)y->dropped,
+			 (unsigned long long)x->redealt, (unsigned long long)y->redealt, s->text);
+	else
+		return true;
+	return false;
+}
+
+static void run_on(struct outcome *o, const struct sort *s, const char *threads)
+{
+	const char *const set[] = { threads, NULL };
+
+	outcome_open(o, s->text, set, TW_WORLD_SIM);
+	outcome_run(o, NULL);
+}
+
+static void cores_do_not_matter(void **state)
+{
+	static const char *const threads[] = { "sim.threads=1", "sim.threads=2" };
+	struct sort s;
+	uint64_t turn = 0, failed = 0;
+
+	(void)state;
+	while (next_sort(&s, &turn)) {
+		struct outcome first, again;
+
+		run_on(&first, &s, threads[0]);
+		for (int k = 1; k < 4; k++) {
+			run_on(&again, &s, threads[k % 2]);
+			failed += !equal(&s, &first, &again, k % 2 ? "on two cores" : "the second time");
+			assert_true(first.ran.events == again.ran.events);
+			assert_true(first.ran.virtual_ns == again.ran.virtual_ns);
+			outcome_close(&again);
+		}
+		assert_true(first.ran.totals.cut >= 2);
+		outcome_close(&first);
+	}
+	assert_int_equal(failed, 0);
+}
+
+static void seeds_do_matter(void **state)
+{
+	struct sort s;
+	uint64_t turn = 0;
+
+	(void)state;
+	while (next_sort(&s, &turn)) {
+		const char *const set[] = { "train.seed=4711", NULL };
+		struct outcome a, b;
+
+		outcome_open(&a, s.text, NULL, TW_WORLD_SIM);
+		outcome_open(&b, s.text, set, TW_WORLD_SIM);
+		outcome_run(&a, NULL);
+		outcome_run(&b, NULL);
+		assert_string_not_equal(a.digest, b.digest);
+		outcome_close(&a);
+		outcome_close(&b);
+	}
+}
+
+/* Stop after `first` cuts, go on for `second` more (0: to the end), go on to the end. */
+static void resumed(struct outcome *o, const struct sort *s, uint64_t first, uint64_t second)
+{
+	struct tw_store *store = tw_memory_store_new(&tw_heap_system);
+	struct outcome part;
+
+	assert_non_null(store);
+	outcome_open(&part, s->text, NULL, TW_WORLD_SIM);
+	outcome_run(&part, &(const struct watch){ .store = store, .stop_after = first });
+	outcome_close(&part);
+	if (second) {
+		outcome_open(&part, s->text, NULL, TW_WORLD_SIM);
+		outcome_run(&part, &(const struct watch){ .store = store, .resume = true,
+							  .stop_after = second });
+		outcome_close(&part);
+	}
+	outcome_open(o, s->text, NULL, TW_WORLD_SIM);
+	outcome_run(o, &(const struct watch){ .store = store, .resume = true });
+	tw_memory_store_free(store);
+}
+
+static void stopping_does_not_matter(void **state)
+{
+	struct sort s;
+	uint64_t turn = 0, failed = 0;
+
+	(void)state;
+	while (next_sort(&s, &turn)) {
+		struct outcome whole, again;
+		uint64_t cuts;
+
+		outcome_open(&whole, s.text, NULL, TW_WORLD_SIM);
+		outcome_run(&whole, NULL);
+		cuts = whole.ran.totals.cut;
+		assert_true(cuts >= 2);
+		for (uint64_t first = 1; first < cuts && first <= 3; first++) {
+			resumed(&again, &s, first, 0);
+			failed += !equal(&s, &whole, &again, "stopped and resumed");
+			outcome_close(&again);
+		}
+		if (cuts >= 3) {
+			resumed(&again, &s, 1, 1);
+			failed += !equal(&s, &whole, &again, "stopped and resumed twice");
+			outcome_close(&again);
+		}
+		outcome_close(&whole);
+	}
+	assert_int_equal(failed, 0);
+}
+
+/* The same through directories and results, as a user has it. */
+static char *run_in(const struct sort *s, const char *dir, uint64_t checkpoints)
+{
+	static const struct tw_log quiet = { .sink = NULL };
+	const struct tw_run_request r = { .dir = dir, .checkpoints = checkpoints, .log = &quiet };
+	struct tw_job *job = good_job(s->text, NULL, TW_WORLD_SIM);
+	struct tw_error why = { 0 };
+	json_t *result = NULL;
+	char *digest;
+
+	if (tw_run(&r, job, &result, &why) != (checkpoints ? TW_INTERRUPTED : TW_OK))
+		fail_msg("%s: %s", s->name, why.text);
+	digest = checkpoints ? NULL
+			     : strdup(json_string_value(
+				       json_object_get(result, "parameters_digest")));
+	json_decref(result);
+	tw_job_free(job);
+	return digest;
+}
+
+static void remove_run(const char *dir)
+{
+	char command[256];
+
+	snprintf(command, sizeof command, "rm -rf '%s'", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void stopping_does_not_matter_on_disk(void **state)
+{
+	struct sort s;
+	uint64_t turn = 0, failed = 0;
+
+	(void)state;
+	while (next_sort(&s, &turn)) {
+		char whole[] = "/tmp/tw-digest-XXXXXX", parts[] = "/tmp/tw-digest-XXXXXX";
+		char *a, *b;
+
+		assert_non_null(mkdtemp(whole));
+		assert_non_null(mkdtemp(parts));
+		a = run_in(&s, whole, 0);
+		run_in(&s, parts, 2);
+		b = run_in(&s, parts, 0);
+		if (strcmp(a, b) != 0) {
+			print_error("%s: another digest resumed from disk\n%s", s.name, s.text);
+			failed++;
+		}
+		free(a), free(b);
+		remove_run(whole);
+		remove_run(parts);
+	}
+	assert_int_equal(failed, 0);
+}
+
+/* Full sets in slot order: the world does not matter either. */
+static void worlds_do_not_matter_to_rounds(void **state)
+{
+	static const char *const strategies[] = { "ssgd", "{name: dc-ssgd, lambda: 0.5}",
+						  "{name: backup, extra: 0}" };
+	static const char *const data[] = { "batch: 3", "global_batch: 20",
+					    "batch: 2, accumulate: 3" };
+	static const uint32_t workers[] = { 1, 2, 3, 8 }, shards[] = { 1, 2, 7, 16 };
+
+	(void)state;
+	for (size_t k = 0; k < COUNT(strategies); k++)
+		for (size_t d = 0; d < COUNT(data); d++)
+			for (size_t w = 0; w < COUNT(workers); w++) {
+				char text[1024];
+				struct outcome sim, threads;
+
+				snprintf(text, sizeof text,
+					 "model: {quadratic: {dimension: 37, noise: 0.3, "
+					 "buffers: 5}}\n"
+					 "data: {source: none, samples: 80, %s}\n"
+					 "train: {epochs: 2.3, seed: %zu}\n"
+					 "update: {rate: 0.1, rule: momentum}\n"
+					 "cluster: {workers: %u, shards: %u}\nstrategy: %s\n",
+					 data[d], k + d + w, workers[w], shards[(k + d + w) % 4],
+					 strategies[k]);
+				outcome_of(&sim, TW_WORLD_SIM, "%s", text);
+				outcome_of(&threads, TW_WORLD_THREADS, "%s", text);
+				assert_string_equal(sim.digest, threads.digest);
+				assert_memory_equal(sim.vector, threads.vector,
+						    sim.n * sizeof(float));
+				outcome_close(&sim);
+				outcome_close(&threads);
+			}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cores_do_not_matter),
+		cmocka_unit_test(seeds_do_matter),
+		cmocka_unit_test(stopping_does_not_matter),
+		cmocka_unit_test(stopping_does_not_matter_on_disk),
+		cmocka_unit_test(worlds_do_not_matter_to_rounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
