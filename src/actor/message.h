@@ -109,8 +109,9 @@ struct tw_body_hello {
 	uint32_t boot, pad;      /* of its node: the same boot asks twice, another has lost its memory */
 };
 struct tw_body_welcome {
-	uint32_t slot, incarnation, workers, pad;
-	uint64_t cut; /* number of the cut training goes on from */
+	uint32_t slot, incarnation, workers;
+	uint32_t boot; /* of the node it is meant for: one that restarted since must not take it */
+	uint64_t cut;  /* number of the cut training goes on from */
 };
 struct tw_body_refuse {
 	uint32_t why; /* enum tw_refusal */
@@ -225,7 +226,7 @@ struct tw_body_snap {
 	uint32_t flush, part; /* flush: apply what is collected; part: send it */
 };
 struct tw_body_part {
-	uint64_t cut;
+	uint64_t cut, round; /* round: of a shard, rounds committed */
 	uint32_t slot, pad; /* of a worker */
 };
 

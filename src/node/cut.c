@@ -542,6 +542,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		if (m->cut_making == msg->b.part.cut && msg->h.from < m->plan->workers &&
 		    m->member[msg->h.from].incarnation == msg->h.incarnation)
 			keep(&m->member[msg->h.from].part, msg->payload);
+	} else if (tw_master_rounds(m) && msg->b.part.round != m->round) {
+		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
 	} else if (s < m->plan->shards && msg->b.part.cut == 0) {
 		keep(&m->shard[s].vector, msg->payload);
 	} else if (s < m->plan->shards && m->cut_making == msg->b.part.cut &&

@@ -84,6 +84,13 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 }
 
 /* Every member, to one shard. */
+/* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would
+ * put the release off in the run that was not stopped, and not in the one that resumes here. */
+static uint32_t untimed(const struct master *m)
+{
+	return m->release ? TW_FLAG_FREE : 0;
+}
+
 static void full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
@@ -92,7 +99,7 @@ static void full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
 
 	if (!msg)
 		return;
-	msg->h.flags = TW_FLAG_FULL;
+	msg->h.flags = TW_FLAG_FULL | untimed(m);
 	msg->b.view = (struct tw_body_view){ m->live, 1, ++m->views };
 	if (m->live) {
 		tail = tw_msg_tail(ctx, msg, m->live * sizeof *tail);
@@ -178,7 +185,7 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 
 	if (!msg)
 		return;
-	msg->b.welcome = (struct tw_body_welcome){ slot, e->incarnation, m->plan->workers, 0,
+	msg->b.welcome = (struct tw_body_welcome){ slot, e->incarnation, m->plan->workers, e->boot,
 						   m->cut };
 	if (e->restore) {
 		msg->payload = tw_block_keep(e->restore);
@@ -261,7 +268,8 @@ static void rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg
 	e->steps = h->steps;
 	e->samples = h->samples;
 	joined(m, ctx);
-	if (!tw_master_rounds(m) && (!m->generation || msg->h.view == m->generation) &&
+	e->generation = msg->h.view;
+	if (!tw_master_rounds(m) &&
 	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))
 		return;
 	e->hungry = e->leases == 0;
@@ -350,7 +358,8 @@ static void shard_state(struct master *m, struct tw_context *ctx, const struct t
 	i = &m->shard[s];
 	if (i->hosted && i->node == msg->from.node &&
 	    i->incarnation == msg->b.state.version.incarnation) {
-		if (msg->b.state.asked != m->asks || msg->h.view != m->generation)
+		if (msg->b.state.asked != m->asks || msg->h.view != m->generation ||
+		    (tw_master_rounds(m) && msg->b.state.round != m->round))
 			return;
 		st = copy_state(i, msg, m->heap);
 		if (st != TW_OK) {
@@ -514,6 +523,13 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 
 		for (uint32_t s = 0; s < m->plan->shards; s++)
 			mixed = mixed || (m->shard[s].adopted && m->shard[s].host_cut != m->generation);
+		/* leases of another generation were forgotten by those who held them */
+		for (uint32_t k = 0; k < m->plan->workers; k++)
+			if (m->member[k].live && m->member[k].leases &&
+			    m->member[k].generation != m->generation) {
+				tw_deal_return(m, ctx, k);
+				m->member[k].hungry = true;
+			}
 		if (mixed) {
 			tw_master_new_generation(m, ctx);
 			tw_deal_forget(m, ctx);
@@ -528,6 +544,7 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		msg = tw_master_to_shard(m, ctx, s, TW_ASK);
 		if (!msg)
 			return;
+		msg->h.flags = untimed(m);
 		msg->b.ask.number = m->asks;
 		tw_send(ctx, msg);
 	}
@@ -978,6 +995,8 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 				if (m->shard[s].node == node)
 					resync_shard(m, ctx, s);
 		}
+	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
+		remove_member(m, ctx, slot, TW_GONE); /* it lost its memory */
 	} else if (slot != UINT32_MAX) {
 		send_welcome(m, ctx, slot);
 		tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);

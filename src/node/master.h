@@ -34,6 +34,7 @@ struct member {
 	uint32_t leases, room;
 	uint64_t next_lease, confirmed;
 	uint64_t steps, samples;
+	uint64_t generation; /* it held its leases in, when it came to us from another master */
 	/* the round */
 	bool planned, complete, refused;
 	uint32_t have_count, round_incarnation;

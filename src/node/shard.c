@@ -1066,24 +1066,32 @@ static void host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	hosted(s, ctx);
 }
 
-/* What is applied, and what is collected and will be. */
-static enum tw_status in_hand(const struct shard *s, struct tw_spans *out)
+/* What is applied, and what is collected and will be; and what is, or will be, applied twice. */
+static enum tw_status in_hand(const struct shard *s, struct tw_spans *out, struct tw_spans *twice)
 {
 	enum tw_status st = tw_spans_copy(out, &s->applied);
+
+	if (st == TW_OK)
+		st = tw_spans_copy(twice, &s->twice);
 
 	for (uint32_t k = 0; k < s->collected; k++)
 		for (uint32_t r = 0; r < s->bucket[k].push.ranges && st == TW_OK; r++) {
 			const struct tw_range *range = &s->bucket[k].push.range[r];
 
-			st = tw_spans_add(out, range->from, range->from + range->count, NULL);
+			if (tw_spans_within(out, range->from, range->from + range->count))
+				st = tw_spans_add(twice, range->from, range->from + range->count,
+						  NULL);
+			if (st == TW_OK)
+				st = tw_spans_add(out, range->from, range->from + range->count,
+						  NULL);
 		}
 	return st;
 }
 
-static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked,
-		       const struct tw_spans *hand)
+static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags,
+		       const struct tw_spans *hand, const struct tw_spans *twice)
 {
-	const size_t a = hand->count, t = s->twice.count;
+	const size_t a = hand->count, t = twice->count;
 	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_STATE);
 	struct tw_span *tail;
 
@@ -1091,6 +1099,7 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked,
 		return;
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
+	m->h.flags = flags;
 	m->b.state = (struct tw_body_state){ .version = s->version,
 					     .round = s->round,
 					     .contributions = s->contributions,
@@ -1105,7 +1114,7 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked,
 	if (a)
 		memcpy(tail, hand->span, a * sizeof *tail);
 	if (t)
-		memcpy(tail + a, s->twice.span, t * sizeof *tail);
+		memcpy(tail + a, twice->span, t * sizeof *tail);
 	if (s->last_count)
 		memcpy(tail + a + t, s->last_set, s->last_count * sizeof *tail);
 	m->payload = tw_block_new(ctx->heap, sizeof s->tally);
@@ -1119,18 +1128,20 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked,
 	tw_send(ctx, m);
 }
 
-static void state(struct shard *s, struct tw_context *ctx, uint64_t asked)
+static void state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags)
 {
-	struct tw_spans hand;
+	struct tw_spans hand, twice;
 
 	if (!s->hosted)
 		return;
 	tw_spans_init(&hand, s->heap);
-	if (in_hand(s, &hand) == TW_OK)
-		send_state(s, ctx, asked, &hand);
+	tw_spans_init(&twice, s->heap);
+	if (in_hand(s, &hand, &twice) == TW_OK)
+		send_state(s, ctx, asked, flags, &hand, &twice);
 	else
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
 	tw_spans_release(&hand);
+	tw_spans_release(&twice);
 }
 
 /* --- cuts ------------------------------------------------------------------------------- */
@@ -1156,18 +1167,22 @@ static struct tw_block *packed(struct shard *s)
 	const struct tw_plan *p = s->plan;
 	const size_t most = 4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
 	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
+	struct tw_block *w = lockfree(s) ? glance(s) : tw_block_keep(s->w);
 	struct numbers x = { s->version.n,     s->round,     s->corrections, s->contributions,
 			     s->progress, s->statistic, s->tally };
 	struct tw_block *b;
 	size_t count = 0;
 	char name[40];
 
-	if (!list)
+	if (!list || !w) {
+		tw_block_drop(w);
+		s->heap->put(s->heap, list);
 		return NULL;
+	}
 	list[count++] = bytes_of(numbers_name, &x, sizeof x);
 	list[count++] = bytes_of("applied", s->applied.span, s->applied.count * sizeof(struct tw_span));
 	list[count++] = bytes_of("twice", s->twice.span, s->twice.count * sizeof(struct tw_span));
-	list[count++] = floats(s, "parameters", tw_block_floats(s->w));
+	list[count++] = floats(s, "parameters", tw_block_floats(w));
 	for (uint32_t k = 0; k < p->rule->arrays; k++) {
 		snprintf(name, sizeof name, "rule.%s", p->rule->array_names[k]);
 		list[count++] = floats(s, name, s->array[k]);
@@ -1182,6 +1197,7 @@ static struct tw_block *packed(struct shard *s)
 			list[count++] = floats(s, name, tw_block_floats(s->guest[k].mine));
 		}
 	b = tw_part_pack(s->heap, list, count);
+	tw_block_drop(w);
 	s->heap->put(s->heap, list);
 	return b;
 }
@@ -1202,6 +1218,7 @@ static void snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	out->h.view = s->generation;
 	out->h.shard = out->h.from = s->index;
 	out->b.part.cut = m->b.snap.cut;
+	out->b.part.round = s->round;
 	out->payload = m->b.snap.cut ? packed(s) : tw_block_keep(s->w);
 	if (!out->payload) {
 		ctx->world->msg_free(ctx, out);
@@ -1294,7 +1311,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		host(s, ctx, m);
 		break;
 	case TW_ASK:
-		state(s, ctx, m->b.ask.number);
+		state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		break;
 	case TW_PIN:
 		pin(s, ctx, m);
@@ -1314,7 +1331,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 	(void)boot;
 	if (node != 0 || !s->hosted)
 		return;
-	state(s, ctx, 0);
+	state(s, ctx, 0, 0);
 	for (uint32_t k = 0; k < s->plan->workers; k++)
 		if (s->guest[k].staged)
 			have(s, ctx, k, 0);

@@ -224,12 +224,23 @@ static void look(struct worker *w, uint32_t s, uint64_t position)
 					 p->border[s + 1] - p->border[s] };
 }
 
+static void forget_partial(struct worker *w)
+{
+	tw_block_drop(w->group);
+	w->group = NULL;
+	w->micros = w->ranges = w->range_samples = w->range_steps = 0;
+	w->group_weight = 0;
+	w->range_loss = 0;
+}
+
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
 	const struct tw_plan *p = w->plan;
 	const uint64_t left = lease->to - lease->next;
 	const uint32_t count = left < lease->batch ? (uint32_t)left : lease->batch;
 
+	if (rounds(w) && lease->next == lease->from)
+		forget_partial(w); /* batches of a stripe whose round closed without it */
 	if (!w->gradient || atomic_load_explicit(&w->gradient->refs, memory_order_acquire) != 1) {
 		tw_block_drop(w->gradient);
 		w->gradient = tw_pool_take(w->pool);

@@ -392,19 +392,21 @@ static void ask_pinned(struct worker *w, struct tw_context *ctx);
 static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
+	enum tw_status st = TW_OK;
 
-	if (w->left || b->incarnation <= w->incarnation) /* (1): nobody is who he was again */
+	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot) /* (1): nobody is who he was again */
 		return;
 	w->welcomed = true;
 	w->slot = b->slot;
 	w->incarnation = b->incarnation;
 	w->seq = 0;
-	w->last_lease = 0;
+	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20; /* as the master that made it counts */
 	reset(w, ctx, m->h.view);
-	if (m->payload && tw_step_has_state(w) &&
-	    tw_step_restore(w, tw_msg_payload(m), m->h.payload) != TW_OK) {
-		tw_give_up(ctx, TW_BAD_BYTES, "worker %u's part of the checkpoint is damaged",
-			   w->slot);
+	if (m->payload && tw_step_has_state(w))
+		st = tw_step_restore(w, tw_msg_payload(m), m->h.payload);
+	if (st != TW_OK) {
+		tw_give_up(ctx, st, "worker %u's part of the checkpoint cannot be used: %s", w->slot,
+			   tw_status_name(st));
 		return;
 	}
 	places(w, ctx, m);
@@ -460,8 +462,10 @@ static void lease(struct worker *w, struct tw_context *ctx, const struct tw_msg 
 		tw_worker_advance(w, ctx);
 		return;
 	}
-	if (b->range.lease <= w->last_lease)
-		return; /* (2) */
+	/* (2): in order, or one that was lost and is sent again would look old; a round's lease needs
+	 * none before it */
+	if (b->range.lease <= w->last_lease || (!rounds(w) && b->range.lease != w->last_lease + 1))
+		return;
 	w->last_lease = b->range.lease;
 	w->asked_lease = w->dry = false;
 	if (rounds(w)) {
@@ -520,6 +524,8 @@ static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 		resend_to_master(w, ctx); /* a master that took over has not heard it */
 	}
 	places(w, ctx, m);
+	if (w->eval_wanted && !w->eval_busy)
+		ask_pinned(w, ctx); /* the places it needs may only be known now */
 	if (m->h.view == w->generation)
 		w->draining = !m->b.view.running;
 	tw_worker_advance(w, ctx);
@@ -897,8 +903,11 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 	struct worker *w = (struct worker *)a;
 	bool ours = false;
 
-	if (w->left && node == 0) /* (2) */
+	if (w->left && node == 0) { /* (2) */
+		for (uint32_t k = 0; k < w->done_count; k++)
+			send_done(w, ctx, &w->done[k]);
 		goodbye(w, ctx);
+	}
 	if (w->over || w->left)
 		return;
 	if (node == 0) {

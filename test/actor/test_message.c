@@ -18,14 +18,14 @@ static const struct {
 	uint16_t type;
 	bool tail, payload;
 } kinds[] = {
-	{ TW_HELLO, true, false },   { TW_WELCOME, true, true },    { TW_REFUSE, false, false },
-	{ TW_VIEW, true, true },     { TW_BYE, false, false },	    { TW_HOST, false, true },
-	{ TW_HOSTED, false, false }, { TW_STATE, true, true },	    { TW_ASK, false, false },
-	{ TW_LEASE, false, false },  { TW_DONE, false, false },	    { TW_IDLE, false, false },
-	{ TW_PUSH, false, true },    { TW_ACK, false, false },	    { TW_PULL, false, false },
+	{ TW_HELLO, true, false },   { TW_WELCOME, true, true },     { TW_REFUSE, false, false },
+	{ TW_VIEW, true, true },     { TW_BYE, false, false },       { TW_HOST, false, true },
+	{ TW_HOSTED, false, false }, { TW_STATE, true, true },       { TW_ASK, false, false },
+	{ TW_LEASE, false, false },  { TW_DONE, false, false },      { TW_IDLE, false, false },
+	{ TW_PUSH, false, true },    { TW_ACK, false, false },       { TW_PULL, false, false },
 	{ TW_PARAMS, false, true },  { TW_UNCHANGED, false, false }, { TW_HAVE, false, false },
-	{ TW_COMMIT, true, false },  { TW_PIN, false, false },	    { TW_EVAL, false, false },
-	{ TW_RESULT, false, true },  { TW_SNAP, false, false },	    { TW_PART, true, true },
+	{ TW_COMMIT, true, false },  { TW_PIN, false, false },       { TW_EVAL, false, false },
+	{ TW_RESULT, false, true },  { TW_SNAP, false, false },      { TW_PART, true, true },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -83,9 +83,9 @@ static uint8_t *frame(const struct tw_msg *m, size_t *len)
 static void seal(uint8_t *bytes, size_t len)
 {
 	const size_t at = offsetof(struct tw_header, hash);
-	const uint64_t hash = XXH3_64bits_withSeed(bytes + sizeof(struct tw_header),
-						   len - sizeof(struct tw_header),
-						   XXH3_64bits(bytes, at));
+	const uint64_t hash =
+		XXH3_64bits_withSeed(bytes + sizeof(struct tw_header),
+				     len - sizeof(struct tw_header), XXH3_64bits(bytes, at));
 
 	memcpy(bytes + at, &hash, sizeof hash);
 }
@@ -245,7 +245,8 @@ static void every_truncation_is_refused(void **state)
 			const uint32_t length = (uint32_t)(cut - sizeof(struct tw_header));
 
 			memcpy(shorter, bytes, cut);
-			memcpy(shorter + offsetof(struct tw_header, length), &length, sizeof length);
+			memcpy(shorter + offsetof(struct tw_header, length), &length,
+			       sizeof length);
 			seal(shorter, cut);
 			assert_int_equal(take(shorter, cut), TW_BAD_BYTES);
 			free(shorter);
@@ -298,7 +299,9 @@ static void set(uint8_t *bytes, size_t len, size_t at, uint32_t value)
 
 static void absurd_lengths_are_refused(void **state)
 {
-	static const uint32_t absurd[] = { 0, 1, 15, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff };
+	static const uint32_t absurd[] = {
+		0, 1, 15, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff
+	};
 	static const size_t at[] = { offsetof(struct tw_header, length),
 				     offsetof(struct tw_header, tail),
 				     offsetof(struct tw_header, payload) };

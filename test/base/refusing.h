@@ -12,7 +12,7 @@ struct refusing {
 	_Atomic unsigned calls;
 	_Atomic int live;
 	unsigned refuse; /* the number of the request that gets nothing; 0: none */
-	bool onwards;	 /* nor do those after it */
+	bool onwards;    /* nor do those after it */
 };
 
 static inline void *refusing_get(struct tw_heap *heap, size_t bytes)

@@ -139,6 +139,8 @@ static bool watch(void *arg, const struct tw_note *n)
 		w->shard[n->shard].commits++;
 		break;
 	case TW_NOTE_HOSTED:
+		if (n->incarnation < w->life[n->shard])
+			break; /* it was given to somebody else meanwhile */
 		if (n->seq)
 			w->shard[n->shard] = w->cut[n->seq][n->shard];
 		else

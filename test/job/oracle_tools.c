@@ -16,12 +16,8 @@
 #include <cmocka.h>
 
 const char *const oracle_laws[] = {
-	"constant",
-	"uniform, spread: 0.9",
-	"log-normal, median: 100ms, sigma: 0.7",
-	"exponential",
-	"gamma, shape: 100",
-	"pareto, shape: 3",
+	"constant",    "uniform, spread: 0.9", "log-normal, median: 100ms, sigma: 0.7",
+	"exponential", "gamma, shape: 100",    "pareto, shape: 3",
 	NULL,
 };
 
@@ -359,8 +355,8 @@ static double step_seconds(struct oracle_run *r, uint32_t counted, uint32_t extr
 	return (double)r->ns / (double)TW_SECOND / (double)steps;
 }
 
-/* The same without a cluster: who is late ends its computation, in vain, and then begins one for the
- * round that is open by then. */
+/* The same without a cluster: who is late ends its computation, in vain, and then begins one for
+ * the round that is open by then. */
 static double lonely_step_seconds(uint32_t counted, uint32_t workers, uint64_t steps)
 {
 	unsigned short chance[3] = { 1, 2, 3 };
@@ -487,7 +483,8 @@ void oracle_check_delayed(uint32_t tau, double of_bound, bool by_workers)
 		   "update: {rate: %.9g}\n"
 		   "cluster: {workers: %u, shards: 1}\n"
 		   "strategy: asgd\n" NO_CUTS "sim: {%scompute: {law: constant}, " FREE_LINKS "}\n",
-		   updates + 300 * (size_t)(tau + 1), (double)rate, by_workers ? tau + 1 : 1, delay);
+		   updates + 300 * (size_t)(tau + 1), (double)rate, by_workers ? tau + 1 : 1,
+		   delay);
 	same_path(&r, w, updates, tau);
 	free(w);
 	oracle_free(&r);
@@ -544,7 +541,7 @@ void oracle_check_gaps(uint32_t workers, uint64_t seed, const double ratio[4])
 		is[k] = gap_of(how[k], workers, seed) / plain;
 		near(is[k], ratio[k], 0.15, how[k]);
 	}
-	printf("gap ratios, %u workers: heavy-ball %.2f, nag %.2f, multi %.2f, dana %.2f\n", workers,
-	       is[0], is[1], is[2], is[3]);
+	printf("gap ratios, %u workers: heavy-ball %.2f, nag %.2f, multi %.2f, dana %.2f\n",
+	       workers, is[0], is[1], is[2], is[3]);
 	assert_true(is[3] < is[2] && is[2] < is[1] && is[1] < is[0]);
 }

@@ -36,7 +36,8 @@ struct oracle_run {
 };
 
 /* Run the job; any failure fails the test with its sentence.  `format` makes the whole YAML. */
-void oracle_run(struct oracle_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void oracle_run(struct oracle_run *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Free the events; the numbers stay. */
 void oracle_free(struct oracle_run *r);
 

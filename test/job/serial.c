@@ -108,7 +108,8 @@ void outcome_run(struct outcome *o, const struct watch *watch)
 	if (w->resume)
 		options.start = start_of(w->store);
 	if (o->job->world == TW_WORLD_SIM)
-		st = tw_sim_run(&cluster, &options, o->job->fault, o->job->faults, NULL, 0, &o->ran);
+		st = tw_sim_run(&cluster, &options, o->job->fault, o->job->faults, NULL, 0,
+				&o->ran);
 	else
 		st = tw_threads_run(&cluster,
 				    &(const struct tw_threads_options){
@@ -196,8 +197,7 @@ float correct_fasgd(const struct formula *f, struct cell *c, float g)
 	mean = c->policy[1] * unbias;
 	spread = c->policy[0] * unbias - mean * mean;
 	c->policy[2] = fmaf((float)f->beta, c->policy[2],
-			    (float)(1.0 - f->beta) *
-				    sqrtf((spread > 0 ? spread : 0) + f->epsilon));
+			    (float)(1.0 - f->beta) * sqrtf((spread > 0 ? spread : 0) + f->epsilon));
 	return g / (c->policy[2] * unbias_v * (float)(c->tau > 1 ? c->tau : 1));
 }
 
@@ -264,8 +264,7 @@ float step_adam(const struct formula *f, struct cell *c, float g)
 	c->rule[0] = fmaf((float)f->beta, c->rule[0], (float)(1.0 - f->beta) * g);
 	c->rule[1] = fmaf((float)f->beta2, c->rule[1], (float)(1.0 - f->beta2) * (g * g));
 	c->w = fmaf(-(c->rate * c->decay), c->w, c->w);
-	return step_sgd(f, c,
-			c->rule[0] * unbias1 / fmaf(sqrtf(c->rule[1]), unbias2, f->epsilon));
+	return step_sgd(f, c, c->rule[0] * unbias1 / fmaf(sqrtf(c->rule[1]), unbias2, f->epsilon));
 }
 
 /* *sum + *rest += x, exactly but for the rounding of *rest (Knuth's two-sum). */
@@ -389,7 +388,7 @@ struct shown {
 struct piece_of {
 	size_t from, n, trainable;
 	float *w, *rule, *policy, *mine; /* mine: slot after slot */
-	struct shown *shown;		 /* by version */
+	struct shown *shown;             /* by version */
 	uint64_t version, corrections;
 	double progress, statistic;
 	struct {
@@ -399,7 +398,7 @@ struct piece_of {
 	uint32_t collected;
 };
 
-struct hand { /* a worker */
+struct hand {          /* a worker */
 	uint64_t *has; /* version per shard */
 	bool fresh, stepping;
 	float *local, *drift, *momentum, *gradient, *group, *sum, *last;
@@ -470,7 +469,7 @@ struct serial *serial_new(const struct outcome *o, const struct formula *f)
 	}
 	for (uint32_t k = 0; k < p->workers; k++) {
 		struct hand *w = &z->hand[k];
-		float **const vectors[] = { &w->local,	  &w->drift, &w->momentum, &w->gradient,
+		float **const vectors[] = { &w->local, &w->drift, &w->momentum, &w->gradient,
 					    &w->group, &w->sum,   &w->last };
 
 		for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
@@ -650,6 +649,8 @@ static void begin(struct serial *z, const struct tw_note *note)
 	struct tw_inputs in = { .from = note->from, .count = note->count, .piece = piece };
 	struct tw_score score;
 
+	if (z->f->rounds && w->micros && note->from != w->from + w->count)
+		w->micros = w->samples = 0; /* of a stripe that was given up */
 	if (note->seq > w->gifts)
 		flush(z, note->slot);
 	if (note->seq != w->gifts)
@@ -766,6 +767,9 @@ static void arrives(struct serial *z, const struct tw_note *note)
 			 note->shard, (unsigned long long)note->tau,
 			 (unsigned long long)note->version, (unsigned long long)tau,
 			 (unsigned long long)h->version);
+	if (z->f->rounds && tau != 0)
+		complain(z, "shard %u: a round takes what was computed %llu versions ago",
+			 note->shard, (unsigned long long)tau);
 	h->bucket[h->collected].slot = note->slot;
 	h->bucket[h->collected].seq = note->seq;
 	h->bucket[h->collected++].tau = tau;
@@ -780,8 +784,8 @@ static const struct gift *gift_of(struct serial *z, const struct piece_of *h, ui
 static float corrected(struct serial *z, struct piece_of *h, uint32_t j, size_t i, struct cell *c)
 {
 	const struct gift *x = gift_of(z, h, j);
-	const float g = x->divide == 1.0f ? x->g[h->from + i]
-					  : 1.0f / x->divide * x->g[h->from + i];
+	const float g =
+		x->divide == 1.0f ? x->g[h->from + i] : 1.0f / x->divide * x->g[h->from + i];
 
 	c->policy = h->policy + 3 * i;
 	c->rule = h->rule + 4 * i;
@@ -850,8 +854,8 @@ static void move_buffers(struct serial *z, struct piece_of *h)
 			const float g = x->g[h->from + i], share = x->weight / x->divide;
 
 			if (!z->f->rounds)
-				h->w[i] = fmaf(1.0f / (x->divide * (float)z->p->workers), g,
-					       h->w[i]);
+				h->w[i] =
+					fmaf(1.0f / (x->divide * (float)z->p->workers), g, h->w[i]);
 			sum = j ? fmaf(share, g, sum) : share * g;
 			weight += x->weight;
 		}
@@ -940,17 +944,16 @@ uint64_t serial_agrees(const char *label, const char *text, const struct formula
 
 	outcome_open(&o, text, NULL, TW_WORLD_SIM);
 	z = serial_new(&o, f);
-	outcome_run(&o, &(const struct watch){ .observer = serial_note,
-					       .worker_hears = serial_hears,
-					       .arg = z });
+	outcome_run(&o, &(const struct watch){
+				.observer = serial_note, .worker_hears = serial_hears, .arg = z });
 	if (z->complaint[0])
 		fail_msg("%s: %s\n%s", label, z->complaint, text);
 	mine = made(o.n, sizeof *mine);
 	serial_vector(z, mine);
 	for (size_t i = 0; i < o.n; i++)
 		if (memcmp(&mine[i], &o.vector[i], sizeof mine[i]) != 0)
-			fail_msg("%s: element %zu of %zu is %.9g, the serial loop has %.9g\n%s", label,
-				 i, o.n, (double)o.vector[i], (double)mine[i], text);
+			fail_msg("%s: element %zu of %zu is %.9g, the serial loop has %.9g\n%s",
+				 label, i, o.n, (double)o.vector[i], (double)mine[i], text);
 	updates = serial_updates(z);
 	free(mine);
 	serial_free(z);

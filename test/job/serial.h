@@ -17,10 +17,11 @@
 struct watch {
 	tw_observer observer; /* may be NULL */
 	void *arg;
-	void (*worker_hears)(void *arg, uint32_t slot, const struct tw_msg *m); /* sim; may be NULL */
-	struct tw_store *store; /* NULL: one that is thrown away */
-	bool resume;		/* go on from the store's newest cut */
-	uint64_t stop_after;	/* cuts; 0: never */
+	void (*worker_hears)(void *arg, uint32_t slot,
+			     const struct tw_msg *m); /* sim; may be NULL */
+	struct tw_store *store;                       /* NULL: one that is thrown away */
+	bool resume;                                  /* go on from the store's newest cut */
+	uint64_t stop_after;                          /* cuts; 0: never */
 };
 
 /* A job that has run. */
@@ -49,12 +50,12 @@ void outcome_of(struct outcome *o, enum tw_world_kind world, const char *format,
 /* One element of one contribution, or of one update. */
 struct cell {
 	float w, sent;
-	float *policy; /* three numbers of the correction's own */
-	float *rule;   /* four of the rule's own */
-	float *mine;   /* the worker's */
+	float *policy;       /* three numbers of the correction's own */
+	float *rule;         /* four of the rule's own */
+	float *mine;         /* the worker's */
 	uint64_t tau, count; /* count: corrections, or updates, so far, this one included */
 	float rate, rate_max, decay;
-	float factor; /* out: for the weight decay; 1 unless the correction says otherwise */
+	float factor;    /* out: for the weight decay; 1 unless the correction says otherwise */
 	float direction; /* out: what is multiplied with the rate */
 };
 
@@ -69,11 +70,11 @@ struct formula {
 	float (*view)(const struct formula *f, struct cell *c);
 	/* DANA-Slim: what the worker sends instead of g; the shard only subtracts it. */
 	float (*prepare)(const struct formula *f, float *v, float g, float rate);
-	bool stamped;	 /* the rate is that of the answer the gradient was computed on */
-	bool own_decay;	 /* the rule decays by itself */
-	bool in_turn;	 /* a round's contributions one after the other, at rate / count */
+	bool stamped;   /* the rate is that of the answer the gradient was computed on */
+	bool own_decay; /* the rule decays by itself */
+	bool in_turn;   /* a round's contributions one after the other, at rate / count */
 	bool rounds;
-	bool statistic;	 /* policy[2] is B-FASGD's v */
+	bool statistic; /* policy[2] is B-FASGD's v */
 	float lambda, momentum, epsilon;
 	double beta, beta2, gamma, memory;
 };

@@ -13,12 +13,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define SLOTS	  8
-#define SHARDS	  8
-#define SAMPLES	  64
-#define EPOCHS	  2
+#define SLOTS     8
+#define SHARDS    8
+#define SAMPLES   64
+#define EPOCHS    2
 #define POSITIONS (SAMPLES * EPOCHS)
-#define MS	  INT64_C(1000000)
+#define MS        INT64_C(1000000)
 
 /* What a run was seen to do. */
 struct watch {
@@ -33,7 +33,7 @@ struct watch {
 	int64_t first_step, last_step;
 	/* of the warm start */
 	uint64_t warm_until;
-	uint32_t warm_slots; /* a bit for each slot that was applied below it */
+	uint32_t warm_slots;   /* a bit for each slot that was applied below it */
 	uint64_t cold_version; /* the least version that another slot's update made */
 	uint32_t cold_slots;
 };
@@ -163,7 +163,6 @@ static void run_shape(const struct shape *s, struct tw_store *store, bool resume
 		tw_totals_release(&own.totals);
 	trial_close(&t);
 }
-
 
 /* --- joining --- */
 
@@ -298,15 +297,20 @@ static void a_lost_goodbye_is_said_again(void **state)
 						 .servers = 1,
 						 .shards = 1,
 						 .sim = sim };
+			struct tw_ran ran;
 			struct watch w;
 
 			snprintf(sim, sizeof sim,
 				 ", latency: 500us, faults: [{leave: worker 1, at: 450ms}, "
 				 "{reset: worker 1, to: master, at: %dus}]",
 				 500000 + at * 100);
-			run_shape(&s, NULL, false, &w, TW_OK, NULL);
+			run_shape(&s, NULL, false, &w, TW_OK, &ran);
 			assert_int_equal(w.slot[1].left, 1);
-			all_once(&s, &w);
+			for (int i = 0; i < POSITIONS; i++)
+				assert_true(w.applied[0][i] > 0);
+			assert_int_equal(ran.totals.lost_updates, 0);
+			assert_true(ran.totals.repeated <= ran.totals.redealt);
+			tw_totals_release(&ran.totals);
 		}
 }
 
@@ -329,7 +333,8 @@ static void the_last_one_may_leave(void **state)
 		assert_int_equal(w.slot[0].left + w.slot[1].left, 2);
 		assert_int_equal(w.cuts, 1);
 		s.sim = NULL;
-		run_shape(&s, store, true, &rest, TW_OK, NULL); /* and somebody goes on from there */
+		run_shape(&s, store, true, &rest, TW_OK,
+			  NULL); /* and somebody goes on from there */
 		for (uint32_t i = 0; i < POSITIONS; i++) {
 			w.applied[0][i] += rest.applied[0][i];
 			w.applied[1][i] += rest.applied[1][i];
@@ -431,8 +436,8 @@ static void danas_sum_forgets_who_goes(void **state)
 		struct watch w;
 		struct cut c;
 
-		snprintf(sim, sizeof sim, ", closed_limit: 200ms, silent_limit: 300ms, faults: [%s]",
-			 how[k / 4]);
+		snprintf(sim, sizeof sim,
+			 ", closed_limit: 200ms, silent_limit: 300ms, faults: [%s]", how[k / 4]);
 		run_shape(&s, store, false, &w, TW_OK, NULL);
 		assert_true(w.cuts > 0);
 		assert_int_equal(w.slot[1].left + w.slot[1].died, 1);
@@ -593,7 +598,8 @@ static void all_servers_lost_for_ever(void **state)
 
 static void a_warm_start_is_one_workers_alone(void **state)
 {
-	static const char *const presets[] = { "asgd", "downpour", "ssp", "dana", "fasgd", "softsync" };
+	static const char *const presets[] = { "asgd", "downpour", "ssp",
+					       "dana", "fasgd",    "softsync" };
 
 	for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++)
 		for (uint32_t shards = 1; shards <= 3; shards += 2) {
@@ -634,7 +640,8 @@ static void floats_of(const struct tw_ran *ran, float *out)
 
 static const struct {
 	uint32_t workers, servers, shards;
-} others[] = { { 3, 1, 2 }, { 3, 2, 2 }, { 3, 1, 5 }, { 3, 3, 4 }, { 2, 1, 2 }, { 5, 2, 3 }, { 1, 1, 1 } };
+} others[] = { { 3, 1, 2 }, { 3, 2, 2 }, { 3, 1, 5 }, { 3, 3, 4 },
+	       { 2, 1, 2 }, { 5, 2, 3 }, { 1, 1, 1 } };
 #define OTHERS (sizeof others / sizeof others[0])
 
 /* A run that is finished, opened by another cluster: the same parameters, bit for bit. */
@@ -687,7 +694,8 @@ static void any_cluster_goes_on(void **state)
 
 			open_shape(&t, &s, &first);
 			t.job->plan.stop_after_cuts = 1;
-			assert_int_equal(trial_run(&t, &tw_heap_system, store, &ran), TW_INTERRUPTED);
+			assert_int_equal(trial_run(&t, &tw_heap_system, store, &ran),
+					 TW_INTERRUPTED);
 			trial_close(&t);
 			tw_totals_release(&ran.totals);
 			s.workers = others[i].workers;

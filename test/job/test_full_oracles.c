@@ -56,9 +56,8 @@ static void nobody_starts_too_far_ahead(void **state)
 
 static void backup_time_is_an_order_statistic(void **state)
 {
-	static const uint32_t cases[][2] = { { 2, 0 },	{ 2, 1 },  { 2, 4 },  { 3, 1 },
-					     { 4, 4 },	{ 8, 2 },  { 16, 4 }, { 30, 3 },
-					     { 50, 0 }, { 96, 4 } };
+	static const uint32_t cases[][2] = { { 2, 0 }, { 2, 1 },  { 2, 4 },  { 3, 1 },  { 4, 4 },
+					     { 8, 2 }, { 16, 4 }, { 30, 3 }, { 50, 0 }, { 96, 4 } };
 
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
 		oracle_check_backup(cases[k][0], cases[k][1], 20000, 0.02);

@@ -14,8 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Everybody as fast as everybody, so nearly that they always finish in the same order. */
-#define IN_TURN                                                                                    \
-	"sim: {speeds: [1, 0.999, 0.998, 0.997, 0.996, 0.995, 0.994, 0.993], threads: 1}\n"
+#define IN_TURN "sim: {speeds: [1, 0.999, 0.998, 0.997, 0.996, 0.995, 0.994, 0.993], threads: 1}\n"
 
 static const uint32_t shard_counts[] = { 1, 2, 7, 16 };
 static const uint32_t worker_counts[] = { 1, 2, 3, 8 };
@@ -23,7 +22,8 @@ static const uint32_t worker_counts[] = { 1, 2, 3, 8 };
 
 /* Finishing times that never meet, and no time on the way: one push after the other. */
 #define APART "sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, threads: 1}\n"
-#define LATE  "sim: {compute: {law: exponential, mean: 50ms}, latency: 9ms, jitter: 9ms, threads: 1}\n"
+#define LATE                                                                                       \
+	"sim: {compute: {law: exponential, mean: 50ms}, latency: 9ms, jitter: 9ms, threads: 1}\n"
 
 struct shape {
 	uint32_t workers, shards;
@@ -48,7 +48,9 @@ static void write_text(char *text, size_t room, const struct shape *s, const cha
 			   "spread: 0.5, target: 0.5, buffers: 5}}",
 		s->data ? s->data : "batch: 3", (unsigned long long)s->seed,
 		s->train ? s->train : "epochs: 1.6", update, s->workers, s->shards, strategy,
-		s->world == TW_WORLD_THREADS ? "" : s->sim ? s->sim : APART);
+		s->world == TW_WORLD_THREADS ? ""
+		: s->sim                     ? s->sim
+					     : APART);
 
 	assert_true(len > 0 && (size_t)len < room);
 }
@@ -69,9 +71,10 @@ static void assert_same(const struct outcome *a, const struct outcome *b, const 
 	assert_int_equal(a->n, b->n);
 	for (size_t i = 0; i < a->n; i++)
 		if (memcmp(&a->vector[i], &b->vector[i], sizeof(float)) != 0)
-			fail_msg("%s: element %zu: %.9g and %.9g (%u workers, %u shards, seed %llu)",
-				 what, i, (double)a->vector[i], (double)b->vector[i], s->workers,
-				 s->shards, (unsigned long long)s->seed);
+			fail_msg(
+				"%s: element %zu: %.9g and %.9g (%u workers, %u shards, seed %llu)",
+				what, i, (double)a->vector[i], (double)b->vector[i], s->workers,
+				s->shards, (unsigned long long)s->seed);
 	assert_string_equal(a->digest, b->digest);
 }
 
@@ -157,9 +160,9 @@ static void workers_add_nearly_like_one_large_batch(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		const struct shape many = { .workers = 3, .shards = 7, .seed = seed },
-				   one = { .workers = 1, .shards = 7, .seed = seed,
-					   .data = "batch: 9" };
+		const struct shape many = { .workers = 3, .shards = 7, .seed = seed }, one = {
+			.workers = 1, .shards = 7, .seed = seed, .data = "batch: 9"
+		};
 		struct outcome a, b;
 
 		run_shape(&a, &many, "ssgd", "rate: 0.2");
@@ -304,8 +307,8 @@ static float *descend(const struct outcome *o, float rate, uint32_t batch)
 
 	for (uint64_t at = 0; at < o->job->plan.positions;) {
 		const uint64_t border = (at / samples + 1) * samples;
-		const uint64_t end = border < o->job->plan.positions ? border
-								     : o->job->plan.positions;
+		const uint64_t end =
+			border < o->job->plan.positions ? border : o->job->plan.positions;
 		const uint32_t count = end - at < batch ? (uint32_t)(end - at) : batch;
 
 		gradient_at(o, w, at, count, g);
@@ -322,9 +325,17 @@ static float *descend(const struct outcome *o, float rate, uint32_t batch)
 static void one_worker_is_plain_descent(void **state)
 {
 	static const char *const same[] = {
-		"ssgd",		   "asgd",   "softsync", "staleness-aware", "rudra",
-		"{name: ssp, lead: 0}", "ssp", "{name: dc-asgd, lambda: 0.7}", "dc-asgd-a",
-		"{name: dc-ssgd, lambda: 0.7}", "{name: backup, extra: 0}",
+		"ssgd",
+		"asgd",
+		"softsync",
+		"staleness-aware",
+		"rudra",
+		"{name: ssp, lead: 0}",
+		"ssp",
+		"{name: dc-asgd, lambda: 0.7}",
+		"dc-asgd-a",
+		"{name: dc-ssgd, lambda: 0.7}",
+		"{name: backup, extra: 0}",
 		"{name: downpour, push: 1, fetch: 1}",
 	};
 
@@ -356,8 +367,9 @@ static void one_worker_with_its_own_momentum_has_the_only_one(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		for (size_t c = 0; c < COUNT(shard_counts); c++) {
-			const struct shape s = { .workers = 1, .shards = shard_counts[c],
-						 .seed = seed, .sim = LATE };
+			const struct shape s = {
+				.workers = 1, .shards = shard_counts[c], .seed = seed, .sim = LATE
+			};
 			struct outcome a, b;
 
 			run_shape(&a, &s, "multi-asgd", "rate: 0.05, decay: 0.01");
@@ -371,8 +383,9 @@ static void one_worker_with_its_own_momentum_has_the_only_one(void **state)
 
 /* --- lines 2 and 3: the forms of DANA ------------------------------------------------------ */
 
-static const struct formula dana = { .step = step_dana, .view = view_dana, .stamped = true,
-				     .momentum = 0.9f };
+static const struct formula dana = {
+	.step = step_dana, .view = view_dana, .stamped = true, .momentum = 0.9f
+};
 static const struct formula nag = { .step = step_momentum, .view = view_nag, .momentum = 0.9f };
 
 /* Run and replay; *shown becomes what workers would see at the end. */
@@ -385,9 +398,8 @@ static void run_shown(struct outcome *o, const struct shape *s, const char *stra
 	write_text(text, sizeof text, s, strategy, update);
 	outcome_open(o, text, NULL, TW_WORLD_SIM);
 	z = serial_new(o, f);
-	outcome_run(o, &(const struct watch){ .observer = serial_note,
-					      .worker_hears = serial_hears,
-					      .arg = z });
+	outcome_run(o, &(const struct watch){
+			       .observer = serial_note, .worker_hears = serial_hears, .arg = z });
 	if (serial_complaint(z))
 		fail_msg("%s", serial_complaint(z));
 	serial_shown(z, shown);
@@ -398,7 +410,8 @@ static void one_worker_makes_dana_nesterov(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		const struct shape s = { .workers = 1, .shards = shard_counts[seed % 4],
+		const struct shape s = { .workers = 1,
+					 .shards = shard_counts[seed % 4],
 					 .seed = seed };
 		float of_dana[64], of_nag[64];
 		struct outcome zero, slim, nesterov;
@@ -612,7 +625,7 @@ static void assert_delayed(const char *text, uint32_t delay, float rate)
 }
 
 #define WITHOUT_BUFFERS "{quadratic: {dimension: 37, noise: 0.3, spread: 0.5}}"
-#define QUIET		"{quadratic: {dimension: 37, spread: 0.5}}"
+#define QUIET           "{quadratic: {dimension: 37, spread: 0.5}}"
 
 static void workers_in_turn_delay_by_all_others(void **state)
 {
@@ -622,8 +635,10 @@ static void workers_in_turn_delay_by_all_others(void **state)
 			for (size_t c = 0; c < COUNT(shard_counts); c++) {
 				const uint32_t n = worker_counts[w];
 				char text[2048], sim[128];
-				struct shape s = { .workers = n, .shards = shard_counts[c],
-						   .seed = seed, .model = WITHOUT_BUFFERS,
+				struct shape s = { .workers = n,
+						   .shards = shard_counts[c],
+						   .seed = seed,
+						   .model = WITHOUT_BUFFERS,
 						   .sim = IN_TURN };
 
 				write_text(text, sizeof text, &s, "asgd", "rate: 0.1");
@@ -648,7 +663,8 @@ static void workers_in_turn_are_the_delay_of_one(void **state)
 			char sim[128];
 			struct shape many = { .workers = worker_counts[w],
 					      .shards = shard_counts[seed % 4],
-					      .seed = seed, .model = QUIET,
+					      .seed = seed,
+					      .model = QUIET,
 					      .sim = IN_TURN };
 			struct shape one = many;
 			struct outcome a, b;
@@ -672,8 +688,10 @@ static void hogwild_with_one_thread_is_plain_descent(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		for (size_t c = 0; c < COUNT(shard_counts); c++) {
-			const struct shape s = { .workers = 1, .shards = shard_counts[c],
-						 .seed = seed, .model = WITHOUT_BUFFERS,
+			const struct shape s = { .workers = 1,
+						 .shards = shard_counts[c],
+						 .seed = seed,
+						 .model = WITHOUT_BUFFERS,
 						 .world = TW_WORLD_THREADS };
 			struct outcome o;
 			float *w;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory.c - every request for memory refused in turn: the run ends with a clean error. */
-/* labels: threads */
 #include "job/scarce.h"
 #include "job/trial.h"
 
@@ -34,25 +33,11 @@ static void a_resumed_run_of_another_shape(void **state)
 						 .stride = 97 }) > 600);
 }
 
-static void presets_in_threads(void **state)
-{
-	static const char *const presets[] = { "ssgd", "dana-slim", "hogwild" };
-
-	for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++)
-		assert_true(scarce_threads(&(struct scarce){ .preset = presets[k],
-							     .workers = 2,
-							     .servers = 1,
-							     .shards = 2,
-							     .first = 100,
-							     .stride = 13 }) > 200);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_preset_in_the_simulator),
 		cmocka_unit_test(a_resumed_run_of_another_shape),
-		cmocka_unit_test(presets_in_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

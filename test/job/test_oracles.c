@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_oracles.c - whole simulated runs against closed forms; test_full_oracles.c has the rest of the
- * cases, which take longer. */
+/* test_oracles.c - whole simulated runs against closed forms; what takes longer is in
+ * test_full_oracles.c. */
 #include "job/oracle_tools.h"
 
 #include <inttypes.h>
@@ -27,8 +27,8 @@ static void staleness_adds_up(void **state)
 	for (size_t k = 0; more[k]; k++) /* it needs no finite variance */
 		oracle_check_identity(12, more[k], 4, 4000);
 	oracle_check_identity(1, "exponential", 5, 100);
-	oracle_check_identity(33, "exponential, per_sample: true}, stragglers: {count: 4, slower: 20",
-			      6, 5000);
+	oracle_check_identity(
+		33, "exponential, per_sample: true}, stragglers: {count: 4, slower: 20", 6, 5000);
 }
 
 static void mean_staleness_is_workers_less_one(void **state)
@@ -102,15 +102,16 @@ static void exponential_times_make_staleness_geometric(void **state)
 		   "train: {updates: %d}\n"
 		   "update: {rate: 0.0001}\n"
 		   "cluster: {workers: %d, shards: 1}\n"
-		   "strategy: asgd\n" NO_CUTS "sim: {compute: {law: exponential}, " FREE_LINKS "}\n",
+		   "strategy: asgd\n" NO_CUTS "sim: {compute: {law: exponential}, " FREE_LINKS
+		   "}\n",
 		   UPDATES, WORKERS);
 	for (int k = 0; k < 60; k++) {
 		const double p = pow(1 - 1.0 / WORKERS, k);
 
 		/* pushes that overlap are not independent: half as wide again */
 		if (!(fabs((double)left - UPDATES * p) <= 6 * sqrt(UPDATES * p * (1 - p)) + 1e-9))
-			fail_msg("%llu of %d are %d or more late, not %g",
-				 (unsigned long long)left, UPDATES, k, UPDATES * p);
+			fail_msg("%llu of %d are %d or more late, not %g", (unsigned long long)left,
+				 UPDATES, k, UPDATES * p);
 		left -= r.totals.tally.histogram[k];
 	}
 }
@@ -319,15 +320,16 @@ static void staleness_aware_rescues(void **state)
 		struct oracle_run r = { .gaps = true };
 		double last = 1, largest = 0;
 
-		oracle_run(&r,
-			   "model: {quadratic: {dimension: 1, curvature: [1], noise: 0, start: 1}}\n"
-			   "data: {samples: 1000000}\n"
-			   "train: {updates: 800}\n"
-			   "update: {rate: 0.3}\n"
-			   "cluster: {workers: %d, shards: 1}\n"
-			   "strategy: %s\n" NO_CUTS
-			   "sim: {delay: {steps: %d}, compute: {law: constant}, " FREE_LINKS "}\n",
-			   by_workers ? 9 : 1, how[k], by_workers ? 0 : 8);
+		oracle_run(
+			&r,
+			"model: {quadratic: {dimension: 1, curvature: [1], noise: 0, start: 1}}\n"
+			"data: {samples: 1000000}\n"
+			"train: {updates: 800}\n"
+			"update: {rate: 0.3}\n"
+			"cluster: {workers: %d, shards: 1}\n"
+			"strategy: %s\n" NO_CUTS
+			"sim: {delay: {steps: %d}, compute: {law: constant}, " FREE_LINKS "}\n",
+			by_workers ? 9 : 1, how[k], by_workers ? 0 : 8);
 		for (size_t i = 0; i < r.events; i++) {
 			const struct oracle_event *e = &r.event[i];
 
@@ -357,8 +359,8 @@ static void staleness_aware_rescues(void **state)
 	"data: {samples: 1000000}\n"                                                               \
 	"train: {updates: 20000}\n"                                                                \
 	"update: {rate: 1e-12}\n"                                                                  \
-	"cluster: {workers: 1, shards: 1}\n" NO_CUTS                                               \
-	"sim: {compute: {law: constant}, " FREE_LINKS "}\n"
+	"cluster: {workers: 1, shards: 1}\n" NO_CUTS "sim: {compute: {law: constant}, " FREE_LINKS \
+	"}\n"
 
 static void is_binomial(double times, double n, double p)
 {
@@ -394,7 +396,7 @@ static void skipping_follows_its_formula(void **state)
 	oracle_free(&r);
 }
 
-/* --- momentum ---------------------------------------------------------------------------------- */
+/* --- momentum ------------------------------------------------------------------------------- */
 
 static void gaps_grow_as_in_danas_table(void **state)
 {
@@ -441,16 +443,17 @@ static void dana_shows_what_dana_slim_keeps(void **state)
 			struct oracle_run r = { .gaps = true, .see = look, .arg = &s[slim] };
 
 			s[slim] = (struct shown){ .sent = !slim };
-			oracle_run(&r,
-				   "model: {quadratic: {dimension: %d, curvature: [0.1, 1], noise: 1, "
-				   "start: 1}}\n"
-				   "data: {samples: 4000}\n"
-				   "train: {epochs: 1, seed: %zu}\n"
-				   "update: {rate: 0.01, schedule: {kind: %s}}\n"
-				   "cluster: {workers: 6, shards: 1}\n"
-				   "strategy: %s\n" NO_CUTS
-				   "sim: {compute: {law: exponential}, " FREE_LINKS "}\n",
-				   SIZE, k + 1, schedule[k], name[slim]);
+			oracle_run(
+				&r,
+				"model: {quadratic: {dimension: %d, curvature: [0.1, 1], noise: 1, "
+				"start: 1}}\n"
+				"data: {samples: 4000}\n"
+				"train: {epochs: 1, seed: %zu}\n"
+				"update: {rate: 0.01, schedule: {kind: %s}}\n"
+				"cluster: {workers: 6, shards: 1}\n"
+				"strategy: %s\n" NO_CUTS
+				"sim: {compute: {law: exponential}, " FREE_LINKS "}\n",
+				SIZE, k + 1, schedule[k], name[slim]);
 			oracle_free(&r);
 		}
 		for (int v = 0; v < SHOWN; v++)
@@ -468,7 +471,7 @@ static void dana_shows_what_dana_slim_keeps(void **state)
 	free(s);
 }
 
-/* --- the network ------------------------------------------------------------------------------- */
+/* --- the network ---------------------------------------------------------------------------- */
 
 /* Seconds of a round of synchronous SGD in the middle of the run. */
 static double card_round(uint32_t workers, double gigabits, const char *speeds)
@@ -513,8 +516,8 @@ static void a_server_card_is_shared(void **state)
 			double should = compute + (n + 1) * m;
 
 			if (!(fabs(is - should) <= 0.01 * should))
-				fail_msg("%u workers, %g Gbit/s: %g s, not %g s", n, gigabits[b], is,
-					 should);
+				fail_msg("%u workers, %g Gbit/s: %g s, not %g s", n, gigabits[b],
+					 is, should);
 			for (uint32_t i = 0; i < n; i++)
 				snprintf(speeds + strlen(speeds), 24, "%s%.9g", i ? ", " : "",
 					 compute / (compute + (n - 1 - i) * m));

@@ -169,11 +169,13 @@ static void put(uint8_t *at, uint64_t value, size_t bytes)
 
 static void absurd_numbers_are_refused(void **state)
 {
-	static const uint64_t counts[] = { 5, 6, 1000, TW_PART_ARRAYS_MAX, TW_PART_ARRAYS_MAX + 1,
-					   0x38e38e39, 0x80000000, 0xffffffff };
-	static const uint64_t numbers[] = { 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 62,
-					    (1ull << 62) + 7, 1ull << 63, UINT64_MAX - 63,
-					    UINT64_MAX };
+	static const uint64_t counts[] = {
+		5,          6,          1000,      TW_PART_ARRAYS_MAX, TW_PART_ARRAYS_MAX + 1,
+		0x38e38e39, 0x80000000, 0xffffffff
+	};
+	static const uint64_t numbers[] = { 0x7fffffff,      0x80000000,       0xffffffff,
+					    1ull << 62,      (1ull << 62) + 7, 1ull << 63,
+					    UINT64_MAX - 63, UINT64_MAX };
 	struct tw_block *b = tw_part_pack(&tw_heap_system, sample, 1);
 	uint8_t *bytes = malloc(b->bytes);
 
@@ -226,7 +228,7 @@ static void damage(const struct tw_block *b, uint64_t seed)
 		const size_t at = (size_t)(tw_rng_uniform(&r, k, 0) * (double)head);
 		const double what = tw_rng_uniform(&r, k, 1);
 
-		bytes[at] = what < 0.3 ? 0xff
+		bytes[at] = what < 0.3   ? 0xff
 			    : what < 0.5 ? 0
 					 : (uint8_t)(tw_rng_uniform(&r, k, 2) * 256.0);
 	}
@@ -273,7 +275,8 @@ static void without_memory_nothing_is_kept(void **state)
 	assert_int_equal(none.live, 0);
 	b = tw_part_pack(&tw_heap_system, sample, ARRAYS);
 	none = (struct refusing)REFUSING(1);
-	assert_int_equal(tw_part_unpack(b->data, b->bytes, &none.heap, &list, &count), TW_NO_MEMORY);
+	assert_int_equal(tw_part_unpack(b->data, b->bytes, &none.heap, &list, &count),
+			 TW_NO_MEMORY);
 	assert_int_equal(none.live, 0);
 	tw_block_drop(b);
 }
