@@ -10,22 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLES	  48
-#define EPOCHS	  2
+#define SAMPLES   48
+#define EPOCHS    2
 #define POSITIONS (SAMPLES * EPOCHS)
-#define SHARDS	  8
-#define CUTS	  64
+#define SHARDS    8
+#define CUTS      64
 
 const char *const faultrun_presets[] = {
-	"ssgd",	   "backup",	"asgd",	     "downpour",  "softsync", "staleness-aware",
-	"rudra",   "ssp",	"fasgd",     "dc-asgd",	  "dc-asgd-a", "dc-ssgd",
-	"gap-aware", "multi-asgd", "nag-asgd", "dana",	  "dana-slim", "dana-dc",
-	NULL,
+	"ssgd",     "backup", "asgd",      "downpour",  "softsync", "staleness-aware", "rudra",
+	"ssp",      "fasgd",  "dc-asgd",   "dc-asgd-a", "dc-ssgd",  "gap-aware",       "multi-asgd",
+	"nag-asgd", "dana",   "dana-slim", "dana-dc",   NULL,
 };
 
 struct history {
 	uint8_t times[POSITIONS]; /* how often each position is in the parameters */
-	uint64_t commits, sets; /* rounds committed, and a hash of who was in them */
+	uint64_t commits, sets;   /* rounds committed, and a hash of who was in them */
 };
 
 struct key {
@@ -108,14 +107,15 @@ static void watch_once(struct watcher *w, const struct tw_note *n)
 
 static bool watch(void *arg, const struct tw_note *n)
 {
-	static const char *const names[] = { "step", "gradient", "apply", "update", "commit", "drop",
-					     "refused", "deal", "view", "eval", "cut", "rollback",
-					     "hosted", "progress" };
+	static const char *const names[] = { "step", "gradient", "apply",  "update",  "commit",
+					     "drop", "refused",  "deal",   "view",    "eval",
+					     "cut",  "rollback", "hosted", "progress" };
 	struct watcher *w = arg;
 
 	if (w->loud)
-		fprintf(stderr, "%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu tau %llu "
-				"from %llu count %u\n",
+		fprintf(stderr,
+			"%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu tau %llu "
+			"from %llu count %u\n",
 			(double)n->at / 1e9, names[n->kind], n->shard, n->slot, n->incarnation,
 			(unsigned long long)n->seq, (unsigned long long)n->round,
 			(unsigned long long)n->version, (unsigned long long)n->tau,
@@ -232,7 +232,8 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 		 SAMPLES, EPOCHS, (unsigned long long)r->seed, r->workers, r->servers, r->shards,
 		 r->preset,
 		 r->more ? r->more
-			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: 3ms}\n");
+			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "
+			   "3ms}\n");
 }
 
 static void log_line(void *arg, enum tw_level level, const char *who, const char *line)
@@ -329,11 +330,87 @@ const char *faultrun_replay(const struct faultrun *r)
 			  (unsigned long long)r->fault_seed, r->loss);
 
 	for (size_t k = 0; k < r->faults; k++)
-		at += snprintf(text + at, sizeof text - (size_t)at, " fault %d %u %u %lld %lld %llu",
-			       (int)r->fault[k].kind, r->fault[k].a, r->fault[k].b,
-			       (long long)r->fault[k].at, (long long)r->fault[k].lasts,
-			       (unsigned long long)r->fault[k].event);
+		at += snprintf(text + at, sizeof text - (size_t)at,
+			       " fault %d %u %u %lld %lld %llu", (int)r->fault[k].kind,
+			       r->fault[k].a, r->fault[k].b, (long long)r->fault[k].at,
+			       (long long)r->fault[k].lasts, (unsigned long long)r->fault[k].event);
 	if (r->forever)
 		snprintf(text + at, sizeof text - (size_t)at, " forever");
 	return text;
+}
+
+static unsigned long runs, failures, interrupted;
+
+static void try_run(const struct faultrun *r, struct faultend *end)
+{
+	const char *wrong = faultrun(r, end);
+
+	runs++;
+	interrupted += end->status == TW_INTERRUPTED;
+	if (!wrong)
+		return;
+	failures++;
+	fprintf(stderr, "FAILED %s\n  replay: %s\n", wrong, faultrun_replay(r));
+}
+
+/* Kill the node at the 1st, 2nd, … event, until the run ends before. */
+static void kill_everywhere(const char *preset, uint32_t node, int64_t lasts, uint64_t stride)
+{
+	struct faultrun r = { .preset = preset,
+			      .workers = 3,
+			      .servers = 2,
+			      .shards = 3,
+			      .seed = 7,
+			      .faults = 1,
+			      .forever = lasts < 0 };
+	struct faultend end = { .events = UINT64_MAX };
+
+	for (uint64_t event = 1; event < end.events; event += stride) {
+		r.fault[0] = (struct tw_fault){
+			.kind = TW_FAULT_KILL_AT, .a = node, .lasts = lasts, .event = event
+		};
+		try_run(&r, &end);
+	}
+}
+
+unsigned long faultrun_kills(uint64_t stride)
+{
+	failures = runs = interrupted = 0;
+	for (size_t k = 0; faultrun_presets[k] && failures < 20; k++) {
+		kill_everywhere(faultrun_presets[k], 0, 2 * TW_SECOND, stride); /* master */
+		kill_everywhere(faultrun_presets[k], 1, 3 * TW_SECOND,
+				stride);                             /* a server, back soon */
+		kill_everywhere(faultrun_presets[k], 2, -1, stride); /* a server, for ever */
+		kill_everywhere(faultrun_presets[k], 3, TW_SECOND / 10,
+				stride);                             /* worker, at once */
+		kill_everywhere(faultrun_presets[k], 4, -1, stride); /* worker, for ever */
+	}
+	printf("%lu runs, %lu interrupted\n", runs, interrupted);
+	return failures;
+}
+
+unsigned long faultrun_seeds(uint64_t first, uint64_t count)
+{
+	failures = runs = interrupted = 0;
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
+		for (size_t k = 0; faultrun_presets[k]; k++) {
+			const uint64_t h = seed * 2654435761u + k * 40503u;
+			struct faultrun r = { .preset = faultrun_presets[k],
+					      .workers = 2 + (uint32_t)(h >> 3) % 4,
+					      .servers = 1 + (uint32_t)(h >> 7) % 3,
+					      .shards = 3 + (uint32_t)(h >> 11) % 3,
+					      .seed = seed,
+					      .fault_seed = seed,
+					      .crashes = (uint32_t)(h >> 13) % 4,
+					      .partitions = (uint32_t)(h >> 17) % 3,
+					      .resets = (uint32_t)(h >> 19) % 6,
+					      .slow = (uint32_t)(h >> 23) % 2,
+					      .loss = (h >> 29) % 3 == 0 ? 0.1 : 0,
+					      .forever = true };
+			struct faultend end;
+
+			try_run(&r, &end);
+		}
+	printf("%lu runs, %lu interrupted\n", runs, interrupted);
+	return failures;
 }

@@ -34,6 +34,13 @@ const char *faultrun(const struct faultrun *r, struct faultend *end);
 /* The command that replays it, for the one who reads a failure. */
 const char *faultrun_replay(const struct faultrun *r);
 
+/* For every preset kill the master, a server (back soon; for ever) and a worker (back at once; for
+ * ever) at every `stride`-th event.  Failures are printed with the command that replays them;
+ * returns how many there were (it stops after twenty). */
+unsigned long faultrun_kills(uint64_t stride);
+/* For every preset and seed: crashes, partitions, resets, slow nodes and loss drawn from it. */
+unsigned long faultrun_seeds(uint64_t first, uint64_t count);
+
 /* Presets that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];
 

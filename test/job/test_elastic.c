@@ -314,6 +314,41 @@ static void a_lost_goodbye_is_said_again(void **state)
 		}
 }
 
+/* Somebody leaves while the master, a server or another worker is away. */
+static void one_may_leave_whatever_else_happens(void **state)
+{
+	static const char *const others[] = { "crash: master", "crash: server 0", "crash: worker 0",
+					      "crash: worker 1" };
+	const char *preset;
+
+	for (size_t k = 0; (preset = trial_preset(TW_WORLD_SIM, k)); k++)
+		for (int run = 0; run < 4 * 12; run++) {
+			char sim[300];
+			const struct shape s = { .preset = preset,
+						 .workers = 3,
+						 .servers = 2,
+						 .shards = 2,
+						 .cluster = ", wait: 20s, limit: 2s",
+						 .checkpoint = ", every: 300ms",
+						 .sim = sim };
+			const bool rounds =
+				strcmp(preset, "ssgd") == 0 || strcmp(preset, "dc-ssgd") == 0;
+			struct tw_ran ran;
+			struct watch w;
+
+			snprintf(sim, sizeof sim,
+				 ", closed_limit: 300ms, faults: [{leave: worker 1, at: 640ms}, "
+				 "{%s, at: %dms, restart: %dms}]",
+				 others[run % 4], 450 + run / 4 * 25, run % 3 ? 500 : 10);
+			run_shape(&s, NULL, false, &w, TW_OK, &ran);
+			assert_true(ran.totals.repeated <= ran.totals.redealt);
+			if (rounds)
+				assert_int_equal(ran.totals.repeated, 0);
+			assert_true(ran.totals.epochs == EPOCHS);
+			tw_totals_release(&ran.totals);
+		}
+}
+
 static void the_last_one_may_leave(void **state)
 {
 	const char *preset;
@@ -754,6 +789,7 @@ int main(void)
 		cmocka_unit_test(training_starts_with_those_who_came_in_time),
 		cmocka_unit_test(who_leaves_leaves_nothing_behind),
 		cmocka_unit_test(a_lost_goodbye_is_said_again),
+		cmocka_unit_test(one_may_leave_whatever_else_happens),
 		cmocka_unit_test(the_last_one_may_leave),
 		cmocka_unit_test(danas_sum_forgets_who_goes),
 		cmocka_unit_test(danas_sum_knows_who_comes_back),

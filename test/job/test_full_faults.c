@@ -14,80 +14,23 @@
 #include <string.h>
 #include <cmocka.h>
 
-static unsigned long runs, failures, interrupted;
-
-static void try(const struct faultrun *r, struct faultend *end)
+static uint64_t wanted(const char *name, uint64_t standard)
 {
-	const char *wrong = faultrun(r, end);
+	const char *text = getenv(name);
 
-	runs++;
-	interrupted += end->status == TW_INTERRUPTED;
-	if (!wrong)
-		return;
-	failures++;
-	fprintf(stderr, "FAILED %s\n  replay: %s\n", wrong, faultrun_replay(r));
-	if (failures > 20)
-		fail_msg("too many failures");
-}
-
-/* Kill the node at the 1st, 2nd, … event, until the run ends before. */
-static void kill_everywhere(const char *preset, uint32_t node, int64_t lasts, uint64_t stride)
-{
-	struct faultrun r = { .preset = preset, .workers = 3, .servers = 2, .shards = 3, .seed = 7,
-			      .faults = 1, .forever = lasts < 0 };
-	struct faultend end = { .events = UINT64_MAX };
-
-	for (uint64_t event = 1; event < end.events; event += stride) {
-		r.fault[0] = (struct tw_fault){ .kind = TW_FAULT_KILL_AT, .a = node, .lasts = lasts,
-						.event = event };
-		try(&r, &end);
-	}
+	return text ? strtoull(text, NULL, 10) : standard;
 }
 
 static void every_node_at_every_event(void **state)
 {
-	const char *quick = getenv("TW_FAULTS_STRIDE");
-	const uint64_t stride = quick ? strtoull(quick, NULL, 10) : 3;
-
 	(void)state;
-	for (size_t k = 0; faultrun_presets[k]; k++) {
-		kill_everywhere(faultrun_presets[k], 0, 2 * TW_SECOND, stride);	 /* master */
-		kill_everywhere(faultrun_presets[k], 1, 3 * TW_SECOND, stride);	 /* a server, back soon */
-		kill_everywhere(faultrun_presets[k], 2, -1, stride);		 /* a server, for ever */
-		kill_everywhere(faultrun_presets[k], 3, TW_SECOND / 10, stride); /* worker, at once */
-		kill_everywhere(faultrun_presets[k], 4, -1, stride);		 /* worker, for ever */
-	}
-	printf("%lu runs, %lu interrupted\n", runs, interrupted);
-	assert_int_equal(failures, 0);
+	assert_int_equal(faultrun_kills(wanted("TW_FAULTS_STRIDE", 3)), 0);
 }
 
 static void seeds(void **state)
 {
-	const char *count = getenv("TW_FAULTS_SEEDS");
-	const uint64_t most = count ? strtoull(count, NULL, 10) : 600;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= most; seed++)
-		for (size_t k = 0; faultrun_presets[k]; k++) {
-			const uint64_t h = seed * 2654435761u + k * 40503u;
-			struct faultrun r = { .preset = faultrun_presets[k],
-					      .workers = 2 + (uint32_t)(h >> 3) % 4,
-					      .servers = 1 + (uint32_t)(h >> 7) % 3,
-					      .shards = 3 + (uint32_t)(h >> 11) % 3,
-					      .seed = seed,
-					      .fault_seed = seed,
-					      .crashes = (uint32_t)(h >> 13) % 4,
-					      .partitions = (uint32_t)(h >> 17) % 3,
-					      .resets = (uint32_t)(h >> 19) % 6,
-					      .slow = (uint32_t)(h >> 23) % 2,
-					      .loss = (h >> 29) % 3 == 0 ? 0.1 : 0,
-					      .forever = true };
-			struct faultend end;
-
-			try(&r, &end);
-		}
-	printf("%lu runs, %lu interrupted\n", runs, interrupted);
-	assert_int_equal(failures, 0);
+	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 900)), 0);
 }
 
 static uint64_t number(char **argv, int *k)

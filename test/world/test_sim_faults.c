@@ -797,9 +797,11 @@ static void wrong_faults_are_refused(void **state)
 		{ TW_FAULT_CRASH, .a = 3 },
 		{ TW_FAULT_RESET, .a = 0, .b = 3 },
 		{ TW_FAULT_SLOW, .a = 1, .factor = 0 },
+		{ TW_FAULT_LEAVE, .a = 0 },
+		{ TW_FAULT_LEAVE, .a = 3 },
 	};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct stage st;
 
 		stage_init(&st, &tw_heap_system, 1, 1, &hearer, &bystander, &counter);
