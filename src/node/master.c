@@ -35,6 +35,7 @@ struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint
 
 	if (msg) {
 		msg->h.view = m->generation;
+		msg->h.incarnation = ctx->boot; /* of the master: a shard obeys the newest only */
 		msg->h.shard = shard;
 	}
 	return msg;

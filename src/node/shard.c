@@ -11,6 +11,7 @@
  *  (4) a slice is applied whole or not at all: it is checked (length, finite values) before.
  *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
  *  (6) what is older than the shard's generation is fenced.
+ *  (7) it obeys the newest master only.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/part.h"
@@ -1034,7 +1035,6 @@ static void host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	if (h->unhost)
 		return;
 	s->generation = m->h.view;
-	s->term = m->h.incarnation;
 	s->live = h->live;
 	st = furnish(s);
 	if (st == TW_OK && h->cut == 0) {
@@ -1291,6 +1291,12 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 {
 	struct shard *s = (struct shard *)a;
 
+	/* (7): what an earlier master said may still be on its way when a later one has asked */
+	if (m->from.role == TW_MASTER) {
+		if (m->h.incarnation < s->term)
+			return;
+		s->term = m->h.incarnation;
+	}
 	switch (m->h.type) {
 	case TW_PUSH:
 		push(s, ctx, m);
@@ -1328,8 +1334,11 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 {
 	struct shard *s = (struct shard *)a;
 
-	(void)boot;
-	if (node != 0 || !s->hosted)
+	if (node != 0)
+		return;
+	if (boot > s->term)
+		s->term = boot;
+	if (!s->hosted)
 		return;
 	state(s, ctx, 0, 0);
 	for (uint32_t k = 0; k < s->plan->workers; k++)

@@ -418,6 +418,7 @@ struct serial {
 	size_t n;
 	struct piece_of *shard;
 	struct hand *hand;
+	struct seen seen;
 	char complaint[200];
 };
 
@@ -522,11 +523,6 @@ void serial_shown(const struct serial *z, float *out)
 		       z->shard[s].n * sizeof(float));
 }
 
-uint64_t serial_updates(const struct serial *z)
-{
-	return z->shard[0].version;
-}
-
 /* Keep what is shown of the version there is now. */
 static void show(struct serial *z, struct piece_of *h)
 {
@@ -593,8 +589,10 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 	}
 	if (tosses(z, slot, p->skip_push, 2 * (uint64_t)w->first))
 		memcpy(w->last, c->g, z->n * sizeof(float));
-	else
+	else {
 		memcpy(c->g, w->last, z->n * sizeof(float));
+		z->seen.skipped++;
+	}
 	w->gifts++;
 	w->own++;
 	w->transmitted = true;
@@ -672,6 +670,8 @@ static void begin(struct serial *z, const struct tw_note *note)
 		for (size_t i = 0; i < p->trainable; i++)
 			w->local[i] += w->drift[i];
 	}
+	z->seen.given_up += w->stepping;
+	w->stepping = true;
 	w->fresh = false;
 	if (p->local) {
 		piece[0] = (struct tw_piece){ w->local, 0, z->n };
@@ -707,6 +707,8 @@ static void computed(struct serial *z, const struct tw_note *note)
 	const float weight = (float)(w->count / nominal);
 	const double norm = sqrt(lanes_sum(w->gradient, p->trainable, true));
 
+	w->stepping = false;
+	z->seen.small += weight < 1.0f;
 	if (note->from != w->from)
 		complain(z, "worker %u computed what it did not begin", note->slot);
 	for (size_t i = 0; i < p->trainable && p->clip > 0 && norm > p->clip; i++)
@@ -761,6 +763,7 @@ static void arrives(struct serial *z, const struct tw_note *note)
 	}
 	c = &w->gift[note->seq - 1];
 	since = h->version - c->base[note->shard];
+	z->seen.stale += since > 0;
 	tau = since > c->own ? since - c->own : 0;
 	if (note->version != h->version || note->tau != tau)
 		complain(z, "shard %u: staleness %llu at version %llu, not %llu at %llu",
@@ -900,6 +903,7 @@ static void update(struct serial *z, const struct tw_note *note)
 	h->corrections += h->collected;
 	h->collected = 0;
 	h->version++;
+	z->seen.updates++;
 	if (note->version != h->version)
 		complain(z, "shard %u is at version %llu, not %llu", shard,
 			 (unsigned long long)note->version, (unsigned long long)h->version);
@@ -929,17 +933,19 @@ bool serial_note(void *arg, const struct tw_note *note)
 	case TW_NOTE_UPDATE:
 		update(z, note);
 		break;
+	case TW_NOTE_DROP:
+		z->seen.dropped++;
+		break;
 	default:
 		break;
 	}
 	return true;
 }
 
-uint64_t serial_agrees(const char *label, const char *text, const struct formula *f)
+void serial_agrees(const char *label, const char *text, const struct formula *f, struct seen *seen)
 {
 	struct outcome o;
 	struct serial *z;
-	uint64_t updates;
 	float *mine;
 
 	outcome_open(&o, text, NULL, TW_WORLD_SIM);
@@ -954,9 +960,14 @@ uint64_t serial_agrees(const char *label, const char *text, const struct formula
 		if (memcmp(&mine[i], &o.vector[i], sizeof mine[i]) != 0)
 			fail_msg("%s: element %zu of %zu is %.9g, the serial loop has %.9g\n%s",
 				 label, i, o.n, (double)o.vector[i], (double)mine[i], text);
-	updates = serial_updates(z);
+	seen->runs++;
+	seen->updates += z->seen.updates;
+	seen->stale += z->seen.stale;
+	seen->skipped += z->seen.skipped;
+	seen->dropped += z->seen.dropped;
+	seen->given_up += z->seen.given_up;
+	seen->small += z->seen.small;
 	free(mine);
 	serial_free(z);
 	outcome_close(&o);
-	return updates;
 }

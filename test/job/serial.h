@@ -112,9 +112,13 @@ const char *serial_complaint(const struct serial *z);
 /* Parameters, and what workers would be shown, in layout order. */
 void serial_vector(const struct serial *z, float *out);
 void serial_shown(const struct serial *z, float *out);
-uint64_t serial_updates(const struct serial *z);
 
-/* Open, run and replay; fails the test, naming `label`, if a bit differs.  Returns updates. */
-uint64_t serial_agrees(const char *label, const char *text, const struct formula *f);
+/* What happened in runs, so that a test can tell that it met what it is about. */
+struct seen {
+	uint64_t runs, updates, stale, skipped, dropped, given_up, small;
+};
+
+/* Open, run and replay; fails the test, naming `label`, if a bit differs.  Adds to *seen. */
+void serial_agrees(const char *label, const char *text, const struct formula *f, struct seen *seen);
 
 #endif

@@ -629,6 +629,48 @@ static void all_servers_lost_for_ever(void **state)
 		}
 }
 
+/* --- cuts that cannot be kept --- */
+
+static enum tw_status never_saves(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
+				  size_t count)
+{
+	return TW_IO;
+}
+
+static enum tw_status has_nothing(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
+				  size_t *count)
+{
+	*cut = 0;
+	*parts = NULL;
+	*count = 0;
+	return TW_OK;
+}
+
+static void frees_nothing(struct tw_store *s, struct tw_part *parts, size_t count) {}
+
+/* Training goes on without them; but who stops for a cut says that there is none. */
+static void a_full_disk(void **state)
+{
+	struct tw_store full = { never_saves, has_nothing, frees_nothing };
+	const char *preset;
+
+	for (size_t k = 0; (preset = trial_preset(TW_WORLD_SIM, k)); k++) {
+		struct shape s = { .preset = preset,
+				   .workers = 2,
+				   .servers = 1,
+				   .shards = 2,
+				   .cluster = ", wait: 1s",
+				   .checkpoint = ", every: 400ms" };
+		struct watch w;
+
+		run_shape(&s, &full, false, &w, TW_OK, NULL);
+		assert_int_equal(w.cuts, 0);
+		all_once(&s, &w);
+		s.sim = ", faults: [{leave: worker 0, at: 300ms}, {leave: worker 1, at: 500ms}]";
+		run_shape(&s, &full, false, &w, TW_IO, NULL);
+	}
+}
+
 /* --- the warm start --- */
 
 static void a_warm_start_is_one_workers_alone(void **state)
@@ -796,6 +838,7 @@ int main(void)
 		cmocka_unit_test(danas_slims_last_push),
 		cmocka_unit_test(too_few_workers_pause),
 		cmocka_unit_test(all_servers_lost_for_ever),
+		cmocka_unit_test(a_full_disk),
 		cmocka_unit_test(a_warm_start_is_one_workers_alone),
 		cmocka_unit_test(any_cluster_loads_the_parameters),
 		cmocka_unit_test(any_cluster_goes_on),

@@ -292,7 +292,7 @@ static const char *const links[] = {
 };
 
 static void try(const struct method *m, uint32_t workers, uint32_t shards, uint64_t seed,
-		size_t law, size_t link)
+		size_t law, size_t link, struct seen *seen)
 {
 	const bool global = !strcmp(m->other, "global");
 	char text[2048], label[128];
@@ -315,7 +315,7 @@ static void try(const struct method *m, uint32_t workers, uint32_t shards, uint6
 	assert_true(len > 0 && (size_t)len < sizeof text);
 	snprintf(label, sizeof label, "%s, %u workers, %u shards, seed %llu", m->name, workers,
 		 shards, (unsigned long long)seed);
-	assert_true(serial_agrees(label, text, &m->f) > 2);
+	serial_agrees(label, text, &m->f, seen);
 }
 
 /* Laws, links and seeds take turns, so that each method meets each of them. */
@@ -325,13 +325,24 @@ static void every_method_is_its_formula(void **state)
 	uint64_t turn = 0;
 
 	(void)state;
-	for (size_t k = 0; k < COUNT(methods); k++)
+	for (size_t k = 0; k < COUNT(methods); k++) {
+		const struct method *m = &methods[k];
+		struct seen seen = { .runs = 0 };
+
 		for (size_t w = 0; w < COUNT(workers); w++)
 			for (size_t s = 0; s < COUNT(shards); s++)
 				for (size_t link = 0; link < COUNT(links); link++, turn++)
-					if (workers[w] >= methods[k].least)
-						try(&methods[k], workers[w], shards[s], 1 + turn,
-						    turn % COUNT(laws), link);
+					if (workers[w] >= m->least)
+						try(m, workers[w], shards[s], 1 + turn,
+						    turn % COUNT(laws), link, &seen);
+		assert_true(seen.runs >= 12 && seen.updates > 5 * seen.runs && seen.small > 0);
+		assert_int_equal(seen.stale > 0, !m->f.rounds);
+		assert_int_equal(seen.skipped > 0, strncmp(m->name, "b-fasgd", 7) == 0);
+		if (strstr(m->strategy, "extra: 2") || strstr(m->strategy, "abandon"))
+			assert_true(seen.dropped > 0 || seen.given_up > 0);
+		if (strstr(m->strategy, "abandon"))
+			assert_true(seen.given_up > 0);
+	}
 }
 
 /* A loop that forgets one thing must not agree: the comparison can fail. */

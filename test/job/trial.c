@@ -44,7 +44,7 @@ enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_
 {
 	const struct tw_plan *p = &t->job->plan;
 	const struct tw_log log = { .sink = t->loud ? tw_log_stderr : NULL, .level = TW_DEBUG };
-	struct tw_store *own = store ? NULL : tw_memory_store_new(heap);
+	struct tw_store *own = store ? NULL : tw_memory_store_new(&tw_heap_system);
 	const struct tw_cluster cluster = {
 		.seat = t->cast.seat,
 		.seats = t->cast.seats,

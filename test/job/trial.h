@@ -21,7 +21,7 @@ struct trial {
 void trial_open(struct trial *t, enum tw_world_kind world, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void trial_close(struct trial *t);
-/* Run it, with its memory from `heap` and cuts in `store` (NULL: in memory, from `heap`).  A
+/* Run it, with its memory from `heap` and cuts in `store` (NULL: in memory).  A
  * simulated run that does not end within a virtual day ends with TW_REFUSED, and one in threads
  * that does not end within a minute kills the program. */
 enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_store *store,
