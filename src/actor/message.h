@@ -58,7 +58,6 @@ enum tw_type {
 enum tw_flags {
 	TW_FLAG_ANSWER = 1,   /* PUSH: answer with PARAMS when I may read */
 	TW_FLAG_SKIPPED = 2,  /* PUSH: no payload, apply my last one again (B-FASGD) */
-	TW_FLAG_LAST = 4,     /* PUSH: flush before leaving: apply, no gate */
 	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS: the push was not taken */
 	TW_FLAG_FREE = 16,    /* costs no virtual time (evaluation) */
 	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */

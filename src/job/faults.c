@@ -105,12 +105,14 @@ static enum tw_status node_value(const struct entry *e, const struct tw_tree *at
 	    (e->kind->kind != TW_FAULT_LEAVE || *node > e->job->cluster.servers))
 		return TW_OK;
 	if (e->kind->kind == TW_FAULT_LEAVE)
-		snprintf(reason, sizeof reason, "needs worker 0 to %u, not '%s': only workers leave",
+		snprintf(reason, sizeof reason,
+			 "needs worker 0 to %u, not '%s': only workers leave",
 			 e->job->cluster.workers - 1, tw_tree_show(at->text, shown, sizeof shown));
 	else
-		snprintf(reason, sizeof reason, "needs master, server 0 to %u, worker 0 to %u%s, not '%s'",
-		 e->job->cluster.servers - 1, e->job->cluster.workers - 1,
-		 all ? " or everybody" : "", tw_tree_show(at->text, shown, sizeof shown));
+		snprintf(reason, sizeof reason,
+			 "needs master, server 0 to %u, worker 0 to %u%s, not '%s'",
+			 e->job->cluster.servers - 1, e->job->cluster.workers - 1,
+			 all ? " or everybody" : "", tw_tree_show(at->text, shown, sizeof shown));
 	return refuse(e, at, at->key, reason);
 }
 

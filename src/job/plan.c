@@ -251,6 +251,7 @@ static void copy_values(struct tw_job *job)
 	p->delay_ramp = job->delay.ramp;
 	p->checkpoint_every = job->checkpoint.every;
 	p->drain = job->checkpoint.cut == TW_CUT_DRAIN;
+	p->save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
 }
 
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)

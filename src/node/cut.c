@@ -459,7 +459,7 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct tw_master_part x = { .cut = m->cut_making,
 				    .round = m->round,
 				    .generation = m->generation,
-				    .release = tw_now(ctx) + TW_SECOND / 10,
+				    .release = tw_now(ctx) + m->plan->save_time + TW_SECOND / 10,
 				    .steps = m->steps,
 				    .samples = m->samples,
 				    .redealt = m->redealt,

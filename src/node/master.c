@@ -509,8 +509,9 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		tw_cut_assign(m, ctx);
 	if (waits)
 		return;
-	if (m->live < m->plan->workers && !(m->live >= m->plan->min && m->live &&
-					    (m->begun || m->wait_over)))
+	/* once it has begun, `run` pauses when there are too few */
+	if (!m->begun && m->live < m->plan->workers &&
+	    !(m->live >= m->plan->min && m->live && m->wait_over))
 		return;
 	m->phase = PHASE_AGREE;
 	m->since = tw_now(ctx);

@@ -72,6 +72,7 @@ struct tw_plan {
 	bool checkpoint_final;	  /* also at the end */
 	bool drain;		  /* cut: drain; else running */
 	uint64_t stop_after_cuts; /* end as interrupted after so many; 0: never */
+	int64_t save_time;	  /* what saving takes on the world's clock (sim); 0: not known */
 	uint64_t job_hash;	  /* of what must be the same to resume */
 
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */

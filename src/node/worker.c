@@ -340,7 +340,7 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 	}
 	h = current(w);
 	if (!h) {
-		if (w->dry)
+		if (w->dry && !rounds(w)) /* a stripe is pushed whole, or its round is over */
 			tw_step_flush(w, ctx);
 		want(w, ctx);
 		return;

@@ -491,7 +491,8 @@ static enum tw_status fault_check(const struct sim *s, size_t i)
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: there are only %u nodes",
 			       i, s->nodes);
 	if (f->kind == TW_FAULT_LEAVE && s->node[f->a].kinds != NODE_WORKER)
-		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: only workers can leave", i);
+		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: only workers can leave",
+			       i);
 	if (f->kind == TW_FAULT_SLOW && !(f->factor > 0.0 && isfinite(f->factor)))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT,
 			       "fault %zu: a slow node needs a factor above 0", i);

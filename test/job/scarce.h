@@ -17,8 +17,8 @@ struct scarce {
 
 /* Run it with the nth request for memory refused, for n = 1, 2, ... `first` and then every
  * `stride`-th, until it comes through whole; then with all requests from the nth on refused; and
- * both again for messages, which worlds recycle.  Each time it ends by itself, says that there was no
- * memory, and gives everything back.  Returns how many runs that took. */
+ * both again for messages, which worlds recycle.  Each time it ends by itself, says that there was
+ * no memory, and gives everything back.  Returns how many runs that took. */
 unsigned scarce_sim(const struct scarce *s);
 /* The same in threads, where the nth request is not the same one every time. */
 unsigned scarce_threads(const struct scarce *s);

@@ -647,10 +647,10 @@ static void begin(struct serial *z, const struct tw_note *note)
 	struct tw_inputs in = { .from = note->from, .count = note->count, .piece = piece };
 	struct tw_score score;
 
-	if (z->f->rounds && w->micros && note->from != w->from + w->count)
-		w->micros = w->samples = 0; /* of a stripe that was given up */
 	if (note->seq > w->gifts)
 		flush(z, note->slot);
+	else if (z->f->rounds && w->micros && note->from != w->from + w->count)
+		w->micros = w->samples = 0; /* of a stripe that was given up */
 	if (note->seq != w->gifts)
 		complain(z, "worker %u has made %llu contributions, not %llu", note->slot,
 			 (unsigned long long)note->seq, (unsigned long long)w->gifts);

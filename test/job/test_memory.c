@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c - every request for memory refused in turn: the run ends with a clean error. */
+/* test_memory.c - requests for memory refused in turn, the first one by one and then in strides:
+ * the run ends with a clean error.  test_full_memory.c refuses all of them. */
 #include "job/scarce.h"
 #include "job/trial.h"
 
@@ -17,8 +18,8 @@ static void every_preset_in_the_simulator(void **state)
 							 .workers = 3,
 							 .servers = 2,
 							 .shards = 2,
-							 .first = 300,
-							 .stride = 97 }) > 600);
+							 .first = 150,
+							 .stride = 29 }) > 500);
 }
 
 static void a_resumed_run_of_another_shape(void **state)
@@ -29,8 +30,8 @@ static void a_resumed_run_of_another_shape(void **state)
 						 .shards = 3,
 						 .from_workers = 3,
 						 .from_shards = 2,
-						 .first = 300,
-						 .stride = 97 }) > 600);
+						 .first = 150,
+						 .stride = 29 }) > 500);
 }
 
 int main(void)
