@@ -33,34 +33,34 @@ struct tw_wait {
 
 /* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`. */
 struct tw_compute {
-	bool evaluate;		   /* evaluate instead of gradient; costs no virtual time */
-	struct tw_inputs in;	   /* pieces stay valid until `computed` */
-	float *gradient;	   /* out; trainable + buffers floats */
-	struct tw_score score;	   /* out */
-	enum tw_status status;	   /* out */
-	uint64_t epoch_position;   /* = in.from; what the simulator's cost is drawn for */
-	_Atomic bool cancel;	   /* set by tw_cancel only */
-	void *world;		   /* the world's */
-	uint64_t id;		   /* the actor's */
+	bool evaluate;           /* evaluate instead of gradient; costs no virtual time */
+	struct tw_inputs in;     /* pieces stay valid until `computed` */
+	float *gradient;         /* out; trainable + buffers floats */
+	struct tw_score score;   /* out */
+	enum tw_status status;   /* out */
+	uint64_t epoch_position; /* = in.from; what the simulator's cost is drawn for */
+	_Atomic bool cancel;     /* set by tw_cancel only */
+	void *world;             /* the world's */
+	uint64_t id;             /* the actor's */
 };
 
 /* A thing that happened, for tests, metrics, traces and the progress line. */
 enum tw_note_kind {
-	TW_NOTE_STEP,	  /* a worker starts a step: slot, clock, from, count */
+	TW_NOTE_STEP,     /* a worker starts a step: slot, clock, from, count */
 	TW_NOTE_GRADIENT, /* a gradient is ready: slot, loss, samples */
-	TW_NOTE_APPLY,	  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
+	TW_NOTE_APPLY,  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
 			     tau, version, from, count (one note per range); `value`: the shard's
 			     incarnation */
-	TW_NOTE_UPDATE,	  /* a shard made an update: shard, version, rate in value */
-	TW_NOTE_COMMIT,	  /* a shard committed a round: shard, round, count */
-	TW_NOTE_DROP,	  /* a shard or the master dropped late samples: slot, from, count */
+	TW_NOTE_UPDATE, /* a shard made an update: shard, version, rate in value */
+	TW_NOTE_COMMIT, /* a shard committed a round: shard, round, count */
+	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count */
 	TW_NOTE_REFUSED,  /* not finite, malformed, fenced: slot */
-	TW_NOTE_DEAL,	  /* the master dealt: slot, from, count; seq 1 if dealt again */
-	TW_NOTE_VIEW,	  /* membership changed: count = live, seq = view */
-	TW_NOTE_EVAL,	  /* an evaluation: value = loss, extra = accuracy or -1, from = position */
-	TW_NOTE_CUT,	  /* a checkpoint is complete: seq = number */
+	TW_NOTE_DEAL,     /* the master dealt: slot, from, count; seq 1 if dealt again */
+	TW_NOTE_VIEW,     /* membership changed: count = live, seq = view */
+	TW_NOTE_EVAL,     /* an evaluation: value = loss, extra = accuracy or -1, from = position */
+	TW_NOTE_CUT,      /* a checkpoint is complete: seq = number */
 	TW_NOTE_ROLLBACK, /* the cluster went back to cut seq */
-	TW_NOTE_HOSTED,	  /* a shard was taken: shard, incarnation, version */
+	TW_NOTE_HOSTED,   /* a shard was taken: shard, incarnation, version */
 	TW_NOTE_PROGRESS, /* master: from = positions closed, count = live, value = mean loss */
 };
 
@@ -69,7 +69,7 @@ struct tw_note {
 	uint32_t shard, slot, incarnation, count;
 	uint64_t seq, tau, version, round, from;
 	double value, extra;
-	int64_t at; /* filled by the context */
+	int64_t at;                         /* filled by the context */
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;
@@ -77,9 +77,10 @@ struct tw_note {
 
 /* The end of a run, from the master. */
 #define TW_HISTOGRAM 128
-struct tw_tally {		       /* what a shard counts; summed by the master */
+struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t updates, contributions, staleness_sum, staleness_max, staleness_count;
 	uint64_t refused, fenced, dropped_pushes;
+	uint64_t dropped_samples; /* by a gate without rounds; the master counts a round's */
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 struct tw_totals {
@@ -89,16 +90,16 @@ struct tw_totals {
 	double loss, accuracy; /* final evaluation; accuracy -1 where there is none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;
-	uint64_t cut; /* last complete checkpoint, 0 none */
+	uint64_t cut;             /* last complete checkpoint, 0 none */
 	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
 	struct tw_heap *vector_heap; /* where `vector` itself came from */
-	enum tw_status status; /* TW_OK, TW_INTERRUPTED, or why it failed */
-	char text[200];	       /* the sentence when status is not TW_OK */
+	enum tw_status status;       /* TW_OK, TW_INTERRUPTED, or why it failed */
+	char text[200];              /* the sentence when status is not TW_OK */
 };
 
 /* What a store keeps: named parts of a numbered cut. */
 struct tw_part {
-	char name[48];		/* "shard 0", "worker 3", "master": the store may name files anew */
+	char name[48];          /* "shard 0", "worker 3", "master": the store may name files anew */
 	struct tw_block *bytes; /* a reference */
 };
 
@@ -135,7 +136,7 @@ struct tw_world {
 	const char *name;
 	struct tw_msg *(*msg_new)(struct tw_context *ctx); /* zeroed; NULL without memory */
 	void (*msg_free)(struct tw_context *ctx, struct tw_msg *m); /* one that was not sent */
-	void (*send)(struct tw_context *ctx, struct tw_msg *m);	    /* takes m */
+	void (*send)(struct tw_context *ctx, struct tw_msg *m);     /* takes m */
 	/* Fire once, `after` ns from now; setting a timer again moves it; after < 0 clears it. */
 	void (*timer)(struct tw_context *ctx, uint32_t timer, int64_t after);
 	int64_t (*now)(struct tw_context *ctx);
@@ -181,8 +182,14 @@ void tw_give_up(struct tw_context *ctx, enum tw_status status, const char *forma
 void tw_say(struct tw_context *ctx, enum tw_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static inline void tw_send(struct tw_context *ctx, struct tw_msg *m) { ctx->world->send(ctx, m); }
-static inline int64_t tw_now(struct tw_context *ctx) { return ctx->world->now(ctx); }
+static inline void tw_send(struct tw_context *ctx, struct tw_msg *m)
+{
+	ctx->world->send(ctx, m);
+}
+static inline int64_t tw_now(struct tw_context *ctx)
+{
+	return ctx->world->now(ctx);
+}
 static inline void tw_timer(struct tw_context *ctx, uint32_t timer, int64_t after)
 {
 	ctx->world->timer(ctx, timer, after);

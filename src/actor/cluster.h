@@ -35,13 +35,13 @@ struct tw_cluster {
 
 /* What a world counts. */
 struct tw_ran {
-	uint64_t events;      /* handlers entered */
-	int64_t virtual_ns;   /* sim: the clock at the end */
+	uint64_t events;    /* handlers entered */
+	int64_t virtual_ns; /* sim: the clock at the end */
 	uint64_t bytes_sent, bytes_received;
-	uint64_t peak_bytes;  /* sim: payload bytes alive at once, at most */
-	uint64_t waits;	      /* waits of more than 5 s that were named in the log */
+	uint64_t peak_bytes;     /* sim: payload bytes alive at once, at most */
+	uint64_t waits;          /* waits of more than 5 s that were named in the log */
 	struct tw_totals totals; /* vector references are the caller's */
-	struct tw_error error;	 /* status not TW_OK: the first cause */
+	struct tw_error error;   /* status not TW_OK: the first cause */
 };
 
 /* Drop what totals hold. */

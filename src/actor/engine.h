@@ -19,7 +19,7 @@ struct tw_piece {
 };
 
 struct tw_inputs {
-	uint64_t from;	/* first global position: epoch * samples + place in the shuffled order */
+	uint64_t from;  /* first global position: epoch * samples + place in the shuffled order */
 	uint32_t count; /* samples; they never cross an epoch */
 	const struct tw_piece *piece;
 	size_t pieces;
@@ -27,7 +27,7 @@ struct tw_inputs {
 };
 
 struct tw_score {
-	double loss;	/* sum over the samples */
+	double loss;    /* sum over the samples */
 	double correct; /* how many were right; -1 where the task has no such thing */
 	uint64_t samples;
 };
@@ -35,12 +35,12 @@ struct tw_score {
 struct tw_engine {
 	const struct tw_engine_class *class;
 	size_t trainable, buffers; /* floats; the parameter vector is trainable, then buffers */
-	const size_t *tensor;	   /* starts of tensors, ascending, tensors + 1 of them; the last is
+	const size_t *tensor;      /* starts of tensors, ascending, tensors + 1 of them; the last is
 				      trainable + buffers */
 	size_t tensors;
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
-	size_t scratch_bytes;	 /* what one computation needs beside its output */
-	double cost;		 /* floating-point operations per sample, for scheduling */
+	size_t scratch_bytes;    /* what one computation needs beside its output */
+	double cost;             /* floating-point operations per sample, for scheduling */
 };
 
 struct tw_engine_class {

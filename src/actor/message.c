@@ -21,7 +21,8 @@ struct kind {
 
 static const struct kind kinds[TW_TYPES] = {
 	[TW_HELLO] = { "HELLO", sizeof(struct tw_body_hello), sizeof(struct tw_range), true },
-	[TW_WELCOME] = { "WELCOME", sizeof(struct tw_body_welcome), sizeof(struct tw_place), true, true },
+	[TW_WELCOME] = { "WELCOME", sizeof(struct tw_body_welcome), sizeof(struct tw_place), true,
+			 true },
 	[TW_REFUSE] = { "REFUSE", sizeof(struct tw_body_refuse) },
 	[TW_VIEW] = { "VIEW", sizeof(struct tw_body_view), 16, true, true },
 	[TW_BYE] = { "BYE", 0 },
@@ -107,8 +108,7 @@ static enum tw_status check(const struct tw_header *h, size_t len)
 	return TW_OK;
 }
 
-enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap,
-			   struct tw_msg *m)
+enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap, struct tw_msg *m)
 {
 	struct tw_header h;
 	struct tw_block *tail = NULL, *payload = NULL;

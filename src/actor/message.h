@@ -31,27 +31,27 @@ enum tw_type {
 	TW_WELCOME,   /* master → worker: your slot and incarnation */
 	TW_REFUSE,    /* master → worker: no (fenced, or it does not fit): join again or go */
 	TW_VIEW,      /* master → shards, workers: membership, where shards are */
-	TW_BYE,	      /* worker → master: I leave; master → all: it is over */
+	TW_BYE,       /* worker → master: I leave; master → all: it is over */
 	TW_HOST,      /* master → server → shard: take this range (payload: its part) */
 	TW_HOSTED,    /* shard → master: taken */
-	TW_STATE,     /* shard → master: what I have (answer to ASK, or after a master came back) */
-	TW_ASK,	      /* master → shard: tell me your state */
-	TW_LEASE,     /* master → worker: positions to work on */
-	TW_DONE,      /* worker → master: a lease's contributions are on every shard */
-	TW_IDLE,      /* worker → master: I have no lease; master → shard: this worker is idle */
-	TW_PUSH,      /* worker → shard: a contribution's slice */
-	TW_ACK,	      /* shard → worker: taken; a credit comes back */
-	TW_PULL,      /* worker → shard */
-	TW_PARAMS,    /* shard → worker: what you see now (payload) */
+	TW_STATE,  /* shard → master: what I have (answer to ASK, or after a master came back) */
+	TW_ASK,    /* master → shard: tell me your state */
+	TW_LEASE,  /* master → worker: positions to work on */
+	TW_DONE,   /* worker → master: a lease's contributions are on every shard */
+	TW_IDLE,   /* worker → master: I have no lease; master → shard: this worker is idle */
+	TW_PUSH,   /* worker → shard: a contribution's slice */
+	TW_ACK,    /* shard → worker: taken; a credit comes back */
+	TW_PULL,   /* worker → shard */
+	TW_PARAMS, /* shard → worker: what you see now (payload) */
 	TW_UNCHANGED, /* shard → worker: you have it already */
 	TW_HAVE,      /* shard → master: staged for the round */
 	TW_COMMIT,    /* master → shard: apply these, in this order */
-	TW_PIN,	      /* master → shard: keep this version for the evaluation, or let it go; shard →
+	TW_PIN,  /* master → shard: keep this version for the evaluation, or let it go; shard →
 			 master: kept */
-	TW_EVAL,      /* master → worker: score these test samples at the pinned version */
-	TW_RESULT,    /* worker → master: the score */
-	TW_SNAP,      /* master → shard, worker: send me your part; or: flush what is collected */
-	TW_PART,      /* shard, worker → master: the part (payload) */
+	TW_EVAL, /* master → worker: score these test samples at the pinned version */
+	TW_RESULT, /* worker → master: the score */
+	TW_SNAP,   /* master → shard, worker: send me your part; or: flush what is collected */
+	TW_PART,   /* shard, worker → master: the part (payload) */
 	TW_TYPES
 };
 
@@ -61,11 +61,12 @@ enum tw_flags {
 	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS: the push was not taken */
 	TW_FLAG_FREE = 16,    /* costs no virtual time (evaluation) */
 	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */
-	TW_FLAG_FRESH = 64,   /* HELLO: I know nothing; PULL: I have nothing, reset what you remember */
-	TW_FLAG_LEAVE = 128,  /* BYE: clean leave (not a death) */
-	TW_FLAG_APPLIED = 256, /* PUSH to itself: a lock-free shard has applied it already */
-	TW_FLAG_FULL = 512,   /* VIEW to shards: all members; who is not in it is gone */
-	TW_FLAG_HELD = 1024,  /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_FRESH =
+		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember */
+	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death) */
+	TW_FLAG_APPLIED = 256,  /* PUSH to itself: a lock-free shard has applied it already */
+	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; who is not in it is gone */
+	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 };
 
@@ -74,16 +75,16 @@ struct tw_header {
 	uint8_t major, minor;
 	uint16_t type;
 	uint32_t length; /* bytes after the header: body, tail, payload */
-	uint32_t chunk;	 /* which 256 KiB of a streamed payload; 0 when whole */
-	uint64_t view;	 /* generation of the run the sender is in: fences what is older */
-	uint32_t from;	 /* sender: slot of a worker, node of a server, shard number */
+	uint32_t chunk;  /* which 256 KiB of a streamed payload; 0 when whole */
+	uint64_t view;   /* generation of the run the sender is in: fences what is older */
+	uint32_t from;   /* sender: slot of a worker, node of a server, shard number */
 	uint32_t incarnation;
 	uint64_t seq; /* a worker's contributions count from 1 */
 	uint32_t shard;
 	uint32_t flags;
-	uint32_t tail;	  /* bytes of tail records */
+	uint32_t tail;    /* bytes of tail records */
 	uint32_t payload; /* bytes of payload */
-	uint64_t hash;	  /* XXH3-64 of what follows the header, seeded with XXH3-64 of what precedes
+	uint64_t hash; /* XXH3-64 of what follows the header, seeded with XXH3-64 of what precedes
 			     this field; 0 where nothing crossed a wire */
 };
 _Static_assert(sizeof(struct tw_header) == 64, "wire header");
@@ -103,9 +104,9 @@ struct tw_version {
 
 struct tw_body_hello {
 	uint32_t role, slot, incarnation, hosted; /* hosted: shards this server holds */
-	uint64_t seq, lease; /* last contribution made, last lease received */
-	uint64_t steps, samples; /* of this worker since it joined */
-	uint32_t boot, pad;      /* of its node: the same boot asks twice, another has lost its memory */
+	uint64_t seq, lease;                      /* last contribution made, last lease received */
+	uint64_t steps, samples;                  /* of this worker since it joined */
+	uint32_t boot, pad; /* of its node: the same boot asks twice, another has lost its memory */
 };
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers;
@@ -119,8 +120,8 @@ struct tw_body_refuse {
 enum tw_refusal { TW_REFUSED_FENCED = 1, TW_REFUSED_FULL };
 /* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
 struct tw_body_view {
-	uint32_t live;	  /* live workers */
-	uint32_t running; /* to workers: 0: finish your step, push, give back the rest of your lease */
+	uint32_t live;    /* live workers */
+	uint32_t running; /* to workers; 0: finish your step, push, give back the rest */
 	uint64_t number;  /* of the view, growing */
 };
 struct tw_place {
@@ -132,7 +133,7 @@ struct tw_member {
 enum tw_member_state { TW_GONE, TW_LIVE, TW_LEFT /* cleanly */ };
 struct tw_body_host {
 	uint32_t shard, incarnation;
-	uint64_t cut;	 /* it is taken from this cut; 0: from the engine's initial parameters */
+	uint64_t cut;    /* it is taken from this cut; 0: from the engine's initial parameters */
 	uint32_t unhost; /* 1: let go instead */
 	uint32_t live;
 };
@@ -141,7 +142,7 @@ struct tw_body_host {
 struct tw_body_state {
 	struct tw_version version;
 	uint64_t round, contributions;
-	uint64_t asked; /* number of the ASK answered, 0 unasked */
+	uint64_t asked;                 /* number of the ASK answered, 0 unasked */
 	uint32_t spans, twice, members; /* records in the tail */
 	uint32_t pad;
 	double progress;
@@ -150,18 +151,19 @@ struct tw_body_ask {
 	uint64_t number;
 };
 struct tw_body_lease {
-	uint64_t round; /* under round gates; else 0 */
-	uint64_t confirmed; /* the master knows that leases up to this one are done */
+	uint64_t round;        /* under round gates; else 0 */
+	uint64_t confirmed;    /* the master knows that leases up to this one are done */
 	struct tw_range range; /* range.lease: the lease's id */
-	uint32_t batch;	       /* samples of one step */
-	uint32_t live;	       /* workers the leases are shared by */
-	double nominal;	       /* samples that weigh 1 */
+	uint32_t batch;        /* samples of one step */
+	uint32_t live;         /* workers the leases are shared by */
+	double nominal;        /* samples that weigh 1 */
 };
 struct tw_body_done {
-	uint64_t lease, upto;	 /* positions of the lease below `upto` are done; the rest is given back */
+	uint64_t lease,
+		upto; /* positions of the lease below `upto` are done; the rest is given back */
 	uint64_t steps, samples; /* of this worker since it joined */
-	double loss;		 /* sum of sample losses since the last DONE ... */
-	uint64_t losses;	 /* ... of so many samples */
+	double loss;             /* sum of sample losses since the last DONE ... */
+	uint64_t losses;         /* ... of so many samples */
 };
 struct tw_body_idle {
 	uint32_t slot, incarnation, idle, pad;
@@ -172,10 +174,10 @@ struct tw_body_push {
 	uint32_t steps, own; /* own: its own updates already in what it was computed on */
 	uint32_t samples, ranges;
 	float weight, divide; /* how much it counts among others; vector / divide is the mean */
-	float rate;	      /* stamped in the answer it was computed on */
+	float rate;           /* stamped in the answer it was computed on */
 	uint32_t pad;
 	double progress; /* dealt position / samples, in epochs */
-	double loss;	 /* sum of the samples' losses */
+	double loss;     /* sum of the samples' losses */
 	uint64_t number; /* comes back in the answer */
 	struct tw_range range[TW_RANGES];
 };
@@ -185,13 +187,13 @@ struct tw_body_ack {
 };
 struct tw_body_pull {
 	struct tw_version have;
-	uint64_t round; /* answer only when the round before this one is committed */
-	uint64_t pin;	/* evaluation: the pinned version of this number; else 0 */
+	uint64_t round;  /* answer only when the round before this one is committed */
+	uint64_t pin;    /* evaluation: the pinned version of this number; else 0 */
 	uint64_t number; /* comes back in the answer */
 };
 struct tw_body_params {
 	struct tw_version version;
-	uint64_t seq;	 /* last contribution of this worker that was taken or dropped */
+	uint64_t seq; /* last contribution of this worker that was taken or dropped */
 	uint64_t round, pin, number;
 	double statistic;
 	float rate;
@@ -221,12 +223,12 @@ struct tw_body_result {
 	double loss, correct;
 };
 struct tw_body_snap {
-	uint64_t cut;	      /* 0: the final vector only */
+	uint64_t cut;         /* 0: the final vector only */
 	uint32_t flush, part; /* flush: apply what is collected; part: send it */
 };
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
-	uint32_t slot, pad; /* of a worker */
+	uint32_t slot, pad;  /* of a worker */
 };
 
 union tw_body {
@@ -258,9 +260,9 @@ struct tw_msg {
 	struct tw_addr to, from;
 	struct tw_header h;
 	union tw_body b;
-	struct tw_block *tail;	  /* a reference, or NULL; h.tail bytes of it count */
+	struct tw_block *tail;    /* a reference, or NULL; h.tail bytes of it count */
 	struct tw_block *payload; /* a reference, or NULL; h.payload bytes of it count ... */
-	size_t payload_at;	  /* ... from here on: a slice of a vector travels without a copy */
+	size_t payload_at;        /* ... from here on: a slice of a vector travels without a copy */
 };
 
 static inline uint8_t *tw_msg_payload(const struct tw_msg *m)

@@ -28,7 +28,7 @@ struct tw_block {
 	_Atomic uint32_t refs;
 	size_t bytes, room;
 	struct tw_heap *heap;
-	struct tw_pool *pool; /* where it goes when the last reference is dropped, or NULL */
+	struct tw_pool *pool;  /* where it goes when the last reference is dropped, or NULL */
 	struct tw_block *next; /* the pool's list */
 	_Alignas(TW_ALIGN) uint8_t data[];
 };

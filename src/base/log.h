@@ -18,8 +18,8 @@ struct tw_log {
 	enum tw_level level; /* lines above this level are not made */
 };
 
-void tw_log_line(const struct tw_log *log, enum tw_level level, const char *who,
-		 const char *format, ...) __attribute__((format(printf, 4, 5)));
+void tw_log_line(const struct tw_log *log, enum tw_level level, const char *who, const char *format,
+		 ...) __attribute__((format(printf, 4, 5)));
 /* A sink that writes "thalweg: who: line" to stderr, one write per line. */
 void tw_log_stderr(void *arg, enum tw_level level, const char *who, const char *line);
 

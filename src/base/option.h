@@ -14,10 +14,10 @@
 
 enum tw_option_type {
 	TW_BOOL,   /* bool: true | false */
-	TW_U32,	   /* uint32_t */
-	TW_U64,	   /* uint64_t */
-	TW_F32,	   /* float */
-	TW_F64,	   /* double */
+	TW_U32,    /* uint32_t */
+	TW_U64,    /* uint64_t */
+	TW_F32,    /* float */
+	TW_F64,    /* double */
 	TW_TIME,   /* int64_t nanoseconds; text needs a unit: ns us ms s min h */
 	TW_SIZE,   /* uint64_t bytes; text needs a unit: B KiB MiB GiB kB MB GB */
 	TW_BITS,   /* double bits per second; text needs a unit: bit/s kbit/s Mbit/s Gbit/s */
@@ -34,9 +34,9 @@ struct tw_f64s {
 
 struct tw_option {
 	const char *name;
-	const char *standard; /* default as text, "" for TW_TEXT none; NULL: must be given */
-	const char *unit;     /* for help: "steps", "updates"; NULL none */
-	const char *help;     /* one line */
+	const char *standard;       /* default as text, "" for TW_TEXT none; NULL: must be given */
+	const char *unit;           /* for help: "steps", "updates"; NULL none */
+	const char *help;           /* one line */
 	const char *const *choices; /* TW_CHOICE: names, NULL at the end */
 	size_t offset;
 	enum tw_option_type type;

@@ -10,14 +10,14 @@
 
 enum tw_purpose {
 	TW_RNG_INIT = 1, /* a: tensor, b: element */
-	TW_RNG_SHUFFLE,	 /* a: epoch, b: round of the permutation */
-	TW_RNG_NOISE,	 /* a: sample, b: element: an engine's gradient noise */
-	TW_RNG_PROBLEM,	 /* a: what, b: element: an engine's made-up problem */
-	TW_RNG_CODEC,	 /* a: first sample position, b: element */
-	TW_RNG_SKIP,	 /* a: slot, b: step: B-FASGD's coin */
-	TW_RNG_SIM,	 /* a: node or link, b: event */
-	TW_RNG_FAULT,	 /* a: fault, b: field */
-	TW_RNG_TEST,	 /* the tests' own */
+	TW_RNG_SHUFFLE,  /* a: epoch, b: round of the permutation */
+	TW_RNG_NOISE,    /* a: sample, b: element: an engine's gradient noise */
+	TW_RNG_PROBLEM,  /* a: what, b: element: an engine's made-up problem */
+	TW_RNG_CODEC,    /* a: first sample position, b: element */
+	TW_RNG_SKIP,     /* a: slot, b: step: B-FASGD's coin */
+	TW_RNG_SIM,      /* a: node or link, b: event */
+	TW_RNG_FAULT,    /* a: fault, b: field */
+	TW_RNG_TEST,     /* the tests' own */
 };
 
 struct tw_rng {

@@ -7,15 +7,15 @@
 
 enum tw_status {
 	TW_OK = 0,
-	TW_NO_MEMORY,	/* an allocation failed */
-	TW_BAD_INPUT,	/* the user's request is wrong: exit code 2 */
-	TW_BAD_BYTES,	/* bytes from a wire or a file that are not what they claim */
-	TW_NO_ROOM,	/* the caller's buffer is too small */
-	TW_IO,		/* the outside world refused: disk, socket */
-	TW_REFUSED,	/* a peer or a policy said no */
-	TW_ABSENT,	/* what was asked for does not exist */
+	TW_NO_MEMORY,   /* an allocation failed */
+	TW_BAD_INPUT,   /* the user's request is wrong: exit code 2 */
+	TW_BAD_BYTES,   /* bytes from a wire or a file that are not what they claim */
+	TW_NO_ROOM,     /* the caller's buffer is too small */
+	TW_IO,          /* the outside world refused: disk, socket */
+	TW_REFUSED,     /* a peer or a policy said no */
+	TW_ABSENT,      /* what was asked for does not exist */
 	TW_INTERRUPTED, /* stopped on request after a clean checkpoint: exit code 75 */
-	TW_CANCELLED,	/* given up because nobody wants the result any more */
+	TW_CANCELLED,   /* given up because nobody wants the result any more */
 };
 
 /* A status with its sentence.  `text` is "" while the status is TW_OK. */

@@ -7,8 +7,8 @@
 #include "base/option.h"
 #include "base/heap.h"
 
-/* model: {quadratic: {...}}: loss 1/2 sum a_i (w_i - target_i)^2; gradient of a batch: mean over its
- * samples of a_i (w_i - target_i) + noise * gauss(sample, i).  Curvatures are drawn evenly from
+/* model: {quadratic: {...}}: loss 1/2 sum a_i (w_i - target_i)^2; gradient of a batch: mean over
+ * its samples of a_i (w_i - target_i) + noise * gauss(sample, i).  Curvatures are drawn evenly from
  * [low, high]; `curvature: [c]` gives all the same. */
 struct tw_quadratic_options {
 	uint64_t dimension;

@@ -61,10 +61,9 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 	msg->h.view = m->generation;
 	msg->h.incarnation = ctx->boot;
 	msg->h.shard = shard;
-	msg->b.host = (struct tw_body_host){ .shard = shard,
-					     .incarnation = i->incarnation,
-					     .cut = i->host_cut,
-					     .live = m->live };
+	msg->b.host = (struct tw_body_host){
+		.shard = shard, .incarnation = i->incarnation, .cut = i->host_cut, .live = m->live
+	};
 	if (i->host) {
 		msg->payload = tw_block_keep(i->host);
 		msg->h.payload = (uint32_t)i->host->bytes;
@@ -241,8 +240,8 @@ static enum tw_status unpack_sources(struct master *m, const struct tw_part *par
 
 		if (!starts_with(parts[k].name, "shard "))
 			continue;
-		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &one->list,
-				    &one->count);
+		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap,
+				    &one->list, &one->count);
 		if (st != TW_OK)
 			return st;
 		(*shards)++;
@@ -321,7 +320,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			st = restore_workers(m, parts, count);
 		if (other && !m->begun && (m->plan->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
-			       "the checkpoint is of %u workers, not %u: their velocities start at 0",
+			       "the checkpoint is of %u workers, not %u: "
+			       "their velocities start at 0",
 			       x.slots, m->plan->workers);
 	} else if (m->rebuild && !adopted) {
 		tw_deal_forget(m, ctx);
@@ -379,7 +379,8 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	}
 	m->cut = cut;
 	if (m->begun)
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = cut,
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
+						.seq = cut,
 						.count = m->rolling_back });
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		if (m->shard[s].assigned)
@@ -472,7 +473,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 				    .servers = m->plan->servers };
 	struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
-		{ .name = "closed", .n = m->closed.count * sizeof(struct tw_span), .kind = TW_BYTES,
+		{ .name = "closed",
+		  .n = m->closed.count * sizeof(struct tw_span),
+		  .kind = TW_BYTES,
 		  .at = m->closed.span },
 	};
 
@@ -557,8 +560,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
 {
 	const bool drained = m->phase == PHASE_SAVE;
-	const bool stop = m->want_stop ||
-			  (m->plan->stop_after_cuts && m->cuts_made + 1 >= m->plan->stop_after_cuts);
+	const bool stop = m->want_stop || (m->plan->stop_after_cuts &&
+					   m->cuts_made + 1 >= m->plan->stop_after_cuts);
 
 	if (cut != m->cut_making)
 		return;
@@ -569,7 +572,8 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	} else {
 		m->cut = cut;
 		m->cuts_made++;
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT, .seq = cut,
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT,
+						.seq = cut,
 						.from = tw_spans_total(&m->closed) });
 	}
 	if (stop && drained && (!m->final || m->want_stop)) {

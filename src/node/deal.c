@@ -175,7 +175,9 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 
 static void note_deal(struct tw_context *ctx, uint32_t slot, uint64_t from, uint64_t to)
 {
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL, .slot = slot, .from = from,
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
+					.slot = slot,
+					.from = from,
 					.count = (uint32_t)(to - from) });
 }
 
@@ -239,8 +241,10 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	}
 	if (e->leases == 0 && e->hungry && e->dry)
 		tell_idle(m, ctx, slot, true);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS, .count = m->live,
-					.from = tw_spans_total(&m->taken), .value = m->train_loss });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
+					.count = m->live,
+					.from = tw_spans_total(&m->taken),
+					.value = m->train_loss });
 }
 
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -335,8 +339,8 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (m->planned) { /* (2): the epoch of those planned already */
 		for (uint32_t k = 0; k < m->plan->workers; k++)
 			if (m->member[k].planned) {
-				const uint64_t border =
-					(m->member[k].from / m->plan->samples + 1) * m->plan->samples;
+				const uint64_t border = (m->member[k].from / m->plan->samples + 1) *
+							m->plan->samples;
 
 				end = border < end ? border : end;
 				break;
@@ -371,7 +375,8 @@ static void open_round(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		m->member[k].planned = m->member[k].complete = false;
 	for (uint32_t k = 0; k < m->plan->workers; k++)
-		if (m->member[k].live && !m->member[k].behind && !warming(m, k) && !plan_one(m, ctx, k))
+		if (m->member[k].live && !m->member[k].behind && !warming(m, k) &&
+		    !plan_one(m, ctx, k))
 			break;
 }
 
@@ -419,9 +424,12 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 		} else {
 			m->dropped += e->count;
 			e->behind = !abandons;
-			tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP, .slot = k,
-							.shard = UINT32_MAX, .from = e->from,
-							.count = e->count, .round = m->round });
+			tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+							.slot = k,
+							.shard = UINT32_MAX,
+							.from = e->from,
+							.count = e->count,
+							.round = m->round });
 		}
 	}
 	if (m->loss_samples)
@@ -439,8 +447,10 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		m->member[k].planned = m->member[k].complete = false;
 	m->planned = 0;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS, .count = m->live,
-					.from = tw_spans_total(&m->taken), .value = m->train_loss,
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
+					.count = m->live,
+					.from = tw_spans_total(&m->taken),
+					.value = m->train_loss,
 					.round = m->round });
 }
 
@@ -493,8 +503,8 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 	for (;;) {
 		if (m->round_open) {
 			for (uint32_t k = 0; k < m->plan->workers; k++)
-				if (m->member[k].live && m->member[k].hungry && !m->member[k].planned &&
-				    m->member[k].behind) {
+				if (m->member[k].live && m->member[k].hungry &&
+				    !m->member[k].planned && m->member[k].behind) {
 					m->member[k].behind = false;
 					if (!tw_deal_exhausted(m))
 						plan_one(m, ctx, k);

@@ -340,8 +340,8 @@ static enum tw_status remember(struct shard *s, const struct contribution *c)
 	return TW_OK;
 }
 
-enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx,
-			      const struct contribution *c, uint32_t count)
+enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+			      uint32_t count)
 {
 	const struct tw_plan *p = s->plan;
 	struct update u = { .c = c, .count = count };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master.h - the master's state, shared by master.c (members and phases), deal.c (leases and
- * rounds), cut.c (hosting, checkpoints) and score.c (evaluation and the end). */
+/* master.h - the master's state, shared by master.c (phases), members.c (workers), gather.c
+ * (servers and shards), deal.c (leases and rounds), cut.c (hosting, checkpoints) and score.c
+ * (evaluation and the end). */
 #ifndef TW_NODE_MASTER_H
 #define TW_NODE_MASTER_H
 
@@ -8,15 +9,15 @@
 #include "node/plan.h"
 
 enum phase {
-	PHASE_GATHER, /* servers, shards and workers are not all there */
-	PHASE_AGREE,  /* every shard confirms members and generation */
+	PHASE_GATHER,  /* servers, shards and workers are not all there */
+	PHASE_AGREE,   /* every shard confirms members and generation */
 	PHASE_RELEASE, /* all is ready; it goes on at a certain time */
 	PHASE_RUN,
-	PHASE_DRAIN,  /* no more leases; those open come home */
-	PHASE_SNAP,   /* parts of a cut are on their way */
-	PHASE_SAVE,   /* and are being written */
-	PHASE_COUNT,  /* final vectors and tallies are on their way */
-	PHASE_SCORE,  /* the final evaluation */
+	PHASE_DRAIN, /* no more leases; those open come home */
+	PHASE_SNAP,  /* parts of a cut are on their way */
+	PHASE_SAVE,  /* and are being written */
+	PHASE_COUNT, /* final vectors and tallies are on their way */
+	PHASE_SCORE, /* the final evaluation */
 	PHASE_OVER,
 };
 
@@ -42,11 +43,10 @@ struct member {
 	uint64_t from;
 	uint32_t count, round_steps;
 	double round_loss;
-	uint64_t order; /* when it became complete */
 	/* evaluation */
 	bool evaluating;
 	uint32_t chunk;
-	struct tw_block *part;	  /* its part of the cut being made */
+	struct tw_block *part;    /* its part of the cut being made */
 	struct tw_block *restore; /* its part of the cut we came from */
 };
 
@@ -60,7 +60,6 @@ struct shard_info {
 	struct tw_member *set; /* its last committed set */
 	uint32_t set_count;
 	struct tw_tally tally;
-	double progress;
 	struct tw_block *host; /* what HOST carries, kept to send again */
 	uint64_t host_cut;
 };
@@ -99,7 +98,7 @@ struct master {
 	/* dealing */
 	struct tw_spans taken;
 	uint64_t frontier, open_leases;
-	uint64_t round, orders;
+	uint64_t round;
 	bool round_open;
 	uint32_t planned;
 	struct tw_member *set; /* last committed */
@@ -112,9 +111,9 @@ struct master {
 
 	/* cuts */
 	uint64_t cut, cuts_made; /* last complete cut; made by this master */
-	uint64_t cut_making;	 /* number of the one under way; 0 none */
-	bool cut_running;	 /* collected while training goes on */
-	struct tw_spans closed;	 /* at the SNAP */
+	uint64_t cut_making;     /* number of the one under way; 0 none */
+	bool cut_running;        /* collected while training goes on */
+	struct tw_spans closed;  /* at the SNAP */
 
 	/* evaluation */
 	uint64_t pin;
@@ -136,15 +135,49 @@ static inline bool tw_master_rounds(const struct master *m)
 	return m->plan->gate->traits & TW_GATE_ROUNDS;
 }
 
+/* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would
+ * put the release off in the run that was not stopped, and not in the one that resumes here. */
+static inline uint32_t tw_master_untimed(const struct master *m)
+{
+	return m->release ? TW_FLAG_FREE : 0;
+}
+
 /* master.c */
 void tw_master_drive(struct master *m, struct tw_context *ctx);
-void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
-void tw_master_gather(struct master *m, struct tw_context *ctx);
+uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
+
+/* members.c */
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
 				   enum tw_type type);
+/* Where the shards are, to one worker. */
+void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
+/* Every member, to one shard. */
+void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* The slot of the member on this node; UINT32_MAX: none. */
+uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
+/* Is it from a worker that is a member now?  One that is not is told so. */
+bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A worker that knows nothing. */
+void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A worker that outlived an earlier master, or whose connection was made anew. */
+void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
+		      enum tw_member_state state);
+
+/* gather.c */
 struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
 				  enum tw_type type);
-uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
+/* What a shard was told and may have lost, once more. */
+void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
+void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* PHASE_GATHER, until every shard is hosted and enough workers are here. */
+void tw_master_gather(struct master *m, struct tw_context *ctx);
+/* PHASE_AGREE, until every shard has confirmed. */
+void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
 /* deal.c */
 void tw_deal(struct master *m, struct tw_context *ctx);

@@ -2,8 +2,9 @@
 /* part.h - a part of a cut: named arrays of one parameter range, packed into one block.
  *
  * Bytes: "TWPART1\0", u32 count, u32 zero, then `count` entries {char name[40], u64 from, u64 n,
- * u32 kind, u32 zero, u64 offset of the data from the start}, then the data, each array at a multiple of 64.
- * Floats are little-endian binary32; `from` is the parameter index of the first one. */
+ * u32 kind, u32 zero, u64 offset of the data from the start}, then the data, each array at a
+ * multiple of 64.  Floats are little-endian binary32; `from` is the parameter index of the first
+ * one. */
 #ifndef TW_NODE_PART_H
 #define TW_NODE_PART_H
 

@@ -25,7 +25,7 @@ struct tw_plan {
 	uint64_t samples, tests;
 
 	/* dealing, in global positions (epoch * samples + place) */
-	uint32_t batch;	       /* per worker and step, unless global_batch */
+	uint32_t batch;        /* per worker and step, unless global_batch */
 	uint32_t global_batch; /* 0: none; else slot k of N gets floor(G(k+1)/N) - floor(Gk/N) */
 	uint32_t accumulate;   /* batches per step's gradient, summed in order */
 	uint64_t positions;    /* deal [0, positions) */
@@ -39,8 +39,8 @@ struct tw_plan {
 
 	/* members; node 0 is the master, 1..servers the servers, then the workers */
 	uint32_t workers, min, servers;
-	int64_t wait;	       /* see cluster.wait */
-	int64_t limit;	       /* heartbeat limit: what one may wait for somebody silent */
+	int64_t wait;  /* see cluster.wait */
+	int64_t limit; /* heartbeat limit: what one may wait for somebody silent */
 
 	/* the line */
 	const struct tw_gate *gate;
@@ -52,28 +52,28 @@ struct tw_plan {
 	const struct tw_codec *up, *down;
 	const void *up_options, *down_options;
 	enum tw_sends send;
-	uint32_t push, fetch;  /* steps between pushes, between fetches */
-	enum tw_merges merge;  /* at a fetch: replace, or keep own steps that were not pushed yet */
+	uint32_t push, fetch; /* steps between pushes, between fetches */
+	enum tw_merges merge; /* at a fetch: replace, or keep own steps that were not pushed yet */
 	const struct tw_rule *local; /* steps between fetches; NULL: none.  No per-worker rules */
 	const void *local_options;
 	float local_rate;
 	double skip_push, skip_fetch; /* B-FASGD's c; NAN: never skips */
-	float clip;	       /* longest gradient norm; 0: any */
-	float decay;	       /* weight decay; 0 none */
+	float clip;                   /* longest gradient norm; 0: any */
+	float decay;                  /* weight decay; 0 none */
 	struct tw_schedule schedule;
 
 	/* the staleness experiment (sim.delay): gradients computed d versions back */
-	uint32_t delay;	       /* 0: none */
+	uint32_t delay; /* 0: none */
 	enum tw_delay_law delay_law;
-	double delay_ramp;     /* epochs over which the delay grows from 0 */
+	double delay_ramp; /* epochs over which the delay grows from 0 */
 
 	/* checkpoints */
 	int64_t checkpoint_every; /* ns; 0: only when asked to stop */
-	bool checkpoint_final;	  /* also at the end */
-	bool drain;		  /* cut: drain; else running */
+	bool checkpoint_final;    /* also at the end */
+	bool drain;               /* cut: drain; else running */
 	uint64_t stop_after_cuts; /* end as interrupted after so many; 0: never */
-	int64_t save_time;	  /* what saving takes on the world's clock (sim); 0: not known */
-	uint64_t job_hash;	  /* of what must be the same to resume */
+	int64_t save_time;        /* what saving takes on the world's clock (sim); 0: not known */
+	uint64_t job_hash;        /* of what must be the same to resume */
 
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */
 };
@@ -81,7 +81,7 @@ struct tw_plan {
 struct tw_role_arg {
 	const struct tw_plan *plan;
 	uint32_t index; /* shard number; worker's wanted slot */
-	bool resume;	/* master: the world's clock goes on from the cut's (sim): release on time */
+	bool resume; /* master: the world's clock goes on from the cut's (sim): release on time */
 };
 
 extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_class,
@@ -105,6 +105,9 @@ static inline uint32_t tw_plan_worker_node(const struct tw_plan *p, uint32_t slo
 {
 	return 1 + p->servers + slot;
 }
-static inline struct tw_addr tw_master_addr(void) { return (struct tw_addr){ 0, TW_MASTER, 0 }; }
+static inline struct tw_addr tw_master_addr(void)
+{
+	return (struct tw_addr){ 0, TW_MASTER, 0 };
+}
 
 #endif

@@ -90,8 +90,11 @@ static void conclude(struct master *m, struct tw_context *ctx)
 	m->accuracy = m->chunk[0].correct < 0 ? -1 : correct / samples;
 	m->evaluating = false;
 	unpin(m, ctx);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL, .value = m->loss, .extra = m->accuracy,
-					.from = tw_spans_total(&m->taken), .count = final });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
+					.value = m->loss,
+					.extra = m->accuracy,
+					.from = tw_spans_total(&m->taken),
+					.count = final });
 	if (m->loss <= m->plan->until_loss ||
 	    (m->accuracy >= 0 && m->accuracy >= m->plan->until_accuracy))
 		m->want_finish = true;
@@ -179,7 +182,7 @@ void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 	tw_score_deal(m, ctx);
 }
 
-/* --- the end ----------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
@@ -233,6 +236,7 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->refused += t->refused;
 	to->fenced += t->fenced;
 	to->dropped_pushes += t->dropped_pushes;
+	to->dropped_samples += t->dropped_samples;
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }
@@ -255,8 +259,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
 	for (uint32_t s = 0; s < m->plan->shards && !tw_master_rounds(m); s++) {
-		const uint64_t missing =
-			t->dealt - tw_spans_total(&m->shard[s].applied);
+		const uint64_t missing = t->dealt - tw_spans_total(&m->shard[s].applied);
 
 		t->lost_updates += (missing + unit - 1) / unit;
 	}
@@ -290,6 +293,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->shards;
 	t.refused += t.tally.refused;
+	t.dropped += t.tally.dropped_samples / p->shards;
 	if (add_up(m, &t) != TW_OK)
 		goto fail;
 	if (status == TW_OK) {

@@ -12,14 +12,18 @@
  *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
  *  (6) what is older than the shard's generation is fenced.
  *  (7) it obeys the newest master only.
+ *  (8) while a worker is active, clocks.least is the smallest clock of an active one, and at_least
+ *      counts those who stand there.
+ *
+ * The list is the whole shard's.  Here is what comes of a request: pushed, parked, committed, read.
+ * shard_members.c sees to (8) and to what a new generation forgets, shard_host.c to what a new
+ * incarnation begins with.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
-#include "node/part.h"
 #include "node/shard.h"
 #include "vec/vec.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static bool rounds(const struct shard *s)
@@ -27,171 +31,12 @@ static bool rounds(const struct shard *s)
 	return s->plan->gate->traits & TW_GATE_ROUNDS;
 }
 
-/* --- memory ----------------------------------------------------------------------------- */
-
-static void guest_clear(struct shard *s, struct guest *g)
+static bool lockfree(const struct shard *s)
 {
-	for (uint32_t k = 0; g->sent && k < s->memory; k++)
-		tw_block_drop(g->sent[k].block);
-	if (g->sent)
-		s->heap->put(s->heap, g->sent);
-	tw_block_drop(g->mine);
-	tw_block_drop(g->last);
-	g->sent = NULL;
-	g->mine = g->last = NULL;
+	return s->plan->gate->traits & TW_GATE_LOCKFREE;
 }
 
-static void unstage(struct guest *g)
-{
-	tw_block_drop(g->staged);
-	g->staged = NULL;
-}
-
-static void let_go(struct shard *s)
-{
-	for (uint32_t k = 0; s->guest && k < s->plan->workers; k++) {
-		guest_clear(s, &s->guest[k]);
-		unstage(&s->guest[k]);
-	}
-	for (uint32_t k = 0; s->bucket && k < s->collected; k++)
-		tw_block_drop(s->bucket[k].block);
-	tw_line_changed(s);
-	tw_block_drop(s->w);
-	tw_block_drop(s->pinned);
-	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
-		s->heap->put(s->heap, s->array[k]);
-	for (uint32_t k = 0; k < TW_STALENESS_ARRAYS; k++)
-		s->heap->put(s->heap, s->policy[k]);
-	void *const plain[] = { s->tile,  s->guest, s->clock,  s->active,
-				s->idle, s->queue, s->bucket, s->last_set };
-	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
-		s->heap->put(s->heap, plain[k]);
-	tw_spans_release(&s->applied);
-	tw_spans_release(&s->twice);
-	tw_pool_free(s->pool);
-	*s = (struct shard){ .plan = s->plan,
-			     .heap = s->heap,
-			     .index = s->index,
-			     .generation = s->generation,
-			     .term = s->term };
-	tw_spans_init(&s->applied, s->heap);
-	tw_spans_init(&s->twice, s->heap);
-}
-
-static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
-{
-	const struct tw_role_arg *a = arg;
-	struct shard *s = tw_heap_zeros(heap, sizeof *s);
-
-	if (!s)
-		return NULL;
-	s->plan = a->plan;
-	s->heap = heap;
-	s->index = a->index;
-	tw_spans_init(&s->applied, heap);
-	tw_spans_init(&s->twice, heap);
-	return (struct tw_actor *)s;
-}
-
-static void shard_free(struct tw_actor *a)
-{
-	struct shard *s = (struct shard *)a;
-
-	if (!s)
-		return;
-	let_go(s);
-	s->heap->put(s->heap, s);
-}
-
-static void *zeros(struct shard *s, size_t bytes)
-{
-	return tw_heap_zeros(s->heap, bytes ? bytes : 1);
-}
-
-/* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to let_go. */
-static enum tw_status furnish(struct shard *s)
-{
-	const struct tw_plan *p = s->plan;
-	const size_t all = p->workers;
-
-	s->from = p->border[s->index];
-	s->n = p->border[s->index + 1] - s->from;
-	s->trainable = p->trainable <= s->from		 ? 0
-		       : p->trainable - s->from < s->n ? p->trainable - s->from
-						       : s->n;
-	s->memory = tw_plan_memory(p);
-	s->streams = s->n * sizeof(float) > 1u << 20;
-	s->rate_max = tw_schedule_largest(&p->schedule);
-	s->pool = tw_pool_new(s->heap, s->n * sizeof(float));
-	s->tile = zeros(s, 4 * TW_TILE * sizeof(float));
-	s->guest = zeros(s, all * sizeof *s->guest);
-	s->clock = zeros(s, all * sizeof *s->clock);
-	s->active = zeros(s, all);
-	s->idle = zeros(s, all);
-	s->queue = zeros(s, all * sizeof *s->queue);
-	s->bucket = zeros(s, (all + 1) * sizeof *s->bucket);
-	s->last_set = zeros(s, all * sizeof *s->last_set);
-	if (!s->pool || !s->tile || !s->guest || !s->clock || !s->active || !s->idle || !s->queue ||
-	    !s->bucket || !s->last_set)
-		return TW_NO_MEMORY;
-	s->clocks = (struct tw_clocks){ .clock = s->clock, .active = s->active, .slots = p->workers };
-	for (uint32_t k = 0; k < p->rule->arrays; k++)
-		if (!(s->array[k] = zeros(s, s->n * sizeof(float))))
-			return TW_NO_MEMORY;
-	for (uint32_t k = 0; k < p->staleness->arrays; k++)
-		if (!(s->policy[k] = zeros(s, s->n * sizeof(float))))
-			return TW_NO_MEMORY;
-	s->w = tw_pool_take(s->pool);
-	return s->w ? TW_OK : TW_NO_MEMORY;
-}
-
-/* --- clocks ----------------------------------------------------------------------------- */
-
-static void find_least(struct shard *s)
-{
-	struct tw_clocks *c = &s->clocks;
-
-	c->active_count = 0;
-	s->at_least = 0;
-	for (uint32_t k = 0; k < c->slots; k++) {
-		if (!s->active[k])
-			continue;
-		c->active_count++;
-		if (s->at_least == 0 || s->clock[k] < c->least) {
-			c->least = s->clock[k];
-			c->least_slot = k;
-			s->at_least = 1;
-		} else if (s->clock[k] == c->least) {
-			s->at_least++;
-		}
-	}
-}
-
-static void tick(struct shard *s, uint32_t slot)
-{
-	if (s->active[slot] && s->clock[slot] == s->clocks.least) {
-		s->clock[slot]++;
-		if (--s->at_least == 0 || s->clocks.least_slot == slot)
-			find_least(s);
-		return;
-	}
-	s->clock[slot]++;
-}
-
-static void set_active(struct shard *s, uint32_t slot)
-{
-	const bool on = s->guest[slot].state == TW_LIVE && !s->idle[slot];
-
-	if (on == s->active[slot])
-		return;
-	/* a joiner, or one that comes back from idleness, starts at the smallest live clock */
-	if (on && s->clocks.active_count && s->clock[slot] < s->clocks.least)
-		s->clock[slot] = s->clocks.least;
-	s->active[slot] = on;
-	find_least(s);
-}
-
-/* --- answers ---------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------ */
 
 static bool remembers(const struct shard *s)
 {
@@ -203,7 +48,7 @@ static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_bloc
 	if (!remembers(s))
 		return TW_OK;
 	if (!g->sent) {
-		g->sent = zeros(s, s->memory * sizeof *g->sent);
+		g->sent = tw_heap_zeros(s->heap, s->memory * sizeof *g->sent);
 		if (!g->sent)
 			return TW_NO_MEMORY;
 	}
@@ -251,8 +96,8 @@ static enum tw_status encoded(struct shard *s, struct tw_block **wire, struct tw
 		if (c->encode(s->plan->down_options, NULL, &rng, s->version.n,
 			      tw_block_floats(shown), s->trainable, s->wire->data, &len) != TW_OK)
 			goto fail;
-		if (c->decode(s->plan->down_options, s->wire->data, len, tw_block_floats(s->decoded),
-			      s->trainable) != TW_OK)
+		if (c->decode(s->plan->down_options, s->wire->data, len,
+			      tw_block_floats(s->decoded), s->trainable) != TW_OK)
 			goto fail;
 		memcpy(s->wire->data + len, tw_block_floats(shown) + s->trainable, tail);
 		memcpy(tw_block_floats(s->decoded) + s->trainable,
@@ -296,9 +141,9 @@ static struct tw_block *glance(struct shard *s)
 	return b;
 }
 
-static bool lockfree(const struct shard *s)
+struct tw_block *tw_shard_snapshot(struct shard *s)
 {
-	return s->plan->gate->traits & TW_GATE_LOCKFREE;
+	return lockfree(s) ? glance(s) : tw_block_keep(s->w);
 }
 
 static void answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
@@ -345,6 +190,8 @@ static void acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, 
 	tw_send(ctx, m);
 }
 
+/* --- requests that wait ------------------------------------------------------------------- */
+
 static void park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		 uint64_t round)
 {
@@ -359,7 +206,7 @@ static void park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_
 	g->round = round;
 }
 
-static void unpark(struct shard *s, uint32_t slot)
+void tw_shard_unpark(struct shard *s, uint32_t slot)
 {
 	uint32_t kept = 0;
 
@@ -382,8 +229,7 @@ static bool may_read(const struct shard *s, uint32_t slot, uint64_t round, uint3
 	return !gate->may_read || gate->may_read(s->plan->gate_options, &s->clocks, slot, whom);
 }
 
-/* Answer every parked request that may go now, oldest first. */
-static void release(struct shard *s, struct tw_context *ctx)
+void tw_shard_release(struct shard *s, struct tw_context *ctx)
 {
 	uint32_t kept = 0, whom;
 
@@ -401,7 +247,7 @@ static void release(struct shard *s, struct tw_context *ctx)
 	s->queued = kept;
 }
 
-/* --- contributions ---------------------------------------------------------------------- */
+/* --- contributions ------------------------------------------------------------------------ */
 
 /* The slice as floats, checked whole; NULL with *st saying why. */
 static struct tw_block *unpacked(struct shard *s, const struct tw_msg *m, const float **at,
@@ -465,7 +311,7 @@ static uint64_t staleness_of(const struct shard *s, const struct tw_body_push *p
 	return since > p->own ? since - p->own : 0;
 }
 
-static void flush_bucket(struct shard *s, struct tw_context *ctx)
+void tw_shard_flush(struct shard *s, struct tw_context *ctx)
 {
 	enum tw_status st = tw_line_update(s, ctx, s->bucket, s->collected);
 
@@ -474,6 +320,26 @@ static void flush_bucket(struct shard *s, struct tw_context *ctx)
 	s->collected = 0;
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for an update of %zu parameters", s->n);
+}
+
+/* A gate without rounds found it too late: its samples are done with, and counted. */
+static void pass_over(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	tw_block_drop(c->block);
+	s->tally.dropped_pushes++;
+	s->tally.dropped_samples += c->push.samples;
+	for (uint32_t k = 0; k < c->push.ranges; k++) {
+		const uint64_t from = c->push.range[k].from;
+
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+						.shard = s->index,
+						.slot = c->slot,
+						.seq = c->seq,
+						.from = from,
+						.count = c->push.range[k].count });
+		if (tw_spans_add(&s->applied, from, from + c->push.range[k].count, NULL) != TW_OK)
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
+	}
 }
 
 /* A contribution that the gate has not seen: through the line now, or into the bucket. */
@@ -491,18 +357,32 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 				    .block = tw_block_keep(b),
 				    .g = at,
 				    .push = *push };
-	s->collected++;
 	forget_sent(s, g, push->base.n);
-	if (gate->admit(s->plan->gate_options, slot, c->tau) == TW_APPLY ||
-	    gate->full(s->plan->gate_options, s->collected))
-		flush_bucket(s, ctx);
-	tick(s, slot);
+	tw_shard_tick(s, slot);
+	switch (gate->admit(s->plan->gate_options, slot, c->tau)) {
+	case TW_DROP:
+		pass_over(s, ctx, c);
+		return;
+	case TW_APPLY:
+		s->collected++;
+		tw_shard_flush(s, ctx);
+		return;
+	case TW_ACCUMULATE:
+		s->collected++;
+		/* the bucket has room for one contribution of every worker */
+		if (gate->full(s->plan->gate_options, s->collected) ||
+		    s->collected == s->plan->workers)
+			tw_shard_flush(s, ctx);
+		return;
+	}
 }
 
 static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	s->guest[slot].seq = m->h.seq;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED, .shard = s->index, .slot = slot,
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
+					.shard = s->index,
+					.slot = slot,
 					.seq = m->h.seq });
 	if (m->h.flags & TW_FLAG_ANSWER)
 		answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
@@ -518,7 +398,7 @@ static void reply(struct shard *s, struct tw_context *ctx, uint32_t slot, const 
 	if (!(m->h.flags & TW_FLAG_ANSWER)) {
 		acknowledge(s, ctx, slot, 0);
 	} else if (may_read(s, slot, m->b.push.round + 1, &whom)) {
-		unpark(s, slot);
+		tw_shard_unpark(s, slot);
 		answer(s, ctx, slot, m->b.push.number, 0);
 	} else {
 		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
@@ -531,7 +411,7 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 {
 	struct guest *g = &s->guest[slot];
 
-	unstage(g);
+	tw_shard_unstage(g);
 	g->staged = tw_block_keep(b);
 	g->staged_at = at;
 	g->staged_incarnation = m->h.incarnation;
@@ -542,8 +422,6 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
 	have(s, ctx, slot, 0);
 }
-
-static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m);
 
 /* Somebody who was removed, and has not heard of it. */
 static void turn_away(struct tw_context *ctx, const struct tw_msg *m)
@@ -578,7 +456,7 @@ static struct guest *admitted(struct shard *s, struct tw_context *ctx, const str
 		return NULL;
 	}
 	if (m->h.incarnation > g->incarnation) /* the master's view is on its way */
-		member(s, ctx, &(struct tw_member){ slot, m->h.incarnation, TW_LIVE, 0 });
+		tw_shard_member(s, ctx, &(struct tw_member){ slot, m->h.incarnation, TW_LIVE, 0 });
 	if (m->h.flags & TW_FLAG_RELAYED)
 		memcpy(&g->addr, m->tail->data, sizeof g->addr);
 	else
@@ -598,71 +476,127 @@ static void count(struct shard *s, struct tw_context *ctx, uint32_t slot,
 
 	if (tw_line_count(s, ctx, &c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
-	tick(s, slot);
+	tw_shard_tick(s, slot);
 }
 
-static void push(struct shard *s, struct tw_context *ctx, struct tw_msg *m)
+/* A contribution that came in order, and will not be applied; its seq is closed already. */
+static void note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		      const struct tw_body_push *push)
 {
-	struct guest *g = admitted(s, ctx, m);
-	const uint32_t slot = m->h.from;
-	enum tw_status st = TW_OK;
-	const float *at = NULL;
-	struct tw_block *b;
+	s->tally.dropped_pushes++;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+					.shard = s->index,
+					.slot = slot,
+					.seq = s->guest[slot].seq,
+					.from = push->range[0].from,
+					.count = push->samples });
+}
 
-	if (!g)
-		return;
+/* A push that is not taken, whatever its slice holds: what it gets instead is sent from here. */
+static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+	struct guest *g = &s->guest[slot];
+
 	if (m->h.seq <= g->seq) { /* (3): seen */
 		if (rounds(s) || !(m->h.flags & TW_FLAG_ANSWER))
 			acknowledge(s, ctx, slot, 0);
 		if (m->h.flags & TW_FLAG_ANSWER)
 			reply(s, ctx, slot, m);
-		return;
+		return true;
 	}
 	if (m->b.push.ranges > TW_RANGES || !(m->b.push.weight > 0.0f) ||
-	    !(m->b.push.divide > 0.0f) ||
-	    m->b.push.base.n > s->version.n) {
+	    !(m->b.push.divide > 0.0f) || m->b.push.base.n > s->version.n) {
 		s->tally.refused++;
 		refuse(s, ctx, slot, m);
-		return;
+		return true;
 	}
 	if (m->b.push.base.incarnation != s->version.incarnation) { /* (1) */
 		s->tally.fenced++;
 		refuse(s, ctx, slot, m);
-		return;
+		return true;
 	}
 	if (m->h.seq != g->seq + 1) /* (3): a gap */
-		return;
+		return true;
 	if (rounds(s) && m->b.push.round < s->round) { /* too late */
 		g->seq = m->h.seq;
-		s->tally.dropped_pushes++;
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP, .shard = s->index,
-						.slot = slot, .seq = m->h.seq,
-						.from = m->b.push.range[0].from,
-						.count = m->b.push.samples });
+		note_drop(s, ctx, slot, &m->b.push);
 		answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
+		return true;
+	}
+	return false;
+}
+
+/* A reference to what a push contributes; NULL with *st saying why, TW_OK for a skipped push of a
+ * worker whose last gradient is not known here. */
+static struct tw_block *brought(struct shard *s, const struct tw_msg *m, const float **at,
+				enum tw_status *st)
+{
+	const struct guest *g = &s->guest[m->h.from];
+
+	*st = TW_OK;
+	if (m->h.flags & TW_FLAG_APPLIED)
+		return tw_block_keep(s->w);
+	if (m->h.flags & TW_FLAG_SKIPPED) {
+		*at = g->last_at;
+		return tw_block_keep(g->last);
+	}
+	return unpacked(s, m, at, st);
+}
+
+/* (4): a slice that failed its check; under rounds the master is told that it will not come. */
+static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+{
+	struct guest *g = &s->guest[slot];
+
+	s->tally.refused++;
+	if (!rounds(s)) {
+		refuse(s, ctx, slot, m);
 		return;
 	}
-	if (m->h.flags & TW_FLAG_APPLIED)
-		b = tw_block_keep(s->w);
-	else if (m->h.flags & TW_FLAG_SKIPPED)
-		b = tw_block_keep(g->last), at = g->last_at;
-	else
-		b = unpacked(s, m, &at, &st);
+	g->push = m->b.push;
+	g->seq = m->h.seq;
+	have(s, ctx, slot, TW_FLAG_REFUSED);
+	if (m->h.flags & TW_FLAG_ANSWER)
+		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+}
+
+/* Outside rounds a contribution is closed as soon as it is here. */
+static void take(struct shard *s, struct tw_context *ctx, uint32_t slot, struct tw_block *b,
+		 const float *at, const struct tw_msg *m)
+{
+	struct guest *g = &s->guest[slot];
+
+	g->seq = m->h.seq;
+	if (m->h.flags & TW_FLAG_APPLIED) {
+		count(s, ctx, slot, &m->b.push);
+		return;
+	}
+	if (s->plan->skip_push == s->plan->skip_push) { /* not NAN: it may skip pushes */
+		tw_block_keep(b);
+		tw_block_drop(g->last);
+		g->last = b;
+		g->last_at = at;
+	}
+	admit(s, ctx, slot, b, at, &m->b.push);
+}
+
+static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+	const float *at = NULL;
+	struct tw_block *b;
+	enum tw_status st;
+
+	if (!admitted(s, ctx, m) || turned_down(s, ctx, m))
+		return;
+	b = brought(s, m, &at, &st);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for a contribution");
 		return;
 	}
 	if (!b) {
-		s->tally.refused++;
-		if (rounds(s)) {
-			g->push = m->b.push;
-			g->seq = m->h.seq;
-			have(s, ctx, slot, TW_FLAG_REFUSED);
-			if (m->h.flags & TW_FLAG_ANSWER)
-				park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
-			return;
-		}
-		refuse(s, ctx, slot, m);
+		reject(s, ctx, slot, m);
 		return;
 	}
 	if (rounds(s)) {
@@ -670,22 +604,11 @@ static void push(struct shard *s, struct tw_context *ctx, struct tw_msg *m)
 		tw_block_drop(b);
 		return;
 	}
-	g->seq = m->h.seq;
-	if (m->h.flags & TW_FLAG_APPLIED) {
-		count(s, ctx, slot, &m->b.push);
-	} else {
-		if (s->plan->skip_push == s->plan->skip_push) { /* not NAN: it may skip pushes */
-			tw_block_keep(b);
-			tw_block_drop(g->last);
-			g->last = b;
-			g->last_at = at;
-		}
-		admit(s, ctx, slot, b, at, &m->b.push);
-	}
+	take(s, ctx, slot, b, at, m);
 	tw_block_drop(b);
 	reply(s, ctx, slot, m);
 	if (s->queued && (s->plan->gate->traits & TW_GATE_HOLDS))
-		release(s, ctx);
+		tw_shard_release(s, ctx);
 }
 
 static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -713,31 +636,30 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			g->seq = g->staged_seq;
 	}
 	s->collected = count;
-	flush_bucket(s, ctx);
+	tw_shard_flush(s, ctx);
 	if (count)
 		memcpy(s->last_set, set, m->h.tail);
 	s->last_count = count;
 	s->round++;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT, .shard = s->index,
-					.round = s->round - 1, .count = count,
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
+					.shard = s->index,
+					.round = s->round - 1,
+					.count = count,
 					.version = s->version.n });
 	for (uint32_t k = 0; k < s->plan->workers; k++) { /* staged, but not in the set */
 		struct guest *g = &s->guest[k];
 
 		if (!g->staged)
 			continue;
-		unstage(g);
+		tw_shard_unstage(g);
 		if (g->staged_incarnation == g->incarnation)
 			g->seq = g->staged_seq;
-		s->tally.dropped_pushes++;
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP, .shard = s->index, .slot = k,
-						.seq = g->seq, .from = g->push.range[0].from,
-						.count = g->push.samples });
+		note_drop(s, ctx, k, &g->push);
 	}
-	release(s, ctx);
+	tw_shard_release(s, ctx);
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------ */
 
 static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -770,7 +692,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		park(s, ctx, slot, p->number, p->round);
 		return;
 	}
-	unpark(s, slot);
+	tw_shard_unpark(s, slot);
 	if (!(m->h.flags & TW_FLAG_FRESH) && p->have.incarnation == s->version.incarnation &&
 	    p->have.n == s->version.n && !lockfree(s)) {
 		struct tw_msg *a = tw_msg_to(ctx, g->addr, TW_UNCHANGED);
@@ -797,7 +719,7 @@ static void pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 	if (m->b.pin.release)
 		return;
 	if (!s->pinned)
-		s->pinned = lockfree(s) ? glance(s) : tw_block_keep(s->w);
+		s->pinned = tw_shard_snapshot(s);
 	s->pin = m->b.pin.pin;
 	if (!s->pinned) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
@@ -811,423 +733,6 @@ static void pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 	kept->h.flags = TW_FLAG_FREE;
 	kept->b.pin = m->b.pin;
 	tw_send(ctx, kept);
-}
-
-/* --- members ---------------------------------------------------------------------------- */
-
-static void forget(struct shard *s, uint32_t slot)
-{
-	struct guest *g = &s->guest[slot];
-
-	unpark(s, slot);
-	if (g->mine && s->plan->rule->leave) {
-		s->plan->rule->leave(s->plan->rule_options, s->array, tw_block_floats(g->mine),
-				     s->trainable);
-		tw_line_changed(s);
-	}
-	guest_clear(s, g);
-}
-
-static enum tw_status make_mine(struct shard *s, struct guest *g)
-{
-	if (!(s->plan->rule->traits & TW_RULE_PER_WORKER) || s->plan->send == TW_SEND_MOMENTUM ||
-	    g->mine)
-		return TW_OK;
-	g->mine = tw_block_new(s->heap, s->n * sizeof(float));
-	if (!g->mine)
-		return TW_NO_MEMORY;
-	memset(g->mine->data, 0, g->mine->bytes);
-	return TW_OK;
-}
-
-static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m)
-{
-	struct guest *g = &s->guest[m->slot];
-
-	if (m->incarnation < g->incarnation)
-		return;
-	if (m->incarnation > g->incarnation) {
-		if (g->state == TW_LIVE)
-			forget(s, m->slot);
-		g->incarnation = m->incarnation;
-		g->seq = 0;
-		g->state = TW_GONE;
-		s->idle[m->slot] = false;
-	}
-	if (m->state == TW_LIVE && g->state != TW_LIVE) {
-		g->state = TW_LIVE;
-		if (make_mine(s, g) != TW_OK)
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
-	} else if (m->state != TW_LIVE && g->state == TW_LIVE) {
-		forget(s, m->slot);
-		g->state = (uint8_t)m->state;
-	}
-	set_active(s, m->slot);
-}
-
-static void view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
-	const size_t count = m->h.tail / sizeof *list;
-
-	if (!s->hosted || m->h.view < s->generation)
-		return;
-	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
-		s->generation = m->h.view;
-		for (uint32_t k = 0; k < s->plan->workers; k++) {
-			struct guest *g = &s->guest[k];
-
-			unstage(g);
-			unpark(s, k);
-			for (uint32_t i = 0; g->sent && i < s->memory; i++) {
-				tw_block_drop(g->sent[i].block);
-				g->sent[i].block = NULL;
-			}
-			tw_block_drop(g->last);
-			g->last = NULL;
-			s->clock[k] = 0;
-		}
-		find_least(s);
-	}
-	if (m->h.flags & TW_FLAG_FULL)
-		for (uint32_t k = 0; k < s->plan->workers; k++) {
-			size_t i = 0;
-
-			while (i < count && list[i].slot != k)
-				i++;
-			if (i < count)
-				continue;
-			if (s->guest[k].state == TW_LIVE || s->guest[k].mine)
-				forget(s, k);
-			s->guest[k].state = TW_GONE;
-			set_active(s, k);
-		}
-	for (size_t k = 0; k < count; k++)
-		if (list[k].slot < s->plan->workers)
-			member(s, ctx, &list[k]);
-	s->live = m->b.view.live;
-	if (s->queued)
-		release(s, ctx);
-}
-
-static void idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_idle *i = &m->b.idle;
-
-	if (!s->hosted || m->h.view != s->generation || i->slot >= s->plan->workers ||
-	    s->guest[i->slot].incarnation != i->incarnation)
-		return;
-	s->idle[i->slot] = i->idle;
-	set_active(s, i->slot);
-	if (s->queued)
-		release(s, ctx);
-}
-
-/* --- taking and giving up the range ------------------------------------------------------ */
-
-static const char *const numbers_name = "shard";
-
-struct numbers { /* the bytes array of a shard's part */
-	uint64_t version, round, corrections, contributions;
-	double progress, statistic;
-	struct tw_tally tally;
-};
-
-static enum tw_status restore_array(struct shard *s, const struct tw_array *list, size_t count,
-				    const char *name, float *to)
-{
-	const struct tw_array *a = tw_part_find(list, count, name);
-
-	if (!a || a->kind != TW_FLOATS || a->from != s->from || a->n != s->n)
-		return TW_BAD_BYTES;
-	memcpy(to, a->at, s->n * sizeof(float));
-	return TW_OK;
-}
-
-static enum tw_status restore_spans(struct tw_spans *spans, const struct tw_array *list,
-				    size_t count, const char *name)
-{
-	const struct tw_array *a = tw_part_find(list, count, name);
-
-	if (!a || a->kind != TW_BYTES || a->n % sizeof(struct tw_span))
-		return TW_BAD_BYTES;
-	for (size_t k = 0; k < a->n / sizeof(struct tw_span); k++) {
-		struct tw_span one;
-		enum tw_status st;
-
-		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
-		if (one.from >= one.to)
-			return TW_BAD_BYTES;
-		st = tw_spans_add(spans, one.from, one.to, NULL);
-		if (st != TW_OK)
-			return st;
-	}
-	return TW_OK;
-}
-
-static void policy_name(char *out, size_t room, uint32_t k)
-{
-	snprintf(out, room, "staleness.%u", k);
-}
-
-static enum tw_status restore(struct shard *s, const struct tw_array *list, size_t count)
-{
-	const struct tw_array *a = tw_part_find(list, count, numbers_name);
-	enum tw_status st = restore_array(s, list, count, "parameters", tw_block_floats(s->w));
-	struct numbers x;
-	char name[40];
-
-	if (!a || a->n != sizeof x)
-		return TW_BAD_BYTES;
-	memcpy(&x, a->at, sizeof x);
-	s->version.n = x.version;
-	s->round = x.round;
-	s->corrections = x.corrections;
-	s->contributions = x.contributions;
-	s->progress = x.progress;
-	s->statistic = x.statistic;
-	s->tally = x.tally;
-	for (uint32_t k = 0; k < s->plan->rule->arrays && st == TW_OK; k++) {
-		snprintf(name, sizeof name, "rule.%s", s->plan->rule->array_names[k]);
-		st = restore_array(s, list, count, name, s->array[k]);
-	}
-	for (uint32_t k = 0; k < s->plan->staleness->arrays && st == TW_OK; k++) {
-		policy_name(name, sizeof name, k);
-		st = restore_array(s, list, count, name, s->policy[k]);
-	}
-	for (uint32_t k = 0; k < s->plan->workers && st == TW_OK; k++) {
-		snprintf(name, sizeof name, "worker.%u", k);
-		if (!tw_part_find(list, count, name))
-			continue;
-		st = make_mine(s, &s->guest[k]);
-		if (st == TW_OK && s->guest[k].mine)
-			st = restore_array(s, list, count, name, tw_block_floats(s->guest[k].mine));
-	}
-	if (st == TW_OK)
-		st = restore_spans(&s->applied, list, count, "applied");
-	return st == TW_OK ? restore_spans(&s->twice, list, count, "twice") : st;
-}
-
-static void hosted(struct shard *s, struct tw_context *ctx)
-{
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_HOSTED);
-
-	if (!m)
-		return;
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
-	m->b.host.shard = s->index;
-	m->b.host.incarnation = s->version.incarnation;
-	tw_send(ctx, m);
-}
-
-static void host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_host *h = &m->b.host;
-	enum tw_status st;
-
-	if (s->hosted && s->version.incarnation >= h->incarnation) { /* sent again */
-		if (s->version.incarnation == h->incarnation && !h->unhost)
-			hosted(s, ctx);
-		return;
-	}
-	let_go(s);
-	if (h->unhost)
-		return;
-	s->generation = m->h.view;
-	s->live = h->live;
-	st = furnish(s);
-	if (st == TW_OK && h->cut == 0) {
-		st = ctx->engine->class->init(ctx->engine, s->from, s->n, tw_block_floats(s->w));
-	} else if (st == TW_OK) {
-		struct tw_array *list;
-		size_t count;
-
-		st = m->payload ? tw_part_unpack(m->payload->data, m->h.payload, s->heap, &list,
-						 &count)
-				: TW_BAD_BYTES;
-		if (st == TW_OK) {
-			st = restore(s, list, count);
-			s->heap->put(s->heap, list);
-		}
-	}
-	if (st != TW_OK) {
-		let_go(s);
-		tw_give_up(ctx, st, "shard %u cannot be taken from cut %llu: %s", s->index,
-			   (unsigned long long)h->cut, tw_status_name(st));
-		return;
-	}
-	s->hosted = true;
-	s->version.incarnation = h->incarnation;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED, .shard = s->index,
-					.incarnation = h->incarnation, .version = s->version.n,
-					.seq = h->cut, .before = tw_block_floats(s->w),
-					.n = s->n, .from = s->from });
-	hosted(s, ctx);
-}
-
-/* What is applied, and what is collected and will be; and what is, or will be, applied twice. */
-static enum tw_status in_hand(const struct shard *s, struct tw_spans *out, struct tw_spans *twice)
-{
-	enum tw_status st = tw_spans_copy(out, &s->applied);
-
-	if (st == TW_OK)
-		st = tw_spans_copy(twice, &s->twice);
-
-	for (uint32_t k = 0; k < s->collected; k++)
-		for (uint32_t r = 0; r < s->bucket[k].push.ranges && st == TW_OK; r++) {
-			const struct tw_range *range = &s->bucket[k].push.range[r];
-
-			if (tw_spans_within(out, range->from, range->from + range->count))
-				st = tw_spans_add(twice, range->from, range->from + range->count,
-						  NULL);
-			if (st == TW_OK)
-				st = tw_spans_add(out, range->from, range->from + range->count,
-						  NULL);
-		}
-	return st;
-}
-
-static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags,
-		       const struct tw_spans *hand, const struct tw_spans *twice)
-{
-	const size_t a = hand->count, t = twice->count;
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_STATE);
-	struct tw_span *tail;
-
-	if (!m)
-		return;
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
-	m->h.flags = flags;
-	m->b.state = (struct tw_body_state){ .version = s->version,
-					     .round = s->round,
-					     .contributions = s->contributions,
-					     .asked = asked,
-					     .spans = (uint32_t)a,
-					     .twice = (uint32_t)t,
-					     .members = s->last_count,
-					     .progress = s->progress };
-	tail = tw_msg_tail(ctx, m, (a + t + s->last_count) * sizeof *tail);
-	if (!tail)
-		return;
-	if (a)
-		memcpy(tail, hand->span, a * sizeof *tail);
-	if (t)
-		memcpy(tail + a, twice->span, t * sizeof *tail);
-	if (s->last_count)
-		memcpy(tail + a + t, s->last_set, s->last_count * sizeof *tail);
-	m->payload = tw_block_new(ctx->heap, sizeof s->tally);
-	if (!m->payload) {
-		ctx->world->msg_free(ctx, m);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
-		return;
-	}
-	memcpy(m->payload->data, &s->tally, sizeof s->tally);
-	m->h.payload = sizeof s->tally;
-	tw_send(ctx, m);
-}
-
-static void state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags)
-{
-	struct tw_spans hand, twice;
-
-	if (!s->hosted)
-		return;
-	tw_spans_init(&hand, s->heap);
-	tw_spans_init(&twice, s->heap);
-	if (in_hand(s, &hand, &twice) == TW_OK)
-		send_state(s, ctx, asked, flags, &hand, &twice);
-	else
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
-	tw_spans_release(&hand);
-	tw_spans_release(&twice);
-}
-
-/* --- cuts ------------------------------------------------------------------------------- */
-
-static struct tw_array floats(const struct shard *s, const char *name, const float *at)
-{
-	struct tw_array a = { .from = s->from, .n = s->n, .kind = TW_FLOATS, .at = at };
-
-	snprintf(a.name, sizeof a.name, "%s", name);
-	return a;
-}
-
-static struct tw_array bytes_of(const char *name, const void *at, size_t bytes)
-{
-	struct tw_array a = { .n = bytes, .kind = TW_BYTES, .at = at };
-
-	snprintf(a.name, sizeof a.name, "%s", name);
-	return a;
-}
-
-static struct tw_block *packed(struct shard *s)
-{
-	const struct tw_plan *p = s->plan;
-	const size_t most = 4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
-	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
-	struct tw_block *w = lockfree(s) ? glance(s) : tw_block_keep(s->w);
-	struct numbers x = { s->version.n,     s->round,     s->corrections, s->contributions,
-			     s->progress, s->statistic, s->tally };
-	struct tw_block *b;
-	size_t count = 0;
-	char name[40];
-
-	if (!list || !w) {
-		tw_block_drop(w);
-		s->heap->put(s->heap, list);
-		return NULL;
-	}
-	list[count++] = bytes_of(numbers_name, &x, sizeof x);
-	list[count++] = bytes_of("applied", s->applied.span, s->applied.count * sizeof(struct tw_span));
-	list[count++] = bytes_of("twice", s->twice.span, s->twice.count * sizeof(struct tw_span));
-	list[count++] = floats(s, "parameters", tw_block_floats(w));
-	for (uint32_t k = 0; k < p->rule->arrays; k++) {
-		snprintf(name, sizeof name, "rule.%s", p->rule->array_names[k]);
-		list[count++] = floats(s, name, s->array[k]);
-	}
-	for (uint32_t k = 0; k < p->staleness->arrays; k++) {
-		policy_name(name, sizeof name, k);
-		list[count++] = floats(s, name, s->policy[k]);
-	}
-	for (uint32_t k = 0; k < p->workers; k++)
-		if (s->guest[k].mine && s->guest[k].state == TW_LIVE) {
-			snprintf(name, sizeof name, "worker.%u", k);
-			list[count++] = floats(s, name, tw_block_floats(s->guest[k].mine));
-		}
-	b = tw_part_pack(s->heap, list, count);
-	tw_block_drop(w);
-	s->heap->put(s->heap, list);
-	return b;
-}
-
-static void snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	struct tw_msg *out;
-
-	if (!s->hosted || m->h.view != s->generation)
-		return;
-	if (m->b.snap.flush && s->collected)
-		flush_bucket(s, ctx);
-	if (!m->b.snap.part)
-		return;
-	out = tw_msg_to(ctx, tw_master_addr(), TW_PART);
-	if (!out)
-		return;
-	out->h.view = s->generation;
-	out->h.shard = out->h.from = s->index;
-	out->b.part.cut = m->b.snap.cut;
-	out->b.part.round = s->round;
-	out->payload = m->b.snap.cut ? packed(s) : tw_block_keep(s->w);
-	if (!out->payload) {
-		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a cut of shard %u", s->index);
-		return;
-	}
-	out->h.payload = (uint32_t)out->payload->bytes;
-	out->h.flags = m->h.flags & TW_FLAG_FREE;
-	tw_send(ctx, out);
 }
 
 /* --- lock-free workers -------------------------------------------------------------------- */
@@ -1279,7 +784,32 @@ static void shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_m
 	tw_send(ctx, note);
 }
 
-/* --- the actor --------------------------------------------------------------------------- */
+/* --- the actor ---------------------------------------------------------------------------- */
+
+static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	struct shard *s = tw_heap_zeros(heap, sizeof *s);
+
+	if (!s)
+		return NULL;
+	s->plan = a->plan;
+	s->heap = heap;
+	s->index = a->index;
+	tw_spans_init(&s->applied, heap);
+	tw_spans_init(&s->twice, heap);
+	return (struct tw_actor *)s;
+}
+
+static void shard_free(struct tw_actor *a)
+{
+	struct shard *s = (struct shard *)a;
+
+	if (!s)
+		return;
+	tw_shard_let_go(s);
+	s->heap->put(s->heap, s);
+}
 
 static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 {
@@ -1308,22 +838,22 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		commit(s, ctx, m);
 		break;
 	case TW_VIEW:
-		view(s, ctx, m);
+		tw_shard_view(s, ctx, m);
 		break;
 	case TW_IDLE:
-		idle(s, ctx, m);
+		tw_shard_idle(s, ctx, m);
 		break;
 	case TW_HOST:
-		host(s, ctx, m);
+		tw_shard_host(s, ctx, m);
 		break;
 	case TW_ASK:
-		state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		break;
 	case TW_PIN:
 		pin(s, ctx, m);
 		break;
 	case TW_SNAP:
-		snap(s, ctx, m);
+		tw_shard_snap(s, ctx, m);
 		break;
 	default:
 		s->tally.refused++;
@@ -1340,7 +870,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 		s->term = boot;
 	if (!s->hosted)
 		return;
-	state(s, ctx, 0, 0);
+	tw_shard_state(s, ctx, 0, 0);
 	for (uint32_t k = 0; k < s->plan->workers; k++)
 		if (s->guest[k].staged)
 			have(s, ctx, k, 0);
@@ -1373,8 +903,7 @@ static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 	*out = (struct tw_wait){ .slot = whom,
 				 .step = s->round,
 				 .since = g->since,
-				 .whom = { whom == UINT32_MAX ? 0
-							      : s->guest[whom].addr.node,
+				 .whom = { whom == UINT32_MAX ? 0 : s->guest[whom].addr.node,
 					   whom == UINT32_MAX ? TW_MASTER : TW_WORKER, 0 },
 				 .why = whom == UINT32_MAX ? "the commit of the round"
 							   : "its next contribution" };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h - a shard's state, shared by shard.c (who may do what) and line.c (the arithmetic). */
+/* shard.h - a shard's state, shared by shard.c (who may do what, and the rules of all this),
+ * shard_members.c (whom it knows), shard_host.c (how a range is taken and cut) and line.c (the
+ * arithmetic). */
 #ifndef TW_NODE_SHARD_H
 #define TW_NODE_SHARD_H
 
@@ -22,11 +24,11 @@ struct guest {
 	uint64_t seq; /* last contribution closed: applied, collected, dropped or refused */
 	uint64_t number, round; /* of the parked request */
 	int64_t since;
-	struct sent *sent; /* newest first; shard->memory of them */
-	struct tw_block *mine; /* the rule's array for this worker */
-	struct tw_block *last; /* its last gradient (B-FASGD's skipped pushes) */
+	struct sent *sent;       /* newest first; shard->memory of them */
+	struct tw_block *mine;   /* the rule's array for this worker */
+	struct tw_block *last;   /* its last gradient (B-FASGD's skipped pushes) */
 	struct tw_block *staged; /* its slice for the round ... */
-	const float *staged_at;	 /* ... where in the block */
+	const float *staged_at;  /* ... where in the block */
 	uint32_t staged_incarnation;
 	const float *last_at;
 	struct tw_body_push push; /* of what is staged, or of `last` */
@@ -38,7 +40,7 @@ struct contribution {
 	uint32_t slot, incarnation;
 	uint64_t seq, tau;
 	struct tw_block *block; /* a reference ... */
-	const float *g;		/* ... to what holds these n floats */
+	const float *g;         /* ... to what holds these n floats */
 	struct tw_body_push push;
 };
 
@@ -56,10 +58,10 @@ struct shard {
 	double progress, statistic;
 	float rate_max;
 
-	struct tw_pool *pool;	/* blocks of n floats */
-	struct tw_block *w;	/* what the rule keeps */
-	struct tw_block *shown; /* what workers see; == w unless the rule has its own view */
-	struct tw_block *wire;	/* shown, encoded; NULL until somebody asks */
+	struct tw_pool *pool;     /* blocks of n floats */
+	struct tw_block *w;       /* what the rule keeps */
+	struct tw_block *shown;   /* what workers see; == w unless the rule has its own view */
+	struct tw_block *wire;    /* shown, encoded; NULL until somebody asks */
 	struct tw_block *decoded; /* what workers decode from wire */
 	struct tw_block *pinned;
 	uint64_t pin;
@@ -70,8 +72,8 @@ struct shard {
 	uint64_t *clock;
 	bool *active, *idle;
 	struct tw_clocks clocks;
-	uint32_t at_least;	      /* active workers whose clock is the least */
-	uint32_t *queue, queued;      /* parked slots, oldest first */
+	uint32_t at_least;           /* active workers whose clock is the least */
+	uint32_t *queue, queued;     /* parked slots, oldest first */
 	struct contribution *bucket; /* collected, not applied yet */
 	uint32_t collected;
 	struct tw_member *last_set; /* of the last committed round */
@@ -83,8 +85,8 @@ struct shard {
 
 /* Run contributions through the line as one update; references in c stay the caller's.  On
  * TW_NO_MEMORY nothing has changed. */
-enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx,
-			      const struct contribution *c, uint32_t count);
+enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+			      uint32_t count);
 /* The books of one contribution that was applied elsewhere: counts, history, version. */
 enum tw_status tw_line_count(struct shard *s, struct tw_context *ctx, const struct contribution *c);
 /* What workers see now; NULL without memory.  The reference stays the shard's. */
@@ -93,5 +95,42 @@ struct tw_block *tw_line_shown(struct shard *s);
 void tw_line_changed(struct shard *s);
 /* The rate an answer is stamped with now. */
 float tw_line_rate(const struct shard *s);
+
+/* --- shard.c ------------------------------------------------------------------------------- */
+
+/* Answer every parked request that may go now, oldest first. */
+void tw_shard_release(struct shard *s, struct tw_context *ctx);
+/* The request of this worker, if one is parked, will not be answered. */
+void tw_shard_unpark(struct shard *s, uint32_t slot);
+/* Apply what is collected as one update. */
+void tw_shard_flush(struct shard *s, struct tw_context *ctx);
+/* A new reference to the parameters as they are now, a copy if workers write them lock-free; NULL
+ * without memory. */
+struct tw_block *tw_shard_snapshot(struct shard *s);
+
+/* --- shard_members.c ------------------------------------------------------------------------ */
+
+/* The worker's clock goes on by one. */
+void tw_shard_tick(struct shard *s, uint32_t slot);
+/* What is known of one worker, from a view or from its own first message; older is left alone. */
+void tw_shard_member(struct shard *s, struct tw_context *ctx, const struct tw_member *m);
+void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* The rule's array for this worker, zeros, if the rule wants one and it is not there. */
+enum tw_status tw_shard_make_mine(struct shard *s, struct guest *g);
+/* Give back what is kept for a worker, except what it staged. */
+void tw_shard_clear(struct shard *s, struct guest *g);
+/* Give back what it staged. */
+void tw_shard_unstage(struct guest *g);
+
+/* --- shard_host.c --------------------------------------------------------------------------- */
+
+void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* Give back all memory but the shard itself; only its generation and its term stay known. */
+void tw_shard_let_go(struct shard *s);
+/* Tell the master what is applied, or will be; `asked` is the number of its question, or 0. */
+void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags);
+/* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
+void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 #endif

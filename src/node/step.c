@@ -23,23 +23,9 @@ static size_t total(const struct worker *w)
 	return w->plan->trainable + w->plan->buffers;
 }
 
-static bool rounds(const struct worker *w)
-{
-	return w->plan->gate->traits & TW_GATE_ROUNDS;
-}
-
 static void *zeros(struct worker *w, size_t bytes)
 {
 	return tw_heap_zeros(w->heap, bytes ? bytes : 1);
-}
-
-static size_t trainable_of(const struct tw_plan *p, uint32_t shard)
-{
-	const size_t from = p->border[shard], to = p->border[shard + 1];
-
-	if (p->trainable <= from)
-		return 0;
-	return (p->trainable < to ? p->trainable : to) - from;
 }
 
 bool tw_step_has_state(const struct worker *w)
@@ -57,7 +43,9 @@ static enum tw_status open_outgoing(struct worker *w, struct outgoing *o)
 	o->payload = zeros(w, s * sizeof *o->payload);
 	o->at = zeros(w, s * sizeof *o->at);
 	o->bytes = zeros(w, s * sizeof *o->bytes);
-	return o->base && o->number && o->rate && o->payload && o->at && o->bytes ? TW_OK : TW_NO_MEMORY;
+	if (!o->base || !o->number || !o->rate || !o->payload || !o->at || !o->bytes)
+		return TW_NO_MEMORY;
+	return TW_OK;
 }
 
 static enum tw_status open_residuals(struct worker *w)
@@ -71,8 +59,10 @@ static enum tw_status open_residuals(struct worker *w)
 	if (!w->residual_at)
 		return TW_NO_MEMORY;
 	for (uint32_t s = 0; s < p->shards; s++) {
+		const size_t one = p->up->state_bytes(p->up_options, tw_worker_trainable(w, s));
+
 		w->residual_at[s] = bytes;
-		bytes += (p->up->state_bytes(p->up_options, trainable_of(p, s)) + 63) / 64 * 64;
+		bytes += (one + 63) / 64 * 64;
 	}
 	w->residual = zeros(w, bytes);
 	return w->residual ? TW_OK : TW_NO_MEMORY;
@@ -168,10 +158,10 @@ void tw_step_close(struct worker *w)
 		for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 			w->heap->put(w->heap, parts[i]);
 	}
-	void *const plain[] = { w->piece,     w->using,	     w->base,	  w->base_rate,
-				w->group_base, w->group_rate, w->eval_view, w->eval_piece,
-				w->momentum,  w->local,	     w->drift,	  w->past,
-				w->past_version, w->residual, w->residual_at };
+	void *const plain[] = { w->piece,        w->using,      w->base,       w->base_rate,
+				w->group_base,   w->group_rate, w->eval_view,  w->eval_piece,
+				w->momentum,     w->local,      w->drift,      w->past,
+				w->past_version, w->residual,   w->residual_at };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		w->heap->put(w->heap, plain[k]);
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
@@ -239,14 +229,15 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	const uint64_t left = lease->to - lease->next;
 	const uint32_t count = left < lease->batch ? (uint32_t)left : lease->batch;
 
-	if (rounds(w) && lease->next == lease->from)
+	if (tw_worker_rounds(w) && lease->next == lease->from)
 		forget_partial(w); /* batches of a stripe whose round closed without it */
 	if (!w->gradient || atomic_load_explicit(&w->gradient->refs, memory_order_acquire) != 1) {
 		tw_block_drop(w->gradient);
 		w->gradient = tw_pool_take(w->pool);
 	}
 	if (!w->gradient) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a gradient of %zu parameters", total(w));
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a gradient of %zu parameters",
+			   total(w));
 		return;
 	}
 	for (uint32_t s = 0; s < p->shards; s++)
@@ -263,10 +254,12 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	w->compute.in.cancel = &w->compute.cancel;
 	w->busy = true;
 	w->stale = false;
-	w->started_seq = w->seq;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP, .slot = w->slot,
-					.incarnation = w->incarnation, .seq = w->seq,
-					.from = lease->next, .count = count });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP,
+					.slot = w->slot,
+					.incarnation = w->incarnation,
+					.seq = w->seq,
+					.from = lease->next,
+					.count = count });
 	ctx->world->compute(ctx, &w->compute);
 }
 
@@ -289,7 +282,8 @@ static enum tw_status encode_slice(struct worker *w, struct outgoing *o, struct 
 				   uint32_t s)
 {
 	const struct tw_plan *p = w->plan;
-	const size_t from = p->border[s], n = p->border[s + 1] - from, t = trainable_of(p, s);
+	const size_t from = p->border[s], n = p->border[s + 1] - from;
+	const size_t t = tw_worker_trainable(w, s);
 	const float *x = tw_block_floats(vector) + from;
 	const struct tw_rng rng = tw_rng_make(p->seed, TW_RNG_CODEC);
 	struct tw_block *b;
@@ -323,7 +317,7 @@ static void prepare(struct worker *w, float *g)
 
 	for (uint32_t s = 0; s < p->shards; s++)
 		p->rule->prepare(p->rule_options, w->momentum + p->border[s], g + p->border[s],
-				 w->group_rate[s], g + p->border[s], trainable_of(p, s));
+				 w->group_rate[s], g + p->border[s], tw_worker_trainable(w, s));
 }
 
 static void send_all(struct worker *w, struct tw_context *ctx, const struct outgoing *o)
@@ -351,19 +345,19 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 	w->outs++;
 	o->seq = w->seq;
 	o->flags = (reads ? TW_FLAG_ANSWER : 0) | (sends ? 0 : TW_FLAG_SKIPPED);
-	o->body = (struct tw_body_push){ .steps = w->range_steps,
-					 .own = w->local ? w->own : 0,
-					 .samples = w->range_samples,
-					 .ranges = w->ranges,
-					 .weight = weight,
-					 .divide = divide,
-					 .progress = w->ranges ? (double)w->range[0].from /
-									 (double)p->samples
-							       : 0,
-					 .loss = w->range_loss };
+	o->body = (struct tw_body_push){
+		.steps = w->range_steps,
+		.own = w->local ? w->own : 0,
+		.samples = w->range_samples,
+		.ranges = w->ranges,
+		.weight = weight,
+		.divide = divide,
+		.progress = w->ranges ? (double)w->range[0].from / (double)p->samples : 0,
+		.loss = w->range_loss
+	};
 	memcpy(o->body.range, w->range, w->ranges * sizeof *w->range);
 	for (uint32_t k = 0; k < w->held_count; k++) {
-		if (rounds(w) && w->held[k].id == w->compute.id)
+		if (tw_worker_rounds(w) && w->held[k].id == w->compute.id)
 			o->body.round = w->held[k].round;
 		if (!w->held[k].closing && w->held[k].next == w->held[k].to)
 			w->held[k].closing = w->seq;
@@ -536,6 +530,22 @@ static void take_range(struct worker *w, uint64_t from, uint32_t count, uint64_t
 	w->range[w->ranges++] = (struct tw_range){ from, count, (uint32_t)lease };
 }
 
+static void count_step(struct worker *w, struct tw_context *ctx, struct held *h)
+{
+	const struct tw_inputs *in = &w->compute.in;
+
+	h->next += in->count;
+	w->steps++;
+	w->samples += in->count;
+	w->losses += in->count;
+	w->loss += w->compute.score.loss;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT,
+					.slot = w->slot,
+					.count = in->count,
+					.from = in->from,
+					.value = w->compute.score.loss });
+}
+
 void tw_step_computed(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_plan *p = w->plan;
@@ -557,14 +567,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 			   tw_status_name(w->compute.status));
 		return;
 	}
-	h->next += in.count;
-	w->steps++;
-	w->samples += in.count;
-	w->losses += in.count;
-	w->loss += w->compute.score.loss;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT, .slot = w->slot,
-					.count = in.count, .from = in.from,
-					.value = w->compute.score.loss });
+	count_step(w, ctx, h);
 	if (p->clip > 0)
 		clip(w, tw_block_floats(g));
 	if (w->micros == 0 && w->summed == 0)
@@ -584,7 +587,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 		return;
 	w->group_weight = w->micros ? w->group_weight + weight : weight;
 	w->micros++;
-	if (w->micros == p->accumulate || (rounds(w) && h->next == h->to) ||
+	if (w->micros == p->accumulate || (tw_worker_rounds(w) && h->next == h->to) ||
 	    w->ranges == TW_RANGES) {
 		struct tw_block *group = w->group;
 
@@ -636,15 +639,18 @@ struct tw_block *tw_step_part(struct worker *w)
 	struct tw_array list[2 + TW_RULE_ARRAYS];
 	size_t count = 0;
 
-	list[count] = (struct tw_array){ .n = sizeof w->local_count, .kind = TW_BYTES,
+	list[count] = (struct tw_array){ .n = sizeof w->local_count,
+					 .kind = TW_BYTES,
 					 .at = &w->local_count };
 	snprintf(list[count++].name, sizeof list[0].name, "worker");
 	if (w->momentum) {
-		list[count] = (struct tw_array){ .n = total(w), .kind = TW_FLOATS, .at = w->momentum };
+		list[count] =
+			(struct tw_array){ .n = total(w), .kind = TW_FLOATS, .at = w->momentum };
 		snprintf(list[count++].name, sizeof list[0].name, "momentum");
 	}
 	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++) {
-		list[count] = (struct tw_array){ .n = total(w), .kind = TW_FLOATS,
+		list[count] = (struct tw_array){ .n = total(w),
+						 .kind = TW_FLOATS,
 						 .at = w->local_array[k] };
 		snprintf(list[count++].name, sizeof list[0].name, "local.%u", k);
 	}

@@ -14,23 +14,9 @@
 
 enum { TIMER_LOST = 1 };
 
-static bool rounds(const struct worker *w)
-{
-	return w->plan->gate->traits & TW_GATE_ROUNDS;
-}
-
-static void clear_link(struct link *l)
-{
-	tw_block_drop(l->view);
-	l->view = NULL;
-	l->wants = l->asked = false;
-	l->version = (struct tw_version){ 0 };
-	l->round = l->acked = 0;
-}
-
 /* --- saying ------------------------------------------------------------------------------ */
 
-static struct tw_msg *to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
+struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
 {
 	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), type);
 
@@ -45,9 +31,8 @@ static struct tw_msg *to_master(struct worker *w, struct tw_context *ctx, enum t
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
 static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
 {
-	struct tw_msg *m = to_master(w, ctx, TW_HELLO);
+	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_HELLO);
 	struct tw_range *tail;
-	uint32_t open = 0;
 
 	if (!m)
 		return;
@@ -64,26 +49,14 @@ static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
 		tail = tw_msg_tail(ctx, m, w->held_count * sizeof *tail);
 		if (!tail)
 			return;
-		for (uint32_t k = 0; k < w->held_count; k++)
-			tail[open++] = (struct tw_range){ w->held[k].from,
-							  (uint32_t)(w->held[k].to - w->held[k].from),
-							  (uint32_t)w->held[k].id };
+		for (uint32_t k = 0; k < w->held_count; k++) {
+			const struct held *h = &w->held[k];
+
+			tail[k] = (struct tw_range){ h->from, (uint32_t)(h->to - h->from),
+						     (uint32_t)h->id };
+		}
 	}
 	w->since = tw_now(ctx);
-	tw_send(ctx, m);
-}
-
-static void want(struct worker *w, struct tw_context *ctx)
-{
-	struct tw_msg *m;
-
-	if (w->asked_lease)
-		return;
-	m = to_master(w, ctx, TW_IDLE);
-	if (!m)
-		return;
-	m->b.idle = (struct tw_body_idle){ w->slot, w->incarnation, 1, 0 };
-	w->asked_lease = true;
 	tw_send(ctx, m);
 }
 
@@ -125,8 +98,8 @@ static void send_pull(struct worker *w, struct tw_context *ctx, uint32_t shard, 
 	m->h.shard = shard;
 	m->h.seq = l->acked;
 	m->h.flags = l->view ? 0 : TW_FLAG_FRESH;
-	m->b.pull = (struct tw_body_pull){ .have = l->version, .round = round,
-					   .number = l->number };
+	m->b.pull =
+		(struct tw_body_pull){ .have = l->version, .round = round, .number = l->number };
 	tw_send(ctx, m);
 }
 
@@ -140,119 +113,19 @@ static void pull(struct worker *w, struct tw_context *ctx, uint32_t shard, uint6
 	send_pull(w, ctx, shard, round);
 }
 
-static void send_done(struct worker *w, struct tw_context *ctx, const struct done *d)
+/* --- what next ---------------------------------------------------------------------------- */
+
+static void clear_link(struct link *l)
 {
-	struct tw_msg *m = to_master(w, ctx, TW_DONE);
-
-	if (!m)
-		return;
-	m->b.done = (struct tw_body_done){ .lease = d->id,
-					   .upto = d->upto,
-					   .steps = w->steps,
-					   .samples = w->samples,
-					   .loss = w->loss,
-					   .losses = w->losses };
-	w->loss = 0;
-	w->losses = 0;
-	tw_send(ctx, m);
-}
-
-/* --- leases ------------------------------------------------------------------------------ */
-
-static void *grown(struct worker *w, void *old, uint32_t *room, size_t each)
-{
-	const uint32_t bigger = *room ? *room * 2 : 8;
-	void *fresh = tw_heap_zeros(w->heap, bigger * each);
-
-	if (!fresh)
-		return NULL;
-	if (old)
-		memcpy(fresh, old, *room * each);
-	w->heap->put(w->heap, old);
-	*room = bigger;
-	return fresh;
-}
-
-static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
-{
-	if (w->done_count == w->done_room) {
-		void *bigger = grown(w, w->done, &w->done_room, sizeof *w->done);
-
-		if (!bigger) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
-			return false;
-		}
-		w->done = bigger;
-	}
-	w->done[w->done_count++] = d;
-	return true;
-}
-
-static void drop_held(struct worker *w, uint32_t k)
-{
-	memmove(w->held + k, w->held + k + 1, (--w->held_count - k) * sizeof *w->held);
-}
-
-uint64_t tw_worker_closed(const struct worker *w)
-{
-	uint64_t least = w->seq;
-
-	for (uint32_t s = 0; s < w->plan->shards; s++)
-		if (w->link[s].acked < least)
-			least = w->link[s].acked;
-	return least;
-}
-
-/* Contributions that every shard has closed are let go; leases they end are told. */
-static void closings(struct worker *w, struct tw_context *ctx)
-{
-	const uint64_t closed = tw_worker_closed(w);
-
-	while (w->outs && w->out[0].seq <= closed) {
-		const struct outgoing first = w->out[0];
-
-		tw_outgoing_clear(w, &w->out[0]);
-		memmove(w->out, w->out + 1, (TW_CREDITS - 1) * sizeof w->out[0]);
-		w->out[TW_CREDITS - 1] = first;
-		w->outs--;
-	}
-	if (rounds(w))
-		return; /* a round's lease ends with its commit, which the master knows first */
-	for (uint32_t k = 0; k < w->held_count;) {
-		const struct held h = w->held[k];
-		const bool given_back = h.over && w->outs == 0;
-
-		if (!given_back && !(h.closing && h.closing <= closed)) {
-			k++;
-			continue;
-		}
-		drop_held(w, k);
-		if (!add_done(w, ctx, (struct done){ h.id, h.next }))
-			return;
-		send_done(w, ctx, &w->done[w->done_count - 1]);
-	}
-}
-
-static struct held *current(struct worker *w)
-{
-	for (uint32_t k = 0; k < w->held_count; k++)
-		if (w->held[k].next < w->held[k].to && !w->held[k].over)
-			return &w->held[k];
-	return NULL;
-}
-
-static uint64_t positions_left(const struct worker *w)
-{
-	uint64_t left = 0;
-
-	for (uint32_t k = 0; k < w->held_count; k++)
-		if (!w->held[k].over)
-			left += w->held[k].to - w->held[k].next;
-	return left;
+	tw_block_drop(l->view);
+	l->view = NULL;
+	l->wants = l->asked = false;
+	l->version = (struct tw_version){ 0 };
+	l->round = l->acked = 0;
 }
 
 /* (3) */
-static void reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
+void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
 {
 	w->generation = generation;
 	w->held_count = w->done_count = 0;
@@ -268,21 +141,20 @@ static void reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
 	}
 }
 
-/* --- what next ---------------------------------------------------------------------------- */
-
 static bool has_parameters(struct worker *w, struct tw_context *ctx, const struct held *h)
 {
 	bool all = true;
 
-	for (uint32_t s = 0; rounds(w) && s < w->plan->shards; s++)
+	for (uint32_t s = 0; tw_worker_rounds(w) && s < w->plan->shards; s++)
 		if (w->link[s].view && w->link[s].round > h->round) { /* its round is over */
-			drop_held(w, (uint32_t)(h - w->held));
+			tw_worker_drop_held(w, (uint32_t)(h - w->held));
 			tw_worker_advance(w, ctx);
 			return false;
 		}
 	for (uint32_t s = 0; s < w->plan->shards; s++) {
 		struct link *l = &w->link[s];
-		const bool old = !l->view || (rounds(w) && l->round != h->round) || w->fetch_due;
+		const bool past = tw_worker_rounds(w) && l->round != h->round;
+		const bool old = !l->view || past || w->fetch_due;
 
 		if (old && !l->wants && l->known)
 			pull(w, ctx, s, h->round);
@@ -293,30 +165,6 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, const struc
 	return all;
 }
 
-static void goodbye(struct worker *w, struct tw_context *ctx)
-{
-	struct tw_msg *m = to_master(w, ctx, TW_BYE);
-
-	if (!m)
-		return;
-	m->h.flags = TW_FLAG_LEAVE;
-	tw_send(ctx, m);
-}
-
-static void leave(struct worker *w, struct tw_context *ctx)
-{
-	if (w->outs || w->held_count)
-		return;
-	if (w->momentum && w->transmitted) {
-		tw_step_farewell(w, ctx);
-		w->transmitted = false;
-		return;
-	}
-	w->welcomed = false;
-	w->left = true;
-	goodbye(w, ctx);
-}
-
 void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 {
 	struct held *h;
@@ -324,40 +172,31 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 	if (!w->welcomed || w->over || w->busy)
 		return;
 	if (w->draining || w->leaving) {
-		if (!rounds(w)) {
-			tw_step_flush(w, ctx);
-			if (w->micros || w->summed)
-				return; /* no credit: go on when one comes back */
-			for (uint32_t k = 0; k < w->held_count; k++)
-				w->held[k].over = true;
-			closings(w, ctx);
-		} else if (w->leaving) {
-			w->held_count = 0;
-		}
-		if (w->leaving)
-			leave(w, ctx);
+		tw_worker_give_back(w, ctx);
 		return;
 	}
-	h = current(w);
+	h = tw_worker_current(w);
 	if (!h) {
-		if (w->dry && !rounds(w)) /* a stripe is pushed whole, or its round is over */
+		/* a stripe is pushed whole, or its round is over */
+		if (w->dry && !tw_worker_rounds(w))
 			tw_step_flush(w, ctx);
-		want(w, ctx);
+		tw_worker_want(w, ctx);
 		return;
 	}
 	if (!has_parameters(w, ctx, h) || w->outs >= TW_CREDITS)
 		return;
-	if (!rounds(w) && positions_left(w) <= h->batch)
-		want(w, ctx);
+	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
+		tw_worker_want(w, ctx);
 	tw_step_start(w, ctx, h);
 }
 
-/* --- hearing ------------------------------------------------------------------------------ */
+/* --- hearing the master -------------------------------------------------------------------- */
 
 static void place(struct worker *w, struct tw_context *ctx, const struct tw_place *p)
 {
-	struct link *l;
 	const struct tw_addr addr = { p->node, TW_SHARD, (uint16_t)p->shard };
+	const struct held *h = tw_worker_current(w);
+	struct link *l;
 
 	if (p->shard >= w->plan->shards)
 		return;
@@ -376,7 +215,7 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 		if (w->out[k].seq > l->acked)
 			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
 	if (l->wants && l->asked)
-		send_pull(w, ctx, p->shard, current(w) ? current(w)->round : 0);
+		send_pull(w, ctx, p->shard, h ? h->round : 0);
 }
 
 static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -387,40 +226,39 @@ static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg
 		place(w, ctx, &list[k]);
 }
 
-static void ask_pinned(struct worker *w, struct tw_context *ctx);
-
 static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
 	enum tw_status st = TW_OK;
 
-	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot) /* (1): nobody is who he was again */
+	/* (1): nobody is who he was again */
+	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot)
 		return;
 	w->welcomed = true;
 	w->slot = b->slot;
 	w->incarnation = b->incarnation;
 	w->seq = 0;
-	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20; /* as the master that made it counts */
-	reset(w, ctx, m->h.view);
+	/* as the master that made it counts */
+	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20;
+	tw_worker_reset(w, ctx, m->h.view);
 	if (m->payload && tw_step_has_state(w))
 		st = tw_step_restore(w, tw_msg_payload(m), m->h.payload);
 	if (st != TW_OK) {
-		tw_give_up(ctx, st, "worker %u's part of the checkpoint cannot be used: %s", w->slot,
-			   tw_status_name(st));
+		tw_give_up(ctx, st, "worker %u's part of the checkpoint cannot be used: %s",
+			   w->slot, tw_status_name(st));
 		return;
 	}
 	places(w, ctx, m);
 	w->asked_lease = true; /* a newcomer is dealt to unasked */
 	w->eval_wanted = w->eval_wanted && w->eval_incarnation == w->incarnation;
-	if (w->eval_wanted && !w->eval_busy)
-		ask_pinned(w, ctx);
+	tw_worker_ask_pinned(w, ctx);
 	tw_worker_advance(w, ctx);
 }
 
 static void start_again(struct worker *w, struct tw_context *ctx)
 {
 	w->welcomed = false;
-	reset(w, ctx, 0);
+	tw_worker_reset(w, ctx, 0);
 	if (w->momentum)
 		tw_vec_fill(w->momentum, 0.0f, w->plan->trainable + w->plan->buffers);
 	w->seq = 0;
@@ -437,79 +275,10 @@ static void refused(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	start_again(w, ctx);
 }
 
-static void confirm(struct worker *w, uint64_t upto)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t k = 0; k < w->done_count; k++)
-		if (w->done[k].id > upto)
-			w->done[kept++] = w->done[k];
-	w->done_count = kept;
-}
-
-static void lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_lease *b = &m->b.lease;
-
-	if (!w->welcomed || m->h.incarnation != w->incarnation || m->h.view < w->generation)
-		return;
-	if (m->h.view > w->generation)
-		reset(w, ctx, m->h.view);
-	confirm(w, b->confirmed);
-	w->draining = false;
-	if (b->range.count == 0) {
-		w->dry = true;
-		tw_worker_advance(w, ctx);
-		return;
-	}
-	/* (2): in order, or one that was lost and is sent again would look old; a round's lease needs
-	 * none before it */
-	if (b->range.lease <= w->last_lease || (!rounds(w) && b->range.lease != w->last_lease + 1))
-		return;
-	w->last_lease = b->range.lease;
-	w->asked_lease = w->dry = false;
-	if (rounds(w)) {
-		if (w->busy && w->plan->gate->abandons &&
-		    w->plan->gate->abandons(w->plan->gate_options)) {
-			w->stale = true;
-			ctx->world->cancel(ctx, &w->compute);
-		}
-		/* a round that is over needs nothing more, unless it is being computed still */
-		for (uint32_t k = w->held_count; k-- > 0;)
-			if (!w->busy || w->stale || w->held[k].id != w->compute.id)
-				drop_held(w, k);
-	}
-	if (w->held_count == w->held_room) {
-		void *bigger = grown(w, w->held, &w->held_room, sizeof *w->held);
-
-		if (!bigger) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
-			return;
-		}
-		w->held = bigger;
-	}
-	w->held[w->held_count++] = (struct held){ .id = b->range.lease,
-						  .from = b->range.from,
-						  .to = b->range.from + b->range.count,
-						  .next = b->range.from,
-						  .round = b->round,
-						  .batch = b->batch,
-						  .live = b->live,
-						  .nominal = b->nominal };
-	w->since = tw_now(ctx);
-	tw_worker_advance(w, ctx);
-}
-
 static void resend_to_master(struct worker *w, struct tw_context *ctx)
 {
-	for (uint32_t k = 0; k < w->done_count; k++)
-		send_done(w, ctx, &w->done[k]);
-	if (w->asked_lease) {
-		w->asked_lease = false;
-		want(w, ctx);
-	}
-	if (w->eval_wanted && !w->eval_busy)
-		ask_pinned(w, ctx);
+	tw_worker_resend_leases(w, ctx);
+	tw_worker_ask_pinned(w, ctx);
 }
 
 static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -518,18 +287,39 @@ static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 		return;
 	w->view_number = m->b.view.number;
 	if (m->h.view > w->generation) {
-		reset(w, ctx, m->h.view);
+		tw_worker_reset(w, ctx, m->h.view);
 		w->asked_lease = true; /* a new generation deals to everybody unasked */
 	} else {
 		resend_to_master(w, ctx); /* a master that took over has not heard it */
 	}
 	places(w, ctx, m);
-	if (w->eval_wanted && !w->eval_busy)
-		ask_pinned(w, ctx); /* the places it needs may only be known now */
+	tw_worker_ask_pinned(w, ctx); /* the places it needs may only be known now */
 	if (m->h.view == w->generation)
 		w->draining = !m->b.view.running;
 	tw_worker_advance(w, ctx);
 }
+
+static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_msg *out;
+
+	if (!w->welcomed || m->h.view != w->generation)
+		return;
+	out = tw_worker_to_master(w, ctx, TW_PART);
+	if (!out)
+		return;
+	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->slot };
+	out->payload = tw_step_part(w);
+	if (!out->payload) {
+		ctx->world->msg_free(ctx, out);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut", w->slot);
+		return;
+	}
+	out->h.payload = (uint32_t)out->payload->bytes;
+	tw_send(ctx, out);
+}
+
+/* --- hearing the shards -------------------------------------------------------------------- */
 
 static void acked(struct worker *w, uint32_t shard, uint64_t seq)
 {
@@ -537,14 +327,12 @@ static void acked(struct worker *w, uint32_t shard, uint64_t seq)
 		w->link[shard].acked = seq;
 }
 
-static enum tw_status take_view(struct worker *w, struct link *l, uint32_t shard,
-				const struct tw_msg *m)
+enum tw_status tw_worker_take_view(struct worker *w, uint32_t shard, const struct tw_msg *m,
+				   struct tw_block **place)
 {
 	const struct tw_plan *p = w->plan;
 	const size_t n = p->border[shard + 1] - p->border[shard];
-	const size_t t = p->trainable <= p->border[shard]	  ? 0
-			 : p->trainable - p->border[shard] < n ? p->trainable - p->border[shard]
-								: n;
+	const size_t t = tw_worker_trainable(w, shard);
 	const size_t tail = (n - t) * sizeof(float);
 	struct tw_block *b;
 
@@ -565,17 +353,26 @@ static enum tw_status take_view(struct worker *w, struct link *l, uint32_t shard
 		}
 		memcpy(tw_block_floats(b) + t, tw_msg_payload(m) + m->h.payload - tail, tail);
 	}
-	if (m->b.params.pin) {
-		tw_block_drop(w->eval_view[shard]);
-		w->eval_view[shard] = b;
-		return TW_OK;
-	}
-	tw_block_drop(l->view);
-	l->view = b;
+	tw_block_drop(*place);
+	*place = b;
 	return TW_OK;
 }
 
-static void start_eval(struct worker *w, struct tw_context *ctx);
+/* What was dropped came late: the leases of rounds that are over are void. */
+static void void_leases(struct worker *w, uint64_t round)
+{
+	for (uint32_t k = w->held_count; k-- > 0;)
+		if (w->held[k].round < round && (!w->busy || w->held[k].id != w->compute.id))
+			tw_worker_drop_held(w, k);
+}
+
+static bool all_fetched(const struct worker *w)
+{
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		if (w->link[s].wants || !w->link[s].view)
+			return false;
+	return true;
+}
 
 static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -583,36 +380,27 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	const uint32_t shard = m->h.shard;
 	enum tw_status st = TW_OK;
 	struct link *l;
-	bool missing = false;
 
 	if (!w->welcomed || shard >= w->plan->shards || m->h.view != w->generation ||
 	    m->h.incarnation != w->incarnation)
 		return;
 	l = &w->link[shard];
 	if (b->pin) {
-		if (!w->eval_wanted || b->pin != w->eval_what.pin || w->eval_busy)
-			return;
-		st = take_view(w, l, shard, m);
-		if (st != TW_OK)
-			tw_give_up(ctx, st, "a pinned version could not be taken");
-		else
-			start_eval(w, ctx);
+		tw_worker_pinned(w, ctx, m);
 		return;
 	}
 	if (b->version.incarnation < l->incarnation)
 		return;
 	acked(w, shard, b->seq);
-	if (rounds(w) && (m->h.flags & TW_FLAG_DROPPED)) /* late: its lease is void */
-		for (uint32_t k = w->held_count; k-- > 0;)
-			if (w->held[k].round < b->round && (!w->busy || w->held[k].id != w->compute.id))
-				drop_held(w, k);
-	closings(w, ctx);
+	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
+		void_leases(w, b->round);
+	tw_worker_closings(w, ctx);
 	if (!l->wants || b->number != l->number) {
 		tw_worker_advance(w, ctx);
 		return;
 	}
 	if (m->h.type == TW_PARAMS)
-		st = take_view(w, l, shard, m);
+		st = tw_worker_take_view(w, shard, m, &l->view);
 	if (st != TW_OK) {
 		tw_give_up(ctx, st, "an answer of shard %u could not be taken: %s", shard,
 			   tw_status_name(st));
@@ -623,9 +411,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	l->round = b->round;
 	l->rate = b->rate;
 	l->statistic = b->statistic;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
-		missing = missing || w->link[s].wants || !w->link[s].view;
-	if (!missing)
+	if (all_fetched(w))
 		tw_step_fetched(w, ctx);
 	tw_worker_advance(w, ctx);
 }
@@ -637,124 +423,8 @@ static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m
 	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
 		return;
 	acked(w, m->h.shard, m->b.ack.seq);
-	closings(w, ctx);
+	tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
-}
-
-/* --- evaluation --------------------------------------------------------------------------- */
-
-static void start_eval(struct worker *w, struct tw_context *ctx)
-{
-	const struct tw_plan *p = w->plan;
-
-	for (uint32_t s = 0; s < p->shards; s++) {
-		if (!w->eval_view[s])
-			return;
-		w->eval_piece[s] = (struct tw_piece){ tw_block_floats(w->eval_view[s]),
-						      p->border[s],
-						      p->border[s + 1] - p->border[s] };
-	}
-	w->eval = (struct tw_compute){ .evaluate = true,
-				       .in = { .from = w->eval_what.from,
-					       .count = w->eval_what.count,
-					       .piece = w->eval_piece,
-					       .pieces = p->shards },
-				       .id = w->eval_what.pin };
-	w->eval.in.cancel = &w->eval.cancel;
-	w->eval_busy = true;
-	ctx->world->compute(ctx, &w->eval);
-}
-
-static void drop_eval(struct worker *w)
-{
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
-		tw_block_drop(w->eval_view[s]);
-		w->eval_view[s] = NULL;
-	}
-}
-
-static void ask_pinned(struct worker *w, struct tw_context *ctx)
-{
-	drop_eval(w);
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
-		struct tw_msg *m = tw_msg_to(ctx, w->link[s].addr, TW_PULL);
-
-		if (!m)
-			return;
-		m->h.from = w->slot;
-		m->h.incarnation = w->incarnation;
-		m->h.view = w->generation;
-		m->h.shard = s;
-		m->h.flags = TW_FLAG_FREE;
-		m->b.pull.pin = w->eval_what.pin;
-		tw_send(ctx, m);
-	}
-}
-
-static void evaluate(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const bool early = !w->welcomed || m->h.incarnation > w->incarnation;
-
-	if (w->left || (!early && m->h.incarnation != w->incarnation))
-		return;
-	if (!early && m->h.view > w->generation)
-		reset(w, ctx, m->h.view);
-	w->eval_what = m->b.eval;
-	w->eval_incarnation = m->h.incarnation;
-	w->eval_wanted = true;
-	/* evaluation takes no time, so it may overtake a welcome; and one may be under way */
-	if (!early && !w->eval_busy)
-		ask_pinned(w, ctx);
-}
-
-static void evaluated(struct worker *w, struct tw_context *ctx)
-{
-	struct tw_msg *m;
-
-	w->eval_busy = false;
-	if (!w->eval_wanted || w->eval.id != w->eval_what.pin ||
-	    w->eval.in.from != w->eval_what.from) {
-		if (w->eval_wanted)
-			ask_pinned(w, ctx);
-		return;
-	}
-	if (w->eval.status != TW_OK) {
-		if (w->eval.status != TW_CANCELLED)
-			tw_give_up(ctx, w->eval.status, "the evaluation failed");
-		return;
-	}
-	w->eval_wanted = false;
-	drop_eval(w);
-	m = to_master(w, ctx, TW_RESULT);
-	if (!m)
-		return;
-	m->h.flags = TW_FLAG_FREE;
-	m->b.result = (struct tw_body_result){ .pin = w->eval_what.pin,
-					       .from = w->eval_what.from,
-					       .count = w->eval.score.samples,
-					       .loss = w->eval.score.loss,
-					       .correct = w->eval.score.correct };
-	tw_send(ctx, m);
-}
-
-static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	struct tw_msg *out;
-
-	if (!w->welcomed || m->h.view != w->generation)
-		return;
-	out = to_master(w, ctx, TW_PART);
-	if (!out)
-		return;
-	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->slot };
-	out->payload = tw_step_part(w);
-	if (!out->payload) {
-		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut", w->slot);
-		return;
-	}
-	out->h.payload = (uint32_t)out->payload->bytes;
-	tw_send(ctx, out);
 }
 
 /* --- the actor ---------------------------------------------------------------------------- */
@@ -815,7 +485,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		view(w, ctx, m);
 		break;
 	case TW_LEASE:
-		lease(w, ctx, m);
+		tw_worker_lease(w, ctx, m);
 		break;
 	case TW_PARAMS:
 	case TW_UNCHANGED:
@@ -825,7 +495,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		ack(w, ctx, m);
 		break;
 	case TW_EVAL:
-		evaluate(w, ctx, m);
+		tw_worker_evaluate(w, ctx, m);
 		break;
 	case TW_SNAP:
 		snap(w, ctx, m);
@@ -845,7 +515,7 @@ static void worker_computed(struct tw_actor *a, struct tw_context *ctx, struct t
 	struct worker *w = (struct worker *)a;
 
 	if (c == &w->eval) {
-		evaluated(w, ctx);
+		tw_worker_evaluated(w, ctx);
 		return;
 	}
 	tw_step_computed(w, ctx);
@@ -887,27 +557,41 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		lost = lost || (w->link[s].known && w->link[s].down);
 	if (!lost)
 		return;
-	m = to_master(w, ctx, TW_BYE);
+	m = tw_worker_to_master(w, ctx, TW_BYE);
 	if (!m)
 		return;
 	tw_send(ctx, m);
 	w->welcomed = false;
-	reset(w, ctx, 0);
+	tw_worker_reset(w, ctx, 0);
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		w->link[s].known = false;
 	tw_timer(ctx, TIMER_LOST, w->plan->limit);
 }
 
+/* Its connection was made anew: what is open with it is said again (2). */
+static void resend_to_shard(struct worker *w, struct tw_context *ctx, uint32_t shard)
+{
+	struct link *l = &w->link[shard];
+	const struct held *h = tw_worker_current(w);
+
+	for (uint32_t k = 0; k < w->outs; k++)
+		if (w->out[k].seq > l->acked || (l->wants && !l->asked))
+			tw_worker_send_push(w, ctx, &w->out[k], shard);
+	if (l->wants && l->asked)
+		send_pull(w, ctx, shard, h ? h->round : 0);
+	if (l->wants && !l->asked && l->acked >= w->seq) {
+		/* the push was taken; only its answer was lost */
+		l->asked = true;
+		send_pull(w, ctx, shard, h ? h->round : l->round + 1);
+	}
+}
+
 static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
 	struct worker *w = (struct worker *)a;
-	bool ours = false;
 
-	if (w->left && node == 0) { /* (2) */
-		for (uint32_t k = 0; k < w->done_count; k++)
-			send_done(w, ctx, &w->done[k]);
-		goodbye(w, ctx);
-	}
+	if (w->left && node == 0) /* (2) */
+		tw_worker_leave_again(w, ctx);
 	if (w->over || w->left)
 		return;
 	if (node == 0) {
@@ -921,28 +605,15 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 	}
 	if (node <= w->plan->servers)
 		w->node_down[node] = false;
-	ours = !w->welcomed;
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
-		struct link *l = &w->link[s];
-
-		if (!l->known || l->addr.node != node)
-			continue;
-		l->down = false;
-		for (uint32_t k = 0; k < w->outs; k++)
-			if (w->out[k].seq > l->acked || (l->wants && !l->asked))
-				tw_worker_send_push(w, ctx, &w->out[k], s);
-		if (l->wants && l->asked)
-			send_pull(w, ctx, s, current(w) ? current(w)->round : 0);
-		if (l->wants && !l->asked && l->acked >= w->seq) {
-			/* the push was taken; only its answer was lost */
-			l->asked = true;
-			send_pull(w, ctx, s, current(w) ? current(w)->round : w->link[s].round + 1);
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		if (w->link[s].known && w->link[s].addr.node == node) {
+			w->link[s].down = false;
+			resend_to_shard(w, ctx, s);
 		}
-	}
-	if (ours)
+	if (!w->welcomed)
 		hello(w, ctx, true);
-	else if (w->eval_wanted && !w->eval_busy)
-		ask_pinned(w, ctx);
+	else
+		tw_worker_ask_pinned(w, ctx);
 }
 
 static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)

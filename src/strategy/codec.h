@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 enum tw_codec_traits {
-	TW_CODEC_LOSSLESS = 1,	/* decode(encode(x)) == x, bit for bit */
-	TW_CODEC_IDENTITY = 2,	/* the bytes are the floats themselves: used in place, never copied */
+	TW_CODEC_LOSSLESS = 1, /* decode(encode(x)) == x, bit for bit */
+	TW_CODEC_IDENTITY =
+		2, /* the bytes are the floats themselves: used in place, never copied */
 	TW_CODEC_REMEMBERS = 4, /* what a step drops, a later step sends (has a residual) */
-	TW_CODEC_DOWN = 8,	/* may carry parameters down, not only gradients up */
+	TW_CODEC_DOWN = 8,      /* may carry parameters down, not only gradients up */
 };
 
 struct tw_codec {

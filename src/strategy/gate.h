@@ -33,8 +33,8 @@ struct tw_clocks {
 	const uint64_t *clock; /* by slot */
 	const bool *active;    /* by slot: live and not idle */
 	uint32_t slots, active_count;
-	uint64_t least;	       /* smallest clock among the active, kept by the shard */
-	uint32_t least_slot;   /* one active worker that is at `least` */
+	uint64_t least;      /* smallest clock among the active, kept by the shard */
+	uint32_t least_slot; /* one active worker that is at `least` */
 };
 
 struct tw_gate {
@@ -67,7 +67,7 @@ struct tw_gate {
 			 uint32_t *whom);
 };
 
-extern const struct tw_gate *const tw_gate_all[]; /* NULL at the end; made from the folder */
+extern const struct tw_gate *const tw_gate_all[];     /* NULL at the end; made from the folder */
 const struct tw_gate *tw_gate_find(const char *name); /* NULL if there is none */
 
 #endif

@@ -13,25 +13,25 @@
 #define TW_STALENESS_ARRAYS 4
 
 enum tw_staleness_traits {
-	TW_STALENESS_SENT = 1,	    /* reads what this worker was sent: the shard remembers it */
+	TW_STALENESS_SENT = 1,      /* reads what this worker was sent: the shard remembers it */
 	TW_STALENESS_OBSERVES = 2,  /* wants to see the direction of every update */
-	TW_STALENESS_DECAY = 4,	    /* writes a factor for the weight decay, element by element */
+	TW_STALENESS_DECAY = 4,     /* writes a factor for the weight decay, element by element */
 	TW_STALENESS_STATISTIC = 8, /* has a statistic (B-FASGD's mean of v) */
 };
 
 /* One tile of one contribution.  All pointers are to n floats. */
 struct tw_correction {
-	float *g;	      /* in: the raw gradient (a mean); out: corrected */
-	const float *w;	      /* the parameters now (what the rule keeps, not what it shows) */
-	const float *sent;    /* what this worker computed on; NULL without TW_STALENESS_SENT */
-	float *decay;	      /* out: factors for the decay; NULL when there is no decay or the trait
+	float *g;          /* in: the raw gradient (a mean); out: corrected */
+	const float *w;    /* the parameters now (what the rule keeps, not what it shows) */
+	const float *sent; /* what this worker computed on; NULL without TW_STALENESS_SENT */
+	float *decay;      /* out: factors for the decay; NULL when there is no decay or the trait
 				 is missing */
 	float *array[TW_STALENESS_ARRAYS]; /* the policy's own arrays, zero at the start */
 	size_t n;
-	uint64_t tau;	      /* updates since the version it was computed on */
-	uint64_t count;	      /* corrections so far on this shard, this one included */
-	float rate_max;	      /* the largest rate of the schedule */
-	double statistic;     /* out, added to: sum over the tile (TW_STALENESS_STATISTIC) */
+	uint64_t tau;     /* updates since the version it was computed on */
+	uint64_t count;   /* corrections so far on this shard, this one included */
+	float rate_max;   /* the largest rate of the schedule */
+	double statistic; /* out, added to: sum over the tile (TW_STALENESS_STATISTIC) */
 };
 
 struct tw_staleness {

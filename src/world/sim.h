@@ -27,7 +27,7 @@ enum tw_law {
 /* What goes wrong, when.  In a job file: sim.faults: [{crash: worker 3, at: 5s, restart: 2s}, …] */
 enum tw_fault_kind {
 	TW_FAULT_CRASH,     /* node loses its memory; back after `lasts` (< 0: never) */
-	TW_FAULT_PARTITION, /* nodes a and b (b = all others: TW_EVERYBODY) cannot talk for `lasts` */
+	TW_FAULT_PARTITION, /* a and b (TW_EVERYBODY: all others) cannot talk for `lasts` */
 	TW_FAULT_RESET,     /* the connection a-b breaks and is made again at once: what was on its
 			       way arrives, is lost or arrives late (duplicates, reordering) */
 	TW_FAULT_SLOW,      /* node computes `factor` times slower for `lasts` */

@@ -184,7 +184,8 @@ float correct_adaptive(const struct formula *f, struct cell *c, float g)
 	return fmaf(f->lambda / sqrtf(c->policy[0] + 1e-7f) * g * g, c->w - c->sent, g);
 }
 
-/* n, b: means of g g and g; v: mean of sqrt(n - b b + epsilon), all without bias; g / (v max(tau, 1)) */
+/* n, b: means of g g and g; v: mean of sqrt(n - b b + epsilon), all without bias;
+ * g / (v max(tau, 1)) */
 float correct_fasgd(const struct formula *f, struct cell *c, float g)
 {
 	const float keep = (float)f->gamma, add = (float)(1.0 - f->gamma);

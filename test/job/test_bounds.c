@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_bounds.c - slots and snapshots are bounded: a long run with faults needs no more memory than a
- * short one, and never more than a number of vectors per worker that can be written down. */
+/* test_bounds.c - slots and snapshots are bounded: a long run with faults needs no more memory
+ * than a short one, and never more than a number of vectors per worker that can be written down. */
 #include "faultrun.h"
 
 #include "job/cast.h"
@@ -107,8 +107,8 @@ static void memory_does_not_grow_with_the_run(void **state)
 		const double brief = (double)peak_of(faultrun_presets[k], 5) / vector;
 		const double longer = (double)peak_of(faultrun_presets[k], 15) / vector;
 
-		/* per worker: what it sees, its gradient and one on its way, what it was sent, its own
-		 * array and its part of a cut; beside that the shards' arrays, pins and parts */
+		/* per worker: what it sees, its gradient and one on its way, what it was sent,
+		 * its own array and its part of a cut; beside that the shards' */
 		if (longer > 9 * WORKERS + 30 || longer > 1.25 * brief + 8)
 			fail_msg("%s: %.1f vectors at most in 5 epochs, %.1f in 15",
 				 faultrun_presets[k], brief, longer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_faults.c - a thousand and more of the runs that test_full_faults.c makes by the ten thousand. */
+/* test_faults.c - some of the runs that test_full_faults.c makes by the ten thousand. */
 #include "faultrun.h"
 
 #include <setjmp.h>

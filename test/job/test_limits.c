@@ -219,7 +219,7 @@ static bool is_start(const size_t *tensor, size_t tensors, size_t at)
 	return false;
 }
 
-/* Over many layouts: ascending, complete, never far from even, on a tensor's start if one is near. */
+/* Over many layouts: ascending, complete, never far from even, on a tensor's start if near. */
 static void borders_hold_their_word(void **state)
 {
 	const struct tw_rng rng = tw_rng_make(99, TW_RNG_TEST);

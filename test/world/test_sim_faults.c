@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_faults.c - crashes, restarts, partitions, resets, slow nodes, and memory that is refused. */
+/* test_sim_faults.c - crashes, restarts, partitions, resets, slow nodes, refused memory. */
 #include "world/fakes.h"
 #include "base/refusing.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ssp.c - stale synchronous parallel: apply at once, hold whoever is too far ahead (Ho et al. 2013).
+/* ssp.c - stale synchronous parallel: apply at once, hold whoever is too far ahead (Ho 2013).
  *
  * Only answers are held, so a worker starts no step while its clock is more than `lead` above the
  * slowest; what it has pushed is in already (read-my-writes). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delay-adaptive.c - delay compensation scaled by the gradient's size (DC-ASGD-a, Zheng et al. 2017).
+/* delay-adaptive.c - delay compensation scaled by the gradient's size (DC-ASGD-a, Zheng 2017).
  *
  *	MS = memory MS + (1 - memory) g g
  *	g + lambda / sqrt(MS + 1e-7) g g (w - sent)

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gather.c - servers and shards: who hosts what, and from which one state they all go on.
+ *
+ *  (1) a generation begins when training (re)starts from one agreed state: at the start, after a
+ *      cut that drained, after a rollback, after a takeover under a round gate.  Every shard
+ *      confirms it before any worker gets a lease of it.
+ *  (2) under a round gate all shards go on from one state: adopted as they are, or all from the
+ *      cut.
+ *  (3) what a shard was told and may have lost is told again when its connection is made anew. */
+#include "node/master.h"
+
+#include <string.h>
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
+				  enum tw_type type)
+{
+	const struct tw_addr to = { m->shard[shard].node, TW_SHARD, (uint16_t)shard };
+	struct tw_msg *msg = tw_msg_to(ctx, to, type);
+
+	if (msg) {
+		msg->h.view = m->generation;
+		msg->h.incarnation = ctx->boot; /* of the master: a shard obeys the newest only */
+		msg->h.shard = shard;
+	}
+	return msg;
+}
+
+static bool ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags)
+{
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_ASK);
+
+	if (!msg)
+		return false;
+	msg->h.flags = flags;
+	msg->b.ask.number = m->asks;
+	tw_send(ctx, msg);
+	return true;
+}
+
+void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s)
+{
+	if (m->shard[s].assigned) {
+		tw_cut_host(m, ctx, s);
+		return;
+	}
+	if (!m->shard[s].hosted)
+		return;
+	tw_master_full_view(m, ctx, s);
+	tw_deal_commit_to(m, ctx, s);
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (m->member[k].live && (m->plan->gate->traits & TW_GATE_HOLDS)) {
+			struct tw_msg *msg = tw_master_to_shard(m, ctx, s, TW_IDLE);
+
+			if (!msg)
+				return;
+			msg->b.idle = (struct tw_body_idle){ k, m->member[k].incarnation,
+							     m->member[k].idle, 0 };
+			tw_send(ctx, msg);
+		}
+	if (m->phase == PHASE_AGREE && !m->shard[s].agreed && !ask(m, ctx, s, 0))
+		return;
+	tw_cut_snap_shard(m, ctx, s);
+	tw_score_count_shard(m, ctx, s);
+	tw_score_pin_shard(m, ctx, s);
+}
+
+/* --- who hosts what --------------------------------------------------------------------------- */
+
+void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node)
+{
+	bool lost = false;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if ((!i->hosted && !i->assigned) || i->node != node)
+			continue;
+		i->hosted = i->assigned = i->pending = i->adopted = false;
+		tw_block_drop(i->host);
+		i->host = NULL;
+		lost = true;
+	}
+	if (!lost || m->phase == PHASE_OVER)
+		return;
+	tw_say(ctx, TW_WARNING, "server %u (node %u) is gone with its shards", node - 1, node);
+	tw_cut_abort(m);
+	tw_score_abort(m, ctx);
+	m->final = false;
+	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+	tw_timer(ctx, TIMER_HOMELESS, m->plan->wait);
+}
+
+void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node, k = node - 1;
+
+	if (node == 0 || node > m->plan->servers)
+		return;
+	if (m->server[k].boot && m->server[k].boot != msg->h.incarnation)
+		tw_master_lose_shards(m, ctx, node);
+	m->server[k].live = true;
+	m->server[k].boot = msg->h.incarnation;
+	m->server[k].hosted = msg->b.hello.hosted;
+}
+
+static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
+				 struct tw_heap *heap)
+{
+	const struct tw_body_state *b = &msg->b.state;
+	const struct tw_span *span = msg->tail ? (const void *)msg->tail->data : NULL;
+	const uint64_t records = (uint64_t)b->spans + b->twice + b->members;
+	enum tw_status st = TW_OK;
+
+	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally)
+		return TW_BAD_BYTES;
+	tw_spans_clear(&i->applied);
+	tw_spans_clear(&i->twice);
+	for (uint32_t k = 0; k < b->spans + b->twice && st == TW_OK; k++)
+		st = tw_spans_add(k < b->spans ? &i->applied : &i->twice, span[k].from, span[k].to,
+				  NULL);
+	if (st != TW_OK)
+		return st;
+	heap->put(heap, i->set);
+	i->set = tw_heap_zeros(heap, (b->members + 1) * sizeof *i->set);
+	if (!i->set)
+		return TW_NO_MEMORY;
+	if (b->members)
+		memcpy(i->set, span + b->spans + b->twice, b->members * sizeof *i->set);
+	i->set_count = b->members;
+	i->round = b->round;
+	memcpy(&i->tally, tw_msg_payload(msg), sizeof i->tally);
+	return TW_OK;
+}
+
+/* A shard that outlived the master before us: it is kept as it is. */
+static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node;
+
+	i->hosted = i->adopted = true;
+	i->node = node;
+	i->incarnation = msg->b.state.version.incarnation;
+	if (node && node <= m->plan->servers)
+		m->server[node - 1].stated++;
+	if (msg->h.view > m->generation)
+		m->generation = msg->h.view;
+	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
+}
+
+static void unhost(struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_addr server = { msg->from.node, TW_SERVER, 0 };
+	struct tw_msg *go = tw_msg_to(ctx, server, TW_HOST);
+
+	if (!go)
+		return;
+	go->b.host = (struct tw_body_host){ .shard = msg->h.shard,
+					    .unhost = 1,
+					    .incarnation = msg->b.state.version.incarnation + 1 };
+	tw_send(ctx, go);
+}
+
+void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+	struct shard_info *i;
+	enum tw_status st;
+
+	if (s >= m->plan->shards)
+		return;
+	i = &m->shard[s];
+	if (i->hosted && i->node == msg->from.node &&
+	    i->incarnation == msg->b.state.version.incarnation) {
+		if (msg->b.state.asked != m->asks || msg->h.view != m->generation ||
+		    (tw_master_rounds(m) && msg->b.state.round != m->round))
+			return;
+		st = copy_state(i, msg, m->heap);
+		if (st != TW_OK) {
+			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
+			return;
+		}
+		i->agreed = i->counted = true;
+		return;
+	}
+	if (!i->hosted && !i->assigned && m->phase == PHASE_GATHER &&
+	    msg->b.state.version.incarnation >= i->incarnation) {
+		st = copy_state(i, msg, m->heap);
+		if (st != TW_OK) {
+			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
+			return;
+		}
+		adopt(m, i, msg);
+		return;
+	}
+	if (msg->from.node != i->node) /* somebody else has it now */
+		unhost(ctx, msg);
+}
+
+void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+	struct shard_info *i;
+
+	if (s >= m->plan->shards)
+		return;
+	i = &m->shard[s];
+	if (!i->assigned || i->node != msg->from.node || i->incarnation != msg->b.host.incarnation)
+		return;
+	i->assigned = false;
+	i->hosted = true;
+	tw_block_drop(i->host);
+	i->host = NULL;
+}
+
+/* --- one state -------------------------------------------------------------------------------- */
+
+static bool servers_here(const struct master *m)
+{
+	uint32_t here = 0;
+
+	for (uint32_t k = 0; k < m->plan->servers; k++) {
+		here += m->server[k].live;
+		if (m->server[k].live && m->server[k].stated < m->server[k].hosted &&
+		    !m->servers_due)
+			return false;
+	}
+	return here == m->plan->servers || m->servers_due;
+}
+
+/* (2) */
+static bool one_state(struct master *m)
+{
+	uint32_t adopted = 0, lost = 0, behind = 0;
+	uint64_t round = 0;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		const struct shard_info *i = &m->shard[s];
+
+		lost += !i->hosted && !i->assigned;
+		adopted += i->adopted;
+		behind += i->adopted && i->host_cut != m->generation;
+		if (i->adopted && i->round > round)
+			round = i->round;
+	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		behind += m->shard[s].adopted && m->shard[s].round + 1 < round;
+	return !(adopted && lost) && !behind && !(m->begun && lost);
+}
+
+static void roll_back(struct master *m, struct tw_context *ctx)
+{
+	m->rolling_back = m->rebuild = true;
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		m->shard[s].hosted = m->shard[s].adopted = m->shard[s].assigned = false;
+		tw_block_drop(m->shard[s].host);
+		m->shard[s].host = NULL;
+	}
+	tw_deal_forget(m, ctx);
+	m->set_sent = false;
+	tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
+	       (unsigned long long)m->cut);
+}
+
+static bool adopted_any(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (m->shard[s].adopted)
+			return true;
+	return false;
+}
+
+/* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
+ * reached nobody is known to us, if we sent it. */
+static void complete_round(struct master *m, struct tw_context *ctx)
+{
+	const struct shard_info *ahead = &m->shard[0];
+
+	for (uint32_t s = 1; s < m->plan->shards; s++)
+		if (m->shard[s].round > ahead->round)
+			ahead = &m->shard[s];
+	if (!(m->set_sent && m->set_round == ahead->round) && ahead->round) {
+		memcpy(m->set, ahead->set, ahead->set_count * sizeof *m->set);
+		m->set_count = ahead->set_count;
+		m->set_round = ahead->round - 1;
+		m->set_sent = true;
+	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		tw_deal_commit_to(m, ctx, s);
+	m->round = m->set_sent ? m->set_round + 1 : 0;
+}
+
+/* Shards and workers that outlived a master may come from several of its generations. */
+static void one_generation(struct master *m, struct tw_context *ctx)
+{
+	bool mixed = false;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		mixed = mixed || (m->shard[s].adopted && m->shard[s].host_cut != m->generation);
+	/* leases of another generation were forgotten by those who held them */
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (m->member[k].live && m->member[k].leases &&
+		    m->member[k].generation != m->generation) {
+			tw_deal_return(m, ctx, k);
+			m->member[k].hungry = true;
+		}
+	if (mixed) {
+		tw_master_new_generation(m, ctx);
+		tw_deal_forget(m, ctx);
+		tw_spans_clear(&m->taken);
+	}
+}
+
+/* Every shard is there and so are enough workers: all that is missing is that they agree. */
+static void agree(struct master *m, struct tw_context *ctx)
+{
+	m->phase = PHASE_AGREE;
+	m->since = tw_now(ctx);
+	m->asks++;
+	if (tw_master_rounds(m) && adopted_any(m)) {
+		complete_round(m, ctx);
+		tw_deal_forget(m, ctx);
+		tw_master_new_generation(m, ctx);
+	} else if (m->rebuild) {
+		one_generation(m, ctx);
+	}
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		m->shard[s].agreed = false;
+		tw_master_full_view(m, ctx, s);
+		if (!ask(m, ctx, s, tw_master_untimed(m)))
+			return;
+	}
+}
+
+void tw_master_gather(struct master *m, struct tw_context *ctx)
+{
+	bool lost = false, waits = false;
+
+	if (m->loading || !servers_here(m))
+		return;
+	if (tw_master_rounds(m) && !m->rolling_back && !one_state(m))
+		roll_back(m, ctx);
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		lost = lost || (!m->shard[s].hosted && !m->shard[s].assigned);
+		waits = waits || !m->shard[s].hosted;
+	}
+	if (lost)
+		tw_cut_assign(m, ctx);
+	if (waits)
+		return;
+	/* once it has begun, `run` pauses when there are too few */
+	if (m->begun || m->live == m->plan->workers ||
+	    (m->live >= m->plan->min && m->live && m->wait_over))
+		agree(m, ctx);
+}
+
+/* What is dealt already, when nobody remembers: what every shard has. */
+static enum tw_status rebuild_taken(struct master *m)
+{
+	const bool adopted = adopted_any(m);
+	struct tw_spans all;
+	enum tw_status st = TW_OK;
+
+	tw_spans_init(&all, m->heap);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+		st = s ? tw_spans_intersect(&all, &m->shard[s].applied)
+		       : tw_spans_copy(&all, &m->shard[0].applied);
+	if (st == TW_OK)
+		st = tw_spans_unite(&m->taken, &all);
+	if (m->taken.count && m->taken.span[m->taken.count - 1].to > m->frontier)
+		m->frontier = m->taken.span[m->taken.count - 1].to;
+	/* a master that was not there counts as dealt again what it cannot know better: what some
+	 * shard has applied twice, or has applied and will apply again */
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].twice);
+	if (adopted && tw_spans_total(&all) > m->redealt)
+		m->redealt = tw_spans_total(&all);
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].applied);
+	if (st == TW_OK)
+		st = tw_spans_subtract(&all, &m->taken);
+	if (adopted && !tw_master_rounds(m))
+		m->redealt += tw_spans_total(&all);
+	for (uint32_t k = 0; k < m->plan->workers && adopted; k++)
+		for (uint32_t i = 0; i < m->member[k].leases; i++)
+			m->redealt += m->member[k].lease[i].to - m->member[k].lease[i].from;
+	tw_spans_release(&all);
+	return st;
+}
+
+void tw_master_agreed(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].agreed)
+			return;
+	if (m->rebuild && rebuild_taken(m) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
+		return;
+	}
+	m->rebuild = m->rolling_back = false;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		m->shard[s].adopted = false;
+	m->phase = PHASE_RELEASE;
+	if (m->release > tw_now(ctx))
+		tw_timer(ctx, TIMER_RELEASE, m->release - tw_now(ctx));
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* members.c - who is a member: workers are admitted, come back, are removed, and everybody is told.
+ *
+ *  (1) the master alone decides membership; ids and incarnations come from it, grow with every join
+ *      and with every boot of the master, and are never given twice.
+ *  (2) one who was removed is refused until it joins again as somebody new.
+ *  (3) what a worker was told and may have lost is told again when its connection is made anew. */
+#include "node/master.h"
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   enum tw_type type)
+{
+	const struct tw_addr to = { m->member[slot].node, TW_WORKER, 0 };
+	struct tw_msg *msg = tw_msg_to(ctx, to, type);
+
+	if (msg)
+		msg->h.view = m->current;
+	return msg;
+}
+
+static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
+{
+	struct tw_place *tail;
+	uint32_t count = 0;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		count += m->shard[s].hosted;
+	if (!count)
+		return true;
+	tail = tw_msg_tail(ctx, msg, count * sizeof *tail);
+	if (!tail)
+		return false;
+	count = 0;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (m->shard[s].hosted)
+			tail[count++] = (struct tw_place){ s, m->shard[s].node,
+							   m->shard[s].incarnation, 0 };
+	return true;
+}
+
+void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running)
+{
+	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_VIEW);
+
+	if (!msg)
+		return;
+	msg->h.incarnation = m->member[slot].incarnation;
+	msg->b.view = (struct tw_body_view){ m->live, running, ++m->views };
+	if (put_places(m, ctx, msg))
+		tw_send(ctx, msg);
+}
+
+void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
+	struct tw_member *tail;
+	uint32_t count = 0;
+
+	if (!msg)
+		return;
+	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
+	msg->b.view = (struct tw_body_view){ m->live, 1, ++m->views };
+	if (m->live) {
+		tail = tw_msg_tail(ctx, msg, m->live * sizeof *tail);
+		if (!tail)
+			return;
+		for (uint32_t k = 0; k < m->plan->workers; k++)
+			if (m->member[k].live)
+				tail[count++] = (struct tw_member){ k, m->member[k].incarnation,
+								    TW_LIVE, 0 };
+	}
+	tw_send(ctx, msg);
+}
+
+static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
+			enum tw_member_state state)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		struct tw_member *tail;
+		struct tw_msg *msg;
+
+		if (!m->shard[s].hosted)
+			continue;
+		msg = tw_master_to_shard(m, ctx, s, TW_VIEW);
+		if (!msg)
+			return;
+		msg->b.view = (struct tw_body_view){ m->live, 1, ++m->views };
+		tail = tw_msg_tail(ctx, msg, sizeof *tail);
+		if (!tail)
+			return;
+		*tail = (struct tw_member){ slot, m->member[slot].incarnation, (uint32_t)state, 0 };
+		tw_send(ctx, msg);
+	}
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
+					.slot = slot,
+					.count = m->live,
+					.incarnation = m->member[slot].incarnation,
+					.seq = m->views,
+					.value = state });
+}
+
+static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
+{
+	struct tw_msg *msg = tw_msg_to(ctx, to->from, TW_REFUSE);
+
+	if (!msg)
+		return;
+	msg->h.incarnation = to->h.incarnation;
+	msg->b.refuse.why = why;
+	tw_send(ctx, msg);
+}
+
+static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_WELCOME);
+
+	if (!msg)
+		return;
+	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
+						   .incarnation = e->incarnation,
+						   .workers = m->plan->workers,
+						   .boot = e->boot,
+						   .cut = m->cut };
+	if (e->restore) {
+		msg->payload = tw_block_keep(e->restore);
+		msg->h.payload = (uint32_t)e->restore->bytes;
+	}
+	if (put_places(m, ctx, msg))
+		tw_send(ctx, msg);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
+{
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (m->member[k].live && m->member[k].node == node)
+			return k;
+	return UINT32_MAX;
+}
+
+bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t slot = msg->h.from;
+
+	if (slot < m->plan->workers && m->member[slot].live &&
+	    m->member[slot].incarnation == msg->h.incarnation)
+		return m->member[slot].heard = true;
+	if (slot < m->plan->workers && m->member[slot].incarnation < msg->h.incarnation &&
+	    msg->h.incarnation >> 20 < ctx->boot)
+		return false; /* from before our time: its hello is on its way */
+	refuse(ctx, msg, TW_REFUSED_FENCED);
+	return false;
+}
+
+static uint32_t new_incarnation(struct master *m, struct tw_context *ctx)
+{
+	return ctx->boot << 20 | (uint32_t)++m->counter;
+}
+
+void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
+		      enum tw_member_state state)
+{
+	struct member *e = &m->member[slot];
+
+	if (!e->live)
+		return;
+	tw_say(ctx, TW_INFO, "worker %u (node %u) %s; %u remain", slot, e->node,
+	       state == TW_LEFT ? "left" : "is gone", m->live - 1);
+	e->live = false;
+	m->live--;
+	m->steps += e->steps;
+	m->samples += e->samples;
+	e->steps = e->samples = 0;
+	e->behind = false;
+	tw_deal_return(m, ctx, slot);
+	tell_member(m, ctx, slot, state);
+	tw_score_lost(m, ctx, slot);
+}
+
+static void joined(struct master *m, struct tw_context *ctx)
+{
+	if (m->live++ == 0 && !m->begun)
+		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
+}
+
+void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	uint32_t slot = tw_master_slot_at(m, msg->from.node);
+	struct member *e;
+
+	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
+	    !m->member[slot].heard) { /* it asked twice */
+		send_welcome(m, ctx, slot);
+		tw_deal_resend(m, ctx, slot);
+		return;
+	}
+	if (slot != UINT32_MAX) /* the same machine, without its memory */
+		tw_master_remove(m, ctx, slot, TW_GONE);
+	slot = msg->b.hello.slot;
+	if (slot >= m->plan->workers || m->member[slot].live)
+		for (slot = 0; slot < m->plan->workers && m->member[slot].live; slot++)
+			;
+	if (slot == m->plan->workers) {
+		refuse(ctx, msg, TW_REFUSED_FULL);
+		return;
+	}
+	e = &m->member[slot];
+	e->live = e->hungry = true;
+	e->node = msg->from.node;
+	e->boot = msg->b.hello.boot;
+	e->incarnation = new_incarnation(m, ctx);
+	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
+	e->confirmed = 0;
+	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;
+	joined(m, ctx);
+	send_welcome(m, ctx, slot);
+	tell_member(m, ctx, slot, TW_LIVE);
+	tw_cut_snap_worker(m, ctx, slot);
+}
+
+void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_hello *h = &msg->b.hello;
+	const struct tw_range *list = msg->tail ? (const void *)msg->tail->data : NULL;
+	struct member *e;
+
+	if (h->slot >= m->plan->workers) {
+		refuse(ctx, msg, TW_REFUSED_FENCED);
+		return;
+	}
+	e = &m->member[h->slot];
+	if (e->live && e->incarnation == h->incarnation) {
+		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+		tw_deal_resend(m, ctx, h->slot);
+		tw_cut_snap_worker(m, ctx, h->slot);
+		return;
+	}
+	/* removed by this very master, or too late: the shards know the members without it */
+	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
+	    m->begun || m->phase != PHASE_GATHER) {
+		refuse(ctx, msg, TW_REFUSED_FENCED);
+		return;
+	}
+	e->live = e->heard = true;
+	e->node = msg->from.node;
+	e->boot = h->boot;
+	e->incarnation = h->incarnation;
+	e->next_lease = (uint64_t)ctx->boot << 20;
+	e->steps = h->steps;
+	e->samples = h->samples;
+	joined(m, ctx);
+	e->generation = msg->h.view;
+	if (!tw_master_rounds(m) &&
+	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))
+		return;
+	e->hungry = e->leases == 0;
+	tell_member(m, ctx, h->slot, TW_LIVE);
+	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+}
+
+void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	send_welcome(m, ctx, slot);
+	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
+	tw_deal_resend(m, ctx, slot);
+	tw_cut_snap_worker(m, ctx, slot);
+	if (m->member[slot].evaluating)
+		tw_score_lost(m, ctx, slot);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_members.c - whom a shard knows: the workers of the master's view, and how far each is.
+ *
+ * Of the rules of a shard (the list is in shard.c) this file sees to
+ *
+ *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.
+ *  (6) a new generation forgets what was parked, staged and sent under the old one, and starts the
+ *      clocks anew.
+ *  (8) every change of a clock, or of who is active, leaves least and at_least true. */
+#include "node/shard.h"
+
+#include <string.h>
+
+/* --- clocks ------------------------------------------------------------------------------- */
+
+static void find_least(struct shard *s)
+{
+	struct tw_clocks *c = &s->clocks;
+
+	c->active_count = 0;
+	s->at_least = 0;
+	for (uint32_t k = 0; k < c->slots; k++) {
+		if (!s->active[k])
+			continue;
+		c->active_count++;
+		if (s->at_least == 0 || s->clock[k] < c->least) {
+			c->least = s->clock[k];
+			c->least_slot = k;
+			s->at_least = 1;
+		} else if (s->clock[k] == c->least) {
+			s->at_least++;
+		}
+	}
+}
+
+void tw_shard_tick(struct shard *s, uint32_t slot)
+{
+	if (s->active[slot] && s->clock[slot] == s->clocks.least) {
+		s->clock[slot]++;
+		if (--s->at_least == 0 || s->clocks.least_slot == slot)
+			find_least(s);
+		return;
+	}
+	s->clock[slot]++;
+}
+
+static void set_active(struct shard *s, uint32_t slot)
+{
+	const bool on = s->guest[slot].state == TW_LIVE && !s->idle[slot];
+
+	if (on == s->active[slot])
+		return;
+	/* a joiner, or one that comes back from idleness, starts at the smallest live clock */
+	if (on && s->clocks.active_count && s->clock[slot] < s->clocks.least)
+		s->clock[slot] = s->clocks.least;
+	s->active[slot] = on;
+	find_least(s);
+}
+
+/* --- members ------------------------------------------------------------------------------ */
+
+void tw_shard_clear(struct shard *s, struct guest *g)
+{
+	for (uint32_t k = 0; g->sent && k < s->memory; k++)
+		tw_block_drop(g->sent[k].block);
+	if (g->sent)
+		s->heap->put(s->heap, g->sent);
+	tw_block_drop(g->mine);
+	tw_block_drop(g->last);
+	g->sent = NULL;
+	g->mine = g->last = NULL;
+}
+
+void tw_shard_unstage(struct guest *g)
+{
+	tw_block_drop(g->staged);
+	g->staged = NULL;
+}
+
+static void forget(struct shard *s, uint32_t slot)
+{
+	struct guest *g = &s->guest[slot];
+
+	tw_shard_unpark(s, slot);
+	if (g->mine && s->plan->rule->leave) {
+		s->plan->rule->leave(s->plan->rule_options, s->array, tw_block_floats(g->mine),
+				     s->trainable);
+		tw_line_changed(s);
+	}
+	tw_shard_clear(s, g);
+}
+
+enum tw_status tw_shard_make_mine(struct shard *s, struct guest *g)
+{
+	if (!(s->plan->rule->traits & TW_RULE_PER_WORKER) || s->plan->send == TW_SEND_MOMENTUM ||
+	    g->mine)
+		return TW_OK;
+	g->mine = tw_block_new(s->heap, s->n * sizeof(float));
+	if (!g->mine)
+		return TW_NO_MEMORY;
+	memset(g->mine->data, 0, g->mine->bytes);
+	return TW_OK;
+}
+
+void tw_shard_member(struct shard *s, struct tw_context *ctx, const struct tw_member *m)
+{
+	struct guest *g = &s->guest[m->slot];
+
+	if (m->incarnation < g->incarnation)
+		return;
+	if (m->incarnation > g->incarnation) {
+		if (g->state == TW_LIVE)
+			forget(s, m->slot);
+		g->incarnation = m->incarnation;
+		g->seq = 0;
+		g->state = TW_GONE;
+		s->idle[m->slot] = false;
+	}
+	if (m->state == TW_LIVE && g->state != TW_LIVE) {
+		g->state = TW_LIVE;
+		if (tw_shard_make_mine(s, g) != TW_OK)
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
+	} else if (m->state != TW_LIVE && g->state == TW_LIVE) {
+		forget(s, m->slot);
+		g->state = (uint8_t)m->state;
+	}
+	set_active(s, m->slot);
+}
+
+void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
+	const size_t count = m->h.tail / sizeof *list;
+
+	if (!s->hosted || m->h.view < s->generation)
+		return;
+	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
+		s->generation = m->h.view;
+		for (uint32_t k = 0; k < s->plan->workers; k++) {
+			struct guest *g = &s->guest[k];
+
+			tw_shard_unstage(g);
+			tw_shard_unpark(s, k);
+			for (uint32_t i = 0; g->sent && i < s->memory; i++) {
+				tw_block_drop(g->sent[i].block);
+				g->sent[i].block = NULL;
+			}
+			tw_block_drop(g->last);
+			g->last = NULL;
+			s->clock[k] = 0;
+		}
+		find_least(s);
+	}
+	if (m->h.flags & TW_FLAG_FULL)
+		for (uint32_t k = 0; k < s->plan->workers; k++) {
+			size_t i = 0;
+
+			while (i < count && list[i].slot != k)
+				i++;
+			if (i < count)
+				continue;
+			if (s->guest[k].state == TW_LIVE || s->guest[k].mine)
+				forget(s, k);
+			s->guest[k].state = TW_GONE;
+			set_active(s, k);
+		}
+	for (size_t k = 0; k < count; k++)
+		if (list[k].slot < s->plan->workers)
+			tw_shard_member(s, ctx, &list[k]);
+	s->live = m->b.view.live;
+	if (s->queued)
+		tw_shard_release(s, ctx);
+}
+
+void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_idle *i = &m->b.idle;
+
+	if (!s->hosted || m->h.view != s->generation || i->slot >= s->plan->workers ||
+	    s->guest[i->slot].incarnation != i->incarnation)
+		return;
+	s->idle[i->slot] = i->idle;
+	set_active(s, i->slot);
+	if (s->queued)
+		tw_shard_release(s, ctx);
+}
