@@ -159,8 +159,7 @@ struct tw_body_lease {
 	double nominal;        /* samples that weigh 1 */
 };
 struct tw_body_done {
-	uint64_t lease,
-		upto; /* positions of the lease below `upto` are done; the rest is given back */
+	uint64_t lease, upto;    /* below `upto` it is done; the rest is given back */
 	uint64_t steps, samples; /* of this worker since it joined */
 	double loss;             /* sum of sample losses since the last DONE ... */
 	uint64_t losses;         /* ... of so many samples */

@@ -303,6 +303,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	enum tw_status st = TW_OK;
 	size_t shards = 0;
 	bool adopted = false, other = false;
+	uint64_t before = 0;
 
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		adopted = adopted || m->shard[s].adopted;
@@ -314,6 +315,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		other = x.slots != m->plan->workers;
 		if (m->rebuild && !adopted)
 			tw_deal_forget(m, ctx);
+		before = tw_spans_total(&m->taken);
 		if (st == TW_OK && m->rebuild && !adopted)
 			st = restore_master(m, parts, count, &x);
 		if (st == TW_OK && !m->begun && !other)
@@ -325,9 +327,12 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			       x.slots, m->plan->workers);
 	} else if (m->rebuild && !adopted) {
 		tw_deal_forget(m, ctx);
+		before = tw_spans_total(&m->taken);
 		tw_spans_clear(&m->taken);
 		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
 	}
+	if (m->begun && m->rebuild && !adopted && before > tw_spans_total(&m->taken))
+		m->redealt += before - tw_spans_total(&m->taken);
 	if (m->rebuild && !adopted)
 		m->generation = 0;
 	if (!m->generation)
@@ -342,7 +347,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			st = assemble(m, src, shards, s, other, &i->host);
 		i->pending = false;
 		i->assigned = true;
-		i->incarnation = ctx->boot << 20 | (uint32_t)++m->counter;
+		i->incarnation = tw_master_new_incarnation(m, ctx);
 	}
 	release_sources(m, src, shards);
 	return st;
@@ -577,7 +582,11 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 						.from = tw_spans_total(&m->closed) });
 	}
 	if (stop && drained && (!m->final || m->want_stop)) {
-		tw_score_finish(m, ctx, status == TW_OK ? TW_INTERRUPTED : TW_IO);
+		m->stopping = true; /* count what there is, and go */
+		if (status == TW_OK)
+			tw_score_count(m, ctx);
+		else
+			tw_score_finish(m, ctx, TW_IO);
 		return;
 	}
 	if (stop && !drained && status == TW_OK) {

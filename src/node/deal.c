@@ -420,7 +420,7 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 			m->loss_sum += e->round_loss;
 			m->loss_samples += e->count;
 		} else if (e->refused) {
-			m->refused += e->count;
+			m->refused++;
 		} else {
 			m->dropped += e->count;
 			e->behind = !abandons;

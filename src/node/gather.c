@@ -107,15 +107,19 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 }
 
 static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
-				 struct tw_heap *heap)
+				 const struct tw_plan *plan, struct tw_heap *heap)
 {
 	const struct tw_body_state *b = &msg->b.state;
 	const struct tw_span *span = msg->tail ? (const void *)msg->tail->data : NULL;
 	const uint64_t records = (uint64_t)b->spans + b->twice + b->members;
 	enum tw_status st = TW_OK;
 
-	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally)
+	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally ||
+	    b->members > plan->workers)
 		return TW_BAD_BYTES;
+	for (uint32_t k = 0; k < b->spans + b->twice; k++)
+		if (span[k].from >= span[k].to || span[k].to > plan->positions)
+			return TW_BAD_BYTES;
 	tw_spans_clear(&i->applied);
 	tw_spans_clear(&i->twice);
 	for (uint32_t k = 0; k < b->spans + b->twice && st == TW_OK; k++)
@@ -177,17 +181,18 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		if (msg->b.state.asked != m->asks || msg->h.view != m->generation ||
 		    (tw_master_rounds(m) && msg->b.state.round != m->round))
 			return;
-		st = copy_state(i, msg, m->heap);
+		st = copy_state(i, msg, m->plan, m->heap);
 		if (st != TW_OK) {
 			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
 			return;
 		}
-		i->agreed = i->counted = true;
+		i->agreed = true;
+		i->counted = m->phase == PHASE_COUNT;
 		return;
 	}
 	if (!i->hosted && !i->assigned && m->phase == PHASE_GATHER &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
-		st = copy_state(i, msg, m->heap);
+		st = copy_state(i, msg, m->plan, m->heap);
 		if (st != TW_OK) {
 			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
 			return;

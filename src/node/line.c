@@ -376,6 +376,7 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 		s->w = u.next;
 	}
 	s->version.n++;
+	s->moved = false;
 	s->tally.updates++;
 	s->statistic /= count;
 	for (uint32_t j = 0; j < count && st == TW_OK; j++)

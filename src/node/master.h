@@ -86,6 +86,7 @@ struct master {
 	bool rebuild, rolling_back;
 	bool loading, looked; /* looked: the newest cut's number is known */
 	uint64_t generation, views, asks, counter;
+	uint32_t incarnations; /* given by this master */
 	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
 	int64_t since, release;
 	bool wait_over, servers_due, paused;
@@ -108,6 +109,7 @@ struct master {
 
 	/* limits and wishes */
 	bool want_cut, want_stop, want_finish, time_up;
+	bool stopping; /* the last cut is kept: count, and end as interrupted */
 
 	/* cuts */
 	uint64_t cut, cuts_made; /* last complete cut; made by this master */
@@ -145,6 +147,7 @@ static inline uint32_t tw_master_untimed(const struct master *m)
 /* master.c */
 void tw_master_drive(struct master *m, struct tw_context *ctx);
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
+uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 
 /* members.c */
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,

@@ -156,9 +156,9 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 	return false;
 }
 
-static uint32_t new_incarnation(struct master *m, struct tw_context *ctx)
+uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx)
 {
-	return ctx->boot << 20 | (uint32_t)++m->counter;
+	return ctx->boot << 20 | ++m->incarnations;
 }
 
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
@@ -212,7 +212,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	e->live = e->hungry = true;
 	e->node = msg->from.node;
 	e->boot = msg->b.hello.boot;
-	e->incarnation = new_incarnation(m, ctx);
+	e->incarnation = tw_master_new_incarnation(m, ctx);
 	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->confirmed = 0;
 	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;

@@ -222,7 +222,10 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		if (!m->shard[s].vector || !m->shard[s].counted)
 			return;
-	tw_score_start(m, ctx, true);
+	if (m->stopping)
+		tw_score_finish(m, ctx, TW_INTERRUPTED);
+	else
+		tw_score_start(m, ctx, true);
 }
 
 static void add_tally(struct tw_tally *to, const struct tw_tally *t)
@@ -233,7 +236,8 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->staleness_count += t->staleness_count;
 	if (t->staleness_max > to->staleness_max)
 		to->staleness_max = t->staleness_max;
-	to->refused += t->refused;
+	if (t->refused > to->refused)
+		to->refused = t->refused;
 	to->fenced += t->fenced;
 	to->dropped_pushes += t->dropped_pushes;
 	to->dropped_samples += t->dropped_samples;
@@ -247,6 +251,8 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	const uint64_t unit = tw_deal_unit(m);
 	struct tw_spans twice, all;
 	enum tw_status st;
+	uint64_t lost = 0;
+	bool counted = true;
 
 	tw_spans_init(&twice, m->heap);
 	tw_spans_init(&all, m->heap);
@@ -256,13 +262,13 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 		if (st == TW_OK)
 			st = tw_spans_unite(&twice, &m->shard[s].twice);
 	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		counted = counted && m->shard[s].counted;
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
-	for (uint32_t s = 0; s < m->plan->shards && !tw_master_rounds(m); s++) {
-		const uint64_t missing = t->dealt - tw_spans_total(&m->shard[s].applied);
-
-		t->lost_updates += (missing + unit - 1) / unit;
-	}
+	for (uint32_t s = 0; s < m->plan->shards && counted && !tw_master_rounds(m); s++)
+		lost += (t->dealt - tw_spans_total(&m->shard[s].applied) + unit - 1) / unit;
+	t->lost_updates = (lost + m->plan->shards - 1) / m->plan->shards;
 	tw_spans_release(&twice);
 	tw_spans_release(&all);
 	return st;
@@ -292,7 +298,8 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	for (uint32_t s = 0; s < p->shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->shards;
-	t.refused += t.tally.refused;
+	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
+		t.refused = t.tally.refused;
 	t.dropped += t.tally.dropped_samples / p->shards;
 	if (add_up(m, &t) != TW_OK)
 		goto fail;

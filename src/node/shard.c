@@ -492,7 +492,23 @@ static void note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					.count = push->samples });
 }
 
-/* A push that is not taken, whatever its slice holds: what it gets instead is sent from here. */
+/* What the numbers beside a slice must be, whoever sent them. */
+static bool plausible(const struct shard *s, const struct tw_body_push *p)
+{
+	if (p->ranges > TW_RANGES || p->base.n > s->version.n)
+		return false;
+	if (!(p->weight > 0.0f) || !(p->divide > 0.0f) || !isfinite(p->weight) ||
+	    !isfinite(p->divide) || !isfinite(p->rate) || !(p->progress >= 0.0) ||
+	    !isfinite(p->progress))
+		return false;
+	for (uint32_t k = 0; k < p->ranges; k++)
+		if (p->range[k].from > s->plan->positions || !p->range[k].count ||
+		    p->range[k].count > s->plan->positions - p->range[k].from)
+			return false;
+	return true;
+}
+
+/* Seen, foreign, malformed, out of order or late: answered as it deserves, and not taken. */
 static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
@@ -505,14 +521,13 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 			reply(s, ctx, slot, m);
 		return true;
 	}
-	if (m->b.push.ranges > TW_RANGES || !(m->b.push.weight > 0.0f) ||
-	    !(m->b.push.divide > 0.0f) || m->b.push.base.n > s->version.n) {
-		s->tally.refused++;
+	if (m->b.push.base.incarnation != s->version.incarnation) { /* (1) */
+		s->tally.fenced++;
 		refuse(s, ctx, slot, m);
 		return true;
 	}
-	if (m->b.push.base.incarnation != s->version.incarnation) { /* (1) */
-		s->tally.fenced++;
+	if (!plausible(s, &m->b.push)) { /* (4) */
+		s->tally.refused++;
 		refuse(s, ctx, slot, m);
 		return true;
 	}
@@ -611,6 +626,25 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		tw_shard_release(s, ctx);
 }
 
+/* (5): a set names workers whose slice for this round is here, each once. */
+static bool all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
+		       size_t bytes)
+{
+	if (count > s->plan->workers || count * sizeof *set != bytes)
+		return false;
+	for (uint32_t k = 0; k < count; k++) {
+		const struct guest *g;
+
+		if (set[k].slot >= s->plan->workers || (k && set[k].slot <= set[k - 1].slot))
+			return false;
+		g = &s->guest[set[k].slot];
+		if (!g->staged || g->push.round != s->round ||
+		    g->staged_incarnation != set[k].incarnation)
+			return false;
+	}
+	return true;
+}
+
 static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t count = m->b.commit.count;
@@ -618,12 +652,15 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (!s->hosted || m->h.view != s->generation || m->b.commit.round != s->round)
 		return;
-	HOLDS(5, count <= s->plan->workers && count * sizeof *set == m->h.tail);
+	if (!all_staged(s, set, count, m->h.tail)) {
+		s->tally.refused++;
+		tw_say(ctx, TW_ERROR, "shard %u cannot commit round %llu: what it needs is not staged",
+		       s->index, (unsigned long long)s->round);
+		return;
+	}
 	for (uint32_t k = 0; k < count; k++) {
 		struct guest *g = &s->guest[set[k].slot];
 
-		HOLDS(5, g->staged && g->push.round == s->round &&
-				 g->staged_incarnation == set[k].incarnation);
 		s->bucket[k] = (struct contribution){ .slot = set[k].slot,
 						      .incarnation = set[k].incarnation,
 						      .seq = g->staged_seq,
@@ -694,7 +731,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	}
 	tw_shard_unpark(s, slot);
 	if (!(m->h.flags & TW_FLAG_FRESH) && p->have.incarnation == s->version.incarnation &&
-	    p->have.n == s->version.n && !lockfree(s)) {
+	    p->have.n == s->version.n && !lockfree(s) && !s->moved) {
 		struct tw_msg *a = tw_msg_to(ctx, g->addr, TW_UNCHANGED);
 
 		if (!a)
@@ -737,6 +774,23 @@ static void pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 
 /* --- lock-free workers -------------------------------------------------------------------- */
 
+/* w = fmaf(a, x, w) while others do the same; what x leaves alone is not touched. */
+static void add_shared(_Atomic uint32_t *w, const float *x, float a, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		union {
+			uint32_t bits;
+			float value;
+		} one;
+
+		if (x[i] == 0.0f)
+			continue;
+		one.bits = atomic_load_explicit(&w[i], memory_order_relaxed);
+		one.value = fmaf(a, x[i], one.value);
+		atomic_store_explicit(&w[i], one.bits, memory_order_relaxed);
+	}
+}
+
 /* HOGWILD: many threads at a time.  Only elements with a gradient are written, so workers whose
  * samples touch different elements never overwrite each other. */
 static void shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
@@ -748,24 +802,17 @@ static void shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_m
 	struct tw_addr *sender;
 	struct tw_msg *note;
 
+	m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
 	if (m->h.type == TW_PUSH && s->hosted && m->payload &&
 	    m->h.payload == s->n * sizeof(float) &&
 	    tw_vec_finite((const float *)tw_msg_payload(m), s->n)) {
 		g = (const float *)tw_msg_payload(m);
 		w = (_Atomic uint32_t *)s->w->data;
 		rate = tw_schedule_rate(&s->plan->schedule, m->b.push.progress);
-		for (size_t i = 0; i < s->trainable; i++) {
-			union {
-				uint32_t bits;
-				float value;
-			} x;
-
-			if (g[i] == 0.0f)
-				continue;
-			x.bits = atomic_load_explicit(&w[i], memory_order_relaxed);
-			x.value = fmaf(-rate, g[i] / m->b.push.divide, x.value);
-			atomic_store_explicit(&w[i], x.bits, memory_order_relaxed);
-		}
+		add_shared(w, g, -rate / m->b.push.divide, s->trainable);
+		add_shared(w + s->trainable, g + s->trainable,
+			   1.0f / (m->b.push.divide * (float)(s->plan->workers)),
+			   s->n - s->trainable);
 		m->h.flags |= TW_FLAG_APPLIED;
 	}
 	note = tw_msg_to(ctx, ctx->self, (enum tw_type)m->h.type);
@@ -821,6 +868,10 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 {
 	struct shard *s = (struct shard *)a;
 
+	/* only a lock-free shard may say these, and only to itself */
+	if (!lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
+	    m->from.index != ctx->self.index)
+		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
 	/* (7): what an earlier master said may still be on its way when a later one has asked */
 	if (m->from.role == TW_MASTER) {
 		if (m->h.incarnation < s->term)

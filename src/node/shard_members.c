@@ -86,6 +86,7 @@ static void forget(struct shard *s, uint32_t slot)
 		s->plan->rule->leave(s->plan->rule_options, s->array, tw_block_floats(g->mine),
 				     s->trainable);
 		tw_line_changed(s);
+		s->moved = true; /* what workers see changed without an update */
 	}
 	tw_shard_clear(s, g);
 }

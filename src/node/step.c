@@ -275,7 +275,7 @@ static bool transmits(const struct worker *w, double c, uint64_t draw)
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		mean += w->link[s].statistic;
 	mean /= (double)w->plan->trainable;
-	return tw_rng_uniform(&rng, w->slot, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
+	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
 static enum tw_status encode_slice(struct worker *w, struct outgoing *o, struct tw_block *vector,

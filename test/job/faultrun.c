@@ -199,7 +199,7 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 		}
 		repeated += twice;
 	}
-	if (missing > t->lost_updates * unit_of(w->plan))
+	if (missing > t->lost_updates * unit_of(w->plan) * w->plan->shards)
 		complain(w, "%llu samples are missing on shards, lost_updates is %llu",
 			 (unsigned long long)missing, (unsigned long long)t->lost_updates);
 	if (missing == 0 && t->lost_updates)

@@ -557,7 +557,7 @@ static bool tosses(struct serial *z, uint32_t slot, double c, uint64_t draw)
 	for (uint32_t s = 0; s < z->p->shards; s++)
 		mean += z->shard[s].shown[w->has[s]].statistic;
 	mean /= (double)z->p->trainable;
-	return tw_rng_uniform(&rng, slot, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
+	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
 /* The vector x leaves the worker. */
