@@ -125,7 +125,7 @@ static enum tw_status bind_update(struct tw_reading *r)
 	static const char *const kinds[] = { "constant", "step", "cosine", "linear" };
 	struct tw_job *job = r->job;
 	struct tw_names rules = { .count = 0 }, shapes = { .count = 0 };
-	const char *rule, *kind;
+	const char *rule = "", *kind = "";
 	enum tw_status st;
 
 	NAMES(&rules, tw_rule_all);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CONTRIBUTION_MOST (1u << 26) /* samples; counts of them fit 32 bits with room to add */
+
 /* What is true of a job, as far as combinations ask for it. */
 enum fact {
 	IN_SIM = 1 << 0,
@@ -283,6 +285,11 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 
 	if (!p->gate->check || p->gate->check(p->gate_options, p->workers, &said) == TW_OK)
 		return TW_OK;
+	if (p->workers == 1)
+		return tw_job_refuse(job, why, "strategy.gate",
+				     "%s asks for more than the one worker there is; use cluster: "
+				     "{workers: 2} or more, or gate: async",
+				     p->gate->name);
 	return refuse_said(job, "strategy", &said, why);
 }
 
@@ -294,11 +301,75 @@ static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 		return TW_OK;
 	if (tw_sim_check(&job->sim, &said) != TW_OK)
 		return refuse_said(job, "sim", &said, why);
+	if (job->sim.speeds.count > job->cluster.workers)
+		return tw_job_refuse(job, why, "sim.speeds",
+				     "has %zu speeds for %u workers; leave the last out, or use "
+				     "more workers",
+				     job->sim.speeds.count, job->cluster.workers);
 	if (job->sim.stragglers > job->cluster.workers)
 		return tw_job_refuse(job, why, "sim.stragglers.count",
 				     "%u is more than all %u workers; use 0 to %u",
 				     job->sim.stragglers, job->cluster.workers,
 				     job->cluster.workers);
+	return TW_OK;
+}
+
+/* Fields that say nothing under the choices made: silent since complete_sim, refused if given. */
+static enum tw_status check_idle(const struct tw_job *job, struct tw_error *why)
+{
+	static const struct {
+		const char *path, *sentence;
+	} idle[] = {
+		{ "sim.compute.mean",
+		  "goes with every sim.compute.law but log-normal; use median:, or another law" },
+		{ "sim.compute.median",
+		  "goes only with sim.compute.law: log-normal; choose that, or use mean:" },
+		{ "sim.compute.sigma",
+		  "goes only with sim.compute.law: log-normal; choose that or leave this out" },
+		{ "sim.compute.spread",
+		  "goes only with sim.compute.law: uniform; choose that or leave this out" },
+		{ "sim.compute.shape", "goes only with sim.compute.law: gamma or pareto; choose "
+				       "that or leave this out" },
+		{ "sim.stragglers.slower",
+		  "slows nobody while stragglers.count is 0; give count:, or leave this out" },
+		{ "sim.stragglers.on",
+		  "needs stragglers.count, .slower and .off beside it (slow for so long, then well "
+		  "for so long); give these, or leave this out" },
+		{ "sim.stragglers.off",
+		  "needs stragglers.count, .slower and .on beside it (slow for so long, then well "
+		  "for so long); give these, or leave this out" },
+		{ "sim.delay.law",
+		  "draws nothing while sim.delay.steps is 0; give steps:, or leave this out" },
+		{ "sim.delay.ramp",
+		  "leads nowhere while sim.delay.steps is 0; give steps:, or leave this out" },
+	};
+
+	if (job->world != TW_WORLD_SIM)
+		return TW_OK;
+	for (size_t k = 0; k < sizeof idle / sizeof idle[0]; k++)
+		if (tw_job_field(job, idle[k].path)->silent && tw_job_given(job, idle[k].path))
+			return tw_job_refuse(job, why, idle[k].path, "%s", idle[k].sentence);
+	if (job->sim.stragglers && !tw_job_given(job, "sim.stragglers.slower"))
+		return tw_job_refuse(job, why, "sim.stragglers.slower",
+				     "must be given with stragglers.count, such as slower: 8");
+	return TW_OK;
+}
+
+static enum tw_status check_train(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_train *t = &job->train;
+	const bool until = !isnan(t->until_loss) || !isnan(t->until_accuracy);
+	const double step = 1.0 / (double)job->data.samples;
+
+	if (until && t->evaluate == 0)
+		return tw_job_refuse(job, why, "train.evaluate",
+				     "train.until looks at evaluations, and 0 makes none before "
+				     "the end; use evaluate: 1, or leave until: out");
+	if (t->evaluate > 0 && t->evaluate * (double)job->data.samples < 1.0)
+		return tw_job_refuse(job, why, "train.evaluate",
+				     "%g epochs are less than one of the %llu samples; use at "
+				     "least %g, or 0",
+				     t->evaluate, (unsigned long long)job->data.samples, step);
 	return TW_OK;
 }
 
@@ -331,6 +402,14 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 				     "%llu samples per worker are more than the %llu of an epoch; "
 				     "use less, or more data.samples",
 				     (unsigned long long)batch, (unsigned long long)d->samples);
+	if (all > (double)CONTRIBUTION_MOST)
+		return tw_job_refuse(job, why,
+				     job->strategy.push > 1 ? "strategy.push"
+				     : d->accumulate > 1    ? "data.accumulate"
+							    : field,
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%u of the largest contribution; use at most %u in all",
+				     all, CONTRIBUTION_MOST, CONTRIBUTION_MOST);
 	if (all > (double)d->samples)
 		return tw_job_refuse(job, why,
 				     job->strategy.push > 1 ? "strategy.push" : "data.accumulate",
@@ -377,8 +456,12 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 	if (st == TW_OK)
 		st = check_samples(job, why);
 	if (st == TW_OK)
+		st = check_train(job, why);
+	if (st == TW_OK)
 		st = check_model(job, why);
 	if (st == TW_OK)
 		st = check_sim(job, why);
+	if (st == TW_OK)
+		st = check_idle(job, why);
 	return st;
 }

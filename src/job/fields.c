@@ -28,7 +28,7 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
 		  "samples per step of all workers together, instead of batch; 0: batch counts"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
-		  "batches whose mean gradients are summed, in order, into one step"),
+		  "steps whose gradients are summed, in order, into one that is applied"),
 	TW_OPTION_END
 };
 
@@ -42,7 +42,8 @@ const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
 		  "passes over the data; 0: no limit (the default where another limit is given)"),
 	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
-		  "steps of all workers together; 0: no limit"),
+		  "steps (gradients of one batch) of all workers together, rounded up to "
+		  "whole data.accumulate; 0: no limit"),
 	TW_OPTION(T, updates, TW_U64, "0", "updates", 0, MANY,
 		  "updates of the parameters; 0: no limit"),
 	TW_OPTION(T, time, TW_TIME, "0s", NULL, 0, 3.2e18,
@@ -57,7 +58,7 @@ const struct tw_option tw_train_rows[] = {
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
 		     "stop when an evaluation's accuracy is at or above this"),
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
-		  "epochs between evaluations; 0: only at the end"),
+		  "epochs between evaluations; 0: only at the end (with until: 1)"),
 	TW_OPTION_END
 };
 
@@ -265,7 +266,8 @@ static const struct later {
 	  "{least-squares: ...}" },
 	{ "data.source", NULL,
 	  "data sets are not available in this version; use source: none with samples:" },
-	{ "loss", "cross-entropy", "is not available in this version; use loss: squared" },
+	{ "loss", "cross-entropy",
+	  "cross-entropy is not available in this version; use loss: squared" },
 	{ "strategy.send", "delta",
 	  "sending deltas is not available in this version; use send: gradient or momentum" },
 	{ "strategy.outer", NULL,

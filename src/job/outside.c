@@ -160,20 +160,44 @@ static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree 
 	return tw_read_refuse(r, name, "strategy.name", text);
 }
 
-static enum tw_status fill_from(struct tw_reading *r, const struct tw_tree *name, const char *text)
+static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name, const char *text,
+				struct tw_tree **out)
 {
 	const struct tw_source source = { .name = name->place, .origin = TW_FROM_PRESET };
-	struct tw_tree *fields = NULL;
-	enum tw_status st = tw_tree_read(r->keep, &source, text, strlen(text), &fields, r->why);
 
-	if (st == TW_OK)
-		tw_tree_fill(r->root, fields);
-	return st;
+	return tw_tree_read(r->keep, &source, text, strlen(text), out, r->why);
+}
+
+/* A run that bears a preset's name is the preset's method: what makes it that cannot be said
+ * otherwise; its other fields can. */
+static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset *p,
+				   const struct tw_tree *fields)
+{
+	static const char *const essence[] = { "update.rule", "strategy.gate", "strategy.staleness",
+					       "strategy.send" };
+
+	for (size_t k = 0; k < sizeof essence / sizeof essence[0]; k++) {
+		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);
+		const struct tw_tree *named = tw_tree_at(fields, essence[k]);
+		char text[400], shown[60];
+
+		if (!own || !named || own->kind != TW_TREE_TEXT ||
+		    strcmp(own->text, named->text) == 0)
+			continue;
+		snprintf(text, sizeof text,
+			 "'%s' is not the preset's: %s is %s: %s; leave %s out, or spell the "
+			 "strategy out instead of naming a preset",
+			 tw_tree_show(own->text, shown, sizeof shown), p->name, essence[k],
+			 named->text, essence[k]);
+		return tw_read_refuse(r, own, essence[k], text);
+	}
+	return TW_OK;
 }
 
 enum tw_status tw_read_preset(struct tw_reading *r)
 {
 	const struct tw_tree *name = tw_tree_at(r->root, "strategy.name"), *fetch;
+	struct tw_tree *fields = NULL;
 	const struct tw_preset *p;
 	enum tw_status st;
 
@@ -184,13 +208,22 @@ enum tw_status tw_read_preset(struct tw_reading *r)
 	p = tw_preset_find(name->text);
 	if (!p)
 		return unknown_preset(r, name);
-	st = fill_from(r, name, p->fields);
+	st = fields_of(r, name, p->fields, &fields);
+	if (st == TW_OK)
+		st = contradicted(r, p, fields);
+	if (st != TW_OK)
+		return st;
+	tw_tree_fill(r->root, fields);
 	fetch = tw_tree_at(r->root, "strategy.fetch");
-	if (st == TW_OK && p->between && fetch && fetch->kind == TW_TREE_TEXT &&
-	    strtoul(fetch->text, NULL, 10) > 1)
-		st = fill_from(r, name, p->between);
+	if (!p->between || !fetch || fetch->kind != TW_TREE_TEXT ||
+	    strtoul(fetch->text, NULL, 10) <= 1)
+		return TW_OK;
+	st = fields_of(r, name, p->between, &fields);
+	if (st == TW_OK)
+		tw_tree_fill(r->root, fields);
 	return st;
 }
+
 enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
 			       const char *const *environ_)
 {

@@ -90,6 +90,12 @@ static enum tw_status to_safetensors(struct tw_heap *heap, const struct tw_array
 	return b ? TW_OK : TW_NO_MEMORY;
 }
 
+/* Workers may keep parameters of their own; only a shard's are the range's. */
+static bool is_shard(const char *part)
+{
+	return strncmp(part, "shard ", 6) == 0;
+}
+
 enum tw_status tw_part_encode(struct tw_heap *heap, const struct tw_part *part,
 			      struct tw_part_image *out)
 {
@@ -98,9 +104,17 @@ enum tw_status tw_part_encode(struct tw_heap *heap, const struct tw_part *part,
 	size_t count = 0;
 
 	status = tw_part_unpack(part->bytes->data, part->bytes->bytes, heap, &arrays, &count);
+	*out = (struct tw_part_image){ .encoding = TW_PART_RAW };
 	if (status == TW_OK) {
+		const struct tw_array *w = tw_part_find(arrays, count, "parameters");
+
 		out->encoding = TW_PART_SAFETENSORS;
 		status = to_safetensors(heap, arrays, count, &out->bytes);
+		if (status == TW_OK && w && w->kind == TW_FLOATS && is_shard(part->name)) {
+			out->ranged = true;
+			out->from = w->from;
+			out->to = w->from + w->n;
+		}
 		heap->put(heap, arrays);
 	}
 	if (status == TW_OK || status == TW_NO_MEMORY)
@@ -213,11 +227,17 @@ bool tw_part_encoding_find(const char *name, enum tw_part_encoding *out)
 	return false;
 }
 
-void tw_part_file_name(const char *part, enum tw_part_encoding encoding, char out[80])
+void tw_part_file_name(const char *part, const struct tw_part_image *image, char out[80])
 {
+	const char *suffix = encodings[image->encoding].suffix;
 	size_t n = 0;
 
+	if (image->ranged) {
+		snprintf(out, 80, "parameters-%" PRIu64 "-%" PRIu64 ".%s", image->from, image->to,
+			 suffix);
+		return;
+	}
 	for (; *part && n < 60; part++)
 		out[n++] = isalnum((unsigned char)*part) || *part == '.' ? *part : '-';
-	snprintf(out + n, 80 - n, ".%s", encodings[encoding].suffix);
+	snprintf(out + n, 80 - n, ".%s", suffix);
 }

@@ -14,6 +14,8 @@ enum tw_part_encoding { TW_PART_RAW, TW_PART_SAFETENSORS, TW_PART_ENCODINGS };
 struct tw_part_image {
 	enum tw_part_encoding encoding;
 	struct tw_block *bytes; /* a reference */
+	bool ranged;            /* it holds the parameters from..to */
+	uint64_t from, to;
 };
 
 /* Choose an encoding and make the image; the caller drops out->bytes. */
@@ -24,7 +26,8 @@ enum tw_status tw_part_decode(struct tw_heap *heap, const struct tw_part_image *
 			      struct tw_block **out);
 const char *tw_part_encoding_name(enum tw_part_encoding encoding);
 bool tw_part_encoding_find(const char *name, enum tw_part_encoding *out);
-/* "shard 0" becomes "shard-0.safetensors". */
-void tw_part_file_name(const char *part, enum tw_part_encoding encoding, char out[80]);
+/* "parameters-0-1250.safetensors" for a part that holds these, whoever kept it; "worker 3" becomes
+ * "worker-3.safetensors". */
+void tw_part_file_name(const char *part, const struct tw_part_image *image, char out[80]);
 
 #endif

@@ -25,20 +25,29 @@ static uint64_t of_epochs(const struct tw_job *job, double epochs)
 	return positions < (double)ENDLESS ? (uint64_t)llround(positions) : ENDLESS;
 }
 
-/* Positions that so many steps of all workers take, one worker after the other. */
-static uint64_t of_steps(const struct tw_job *job, uint64_t steps)
+/* Positions that so many gradients, of `accumulate` batches each, of all workers take, one worker
+ * after the other. */
+static uint64_t of_gradients(const struct tw_job *job, uint64_t gradients)
 {
 	const struct tw_job_data *d = &job->data;
 	const uint64_t n = job->cluster.workers;
 	uint64_t samples;
 
 	if (d->global_batch == 0)
-		samples = times(steps, d->batch);
-	else if (times(steps / n, d->global_batch) == ENDLESS)
+		samples = times(gradients, d->batch);
+	else if (times(gradients / n, d->global_batch) == ENDLESS)
 		samples = ENDLESS;
 	else
-		samples = steps / n * d->global_batch + steps % n * d->global_batch / n;
+		samples = gradients / n * d->global_batch + gradients % n * d->global_batch / n;
 	return times(samples, d->accumulate);
+}
+
+/* A step is one gradient on one batch: `accumulate` of them go into what is applied, whole. */
+static uint64_t of_steps(const struct tw_job *job, uint64_t steps)
+{
+	const uint64_t a = job->data.accumulate;
+
+	return of_gradients(job, steps / a + (steps % a != 0));
 }
 
 uint32_t tw_job_collects(const struct tw_job *job)
@@ -113,7 +122,6 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 	struct tw_job_train *t = &job->train;
 	struct tw_plan *p = &job->plan;
 	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
-	uint64_t steps = UINT64_MAX;
 
 	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
 		t->epochs = 0;
@@ -126,16 +134,14 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 		return tw_job_refuse(job, why, "train.epochs",
 				     "is less than one of the %llu samples; use more epochs",
 				     (unsigned long long)job->data.samples);
-	if (t->steps)
-		steps = t->steps;
+	if (t->steps && of_steps(job, t->steps) < p->positions)
+		p->positions = of_steps(job, t->steps);
 	if (t->updates && !rounds) {
-		const uint64_t most =
-			times(times(t->updates, tw_job_collects(job)), job->strategy.push);
+		const uint64_t most = of_gradients(
+			job, times(times(t->updates, tw_job_collects(job)), job->strategy.push));
 
-		steps = steps < most ? steps : most;
+		p->positions = most < p->positions ? most : p->positions;
 	}
-	if (steps != UINT64_MAX && of_steps(job, steps) < p->positions)
-		p->positions = of_steps(job, steps);
 	p->updates = rounds ? t->updates : 0;
 	p->time_limit = t->time;
 	return TW_OK;
@@ -148,7 +154,7 @@ static double length(const struct tw_job *job)
 	uint64_t positions = p->positions;
 
 	if (p->updates) {
-		const uint64_t most = of_steps(job, times(p->updates, job->cluster.workers));
+		const uint64_t most = of_gradients(job, times(p->updates, job->cluster.workers));
 
 		positions = positions < most ? positions : most;
 	}
@@ -254,12 +260,41 @@ static void copy_values(struct tw_job *job)
 	p->save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
 }
 
+static void silence(struct tw_job *job, const char *path, bool idle)
+{
+	tw_job_field(job, path)->silent = idle;
+}
+
+/* Fields that say nothing under the choices made are not explained; given, they are refused. */
+static void complete_sim(struct tw_job *job)
+{
+	const struct tw_sim_options *s = &job->sim;
+	const bool logarithmic = s->law == TW_LAW_LOG_NORMAL;
+	const bool shaped = s->law == TW_LAW_GAMMA || s->law == TW_LAW_PARETO;
+
+	silence(job, "sim.compute.mean", logarithmic);
+	silence(job, "sim.compute.median", !logarithmic);
+	silence(job, "sim.compute.sigma", !logarithmic);
+	silence(job, "sim.compute.spread", s->law != TW_LAW_UNIFORM);
+	silence(job, "sim.compute.shape", !shaped);
+	silence(job, "sim.stragglers.slower", s->stragglers == 0);
+	silence(job, "sim.stragglers.on", s->stragglers == 0 || s->straggle_off == 0);
+	silence(job, "sim.stragglers.off", s->stragglers == 0 || s->straggle_on == 0);
+	silence(job, "sim.delay.law", job->delay.steps == 0);
+	silence(job, "sim.delay.ramp", job->delay.steps == 0);
+}
+
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 {
+	const struct tw_job_train *t = &job->train;
 	enum tw_status st;
 
 	if (!tw_job_given(job, "checkpoint.cut"))
 		job->checkpoint.cut = job->world == TW_WORLD_SIM ? TW_CUT_DRAIN : TW_CUT_RUNNING;
+	if (!tw_job_given(job, "train.evaluate") &&
+	    (!isnan(t->until_loss) || !isnan(t->until_accuracy)))
+		job->train.evaluate = 1;
+	complete_sim(job);
 	st = complete_batch(job, why);
 	if (st == TW_OK)
 		st = complete_softsync(job, why);

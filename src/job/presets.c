@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presets.c - strategies by their names in the literature: nothing but fields of a job file. */
+/* presets.c - strategies by their names in the literature: nothing but fields of a job file.
+ *
+ * What a preset says of the rule, the gate, the staleness policy and of what is sent makes it what
+ * its name says, so a job may not say otherwise (outside.c); a method that goes with any rule
+ * therefore names none. */
 #include "job/job.h"
 
 #include <string.h>
@@ -8,18 +12,15 @@ const struct tw_preset tw_presets[] = {
 	{ .name = "ssgd",
 	  .paper = "synchronous SGD",
 	  .help = "every round sums the gradients of all workers",
-	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none}\n" },
 	{ .name = "backup",
 	  .paper = "Chen, Pan, Monga, Bengio, Jozefowicz 2016",
 	  .help = "synchronous rounds that do not wait for the slowest workers",
-	  .fields = "strategy: {gate: backup, extra: 1, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: backup, extra: 1, staleness: none}\n" },
 	{ .name = "asgd",
 	  .paper = "asynchronous SGD",
 	  .help = "every gradient is applied as it comes",
-	  .fields = "strategy: {gate: async, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: async, staleness: none}\n" },
 	{ .name = "downpour",
 	  .paper = "Dean et al. 2012",
 	  .help = "Adagrad on the shards, push and fetch periods, local steps, a warm start",
@@ -30,43 +31,35 @@ const struct tw_preset tw_presets[] = {
 	{ .name = "softsync",
 	  .paper = "Gupta, Zhang, Wang 2016",
 	  .help = "an update for every so many gradients, whoever sent them",
-	  .fields = "strategy: {gate: softsync, n: 1, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: softsync, n: 1, staleness: none}\n" },
 	{ .name = "staleness-aware",
 	  .paper = "Zhang, Gupta, Lian, Liu 2016",
 	  .help = "softsync with every gradient divided by its staleness",
-	  .fields = "strategy: {gate: softsync, collect: 1, staleness: inverse, form: max}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: softsync, collect: 1, staleness: inverse, form: max}\n" },
 	{ .name = "rudra",
 	  .paper = "Gupta, Zhang, Wang 2016",
 	  .help = "n-softsync: floor(workers / n) gradients per update, divided by their staleness",
-	  .fields = "strategy: {gate: softsync, n: 1, staleness: inverse, form: max}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: softsync, n: 1, staleness: inverse, form: max}\n" },
 	{ .name = "ssp",
 	  .paper = "Ho et al. 2013",
 	  .help = "asynchronous, but nobody runs more than `lead` ahead of the slowest",
-	  .fields = "strategy: {gate: ssp, lead: 3, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: ssp, lead: 3, staleness: none}\n" },
 	{ .name = "fasgd",
 	  .paper = "Odena 2016",
 	  .help = "gradients divided by their deviation and staleness; skip: makes it B-FASGD",
-	  .fields = "strategy: {gate: async, staleness: fasgd}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: async, staleness: fasgd}\n" },
 	{ .name = "dc-asgd",
 	  .paper = "Zheng et al. 2017",
 	  .help = "delay compensation with a constant strength",
-	  .fields = "strategy: {gate: async, staleness: delay, lambda: 0.04}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: async, staleness: delay, lambda: 0.04}\n" },
 	{ .name = "dc-asgd-a",
 	  .paper = "Zheng et al. 2017",
 	  .help = "delay compensation with an adaptive strength",
-	  .fields = "strategy: {gate: async, staleness: delay-adaptive, lambda: 2}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: async, staleness: delay-adaptive, lambda: 2}\n" },
 	{ .name = "dc-ssgd",
 	  .paper = "Zheng et al. 2017",
 	  .help = "synchronous rounds whose gradients are applied in turn, compensated",
-	  .fields = "strategy: {gate: bsp, apply: in-turn, staleness: delay, lambda: 0.04}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: bsp, apply: in-turn, staleness: delay, lambda: 0.04}\n" },
 	{ .name = "gap-aware",
 	  .paper = "Barkai, Hakimi, Schuster 2020",
 	  .help = "gradients divided by how far the parameters moved meanwhile",
@@ -100,8 +93,7 @@ const struct tw_preset tw_presets[] = {
 	{ .name = "hogwild",
 	  .paper = "Recht, Re, Wright, Niu 2011",
 	  .help = "threads write the parameters without locks; in threads only",
-	  .fields = "strategy: {gate: hogwild, staleness: none}\n"
-		    "update: {rule: sgd}\n" },
+	  .fields = "strategy: {gate: hogwild, staleness: none}\n" },
 	{ .name = NULL },
 };
 

@@ -2,6 +2,7 @@
 /* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
 #include "job/progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <time.h>
 
@@ -27,6 +28,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 			 .left = -1.0,
 			 .live = plan->workers },
 		.began = tw_clock(),
+		.from = INT64_MIN,
 	};
 }
 
@@ -73,7 +75,7 @@ static void log_line(struct tw_watch *w, const struct tw_note *n, const char *ev
 {
 	json_t *line;
 
-	if (!w->dir || !rest) {
+	if (!w->dir || !rest || n->at < w->from) {
 		json_decref(rest);
 		return;
 	}
@@ -82,6 +84,57 @@ static void log_line(struct tw_watch *w, const struct tw_note *n, const char *ev
 		json_object_update(line, rest);
 	json_decref(rest);
 	tw_rundir_log(w->dir, line);
+}
+
+/* What a number on the wire means is in its lower half; the upper one says which master gave it. */
+static uint32_t view_number(const struct tw_note *n)
+{
+	return (uint32_t)(n->seq & UINT32_MAX);
+}
+
+/* The same for people, with -v. */
+static void detail(const struct tw_watch *w, const struct tw_note *n)
+{
+	const double at = (double)n->at / (double)TW_SECOND;
+
+	if (!w->log || w->log->level < TW_DEBUG || n->at < w->from)
+		return;
+	switch (n->kind) {
+	case TW_NOTE_EVAL:
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
+			    share(n->from, w->plan->samples), n->value);
+		return;
+	case TW_NOTE_VIEW:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
+			    view_number(n), n->count);
+		return;
+	case TW_NOTE_CUT:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: checkpoint %" PRIu64 " is complete",
+			    at, n->seq);
+		return;
+	case TW_NOTE_ROLLBACK:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: rolled back to checkpoint %" PRIu64,
+			    at, n->seq);
+		return;
+	case TW_NOTE_HOSTED:
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "%.3f s: shard %u is taken at version %" PRIu64, at, n->shard,
+			    n->version);
+		return;
+	default:
+		return;
+	}
+}
+
+/* Training that diverges must not do so in silence. */
+static void refused(struct tw_watch *w, const struct tw_note *n)
+{
+	if (w->refused++ == 0 && w->log)
+		tw_log_line(w->log, TW_WARNING, "run",
+			    "a contribution of worker %u was refused: it is not finite; is "
+			    "update.rate too large?",
+			    n->slot);
 }
 
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
@@ -101,10 +154,14 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	int64_t clock;
 
 	w->now.world = (double)n->at / (double)TW_SECOND;
+	detail(w, n);
 	switch (n->kind) {
 	case TW_NOTE_APPLY:
 		w->tau_sum += n->tau;
 		w->tau_count++;
+		return true;
+	case TW_NOTE_REFUSED:
+		refused(w, n);
 		return true;
 	case TW_NOTE_PROGRESS:
 		progress(w, n);
@@ -114,9 +171,9 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		break;
 	case TW_NOTE_VIEW:
 		w->now.live = n->count;
-		log_line(
-			w, n, "view",
-			json_pack("{s:I, s:i}", "view", (json_int_t)n->seq, "live", (int)n->count));
+		log_line(w, n, "view",
+			 json_pack("{s:I, s:i}", "view", (json_int_t)view_number(n), "live",
+				   (int)n->count));
 		break;
 	case TW_NOTE_CUT:
 		log_line(w, n, "checkpoint", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));

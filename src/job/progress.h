@@ -36,6 +36,9 @@ struct tw_watch {
 	bool evaluated;       /* loss is of an evaluation */
 	int64_t began, shown; /* CLOCK_MONOTONIC, ns */
 	uint64_t tau_sum, tau_count;
+	const struct tw_log *log; /* may be NULL */
+	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
+	uint64_t refused;         /* contributions */
 };
 
 /* ns of CLOCK_MONOTONIC. */

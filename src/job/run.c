@@ -10,7 +10,9 @@
 #include "world/memory.h"
 #include "world/threads.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define HOUR (3600 * TW_SECOND)
@@ -26,8 +28,9 @@ struct run {
 	struct tw_cast cast;
 	struct tw_watch watch;
 	struct tw_ran ran;
-	uint64_t cut;         /* gone on from; 0: from the beginning */
-	int64_t began, start; /* start: of the virtual clock */
+	uint64_t cut; /* gone on from; 0: from the beginning */
+	int64_t began;
+	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
 };
 
 /* --- the store --- */
@@ -52,8 +55,10 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 	if (cut) {
 		tw_log_line(r->request->log, TW_INFO, "run", "going on from %s/ckpt-%" PRIu64,
 			    tw_rundir_path(r->dir), cut);
-		if (r->job->world == TW_WORLD_SIM)
-			r->start = tw_master_release_time(parts, count) - HOUR;
+		if (r->job->world == TW_WORLD_SIM) {
+			r->release = tw_master_release_time(parts, count);
+			r->start = r->release - HOUR;
+		}
 	}
 	r->cut = cut;
 	r->store->loaded_free(r->store, parts, count);
@@ -83,6 +88,8 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 				   &r->store, why);
 	if (status == TW_OK && tw_rundir_resumes(r->dir))
 		status = find_start(r, why);
+	if (status == TW_OK)
+		tw_dir_store_counted(r->store, &r->ran);
 	return status;
 }
 
@@ -101,7 +108,7 @@ static void enter_world(struct run *r)
 		.store = r->store,
 		.heap = &tw_heap_system,
 		.log = q->log,
-		.observer = r->dir || q->show ? tw_watch_note : NULL,
+		.observer = r->dir || q->show || (q->log && q->log->sink) ? tw_watch_note : NULL,
 		.observer_arg = &r->watch,
 		.interrupted = q->interrupted,
 	};
@@ -120,6 +127,49 @@ static void enter_world(struct run *r)
 
 		tw_threads_run(&cluster, &options, &r->ran);
 	}
+}
+
+/* In threads each process has a clock of its own; the limit is the run's. */
+static void subtract_time(struct run *r)
+{
+	struct tw_plan *p = &r->job->plan;
+	const double used = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+
+	if (r->job->world != TW_WORLD_THREADS || !p->time_limit)
+		return;
+	p->time_limit -= (int64_t)(used * (double)TW_SECOND);
+	if (p->time_limit < TW_SECOND / 1000)
+		p->time_limit = TW_SECOND / 1000;
+}
+
+static void add_counts(struct run *r)
+{
+	const struct tw_store_counts before =
+		r->dir ? tw_dir_store_counts(r->store) : (struct tw_store_counts){ 0 };
+
+	r->ran.bytes_sent += before.bytes_sent;
+	r->ran.bytes_received += before.bytes_received;
+	r->ran.events += before.events;
+}
+
+/* What was resolved, for -v. */
+static void say_details(const struct run *r)
+{
+	const struct tw_log *log = r->request->log;
+	const struct tw_plan *p = &r->job->plan;
+
+	tw_log_line(log, TW_DEBUG, "run",
+		    "%s: gate %s, staleness %s, rule %s, codecs %s up and %s down; %u workers, %u "
+		    "servers, %u shards of %zu parameters; isa %s",
+		    r->job->title, p->gate->name, p->staleness->name, p->rule->name, p->up->name,
+		    p->down->name, p->workers, p->servers, p->shards, p->trainable + p->buffers,
+		    tw_isa_name(tw_isa()));
+	if (r->dir)
+		tw_log_line(log, TW_DEBUG, "run",
+			    "checkpoints go to %s, the newest %u are kept; job hash %016" PRIx64,
+			    tw_rundir_path(r->dir), r->job->checkpoint.keep, p->job_hash);
+	else
+		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
 }
 
 static enum tw_status make_result(struct run *r, json_t **result, struct tw_error *why)
@@ -175,6 +225,20 @@ static void release(struct run *r)
 		r->engine->class->close(r->engine);
 }
 
+/* A trace that cannot be written is a wrong request: said before anything is made. */
+static enum tw_status check_trace(const char *path, struct tw_error *why)
+{
+	FILE *f = fopen(path, "a");
+
+	if (!f)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--trace: %s cannot be written: %s; name a file in a directory that "
+			       "is there",
+			       path, strerror(errno));
+	fclose(f);
+	return TW_OK;
+}
+
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
@@ -185,6 +249,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(job, r.engine, why);
+	if (status == TW_OK && request->trace)
+		status = check_trace(request->trace, why);
 	if (status == TW_OK) {
 		job->plan.checkpoint_final = request->dir != NULL;
 		job->plan.stop_after_cuts = request->checkpoints;
@@ -200,11 +266,22 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		if (r.dir) {
 			tw_dir_store_began(r.store, r.began);
 			tw_rundir_log(r.dir, json_pack("{s:s, s:f, s:I}", "event", "start", "time",
-						       (double)r.start / (double)TW_SECOND,
+						       (double)r.release / (double)TW_SECOND,
 						       "checkpoint", (json_int_t)r.cut));
 		}
 		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
+		r.watch.log = request->log;
+		if (r.start)
+			r.watch.from = r.release;
+		subtract_time(&r);
+		say_details(&r);
 		enter_world(&r);
+		if (r.watch.refused)
+			tw_log_line(request->log, TW_WARNING, "run",
+				    "%" PRIu64 " contributions were refused because they were not "
+				    "finite",
+				    r.watch.refused);
+		add_counts(&r);
 		status = finish(&r, result, why);
 	}
 	release(&r);

@@ -10,6 +10,7 @@
 #include "job/digest.h"
 #include "job/files.h"
 #include "job/part_file.h"
+#include "node/part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 
 #define MANIFEST_MOST ((size_t)64 << 20)
 #define PARTS_MOST    1000000
+#define TOLD          16
 
 struct dir_store {
 	struct tw_store store; /* must stay first */
@@ -33,6 +35,10 @@ struct dir_store {
 	const struct tw_log *log;
 	struct tw_error error; /* of the last save */
 	double seconds;        /* spent before this process, up to the cut that was loaded */
+	struct tw_store_counts counts; /* likewise */
+	const struct tw_ran *ran;      /* what this process counts; may be NULL */
+	uint64_t told[TOLD];           /* refused cuts that were said, 0 for none; a ring */
+	size_t tells;
 	int64_t began;
 	int fd;
 	char dir[];
@@ -61,12 +67,17 @@ static uint64_t cut_number(const char *name)
 	return *name ? 0 : n;
 }
 
-static bool leftover(const char *name)
+/* ckpt-<n>.new and ckpt-<n>.old; ckpt-<n>.refused where n is not above `refused`. */
+static bool leftover(const char *name, uint64_t refused)
 {
 	const char *dot = strrchr(name, '.');
+	char number[40];
 
-	return strncmp(name, "ckpt-", 5) == 0 && dot &&
-	       (strcmp(dot, ".new") == 0 || strcmp(dot, ".old") == 0);
+	if (strncmp(name, "ckpt-", 5) != 0 || !dot || dot - name >= (ptrdiff_t)sizeof number)
+		return false;
+	snprintf(number, sizeof number, "%.*s", (int)(dot - name), name);
+	return strcmp(dot, ".new") == 0 || strcmp(dot, ".old") == 0 ||
+	       (strcmp(dot, ".refused") == 0 && cut_number(number) <= refused);
 }
 
 static int newest_first(const void *a, const void *b)
@@ -113,7 +124,7 @@ static enum tw_status list_cuts(int at, uint64_t **out, size_t *count)
 	return TW_OK;
 }
 
-static void remove_leftovers(int at)
+static void remove_leftovers(int at, uint64_t refused)
 {
 	const int fd = tw_folder_at(at, ".");
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -125,7 +136,7 @@ static void remove_leftovers(int at)
 		return;
 	}
 	while ((e = readdir(d)))
-		if (leftover(e->d_name))
+		if (leftover(e->d_name, refused))
 			tw_folder_remove(at, e->d_name);
 	closedir(d);
 }
@@ -157,16 +168,47 @@ static enum tw_status save_failed(struct dir_store *d, uint64_t cut, const char 
 	return TW_IO;
 }
 
+static struct tw_store_counts counts_now(const struct dir_store *d)
+{
+	struct tw_store_counts c = d->counts;
+
+	if (d->ran) {
+		c.bytes_sent += d->ran->bytes_sent;
+		c.bytes_received += d->ran->bytes_received;
+		c.events += d->ran->events;
+	}
+	return c;
+}
+
+/* How far the run was, as the master's part says; without one, nothing. */
+static void describe(json_t *manifest, const struct tw_part *parts, size_t count)
+{
+	struct tw_master_part m;
+	json_t *rows;
+
+	if (tw_master_part_read(parts, count, &m) != TW_OK)
+		return;
+	rows = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "round", (json_int_t)m.round,
+			 "generation", (json_int_t)m.generation, "steps", (json_int_t)m.steps,
+			 "applied_samples", (json_int_t)m.samples, "redealt", (json_int_t)m.redealt,
+			 "dropped", (json_int_t)m.dropped, "workers", (json_int_t)m.workers,
+			 "shards", (json_int_t)m.shards);
+	json_object_update(manifest, rows);
+	json_decref(rows);
+}
+
 static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
 {
+	const struct tw_store_counts c = counts_now(d);
 	char hash[20];
 
 	snprintf(hash, sizeof hash, "%016" PRIx64, d->facts->job_hash);
-	return json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:[], s:s}", "format",
+	return json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:[], s:s}", "format",
 			 TW_STORE_FORMAT, "program", "thalweg " TW_VERSION, "cut", (json_int_t)cut,
 			 "job_hash", hash, "isa", d->facts->isa, "threads",
-			 (json_int_t)d->facts->threads, "seconds", seconds_now(d), "parts", "job",
-			 d->facts->job_text);
+			 (json_int_t)d->facts->threads, "seconds", seconds_now(d), "bytes_sent",
+			 (json_int_t)c.bytes_sent, "bytes_received", (json_int_t)c.bytes_received,
+			 "events", (json_int_t)c.events, "parts", "job", d->facts->job_text);
 }
 
 static enum tw_status save_part(struct dir_store *d, int fd, uint64_t cut,
@@ -180,11 +222,15 @@ static enum tw_status save_part(struct dir_store *d, int fd, uint64_t cut,
 	status = tw_part_encode(d->heap, part, &image);
 	if (status != TW_OK)
 		return status;
-	tw_part_file_name(part->name, image.encoding, file);
+	tw_part_file_name(part->name, &image, file);
 	tw_digest_bytes(image.bytes->data, image.bytes->bytes, hash);
 	row = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", part->name, "file", file, "encoding",
 			tw_part_encoding_name(image.encoding), "bytes",
 			(json_int_t)image.bytes->bytes, "xxh3_128", hash);
+	if (row && image.ranged) {
+		json_object_set_new(row, "from", json_integer((json_int_t)image.from));
+		json_object_set_new(row, "to", json_integer((json_int_t)image.to));
+	}
 	if (!row || json_array_append_new(json_object_get(manifest, "parts"), row))
 		status = TW_NO_MEMORY;
 	else if (tw_file_write(fd, file, image.bytes->data, image.bytes->bytes) != TW_OK)
@@ -221,6 +267,7 @@ static enum tw_status save_into(struct dir_store *d, const char *folder, uint64_
 
 	if (!manifest)
 		return TW_NO_MEMORY;
+	describe(manifest, parts, count);
 	fd = mkdirat(d->fd, folder, 0777) ? -1 : tw_folder_at(d->fd, folder);
 	if (fd < 0)
 		status = save_failed(d, cut, folder);
@@ -256,6 +303,7 @@ static void prune(struct dir_store *d, uint64_t cut)
 		}
 	}
 	free(list);
+	remove_leftovers(d->fd, cut);
 }
 
 /* The new cut takes the name; one that had it (of a history rolled back) goes only then. */
@@ -298,6 +346,9 @@ static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw
 			tw_fail(&d->error, status, "no memory to write checkpoint %" PRIu64, cut);
 		return status;
 	}
+	for (size_t i = 0; i < TOLD; i++)
+		if (d->told[i] == cut)
+			d->told[i] = 0;
 	prune(d, cut);
 	return TW_OK;
 }
@@ -308,6 +359,7 @@ struct loading {
 	struct tw_part *part;
 	size_t count;
 	double seconds;
+	struct tw_store_counts counts;
 	char why[200]; /* what is wrong with the cut */
 };
 
@@ -402,12 +454,15 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, json_t *
 				     struct loading *l)
 {
 	const char *hash, *isa;
-	json_int_t number, format;
+	json_int_t number, format, sent, received, events;
 	char mine[20];
 
-	if (json_unpack(m, "{s:I, s:I, s:s, s:s, s:F}", "format", &format, "cut", &number,
-			"job_hash", &hash, "isa", &isa, "seconds", &l->seconds))
+	if (json_unpack(m, "{s:I, s:I, s:s, s:s, s:F, s:I, s:I, s:I}", "format", &format, "cut",
+			&number, "job_hash", &hash, "isa", &isa, "seconds", &l->seconds,
+			"bytes_sent", &sent, "bytes_received", &received, "events", &events))
 		return bad(l, "manifest.json", "lacks a field");
+	l->counts =
+		(struct tw_store_counts){ (uint64_t)sent, (uint64_t)received, (uint64_t)events };
 	if (format != TW_STORE_FORMAT)
 		return bad(l, "manifest.json", "is of another version of the format");
 	if ((uint64_t)number != cut)
@@ -462,6 +517,16 @@ static enum tw_status load_cut(struct dir_store *d, uint64_t cut, struct loading
 	return status;
 }
 
+/* A run loads more than once; what is wrong with a cut is said once. */
+static bool first_told(struct dir_store *d, uint64_t cut)
+{
+	for (size_t i = 0; i < TOLD; i++)
+		if (d->told[i] == cut)
+			return false;
+	d->told[d->tells++ % TOLD] = cut;
+	return true;
+}
+
 static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
 			       size_t *count)
 {
@@ -484,15 +549,20 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 			*cut = list[i];
 			*parts = l.part;
 			*count = l.count;
-			if (!d->began) /* later it is this process's own time */
+			if (!d->began) { /* later it is this process's own */
 				d->seconds = l.seconds;
+				d->counts = l.counts;
+			}
 			break;
 		}
 		if (status == TW_NO_MEMORY)
 			break;
-		tw_log_line(d->log, TW_WARNING, "checkpoint",
-			    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i], l.why,
-			    i + 1 < cuts ? "using the one before it" : "there is none before it");
+		if (first_told(d, list[i]))
+			tw_log_line(d->log, TW_WARNING, "checkpoint",
+				    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i],
+				    l.why,
+				    i + 1 < cuts ? "using the one before it"
+						 : "there is none before it");
 		status = TW_OK;
 	}
 	free(list);
@@ -529,7 +599,7 @@ enum tw_status tw_dir_store_open(struct tw_heap *heap, const char *dir,
 		.fd = fd,
 	};
 	strcpy(d->dir, dir);
-	remove_leftovers(fd);
+	remove_leftovers(fd, 0);
 	*out = &d->store;
 	return TW_OK;
 }
@@ -559,6 +629,16 @@ void tw_dir_store_began(struct tw_store *s, int64_t began)
 	((struct dir_store *)s)->began = began;
 }
 
+struct tw_store_counts tw_dir_store_counts(const struct tw_store *s)
+{
+	return ((const struct dir_store *)s)->counts;
+}
+
+void tw_dir_store_counted(struct tw_store *s, const struct tw_ran *ran)
+{
+	((struct dir_store *)s)->ran = ran;
+}
+
 enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_error *why)
 {
 	enum tw_status status = TW_OK;
@@ -576,7 +656,7 @@ enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_erro
 	if (count)
 		*count = cuts;
 	if (fd >= 0) {
-		remove_leftovers(fd);
+		remove_leftovers(fd, UINT64_MAX);
 		close(fd);
 	}
 	free(list);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - cuts as directories: ckpt-<n>/ is complete or it is not there.
  *
- * A cut is written to ckpt-<n>.new/: one file per part, manifest.json with the hash of each, and
- * DONE, with the hash of the manifest, last; everything is synced to the disk before the directory
+ * A cut is written to ckpt-<n>.new/: one file per part, manifest.json with the hash of each and
+ * with what the run had done by then, and DONE, with the hash of the manifest, last; everything is synced to the disk before the directory
  * gets its name.  Whatever is torn, truncated or flipped is therefore refused, and the cut before
  * it is used. */
 #ifndef TW_JOB_STORE_H
@@ -34,6 +34,15 @@ const struct tw_error *tw_dir_store_error(const struct tw_store *s);
  * count from `began`, a CLOCK_MONOTONIC time in ns. */
 double tw_dir_store_seconds(const struct tw_store *s);
 void tw_dir_store_began(struct tw_store *s, int64_t began);
+
+/* What a process counts and a run adds up. */
+struct tw_store_counts {
+	uint64_t bytes_sent, bytes_received, events;
+};
+/* Counts up to the cut that was loaded; zeros: none. */
+struct tw_store_counts tw_dir_store_counts(const struct tw_store *s);
+/* Later cuts add what `ran` has at that moment; it must outlive the store. */
+void tw_dir_store_counted(struct tw_store *s, const struct tw_ran *ran);
 
 /* Remove every cut under dir, complete or not; *count (may be NULL) says how many there were. */
 enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_error *why);

@@ -142,6 +142,19 @@ static void *worker(void *arg)
 	return NULL;
 }
 
+/* Bytes so far: kept with a cut, and said at the end. */
+static void count_bytes(struct threads *w)
+{
+	uint64_t sent = 0, received = 0;
+
+	for (size_t k = 0; k < w->hands; k++) {
+		sent += atomic_load_explicit(&w->hand[k].bytes_sent, memory_order_relaxed);
+		received += atomic_load_explicit(&w->hand[k].bytes_received, memory_order_relaxed);
+	}
+	w->ran->bytes_sent = sent;
+	w->ran->bytes_received = received;
+}
+
 /* The storekeeper */
 
 static void *storekeeper(void *arg)
@@ -168,6 +181,7 @@ static void *storekeeper(void *arg)
 			return NULL;
 		switch (j->kind) {
 		case JOB_SAVE:
+			count_bytes(w);
 			j->status = store->save(store, j->cut, j->parts, j->count);
 			break;
 		case JOB_LOAD:
@@ -452,12 +466,12 @@ static void unmake(struct threads *w)
 		w->job = j->next;
 		tw_threads_job_free(w, j);
 	}
+	if (w->hand)
+		count_bytes(w);
 	for (size_t k = 0; w->hand && k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 
 		w->ran->events += h->events;
-		w->ran->bytes_sent += h->bytes_sent;
-		w->ran->bytes_received += h->bytes_received;
 		while (h->spare) {
 			struct tw_msg *m = h->spare;
 

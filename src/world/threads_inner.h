@@ -119,7 +119,8 @@ struct hand {
 	size_t first, works;
 	struct tw_msg *spare;
 	size_t spares;
-	uint64_t events, bytes_sent, bytes_received;
+	uint64_t events;
+	_Atomic uint64_t bytes_sent, bytes_received; /* written by this hand only */
 	/* written by others */
 	_Alignas(64) _Atomic bool asleep;
 	_Atomic bool stop; /* what the engine looks at */

@@ -251,13 +251,20 @@ void tw_threads_leave(struct cell *c)
 
 static void deliver(struct hand *me, struct cell *from);
 
+/* Only its own hand writes a count; others may read it meanwhile. */
+static void bump(_Atomic uint64_t *count, uint64_t by)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+}
+
 static void enter_shared(struct hand *me, struct cell *c, struct tw_msg *m)
 {
 	struct door door = { .ctx = c->door.ctx, .cell = c, .hand = me };
 
 	me->events++;
 	if (m->from.node != m->to.node)
-		me->bytes_received += tw_msg_bytes(m);
+		bump(&me->bytes_received, tw_msg_bytes(m));
 	c->seat->class->shared(c->actor, &door.ctx, m);
 	tw_threads_msg_free(me, m);
 	deliver(me, c);
@@ -284,7 +291,7 @@ static void deliver(struct hand *me, struct cell *from)
 			continue;
 		}
 		if (m->from.node != m->to.node)
-			me->bytes_sent += tw_msg_bytes(m);
+			bump(&me->bytes_sent, tw_msg_bytes(m));
 		if (c->open && from->owner && (m->h.type == TW_PUSH || m->h.type == TW_PULL) &&
 		    !atomic_load(&w->over)) {
 			enter_shared(me, c, m);

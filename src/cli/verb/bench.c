@@ -24,7 +24,7 @@ static int no_such_bench(const struct tw_call *call, const char *name)
 	const char *names[16], *near;
 	size_t n = 0;
 
-	for (; tw_bench_all[n] && n < 15; n++)
+	for (; n < 15 && tw_bench_all[n]; n++)
 		names[n] = tw_bench_all[n]->name;
 	names[n] = NULL;
 	near = tw_nearest(name, names);

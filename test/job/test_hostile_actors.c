@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hostile_actors.c - no peer can make a process crash, allocate without bound or wait forever.
+ *
+ * A cluster of real actors in a small world of its own: messages are delivered in order, timers
+ * fire when nothing else is left to do, computations are done between the messages.  Between
+ * genuine messages come hostile ones, each of which went through tw_msg_write and tw_msg_read, so
+ * that only what passes the check of frames arrives. */
+#include "actor/cluster.h"
+#include "base/rng.h"
+#include "job/trial.h"
+#include "node/master.h"
+#include "node/shard.h"
+#include "node/worker.h"
+#include "vec/vec.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#define TIMERS 8
+#define FRAME  (1u << 16)
+
+/* --- memory that is counted --------------------------------------------------------------- */
+
+struct counting {
+	struct tw_heap heap; /* must stay first */
+	size_t blocks, bytes, most;
+};
+
+#define ROOM 64 /* in front of what is handed out; keeps the alignment */
+
+static void *counting_get(struct tw_heap *heap, size_t bytes)
+{
+	struct counting *c = (struct counting *)heap;
+	uint8_t *p = tw_heap_system.get(&tw_heap_system, bytes + ROOM);
+
+	if (!p)
+		return NULL;
+	memcpy(p, &bytes, sizeof bytes);
+	c->blocks++;
+	c->bytes += bytes;
+	if (c->bytes > c->most)
+		c->most = c->bytes;
+	return p + ROOM;
+}
+
+static void counting_put(struct tw_heap *heap, void *memory)
+{
+	struct counting *c = (struct counting *)heap;
+	size_t bytes;
+
+	if (!memory)
+		return;
+	memcpy(&bytes, (uint8_t *)memory - ROOM, sizeof bytes);
+	c->blocks--;
+	c->bytes -= bytes;
+	tw_heap_system.put(&tw_heap_system, (uint8_t *)memory - ROOM);
+}
+
+/* --- the world ---------------------------------------------------------------------------- */
+
+struct stage;
+
+struct player {
+	struct tw_context ctx; /* must stay first */
+	struct stage *stage;
+	const struct tw_seat *seat;
+	struct tw_actor *actor;
+	int64_t timer[TIMERS]; /* when; 0: not set */
+	struct tw_compute *computing[2];
+	bool loading, saved;
+	uint64_t saving;
+	uint32_t ended; /* calls of finish */
+};
+
+struct stage {
+	struct trial trial;
+	struct counting memory;
+	struct player *player;
+	size_t players;
+	struct tw_msg *first, **last;
+	size_t queued;
+	struct tw_msg *sample[TW_TYPES][8]; /* genuine ones of each type, to be spoiled */
+	size_t sampled[TW_TYPES];
+	int64_t now;
+	void *scratch;
+	struct tw_rng rng;
+	uint64_t draws;
+	const struct tw_msg *under; /* the hostile message being handled */
+	bool over;                  /* the master has finished its run well */
+	bool stray;                 /* a message went to a seat that is not there */
+	uint64_t hostile, delivered, pushes, evaluations, cuts;
+};
+
+static struct stage *stage_of(struct tw_context *ctx)
+{
+	return ((struct player *)ctx)->stage;
+}
+
+static uint64_t draw(struct stage *s)
+{
+	return tw_rng_u64(&s->rng, 0, s->draws++);
+}
+
+static void drop(struct stage *s, struct tw_msg *m)
+{
+	tw_block_drop(m->tail);
+	tw_block_drop(m->payload);
+	s->memory.heap.put(&s->memory.heap, m);
+}
+
+static struct tw_msg *world_new(struct tw_context *ctx)
+{
+	return tw_heap_zeros(ctx->heap, sizeof(struct tw_msg));
+}
+
+static void world_free(struct tw_context *ctx, struct tw_msg *m)
+{
+	drop(stage_of(ctx), m);
+}
+
+static struct player *player_at(struct stage *s, struct tw_addr to)
+{
+	for (size_t k = 0; k < s->players; k++)
+		if (memcmp(&s->player[k].seat->addr, &to, sizeof to) == 0)
+			return &s->player[k];
+	return NULL;
+}
+
+static void keep_sample(struct stage *s, const struct tw_msg *m)
+{
+	const size_t at = s->sampled[m->h.type]++ % 8;
+	struct tw_msg **place = &s->sample[m->h.type][at];
+
+	if (*place)
+		drop(s, *place);
+	*place = s->memory.heap.get(&s->memory.heap, sizeof **place);
+	assert_non_null(*place);
+	**place = *m;
+	tw_block_keep(m->tail);
+	tw_block_keep(m->payload);
+}
+
+static void world_send(struct tw_context *ctx, struct tw_msg *m)
+{
+	struct stage *s = stage_of(ctx);
+
+	if (!player_at(s, m->to)) {
+		/* the simulator would end the run */
+		print_error("%s to node %u, role %u, index %u, after a hostile %s\n",
+			    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index,
+			    s->under ? tw_type_name(s->under->h.type) : "nothing");
+		s->stray = true;
+		drop(s, m);
+		return;
+	}
+	keep_sample(s, m);
+	m->next = NULL;
+	*s->last = m;
+	s->last = &m->next;
+	s->queued++;
+}
+
+static void world_timer(struct tw_context *ctx, uint32_t timer, int64_t after)
+{
+	struct player *p = (struct player *)ctx;
+
+	assert_true(timer < TIMERS);
+	p->timer[timer] = after < 0 ? 0 : p->stage->now + after + 1;
+}
+
+static int64_t world_now(struct tw_context *ctx)
+{
+	return stage_of(ctx)->now;
+}
+
+static void world_compute(struct tw_context *ctx, struct tw_compute *c)
+{
+	struct player *p = (struct player *)ctx;
+
+	assert_null(p->computing[c->evaluate]);
+	p->computing[c->evaluate] = c;
+}
+
+static void world_cancel(struct tw_context *ctx, struct tw_compute *c)
+{
+	(void)ctx;
+	atomic_store(&c->cancel, true);
+}
+
+static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		       size_t count)
+{
+	struct player *p = (struct player *)ctx;
+
+	(void)parts;
+	(void)count;
+	p->saved = true;
+	p->saving = cut;
+	p->stage->cuts++;
+}
+
+static void world_load(struct tw_context *ctx)
+{
+	((struct player *)ctx)->loading = true;
+}
+
+static void world_note(struct tw_context *ctx, struct tw_note *note)
+{
+	struct stage *s = stage_of(ctx);
+
+	if (note->kind == TW_NOTE_APPLY)
+		s->pushes++;
+	if (note->kind == TW_NOTE_EVAL)
+		s->evaluations++;
+}
+
+static void world_log(struct tw_context *ctx, enum tw_level level, const char *line)
+{
+	(void)ctx;
+	(void)level;
+	(void)line;
+}
+
+static void world_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
+{
+	struct player *p = (struct player *)ctx;
+	struct stage *s = p->stage;
+
+	p->ended++;
+	if (status == TW_OK || status == TW_INTERRUPTED) {
+		assert_int_equal(ctx->self.role, TW_MASTER);
+		s->over = true;
+		if (totals)
+			tw_totals_release(totals);
+		return;
+	}
+	/* what the master orders and a node cannot do ends that node, as it is documented */
+	if (s->under && s->under->from.role == TW_MASTER && ctx->self.role == TW_WORKER &&
+	    s->under->h.type == TW_WELCOME)
+		return;
+	if (s->under && ctx->self.role == TW_SHARD && s->under->h.type == TW_HOST)
+		return;
+	fail_msg("%s (node %u) gave up after a hostile %s of role %u: %s", p->seat->class->name,
+		 ctx->self.node, s->under ? tw_type_name(s->under->h.type) : "nothing",
+		 s->under ? s->under->from.role : 0, totals ? totals->text : "?");
+}
+
+static const struct tw_world world = {
+	.name = "hostile",
+	.msg_new = world_new,
+	.msg_free = world_free,
+	.send = world_send,
+	.timer = world_timer,
+	.now = world_now,
+	.compute = world_compute,
+	.cancel = world_cancel,
+	.save = world_save,
+	.load = world_load,
+	.note = world_note,
+	.log = world_log,
+	.finish = world_finish,
+};
+
+/* --- genuine events ----------------------------------------------------------------------- */
+
+static void deliver(struct stage *s, struct player *p, struct tw_msg *m)
+{
+	const bool open = (s->trial.job->plan.gate->traits & TW_GATE_LOCKFREE) &&
+			  p->seat->class->shared && m->from.role == TW_WORKER;
+
+	s->delivered++;
+	if (open && (m->h.type == TW_PUSH || m->h.type == TW_PULL))
+		p->seat->class->shared(p->actor, &p->ctx, m);
+	else
+		p->seat->class->message(p->actor, &p->ctx, m);
+}
+
+static void compute(struct stage *s, struct player *p, bool evaluate)
+{
+	const struct tw_engine *e = s->trial.engine;
+	struct tw_compute *c = p->computing[evaluate];
+	const uint64_t most = evaluate ? e->tests : s->trial.job->plan.positions;
+
+	p->computing[evaluate] = NULL;
+	/* nobody may be made to compute for ever, or nothing for ever */
+	if (c->in.count == 0 || c->in.from >= most || c->in.count > most - c->in.from)
+		fail_msg("a computation of %u samples from %llu", c->in.count,
+			 (unsigned long long)c->in.from);
+	if (atomic_load(&c->cancel))
+		c->status = TW_CANCELLED;
+	else if (evaluate)
+		c->status = e->class->evaluate(e, s->scratch, &c->in, &c->score);
+	else
+		c->status = e->class->gradient(e, s->scratch, &c->in, c->gradient, &c->score);
+	p->seat->class->computed(p->actor, &p->ctx, c);
+}
+
+static bool outside_event(struct stage *s, struct player *p)
+{
+	for (int k = 0; k < 2; k++)
+		if (p->computing[k]) {
+			compute(s, p, k);
+			return true;
+		}
+	if (p->loading) {
+		p->loading = false;
+		p->seat->class->loaded(p->actor, &p->ctx, 0, NULL, 0, TW_OK);
+		return true;
+	}
+	if (p->saved) {
+		p->saved = false;
+		p->seat->class->saved(p->actor, &p->ctx, p->saving, TW_OK);
+		return true;
+	}
+	return false;
+}
+
+static bool fire_timer(struct stage *s)
+{
+	struct player *who = NULL;
+	uint32_t which = 0;
+
+	for (size_t k = 0; k < s->players; k++)
+		for (uint32_t t = 0; t < TIMERS; t++)
+			if (s->player[k].timer[t] &&
+			    (!who || s->player[k].timer[t] < who->timer[which])) {
+				who = &s->player[k];
+				which = t;
+			}
+	if (!who)
+		return false;
+	if (who->timer[which] > s->now)
+		s->now = who->timer[which];
+	who->timer[which] = 0;
+	who->seat->class->timer(who->actor, &who->ctx, which);
+	return true;
+}
+
+/* One genuine event; false: there is none left. */
+static bool step(struct stage *s)
+{
+	struct tw_msg *m = s->first;
+	const size_t start = (size_t)(draw(s) % s->players);
+
+	s->under = NULL;
+	s->now += 1000;
+	if (m && draw(s) % 4) {
+		s->first = m->next;
+		if (!s->first)
+			s->last = &s->first;
+		s->queued--;
+		deliver(s, player_at(s, m->to), m);
+		drop(s, m);
+		return true;
+	}
+	for (size_t k = 0; k < s->players; k++)
+		if (outside_event(s, &s->player[(start + k) % s->players]))
+			return true;
+	return m ? step(s) : fire_timer(s);
+}
+
+/* --- hostile messages --------------------------------------------------------------------- */
+
+static uint64_t odd_number(struct stage *s)
+{
+	static const uint64_t edges[] = {
+		0,          1,         2,          3,           4,          5,
+		6,          7,         8,          100,         255,        256,
+		4095,       4096,      1u << 20,   1048577,     INT32_MAX,  0x80000000u,
+		UINT32_MAX, 1ull << 32, 4294967297, 1ull << 33, INT64_MAX,  1ull << 63,
+		UINT64_MAX, UINT64_MAX - 1, 0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7ff8000000000000u,
+	};
+	const uint64_t d = draw(s);
+
+	return d % 5 ? edges[(d >> 8) % (sizeof edges / sizeof edges[0])] : draw(s);
+}
+
+static float odd_float(struct stage *s)
+{
+	static const float edges[] = { 0,        -0.0f,    1,         -1,   NAN,
+				       INFINITY, -INFINITY, FLT_MAX,  -FLT_MAX, FLT_MIN,
+				       1e-45f,   1e-30f,   1e30f,     0.5f, 2 };
+
+	return edges[draw(s) % (sizeof edges / sizeof edges[0])];
+}
+
+static double odd_double(struct stage *s)
+{
+	static const double edges[] = { 0, -1, NAN, INFINITY, -INFINITY, DBL_MAX, 1e-320, 1e300, 3 };
+
+	return edges[draw(s) % (sizeof edges / sizeof edges[0])];
+}
+
+/* Some four or eight bytes of it become something else. */
+static void spoil(struct stage *s, uint8_t *at, size_t bytes)
+{
+	const uint64_t d = draw(s);
+	const uint64_t number = odd_number(s);
+
+	if (bytes < 4)
+		return;
+	if (d % 2 && bytes >= 8)
+		memcpy(at + (d >> 8) % (bytes / 8) * 8, &number, 8);
+	else
+		memcpy(at + (d >> 8) % (bytes / 4) * 4, &number, 4);
+}
+
+static void spoil_push(struct stage *s, struct tw_body_push *p)
+{
+	switch (draw(s) % 8) {
+	case 0:
+		p->weight = odd_float(s);
+		break;
+	case 1:
+		p->divide = odd_float(s);
+		break;
+	case 2:
+		p->rate = odd_float(s);
+		break;
+	case 3:
+		p->progress = odd_double(s);
+		break;
+	case 4:
+		p->ranges = (uint32_t)odd_number(s);
+		break;
+	case 5:
+		p->range[draw(s) % TW_RANGES].from = odd_number(s);
+		break;
+	case 6:
+		p->range[draw(s) % TW_RANGES].count = (uint32_t)odd_number(s);
+		break;
+	default:
+		p->loss = odd_double(s);
+	}
+}
+
+static struct tw_block *odd_bytes(struct stage *s, const struct tw_block *like, size_t at,
+				  size_t bytes, size_t unit, uint32_t *count, bool small)
+{
+	const uint64_t kind = draw(s) % 6;
+	const size_t most = bytes > 4096 ? bytes : 4096;
+	size_t n = kind < 3 && like ? bytes : (size_t)(draw(s) % most) / unit * unit;
+	struct tw_block *b;
+
+	*count = 0;
+	if (kind == 5 || n == 0)
+		return NULL;
+	b = tw_block_new(&s->memory.heap, n);
+	assert_non_null(b);
+	for (size_t k = 0; k < n; k++)
+		b->data[k] = (uint8_t)(k < bytes && like && kind != 4 ? like->data[at + k] : draw(s));
+	if (kind == 4 && small) /* finite and of a size that a gradient has, or not finite */
+		for (size_t k = 0; k + 4 <= n; k += 4) {
+			float x = (float)((double)(draw(s) % 2001) / 1000 - 1);
+
+			memcpy(b->data + k, &x, 4);
+		}
+	if (kind > 0 && small && n >= 4) {
+		const float bad = draw(s) % 2 ? NAN : INFINITY;
+
+		if (draw(s) % 2)
+			memcpy(b->data + draw(s) % (n / 4) * 4, &bad, 4);
+	} else if (kind > 0) {
+		for (uint64_t k = 1 + draw(s) % 3; k; k--)
+			spoil(s, b->data, n);
+	}
+	*count = (uint32_t)n;
+	return b;
+}
+
+static struct tw_addr odd_sender(struct stage *s, const struct tw_addr *to)
+{
+	const struct tw_addr *a;
+
+	do {
+		a = &s->player[draw(s) % s->players].seat->addr;
+	} while (memcmp(a, to, sizeof *a) == 0);
+	return *a;
+}
+
+/* Vectors are checked for being finite, not for being small: what is sent is small. */
+static bool carries_floats(uint16_t type)
+{
+	return type == TW_PUSH || type == TW_PARAMS;
+}
+
+/* Make one up and deliver it, if its frame passes. */
+static void attack(struct stage *s, struct player *p)
+{
+	static uint8_t frame[4 * FRAME];
+	const uint16_t type = (uint16_t)(1 + draw(s) % (TW_TYPES - 1));
+	const size_t have = s->sampled[type] < 8 ? s->sampled[type] : 8;
+	const struct tw_msg *like = have ? s->sample[type][draw(s) % have] : NULL;
+	struct tw_msg m = { 0 }, got;
+	size_t len;
+
+	if (like && draw(s) % 8) {
+		m = *like;
+	} else {
+		for (size_t k = 0; k < sizeof m.b; k += 8) {
+			const uint64_t x = odd_number(s);
+
+			memcpy((uint8_t *)&m.b + k, &x, 8);
+		}
+		m.h = (struct tw_header){ .view = odd_number(s),
+					  .from = (uint32_t)odd_number(s),
+					  .incarnation = (uint32_t)odd_number(s),
+					  .seq = odd_number(s),
+					  .shard = (uint32_t)odd_number(s),
+					  .flags = (uint32_t)odd_number(s) };
+	}
+	m.h.magic = TW_WIRE_MAGIC;
+	m.h.major = TW_WIRE_MAJOR;
+	m.h.type = type;
+	m.tail = odd_bytes(s, m.tail, 0, m.h.tail, 16, &m.h.tail, false);
+	m.payload = odd_bytes(s, m.payload, m.payload_at, m.h.payload, carries_floats(type) ? 4 : 1,
+			      &m.h.payload, carries_floats(type));
+	m.payload_at = 0;
+	for (uint64_t k = draw(s) % 3; k; k--)
+		spoil(s, (uint8_t *)&m.b, sizeof m.b);
+	if (type == TW_PUSH && draw(s) % 2)
+		spoil_push(s, &m.b.push);
+	switch (draw(s) % 16) {
+	case 0:
+		m.h.view = odd_number(s);
+		break;
+	case 1:
+		m.h.from = (uint32_t)odd_number(s);
+		break;
+	case 2:
+		m.h.incarnation = (uint32_t)odd_number(s);
+		break;
+	case 3:
+		m.h.seq = odd_number(s);
+		break;
+	case 4:
+		m.h.shard = (uint32_t)odd_number(s);
+		break;
+	case 5:
+		m.h.flags = (uint32_t)draw(s);
+		break;
+	case 6:
+		m.h.seq++;
+		break;
+	}
+	if (tw_msg_write(&m, frame, sizeof frame, &len) == TW_OK &&
+	    tw_msg_read(frame, len, &s->memory.heap, &got) == TW_OK) {
+		got.to = p->seat->addr;
+		got.from = like && draw(s) % 2 ? like->from : odd_sender(s, &got.to);
+		if (memcmp(&got.from, &got.to, sizeof got.to) == 0)
+			got.from = odd_sender(s, &got.to);
+		s->hostile++;
+		s->under = &got;
+		deliver(s, p, &got);
+		s->under = NULL;
+		tw_block_drop(got.tail);
+		tw_block_drop(got.payload);
+	}
+	tw_block_drop(m.tail);
+	tw_block_drop(m.payload);
+}
+
+/* --- the cluster -------------------------------------------------------------------------- */
+
+static void open_player(struct stage *s, struct player *p, const struct tw_seat *seat)
+{
+	*p = (struct player){ .ctx = { .world = &world,
+				       .self = seat->addr,
+				       .boot = 1,
+				       .noting = true,
+				       .heap = &s->memory.heap,
+				       .engine = s->trial.engine },
+			      .stage = s,
+			      .seat = seat };
+	p->actor = seat->class->new(&s->memory.heap, seat->arg);
+	assert_non_null(p->actor);
+}
+
+static void stage_open(struct stage *s, const char *strategy, const char *update, const char *data,
+		       uint64_t seed)
+{
+	const bool threads = strstr(strategy, "hogwild") != NULL;
+
+	*s = (struct stage){ .memory = { .heap = { counting_get, counting_put } },
+			     .rng = tw_rng_make(seed, TW_RNG_TEST) };
+	s->last = &s->first;
+	trial_open(&s->trial, threads ? TW_WORLD_THREADS : TW_WORLD_SIM,
+		   "data: {source: none, samples: 64, batch: 4%s}\n"
+		   "model: {quadratic: {dimension: 40}}\n"
+		   "cluster: {workers: 3, min: 1, servers: 2, shards: 2}\n"
+		   "checkpoint: {every: 100us}\n"
+		   "train: {epochs: 200, evaluate: 0.5}\n"
+		   "update: %s\nstrategy: %s\n",
+		   data, update, strategy);
+	s->players = s->trial.cast.seats;
+	s->player = calloc(s->players, sizeof *s->player);
+	s->scratch = tw_heap_system.get(&tw_heap_system, s->trial.engine->scratch_bytes + 1);
+	assert_non_null(s->player);
+	assert_non_null(s->scratch);
+	for (size_t k = 0; k < s->players; k++)
+		open_player(s, &s->player[k], &s->trial.cast.seat[k]);
+	for (size_t k = 0; k < s->players; k++)
+		s->player[k].seat->class->start(s->player[k].actor, &s->player[k].ctx);
+}
+
+static void forget_messages(struct stage *s)
+{
+	while (s->first) {
+		struct tw_msg *m = s->first;
+
+		s->first = m->next;
+		drop(s, m);
+	}
+	s->last = &s->first;
+	for (size_t t = 0; t < TW_TYPES; t++)
+		for (size_t k = 0; k < 8; k++)
+			if (s->sample[t][k]) {
+				drop(s, s->sample[t][k]);
+				s->sample[t][k] = NULL;
+			}
+}
+
+static void stage_close(struct stage *s)
+{
+	forget_messages(s);
+	for (size_t k = 0; k < s->players; k++)
+		s->player[k].seat->class->free(s->player[k].actor);
+	assert_int_equal(s->memory.blocks, 0);
+	assert_int_equal(s->memory.bytes, 0);
+	free(s->player);
+	tw_heap_system.put(&tw_heap_system, s->scratch);
+	trial_close(&s->trial);
+}
+
+static void look_at_shards(struct stage *s, uint16_t type)
+{
+	for (size_t k = 0; k < s->players; k++) {
+		const struct shard *h = (const struct shard *)s->player[k].actor;
+
+		if (s->player[k].seat->addr.role == TW_SHARD && h->hosted &&
+		    !tw_vec_finite(tw_block_floats(h->w), h->n))
+			fail_msg("parameters are not finite after a hostile %s",
+				 tw_type_name(type));
+	}
+}
