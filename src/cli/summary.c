@@ -18,6 +18,20 @@ static double number(const json_t *r, const char *name)
 	return json_number_value(json_object_get(r, name));
 }
 
+/* A whole number as it is, however large: not by way of a double. */
+static const char *whole(const json_t *r, const char *name, char out[24])
+{
+	const json_t *v = json_object_get(r, name);
+
+	if (json_is_string(v))
+		snprintf(out, 24, "%.23s", json_string_value(v));
+	else if (json_is_integer(v))
+		snprintf(out, 24, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+	else
+		snprintf(out, 24, "%.0f", json_number_value(v));
+	return out;
+}
+
 static void line(const char *label)
 {
 	printf("%-12s ", label);
@@ -44,13 +58,13 @@ static void troubles(const json_t *r)
 	const char *sep = "";
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		const double n = number(r, names[i]);
+		char n[24];
 
-		if (n <= 0.0)
+		if (strcmp(whole(r, names[i], n), "0") == 0)
 			continue;
 		if (!*sep)
 			line("troubles");
-		printf("%s%.0f %s", sep, n,
+		printf("%s%s %s", sep, n,
 		       strcmp(names[i], "lost_updates") ? names[i] : "updates lost");
 		sep = ", ";
 	}
@@ -61,25 +75,26 @@ static void troubles(const json_t *r)
 void tw_print_summary(const json_t *r)
 {
 	const json_t *staleness = json_object_get(r, "staleness");
+	char a[24], b[24], c[24];
 
 	line("strategy");
-	printf("%s, %.0f workers, %.0f parameters, seed %.0f\n",
-	       json_string_value(json_object_get(r, "strategy")), number(r, "workers"),
-	       number(r, "parameters"), number(r, "seed"));
+	printf("%s, %s workers, %s parameters, seed %s\n",
+	       json_string_value(json_object_get(r, "strategy")), whole(r, "workers", a),
+	       whole(r, "parameters", b), whole(r, "seed", c));
 	figure(r, "loss", "loss");
 	if (json_is_number(json_object_get(r, "accuracy")))
 		figure(r, "accuracy", "accuracy");
 	line("work");
-	printf("%.4g epochs, %.0f steps, %.6g updates, %.0f samples\n", number(r, "epochs"),
-	       number(r, "steps"), number(r, "updates"), number(r, "samples"));
+	printf("%.4g epochs, %s steps, %.6g updates, %s samples\n", number(r, "epochs"),
+	       whole(r, "steps", a), number(r, "updates"), whole(r, "samples", b));
 	line("time");
 	printf("%.3g s, %.4g samples/s", number(r, "seconds"), number(r, "samples_per_second"));
 	if (json_object_get(r, "virtual_seconds"))
-		printf("; %.6g virtual seconds, %.0f events", number(r, "virtual_seconds"),
-		       number(r, "events"));
+		printf("; %.6g virtual seconds, %s events", number(r, "virtual_seconds"),
+		       whole(r, "events", a));
 	putchar('\n');
 	line("staleness");
-	printf("mean %.4g, max %.0f\n", number(staleness, "mean"), number(staleness, "max"));
+	printf("mean %.4g, max %s\n", number(staleness, "mean"), whole(staleness, "max", a));
 	troubles(r);
 	line("digest");
 	printf("%s (%s, %s)\n",

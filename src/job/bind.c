@@ -78,6 +78,15 @@ static enum tw_status choose_model(struct tw_reading *r, const char **kind)
 		return tw_read_refuse(r, model, "model",
 				      "must be given: model: {quadratic: {dimension: 100}} or "
 				      "{least-squares: {dimension: 100}}");
+	if (model->kind == TW_TREE_TEXT &&
+	    (strcmp(model->text, "quadratic") == 0 || strcmp(model->text, "least-squares") == 0)) {
+		char text[160];
+
+		snprintf(text, sizeof text,
+			 "a model is a mapping with its options inside; write model: {%s: {}}",
+			 model->text);
+		return tw_read_refuse(r, model, "model", text);
+	}
 	if (model->kind != TW_TREE_MAP)
 		return tw_read_refuse(r, model, "model", tw_field_later("model", ""));
 	*kind = model->first->key;

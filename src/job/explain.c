@@ -71,7 +71,7 @@ static bool put_faults(struct tw_arena *keep, struct tw_tree *root, const struct
 
 static bool told(const struct tw_job *job, const struct tw_field *f, bool lasting)
 {
-	if (f->silent || (lasting && tw_field_may_change(f->path)))
+	if (f->silent || (lasting && tw_field_may_change(job, f->path)))
 		return false;
 	if (job->world != TW_WORLD_SIM && strncmp(f->path, "sim.", 4) == 0)
 		return false;

@@ -92,11 +92,23 @@ static bool read_node(const struct tw_job *job, const char *text, uint32_t *node
 	return true;
 }
 
+/* "worker 0", or "worker 0 to 7". */
+static const char *range(const char *what, uint32_t count, char out[40])
+{
+	if (count == 1)
+		snprintf(out, 40, "%s 0", what);
+	else
+		snprintf(out, 40, "%s 0 to %u", what, count - 1);
+	return out;
+}
+
 static enum tw_status node_value(const struct entry *e, const struct tw_tree *at, bool all,
 				 uint32_t *node)
 {
-	char reason[300], shown[60];
+	char reason[300], shown[60], workers[40], servers[40];
 
+	range("worker", e->job->cluster.workers, workers);
+	range("server", e->job->cluster.servers, servers);
 	if (at->kind == TW_TREE_TEXT && all && strcmp(at->text, "everybody") == 0) {
 		*node = TW_EVERYBODY;
 		return TW_OK;
@@ -105,14 +117,12 @@ static enum tw_status node_value(const struct entry *e, const struct tw_tree *at
 	    (e->kind->kind != TW_FAULT_LEAVE || *node > e->job->cluster.servers))
 		return TW_OK;
 	if (e->kind->kind == TW_FAULT_LEAVE)
-		snprintf(reason, sizeof reason,
-			 "needs worker 0 to %u, not '%s': only workers leave",
-			 e->job->cluster.workers - 1, tw_tree_show(at->text, shown, sizeof shown));
+		snprintf(reason, sizeof reason, "needs %s, not '%s': only workers leave", workers,
+			 tw_tree_show(at->text, shown, sizeof shown));
 	else
-		snprintf(reason, sizeof reason,
-			 "needs master, server 0 to %u, worker 0 to %u%s, not '%s'",
-			 e->job->cluster.servers - 1, e->job->cluster.workers - 1,
-			 all ? " or everybody" : "", tw_tree_show(at->text, shown, sizeof shown));
+		snprintf(reason, sizeof reason, "needs master, %s, %s%s, not '%s'", servers,
+			 workers, all ? " or everybody" : "",
+			 tw_tree_show(at->text, shown, sizeof shown));
 	return refuse(e, at, at->key, reason);
 }
 

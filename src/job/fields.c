@@ -376,19 +376,26 @@ const char *tw_field_text(const struct tw_option *row, const void *base, struct 
 	return tw_arena_text(keep, text);
 }
 
-bool tw_field_may_change(const char *path)
+/* The length of the run may change, unless the rate at every moment follows from it. */
+static bool is_length(const char *path)
 {
-	static const char *const names[] = { "sim.threads",          "train.epochs",
-					     "train.steps",          "train.updates",
-					     "train.time",           "train.until.loss",
-					     "train.until.accuracy", NULL };
+	static const char *const names[] = { "train.epochs", "train.steps", "train.updates",
+					     "train.time", NULL };
 
-	if (strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0)
-		return true;
 	for (size_t k = 0; names[k]; k++)
 		if (strcmp(names[k], path) == 0)
 			return true;
 	return false;
+}
+
+bool tw_field_may_change(const struct tw_job *job, const char *path)
+{
+	const uint32_t kind = job->update.schedule.kind;
+
+	if (is_length(path))
+		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
+	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
+	       strncmp(path, "train.until.", 12) == 0 || strcmp(path, "sim.threads") == 0;
 }
 
 /* How far two paths lead the same way, in names: "a.b.c" and "a.b.d" agree for two. */

@@ -375,6 +375,26 @@ static uint32_t usual_shards(const struct tw_job *job, size_t total)
 	return shards < job->cluster.servers ? job->cluster.servers : (uint32_t)shards;
 }
 
+/* Lengths of parts and messages are 32 bits wide. */
+static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const uint64_t arrays = 1 + (uint64_t)p->rule->arrays + p->staleness->arrays +
+				(p->rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->workers : 0);
+	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
+
+	for (uint32_t k = 0; k < p->shards; k++)
+		if (p->border[k + 1] - p->border[k] > largest)
+			largest = p->border[k + 1] - p->border[k];
+	if (largest <= most)
+		return TW_OK;
+	return tw_job_refuse(job, why, "cluster.shards",
+			     "a shard of %llu parameters with %llu arrays of rule, policy and "
+			     "workers would pass 4 GiB; use more shards, at least %llu",
+			     (unsigned long long)largest, (unsigned long long)arrays - 1,
+			     (unsigned long long)((p->border[p->shards] + most - 1) / most));
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -397,5 +417,5 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
 	tw_job_borders(engine->tensor, engine->tensors, p->shards, border);
 	p->border = border;
-	return TW_OK;
+	return check_parts(job, why);
 }

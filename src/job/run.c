@@ -278,7 +278,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		enter_world(&r);
 		if (r.watch.refused)
 			tw_log_line(request->log, TW_WARNING, "run",
-				    "%" PRIu64 " contributions were refused because they were not "
+				    "contributions were refused %" PRIu64 " times because they were not "
 				    "finite",
 				    r.watch.refused);
 		add_counts(&r);

@@ -3,6 +3,7 @@
  * it. */
 #include "job/rundir.h"
 
+#include "job/field.h"
 #include "job/files.h"
 #include "job/store.h"
 
@@ -39,7 +40,9 @@ static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
 {
 	r->lock = openat(r->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (r->lock < 0)
-		return tw_fail(why, TW_IO, "%s cannot be written to: %s", r->path, strerror(errno));
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s cannot be written to: %s; give another --run DIR", r->path,
+			       strerror(errno));
 	if (flock(r->lock, LOCK_EX | LOCK_NB) == 0)
 		return TW_OK;
 	if (errno == EWOULDBLOCK)
@@ -105,31 +108,75 @@ static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw
 	return TW_OK;
 }
 
-/* One line of `text` into out, without the newline; returns what follows it. */
-static const char *take_line(const char *text, char *out, size_t room)
-{
-	const size_t len = strcspn(text, "\n");
+/* A line of an explained job: "  rate: 0.1" inside "update:" is at update.rate. */
+struct line {
+	char path[200], text[160];
+	bool value; /* a field, not the head of a mapping */
+};
 
-	snprintf(out, room, "%.*s", (int)(len < room ? len : room - 1), text);
-	return text + len + (text[len] == '\n');
+/* The line at *text, which moves on; l->path is that of the line before it.  False at the end. */
+static bool next_line(const char **text, struct line *l)
+{
+	const char *at = *text;
+	const size_t len = strcspn(at, "\n"), deep = strspn(at, " ") / 2;
+	const char *key = at + strspn(at, " "), *colon = memchr(key, ':', len - (size_t)(key - at));
+	size_t n = 0;
+
+	if (!*at)
+		return false;
+	*text = at + len + (at[len] == '\n');
+	snprintf(l->text, sizeof l->text, "%.*s", (int)(len - (size_t)(key - at)), key);
+	if (*key == '-' || !colon) { /* an entry of a list is at the list's path */
+		l->value = true;
+		return true;
+	}
+	for (size_t k = 0; k < deep && l->path[n]; k++)
+		n += strcspn(l->path + n, ".") + (l->path[n + strcspn(l->path + n, ".")] == '.');
+	l->path[n] = '\0';
+	if (n && l->path[n - 1] != '.' && n + 1 < sizeof l->path) {
+		l->path[n++] = '.';
+		l->path[n] = '\0';
+	}
+	snprintf(l->path + n, sizeof l->path - n, "%.*s", (int)(colon - key), key);
+	l->value = colon[1] == ' ';
+	return true;
 }
 
-/* The first line that differs, outside of the sections that may. */
-static void difference(const char *old, const char *now, char *out, size_t room)
+/* Is there a line like this in the text?  *other has the one of the same path, if any. */
+static bool contains(const char *text, const struct line *l, struct line *other)
 {
-	char a[160], b[160], section[40] = "";
-	bool may = false;
+	struct line x = { .value = false };
 
-	while (*old || *now) {
-		old = take_line(old, a, sizeof a);
-		now = take_line(now, b, sizeof b);
-		if (b[0] && b[0] != ' ' && b[0] != '#') {
-			snprintf(section, sizeof section, "%.*s", (int)strcspn(b, ":"), b);
-			may = strcmp(section, "cluster") == 0;
-		}
-		if (strcmp(a, b) != 0 && !may) {
-			snprintf(out, room, "%s: '%s' there, '%s' here", section,
-				 a + strspn(a, " "), b + strspn(b, " "));
+	other->text[0] = '\0';
+	while (next_line(&text, &x)) {
+		if (!x.value || strcmp(x.path, l->path) != 0)
+			continue;
+		if (strcmp(x.text, l->text) == 0)
+			return true;
+		*other = x;
+	}
+	return false;
+}
+
+/* The first field that differs and may not: in one text or the other it has no equal. */
+static void difference(const struct tw_job *job, const char *old, const char *now, char *out,
+		       size_t room)
+{
+	for (int turn = 0; turn < 2; turn++) {
+		const char *mine = turn ? old : now, *theirs = turn ? now : old;
+		struct line l = { .value = false }, other;
+
+		while (next_line(&mine, &l)) {
+			if (!l.value || tw_field_may_change(job, l.path) ||
+			    contains(theirs, &l, &other))
+				continue;
+			snprintf(out, room, "%s: %s%s%s there, %s%s%s here", l.path,
+				 turn || *other.text ? "'" : "",
+				 turn          ? l.text
+				 : *other.text ? other.text
+					       : "nothing",
+				 turn || *other.text ? "'" : "", turn ? "" : "'",
+				 turn ? "nothing" : l.text, turn ? "" : "'");
 			return;
 		}
 	}
@@ -140,13 +187,13 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 				    const struct tw_job *job, struct tw_error *why)
 {
 	const char *remedy = "give another --run DIR, or --again to start over in this one";
-	char what[400];
+	char what[640];
 
 	if (strcmp(o->world, world_name(job->world)) != 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of `thalweg %s`; %s", r->path,
 			       verb_name(o->world), remedy);
 	if (o->hash != job->plan.job_hash) {
-		difference(o->text, r->job_text, what, sizeof what);
+		difference(job, o->text, r->job_text, what, sizeof what);
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
 	}
@@ -252,7 +299,8 @@ enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool a
 	if (status != TW_OK)
 		tw_fail(why, status, "no memory for the job");
 	else if (tw_folder_make(path) != TW_OK || (r->fd = tw_folder_at(AT_FDCWD, path)) < 0)
-		status = tw_fail(why, TW_IO, "%s cannot be made: %s", path, strerror(errno));
+		status = tw_fail(why, TW_BAD_INPUT, "%s cannot be made: %s; give another --run DIR",
+				 path, strerror(errno));
 	if (status == TW_OK)
 		status = lock_it(r, why);
 	if (status == TW_OK)

@@ -650,3 +650,100 @@ static void look_at_shards(struct stage *s, uint16_t type)
 				 tw_type_name(type));
 	}
 }
+
+#define ATTACKS 150     /* on one cluster; then a fresh one */
+#define MOST    (8u << 20) /* bytes that a cluster of this size never needs */
+
+static bool anybody_ended(const struct stage *s)
+{
+	for (size_t k = 0; k < s->players; k++)
+		if (s->player[k].ended)
+			return true;
+	return false;
+}
+
+struct seen {
+	uint64_t hostile, pushes, evaluations, cuts, clusters;
+};
+
+static void storm(const char *strategy, const char *update, const char *data, uint64_t seed,
+		  struct seen *seen)
+{
+	struct stage s;
+	uint64_t calm;
+
+	stage_open(&s, strategy, update, data, seed);
+	for (calm = 20 + draw(&s) % 400; calm && !s.over; calm--)
+		assert_true(step(&s));
+	for (uint32_t k = 0; k < ATTACKS && !s.over && !anybody_ended(&s); k++) {
+		struct player *p = &s.player[draw(&s) % s.players];
+		const bool master = draw(&s) % 4 == 0;
+		const uint64_t drawn = s.draws;
+
+		attack(&s, master ? &s.player[0] : p);
+		look_at_shards(&s, 0);
+		if (s.stray)
+			fail_msg("a message to nobody: seed %llu, attack %u at draw %llu",
+				 (unsigned long long)seed, k, (unsigned long long)drawn);
+		for (calm = draw(&s) % 8; calm && !s.over && !anybody_ended(&s); calm--)
+			if (!step(&s))
+				break;
+		assert_false(s.stray);
+		look_at_shards(&s, 0);
+	}
+	assert_true(s.memory.most < MOST);
+	seen->hostile += s.hostile;
+	seen->pushes += s.pushes;
+	seen->evaluations += s.evaluations;
+	seen->cuts += s.cuts;
+	seen->clusters++;
+	stage_close(&s);
+}
+
+/* What a preset must survive, and what its clusters must have come to, or nothing was tried. */
+static void survive(const char *strategy, const char *update, const char *data)
+{
+	struct seen seen = { 0 };
+
+	for (uint64_t seed = 1; seed <= 40; seed++)
+		storm(strategy, update, data, seed, &seen);
+	assert_true(seen.hostile > 2000);
+	assert_true(seen.pushes > 500);
+	assert_true(seen.evaluations > 10);
+	assert_true(seen.cuts > 10);
+}
+
+#define PRESET(name, strategy, update, data)                                                       \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		(void)state;                                                                       \
+		survive(strategy, update, data);                                                   \
+	}
+
+PRESET(asgd, "asgd", "{rate: 0.05}", "")
+PRESET(asgd_push, "{name: asgd, push: 2, fetch: 2, local: {rule: sgd}}", "{rate: 0.05}",
+       ", accumulate: 2")
+PRESET(ssgd, "ssgd", "{rate: 0.05}", "")
+PRESET(ssgd_accumulate, "ssgd", "{rate: 0.05}", ", accumulate: 2")
+PRESET(backup, "backup", "{rate: 0.05}", "")
+PRESET(ssp, "{name: ssp, lead: 1}", "{rate: 0.05}", "")
+PRESET(softsync, "softsync", "{rate: 0.05}", "")
+PRESET(dana, "dana", "{rate: 0.01}", "")
+PRESET(dana_slim, "dana-slim", "{rate: 0.01}", "")
+PRESET(fasgd, "{name: fasgd, skip: {push: 0.2, fetch: 0.5}}", "{rate: 0.01}", "")
+PRESET(dc_asgd_a, "{name: dc-asgd-a, codec: {up: fp16, down: fp16}}", "{rate: 0.01}", "")
+PRESET(hogwild, "hogwild", "{rate: 0.05}", "")
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(asgd),      cmocka_unit_test(asgd_push),
+		cmocka_unit_test(ssgd),      cmocka_unit_test(ssgd_accumulate),
+		cmocka_unit_test(backup),    cmocka_unit_test(ssp),
+		cmocka_unit_test(softsync),  cmocka_unit_test(dana),
+		cmocka_unit_test(dana_slim), cmocka_unit_test(fasgd),
+		cmocka_unit_test(dc_asgd_a), cmocka_unit_test(hogwild),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
