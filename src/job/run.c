@@ -119,6 +119,7 @@ static void enter_world(struct run *r)
 		if (q->threads)
 			options.threads = q->threads;
 		options.start = r->start;
+		options.rest = r->release;
 		tw_sim_run(&cluster, &options, r->job->fault, r->job->faults, q->trace, 0, &r->ran);
 	} else {
 		const struct tw_threads_options options = {
@@ -278,7 +279,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		enter_world(&r);
 		if (r.watch.refused)
 			tw_log_line(request->log, TW_WARNING, "run",
-				    "contributions were refused %" PRIu64 " times because they were not "
+				    "contributions were refused %" PRIu64
+				    " times because they were not "
 				    "finite",
 				    r.watch.refused);
 		add_counts(&r);

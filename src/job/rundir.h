@@ -17,8 +17,9 @@
 struct tw_rundir;
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
- * gone on with; another job, a finished run or a path that cannot be used is refused (TW_BAD_INPUT), unless `again`, which
- * starts over after saying on the log what it removes.  TW_REFUSED: somebody else runs in it. */
+ * gone on with; another job or a finished run is refused (TW_BAD_INPUT), unless `again`, which
+ * starts over after saying on the log what it removes.  TW_BAD_INPUT also where the path cannot be
+ * a directory; TW_REFUSED: somebody else runs in it. */
 enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
 			      const struct tw_log *log, struct tw_rundir **out,
 			      struct tw_error *why);

@@ -2,9 +2,9 @@
 /* store.h - cuts as directories: ckpt-<n>/ is complete or it is not there.
  *
  * A cut is written to ckpt-<n>.new/: one file per part, manifest.json with the hash of each and
- * with what the run had done by then, and DONE, with the hash of the manifest, last; everything is synced to the disk before the directory
- * gets its name.  Whatever is torn, truncated or flipped is therefore refused, and the cut before
- * it is used. */
+ * with what the run had done by then, and DONE, with the hash of the manifest, last; everything is
+ * synced to the disk before the directory gets its name.  Whatever is torn, truncated or flipped is
+ * therefore refused, and the cut before it is used. */
 #ifndef TW_JOB_STORE_H
 #define TW_JOB_STORE_H
 

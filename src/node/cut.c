@@ -547,15 +547,18 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	if (msg->h.view != m->generation || !msg->payload)
 		return;
 	if (msg->from.role == TW_WORKER) {
-		if (m->cut_making == msg->b.part.cut && msg->h.from < m->plan->workers &&
+		if (m->cut_making && m->cut_making == msg->b.part.cut &&
+		    msg->h.from < m->plan->workers &&
 		    m->member[msg->h.from].incarnation == msg->h.incarnation)
 			keep(&m->member[msg->h.from].part, msg->payload);
+	} else if (s >= m->plan->shards || m->shard[s].node != msg->from.node) {
+		return;
 	} else if (tw_master_rounds(m) && msg->b.part.round != m->round) {
 		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
-	} else if (s < m->plan->shards && msg->b.part.cut == 0) {
-		keep(&m->shard[s].vector, msg->payload);
-	} else if (s < m->plan->shards && m->cut_making == msg->b.part.cut &&
-		   m->phase != PHASE_SAVE) {
+	} else if (msg->b.part.cut == 0) {
+		if (msg->h.payload == (m->plan->border[s + 1] - m->plan->border[s]) * sizeof(float))
+			keep(&m->shard[s].vector, msg->payload);
+	} else if (m->cut_making == msg->b.part.cut && m->phase != PHASE_SAVE) {
 		keep(&m->shard[s].part, msg->payload);
 	}
 	if (m->cut_running)

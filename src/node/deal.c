@@ -277,6 +277,15 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for what comes back");
 }
 
+bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count)
+{
+	for (size_t k = 0; k < count; k++)
+		if (!list[k].count || list[k].from >= m->plan->positions ||
+		    list[k].count > m->plan->positions - list[k].from)
+			return false;
+	return true;
+}
+
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count)
 {
@@ -480,7 +489,8 @@ void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
-	if (msg->h.view != m->generation || s >= m->plan->shards || h->slot >= m->plan->workers)
+	if (msg->h.view != m->generation || s >= m->plan->shards ||
+	    m->shard[s].node != msg->from.node || h->slot >= m->plan->workers)
 		return;
 	e = &m->member[h->slot];
 	e->heard = e->heard || e->incarnation == h->incarnation;

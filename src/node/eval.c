@@ -40,6 +40,9 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 
 	if (w->left || (!early && m->h.incarnation != w->incarnation))
 		return;
+	if (!m->b.eval.count || m->b.eval.from > w->plan->tests ||
+	    m->b.eval.count > w->plan->tests - m->b.eval.from)
+		return;
 	if (!early && m->h.view > w->generation)
 		tw_worker_reset(w, ctx, m->h.view);
 	w->eval_what = m->b.eval;
@@ -79,10 +82,12 @@ void tw_worker_pinned(struct worker *w, struct tw_context *ctx, const struct tw_
 	if (!w->eval_wanted || m->b.params.pin != w->eval_what.pin || w->eval_busy)
 		return;
 	st = tw_worker_take_view(w, shard, m, &w->eval_view[shard]);
-	if (st != TW_OK)
-		tw_give_up(ctx, st, "a pinned version could not be taken");
-	else
+	if (st == TW_NO_MEMORY)
+		tw_give_up(ctx, st, "no memory for a pinned version");
+	else if (st == TW_OK)
 		start_eval(w, ctx);
+	else
+		tw_say(ctx, TW_WARNING, "a pinned version of shard %u is malformed", shard);
 }
 
 void tw_worker_evaluated(struct worker *w, struct tw_context *ctx)

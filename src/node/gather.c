@@ -97,8 +97,6 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 {
 	const uint32_t node = msg->from.node, k = node - 1;
 
-	if (node == 0 || node > m->plan->servers)
-		return;
 	if (m->server[k].boot && m->server[k].boot != msg->h.incarnation)
 		tw_master_lose_shards(m, ctx, node);
 	m->server[k].live = true;
@@ -139,6 +137,18 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 	return TW_OK;
 }
 
+static bool take_state(struct master *m, struct tw_context *ctx, struct shard_info *i,
+		       const struct tw_msg *msg)
+{
+	const enum tw_status st = copy_state(i, msg, m->plan, m->heap);
+
+	if (st == TW_NO_MEMORY)
+		tw_give_up(ctx, st, "no memory for the state of shard %u", msg->h.shard);
+	else if (st != TW_OK)
+		tw_say(ctx, TW_WARNING, "the state of shard %u is malformed", msg->h.shard);
+	return st == TW_OK;
+}
+
 /* A shard that outlived the master before us: it is kept as it is. */
 static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *msg)
 {
@@ -147,8 +157,7 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 	i->hosted = i->adopted = true;
 	i->node = node;
 	i->incarnation = msg->b.state.version.incarnation;
-	if (node && node <= m->plan->servers)
-		m->server[node - 1].stated++;
+	m->server[node - 1].stated++;
 	if (msg->h.view > m->generation)
 		m->generation = msg->h.view;
 	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
@@ -171,9 +180,10 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 {
 	const uint32_t s = msg->h.shard;
 	struct shard_info *i;
-	enum tw_status st;
 
-	if (s >= m->plan->shards)
+	/* nobody outlived a master that is yet to come */
+	if (s >= m->plan->shards || msg->h.view >> 32 > ctx->boot ||
+	    msg->b.state.version.incarnation >> 20 > ctx->boot)
 		return;
 	i = &m->shard[s];
 	if (i->hosted && i->node == msg->from.node &&
@@ -181,22 +191,16 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		if (msg->b.state.asked != m->asks || msg->h.view != m->generation ||
 		    (tw_master_rounds(m) && msg->b.state.round != m->round))
 			return;
-		st = copy_state(i, msg, m->plan, m->heap);
-		if (st != TW_OK) {
-			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
+		if (!take_state(m, ctx, i, msg))
 			return;
-		}
 		i->agreed = true;
 		i->counted = m->phase == PHASE_COUNT;
 		return;
 	}
 	if (!i->hosted && !i->assigned && m->phase == PHASE_GATHER &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
-		st = copy_state(i, msg, m->plan, m->heap);
-		if (st != TW_OK) {
-			tw_give_up(ctx, st, "the state of shard %u could not be taken", s);
+		if (!take_state(m, ctx, i, msg))
 			return;
-		}
 		adopt(m, i, msg);
 		return;
 	}

@@ -7,6 +7,7 @@
  *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back. */
 #include "node/worker.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- held and done -------------------------------------------------------------------------- */
@@ -178,16 +179,27 @@ static void end_rounds(struct worker *w, struct tw_context *ctx)
 			tw_worker_drop_held(w, k);
 }
 
+/* A range that can be worked on in steps: inside one epoch of the run. */
+static bool workable(const struct worker *w, const struct tw_body_lease *b)
+{
+	const struct tw_plan *p = w->plan;
+	const uint64_t from = b->range.from, count = b->range.count;
+
+	return from < p->positions && count <= p->positions - from &&
+	       count <= p->samples - from % p->samples && b->batch && b->nominal > 0 &&
+	       isfinite(b->nominal);
+}
+
 void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_lease *b = &m->b.lease;
 
-	if (!w->welcomed || m->h.incarnation != w->incarnation || m->h.view < w->generation)
+	if (!w->welcomed || m->h.incarnation != w->incarnation || m->h.view < w->generation ||
+	    (b->range.count && !workable(w, b)))
 		return;
 	if (m->h.view > w->generation)
 		tw_worker_reset(w, ctx, m->h.view);
 	confirm(w, b->confirmed);
-	w->draining = false;
 	if (b->range.count == 0) {
 		w->dry = true;
 		tw_worker_advance(w, ctx);
@@ -199,7 +211,7 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	    (!tw_worker_rounds(w) && b->range.lease != w->last_lease + 1))
 		return;
 	w->last_lease = b->range.lease;
-	w->asked_lease = w->dry = false;
+	w->asked_lease = w->dry = w->draining = false; /* one sent again ends no drain */
 	if (tw_worker_rounds(w))
 		end_rounds(w, ctx);
 	if (!add_held(w, ctx, b))

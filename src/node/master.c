@@ -238,11 +238,34 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	ctx->world->load(ctx);
 }
 
+/* Each role has its own words, and its own nodes. */
+static bool may_say(const struct master *m, const struct tw_msg *msg)
+{
+	const bool served = tw_plan_is_server(m->plan, msg->from.node);
+	const bool worker = msg->from.role == TW_WORKER && msg->from.node > m->plan->servers;
+	const bool shard = msg->from.role == TW_SHARD && served && msg->h.shard == msg->from.index;
+
+	switch (msg->h.type) {
+	case TW_HELLO:
+		return msg->b.hello.role == TW_SERVER ? msg->from.role == TW_SERVER && served
+						      : worker;
+	case TW_HAVE:
+	case TW_STATE:
+	case TW_HOSTED:
+	case TW_PIN:
+		return shard;
+	case TW_PART:
+		return shard || worker;
+	default:
+		return worker;
+	}
+}
+
 static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *msg)
 {
 	struct master *m = (struct master *)a;
 
-	if (m->phase == PHASE_OVER)
+	if (m->phase == PHASE_OVER || !may_say(m, msg))
 		return;
 	switch (msg->h.type) {
 	case TW_HELLO:

@@ -191,6 +191,8 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* Are these leases that somebody may hold? */
+bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
 bool tw_deal_exhausted(const struct master *m);

@@ -241,7 +241,8 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	/* removed by this very master, or too late: the shards know the members without it */
 	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
-	    m->begun || m->phase != PHASE_GATHER) {
+	    m->begun || m->phase != PHASE_GATHER ||
+	    !tw_deal_adoptable(m, list, msg->h.tail / sizeof *list)) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}

@@ -109,5 +109,9 @@ static inline struct tw_addr tw_master_addr(void)
 {
 	return (struct tw_addr){ 0, TW_MASTER, 0 };
 }
+static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
+{
+	return node && node <= p->servers;
+}
 
 #endif

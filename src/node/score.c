@@ -141,7 +141,7 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	if (msg->h.shard >= m->plan->shards || !m->evaluating || msg->b.pin.pin != m->pin ||
-	    msg->h.view != m->generation)
+	    msg->h.view != m->generation || m->shard[msg->h.shard].node != msg->from.node)
 		return;
 	m->shard[msg->h.shard].pinned = true;
 	tw_score_deal(m, ctx);
@@ -159,7 +159,7 @@ void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_m
 		return;
 	c = &m->chunk[e->chunk];
 	chunk_range(m, e->chunk, &from, &count);
-	if (from != r->from || c->done)
+	if (from != r->from || count != r->count || c->done)
 		return;
 	c->done = true;
 	c->loss = r->loss;

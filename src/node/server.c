@@ -62,7 +62,7 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	struct tw_msg *on;
 	uint32_t shard;
 
-	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->shards)
+	if (m->h.type != TW_HOST || m->from.role != TW_MASTER || m->b.host.shard >= s->plan->shards)
 		return;
 	shard = m->b.host.shard;
 	on = tw_msg_to(ctx, (struct tw_addr){ ctx->self.node, TW_SHARD, (uint16_t)shard }, TW_HOST);

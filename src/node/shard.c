@@ -192,6 +192,12 @@ static void acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, 
 
 /* --- requests that wait ------------------------------------------------------------------- */
 
+/* A request that was late on its way, while the worker has a newer one parked here. */
+static bool outdated(const struct guest *g, uint64_t number)
+{
+	return g->parked && number < g->number;
+}
+
 static void park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		 uint64_t round)
 {
@@ -492,14 +498,20 @@ static void note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					.count = push->samples });
 }
 
+/* A share of a batch: far from where dividing by it, or adding it up, leaves the finite. */
+static bool is_share(float x)
+{
+	return x >= 1e-12f && x <= 1e12f;
+}
+
 /* What the numbers beside a slice must be, whoever sent them. */
 static bool plausible(const struct shard *s, const struct tw_body_push *p)
 {
-	if (p->ranges > TW_RANGES || p->base.n > s->version.n)
+	if (p->ranges > TW_RANGES || !is_share(p->weight) || !is_share(p->divide))
 		return false;
-	if (!(p->weight > 0.0f) || !(p->divide > 0.0f) || !isfinite(p->weight) ||
-	    !isfinite(p->divide) || !isfinite(p->rate) || !(p->progress >= 0.0) ||
-	    !isfinite(p->progress))
+	if (!(p->rate >= 0.0f && p->rate <= 2 * s->rate_max) ||
+	    !(p->progress >= 0.0 &&
+	      p->progress <= (double)s->plan->positions / (double)s->plan->samples))
 		return false;
 	for (uint32_t k = 0; k < p->ranges; k++)
 		if (p->range[k].from > s->plan->positions || !p->range[k].count ||
@@ -515,19 +527,17 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 	struct guest *g = &s->guest[slot];
 
 	if (m->h.seq <= g->seq) { /* (3): seen */
-		if (rounds(s) || !(m->h.flags & TW_FLAG_ANSWER))
+		const bool answers =
+			(m->h.flags & TW_FLAG_ANSWER) && !outdated(g, m->b.push.number);
+
+		if (rounds(s) || !answers)
 			acknowledge(s, ctx, slot, 0);
-		if (m->h.flags & TW_FLAG_ANSWER)
+		if (answers)
 			reply(s, ctx, slot, m);
 		return true;
 	}
 	if (m->b.push.base.incarnation != s->version.incarnation) { /* (1) */
 		s->tally.fenced++;
-		refuse(s, ctx, slot, m);
-		return true;
-	}
-	if (!plausible(s, &m->b.push)) { /* (4) */
-		s->tally.refused++;
 		refuse(s, ctx, slot, m);
 		return true;
 	}
@@ -537,6 +547,12 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 		g->seq = m->h.seq;
 		note_drop(s, ctx, slot, &m->b.push);
 		answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
+		return true;
+	}
+	if (g->staged && g->staged_incarnation == m->h.incarnation) { /* (5): promised already */
+		if (m->h.flags & TW_FLAG_ANSWER)
+			park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+		have(s, ctx, slot, 0);
 		return true;
 	}
 	return false;
@@ -605,6 +621,10 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 
 	if (!admitted(s, ctx, m) || turned_down(s, ctx, m))
 		return;
+	if (m->b.push.base.n > s->version.n || !plausible(s, &m->b.push)) { /* (4) */
+		reject(s, ctx, slot, m);
+		return;
+	}
 	b = brought(s, m, &at, &st);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for a contribution");
@@ -654,8 +674,9 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	if (!all_staged(s, set, count, m->h.tail)) {
 		s->tally.refused++;
-		tw_say(ctx, TW_ERROR, "shard %u cannot commit round %llu: what it needs is not staged",
-		       s->index, (unsigned long long)s->round);
+		tw_say(ctx, TW_ERROR,
+		       "shard %u cannot commit round %llu: what it needs is not staged", s->index,
+		       (unsigned long long)s->round);
 		return;
 	}
 	for (uint32_t k = 0; k < count; k++) {
@@ -723,6 +744,8 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		tw_send(ctx, a);
 		return;
 	}
+	if (outdated(g, p->number))
+		return;
 	if (m->h.seq > g->seq)
 		g->seq = m->h.seq;
 	if (!may_read(s, slot, p->round, &whom)) {
@@ -804,7 +827,7 @@ static void shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_m
 
 	m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
 	if (m->h.type == TW_PUSH && s->hosted && m->payload &&
-	    m->h.payload == s->n * sizeof(float) &&
+	    m->h.payload == s->n * sizeof(float) && plausible(s, &m->b.push) &&
 	    tw_vec_finite((const float *)tw_msg_payload(m), s->n)) {
 		g = (const float *)tw_msg_payload(m);
 		w = (_Atomic uint32_t *)s->w->data;
@@ -864,14 +887,32 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 	(void)ctx;
 }
 
+/* Workers contribute and read, the server here hosts, the master says the rest. */
+static bool may_say(const struct tw_msg *m, const struct tw_context *ctx)
+{
+	switch (m->h.type) {
+	case TW_PUSH:
+	case TW_PULL:
+		return m->from.role == TW_WORKER || (m->h.flags & TW_FLAG_RELAYED);
+	case TW_HOST:
+		return m->from.role == TW_SERVER && m->from.node == ctx->self.node;
+	default:
+		return m->from.role == TW_MASTER;
+	}
+}
+
 static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct shard *s = (struct shard *)a;
 
 	/* only a lock-free shard may say these, and only to itself */
 	if (!lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
-	    m->from.index != ctx->self.index)
+	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
 		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
+	if (!may_say(m, ctx)) {
+		s->tally.refused++;
+		return;
+	}
 	/* (7): what an earlier master said may still be on its way when a later one has asked */
 	if (m->from.role == TW_MASTER) {
 		if (m->h.incarnation < s->term)

@@ -49,7 +49,7 @@ struct shard {
 	struct tw_heap *heap;
 	uint32_t index, memory;
 	bool hosted, streams;
-	bool moved; /* what workers see is not what this version showed before */
+	bool moved;                /* what workers see is not what this version showed before */
 	size_t from, n, trainable; /* its slice; the first `trainable` of it are not buffers */
 	uint32_t live;
 

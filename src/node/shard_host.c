@@ -208,7 +208,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		struct tw_array *list;
 		size_t count;
 
-		st = m->payload ? tw_part_unpack(m->payload->data, m->h.payload, s->heap, &list,
+		st = m->payload ? tw_part_unpack(tw_msg_payload(m), m->h.payload, s->heap, &list,
 						 &count)
 				: TW_BAD_BYTES;
 		if (st == TW_OK) {

@@ -166,7 +166,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			set_active(s, k);
 		}
 	for (size_t k = 0; k < count; k++)
-		if (list[k].slot < s->plan->workers)
+		if (list[k].slot < s->plan->workers && list[k].state <= TW_LEFT)
 			tw_shard_member(s, ctx, &list[k]);
 	s->live = m->b.view.live;
 	if (s->queued)

@@ -198,7 +198,7 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	const struct held *h = tw_worker_current(w);
 	struct link *l;
 
-	if (p->shard >= w->plan->shards)
+	if (p->shard >= w->plan->shards || !tw_plan_is_server(w->plan, p->node))
 		return;
 	l = &w->link[p->shard];
 	if (l->known && l->addr.node == p->node && l->incarnation == p->incarnation)
@@ -208,7 +208,7 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	l->addr = addr;
 	l->incarnation = p->incarnation;
 	l->known = true;
-	l->down = p->node <= w->plan->servers && w->node_down[p->node];
+	l->down = w->node_down[p->node];
 	if (l->down)
 		tw_timer(ctx, TIMER_LOST, w->plan->limit);
 	for (uint32_t k = 0; k < w->outs; k++)
@@ -232,7 +232,8 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	enum tw_status st = TW_OK;
 
 	/* (1): nobody is who he was again */
-	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot)
+	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot ||
+	    b->slot >= w->plan->workers)
 		return;
 	w->welcomed = true;
 	w->slot = b->slot;
@@ -401,9 +402,12 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	}
 	if (m->h.type == TW_PARAMS)
 		st = tw_worker_take_view(w, shard, m, &l->view);
-	if (st != TW_OK) {
-		tw_give_up(ctx, st, "an answer of shard %u could not be taken: %s", shard,
-			   tw_status_name(st));
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for an answer of shard %u", shard);
+		return;
+	}
+	if (st != TW_OK) { /* the request stays open */
+		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", shard);
 		return;
 	}
 	l->wants = l->asked = false;
@@ -468,11 +472,26 @@ static void worker_start(struct tw_actor *a, struct tw_context *ctx)
 	hello((struct worker *)a, ctx, true);
 }
 
+/* Shards answer, and turn away; the master says the rest. */
+static bool may_say(const struct tw_msg *m)
+{
+	switch (m->h.type) {
+	case TW_PARAMS:
+	case TW_UNCHANGED:
+	case TW_ACK:
+		return m->from.role == TW_SHARD;
+	case TW_REFUSE:
+		return m->from.role == TW_SHARD || m->from.role == TW_MASTER;
+	default:
+		return m->from.role == TW_MASTER;
+	}
+}
+
 static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->over)
+	if (w->over || !may_say(m))
 		return;
 	switch (m->h.type) {
 	case TW_WELCOME:

@@ -69,8 +69,8 @@ struct tw_sim_options {
 	int64_t fault_span;
 	/* the machine underneath */
 	uint32_t threads; /* compute pool; 0: as many as cores.  Never changes a result */
-	int64_t start; /* virtual time at the start; not 0: a resumed run, an hour before its cut's
-			     release, and no wait before that is named */
+	int64_t start;    /* virtual time at the start (a resumed run: before its cut) */
+	int64_t rest;     /* a resumed run goes on at this time: no wait before it is named */
 };
 /* Rows with dotted names ("compute.law", "stragglers.count"): nested mappings in a job file. */
 extern const struct tw_option tw_sim_rows[];

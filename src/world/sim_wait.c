@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define LONG_WAIT (5 * TW_SECOND)
-#define HOUR      (3600 * TW_SECOND)
 
 static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot, char *out,
 		    size_t room)
@@ -63,16 +62,10 @@ static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)
 	       a->whom.role == b->whom.role && a->whom.index == b->whom.index && a->why;
 }
 
-/* A resumed run's clock starts an hour before the moment at which its cut lets everybody go on;
- * until then all wait for that moment, and for nobody. */
-static bool rests(const struct sim *s)
-{
-	return s->options->start != 0 && s->now < s->options->start + HOUR;
-}
-
 void tw_sim_tick(struct sim *s)
 {
-	if (rests(s))
+	/* until then all wait for that moment, and for nobody */
+	if (s->now < s->options->rest)
 		return;
 	for (uint32_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
@@ -81,8 +74,8 @@ void tw_sim_tick(struct sim *s)
 
 		if (!waits(c, &w))
 			continue;
-		if (s->options->start != 0 && w.since < s->options->start + HOUR)
-			w.since = s->options->start + HOUR;
+		if (w.since < s->options->rest)
+			w.since = s->options->rest;
 		if (s->now - w.since < LONG_WAIT || same_wait(&c->named, &w))
 			continue;
 		c->named = w;

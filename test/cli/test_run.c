@@ -153,6 +153,55 @@ static void without_json_there_is_a_summary(void **state)
 	assert_string_equal(s->err, "");
 }
 
+static void large_numbers_are_printed_as_they_are(void **state)
+{
+	has(thalweg(job, "sim - --set train.seed=9007199254740993")->out,
+	    "seed 9007199254740993\n");
+	has(thalweg(job, "sim - --set train.seed=18446744073709551615")->out,
+	    "seed 18446744073709551615\n");
+}
+
+static void divergence_is_said(void **state)
+{
+	const struct said *s = thalweg(job, "sim - --set update.rate=1e5");
+
+	expect(s, 0);
+	has(s->err, "was refused: it is not finite; is update.rate too large?");
+	has(s->err, "contributions were refused ");
+	assert_null(strstr(thalweg(job, "sim -")->err, "refused"));
+}
+
+static void verbose_says_details(void **state)
+{
+	const struct said *s = thalweg(NULL, "sim %s -v --run %s/talk --set train.evaluate=0.5",
+				       job_file(), scratch());
+
+	expect(s, 0);
+	has(s->err, "gate async, staleness none, rule sgd");
+	has(s->err, "checkpoints go to ");
+	has(s->err, "evaluation after 0.5");
+	has(s->err, "checkpoint 1 is complete");
+}
+
+/* The limit is the run's: a second process has only what the first left of it. */
+static void a_time_limit_is_not_given_anew(void **state)
+{
+	const char *file = job_file();
+	const char *more = "--set train.epochs=1e9 --set train.time=2s --set checkpoint.every=1s";
+	const struct said *s;
+	json_t *r;
+
+	s = thalweg(NULL, "train %s --run %s/limit --json --checkpoints 1 %s", file, scratch(),
+		    more);
+	expect(s, 75);
+	s = thalweg(NULL, "train %s --run %s/limit --json %s", file, scratch(), more);
+	expect(s, 0);
+	r = object_of(s);
+	assert_true(number_of(r, "seconds") >= 1.5);
+	assert_true(number_of(r, "seconds") < 2.8); /* anew it would be 3 */
+	json_decref(r);
+}
+
 static void sim_keeps_nothing_without_run(void **state)
 {
 	expect(thalweg(NULL, "sim %s", job_file()), 0);
@@ -243,6 +292,31 @@ static void a_finished_run_is_refused_without_again(void **state)
 	free(first);
 }
 
+/* No line is of a time before the run, and views count from small numbers. */
+static void check_log(const char *name)
+{
+	char path[300], *line = NULL;
+	size_t room = 0, views = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", scratch(), name);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (getline(&line, &room, f) > 0) {
+		json_t *o = json_loads(line, 0, NULL);
+
+		assert_true(number_of(o, "time") >= 0);
+		if (strcmp(text_of(o, "event"), "view") == 0) {
+			assert_true(number_of(o, "view") < 1e6);
+			views++;
+		}
+		json_decref(o);
+	}
+	assert_true(views > 0);
+	free(line);
+	fclose(f);
+}
+
 /* Stopped at every checkpoint and gone on with, the run ends with the bits of one that was not. */
 static void stopped_and_resumed_is_the_same_run(void **state)
 {
@@ -271,6 +345,12 @@ static void stopped_and_resumed_is_the_same_run(void **state)
 	assert_true(number_of(r, "virtual_seconds") == number_of(whole, "virtual_seconds"));
 	assert_true(number_of(r, "steps") == number_of(whole, "steps"));
 	assert_true(number_of(r, "loss") == number_of(whole, "loss"));
+	/* what went over the links is counted for the run, not for the last process */
+	assert_true(number_of(r, "bytes_sent") >= number_of(whole, "bytes_sent"));
+	assert_true(number_of(r, "bytes_received") >= number_of(whole, "bytes_received"));
+	assert_true(number_of(r, "events") >= number_of(whole, "events"));
+	assert_null(strstr(s->err, "has waited"));
+	check_log("parts/log.jsonl");
 	json_decref(r);
 	json_decref(whole);
 }
@@ -286,6 +366,13 @@ static void another_job_is_refused(void **state)
 	has(s->err, "another job");
 	has(s->err, "rate: 0.05");
 	has(s->err, "rate: 0.01");
+	/* a field that may change is never the one that is blamed */
+	s = thalweg(NULL,
+		    "sim %s --run %s/mine --set cluster.workers=3 --set checkpoint.keep=7 --set "
+		    "train.epochs=3 --set update.rate=0.01",
+		    file, scratch());
+	expect(s, 2);
+	has(s->err, "(update.rate: 'rate: 0.05' there, 'rate: 0.01' here)");
 	s = thalweg(NULL, "train %s --run %s/mine", file, scratch());
 	expect(s, 2);
 	has(s->err, "thalweg sim");
@@ -303,7 +390,12 @@ static void a_foreign_directory_is_left_alone(void **state)
 	s = thalweg(NULL, "sim %s --run %s --again", file, scratch());
 	expect(s, 2);
 	s = thalweg(NULL, "sim %s --run %s/job.yaml", file, scratch());
-	expect(s, 1);
+	expect(s, 2);
+	has(s->err, "give another --run DIR");
+	s = thalweg(NULL, "sim %s --trace %s/nowhere/trace.json", file, scratch());
+	expect(s, 2);
+	has(s->err, "--trace: ");
+	has(s->err, "cannot be written");
 }
 
 static void a_damaged_checkpoint_is_passed_over(void **state)
@@ -324,6 +416,7 @@ static void a_damaged_checkpoint_is_passed_over(void **state)
 	s = thalweg(NULL, "sim %s --run %s/torn --json", file, scratch());
 	expect(s, 0);
 	has(s->err, "is refused: master.safetensors is truncated");
+	assert_null(strstr(strstr(s->err, "is refused") + 1, "is refused"));
 	mended = digest_of(s);
 	assert_string_equal(whole, mended);
 	free(whole);
@@ -565,6 +658,10 @@ int main(void)
 		IN_SCRATCH(the_result_has_its_fields),
 		IN_SCRATCH(the_same_request_gives_the_same_result),
 		IN_SCRATCH(without_json_there_is_a_summary),
+		IN_SCRATCH(large_numbers_are_printed_as_they_are),
+		IN_SCRATCH(divergence_is_said),
+		IN_SCRATCH(verbose_says_details),
+		IN_SCRATCH(a_time_limit_is_not_given_anew),
 		IN_SCRATCH(sim_keeps_nothing_without_run),
 		IN_SCRATCH(a_run_directory_is_filled),
 		IN_SCRATCH(every_line_of_the_log_is_an_object),

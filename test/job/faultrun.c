@@ -3,6 +3,7 @@
 #include "faultrun.h"
 
 #include "job/cast.h"
+#include "node/part.h"
 #include "world/memory.h"
 
 #include <math.h>
@@ -58,14 +59,42 @@ static void complain(struct watcher *w, const char *format, ...)
 	va_end(args);
 }
 
+/* What a shard's part says it has applied, at the moment the part was made (which is some time
+ * before it is saved). */
+static void read_history(const struct tw_part *part, struct history *out)
+{
+	static const char *const names[] = { "applied", "twice" };
+	struct tw_array *list;
+	size_t count;
+
+	memset(out, 0, sizeof *out);
+	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
+	    TW_OK)
+		return;
+	for (int k = 0; k < 2; k++) {
+		const struct tw_array *a = tw_part_find(list, count, names[k]);
+		struct tw_span span;
+
+		for (size_t i = 0; a && i < a->n / sizeof span; i++) {
+			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
+			for (uint64_t p = span.from; p < span.to && p < POSITIONS; p++)
+				out->times[p]++;
+		}
+	}
+	tw_heap_system.put(&tw_heap_system, list);
+}
+
 static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
 				 size_t count)
 {
 	struct watcher *w = (struct watcher *)s;
 	enum tw_status st = w->inner->save(w->inner, cut, parts, count);
 
-	if (st == TW_OK && cut < CUTS) {
-		memcpy(w->cut[cut], w->shard, sizeof w->shard);
+	for (size_t k = 0; k < count && st == TW_OK && cut < CUTS; k++) {
+		unsigned shard;
+
+		if (sscanf(parts[k].name, "shard %u", &shard) == 1 && shard < SHARDS)
+			read_history(&parts[k], &w->cut[cut][shard]);
 		w->newest = cut;
 	}
 	return st;

@@ -92,9 +92,10 @@ struct stage {
 	void *scratch;
 	struct tw_rng rng;
 	uint64_t draws;
-	const struct tw_msg *under; /* the hostile message being handled */
-	bool over;                  /* the master has finished its run well */
-	bool stray;                 /* a message went to a seat that is not there */
+	const struct tw_msg *under;   /* the message being handled */
+	bool over;                    /* the master has finished its run well */
+	const struct player *traitor; /* does nothing genuine any more */
+	bool stray;                   /* a message went to a seat that is not there */
 	uint64_t hostile, delivered, pushes, evaluations, cuts;
 };
 
@@ -153,9 +154,9 @@ static void world_send(struct tw_context *ctx, struct tw_msg *m)
 
 	if (!player_at(s, m->to)) {
 		/* the simulator would end the run */
-		print_error("%s to node %u, role %u, index %u, after a hostile %s\n",
-			    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index,
-			    s->under ? tw_type_name(s->under->h.type) : "nothing");
+		print_error("%s to node %u, role %u, index %u, after %s\n", tw_type_name(m->h.type),
+			    m->to.node, m->to.role, m->to.index,
+			    s->under ? tw_type_name(s->under->h.type) : "no message");
 		s->stray = true;
 		drop(s, m);
 		return;
@@ -247,8 +248,8 @@ static void world_finish(struct tw_context *ctx, enum tw_status status, struct t
 		return;
 	if (s->under && ctx->self.role == TW_SHARD && s->under->h.type == TW_HOST)
 		return;
-	fail_msg("%s (node %u) gave up after a hostile %s of role %u: %s", p->seat->class->name,
-		 ctx->self.node, s->under ? tw_type_name(s->under->h.type) : "nothing",
+	fail_msg("%s (node %u) gave up after %s of role %u: %s", p->seat->class->name,
+		 ctx->self.node, s->under ? tw_type_name(s->under->h.type) : "no message",
 		 s->under ? s->under->from.role : 0, totals ? totals->text : "?");
 }
 
@@ -304,7 +305,7 @@ static void compute(struct stage *s, struct player *p, bool evaluate)
 
 static bool outside_event(struct stage *s, struct player *p)
 {
-	for (int k = 0; k < 2; k++)
+	for (int k = 0; k < 2 && p != s->traitor; k++)
 		if (p->computing[k]) {
 			compute(s, p, k);
 			return true;
@@ -322,19 +323,20 @@ static bool outside_event(struct stage *s, struct player *p)
 	return false;
 }
 
-static bool fire_timer(struct stage *s)
+/* The next timer, if there is one up to `upto`. */
+static bool fire_timer(struct stage *s, int64_t upto)
 {
 	struct player *who = NULL;
 	uint32_t which = 0;
 
 	for (size_t k = 0; k < s->players; k++)
 		for (uint32_t t = 0; t < TIMERS; t++)
-			if (s->player[k].timer[t] &&
+			if (s->player[k].timer[t] && &s->player[k] != s->traitor &&
 			    (!who || s->player[k].timer[t] < who->timer[which])) {
 				who = &s->player[k];
 				which = t;
 			}
-	if (!who)
+	if (!who || who->timer[which] > upto)
 		return false;
 	if (who->timer[which] > s->now)
 		s->now = who->timer[which];
@@ -351,19 +353,56 @@ static bool step(struct stage *s)
 
 	s->under = NULL;
 	s->now += 1000;
+	if (fire_timer(s, s->now))
+		return true;
 	if (m && draw(s) % 4) {
 		s->first = m->next;
 		if (!s->first)
 			s->last = &s->first;
 		s->queued--;
-		deliver(s, player_at(s, m->to), m);
+		s->under = m;
+		if (player_at(s, m->to) != s->traitor)
+			deliver(s, player_at(s, m->to), m);
+		s->under = NULL;
 		drop(s, m);
 		return true;
 	}
 	for (size_t k = 0; k < s->players; k++)
 		if (outside_event(s, &s->player[(start + k) % s->players]))
 			return true;
-	return m ? step(s) : fire_timer(s);
+	return m ? step(s) : fire_timer(s, INT64_MAX);
+}
+
+/* The master's process dies, and another takes over. */
+static void take_over(struct stage *s)
+{
+	struct player *p = &s->player[0];
+
+	s->under = NULL;
+	p->seat->class->free(p->actor);
+	memset(p->timer, 0, sizeof p->timer);
+	p->loading = p->saved = false;
+	p->ctx.boot++;
+	p->actor = p->seat->class->new (&s->memory.heap, p->seat->arg);
+	assert_non_null(p->actor);
+	p->seat->class->start(p->actor, &p->ctx);
+	for (size_t k = 1; k < s->players; k++)
+		s->player[k].seat->class->up(s->player[k].actor, &s->player[k].ctx, 0, p->ctx.boot);
+}
+
+/* A node is out of the master's reach for a moment. */
+static void reconnect(struct stage *s)
+{
+	struct player *p = &s->player[0];
+	const uint32_t node = s->player[1 + draw(s) % (s->players - 1)].seat->addr.node;
+
+	s->under = NULL;
+	p->seat->class->down(p->actor, &p->ctx, node);
+	p->seat->class->up(p->actor, &p->ctx, node, 1);
+	for (size_t k = 1; k < s->players && !s->over; k++)
+		if (s->player[k].seat->addr.node == node)
+			s->player[k].seat->class->up(s->player[k].actor, &s->player[k].ctx, 0,
+						     p->ctx.boot);
 }
 
 /* --- hostile messages --------------------------------------------------------------------- */
@@ -371,11 +410,21 @@ static bool step(struct stage *s)
 static uint64_t odd_number(struct stage *s)
 {
 	static const uint64_t edges[] = {
-		0,          1,         2,          3,           4,          5,
-		6,          7,         8,          100,         255,        256,
-		4095,       4096,      1u << 20,   1048577,     INT32_MAX,  0x80000000u,
-		UINT32_MAX, 1ull << 32, 4294967297, 1ull << 33, INT64_MAX,  1ull << 63,
-		UINT64_MAX, UINT64_MAX - 1, 0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7ff8000000000000u,
+		0,           1,
+		2,           3,
+		4,           5,
+		6,           7,
+		8,           100,
+		255,         256,
+		4095,        4096,
+		1u << 20,    1048577,
+		INT32_MAX,   0x80000000u,
+		UINT32_MAX,  1ull << 32,
+		4294967297,  1ull << 33,
+		INT64_MAX,   1ull << 63,
+		UINT64_MAX,  UINT64_MAX - 1,
+		0x7fc00000u, 0x7f800000u,
+		0xff800000u, 0x7ff8000000000000u,
 	};
 	const uint64_t d = draw(s);
 
@@ -384,16 +433,18 @@ static uint64_t odd_number(struct stage *s)
 
 static float odd_float(struct stage *s)
 {
-	static const float edges[] = { 0,        -0.0f,    1,         -1,   NAN,
-				       INFINITY, -INFINITY, FLT_MAX,  -FLT_MAX, FLT_MIN,
-				       1e-45f,   1e-30f,   1e30f,     0.5f, 2 };
+	static const float edges[] = { 0,        -0.0f,     1,       -1,       NAN,
+				       INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, FLT_MIN,
+				       1e-45f,   1e-30f,    1e30f,   0.5f,     2 };
 
 	return edges[draw(s) % (sizeof edges / sizeof edges[0])];
 }
 
 static double odd_double(struct stage *s)
 {
-	static const double edges[] = { 0, -1, NAN, INFINITY, -INFINITY, DBL_MAX, 1e-320, 1e300, 3 };
+	static const double edges[] = {
+		0, -1, NAN, INFINITY, -INFINITY, DBL_MAX, 1e-320, 1e300, 3
+	};
 
 	return edges[draw(s) % (sizeof edges / sizeof edges[0])];
 }
@@ -454,8 +505,13 @@ static struct tw_block *odd_bytes(struct stage *s, const struct tw_block *like, 
 		return NULL;
 	b = tw_block_new(&s->memory.heap, n);
 	assert_non_null(b);
-	for (size_t k = 0; k < n; k++)
-		b->data[k] = (uint8_t)(k < bytes && like && kind != 4 ? like->data[at + k] : draw(s));
+	for (size_t k = 0; k < n; k += 8) {
+		const uint64_t x = draw(s);
+
+		memcpy(b->data + k, &x, n - k < 8 ? n - k : 8);
+	}
+	if (like && kind != 4)
+		memcpy(b->data, like->data + at, n < bytes ? n : bytes);
 	if (kind == 4 && small) /* finite and of a size that a gradient has, or not finite */
 		for (size_t k = 0; k + 4 <= n; k += 4) {
 			float x = (float)((double)(draw(s) % 2001) / 1000 - 1);
@@ -491,15 +547,30 @@ static bool carries_floats(uint16_t type)
 	return type == TW_PUSH || type == TW_PARAMS;
 }
 
+static bool passes(struct stage *s, struct tw_msg *m, struct tw_msg *got)
+{
+	static uint8_t frame[FRAME];
+	const struct tw_header whole = m->h;
+	size_t len;
+
+	/* as it is, or without what its type may not carry */
+	for (int k = 0; k < 4; k++) {
+		m->h.tail = k & 1 ? 0 : whole.tail;
+		m->h.payload = k & 2 ? 0 : whole.payload;
+		if (tw_msg_write(m, frame, sizeof frame, &len) == TW_OK &&
+		    tw_msg_read(frame, len, &s->memory.heap, got) == TW_OK)
+			return true;
+	}
+	return false;
+}
+
 /* Make one up and deliver it, if its frame passes. */
 static void attack(struct stage *s, struct player *p)
 {
-	static uint8_t frame[4 * FRAME];
 	const uint16_t type = (uint16_t)(1 + draw(s) % (TW_TYPES - 1));
 	const size_t have = s->sampled[type] < 8 ? s->sampled[type] : 8;
 	const struct tw_msg *like = have ? s->sample[type][draw(s) % have] : NULL;
 	struct tw_msg m = { 0 }, got;
-	size_t len;
 
 	if (like && draw(s) % 8) {
 		m = *like;
@@ -550,8 +621,9 @@ static void attack(struct stage *s, struct player *p)
 		m.h.seq++;
 		break;
 	}
-	if (tw_msg_write(&m, frame, sizeof frame, &len) == TW_OK &&
-	    tw_msg_read(frame, len, &s->memory.heap, &got) == TW_OK) {
+	if (like && draw(s) % 2) /* to whom it would go */
+		p = player_at(s, like->to);
+	if (passes(s, &m, &got)) {
 		got.to = p->seat->addr;
 		got.from = like && draw(s) % 2 ? like->from : odd_sender(s, &got.to);
 		if (memcmp(&got.from, &got.to, sizeof got.to) == 0)
@@ -579,14 +651,18 @@ static void open_player(struct stage *s, struct player *p, const struct tw_seat 
 				       .engine = s->trial.engine },
 			      .stage = s,
 			      .seat = seat };
-	p->actor = seat->class->new(&s->memory.heap, seat->arg);
+	p->actor = seat->class->new (&s->memory.heap, seat->arg);
 	assert_non_null(p->actor);
 }
 
-static void stage_open(struct stage *s, const char *strategy, const char *update, const char *data,
-		       uint64_t seed)
+struct method {
+	const char *strategy, *update, *data;
+};
+
+static void stage_open(struct stage *s, const struct method *m, uint64_t seed, uint32_t epochs,
+		       const char *every)
 {
-	const bool threads = strstr(strategy, "hogwild") != NULL;
+	const bool threads = strstr(m->strategy, "hogwild") != NULL;
 
 	*s = (struct stage){ .memory = { .heap = { counting_get, counting_put } },
 			     .rng = tw_rng_make(seed, TW_RNG_TEST) };
@@ -595,10 +671,10 @@ static void stage_open(struct stage *s, const char *strategy, const char *update
 		   "data: {source: none, samples: 64, batch: 4%s}\n"
 		   "model: {quadratic: {dimension: 40}}\n"
 		   "cluster: {workers: 3, min: 1, servers: 2, shards: 2}\n"
-		   "checkpoint: {every: 100us}\n"
-		   "train: {epochs: 200, evaluate: 0.5}\n"
+		   "checkpoint: {every: %s, cut: %s}\n"
+		   "train: {epochs: %u, evaluate: 0.5}\n"
 		   "update: %s\nstrategy: %s\n",
-		   data, update, strategy);
+		   m->data, every, seed % 2 ? "drain" : "running", epochs, m->update, m->strategy);
 	s->players = s->trial.cast.seats;
 	s->player = calloc(s->players, sizeof *s->player);
 	s->scratch = tw_heap_system.get(&tw_heap_system, s->trial.engine->scratch_bytes + 1);
@@ -651,7 +727,7 @@ static void look_at_shards(struct stage *s, uint16_t type)
 	}
 }
 
-#define ATTACKS 150     /* on one cluster; then a fresh one */
+#define ATTACKS 150        /* on one cluster; then a fresh one */
 #define MOST    (8u << 20) /* bytes that a cluster of this size never needs */
 
 static bool anybody_ended(const struct stage *s)
@@ -666,13 +742,12 @@ struct seen {
 	uint64_t hostile, pushes, evaluations, cuts, clusters;
 };
 
-static void storm(const char *strategy, const char *update, const char *data, uint64_t seed,
-		  struct seen *seen)
+static void storm(const struct method *method, uint64_t seed, struct seen *seen)
 {
 	struct stage s;
 	uint64_t calm;
 
-	stage_open(&s, strategy, update, data, seed);
+	stage_open(&s, method, seed, 200, "100us");
 	for (calm = 20 + draw(&s) % 400; calm && !s.over; calm--)
 		assert_true(step(&s));
 	for (uint32_t k = 0; k < ATTACKS && !s.over && !anybody_ended(&s); k++) {
@@ -680,6 +755,10 @@ static void storm(const char *strategy, const char *update, const char *data, ui
 		const bool master = draw(&s) % 4 == 0;
 		const uint64_t drawn = s.draws;
 
+		if (draw(&s) % 40 == 0)
+			take_over(&s);
+		else if (draw(&s) % 40 == 0)
+			reconnect(&s);
 		attack(&s, master ? &s.player[0] : p);
 		look_at_shards(&s, 0);
 		if (s.stray)
@@ -701,48 +780,153 @@ static void storm(const char *strategy, const char *update, const char *data, ui
 }
 
 /* What a preset must survive, and what its clusters must have come to, or nothing was tried. */
-static void survive(const char *strategy, const char *update, const char *data)
+static void survive(const struct method *m)
 {
+	const char *many = getenv("TW_HOSTILE_SEEDS");
+	const uint64_t seeds = many ? strtoull(many, NULL, 10) : 40;
 	struct seen seen = { 0 };
 
-	for (uint64_t seed = 1; seed <= 40; seed++)
-		storm(strategy, update, data, seed, &seen);
+	for (uint64_t seed = 1; seed <= seeds; seed++)
+		storm(m, seed, &seen);
+	print_message("%llu hostile messages, %llu contributions, %llu evaluations, %llu cuts\n",
+		      (unsigned long long)seen.hostile, (unsigned long long)seen.pushes,
+		      (unsigned long long)seen.evaluations, (unsigned long long)seen.cuts);
 	assert_true(seen.hostile > 2000);
 	assert_true(seen.pushes > 500);
 	assert_true(seen.evaluations > 10);
 	assert_true(seen.cuts > 10);
 }
 
-#define PRESET(name, strategy, update, data)                                                       \
-	static void name(void **state)                                                             \
-	{                                                                                          \
-		(void)state;                                                                       \
-		survive(strategy, update, data);                                                   \
-	}
+/* --- a traitor ------------------------------------------------------------------------------ */
 
-PRESET(asgd, "asgd", "{rate: 0.05}", "")
-PRESET(asgd_push, "{name: asgd, push: 2, fetch: 2, local: {rule: sgd}}", "{rate: 0.05}",
-       ", accumulate: 2")
-PRESET(ssgd, "ssgd", "{rate: 0.05}", "")
-PRESET(ssgd_accumulate, "ssgd", "{rate: 0.05}", ", accumulate: 2")
-PRESET(backup, "backup", "{rate: 0.05}", "")
-PRESET(ssp, "{name: ssp, lead: 1}", "{rate: 0.05}", "")
-PRESET(softsync, "softsync", "{rate: 0.05}", "")
-PRESET(dana, "dana", "{rate: 0.01}", "")
-PRESET(dana_slim, "dana-slim", "{rate: 0.01}", "")
-PRESET(fasgd, "{name: fasgd, skip: {push: 0.2, fetch: 0.5}}", "{rate: 0.01}", "")
-PRESET(dc_asgd_a, "{name: dc-asgd-a, codec: {up: fp16, down: fp16}}", "{rate: 0.01}", "")
-PRESET(hogwild, "hogwild", "{rate: 0.05}", "")
+/* A worker that is a member says what it likes, as itself. */
+static void betray(struct stage *s)
+{
+	static const uint16_t words[] = {
+		TW_HELLO, TW_BYE,    TW_IDLE, TW_DONE, TW_PUSH, TW_PUSH,
+		TW_PUSH,  TW_RESULT, TW_PULL, TW_PART, TW_HAVE, TW_STATE
+	};
+	const struct master *master = (const struct master *)s->player[0].actor;
+	const uint16_t type = words[draw(s) % (sizeof words / sizeof words[0])];
+	const struct tw_msg *like = s->sample[type][0];
+	const uint32_t slot = tw_master_slot_at(master, s->traitor->seat->addr.node);
+	struct player *p = &s->player[0];
+	struct tw_msg m, got;
+
+	if (!like)
+		return;
+	m = *like;
+	m.h.view = master->current;
+	if (slot != UINT32_MAX) {
+		m.h.from = slot;
+		m.h.incarnation = master->member[slot].incarnation;
+	}
+	if (type == TW_PUSH || type == TW_PULL) {
+		const struct shard *shard;
+
+		p = player_at(s, like->to);
+		shard = (const struct shard *)p->actor;
+		if (shard->hosted && slot != UINT32_MAX) {
+			m.h.seq = shard->guest[slot].seq + 1;
+			m.b.push.round = shard->round;
+			m.b.push.base = shard->version;
+		}
+	}
+	m.tail = odd_bytes(s, m.tail, 0, m.h.tail, 16, &m.h.tail, false);
+	m.payload = odd_bytes(s, m.payload, m.payload_at, m.h.payload, carries_floats(type) ? 4 : 1,
+			      &m.h.payload, carries_floats(type));
+	m.payload_at = 0;
+	if (draw(s) % 2)
+		spoil(s, (uint8_t *)&m.b, sizeof m.b);
+	if (type == TW_PUSH && draw(s) % 2)
+		spoil_push(s, &m.b.push);
+	if (draw(s) % 4 == 0)
+		m.h.flags = (uint32_t)draw(s);
+	if (passes(s, &m, &got)) {
+		got.to = p->seat->addr;
+		got.from = s->traitor->seat->addr;
+		s->hostile++;
+		s->under = &got;
+		deliver(s, p, &got);
+		s->under = NULL;
+		tw_block_drop(got.tail);
+		tw_block_drop(got.payload);
+	}
+	tw_block_drop(m.tail);
+	tw_block_drop(m.payload);
+}
+
+/* When it is gone at last, the others finish the run. */
+static void outlive(const struct method *method, uint64_t seed)
+{
+	const struct master *master;
+	struct stage s;
+
+	stage_open(&s, method, seed, 6, "2ms");
+	master = (const struct master *)s.player[0].actor;
+	for (uint64_t calm = 0; s.pushes < 8; calm++)
+		assert_true(calm < 5000 && step(&s));
+	s.traitor = &s.player[s.players - 1];
+	for (uint32_t k = 0; k < 80 && !s.over; k++) {
+		betray(&s);
+		for (uint64_t calm = draw(&s) % 4; calm && !s.over; calm--)
+			step(&s);
+	}
+	assert_true(s.hostile > 20);
+	if (!s.over)
+		s.player[0].seat->class->down(s.player[0].actor, &s.player[0].ctx,
+					      s.traitor->seat->addr.node);
+	for (uint64_t calm = 0; !s.over; calm++)
+		if (calm > 400000 || !step(&s))
+			fail_msg("seed %llu: the others wait for ever in phase %d, %llu dealt",
+				 (unsigned long long)seed, master->phase,
+				 (unsigned long long)tw_spans_total(&master->taken));
+	look_at_shards(&s, 0);
+	assert_int_equal(s.player[0].ended, 1);
+	stage_close(&s);
+}
+
+static const struct method methods[] = {
+	{ "asgd", "{rate: 0.05}", "" },
+	{ "{name: asgd, push: 2, fetch: 2, local: {rule: sgd}}", "{rate: 0.05}",
+	  ", accumulate: 2" },
+	{ "ssgd", "{rate: 0.05}", "" },
+	{ "ssgd", "{rate: 0.05}", ", accumulate: 2" },
+	{ "backup", "{rate: 0.05}", "" },
+	{ "{name: ssp, lead: 1}", "{rate: 0.05}", "" },
+	{ "softsync", "{rate: 0.05}", "" },
+	{ "dana", "{rate: 0.01}", "" },
+	{ "dana-slim", "{rate: 0.01}", "" },
+	{ "{name: fasgd, skip: {push: 0.2, fetch: 0.5}}", "{rate: 0.01}", "" },
+	{ "{name: dc-asgd-a, codec: {up: fp16, down: fp16}}", "{rate: 0.01}", "" },
+	{ "hogwild", "{rate: 0.05}", "" },
+};
+
+static void anybody_says_anything(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof methods / sizeof methods[0]; k++) {
+		print_message("%s: ", methods[k].strategy);
+		survive(&methods[k]);
+	}
+}
+
+static void others_outlive_a_traitor(void **state)
+{
+	const char *many = getenv("TW_HOSTILE_SEEDS");
+	const uint64_t seeds = many ? strtoull(many, NULL, 10) / 4 : 5;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof methods / sizeof methods[0]; k++)
+		for (uint64_t seed = 1; seed <= seeds; seed++)
+			outlive(&methods[k], seed);
+}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(asgd),      cmocka_unit_test(asgd_push),
-		cmocka_unit_test(ssgd),      cmocka_unit_test(ssgd_accumulate),
-		cmocka_unit_test(backup),    cmocka_unit_test(ssp),
-		cmocka_unit_test(softsync),  cmocka_unit_test(dana),
-		cmocka_unit_test(dana_slim), cmocka_unit_test(fasgd),
-		cmocka_unit_test(dc_asgd_a), cmocka_unit_test(hogwild),
+		cmocka_unit_test(anybody_says_anything),
+		cmocka_unit_test(others_outlive_a_traitor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

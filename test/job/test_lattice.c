@@ -14,7 +14,18 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Everybody as fast as everybody, so nearly that they always finish in the same order. */
-#define IN_TURN "sim: {speeds: [1, 0.999, 0.998, 0.997, 0.996, 0.995, 0.994, 0.993], threads: 1}\n"
+static const char *in_turn(uint32_t workers)
+{
+	static char text[9][120];
+	size_t n;
+
+	assert_in_range(workers, 1, 8);
+	n = (size_t)snprintf(text[workers], sizeof text[0], "sim: {threads: 1, speeds: [1");
+	for (uint32_t k = 1; k < workers; k++)
+		n += (size_t)snprintf(text[workers] + n, sizeof text[0] - n, ", %g", 1 - 0.001 * k);
+	snprintf(text[workers] + n, sizeof text[0] - n, "]}\n");
+	return text[workers];
+}
 
 static const uint32_t shard_counts[] = { 1, 2, 7, 16 };
 static const uint32_t worker_counts[] = { 1, 2, 3, 8 };
@@ -336,7 +347,7 @@ static void one_worker_is_plain_descent(void **state)
 		"dc-asgd-a",
 		"{name: dc-ssgd, lambda: 0.7}",
 		"{name: backup, extra: 0}",
-		"{name: downpour, push: 1, fetch: 1}",
+		"{gate: async, push: 1, fetch: 1}",
 	};
 
 	(void)state;
@@ -519,9 +530,8 @@ static void downpour_of_single_steps_is_asgd(void **state)
 			};
 			struct outcome a, b;
 
-			run_shape(&a, &s, "{name: downpour, push: 1, fetch: 1}",
-				  "rate: 0.05, rule: sgd");
-			run_shape(&b, &s, "asgd", "rate: 0.05");
+			run_shape(&a, &s, "{name: downpour, push: 1, fetch: 1}", "rate: 0.05");
+			run_shape(&b, &s, "asgd", "rate: 0.05, rule: adagrad");
 			assert_same(&a, &b, "downpour(1, 1) and asgd", &s);
 			outcome_close(&a);
 			outcome_close(&b);
@@ -639,7 +649,7 @@ static void workers_in_turn_delay_by_all_others(void **state)
 						   .shards = shard_counts[c],
 						   .seed = seed,
 						   .model = WITHOUT_BUFFERS,
-						   .sim = IN_TURN };
+						   .sim = in_turn(n) };
 
 				write_text(text, sizeof text, &s, "asgd", "rate: 0.1");
 				assert_delayed(text, n - 1, 0.1f);
@@ -665,7 +675,7 @@ static void workers_in_turn_are_the_delay_of_one(void **state)
 					      .shards = shard_counts[seed % 4],
 					      .seed = seed,
 					      .model = QUIET,
-					      .sim = IN_TURN };
+					      .sim = in_turn(worker_counts[w]) };
 			struct shape one = many;
 			struct outcome a, b;
 

@@ -38,6 +38,12 @@ static void limits_become_positions(void **state)
 		{ HUNDRED "train: {updates: 18446744073709551615}\n", 0, 0, 0 },
 		{ "data: {samples: 100, batch: 4, accumulate: 3}\n"
 		  "model: {quadratic: {dimension: 20}}\ntrain: {steps: 10}\n",
+		  48, 0, 0.48 }, /* 10 batches of 4, and 2 more to make the last sum of 3 whole */
+		{ "data: {samples: 100, batch: 4, accumulate: 5}\n"
+		  "model: {quadratic: {dimension: 20}}\ntrain: {steps: 10}\n",
+		  40, 0, 0.4 },
+		{ "data: {samples: 100, batch: 4, accumulate: 3}\n"
+		  "model: {quadratic: {dimension: 20}}\ntrain: {updates: 10}\n",
 		  120, 0, 1.2 },
 		/* slots of 3 workers get 3, 3, 4 of 10: 4 steps are one round and one step more */
 		{ "data: {samples: 100, global_batch: 10}\nmodel: {quadratic: {dimension: 20}}\n"
@@ -75,7 +81,7 @@ static void limits_become_positions(void **state)
 static void the_largest_numbers_do_not_wrap(void **state)
 {
 	struct tw_job *job = good_job(HUNDRED "train: {steps: 1000000000000000000}\n",
-				      "data.accumulate=25", TW_WORLD_SIM);
+				      "data.batch=25", TW_WORLD_SIM);
 
 	(void)state;
 	assert_true(job->plan.positions == ENDLESS);
@@ -264,6 +270,80 @@ static void borders_hold_their_word(void **state)
 	assert_true(snapped > 1000 && even_cuts > 1000);
 }
 
+/* Where the rate follows from the length of the run, a resumed run must have the same. */
+static void a_schedule_over_the_run_keeps_its_length(void **state)
+{
+	static const char *const kinds[] = { "constant", "cosine", "linear" };
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		char text[300];
+		struct tw_job *a, *b;
+
+		snprintf(text, sizeof text, HUNDRED "update: {schedule: {kind: %s}}\n", kinds[k]);
+		a = good_job(text, NULL, TW_WORLD_SIM);
+		b = good_job(text, "train.epochs=9", TW_WORLD_SIM);
+		assert_true((a->plan.job_hash == b->plan.job_hash) == (k == 0));
+		tw_job_free(a);
+		tw_job_free(b);
+	}
+}
+
+/* Lengths of parts are 32 bits wide: what would pass them is refused before anything is made. */
+static void parts_stay_below_4_gib(void **state)
+{
+	static const struct {
+		const char *more;
+		size_t n;
+		const char *says; /* NULL: it fits */
+	} cases[] = {
+		{ "", ((size_t)1 << 30) - 1, NULL },
+		{ "", (size_t)1 << 30, "at least 2" },
+		{ "update: {rule: adam}\n", (size_t)1 << 29, "at least 2" },
+		{ "cluster: {shards: 1, workers: 62}\nstrategy: multi-asgd\n", (size_t)1 << 26,
+		  "more shards" },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		const size_t tensor[] = { 0, cases[k].n };
+		const struct tw_engine engine = {
+			.trainable = cases[k].n, .samples = 100, .tensor = tensor, .tensors = 1
+		};
+		struct tw_error why = { 0 };
+		struct tw_job *job;
+		char text[400];
+
+		snprintf(text, sizeof text, HUNDRED "%s%s", cases[k].more,
+			 strstr(cases[k].more, "cluster") ? "" : "cluster: {shards: 1}\n");
+		job = good_job(text, NULL, TW_WORLD_SIM);
+		assert_int_equal(tw_job_finish_plan(job, &engine, &why),
+				 cases[k].says ? TW_BAD_INPUT : TW_OK);
+		if (cases[k].says) {
+			assert_non_null(strstr(why.text, "cluster.shards: "));
+			assert_non_null(strstr(why.text, "4 GiB"));
+			assert_non_null(strstr(why.text, cases[k].says));
+		}
+		tw_job_free(job);
+	}
+}
+
+/* Looking for an end needs looks; they are in the plan, and in the explained job. */
+static void until_brings_evaluations(void **state)
+{
+	struct tw_job *job = good_job(HUNDRED "train: {until: {loss: 0.5}}\n", NULL, TW_WORLD_SIM);
+
+	(void)state;
+	assert_true(job->plan.evaluate_every == 1);
+	tw_job_free(job);
+	job = good_job(HUNDRED "train: {until: {loss: 0.5}, evaluate: 0.25}\n", NULL, TW_WORLD_SIM);
+	assert_true(job->plan.evaluate_every == 0.25);
+	tw_job_free(job);
+	job = good_job(HUNDRED, NULL, TW_WORLD_SIM);
+	assert_true(job->plan.evaluate_every == 0);
+	tw_job_free(job);
+}
+
 static void the_hash_is_of_what_must_stay(void **state)
 {
 	static const char base[] = HUNDRED "strategy: dc-asgd\n";
@@ -309,6 +389,9 @@ int main(void)
 		cmocka_unit_test(finished_plans),
 		cmocka_unit_test(more_shards_than_parameters),
 		cmocka_unit_test(borders_hold_their_word),
+		cmocka_unit_test(a_schedule_over_the_run_keeps_its_length),
+		cmocka_unit_test(parts_stay_below_4_gib),
+		cmocka_unit_test(until_brings_evaluations),
 		cmocka_unit_test(the_hash_is_of_what_must_stay),
 	};
 

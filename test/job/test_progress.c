@@ -60,6 +60,57 @@ static void figures_follow_from_notes(void **state)
 	assert_int_equal(seen.live, 2);
 }
 
+static char said[2000];
+
+static void listen(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	const size_t n = strlen(said);
+
+	snprintf(said + n, sizeof said - n, "%d %s\n", (int)level, line);
+}
+
+static void refusals_are_said_once_and_counted(void **state)
+{
+	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_log log = { .sink = listen, .level = TW_INFO };
+	struct tw_watch w;
+
+	tw_watch_init(&w, &plan, NULL, NULL, NULL);
+	w.log = &log;
+	said[0] = 0;
+	for (uint32_t k = 0; k < 3; k++)
+		note(&w, (struct tw_note){ .kind = TW_NOTE_REFUSED, .slot = 3 + k });
+	assert_string_equal(said, "1 a contribution of worker 3 was refused: it is not finite; is "
+				  "update.rate too large?\n");
+	assert_true(w.refused == 3);
+}
+
+/* A view's number is its lower half; what was before the release of a resumed run is not said. */
+static void details_are_for_those_who_ask(void **state)
+{
+	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	struct tw_log log = { .sink = listen, .level = TW_INFO };
+	struct tw_note n = { .kind = TW_NOTE_VIEW,
+			     .count = 2,
+			     .seq = ((uint64_t)7 << 32) + 5,
+			     .at = 10 * TW_SECOND };
+	struct tw_watch w;
+
+	tw_watch_init(&w, &plan, NULL, NULL, NULL);
+	w.log = &log;
+	w.from = 5 * TW_SECOND;
+	said[0] = 0;
+	note(&w, n);
+	assert_string_equal(said, "");
+	log.level = TW_DEBUG;
+	n.at = 4 * TW_SECOND;
+	note(&w, n);
+	assert_string_equal(said, "");
+	n.at = 10 * TW_SECOND;
+	note(&w, n);
+	assert_string_equal(said, "3 10.000 s: view 5: 2 workers live\n");
+}
+
 static void nobody_is_told_too_often(void **state)
 {
 	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
@@ -77,6 +128,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_follow_from_notes),
+		cmocka_unit_test(refusals_are_said_once_and_counted),
+		cmocka_unit_test(details_are_for_those_who_ask),
 		cmocka_unit_test(nobody_is_told_too_often),
 	};
 

@@ -193,7 +193,7 @@ static void parts_are_safetensors(void **state)
 
 	assert_int_equal(save(s, 1), TW_OK);
 	tw_dir_store_close(s);
-	snprintf(path, sizeof path, "%s/ckpt-1/shard-0.safetensors", dir);
+	snprintf(path, sizeof path, "%s/ckpt-1/parameters-10-15.safetensors", dir);
 	assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &file), TW_OK);
 	memcpy(&length, file->data, 8);
 	header = json_loadb((char *)file->data + 8, length, 0, NULL);
@@ -240,10 +240,16 @@ static void write_back(const char *path, const struct tw_block *b, size_t len)
 	fclose(f);
 }
 
-static void expect_refusal(struct tw_store *s, const char *file)
+/* Said once by each process, however often it loads. */
+static void expect_refusal(const char *file)
 {
+	struct tw_store *s = open_store();
+
 	said[0] = 0;
 	assert_int_equal(load(s), 1);
+	assert_int_equal(load(s), 1);
+	tw_dir_store_close(s);
+	assert_null(strstr(strstr(said, "is refused") + 1, "is refused"));
 	assert_non_null(strstr(said, "ckpt-2 is refused"));
 	if (strcmp(file, "DONE") != 0)
 		assert_non_null(strstr(said, file));
@@ -268,7 +274,7 @@ static void every_flipped_byte_is_noticed(void **state)
 		for (size_t i = 0; i < b->bytes; i++) {
 			b->data[i] ^= (uint8_t)(1u << (i % 8));
 			write_back(path, b, b->bytes);
-			expect_refusal(s, names[k]);
+			expect_refusal(names[k]);
 			b->data[i] ^= (uint8_t)(1u << (i % 8));
 		}
 		write_back(path, b, b->bytes);
@@ -295,12 +301,12 @@ static void every_truncation_is_noticed(void **state)
 		assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &b), TW_OK);
 		for (size_t len = 0; len < b->bytes; len++) {
 			write_back(path, b, len);
-			expect_refusal(s, names[k]);
+			expect_refusal(names[k]);
 		}
 		unlink(path);
-		expect_refusal(s, names[k]);
+		expect_refusal(names[k]);
 		write_back(path, b, b->bytes + 1); /* there is a zero byte behind the end */
-		expect_refusal(s, names[k]);
+		expect_refusal(names[k]);
 		write_back(path, b, b->bytes);
 		tw_block_drop(b);
 	}
@@ -323,8 +329,58 @@ static void a_refused_cut_is_not_taken_for_the_future(void **state)
 	assert_int_equal(save(s, 1), TW_OK); /* rolled back: what is after it is put away */
 	assert_int_equal(load(s), 1);
 	assert_true(exists("ckpt-2.refused"));
+	assert_int_equal(save(s, 3), TW_OK); /* a newer one is complete: nobody needs it */
+	assert_false(exists("ckpt-2.refused"));
 	tw_dir_store_close(s);
-	tw_folder_remove(AT_FDCWD, strcat(strcpy(path, dir), "/ckpt-2.refused"));
+}
+
+/* What a process counts goes on from what the cut it resumed says. */
+static void counts_add_up(void **state)
+{
+	const struct tw_ran ran = { .bytes_sent = 5, .bytes_received = 4, .events = 3 };
+	struct tw_store *s;
+
+	for (uint64_t k = 0; k < 3; k++) {
+		s = open_store();
+		assert_int_equal(load(s), k);
+		assert_int_equal(tw_dir_store_counts(s).bytes_sent, 5 * k);
+		assert_int_equal(tw_dir_store_counts(s).bytes_received, 4 * k);
+		assert_int_equal(tw_dir_store_counts(s).events, 3 * k);
+		tw_dir_store_began(s, 1);
+		tw_dir_store_counted(s, &ran);
+		assert_int_equal(save(s, k + 1), TW_OK);
+		tw_dir_store_close(s);
+	}
+}
+
+/* The manifest says how far the run was and which parameters are in which file. */
+static void the_manifest_says_how_far(void **state)
+{
+	const struct tw_master_part m = { .round = 7, .generation = 2, .samples = 99, .shards = 1 };
+	const struct tw_array master = {
+		.name = "master", .n = sizeof m, .kind = TW_BYTES, .at = &m
+	};
+	struct tw_store *s = open_store();
+	struct tw_part parts[3];
+	json_t *manifest, *row;
+	char path[200];
+
+	make_parts(1, parts);
+	tw_block_drop(parts[2].bytes);
+	parts[2].bytes = tw_part_pack(&tw_heap_system, &master, 1);
+	assert_int_equal(s->save(s, 1, parts, 3), TW_OK);
+	drop_parts(parts);
+	tw_dir_store_close(s);
+	snprintf(path, sizeof path, "%s/ckpt-1/manifest.json", dir);
+	manifest = json_load_file(path, 0, NULL);
+	assert_int_equal(json_integer_value(json_object_get(manifest, "round")), 7);
+	assert_int_equal(json_integer_value(json_object_get(manifest, "generation")), 2);
+	assert_int_equal(json_integer_value(json_object_get(manifest, "applied_samples")), 99);
+	row = json_array_get(json_object_get(manifest, "parts"), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "name")), "shard 0");
+	assert_int_equal(json_integer_value(json_object_get(row, "from")), 10);
+	assert_int_equal(json_integer_value(json_object_get(row, "to")), 15);
+	json_decref(manifest);
 }
 
 static void another_job_is_refused(void **state)
@@ -474,6 +530,8 @@ int main(void)
 		IN_A_DIRECTORY(every_flipped_byte_is_noticed),
 		IN_A_DIRECTORY(every_truncation_is_noticed),
 		IN_A_DIRECTORY(a_refused_cut_is_not_taken_for_the_future),
+		IN_A_DIRECTORY(counts_add_up),
+		IN_A_DIRECTORY(the_manifest_says_how_far),
 		IN_A_DIRECTORY(another_job_is_refused),
 		IN_A_DIRECTORY(what_a_crash_left_is_removed),
 		IN_A_DIRECTORY(a_full_disk_leaves_the_cut_before),

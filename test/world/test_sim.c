@@ -657,6 +657,26 @@ static void waits_are_named_once(void **state)
 	stage_release(&st);
 }
 
+/* A resumed run waits for its own release, and for nobody, until then. */
+static void waits_before_the_release_are_not_named(void **state)
+{
+	static const struct fake quiet = { .start = NULL };
+	static const struct fake worker = { .start = waits_for_ever, .waiting = says_wait };
+	struct stage st;
+
+	stage_init(&st, &tw_heap_system, 1, 1, &quiet, &quiet, &worker);
+	st.o.rest = 1000 * TW_SECOND;
+	assert_int_equal(stage_run(&st), TW_REFUSED);
+	assert_int_equal(st.ran.waits, 0);
+	stage_release(&st);
+	stage_init(&st, &tw_heap_system, 1, 1, &quiet, &quiet, &worker);
+	st.o.rest = 5 * TW_SECOND; /* a wait from 3 s on counts from then */
+	assert_int_equal(stage_run(&st), TW_REFUSED);
+	assert_int_equal(st.ran.waits, 1);
+	assert_null(strstr(st.lines, "has waited 7.0"));
+	stage_release(&st);
+}
+
 static void goes_on(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
 {
 	tw_timer(ctx, timer, TW_SECOND);
@@ -955,6 +975,7 @@ int main(void)
 		cmocka_unit_test(evaluations_cost_no_time),
 		cmocka_unit_test(threads_never_show),
 		cmocka_unit_test(waits_are_named_once),
+		cmocka_unit_test(waits_before_the_release_are_not_named),
 		cmocka_unit_test(time_limits_name_waits_too),
 		cmocka_unit_test(observers_and_signals_interrupt),
 		cmocka_unit_test(cuts_are_kept),
