@@ -150,6 +150,7 @@ struct tw_preset {
 	const char *name, *paper, *help;
 	const char *fields;  /* YAML: a mapping of sections */
 	const char *between; /* fields added when strategy.fetch is above 1 */
+	bool any_rule;       /* its rule is only what the paper used; another may be given */
 };
 extern const struct tw_preset tw_presets[]; /* name NULL at the end */
 const struct tw_preset *tw_preset_find(const char *name);

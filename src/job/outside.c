@@ -176,7 +176,7 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 	static const char *const essence[] = { "update.rule", "strategy.gate", "strategy.staleness",
 					       "strategy.send" };
 
-	for (size_t k = 0; k < sizeof essence / sizeof essence[0]; k++) {
+	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
 		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);
 		const struct tw_tree *named = tw_tree_at(fields, essence[k]);
 		char text[400], shown[60];

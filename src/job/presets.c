@@ -27,7 +27,8 @@ const struct tw_preset tw_presets[] = {
 	  .fields = "strategy: {gate: async, staleness: none, push: 1, fetch: 1}\n"
 		    "update: {rule: adagrad}\n"
 		    "train: {warm: {workers: 1, for: 0.1 epochs}}\n",
-	  .between = "strategy: {local: {rule: sgd}}\n" },
+	  .between = "strategy: {local: {rule: sgd}}\n",
+	  .any_rule = true },
 	{ .name = "softsync",
 	  .paper = "Gupta, Zhang, Wang 2016",
 	  .help = "an update for every so many gradients, whoever sent them",
