@@ -94,6 +94,21 @@ static void run(struct master *m, struct tw_context *ctx)
 	}
 }
 
+/* Workers that were too late for their round and have not come home: a cut waits for them, or what
+ * they still push would be in the way of a run that goes on and not of one that resumes. */
+static bool is_late(const struct member *e)
+{
+	return e->live && e->behind && !e->hungry;
+}
+
+static bool late_ones(const struct master *m)
+{
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (is_late(&m->member[k]))
+			return true;
+	return false;
+}
+
 static void drained(struct master *m, struct tw_context *ctx)
 {
 	if (m->open_leases || m->round_open)
@@ -102,6 +117,8 @@ static void drained(struct master *m, struct tw_context *ctx)
 		tw_cut_abort(m);
 	if (m->want_stop || m->want_cut ||
 	    (m->plan->checkpoint_final && tw_deal_exhausted(m) && !m->final)) {
+		if (late_ones(m))
+			return;
 		m->final = tw_deal_exhausted(m);
 		tw_cut_snap(m, ctx);
 		return;
@@ -442,7 +459,7 @@ static bool waits_for_worker(const struct master *m, uint32_t slot)
 		return false;
 	if (m->phase == PHASE_SCORE || m->evaluating)
 		return e->evaluating;
-	return m->phase == PHASE_DRAIN ? e->leases != 0
+	return m->phase == PHASE_DRAIN ? e->leases != 0 || is_late(e)
 				       : m->round_open && e->planned && !e->complete;
 }
 

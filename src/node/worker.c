@@ -180,7 +180,9 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 		/* a stripe is pushed whole, or its round is over */
 		if (w->dry && !tw_worker_rounds(w))
 			tw_step_flush(w, ctx);
-		tw_worker_want(w, ctx);
+		/* in rounds, asking says that nothing of ours is on its way any more */
+		if (!tw_worker_rounds(w) || !w->outs)
+			tw_worker_want(w, ctx);
 		return;
 	}
 	if (!has_parameters(w, ctx, h) || w->outs >= TW_CREDITS)
@@ -296,7 +298,7 @@ static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 	places(w, ctx, m);
 	tw_worker_ask_pinned(w, ctx); /* the places it needs may only be known now */
 	if (m->h.view == w->generation)
-		w->draining = !m->b.view.running;
+		w->draining = !m->b.view.running && !tw_worker_rounds(w); /* rounds just end */
 	tw_worker_advance(w, ctx);
 }
 

@@ -49,12 +49,13 @@ static const char *const links[] = {
 	"latency: 3ms, jitter: 4ms, bandwidth: 1Mbit/s, apply_rate: 20000",
 };
 
-/* A push that is late for its round and lost on the way may still be on its link when training
- * goes on after a cut, and keeps what is sent after it waiting: a run that stopped there has not
- * got it.  So links do not lose where pushes may be late. */
+/* A cut waits for workers that are late for their round.  One that abandons its computation is not
+ * late, but it may have pushed a moment before; if that push is lost on the way it may still be on
+ * its link when training goes on after a cut, and keeps what is sent after it waiting: a run that
+ * stopped there has not got it.  So links do not lose where workers abandon. */
 static const char *link_for(const char *strategy, uint64_t turn)
 {
-	const bool late = strstr(strategy, "backup") != NULL;
+	const bool late = strstr(strategy, "abandon") != NULL;
 
 	return turn % 2 == 0 ? links[0] : links[late ? 2 : 1];
 }

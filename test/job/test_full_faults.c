@@ -30,7 +30,7 @@ static void every_node_at_every_event(void **state)
 static void seeds(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 900)), 0);
+	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
 }
 
 static uint64_t number(char **argv, int *k)
