@@ -26,233 +26,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool rounds(const struct shard *s)
-{
-	return s->plan->gate->traits & TW_GATE_ROUNDS;
-}
-
-static bool lockfree(const struct shard *s)
-{
-	return s->plan->gate->traits & TW_GATE_LOCKFREE;
-}
-
-/* --- answers ------------------------------------------------------------------------------ */
-
-static bool remembers(const struct shard *s)
-{
-	return (s->plan->staleness->traits & TW_STALENESS_SENT) || s->plan->gaps;
-}
-
-static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_block *b)
-{
-	if (!remembers(s))
-		return TW_OK;
-	if (!g->sent) {
-		g->sent = tw_heap_zeros(s->heap, s->memory * sizeof *g->sent);
-		if (!g->sent)
-			return TW_NO_MEMORY;
-	}
-	if (g->sent[0].block == b && g->sent[0].n == s->version.n)
-		return TW_OK;
-	tw_block_drop(g->sent[s->memory - 1].block);
-	memmove(g->sent + 1, g->sent, (s->memory - 1) * sizeof *g->sent);
-	g->sent[0] = (struct sent){ s->version.n, tw_block_keep(b) };
-	return TW_OK;
-}
-
-/* A worker that computes on `base` will never again compute on what it was sent before. */
-static void forget_sent(struct shard *s, struct guest *g, uint64_t base)
-{
-	if (!g->sent || s->plan->delay)
-		return;
-	for (uint32_t k = 1; k < s->memory; k++)
-		if (g->sent[k].block && g->sent[k].n < base) {
-			tw_block_drop(g->sent[k].block);
-			g->sent[k].block = NULL;
-		}
-}
-
-/* What travels (a reference of the shard's) and what the worker will decode from it. */
-static enum tw_status encoded(struct shard *s, struct tw_block **wire, struct tw_block **decoded)
-{
-	const struct tw_codec *c = s->plan->down;
-	const struct tw_rng rng = tw_rng_make(s->plan->seed, TW_RNG_CODEC);
-	const size_t tail = (s->n - s->trainable) * sizeof(float);
-	struct tw_block *shown = tw_line_shown(s);
-	size_t len;
-
-	if (!shown)
-		return TW_NO_MEMORY;
-	if (c->traits & TW_CODEC_IDENTITY) {
-		*wire = *decoded = shown;
-		return TW_OK;
-	}
-	if (!s->wire) {
-		len = c->bound(s->plan->down_options, s->trainable);
-		s->wire = tw_block_new(s->heap, len + tail);
-		s->decoded = tw_pool_take(s->pool);
-		if (!s->wire || !s->decoded)
-			goto fail;
-		if (c->encode(s->plan->down_options, NULL, &rng, s->version.n,
-			      tw_block_floats(shown), s->trainable, s->wire->data, &len) != TW_OK)
-			goto fail;
-		if (c->decode(s->plan->down_options, s->wire->data, len,
-			      tw_block_floats(s->decoded), s->trainable) != TW_OK)
-			goto fail;
-		memcpy(s->wire->data + len, tw_block_floats(shown) + s->trainable, tail);
-		memcpy(tw_block_floats(s->decoded) + s->trainable,
-		       tw_block_floats(shown) + s->trainable, tail);
-		s->wire->bytes = len + tail;
-	}
-	*wire = s->wire;
-	*decoded = s->decoded;
-	return TW_OK;
-fail:
-	tw_block_drop(s->wire);
-	tw_block_drop(s->decoded);
-	s->wire = s->decoded = NULL;
-	return TW_NO_MEMORY;
-}
-
-static void fill_params(struct shard *s, const struct guest *g, struct tw_msg *m, uint64_t number)
-{
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
-	m->h.incarnation = g->incarnation;
-	m->b.params = (struct tw_body_params){ .version = s->version,
-					       .seq = g->seq,
-					       .round = s->round,
-					       .number = number,
-					       .statistic = s->statistic,
-					       .rate = tw_line_rate(s),
-					       .live = s->live };
-}
-
-/* A copy of parameters that others are writing (LOCKFREE). */
-static struct tw_block *glance(struct shard *s)
-{
-	struct tw_block *b = tw_pool_take(s->pool);
-	const _Atomic uint32_t *from = (const _Atomic uint32_t *)s->w->data;
-
-	if (!b)
-		return NULL;
-	for (size_t i = 0; i < s->n; i++)
-		((uint32_t *)b->data)[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
-	return b;
-}
-
-struct tw_block *tw_shard_snapshot(struct shard *s)
-{
-	return lockfree(s) ? glance(s) : tw_block_keep(s->w);
-}
-
-static void answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
-		   uint32_t flags)
-{
-	struct guest *g = &s->guest[slot];
-	struct tw_block *wire, *decoded;
-	struct tw_msg *m;
-
-	if (lockfree(s)) {
-		wire = decoded = glance(s);
-		if (!wire) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for an answer");
-			return;
-		}
-	} else if (encoded(s, &wire, &decoded) != TW_OK || keep_sent(s, g, decoded) != TW_OK) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an answer of %zu parameters", s->n);
-		return;
-	}
-	m = tw_msg_to(ctx, g->addr, TW_PARAMS);
-	if (m) {
-		fill_params(s, g, m, number);
-		m->h.flags |= flags;
-		m->payload = tw_block_keep(wire);
-		m->h.payload = (uint32_t)wire->bytes;
-		tw_send(ctx, m);
-	}
-	if (lockfree(s))
-		tw_block_drop(wire);
-}
-
-static void acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)
-{
-	struct tw_msg *m = tw_msg_to(ctx, s->guest[slot].addr, TW_ACK);
-
-	if (!m)
-		return;
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
-	m->h.flags = flags;
-	m->h.incarnation = s->guest[slot].incarnation;
-	m->b.ack.seq = s->guest[slot].seq;
-	m->b.ack.version = s->version;
-	tw_send(ctx, m);
-}
-
-/* --- requests that wait ------------------------------------------------------------------- */
-
-/* A request that was late on its way, while the worker has a newer one parked here. */
-static bool outdated(const struct guest *g, uint64_t number)
-{
-	return g->parked && number < g->number;
-}
-
-static void park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
-		 uint64_t round)
-{
-	struct guest *g = &s->guest[slot];
-
-	if (!g->parked) {
-		g->parked = true;
-		g->since = tw_now(ctx);
-		s->queue[s->queued++] = slot;
-	}
-	g->number = number;
-	g->round = round;
-}
-
-void tw_shard_unpark(struct shard *s, uint32_t slot)
-{
-	uint32_t kept = 0;
-
-	if (!s->guest[slot].parked)
-		return;
-	s->guest[slot].parked = false;
-	for (uint32_t k = 0; k < s->queued; k++)
-		if (s->queue[k] != slot)
-			s->queue[kept++] = s->queue[k];
-	s->queued = kept;
-}
-
-static bool may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom)
-{
-	const struct tw_gate *gate = s->plan->gate;
-
-	*whom = UINT32_MAX;
-	if (rounds(s))
-		return s->round >= round;
-	return !gate->may_read || gate->may_read(s->plan->gate_options, &s->clocks, slot, whom);
-}
-
-void tw_shard_release(struct shard *s, struct tw_context *ctx)
-{
-	uint32_t kept = 0, whom;
-
-	for (uint32_t k = 0; k < s->queued; k++) {
-		const uint32_t slot = s->queue[k];
-		struct guest *g = &s->guest[slot];
-
-		if (!may_read(s, slot, g->round, &whom)) {
-			s->queue[kept++] = slot;
-			continue;
-		}
-		g->parked = false;
-		answer(s, ctx, slot, g->number, 0);
-	}
-	s->queued = kept;
-}
-
 /* --- contributions ------------------------------------------------------------------------ */
 
 /* The slice as floats, checked whole; NULL with *st saying why. */
@@ -363,7 +136,7 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 				    .block = tw_block_keep(b),
 				    .g = at,
 				    .push = *push };
-	forget_sent(s, g, push->base.n);
+	tw_shard_forget_sent(s, g, push->base.n);
 	tw_shard_tick(s, slot);
 	switch (gate->admit(s->plan->gate_options, slot, c->tau)) {
 	case TW_DROP:
@@ -391,9 +164,9 @@ static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 					.slot = slot,
 					.seq = m->h.seq });
 	if (m->h.flags & TW_FLAG_ANSWER)
-		answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
+		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
 	else
-		acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
+		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
 }
 
 /* The answer to a push that was taken: now, when the gate allows, or an acknowledgement only. */
@@ -402,13 +175,13 @@ static void reply(struct shard *s, struct tw_context *ctx, uint32_t slot, const 
 	uint32_t whom;
 
 	if (!(m->h.flags & TW_FLAG_ANSWER)) {
-		acknowledge(s, ctx, slot, 0);
-	} else if (may_read(s, slot, m->b.push.round + 1, &whom)) {
+		tw_shard_acknowledge(s, ctx, slot, 0);
+	} else if (tw_shard_may_read(s, slot, m->b.push.round + 1, &whom)) {
 		tw_shard_unpark(s, slot);
-		answer(s, ctx, slot, m->b.push.number, 0);
+		tw_shard_answer(s, ctx, slot, m->b.push.number, 0);
 	} else {
-		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
-		acknowledge(s, ctx, slot, TW_FLAG_HELD);
+		tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_HELD);
 	}
 }
 
@@ -423,9 +196,9 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 	g->staged_incarnation = m->h.incarnation;
 	g->push = m->b.push;
 	g->staged_seq = m->h.seq;
-	forget_sent(s, g, m->b.push.base.n);
+	tw_shard_forget_sent(s, g, m->b.push.base.n);
 	if (m->h.flags & TW_FLAG_ANSWER)
-		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+		tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
 	have(s, ctx, slot, 0);
 }
 
@@ -528,10 +301,10 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 
 	if (m->h.seq <= g->seq) { /* (3): seen */
 		const bool answers =
-			(m->h.flags & TW_FLAG_ANSWER) && !outdated(g, m->b.push.number);
+			(m->h.flags & TW_FLAG_ANSWER) && !tw_shard_outdated(g, m->b.push.number);
 
-		if (rounds(s) || !answers)
-			acknowledge(s, ctx, slot, 0);
+		if (tw_shard_rounds(s) || !answers)
+			tw_shard_acknowledge(s, ctx, slot, 0);
 		if (answers)
 			reply(s, ctx, slot, m);
 		return true;
@@ -543,15 +316,15 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 	}
 	if (m->h.seq != g->seq + 1) /* (3): a gap */
 		return true;
-	if (rounds(s) && m->b.push.round < s->round) { /* too late */
+	if (tw_shard_rounds(s) && m->b.push.round < s->round) { /* too late */
 		g->seq = m->h.seq;
 		note_drop(s, ctx, slot, &m->b.push);
-		answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
+		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
 		return true;
 	}
 	if (g->staged && g->staged_incarnation == m->h.incarnation) { /* (5): promised already */
 		if (m->h.flags & TW_FLAG_ANSWER)
-			park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+			tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
 		have(s, ctx, slot, 0);
 		return true;
 	}
@@ -581,7 +354,7 @@ static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 	struct guest *g = &s->guest[slot];
 
 	s->tally.refused++;
-	if (!rounds(s)) {
+	if (!tw_shard_rounds(s)) {
 		refuse(s, ctx, slot, m);
 		return;
 	}
@@ -589,7 +362,7 @@ static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 	g->seq = m->h.seq;
 	have(s, ctx, slot, TW_FLAG_REFUSED);
 	if (m->h.flags & TW_FLAG_ANSWER)
-		park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+		tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
 }
 
 /* Outside rounds a contribution is closed as soon as it is here. */
@@ -634,7 +407,7 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		reject(s, ctx, slot, m);
 		return;
 	}
-	if (rounds(s)) {
+	if (tw_shard_rounds(s)) {
 		stage(s, ctx, slot, b, at, m);
 		tw_block_drop(b);
 		return;
@@ -736,7 +509,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		a = tw_msg_to(ctx, g->addr, TW_PARAMS);
 		if (!a)
 			return;
-		fill_params(s, g, a, p->number);
+		tw_shard_fill(s, g, a, p->number);
 		a->b.params.pin = p->pin;
 		a->h.flags = TW_FLAG_FREE;
 		a->payload = tw_block_keep(s->pinned);
@@ -744,26 +517,26 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		tw_send(ctx, a);
 		return;
 	}
-	if (outdated(g, p->number))
+	if (tw_shard_outdated(g, p->number))
 		return;
 	if (m->h.seq > g->seq)
 		g->seq = m->h.seq;
-	if (!may_read(s, slot, p->round, &whom)) {
-		park(s, ctx, slot, p->number, p->round);
+	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
+		tw_shard_park(s, ctx, slot, p->number, p->round);
 		return;
 	}
 	tw_shard_unpark(s, slot);
 	if (!(m->h.flags & TW_FLAG_FRESH) && p->have.incarnation == s->version.incarnation &&
-	    p->have.n == s->version.n && !lockfree(s) && !s->moved) {
+	    p->have.n == s->version.n && !tw_shard_lockfree(s) && !s->moved) {
 		struct tw_msg *a = tw_msg_to(ctx, g->addr, TW_UNCHANGED);
 
 		if (!a)
 			return;
-		fill_params(s, g, a, p->number);
+		tw_shard_fill(s, g, a, p->number);
 		tw_send(ctx, a);
 		return;
 	}
-	answer(s, ctx, slot, p->number, 0);
+	tw_shard_answer(s, ctx, slot, p->number, 0);
 }
 
 static void pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -906,7 +679,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	struct shard *s = (struct shard *)a;
 
 	/* only a lock-free shard may say these, and only to itself */
-	if (!lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
+	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
 	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
 		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
 	if (!may_say(m, ctx)) {
@@ -991,7 +764,7 @@ static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 	if (!s->queued)
 		return false;
 	g = &s->guest[s->queue[0]];
-	may_read(s, s->queue[0], g->round, &whom);
+	tw_shard_may_read(s, s->queue[0], g->round, &whom);
 	*out = (struct tw_wait){ .slot = whom,
 				 .step = s->round,
 				 .since = g->since,

@@ -97,17 +97,47 @@ void tw_line_changed(struct shard *s);
 /* The rate an answer is stamped with now. */
 float tw_line_rate(const struct shard *s);
 
+static inline bool tw_shard_rounds(const struct shard *s)
+{
+	return s->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+static inline bool tw_shard_lockfree(const struct shard *s)
+{
+	return s->plan->gate->traits & TW_GATE_LOCKFREE;
+}
+
 /* --- shard.c ------------------------------------------------------------------------------- */
 
-/* Answer every parked request that may go now, oldest first. */
-void tw_shard_release(struct shard *s, struct tw_context *ctx);
-/* The request of this worker, if one is parked, will not be answered. */
-void tw_shard_unpark(struct shard *s, uint32_t slot);
 /* Apply what is collected as one update. */
 void tw_shard_flush(struct shard *s, struct tw_context *ctx);
+
+/* --- shard_answer.c ------------------------------------------------------------------------ */
+
+/* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
+void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		     uint32_t flags);
+/* Say only how far its contributions are closed. */
+void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
+/* The body of an answer, and the header's fields that go with it. */
+void tw_shard_fill(struct shard *s, const struct guest *g, struct tw_msg *m, uint64_t number);
+/* A worker that computes on `base` will never again compute on what it was sent before. */
+void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base);
 /* A new reference to the parameters as they are now, a copy if workers write them lock-free; NULL
  * without memory. */
 struct tw_block *tw_shard_snapshot(struct shard *s);
+/* Is this request older than the one the worker has parked here?  It was late on its way. */
+bool tw_shard_outdated(const struct guest *g, uint64_t number);
+/* May the worker read when `round` rounds are committed, and if not, for whom does it wait?  *whom
+ * is UINT32_MAX when it is the master. */
+bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom);
+/* Keep the request until it may be answered. */
+void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		   uint64_t round);
+/* The request of this worker, if one is parked, will not be answered. */
+void tw_shard_unpark(struct shard *s, uint32_t slot);
+/* Answer every parked request that may go now, oldest first. */
+void tw_shard_release(struct shard *s, struct tw_context *ctx);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
