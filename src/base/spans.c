@@ -252,15 +252,6 @@ uint64_t tw_spans_within(const struct tw_spans *s, uint64_t from, uint64_t to)
 	return total;
 }
 
-bool tw_spans_has(const struct tw_spans *s, uint64_t from, uint64_t to)
-{
-	const size_t k = first_beyond(s, from);
-
-	if (from >= to)
-		return true;
-	return k < s->count && s->span[k].from <= from && s->span[k].to >= to;
-}
-
 bool tw_spans_gap(const struct tw_spans *s, uint64_t from, uint64_t end, uint64_t most,
 		  struct tw_span *out)
 {

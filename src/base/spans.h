@@ -37,7 +37,6 @@ enum tw_status tw_spans_subtract(struct tw_spans *s, const struct tw_spans *othe
 uint64_t tw_spans_total(const struct tw_spans *s);
 /* How many positions of [from, to) are in the set. */
 uint64_t tw_spans_within(const struct tw_spans *s, uint64_t from, uint64_t to);
-bool tw_spans_has(const struct tw_spans *s, uint64_t from, uint64_t to); /* all of it */
 /* The first free range at or after `from` below `end`: at most `most` positions, in *out; false
  * when there is none. */
 bool tw_spans_gap(const struct tw_spans *s, uint64_t from, uint64_t end, uint64_t most,
