@@ -8,7 +8,11 @@ mkdir -p "$(dirname "$out")"
 names=$(for f in "$@"; do basename "$f" .c | tr - _; done | LC_ALL=C sort)
 {
 	echo "/* Made by cmake/registry.sh from src/$folder; do not edit. */"
-	case $folder in strategy/*) echo "#include \"strategy/$kind.h\"" ;; *) echo "#include \"$(dirname "$folder")/$kind.h\"" ;; esac
+	case $kind in
+	op_family) echo '#include "graph/op.h"' ;;
+	zoo) echo '#include "model/model.h"' ;;
+	*) echo "#include \"$(dirname "$folder")/$kind.h\"" ;;
+	esac
 	for n in $names; do echo "extern const struct tw_$kind tw_${kind}_$n;"; done
 	echo "const struct tw_$kind *const tw_${kind}_all[] = {"
 	for n in $names; do echo "	&tw_${kind}_$n,"; done

@@ -331,6 +331,22 @@ static enum tw_status set_list(const struct tw_option *row, struct tw_f64s *at, 
 	return TW_OK;
 }
 
+/* "5x3", or "5" for both. */
+static bool set_extent(const struct tw_option *row, struct tw_extent *at, const char *text)
+{
+	const char *x = strchr(text, 'x');
+	const size_t n = x ? (size_t)(x - text) : strlen(text);
+	uint64_t h = 0, w = 0;
+
+	if (!read_whole(text, n, &h) || (x && !read_whole(x + 1, strlen(x + 1), &w)))
+		return false;
+	w = x ? w : h;
+	if (h > UINT32_MAX || w > UINT32_MAX || !within(row, (double)h) || !within(row, (double)w))
+		return false;
+	*at = (struct tw_extent){ (uint32_t)h, (uint32_t)w };
+	return true;
+}
+
 static enum tw_status set_text(const char **at, const char *text, struct tw_arena *keep)
 {
 	const char *kept = tw_arena_text(keep, text);
@@ -371,6 +387,9 @@ static enum tw_status set(const struct tw_option *row, void *at, const char *tex
 		return set_text(at, text, keep);
 	case TW_F64S:
 		return set_list(row, at, text, keep);
+	case TW_EXTENT:
+		good = set_extent(row, at, text);
+		break;
 	}
 	return good ? TW_OK : TW_BAD_INPUT;
 }
@@ -524,6 +543,10 @@ void tw_option_text(const struct tw_option *row, const void *base, char *out, si
 	case TW_F64S:
 		print_list(at, out, room);
 		break;
+	case TW_EXTENT:
+		snprintf(out, room, "%" PRIu32 "x%" PRIu32, ((const struct tw_extent *)at)->h,
+			 ((const struct tw_extent *)at)->w);
+		break;
 	}
 }
 
@@ -662,6 +685,10 @@ void tw_option_accepts(const struct tw_option *row, char *out, size_t room)
 		break;
 	case TW_F64S:
 		snprintf(out, room, "a list of numbers%s such as [0.1, 1]", range);
+		break;
+	case TW_EXTENT:
+		snprintf(out, room, "height and width%s, such as 5x5, or one number for both",
+			 range);
 		break;
 	}
 }

@@ -25,11 +25,16 @@ enum tw_option_type {
 	TW_CHOICE, /* uint32_t: the index in `choices` */
 	TW_TEXT,   /* const char *: lives as long as what was read */
 	TW_F64S,   /* struct tw_f64s: a list of numbers */
+	TW_EXTENT, /* struct tw_extent: "5x3" is 5 high and 3 wide; "5" is 5x5 */
 };
 
 struct tw_f64s {
 	const double *at;
 	size_t count;
+};
+
+struct tw_extent {
+	uint32_t h, w;
 };
 
 struct tw_option {

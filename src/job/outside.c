@@ -21,7 +21,7 @@ static enum tw_status name_strategy(struct tw_reading *r)
 }
 
 /* A value given outside the file: YAML where it begins like a list or a mapping, else as it is. */
-static enum tw_status outside_value(struct tw_reading *r, const struct tw_source *source,
+static enum tw_status outside_value(struct tw_reading *r, const struct tw_text_source *source,
 				    const char *value, struct tw_tree **out)
 {
 	const char *text;
@@ -37,7 +37,7 @@ static enum tw_status outside_value(struct tw_reading *r, const struct tw_source
 	return *out ? TW_OK : tw_read_no_memory(r);
 }
 
-static enum tw_status put(struct tw_reading *r, const struct tw_source *source, const char *path,
+static enum tw_status put(struct tw_reading *r, const struct tw_text_source *source, const char *path,
 			  const char *value)
 {
 	struct tw_tree *node = NULL;
@@ -51,7 +51,7 @@ static enum tw_status put(struct tw_reading *r, const struct tw_source *source, 
 static enum tw_status put_flag(struct tw_reading *r, const char *set)
 {
 	const char *equals = strchr(set, '=');
-	struct tw_source source = { .origin = TW_FROM_FLAG };
+	struct tw_text_source source = { .origin = TW_FROM_FLAG };
 	char shown[96], path[TW_PATH_ROOM];
 	size_t n;
 
@@ -118,7 +118,7 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 {
 	static const char prefix[] = "THALWEG_";
 	const char *equals = strchr(variable, '=');
-	struct tw_source source = { .origin = TW_FROM_ENVIRONMENT };
+	struct tw_text_source source = { .origin = TW_FROM_ENVIRONMENT };
 	char name[TW_PATH_ROOM], shown[96], path[TW_PATH_ROOM], help[300];
 	struct tw_names all = { .count = 0 };
 	size_t n;
@@ -163,7 +163,7 @@ static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree 
 static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name, const char *text,
 				struct tw_tree **out)
 {
-	const struct tw_source source = { .name = name->place, .origin = TW_FROM_PRESET };
+	const struct tw_text_source source = { .name = name->place, .origin = TW_FROM_PRESET };
 
 	return tw_tree_read(r->keep, &source, text, strlen(text), out, r->why);
 }

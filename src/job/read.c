@@ -123,7 +123,7 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 	struct tw_error said = { 0 };
 	struct tw_job *job = tw_heap_zeros(&tw_heap_system, sizeof *job);
 	struct tw_reading r = { .job = job, .why = &said };
-	struct tw_source source = { .origin = TW_FROM_FILE };
+	struct tw_text_source source = { .origin = TW_FROM_FILE };
 	char shown[280];
 	enum tw_status st = TW_NO_MEMORY;
 

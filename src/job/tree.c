@@ -8,7 +8,7 @@
 
 struct reader {
 	struct tw_arena *keep;
-	const struct tw_source *source;
+	const struct tw_text_source *source;
 	struct tw_error *why;
 	const char *text;
 	size_t bytes;
@@ -369,7 +369,7 @@ static enum tw_status read_document(struct reader *r, struct tw_tree **out)
 	return TW_OK;
 }
 
-enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_source *source, const char *text,
+enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source, const char *text,
 			    size_t bytes, struct tw_tree **out, struct tw_error *why)
 {
 	struct reader r = {

@@ -34,13 +34,13 @@ struct tw_tree {
 
 /* What is being read: errors call it `name`, and number its lines when it is a file; every node
  * of another origin has `name` itself as its place. */
-struct tw_source {
+struct tw_text_source {
 	const char *name;
 	enum tw_origin origin;
 };
 
 /* Read one document.  TW_BAD_INPUT with one sentence, or TW_NO_MEMORY. */
-enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_source *source, const char *text,
+enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source, const char *text,
 			    size_t bytes, struct tw_tree **out, struct tw_error *why);
 /* A node of its own; NULL without memory. */
 struct tw_tree *tw_tree_new(struct tw_arena *keep, enum tw_tree_kind kind, enum tw_origin origin,

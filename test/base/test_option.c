@@ -27,6 +27,7 @@ struct sample {
 	uint32_t any;
 	double lowest;
 	float tenth;
+	struct tw_extent size;
 };
 
 static const char *const gates[] = { "bsp", "backup", "softsync", "ssp", "async", NULL };
@@ -48,6 +49,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct sample, any, TW_U32, "0", NULL, 0, 0, "any"),
 	TW_OPTION(struct sample, lowest, TW_F64, "0", NULL, -INFINITY, 3, "lowest"),
 	TW_OPTION(struct sample, tenth, TW_F32, "0.1", NULL, 0, 0.1, "tenth"),
+	TW_OPTION(struct sample, size, TW_EXTENT, "2", NULL, 1, 100, "size"),
 	TW_OPTION_END,
 };
 
@@ -250,6 +252,14 @@ static void refusals_say_what_would_do(void **state)
 		"'async'?");
 	refused("gate", "zzzzzz",
 		"gate: needs one of bsp, backup, softsync, ssp, async, not 'zzzzzz'");
+	refused("size", "5x",
+		"size: needs height and width from 1 to 100, such as 5x5, or one number for both, "
+		"not '5x'");
+	refused("size", "x5", NULL);
+	refused("size", "0x5", NULL);
+	refused("size", "5x101", NULL);
+	refused("size", "5x5x5", NULL);
+	refused("size", "4294967297", NULL);
 	refused("curvature", "x",
 		"curvature: needs a list of numbers from 0 to 100 such as [0.1, 1], not 'x'");
 	refused("collect", "012345678901234567890123456789012345678901234567890123456789and more",
@@ -313,6 +323,8 @@ static void values_print_as_people_write_them(void **state)
 	text_is("warm", "0.2 epochs", "0.2 epochs");
 	text_is("gate", "ssp", "ssp");
 	text_is("note", "a b", "a b");
+	text_is("size", "5x3", "5x3");
+	text_is("size", "7", "7x7");
 	text_is("curvature", "0.1,1", "[0.1, 1]");
 	text_is("curvature", "0.5", "[0.5]");
 	text_is("curvature", "[]", "[]");

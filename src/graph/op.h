@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op.h - what one kind of layer is: its options, its shapes, its kernels, its slow truth.
+ *
+ * One file per family in op/; a file defines `const struct tw_op_family tw_op_family_<file>`, a
+ * list of ops that share code.  An op never allocates, logs or reads a clock: it says what memory
+ * it needs and the program gives it.  A prepared kernel never changes, so any thread may run it.
+ *
+ * Everything the contract suite (test/graph) needs is in the table, so an op is tested the moment
+ * it exists: its samples are run forward in every layout against `reference`, and backward against
+ * finite differences of `reference`. */
+#ifndef TW_GRAPH_OP_H
+#define TW_GRAPH_OP_H
+
+#include "base/option.h"
+#include "base/status.h"
+#include "graph/kit.h"
+#include "graph/shape.h"
+
+#define TW_OP_INS        2
+#define TW_OP_PARAMETERS 4
+
+/* One tensor that an op keeps in the parameter vector, in PyTorch's shape and order. */
+struct tw_op_parameter {
+	const char *name;         /* "weight", "bias", "running_mean" */
+	uint32_t rank, d[5];      /* conv weight: out, in / groups, height, width */
+	uint32_t fan_in, fan_out; /* 0: not drawn, filled with `fill` */
+	float fill;
+	bool buffer; /* a statistic, not trained: see engine.h */
+};
+
+/* What follows from options and the shapes of the inputs. */
+struct tw_op_form {
+	struct tw_shape out;
+	struct tw_op_parameter parameter[TW_OP_PARAMETERS];
+	uint32_t parameters;
+	double flops; /* forward, per sample: 2 for each multiply-add of a product, 1 for others */
+	double products; /* of these, those of matrix products: 2 m n k */
+};
+
+/* Where and how an op will run: fixed when a program is made. */
+struct tw_op_site {
+	const void *options;
+	uint32_t batch, ins;
+	struct tw_shape in[TW_OP_INS], out;
+	enum tw_layout in_layout[TW_OP_INS], out_layout; /* as `layout` chose them */
+	bool train;            /* batch statistics, dropout, and backward will follow */
+	bool wants[TW_OP_INS]; /* somebody reads the gradient of input k */
+	bool relu;             /* forward also applies ReLU to the output (TW_OP_TAKES_RELU); the
+				  backward pass of that ReLU is not the op's business */
+	uint32_t layer;        /* number of the node: what chance is drawn for */
+	uint64_t seed;
+};
+
+/* Memory beside inputs and outputs, in bytes. */
+struct tw_op_memory {
+	size_t saved;    /* written by forward, read by backward of the same step */
+	size_t forward;  /* scratch of forward */
+	size_t backward; /* scratch of backward */
+};
+
+/* A batch's facts that are not values of a layer. */
+struct tw_op_batch {
+	uint64_t position;     /* global position of sample 0 */
+	const uint32_t *label; /* losses read these: whichever the data has, else NULL */
+	const float *target;   /* count * size of the prediction */
+	double *loss;          /* losses write: sum over the samples, added up in sample order */
+	double *correct;       /* how many were right; -1 where the task has no such thing */
+};
+
+/* One run.  Gradients are written, never added to: the program adds.  `out` may be in[0] for ops
+ * with TW_OP_IN_PLACE, in_gradient[0] may be out_gradient with TW_OP_BACK_IN_PLACE; otherwise
+ * nothing overlaps.  in_gradient[k] is NULL where !site->wants[k]. */
+struct tw_op_run {
+	const float *in[TW_OP_INS];
+	float *out;
+	const float *out_gradient;
+	float *in_gradient[TW_OP_INS];
+	const float *parameter[TW_OP_PARAMETERS];
+	float *change[TW_OP_PARAMETERS]; /* gradient of the batch's mean loss; for buffers: how
+					    much they change */
+	void *saved, *scratch;
+	struct tw_hand *hand;
+	const struct tw_op_batch *batch;
+};
+
+enum tw_op_trait {
+	TW_OP_READS_IN = 1,        /* backward reads in[] */
+	TW_OP_READS_OUT = 2,       /* backward reads out */
+	TW_OP_IN_PLACE = 4,        /* forward may write over in[0] */
+	TW_OP_BACK_IN_PLACE = 8,   /* backward may write in_gradient[0] over out_gradient */
+	TW_OP_FOLLOWS_LAYOUT = 16, /* runs in whatever layout in[0] has; out has the same.  Without
+				      this and without `layout`: PLAIN in, PLAIN out */
+	TW_OP_TAKES_RELU = 32,     /* see site->relu */
+	TW_OP_IS_RELU = 64,        /* max(x, 0): may be taken by the op before it */
+	TW_OP_LOSS = 128,          /* the end: in[0] is the prediction, out is nothing; backward has
+				      no out_gradient: that of the mean over the samples is 1 */
+	TW_OP_PASSES = 256, /* out and in[0] are the same bytes in the same order, forward and
+				      backward (flatten of PLAIN, dropout when not training): the
+				      program makes them one buffer and runs nothing */
+	TW_OP_ADDS = 512,   /* out = in[0] + in[1]: the gradient of both is out_gradient; the
+				      program hands the buffer on and never calls backward */
+	TW_OP_DRAWS = 1024, /* chance: differs by position (dropout) */
+	TW_OP_RANDOM_BATCH = 2048, /* a sample's output depends on the rest of the batch */
+};
+
+/* What the contract suite tries: the layer's text without its name, and the inputs' shape. */
+struct tw_op_sample {
+	const char *text;
+	struct tw_shape in; /* of every input; rank 0 ends the list */
+	uint32_t batch;     /* 0: tried with 1, 2 and 5 */
+};
+
+struct tw_op {
+	const char *name;                /* "conv" in a layer's text */
+	const char *help;                /* one line */
+	uint32_t traits;                 /* of enum tw_op_trait */
+	uint32_t ins;                    /* 1 or 2 */
+	const struct tw_option *options; /* NULL: none */
+	uint32_t positional; /* so many of the first rows may be given without their names */
+	size_t options_bytes, kernel_bytes;
+	const struct tw_op_sample *samples;
+
+	/* Fill *form, or say in *why what does not fit (shapes and numbers, not the layer's name:
+	 * the caller puts it in front). */
+	enum tw_status (*form)(const void *options, const struct tw_shape *in,
+			       struct tw_op_form *form, struct tw_error *why);
+	/* Choose in_layout and out_layout; in_layout[0] comes in as what the producer has.  NULL:
+	 * see FOLLOWS_LAYOUT. */
+	void (*layout)(struct tw_op_site *site);
+	/* Make the kernel (kernel_bytes of zeros) and say what memory it needs.  Primitives go into
+	 * the kit, which owns them.  NULL: nothing to prepare. */
+	enum tw_status (*prepare)(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+				  struct tw_op_memory *need);
+	enum tw_status (*forward)(const struct tw_op_site *site, const void *kernel,
+				  const struct tw_op_run *run);
+	enum tw_status (*backward)(const struct tw_op_site *site, const void *kernel,
+				   const struct tw_op_run *run);
+	/* The truth by plain loops in double, PLAIN layout.  For losses out[0] is the mean loss.
+	 * site->train decides as for forward; label, target and position come from `batch`.
+	 * Running statistics are parameters like others here and are not changed. */
+	void (*reference)(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			  const double *const *in, const double *const *parameter, double *out);
+};
+
+struct tw_op_family {
+	const struct tw_op *const *op; /* NULL at the end */
+};
+extern const struct tw_op_family *const tw_op_family_all[]; /* made from op/; NULL at the end */
+
+/* Op number k of all there are, or NULL after the last. */
+const struct tw_op *tw_op_at(size_t k);
+const struct tw_op *tw_op_find(const char *name);
+/* Read "20 5x5 pad 2 stride 2" (what stands behind the layer's name) into the op's options:
+ * positional rows first, then `name value` pairs in any order; a name may be given once.
+ * `options` has options_bytes.  *why is a sentence without place. */
+enum tw_status tw_op_parse(const struct tw_op *op, const char *text, void *options,
+			   struct tw_arena *keep, struct tw_error *why);
+
+#endif
