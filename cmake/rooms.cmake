@@ -54,6 +54,13 @@ tw_registry(op_family graph/op)
 tw_registry(zoo model/zoo)
 tw_registry(verb cli/verb)
 
+set(torch_program ${CMAKE_BINARY_DIR}/gen/torch_program.c)
+add_custom_command(OUTPUT ${torch_program}
+	COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/embed.sh ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py
+		tw_torch_program ${torch_program}
+	DEPENDS ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py ${CMAKE_SOURCE_DIR}/cmake/embed.sh
+	VERBATIM)
+
 tw_room(base)
 tw_room(vec NEEDS base)
 tw_room(data NEEDS vec base SOURCES ${TW_GENERATED_source} LIBRARIES ZLIB::ZLIB)
@@ -67,7 +74,9 @@ tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
 tw_room(world NEEDS actor base)
 tw_room(job NEEDS node world engine strategy actor model graph data vec base)
-tw_room(bench NEEDS job node world engine strategy actor model graph data vec base)
+tw_room(bench NEEDS job node world engine strategy actor model graph data vec base
+	SOURCES ${torch_program})
+tw_room(api NEEDS job engine world actor model graph data vec base)
 tw_room(cli NEEDS bench job SOURCES ${TW_GENERATED_verb})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
@@ -79,7 +88,7 @@ endif()
 if(TW_TESTS)
 	enable_testing()
 	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-	foreach(room base vec data graph model strategy actor engine node world job bench cli)
+	foreach(room base vec data graph model strategy actor engine node world job bench api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		# other .c files beside the tests are their shared tools
 		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)

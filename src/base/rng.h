@@ -18,6 +18,9 @@ enum tw_purpose {
 	TW_RNG_SIM,      /* a: node or link, b: event */
 	TW_RNG_FAULT,    /* a: fault, b: field */
 	TW_RNG_TEST,     /* the tests' own */
+	TW_RNG_DROPOUT,  /* a: sample position, b: layer << 32 | element / 4 */
+	TW_RNG_AUGMENT,  /* a: sample position, b: what is drawn; gauss: element */
+	TW_RNG_SPLIT,    /* a permutation: which samples are held out */
 };
 
 struct tw_rng {

@@ -4,11 +4,15 @@
 
 #include "vec/clone.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#define QUIET 0.95 /* of a core: less, and somebody else computes too */
+
 /* sim first: its memory case counts what the process held before. */
-const struct tw_bench *const tw_bench_all[] = { &tw_bench_sim, &tw_bench_codec, &tw_bench_exchange,
-						NULL };
+const struct tw_bench *const tw_bench_all[] = { &tw_bench_sim,      &tw_bench_codec,
+						&tw_bench_exchange, &tw_bench_compute,
+						&tw_bench_scale,    NULL };
 
 static int ascending(const void *a, const void *b)
 {
@@ -25,6 +29,15 @@ double tw_median(double *x, size_t n)
 	return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
+double tw_paired(const double *a, const double *b, size_t n)
+{
+	double ratio[TW_BENCH_ROUNDS];
+
+	for (size_t i = 0; i < n; i++)
+		ratio[i] = a[i] / b[i];
+	return tw_median(ratio, n);
+}
+
 enum tw_status tw_bench_case(json_t *cases, const char *name, double value, const char *unit,
 			     double floor, struct tw_error *why)
 {
@@ -36,24 +49,87 @@ enum tw_status tw_bench_case(json_t *cases, const char *name, double value, cons
 	return TW_OK;
 }
 
-enum tw_status tw_bench_run(const struct tw_bench *one, const struct tw_log *log, json_t **result,
-			    struct tw_error *why)
+enum tw_status tw_bench_paired(json_t *cases, const char *name, double value, const char *unit,
+			       double floor, double ratio, json_t *more, struct tw_error *why)
 {
-	json_t *cases = json_array();
+	json_t *row = json_pack("{s:s, s:f, s:s, s:n, s:n}", "name", name, "value", value, "unit",
+				unit, "floor", "ratio");
+	bool failed = !row;
+
+	if (row && floor > 0.0)
+		failed = json_object_set_new(row, "floor", json_real(floor)) ||
+			 json_object_set_new(row, "ratio", json_real(ratio));
+	if (row && more)
+		failed = json_object_update(row, more) || failed;
+	json_decref(more);
+	if (failed)
+		json_decref(row);
+	if (failed || json_array_append_new(cases, row))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the cases");
+	return TW_OK;
+}
+
+enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *why,
+			     const char *format, ...)
+{
+	char text[800];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (json_array_append_new(how->notes, json_string(text)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the notes");
+	return TW_OK;
+}
+
+enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
+			      struct tw_error *why)
+{
+	char name[60];
+
+	snprintf(name, sizeof name, "%s_cpu_share", what);
+	if (json_object_set_new(how->facts, name, json_real(share)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the facts");
+	if (share >= QUIET)
+		return TW_OK;
+	return tw_bench_note(
+		how, why,
+		"%s: the machine was busy, we got %.0f %% of a core while we measured: "
+		"measure again on a quiet one",
+		what, 100.0 * share);
+}
+
+static enum tw_status run_some(const struct tw_bench *one, const struct tw_bench_how *how,
+			       json_t *cases, struct tw_error *why)
+{
 	enum tw_status status = TW_OK;
 
-	if (!cases)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the cases");
 	if (one)
-		status = one->run(log, cases, why);
-	for (size_t i = 0; !one && tw_bench_all[i] && status == TW_OK; i++)
-		status = tw_bench_all[i]->run(log, cases, why);
-	if (status == TW_OK) {
-		*result = json_pack("{s:s, s:s, s:O}", "version", TW_VERSION, "isa",
-				    tw_isa_name(tw_isa()), "cases", cases);
-		if (!*result)
-			status = tw_fail(why, TW_NO_MEMORY, "no memory for the cases");
-	}
-	json_decref(cases);
+		return one->run(how, cases, why);
+	for (size_t i = 0; tw_bench_all[i] && status == TW_OK; i++)
+		status = tw_bench_all[i]->run(how, cases, why);
+	return status;
+}
+
+enum tw_status tw_bench_run(const struct tw_bench *one, const struct tw_bench_how *how,
+			    json_t **result, struct tw_error *why)
+{
+	json_t *all = json_pack("{s:s, s:s, s:[], s:[]}", "version", TW_VERSION, "isa",
+				tw_isa_name(tw_isa()), "cases", "notes");
+	struct tw_bench_how mine = *how;
+	enum tw_status status;
+
+	if (!all)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the cases");
+	mine.facts = all;
+	mine.notes = json_object_get(all, "notes");
+	if (mine.rounds > TW_BENCH_ROUNDS)
+		mine.rounds = TW_BENCH_ROUNDS;
+	status = run_some(one, &mine, json_object_get(all, "cases"), why);
+	if (status == TW_OK)
+		*result = all;
+	else
+		json_decref(all);
 	return status;
 }

@@ -9,24 +9,52 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* What a bench is told, and where it puts what is no case. */
+struct tw_bench_how {
+	const struct tw_log *log;
+	const char *python; /* which has PyTorch; NULL: see torch.h */
+	unsigned rounds;    /* of compute and scale; 0: as many as they want */
+	double block;       /* their seconds of one side in one round; 0: as they want */
+	json_t *facts;      /* object: members beside "cases" */
+	json_t *notes;      /* array of sentences that belong to the figures */
+};
+
 struct tw_bench {
 	const char *name, *help;
 	/* Append cases to the array.  Takes seconds; says on the log what it does. */
-	enum tw_status (*run)(const struct tw_log *log, json_t *cases, struct tw_error *why);
+	enum tw_status (*run)(const struct tw_bench_how *how, json_t *cases, struct tw_error *why);
 };
 
-extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec;
+extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec, tw_bench_compute,
+	tw_bench_scale;
 extern const struct tw_bench *const tw_bench_all[]; /* NULL at the end */
 
-/* Run one bench, or all for NULL.  *result is {"cases": [{name, value, unit, floor, ratio}], ...},
- * the caller's reference. */
-enum tw_status tw_bench_run(const struct tw_bench *one, const struct tw_log *log, json_t **result,
-			    struct tw_error *why);
+/* Run one bench, or all for NULL.  *result is {"version", "isa", "cases": [{name, value, unit,
+ * floor, ratio}], "notes": [sentence], ...}, the caller's reference; `how` needs no facts and no
+ * notes. */
+enum tw_status tw_bench_run(const struct tw_bench *one, const struct tw_bench_how *how,
+			    json_t **result, struct tw_error *why);
 
 /* Add a case; ratio is value / floor. */
 enum tw_status tw_bench_case(json_t *cases, const char *name, double value, const char *unit,
 			     double floor, struct tw_error *why);
+/* Add a case whose ratio is the median of ratios of rounds, not the ratio of medians.  Without a
+ * positive floor, floor and ratio are null.  `more` (may be NULL) is merged into it; its reference
+ * is taken. */
+enum tw_status tw_bench_paired(json_t *cases, const char *name, double value, const char *unit,
+			       double floor, double ratio, json_t *more, struct tw_error *why);
+/* Add a sentence to the notes. */
+enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *why,
+			     const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* How much of a core the calling thread got while it measured (CPU time / time): put it into the
+ * facts as "<what>_cpu_share", and warn in the notes where others had the machine too. */
+enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
+			      struct tw_error *why);
 /* The median; sorts what it is given. */
 double tw_median(double *x, size_t n);
+/* The median of a[i] / b[i]: rounds that were disturbed on both sides alike do not count for one. */
+double tw_paired(const double *a, const double *b, size_t n);
+
+#define TW_BENCH_ROUNDS 64 /* at most */
 
 #endif

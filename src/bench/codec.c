@@ -83,8 +83,9 @@ static enum tw_status measure(struct work *k, const struct tw_codec *c, json_t *
 			     sizeof(float), why);
 }
 
-static enum tw_status codecs(const struct tw_log *log, json_t *cases, struct tw_error *why)
+static enum tw_status codecs(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
+	const struct tw_log *log = how->log;
 	enum tw_status status = TW_OK;
 
 	for (size_t i = 0; tw_codec_all[i] && status == TW_OK; i++) {

@@ -4,12 +4,9 @@
 #include "bench/bench.h"
 
 #include "bench/idle.h"
-#include "job/cast.h"
-#include "job/job.h"
+#include "bench/spine.h"
 #include "job/progress.h"
 #include "vec/vec.h"
-#include "world/memory.h"
-#include "world/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,39 +88,6 @@ static enum tw_status read_job(uint32_t workers, struct tw_job **job, struct tw_
 				why);
 }
 
-static enum tw_status run_job(struct tw_job *job, struct tw_idle *idle, const struct tw_log *log,
-			      struct tw_error *why)
-{
-	const struct tw_threads_options options = { .hash = false };
-	struct tw_store *store = tw_memory_store_new(&tw_heap_system);
-	struct tw_cast cast = { .seat = NULL };
-	struct tw_ran ran;
-	struct tw_cluster cluster = {
-		.nodes = tw_cast_nodes(&job->plan),
-		.seed = job->plan.seed,
-		.engine = &idle->engine,
-		.store = store,
-		.heap = &tw_heap_system,
-		.log = log,
-	};
-	enum tw_status status;
-
-	if (!store || tw_cast_init(&cast, &job->plan, false) != TW_OK) {
-		tw_memory_store_free(store);
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
-	}
-	cluster.seat = cast.seat;
-	cluster.seats = cast.seats;
-	memset(&ran, 0, sizeof ran);
-	status = tw_threads_run(&cluster, &options, &ran);
-	if (status != TW_OK)
-		tw_fail(why, status, "the exchange failed: %s", ran.error.text);
-	tw_totals_release(&ran.totals);
-	tw_cast_release(&cast);
-	tw_memory_store_free(store);
-	return status;
-}
-
 static int ascending(const void *a, const void *b)
 {
 	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -158,9 +122,7 @@ static enum tw_status measure(uint32_t workers, const struct tw_log *log, double
 	tw_idle_init(idle, PARAMETERS, (uint64_t)STEPS * workers);
 	status = read_job(workers, &job, why);
 	if (status == TW_OK)
-		status = tw_job_finish_plan(job, &idle->engine, why);
-	if (status == TW_OK)
-		status = run_job(job, idle, log, why);
+		status = tw_spine_run(job, &idle->engine, &tw_heap_system, log, why);
 	if (status == TW_OK && atomic_load(&idle->calls) < STEPS * workers)
 		status = tw_fail(why, TW_BAD_BYTES, "only %zu of %u exchanges happened",
 				 atomic_load(&idle->calls), STEPS * workers);
@@ -171,8 +133,9 @@ static enum tw_status measure(uint32_t workers, const struct tw_log *log, double
 	return status;
 }
 
-static enum tw_status exchange(const struct tw_log *log, json_t *cases, struct tw_error *why)
+static enum tw_status exchange(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
+	const struct tw_log *log = how->log;
 	double floors[ROUNDS], one[ROUNDS], two[ROUNDS];
 	/* what the actors say of their coming and going is no part of a bench */
 	const struct tw_log quiet = { .sink = log->sink, .arg = log->arg, .level = TW_WARNING };

@@ -94,8 +94,9 @@ static enum tw_status peak_memory(const struct tw_log *log, double *out, struct 
 	return TW_OK;
 }
 
-static enum tw_status sim(const struct tw_log *log, json_t *cases, struct tw_error *why)
+static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
+	const struct tw_log *log = how->log;
 	const struct tw_log quiet = { .sink = log->sink, .arg = log->arg, .level = TW_WARNING };
 	double rate[ROUNDS], bytes = 0.0;
 	enum tw_status status;

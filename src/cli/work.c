@@ -42,6 +42,7 @@ static enum tw_status run(const struct tw_call *call, struct tw_job *job, const 
 	const struct tw_run_request request = {
 		.dir = dir,
 		.again = f->again,
+		.metrics = *f->log ? f->log : NULL,
 		.trace = *f->trace ? f->trace : NULL,
 		.threads = f->threads,
 		.checkpoints = f->checkpoints,

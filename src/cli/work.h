@@ -9,7 +9,7 @@
 struct tw_work_flags {
 	struct tw_texts set;
 	bool json, again, explain;
-	const char *run, *isa;
+	const char *run, *isa, *log;
 	uint64_t checkpoints;
 	/* sim only */
 	const char *trace;
@@ -28,6 +28,8 @@ struct tw_work_flags {
 			"start over in a run directory that holds a finished run or another job"), \
 		TW_FLAG(struct tw_work_flags, checkpoints, "checkpoints", TW_U64, "0", "N", 0,     \
 			1e15, "stop with exit code 75 after so many checkpoints; 0: never"),       \
+		TW_FLAG(struct tw_work_flags, log, "log", TW_TEXT, "", "FILE", 0, 0,               \
+			"append metrics as JSON lines: evaluations, progress, checkpoints"),       \
 		TW_FLAG(struct tw_work_flags, isa, "isa", TW_TEXT, "", "NAME", 0, 0,               \
 			"use at most this instruction set: plain, avx2 or avx512")
 

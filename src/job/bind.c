@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* The value that chooses a variant, before rows are bound; the variant must exist. */
-static enum tw_status choose(struct tw_reading *r, const char *path, const char *standard,
-			     const char *what, const struct tw_names *n, const char **out)
+enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
+			      const char *what, const struct tw_names *n, const char **out)
 {
 	const struct tw_tree *node = tw_tree_at(r->root, path);
 	char help[400], text[520], shown[60];
@@ -32,8 +32,8 @@ static enum tw_status choose(struct tw_reading *r, const char *path, const char 
 	return tw_read_refuse(r, node, path, text);
 }
 
-static enum tw_status bind(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
-			   void *base)
+enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
+			    void *base)
 {
 	struct tw_error said = { 0 };
 
@@ -58,71 +58,15 @@ static enum tw_status bind(struct tw_reading *r, const char *prefix, const struc
 }
 
 /* Options of a variant, from the arena: never NULL, so that variants need not look. */
-static enum tw_status bind_variant(struct tw_reading *r, const char *prefix,
-				   const struct tw_option *rows, size_t bytes, const void **out)
+enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
+			       const struct tw_option *rows, size_t bytes, const void **out)
 {
 	void *base = tw_arena_get(r->keep, bytes ? bytes : 1);
 
 	if (!base)
 		return tw_read_no_memory(r);
 	*out = base;
-	return bind(r, prefix, rows, base);
-}
-
-static enum tw_status choose_model(struct tw_reading *r, const char **kind)
-{
-	const struct tw_tree *model = tw_tree_child(r->root, "model");
-	const bool null = model && tw_tree_is_null(model);
-
-	if (!model || null || (model->kind == TW_TREE_MAP && model->count == 0))
-		return tw_read_refuse(r, model, "model",
-				      "must be given: model: {quadratic: {dimension: 100}} or "
-				      "{least-squares: {dimension: 100}}");
-	if (model->kind == TW_TREE_TEXT &&
-	    (strcmp(model->text, "quadratic") == 0 || strcmp(model->text, "least-squares") == 0)) {
-		char text[160];
-
-		snprintf(text, sizeof text,
-			 "a model is a mapping with its options inside; write model: {%s: {}}",
-			 model->text);
-		return tw_read_refuse(r, model, "model", text);
-	}
-	if (model->kind != TW_TREE_MAP)
-		return tw_read_refuse(r, model, "model", tw_field_later("model", ""));
-	*kind = model->first->key;
-	if (strcmp(*kind, "quadratic") != 0 && strcmp(*kind, "least-squares") != 0) {
-		char path[TW_PATH_ROOM], shown[60], text[200];
-		const char *later;
-		struct tw_names n = { .at = { "quadratic", "least-squares" }, .count = 2 };
-		char help[100];
-
-		snprintf(path, sizeof path, "model.%s", tw_tree_show(*kind, shown, sizeof shown));
-		later = tw_field_later(path, "");
-		snprintf(text, sizeof text, "no model is called that; %s",
-			 tw_names_suggest(&n, *kind, "there are", help, sizeof help));
-		return tw_read_refuse(r, model->first, path, later ? later : text);
-	}
-	if (model->count > 1)
-		return tw_read_refuse(r, model->first->next, "model",
-				      "has more than one model; leave all but one of quadratic and "
-				      "least-squares out");
-	return TW_OK;
-}
-
-static enum tw_status bind_model(struct tw_reading *r)
-{
-	struct tw_job *job = r->job;
-	const char *kind = NULL;
-	enum tw_status st = choose_model(r, &kind);
-
-	if (st != TW_OK)
-		return st;
-	if (strcmp(kind, "quadratic") == 0) {
-		job->model = TW_MODEL_QUADRATIC;
-		return bind(r, "model.quadratic.", tw_quadratic_rows, &job->engine.quadratic);
-	}
-	job->model = TW_MODEL_LEAST_SQUARES;
-	return bind(r, "model.least-squares.", tw_least_squares_rows, &job->engine.least_squares);
+	return tw_read_rows(r, prefix, rows, base);
 }
 
 #define NAMES(list, all)                                                                           \
@@ -140,20 +84,21 @@ static enum tw_status bind_update(struct tw_reading *r)
 	NAMES(&rules, tw_rule_all);
 	for (size_t k = 0; k < 4; k++)
 		tw_names_add(&shapes, kinds[k]);
-	st = choose(r, "update.rule", "sgd", "rule", &rules, &rule);
+	st = tw_read_choose(r, "update.rule", "sgd", "rule", &rules, &rule);
 	if (st == TW_OK)
-		st = choose(r, "update.schedule.kind", "constant", "schedule", &shapes, &kind);
+		st = tw_read_choose(r, "update.schedule.kind", "constant", "schedule", &shapes,
+				    &kind);
 	if (st == TW_OK)
-		st = bind(r, "update.", tw_update_rows, &job->update);
+		st = tw_read_rows(r, "update.", tw_update_rows, &job->update);
 	if (st == TW_OK && strcmp(kind, "step") == 0)
-		st = bind(r, "update.schedule.", tw_schedule_step_rows, &job->update);
+		st = tw_read_rows(r, "update.schedule.", tw_schedule_step_rows, &job->update);
 	else if (st == TW_OK && strcmp(kind, "constant") != 0)
-		st = bind(r, "update.schedule.", tw_schedule_final_rows, &job->update);
+		st = tw_read_rows(r, "update.schedule.", tw_schedule_final_rows, &job->update);
 	if (st != TW_OK)
 		return st;
 	job->plan.rule = tw_rule_find(rule);
-	return bind_variant(r, "update.", job->plan.rule->options, job->plan.rule->options_bytes,
-			    &job->plan.rule_options);
+	return tw_read_variant(r, "update.", job->plan.rule->options, job->plan.rule->options_bytes,
+			       &job->plan.rule_options);
 }
 
 static enum tw_status bind_codecs(struct tw_reading *r)
@@ -164,19 +109,19 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 	enum tw_status st;
 
 	NAMES(&codecs, tw_codec_all);
-	st = choose(r, "strategy.codec.up", "fp32", "codec", &codecs, &up);
+	st = tw_read_choose(r, "strategy.codec.up", "fp32", "codec", &codecs, &up);
 	if (st == TW_OK)
-		st = choose(r, "strategy.codec.down", "fp32", "codec", &codecs, &down);
+		st = tw_read_choose(r, "strategy.codec.down", "fp32", "codec", &codecs, &down);
 	if (st != TW_OK)
 		return st;
 	plan->up = tw_codec_find(up);
 	plan->down = tw_codec_find(down);
 	/* under names of their own, because codec.up and codec.down are the names of codecs */
-	st = bind_variant(r, "strategy.codec.up_", plan->up->options, plan->up->options_bytes,
-			  &plan->up_options);
+	st = tw_read_variant(r, "strategy.codec.up_", plan->up->options, plan->up->options_bytes,
+			     &plan->up_options);
 	if (st == TW_OK)
-		st = bind_variant(r, "strategy.codec.down_", plan->down->options,
-				  plan->down->options_bytes, &plan->down_options);
+		st = tw_read_variant(r, "strategy.codec.down_", plan->down->options,
+				     plan->down->options_bytes, &plan->down_options);
 	return st;
 }
 
@@ -188,14 +133,14 @@ static enum tw_status bind_local(struct tw_reading *r)
 	enum tw_status st;
 
 	NAMES(&rules, tw_rule_all);
-	st = choose(r, "strategy.local.rule", "none", "rule", &rules, &local);
+	st = tw_read_choose(r, "strategy.local.rule", "none", "rule", &rules, &local);
 	if (st != TW_OK || strcmp(local, "none") == 0)
 		return st;
 	plan->local = tw_rule_find(local);
-	st = bind(r, "strategy.local.", tw_local_rows, &r->job->strategy);
+	st = tw_read_rows(r, "strategy.local.", tw_local_rows, &r->job->strategy);
 	if (st == TW_OK)
-		st = bind_variant(r, "strategy.local.", plan->local->options,
-				  plan->local->options_bytes, &plan->local_options);
+		st = tw_read_variant(r, "strategy.local.", plan->local->options,
+				     plan->local->options_bytes, &plan->local_options);
 	return st;
 }
 
@@ -209,23 +154,23 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 
 	NAMES(&gates, tw_gate_all);
 	NAMES(&policies, tw_staleness_all);
-	st = choose(r, "strategy.gate", "async", "gate", &gates, &gate);
+	st = tw_read_choose(r, "strategy.gate", "async", "gate", &gates, &gate);
 	if (st == TW_OK)
-		st = choose(r, "strategy.staleness", "none", "staleness policy", &policies,
-			    &policy);
+		st = tw_read_choose(r, "strategy.staleness", "none", "staleness policy", &policies,
+				    &policy);
 	if (st == TW_OK)
-		st = bind(r, "strategy.", tw_strategy_rows, &job->strategy);
+		st = tw_read_rows(r, "strategy.", tw_strategy_rows, &job->strategy);
 	if (st != TW_OK)
 		return st;
 	plan->gate = tw_gate_find(gate);
 	plan->staleness = tw_staleness_find(policy);
-	st = bind_variant(r, "strategy.", plan->gate->options, plan->gate->options_bytes,
-			  &plan->gate_options);
+	st = tw_read_variant(r, "strategy.", plan->gate->options, plan->gate->options_bytes,
+			     &plan->gate_options);
 	if (st == TW_OK && strcmp(gate, "softsync") == 0)
-		st = bind(r, "strategy.", tw_softsync_rows, &job->strategy);
+		st = tw_read_rows(r, "strategy.", tw_softsync_rows, &job->strategy);
 	if (st == TW_OK)
-		st = bind_variant(r, "strategy.", plan->staleness->options,
-				  plan->staleness->options_bytes, &plan->staleness_options);
+		st = tw_read_variant(r, "strategy.", plan->staleness->options,
+				     plan->staleness->options_bytes, &plan->staleness_options);
 	if (st == TW_OK)
 		st = bind_codecs(r);
 	return st == TW_OK ? bind_local(r) : st;
@@ -234,25 +179,25 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 enum tw_status tw_read_bind(struct tw_reading *r)
 {
 	struct tw_job *job = r->job;
-	enum tw_status st = bind(r, "data.", tw_data_rows, &job->data);
+	enum tw_status st = tw_read_data(r);
 
 	if (st == TW_OK)
-		st = bind_model(r);
+		st = tw_read_model(r);
 	if (st == TW_OK)
-		st = bind(r, "", tw_loss_rows, job);
+		st = tw_read_loss(r);
 	if (st == TW_OK)
-		st = bind(r, "train.", tw_train_rows, &job->train);
+		st = tw_read_rows(r, "train.", tw_train_rows, &job->train);
 	if (st == TW_OK)
 		st = bind_update(r);
 	if (st == TW_OK)
-		st = bind(r, "cluster.", tw_cluster_rows, &job->cluster);
+		st = tw_read_rows(r, "cluster.", tw_cluster_rows, &job->cluster);
 	if (st == TW_OK)
 		st = bind_strategy(r);
 	if (st == TW_OK)
-		st = bind(r, "checkpoint.", tw_checkpoint_rows, &job->checkpoint);
+		st = tw_read_rows(r, "checkpoint.", tw_checkpoint_rows, &job->checkpoint);
 	if (st == TW_OK)
-		st = bind(r, "sim.", tw_sim_rows, &job->sim);
+		st = tw_read_rows(r, "sim.", tw_sim_rows, &job->sim);
 	if (st == TW_OK)
-		st = bind(r, "sim.delay.", tw_delay_rows, &job->delay);
+		st = tw_read_rows(r, "sim.delay.", tw_delay_rows, &job->delay);
 	return st;
 }

@@ -37,6 +37,7 @@ enum fact {
 	MANY = 1 << 25,     /* more than one worker */
 	ASYNC = 1 << 26,    /* applies each contribution at once and holds nobody */
 	ACCURACY = 1 << 27, /* train.until.accuracy */
+	SCORED = 1 << 28,   /* the model has an accuracy */
 };
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
@@ -145,7 +146,7 @@ static const struct refusal {
 	  "sim.delay counts in steps of one update each; use fetch: 1" },
 	{ DELAYED | SKIPS, 0, "strategy.skip", "sim.delay.steps",
 	  "sim.delay counts in steps of one update each; leave skip: out" },
-	{ ACCURACY, 0, "train.until.accuracy", NULL,
+	{ ACCURACY, SCORED, "train.until.accuracy", NULL,
 	  "this model has no accuracy; use until: {loss: ...}" },
 };
 
@@ -255,8 +256,11 @@ static enum tw_status refuse_combination(const struct tw_job *job, const struct 
 
 static enum tw_status check_combinations(const struct tw_job *job, struct tw_error *why)
 {
-	const uint32_t facts = (job->world == TW_WORLD_SIM ? IN_SIM : 0) | facts_of_gate(job) |
-			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
+	const bool scored = job->model == TW_MODEL_EXTERNAL ||
+			    (job->loss.op && strcmp(job->loss.name, "mean-squared") != 0);
+	const uint32_t facts = (job->world == TW_WORLD_SIM ? IN_SIM : 0) | (scored ? SCORED : 0) |
+			       facts_of_gate(job) | facts_of_rule(&job->plan) |
+			       facts_of_line(&job->plan);
 
 	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
 		if ((facts & refusals[k].with) == refusals[k].with &&
@@ -424,6 +428,20 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 	const struct tw_quadratic_options *q = &job->engine.quadratic;
 	const struct tw_least_squares_options *l = &job->engine.least_squares;
 
+	if (job->model == TW_MODEL_NETWORK && !job->data.from)
+		return tw_job_refuse(job, why, "data.source",
+				     "a network needs samples to learn from; use source: digits, "
+				     "which needs no files, mnist, or one's own");
+	if (job->model != TW_MODEL_NETWORK && job->data.from)
+		return tw_job_refuse(job, why, "data.source",
+				     "a made-up model makes its own samples; use source: none with "
+				     "samples:, or a network");
+	if (job->data.from && !job->data.from->splits && tw_job_given(job, "data.test"))
+		return tw_job_refuse(job, why, "data.test",
+				     "%s has a test set of its own; leave this out",
+				     job->data.from->name);
+	if (job->model == TW_MODEL_NETWORK || job->model == TW_MODEL_EXTERNAL)
+		return TW_OK;
 	if (job->model == TW_MODEL_LEAST_SQUARES) {
 		if (l->blocks > l->dimension)
 			return tw_job_refuse(job, why, "model.least-squares.blocks",
@@ -445,6 +463,13 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
+enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why)
+{
+	const enum tw_status st = check_samples(job, why);
+
+	return st == TW_OK ? check_train(job, why) : st;
+}
+
 enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 {
 	enum tw_status st = check_cluster(job, why);
@@ -454,11 +479,9 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 	if (st == TW_OK)
 		st = check_combinations(job, why);
 	if (st == TW_OK)
-		st = check_samples(job, why);
-	if (st == TW_OK)
-		st = check_train(job, why);
-	if (st == TW_OK)
 		st = check_model(job, why);
+	if (st == TW_OK && !job->data.from)
+		st = tw_job_check_lengths(job, why);
 	if (st == TW_OK)
 		st = check_sim(job, why);
 	if (st == TW_OK)

@@ -19,11 +19,12 @@ static void print_text(FILE *out, const char *text)
 			text);
 }
 
+/* A list's mappings and lists begin on lines of their own. */
 static void print_tree(FILE *out, const struct tw_tree *map, int depth)
 {
 	for (const struct tw_tree *c = map->first; c; c = c->next) {
 		if (map->kind == TW_TREE_LIST)
-			fprintf(out, "%*s- ", depth * 2, "");
+			fprintf(out, "%*s-%s", depth * 2, "", c->kind == TW_TREE_TEXT ? " " : "\n");
 		else
 			fprintf(out, "%*s%s:%s", depth * 2, "", c->key,
 				c->kind == TW_TREE_TEXT ? " " : "\n");
@@ -69,6 +70,34 @@ static bool put_faults(struct tw_arena *keep, struct tw_tree *root, const struct
 	return tw_tree_put(keep, root, "sim.faults", list, NULL) == TW_OK;
 }
 
+static struct tw_tree *copied(struct tw_arena *keep, const struct tw_tree *from)
+{
+	struct tw_tree *node = tw_tree_new(keep, from->kind, TW_FROM_FILE, "", from->text);
+
+	if (node)
+		node->key = from->key;
+	for (const struct tw_tree *c = from->first; c && node; c = c->next) {
+		struct tw_tree *child = copied(keep, c);
+
+		if (!child)
+			return NULL;
+		if (node->last)
+			node->last->next = child;
+		else
+			node->first = child;
+		node->last = child;
+		node->count++;
+	}
+	return node;
+}
+
+static bool put_layers(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
+{
+	struct tw_tree *list = copied(keep, job->network.tree);
+
+	return list && tw_tree_put(keep, root, "model.layers", list, NULL) == TW_OK;
+}
+
 static bool told(const struct tw_job *job, const struct tw_field *f, bool lasting)
 {
 	if (f->silent || (lasting && tw_field_may_change(job, f->path)))
@@ -92,6 +121,8 @@ static bool write_job(const struct tw_job *job, FILE *out, bool lasting)
 		if (told(job, &job->field[k], lasting))
 			good = put(&keep, root, job->field[k].path,
 				   tw_field_text(job->field[k].row, job->field[k].base, &keep));
+	if (good && job->network.tree)
+		good = put_layers(&keep, root, job);
 	if (good && job->faults && job->world == TW_WORLD_SIM)
 		good = put_faults(&keep, root, job);
 	if (good)
@@ -112,10 +143,12 @@ uint64_t tw_job_hash(const struct tw_job *job)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 	uint64_t hash = 0;
+	bool good;
 
 	if (!out)
 		return 0;
-	if (write_job(job, out, true) && fclose(out) == 0)
+	good = write_job(job, out, true);
+	if (fclose(out) == 0 && good)
 		hash = XXH3_64bits(text, bytes);
 	free(text);
 	return hash;

@@ -18,7 +18,8 @@ struct tw_group {
 /* Group number k of all there are, in the order of the reference; false after the last. */
 bool tw_group_at(size_t k, struct tw_group *out);
 
-extern const struct tw_option tw_data_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
+extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
+	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
 	tw_schedule_step_rows[], tw_schedule_final_rows[], tw_cluster_rows[], tw_strategy_rows[],
 	tw_softsync_rows[], tw_local_rows[], tw_checkpoint_rows[], tw_delay_rows[];
 
@@ -66,6 +67,15 @@ enum tw_status tw_job_read_faults(struct tw_job *job, const struct tw_tree *list
 void tw_fault_text(const struct tw_job *job, const struct tw_fault *fault, char *out, size_t room);
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why);    /* plan.c */
 enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why); /* check.c */
+/* What needs the number of samples: at once where the job says it, else with the engine. */
+enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why);
+enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why);
+
+/* The data set alone, and the engine of a network on it (network.c). */
+enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
+				struct tw_data **out, struct tw_error *why);
+enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
+				   struct tw_engine **out, struct tw_error *why);
 
 /* The line's contributions per update: 1, or what the gate collects. */
 uint32_t tw_job_collects(const struct tw_job *job);

@@ -9,8 +9,7 @@
 #define MANY  1e18 /* counts that nobody reaches */
 #define LARGE 1e30
 
-static const char *const sources[] = { "none", NULL };
-static const char *const losses[] = { "squared", NULL };
+static const char *const predicts[] = { "label", "input", NULL };
 static const char *const sends[] = { "gradient", "momentum", NULL };
 static const char *const merges[] = { "replace", "keep", NULL };
 static const char *const topologies[] = { "server", NULL };
@@ -20,9 +19,8 @@ static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 
 #define D struct tw_job_data
 const struct tw_option tw_data_rows[] = {
-	TW_OPTION_CHOICE(D, source, "source", "none", sources,
-			 "where samples come from; none: the model makes them up"),
-	TW_OPTION(D, samples, TW_U64, "1024", "samples", 1, 1e15, "training samples in an epoch"),
+	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
+		  "where samples come from; see the data sources; none: the model makes them up"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
 		  "samples per worker and step; 0 with global_batch"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
@@ -32,10 +30,46 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION_END
 };
 
-#define J struct tw_job
-const struct tw_option tw_loss_rows[] = { TW_OPTION_CHOICE(J, loss, "loss", "squared", losses,
-							   "what the model minimises"),
-					  TW_OPTION_END };
+const struct tw_option tw_made_up_rows[] = { TW_OPTION(D, samples, TW_U64, "1024", "samples", 1,
+						       1e15, "training samples in an epoch"),
+					     TW_OPTION_END };
+const struct tw_option tw_data_set_rows[] = {
+	TW_OPTION_CHOICE(D, predict, "predict", "label", predicts,
+			 "what the network predicts: a sample's label or values, or its own input "
+			 "(the default of model: autoencoder)"),
+	TW_OPTION_END
+};
+
+#define N struct tw_job_network
+const struct tw_option tw_network_rows[] = {
+	TW_OPTION(N, name, TW_TEXT, "", NULL, 0, 0,
+		  "a network by its name, instead of layers; see the networks"),
+	TW_OPTION_CHOICE(N, init, "init", "he", tw_init_names,
+			 "how weights get their first values, where a layer does not say"),
+	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
+		  "a safetensors file with first values instead, such as thalweg export writes"),
+	TW_OPTION_END
+};
+
+#define E struct tw_job_external
+const struct tw_option tw_external_rows[] = {
+	TW_OPTION(E, parameters, TW_U64, "1", "parameters", 1, 1e10,
+		  "how many trainable parameters; like the others here filled in by the program "
+		  "that links libthalweg"),
+	TW_OPTION(E, buffers, TW_U64, "0", "buffers", 0, 1e9,
+		  "running statistics kept beside the parameters"),
+	TW_OPTION(E, samples, TW_U64, "1", "samples", 1, 1e15, "training samples in an epoch"),
+	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples that are evaluated"),
+	TW_OPTION_END
+};
+
+#define L struct tw_job_loss
+const struct tw_option tw_loss_rows[] = {
+	TW_OPTION(L, name, TW_TEXT, "cross-entropy", NULL, 0, 0,
+		  "what the model minimises; see the losses (quadratic and least-squares: "
+		  "squared; model: autoencoder: mean-squared)"),
+	TW_OPTION_END
+};
 
 #define T struct tw_job_train
 const struct tw_option tw_train_rows[] = {
@@ -57,9 +91,9 @@ const struct tw_option tw_train_rows[] = {
 		     "stop when an evaluation's loss is at or below this"),
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
 		     "stop when an evaluation's accuracy is at or above this"),
-	TW_OPTION(
-		T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
-		"epochs between evaluations; 0: only at the end (default where until is given: 1)"),
+	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
+		  "epochs between evaluations; 0: only at the end (default with a data set, and "
+		  "where until is given: 1)"),
 	TW_OPTION_END
 };
 
@@ -169,8 +203,9 @@ const struct tw_option tw_delay_rows[] = {
 
 const struct tw_section tw_sections[] = {
 	{ "data", "What is learned from." },
-	{ "model", "What is trained: exactly one of the models below." },
-	{ "loss", "What is minimised; a value of its own, not a mapping." },
+	{ "model", "What is trained: a network by name (model: lenet) or by its layers (model: "
+		   "{layers: [conv 20 5x5, relu, ...]}), or a made-up problem for experiments." },
+	{ "loss", "What is minimised: a name, or a mapping with options." },
 	{ "train", "How long, from which seed, and when to look." },
 	{ "update", "What a gradient does to the parameters." },
 	{ "cluster", "Who takes part." },
@@ -183,9 +218,14 @@ const struct tw_section tw_sections[] = {
 
 static const struct tw_group fixed[] = {
 	{ "data.", NULL, NULL, tw_data_rows },
+	{ "data.", "data.source", "none", tw_made_up_rows },
+	{ "data.", "data.source", "a data set", tw_data_common_rows },
+	{ "data.", "data.source", "a data set", tw_data_set_rows },
+	{ "model.", "model", "a network", tw_network_rows },
 	{ "model.quadratic.", "model", "quadratic", tw_quadratic_rows },
 	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
-	{ "", NULL, NULL, tw_loss_rows },
+	{ "model.external.", "model", "external", tw_external_rows },
+	{ "loss.", NULL, NULL, tw_loss_rows },
 	{ "train.", NULL, NULL, tw_train_rows },
 	{ "update.", NULL, NULL, tw_update_rows },
 	{ "update.schedule.", "update.schedule.kind", "step", tw_schedule_step_rows },
@@ -209,6 +249,24 @@ bool tw_group_at(size_t k, struct tw_group *out)
 		return true;
 	}
 	k -= FIXED;
+	for (size_t i = 0; tw_source_all[i]; i++)
+		if (tw_source_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "data.", "data.source", tw_source_all[i]->name,
+						  tw_source_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_zoo_all[i]; i++)
+		if (tw_zoo_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "model.", "model.name", tw_zoo_all[i]->name,
+						  tw_zoo_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_op_at(i); i++)
+		if ((tw_op_at(i)->traits & TW_OP_LOSS) && tw_op_at(i)->options && k-- == 0) {
+			*out = (struct tw_group){ "loss.", "loss.name", tw_op_at(i)->name,
+						  tw_op_at(i)->options };
+			return true;
+		}
 	for (size_t i = 0; tw_gate_all[i]; i++)
 		if (tw_gate_all[i]->options && k-- == 0) {
 			*out = (struct tw_group){ "strategy.", "strategy.gate",
@@ -259,16 +317,6 @@ static const struct later {
 	const char *path, *value; /* value NULL: any */
 	const char *sentence;
 } laters[] = {
-	{ "model", NULL,
-	  "real networks are not available in this version; use model: {quadratic: ...} or "
-	  "{least-squares: ...}" },
-	{ "model.layers", NULL,
-	  "real networks are not available in this version; use model: {quadratic: ...} or "
-	  "{least-squares: ...}" },
-	{ "data.source", NULL,
-	  "data sets are not available in this version; use source: none with samples:" },
-	{ "loss", "cross-entropy",
-	  "cross-entropy is not available in this version; use loss: squared" },
 	{ "strategy.send", "delta",
 	  "sending deltas is not available in this version; use send: gradient or momentum" },
 	{ "strategy.outer", NULL,

@@ -11,7 +11,9 @@
 #include "base/arena.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "data/data.h"
 #include "engine/quadratic.h"
+#include "model/model.h"
 #include "node/plan.h"
 #include "world/sim.h"
 
@@ -21,14 +23,48 @@
 #define TW_JOB_BYTES_MAX (1u << 20) /* a job file is text that somebody wrote */
 
 enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS };
-enum tw_model_kind { TW_MODEL_QUADRATIC, TW_MODEL_LEAST_SQUARES };
+enum tw_model_kind {
+	TW_MODEL_QUADRATIC,
+	TW_MODEL_LEAST_SQUARES,
+	TW_MODEL_NETWORK,
+	TW_MODEL_EXTERNAL
+};
 enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
 
+enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
+
 struct tw_job_data {
-	uint32_t source; /* none */
-	uint64_t samples;
+	const char *source;
+	uint64_t samples; /* of an epoch; with a data set known only when the engine is open */
 	uint32_t batch, global_batch; /* one of them is 0 */
 	uint32_t accumulate;
+	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
+	const void *options;          /* the source's own */
+	struct tw_data_options set;   /* what all data sets have */
+	uint32_t predict;             /* enum tw_predict */
+};
+
+/* A network: one of the zoo, or layers written out. */
+struct tw_job_network {
+	const char *name;
+	const struct tw_zoo *zoo; /* NULL: layers */
+	const void *options;
+	struct tw_layer *layer;
+	size_t layers;
+	const struct tw_tree *tree; /* the layers as they were written */
+	uint32_t init;              /* enum tw_init */
+	const char *weights;        /* file of first values; "" none */
+};
+
+/* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */
+struct tw_job_external {
+	uint64_t parameters, buffers, samples, tests;
+};
+
+struct tw_job_loss {
+	const char *name;
+	const struct tw_op *op; /* NULL: the model has its own */
+	const void *options;
 };
 
 struct tw_job_train {
@@ -85,8 +121,10 @@ struct tw_job {
 	union {
 		struct tw_quadratic_options quadratic;
 		struct tw_least_squares_options least_squares;
+		struct tw_job_external external;
 	} engine; /* options of the engine */
-	uint32_t loss;
+	struct tw_job_network network;
+	struct tw_job_loss loss;
 	struct tw_job_train train;
 	struct tw_job_update update;
 	struct tw_job_cluster cluster;
@@ -123,10 +161,10 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 				struct tw_error *why);
 void tw_job_free(struct tw_job *job);
 
-/* The engine of the job's model; the caller closes it through its class. */
+/* The engine of the job's model; the caller closes it through its class.  Opens the data set. */
 enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
 				  struct tw_engine **out, struct tw_error *why);
-/* What needs the engine: sizes, shard borders, and the checks of both. */
+/* What needs the engine: sizes, positions, shard borders, and the checks of all these. */
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why);
 
@@ -144,6 +182,10 @@ enum tw_reference_format { TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
 void tw_job_reference(FILE *out, enum tw_reference_format format);
 /* Presets, gates, staleness policies, rules and codecs, one line each, from the tables. */
 void tw_job_strategies(FILE *out);
+/* Layers and losses with their options, networks by name, and data sources, from the tables. */
+void tw_job_layers(FILE *out);
+/* The largest batch of one worker. */
+uint32_t tw_job_batch(const struct tw_job *job);
 
 /* A preset is nothing but fields of a job file. */
 struct tw_preset {

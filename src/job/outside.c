@@ -6,18 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`. */
-static enum tw_status name_strategy(struct tw_reading *r)
+/* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
+static enum tw_status spell_out(struct tw_reading *r)
 {
-	struct tw_tree *s = tw_tree_child(r->root, "strategy"), *name;
+	static const struct {
+		const char *section, *field;
+	} shorts[] = { { "strategy", "name" },
+		       { "model", "name" },
+		       { "data", "source" },
+		       { "loss", "name" } };
+	enum tw_status st = TW_OK;
 
-	if (!s || s->kind != TW_TREE_TEXT || tw_tree_is_null(s))
-		return TW_OK;
-	name = tw_tree_new(r->keep, TW_TREE_TEXT, s->origin, s->place, s->text);
-	if (!name)
-		return tw_read_no_memory(r);
-	s->kind = TW_TREE_MAP;
-	return tw_tree_put(r->keep, s, "name", name, r->why);
+	for (size_t k = 0; k < sizeof shorts / sizeof shorts[0] && st == TW_OK; k++) {
+		struct tw_tree *s = tw_tree_child(r->root, shorts[k].section), *name;
+
+		if (!s || s->kind != TW_TREE_TEXT || tw_tree_is_null(s))
+			continue;
+		name = tw_tree_new(r->keep, TW_TREE_TEXT, s->origin, s->place, s->text);
+		if (!name)
+			return tw_read_no_memory(r);
+		s->kind = TW_TREE_MAP;
+		st = tw_tree_put(r->keep, s, shorts[k].field, name, r->why);
+	}
+	return st;
 }
 
 /* A value given outside the file: YAML where it begins like a list or a mapping, else as it is. */
@@ -37,15 +48,15 @@ static enum tw_status outside_value(struct tw_reading *r, const struct tw_text_s
 	return *out ? TW_OK : tw_read_no_memory(r);
 }
 
-static enum tw_status put(struct tw_reading *r, const struct tw_text_source *source, const char *path,
-			  const char *value)
+static enum tw_status put(struct tw_reading *r, const struct tw_text_source *source,
+			  const char *path, const char *value)
 {
 	struct tw_tree *node = NULL;
 	enum tw_status st = outside_value(r, source, value, &node);
 
 	if (st == TW_OK)
 		st = tw_tree_put(r->keep, r->root, path, node, r->why);
-	return st == TW_OK ? name_strategy(r) : st;
+	return st == TW_OK ? spell_out(r) : st;
 }
 
 static enum tw_status put_flag(struct tw_reading *r, const char *set)
@@ -95,8 +106,8 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 			return true;
 		}
 	}
-	if (strcmp(name, "SIM_FAULTS") == 0) {
-		snprintf(path, room, "sim.faults");
+	if (strcmp(name, "SIM_FAULTS") == 0 || strcmp(name, "MODEL_LAYERS") == 0) {
+		snprintf(path, room, "%s", *name == 'S' ? "sim.faults" : "model.layers");
 		return true;
 	}
 	for (size_t k = 0; tw_group_at(k, &g); k++)
@@ -227,7 +238,7 @@ enum tw_status tw_read_preset(struct tw_reading *r)
 enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
 			       const char *const *environ_)
 {
-	enum tw_status st = name_strategy(r);
+	enum tw_status st = spell_out(r);
 
 	for (; st == TW_OK && environ_ && *environ_; environ_++)
 		st = put_variable(r, *environ_);

@@ -2,13 +2,12 @@
 /* part_file.c - a part of a cut as the bytes of a file, and back. */
 #include "job/part_file.h"
 
+#include "model/safetensors.h"
 #include "node/part.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -25,69 +24,42 @@ static size_t data_bytes(const struct tw_array *a)
 
 /* --- writing --- */
 
-/* The header, or NULL if the arrays cannot be told apart by name or there is no memory. */
-static char *header_text(const struct tw_array *arrays, size_t count)
+#define NAME_ROOM 100
+
+/* The array as a tensor; false if its name could not be read back. */
+static bool to_tensor(const struct tw_array *a, char name[NAME_ROOM], struct tw_safe_tensor *t)
 {
-	json_t *header = json_object();
-	size_t at = 0;
-	char *text;
-
-	for (size_t k = 0; header && k < count; k++) {
-		const struct tw_array *a = &arrays[k];
-		const size_t to = at + data_bytes(a);
-		char name[100];
-		json_t *row;
-
-		if (a->kind == TW_FLOATS)
-			snprintf(name, sizeof name, "%s[%" PRIu64 ":%" PRIu64 "]", a->name, a->from,
-				 a->from + a->n);
-		else
-			snprintf(name, sizeof name, "%s", a->name);
-		row = json_pack("{s:s, s:[I], s:[I, I]}", "dtype",
-				a->kind == TW_FLOATS ? "F32" : "U8", "shape", (json_int_t)a->n,
-				"data_offsets", (json_int_t)at, (json_int_t)to);
-		if (strpbrk(a->name, "[]") || (a->kind == TW_BYTES && a->from) ||
-		    json_object_get(header, name) || json_object_set_new(header, name, row)) {
-			json_decref(header);
-			return NULL;
-		}
-		at = to;
-	}
-	text = json_dumps(header, JSON_COMPACT);
-	json_decref(header);
-	return text;
+	*t = (struct tw_safe_tensor){ .name = name,
+				      .type = a->kind == TW_FLOATS ? TW_SAFE_F32 : TW_SAFE_U8,
+				      .rank = 1,
+				      .d = { a->n },
+				      .data = a->at,
+				      .bytes = data_bytes(a) };
+	if (a->kind == TW_FLOATS)
+		snprintf(name, NAME_ROOM, "%s[%" PRIu64 ":%" PRIu64 "]", a->name, a->from,
+			 a->from + a->n);
+	else
+		snprintf(name, NAME_ROOM, "%s", a->name);
+	return !strpbrk(a->name, "[]") && (a->kind == TW_FLOATS || !a->from);
 }
 
 static enum tw_status to_safetensors(struct tw_heap *heap, const struct tw_array *arrays,
 				     size_t count, struct tw_block **out)
 {
-	char *header = header_text(arrays, count);
-	uint64_t length;
-	struct tw_block *b;
-	size_t all, at;
+	struct tw_safe_tensor *t = heap->get(heap, (count + 1) * (sizeof *t + NAME_ROOM));
+	enum tw_status status = TW_OK;
+	char *names;
 
-	if (!header)
-		return TW_REFUSED;
-	length = (strlen(header) + 7) / 8 * 8; /* padded with spaces, so that data is aligned */
-	all = at = sizeof length + length;
-	for (size_t k = 0; k < count; k++)
-		all += data_bytes(&arrays[k]);
-	b = tw_block_new(heap, all);
-	if (b) {
-		memcpy(b->data, &length, sizeof length);
-		memset(b->data + sizeof length, ' ', length);
-		memcpy(b->data + sizeof length, header, strlen(header));
-		for (size_t k = 0; k < count; k++) {
-			const size_t n = data_bytes(&arrays[k]);
-
-			if (n)
-				memcpy(b->data + at, arrays[k].at, n);
-			at += n;
-		}
-	}
-	free(header);
-	*out = b;
-	return b ? TW_OK : TW_NO_MEMORY;
+	if (!t)
+		return TW_NO_MEMORY;
+	names = (char *)(t + count + 1);
+	for (size_t k = 0; k < count && status == TW_OK; k++)
+		if (!to_tensor(&arrays[k], names + k * NAME_ROOM, &t[k]))
+			status = TW_REFUSED;
+	if (status == TW_OK)
+		status = tw_safe_write(heap, t, count, NULL, out);
+	heap->put(heap, t);
+	return status;
 }
 
 /* Workers may keep parameters of their own; only a shard's are the range's. */
@@ -142,64 +114,37 @@ static bool read_name(const char *text, struct tw_array *a)
 	       used > 0 && !bracket[used] && to >= a->from && to - a->from == a->n;
 }
 
-static bool read_row(const char *name, json_t *row, const uint8_t *data, size_t bytes, size_t *at,
-		     struct tw_array *a)
+static bool to_array(const struct tw_safe_tensor *t, struct tw_array *a)
 {
-	json_int_t n, from, to;
-	const char *dtype;
-
-	if (json_unpack(row, "{s:s, s:[I], s:[I, I]}", "dtype", &dtype, "shape", &n, "data_offsets",
-			&from, &to) ||
-	    n < 0 || from < 0 || to < from || (size_t)from != *at || (size_t)to > bytes)
+	if (t->rank != 1 || (t->type != TW_SAFE_F32 && t->type != TW_SAFE_U8))
 		return false;
-	a->kind = strcmp(dtype, "F32") == 0 ? TW_FLOATS : TW_BYTES;
-	a->n = (uint64_t)n;
-	a->at = data + *at;
-	if (a->kind == TW_BYTES && strcmp(dtype, "U8") != 0)
-		return false;
-	*at = (size_t)to;
-	return a->n <= bytes && data_bytes(a) == (size_t)(to - from) && read_name(name, a);
+	a->kind = t->type == TW_SAFE_F32 ? TW_FLOATS : TW_BYTES;
+	a->n = t->count;
+	a->at = t->data;
+	return read_name(t->name, a);
 }
 
 static enum tw_status from_safetensors(struct tw_heap *heap, const uint8_t *bytes, size_t len,
 				       struct tw_block **out)
 {
-	enum tw_status status = TW_OK;
 	struct tw_array *arrays;
-	uint64_t length;
-	json_t *header, *row;
-	const char *name;
-	size_t count = 0, at = 0, data;
+	enum tw_status status;
+	struct tw_safe s;
 
-	if (len < sizeof length)
-		return TW_BAD_BYTES;
-	memcpy(&length, bytes, sizeof length);
-	if (length > len - sizeof length)
-		return TW_BAD_BYTES;
-	data = sizeof length + length;
-	header = json_loadb((const char *)bytes + sizeof length, length, 0, NULL);
-	if (!json_is_object(header)) {
-		json_decref(header);
-		return TW_BAD_BYTES;
-	}
-	arrays = tw_heap_zeros(heap, (json_object_size(header) + 1) * sizeof *arrays);
-	if (!arrays)
-		status = TW_NO_MEMORY;
-	json_object_foreach(header, name, row)
-	{
-		if (status != TW_OK || strcmp(name, "__metadata__") == 0)
-			continue;
-		if (!read_row(name, row, bytes + data, len - data, &at, &arrays[count++]))
+	status = tw_safe_read(heap, bytes, len, &s, NULL);
+	if (status != TW_OK)
+		return status;
+	arrays = tw_heap_zeros(heap, (s.tensors + 1) * sizeof *arrays);
+	status = arrays ? TW_OK : TW_NO_MEMORY;
+	for (size_t k = 0; k < s.tensors && status == TW_OK; k++)
+		if (!to_array(&s.tensor[k], &arrays[k]))
 			status = TW_BAD_BYTES;
-	}
-	if (status == TW_OK && at != len - data)
-		status = TW_BAD_BYTES;
 	if (status == TW_OK) {
-		*out = tw_part_pack(heap, arrays, count);
+		*out = tw_part_pack(heap, arrays, s.tensors);
 		status = *out ? TW_OK : TW_NO_MEMORY;
 	}
 	heap->put(heap, arrays);
-	json_decref(header);
+	tw_safe_release(&s);
 	return status;
 }
 

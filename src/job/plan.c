@@ -5,6 +5,8 @@
  * and not by who was quick. */
 #include "job/field.h"
 
+#include "engine/network.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -284,6 +286,43 @@ static void complete_sim(struct tw_job *job)
 	silence(job, "sim.delay.ramp", job->delay.steps == 0);
 }
 
+/* The caller's engine knows how many samples it has. */
+static enum tw_status complete_external(struct tw_job *job, struct tw_error *why)
+{
+	const uint64_t samples = job->engine.external.samples;
+
+	if (job->model != TW_MODEL_EXTERNAL)
+		return TW_OK;
+	if (tw_job_given(job, "data.samples") && job->data.samples != samples)
+		return tw_job_refuse(job, why, "data.samples",
+				     "the program's own engine has %llu samples; leave this out",
+				     (unsigned long long)samples);
+	job->data.samples = samples;
+	return TW_OK;
+}
+
+/* An autoencoder predicts what it sees. */
+static void complete_network(struct tw_job *job)
+{
+	const struct tw_zoo *zoo = job->network.zoo;
+
+	if (zoo && strcmp(zoo->name, "autoencoder") == 0 && !tw_job_given(job, "data.predict"))
+		job->data.predict = TW_PREDICT_INPUT;
+	if (job->data.from && !job->data.from->splits)
+		silence(job, "data.test", true);
+	if (job->model == TW_MODEL_NETWORK)
+		silence(job, "model.name", !zoo);
+}
+
+enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st = complete_limits(job, why);
+
+	if (st == TW_OK)
+		st = complete_schedule(job, why);
+	return st == TW_OK ? complete_warm(job, why) : st;
+}
+
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_job_train *t = &job->train;
@@ -294,18 +333,19 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	if (!tw_job_given(job, "train.evaluate") &&
 	    (!isnan(t->until_loss) || !isnan(t->until_accuracy)))
 		job->train.evaluate = 1;
+	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
+		job->train.evaluate = 1;
 	complete_sim(job);
-	st = complete_batch(job, why);
+	complete_network(job);
+	st = complete_external(job, why);
+	if (st == TW_OK)
+		st = complete_batch(job, why);
 	if (st == TW_OK)
 		st = complete_softsync(job, why);
 	if (st == TW_OK)
-		st = complete_limits(job, why);
-	if (st == TW_OK)
-		st = complete_schedule(job, why);
-	if (st == TW_OK)
-		st = complete_warm(job, why);
-	if (st == TW_OK)
 		copy_values(job);
+	if (st == TW_OK && !job->data.from)
+		st = tw_job_complete_lengths(job, why);
 	return st;
 }
 
@@ -315,6 +355,12 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 	struct tw_engine *e = NULL;
 
 	switch (job->model) {
+	case TW_MODEL_NETWORK:
+		return tw_job_open_network(job, heap, out, why);
+	case TW_MODEL_EXTERNAL:
+		return tw_job_refuse(job, why, "model.external.parameters",
+				     "is a model of a program that links libthalweg, and only that "
+				     "program can run it; use a network");
 	case TW_MODEL_QUADRATIC:
 		e = tw_quadratic_open(heap, &job->engine.quadratic, job->data.samples,
 				      job->train.seed);
@@ -406,6 +452,19 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->buffers = engine->buffers;
 	p->samples = engine->samples;
 	p->tests = engine->tests;
+	if (job->data.from) {
+		enum tw_status st;
+
+		job->data.samples = engine->samples;
+		st = tw_job_complete_lengths(job, why);
+		if (st == TW_OK)
+			st = tw_job_check_lengths(job, why);
+		if (st != TW_OK)
+			return st;
+		p->job_hash = tw_job_hash(job);
+		if (tw_network_data(engine)) /* the same words about other data are another job */
+			p->job_hash ^= tw_network_data(engine)->fingerprint;
+	}
 	p->shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
 	if (p->shards > total)
 		return tw_job_refuse(job, why,

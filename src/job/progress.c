@@ -2,8 +2,10 @@
 /* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
 #include "job/progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 int64_t tw_clock(void)
@@ -37,7 +39,7 @@ static double share(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0.0;
 }
 
-static void show(struct tw_watch *w, int64_t clock)
+static void reckon(struct tw_watch *w, int64_t clock)
 {
 	struct tw_progress *p = &w->now;
 	const double done = (double)(p->closed - w->first);
@@ -49,8 +51,6 @@ static void show(struct tw_watch *w, int64_t clock)
 	p->left = p->rate > 0.0 && p->positions > p->closed && p->positions != UINT64_MAX
 			  ? (double)(p->positions - p->closed) / p->rate
 			  : -1.0;
-	w->shown = clock;
-	w->show(w->show_arg, p);
 }
 
 static void progress(struct tw_watch *w, const struct tw_note *n)
@@ -70,12 +70,53 @@ static json_t *real(double x)
 	return isfinite(x) ? json_real(x) : json_null();
 }
 
+/* A disk that is full is said once; the run goes on. */
+static void write_metrics(struct tw_watch *w, const json_t *line)
+{
+	if (json_dumpf(line, w->metrics, JSON_COMPACT) == 0 && fputc('\n', w->metrics) != EOF &&
+	    fflush(w->metrics) == 0)
+		return;
+	tw_log_line(w->log, TW_WARNING, "run", "--log: cannot be written any more: %s",
+		    strerror(errno));
+	fclose(w->metrics);
+	w->metrics = NULL;
+}
+
+void tw_watch_line(struct tw_watch *w, json_t *line)
+{
+	if (w->metrics && line)
+		write_metrics(w, line);
+	if (w->dir)
+		tw_rundir_log(w->dir, line);
+	else
+		json_decref(line);
+}
+
+/* How it goes, for programs: once a second. */
+static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
+{
+	const struct tw_progress *p = &w->now;
+	json_t *line;
+
+	if (!w->metrics || n->at < w->from || clock - w->measured < TW_SECOND)
+		return;
+	w->measured = clock;
+	line = json_pack("{s:s, s:f, s:f, s:I, s:f, s:o, s:f, s:f, s:i}", "event", "progress",
+			 "time", (double)n->at / (double)TW_SECOND, "seconds", p->seconds,
+			 "position", (json_int_t)p->closed, "epochs", p->epochs, "loss",
+			 isfinite(p->loss) ? json_real(p->loss) : json_null(), "samples_per_second",
+			 p->rate, "staleness", p->staleness, "live", (int)p->live);
+	if (line)
+		write_metrics(w, line);
+	json_decref(line);
+}
+
 /* A line of log.jsonl; `time` is the world's clock. */
 static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
 {
 	json_t *line;
 
-	if (!w->dir || !rest || n->at < w->from) {
+	if ((!w->dir && !w->metrics) || !rest || n->at < w->from) {
 		json_decref(rest);
 		return;
 	}
@@ -83,7 +124,7 @@ static void log_line(struct tw_watch *w, const struct tw_note *n, const char *ev
 	if (line)
 		json_object_update(line, rest);
 	json_decref(rest);
-	tw_rundir_log(w->dir, line);
+	tw_watch_line(w, line);
 }
 
 /* What a number on the wire means is in its lower half; the upper one says which master gave it. */
@@ -135,6 +176,9 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 			    "a contribution of worker %u was refused: it is not finite; is "
 			    "update.rate too large?",
 			    n->slot);
+	/* everybody's, several times over, on every shard, and nothing else in between */
+	if (++w->row >= 4u * w->plan->workers * w->plan->shards + 16)
+		w->diverged = true;
 }
 
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
@@ -142,6 +186,12 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	w->evaluated = true;
 	w->now.loss = n->value;
 	w->now.accuracy = n->extra;
+	if (w->tell && n->at >= w->from && n->extra >= 0.0)
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f",
+			    share(n->from, w->plan->samples), n->value, n->extra);
+	else if (w->tell && n->at >= w->from)
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g",
+			    share(n->from, w->plan->samples), n->value);
 	log_line(w, n, "evaluation",
 		 json_pack("{s:I, s:f, s:o, s:o}", "position", (json_int_t)n->from, "epochs",
 			   share(n->from, w->plan->samples), "loss", real(n->value), "accuracy",
@@ -157,12 +207,13 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	detail(w, n);
 	switch (n->kind) {
 	case TW_NOTE_APPLY:
+		w->row = 0;
 		w->tau_sum += n->tau;
 		w->tau_count++;
 		return true;
 	case TW_NOTE_REFUSED:
 		refused(w, n);
-		return true;
+		return !w->diverged;
 	case TW_NOTE_PROGRESS:
 		progress(w, n);
 		break;
@@ -189,10 +240,14 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	default:
 		return true;
 	}
-	if (!w->show)
+	if (!w->show && !w->metrics)
 		return true;
 	clock = tw_clock();
-	if (clock - w->shown >= TW_SECOND / 10)
-		show(w, clock);
+	reckon(w, clock);
+	measure(w, n, clock);
+	if (w->show && clock - w->shown >= TW_SECOND / 10) {
+		w->shown = clock;
+		w->show(w->show_arg, &w->now);
+	}
 	return true;
 }

@@ -26,6 +26,21 @@ enum tw_status tw_read_bind(struct tw_reading *r);
 /* Give every row its value; what belongs to no row is refused, what is missing too. */
 enum tw_status tw_read_values(struct tw_reading *r);
 
+/* Parts of binding: the rows at `base` under `prefix`; those of a variant with options of their own
+ * from the arena (never NULL, so that variants need not look); the value that chooses a variant
+ * among `n`, which `what` names for people. */
+struct tw_names;
+enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
+			    void *base);
+enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
+			       const struct tw_option *rows, size_t bytes, const void **out);
+enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
+			      const char *what, const struct tw_names *n, const char **out);
+/* The sections that say what is trained on what (network.c). */
+enum tw_status tw_read_data(struct tw_reading *r);
+enum tw_status tw_read_model(struct tw_reading *r);
+enum tw_status tw_read_loss(struct tw_reading *r);
+
 enum tw_status tw_read_no_memory(struct tw_reading *r);
 /* "place: path: reason"; a node of NULL stands for the file. */
 enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, const char *path,

@@ -156,7 +156,10 @@ static void roff_line(FILE *out, const struct line *l)
 
 static void plain_line(FILE *out, const struct line *l)
 {
-	fprintf(out, "  %-16s  %s", l->name, l->help);
+	if (strlen(l->name) > 16)
+		fprintf(out, "  %s\n  %-16s  %s", l->name, "", l->help);
+	else
+		fprintf(out, "  %-16s  %s", l->name, l->help);
 	if (l->more)
 		fprintf(out, " (%s)", l->more);
 	fprintf(out, "\n");
@@ -202,6 +205,63 @@ static void print_tables(FILE *out, printer print)
 	LINES(tw_codec_all);
 }
 
+/* "conv filters size [stride 1] ...": how a layer is written. */
+static const char *layer_text(const struct tw_op *op, char *text, size_t room)
+{
+	size_t n = (size_t)snprintf(text, room, "%s", op->name);
+	uint32_t k = 0;
+
+	for (const struct tw_option *row = op->options; row && row->name && n < room; row++, k++)
+		if (k < op->positional && !row->standard)
+			n += (size_t)snprintf(text + n, room - n, " <%s>", row->name);
+		else if (k < op->positional)
+			n += (size_t)snprintf(text + n, room - n, " [%s: %s]", row->name,
+					      row->standard);
+		else
+			n += (size_t)snprintf(text + n, room - n, " [%s %s]", row->name,
+					      row->standard);
+	return text;
+}
+
+static void print_ops(FILE *out, printer print, bool losses)
+{
+	char text[300];
+
+	for (size_t k = 0; tw_op_at(k); k++) {
+		const struct tw_op *op = tw_op_at(k);
+
+		if (losses != !!(op->traits & TW_OP_LOSS) || (!losses && op->ins != 1))
+			continue;
+		print(out, &(struct line){ layer_text(op, text, sizeof text), op->help, NULL });
+	}
+}
+
+static void print_networks(FILE *out, printer print)
+{
+	const char *gap = print == plain_line ? "\n" : "";
+
+	heading(out, print, "Layers", "model.layers", false);
+	print_ops(out, print, false);
+	print(out, &(struct line){ "residual: [...]",
+				   "what its layers make is added to what goes around them; with "
+				   "shortcut: [...], to what those make",
+				   NULL });
+	fprintf(out, "%s", gap);
+	heading(out, print, "Losses", "loss", false);
+	print_ops(out, print, true);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Networks", "model", false);
+	LINES(tw_zoo_all);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Data sources", "data.source", false);
+	LINES(tw_source_all);
+}
+
+void tw_job_layers(FILE *out)
+{
+	print_networks(out, plain_line);
+}
+
 void tw_job_strategies(FILE *out)
 {
 	print_tables(out, plain_line);
@@ -221,5 +281,6 @@ void tw_job_reference(FILE *out, enum tw_reference_format format)
 			"before the default.\n");
 	for (const struct tw_section *s = tw_sections; s->name; s++)
 		reference_section(out, s, format);
+	print_networks(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
 	print_tables(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
 }

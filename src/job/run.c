@@ -2,7 +2,9 @@
 /* run.c - a job, run in its world, with its directory, to its result. */
 #include "job/run.h"
 
+#include "graph/kit.h"
 #include "job/cast.h"
+#include "job/tensors.h"
 #include "job/result.h"
 #include "job/store.h"
 #include "node/part.h"
@@ -12,7 +14,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HOUR (3600 * TW_SECOND)
@@ -24,11 +29,13 @@ struct run {
 	struct tw_engine *engine;
 	struct tw_rundir *dir;
 	struct tw_store_facts facts;
+	char job_file[PATH_MAX];
 	struct tw_store *store;
 	struct tw_cast cast;
 	struct tw_watch watch;
 	struct tw_ran ran;
-	uint64_t cut; /* gone on from; 0: from the beginning */
+	FILE *metrics; /* until the watch has it */
+	uint64_t cut;  /* gone on from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
 };
@@ -65,6 +72,16 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 	return TW_OK;
 }
 
+static enum tw_status describe(const struct run *r, json_t **out, struct tw_error *why)
+{
+	struct tw_tensors layout;
+
+	if (tw_tensors_of_engine(&tw_heap_system, r->engine, &layout) == TW_OK)
+		*out = tw_tensors_json(&layout);
+	tw_tensors_release(&layout);
+	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the names of tensors");
+}
+
 static enum tw_status open_store(struct run *r, struct tw_error *why)
 {
 	enum tw_status status;
@@ -80,10 +97,15 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 	r->facts = (struct tw_store_facts){
 		.job_hash = r->job->plan.job_hash,
 		.job_text = tw_rundir_job_text(r->dir),
+		.job_file = realpath(r->job->file, r->job_file) ? r->job_file : "",
+		.epoch_samples = r->job->plan.samples,
 		.isa = tw_isa_name(tw_isa()),
 		.threads = 1,
 		.keep = r->job->checkpoint.keep,
 	};
+	status = describe(r, &r->facts.layout, why);
+	if (status != TW_OK)
+		return status;
 	status = tw_dir_store_open(&tw_heap_system, r->request->dir, &r->facts, r->request->log,
 				   &r->store, why);
 	if (status == TW_OK && tw_rundir_resumes(r->dir))
@@ -94,6 +116,15 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 }
 
 /* --- running --- */
+
+static bool observe(void *arg, const struct tw_note *n)
+{
+	struct run *r = arg;
+	const struct tw_run_request *q = r->request;
+	const bool go_on = tw_watch_note(&r->watch, n);
+
+	return (!q->observer || q->observer(q->observer_arg, n)) && go_on;
+}
 
 static void enter_world(struct run *r)
 {
@@ -108,8 +139,11 @@ static void enter_world(struct run *r)
 		.store = r->store,
 		.heap = &tw_heap_system,
 		.log = q->log,
-		.observer = r->dir || q->show || (q->log && q->log->sink) ? tw_watch_note : NULL,
-		.observer_arg = &r->watch,
+		.observer =
+			r->dir || q->show || q->metrics || q->observer || (q->log && q->log->sink)
+				? observe
+				: NULL,
+		.observer_arg = r,
 		.interrupted = q->interrupted,
 	};
 
@@ -191,6 +225,38 @@ static enum tw_status make_result(struct run *r, json_t **result, struct tw_erro
 	return tw_result_make(r->job, &r->ran, &facts, result, why);
 }
 
+/* Parameters stay finite, since what is not is refused; but there is nothing more to learn. */
+static enum tw_status diverged(const struct run *r, struct tw_error *why)
+{
+	char kept[4200] = "nothing was kept";
+
+	if (r->dir && r->ran.totals.cut)
+		snprintf(kept, sizeof kept, "the last checkpoint is %s/ckpt-%" PRIu64,
+			 tw_rundir_path(r->dir), r->ran.totals.cut);
+	return tw_fail(why, TW_REFUSED,
+		       "training diverged after %.4g epochs: the loss is not a number any more; "
+		       "use a lower update.rate (it is %g), update.clip, or another model.init; %s",
+		       r->ran.totals.epochs, r->job->update.schedule.rate, kept);
+}
+
+static void write_result(struct tw_watch *w, json_t *made)
+{
+	struct tw_watch only = { .metrics = w->metrics, .log = w->log };
+
+	tw_watch_line(&only, json_pack("{s:s, s:O}", "event", "result", "result", made));
+	w->metrics = only.metrics;
+}
+
+static void copy_vector(const struct run *r)
+{
+	const struct tw_plan *p = &r->job->plan;
+	struct tw_block *const *from = r->ran.totals.vector;
+
+	for (uint32_t s = 0; from && r->request->vector && s < p->shards; s++)
+		memcpy(r->request->vector + p->border[s], tw_block_floats(from[s]),
+		       (p->border[s + 1] - p->border[s]) * sizeof(float));
+}
+
 static enum tw_status finish(struct run *r, json_t **result, struct tw_error *why)
 {
 	const struct tw_error *unsaved = r->dir ? tw_dir_store_error(r->store) : NULL;
@@ -200,6 +266,9 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 	if (status != TW_OK && status != TW_INTERRUPTED)
 		return tw_fail(why, status, "%s",
 			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
+	if (r->watch.diverged ||
+	    (r->job->data.from && status == TW_OK && !isfinite(r->ran.totals.loss)))
+		return diverged(r, why);
 	/* the last checkpoint is what a second run goes on from, or the trained parameters */
 	if (unsaved && unsaved->status != TW_OK)
 		return tw_fail(why, unsaved->status, "%s", unsaved->text);
@@ -209,49 +278,69 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 		json_decref(made);
 		return why->status;
 	}
+	if (r->watch.metrics) /* the directory has it as result.json */
+		write_result(&r->watch, made);
+	copy_vector(r);
 	*result = made;
 	return status;
 }
 
 static void release(struct run *r)
 {
+	if (r->metrics)
+		fclose(r->metrics);
+	if (r->watch.metrics)
+		fclose(r->watch.metrics);
 	tw_totals_release(&r->ran.totals);
 	tw_cast_release(&r->cast);
 	if (r->dir || r->request->dir)
 		tw_dir_store_close(r->store);
 	else
 		tw_memory_store_free(r->store);
+	json_decref(r->facts.layout);
 	tw_rundir_close(r->dir);
-	if (r->engine)
+	if (r->engine && r->engine != r->request->engine)
 		r->engine->class->close(r->engine);
 }
 
-/* A trace that cannot be written is a wrong request: said before anything is made. */
+/* A file that cannot be written is a wrong request: said before anything is made. */
+static enum tw_status open_file(const char *flag, const char *path, FILE **out,
+				struct tw_error *why)
+{
+	*out = fopen(path, "ae");
+	if (!*out)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: %s cannot be written: %s; name a file in a directory that "
+			       "is there",
+			       flag, path, strerror(errno));
+	return TW_OK;
+}
+
 static enum tw_status check_trace(const char *path, struct tw_error *why)
 {
-	FILE *f = fopen(path, "a");
+	FILE *f;
+	const enum tw_status status = open_file("--trace", path, &f, why);
 
-	if (!f)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--trace: %s cannot be written: %s; name a file in a directory that "
-			       "is there",
-			       path, strerror(errno));
-	fclose(f);
-	return TW_OK;
+	if (status == TW_OK)
+		fclose(f);
+	return status;
 }
 
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
-	struct run r = { .request = request, .job = job };
-	enum tw_status status;
+	struct run r = { .request = request, .job = job, .engine = request->engine };
+	enum tw_status status = TW_OK;
 
 	*result = NULL;
-	status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
+	if (!r.engine)
+		status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(job, r.engine, why);
 	if (status == TW_OK && request->trace)
 		status = check_trace(request->trace, why);
+	if (status == TW_OK && request->metrics)
+		status = open_file("--log", request->metrics, &r.metrics, why);
 	if (status == TW_OK) {
 		job->plan.checkpoint_final = request->dir != NULL;
 		job->plan.stop_after_cuts = request->checkpoints;
@@ -264,14 +353,16 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		status = tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	if (status == TW_OK) {
 		r.began = tw_clock();
-		if (r.dir) {
+		if (r.dir)
 			tw_dir_store_began(r.store, r.began);
-			tw_rundir_log(r.dir, json_pack("{s:s, s:f, s:I}", "event", "start", "time",
-						       (double)r.release / (double)TW_SECOND,
-						       "checkpoint", (json_int_t)r.cut));
-		}
 		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
 		r.watch.log = request->log;
+		r.watch.tell = job->data.from != NULL;
+		r.watch.metrics = r.metrics;
+		r.metrics = NULL;
+		tw_watch_line(&r.watch, json_pack("{s:s, s:f, s:I}", "event", "start", "time",
+						  (double)r.release / (double)TW_SECOND,
+						  "checkpoint", (json_int_t)r.cut));
 		if (r.start)
 			r.watch.from = r.release;
 		subtract_time(&r);
@@ -310,7 +401,7 @@ enum tw_status tw_run_isa(const char *name, struct tw_error *why)
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
 		if (strcmp(name, tw_isa_name(all[i])) != 0)
 			continue;
-		if (tw_isa_pin(all[i]))
+		if (tw_isa_pin(all[i]) && tw_kit_isa(name) == TW_OK)
 			return TW_OK;
 		return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
 			       tw_isa_name(tw_isa()));

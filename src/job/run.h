@@ -3,6 +3,7 @@
 #ifndef TW_JOB_RUN_H
 #define TW_JOB_RUN_H
 
+#include "actor/cluster.h"
 #include "job/job.h"
 #include "job/progress.h"
 
@@ -11,6 +12,7 @@
 struct tw_run_request {
 	const char *dir;      /* run directory; NULL: nothing is kept */
 	bool again;           /* start over where a run is finished */
+	const char *metrics;  /* file of JSON lines; NULL: none */
 	const char *trace;    /* sim: timeline for Perfetto; NULL: none */
 	uint32_t threads;     /* sim: compute pool; 0: as the job says */
 	uint64_t checkpoints; /* stop as if interrupted after so many; 0: never */
@@ -18,6 +20,11 @@ struct tw_run_request {
 	const _Atomic int *interrupted; /* signals so far; may be NULL */
 	tw_progress_show show;          /* may be NULL */
 	void *show_arg;
+	struct tw_engine
+		*engine;      /* runs instead of the job's own, stays the caller's; may be NULL */
+	float *vector;        /* for TW_OK: all elements of what is evaluated; may be NULL */
+	tw_observer observer; /* sees every note; false interrupts; may be NULL */
+	void *observer_arg;
 };
 
 /* Run the job, which tw_job_read made, in the world it was read for.  *result is the caller's

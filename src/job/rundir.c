@@ -180,7 +180,7 @@ static void difference(const struct tw_job *job, const char *old, const char *no
 			return;
 		}
 	}
-	snprintf(out, room, "its fields");
+	snprintf(out, room, "%s", job->data.from ? "the data has changed" : "its fields");
 }
 
 static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,

@@ -7,6 +7,7 @@
  *  (3) an older cut is removed only after a newer one is complete, and never by a failed save. */
 #include "job/store.h"
 
+#include "job/cut_read.h"
 #include "job/digest.h"
 #include "job/files.h"
 #include "job/part_file.h"
@@ -24,9 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MANIFEST_MOST ((size_t)64 << 20)
-#define PARTS_MOST    1000000
-#define TOLD          16
+#define TOLD 16
 
 struct dir_store {
 	struct tw_store store; /* must stay first */
@@ -55,18 +54,6 @@ static double seconds_now(const struct dir_store *d)
 	       (double)((int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - d->began) / (double)TW_SECOND;
 }
 
-/* ckpt-<n> gives n; anything else, also ckpt-<n>.new, gives 0. */
-static uint64_t cut_number(const char *name)
-{
-	uint64_t n = 0;
-
-	if (strncmp(name, "ckpt-", 5) != 0 || name[5] == '0')
-		return 0;
-	for (name += 5; *name >= '0' && *name <= '9' && n < UINT64_MAX / 16; name++)
-		n = 10 * n + (uint64_t)(*name - '0');
-	return *name ? 0 : n;
-}
-
 /* ckpt-<n>.new and ckpt-<n>.old; ckpt-<n>.refused where n is not above `refused`. */
 static bool leftover(const char *name, uint64_t refused)
 {
@@ -77,51 +64,7 @@ static bool leftover(const char *name, uint64_t refused)
 		return false;
 	snprintf(number, sizeof number, "%.*s", (int)(dot - name), name);
 	return strcmp(dot, ".new") == 0 || strcmp(dot, ".old") == 0 ||
-	       (strcmp(dot, ".refused") == 0 && cut_number(number) <= refused);
-}
-
-static int newest_first(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* Numbers of the cuts under fd, newest first, in *out for free(). */
-static enum tw_status list_cuts(int at, uint64_t **out, size_t *count)
-{
-	const int fd = tw_folder_at(at, ".");
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	uint64_t *list = NULL;
-	const struct dirent *e;
-	size_t n = 0;
-
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		return TW_IO;
-	}
-	while ((e = readdir(d))) {
-		const uint64_t cut = cut_number(e->d_name);
-		uint64_t *more;
-
-		if (!cut)
-			continue;
-		more = realloc(list, (n + 1) * sizeof *list);
-		if (!more) {
-			free(list);
-			closedir(d);
-			return TW_NO_MEMORY;
-		}
-		list = more;
-		list[n++] = cut;
-	}
-	closedir(d);
-	if (n)
-		qsort(list, n, sizeof *list, newest_first);
-	*out = list;
-	*count = n;
-	return TW_OK;
+	       (strcmp(dot, ".refused") == 0 && tw_cut_number(number) <= refused);
 }
 
 static void remove_leftovers(int at, uint64_t refused)
@@ -199,16 +142,24 @@ static void describe(json_t *manifest, const struct tw_part *parts, size_t count
 
 static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
 {
+	const struct tw_store_facts *f = d->facts;
 	const struct tw_store_counts c = counts_now(d);
 	char hash[20];
+	json_t *m;
 
 	snprintf(hash, sizeof hash, "%016" PRIx64, d->facts->job_hash);
-	return json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:[], s:s}", "format",
-			 TW_STORE_FORMAT, "program", "thalweg " TW_VERSION, "cut", (json_int_t)cut,
-			 "job_hash", hash, "isa", d->facts->isa, "threads",
-			 (json_int_t)d->facts->threads, "seconds", seconds_now(d), "bytes_sent",
-			 (json_int_t)c.bytes_sent, "bytes_received", (json_int_t)c.bytes_received,
-			 "events", (json_int_t)c.events, "parts", "job", d->facts->job_text);
+	m = json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:[], s:s, s:s}",
+		      "format", TW_STORE_FORMAT, "program", "thalweg " TW_VERSION, "cut",
+		      (json_int_t)cut, "job_hash", hash, "isa", f->isa, "threads",
+		      (json_int_t)f->threads, "seconds", seconds_now(d), "bytes_sent",
+		      (json_int_t)c.bytes_sent, "bytes_received", (json_int_t)c.bytes_received,
+		      "events", (json_int_t)c.events, "parts", "job_file",
+		      f->job_file ? f->job_file : "", "job", f->job_text);
+	if (m && f->epoch_samples)
+		json_object_set_new(m, "epoch_samples", json_integer((json_int_t)f->epoch_samples));
+	if (m && f->layout)
+		json_object_set(m, "layout", f->layout);
+	return m;
 }
 
 static enum tw_status save_part(struct dir_store *d, int fd, uint64_t cut,
@@ -288,7 +239,7 @@ static void prune(struct dir_store *d, uint64_t cut)
 	uint64_t *list = NULL;
 	size_t count = 0, kept = 0;
 
-	if (list_cuts(d->fd, &list, &count) != TW_OK)
+	if (tw_cut_list(d->fd, &list, &count) != TW_OK)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		if (list[i] > cut) {
@@ -356,120 +307,28 @@ static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw
 /* --- loading --- */
 
 struct loading {
-	struct tw_part *part;
-	size_t count;
+	struct tw_cut_files cut;
 	double seconds;
 	struct tw_store_counts counts;
-	char why[200]; /* what is wrong with the cut */
 };
 
-static enum tw_status bad(struct loading *l, const char *file, const char *what)
+static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct loading *l)
 {
-	snprintf(l->why, sizeof l->why, "%.80s %s", file, what);
-	return TW_BAD_BYTES;
-}
-
-static enum tw_status read_checked(struct dir_store *d, int fd, const char *file, size_t most,
-				   struct tw_block **out, struct loading *l)
-{
-	const enum tw_status status = tw_file_read(fd, file, most, d->heap, out);
-
-	switch (status) {
-	case TW_OK:
-	case TW_NO_MEMORY:
-		return status;
-	case TW_ABSENT:
-		return bad(l, file, "is missing");
-	case TW_BAD_BYTES:
-		return bad(l, file, "is too long");
-	default:
-		return bad(l, file, strerror(errno));
-	}
-}
-
-static enum tw_status read_manifest(struct dir_store *d, int fd, json_t **out, struct loading *l)
-{
-	struct tw_block *text = NULL, *done = NULL;
-	char hash[TW_DIGEST_TEXT];
-	enum tw_status status;
-
-	status = read_checked(d, fd, "DONE", TW_DIGEST_TEXT, &done, l);
-	if (status == TW_OK)
-		status = read_checked(d, fd, "manifest.json", MANIFEST_MOST, &text, l);
-	if (status == TW_OK) {
-		tw_digest_bytes(text->data, text->bytes, hash);
-		if (done->bytes != TW_DIGEST_TEXT || done->data[TW_DIGEST_TEXT - 1] != '\n' ||
-		    memcmp(done->data, hash, TW_DIGEST_TEXT - 1) != 0)
-			status = bad(l, "manifest.json", "does not match DONE");
-	}
-	if (status == TW_OK) {
-		*out = json_loadb((const char *)text->data, text->bytes, 0, NULL);
-		if (!*out)
-			status = bad(l, "manifest.json", "is not JSON");
-	}
-	tw_block_drop(text);
-	tw_block_drop(done);
-	return status;
-}
-
-static enum tw_status read_part(struct dir_store *d, int fd, json_t *row, struct tw_part *out,
-				struct loading *l)
-{
-	const char *name, *file, *encoding, *hash;
-	struct tw_part_image image = { .bytes = NULL };
-	char seen[TW_DIGEST_TEXT];
-	enum tw_status status;
-	json_int_t bytes;
-
-	if (json_unpack(row, "{s:s, s:s, s:s, s:I, s:s}", "name", &name, "file", &file, "encoding",
-			&encoding, "bytes", &bytes, "xxh3_128", &hash) ||
-	    strlen(name) >= sizeof out->name || strchr(file, '/') || bytes < 0)
-		return bad(l, "manifest.json", "has a part that makes no sense");
-	if (!tw_part_encoding_find(encoding, &image.encoding))
-		return bad(l, file, "has an encoding that this version does not know");
-	status = read_checked(d, fd, file, (size_t)bytes, &image.bytes, l);
-	if (status != TW_OK)
-		return status;
-	tw_digest_bytes(image.bytes->data, image.bytes->bytes, seen);
-	if (image.bytes->bytes < (size_t)bytes)
-		status = bad(l, file, "is truncated");
-	else if (strcmp(seen, hash) != 0)
-		status = bad(l, file, "does not match its hash");
-	else if ((status = tw_part_decode(d->heap, &image, &out->bytes)) == TW_BAD_BYTES)
-		status = bad(l, file, "is not a part");
-	if (status == TW_OK)
-		strcpy(out->name, name);
-	tw_block_drop(image.bytes);
-	return status;
-}
-
-static void drop_parts(struct tw_heap *heap, struct tw_part *parts, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		tw_block_drop(parts[i].bytes);
-	heap->put(heap, parts);
-}
-
-static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, json_t *m,
-				     struct loading *l)
-{
+	json_int_t sent, received, events;
 	const char *hash, *isa;
-	json_int_t number, format, sent, received, events;
 	char mine[20];
 
-	if (json_unpack(m, "{s:I, s:I, s:s, s:s, s:F, s:I, s:I, s:I}", "format", &format, "cut",
-			&number, "job_hash", &hash, "isa", &isa, "seconds", &l->seconds,
-			"bytes_sent", &sent, "bytes_received", &received, "events", &events))
-		return bad(l, "manifest.json", "lacks a field");
+	if (json_unpack(l->cut.manifest, "{s:s, s:s, s:F, s:I, s:I, s:I}", "job_hash", &hash, "isa",
+			&isa, "seconds", &l->seconds, "bytes_sent", &sent, "bytes_received",
+			&received, "events", &events))
+		return tw_cut_bad(&l->cut, "manifest.json", "lacks a field");
 	l->counts =
 		(struct tw_store_counts){ (uint64_t)sent, (uint64_t)received, (uint64_t)events };
-	if (format != TW_STORE_FORMAT)
-		return bad(l, "manifest.json", "is of another version of the format");
-	if ((uint64_t)number != cut)
-		return bad(l, "manifest.json", "is of another checkpoint");
+	if (l->cut.number != cut)
+		return tw_cut_bad(&l->cut, "manifest.json", "is of another checkpoint");
 	snprintf(mine, sizeof mine, "%016" PRIx64, d->facts->job_hash);
 	if (strcmp(mine, hash) != 0)
-		return bad(l, "manifest.json", "is of another job");
+		return tw_cut_bad(&l->cut, "manifest.json", "is of another job");
 	if (strcmp(isa, d->facts->isa) != 0)
 		tw_log_line(d->log, TW_WARNING, "checkpoint",
 			    "checkpoint %" PRIu64 " was made with --isa %s and goes on with %s: "
@@ -478,43 +337,16 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, json_t *
 	return TW_OK;
 }
 
-static enum tw_status load_parts(struct dir_store *d, int fd, json_t *rows, struct loading *l)
-{
-	const size_t count = json_array_size(rows);
-	enum tw_status status = TW_OK;
-
-	if (!json_is_array(rows) || count > PARTS_MOST)
-		return bad(l, "manifest.json", "lacks its parts");
-	l->part = tw_heap_zeros(d->heap, (count ? count : 1) * sizeof *l->part);
-	if (!l->part)
-		return TW_NO_MEMORY;
-	l->count = count;
-	for (size_t i = 0; i < count && status == TW_OK; i++)
-		status = read_part(d, fd, json_array_get(rows, i), &l->part[i], l);
-	if (status != TW_OK)
-		drop_parts(d->heap, l->part, count);
-	return status;
-}
-
 static enum tw_status load_cut(struct dir_store *d, uint64_t cut, struct loading *l)
 {
-	json_t *manifest = NULL;
 	enum tw_status status;
 	char name[40];
-	int fd;
 
 	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
-	fd = tw_folder_at(d->fd, name);
-	if (fd < 0)
-		return bad(l, name, strerror(errno));
-	status = read_manifest(d, fd, &manifest, l);
+	status = tw_cut_open(d->heap, d->fd, name, &l->cut);
 	if (status == TW_OK)
-		status = check_manifest(d, cut, manifest, l);
-	if (status == TW_OK)
-		status = load_parts(d, fd, json_object_get(manifest, "parts"), l);
-	json_decref(manifest);
-	close(fd);
-	return status;
+		status = check_manifest(d, cut, l);
+	return status == TW_OK ? tw_cut_parts(&l->cut) : status;
 }
 
 /* A run loads more than once; what is wrong with a cut is said once. */
@@ -535,34 +367,37 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 	uint64_t *list = NULL;
 	size_t cuts = 0;
 
-	status = list_cuts(d->fd, &list, &cuts);
+	status = tw_cut_list(d->fd, &list, &cuts);
 	if (status != TW_OK)
 		return status;
 	*cut = 0;
 	*parts = NULL;
 	*count = 0;
 	for (size_t i = 0; i < cuts; i++) {
-		struct loading l = { .part = NULL };
+		struct loading l;
 
 		status = load_cut(d, list[i], &l);
 		if (status == TW_OK) {
 			*cut = list[i];
-			*parts = l.part;
-			*count = l.count;
-			if (!d->began) { /* later it is this process's own */
+			*parts = l.cut.part;
+			*count = l.cut.parts;
+			l.cut.part = NULL; /* the caller's now */
+			if (!d->began) {   /* later it is this process's own */
 				d->seconds = l.seconds;
 				d->counts = l.counts;
 			}
+			tw_cut_release(&l.cut);
 			break;
 		}
-		if (status == TW_NO_MEMORY)
-			break;
-		if (first_told(d, list[i]))
+		if (status != TW_NO_MEMORY && first_told(d, list[i]))
 			tw_log_line(d->log, TW_WARNING, "checkpoint",
 				    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i],
-				    l.why,
+				    l.cut.why,
 				    i + 1 < cuts ? "using the one before it"
 						 : "there is none before it");
+		tw_cut_release(&l.cut);
+		if (status == TW_NO_MEMORY)
+			break;
 		status = TW_OK;
 	}
 	free(list);
@@ -572,7 +407,7 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 static void dir_loaded_free(struct tw_store *s, struct tw_part *parts, size_t count)
 {
 	if (parts)
-		drop_parts(((struct dir_store *)s)->heap, parts, count);
+		tw_cut_drop_parts(((struct dir_store *)s)->heap, parts, count);
 }
 
 /* --- opening --- */
@@ -647,7 +482,7 @@ enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_erro
 	int fd;
 
 	fd = tw_folder_at(AT_FDCWD, dir);
-	if (fd < 0 || list_cuts(fd, &list, &cuts) != TW_OK)
+	if (fd < 0 || tw_cut_list(fd, &list, &cuts) != TW_OK)
 		status = tw_fail(why, TW_IO, "%s cannot be read: %s", dir, strerror(errno));
 	for (size_t i = 0; i < cuts && status == TW_OK; i++)
 		if (remove_cut(fd, list[i]) != TW_OK)

@@ -10,12 +10,17 @@
 
 #include "actor/cluster.h"
 
+#include <jansson.h>
+
 #define TW_STORE_FORMAT 1
 
 /* What a manifest says beside its parts.  Borrowed: must outlive the store. */
 struct tw_store_facts {
-	uint64_t job_hash;    /* a cut of another job is refused */
-	const char *job_text; /* the resolved job */
+	uint64_t job_hash;      /* a cut of another job is refused */
+	const char *job_text;   /* the resolved job */
+	const char *job_file;   /* its absolute path, where paths in it begin; "" none */
+	json_t *layout;         /* names and shapes of the tensors (tensors.h); NULL: not known */
+	uint64_t epoch_samples; /* of one epoch; 0: not known */
 	const char *isa;
 	uint32_t threads;
 	uint32_t keep; /* complete cuts that stay, at least 1 */

@@ -369,8 +369,9 @@ static enum tw_status read_document(struct reader *r, struct tw_tree **out)
 	return TW_OK;
 }
 
-enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source, const char *text,
-			    size_t bytes, struct tw_tree **out, struct tw_error *why)
+enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source,
+			    const char *text, size_t bytes, struct tw_tree **out,
+			    struct tw_error *why)
 {
 	struct reader r = {
 		.keep = keep, .source = source, .why = why, .text = text, .bytes = bytes

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TW_TREE_DEPTH  8   /* mappings and lists inside each other */
+#define TW_TREE_DEPTH  12  /* mappings and lists inside each other */
 #define TW_TREE_KEYS   128 /* fields of one mapping */
 #define TW_TREE_LETTER 256 /* bytes of one value */
 
@@ -40,8 +40,9 @@ struct tw_text_source {
 };
 
 /* Read one document.  TW_BAD_INPUT with one sentence, or TW_NO_MEMORY. */
-enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source, const char *text,
-			    size_t bytes, struct tw_tree **out, struct tw_error *why);
+enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *source,
+			    const char *text, size_t bytes, struct tw_tree **out,
+			    struct tw_error *why);
 /* A node of its own; NULL without memory. */
 struct tw_tree *tw_tree_new(struct tw_arena *keep, enum tw_tree_kind kind, enum tw_origin origin,
 			    const char *place, const char *text);

@@ -105,6 +105,8 @@ static void siblings(struct tw_reading *r, const char *parent, struct tw_names *
 	}
 	if (strcmp(parent, "sim") == 0)
 		tw_names_add(out, "faults");
+	if (strcmp(parent, "model") == 0)
+		tw_names_add(out, "layers");
 }
 
 /* The same for fields that other choices would bring in: near enough to be what was meant. */
@@ -203,8 +205,8 @@ static enum tw_status walk(struct tw_reading *r, const struct tw_tree *map, cons
 		f = strchr(c->key, '.') ? NULL : tw_job_field(r->job, path);
 		if (f)
 			st = assign(r, f, c);
-		else if (strcmp(path, "sim.faults") == 0)
-			continue; /* nodes are known only later: faults.c */
+		else if (strcmp(path, "sim.faults") == 0 || strcmp(path, "model.layers") == 0)
+			continue; /* no rows: see faults.c and network.c */
 		else if (!strchr(c->key, '.') && leads_on(r, path)) {
 			if (c->kind == TW_TREE_MAP)
 				st = walk(r, c, path);
@@ -238,9 +240,9 @@ static const struct tw_tree *above(const struct tw_reading *r, const char *path)
 
 static enum tw_status missing(struct tw_reading *r)
 {
-	if (!tw_tree_child(r->root, "data"))
+	if (!tw_tree_child(r->root, "data") && r->job->model != TW_MODEL_EXTERNAL)
 		return tw_read_refuse(r, NULL, "data",
-				      "must be given, such as data: {source: none, samples: 4096}");
+				      "must be given, such as data: {source: digits, batch: 64}");
 	for (size_t k = 0; k < r->job->fields; k++) {
 		const struct tw_field *f = &r->field[k];
 		char accepts[200], reason[300];

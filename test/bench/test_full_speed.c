@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 static const struct tw_log silence = { .sink = NULL };
+static const struct tw_bench_how usual = { .log = &silence };
 
 /* The ratio of a case, which is printed whatever it is. */
 static double ratio(const json_t *result, const char *name)
@@ -38,7 +39,7 @@ static json_t *run(const struct tw_bench *bench)
 	struct tw_error why = { .status = TW_OK };
 	json_t *result = NULL;
 
-	if (tw_bench_run(bench, &silence, &result, &why) != TW_OK)
+	if (tw_bench_run(bench, &usual, &result, &why) != TW_OK)
 		print_error("%s\n", why.text);
 	assert_non_null(result);
 	return result;
@@ -63,11 +64,50 @@ static void the_exchange_is_near_its_floor(void **state)
 	json_decref(r);
 }
 
+/* Every case with a target, which counts where there was something to compare with. */
+static void reaches_targets(const json_t *result)
+{
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "cases"), i, c)
+	{
+		const json_t *target = json_object_get(c, "target");
+		const char *name = json_string_value(json_object_get(c, "name"));
+
+		if (!target)
+			continue;
+		if (json_is_null(json_object_get(c, "ratio")))
+			print_message("%s: nothing to compare with\n", name);
+		else
+			assert_true(ratio(result, name) >= json_number_value(target));
+	}
+}
+
+static void a_step_is_faster_than_pytorchs(void **state)
+{
+	json_t *r = run(&tw_bench_compute);
+
+	assert_true(ratio(r, "compute-mlp-peak") >= 1.0);
+	reaches_targets(r);
+	json_decref(r);
+}
+
+static void two_workers_are_faster_than_one(void **state)
+{
+	json_t *r = run(&tw_bench_scale);
+
+	reaches_targets(r);
+	json_decref(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_simulator_is_fast_and_small),
 		cmocka_unit_test(the_exchange_is_near_its_floor),
+		cmocka_unit_test(a_step_is_faster_than_pytorchs),
+		cmocka_unit_test(two_workers_are_faster_than_one),
 	};
 
 #ifdef TW_SANITIZED

@@ -63,7 +63,7 @@ static void whole_sections_are_replaced(void **state)
 	is("update: {schedule: {kind: step, at: [5]}}\n", NULL, "update.schedule.at=[1, 2.5]",
 	   "update.schedule.at", "[1, 2.5]");
 	is("train:\n", NULL, "train.seed=9", "train.seed", "9");
-	is("", "THALWEG_LOSS=squared", NULL, "loss", "squared");
+	is("", "THALWEG_LOSS=squared", NULL, "loss.name", "squared");
 	is("", "THALWEG_MODEL_QUADRATIC_DIMENSION=33", NULL, "model.quadratic.dimension", "33");
 }
 

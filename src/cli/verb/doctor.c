@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c - thalweg doctor: what this machine has, and what is missing. */
+#include "bench/torch.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
+#include "job/look.h"
 #include "job/run.h"
 
 #include <stdio.h>
@@ -37,24 +39,18 @@ static void cpu_name(char *out, size_t room)
 		fclose(f);
 }
 
-static void cache_dir(char *out, size_t room)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-
-	if (cache && *cache)
-		snprintf(out, room, "%s/thalweg", cache);
-	else
-		snprintf(out, room, "%s/.cache/thalweg", home && *home ? home : "/tmp");
-}
-
 static json_t *libraries(void)
 {
 	char xxhash[32];
 	const unsigned v = XXH_versionNumber();
+	json_t *networks = tw_look_libraries(), *all;
 
 	snprintf(xxhash, sizeof xxhash, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
-	return json_pack("{s:s, s:s, s:s}", "libyaml", yaml_get_version_string(), "jansson",
-			 jansson_version_str(), "xxhash", xxhash);
+	all = json_pack("{s:s, s:s, s:s}", "libyaml", yaml_get_version_string(), "jansson",
+			jansson_version_str(), "xxhash", xxhash);
+	json_object_update(all, networks);
+	json_decref(networks);
+	return all;
 }
 
 static json_t *machine(void)
@@ -64,7 +60,8 @@ static json_t *machine(void)
 	char cpu[200], cache[1024];
 
 	cpu_name(cpu, sizeof cpu);
-	cache_dir(cache, sizeof cache);
+	if (!tw_data_cache(cache, sizeof cache))
+		cache[0] = '\0';
 	if (uname(&system))
 		return NULL;
 	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:o}", "version", TW_VERSION,
@@ -73,6 +70,65 @@ static json_t *machine(void)
 			 page * (double)sysconf(_SC_PHYS_PAGES), "memory_free_bytes",
 			 page * (double)sysconf(_SC_AVPHYS_PAGES), "cache", cache, "libraries",
 			 libraries());
+}
+
+/* --- what is good to have --- */
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+
+	for (const char *at = path ? path : ""; *at;) {
+		const size_t n = strcspn(at, ":");
+		char file[4096];
+
+		if (n &&
+		    (size_t)snprintf(file, sizeof file, "%.*s/%s", (int)n, at, program) <
+			    sizeof file &&
+		    access(file, X_OK) == 0)
+			return true;
+		at += n + (at[n] == ':');
+	}
+	return false;
+}
+
+/* Nothing here is needed to train; each line says what it is good for. */
+static json_t *extras(const char *cache)
+{
+	json_t *sources = tw_look_sources(cache), *o = json_object(), *hello = NULL;
+	struct tw_error why = { .status = TW_OK };
+	const json_t *row;
+	struct tw_torch torch = { 0 };
+	size_t k;
+
+	json_array_foreach(json_object_get(sources, "fetchable"), k, row)
+	{
+		const char *name = json_string_value(json_object_get(row, "name"));
+		const char *state = json_string_value(json_object_get(row, "state"));
+
+		json_object_set_new(o, name,
+				    strcmp(state, "whole") == 0
+					    ? json_string("in the cache, whole")
+					    : json_sprintf("%s; `thalweg data fetch %s` gets it",
+							   strcmp(state, "damaged") == 0
+								   ? "damaged in the cache"
+								   : "not in the cache",
+							   name));
+	}
+	json_object_set_new(
+		o, "npm",
+		json_string(in_path("npm") ? "there" : "not there; `thalweg data fetch` needs it"));
+	if (tw_torch_open(&torch, NULL, &hello, &why) == TW_OK) {
+		json_object_set_new(o, "pytorch", json_incref(json_object_get(hello, "torch")));
+		tw_torch_stop(&torch);
+	} else {
+		json_object_set_new(o, "pytorch",
+				    json_string("not there; `thalweg bench` has nothing to compare "
+						"with"));
+	}
+	json_decref(hello);
+	json_decref(sources);
+	return o;
 }
 
 /* --- checks --- */
@@ -155,9 +211,12 @@ static void print(const json_t *r)
 	printf("%-12s %.1f GiB, %.1f GiB free\n", "memory",
 	       json_number_value(json_object_get(r, "memory_bytes")) / 1073741824.0,
 	       json_number_value(json_object_get(r, "memory_free_bytes")) / 1073741824.0);
-	line("cache", json_string_value(json_object_get(r, "cache")));
+	line("cache", *json_string_value(json_object_get(r, "cache"))
+			      ? json_string_value(json_object_get(r, "cache"))
+			      : "none: set HOME or XDG_CACHE_HOME");
 	json_object_foreach(json_object_get(r, "libraries"), name, v)
 		line(name, json_string_value(v));
+	json_object_foreach(json_object_get(r, "extras"), name, v) line(name, json_string_value(v));
 	json_object_foreach(json_object_get(r, "worlds"), name, v)
 		line(name, json_is_true(v) ? "in this version" : "not in this version");
 	json_array_foreach(json_object_get(r, "checks"), i, c)
@@ -182,6 +241,7 @@ static int doctor(const struct tw_call *call)
 		tw_log_line(call->log, TW_ERROR, "", "no memory");
 		return TW_EXIT_FAILED;
 	}
+	json_object_set_new(r, "extras", extras(json_string_value(json_object_get(r, "cache"))));
 	json_object_set_new(r, "worlds",
 			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 0,
 				      "tls", 0, "mpi", 0));
@@ -215,9 +275,9 @@ const struct tw_verb tw_verb_doctor = {
 	.help = "say what this machine has and what is missing",
 	.about = "Says what this machine has (processor, instruction set, memory, libraries), what "
 		 "this\n"
-		 "version can do, and runs a small job in each world.  Exit code 1 if something "
-		 "that is\n"
-		 "needed does not work.\n",
+		 "version can do, what is good to have (data sets, npm, PyTorch), and runs a "
+		 "small job\n"
+		 "in each world.  Exit code 1 if something that is needed does not work.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct doctor_flags),

@@ -12,15 +12,15 @@ struct help_flags {
 
 static int no_such_topic(const struct tw_call *call, const char *topic)
 {
-	const char *names[64] = { "strategies", "options" }, *near;
-	size_t n = 2;
+	const char *names[64] = { "strategies", "layers", "options" }, *near;
+	size_t n = 3;
 
 	for (size_t i = 0; tw_verb_all[i] && n < 63; i++)
 		names[n++] = tw_verb_all[i]->name;
 	near = tw_nearest(topic, names);
 	tw_log_line(call->log, TW_ERROR, "",
-		    "there is no help on '%s'%s%s; try strategies, options or a verb", topic,
-		    near ? "; did you mean " : "", near ? near : "");
+		    "there is no help on '%s'%s%s; try strategies, layers, options or a verb",
+		    topic, near ? "; did you mean " : "", near ? near : "");
 	return TW_EXIT_WRONG;
 }
 
@@ -37,6 +37,8 @@ static int help(const struct tw_call *call)
 		tw_job_reference(stdout, TW_REFERENCE_MARKDOWN);
 	} else if (strcmp(topic, "strategies") == 0) {
 		tw_job_strategies(stdout);
+	} else if (strcmp(topic, "layers") == 0) {
+		tw_job_layers(stdout);
 	} else if (!*topic) {
 		tw_help_overview(stdout);
 	} else if (tw_verb_find(topic)) {
@@ -57,6 +59,7 @@ static const struct tw_flag flags[] = {
 
 static const struct tw_example examples[] = {
 	{ "thalweg help strategies", "presets, gates, staleness policies, rules, codecs" },
+	{ "thalweg help layers", "layers, losses, networks by name, data sources" },
 	{ "thalweg help options", "every field of a job file" },
 	{ "thalweg help sim", "one verb and its flags" },
 	{ 0 },
@@ -65,10 +68,12 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_help = {
 	.name = "help",
 	.words = "[TOPIC]",
-	.help = "strategies, options, or a verb",
+	.help = "strategies, layers, options, or a verb",
 	.about = "Says what there is.  TOPIC is strategies (presets, gates, staleness policies, "
 		 "rules\n"
-		 "and codecs, one line each), options (every field of a job file), or a verb.\n",
+		 "and codecs, one line each), layers (layers, losses, networks and data sources), "
+		 "options\n"
+		 "(every field of a job file), or a verb.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),

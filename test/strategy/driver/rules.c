@@ -7,6 +7,7 @@
  * the N floats a worker would see. */
 #include "base/arena.h"
 #include "strategy/rule.h"
+#include "vec/vec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
 	tw_arena_init(&keep, &tw_heap_system);
 
 	const struct tw_rule *rule = tw_rule_find(argv[1]);
+	const float decay = strtof(argv[3], NULL);
 	const size_t n = strtoul(argv[2], NULL, 10), bytes = n * sizeof(float);
 	float *w = tw_arena_get(&keep, bytes), *g = tw_arena_get(&keep, bytes);
 	float *view = tw_arena_get(&keep, bytes);
@@ -51,7 +53,7 @@ int main(int argc, char **argv)
 			      .out = w,
 			      .g = g,
 			      .n = n,
-			      .decay = strtof(argv[3], NULL),
+			      .decay = rule->traits & TW_RULE_OWN_DECAY ? decay : 0,
 			      .mine = tw_arena_get(&keep, bytes) };
 
 	for (uint32_t k = 0; k < rule->arrays; k++)
@@ -66,6 +68,9 @@ int main(int argc, char **argv)
 		if (fread(g, sizeof *g, n, stdin) != n)
 			stop("a gradient is cut short");
 		a.count++;
+		/* as a shard does it for rules that do not decay by themselves */
+		if (decay > 0 && !(rule->traits & TW_RULE_OWN_DECAY))
+			tw_vec_axpy(g, decay, w, n);
 		rule->apply(options, &a);
 		if (rule->view)
 			rule->view(options, &a, view);

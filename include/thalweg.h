@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* thalweg.h - train one model on many workers, from a program of your own.
+ *
+ * Open a job (what `thalweg train` reads), train it, look at the parameters, evaluate, save.  Or
+ * bring a gradient function of your own, and the job says only how many workers there are and how
+ * they work together.
+ *
+ * Names.  Everything here begins with thalweg_ or THALWEG_, and nothing inside the library does: it
+ * uses tw_ itself, so that one prefix tells what is promised from what is not, in the shared
+ * library's exports and in the static one's.
+ *
+ * Ownership.  What a function gives through a pointer to const belongs to the job and says how long
+ * it lives.  What you pass in is read during the call and copied where it is needed later, but for
+ * `user` pointers and functions, which must stay good until thalweg_close.
+ *
+ * Threads.  A job is used by one thread at a time; thalweg_stop is the exception.  Different jobs
+ * know nothing of each other and may be used at the same time.
+ *
+ * Failures.  Functions that can fail return a status and fill *why, which may be NULL, with one
+ * sentence; outputs are written on success only.  Nothing here writes to stdout or stderr, handles
+ * signals or ends the process, with one exception: where the library finds its own memory in a
+ * state that cannot be, it says so on stderr and aborts.
+ *
+ * Versions.  Structs here may grow between minor versions, and the shared library's name changes
+ * with them; programs start structs as { 0 } or with designated initialisers. */
+#ifndef THALWEG_H
+#define THALWEG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define THALWEG_VERSION_MAJOR 0
+#define THALWEG_VERSION_MINOR 1
+#define THALWEG_VERSION_PATCH 0
+#define THALWEG_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define THALWEG_API __attribute__((visibility("default")))
+#else
+#define THALWEG_API
+#endif
+
+/* The version of the library that is linked, "0.1.0"; compare it with THALWEG_VERSION. */
+THALWEG_API const char *thalweg_version(void);
+
+enum thalweg_status {
+	THALWEG_OK = 0,
+	THALWEG_NO_MEMORY,   /* an allocation failed */
+	THALWEG_BAD_INPUT,   /* the request or the job is wrong; the sentence says what would do */
+	THALWEG_BAD_BYTES,   /* a file is damaged */
+	THALWEG_NO_ROOM,     /* a buffer is too small */
+	THALWEG_IO,          /* disk or operating system refused */
+	THALWEG_REFUSED,     /* training diverged, a directory is in use, your function said no */
+	THALWEG_ABSENT,      /* what was asked for does not exist */
+	THALWEG_INTERRUPTED, /* stopped as asked */
+	THALWEG_CANCELLED    /* given up because nobody wants the result any more */
+};
+
+/* One word for a status, never NULL, static. */
+THALWEG_API const char *thalweg_status_name(enum thalweg_status status);
+
+struct thalweg_error {
+	enum thalweg_status status;
+	char text[600]; /* one sentence; "" while the status is THALWEG_OK */
+};
+
+/* --- your own engine -------------------------------------------------------------------------- */
+
+/* A tensor of the parameter vector: elements from..from+count, row-major. */
+struct thalweg_tensor {
+	const char *name;
+	uint32_t rank; /* 0: a single number */
+	uint64_t shape[8];
+	size_t from, count;
+	int buffer; /* a running statistic: kept, averaged and saved, but not trained */
+};
+
+/* What a function of an engine is asked about. */
+struct thalweg_batch {
+	const uint64_t *sample; /* numbers of samples, 0..samples-1 (evaluation: 0..tests-1) */
+	size_t count;
+	uint64_t epoch;          /* 0, 1, ...; samples come in another order in each */
+	const float *parameters; /* all elements, buffers behind; good during the call */
+	void *scratch; /* scratch_bytes aligned to 64, not cleared; no other call has it now */
+};
+
+/* Your own model: you compute, the library deals samples, moves gradients and applies them.
+ *
+ * Both functions are called from threads of the library, several at a time (one for each worker;
+ * in the simulator as many as sim.threads says), unless one_at_a_time is set; thalweg_evaluate
+ * calls from its own thread.  The same batch and parameters must give the same answer: samples are
+ * dealt again when a worker is lost.  They return 0, or anything else to end the training with
+ * THALWEG_REFUSED. */
+struct thalweg_engine {
+	size_t parameters, buffers; /* floats; at least 1 parameter */
+	const float *initial;       /* first values of all of them, copied; NULL: zeros */
+	uint64_t samples, tests;    /* of an epoch, and to evaluate on; at least 1 each */
+	/* Optional.  Name, rank and shape of each tensor in the order of the vector, trainable ones
+	 * first, together parameters + buffers elements; from, count and buffer are not read. */
+	const struct thalweg_tensor *tensor;
+	size_t tensors;
+	size_t scratch_bytes;
+	int one_at_a_time; /* never call a function of this engine while another call runs */
+	void *user;        /* handed to the functions */
+	/* gradient[0..parameters): mean of the loss's gradient over the batch; behind it the change
+	 * of each buffer; all of it is to be written.  *loss: mean over the batch. */
+	int (*gradient)(void *user, const struct thalweg_batch *batch, float *gradient,
+			double *loss);
+	/* *loss: mean over these test samples; *correct: how many were right, left as it is
+	 * (negative) where there is no such thing. */
+	int (*evaluate)(void *user, const struct thalweg_batch *batch, double *loss,
+			double *correct);
+};
+
+/* --- opening a job ---------------------------------------------------------------------------- */
+
+enum thalweg_event_kind {
+	THALWEG_PROGRESS,   /* some times a second */
+	THALWEG_EVALUATION, /* loss, accuracy and epochs are those of the evaluation */
+	THALWEG_CHECKPOINT, /* number `checkpoint` is complete in the run directory */
+	THALWEG_LOG         /* a line for people: level, who, line; nothing else is filled */
+};
+
+enum thalweg_level { THALWEG_ERROR, THALWEG_WARNING, THALWEG_INFO, THALWEG_DEBUG };
+
+struct thalweg_event {
+	enum thalweg_event_kind kind;
+	double seconds;          /* since training began */
+	double epochs;           /* so far */
+	uint64_t samples, total; /* that went in so far, and of how many; total 0: unknown */
+	double samples_per_second;
+	double seconds_left;   /* a guess; negative: unknown */
+	double loss, accuracy; /* NaN: unknown, or there is no such thing */
+	double staleness;      /* mean number of updates that a gradient was late */
+	uint32_t workers;      /* that take part now */
+	uint64_t checkpoint;
+	enum thalweg_level level;
+	const char *who, *line; /* good during the call */
+};
+
+/* Hears of everything.  Called from threads of the library, never twice at a time for one job; the
+ * training waits meanwhile, so be brief, and call nothing of the job but thalweg_stop.  Returning
+ * anything but 0 does what thalweg_stop does. */
+typedef int (*thalweg_listener)(void *user, const struct thalweg_event *event);
+
+enum thalweg_world {
+	THALWEG_THREADS = 0, /* one thread per worker, on this machine */
+	THALWEG_SIM          /* simulated machines, virtual time; the same result every time */
+};
+
+struct thalweg_request {
+	const char *path;       /* a job file; or: */
+	const char *text;       /* the job itself, YAML; relative paths in it begin where we are */
+	const char *const *set; /* overrides, "train.seed=2" */
+	size_t sets;
+	int environment; /* also read THALWEG_ variables, as the program does */
+	enum thalweg_world world;
+	const struct thalweg_engine *engine; /* then the job has no model: and no data.source: */
+	thalweg_listener listen;             /* may be NULL */
+	void *user;                          /* handed to it */
+	int verbosity; /* of THALWEG_LOG: -1 warnings, 0 what the program says, 1 details */
+};
+
+struct thalweg_job;
+
+/* Read the job, open its data, make its model and check that it can be trained.  May read files and
+ * take a while.  On success *out is yours until thalweg_close. */
+THALWEG_API enum thalweg_status thalweg_open(const struct thalweg_request *request,
+					     struct thalweg_job **out, struct thalweg_error *why);
+/* Not while training; NULL is allowed. */
+THALWEG_API void thalweg_close(struct thalweg_job *job);
+
+/* --- training --------------------------------------------------------------------------------- */
+
+struct thalweg_result {
+	double loss, accuracy; /* on the test set; NaN: there is no such thing */
+	double epochs, updates;
+	uint64_t steps, samples;
+	double seconds, samples_per_second;
+	double staleness; /* mean */
+	uint32_t workers;
+	int interrupted;
+	char digest[33];        /* of the trainable parameters; "" if interrupted */
+	const char *checkpoint; /* path of the last one, or NULL; like json: */
+	const char *json; /* all of it, as `thalweg train --json` prints; until the next training */
+};
+
+enum thalweg_flags { THALWEG_AGAIN = 1 /* start over where the directory has a finished run */ };
+
+/* Train from the first values to the end that the job says.  Blocks.  `directory` is a run
+ * directory: it is made, gets checkpoints, log and result, and a run in it that was stopped is gone
+ * on with; NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL) and the parameters
+ * are the job's (see below).  THALWEG_INTERRUPTED: the same, but without parameters and loss; where
+ * there is a directory, training again goes on from its checkpoint.  May be called again. */
+THALWEG_API enum thalweg_status thalweg_train(struct thalweg_job *job, const char *directory,
+					      unsigned flags, struct thalweg_result *result,
+					      struct thalweg_error *why);
+
+/* Ask the training to make a checkpoint and end with THALWEG_INTERRUPTED; returns at once.  From
+ * any thread, from the listener and from a signal handler.  Asked while nothing is trained it ends
+ * the next training. */
+THALWEG_API void thalweg_stop(struct thalweg_job *job);
+
+/* --- parameters ------------------------------------------------------------------------------- */
+
+/* The tensors of the model in order of the vector; they live as long as the job. */
+THALWEG_API size_t thalweg_tensors(const struct thalweg_job *job,
+				   const struct thalweg_tensor **out);
+/* What was trained or loaded last, and how many floats; NULL: nothing yet.  Until the next
+ * training, load or close. */
+THALWEG_API const float *thalweg_parameters(const struct thalweg_job *job, size_t *count);
+
+/* Take parameters from a run directory (its newest checkpoint), one checkpoint, or a safetensors
+ * file.  What does not fit the job's model is refused.  Training does not begin from them: for that
+ * the job names a file as model.weights, or the engine has other `initial` values. */
+THALWEG_API enum thalweg_status thalweg_load(struct thalweg_job *job, const char *path,
+					     struct thalweg_error *why);
+/* Write the parameters as safetensors; what is there is replaced only when all is written.
+ * THALWEG_ABSENT: nothing was trained or loaded. */
+THALWEG_API enum thalweg_status thalweg_save(struct thalweg_job *job, const char *path,
+					     struct thalweg_error *why);
+
+struct thalweg_score {
+	double loss, accuracy; /* means; accuracy NaN: there is no such thing */
+	uint64_t samples;
+};
+
+/* Score the parameters on the whole test set, in this thread: the same figures, to the last bit, as
+ * at the end of their training.  THALWEG_ABSENT: nothing was trained or loaded. */
+THALWEG_API enum thalweg_status thalweg_evaluate(struct thalweg_job *job,
+						 struct thalweg_score *score,
+						 struct thalweg_error *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* open.c - a job of the public header: opened, checked, closed, and its tensors. */
+#include "api/handle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert((int)THALWEG_CANCELLED == (int)TW_CANCELLED &&
+		       (int)THALWEG_INTERRUPTED == (int)TW_INTERRUPTED &&
+		       (int)THALWEG_ABSENT == (int)TW_ABSENT &&
+		       (int)THALWEG_REFUSED == (int)TW_REFUSED && (int)THALWEG_IO == (int)TW_IO &&
+		       (int)THALWEG_NO_ROOM == (int)TW_NO_ROOM &&
+		       (int)THALWEG_BAD_BYTES == (int)TW_BAD_BYTES &&
+		       (int)THALWEG_BAD_INPUT == (int)TW_BAD_INPUT &&
+		       (int)THALWEG_NO_MEMORY == (int)TW_NO_MEMORY,
+	       "statuses are the same numbers outside and inside");
+_Static_assert((int)THALWEG_ERROR == (int)TW_ERROR && (int)THALWEG_WARNING == (int)TW_WARNING &&
+		       (int)THALWEG_INFO == (int)TW_INFO && (int)THALWEG_DEBUG == (int)TW_DEBUG,
+	       "levels are the same numbers outside and inside");
+_Static_assert(sizeof((struct thalweg_error *)0)->text == sizeof((struct tw_error *)0)->text,
+	       "a sentence fits");
+
+const char *thalweg_version(void)
+{
+	return TW_VERSION;
+}
+
+const char *thalweg_status_name(enum thalweg_status status)
+{
+	return tw_status_name((enum tw_status)status);
+}
+
+enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error *said)
+{
+	if (why) {
+		why->status = (enum thalweg_status)said->status;
+		memcpy(why->text, said->text, sizeof why->text);
+	}
+	return (enum thalweg_status)said->status;
+}
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+static enum tw_status lay_out(struct thalweg_job *h)
+{
+	h->layout = tw_outer_tensors(h->engine);
+	if (!h->layout && tw_tensors_of_engine(h->heap, h->engine, &h->own) != TW_OK)
+		return TW_NO_MEMORY;
+	if (!h->layout)
+		h->layout = &h->own;
+	h->tensor = tw_heap_zeros(h->heap, h->layout->tensors * sizeof *h->tensor);
+	for (size_t k = 0; h->tensor && k < h->layout->tensors; k++) {
+		const struct tw_tensor *from = &h->layout->tensor[k];
+		struct thalweg_tensor *t = &h->tensor[k];
+
+		t->name = from->name;
+		t->rank = from->rank;
+		memcpy(t->shape, from->d, sizeof t->shape);
+		t->from = from->from;
+		t->count = from->n;
+		t->buffer = from->buffer;
+	}
+	return h->tensor ? TW_OK : TW_NO_MEMORY;
+}
+
+size_t thalweg_tensors(const struct thalweg_job *job, const struct thalweg_tensor **out)
+{
+	*out = job->tensor;
+	return job->layout->tensors;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+#define OWN_SETS 4 /* what an engine says about itself */
+
+static enum tw_status check(const struct thalweg_request *q, struct tw_error *why)
+{
+	if (!q->path == !q->text)
+		return tw_fail(why, TW_BAD_INPUT, "a request has a path or a text: give %s",
+			       q->path ? "only one of them" : "one of them");
+	if (q->path && strcmp(q->path, "-") == 0)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"-: the library does not read standard input; give a path or a text");
+	if (q->world != THALWEG_THREADS && q->world != THALWEG_SIM)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "there is no world number %d; use "
+			       "THALWEG_THREADS or THALWEG_SIM",
+			       (int)q->world);
+	if (q->sets && !q->set)
+		return tw_fail(why, TW_BAD_INPUT, "%zu overrides, but set is NULL", q->sets);
+	for (size_t k = 0; k < q->sets; k++)
+		if (!q->set[k])
+			return tw_fail(why, TW_BAD_INPUT, "override number %zu is NULL", k);
+	return TW_OK;
+}
+
+/* What the job must know of the engine, as overrides. */
+static size_t describe_engine(const struct thalweg_engine *e, char text[OWN_SETS][64])
+{
+	if (!e)
+		return 0;
+	snprintf(text[0], 64, "model.external.parameters=%zu", e->parameters);
+	snprintf(text[1], 64, "model.external.buffers=%zu", e->buffers);
+	snprintf(text[2], 64, "model.external.samples=%" PRIu64, e->samples);
+	snprintf(text[3], 64, "model.external.tests=%" PRIu64, e->tests);
+	return OWN_SETS;
+}
+
+static enum tw_status read_job(struct thalweg_job *h, const struct thalweg_request *q,
+			       struct tw_error *why)
+{
+	const char *const *variables = q->environment ? (const char *const *)environ : NULL;
+	const enum tw_world_kind world = q->world == THALWEG_SIM ? TW_WORLD_SIM : TW_WORLD_THREADS;
+	char own[OWN_SETS][64];
+	const size_t n = describe_engine(q->engine, own);
+	const char **set = h->heap->get(h->heap, (q->sets + OWN_SETS) * sizeof *set);
+	enum tw_status st;
+
+	if (!set)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the overrides");
+	for (size_t k = 0; k < q->sets; k++)
+		set[k] = q->set[k];
+	for (size_t k = 0; k < n; k++)
+		set[q->sets + k] = own[k];
+	if (q->path)
+		st = tw_job_read(q->path, set, q->sets + n, variables, world, &h->job, why);
+	else
+		st = tw_job_read_text("job", q->text, strlen(q->text), set, q->sets + n, variables,
+				      world, &h->job, why);
+	h->heap->put(h->heap, set);
+	return st;
+}
+
+static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_engine *own,
+				  struct tw_error *why)
+{
+	const struct tw_job_data *d = &h->job->data;
+	enum tw_status st;
+
+	if (own)
+		st = tw_outer_open(h->heap, own, d->global_batch ? d->global_batch : d->batch,
+				   h->job->train.seed, &h->engine, why);
+	else
+		st = tw_job_open_engine(h->job, h->heap, &h->engine, why);
+	if (st == TW_OK)
+		st = tw_job_finish_plan(h->job, h->engine, why);
+	if (st == TW_OK && lay_out(h) != TW_OK)
+		st = tw_fail(why, TW_NO_MEMORY, "no memory for the tensors");
+	return st;
+}
+
+static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request *q,
+			    struct tw_error *why)
+{
+	enum tw_status st = check(q, why);
+
+	h->heap = &tw_heap_system;
+	h->listen = q->listen;
+	h->user = q->user;
+	h->log = (struct tw_log){
+		.sink = q->listen ? tw_api_log : NULL,
+		.arg = h,
+		.level = q->verbosity < 0   ? TW_WARNING
+			 : q->verbosity > 0 ? TW_DEBUG
+					    : TW_INFO,
+	};
+	if (st == TW_OK)
+		st = read_job(h, q, why);
+	if (st == TW_OK) {
+		h->plan = h->job->plan;
+		st = open_engine(h, q->engine, why);
+	}
+	return st;
+}
+
+enum thalweg_status thalweg_open(const struct thalweg_request *request, struct thalweg_job **out,
+				 struct thalweg_error *why)
+{
+	struct thalweg_job *h = tw_heap_zeros(&tw_heap_system, sizeof *h);
+	struct tw_error said = { .status = TW_OK };
+
+	if (!h || pthread_mutex_init(&h->voice, NULL) != 0) {
+		tw_heap_system.put(&tw_heap_system, h);
+		tw_fail(&said, TW_NO_MEMORY, "no memory for the job");
+		return tw_api_fail(why, &said);
+	}
+	if (begin(h, request, &said) != TW_OK) {
+		thalweg_close(h);
+		return tw_api_fail(why, &said);
+	}
+	*out = h;
+	return THALWEG_OK;
+}
+
+void thalweg_close(struct thalweg_job *h)
+{
+	if (!h)
+		return;
+	if (h->layout == &h->own)
+		tw_tensors_release(&h->own);
+	if (h->engine)
+		h->engine->class->close(h->engine);
+	tw_job_free(h->job);
+	pthread_mutex_destroy(&h->voice);
+	tw_heap_system.put(&tw_heap_system, h->tensor);
+	tw_heap_system.put(&tw_heap_system, h->vector);
+	json_decref(h->result);
+	free(h->json);
+	tw_heap_system.put(&tw_heap_system, h);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parameters.c - what was trained: loaded, saved, evaluated, handed out. */
+#include "api/handle.h"
+
+#include "job/files.h"
+#include "job/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static size_t elements(const struct thalweg_job *h)
+{
+	return h->engine->trainable + h->engine->buffers;
+}
+
+const float *thalweg_parameters(const struct thalweg_job *job, size_t *count)
+{
+	if (count)
+		*count = job->vector ? elements(job) : 0;
+	return job->vector;
+}
+
+static enum tw_status absent(struct tw_error *why)
+{
+	return tw_fail(why, TW_ABSENT,
+		       "there are no parameters yet: train the job to its end, or load some");
+}
+
+/* --- from and to disk ------------------------------------------------------------------------- */
+
+/* A checkpoint knows the tensors as our own engines have them: a caller's names are not in it. */
+static enum tw_status fit(const struct thalweg_job *h, const struct tw_snapshot *s, float **out,
+			  struct tw_error *why)
+{
+	struct tw_tensors plain;
+	enum tw_status st;
+
+	if (!s->cut || h->layout == &h->own)
+		return tw_snapshot_fit(s, h->layout, h->heap, out, why);
+	st = tw_tensors_of_engine(h->heap, h->engine, &plain);
+	if (st != TW_OK)
+		return tw_fail(why, st, "no memory for the names of tensors");
+	st = tw_snapshot_fit(s, &plain, h->heap, out, why);
+	tw_tensors_release(&plain);
+	return st;
+}
+
+enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	struct tw_snapshot *s = NULL;
+	float *vector = NULL;
+	enum tw_status st = tw_snapshot_open(path, &h->log, &s, &said);
+
+	if (st == TW_OK)
+		st = fit(h, s, &vector, &said);
+	tw_snapshot_close(s);
+	if (st != TW_OK)
+		return tw_api_fail(why, &said);
+	h->heap->put(h->heap, h->vector);
+	h->vector = vector;
+	return THALWEG_OK;
+}
+
+static enum tw_status pack(const struct thalweg_job *h, struct tw_block **out)
+{
+	const struct tw_tensors *l = h->layout;
+	struct tw_safe_tensor *t = tw_heap_zeros(h->heap, l->tensors * sizeof *t);
+	enum tw_status st;
+
+	if (!t)
+		return TW_NO_MEMORY;
+	for (size_t k = 0; k < l->tensors; k++) {
+		t[k] = (struct tw_safe_tensor){
+			.name = l->tensor[k].name,
+			.type = TW_SAFE_F32,
+			.rank = l->tensor[k].rank,
+			.count = l->tensor[k].n,
+			.data = (const uint8_t *)(h->vector + l->tensor[k].from),
+			.bytes = l->tensor[k].n * sizeof(float),
+		};
+		memcpy(t[k].d, l->tensor[k].d, sizeof t[k].d);
+	}
+	st = tw_safe_write(h->heap, t, l->tensors, NULL, out);
+	h->heap->put(h->heap, t);
+	return st;
+}
+
+/* Beside the file itself, so that a rename is enough. */
+static enum tw_status replace(const char *path, const struct tw_block *bytes)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[4096];
+	enum tw_status st;
+	int at;
+
+	if (slash && (size_t)(slash - path) + 2 > sizeof folder) {
+		errno = ENAMETOOLONG;
+		return TW_IO;
+	}
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+		 slash ? path : ".");
+	at = tw_folder_at(AT_FDCWD, folder);
+	if (at < 0)
+		return TW_IO;
+	st = tw_file_replace(at, slash ? slash + 1 : path, bytes->data, bytes->bytes);
+	if (st != TW_OK) {
+		const int kept = errno;
+
+		close(at);
+		errno = kept;
+		return st;
+	}
+	close(at);
+	return TW_OK;
+}
+
+static enum tw_status save(const struct thalweg_job *h, const char *path, struct tw_error *why)
+{
+	struct tw_block *bytes = NULL;
+	enum tw_status st;
+
+	if (!h->vector)
+		return absent(why);
+	if (!*path || path[strlen(path) - 1] == '/')
+		return tw_fail(why, TW_BAD_INPUT, "'%.200s' names no file to save to", path);
+	st = pack(h, &bytes);
+	if (st != TW_OK)
+		return tw_fail(why, st, "%.200s: the parameters cannot be written down: %s", path,
+			       tw_status_name(st));
+	st = replace(path, bytes);
+	if (st != TW_OK)
+		tw_fail(why, st, "%.200s cannot be written: %s", path,
+			st == TW_IO ? strerror(errno) : tw_status_name(st));
+	tw_block_drop(bytes);
+	return st;
+}
+
+enum thalweg_status thalweg_save(struct thalweg_job *h, const char *path, struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+
+	return save(h, path, &said) == TW_OK ? THALWEG_OK : tw_api_fail(why, &said);
+}
+
+/* --- evaluation ------------------------------------------------------------------------------- */
+
+#define CHUNKS 16u /* those of a run (node/score.c), so that sums are the same */
+
+static enum tw_status add_up(const struct thalweg_job *h, void *scratch, struct tw_score *sum)
+{
+	const struct tw_engine *e = h->engine;
+	const struct tw_piece piece = { .at = h->vector, .n = elements(h) };
+	const uint64_t n = e->tests, chunks = n < CHUNKS ? n : CHUNKS;
+
+	for (uint64_t k = 0; k < chunks; k++) {
+		const uint64_t from = n * k / chunks;
+		const struct tw_inputs in = { .from = from,
+					      .count = (uint32_t)(n * (k + 1) / chunks - from),
+					      .piece = &piece,
+					      .pieces = 1 };
+		struct tw_score one = { 0 };
+		const enum tw_status st = e->class->evaluate(e, scratch, &in, &one);
+
+		if (st != TW_OK)
+			return st;
+		sum->loss += one.loss;
+		sum->correct = one.correct < 0 ? -1 : sum->correct + one.correct;
+		sum->samples += one.samples;
+	}
+	return TW_OK;
+}
+
+static enum tw_status evaluate(const struct thalweg_job *h, struct tw_score *sum,
+			       struct tw_error *why)
+{
+	const size_t bytes = h->engine->scratch_bytes;
+	const char *function = "";
+	enum tw_status st;
+	void *scratch;
+	int code;
+
+	if (!h->vector)
+		return absent(why);
+	scratch = h->heap->get(h->heap, bytes ? bytes : 1);
+	if (!scratch)
+		return tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+	st = add_up(h, scratch, sum);
+	h->heap->put(h->heap, scratch);
+	code = tw_outer_failure(h->engine, &function);
+	if (st != TW_OK && code)
+		return tw_fail(why, st, "the engine's function %s returned %d", function, code);
+	return st == TW_OK ? TW_OK
+			   : tw_fail(why, st, "the evaluation failed: %s", tw_status_name(st));
+}
+
+enum thalweg_status thalweg_evaluate(struct thalweg_job *h, struct thalweg_score *score,
+				     struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	struct tw_score sum = { 0 };
+
+	if (evaluate(h, &sum, &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	*score = (struct thalweg_score){
+		.loss = sum.loss / (double)sum.samples,
+		.accuracy = sum.correct < 0 ? NAN : sum.correct / (double)sum.samples,
+		.samples = sum.samples,
+	};
+	return THALWEG_OK;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.c - a job is trained: the listener hears of it, and the result in both forms. */
+#include "api/handle.h"
+
+#include "job/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what the listener hears ------------------------------------------------------------------ */
+
+static void tell(struct thalweg_job *h, const struct thalweg_event *event)
+{
+	int enough;
+
+	pthread_mutex_lock(&h->voice);
+	enough = h->listen(h->user, event);
+	pthread_mutex_unlock(&h->voice);
+	if (enough)
+		thalweg_stop(h);
+}
+
+void tw_api_log(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	struct thalweg_job *h = arg;
+	const struct thalweg_event event = {
+		.kind = THALWEG_LOG,
+		.level = (enum thalweg_level)level,
+		.who = who,
+		.line = line,
+		.loss = NAN,
+		.accuracy = NAN,
+		.seconds_left = -1.0,
+	};
+
+	tell(h, &event);
+}
+
+static double known(double accuracy)
+{
+	return accuracy < 0.0 ? NAN : accuracy;
+}
+
+/* Called with the world's lock for notes held, like note() below: `last` needs no other. */
+static void show(void *arg, const struct tw_progress *p)
+{
+	struct thalweg_job *h = arg;
+	const bool endless = p->positions > UINT64_MAX / 4; /* only time or a loss ends it */
+
+	h->last = (struct thalweg_event){
+		.kind = THALWEG_PROGRESS,
+		.seconds = p->seconds,
+		.epochs = p->epochs,
+		.samples = p->closed,
+		.total = endless ? 0 : p->positions,
+		.samples_per_second = p->rate,
+		.seconds_left = endless ? -1.0 : p->left,
+		.loss = p->loss,
+		.accuracy = known(p->accuracy),
+		.staleness = p->staleness,
+		.workers = p->live,
+	};
+	tell(h, &h->last);
+}
+
+static bool note(void *arg, const struct tw_note *n)
+{
+	struct thalweg_job *h = arg;
+	struct thalweg_event event = h->last;
+
+	if (n->kind == TW_NOTE_EVAL) {
+		event.kind = THALWEG_EVALUATION;
+		event.loss = n->value;
+		event.accuracy = known(n->extra);
+		event.samples = n->from;
+		event.epochs = (double)n->from / (double)h->engine->samples;
+		tell(h, &event);
+	} else if (n->kind == TW_NOTE_CUT && h->kept) {
+		event.kind = THALWEG_CHECKPOINT;
+		event.checkpoint = n->seq;
+		tell(h, &event);
+	}
+	return true;
+}
+
+void thalweg_stop(struct thalweg_job *job)
+{
+	atomic_store(&job->stop, 1);
+}
+
+/* --- the result ------------------------------------------------------------------------------- */
+
+static double real(const json_t *r, const char *name)
+{
+	const json_t *value = json_object_get(r, name);
+
+	return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static uint64_t count(const json_t *r, const char *name)
+{
+	const json_t *value = json_object_get(r, name);
+
+	if (json_is_string(value)) /* beyond what JSON libraries call an integer */
+		return strtoull(json_string_value(value), NULL, 10);
+	return (uint64_t)json_integer_value(value);
+}
+
+/* The texts of `r`, which lives until the next training. */
+static void fill(const json_t *r, const char *text, struct thalweg_result *out)
+{
+	const char *digest = json_string_value(json_object_get(r, "parameters_digest"));
+
+	*out = (struct thalweg_result){
+		.loss = real(r, "loss"),
+		.accuracy = real(r, "accuracy"),
+		.epochs = real(r, "epochs"),
+		.updates = real(r, "updates"),
+		.steps = count(r, "steps"),
+		.samples = count(r, "samples"),
+		.seconds = real(r, "seconds"),
+		.samples_per_second = real(r, "samples_per_second"),
+		.staleness = real(json_object_get(r, "staleness"), "mean"),
+		.workers = (uint32_t)count(r, "workers"),
+		.interrupted = json_is_true(json_object_get(r, "interrupted")),
+		.checkpoint = json_string_value(json_object_get(r, "checkpoint")),
+		.json = text,
+	};
+	snprintf(out->digest, sizeof out->digest, "%s", digest ? digest : "");
+}
+
+/* --- training --------------------------------------------------------------------------------- */
+
+static enum tw_status run(struct thalweg_job *h, const char *directory, unsigned flags,
+			  float *vector, json_t **result, struct tw_error *why)
+{
+	const struct tw_run_request request = {
+		.dir = directory,
+		.again = (flags & THALWEG_AGAIN) != 0,
+		.log = &h->log,
+		.interrupted = &h->stop,
+		.show = h->listen ? show : NULL,
+		.show_arg = h,
+		.engine = h->engine,
+		.vector = vector,
+		.observer = h->listen ? note : NULL,
+		.observer_arg = h,
+	};
+	const char *function = "";
+	enum tw_status st;
+	int code;
+
+	h->job->plan = h->plan;
+	h->kept = directory != NULL;
+	h->last = (struct thalweg_event){ .loss = NAN, .accuracy = NAN, .seconds_left = -1.0 };
+	st = tw_run(&request, h->job, result, why);
+	atomic_store(&h->stop, 0);
+	code = tw_outer_failure(h->engine, &function);
+	if (st != TW_OK && st != TW_INTERRUPTED && code) {
+		*why = (struct tw_error){ .status = TW_OK };
+		st = tw_fail(why, TW_REFUSED, "the engine's function %s returned %d", function,
+			     code);
+	}
+	if (st == TW_INTERRUPTED && !why->text[0])
+		tw_fail(why, st, "stopped as asked%s",
+			directory ? " after a checkpoint; train again to go on" : "");
+	return st;
+}
+
+static enum tw_status check(const char *directory, unsigned flags, struct tw_error *why)
+{
+	if (flags & ~(unsigned)THALWEG_AGAIN)
+		return tw_fail(why, TW_BAD_INPUT, "unknown flags %#x; there is THALWEG_AGAIN",
+			       flags);
+	if (flags & THALWEG_AGAIN && !directory)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "THALWEG_AGAIN needs a directory: nothing is kept without one");
+	if (directory && !*directory)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the directory's path is empty; give NULL to "
+			       "keep nothing");
+	return TW_OK;
+}
+
+static void forget(struct thalweg_job *h)
+{
+	h->heap->put(h->heap, h->vector);
+	h->vector = NULL;
+	free(h->json);
+	h->json = NULL;
+	json_decref(h->result);
+	h->result = NULL;
+}
+
+enum thalweg_status thalweg_train(struct thalweg_job *h, const char *directory, unsigned flags,
+				  struct thalweg_result *result, struct thalweg_error *why)
+{
+	const size_t all = h->engine->trainable + h->engine->buffers;
+	struct tw_error said = { .status = TW_OK };
+	enum tw_status st = check(directory, flags, &said);
+	float *vector;
+
+	if (st != TW_OK)
+		return tw_api_fail(why, &said);
+	forget(h);
+	vector = h->heap->get(h->heap, all * sizeof *vector);
+	if (!vector) {
+		tw_fail(&said, TW_NO_MEMORY, "no memory for the parameters");
+		return tw_api_fail(why, &said);
+	}
+	st = run(h, directory, flags, vector, &h->result, &said);
+	if (h->result)
+		h->json = json_dumps(h->result, JSON_COMPACT);
+	if (st == TW_OK && !h->json)
+		st = tw_fail(&said, TW_NO_MEMORY, "no memory for the result");
+	if (st == TW_OK)
+		h->vector = vector;
+	else
+		h->heap->put(h->heap, vector);
+	if (result && h->json && (st == TW_OK || st == TW_INTERRUPTED))
+		fill(h->result, h->json, result);
+	return st == TW_OK ? THALWEG_OK : tw_api_fail(why, &said);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch.c - PyTorch in a process of its own beside us, asked one thing after the other. */
+#include "bench/torch.h"
+
+#include "job/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ARGS_MAX 8
+
+extern const char tw_torch_program[]; /* made from torch_bench.py */
+
+/* --- the child --- */
+
+/* Becomes Python; what it has to say goes through `fd`, its complaints nowhere. */
+static _Noreturn void become(const char *const *argv, int fd, pid_t parent)
+{
+	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	sigset_t none;
+
+	/* If we are killed it must not stay behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (dup2(fd, 0) < 0 || dup2(fd, 1) < 0 || nowhere < 0 || dup2(nowhere, 2) < 0)
+		_exit(127);
+	execvp(argv[0], (char *const *)argv);
+	_exit(127);
+}
+
+enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char *const *args,
+			      struct tw_error *why)
+{
+	const char *argv[ARGS_MAX + 4] = { python, "-c", tw_torch_program };
+	const pid_t parent = getpid();
+	int ends[2];
+
+	*t = (struct tw_torch){ .pid = 0 };
+	for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
+		argv[3 + i] = args[i];
+	/* A socket, not pipes: writing to a child that is gone must not be a signal. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return tw_fail(why, TW_IO, "no socket for %s: %s", python, strerror(errno));
+	t->pid = fork();
+	if (t->pid == 0)
+		become(argv, ends[1], parent);
+	close(ends[1]);
+	if (t->pid < 0) {
+		t->pid = 0;
+		close(ends[0]);
+		return tw_fail(why, TW_IO, "no process for %s: %s", python, strerror(errno));
+	}
+	t->fd = ends[0];
+	return TW_OK;
+}
+
+void tw_torch_stop(struct tw_torch *t)
+{
+	int state;
+
+	if (!t->pid)
+		return;
+	close(t->fd);
+	kill(t->pid, SIGKILL); /* it has nothing to put in order */
+	while (waitpid(t->pid, &state, 0) < 0 && errno == EINTR)
+		;
+	t->pid = 0;
+}
+
+/* --- talking --- */
+
+enum tw_status tw_torch_tell(struct tw_torch *t, struct tw_error *why, const char *format, ...)
+{
+	char text[1000];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text, sizeof text - 1, format, args);
+	va_end(args);
+	if (!t->pid)
+		return tw_fail(why, TW_IO, "PyTorch's process is gone");
+	if (n < 0 || (size_t)n >= sizeof text - 1)
+		return tw_fail(why, TW_NO_ROOM, "too much to ask of PyTorch");
+	text[n++] = '\n';
+	for (int sent = 0; sent < n;) {
+		const ssize_t k = send(t->fd, text + sent, (size_t)(n - sent), MSG_NOSIGNAL);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return tw_fail(why, TW_IO, "PyTorch's process is gone");
+		sent += (int)k;
+	}
+	return TW_OK;
+}
+
+/* One more portion of bytes, or a reason why there is none. */
+static enum tw_status receive(struct tw_torch *t, int64_t deadline, struct tw_error *why)
+{
+	const int64_t left = deadline - tw_clock();
+	struct pollfd p = { .fd = t->fd, .events = POLLIN };
+	ssize_t n;
+
+	if (t->fill == sizeof t->line)
+		return tw_fail(why, TW_IO, "PyTorch's process speaks in too long lines");
+	if (left <= 0)
+		return tw_fail(why, TW_IO, "PyTorch's process did not answer in time");
+	if (poll(&p, 1, (int)(left / (TW_SECOND / 1000)) + 1) <= 0)
+		return TW_OK; /* asked again, until the deadline */
+	n = recv(t->fd, t->line + t->fill, sizeof t->line - t->fill, MSG_DONTWAIT);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return TW_OK;
+	if (n <= 0)
+		return tw_fail(why, TW_IO, "PyTorch's process ended before it answered");
+	t->fill += (size_t)n;
+	return TW_OK;
+}
+
+/* The line that ends at `end`; the rest stays for the next time. */
+static enum tw_status take_line(struct tw_torch *t, const char *end, json_t **answer,
+				struct tw_error *why)
+{
+	const size_t n = (size_t)(end - t->line);
+	json_t *said = json_loadb(t->line, n, 0, NULL);
+	const char *wrong = json_string_value(json_object_get(said, "error"));
+	enum tw_status status = TW_OK;
+
+	t->fill -= n + 1;
+	memmove(t->line, end + 1, t->fill);
+	if (!json_is_object(said))
+		status = tw_fail(why, TW_IO, "PyTorch's process says what is not JSON");
+	else if (wrong)
+		status = tw_fail(why, TW_IO, "%s", wrong);
+	if (status == TW_OK)
+		*answer = said;
+	else
+		json_decref(said);
+	return status;
+}
+
+enum tw_status tw_torch_hear(struct tw_torch *t, double seconds, json_t **answer,
+			     struct tw_error *why)
+{
+	const int64_t deadline = tw_clock() + (int64_t)(seconds * (double)TW_SECOND);
+	enum tw_status status = TW_OK;
+
+	if (!t->pid)
+		return tw_fail(why, TW_IO, "PyTorch's process is gone");
+	while (status == TW_OK) {
+		const char *end = memchr(t->line, '\n', t->fill);
+
+		if (end)
+			return take_line(t, end, answer, why);
+		status = receive(t, deadline, why);
+	}
+	return status;
+}
+
+enum tw_status tw_torch_open(struct tw_torch *t, const char *python, json_t **hello,
+			     struct tw_error *why)
+{
+	const char *const usual[] = { "/usr/bin/python3", "python3", NULL };
+	const char *const given[] = { python, NULL };
+	const char *const *try = python ? given : usual;
+	struct tw_error said = { .status = TW_OK };
+
+	for (size_t i = 0; try[i]; i++) {
+		enum tw_status status;
+
+		said = (struct tw_error){ .status = TW_OK };
+		status = tw_torch_start(t, try[i], NULL, &said);
+		if (status == TW_OK)
+			status = tw_torch_hear(t, TW_TORCH_START, hello, &said);
+		if (status == TW_OK)
+			return TW_OK;
+		tw_torch_stop(t);
+	}
+	return tw_fail(why, TW_ABSENT,
+		       "PyTorch is not installed for %s (%.250s), so there is nothing to compare "
+		       "with; ./setup --full installs it",
+		       python ? python : "python3", said.text);
+}
+
+enum tw_status tw_torch_ask(struct tw_torch *t, const char *net, unsigned steps,
+			    struct tw_error *why)
+{
+	return tw_torch_tell(t, why, "{\"do\": \"run\", \"net\": \"%s\", \"steps\": %u}", net,
+			     steps);
+}
+
+enum tw_status tw_torch_time(struct tw_torch *t, unsigned steps, double *seconds,
+			     struct tw_error *why)
+{
+	json_t *answer = NULL;
+	const enum tw_status status = tw_torch_hear(t, TW_TORCH_ANSWER, &answer, why);
+
+	if (status != TW_OK)
+		return status;
+	*seconds = json_number_value(json_object_get(answer, "seconds")) / steps;
+	json_decref(answer);
+	if (!(*seconds > 0.0))
+		return tw_fail(why, TW_IO, "PyTorch's process says no time for %u steps", steps);
+	return TW_OK;
+}
+
+enum tw_status tw_torch_steps(struct tw_torch *t, const char *net, unsigned steps, double *seconds,
+			      struct tw_error *why)
+{
+	const enum tw_status status = tw_torch_ask(t, net, steps, why);
+
+	return status == TW_OK ? tw_torch_time(t, steps, seconds, why) : status;
+}

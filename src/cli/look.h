@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.h - what eval, inspect, export and data have in common. */
+#ifndef TW_CLI_LOOK_H
+#define TW_CLI_LOOK_H
+
+#include "cli/verb.h"
+#include "job/look.h"
+
+/* As tw_exit_for; here a path that is missing or damaged was a wrong request. */
+int tw_look_failed(const struct tw_call *call, const struct tw_error *why);
+/* "1.2 MiB". */
+const char *tw_look_bytes(double bytes, char out[24]);
+/* "3x28x28" of a list of numbers. */
+const char *tw_look_shape(const json_t *list, char out[100]);
+/* Is it the name of a job file: -, *.yaml or *.yml? */
+bool tw_look_is_job(const char *path);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.c - thalweg data list|fetch|check|show: where samples come from. */
+#include "cli/look.h"
+#include "cli/summary.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct data_flags {
+	struct tw_texts set;
+	bool json;
+	const char *cache;
+	uint32_t count;
+};
+
+static const char *text(const json_t *o, const char *name)
+{
+	const char *t = json_string_value(json_object_get(o, name));
+
+	return t ? t : "-";
+}
+
+static const char *cache_of(const struct data_flags *f, char *out, size_t room)
+{
+	if (*f->cache)
+		snprintf(out, room, "%s", f->cache);
+	else if (!tw_data_cache(out, room))
+		out[0] = '\0';
+	return out;
+}
+
+static const struct tw_fetchable *find(const char *name)
+{
+	for (size_t k = 0; tw_fetchables[k].name; k++)
+		if (strcmp(tw_fetchables[k].name, name) == 0)
+			return &tw_fetchables[k];
+	return NULL;
+}
+
+static enum tw_status no_such_set(const char *name, struct tw_error *why)
+{
+	const char *names[32], *near;
+	size_t n = 0;
+
+	for (; n < 31 && tw_fetchables[n].name; n++)
+		names[n] = tw_fetchables[n].name;
+	names[n] = NULL;
+	near = tw_nearest(name, names);
+	return tw_fail(why, TW_BAD_INPUT, "there is no set '%.80s' to fetch%s%s%s", name,
+		       near ? "; did you mean " : "", near ? near : "",
+		       near ? "?" : "; `thalweg data list` lists them");
+}
+
+/* --- list --- */
+
+static enum tw_status list(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	char cache[4096];
+	json_t *o = tw_look_sources(cache_of(f, cache, sizeof cache));
+	const json_t *row;
+	size_t k;
+
+	if (!o)
+		return tw_fail(why, TW_NO_MEMORY, "no memory");
+	if (f->json) {
+		tw_print_json(o);
+		json_decref(o);
+		return TW_OK;
+	}
+	printf("sources of samples (data.source in a job)\n");
+	json_array_foreach(json_object_get(o, "sources"), k, row)
+		printf("  %-10s %s\n", text(row, "name"), text(row, "help"));
+	printf("\nsets that can be fetched, in %s\n",
+	       *cache ? cache : "no cache: give --cache DIR");
+	json_array_foreach(json_object_get(o, "fetchable"), k, row)
+		printf("  %-10s %-8s %s (needs %s)\n", text(row, "name"), text(row, "state"),
+		       text(row, "help"), text(row, "needs"));
+	json_decref(o);
+	return TW_OK;
+}
+
+/* --- fetch --- */
+
+static enum tw_status fetch(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	const char *name = call->word[1];
+	char cache[4096], shown[24];
+	uint64_t bytes = 0;
+
+	if (!find(name))
+		return no_such_set(name, why);
+	if (!*cache_of(f, cache, sizeof cache))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
+	if (tw_data_fetch(name, cache, &bytes, why) != TW_OK)
+		return why->status;
+	if (f->json) {
+		json_t *o = json_pack("{s:s, s:s, s:I}", "name", name, "cache", cache, "bytes",
+				      (json_int_t)bytes);
+
+		tw_print_json(o);
+		json_decref(o);
+	} else {
+		printf("%s is in %s/%s, %s\n", name, cache, name,
+		       tw_look_bytes((double)bytes, shown));
+	}
+	return TW_OK;
+}
+
+/* --- check --- */
+
+static enum tw_status read_job(const struct tw_call *call, struct tw_job **out,
+			       struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	const struct tw_look_words words = { f->set.at, f->set.count,
+					     (const char *const *)environ };
+
+	return tw_look_job(call->word[1], &words, out, why);
+}
+
+static void print_set(const json_t *o, const char *name)
+{
+	const json_t *list = json_object_get(json_object_get(o, "occurrences"), name), *n;
+	size_t k;
+
+	printf("%-12s %lld", name, (long long)json_integer_value(json_object_get(o, name)));
+	if (json_integer_value(json_object_get(o, name)) && json_array_size(list) <= 100) {
+		printf(list ? "; of each class:" : "");
+		json_array_foreach(list, k, n) printf(" %lld", (long long)json_integer_value(n));
+	}
+	putchar('\n');
+}
+
+static enum tw_status check_job(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	struct tw_job *job = NULL;
+	char shape[100];
+	json_t *o = NULL;
+	enum tw_status st = read_job(call, &job, why);
+
+	if (st == TW_OK)
+		st = tw_look_data(job, &o, why);
+	tw_job_free(job);
+	if (st != TW_OK)
+		return st;
+	if (f->json) {
+		tw_print_json(o);
+	} else {
+		printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
+		       tw_look_shape(json_object_get(o, "shape"), shape), text(o, "values"));
+		printf("%-12s %lld classes, %lld targets\n", "predicts",
+		       (long long)json_integer_value(json_object_get(o, "classes")),
+		       (long long)json_integer_value(json_object_get(o, "targets")));
+		print_set(o, "train");
+		print_set(o, "validation");
+		print_set(o, "test");
+		printf("%-12s %s\n", "fingerprint", text(o, "fingerprint"));
+	}
+	json_decref(o);
+	return TW_OK;
+}
+
+static enum tw_status check(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	const char *name = call->word[1];
+	char cache[4096];
+
+	if (tw_look_is_job(name))
+		return check_job(call, why);
+	if (!find(name))
+		return no_such_set(name, why);
+	if (f->set.count)
+		return tw_fail(why, TW_BAD_INPUT, "--set goes with a job file; %s is a set", name);
+	if (!*cache_of(f, cache, sizeof cache))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
+	if (tw_data_verify(name, cache, why) != TW_OK)
+		return why->status;
+	if (f->json) {
+		json_t *o = json_pack("{s:s, s:s, s:s}", "name", name, "cache", cache, "state",
+				      "whole");
+
+		tw_print_json(o);
+		json_decref(o);
+	} else {
+		printf("%s in %s/%s is whole\n", name, cache, name);
+	}
+	return TW_OK;
+}
+
+/* --- show --- */
+
+/* Light and dark by ten letters, two to a pixel, or letters would look tall. */
+static void draw(const json_t *image, size_t high, size_t wide)
+{
+	static const char ink[] = " .:-=+*#%@";
+
+	for (size_t y = 0; y < high; y++) {
+		for (size_t x = 0; x < wide; x++) {
+			const double v = json_number_value(json_array_get(image, y * wide + x));
+			const char c = ink[(int)(v * 9.0 + 0.5)];
+
+			putchar(c);
+			putchar(c);
+		}
+		putchar('\n');
+	}
+}
+
+static enum tw_status show(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	struct tw_job *job = NULL;
+	json_t *o = NULL;
+	const json_t *row;
+	size_t k;
+	enum tw_status st = read_job(call, &job, why);
+
+	if (st == TW_OK)
+		st = tw_look_images(job, f->count, &o, why);
+	tw_job_free(job);
+	if (st != TW_OK)
+		return st;
+	if (f->json)
+		tw_print_json(o);
+	else
+		json_array_foreach(json_object_get(o, "samples"), k, row)
+		{
+			printf("sample %zu", k);
+			if (json_object_get(row, "label"))
+				printf(", label %lld", (long long)json_integer_value(
+							       json_object_get(row, "label")));
+			putchar('\n');
+			draw(json_object_get(row, "image"),
+			     (size_t)json_integer_value(json_object_get(o, "height")),
+			     (size_t)json_integer_value(json_object_get(o, "width")));
+		}
+	json_decref(o);
+	return TW_OK;
+}
+
+/* --- the verb --- */
+
+static const struct part {
+	const char *name, *words;
+	size_t count; /* of words, its own included */
+	enum tw_status (*run)(const struct tw_call *call, struct tw_error *why);
+} parts[] = {
+	{ "list", "", 1, list },
+	{ "fetch", " NAME", 2, fetch },
+	{ "check", " NAME|JOB", 2, check },
+	{ "show", " JOB", 2, show },
+};
+#define PARTS (sizeof parts / sizeof parts[0])
+
+static int data(const struct tw_call *call)
+{
+	const struct part *p = NULL;
+	struct tw_error why = { .status = TW_OK };
+	const char *names[PARTS + 1] = { NULL }, *near;
+
+	for (size_t k = 0; k < PARTS; k++) {
+		names[k] = parts[k].name;
+		if (strcmp(parts[k].name, call->word[0]) == 0)
+			p = &parts[k];
+	}
+	near = p ? NULL : tw_nearest(call->word[0], names);
+	if (!p)
+		tw_fail(&why, TW_BAD_INPUT,
+			"data does not take '%s'%s%s; it takes list, fetch, "
+			"check or show",
+			call->word[0], near ? "; did you mean " : "", near ? near : "");
+	else if (call->words != p->count)
+		tw_fail(&why, TW_BAD_INPUT, "it is: thalweg data %s%s", p->name, p->words);
+	else
+		p->run(call, &why);
+	return why.status == TW_OK ? TW_EXIT_DONE : tw_look_failed(call, &why);
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct data_flags, cache, "cache", TW_TEXT, "", "DIR", 0, 0,
+		"where fetched sets are (default: $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg)"),
+	TW_FLAG_MANY(struct data_flags, set, "set", "PATH=VALUE",
+		     "override a field of the job: data.path=/data/mnist; may be repeated"),
+	TW_FLAG(struct data_flags, count, "count", TW_U32, "3", "N", 1, 1000,
+		"show: so many samples"),
+	TW_FLAG(struct data_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print the result as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg data list", "sources, and which sets are fetched" },
+	{ "thalweg data fetch mnist", "put MNIST into the cache, checked by its hashes" },
+	{ "thalweg data check examples/lenet-mnist.yaml", "open a job's data and count it" },
+	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "look at images as letters" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_data = {
+	.name = "data",
+	.words = "WHAT",
+	.help = "list, fetch, check or show data sets",
+	.about =
+		"`data list` names the sources of samples and says which sets are fetched.\n"
+		"`data fetch NAME` puts a set into the cache, whole or not at all.\n"
+		"`data check NAME` compares a fetched set with its hashes; `data check JOB` opens\n"
+		"a job's data and counts it.  `data show JOB` draws some training images.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct data_flags),
+	.least = 1,
+	.most = 2,
+	.run = data,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* eval.c - thalweg eval PATH: trained parameters, scored on data. */
+#include "cli/look.h"
+#include "cli/summary.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct eval_flags {
+	struct tw_texts set;
+	bool json;
+	uint32_t on;
+	const char *job, *predictions;
+};
+
+/* In the order of enum tw_data_set. */
+static const char *const sets[] = { "test", "validation", "train", NULL };
+
+static void print(const json_t *r)
+{
+	const json_t *accuracy = json_object_get(r, "accuracy"), *loss = json_object_get(r, "loss");
+
+	if (json_is_number(loss))
+		printf("%-12s %.6g\n", "loss", json_number_value(loss));
+	else
+		printf("%-12s not a number\n", "loss");
+	if (json_is_number(accuracy))
+		printf("%-12s %.6g\n", "accuracy", json_number_value(accuracy));
+	printf("%-12s %lld of the %s set\n", "samples",
+	       (long long)json_integer_value(json_object_get(r, "samples")),
+	       json_string_value(json_object_get(r, "set")));
+	printf("%-12s %.3g s, %.4g samples/s\n", "time",
+	       json_number_value(json_object_get(r, "seconds")),
+	       json_number_value(json_object_get(r, "samples_per_second")));
+	printf("%-12s %s\n", "digest", json_string_value(json_object_get(r, "parameters_digest")));
+	printf("%-12s %s\n", "checkpoint", json_string_value(json_object_get(r, "checkpoint")));
+}
+
+static int eval(const struct tw_call *call)
+{
+	const struct eval_flags *f = call->flags;
+	const struct tw_eval_request request = {
+		.path = call->word[0],
+		.job = *f->job ? f->job : NULL,
+		.words = { f->set.at, f->set.count, (const char *const *)environ },
+		.on = (enum tw_data_set)f->on,
+		.predictions = *f->predictions ? f->predictions : NULL,
+		.log = call->log,
+	};
+	struct tw_error why = { .status = TW_OK };
+	json_t *r = NULL;
+
+	if (tw_look_eval(&request, &r, &why) != TW_OK)
+		return tw_look_failed(call, &why);
+	if (f->json)
+		tw_print_json(r);
+	else
+		print(r);
+	json_decref(r);
+	return TW_EXIT_DONE;
+}
+
+static const struct tw_flag flags[] = {
+	{ .option = TW_OPTION_CHOICE(struct eval_flags, on, "on", "test", sets,
+				     "score on this set of the data: test, validation or train"),
+	  .value = "SET" },
+	TW_FLAG(struct eval_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
+		"the job to evaluate for; a safetensors file has none of its own"),
+	TW_FLAG_MANY(struct eval_flags, set, "set", "PATH=VALUE",
+		     "override a field of the job: data.path=/data/mnist; may be repeated"),
+	TW_FLAG(struct eval_flags, predictions, "predictions", TW_TEXT, "", "FILE", 0, 0,
+		"write one CSV line per sample: index, label, predicted, the outputs"),
+	TW_FLAG(struct eval_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print the result as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg eval runs/lenet-mnist", "loss and accuracy of the newest checkpoint" },
+	{ "thalweg eval runs/lenet-mnist/ckpt-3 --on train --json",
+	  "of an earlier one on the training set, for a program" },
+	{ "thalweg eval model.safetensors --job examples/lenet-mnist.yaml --predictions out.csv",
+	  "of a file that may come from PyTorch, with every prediction" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_eval = {
+	.name = "eval",
+	.words = "PATH",
+	.help = "score trained parameters on the test set, or another",
+	.about = "Scores trained parameters on data.  PATH is a run directory (its newest whole\n"
+		 "checkpoint), one checkpoint of it, or a safetensors file with --job JOB.  A\n"
+		 "checkpoint knows its job; relative paths in it begin where the job file was.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct eval_flags),
+	.least = 1,
+	.most = 1,
+	.run = eval,
+};

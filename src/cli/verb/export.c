@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* export.c - thalweg export PATH --to FILE: trained parameters for other programs. */
+#include "cli/look.h"
+#include "cli/summary.h"
+
+#include <stdio.h>
+
+struct export_flags {
+	bool json, force;
+	uint32_t format;
+	const char *to;
+};
+
+static void print(const json_t *r)
+{
+	char bytes[24];
+
+	printf("%-12s %s\n", "checkpoint", json_string_value(json_object_get(r, "checkpoint")));
+	printf("%-12s %s (%s)\n", "written", json_string_value(json_object_get(r, "to")),
+	       json_string_value(json_object_get(r, "format")));
+	printf("%-12s %lld, %s\n", "tensors",
+	       (long long)json_integer_value(json_object_get(r, "tensors")),
+	       tw_look_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
+}
+
+static int export(const struct tw_call *call)
+{
+	const struct export_flags *f = call->flags;
+	const struct tw_export_request request = {
+		.path = call->word[0],
+		.to = f->to,
+		.format = (enum tw_export_format)f->format,
+		.force = f->force,
+		.log = call->log,
+	};
+	struct tw_error why = { .status = TW_OK };
+	json_t *r = NULL;
+
+	if (!*f->to)
+		tw_fail(&why, TW_BAD_INPUT,
+			"export needs --to FILE.safetensors, or --to DIR --format npy");
+	else
+		tw_look_export(&request, &r, &why);
+	if (why.status != TW_OK)
+		return tw_look_failed(call, &why);
+	if (f->json)
+		tw_print_json(r);
+	else
+		print(r);
+	json_decref(r);
+	return TW_EXIT_DONE;
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct export_flags, to, "to", TW_TEXT, "", "FILE", 0, 0,
+		"the file to write; with --format npy a directory"),
+	{ .option = TW_OPTION_CHOICE(struct export_flags, format, "format", "safetensors",
+				     tw_export_formats,
+				     "safetensors, or npy: one file per tensor, named like it"),
+	  .value = "NAME" },
+	TW_FLAG(struct export_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
+		"write over what is there"),
+	TW_FLAG(struct export_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print what was written as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg export runs/lenet-mnist --to lenet.safetensors",
+	  "for PyTorch: load_state_dict(safetensors.torch.load_file(...))" },
+	{ "thalweg export runs/lenet-mnist/ckpt-3 --to weights --format npy",
+	  "for NumPy, from one checkpoint" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_export = {
+	.name = "export",
+	.words = "PATH",
+	.help = "write trained parameters as safetensors or npy",
+	.about = "Writes what is evaluated, buffers included, under the names that PyTorch's\n"
+		 "nn.Sequential gives them.  PATH is a run directory, a checkpoint or a "
+		 "safetensors\n"
+		 "file.  Nothing is left half-written, and nothing is overwritten without "
+		 "--force.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct export_flags),
+	.least = 1,
+	.most = 1,
+	.run = export,
+};

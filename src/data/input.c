@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* input.c - plain and gzipped files through one door, with the ends checked.
+ *
+ * zlib's own gz functions take a file that lost its tail for one that ended, and take plain bytes
+ * behind a gzip member for nothing; here both are refused.  zlib's memory comes from the heap. */
+#include "data/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define BUFFER    (1u << 16)
+#define PATH_ROOM 4096
+#define SHOWN     240
+#define RATIO     1040 /* deflate makes at most 1032 bytes of one */
+
+struct tw_input {
+	struct tw_heap *heap;
+	int fd;
+	bool gzip, ended;  /* ended: after a member's end and nothing else */
+	uint64_t size, at; /* of the file; bytes handed out */
+	uint64_t into;     /* bytes read from the file */
+	z_stream z;
+	bool inflating;
+	uint8_t *first, *last; /* bytes of the buffer that nobody has taken */
+	char shown[SHOWN];
+	uint8_t buffer[BUFFER];
+};
+
+static void show(const char *path, char out[SHOWN])
+{
+	const size_t n = strlen(path);
+
+	if (n < SHOWN)
+		memcpy(out, path, n + 1);
+	else
+		snprintf(out, SHOWN, "...%s", path + n - (SHOWN - 4));
+}
+
+const char *tw_input_name(const struct tw_input *in)
+{
+	return in->shown;
+}
+
+uint64_t tw_input_most(const struct tw_input *in)
+{
+	uint64_t most;
+
+	if (!in->gzip)
+		return in->size;
+	return __builtin_mul_overflow(in->size, (uint64_t)RATIO, &most) ? UINT64_MAX : most;
+}
+
+bool tw_input_exact(const struct tw_input *in)
+{
+	return !in->gzip;
+}
+
+uint64_t tw_input_at(const struct tw_input *in)
+{
+	return in->at;
+}
+
+static enum tw_status trouble(const struct tw_input *in, struct tw_error *why)
+{
+	return tw_fail(why, TW_IO, "%s: cannot be read: %s", in->shown, strerror(errno));
+}
+
+/* As many bytes of the file as come at once; *got 0 at its end. */
+static enum tw_status pull(struct tw_input *in, void *to, size_t n, size_t *got,
+			   struct tw_error *why)
+{
+	ssize_t k;
+
+	do
+		k = read(in->fd, to, n < (1u << 30) ? n : 1u << 30);
+	while (k < 0 && errno == EINTR);
+	if (k < 0)
+		return trouble(in, why);
+	*got = (size_t)k;
+	in->into += (size_t)k;
+	return TW_OK;
+}
+
+static enum tw_status refill(struct tw_input *in, struct tw_error *why)
+{
+	size_t got = 0;
+	enum tw_status st;
+
+	if (in->first < in->last)
+		return TW_OK;
+	st = pull(in, in->buffer, BUFFER, &got, why);
+	if (st == TW_OK) {
+		in->first = in->buffer;
+		in->last = in->buffer + got;
+	}
+	return st;
+}
+
+static void *z_get(void *heap, unsigned items, unsigned each)
+{
+	struct tw_heap *h = heap;
+
+	return each && items > SIZE_MAX / each ? NULL : tw_heap_zeros(h, (size_t)items * each);
+}
+
+static void z_put(void *heap, void *memory)
+{
+	struct tw_heap *h = heap;
+
+	h->put(h, memory);
+}
+
+static enum tw_status start_inflating(struct tw_input *in, struct tw_error *why)
+{
+	in->z = (z_stream){ .zalloc = z_get, .zfree = z_put, .opaque = in->heap };
+	if (inflateInit2(&in->z, 15 + 16) != Z_OK)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for inflating it", in->shown);
+	in->inflating = true;
+	return TW_OK;
+}
+
+static enum tw_status damaged(const struct tw_input *in, const char *how, struct tw_error *why)
+{
+	return tw_fail(why, TW_BAD_INPUT,
+		       "%s: byte %" PRIu64 ": its gzip data %s; a whole gzip file is needed",
+		       in->shown, in->into - (uint64_t)(in->last - in->first), how);
+}
+
+/* What stands behind a member: nothing, or another member. */
+static enum tw_status next_member(struct tw_input *in, struct tw_error *why)
+{
+	enum tw_status st = refill(in, why);
+
+	if (st != TW_OK)
+		return st;
+	if (in->first == in->last) {
+		in->ended = true;
+		return TW_OK;
+	}
+	if (*in->first != 0x1f)
+		return damaged(in, "is followed by bytes that are not gzip", why);
+	inflateReset(&in->z);
+	return TW_OK;
+}
+
+/* Inflate up to n bytes; *got is 0 only at the end. */
+static enum tw_status inflate_some(struct tw_input *in, void *to, size_t n, size_t *got,
+				   struct tw_error *why)
+{
+	const unsigned most = n < (1u << 30) ? (unsigned)n : 1u << 30;
+	enum tw_status st = TW_OK;
+
+	in->z.next_out = to;
+	in->z.avail_out = most;
+	while (st == TW_OK && !in->ended && in->z.avail_out == most) {
+		int rc;
+
+		st = refill(in, why);
+		if (st != TW_OK)
+			break;
+		if (in->first == in->last)
+			return damaged(in, "is cut short", why);
+		in->z.next_in = in->first;
+		in->z.avail_in = (unsigned)(in->last - in->first);
+		rc = inflate(&in->z, Z_NO_FLUSH);
+		in->first = in->last - in->z.avail_in;
+		if (rc == Z_MEM_ERROR)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for inflating it",
+				       in->shown);
+		if (rc == Z_STREAM_END)
+			st = next_member(in, why);
+		else if (rc != Z_OK && rc != Z_BUF_ERROR)
+			return damaged(in, "is damaged", why);
+	}
+	*got = most - in->z.avail_out;
+	return st;
+}
+
+/* Up to n bytes; *got is 0 only at the end. */
+static enum tw_status some(struct tw_input *in, void *to, size_t n, size_t *got,
+			   struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+
+	if (n == 0) {
+		*got = 0;
+	} else if (in->gzip) {
+		st = inflate_some(in, to, n, got, why);
+	} else if (in->first < in->last) {
+		*got = (size_t)(in->last - in->first) < n ? (size_t)(in->last - in->first) : n;
+		memcpy(to, in->first, *got);
+		in->first += *got;
+	} else {
+		st = pull(in, to, n, got, why);
+	}
+	if (st == TW_OK)
+		in->at += *got;
+	return st;
+}
+
+enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,
+			     struct tw_error *why)
+{
+	const uint64_t from = in->at;
+	size_t done = 0;
+
+	while (done < n) {
+		size_t got = 0;
+		const enum tw_status st = some(in, (uint8_t *)to + done, n - done, &got, why);
+
+		if (st != TW_OK)
+			return st;
+		if (got == 0)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s: ends at byte %" PRIu64 ", but %s (%zu bytes from byte "
+				       "%" PRIu64 ") should be there",
+				       in->shown, in->at, what, n, from);
+		done += got;
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why)
+{
+	const uint64_t end = in->at;
+	size_t got = 0;
+	char byte;
+	const enum tw_status st = some(in, &byte, 1, &got, why);
+
+	if (st != TW_OK || got == 0)
+		return st;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "%s: goes on after byte %" PRIu64 ", where its header says it ends",
+		       in->shown, end);
+}
+
+/* Twice the room, or at first the very size where that is known. */
+static enum tw_status grow(struct tw_input *in, char **at, size_t used, size_t *room,
+			   struct tw_error *why)
+{
+	const uint64_t most = tw_input_most(in);
+	uint64_t wanted = *room ? (uint64_t)*room * 2 : BUFFER;
+	char *more;
+
+	if (tw_input_exact(in) && *room == 0)
+		wanted = most + 2; /* one for the zero, one to see that it does not go on */
+	if (wanted > SIZE_MAX / 2)
+		return tw_fail(why, TW_NO_MEMORY, "%s: is too large for memory", in->shown);
+	more = in->heap->get(in->heap, (size_t)wanted);
+	if (!more)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for %" PRIu64 " bytes", in->shown,
+			       wanted);
+	if (used)
+		memcpy(more, *at, used);
+	in->heap->put(in->heap, *at);
+	*at = more;
+	*room = (size_t)wanted;
+	return TW_OK;
+}
+
+enum tw_status tw_input_all(struct tw_input *in, char **out, size_t *bytes, struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+	char *at = NULL;
+	size_t room = 0, used = 0;
+
+	for (;;) {
+		size_t got = 0;
+
+		if (used + 1 >= room)
+			st = grow(in, &at, used, &room, why);
+		if (st == TW_OK)
+			st = some(in, at + used, room - 1 - used, &got, why);
+		if (st != TW_OK) {
+			in->heap->put(in->heap, at);
+			return st;
+		}
+		if (got == 0)
+			break;
+		used += got;
+	}
+	at[used] = 0;
+	*out = at;
+	*bytes = used;
+	return TW_OK;
+}
+
+static enum tw_status path_of(const char *base, const char *name, char out[PATH_ROOM],
+			      struct tw_error *why)
+{
+	char shown[SHOWN];
+	int n;
+
+	if (name[0] == '/' || !base || !base[0])
+		n = snprintf(out, PATH_ROOM, "%s", name);
+	else
+		n = snprintf(out, PATH_ROOM, "%s/%s", base, name);
+	if (n >= 0 && n < PATH_ROOM)
+		return TW_OK;
+	show(name, shown);
+	return tw_fail(why, TW_BAD_INPUT, "%s: a path may have at most %d letters", shown,
+		       PATH_ROOM - 1);
+}
+
+/* The file must be a plain one: a pipe could wait for ever, a folder has no bytes. */
+static enum tw_status open_plain(struct tw_input *in, const char *path, struct tw_error *why)
+{
+	struct stat s;
+
+	in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (in->fd < 0)
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot be opened: %s", in->shown,
+			       strerror(errno));
+	if (fstat(in->fd, &s) != 0)
+		return trouble(in, why);
+	if (!S_ISREG(s.st_mode))
+		return tw_fail(why, TW_BAD_INPUT, "%s: is %s; a plain file is needed", in->shown,
+			       S_ISDIR(s.st_mode) ? "a folder" : "not a plain file");
+	in->size = (uint64_t)s.st_size;
+	return TW_OK;
+}
+
+enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
+			     struct tw_input **out, struct tw_error *why)
+{
+	char path[PATH_ROOM];
+	struct tw_input *in;
+	enum tw_status st = path_of(base, name, path, why);
+
+	if (st != TW_OK)
+		return st;
+	in = heap->get(heap, sizeof *in);
+	if (!in)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for reading it", name);
+	memset(in, 0, offsetof(struct tw_input, buffer));
+	in->heap = heap;
+	in->first = in->last = in->buffer;
+	show(path, in->shown);
+	st = open_plain(in, path, why);
+	if (st == TW_OK)
+		st = refill(in, why);
+	if (st == TW_OK && in->last - in->first >= 2 && in->first[0] == 0x1f &&
+	    in->first[1] == 0x8b) {
+		in->gzip = true;
+		st = start_inflating(in, why);
+	}
+	if (st == TW_OK)
+		*out = in;
+	else
+		tw_input_close(in);
+	return st;
+}
+
+void tw_input_close(struct tw_input *in)
+{
+	if (!in)
+		return;
+	if (in->inflating)
+		inflateEnd(&in->z);
+	if (in->fd >= 0)
+		close(in->fd);
+	in->heap->put(in->heap, in);
+}

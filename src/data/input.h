@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* input.h - a file that is read from its beginning to its end, inflated where it is gzip. */
+#ifndef TW_DATA_INPUT_H
+#define TW_DATA_INPUT_H
+
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tw_input;
+
+/* Open `name` (relative to `base` unless it begins with /).  TW_BAD_INPUT where it is missing, is
+ * no plain file or may not be read. */
+enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
+			     struct tw_input **out, struct tw_error *why);
+void tw_input_close(struct tw_input *in); /* NULL is allowed */
+/* The path for sentences; a very long one is cut at its front. */
+const char *tw_input_name(const struct tw_input *in);
+/* No more bytes than this can come out of it in all: the file's size, or what gzip could make of
+ * it.  Whoever believes a header checks it against this before asking for memory. */
+uint64_t tw_input_most(const struct tw_input *in);
+bool tw_input_exact(const struct tw_input *in);  /* tw_input_most is the very size */
+uint64_t tw_input_at(const struct tw_input *in); /* bytes read so far (after inflating) */
+/* Exactly n bytes.  TW_BAD_INPUT where it ends before: the sentence says where, and that `what`
+ * was expected. */
+enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,
+			     struct tw_error *why);
+/* Nothing may follow: TW_BAD_INPUT with the place where something does. */
+enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why);
+/* All that is left, as memory of the heap with one zero byte behind it. */
+enum tw_status tw_input_all(struct tw_input *in, char **out, size_t *bytes, struct tw_error *why);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* csv.c - tables of numbers with a column that is to be predicted: a class or a value. */
+#include "data/input.h"
+#include "data/keep.h"
+#include "data/table.h"
+
+#include <ctype.h>
+#include <string.h>
+
+struct options {
+	const char *file, *test_file, *label, *separator;
+	uint32_t header, task;
+};
+
+enum { TASK_CLASSES, TASK_VALUES };
+
+static const char *const headers[] = { "auto", "yes", "no", NULL };
+static const char *const tasks[] = { "classes", "values", NULL };
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, file, TW_TEXT, NULL, NULL, 0, 0,
+		  "CSV file of the training samples, gzipped or not"),
+	TW_OPTION(struct options, test_file, TW_TEXT, "", NULL, 0, 0,
+		  "CSV file of the test samples; none: `test` of the others are held out"),
+	TW_OPTION(struct options, label, TW_TEXT, "last", NULL, 0, 0,
+		  "the column to predict: its name in the header, its number from 1, or last"),
+	TW_OPTION_CHOICE(struct options, header, "header", "auto", headers,
+			 "the first row has names; auto: if it has no numbers"),
+	TW_OPTION(struct options, separator, TW_TEXT, ",", NULL, 0, 0,
+		  "what stands between columns: one character, or tab"),
+	TW_OPTION_CHOICE(struct options, task, "task", "classes", tasks,
+			 "the label is a class (a word or whole number) or a value"),
+	TW_OPTION_END,
+};
+
+static enum tw_status separator_of(const char *text, char *out, struct tw_error *why)
+{
+	if (!strcmp(text, "tab") || !strcmp(text, "\\t")) {
+		*out = '\t';
+		return TW_OK;
+	}
+	if (text[0] && !text[1] && !isalnum((unsigned char)text[0]) &&
+	    !strchr("\"\r\n.+-", text[0])) {
+		*out = text[0];
+		return TW_OK;
+	}
+	return tw_fail(why, TW_BAD_INPUT,
+		       "separator: needs one character that is no letter, digit, quote, point or "
+		       "sign, or tab; not '%.20s'",
+		       text);
+}
+
+static enum tw_status whole_file(const struct tw_source_site *site, const char *name, char **text,
+				 size_t *bytes, struct tw_error *why)
+{
+	struct tw_input *in = NULL;
+	enum tw_status st = tw_input_open(site->heap, site->base, name, &in, why);
+
+	if (st != TW_OK)
+		return st;
+	st = tw_input_all(in, text, bytes, why);
+	tw_input_close(in);
+	return st;
+}
+
+/* From numbers of words to classes in sorted order. */
+static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *d,
+				  struct tw_error *why)
+{
+	const size_t bytes = 2 * (size_t)words->count * sizeof(uint32_t);
+	uint32_t *rank = d->heap->get(d->heap, bytes);
+	struct tw_samples *const sets[] = { &d->train, &d->test };
+
+	if (!rank)
+		return tw_keep_no_memory(why, "csv", bytes);
+	d->classes = tw_words_rank(words, rank + words->count, rank);
+	for (size_t k = 0; k < 2; k++) {
+		uint32_t *label = (uint32_t *)sets[k]->label; /* our own memory, not yet shown */
+
+		for (uint64_t i = 0; i < sets[k]->count; i++)
+			label[i] = rank[label[i]];
+	}
+	d->heap->put(d->heap, rank);
+	return TW_OK;
+}
+
+static enum tw_status read_files(const struct options *o, const struct tw_source_site *site,
+				 struct tw_table_facts *facts, struct tw_words *words,
+				 char *text[2], struct tw_data *out, struct tw_error *why)
+{
+	size_t bytes;
+	enum tw_status st = whole_file(site, o->file, &text[0], &bytes, why);
+
+	facts->name = o->file;
+	if (st == TW_OK)
+		st = tw_table_read(facts, text[0], bytes, words, out, &out->train, why);
+	if (st != TW_OK || !o->test_file || !o->test_file[0])
+		return st;
+	facts->name = o->test_file;
+	facts->test = true;
+	st = whole_file(site, o->test_file, &text[1], &bytes, why);
+	if (st == TW_OK)
+		st = tw_table_read(facts, text[1], bytes, words, out, &out->test, why);
+	return st;
+}
+
+static enum tw_status open_files(const void *options, const struct tw_source_site *site,
+				 struct tw_data *out, struct tw_error *why)
+{
+	const struct options *o = options;
+	struct tw_table_facts facts = {
+		.header = (enum tw_header)o->header,
+		.label = o->label,
+		.classes = o->task == TASK_CLASSES,
+	};
+	struct tw_words words;
+	char *text[2] = { NULL, NULL };
+	enum tw_status st;
+
+	if (!o->file || !o->file[0])
+		return tw_fail(why, TW_BAD_INPUT, "file: must be given: a CSV file");
+	st = separator_of(o->separator, &facts.separator, why);
+	if (st != TW_OK)
+		return st;
+	tw_words_init(&words, site->heap);
+	out->kind = TW_VALUE_F32;
+	st = read_files(o, site, &facts, &words, text, out, why);
+	if (st == TW_OK && facts.classes)
+		st = rank_labels(&words, out, why);
+	else if (st == TW_OK)
+		out->targets = 1;
+	tw_words_release(&words);
+	site->heap->put(site->heap, text[0]);
+	site->heap->put(site->heap, text[1]);
+	if (st != TW_OK)
+		tw_keep_release(out);
+	return st;
+}
+
+const struct tw_source tw_source_csv = {
+	.name = "csv",
+	.help = "tables: rows of numbers, one column of them a class or a value",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.splits = true,
+	.open = open_files,
+};

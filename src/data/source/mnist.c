@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mnist.c - the 70,000 handwritten digits, fetched before or wherever the user keeps them. */
+#include "data/idx.h"
+#include "data/keep.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_ROOM 4096
+
+struct options {
+	const char *path;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, path, TW_TEXT, "", NULL, 0, 0,
+		  "folder with the four IDX files, gzipped or not; none: as fetched"),
+	TW_OPTION_END,
+};
+
+static const char *const set_names[] = { "train", "t10k" };
+static const char *const file_names[] = { "images-idx3-ubyte", "images.idx3-ubyte",
+					  "labels-idx1-ubyte", "labels.idx1-ubyte" };
+
+/* The name under which the file is in the folder: with - or . before idx, with .gz or without. */
+static bool find(const char *folder, const char *set, const char *const names[2], char *out)
+{
+	for (int variant = 0; variant < 4; variant++) {
+		const int n = snprintf(out, PATH_ROOM, "%s/%s-%s%s", folder, set,
+				       names[variant & 1], variant & 2 ? ".gz" : "");
+
+		if (n > 0 && n < PATH_ROOM && access(out, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static enum tw_status missing(const struct options *o, const char *folder, const char *file,
+			      struct tw_error *why)
+{
+	if (o->path && o->path[0])
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"path: %.200s has no %s (nor with '.' before idx, nor gzipped); it must "
+			"be a folder with the four IDX files of MNIST",
+			folder, file);
+	return tw_fail(
+		why, TW_BAD_INPUT,
+		"mnist: %.200s has no %s; run `thalweg data fetch mnist`, or give path: a folder "
+		"with the four IDX files",
+		folder[0] ? folder : "(no cache folder known)", file);
+}
+
+static bool folder_of(const struct options *o, const struct tw_source_site *site, char *out)
+{
+	const bool own = o->path && o->path[0];
+	int n;
+
+	if (!own)
+		n = snprintf(out, PATH_ROOM, "%s/mnist", site->cache);
+	else if (o->path[0] == '/' || !site->base || !site->base[0])
+		n = snprintf(out, PATH_ROOM, "%s", o->path);
+	else
+		n = snprintf(out, PATH_ROOM, "%s/%s", site->base, o->path);
+	return n > 0 && n < PATH_ROOM;
+}
+
+static enum tw_status open_files(const void *options, const struct tw_source_site *site,
+				 struct tw_data *out, struct tw_error *why)
+{
+	const struct options *o = options;
+	char folder[PATH_ROOM], file[4][PATH_ROOM], usual[64];
+	const struct tw_idx_files files = {
+		.images = file[0],
+		.labels = file[1],
+		.test_images = file[2],
+		.test_labels = file[3],
+		.classes = 10,
+	};
+	enum tw_status st;
+
+	if (!(o->path && o->path[0]) && !(site->cache && site->cache[0]))
+		return missing(o, "", "train-images-idx3-ubyte", why);
+	if (!folder_of(o, site, folder))
+		return tw_fail(why, TW_BAD_INPUT, "path: may have at most %d letters",
+			       PATH_ROOM - 1);
+	for (int k = 0; k < 4; k++) {
+		const char *const *names = file_names + (k & 1) * 2;
+
+		snprintf(usual, sizeof usual, "%s-%s", set_names[k / 2], names[0]);
+		if (!find(folder, set_names[k / 2], names, file[k]))
+			return missing(o, folder, usual, why);
+	}
+	st = tw_idx_open(&files, out, why);
+	if (st != TW_OK)
+		tw_keep_release(out);
+	return st;
+}
+
+const struct tw_source tw_source_mnist = {
+	.name = "mnist",
+	.help = "handwritten digits, 28x28; fetched with `thalweg data fetch mnist`",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.open = open_files,
+};

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split.h - the two steps between a source and a data set: what is held out, how it is scaled. */
+#ifndef TW_DATA_SPLIT_H
+#define TW_DATA_SPLIT_H
+
+#include "data/data.h"
+
+/* Hold out test (where `d` has none and the source `splits`) and validation sets, and keep at most
+ * o->samples for training.  Changes the training set in place; its order stays. */
+enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool splits,
+			uint64_t seed, struct tw_error *why);
+/* Set d->scale and d->shift from the training set. */
+enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_error *why);
+
+#endif

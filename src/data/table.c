@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - rows of a CSV file; the first row decides how many columns there are.
+ *
+ *  (1) a value is stored only for a field that is not empty, so there are never more of them than
+ *      (bytes + 1) / 2: that, or rows times columns if it is less, is the room asked for. */
+#include "data/table.h"
+#include "data/keep.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+	const struct tw_table_facts *facts;
+	struct tw_csv csv;
+	struct tw_words *words;
+	struct tw_data *d;
+	struct tw_error *why;
+	uint32_t columns, label; /* label: its column, from 1 */
+	float *value, *target;
+	uint32_t *class;
+	uint64_t rows, row_room, values, value_room;
+};
+
+static enum tw_status wrong(const struct reader *r, const struct tw_field *f, const char *what)
+{
+	char shown[TW_FIELD_SHOWN];
+
+	if (f->bytes == 0)
+		return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u: is empty; %s",
+			       r->csv.name, r->csv.line, r->csv.column, what);
+	return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u: '%s' is not accepted; %s",
+		       r->csv.name, r->csv.line, r->csv.column, tw_field_show(f, shown), what);
+}
+
+/* The columns of the first row and the rows at most, without touching the text. */
+static uint64_t survey(struct reader *r, const char *text, const char *end)
+{
+	uint64_t columns = 1, rows = 1;
+	bool quotes = false, first = true;
+
+	for (const char *p = text; p < end; p++) {
+		if (*p == '\n' || *p == '\r') {
+			rows += *p == '\n' || p + 1 == end || p[1] != '\n';
+			first = first && quotes;
+		} else if (first && *p == '"') {
+			quotes = !quotes;
+		} else if (first && !quotes && *p == r->facts->separator) {
+			columns++;
+		}
+	}
+	r->row_room = rows;
+	return columns;
+}
+
+static enum tw_status make_room(struct reader *r, size_t bytes)
+{
+	const uint64_t most = (uint64_t)bytes / 2 + 1;
+	void *room = NULL;
+	enum tw_status st;
+
+	if (r->row_room > most)
+		r->row_room = most;
+	if (__builtin_mul_overflow(r->row_room, (uint64_t)(r->columns - 1), &r->value_room) ||
+	    r->value_room > most)
+		r->value_room = most;
+	st = tw_keep_room(r->d, r->value_room, sizeof(float), &room, r->why);
+	if (st != TW_OK)
+		return st;
+	r->value = room;
+	st = tw_keep_room(r->d, r->row_room, sizeof(float), &room, r->why);
+	if (st == TW_OK && r->facts->classes)
+		r->class = room;
+	else
+		r->target = room;
+	return st;
+}
+
+static enum tw_status take_class(struct reader *r, const struct tw_field *f)
+{
+	enum tw_status st;
+
+	if (f->bytes == 0)
+		return wrong(r, f, "a class is needed");
+	if (r->facts->test) {
+		if (tw_words_find(r->words, f, &r->class[r->rows]))
+			return TW_OK;
+		return wrong(r, f, "only classes of the training file are accepted");
+	}
+	st = tw_words_number(r->words, f, &r->class[r->rows]);
+	if (st == TW_NO_ROOM)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:%" PRIu64
+			       ": column %u: is class number %u; at most %u different "
+			       "classes are accepted (task: values takes numbers)",
+			       r->csv.name, r->csv.line, r->csv.column, TW_CLASSES_MAX + 1,
+			       TW_CLASSES_MAX);
+	return st == TW_OK ? st : tw_keep_no_memory(r->why, r->csv.name, f->bytes);
+}
+
+static enum tw_status take(struct reader *r, const struct tw_field *f)
+{
+	const bool label = r->csv.column == r->label;
+	float v;
+
+	HOLDS(1, r->rows < r->row_room || f->bytes == 0);
+	if (label && r->facts->classes)
+		return take_class(r, f);
+	if (!tw_field_number(f, &v))
+		return wrong(r, f, "a finite number is needed");
+	if (label) {
+		r->target[r->rows] = v;
+		return TW_OK;
+	}
+	HOLDS(1, r->values < r->value_room);
+	r->value[r->values++] = v;
+	return TW_OK;
+}
+
+static enum tw_status ragged(const struct reader *r, const struct tw_field *f)
+{
+	if (f->last && r->csv.column == 1 && f->bytes == 0)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:%" PRIu64 ": is blank; blank lines are accepted at the end only",
+			       r->csv.name, r->csv.line);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:%" PRIu64 ": has %s%u columns, but the first row has %u", r->csv.name,
+		       r->csv.line, f->last ? "" : "more than ", r->csv.column, r->columns);
+}
+
+static enum tw_status read_row(struct reader *r)
+{
+	struct tw_field f;
+	enum tw_status st;
+
+	do {
+		st = tw_csv_field(&r->csv, &f, r->why);
+		if (st == TW_OK && f.last != (r->csv.column == r->columns))
+			st = ragged(r, &f);
+		if (st == TW_OK)
+			st = take(r, &f);
+	} while (st == TW_OK && !f.last);
+	r->rows += st == TW_OK;
+	return st;
+}
+
+static bool names(const struct tw_field *f, const char *name)
+{
+	return f->bytes == strlen(name) && memcmp(f->at, name, f->bytes) == 0;
+}
+
+/* Which column is the label? */
+static enum tw_status find_label(struct reader *r, const struct tw_field *row, bool header)
+{
+	const char *label = r->facts->label;
+	char *end;
+	unsigned long v;
+
+	if (!strcmp(label, "last")) {
+		r->label = r->columns;
+		return TW_OK;
+	}
+	if (label[0] >= '0' && label[0] <= '9') {
+		v = strtoul(label, &end, 10);
+		if (!*end && v >= 1 && v <= r->columns) {
+			r->label = (uint32_t)v;
+			return TW_OK;
+		}
+		if (!*end)
+			return tw_fail(
+				r->why, TW_BAD_INPUT,
+				"label: there is no column %.40s in %s; it has columns 1 to %u",
+				label, r->csv.name, r->columns);
+	}
+	for (uint32_t k = 0; header && k < r->columns; k++)
+		if (names(&row[k], label)) {
+			r->label = k + 1;
+			return TW_OK;
+		}
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "label: %s %s '%.60s'; a name in its header, a number from 1 to %u, or "
+		       "`last` is accepted",
+		       r->csv.name, header ? "has no column" : "has no header to look up", label,
+		       r->columns);
+}
+
+/* Is the first row a header?  Its columns but the label's (which may be words in every row) say
+ * so: all numbers, or none; some of each is for the user to decide. */
+static enum tw_status guess_header(struct reader *r, const struct tw_field *row, bool *header)
+{
+	uint32_t numbers = 0, other = 0;
+	float v;
+
+	for (uint32_t k = 0; k < r->columns; k++) {
+		if (k + 1 == r->label)
+			continue;
+		if (tw_field_number(&row[k], &v))
+			numbers++;
+		else
+			other = k + 1;
+	}
+	*header = other != 0;
+	if (numbers == 0 || other == 0)
+		return TW_OK;
+	r->csv.column = other;
+	return wrong(r, &row[other - 1],
+		     "a finite number is needed (or header: yes, if this row has names)");
+}
+
+/* A name is looked up in the header, which there must then be; a place is known without. */
+static enum tw_status settle_header(struct reader *r, const struct tw_field *row, bool *header)
+{
+	const char *label = r->facts->label;
+	const bool named = strcmp(label, "last") != 0 && (label[0] < '0' || label[0] > '9');
+	enum tw_status st;
+
+	*header = r->facts->header == TW_HEADER_YES;
+	if (r->facts->header != TW_HEADER_AUTO)
+		return find_label(r, row, *header);
+	st = find_label(r, row, true);
+	if (st != TW_OK)
+		return st;
+	*header = true;
+	return named ? TW_OK : guess_header(r, row, header);
+}
+
+/* Read the first row; as data too, unless it is a header. */
+static enum tw_status first_row(struct reader *r, struct tw_field *row, size_t bytes)
+{
+	enum tw_status st = TW_OK;
+	bool header = false;
+
+	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
+		st = tw_csv_field(&r->csv, &row[k], r->why);
+		if (st == TW_OK && row[k].last != (k + 1 == r->columns))
+			st = ragged(r, &row[k]);
+	}
+	if (st == TW_OK)
+		st = settle_header(r, row, &header);
+	if (st == TW_OK)
+		st = make_room(r, bytes);
+	for (uint32_t k = 0; k < r->columns && st == TW_OK && !header; k++) {
+		r->csv.column = k + 1;
+		st = take(r, &row[k]);
+	}
+	r->rows += st == TW_OK && !header;
+	return st;
+}
+
+static enum tw_status check_columns(struct reader *r, uint64_t columns)
+{
+	if (columns < 2 || columns >= UINT32_MAX)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:1: has %" PRIu64
+			       " column(s); at least two are needed (a value and "
+			       "the label), separated by '%c'",
+			       r->csv.name, columns, r->facts->separator);
+	r->columns = (uint32_t)columns;
+	if (r->facts->test && columns - 1 != r->d->features)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:1: has %u columns, but the training file has %zu", r->csv.name,
+			       r->columns, r->d->features + 1);
+	return TW_OK;
+}
+
+static enum tw_status read_all(struct reader *r, size_t bytes)
+{
+	struct tw_heap *heap = r->d->heap;
+	struct tw_field *row = heap->get(heap, r->columns * sizeof *row);
+	enum tw_status st;
+
+	if (!row)
+		return tw_keep_no_memory(r->why, r->csv.name, r->columns * sizeof *row);
+	st = first_row(r, row, bytes);
+	heap->put(heap, row);
+	while (st == TW_OK && !tw_csv_done(&r->csv))
+		st = read_row(r);
+	if (st == TW_OK && r->rows == 0)
+		st = tw_fail(r->why, TW_BAD_INPUT,
+			     "%s: has no rows of data; at least one is needed", r->csv.name);
+	return st;
+}
+
+enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
+			     struct tw_words *words, struct tw_data *d, struct tw_samples *s,
+			     struct tw_error *why)
+{
+	struct reader r = { .facts = facts, .words = words, .d = d, .why = why };
+	enum tw_status st;
+
+	tw_csv_init(&r.csv, facts->name, facts->separator, text, bytes);
+	if (tw_csv_done(&r.csv))
+		return tw_fail(why, TW_BAD_INPUT, "%s: is empty; rows of numbers are needed",
+			       facts->name);
+	st = check_columns(&r, survey(&r, r.csv.next, r.csv.end));
+	if (st == TW_OK)
+		st = read_all(&r, bytes);
+	if (st == TW_OK && !facts->test) {
+		const uint64_t features = r.columns - 1;
+
+		st = tw_keep_shape(d, facts->name, 1, &features, why);
+	}
+	*s = (struct tw_samples){
+		.count = r.rows,
+		.value = r.value,
+		.label = r.class,
+		.target = r.target,
+	};
+	return st;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph.c - nodes one after the other, and the vector that their tensors make.
+ *
+ *  (1) a node's inputs come before it; node 0 is the input.
+ *  (2) after tw_graph_finish tensors are in order of the vector: trainable ones by node, then
+ *      buffers by node, without a gap. */
+#include "base/arena.h"
+#include "graph/graph.h"
+
+#include <string.h>
+
+/* A sample of more values, or a vector of more floats, is a mistake in the layers. */
+#define VALUES_MAX (UINT64_C(1) << 31)
+#define FLOATS_MAX (UINT64_C(1) << 38)
+
+static bool too_large(const struct tw_shape *s)
+{
+	uint64_t n = 1;
+
+	for (uint32_t k = 0; k < s->rank; k++)
+		if (__builtin_mul_overflow(n, s->d[k], &n) || n > VALUES_MAX)
+			return true;
+	return false;
+}
+
+struct tw_graph *tw_graph_new(struct tw_heap *heap, const struct tw_shape *in)
+{
+	struct tw_graph *g;
+
+	HOLDS(1, (in->rank == 1 || in->rank == 3) && !too_large(in));
+	g = tw_heap_zeros(heap, sizeof *g);
+	if (!g)
+		return NULL;
+	g->heap = heap;
+	g->keep = heap->get(heap, sizeof *g->keep);
+	g->node = tw_heap_zeros(heap, sizeof *g->node);
+	if (!g->keep || !g->node) {
+		heap->put(heap, g->keep);
+		g->keep = NULL;
+		tw_graph_free(g);
+		return NULL;
+	}
+	tw_arena_init(g->keep, heap);
+	g->node[0].shape = g->node[0].form.out = *in;
+	g->nodes = 1;
+	return g;
+}
+
+void tw_graph_free(struct tw_graph *g)
+{
+	if (!g)
+		return;
+	if (g->keep)
+		tw_arena_release(g->keep);
+	g->heap->put(g->heap, g->keep);
+	g->heap->put(g->heap, g->node);
+	g->heap->put(g->heap, g->tensor);
+	g->heap->put(g->heap, g);
+}
+
+/* Room for one more in an array that doubles when its count is a power of two. */
+static void *one_more(struct tw_heap *heap, void *array, size_t count, size_t bytes)
+{
+	void *wider;
+
+	if (count & (count - 1))
+		return array;
+	wider = tw_heap_zeros(heap, (count ? 2 * count : 1) * bytes);
+	if (!wider)
+		return NULL;
+	if (count)
+		memcpy(wider, array, count * bytes);
+	heap->put(heap, array);
+	return wider;
+}
+
+static bool count_floats(const struct tw_op_parameter *p, size_t *n)
+{
+	uint64_t v = 1;
+
+	for (uint32_t k = 0; k < p->rank; k++)
+		if (__builtin_mul_overflow(v, p->d[k], &v) || v > FLOATS_MAX)
+			return false;
+	*n = v;
+	return true;
+}
+
+static enum tw_status no_memory(struct tw_error *why)
+{
+	return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
+}
+
+static enum tw_status add_tensor(struct tw_graph *g, struct tw_graph_node *node, uint32_t index,
+				 uint32_t init, struct tw_error *why)
+{
+	const struct tw_op_parameter *form = &node->form.parameter[index];
+	struct tw_graph_tensor *wider = one_more(g->heap, g->tensor, g->tensors, sizeof *g->tensor);
+	struct tw_graph_tensor *t;
+
+	if (!wider)
+		return no_memory(why);
+	g->tensor = wider;
+	t = &g->tensor[g->tensors];
+	*t = (struct tw_graph_tensor){ .form = *form, .node = g->nodes, .index = index };
+	t->init = init;
+	if (!count_floats(form, &t->n) || g->trainable + g->buffers + t->n > FLOATS_MAX)
+		return tw_fail(why, TW_BAD_INPUT, "too many parameters (at most %llu)",
+			       (unsigned long long)FLOATS_MAX);
+	snprintf(t->name, sizeof t->name, "%s%s%.18s", node->name, node->name[0] ? "." : "",
+		 form->name);
+	*(form->buffer ? &g->buffers : &g->trainable) += t->n;
+	node->tensor[index] = g->tensors++;
+	return TW_OK;
+}
+
+static enum tw_status form_node(struct tw_graph *g, const struct tw_op *op, const void *options,
+				const uint32_t *in, struct tw_graph_node *node,
+				struct tw_error *why)
+{
+	struct tw_shape shape[TW_OP_INS] = { 0 };
+	enum tw_status st;
+	char text[40];
+
+	for (uint32_t k = 0; k < op->ins; k++) {
+		HOLDS(1, in[k] < g->nodes);
+		node->in[k] = in[k];
+		shape[k] = g->node[in[k]].shape;
+		if (shape[k].rank == 0)
+			return tw_fail(why, TW_BAD_INPUT, "nothing can follow a loss");
+	}
+	st = op->form(options, shape, &node->form, why);
+	if (st != TW_OK)
+		return st;
+	if (too_large(&node->form.out))
+		return tw_fail(why, TW_BAD_INPUT, "an output of %s is too large",
+			       tw_shape_text(&node->form.out, text));
+	node->shape = node->form.out;
+	return TW_OK;
+}
+
+/* Forget the tensors and floats of a node that could not be added. */
+static void take_back(struct tw_graph *g, uint32_t tensors, size_t trainable, size_t buffers)
+{
+	g->tensors = tensors;
+	g->trainable = trainable;
+	g->buffers = buffers;
+}
+
+static enum tw_status fill_node(struct tw_graph *g, const struct tw_op *op, const void *options,
+				uint32_t init, struct tw_graph_node *node, struct tw_error *why)
+{
+	const uint32_t tensors = g->tensors;
+	const size_t trainable = g->trainable, buffers = g->buffers;
+	enum tw_status st = TW_OK;
+	void *copy;
+
+	copy = tw_arena_get(g->keep, op->options_bytes);
+	if (!copy)
+		return no_memory(why);
+	if (op->options_bytes)
+		memcpy(copy, options, op->options_bytes);
+	node->options = copy;
+	for (uint32_t k = 0; st == TW_OK && k < node->form.parameters; k++)
+		st = add_tensor(g, node, k, init, why);
+	if (st != TW_OK)
+		take_back(g, tensors, trainable, buffers);
+	return st;
+}
+
+enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const void *options,
+			    const uint32_t *in, const char *name, uint32_t init, uint32_t *id,
+			    struct tw_error *why)
+{
+	struct tw_graph_node node = { .op = op };
+	struct tw_graph_node *wider;
+	enum tw_status st;
+
+	if (g->nodes >= TW_NODES_MAX)
+		return tw_fail(why, TW_BAD_INPUT, "more than %d layers", TW_NODES_MAX - 1);
+	snprintf(node.name, sizeof node.name, "%s", name ? name : "");
+	wider = one_more(g->heap, g->node, g->nodes, sizeof *g->node);
+	if (!wider)
+		return no_memory(why);
+	g->node = wider;
+	st = form_node(g, op, options, in, &node, why);
+	if (st == TW_OK)
+		st = fill_node(g, op, options, init, &node, why);
+	if (st != TW_OK)
+		return st;
+	for (uint32_t k = 0; k < op->ins; k++)
+		g->node[in[k]].readers++;
+	g->flops += node.form.flops;
+	g->products += node.form.products;
+	*id = g->nodes;
+	g->node[g->nodes++] = node;
+	return TW_OK;
+}
+
+/* Put the tensors in their order; the vector has trainable ones first. */
+static void lay_out(struct tw_graph *g, struct tw_graph_tensor *sorted)
+{
+	uint32_t count = 0;
+	size_t from = 0;
+
+	for (int buffer = 0; buffer < 2; buffer++)
+		for (uint32_t t = 0; t < g->tensors; t++) {
+			struct tw_graph_tensor *s = &sorted[count];
+
+			if (g->tensor[t].form.buffer != (buffer == 1))
+				continue;
+			*s = g->tensor[t];
+			s->from = from;
+			from += s->n;
+			g->node[s->node].tensor[s->index] = count++;
+		}
+	HOLDS(2, count == g->tensors && from == g->trainable + g->buffers);
+}
+
+enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why)
+{
+	const struct tw_graph_node *last = &g->node[g->nodes - 1];
+	struct tw_graph_tensor *sorted;
+
+	if (!last->op || !(last->op->traits & TW_OP_LOSS))
+		return tw_fail(why, TW_BAD_INPUT, "the last layer must be a loss");
+	if (!g->tensors)
+		return TW_OK;
+	sorted = g->heap->get(g->heap, g->tensors * sizeof *sorted);
+	if (!sorted)
+		return no_memory(why);
+	lay_out(g, sorted);
+	g->heap->put(g->heap, g->tensor);
+	g->tensor = sorted;
+	return TW_OK;
+}

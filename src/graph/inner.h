@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inner.h - what the files of a program share: its net, its steps and the memory planner.
+ *
+ * A net is the graph with reorders as items of their own; a program is a list of steps made from
+ * it.  While steps are made, their places are numbers of storages; the planner turns storages into
+ * offsets in the arena. */
+#ifndef TW_GRAPH_INNER_H
+#define TW_GRAPH_INNER_H
+
+#include "base/arena.h"
+#include "graph/graph.h"
+
+/* Primitives made so far, and what oneDNN calls the implementation of one of them. */
+uint32_t tw_kit_count(const struct tw_kit *kit);
+const char *tw_kit_implementation(const struct tw_kit *kit, uint32_t id);
+/* What it is for, as far as oneDNN knows: reorders serve either way. */
+enum tw_kit_way { TW_KIT_FORWARD = 1, TW_KIT_BACKWARD = 2, TW_KIT_BOTH = 3 };
+enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id);
+
+/* One storage for the planner: how long, from which step to which (inclusive), and where. */
+struct tw_plan_entry {
+	size_t bytes;         /* a multiple of TW_ALIGN */
+	uint32_t first, last; /* steps */
+	size_t from;          /* written by tw_plan_place */
+};
+/* Give every entry its place: largest first, each at the lowest offset at which it meets nothing
+ * that lives at the same time.  *bytes is the end of the furthest. */
+enum tw_status tw_plan_place(struct tw_heap *heap, struct tw_plan_entry *entry, size_t count,
+			     size_t *bytes);
+
+enum tw_item_kind {
+	TW_ITEM_INPUT,
+	TW_ITEM_OP,
+	TW_ITEM_REORDER, /* in[0] in another layout */
+};
+
+struct tw_item {
+	enum tw_item_kind kind;
+	uint32_t node; /* of a reorder: whose value it moves */
+	uint32_t in[TW_OP_INS], ins;
+	uint32_t readers;
+	enum tw_layout layout; /* of its value */
+	bool needs;            /* somebody wants the gradient of its value */
+	bool passes;           /* its value is that of in[0], forward and backward */
+	bool taken;            /* a ReLU that in[0] applies */
+	struct tw_op_site site;
+	void *kernel;
+	struct tw_op_memory memory;
+	uint32_t primitive, back;      /* of a reorder, both ways */
+	uint32_t kit_first, kit_last;  /* the primitives that its op made */
+	size_t value, saved, gradient; /* places, while steps are made */
+};
+
+struct tw_net {
+	const struct tw_graph *graph;
+	enum tw_program_kind kind;
+	uint32_t batch;
+	uint64_t seed;
+	struct tw_item *item;
+	uint32_t items;
+};
+
+/* Items in order, layouts chosen, reorders put in, ReLUs taken, needs known; memory is `keep`'s. */
+enum tw_status tw_net_make(struct tw_net *net, struct tw_arena *keep, struct tw_error *why);
+/* Kernels and primitives of all items. */
+enum tw_status tw_net_prepare(struct tw_net *net, struct tw_kit *kit, struct tw_arena *keep,
+			      struct tw_error *why);
+bool tw_item_has(const struct tw_net *net, const struct tw_item *item, uint32_t trait);
+/* Its op's backward is called. */
+bool tw_item_goes_back(const struct tw_net *net, const struct tw_item *item);
+size_t tw_item_floats(const struct tw_net *net, const struct tw_item *item); /* of its value */
+
+enum tw_step_kind {
+	TW_STEP_FORWARD,
+	TW_STEP_BACKWARD,
+	TW_STEP_REORDER, /* out = in[0] in another layout */
+	TW_STEP_ADD,     /* out += in[0] */
+	TW_STEP_SUM,     /* out = in[0] + in[1] */
+	TW_STEP_ZERO,    /* the changes of a node that nothing depends on */
+};
+
+/* A place is a storage's number, later its offset in bytes; or one of these. */
+#define TW_PLACE_NONE  SIZE_MAX
+#define TW_PLACE_INPUT (SIZE_MAX - 1) /* the run's x */
+
+struct tw_step {
+	enum tw_step_kind kind;
+	uint32_t item;
+	uint32_t primitive;
+	size_t in[TW_OP_INS], out;
+	size_t out_gradient, in_gradient[TW_OP_INS];
+	size_t saved, scratch;
+	size_t floats; /* of an addition */
+};
+
+struct tw_storage {
+	struct tw_plan_entry plan;
+	const char *what;
+	uint32_t node;
+	uint32_t holders; /* gradients that are in it and were not used yet */
+	bool touched;
+};
+
+struct tw_steps {
+	struct tw_net *net;
+	struct tw_step *step;
+	uint32_t steps;
+	struct tw_storage *storage;
+	uint32_t storages;
+};
+/* The list of steps of a prepared net, with the storages they touch and when; arrays are `work`'s,
+ * and places are still numbers of storages. */
+enum tw_status tw_steps_make(struct tw_steps *s, struct tw_net *net, struct tw_arena *work);
+
+struct tw_program {
+	struct tw_heap *heap;
+	struct tw_arena keep;
+	struct tw_kit *kit;
+	struct tw_net net;
+	struct tw_step *step;
+	uint32_t steps;
+	struct tw_program_plan plan;
+	double products;
+};
+
+#endif

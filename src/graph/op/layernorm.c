@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm.c - all values of a sample to mean 0 and variance 1, then scaled and moved one by one.
+ *
+ * Weight and bias have the sample's shape.  Saved: mean and 1 / deviation of each sample.
+ * Scratch of backward: two samples. */
+#include "graph/op.h"
+#include "vec/clone.h"
+#include "vec/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+struct layernorm_options {
+	float epsilon;
+};
+
+static const struct tw_option layernorm_options[] = { TW_OPTION(struct layernorm_options, epsilon,
+								TW_F32, "1e-5", NULL, 1e-12, 1,
+								"added to the variance"),
+						      TW_OPTION_END };
+
+static enum tw_status form(const void *options, const struct tw_shape *in, struct tw_op_form *f,
+			   struct tw_error *why)
+{
+	f->out = *in;
+	for (uint32_t k = 0; k < 2; k++) {
+		f->parameter[k] = (struct tw_op_parameter){
+			.name = k ? "bias" : "weight",
+			.rank = in->rank,
+			.fill = k ? 0 : 1,
+		};
+		for (uint32_t i = 0; i < in->rank; i++)
+			f->parameter[k].d[i] = in->d[i];
+	}
+	f->parameters = 2;
+	f->flops = 7.0 * (double)tw_shape_size(in);
+	return TW_OK;
+}
+
+static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+			      struct tw_op_memory *need)
+{
+	if (site->train) {
+		need->saved = 2 * site->batch * sizeof(float);
+		need->backward = 2 * tw_shape_size(&site->in[0]) * sizeof(float);
+	}
+	return TW_OK;
+}
+
+TW_CLONED_STATIC(void, from_mean,
+		 (const float *restrict x, float mean, size_t n, float *restrict y),
+		 (x, mean, n, y))
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = x[i] - mean;
+}
+
+TW_CLONED_STATIC(void, scale_move,
+		 (float *restrict y, float inverse, const float *restrict weight,
+		  const float *restrict bias, size_t n),
+		 (y, inverse, weight, bias, n))
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = y[i] * inverse * weight[i] + bias[i];
+}
+
+static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
+			      const struct tw_op_run *run)
+{
+	const struct layernorm_options *o = site->options;
+	const size_t n = tw_shape_size(&site->in[0]);
+	float *saved = run->saved;
+
+	for (size_t b = 0; b < site->batch; b++) {
+		const float *x = run->in[0] + b * n;
+		float *y = run->out + b * n;
+		const float mean = (float)(tw_vec_sum(x, n) / (double)n);
+		float inverse;
+
+		from_mean(x, mean, n, y);
+		inverse = (float)(1.0 / sqrt(tw_vec_square(y, n) / (double)n + (double)o->epsilon));
+		scale_move(y, inverse, run->parameter[0], run->parameter[1], n);
+		if (site->train) {
+			saved[2 * b] = mean;
+			saved[2 * b + 1] = inverse;
+		}
+	}
+	return TW_OK;
+}
+
+/* What one sample gives to the parameters' gradients; unit and weighted are kept for dx. */
+TW_CLONED_STATIC(void, add_sample,
+		 (const float *restrict x, const float *restrict dy, const float *restrict weight,
+		  const float *restrict place, size_t n, float *restrict dweight,
+		  float *restrict dbias, float *restrict unit, float *restrict weighted),
+		 (x, dy, weight, place, n, dweight, dbias, unit, weighted))
+{
+	const float mean = place[0], inverse = place[1];
+
+	for (size_t i = 0; i < n; i++) {
+		unit[i] = (x[i] - mean) * inverse;
+		weighted[i] = dy[i] * weight[i];
+		dweight[i] += dy[i] * unit[i];
+		dbias[i] += dy[i];
+	}
+}
+
+TW_CLONED_STATIC(void, sample_back,
+		 (const float *restrict unit, const float *restrict weighted, float inverse,
+		  float mean, float along, size_t n, float *restrict dx),
+		 (unit, weighted, inverse, mean, along, n, dx))
+{
+	for (size_t i = 0; i < n; i++)
+		dx[i] = inverse * (weighted[i] - mean - unit[i] * along);
+}
+
+static enum tw_status backward(const struct tw_op_site *site, const void *kernel,
+			       const struct tw_op_run *run)
+{
+	const size_t n = tw_shape_size(&site->in[0]);
+	const float *saved = run->saved;
+	float *unit = run->scratch, *weighted = unit + n;
+
+	memset(run->change[0], 0, n * sizeof(float));
+	memset(run->change[1], 0, n * sizeof(float));
+	for (size_t b = 0; b < site->batch; b++) {
+		add_sample(run->in[0] + b * n, run->out_gradient + b * n, run->parameter[0],
+			   saved + 2 * b, n, run->change[0], run->change[1], unit, weighted);
+		if (site->wants[0])
+			sample_back(unit, weighted, saved[2 * b + 1],
+				    (float)(tw_vec_sum(weighted, n) / (double)n),
+				    (float)(tw_vec_dot(weighted, unit, n) / (double)n), n,
+				    run->in_gradient[0] + b * n);
+	}
+	return TW_OK;
+}
+
+static void reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+		      const double *const *in, const double *const *parameter, double *out)
+{
+	const struct layernorm_options *o = site->options;
+	const size_t n = tw_shape_size(&site->in[0]);
+
+	for (size_t b = 0; b < site->batch; b++) {
+		const double *x = in[0] + b * n;
+		double mean = 0, var = 0;
+
+		for (size_t i = 0; i < n; i++)
+			mean += x[i] / (double)n;
+		for (size_t i = 0; i < n; i++)
+			var += (x[i] - mean) * (x[i] - mean) / (double)n;
+		for (size_t i = 0; i < n; i++)
+			out[b * n + i] =
+				(x[i] - mean) / sqrt(var + (double)o->epsilon) * parameter[0][i] +
+				parameter[1][i];
+	}
+}
+
+static const struct tw_op_sample samples[] = {
+	{ "", { 1, { 7 } } },
+	{ "", { 1, { 33 } } },
+	{ "epsilon 0.01", { 3, { 3, 2, 5 } } },
+	{ "", { 1, { 2 } }, 3 },
+	{ NULL },
+};
+
+static const struct tw_op layernorm = {
+	.name = "layernorm",
+	.help = "all values of a sample to mean 0 and variance 1, then scaled and moved",
+	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE,
+	.ins = 1,
+	.options = layernorm_options,
+	.options_bytes = sizeof(struct layernorm_options),
+	.samples = samples,
+	.form = form,
+	.prepare = prepare,
+	.forward = forward,
+	.backward = backward,
+	.reference = reference,
+};
+
+const struct tw_op_family tw_op_family_layernorm = {
+	(const struct tw_op *const[]){ &layernorm, NULL },
+};

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loss.c - how wrong predictions are as a whole: cross-entropy, mean-squared. */
+#include "graph/op/loss.h"
+#include "graph/op/approx.h"
+#include "vec/clone.h"
+
+#include <math.h>
+
+#define APART _Pragma("GCC ivdep")
+
+/* cross-entropy */
+
+struct entropy_options {
+	float smoothing;
+};
+
+static const struct tw_option entropy_rows[] = {
+	TW_OPTION(struct entropy_options, smoothing, TW_F32, "0", NULL, 0, 0.999,
+		  "how much of the truth is spread evenly over all classes"),
+	TW_OPTION_END,
+};
+
+static enum tw_status entropy_form(const void *options, const struct tw_shape *in,
+				   struct tw_op_form *form, struct tw_error *why)
+{
+	char text[40];
+
+	if (in[0].rank != 1 || in[0].d[0] < 2)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "needs one output for each of at least 2 classes, not %s",
+			       tw_shape_text(&in[0], text));
+	return loss_form(options, in, form, why);
+}
+
+/* The first of the largest; a NaN is never larger. */
+static size_t largest(const float *z, size_t n)
+{
+	size_t best = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (z[i] > z[best])
+			best = i;
+	return best;
+}
+
+/* e = exp(z - top); returns its sum. */
+TW_CLONED_STATIC(double, exp_sum, (float *e, const float *z, float top, size_t n), (e, z, top, n))
+{
+	double lane[LANES] = { 0 };
+	size_t at = 0;
+
+	APART
+	for (size_t i = 0; i < n; i++)
+		e[i] = approx_exp(z[i] - top);
+	for (; n - at >= LANES; at += LANES)
+		for (size_t k = 0; k < LANES; k++)
+			lane[k] += (double)e[at + k];
+	for (size_t k = 0; at + k < n; k++)
+		lane[k] += (double)e[at + k];
+	return in_lane_order(lane);
+}
+
+/* d = (p - even) * share, where p = e / sum. */
+TW_CLONED_STATIC(void, soft_gradient,
+		 (float *d, const float *e, float factor, float even, size_t n),
+		 (d, e, factor, even, n))
+{
+	APART
+	for (size_t i = 0; i < n; i++)
+		d[i] = fmaf(e[i], factor, -even);
+}
+
+#define EXP_TILE 256
+
+/* The sum of all exponentials; they are kept in e, if it is there. */
+static double exp_sum_all(float *e, const float *z, float top, size_t n)
+{
+	float tile[EXP_TILE];
+	double sum = 0;
+
+	for (size_t at = 0; at < n; at += EXP_TILE)
+		sum += exp_sum(e ? e + at : tile, z + at, top,
+			       n - at < EXP_TILE ? n - at : EXP_TILE);
+	return sum;
+}
+
+struct entropy {
+	double spread; /* smoothing */
+	size_t n;
+	float share; /* 1 / batch */
+};
+
+static double entropy_sample(const struct entropy *c, const float *z, uint32_t label, float *d,
+			     bool *right)
+{
+	const size_t best = largest(z, c->n);
+	const float top = z[best];
+	const double sum = exp_sum_all(d, z, top, c->n);
+	const double whole = log(sum) + (double)top;
+	double loss = whole - (1 - c->spread) * (double)z[label];
+
+	if (c->spread > 0)
+		loss -= c->spread * tw_vec_sum(z, c->n) / (double)c->n;
+	if (d) {
+		const float even = (float)(c->spread / (double)c->n) * c->share;
+
+		soft_gradient(d, d, (float)((double)c->share / sum), even, c->n);
+		d[label] -= (float)((1 - c->spread) * (double)c->share);
+	}
+	*right = best == label && !isnan(top);
+	return loss;
+}
+
+static double smoothing(const struct tw_op_site *site)
+{
+	return (double)((const struct entropy_options *)site->options)->smoothing;
+}
+
+static enum tw_status entropy_forward(const struct tw_op_site *site, const void *kernel,
+				      const struct tw_op_run *run)
+{
+	const struct entropy c = { smoothing(site), size_of(site), 1.0f / (float)site->batch };
+	double loss = 0;
+	size_t correct = 0;
+
+	if (!run->batch->label)
+		return TW_BAD_INPUT;
+	for (size_t b = 0; b < site->batch; b++) {
+		const uint32_t label = run->batch->label[b];
+		float *d = site->train ? (float *)run->saved + b * c.n : NULL;
+		bool right;
+
+		if (label >= c.n)
+			return TW_BAD_INPUT;
+		loss += entropy_sample(&c, run->in[0] + b * c.n, label, d, &right);
+		correct += right;
+	}
+	*run->batch->loss = loss;
+	*run->batch->correct = (double)correct;
+	return TW_OK;
+}
+
+static void entropy_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			      const double *const *in, const double *const *parameter, double *out)
+{
+	const size_t n = size_of(site);
+	const double s = smoothing(site);
+
+	out[0] = 0;
+	for (size_t b = 0; b < site->batch; b++) {
+		const double *z = in[0] + b * n;
+		double top = z[0], sum = 0;
+
+		for (size_t i = 1; i < n; i++)
+			top = z[i] > top ? z[i] : top;
+		for (size_t i = 0; i < n; i++)
+			sum += exp(z[i] - top);
+		for (size_t i = 0; i < n; i++)
+			out[0] -= ((i == batch->label[b] ? 1 - s : 0) + s / (double)n) *
+				  (z[i] - top - log(sum)) / site->batch;
+	}
+}
+
+static const struct tw_op_sample entropy_samples[] = {
+	{ "", { 1, { 10 } } },
+	{ "smoothing 0.1", { 1, { 7 } } },
+	{ "", { 1, { 2 } } },
+	{ "smoothing 0.3", { 1, { 301 } } },
+	{ NULL },
+};
+
+static const struct tw_op entropy_op = {
+	.name = "cross-entropy",
+	.help = "minus the logarithm of the probability given to the right class (softmax inside)",
+	.traits = TW_OP_LOSS,
+	.ins = 1,
+	.options = entropy_rows,
+	.options_bytes = sizeof(struct entropy_options),
+	.samples = entropy_samples,
+	.form = entropy_form,
+	.prepare = loss_prepare,
+	.forward = entropy_forward,
+	.backward = loss_backward,
+	.reference = entropy_reference,
+};
+
+/* mean-squared */
+
+/* Sum of squared differences; d (if any) = their gradient's share. */
+TW_CLONED_STATIC(double, squared, (float *d, const float *p, const float *t, float share, size_t n),
+		 (d, p, t, share, n))
+{
+	double lane[LANES] = { 0 };
+	size_t at = 0;
+
+	for (; n - at >= LANES; at += LANES)
+		for (size_t k = 0; k < LANES; k++) {
+			const double e = (double)p[at + k] - (double)t[at + k];
+
+			lane[k] += e * e;
+		}
+	for (size_t k = 0; at + k < n; k++) {
+		const double e = (double)p[at + k] - (double)t[at + k];
+
+		lane[k] += e * e;
+	}
+	if (d) {
+		APART
+		for (size_t i = 0; i < n; i++)
+			d[i] = (p[i] - t[i]) * share;
+	}
+	return in_lane_order(lane);
+}
+
+static enum tw_status squared_forward(const struct tw_op_site *site, const void *kernel,
+				      const struct tw_op_run *run)
+{
+	const size_t n = size_of(site);
+	const float share = (float)(2.0 / ((double)n * site->batch));
+	double loss = 0;
+
+	if (!run->batch->target)
+		return TW_BAD_INPUT;
+	for (size_t b = 0; b < site->batch; b++) {
+		float *d = site->train ? (float *)run->saved + b * n : NULL;
+
+		loss += squared(d, run->in[0] + b * n, run->batch->target + b * n, share, n) /
+			(double)n;
+	}
+	*run->batch->loss = loss;
+	*run->batch->correct = -1;
+	return TW_OK;
+}
+
+static void squared_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			      const double *const *in, const double *const *parameter, double *out)
+{
+	const size_t n = site->batch * size_of(site);
+
+	out[0] = 0;
+	for (size_t i = 0; i < n; i++)
+		out[0] += pow(in[0][i] - (double)batch->target[i], 2) / (double)n;
+}
+
+static const struct tw_op_sample squared_samples[] = {
+	{ "", { 1, { 7 } } },
+	{ "", { 1, { 1 } } },
+	{ "", { 3, { 3, 5, 2 } } },
+	{ NULL },
+};
+
+static const struct tw_op squared_op = {
+	.name = "mean-squared",
+	.help = "the mean of the squared differences from the targets",
+	.traits = TW_OP_LOSS,
+	.ins = 1,
+	.samples = squared_samples,
+	.form = loss_form,
+	.prepare = loss_prepare,
+	.forward = squared_forward,
+	.backward = loss_backward,
+	.reference = squared_reference,
+};
+
+static const struct tw_op *const ops[] = { &entropy_op, &squared_op, NULL };
+const struct tw_op_family tw_op_family_loss = { ops };

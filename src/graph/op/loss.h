@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loss.h - what all losses share.
+ *
+ * Forward leaves in `saved` what backward only has to hand on: the gradient of the batch's mean.
+ * Sums within a sample run in 16 double lanes, those over samples in order of samples, so every
+ * clone gives the same bits. */
+#ifndef TW_GRAPH_OP_LOSS_H
+#define TW_GRAPH_OP_LOSS_H
+
+#include "graph/op.h"
+#include "vec/vec.h"
+
+#define LANES 16
+
+/* All losses: any shape in (PLAIN), nothing out. */
+
+static inline size_t size_of(const struct tw_op_site *site)
+{
+	return tw_shape_size(&site->in[0]);
+}
+
+static inline enum tw_status loss_form(const void *options, const struct tw_shape *in,
+				       struct tw_op_form *form, struct tw_error *why)
+{
+	*form = (struct tw_op_form){ .flops = 4.0 * (double)tw_shape_size(&in[0]) };
+	return TW_OK;
+}
+
+static inline enum tw_status loss_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+					  void *kernel, struct tw_op_memory *need)
+{
+	if (site->train)
+		need->saved = site->batch * size_of(site) * sizeof(float);
+	return TW_OK;
+}
+
+static inline enum tw_status loss_backward(const struct tw_op_site *site, const void *kernel,
+					   const struct tw_op_run *run)
+{
+	if (run->in_gradient[0])
+		tw_vec_copy(run->in_gradient[0], run->saved, site->batch * size_of(site));
+	return TW_OK;
+}
+
+static inline double in_lane_order(const double *lane)
+{
+	double sum = 0;
+
+	for (size_t k = 0; k < LANES; k++)
+		sum += lane[k];
+	return sum;
+}
+
+#endif

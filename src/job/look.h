@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.h - jobs and trained parameters, looked at from outside a run: described, scored, exported.
+ *
+ * Everything that is said comes out as JSON, one object; whoever asks prints it.  TW_BAD_INPUT,
+ * TW_ABSENT and TW_BAD_BYTES mean that what was asked for is wrong, not there, or damaged. */
+#ifndef TW_JOB_LOOK_H
+#define TW_JOB_LOOK_H
+
+#include "job/snapshot.h"
+
+/* Fields to override and, for job files, the environment: as tw_job_read takes them. */
+struct tw_look_words {
+	const char *const *set;
+	size_t sets;
+	const char *const *environ_;
+};
+
+/* The job at `path` ("-": standard input), in whichever world accepts it. */
+enum tw_status tw_look_job(const char *path, const struct tw_look_words *w, struct tw_job **out,
+			   struct tw_error *why);
+
+struct tw_eval_request {
+	const char *path; /* a run directory, a checkpoint, or a safetensors file */
+	const char *job;  /* NULL: the checkpoint's own */
+	struct tw_look_words words;
+	enum tw_data_set on;
+	const char *predictions; /* a file for one line per sample; NULL: none */
+	const struct tw_log *log;
+};
+/* Score trained parameters on a set of the job's data: {set, loss, accuracy, samples, seconds,
+ * samples_per_second, checkpoint, parameters_digest, buffers_digest}.  With `predictions` a CSV file
+ * of index, label and predicted (where there are classes) and the network's outputs. */
+enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
+
+/* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`
+ * also {plan, steps} of one training batch. */
+enum tw_status tw_look_describe(const struct tw_job *job, bool plan, json_t **out,
+				struct tw_error *why);
+/* What is in a snapshot: where it comes from, its files, and statistics of every tensor. */
+enum tw_status tw_look_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why);
+
+enum tw_export_format { TW_EXPORT_SAFETENSORS, TW_EXPORT_NPY };
+extern const char *const tw_export_formats[]; /* NULL at the end */
+struct tw_export_request {
+	const char *path;
+	const char *to; /* a file; a directory for npy */
+	enum tw_export_format format;
+	bool force; /* may overwrite */
+	const struct tw_log *log;
+};
+/* Write the parameters for others to read, whole or not at all: {checkpoint, to, format, tensors,
+ * bytes}. */
+enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out,
+			      struct tw_error *why);
+
+/* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint. */
+enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why);
+/* {shape, train, test, validation, classes, targets} of a data set that is open. */
+json_t *tw_look_counts(const struct tw_data *d);
+/* The first `count` training images, pixels from 0 (least of the image) to 1: {height, width,
+ * samples: [{label, image}]}; channels are averaged.  TW_BAD_INPUT where samples are no images. */
+enum tw_status tw_look_images(const struct tw_job *job, uint32_t count, json_t **out,
+			      struct tw_error *why);
+/* Sources of data, and the sets that can be fetched with whether they are in `cache`. */
+json_t *tw_look_sources(const char *cache);
+/* What graphs compute with: oneDNN's version and instruction set, zlib's version. */
+json_t *tw_look_libraries(void);
+
+#endif

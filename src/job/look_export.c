@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look_export.c - trained parameters as files that others read: safetensors, or one .npy each.
+ *
+ * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
+#include "job/look.h"
+
+#include "job/files.h"
+#include "job/tensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const tw_export_formats[] = {
+	[TW_EXPORT_SAFETENSORS] = "safetensors",
+	[TW_EXPORT_NPY] = "npy",
+	NULL,
+};
+
+/* What goes out, from a checkpoint or a file. */
+struct goods {
+	struct tw_safe_tensor *tensor;
+	size_t tensors;
+	struct tw_tensors names; /* of a checkpoint */
+	uint64_t bytes;          /* written so far */
+};
+
+static enum tw_status from_cut(const struct tw_snapshot *s, struct goods *g)
+{
+	enum tw_status st = tw_snapshot_tensors(s, &tw_heap_system, &g->names);
+
+	if (st != TW_OK)
+		return st;
+	g->tensors = g->names.tensors;
+	g->tensor = tw_heap_zeros(&tw_heap_system, (g->tensors + 1) * sizeof *g->tensor);
+	if (!g->tensor)
+		return TW_NO_MEMORY;
+	for (size_t k = 0; k < g->tensors; k++) {
+		const struct tw_tensor *t = &g->names.tensor[k];
+
+		g->tensor[k] = (struct tw_safe_tensor){
+			.name = t->name,
+			.type = TW_SAFE_F32,
+			.rank = t->rank,
+			.count = t->n,
+			.data = (const uint8_t *)(s->vector + t->from),
+			.bytes = t->n * sizeof(float),
+		};
+		memcpy(g->tensor[k].d, t->d, sizeof g->tensor[k].d);
+	}
+	return TW_OK;
+}
+
+static enum tw_status from_file(const struct tw_snapshot *s, struct goods *g)
+{
+	g->tensors = s->safe.tensors;
+	g->tensor = tw_heap_zeros(&tw_heap_system, (g->tensors + 1) * sizeof *g->tensor);
+	if (!g->tensor)
+		return TW_NO_MEMORY;
+	memcpy(g->tensor, s->safe.tensor, g->tensors * sizeof *g->tensor);
+	return TW_OK;
+}
+
+/* --- safetensors --- */
+
+/* {"format": "pt", ...}: what PyTorch's reader expects, and where the values come from. */
+static char *metadata(const struct tw_snapshot *s)
+{
+	json_t *m = json_pack("{s:s, s:s}", "format", "pt", "thalweg", TW_VERSION);
+	char text[40];
+	char *out;
+
+	if (m && s->job) {
+		json_object_set_new(m, "strategy", json_string(s->job->title));
+		if (isfinite(tw_snapshot_epochs(s))) {
+			snprintf(text, sizeof text, "%.17g", tw_snapshot_epochs(s));
+			json_object_set_new(m, "epochs", json_string(text));
+		}
+		snprintf(text, sizeof text, "%" PRIu64, s->cut);
+		json_object_set_new(m, "checkpoint", json_string(text));
+	}
+	out = m ? json_dumps(m, JSON_COMPACT) : NULL;
+	json_decref(m);
+	return out;
+}
+
+/* The folder of `path` as a descriptor, and the name in it. */
+static int folder_of(const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[4096];
+
+	*name = slash ? slash + 1 : path;
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+		 slash ? path : ".");
+	return tw_folder_at(AT_FDCWD, folder);
+}
+
+static enum tw_status cannot_write(const char *to, struct tw_error *why)
+{
+	return tw_fail(why, TW_IO, "%.300s cannot be written: %s", to, strerror(errno));
+}
+
+static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to, struct goods *g,
+				     struct tw_error *why)
+{
+	char *facts = metadata(s);
+	struct tw_block *b = NULL;
+	enum tw_status st = facts ? tw_safe_write(&tw_heap_system, g->tensor, g->tensors, facts, &b)
+				  : TW_NO_MEMORY;
+	const char *name;
+	int at;
+
+	free(facts);
+	if (st != TW_OK)
+		return tw_fail(why, st, "%.300s cannot be made: %s", to,
+			       st == TW_NO_MEMORY ? "no memory"
+						  : "a tensor is of a type that is not known");
+	g->bytes = b->bytes;
+	at = folder_of(to, &name);
+	if (at < 0 || tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
+		st = cannot_write(to, why);
+	if (at >= 0)
+		close(at);
+	tw_block_drop(b);
+	return st;
+}
+
+/* --- npy --- */
+
+/* NumPy's format, version 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64. */
+static size_t npy_head(const struct tw_safe_tensor *t, const char *type, char out[512])
+{
+	char shape[300] = "";
+	size_t at = 0, n;
+
+	for (uint32_t k = 0; k < t->rank; k++)
+		at += (size_t)snprintf(shape + at, sizeof shape - at, "%" PRIu64 "%s", t->d[k],
+				       k + 1 < t->rank ? ", "
+				       : t->rank == 1  ? ","
+						       : "");
+	n = 10 + (size_t)snprintf(out + 10, 500,
+				  "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
+				  shape);
+	while ((n + 1) % 64)
+		out[n++] = ' ';
+	out[n++] = '\n';
+	memcpy(out, "\x93NUMPY\x01\x00", 8);
+	out[8] = (char)((n - 10) & 255);
+	out[9] = (char)((n - 10) >> 8);
+	return n;
+}
+
+static const char *npy_type(enum tw_safe_type type)
+{
+	switch (type) {
+	case TW_SAFE_F32:
+	case TW_SAFE_BF16: /* NumPy has none: as floats, which hold it exactly */
+		return "<f4";
+	case TW_SAFE_F64:
+		return "<f8";
+	case TW_SAFE_F16:
+		return "<f2";
+	case TW_SAFE_I64:
+		return "<i8";
+	case TW_SAFE_I32:
+		return "<i4";
+	case TW_SAFE_U8:
+		return "|u1";
+	default:
+		return NULL;
+	}
+}
+
+static enum tw_status npy_image(const struct tw_safe_tensor *t, struct tw_block **out)
+{
+	const size_t bytes = t->type == TW_SAFE_BF16 ? t->count * sizeof(float) : t->bytes;
+	const char *type = npy_type(t->type);
+	struct tw_block *b;
+	char head[512];
+	size_t n;
+
+	if (!type)
+		return TW_BAD_INPUT;
+	n = npy_head(t, type, head);
+	b = tw_block_new(&tw_heap_system, n + bytes);
+	if (!b)
+		return TW_NO_MEMORY;
+	memcpy(b->data, head, n);
+	if (t->type == TW_SAFE_BF16)
+		tw_safe_floats(t, (float *)(b->data + n));
+	else if (bytes)
+		memcpy(b->data + n, t->data, bytes);
+	*out = b;
+	return TW_OK;
+}
+
+static enum tw_status npy_file(int at, const char *to, const struct tw_safe_tensor *t,
+			       struct goods *g, struct tw_error *why)
+{
+	struct tw_block *b = NULL;
+	enum tw_status st;
+	char name[260];
+
+	if (strchr(t->name, '/') || t->name[0] == '.' || !t->name[0] || strlen(t->name) > 240)
+		return tw_fail(why, TW_BAD_INPUT, "tensor '%.80s' has a name that no file can have",
+			       t->name);
+	st = npy_image(t, &b);
+	if (st != TW_OK)
+		return tw_fail(why, st, "tensor %.80s cannot be written as npy: %s", t->name,
+			       st == TW_NO_MEMORY ? "no memory" : "NumPy has no such type");
+	snprintf(name, sizeof name, "%s.npy", t->name);
+	st = tw_file_replace(at, name, b->data, b->bytes);
+	if (st != TW_OK)
+		cannot_write(to, why);
+	g->bytes += b->bytes;
+	tw_block_drop(b);
+	return st;
+}
+
+static enum tw_status npy_files(const char *folder, const char *to, struct goods *g,
+				struct tw_error *why)
+{
+	const int at = tw_folder_at(AT_FDCWD, folder);
+	enum tw_status st = at < 0 ? cannot_write(to, why) : TW_OK;
+
+	for (size_t k = 0; k < g->tensors && st == TW_OK; k++)
+		st = npy_file(at, to, &g->tensor[k], g, why);
+	if (at >= 0)
+		close(at);
+	return st;
+}
+
+/* A new directory gets its name when it is whole; in one that is there files are replaced. */
+static enum tw_status to_npy(const char *to, struct goods *g, struct tw_error *why)
+{
+	char fresh[4200];
+	enum tw_status st;
+	struct stat there;
+	size_t n;
+
+	if (stat(to, &there) == 0)
+		return npy_files(to, to, g, why);
+	n = (size_t)snprintf(fresh, sizeof fresh - 8, "%.4000s", to);
+	while (n > 1 && fresh[n - 1] == '/')
+		n--;
+	strcpy(fresh + n, ".new");
+	tw_folder_remove(AT_FDCWD, fresh);
+	if (mkdir(fresh, 0777))
+		return cannot_write(to, why);
+	st = npy_files(fresh, to, g, why);
+	if (st == TW_OK && rename(fresh, to))
+		st = cannot_write(to, why);
+	if (st != TW_OK)
+		tw_folder_remove(AT_FDCWD, fresh);
+	return st;
+}
+
+/* --- either --- */
+
+static enum tw_status check_target(const struct tw_export_request *r, struct tw_error *why)
+{
+	const bool folder = r->format == TW_EXPORT_NPY;
+	struct stat there;
+
+	if (stat(r->to, &there))
+		return TW_OK;
+	if (folder && !S_ISDIR(there.st_mode))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--to: %.300s is a file; npy needs a directory, one file per tensor",
+			       r->to);
+	if (!folder && S_ISDIR(there.st_mode))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--to: %.300s is a directory; name a file in it, such as "
+			       "model.safetensors, or add --format npy",
+			       r->to);
+	if (!r->force)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--to: %.300s is there already; --force writes over it", r->to);
+	return TW_OK;
+}
+
+enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out, struct tw_error *why)
+{
+	struct tw_snapshot *s = NULL;
+	struct goods g = { .tensor = NULL };
+	enum tw_status st = check_target(r, why);
+
+	if (st == TW_OK)
+		st = tw_snapshot_open(r->path, r->log, &s, why);
+	if (st == TW_OK && (s->vector ? from_cut(s, &g) : from_file(s, &g)) != TW_OK)
+		st = tw_fail(why, TW_NO_MEMORY, "no memory to export %.300s", r->path);
+	if (st == TW_OK)
+		st = r->format == TW_EXPORT_NPY ? to_npy(r->to, &g, why)
+						: to_safetensors(s, r->to, &g, why);
+	if (st == TW_OK) {
+		*out = json_pack("{s:s, s:s, s:s, s:I, s:I}", "checkpoint", s->path, "to", r->to,
+				 "format", tw_export_formats[r->format], "tensors",
+				 (json_int_t)g.tensors, "bytes", (json_int_t)g.bytes);
+		if (!*out)
+			st = tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+	}
+	tw_heap_system.put(&tw_heap_system, g.tensor);
+	tw_tensors_release(&g.names);
+	tw_snapshot_close(s);
+	return st;
+}

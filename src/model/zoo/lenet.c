@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lenet.c - two convolutions of 5x5 with pooling and one hidden layer, as in Caffe's LeNet. */
+#include "model/sheet.h"
+
+struct lenet_options {
+	uint32_t activation, pool;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION_CHOICE(struct lenet_options, activation, "activation", "relu",
+			 tw_sheet_activations, "what follows each hidden layer"),
+	TW_OPTION_CHOICE(struct lenet_options, pool, "pool", "max", tw_sheet_pools,
+			 "which of 2x2 values goes on, the largest or their average"),
+	TW_OPTION_END
+};
+
+static enum tw_status layers(const void *options, const struct tw_model_site *site,
+			     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+			     struct tw_error *why)
+{
+	const struct lenet_options *o = options;
+	const char *activation = tw_sheet_activations[o->activation];
+	struct tw_sheet s = { .keep = keep };
+	/* 16 -> 12 -> 6 -> 2 -> 1 */
+	enum tw_status status = tw_sheet_wants_image("lenet", &site->in, 16, why);
+
+	if (status != TW_OK)
+		return status;
+	for (uint32_t filters = 20; filters <= 50; filters += 30) {
+		tw_sheet_layer(&s, "conv %u 5x5", filters);
+		tw_sheet_layer(&s, "%s", activation);
+		tw_sheet_layer(&s, "%s 2", tw_sheet_pool(o->pool));
+	}
+	tw_sheet_layer(&s, "linear 500");
+	tw_sheet_layer(&s, "%s", activation);
+	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
+	return tw_sheet_done(&s, out, count, why);
+}
+
+const struct tw_zoo tw_zoo_lenet = {
+	.name = "lenet",
+	.help = "20 and 50 filters of 5x5, 500 hidden: 431,080 parameters on MNIST",
+	.options = rows,
+	.options_bytes = sizeof(struct lenet_options),
+	.layers = layers,
+};

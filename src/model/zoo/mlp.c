@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mlp.c - fully connected layers with an activation between them. */
+#include "model/sheet.h"
+
+struct mlp_options {
+	struct tw_f64s hidden;
+	uint32_t activation;
+	float dropout;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct mlp_options, hidden, TW_F64S, "[512, 512]", NULL, 1, 1e6,
+		  "sizes of the hidden layers; [] is a linear model"),
+	TW_OPTION_CHOICE(struct mlp_options, activation, "activation", "relu", tw_sheet_activations,
+			 "what follows each hidden layer"),
+	TW_OPTION(struct mlp_options, dropout, TW_F32, "0", NULL, 0, 0.99,
+		  "share of hidden values that a step leaves out"),
+	TW_OPTION_END
+};
+
+static enum tw_status layers(const void *options, const struct tw_model_site *site,
+			     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+			     struct tw_error *why)
+{
+	const struct mlp_options *o = options;
+	struct tw_sheet s = { .keep = keep };
+	enum tw_status status = tw_sheet_widths("hidden", &o->hidden, why);
+
+	if (status != TW_OK)
+		return status;
+	for (size_t k = 0; k < o->hidden.count; k++) {
+		tw_sheet_layer(&s, "linear %.0f", o->hidden.at[k]);
+		tw_sheet_layer(&s, "%s", tw_sheet_activations[o->activation]);
+		tw_sheet_dropout(&s, o->dropout);
+	}
+	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
+	return tw_sheet_done(&s, out, count, why);
+}
+
+const struct tw_zoo tw_zoo_mlp = {
+	.name = "mlp",
+	.help = "fully connected: 784-512-512-10 on MNIST has 669,706 parameters",
+	.options = rows,
+	.options_bytes = sizeof(struct mlp_options),
+	.layers = layers,
+};

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_compute.c - the machinery of compute and scale with few steps: with, without and with a
+ * broken PyTorch.  How fast anything is does not matter here. */
+#include "bench/bench.h"
+#include "bench/beside.h"
+#include "bench/peak.h"
+#include "bench/timed.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const struct tw_log silence = { .sink = NULL };
+
+/* What a stand-in for PyTorch does: the program is a shell, whose arguments do not matter. */
+#define GREET                                                                                      \
+	"echo '{\"torch\": \"0.0\", \"blas\": \"reference\", \"blas_path\": \"/x\", \"python\": "  \
+	"\"p\"}'\n"
+#define ANSWER                                                                                     \
+	"while read -r line; do case $line in\n"                                                   \
+	"*make*\\\"mlp\\\"*64*) echo '{\"parameters\": 669706}';;\n"                               \
+	"*make*mlp-small*) echo '{\"parameters\": 101770}';;\n"                                    \
+	"*make*mlp-large*) echo '{\"parameters\": 10020874}';;\n"                                  \
+	"*make*lenet*) echo '{\"parameters\": 431080}';;\n"                                        \
+	"*make*resnet20*) echo '{\"parameters\": 272474}';;\n"                                     \
+	"*run*) echo '{\"seconds\": 100.0, \"loss\": 1.0}';;\nesac; done\n"
+
+static char folder[] = "/tmp/thalweg-bench-XXXXXX";
+static char path[100];
+
+static const char *stand_in(const char *body)
+{
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/python", folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "#!/bin/sh\n%s", body);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(chmod(path, 0700), 0);
+	return path;
+}
+
+static int make_folder(void **state)
+{
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	snprintf(path, sizeof path, "%s/python", folder);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static void no_child_is_left(void)
+{
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static json_t *run(const struct tw_bench *bench, const char *python)
+{
+	const struct tw_bench_how how = {
+		.log = &silence,
+		.python = python,
+		.rounds = 2,
+		.block = 1e-9,
+	};
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+
+	if (tw_bench_run(bench, &how, &result, &why) != TW_OK)
+		print_error("%s\n", why.text);
+	assert_non_null(result);
+	no_child_is_left();
+	return result;
+}
+
+static const json_t *get(const json_t *result, const char *name)
+{
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "cases"), i, c)
+	{
+		if (strcmp(json_string_value(json_object_get(c, "name")), name) == 0)
+			return c;
+	}
+	fail_msg("no case %s", name);
+	return NULL;
+}
+
+static double field(const json_t *c, const char *name)
+{
+	const json_t *v = json_object_get(c, name);
+
+	assert_true(json_is_number(v));
+	return json_number_value(v);
+}
+
+static bool says(const json_t *result, const char *text)
+{
+	const json_t *note;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "notes"), i, note)
+	{
+		if (strstr(json_string_value(note), text))
+			return true;
+	}
+	return false;
+}
+
+static void stands_alone(const json_t *c)
+{
+	assert_true(field(c, "value") > 0.0);
+	assert_true(json_is_null(json_object_get(c, "floor")));
+	assert_true(json_is_null(json_object_get(c, "ratio")));
+}
+
+static const char *const nets[] = { "compute-mlp", "compute-mlp-small", "compute-mlp-large",
+				    "compute-lenet", "compute-resnet20" };
+
+static void compute_without_pytorch(void **state)
+{
+	json_t *r = run(&tw_bench_compute, "/bin/false");
+
+	for (size_t i = 0; i < 5; i++) {
+		const json_t *c = get(r, nets[i]);
+
+		stands_alone(c);
+		assert_true(field(c, "target") > 1.0);
+		assert_true(field(c, "step_ms") >= field(c, "step_ms_best"));
+		assert_true(field(c, "gflops") > 0.0 && field(c, "peak_share") > 0.0);
+		assert_true(json_is_null(json_object_get(c, "torch_step_ms")));
+	}
+	assert_true(field(get(r, "compute-mlp-peak"), "value") > 0.0);
+	assert_true(field(get(r, "compute-mlp-peak"), "floor") == 0.7);
+	assert_true(json_is_null(json_object_get(r, "torch")));
+	assert_true(field(r, "compute_cpu_share") > 0.0 && field(r, "peak_gflops") > 0.0);
+	assert_true(says(r, "PyTorch is not installed for /bin/false"));
+	assert_true(says(r, "./setup --full"));
+	json_decref(r);
+}
+
+static void scale_without_pytorch(void **state)
+{
+	json_t *r = run(&tw_bench_scale, "/no/such/python");
+
+	stands_alone(get(r, "scale-plain"));
+	assert_true(field(get(r, "scale-1"), "ratio") > 0.0);
+	if (sysconf(_SC_NPROCESSORS_ONLN) >= 2) {
+		assert_true(field(get(r, "scale-2"), "ratio") > 0.0);
+		assert_true(field(get(r, "scale-2"), "target") == 1.7);
+		stands_alone(get(r, "scale-ddp"));
+	}
+	assert_true(field(get(r, "scale-update"), "value") > 0.0);
+	/* at least its own gradient and scratch */
+	assert_true(field(get(r, "scale-memory"), "ratio") >= 1.0);
+	assert_true(says(r, "PyTorch is not installed for /no/such/python"));
+	assert_true(field(r, "scale_cpu_share") > 0.0);
+	json_decref(r);
+}
+
+static void a_reference_blas_is_named(void **state)
+{
+	json_t *r = run(&tw_bench_compute, stand_in(GREET ANSWER));
+	const json_t *torch = json_object_get(r, "torch");
+
+	assert_string_equal(json_string_value(json_object_get(torch, "blas")), "reference");
+	assert_true(says(r, "runs on the reference BLAS"));
+	for (size_t i = 0; i < 5; i++) {
+		const json_t *c = get(r, nets[i]);
+
+		/* it says 100 s for its one step */
+		assert_true(field(c, "torch_step_ms") == 1e5);
+		assert_true(field(c, "floor") == 0.01);
+		assert_true(field(c, "ratio") > 10.0);
+	}
+	json_decref(r);
+}
+
+static void pytorch_may_fail_on_the_way(void **state)
+{
+	json_t *r = run(&tw_bench_compute, stand_in(GREET "read -r x; echo '{\"parameters\": "
+							  "669706}'; read -r x; exit 1\n"));
+
+	for (size_t i = 0; i < 5; i++)
+		stands_alone(get(r, nets[i]));
+	assert_true(says(r, "stopped on the way"));
+	json_decref(r);
+	r = run(&tw_bench_compute, stand_in(GREET "read -r x; echo '{\"parameters\": 7}'; cat\n"));
+	assert_true(says(r, "PyTorch's mlp has 7 parameters, ours 669706"));
+	json_decref(r);
+	r = run(&tw_bench_scale, stand_in(GREET "read -r x; echo '{\"error\": \"Broken: x\"}'\n"));
+	stands_alone(get(r, "scale-plain"));
+	assert_true(says(r, "stopped on the way (Broken: x)"));
+	json_decref(r);
+}
+
+static void nothing_is_waited_for_for_ever(void **state)
+{
+	struct tw_error why = { .status = TW_OK };
+	struct tw_torch t;
+	json_t *answer = NULL;
+
+	assert_int_equal(tw_torch_start(&t, stand_in("exec sleep 1000\n"), NULL, &why), TW_OK);
+	assert_int_equal(tw_torch_hear(&t, 0.1, &answer, &why), TW_IO);
+	assert_string_equal(why.text, "PyTorch's process did not answer in time");
+	tw_torch_stop(&t);
+	no_child_is_left();
+	tw_torch_stop(&t);
+	why = (struct tw_error){ .status = TW_OK };
+	assert_int_equal(tw_torch_tell(&t, &why, "x"), TW_IO);
+}
+
+static void what_it_says_is_not_trusted(void **state)
+{
+	static const char *const rubbish[] = { "echo '[1, 2]'; cat\n", "echo '{\"a\"'; cat\n",
+					       "printf '\\0\\n'; cat\n", "yes | tr -d '\\n'\n",
+					       "exit 3\n" };
+
+	for (size_t i = 0; i < sizeof rubbish / sizeof rubbish[0]; i++) {
+		struct tw_error why = { .status = TW_OK };
+		struct tw_torch t;
+		json_t *answer = NULL;
+
+		assert_int_equal(tw_torch_start(&t, stand_in(rubbish[i]), NULL, &why), TW_OK);
+		assert_int_equal(tw_torch_hear(&t, 20.0, &answer, &why), TW_IO);
+		assert_null(answer);
+		tw_torch_stop(&t);
+		no_child_is_left();
+	}
+}
+
+/* Where it is installed: the same nets by the number of their parameters, and all answers. */
+static void beside_pytorch_itself(void **state)
+{
+	json_t *r = run(&tw_bench_compute, NULL);
+
+	if (json_is_null(json_object_get(r, "torch"))) {
+		json_decref(r);
+		skip();
+	}
+	for (size_t i = 0; i < 5; i++)
+		assert_true(field(get(r, nets[i]), "ratio") > 0.0);
+	json_decref(r);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	r = run(&tw_bench_scale, NULL);
+	assert_true(field(get(r, "scale-plain"), "ratio") > 0.0);
+	assert_true(field(get(r, "scale-ddp"), "ratio") > 0.0);
+	json_decref(r);
+}
+
+static void the_heap_counts(void **state)
+{
+	struct tw_counted c;
+	void *a, *b;
+
+	tw_counted_init(&c);
+	a = c.heap.get(&c.heap, 100);
+	b = c.heap.get(&c.heap, 50);
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_int_equal((uintptr_t)a % TW_ALIGN, 0);
+	memset(a, 1, 100);
+	c.heap.put(&c.heap, a);
+	assert_int_equal(atomic_load(&c.now), 50);
+	c.heap.put(&c.heap, b);
+	c.heap.put(&c.heap, NULL);
+	assert_int_equal(atomic_load(&c.now), 0);
+	assert_int_equal(atomic_load(&c.most), 150);
+	assert_null(c.heap.get(&c.heap, SIZE_MAX));
+}
+
+static void rates_leave_out_both_ends(void **state)
+{
+	int64_t at[] = { 0, 900, 1000, 3000, 2000, 4000, 99000 };
+	struct tw_timed t = { .at = at, .room = 7 };
+
+	atomic_store(&t.calls, 7);
+	/* 1000, 2000, 3000, 4000 ns are left */
+	assert_true(tw_timed_rate(&t, 2, 1) == 1e6);
+	assert_true(tw_timed_rate(&t, 5, 2) == 0.0);
+	assert_true(tw_timed_between(&t) == 0.0);
+}
+
+static void paired_ratios(void **state)
+{
+	const double a[] = { 2.0, 40.0, 9.0 }, b[] = { 1.0, 10.0, 3.0 };
+
+	assert_true(tw_paired(a, b, 3) == 3.0);
+	assert_true(tw_peak_now() > 1e7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(compute_without_pytorch),
+		cmocka_unit_test(scale_without_pytorch),
+		cmocka_unit_test(a_reference_blas_is_named),
+		cmocka_unit_test(pytorch_may_fail_on_the_way),
+		cmocka_unit_test(nothing_is_waited_for_for_ever),
+		cmocka_unit_test(what_it_says_is_not_trusted),
+		cmocka_unit_test(beside_pytorch_itself),
+		cmocka_unit_test(the_heap_counts),
+		cmocka_unit_test(rates_leave_out_both_ends),
+		cmocka_unit_test(paired_ratios),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_look.c - eval, inspect, export and data: what they print, and what they refuse. */
+#include "cli/spawn.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define REST                                                                                       \
+	"data: {source: digits, samples: 300, batch: 20, validation: 0.1}\n"                       \
+	"train: {epochs: 2}\nupdate: {rate: 0.01}\ncluster: {workers: 2}\nstrategy: asgd\n"        \
+	"checkpoint: {every: 1s, keep: 3}\nsim: {compute: {law: constant, mean: 100ms}}\n"
+
+static const char net[] = "model: {layers: [conv 4 5x5 pad 2 stride 2, batchnorm, relu, maxpool 2, "
+			  "linear 10]}\n" REST;
+static const char other[] = "model: {layers: [conv 6 5x5, relu, maxpool 4, linear 10]}\n" REST;
+static const char table[] = "model: {layers: [linear 10]}\n" REST;
+static const char bowl[] = "model: {quadratic: {dimension: 40, buffers: 3}}\n"
+			   "data: {source: none, samples: 64, batch: 1}\ntrain: {epochs: 1}\n"
+			   "cluster: {workers: 2}\nstrategy: dana\nupdate: {rate: 0.05}\n";
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		print_error("'%s' lacks '%s'\n", text, part);
+	assert_non_null(strstr(text, part));
+}
+
+static void expect(const struct said *s, int code)
+{
+	if (s->code != code)
+		print_error("exit code %d, stderr: %s\n", s->code, s->err);
+	assert_int_equal(s->code, code);
+}
+
+/* One sentence on stderr, nothing on stdout. */
+static void refuses(const struct said *s, int code, const char *sentence)
+{
+	expect(s, code);
+	assert_string_equal(s->out, "");
+	has(s->err, sentence);
+	assert_ptr_equal(strchr(s->err, '\n'), s->err + strlen(s->err) - 1);
+}
+
+static void put(const char *name, const char *text)
+{
+	char path[300];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", scratch(), name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* Trained runs of the network and of the quadratic, made once. */
+static json_t *trained;
+
+static int train_all(void **state)
+{
+	const struct said *s;
+
+	if (scratch_make(state))
+		return -1;
+	put("net.yaml", net);
+	put("other.yaml", other);
+	put("table.yaml", table);
+	put("bowl.yaml", bowl);
+	s = thalweg(NULL, "sim %s/bowl.yaml --run %s/bowl", scratch(), scratch());
+	if (s->code)
+		print_error("%s\n", s->err);
+	if (s->code)
+		return -1;
+	s = thalweg(NULL, "sim %s/net.yaml --run %s/net --json", scratch(), scratch());
+	if (s->code)
+		print_error("%s\n", s->err);
+	trained = s->code ? NULL : object_of(s);
+	return trained ? 0 : -1;
+}
+
+static int forget_all(void **state)
+{
+	json_decref(trained);
+	return scratch_remove(state);
+}
+
+static json_t *object(const char *words)
+{
+	const struct said *s;
+	char line[900], *at;
+
+	snprintf(line, sizeof line, "%s", words);
+	while ((at = strchr(line, '@'))) { /* @ stands for the scratch directory */
+		char rest[900];
+
+		strcpy(rest, at + 1);
+		snprintf(at, sizeof line - (size_t)(at - line), "%s%s", scratch(), rest);
+	}
+	s = thalweg(NULL, "%s", line);
+	expect(s, 0);
+	return object_of(s);
+}
+
+/* --- eval --- */
+
+static void eval_gives_what_the_run_gave(void **state)
+{
+	json_t *r = object("eval @/net --json");
+	const double loss = number_of(trained, "loss");
+
+	assert_string_equal(text_of(r, "parameters_digest"), text_of(trained, "parameters_digest"));
+	assert_string_equal(text_of(r, "buffers_digest"), text_of(trained, "buffers_digest"));
+	assert_string_equal(text_of(r, "checkpoint"), text_of(trained, "checkpoint"));
+	assert_string_equal(text_of(r, "set"), "test");
+	assert_true(fabs(number_of(r, "loss") - loss) <= 1e-9 * loss);
+	assert_true(number_of(r, "accuracy") == number_of(trained, "accuracy"));
+	assert_true(number_of(r, "samples") > 0 && number_of(r, "seconds") > 0);
+	json_decref(r);
+	has(thalweg(NULL, "eval %s/net", scratch())->out, "accuracy");
+}
+
+static void eval_takes_any_set(void **state)
+{
+	json_t *data = object("data check @/net.yaml --json");
+	json_t *r = object("eval @/net --on train --json");
+
+	assert_true(number_of(r, "samples") == 300 && number_of(data, "train") == 300);
+	json_decref(r);
+	r = object("eval @/net --on validation --json");
+	assert_true(number_of(data, "validation") > 0);
+	assert_true(number_of(r, "samples") == number_of(data, "validation"));
+	json_decref(r);
+	json_decref(data);
+	/* fields of the checkpoint's job can be overridden */
+	refuses(thalweg(NULL, "eval %s/net --on validation --set data.validation=0", scratch()), 2,
+		"there are no validation samples");
+	refuses(thalweg(NULL, "eval %s/net --set data.valdation=0", scratch()), 2, "validation");
+}
+
+static void eval_of_a_quadratic(void **state)
+{
+	json_t *r = object("eval @/bowl --json");
+
+	assert_true(json_is_null(json_object_get(r, "accuracy")));
+	assert_true(isfinite(number_of(r, "loss")));
+	json_decref(r);
+	refuses(thalweg(NULL, "eval %s/bowl --on train", scratch()), 2, "has no train set");
+	refuses(thalweg(NULL, "eval %s/bowl --predictions %s/p", scratch(), scratch()), 2,
+		"predicts nothing");
+}
+
+/* Accuracy can be counted from the predictions, and outputs explain them. */
+static void predictions_are_a_table(void **state)
+{
+	json_t *r = object("eval @/net --on train --predictions @/p.csv --json");
+	char path[300], line[1000];
+	size_t right = 0, n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/p.csv", scratch());
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof line, f));
+	has(line, "index,label,predicted,output_0,output_1");
+	while (fgets(line, sizeof line, f)) {
+		unsigned index, label, predicted, best = 0;
+		double y[10];
+		char *at = line;
+		int used;
+
+		assert_int_equal(sscanf(at, "%u,%u,%u%n", &index, &label, &predicted, &used), 3);
+		assert_int_equal(index, n);
+		at += used;
+		for (unsigned k = 0; k < 10; k++) {
+			assert_int_equal(*at, ',');
+			y[k] = strtod(at + 1, &at);
+			best = y[k] > y[best] ? k : best;
+		}
+		assert_int_equal(*at, '\n');
+		assert_int_equal(best, predicted);
+		right += label == predicted;
+		n++;
+	}
+	fclose(f);
+	assert_int_equal(n, 300);
+	assert_true(fabs(number_of(r, "accuracy") - (double)right / 300.0) < 1e-12);
+	json_decref(r);
+	refuses(thalweg(NULL, "eval %s/net --predictions %s/no/p.csv", scratch(), scratch()), 2,
+		"--predictions");
+}
+
+static void another_model_is_refused(void **state)
+{
+	refuses(thalweg(NULL, "eval %s/net --job %s/other.yaml", scratch(), scratch()), 2,
+		"its tensor 0.weight is 4x1x5x5, the model's is 6x1x5x5");
+	refuses(thalweg(NULL, "eval %s/bowl --job %s/net.yaml", scratch(), scratch()), 2,
+		"it has no tensor 0.weight");
+	expect(thalweg(NULL, "export %s/net --to %s/again.safetensors", scratch(), scratch()), 0);
+	refuses(thalweg(NULL, "eval %s/again.safetensors", scratch()), 2, "--job");
+	refuses(thalweg(NULL, "eval %s/again.safetensors --job %s/table.yaml", scratch(),
+			scratch()),
+		2, "is of another model");
+	refuses(thalweg(NULL, "sim %s/other.yaml --set model.weights=%s/again.safetensors",
+			scratch(), scratch()),
+		2, "0.weight is 4x1x5x5, the model's is 6x1x5x5");
+}
+
+/* --- export --- */
+
+static void a_file_is_as_good_as_the_run(void **state)
+{
+	json_t *r = object("export @/net --to @/net.safetensors --json"), *e;
+
+	assert_string_equal(text_of(r, "format"), "safetensors");
+	assert_true(number_of(r, "tensors") == 8);
+	json_decref(r);
+	e = object("eval @/net.safetensors --job @/net.yaml --json");
+	assert_string_equal(text_of(e, "parameters_digest"), text_of(trained, "parameters_digest"));
+	assert_string_equal(text_of(e, "buffers_digest"), text_of(trained, "buffers_digest"));
+	json_decref(e);
+	refuses(thalweg(NULL, "export %s/net --to %s/net.safetensors", scratch(), scratch()), 2,
+		"--force");
+	expect(thalweg(NULL, "export %s/net --to %s/net.safetensors --force", scratch(), scratch()),
+	       0);
+	refuses(thalweg(NULL, "export %s/net", scratch()), 2, "--to FILE");
+	refuses(thalweg(NULL, "export %s/net --to %s", scratch(), scratch()), 2, "--format npy");
+	refuses(thalweg(NULL, "export %s/net --to %s/net.yaml --format npy", scratch(), scratch()),
+		2, "needs a directory");
+	expect(thalweg(NULL, "export %s/net --to %s/no/x", scratch(), scratch()), 1);
+	refuses(thalweg(NULL, "export %s/net --to x --format nyp", scratch()), 2, "npy");
+}
+
+/* The reader is not ours: NumPy, and Python's json for the header of safetensors. */
+static void others_read_it(void **state)
+{
+	static const char script[] =
+		"import json, struct, sys, numpy as np\n"
+		"d = sys.argv[1]\n"
+		"b = open(d + '/py.safetensors', 'rb').read()\n"
+		"n = struct.unpack('<Q', b[:8])[0]\n"
+		"h = json.loads(b[8:8 + n]); data = b[8 + n:]\n"
+		"assert h.pop('__metadata__')['format'] == 'pt'\n"
+		"want = {'0.weight': [4, 1, 5, 5], '0.bias': [4], '1.weight': [4], '1.bias': [4],\n"
+		"  '1.running_mean': [4], '1.running_var': [4], '4.weight': [10, 196],\n"
+		"  '4.bias': [10]}\n"
+		"assert {k: v['shape'] for k, v in h.items()} == want, h\n"
+		"for k, v in h.items():\n"
+		"  a, z = v['data_offsets']; assert v['dtype'] == 'F32'\n"
+		"  x = np.frombuffer(data[a:z], '<f4').reshape(v['shape'])\n"
+		"  y = np.load(d + '/npy/' + k + '.npy')\n"
+		"  assert y.dtype == np.float32 and y.shape == x.shape and (x == y).all(), k\n"
+		"  assert np.isfinite(x).all() and (k == '0.bias' or x.std() > 0), k\n";
+	char command[600];
+
+	if (system("/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1") != 0)
+		skip();
+	put("read.py", script);
+	expect(thalweg(NULL, "export %s/net --to %s/py.safetensors", scratch(), scratch()), 0);
+	expect(thalweg(NULL, "export %s/net --to %s/npy --format npy", scratch(), scratch()), 0);
+	snprintf(command, sizeof command, "/usr/bin/python3 %s/read.py %s", scratch(), scratch());
+	assert_int_equal(system(command), 0);
+	/* and a file becomes npy too, over what is there */
+	refuses(thalweg(NULL, "export %s/py.safetensors --to %s/npy --format npy", scratch(),
+			scratch()),
+		2, "--force");
+	expect(thalweg(NULL, "export %s/py.safetensors --to %s/npy --format npy --force", scratch(),
+		       scratch()),
+	       0);
+	assert_int_equal(system(command), 0);
+}
+
+/* --- inspect --- */
+
+static void inspect_a_job(void **state)
+{
+	json_t *o = object("inspect @/net.yaml --plan --json");
+	const json_t *layers = json_object_get(o, "layers"), *m = json_object_get(o, "memory"), *b;
+	double sum = 0, end = 0, apart = 0;
+	const struct said *s;
+	size_t k;
+
+	assert_string_equal(text_of(json_array_get(layers, 0), "text"),
+			    "conv 4 5x5 stride 2x2 pad 2x2");
+	assert_string_equal(text_of(json_array_get(layers, 0), "output"), "4x14x14");
+	assert_true(number_of(json_array_get(layers, 0), "parameters") == 104);
+	json_array_foreach(layers, k, b) sum += number_of(b, "parameters");
+	assert_true(sum == number_of(o, "parameters") && number_of(o, "buffers") == 8);
+	assert_true(sum == 104 + 8 + 1970);
+	json_array_foreach(json_object_get(o, "plan"), k, b)
+	{
+		const double to = number_of(b, "offset") + number_of(b, "bytes");
+
+		end = to > end ? to : end;
+		apart += number_of(b, "bytes");
+		assert_true(number_of(b, "first") <= number_of(b, "last"));
+	}
+	assert_true(end == number_of(m, "arena_bytes"));
+	assert_true(apart == number_of(m, "without_reuse_bytes"));
+	assert_true(end < apart && end <= number_of(m, "scratch_bytes"));
+	assert_true(json_array_size(json_object_get(o, "steps")) > 8);
+	json_decref(o);
+	s = thalweg(net, "inspect -");
+	expect(s, 0);
+	has(s->out, "conv 4 5x5 stride 2x2 pad 2x2");
+	has(s->out, "batch of 20");
+	assert_null(strstr(s->out, "offset"));
+	has(thalweg(NULL, "inspect %s/net.yaml --plan", scratch())->out, "offset");
+	has(thalweg(NULL, "inspect %s/bowl.yaml", scratch())->out, "quadratic");
+	refuses(thalweg(NULL, "inspect %s/bowl.yaml --plan", scratch()), 2, "--plan");
+	refuses(thalweg(NULL, "inspect %s/nowhere.yaml", scratch()), 2, "nowhere.yaml");
+	refuses(thalweg(NULL, "inspect %s/net.yaml --set data.batch=0", scratch()), 2,
+		"data.batch");
+}
+
+static void inspect_a_checkpoint(void **state)
+{
+	json_t *o = object("inspect @/net --json");
+	const json_t *t, *files = json_object_get(o, "files");
+	const struct said *s;
+	size_t k, bad = 0;
+
+	assert_string_equal(text_of(o, "kind"), "checkpoint");
+	assert_string_equal(text_of(o, "strategy"), "asgd");
+	assert_string_equal(text_of(o, "isa"), text_of(trained, "isa"));
+	assert_true(number_of(o, "epochs") == 2.0);
+	assert_true(json_array_size(files) >= 2 &&
+		    json_array_size(json_object_get(o, "tensors")) == 8);
+	json_array_foreach(json_object_get(o, "tensors"), k, t)
+	{
+		bad += number_of(t, "not_finite") != 0;
+		assert_true(number_of(t, "min") <= number_of(t, "mean"));
+		assert_true(number_of(t, "mean") <= number_of(t, "max"));
+	}
+	assert_int_equal(bad, 0);
+	json_decref(o);
+	s = thalweg(NULL, "inspect %s/net", scratch());
+	expect(s, 0);
+	has(s->out, "1.running_mean");
+	has(s->out, "parameters-0-");
+	refuses(thalweg(NULL, "inspect %s/net --plan", scratch()), 2, "--plan");
+	refuses(thalweg(NULL, "inspect %s/nowhere", scratch()), 2, "No such file");
+	refuses(thalweg(NULL, "inspect %s", scratch()), 2, "neither");
+}
+
+/* Statistics of known numbers, one of them no number. */
+static void inspect_a_file(void **state)
+{
+	static const char head[] =
+		"{\"x\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"
+		"\"__metadata__\":{\"by\":\"hand\"}}";
+	const float v[4] = { 1.0f, 3.0f, NAN, -4.0f };
+	const uint64_t n = strlen(head);
+	char path[300];
+	const json_t *t;
+	json_t *o;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/hand.safetensors", scratch());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fwrite(&n, 8, 1, f);
+	fwrite(head, 1, n, f);
+	fwrite(v, sizeof v, 1, f);
+	fclose(f);
+	o = object("inspect @/hand.safetensors --json");
+	t = json_array_get(json_object_get(o, "tensors"), 0);
+	assert_string_equal(text_of(json_object_get(o, "metadata"), "by"), "hand");
+	assert_string_equal(text_of(t, "name"), "x");
+	assert_true(number_of(t, "mean") == 0.0 && number_of(t, "not_finite") == 1);
+	assert_true(number_of(t, "min") == -4.0 && number_of(t, "max") == 3.0);
+	assert_true(fabs(number_of(t, "deviation") - sqrt(26.0 / 3.0)) < 1e-12);
+	json_decref(o);
+	assert_int_equal(truncate(path, 60), 0);
+	refuses(thalweg(NULL, "inspect %s", path), 2, "hand.safetensors");
+}
+
+/* --- damage --- */
+
+static void a_damaged_checkpoint_is_refused(void **state)
+{
+	char cut[300], path[400];
+	const struct said *s;
+	FILE *f;
+
+	expect(thalweg(NULL, "sim %s/net.yaml --run %s/hurt", scratch(), scratch()), 0);
+	snprintf(cut, sizeof cut, "%s/hurt%s", scratch(),
+		 strrchr(text_of(trained, "checkpoint"), '/'));
+	snprintf(path, sizeof path, "%s/master.safetensors", cut);
+	f = fopen(path, "r+");
+	assert_non_null(f);
+	fseek(f, -1, SEEK_END);
+	fputc('x', f);
+	fclose(f);
+	refuses(thalweg(NULL, "eval %s", cut), 2,
+		"is damaged: master.safetensors does not match its hash");
+	refuses(thalweg(NULL, "inspect %s", cut), 2, "is damaged");
+	refuses(thalweg(NULL, "export %s --to %s/hurt.safetensors", cut, scratch()), 2,
+		"is damaged");
+	snprintf(path, sizeof path, "%s/hurt.safetensors", scratch());
+	assert_int_not_equal(access(path, F_OK), 0);
+	s = thalweg(NULL, "inspect %s/hurt --json", scratch());
+	expect(s, 0);
+	has(s->err, "using the one before it");
+	json_decref(object_of(s));
+}
+
+/* --- data --- */
+
+static void data_is_listed_and_checked(void **state)
+{
+	json_t *o = object("data list --json --cache @/cache"), *c;
+	const json_t *list = json_object_get(o, "fetchable"), *n;
+	double sum = 0;
+	size_t k;
+
+	assert_string_equal(text_of(json_array_get(list, 0), "name"), "mnist");
+	assert_string_equal(text_of(json_array_get(list, 0), "state"), "absent");
+	json_decref(o);
+	has(thalweg(NULL, "data list")->out, "digits");
+	c = object("data check @/net.yaml --json");
+	assert_true(number_of(c, "train") == 300);
+	assert_true(number_of(c, "classes") == 10);
+	json_array_foreach(json_object_get(json_object_get(c, "occurrences"), "train"), k, n) sum +=
+		json_number_value(n);
+	assert_true(k == 10 && sum == 300);
+	assert_int_equal(strlen(text_of(c, "fingerprint")), 16);
+	json_decref(c);
+	has(thalweg(NULL, "data check %s/net.yaml", scratch())->out, "fingerprint");
+	has(thalweg(NULL, "data show %s/net.yaml --count 2", scratch())->out, "sample 1, label ");
+	c = object("data show @/net.yaml --count 2 --json");
+	assert_int_equal(json_array_size(json_object_get(c, "samples")), 2);
+	json_decref(c);
+}
+
+static void wrong_requests_about_data(void **state)
+{
+	refuses(thalweg(NULL, "data check mnist --cache %s/cache", scratch()), 2,
+		"thalweg data fetch mnist");
+	refuses(thalweg(NULL, "data fetch minst --cache %s/cache", scratch()), 2,
+		"did you mean mnist?");
+	refuses(thalweg(NULL, "data check %s/bowl.yaml", scratch()), 2, "makes its samples up");
+	refuses(thalweg(NULL, "data lsit"), 2, "did you mean list");
+	refuses(thalweg(NULL, "data fetch"), 2, "thalweg data fetch NAME");
+	refuses(thalweg(NULL, "data list mnist"), 2, "thalweg data list");
+	refuses(thalweg(NULL, "data"), 2, "data needs WHAT");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eval_gives_what_the_run_gave),
+		cmocka_unit_test(eval_takes_any_set),
+		cmocka_unit_test(eval_of_a_quadratic),
+		cmocka_unit_test(predictions_are_a_table),
+		cmocka_unit_test(another_model_is_refused),
+		cmocka_unit_test(a_file_is_as_good_as_the_run),
+		cmocka_unit_test(others_read_it),
+		cmocka_unit_test(inspect_a_job),
+		cmocka_unit_test(inspect_a_checkpoint),
+		cmocka_unit_test(inspect_a_file),
+		cmocka_unit_test(a_damaged_checkpoint_is_refused),
+		cmocka_unit_test(data_is_listed_and_checked),
+		cmocka_unit_test(wrong_requests_about_data),
+	};
+
+	return cmocka_run_group_tests(tests, train_all, forget_all);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kit.c - see kit.h. */
+#include "data/kit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static char folder[256];
+
+static void path_of(const char *name, char out[512])
+{
+	snprintf(out, 512, "%s/%s", folder, name);
+}
+
+int kit_setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(folder, sizeof folder, "%s/tw-data-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static void clear(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		char inner[1024];
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+		if (unlink(inner) != 0)
+			clear(inner);
+	}
+	if (dir)
+		closedir(dir);
+	rmdir(path);
+}
+
+int kit_teardown(void **state)
+{
+	clear(folder);
+	return 0;
+}
+
+const char *kit_folder(void)
+{
+	return folder;
+}
+
+void kit_put(const char *name, const void *bytes, size_t n)
+{
+	char path[512];
+	FILE *f;
+
+	path_of(name, path);
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+void kit_put_text(const char *name, const char *text)
+{
+	kit_put(name, text, strlen(text));
+}
+
+void kit_put_gzip(const char *name, const void *bytes, size_t n)
+{
+	char path[512];
+	gzFile f;
+
+	path_of(name, path);
+	f = gzopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(gzwrite(f, bytes, (unsigned)n), (int)n);
+	assert_int_equal(gzclose(f), Z_OK);
+}
+
+uint8_t *kit_get(const char *name, size_t *n)
+{
+	char path[512];
+	uint8_t *out = malloc(1 << 20);
+	FILE *f;
+
+	path_of(name, path);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	*n = fread(out, 1, 1 << 20, f);
+	fclose(f);
+	return out;
+}
+
+size_t kit_idx(uint8_t *out, uint8_t type, uint32_t rank, const uint32_t *size,
+	       uint8_t (*value)(size_t))
+{
+	size_t n = 1, at = 0;
+
+	out[at++] = 0;
+	out[at++] = 0;
+	out[at++] = type;
+	out[at++] = (uint8_t)rank;
+	for (uint32_t k = 0; k < rank; k++) {
+		for (int shift = 24; shift >= 0; shift -= 8)
+			out[at++] = (uint8_t)(size[k] >> shift);
+		n *= size[k];
+	}
+	for (size_t i = 0; i < n; i++)
+		out[at++] = value(i);
+	return at;
+}
+
+size_t kit_npy(uint8_t *out, const char *header, const void *values, size_t bytes)
+{
+	const size_t n = strlen(header);
+
+	memcpy(out, "\x93NUMPY\x01\x00", 8);
+	out[8] = (uint8_t)(n & 255);
+	out[9] = (uint8_t)(n >> 8);
+	memcpy(out + 10, header, n);
+	memcpy(out + 10 + n, values, bytes);
+	return 10 + n + bytes;
+}
+
+static void set_one(const struct tw_source *s, const char *text, void *own,
+		    struct tw_data_options *common, struct tw_arena *keep)
+{
+	const char *equals = strchr(text, '=');
+	const struct tw_option *row;
+	struct tw_error why = { 0 };
+	char key[64];
+	void *base = own;
+
+	assert_non_null(equals);
+	snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
+	row = tw_option_find(s->options, key);
+	if (!row) {
+		row = tw_option_find(tw_data_common_rows, key);
+		base = common;
+	}
+	assert_non_null(row);
+	if (tw_option_set(row, base, equals + 1, keep, &why) != TW_OK)
+		fail_msg("%s: %s", text, why.text);
+}
+
+enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *const *sets,
+			struct tw_data **out, struct tw_error *why)
+{
+	const struct tw_source *s = tw_source_find(source);
+	const struct tw_source_site site = {
+		.heap = heap ? heap : &tw_heap_system,
+		.cache = folder,
+		.base = folder,
+	};
+	struct tw_data_options common;
+	struct tw_arena keep;
+	enum tw_status st;
+	void *own;
+
+	assert_non_null(s);
+	tw_arena_init(&keep, &tw_heap_system);
+	own = tw_arena_get(&keep, s->options_bytes);
+	for (const struct tw_option *row = s->options; row->name; row++)
+		if (row->standard)
+			assert_int_equal(tw_option_set(row, own, row->standard, &keep, NULL),
+					 TW_OK);
+	assert_int_equal(tw_option_defaults(tw_data_common_rows, &common, &keep, NULL), TW_OK);
+	for (; *sets; sets++)
+		set_one(s, *sets, own, &common, &keep);
+	st = tw_data_open(s, own, &common, &site, 1, out, why);
+	tw_arena_release(&keep);
+	return st;
+}
+
+struct tw_data *kit_must_open(const char *source, const char *const *sets)
+{
+	struct tw_error why = { 0 };
+	struct tw_data *d = NULL;
+
+	if (kit_open(NULL, source, sets, &d, &why) != TW_OK)
+		fail_msg("%s: %s", source, why.text);
+	assert_non_null(d);
+	return d;
+}
+
+void kit_refuses(const char *source, const char *const *sets, const char *const *parts)
+{
+	struct tw_error why = { 0 };
+	struct tw_data *d = NULL;
+	const enum tw_status st = kit_open(NULL, source, sets, &d, &why);
+
+	if (st != TW_BAD_INPUT || why.status != TW_BAD_INPUT)
+		fail_msg("%s: %s instead of a refusal: %s", source, tw_status_name(st), why.text);
+	assert_null(d);
+	assert_null(strchr(why.text, '\n'));
+	for (; *parts; parts++)
+		if (!strstr(why.text, *parts))
+			fail_msg("'%s' does not say '%s'", why.text, *parts);
+}
+
+static uint8_t byte_at(size_t i)
+{
+	return (uint8_t)(i * 37 + i / 7);
+}
+
+static uint8_t label_at(size_t i)
+{
+	return (uint8_t)(i % 3);
+}
+
+void kit_put_idx_set(void)
+{
+	uint8_t bytes[1024];
+	const uint32_t train[] = { 12, 5, 4 }, test[] = { 4, 5, 4 };
+
+	kit_put("images", bytes, kit_idx(bytes, 0x08, 3, train, byte_at));
+	kit_put("labels", bytes, kit_idx(bytes, 0x08, 1, train, label_at));
+	kit_put_gzip("test-images.gz", bytes, kit_idx(bytes, 0x08, 3, test, byte_at));
+	kit_put("test-labels", bytes, kit_idx(bytes, 0x08, 1, test, label_at));
+}
+
+void kit_put_csv_set(void)
+{
+	kit_put_text("train.csv", "a,b,c,kind\r\n1,2.5,-3,oak\r\n4,5e1,6,elm\r\n"
+				  "7,8,\"9\",\"oak\"\r\n-1.25,0,.5,ash\r\n1,1,1,elm\r\n\r\n");
+	kit_put_text("plain.csv", "1,2,3\n4,5,6\n7,8,9\n-1,0.5,2e-3\n");
+	kit_put_text("test.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
+}
+
+void kit_put_npy_set(void)
+{
+	uint8_t bytes[1024];
+	float x[24];
+	int64_t y[12];
+
+	for (int i = 0; i < 24; i++)
+		x[i] = (float)(i * i) / 8 - 5;
+	for (int i = 0; i < 12; i++)
+		y[i] = i % 4;
+	kit_put("x.npy", bytes,
+		kit_npy(bytes, "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), }   \n",
+			x, sizeof x));
+	kit_put("y.npy", bytes,
+		kit_npy(bytes, "{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }\n", y,
+			sizeof y));
+}

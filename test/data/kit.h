@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kit.h - files for tests in a folder of their own, and data sets opened from "key=value" texts. */
+#ifndef TW_TEST_DATA_KIT_H
+#define TW_TEST_DATA_KIT_H
+
+#include "data/data.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+/* cmocka's set-up and tear-down: a fresh folder, removed with all that is in it. */
+int kit_setup(void **state);
+int kit_teardown(void **state);
+const char *kit_folder(void);
+
+/* Write a file into the folder. */
+void kit_put(const char *name, const void *bytes, size_t n);
+void kit_put_text(const char *name, const char *text);
+void kit_put_gzip(const char *name, const void *bytes, size_t n);
+/* The file's bytes, in memory that the caller frees. */
+uint8_t *kit_get(const char *name, size_t *n);
+
+/* An IDX file of bytes: `rank` sizes, then the values that `value` gives for each place. */
+size_t kit_idx(uint8_t *out, uint8_t type, uint32_t rank, const uint32_t *size,
+	       uint8_t (*value)(size_t));
+/* An NPY file of version 1 with that header text; returns its length. */
+size_t kit_npy(uint8_t *out, const char *header, const void *values, size_t bytes);
+
+/* Open with options given as "key=value" (of the source or common), NULL at the end.  Paths begin
+ * at the folder.  `heap` NULL: the system's. */
+enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *const *sets,
+			struct tw_data **out, struct tw_error *why);
+/* It must open. */
+struct tw_data *kit_must_open(const char *source, const char *const *sets);
+/* It must be refused with TW_BAD_INPUT and a sentence with all these parts (NULL at the end). */
+void kit_refuses(const char *source, const char *const *sets, const char *const *parts);
+
+#define SETS(...)  ((const char *const[]){ __VA_ARGS__, NULL })
+#define PARTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* The four files of a small, whole IDX data set: 12 images of 5x4 and 4 to test, 3 classes. */
+void kit_put_idx_set(void);
+/* The same for csv (train.csv, test.csv: 3 values, class words) and npy (x.npy, y.npy). */
+void kit_put_csv_set(void);
+void kit_put_npy_set(void);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_contract.c - what every source owes: rows, sane sets, the same twice, and no leak when
+ * memory is refused at any place. */
+#include "data/kit.h"
+#include "base/refusing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A small sample of each source; a new source adds its own here. */
+static const struct sample {
+	const char *source;
+	const char *sets[8];
+} samples[] = {
+	{ "digits", { "count=40", "tests=10" } },
+	{ "digits", { "count=40", "tests=10", "validation=0.25", "normalise=unit" } },
+	{ "mnist", { "path=mnist" } },
+	{ "mnist", { NULL } },
+	{ "idx",
+	  { "images=images", "labels=labels", "test_images=test-images.gz",
+	    "test_labels=test-labels" } },
+	{ "idx", { "images=images", "labels=labels", "test=0.25", "validation=0.1", "samples=3" } },
+	{ "csv", { "file=train.csv", "test_file=test.csv" } },
+	{ "csv", { "file=plain.csv", "task=values", "label=2", "header=no", "test=0.4" } },
+	{ "npy", { "x=x.npy", "y=y.npy" } },
+	{ "npy", { "x=x.npy", "y=x.npy", "normalise=none" } },
+};
+#define SAMPLES (sizeof samples / sizeof samples[0])
+
+static uint8_t byte_at(size_t i)
+{
+	return (uint8_t)(i * 11 % 251);
+}
+
+static uint8_t label_at(size_t i)
+{
+	return (uint8_t)(i % 10);
+}
+
+static void put_mnist(void)
+{
+	static uint8_t bytes[20 * 784 + 16];
+	const uint32_t size[] = { 20, 28, 28 };
+	char path[600];
+
+	snprintf(path, sizeof path, "%s/mnist", kit_folder());
+	mkdir(path, 0700);
+	kit_put("mnist/train-images-idx3-ubyte", bytes, kit_idx(bytes, 8, 3, size, byte_at));
+	kit_put("mnist/train-labels.idx1-ubyte", bytes, kit_idx(bytes, 8, 1, size, label_at));
+	kit_put_gzip("mnist/t10k-images.idx3-ubyte.gz", bytes, kit_idx(bytes, 8, 3, size, byte_at));
+	kit_put_gzip("mnist/t10k-labels-idx1-ubyte.gz", bytes,
+		     kit_idx(bytes, 8, 1, size, label_at));
+}
+
+static int setup(void **state)
+{
+	if (kit_setup(state) != 0)
+		return -1;
+	kit_put_idx_set();
+	kit_put_csv_set();
+	kit_put_npy_set();
+	put_mnist();
+	return 0;
+}
+
+static void rows_are_whole_and_have_names_of_their_own(void **state)
+{
+	static const char *const taken[] = { "source", "batch", "global_batch", "accumulate" };
+
+	for (size_t k = 0; tw_source_all[k]; k++) {
+		const struct tw_source *s = tw_source_all[k];
+
+		assert_non_null(s->help);
+		assert_non_null(s->open);
+		assert_ptr_equal(tw_source_find(s->name), s);
+		for (const struct tw_option *row = s->options; row->name; row++) {
+			assert_non_null(row->help);
+			assert_null(tw_option_find(tw_data_common_rows, row->name));
+			for (size_t t = 0; t < sizeof taken / sizeof taken[0]; t++)
+				assert_string_not_equal(row->name, taken[t]);
+		}
+	}
+	assert_null(tw_source_find("no such source"));
+}
+
+static void every_source_has_a_sample(void **state)
+{
+	for (size_t k = 0; tw_source_all[k]; k++) {
+		size_t i = 0;
+
+		while (i < SAMPLES && strcmp(samples[i].source, tw_source_all[k]->name))
+			i++;
+		if (i == SAMPLES)
+			fail_msg("no sample for %s", tw_source_all[k]->name);
+	}
+}
+
+static void check_set(const struct tw_data *d, const struct tw_samples *s)
+{
+	float x[784], target[8];
+	uint32_t label;
+
+	for (uint64_t i = 0; i < s->count; i++) {
+		const struct tw_batch b = { .set = s, .index = &i, .count = 1 };
+
+		tw_data_fill(d, &b, NULL, 0, x, &label, target);
+		for (size_t f = 0; f < d->features; f++)
+			assert_true(isfinite(x[f]));
+		if (d->classes)
+			assert_true(label < d->classes);
+	}
+}
+
+static void sets_are_what_they_say(void **state)
+{
+	for (size_t i = 0; i < SAMPLES; i++) {
+		struct tw_data *d = kit_must_open(samples[i].source, samples[i].sets);
+		struct tw_data *again = kit_must_open(samples[i].source, samples[i].sets);
+		size_t features = 1;
+
+		for (uint32_t k = 0; k < d->rank; k++)
+			features *= d->shape[k];
+		assert_true(d->rank == 1 || d->rank == 3);
+		assert_int_equal(d->features, features);
+		assert_true((d->classes > 0) != (d->targets > 0));
+		assert_true(d->train.count > 0);
+		assert_true(d->test.count > 0);
+		check_set(d, tw_data_set(d, TW_SET_TRAIN));
+		check_set(d, tw_data_set(d, TW_SET_TEST));
+		check_set(d, tw_data_set(d, TW_SET_VALIDATION));
+		assert_true(d->fingerprint == again->fingerprint);
+		tw_data_close(d);
+		tw_data_close(again);
+	}
+	tw_data_close(NULL);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+	for (size_t i = 0; i < SAMPLES; i++)
+		for (unsigned nth = 1;; nth++) {
+			struct refusing r = REFUSING(nth);
+			struct tw_error why = { 0 };
+			struct tw_data *d = NULL;
+			const enum tw_status st =
+				kit_open(&r.heap, samples[i].source, samples[i].sets, &d, &why);
+
+			if (r.calls < nth) {
+				assert_int_equal(st, TW_OK);
+				tw_data_close(d);
+				assert_int_equal(r.live, 0);
+				assert_true(nth > 2);
+				break;
+			}
+			assert_int_equal(st, TW_NO_MEMORY);
+			assert_int_equal(why.status, TW_NO_MEMORY);
+			assert_true(why.text[0]);
+			assert_null(d);
+			assert_int_equal(r.live, 0);
+		}
+}
+
+static void mnist_says_how_to_get_it(void **state)
+{
+	kit_refuses("mnist", SETS("path=nowhere"),
+		    PARTS("path: ", "nowhere", "train-images-idx3-ubyte", "four IDX files"));
+	kit_refuses("mnist", SETS("path=images"), PARTS("path: ", "folder"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_whole_and_have_names_of_their_own),
+		cmocka_unit_test(every_source_has_a_sample),
+		cmocka_unit_test(sets_are_what_they_say),
+		cmocka_unit_test(every_allocation_may_fail),
+		cmocka_unit_test(mnist_says_how_to_get_it),
+	};
+
+	return cmocka_run_group_tests(tests, setup, kit_teardown);
+}

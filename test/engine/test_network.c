@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* labels: threads */
+/* test_network.c - the engine of networks keeps its word: the same bits whoever asks, however the
+ * parameters are cut, whatever was prefetched; nothing is allocated once it is warm. */
+#include "engine/network.h"
+#include "base/refusing.h"
+#include "model/model.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define BATCH 12u
+
+static const char *const convolutional[] = {
+	"conv 6 5x5 stride 2", "batchnorm", "relu", "maxpool 2",
+	"dropout 0.25",        "linear 17", "tanh", "linear 10"
+};
+static const char *const dense[] = { "linear 33", "relu", "linear 10" };
+
+struct net {
+	const char *const *text;
+	size_t layers;
+	uint32_t shift, prefetch;
+};
+static const struct net nets[] = {
+	{ dense, sizeof dense / sizeof *dense, 0, 0 },
+	{ convolutional, sizeof convolutional / sizeof *convolutional, 2, 0 },
+};
+
+static enum tw_status open_data(struct tw_heap *heap, const struct tw_data_options *o,
+				struct tw_data **out)
+{
+	const struct tw_source *s = tw_source_find("digits");
+	const struct tw_source_site site = { .heap = heap, .cache = "", .base = "" };
+	struct tw_error why = { 0 };
+	struct tw_arena keep;
+	enum tw_status st;
+	void *options = calloc(1, s->options_bytes);
+
+	tw_arena_init(&keep, &tw_heap_system);
+	assert_int_equal(tw_option_defaults(s->options, options, &keep, &why), TW_OK);
+	assert_int_equal(
+		tw_option_set(tw_option_find(s->options, "count"), options, "100", &keep, &why),
+		TW_OK);
+	assert_int_equal(
+		tw_option_set(tw_option_find(s->options, "tests"), options, "90", &keep, &why),
+		TW_OK);
+	st = tw_data_open(s, options, o, &site, 7, out, &why);
+	free(options);
+	tw_arena_release(&keep);
+	return st;
+}
+
+static enum tw_status open_net(struct tw_heap *heap, const struct net *net, struct tw_engine **out)
+{
+	struct tw_layer layer[16] = { 0 };
+	struct tw_network_facts f = { .seed = 7, .batch = BATCH };
+	struct tw_model_site site = { .heap = heap, .loss = "cross-entropy", .loss_place = "" };
+	struct tw_error why = { 0 };
+	struct tw_arena keep;
+	enum tw_status st;
+
+	tw_arena_init(&keep, &tw_heap_system);
+	assert_int_equal(tw_option_defaults(tw_data_common_rows, &f.options, &keep, &why), TW_OK);
+	tw_arena_release(&keep);
+	f.options.shift = net->shift;
+	f.options.prefetch = net->prefetch;
+	st = open_data(heap, &f.options, &f.data);
+	if (st != TW_OK)
+		return st;
+	site.in = (struct tw_shape){ 3, { f.data->shape[0], f.data->shape[1], f.data->shape[2] } };
+	site.classes = f.data->classes;
+	for (size_t k = 0; k < net->layers; k++)
+		layer[k] = (struct tw_layer){ .text = net->text[k], .place = "" };
+	st = tw_model_build(&site, layer, net->layers, &f.graph, &why);
+	if (st != TW_OK) {
+		tw_data_close(f.data);
+		return st;
+	}
+	return tw_network_open(heap, &f, out, &why);
+}
+
+static struct tw_engine *opened(const struct net *net)
+{
+	struct tw_engine *e = NULL;
+
+	assert_int_equal(open_net(&tw_heap_system, net, &e), TW_OK);
+	return e;
+}
+
+static void *room_for(const struct tw_engine *e)
+{
+	void *scratch = tw_heap_system.get(&tw_heap_system, e->scratch_bytes);
+
+	assert_non_null(scratch);
+	memset(scratch, 0x5a, e->scratch_bytes);
+	return scratch;
+}
+
+static float *first_values(const struct tw_engine *e)
+{
+	const size_t all = e->trainable + e->buffers;
+	float *w = tw_heap_system.get(&tw_heap_system, all * sizeof *w);
+
+	assert_int_equal(e->class->init(e, 0, all, w), TW_OK);
+	return w;
+}
+
+static struct tw_score gradient(const struct tw_engine *e, void *scratch, const float *w,
+				uint64_t from, uint32_t count, float *out)
+{
+	const struct tw_piece whole = { w, 0, e->trainable + e->buffers };
+	const struct tw_inputs in = { .from = from, .count = count, .piece = &whole, .pieces = 1 };
+	struct tw_score score;
+
+	assert_int_equal(e->class->gradient(e, scratch, &in, out, &score), TW_OK);
+	return score;
+}
+
+static float *vector(const struct tw_engine *e)
+{
+	return tw_heap_system.get(&tw_heap_system, (e->trainable + e->buffers) * sizeof(float));
+}
+
+static void put(void *memory)
+{
+	tw_heap_system.put(&tw_heap_system, memory);
+}
+
+/* Cut anywhere, also inside tensors: the same bits. */
+static void pieces_do_not_matter(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
+		struct tw_engine *e = opened(&nets[k]);
+		const size_t all = e->trainable + e->buffers;
+		float *w = first_values(e), *a = vector(e), *b = vector(e);
+		void *scratch = room_for(e);
+		const struct tw_score one = gradient(e, scratch, w, 24, BATCH, a);
+
+		for (size_t pieces = 2; pieces < 9; pieces++) {
+			struct tw_piece piece[9];
+			float *copy[9];
+			struct tw_score score;
+			struct tw_inputs in = { 24, BATCH, piece, pieces, NULL };
+
+			for (size_t p = 0; p < pieces; p++) {
+				const size_t from = all * p / pieces, to = all * (p + 1) / pieces;
+
+				copy[p] = vector(e);
+				memcpy(copy[p], w + from, (to - from) * sizeof *w);
+				piece[p] = (struct tw_piece){ copy[p], from, to - from };
+			}
+			assert_int_equal(e->class->gradient(e, scratch, &in, b, &score), TW_OK);
+			assert_memory_equal(a, b, all * sizeof *a);
+			assert_true(score.loss == one.loss && score.correct == one.correct);
+			for (size_t p = 0; p < pieces; p++)
+				put(copy[p]);
+		}
+		put(w), put(a), put(b), put(scratch);
+		e->class->close(e);
+	}
+}
+
+/* Any size of batch, in any order, after others: the same bits as in a fresh engine. */
+static void sizes_are_made_when_met(void **state)
+{
+	static const uint32_t size[] = { 12, 1, 7, 12, 3, 1, 11 };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
+		struct tw_engine *e = opened(&nets[k]);
+		const size_t all = e->trainable + e->buffers;
+		float *w = first_values(e), *a = vector(e), *b = vector(e);
+		void *scratch = room_for(e);
+
+		for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+			struct tw_engine *fresh = opened(&nets[k]);
+			void *other = room_for(fresh);
+			const struct tw_score x = gradient(e, scratch, w, 100 + i, size[i], a);
+			const struct tw_score y = gradient(fresh, other, w, 100 + i, size[i], b);
+
+			assert_memory_equal(a, b, all * sizeof *a);
+			assert_true(x.loss == y.loss && x.samples == size[i]);
+			put(other);
+			fresh->class->close(fresh);
+		}
+		put(w), put(a), put(b), put(scratch);
+		e->class->close(e);
+	}
+}
+
+/* Sample after sample in batches of one adds up to the batch, where no op looks across it. */
+static void a_batch_is_the_mean_of_its_samples(void **state)
+{
+	struct tw_engine *e = opened(&nets[0]);
+	const size_t all = e->trainable;
+	float *w = first_values(e), *a = vector(e), *b = vector(e);
+	double *sum = calloc(all, sizeof *sum), loss = 0, length = 0, off = 0;
+	void *scratch = room_for(e);
+	const struct tw_score one = gradient(e, scratch, w, 36, BATCH, a);
+
+	(void)state;
+	for (uint32_t k = 0; k < BATCH; k++) {
+		loss += gradient(e, scratch, w, 36 + k, 1, b).loss;
+		for (size_t i = 0; i < all; i++)
+			sum[i] += (double)b[i] / BATCH;
+	}
+	for (size_t i = 0; i < all; i++) {
+		length += sum[i] * sum[i];
+		off += (sum[i] - (double)a[i]) * (sum[i] - (double)a[i]);
+	}
+	assert_true(length > 0 && off <= 1e-11 * length);
+	assert_true(loss - one.loss < 1e-5 * loss && one.loss - loss < 1e-5 * loss);
+	free(sum);
+	put(w), put(a), put(b), put(scratch);
+	e->class->close(e);
+}
+
+struct asker {
+	const struct tw_engine *e;
+	const float *w;
+	float *out[8];
+	uint64_t first;
+	pthread_t thread;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *me = arg;
+	void *scratch = room_for(me->e);
+
+	for (size_t i = 0; i < 8; i++)
+		gradient(me->e, scratch, me->w, me->first + i * BATCH, i == 5 ? 4 : BATCH,
+			 me->out[i]);
+	put(scratch);
+	return NULL;
+}
+
+/* Four threads at once, with and without prefetching: the bits of one thread alone. */
+static void threads_do_not_matter(void **state)
+{
+	(void)state;
+	for (uint32_t prefetch = 0; prefetch < 4; prefetch += 3) {
+		struct net net = nets[1];
+		struct tw_engine *alone = opened(&net), *e;
+		float *w = first_values(alone), *b = vector(alone);
+		void *scratch = room_for(alone);
+		struct asker asker[4];
+
+		net.prefetch = prefetch;
+		e = opened(&net);
+		for (size_t t = 0; t < 4; t++) {
+			asker[t] = (struct asker){ .e = e, .w = w, .first = 100 * t };
+			for (size_t i = 0; i < 8; i++)
+				asker[t].out[i] = vector(e);
+			assert_int_equal(pthread_create(&asker[t].thread, NULL, ask, &asker[t]), 0);
+		}
+		for (size_t t = 0; t < 4; t++)
+			pthread_join(asker[t].thread, NULL);
+		for (size_t t = 0; t < 4; t++)
+			for (size_t i = 0; i < 8; i++) {
+				gradient(alone, scratch, w, asker[t].first + i * BATCH,
+					 i == 5 ? 4 : BATCH, b);
+				assert_memory_equal(b, asker[t].out[i],
+						    (e->trainable + e->buffers) * sizeof *b);
+				put(asker[t].out[i]);
+			}
+		put(w), put(b), put(scratch);
+		e->class->close(e);
+		alone->class->close(alone);
+	}
+}
+
+static void evaluation_adds_up(void **state)
+{
+	struct tw_engine *e = opened(&nets[1]);
+	float *w = first_values(e);
+	void *scratch = room_for(e);
+	const struct tw_piece whole = { w, 0, e->trainable + e->buffers };
+	struct tw_inputs in = { .from = 0, .count = 90, .piece = &whole, .pieces = 1 };
+	struct tw_score all, part, sum = { 0 };
+
+	(void)state;
+	assert_int_equal(e->tests, 90);
+	assert_int_equal(e->class->evaluate(e, scratch, &in, &all), TW_OK);
+	for (uint64_t from = 0; from < 90; from += 30) {
+		in.from = from;
+		in.count = 30;
+		assert_int_equal(e->class->evaluate(e, scratch, &in, &part), TW_OK);
+		sum.loss += part.loss;
+		sum.correct += part.correct;
+	}
+	assert_true(sum.correct == all.correct);
+	assert_true(sum.loss - all.loss < 1e-4 && all.loss - sum.loss < 1e-4);
+	in.from = 80;
+	assert_int_equal(e->class->evaluate(e, scratch, &in, &part), TW_BAD_INPUT);
+	put(w), put(scratch);
+	e->class->close(e);
+}
+
+static void who_is_cancelled_says_so(void **state)
+{
+	struct tw_engine *e = opened(&nets[1]);
+	float *w = first_values(e), *a = vector(e);
+	void *scratch = room_for(e);
+	const struct tw_piece whole = { w, 0, e->trainable + e->buffers };
+	const _Atomic bool yes = true;
+	const struct tw_inputs in = { 0, BATCH, &whole, 1, &yes };
+	struct tw_score score;
+
+	(void)state;
+	assert_int_equal(e->class->gradient(e, scratch, &in, a, &score), TW_CANCELLED);
+	put(w), put(a), put(scratch);
+	e->class->close(e);
+}
+
+static void nothing_is_allocated_once_warm(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
+		struct refusing r = REFUSING(0);
+		struct tw_engine *e = NULL;
+		float *w, *a;
+		void *scratch;
+		unsigned calls;
+
+		assert_int_equal(open_net(&r.heap, &nets[k], &e), TW_OK);
+		w = first_values(e);
+		a = vector(e);
+		scratch = room_for(e);
+		gradient(e, scratch, w, 0, BATCH, a);
+		calls = r.calls;
+		for (uint64_t i = 1; i < 8; i++)
+			gradient(e, scratch, w, i * BATCH, BATCH, a);
+		assert_int_equal(r.calls, calls);
+		put(w), put(a), put(scratch);
+		e->class->close(e);
+		assert_int_equal(r.live, 0);
+	}
+}
+
+static void memory_may_be_refused(void **state)
+{
+	(void)state;
+	for (unsigned nth = 1;; nth++) {
+		struct refusing r = REFUSING(nth);
+		struct tw_engine *e = NULL;
+		const enum tw_status st = open_net(&r.heap, &nets[1], &e);
+
+		if (st == TW_OK) {
+			e->class->close(e);
+			assert_int_equal(r.live, 0);
+			assert_true(r.calls < nth);
+			return;
+		}
+		assert_int_equal(st, TW_NO_MEMORY);
+		assert_int_equal(r.live, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_do_not_matter),
+		cmocka_unit_test(sizes_are_made_when_met),
+		cmocka_unit_test(a_batch_is_the_mean_of_its_samples),
+		cmocka_unit_test(threads_do_not_matter),
+		cmocka_unit_test(evaluation_adds_up),
+		cmocka_unit_test(who_is_cancelled_says_so),
+		cmocka_unit_test(nothing_is_allocated_once_warm),
+		cmocka_unit_test(memory_may_be_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

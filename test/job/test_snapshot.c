@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_snapshot.c - what is read from a run directory is what the run evaluated and digested at its
+ * end, bit for bit; and what is damaged, missing or of another model is refused by name. */
+#include "base/refusing.h"
+#include "job/digest.h"
+#include "job/files.h"
+#include "job/look.h"
+#include "job/run.h"
+#include "job/tensors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char dir[64];
+static char said[8192]; /* what the log said */
+
+static void listen(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	const size_t n = strlen(said);
+
+	if (level <= TW_WARNING)
+		snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+static const struct tw_log log_ = { .sink = listen, .level = TW_INFO };
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
+{
+	return remove(path);
+}
+
+static int make_dir(void **state)
+{
+	strcpy(dir, "/tmp/thalweg-snapshot-XXXXXX");
+	said[0] = 0;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A path in the scratch directory; good for a few later calls. */
+static const char *at(const char *name)
+{
+	static char path[64][300];
+	static size_t turn;
+	char *out = path[turn++ % 64];
+
+	snprintf(out, 300, "%s/%s", dir, name);
+	return out;
+}
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		print_error("'%s' lacks '%s'\n", text, part);
+	assert_non_null(strstr(text, part));
+}
+
+#define BOWL                                                                                       \
+	"model: {quadratic: {dimension: 50, curvature: [0.1, 1], noise: 0.1, start: 1, buffers: "  \
+	"7}}\n"                                                                                    \
+	"data: {source: none, samples: 512, batch: 1}\n"                                           \
+	"sim: {compute: {law: exponential, mean: 100ms}}\n"
+
+#define NET                                                                                        \
+	"model: {layers: [conv 4 3x3, batchnorm, relu, maxpool 4, linear 10]}\n"                   \
+	"data: {source: digits, samples: 256, batch: 16}\n"
+
+static const char *every = "3s, keep: 3"; /* checkpoints */
+
+static const char *strategy_rows(const char *strategy)
+{
+	static char text[300];
+
+	snprintf(text, sizeof text,
+		 "train: {epochs: 1, seed: 3}\nupdate: {rate: 0.02}\n"
+		 "cluster: {workers: 4, shards: 3}\nstrategy: %s\n"
+		 "checkpoint: {every: %s}\n",
+		 strategy, every);
+	return text;
+}
+
+/* Run it into dir/run; the result is the caller's. */
+static json_t *train(const char *what, const char *strategy, enum tw_world_kind world)
+{
+	struct tw_run_request request = { .dir = at("run"), .log = &log_ };
+	struct tw_error why = { .status = TW_OK };
+	struct tw_job *job = NULL;
+	json_t *r = NULL;
+	char text[1000];
+
+	snprintf(text, sizeof text, "%s%s", what, strategy_rows(strategy));
+	if (tw_job_read_text("test", text, strlen(text), NULL, 0, NULL, world, &job, &why) !=
+		    TW_OK ||
+	    tw_run(&request, job, &r, &why) != TW_OK)
+		print_error("%s: %s\n", strategy, why.text);
+	assert_non_null(r);
+	tw_job_free(job);
+	return r;
+}
+
+static struct tw_snapshot *good(const char *path)
+{
+	struct tw_error why = { .status = TW_OK };
+	struct tw_snapshot *s = NULL;
+
+	if (tw_snapshot_open(path, &log_, &s, &why) != TW_OK)
+		print_error("%s\n", why.text);
+	assert_non_null(s);
+	return s;
+}
+
+static void refused(const char *path, enum tw_status status, const char *sentence)
+{
+	struct tw_error why = { .status = TW_OK };
+	struct tw_snapshot *s = NULL;
+
+	assert_int_equal(tw_snapshot_open(path, &log_, &s, &why), status);
+	assert_null(s);
+	has(why.text, sentence);
+	assert_null(strchr(why.text, '\n'));
+}
+
+static void same_digest(const struct tw_snapshot *s, const json_t *result, const char *name,
+			size_t from, size_t to)
+{
+	char text[TW_DIGEST_TEXT];
+
+	tw_digest_bytes(s->vector + from, (to - from) * sizeof(float), text);
+	assert_string_equal(text, json_string_value(json_object_get(result, name)));
+}
+
+static void check_digests(const char *what, const char *strategy, enum tw_world_kind world)
+{
+	json_t *result = train(what, strategy, world);
+	struct tw_snapshot *s = good(at("run"));
+	struct tw_tensors t;
+
+	assert_int_equal(tw_snapshot_tensors(s, &tw_heap_system, &t), TW_OK);
+	assert_int_equal(t.trainable, json_integer_value(json_object_get(result, "parameters")));
+	assert_int_equal(s->count, t.trainable + t.buffers);
+	assert_true(t.buffers > 0);
+	same_digest(s, result, "parameters_digest", 0, t.trainable);
+	same_digest(s, result, "buffers_digest", t.trainable, s->count);
+	assert_string_equal(s->path, json_string_value(json_object_get(result, "checkpoint")));
+	assert_string_equal(s->job->title, strategy);
+	assert_int_equal(s->job->world, world);
+	assert_true(tw_snapshot_epochs(s) == 1.0);
+	tw_tensors_release(&t);
+	tw_snapshot_close(s);
+	json_decref(result);
+	assert_int_equal(nftw(at("run"), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* dana and nag keep a look-ahead beside what is evaluated: the snapshot has the latter. */
+static const char *const strategies[] = { "asgd",      "nag-asgd", "dana",
+					  "dana-slim", "ssgd",     "multi-asgd" };
+
+static void the_digest_is_the_result_s(void **state)
+{
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+		check_digests(BOWL, strategies[k], TW_WORLD_SIM);
+		check_digests(BOWL, strategies[k], TW_WORLD_THREADS);
+	}
+}
+
+static void the_digest_is_the_result_s_for_networks(void **state)
+{
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++)
+		check_digests(NET, strategies[k], TW_WORLD_SIM);
+	check_digests(NET, "asgd", TW_WORLD_THREADS);
+}
+
+static void every_kind_of_path(void **state)
+{
+	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
+	struct tw_snapshot *a = good(at("run/")), *b = good(a->path), *c;
+	const struct tw_export_request out = { .path = a->path,
+					       .to = at("out.safetensors"),
+					       .log = &log_ };
+	struct tw_error why = { .status = TW_OK };
+	json_t *r = NULL;
+	char cut[40];
+
+	assert_true(a->cut > 1 && a->cut == b->cut && a->count == 57 && b->count == 57);
+	assert_memory_equal(a->vector, b->vector, a->count * sizeof(float));
+	/* a checkpoint under another name is still one */
+	snprintf(cut, sizeof cut, "run/ckpt-%d", (int)a->cut);
+	assert_int_equal(rename(at(cut), at("best")), 0);
+	c = good(at("best/"));
+	assert_int_equal(c->cut, a->cut);
+	tw_snapshot_close(c);
+	/* and without it the run has the one before */
+	c = good(at("run"));
+	assert_int_equal(c->cut, a->cut - 1);
+	tw_snapshot_close(c);
+	assert_int_equal(rename(at("best"), at(cut)), 0);
+
+	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
+	c = good(out.to);
+	assert_int_equal(c->cut, 0);
+	assert_null(c->manifest);
+	assert_null(c->vector);
+	assert_int_equal(c->safe.tensors, 2);
+	assert_memory_equal(tw_safe_find(&c->safe, "parameters")->data, a->vector,
+			    50 * sizeof(float));
+	assert_memory_equal(tw_safe_find(&c->safe, "buffers")->data, a->vector + 50,
+			    7 * sizeof(float));
+	has(c->safe.metadata, "\"format\":\"pt\"");
+	has(c->safe.metadata, "\"strategy\":\"asgd\"");
+	tw_snapshot_close(c);
+	json_decref(r);
+	tw_snapshot_close(a);
+	tw_snapshot_close(b);
+	json_decref(result);
+}
+
+/* --- damage --- */
+
+static void flip(const char *path, long where)
+{
+	FILE *f = fopen(path, "r+");
+	int c;
+
+	assert_non_null(f);
+	fseek(f, where, where < 0 ? SEEK_END : SEEK_SET);
+	c = fgetc(f);
+	fseek(f, -1, SEEK_CUR);
+	fputc(c ^ 1, f);
+	fclose(f);
+}
+
+static void damage_is_named(void **state)
+{
+	static const char *const files[] = { "manifest.json", "DONE", "master.safetensors",
+					     "parameters-0-" };
+	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
+	struct tw_snapshot *s = good(at("run"));
+	const uint64_t newest = s->cut;
+	char cut[300];
+
+	snprintf(cut, sizeof cut, "%s", s->path);
+	tw_snapshot_close(s);
+	for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
+		struct dirent *e;
+		char path[600] = "";
+		DIR *d = opendir(cut);
+
+		assert_non_null(d);
+		while ((e = readdir(d)))
+			if (strncmp(e->d_name, files[k], strlen(files[k])) == 0)
+				snprintf(path, sizeof path, "%s/%s", cut, e->d_name);
+		closedir(d);
+		assert_true(path[0]);
+		flip(path, -9);
+		refused(cut, TW_BAD_BYTES, k == 1 ? "manifest.json" : files[k]);
+		said[0] = 0;
+		s = good(at("run"));
+		assert_true(s->cut < newest);
+		has(said, "is refused");
+		has(said, "using the one before it");
+		tw_snapshot_close(s);
+		flip(path, -9);
+		tw_snapshot_close(good(cut));
+		assert_int_equal(truncate(path, 3), 0);
+		refused(cut, TW_BAD_BYTES, k == 1 ? "manifest.json" : files[k]);
+		/* whole again for the next turn: start over */
+		json_decref(result);
+		assert_int_equal(nftw(at("run"), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+		result = train(BOWL, "asgd", TW_WORLD_SIM);
+	}
+	json_decref(result);
+}
+
+static void nothing_whole_is_left(void **state)
+{
+	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
+	struct dirent *e;
+	DIR *d = opendir(at("run"));
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		char done[700];
+
+		snprintf(done, sizeof done, "%s/run/%s/DONE", dir, e->d_name);
+		if (strncmp(e->d_name, "ckpt-", 5) == 0)
+			assert_int_equal(unlink(done), 0);
+	}
+	closedir(d);
+	refused(at("run"), TW_BAD_BYTES, "DONE is missing; there is no checkpoint before it");
+	json_decref(result);
+}
+
+static void write_text(const char *name, const char *text, size_t n)
+{
+	FILE *f = fopen(at(name), "w");
+
+	assert_non_null(f);
+	fwrite(text, 1, n, f);
+	fclose(f);
+}
+
+static void what_is_none_of_them(void **state)
+{
+	refused(at("nowhere"), TW_ABSENT, "No such file");
+	refused(dir, TW_BAD_INPUT, "neither a run directory nor a checkpoint");
+	write_text("x.bin", "hello", 5);
+	refused(at("x.bin"), TW_BAD_BYTES, "is not a safetensors file");
+	write_text("empty", "", 0);
+	refused(at("empty"), TW_BAD_BYTES, "is not a safetensors file");
+	refused("/dev/null", TW_BAD_INPUT, "none of");
+	assert_int_equal(mkdir(at("ckpt-3"), 0777), 0);
+	refused(at("ckpt-3"), TW_BAD_BYTES, "DONE is missing");
+	assert_int_equal(mkdir(at("young"), 0777), 0);
+	write_text("young/job.yaml", "", 0);
+	refused(at("young"), TW_ABSENT, "has no checkpoint yet");
+}
+
+/* A run that goes on removes old cuts while somebody reads them. */
+static void *train_on(void *result)
+{
+	*(json_t **)result = train("model: {quadratic: {dimension: 3000, buffers: 7}}\n"
+				   "data: {source: none, samples: 60000, batch: 1}\n",
+				   "asgd", TW_WORLD_THREADS);
+	return NULL;
+}
+
+static void a_run_in_progress_can_be_read(void **state)
+{
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+	uint64_t last = 0;
+	pthread_t runner;
+	size_t read = 0;
+
+	every = "2ms, keep: 1";
+	assert_int_equal(pthread_create(&runner, NULL, train_on, &result), 0);
+	while (access(at("run/result.json"), F_OK) != 0) {
+		struct tw_snapshot *s = NULL;
+		enum tw_status st;
+
+		why = (struct tw_error){ .status = TW_OK };
+		st = tw_snapshot_open(at("run"), NULL, &s, &why);
+		if (st != TW_OK && st != TW_ABSENT &&
+		    !strstr(why.text, "neither a run directory")) /* not even a job yet */
+			fail_msg("%s", why.text);
+		if (s) {
+			assert_true(s->cut >= last && s->count == 3007);
+			last = s->cut;
+			read++;
+		}
+		tw_snapshot_close(s);
+	}
+	pthread_join(runner, NULL);
+	every = "3s, keep: 3";
+	assert_true(read > 2 && last > 1);
+	json_decref(result);
+}
+
+/* --- another model --- */
+
+static const struct tw_tensors *wanted(const char *list, struct tw_tensors *out)
+{
+	json_t *o = json_loads(list, 0, NULL);
+
+	assert_non_null(o);
+	assert_int_equal(tw_tensors_read(&tw_heap_system, o, out), TW_OK);
+	json_decref(o);
+	return out;
+}
+
+static void misfit(const struct tw_snapshot *s, const char *list, const char *sentence)
+{
+	struct tw_error why = { .status = TW_OK };
+	struct tw_tensors want;
+	float *v = NULL;
+
+	assert_int_equal(tw_snapshot_fit(s, wanted(list, &want), &tw_heap_system, &v, &why),
+			 TW_BAD_INPUT);
+	assert_null(v);
+	has(why.text, sentence);
+	tw_tensors_release(&want);
+}
+
+static void another_model_is_refused_by_tensor_and_shapes(void **state)
+{
+	static const char fits[] = "[{\"name\": \"parameters\", \"shape\": [50]},"
+				   " {\"name\": \"buffers\", \"shape\": [7], \"buffer\": true}]";
+	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
+	const struct tw_export_request out = { .path = at("run"),
+					       .to = at("x.safetensors"),
+					       .log = &log_ };
+	struct tw_error why = { .status = TW_OK };
+	struct tw_snapshot *s[2] = { good(at("run")) };
+	json_t *r = NULL;
+
+	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
+	s[1] = good(out.to);
+	for (size_t k = 0; k < 2; k++) {
+		struct tw_tensors want;
+		float *v = NULL;
+
+		misfit(s[k], "[{\"name\": \"parameters\", \"shape\": [5, 10]}]",
+		       "its tensor parameters is 50, the model's is 5x10");
+		misfit(s[k], "[{\"name\": \"0.weight\", \"shape\": [10, 784]}]",
+		       "it has no tensor 0.weight, which the model has as 10x784");
+		misfit(s[k], "[{\"name\": \"parameters\", \"shape\": [50]}]",
+		       "it has a tensor buffers of 7, which the model has not");
+		assert_int_equal(
+			tw_snapshot_fit(s[k], wanted(fits, &want), &tw_heap_system, &v, &why),
+			TW_OK);
+		assert_memory_equal(v, s[0]->vector, 57 * sizeof(float));
+		tw_heap_system.put(&tw_heap_system, v);
+		tw_tensors_release(&want);
+	}
+	tw_snapshot_close(s[0]);
+	tw_snapshot_close(s[1]);
+	json_decref(r);
+	json_decref(result);
+}
+
+static void memory_may_be_refused(void **state)
+{
+	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
+	struct tw_snapshot *s = good(at("run"));
+	struct tw_tensors want;
+
+	assert_int_equal(tw_snapshot_tensors(s, &tw_heap_system, &want), TW_OK);
+	for (unsigned nth = 1;; nth++) {
+		struct refusing heap = REFUSING(nth);
+		struct tw_error why = { .status = TW_OK };
+		float *v = NULL;
+		enum tw_status st;
+
+		st = tw_snapshot_fit(s, &want, &heap.heap, &v, &why);
+		if (st == TW_OK) {
+			heap.heap.put(&heap.heap, v);
+			assert_int_equal(heap.live, 0);
+			assert_true(nth > 2);
+			break;
+		}
+		assert_int_equal(st, TW_NO_MEMORY);
+		has(why.text, "no memory");
+		assert_int_equal(heap.live, 0);
+	}
+	tw_tensors_release(&want);
+	tw_snapshot_close(s);
+	json_decref(result);
+}
+
+/* Names and shapes come back as they were; nonsense does not. */
+static void tensors_as_json(void **state)
+{
+	static const char *const wrong[] = {
+		"{}",
+		"[3]",
+		"[{\"shape\": [1]}]",
+		"[{\"name\": \"a\"}]",
+		"[{\"name\": \"a\", \"shape\": [0]}]",
+		"[{\"name\": \"a\", \"shape\": [-1]}]",
+		"[{\"name\": \"a\", \"shape\": [1, 1, 1, 1, 1, 1, 1, 1, 1]}]",
+		"[{\"name\": \"a\", \"shape\": [4611686018427387904, 4]}]",
+		"[{\"name\": \"a\", \"shape\": [2], \"buffer\": true}, {\"name\": \"b\", "
+		"\"shape\": "
+		"[2]}]",
+	};
+	static const char right[] = "[{\"name\": \"a\", \"shape\": [2, 3], \"buffer\": false},"
+				    " {\"name\": \"b\", \"shape\": [], \"buffer\": true}]";
+	json_t *o = json_loads(right, 0, NULL), *back;
+	struct tw_tensors t;
+
+	assert_int_equal(tw_tensors_read(&tw_heap_system, o, &t), TW_OK);
+	assert_true(t.tensors == 2 && t.trainable == 6 && t.buffers == 1);
+	assert_true(t.tensor[1].from == 6 && t.tensor[1].n == 1);
+	back = tw_tensors_json(&t);
+	assert_true(json_equal(o, back));
+	json_decref(back);
+	json_decref(o);
+	tw_tensors_release(&t);
+	for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+		o = json_loads(wrong[k], 0, NULL);
+		assert_non_null(o);
+		assert_int_equal(tw_tensors_read(&tw_heap_system, o, &t), TW_BAD_BYTES);
+		assert_null(t.tensor);
+		json_decref(o);
+	}
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(the_digest_is_the_result_s),
+		T(the_digest_is_the_result_s_for_networks),
+		T(every_kind_of_path),
+		T(damage_is_named),
+		T(nothing_whole_is_left),
+		T(a_run_in_progress_can_be_read),
+		T(memory_may_be_refused),
+		T(what_is_none_of_them),
+		T(another_model_is_refused_by_tensor_and_shapes),
+		T(tensors_as_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
