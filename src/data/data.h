@@ -16,14 +16,14 @@ enum tw_data_set { TW_SET_TEST, TW_SET_VALIDATION, TW_SET_TRAIN };
 
 /* What every source has in common; rows in tw_data_common_rows. */
 struct tw_data_options {
-	uint64_t samples; /* use only so many training samples (the first of the split); 0: all */
+	uint64_t samples; /* only so many training samples, chosen by the seed; 0: all */
 	uint32_t normalise;
 	double test; /* share held out as test set, for sources that have none (default 0.2) */
 	double validation; /* share of the training set held out */
 	uint32_t
-		evaluate; /* enum tw_data_set: which set is scored while training (TEST, VALIDATION) */
+		evaluate; /* enum tw_data_set: what is scored while training */
 	uint32_t
-		shift; /* augmentation: images move by up to so many pixels each way, zeros behind */
+		shift; /* augmentation: images move by up to so many pixels each way */
 	bool flip;     /* augmentation: half of the images are mirrored left to right */
 	double noise;  /* augmentation: deviation of gauss added after normalisation */
 	uint32_t prefetch; /* batches made ahead by a helper thread; 0: none */
@@ -31,7 +31,7 @@ struct tw_data_options {
 extern const struct tw_option tw_data_common_rows[];
 
 /* Open a source, split, normalise.  `seed` chooses what is held out (never the order of training).
- * The held-out share of n samples is floor(share * n + 0.5), at least 1 where the share is above 0. */
+ * The held-out share of n samples is floor(share * n + 0.5), and at least 1 above 0. */
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
 			    const struct tw_data_options *o, const struct tw_source_site *site,
 			    uint64_t seed, struct tw_data **out, struct tw_error *why);
@@ -82,7 +82,7 @@ extern const struct tw_fetchable tw_fetchables[]; /* name NULL at the end */
 /* $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg as text in out; false if neither is known. */
 bool tw_data_cache(char *out, size_t room);
 /* Put the data set into `cache`/<name>/, complete or not at all; checks hashes.  *bytes says how
- * much is there afterwards.  TW_ABSENT where the tool it needs is missing, TW_IO where it failed. */
+ * much is there afterwards.  TW_ABSENT where the tool it needs is missing, TW_IO where it fails. */
 enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *bytes,
 			     struct tw_error *why);
 /* Is it there and whole (hashes)?  TW_ABSENT: not fetched; TW_BAD_BYTES: damaged. */

@@ -37,7 +37,7 @@ struct tw_data {
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
 	uint64_t
-		fingerprint; /* XXH3-64 of shape, values, labels of all sets, before normalisation */
+		fingerprint; /* XXH3-64 of shape, values and labels, before normalisation */
 };
 
 /* What a source needs to know of its surroundings. */
@@ -51,7 +51,7 @@ struct tw_source {
 	const char *name, *help;
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
-	bool splits; /* it has no test set of its own: data.test says how much is held out */
+	bool splits; /* it may lack a test set: then data.test says how much is held out */
 	/* Read all of it: shape, kind, classes or targets, train and test (where it has one).
 	 * Normalisation and splits are the caller's (tw_data_open).  On failure nothing is kept and
 	 * *why is one sentence that names the file (with line or byte) and what would be accepted:

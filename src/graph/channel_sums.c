@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel_sums.c - sums over all values of a channel: in float over 64 rows, in double over these. */
+/* channel_sums.c - sums over a channel: in float over 64 rows, in double over these. */
 #include "graph/channel_sums.h"
 #include "vec/clone.h"
 

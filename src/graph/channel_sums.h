@@ -26,8 +26,8 @@ struct tw_channel_sums {
 size_t tw_channel_sums_bytes(const struct tw_channels *v);
 struct tw_channel_sums tw_channel_sums_in(const struct tw_channels *v, void *scratch);
 
-/* Over the batch of block b, with d = x - shift and u = g, or d where g is NULL: total[i] = sum of u
- * and total[lanes + i] = sum of u * d for channel i of the block.  shift has a value per lane. */
+/* Over the batch of block b, with d = x - shift and u = g, or d where g is NULL: total[i] = sum of
+ * u and total[lanes + i] = sum of u * d for channel i of the block.  shift has a value per lane. */
 void tw_channel_sums_add(const struct tw_channels *v, size_t b, const float *x, const float *g,
 			 const struct tw_channel_sums *p);
 

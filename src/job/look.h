@@ -28,8 +28,8 @@ struct tw_eval_request {
 	const struct tw_log *log;
 };
 /* Score trained parameters on a set of the job's data: {set, loss, accuracy, samples, seconds,
- * samples_per_second, checkpoint, parameters_digest, buffers_digest}.  With `predictions` a CSV file
- * of index, label and predicted (where there are classes) and the network's outputs. */
+ * samples_per_second, checkpoint, parameters_digest, buffers_digest}.  With `predictions` a CSV
+ * file of index, label and predicted (where there are classes) and the network's outputs. */
 enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
 
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`

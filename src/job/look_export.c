@@ -133,7 +133,7 @@ static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to
 
 /* --- npy --- */
 
-/* NumPy's format, version 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64. */
+/* NumPy's format 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64. */
 static size_t npy_head(const struct tw_safe_tensor *t, const char *type, char out[512])
 {
 	char shape[300] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.c - what is trained on what: the sections data, model and loss, and the engine they make. */
+/* network.c - what is trained on what: sections data, model and loss, and the engine they make. */
 #include "job/read.h"
 
 #include "engine/network.h"

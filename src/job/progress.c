@@ -177,7 +177,7 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 			    "update.rate too large?",
 			    n->slot);
 	/* everybody's, several times over, on every shard, and nothing else in between */
-	if (++w->row >= 4u * w->plan->workers * w->plan->shards + 16)
+	if (w->network && ++w->row >= 4u * w->plan->workers * w->plan->shards + 16)
 		w->diverged = true;
 }
 
@@ -186,10 +186,10 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	w->evaluated = true;
 	w->now.loss = n->value;
 	w->now.accuracy = n->extra;
-	if (w->tell && n->at >= w->from && n->extra >= 0.0)
+	if (w->network && n->at >= w->from && n->extra >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f",
 			    share(n->from, w->plan->samples), n->value, n->extra);
-	else if (w->tell && n->at >= w->from)
+	else if (w->network && n->at >= w->from)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g",
 			    share(n->from, w->plan->samples), n->value);
 	log_line(w, n, "evaluation",

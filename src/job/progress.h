@@ -41,7 +41,7 @@ struct tw_watch {
 	uint64_t refused;         /* contributions */
 	uint64_t row;             /* of these, since one was last applied */
 	bool diverged;            /* so many in a row that the run was stopped */
-	bool tell;                /* say every evaluation on the log */
+	bool network;             /* say every evaluation on the log; stop when it diverges */
 	FILE *metrics;            /* --log: every line, and progress once a second; may be NULL */
 	int64_t measured;         /* when progress was last written there */
 };

@@ -357,7 +357,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 			tw_dir_store_began(r.store, r.began);
 		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
 		r.watch.log = request->log;
-		r.watch.tell = job->data.from != NULL;
+		r.watch.network = job->data.from != NULL;
 		r.watch.metrics = r.metrics;
 		r.metrics = NULL;
 		tw_watch_line(&r.watch, json_pack("{s:s, s:f, s:I}", "event", "start", "time",

@@ -192,8 +192,8 @@ static void clear(struct tw_snapshot *s)
 	*s = (struct tw_snapshot){ .path = NULL };
 }
 
-/* The cut `name` under `at`, which people call `path`.  Damage is TW_BAD_BYTES with what is wrong in
- * damage[200] and no sentence. */
+/* The cut `name` under `at`, which people call `path`.  Damage is TW_BAD_BYTES with what is wrong
+ * in damage[200] and no sentence. */
 static enum tw_status open_cut(int at, const char *name, const char *path, struct tw_snapshot *s,
 			       char damage[200], struct tw_error *why)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.h - trained parameters, wherever they are: a run directory (its newest whole checkpoint),
- * one checkpoint of it, or a safetensors file. */
+/* snapshot.h - trained parameters, wherever they are: a run directory (its newest whole
+ * checkpoint), one checkpoint of it, or a safetensors file. */
 #ifndef TW_JOB_SNAPSHOT_H
 #define TW_JOB_SNAPSHOT_H
 
@@ -41,9 +41,9 @@ enum tw_status tw_snapshot_tensors(const struct tw_snapshot *s, struct tw_heap *
 enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tensors *want,
 			       struct tw_heap *heap, float **out, struct tw_error *why);
 
-/* The parameter vector for this graph, from the heap (the caller puts it back): a checkpoint's as it
- * is, a file's tensors by their names and shapes.  What is missing, left over or of another shape
- * is refused, naming the tensor and both shapes; `path` is for sentences. */
+/* The parameter vector for this graph, from the heap (the caller puts it back): a checkpoint's as
+ * it is, a file's tensors by their names and shapes.  What is missing, left over or of another
+ * shape is refused, naming the tensor and both shapes; `path` is for sentences. */
 struct tw_graph;
 enum tw_status tw_snapshot_vector(const struct tw_snapshot *s, const struct tw_graph *g,
 				  struct tw_heap *heap, float **out, struct tw_error *why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* labels: threads */
 /* test_network.c - the engine of networks keeps its word: the same bits whoever asks, however the
  * parameters are cut, whatever was prefetched; nothing is allocated once it is warm. */
+/* labels: threads */
 #include "engine/network.h"
 #include "base/refusing.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loss.c - what is peculiar to losses: extremes, ties, what counts as right, what is refused. */
+/* test_loss.c - what is peculiar to losses: extremes, ties, what is right, what is refused. */
 #include "graph/op.h"
 
 #include <math.h>

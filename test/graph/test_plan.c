@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plan.c - nothing that lives at the same time shares a byte, and no byte is planned in vain. */
+/* test_plan.c - nothing that lives at the same time shares a byte; no byte is planned in vain. */
 #include "base/refusing.h"
 #include "base/rng.h"
 #include "graph/inner.h"
@@ -85,8 +85,8 @@ static void plan_of(const struct tw_program *p)
 	assert_int_equal(tw_program_bytes(p), end);
 }
 
-/* A scratchpad is oneDNN's own affair: it may ask for more than it uses.  Everything else is written
- * to its end. */
+/* A scratchpad is oneDNN's own affair: it may ask for more than it uses.  All else is written to
+ * its end. */
 static bool ends_in_scratch(const struct tw_program_plan *plan)
 {
 	for (size_t k = 0; k < plan->buffers; k++)

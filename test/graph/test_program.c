@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_program.c - programs against the same graph in slow double, in threads, and without memory. */
+/* test_program.c - programs against the same graph in slow double, in threads, without memory. */
 /* labels: threads */
 #include "base/refusing.h"
 #include "graph/nets.h"

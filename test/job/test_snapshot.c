@@ -431,6 +431,51 @@ static void another_model_is_refused_by_tensor_and_shapes(void **state)
 	json_decref(result);
 }
 
+/* PyTorch's batch norm has a counter that nothing depends on, and other types of floats. */
+static void files_of_others(void **state)
+{
+	static const double w[2] = { 0.5, -2.0 };
+	static const int64_t batches = 7;
+	static const uint16_t half[2] = { 0x3c00, 0xc000 }; /* 1 and -2 */
+	const struct tw_safe_tensor list[] = {
+		{ "0.weight", TW_SAFE_F64, 1, { 2 }, 2, (const uint8_t *)w, 16 },
+		{ "1.bias", TW_SAFE_F16, 2, { 1, 2 }, 2, (const uint8_t *)half, 4 },
+		{ "2.num_batches_tracked", TW_SAFE_I64, 0, { 0 }, 1, (const uint8_t *)&batches, 8 },
+		{ "2.count", TW_SAFE_I64, 0, { 0 }, 1, (const uint8_t *)&batches, 8 },
+	};
+	static const char fits[] = "[{\"name\": \"0.weight\", \"shape\": [2]},"
+				   " {\"name\": \"1.bias\", \"shape\": [1, 2]}]";
+	struct tw_error why = { .status = TW_OK };
+	struct tw_tensors want;
+
+	wanted(fits, &want);
+	for (size_t n = 3; n <= 4; n++) {
+		struct tw_block *b = NULL;
+		struct tw_snapshot *s;
+		float *v = NULL;
+
+		assert_int_equal(tw_safe_write(&tw_heap_system, list, n, NULL, &b), TW_OK);
+		assert_int_equal(tw_file_write(AT_FDCWD, at("torch"), b->data, b->bytes), TW_OK);
+		tw_block_drop(b);
+		s = good(at("torch"));
+		if (n == 3) {
+			assert_int_equal(tw_snapshot_fit(s, &want, &tw_heap_system, &v, &why),
+					 TW_OK);
+			assert_true(v[0] == 0.5f && v[1] == -2.0f && v[2] == 1.0f && v[3] == -2.0f);
+			tw_heap_system.put(&tw_heap_system, v);
+		} else {
+			misfit(s, fits, "it has a tensor 2.count");
+			misfit(s,
+			       "[{\"name\": \"0.weight\", \"shape\": [2]}, {\"name\": "
+			       "\"1.bias\", \"shape\": [1, 2]}, {\"name\": \"2.count\", "
+			       "\"shape\": []}]",
+			       "is not of floats");
+		}
+		tw_snapshot_close(s);
+	}
+	tw_tensors_release(&want);
+}
+
 static void memory_may_be_refused(void **state)
 {
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
@@ -510,6 +555,7 @@ int main(void)
 		T(nothing_whole_is_left),
 		T(a_run_in_progress_can_be_read),
 		T(memory_may_be_refused),
+		T(files_of_others),
 		T(what_is_none_of_them),
 		T(another_model_is_refused_by_tensor_and_shapes),
 		T(tensors_as_json),
