@@ -20,12 +20,10 @@ struct tw_data_options {
 	uint32_t normalise;
 	double test; /* share held out as test set, for sources that have none (default 0.2) */
 	double validation; /* share of the training set held out */
-	uint32_t
-		evaluate; /* enum tw_data_set: what is scored while training */
-	uint32_t
-		shift; /* augmentation: images move by up to so many pixels each way */
-	bool flip;     /* augmentation: half of the images are mirrored left to right */
-	double noise;  /* augmentation: deviation of gauss added after normalisation */
+	uint32_t evaluate; /* enum tw_data_set: what is scored while training */
+	uint32_t shift;    /* augmentation: images move by up to so many pixels each way */
+	bool flip;         /* augmentation: half of the images are mirrored left to right */
+	double noise;      /* augmentation: deviation of gauss added after normalisation */
 	uint32_t prefetch; /* batches made ahead by a helper thread; 0: none */
 };
 extern const struct tw_option tw_data_common_rows[];

@@ -36,8 +36,7 @@ struct tw_data {
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
-	uint64_t
-		fingerprint; /* XXH3-64 of shape, values and labels, before normalisation */
+	uint64_t fingerprint; /* XXH3-64 of shape, values and labels, before normalisation */
 };
 
 /* What a source needs to know of its surroundings. */

@@ -36,10 +36,9 @@ struct tw_model_site {
 	struct tw_heap *heap;
 	struct tw_shape in;
 	uint32_t classes; /* labels below this; 0: targets */
-	uint32_t
-		targets; /* values per sample, where classes is 0 (an autoencoder: its inputs) */
-	uint32_t init;   /* enum tw_init, for layers that do not say */
-	const char *loss;       /* layer text of the loss: "cross-entropy smoothing 0.1" */
+	uint32_t targets; /* values per sample, where classes is 0 (an autoencoder: its inputs) */
+	uint32_t init;    /* enum tw_init, for layers that do not say */
+	const char *loss; /* layer text of the loss: "cross-entropy smoothing 0.1" */
 	const char *loss_place; /* for errors */
 };
 
