@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# add_variant.sh: the four files that CONTRIBUTING.md shows, put into a copy of the tree, work.
+# add_variant.sh: the files that CONTRIBUTING.md shows, put into a copy of the tree, work.
 #
-# Takes the text of each "```c file=PATH" block as the file PATH, builds the copy, runs the contract
-# suites, and runs jobs that use the new names.  Then breaks each file and expects a suite to fail.
+# Takes the text of each "```c file=PATH" block as the file PATH, and of "```c line=PATH" as a row of
+# the first table in PATH.  Builds the copy, runs the contract suites, and runs jobs that use the new
+# names.  Then breaks each file and expects a suite to fail.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dir=$(mktemp -d)
@@ -25,9 +26,18 @@ cd "$copy"
 awk '/^```c file=/ { file = $2; sub(/^file=/, "", file); print file; next }
 	/^```/ { file = ""; next }
 	file != "" { print > file }' CONTRIBUTING.md >"$dir/files"
-for kind in rule gate staleness codec; do
-	grep -q "^src/strategy/$kind/" "$dir/files" || fail "CONTRIBUTING.md shows no $kind"
+for kind in strategy/rule strategy/gate strategy/staleness strategy/codec graph/op model/zoo data/source; do
+	grep -q "^src/$kind/" "$dir/files" || fail "CONTRIBUTING.md shows no file of src/$kind"
 done
+awk '/^```c line=/ { file = $2; sub(/^line=/, "", file); next }
+	/^```/ { file = ""; next }
+	file != "" { print file "\t" $0 }' CONTRIBUTING.md >"$dir/lines"
+[ -s "$dir/lines" ] || fail "CONTRIBUTING.md shows no line for the samples of data sources"
+while IFS=$'\t' read -r file line; do
+	awk -v row="$line" '{ print } !done && /^} [a-z]+\[\] = {$/ { print row; done = 1 }' "$file" >"$dir/new"
+	cmp -s "$dir/new" "$file" && fail "$file has no table for: $line"
+	cp "$dir/new" "$file"
+done <"$dir/lines"
 while read -r file; do
 	[ ! -e "$root/$file" ] || fail "$file exists already; CONTRIBUTING.md must show a new one"
 done <"$dir/files"
@@ -45,20 +55,26 @@ for file in test/strategy/test_*.c; do
 	name=$(basename "$file" .c)
 	[[ $name == test_full_* ]] || suites+=("strategy_$name")
 done
+others=(graph_test_ops graph_test_op_table model_test_zoo data_test_contract)
 make_it() {
 	{ cmake -G Ninja -S "$copy" -B "$build" -DCMAKE_BUILD_TYPE=Release &&
 		cmake --build "$build" --target "$@"; } >"$dir/log" 2>&1 ||
 		{ tail -n 40 "$dir/log"; fail "the copy with the new files does not build"; }
 }
-run_suites() { ctest --test-dir "$build" -R '^strategy_' -LE full --output-on-failure </dev/null >"$dir/log" 2>&1; }
+run_suites() { # NAMES
+	local names
+	names=$(IFS='|' && echo "$*")
+	ctest --test-dir "$build" -R "^($names)\$" --no-tests=error --output-on-failure </dev/null >"$dir/log" 2>&1
+}
 
-make_it thalweg "${suites[@]}"
-run_suites || { cat "$dir/log"; fail "a contract suite refuses a file of CONTRIBUTING.md"; }
+make_it thalweg "${suites[@]}" "${others[@]}"
+run_suites "${suites[@]}" "${others[@]}" ||
+	{ cat "$dir/log"; fail "a contract suite refuses a file of CONTRIBUTING.md"; }
 
-"$build/thalweg" help strategies >"$dir/help"
+{ "$build/thalweg" help strategies && "$build/thalweg" help layers; } >"$dir/help"
 while read -r file; do
 	name=$(basename "$file" .c)
-	grep -qE "^ *$name( |$)" "$dir/help" || { cat "$dir/help"; fail "'thalweg help strategies' does not list $name"; }
+	grep -qE "^ *$name( |$)" "$dir/help" || { cat "$dir/help"; fail "neither 'thalweg help strategies' nor 'help layers' lists $name"; }
 done <"$dir/files"
 
 job() { # STRATEGY RULE RATE: prints the result
@@ -88,19 +104,47 @@ done
 [ "$(job '{gate: async, staleness: exponential, keep: 1}' sgd 0.01 | digest)" = "$(digest <<<"$plain")" ] ||
 	fail "exponential with keep: 1 is not none"
 
-# A suite that cannot fail would pass everything: break each file in a way its contract forbids.
-breaks() { # FILE SED-SCRIPT
-	local whole
-	whole=$(cat "$1")
-	sed -i "$2" "$1"
-	[ "$whole" != "$(cat "$1")" ] || fail "nothing to break in $1"
-	make_it "${suites[@]}"
-	run_suites && fail "no contract suite notices: $1 with $2"
-	printf '%s\n' "$whole" >"$1"
+train() { # DATA MODEL EPOCHS: prints the result
+	"$build/thalweg" sim --json -q - <<END || fail "'thalweg sim' failed with $1 and $2"
+data: $1
+model: $2
+train: {epochs: $3, seed: 1}
+update: {rule: adam, rate: 0.01}
+cluster: {workers: 2}
+strategy: asgd
+END
 }
-breaks src/strategy/codec/fp24.c 's/return 3 \* n;/return 2 * n;/'
-breaks src/strategy/codec/fp24.c 's/len != bound(options, n)/0 \&\& len/'
-breaks src/strategy/rule/lion.c 's/i < a->n/i < a->n + 1/'
-breaks src/strategy/staleness/exponential.c 's/c->n);/c->n + 1);/'
-breaks src/strategy/gate/lead-share.c 's/TW_GATE_HOLDS/0/'
-echo "add_variant: $(wc -l <"$dir/files") new files, no other file touched; suites and jobs agree, and broken ones are noticed"
+right() { sed -n 's/.*"accuracy": *\([0-9.e-]*\).*/\1/p' | head -n 1; }
+above() { awk -v x="$(right)" -v least="$1" 'BEGIN { exit !(x > least) }'; }
+
+digits='{source: digits, count: 1000, tests: 200, batch: 20, distort: 0.3}'
+spirals='{source: spirals, count: 1000, tests: 200, batch: 10, shake: 0}'
+tiny=$(train "$digits" '{name: tiny-conv, filters: 12, activation: tanh}' 8)
+above 0.2 <<<"$tiny" || fail "tiny-conv learns nothing: $tiny"
+bent=$(train "$spirals" '{layers: [linear 32, softsign, linear 32, softsign, linear 2]}' 20)
+straight=$(train "$spirals" '{layers: [linear 32, linear 32, linear 2]}' 20)
+above 0.95 <<<"$bent" || fail "a network with softsign does not learn the spirals: $(right <<<"$bent")"
+above 0.85 <<<"$straight" && fail "without softsign the spirals should not be learnt: $(right <<<"$straight")"
+
+# A suite that cannot fail would pass everything: break each file in a way its contract forbids.
+breaks() { # FILE SED-SCRIPT SUITES
+	local whole file=$1 script=$2
+	shift 2
+	whole=$(cat "$file")
+	sed -i "$script" "$file"
+	[ "$whole" != "$(cat "$file")" ] || fail "nothing to break in $file"
+	make_it "$@"
+	run_suites "$@" && fail "no contract suite notices: $file with $script"
+	printf '%s\n' "$whole" >"$file"
+}
+breaks src/strategy/codec/fp24.c 's/return 3 \* n;/return 2 * n;/' "${suites[@]}"
+breaks src/strategy/codec/fp24.c 's/len != bound(options, n)/0 \&\& len/' "${suites[@]}"
+breaks src/strategy/rule/lion.c 's/i < a->n/i < a->n + 1/' "${suites[@]}"
+breaks src/strategy/staleness/exponential.c 's/c->n);/c->n + 1);/' "${suites[@]}"
+breaks src/strategy/gate/lead-share.c 's/TW_GATE_HOLDS/0/' "${suites[@]}"
+breaks src/graph/op/softsign.c 's/dy\[i\] \* rest \* rest/dy[i] * rest/' graph_test_ops
+breaks src/graph/op/softsign.c 's/\(i < \)n; i++) y/\1n \/ 16 * 16; i++) y/' graph_test_ops
+breaks src/model/zoo/tiny-conv.c 's/, tw_sheet_outputs(site)/, 9u/' model_test_zoo
+breaks src/data/source/spirals.c 's/= i % o->arms;/= i % 4;/' data_test_contract
+breaks test/data/test_contract.c '/"spirals"/d' data_test_contract
+echo "add_variant: $(wc -l <"$dir/files") new files, no other file of src/ touched; suites and jobs agree, and broken ones are noticed"

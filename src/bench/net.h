@@ -20,6 +20,7 @@ struct tw_net {
 	struct tw_arena arena;
 	struct tw_graph *graph;
 	struct tw_program *program;
+	/* From the heap, for the arena does not align: */
 	void *memory; /* the program's arena */
 	float *x, *w, *g;
 	uint32_t *label;

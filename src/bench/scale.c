@@ -35,7 +35,6 @@ struct figures {
 struct scale {
 	struct tw_log log;
 	struct tw_engine *engine;
-	struct tw_arena arena;
 	float *w, *g;
 	void *scratch;
 	int64_t *at;
@@ -152,9 +151,9 @@ static enum tw_status open_ours(struct scale *s, double block, struct tw_error *
 	if (status != TW_OK)
 		return status;
 	all = s->engine->trainable + s->engine->buffers;
-	s->w = tw_arena_get(&s->arena, all * sizeof(float));
-	s->g = tw_arena_get(&s->arena, all * sizeof(float));
-	s->scratch = tw_arena_get(&s->arena, s->engine->scratch_bytes);
+	s->w = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
+	s->g = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
+	s->scratch = tw_heap_zeros(&tw_heap_system, s->engine->scratch_bytes);
 	if (!s->w || !s->g || !s->scratch)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a worker");
 	status = s->engine->class->init(s->engine, 0, all, s->w);
@@ -165,7 +164,7 @@ static enum tw_status open_ours(struct scale *s, double block, struct tw_error *
 		return status;
 	s->steps = (unsigned)fmin(fmax(STEPS_LEAST, block * rate / net.batch), 1e5);
 	s->room = (size_t)s->steps << (s->counts - 1);
-	s->at = tw_arena_get(&s->arena, s->room * sizeof *s->at);
+	s->at = tw_heap_zeros(&tw_heap_system, s->room * sizeof *s->at);
 	return s->at ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the times");
 }
 
@@ -330,6 +329,20 @@ static enum tw_status say_how(const struct scale *s, const struct tw_bench_how *
 	return status;
 }
 
+static void close_all(struct scale *s)
+{
+	struct tw_heap *heap = &tw_heap_system;
+
+	tw_ddp_close(&s->ddp);
+	tw_torch_stop(&s->torch);
+	if (s->engine)
+		s->engine->class->close(s->engine);
+	heap->put(heap, s->w);
+	heap->put(heap, s->g);
+	heap->put(heap, s->scratch);
+	heap->put(heap, s->at);
+}
+
 static enum tw_status scale(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -344,7 +357,6 @@ static enum tw_status scale(const struct tw_bench_how *how, json_t *cases, struc
 
 	while (s.counts < COUNTS && 1l << s.counts <= cores)
 		s.counts++;
-	tw_arena_init(&s.arena, &tw_heap_system);
 	status = open_ours(&s, block, why);
 	if (status == TW_OK)
 		status = open_theirs(&s, how, block, why);
@@ -356,11 +368,7 @@ static enum tw_status scale(const struct tw_bench_how *how, json_t *cases, struc
 		status = say_how(&s, how, why);
 	if (status == TW_OK)
 		status = tw_bench_share(how, "scale", s.cpu / s.wall, why);
-	tw_ddp_close(&s.ddp);
-	tw_torch_stop(&s.torch);
-	if (s.engine)
-		s.engine->class->close(s.engine);
-	tw_arena_release(&s.arena);
+	close_all(&s);
 	return status;
 }
 

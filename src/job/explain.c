@@ -7,16 +7,24 @@
 #include <xxhash.h>
 
 /* A text that YAML would read as something else than itself needs quotes; lists do not. */
+static bool is_plain(const char *text)
+{
+	return *text && !strpbrk(text, ":#'\"&*!|>%@`{}\n\t") && !strchr("-? ,]", text[0]) &&
+	       text[strlen(text) - 1] != ' ';
+}
+
 static void print_text(FILE *out, const char *text)
 {
-	const bool plain = *text && !strpbrk(text, ":#'\"&*!|>%@`{}\n") && text[0] != '-' &&
-			   text[0] != '?' && text[0] != ' ';
+	const bool number = text[0] == '-' && text[1] >= '.' && text[1] <= '9';
 
-	if (plain || text[0] == '{')
+	if (is_plain(text) || text[0] == '{' || number) {
 		fprintf(out, "%s", text);
-	else
-		fprintf(out, text[0] == '-' && text[1] >= '.' && text[1] <= '9' ? "%s" : "'%s'",
-			text);
+		return;
+	}
+	fputc('\'', out);
+	for (; *text; text++)
+		fprintf(out, *text == '\'' ? "''" : "%c", *text);
+	fputc('\'', out);
 }
 
 /* A list's mappings and lists begin on lines of their own. */

@@ -44,7 +44,7 @@ const struct tw_option tw_data_set_rows[] = {
 const struct tw_option tw_network_rows[] = {
 	TW_OPTION(N, name, TW_TEXT, "", NULL, 0, 0,
 		  "a network by its name, instead of layers; see the networks"),
-	TW_OPTION_CHOICE(N, init, "init", "he", tw_init_names,
+	TW_OPTION_CHOICE(N, init, "init", "torch", tw_init_names,
 			 "how weights get their first values, where a layer does not say"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
 		  "a safetensors file with first values instead, such as thalweg export writes"),

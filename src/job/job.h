@@ -168,9 +168,10 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why);
 
-/* Cut [0, tensor[tensors]) into `shards` ranges: even cuts, moved to a tensor's start that is
- * within a quarter of the even length.  border: shards + 1 values, strictly ascending.
- * shards must be from 1 to the number of elements. */
+/* Cut [0, tensor[tensors]) into `shards` ranges: between tensors where that makes none twice the
+ * even length; else even cuts, moved to a tensor's start that is within a quarter of the even
+ * length.  border: shards + 1 values, strictly ascending.  shards must be from 1 to the number of
+ * elements. */
 void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_t *border);
 
 /* The job as YAML with every preset and default spelled out.  Reading it again in the same world

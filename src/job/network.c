@@ -287,6 +287,16 @@ static const char *place(const struct tw_job *job, const char *path)
 	return f && f->from ? f->from->place : job->file;
 }
 
+/* Where to look when the loss does not fit: at the loss, or, where none is written, at the model. */
+static const char *loss_place(const struct tw_job *job)
+{
+	const struct tw_field *f = tw_job_field(job, "loss.name");
+
+	if (f && f->from)
+		return f->from->place;
+	return job->network.tree ? job->network.tree->place : place(job, "model.name");
+}
+
 static enum tw_status build_graph(const struct tw_job *job, const struct tw_data *data,
 				  struct tw_heap *heap, struct tw_graph **out, struct tw_error *why)
 {
@@ -300,7 +310,7 @@ static enum tw_status build_graph(const struct tw_job *job, const struct tw_data
 		.targets = own ? (uint32_t)data->features : data->targets,
 		.init = n->init,
 		.loss = loss_text(job, loss, sizeof loss),
-		.loss_place = place(job, "loss.name"),
+		.loss_place = loss_place(job),
 	};
 	struct tw_layer *layer = n->layer;
 	size_t layers = n->layers;
@@ -335,6 +345,21 @@ static const char *folder(const struct tw_job *job, char *out, size_t room)
 	return out;
 }
 
+/* What a source said: "evaluate: ..." is about data.evaluate, "x.csv:4: ..." about the source. */
+static enum tw_status refuse_data(const struct tw_job *job, const struct tw_error *said,
+				  struct tw_error *why)
+{
+	const char *colon = strstr(said->text, ": ");
+	char path[60] = "";
+
+	if (colon && colon - said->text < 40)
+		snprintf(path, sizeof path, "data.%.*s", (int)(colon - said->text), said->text);
+	if (said->status == TW_BAD_INPUT && tw_job_field(job, path))
+		return tw_job_refuse(job, why, path, "%s", colon + 2);
+	return tw_fail(why, said->status, "%.200s: data.source: %s", place(job, "data.source"),
+		       said->text);
+}
+
 enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 				struct tw_data **out, struct tw_error *why)
 {
@@ -351,10 +376,7 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 		cache[0] = '\0';
 	st = tw_data_open(job->data.from, job->data.options, &job->data.set, &site, job->train.seed,
 			  out, &said);
-	if (st != TW_OK)
-		return tw_fail(why, st, "%.200s: data.source: %s", place(job, "data.source"),
-			       said.text);
-	return TW_OK;
+	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
 }
 
 /* model.weights, by its path from the job file. */

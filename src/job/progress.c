@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit: see plan.c */
+
 int64_t tw_clock(void)
 {
 	struct timespec t;
@@ -24,7 +26,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 		.dir = dir,
 		.show = show,
 		.show_arg = show_arg,
-		.now = { .positions = plan->positions,
+		.now = { .positions = plan->positions < ENDLESS ? plan->positions : 0,
 			 .loss = NAN,
 			 .accuracy = -1.0,
 			 .left = -1.0,
@@ -48,7 +50,7 @@ static void reckon(struct tw_watch *w, int64_t clock)
 	p->rate = p->seconds > 0.0 ? done / p->seconds : 0.0;
 	p->epochs = share(p->closed, w->plan->samples);
 	p->staleness = share(w->tau_sum, w->tau_count);
-	p->left = p->rate > 0.0 && p->positions > p->closed && p->positions != UINT64_MAX
+	p->left = p->rate > 0.0 && p->positions > p->closed
 			  ? (double)(p->positions - p->closed) / p->rate
 			  : -1.0;
 }
@@ -176,8 +178,11 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 			    "a contribution of worker %u was refused: it is not finite; is "
 			    "update.rate too large?",
 			    n->slot);
-	/* everybody's, several times over, on every shard, and nothing else in between */
-	if (w->network && ++w->row >= 4u * w->plan->workers * w->plan->shards + 16)
+	/* everybody's, several times over, on one shard that applied nothing in between; what the
+	 * others apply meanwhile does not help it */
+	if (w->row == 0)
+		w->row_shard = n->shard;
+	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->workers + 16 && w->network)
 		w->diverged = true;
 }
 
@@ -186,6 +191,8 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	w->evaluated = true;
 	w->now.loss = n->value;
 	w->now.accuracy = n->extra;
+	if (w->network && !isfinite(n->value))
+		w->diverged = true; /* no step leads back from there */
 	if (w->network && n->at >= w->from && n->extra >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f",
 			    share(n->from, w->plan->samples), n->value, n->extra);
@@ -207,7 +214,8 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	detail(w, n);
 	switch (n->kind) {
 	case TW_NOTE_APPLY:
-		w->row = 0;
+		if (n->shard == w->row_shard)
+			w->row = 0;
 		w->tau_sum += n->tau;
 		w->tau_count++;
 		return true;
@@ -241,7 +249,7 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		return true;
 	}
 	if (!w->show && !w->metrics)
-		return true;
+		return !w->diverged;
 	clock = tw_clock();
 	reckon(w, clock);
 	measure(w, n, clock);
@@ -249,5 +257,5 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		w->shown = clock;
 		w->show(w->show_arg, &w->now);
 	}
-	return true;
+	return !w->diverged;
 }

@@ -39,8 +39,9 @@ struct tw_watch {
 	const struct tw_log *log; /* may be NULL */
 	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
 	uint64_t refused;         /* contributions */
-	uint64_t row;             /* of these, since one was last applied */
-	bool diverged;            /* so many in a row that the run was stopped */
+	uint64_t row;             /* of these on row_shard, since it last applied one */
+	uint32_t row_shard;
+	bool diverged;            /* so many in a row, or such a loss, that the run was stopped */
 	bool network;             /* say every evaluation on the log; stop when it diverges */
 	FILE *metrics;            /* --log: every line, and progress once a second; may be NULL */
 	int64_t measured;         /* when progress was last written there */
@@ -50,8 +51,8 @@ struct tw_watch {
 int64_t tw_clock(void);
 void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
 		   tw_progress_show show, void *show_arg);
-/* A tw_observer; arg is the watch.  Interrupts the run when nothing but refusals comes: then
- * `diverged` is true. */
+/* A tw_observer; arg is the watch.  Interrupts the run when a shard has nothing but refusals, or
+ * an evaluation a loss that is not finite: then `diverged` is true. */
 bool tw_watch_note(void *arg, const struct tw_note *note);
 /* Write one line to log.jsonl and to --log; takes the reference. */
 void tw_watch_line(struct tw_watch *w, json_t *line);

@@ -4,9 +4,9 @@
 
 #include "graph/kit.h"
 #include "job/cast.h"
-#include "job/tensors.h"
 #include "job/result.h"
 #include "job/store.h"
+#include "job/tensors.h"
 #include "node/part.h"
 #include "vec/clone.h"
 #include "world/memory.h"

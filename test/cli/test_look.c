@@ -383,6 +383,57 @@ static void inspect_a_file(void **state)
 	refuses(thalweg(NULL, "inspect %s", path), 2, "hand.safetensors");
 }
 
+/* A checkpoint remembers where its job file was: paths in it begin there, not where we are. */
+static void paths_of_a_job_begin_at_its_file(void **state)
+{
+	char rows[4000] = "a,b,value\n";
+	json_t *r, *e;
+
+	for (int k = 0; k < 100; k++)
+		snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%d,%d,%d\n", k % 7,
+			 k % 11, k % 7 - 2 * (k % 11));
+	put("rows.csv", rows);
+	put("rows.yaml", "model: {layers: [linear 1]}\nloss: mean-squared\n"
+			 "data: {source: csv, file: rows.csv, task: values, batch: 5}\n"
+			 "train: {epochs: 3}\nupdate: {rate: 0.05}\ncluster: {workers: 1}\n");
+	r = object("sim @/rows.yaml --run @/rows --json");
+	e = object("eval @/rows --predictions @/rows-out.csv --json");
+	assert_true(fabs(number_of(e, "loss") - number_of(r, "loss")) <=
+		    1e-9 * number_of(r, "loss"));
+	assert_true(json_is_null(json_object_get(e, "accuracy")));
+	json_decref(r);
+	json_decref(e);
+	/* without classes a line has the outputs alone */
+	{
+		char path[300], line[200];
+		FILE *f;
+
+		snprintf(path, sizeof path, "%s/rows-out.csv", scratch());
+		f = fopen(path, "r");
+		assert_non_null(f);
+		assert_non_null(fgets(line, sizeof line, f));
+		assert_string_equal(line, "index,output_0\n");
+		fclose(f);
+	}
+	refuses(thalweg(NULL, "data show %s/rows.yaml", scratch()), 2, "not images");
+	refuses(thalweg(NULL, "eval %s/rows --set data.file=other.csv", scratch()), 2, "other.csv");
+}
+
+static void the_doctor_looks_at_what_networks_need(void **state)
+{
+	json_t *o = object("doctor --json");
+	const json_t *libraries = json_object_get(o, "libraries");
+	const json_t *extras = json_object_get(o, "extras");
+
+	assert_true(strtod(text_of(libraries, "onednn"), NULL) >= 2.0);
+	has(text_of(libraries, "onednn"), "will use ");
+	text_of(libraries, "zlib");
+	has(text_of(extras, "mnist"), "in the cache");
+	has(text_of(extras, "npm"), "there");
+	text_of(extras, "pytorch");
+	json_decref(o);
+}
+
 /* --- damage --- */
 
 static void a_damaged_checkpoint_is_refused(void **state)
@@ -467,6 +518,8 @@ int main(void)
 		cmocka_unit_test(inspect_a_job),
 		cmocka_unit_test(inspect_a_checkpoint),
 		cmocka_unit_test(inspect_a_file),
+		cmocka_unit_test(paths_of_a_job_begin_at_its_file),
+		cmocka_unit_test(the_doctor_looks_at_what_networks_need),
 		cmocka_unit_test(a_damaged_checkpoint_is_refused),
 		cmocka_unit_test(data_is_listed_and_checked),
 		cmocka_unit_test(wrong_requests_about_data),
