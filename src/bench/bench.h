@@ -46,7 +46,7 @@ enum tw_status tw_bench_paired(json_t *cases, const char *name, double value, co
 /* Add a sentence to the notes. */
 enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *why,
 			     const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* How much of a core the calling thread got while it measured (CPU time / time): put it into the
+/* How much of a core each thread got while it measured (CPU time / time): put it into the
  * facts as "<what>_cpu_share", and warn in the notes where others had the machine too. */
 enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
 			      struct tw_error *why);

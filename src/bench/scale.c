@@ -40,7 +40,7 @@ struct scale {
 	int64_t *at;
 	size_t room;
 	uint64_t position; /* of the plain worker */
-	double cpu, wall;  /* its seconds */
+	double cpu, wall;  /* seconds of computing, the workers' too */
 	unsigned rounds, counts, steps, torch_steps, ddp_steps;
 	struct tw_torch torch;
 	struct tw_ddp ddp;
@@ -133,6 +133,8 @@ static enum tw_status run_workers(struct scale *s, unsigned c, unsigned round, s
 	s->f.workers[c][round] = rate * net.batch;
 	s->f.between[c][round] = tw_timed_between(&timed);
 	s->f.bytes[c] = atomic_load(&heap.most);
+	s->cpu += (double)atomic_load(&timed.cpu_ns) / (double)TW_SECOND;
+	s->wall += (double)atomic_load(&timed.wall_ns) / (double)TW_SECOND;
 	return TW_OK;
 }
 

@@ -29,18 +29,20 @@ static enum tw_status timed_gradient(const struct tw_engine *engine, void *scrat
 {
 	struct tw_timed *t = (struct tw_timed *)engine;
 	const size_t call = atomic_fetch_add_explicit(&t->calls, 1, memory_order_relaxed);
+	const int64_t began = tw_clock(), cpu = tw_timed_cpu();
 	enum tw_status status;
 
 	if (call < t->room)
-		t->at[call] = tw_clock();
+		t->at[call] = began;
 	if (last.of == t) {
-		atomic_fetch_add_explicit(&t->between_ns, tw_timed_cpu() - last.cpu,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&t->between_ns, cpu - last.cpu, memory_order_relaxed);
 		atomic_fetch_add_explicit(&t->betweens, 1, memory_order_relaxed);
 	}
 	status = t->inner->class->gradient(t->inner, scratch, in, gradient, score);
 	last.of = t;
 	last.cpu = tw_timed_cpu();
+	atomic_fetch_add_explicit(&t->cpu_ns, last.cpu - cpu, memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->wall_ns, tw_clock() - began, memory_order_relaxed);
 	return status;
 }
 

@@ -15,6 +15,7 @@ struct tw_timed {
 	/* CPU time of threads between one gradient and their next, and how often that was seen */
 	_Atomic int64_t between_ns;
 	_Atomic size_t betweens;
+	_Atomic int64_t cpu_ns, wall_ns; /* of gradients, which wait for nothing */
 };
 
 /* In the caller's storage; `at` has room for the first calls.  The inner engine stays the

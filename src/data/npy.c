@@ -51,7 +51,10 @@ static bool take_descr(const char **p, struct tw_npy *n)
 	if (d[0] != '<' && !(d[0] == '|' && d[2] == '1'))
 		return false;
 	n->width = (uint32_t)(d[2] - '0');
-	n->kind = d[1] == 'f' ? TW_NPY_FLOAT : d[1] == 'i' ? TW_NPY_SIGNED : TW_NPY_UNSIGNED;
+	n->kind = d[1] == 'f'   ? TW_NPY_FLOAT
+		  : d[1] == 'i' ? TW_NPY_SIGNED
+		  : d[1] == 'b' ? TW_NPY_BOOL
+				: TW_NPY_UNSIGNED;
 	switch (d[1]) {
 	case 'f':
 		return n->width == 4 || n->width == 8;
@@ -217,6 +220,8 @@ static double as_real(const struct tw_npy *n, const uint8_t *p)
 		memcpy(&d, p, 8);
 		return d;
 	}
+	if (n->kind == TW_NPY_BOOL)
+		return bits != 0;
 	if (n->kind == TW_NPY_UNSIGNED)
 		return (double)bits;
 	bits <<= 64 - 8 * n->width;

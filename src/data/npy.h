@@ -11,7 +11,7 @@
 
 #define TW_NPY_RANK 4
 
-enum tw_npy_kind { TW_NPY_UNSIGNED, TW_NPY_SIGNED, TW_NPY_FLOAT };
+enum tw_npy_kind { TW_NPY_UNSIGNED, TW_NPY_SIGNED, TW_NPY_FLOAT, TW_NPY_BOOL };
 
 struct tw_npy {
 	enum tw_npy_kind kind;

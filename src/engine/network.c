@@ -10,6 +10,7 @@
 #include "engine/network.h"
 
 #include "engine/order.h"
+#include "engine/targets.h"
 #include "model/model.h"
 #include "vec/vec.h"
 
@@ -39,6 +40,7 @@ struct network {
 	uint32_t room;     /* samples of the largest batch of any kind */
 	size_t arena_room; /* bytes of scratch for a program */
 	size_t outputs;
+	bool judged; /* predictions are right or wrong */
 	pthread_mutex_t making;
 	_Atomic(struct made *) list;
 };
@@ -231,7 +233,7 @@ static enum tw_status network_gradient(const struct tw_engine *e, void *scratch,
 	struct made *m;
 	enum tw_status st;
 
-	if (!tw_order_is_batch(e->samples, in) || in->count > n->facts.batch)
+	if (!tw_order_is_batch(e->samples, in) || in->count > n->facts.most)
 		return TW_BAD_INPUT;
 	st = program_of(n, TW_PROGRAM_TRAIN, in->count, &m);
 	if (st != TW_OK)
@@ -241,7 +243,7 @@ static enum tw_status network_gradient(const struct tw_engine *e, void *scratch,
 	fill_training(n, in->from, in->count, &b);
 	st = run(n, m, &b, &r);
 	if (st == TW_OK)
-		*score = (struct tw_score){ loss, correct, in->count };
+		*score = (struct tw_score){ loss, n->judged ? correct : -1, in->count };
 	return st;
 }
 
@@ -281,7 +283,7 @@ enum tw_status tw_network_score(const struct tw_engine *e, void *scratch,
 		if (st != TW_OK)
 			return st;
 		sum.loss += loss;
-		sum.correct = correct < 0 ? -1 : sum.correct + correct;
+		sum.correct = correct < 0 || !n->judged ? -1 : sum.correct + correct;
 		done += count;
 	}
 	*score = sum;
@@ -384,7 +386,8 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 		return st;
 	n->portion = batch < PORTION_LEAST ? PORTION_LEAST : batch;
 	n->portion = n->portion > PORTION_MOST ? PORTION_MOST : n->portion;
-	n->room = batch > n->portion ? batch : n->portion;
+	n->room = n->facts.most > n->portion ? n->facts.most : n->portion;
+	n->judged = tw_targets_judged(&n->facts);
 	n->outputs = tw_shape_size(&g->node[g->node[g->nodes - 1].in[0]].shape);
 	n->tensor = n->heap->get(n->heap, ((size_t)g->tensors + 1) * sizeof *n->tensor);
 	if (!n->tensor)
@@ -434,6 +437,8 @@ enum tw_status tw_network_open(struct tw_heap *heap, const struct tw_network_fac
 	}
 	n->heap = heap;
 	n->facts = *facts;
+	if (n->facts.most < facts->batch)
+		n->facts.most = facts->batch;
 	n->shuffle = tw_rng_make(facts->seed, TW_RNG_SHUFFLE);
 	pthread_mutex_init(&n->making, NULL);
 	st = fill_in(n, why);

@@ -12,7 +12,8 @@ struct tw_network_facts {
 	struct tw_data_options options;
 	struct tw_graph *graph; /* finished, its loss last; freed like the data */
 	uint64_t seed;
-	uint32_t batch; /* samples of the largest training batch */
+	uint32_t batch; /* samples of the usual training batch */
+	uint32_t most;  /* of the largest there may be, when others are gone; 0: batch */
 	float *weights; /* first values of all elements, from the heap (taken); NULL: drawn */
 	bool own_input; /* what is to be predicted is the input itself, as the network sees it */
 };

@@ -3,8 +3,10 @@
 #include "job/read.h"
 
 #include "engine/network.h"
+#include "engine/targets.h"
 #include "job/snapshot.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- data ------------------------------------------------------------------------------------- */
@@ -265,6 +267,15 @@ uint32_t tw_job_batch(const struct tw_job *job)
 	return (uint32_t)(((uint64_t)job->data.global_batch + n - 1) / n);
 }
 
+/* What one worker may get when as many as may are gone: those that are left share global_batch. */
+static uint32_t largest_batch(const struct tw_job *job, const struct tw_data *data)
+{
+	const uint32_t live = job->cluster.min ? job->cluster.min : 1;
+	const uint64_t most = ((uint64_t)job->data.global_batch + live - 1) / live;
+
+	return (uint32_t)(most < data->train.count ? most : data->train.count);
+}
+
 /* The loss as the text of a layer: its name and every option. */
 static const char *loss_text(const struct tw_job *job, char *out, size_t room)
 {
@@ -379,6 +390,23 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
 }
 
+/* Training from a value that is no number would only say that it diverged. */
+static enum tw_status check_weights(const struct tw_job *job, const struct tw_network_facts *facts,
+				    struct tw_error *why)
+{
+	const struct tw_graph *g = facts->graph;
+
+	for (uint32_t t = 0; t < g->tensors; t++)
+		for (size_t i = 0; i < g->tensor[t].n; i++)
+			if (!isfinite(facts->weights[g->tensor[t].from + i]))
+				return tw_job_refuse(job, why, "model.weights",
+						     "value %zu (from 1) of tensor %s in %.200s is "
+						     "not a finite number",
+						     i + 1, g->tensor[t].name,
+						     job->network.weights);
+	return TW_OK;
+}
+
 /* model.weights, by its path from the job file. */
 static enum tw_status read_weights(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_network_facts *facts, struct tw_error *why)
@@ -392,10 +420,34 @@ static enum tw_status read_weights(const struct tw_job *job, struct tw_heap *hea
 	snprintf(path, sizeof path, "%s%s", *name == '/' ? "" : folder(job, base, sizeof base),
 		 name);
 	if (tw_weights_read(path, facts->graph, heap, &facts->weights, &said) == TW_OK)
-		return TW_OK;
+		return check_weights(job, facts, why);
 	if (said.status == TW_NO_MEMORY)
 		return tw_fail(why, TW_NO_MEMORY, "%s", said.text);
 	return tw_job_refuse(job, why, "model.weights", "%s", said.text);
+}
+
+/* What only data and network together show to be wrong. */
+static enum tw_status check_fit(const struct tw_job *job, const struct tw_network_facts *facts,
+				struct tw_error *why)
+{
+	const enum tw_data_set set = (enum tw_data_set)job->data.set.evaluate;
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	if (facts->graph->trainable == 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: model: no layer of it has parameters, so there is nothing to "
+			       "train; it needs such as 'linear 10' or 'conv 20 5x5'",
+			       place(job, "model.name"));
+	if (tw_data_set(facts->data, set)->count == 0)
+		return tw_job_refuse(job, why, "data.evaluate",
+				     "there are no %s samples to evaluate on; set data.%s above 0",
+				     set == TW_SET_VALIDATION ? "validation" : "test",
+				     set == TW_SET_VALIDATION ? "validation" : "test");
+	st = tw_targets_check(facts, &said);
+	if (st == TW_BAD_INPUT)
+		return tw_job_refuse(job, why, "loss.name", "%s", said.text);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
 }
 
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
@@ -427,13 +479,15 @@ enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *hea
 		return st;
 	}
 	st = read_weights(job, heap, &facts, why);
+	if (st == TW_OK)
+		st = check_fit(job, &facts, why);
 	if (st != TW_OK) {
+		heap->put(heap, facts.weights);
 		tw_graph_free(facts.graph);
 		tw_data_close(facts.data);
 		return st;
 	}
+	facts.most = largest_batch(job, facts.data);
 	st = tw_network_open(heap, &facts, out, &said);
-	if (st == TW_BAD_INPUT)
-		return tw_job_refuse(job, why, "data.evaluate", "%s", said.text);
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: model: %s", job->file, said.text);
 }

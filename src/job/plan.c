@@ -301,17 +301,44 @@ static enum tw_status complete_external(struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
-/* An autoencoder predicts what it sees. */
-static void complete_network(struct tw_job *job)
+/* The option that names the test samples' file, where one is named. */
+static const char *test_set_of(const struct tw_job *job)
 {
+	static const char *const names[] = { "test_file", "test_x", "test_images" };
+	const struct tw_option *rows = job->data.from ? job->data.from->options : NULL;
+
+	for (size_t k = 0; rows && k < sizeof names / sizeof names[0]; k++) {
+		const struct tw_option *row = tw_option_find(rows, names[k]);
+		char value[2];
+
+		if (!row)
+			continue;
+		tw_option_text(row, job->data.options, value, sizeof value);
+		if (*value)
+			return names[k];
+	}
+	return NULL;
+}
+
+/* An autoencoder predicts what it sees; what is held out, and whether. */
+static enum tw_status complete_network(struct tw_job *job, struct tw_error *why)
+{
+	const char *own = test_set_of(job);
 	const struct tw_zoo *zoo = job->network.zoo;
 
+	if (own && tw_job_given(job, "data.test"))
+		return tw_job_refuse(
+			job, why, "data.test",
+			"nothing is held out where data.%s gives a test set; leave one "
+			"of them out",
+			own);
 	if (zoo && strcmp(zoo->name, "autoencoder") == 0 && !tw_job_given(job, "data.predict"))
 		job->data.predict = TW_PREDICT_INPUT;
-	if (job->data.from && !job->data.from->splits)
+	if (own || (job->data.from && !job->data.from->splits))
 		silence(job, "data.test", true);
 	if (job->model == TW_MODEL_NETWORK)
 		silence(job, "model.name", !zoo);
+	return TW_OK;
 }
 
 enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
@@ -336,8 +363,9 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
 		job->train.evaluate = 1;
 	complete_sim(job);
-	complete_network(job);
-	st = complete_external(job, why);
+	st = complete_network(job, why);
+	if (st == TW_OK)
+		st = complete_external(job, why);
 	if (st == TW_OK)
 		st = complete_batch(job, why);
 	if (st == TW_OK)

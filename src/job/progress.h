@@ -40,7 +40,7 @@ struct tw_watch {
 	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
 	uint64_t refused;         /* contributions */
 	uint64_t row;             /* of these on row_shard, since it last applied one */
-	uint32_t row_shard;
+	uint32_t row_shard;       /* the one that refused first */
 	bool diverged;            /* so many in a row, or such a loss, that the run was stopped */
 	bool network;             /* say every evaluation on the log; stop when it diverges */
 	FILE *metrics;            /* --log: every line, and progress once a second; may be NULL */

@@ -107,7 +107,7 @@ static enum tw_status save_failed(struct dir_store *d, uint64_t cut, const char 
 		"checkpoint %" PRIu64
 		" cannot be written to %s (%s: %s); what was saved before it is intact",
 		cut, d->dir, what, cause);
-	tw_log_line(d->log, TW_ERROR, "checkpoint", "%s", d->error.text);
+	tw_log_line(d->log, TW_WARNING, "checkpoint", "%s", d->error.text);
 	return TW_IO;
 }
 

@@ -27,6 +27,12 @@ TW_CLONED(void, tw_vec_fill, (float *out, float value, size_t n), (out, value, n
 		out[i] = value;
 }
 
+TW_CLONED(void, tw_vec_relu, (float *y, size_t n), (y, n))
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = y[i] < 0 ? 0 : y[i];
+}
+
 TW_CLONED(void, tw_vec_add, (float *y, const float *x, size_t n), (y, x, n))
 {
 	APART

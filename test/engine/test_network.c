@@ -24,11 +24,11 @@ static const char *const dense[] = { "linear 33", "relu", "linear 10" };
 struct net {
 	const char *const *text;
 	size_t layers;
-	uint32_t shift, prefetch;
+	uint32_t shift, prefetch, most;
 };
 static const struct net nets[] = {
-	{ dense, sizeof dense / sizeof *dense, 0, 0 },
-	{ convolutional, sizeof convolutional / sizeof *convolutional, 2, 0 },
+	{ dense, sizeof dense / sizeof *dense, 0, 0, 0 },
+	{ convolutional, sizeof convolutional / sizeof *convolutional, 2, 0, 0 },
 };
 
 static enum tw_status open_data(struct tw_heap *heap, const struct tw_data_options *o,
@@ -57,8 +57,8 @@ static enum tw_status open_data(struct tw_heap *heap, const struct tw_data_optio
 
 static enum tw_status open_net(struct tw_heap *heap, const struct net *net, struct tw_engine **out)
 {
-	struct tw_layer layer[16] = { 0 };
-	struct tw_network_facts f = { .seed = 7, .batch = BATCH };
+	struct tw_layer layer[20] = { 0 };
+	struct tw_network_facts f = { .seed = 7, .batch = BATCH, .most = net->most };
 	struct tw_model_site site = { .heap = heap, .loss = "cross-entropy", .loss_place = "" };
 	struct tw_error why = { 0 };
 	struct tw_arena keep;
@@ -344,6 +344,58 @@ static void nothing_is_allocated_once_warm(void **state)
 	}
 }
 
+/* What lay in the scratch and in the gradient before is nobody's input. */
+static void leftovers_do_not_matter(void **state)
+{
+	static const char *const all[] = {
+		"conv 6 5x5 stride 2", "batchnorm",   "relu",      "conv 33 3x3 pad 1",
+		"leaky-relu",          "local 5 3x3", "gelu",      "avgpool 3x2",
+		"layernorm",           "dropout 0.3", "linear 19", "sigmoid",
+		"batchnorm",           "linear 11",   "softmax",   "linear 10"
+	};
+	const struct net net = { all, sizeof all / sizeof *all, 1, 0, 0 };
+	struct tw_engine *e = opened(&net);
+	float *w = first_values(e), *a = vector(e), *b = vector(e);
+	const size_t bytes = (e->trainable + e->buffers) * sizeof *a;
+	void *scratch = room_for(e);
+	struct tw_score x, y;
+
+	(void)state;
+	for (uint32_t count = 1; count <= BATCH; count += BATCH - 1) {
+		memset(scratch, 0, e->scratch_bytes);
+		memset(a, 0, bytes);
+		x = gradient(e, scratch, w, 3, count, a);
+		memset(scratch, 0xff, e->scratch_bytes);
+		memset(b, 0xff, bytes);
+		y = gradient(e, scratch, w, 3, count, b);
+		assert_memory_equal(a, b, bytes);
+		assert_true(x.loss == y.loss && x.correct == y.correct);
+	}
+	put(w), put(a), put(b), put(scratch);
+	e->class->close(e);
+}
+
+/* Others are gone: one gets more samples than usual, and no more than were agreed. */
+static void larger_batches_are_met(void **state)
+{
+	const struct net net = { .text = dense,
+				 .layers = sizeof dense / sizeof *dense,
+				 .most = 40 };
+	struct tw_engine *e = opened(&net);
+	float *w = first_values(e), *a = vector(e);
+	const struct tw_piece whole = { w, 0, e->trainable + e->buffers };
+	const struct tw_inputs in = { .count = 41, .piece = &whole, .pieces = 1 };
+	void *scratch = room_for(e);
+	struct tw_score score;
+
+	(void)state;
+	score = gradient(e, scratch, w, 0, 40, a);
+	assert_int_equal(score.samples, 40);
+	assert_int_equal(e->class->gradient(e, scratch, &in, a, &score), TW_BAD_INPUT);
+	put(w), put(a), put(scratch);
+	e->class->close(e);
+}
+
 static void memory_may_be_refused(void **state)
 {
 	(void)state;
@@ -373,6 +425,8 @@ int main(void)
 		cmocka_unit_test(evaluation_adds_up),
 		cmocka_unit_test(who_is_cancelled_says_so),
 		cmocka_unit_test(nothing_is_allocated_once_warm),
+		cmocka_unit_test(leftovers_do_not_matter),
+		cmocka_unit_test(larger_batches_are_met),
 		cmocka_unit_test(memory_may_be_refused),
 	};
 

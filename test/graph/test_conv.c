@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <math.h>
 #include <cmocka.h>
 
 #include "graph/inner.h"
@@ -26,6 +27,8 @@ static void *parsed(const struct tw_op *op, const char *text)
 	return options;
 }
 
+static bool with_relu;
+
 /* One sample through `text` by plain numbers; the caller frees. */
 static float *by_hand(const char *name, const char *text, const struct tw_shape *in, const float *x,
 		      const float *weight, const float *bias)
@@ -45,6 +48,7 @@ static float *by_hand(const char *name, const char *text, const struct tw_shape 
 	if (bias)
 		memcpy(t.value[TW_OP_INS + 1], bias, t.n[TW_OP_INS + 1] * sizeof *bias);
 	assert_true(oproom_layouts(&t, site) > 0);
+	site[0].relu = with_relu;
 	oproom_make(&room, &t, &site[0]);
 	r = oproom_run(&room, &usual);
 	assert_null(r.wrong);
@@ -70,6 +74,24 @@ static void filters_are_not_turned_round(void **state)
 	out = by_hand("conv", "1 2x2 pad 0x1 stride 1x3 bias false", &in, x, weight, NULL);
 	assert_true(out[0] == 4010 && out[1] == 603);
 	free(out);
+}
+
+/* A ReLU that a layer takes makes 0 of what is negative, and of nothing else. */
+static void what_is_not_a_number_stays(void **state)
+{
+	static const char *const names[] = { "conv", "local" };
+	static const struct tw_shape in = { 3, { 1, 1, 4 } };
+	const float x[] = { 1, (float)NAN, -3, 4 }, weight[] = { 1, 1, 1, 1 };
+
+	(void)state;
+	with_relu = true;
+	for (size_t k = 0; k < 2; k++) {
+		float *y = by_hand(names[k], "1 1x1 bias false", &in, x, weight, NULL);
+
+		assert_true(y[0] == 1 && isnan(y[1]) && y[2] == 0 && y[3] == 4);
+		free(y);
+	}
+	with_relu = false;
 }
 
 static void groups_see_their_own_channels(void **state)
@@ -222,6 +244,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(filters_are_not_turned_round),
+		cmocka_unit_test(what_is_not_a_number_stays),
 		cmocka_unit_test(groups_see_their_own_channels),
 		cmocka_unit_test(places_have_their_own_filters),
 		cmocka_unit_test(right_in_every_layout),

@@ -76,6 +76,12 @@ static void check_plain_kernels(size_t n, uint64_t trial)
 	agree("fill", n);
 
 	begin(trial, true);
+	tw_vec_relu(out, n);
+	for (size_t i = 0; i < n; i++)
+		want[i] = want[i] < 0 ? 0 : want[i];
+	agree("relu", n);
+
+	begin(trial, true);
 	tw_vec_add(out, y, n);
 	for (size_t i = 0; i < n; i++)
 		want[i] = want[i] + y[i];

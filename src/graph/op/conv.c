@@ -9,6 +9,7 @@
 #include "graph/layouts.h"
 #include "graph/op.h"
 #include "graph/op/window.h"
+#include "vec/vec.h"
 
 static const struct tw_option conv_options[] = {
 	TW_OPTION(struct tw_conv_options, filters, TW_U32, NULL, "channels", 1, 65536,
@@ -107,47 +108,19 @@ static enum tw_status describe(const struct tw_op_site *site, struct tw_conv_sha
 	return st;
 }
 
-/* The kit's attribute, with a ReLU behind the primitive. */
-static enum tw_status relu_attr(const struct tw_kit *kit, dnnl_primitive_attr_t *out)
-{
-	dnnl_post_ops_t post = NULL;
-	enum tw_status st = tw_kit_status(dnnl_primitive_attr_clone(out, tw_kit_attr(kit)));
-
-	if (st != TW_OK)
-		return st;
-	st = tw_kit_status(dnnl_post_ops_create(&post));
-	if (st == TW_OK)
-		st = tw_kit_status(
-			dnnl_post_ops_append_eltwise(post, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f));
-	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_attr_set_post_ops(*out, post));
-	if (post)
-		dnnl_post_ops_destroy(post);
-	if (st != TW_OK) {
-		dnnl_primitive_attr_destroy(*out);
-		*out = NULL;
-	}
-	return st;
-}
-
 static enum tw_status forward_desc(const struct tw_op_site *site, const struct tw_kit *kit,
 				   const struct tw_conv_shapes *s, dnnl_primitive_desc_t *out)
 {
 	const struct tw_conv_options *o = site->options;
-	dnnl_primitive_attr_t attr = NULL;
 	dnnl_convolution_desc_t d;
 	enum tw_status st = tw_kit_status(dnnl_convolution_forward_desc_init(
 		&d, site->train ? dnnl_forward_training : dnnl_forward_inference,
 		dnnl_convolution_direct, &s->in, &s->any, o->bias ? &s->bias : NULL, &s->out,
 		s->stride, s->pad, s->pad));
 
-	if (st == TW_OK && site->relu)
-		st = relu_attr(kit, &attr);
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_create(
-			out, &d, attr ? attr : tw_kit_attr(kit), tw_kit_engine(kit), NULL));
-	if (attr)
-		dnnl_primitive_attr_destroy(attr);
+		st = tw_kit_status(dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit),
+							      tw_kit_engine(kit), NULL));
 	return st;
 }
 
@@ -257,7 +230,11 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 		st = tw_hand_run(run->hand, k->order, move, run->scratch);
 		data[1] = move[1];
 	}
-	return st == TW_OK ? tw_hand_run(run->hand, k->forward, data, run->scratch) : st;
+	if (st == TW_OK)
+		st = tw_hand_run(run->hand, k->forward, data, run->scratch);
+	if (st == TW_OK && site->relu) /* not oneDNN's: that makes 0 of NaN, unnoticed */
+		tw_vec_relu(run->out, site->batch * tw_shape_size(&site->out));
+	return st;
 }
 
 static enum tw_status run_weights(const struct conv_kernel *k, const struct tw_op_run *run)

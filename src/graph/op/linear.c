@@ -6,6 +6,7 @@
  * which was quickest there; both backward products are its inner product, whose weight gradient
  * brings that of the bias along. */
 #include "graph/op.h"
+#include "vec/vec.h"
 #include "vec/clone.h"
 
 struct linear_options {
@@ -63,13 +64,6 @@ static dnnl_memory_desc_t matrix(uint32_t n, uint32_t m, dnnl_format_tag_t tag)
 
 	dnnl_memory_desc_init_by_tag(&md, tag == dnnl_a ? 1 : 2, d, dnnl_f32, tag);
 	return md;
-}
-
-/* Not oneDNN's: that makes 0 of NaN, and a run gone wrong would not be noticed. */
-TW_CLONED_STATIC(void, relu, (float *y, size_t n), (y, n))
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] = y[i] < 0 ? 0 : y[i];
 }
 
 static enum tw_status make_forward(const struct tw_op_site *site, struct tw_kit *kit,
@@ -182,8 +176,8 @@ static enum tw_status linear_forward(const struct tw_op_site *site, const void *
 			       changed(run->parameter[1]) };
 	const enum tw_status st = tw_hand_run(run->hand, l->forward, data, run->scratch);
 
-	if (st == TW_OK && site->relu)
-		relu(run->out, site->batch * (size_t)site->out.d[0]);
+	if (st == TW_OK && site->relu) /* not oneDNN's: that makes 0 of NaN, unnoticed */
+		tw_vec_relu(run->out, site->batch * (size_t)site->out.d[0]);
 	return st;
 }
 
