@@ -27,6 +27,7 @@ struct tw_net {
 	const float **parameter;
 	double loss;      /* of the last step, mean */
 	double cpu, wall; /* seconds of all steps */
+	double best;      /* of the quickest step; 0: none yet */
 };
 
 /* Build it with random inputs and labels.  Close in any case. */

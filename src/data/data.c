@@ -14,7 +14,7 @@ static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
 	TW_OPTION(struct tw_data_options, samples, TW_U64, "0", "samples", 0, 0,
-		  "train on so many samples only, chosen by the seed; 0: all"),
+		  "train on so many samples only, drawn by split; 0: all"),
 	TW_OPTION_CHOICE(struct tw_data_options, normalise, "normalise", "standard",
 			 normalise_names,
 			 "standard: mean 0, deviation 1; unit: 0 to 1; by channel or column"),
@@ -30,6 +30,9 @@ const struct tw_option tw_data_common_rows[] = {
 		  "mirror half of the training images left to right, at random"),
 	TW_OPTION(struct tw_data_options, noise, TW_F64, "0", NULL, 0, 100,
 		  "deviation of noise added to normalised training samples"),
+	TW_OPTION(struct tw_data_options, split, TW_U64, "1", NULL, 0, 0,
+		  "the seed by which samples are held out or chosen; runs of another train.seed "
+		  "keep their sets"),
 	TW_OPTION(struct tw_data_options, prefetch, TW_U32, "0", "batches", 0, 64,
 		  "batches made ahead by a helper thread; 0: none"),
 	TW_OPTION_END,

@@ -24,6 +24,8 @@ struct tw_data_options {
 	uint32_t shift;    /* augmentation: images move by up to so many pixels each way */
 	bool flip;         /* augmentation: half of the images are mirrored left to right */
 	double noise;      /* augmentation: deviation of gauss added after normalisation */
+	uint64_t
+		split; /* what held-out and chosen samples are drawn from: the same for all seeds */
 	uint32_t prefetch; /* batches made ahead by a helper thread; 0: none */
 };
 extern const struct tw_option tw_data_common_rows[];

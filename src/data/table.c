@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct reader {
 	const struct tw_table_facts *facts;
@@ -184,6 +185,28 @@ static enum tw_status find_label(struct reader *r, const struct tw_field *row, b
 		       r->columns);
 }
 
+/* A number that is out of range, or a word for a missing value: no column is called so. */
+static bool no_name(const struct tw_field *f)
+{
+	static const char *const words[] = {
+		"nan", "inf", "infinity", "na", "n/a", "null", "none"
+	};
+	const char *p = f->at;
+	size_t n = f->bytes;
+
+	for (; n && (*p == ' ' || *p == '\t' || *p == '-' || *p == '+'); n--)
+		p++;
+	while (n && (p[n - 1] == ' ' || p[n - 1] == '\t'))
+		n--;
+	for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+		if (n == strlen(words[k]) && strncasecmp(p, words[k], n) == 0)
+			return true;
+	for (size_t k = 0; k < n; k++)
+		if (!strchr("0123456789+-.eE", p[k]) || !p[k])
+			return false;
+	return n == 0 || strchr("0123456789.", *p);
+}
+
 /* Is the first row a header?  Its columns but the label's (which may be words in every row) say
  * so: all numbers, or none; some of each is for the user to decide. */
 static enum tw_status guess_header(struct reader *r, const struct tw_field *row, bool *header)
@@ -200,7 +223,7 @@ static enum tw_status guess_header(struct reader *r, const struct tw_field *row,
 			other = k + 1;
 	}
 	*header = other != 0;
-	if (numbers == 0 || other == 0)
+	if (other == 0 || (numbers == 0 && !no_name(&row[other - 1])))
 		return TW_OK;
 	r->csv.column = other;
 	return wrong(r, &row[other - 1],

@@ -33,6 +33,7 @@ struct tw_hand {
 	struct tw_kit *kit;
 	dnnl_stream_t stream;
 	uint32_t count, slots; /* what the kit had when the hand was made */
+	uint32_t threads;      /* what the thread that has it had before */
 	dnnl_exec_arg_t arg[];
 };
 
@@ -77,9 +78,13 @@ enum tw_status tw_kit_status(dnnl_status_t st)
 	}
 }
 
-void tw_kit_threads(uint32_t threads)
+uint32_t tw_kit_threads(uint32_t threads)
 {
-	omp_set_num_threads((int)threads);
+	const int before = omp_get_max_threads();
+
+	if (before != (int)threads)
+		omp_set_num_threads((int)threads);
+	return (uint32_t)before;
 }
 
 struct tw_kit *tw_kit_new(struct tw_heap *heap)
@@ -237,10 +242,12 @@ enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from
 
 enum tw_status tw_hand_run(struct tw_hand *hand, uint32_t id, void *const *data, void *scratch)
 {
-	const struct made *m = &hand->kit->made[id];
-	dnnl_exec_arg_t *arg = hand->arg + m->first;
+	const struct made *m;
+	dnnl_exec_arg_t *arg;
 
 	HOLDS(3, id < hand->count);
+	m = &hand->kit->made[id];
+	arg = hand->arg + m->first;
 	for (uint32_t k = 0; k < m->args; k++)
 		dnnl_memory_set_data_handle(arg[k].memory, data[k]);
 	if (m->scratch)
@@ -293,9 +300,9 @@ static struct tw_hand *hand_new(struct tw_kit *kit)
 
 struct tw_hand *tw_kit_take(struct tw_kit *kit)
 {
+	const uint32_t before = tw_kit_threads(1);
 	struct tw_hand *hand;
 
-	tw_kit_threads(1);
 	pthread_mutex_lock(&kit->lock);
 	hand = kit->rest;
 	if (hand)
@@ -305,13 +312,20 @@ struct tw_hand *tw_kit_take(struct tw_kit *kit)
 		hand_free(hand);
 		hand = NULL;
 	}
-	return hand ? hand : hand_new(kit);
+	if (!hand)
+		hand = hand_new(kit);
+	if (hand)
+		hand->threads = before;
+	else
+		tw_kit_threads(before);
+	return hand;
 }
 
 void tw_kit_give(struct tw_kit *kit, struct tw_hand *hand)
 {
 	if (!hand)
 		return;
+	tw_kit_threads(hand->threads);
 	pthread_mutex_lock(&kit->lock);
 	hand->next = kit->rest;
 	kit->rest = hand;

@@ -47,8 +47,9 @@ struct tw_kit *tw_kit_new(struct tw_heap *heap); /* NULL without memory */
 void tw_kit_free(struct tw_kit *kit);
 struct tw_hand *tw_kit_take(struct tw_kit *kit); /* NULL without memory */
 void tw_kit_give(struct tw_kit *kit, struct tw_hand *hand);
-/* How many threads one run may use (OpenMP), for this calling thread.  1 is what we do. */
-void tw_kit_threads(uint32_t threads);
+/* How many threads what this thread starts may use (OpenMP); returns what it was.  Making and
+ * running want 1; a hand that is given back restores what its thread had. */
+uint32_t tw_kit_threads(uint32_t threads);
 /* Pin oneDNN to an instruction set ("avx512", "avx2", "plain"), before anything else is made. */
 enum tw_status tw_kit_isa(const char *name);
 

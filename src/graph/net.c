@@ -189,6 +189,8 @@ static enum tw_status prepare_reorder(struct tw_net *net, struct tw_item *item, 
 		st = tw_kit_describe(shape, net->batch, (int)item->layout, &to);
 	if (st == TW_OK)
 		st = tw_kit_reorder(kit, &from, &to, &item->primitive, &item->memory.forward);
+	/* planes of one value are the same bytes in both layouts */
+	item->passes = st == TW_OK && item->primitive == TW_KIT_NONE;
 	if (st == TW_OK && net->kind == TW_PROGRAM_TRAIN && item->needs)
 		st = tw_kit_reorder(kit, &to, &from, &item->back, &item->memory.backward);
 	return st;

@@ -123,10 +123,12 @@ enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kin
 {
 	struct tw_program *p = tw_heap_zeros(g->heap, sizeof *p);
 	enum tw_status st = TW_NO_MEMORY;
+	uint32_t threads;
 
 	if (!p)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the program");
 	HOLDS(1, batch > 0);
+	threads = tw_kit_threads(1); /* the calling program may use OpenMP, too */
 	p->heap = g->heap;
 	tw_arena_init(&p->keep, p->heap);
 	p->net = (struct tw_net){ .graph = g, .kind = kind, .batch = batch, .seed = seed };
@@ -137,6 +139,7 @@ enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kin
 		st = tw_net_prepare(&p->net, p->kit, &p->keep, why);
 	if (st == TW_OK)
 		st = make_steps(p);
+	tw_kit_threads(threads);
 	if (st != TW_OK) {
 		tw_program_free(p);
 		return tw_fail(why, st, "no memory for the program");

@@ -231,7 +231,7 @@ static void backward(struct tw_steps *s, uint32_t i)
 		s->storage[item->gradient].holders--;
 	if (tw_item_goes_back(s->net, item)) {
 		op_back(s, i);
-	} else if (item->kind == TW_ITEM_REORDER) {
+	} else if (item->kind == TW_ITEM_REORDER && !item->passes) {
 		reorder_back(s, i);
 	} else { /* passes or adds: the same gradient for each input */
 		for (uint32_t k = 0; k < item->ins; k++)

@@ -22,7 +22,7 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
 		  "where samples come from; see the data sources; none: the model makes them up"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
-		  "samples per worker and step; 0 with global_batch"),
+		  "samples per worker and step; 0 with global_batch (default with a data set: 64)"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
 		  "samples per step of all workers together, instead of batch; 0: batch counts"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,

@@ -298,7 +298,7 @@ static const char *place(const struct tw_job *job, const char *path)
 	return f && f->from ? f->from->place : job->file;
 }
 
-/* Where to look when the loss does not fit: at the loss, or, where none is written, at the model. */
+/* Where to look when the loss does not fit: at the loss, or, if none is written, at the model. */
 static const char *loss_place(const struct tw_job *job)
 {
 	const struct tw_field *f = tw_job_field(job, "loss.name");
@@ -385,8 +385,8 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 
 	if (!tw_data_cache(cache, sizeof cache))
 		cache[0] = '\0';
-	st = tw_data_open(job->data.from, job->data.options, &job->data.set, &site, job->train.seed,
-			  out, &said);
+	st = tw_data_open(job->data.from, job->data.options, &job->data.set, &site,
+			  job->data.set.split, out, &said);
 	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
 }
 

@@ -80,6 +80,8 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 				     d->global_batch, job->cluster.workers, job->cluster.workers);
 	if (d->global_batch)
 		d->batch = 0;
+	else if (d->from && !tw_job_given(job, "data.batch"))
+		d->batch = 64;
 	else if (d->batch == 0)
 		return tw_job_refuse(job, why, "data.batch",
 				     "needs at least 1 sample, unless global_batch is given");

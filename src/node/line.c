@@ -340,19 +340,73 @@ static enum tw_status remember(struct shard *s, const struct contribution *c)
 	return TW_OK;
 }
 
+/* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
+static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
+{
+	const uint32_t rule = p->rule->traits, gate = p->gate->traits;
+
+	return p->rule->arrays == 0 && (rule & TW_RULE_LINEAR) &&
+	       !(rule & (TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER | TW_RULE_STAMPED)) &&
+	       !(gate & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
+	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
+	       p->send == TW_SEND_GRADIENT && push->divide == 1.0f;
+}
+
+enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g)
+{
+	const uint32_t mine = s->shown == s->w ? 2 : 1;
+	struct tw_block *next;
+
+	/* where the update writes over w there is no second block to try it in */
+	if (!is_plain(s->plan, push) ||
+	    atomic_load_explicit(&s->w->refs, memory_order_acquire) <= mine)
+		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
+	next = tw_pool_take(s->pool);
+	if (!next)
+		return TW_NO_MEMORY;
+	if (!tw_vec_sgd_finite(tw_block_floats(next), tw_block_floats(s->w), g,
+			       tw_schedule_rate(&s->plan->schedule, push->progress), s->trainable,
+			       false) ||
+	    !tw_vec_finite(g + s->trainable, s->n - s->trainable)) {
+		tw_block_drop(next);
+		return TW_BAD_BYTES;
+	}
+	tw_line_unprepare(s);
+	s->prepared = next;
+	return TW_OK;
+}
+
+void tw_line_unprepare(struct shard *s)
+{
+	tw_block_drop(s->prepared);
+	s->prepared = NULL;
+}
+
+/* Where the next version goes: over this one if nobody else has it. */
+static struct tw_block *next_block(struct shard *s, bool *ready)
+{
+	struct tw_block *next = s->prepared;
+
+	*ready = next != NULL;
+	s->prepared = NULL;
+	if (next)
+		return next;
+	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? s->w
+									    : tw_pool_take(s->pool);
+}
+
 enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 			      uint32_t count)
 {
 	const struct tw_plan *p = s->plan;
 	struct update u = { .c = c, .count = count };
 	enum tw_status st = TW_OK;
+	bool ready;
 
 	if (count == 0)
 		return TW_OK;
 	tw_line_changed(s);
-	u.next = atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1
-			 ? s->w
-			 : tw_pool_take(s->pool);
+	u.next = next_block(s, &ready);
 	if (!u.next)
 		return TW_NO_MEMORY;
 	u.in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
@@ -367,7 +421,7 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 	if (u.in_turn)
 		u.rate /= (float)count;
 	s->statistic = 0;
-	for (size_t at = 0; at < s->trainable; at += TW_TILE)
+	for (size_t at = 0; at < s->trainable && !ready; at += TW_TILE)
 		one_tile(s, &u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
 	buffers(s, &u);
 	s->corrections += count;

@@ -42,10 +42,9 @@ static struct tw_block *unpacked(struct shard *s, const struct tw_msg *m, const 
 		return NULL;
 	if (c->traits & TW_CODEC_IDENTITY) {
 		*at = (const float *)tw_msg_payload(m);
-		if (len != s->n * sizeof(float) || !tw_vec_finite(*at, s->n))
-			return NULL;
-		*st = TW_OK;
-		return tw_block_keep(m->payload);
+		if (len == s->n * sizeof(float))
+			*st = tw_line_check(s, &m->b.push, *at);
+		return *st == TW_OK ? tw_block_keep(m->payload) : NULL;
 	}
 	b = tw_pool_take(s->pool);
 	if (!b) {
@@ -413,6 +412,7 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		return;
 	}
 	take(s, ctx, slot, b, at, m);
+	tw_line_unprepare(s); /* the gate did not apply it */
 	tw_block_drop(b);
 	reply(s, ctx, slot, m);
 	if (s->queued && (s->plan->gate->traits & TW_GATE_HOLDS))

@@ -65,6 +65,7 @@ struct shard {
 	struct tw_block *wire;    /* shown, encoded; NULL until somebody asks */
 	struct tw_block *decoded; /* what workers decode from wire */
 	struct tw_block *pinned;
+	struct tw_block *prepared; /* the next version, made while a slice was checked; or NULL */
 	uint64_t pin;
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
 	float *tile; /* 4 tiles of scratch */
@@ -84,6 +85,10 @@ struct shard {
 	struct tw_tally tally;
 };
 
+/* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g, the next version is
+ * made by the same pass over memory and kept as `prepared` until the update, or until dropped. */
+enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g);
+void tw_line_unprepare(struct shard *s);
 /* Run contributions through the line as one update; references in c stay the caller's.  On
  * TW_NO_MEMORY nothing has changed. */
 enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const struct contribution *c,

@@ -19,7 +19,7 @@ void tw_vec_axpy(float *y, float a, const float *x, size_t n);       /* y = fmaf
 void tw_vec_scale(float *y, float a, size_t n);                      /* y = a * y */
 void tw_vec_scale_to(float *out, float a, const float *x, size_t n); /* out = a * x; may be same */
 void tw_vec_sub(float *out, const float *x, const float *y,
-		size_t n); /* out = x - y; may be same */
+		size_t n);            /* out = x - y; may be same */
 void tw_vec_relu(float *y, size_t n); /* y < 0 becomes 0; NaN stays */
 /* out = fmaf(-rate, g, w); out may be w.  With `stream`, out is written past the caches. */
 void tw_vec_sgd(float *out, const float *w, const float *g, float rate, size_t n, bool stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_bad_networks.c - wrong networks, data and checkpoints, through the program: one sentence, the
- * right exit code, nothing on stdout, and what was kept before stays good. */
+/* test_bad_networks.c - wrong networks, data and checkpoints, through the program: one sentence,
+ * the right exit code, nothing on stdout, and what was kept before stays good. */
 #include "cli/spawn.h"
 
 #include <setjmp.h>
@@ -182,7 +182,7 @@ static void missing_data(void **state)
 	ALL_REFUSED(list);
 }
 
-/* An IDX file of `count` things of `rank` - 1 more dimensions of 5, with `bytes` bytes behind it. */
+/* An IDX file of `count` things of `rank` - 1 more dimensions of 5, with `bytes` bytes behind. */
 static void put_idx(const char *name, uint8_t rank, uint8_t count, size_t bytes)
 {
 	uint8_t at[1000] = { 0, 0, 8, rank, 0, 0, 0, count };

@@ -93,6 +93,15 @@ static void headers_are_guessed_with_care(void **state)
 	tw_data_close(d);
 	kit_put_text("h.csv", "1,x,yes\n3,4,no\n");
 	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 2", "'x'", "header"));
+	/* values that cannot be taken are not names */
+	kit_put_text("h.csv", "nan,yes\n3,no\n4,yes\n");
+	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 1", "'nan'", "header"));
+	kit_put_text("h.csv", "1e400,yes\n3,no\n4,yes\n");
+	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 1", "'1e400'", "header"));
+	kit_put_text("h.csv", "1x1,yes\n3,no\n4,yes\n");
+	d = kit_must_open("csv", SETS("file=h.csv", "test=0"));
+	assert_int_equal(d->train.count, 2);
+	tw_data_close(d);
 }
 
 static void bad(const char *text, const char *const *parts)

@@ -87,6 +87,26 @@ static void types_are_converted(void **state)
 	TYPE(double, "<f8", true);
 }
 
+/* True is 1 and not a 255th of it, however values are normalised. */
+static void truth_is_one(void **state)
+{
+	uint8_t file[512];
+	struct tw_data *d;
+
+	(void)state;
+	kit_put("t.npy", file,
+		kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4, 1)}",
+			"\0\1\1\0", 4));
+	kit_put("l.npy", file,
+		kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}", "\0\1\0\1",
+			4));
+	d = kit_must_open("npy", SETS("x=t.npy", "y=l.npy", "test=0", "normalise=unit"));
+	assert_int_equal(d->classes, 2);
+	assert_int_equal(d->kind, TW_VALUE_F32);
+	assert_true(((const float *)d->train.value)[1] * d->scale[0] + d->shift[0] == 1);
+	tw_data_close(d);
+}
+
 static void images_and_versions(void **state)
 {
 	uint8_t file[512], values[48] = { 0 };
@@ -214,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pair_is_read),
 		cmocka_unit_test(types_are_converted),
+		cmocka_unit_test(truth_is_one),
 		cmocka_unit_test(images_and_versions),
 		cmocka_unit_test(headers_are_not_believed),
 		cmocka_unit_test(truncated_files_are_refused),

@@ -176,6 +176,28 @@ static void evaluation_uses_what_ran(void **state)
 	done(&a);
 }
 
+/* Late changes of several workers may add up to less than nothing. */
+static void a_variance_below_nothing_is_none(void **state)
+{
+	const struct tw_shape in = { 1, { 2 } };
+	const float x[] = { 1, 5 }, want[] = { 20, 10 };
+	const float parameter[][2] = { { 2, 3 }, { 0, 4 }, { 0, 3 }, { -0.25f, 0.99f } };
+	struct asked a;
+	struct oproom_result r;
+
+	(void)state;
+	ask(&a, "epsilon 0.01", &in, 1, false);
+	memcpy(a.t.value[0], x, sizeof x);
+	for (uint32_t k = 0; k < 4; k++)
+		memcpy(a.t.value[TW_OP_INS + k], parameter[k], sizeof parameter[k]);
+	a.t.site.wants[0] = false;
+	r = answer(&a, TW_LAYOUT_PLAIN);
+	for (size_t k = 0; k < 2; k++)
+		assert_true(fabsf(r.out[k] - want[k]) < 1e-4f);
+	oproom_result_free(&r);
+	done(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +205,7 @@ int main(void)
 		cmocka_unit_test(one_value_has_no_variance),
 		cmocka_unit_test(far_means_keep_their_variance),
 		cmocka_unit_test(evaluation_uses_what_ran),
+		cmocka_unit_test(a_variance_below_nothing_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,45 @@ static void images_have_their_gradients(void **state)
 	tw_graph_free(g);
 }
 
+/* Planes of one value, or a single plane, are the same bytes in several layouts. */
+static void layouts_that_are_the_same_have_their_gradients(void **state)
+{
+	static const char *const lines[] = {
+		"conv 16 3x3; tanh; maxpool 7; flatten; linear 4; cross-entropy",
+		"conv 5 9x9; relu; flatten; linear 4; cross-entropy",
+		"conv 5 9x9; batchnorm; tanh; conv 7 1x1; flatten; linear 4; cross-entropy",
+		"maxpool 9; conv 8 1x1; tanh; flatten; linear 4; cross-entropy",
+		"conv 1 3x3; tanh; conv 6 3x3; avgpool 5; flatten; cross-entropy",
+		"conv 1 3x3; tanh; flatten; linear 3; mean-squared",
+	};
+	const struct tw_shape in = { .rank = 3, .d = { 3, 9, 9 } };
+	struct tw_graph *g;
+	uint32_t a, b;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+		g = net_line(&tw_heap_system, &in, lines[k]);
+		for (uint32_t batch = 1; batch <= 3; batch += 2)
+			agrees(g, batch, k, 40);
+		tw_graph_free(g);
+	}
+	g = tw_graph_new(&tw_heap_system, &in);
+	assert_non_null(g);
+	a = net_layer(g, "conv 6 9x9", 0, 0);
+	b = net_layer(g, "conv 6 1x1", a, 0);
+	b = net_layer(g, "tanh", b, 0);
+	b = net_layer(g, "add", b, a);
+	a = net_layer(g, "flatten", a, 0);
+	b = net_layer(g, "flatten", b, 0);
+	b = net_layer(g, "tanh", b, 0);
+	b = net_layer(g, "add", b, a);
+	b = net_layer(g, "linear 3", b, 0);
+	net_layer(g, "mean-squared", b, 0);
+	assert_int_equal(tw_graph_finish(g, NULL), TW_OK);
+	agrees(g, 2, 7, 40);
+	tw_graph_free(g);
+}
+
 static struct tw_graph *small(struct tw_heap *heap)
 {
 	const struct tw_shape in = { .rank = 1, .d = { 33 } };
@@ -385,6 +424,7 @@ int main(void)
 		cmocka_unit_test(random_nets_have_their_gradients),
 		cmocka_unit_test(random_images_have_their_gradients),
 		cmocka_unit_test(images_have_their_gradients),
+		cmocka_unit_test(layouts_that_are_the_same_have_their_gradients),
 		cmocka_unit_test(evaluation_is_the_forward_half),
 		cmocka_unit_test(predictions_are_counted),
 		cmocka_unit_test(threads_share_a_program),

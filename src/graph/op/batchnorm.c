@@ -4,6 +4,8 @@
  * As PyTorch: training normalises with the biased variance of the batch, and the running variance
  * moves towards the unbiased one; evaluation uses the running statistics.  A channel that has only
  * one value in the batch (which PyTorch refuses) has variance 0, and leaves running_var alone.
+ * Late changes of asynchronous workers may lead a running variance below 0 for a while: it counts
+ * as 0 then.
  *
  * Sums are of distances from the channel's first value, so one pass is enough for mean and
  * variance.
@@ -124,9 +126,12 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 		for (size_t c = 0; c < v.channels; c++)
 			scale[c] = run->parameter[WEIGHT][c] * mean[v.channels + c];
 	} else {
-		for (size_t c = 0; c < v.channels; c++)
-			scale[c] = run->parameter[WEIGHT][c] /
-				   sqrtf(run->parameter[VAR][c] + o->epsilon);
+		for (size_t c = 0; c < v.channels; c++) {
+			const float var = run->parameter[VAR][c];
+
+			scale[c] =
+				run->parameter[WEIGHT][c] / sqrtf((var < 0 ? 0 : var) + o->epsilon);
+		}
 	}
 	for (size_t k = 0; k < v.batch * v.blocks; k++) {
 		const size_t c = k % v.blocks * v.inner, at = k * v.rows * v.inner;
