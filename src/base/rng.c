@@ -17,47 +17,33 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE void rounds(uint32_t k0, uint32_t k1, uint32_t x[4])
-{
-	for (int i = 0; i < 10; i++) {
-		const uint64_t p = (uint64_t)0xD2511F53u * x[0];
-		const uint64_t q = (uint64_t)0xCD9E8D57u * x[2];
-		const uint32_t y0 = (uint32_t)(q >> 32) ^ x[1] ^ k0;
-		const uint32_t y2 = (uint32_t)(p >> 32) ^ x[3] ^ k1;
-
-		x[1] = (uint32_t)q;
-		x[3] = (uint32_t)p;
-		x[0] = y0;
-		x[2] = y2;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
-}
-
 void tw_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
 	uint32_t x[4] = { counter[0], counter[1], counter[2], counter[3] };
 
-	rounds(key[0], key[1], x);
+	tw_philox_rounds(key, x, 1);
 	memcpy(out, x, sizeof x);
 }
 
 struct tw_rng tw_rng_make(uint64_t seed, enum tw_purpose purpose)
 {
+	const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
 	uint32_t x[4] = { (uint32_t)purpose, 0, 0, 0 };
 
-	rounds((uint32_t)seed, (uint32_t)(seed >> 32), x);
+	tw_philox_rounds(key, x, 1);
 	return (struct tw_rng){ .key = { x[0], x[1] } };
 }
 
 /* The block of counter (a, b) for one kind of draw. */
 INLINE void block(const struct tw_rng *r, uint32_t kind, uint64_t a, uint64_t b, uint32_t x[4])
 {
+	const uint32_t key[2] = { r->key[0] ^ kind, r->key[1] };
+
 	x[0] = (uint32_t)b;
 	x[1] = (uint32_t)(b >> 32);
 	x[2] = (uint32_t)a;
 	x[3] = (uint32_t)(a >> 32);
-	rounds(r->key[0] ^ kind, r->key[1], x);
+	tw_philox_rounds(key, x, 1);
 }
 
 uint64_t tw_rng_u64(const struct tw_rng *r, uint64_t a, uint64_t b)
@@ -172,38 +158,25 @@ double tw_rng_gauss(const struct tw_rng *r, uint64_t a, uint64_t b)
 #define BATCH 64
 #define FEW   4
 
-/* `blocks` (at most BATCH) at once, one word of the state per array so that each loop is a plain
- * vector one. */
+/* `blocks` (at most BATCH, and constant) at once, in plain vector loops. */
 INLINE void fill_blocks(const struct tw_rng *r, uint64_t a, uint64_t first, uint32_t blocks,
 			float *out)
 {
-	uint32_t x[4][BATCH];
-	uint32_t k0 = r->key[0] ^ KEY_GAUSS, k1 = r->key[1];
+	const uint32_t key[2] = { r->key[0] ^ KEY_GAUSS, r->key[1] };
+	uint32_t x[4 * BATCH];
 
 	for (uint32_t i = 0; i < blocks; i++) {
-		x[0][i] = (uint32_t)(first + i);
-		x[1][i] = (uint32_t)((first + i) >> 32);
-		x[2][i] = (uint32_t)a;
-		x[3][i] = (uint32_t)(a >> 32);
+		x[i] = (uint32_t)(first + i);
+		x[blocks + i] = (uint32_t)((first + i) >> 32);
+		x[2 * blocks + i] = (uint32_t)a;
+		x[3 * blocks + i] = (uint32_t)(a >> 32);
 	}
-	for (int round = 0; round < 10; round++) {
-		for (uint32_t i = 0; i < blocks; i++) {
-			const uint64_t p = (uint64_t)0xD2511F53u * x[0][i];
-			const uint64_t q = (uint64_t)0xCD9E8D57u * x[2][i];
-
-			x[0][i] = (uint32_t)(q >> 32) ^ x[1][i] ^ k0;
-			x[2][i] = (uint32_t)(p >> 32) ^ x[3][i] ^ k1;
-			x[1][i] = (uint32_t)q;
-			x[3][i] = (uint32_t)p;
-		}
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
+	tw_philox_rounds(key, x, blocks);
 	for (uint32_t half = 0; half < 4; half += 2)
 		for (uint32_t i = 0; i < blocks; i++) {
 			double v, w;
 
-			pair(x[half][i], x[half + 1][i], &v, &w);
+			pair(x[half * blocks + i], x[(half + 1) * blocks + i], &v, &w);
 			out[4 * i + half] = (float)v;
 			out[4 * i + half + 1] = (float)w;
 		}

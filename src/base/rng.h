@@ -27,7 +27,29 @@ struct tw_rng {
 	uint32_t key[2];
 };
 
-/* The block cipher itself: ten rounds of Philox 4x32. */
+/* Ten rounds of Philox 4x32 on `blocks` blocks at once: word w of block i is x[w * blocks + i], so
+ * that with a constant number of them the loop is a plain vector one, for its caller's target. */
+static inline __attribute__((always_inline)) void tw_philox_rounds(const uint32_t key[2],
+								   uint32_t *x, uint32_t blocks)
+{
+	uint32_t k0 = key[0], k1 = key[1];
+
+	for (int round = 0; round < 10; round++) {
+		for (uint32_t i = 0; i < blocks; i++) {
+			const uint64_t p = (uint64_t)0xD2511F53u * x[i];
+			const uint64_t q = (uint64_t)0xCD9E8D57u * x[2 * blocks + i];
+
+			x[i] = (uint32_t)(q >> 32) ^ x[blocks + i] ^ k0;
+			x[2 * blocks + i] = (uint32_t)(p >> 32) ^ x[3 * blocks + i] ^ k1;
+			x[blocks + i] = (uint32_t)q;
+			x[3 * blocks + i] = (uint32_t)p;
+		}
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+}
+
+/* The block cipher itself, for one block. */
 void tw_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 
 struct tw_rng tw_rng_make(uint64_t seed, enum tw_purpose purpose);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* look.c - what eval, inspect, export and data have in common. */
 #include "cli/look.h"
+#include "cli/summary.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,13 @@ int tw_look_failed(const struct tw_call *call, const struct tw_error *why)
 	const int code = tw_exit_for(call, why);
 
 	return why->status == TW_ABSENT || why->status == TW_BAD_BYTES ? TW_EXIT_WRONG : code;
+}
+
+int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o))
+{
+	(json ? tw_print_json : print)(o);
+	json_decref(o);
+	return TW_EXIT_DONE;
 }
 
 const char *tw_look_bytes(double bytes, char out[24])

@@ -8,6 +8,8 @@
 
 /* As tw_exit_for; here a path that is missing or damaged was a wrong request. */
 int tw_look_failed(const struct tw_call *call, const struct tw_error *why);
+/* Give `o` to the user, as JSON or by `print`, and let go of it: TW_EXIT_DONE. */
+int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o));
 /* "1.2 MiB". */
 const char *tw_look_bytes(double bytes, char out[24]);
 /* "3x28x28" of a list of numbers. */

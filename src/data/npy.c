@@ -228,63 +228,64 @@ static double as_real(const struct tw_npy *n, const uint8_t *p)
 	return (double)((int64_t)bits >> (64 - 8 * n->width));
 }
 
-/* The next `some` values of the file as they are there. */
-static enum tw_status next(struct tw_input *in, const struct tw_npy *n, uint64_t done,
-			   uint8_t *chunk, size_t *some, struct tw_error *why)
-{
-	const uint64_t left = n->values - done;
+/* Keep value `at` of the file, or say what is wrong with it. */
+typedef enum tw_status keep_fn(const struct tw_input *in, uint64_t at, double v, void *out,
+			       struct tw_error *why);
 
-	*some = left < CHUNK ? (size_t)left : CHUNK;
-	return tw_input_read(in, chunk, *some * n->width, "its values", why);
+/* All values to the end of the file. */
+static enum tw_status each(struct tw_input *in, const struct tw_npy *n, keep_fn *keep, void *out,
+			   struct tw_error *why)
+{
+	uint8_t chunk[CHUNK * 8];
+	size_t some;
+
+	for (uint64_t done = 0; done < n->values; done += some) {
+		const uint64_t left = n->values - done;
+		enum tw_status st;
+
+		some = left < CHUNK ? (size_t)left : CHUNK;
+		st = tw_input_read(in, chunk, some * n->width, "its values", why);
+		for (size_t i = 0; st == TW_OK && i < some; i++)
+			st = keep(in, done + i, as_real(n, chunk + i * n->width), out, why);
+		if (st != TW_OK)
+			return st;
+	}
+	return tw_input_end(in, why);
+}
+
+static enum tw_status keep_float(const struct tw_input *in, uint64_t at, double v, void *out,
+				 struct tw_error *why)
+{
+	const float f = (float)v;
+
+	if (!isfinite(f))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: value %" PRIu64 " (from 1) is not a finite number (of 32 bits)",
+			       tw_input_name(in), at + 1);
+	((float *)out)[at] = f;
+	return TW_OK;
 }
 
 enum tw_status tw_npy_floats(struct tw_input *in, const struct tw_npy *n, float *out,
 			     struct tw_error *why)
 {
-	uint8_t chunk[CHUNK * 8];
-	size_t some;
+	return each(in, n, keep_float, out, why);
+}
 
-	for (uint64_t done = 0; done < n->values; done += some) {
-		const enum tw_status st = next(in, n, done, chunk, &some, why);
-
-		if (st != TW_OK)
-			return st;
-		for (size_t i = 0; i < some; i++) {
-			const float v = (float)as_real(n, chunk + i * n->width);
-
-			if (!isfinite(v))
-				return tw_fail(why, TW_BAD_INPUT,
-					       "%s: value %" PRIu64 " (from 1) is not a finite "
-					       "number (of 32 bits)",
-					       tw_input_name(in), done + i + 1);
-			out[done + i] = v;
-		}
-	}
-	return tw_input_end(in, why);
+static enum tw_status keep_label(const struct tw_input *in, uint64_t at, double v, void *out,
+				 struct tw_error *why)
+{
+	if (v < 0 || v > INT32_MAX)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: label %" PRIu64 " (from 1) is %.0f; labels are 0 or more, "
+			       "below the number of classes",
+			       tw_input_name(in), at + 1, v);
+	((uint32_t *)out)[at] = (uint32_t)v;
+	return TW_OK;
 }
 
 enum tw_status tw_npy_labels(struct tw_input *in, const struct tw_npy *n, uint32_t *out,
 			     struct tw_error *why)
 {
-	uint8_t chunk[CHUNK * 8];
-	size_t some;
-
-	for (uint64_t done = 0; done < n->values; done += some) {
-		const enum tw_status st = next(in, n, done, chunk, &some, why);
-
-		if (st != TW_OK)
-			return st;
-		for (size_t i = 0; i < some; i++) {
-			const double v = as_real(n, chunk + i * n->width);
-
-			if (v < 0 || v > INT32_MAX)
-				return tw_fail(why, TW_BAD_INPUT,
-					       "%s: label %" PRIu64
-					       " (from 1) is %.0f; labels are 0 or more, "
-					       "below the number of classes",
-					       tw_input_name(in), done + i + 1, v);
-			out[done + i] = (uint32_t)v;
-		}
-	}
-	return tw_input_end(in, why);
+	return each(in, n, keep_label, out, why);
 }

@@ -95,17 +95,12 @@ static enum tw_status product(const struct tw_op_site *site, struct tw_kit *kit,
 	const dnnl_dim_t places = (dnnl_dim_t)site->out.d[1] * site->out.d[2];
 	const dnnl_dims_t da = { places, o->filters }, dc = { places, window };
 	dnnl_memory_desc_t a, c;
-	dnnl_matmul_desc_t desc;
 	enum tw_status st =
 		tw_kit_status(dnnl_memory_desc_init_by_tag(&a, 2, da, dnnl_f32, dnnl_ab));
 
 	if (st == TW_OK)
 		st = tw_kit_status(dnnl_memory_desc_init_by_tag(&c, 2, dc, dnnl_f32, dnnl_ab));
-	if (st == TW_OK)
-		st = tw_kit_status(dnnl_matmul_desc_init(&desc, &a, any, NULL, &c));
-	return st == TW_OK ? tw_kit_status(dnnl_primitive_desc_create(out, &desc, tw_kit_attr(kit),
-								      tw_kit_engine(kit), NULL))
-			   : st;
+	return st == TW_OK ? tw_kit_product(kit, &a, any, &c, out) : st;
 }
 
 static enum tw_status prepare_folded(const struct tw_op_site *site, struct tw_kit *kit,

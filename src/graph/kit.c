@@ -225,6 +225,19 @@ enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const in
 	return TW_OK;
 }
 
+enum tw_status tw_kit_product(const struct tw_kit *kit, const dnnl_memory_desc_t *a,
+			      const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
+			      dnnl_primitive_desc_t *out)
+{
+	dnnl_matmul_desc_t d;
+	dnnl_status_t st = dnnl_matmul_desc_init(&d, a, b, NULL, c);
+
+	if (st == dnnl_success)
+		st = dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit), tw_kit_engine(kit),
+						NULL);
+	return tw_kit_status(st);
+}
+
 enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from,
 			      const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch)
 {

@@ -28,6 +28,10 @@ const_dnnl_primitive_attr_t tw_kit_attr(const struct tw_kit *kit);
  * *scratch (may be NULL) becomes max(*scratch, bytes of its scratchpad). */
 enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const int *arg, size_t n,
 			  uint32_t *id, size_t *scratch);
+/* What tw_kit_add takes for the matrix product c = a b (source, weights, destination). */
+enum tw_status tw_kit_product(const struct tw_kit *kit, const dnnl_memory_desc_t *a,
+			      const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
+			      dnnl_primitive_desc_t *out);
 /* A reorder between two descriptors; *id is TW_KIT_NONE where they are equal. */
 #define TW_KIT_NONE UINT32_MAX
 enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from,

@@ -85,8 +85,9 @@ struct shard {
 	struct tw_tally tally;
 };
 
-/* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g, the next version is
- * made by the same pass over memory and kept as `prepared` until the update, or until dropped. */
+/* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g,
+ * the next version is made by the same pass over memory and kept as `prepared` until the update, or
+ * until dropped. */
 enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g);
 void tw_line_unprepare(struct shard *s);
 /* Run contributions through the line as one update; references in c stay the caller's.  On

@@ -168,3 +168,62 @@ const char *text_of(const json_t *object, const char *name)
 	assert_true(json_is_string(v));
 	return json_string_value(v);
 }
+
+void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		print_error("'%s' lacks '%s'\n", text, part);
+	assert_non_null(strstr(text, part));
+}
+
+void expect(const struct said *s, int code)
+{
+	if (s->code != code)
+		print_error("exit code %d, stderr: %s\n", s->code, s->err);
+	assert_int_equal(s->code, code);
+}
+
+const char *path_of(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof path, "%s/%s", scratch(), name);
+	return path;
+}
+
+void put(const char *name, const void *bytes, size_t n)
+{
+	FILE *f = fopen(path_of(name), "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	fclose(f);
+}
+
+void put_text(const char *name, const char *text)
+{
+	put(name, text, strlen(text));
+}
+
+const char *put_job(const char *text)
+{
+	static char path[300];
+
+	put_text("job.yaml", text);
+	snprintf(path, sizeof path, "%s/job.yaml", scratch());
+	return path;
+}
+
+bool exists(const char *name)
+{
+	return access(path_of(name), F_OK) == 0;
+}
+
+char *digest_of(const struct said *s)
+{
+	json_t *r = object_of(s);
+	char *text = strdup(text_of(r, "parameters_digest"));
+
+	json_decref(r);
+	return text;
+}

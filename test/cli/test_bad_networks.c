@@ -20,58 +20,6 @@
 
 /* --- helpers ---------------------------------------------------------------------------------- */
 
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
-}
-
-static void expect(const struct said *s, int code)
-{
-	if (s->code != code)
-		print_error("exit code %d, stderr: %s\n", s->code, s->err);
-	assert_int_equal(s->code, code);
-}
-
-/* Lives until the next call. */
-static const char *path_of(const char *name)
-{
-	static char path[300];
-
-	snprintf(path, sizeof path, "%s/%s", scratch(), name);
-	return path;
-}
-
-static void put(const char *name, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path_of(name), "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	fclose(f);
-}
-
-static void put_text(const char *name, const char *text)
-{
-	put(name, text, strlen(text));
-}
-
-/* A job file; its path lives until the next one is written. */
-static const char *put_job(const char *text)
-{
-	static char path[300];
-
-	put_text("job.yaml", text);
-	snprintf(path, sizeof path, "%s/job.yaml", scratch());
-	return path;
-}
-
-static bool exists(const char *name)
-{
-	return access(path_of(name), F_OK) == 0;
-}
-
 /* One sentence on one line, as the error of the program: nothing else is said, to anybody. */
 static void refused(const struct said *s, int code, const char *const *parts)
 {
@@ -103,15 +51,6 @@ static void all_refused(const struct wrong *w, size_t count)
 	}
 }
 #define ALL_REFUSED(list) all_refused(list, sizeof(list) / sizeof(list)[0])
-
-static char *digest_of(const struct said *s)
-{
-	json_t *r = object_of(s);
-	char *text = strdup(text_of(r, "parameters_digest"));
-
-	json_decref(r);
-	return text;
-}
 
 /* --- networks --------------------------------------------------------------------------------- */
 

@@ -10,13 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
-}
-
 static void every_verb_has_help_with_an_example(void **state)
 {
 	for (size_t i = 0; tw_verb_all[i]; i++) {

@@ -27,20 +27,6 @@ static const char bowl[] = "model: {quadratic: {dimension: 40, buffers: 3}}\n"
 			   "data: {source: none, samples: 64, batch: 1}\ntrain: {epochs: 1}\n"
 			   "cluster: {workers: 2}\nstrategy: dana\nupdate: {rate: 0.05}\n";
 
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
-}
-
-static void expect(const struct said *s, int code)
-{
-	if (s->code != code)
-		print_error("exit code %d, stderr: %s\n", s->code, s->err);
-	assert_int_equal(s->code, code);
-}
-
 /* One sentence on stderr, nothing on stdout. */
 static void refuses(const struct said *s, int code, const char *sentence)
 {
@@ -48,18 +34,6 @@ static void refuses(const struct said *s, int code, const char *sentence)
 	assert_string_equal(s->out, "");
 	has(s->err, sentence);
 	assert_ptr_equal(strchr(s->err, '\n'), s->err + strlen(s->err) - 1);
-}
-
-static void put(const char *name, const char *text)
-{
-	char path[300];
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s/%s", scratch(), name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
 }
 
 /* Trained runs of the network and of the quadratic, made once. */
@@ -71,10 +45,10 @@ static int train_all(void **state)
 
 	if (scratch_make(state))
 		return -1;
-	put("net.yaml", net);
-	put("other.yaml", other);
-	put("table.yaml", table);
-	put("bowl.yaml", bowl);
+	put_text("net.yaml", net);
+	put_text("other.yaml", other);
+	put_text("table.yaml", table);
+	put_text("bowl.yaml", bowl);
 	s = thalweg(NULL, "sim %s/bowl.yaml --run %s/bowl", scratch(), scratch());
 	if (s->code)
 		print_error("%s\n", s->err);
@@ -263,7 +237,7 @@ static void others_read_it(void **state)
 
 	if (system("/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1") != 0)
 		skip();
-	put("read.py", script);
+	put_text("read.py", script);
 	expect(thalweg(NULL, "export %s/net --to %s/py.safetensors", scratch(), scratch()), 0);
 	expect(thalweg(NULL, "export %s/net --to %s/npy --format npy", scratch(), scratch()), 0);
 	snprintf(command, sizeof command, "/usr/bin/python3 %s/read.py %s", scratch(), scratch());
@@ -392,10 +366,10 @@ static void paths_of_a_job_begin_at_its_file(void **state)
 	for (int k = 0; k < 100; k++)
 		snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%d,%d,%d\n", k % 7,
 			 k % 11, k % 7 - 2 * (k % 11));
-	put("rows.csv", rows);
-	put("rows.yaml", "model: {layers: [linear 1]}\nloss: mean-squared\n"
-			 "data: {source: csv, file: rows.csv, task: values, batch: 5}\n"
-			 "train: {epochs: 3}\nupdate: {rate: 0.05}\ncluster: {workers: 1}\n");
+	put_text("rows.csv", rows);
+	put_text("rows.yaml", "model: {layers: [linear 1]}\nloss: mean-squared\n"
+			      "data: {source: csv, file: rows.csv, task: values, batch: 5}\n"
+			      "train: {epochs: 3}\nupdate: {rate: 0.05}\ncluster: {workers: 1}\n");
 	r = object("sim @/rows.yaml --run @/rows --json");
 	e = object("eval @/rows --predictions @/rows-out.csv --json");
 	assert_true(fabs(number_of(e, "loss") - number_of(r, "loss")) <=

@@ -27,49 +27,10 @@ static const char job[] =
 	"checkpoint: {every: 2s}\n"
 	"sim: {compute: {law: exponential, mean: 100ms}}\n";
 
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
-}
-
-static void expect(const struct said *s, int code)
-{
-	if (s->code != code)
-		print_error("exit code %d, stderr: %s\n", s->code, s->err);
-	assert_int_equal(s->code, code);
-}
-
-static bool exists(const char *name)
-{
-	char path[300];
-
-	snprintf(path, sizeof path, "%s/%s", scratch(), name);
-	return access(path, F_OK) == 0;
-}
-
 /* The job above in a file of the scratch directory. */
 static const char *job_file(void)
 {
-	static char path[100];
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s/job.yaml", scratch());
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(job, f);
-	fclose(f);
-	return path;
-}
-
-static char *digest_of(const struct said *s)
-{
-	json_t *r = object_of(s);
-	char *text = strdup(text_of(r, "parameters_digest"));
-
-	json_decref(r);
-	return text;
+	return put_job(job);
 }
 
 static void the_result_has_its_fields(void **state)

@@ -71,6 +71,26 @@ static void random_images_have_their_gradients(void **state)
 	}
 }
 
+static struct tw_graph *begin(const struct tw_shape *in)
+{
+	struct tw_graph *g = tw_graph_new(&tw_heap_system, in);
+
+	assert_non_null(g);
+	return g;
+}
+
+/* The end of a graph: three numbers of the sum of two flat values, against its slow self. */
+static void sum_agrees(struct tw_graph *g, uint32_t a, uint32_t b)
+{
+	uint32_t sum = net_layer(g, "add", b, a);
+
+	sum = net_layer(g, "linear 3", sum, 0);
+	net_layer(g, "mean-squared", sum, 0);
+	assert_int_equal(tw_graph_finish(g, NULL), TW_OK);
+	agrees(g, 2, 7, 40);
+	tw_graph_free(g);
+}
+
 /* Images: layouts that differ between neighbours, and a value that is read in two of them. */
 static void images_have_their_gradients(void **state)
 {
@@ -85,8 +105,7 @@ static void images_have_their_gradients(void **state)
 		agrees(g, batch, batch, 40);
 	tw_graph_free(g);
 
-	g = tw_graph_new(&tw_heap_system, &in);
-	assert_non_null(g);
+	g = begin(&in);
 	a = net_layer(g, "conv 16 3x3 pad 1", 0, 0);
 	b = net_layer(g, "tanh", a, 0);
 	c = net_layer(g, "conv 16 3x3 pad 1", b, 0);
@@ -94,12 +113,7 @@ static void images_have_their_gradients(void **state)
 	b = net_layer(g, "tanh", b, 0);
 	a = net_layer(g, "flatten", a, 0);
 	b = net_layer(g, "flatten", b, 0);
-	b = net_layer(g, "add", b, a);
-	b = net_layer(g, "linear 3", b, 0);
-	net_layer(g, "mean-squared", b, 0);
-	assert_int_equal(tw_graph_finish(g, NULL), TW_OK);
-	agrees(g, 2, 7, 40);
-	tw_graph_free(g);
+	sum_agrees(g, a, b);
 }
 
 /* Planes of one value, or a single plane, are the same bytes in several layouts. */
@@ -124,8 +138,7 @@ static void layouts_that_are_the_same_have_their_gradients(void **state)
 			agrees(g, batch, k, 40);
 		tw_graph_free(g);
 	}
-	g = tw_graph_new(&tw_heap_system, &in);
-	assert_non_null(g);
+	g = begin(&in);
 	a = net_layer(g, "conv 6 9x9", 0, 0);
 	b = net_layer(g, "conv 6 1x1", a, 0);
 	b = net_layer(g, "tanh", b, 0);
@@ -133,12 +146,7 @@ static void layouts_that_are_the_same_have_their_gradients(void **state)
 	a = net_layer(g, "flatten", a, 0);
 	b = net_layer(g, "flatten", b, 0);
 	b = net_layer(g, "tanh", b, 0);
-	b = net_layer(g, "add", b, a);
-	b = net_layer(g, "linear 3", b, 0);
-	net_layer(g, "mean-squared", b, 0);
-	assert_int_equal(tw_graph_finish(g, NULL), TW_OK);
-	agrees(g, 2, 7, 40);
-	tw_graph_free(g);
+	sum_agrees(g, a, b);
 }
 
 static struct tw_graph *small(struct tw_heap *heap)

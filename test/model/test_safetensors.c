@@ -3,7 +3,7 @@
  * is refused with a sentence that says why. */
 #include "base/refusing.h"
 #include "base/rng.h"
-#include "model/safetensors.h"
+#include "model/safe_sample.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -164,32 +164,6 @@ static void long_names_are_refused(void **state)
 
 /* --- what is written --- */
 
-static float weight[6] = { 1.5f, -0.0f, 1e-42f, 3e38f, -7.25f, 0.1f };
-static const int64_t steps[2] = { 1, -9 };
-static const uint8_t marks[3] = { 1, 2, 255 };
-static const struct tw_safe_tensor sample[] = {
-	{ .name = "4.body.0.weight",
-	  .type = TW_SAFE_F32,
-	  .rank = 2,
-	  .d = { 2, 3 },
-	  .data = (const uint8_t *)weight,
-	  .bytes = sizeof weight },
-	{ .name = "none", .type = TW_SAFE_F64, .rank = 1, .d = { 0 } },
-	{ .name = "marks \"\\",
-	  .type = TW_SAFE_U8,
-	  .rank = 1,
-	  .d = { 3 },
-	  .data = marks,
-	  .bytes = 3 },
-	{ .name = "steps",
-	  .type = TW_SAFE_I64,
-	  .rank = 3,
-	  .d = { 1, 2, 1 },
-	  .data = (const uint8_t *)steps,
-	  .bytes = sizeof steps },
-};
-#define SAMPLES (sizeof sample / sizeof *sample)
-
 static void round_trip(void **state)
 {
 	struct tw_error why = { 0 };
@@ -220,7 +194,7 @@ static void round_trip(void **state)
 	}
 	assert_null(tw_safe_find(&s, "4.body.0"));
 	assert_int_equal(tw_safe_floats(&s.tensor[0], got), TW_OK);
-	assert_memory_equal(got, weight, sizeof got);
+	assert_memory_equal(got, sample[0].data, sizeof got);
 	assert_int_equal(tw_safe_floats(&s.tensor[2], got), TW_BAD_INPUT);
 	assert_int_equal(tw_safe_floats(&s.tensor[3], got), TW_BAD_INPUT);
 	assert_int_equal(tw_safe_write(&tw_heap_system, s.tensor, s.tensors, s.metadata, &again),

@@ -30,6 +30,15 @@ static const char *cache_of(const struct data_flags *f, char *out, size_t room)
 	return out;
 }
 
+static enum tw_status find_cache(const struct data_flags *f, char *out, size_t room,
+				 struct tw_error *why)
+{
+	if (*cache_of(f, out, room))
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
+}
+
 static const struct tw_fetchable *find(const char *name)
 {
 	for (size_t k = 0; tw_fetchables[k].name; k++)
@@ -92,11 +101,8 @@ static enum tw_status fetch(const struct tw_call *call, struct tw_error *why)
 
 	if (!find(name))
 		return no_such_set(name, why);
-	if (!*cache_of(f, cache, sizeof cache))
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
-	if (tw_data_fetch(name, cache, &bytes, why) != TW_OK)
+	if (find_cache(f, cache, sizeof cache, why) != TW_OK ||
+	    tw_data_fetch(name, cache, &bytes, why) != TW_OK)
 		return why->status;
 	if (f->json) {
 		json_t *o = json_pack("{s:s, s:s, s:I}", "name", name, "cache", cache, "bytes",
@@ -136,34 +142,34 @@ static void print_set(const json_t *o, const char *name)
 	putchar('\n');
 }
 
+static void print_counts(const json_t *o)
+{
+	char shape[100];
+
+	printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
+	       tw_look_shape(json_object_get(o, "shape"), shape), text(o, "values"));
+	printf("%-12s %lld classes, %lld targets\n", "predicts",
+	       (long long)json_integer_value(json_object_get(o, "classes")),
+	       (long long)json_integer_value(json_object_get(o, "targets")));
+	print_set(o, "train");
+	print_set(o, "validation");
+	print_set(o, "test");
+	printf("%-12s %s\n", "fingerprint", text(o, "fingerprint"));
+}
+
 static enum tw_status check_job(const struct tw_call *call, struct tw_error *why)
 {
 	const struct data_flags *f = call->flags;
 	struct tw_job *job = NULL;
-	char shape[100];
 	json_t *o = NULL;
 	enum tw_status st = read_job(call, &job, why);
 
 	if (st == TW_OK)
 		st = tw_look_data(job, &o, why);
 	tw_job_free(job);
-	if (st != TW_OK)
-		return st;
-	if (f->json) {
-		tw_print_json(o);
-	} else {
-		printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
-		       tw_look_shape(json_object_get(o, "shape"), shape), text(o, "values"));
-		printf("%-12s %lld classes, %lld targets\n", "predicts",
-		       (long long)json_integer_value(json_object_get(o, "classes")),
-		       (long long)json_integer_value(json_object_get(o, "targets")));
-		print_set(o, "train");
-		print_set(o, "validation");
-		print_set(o, "test");
-		printf("%-12s %s\n", "fingerprint", text(o, "fingerprint"));
-	}
-	json_decref(o);
-	return TW_OK;
+	if (st == TW_OK)
+		tw_look_show(o, f->json, print_counts);
+	return st;
 }
 
 static enum tw_status check(const struct tw_call *call, struct tw_error *why)
@@ -178,11 +184,8 @@ static enum tw_status check(const struct tw_call *call, struct tw_error *why)
 		return no_such_set(name, why);
 	if (f->set.count)
 		return tw_fail(why, TW_BAD_INPUT, "--set goes with a job file; %s is a set", name);
-	if (!*cache_of(f, cache, sizeof cache))
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
-	if (tw_data_verify(name, cache, why) != TW_OK)
+	if (find_cache(f, cache, sizeof cache, why) != TW_OK ||
+	    tw_data_verify(name, cache, why) != TW_OK)
 		return why->status;
 	if (f->json) {
 		json_t *o = json_pack("{s:s, s:s, s:s}", "name", name, "cache", cache, "state",
@@ -215,36 +218,37 @@ static void draw(const json_t *image, size_t high, size_t wide)
 	}
 }
 
+static void print_images(const json_t *o)
+{
+	const json_t *row;
+	size_t k;
+
+	json_array_foreach(json_object_get(o, "samples"), k, row)
+	{
+		printf("sample %zu", k);
+		if (json_object_get(row, "label"))
+			printf(", label %lld",
+			       (long long)json_integer_value(json_object_get(row, "label")));
+		putchar('\n');
+		draw(json_object_get(row, "image"),
+		     (size_t)json_integer_value(json_object_get(o, "height")),
+		     (size_t)json_integer_value(json_object_get(o, "width")));
+	}
+}
+
 static enum tw_status show(const struct tw_call *call, struct tw_error *why)
 {
 	const struct data_flags *f = call->flags;
 	struct tw_job *job = NULL;
 	json_t *o = NULL;
-	const json_t *row;
-	size_t k;
 	enum tw_status st = read_job(call, &job, why);
 
 	if (st == TW_OK)
 		st = tw_look_images(job, f->count, &o, why);
 	tw_job_free(job);
-	if (st != TW_OK)
-		return st;
-	if (f->json)
-		tw_print_json(o);
-	else
-		json_array_foreach(json_object_get(o, "samples"), k, row)
-		{
-			printf("sample %zu", k);
-			if (json_object_get(row, "label"))
-				printf(", label %lld", (long long)json_integer_value(
-							       json_object_get(row, "label")));
-			putchar('\n');
-			draw(json_object_get(row, "image"),
-			     (size_t)json_integer_value(json_object_get(o, "height")),
-			     (size_t)json_integer_value(json_object_get(o, "width")));
-		}
-	json_decref(o);
-	return TW_OK;
+	if (st == TW_OK)
+		tw_look_show(o, f->json, print_images);
+	return st;
 }
 
 /* --- the verb --- */

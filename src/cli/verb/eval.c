@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eval.c - thalweg eval PATH: trained parameters, scored on data. */
 #include "cli/look.h"
-#include "cli/summary.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -52,12 +51,7 @@ static int eval(const struct tw_call *call)
 
 	if (tw_look_eval(&request, &r, &why) != TW_OK)
 		return tw_look_failed(call, &why);
-	if (f->json)
-		tw_print_json(r);
-	else
-		print(r);
-	json_decref(r);
-	return TW_EXIT_DONE;
+	return tw_look_show(r, f->json, print);
 }
 
 static const struct tw_flag flags[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - thalweg export PATH --to FILE: trained parameters for other programs. */
 #include "cli/look.h"
-#include "cli/summary.h"
 
 #include <stdio.h>
 
@@ -43,12 +42,7 @@ static int export(const struct tw_call *call)
 		tw_look_export(&request, &r, &why);
 	if (why.status != TW_OK)
 		return tw_look_failed(call, &why);
-	if (f->json)
-		tw_print_json(r);
-	else
-		print(r);
-	json_decref(r);
-	return TW_EXIT_DONE;
+	return tw_look_show(r, f->json, print);
 }
 
 static const struct tw_flag flags[] = {

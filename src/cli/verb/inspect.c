@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c - thalweg inspect WHAT: layers and memory of a job, or what a checkpoint holds. */
 #include "cli/look.h"
-#include "cli/summary.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -230,16 +229,10 @@ static int inspect(const struct tw_call *call)
 	    TW_OK)
 		return tw_look_failed(call, &why);
 	kind = text(o, "kind");
-	if (f->json)
-		tw_print_json(o);
-	else if (strcmp(kind, "job") == 0)
-		print_job(o);
-	else if (strcmp(kind, "checkpoint") == 0)
-		print_checkpoint(o);
-	else
-		print_file(o);
-	json_decref(o);
-	return TW_EXIT_DONE;
+	return tw_look_show(o, f->json,
+			    strcmp(kind, "job") == 0          ? print_job
+			    : strcmp(kind, "checkpoint") == 0 ? print_checkpoint
+							      : print_file);
 }
 
 static const struct tw_flag flags[] = {

@@ -39,38 +39,26 @@ struct drawn_for {
 	uint32_t layer, position[2];
 };
 
-/* BLOCKS blocks from `first` on, one word of the state per array so that each loop is a vector
- * one; kept[4 * i + k] = 1 for words that keep their value. */
+/* BLOCKS blocks from `first` on, in vector loops; kept[4 * i + k] = 1 for words that keep their
+ * value. */
 TW_CLONED_STATIC(void, draw,
 		 (const struct dropout_kernel *d, const struct drawn_for *what, uint32_t first,
 		  uint8_t *kept),
 		 (d, what, first, kept))
 {
-	uint32_t x[4][BLOCKS], k0 = d->rng.key[0], k1 = d->rng.key[1];
+	uint32_t x[4 * BLOCKS];
 	const uint32_t below = d->below;
 
 	for (uint32_t i = 0; i < BLOCKS; i++) {
-		x[0][i] = first + i;
-		x[1][i] = what->layer;
-		x[2][i] = what->position[0];
-		x[3][i] = what->position[1];
+		x[i] = first + i;
+		x[BLOCKS + i] = what->layer;
+		x[2 * BLOCKS + i] = what->position[0];
+		x[3 * BLOCKS + i] = what->position[1];
 	}
-	for (int round = 0; round < 10; round++) {
-		for (uint32_t i = 0; i < BLOCKS; i++) {
-			const uint64_t p = (uint64_t)0xD2511F53u * x[0][i];
-			const uint64_t q = (uint64_t)0xCD9E8D57u * x[2][i];
-
-			x[0][i] = (uint32_t)(q >> 32) ^ x[1][i] ^ k0;
-			x[2][i] = (uint32_t)(p >> 32) ^ x[3][i] ^ k1;
-			x[1][i] = (uint32_t)q;
-			x[3][i] = (uint32_t)p;
-		}
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
+	tw_philox_rounds(d->rng.key, x, BLOCKS);
 	for (uint32_t i = 0; i < BLOCKS; i++)
 		for (uint32_t k = 0; k < 4; k++)
-			kept[4 * i + k] = x[k][i] >= below;
+			kept[4 * i + k] = x[k * BLOCKS + i] >= below;
 }
 
 TW_CLONED_STATIC(void, thin,

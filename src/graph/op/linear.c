@@ -98,16 +98,10 @@ static enum tw_status make_forward(const struct tw_op_site *site, struct tw_kit 
 	const uint32_t in = site->in[0].d[0], out = site->out.d[0];
 	const dnnl_memory_desc_t x = matrix(site->batch, in, dnnl_ab), w = matrix(in, out, dnnl_ba);
 	const dnnl_memory_desc_t y = matrix(site->batch, out, dnnl_ab);
-	dnnl_matmul_desc_t d;
 	dnnl_primitive_desc_t pd;
-	dnnl_status_t st = dnnl_matmul_desc_init(&d, &x, &w, NULL, &y);
+	const enum tw_status st = tw_kit_product(kit, &x, &w, &y, &pd);
 
-	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(&pd, &d, tw_kit_attr(kit), tw_kit_engine(kit),
-						NULL);
-	if (st != dnnl_success)
-		return tw_kit_status(st);
-	return tw_kit_add(kit, pd, arg, 3, &l->forward, &need->forward);
+	return st == TW_OK ? tw_kit_add(kit, pd, arg, 3, &l->forward, &need->forward) : st;
 }
 
 /* What oneDNN wants to see before it makes a backward inner product. */

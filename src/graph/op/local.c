@@ -108,7 +108,6 @@ static enum tw_status product(struct tw_kit *kit, size_t m, size_t n, size_t k, 
 	const dnnl_dims_t sa = { (dnnl_dim_t)a[0], (dnnl_dim_t)a[1] };
 	const dnnl_dims_t sb = { (dnnl_dim_t)b[0], (dnnl_dim_t)b[1] };
 	dnnl_memory_desc_t ma, mb, mc;
-	dnnl_matmul_desc_t d;
 	dnnl_primitive_desc_t pd;
 	enum tw_status st =
 		tw_kit_status(dnnl_memory_desc_init_by_strides(&ma, 2, da, dnnl_f32, sa));
@@ -118,10 +117,7 @@ static enum tw_status product(struct tw_kit *kit, size_t m, size_t n, size_t k, 
 	if (st == TW_OK)
 		st = tw_kit_status(dnnl_memory_desc_init_by_tag(&mc, 2, dc, dnnl_f32, dnnl_ab));
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_matmul_desc_init(&d, &ma, &mb, NULL, &mc));
-	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_create(&pd, &d, tw_kit_attr(kit),
-							      tw_kit_engine(kit), NULL));
+		st = tw_kit_product(kit, &ma, &mb, &mc, &pd);
 	return st == TW_OK ? tw_kit_add(kit, pd, arg, 3, id, scratch) : st;
 }
 

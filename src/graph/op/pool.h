@@ -123,4 +123,10 @@ static const struct tw_op_sample tw_pool_samples[] = {
 	{ NULL },
 };
 
+/* What the two say of themselves alike. */
+#define TW_POOL_OP                                                                                 \
+	.traits = TW_OP_FOLLOWS_LAYOUT, .ins = 1, .options = tw_pool_rows, .positional = 1,        \
+	.options_bytes = sizeof(struct tw_pool_options), .samples = tw_pool_samples,               \
+	.form = tw_pool_form
+
 #endif
