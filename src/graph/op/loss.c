@@ -79,6 +79,7 @@ static double exp_sum_all(float *e, const float *z, float top, size_t n)
 	double sum = 0;
 
 	for (size_t at = 0; at < n; at += EXP_TILE)
+		/* cppcheck-suppress legacyUninitvar ; it is written there, not read */
 		sum += exp_sum(e ? e + at : tile, z + at, top,
 			       n - at < EXP_TILE ? n - at : EXP_TILE);
 	return sum;
