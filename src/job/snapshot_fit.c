@@ -4,6 +4,7 @@
 
 #include "job/tensors.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -198,7 +199,12 @@ enum tw_status tw_weights_read(const char *path, const struct tw_graph *g, struc
 	struct stat kind;
 	enum tw_status st;
 
-	if (stat(path, &kind) == 0 && S_ISDIR(kind.st_mode))
+	if (stat(path, &kind) != 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%.*s cannot be read: %s; name a safetensors file, such as thalweg "
+			       "export writes",
+			       PATH_SHOWN, path, strerror(errno));
+	if (S_ISDIR(kind.st_mode))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%.*s is a directory; make a file of it: thalweg export DIR --to "
 			       "FILE.safetensors",
