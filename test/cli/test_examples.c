@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_examples.c - there is an example for every preset, and it learns what its file promises. */
+/* test_examples.c - there is an example for every preset, and it learns what its file promises;
+ * those of networks train. */
 #include "cli/spawn.h"
 #include "job/job.h"
 
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,6 +76,39 @@ static void every_example_trains_in_threads(void **state)
 	}
 }
 
+/* Of networks: the drawn digits are few here, and MNIST may not have been fetched. */
+static void every_network_among_them_trains(void **state)
+{
+	size_t networks = 0;
+	glob_t all;
+
+	assert_int_equal(glob("examples/*-*.yaml", 0, NULL, &all), 0);
+	for (size_t k = 0; k < all.gl_pathc; k++) {
+		const char *path = all.gl_pathv[k];
+		const bool mnist = strstr(path, "-mnist.yaml") != NULL;
+		const struct said *s;
+		json_t *r;
+
+		if (!mnist && !strstr(path, "-digits.yaml"))
+			continue;
+		networks++;
+		s = thalweg(NULL, "train %s --json --run %s/n%zu --set train.epochs=1 %s", path,
+			    scratch(), k,
+			    mnist ? "--set data.samples=320"
+				  : "--set data.count=320 --set data.tests=64");
+		if (mnist && s->code == 2 && strstr(s->err, "thalweg data fetch mnist"))
+			continue;
+		if (s->code)
+			print_error("%s: exit code %d: %s\n", path, s->code, s->err);
+		assert_int_equal(s->code, 0);
+		r = object_of(s);
+		assert_true(number_of(r, "samples") >= 288 && number_of(r, "loss") > 0);
+		json_decref(r);
+	}
+	globfree(&all);
+	assert_true(networks >= 6);
+}
+
 /* The digest of the whole example and of one that is stopped at each of its checkpoints, with
  * another number of threads. */
 static void every_preset_resumes_to_the_same_bits(void **state)
@@ -119,6 +154,7 @@ int main(void)
 		cmocka_unit_test(every_preset_has_an_example_that_learns),
 		cmocka_unit_test(every_preset_resumes_to_the_same_bits),
 		cmocka_unit_test(every_example_trains_in_threads),
+		cmocka_unit_test(every_network_among_them_trains),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
