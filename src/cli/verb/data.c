@@ -10,7 +10,7 @@
 struct data_flags {
 	struct tw_texts set;
 	bool json;
-	const char *cache;
+	const char *cache, *path;
 	uint32_t count;
 };
 
@@ -102,7 +102,7 @@ static enum tw_status fetch(const struct tw_call *call, struct tw_error *why)
 	if (!find(name))
 		return no_such_set(name, why);
 	if (find_cache(f, cache, sizeof cache, why) != TW_OK ||
-	    tw_data_fetch(name, cache, &bytes, why) != TW_OK)
+	    tw_data_fetch(name, *f->path ? f->path : NULL, cache, &bytes, why) != TW_OK)
 		return why->status;
 	if (f->json) {
 		json_t *o = json_pack("{s:s, s:s, s:I}", "name", name, "cache", cache, "bytes",
@@ -292,6 +292,8 @@ static int data(const struct tw_call *call)
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct data_flags, cache, "cache", TW_TEXT, "", "DIR", 0, 0,
 		"where fetched sets are (default: $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg)"),
+	TW_FLAG(struct data_flags, path, "path", TW_TEXT, "", "DIR", 0, 0,
+		"fetch: take the set's files from this folder, gzipped or not, instead of the net"),
 	TW_FLAG_MANY(struct data_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct data_flags, count, "count", TW_U32, "3", "N", 1, 1000,
@@ -304,6 +306,7 @@ static const struct tw_flag flags[] = {
 static const struct tw_example examples[] = {
 	{ "thalweg data list", "sources, and which sets are fetched" },
 	{ "thalweg data fetch mnist", "put MNIST into the cache, checked by its hashes" },
+	{ "thalweg data fetch mnist --path ~/mnist", "the same from IDX files that are there" },
 	{ "thalweg data check examples/lenet-mnist.yaml", "open a job's data and count it" },
 	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "look at images as letters" },
 	{ 0 },
