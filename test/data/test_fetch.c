@@ -140,28 +140,28 @@ static void folders_that_cannot_be_made(void **state)
 static void files_that_are_not_mnist(void **state)
 {
 	static const char images[] = "mine/train-images.idx3-ubyte.gz";
-	char from[600], cache[600];
+	char from[600], into[600];
 	struct tw_error why = { 0 };
 	uint8_t *zeros = calloc(1, 47040016);
 	uint64_t bytes = 0;
 
 	snprintf(from, sizeof from, "%s/mine", kit_folder());
-	snprintf(cache, sizeof cache, "%s/imported", kit_folder());
+	snprintf(into, sizeof into, "%s/imported", kit_folder());
 	assert_int_equal(mkdir(from, 0700), 0);
-	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "mine has no train-images-idx3-ubyte"));
 	kit_put_gzip(images, zeros, 1000);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "train-images.idx3-ubyte.gz"));
 	kit_put_gzip(images, zeros, 47040016);
 	kit_put("mine/train-labels-idx1-ubyte", zeros, 60008);
 	kit_put("mine/t10k-images-idx3-ubyte", zeros, 7840016);
 	kit_put("mine/t10k-labels-idx1-ubyte", zeros, 10008);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_fetch("mnist", from, cache, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is damaged"));
-	assert_int_equal(rmdir(cache), 0); /* empty */
+	assert_int_equal(rmdir(into), 0); /* empty */
 	free(zeros);
 }
 
