@@ -83,7 +83,7 @@ foreach(name own_gradient train_job)
 	target_link_libraries(\${name}-static PRIVATE thalweg::static)
 endforeach()
 END
-(cmake -S "$dir/cmake" -B "$dir/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$dir/cmake/build") \
+(cmake -G Ninja -S "$dir/cmake" -B "$dir/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$dir/cmake/build") \
 	>"$dir/log" 2>&1 || { cat "$dir/log"; fail "CMake's package does not do"; }
 try "$dir/cmake/build/own_gradient" "$dir/cmake/build/train_job"
 try "$dir/cmake/build/own_gradient-static" "$dir/cmake/build/train_job-static"

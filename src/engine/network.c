@@ -113,6 +113,7 @@ static enum tw_status program_of(const struct network *n, enum tw_program_kind k
 struct bench {
 	uint8_t *arena;
 	float *x, *target;
+	float *clean; /* the inputs without their noise, where they are to be predicted */
 	uint32_t *label;
 	uint64_t *index;
 	const float **parameter;
@@ -122,6 +123,12 @@ struct bench {
 static size_t up(size_t bytes)
 {
 	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
+}
+
+/* Does it predict what its inputs were before the noise? */
+static bool denoises(const struct network *n)
+{
+	return n->facts.own_input && n->facts.options.noise > 0;
 }
 
 /* Lay the scratch out from `base`; returns its length.  With base 0 only the length counts. */
@@ -137,6 +144,8 @@ static size_t carve(const struct network *n, uintptr_t base, struct bench *b)
 	at += up(n->room * d->features * sizeof(float));
 	b->target = (float *)at;
 	at += up(n->room * d->targets * sizeof(float));
+	b->clean = (float *)at;
+	at += up(denoises(n) ? n->room * d->features * sizeof(float) : 0);
 	b->label = (uint32_t *)at;
 	at += up(n->room * sizeof(uint32_t));
 	b->index = (uint64_t *)at;
@@ -187,13 +196,29 @@ static void fill_training(const struct network *n, uint64_t from, uint32_t count
 	const struct tw_network_facts *f = &n->facts;
 	const uint64_t samples = n->e.samples, epoch = from / samples, first = from % samples;
 	const struct tw_batch batch = { &f->data->train, b->index, count, from };
+	struct tw_data_options clean = f->options;
+	const bool ready = n->prefetch &&
+			   tw_prefetch_take(n->prefetch, from, count, b->x, b->label, b->target);
 
-	if (n->prefetch && tw_prefetch_take(n->prefetch, from, count, b->x, b->label, b->target))
+	if (ready && !denoises(n))
 		return;
 	for (uint32_t k = 0; k < count; k++)
 		b->index[k] = tw_order_sample(&n->shuffle, samples, epoch, first + k);
-	tw_data_fill(f->data, &batch, augments(&f->options) ? &f->options : NULL, f->seed, b->x,
-		     b->label, b->target);
+	if (!ready)
+		tw_data_fill(f->data, &batch, augments(&f->options) ? &f->options : NULL, f->seed,
+			     b->x, b->label, b->target);
+	clean.noise = 0; /* moved and mirrored as they are, by the same draws */
+	if (denoises(n))
+		tw_data_fill(f->data, &batch, augments(&clean) ? &clean : NULL, f->seed, b->clean,
+			     b->label, b->target);
+}
+
+/* What is to be predicted; an evaluation has no noise. */
+static const float *wanted(const struct network *n, const struct made *m, const struct bench *b)
+{
+	if (n->facts.own_input)
+		return m->kind == TW_PROGRAM_TRAIN && denoises(n) ? b->clean : b->x;
+	return n->facts.data->targets ? b->target : NULL;
 }
 
 static enum tw_status run(const struct network *n, struct made *m, struct bench *b,
@@ -212,7 +237,7 @@ static enum tw_status run(const struct network *n, struct made *m, struct bench 
 	r->x = b->x;
 	r->parameter = b->parameter;
 	r->batch.label = n->facts.data->classes && !n->facts.own_input ? b->label : NULL;
-	r->batch.target = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
+	r->batch.target = wanted(n, m, b);
 	st = tw_program_run(m->program, arena, r);
 	tw_block_drop(own);
 	return st;

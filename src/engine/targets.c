@@ -54,14 +54,9 @@ static enum tw_status check_inputs(const struct tw_network_facts *f, enum tw_dat
 	return TW_OK;
 }
 
-/* Noise and the border behind a moved image are inputs too. */
+/* The border behind a moved image is predicted, too; noise is not. */
 static enum tw_status check_augmented(const struct tw_network_facts *f, struct tw_error *why)
 {
-	if (f->options.noise > 0)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "binary-cross-entropy needs inputs from 0 to 1 to predict, and "
-			       "data.noise leads out of that; leave noise out, or use loss: "
-			       "mean-squared");
 	for (size_t k = 0; f->options.shift && k < f->data->features; k++)
 		if (!within(f->data->shift[k]))
 			return tw_fail(why, TW_BAD_INPUT,

@@ -76,6 +76,9 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 				struct tw_data **out, struct tw_error *why);
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why);
+/* What only the graph can tell: which loss it took, and what its writer may not have meant. */
+enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
+				     struct tw_error *why);
 
 /* The line's contributions per update: 1, or what the gate collects. */
 uint32_t tw_job_collects(const struct tw_job *job);

@@ -67,7 +67,7 @@ const struct tw_option tw_external_rows[] = {
 const struct tw_option tw_loss_rows[] = {
 	TW_OPTION(L, name, TW_TEXT, "cross-entropy", NULL, 0, 0,
 		  "what the model minimises; see the losses (quadratic and least-squares: "
-		  "squared; model: autoencoder: mean-squared)"),
+		  "squared; model: autoencoder, and data with values: mean-squared)"),
 	TW_OPTION_END
 };
 

@@ -276,12 +276,26 @@ static uint32_t largest_batch(const struct tw_job *job, const struct tw_data *da
 	return (uint32_t)(most < data->train.count ? most : data->train.count);
 }
 
-/* The loss as the text of a layer: its name and every option. */
-static const char *loss_text(const struct tw_job *job, char *out, size_t room)
+static bool says_loss(const struct tw_job *job)
+{
+	for (size_t k = 0; k < job->fields; k++)
+		if (strncmp(job->field[k].path, "loss.", 5) == 0 && job->field[k].from)
+			return true;
+	return job->network.zoo && job->network.zoo->loss;
+}
+
+/* The loss as the text of a layer: its name and every option.  "" where nobody said one and the
+ * data has values, not classes: then the model takes what is usual for these. */
+static const char *loss_text(const struct tw_job *job, const struct tw_data *data, char *out,
+			     size_t room)
 {
 	size_t at = (size_t)snprintf(out, room, "%s", job->loss.name);
 	const struct tw_option *row = job->loss.op->options;
 
+	if (!says_loss(job) && !data->classes) {
+		out[0] = '\0';
+		return out;
+	}
 	for (; row && row->name && at < room; row++) {
 		char value[100];
 
@@ -320,7 +334,7 @@ static enum tw_status build_graph(const struct tw_job *job, const struct tw_data
 		.classes = own ? 0 : data->classes,
 		.targets = own ? (uint32_t)data->features : data->targets,
 		.init = n->init,
-		.loss = loss_text(job, loss, sizeof loss),
+		.loss = loss_text(job, data, loss, sizeof loss),
 		.loss_place = loss_place(job),
 	};
 	struct tw_layer *layer = n->layer;
@@ -490,4 +504,41 @@ enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *hea
 	facts.most = largest_batch(job, facts.data);
 	st = tw_network_open(heap, &facts, out, &said);
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: model: %s", job->file, said.text);
+}
+
+/* The loss that the model took is the job's, without the options of the one it might have been. */
+static enum tw_status settle_loss(struct tw_job *job, const struct tw_op *op, struct tw_error *why)
+{
+	if (op == job->loss.op)
+		return TW_OK;
+	job->loss = (struct tw_job_loss){ .name = op->name, .op = op };
+	for (size_t k = 0; k < job->fields; k++)
+		if (strncmp(job->field[k].path, "loss.", 5) == 0 &&
+		    strcmp(job->field[k].path, "loss.name") != 0)
+			((struct tw_field *)&job->field[k])->silent = true;
+	if (job->train.until_accuracy == job->train.until_accuracy) /* not NAN */
+		return tw_job_refuse(job, why, "train.until.accuracy",
+				     "values have no accuracy; use until: {loss: ...}");
+	return TW_OK;
+}
+
+enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
+				     struct tw_error *why)
+{
+	static const struct {
+		const char *loss, *layer;
+	} twice[] = {
+		{ "cross-entropy", "softmax" },
+		{ "binary-cross-entropy", "sigmoid" },
+	};
+	const struct tw_graph_node *end = &g->node[g->nodes - 1];
+	const struct tw_op *before = g->node[end->in[0]].op;
+
+	for (size_t k = 0; before && k < sizeof twice / sizeof twice[0]; k++)
+		if (strcmp(end->op->name, twice[k].loss) == 0 &&
+		    strcmp(before->name, twice[k].layer) == 0 &&
+		    tw_job_warn(job, "%s has a %s inside: the %s before it makes two; leave it out",
+				twice[k].loss, twice[k].layer, twice[k].layer) != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	return settle_loss(job, end->op, why);
 }

@@ -555,7 +555,11 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 		enum tw_status st;
 
 		job->data.samples = engine->samples;
-		st = tw_job_complete_lengths(job, why);
+		st = tw_network_graph(engine)
+			     ? tw_job_settle_network(job, tw_network_graph(engine), why)
+			     : TW_OK;
+		if (st == TW_OK)
+			st = tw_job_complete_lengths(job, why);
 		if (st == TW_OK)
 			st = tw_job_check_lengths(job, why);
 		if (st != TW_OK)

@@ -25,6 +25,8 @@ struct net {
 	const char *const *text;
 	size_t layers;
 	uint32_t shift, prefetch, most;
+	double noise;
+	bool own; /* predicts its input */
 };
 static const struct net nets[] = {
 	{ dense, sizeof dense / sizeof *dense, 0, 0, 0 },
@@ -69,11 +71,16 @@ static enum tw_status open_net(struct tw_heap *heap, const struct net *net, stru
 	tw_arena_release(&keep);
 	f.options.shift = net->shift;
 	f.options.prefetch = net->prefetch;
+	f.options.noise = net->noise;
+	f.own_input = net->own;
 	st = open_data(heap, &f.options, &f.data);
 	if (st != TW_OK)
 		return st;
 	site.in = (struct tw_shape){ 3, { f.data->shape[0], f.data->shape[1], f.data->shape[2] } };
-	site.classes = f.data->classes;
+	site.classes = net->own ? 0 : f.data->classes;
+	site.targets = net->own ? (uint32_t)f.data->features : 0;
+	if (net->own)
+		site.loss = "mean-squared";
 	for (size_t k = 0; k < net->layers; k++)
 		layer[k] = (struct tw_layer){ .text = net->text[k], .place = "" };
 	st = tw_model_build(&site, layer, net->layers, &f.graph, &why);
@@ -276,6 +283,33 @@ static void threads_do_not_matter(void **state)
 	}
 }
 
+/* A network of zeros predicts 0, so its loss is the mean square of what it should predict: the
+ * same with noise in its inputs as without, with the images moved by the same draws. */
+static void noise_is_not_to_be_predicted(void **state)
+{
+	static const char *const one[] = { "linear 784 init zeros" };
+	double loss[3];
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		const struct net net = { .text = one,
+					 .layers = 1,
+					 .shift = 2,
+					 .prefetch = k == 2 ? 2 : 0,
+					 .noise = k ? 0.5 : 0,
+					 .own = true };
+		struct tw_engine *e = opened(&net);
+		float *w = first_values(e), *g = vector(e);
+		void *scratch = room_for(e);
+
+		gradient(e, scratch, w, 0, BATCH, g);
+		loss[k] = gradient(e, scratch, w, BATCH, BATCH, g).loss;
+		put(w), put(g), put(scratch);
+		e->class->close(e);
+	}
+	assert_true(loss[0] > 1 && loss[1] == loss[0] && loss[2] == loss[0]);
+}
+
 static void evaluation_adds_up(void **state)
 {
 	struct tw_engine *e = opened(&nets[1]);
@@ -422,6 +456,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_made_when_met),
 		cmocka_unit_test(a_batch_is_the_mean_of_its_samples),
 		cmocka_unit_test(threads_do_not_matter),
+		cmocka_unit_test(noise_is_not_to_be_predicted),
 		cmocka_unit_test(evaluation_adds_up),
 		cmocka_unit_test(who_is_cancelled_says_so),
 		cmocka_unit_test(nothing_is_allocated_once_warm),

@@ -108,9 +108,6 @@ static void what_does_not_fit_is_refused(void **state)
 		{ DIGITS "normalise: standard}\nmodel: autoencoder\nloss: "
 			 "binary-cross-entropy\n" RATE,
 		  "loss.name: binary-cross-entropy needs targets from 0 to 1, but test sample 1 " },
-		{ DIGITS "normalise: unit, noise: 0.1}\nmodel: autoencoder\nloss: "
-			 "binary-cross-entropy\n" RATE,
-		  "data.noise leads out of that" },
 		{ TABLE "file: far.csv}\nmodel: {layers: [linear 1]}\nloss: "
 			"binary-cross-entropy\n" RATE,
 		  "has 2; use loss: mean-squared" },
@@ -185,12 +182,73 @@ static void a_global_batch_outlives_workers(void **state)
 	json_decref(result);
 }
 
+/* The job as it is once its data is known. */
+static struct tw_job *settled(const char *text)
+{
+	struct tw_error why = { 0 };
+	struct tw_job *job = NULL;
+	char file[100];
+
+	snprintf(file, sizeof file, "%s/job.yaml", folder);
+	if (tw_job_read_text(file, text, strlen(text), NULL, 0, NULL, TW_WORLD_SIM, &job, &why) !=
+		    TW_OK ||
+	    tw_run_check(job, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	return job;
+}
+
+/* Values are predicted by mean-squared unless the job says otherwise; the explained job says so and
+ * is explained to itself. */
+static void the_data_chooses_the_loss(void **state)
+{
+	static const char text[] = "data: {source: csv, file: far.csv, task: values, batch: 4}\n"
+				   "model: {layers: [linear 1]}\ntrain: {epochs: 1}\n";
+	struct tw_job *job = settled(text), *again;
+	char *said[2] = { NULL, NULL };
+	size_t bytes;
+
+	(void)state;
+	assert_string_equal(job->loss.name, "mean-squared");
+	for (size_t k = 0; k < 2; k++) {
+		FILE *out = open_memstream(&said[k], &bytes);
+
+		assert_non_null(out);
+		tw_job_explain(job, out);
+		fclose(out);
+		again = k == 0 ? settled(said[0]) : NULL;
+		tw_job_free(job);
+		job = again;
+	}
+	assert_non_null(strstr(said[0], "name: mean-squared"));
+	assert_string_equal(said[0], said[1]);
+	free(said[0]);
+	free(said[1]);
+}
+
+/* A softmax before a loss that has its own is allowed, and said. */
+static void twice_is_said(void **state)
+{
+	struct tw_job *once = settled("data: {source: digits, count: 64, tests: 8}\n"
+				      "model: {layers: [linear 10]}\n");
+	struct tw_job *twice = settled("data: {source: digits, count: 64, tests: 8}\n"
+				       "model: {layers: [linear 10, softmax]}\n");
+
+	(void)state;
+	assert_int_equal(once->warnings, 0);
+	assert_int_equal(twice->warnings, 1);
+	assert_non_null(strstr(twice->warning[0], "softmax"));
+	tw_job_free(once);
+	tw_job_free(twice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_does_not_fit_is_refused),
 		cmocka_unit_test(accuracy_is_there_or_not),
 		cmocka_unit_test(a_global_batch_outlives_workers),
+		cmocka_unit_test(the_data_chooses_the_loss),
+		cmocka_unit_test(twice_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
