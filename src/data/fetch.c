@@ -5,6 +5,7 @@
  * place by one rename, and the fresh folder is removed whatever happened. */
 #include "data/data.h"
 #include "data/child.h"
+#include "data/idx.h"
 #include "data/input.h"
 
 #include <dirent.h>
@@ -262,22 +263,6 @@ static enum tw_status follow(const struct recipe *r, const char *fresh, struct t
 	return TW_OK;
 }
 
-/* The file in the folder: with - or . before idx, gzipped or not. */
-static bool find_piece(const char *folder, const char *name, char out[PATH_ROOM])
-{
-	const char *dash = strstr(name, "-idx");
-
-	for (int variant = 0; dash && variant < 4; variant++) {
-		const int n =
-			snprintf(out, PATH_ROOM, "%s/%.*s%c%s%s", folder, (int)(dash - name), name,
-				 variant & 1 ? '.' : '-', dash + 1, variant & 2 ? ".gz" : "");
-
-		if (n > 0 && n < PATH_ROOM && access(out, F_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
 static enum tw_status write_piece(const char *path, const char *bytes, size_t n,
 				  struct tw_error *why)
 {
@@ -299,7 +284,7 @@ static enum tw_status copy_piece(const char *from, const struct piece *p, const 
 	enum tw_status st;
 	char *bytes;
 
-	if (!find_piece(from, p->name, path))
+	if (!tw_idx_find(from, p->name, path, sizeof path))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%.300s has no %s (nor with '.' before idx, nor gzipped)", from,
 			       p->name);

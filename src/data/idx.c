@@ -7,7 +7,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RANK_MOST 4
 
@@ -251,4 +253,18 @@ enum tw_status tw_idx_open(const struct tw_idx_files *f, struct tw_data *out, st
 		st = tw_labels_check(out, f->classes, f->labels,
 				     f->test_images ? f->test_labels : "", why);
 	return st;
+}
+
+bool tw_idx_find(const char *folder, const char *name, char *out, size_t room)
+{
+	const char *dash = strstr(name, "-idx");
+
+	for (int variant = 0; dash && variant < 4; variant++) {
+		const int n = snprintf(out, room, "%s/%.*s%c%s%s", folder, (int)(dash - name), name,
+				       variant & 1 ? '.' : '-', dash + 1, variant & 2 ? ".gz" : "");
+
+		if (n > 0 && (size_t)n < room && access(out, F_OK) == 0)
+			return true;
+	}
+	return false;
 }

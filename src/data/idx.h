@@ -18,4 +18,8 @@ struct tw_idx_files {
 enum tw_status tw_idx_open(const struct tw_idx_files *files, struct tw_data *out,
 			   struct tw_error *why);
 
+/* The file `name` ("train-images-idx3-ubyte") as it is in the folder: with - or . before idx, with
+ * .gz or without. */
+bool tw_idx_find(const char *folder, const char *name, char *out, size_t room);
+
 #endif

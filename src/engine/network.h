@@ -29,8 +29,6 @@ const struct tw_data *tw_network_data(const struct tw_engine *e);
 /* The program of that kind for a batch of that size, made if need be; NULL without memory. */
 struct tw_program *tw_network_program(const struct tw_engine *e, enum tw_program_kind kind,
 				      uint32_t batch);
-/* Samples that are evaluated at once. */
-uint32_t tw_network_portion(const struct tw_engine *e);
 
 /* Score samples from..from+count of any set at `in` (its from and count); `prediction` (may be
  * NULL) gets in->count * (outputs of the network) values. */

@@ -180,9 +180,9 @@ static uint32_t facts_of_rule(const struct tw_plan *p)
 		facts |= STAMPED;
 	if ((t & TW_RULE_LINEAR) && !(t & (TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER))) {
 		facts |= TURNABLE;
-		if (p->rule->arrays == 0)
-			facts |= PLAIN_RULE;
 	}
+	if (t & TW_RULE_PLAIN)
+		facts |= PLAIN_RULE;
 	if (p->rule->prepare)
 		facts |= PREPARES;
 	if (p->local)

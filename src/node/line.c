@@ -343,11 +343,8 @@ static enum tw_status remember(struct shard *s, const struct contribution *c)
 /* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
 static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
 {
-	const uint32_t rule = p->rule->traits, gate = p->gate->traits;
-
-	return p->rule->arrays == 0 && (rule & TW_RULE_LINEAR) &&
-	       !(rule & (TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER | TW_RULE_STAMPED)) &&
-	       !(gate & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
+	return (p->rule->traits & TW_RULE_PLAIN) &&
+	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
 	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
 	       p->send == TW_SEND_GRADIENT && push->divide == 1.0f;
 }

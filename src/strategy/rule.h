@@ -21,6 +21,8 @@ enum tw_rule_traits {
 	TW_RULE_OWN_DECAY = 4,  /* decays by itself (adamw): the line must not */
 	TW_RULE_STAMPED = 8, /* uses the rate stamped in the answer the gradient was computed on */
 	TW_RULE_LINEAR = 16, /* the update is linear in the gradients */
+	TW_RULE_PLAIN = 32,  /* it is tw_vec_sgd and nothing else: whoever has the gradient in hand
+				may do it in the rule's place */
 };
 
 /* One tile of one update.  Pointers are to n floats; `out` may be `w`. */

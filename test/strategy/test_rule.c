@@ -2,6 +2,7 @@
 /* test_rule.c - every rule of the table keeps rule.h's word. */
 #include "strategy/tools.h"
 #include "strategy/rule.h"
+#include "vec/vec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -281,6 +282,33 @@ static void linear_rules_are_linear_and_others_are_not(void **state)
 	}
 }
 
+/* A shard does a plain rule's work in its place: so it must be that, to the bit, keep nothing and
+ * show what it keeps. */
+static void plain_is_plain(void **state)
+{
+	static float w[N], g[N], out[N], want[N];
+	size_t plain = 0;
+
+	(void)state;
+	for (size_t k = 0; tw_rule_all[k]; k++) {
+		const struct tw_rule *r = tw_rule_all[k];
+		const struct tw_apply a = {
+			.w = w, .out = out, .g = g, .n = N, .rate = 0.3f, .count = 1
+		};
+
+		if (!(r->traits & TW_RULE_PLAIN))
+			continue;
+		plain++;
+		CHECK(r->traits == (TW_RULE_PLAIN | TW_RULE_LINEAR) && r->arrays == 0);
+		gauss(w, N, 1, 1.0f);
+		gauss(g, N, 2, 1.0f);
+		r->apply(OPTIONS(r, NULL), &a);
+		tw_vec_sgd(want, w, g, 0.3f, N, false);
+		CHECK(memcmp(out, want, sizeof out) == 0);
+	}
+	CHECK(plain >= 1);
+}
+
 /* When all have left, nothing of them is in what workers see. */
 static void who_leaves_leaves_no_ghost(void **state)
 {
@@ -343,6 +371,7 @@ int main(void)
 		cmocka_unit_test(a_zero_gradient_at_the_start_moves_nothing),
 		cmocka_unit_test(finite_gradients_keep_everything_finite),
 		cmocka_unit_test(linear_rules_are_linear_and_others_are_not),
+		cmocka_unit_test(plain_is_plain),
 		cmocka_unit_test(who_leaves_leaves_no_ghost),
 		cmocka_unit_test(adamw_alone_uses_the_decay),
 	};

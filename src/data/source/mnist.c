@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_ROOM 4096
 
@@ -19,22 +18,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END,
 };
 
-static const char *const set_names[] = { "train", "t10k" };
-static const char *const file_names[] = { "images-idx3-ubyte", "images.idx3-ubyte",
-					  "labels-idx1-ubyte", "labels.idx1-ubyte" };
-
-/* The name under which the file is in the folder: with - or . before idx, with .gz or without. */
-static bool find(const char *folder, const char *set, const char *const names[2], char *out)
-{
-	for (int variant = 0; variant < 4; variant++) {
-		const int n = snprintf(out, PATH_ROOM, "%s/%s-%s%s", folder, set,
-				       names[variant & 1], variant & 2 ? ".gz" : "");
-
-		if (n > 0 && n < PATH_ROOM && access(out, F_OK) == 0)
-			return true;
-	}
-	return false;
-}
+static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+				     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
 static enum tw_status missing(const struct options *o, const char *folder, const char *file,
 			      struct tw_error *why)
@@ -70,7 +55,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 				 struct tw_data *out, struct tw_error *why)
 {
 	const struct options *o = options;
-	char folder[PATH_ROOM], file[4][PATH_ROOM], usual[64];
+	char folder[PATH_ROOM], file[4][PATH_ROOM];
 	const struct tw_idx_files files = {
 		.images = file[0],
 		.labels = file[1],
@@ -81,17 +66,13 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	enum tw_status st;
 
 	if (!(o->path && o->path[0]) && !(site->cache && site->cache[0]))
-		return missing(o, "", "train-images-idx3-ubyte", why);
+		return missing(o, "", names[0], why);
 	if (!folder_of(o, site, folder))
 		return tw_fail(why, TW_BAD_INPUT, "path: may have at most %d letters",
 			       PATH_ROOM - 1);
-	for (int k = 0; k < 4; k++) {
-		const char *const *names = file_names + (k & 1) * 2;
-
-		snprintf(usual, sizeof usual, "%s-%s", set_names[k / 2], names[0]);
-		if (!find(folder, set_names[k / 2], names, file[k]))
-			return missing(o, folder, usual, why);
-	}
+	for (int k = 0; k < 4; k++)
+		if (!tw_idx_find(folder, names[k], file[k], sizeof file[k]))
+			return missing(o, folder, names[k], why);
 	st = tw_idx_open(&files, out, why);
 	if (st != TW_OK)
 		tw_keep_release(out);

@@ -14,6 +14,6 @@ static void apply(const void *options, const struct tw_apply *a)
 const struct tw_rule tw_rule_sgd = {
 	.name = "sgd",
 	.help = "plain gradient descent",
-	.traits = TW_RULE_LINEAR,
+	.traits = TW_RULE_LINEAR | TW_RULE_PLAIN,
 	.apply = apply,
 };
