@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms base vec data graph model strategy actor engine node world job api)
+set(rooms base vec data graph model strategy actor wire engine node world job api)
 list(TRANSFORM rooms PREPEND tw_)
 # One set of objects serves the program and both libraries.
 foreach(room ${rooms})
@@ -48,9 +48,9 @@ add_custom_command(OUTPUT ${static}
 add_custom_target(thalweg_static ALL DEPENDS ${static})
 
 # What the static library needs beside itself; the shared one carries it in its own header.
-set(TW_REQUIRES "yaml-0.1 jansson libxxhash zlib")
+set(TW_REQUIRES "yaml-0.1 jansson libxxhash zlib openssl")
 set(TW_PRIVATE -ldnnl -lgomp -lm -lpthread)
-set(TW_LINK -lyaml -ljansson -lxxhash -lz ${TW_PRIVATE})
+set(TW_LINK -lyaml -ljansson -lxxhash -lz -lssl -lcrypto ${TW_PRIVATE})
 list(JOIN TW_PRIVATE " " TW_PRIVATE)
 # From where thalweg.pc will lie back to the prefix, so that an installed tree may be moved.
 file(RELATIVE_PATH TW_PC_UP /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)

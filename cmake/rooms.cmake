@@ -72,12 +72,14 @@ tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_stal
 tw_room(actor NEEDS base)
 tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
-tw_room(world NEEDS actor base)
-tw_room(job NEEDS node world engine strategy actor model graph data vec base)
-tw_room(bench NEEDS job node world engine strategy actor model graph data vec base
+tw_room(wire NEEDS actor base LIBRARIES PkgConfig::OPENSSL)
+tw_room(world NEEDS wire actor base)
+tw_room(job NEEDS node world wire engine strategy actor model graph data vec base)
+tw_room(bench NEEDS job node world wire engine strategy actor model graph data vec base
 	SOURCES ${torch_program})
 tw_room(api NEEDS job engine world actor model graph data vec base)
-tw_room(cli NEEDS bench job SOURCES ${TW_GENERATED_verb})
+tw_room(web NEEDS job base LIBRARIES PkgConfig::MICROHTTPD)
+tw_room(cli NEEDS web bench job SOURCES ${TW_GENERATED_verb})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 	add_executable(thalweg src/cli/main.c)
@@ -88,7 +90,7 @@ endif()
 if(TW_TESTS)
 	enable_testing()
 	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-	foreach(room base vec data graph model strategy actor engine node world job bench api cli)
+	foreach(room base vec data graph model strategy actor wire engine node world job bench web api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		# other .c files beside the tests are their shared tools
 		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)

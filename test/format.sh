@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-mapfile -t files < <(find src include test bench examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+mapfile -t files < <(find src include test bench fuzz examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 [ ${#files[@]} -gt 0 ] || { echo "format: found no C file"; exit 1; }
 bad=0
 

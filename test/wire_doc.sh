@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 # Members of the structs, one "struct type member" a line.
 members() {
 	echo '#include "actor/actor.h"' | "${CC:-cc}" -std=gnu11 -I src -E -P -x c - | awk '
-	/^struct tw_(header|range|version|place|member|span|tally|body_[a-z]+) \{/ { name = $2; next }
+	/^struct tw_(header|range|version|place|peer_place|member|span|tally|body_[a-z]+) \{/ { name = $2; next }
 	/^\}/ { name = "" }
 	name != "" && NF {
 		line = $0
@@ -53,7 +53,7 @@ awk '
 		print name " is " size
 	}
 }
-name != "" && /^\| [0-9]+ \|/ {
+name != "" && /^\| [0-9]+ \| [0-9]+ \|/ {
 	split($0, cell, / *\| */)
 	gsub(/`/, "", cell[5])
 	print name " | " cell[2] " | " cell[3] " | " cell[4] " | " cell[5]
@@ -76,5 +76,20 @@ while read -r flag bit; do
 	grep -q "^| $bit | $flag |" docs/WIRE.md ||
 		{ echo "docs/WIRE.md: no row '| $bit | $flag |' in the table of flags"; exit 1; }
 done < <(sed -n 's/^\tTW_FLAG_\([A-Z]*\) = \([0-9]*\),.*/\1 \2/p' src/actor/message.h)
+# So have the reasons of a refusal and of a denial.
+codes=0
+for list in 'tw_refusal REFUSED' 'tw_denial DENY'; do
+	code=0
+	for name in $(awk -v enum="${list% *}" -v prefix="TW_${list#* }_" '
+		$1 == "enum" && $2 == enum && $3 == "{" { on = 1; next } /^}/ { on = 0 }
+		on && match($1, /^TW_[A-Z_]+/) { print substr($1, length(prefix) + 1, RLENGTH - length(prefix)) }
+		' src/actor/message.h); do
+		code=$((code + 1))
+		grep -q "^| $code | $name |" docs/WIRE.md ||
+			{ echo "docs/WIRE.md: no row '| $code | $name |' for enum ${list% *}"; exit 1; }
+	done
+	[ "$code" -gt 0 ] || { echo "wire_doc: found no enum ${list% *} in src/actor/message.h"; exit 1; }
+	codes=$((codes + code))
+done
 [ "$number" -gt 0 ] || { echo "wire_doc: found no types in src/actor/message.h"; exit 1; }
-echo "wire_doc: $(wc -l <"$dir/compiler") sizes and offsets and $number types agree"
+echo "wire_doc: $(wc -l <"$dir/compiler") sizes and offsets, $number types and $codes reasons agree"

@@ -153,6 +153,9 @@ struct tw_world {
 	/* The run is over (master), or this node cannot go on (anybody, status not TW_OK).  The
 	 * totals are copied; references in `vector` are taken over.  totals may be NULL. */
 	void (*finish)(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals);
+	/* This actor has left the cluster for good, and what it sent says so: where it is alone in
+	 * its process, that may end once these messages are out. */
+	void (*gone)(struct tw_context *ctx);
 };
 
 struct tw_context {

@@ -45,10 +45,17 @@ static const struct kind kinds[TW_TYPES] = {
 	[TW_RESULT] = { "RESULT", sizeof(struct tw_body_result), 0, false, true },
 	[TW_SNAP] = { "SNAP", sizeof(struct tw_body_snap) },
 	[TW_PART] = { "PART", sizeof(struct tw_body_part), 16, true, true },
+	[TW_GREET] = { "GREET", sizeof(struct tw_body_greet) },
+	[TW_TERMS] = { "TERMS", sizeof(struct tw_body_terms) },
+	[TW_DENY] = { "DENY", sizeof(struct tw_body_deny), 0, false, true },
+	[TW_PING] = { "PING", sizeof(struct tw_body_ping) },
+	[TW_PEERS] = { "PEERS", sizeof(struct tw_body_peers), sizeof(struct tw_peer_place), true },
+	[TW_DATA] = { "DATA", sizeof(struct tw_body_data), 0, false, true },
+	[TW_OVER] = { "OVER", sizeof(struct tw_body_over), 0, false, true },
 };
 
 _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &&
-		       sizeof(struct tw_place) == 16,
+		       sizeof(struct tw_place) == 16 && sizeof(struct tw_peer_place) == 128,
 	       "tail records");
 
 size_t tw_body_bytes(uint16_t type)
@@ -61,19 +68,108 @@ const char *tw_type_name(uint16_t type)
 	return type < TW_TYPES && kinds[type].name ? kinds[type].name : "?";
 }
 
-/* Of everything but itself: what follows the header, seeded with what precedes the hash in it. */
+struct tw_header tw_msg_header(const struct tw_msg *m, uint16_t chunk)
+{
+	struct tw_header h = m->h;
+
+	h.chunk = chunk;
+	h.sender = (uint8_t)m->from.role;
+	h.receiver = (uint8_t)m->to.role;
+	if (m->to.role == TW_SHARD)
+		h.shard = m->to.index;
+	else if (m->from.role == TW_SHARD)
+		h.shard = m->from.index;
+	h.length = tw_chunk_bytes(&h);
+	if (chunk == 0)
+		h.length += (uint32_t)tw_body_bytes(h.type) + h.tail;
+	h.hash = 0;
+	return h;
+}
+
+void tw_msg_route(struct tw_msg *m)
+{
+	m->from.role = m->h.sender;
+	m->from.index = m->h.sender == TW_SHARD ? (uint16_t)m->h.shard : 0;
+	m->to.role = m->h.receiver;
+	m->to.index = m->h.receiver == TW_SHARD ? (uint16_t)m->h.shard : 0;
+}
+
+uint64_t tw_header_seed(const struct tw_header *h)
+{
+	return XXH3_64bits(h, offsetof(struct tw_header, hash));
+}
+
+/* What a type may carry. */
+static enum tw_status check_parts(const struct tw_header *h, struct tw_error *why)
+{
+	const struct kind *k = &kinds[h->type];
+
+	if (h->tail && !k->tail)
+		return tw_fail(why, TW_BAD_BYTES, "%s has no tail, and this one has %u bytes",
+			       k->name, h->tail);
+	if (h->payload && !k->payload)
+		return tw_fail(why, TW_BAD_BYTES, "%s has no payload, and this one has %u bytes",
+			       k->name, h->payload);
+	if (k->record && h->tail % k->record)
+		return tw_fail(why, TW_BAD_BYTES, "a tail of %s has records of %u bytes, not %u",
+			       k->name, k->record, h->tail);
+	if (h->tail > TW_TAIL_MAX)
+		return tw_fail(why, TW_BAD_BYTES, "a tail of %u bytes; at most %u are read",
+			       h->tail, TW_TAIL_MAX);
+	return TW_OK;
+}
+
+/* Does the length follow from the parts, and is there such a chunk? */
+static enum tw_status check_length(const struct tw_header *h, struct tw_error *why)
+{
+	uint64_t length = tw_chunk_bytes(h);
+
+	if (h->chunk && !length)
+		return tw_fail(why, TW_BAD_BYTES, "chunk %u of a payload of %u bytes", h->chunk,
+			       h->payload);
+	if (!h->chunk)
+		length += (uint64_t)kinds[h->type].bytes + h->tail;
+	if (h->length != length)
+		return tw_fail(why, TW_BAD_BYTES,
+			       "a frame of %s says %u bytes where its parts make %llu",
+			       kinds[h->type].name, h->length, (unsigned long long)length);
+	return TW_OK;
+}
+
+enum tw_status tw_header_check(const struct tw_header *h, struct tw_error *why)
+{
+	enum tw_status st;
+
+	if (h->magic != TW_WIRE_MAGIC)
+		return tw_fail(why, TW_BAD_BYTES, "these are not Thalweg's bytes (%08x)", h->magic);
+	if (h->major != TW_WIRE_MAJOR)
+		return tw_fail(why, TW_BAD_BYTES,
+			       "it speaks version %u.%u of the protocol, and this is %u.%u",
+			       h->major, h->minor, TW_WIRE_MAJOR, TW_WIRE_MINOR);
+	if (h->type >= TW_TYPES || !kinds[h->type].name)
+		return tw_fail(why, TW_BAD_BYTES, "there is no message of type %u", h->type);
+	if (h->sender >= TW_ROLES || h->receiver >= TW_ROLES)
+		return tw_fail(why, TW_BAD_BYTES, "%s from role %u to role %u: roles are 0 to %u",
+			       kinds[h->type].name, h->sender, h->receiver, TW_ROLES - 1);
+	if ((h->sender == TW_SHARD || h->receiver == TW_SHARD) && h->shard > UINT16_MAX)
+		return tw_fail(why, TW_BAD_BYTES, "there is no shard %u", h->shard);
+	st = check_parts(h, why);
+	return st == TW_OK ? check_length(h, why) : st;
+}
+
 static uint64_t hash_of(const struct tw_header *h, const uint8_t *after)
 {
-	return XXH3_64bits_withSeed(after, h->length,
-				    XXH3_64bits(h, offsetof(struct tw_header, hash)));
+	return XXH3_64bits_withSeed(after, h->length, tw_header_seed(h));
 }
 
 enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, size_t *len)
 {
 	const size_t body = tw_body_bytes(m->h.type), whole = tw_msg_bytes(m);
-	struct tw_header h = m->h;
+	struct tw_header h = tw_msg_header(m, 0);
 	uint8_t *p = out + sizeof h;
 
+	if (h.payload > TW_CHUNK)
+		return TW_BAD_INPUT;
 	if (room < whole)
 		return TW_NO_ROOM;
 	memcpy(p, &m->b, body);
@@ -83,61 +179,49 @@ enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, s
 	p += h.tail;
 	if (h.payload)
 		memcpy(p, tw_msg_payload(m), h.payload);
-	h.length = (uint32_t)(whole - sizeof h);
 	h.hash = hash_of(&h, out + sizeof h);
 	memcpy(out, &h, sizeof h);
 	*len = whole;
 	return TW_OK;
 }
 
-static enum tw_status check(const struct tw_header *h, size_t len)
+/* A block with a copy of the bytes; *out stays NULL where there are none. */
+static enum tw_status copy(struct tw_heap *heap, const uint8_t *bytes, size_t len,
+			   struct tw_block **out)
 {
-	const struct kind *k;
-
-	if (h->magic != TW_WIRE_MAGIC || h->major != TW_WIRE_MAJOR || h->type >= TW_TYPES)
-		return TW_BAD_BYTES;
-	k = &kinds[h->type];
-	if (!k->name || h->length != len - sizeof *h || h->length < k->bytes)
-		return TW_BAD_BYTES;
-	if ((uint64_t)k->bytes + h->tail + h->payload != h->length)
-		return TW_BAD_BYTES;
-	if ((h->tail && !k->tail) || (h->payload && !k->payload))
-		return TW_BAD_BYTES;
-	if (k->record && h->tail % k->record)
-		return TW_BAD_BYTES;
+	if (!len)
+		return TW_OK;
+	*out = tw_block_new(heap, len);
+	if (!*out)
+		return TW_NO_MEMORY;
+	memcpy((*out)->data, bytes, len);
 	return TW_OK;
 }
 
 enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap, struct tw_msg *m)
 {
-	struct tw_header h;
 	struct tw_block *tail = NULL, *payload = NULL;
+	struct tw_header h;
 	const uint8_t *p;
 
 	if (len < sizeof h)
 		return TW_BAD_BYTES;
 	memcpy(&h, bytes, sizeof h);
-	if (check(&h, len) != TW_OK || h.hash != hash_of(&h, bytes + sizeof h))
+	if (tw_header_check(&h, NULL) != TW_OK || h.chunk || h.payload > TW_CHUNK ||
+	    h.length != len - sizeof h || h.hash != hash_of(&h, bytes + sizeof h))
 		return TW_BAD_BYTES;
 	p = bytes + sizeof h + kinds[h.type].bytes;
-	if (h.tail) {
-		tail = tw_block_new(heap, h.tail);
-		if (!tail)
-			return TW_NO_MEMORY;
-		memcpy(tail->data, p, h.tail);
-	}
-	if (h.payload) {
-		payload = tw_block_new(heap, h.payload);
-		if (!payload) {
-			tw_block_drop(tail);
-			return TW_NO_MEMORY;
-		}
-		memcpy(payload->data, p + h.tail, h.payload);
+	if (copy(heap, p, h.tail, &tail) != TW_OK)
+		return TW_NO_MEMORY;
+	if (copy(heap, p + h.tail, h.payload, &payload) != TW_OK) {
+		tw_block_drop(tail);
+		return TW_NO_MEMORY;
 	}
 	memset(m, 0, sizeof *m);
 	m->h = h;
 	memcpy(&m->b, bytes + sizeof h, kinds[h.type].bytes);
 	m->tail = tail;
 	m->payload = payload;
+	tw_msg_route(m);
 	return TW_OK;
 }

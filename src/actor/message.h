@@ -16,6 +16,10 @@
 #define TW_WIRE_MAGIC 0x57414854u /* "THAW" */
 #define TW_WIRE_MAJOR 1
 #define TW_WIRE_MINOR 0
+/* A frame carries no more of a payload than this (docs/WIRE.md, "Chunks"). */
+#define TW_CHUNK (256u << 10)
+/* The longest tail: more records than any cluster has members, shards or gaps. */
+#define TW_TAIL_MAX (16u << 20)
 
 enum tw_role { TW_MASTER, TW_SERVER, TW_SHARD, TW_WORKER, TW_ROLES };
 
@@ -29,11 +33,12 @@ struct tw_addr {
 enum tw_type {
 	TW_HELLO = 1, /* worker, server → master: let me in, or: I am still here */
 	TW_WELCOME,   /* master → worker: your slot and incarnation */
-	TW_REFUSE,    /* master → worker: no (fenced, or it does not fit): join again or go */
-	TW_VIEW,      /* master → shards, workers: membership, where shards are */
-	TW_BYE,       /* worker → master: I leave; master → all: it is over */
-	TW_HOST,      /* master → server → shard: take this range (payload: its part) */
-	TW_HOSTED,    /* shard → master: taken */
+	TW_REFUSE, /* master → worker: no (fenced, or it does not fit): join again or go; shard →
+			 master: this worker's contributions are not finite, again and again */
+	TW_VIEW,   /* master → shards, workers: membership, where shards are */
+	TW_BYE,  /* worker, server → master: I leave; master → all: it is over, or you may go */
+	TW_HOST, /* master → server → shard: take this range (payload: its part) */
+	TW_HOSTED, /* shard → master: taken; or: what it was to be taken from cannot be used */
 	TW_STATE,  /* shard → master: what I have (answer to ASK, or after a master came back) */
 	TW_ASK,    /* master → shard: tell me your state */
 	TW_LEASE,  /* master → worker: positions to work on */
@@ -52,18 +57,28 @@ enum tw_type {
 	TW_RESULT, /* worker → master: the score */
 	TW_SNAP,   /* master → shard, worker: send me your part; or: flush what is collected */
 	TW_PART,   /* shard, worker → master: the part (payload) */
+	/* said by worlds to each other; no actor sees them (world/tcp.h) */
+	TW_GREET, /* dialler → who listens: who I am and what I run */
+	TW_TERMS, /* the answer: who you are here */
+	TW_DENY,  /* the answer: no; payload: the sentence */
+	TW_PING,  /* I am alive */
+	TW_PEERS, /* master → all: where the servers listen */
+	TW_DATA,  /* joiner → master: give me the job, or bytes of the data set; and the answer */
+	TW_OVER,  /* master → all: the run has ended; payload: its result as JSON */
 	TW_TYPES
 };
 
 enum tw_flags {
 	TW_FLAG_ANSWER = 1,   /* PUSH: answer with PARAMS when I may read */
 	TW_FLAG_SKIPPED = 2,  /* PUSH: no payload, apply my last one again (B-FASGD) */
-	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS: the push was not taken */
+	TW_FLAG_NUMBERS = 4,  /* ACK, PARAMS: ... because its numbers are not finite, or absurd */
+	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS, HAVE: the push was not taken; HOSTED: nor the part */
 	TW_FLAG_FREE = 16,    /* costs no virtual time (evaluation) */
 	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */
 	TW_FLAG_FRESH =
-		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember */
-	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death) */
+		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember; BYE: I
+		       was not welcomed yet, or do not know it */
+	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death); a server's HELLO: I leave */
 	TW_FLAG_APPLIED = 256,  /* PUSH to itself: a lock-free shard has applied it already */
 	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; who is not in it is gone */
 	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
@@ -74,10 +89,11 @@ struct tw_header {
 	uint32_t magic;
 	uint8_t major, minor;
 	uint16_t type;
-	uint32_t length; /* bytes after the header: body, tail, payload */
-	uint32_t chunk;  /* which 256 KiB of a streamed payload; 0 when whole */
-	uint64_t view;   /* generation of the run the sender is in: fences what is older */
-	uint32_t from;   /* sender: slot of a worker, node of a server, shard number */
+	uint32_t length;          /* bytes after the header: body, tail, payload */
+	uint16_t chunk;           /* which 256 KiB of a streamed payload; 0 when whole */
+	uint8_t sender, receiver; /* enum tw_role of the actors; a shard's number is `shard` */
+	uint64_t view;            /* generation of the run the sender is in: fences what is older */
+	uint32_t from;            /* sender: slot of a worker, node of a server, shard number */
 	uint32_t incarnation;
 	uint64_t seq; /* a worker's contributions count from 1 */
 	uint32_t shard;
@@ -114,10 +130,14 @@ struct tw_body_welcome {
 	uint64_t cut;  /* number of the cut training goes on from */
 };
 struct tw_body_refuse {
-	uint32_t why; /* enum tw_refusal */
-	uint32_t pad;
+	uint32_t why;  /* enum tw_refusal */
+	uint32_t slot; /* shard → master: whose contributions; h.incarnation is the worker's */
 };
-enum tw_refusal { TW_REFUSED_FENCED = 1, TW_REFUSED_FULL };
+enum tw_refusal {
+	TW_REFUSED_FENCED = 1,
+	TW_REFUSED_FULL,    /* no slot is free now: ask again later */
+	TW_REFUSED_NUMBERS, /* its contributions are not finite, again and again: go */
+};
 /* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
 struct tw_body_view {
 	uint32_t live;    /* live workers */
@@ -128,7 +148,8 @@ struct tw_place {
 	uint32_t shard, node, incarnation, pad;
 };
 struct tw_member {
-	uint32_t slot, incarnation, state, pad; /* state: enum tw_member_state */
+	uint32_t slot, incarnation, state; /* state: enum tw_member_state */
+	uint32_t node;                     /* where it lives: nobody else speaks for it */
 };
 enum tw_member_state { TW_GONE, TW_LIVE, TW_LEFT /* cleanly */ };
 struct tw_body_host {
@@ -230,7 +251,76 @@ struct tw_body_part {
 	uint32_t slot, pad;  /* of a worker */
 };
 
+/* Who dials.  A joiner that knows nothing yet asks with TW_GREET_ASK; its job hash and the rest are
+ * then 0 and it is answered TERMS, may ask for DATA, and gets no node. */
+struct tw_body_greet {
+	uint32_t role; /* TW_WORKER or TW_SERVER */
+	uint32_t flags;
+	uint32_t node;        /* who I am: from TERMS; TW_NODE_NEW: give me one */
+	uint32_t boot;        /* from TERMS */
+	uint64_t run;         /* of the cluster: from TERMS; 0 not known */
+	uint64_t token;       /* from TERMS: proves that the node is mine */
+	uint64_t job, layout; /* hashes that must agree */
+	uint64_t data;        /* fingerprint of the data set */
+	uint32_t port, minor; /* a server's: where it listens; minor version of the wire */
+	uint64_t process;     /* random: the same process asks again */
+};
+enum tw_greet_flags { TW_GREET_ASK = 1, TW_GREET_PAIR = 2 /* an inherited socket pair */ };
+#define TW_NODE_NEW UINT32_MAX
+struct tw_body_terms {
+	uint32_t node, boot;      /* of the dialler */
+	uint32_t own, own_boot;   /* of who answers: its server's node, 0 none */
+	uint32_t master, servers; /* boot of the master if it is here, else 0; cluster.servers */
+	uint64_t run, token;
+	uint64_t job, layout, data;    /* hashes, as in GREET */
+	uint64_t data_bytes;           /* of the data set as DATA gives it; 0: it cannot be given */
+	int64_t every, suspect, limit; /* heartbeats, ns */
+	uint64_t secret[2];            /* to servers: what tokens are made with; else 0 */
+};
+struct tw_body_deny {
+	uint32_t why;  /* enum tw_denial */
+	uint32_t wait; /* ms after which asking again may help; 0: it will not */
+};
+enum tw_denial {
+	TW_DENY_VERSION = 1,
+	TW_DENY_JOB,
+	TW_DENY_LAYOUT,
+	TW_DENY_DATA,
+	TW_DENY_ROLE,
+	TW_DENY_RUN,
+	TW_DENY_BUSY
+};
+struct tw_body_ping {
+	uint64_t number;
+};
+/* PEERS' tail: struct tw_peer_place of every server that is up. */
+struct tw_body_peers {
+	uint64_t number;
+};
+struct tw_peer_place {
+	uint32_t node, boot;
+	uint32_t port, pad;
+	/* number or name, 0-terminated; "" the same machine, by an inherited pair */
+	char host[112];
+};
+struct tw_body_data {
+	uint32_t what, pad;   /* enum tw_data_what */
+	uint64_t from, bytes; /* asked for, or in the payload */
+};
+enum tw_data_what { TW_DATA_JOB = 1, TW_DATA_SET };
+struct tw_body_over {
+	uint32_t status, pad; /* enum tw_status */
+	uint64_t cut;         /* last complete checkpoint */
+};
+
 union tw_body {
+	struct tw_body_greet greet;
+	struct tw_body_terms terms;
+	struct tw_body_deny deny;
+	struct tw_body_ping ping;
+	struct tw_body_peers peers;
+	struct tw_body_data data;
+	struct tw_body_over over;
 	struct tw_body_hello hello;
 	struct tw_body_welcome welcome;
 	struct tw_body_refuse refuse;
@@ -278,9 +368,32 @@ static inline size_t tw_msg_bytes(const struct tw_msg *m)
 	return sizeof m->h + tw_body_bytes(m->h.type) + m->h.tail + m->h.payload;
 }
 
-/* The message as one frame of bytes: TW_NO_ROOM if `room` < tw_msg_bytes, else *len of it. */
+/* --- frames; wire/frame.h moves them --- */
+
+/* Bytes of payload in the frame of a chunk: TW_CHUNK, or what is left of it, or 0. */
+static inline uint32_t tw_chunk_bytes(const struct tw_header *h)
+{
+	const uint64_t from = (uint64_t)h->chunk * TW_CHUNK;
+	const uint64_t left = h->payload > from ? h->payload - from : 0;
+
+	return left < TW_CHUNK ? (uint32_t)left : TW_CHUNK;
+}
+/* The header of the message's frame `chunk`: as m->h, with the roles and the shard's number of
+ * m->from and m->to, its length, and no hash yet. */
+struct tw_header tw_msg_header(const struct tw_msg *m, uint16_t chunk);
+/* The other way: role and index of m->from and m->to as m->h has them.  Nodes are left alone. */
+void tw_msg_route(struct tw_msg *m);
+/* What a frame's hash is seeded with: XXH3-64 of the header before the hash. */
+uint64_t tw_header_seed(const struct tw_header *h);
+/* Everything that can be wrong with a header by itself, cheapest first: magic, major, type, roles,
+ * what the type may carry, and lengths that fit each other and the chunk.  TW_BAD_BYTES with the
+ * sentence in *why, which may be NULL. */
+enum tw_status tw_header_check(const struct tw_header *h, struct tw_error *why);
+
+/* The message as one frame of bytes: TW_BAD_INPUT if its payload needs more than one, TW_NO_ROOM
+ * if `room` < tw_msg_bytes, else *len of it. */
 enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, size_t *len);
-/* Check a frame (magic, major, type, lengths, hash) and fill *m; tail and payload become new
+/* Check a frame that is a whole message (header, hash) and fill *m; tail and payload become new
  * blocks of `heap` with one reference.  Hostile bytes give TW_BAD_BYTES and nothing to free;
  * never reads past len, never allocates more than len. */
 enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap,

@@ -4,6 +4,7 @@
 
 #include "cli/verb.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,13 +18,33 @@ static void received(int number)
 		_exit(TW_EXIT_SIGNAL + number);
 }
 
-const _Atomic int *tw_signals_count(bool patient)
+static void count(int number)
 {
 	struct sigaction action = { .sa_handler = received, .sa_flags = SA_RESTART };
 
-	atomic_store(&limit, patient ? 2 : 1);
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	sigaction(number, &action, NULL);
+}
+
+const _Atomic int *tw_signals_count(bool patient)
+{
+	atomic_store(&limit, patient ? 2 : 1);
+	count(SIGINT);
+	count(SIGTERM);
+	return &signals;
+}
+
+const _Atomic int *tw_signals_count_all(void)
+{
+	atomic_store(&limit, INT_MAX);
+	count(SIGINT);
+	count(SIGTERM);
+	return &signals;
+}
+
+const _Atomic int *tw_signals_count_term(void)
+{
+	atomic_store(&limit, 2);
+	count(SIGTERM);
 	return &signals;
 }

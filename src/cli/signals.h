@@ -9,5 +9,9 @@
 /* Count SIGINT and SIGTERM from now on.  With `patient` the second one ends the process at once
  * with 128 + its number; without, where nothing could be gone on with, the first one does. */
 const _Atomic int *tw_signals_count(bool patient);
+/* Count them and do nothing else: for a process that passes them on to others. */
+const _Atomic int *tw_signals_count_all(void);
+/* For a process that another has started and drains: count SIGTERM only. */
+const _Atomic int *tw_signals_count_term(void);
 
 #endif

@@ -107,6 +107,18 @@ void tw_print_summary(const json_t *r)
 		figure(r, "checkpoint", "checkpoint");
 }
 
+void tw_print_joined(const json_t *r)
+{
+	char a[24], b[24];
+
+	line(json_string_value(json_object_get(r, "role")));
+	printf("%s steps, %s samples of its own%s\n", whole(r, "own_steps", a),
+	       whole(r, "own_samples", b),
+	       json_is_true(json_object_get(r, "left")) ? "; left before the end" : "");
+	if (!json_is_true(json_object_get(r, "left")))
+		tw_print_summary(r);
+}
+
 /* --- a bench --- */
 
 static void cell(const json_t *v)

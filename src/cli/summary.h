@@ -8,6 +8,8 @@
 void tw_print_json(const json_t *object);
 /* The result of a run (job/result.h). */
 void tw_print_summary(const json_t *result);
+/* The same of one that joined, with its own part in it. */
+void tw_print_joined(const json_t *result);
 /* The result of a bench (bench/bench.h). */
 void tw_print_cases(const json_t *result);
 

@@ -47,6 +47,15 @@ void tw_terminal_init(struct tw_terminal *t, bool quiet, bool verbose)
 	};
 }
 
+void tw_terminal_child(struct tw_terminal *t)
+{
+	t->quiet = true;
+	t->line[0] = 0;
+	t->drawn = t->tty; /* wipe what may be there; who drew it draws it again */
+	if (t->log.level == TW_INFO)
+		t->log.level = TW_WARNING;
+}
+
 void tw_terminal_clear(struct tw_terminal *t)
 {
 	pthread_mutex_lock(&t->lock);

@@ -19,6 +19,9 @@ struct tw_terminal {
 };
 
 void tw_terminal_init(struct tw_terminal *t, bool quiet, bool verbose);
+/* This process is another's child now, and the progress line on the terminal is not ours: say only
+ * what is wrong, unless every detail was asked for. */
+void tw_terminal_child(struct tw_terminal *t);
 /* Wipe the progress line, before something else is printed. */
 void tw_terminal_clear(struct tw_terminal *t);
 /* A tw_progress_show; arg is the terminal.  A line that is drawn anew a few times a second on a

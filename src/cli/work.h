@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work.h - what `sim` and `train` have in common: a job, a world, a result. */
+/* work.h - what the verbs that run a job have in common: a job, a world, a result. */
 #ifndef TW_CLI_WORK_H
 #define TW_CLI_WORK_H
 
 #include "cli/verb.h"
 #include "job/job.h"
+#include "job/net.h"
 
+/* First in the flags of every verb that runs a job. */
 struct tw_work_flags {
 	struct tw_texts set;
 	bool json, again, explain;
 	const char *run, *isa, *log;
 	uint64_t checkpoints;
 	/* sim only */
-	const char *trace;
+	const char *trace; /* NULL: the verb has no such flag */
 	uint32_t threads;
 };
 
@@ -36,5 +38,15 @@ struct tw_work_flags {
 /* Read the job, run it in `world`, print its result.  `dir` as given or the default for the verb;
  * NULL: keep nothing.  Returns the exit code. */
 int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *dir);
+/* The same in steps.  Check the flags and read the job at `path`; *out is the caller's. */
+enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,
+			    const char *dir, struct tw_job **out, struct tw_error *why);
+/* --explain: print the job. */
+enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why);
+/* Run it (`net`: in the world tcp) and print its result. */
+enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
+			   struct tw_net *net, struct tw_error *why);
+/* runs/<the job file's name without folder and suffix>. */
+void tw_work_dir(const char *job, char *out, size_t room);
 
 #endif

@@ -65,7 +65,7 @@ void tw_data_close(struct tw_data *d)
 }
 
 /* Options that this data cannot obey are refused, not forgotten. */
-static enum tw_status check(const struct tw_source *source, const struct tw_data *d,
+enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 			    const struct tw_data_options *o, struct tw_error *why)
 {
 	const uint32_t side = d->rank == 3 && d->shape[1] < d->shape[2] ? d->shape[1] : d->shape[2];
@@ -73,7 +73,7 @@ static enum tw_status check(const struct tw_source *source, const struct tw_data
 	if ((o->shift || o->flip) && d->rank != 3)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: needs images, and the samples of %s are plain rows of values",
-			       o->shift ? "shift" : "flip", source->name);
+			       o->shift ? "shift" : "flip", name);
 	if (o->shift && o->shift >= side)
 		return tw_fail(
 			why, TW_BAD_INPUT,
@@ -86,7 +86,7 @@ static enum tw_status check(const struct tw_source *source, const struct tw_data
 	if (d->targets == 0 && d->classes < 2)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: all labels are the same class; at least two classes are needed",
-			       source->name);
+			       name);
 	return TW_OK;
 }
 
@@ -104,7 +104,7 @@ static void mark(XXH3_state_t *h, const struct tw_data *d, const struct tw_sampl
 		XXH3_64bits_update(h, s->label, s->count * sizeof *s->label);
 }
 
-static uint64_t fingerprint(const struct tw_data *d)
+uint64_t tw_fingerprint(const struct tw_data *d)
 {
 	const uint32_t facts[] = { d->rank,           d->shape[0], d->shape[1], d->shape[2],
 				   (uint32_t)d->kind, d->classes,  d->targets };
@@ -131,7 +131,7 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 	d->heap = site->heap;
 	st = source->open(source_options, site, d, why);
 	if (st == TW_OK)
-		st = check(source, d, o, why);
+		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
 		st = tw_split(d, o, source->splits, seed, why);
 	if (st == TW_OK)
@@ -140,7 +140,7 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		tw_data_close(d);
 		return st;
 	}
-	d->fingerprint = fingerprint(d);
+	d->fingerprint = tw_fingerprint(d);
 	*out = d;
 	return TW_OK;
 }

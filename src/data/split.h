@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split.h - the two steps between a source and a data set: what is held out, how it is scaled. */
+/* split.h - the steps between a source and a data set: what is held out, how it is scaled. */
 #ifndef TW_DATA_SPLIT_H
 #define TW_DATA_SPLIT_H
 
@@ -11,5 +11,10 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 			uint64_t seed, struct tw_error *why);
 /* Set d->scale and d->shift from the training set. */
 enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_error *why);
+/* Options that this data cannot obey are refused; `name` is what its source is called. */
+enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
+			    const struct tw_data_options *o, struct tw_error *why);
+/* XXH3-64 of shape, values and labels of all sets. */
+uint64_t tw_fingerprint(const struct tw_data *d);
 
 #endif

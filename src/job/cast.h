@@ -16,6 +16,11 @@ struct tw_cast {
  * wakes when the master tells the server to host it; then one worker per node.  The plan must
  * outlive the cast.  `resume`: the master looks for a cut to go on from. */
 enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+/* Only the master and the first server: what `serve` runs itself. */
+enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+/* Only a server, or a worker in whatever slot is free, at this node. */
+enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *plan, uint32_t node,
+			    bool server);
 void tw_cast_release(struct tw_cast *c);
 static inline uint32_t tw_cast_nodes(const struct tw_plan *p)
 {

@@ -38,6 +38,7 @@ enum fact {
 	ASYNC = 1 << 26,    /* applies each contribution at once and holds nobody */
 	ACCURACY = 1 << 27, /* train.until.accuracy */
 	SCORED = 1 << 28,   /* the model has an accuracy */
+	IN_TCP = 1 << 29,   /* processes, which share no memory */
 };
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
@@ -48,6 +49,9 @@ static const struct refusal {
 } refusals[] = {
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
 	  "hogwild races on memory that threads share, which the simulator has not; run it with "
+	  "thalweg train, or use gate: async" },
+	{ LOCKFREE | IN_TCP, 0, "strategy.gate", NULL,
+	  "hogwild needs threads: it races on memory, which processes do not share; run it with "
 	  "thalweg train, or use gate: async" },
 	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
 	  "hogwild has no lock to keep a rule's state under; use rule: sgd, or gate: async" },
@@ -258,9 +262,11 @@ static enum tw_status check_combinations(const struct tw_job *job, struct tw_err
 {
 	const bool scored = job->model == TW_MODEL_EXTERNAL ||
 			    (job->loss.op && strcmp(job->loss.name, "mean-squared") != 0);
-	const uint32_t facts = (job->world == TW_WORLD_SIM ? IN_SIM : 0) | (scored ? SCORED : 0) |
-			       facts_of_gate(job) | facts_of_rule(&job->plan) |
-			       facts_of_line(&job->plan);
+	const uint32_t world = job->world == TW_WORLD_SIM   ? IN_SIM
+			       : job->world == TW_WORLD_TCP ? IN_TCP
+							    : 0;
+	const uint32_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
+			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
 
 	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
 		if ((facts & refusals[k].with) == refusals[k].with &&
@@ -393,6 +399,42 @@ static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *w
 	return TW_OK;
 }
 
+static void said_time(char out[32], int64_t ns)
+{
+	static const struct tw_option row = { .name = "", .type = TW_TIME };
+
+	tw_option_text(&row, &ns, out, 32);
+}
+
+/* What only processes do: say that they are alive, and run engines that came as text. */
+static enum tw_status check_processes(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_cluster *c = &job->cluster;
+	char heartbeat[32], suspect[32], limit[32];
+
+	if (job->world != TW_WORLD_TCP)
+		return TW_OK;
+	said_time(heartbeat, c->heartbeat);
+	said_time(suspect, c->suspect);
+	said_time(limit, c->limit);
+	if (c->suspect >= c->limit)
+		return tw_job_refuse(job, why, "cluster.suspect",
+				     "%s is not before the limit of %s, at which who is silent is "
+				     "removed; use less, or a longer cluster.limit",
+				     suspect, limit);
+	if (c->heartbeat >= c->suspect)
+		return tw_job_refuse(
+			job, why, "cluster.heartbeat",
+			"every %s is not more often than the %s after which silence is "
+			"suspect; use less, or a longer cluster.suspect",
+			heartbeat, suspect);
+	if (job->model == TW_MODEL_EXTERNAL)
+		return tw_job_refuse(job, why, "model.external.parameters",
+				     "is a model of a program that links libthalweg, which other "
+				     "processes do not have; use a network");
+	return TW_OK;
+}
+
 static enum tw_status check_samples(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_job_data *d = &job->data;
@@ -474,6 +516,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 {
 	enum tw_status st = check_cluster(job, why);
 
+	if (st == TW_OK)
+		st = check_processes(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
 	if (st == TW_OK)

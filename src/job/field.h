@@ -40,6 +40,8 @@ struct tw_field {
 	bool silent;                /* left out of the explained job: another field stands for it */
 };
 
+/* "sim", "threads", "tcp". */
+const char *tw_job_world(enum tw_world_kind world);
 /* The job's field of that path, or NULL. */
 struct tw_field *tw_job_field(const struct tw_job *job, const char *path);
 /* Was it given by the user (not by a preset or a default)? */
@@ -76,6 +78,18 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 				struct tw_data **out, struct tw_error *why);
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why);
+/* Gives a network's first values (*out from the heap, NULL: they are drawn) in place of the file
+ * that model.weights names. */
+typedef enum tw_status (*tw_job_first)(void *arg, const struct tw_job *job, struct tw_heap *heap,
+				       const struct tw_graph *g, float **out, struct tw_error *why);
+/* The same on a data set that is open already; it is closed with the engine, and where opening
+ * fails.  `first` NULL: as the job says. */
+enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *heap,
+				      struct tw_data *data, tw_job_first first, void *arg,
+				      struct tw_engine **out, struct tw_error *why);
+/* The values of model.weights; *out stays as it is where the job names none. */
+enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
+				   const struct tw_graph *g, float **out, struct tw_error *why);
 /* What only the graph can tell: which loss it took, and what its writer may not have meant. */
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why);

@@ -139,6 +139,12 @@ const struct tw_option tw_cluster_rows[] = {
 		  "ranges the parameters are cut into; 0: one per MiB of parameters, at most 16"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "who says nothing for so long is removed"),
+	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
+		  "how often a process says that it is alive; read by processes only (default: at "
+		  "most a fifth of suspect)"),
+	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
+		  "who says nothing for so long is named in the log as somebody to wait for; read "
+		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION_END
 };
 
@@ -185,9 +191,9 @@ const struct tw_option tw_checkpoint_rows[] = {
 	TW_OPTION(K, every, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "time between checkpoints, by the world's clock; 0s: only when stopped"),
 	TW_OPTION(K, keep, TW_U32, "2", "checkpoints", 1, 1e6, "so many of the newest are kept"),
-	TW_OPTION_CHOICE(
-		K, cut, "cut", "drain", cuts,
-		"drain all workers at a checkpoint, or pause nobody (the default in threads)"),
+	TW_OPTION_CHOICE(K, cut, "cut", "drain", cuts,
+			 "drain all workers at a checkpoint, or pause nobody (the default outside "
+			 "the simulator)"),
 	TW_OPTION_END
 };
 
@@ -330,6 +336,17 @@ static const struct later {
 	{ "strategy.topology", "gossip",
 	  "gossip is not available in this version; use topology: server" },
 };
+
+const char *tw_job_world(enum tw_world_kind world)
+{
+	static const char *const names[] = {
+		[TW_WORLD_SIM] = "sim",
+		[TW_WORLD_THREADS] = "threads",
+		[TW_WORLD_TCP] = "tcp",
+	};
+
+	return names[world];
+}
 
 const char *tw_field_later(const char *path, const char *value)
 {

@@ -22,7 +22,7 @@
 
 #define TW_JOB_BYTES_MAX (1u << 20) /* a job file is text that somebody wrote */
 
-enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS };
+enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
 enum tw_model_kind {
 	TW_MODEL_QUADRATIC,
 	TW_MODEL_LEAST_SQUARES,
@@ -87,6 +87,7 @@ struct tw_job_update {
 struct tw_job_cluster {
 	uint32_t workers, min, servers, shards; /* shards 0: by the size of the model */
 	int64_t wait, limit;
+	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 };
 
 struct tw_job_strategy {

@@ -2,6 +2,7 @@
 /* look_snapshot.c - what is in a checkpoint or a safetensors file. */
 #include "job/look.h"
 
+#include "job/field.h"
 #include "job/result.h"
 #include "job/tensors.h"
 
@@ -141,7 +142,7 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 	set(o, "checkpoint", json_integer((json_int_t)s->cut));
 	snprintf(done, sizeof done, "%s/DONE", s->path);
 	set(o, "written", written_at(done));
-	set(o, "world", json_string(s->job->world == TW_WORLD_SIM ? "sim" : "threads"));
+	set(o, "world", json_string(tw_job_world(s->job->world)));
 	set(o, "strategy", json_string(s->job->title));
 	set(o, "rule", json_string(s->job->plan.rule->name));
 	set(o, "evaluated", json_string(tw_result_evaluated(&s->job->plan)));

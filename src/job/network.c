@@ -422,8 +422,8 @@ static enum tw_status check_weights(const struct tw_job *job, const struct tw_ne
 }
 
 /* model.weights, by its path from the job file. */
-static enum tw_status read_weights(const struct tw_job *job, struct tw_heap *heap,
-				   struct tw_network_facts *facts, struct tw_error *why)
+enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
+				   const struct tw_graph *g, float **out, struct tw_error *why)
 {
 	const char *name = job->network.weights;
 	char base[4096], path[8200];
@@ -433,11 +433,17 @@ static enum tw_status read_weights(const struct tw_job *job, struct tw_heap *hea
 		return TW_OK;
 	snprintf(path, sizeof path, "%s%s", *name == '/' ? "" : folder(job, base, sizeof base),
 		 name);
-	if (tw_weights_read(path, facts->graph, heap, &facts->weights, &said) == TW_OK)
-		return check_weights(job, facts, why);
+	if (tw_weights_read(path, g, heap, out, &said) == TW_OK)
+		return TW_OK;
 	if (said.status == TW_NO_MEMORY)
 		return tw_fail(why, TW_NO_MEMORY, "%s", said.text);
 	return tw_job_refuse(job, why, "model.weights", "%s", said.text);
+}
+
+static enum tw_status read_first(void *arg, const struct tw_job *job, struct tw_heap *heap,
+				 const struct tw_graph *g, float **out, struct tw_error *why)
+{
+	return tw_job_read_weights(job, heap, g, out, why);
 }
 
 /* What only data and network together show to be wrong. */
@@ -467,17 +473,26 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why)
 {
+	struct tw_data *data = NULL;
+	enum tw_status st = tw_job_open_data(job, heap, &data, why);
+
+	return st == TW_OK ? tw_job_open_network_on(job, heap, data, NULL, NULL, out, why) : st;
+}
+
+enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *heap,
+				      struct tw_data *data, tw_job_first first, void *arg,
+				      struct tw_engine **out, struct tw_error *why)
+{
 	struct tw_network_facts facts = {
+		.data = data,
 		.options = job->data.set,
 		.seed = job->train.seed,
 		.batch = tw_job_batch(job),
 		.own_input = job->data.predict == TW_PREDICT_INPUT,
 	};
 	struct tw_error said = { 0 };
-	enum tw_status st = tw_job_open_data(job, heap, &facts.data, why);
+	enum tw_status st;
 
-	if (st != TW_OK)
-		return st;
 	if (facts.batch > facts.data->train.count) {
 		st = tw_job_refuse(job, why,
 				   job->data.global_batch ? "data.global_batch" : "data.batch",
@@ -492,7 +507,9 @@ enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *hea
 		tw_data_close(facts.data);
 		return st;
 	}
-	st = read_weights(job, heap, &facts, why);
+	st = (first ? first : read_first)(arg, job, heap, facts.graph, &facts.weights, why);
+	if (st == TW_OK && facts.weights)
+		st = check_weights(job, &facts, why);
 	if (st == TW_OK)
 		st = check_fit(job, &facts, why);
 	if (st != TW_OK) {

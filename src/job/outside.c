@@ -141,6 +141,8 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 		n = sizeof name - 1;
 	memcpy(name, variable, n);
 	name[n] = '\0';
+	if (strcmp(name, "THALWEG_KEY") == 0 || strcmp(name, "THALWEG_KEY_FILE") == 0)
+		return TW_OK; /* the cluster's key, which is no field and never the job's */
 	source.name = tw_arena_text(r->keep, tw_tree_show(name, shown, sizeof shown));
 	if (!source.name)
 		return tw_read_no_memory(r);

@@ -288,6 +288,20 @@ static void complete_sim(struct tw_job *job)
 	silence(job, "sim.delay.ramp", job->delay.steps == 0);
 }
 
+/* A limit that was given shorter takes what must be within it along. */
+static void complete_pulse(struct tw_job *job)
+{
+	struct tw_job_cluster *c = &job->cluster;
+	const bool processes = job->world == TW_WORLD_TCP;
+
+	if (!tw_job_given(job, "cluster.suspect") && c->suspect > c->limit / 3)
+		c->suspect = c->limit / 3;
+	if (!tw_job_given(job, "cluster.heartbeat") && c->heartbeat > c->suspect / 5)
+		c->heartbeat = c->suspect / 5;
+	silence(job, "cluster.heartbeat", !processes);
+	silence(job, "cluster.suspect", !processes);
+}
+
 /* The caller's engine knows how many samples it has. */
 static enum tw_status complete_external(struct tw_job *job, struct tw_error *why)
 {
@@ -365,6 +379,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
 		job->train.evaluate = 1;
 	complete_sim(job);
+	complete_pulse(job);
 	st = complete_network(job, why);
 	if (st == TW_OK)
 		st = complete_external(job, why);

@@ -72,6 +72,22 @@ static enum tw_status title(struct tw_reading *r)
 	return job->title ? TW_OK : tw_read_no_memory(r);
 }
 
+/* A job file may serve several worlds: what is for another one is said, not refused. */
+static enum tw_status say_unread(struct tw_reading *r)
+{
+	static const char *const pulse[] = { "cluster.heartbeat", "cluster.suspect" };
+	const enum tw_world_kind world = r->job->world;
+	enum tw_status st = TW_OK;
+
+	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
+		st = tw_job_warn(r->job, "section sim: is not read by %s",
+				 world == TW_WORLD_TCP ? "processes" : "threads");
+	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
+		if (tw_job_given(r->job, pulse[k]))
+			st = tw_job_warn(r->job, "%s: is read by processes only", pulse[k]);
+	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
+}
+
 static enum tw_status build(struct tw_reading *r, const char *const *set, size_t n,
 			    const char *const *environ_)
 {
@@ -100,9 +116,8 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 		st = tw_job_complete(r->job, r->why);
 	if (st == TW_OK)
 		st = tw_job_check(r->job, r->why);
-	if (st == TW_OK && r->job->world != TW_WORLD_SIM && tw_tree_child(r->root, "sim") &&
-	    tw_job_warn(r->job, "section sim: is not read by threads") != TW_OK)
-		st = tw_read_no_memory(r);
+	if (st == TW_OK)
+		st = say_unread(r);
 	if (st == TW_OK)
 		r->job->plan.job_hash = tw_job_hash(r->job);
 	return st;

@@ -3,6 +3,7 @@
 #include "job/result.h"
 
 #include "job/digest.h"
+#include "job/field.h"
 #include "vec/clone.h"
 
 #include <inttypes.h>
@@ -118,7 +119,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 	set(r, "strategy", json_string(job->title));
 	set(r, "seed", count(plan->seed));
-	set(r, "world", json_string(job->world == TW_WORLD_SIM ? "sim" : "threads"));
+	set(r, "world", json_string(tw_job_world(job->world)));
 	set(r, "interrupted", json_boolean(facts->interrupted));
 	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
 	measures(&ran->totals, facts->seconds, r);

@@ -5,6 +5,7 @@
 #include "graph/kit.h"
 #include "job/cast.h"
 #include "job/result.h"
+#include "job/share.h"
 #include "job/store.h"
 #include "job/tensors.h"
 #include "node/part.h"
@@ -38,6 +39,10 @@ struct run {
 	uint64_t cut;  /* gone on from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
+	/* the world tcp */
+	struct tw_tcp *tcp;
+	struct tw_share_set *set;
+	char *text; /* of the job, for joiners */
 };
 
 /* --- the store --- */
@@ -115,6 +120,45 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 	return status;
 }
 
+/* --- other processes --- */
+
+static enum tw_status give_set(void *arg, uint64_t from, void *to, size_t bytes)
+{
+	return tw_share_set_read(arg, from, to, bytes);
+}
+
+static enum tw_status open_net(struct run *r, struct tw_error *why)
+{
+	struct tw_net *net = r->request->net;
+	struct tw_tcp_options o = { .role = TW_TCP_SERVE, .master_fd = -1 };
+	enum tw_status status;
+
+	status = tw_net_options(net, r->job, r->engine, r->request->log, &o, why);
+	if (status == TW_OK)
+		status = tw_share_text(r->job, &r->text, &o.job_bytes, why);
+	if (status == TW_OK && net->listen) {
+		struct tw_error none = { 0 };
+
+		status = tw_share_set_open(r->job, r->engine, &r->set, &none);
+		if (status != TW_OK && status != TW_ABSENT)
+			return tw_fail(why, status, "%s", none.text);
+		status = TW_OK;
+	}
+	if (status == TW_OK)
+		status = tw_net_identity(r->dir ? tw_rundir_path(r->dir) : NULL,
+					 r->dir && tw_rundir_resumes(r->dir), &o.identity, why);
+	if (status != TW_OK)
+		return status;
+	o.job_text = r->text;
+	o.data_bytes = r->set ? tw_share_set_bytes(r->set) : 0;
+	o.data_read = give_set;
+	o.data_arg = r->set;
+	status = tw_tcp_open(&o, &r->tcp, why);
+	if (status == TW_OK && net->opened)
+		net->opened(net->arg, tw_tcp_bound(r->tcp));
+	return status;
+}
+
 /* --- running --- */
 
 static bool observe(void *arg, const struct tw_note *n)
@@ -122,6 +166,9 @@ static bool observe(void *arg, const struct tw_note *n)
 	struct run *r = arg;
 	const struct tw_run_request *q = r->request;
 	const bool go_on = tw_watch_note(&r->watch, n);
+
+	if (q->net && q->net->gauges)
+		tw_gauges_note(q->net->gauges, n);
 
 	return (!q->observer || q->observer(q->observer_arg, n)) && go_on;
 }
@@ -139,10 +186,10 @@ static void enter_world(struct run *r)
 		.store = r->store,
 		.heap = &tw_heap_system,
 		.log = q->log,
-		.observer =
-			r->dir || q->show || q->metrics || q->observer || (q->log && q->log->sink)
-				? observe
-				: NULL,
+		.observer = r->dir || q->show || q->metrics || q->observer || q->net ||
+					    (q->log && q->log->sink)
+				    ? observe
+				    : NULL,
 		.observer_arg = r,
 		.interrupted = q->interrupted,
 	};
@@ -155,6 +202,10 @@ static void enter_world(struct run *r)
 		options.start = r->start;
 		options.rest = r->release;
 		tw_sim_run(&cluster, &options, r->job->fault, r->job->faults, q->trace, 0, &r->ran);
+	} else if (r->tcp) {
+		tw_net_attach(q->net, r->tcp);
+		tw_tcp_run(r->tcp, &cluster, &r->ran);
+		tw_net_attach(q->net, NULL);
 	} else {
 		const struct tw_threads_options options = {
 			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
@@ -164,13 +215,13 @@ static void enter_world(struct run *r)
 	}
 }
 
-/* In threads each process has a clock of its own; the limit is the run's. */
+/* Outside the simulator each process has a clock of its own; the limit is the run's. */
 static void subtract_time(struct run *r)
 {
 	struct tw_plan *p = &r->job->plan;
 	const double used = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
 
-	if (r->job->world != TW_WORLD_THREADS || !p->time_limit)
+	if (r->job->world == TW_WORLD_SIM || !p->time_limit)
 		return;
 	p->time_limit -= (int64_t)(used * (double)TW_SECOND);
 	if (p->time_limit < TW_SECOND / 1000)
@@ -291,6 +342,11 @@ static void release(struct run *r)
 		fclose(r->metrics);
 	if (r->watch.metrics)
 		fclose(r->watch.metrics);
+	if (r->request->net && r->request->net->gauges)
+		tw_gauges_over(r->request->net->gauges);
+	tw_tcp_close(r->tcp);
+	tw_share_set_close(r->set);
+	free(r->text);
 	tw_totals_release(&r->ran.totals);
 	tw_cast_release(&r->cast);
 	if (r->dir || r->request->dir)
@@ -326,6 +382,26 @@ static enum tw_status check_trace(const char *path, struct tw_error *why)
 	return status;
 }
 
+static enum tw_status make_cast(struct run *r, struct tw_error *why)
+{
+	const bool resume = r->dir && tw_rundir_resumes(r->dir);
+	const struct tw_plan *p = &r->job->plan;
+
+	if ((r->tcp ? tw_cast_serve(&r->cast, p, resume) : tw_cast_init(&r->cast, p, resume)) !=
+	    TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	return TW_OK;
+}
+
+/* Those who joined end with the run, and say what it came to. */
+static void tell_joiners(struct run *r, enum tw_status status, const json_t *result)
+{
+	char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+
+	tw_tcp_farewell(r->tcp, status, r->ran.totals.cut, text);
+	free(text);
+}
+
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
@@ -348,9 +424,10 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
 		status = open_store(&r, why);
 	}
-	if (status == TW_OK &&
-	    tw_cast_init(&r.cast, &job->plan, r.dir && tw_rundir_resumes(r.dir)) != TW_OK)
-		status = tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	if (status == TW_OK && job->world == TW_WORLD_TCP)
+		status = open_net(&r, why);
+	if (status == TW_OK)
+		status = make_cast(&r, why);
 	if (status == TW_OK) {
 		r.began = tw_clock();
 		if (r.dir)
@@ -376,6 +453,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 				    r.watch.refused);
 		add_counts(&r);
 		status = finish(&r, result, why);
+		if (r.tcp)
+			tell_joiners(&r, status, *result);
 	}
 	release(&r);
 	return status;

@@ -26,14 +26,12 @@ struct tw_rundir {
 	bool resumes, log_failed;
 };
 
-static const char *world_name(enum tw_world_kind world)
-{
-	return world == TW_WORLD_SIM ? "sim" : "threads";
-}
-
+/* The commands that make runs of that world. */
 static const char *verb_name(const char *world)
 {
-	return strcmp(world, "sim") == 0 ? "sim" : "train";
+	if (strcmp(world, "tcp") == 0)
+		return "`thalweg serve` or `thalweg train --processes`";
+	return strcmp(world, "sim") == 0 ? "`thalweg sim`" : "`thalweg train`";
 }
 
 static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
@@ -189,8 +187,8 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 	const char *remedy = "give another --run DIR, or --again to start over in this one";
 	char what[640];
 
-	if (strcmp(o->world, world_name(job->world)) != 0)
-		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of `thalweg %s`; %s", r->path,
+	if (strcmp(o->world, tw_job_world(job->world)) != 0)
+		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of %s; %s", r->path,
 			       verb_name(o->world), remedy);
 	if (o->hash != job->plan.job_hash) {
 		difference(job, o->text, r->job_text, what, sizeof what);
@@ -228,7 +226,7 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 {
 	char *text = NULL;
 	enum tw_status status;
-	const int n = asprintf(&text, HEAD "\n%s", world_name(job->world), job->plan.job_hash,
+	const int n = asprintf(&text, HEAD "\n%s", tw_job_world(job->world), job->plan.job_hash,
 			       r->job_text);
 
 	if (n < 0)

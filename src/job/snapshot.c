@@ -109,11 +109,13 @@ static enum tw_status take_vector(struct tw_cut_files *c, struct tw_snapshot *s)
 
 /* --- a cut --- */
 
-/* What a world does not read is not in the text: only a simulated job has `sim:`. */
+/* What a world does not read is not in the text: only a simulated job has `sim:`, and only one of
+ * processes has cluster.heartbeat. */
 static enum tw_world_kind world_of(const char *text)
 {
-	return strncmp(text, "sim:", 4) == 0 || strstr(text, "\nsim:") ? TW_WORLD_SIM
-								       : TW_WORLD_THREADS;
+	if (strncmp(text, "sim:", 4) == 0 || strstr(text, "\nsim:"))
+		return TW_WORLD_SIM;
+	return strstr(text, "\n  heartbeat:") ? TW_WORLD_TCP : TW_WORLD_THREADS;
 }
 
 enum tw_status tw_snapshot_job(const struct tw_snapshot *s, const char *const *set, size_t n,

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOVE_AGAIN (5 * TW_SECOND) /* after a cut for a server that leaves could not be written */
+
 /* --- hosting -------------------------------------------------------------------------------- */
 
 static uint32_t load_of(const struct master *m, uint32_t node)
@@ -23,6 +25,16 @@ static uint32_t load_of(const struct master *m, uint32_t node)
 		load += (m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
 			m->shard[s].node == node;
 	return load;
+}
+
+/* One that leaves is taken only if there is no other. */
+static bool better(const struct master *m, uint32_t node, uint32_t than)
+{
+	const bool leaves = m->server[node - 1].leaving;
+
+	if (leaves != m->server[than - 1].leaving)
+		return !leaves;
+	return load_of(m, node) < load_of(m, than);
 }
 
 /* Choose a server for every shard that has none, and fetch the newest cut. */
@@ -37,7 +49,7 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		if (i->hosted || i->assigned)
 			continue;
 		for (uint32_t k = 0; k < m->plan->servers; k++)
-			if (m->server[k].live && (!best || load_of(m, k + 1) < load_of(m, best)))
+			if (m->server[k].live && (!best || better(m, k + 1, best)))
 				best = k + 1;
 		if (!best)
 			return;
@@ -270,9 +282,11 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	m->round = x->round;
 	m->dropped = x->dropped;
 	m->evaluated_at = x->evaluated_at;
-	if (!m->begun) {
+	if (!m->begun || tw_master_rounds(m)) { /* what is undone was not done */
 		m->steps = x->steps;
 		m->samples = x->samples;
+	}
+	if (!m->begun) {
 		m->redealt = x->redealt;
 		m->refused = x->refused;
 		if (m->resume)
@@ -330,6 +344,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->taken);
 		tw_spans_clear(&m->taken);
 		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
+		if (tw_master_rounds(m))
+			m->steps = m->samples = 0;
 	}
 	if (m->begun && m->rebuild && !adopted && before > tw_spans_total(&m->taken))
 		m->redealt += before - tw_spans_total(&m->taken);
@@ -375,6 +391,14 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		m->cut = cut;
 	if (m->phase != PHASE_GATHER || (status == TW_OK && !pending))
 		return;
+	if (status == TW_OK && m->moving && m->begun && cut != m->cut) {
+		/* the one they were to move from is damaged: then all go back, or none */
+		m->moving = false;
+		for (uint32_t s = 0; s < m->plan->shards && tw_master_rounds(m); s++)
+			m->shard[s].pending = false;
+		if (tw_master_rounds(m))
+			return;
+	}
 	if (status == TW_OK)
 		status = host_from(m, ctx, cut, parts, count);
 	if (status != TW_OK) {
@@ -383,7 +407,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		return;
 	}
 	m->cut = cut;
-	if (m->begun)
+	if (m->begun && !m->moving)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
 						.seq = cut,
 						.count = m->rolling_back });
@@ -394,7 +418,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 
 /* --- making a cut ----------------------------------------------------------------------------- */
 
-static bool workers_keep_state(const struct master *m)
+bool tw_cut_workers_keep_state(const struct master *m)
 {
 	return m->plan->send == TW_SEND_MOMENTUM || (m->plan->local && m->plan->local->arrays);
 }
@@ -429,7 +453,7 @@ void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	if (m->cut_making && m->phase != PHASE_SAVE && workers_keep_state(m) &&
+	if (m->cut_making && m->phase != PHASE_SAVE && tw_cut_workers_keep_state(m) &&
 	    m->member[slot].live && !m->member[slot].part)
 		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
 }
@@ -531,7 +555,7 @@ void tw_cut_check(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		if (!m->shard[s].part)
 			return;
-	for (uint32_t k = 0; workers_keep_state(m) && k < m->plan->workers; k++)
+	for (uint32_t k = 0; tw_cut_workers_keep_state(m) && k < m->plan->workers; k++)
 		if (m->member[k].live && !m->member[k].part)
 			return;
 	save(m, ctx);
@@ -552,7 +576,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	if (msg->from.role == TW_WORKER) {
 		if (m->cut_making && m->cut_making == msg->b.part.cut &&
 		    msg->h.from < m->plan->workers &&
-		    m->member[msg->h.from].incarnation == msg->h.incarnation)
+		    m->member[msg->h.from].incarnation == msg->h.incarnation &&
+		    m->member[msg->h.from].node == msg->from.node)
 			keep(&m->member[msg->h.from].part, msg->payload);
 	} else if (s >= m->plan->shards || m->shard[s].node != msg->from.node) {
 		return;
@@ -612,4 +637,13 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	tw_master_new_generation(m, ctx);
 	tw_deal_forget(m, ctx);
 	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+	if (!tw_master_must_move(m))
+		return;
+	if (status == TW_OK) {
+		tw_master_move(m, ctx);
+	} else {
+		m->move_off = true;
+		tw_timer(ctx, TIMER_MOVE, MOVE_AGAIN);
+	}
 }

@@ -267,7 +267,9 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (e->planned && !(e->complete && m->round_open)) {
 		e->planned = false;
 		m->planned--;
-		if (!e->refused) {
+		if (e->refused) {
+			m->refused++;
+		} else {
 			m->redealt += e->count;
 			if (st == TW_OK)
 				st = tw_spans_remove(&m->taken, e->from, e->from + e->count);
@@ -365,6 +367,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 		m->frontier = r.to;
 	e->planned = true;
 	e->round_incarnation = e->incarnation;
+	e->round_node = e->node;
 	e->complete = e->refused = e->hungry = false;
 	e->have_count = 0;
 	memset(e->have, 0, m->plan->shards);
@@ -422,8 +425,8 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 		if (!e->planned)
 			continue;
 		if (e->complete) {
-			m->set[m->set_count++] =
-				(struct tw_member){ k, e->round_incarnation, TW_LIVE, 0 };
+			m->set[m->set_count++] = (struct tw_member){ k, e->round_incarnation,
+								     TW_LIVE, e->round_node };
 			m->steps += e->round_steps;
 			m->samples += e->count;
 			m->loss_sum += e->round_loss;
@@ -530,7 +533,7 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 		}
 		/* between rounds: a cut, a pause or the end come first */
 		if (m->phase != PHASE_RUN || m->paused || m->want_cut || m->want_stop ||
-		    tw_deal_exhausted(m))
+		    tw_master_must_move(m) || tw_deal_exhausted(m))
 			return;
 		for (uint32_t k = 0; k < m->plan->workers; k++)
 			if (m->member[k].hungry)

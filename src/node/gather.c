@@ -6,7 +6,9 @@
  *      confirms it before any worker gets a lease of it.
  *  (2) under a round gate all shards go on from one state: adopted as they are, or all from the
  *      cut.
- *  (3) what a shard was told and may have lost is told again when its connection is made anew. */
+ *  (3) what a shard was told and may have lost is told again when its connection is made anew.
+ *  (4) a server that leaves goes when its shards are in a cut that nothing followed: they are taken
+ *      from it elsewhere, and nothing is lost. */
 #include "node/master.h"
 
 #include <string.h>
@@ -68,7 +70,8 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 
 /* --- who hosts what --------------------------------------------------------------------------- */
 
-void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node)
+/* Nobody hosts the shards of this node any more; false: it had none. */
+static bool drop_shards(struct master *m, uint32_t node)
 {
 	bool lost = false;
 
@@ -82,7 +85,12 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 		i->host = NULL;
 		lost = true;
 	}
-	if (!lost || m->phase == PHASE_OVER)
+	return lost;
+}
+
+void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node)
+{
+	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
 	tw_say(ctx, TW_WARNING, "server %u (node %u) is gone with its shards", node - 1, node);
 	tw_cut_abort(m);
@@ -100,9 +108,129 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 	if (m->server[k].boot && m->server[k].boot != msg->h.incarnation)
 		tw_master_lose_shards(m, ctx, node);
 	m->server[k].live = true;
+	m->server[k].leaving = msg->h.flags & TW_FLAG_LEAVE;
 	m->server[k].boot = msg->h.incarnation;
 	m->server[k].hosted = msg->b.hello.hosted;
+	if (msg->b.hello.hosted && !m->begun)
+		tw_master_heard_survivor(m);
 }
+
+static void unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation)
+{
+	struct tw_msg *go = tw_msg_to(ctx, (struct tw_addr){ node, TW_SERVER, 0 }, TW_HOST);
+
+	if (!go)
+		return;
+	go->b.host = (struct tw_body_host){ .shard = shard,
+					    .unhost = 1,
+					    .incarnation = incarnation + 1 };
+	tw_send(ctx, go);
+}
+
+/* --- servers that leave ----------------------------------------------------------------------- */
+
+void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node;
+	struct server_info *i = &m->server[node - 1];
+
+	if (!i->live || i->boot != msg->h.incarnation || !(msg->h.flags & TW_FLAG_LEAVE))
+		return;
+	if (!i->leaving)
+		tw_say(ctx, TW_INFO, "server %u (node %u) wants to leave", node - 1, node);
+	i->leaving = true;
+}
+
+static uint32_t staying(const struct master *m)
+{
+	uint32_t count = 0;
+
+	for (uint32_t k = 0; k < m->plan->servers; k++)
+		count += m->server[k].live && !m->server[k].leaving;
+	return count;
+}
+
+static bool leaver(const struct master *m, uint32_t k)
+{
+	return m->server[k].live && m->server[k].leaving;
+}
+
+static bool hosts(const struct master *m, uint32_t node)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if ((m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
+		    m->shard[s].node == node)
+			return true;
+	return false;
+}
+
+bool tw_master_must_move(const struct master *m)
+{
+	if (m->move_off || !staying(m))
+		return false;
+	for (uint32_t k = 0; k < m->plan->servers; k++)
+		if (leaver(m, k))
+			return true;
+	return false;
+}
+
+/* (4) */
+void tw_master_move(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < m->plan->servers; k++) {
+		if (!leaver(m, k))
+			continue;
+		for (uint32_t s = 0; s < m->plan->shards; s++)
+			if ((m->shard[s].hosted || m->shard[s].assigned) &&
+			    m->shard[s].node == k + 1)
+				unhost(ctx, k + 1, s, m->shard[s].incarnation);
+		if (!drop_shards(m, k + 1))
+			continue;
+		m->moving = m->servers_due = true;
+		m->since = tw_now(ctx);
+		tw_timer(ctx, TIMER_HOMELESS, m->plan->wait);
+	}
+}
+
+static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
+{
+	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ k + 1, TW_SERVER, 0 }, TW_BYE);
+
+	if (!msg)
+		return;
+	tw_say(ctx, TW_INFO, "server %u (node %u) left; %u remain", k, k + 1, staying(m));
+	m->server[k].live = m->server[k].leaving = false;
+	tw_send(ctx, msg);
+}
+
+void tw_master_servers_go(struct master *m, struct tw_context *ctx)
+{
+	bool adopted = false;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		adopted = adopted || m->shard[s].adopted;
+	/* nothing was learnt yet */
+	if (!m->begun && !adopted && m->phase == PHASE_GATHER && !m->loading &&
+	    tw_master_must_move(m))
+		tw_master_move(m, ctx);
+	for (uint32_t k = 0; k < m->plan->servers; k++) {
+		if (!leaver(m, k))
+			continue;
+		if (!hosts(m, k + 1)) {
+			let_go(m, ctx, k);
+		} else if (!staying(m) && !m->want_stop) {
+			tw_say(ctx, TW_WARNING,
+			       "server %u (node %u) leaves and no other is here to take its "
+			       "shards: stopping at a checkpoint",
+			       k, k + 1);
+			m->want_stop = true;
+			if (!m->begun)
+				tw_score_finish(m, ctx, TW_INTERRUPTED);
+		}
+	}
+}
+
+/* --- what shards say -------------------------------------------------------------------------- */
 
 static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 				 const struct tw_plan *plan, struct tw_heap *heap)
@@ -154,6 +282,7 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 {
 	const uint32_t node = msg->from.node;
 
+	tw_master_heard_survivor(m);
 	i->hosted = i->adopted = true;
 	i->node = node;
 	i->incarnation = msg->b.state.version.incarnation;
@@ -161,19 +290,6 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 	if (msg->h.view > m->generation)
 		m->generation = msg->h.view;
 	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
-}
-
-static void unhost(struct tw_context *ctx, const struct tw_msg *msg)
-{
-	const struct tw_addr server = { msg->from.node, TW_SERVER, 0 };
-	struct tw_msg *go = tw_msg_to(ctx, server, TW_HOST);
-
-	if (!go)
-		return;
-	go->b.host = (struct tw_body_host){ .shard = msg->h.shard,
-					    .unhost = 1,
-					    .incarnation = msg->b.state.version.incarnation + 1 };
-	tw_send(ctx, go);
 }
 
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -204,8 +320,19 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		adopt(m, i, msg);
 		return;
 	}
+	/* somebody has it who was given up by an earlier master, and came first */
+	if (i->adopted && m->phase == PHASE_GATHER && msg->from.node != i->node &&
+	    msg->b.state.version.incarnation > i->incarnation) {
+		const uint32_t node = i->node, incarnation = i->incarnation;
+
+		if (!take_state(m, ctx, i, msg))
+			return;
+		unhost(ctx, node, s, incarnation);
+		adopt(m, i, msg);
+		return;
+	}
 	if (msg->from.node != i->node) /* somebody else has it now */
-		unhost(ctx, msg);
+		unhost(ctx, msg->from.node, s, msg->b.state.version.incarnation);
 }
 
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -218,6 +345,20 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	i = &m->shard[s];
 	if (!i->assigned || i->node != msg->from.node || i->incarnation != msg->b.host.incarnation)
 		return;
+	if (msg->h.flags & TW_FLAG_REFUSED) { /* to try again would not make it better */
+		m->phase = PHASE_OVER;
+		if (i->host_cut)
+			tw_give_up(ctx, TW_BAD_BYTES,
+				   "the part of shard %u in checkpoint %llu cannot be used (server "
+				   "%u, node %u, says so)",
+				   s, (unsigned long long)i->host_cut, i->node - 1, i->node);
+		else
+			tw_give_up(ctx, TW_BAD_BYTES,
+				   "server %u (node %u) cannot make the first parameters of shard "
+				   "%u",
+				   i->node - 1, i->node, s);
+		return;
+	}
 	i->assigned = false;
 	i->hosted = true;
 	tw_block_drop(i->host);
@@ -226,17 +367,22 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 
 /* --- one state -------------------------------------------------------------------------------- */
 
-static bool servers_here(const struct master *m)
+uint32_t tw_master_servers_live(const struct master *m)
 {
 	uint32_t here = 0;
 
-	for (uint32_t k = 0; k < m->plan->servers; k++) {
+	for (uint32_t k = 0; k < m->plan->servers; k++)
 		here += m->server[k].live;
+	return here;
+}
+
+static bool servers_here(const struct master *m)
+{
+	for (uint32_t k = 0; k < m->plan->servers; k++)
 		if (m->server[k].live && m->server[k].stated < m->server[k].hosted &&
 		    !m->servers_due)
 			return false;
-	}
-	return here == m->plan->servers || m->servers_due;
+	return m->servers_due || tw_master_servers_live(m) == m->plan->servers;
 }
 
 /* (2) */
@@ -349,7 +495,7 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 
 	if (m->loading || !servers_here(m))
 		return;
-	if (tw_master_rounds(m) && !m->rolling_back && !one_state(m))
+	if (tw_master_rounds(m) && !m->rolling_back && !(m->moving && m->begun) && !one_state(m))
 		roll_back(m, ctx);
 	for (uint32_t s = 0; s < m->plan->shards; s++) {
 		lost = lost || (!m->shard[s].hosted && !m->shard[s].assigned);
@@ -410,7 +556,7 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;
 	}
-	m->rebuild = m->rolling_back = false;
+	m->rebuild = m->rolling_back = m->moving = false;
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		m->shard[s].adopted = false;
 	m->phase = PHASE_RELEASE;

@@ -23,6 +23,7 @@ void tw_worker_want(struct worker *w, struct tw_context *ctx)
 		return;
 	m->b.idle = (struct tw_body_idle){ w->slot, w->incarnation, 1, 0 };
 	w->asked_lease = true;
+	w->since = tw_now(ctx);
 	tw_send(ctx, m);
 }
 
@@ -238,8 +239,17 @@ static void goodbye(struct worker *w, struct tw_context *ctx)
 
 	if (!m)
 		return;
-	m->h.flags = TW_FLAG_LEAVE;
+	m->h.flags = w->bye;
 	tw_send(ctx, m);
+}
+
+void tw_worker_go(struct worker *w, struct tw_context *ctx)
+{
+	w->bye = TW_FLAG_LEAVE | (w->welcomed ? 0 : TW_FLAG_FRESH);
+	w->welcomed = false;
+	w->left = true;
+	goodbye(w, ctx);
+	ctx->world->gone(ctx);
 }
 
 static void leave(struct worker *w, struct tw_context *ctx)
@@ -251,9 +261,7 @@ static void leave(struct worker *w, struct tw_context *ctx)
 		w->transmitted = false;
 		return;
 	}
-	w->welcomed = false;
-	w->left = true;
-	goodbye(w, ctx);
+	tw_worker_go(w, ctx);
 }
 
 /* (3) */

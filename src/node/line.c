@@ -280,6 +280,7 @@ static void count_in(struct shard *s, struct tw_context *ctx, const struct contr
 	const uint64_t tau = c->tau;
 
 	s->contributions++;
+	s->guest[c->slot].applied++;
 	s->tally.contributions++;
 	s->tally.staleness_sum += tau;
 	s->tally.staleness_count++;

@@ -72,6 +72,7 @@ static void evaluate(struct master *m, struct tw_context *ctx)
 static void run(struct master *m, struct tw_context *ctx)
 {
 	const bool ends = m->time_up || m->want_finish || m->want_stop;
+	const bool moves = tw_master_must_move(m);
 
 	check_members(m, ctx);
 	tw_deal(m, ctx);
@@ -79,7 +80,7 @@ static void run(struct master *m, struct tw_context *ctx)
 		return;
 	if (!m->evaluating && m->plan->evaluate_every > 0 && m->live)
 		evaluate(m, ctx);
-	if (m->want_cut && !m->plan->drain && !ends) { /* nobody pauses */
+	if (m->want_cut && !m->plan->drain && !ends && !moves) { /* nobody pauses */
 		if (!tw_master_rounds(m) || !m->round_open)
 			tw_cut_snap(m, ctx);
 		if (tw_master_rounds(m))
@@ -87,9 +88,9 @@ static void run(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	if (tw_master_rounds(m)) {
-		if (!m->round_open && (ends || m->want_cut || tw_deal_exhausted(m)))
+		if (!m->round_open && (ends || moves || m->want_cut || tw_deal_exhausted(m)))
 			drain(m, ctx);
-	} else if (ends || m->want_cut || (tw_deal_exhausted(m) && !m->open_leases)) {
+	} else if (ends || moves || m->want_cut || (tw_deal_exhausted(m) && !m->open_leases)) {
 		drain(m, ctx);
 	}
 }
@@ -115,7 +116,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 		return;
 	if (m->cut_making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
-	if (m->want_stop || m->want_cut ||
+	if (m->want_stop || m->want_cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
 	    (m->plan->checkpoint_final && tw_deal_exhausted(m) && !m->final)) {
 		if (late_ones(m))
 			return;
@@ -146,6 +147,8 @@ void tw_master_drive(struct master *m, struct tw_context *ctx)
 	for (;;) {
 		const enum phase before = m->phase;
 
+		if (before != PHASE_OVER)
+			tw_master_servers_go(m, ctx);
 		switch (m->phase) {
 		case PHASE_GATHER:
 			tw_master_gather(m, ctx);
@@ -270,7 +273,10 @@ static bool may_say(const struct master *m, const struct tw_msg *msg)
 	case TW_STATE:
 	case TW_HOSTED:
 	case TW_PIN:
+	case TW_REFUSE:
 		return shard;
+	case TW_BYE:
+		return worker || (msg->from.role == TW_SERVER && served);
 	case TW_PART:
 		return shard || worker;
 	default:
@@ -294,9 +300,13 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 			tw_master_rejoin(m, ctx, msg);
 		break;
 	case TW_BYE:
-		if (tw_master_from_member(m, ctx, msg))
-			tw_master_remove(m, ctx, msg->h.from,
-					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
+		if (msg->from.role == TW_SERVER)
+			tw_master_server_leaves(m, ctx, msg);
+		else
+			tw_master_leaves(m, ctx, msg);
+		break;
+	case TW_REFUSE:
+		tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
 		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->current)
@@ -331,6 +341,34 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	tw_master_drive(m, ctx);
 }
 
+/* Servers had time to come back.  At a first start, where there is nothing to come back to, those
+ * who are started by hand have as long as workers have. */
+static void servers_due(struct master *m, struct tw_context *ctx)
+{
+	const int64_t more = m->plan->wait - m->plan->limit;
+
+	m->servers_due = m->begun || m->patient || m->outlived || !m->looked || m->cut ||
+			 more <= 0 || tw_master_servers_live(m) == m->plan->servers;
+	if (m->servers_due)
+		return;
+	m->patient = true;
+	tw_timer(ctx, TIMER_GATHER, more);
+}
+
+void tw_master_heard_survivor(struct master *m)
+{
+	m->outlived = true;
+	m->servers_due = m->servers_due || m->patient;
+}
+
+static bool homeless(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].hosted)
+			return true;
+	return false;
+}
+
 /* cluster.wait is over; false: and so is the run. */
 static bool waited(struct master *m, struct tw_context *ctx)
 {
@@ -338,8 +376,13 @@ static bool waited(struct master *m, struct tw_context *ctx)
 		m->wait_over = true;
 		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
 	} else if (!m->begun && m->phase == PHASE_GATHER) {
-		tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
-		       m->plan->min);
+		if (m->live < m->plan->min || !m->live)
+			tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
+			       m->plan->min);
+		else
+			tw_say(ctx, TW_WARNING,
+			       "%u of %u servers came, and shards are without one: stopping",
+			       tw_master_servers_live(m), m->plan->servers);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return false;
 	} else if (m->paused) {
@@ -356,10 +399,13 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 
 	switch (timer) {
 	case TIMER_GATHER:
-		m->servers_due = true;
+		servers_due(m, ctx);
+		break;
+	case TIMER_MOVE:
+		m->move_off = false;
 		break;
 	case TIMER_HOMELESS:
-		if (m->phase != PHASE_GATHER)
+		if (m->phase != PHASE_GATHER || !homeless(m))
 			break;
 		tw_say(ctx, TW_WARNING,
 		       "shards have no server for %.0f s: stopping; the last checkpoint is %llu",
@@ -391,7 +437,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	const uint32_t slot = tw_master_slot_at(m, node);
 
 	if (node && node <= m->plan->servers) {
-		m->server[node - 1].live = false;
+		m->server[node - 1].live = m->server[node - 1].leaving = false;
 		tw_master_lose_shards(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
@@ -457,10 +503,52 @@ static bool waits_for_worker(const struct master *m, uint32_t slot)
 
 	if (!e->live)
 		return false;
-	if (m->phase == PHASE_SCORE || m->evaluating)
+	if (m->phase == PHASE_SNAP)
+		return tw_cut_workers_keep_state(m) && !e->part;
+	if (m->phase == PHASE_SCORE)
 		return e->evaluating;
-	return m->phase == PHASE_DRAIN ? e->leases != 0 || is_late(e)
-				       : m->round_open && e->planned && !e->complete;
+	if (m->phase == PHASE_DRAIN)
+		return e->leases != 0 || is_late(e);
+	if (m->phase != PHASE_RUN)
+		return false;
+	return (m->round_open && ((e->planned && !e->complete && !e->refused) || is_late(e))) ||
+	       (m->evaluating && e->evaluating);
+}
+
+static const char *expected_of(const struct master *m, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+
+	switch (m->phase) {
+	case PHASE_SNAP:
+		return "its part of the checkpoint";
+	case PHASE_SCORE:
+		return "its score";
+	case PHASE_DRAIN:
+		return "its lease";
+	default:
+		return m->round_open && (e->planned || e->behind) ? "its contribution"
+								  : "its score";
+	}
+}
+
+/* What a shard is waited for; NULL: nothing. */
+static const char *owes(const struct master *m, const struct shard_info *i)
+{
+	switch (m->phase) {
+	case PHASE_GATHER:
+		return i->hosted ? NULL : i->assigned ? "it to be taken" : "a server to host it";
+	case PHASE_AGREE:
+		return i->agreed ? NULL : "its state";
+	case PHASE_SNAP:
+		return i->part ? NULL : "its part of the checkpoint";
+	case PHASE_COUNT:
+		return i->counted && i->vector ? NULL : "its last parameters";
+	case PHASE_SCORE:
+		return i->pinned ? NULL : "the version to evaluate";
+	default:
+		return NULL;
+	}
 }
 
 static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
@@ -468,19 +556,20 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 	const struct master *m = (const struct master *)a;
 
 	*out = (struct tw_wait){ .since = m->since, .step = m->round };
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
-		const struct shard_info *i = &m->shard[s];
-		const bool due = (m->phase == PHASE_GATHER && !i->hosted) ||
-				 (m->phase == PHASE_AGREE && !i->agreed) ||
-				 (m->phase == PHASE_SNAP && !i->part) ||
-				 (m->phase == PHASE_COUNT && (!i->counted || !i->vector));
+	if (m->phase == PHASE_SAVE || (m->phase == PHASE_GATHER && m->loading)) {
+		out->whom = tw_master_addr();
+		out->why = m->phase == PHASE_SAVE ? "its checkpoint to be written"
+						  : "the newest checkpoint to be read";
+		return true;
+	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if ((out->why = owes(m, &m->shard[s]))) {
+			const bool placed = m->shard[s].hosted || m->shard[s].assigned;
 
-		if (due) {
-			out->whom = (struct tw_addr){ i->node, TW_SHARD, (uint16_t)s };
-			out->why = m->phase == PHASE_GATHER ? "a server to host it" : "its state";
+			out->whom = (struct tw_addr){ placed ? m->shard[s].node : UINT32_MAX,
+						      TW_SHARD, (uint16_t)s };
 			return true;
 		}
-	}
 	if ((m->phase == PHASE_GATHER && m->live < m->plan->workers) || m->paused) {
 		for (uint32_t k = 0; k < m->plan->workers; k++)
 			if (!m->member[k].live) {
@@ -496,7 +585,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		if (waits_for_worker(m, k)) {
 			out->slot = k;
 			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };
-			out->why = m->phase == PHASE_DRAIN ? "its lease" : "its contribution";
+			out->why = expected_of(m, k);
 			return true;
 		}
 	return false;

@@ -21,7 +21,15 @@ enum phase {
 	PHASE_OVER,
 };
 
-enum { TIMER_GATHER = 1, TIMER_CUT, TIMER_LIMIT, TIMER_RELEASE, TIMER_PAUSE, TIMER_HOMELESS };
+enum {
+	TIMER_GATHER = 1,
+	TIMER_CUT,
+	TIMER_LIMIT,
+	TIMER_RELEASE,
+	TIMER_PAUSE,
+	TIMER_HOMELESS,
+	TIMER_MOVE
+};
 
 struct open_lease {
 	uint64_t id, from, to;
@@ -38,7 +46,7 @@ struct member {
 	uint64_t generation; /* it held its leases in, when it came to us from another master */
 	/* the round */
 	bool planned, complete, refused;
-	uint32_t have_count, round_incarnation;
+	uint32_t have_count, round_incarnation, round_node;
 	uint8_t *have; /* by shard */
 	uint64_t from;
 	uint32_t count, round_steps;
@@ -65,7 +73,7 @@ struct shard_info {
 };
 
 struct server_info {
-	bool live;
+	bool live, leaving; /* leaving: it asked to go, and its shards are not elsewhere yet */
 	uint32_t boot;
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
 };
@@ -90,6 +98,10 @@ struct master {
 	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
 	int64_t since, release;
 	bool wait_over, servers_due, paused;
+	bool outlived; /* somebody is here who outlived a master before us */
+	bool patient;  /* servers that are started by hand get cluster.wait to come */
+	bool moving;   /* shards of one who leaves go elsewhere, from a cut that nothing followed */
+	bool move_off; /* that cut could not be made: not again before TIMER_MOVE */
 
 	struct member *member; /* by slot */
 	uint32_t live;
@@ -150,6 +162,9 @@ void tw_master_drive(struct master *m, struct tw_context *ctx);
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 
+/* Somebody outlived a master before us: there is more to lose than time. */
+void tw_master_heard_survivor(struct master *m);
+
 /* members.c */
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
 				   enum tw_type type);
@@ -166,6 +181,10 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 /* A worker that outlived an earlier master, or whose connection was made anew. */
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* A worker goes: cleanly, to start over, or before it knew that it was in. */
+void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A shard says of a worker that its contributions are not finite, again and again. */
+void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state);
 
@@ -174,7 +193,16 @@ struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint
 				  enum tw_type type);
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+uint32_t tw_master_servers_live(const struct master *m);
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
+/* A server asks to leave. */
+void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Is a cut due, so that the shards of a server that leaves can go elsewhere? */
+bool tw_master_must_move(const struct master *m);
+/* That cut is complete: its shards have no server now. */
+void tw_master_move(struct master *m, struct tw_context *ctx);
+/* Servers that leave and host nothing any more may go; the last one does not go alone. */
+void tw_master_servers_go(struct master *m, struct tw_context *ctx);
 void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -212,6 +240,8 @@ void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);
+/* Are workers' parts in a cut, too? */
+bool tw_cut_workers_keep_state(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
 
 /* score.c */

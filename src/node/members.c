@@ -69,7 +69,7 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 		for (uint32_t k = 0; k < m->plan->workers; k++)
 			if (m->member[k].live)
 				tail[count++] = (struct tw_member){ k, m->member[k].incarnation,
-								    TW_LIVE, 0 };
+								    TW_LIVE, m->member[k].node };
 	}
 	tw_send(ctx, msg);
 }
@@ -90,7 +90,8 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 		tail = tw_msg_tail(ctx, msg, sizeof *tail);
 		if (!tail)
 			return;
-		*tail = (struct tw_member){ slot, m->member[slot].incarnation, (uint32_t)state, 0 };
+		*tail = (struct tw_member){ slot, m->member[slot].incarnation, (uint32_t)state,
+					    m->member[slot].node };
 		tw_send(ctx, msg);
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
@@ -101,15 +102,21 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 					.value = state });
 }
 
-static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
+static void refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
+			enum tw_refusal why)
 {
-	struct tw_msg *msg = tw_msg_to(ctx, to->from, TW_REFUSE);
+	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, TW_REFUSE);
 
 	if (!msg)
 		return;
-	msg->h.incarnation = to->h.incarnation;
+	msg->h.incarnation = incarnation;
 	msg->b.refuse.why = why;
 	tw_send(ctx, msg);
+}
+
+static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
+{
+	refuse_node(ctx, to->from.node, to->h.incarnation, why);
 }
 
 static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -147,7 +154,8 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 	const uint32_t slot = msg->h.from;
 
 	if (slot < m->plan->workers && m->member[slot].live &&
-	    m->member[slot].incarnation == msg->h.incarnation)
+	    m->member[slot].incarnation == msg->h.incarnation &&
+	    m->member[slot].node == msg->from.node)
 		return m->member[slot].heard = true;
 	if (slot < m->plan->workers && m->member[slot].incarnation < msg->h.incarnation &&
 	    msg->h.incarnation >> 20 < ctx->boot)
@@ -181,6 +189,43 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	tw_score_lost(m, ctx, slot);
 }
 
+void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node, slot = tw_master_slot_at(m, node);
+
+	if (!(msg->h.flags & TW_FLAG_FRESH)) {
+		if (tw_master_from_member(m, ctx, msg))
+			tw_master_remove(m, ctx, msg->h.from,
+					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
+		return;
+	}
+	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
+	if (slot == UINT32_MAX || m->member[slot].heard)
+		return;
+	refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
+	tw_master_remove(m, ctx, slot, TW_LEFT);
+}
+
+void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_refuse *b = &msg->b.refuse;
+	const uint32_t s = msg->h.shard;
+	const struct member *e;
+
+	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->generation || s >= m->plan->shards ||
+	    m->shard[s].node != msg->from.node || b->slot >= m->plan->workers)
+		return;
+	e = &m->member[b->slot];
+	if (!e->live || e->incarnation != msg->h.incarnation)
+		return;
+	tw_say(ctx, TW_WARNING,
+	       "worker %u (node %u) is let go: its contributions were not finite %d times in a "
+	       "row, while those of others were",
+	       b->slot, e->node, TW_STRIKES);
+	refuse_node(ctx, e->node, e->incarnation, TW_REFUSED_NUMBERS);
+	tw_master_remove(m, ctx, b->slot, TW_GONE);
+}
+
 static void joined(struct master *m, struct tw_context *ctx)
 {
 	if (m->live++ == 0 && !m->begun)
@@ -190,10 +235,13 @@ static void joined(struct master *m, struct tw_context *ctx)
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	uint32_t slot = tw_master_slot_at(m, msg->from.node);
+	bool turned_away = false; /* by a shard, although it is who it says */
 	struct member *e;
 
+	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot)
+		turned_away = m->member[slot].incarnation == msg->h.incarnation;
 	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
-	    !m->member[slot].heard) { /* it asked twice */
+	    !m->member[slot].heard && !turned_away) { /* it asked twice */
 		send_welcome(m, ctx, slot);
 		tw_deal_resend(m, ctx, slot);
 		return;
@@ -219,6 +267,9 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	joined(m, ctx);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
+	for (uint32_t s = 0; s < m->plan->shards && turned_away; s++)
+		if (m->shard[s].hosted) /* it may believe somebody else */
+			tw_master_full_view(m, ctx, s);
 	tw_cut_snap_worker(m, ctx, slot);
 }
 
@@ -233,7 +284,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		return;
 	}
 	e = &m->member[h->slot];
-	if (e->live && e->incarnation == h->incarnation) {
+	if (e->live && e->incarnation == h->incarnation && e->node == msg->from.node) {
 		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
 		tw_deal_resend(m, ctx, h->slot);
 		tw_cut_snap_worker(m, ctx, h->slot);
@@ -246,13 +297,16 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}
+	tw_master_heard_survivor(m);
 	e->live = e->heard = true;
 	e->node = msg->from.node;
 	e->boot = h->boot;
 	e->incarnation = h->incarnation;
 	e->next_lease = (uint64_t)ctx->boot << 20;
-	e->steps = h->steps;
-	e->samples = h->samples;
+	if (!tw_master_rounds(m)) { /* rounds are counted as they are committed */
+		e->steps = h->steps;
+		e->samples = h->samples;
+	}
 	joined(m, ctx);
 	e->generation = msg->h.view;
 	if (!tw_master_rounds(m) &&

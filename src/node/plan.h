@@ -16,6 +16,9 @@ enum tw_sends { TW_SEND_GRADIENT, TW_SEND_MOMENTUM };
 enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP };
 enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 
+/* A worker whose contributions are not finite so often in a row, while others' are, is let go. */
+#define TW_STRIKES 8
+
 struct tw_plan {
 	/* the problem */
 	uint64_t seed;

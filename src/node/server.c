@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - a process that hosts shards: says hello to the master, and hands HOST on to the shard
- * concerned, which lives on the same node. */
+ * concerned, which lives on the same node.  One that is asked to stop says so and stays until the
+ * master has found another place for its shards. */
 #include "node/plan.h"
 
 struct server {
@@ -8,6 +9,7 @@ struct server {
 	struct tw_heap *heap;
 	uint32_t hosted;
 	bool *holds; /* by shard */
+	bool leaving, left;
 	int64_t since;
 };
 
@@ -45,9 +47,9 @@ static void hello(struct server *s, struct tw_context *ctx)
 		return;
 	m->h.from = ctx->self.node;
 	m->h.incarnation = ctx->boot;
+	m->h.flags = s->leaving ? TW_FLAG_LEAVE : 0;
 	m->b.hello.role = TW_SERVER;
 	m->b.hello.hosted = s->hosted;
-	s->since = tw_now(ctx);
 	tw_send(ctx, m);
 }
 
@@ -62,6 +64,11 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	struct tw_msg *on;
 	uint32_t shard;
 
+	if (m->h.type == TW_BYE && m->from.role == TW_MASTER && s->leaving && !s->left) {
+		s->left = true;
+		ctx->world->gone(ctx);
+		return;
+	}
 	if (m->h.type != TW_HOST || m->from.role != TW_MASTER || m->b.host.shard >= s->plan->shards)
 		return;
 	shard = m->b.host.shard;
@@ -79,9 +86,45 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 
 static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
+	struct server *s = (struct server *)a;
+
 	(void)boot;
-	if (node == 0)
-		hello((struct server *)a, ctx);
+	if (node == 0 && !s->left)
+		hello(s, ctx);
+}
+
+static void server_interrupt(struct tw_actor *a, struct tw_context *ctx)
+{
+	struct server *s = (struct server *)a;
+	struct tw_msg *m;
+
+	if (s->leaving)
+		return;
+	m = tw_msg_to(ctx, tw_master_addr(), TW_BYE);
+	if (!m)
+		return;
+	m->h.from = ctx->self.node;
+	m->h.incarnation = ctx->boot;
+	m->h.flags = TW_FLAG_LEAVE;
+	s->leaving = true;
+	s->since = tw_now(ctx);
+	tw_send(ctx, m);
+	if (s->hosted) /* nobody else has them yet */
+		return;
+	s->left = true;
+	ctx->world->gone(ctx);
+}
+
+static bool server_waiting(const struct tw_actor *a, struct tw_wait *out)
+{
+	const struct server *s = (const struct server *)a;
+
+	if (!s->leaving || s->left)
+		return false;
+	*out = (struct tw_wait){ .whom = tw_master_addr(),
+				 .since = s->since,
+				 .why = "another server for its shards" };
+	return true;
 }
 
 const struct tw_actor_class tw_server_class = {
@@ -91,4 +134,6 @@ const struct tw_actor_class tw_server_class = {
 	.start = server_start,
 	.message = server_message,
 	.up = server_up,
+	.interrupt = server_interrupt,
+	.waiting = server_waiting,
 };

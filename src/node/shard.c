@@ -14,9 +14,11 @@
  *  (7) it obeys the newest master only.
  *  (8) while a worker is active, clocks.least is the smallest clock of an active one, and at_least
  *      counts those who stand there.
+ *  (9) a worker speaks from its own node only.  One that no view has named yet is believed, unless
+ *      its incarnation is of a master yet to come; a full view has the last word.
  *
  * The list is the whole shard's.  Here is what comes of a request: pushed, parked, committed, read.
- * shard_members.c sees to (8) and to what a new generation forgets, shard_host.c to what a new
+ * shard_members.c sees to (8), (9) and to what a new generation forgets, shard_host.c to what a new
  * incarnation begins with.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
@@ -155,17 +157,24 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 	}
 }
 
+static void note_refused(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t seq)
+{
+	tw_note(ctx,
+		&(struct tw_note){
+			.kind = TW_NOTE_REFUSED, .shard = s->index, .slot = slot, .seq = seq });
+}
+
 static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	s->guest[slot].seq = m->h.seq;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
-					.shard = s->index,
-					.slot = slot,
-					.seq = m->h.seq });
+	tw_shard_tick(s, slot); /* it is closed here, too: others must not wait for it */
+	note_refused(s, ctx, slot, m->h.seq);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
 	else
 		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
+	if (s->queued && (s->plan->gate->traits & TW_GATE_HOLDS))
+		tw_shard_release(s, ctx);
 }
 
 /* The answer to a push that was taken: now, when the gate allows, or an acknowledgement only. */
@@ -189,6 +198,7 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 {
 	struct guest *g = &s->guest[slot];
 
+	g->strikes = 0;
 	tw_shard_unstage(g);
 	g->staged = tw_block_keep(b);
 	g->staged_at = at;
@@ -201,44 +211,52 @@ static void stage(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 	have(s, ctx, slot, 0);
 }
 
+void tw_shard_turn_away(struct tw_context *ctx, struct tw_addr whom, uint32_t incarnation)
+{
+	struct tw_msg *no = tw_msg_to(ctx, whom, TW_REFUSE);
+
+	if (!no)
+		return;
+	no->h.incarnation = incarnation;
+	no->b.refuse.why = TW_REFUSED_FENCED;
+	tw_send(ctx, no);
+}
+
 /* Somebody who was removed, and has not heard of it. */
 static void turn_away(struct tw_context *ctx, const struct tw_msg *m)
 {
-	struct tw_msg *no;
-
-	if (m->h.flags & TW_FLAG_RELAYED)
-		return;
-	no = tw_msg_to(ctx, m->from, TW_REFUSE);
-	if (!no)
-		return;
-	no->h.incarnation = m->h.incarnation;
-	no->b.refuse.why = TW_REFUSED_FENCED;
-	tw_send(ctx, no);
+	if (!(m->h.flags & TW_FLAG_RELAYED))
+		tw_shard_turn_away(ctx, m->from, m->h.incarnation);
 }
 
 /* Is this message from a worker that may talk to this shard?  Its guest is up to date then. */
 static struct guest *admitted(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
+	struct tw_addr sender = m->from;
 	struct guest *g;
 
 	if (!s->hosted || slot >= s->plan->workers || m->h.view != s->generation) {
 		s->tally.fenced++;
 		return NULL;
 	}
+	if (m->h.flags & TW_FLAG_RELAYED)
+		memcpy(&sender, m->tail->data, sizeof sender);
 	g = &s->guest[slot];
 	if (m->h.incarnation < g->incarnation ||
-	    (m->h.incarnation == g->incarnation && g->state != TW_LIVE)) {
+	    (m->h.incarnation == g->incarnation && g->state != TW_LIVE) ||
+	    (m->h.incarnation > g->incarnation && m->h.incarnation >> 20 > s->term)) { /* (9) */
 		s->tally.fenced++;
 		turn_away(ctx, m);
 		return NULL;
 	}
-	if (m->h.incarnation > g->incarnation) /* the master's view is on its way */
-		tw_shard_member(s, ctx, &(struct tw_member){ slot, m->h.incarnation, TW_LIVE, 0 });
-	if (m->h.flags & TW_FLAG_RELAYED)
-		memcpy(&g->addr, m->tail->data, sizeof g->addr);
-	else
-		g->addr = m->from;
+	if (m->h.incarnation > g->incarnation) { /* the master's view is on its way */
+		tw_shard_claim(s, ctx, slot, m->h.incarnation, sender.node);
+	} else if (g->node != sender.node) { /* (9) */
+		s->tally.fenced++;
+		return NULL;
+	}
+	g->addr = sender;
 	return g;
 }
 
@@ -347,7 +365,39 @@ static struct tw_block *brought(struct shard *s, const struct tw_msg *m, const f
 	return unpacked(s, m, at, st);
 }
 
-/* (4): a slice that failed its check; under rounds the master is told that it will not come. */
+static bool others_fail(const struct shard *s, uint32_t slot)
+{
+	for (uint32_t k = 0; k < s->plan->workers; k++)
+		if (k != slot && s->guest[k].state == TW_LIVE && s->guest[k].strikes)
+			return true;
+	return false;
+}
+
+/* Its numbers were refused again.  Where those of others are not, it is not the training that goes
+ * astray but this worker: the master is told, each time until it listens. */
+static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t seq)
+{
+	struct guest *g = &s->guest[slot];
+	const uint64_t others = s->contributions - g->applied;
+	struct tw_msg *m;
+
+	g->bad_seq = seq;
+	if (g->strikes++ == 0)
+		g->others = others;
+	/* a run that diverges makes everybody's numbers bad: then nobody is to blame */
+	if (g->strikes < TW_STRIKES || others - g->others < g->strikes || others_fail(s, slot))
+		return;
+	m = tw_msg_to(ctx, tw_master_addr(), TW_REFUSE);
+	if (!m)
+		return;
+	m->h.view = s->generation;
+	m->h.shard = m->h.from = s->index;
+	m->h.incarnation = g->incarnation;
+	m->b.refuse = (struct tw_body_refuse){ TW_REFUSED_NUMBERS, slot };
+	tw_send(ctx, m);
+}
+
+/* (4): a push that failed its check; under rounds the master is told that it will not come. */
 static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	struct guest *g = &s->guest[slot];
@@ -359,6 +409,7 @@ static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 	}
 	g->push = m->b.push;
 	g->seq = m->h.seq;
+	note_refused(s, ctx, slot, m->h.seq);
 	have(s, ctx, slot, TW_FLAG_REFUSED);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
@@ -371,6 +422,7 @@ static void take(struct shard *s, struct tw_context *ctx, uint32_t slot, struct 
 	struct guest *g = &s->guest[slot];
 
 	g->seq = m->h.seq;
+	g->strikes = 0;
 	if (m->h.flags & TW_FLAG_APPLIED) {
 		count(s, ctx, slot, &m->b.push);
 		return;
@@ -394,6 +446,7 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 	if (!admitted(s, ctx, m) || turned_down(s, ctx, m))
 		return;
 	if (m->b.push.base.n > s->version.n || !plausible(s, &m->b.push)) { /* (4) */
+		strike(s, ctx, slot, m->h.seq);
 		reject(s, ctx, slot, m);
 		return;
 	}
@@ -403,6 +456,8 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		return;
 	}
 	if (!b) {
+		if (st != TW_OK)
+			strike(s, ctx, slot, m->h.seq);
 		reject(s, ctx, slot, m);
 		return;
 	}
@@ -739,6 +794,9 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 	for (uint32_t k = 0; k < s->plan->workers; k++)
 		if (s->guest[k].staged)
 			have(s, ctx, k, 0);
+		else if (tw_shard_rounds(s) && tw_guest_is_bad(&s->guest[k]) &&
+			 s->guest[k].push.round == s->round)
+			have(s, ctx, k, TW_FLAG_REFUSED);
 }
 
 static void shard_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)

@@ -15,13 +15,25 @@ struct sent {
 	struct tw_block *block;
 };
 
+/* How far an incarnation's contributions are closed. */
+struct mark {
+	uint32_t incarnation;
+	uint64_t seq;
+};
+
 /* One worker as this shard knows it. */
 struct guest {
 	struct tw_addr addr;
-	uint32_t incarnation;
-	uint8_t state; /* enum tw_member_state; TW_GONE also before it came */
+	uint32_t incarnation, node; /* node: nobody else speaks for it */
+	uint8_t state;              /* enum tw_member_state; TW_GONE also before it came */
+	bool claimed;               /* known from its own word only: no view has named it yet */
 	bool parked;
-	uint64_t seq; /* last contribution closed: applied, collected, dropped or refused */
+	uint64_t seq;      /* last contribution closed: applied, collected, dropped or refused */
+	struct mark other; /* of who was here before, in case that the claim is not true */
+	uint64_t bad_seq;  /* last contribution that was refused for its numbers; 0 none */
+	uint32_t strikes;  /* refused for their numbers in a row ... */
+	uint64_t others;   /* ... since so many contributions of others were applied */
+	uint64_t applied;  /* its own */
 	uint64_t number, round; /* of the parked request */
 	int64_t since;
 	struct sent *sent;       /* newest first; shard->memory of them */
@@ -55,6 +67,7 @@ struct shard {
 
 	struct tw_version version;
 	uint64_t generation, round, term;
+	uint64_t view; /* number of the last full view: what is older says nothing new */
 	uint64_t corrections, contributions;
 	double progress, statistic;
 	float rate_max;
@@ -108,12 +121,21 @@ static inline bool tw_shard_rounds(const struct shard *s)
 	return s->plan->gate->traits & TW_GATE_ROUNDS;
 }
 
+/* Was the last contribution of this worker refused for its numbers? */
+static inline bool tw_guest_is_bad(const struct guest *g)
+{
+	return g->bad_seq && g->bad_seq == g->seq;
+}
+
 static inline bool tw_shard_lockfree(const struct shard *s)
 {
 	return s->plan->gate->traits & TW_GATE_LOCKFREE;
 }
 
 /* --- shard.c ------------------------------------------------------------------------------- */
+
+/* Say to one who is not a member, as far as we know, that it has to join again. */
+void tw_shard_turn_away(struct tw_context *ctx, struct tw_addr whom, uint32_t incarnation);
 
 /* Apply what is collected as one update. */
 void tw_shard_flush(struct shard *s, struct tw_context *ctx);
@@ -149,8 +171,9 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx);
 
 /* The worker's clock goes on by one. */
 void tw_shard_tick(struct shard *s, uint32_t slot);
-/* What is known of one worker, from a view or from its own first message; older is left alone. */
-void tw_shard_member(struct shard *s, struct tw_context *ctx, const struct tw_member *m);
+/* What its own first message says of a worker that no view has named yet. */
+void tw_shard_claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
+		    uint32_t node);
 void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* The rule's array for this worker, zeros, if the rule wants one and it is not there. */

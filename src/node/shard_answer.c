@@ -118,6 +118,12 @@ struct tw_block *tw_shard_snapshot(struct shard *s)
 	return tw_shard_lockfree(s) ? glance(s) : tw_block_keep(s->w);
 }
 
+/* The worker is told, whichever answer reaches it. */
+static uint32_t bad_flags(const struct guest *g)
+{
+	return tw_guest_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
+}
+
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		     uint32_t flags)
 {
@@ -138,7 +144,7 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 	m = tw_msg_to(ctx, g->addr, TW_PARAMS);
 	if (m) {
 		tw_shard_fill(s, g, m, number);
-		m->h.flags |= flags;
+		m->h.flags |= flags | bad_flags(g);
 		m->payload = tw_block_keep(wire);
 		m->h.payload = (uint32_t)wire->bytes;
 		tw_send(ctx, m);
@@ -155,7 +161,7 @@ void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot
 		return;
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
-	m->h.flags = flags;
+	m->h.flags = flags | bad_flags(&s->guest[slot]);
 	m->h.incarnation = s->guest[slot].incarnation;
 	m->b.ack.seq = s->guest[slot].seq;
 	m->b.ack.version = s->version;

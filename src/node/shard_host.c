@@ -173,7 +173,8 @@ static enum tw_status restore(struct shard *s, const struct tw_array *list, size
 	return st == TW_OK ? restore_spans(&s->twice, list, count, "twice") : st;
 }
 
-static void hosted(struct shard *s, struct tw_context *ctx)
+static void hosted(struct shard *s, struct tw_context *ctx, const struct tw_body_host *what,
+		   uint32_t flags)
 {
 	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_HOSTED);
 
@@ -181,9 +182,46 @@ static void hosted(struct shard *s, struct tw_context *ctx)
 		return;
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
+	m->h.flags = flags;
 	m->b.host.shard = s->index;
-	m->b.host.incarnation = s->version.incarnation;
+	m->b.host.incarnation = what->incarnation;
+	m->b.host.cut = flags ? what->cut : 0;
 	tw_send(ctx, m);
+}
+
+/* From the part that came with HOST, or as the engine begins. */
+static enum tw_status take(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_array *list;
+	enum tw_status st = furnish(s);
+	size_t count;
+
+	if (st != TW_OK)
+		return st;
+	if (m->b.host.cut == 0)
+		return ctx->engine->class->init(ctx->engine, s->from, s->n, tw_block_floats(s->w));
+	if (!m->payload)
+		return TW_BAD_BYTES;
+	st = tw_part_unpack(tw_msg_payload(m), m->h.payload, s->heap, &list, &count);
+	if (st != TW_OK)
+		return st;
+	st = restore(s, list, count);
+	s->heap->put(s->heap, list);
+	return st;
+}
+
+/* What it should be taken from cannot be used: the master hears of it, and says what follows. */
+static void cannot_host(struct shard *s, struct tw_context *ctx, const struct tw_body_host *h,
+			enum tw_status st)
+{
+	tw_shard_let_go(s);
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for shard %u", s->index);
+		return;
+	}
+	tw_say(ctx, TW_ERROR, "shard %u cannot be taken from checkpoint %llu: %s", s->index,
+	       (unsigned long long)h->cut, tw_status_name(st));
+	hosted(s, ctx, h, TW_FLAG_REFUSED);
 }
 
 void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -193,33 +231,19 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (s->hosted && s->version.incarnation >= h->incarnation) { /* sent again */
 		if (s->version.incarnation == h->incarnation && !h->unhost)
-			hosted(s, ctx);
+			hosted(s, ctx, h, 0);
 		return;
 	}
 	tw_shard_let_go(s);
 	if (h->unhost)
 		return;
 	s->generation = m->h.view;
+	if (m->h.incarnation > s->term)
+		s->term = m->h.incarnation;
 	s->live = h->live;
-	st = furnish(s);
-	if (st == TW_OK && h->cut == 0) {
-		st = ctx->engine->class->init(ctx->engine, s->from, s->n, tw_block_floats(s->w));
-	} else if (st == TW_OK) {
-		struct tw_array *list;
-		size_t count;
-
-		st = m->payload ? tw_part_unpack(tw_msg_payload(m), m->h.payload, s->heap, &list,
-						 &count)
-				: TW_BAD_BYTES;
-		if (st == TW_OK) {
-			st = restore(s, list, count);
-			s->heap->put(s->heap, list);
-		}
-	}
+	st = take(s, ctx, m);
 	if (st != TW_OK) {
-		tw_shard_let_go(s);
-		tw_give_up(ctx, st, "shard %u cannot be taken from cut %llu: %s", s->index,
-			   (unsigned long long)h->cut, tw_status_name(st));
+		cannot_host(s, ctx, h, st);
 		return;
 	}
 	s->hosted = true;
@@ -232,7 +256,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					.before = tw_block_floats(s->w),
 					.n = s->n,
 					.from = s->from });
-	hosted(s, ctx);
+	hosted(s, ctx, h, 0);
 }
 
 /* --- what the master asks for ------------------------------------------------------------- */

@@ -6,7 +6,9 @@
  *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.
  *  (6) a new generation forgets what was parked, staged and sent under the old one, and starts the
  *      clocks anew.
- *  (8) every change of a clock, or of who is active, leaves least and at_least true. */
+ *  (8) every change of a clock, or of who is active, leaves least and at_least true.
+ *  (9) a worker that no view has named yet is believed only until a full view says otherwise; views
+ *      of one worker that are older than it may just be slower than its own words. */
 #include "node/shard.h"
 
 #include <string.h>
@@ -103,24 +105,68 @@ enum tw_status tw_shard_make_mine(struct shard *s, struct guest *g)
 	return TW_OK;
 }
 
-void tw_shard_member(struct shard *s, struct tw_context *ctx, const struct tw_member *m)
+/* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
+ * claimed, the other may come back, and what it pushed must not be taken twice. */
+static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
+{
+	struct guest *g = &s->guest[slot];
+	const struct mark before = { g->incarnation, g->seq };
+
+	if (g->state == TW_LIVE)
+		forget(s, slot);
+	g->seq = g->other.incarnation == incarnation ? g->other.seq : 0;
+	g->other = before;
+	g->incarnation = incarnation;
+	g->state = TW_GONE;
+	g->claimed = false;
+	g->bad_seq = g->strikes = 0;
+	s->idle[slot] = false;
+}
+
+static void make_live(struct shard *s, struct tw_context *ctx, struct guest *g)
+{
+	g->state = TW_LIVE;
+	if (tw_shard_make_mine(s, g) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
+}
+
+/* (9): the master does not know of this claim.  If it is true, the worker joins again. */
+static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	struct guest *g = &s->guest[slot];
+
+	s->tally.fenced++;
+	if (g->state == TW_LIVE)
+		tw_shard_turn_away(ctx, g->addr, g->incarnation);
+	become(s, slot, incarnation);
+}
+
+void tw_shard_claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
+		    uint32_t node)
+{
+	struct guest *g = &s->guest[slot];
+
+	become(s, slot, incarnation);
+	g->claimed = true;
+	g->node = node;
+	make_live(s, ctx, g);
+	set_active(s, slot);
+}
+
+static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
 {
 	struct guest *g = &s->guest[m->slot];
 
-	if (m->incarnation < g->incarnation)
+	if (m->incarnation < g->incarnation && !(g->claimed && full))
 		return;
-	if (m->incarnation > g->incarnation) {
-		if (g->state == TW_LIVE)
-			forget(s, m->slot);
-		g->incarnation = m->incarnation;
-		g->seq = 0;
-		g->state = TW_GONE;
-		s->idle[m->slot] = false;
-	}
+	if (m->incarnation < g->incarnation)
+		disclaim(s, ctx, m->slot, m->incarnation);
+	else if (m->incarnation > g->incarnation)
+		become(s, m->slot, m->incarnation);
+	g->claimed = false;
+	g->node = m->node;
 	if (m->state == TW_LIVE && g->state != TW_LIVE) {
-		g->state = TW_LIVE;
-		if (tw_shard_make_mine(s, g) != TW_OK)
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
+		make_live(s, ctx, g);
 	} else if (m->state != TW_LIVE && g->state == TW_LIVE) {
 		forget(s, m->slot);
 		g->state = (uint8_t)m->state;
@@ -133,8 +179,10 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
 	const size_t count = m->h.tail / sizeof *list;
 
-	if (!s->hosted || m->h.view < s->generation)
+	if (!s->hosted || m->h.view < s->generation || m->b.view.number < s->view)
 		return;
+	if (m->h.flags & TW_FLAG_FULL)
+		s->view = m->b.view.number;
 	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
 		s->generation = m->h.view;
 		for (uint32_t k = 0; k < s->plan->workers; k++) {
@@ -148,6 +196,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			}
 			tw_block_drop(g->last);
 			g->last = NULL;
+			g->bad_seq = 0;
 			s->clock[k] = 0;
 		}
 		find_least(s);
@@ -160,6 +209,8 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 				i++;
 			if (i < count)
 				continue;
+			if (s->guest[k].claimed)
+				disclaim(s, ctx, k, s->guest[k].other.incarnation);
 			if (s->guest[k].state == TW_LIVE || s->guest[k].mine)
 				forget(s, k);
 			s->guest[k].state = TW_GONE;
@@ -167,7 +218,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		}
 	for (size_t k = 0; k < count; k++)
 		if (list[k].slot < s->plan->workers && list[k].state <= TW_LEFT)
-			tw_shard_member(s, ctx, &list[k]);
+			member(s, ctx, &list[k], m->h.flags & TW_FLAG_FULL);
 	s->live = m->b.view.live;
 	if (s->queued)
 		tw_shard_release(s, ctx);

@@ -693,3 +693,12 @@ enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t le
 	w->heap->put(w->heap, list);
 	return st;
 }
+
+void tw_step_blank(struct worker *w)
+{
+	w->local_count = 0;
+	if (w->momentum)
+		tw_vec_fill(w->momentum, 0.0f, total(w));
+	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++)
+		tw_vec_fill(w->local_array[k], 0.0f, total(w));
+}

@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-enum { TIMER_LOST = 1 };
+enum { TIMER_LOST = 1, TIMER_PLACE };
+
+#define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
 
 /* --- saying ------------------------------------------------------------------------------ */
 
@@ -56,7 +58,8 @@ static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
 						     (uint32_t)h->id };
 		}
 	}
-	w->since = tw_now(ctx);
+	if (!w->full)
+		w->since = tw_now(ctx);
 	tw_send(ctx, m);
 }
 
@@ -216,6 +219,8 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	for (uint32_t k = 0; k < w->outs; k++)
 		if (w->out[k].seq > l->acked)
 			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
+	if (l->wants && !l->asked && l->acked >= w->seq)
+		l->asked = true; /* who took the push, and held the answer, is not there any more */
 	if (l->wants && l->asked)
 		send_pull(w, ctx, p->shard, h ? h->round : 0);
 }
@@ -238,18 +243,25 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	    b->slot >= w->plan->workers)
 		return;
 	w->welcomed = true;
+	w->full = false;
 	w->slot = b->slot;
 	w->incarnation = b->incarnation;
-	w->seq = 0;
+	w->seq = w->bad_seq = 0;
 	/* as the master that made it counts */
 	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	if (m->payload && tw_step_has_state(w))
 		st = tw_step_restore(w, tw_msg_payload(m), m->h.payload);
-	if (st != TW_OK) {
-		tw_give_up(ctx, st, "worker %u's part of the checkpoint cannot be used: %s",
-			   w->slot, tw_status_name(st));
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for worker %u's part of a checkpoint", w->slot);
 		return;
+	}
+	if (st != TW_OK) {
+		tw_say(ctx, TW_WARNING,
+		       "worker %u's part of checkpoint %llu cannot be used (%s): what it kept "
+		       "itself, momentum or the state of its local rule, is lost and begins at 0",
+		       w->slot, (unsigned long long)b->cut, tw_status_name(st));
+		tw_step_blank(w);
 	}
 	places(w, ctx, m);
 	w->asked_lease = true; /* a newcomer is dealt to unasked */
@@ -268,14 +280,49 @@ static void start_again(struct worker *w, struct tw_context *ctx)
 	w->last_lease = 0;
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		w->link[s].known = false;
-	hello(w, ctx, true);
+	if (w->leaving)
+		tw_worker_go(w, ctx);
+	else
+		hello(w, ctx, true);
+}
+
+/* Every slot is taken: somebody may leave or die. */
+static void wait_for_place(struct worker *w, struct tw_context *ctx)
+{
+	if (w->welcomed)
+		return;
+	if (!w->full)
+		tw_say(ctx, TW_WARNING, "the cluster has all its %u workers: waiting for a place",
+		       w->plan->workers);
+	w->full = true;
+	tw_timer(ctx, TIMER_PLACE, ASK_AGAIN);
+}
+
+static void stop(struct worker *w, struct tw_context *ctx)
+{
+	w->over = true;
+	if (w->busy)
+		ctx->world->cancel(ctx, &w->compute);
 }
 
 static void refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (w->left || m->b.refuse.why != TW_REFUSED_FENCED || m->h.incarnation != w->incarnation)
+	const bool master = m->from.role == TW_MASTER;
+
+	if (w->left || m->h.incarnation != w->incarnation)
 		return;
-	start_again(w, ctx);
+	if (m->b.refuse.why == TW_REFUSED_FENCED) {
+		start_again(w, ctx);
+	} else if (m->b.refuse.why == TW_REFUSED_FULL && master) {
+		wait_for_place(w, ctx);
+	} else if (m->b.refuse.why == TW_REFUSED_NUMBERS && master && w->welcomed) {
+		stop(w, ctx);
+		tw_give_up(ctx, TW_CANCELLED,
+			   "its contributions were not finite %d times in a row, while those of "
+			   "others were: check this machine's memory, its processor and its data; "
+			   "it may join again",
+			   TW_STRIKES);
+	}
 }
 
 static void resend_to_master(struct worker *w, struct tw_context *ctx)
@@ -377,6 +424,18 @@ static bool all_fetched(const struct worker *w)
 	return true;
 }
 
+/* A shard did not take the numbers of a contribution; every other shard may say the same. */
+static void was_bad(struct worker *w, struct tw_context *ctx, const struct tw_msg *m, uint64_t seq)
+{
+	if (!(m->h.flags & TW_FLAG_NUMBERS) || seq <= w->bad_seq)
+		return;
+	w->bad_seq = seq;
+	if (w->bad++ % 100 == 0)
+		tw_say(ctx, TW_WARNING,
+		       "contribution %llu was refused by shard %u: it is not finite (%llu so far)",
+		       (unsigned long long)seq, m->h.shard, (unsigned long long)w->bad);
+}
+
 static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_params *b = &m->b.params;
@@ -395,6 +454,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	if (b->version.incarnation < l->incarnation)
 		return;
 	acked(w, shard, b->seq);
+	was_bad(w, ctx, m, b->seq);
 	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
 		void_leases(w, b->round);
 	tw_worker_closings(w, ctx);
@@ -429,6 +489,7 @@ static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m
 	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
 		return;
 	acked(w, m->h.shard, m->b.ack.seq);
+	was_bad(w, ctx, m, m->b.ack.seq);
 	tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
 }
@@ -522,9 +583,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		snap(w, ctx, m);
 		break;
 	case TW_BYE:
-		w->over = true;
-		if (w->busy)
-			ctx->world->cancel(ctx, &w->compute);
+		stop(w, ctx);
 		break;
 	default:
 		break;
@@ -568,12 +627,14 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	struct tw_msg *m;
 	bool lost = false;
 
-	if (timer != TIMER_LOST || w->over || w->left)
+	if (w->over || w->left)
 		return;
 	if (!w->welcomed) {
 		hello(w, ctx, true);
 		return;
 	}
+	if (timer != TIMER_LOST)
+		return;
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		lost = lost || (w->link[s].known && w->link[s].down);
 	if (!lost)
@@ -586,7 +647,10 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	tw_worker_reset(w, ctx, 0);
 	for (uint32_t s = 0; s < w->plan->shards; s++)
 		w->link[s].known = false;
-	tw_timer(ctx, TIMER_LOST, w->plan->limit);
+	if (w->leaving)
+		tw_worker_go(w, ctx);
+	else
+		tw_timer(ctx, TIMER_LOST, w->plan->limit);
 }
 
 /* Its connection was made anew: what is open with it is said again (2). */
@@ -613,7 +677,14 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 
 	if (w->left && node == 0) /* (2) */
 		tw_worker_leave_again(w, ctx);
-	if (w->over || w->left)
+	if (w->left)
+		return;
+	if (w->over && node == 0 && boot > w->incarnation >> 20) { /* it had stopped, and goes on */
+		w->over = false;
+		start_again(w, ctx);
+		return;
+	}
+	if (w->over)
 		return;
 	if (node == 0) {
 		/* leases of a master before this one, still on their way, are void */
@@ -641,25 +712,53 @@ static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
 {
 	struct worker *w = (struct worker *)a;
 
+	if (w->left)
+		return;
 	w->leaving = true;
-	tw_worker_advance(w, ctx);
+	if (w->welcomed && !w->over)
+		tw_worker_advance(w, ctx);
+	else
+		tw_worker_go(w, ctx);
+}
+
+/* The first shard that keeps it from going on; NULL: none.  *why says how. */
+static const struct link *held_up(const struct worker *w, const char **why)
+{
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		const struct link *l = &w->link[s];
+
+		if (!l->known) {
+			if (!w->held_count)
+				continue;
+			*why = "a server to host it";
+			return l;
+		}
+		if (l->wants || l->acked < w->seq) {
+			*why = l->down    ? "its server, which cannot be reached"
+			       : l->asked ? "its parameters"
+					  : "its answer to a push";
+			return l;
+		}
+	}
+	return NULL;
 }
 
 static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
 	const struct worker *w = (const struct worker *)a;
+	const struct link *l;
 
 	if (w->over || w->left || w->busy)
 		return false;
 	*out = (struct tw_wait){ .slot = w->slot, .since = w->since, .step = w->seq };
-	for (uint32_t s = 0; w->welcomed && s < w->plan->shards; s++)
-		if (w->link[s].wants || w->link[s].acked < w->seq) {
-			out->whom = w->link[s].addr;
-			out->why = w->link[s].asked ? "its parameters" : "its answer to a push";
-			return true;
-		}
+	if (w->welcomed && (l = held_up(w, &out->why))) {
+		const uint16_t shard = (uint16_t)(l - w->link);
+
+		out->whom = l->known ? l->addr : (struct tw_addr){ UINT32_MAX, TW_SHARD, shard };
+		return true;
+	}
 	out->whom = tw_master_addr();
-	out->why = w->welcomed ? "a lease" : "a welcome";
+	out->why = w->welcomed ? "a lease" : w->full ? "a free place" : "a welcome";
 	return true;
 }
 

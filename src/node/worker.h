@@ -53,6 +53,8 @@ struct worker {
 
 	/* membership */
 	bool welcomed, over, leaving, left;
+	bool full;    /* the cluster has no place for it now */
+	uint32_t bye; /* flags of the last word of one who has left */
 	uint32_t slot, incarnation;
 	uint64_t generation, view_number, last_lease;
 	struct link *link; /* by shard */
@@ -113,6 +115,7 @@ struct worker {
 	struct tw_block **eval_view;
 	struct tw_piece *eval_piece;
 
+	uint64_t bad, bad_seq; /* contributions refused for their numbers; the last of them */
 	uint64_t steps, samples, losses;
 	double loss;
 	int64_t since; /* when it last began to wait */
@@ -157,6 +160,8 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx);
 void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx);
 /* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
+/* Leave at once: nothing of ours is on its way. */
+void tw_worker_go(struct worker *w, struct tw_context *ctx);
 /* We have left, and the master may not have heard it. */
 void tw_worker_leave_again(struct worker *w, struct tw_context *ctx);
 
@@ -185,5 +190,7 @@ void tw_outgoing_clear(struct worker *w, struct outgoing *o);
 struct tw_block *tw_step_part(struct worker *w); /* NULL without memory */
 enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t len);
 bool tw_step_has_state(const struct worker *w);
+/* What a worker keeps itself begins anew. */
+void tw_step_blank(struct worker *w);
 
 #endif

@@ -26,7 +26,8 @@ static inline enum tw_isa tw_isa(void)
 bool tw_isa_pin(enum tw_isa isa);
 const char *tw_isa_name(enum tw_isa isa); /* "avx512", "avx2", "plain" */
 
-#if defined(__x86_64__)
+/* gcc only: clang knows neither all of these names nor the vector width. */
+#if defined(__x86_64__) && !defined(__clang__)
 #define TW_TARGET_AVX512                                                                           \
 	__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,"                  \
 			      "prefer-vector-width=512"),                                          \

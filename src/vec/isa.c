@@ -6,7 +6,7 @@ enum tw_isa tw_isa_now = TW_ISA_PLAIN;
 
 static enum tw_isa best(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__) /* see TW_CLONED */
 	__builtin_cpu_init();
 	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
 	    !__builtin_cpu_supports("f16c"))

@@ -347,12 +347,23 @@ static void world_log(struct tw_context *ctx, enum tw_level level, const char *l
 	tw_log_line(s->cluster->log, level, name, "%s", line);
 }
 
+/* Its node stays, and may be told that it is too late. */
+static void world_gone(struct tw_context *ctx)
+{
+	(void)ctx;
+}
+
 static void world_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
 {
 	struct sim *s = cell_of(ctx)->sim;
 	char name[64];
 
 	HOLDS(5, status != TW_OK || ctx->self.role == TW_MASTER);
+	if (status == TW_CANCELLED && ctx->self.role == TW_WORKER) { /* let go: the others go on */
+		tw_sim_name(s, ctx->self, name, sizeof name);
+		tw_log_line(s->cluster->log, TW_ERROR, name, "%s", totals ? totals->text : "");
+		return;
+	}
 	if (s->over) { /* the first cause counts */
 		if (totals)
 			tw_totals_release(totals);
@@ -383,6 +394,7 @@ const struct tw_world tw_sim_world = {
 	.note = world_note,
 	.log = world_log,
 	.finish = world_finish,
+	.gone = world_gone,
 };
 
 /* What happens. */

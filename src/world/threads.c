@@ -26,7 +26,14 @@ static bool stirs(const struct hand *me)
 {
 	const struct threads *w = me->world;
 
-	return atomic_load(&me->own->box) || atomic_load(&w->ready_count) || atomic_load(&w->over);
+	return (me->own && atomic_load(&me->own->box)) || atomic_load(&w->ready_count) ||
+	       atomic_load(&w->over);
+}
+
+/* When it must look again; a helper has no alarms. */
+static int64_t due_of(const struct hand *me)
+{
+	return me->own ? atomic_load(&me->own->due) : INT64_MAX;
 }
 
 static void sleep_until_mail(struct hand *me)
@@ -34,7 +41,7 @@ static void sleep_until_mail(struct hand *me)
 	pthread_mutex_lock(&me->lock);
 	atomic_store(&me->asleep, true);
 	if (!stirs(me)) {
-		const int64_t due = atomic_load(&me->own->due);
+		const int64_t due = due_of(me);
 
 		if (due == INT64_MAX) {
 			pthread_cond_wait(&me->wake, &me->lock);
@@ -62,7 +69,7 @@ static void wait_for_work(struct hand *me)
 			tw_threads_rest();
 		}
 		now = tw_threads_now(w);
-		if (atomic_load(&me->own->due) <= now)
+		if (due_of(me) <= now)
 			goto out;
 	} while (now < until);
 	sleep_until_mail(me);
@@ -142,11 +149,24 @@ static void *worker(void *arg)
 	return NULL;
 }
 
+static void *helper(void *arg)
+{
+	struct hand *me = arg;
+
+	pthread_setname_np(pthread_self(), "helper");
+	while (!atomic_load(&me->world->over))
+		if (!tw_threads_work(me))
+			wait_for_work(me);
+	return NULL;
+}
+
 /* Bytes so far: kept with a cut, and said at the end. */
 static void count_bytes(struct threads *w)
 {
 	uint64_t sent = 0, received = 0;
 
+	if (w->options.gateway)
+		w->options.gateway->bytes(w->options.gateway->arg, &sent, &received);
 	for (size_t k = 0; k < w->hands; k++) {
 		sent += atomic_load_explicit(&w->hand[k].bytes_sent, memory_order_relaxed);
 		received += atomic_load_explicit(&w->hand[k].bytes_received, memory_order_relaxed);
@@ -203,27 +223,28 @@ static void *storekeeper(void *arg)
 
 /* The housekeeper */
 
-static void name_addr(struct tw_addr a, uint32_t slot, char *out, size_t room)
-{
-	switch (a.role) {
-	case TW_MASTER:
-		snprintf(out, room, "master");
-		break;
-	case TW_SERVER:
-		snprintf(out, room, "server %u", a.node);
-		break;
-	case TW_SHARD:
-		snprintf(out, room, "shard %u", a.index);
-		break;
-	default:
-		snprintf(out, room, "worker %u", slot);
-	}
-}
-
 static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)
 {
 	return a->whom.node == b->whom.node && a->whom.role == b->whom.role &&
 	       a->whom.index == b->whom.index && a->slot == b->slot && a->since == b->since;
+}
+
+static void say_wait(struct threads *w, const char *who, const struct tw_wait *wait)
+{
+	const double seconds = (double)(tw_threads_now(w) - wait->since) / (double)TW_SECOND;
+	const char *why = wait->why ? wait->why : "no reason given";
+	const struct tw_gateway *g = w->options.gateway;
+	char whom[112], step[24] = "";
+
+	tw_threads_name(w, wait->whom, wait->slot, whom, sizeof whom);
+	if (wait->step)
+		snprintf(step, sizeof step, " %llu", (unsigned long long)wait->step);
+	if (w->cluster->log)
+		tw_log_line(w->cluster->log, TW_WARNING, g ? who : "threads",
+			    "%s%shas waited %.1f s for %s: %s%s", g ? "" : who, g ? "" : " ",
+			    seconds, whom, why, step);
+	if (g && g->waits)
+		g->waits(g->arg, who, whom, why, seconds);
 }
 
 /* Ask the cell for whom it waits, unless somebody is inside: then it does not wait. */
@@ -231,7 +252,8 @@ static void ask(struct hand *me, struct cell *c)
 {
 	struct threads *w = me->world;
 	struct tw_wait wait = { 0 };
-	bool say = false;
+	bool say = false, ended = false;
+	char who[sizeof c->name] = "";
 
 	if (!c->seat->class->waiting || !tw_threads_try(me, c))
 		return;
@@ -241,31 +263,40 @@ static void ask(struct hand *me, struct cell *c)
 		say = age > PATIENCE && !(c->told && same_wait(&wait, &c->last));
 		if (say) {
 			w->ran->waits++;
+			ended = c->told;
 			c->told = true;
 			c->last = wait;
 		}
 	} else {
+		ended = c->told;
 		c->told = false;
 	}
+	memcpy(who, c->name, sizeof who);
 	tw_threads_leave(c);
 	tw_threads_list(me, c); /* (3): mail may have come while we were inside */
-	if (say && w->cluster->log) {
-		const double seconds = (double)(tw_threads_now(w) - wait.since) / (double)TW_SECOND;
-		char whom[48], step[24] = "";
-
-		name_addr(wait.whom, wait.slot, whom, sizeof whom);
-		if (wait.step)
-			snprintf(step, sizeof step, " %llu", (unsigned long long)wait.step);
-		tw_log_line(w->cluster->log, TW_WARNING, "threads",
-			    "%s has waited %.1f s for %s: %s%s", c->name, seconds, whom,
-			    wait.why ? wait.why : "no reason given", step);
-	}
+	if (ended && w->options.gateway && w->options.gateway->waits)
+		w->options.gateway->waits(w->options.gateway->arg, who, NULL, NULL, 0);
+	if (say)
+		say_wait(w, who, &wait);
 }
 
 /* Passive cells, and workers that compute: everybody else fires alarms himself. */
 static bool rings_here(const struct cell *c)
 {
 	return !c->owner || atomic_load(&c->computing);
+}
+
+/* The master stops the run; where it is not here, we only leave it. */
+static void interrupt(struct hand *me)
+{
+	struct threads *w = me->world;
+
+	for (size_t k = 0; k < w->cells; k++) {
+		struct cell *c = &w->cell[k];
+
+		if (c == w->master || (!w->master && c->seat->class->interrupt))
+			tw_threads_post(me, c, &c->interrupt);
+	}
 }
 
 static void housekeep(struct hand *me)
@@ -287,7 +318,7 @@ static void housekeep(struct hand *me)
 		}
 		if (!told && (interrupts || atomic_load(&w->stopped_by_observer))) {
 			told = true;
-			tw_threads_post(me, w->master, &w->master->interrupt);
+			interrupt(me);
 		}
 		for (size_t k = 0; k < w->cells; k++) {
 			struct cell *c = &w->cell[k];
@@ -356,12 +387,13 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	}
 	if (seat->addr.role == TW_MASTER && !w->master)
 		w->master = c;
-	name_addr(seat->addr, slot, c->name, sizeof c->name);
+	tw_threads_name(w, seat->addr, w->options.gateway ? UINT32_MAX : slot, c->name,
+			sizeof c->name);
 	c->door = (struct door){
 		.ctx = {
 			.world = &tw_threads_world,
 			.self = seat->addr,
-			.boot = 1,
+			.boot = cluster->boot ? cluster->boot : 1,
 			.noting = cluster->observer != NULL,
 			.heap = cluster->heap,
 			.engine = cluster->engine,
@@ -400,10 +432,12 @@ static enum tw_status make(struct threads *w)
 		workers += a.role == TW_WORKER;
 		masters += a.role == TW_MASTER;
 	}
-	if (!masters)
+	if (!masters && !w->options.gateway)
 		return tw_fail(&w->ran->error, TW_BAD_INPUT, "the cluster has no master");
 	w->cells = cluster->seats;
-	w->hands = WORKERS + workers;
+	w->workers = workers;
+	w->helpers = w->options.helpers;
+	w->hands = WORKERS + workers + w->helpers;
 	for (w->places = 8; w->places < 2 * w->cells;)
 		w->places *= 2;
 	w->cell = tw_heap_zeros(heap, w->cells * sizeof *w->cell);
@@ -495,17 +529,29 @@ static void unmake(struct threads *w)
 	pthread_mutex_destroy(&w->note_lock);
 }
 
+static void *(*program_of(const struct threads *w, size_t hand))(void *)
+{
+	if (hand == STOREKEEPER)
+		return storekeeper;
+	return hand < WORKERS + w->workers ? worker : helper;
+}
+
 static void run(struct threads *w)
 {
 	struct hand *me = &w->hand[HOUSEKEEPER];
+	const struct tw_gateway *g = w->options.gateway;
 
+	if (g && g->opened(g->arg, (struct tw_port *)&w->hand[PORT], &w->ran->error) != TW_OK)
+		return;
 	for (size_t k = 0; k < w->cells; k++)
 		tw_threads_post(me, &w->cell[k], &w->cell[k].start);
 	for (size_t k = STOREKEEPER; k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
-		const int failed = pthread_create(&h->thread, NULL,
-						  k == STOREKEEPER ? storekeeper : worker, h);
+		const int failed =
+			k == PORT ? 0 : pthread_create(&h->thread, NULL, program_of(w, k), h);
 
+		if (k == PORT)
+			continue;
 		if (failed) {
 			struct tw_totals t = { 0 };
 
@@ -521,6 +567,8 @@ static void run(struct threads *w)
 	for (size_t k = STOREKEEPER; k < w->hands; k++)
 		if (w->hand[k].started)
 			pthread_join(w->hand[k].thread, NULL);
+	if (g)
+		g->closing(g->arg);
 }
 
 enum tw_status tw_threads_run(const struct tw_cluster *cluster,

@@ -11,7 +11,32 @@
 
 #include "actor/cluster.h"
 
+/* The way to actors that are not in this process.  Without one all of them must be here. */
+struct tw_port;
+struct tw_gateway {
+	void *arg;
+	/* The actors are made and none has started.  From now on one thread of the gateway's may
+	 * use the port, until `closing` has returned. */
+	enum tw_status (*opened)(void *arg, struct tw_port *port, struct tw_error *why);
+	/* A message to an actor that is not here; takes it.  Any thread; the messages of one actor
+	 * come in their order. */
+	void (*send)(void *arg, struct tw_msg *m);
+	/* An actor of ours has left the cluster for good. */
+	void (*gone)(void *arg, struct tw_addr who);
+	/* Bytes sent and received so far. */
+	void (*bytes)(void *arg, uint64_t *sent, uint64_t *received);
+	/* What people call an actor: "worker 3 on host". */
+	void (*name)(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room);
+	/* A wait of more than five seconds (why not NULL), or it is over.  May be NULL. */
+	void (*waits)(void *arg, const char *who, const char *whom, const char *why,
+		      double seconds);
+	/* The run has ended in this process: use the port no more. */
+	void (*closing)(void *arg);
+};
+
 struct tw_threads_options {
+	const struct tw_gateway *gateway; /* NULL: all actors are here */
+	uint32_t helpers; /* threads that enter shards, beside those of the workers */
 	bool hash; /* check hashes although nothing crosses a wire (tests); not with lockfree */
 	/* PUSH and PULL from a worker to an actor whose class has `shared` enter it without its
 	 * lock, many at a time; there it may send, note, log and finish, and nothing else. */
@@ -23,5 +48,19 @@ struct tw_threads_options {
  * `nodes`) is TW_BAD_INPUT. */
 enum tw_status tw_threads_run(const struct tw_cluster *cluster,
 			      const struct tw_threads_options *options, struct tw_ran *ran);
+
+/* What a gateway's thread may do. */
+
+/* Bytes of the memory of a message: gateways make them from cluster->heap, zeroed. */
+size_t tw_port_msg_bytes(void);
+/* Give a message to the actor at m->to; false: there is none here, and m stays the caller's. */
+bool tw_port_deliver(struct tw_port *p, struct tw_msg *m);
+/* Tell all actors here that a node can be reached (again), or cannot.  False without memory. */
+bool tw_port_up(struct tw_port *p, uint32_t node, uint32_t boot);
+bool tw_port_down(struct tw_port *p, uint32_t node);
+/* After some of these: do now what nobody else does. */
+void tw_port_work(struct tw_port *p);
+/* End the run in this process. */
+void tw_port_end(struct tw_port *p, enum tw_status status, const char *text);
 
 #endif

@@ -241,7 +241,22 @@ static void door_finish(struct tw_context *ctx, enum tw_status status, struct tw
 {
 	struct cell *c = door_of(ctx)->cell;
 
+	/* a worker that the cluster let go; where it is alone in its process, that ends */
+	if (status == TW_CANCELLED && ctx->self.role == TW_WORKER && !c->world->options.gateway) {
+		tw_log_line(c->world->cluster->log, TW_ERROR, c->name, "%s",
+			    totals ? totals->text : "");
+		return;
+	}
 	tw_threads_end(c->world, status, totals, c == c->world->master ? NULL : c->name);
+}
+
+/* Others of the process go on. */
+static void door_gone(struct tw_context *ctx)
+{
+	const struct tw_gateway *g = door_of(ctx)->cell->world->options.gateway;
+
+	if (g)
+		g->gone(g->arg, ctx->self);
 }
 
 const struct tw_world tw_threads_world = {
@@ -258,4 +273,5 @@ const struct tw_world tw_threads_world = {
 	.note = door_note,
 	.log = door_log,
 	.finish = door_finish,
+	.gone = door_gone,
 };

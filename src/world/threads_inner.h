@@ -2,7 +2,9 @@
 /* threads_inner.h - what the files of the threads world share: cells, hands, mail.
  *
  * A *cell* is an actor with its lock and mailbox.  A *hand* is a thread that can enter cells: one
- * per worker, the housekeeper (the caller's thread) and the storekeeper.
+ * per worker, the housekeeper (the caller's thread), the storekeeper, and where there is a gateway
+ * its thread (the *port*) and helpers.  Where there are helpers the port enters no cell: it makes
+ * cells ready for them.
  *
  *  (1) A cell is entered by one hand at a time: `busy`, which is only ever tried, never waited for
  *      by a hand that is inside a cell.  So there is no deadlock.
@@ -39,6 +41,8 @@ enum mail_kind {
 	MAIL_INTERRUPT,
 	MAIL_SAVED,  /* struct job */
 	MAIL_LOADED, /* struct job */
+	MAIL_UP,     /* m.from.node, m.h.incarnation: its boot */
+	MAIL_DOWN,   /* m.from.node */
 };
 
 /* What lies in a mailbox.  The mails of kinds other than MESSAGE, SAVED and LOADED are part of
@@ -100,7 +104,7 @@ struct cell {
 	struct hand *owner; /* a worker's; NULL: passive */
 	uint32_t number;    /* place in world->cell */
 	bool open;          /* class has `shared` and the run is lockfree */
-	char name[32];
+	char name[112];     /* guarded by busy */
 	/* mail of its own */
 	struct mail start, tick, interrupt;
 	/* guarded by the world's ready_lock */
@@ -137,11 +141,11 @@ struct threads {
 	struct cell *cell;
 	size_t cells;
 	struct cell *master;
-	uint32_t *place;   /* hash table: cell number + 1, 0 empty */
-	size_t places;     /* a power of two */
-	struct hand *hand; /* the housekeeper, the storekeeper, the workers */
-	size_t hands, locks;
-	struct cell **ready; /* a ring, each cell at most once */
+	uint32_t *place;                       /* hash table: cell number + 1, 0 empty */
+	size_t places;                         /* a power of two */
+	struct hand *hand;                     /* the housekeeper, the storekeeper, the workers */
+	size_t hands, locks, workers, helpers; /* hands in all; of these workers' and helpers' */
+	struct cell **ready;                   /* a ring, each cell at most once */
 	size_t ready_first;
 	pthread_mutex_t ready_lock, end_lock, note_lock;
 	struct job *job, **job_end; /* guarded by the storekeeper's lock */
@@ -154,7 +158,8 @@ struct threads {
 
 #define HOUSEKEEPER 0
 #define STOREKEEPER 1
-#define WORKERS     2 /* first worker's hand */
+#define PORT        2
+#define WORKERS     3 /* first worker's hand; helpers follow */
 
 static inline void tw_threads_rest(void)
 {
@@ -196,6 +201,14 @@ bool tw_threads_work(struct hand *me);
 /* Outside: empty one mailbox, if the cell can be entered. */
 void tw_threads_drain(struct hand *me, struct cell *c);
 void tw_threads_wake(struct hand *h);
+
+/* threads_port.c */
+
+/* A message of a cell here to an actor that is not. */
+void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
+/* "worker 3", or as the gateway says. */
+void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
+		     size_t room);
 
 /* threads_door.c */
 

@@ -104,6 +104,8 @@ static void mail_free(struct hand *me, struct mail *mail)
 {
 	switch (mail->kind) {
 	case MAIL_MESSAGE:
+	case MAIL_UP:
+	case MAIL_DOWN:
 		tw_threads_msg_free(me, &mail->m);
 		break;
 	case MAIL_SAVED:
@@ -164,12 +166,14 @@ static struct cell *unlist(struct hand *me)
 static void share(struct hand *me)
 {
 	struct threads *w = me->world;
+	const bool port = me == &w->hand[PORT] && w->helpers; /* it enters nothing itself */
+	const size_t keep = port ? 0 : 1;
 	size_t shared = 0;
 
-	if (me->works < 2 || atomic_load(&w->idle) == 0)
+	if (me->works <= keep || (!port && atomic_load(&w->idle) == 0))
 		return;
 	pthread_mutex_lock(&w->ready_lock);
-	while (me->works > 1) {
+	while (me->works > keep) {
 		const size_t count = atomic_load(&w->ready_count);
 		struct cell *c = unlist(me);
 
@@ -183,7 +187,7 @@ static void share(struct hand *me)
 	pthread_mutex_unlock(&w->ready_lock);
 
 	const size_t workers = w->hands - WORKERS;
-	const size_t begin = me->own ? (size_t)(me - w->hand) - WORKERS + 1 : 0;
+	const size_t begin = me >= &w->hand[WORKERS] ? (size_t)(me - w->hand) - WORKERS + 1 : 0;
 
 	for (size_t k = 0; k < workers && shared; k++) {
 		struct hand *h = &w->hand[WORKERS + (begin + k) % workers];
@@ -283,14 +287,11 @@ static void deliver(struct hand *me, struct cell *from)
 		struct cell *c = tw_threads_find(w, m->to);
 
 		if (!c) {
-			tw_log_line(w->cluster->log, TW_WARNING, from->name,
-				    "sent %s to node %u role %u index %u, where nobody is",
-				    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
-			tw_threads_msg_free(me, m);
+			tw_threads_abroad(me, from, m);
 			m = next;
 			continue;
 		}
-		if (m->from.node != m->to.node)
+		if (m->from.node != m->to.node && !w->options.gateway)
 			bump(&me->bytes_sent, tw_msg_bytes(m));
 		if (c->open && from->owner && (m->h.type == TW_PUSH || m->h.type == TW_PULL) &&
 		    !atomic_load(&w->over)) {
@@ -368,8 +369,11 @@ static void handle(struct hand *me, struct cell *c, struct mail *mail)
 	me->events++;
 	switch (mail->kind) {
 	case MAIL_MESSAGE:
-		if (mail->m.from.node != mail->m.to.node)
-			me->bytes_received += tw_msg_bytes(&mail->m);
+		if (mail->m.from.node != mail->m.to.node && !w->options.gateway)
+			bump(&me->bytes_received, tw_msg_bytes(&mail->m));
+		if (w->options.gateway && mail->m.h.type == TW_WELCOME) /* now we know who it is */
+			tw_threads_name(w, ctx->self, mail->m.b.welcome.slot, c->name,
+					sizeof c->name);
 		if (w->options.hash && mail->m.h.hash != hash_of(&mail->m))
 			tw_give_up(ctx, TW_BAD_BYTES, "%s changed after it was sent",
 				   tw_type_name(mail->m.h.type));
@@ -392,6 +396,12 @@ static void handle(struct hand *me, struct cell *c, struct mail *mail)
 			class->interrupt(c->actor, ctx);
 		else
 			tw_give_up(ctx, TW_INTERRUPTED, "interrupted");
+		break;
+	case MAIL_UP:
+		class->up(c->actor, ctx, mail->m.from.node, mail->m.h.incarnation);
+		break;
+	case MAIL_DOWN:
+		class->down(c->actor, ctx, mail->m.from.node);
 		break;
 	case MAIL_SAVED: {
 		struct job *j = (struct job *)mail;
@@ -468,6 +478,8 @@ bool tw_threads_work(struct hand *me)
 		struct cell *c;
 
 		share(me);
+		if (!me->works && me == &me->world->hand[PORT] && me->world->helpers)
+			break;
 		c = me->works ? unlist(me) : take_ready(me->world);
 		if (!c)
 			break;

@@ -17,6 +17,7 @@
 static const struct {
 	uint16_t type;
 	bool tail, payload;
+	uint32_t record; /* 0: 16 bytes */
 } kinds[] = {
 	{ TW_HELLO, true, false },   { TW_WELCOME, true, true },     { TW_REFUSE, false, false },
 	{ TW_VIEW, true, true },     { TW_BYE, false, false },       { TW_HOST, false, true },
@@ -26,8 +27,16 @@ static const struct {
 	{ TW_PARAMS, false, true },  { TW_UNCHANGED, false, false }, { TW_HAVE, false, false },
 	{ TW_COMMIT, true, false },  { TW_PIN, false, false },       { TW_EVAL, false, false },
 	{ TW_RESULT, false, true },  { TW_SNAP, false, false },      { TW_PART, true, true },
+	{ TW_GREET, false, false },  { TW_TERMS, false, false },     { TW_DENY, false, true },
+	{ TW_PING, false, false },   { TW_PEERS, true, false, 128 }, { TW_DATA, false, true },
+	{ TW_OVER, false, true },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
+
+static uint32_t record(size_t k)
+{
+	return kinds[k].record ? kinds[k].record : 16;
+}
 
 static void noise(uint64_t seed, void *out, size_t bytes)
 {
@@ -49,8 +58,14 @@ static struct tw_msg make(struct tw_heap *heap, uint16_t type, uint32_t tail, ui
 	m.h.magic = TW_WIRE_MAGIC;
 	m.h.major = TW_WIRE_MAJOR;
 	m.h.type = type;
+	m.h.chunk = 0;
 	m.h.tail = tail;
 	m.h.payload = payload;
+	m.h.shard = 77;
+	m.h.sender = (uint8_t)(m.from.role = type % TW_ROLES);
+	m.h.receiver = (uint8_t)(m.to.role = type / TW_ROLES % TW_ROLES);
+	m.from.index = m.from.role == TW_SHARD ? 77 : 0;
+	m.to.index = m.to.role == TW_SHARD ? 77 : 0;
 	if (tail) {
 		m.tail = tw_block_new(heap, tail);
 		noise(type + 200u, m.tail->data, tail);
@@ -153,6 +168,8 @@ static void there_and_back(uint16_t type, uint32_t tail, uint32_t payload, size_
 	m.h.length = back.h.length;
 	m.h.hash = back.h.hash;
 	assert_memory_equal(&back.h, &m.h, sizeof m.h);
+	assert_memory_equal(&back.from, &m.from, sizeof m.from);
+	assert_memory_equal(&back.to, &m.to, sizeof m.to);
 	assert_int_equal(back.h.length, len - sizeof m.h);
 	assert_null(back.next);
 	assert_int_equal(back.payload_at, 0);
@@ -177,12 +194,14 @@ static void there_and_back(uint16_t type, uint32_t tail, uint32_t payload, size_
 static void every_type_comes_back(void **state)
 {
 	for (size_t k = 0; k < KINDS; k++)
-		for (uint32_t tail = 0; tail <= (kinds[k].tail ? 48u : 0u); tail += 16)
+		for (uint32_t tail = 0; tail <= (kinds[k].tail ? 3 * record(k) : 0u);
+		     tail += record(k))
 			for (uint32_t payload = 0; payload <= (kinds[k].payload ? 9u : 0u);
 			     payload += 3)
 				for (size_t at = 0; at <= (payload ? 20u : 0u); at += 4)
 					there_and_back(kinds[k].type, tail, payload, at);
 	there_and_back(TW_PUSH, 0, 100001, 64);
+	there_and_back(TW_PUSH, 0, TW_CHUNK, 64);
 }
 
 static void what_a_type_does_not_carry_is_refused(void **state)
@@ -190,8 +209,8 @@ static void what_a_type_does_not_carry_is_refused(void **state)
 	for (size_t k = 0; k < KINDS; k++)
 		for (int which = 0; which < 2; which++) {
 			const bool may = which ? kinds[k].payload : kinds[k].tail;
-			struct tw_msg m = make(&tw_heap_system, kinds[k].type, which ? 0 : 16,
-					       which ? 16 : 0, 0);
+			struct tw_msg m = make(&tw_heap_system, kinds[k].type,
+					       which ? 0 : record(k), which ? 16 : 0, 0);
 			size_t len;
 			uint8_t *bytes = frame(&m, &len);
 
@@ -204,12 +223,12 @@ static void what_a_type_does_not_carry_is_refused(void **state)
 static void a_tail_is_whole_records(void **state)
 {
 	for (size_t k = 0; k < KINDS; k++)
-		for (uint32_t tail = 1; kinds[k].tail && tail < 40; tail++) {
+		for (uint32_t tail = 1; kinds[k].tail && tail < 3 * record(k); tail++) {
 			struct tw_msg m = make(&tw_heap_system, kinds[k].type, tail, 0, 0);
 			size_t len;
 			uint8_t *bytes = frame(&m, &len);
 
-			assert_int_equal(take(bytes, len), tail % 16 ? TW_BAD_BYTES : TW_OK);
+			assert_int_equal(take(bytes, len), tail % record(k) ? TW_BAD_BYTES : TW_OK);
 			free(bytes);
 			let_go(&m);
 		}
@@ -218,7 +237,7 @@ static void a_tail_is_whole_records(void **state)
 /* One frame of each type, as full as it may be. */
 static uint8_t *full(size_t k, size_t *len)
 {
-	struct tw_msg m = make(&tw_heap_system, kinds[k].type, kinds[k].tail ? 32 : 0,
+	struct tw_msg m = make(&tw_heap_system, kinds[k].type, kinds[k].tail ? 2 * record(k) : 0,
 			       kinds[k].payload ? 21 : 0, kinds[k].payload ? 4 : 0);
 	uint8_t *bytes = frame(&m, len);
 
@@ -364,6 +383,50 @@ static void another_protocol_is_refused(void **state)
 	free(bytes);
 }
 
+/* What only a stream of frames carries, though its hash is good. */
+static void part_of_a_message_is_refused(void **state)
+{
+	struct tw_msg m = make(&tw_heap_system, TW_PUSH, 0, TW_CHUNK + 10, 0);
+	const size_t room = tw_msg_bytes(&m);
+	uint8_t *bytes = calloc(1, room);
+	struct tw_header h;
+	size_t len;
+
+	assert_non_null(bytes);
+	assert_int_equal(tw_msg_write(&m, bytes, room, &len), TW_BAD_INPUT);
+	for (uint16_t chunk = 0; chunk < 2; chunk++) {
+		h = tw_msg_header(&m, chunk);
+		assert_int_equal(tw_header_check(&h, NULL), TW_OK);
+		assert_int_equal(h.length, chunk ? 10 : tw_body_bytes(TW_PUSH) + TW_CHUNK);
+		memcpy(bytes, &h, sizeof h);
+		seal(bytes, sizeof h + h.length);
+		assert_int_equal(take(bytes, sizeof h + h.length), TW_BAD_BYTES);
+	}
+	/* nor all of it as one frame */
+	h.chunk = 0;
+	h.length = (uint32_t)(room - sizeof h);
+	memcpy(bytes, &h, sizeof h);
+	seal(bytes, room);
+	assert_int_equal(take(bytes, room), TW_BAD_BYTES);
+	free(bytes);
+	let_go(&m);
+}
+
+static void headers_are_refused_with_a_sentence(void **state)
+{
+	struct tw_msg m = make(&tw_heap_system, TW_COMMIT, 16, 0, 0);
+	struct tw_header h = tw_msg_header(&m, 0);
+	struct tw_error why = { 0 };
+
+	assert_int_equal(tw_header_check(&h, &why), TW_OK);
+	assert_string_equal(why.text, "");
+	h.major = 9;
+	h.minor = 4;
+	assert_int_equal(tw_header_check(&h, &why), TW_BAD_BYTES);
+	assert_string_equal(why.text, "it speaks version 9.4 of the protocol, and this is 1.0");
+	let_go(&m);
+}
+
 static void random_bytes_do_no_harm(void **state)
 {
 	uint8_t bytes[400];
@@ -382,6 +445,10 @@ static void random_bytes_do_no_harm(void **state)
 		h.magic = TW_WIRE_MAGIC;
 		h.major = TW_WIRE_MAJOR;
 		h.type = (uint16_t)(1 + seed % (TW_TYPES - 1));
+		h.chunk = seed % 5 == 0;
+		h.sender %= TW_ROLES;
+		h.receiver %= TW_ROLES;
+		h.shard %= 100;
 		h.length = (uint32_t)(len - sizeof h);
 		h.tail = (uint32_t)(tw_rng_uniform(&r, 0, 1) * 20.0) * 16;
 		h.payload = h.length - (uint32_t)tw_body_bytes(h.type) - h.tail;
@@ -422,6 +489,8 @@ int main(void)
 		cmocka_unit_test(hostile_bytes_with_a_good_hash),
 		cmocka_unit_test(absurd_lengths_are_refused),
 		cmocka_unit_test(another_protocol_is_refused),
+		cmocka_unit_test(part_of_a_message_is_refused),
+		cmocka_unit_test(headers_are_refused_with_a_sentence),
 		cmocka_unit_test(random_bytes_do_no_harm),
 		cmocka_unit_test(without_memory_nothing_is_kept),
 	};

@@ -204,13 +204,14 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 		const uint8_t times = w->shard[0].times[p];
 
 		applied += times;
-		if (times > 1 || (times == 0 && !backup))
+		if (times > 1 || (times == 0 && !backup && !t->refused))
 			complain(w, "sample %d was applied %u times under %s", p, times,
 				 w->plan->gate->name);
 	}
-	if (applied + t->dropped != POSITIONS)
-		complain(w, "%llu applied + %llu dropped is not the %d dealt",
-			 (unsigned long long)applied, (unsigned long long)t->dropped, POSITIONS);
+	if (applied + t->dropped + t->refused * unit_of(w->plan) != POSITIONS)
+		complain(w, "%llu applied + %llu dropped + %llu refused is not the %d dealt",
+			 (unsigned long long)applied, (unsigned long long)t->dropped,
+			 (unsigned long long)(t->refused * unit_of(w->plan)), POSITIONS);
 	if (t->repeated || t->lost_updates)
 		complain(w, "a round gate reports repeated or lost samples");
 }
@@ -234,7 +235,7 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 	if (missing == 0 && t->lost_updates)
 		complain(w, "nothing is missing, lost_updates is %llu",
 			 (unsigned long long)t->lost_updates);
-	if (missing && !w->rolled_back)
+	if (missing && !w->rolled_back && !t->refused)
 		complain(w, "%llu samples are missing although no shard was taken from a cut",
 			 (unsigned long long)missing);
 	if (repeated != t->repeated)
@@ -247,6 +248,114 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 		complain(w, "dropped %llu without rounds", (unsigned long long)t->dropped);
 }
 
+/* --- those who leave ------------------------------------------------------------------------ */
+
+#define TIMER_LEAVE 12 /* not an actor's own */
+#define NODES       24
+
+static struct {
+	const struct faultrun *run;
+	const struct tw_world *world;
+	struct tw_world heard; /* the world, but we hear who is gone */
+	uint32_t gone, stepped, doses[NODES];
+} stage;
+
+static void hear_gone(struct tw_context *ctx)
+{
+	stage.gone |= 1u << ctx->self.node;
+	stage.world->gone(ctx);
+}
+
+static void listen(struct tw_context *ctx)
+{
+	stage.world = ctx->world;
+	stage.heard = *ctx->world;
+	stage.heard.gone = hear_gone;
+	ctx->world = &stage.heard;
+}
+
+static void unlisten(struct tw_context *ctx)
+{
+	ctx->world = stage.world;
+}
+
+static const struct tw_actor_class *class_of(const struct tw_context *ctx)
+{
+	return ctx->self.role == TW_SERVER ? &tw_server_class : &tw_worker_class;
+}
+
+static void leaver_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	class_of(ctx)->start(a, ctx);
+	for (size_t k = 0; k < stage.run->leavers; k++) {
+		const struct leaver *l = &stage.run->leaver[k];
+
+		if (l->node == ctx->self.node && l->at >= tw_now(ctx))
+			tw_timer(ctx, TIMER_LEAVE, l->at - tw_now(ctx));
+	}
+}
+
+static void leaver_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	listen(ctx);
+	if (timer == TIMER_LEAVE)
+		class_of(ctx)->interrupt(a, ctx);
+	else if (class_of(ctx)->timer)
+		class_of(ctx)->timer(a, ctx, timer);
+	unlisten(ctx);
+}
+
+static void leaver_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	listen(ctx);
+	class_of(ctx)->message(a, ctx, m);
+	unlisten(ctx);
+}
+
+static void leaver_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
+{
+	stage.stepped |= 1u << ctx->self.node;
+	if (!c->evaluate && stage.run->poisoned >> ctx->self.node & 1 &&
+	    stage.doses[ctx->self.node]++ < stage.run->doses)
+		c->gradient[0] = NAN;
+	listen(ctx);
+	class_of(ctx)->computed(a, ctx, c);
+	unlisten(ctx);
+}
+
+static struct tw_actor_class leaving(const struct tw_actor_class *class)
+{
+	struct tw_actor_class c = *class;
+
+	c.start = leaver_start;
+	c.timer = leaver_timer;
+	c.message = leaver_message;
+	if (class->computed)
+		c.computed = leaver_computed;
+	return c;
+}
+
+/* The cast, with ears; and those who come too many, who want a place that is somebody's. */
+static struct tw_seat *seats_of(const struct faultrun *r, const struct tw_cast *cast,
+				struct tw_actor_class class[2])
+{
+	struct tw_seat *seat = calloc(cast->seats + r->spare, sizeof *seat);
+
+	memcpy(seat, cast->seat, cast->seats * sizeof *seat);
+	class[0] = leaving(&tw_server_class);
+	class[1] = leaving(&tw_worker_class);
+	for (size_t k = 0; k < cast->seats; k++)
+		if (seat[k].addr.role == TW_SERVER)
+			seat[k].class = &class[0];
+		else if (seat[k].addr.role == TW_WORKER)
+			seat[k].class = &class[1];
+	for (uint32_t k = 0; k < r->spare; k++) {
+		seat[cast->seats + k] = seat[cast->seats - 1];
+		seat[cast->seats + k].addr.node += 1 + k;
+	}
+	return seat;
+}
+
 static void describe(const struct faultrun *r, char *out, size_t room)
 {
 	snprintf(out, room,
@@ -256,10 +365,10 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 		 "update: {rate: 0.01}\n"
 		 "cluster: {workers: %u, servers: %u, shards: %u, wait: 30s}\n"
 		 "strategy: %s\n"
-		 "checkpoint: {every: 1s}\n"
+		 "checkpoint: {every: 1s, cut: %s}\n"
 		 "%s",
 		 SAMPLES, EPOCHS, (unsigned long long)r->seed, r->workers, r->servers, r->shards,
-		 r->preset,
+		 r->preset, r->running ? "running" : "drain",
 		 r->more ? r->more
 			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "
 			   "3ms}\n");
@@ -267,9 +376,13 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 
 static void log_line(void *arg, enum tw_level level, const char *who, const char *line)
 {
-	(void)arg;
+	const struct faultrun *r = arg;
+
 	(void)level;
-	fprintf(stderr, "%s: %s\n", who, line);
+	if (r->loud)
+		fprintf(stderr, "%s: %s\n", who, line);
+	if (r->heard)
+		r->heard(who, line);
 }
 
 const char *faultrun(const struct faultrun *r, struct faultend *end)
@@ -277,12 +390,15 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	static struct watcher w;
 	static char said[900];
 	static const char *const nothing[] = { NULL };
-	const struct tw_log log = { r->loud ? log_line : NULL, NULL, TW_DEBUG };
+	struct faultrun listener = *r;
+	const struct tw_log log = { r->loud || r->heard ? log_line : NULL, &listener, TW_DEBUG };
 	struct tw_ran ran = { 0 };
 	struct tw_error why = { 0 };
 	struct tw_engine *engine = NULL;
 	struct tw_job *job = NULL;
 	struct tw_cast cast = { 0 };
+	struct tw_actor_class class[2];
+	struct tw_seat *seat;
 	struct tw_cluster c;
 	struct tw_sim_options sim;
 	char text[1500];
@@ -314,9 +430,13 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	sim.loss = r->loss;
 	sim.save_time = TW_SECOND / 50;
 	sim.threads = 1;
-	c = (struct tw_cluster){ .seat = cast.seat,
-				 .seats = cast.seats,
-				 .nodes = tw_cast_nodes(&job->plan),
+	stage.run = r;
+	stage.gone = stage.stepped = 0;
+	memset(stage.doses, 0, sizeof stage.doses);
+	seat = seats_of(r, &cast, class);
+	c = (struct tw_cluster){ .seat = seat,
+				 .seats = cast.seats + r->spare,
+				 .nodes = tw_cast_nodes(&job->plan) + r->spare,
 				 .seed = r->seed,
 				 .engine = engine,
 				 .store = &w.store,
@@ -329,12 +449,19 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	end->events = ran.events;
 	end->virtual_ns = ran.virtual_ns;
 	end->totals = ran.totals;
+	end->gone = stage.gone;
+	end->stepped = stage.stepped;
+	free(seat);
 	if (end->status == TW_OK && (job->plan.gate->traits & TW_GATE_ROUNDS))
 		judge_rounds(&w, &ran.totals);
 	else if (end->status == TW_OK)
 		judge_others(&w, &ran.totals);
 	else if (!(end->status == TW_INTERRUPTED && r->forever))
 		complain(&w, "it ended as %s: %s", tw_status_name(end->status), ran.error.text);
+	if (end->status == TW_OK && r->clean && (ran.totals.lost_updates || ran.totals.repeated))
+		complain(&w, "nobody died, and %llu updates are lost, %llu samples repeated",
+			 (unsigned long long)ran.totals.lost_updates,
+			 (unsigned long long)ran.totals.repeated);
 	if (end->status == TW_OK && !isfinite(ran.totals.loss))
 		complain(&w, "its loss is not a number");
 	tw_totals_release(&ran.totals);
@@ -363,6 +490,15 @@ const char *faultrun_replay(const struct faultrun *r)
 			       " fault %d %u %u %lld %lld %llu", (int)r->fault[k].kind,
 			       r->fault[k].a, r->fault[k].b, (long long)r->fault[k].at,
 			       (long long)r->fault[k].lasts, (unsigned long long)r->fault[k].event);
+	for (size_t k = 0; k < r->leavers; k++)
+		at += snprintf(text + at, sizeof text - (size_t)at, " leaves %u %lld",
+			       r->leaver[k].node, (long long)r->leaver[k].at);
+	if (r->spare)
+		at += snprintf(text + at, sizeof text - (size_t)at, " spare %u", r->spare);
+	if (r->running)
+		at += snprintf(text + at, sizeof text - (size_t)at, " running");
+	if (r->clean)
+		at += snprintf(text + at, sizeof text - (size_t)at, " clean");
 	if (r->forever)
 		snprintf(text + at, sizeof text - (size_t)at, " forever");
 	return text;
@@ -439,6 +575,59 @@ unsigned long faultrun_seeds(uint64_t first, uint64_t count)
 			struct faultend end;
 
 			try_run(&r, &end);
+		}
+	printf("%lu runs, %lu interrupted\n", runs, interrupted);
+	return failures;
+}
+
+/* Who leaves, and when: at most `servers` of the servers and `workers` of the workers. */
+static void draw_leavers(struct faultrun *r, uint64_t h, uint32_t servers, uint32_t workers)
+{
+	const int64_t span = TW_SECOND * 8 / 5; /* about as long as the run */
+
+	for (uint32_t k = 0; k < servers; k++, h = h * 6364136223846793005u + 1442695040888963407u)
+		r->leaver[r->leavers++] = (struct leaver){ 1 + k, (int64_t)(h >> 20) % span };
+	for (uint32_t k = 0; k < workers; k++, h = h * 6364136223846793005u + 1442695040888963407u)
+		r->leaver[r->leavers++] =
+			(struct leaver){ 1 + r->servers + (uint32_t)(h >> 9) % 2 + 2 * k,
+					 (int64_t)(h >> 20) % span };
+}
+
+static void leave_once(const char *preset, uint64_t seed, uint64_t h, uint32_t crashes)
+{
+	struct faultrun r = { .preset = preset,
+			      .workers = 4 + (uint32_t)(h >> 3) % 2,
+			      .servers = 2 + (uint32_t)(h >> 7) % 2,
+			      .shards = 3 + (uint32_t)(h >> 11) % 3,
+			      .running = (h >> 15) % 2,
+			      .spare = (uint32_t)(h >> 13) % 3,
+			      .seed = seed,
+			      .fault_seed = seed,
+			      .crashes = crashes,
+			      .resets = (uint32_t)(h >> 17) % 4,
+			      .clean = crashes == 0 && (h >> 17) % 4 == 0,
+			      .forever = crashes != 0 };
+	struct faultend end;
+
+	draw_leavers(&r, h * 2862933555777941757u + 3037000493u, 1 + (uint32_t)(h >> 19) % 2,
+		     (uint32_t)(h >> 21) % 3);
+	/* all of the servers: it ends as interrupted */
+	for (size_t k = 0, servers = 0; k < r.leavers; k++) {
+		servers += r.leaver[k].node <= r.servers;
+		r.forever = r.forever || servers == r.servers;
+	}
+	try_run(&r, &end);
+}
+
+unsigned long faultrun_leaves(uint64_t first, uint64_t count)
+{
+	failures = runs = interrupted = 0;
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
+		for (size_t k = 0; faultrun_presets[k]; k++) {
+			const uint64_t h = (seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u;
+
+			leave_once(faultrun_presets[k], seed, h >> 8, 0);
+			leave_once(faultrun_presets[k], seed, h >> 12, 1 + (h >> 40) % 3);
 		}
 	printf("%lu runs, %lu interrupted\n", runs, interrupted);
 	return failures;

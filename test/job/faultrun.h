@@ -8,6 +8,12 @@
 
 #include "job/job.h"
 
+/* Somebody is asked to stop: a server or a worker, by its node. */
+struct leaver {
+	uint32_t node;
+	int64_t at;
+};
+
 struct faultrun {
 	const char *preset;
 	const char *more; /* further lines of the job, or NULL */
@@ -15,10 +21,18 @@ struct faultrun {
 	uint64_t seed;
 	struct tw_fault fault[4];
 	size_t faults;
+	struct leaver leaver[6];
+	size_t leavers;
+	uint32_t poisoned; /* bit by node of a worker: its gradients are not finite ... */
+	uint32_t doses;    /* ... the first so many of them */
+	void (*heard)(const char *who, const char *line); /* each line of the log; may be NULL */
+	uint32_t spare;                             /* so many more workers than there are places */
 	uint32_t crashes, partitions, resets, slow; /* drawn from fault_seed */
 	uint64_t fault_seed;
 	double loss;
 	bool forever; /* somebody may never come back: the run may end as interrupted */
+	bool running; /* cuts pause nobody */
+	bool clean;   /* nobody dies: nothing may be lost or repeated */
 	bool loud;
 };
 
@@ -27,6 +41,8 @@ struct faultend {
 	uint64_t events;
 	int64_t virtual_ns;
 	struct tw_totals totals; /* without vectors */
+	uint32_t gone;           /* bit by node: it said that it has left */
+	uint32_t stepped;        /* bit by node of a worker: it worked */
 };
 
 /* Run it.  NULL if everything held, else a sentence (static buffer) saying what did not. */
@@ -40,6 +56,10 @@ const char *faultrun_replay(const struct faultrun *r);
 unsigned long faultrun_kills(uint64_t stride);
 /* For every preset and seed: crashes, partitions, resets, slow nodes and loss drawn from it. */
 unsigned long faultrun_seeds(uint64_t first, uint64_t count);
+
+/* For every preset and seed: servers that leave, workers that leave, more workers than places; then
+ * the same with crashes. */
+unsigned long faultrun_leaves(uint64_t first, uint64_t count);
 
 /* Presets that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

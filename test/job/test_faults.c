@@ -19,6 +19,12 @@ static void some_seeds(void **state)
 	assert_int_equal(faultrun_seeds(1, 30), 0);
 }
 
+static void those_who_leave(void **state)
+{
+	(void)state;
+	assert_int_equal(faultrun_leaves(1, 20), 0);
+}
+
 /* The watcher is worth something only if it sees what it should: a run that loses a server for
  * good must have gone back to a cut, and say so. */
 static void a_lost_server_is_seen(void **state)
@@ -47,6 +53,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nodes_at_some_events),
 		cmocka_unit_test(some_seeds),
+		cmocka_unit_test(those_who_leave),
 		cmocka_unit_test(a_lost_server_is_seen),
 	};
 

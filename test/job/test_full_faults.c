@@ -33,6 +33,12 @@ static void seeds(void **state)
 	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
 }
 
+static void leavers(void **state)
+{
+	(void)state;
+	assert_int_equal(faultrun_leaves(1, wanted("TW_FAULTS_SEEDS", 2000) / 4), 0);
+}
+
 static uint64_t number(char **argv, int *k)
 {
 	return strtoull(argv[(*k)++], NULL, 10);
@@ -61,6 +67,17 @@ static int replay(int argc, char **argv)
 			r.fault_seed = number(argv, &k);
 		} else if (strcmp(word, "loss") == 0) {
 			r.loss = strtod(argv[k++], NULL);
+		} else if (strcmp(word, "leaves") == 0) {
+			struct leaver *l = &r.leaver[r.leavers++];
+
+			l->node = (uint32_t)number(argv, &k);
+			l->at = strtoll(argv[k++], NULL, 10);
+		} else if (strcmp(word, "spare") == 0) {
+			r.spare = (uint32_t)number(argv, &k);
+		} else if (strcmp(word, "running") == 0) {
+			r.running = true;
+		} else if (strcmp(word, "clean") == 0) {
+			r.clean = true;
 		} else if (strcmp(word, "forever") == 0) {
 			r.forever = true;
 		} else if (strcmp(word, "fault") == 0) {
@@ -85,6 +102,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_node_at_every_event),
 		cmocka_unit_test(seeds),
+		cmocka_unit_test(leavers),
 	};
 
 	if (argc > 5 && strcmp(argv[1], "--replay") == 0)

@@ -76,7 +76,7 @@ struct player {
 	struct tw_compute *computing[2];
 	bool loading, saved;
 	uint64_t saving;
-	uint32_t ended; /* calls of finish */
+	uint32_t ended, gone; /* calls of finish, of gone */
 };
 
 struct stage {
@@ -242,15 +242,21 @@ static void world_finish(struct tw_context *ctx, enum tw_status status, struct t
 			tw_totals_release(totals);
 		return;
 	}
-	/* what the master orders and a node cannot do ends that node, as it is documented */
+	/* the master may let a worker go, and a checkpoint's damaged part ends the run */
 	if (s->under && s->under->from.role == TW_MASTER && ctx->self.role == TW_WORKER &&
-	    s->under->h.type == TW_WELCOME)
+	    s->under->h.type == TW_REFUSE)
 		return;
-	if (s->under && ctx->self.role == TW_SHARD && s->under->h.type == TW_HOST)
+	if (s->under && s->under->from.role == TW_SHARD && ctx->self.role == TW_MASTER &&
+	    s->under->h.type == TW_HOSTED)
 		return;
 	fail_msg("%s (node %u) gave up after %s of role %u: %s", p->seat->class->name,
 		 ctx->self.node, s->under ? tw_type_name(s->under->h.type) : "no message",
 		 s->under ? s->under->from.role : 0, totals ? totals->text : "?");
+}
+
+static void world_gone(struct tw_context *ctx)
+{
+	((struct player *)ctx)->gone++;
 }
 
 static const struct tw_world world = {
@@ -267,6 +273,7 @@ static const struct tw_world world = {
 	.note = world_note,
 	.log = world_log,
 	.finish = world_finish,
+	.gone = world_gone,
 };
 
 /* --- genuine events ----------------------------------------------------------------------- */
@@ -922,11 +929,161 @@ static void others_outlive_a_traitor(void **state)
 			outlive(&methods[k], seed);
 }
 
+/* --- identities ----------------------------------------------------------------------------- */
+
+static struct player *shard_player(struct stage *s)
+{
+	for (size_t k = 0; k < s->players; k++)
+		if (s->player[k].seat->addr.role == TW_SHARD &&
+		    ((const struct shard *)s->player[k].actor)->hosted)
+			return &s->player[k];
+	return NULL;
+}
+
+/* A push for the shard as `slot` would send it next, said by a node. */
+static void say_push(struct stage *s, struct player *p, uint32_t slot, uint32_t incarnation,
+		     uint32_t node)
+{
+	const struct shard *h = (const struct shard *)p->actor;
+	struct tw_msg m = *s->sample[TW_PUSH][0];
+	struct tw_block *b = tw_block_new(&s->memory.heap, h->n * sizeof(float));
+
+	memset(b->data, 0, b->bytes);
+	m.from = (struct tw_addr){ node, TW_WORKER, 0 };
+	m.to = p->seat->addr;
+	m.h.from = slot;
+	m.h.incarnation = incarnation;
+	m.h.view = h->generation;
+	m.h.shard = h->index;
+	m.h.seq = incarnation == h->guest[slot].incarnation ? h->guest[slot].seq + 1 : 1;
+	m.h.flags = 0;
+	m.b.push.base = h->version;
+	m.tail = NULL;
+	m.h.tail = 0;
+	m.payload = b;
+	m.payload_at = 0;
+	m.h.payload = (uint32_t)b->bytes;
+	deliver(s, p, &m);
+	tw_block_drop(b);
+}
+
+static void run_out(struct stage *s)
+{
+	for (uint64_t calm = 0; !s->over; calm++)
+		if (calm > 400000 || !step(s))
+			fail_msg("the others wait for ever");
+	assert_false(s->stray);
+	stage_close(s);
+}
+
+static void open_running(struct stage *s, uint64_t seed, struct player **p, uint32_t *slot)
+{
+	stage_open(s, &methods[0], seed, 6, "2ms");
+	for (uint64_t calm = 0; s->pushes < 12; calm++)
+		assert_true(calm < 5000 && step(s));
+	*p = shard_player(s);
+	assert_non_null(*p);
+	for (*slot = 0; ((const struct shard *)(*p)->actor)->guest[*slot].state != TW_LIVE;)
+		assert_true(++*slot < 3);
+}
+
+/* Who knows somebody's slot and incarnation cannot speak for it from another node. */
+static void nobody_speaks_for_another(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		const struct master *master;
+		const struct shard *h;
+		const struct guest *g;
+		struct player *p;
+		struct stage s;
+		struct tw_msg m;
+		uint64_t seq, fenced;
+		uint32_t slot, other;
+
+		open_running(&s, seed, &p, &slot);
+		master = (const struct master *)s.player[0].actor;
+		h = (const struct shard *)p->actor;
+		g = &h->guest[slot];
+		assert_int_equal(g->node, master->member[slot].node);
+		other = 3 + (slot + 1) % 3;
+		seq = g->seq;
+		fenced = h->tally.fenced;
+		say_push(&s, p, slot, g->incarnation, other);
+		assert_int_equal(g->seq, seq);
+		assert_int_equal(h->tally.fenced, fenced + 1);
+		assert_int_equal(g->addr.node, g->node);
+		/* nor take its leave */
+		m = (struct tw_msg){ .from = { other, TW_WORKER, 0 },
+				     .h = { .magic = TW_WIRE_MAGIC,
+					    .major = TW_WIRE_MAJOR,
+					    .type = TW_BYE,
+					    .from = slot,
+					    .incarnation = g->incarnation,
+					    .flags = TW_FLAG_LEAVE } };
+		deliver(&s, &s.player[0], &m);
+		assert_true(master->member[slot].live);
+		/* nor be it */
+		m.h.type = TW_HELLO;
+		m.h.flags = 0;
+		m.b.hello = (struct tw_body_hello){
+			.role = TW_WORKER, .slot = slot, .incarnation = g->incarnation, .boot = 1
+		};
+		deliver(&s, &s.player[0], &m);
+		assert_int_equal(master->member[slot].node, 3 + slot);
+		/* from its own node it is taken, so the push was a good one */
+		say_push(&s, p, slot, g->incarnation, g->node);
+		assert_int_equal(g->seq, seq + 1);
+		run_out(&s);
+	}
+}
+
+/* An incarnation that nobody was given does not keep the slot from whom it belongs to. */
+static void nobody_locks_a_slot(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct master *master;
+		const struct shard *h;
+		const struct guest *g;
+		struct player *p;
+		struct stage s;
+		uint32_t slot, incarnation;
+		uint64_t seq;
+
+		open_running(&s, seed, &p, &slot);
+		master = (struct master *)s.player[0].actor;
+		h = (const struct shard *)p->actor;
+		g = &h->guest[slot];
+		incarnation = g->incarnation;
+		seq = g->seq;
+		/* of a master yet to come: nobody believes it */
+		say_push(&s, p, slot, 2u << 20 | 1, 3 + (slot + 1) % 3);
+		assert_int_equal(g->incarnation, incarnation);
+		assert_int_equal(g->seq, seq);
+		/* of this one: until a full view says otherwise, and what was closed stays so */
+		say_push(&s, p, slot, 1u << 20 | 0xfffff, 3 + (slot + 1) % 3);
+		assert_int_equal(g->incarnation, 1u << 20 | 0xfffff);
+		if (seed % 2) {
+			tw_master_full_view(master, &s.player[0].ctx, h->index);
+			while (g->claimed)
+				assert_true(step(&s));
+			if (master->member[slot].incarnation == incarnation) {
+				assert_int_equal(g->incarnation, incarnation);
+				assert_true(g->seq >= seq);
+			}
+		}
+		run_out(&s); /* and without one the worker is let in anew */
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anybody_says_anything),
 		cmocka_unit_test(others_outlive_a_traitor),
+		cmocka_unit_test(nobody_speaks_for_another),
+		cmocka_unit_test(nobody_locks_a_slot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

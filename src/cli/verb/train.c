@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c - thalweg train JOB: the job on this machine, in threads. */
+/* train.c - thalweg train JOB: the job on this machine, in threads or in processes. */
+#include "cli/local.h"
 #include "cli/work.h"
 
-#include <stdio.h>
-#include <string.h>
+struct train_flags {
+	struct tw_work_flags work;
+	bool processes;
+};
 
-/* runs/<the job file's name without folder and suffix>. */
-static void default_run(const char *job, char *out, size_t room)
+static int in_processes(const struct tw_call *call, const char *dir)
 {
-	const char *slash = strrchr(job, '/'), *base = slash ? slash + 1 : job;
-	const char *dot = strrchr(base, '.');
-	const size_t len = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+	const struct train_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	struct tw_job *job = NULL;
+	enum tw_status status;
 
-	if (strcmp(job, "-") == 0)
-		snprintf(out, room, "runs/stdin");
-	else
-		snprintf(out, room, "runs/%.*s", (int)len, base);
+	status = tw_work_read(call, call->word[0], TW_WORLD_TCP, dir, &job, &why);
+	if (status == TW_OK)
+		status = f->work.explain ? tw_work_explain(job, &why)
+					 : tw_local_run(call, job, dir, &why);
+	tw_job_free(job);
+	return status == TW_OK ? TW_EXIT_DONE : tw_exit_for(call, &why);
 }
 
 static int train(const struct tw_call *call)
 {
-	struct tw_work_flags f = *(const struct tw_work_flags *)call->flags;
-	struct tw_call mine = *call;
-	char dir[4096];
+	const struct train_flags *f = call->flags;
+	char standard[4096];
+	const char *dir = *f->work.run ? f->work.run : standard;
 
-	f.trace = ""; /* the simulator's; `train` has no such flag */
-	mine.flags = &f;
-	default_run(call->word[0], dir, sizeof dir);
-	return tw_work(&mine, TW_WORLD_THREADS, *f.run ? f.run : dir);
+	tw_work_dir(call->word[0], standard, sizeof standard);
+	return f->processes ? in_processes(call, dir) : tw_work(call, TW_WORLD_THREADS, dir);
 }
 
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("run directory (default: runs/ and the job file's name)"),
+	TW_FLAG(struct train_flags, processes, "processes", TW_BOOL, "false", NULL, 0, 0,
+		"a process for every worker and server instead of threads"),
 	TW_FLAG_END,
 };
 
@@ -40,23 +45,27 @@ static const struct tw_example examples[] = {
 	  "train in threads; keep everything in runs/hogwild" },
 	{ "thalweg train examples/ssgd.yaml --again --json", "start over, result for a program" },
 	{ "thalweg train examples/asgd.yaml --explain", "what the preset and the defaults are" },
+	{ "thalweg train examples/mlp-digits.yaml --processes",
+	  "a cluster of processes on this machine, for one command" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_train = {
 	.name = "train",
 	.words = "JOB",
-	.help = "train on this machine, one thread per worker",
+	.help = "train on this machine, one thread or process per worker",
 	.about = "Trains the job on this machine with one compute thread per worker.  JOB is a "
 		 "YAML\n"
 		 "file, or - for standard input.  The run directory keeps the job, checkpoints, "
 		 "log and\n"
 		 "result; running again goes on where it was stopped.  Interrupt once to "
 		 "checkpoint and\n"
-		 "stop, twice to stop at once.\n",
+		 "stop, twice to stop at once.  With --processes every worker and every server is "
+		 "a process;\n"
+		 "when one dies the others go on.\n",
 	.example = examples,
 	.flags = flags,
-	.flags_bytes = sizeof(struct tw_work_flags),
+	.flags_bytes = sizeof(struct train_flags),
 	.least = 1,
 	.most = 1,
 	.run = train,

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* make_seeds.c - writes the seeds of the fuzzers: small valid inputs of each kind.
+ *
+ *	make_seeds fuzz/corpus examples */
+#include "actor/message.h"
+#include "fuzz.h"
+#include "job/part_file.h"
+#include "model/safetensors.h"
+#include "node/part.h"
+#include "wire/frame.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+static const char *corpus;
+
+/* A seed that grows. */
+struct seed {
+	uint8_t bytes[8192];
+	size_t n;
+};
+
+static void add(struct seed *s, const void *bytes, size_t n)
+{
+	MUST(s->n + n <= sizeof s->bytes);
+	if (n)
+		memcpy(s->bytes + s->n, bytes, n);
+	s->n += n;
+}
+
+static void add_byte(struct seed *s, uint8_t byte)
+{
+	add(s, &byte, 1);
+}
+
+static void add_piece(struct seed *s, const void *bytes, size_t n)
+{
+	add_byte(s, (uint8_t)n);
+	add_byte(s, (uint8_t)(n >> 8));
+	add(s, bytes, n);
+}
+
+static void save(const struct seed *s, const char *kind, const char *format, ...)
+{
+	char name[80], path[4096];
+	va_list args;
+	FILE *f;
+
+	va_start(args, format);
+	vsnprintf(name, sizeof name, format, args);
+	va_end(args);
+	snprintf(path, sizeof path, "%s/%s", corpus, kind);
+	mkdir(path, 0777);
+	snprintf(path, sizeof path, "%s/%s/%s", corpus, kind, name);
+	f = fopen(path, "wb");
+	MUST(f && fwrite(s->bytes, 1, s->n, f) == s->n);
+	MUST(fclose(f) == 0);
+}
+
+static void zip_bytes(const uint8_t *plain, size_t n, struct seed *out)
+{
+	z_stream z = { .next_in = (Bytef *)plain,
+		       .avail_in = (uInt)n,
+		       .next_out = out->bytes,
+		       .avail_out = sizeof out->bytes };
+
+	MUST(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	MUST(deflate(&z, Z_FINISH) == Z_STREAM_END);
+	out->n = z.total_out;
+	deflateEnd(&z);
+}
+
+static void zip(const struct seed *plain, struct seed *out)
+{
+	zip_bytes(plain->bytes, plain->n, out);
+}
+
+/* --- frames --- */
+
+static bool add_frame(struct seed *s, uint16_t type, uint32_t tail, uint32_t payload)
+{
+	struct tw_msg m = {
+		.h = { .magic = TW_WIRE_MAGIC,
+		       .major = TW_WIRE_MAJOR,
+		       .minor = TW_WIRE_MINOR,
+		       .type = type,
+		       .sender = TW_WORKER,
+		       .receiver = TW_SHARD,
+		       .seq = 1,
+		       .tail = tail,
+		       .payload = payload },
+	};
+	struct tw_msg back;
+	size_t len = 0;
+	bool good;
+
+	m.tail = tw_block_new(&tw_heap_system, tail + 1);
+	m.payload = tw_block_new(&tw_heap_system, payload + 1);
+	MUST(m.tail && m.payload);
+	memset(&m.b, 1, sizeof m.b);
+	memset(m.tail->data, 2, tail);
+	memset(m.payload->data, 3, payload);
+	MUST(tw_msg_write(&m, s->bytes + s->n, sizeof s->bytes - s->n, &len) == TW_OK);
+	tw_block_drop(m.tail);
+	tw_block_drop(m.payload);
+	good = tw_msg_read(s->bytes + s->n, len, &tw_heap_system, &back) == TW_OK;
+	if (good) {
+		tw_block_drop(back.tail);
+		tw_block_drop(back.payload);
+		s->n += len;
+	}
+	return good;
+}
+
+/* A PUSH in two chunks whose payload is zeros that the fuzzer adds, and a PING between them. */
+static void chunks(void)
+{
+	const uint16_t types[] = { TW_PUSH, TW_PING, TW_PUSH };
+	struct seed s = { .n = 0 };
+
+	add(&s, "\xe1\0\xff\x13", 4);
+	for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
+		const bool push = types[k] == TW_PUSH;
+		const size_t body = push && k ? 0 : tw_body_bytes(types[k]);
+		const struct tw_header h = { .magic = TW_WIRE_MAGIC,
+					     .major = TW_WIRE_MAJOR,
+					     .type = types[k],
+					     .length = (uint32_t)body,
+					     .chunk = push ? (uint16_t)(k / 2) : 0,
+					     .sender = TW_WORKER,
+					     .receiver = TW_SHARD,
+					     .payload = push ? TW_CHUNK + 5 : 0 };
+		const union tw_body b = { .push = { .samples = 1 } };
+
+		add(&s, &h, sizeof h);
+		add(&s, &b, body);
+	}
+	save(&s, "frame", "chunks");
+}
+
+/* One of each type with all that it may carry, and a few in a row. */
+static void frames(void)
+{
+	struct seed row = { .n = 0 };
+
+	add(&row, "\1\0\x57\x0c", 4);
+	for (uint16_t type = 1; type < TW_TYPES; type++) {
+		const uint32_t record = type == TW_PEERS ? sizeof(struct tw_peer_place) : 16;
+		struct seed s = { .n = 0 };
+
+		add(&s, "\1\0\x80\x10", 4);
+		if (!add_frame(&s, type, 2 * record, 24) && !add_frame(&s, type, 2 * record, 0) &&
+		    !add_frame(&s, type, 0, 24))
+			MUST(add_frame(&s, type, 0, 0));
+		save(&s, "frame", "%s", tw_type_name(type));
+		if (type == TW_PULL || type == TW_PUSH || type == TW_PING)
+			MUST(add_frame(&row, type, 0, type == TW_PUSH ? 24 : 0));
+	}
+	save(&row, "frame", "three-in-a-row");
+	chunks();
+}
+
+/* --- data --- */
+
+static void pair(const char *kind, const char *name, uint8_t choice, const struct seed *x,
+		 const struct seed *y)
+{
+	struct seed s = { .n = 0 };
+
+	add_byte(&s, choice);
+	add_byte(&s, 0);
+	add_piece(&s, x->bytes, x->n);
+	add(&s, y->bytes, y->n);
+	save(&s, kind, "%s", name);
+}
+
+static void idx(void)
+{
+	struct seed images = { .n = 0 }, labels = { .n = 0 }, floats = { .n = 0 }, zipped;
+
+	add(&images, "\0\0\x08\3\0\0\0\6\0\0\0\2\0\0\0\3", 16);
+	for (uint8_t k = 0; k < 36; k++)
+		add_byte(&images, k * 7);
+	add(&labels, "\0\0\x08\1\0\0\0\6\0\1\2\0\1\2", 14);
+	add(&floats, "\0\0\x0d\2\0\0\0\6\0\0\0\2", 12);
+	for (int k = 0; k < 12; k++)
+		add(&floats, "\x3f\x80\0\0", 4);
+	pair("idx", "bytes", 0, &images, &labels);
+	pair("idx", "bytes-with-test", 1 + 16 + 32, &images, &labels);
+	pair("idx", "floats", 2 + 4, &floats, &labels);
+	zip(&images, &zipped);
+	pair("idx", "gzip", 1 + 8, &zipped, &labels);
+}
+
+static void add_npy(struct seed *s, const char *type, const char *shape)
+{
+	char text[128];
+	int n = snprintf(text, sizeof text,
+			 "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+
+	for (; (10 + n + 1) % 64; n++)
+		text[n] = ' ';
+	text[n++] = '\n';
+	add(s, "\x93NUMPY\1\0", 8);
+	add_piece(s, text, (size_t)n);
+}
+
+/* A header of 70,000 blanks, gzipped. */
+static void long_header(struct seed *out)
+{
+	static uint8_t plain[70000];
+
+	memset(plain, ' ', sizeof plain);
+	memcpy(plain, "\x93NUMPY\2\0\x70\x11\1\0", 12);
+	zip_bytes(plain, sizeof plain, out);
+}
+
+static void npy(void)
+{
+	struct seed x = { .n = 0 }, y = { .n = 0 }, images = { .n = 0 }, values = { .n = 0 },
+		    zipped;
+
+	add_npy(&x, "<f4", "(6, 2)");
+	for (int k = 0; k < 12; k++)
+		add(&x, "\0\0\x80\x3f", 4);
+	add_npy(&y, "<i8", "(6,)");
+	for (uint8_t k = 0; k < 6; k++)
+		add(&y, (uint8_t[8]){ k % 3 }, 8);
+	add_npy(&images, "|u1", "(6, 1, 2, 3)");
+	for (uint8_t k = 0; k < 36; k++)
+		add_byte(&images, k * 7);
+	add_npy(&values, "<f8", "(6, 2)");
+	for (int k = 0; k < 12; k++)
+		add(&values, "\0\0\0\0\0\0\xf0\x3f", 8);
+	pair("npy", "floats-labels", 1, &x, &y);
+	pair("npy", "images-labels-test", 2 + 16 + 32, &images, &y);
+	pair("npy", "floats-values", 2 + 4, &x, &values);
+	zip(&x, &zipped);
+	pair("npy", "gzip", 1, &zipped, &y);
+	long_header(&zipped);
+	pair("npy", "header-too-long", 1, &zipped, &y);
+}
+
+static void table(const char *name, uint8_t choice, uint8_t how, const char *train,
+		  const char *test)
+{
+	struct seed s = { .n = 0 };
+
+	add_byte(&s, choice);
+	add_byte(&s, how);
+	add_byte(&s, 0);
+	add_piece(&s, train, strlen(train));
+	add(&s, test, strlen(test));
+	save(&s, "csv", "%s", name);
+}
+
+static void csv(void)
+{
+	static const char words[] = "a,b,class\n1,2.5,cat\n-3e2,.25,dog\n\"4\",5,\"c\"\"at\"\n"
+				    "6,7,dog\n8,9,cat\n";
+	struct seed plain = { .n = 0 }, zipped, s = { .n = 0 };
+
+	table("words", 1, 0, words, "");
+	table("named-label", 1, 3 << 4, words, "");
+	table("values", 2, 64 + 2, "1,2,3\r\n4,5,6\r\n7,8,9\r\n1e-3,0,-1\r\n", "");
+	table("semicolons", 4, 4 + 2 + (1 << 4), "0;1;2\n1;2;3\n0;5;6\n2;0;0\n", "");
+	table("tabs-with-test", 16, 8, "1\t2\t0\n3\t4\t1\n", "5\t6\t1\n7\t8\t0\n");
+	add(&plain, words, sizeof words - 1);
+	zip(&plain, &zipped);
+	add(&s, "\1\0\0", 3);
+	add_piece(&s, zipped.bytes, zipped.n);
+	save(&s, "csv", "gzip");
+}
+
+/* --- tensors and checkpoints --- */
+
+static void safetensors(void)
+{
+	static const uint8_t data[64] = { 0, 0, 0x80, 0x3f };
+	static const struct tw_safe_tensor t[] = {
+		{ "conv.weight", TW_SAFE_F32, 2, { 2, 3 }, 6, data, 24 },
+		{ "half", TW_SAFE_F16, 1, { 5 }, 5, data, 10 },
+		{ "brain", TW_SAFE_BF16, 1, { 3 }, 3, data, 6 },
+		{ "wide", TW_SAFE_F64, 1, { 2 }, 2, data, 16 },
+		{ "whole", TW_SAFE_I64, 0, { 0 }, 1, data, 8 },
+		{ "empty", TW_SAFE_U8, 1, { 0 }, 0, data, 0 },
+	};
+
+	for (size_t n = 0; n <= 6; n += 3) {
+		struct seed s = { .n = 0 };
+		struct tw_block *b = NULL;
+
+		MUST(tw_safe_write(&tw_heap_system, t, n, n ? "{\"format\": \"pt\"}" : NULL, &b) ==
+		     TW_OK);
+		add_byte(&s, 0);
+		add(&s, b->data, b->bytes);
+		save(&s, "safetensors", "tensors-%zu", n);
+		tw_block_drop(b);
+	}
+}
+
+static struct tw_block *packed(const char *name, uint64_t from)
+{
+	static const float w[4] = { 1, 2, 3, 4 };
+	const struct tw_array arrays[] = {
+		{ .name = "parameters", .from = from, .n = 4, .kind = TW_FLOATS, .at = w },
+		{ .name = "closed", .n = 8, .kind = TW_BYTES, .at = w },
+		/* the longest name that there can be */
+		{ .name = "a23456789b23456789c23456789d23456789123",
+		  .n = 1,
+		  .kind = TW_FLOATS,
+		  .at = w },
+	};
+	static const struct tw_master_part master = { .cut = 1, .workers = 1, .shards = 2 };
+	const struct tw_array facts = {
+		.name = "master", .n = sizeof master, .kind = TW_BYTES, .at = &master
+	};
+	const bool shard = strcmp(name, "master") != 0;
+	struct tw_block *b = tw_part_pack(&tw_heap_system, shard ? arrays : &facts, shard ? 3 : 1);
+
+	MUST(b);
+	return b;
+}
+
+static void checkpoint(void)
+{
+	static const char manifest[] =
+		"{\"format\":1,\"cut\":1,\"job_hash\":\"0000000000000001\",\"isa\":\"plain\","
+		"\"threads\":1,\"seconds\":0.5,\"bytes_sent\":1,\"bytes_received\":1,\"events\":1,"
+		"\"parts\":[{\"name\":\"master\",\"file\":\"m\",\"encoding\":\"safetensors\"},"
+		"{\"name\":\"shard 0\",\"file\":\"a\",\"encoding\":\"safetensors\"},"
+		"{\"name\":\"shard 1\",\"file\":\"b\",\"encoding\":\"%s\"}],"
+		"\"job_file\":\"\",\"job\":\"model: {quadratic: {dimension: 8}}\\n"
+		"data: {source: none, samples: 16, batch: 2}\\ntrain: {steps: 4}\\n"
+		"update: {rate: 0.1}\\nstrategy: asgd\\n\",\"epoch_samples\":16,"
+		"\"layout\":[{\"name\":\"parameters\",\"shape\":[8],\"buffer\":false}]}";
+	static const char *const files[] = { "m", "a", "b" };
+	static const char *const names[] = { "master", "shard 0", "shard 1" };
+
+	for (int raw = 0; raw < 2; raw++) {
+		struct seed s = { .n = 0 };
+		char text[2000];
+
+		snprintf(text, sizeof text, manifest, raw ? "raw" : "safetensors");
+		add(&s, "\3\0", 2);
+		add_piece(&s, text, strlen(text));
+		for (int k = 0; k < 3; k++) {
+			struct tw_part part = { .bytes = packed(names[k], k == 2 ? 4 : 0) };
+			struct tw_part_image image;
+
+			strcpy(part.name, names[k]);
+			MUST(tw_part_encode(&tw_heap_system, &part, &image) == TW_OK);
+			add_piece(&s, files[k], 1);
+			if (raw && k == 2)
+				add_piece(&s, part.bytes->data, part.bytes->bytes);
+			else
+				add_piece(&s, image.bytes->data, image.bytes->bytes);
+			tw_block_drop(image.bytes);
+			tw_block_drop(part.bytes);
+		}
+		save(&s, "checkpoint", raw ? "one-part-raw" : "three-parts");
+	}
+	for (int k = 0; k < 2; k++) {
+		struct tw_block *b = packed(names[k], 0);
+		struct seed s = { .n = 0 };
+
+		add(&s, "\4\0", 2);
+		add(&s, b->data, b->bytes);
+		save(&s, "checkpoint", "packed-%s", k ? "shard" : "master");
+		tw_block_drop(b);
+	}
+}
+
+/* --- jobs --- */
+
+/* The example without what is only for people. */
+static void add_job(struct seed *s, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[1000];
+
+	MUST(f);
+	while (fgets(line, sizeof line, f))
+		if (line[0] != '#')
+			add(s, line, strlen(line));
+	fclose(f);
+}
+
+static void jobs(const char *examples)
+{
+	DIR *d = opendir(examples);
+	const struct dirent *e;
+
+	MUST(d);
+	while ((e = readdir(d))) {
+		const char *end = strrchr(e->d_name, '.');
+		struct seed s = { .n = 0 };
+		char path[4096];
+
+		if (!end || strcmp(end, ".yaml") != 0)
+			continue;
+		snprintf(path, sizeof path, "%s/%s", examples, e->d_name);
+		add_byte(&s, 0);
+		add_job(&s, path);
+		s.bytes[0] = memmem(s.bytes, s.n, "\nsim:", 5) ? 0 : 1;
+		save(&s, "job", "%.*s", (int)(end - e->d_name), e->d_name);
+		if (strcmp(e->d_name, "asgd.yaml") == 0) {
+			add(&s, "\0cluster.workers=3\0update.rule=adam", 36);
+			save(&s, "job", "asgd-set");
+		}
+	}
+	closedir(d);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3) {
+		fprintf(stderr, "usage: make_seeds CORPUS EXAMPLES\n");
+		return 2;
+	}
+	corpus = argv[1];
+	frames();
+	idx();
+	npy();
+	csv();
+	safetensors();
+	checkpoint();
+	jobs(argv[2]);
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - thalweg join: a worker, or a server with shards, in a cluster that is there. */
+#include "cli/joining.h"
+#include "job/run.h"
+
+#include <unistd.h>
+
+static const char *const roles[] = { "worker", "server", NULL };
+
+/* Where ranks are told apart, all have the same command; else what only rank 0 reads is an error. */
+static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_source source,
+				  struct tw_error *why)
+{
+	if (source != TW_WHERE_ARGUMENT)
+		return TW_OK;
+	if (*f->job || *f->work.run || f->work.set.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--job, --run and --set are for rank 0 of a cluster that is found in "
+			       "the environment; with ADDRESS the job is the master's");
+	if (*f->link.listen && f->as == TW_JOIN_WORKER)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--listen is for --as server: a worker listens nowhere");
+	return TW_OK;
+}
+
+static int enter(const struct tw_call *call, struct tw_link *link, const struct tw_where *where)
+{
+	const struct tw_join_flags *f = call->flags;
+
+	if (!call->words && tw_where_leads(where))
+		return tw_join_lead(call, link, where);
+	if (*f->job || *f->work.run || f->work.set.count || (*f->link.listen && !f->as))
+		tw_log_line(call->log, TW_INFO, "",
+			    "--job, --run, --set and a worker's --listen are for rank 0, which runs "
+			    "the master; this process gets the job from it");
+	if (f->workers > 1)
+		return tw_join_many(call, link, &where->master);
+	return tw_join_alone(call, link, &where->master);
+}
+
+static int join(const struct tw_call *call)
+{
+	const struct tw_join_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	struct tw_where where;
+	struct tw_link link;
+	enum tw_status status;
+	int code;
+
+	status = tw_link_open(&link, &f->link, call->log, &why);
+	if (status == TW_OK)
+		status = tw_where_find(call->words ? call->word[0] : NULL,
+				       (const char *const *)environ, &where, &why);
+	if (status == TW_OK && (call->words || !tw_where_leads(&where)))
+		status = tw_where_need(&where, &why);
+	if (status == TW_OK)
+		status = check_flags(f, where.source, &why);
+	if (status == TW_OK && *f->work.isa)
+		status = tw_run_isa(f->work.isa, &why);
+	code = status == TW_OK ? enter(call, &link, &where) : tw_exit_for(call, &why);
+	tw_link_close(&link);
+	return code;
+}
+
+static const struct tw_flag flags[] = {
+	{ .option = TW_OPTION_CHOICE(struct tw_join_flags, as, "as", "worker", roles,
+				     "what to be: worker, or server with a part of the parameters"),
+	  .value = "ROLE" },
+	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, 1024,
+		"so many workers, each a process"),
+	TW_LINK_FLAGS(struct tw_join_flags, link,
+		      "a server: where workers reach it (default: a free port; on this machine "
+		      "only if the master is)",
+		      "port on this machine for /metrics and /health (default: off)"),
+	TW_FLAG(struct tw_join_flags, patience, "patience", TW_TIME, "10min", "TIME", 0, 0,
+		"give up when no master has answered for so long; 0s: never"),
+	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print the result as one JSON object"),
+	TW_FLAG(struct tw_join_flags, work.log, "log", TW_TEXT, "", "FILE", 0, 0,
+		"append metrics as JSON lines: steps, the result"),
+	TW_FLAG(struct tw_join_flags, work.isa, "isa", TW_TEXT, "", "NAME", 0, 0,
+		"use at most this instruction set: plain, avx2 or avx512"),
+	TW_FLAG(struct tw_join_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
+		"rank 0: the job whose master it runs"),
+	TW_FLAG(struct tw_join_flags, work.run, "run", TW_TEXT, "", "DIR", 0, 0,
+		"rank 0: run directory (default: runs/ and the job file's name)"),
+	TW_FLAG_MANY(struct tw_join_flags, work.set, "set", "PATH=VALUE",
+		     "rank 0: override a field of the job; may be repeated"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg join master.example.org --key cluster.key", "work for the master there" },
+	{ "thalweg join localhost --workers 4", "four workers, each a process" },
+	{ "thalweg join localhost --as server", "hold a part of the parameters" },
+	{ "srun -n 8 thalweg join --job job.yaml --key cluster.key",
+	  "under Slurm: rank 0 runs the master, all eight work" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_join = {
+	.name = "join",
+	.words = "[ADDRESS]",
+	.help = "join a cluster as a worker, or as a server",
+	.about = "Joins the cluster whose master (`thalweg serve`) is at ADDRESS: HOST or "
+		 "HOST:PORT, port\n"
+		 "7433 unless it says otherwise.  The job comes from the master; the data from "
+		 "where the job\n"
+		 "says, from the cache, or from the master.  Who loses the master waits for it and "
+		 "comes back\n"
+		 "by itself.  Interrupt once to leave cleanly, twice to end at once.\n"
+		 "Without ADDRESS it is found in the environment: the first host of "
+		 "SLURM_JOB_NODELIST, or\n"
+		 "MASTER_ADDR, with MASTER_PORT.  Rank 0 (RANK, or SLURM_PROCID) then runs the "
+		 "master of\n"
+		 "--job, with a worker beside it.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct tw_join_flags),
+	.most = 1,
+	.run = join,
+};

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - a process that joins a run: the job from the master, its own seats, its result. */
+#include "job/join.h"
+
+#include "job/cast.h"
+#include "job/progress.h"
+#include "job/result.h"
+#include "job/share.h"
+#include "world/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct join {
+	const struct tw_join_request *q;
+	struct tw_job *job; /* the caller's, or ours to free */
+	struct tw_engine *engine;
+	struct tw_tcp *tcp;
+	struct tw_store *store;
+	struct tw_cast cast;
+	struct tw_ran ran;
+	uint64_t steps, samples;
+	FILE *metrics;
+	int64_t began;
+};
+
+/* What the world needs to know before there is a job. */
+static void dialling(const struct join *j, struct tw_tcp_options *o)
+{
+	const struct tw_join_request *q = j->q;
+
+	*o = (struct tw_tcp_options){
+		.role = q->server ? TW_TCP_SERVER : TW_TCP_WORKER,
+		.heap = &tw_heap_system,
+		.log = q->log,
+		.tls = q->net->tls,
+		.master = q->master,
+		.master_fd = q->job ? q->master_fd : -1,
+		.route = q->route,
+		.routes = q->routes,
+		.wish = q->job ? q->wish : TW_NODE_NEW,
+		.patience = q->patience,
+		.interrupted = q->interrupted,
+	};
+}
+
+/* The job and its data, from the master or from what is here. */
+static enum tw_status get_job(struct join *j, struct tw_error *why)
+{
+	struct tw_tcp_options o;
+	struct tw_tcp_ask *ask = NULL;
+	struct tw_tcp_facts facts;
+	char *text = NULL;
+	size_t bytes = 0;
+	enum tw_status status;
+
+	dialling(j, &o);
+	status = tw_tcp_ask_open(&o, &ask, &facts, why);
+	if (status == TW_OK)
+		status = tw_tcp_ask_job(ask, &text, &bytes, why);
+	if (status == TW_OK)
+		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
+					  TW_WORLD_TCP, &j->job, why);
+	if (status == TW_OK)
+		status = tw_share_open_engine(j->job, facts.data, facts.data_bytes, tw_tcp_ask_data,
+					      ask, j->q->log, &j->engine, why);
+	tw_tcp_ask_close(ask);
+	tw_heap_system.put(&tw_heap_system, text);
+	return status;
+}
+
+static enum tw_status prepare(struct join *j, struct tw_error *why)
+{
+	enum tw_status status;
+
+	if (j->q->job) {
+		j->job = j->q->job;
+		status = tw_job_open_engine(j->job, &tw_heap_system, &j->engine, why);
+	} else {
+		status = get_job(j, why);
+	}
+	if (status == TW_OK)
+		status = tw_job_finish_plan(j->job, j->engine, why);
+	if (status != TW_OK)
+		return status;
+	j->job->plan.checkpoint_final = true;
+	j->store = tw_memory_store_new(&tw_heap_system);
+	if (!j->store)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
+	if (j->q->metrics && !(j->metrics = fopen(j->q->metrics, "ae")))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--log: %s cannot be written: %s; name a file in a directory that is "
+			"there",
+			j->q->metrics, strerror(errno));
+	return TW_OK;
+}
+
+static void write_line(struct join *j, json_t *line)
+{
+	if (line && j->metrics) {
+		json_dumpf(line, j->metrics, JSON_COMPACT);
+		fputc('\n', j->metrics);
+		fflush(j->metrics);
+	}
+	json_decref(line);
+}
+
+static bool observe(void *arg, const struct tw_note *n)
+{
+	struct join *j = arg;
+
+	if (n->kind == TW_NOTE_GRADIENT) {
+		j->steps++;
+		j->samples += n->count;
+		if (j->metrics)
+			write_line(j, json_pack("{s:s, s:f, s:i, s:f, s:I}", "event", "step",
+						"time", (double)n->at / (double)TW_SECOND, "worker",
+						(int)n->slot, "loss",
+						isfinite(n->value) ? n->value : 0.0, "samples",
+						(json_int_t)n->count));
+	}
+	if (j->q->net->gauges)
+		tw_gauges_note(j->q->net->gauges, n);
+	return true;
+}
+
+static enum tw_status enter(struct join *j, struct tw_error *why)
+{
+	const struct tw_plan *p = &j->job->plan;
+	struct tw_tcp_options o;
+	enum tw_status status;
+
+	dialling(j, &o);
+	status = tw_net_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
+	if (!j->q->server)
+		o.helpers = 0;
+	if (status == TW_OK)
+		status = tw_tcp_open(&o, &j->tcp, why);
+	if (status == TW_OK)
+		status = tw_cast_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
+				 ? TW_OK
+				 : tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	if (status != TW_OK)
+		return status;
+	const struct tw_cluster cluster = {
+		.seat = j->cast.seat,
+		.seats = j->cast.seats,
+		.seed = p->seed,
+		.engine = j->engine,
+		.store = j->store,
+		.heap = &tw_heap_system,
+		.log = j->q->log,
+		.observer = observe,
+		.observer_arg = j,
+		.interrupted = j->q->interrupted,
+	};
+
+	if (j->q->net->opened)
+		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));
+	tw_net_attach(j->q->net, j->tcp);
+	j->began = tw_clock();
+	status = tw_tcp_run(j->tcp, &cluster, &j->ran);
+	tw_net_attach(j->q->net, NULL);
+	if (status != TW_OK)
+		return tw_fail(why, status, "%s", j->ran.error.text);
+	return TW_OK;
+}
+
+/* One who left before the end knows what it has done, and no more. */
+static enum tw_status own_result(struct join *j, json_t **result, struct tw_error *why)
+{
+	const struct tw_result_facts facts = {
+		.seconds = (double)(tw_clock() - j->began) / (double)TW_SECOND,
+	};
+
+	tw_tcp_bytes(j->tcp, &j->ran.bytes_sent, &j->ran.bytes_received);
+	j->ran.totals.loss = NAN;
+	j->ran.totals.accuracy = -1;
+	j->ran.totals.steps = j->steps;
+	j->ran.totals.samples = j->samples;
+	j->ran.totals.epochs = (double)j->samples / (double)j->job->plan.samples;
+	return tw_result_make(j->job, &j->ran, &facts, result, why);
+}
+
+static enum tw_status make_result(struct join *j, json_t **result, struct tw_error *why)
+{
+	const char *heard = tw_tcp_heard(j->tcp);
+	json_error_t bad;
+	enum tw_status status = TW_OK;
+
+	if (heard)
+		*result = json_loads(heard, JSON_REJECT_DUPLICATES, &bad);
+	if (*result && !json_is_object(*result)) {
+		json_decref(*result);
+		*result = NULL;
+	}
+	if (!*result)
+		status = own_result(j, result, why);
+	if (status == TW_OK) {
+		json_object_set_new(*result, "role",
+				    json_string(j->q->server ? "server" : "worker"));
+		json_object_set_new(*result, "own_steps", json_integer((json_int_t)j->steps));
+		json_object_set_new(*result, "own_samples", json_integer((json_int_t)j->samples));
+		json_object_set_new(*result, "left", json_boolean(heard == NULL));
+		write_line(j, json_pack("{s:s, s:O}", "event", "result", "result", *result));
+	}
+	return status;
+}
+
+static void release(struct join *j)
+{
+	if (j->q->net->gauges)
+		tw_gauges_over(j->q->net->gauges);
+	tw_tcp_close(j->tcp);
+	tw_totals_release(&j->ran.totals);
+	tw_cast_release(&j->cast);
+	if (j->store)
+		tw_memory_store_free(j->store);
+	if (j->engine)
+		j->engine->class->close(j->engine);
+	if (j->job != j->q->job && j->q->net->gauges)
+		j->q->net->kept = j->job;
+	else if (j->job != j->q->job)
+		tw_job_free(j->job);
+	if (j->metrics)
+		fclose(j->metrics);
+}
+
+enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why)
+{
+	struct join j = { .q = q };
+	enum tw_status status;
+
+	*result = NULL;
+	status = prepare(&j, why);
+	if (status == TW_OK)
+		status = enter(&j, why);
+	if (status == TW_OK)
+		status = make_result(&j, result, why);
+	release(&j);
+	return status;
+}

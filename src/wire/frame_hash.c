@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame_hash.c - which vectors hash the frames on this machine. */
+#include "wire/frame_hash.h"
+
+static void update(XXH3_state_t *state, const void *bytes, size_t len)
+{
+	XXH3_64bits_update(state, bytes, len);
+}
+
+static uint64_t whole(const void *bytes, size_t len, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(bytes, len, seed);
+}
+
+static const struct tw_frame_hash plain = { .update = update, .whole = whole };
+
+const struct tw_frame_hash *tw_frame_hash(void)
+{
+#ifdef TW_FRAME_HASH_WIDE
+	if (__builtin_cpu_supports("avx512f"))
+		return &tw_frame_hash_avx512;
+	if (__builtin_cpu_supports("avx2"))
+		return &tw_frame_hash_avx2;
+#endif
+	return &plain;
+}

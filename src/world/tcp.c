@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp.c - the world of many processes: opening, running, ending; invariants: tcp_inner.h. */
+#include "world/tcp_inner.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPARES   512 /* messages kept for the next ones */
+#define FAREWELL (5 * TW_SECOND)
+
+int64_t tw_tcp_now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (int64_t)at.tv_sec * TW_SECOND + at.tv_nsec;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type)
+{
+	struct tw_msg *m = t->spare;
+
+	if (m) {
+		t->spare = m->next;
+		t->spares--;
+	} else {
+		m = t->heap->get(t->heap, tw_port_msg_bytes());
+		if (!m)
+			return NULL;
+	}
+	memset(m, 0, tw_port_msg_bytes());
+	m->h.magic = TW_WIRE_MAGIC;
+	m->h.major = TW_WIRE_MAJOR;
+	m->h.minor = TW_WIRE_MINOR;
+	m->h.type = (uint16_t)type;
+	return m;
+}
+
+void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m)
+{
+	tw_block_drop(m->tail);
+	tw_block_drop(m->payload);
+	if (t->spares >= SPARES) {
+		t->heap->put(t->heap, m);
+		return;
+	}
+	m->next = t->spare;
+	t->spare = m;
+	t->spares++;
+}
+
+/* --- saying ----------------------------------------------------------------------------------- */
+
+void tw_tcp_refusals_tick(struct tw_tcp *t)
+{
+	if (t->now - t->said_at < TW_SECOND)
+		return;
+	if (t->unsaid)
+		tw_log_line(t->o.log, TW_WARNING, t->who, "%u more were refused", t->unsaid);
+	t->said_at = t->now;
+	t->said = t->unsaid = 0;
+}
+
+void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
+{
+	char line[500];
+	va_list list;
+
+	tw_tcp_refusals_tick(t);
+	if (t->said >= 5) {
+		t->unsaid++;
+		return;
+	}
+	t->said++;
+	va_start(list, format);
+	vsnprintf(line, sizeof line, format, list);
+	va_end(list);
+	tw_log_line(t->o.log, TW_WARNING, t->who, "%s: %s", who, line);
+}
+
+void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
+{
+	char text[200];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (status != TW_OK)
+		tw_fail(&t->denied, status, "%s", text);
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port)
+		tw_port_end(t->port, status, text);
+	pthread_mutex_unlock(&t->port_lock);
+}
+
+/* --- the gateway ------------------------------------------------------------------------------ */
+
+static void *loop(void *arg)
+{
+	struct tw_tcp *t = arg;
+
+	pthread_setname_np(pthread_self(), "tcp");
+	while (!atomic_load(&t->stop))
+		tw_loop_turn(t, INT64_MAX);
+	return NULL;
+}
+
+static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_error *why)
+{
+	struct tw_tcp *t = arg;
+	int failed;
+
+	pthread_mutex_lock(&t->port_lock);
+	t->port = port;
+	pthread_mutex_unlock(&t->port_lock);
+	failed = pthread_create(&t->thread, NULL, loop, t);
+	if (!failed) {
+		t->threaded = true;
+		return TW_OK;
+	}
+	t->port = NULL;
+	return tw_fail(why, TW_IO, "cannot start a thread: %s", strerror(failed));
+}
+
+/* Guarded by lock.  Who is a member, and in which slot, the master knows best. */
+static void learn_member(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
+{
+	if (p->role != TW_WORKER || (m->h.type != TW_WELCOME && m->h.type != TW_VIEW))
+		return;
+	p->member = true;
+	if (m->h.type == TW_WELCOME && p->slot != m->b.welcome.slot) {
+		p->slot = m->b.welcome.slot;
+		tw_peer_rename(t, p);
+	}
+}
+
+static void gate_send(void *arg, struct tw_msg *m)
+{
+	struct tw_tcp *t = arg;
+	const bool inside = pthread_equal(pthread_self(), t->thread);
+	bool ring = false, taken = false;
+	struct peer *p;
+
+	tw_tcp_count(t, m);
+	pthread_mutex_lock(&t->lock);
+	p = tw_peer_of(t, m->to.node);
+	if (p && p->open) {
+		learn_member(t, p, m);
+		m->next = NULL;
+		*p->out_end = m;
+		p->out_end = &m->next;
+		taken = true;
+		if (!p->listed) {
+			p->listed = true;
+			p->work = t->work;
+			t->work = p;
+		}
+		ring = !inside && !t->rung;
+		t->rung = t->rung || ring;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (!taken) { /* who is not there hears nothing; it is said again when it comes back */
+		tw_block_drop(m->tail);
+		tw_block_drop(m->payload);
+		t->heap->put(t->heap, m);
+	}
+	if (ring)
+		tw_loop_ring(t);
+}
+
+static void gate_gone(void *arg, struct tw_addr who)
+{
+	struct tw_tcp *t = arg;
+
+	if (who.role == TW_MASTER)
+		return;
+	atomic_store(&t->gone, true);
+	tw_loop_ring(t);
+}
+
+void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received)
+{
+	*sent = atomic_load_explicit(&t->sent, memory_order_relaxed);
+	*received = atomic_load_explicit(&t->received, memory_order_relaxed);
+}
+
+void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4])
+{
+	for (int k = 0; k < 4; k++)
+		out[k] = atomic_load_explicit(&t->codec[k], memory_order_relaxed);
+}
+
+void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
+{
+	const int k = m->h.type == TW_PARAMS ? 2 : 0;
+	const uint32_t s = m->h.shard;
+
+	if ((m->h.type != TW_PUSH && m->h.type != TW_PARAMS) || !m->h.payload || s >= t->o.shards)
+		return;
+	atomic_fetch_add_explicit(&t->codec[k],
+				  (t->o.border[s + 1] - t->o.border[s]) * sizeof(float),
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->codec[k + 1], m->h.payload, memory_order_relaxed);
+}
+
+static void gate_bytes(void *arg, uint64_t *sent, uint64_t *received)
+{
+	tw_tcp_bytes(arg, sent, received);
+}
+
+static void gate_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
+{
+	struct tw_tcp *t = arg;
+	const bool ours = who.node == t->node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
+	char host[64];
+	struct peer *p;
+
+	pthread_mutex_lock(&t->lock);
+	p = ours ? NULL : tw_peer_of(t, who.node);
+	snprintf(host, sizeof host, "%s", ours ? t->host : p ? p->host : "");
+	pthread_mutex_unlock(&t->lock);
+	switch (who.role) {
+	case TW_MASTER:
+		snprintf(out, room, "master%s%s", *host ? " on " : "", host);
+		break;
+	case TW_SERVER:
+		snprintf(out, room, "server %u%s%s", who.node, *host ? " on " : "", host);
+		break;
+	case TW_SHARD:
+		if (who.node == UINT32_MAX) /* nobody has it */
+			snprintf(out, room, "shard %u", who.index);
+		else
+			snprintf(out, room, "shard %u of server %u%s%s", who.index, who.node,
+				 *host ? " on " : "", host);
+		break;
+	default:
+		if (slot == UINT32_MAX)
+			snprintf(out, room, "worker%s%s", *host ? " on " : "", host);
+		else
+			snprintf(out, room, "worker %u%s%s", slot, *host ? " on " : "", host);
+	}
+}
+
+static void gate_waits(void *arg, const char *who, const char *whom, const char *why,
+		       double seconds)
+{
+	struct tw_tcp *t = arg;
+
+	if (t->o.waits)
+		t->o.waits(t->o.waits_arg, who, whom, why, seconds);
+}
+
+static void gate_closing(void *arg)
+{
+	struct tw_tcp *t = arg;
+
+	pthread_mutex_lock(&t->port_lock);
+	t->port = NULL;
+	pthread_mutex_unlock(&t->port_lock);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static struct tw_tcp *make(const struct tw_tcp_options *o)
+{
+	struct tw_tcp *t = tw_heap_zeros(o->heap, sizeof *t);
+
+	if (!t)
+		return NULL;
+	t->o = *o;
+	t->heap = o->heap;
+	t->epoll = t->bell = t->listener = -1;
+	t->every = o->every ? o->every : TW_SECOND;
+	t->suspect = o->suspect ? o->suspect : 5 * TW_SECOND;
+	t->limit = o->limit ? o->limit : 15 * TW_SECOND;
+	t->now = tw_tcp_now();
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->port_lock, NULL);
+	t->thread = pthread_self();
+	tw_address_hostname(t->host, sizeof t->host);
+	snprintf(t->who, sizeof t->who, "%s on %s",
+		 o->role == TW_TCP_SERVE    ? "master"
+		 : o->role == TW_TCP_SERVER ? "server"
+					    : "worker",
+		 t->host);
+	if (getrandom(&t->process, sizeof t->process, 0) != sizeof t->process)
+		t->process = (uint64_t)t->now ^ (uint64_t)getpid() << 32;
+	if (o->role == TW_TCP_SERVE) {
+		t->id = o->identity;
+		t->node = 1;
+		t->boot = o->identity.boot;
+	}
+	return t;
+}
+
+static enum tw_status await_master(struct tw_tcp *t, struct tw_error *why)
+{
+	const int64_t began = tw_tcp_now();
+
+	while (!t->master->open) {
+		tw_loop_turn(t, tw_tcp_now() + 100 * MS);
+		if (t->denied.status != TW_OK)
+			return tw_fail(why, t->denied.status, "%s", t->denied.text);
+		if (t->o.interrupted && *t->o.interrupted)
+			return tw_fail(why, TW_INTERRUPTED,
+				       "interrupted before the master answered");
+		if (t->o.patience && tw_tcp_now() - began > t->o.patience) {
+			char where[TW_ADDRESS_TEXT];
+
+			tw_address_text(&t->master->address, where);
+			return tw_fail(why, TW_IO, "no master answered at %s for %.0f s", where,
+				       (double)t->o.patience / (double)TW_SECOND);
+		}
+	}
+	return TW_OK;
+}
+
+static enum tw_status open_master(struct tw_tcp *t, struct tw_error *why)
+{
+	struct peer *p = tw_peer_new(t, TW_MASTER, 0);
+
+	if (!p)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a connection");
+	p->dials = true;
+	p->fd = t->o.master_fd;
+	p->paired = p->fd >= 0;
+	if (t->o.master)
+		p->address = *t->o.master;
+	snprintf(p->host, sizeof p->host, "%.63s", p->paired ? t->host : p->address.host);
+	t->master = p;
+	return await_master(t, why);
+}
+
+enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
+			   struct tw_error *why)
+{
+	struct tw_tcp *t = make(o);
+	enum tw_status status = TW_OK;
+
+	*out = NULL;
+	if (!t)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
+	if (!tw_loop_open(t, why))
+		status = TW_IO;
+	if (status == TW_OK && o->listen)
+		status = tw_address_listen(o->listen, &t->listener, &t->bound, why);
+	if (status == TW_OK && o->role != TW_TCP_SERVE)
+		status = open_master(t, why);
+	if (status == TW_OK)
+		*out = t;
+	else
+		tw_tcp_close(t);
+	return status;
+}
+
+uint32_t tw_tcp_node(const struct tw_tcp *t)
+{
+	return t->node;
+}
+
+uint32_t tw_tcp_boot(const struct tw_tcp *t)
+{
+	return t->boot;
+}
+
+const struct tw_address *tw_tcp_bound(const struct tw_tcp *t)
+{
+	return &t->bound;
+}
+
+/* --- running and ending ----------------------------------------------------------------------- */
+
+enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, struct tw_ran *ran)
+{
+	const struct tw_gateway gateway = {
+		.arg = t,
+		.opened = gate_opened,
+		.send = gate_send,
+		.gone = gate_gone,
+		.bytes = gate_bytes,
+		.name = gate_name,
+		.waits = gate_waits,
+		.closing = gate_closing,
+	};
+	const struct tw_threads_options options = { .gateway = &gateway, .helpers = t->o.helpers };
+	struct tw_cluster mine = *cluster;
+
+	mine.boot = t->boot;
+	mine.nodes = UINT32_MAX;
+	return tw_threads_run(&mine, &options, ran);
+}
+
+void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result)
+{
+	const int64_t began = tw_tcp_now();
+	struct tw_msg *m;
+
+	if (!t->threaded)
+		return;
+	m = tw_heap_zeros(t->heap, tw_port_msg_bytes());
+	if (!m)
+		return;
+	m->b.over = (struct tw_body_over){ .status = (uint32_t)status, .cut = cut };
+	if (result && (m->payload = tw_block_new(t->heap, strlen(result) + 1)) != NULL) {
+		memcpy(m->payload->data, result, strlen(result));
+		m->h.payload = (uint32_t)strlen(result);
+	}
+	atomic_store(&t->flushed, false);
+	pthread_mutex_lock(&t->lock);
+	t->farewell = m;
+	pthread_mutex_unlock(&t->lock);
+	tw_loop_ring(t);
+	/* those who wait for a master that was stopped keep their connection */
+	while (!atomic_load(&t->flushed) &&
+	       tw_tcp_now() - began < (status == TW_INTERRUPTED ? TW_SECOND / 4 : FAREWELL))
+		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
+}
+
+const char *tw_tcp_heard(const struct tw_tcp *t)
+{
+	return t->heard;
+}
+
+size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
+{
+	const int64_t now = tw_tcp_now();
+	size_t count = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (const struct peer *p = t->peers; p && count < room; p = p->next) {
+		struct tw_tcp_peer_info *i = &out[count++];
+
+		*i = (struct tw_tcp_peer_info){
+			.node = p->node,
+			.role = p->role,
+			.slot = p->slot,
+			.connected = p->open,
+			.suspect = p->suspect,
+			.heard = p->heard ? (double)(now - p->heard) / (double)TW_SECOND : -1,
+			.bytes_sent = atomic_load(&p->bytes_sent),
+			.bytes_received = atomic_load(&p->bytes_received),
+		};
+		snprintf(i->name, sizeof i->name, "%s", p->name);
+		snprintf(i->host, sizeof i->host, "%s", p->host);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return count;
+}
+
+void tw_tcp_close(struct tw_tcp *t)
+{
+	if (!t)
+		return;
+	if (t->threaded) {
+		atomic_store(&t->stop, true);
+		tw_loop_ring(t);
+		pthread_join(t->thread, NULL);
+	}
+	t->ending = true;
+	tw_loop_close(t);
+	while (t->peers)
+		tw_peer_forget(t, t->peers);
+	if (t->farewell)
+		tw_tcp_msg_free(t, t->farewell);
+	while (t->spare) {
+		struct tw_msg *m = t->spare;
+
+		t->spare = m->next;
+		t->heap->put(t->heap, m);
+	}
+	tw_tcp_blocks_free(t);
+	t->heap->put(t->heap, t->heard);
+	pthread_mutex_destroy(&t->lock);
+	pthread_mutex_destroy(&t->port_lock);
+	memset(&t->id, 0, sizeof t->id);
+	t->heap->put(t->heap, t);
+}

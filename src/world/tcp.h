@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp.h - the world of many processes: actors of one process live in the threads world, and an
+ * epoll thread carries what they say to the others.
+ *
+ * Who listens, who dials: the master's process (`serve`: node 0, and node 1, a server) listens;
+ * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
+ * too; the master tells everybody where (PEERS), and workers dial them.  A connection that breaks
+ * is dialled again with growing, jittered pauses; actors are told (`up`), and resend.  A node whose
+ * connection was closed and not made anew within two seconds, or that was silent for the limit, is
+ * `down`.
+ *
+ * Nobody is believed: until a connection has greeted (or its time is up, or too many others wait to
+ * do so), it costs a few KiB and may say nothing else; afterwards every frame is checked for who may
+ * say it, and the node in it is that of the connection. */
+#ifndef TW_WORLD_TCP_H
+#define TW_WORLD_TCP_H
+
+#include "actor/cluster.h"
+#include "wire/address.h"
+#include "wire/stream.h"
+#include "world/threads.h"
+
+#define TW_TCP_SECRET 2 /* words */
+
+enum tw_tcp_role { TW_TCP_SERVE, TW_TCP_SERVER, TW_TCP_WORKER };
+
+/* What a run is known by, kept beside its checkpoints: a master that comes back has them again. */
+struct tw_tcp_identity {
+	uint64_t run; /* random, not 0 */
+	uint64_t secret[TW_TCP_SECRET];
+	uint32_t boot; /* of the master: 1, 2, ... */
+};
+
+struct tw_tcp_route {
+	uint32_t node; /* a server's */
+	int fd;        /* an inherited pair to it */
+};
+
+struct tw_tcp_peer_info { /* for people and metrics */
+	char name[48], host[64];
+	uint32_t node, role, slot; /* slot UINT32_MAX: none */
+	bool connected, suspect;
+	double heard; /* seconds ago */
+	uint64_t bytes_sent, bytes_received;
+};
+
+struct tw_tcp_options {
+	enum tw_tcp_role role;
+	struct tw_heap *heap;
+	const struct tw_log *log;
+	struct tw_tls *tls; /* NULL: in the clear */
+
+	/* listening: SERVE and SERVER */
+	const struct tw_address *listen; /* NULL: only inherited pairs */
+	const int *accepted;             /* inherited, as if they had just come in; taken over */
+	size_t accepts;
+
+	/* dialling: SERVER and WORKER */
+	const struct tw_address *master;
+	int master_fd;                    /* an inherited pair instead; -1: none */
+	const struct tw_tcp_route *route; /* inherited pairs to servers; taken over */
+	size_t routes;
+	uint32_t wish;    /* node wanted (inherited pairs only); TW_NODE_NEW: any */
+	int64_t patience; /* ns without a master after which it gives up; 0: never */
+
+	/* what must agree */
+	uint64_t job, layout, data;
+	/* SERVE: who we are, and what joiners may ask for */
+	struct tw_tcp_identity identity;
+	uint32_t servers;
+	int64_t every, suspect, limit; /* heartbeats, ns; joiners take them from TERMS */
+	const char *job_text;
+	size_t job_bytes;
+	uint64_t data_bytes;
+	enum tw_status (*data_read)(void *arg, uint64_t from, void *to, size_t bytes);
+	void *data_arg;
+	const size_t *border; /* of shards, for counting what codecs save */
+	uint32_t shards;
+	/* bounds of what others may send */
+	size_t push_most, part_most;
+	uint32_t helpers; /* threads that enter shards */
+	/* A wait of more than five seconds, as in struct tw_gateway; may be NULL. */
+	void (*waits)(void *arg, const char *who, const char *whom, const char *why,
+		      double seconds);
+	void *waits_arg;
+	const _Atomic int *interrupted; /* while tw_tcp_open waits; may be NULL */
+};
+
+struct tw_tcp;
+/* SERVE: listen.  SERVER, WORKER: dial until the master has answered (patience, interrupted), and
+ * listen (SERVER).  TW_REFUSED: the master said no, with its sentence. */
+enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
+			   struct tw_error *why);
+/* Who we are: for the cast. */
+uint32_t tw_tcp_node(const struct tw_tcp *t);
+uint32_t tw_tcp_boot(const struct tw_tcp *t);
+/* Where we listen; port 0: nowhere. */
+const struct tw_address *tw_tcp_bound(const struct tw_tcp *t);
+/* Run the seats of this process until the run ends, here or in the master's process.  ran->totals
+ * are filled where the master is. */
+enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, struct tw_ran *ran);
+/* SERVE, after the run: tell everybody, with the result as JSON text.  Waits up to five seconds
+ * until they have heard it. */
+void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result);
+/* SERVER, WORKER, after the run: what the master's farewell said; NULL: nothing. */
+const char *tw_tcp_heard(const struct tw_tcp *t);
+/* Copy what is known of others; returns how many.  Any thread, any time. */
+size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room);
+void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received);
+/* Bytes of pushes as floats and as encoded, then of parameters. */
+void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4]);
+void tw_tcp_close(struct tw_tcp *t); /* NULL is allowed */
+
+/* A joiner that knows nothing yet: the job and the data set, from the master.  Blocking. */
+struct tw_tcp_ask;
+struct tw_tcp_facts {
+	uint64_t run, job, layout, data, data_bytes;
+	uint32_t servers;
+};
+enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask **out,
+			       struct tw_tcp_facts *facts, struct tw_error *why);
+/* *text is 0-terminated and freed through o->heap. */
+enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
+			      struct tw_error *why);
+/* As tw_share_receive of job/share.h; arg is the struct tw_tcp_ask. */
+enum tw_status tw_tcp_ask_data(void *arg, uint64_t from, void *to, size_t bytes,
+			       struct tw_error *why);
+void tw_tcp_ask_close(struct tw_tcp_ask *a);
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_conn.c - one connection: its states, its bytes, its end; invariants: tcp_inner.h. */
+#include "world/tcp_inner.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static struct tw_msg *reader_msg(void *arg)
+{
+	struct conn *c = arg;
+
+	return tw_tcp_msg(c->t, 0);
+}
+
+static void reader_msg_free(void *arg, struct tw_msg *m)
+{
+	struct conn *c = arg;
+
+	tw_tcp_msg_free(c->t, m);
+}
+
+static bool reader_admit(void *arg, const struct tw_header *h, const char **why)
+{
+	return tw_greet_admit(arg, h, why);
+}
+
+static struct tw_block *reader_block(void *arg, const struct tw_header *h)
+{
+	struct conn *c = arg;
+
+	return tw_tcp_block(c->t, h->payload);
+}
+
+static uint32_t node_of(const struct peer *p, uint32_t role)
+{
+	return role == TW_MASTER ? 0 : p->node;
+}
+
+/* A worker's slot is in what it says: then people can be told who it is.  Where the master is,
+ * only a member is believed, and only until the master has named the slot. */
+static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
+{
+	if (p->role != TW_WORKER || m->h.type == TW_HELLO || m->h.from == p->slot)
+		return;
+	pthread_mutex_lock(&t->lock);
+	if (t->o.role != TW_TCP_SERVE || (p->member && p->slot == UINT32_MAX)) {
+		p->slot = m->h.from;
+		tw_peer_rename(t, p);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void deliver(struct conn *c, struct tw_msg *m)
+{
+	struct tw_tcp *t = c->t;
+	bool taken = false;
+
+	m->from.node = node_of(c->peer, m->from.role);
+	m->to.node = m->to.role == TW_MASTER ? 0 : t->node;
+	learn_slot(t, c->peer, m);
+	tw_tcp_count(t, m);
+	if (m->h.type == TW_WELCOME)
+		snprintf(t->who, sizeof t->who, "worker %u on %s", m->b.welcome.slot, t->host);
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port)
+		taken = tw_port_deliver(t->port, m);
+	pthread_mutex_unlock(&t->port_lock);
+	if (!taken)
+		tw_tcp_msg_free(t, m);
+}
+
+static bool reader_message(void *arg, struct tw_msg *m)
+{
+	struct conn *c = arg;
+
+	if (c->state == CONN_OPEN && m->h.type < TW_GREET)
+		deliver(c, m);
+	else
+		tw_greet_message(c, m); /* takes m */
+	return c->state != CONN_DEAD && c->state != CONN_ENDING && !c->paused;
+}
+
+static void written(void *arg, struct tw_msg *m)
+{
+	struct conn *c = arg;
+
+	c->queued--;
+	tw_tcp_msg_free(c->t, m);
+}
+
+static void unlink_conn(struct conn *c)
+{
+	*c->at = c->next;
+	if (c->next)
+		c->next->at = c->at;
+}
+
+struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer)
+{
+	struct conn *c = tw_heap_zeros(t->heap, sizeof *c);
+	const bool tls = t->o.tls && !pair;
+
+	if (!c) {
+		tw_stream_close(tw_stream_plain(t->heap, fd, ""));
+		return NULL;
+	}
+	*c = (struct conn){ .t = t,
+			    .dialled = dialled,
+			    .pair = pair,
+			    .peer = peer,
+			    .since = t->now,
+			    .heard = t->now,
+			    .spoke = t->now,
+			    .wrote = t->now,
+			    .state = dialled && !pair ? CONN_DIALLING : CONN_SHAKING };
+	if (peer)
+		tw_address_text(&peer->address, c->name);
+	else
+		tw_address_peer(fd, c->name);
+	c->stream = tls ? tw_stream_tls(t->heap, fd, t->o.tls, dialled, c->name)
+			: tw_stream_plain(t->heap, fd, c->name);
+	c->writer = tw_writer_new(t->heap);
+	c->owner = (struct tw_reader_owner){ .arg = c,
+					     .msg_new = reader_msg,
+					     .msg_free = reader_msg_free,
+					     .admit = reader_admit,
+					     .block = reader_block,
+					     .message = reader_message };
+	c->reader = tw_reader_new(t->heap, &c->owner);
+	c->next = t->conns;
+	c->at = &t->conns;
+	if (c->next)
+		c->next->at = &c->next;
+	t->conns = c;
+	if (!peer)
+		t->pending++;
+	if (!c->stream || !c->writer || !c->reader) {
+		tw_conn_close(c, "no memory for a connection");
+		return NULL;
+	}
+	tw_conn_arm(c);
+	return c->state == CONN_DEAD ? NULL : c;
+}
+
+static void bury(struct tw_tcp *t, struct conn *c)
+{
+	if (c->reader)
+		tw_reader_free(c->reader);
+	if (c->writer)
+		tw_writer_free(c->writer, written, c);
+	tw_stream_close(c->stream);
+	t->heap->put(t->heap, c);
+}
+
+void tw_conn_close(struct conn *c, const char *why)
+{
+	struct tw_tcp *t = c->t;
+	const bool open = c->state == CONN_OPEN;
+	struct peer *p = c->peer;
+
+	if (c->state == CONN_DEAD)
+		return;
+	if (c->state == CONN_ASKING)
+		t->asking--;
+	else if (!open && !p)
+		t->pending--;
+	c->state = CONN_DEAD;
+	if (c->watched)
+		epoll_ctl(t->epoll, EPOLL_CTL_DEL, tw_stream_fd(c->stream), NULL);
+	unlink_conn(c);
+	c->next = t->dead;
+	t->dead = c;
+	if (p && p->conn == c)
+		tw_peer_lost(t, p, why);
+}
+
+void tw_conns_bury(struct tw_tcp *t)
+{
+	while (t->dead) {
+		struct conn *c = t->dead;
+
+		t->dead = c->next;
+		bury(t, c);
+	}
+}
+
+void tw_conn_arm(struct conn *c)
+{
+	unsigned events = c->paused ? 0 : EPOLLIN;
+	struct epoll_event e = { .data.ptr = c };
+
+	if (c->state == CONN_DEAD)
+		return;
+	if (c->state == CONN_DIALLING)
+		events = EPOLLOUT;
+	else if (c->state == CONN_SHAKING)
+		events = tw_stream_wants(c->stream) ? tw_stream_wants(c->stream) : EPOLLIN;
+	else if (tw_writer_busy(c->writer))
+		events |= EPOLLOUT;
+	if (c->watched && events == c->events)
+		return;
+	e.events = events;
+	if (epoll_ctl(c->t->epoll, c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+		      tw_stream_fd(c->stream), &e) != 0) {
+		tw_conn_close(c, "it cannot be watched");
+		return;
+	}
+	c->watched = true;
+	c->events = events;
+}
+
+static const char *reason(const struct conn *c)
+{
+	const char *why = tw_reader_why(c->reader);
+
+	if (*why)
+		return why;
+	why = tw_stream_why(c->stream);
+	return *why ? why : "it broke";
+}
+
+/* Who has not greeted and speaks nonsense is refused aloud. */
+static void broke(struct conn *c)
+{
+	const char *why = reason(c);
+
+	if (!c->dialled && c->state == CONN_GREETING && tw_reader_other_version(c->reader)) {
+		tw_greet_deny(c, TW_DENY_VERSION, 0, "%s", why);
+		return;
+	}
+	if (!c->dialled && (c->state != CONN_OPEN || *tw_reader_why(c->reader)))
+		tw_tcp_refusal(c->t, c->peer ? c->peer->name : c->name, "%s%s%s",
+			       c->peer ? c->name : "", c->peer ? ": " : "", why);
+	tw_conn_close(c, why);
+}
+
+static void bump(_Atomic uint64_t *count, size_t by)
+{
+	atomic_fetch_add_explicit(count, by, memory_order_relaxed);
+}
+
+static void read_some(struct conn *c);
+
+/* What it said before it went may be the reason: hear that first. */
+static void write_broke(struct conn *c)
+{
+	if (!c->broken) {
+		c->broken = true;
+		read_some(c);
+	}
+	if (c->state != CONN_DEAD)
+		broke(c);
+}
+
+static void write_some(struct conn *c)
+{
+	size_t put = 0;
+	enum tw_flow flow;
+
+	flow = tw_writer_run(c->writer, c->stream, TURN_BYTES, written, c, &put);
+	if (put) {
+		c->spoke = c->wrote = c->t->now;
+		bump(&c->t->sent, put);
+		if (c->peer)
+			bump(&c->peer->bytes_sent, put);
+	}
+	if (!tw_writer_busy(c->writer))
+		c->wrote = c->t->now;
+	if (c->state == CONN_ENDING && (flow > TW_FLOW_WAIT || !tw_writer_busy(c->writer)))
+		tw_conn_close(c, "refused");
+	else if (flow == TW_FLOW_BROKEN || flow == TW_FLOW_END)
+		write_broke(c);
+}
+
+static void pause_or_go_on(struct conn *c)
+{
+	/* who only asks waits for each answer */
+	const size_t most = c->state == CONN_ASKING ? 0 : 64 * c->t->o.push_most + (16u << 20);
+	const size_t bytes = tw_writer_bytes(c->writer);
+
+	if (c->queued > QUEUE_MOST || bytes > most)
+		c->paused = true;
+	else if (c->queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
+		c->paused = false;
+}
+
+static void read_some(struct conn *c)
+{
+	size_t got = 0;
+	const enum tw_flow flow = tw_reader_run(c->reader, c->stream, TURN_BYTES, &got);
+	struct tw_tcp *t = c->t;
+
+	if (got) {
+		c->heard = t->now;
+		bump(&t->received, got);
+		if (c->peer && c->state != CONN_DEAD) /* what was read may have ended it */
+			bump(&c->peer->bytes_received, got);
+	}
+	if (c->state == CONN_DEAD || c->state == CONN_ENDING)
+		return;
+	if (flow == TW_FLOW_END)
+		tw_conn_close(c, "it closed the connection");
+	else if (flow == TW_FLOW_BROKEN)
+		broke(c);
+	else
+		c->again = flow == TW_FLOW_OK || tw_stream_pending(c->stream);
+}
+
+static bool shake(struct conn *c)
+{
+	switch (tw_stream_shake(c->stream)) {
+	case TW_FLOW_OK:
+		c->state = CONN_GREETING;
+		c->heard = c->t->now;
+		if (c->dialled)
+			tw_greet_send(c);
+		return true;
+	case TW_FLOW_WAIT:
+		return false;
+	case TW_FLOW_END:
+		tw_conn_close(c, "it closed the connection during the TLS handshake");
+		return false;
+	default:
+		broke(c);
+		return false;
+	}
+}
+
+static bool connected(struct conn *c)
+{
+	int error = 0;
+	socklen_t len = sizeof error;
+
+	getsockopt(tw_stream_fd(c->stream), SOL_SOCKET, SO_ERROR, &error, &len);
+	if (error) {
+		tw_conn_close(c, strerror(error));
+		return false;
+	}
+	c->state = CONN_SHAKING;
+	return true;
+}
+
+void tw_conn_ready(struct conn *c, unsigned events)
+{
+	if (c->state == CONN_DIALLING && !connected(c))
+		return;
+	if (c->state == CONN_SHAKING && !shake(c)) {
+		tw_conn_arm(c);
+		return;
+	}
+	if (c->state == CONN_DEAD)
+		return;
+	pause_or_go_on(c);
+	if (!c->paused && c->state != CONN_ENDING)
+		read_some(c);
+	if (c->state != CONN_DEAD && tw_writer_busy(c->writer))
+		write_some(c);
+	if (c->state != CONN_DEAD) {
+		pause_or_go_on(c);
+		tw_conn_arm(c);
+		c->t->more = c->t->more || (c->again && !c->paused);
+	}
+	(void)events;
+}
+
+void tw_conn_send(struct conn *c, struct tw_msg *m)
+{
+	if (c->state == CONN_DEAD) {
+		tw_tcp_msg_free(c->t, m);
+		return;
+	}
+	c->queued++;
+	m->next = NULL;
+	tw_writer_add(c->writer, m);
+}
+
+void tw_conn_flush(struct conn *c)
+{
+	if (c->state >= CONN_GREETING && c->state != CONN_DEAD && tw_writer_busy(c->writer))
+		write_some(c);
+	if (c->state != CONN_DEAD) {
+		pause_or_go_on(c);
+		tw_conn_arm(c);
+		c->t->more = c->t->more || (c->again && !c->paused);
+	}
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)TW_SECOND;
+}
+
+static void tick_open(struct conn *c)
+{
+	struct tw_tcp *t = c->t;
+	const int64_t silent = t->now - c->heard, stuck = t->now - c->wrote;
+	char why[96];
+
+	if (!c->paused && silent >= t->limit) {
+		struct peer *p = c->pair ? NULL : c->peer; /* a pair's is given up by closing */
+
+		snprintf(why, sizeof why, "it was silent for %.1f s", seconds(silent));
+		tw_conn_close(c, why);
+		if (p)
+			tw_peer_down(t, p, why);
+		return;
+	}
+	if (tw_writer_busy(c->writer) && stuck >= t->limit) {
+		snprintf(why, sizeof why, "it has not read for %.1f s", seconds(stuck));
+		tw_conn_close(c, why);
+		return;
+	}
+	if (!c->paused && silent >= t->suspect && !c->peer->suspect) {
+		c->peer->suspect = true;
+		tw_log_line(t->o.log, TW_WARNING, t->who,
+			    "%s on %s has not been heard of for %.1f s", c->peer->name,
+			    c->peer->host, seconds(silent));
+	} else if (silent < t->suspect) {
+		c->peer->suspect = false;
+	}
+	if (t->now - c->spoke >= t->every && !tw_writer_busy(c->writer)) {
+		tw_writer_ping(c->writer);
+		tw_conn_flush(c);
+	}
+}
+
+void tw_conns_tick(struct tw_tcp *t)
+{
+	struct conn *c, *next;
+
+	tw_tcp_refusals_tick(t);
+	for (c = t->conns; c; c = next) {
+		const int64_t age = t->now - c->since;
+
+		next = c->next; /* closing c does not move the others */
+		switch (c->state) {
+		case CONN_DEAD: /* `next` led astray: the others at the next tick */
+			return;
+		case CONN_OPEN:
+			tick_open(c);
+			break;
+		case CONN_ENDING:
+			if (age > GREET_TIME)
+				tw_conn_close(c, "refused");
+			break;
+		case CONN_ASKING:
+			if (t->now - c->heard > 6 * GREET_TIME || t->now - c->wrote > 2 * t->limit)
+				tw_conn_close(c, "it asked for nothing more");
+			break;
+		default:
+			if (age <= GREET_TIME)
+				break;
+			if (!c->dialled)
+				tw_tcp_refusal(t, c->name, "it said nothing for %.0f s",
+					       seconds(GREET_TIME));
+			tw_conn_close(c, c->state == CONN_DIALLING ? "no answer"
+								   : "it did not answer in time");
+		}
+	}
+}

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_greet.c - how processes get to know each other, and what worlds say to each other later. */
+#include "world/tcp_inner.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DATA_MOST (1u << 20)
+#define TEXT_MOST (4u << 20)
+
+/* Proves that a node was given by this run's master, to those who know the secret. */
+uint64_t tw_tcp_token(const uint64_t secret[TW_TCP_SECRET], uint32_t node, uint32_t boot)
+{
+	const uint32_t what[2] = { node, boot };
+	uint8_t mac[EVP_MAX_MD_SIZE] = { 0 };
+	unsigned len = 0;
+	uint64_t token;
+
+	HMAC(EVP_sha256(), secret, TW_TCP_SECRET * sizeof *secret, (const uint8_t *)what,
+	     sizeof what, mac, &len);
+	memcpy(&token, mac, sizeof token);
+	return token ? token : 1;
+}
+
+/* --- what may be read ------------------------------------------------------------------------- */
+
+static bool worker_says(const struct tw_header *h)
+{
+	switch (h->type) {
+	case TW_HELLO:
+	case TW_BYE:
+	case TW_DONE:
+	case TW_IDLE:
+	case TW_PUSH:
+	case TW_PULL:
+	case TW_RESULT:
+	case TW_PART:
+		return h->sender == TW_WORKER;
+	default:
+		return false;
+	}
+}
+
+static bool server_says(const struct tw_tcp *t, const struct tw_header *h)
+{
+	if (h->sender != TW_SHARD && h->sender != TW_SERVER)
+		return false;
+	if (t->o.role == TW_TCP_SERVE)
+		return h->receiver == TW_MASTER;
+	return h->type == TW_REFUSE || h->type == TW_ACK || h->type == TW_PARAMS ||
+	       h->type == TW_UNCHANGED;
+}
+
+static bool is_for_us(const struct tw_tcp *t, const struct tw_header *h)
+{
+	switch (h->receiver) {
+	case TW_MASTER:
+		return t->o.role == TW_TCP_SERVE;
+	case TW_SERVER:
+	case TW_SHARD:
+		return t->o.role != TW_TCP_WORKER;
+	case TW_WORKER:
+		return t->o.role == TW_TCP_WORKER;
+	default:
+		return false;
+	}
+}
+
+static bool actor_says(const struct conn *c, const struct tw_header *h)
+{
+	if (!is_for_us(c->t, h))
+		return false;
+	switch (c->peer->role) {
+	case TW_WORKER:
+		return worker_says(h);
+	case TW_SERVER:
+		return server_says(c->t, h);
+	default:
+		return h->sender != TW_WORKER && h->sender < TW_ROLES;
+	}
+}
+
+static size_t payload_most(const struct tw_tcp *t, uint16_t type)
+{
+	switch (type) {
+	case TW_PUSH:
+	case TW_PARAMS:
+		return t->o.push_most;
+	case TW_PART:
+	case TW_HOST:
+	case TW_WELCOME:
+		return t->o.part_most;
+	case TW_OVER:
+		return TEXT_MOST;
+	default:
+		return 64u << 10;
+	}
+}
+
+bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
+{
+	const bool open = c->state == CONN_OPEN;
+
+	if (h->payload > payload_most(c->t, h->type)) {
+		*why = "it sends more than such a message can have";
+		return false;
+	}
+	switch (h->type) {
+	case TW_GREET:
+		*why = "it greets twice";
+		return !c->dialled && c->state == CONN_GREETING;
+	case TW_TERMS:
+		*why = "it answers what was not asked";
+		return c->dialled && c->state == CONN_GREETING;
+	case TW_DENY:
+		*why = "it refuses what was not asked";
+		return c->dialled;
+	case TW_PING:
+		*why = "it has not greeted";
+		return open || c->state == CONN_ASKING || c->dialled;
+	case TW_DATA:
+		*why = "it asks for data without having said so";
+		return c->state == CONN_ASKING && !h->payload;
+	case TW_PEERS:
+	case TW_OVER:
+		*why = "it speaks as if it were the master";
+		return open && c->peer->role == TW_MASTER;
+	default:
+		*why = open ? "it says what its role does not say" : "it has not greeted";
+		return open && actor_says(c, h);
+	}
+}
+
+/* --- who dials -------------------------------------------------------------------------------- */
+
+void tw_greet_send(struct conn *c)
+{
+	struct tw_tcp *t = c->t;
+	struct tw_msg *m = tw_tcp_msg(t, TW_GREET);
+
+	if (!m) {
+		tw_conn_close(c, "no memory");
+		return;
+	}
+	m->b.greet = (struct tw_body_greet){
+		.role = t->o.role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
+		.flags = c->pair ? TW_GREET_PAIR : 0,
+		.node = t->node ? t->node : t->o.wish,
+		.boot = t->boot,
+		.run = t->id.run,
+		.token = t->token,
+		.job = t->o.job,
+		.layout = t->o.layout,
+		.data = t->o.data,
+		.port = t->bound.port,
+		.minor = TW_WIRE_MINOR,
+		.process = t->process,
+	};
+	tw_conn_send(c, m);
+	tw_conn_flush(c);
+}
+
+static void take_terms(struct conn *c, const struct tw_body_terms *b)
+{
+	struct tw_tcp *t = c->t;
+	struct peer *p = c->peer;
+
+	if (p->role == TW_MASTER) {
+		if (t->id.run && t->id.run != b->run) {
+			tw_tcp_end(t, TW_REFUSED, "another run is at this address now");
+			return;
+		}
+		if ((t->node && t->node != b->node) || b->every < MS || b->suspect < b->every ||
+		    b->limit < b->suspect) {
+			tw_conn_close(c, "its terms make no sense");
+			return;
+		}
+		t->node = b->node;
+		t->boot = b->boot;
+		if (t->o.role == TW_TCP_SERVER)
+			snprintf(t->who, sizeof t->who, "server %u on %s", t->node, t->host);
+		t->token = b->token;
+		t->id.run = b->run;
+		memcpy(t->id.secret, b->secret, sizeof t->id.secret);
+		t->peers_number = 0;
+		t->every = b->every;
+		t->suspect = b->suspect;
+		t->limit = b->limit;
+		pthread_mutex_lock(&t->lock);
+		p->boot = b->own_boot;
+		p->master_boot = b->master;
+		p->node = b->own;
+		pthread_mutex_unlock(&t->lock);
+	} else {
+		p->boot = b->own_boot;
+	}
+	tw_peer_up(t, p, c);
+}
+
+static void take_denial(struct conn *c, const struct tw_msg *m)
+{
+	struct tw_tcp *t = c->t;
+	struct peer *p = c->peer;
+	char text[400] = "no reason given";
+
+	if (m->h.payload && m->payload) {
+		const size_t n = m->h.payload < sizeof text ? m->h.payload : sizeof text - 1;
+
+		memcpy(text, tw_msg_payload(m), n);
+		text[n] = 0;
+	}
+	for (char *s = text; *s; s++)
+		if ((unsigned char)*s < ' ')
+			*s = ' ';
+	if (m->b.deny.wait) {
+		p->dial_at = t->now + (int64_t)m->b.deny.wait * MS;
+		tw_conn_close(c, text);
+	} else if (p->role == TW_MASTER) {
+		tw_fail(&t->denied, TW_REFUSED, "the master at %s refused: %s", c->name, text);
+		tw_conn_close(c, text);
+		tw_tcp_end(t, TW_REFUSED, "%s", t->denied.text);
+	} else {
+		p->dial_at = t->now + BACKOFF_MOST;
+		tw_conn_close(c, text);
+	}
+}
+
+static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
+{
+	struct peer *p;
+
+	if (!b->node || b->node == t->master->node || memchr(b->host, 0, sizeof b->host) == NULL ||
+	    b->port > UINT16_MAX)
+		return;
+	p = tw_peer_of(t, b->node);
+	if (p && p->role != TW_SERVER)
+		return;
+	if (!p) {
+		p = tw_peer_new(t, TW_SERVER, b->node);
+		if (!p) {
+			tw_tcp_end(t, TW_NO_MEMORY, "no memory for server %u", b->node);
+			return;
+		}
+		p->dials = true;
+		for (size_t k = 0; k < t->o.routes; k++)
+			if (t->o.route[k].node == b->node) {
+				p->fd = t->o.route[k].fd;
+				p->paired = true;
+			}
+	}
+	if (p->boot && p->boot != b->boot && p->conn) /* it is another process now */
+		tw_conn_close(p->conn, "it was started anew");
+	p->boot = b->boot;
+	snprintf(p->address.host, sizeof p->address.host, "%s",
+		 b->host[0] ? b->host : t->master->address.host);
+	p->address.port = (uint16_t)b->port;
+	snprintf(p->host, sizeof p->host, "%.63s", p->address.host);
+	if (!p->open && !p->conn)
+		p->dial_at = t->now;
+}
+
+static void take_peers(struct conn *c, const struct tw_msg *m)
+{
+	const struct tw_peer_place *list = m->tail ? (const void *)m->tail->data : NULL;
+
+	if (c->t->o.role != TW_TCP_WORKER || m->b.peers.number <= c->t->peers_number)
+		return;
+	c->t->peers_number = m->b.peers.number;
+	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+		take_place(c->t, &list[k]);
+}
+
+static void take_over(struct conn *c, const struct tw_msg *m)
+{
+	struct tw_tcp *t = c->t;
+
+	if (m->b.over.status == TW_INTERRUPTED && !c->pair) {
+		tw_log_line(t->o.log, TW_WARNING, t->who,
+			    "the master stopped at checkpoint %" PRIu64
+			    "; waiting for it to come back",
+			    m->b.over.cut);
+		return;
+	}
+	if (m->h.payload && !t->heard) {
+		t->heard = t->heap->get(t->heap, (size_t)m->h.payload + 1);
+		if (t->heard) {
+			memcpy(t->heard, tw_msg_payload(m), m->h.payload);
+			t->heard[m->h.payload] = 0;
+		}
+	}
+	t->over = true;
+	switch (m->b.over.status) {
+	case TW_OK:
+		tw_tcp_end(t, TW_OK, "%s", "");
+		break;
+	case TW_INTERRUPTED:
+		tw_tcp_end(t, TW_INTERRUPTED, "the master stopped at checkpoint %" PRIu64,
+			   m->b.over.cut);
+		break;
+	default:
+		tw_tcp_end(t, TW_REFUSED, "the run has failed at the master");
+	}
+}
+
+/* --- who is dialled --------------------------------------------------------------------------- */
+
+void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format, ...)
+{
+	struct tw_tcp *t = c->t;
+	struct tw_msg *m = tw_tcp_msg(t, TW_DENY);
+	char text[400];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (!wait_ms)
+		tw_tcp_refusal(t, c->name, "refused: %s", text);
+	if (m)
+		m->payload = tw_block_new(t->heap, strlen(text));
+	if (!m || !m->payload) {
+		if (m)
+			tw_tcp_msg_free(t, m);
+		tw_conn_close(c, "no memory");
+		return;
+	}
+	memcpy(m->payload->data, text, strlen(text));
+	m->h.payload = (uint32_t)strlen(text);
+	m->b.deny = (struct tw_body_deny){ .why = code, .wait = wait_ms };
+	if (c->state == CONN_ASKING) {
+		t->asking--;
+		t->pending++;
+	}
+	c->state = CONN_ENDING;
+	tw_conn_send(c, m);
+	tw_conn_flush(c);
+}
+
+static bool agrees(struct conn *c, const struct tw_body_greet *b)
+{
+	const struct tw_tcp_options *o = &c->t->o;
+
+	if (b->job != o->job) {
+		tw_greet_deny(c, TW_DENY_JOB, 0,
+			      "it runs another job (hash %016" PRIx64 ", here %016" PRIx64
+			      "); join without a job of your own: the master gives it",
+			      b->job, o->job);
+		return false;
+	}
+	if (b->layout != o->layout) {
+		tw_greet_deny(
+			c, TW_DENY_LAYOUT, 0,
+			"its parameters or the cluster's servers, shards and workers are laid "
+			"out otherwise (hash %016" PRIx64 ", here %016" PRIx64
+			"): start it again, with the same version of thalweg",
+			b->layout, o->layout);
+		return false;
+	}
+	if (b->data != o->data) {
+		tw_greet_deny(c, TW_DENY_DATA, 0,
+			      "its data set is another (fingerprint %016" PRIx64
+			      ", here %016" PRIx64 ")",
+			      b->data, o->data);
+		return false;
+	}
+	return true;
+}
+
+static void send_terms(struct conn *c, uint32_t node, uint32_t boot, bool server)
+{
+	struct tw_tcp *t = c->t;
+	struct tw_msg *m = tw_tcp_msg(t, TW_TERMS);
+	const bool leads = t->o.role == TW_TCP_SERVE;
+
+	if (!m) {
+		tw_conn_close(c, "no memory");
+		return;
+	}
+	m->b.terms = (struct tw_body_terms){
+		.node = node,
+		.boot = boot,
+		.own = t->node,
+		.own_boot = t->boot,
+		.master = leads ? t->id.boot : 0,
+		.servers = t->o.servers,
+		.run = t->id.run,
+		.token = node == TW_NODE_NEW ? 0 : tw_tcp_token(t->id.secret, node, boot),
+		.job = t->o.job,
+		.layout = t->o.layout,
+		.data = t->o.data,
+		.data_bytes = t->o.data_bytes,
+		.every = t->every,
+		.suspect = t->suspect,
+		.limit = t->limit,
+	};
+	if (server && leads)
+		memcpy(m->b.terms.secret, t->id.secret, sizeof t->id.secret);
+	tw_conn_send(c, m);
+}
+
+/* One who was here before shows its token. */
+static bool known(struct conn *c, const struct tw_body_greet *b)
+{
+	struct tw_tcp *t = c->t;
+
+	if (b->run == t->id.run && b->token == tw_tcp_token(t->id.secret, b->node, b->boot))
+		return true;
+	tw_greet_deny(c, TW_DENY_RUN, 0,
+		      "it says it is node %u of run %016" PRIx64
+		      ", which nobody here has given; start it again",
+		      b->node, b->run);
+	return false;
+}
+
+static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p, uint32_t boot)
+{
+	struct tw_tcp *t = c->t;
+	char *colon;
+
+	t->pending--;
+	p->boot = boot;
+	p->process = b->process;
+	p->paired = c->pair;
+	snprintf(p->address.host, sizeof p->address.host, "%.255s", c->name);
+	colon = strrchr(p->address.host, ':');
+	if (colon)
+		*colon = 0;
+	if (p->address.host[0] == '[') {
+		memmove(p->address.host, p->address.host + 1, strlen(p->address.host));
+		p->address.host[strcspn(p->address.host, "]")] = 0;
+	}
+	pthread_mutex_lock(&t->lock);
+	snprintf(p->host, sizeof p->host, "%.63s", c->pair ? t->host : p->address.host);
+	pthread_mutex_unlock(&t->lock);
+	p->address.port = (uint16_t)b->port;
+	c->peer = p;
+	send_terms(c, p->node, boot, p->role == TW_SERVER);
+	if (c->state == CONN_DEAD)
+		return;
+	tw_peer_up(t, p, c);
+	tw_conn_flush(c);
+}
+
+static void no_memory(struct conn *c)
+{
+	tw_greet_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
+}
+
+/* The boot of the master is in it, so that one that comes back does not give a node twice; after
+ * 2^20 joins numbers of those who are gone are given again. */
+static uint32_t new_node(struct tw_tcp *t)
+{
+	const uint32_t first = 1 + t->o.servers + ((t->id.boot & 0xfff) << 20);
+
+	do
+		t->workers = t->workers % 0xfffff + 1;
+	while (tw_peer_of(t, first + t->workers));
+	return first + t->workers;
+}
+
+static void greet_worker(struct conn *c, const struct tw_body_greet *b)
+{
+	struct tw_tcp *t = c->t;
+	uint32_t node = b->node;
+	struct peer *p = NULL;
+
+	if (node == TW_NODE_NEW) {
+		if (t->o.role != TW_TCP_SERVE) {
+			tw_greet_deny(c, TW_DENY_ROLE, 0,
+				      "this is a server, not the master; join the master");
+			return;
+		}
+		for (p = t->peers; p && !(p->process == b->process && p->role == TW_WORKER);)
+			p = p->next;
+		node = p ? p->node : new_node(t);
+	} else if (!known(c, b)) {
+		return;
+	} else {
+		p = tw_peer_of(t, node);
+	}
+	if (p && p->role != TW_WORKER) {
+		tw_greet_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
+		return;
+	}
+	if (!p)
+		p = tw_peer_new(t, TW_WORKER, node);
+	if (p)
+		enter(c, b, p, 1);
+	else
+		no_memory(c);
+}
+
+/* Is the server at this node there, or might it still come back? */
+static bool taken(const struct peer *p)
+{
+	return p && (p->open || !p->told_down);
+}
+
+static uint32_t free_server(struct tw_tcp *t)
+{
+	for (uint32_t node = 2; node <= t->o.servers; node++)
+		if (!taken(tw_peer_of(t, node)))
+			return node;
+	return 0;
+}
+
+static void greet_server(struct conn *c, const struct tw_body_greet *b)
+{
+	struct tw_tcp *t = c->t;
+	const bool asks = b->node == TW_NODE_NEW || (c->pair && !b->token);
+	uint32_t node = b->node, boot = b->boot;
+	struct peer *p;
+
+	if (t->o.role != TW_TCP_SERVE) {
+		tw_greet_deny(c, TW_DENY_ROLE, 0, "this is a server, not the master");
+		return;
+	}
+	if (asks) {
+		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
+			node = free_server(t);
+		boot = t->id.boot << 16 | (uint32_t)++t->server_boots;
+		if (!node) {
+			tw_greet_deny(c, TW_DENY_BUSY, 2000,
+				      "the job's %u servers are all here (cluster.servers)",
+				      t->o.servers);
+			return;
+		}
+	} else if (!known(c, b)) {
+		return;
+	}
+	p = tw_peer_of(t, node);
+	if (node < 2 || node > t->o.servers || (p && p->open && p->boot != boot)) {
+		tw_greet_deny(c, TW_DENY_RUN, 0, "server %u is somebody else now; start it again",
+			      node);
+		return;
+	}
+	if (!p)
+		p = tw_peer_new(t, TW_SERVER, node);
+	if (p)
+		enter(c, b, p, boot);
+	else
+		no_memory(c);
+}
+
+/* Those who ask are many when a large cluster starts, but not without end: who has been silent
+ * longest makes room. */
+static void let_ask(struct conn *c)
+{
+	struct tw_tcp *t = c->t;
+	struct conn *oldest = NULL;
+
+	for (struct conn *o = t->conns; t->asking >= ASKING_MOST && o; o = o->next)
+		if (o->state == CONN_ASKING && (!oldest || o->heard <= oldest->heard))
+			oldest = o;
+	if (oldest) {
+		tw_tcp_refusal(t, oldest->name, "too many ask for the job or its data");
+		tw_conn_close(oldest, "too many ask");
+	}
+	t->pending--;
+	t->asking++;
+	c->state = CONN_ASKING;
+	send_terms(c, TW_NODE_NEW, 0, false);
+	tw_conn_flush(c);
+}
+
+static void greet(struct conn *c, const struct tw_body_greet *b)
+{
+	struct tw_tcp *t = c->t;
+
+	if (t->ending) {
+		tw_greet_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
+		return;
+	}
+	if (b->flags & TW_GREET_ASK) {
+		if (t->o.role != TW_TCP_SERVE) {
+			tw_greet_deny(c, TW_DENY_ROLE, 0,
+				      "this is a server, not the master; join the master");
+			return;
+		}
+		let_ask(c);
+		return;
+	}
+	if (!agrees(c, b))
+		return;
+	if (b->role == TW_WORKER)
+		greet_worker(c, b);
+	else if (b->role == TW_SERVER)
+		greet_server(c, b);
+	else
+		tw_greet_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
+}
+
+static void give_data(struct conn *c, const struct tw_body_data *b)
+{
+	struct tw_tcp *t = c->t;
+	const bool text = b->what == TW_DATA_JOB;
+	const uint64_t all = text ? t->o.job_bytes : t->o.data_bytes;
+	struct tw_msg *m;
+
+	if ((!text && b->what != TW_DATA_SET) || b->from > all || b->bytes > DATA_MOST ||
+	    b->bytes > all - b->from) {
+		tw_greet_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
+		return;
+	}
+	m = tw_tcp_msg(t, TW_DATA);
+	if (m)
+		m->payload = tw_block_new(t->heap, b->bytes + 1);
+	if (!m || !m->payload) {
+		if (m)
+			tw_tcp_msg_free(t, m);
+		no_memory(c);
+		return;
+	}
+	if (text)
+		memcpy(m->payload->data, t->o.job_text + b->from, b->bytes);
+	else if (t->o.data_read(t->o.data_arg, b->from, m->payload->data, b->bytes) != TW_OK) {
+		tw_tcp_msg_free(t, m);
+		tw_greet_deny(c, TW_DENY_DATA, 0, "the data set cannot be read here");
+		return;
+	}
+	m->b.data = *b;
+	if (text && !b->bytes) /* how long is it? */
+		m->b.data.bytes = all;
+	m->h.payload = (uint32_t)b->bytes;
+	tw_conn_send(c, m);
+	tw_conn_flush(c);
+}
+
+void tw_greet_message(struct conn *c, struct tw_msg *m)
+{
+	switch (m->h.type) {
+	case TW_GREET:
+		greet(c, &m->b.greet);
+		break;
+	case TW_TERMS:
+		take_terms(c, &m->b.terms);
+		break;
+	case TW_DENY:
+		take_denial(c, m);
+		break;
+	case TW_PEERS:
+		take_peers(c, m);
+		break;
+	case TW_DATA:
+		give_data(c, &m->b.data);
+		break;
+	case TW_OVER:
+		take_over(c, m);
+		break;
+	default: /* PING: that it came is all it says */
+		break;
+	}
+	tw_tcp_msg_free(c->t, m);
+}

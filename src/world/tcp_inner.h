@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_inner.h - what the files of the tcp world share: peers, connections, the loop.
+ *
+ *  (1) The loop's thread (first the opener's, then its own) alone touches connections, streams,
+ *      dialling and timers.
+ *  (2) `lock` guards the table of peers and their outboxes: hands of the threads world put
+ *      messages there and wake the loop; names and counts are read there.
+ *  (3) `port_lock` is held while the loop uses the port; `closing` takes the port away under it.
+ *  (4) `up` of a node is told before anything it says on a new connection, and from the same
+ *      thread, so an actor sees them in that order.
+ *  (5) What a connection had not carried when it broke is dropped: actors resend at `up`. */
+#ifndef TW_WORLD_TCP_INNER_H
+#define TW_WORLD_TCP_INNER_H
+
+#include "wire/frame.h"
+#include "world/tcp.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define MS            (TW_SECOND / 1000)
+#define GREET_TIME    (10 * TW_SECOND) /* until a connection has greeted */
+#define CLOSED_GRACE  (2 * TW_SECOND)  /* from a closed connection to `down` */
+#define PENDING_MOST  256              /* connections that have not greeted */
+#define ASKING_MOST   512              /* connections that only ask */
+#define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
+#define QUEUE_MOST    4096             /* messages that wait for a peer before we stop reading it */
+#define BACKOFF_FIRST (50 * MS)
+#define BACKOFF_MOST  (5 * TW_SECOND)
+#define PEER_BUCKETS  1024
+#define TCP_POOLS     4 /* sizes of payloads whose blocks are kept for the next */
+
+enum conn_state {
+	CONN_DIALLING, /* connect() is under way */
+	CONN_SHAKING,  /* TLS */
+	CONN_GREETING, /* accepted: waits for GREET; dialled: waits for TERMS */
+	CONN_ASKING,   /* accepted: may ask for DATA */
+	CONN_OPEN,
+	CONN_ENDING, /* only written to: a DENY, then closed */
+	CONN_DEAD,   /* closed; freed at the end of the turn */
+};
+
+struct conn {
+	struct conn *next, **at; /* list of all */
+	struct tw_tcp *t;
+	struct tw_stream *stream;
+	struct tw_writer *writer;
+	struct tw_reader *reader;
+	struct tw_reader_owner owner;
+	struct peer *peer; /* dialled, or since it greeted */
+	enum conn_state state;
+	bool dialled, pair, paused, broken, watched;
+	bool again;                         /* its reader stopped before all was read */
+	unsigned events;                    /* what epoll was told */
+	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
+	uint32_t queued;                    /* messages in the writer */
+	char name[TW_ADDRESS_TEXT];
+};
+
+/* A process that we know. */
+struct peer {
+	struct peer *next, *hash;
+	uint32_t key;         /* of the bucket */
+	uint32_t role;        /* TW_WORKER, TW_SERVER; TW_MASTER: the master's process */
+	uint32_t node, boot;  /* a worker's or server's; a master's own server, 0 none */
+	uint32_t master_boot; /* role TW_MASTER */
+	uint32_t slot;        /* a worker's, when known; UINT32_MAX */
+	bool member;          /* guarded by lock: our master talks to it as to one */
+	uint64_t process;     /* random, from its GREET */
+	bool dials;           /* it is ours to dial */
+	struct tw_address address;
+	int fd;            /* an inherited pair not used yet; -1 */
+	bool paired;       /* by an inherited pair: never dialled again */
+	struct conn *conn; /* in any state while we dial; OPEN otherwise */
+	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
+	bool told_down;
+	_Atomic bool suspect;
+	int64_t lost; /* when the connection was lost; 0: it is there */
+	unsigned attempt;
+	int64_t dial_at, complained, since; /* since: first failure in a row */
+	struct tw_msg *out, **out_end;      /* guarded by lock */
+	bool listed;                        /* guarded by lock: on the loop's list of work */
+	struct peer *work;
+	char name[48]; /* "worker 3"; guarded by lock */
+	char host[64];
+	int64_t heard; /* guarded by lock, a copy */
+	_Atomic uint64_t bytes_sent, bytes_received;
+};
+
+struct tw_tcp_pool {
+	struct tw_pool *pool; /* NULL: none */
+	size_t room;
+};
+
+struct tw_tcp {
+	struct tw_tcp_options o;
+	struct tw_heap *heap;
+	uint32_t node, boot; /* ours: worker, server; SERVE: 1 */
+	uint64_t token, process;
+	struct tw_tcp_identity id; /* as far as known */
+	int64_t every, suspect, limit;
+	struct tw_address bound;
+	int epoll, bell, listener;
+	bool listening;
+	struct conn *conns, *dead;
+	bool more;               /* a stream has bytes that epoll does not know of */
+	struct tw_msg *farewell; /* guarded by lock: OVER, to all */
+	_Atomic bool flushed;
+	struct peer *bucket[PEER_BUCKETS]; /* by node; guarded by lock */
+	size_t paired;                     /* inherited pairs taken so far */
+	uint32_t server_boots;
+	int64_t ticked;
+	uint32_t pending, asking; /* conns that have not greeted; that only ask */
+	uint32_t workers;         /* worker nodes given */
+	int64_t now, turned;      /* turned: when the loop last looked */
+	uint64_t peers_number;
+	struct tw_msg *spare;
+	size_t spares;
+	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first */
+	struct peer *master;                /* joiners */
+	struct tw_error denied;             /* open: the master said no, for good */
+	bool ending;                        /* farewell: accept nobody any more */
+	_Atomic bool stop, gone;
+	int64_t gone_at;
+	pthread_t thread;
+	bool threaded;
+	pthread_mutex_t lock, port_lock;
+	_Atomic(struct tw_port *) port;
+	struct peer *peers; /* guarded by lock for others than the loop */
+	struct peer *work;  /* guarded by lock */
+	bool rung;          /* guarded by lock: the bell has been rung */
+	_Atomic uint64_t sent, received, codec[4];
+	char who[112];   /* "worker 3 on host": who speaks on the log; the loop's */
+	int64_t said_at; /* refusals: rate limit */
+	uint32_t said, unsaid;
+	char host[64]; /* ours */
+	char *heard;   /* OVER's text */
+	enum tw_status over_status;
+	bool over;
+};
+
+/* tcp.c */
+int64_t tw_tcp_now(void);
+struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type); /* NULL without memory */
+void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m);
+/* A vector passes: count it. */
+void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m);
+/* A refusal: one line, at most five a second; then, how many more there were. */
+void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void tw_tcp_refusals_tick(struct tw_tcp *t);
+/* This process cannot go on. */
+void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* tcp_blocks.c */
+/* For a payload that comes in; NULL without memory.  The loop's. */
+struct tw_block *tw_tcp_block(struct tw_tcp *t, size_t bytes);
+void tw_tcp_blocks_free(struct tw_tcp *t);
+
+/* tcp_peer.c */
+struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node);
+void tw_peer_forget(struct tw_tcp *t, struct peer *p);
+struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; NULL */
+/* The connection of this peer is open: tell the actors, let messages through. */
+void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
+/* Its connection is no more; `why` for people. */
+void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why);
+void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
+/* Timers of all peers: dial who must be dialled, give up who does not come back. */
+void tw_peers_tick(struct tw_tcp *t);
+int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
+void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
+void tw_peers_broadcast(struct tw_tcp *t);     /* PEERS */
+void tw_peer_rename(struct tw_tcp *t, struct peer *p);
+
+/* tcp_conn.c */
+/* Takes the socket.  NULL without memory. */
+struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
+void tw_conn_close(struct conn *c, const char *why); /* frees c; tells its peer */
+void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
+void tw_conn_ready(struct conn *c, unsigned events);
+void tw_conn_arm(struct conn *c);
+void tw_conns_tick(struct tw_tcp *t);
+void tw_conn_flush(struct conn *c);   /* write what goes now */
+void tw_conns_bury(struct tw_tcp *t); /* the dead */
+
+/* tcp_greet.c */
+uint64_t tw_tcp_token(const uint64_t secret[TW_TCP_SECRET], uint32_t node, uint32_t boot);
+void tw_greet_send(struct conn *c);
+/* A message of a connection that has not greeted, or of the world's own kind; takes it. */
+void tw_greet_message(struct conn *c, struct tw_msg *m);
+bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why);
+void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* tcp_loop.c */
+bool tw_loop_open(struct tw_tcp *t, struct tw_error *why);
+void tw_loop_turn(struct tw_tcp *t, int64_t until);
+void tw_loop_ring(struct tw_tcp *t); /* any thread */
+void tw_loop_close(struct tw_tcp *t);
+
+#endif

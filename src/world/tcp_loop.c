@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_loop.c - the loop of the I/O thread: what is ready, what is due. */
+#include "world/tcp_inner.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS  64
+#define ACCEPTS 64              /* connections taken in one turn */
+#define STOPPED (3 * TW_SECOND) /* a turn that took longer: the process itself was stopped */
+
+bool tw_loop_open(struct tw_tcp *t, struct tw_error *why)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->bell };
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max < 65536 ? files.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &files); /* many peers; where not allowed, fewer */
+	}
+	t->epoll = epoll_create1(EPOLL_CLOEXEC);
+	t->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (t->epoll < 0 || t->bell < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->bell, &e) != 0) {
+		tw_fail(why, TW_IO, "cannot watch sockets: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+void tw_loop_ring(struct tw_tcp *t)
+{
+	const uint64_t one = 1;
+
+	if (write(t->bell, &one, sizeof one) < 0)
+		return; /* it is ringing already */
+}
+
+/* Accept only when there is somebody to talk to. */
+static void listen_or_not(struct tw_tcp *t)
+{
+	const bool want = t->listener >= 0 && t->port && !t->ending;
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->listener };
+
+	if (want == t->listening)
+		return;
+	if (epoll_ctl(t->epoll, want ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, t->listener, &e) == 0)
+		t->listening = want;
+}
+
+static void close_oldest(struct tw_tcp *t)
+{
+	struct conn *oldest = NULL;
+
+	for (struct conn *c = t->conns; c; c = c->next) /* the newest come first */
+		if (!c->peer && c->state != CONN_ASKING)
+			oldest = c;
+	if (!oldest)
+		return;
+	tw_tcp_refusal(t, oldest->name, "too many connections wait to greet");
+	tw_conn_close(oldest, "too many wait"); /* freed later: epoll may have named it, too */
+}
+
+/* Was it reset before we took it?  Then it has no name any more, and there is nobody to refuse. */
+static bool is_gone(int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t len = sizeof at;
+
+	return getpeername(fd, (struct sockaddr *)&at, &len) != 0;
+}
+
+static void accept_all(struct tw_tcp *t)
+{
+	for (int k = 0; k < ACCEPTS; k++) {
+		const int fd = accept4(t->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct conn *c;
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
+			close_oldest(t);
+			return;
+		}
+		if (fd < 0)
+			return;
+		if (is_gone(fd)) {
+			close(fd);
+			continue;
+		}
+		if (t->pending >= PENDING_MOST)
+			close_oldest(t);
+		tw_address_tune(fd);
+		c = tw_conn_new(t, fd, false, false, NULL);
+		if (c)
+			tw_conn_ready(c, 0);
+	}
+}
+
+/* Inherited pairs, once. */
+static void accept_pairs(struct tw_tcp *t)
+{
+	while (t->port && t->paired < t->o.accepts) {
+		struct conn *c = tw_conn_new(t, t->o.accepted[t->paired++], false, true, NULL);
+
+		if (c)
+			tw_conn_ready(c, 0);
+	}
+}
+
+/* Who was stopped (SIGSTOP, a suspended laptop) has not listened: nobody is to blame for that. */
+static void forgive(struct tw_tcp *t)
+{
+	const int64_t gap = t->now - t->turned;
+
+	if (t->turned && gap > STOPPED) {
+		tw_log_line(t->o.log, TW_WARNING, t->who, "this process stood still for %.1f s",
+			    (double)gap / (double)TW_SECOND);
+		for (struct conn *c = t->conns; c; c = c->next) {
+			c->heard += gap;
+			c->wrote += gap;
+			c->since += gap;
+		}
+	}
+	t->turned = t->now;
+}
+
+static void say_farewell(struct tw_tcp *t)
+{
+	struct tw_msg *over;
+	bool busy = false;
+
+	pthread_mutex_lock(&t->lock);
+	over = t->farewell;
+	t->farewell = NULL;
+	pthread_mutex_unlock(&t->lock);
+	if (over) {
+		t->ending = true;
+		for (struct peer *p = t->peers; p; p = p->next) {
+			struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_OVER) : NULL;
+
+			if (!m)
+				continue;
+			m->b = over->b;
+			m->payload = tw_block_keep(over->payload);
+			m->h.payload = over->h.payload;
+			tw_conn_send(p->conn, m);
+			tw_conn_flush(p->conn);
+		}
+		tw_tcp_msg_free(t, over);
+	}
+	if (!t->ending)
+		return;
+	for (struct conn *c = t->conns; c; c = c->next)
+		busy = busy || c->state == CONN_OPEN;
+	atomic_store(&t->flushed, !busy);
+}
+
+static void leave_when_said(struct tw_tcp *t)
+{
+	bool busy = false;
+
+	if (!atomic_load(&t->gone) || t->over)
+		return;
+	if (!t->gone_at)
+		t->gone_at = t->now;
+	for (struct conn *c = t->conns; c; c = c->next)
+		busy = busy || tw_writer_busy(c->writer);
+	if (busy && t->now - t->gone_at < 5 * TW_SECOND)
+		return;
+	t->over = true;
+	tw_tcp_end(t, TW_OK, "%s", "");
+}
+
+static void hear_bell(struct tw_tcp *t)
+{
+	uint64_t count;
+
+	if (read(t->bell, &count, sizeof count) < 0)
+		return;
+}
+
+static void handle(struct tw_tcp *t, const struct epoll_event *e)
+{
+	if (e->data.ptr == &t->bell)
+		hear_bell(t);
+	else if (e->data.ptr == &t->listener)
+		accept_all(t);
+	else
+		tw_conn_ready(e->data.ptr, e->events);
+}
+
+void tw_loop_turn(struct tw_tcp *t, int64_t until)
+{
+	struct epoll_event e[EVENTS];
+	int64_t wait;
+	int count;
+
+	t->now = tw_tcp_now();
+	forgive(t);
+	listen_or_not(t);
+	accept_pairs(t);
+	if (t->now - t->ticked >= 50 * MS || t->now >= tw_peers_next(t)) {
+		t->ticked = t->now;
+		tw_peers_tick(t);
+		tw_conns_tick(t);
+	}
+	tw_peers_collect(t);
+	say_farewell(t);
+	leave_when_said(t);
+	tw_conns_bury(t);
+	wait = tw_peers_next(t) < until ? tw_peers_next(t) : until;
+	wait = t->more || wait <= t->now ? 0 : (wait - t->now + MS - 1) / MS;
+	count = epoll_wait(t->epoll, e, EVENTS, (int)wait);
+	t->now = tw_tcp_now();
+	if (t->more) {
+		struct conn *c, *next;
+
+		t->more = false;
+		for (c = t->conns; c; c = next) {
+			next = c->next;
+			if (c->state == CONN_DEAD) { /* `next` led astray: the others next time */
+				t->more = true;
+				break;
+			}
+			if (c->state >= CONN_GREETING && c->again && !c->paused)
+				tw_conn_ready(c, EPOLLIN);
+		}
+	}
+	for (int k = 0; k < count; k++)
+		handle(t, &e[k]);
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port)
+		tw_port_work(t->port);
+	pthread_mutex_unlock(&t->port_lock);
+	tw_peers_collect(t);
+	tw_conns_bury(t);
+}
+
+void tw_loop_close(struct tw_tcp *t)
+{
+	while (t->conns)
+		tw_conn_close(t->conns, "the process ends");
+	tw_conns_bury(t);
+	for (; t->paired < t->o.accepts; t->paired++)
+		close(t->o.accepted[t->paired]);
+	if (t->listener >= 0)
+		close(t->listener);
+	if (t->bell >= 0)
+		close(t->bell);
+	if (t->epoll >= 0)
+		close(t->epoll);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_peer.c - processes that we know: who is there, who is dialled again, who is given up. */
+#include "world/tcp_inner.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static struct peer **bucket(struct tw_tcp *t, uint32_t node)
+{
+	return &t->bucket[node % PEER_BUCKETS];
+}
+
+void tw_peer_rename(struct tw_tcp *t, struct peer *p)
+{
+	(void)t;
+	if (p->role == TW_MASTER)
+		snprintf(p->name, sizeof p->name, "master");
+	else if (p->role == TW_SERVER)
+		snprintf(p->name, sizeof p->name, "server %u", p->node);
+	else if (p->slot != UINT32_MAX)
+		snprintf(p->name, sizeof p->name, "worker %u", p->slot);
+	else
+		snprintf(p->name, sizeof p->name, "new worker");
+}
+
+struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
+{
+	struct peer *p = tw_heap_zeros(t->heap, sizeof *p);
+
+	if (!p)
+		return NULL;
+	p->role = role;
+	p->node = p->key = node;
+	p->slot = UINT32_MAX;
+	p->fd = -1;
+	p->lost = t->now;
+	p->out_end = &p->out;
+	tw_peer_rename(t, p);
+	pthread_mutex_lock(&t->lock);
+	p->next = t->peers;
+	t->peers = p;
+	p->hash = *bucket(t, node);
+	*bucket(t, node) = p;
+	pthread_mutex_unlock(&t->lock);
+	return p;
+}
+
+/* Guarded by lock. */
+static void empty_outbox(struct tw_tcp *t, struct peer *p)
+{
+	while (p->out) {
+		struct tw_msg *m = p->out;
+
+		p->out = m->next;
+		tw_block_drop(m->tail);
+		tw_block_drop(m->payload);
+		t->heap->put(t->heap, m);
+	}
+	p->out_end = &p->out;
+}
+
+void tw_peer_forget(struct tw_tcp *t, struct peer *p)
+{
+	struct peer **at;
+
+	pthread_mutex_lock(&t->lock);
+	for (at = &t->peers; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+	for (at = bucket(t, p->key); *at != p; at = &(*at)->hash)
+		;
+	*at = p->hash;
+	for (at = &t->work; *at; at = &(*at)->work)
+		if (*at == p) {
+			*at = p->work;
+			break;
+		}
+	empty_outbox(t, p);
+	pthread_mutex_unlock(&t->lock);
+	if (p->fd >= 0)
+		close(p->fd);
+	t->heap->put(t->heap, p);
+}
+
+/* By the loop, or with lock. */
+struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node)
+{
+	if (t->master && (node == 0 || (node == t->master->node && node)))
+		return t->master;
+	for (struct peer *p = *bucket(t, node); p; p = p->hash)
+		if (p->node == node && p != t->master)
+			return p;
+	return NULL;
+}
+
+static void tell(struct tw_tcp *t, const struct peer *p, bool up)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port && p->role == TW_MASTER)
+		ok = up ? tw_port_up(t->port, 0, p->master_boot) : tw_port_down(t->port, 0);
+	if (t->port && ok && p->node)
+		ok = up ? tw_port_up(t->port, p->node, p->boot) : tw_port_down(t->port, p->node);
+	pthread_mutex_unlock(&t->port_lock);
+	if (!ok)
+		tw_tcp_end(t, TW_NO_MEMORY, "no memory for news of %s", p->name);
+}
+
+void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
+{
+	const bool back = p->attempt > 1 || p->told_down || (p->lost && p->heard);
+
+	if (p->conn && p->conn != c) {
+		struct conn *old = p->conn;
+
+		p->conn = NULL;
+		tw_conn_close(old, "it has connected anew");
+	}
+	if (back)
+		tw_log_line(t->o.log, TW_INFO, t->who, "connected to %s on %s again", p->name,
+			    p->host);
+	p->conn = c;
+	p->lost = 0;
+	p->attempt = 0;
+	p->told_down = false;
+	p->suspect = false;
+	p->complained = p->since = 0;
+	p->heard = t->now;
+	c->peer = p;
+	c->state = CONN_OPEN;
+	c->heard = c->wrote = t->now;
+	/* open first: what an actor says when it hears of it must not find the door closed */
+	pthread_mutex_lock(&t->lock);
+	empty_outbox(t, p);
+	p->open = true;
+	pthread_mutex_unlock(&t->lock);
+	tell(t, p, true); /* (4) */
+	if (t->o.role == TW_TCP_SERVE && (p->role == TW_SERVER || t->peers_number))
+		tw_peers_broadcast(t);
+}
+
+/* A pause that grows and never beats time with others. */
+static int64_t pause_for(unsigned attempt)
+{
+	int64_t pause = BACKOFF_FIRST;
+	uint32_t dice = 0;
+
+	while (attempt-- > 0 && pause < BACKOFF_MOST)
+		pause *= 2;
+	pause = pause < BACKOFF_MOST ? pause : BACKOFF_MOST;
+	if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) < 0)
+		dice = UINT32_MAX / 2;
+	return pause / 2 + (int64_t)((double)pause / 2 * dice / UINT32_MAX);
+}
+
+static void complain(struct tw_tcp *t, struct peer *p, const char *why)
+{
+	char where[TW_ADDRESS_TEXT];
+
+	if (!p->since)
+		p->since = t->now;
+	if (p->complained && t->now - p->complained < 5 * TW_SECOND)
+		return;
+	p->complained = t->now;
+	tw_address_text(&p->address, where);
+	tw_log_line(t->o.log, TW_WARNING, t->who,
+		    "cannot reach the %s at %s (%.0f s): %s; trying again", p->name, where,
+		    (double)(t->now - p->since) / (double)TW_SECOND, why);
+}
+
+/* A worker that is nobody yet: who comes and goes so is worth no line of its own. */
+static bool is_stranger(const struct peer *p)
+{
+	return p->role == TW_WORKER && p->slot == UINT32_MAX;
+}
+
+void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
+{
+	const bool was = p->open;
+
+	p->conn = NULL;
+	pthread_mutex_lock(&t->lock);
+	p->open = false;
+	empty_outbox(t, p);
+	pthread_mutex_unlock(&t->lock);
+	if (was)
+		p->lost = t->now;
+	if (t->ending || t->over)
+		return;
+	if (was && is_stranger(p))
+		tw_tcp_refusal(t, p->name, "lost the connection to it on %s: %s", p->host, why);
+	else if (was)
+		tw_log_line(t->o.log, TW_WARNING, t->who, "lost the connection to %s on %s: %s",
+			    p->name, p->host, why);
+	if (p->paired) {
+		if (p->role == TW_MASTER)
+			tw_tcp_end(t, TW_IO, "the process that started this one is gone");
+		else
+			tw_peer_down(t, p, why);
+		return;
+	}
+	if (!p->dials)
+		return;
+	if (!was)
+		complain(t, p, why);
+	if (p->dial_at <= t->now)
+		p->dial_at = t->now + pause_for(p->attempt);
+}
+
+void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
+{
+	if (p->told_down || p->open)
+		return;
+	p->told_down = true;
+	if (p->role != TW_MASTER && !is_stranger(p) && !t->ending)
+		tw_log_line(t->o.log, TW_WARNING, t->who, "%s on %s is given up: %s", p->name,
+			    p->host, why);
+	tell(t, p, false);
+	/* its token makes it known again */
+	if (p->role == TW_WORKER && !p->conn)
+		tw_peer_forget(t, p);
+}
+
+static void dial(struct tw_tcp *t, struct peer *p)
+{
+	struct tw_error why = { 0 };
+	int fd = p->fd;
+
+	p->fd = -1;
+	p->attempt++;
+	if (fd < 0 && tw_address_dial(&p->address, p->attempt - 1, &fd, &why) != TW_OK) {
+		complain(t, p, why.text);
+		p->dial_at = t->now + pause_for(p->attempt);
+		return;
+	}
+	p->dial_at = 0;
+	p->conn = tw_conn_new(t, fd, true, p->paired, p);
+	if (p->conn && p->paired)
+		tw_conn_ready(p->conn, 0);
+}
+
+void tw_peers_tick(struct tw_tcp *t)
+{
+	struct peer *p, *next;
+
+	for (p = t->peers; p; p = next) {
+		const int64_t gone = p->lost ? t->now - p->lost : 0;
+
+		next = p->next;
+		if (p->conn && p->open) {
+			pthread_mutex_lock(&t->lock);
+			p->heard = p->conn->heard;
+			pthread_mutex_unlock(&t->lock);
+			continue;
+		}
+		if (p == t->master && t->o.patience && gone > t->o.patience && t->port) {
+			tw_tcp_end(t, TW_IO, "the master has not been there for %.0f s",
+				   (double)gone / (double)TW_SECOND);
+			return;
+		}
+		if (p->dials && !p->conn && t->now >= p->dial_at && !t->over)
+			dial(t, p);
+		if (p->lost && !p->told_down && gone >= CLOSED_GRACE)
+			tw_peer_down(t, p, "it has not come back");
+	}
+}
+
+int64_t tw_peers_next(const struct tw_tcp *t)
+{
+	int64_t next = t->now + 200 * MS;
+
+	for (const struct peer *p = t->peers; p; p = p->next)
+		if (p->dials && !p->conn && p->dial_at < next)
+			next = p->dial_at;
+	return next;
+}
+
+void tw_peers_collect(struct tw_tcp *t)
+{
+	for (;;) {
+		struct tw_msg *m, *next;
+		struct peer *p;
+
+		pthread_mutex_lock(&t->lock);
+		p = t->work;
+		if (!p) {
+			t->rung = false;
+			pthread_mutex_unlock(&t->lock);
+			return;
+		}
+		t->work = p->work;
+		p->listed = false;
+		m = p->out;
+		p->out = NULL;
+		p->out_end = &p->out;
+		pthread_mutex_unlock(&t->lock);
+		for (; m; m = next) {
+			next = m->next;
+			if (p->conn && p->open)
+				tw_conn_send(p->conn, m);
+			else
+				tw_tcp_msg_free(t, m);
+		}
+		if (p->conn && p->open)
+			tw_conn_flush(p->conn);
+	}
+}
+
+static bool listens(const struct peer *p)
+{
+	return p->role == TW_SERVER && p->open;
+}
+
+/* Where servers listen; one that came over loopback is on the master's machine. */
+static void place_of(const struct peer *p, struct tw_peer_place *out)
+{
+	*out = (struct tw_peer_place){ .node = p->node, .boot = p->boot, .port = p->address.port };
+	if (strncmp(p->address.host, "127.", 4) != 0 && strcmp(p->address.host, "::1") != 0)
+		snprintf(out->host, sizeof out->host, "%.*s", (int)sizeof out->host - 1,
+			 p->address.host);
+}
+
+void tw_peers_broadcast(struct tw_tcp *t)
+{
+	size_t servers = 0;
+	struct tw_block *tail;
+
+	for (struct peer *p = t->peers; p; p = p->next)
+		servers += listens(p);
+	t->peers_number++;
+	tail = tw_block_new(t->heap, servers * sizeof(struct tw_peer_place) + 1);
+	if (!tail)
+		return; /* the next server that comes says it again */
+	struct tw_peer_place *place = (struct tw_peer_place *)tail->data;
+
+	for (struct peer *p = t->peers; p; p = p->next)
+		if (listens(p))
+			place_of(p, place++);
+	for (struct peer *p = t->peers, *next; p; p = next) {
+		struct tw_msg *m;
+
+		next = p->next; /* writing may show that a paired one is gone: it is forgotten */
+		if (!p->open || p->role != TW_WORKER || !(m = tw_tcp_msg(t, TW_PEERS)))
+			continue;
+		m->b.peers.number = t->peers_number;
+		m->tail = tw_block_keep(tail);
+		m->h.tail = (uint32_t)(servers * sizeof *place);
+		tw_conn_send(p->conn, m);
+		tw_conn_flush(p->conn);
+	}
+	tw_block_drop(tail);
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""faults.py [NAME...]: processes of a cluster die, stop, leave and come back; the run goes on.
+
+Limits are short, so that the tests are; full.py has the long ones, with the standard limits."""
+import signal
+import sys
+
+from cluster import Cluster, main, need
+
+
+def kill_worker(strategy):
+    def test(epochs):
+        with Cluster(f"kill-worker-{strategy}", strategy, epochs, workers=3) as c:
+            serve, _, (one, two, three) = c.begin(3)
+            two.kill()
+            c.until_steps(one, 200)
+            c.until_steps(three, 200)
+            r = c.finish(serve, survivors=(one, three))
+            return f"redealt {r['redealt']}, repeated {r['repeated']}"
+    return test
+
+
+def stop_worker(strategy):
+    """Longer than the limit: it is removed; it wakes up, is told so, and joins again."""
+    def test(epochs):
+        with Cluster(f"stop-worker-{strategy}", strategy, epochs, workers=2) as c:
+            serve, _, (one, two) = c.begin(2)
+            two.signal(signal.SIGSTOP)
+            c.rest(c.limit + 2.0, serve)
+            c.until_steps(one, 100)
+            two.signal(signal.SIGCONT)
+            c.until_steps(two, 100)
+            r = c.finish(serve, survivors=(one,))
+            return f"redealt {r['redealt']}, repeated {r['repeated']}"
+    return test
+
+
+def kill_server(strategy):
+    """A joined server dies and another process takes its place: others wait for it, no longer."""
+    def test(epochs):
+        with Cluster(f"kill-server-{strategy}", strategy, epochs, servers=2) as c:
+            serve, (server,), (one, two) = c.begin(2)
+            c.until_checkpoint(serve)
+            server.kill()
+            c.server()
+            c.until_steps(one, 200)
+            c.until_steps(two, 200)
+            r = c.finish(serve, survivors=(one, two))
+            return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}"
+    return test
+
+
+def kill_master(strategy):
+    """The master dies, and the same command goes on from its last checkpoint."""
+    def test(epochs):
+        with Cluster(f"kill-master-{strategy}", strategy, epochs) as c:
+            serve, _, (one, two) = c.begin(2)
+            c.until_checkpoint(serve)
+            serve.kill()
+            c.rest(1.0, one, two)
+            serve = c.serve()
+            c.until_steps(one, 200)
+            c.until_steps(two, 200)
+            r = c.finish(serve)
+            need("going on from" in serve.err(), "the second master does not say that it goes on")
+            return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}, samples {r['samples']}"
+    return test
+
+
+def join_five(strategy):
+    def test(epochs):
+        with Cluster(f"join-five-{strategy}", strategy, epochs, workers=7,
+                     sets=[("cluster.wait", "1s")]) as c:
+            serve, _, first = c.begin(2)
+            later = [c.worker() for _ in range(5)]
+            for w in later:
+                c.until_steps(w, 20)
+            r = c.finish(serve, survivors=first + later)
+            return f"redealt {r['redealt']}"
+    return test
+
+
+def churn(strategy, seconds):
+    """Every second one leaves and one joins."""
+    def test(epochs):
+        with Cluster(f"churn-{strategy}", strategy, epochs, workers=4,
+                     sets=[("cluster.wait", "1s")]) as c:
+            serve, _, workers = c.begin(2)
+            stays = workers[0]
+            files = serve.open_files()
+            for _ in range(seconds):
+                leaver = workers.pop()
+                leaver.signal(signal.SIGTERM)
+                workers.append(c.worker())
+                c.rest(1.0, serve)
+                c.until_steps(workers[-1], 1)
+                code = leaver.wait(15)
+                need(code == 0, f"{leaver.name} was asked to leave and ended with {code}")
+            c.until_steps(workers[-1], 20)
+            need(serve.open_files() <= files + 8,
+                 f"{serve.open_files()} open files, {files} at first")
+            r = c.finish(serve, survivors=(stays,))
+            return f"redealt {r['redealt']}, repeated {r['repeated']}"
+    return test
+
+
+def terminate(strategy):
+    """SIGTERM to everybody in turn: a worker and a server leave, serve stops and goes on."""
+    def test(epochs):
+        with Cluster(f"terminate-{strategy}", strategy, epochs, servers=2) as c:
+            serve, (server,), (one, two) = c.begin(2)
+            two.signal(signal.SIGTERM)
+            code = two.wait(20)
+            need(code == 0, f"{two.name} was asked to leave and ended with {code}")
+            need(two.result()["left"], "a worker that left says that it did not")
+            c.until_steps(one, 50)
+            server.signal(signal.SIGTERM)
+            code = server.wait(30)
+            need(code == 0, f"{server.name} was asked to leave and ended with {code}")
+            c.until_steps(one, 50)
+            serve.signal(signal.SIGTERM)
+            code = serve.wait(30)
+            serve.doomed = True
+            need(code == 75, f"{serve.name} was interrupted and ended with {code}, wanted 75")
+            serve = c.serve()
+            c.server()
+            three = c.worker()
+            c.until_steps(three, 20)
+            r = c.finish(serve)
+            return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}"
+    return test
+
+
+def names_whom(epochs):
+    """A wait of more than five seconds says for whom; one that wakes up in time goes on."""
+    with Cluster("names-whom", "ssgd", epochs, sets=[("cluster.limit", "15s"),
+                 ("cluster.suspect", ""), ("cluster.heartbeat", "")]) as c:
+        serve, _, (one, two) = c.begin(2)
+        two.signal(signal.SIGSTOP)
+        c.until(lambda: any("wait" in line and "worker" in line
+                            for line in serve.err().split("\n")), "serve says whom it waits for",
+                7 + 2, serve)
+        two.signal(signal.SIGCONT)
+        c.until_steps(two, 50)
+        r = c.finish(serve, survivors=(one,))
+        return f"redealt {r['redealt']}"
+
+
+TESTS = {
+    "kill_worker_bsp": (kill_worker("ssgd"), 4),
+    "kill_worker_async": (kill_worker("asgd"), 4),
+    "stop_worker_bsp": (stop_worker("ssgd"), 8),
+    "stop_worker_async": (stop_worker("asgd"), 8),
+    "kill_server_bsp": (kill_server("ssgd"), 8),
+    "kill_server_async": (kill_server("asgd"), 8),
+    "kill_master_bsp": (kill_master("ssgd"), 6),
+    "kill_master_async": (kill_master("asgd"), 6),
+    "join_five_bsp": (join_five("ssgd"), 6),
+    "churn_async": (churn("asgd", 10), 15),
+    "terminate_bsp": (terminate("ssgd"), 10),
+    "names_whom": (names_whom, 4),
+}
+
+if __name__ == "__main__":
+    main(TESTS, sys.argv[1:])

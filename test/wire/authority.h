@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* authority.h - certificates made for a test, and the files that hold them. */
+#ifndef TW_TEST_WIRE_AUTHORITY_H
+#define TW_TEST_WIRE_AUTHORITY_H
+
+#include "wire/tls.h"
+
+#include <openssl/x509.h>
+
+struct authority {
+	EVP_PKEY *key;
+	X509 *certificate;
+};
+
+/* Paths of one member's files, and of the authority that it trusts. */
+struct papers {
+	char certificate[100], private_key[100], authority[100];
+};
+
+void authority_make(struct authority *a, const char *name);
+void authority_release(struct authority *a);
+/* Write DIR/NAME.crt, .key (0600) and .ca: a certificate for `names` ("DNS:a,IP:::1"), valid from
+ * now + `from` to now + `to` seconds, signed by `signer`; who trusts `trusted`. */
+void authority_write(const struct authority *signer, const struct authority *trusted,
+		     const char *dir, const char *name, const char *names, long from, long to,
+		     struct papers *out);
+/* Options with these papers. */
+struct tw_tls_options papers_options(const struct papers *p);
+
+#endif

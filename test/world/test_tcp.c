@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tcp.c - the world tcp with small actors: order, news, cuts, refusals, memory. */
+/* labels: threads */
+#include "base/refusing.h"
+#include "world/tcp_kit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define MESSAGES 60
+#define LONG     (600u << 10) /* three frames */
+
+static struct tw_addr the_shard(void)
+{
+	return fake_addr(1, TW_SHARD, 0);
+}
+
+/* --- messages arrive whole and in their order ------------------------------------------------- */
+
+static uint32_t length_of(uint64_t seq)
+{
+	return seq % 10 == 0 ? LONG : (uint32_t)(seq % 3 * 100);
+}
+
+static void push(struct tw_context *ctx, uint64_t seq)
+{
+	struct tw_msg *m = tw_msg_to(ctx, the_shard(), TW_PUSH);
+
+	if (!m)
+		return;
+	m->h.seq = seq;
+	m->h.payload = length_of(seq);
+	m->payload = tw_block_new(ctx->heap, m->h.payload + 1);
+	if (!m->payload) {
+		ctx->world->msg_free(ctx, m);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a payload");
+		return;
+	}
+	for (uint32_t k = 0; k < m->h.payload; k++)
+		m->payload->data[k] = (uint8_t)(seq * 7 + k / 1000);
+	tw_send(ctx, m);
+}
+
+static bool intact(const struct tw_msg *m)
+{
+	if (m->h.payload != length_of(m->h.seq))
+		return false;
+	for (uint32_t k = 0; k < m->h.payload; k++)
+		if (tw_msg_payload(m)[k] != (uint8_t)(m->h.seq * 7 + k / 1000))
+			return false;
+	return true;
+}
+
+static void pushes_all(struct tw_actor *a, struct tw_context *ctx)
+{
+	for (uint64_t seq = 1; seq <= MESSAGES; seq++)
+		push(ctx, seq);
+}
+
+static void takes_in_order(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct witness *w = witness_of(a);
+
+	if (++w->count != m->h.seq || !intact(m))
+		w->wrong++;
+	if (m->h.seq == 1)
+		witness_says(w, "first from %u\n", m->from.node);
+	fake_send(ctx, m->from, TW_ACK, m->h.seq, 0);
+}
+
+static void done_after_all(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct witness *w = witness_of(a);
+
+	if (++w->count != m->h.seq || m->h.type != TW_ACK || m->from.node != 1)
+		w->wrong++;
+	if (w->count == MESSAGES)
+		fake_send(ctx, fake_addr(0, TW_MASTER, 0), TW_DONE, 0, 0);
+}
+
+static void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m->h.type == TW_DONE)
+		fake_finish(ctx);
+}
+
+static void open_serve(struct party *p)
+{
+	struct tw_error why = { 0 };
+
+	if (party_open(p, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	party_start(p);
+}
+
+static void open_worker(struct party *p)
+{
+	struct tw_error why = { 0 };
+
+	if (party_open(p, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	party_start(p);
+}
+
+static void messages_keep_their_order(void **state)
+{
+	struct refusing heap = REFUSING(0), other = REFUSING(0);
+	struct party serve, worker;
+	char news[100];
+
+	party_serve(&serve, &heap.heap);
+	serve.master.fake.message = ends_at_done;
+	serve.shard.fake.message = takes_in_order;
+	open_serve(&serve);
+	party_worker(&worker, &other.heap, party_port(&serve));
+	worker.worker.fake.start = pushes_all;
+	worker.worker.fake.message = done_after_all;
+	open_worker(&worker);
+	assert_int_equal(tw_tcp_node(worker.t), KIT_WORKER(1));
+	party_join(&serve);
+	party_join(&worker);
+	assert_int_equal(serve.status, TW_OK);
+	assert_int_equal(worker.status, TW_OK);
+	assert_string_equal(tw_tcp_heard(worker.t), "{}");
+	assert_int_equal(serve.shard.count, MESSAGES);
+	assert_int_equal(worker.worker.count, MESSAGES);
+	assert_int_equal(serve.shard.wrong + worker.worker.wrong, 0);
+	/* of a node one hears before one hears it */
+	snprintf(news, sizeof news, "up %u 1\nfirst from %u\n", KIT_WORKER(1), KIT_WORKER(1));
+	assert_string_equal(serve.shard.events, news);
+	snprintf(news, sizeof news, "up %u 1\n", KIT_WORKER(1));
+	assert_string_equal(serve.master.events, news);
+	party_close(&worker);
+	party_close(&serve);
+	assert_int_equal(heap.live, 0);
+	assert_int_equal(other.live, 0);
+}
+
+/* --- a connection that is cut is made anew, and everybody is told ----------------------------- */
+
+#define CUTS   3
+#define ROUNDS 200
+
+static void starts_talk(struct tw_actor *a, struct tw_context *ctx)
+{
+	push(ctx, 1);
+}
+
+static void answers(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct witness *w = witness_of(a);
+
+	if (!intact(m) || (m->h.seq != w->count && m->h.seq != w->count + 1))
+		w->wrong++;
+	w->count = m->h.seq;
+	fake_send(ctx, m->from, TW_ACK, m->h.seq, 0);
+}
+
+static void talks_on(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct witness *w = witness_of(a);
+
+	if (m->h.seq != w->count + 1) {
+		w->wrong += m->h.seq != w->count; /* an answer may come twice */
+		return;
+	}
+	w->count++;
+	if (w->count < ROUNDS * (CUTS + 1))
+		push(ctx, w->count + 1);
+	else
+		fake_send(ctx, fake_addr(0, TW_MASTER, 0), TW_DONE, 0, 0);
+}
+
+static void says_again(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	witness_up(a, ctx, node, boot);
+	if (node == 1)
+		push(ctx, witness_of(a)->count + 1);
+}
+
+static void await_count(struct witness *w, uint64_t least)
+{
+	for (int k = 0; k < 10000 && w->count < least; k++)
+		nanosleep(&(struct timespec){ .tv_nsec = MS }, NULL);
+}
+
+static void cuts_are_mended(void **state)
+{
+	struct party serve, worker;
+	struct relay relay;
+	char news[400] = "", one[100];
+
+	party_serve(&serve, NULL);
+	serve.master.fake.message = ends_at_done;
+	serve.shard.fake.message = answers;
+	open_serve(&serve);
+	assert_true(relay_start(&relay, party_port(&serve)));
+	party_worker(&worker, NULL, relay.port);
+	worker.worker.fake = (struct fake){ .start = starts_talk,
+					    .message = talks_on,
+					    .up = says_again,
+					    .down = witness_down };
+	open_worker(&worker);
+	for (unsigned k = 1; k <= CUTS; k++) {
+		await_count(&worker.worker, k * ROUNDS - ROUNDS / 2);
+		relay_cut(&relay);
+	}
+	party_join(&serve);
+	party_join(&worker);
+	relay_stop(&relay);
+	assert_int_equal(serve.status, TW_OK);
+	assert_int_equal(worker.status, TW_OK);
+	assert_int_equal(serve.shard.wrong + worker.worker.wrong, 0);
+	assert_int_equal(worker.worker.count, ROUNDS * (CUTS + 1));
+	/* within the grace nobody is down; the master is told of before its server */
+	for (int k = 0; k < CUTS; k++) {
+		snprintf(one, sizeof one, "up 0 %u\nup 1 %u\n", KIT_BOOT, KIT_BOOT);
+		strncat(news, one, sizeof news - strlen(news) - 1);
+	}
+	assert_string_equal(worker.worker.events, news);
+	news[0] = 0;
+	for (int k = 0; k <= CUTS; k++) {
+		snprintf(one, sizeof one, "up %u 1\n", KIT_WORKER(1));
+		strncat(news, one, sizeof news - strlen(news) - 1);
+	}
+	assert_string_equal(serve.shard.events, news);
+	assert_true(party_said(&worker, "connected to master on 127.0.0.1 again"));
+	party_close(&worker);
+	party_close(&serve);
+}
+
+/* One who stays away is down, once. */
+
+static void ends_at_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
+{
+	witness_down(a, ctx, node);
+	fake_finish(ctx);
+}
+
+static void who_stays_away_is_down(void **state)
+{
+	struct party serve;
+	struct tw_msg m = raw_greet();
+	char news[100];
+	int fd;
+
+	party_serve(&serve, NULL);
+	serve.master.fake.down = ends_at_down;
+	open_serve(&serve);
+	fd = raw_dial(party_port(&serve));
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_read(fd, &m));
+	assert_int_equal(m.h.type, TW_TERMS);
+	assert_int_equal(m.b.terms.node, KIT_WORKER(1));
+	assert_int_equal(m.b.terms.secret[0] | m.b.terms.secret[1], 0);
+	close(fd);
+	party_join(&serve);
+	snprintf(news, sizeof news, "up %u 1\ndown %u\n", KIT_WORKER(1), KIT_WORKER(1));
+	assert_string_equal(serve.master.events, news);
+	party_close(&serve);
+}
+
+/* --- one who never reads ---------------------------------------------------------------------- */
+
+static void answers_at_length(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m->h.type == TW_PULL)
+		fake_send(ctx, m->from, TW_PARAMS, m->h.seq, 64u << 10);
+	else
+		answers(a, ctx, m);
+}
+
+static void *asks_without_end(void *arg)
+{
+	struct party *serve = arg;
+	struct tw_msg m = raw_greet();
+	const int fd = raw_dial(party_port(serve));
+	int sent = 0;
+
+	if (raw_send(fd, &m) && raw_read(fd, &m)) {
+		m = (struct tw_msg){ .h = { .magic = TW_WIRE_MAGIC,
+					    .major = TW_WIRE_MAJOR,
+					    .type = TW_PULL },
+				     .from = fake_addr(0, TW_WORKER, 0),
+				     .to = the_shard() };
+		while (sent < 20000 && raw_send(fd, &m))
+			sent++;
+	}
+	close(fd);
+	return (void *)(intptr_t)sent;
+}
+
+static void who_does_not_read_holds_up_nobody(void **state)
+{
+	struct refusing heap = REFUSING(0);
+	struct party serve, worker;
+	pthread_t other;
+	void *sent;
+
+	party_serve(&serve, &heap.heap);
+	serve.o.push_most = 1u << 20; /* 80 MiB may wait for one peer: 1,280 answers */
+	serve.o.limit = 1500 * MS;
+	serve.master.fake.message = ends_at_done;
+	serve.shard.fake.message = answers_at_length;
+	open_serve(&serve);
+	assert_int_equal(pthread_create(&other, NULL, asks_without_end, &serve), 0);
+	party_worker(&worker, NULL, party_port(&serve));
+	worker.o.push_most = 1u << 20;
+	worker.worker.fake.start = starts_talk;
+	worker.worker.fake.message = talks_on;
+	open_worker(&worker);
+	party_join(&worker);
+	party_join(&serve);
+	pthread_join(other, &sent);
+	assert_int_equal(worker.status, TW_OK);
+	assert_int_equal(worker.worker.count, ROUNDS * (CUTS + 1));
+	party_close(&worker);
+	party_close(&serve);
+	assert_int_equal(heap.live, 0);
+}
+
+/* --- greetings that are refused --------------------------------------------------------------- */
+
+static void ends_by_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	fake_finish(ctx);
+}
+
+static void ends_after_this(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	ends_by_timer(a, ctx, 0);
+}
+
+/* Somebody says BYE: the run ends. */
+static void end_by_bye(uint16_t port)
+{
+	struct tw_msg m = raw_greet();
+	const int fd = raw_dial(port);
+
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_read(fd, &m));
+	m = (struct tw_msg){
+		.h = { .magic = TW_WIRE_MAGIC, .major = TW_WIRE_MAJOR, .type = TW_BYE },
+		.from = fake_addr(0, TW_WORKER, 0),
+		.to = fake_addr(0, TW_MASTER, 0),
+	};
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_closed(fd) || true); /* its farewell */
+	close(fd);
+}
+
+static void what_must_agree_is_named(void **state)
+{
+	static const char *const sentence[] = { "it runs another job (hash 000000000000000a",
+						"laid out otherwise (hash 000000000000000a",
+						"its data set is another (fingerprint "
+						"000000000000000a" };
+	struct party serve;
+
+	party_serve(&serve, NULL);
+	serve.master.fake.message = ends_after_this;
+	open_serve(&serve);
+	for (int k = 0; k < 3; k++) {
+		struct tw_error why = { 0 };
+		struct party worker;
+
+		party_worker(&worker, NULL, party_port(&serve));
+		*(k == 0 ? &worker.o.job : k == 1 ? &worker.o.layout : &worker.o.data) = 10;
+		assert_int_equal(party_open(&worker, &why), TW_REFUSED);
+		if (!strstr(why.text, sentence[k]))
+			fail_msg("%s", why.text);
+		assert_non_null(strstr(why.text, "the master at 127.0.0.1:"));
+		assert_true(party_says(&serve, sentence[k]));
+		party_close(&worker);
+	}
+	end_by_bye(party_port(&serve));
+	party_close(&serve);
+}
+
+static enum tw_denial denied(uint16_t port, const struct tw_msg *greet)
+{
+	const int fd = raw_dial(port);
+	struct tw_msg m;
+	enum tw_denial why;
+
+	assert_true(raw_send(fd, greet));
+	assert_true(raw_read(fd, &m));
+	assert_int_equal(m.h.type, TW_DENY);
+	assert_true(m.h.payload > 0);
+	why = m.b.deny.why;
+	raw_drop(&m);
+	assert_true(raw_closed(fd));
+	close(fd);
+	return why;
+}
+
+static void nodes_are_not_forged(void **state)
+{
+	struct tw_msg m = raw_greet(), good;
+	struct party serve;
+	int fd, again;
+
+	party_serve(&serve, NULL);
+	serve.master.fake.message = ends_after_this;
+	open_serve(&serve);
+	fd = raw_dial(party_port(&serve));
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_read(fd, &good));
+	m.h.major = 2;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_VERSION);
+	assert_true(party_says(&serve, "it speaks version 2.0"));
+	m.h.major = TW_WIRE_MAJOR;
+	m.b.greet.process = 6;
+	m.b.greet.run = 99;
+	m.b.greet.boot = 1;
+	m.b.greet.node = good.b.terms.node;
+	m.b.greet.token = good.b.terms.token ^ 1;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_RUN);
+	m.b.greet.token = good.b.terms.token;
+	m.b.greet.node++;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_RUN);
+	m.b.greet.node = good.b.terms.node;
+	m.b.greet.run = 98;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_RUN);
+	m.b.greet.run = 99;
+	m.b.greet.role = TW_SERVER;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_RUN);
+	m.b.greet.role = TW_MASTER;
+	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_ROLE);
+	/* who has the token is let in, and the connection it had before is closed */
+	m.b.greet.role = TW_WORKER;
+	again = raw_dial(party_port(&serve));
+	assert_true(raw_send(again, &m));
+	assert_true(raw_read(again, &m));
+	assert_int_equal(m.h.type, TW_TERMS);
+	assert_int_equal(m.b.terms.node, good.b.terms.node);
+	assert_true(raw_closed(fd));
+	close(fd);
+	close(again);
+	end_by_bye(party_port(&serve));
+	party_close(&serve);
+}
+
+/* --- asking for the job and its data ---------------------------------------------------------- */
+
+#define DATA_BYTES ((5u << 20) + 123)
+
+static uint8_t byte_at(uint64_t at)
+{
+	return (uint8_t)(at * 31 + (at >> 16));
+}
+
+static enum tw_status give(void *arg, uint64_t from, void *to, size_t bytes)
+{
+	for (size_t k = 0; k < bytes; k++)
+		((uint8_t *)to)[k] = byte_at(from + k);
+	return TW_OK;
+}
+
+static void data_is_given_to_its_end(void **state)
+{
+	static uint8_t got[DATA_BYTES];
+	static const char job[] = "data: {source: none}\n";
+	struct refusing heap = REFUSING(0);
+	struct tw_error why = { 0 };
+	struct tw_tcp_facts facts;
+	struct tw_tcp_ask *ask;
+	struct party serve, joiner;
+	size_t bytes, wrong = 0;
+	char *text;
+
+	party_serve(&serve, &heap.heap);
+	serve.master.fake.message = ends_after_this;
+	serve.o.job_text = job;
+	serve.o.job_bytes = strlen(job);
+	serve.o.data_bytes = DATA_BYTES;
+	serve.o.data_read = give;
+	open_serve(&serve);
+	party_worker(&joiner, &heap.heap, party_port(&serve));
+	assert_int_equal(tw_tcp_ask_open(&joiner.o, &ask, &facts, &why), TW_OK);
+	assert_int_equal(facts.run, 99);
+	assert_int_equal(facts.job, 11);
+	assert_int_equal(facts.data_bytes, DATA_BYTES);
+	assert_int_equal(tw_tcp_ask_job(ask, &text, &bytes, &why), TW_OK);
+	assert_string_equal(text, job);
+	assert_int_equal(bytes, strlen(job));
+	heap.heap.put(&heap.heap, text);
+	assert_int_equal(tw_tcp_ask_data(ask, 0, got, DATA_BYTES, &why), TW_OK);
+	for (size_t k = 0; k < DATA_BYTES; k++)
+		wrong += got[k] != byte_at(k);
+	assert_int_equal(wrong, 0);
+	assert_int_equal(tw_tcp_ask_data(ask, DATA_BYTES - 5, got, 6, &why), TW_REFUSED);
+	assert_non_null(strstr(why.text, "it asks for data that there is not"));
+	tw_tcp_ask_close(ask);
+	end_by_bye(party_port(&serve));
+	party_close(&serve);
+	party_close(&joiner);
+	assert_int_equal(heap.live, 0);
+}
+
+/* --- without memory --------------------------------------------------------------------------- */
+
+static void sets_a_limit(struct tw_actor *a, struct tw_context *ctx)
+{
+	tw_timer(ctx, 0, 150 * MS);
+}
+
+/* A short run in which one of the two gets no memory once: it may fail, but it ends, and nothing
+ * is left.  Returns how often memory was asked for. */
+static unsigned scarce_run(unsigned nth, bool at_serve)
+{
+	struct refusing heap = REFUSING(nth);
+	struct party serve, worker;
+	struct tw_error why = { 0 };
+
+	party_serve(&serve, at_serve ? &heap.heap : NULL);
+	serve.master.fake = (struct fake){ .start = sets_a_limit,
+					   .timer = ends_by_timer,
+					   .message = ends_at_done };
+	serve.shard.fake.message = takes_in_order;
+	if (party_open(&serve, &why) == TW_OK) {
+		party_start(&serve);
+		party_worker(&worker, at_serve ? NULL : &heap.heap, party_port(&serve));
+		worker.o.patience = 300 * MS;
+		worker.worker.fake.start = pushes_all;
+		worker.worker.fake.message = done_after_all;
+		if (party_open(&worker, &why) == TW_OK)
+			party_start(&worker);
+		party_join(&serve);
+		tw_tcp_close(serve.t); /* a worker that heard nothing sees that it is gone */
+		serve.t = NULL;
+		party_close(&worker);
+	}
+	party_close(&serve);
+	if (heap.live)
+		fail_msg("request %u of the %s: %d blocks are left", nth,
+			 at_serve ? "master" : "worker", heap.live);
+	return heap.calls;
+}
+
+static void no_memory_is_survived(void **state)
+{
+	for (int at_serve = 0; at_serve < 2; at_serve++)
+		for (unsigned nth = 1; nth < 60; nth++)
+			if (scarce_run(nth, at_serve) < nth)
+				break;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_keep_their_order),
+		cmocka_unit_test(cuts_are_mended),
+		cmocka_unit_test(who_stays_away_is_down),
+		cmocka_unit_test(who_does_not_read_holds_up_nobody),
+		cmocka_unit_test(what_must_agree_is_named),
+		cmocka_unit_test(nodes_are_not_forged),
+		cmocka_unit_test(data_is_given_to_its_end),
+		cmocka_unit_test(no_memory_is_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
