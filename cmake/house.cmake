@@ -70,6 +70,8 @@ if(TW_TESTS)
 		tw_script(add_variant "" bash ${here}/add_variant.sh)
 		tw_script(cppcheck full bash ${here}/cppcheck.sh)
 		if(EXISTS /usr/bin/python3)
+			# a quarter of an hour: ./check --full lets it run beside the fuzzers
+			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
 			add_executable(network_probe ${here}/torch/network_probe.c)
 			target_link_libraries(network_probe PRIVATE tw_job)

@@ -282,7 +282,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	m->round = x->round;
 	m->dropped = x->dropped;
 	m->evaluated_at = x->evaluated_at;
-	if (!m->begun || tw_master_rounds(m)) { /* what is undone was not done */
+	if (tw_master_rounds(m)) { /* what is undone was not done */
 		m->steps = x->steps;
 		m->samples = x->samples;
 	}
@@ -385,6 +385,8 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_part_read(parts, count, &x) == TW_OK) {
 			m->redealt = x.redealt;
 			m->refused = x.refused;
+			if (!tw_master_rounds(m))
+				tw_master_recount(m, parts, count, &x);
 		}
 	}
 	if (status == TW_OK && first)
@@ -502,12 +504,19 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 				    .shards = m->plan->shards,
 				    .slots = m->plan->workers,
 				    .servers = m->plan->servers };
-	struct tw_array list[2] = {
+	size_t members = 0;
+	struct tw_counted *counted = tw_master_counted(m, &members);
+	struct tw_block *packed;
+	struct tw_array list[3] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->closed.count * sizeof(struct tw_span),
 		  .kind = TW_BYTES,
 		  .at = m->closed.span },
+		{ .name = "members",
+		  .n = members * sizeof *counted,
+		  .kind = TW_BYTES,
+		  .at = counted },
 	};
 
 	for (uint32_t k = 0; k < m->plan->workers; k++) {
@@ -516,7 +525,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	}
 	if (!m->cut_running)
 		m->release = x.release;
-	return tw_part_pack(m->heap, list, 2);
+	packed = counted ? tw_part_pack(m->heap, list, 3) : NULL;
+	m->heap->put(m->heap, counted);
+	return packed;
 }
 
 static void save(struct master *m, struct tw_context *ctx)

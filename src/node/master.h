@@ -35,6 +35,12 @@ struct open_lease {
 	uint64_t id, from, to;
 };
 
+/* What a member had done, in the master's part of a cut. */
+struct tw_counted {
+	uint32_t slot, incarnation;
+	uint64_t steps, samples;
+};
+
 struct member {
 	bool live, hungry, dry, idle, behind;
 	bool heard; /* it knows who it is */
@@ -43,6 +49,7 @@ struct member {
 	uint32_t leases, room;
 	uint64_t next_lease, confirmed;
 	uint64_t steps, samples;
+	struct tw_counted before; /* of these, in the cut we came from; incarnation 0: none */
 	uint64_t generation; /* it held its leases in, when it came to us from another master */
 	/* the round */
 	bool planned, complete, refused;
@@ -179,6 +186,11 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 /* A worker that knows nothing. */
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A worker that outlived an earlier master, or whose connection was made anew. */
+/* What members have done so far, for a cut; NULL without memory. */
+struct tw_counted *tw_master_counted(struct master *m, size_t *count);
+/* The totals of a cut, and who did what of them: one who comes back brings its own count. */
+void tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
+		       const struct tw_master_part *x);
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* A worker goes: cleanly, to start over, or before it knew that it was in. */

@@ -7,6 +7,8 @@
  *  (3) what a worker was told and may have lost is told again when its connection is made anew. */
 #include "node/master.h"
 
+#include <string.h>
+
 /* --- words ---------------------------------------------------------------------------------- */
 
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
@@ -273,6 +275,71 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	tw_cut_snap_worker(m, ctx, slot);
 }
 
+/* --- what they have done ----------------------------------------------------------------------- */
+
+struct tw_counted *tw_master_counted(struct master *m, size_t *count)
+{
+	struct tw_counted *list = tw_heap_zeros(m->heap, m->plan->workers * sizeof *list);
+
+	*count = 0;
+	for (uint32_t k = 0; list && k < m->plan->workers; k++) {
+		const struct member *e = &m->member[k];
+
+		if (e->live && e->samples)
+			list[(*count)++] =
+				(struct tw_counted){ k, e->incarnation, e->steps, e->samples };
+	}
+	return list;
+}
+
+/* It has said what it did since it joined: what the cut knew of that is not to be added. */
+static void came_back(struct master *m, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+
+	if (!e->live || !e->before.incarnation || e->before.incarnation != e->incarnation)
+		return;
+	m->steps -= e->before.steps < m->steps ? e->before.steps : m->steps;
+	m->samples -= e->before.samples < m->samples ? e->before.samples : m->samples;
+	e->before = (struct tw_counted){ 0 };
+}
+
+static void note_counted(struct master *m, const struct tw_array *a)
+{
+	for (size_t k = 0; k < a->n / sizeof(struct tw_counted); k++) {
+		struct tw_counted one;
+
+		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
+		if (one.slot >= m->plan->workers)
+			continue;
+		m->member[one.slot].before = one;
+		came_back(m, one.slot);
+	}
+}
+
+void tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
+		       const struct tw_master_part *x)
+{
+	m->steps = x->steps;
+	m->samples = x->samples;
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_array *a;
+		struct tw_array *list;
+		size_t arrays;
+
+		if (strcmp(parts[k].name, "master") != 0 ||
+		    tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &list,
+				   &arrays) != TW_OK)
+			continue;
+		a = tw_part_find(list, arrays, "members");
+		if (a && a->kind == TW_BYTES)
+			note_counted(m, a);
+		m->heap->put(m->heap, list);
+	}
+}
+
+/* --- coming back ------------------------------------------------------------------------------- */
+
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_hello *h = &msg->b.hello;
@@ -306,6 +373,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	if (!tw_master_rounds(m)) { /* rounds are counted as they are committed */
 		e->steps = h->steps;
 		e->samples = h->samples;
+		came_back(m, h->slot);
 	}
 	joined(m, ctx);
 	e->generation = msg->h.view;

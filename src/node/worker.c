@@ -247,6 +247,7 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	w->slot = b->slot;
 	w->incarnation = b->incarnation;
 	w->seq = w->bad_seq = 0;
+	w->steps = w->samples = 0; /* the master has counted what the one before did */
 	/* as the master that made it counts */
 	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);

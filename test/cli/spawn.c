@@ -54,7 +54,20 @@ static FILE *input_file(const char *text)
 	return f;
 }
 
-static pid_t start(const char *input, char *line)
+static void set_variables(const char *words)
+{
+	char text[1000], *save = NULL;
+
+	snprintf(text, sizeof text, "%s", words ? words : "");
+	for (char *w = strtok_r(text, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		char *equals = strchr(w, '=');
+
+		*equals = 0;
+		setenv(w, equals + 1, 1);
+	}
+}
+
+static pid_t start(const char *input, const char *environment, char *line)
 {
 	const char *build = getenv("TW_BUILD");
 	char program[1000], *words[WORDS + 2], *save = NULL;
@@ -78,6 +91,7 @@ static pid_t start(const char *input, char *line)
 		dup2(fileno(in), 0);
 		dup2(fileno(files[0]), 1);
 		dup2(fileno(files[1]), 2);
+		set_variables(environment);
 		alarm(120); /* whatever hangs ends by SIGALRM and fails its test */
 		execv(program, words);
 		_exit(127);
@@ -102,18 +116,58 @@ static char *slurp(FILE *f)
 	return text;
 }
 
-const struct said *thalweg_finish(pid_t child)
+void said_free(struct said *s)
+{
+	free(s->out);
+	free(s->err);
+	*s = (struct said){ 0 };
+}
+
+void thalweg_end(struct running *r, struct said *out)
 {
 	int state;
 
-	assert_int_equal(waitpid(child, &state, 0), child);
-	free(last.out);
-	free(last.err);
-	last.out = slurp(files[0]);
-	last.err = slurp(files[1]);
-	last.code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
-	assert_int_not_equal(last.code, 127);
+	assert_int_equal(waitpid(r->pid, &state, 0), r->pid);
+	out->out = slurp(r->files[0]);
+	out->err = slurp(r->files[1]);
+	out->code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+	assert_int_not_equal(out->code, 127);
+}
+
+const struct said *thalweg_finish(pid_t child)
+{
+	struct running r = { .pid = child, .files = { files[0], files[1] } };
+
+	said_free(&last);
+	thalweg_end(&r, &last);
 	return &last;
+}
+
+void thalweg_begin(struct running *r, const char *environment, const char *format, ...)
+{
+	char line[2000];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	r->pid = start(NULL, environment, line);
+	r->files[0] = files[0];
+	r->files[1] = files[1];
+}
+
+/* Not through stdio: the child writes where the file's position is. */
+char *thalweg_err(const struct running *r)
+{
+	const size_t room = 1 << 18;
+	char *text = malloc(room);
+	ssize_t n;
+
+	assert_non_null(text);
+	n = pread(fileno(r->files[1]), text, room - 1, 0);
+	assert_true(n >= 0);
+	text[n] = 0;
+	return text;
 }
 
 const struct said *thalweg(const char *input, const char *format, ...)
@@ -124,7 +178,7 @@ const struct said *thalweg(const char *input, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof line, format, args);
 	va_end(args);
-	return thalweg_finish(start(input, line));
+	return thalweg_finish(start(input, NULL, line));
 }
 
 pid_t thalweg_start(const char *format, ...)
@@ -135,7 +189,7 @@ pid_t thalweg_start(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof line, format, args);
 	va_end(args);
-	return start(NULL, line);
+	return start(NULL, NULL, line);
 }
 
 json_t *object_of(const struct said *s)

@@ -21,6 +21,19 @@ const struct said *thalweg(const char *input, const char *format, ...)
 pid_t thalweg_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const struct said *thalweg_finish(pid_t child);
 
+/* Several at the same time: begun with "NAME=value" words (may be NULL) in the environment ... */
+struct running {
+	pid_t pid;
+	void *files[2]; /* of its stdout and stderr */
+};
+void thalweg_begin(struct running *r, const char *environment, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* ... looked at: what it has said on stderr, the caller's to free ... */
+char *thalweg_err(const struct running *r);
+/* ... and waited for.  *out is the caller's: said_free. */
+void thalweg_end(struct running *r, struct said *out);
+void said_free(struct said *s);
+
 /* The one JSON object on stdout; fails the test if it is anything else.  The caller's reference. */
 json_t *object_of(const struct said *s);
 double number_of(const json_t *object, const char *name);

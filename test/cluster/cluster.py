@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 BUILD = os.environ.get("TW_BUILD") or os.path.join(os.path.dirname(__file__), "..", "..", "build")
 THALWEG = os.path.join(BUILD, "thalweg")
@@ -123,9 +124,9 @@ class Process:
 
 class Cluster:
     def __init__(self, name, strategy, epochs, workers=2, servers=1, rate=0.05, sets=(),
-                 host="127.0.0.1", inside=None, hidden=32):
+                 host="127.0.0.1", inside=None, hidden=32, target=0.93):
         self.name, self.epochs, self.inside = name, epochs, inside
-        self.strategy, self.servers = strategy, servers
+        self.strategy, self.servers, self.target = strategy, servers, target
         self.address = f"{host}:{free_port() if inside is None else 7433}"
         self.dir = tempfile.mkdtemp(prefix=f"thalweg-{name}-")
         self.all, self.count = [], {}
@@ -233,7 +234,8 @@ strategy: {strategy}
 
     # --- the end ---
 
-    def finish(self, serve, target=0.93, seconds=240, exact=None, survivors=(), stop=None):
+    def finish(self, serve, target=None, seconds=240, exact=None, survivors=(), stop=None,
+               again=False):
         """The run ends by itself; everybody ends with it; what it counted is right."""
         code = serve.wait(seconds)
         need(code == 0, f"{serve.name} ended with {code}")
@@ -245,6 +247,7 @@ strategy: {strategy}
         self.nobody_left()
         r = serve.result()
         size = self.epochs * SIZE
+        target = target or self.target
         need(r["accuracy"] >= target, f"accuracy {r['accuracy']}, wanted {target}")
         if exact is None:
             exact = self.strategy in ("ssgd",)
@@ -253,6 +256,10 @@ strategy: {strategy}
             need(r["repeated"] == 0, f"{r['repeated']} samples were repeated")
         else:
             need(r["samples"] >= size, f"{r['samples']} samples, wanted at least {size}")
+            # a master that comes back deals again what its checkpoint does not know
+            need(again or r["samples"] <= size + r["redealt"],
+                 f"{r['samples']} samples, {size} wanted and {r['redealt']} dealt again")
+            need(r["samples"] <= 2 * size, f"{r['samples']} samples were counted of {size}")
             need(r["repeated"] <= r["redealt"],
                  f"{r['repeated']} repeated, but {r['redealt']} dealt again")
         need(r["epochs"] >= self.epochs, f"{r['epochs']} epochs, wanted {self.epochs}")
@@ -327,7 +334,9 @@ def main(tests, words):
     for name in words or tests:
         try:
             attempt(name, *tests[name])
-        except Wrong as e:
+        except Exception as e:
+            if not isinstance(e, Wrong):
+                traceback.print_exc(file=sys.stdout)
             print(f"{name}: FAILED: {e}", flush=True)
             failed.append(name)
     if failed:

@@ -62,7 +62,7 @@ def kill_master(strategy):
             serve = c.serve()
             c.until_steps(one, 200)
             c.until_steps(two, 200)
-            r = c.finish(serve)
+            r = c.finish(serve, again=True)
             need("going on from" in serve.err(), "the second master does not say that it goes on")
             return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}, samples {r['samples']}"
     return test
@@ -127,7 +127,7 @@ def terminate(strategy):
             c.server()
             three = c.worker()
             c.until_steps(three, 20)
-            r = c.finish(serve)
+            r = c.finish(serve, again=True)
             return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}"
     return test
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_frame.c - messages in frames: there in order and bit for bit, however the stream stutters. */
+/* test_frame.c - messages in frames: in order and bit for bit, however the stream stutters. */
 #include "wire/frame_hash.h"
 #include "wire/frame_kit.h"
 

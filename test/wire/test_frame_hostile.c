@@ -42,7 +42,7 @@ static size_t second(void)
 	return HEAD + tw_body_bytes(TW_PUSH) + TW_CHUNK;
 }
 
-/* Reads the bytes; returns how many messages came, *flow what was said, and *why if it is asked for. */
+/* Reads the bytes; returns how many messages came, *flow what was said, *why if it is asked for. */
 static unsigned feed(const uint8_t *bytes, size_t len, enum tw_flow *flow, char why[600])
 {
 	struct refusing heap = REFUSING(0);

@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""links.py [NAME...]: what networks do: a cut, lost packets, delay.  Root and network namespaces are
+needed for the first two; the relay that delays is a thread of this test."""
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from cluster import Cluster, free_port, main, need
+
+SKIPPED = 77
+
+
+class Namespaces:
+    """Two machines and the cable between them: here the master and a worker, there a worker."""
+
+    def __init__(self):
+        self.here, self.there = (f"tw{os.getpid()}{k}" for k in "ab")
+        self.cable = [f"twc{os.getpid() % 100000}{k}" for k in "ab"]
+
+    @staticmethod
+    def run(*words):
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            raise OSError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")
+
+    def inside(self, name, *words):
+        self.run("ip", "netns", "exec", name, *words)
+
+    def __enter__(self):
+        try:
+            for name in (self.here, self.there):
+                self.run("ip", "netns", "add", name)
+                self.inside(name, "ip", "link", "set", "lo", "up")
+            self.run("ip", "link", "add", self.cable[0], "netns", self.here, "type", "veth",
+                     "peer", "name", self.cable[1], "netns", self.there)
+            for k, name in enumerate((self.here, self.there)):
+                self.inside(name, "ip", "address", "add", f"10.77.0.{k + 1}/24", "dev",
+                            self.cable[k])
+                self.inside(name, "ip", "link", "set", self.cable[k], "up")
+        except OSError:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for name in (self.here, self.there):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        return False
+
+    def drop(self, percent):
+        """Lose so many of the packets that come in on either side; the cable itself stays."""
+        some = f"numgen random mod 100 < {percent} " if percent < 100 else ""
+        for name, cable in zip((self.here, self.there), self.cable):
+            self.inside(name, "nft", f"add table inet loss; add chain inet loss in {{ type filter "
+                        f"hook input priority 0; }}; add rule inet loss in iifname {cable} "
+                        f"{some}drop")
+
+    def mend(self):
+        for name in (self.here, self.there):
+            self.inside(name, "nft", "delete table inet loss")
+
+
+def in_namespaces(name, strategy, test, **more):
+    def run(epochs):
+        with Namespaces() as n:
+            with Cluster(name, strategy, epochs, host="10.77.0.1", inside=n.here, **more) as c:
+                serve = c.serve()
+                near = c.worker(inside=n.here)
+                far = c.worker(inside=n.there)
+                c.until_steps(near, 20)
+                c.until_steps(far, 20)
+                return test(c, n, serve, near, far)
+    return run
+
+
+def cut(strategy, seconds):
+    """The cable is out for longer than the limit: the far worker is removed, and comes back."""
+    def test(c, n, serve, near, far):
+        n.drop(100)
+        before = near.steps()
+        c.rest(seconds, serve)
+        need(near.steps() > before, "the worker that was not cut off has not worked meanwhile")
+        n.mend()
+        c.until_steps(far, 20, 30)
+        r = c.finish(serve, survivors=(near,))
+        return f"redealt {r['redealt']}, repeated {r['repeated']}"
+    return in_namespaces(f"cut-{strategy}", strategy, test)
+
+
+def loss(strategy, percent=20):
+    """A bad line, and patience: nobody is removed, and the run ends."""
+    def test(c, n, serve, near, far):
+        n.drop(percent)
+        c.until_steps(far, 30, 120)
+        c.rest(5.0)
+        n.mend()
+        r = c.finish(serve, survivors=(near, far))
+        need("is gone" not in serve.err(), "a worker on a bad line was removed")
+        return f"redealt {r['redealt']}"
+    return in_namespaces(f"loss-{strategy}", strategy, test, hidden=8, target=0.9,
+                         sets=[("cluster.limit", "60s"), ("cluster.suspect", ""),
+                               ("cluster.heartbeat", "")])
+
+
+class Relay:
+    """Carries bytes between whoever connects and an address, each of them late."""
+
+    def __init__(self, address, delay):
+        host, port = address.rsplit(":", 1)
+        self.to, self.delay = (host, int(port)), delay
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.to)
+            except OSError:
+                return
+            for a, b in ((near, far), (far, near)):
+                a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.carry(a, b)
+
+    def carry(self, a, b):
+        late, come = [], threading.Condition()
+
+        def take():
+            data = b"?"
+            while data:
+                try:
+                    data = a.recv(1 << 16)
+                except OSError:
+                    data = b""
+                with come:
+                    late.append((time.monotonic() + self.delay, data))
+                    come.notify()
+
+        def give():
+            while True:
+                with come:
+                    while not late:
+                        come.wait()
+                    at, data = late.pop(0)
+                time.sleep(max(0.0, at - time.monotonic()))
+                try:
+                    if data:
+                        b.sendall(data)
+                    else:
+                        b.shutdown(socket.SHUT_WR)
+                except OSError:
+                    data = b""
+                if not data:
+                    return
+
+        for f in (take, give):
+            threading.Thread(target=f, daemon=True).start()
+
+    def close(self):
+        self.listener.close()
+
+
+def delay(strategy, seconds=0.05):
+    """Every message of the workers is late in both directions."""
+    def test(epochs):
+        with Cluster(f"delay-{strategy}", strategy, epochs, hidden=16, rate=0.5, sets=[
+                ("cluster.limit", "60s"), ("cluster.suspect", ""), ("cluster.heartbeat", ""),
+                ("data.batch", "250")]) as c:
+            serve = c.serve()
+            relay = Relay(c.address, seconds)
+            workers = [c.worker(relay.address) for _ in range(2)]
+            for w in workers:
+                c.until_steps(w, 20)
+            r = c.finish(serve, target=0.85, survivors=workers)
+            relay.close()
+            for w in workers:
+                times = [line["time"] for line in w.lines("step")]
+                mean = (times[-1] - times[0]) / (len(times) - 1)
+                need(mean >= 2 * seconds * 0.9, f"a step each {mean:.3f} s: nothing was late")
+            need("is gone" not in serve.err(), "a worker far away was removed")
+            return f"redealt {r['redealt']}, accuracy {r['accuracy']:.3f}"
+    return test
+
+
+TESTS = {
+    "delay_async": (delay("asgd"), 3),
+    "cut_bsp": (cut("ssgd", 6), 12),
+}
+FULL = {
+    "delay_bsp": (delay("ssgd"), 3),
+    "cut_bsp_10s": (cut("ssgd", 10), 20),
+    "cut_async_10s": (cut("asgd", 10), 40),
+    "cut_ssp_10s": (cut("ssp", 10), 40),
+    "loss_bsp": (loss("ssgd"), 3),
+    "loss_async": (loss("asgd"), 10),
+}
+
+
+def usable():
+    """Whether there can be namespaces here, in a sentence if not."""
+    if os.geteuid() != 0:
+        return "only root may make network namespaces"
+    try:
+        with Namespaces() as n:
+            n.drop(1)
+            n.mend()
+    except OSError as e:
+        return f"no network namespaces here: {e}"
+    return ""
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    tests = TESTS
+    if words[:1] == ["--full"]:
+        tests, words = FULL, words[1:]
+    elif words:
+        tests = {**TESTS, **FULL}
+    missing = usable()
+    if missing:
+        tests = {k: v for k, v in tests.items() if k.startswith("delay")}
+        print(f"links.py: without the tests that cut links: {missing}")
+    main(tests, words)
+    if missing:
+        sys.exit(SKIPPED)
