@@ -222,6 +222,12 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	case TW_NOTE_REFUSED:
 		refused(w, n);
 		return !w->diverged;
+	case TW_NOTE_DEAL:
+		if (!w->dealt) { /* waiting for others to join is not training */
+			w->dealt = true;
+			w->began = tw_clock();
+		}
+		return true;
 	case TW_NOTE_PROGRESS:
 		progress(w, n);
 		break;

@@ -33,6 +33,7 @@ struct tw_watch {
 	struct tw_progress now;
 	uint64_t first;       /* positions closed when this process began */
 	bool seen;            /* `first` is known */
+	bool dealt;           /* training has begun, and `began` says when */
 	bool evaluated;       /* loss is of an evaluation */
 	int64_t began, shown; /* CLOCK_MONOTONIC, ns */
 	uint64_t tau_sum, tau_count;

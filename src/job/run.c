@@ -260,9 +260,11 @@ static void say_details(const struct run *r)
 
 static enum tw_status make_result(struct run *r, json_t **result, struct tw_error *why)
 {
+	/* where others must join first, training begins when they have */
+	const int64_t began = r->tcp && r->watch.dealt ? r->watch.began : r->began;
 	const int64_t now = tw_clock();
 	struct tw_result_facts facts = {
-		.seconds = (double)(now - r->began) / (double)TW_SECOND +
+		.seconds = (double)(now - began) / (double)TW_SECOND +
 			   (r->dir ? tw_dir_store_seconds(r->store) : 0.0),
 		.interrupted = r->ran.error.status == TW_INTERRUPTED,
 	};

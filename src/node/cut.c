@@ -386,7 +386,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 			m->redealt = x.redealt;
 			m->refused = x.refused;
 			if (!tw_master_rounds(m))
-				tw_master_recount(m, parts, count, &x);
+				status = tw_master_recount(m, parts, count, &x);
 		}
 	}
 	if (status == TW_OK && first)

@@ -189,8 +189,8 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 /* What members have done so far, for a cut; NULL without memory. */
 struct tw_counted *tw_master_counted(struct master *m, size_t *count);
 /* The totals of a cut, and who did what of them: one who comes back brings its own count. */
-void tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
-		       const struct tw_master_part *x);
+enum tw_status tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
+				 const struct tw_master_part *x);
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* A worker goes: cleanly, to start over, or before it knew that it was in. */

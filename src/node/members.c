@@ -317,25 +317,30 @@ static void note_counted(struct master *m, const struct tw_array *a)
 	}
 }
 
-void tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
-		       const struct tw_master_part *x)
+enum tw_status tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
+				 const struct tw_master_part *x)
 {
+	enum tw_status st = TW_OK;
+
 	m->steps = x->steps;
 	m->samples = x->samples;
-	for (size_t k = 0; k < count; k++) {
+	for (size_t k = 0; k < count && st == TW_OK; k++) {
 		const struct tw_array *a;
 		struct tw_array *list;
 		size_t arrays;
 
-		if (strcmp(parts[k].name, "master") != 0 ||
-		    tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &list,
-				   &arrays) != TW_OK)
+		if (strcmp(parts[k].name, "master") != 0)
 			continue;
+		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &list,
+				    &arrays);
+		if (st != TW_OK)
+			return st;
 		a = tw_part_find(list, arrays, "members");
 		if (a && a->kind == TW_BYTES)
 			note_counted(m, a);
 		m->heap->put(m->heap, list);
 	}
+	return st;
 }
 
 /* --- coming back ------------------------------------------------------------------------------- */

@@ -454,10 +454,33 @@ size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
 	return count;
 }
 
+static bool has_workers(struct tw_tcp *t)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&t->lock);
+	for (const struct peer *p = t->peers; p && !any; p = p->next)
+		any = p->open && p->role == TW_WORKER;
+	pthread_mutex_unlock(&t->lock);
+	return any;
+}
+
+/* All hear of the end from the master, one after the other: a worker that had not yet would take a
+ * server that is gone for a dead one.  So servers go last. */
+static void let_workers_go(struct tw_tcp *t)
+{
+	const int64_t until = tw_tcp_now() + TW_SECOND;
+
+	while (t->over && has_workers(t) && tw_tcp_now() < until)
+		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
+}
+
 void tw_tcp_close(struct tw_tcp *t)
 {
 	if (!t)
 		return;
+	if (t->threaded && t->o.role == TW_TCP_SERVER)
+		let_workers_go(t);
 	if (t->threaded) {
 		atomic_store(&t->stop, true);
 		tw_loop_ring(t);

@@ -52,6 +52,24 @@ static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* Shards believe whoever has the newest incarnation of a slot, because the master's word may be
+ * slower than the worker's.  Where the master is, its word has passed here: strangers, and members
+ * that speak for another slot, have nothing to say to shards. */
+static bool may_claim(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
+{
+	bool good;
+
+	if (t->o.role != TW_TCP_SERVE || p->role != TW_WORKER || m->to.role != TW_SHARD)
+		return true;
+	pthread_mutex_lock(&t->lock);
+	good = p->member && p->slot == m->h.from;
+	pthread_mutex_unlock(&t->lock);
+	if (!good)
+		tw_tcp_refusal(t, p->name, "%s on %s for worker %u is not heard: it is not that one",
+			       tw_type_name(m->h.type), p->host, m->h.from);
+	return good;
+}
+
 static void deliver(struct conn *c, struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
@@ -60,6 +78,10 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	m->from.node = node_of(c->peer, m->from.role);
 	m->to.node = m->to.role == TW_MASTER ? 0 : t->node;
 	learn_slot(t, c->peer, m);
+	if (!may_claim(t, c->peer, m)) {
+		tw_tcp_msg_free(t, m);
+		return;
+	}
 	tw_tcp_count(t, m);
 	if (m->h.type == TW_WELCOME)
 		snprintf(t->who, sizeof t->who, "worker %u on %s", m->b.welcome.slot, t->host);

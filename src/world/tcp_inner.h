@@ -136,7 +136,7 @@ struct tw_tcp {
 	char host[64]; /* ours */
 	char *heard;   /* OVER's text */
 	enum tw_status over_status;
-	bool over;
+	_Atomic bool over; /* the master has said so */
 };
 
 /* tcp.c */

@@ -173,6 +173,12 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 }
 
 /* A worker that is nobody yet: who comes and goes so is worth no line of its own. */
+/* A worker that a server loses may have heard of the end before it; the master knows, and warns. */
+static enum tw_level level_for(const struct tw_tcp *t, const struct peer *p)
+{
+	return t->o.role == TW_TCP_SERVER && p->role == TW_WORKER ? TW_INFO : TW_WARNING;
+}
+
 static bool is_stranger(const struct peer *p)
 {
 	return p->role == TW_WORKER && p->slot == UINT32_MAX;
@@ -194,8 +200,8 @@ void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
 	if (was && is_stranger(p))
 		tw_tcp_refusal(t, p->name, "lost the connection to it on %s: %s", p->host, why);
 	else if (was)
-		tw_log_line(t->o.log, TW_WARNING, t->who, "lost the connection to %s on %s: %s",
-			    p->name, p->host, why);
+		tw_log_line(t->o.log, level_for(t, p), t->who,
+			    "lost the connection to %s on %s: %s", p->name, p->host, why);
 	if (p->paired) {
 		if (p->role == TW_MASTER)
 			tw_tcp_end(t, TW_IO, "the process that started this one is gone");
@@ -217,12 +223,18 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 		return;
 	p->told_down = true;
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->ending)
-		tw_log_line(t->o.log, TW_WARNING, t->who, "%s on %s is given up: %s", p->name,
+		tw_log_line(t->o.log, level_for(t, p), t->who, "%s on %s is given up: %s", p->name,
 			    p->host, why);
 	tell(t, p, false);
 	/* its token makes it known again */
 	if (p->role == TW_WORKER && !p->conn)
 		tw_peer_forget(t, p);
+}
+
+/* A pair that has broken cannot be made anew. */
+static bool may_dial(const struct peer *p)
+{
+	return p->dials && !p->conn && (!p->paired || p->fd >= 0);
 }
 
 static void dial(struct tw_tcp *t, struct peer *p)
@@ -262,7 +274,7 @@ void tw_peers_tick(struct tw_tcp *t)
 				   (double)gone / (double)TW_SECOND);
 			return;
 		}
-		if (p->dials && !p->conn && t->now >= p->dial_at && !t->over)
+		if (may_dial(p) && t->now >= p->dial_at && !t->over)
 			dial(t, p);
 		if (p->lost && !p->told_down && gone >= CLOSED_GRACE)
 			tw_peer_down(t, p, "it has not come back");
@@ -274,7 +286,7 @@ int64_t tw_peers_next(const struct tw_tcp *t)
 	int64_t next = t->now + 200 * MS;
 
 	for (const struct peer *p = t->peers; p; p = p->next)
-		if (p->dials && !p->conn && p->dial_at < next)
+		if (may_dial(p) && p->dial_at < next)
 			next = p->dial_at;
 	return next;
 }

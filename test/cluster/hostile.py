@@ -561,6 +561,21 @@ def wrong_pushes(port, facts, recorded):
     return c
 
 
+def claims(port, facts, relay):
+    """A stranger that says it is a real worker, newer than that one is; one pull would do."""
+    c = join(port, facts)
+    for k in range(5):
+        recorded = relay.pushes[-1]
+        h = parse(recorded[:64])
+        for incarnation in (h["incarnation"] + 1, h["incarnation"] | 0xFFFFF):
+            o = dict(view=h["view"], from_=h["from_"], incarnation=incarnation, receiver=SHARD)
+            for shard in range(3):
+                c.send(frame("PULL", shard=shard, flags=FRESH, **o))
+                c.send(frame("PUSH", recorded[64:240], payload=recorded[240:], shard=shard, seq=1, **o))
+        time.sleep(0.1)
+    return c
+
+
 def flood(what, port, make, first, seconds, lots):
     """Ask all the time, never read; returns how many bytes went."""
     c = Client(port, small=True)
@@ -710,6 +725,7 @@ def in_the_clear(reference, base):
         step("bad requests", bad_requests, port, facts)
         check(tls_to_plain(port), "TLS is not understood in the clear")
         kept = [step("wrong pushes", wrong_pushes, port, facts, c.relay.pushes[-1])]
+        kept.append(step("claims", claims, port, facts, c.relay))
         c.relay.repeat = 12
         for trick in ("flip", "cut"):
             c.relay.trick = trick
@@ -727,6 +743,8 @@ def in_the_clear(reference, base):
         for name, make, first, lots in floods:
             kept.append(step("flood of " + name, flood, name, port, make, first, 1.5, lots)[0])
         check(c.running(), "clear: the run outlasts the attacks")
+        for x in kept + [asker]:
+            x.close()
         result = c.finish("clear")
         hold.end()
     finally:
@@ -734,8 +752,6 @@ def in_the_clear(reference, base):
     same("clear", result, reference)
     bounded("clear", c, base)
     quiet_lines(c, "clear", begun)
-    for x in kept + [asker]:
-        x.close()
 
 
 def with_a_key(reference, base):
@@ -780,6 +796,84 @@ def with_a_key(reference, base):
     quiet_lines(c, "key", begun)
 
 
+class Member(Client):
+    """A worker that the master has welcomed: it knows its slot, and where the shards are."""
+
+    def __init__(self, port, facts, small=False):
+        super().__init__(port, small)
+        self.send(greet(facts))
+        self.answer("TERMS")
+        self.send(frame("HELLO", struct.pack("<IIIIQQQQII", WORKER, NEW, 0, 0, 0, 0, 0, 0, 1, 0), flags=FRESH))
+        got = self.answer("WELCOME")
+        check(got, "there is a slot for a third worker, and it is welcomed")
+        self.view = got[0]["view"] if got else 0
+        self.slot, self.incarnation = struct.unpack_from("<II", got[1]) if got else (0, 0)
+
+    def says(self, kind, body=None, **over):
+        o = dict(view=self.view, from_=self.slot, incarnation=self.incarnation, receiver=SHARD)
+        o.update(over)
+        return frame(kind, body, **o)
+
+    def pull(self, shard):
+        return self.says("PULL", struct.pack("<IIQQQQ", 0, 0, 0, 0, 0, 1), shard=shard, flags=FRESH)
+
+
+def bad_numbers(port, facts):
+    """A member whose contributions are not finite is told so, and at last let go."""
+    c = Member(port, facts)
+    c.send(c.pull(0))
+    got = c.answer("PARAMS")
+    if not check(got, "a member is given the parameters"):
+        return c
+    size, base = got[0]["payload"], got[1][:16]
+    body = base + struct.pack("<QIIIIfffIddQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1)
+    body += struct.pack("<QII", 0, 1, 0) + bytes(80)
+    told = 0
+    for seq in range(1, 40):
+        c.send(c.says("PUSH", body, seq=seq, payload=struct.pack("<f", float("nan")) * (size // 4)))
+        time.sleep(0.05)
+        h, rest = c.message()
+        told += h["type"] == TYPE["ACK"] and h["flags"] & 12 == 12
+        if h["type"] == TYPE["REFUSE"] and rest[0] == 3:
+            break
+    check(told > 0, "it is told that its numbers are not finite (%d times)" % told)
+    check(h["type"] == TYPE["REFUSE"], "and it is let go after %d of them" % seq)
+    return c
+
+
+def from_within(base):
+    """No rounds, and a third slot: members that push nonsense, or ask all the time and never read."""
+    job = JOB.replace("gate: bsp", "gate: async").replace("workers: 2", "workers: 3, min: 2").replace(
+        "limit: 8s, suspect: 3s", "limit: 3s, suspect: 1s").replace("wait: 30s", "wait: 2s").replace(
+            "rate: 0.05", "rate: 0.02")
+    c = Cluster("within", job=job, pace=0.02)
+    try:
+        check(training(c), "within: the run begins")
+        asker, facts = ask(c.port)
+        kept = [asker, step("bad numbers", bad_numbers, c.port, facts)]
+        m = Member(c.port, facts, small=True)
+        block, sent, end = b"".join(m.pull(k % 3) for k in range(3000)), 0, time.monotonic() + 2
+        m.s.settimeout(0.2)
+        while time.monotonic() < end:
+            try:
+                sent += m.s.send(block[sent % len(block):])
+            except OSError:
+                pass
+        check(c.running(), "within: the run outlasts the attacks")
+        result = c.finish("within")
+    finally:
+        c.end()
+    check(result.get("samples") == SAMPLES and result.get("repeated") == 0,
+          "within: every sample once (%s, repeated %s)" % (result.get("samples"), result.get("repeated")))
+    check(result.get("refused", 0) > 0, "within: what was refused is counted")
+    check(result.get("accuracy", 0) > 0.85, "within: it has learned (%s)" % result.get("accuracy"))
+    check(c.serve.said("not finite"), "within: the log says who was let go")
+    check(c.serve.said("has not read") or c.serve.said("was silent"), "within: the log says who did not read")
+    bounded("within", c, base)
+    for x in kept + [m]:
+        x.close()
+
+
 def main():
     global WORK
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -791,10 +885,12 @@ def main():
         if not failures:
             step("in the clear", in_the_clear, reference, base)
             step("with a key", with_a_key, reference, base)
+            step("from within", from_within, base)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
     print("hostile: %s" % ("%d failures" % len(failures) if failures else "all as it must be"))
     sys.exit(1 if failures else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -101,7 +101,7 @@ def loss(strategy, percent=20):
         r = c.finish(serve, survivors=(near, far))
         need("is gone" not in serve.err(), "a worker on a bad line was removed")
         return f"redealt {r['redealt']}"
-    return in_namespaces(f"loss-{strategy}", strategy, test, hidden=8, target=0.9,
+    return in_namespaces(f"loss-{strategy}", strategy, test, hidden=16, target=0.88,
                          sets=[("cluster.limit", "60s"), ("cluster.suspect", ""),
                                ("cluster.heartbeat", "")])
 
