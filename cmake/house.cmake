@@ -69,7 +69,15 @@ if(TW_TESTS)
 		tw_script(library "" bash ${here}/library.sh)
 		tw_script(add_variant "" bash ${here}/add_variant.sh)
 		tw_script(cppcheck full bash ${here}/cppcheck.sh)
+		tw_script(three_machines full bash ${here}/cluster/three_machines.sh)
 		if(EXISTS /usr/bin/python3)
+			tw_script(cluster_faults "" /usr/bin/python3 ${here}/cluster/faults.py)
+			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
+			tw_script(cluster_faults_full full /usr/bin/python3
+				${here}/cluster/full.py)
+			tw_script(cluster_links_full full /usr/bin/python3
+				${here}/cluster/links.py --full)
+			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)

@@ -15,7 +15,7 @@ bad=0
 shown=$(sed -n 's/^```c file=//p' CONTRIBUTING.md)
 for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 	for path in $(grep -oE '`[^`]+`' "$doc" | tr -d '`' |
-		grep -E '^(src|test|cmake|docs|examples|bench|\.ci|\.)(/[A-Za-z0-9_./-]*)?$' | sort -u); do
+		grep -E '^(src|test|fuzz|cmake|docs|examples|bench|\.ci|\.)(/[A-Za-z0-9_./-]*)?$' | sort -u); do
 		[ -e "$path" ] || grep -qxF "$path" <<<"$shown" ||
 			{ echo "$doc: names $path, which does not exist"; bad=1; }
 	done

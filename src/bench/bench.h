@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "job/job.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -12,11 +13,13 @@
 /* What a bench is told, and where it puts what is no case. */
 struct tw_bench_how {
 	const struct tw_log *log;
-	const char *python; /* which has PyTorch; NULL: see torch.h */
-	unsigned rounds;    /* of compute and scale; 0: as many as they want */
-	double block;       /* their seconds of one side in one round; 0: as they want */
-	json_t *facts;      /* object: members beside "cases" */
-	json_t *notes;      /* array of sentences that belong to the figures */
+	const char *python;       /* which has PyTorch; NULL: see torch.h */
+	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP; else threads */
+	size_t size;     /* exchange over tcp: parameters, connections: workers; 0: as usual */
+	unsigned rounds; /* of those that count them; 0: as many as they want */
+	double block;    /* their seconds of one side in one round; 0: as they want */
+	json_t *facts;   /* object: members beside "cases" */
+	json_t *notes;   /* array of sentences that belong to the figures */
 };
 
 struct tw_bench {
@@ -26,7 +29,7 @@ struct tw_bench {
 };
 
 extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec, tw_bench_compute,
-	tw_bench_scale;
+	tw_bench_scale, tw_bench_connections;
 extern const struct tw_bench *const tw_bench_all[]; /* NULL at the end */
 
 /* Run one bench, or all for NULL.  *result is {"version", "isa", "cases": [{name, value, unit,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.c - push + apply + pull through the real actors in threads, against one SGD pass plus
  * one memcpy over the same bytes by one thread. */
-#include "bench/bench.h"
+#include "bench/exchange.h"
 
-#include "bench/idle.h"
 #include "bench/spine.h"
 #include "job/progress.h"
 #include "vec/vec.h"
@@ -15,7 +14,7 @@
 #define PARAMETERS 14600000u
 #define ROUNDS     7
 #define STEPS      60 /* exchanges of one worker in one round */
-#define WARM       8  /* of those, left out: buffers are touched for the first time */
+#define WARM       TW_EXCHANGE_WARM
 
 static double seconds_since(int64_t began)
 {
@@ -72,20 +71,20 @@ static double floor_median(const struct floor *f)
 
 /* --- the exchange --- */
 
-static enum tw_status read_job(uint32_t workers, struct tw_job **job, struct tw_error *why)
+enum tw_status tw_exchange_job(enum tw_world_kind world, uint32_t workers, uint32_t steps,
+			       size_t parameters, struct tw_job **job, struct tw_error *why)
 {
 	char text[400];
 
 	snprintf(text, sizeof text,
-		 "model: {quadratic: {dimension: %u}}\n"
+		 "model: {quadratic: {dimension: %zu}}\n"
 		 "data: {source: none, samples: %u, batch: 1}\n"
 		 "train: {epochs: 1}\n"
 		 "update: {rule: sgd, rate: 0.01}\n"
 		 "cluster: {workers: %u}\n"
 		 "strategy: asgd\n",
-		 PARAMETERS, STEPS * workers, workers);
-	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_THREADS, job,
-				why);
+		 parameters, steps * workers, workers);
+	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, world, job, why);
 }
 
 static int ascending(const void *a, const void *b)
@@ -120,7 +119,7 @@ static enum tw_status measure(uint32_t workers, const struct tw_log *log, double
 	if (!idle)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the engine");
 	tw_idle_init(idle, PARAMETERS, (uint64_t)STEPS * workers);
-	status = read_job(workers, &job, why);
+	status = tw_exchange_job(TW_WORLD_THREADS, workers, STEPS, PARAMETERS, &job, why);
 	if (status == TW_OK)
 		status = tw_spine_run(job, &idle->engine, &tw_heap_system, log, why);
 	if (status == TW_OK && atomic_load(&idle->calls) < STEPS * workers)
@@ -133,7 +132,8 @@ static enum tw_status measure(uint32_t workers, const struct tw_log *log, double
 	return status;
 }
 
-static enum tw_status exchange(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
+static enum tw_status in_threads(const struct tw_bench_how *how, json_t *cases,
+				 struct tw_error *why)
 {
 	const struct tw_log *log = how->log;
 	double floors[ROUNDS], one[ROUNDS], two[ROUNDS];
@@ -165,8 +165,14 @@ static enum tw_status exchange(const struct tw_bench_how *how, json_t *cases, st
 	return status;
 }
 
+static enum tw_status exchange(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
+{
+	return how->world == TW_WORLD_TCP ? tw_exchange_tcp(how, cases, why)
+					  : in_threads(how, cases, why);
+}
+
 const struct tw_bench tw_bench_exchange = {
 	.name = "exchange",
-	.help = "push, apply and pull of 14.6 million parameters in threads",
+	.help = "push, apply and pull of 14.6 million parameters in threads or between processes",
 	.run = exchange,
 };

@@ -127,7 +127,7 @@ enum tw_status tw_link_listen(struct tw_link *l, const struct tw_address *a, str
 	tw_address_text(a, text);
 	return tw_fail(why, TW_BAD_INPUT,
 		       "%s can be reached from other machines, and there is no key: make one with "
-		       "%s and give --key cluster.key, or listen on 127.0.0.1",
+		       "%s and give --key cluster.key, or listen on 127.0.0.1, or say --insecure",
 		       text, MAKE_A_KEY);
 }
 
@@ -249,6 +249,8 @@ static void join_line(const struct tw_link *l, const struct tw_address *bound, b
 	word(t, where);
 	if (server)
 		flag(t, "--as", "server");
+	if (server && l->flags->insecure)
+		word(t, "--insecure");
 	flag(t, "--key", l->flags->key);
 	flag(t, "--certificate", l->flags->certificate);
 	flag(t, "--certificate-key", l->flags->certificate_key);

@@ -24,7 +24,7 @@ struct tw_processes {
 	size_t count, room;
 	pthread_mutex_t
 		lock; /* who is over, against signals for a number that is another's by now */
-	bool ending;  /* what happens to them now is what we want */
+	_Atomic bool ending; /* what happens to them now is what we want */
 	pthread_t watcher;
 	bool watched;
 	_Atomic bool stop;

@@ -173,6 +173,8 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 /* Training that diverges must not do so in silence. */
 static void refused(struct tw_watch *w, const struct tw_note *n)
 {
+	if (n->value > 0.0) /* its shard came back from a checkpoint: that says nothing of it */
+		return;
 	if (w->refused++ == 0 && w->log)
 		tw_log_line(w->log, TW_WARNING, "run",
 			    "a contribution of worker %u was refused: it is not finite; is "

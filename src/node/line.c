@@ -352,12 +352,10 @@ static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
 
 enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g)
 {
-	const uint32_t mine = s->shown == s->w ? 2 : 1;
 	struct tw_block *next;
 
-	/* where the update writes over w there is no second block to try it in */
-	if (!is_plain(s->plan, push) ||
-	    atomic_load_explicit(&s->w->refs, memory_order_acquire) <= mine)
+	/* one pass that checks and writes another block costs less than two over the same one */
+	if (!is_plain(s->plan, push))
 		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
 	next = tw_pool_take(s->pool);
 	if (!next)

@@ -579,6 +579,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		out->whom =
 			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
 		out->why = "it to join";
+		out->step = 0;
 		return true;
 	}
 	for (uint32_t k = 0; k < m->plan->workers; k++)

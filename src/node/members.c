@@ -275,7 +275,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	tw_cut_snap_worker(m, ctx, slot);
 }
 
-/* --- what they have done ----------------------------------------------------------------------- */
+/* --- what they have done --------------------------------------------------------------------- */
 
 struct tw_counted *tw_master_counted(struct master *m, size_t *count)
 {
@@ -343,7 +343,7 @@ enum tw_status tw_master_recount(struct master *m, const struct tw_part *parts, 
 	return st;
 }
 
-/* --- coming back ------------------------------------------------------------------------------- */
+/* --- coming back ----------------------------------------------------------------------------- */
 
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {

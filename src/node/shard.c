@@ -157,18 +157,23 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 	}
 }
 
-static void note_refused(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t seq)
+static void note_refused(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			 const struct tw_msg *m)
 {
-	tw_note(ctx,
-		&(struct tw_note){
-			.kind = TW_NOTE_REFUSED, .shard = s->index, .slot = slot, .seq = seq });
+	const bool fenced = m->b.push.base.incarnation != s->version.incarnation;
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
+					.shard = s->index,
+					.slot = slot,
+					.seq = m->h.seq,
+					.value = fenced });
 }
 
 static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	s->guest[slot].seq = m->h.seq;
 	tw_shard_tick(s, slot); /* it is closed here, too: others must not wait for it */
-	note_refused(s, ctx, slot, m->h.seq);
+	note_refused(s, ctx, slot, m);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
 	else
@@ -409,7 +414,7 @@ static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 	}
 	g->push = m->b.push;
 	g->seq = m->h.seq;
-	note_refused(s, ctx, slot, m->h.seq);
+	note_refused(s, ctx, slot, m);
 	have(s, ctx, slot, TW_FLAG_REFUSED);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);

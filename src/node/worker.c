@@ -737,7 +737,7 @@ static const struct link *held_up(const struct worker *w, const char **why)
 		if (l->wants || l->acked < w->seq) {
 			*why = l->down    ? "its server, which cannot be reached"
 			       : l->asked ? "its parameters"
-					  : "its answer to a push";
+					  : "its answer to push";
 			return l;
 		}
 	}
@@ -751,11 +751,13 @@ static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
 
 	if (w->over || w->left || w->busy)
 		return false;
-	*out = (struct tw_wait){ .slot = w->slot, .since = w->since, .step = w->seq };
+	*out = (struct tw_wait){ .slot = w->slot, .since = w->since };
 	if (w->welcomed && (l = held_up(w, &out->why))) {
 		const uint16_t shard = (uint16_t)(l - w->link);
 
 		out->whom = l->known ? l->addr : (struct tw_addr){ UINT32_MAX, TW_SHARD, shard };
+		if (l->known && !l->down && !l->asked)
+			out->step = w->seq; /* behind the words "its answer to push" */
 		return true;
 	}
 	out->whom = tw_master_addr();

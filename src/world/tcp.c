@@ -86,7 +86,7 @@ void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
 
 void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
 {
-	char text[200];
+	char text[sizeof t->denied.text];
 	va_list list;
 
 	va_start(list, format);
@@ -274,6 +274,11 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 
 	if (!t)
 		return NULL;
+	t->last = tw_heap_zeros(o->heap, tw_port_msg_bytes());
+	if (!t->last) {
+		o->heap->put(o->heap, t);
+		return NULL;
+	}
 	t->o = *o;
 	t->heap = o->heap;
 	t->epoll = t->bell = t->listener = -1;
@@ -404,9 +409,10 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 
 	if (!t->threaded)
 		return;
-	m = tw_heap_zeros(t->heap, tw_port_msg_bytes());
+	m = t->last;
 	if (!m)
 		return;
+	t->last = NULL;
 	m->b.over = (struct tw_body_over){ .status = (uint32_t)status, .cut = cut };
 	if (result && (m->payload = tw_block_new(t->heap, strlen(result) + 1)) != NULL) {
 		memcpy(m->payload->data, result, strlen(result));
@@ -492,6 +498,7 @@ void tw_tcp_close(struct tw_tcp *t)
 		tw_peer_forget(t, t->peers);
 	if (t->farewell)
 		tw_tcp_msg_free(t, t->farewell);
+	t->heap->put(t->heap, t->last);
 	while (t->spare) {
 		struct tw_msg *m = t->spare;
 

@@ -130,11 +130,13 @@ static enum tw_status exchange(struct tw_tcp_ask *a, struct tw_msg *m, struct tw
 	a->answer = NULL;
 	if ((*answer)->h.type == TW_DENY) {
 		const uint32_t n = (*answer)->h.payload;
+		/* who is to wait may ask again */
+		const enum tw_status st = (*answer)->b.deny.wait ? TW_IO : TW_REFUSED;
 
-		tw_fail(why, TW_REFUSED, "the master at %s refused: %.*s", a->where,
+		tw_fail(why, st, "the master at %s refused: %.*s", a->where,
 			(int)(n < 400 ? n : 400), n ? (const char *)tw_msg_payload(*answer) : "");
 		free_msg(a, *answer);
-		return TW_REFUSED;
+		return st;
 	}
 	return TW_OK;
 }

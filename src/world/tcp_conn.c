@@ -55,8 +55,10 @@ static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
 /* Shards believe whoever has the newest incarnation of a slot, because the master's word may be
  * slower than the worker's.  Where the master is, its word has passed here: strangers, and members
  * that speak for another slot, have nothing to say to shards. */
-static bool may_claim(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
+static bool may_claim(const struct conn *c, const struct tw_msg *m)
 {
+	struct tw_tcp *t = c->t;
+	const struct peer *p = c->peer;
 	bool good;
 
 	if (t->o.role != TW_TCP_SERVE || p->role != TW_WORKER || m->to.role != TW_SHARD)
@@ -65,8 +67,8 @@ static bool may_claim(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
 	good = p->member && p->slot == m->h.from;
 	pthread_mutex_unlock(&t->lock);
 	if (!good)
-		tw_tcp_refusal(t, p->name, "%s on %s for worker %u is not heard: it is not that one",
-			       tw_type_name(m->h.type), p->host, m->h.from);
+		tw_tcp_refusal(t, c->name, "%s as worker %u is not heard: it is %s",
+			       tw_type_name(m->h.type), m->h.from, p->name);
 	return good;
 }
 
@@ -78,11 +80,13 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	m->from.node = node_of(c->peer, m->from.role);
 	m->to.node = m->to.role == TW_MASTER ? 0 : t->node;
 	learn_slot(t, c->peer, m);
-	if (!may_claim(t, c->peer, m)) {
+	if (!may_claim(c, m)) {
 		tw_tcp_msg_free(t, m);
 		return;
 	}
 	tw_tcp_count(t, m);
+	if (m->h.type == TW_BYE && (m->h.flags & TW_FLAG_LEAVE))
+		c->peer->leaves = true;
 	if (m->h.type == TW_WELCOME)
 		snprintf(t->who, sizeof t->who, "worker %u on %s", m->b.welcome.slot, t->host);
 	pthread_mutex_lock(&t->port_lock);
@@ -101,6 +105,9 @@ static bool reader_message(void *arg, struct tw_msg *m)
 		deliver(c, m);
 	else
 		tw_greet_message(c, m); /* takes m */
+	/* what follows the terms waits until there are actors to hear it */
+	if (c->dialled && c->state == CONN_OPEN && !c->t->port)
+		return false;
 	return c->state != CONN_DEAD && c->state != CONN_ENDING && !c->paused;
 }
 
@@ -296,13 +303,30 @@ static void write_some(struct conn *c)
 		write_broke(c);
 }
 
+/* Actors that cannot keep up with what is sent to them: whoever sends must wait. */
+static bool flooded(const struct conn *c, size_t all)
+{
+	struct tw_tcp *t = c->t;
+	bool full = false;
+
+	if (!c->peer || c->peer->role != TW_WORKER)
+		return false;
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port)
+		full = tw_port_mailed(t->port) > 8 * all + (64u << 20);
+	pthread_mutex_unlock(&t->port_lock);
+	return full;
+}
+
 static void pause_or_go_on(struct conn *c)
 {
+	const struct tw_tcp_options *o = &c->t->o;
+	const size_t all = o->border ? o->border[o->shards] * sizeof(float) : 0;
 	/* who only asks waits for each answer */
-	const size_t most = c->state == CONN_ASKING ? 0 : 64 * c->t->o.push_most + (16u << 20);
+	const size_t most = c->state == CONN_ASKING ? 0 : 2 * all + (16u << 20);
 	const size_t bytes = tw_writer_bytes(c->writer);
 
-	if (c->queued > QUEUE_MOST || bytes > most)
+	if (c->queued > QUEUE_MOST || bytes > most || flooded(c, all))
 		c->paused = true;
 	else if (c->queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
 		c->paused = false;
@@ -419,9 +443,18 @@ static double seconds(int64_t ns)
 static void tick_open(struct conn *c)
 {
 	struct tw_tcp *t = c->t;
-	const int64_t silent = t->now - c->heard, stuck = t->now - c->wrote;
+	int64_t silent, stuck;
 	char why[96];
 
+	if (c->paused) { /* nobody else may tell us that there is room again */
+		tw_conn_flush(c);
+		if (c->state == CONN_DEAD)
+			return;
+		if (!c->paused)
+			c->heard = t->now;
+	}
+	silent = t->now - c->heard;
+	stuck = t->now - c->wrote;
 	if (!c->paused && silent >= t->limit) {
 		struct peer *p = c->pair ? NULL : c->peer; /* a pair's is given up by closing */
 

@@ -195,6 +195,9 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		p->master_boot = b->master;
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
+	} else if (b->own != p->node) {
+		tw_conn_close(c, "another server is at its address");
+		return;
 	} else {
 		p->boot = b->own_boot;
 	}
@@ -258,7 +261,9 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 	snprintf(p->address.host, sizeof p->address.host, "%s",
 		 b->host[0] ? b->host : t->master->address.host);
 	p->address.port = (uint16_t)b->port;
+	pthread_mutex_lock(&t->lock);
 	snprintf(p->host, sizeof p->host, "%.63s", p->address.host);
+	pthread_mutex_unlock(&t->lock);
 	if (!p->open && !p->conn)
 		p->dial_at = t->now;
 }
@@ -522,18 +527,18 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 	if (asks) {
 		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
 			node = free_server(t);
-		boot = t->id.boot << 16 | (uint32_t)++t->server_boots;
 		if (!node) {
 			tw_greet_deny(c, TW_DENY_BUSY, 2000,
 				      "the job's %u servers are all here (cluster.servers)",
 				      t->o.servers);
 			return;
 		}
+		boot = t->id.boot << 16 | (uint32_t)++t->server_boots;
 	} else if (!known(c, b)) {
 		return;
 	}
 	p = tw_peer_of(t, node);
-	if (node < 2 || node > t->o.servers || (p && p->open && p->boot != boot)) {
+	if (node < 2 || node > t->o.servers || (p && taken(p) && p->boot != boot)) {
 		tw_greet_deny(c, TW_DENY_RUN, 0, "server %u is somebody else now; start it again",
 			      node);
 		return;

@@ -74,6 +74,7 @@ struct peer {
 	struct conn *conn; /* in any state while we dial; OPEN otherwise */
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
+	bool leaves; /* it has said so: that it closes is no news */
 	_Atomic bool suspect;
 	int64_t lost; /* when the connection was lost; 0: it is there */
 	unsigned attempt;
@@ -105,6 +106,7 @@ struct tw_tcp {
 	struct conn *conns, *dead;
 	bool more;               /* a stream has bytes that epoll does not know of */
 	struct tw_msg *farewell; /* guarded by lock: OVER, to all */
+	struct tw_msg *last;     /* kept for it from the start: an end is told in any case */
 	_Atomic bool flushed;
 	struct peer *bucket[PEER_BUCKETS]; /* by node; guarded by lock */
 	size_t paired;                     /* inherited pairs taken so far */
@@ -122,6 +124,7 @@ struct tw_tcp {
 	bool ending;                        /* farewell: accept nobody any more */
 	_Atomic bool stop, gone;
 	int64_t gone_at;
+	int64_t asked; /* to leave, while there was no master */
 	pthread_t thread;
 	bool threaded;
 	pthread_mutex_t lock, port_lock;
@@ -171,7 +174,7 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
 void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
-void tw_peers_broadcast(struct tw_tcp *t);     /* PEERS */
+void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only); /* PEERS; NULL: to all */
 void tw_peer_rename(struct tw_tcp *t, struct peer *p);
 
 /* tcp_conn.c */

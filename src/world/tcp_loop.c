@@ -141,6 +141,8 @@ static void say_farewell(struct tw_tcp *t)
 		for (struct peer *p = t->peers; p; p = p->next) {
 			struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_OVER) : NULL;
 
+			if (p->open && !m) /* it hears of the end by that */
+				tw_conn_close(p->conn, "no memory");
 			if (!m)
 				continue;
 			m->b = over->b;

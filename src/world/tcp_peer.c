@@ -126,21 +126,21 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 	p->conn = c;
 	p->lost = 0;
 	p->attempt = 0;
-	p->told_down = false;
+	p->told_down = p->leaves = false;
 	p->suspect = false;
 	p->complained = p->since = 0;
-	p->heard = t->now;
 	c->peer = p;
 	c->state = CONN_OPEN;
 	c->heard = c->wrote = t->now;
 	/* open first: what an actor says when it hears of it must not find the door closed */
 	pthread_mutex_lock(&t->lock);
 	empty_outbox(t, p);
+	p->heard = t->now;
 	p->open = true;
 	pthread_mutex_unlock(&t->lock);
 	tell(t, p, true); /* (4) */
 	if (t->o.role == TW_TCP_SERVE && (p->role == TW_SERVER || t->peers_number))
-		tw_peers_broadcast(t);
+		tw_peers_broadcast(t, p->role == TW_SERVER ? NULL : p);
 }
 
 /* A pause that grows and never beats time with others. */
@@ -172,13 +172,15 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 		    (double)(t->now - p->since) / (double)TW_SECOND, why);
 }
 
-/* A worker that is nobody yet: who comes and goes so is worth no line of its own. */
 /* A worker that a server loses may have heard of the end before it; the master knows, and warns. */
 static enum tw_level level_for(const struct tw_tcp *t, const struct peer *p)
 {
+	if (p->leaves) /* as it said */
+		return TW_DEBUG;
 	return t->o.role == TW_TCP_SERVER && p->role == TW_WORKER ? TW_INFO : TW_WARNING;
 }
 
+/* A worker that is nobody yet: who comes and goes so is worth no line of its own. */
 static bool is_stranger(const struct peer *p)
 {
 	return p->role == TW_WORKER && p->slot == UINT32_MAX;
@@ -251,7 +253,9 @@ static void dial(struct tw_tcp *t, struct peer *p)
 	}
 	p->dial_at = 0;
 	p->conn = tw_conn_new(t, fd, true, p->paired, p);
-	if (p->conn && p->paired)
+	if (!p->conn)
+		tw_peer_lost(t, p, "no memory for a connection");
+	else if (p->paired)
 		tw_conn_ready(p->conn, 0);
 }
 
@@ -269,6 +273,15 @@ void tw_peers_tick(struct tw_tcp *t)
 			pthread_mutex_unlock(&t->lock);
 			continue;
 		}
+		if (p == t->master && !t->asked && t->o.interrupted && *t->o.interrupted)
+			t->asked = t->now;
+		/* who can go without the master has gone by now */
+		if (p == t->master && gone > CLOSED_GRACE && t->port && t->asked &&
+		    t->now - t->asked > CLOSED_GRACE) {
+			tw_tcp_end(t, TW_INTERRUPTED,
+				   "left without the master, which is not there");
+			return;
+		}
 		if (p == t->master && t->o.patience && gone > t->o.patience && t->port) {
 			tw_tcp_end(t, TW_IO, "the master has not been there for %.0f s",
 				   (double)gone / (double)TW_SECOND);
@@ -283,9 +296,11 @@ void tw_peers_tick(struct tw_tcp *t)
 
 int64_t tw_peers_next(const struct tw_tcp *t)
 {
+	/* who is not a worker dials the master at most, and may know thousands */
+	const bool many = t->o.role != TW_TCP_WORKER;
 	int64_t next = t->now + 200 * MS;
 
-	for (const struct peer *p = t->peers; p; p = p->next)
+	for (const struct peer *p = many ? t->master : t->peers; p; p = many ? NULL : p->next)
 		if (may_dial(p) && p->dial_at < next)
 			next = p->dial_at;
 	return next;
@@ -336,14 +351,14 @@ static void place_of(const struct peer *p, struct tw_peer_place *out)
 			 p->address.host);
 }
 
-void tw_peers_broadcast(struct tw_tcp *t)
+void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 {
 	size_t servers = 0;
 	struct tw_block *tail;
 
 	for (struct peer *p = t->peers; p; p = p->next)
 		servers += listens(p);
-	t->peers_number++;
+	t->peers_number += !only;
 	tail = tw_block_new(t->heap, servers * sizeof(struct tw_peer_place) + 1);
 	if (!tail)
 		return; /* the next server that comes says it again */
@@ -356,7 +371,8 @@ void tw_peers_broadcast(struct tw_tcp *t)
 		struct tw_msg *m;
 
 		next = p->next; /* writing may show that a paired one is gone: it is forgotten */
-		if (!p->open || p->role != TW_WORKER || !(m = tw_tcp_msg(t, TW_PEERS)))
+		if ((only && p != only) || !p->open || p->role != TW_WORKER ||
+		    !(m = tw_tcp_msg(t, TW_PEERS)))
 			continue;
 		m->b.peers.number = t->peers_number;
 		m->tail = tw_block_keep(tail);

@@ -55,6 +55,8 @@ enum tw_status tw_threads_run(const struct tw_cluster *cluster,
 size_t tw_port_msg_bytes(void);
 /* Give a message to the actor at m->to; false: there is none here, and m stays the caller's. */
 bool tw_port_deliver(struct tw_port *p, struct tw_msg *m);
+/* Bytes of messages given to actors that they have not handled yet. */
+size_t tw_port_mailed(struct tw_port *p);
 /* Tell all actors here that a node can be reached (again), or cannot.  False without memory. */
 bool tw_port_up(struct tw_port *p, uint32_t node, uint32_t boot);
 bool tw_port_down(struct tw_port *p, uint32_t node);

@@ -50,6 +50,7 @@ enum mail_kind {
 struct mail {
 	struct tw_msg m; /* must stay first */
 	enum mail_kind kind;
+	size_t abroad; /* bytes that came through the port and are not handled yet */
 };
 
 /* Work for the storekeeper, and its answer. */
@@ -154,6 +155,7 @@ struct threads {
 	_Atomic int64_t wake_at; /* when the housekeeper looks again */
 	_Alignas(64) _Atomic size_t ready_count;
 	_Atomic uint32_t idle; /* worker hands that wait */
+	_Atomic size_t mailed; /* bytes of mail from abroad that is not handled yet */
 };
 
 #define HOUSEKEEPER 0

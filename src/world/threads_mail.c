@@ -102,6 +102,8 @@ static uint64_t hash_of(const struct tw_msg *m)
 
 static void mail_free(struct hand *me, struct mail *mail)
 {
+	if (mail->abroad)
+		atomic_fetch_sub_explicit(&me->world->mailed, mail->abroad, memory_order_relaxed);
 	switch (mail->kind) {
 	case MAIL_MESSAGE:
 	case MAIL_UP:

@@ -61,8 +61,16 @@ bool tw_port_deliver(struct tw_port *p, struct tw_msg *m)
 	if (!c)
 		return false;
 	((struct mail *)m)->kind = MAIL_MESSAGE;
+	((struct mail *)m)->abroad = sizeof(struct mail) + m->h.tail + m->h.payload;
+	atomic_fetch_add_explicit(&me->world->mailed, ((struct mail *)m)->abroad,
+				  memory_order_relaxed);
 	tw_threads_post(me, c, (struct mail *)m);
 	return true;
+}
+
+size_t tw_port_mailed(struct tw_port *p)
+{
+	return atomic_load_explicit(&hand_of(p)->world->mailed, memory_order_relaxed);
 }
 
 static bool tell(struct hand *me, enum mail_kind kind, uint32_t node, uint32_t boot)

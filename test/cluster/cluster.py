@@ -5,6 +5,7 @@ A Cluster has a directory of its own, a job, a port, and the processes that were
 the `with` block ends whatever is left, and prints everything anybody said if the test failed."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -235,12 +236,12 @@ strategy: {strategy}
     # --- the end ---
 
     def finish(self, serve, target=None, seconds=240, exact=None, survivors=(), stop=None,
-               again=False):
+               again=False, strangers=False):
         """The run ends by itself; everybody ends with it; what it counted is right."""
         code = serve.wait(seconds)
         need(code == 0, f"{serve.name} ended with {code}")
         for p in self.all:
-            if p.doomed:
+            if p.doomed or (strangers and self.too_late(p)):
                 continue
             code = p.wait(15 + SLACK)
             need(code == 0, f"{p.name} ended with {code}")
@@ -271,6 +272,17 @@ strategy: {strategy}
                  f"{p.name} stood still for {gap:.1f} s from {at:.1f} s on; at most "
                  f"{allowed:.1f} s are allowed")
         return r
+
+    def too_late(self, p):
+        """It came when the run was ending, and was never told who it is: it waits for a master."""
+        end = time.monotonic() + 15 + SLACK
+        while p.running() and time.monotonic() < end:
+            last = (p.err().strip().split("\n") or [""])[-1]
+            if re.search(r"(worker|server) on \S+: cannot reach the master .*refused", last):
+                p.kill()
+                return True
+            time.sleep(0.05)
+        return False
 
     def nobody_left(self):
         for p in self.all:
@@ -311,12 +323,12 @@ strategy: {strategy}
 def attempt(name, test, epochs):
     """Run it; if the run was too short for the fault, again with more epochs."""
     begin = time.monotonic()
-    for _ in range(4):
+    for _ in range(6):
         try:
             said = test(epochs) or ""
         except TooShort as e:
-            print(f"{name}: {e}; trying with {3 * epochs} epochs", flush=True)
-            epochs *= 3
+            print(f"{name}: {e}; trying with {2 * epochs} epochs", flush=True)
+            epochs *= 2
             continue
         print(f"{name}: {time.monotonic() - begin:.1f} s {said}", flush=True)
         return

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py [NAME...]: what networks do: a cut, lost packets, delay.  Root and network namespaces are
-needed for the first two; the relay that delays is a thread of this test."""
+"""links.py [--full] [NAME...]: what networks do: a cut, lost packets, delay.  Root and network
+namespaces are needed for the first two; the relay that delays is a thread of this test."""
 import os
 import socket
 import subprocess
@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+sys.dont_write_bytecode = True
 from cluster import Cluster, free_port, main, need
 
 SKIPPED = 77
@@ -64,12 +65,12 @@ class Namespaces:
             self.inside(name, "nft", "delete table inet loss")
 
 
-def in_namespaces(name, strategy, test, **more):
+def in_namespaces(name, strategy, test, both=False, **more):
     def run(epochs):
         with Namespaces() as n:
             with Cluster(name, strategy, epochs, host="10.77.0.1", inside=n.here, **more) as c:
                 serve = c.serve()
-                near = c.worker(inside=n.here)
+                near = c.worker(inside=n.there if both else n.here)
                 far = c.worker(inside=n.there)
                 c.until_steps(near, 20)
                 c.until_steps(far, 20)
@@ -95,13 +96,13 @@ def loss(strategy, percent=20):
     """A bad line, and patience: nobody is removed, and the run ends."""
     def test(c, n, serve, near, far):
         n.drop(percent)
-        c.until_steps(far, 30, 120)
+        c.until_steps(far, 15, 120)
         c.rest(5.0)
         n.mend()
         r = c.finish(serve, survivors=(near, far))
         need("is gone" not in serve.err(), "a worker on a bad line was removed")
         return f"redealt {r['redealt']}"
-    return in_namespaces(f"loss-{strategy}", strategy, test, hidden=16, target=0.88,
+    return in_namespaces(f"loss-{strategy}", strategy, test, both=True, hidden=16, target=0.88,
                          sets=[("cluster.limit", "60s"), ("cluster.suspect", ""),
                                ("cluster.heartbeat", "")])
 
@@ -168,9 +169,9 @@ class Relay:
 def delay(strategy, seconds=0.05):
     """Every message of the workers is late in both directions."""
     def test(epochs):
-        with Cluster(f"delay-{strategy}", strategy, epochs, hidden=16, rate=0.5, sets=[
+        with Cluster(f"delay-{strategy}", strategy, epochs, rate=0.2, sets=[
                 ("cluster.limit", "60s"), ("cluster.suspect", ""), ("cluster.heartbeat", ""),
-                ("data.batch", "250")]) as c:
+                ("data.batch", "100")]) as c:
             serve = c.serve()
             relay = Relay(c.address, seconds)
             workers = [c.worker(relay.address) for _ in range(2)]
@@ -188,16 +189,16 @@ def delay(strategy, seconds=0.05):
 
 
 TESTS = {
-    "delay_async": (delay("asgd"), 3),
-    "cut_bsp": (cut("ssgd", 6), 12),
+    "delay_async": (delay("asgd"), 1),
+    "cut_bsp": (cut("ssgd", 5), 18),
 }
 FULL = {
-    "delay_bsp": (delay("ssgd"), 3),
-    "cut_bsp_10s": (cut("ssgd", 10), 20),
+    "delay_bsp": (delay("ssgd"), 1),
+    "cut_bsp_10s": (cut("ssgd", 10), 30),
     "cut_async_10s": (cut("asgd", 10), 40),
     "cut_ssp_10s": (cut("ssp", 10), 40),
     "loss_bsp": (loss("ssgd"), 3),
-    "loss_async": (loss("asgd"), 10),
+    "loss_async": (loss("asgd"), 3),
 }
 
 

@@ -193,7 +193,7 @@ static bool pass(int from, int to)
 	const ssize_t got = read(from, some, sizeof some);
 
 	for (ssize_t at = 0, put; at < got; at += put) {
-		put = write(to, some + at, (size_t)(got - at));
+		put = send(to, some + at, (size_t)(got - at), MSG_NOSIGNAL);
 		if (put <= 0)
 			return false;
 	}

@@ -56,10 +56,17 @@ static bool intact(const struct tw_msg *m)
 	return true;
 }
 
-static void pushes_all(struct tw_actor *a, struct tw_context *ctx)
+static void pushes_all(struct tw_context *ctx)
 {
 	for (uint64_t seq = 1; seq <= MESSAGES; seq++)
 		push(ctx, seq);
+}
+
+/* Where the master is, shards hear only whom it has welcomed. */
+static void welcomes(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	witness_up(a, ctx, node, boot);
+	fake_send(ctx, fake_addr(node, TW_WORKER, 0), TW_WELCOME, 0, 0);
 }
 
 static void takes_in_order(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
@@ -77,6 +84,10 @@ static void done_after_all(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct witness *w = witness_of(a);
 
+	if (m->h.type == TW_WELCOME) {
+		pushes_all(ctx);
+		return;
+	}
 	if (++w->count != m->h.seq || m->h.type != TW_ACK || m->from.node != 1)
 		w->wrong++;
 	if (w->count == MESSAGES)
@@ -115,10 +126,10 @@ static void messages_keep_their_order(void **state)
 
 	party_serve(&serve, &heap.heap);
 	serve.master.fake.message = ends_at_done;
+	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = takes_in_order;
 	open_serve(&serve);
 	party_worker(&worker, &other.heap, party_port(&serve));
-	worker.worker.fake.start = pushes_all;
 	worker.worker.fake.message = done_after_all;
 	open_worker(&worker);
 	assert_int_equal(tw_tcp_node(worker.t), KIT_WORKER(1));
@@ -146,11 +157,6 @@ static void messages_keep_their_order(void **state)
 #define CUTS   3
 #define ROUNDS 200
 
-static void starts_talk(struct tw_actor *a, struct tw_context *ctx)
-{
-	push(ctx, 1);
-}
-
 static void answers(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct witness *w = witness_of(a);
@@ -165,6 +171,11 @@ static void talks_on(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *
 {
 	struct witness *w = witness_of(a);
 
+	if (m->h.type == TW_WELCOME) { /* it is said again after a cut */
+		if (w->count == 0)
+			push(ctx, 1);
+		return;
+	}
 	if (m->h.seq != w->count + 1) {
 		w->wrong += m->h.seq != w->count; /* an answer may come twice */
 		return;
@@ -197,13 +208,13 @@ static void cuts_are_mended(void **state)
 
 	party_serve(&serve, NULL);
 	serve.master.fake.message = ends_at_done;
+	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = answers;
 	open_serve(&serve);
 	assert_true(relay_start(&relay, party_port(&serve)));
 	party_worker(&worker, NULL, relay.port);
-	worker.worker.fake = (struct fake){
-		.start = starts_talk, .message = talks_on, .up = says_again, .down = witness_down
-	};
+	worker.worker.fake =
+		(struct fake){ .message = talks_on, .up = says_again, .down = witness_down };
 	open_worker(&worker);
 	for (unsigned k = 1; k <= CUTS; k++) {
 		await_count(&worker.worker, k * ROUNDS - ROUNDS / 2);
@@ -279,19 +290,18 @@ static void *asks_without_end(void *arg)
 	struct party *serve = arg;
 	struct tw_msg m = raw_greet();
 	const int fd = raw_dial(party_port(serve));
-	int sent = 0;
 
-	if (raw_send(fd, &m) && raw_read(fd, &m)) {
+	if (raw_send(fd, &m) && raw_read(fd, &m) && raw_read(fd, &m) && m.h.type == TW_WELCOME) {
 		m = (struct tw_msg){
 			.h = { .magic = TW_WIRE_MAGIC, .major = TW_WIRE_MAJOR, .type = TW_PULL },
 			.from = fake_addr(0, TW_WORKER, 0),
 			.to = the_shard()
 		};
-		while (sent < 20000 && raw_send(fd, &m))
-			sent++;
+		while (serve->worker.count < 20000 && raw_send(fd, &m))
+			serve->worker.count++; /* there is no worker of its own */
 	}
 	close(fd);
-	return (void *)(intptr_t)sent;
+	return NULL;
 }
 
 static void who_does_not_read_holds_up_nobody(void **state)
@@ -299,18 +309,19 @@ static void who_does_not_read_holds_up_nobody(void **state)
 	struct refusing heap = REFUSING(0);
 	struct party serve, worker;
 	pthread_t other;
-	void *sent;
 
 	party_serve(&serve, &heap.heap);
 	serve.o.push_most = 1u << 20; /* 80 MiB may wait for one peer: 1,280 answers */
 	serve.o.limit = 1500 * MS;
 	serve.master.fake.message = ends_at_done;
+	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = answers_at_length;
 	open_serve(&serve);
 	assert_int_equal(pthread_create(&other, NULL, asks_without_end, &serve), 0);
+	await_count(&serve.worker, 1000); /* now it is in the way */
+	assert_true(serve.worker.count >= 1000);
 	party_worker(&worker, NULL, party_port(&serve));
 	worker.o.push_most = 1u << 20;
-	worker.worker.fake.start = starts_talk;
 	worker.worker.fake.message = talks_on;
 	open_worker(&worker);
 	party_join(&worker);
@@ -318,9 +329,48 @@ static void who_does_not_read_holds_up_nobody(void **state)
 	assert_int_equal(worker.worker.count, ROUNDS * (CUTS + 1));
 	party_close(&worker);
 	party_close(&serve);
-	pthread_join(other, &sent);
-	assert_true((intptr_t)sent > 1000); /* or it would not have been in the way */
+	pthread_join(other, NULL);
 	assert_int_equal(heap.live, 0);
+}
+
+/* --- strangers say nothing to shards ---------------------------------------------------------- */
+
+static void counts_only(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	witness_of(a)->count++;
+}
+
+static void strangers_are_not_heard(void **state)
+{
+	struct tw_msg m = raw_greet();
+	struct party serve;
+	int fd;
+
+	party_serve(&serve, NULL);
+	serve.shard.fake.message = counts_only;
+	serve.master.fake.message = ends_at_done;
+	open_serve(&serve);
+	fd = raw_dial(party_port(&serve));
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_read(fd, &m));
+	m = (struct tw_msg){
+		.h = { .magic = TW_WIRE_MAGIC, .major = TW_WIRE_MAJOR, .type = TW_PULL },
+		.from = fake_addr(0, TW_WORKER, 0),
+		.to = the_shard(),
+	};
+	m.h.from = 3;
+	m.h.incarnation = UINT32_MAX;
+	assert_true(raw_send(fd, &m));
+	assert_true(party_says(&serve, "PULL as worker 3 is not heard: it is new worker"));
+	m.h.type = TW_DONE;
+	m.to = fake_addr(0, TW_MASTER, 0);
+	assert_true(raw_send(fd, &m));
+	assert_true(raw_read(fd, &m));
+	assert_int_equal(m.h.type, TW_OVER);
+	raw_drop(&m);
+	close(fd);
+	party_close(&serve);
+	assert_int_equal(serve.shard.count, 0);
 }
 
 /* --- greetings that are refused --------------------------------------------------------------- */
@@ -522,13 +572,13 @@ static unsigned scarce_run(unsigned nth, bool at_serve)
 	party_serve(&serve, at_serve ? &heap.heap : NULL);
 	serve.master.fake = (struct fake){ .start = sets_a_limit,
 					   .timer = ends_by_timer,
+					   .up = welcomes,
 					   .message = ends_at_done };
 	serve.shard.fake.message = takes_in_order;
 	if (party_open(&serve, &why) == TW_OK) {
 		party_start(&serve);
 		party_worker(&worker, at_serve ? NULL : &heap.heap, party_port(&serve));
 		worker.o.patience = 120 * MS;
-		worker.worker.fake.start = pushes_all;
 		worker.worker.fake.message = done_after_all;
 		if (party_open(&worker, &why) == TW_OK)
 			party_start(&worker);
@@ -556,6 +606,7 @@ int main(void)
 		cmocka_unit_test(cuts_are_mended),
 		cmocka_unit_test(who_stays_away_is_down),
 		cmocka_unit_test(who_does_not_read_holds_up_nobody),
+		cmocka_unit_test(strangers_are_not_heard),
 		cmocka_unit_test(what_must_agree_is_named),
 		cmocka_unit_test(nodes_are_not_forged),
 		cmocka_unit_test(data_is_given_to_its_end),

@@ -11,7 +11,11 @@
 struct bench_flags {
 	bool json;
 	const char *python;
+	uint32_t world;
 };
+
+enum { IN_THREADS, IN_TCP };
+static const char *const worlds[] = { [IN_THREADS] = "threads", [IN_TCP] = "tcp", NULL };
 
 static const struct tw_bench *find(const char *name)
 {
@@ -53,6 +57,7 @@ static int bench(const struct tw_call *call)
 	const struct tw_bench_how how = {
 		.log = call->log,
 		.python = *f->python ? f->python : NULL,
+		.world = f->world == IN_TCP ? TW_WORLD_TCP : TW_WORLD_THREADS,
 	};
 	struct tw_error why = { .status = TW_OK };
 	json_t *result = NULL;
@@ -61,6 +66,12 @@ static int bench(const struct tw_call *call)
 
 	if (call->words && !(one = find(call->word[0])))
 		return no_such_bench(call, call->word[0]);
+	if (f->world != IN_THREADS && one != &tw_bench_exchange) {
+		tw_log_line(call->log, TW_ERROR, "",
+			    "--world tcp is for `thalweg bench exchange`; the other benches have "
+			    "one world");
+		return TW_EXIT_WRONG;
+	}
 	status = tw_bench_run(one, &how, &result, &why);
 	if (status != TW_OK)
 		return tw_exit_for(call, &why);
@@ -80,12 +91,18 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
 		"a Python that has PyTorch, for compute and scale; else /usr/bin/python3 or that "
 		"of PATH"),
+	{ .option = TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
+				     "exchange: in threads, or between two processes over sockets"),
+	  .value = "WORLD" },
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
 	{ "thalweg bench", "all benches, as a table" },
 	{ "thalweg bench exchange --json", "push, apply and pull in threads, for a program" },
+	{ "thalweg bench exchange --world tcp",
+	  "the same between two processes, with and without TLS" },
+	{ "thalweg bench connections", "500 worker processes on one server" },
 	{ "thalweg bench compute", "a training step of five nets, beside PyTorch's" },
 	{ 0 },
 };
@@ -93,17 +110,22 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_bench = {
 	.name = "bench",
 	.words = "[WHAT]",
-	.help = "measure this machine: compute, scale, exchange, sim or codec; all without a word",
+	.help = "measure this machine: compute, scale, exchange, connections, sim or codec; all "
+		"without a word",
 	.about =
 		"Measures against floors taken in the same run, in medians of interleaved rounds:\n"
 		"compute (a training step of five nets against PyTorch's, one thread each, and\n"
 		"against one core's peak), scale (workers in threads against one that exchanges\n"
 		"nothing, and against PyTorch's DDP), exchange (push, apply and pull of 14.6\n"
-		"million parameters in threads, against one SGD pass and one copy), sim (events "
-		"per\n"
-		"second; memory of 10,000 workers) and codec (encode and decode against an SGD "
-		"pass\n"
-		"over the same values).  Where PyTorch is missing our own figures stand alone.\n",
+		"million parameters in threads, against one SGD pass and one copy; with --world "
+		"tcp\n"
+		"between two processes, against the same bytes and the same pass over a bare\n"
+		"socket, and over a bare TLS connection), connections (500 worker processes on "
+		"one\n"
+		"server: memory of a connection, and CPU time of an update against 10 workers'),\n"
+		"sim (events per second; memory of 10,000 workers) and codec (encode and decode\n"
+		"against an SGD pass over the same values).  Where PyTorch is missing our own\n"
+		"figures stand alone.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct bench_flags),

@@ -6,6 +6,8 @@
 #include "job/look.h"
 #include "job/run.h"
 
+#include <microhttpd.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +48,9 @@ static json_t *libraries(void)
 	json_t *networks = tw_look_libraries(), *all;
 
 	snprintf(xxhash, sizeof xxhash, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
-	all = json_pack("{s:s, s:s, s:s}", "libyaml", yaml_get_version_string(), "jansson",
-			jansson_version_str(), "xxhash", xxhash);
+	all = json_pack("{s:s, s:s, s:s, s:s, s:s}", "libyaml", yaml_get_version_string(),
+			"jansson", jansson_version_str(), "xxhash", xxhash, "openssl",
+			OpenSSL_version(OPENSSL_VERSION_STRING), "microhttpd", MHD_get_version());
 	json_object_update(all, networks);
 	json_decref(networks);
 	return all;
@@ -243,8 +246,8 @@ static int doctor(const struct tw_call *call)
 	}
 	json_object_set_new(r, "extras", extras(json_string_value(json_object_get(r, "cache"))));
 	json_object_set_new(r, "worlds",
-			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 0,
-				      "tls", 0, "mpi", 0));
+			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 1,
+				      "tls", 1, "mpi", 0));
 	well = check(checks, "this directory takes run directories", folder_writable(),
 		     "train needs --run DIR with a directory that can be written to");
 	well &= self_test(checks);

@@ -14,9 +14,10 @@ static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_s
 	if (source != TW_WHERE_ARGUMENT)
 		return TW_OK;
 	if (*f->job || *f->work.run || f->work.set.count)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--job, --run and --set are for rank 0 of a cluster that is found in "
-			       "the environment; with ADDRESS the job is the master's");
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--job, --run and --set are for rank 0 of a cluster that is found in "
+			"the environment; with ADDRESS the job is the master's");
 	if (*f->link.listen && f->as == TW_JOIN_WORKER)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--listen is for --as server: a worker listens nowhere");
@@ -30,9 +31,10 @@ static int enter(const struct tw_call *call, struct tw_link *link, const struct 
 	if (!call->words && tw_where_leads(where))
 		return tw_join_lead(call, link, where);
 	if (*f->job || *f->work.run || f->work.set.count || (*f->link.listen && !f->as))
-		tw_log_line(call->log, TW_INFO, "",
-			    "--job, --run, --set and a worker's --listen are for rank 0, which runs "
-			    "the master; this process gets the job from it");
+		tw_log_line(
+			call->log, TW_INFO, "",
+			"--job, --run, --set and a worker's --listen are for rank 0, which runs "
+			"the master; this process gets the job from it");
 	if (f->workers > 1)
 		return tw_join_many(call, link, &where->master);
 	return tw_join_alone(call, link, &where->master);
@@ -72,6 +74,8 @@ static const struct tw_flag flags[] = {
 		      "a server: where workers reach it (default: a free port; on this machine "
 		      "only if the master is)",
 		      "port on this machine for /metrics and /health (default: off)"),
+	TW_FLAG(struct tw_join_flags, link.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
+		"a server, or rank 0: listen for other machines without key or certificates"),
 	TW_FLAG(struct tw_join_flags, patience, "patience", TW_TIME, "10min", "TIME", 0, 0,
 		"give up when no master has answered for so long; 0s: never"),
 	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,

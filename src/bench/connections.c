@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connections.c - many workers, each a process of its own, on one server process with a tiny model:
+ * does everybody get on, what does a connection hold, and what does an update cost the server? */
+#include "bench/bench.h"
+#include "bench/children.h"
+#include "bench/guest.h"
+#include "job/join.h"
+#include "job/run.h"
+#include "wire/frame.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define FEW       10
+#define MANY      500
+#define STEPS     40 /* of each of the many; the few share as many updates */
+#define ROUNDS    3
+#define DIMENSION 1000
+#define TARGET    1.25 /* at most */
+#define PATIENCE  300.0
+
+/* What the server saw between two points: everybody is there and has begun, and the end. */
+struct seen {
+	uint64_t updates, first, last; /* counted from `first` to `last` */
+	uint32_t live;                 /* workers at `first` */
+	int64_t cpu, wall;             /* ns at `first`, then between them */
+	uint64_t bytes;                /* resident at `first` */
+	bool done;
+};
+
+struct crowd {
+	uint32_t workers;
+	struct tw_guest_link link;
+	struct tw_job *job;
+	struct tw_log log;
+	struct shared {
+		struct seen seen;
+		uint64_t steps[]; /* of each worker */
+	} * shared;
+};
+
+static size_t shared_bytes(uint32_t workers)
+{
+	return sizeof(struct shared) + workers * sizeof(uint64_t);
+}
+
+/* --- the server --- */
+
+static int64_t cpu_now(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return ((int64_t)u.ru_utime.tv_sec + u.ru_stime.tv_sec) * TW_SECOND +
+	       ((int64_t)u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
+}
+
+static uint64_t resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	uint64_t all = 0, here = 0;
+
+	if (f && fscanf(f, "%" SCNu64 " %" SCNu64, &all, &here) != 2)
+		here = 0;
+	if (f)
+		fclose(f);
+	return here * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool observe(void *arg, const struct tw_note *n)
+{
+	struct seen *s = arg;
+
+	if (n->kind == TW_NOTE_VIEW)
+		s->live = s->updates < s->first ? n->count : s->live;
+	if (n->kind != TW_NOTE_UPDATE)
+		return true;
+	s->updates++;
+	if (s->updates == s->first) {
+		s->bytes = resident();
+		s->cpu = cpu_now();
+		s->wall = tw_clock();
+	} else if (s->updates == s->last) {
+		s->cpu = cpu_now() - s->cpu;
+		s->wall = tw_clock() - s->wall;
+		s->done = true;
+	}
+	return true;
+}
+
+static enum tw_status serve(void *arg, size_t number, struct tw_error *why)
+{
+	struct crowd *c = arg;
+	struct tw_run_request q = { .log = &c->log,
+				    .observer = observe,
+				    .observer_arg = &c->shared->seen };
+	json_t *result = NULL;
+	struct tw_net net;
+
+	tw_guest_serve(&c->link, &net);
+	q.net = &net;
+	return tw_run(&q, c->job, &result, why);
+}
+
+/* --- a worker --- */
+
+static enum tw_status work(void *arg, size_t number, struct tw_error *why)
+{
+	struct crowd *c = arg;
+	struct tw_address master;
+	struct tw_net net;
+	json_t *result = NULL;
+	enum tw_status status = tw_guest_find(&c->link, &master, why);
+
+	tw_net_init(&net);
+	if (status == TW_OK)
+		status = tw_join(&(struct tw_join_request){ .net = &net,
+							    .master = &master,
+							    .master_fd = -1,
+							    .patience = 60 * TW_SECOND,
+							    .log = &c->log,
+							    .job = c->job,
+							    .wish = TW_NODE_NEW },
+				 &result, why);
+	if (status == TW_OK)
+		c->shared->steps[number - 1] =
+			(uint64_t)json_integer_value(json_object_get(result, "own_steps"));
+	return status;
+}
+
+/* --- all of them --- */
+
+static enum tw_status read_job(uint32_t workers, uint64_t updates, struct tw_job **job,
+			       struct tw_error *why)
+{
+	char text[400];
+
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: %u, curvature: [0.1, 1], noise: 0.1}}\n"
+		 "data: {source: none, samples: %" PRIu64 ", batch: 1}\n"
+		 "train: {epochs: 1}\n"
+		 "update: {rule: sgd, rate: 0.0001}\n"
+		 "cluster: {workers: %u, min: %u, wait: 120s, limit: 60s}\n"
+		 "strategy: asgd\n",
+		 DIMENSION, updates, workers, workers);
+	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_TCP, job, why);
+}
+
+static enum tw_status run_all(struct crowd *c, struct tw_error *why)
+{
+	struct tw_children all;
+	enum tw_status status = tw_children_init(&all, c->workers + 1, why);
+
+	if (status == TW_OK)
+		status = tw_children_add(&all, serve, c, why);
+	for (uint32_t k = 0; k < c->workers && status == TW_OK; k++)
+		status = tw_children_add(&all, work, c, why);
+	tw_guest_link_close(&c->link);
+	if (status == TW_OK)
+		status = tw_children_wait(&all, PATIENCE, why);
+	tw_children_release(&all);
+	return status;
+}
+
+struct figures {
+	double cpu, rate, bytes, least; /* least: the fewest steps of a worker */
+};
+
+static enum tw_status judge(const struct crowd *c, struct figures *out, struct tw_error *why)
+{
+	const struct seen *s = &c->shared->seen;
+	const double updates = (double)(s->last - s->first);
+	uint64_t least = UINT64_MAX;
+
+	if (!s->done || s->live != c->workers)
+		return tw_fail(why, TW_BAD_BYTES,
+			       "%u of %u workers were there, and %" PRIu64 " of %" PRIu64
+			       " updates were made",
+			       s->live, c->workers, s->updates, s->last);
+	for (uint32_t k = 0; k < c->workers; k++)
+		least = c->shared->steps[k] < least ? c->shared->steps[k] : least;
+	if (!least)
+		return tw_fail(why, TW_BAD_BYTES, "a worker of %u made no step", c->workers);
+	*out = (struct figures){ .cpu = (double)s->cpu / (double)TW_SECOND / updates,
+				 .rate = updates / ((double)s->wall / (double)TW_SECOND),
+				 .bytes = (double)s->bytes,
+				 .least = (double)least };
+	return TW_OK;
+}
+
+static enum tw_status measure(uint32_t workers, uint64_t updates, const struct tw_log *log,
+			      struct figures *out, struct tw_error *why)
+{
+	struct crowd c = { .workers = workers, .log = *log };
+	enum tw_status status;
+
+	c.shared = tw_shared_new(shared_bytes(workers));
+	if (!c.shared)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for %u workers", workers);
+	c.shared->seen = (struct seen){ .first = updates / 4, .last = updates };
+	status = read_job(workers, updates, &c.job, why);
+	if (status == TW_OK)
+		status = tw_guest_link_open(&c.link, false, false, why);
+	if (status == TW_OK)
+		status = run_all(&c, why);
+	if (status == TW_OK)
+		status = judge(&c, out, why);
+	tw_job_free(c.job);
+	tw_shared_free(c.shared, shared_bytes(workers));
+	return status;
+}
+
+/* --- the cases --- */
+
+static double median_of(const struct figures *f, unsigned rounds, size_t member)
+{
+	double x[TW_BENCH_ROUNDS];
+
+	for (unsigned i = 0; i < rounds; i++)
+		memcpy(&x[i], (const char *)&f[i] + member, sizeof x[i]);
+	return tw_median(x, rounds);
+}
+
+#define MEDIAN(f, member) median_of(f, rounds, offsetof(struct figures, member))
+
+static enum tw_status report(uint32_t many, unsigned rounds, const struct figures *few_,
+			     const struct figures *many_, json_t *cases, struct tw_error *why)
+{
+	double ratio[TW_BENCH_ROUNDS], each[TW_BENCH_ROUNDS];
+	enum tw_status status;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		ratio[i] = many_[i].cpu / few_[i].cpu;
+		each[i] = (many_[i].bytes - few_[i].bytes) / (many - FEW);
+	}
+	status = tw_bench_paired(cases, "connections-cpu", MEDIAN(many_, cpu), "CPU s/update",
+				 MEDIAN(few_, cpu), tw_median(ratio, rounds),
+				 json_pack("{s:f, s:i, s:i, s:f, s:f}", "target_most", TARGET,
+					   "workers", (int)many, "floor_workers", FEW,
+					   "updates_per_s", MEDIAN(many_, rate),
+					   "floor_updates_per_s", MEDIAN(few_, rate)),
+				 why);
+	if (status == TW_OK)
+		status = tw_bench_case(cases, "connections-memory", tw_median(each, rounds),
+				       "bytes/connection", (double)tw_frame_memory(), why);
+	if (status == TW_OK)
+		status = tw_bench_case(cases, "connections-progress", MEDIAN(many_, least),
+				       "steps of the slowest worker", STEPS, why);
+	return status;
+}
+
+static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
+				  struct tw_error *why)
+{
+	const uint32_t many = how->size ? (uint32_t)how->size : MANY;
+	const unsigned rounds = how->rounds ? how->rounds : ROUNDS;
+	const uint64_t updates = (uint64_t)many * STEPS;
+	const struct tw_log quiet = { .sink = how->log->sink,
+				      .arg = how->log->arg,
+				      .level = TW_ERROR };
+	struct figures few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS];
+	enum tw_status status = TW_OK;
+
+	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
+		tw_log_line(how->log, TW_DEBUG, "bench", "connections, round %u of %u", i + 1,
+			    rounds);
+		status = measure(FEW, updates, &quiet, &few_[i], why);
+		if (status == TW_OK)
+			status = measure(many, updates, &quiet, &many_[i], why);
+	}
+	if (status == TW_OK)
+		status = report(many, rounds, few_, many_, cases, why);
+	if (status == TW_OK)
+		status = tw_bench_note(
+			how, why,
+			"connections: %u worker processes over loopback on one server process, a "
+			"quadratic of %u parameters, asynchronous, %" PRIu64 " updates; CPU time "
+			"of the server's process from a quarter of them to the end (floor: the "
+			"same with %u workers); memory is what one connection more adds to the "
+			"server's resident bytes (floor: the reader and writer of a connection); "
+			"every worker made steps (floor: an equal share).  Updates per second: "
+			"%.0f with %u workers, %.0f with %u",
+			many, DIMENSION, updates, FEW, MEDIAN(few_, rate), FEW, MEDIAN(many_, rate),
+			many);
+	return status;
+}
+
+const struct tw_bench tw_bench_connections = {
+	.name = "connections",
+	.help = "memory and CPU of a server that 500 worker processes are connected to",
+	.run = connections,
+};

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cluster.c - the benches that start processes, with tiny sizes: everything is measured, what
+ * fails is said, and no process is left.  How fast anything is does not matter here. */
+/* labels: threads */
+#include "bench/bench.h"
+#include "bench/children.h"
+#include "bench/raw.h"
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const struct tw_log silence = { .sink = NULL };
+
+static void no_child_is_left(void)
+{
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static json_t *run(const struct tw_bench *bench, size_t size)
+{
+	const struct tw_bench_how how = {
+		.log = &silence,
+		.world = TW_WORLD_TCP,
+		.size = size,
+		.rounds = 1,
+	};
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+
+	if (tw_bench_run(bench, &how, &result, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	no_child_is_left();
+	return result;
+}
+
+static const json_t *get(const json_t *result, const char *name)
+{
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "cases"), i, c)
+	{
+		if (strcmp(json_string_value(json_object_get(c, "name")), name) == 0)
+			return c;
+	}
+	fail_msg("no case %s", name);
+	return NULL;
+}
+
+static double field(const json_t *c, const char *name)
+{
+	const json_t *v = json_object_get(c, name);
+
+	assert_true(json_is_number(v));
+	return json_number_value(v);
+}
+
+static void an_exchange_between_processes_is_measured(void **state)
+{
+	static const char *const names[] = { "exchange-pair", "exchange-tcp", "exchange-tls" };
+	json_t *r = run(&tw_bench_exchange, 3000);
+
+	for (size_t i = 0; i < 3; i++) {
+		const json_t *c = get(r, names[i]);
+
+		assert_true(field(c, "value") > 0.0 && field(c, "floor") > 0.0);
+		assert_true(field(c, "ratio") > 0.0);
+		assert_true(field(c, "target_most") == 1.5);
+	}
+	/* one round: ratios are quotients */
+	assert_true(field(get(r, "loopback-over-pair"), "value") ==
+		    field(get(r, "exchange-tcp"), "floor"));
+	assert_true(field(get(r, "exchange-tcp-over-pair"), "floor") ==
+		    field(get(r, "exchange-pair"), "floor"));
+	json_decref(r);
+}
+
+static void workers_that_are_processes_all_get_on(void **state)
+{
+	json_t *r = run(&tw_bench_connections, 20);
+	const json_t *cpu = get(r, "connections-cpu"), *memory = get(r, "connections-memory");
+
+	assert_true(field(cpu, "value") > 0.0 && field(cpu, "floor") > 0.0);
+	assert_int_equal(field(cpu, "workers"), 20);
+	assert_int_equal(field(cpu, "floor_workers"), 10);
+	assert_true(field(cpu, "updates_per_s") > 0.0 && field(cpu, "floor_updates_per_s") > 0.0);
+	assert_true(field(cpu, "target_most") == 1.25);
+	assert_true(field(memory, "floor") == (double)tw_frame_memory());
+	assert_true(field(get(r, "connections-progress"), "value") >= 1.0);
+	json_decref(r);
+}
+
+/* More values than a socket holds, a block that does not divide them, and one that is all. */
+static void floors_move_everything(void **state)
+{
+	for (int kind = TW_RAW_PAIR; kind <= TW_RAW_TLS; kind++)
+		for (size_t block = 1001; block < 2000000; block *= 1000) {
+			struct tw_error why = { .status = TW_OK };
+			double t = 0.0;
+
+			if (tw_raw_exchange(kind, 500000, block, 2, &t, &why) != TW_OK)
+				fail_msg("%s", why.text);
+			assert_true(t > 0.0);
+			no_child_is_left();
+		}
+}
+
+static enum tw_status well(void *arg, size_t number, struct tw_error *why)
+{
+	((size_t *)arg)[number] = number + 1;
+	return TW_OK;
+}
+
+static enum tw_status badly(void *arg, size_t number, struct tw_error *why)
+{
+	return tw_fail(why, TW_BAD_BYTES, "number %zu failed", number);
+}
+
+static enum tw_status killed(void *arg, size_t number, struct tw_error *why)
+{
+	raise(SIGKILL);
+	return TW_OK;
+}
+
+static enum tw_status for_ever(void *arg, size_t number, struct tw_error *why)
+{
+	while (pause() < 0)
+		;
+	return TW_OK;
+}
+
+static void wait_for(tw_child_program second, double seconds, enum tw_status expected,
+		     const char *sentence)
+{
+	struct tw_error why = { .status = TW_OK }, full = why;
+	size_t *shared = tw_shared_new(2 * sizeof *shared);
+	struct tw_children c;
+
+	assert_non_null(shared);
+	assert_int_equal(tw_children_init(&c, 2, &why), TW_OK);
+	assert_int_equal(tw_children_add(&c, second == well ? well : for_ever, shared, &why),
+			 TW_OK);
+	assert_int_equal(tw_children_add(&c, second, shared, &why), TW_OK);
+	assert_int_equal(tw_children_add(&c, well, shared, &full), TW_NO_ROOM);
+	assert_int_equal(tw_children_wait(&c, seconds, &why), expected);
+	if (expected == TW_OK)
+		assert_true(shared[0] == 1 && shared[1] == 2);
+	else
+		assert_string_equal(why.text, sentence);
+	tw_children_release(&c);
+	no_child_is_left();
+	tw_shared_free(shared, 2 * sizeof *shared);
+}
+
+static void nobody_is_left_behind(void **state)
+{
+	wait_for(well, 30.0, TW_OK, "");
+	wait_for(badly, 30.0, TW_BAD_BYTES, "number 1 failed");
+	wait_for(killed, 30.0, TW_IO, "process 1 was ended by signal 9");
+	wait_for(for_ever, 0.05, TW_IO, "2 of 2 processes did not end within 0 s");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_is_left_behind),
+		cmocka_unit_test(floors_move_everything),
+		cmocka_unit_test(an_exchange_between_processes_is_measured),
+		cmocka_unit_test(workers_that_are_processes_all_get_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
