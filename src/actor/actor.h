@@ -94,7 +94,7 @@ struct tw_totals {
 	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
 	struct tw_heap *vector_heap; /* where `vector` itself came from */
 	enum tw_status status;       /* TW_OK, TW_INTERRUPTED, or why it failed */
-	char text[200];              /* the sentence when status is not TW_OK */
+	char text[400];              /* the sentence when status is not TW_OK */
 };
 
 /* What a store keeps: named parts of a numbered cut. */

@@ -15,7 +15,7 @@
 
 #define TW_HTTP_CONNECTIONS 16
 #define TW_HTTP_TIMEOUT     5    /* seconds without a byte */
-#define TW_HTTP_REQUEST     8192 /* bytes of a connection's memory: request line, headers, reply's */
+#define TW_HTTP_REQUEST     8192 /* bytes of a connection: request line, headers, the reply's */
 
 struct tw_http;
 

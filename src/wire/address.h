@@ -27,7 +27,8 @@ void tw_address_text(const struct tw_address *a, char out[TW_ADDRESS_TEXT]);
 enum tw_status tw_address_is_loopback(const struct tw_address *a, bool *loopback,
 				      struct tw_error *why);
 /* A listening socket, non-blocking, close-on-exec, SO_REUSEADDR; port 0 takes a free one and
- * *bound says which.  TW_BAD_INPUT with a sentence where the address is in use, not ours, unknown. */
+ * *bound says which.  TW_BAD_INPUT with a sentence where the address is in use, unknown or
+ * another machine's. */
 enum tw_status tw_address_listen(const struct tw_address *a, int *fd, struct tw_address *bound,
 				 struct tw_error *why);
 /* Begin to connect, non-blocking; *fd is a socket that becomes writable when it is decided (then

@@ -41,9 +41,9 @@ struct tw_reader_owner {
 	/* A message to read into (zeroed but for what the owner keeps), NULL without memory. */
 	struct tw_msg *(*msg_new)(void *arg);
 	void (*msg_free)(void *arg, struct tw_msg *m); /* drops tail and payload, too */
-	/* May this be read?  `h` has magic, major and lengths checked, nothing was allocated.  False:
-	 * the connection is BROKEN with *why (static text).  The owner checks the type, the roles, and
-	 * that h->payload is no more than such a message can have. */
+	/* May this be read?  `h` has magic, major and lengths checked, nothing was allocated.
+	 * False: the connection is BROKEN with *why (static text).  The owner checks type and roles
+	 * and that h->payload is no more than such a message can have. */
 	bool (*admit)(void *arg, const struct tw_header *h, const char **why);
 	/* A block of at least h->payload bytes for the payload; NULL without memory. */
 	struct tw_block *(*block)(void *arg, const struct tw_header *h);

@@ -8,8 +8,8 @@
  *      where each staged one does.
  *
  * A batch of frames is staged and written with one call.  Headers, bodies and whatever is short are
- * copied together, since many small pieces cost more than their bytes (in TLS each would be a record
- * of its own); a piece of LONG bytes or more is written from its block.  A long chunk ends the batch,
+ * copied together, since many small pieces cost more than their bytes (in TLS each would be a
+ * record); a piece of LONG bytes or more is written from its block.  A long chunk ends the batch,
  * so that it is hashed right before the system copies it, while it is in the cache. */
 #include "wire/frame.h"
 #include "wire/frame_hash.h"

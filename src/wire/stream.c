@@ -386,3 +386,8 @@ const char *tw_stream_why(const struct tw_stream *s)
 {
 	return s->why;
 }
+
+bool tw_stream_left(const struct tw_stream *s)
+{
+	return s->socket.error || s->socket.eof;
+}

@@ -44,6 +44,9 @@ bool tw_stream_pending(const struct tw_stream *s);
 /* What the last WAIT waits for: EPOLLIN, EPOLLOUT.  A TLS read may wait to write and the other way
  * round; both are named, and either call may then be tried when the socket is ready for it. */
 unsigned tw_stream_wants(const struct tw_stream *s);
+/* BROKEN because the other side, or the way to it, is gone: trying again may help.  False: it
+ * spoke, and what it said will be the same next time. */
+bool tw_stream_left(const struct tw_stream *s);
 /* One sentence for BROKEN. */
 const char *tw_stream_why(const struct tw_stream *s);
 

@@ -10,7 +10,7 @@
  * `down`.
  *
  * Nobody is believed: until a connection has greeted (or its time is up, or too many others wait to
- * do so), it costs a few KiB and may say nothing else; afterwards every frame is checked for who may
+ * do so), it costs a few KiB and may say nothing else; then every frame is checked for who may
  * say it, and the node in it is that of the connection. */
 #ifndef TW_WORLD_TCP_H
 #define TW_WORLD_TCP_H

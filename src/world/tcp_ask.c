@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define ANSWER_TIME (20 * TW_SECOND)
-#define PIECE       (1u << 20)
+#define PIECE       (256u << 10)
 
 struct tw_tcp_ask {
 	const struct tw_tcp_options *o;
@@ -178,7 +178,8 @@ static enum tw_status connect_to(struct tw_tcp_ask *a, unsigned attempt, struct 
 		if (flow == TW_FLOW_OK)
 			return TW_OK;
 		if (flow != TW_FLOW_WAIT) /* another key will not become ours by waiting */
-			return tw_fail(why, TW_REFUSED, "%s: %s", a->where, broken(a));
+			return tw_fail(why, tw_stream_left(a->stream) ? TW_IO : TW_REFUSED,
+				       "%s: %s", a->where, broken(a));
 		if (!wait_for(a, tw_stream_wants(a->stream) & EPOLLOUT ? POLLOUT : POLLIN, until))
 			return tw_fail(why, TW_IO, "%s does not answer in TLS", a->where);
 	}

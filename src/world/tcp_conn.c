@@ -72,6 +72,16 @@ static bool may_claim(const struct conn *c, const struct tw_msg *m)
 	return good;
 }
 
+/* The master has said who we are. */
+static void now_worker(struct conn *c, uint32_t slot)
+{
+	struct tw_tcp *t = c->t;
+
+	snprintf(t->who, sizeof t->who, "worker %u on %s", slot, t->host);
+	if (!c->pair)
+		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
+}
+
 static void deliver(struct conn *c, struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
@@ -88,7 +98,7 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	if (m->h.type == TW_BYE && (m->h.flags & TW_FLAG_LEAVE))
 		c->peer->leaves = true;
 	if (m->h.type == TW_WELCOME)
-		snprintf(t->who, sizeof t->who, "worker %u on %s", m->b.welcome.slot, t->host);
+		now_worker(c, m->b.welcome.slot);
 	pthread_mutex_lock(&t->port_lock);
 	if (t->port)
 		taken = tw_port_deliver(t->port, m);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DATA_MOST (1u << 20)
+#define DATA_MOST (256u << 10)
 #define TEXT_MOST (4u << 20)
 
 /* Proves that a node was given by this run's master, to those who know the secret. */

@@ -541,10 +541,11 @@ static void run(struct threads *w)
 	struct hand *me = &w->hand[HOUSEKEEPER];
 	const struct tw_gateway *g = w->options.gateway;
 
-	if (g && g->opened(g->arg, (struct tw_port *)&w->hand[PORT], &w->ran->error) != TW_OK)
-		return;
 	for (size_t k = 0; k < w->cells; k++)
 		tw_threads_post(me, &w->cell[k], &w->cell[k].start);
+	/* after `start` lies in every mailbox: it is what an actor hears first */
+	if (g && g->opened(g->arg, (struct tw_port *)&w->hand[PORT], &w->ran->error) != TW_OK)
+		return;
 	for (size_t k = STOREKEEPER; k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 		const int failed =

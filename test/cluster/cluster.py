@@ -3,6 +3,7 @@
 
 A Cluster has a directory of its own, a job, a port, and the processes that were started; leaving
 the `with` block ends whatever is left, and prints everything anybody said if the test failed."""
+import ctypes
 import json
 import os
 import re
@@ -49,6 +50,14 @@ def read(path):
         return ""
 
 
+LIBC = ctypes.CDLL(None)
+
+
+def end_with_us():
+    """In the child: whatever ends this test, by a kill -9 too, leaves nobody behind."""
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Process:
     """One `thalweg serve` or `thalweg join`, with what it said."""
 
@@ -60,7 +69,8 @@ class Process:
             self.command = ["ip", "netns", "exec", inside, *self.command]
         with open(self.at["out"], "w") as out, open(self.at["err"], "w") as err:
             self.child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out,
-                                          stderr=err, start_new_session=True)
+                                          stderr=err, start_new_session=True,
+                                          preexec_fn=end_with_us)
         self.pid = self.child.pid
         self.started = time.monotonic()
         self.doomed = False  # killed by the test: its exit code says nothing

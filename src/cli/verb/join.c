@@ -7,7 +7,7 @@
 
 static const char *const roles[] = { "worker", "server", NULL };
 
-/* Where ranks are told apart, all have the same command; else what only rank 0 reads is an error. */
+/* Where ranks are told apart, all have the same command; else what only rank 0 reads is wrong. */
 static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_source source,
 				  struct tw_error *why)
 {
