@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FEW       10
 #define MANY      500
-#define STEPS     40 /* of each of the many; the few share as many updates */
+#define RUN       6.0  /* seconds of training ... */
+#define WINDOW    4.0  /* ... and of these, after the beginning, are looked at */
+#define PACE      2000 /* updates a second, of all together */
 #define ROUNDS    3
 #define DIMENSION 1000
 #define TARGET    1.25 /* at most */
@@ -24,15 +27,17 @@
 
 /* What the server saw between two points: everybody is there and has begun, and the end. */
 struct seen {
-	uint64_t updates, first, last; /* counted from `first` to `last` */
-	uint32_t live;                 /* workers at `first` */
-	int64_t cpu, wall;             /* ns at `first`, then between them */
-	uint64_t bytes;                /* resident at `first` */
+	uint64_t updates, first; /* all, and how many of them before it is looked at */
+	uint64_t counted;        /* while it is */
+	uint32_t live;           /* workers at `first` */
+	int64_t cpu, wall;       /* ns at `first`, then between them */
+	uint64_t bytes;          /* resident at `first` */
 	bool done;
 };
 
 struct crowd {
 	uint32_t workers;
+	int64_t pause; /* ns that a gradient takes; 0: none */
 	struct tw_guest_link link;
 	struct tw_job *job;
 	struct tw_log log;
@@ -83,7 +88,9 @@ static bool observe(void *arg, const struct tw_note *n)
 		s->bytes = resident();
 		s->cpu = cpu_now();
 		s->wall = tw_clock();
-	} else if (s->updates == s->last) {
+	} else if (s->updates > s->first && !s->done &&
+		   tw_clock() - s->wall >= (int64_t)(WINDOW * TW_SECOND)) {
+		s->counted = s->updates - s->first;
 		s->cpu = cpu_now() - s->cpu;
 		s->wall = tw_clock() - s->wall;
 		s->done = true;
@@ -107,24 +114,85 @@ static enum tw_status serve(void *arg, size_t number, struct tw_error *why)
 
 /* --- a worker --- */
 
+/* The job's engine, and then a rest: so that ten workers push as often as five hundred. */
+struct paced {
+	struct tw_engine engine;
+	struct tw_engine *inner;
+	int64_t pause;
+};
+
+static const struct paced *paced_of(const struct tw_engine *e)
+{
+	return (const struct paced *)e;
+}
+
+static enum tw_status paced_init(const struct tw_engine *e, size_t from, size_t n, float *out)
+{
+	const struct tw_engine *inner = paced_of(e)->inner;
+
+	return inner->class->init(inner, from, n, out);
+}
+
+static enum tw_status paced_gradient(const struct tw_engine *e, void *scratch,
+				     const struct tw_inputs *in, float *gradient,
+				     struct tw_score *score)
+{
+	const struct paced *p = paced_of(e);
+
+	nanosleep(&(struct timespec){ .tv_nsec = p->pause }, NULL);
+	return p->inner->class->gradient(p->inner, scratch, in, gradient, score);
+}
+
+static enum tw_status paced_evaluate(const struct tw_engine *e, void *scratch,
+				     const struct tw_inputs *in, struct tw_score *score)
+{
+	const struct tw_engine *inner = paced_of(e)->inner;
+
+	return inner->class->evaluate(inner, scratch, in, score);
+}
+
+static const struct tw_engine_class paced_class = {
+	.name = "paced",
+	.init = paced_init,
+	.gradient = paced_gradient,
+	.evaluate = paced_evaluate,
+};
+
+static enum tw_status pace(const struct crowd *c, struct paced *p, struct tw_error *why)
+{
+	enum tw_status status = tw_job_open_engine(c->job, &tw_heap_system, &p->inner, why);
+
+	if (status != TW_OK)
+		return status;
+	p->engine = *p->inner;
+	p->engine.class = &paced_class;
+	p->pause = c->pause;
+	return TW_OK;
+}
+
 static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 {
 	struct crowd *c = arg;
 	struct tw_address master;
 	struct tw_net net;
 	json_t *result = NULL;
+	struct paced paced = { .pause = 0 };
 	enum tw_status status = tw_guest_find(&c->link, &master, why);
 
 	tw_net_init(&net);
+	if (status == TW_OK && c->pause)
+		status = pace(c, &paced, why);
 	if (status == TW_OK)
-		status = tw_join(&(struct tw_join_request){ .net = &net,
-							    .master = &master,
-							    .master_fd = -1,
-							    .patience = 60 * TW_SECOND,
-							    .log = &c->log,
-							    .job = c->job,
-							    .wish = TW_NODE_NEW },
-				 &result, why);
+		status = tw_join(
+			&(struct tw_join_request){ .net = &net,
+						   .master = &master,
+						   .master_fd = -1,
+						   .patience = 60 * TW_SECOND,
+						   .log = &c->log,
+						   .job = c->job,
+						   .engine = c->pause ? &paced.engine : NULL,
+						   .wish = TW_NODE_NEW },
+			&result, why);
 	if (status == TW_OK)
 		c->shared->steps[number - 1] =
 			(uint64_t)json_integer_value(json_object_get(result, "own_steps"));
@@ -133,19 +201,19 @@ static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 
 /* --- all of them --- */
 
-static enum tw_status read_job(uint32_t workers, uint64_t updates, struct tw_job **job,
-			       struct tw_error *why)
+/* So long that leases are never short because the end is near. */
+static enum tw_status read_job(uint32_t workers, struct tw_job **job, struct tw_error *why)
 {
 	char text[400];
 
 	snprintf(text, sizeof text,
 		 "model: {quadratic: {dimension: %u, curvature: [0.1, 1], noise: 0.1}}\n"
-		 "data: {source: none, samples: %" PRIu64 ", batch: 1}\n"
-		 "train: {epochs: 1}\n"
+		 "data: {source: none, samples: 1000000, batch: 1}\n"
+		 "train: {epochs: 100, time: %gs, evaluate: 0}\n"
 		 "update: {rule: sgd, rate: 0.0001}\n"
 		 "cluster: {workers: %u, min: %u, wait: 120s, limit: 60s}\n"
 		 "strategy: asgd\n",
-		 DIMENSION, updates, workers, workers);
+		 DIMENSION, RUN, workers, workers);
 	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_TCP, job, why);
 }
 
@@ -166,20 +234,21 @@ static enum tw_status run_all(struct crowd *c, struct tw_error *why)
 }
 
 struct figures {
-	double cpu, rate, bytes, least; /* least: the fewest steps of a worker */
+	double cpu, rate, bytes;
+	double least, share; /* the fewest steps of a worker, and what all have in the mean */
 };
 
 static enum tw_status judge(const struct crowd *c, struct figures *out, struct tw_error *why)
 {
 	const struct seen *s = &c->shared->seen;
-	const double updates = (double)(s->last - s->first);
+	const double updates = (double)s->counted;
 	uint64_t least = UINT64_MAX;
 
 	if (!s->done || s->live != c->workers)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%u of %u workers were there, and %" PRIu64 " of %" PRIu64
-			       " updates were made",
-			       s->live, c->workers, s->updates, s->last);
+			       "%u of %u workers were there, and %" PRIu64
+			       " updates were made in %g s",
+			       s->live, c->workers, s->updates, RUN);
 	for (uint32_t k = 0; k < c->workers; k++)
 		least = c->shared->steps[k] < least ? c->shared->steps[k] : least;
 	if (!least)
@@ -187,21 +256,24 @@ static enum tw_status judge(const struct crowd *c, struct figures *out, struct t
 	*out = (struct figures){ .cpu = (double)s->cpu / (double)TW_SECOND / updates,
 				 .rate = updates / ((double)s->wall / (double)TW_SECOND),
 				 .bytes = (double)s->bytes,
-				 .least = (double)least };
+				 .least = (double)least,
+				 .share = (double)s->updates / c->workers };
 	return TW_OK;
 }
 
-static enum tw_status measure(uint32_t workers, uint64_t updates, const struct tw_log *log,
+static enum tw_status measure(uint32_t workers, bool paces, const struct tw_log *log,
 			      struct figures *out, struct tw_error *why)
 {
 	struct crowd c = { .workers = workers, .log = *log };
 	enum tw_status status;
 
+	if (paces)
+		c.pause = (int64_t)workers * TW_SECOND / PACE;
 	c.shared = tw_shared_new(shared_bytes(workers));
 	if (!c.shared)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %u workers", workers);
-	c.shared->seen = (struct seen){ .first = updates / 4, .last = updates };
-	status = read_job(workers, updates, &c.job, why);
+	c.shared->seen = (struct seen){ .first = 2 * workers };
+	status = read_job(workers, &c.job, why);
 	if (status == TW_OK)
 		status = tw_guest_link_open(&c.link, false, false, why);
 	if (status == TW_OK)
@@ -226,29 +298,51 @@ static double median_of(const struct figures *f, unsigned rounds, size_t member)
 
 #define MEDIAN(f, member) median_of(f, rounds, offsetof(struct figures, member))
 
-static enum tw_status report(uint32_t many, unsigned rounds, const struct figures *few_,
-			     const struct figures *many_, json_t *cases, struct tw_error *why)
+static enum tw_status report_cpu(const char *name, uint32_t many, unsigned rounds,
+				 const struct figures *few_, const struct figures *many_,
+				 json_t *cases, struct tw_error *why)
 {
-	double ratio[TW_BENCH_ROUNDS], each[TW_BENCH_ROUNDS];
+	double ratio[TW_BENCH_ROUNDS];
+
+	for (unsigned i = 0; i < rounds; i++)
+		ratio[i] = many_[i].cpu / few_[i].cpu;
+	return tw_bench_paired(cases, name, MEDIAN(many_, cpu), "CPU s/update", MEDIAN(few_, cpu),
+			       tw_median(ratio, rounds),
+			       json_pack("{s:f, s:i, s:i, s:f, s:f}", "target_most", TARGET,
+					 "workers", (int)many, "floor_workers", FEW,
+					 "updates_per_s", MEDIAN(many_, rate),
+					 "floor_updates_per_s", MEDIAN(few_, rate)),
+			       why);
+}
+
+static enum tw_status report_rest(uint32_t many, unsigned rounds, const struct figures *few_,
+				  const struct figures *many_, json_t *cases, struct tw_error *why)
+{
+	double each[TW_BENCH_ROUNDS];
 	enum tw_status status;
 
-	for (unsigned i = 0; i < rounds; i++) {
-		ratio[i] = many_[i].cpu / few_[i].cpu;
+	for (unsigned i = 0; i < rounds; i++)
 		each[i] = (many_[i].bytes - few_[i].bytes) / (many - FEW);
-	}
-	status = tw_bench_paired(cases, "connections-cpu", MEDIAN(many_, cpu), "CPU s/update",
-				 MEDIAN(few_, cpu), tw_median(ratio, rounds),
-				 json_pack("{s:f, s:i, s:i, s:f, s:f}", "target_most", TARGET,
-					   "workers", (int)many, "floor_workers", FEW,
-					   "updates_per_s", MEDIAN(many_, rate),
-					   "floor_updates_per_s", MEDIAN(few_, rate)),
-				 why);
-	if (status == TW_OK)
-		status = tw_bench_case(cases, "connections-memory", tw_median(each, rounds),
-				       "bytes/connection", (double)tw_frame_memory(), why);
+	status = tw_bench_case(cases, "connections-memory", tw_median(each, rounds),
+			       "bytes/connection", (double)tw_frame_memory(), why);
 	if (status == TW_OK)
 		status = tw_bench_case(cases, "connections-progress", MEDIAN(many_, least),
-				       "steps of the slowest worker", STEPS, why);
+				       "steps of the slowest worker", MEDIAN(many_, share), why);
+	return status;
+}
+
+/* The few and the many in turn. */
+static enum tw_status measure_both(uint32_t many, unsigned rounds, bool paces,
+				   const struct tw_log *log, struct figures *few_,
+				   struct figures *many_, struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+
+	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
+		status = measure(FEW, paces, log, &few_[i], why);
+		if (status == TW_OK)
+			status = measure(many, paces, log, &many_[i], why);
+	}
 	return status;
 }
 
@@ -257,34 +351,37 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 {
 	const uint32_t many = how->size ? (uint32_t)how->size : MANY;
 	const unsigned rounds = how->rounds ? how->rounds : ROUNDS;
-	const uint64_t updates = (uint64_t)many * STEPS;
 	const struct tw_log quiet = { .sink = how->log->sink,
 				      .arg = how->log->arg,
 				      .level = TW_ERROR };
 	struct figures few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS];
-	enum tw_status status = TW_OK;
+	enum tw_status status;
 
-	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
-		tw_log_line(how->log, TW_DEBUG, "bench", "connections, round %u of %u", i + 1,
-			    rounds);
-		status = measure(FEW, updates, &quiet, &few_[i], why);
-		if (status == TW_OK)
-			status = measure(many, updates, &quiet, &many_[i], why);
-	}
+	status = measure_both(many, rounds, true, &quiet, few_, many_, why);
 	if (status == TW_OK)
-		status = report(many, rounds, few_, many_, cases, why);
+		status = report_cpu("connections-cpu", many, rounds, few_, many_, cases, why);
+	if (status == TW_OK)
+		status = measure_both(many, rounds, false, &quiet, few_, many_, why);
+	if (status == TW_OK)
+		status = report_cpu("connections-cpu-flat-out", many, rounds, few_, many_, cases,
+				    why);
+	if (status == TW_OK)
+		status = report_rest(many, rounds, few_, many_, cases, why);
 	if (status == TW_OK)
 		status = tw_bench_note(
 			how, why,
 			"connections: %u worker processes over loopback on one server process, a "
-			"quadratic of %u parameters, asynchronous, %" PRIu64 " updates; CPU time "
-			"of the server's process from a quarter of them to the end (floor: the "
-			"same with %u workers); memory is what one connection more adds to the "
-			"server's resident bytes (floor: the reader and writer of a connection); "
-			"every worker made steps (floor: an equal share).  Updates per second: "
-			"%.0f with %u workers, %.0f with %u",
-			many, DIMENSION, updates, FEW, MEDIAN(few_, rate), FEW, MEDIAN(many_, rate),
-			many);
+			"quadratic of %u parameters, asynchronous; CPU time of the server's "
+			"process "
+			"over %g s of training (floor: the same with %u workers).  "
+			"connections-cpu: all workers together push %u times a "
+			"second, few or many; flat-out: as often as they can, so that %u processes "
+			"share the caches and cores with the server.  Memory is what one "
+			"connection more adds to the server's resident bytes (floor: the reader "
+			"and writer of a connection); every worker made steps (floor: an equal "
+			"share).  Updates per second flat out: %.0f with %u workers, %.0f with %u",
+			many, DIMENSION, WINDOW, FEW, PACE, many, MEDIAN(few_, rate), FEW,
+			MEDIAN(many_, rate), many);
 	return status;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,7 +79,9 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 
 	if (j->q->job) {
 		j->job = j->q->job;
-		status = tw_job_open_engine(j->job, &tw_heap_system, &j->engine, why);
+		j->engine = j->q->engine;
+		status = j->engine ? TW_OK
+				   : tw_job_open_engine(j->job, &tw_heap_system, &j->engine, why);
 	} else {
 		status = get_job(j, why);
 	}
@@ -160,6 +163,10 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		.interrupted = j->q->interrupted,
 	};
 
+	/* A worker computes: it need not interrupt the server that has just answered it, which may
+	 * be on the same machine and has others to answer. */
+	if (!j->q->server)
+		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));
 	tw_net_attach(j->q->net, j->tcp);
@@ -221,7 +228,7 @@ static void release(struct join *j)
 	tw_cast_release(&j->cast);
 	if (j->store)
 		tw_memory_store_free(j->store);
-	if (j->engine)
+	if (j->engine && j->engine != j->q->engine)
 		j->engine->class->close(j->engine);
 	if (j->job != j->q->job && j->q->net->gauges)
 		j->q->net->kept = j->job;

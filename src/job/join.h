@@ -20,7 +20,8 @@ struct tw_join_request {
 	int master_fd;      /* -1: none */
 	const struct tw_tcp_route *route;
 	size_t routes;
-	uint32_t wish; /* a server's node; TW_NODE_NEW */
+	uint32_t wish;            /* a server's node; TW_NODE_NEW */
+	struct tw_engine *engine; /* computes instead of the job's own, stays the caller's; NULL */
 };
 
 /* Join, work, and end when the run does, when the user interrupts (a worker leaves cleanly: TW_OK)

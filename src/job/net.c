@@ -16,7 +16,8 @@
 #include <xxhash.h>
 
 #define PEERS_MOST 4096
-#define BOOTS_MOST 4095 /* what incarnations have room for */
+#define SMALL      (64u << 10) /* parameters: the I/O thread applies them itself */
+#define BOOTS_MOST 4095        /* what incarnations have room for */
 
 void tw_net_init(struct tw_net *n)
 {
@@ -153,6 +154,9 @@ enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
 	out->helpers = n->helpers ? n->helpers : cores > 2 ? (uint32_t)cores - 1 : 1;
 	if (out->helpers > job->plan.shards)
 		out->helpers = job->plan.shards;
+	/* where an update takes microseconds, waking another thread for it takes longer */
+	if (!n->helpers && job->plan.trainable + job->plan.buffers <= SMALL)
+		out->helpers = 0;
 	bounds(&job->plan, out);
 	if (n->gauges)
 		status = tw_gauges_plan(n->gauges, &job->plan);

@@ -21,6 +21,9 @@ struct tw_writer *tw_writer_new(struct tw_heap *heap);
 void tw_writer_free(struct tw_writer *w, void (*drop)(void *arg, struct tw_msg *m), void *arg);
 /* Take the message (chained by m->next) after those before it. */
 void tw_writer_add(struct tw_writer *w, struct tw_msg *m);
+/* The stream answers for its bytes (TLS, or a pair that never leaves the machine): hashes are of
+ * headers, bodies and tails only.  Both sides must know it, and before the first frame. */
+void tw_writer_trust(struct tw_writer *w);
 /* A PING goes out before the next frame. */
 void tw_writer_ping(struct tw_writer *w);
 /* Is anything left to write? */
@@ -55,6 +58,7 @@ struct tw_reader_owner {
 struct tw_reader;
 struct tw_reader *tw_reader_new(struct tw_heap *heap, const struct tw_reader_owner *owner);
 void tw_reader_free(struct tw_reader *r);
+void tw_reader_trust(struct tw_reader *r); /* as tw_writer_trust */
 /* Read what is there, at most about `most` bytes: OK when `most` was read or the owner said stop,
  * else what the stream said; hostile bytes give BROKEN and tw_reader_why.  *got: bytes read now. */
 enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got);

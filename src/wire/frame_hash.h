@@ -9,6 +9,7 @@
 
 #define XXH_STATIC_LINKING_ONLY
 #include <stdint.h>
+#include <sys/uio.h>
 #include <xxhash.h>
 
 struct tw_frame_hash {
@@ -17,6 +18,8 @@ struct tw_frame_hash {
 };
 
 const struct tw_frame_hash *tw_frame_hash(void);
+/* Of body and tail only: where the stream answers for the payload. */
+uint64_t tw_frame_hash_trusting(const struct iovec rest[2], uint64_t seed);
 
 /* The compiler must be able to make code for a machine that may not be this one. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -3,6 +3,9 @@
  *
  *  (1) between frames the buffer has less than a header; inside a frame it is empty when the
  *      stream is read, so what belongs to the frame goes to its place and the rest to the buffer.
+ *      The buffer is the thread's, so that it stays in the cache however many connections there
+ *      are; what is left in it is kept with the reader until the next time, and that is less than
+ *      a header unless the owner said stop.
  *  (2) `open` is the one message whose chunks are coming; `m` is the message of the frame: `open`,
  *      or a PING between its chunks.
  *  (3) nothing is allocated for a frame before its header was checked and the owner admitted it.
@@ -25,10 +28,18 @@ struct tw_reader {
 	struct tw_msg *m, *open;
 	struct iovec place[PLACES]; /* where the rest of the frame goes */
 	bool inside;                /* a frame */
+	bool trusts;                /* payloads are not hashed */
+	uint8_t *buffer;            /* while tw_reader_run runs */
 	size_t from, to;            /* bytes of the buffer that are not used yet */
+	bool drained;               /* the stream had less than there was room for */
 	struct tw_error why;
-	uint8_t buffer[TW_READER_BUFFER];
+	size_t kept;
+	uint8_t *more;                          /* where `keep` is too short; from the heap */
+	uint8_t keep[sizeof(struct tw_header)]; /* what the last run left */
 };
+
+static _Thread_local uint8_t buffer[TW_READER_BUFFER];
+static _Thread_local bool buffer_used; /* by a reader whose owner now runs another */
 
 struct tw_reader *tw_reader_new(struct tw_heap *heap, const struct tw_reader_owner *owner)
 {
@@ -36,7 +47,7 @@ struct tw_reader *tw_reader_new(struct tw_heap *heap, const struct tw_reader_own
 
 	if (!r)
 		return NULL;
-	memset(r, 0, offsetof(struct tw_reader, buffer));
+	memset(r, 0, sizeof *r);
 	r->heap = heap;
 	r->owner = owner;
 	r->hashing = tw_frame_hash();
@@ -51,7 +62,13 @@ void tw_reader_free(struct tw_reader *r)
 		r->owner->msg_free(r->owner->arg, r->m);
 	if (r->open)
 		r->owner->msg_free(r->owner->arg, r->open);
+	r->heap->put(r->heap, r->more);
 	r->heap->put(r->heap, r);
+}
+
+void tw_reader_trust(struct tw_reader *r)
+{
+	r->trusts = true;
 }
 
 const char *tw_reader_why(const struct tw_reader *r)
@@ -191,7 +208,8 @@ static void arrived(struct tw_reader *r, size_t len)
 
 		if (!some)
 			continue;
-		r->hashing->update(&r->hash, v->iov_base, some);
+		if (k != PAYLOAD || !r->trusts)
+			r->hashing->update(&r->hash, v->iov_base, some);
 		v->iov_base = (uint8_t *)v->iov_base + some;
 		v->iov_len -= some;
 		len -= some;
@@ -273,7 +291,7 @@ static int targets(struct tw_reader *r, size_t most, struct iovec to[PLACES + 1]
 	for (int k = 0; r->inside && k < PLACES; k++)
 		if (r->place[k].iov_len)
 			to[parts++] = r->place[k];
-	to[parts++] = (struct iovec){ r->buffer + r->to, sizeof r->buffer - r->to };
+	to[parts++] = (struct iovec){ r->buffer + r->to, TW_READER_BUFFER - r->to };
 	for (int k = 0; k < parts; k++) {
 		if (to[k].iov_len >= most) {
 			to[k].iov_len = most;
@@ -290,20 +308,52 @@ static enum tw_flow fill(struct tw_reader *r, struct tw_stream *s, size_t most, 
 	struct iovec to[PLACES + 1];
 	const int parts = targets(r, most, to);
 	const enum tw_flow flow = tw_stream_read(s, to, parts, got);
+	size_t asked = 0;
 
 	if (flow != TW_FLOW_OK)
 		return flow;
+	for (int k = 0; k < parts; k++)
+		asked += to[k].iov_len;
+	r->drained = *got < asked && !tw_stream_pending(s);
 	arrived(r, *got < want ? *got : want);
 	if (*got > want)
 		r->to += *got - want;
 	return flow;
 }
 
-enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got)
+/* What was left goes into the buffer ... */
+static void unkeep(struct tw_reader *r)
+{
+	r->from = 0;
+	r->to = r->kept;
+	if (r->kept)
+		memcpy(r->buffer, r->more ? r->more : r->keep, r->kept);
+	r->heap->put(r->heap, r->more);
+	r->more = NULL;
+	r->kept = 0;
+}
+
+/* ... and what is left now comes out of it. */
+static enum tw_status keep(struct tw_reader *r)
+{
+	const size_t left = r->to - r->from;
+
+	if (left > sizeof r->keep && !(r->more = r->heap->get(r->heap, left)))
+		return tw_fail(&r->why, TW_NO_MEMORY, "no memory for %zu bytes that came early",
+			       left);
+	if (left)
+		memcpy(r->more ? r->more : r->keep, r->buffer + r->from, left);
+	r->kept = left;
+	r->buffer = NULL;
+	r->from = r->to = 0;
+	return TW_OK;
+}
+
+static enum tw_flow run(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got)
 {
 	bool stop = false;
 
-	*got = 0;
+	r->drained = false;
 	for (;;) {
 		enum tw_flow flow;
 		size_t some = 0;
@@ -312,9 +362,43 @@ enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most
 			return TW_FLOW_BROKEN;
 		if (stop || *got >= most)
 			return TW_FLOW_OK;
+		if (r->drained) /* asking again would only be told so */
+			return TW_FLOW_WAIT;
 		flow = fill(r, s, most - *got, &some);
 		if (flow != TW_FLOW_OK)
 			return flow;
 		*got += some;
 	}
+}
+
+static enum tw_flow run_in(struct tw_reader *r, uint8_t *room, struct tw_stream *s, size_t most,
+			   size_t *got)
+{
+	enum tw_flow flow;
+
+	*got = 0;
+	r->buffer = room;
+	unkeep(r);
+	flow = run(r, s, most, got);
+	return keep(r) == TW_OK ? flow : TW_FLOW_BROKEN;
+}
+
+/* One inside another: a message made its owner look at another connection. */
+static enum tw_flow run_inside(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got)
+{
+	uint8_t own[TW_READER_BUFFER];
+
+	return run_in(r, own, s, most, got);
+}
+
+enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got)
+{
+	enum tw_flow flow;
+
+	if (buffer_used)
+		return run_inside(r, s, most, got);
+	buffer_used = true;
+	flow = run_in(r, buffer, s, most, got);
+	buffer_used = false;
+	return flow;
 }

@@ -2,7 +2,7 @@
 /* frame_sizes.h - what a connection holds beside its messages; only for frame_*.c.
  *
  * A control message is 64 + 8 ... 176 bytes, so 8 KiB take some fifty of them with one call, and
- * 500 connections hold 10 MB with both directions.  With 16 KiB control messages were no faster. */
+ * a connection holds one for writing.  With 16 KiB control messages were no faster. */
 #ifndef TW_WIRE_FRAME_SIZES_H
 #define TW_WIRE_FRAME_SIZES_H
 

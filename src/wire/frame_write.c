@@ -33,6 +33,7 @@ struct tw_writer {
 	uint64_t pings;
 	uint16_t chunk;
 	bool ping;
+	bool trusts; /* payloads are not hashed */
 
 	struct iovec part[PARTS]; /* the batch: [sent, parts) is not out */
 	int sent, parts;
@@ -81,6 +82,11 @@ void tw_writer_add(struct tw_writer *w, struct tw_msg *m)
 	if (!w->at)
 		w->at = m;
 	w->bytes += tw_msg_bytes(m);
+}
+
+void tw_writer_trust(struct tw_writer *w)
+{
+	w->trusts = true;
 }
 
 void tw_writer_ping(struct tw_writer *w)
@@ -141,7 +147,9 @@ static void frame(struct tw_writer *w, struct tw_header *h, const struct iovec r
 
 	for (int i = 0; i < 3; i++)
 		piece(w, rest[i].iov_base, rest[i].iov_len);
-	if (w->copy + w->copied == head + sizeof *h + h->length) {
+	if (w->trusts) {
+		h->hash = tw_frame_hash_trusting(rest, seed);
+	} else if (w->copy + w->copied == head + sizeof *h + h->length) {
 		h->hash = w->hashing->whole(head + sizeof *h, h->length, seed);
 	} else if (rest[2].iov_len == h->length) {
 		h->hash = w->hashing->whole(rest[2].iov_base, h->length, seed);

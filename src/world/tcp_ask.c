@@ -244,6 +244,10 @@ static enum tw_status try_once(struct tw_tcp_ask *a, unsigned attempt, struct tw
 	a->reader = tw_reader_new(a->heap, &a->owner);
 	if (!a->writer || !a->reader)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a connection");
+	if (a->o->tls) {
+		tw_writer_trust(a->writer);
+		tw_reader_trust(a->reader);
+	}
 	status = connect_to(a, attempt, why);
 	return status == TW_OK ? greet(a, why) : status;
 }

@@ -175,6 +175,10 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 	t->conns = c;
 	if (!peer)
 		t->pending++;
+	if (c->writer && c->reader && (tls || pair)) {
+		tw_writer_trust(c->writer);
+		tw_reader_trust(c->reader);
+	}
 	if (!c->stream || !c->writer || !c->reader) {
 		tw_conn_close(c, "no memory for a connection");
 		return NULL;

@@ -194,6 +194,14 @@ static void handle(struct tw_tcp *t, const struct epoll_event *e)
 		tw_conn_ready(e->data.ptr, e->events);
 }
 
+/* Often enough for heartbeats; looking at hundreds of connections is not free. */
+static int64_t tick_every(const struct tw_tcp *t)
+{
+	const int64_t some = t->every / 8;
+
+	return some < 10 * MS ? 10 * MS : some > 125 * MS ? 125 * MS : some;
+}
+
 void tw_loop_turn(struct tw_tcp *t, int64_t until)
 {
 	struct epoll_event e[EVENTS];
@@ -204,7 +212,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	forgive(t);
 	listen_or_not(t);
 	accept_pairs(t);
-	if (t->now - t->ticked >= 50 * MS || t->now >= tw_peers_next(t)) {
+	if (t->now - t->ticked >= tick_every(t) || t->now >= tw_peers_next(t)) {
 		t->ticked = t->now;
 		tw_peers_tick(t);
 		tw_conns_tick(t);

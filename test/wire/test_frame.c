@@ -73,7 +73,13 @@ static void turn(struct kit_end *e, struct kit_end *other, uint64_t seed, bool m
 	assert_true(flow == TW_FLOW_OK || flow == TW_FLOW_WAIT);
 }
 
-static void both_ways(uint64_t seed, int buffer)
+static void trust(struct kit_end *e)
+{
+	tw_writer_trust(e->writer);
+	tw_reader_trust(e->reader);
+}
+
+static void both_ways(uint64_t seed, int buffer, bool trusting)
 {
 	struct refusing heap = REFUSING(0);
 	struct kit_end a, b;
@@ -83,6 +89,10 @@ static void both_ways(uint64_t seed, int buffer)
 	kit_pair(fd, buffer);
 	assert_true(kit_open(&a, &heap, fd[0]) && kit_open(&b, &heap, fd[1]));
 	a.stop_every = 3;
+	if (trusting) {
+		trust(&a);
+		trust(&b);
+	}
 	while (rounds < 60 || tw_writer_busy(a.writer) || tw_writer_busy(b.writer) || a.expected ||
 	       b.expected) {
 		turn(&a, &b, seed * 1000000 + 2 * rounds, rounds < 60);
@@ -101,7 +111,35 @@ static void both_ways(uint64_t seed, int buffer)
 static void all_messages_come_through_both_ways(void **state)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
-		both_ways(seed, seed % 2 ? 4608 : 0);
+		both_ways(seed, seed % 2 ? 4608 : 0, seed > 4);
+}
+
+/* Whether payloads are hashed is not the sender's to say. */
+static void trust_must_be_mutual(void **state)
+{
+	for (int writer = 0; writer < 2; writer++) {
+		struct refusing heap = REFUSING(0);
+		struct kit_end a, b;
+		size_t moved;
+		int fd[2];
+
+		kit_pair(fd, 0);
+		assert_true(kit_open(&a, &heap, fd[0]) && kit_open(&b, &heap, fd[1]));
+		if (writer)
+			tw_writer_trust(a.writer);
+		else
+			tw_reader_trust(b.reader);
+		kit_send(&a, &b, kit_make(&heap.heap, 7, TW_ACK, 0, 0, 0)); /* has none */
+		kit_send(&a, &b, kit_make(&heap.heap, 8, TW_PUSH, 0, 5000, 0));
+		tw_writer_run(a.writer, a.stream, SIZE_MAX, kit_done, &a, &moved);
+		assert_int_equal(tw_reader_run(b.reader, b.stream, SIZE_MAX, &moved),
+				 TW_FLOW_BROKEN);
+		assert_int_equal(b.came, 1);
+		assert_non_null(strstr(tw_reader_why(b.reader), "hash"));
+		kit_close(&a);
+		kit_close(&b);
+		assert_int_equal(heap.live, 0);
+	}
 }
 
 /* One byte at a time: every border of every part is a border of a read. */
@@ -253,6 +291,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_messages_come_through_both_ways),
+		cmocka_unit_test(trust_must_be_mutual),
 		cmocka_unit_test(one_byte_at_a_time),
 		cmocka_unit_test(a_ping_goes_between_chunks),
 		cmocka_unit_test(a_stop_keeps_what_was_read),
