@@ -17,9 +17,9 @@
 
 #define FEW       10
 #define MANY      500
-#define RUN       6.0  /* seconds of training ... */
-#define WINDOW    4.0  /* ... and of these, after the beginning, are looked at */
-#define PACE      2000 /* updates a second, of all together */
+#define RUN       6.0         /* seconds of training ... */
+#define WINDOW    (4.0 / 6.0) /* ... of which so much, after the beginning, is looked at */
+#define PACE      2000        /* updates a second, of all together */
 #define ROUNDS    3
 #define DIMENSION 1000
 #define TARGET    1.25 /* at most */
@@ -29,6 +29,7 @@
 struct seen {
 	uint64_t updates, first; /* all, and how many of them before it is looked at */
 	uint64_t counted;        /* while it is */
+	int64_t window;          /* ns */
 	uint32_t live;           /* workers at `first` */
 	int64_t cpu, wall;       /* ns at `first`, then between them */
 	uint64_t bytes;          /* resident at `first` */
@@ -37,7 +38,8 @@ struct seen {
 
 struct crowd {
 	uint32_t workers;
-	int64_t pause; /* ns that a gradient takes; 0: none */
+	double seconds; /* of training */
+	int64_t pause;  /* ns that a gradient takes; 0: none */
 	struct tw_guest_link link;
 	struct tw_job *job;
 	struct tw_log log;
@@ -88,8 +90,7 @@ static bool observe(void *arg, const struct tw_note *n)
 		s->bytes = resident();
 		s->cpu = cpu_now();
 		s->wall = tw_clock();
-	} else if (s->updates > s->first && !s->done &&
-		   tw_clock() - s->wall >= (int64_t)(WINDOW * TW_SECOND)) {
+	} else if (s->updates > s->first && !s->done && tw_clock() - s->wall >= s->window) {
 		s->counted = s->updates - s->first;
 		s->cpu = cpu_now() - s->cpu;
 		s->wall = tw_clock() - s->wall;
@@ -202,7 +203,8 @@ static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 /* --- all of them --- */
 
 /* So long that leases are never short because the end is near. */
-static enum tw_status read_job(uint32_t workers, struct tw_job **job, struct tw_error *why)
+static enum tw_status read_job(uint32_t workers, double seconds, struct tw_job **job,
+			       struct tw_error *why)
 {
 	char text[400];
 
@@ -213,7 +215,7 @@ static enum tw_status read_job(uint32_t workers, struct tw_job **job, struct tw_
 		 "update: {rule: sgd, rate: 0.0001}\n"
 		 "cluster: {workers: %u, min: %u, wait: 120s, limit: 60s}\n"
 		 "strategy: asgd\n",
-		 DIMENSION, RUN, workers, workers);
+		 DIMENSION, seconds, workers, workers);
 	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_TCP, job, why);
 }
 
@@ -248,7 +250,7 @@ static enum tw_status judge(const struct crowd *c, struct figures *out, struct t
 		return tw_fail(why, TW_BAD_BYTES,
 			       "%u of %u workers were there, and %" PRIu64
 			       " updates were made in %g s",
-			       s->live, c->workers, s->updates, RUN);
+			       s->live, c->workers, s->updates, c->seconds);
 	for (uint32_t k = 0; k < c->workers; k++)
 		least = c->shared->steps[k] < least ? c->shared->steps[k] : least;
 	if (!least)
@@ -261,10 +263,10 @@ static enum tw_status judge(const struct crowd *c, struct figures *out, struct t
 	return TW_OK;
 }
 
-static enum tw_status measure(uint32_t workers, bool paces, const struct tw_log *log,
-			      struct figures *out, struct tw_error *why)
+static enum tw_status measure(uint32_t workers, double seconds, bool paces,
+			      const struct tw_log *log, struct figures *out, struct tw_error *why)
 {
-	struct crowd c = { .workers = workers, .log = *log };
+	struct crowd c = { .workers = workers, .seconds = seconds, .log = *log };
 	enum tw_status status;
 
 	if (paces)
@@ -272,8 +274,9 @@ static enum tw_status measure(uint32_t workers, bool paces, const struct tw_log 
 	c.shared = tw_shared_new(shared_bytes(workers));
 	if (!c.shared)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %u workers", workers);
-	c.shared->seen = (struct seen){ .first = 2 * workers };
-	status = read_job(workers, &c.job, why);
+	c.shared->seen = (struct seen){ .first = 2 * workers,
+					.window = (int64_t)(WINDOW * seconds * TW_SECOND) };
+	status = read_job(workers, seconds, &c.job, why);
 	if (status == TW_OK)
 		status = tw_guest_link_open(&c.link, false, false, why);
 	if (status == TW_OK)
@@ -332,16 +335,16 @@ static enum tw_status report_rest(uint32_t many, unsigned rounds, const struct f
 }
 
 /* The few and the many in turn. */
-static enum tw_status measure_both(uint32_t many, unsigned rounds, bool paces,
+static enum tw_status measure_both(uint32_t many, double seconds, unsigned rounds, bool paces,
 				   const struct tw_log *log, struct figures *few_,
 				   struct figures *many_, struct tw_error *why)
 {
 	enum tw_status status = TW_OK;
 
 	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
-		status = measure(FEW, paces, log, &few_[i], why);
+		status = measure(FEW, seconds, paces, log, &few_[i], why);
 		if (status == TW_OK)
-			status = measure(many, paces, log, &many_[i], why);
+			status = measure(many, seconds, paces, log, &many_[i], why);
 	}
 	return status;
 }
@@ -351,17 +354,18 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 {
 	const uint32_t many = how->size ? (uint32_t)how->size : MANY;
 	const unsigned rounds = how->rounds ? how->rounds : ROUNDS;
+	const double seconds = how->size ? RUN / 4 : RUN; /* a small one is a try */
 	const struct tw_log quiet = { .sink = how->log->sink,
 				      .arg = how->log->arg,
 				      .level = TW_ERROR };
 	struct figures few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS];
 	enum tw_status status;
 
-	status = measure_both(many, rounds, true, &quiet, few_, many_, why);
+	status = measure_both(many, seconds, rounds, true, &quiet, few_, many_, why);
 	if (status == TW_OK)
 		status = report_cpu("connections-cpu", many, rounds, few_, many_, cases, why);
 	if (status == TW_OK)
-		status = measure_both(many, rounds, false, &quiet, few_, many_, why);
+		status = measure_both(many, seconds, rounds, false, &quiet, few_, many_, why);
 	if (status == TW_OK)
 		status = report_cpu("connections-cpu-flat-out", many, rounds, few_, many_, cases,
 				    why);
@@ -380,7 +384,7 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 			"connection more adds to the server's resident bytes (floor: the reader "
 			"and writer of a connection); every worker made steps (floor: an equal "
 			"share).  Updates per second flat out: %.0f with %u workers, %.0f with %u",
-			many, DIMENSION, WINDOW, FEW, PACE, many, MEDIAN(few_, rate), FEW,
+			many, DIMENSION, WINDOW * seconds, FEW, PACE, many, MEDIAN(few_, rate), FEW,
 			MEDIAN(many_, rate), many);
 	return status;
 }
