@@ -2,6 +2,8 @@
 /* where.c - the variables of torchrun and Slurm, strictly read, and Slurm's lists of hosts. */
 #include "cli/where.h"
 
+#include "base/shown.h"
+
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,24 +11,6 @@
 
 #define BRACKETS_MOST 8
 #define DIGITS_MOST   18 /* such a number always fits in 64 bits */
-
-/* A value of the user's, short and printable, for a sentence. */
-struct shown {
-	char text[81];
-};
-
-static struct shown show(const char *text)
-{
-	struct shown s;
-	size_t n = 0;
-
-	for (; n < sizeof s.text - 1 && text[n]; n++)
-		s.text[n] = text[n] < ' ' || text[n] > '~' ? '?' : text[n];
-	s.text[n] = 0;
-	if (text[n])
-		memcpy(s.text + n - 3, "...", 3);
-	return s;
-}
 
 static bool digit(char c)
 {
@@ -57,7 +41,7 @@ struct range {
 
 static enum tw_status wrong(const struct reader *r, const char *problem)
 {
-	const struct shown list = show(r->list);
+	const struct tw_shown list = tw_show(r->list);
 
 	return tw_fail(r->why, TW_BAD_INPUT,
 		       "%s is \"%s\": %s at character %zu; accepted are lists of hosts such as "
@@ -302,7 +286,7 @@ static enum tw_status whole(const char *name, const char *value, uint32_t least,
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is \"%s\": accepted is a whole number from %" PRIu32
 			       " to %" PRIu32,
-			       name, show(value).text, least, most);
+			       name, tw_show(value).text, least, most);
 	*out = (uint32_t)n;
 	return TW_OK;
 }
@@ -333,7 +317,7 @@ static enum tw_status from_nodelist(const char *name, const char *value, struct 
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is \"%s\": its first host \"%s\" is no name of a host; accepted "
 			       "are lists such as node[01-03,07],gpu5",
-			       name, show(value).text, show(host).text);
+			       name, tw_show(value).text, tw_show(host).text);
 	w->master = a;
 	w->source = TW_WHERE_NODELIST;
 	w->have_master = true;
@@ -351,12 +335,12 @@ static enum tw_status from_master_addr(const char *value, bool port_set, struct 
 		return tw_fail(why, TW_BAD_INPUT,
 			       "MASTER_ADDR is \"%s\": accepted are HOST, HOST:PORT, IPV6 and "
 			       "[IPV6]:PORT, with a port from 1 to 65535",
-			       show(value).text);
+			       tw_show(value).text);
 	if (port_set && a.port != w->master.port)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "MASTER_ADDR is \"%s\" and MASTER_PORT is \"%u\": accepted is the "
 			       "port in one of them, or the same in both",
-			       show(value).text, w->master.port);
+			       tw_show(value).text, w->master.port);
 	w->master = a;
 	w->source = TW_WHERE_MASTER_ADDR;
 	w->have_master = true;
@@ -412,7 +396,7 @@ static enum tw_status find_rank(const char *const *environment, struct tw_where 
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is \"%s\" and %s is \"%s\": accepted is a rank from 0 to one "
 			       "less than the number of processes",
-			       rank_name, show(rank).text, world_name, show(world).text);
+			       rank_name, tw_show(rank).text, world_name, tw_show(world).text);
 	return st;
 }
 

@@ -6,6 +6,8 @@
  * dials numbers. */
 #include "wire/address.h"
 
+#include "base/shown.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -29,24 +31,6 @@
 #define ACCEPTED                                                                                   \
 	"accepted are HOST, HOST:PORT, :PORT, *:PORT, [IPV6]:PORT and IPV6, with a port from 0 "   \
 	"to 65535"
-
-/* A part of a user's text, short and printable, for a sentence. */
-struct shown {
-	char text[81];
-};
-
-static struct shown show(const char *text)
-{
-	struct shown s;
-	size_t n = 0;
-
-	for (; n < sizeof s.text - 1 && text[n]; n++)
-		s.text[n] = text[n] < ' ' || text[n] > '~' ? '?' : text[n];
-	s.text[n] = 0;
-	if (text[n])
-		memcpy(s.text + n - 3, "...", 3);
-	return s;
-}
 
 static bool digit(char c)
 {
@@ -150,7 +134,7 @@ static bool cut(const char *text, const char **host, size_t *bytes, const char *
 enum tw_status tw_address_parse(const char *text, uint16_t port, struct tw_address *out,
 				struct tw_error *why)
 {
-	const struct shown shown = show(text);
+	const struct tw_shown shown = tw_show(text);
 	struct tw_address a = { .port = port };
 	const char *host, *port_text;
 	size_t bytes;
@@ -209,7 +193,7 @@ static int resolve(const struct tw_address *a, struct addrinfo **list)
 static enum tw_status unresolved(const struct tw_address *a, int rc, enum tw_status status,
 				 struct tw_error *why)
 {
-	const struct shown host = show(a->host);
+	const struct tw_shown host = tw_show(a->host);
 
 	if (rc == EAI_MEMORY)
 		return tw_fail(why, TW_NO_MEMORY, "no memory to look up host \"%s\"", host.text);
