@@ -467,6 +467,15 @@ static uint32_t new_node(struct tw_tcp *t)
 	return first + t->workers;
 }
 
+/* Was the node given by a master before this one?  Then it may be a member that this one will take
+ * over: what it says to shards at once must not be lost while that is being found out. */
+static bool outlived(const struct tw_tcp *t, uint32_t node)
+{
+	const uint32_t first = 1 + t->o.servers;
+
+	return node > first && (node - first) >> 20 != (t->id.boot & 0xfff);
+}
+
 static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
@@ -491,8 +500,14 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		tw_greet_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
 		return;
 	}
-	if (!p)
+	if (!p) {
 		p = tw_peer_new(t, TW_WORKER, node);
+		if (p && outlived(t, node)) {
+			pthread_mutex_lock(&t->lock);
+			p->member = true;
+			pthread_mutex_unlock(&t->lock);
+		}
+	}
 	if (p)
 		enter(c, b, p, 1);
 	else

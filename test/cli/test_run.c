@@ -148,7 +148,7 @@ static void verbose_says_details(void **state)
 static void a_time_limit_is_not_given_anew(void **state)
 {
 	const char *file = job_file();
-	const char *more = "--set train.epochs=1e9 --set train.time=2s --set checkpoint.every=1s";
+	const char *more = "--set train.epochs=1e9 --set train.time=3s --set checkpoint.every=2s";
 	const struct said *s;
 	json_t *r;
 
@@ -158,8 +158,8 @@ static void a_time_limit_is_not_given_anew(void **state)
 	s = thalweg(NULL, "train %s --run %s/limit --json %s", file, scratch(), more);
 	expect(s, 0);
 	r = object_of(s);
-	assert_true(number_of(r, "seconds") >= 1.5);
-	assert_true(number_of(r, "seconds") < 2.8); /* anew it would be 3 */
+	assert_true(number_of(r, "seconds") >= 2.5);
+	assert_true(number_of(r, "seconds") < 4.7); /* anew it would be 5 */
 	json_decref(r);
 }
 
