@@ -13,7 +13,7 @@
 #define ROUNDS     5
 #define STEPS      24          /* of one round, without the first 8 */
 #define TIMES      15          /* raw exchanges of one round */
-#define BLOCK      (32u << 10) /* values: fits into caches twice; 4 times more or all were slower */
+#define BLOCK      (32u << 10) /* values: two of them fit into caches */
 #define PATIENCE   120.0
 #define TARGET     1.5 /* at most */
 

@@ -130,14 +130,14 @@ static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_err
 }
 
 /* Guarded by lock.  Who is a member, and in which slot, the master knows best. */
-static void learn_member(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
+static void learn_member(struct peer *p, const struct tw_msg *m)
 {
 	if (p->role != TW_WORKER || (m->h.type != TW_WELCOME && m->h.type != TW_VIEW))
 		return;
 	p->member = true;
 	if (m->h.type == TW_WELCOME && p->slot != m->b.welcome.slot) {
 		p->slot = m->b.welcome.slot;
-		tw_peer_rename(t, p);
+		tw_peer_rename(p);
 	}
 }
 
@@ -152,7 +152,7 @@ static void gate_send(void *arg, struct tw_msg *m)
 	pthread_mutex_lock(&t->lock);
 	p = tw_peer_of(t, m->to.node);
 	if (p && p->open) {
-		learn_member(t, p, m);
+		learn_member(p, m);
 		m->next = NULL;
 		*p->out_end = m;
 		p->out_end = &m->next;

@@ -47,7 +47,7 @@ static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
 	pthread_mutex_lock(&t->lock);
 	if (t->o.role != TW_TCP_SERVE || (p->member && p->slot == UINT32_MAX)) {
 		p->slot = m->h.from;
-		tw_peer_rename(t, p);
+		tw_peer_rename(p);
 	}
 	pthread_mutex_unlock(&t->lock);
 }
@@ -402,7 +402,7 @@ static bool connected(struct conn *c)
 	return true;
 }
 
-void tw_conn_ready(struct conn *c, unsigned events)
+void tw_conn_ready(struct conn *c)
 {
 	if (c->state == CONN_DIALLING && !connected(c))
 		return;
@@ -422,7 +422,6 @@ void tw_conn_ready(struct conn *c, unsigned events)
 		tw_conn_arm(c);
 		c->t->more = c->t->more || (c->again && !c->paused);
 	}
-	(void)events;
 }
 
 void tw_conn_send(struct conn *c, struct tw_msg *m)

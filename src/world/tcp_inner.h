@@ -136,9 +136,8 @@ struct tw_tcp {
 	char who[112];   /* "worker 3 on host": who speaks on the log; the loop's */
 	int64_t said_at; /* refusals: rate limit */
 	uint32_t said, unsaid;
-	char host[64]; /* ours */
-	char *heard;   /* OVER's text */
-	enum tw_status over_status;
+	char host[64];     /* ours */
+	char *heard;       /* OVER's text */
 	_Atomic bool over; /* the master has said so */
 };
 
@@ -175,14 +174,14 @@ void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only); /* PEERS; NULL: to all */
-void tw_peer_rename(struct tw_tcp *t, struct peer *p);
+void tw_peer_rename(struct peer *p);                                /* guarded by lock */
 
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
-void tw_conn_close(struct conn *c, const char *why); /* frees c; tells its peer */
+void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
 void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
-void tw_conn_ready(struct conn *c, unsigned events);
+void tw_conn_ready(struct conn *c);                  /* move what can be moved */
 void tw_conn_arm(struct conn *c);
 void tw_conns_tick(struct tw_tcp *t);
 void tw_conn_flush(struct conn *c);   /* write what goes now */

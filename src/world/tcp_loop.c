@@ -95,7 +95,7 @@ static void accept_all(struct tw_tcp *t)
 		tw_address_tune(fd);
 		c = tw_conn_new(t, fd, false, false, NULL);
 		if (c)
-			tw_conn_ready(c, 0);
+			tw_conn_ready(c);
 	}
 }
 
@@ -106,7 +106,7 @@ static void accept_pairs(struct tw_tcp *t)
 		struct conn *c = tw_conn_new(t, t->o.accepted[t->paired++], false, true, NULL);
 
 		if (c)
-			tw_conn_ready(c, 0);
+			tw_conn_ready(c);
 	}
 }
 
@@ -191,7 +191,7 @@ static void handle(struct tw_tcp *t, const struct epoll_event *e)
 	else if (e->data.ptr == &t->listener)
 		accept_all(t);
 	else
-		tw_conn_ready(e->data.ptr, e->events);
+		tw_conn_ready(e->data.ptr);
 }
 
 /* Often enough for heartbeats; looking at hundreds of connections is not free. */
@@ -236,7 +236,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 				break;
 			}
 			if (c->state >= CONN_GREETING && c->again && !c->paused)
-				tw_conn_ready(c, EPOLLIN);
+				tw_conn_ready(c);
 		}
 	}
 	for (int k = 0; k < count; k++)

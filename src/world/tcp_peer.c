@@ -13,9 +13,8 @@ static struct peer **bucket(struct tw_tcp *t, uint32_t node)
 	return &t->bucket[node % PEER_BUCKETS];
 }
 
-void tw_peer_rename(struct tw_tcp *t, struct peer *p)
+void tw_peer_rename(struct peer *p)
 {
-	(void)t;
 	if (p->role == TW_MASTER)
 		snprintf(p->name, sizeof p->name, "master");
 	else if (p->role == TW_SERVER)
@@ -38,7 +37,7 @@ struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
 	p->fd = -1;
 	p->lost = t->now;
 	p->out_end = &p->out;
-	tw_peer_rename(t, p);
+	tw_peer_rename(p);
 	pthread_mutex_lock(&t->lock);
 	p->next = t->peers;
 	t->peers = p;
@@ -256,7 +255,7 @@ static void dial(struct tw_tcp *t, struct peer *p)
 	if (!p->conn)
 		tw_peer_lost(t, p, "no memory for a connection");
 	else if (p->paired)
-		tw_conn_ready(p->conn, 0);
+		tw_conn_ready(p->conn);
 }
 
 void tw_peers_tick(struct tw_tcp *t)

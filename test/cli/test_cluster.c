@@ -230,6 +230,7 @@ static void requests_that_make_no_sense(void **state)
 	refused(NULL, "where is the master?", "join");
 	refused("RANK=0 MASTER_ADDR=127.0.0.1", "rank 0 runs the master and needs the job", "join");
 	refused("RANK=0 MASTER_ADDR=127.0.0.1", "which is a server already", "join --as server");
+	refused("", "--insecure is for --as server", "join 127.0.0.1:1 --insecure");
 	refused(NULL, "a worker listens nowhere", "join localhost --listen :0");
 	refused(NULL, "with ADDRESS the job is the master's", "join localhost --job a.yaml");
 	refused(NULL, "leave out --as server", "join localhost --workers 2 --as server");

@@ -18,9 +18,10 @@ static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_s
 			why, TW_BAD_INPUT,
 			"--job, --run and --set are for rank 0 of a cluster that is found in "
 			"the environment; with ADDRESS the job is the master's");
-	if (*f->link.listen && f->as == TW_JOIN_WORKER)
+	if ((*f->link.listen || f->link.insecure) && f->as == TW_JOIN_WORKER)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--listen is for --as server: a worker listens nowhere");
+			       "%s is for --as server: a worker listens nowhere; leave it out",
+			       f->link.insecure ? "--insecure" : "--listen");
 	return TW_OK;
 }
 
