@@ -78,7 +78,7 @@ static bool drop_shards(struct master *m, uint32_t node)
 	for (uint32_t s = 0; s < m->plan->shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
-		if ((!i->hosted && !i->assigned) || i->node != node)
+		if ((!i->hosted && !i->assigned && !i->pending) || i->node != node)
 			continue;
 		i->hosted = i->assigned = i->pending = i->adopted = false;
 		tw_block_drop(i->host);
@@ -109,6 +109,7 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 		tw_master_lose_shards(m, ctx, node);
 	m->server[k].live = true;
 	m->server[k].leaving = msg->h.flags & TW_FLAG_LEAVE;
+	m->server[k].left = m->server[k].left && m->server[k].leaving;
 	m->server[k].boot = msg->h.incarnation;
 	m->server[k].hosted = msg->b.hello.hosted;
 	if (msg->b.hello.hosted && !m->begun)
@@ -200,6 +201,7 @@ static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
 		return;
 	tw_say(ctx, TW_INFO, "server %u (node %u) left; %u remain", k, k + 1, staying(m));
 	m->server[k].live = m->server[k].leaving = false;
+	m->server[k].left = true;
 	tw_send(ctx, msg);
 }
 
@@ -277,19 +279,35 @@ static bool take_state(struct master *m, struct tw_context *ctx, struct shard_in
 	return st == TW_OK;
 }
 
-/* A shard that outlived the master before us: it is kept as it is. */
+/* A shard that outlived the master before us, or our belief that it is gone: it is kept as it is,
+ * also while the cut is read that it was to be taken from. */
 static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *msg)
 {
 	const uint32_t node = msg->from.node;
 
 	tw_master_heard_survivor(m);
 	i->hosted = i->adopted = true;
+	i->pending = false;
 	i->node = node;
 	i->incarnation = msg->b.state.version.incarnation;
 	m->server[node - 1].stated++;
 	if (msg->h.view > m->generation)
 		m->generation = msg->h.view;
 	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
+}
+
+/* May a shard that nobody else has be kept as it is?  Not where its server was told that it may go,
+ * and (2) not if some shard is to be taken from the cut. */
+static bool adoptable(const struct master *m, uint32_t node)
+{
+	const struct server_info *on = &m->server[node - 1];
+
+	if (m->phase != PHASE_GATHER || on->left || (m->moving && on->leaving))
+		return false;
+	for (uint32_t s = 0; s < m->plan->shards && tw_master_rounds(m); s++)
+		if (m->shard[s].pending || m->shard[s].assigned)
+			return false;
+	return !m->rolling_back;
 }
 
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -313,7 +331,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		i->counted = m->phase == PHASE_COUNT;
 		return;
 	}
-	if (!i->hosted && !i->assigned && m->phase == PHASE_GATHER &&
+	if (!i->hosted && !i->assigned && adoptable(m, msg->from.node) &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
 		if (!take_state(m, ctx, i, msg))
 			return;
@@ -321,7 +339,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		return;
 	}
 	/* somebody has it who was given up by an earlier master, and came first */
-	if (i->adopted && m->phase == PHASE_GATHER && msg->from.node != i->node &&
+	if (i->adopted && adoptable(m, msg->from.node) && msg->from.node != i->node &&
 	    msg->b.state.version.incarnation > i->incarnation) {
 		const uint32_t node = i->node, incarnation = i->incarnation;
 

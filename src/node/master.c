@@ -42,9 +42,14 @@ static void drain(struct master *m, struct tw_context *ctx)
 			tw_master_places(m, ctx, k, false);
 }
 
+static bool too_few(const struct master *m)
+{
+	return m->live < m->plan->min || m->live == 0;
+}
+
 static void check_members(struct master *m, struct tw_context *ctx)
 {
-	const bool few = m->live < m->plan->min || m->live == 0;
+	const bool few = too_few(m);
 
 	if (few == m->paused)
 		return;
@@ -361,10 +366,11 @@ void tw_master_heard_survivor(struct master *m)
 	m->servers_due = m->servers_due || m->patient;
 }
 
+/* Is there a shard without a server?  One that is on its way to one has it. */
 static bool homeless(const struct master *m)
 {
 	for (uint32_t s = 0; s < m->plan->shards; s++)
-		if (!m->shard[s].hosted)
+		if (!m->shard[s].hosted && !m->shard[s].assigned && !m->shard[s].pending)
 			return true;
 	return false;
 }
@@ -372,11 +378,13 @@ static bool homeless(const struct master *m)
 /* cluster.wait is over; false: and so is the run. */
 static bool waited(struct master *m, struct tw_context *ctx)
 {
-	if (!m->begun && !m->wait_over) {
+	const bool reading = m->loading || !homeless(m); /* shards are on their way */
+
+	if (!m->begun && (!m->wait_over || (reading && !too_few(m)))) {
 		m->wait_over = true;
 		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
 	} else if (!m->begun && m->phase == PHASE_GATHER) {
-		if (m->live < m->plan->min || !m->live)
+		if (too_few(m))
 			tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
 			       m->plan->min);
 		else
@@ -385,6 +393,8 @@ static bool waited(struct master *m, struct tw_context *ctx)
 			       tw_master_servers_live(m), m->plan->servers);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return false;
+	} else if (m->paused && !too_few(m)) {
+		m->paused = false; /* they came while the shards were brought back */
 	} else if (m->paused) {
 		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
 		       (double)m->plan->wait / 1e9);

@@ -81,6 +81,7 @@ struct shard_info {
 
 struct server_info {
 	bool live, leaving; /* leaving: it asked to go, and its shards are not elsewhere yet */
+	bool left;          /* it was told that it may */
 	uint32_t boot;
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
 };

@@ -7,7 +7,8 @@
  *
  * Links: the master's node with every other, servers with workers; `up` comes only after a restart,
  * a reset or a partition that outlasted silent_limit, never at the start.  Messages within a node
- * and those with TW_FLAG_FREE take no time, are not counted in bytes, and may so overtake others.
+ * take `local`, those with TW_FLAG_FREE no time; neither are counted in bytes, and both may overtake
+ * others.
  * A save reaches the store when save_time has passed; a crash before completes it or not. */
 #ifndef TW_WORLD_SIM_H
 #define TW_WORLD_SIM_H
@@ -59,7 +60,9 @@ struct tw_sim_options {
 	double bandwidth;        /* of each node's NIC, each direction, bits/s; 0: infinite */
 	double loss;             /* share of messages that need a retransmission */
 	int64_t retransmit;      /* what each retransmission adds */
+	int64_t local;           /* what a message takes inside a node */
 	int64_t save_time;       /* how long saving a cut takes */
+	int64_t load_time;       /* ... and reading one */
 	/* failure detection */
 	int64_t closed_limit; /* a closed connection is down after this */
 	int64_t silent_limit; /* a silent one after this */

@@ -205,6 +205,8 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 	p->event.kind = EVENT_ARRIVE;
 	if (m->from.node == m->to.node) {
 		p->event.kind = EVENT_RECEIVED;
+		if (!(m->h.flags & TW_FLAG_FREE))
+			at += s->options->local;
 	} else if (!(m->h.flags & TW_FLAG_FREE) && !travel(s, p, &at)) {
 		tw_sim_parcel_free(s, p);
 		tw_sim_fail(s, TW_NO_MEMORY, "no memory for the state of a link");

@@ -323,7 +323,7 @@ static void world_load(struct tw_context *ctx)
 {
 	struct cell *c = cell_of(ctx);
 
-	tw_sim_event(c->sim, c->sim->now, EVENT_LOADED, c, NULL);
+	tw_sim_event(c->sim, c->sim->now + c->sim->options->load_time, EVENT_LOADED, c, NULL);
 }
 
 static void world_note(struct tw_context *ctx, struct tw_note *note)

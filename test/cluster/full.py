@@ -9,10 +9,11 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from cluster import Cluster, TooShort, main, need
+from cluster import SLACK, Cluster, TooShort, main, need
 from faults import churn, join_five, kill_master, kill_server, kill_worker, stop_worker, terminate
 
 SECONDS = float(os.environ.get("TW_FAULT_SECONDS", "90"))  # of random faults, for each gate
+STILL = 12.0  # seconds without a step of anybody, while one thing after another happens
 SOFTSYNC = "{name: softsync, collect: 2}"
 
 
@@ -31,16 +32,31 @@ def standard_limits(epochs):
         return f"redealt {r['redealt']}, longest gap {one.longest_gap()[0]:.1f} s"
 
 
+class Stillness:
+    """How long nobody at all made a step: the logs of workers grow by nothing else."""
+
+    def __init__(self, cluster):
+        self.c, self.bytes, self.longest = cluster, 0, 0.0
+        self.since = time.monotonic()
+
+    def look(self):
+        logs = [p.at["log"] for p in self.c.all if p.name.startswith("worker")]
+        now, size = time.monotonic(), sum(map(os.path.getsize, filter(os.path.exists, logs)))
+        self.longest = max(self.longest, now - self.since)
+        if size > self.bytes:
+            self.bytes, self.since = size, now
+
+
 class Storm:
     """Three workers, three servers, and events drawn from a seed."""
 
     def __init__(self, cluster, dice):
-        self.c, self.dice, self.events = cluster, dice, []
+        self.c, self.dice = cluster, dice
         self.master, self.servers, self.workers = cluster.begin(3)
+        self.still = Stillness(cluster)
         self.asleep = {}  # process -> when it wakes up
 
     def do(self, what, *words):
-        self.events.append(what)
         self.c.say(" ".join([what, *map(str, words)]))
 
     def some_worker(self):
@@ -120,15 +136,30 @@ class Storm:
             pause = time.monotonic() + self.dice.uniform(0.3, 3.5)
             while time.monotonic() < pause and self.master.running():
                 self.wake()
+                self.still.look()
                 time.sleep(0.05)
         self.wake(True)
+
+    def calm_down(self):
+        """Nothing happens any more: it goes on, or it is over.  Returns the longest stillness."""
+        end = time.monotonic() + self.c.limit + 2 + SLACK
+        before = self.still.bytes
+        while self.master.running() and self.still.bytes == before:
+            need(time.monotonic() < end, f"nobody makes a step {self.c.limit + 2 + SLACK:.0f} s "
+                 "after the last thing that happened")
+            self.still.look()
+            time.sleep(0.05)
+        need(self.still.longest <= STILL + SLACK,
+             f"nobody made a step for {self.still.longest:.1f} s; {STILL + SLACK:.0f} s are "
+             "allowed")
+        return self.still.longest
 
 
 def storm(strategy, seed):
     def test(epochs):
         print(f"storm: TW_FAULT_SECONDS={SECONDS:g} full.py --seed {seed}", flush=True)
         dice = random.Random(f"{seed} {strategy}")
-        begin, most, rounds = time.monotonic(), 0, 0
+        begin, most, rounds, still = time.monotonic(), 0, 0, 0.0
         while time.monotonic() < begin + SECONDS:
             with Cluster(f"storm-{rounds}", strategy, epochs, workers=3, servers=3,
                          sets=[("cluster.wait", "5s")]) as c:
@@ -137,12 +168,14 @@ def storm(strategy, seed):
                 files = s.master.open_files() if s.master.running() else 0
                 need(files < 100, f"{files} open files in the master")
                 most = max(most, s.master.memory())
+                still = max(still, s.calm_down())
                 # after so much loss the target is that of fewer epochs
                 c.finish(s.master, target=0.85, seconds=300, again=True, strangers=True)
                 rounds += 1
         if not rounds:
             raise TooShort("no round")
-        return f"{rounds} rounds, at most {most} KiB in the master"
+        return (f"{rounds} rounds, at most {most} KiB in the master, nobody made a step for at "
+                f"most {still:.1f} s")
     return test
 
 

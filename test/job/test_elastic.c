@@ -244,6 +244,34 @@ static void training_starts_with_those_who_came_in_time(void **state)
 		assert_int_equal(w.applied[0][i], 1);
 }
 
+/* All workers are cut off, a server dies, and they are back long before its shards are: by the end
+ * of cluster.wait nobody trains, but not for want of workers. */
+static void who_came_while_shards_were_read_is_not_missing(void **state)
+{
+	const char *preset;
+
+	for (size_t k = 0; (preset = trial_preset(TW_WORLD_SIM, k)); k++) {
+		const struct shape s = {
+			.preset = preset,
+			.workers = 2,
+			.servers = 2,
+			.shards = 2,
+			.cluster = ", wait: 1s",
+			.sim = ", silent_limit: 300ms, closed_limit: 10ms, load_time: 1500ms, "
+			       "faults: [{partition: worker 0, from: everybody, at: 4s, lasts: "
+			       "400ms}, {partition: worker 1, from: everybody, at: 4s, lasts: "
+			       "400ms}, {crash: server 1, at: 4310ms, restart: 50ms}]",
+		};
+		struct watch w;
+
+		run_shape(&s, NULL, false, &w, TW_OK, NULL);
+		for (uint32_t slot = 0; slot < 2; slot++) {
+			assert_int_equal(w.slot[slot].died, 1);
+			assert_true(w.slot[slot].last_step > 5800 * MS);
+		}
+	}
+}
+
 /* --- leaving --- */
 
 /* Every position is in every shard once (backup: or was dropped). */
@@ -835,6 +863,7 @@ int main(void)
 		cmocka_unit_test(one_who_comes_back_is_somebody_new),
 		cmocka_unit_test(a_quick_restart_is_noticed),
 		cmocka_unit_test(training_starts_with_those_who_came_in_time),
+		cmocka_unit_test(who_came_while_shards_were_read_is_not_missing),
 		cmocka_unit_test(who_leaves_leaves_nothing_behind),
 		cmocka_unit_test(a_lost_goodbye_is_said_again),
 		cmocka_unit_test(one_may_leave_whatever_else_happens),
