@@ -103,6 +103,7 @@ struct tw_tcp {
 	struct tw_address bound;
 	int epoll, bell, listener;
 	bool listening;
+	int64_t accept_at, full_said; /* no descriptor was free: when to try, when we said so */
 	struct conn *conns, *dead;
 	bool more;               /* a stream has bytes that epoll does not know of */
 	struct tw_msg *farewell; /* guarded by lock: OVER, to all */

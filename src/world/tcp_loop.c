@@ -12,6 +12,7 @@
 
 #define EVENTS  64
 #define ACCEPTS 64              /* connections taken in one turn */
+#define FULL    (TW_SECOND / 2) /* no descriptor is free: a pause before the next try */
 #define STOPPED (3 * TW_SECOND) /* a turn that took longer: the process itself was stopped */
 
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why)
@@ -43,7 +44,7 @@ void tw_loop_ring(struct tw_tcp *t)
 /* Accept only when there is somebody to talk to. */
 static void listen_or_not(struct tw_tcp *t)
 {
-	const bool want = t->listener >= 0 && t->port && !t->ending;
+	const bool want = t->listener >= 0 && t->port && !t->ending && t->now >= t->accept_at;
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->listener };
 
 	if (want == t->listening)
@@ -52,7 +53,8 @@ static void listen_or_not(struct tw_tcp *t)
 		t->listening = want;
 }
 
-static void close_oldest(struct tw_tcp *t)
+/* False: nobody waits to greet. */
+static bool close_oldest(struct tw_tcp *t)
 {
 	struct conn *oldest = NULL;
 
@@ -60,9 +62,29 @@ static void close_oldest(struct tw_tcp *t)
 		if (!c->peer && c->state != CONN_ASKING)
 			oldest = c;
 	if (!oldest)
-		return;
+		return false;
 	tw_tcp_refusal(t, oldest->name, "too many connections wait to greet");
 	tw_conn_close(oldest, "too many wait"); /* freed later: epoll may have named it, too */
+	return true;
+}
+
+/* Who knocks stays in the kernel's queue, and epoll would name the listener again and again: it is
+ * not asked for a while.  Somebody may have gone by then. */
+static void cannot_accept(struct tw_tcp *t, int error)
+{
+	if (close_oldest(t))
+		return;
+	t->accept_at = t->now + FULL;
+	if (t->full_said && t->now - t->full_said < 5 * TW_SECOND)
+		return;
+	t->full_said = t->now;
+	tw_log_line(t->o.log, TW_WARNING, t->who, "cannot accept another connection: %s; waiting",
+		    strerror(error));
+}
+
+static bool is_scarce(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 /* Was it reset before we took it?  Then it has no name any more, and there is nobody to refuse. */
@@ -80,10 +102,8 @@ static void accept_all(struct tw_tcp *t)
 		const int fd = accept4(t->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct conn *c;
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
-			close_oldest(t);
-			return;
-		}
+		if (fd < 0 && is_scarce(errno))
+			cannot_accept(t, errno);
 		if (fd < 0)
 			return;
 		if (is_gone(fd)) {

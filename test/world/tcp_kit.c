@@ -100,6 +100,16 @@ void party_worker(struct party *p, struct tw_heap *heap, uint16_t port)
 	p->worker.fake = (struct fake){ .up = witness_up, .down = witness_down };
 }
 
+void party_server(struct party *p, struct tw_heap *heap, uint16_t port)
+{
+	party_worker(p, heap, port);
+	p->o.role = TW_TCP_SERVER;
+	p->o.listen = &p->own;
+	p->o.helpers = 1;
+	snprintf(p->own.host, sizeof p->own.host, "127.0.0.1");
+	p->shard.fake = p->worker.fake;
+}
+
 enum tw_status party_open(struct party *p, struct tw_error *why)
 {
 	return tw_tcp_open(&p->o, &p->t, why);
@@ -116,11 +126,13 @@ static void *run(void *arg)
 	const bool serves = p->o.role == TW_TCP_SERVE;
 	const struct tw_seat seat[] = {
 		{ fake_addr(0, TW_MASTER, 0), &fake_class, &p->master.fake },
-		{ fake_addr(1, TW_SHARD, 0), &fake_class, &p->shard.fake },
+		{ fake_addr(tw_tcp_node(p->t), TW_SHARD, 0), &fake_class, &p->shard.fake },
 		{ fake_addr(tw_tcp_node(p->t), TW_WORKER, 0), &fake_class, &p->worker.fake },
 	};
 	const struct tw_cluster cluster = {
-		.seat = serves ? seat : seat + 2,
+		.seat = seat + (serves                       ? 0
+				: p->o.role == TW_TCP_SERVER ? 1
+							     : 2),
 		.seats = serves ? 2 : 1,
 		.engine = &p->engine,
 		.heap = p->o.heap,
@@ -236,16 +248,9 @@ static void *relay_run(void *arg)
 
 bool relay_start(struct relay *r, uint16_t target)
 {
-	struct sockaddr_in at = local(0);
-	socklen_t len = sizeof at;
-
 	*r = (struct relay){ .target = target };
-	r->listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (bind(r->listener, (struct sockaddr *)&at, sizeof at) || listen(r->listener, 8) ||
-	    getsockname(r->listener, (struct sockaddr *)&at, &len))
-		return false;
-	r->port = ntohs(at.sin_port);
-	return pthread_create(&r->thread, NULL, relay_run, r) == 0;
+	r->listener = raw_listen(&r->port);
+	return r->listener >= 0 && pthread_create(&r->thread, NULL, relay_run, r) == 0;
 }
 
 void relay_cut(struct relay *r)
@@ -266,18 +271,46 @@ void relay_stop(struct relay *r)
 
 /* --- a raw peer ------------------------------------------------------------------------------- */
 
-int raw_dial(uint16_t port)
+int raw_socket(void)
 {
-	const struct sockaddr_in at = local(port);
 	const struct timeval limit = { .tv_sec = 10 };
 	const int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-	if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0)
+	return fd;
+}
+
+bool raw_connect(int fd, uint16_t port)
+{
+	const struct sockaddr_in at = local(port);
+
+	return connect(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+}
+
+int raw_dial(uint16_t port)
+{
+	const int fd = raw_socket();
+
+	if (raw_connect(fd, port))
 		return fd;
 	close(fd);
 	return -1;
+}
+
+int raw_listen(uint16_t *port)
+{
+	struct sockaddr_in at = local(0);
+	socklen_t len = sizeof at;
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 8) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len)) {
+		close(fd);
+		return -1;
+	}
+	*port = ntohs(at.sin_port);
+	return fd;
 }
 
 bool raw_send(int fd, const struct tw_msg *m)
@@ -325,6 +358,15 @@ struct tw_msg raw_greet(void)
 			     .layout = 12,
 			     .data = 13,
 			     .process = 5 },
+	};
+}
+
+struct tw_msg raw_says(enum tw_type type, uint16_t from_role, struct tw_addr to)
+{
+	return (struct tw_msg){
+		.h = { .magic = TW_WIRE_MAGIC, .major = TW_WIRE_MAJOR, .type = (uint16_t)type },
+		.from = fake_addr(0, from_role, 0),
+		.to = to,
 	};
 }
 

@@ -28,7 +28,7 @@ void witness_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node);
 /* One tw_tcp with its actors, in a thread of its own. */
 struct party {
 	struct tw_tcp_options o;
-	struct tw_address address;
+	struct tw_address address, own; /* where it listens or whom it dials; a server's own */
 	struct tw_tcp *t;
 	struct witness master, shard, worker; /* serve: the first two, on nodes 0 and 1 */
 	struct tw_engine engine;
@@ -40,8 +40,9 @@ struct party {
 	pthread_t thread;
 	bool running;
 };
-/* Fill in what a serve, or a worker that dials `port`, needs; heap NULL: the system's. */
+/* Fill in what a serve, or one that dials `port`, needs; heap NULL: the system's. */
 void party_serve(struct party *p, struct tw_heap *heap);
+void party_server(struct party *p, struct tw_heap *heap, uint16_t port); /* with a shard 0 */
 void party_worker(struct party *p, struct tw_heap *heap, uint16_t port);
 enum tw_status party_open(struct party *p, struct tw_error *why);
 uint16_t party_port(const struct party *p);
@@ -66,12 +67,17 @@ void relay_stop(struct relay *r);
 
 /* A socket that speaks frames, with a limit of ten seconds for everything; -1: no connection. */
 int raw_dial(uint16_t port);
+int raw_socket(void); /* the same in two steps */
+bool raw_connect(int fd, uint16_t port);
+int raw_listen(uint16_t *port);
 bool raw_send(int fd, const struct tw_msg *m);
 /* The next message that is no PING; false: it was closed.  Blocks are of the system's heap. */
 bool raw_read(int fd, struct tw_msg *m);
 void raw_drop(struct tw_msg *m);
 /* A GREET of a worker with the hashes of party_serve. */
 struct tw_msg raw_greet(void);
+/* What an actor says, with an empty body. */
+struct tw_msg raw_says(enum tw_type type, uint16_t from_role, struct tw_addr to);
 bool raw_closed(int fd); /* by the other side, whatever it says before */
 
 #endif
