@@ -62,7 +62,7 @@ enum tw_type {
 	TW_TERMS, /* the answer: who you are here */
 	TW_DENY,  /* the answer: no; payload: the sentence */
 	TW_PING,  /* I am alive */
-	TW_PEERS, /* master → all: where the servers listen */
+	TW_PEERS, /* master → workers: where the servers listen */
 	TW_DATA,  /* joiner → master: give me the job, or bytes of the data set; and the answer */
 	TW_OVER,  /* master → all: the run has ended; payload: its result as JSON */
 	TW_TYPES
@@ -293,7 +293,7 @@ enum tw_denial {
 struct tw_body_ping {
 	uint64_t number;
 };
-/* PEERS' tail: struct tw_peer_place of every server that is up. */
+/* PEERS' tail: struct tw_peer_place of every server that is there, or may still come back. */
 struct tw_body_peers {
 	uint64_t number;
 };

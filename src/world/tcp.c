@@ -301,6 +301,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		t->id = o->identity;
 		t->node = 1;
 		t->boot = o->identity.boot;
+		t->peers_number = 1;
 	}
 	return t;
 }

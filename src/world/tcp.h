@@ -4,10 +4,10 @@
  *
  * Who listens, who dials: the master's process (`serve`: node 0, and node 1, a server) listens;
  * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
- * too; the master tells everybody where (PEERS), and workers dial them.  A connection that breaks
- * is dialled again with growing, jittered pauses; actors are told (`up`), and resend.  A node whose
- * connection was closed and not made anew within two seconds, or that was silent for the limit, is
- * `down`.
+ * too; the master tells workers where (PEERS), and they dial whom it lists.  A connection that
+ * breaks is dialled again with growing, jittered pauses; actors are told (`up`), and resend.  A
+ * node whose connection was closed and not made anew within two seconds, or that was silent for
+ * the limit, is `down`.
  *
  * Nobody is believed: until a connection has greeted (or its time is up, or too many others wait to
  * do so), it costs a few KiB and may say nothing else; then every frame is checked for who may

@@ -95,7 +95,7 @@ static void deliver(struct conn *c, struct tw_msg *m)
 		return;
 	}
 	tw_tcp_count(t, m);
-	if (m->h.type == TW_BYE && (m->h.flags & TW_FLAG_LEAVE))
+	if ((m->h.type == TW_BYE || m->h.type == TW_HELLO) && (m->h.flags & TW_FLAG_LEAVE))
 		c->peer->leaves = true;
 	if (m->h.type == TW_WELCOME)
 		now_worker(c, m->b.welcome.slot);

@@ -248,12 +248,16 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 			tw_tcp_end(t, TW_NO_MEMORY, "no memory for server %u", b->node);
 			return;
 		}
-		p->dials = true;
 		for (size_t k = 0; k < t->o.routes; k++)
 			if (t->o.route[k].node == b->node) {
 				p->fd = t->o.route[k].fd;
 				p->paired = true;
 			}
+	}
+	if (!p->dials) { /* it is new, or here again: its failures before do not count */
+		p->dials = true;
+		p->attempt = 0;
+		p->since = p->complained = 0;
 	}
 	if (p->boot && p->boot != b->boot && p->conn) /* it is another process now */
 		tw_conn_close(p->conn, "it was started anew");
@@ -268,14 +272,33 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 		p->dial_at = t->now;
 }
 
+/* Who is not listed is gone for good, or will be listed again when it is back.  A connection that
+ * is there stays: a new master lists servers as they come to it. */
+static void leave_out(struct tw_tcp *t, const struct tw_peer_place *list, size_t count)
+{
+	for (struct peer *p = t->peers; p; p = p->next) {
+		size_t k = 0;
+
+		while (k < count && list[k].node != p->node)
+			k++;
+		if (k < count || p->role != TW_SERVER)
+			continue;
+		p->dials = false;
+		if (p->conn && !p->open)
+			tw_conn_close(p->conn, "the master does not list it any more");
+	}
+}
+
 static void take_peers(struct conn *c, const struct tw_msg *m)
 {
 	const struct tw_peer_place *list = m->tail ? (const void *)m->tail->data : NULL;
+	const size_t count = m->h.tail / sizeof *list;
 
 	if (c->t->o.role != TW_TCP_WORKER || m->b.peers.number <= c->t->peers_number)
 		return;
 	c->t->peers_number = m->b.peers.number;
-	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+	leave_out(c->t, list, count);
+	for (size_t k = 0; k < count; k++)
 		take_place(c->t, &list[k]);
 }
 

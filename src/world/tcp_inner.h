@@ -67,7 +67,7 @@ struct peer {
 	uint32_t slot;        /* a worker's, when known; UINT32_MAX */
 	bool member;          /* guarded by lock: our master talks to it as to one */
 	uint64_t process;     /* random, from its GREET */
-	bool dials;           /* it is ours to dial */
+	bool dials;           /* it is ours to dial: of servers, while the master lists them */
 	struct tw_address address;
 	int fd;            /* an inherited pair not used yet; -1 */
 	bool paired;       /* by an inherited pair: never dialled again */
@@ -117,6 +117,7 @@ struct tw_tcp {
 	uint32_t workers;         /* worker nodes given */
 	int64_t now, turned;      /* turned: when the loop last looked */
 	uint64_t peers_number;
+	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
 	struct tw_msg *spare;
 	size_t spares;
 	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first */
@@ -175,7 +176,8 @@ void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only); /* PEERS; NULL: to all */
-void tw_peer_rename(struct peer *p);                                /* guarded by lock */
+void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if a server is gone since */
+void tw_peer_rename(struct peer *p);     /* guarded by lock */
 
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */

@@ -138,8 +138,15 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 	p->open = true;
 	pthread_mutex_unlock(&t->lock);
 	tell(t, p, true); /* (4) */
-	if (t->o.role == TW_TCP_SERVE && (p->role == TW_SERVER || t->peers_number))
+	/* who outlived an earlier master is told at once whom it need not dial any more */
+	if (t->o.role == TW_TCP_SERVE && (p->role == TW_SERVER || t->o.servers > 1))
 		tw_peers_broadcast(t, p->role == TW_SERVER ? NULL : p);
+}
+
+/* Later, by tw_peers_regroup: writing to peers may end some, and callers walk the list of them. */
+static void gone_from(struct tw_tcp *t, const struct peer *p)
+{
+	t->regroup = t->regroup || (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER);
 }
 
 /* A pause that grows and never beats time with others. */
@@ -196,6 +203,8 @@ void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
 	pthread_mutex_unlock(&t->lock);
 	if (was)
 		p->lost = t->now;
+	if (p->leaves)
+		gone_from(t, p);
 	if (t->ending || t->over)
 		return;
 	if (was && is_stranger(p))
@@ -223,6 +232,8 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 	if (p->told_down || p->open)
 		return;
 	p->told_down = true;
+	if (!p->leaves) /* else it was told when the connection was lost */
+		gone_from(t, p);
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->ending)
 		tw_log_line(t->o.log, level_for(t, p), t->who, "%s on %s is given up: %s", p->name,
 			    p->host, why);
@@ -336,9 +347,10 @@ void tw_peers_collect(struct tw_tcp *t)
 	}
 }
 
+/* One that is only away is dialled on: it may be the master alone that does not see it. */
 static bool listens(const struct peer *p)
 {
-	return p->role == TW_SERVER && p->open;
+	return p->role == TW_SERVER && (p->open || (!p->told_down && !p->leaves));
 }
 
 /* Where servers listen; one that came over loopback is on the master's machine. */
@@ -359,8 +371,9 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 		servers += listens(p);
 	t->peers_number += !only;
 	tail = tw_block_new(t->heap, servers * sizeof(struct tw_peer_place) + 1);
+	t->regroup = !tail || (t->regroup && only);
 	if (!tail)
-		return; /* the next server that comes says it again */
+		return; /* to all, at the next turn */
 	struct tw_peer_place *place = (struct tw_peer_place *)tail->data;
 
 	for (struct peer *p = t->peers; p; p = p->next)
@@ -370,9 +383,13 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 		struct tw_msg *m;
 
 		next = p->next; /* writing may show that a paired one is gone: it is forgotten */
-		if ((only && p != only) || !p->open || p->role != TW_WORKER ||
-		    !(m = tw_tcp_msg(t, TW_PEERS)))
+		if ((only && p != only) || !p->open || p->role != TW_WORKER)
 			continue;
+		m = tw_tcp_msg(t, TW_PEERS);
+		if (!m) {
+			t->regroup = true;
+			continue;
+		}
 		m->b.peers.number = t->peers_number;
 		m->tail = tw_block_keep(tail);
 		m->h.tail = (uint32_t)(servers * sizeof *place);
@@ -380,4 +397,10 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 		tw_conn_flush(p->conn);
 	}
 	tw_block_drop(tail);
+}
+
+void tw_peers_regroup(struct tw_tcp *t)
+{
+	if (t->regroup && !t->ending)
+		tw_peers_broadcast(t, NULL);
 }
