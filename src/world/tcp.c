@@ -508,6 +508,7 @@ void tw_tcp_close(struct tw_tcp *t)
 	}
 	tw_tcp_blocks_free(t);
 	t->heap->put(t->heap, t->heard);
+	t->heap->put(t->heap, t->seat);
 	pthread_mutex_destroy(&t->lock);
 	pthread_mutex_destroy(&t->port_lock);
 	memset(&t->id, 0, sizeof t->id);

@@ -38,40 +38,6 @@ static uint32_t node_of(const struct peer *p, uint32_t role)
 	return role == TW_MASTER ? 0 : p->node;
 }
 
-/* A worker's slot is in what it says: then people can be told who it is.  Where the master is,
- * only a member is believed, and only until the master has named the slot. */
-static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
-{
-	if (p->role != TW_WORKER || m->h.type == TW_HELLO || m->h.from == p->slot)
-		return;
-	pthread_mutex_lock(&t->lock);
-	if (t->o.role != TW_TCP_SERVE || (p->member && p->slot == UINT32_MAX)) {
-		p->slot = m->h.from;
-		tw_peer_rename(p);
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
-/* Shards believe whoever has the newest incarnation of a slot, because the master's word may be
- * slower than the worker's.  Where the master is, its word has passed here: strangers, and members
- * that speak for another slot, have nothing to say to shards. */
-static bool may_claim(const struct conn *c, const struct tw_msg *m)
-{
-	struct tw_tcp *t = c->t;
-	const struct peer *p = c->peer;
-	bool good;
-
-	if (t->o.role != TW_TCP_SERVE || p->role != TW_WORKER || m->to.role != TW_SHARD)
-		return true;
-	pthread_mutex_lock(&t->lock);
-	good = p->member && p->slot == m->h.from;
-	pthread_mutex_unlock(&t->lock);
-	if (!good)
-		tw_tcp_refusal(t, c->name, "%s as worker %u is not heard: it is %s",
-			       tw_type_name(m->h.type), m->h.from, p->name);
-	return good;
-}
-
 /* The master has said who we are. */
 static void now_worker(struct conn *c, uint32_t slot)
 {
@@ -82,18 +48,11 @@ static void now_worker(struct conn *c, uint32_t slot)
 		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
 }
 
-static void deliver(struct conn *c, struct tw_msg *m)
+static void pass(struct conn *c, struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
 	bool taken = false;
 
-	m->from.node = node_of(c->peer, m->from.role);
-	m->to.node = m->to.role == TW_MASTER ? 0 : t->node;
-	learn_slot(t, c->peer, m);
-	if (!may_claim(c, m)) {
-		tw_tcp_msg_free(t, m);
-		return;
-	}
 	tw_tcp_count(t, m);
 	if ((m->h.type == TW_BYE || m->h.type == TW_HELLO) && (m->h.flags & TW_FLAG_LEAVE))
 		c->peer->leaves = true;
@@ -105,6 +64,46 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	pthread_mutex_unlock(&t->port_lock);
 	if (!taken)
 		tw_tcp_msg_free(t, m);
+}
+
+static void try_held(struct tw_tcp *t);
+
+static void deliver(struct conn *c, struct tw_msg *m)
+{
+	bool named;
+
+	m->from.node = node_of(c->peer, m->from.role);
+	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->node;
+	switch (tw_claim_of(c, m)) {
+	case CLAIM_TRUE:
+		named = tw_claim_learn(c, m);
+		pass(c, m);
+		if (named) /* the shard has heard it first */
+			try_held(c->t);
+		break;
+	case CLAIM_FALSE:
+		tw_tcp_msg_free(c->t, m);
+		break;
+	case CLAIM_WAITS:
+		c->held = m;
+		c->paused = true;
+	}
+}
+
+static void try_held(struct tw_tcp *t)
+{
+	for (struct conn *c = t->conns; c; c = c->next) {
+		struct tw_msg *m = c->held;
+
+		if (!m)
+			continue;
+		c->held = NULL;
+		deliver(c, m); /* or it is held again */
+		if (c->held)
+			continue;
+		c->paused = false;
+		c->again = t->more = true;
+	}
 }
 
 static bool reader_message(void *arg, struct tw_msg *m)
@@ -193,6 +192,8 @@ static void bury(struct tw_tcp *t, struct conn *c)
 		tw_reader_free(c->reader);
 	if (c->writer)
 		tw_writer_free(c->writer, written, c);
+	if (c->held)
+		tw_tcp_msg_free(t, c->held);
 	tw_stream_close(c->stream);
 	t->heap->put(t->heap, c);
 }
@@ -340,6 +341,8 @@ static void pause_or_go_on(struct conn *c)
 	const size_t most = c->state == CONN_ASKING ? 0 : 2 * all + (16u << 20);
 	const size_t bytes = tw_writer_bytes(c->writer);
 
+	if (c->held)
+		return;
 	if (c->queued > QUEUE_MOST || bytes > most || flooded(c, all))
 		c->paused = true;
 	else if (c->queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
@@ -468,6 +471,13 @@ static void tick_open(struct conn *c)
 	}
 	silent = t->now - c->heard;
 	stuck = t->now - c->wrote;
+	if (c->held && silent >= NAMED_TIME) { /* if it is named later, it says all of it again */
+		tw_tcp_refusal(t, c->name,
+			       "%s as worker %u is not heard: the master has not said so",
+			       tw_type_name(c->held->h.type), c->held->h.from);
+		tw_conn_close(c, "the master has not named it");
+		return;
+	}
 	if (!c->paused && silent >= t->limit) {
 		struct peer *p = c->pair ? NULL : c->peer; /* a pair's is given up by closing */
 

@@ -21,6 +21,7 @@
 #define MS            (TW_SECOND / 1000)
 #define GREET_TIME    (10 * TW_SECOND) /* until a connection has greeted */
 #define CLOSED_GRACE  (2 * TW_SECOND)  /* from a closed connection to `down` */
+#define NAMED_TIME    (5 * TW_SECOND)  /* until a view has named a worker that speaks to shards */
 #define PENDING_MOST  256              /* connections that have not greeted */
 #define ASKING_MOST   512              /* connections that only ask */
 #define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
@@ -54,6 +55,7 @@ struct conn {
 	unsigned events;                    /* what epoll was told */
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
 	uint32_t queued;                    /* messages in the writer */
+	struct tw_msg *held;                /* until a view says who it is; paused meanwhile */
 	char name[TW_ADDRESS_TEXT];
 };
 
@@ -88,6 +90,17 @@ struct peer {
 	_Atomic uint64_t bytes_sent, bytes_received;
 };
 
+/* A worker's slot, as views have named it. */
+struct seat {
+	uint32_t incarnation, node;
+};
+
+enum claim {
+	CLAIM_TRUE,
+	CLAIM_FALSE, /* said aloud already */
+	CLAIM_WAITS, /* no view has named it yet */
+};
+
 struct tw_tcp_pool {
 	struct tw_pool *pool; /* NULL: none */
 	size_t room;
@@ -115,7 +128,9 @@ struct tw_tcp {
 	int64_t ticked;
 	uint32_t pending, asking; /* conns that have not greeted; that only ask */
 	uint32_t workers;         /* worker nodes given */
-	int64_t now, turned;      /* turned: when the loop last looked */
+	uint32_t seats;
+	struct seat *seat;   /* SERVER: by slot */
+	int64_t now, turned; /* turned: when the loop last looked */
 	uint64_t peers_number;
 	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
 	struct tw_msg *spare;
@@ -189,6 +204,11 @@ void tw_conn_arm(struct conn *c);
 void tw_conns_tick(struct tw_tcp *t);
 void tw_conn_flush(struct conn *c);   /* write what goes now */
 void tw_conns_bury(struct tw_tcp *t); /* the dead */
+
+/* tcp_claim.c */
+enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m);
+/* A message of the master's process: true when it was a view, and what is held may pass now. */
+bool tw_claim_learn(const struct conn *c, const struct tw_msg *m);
 
 /* tcp_greet.c */
 uint64_t tw_tcp_token(const uint64_t secret[TW_TCP_SECRET], uint32_t node, uint32_t boot);

@@ -204,12 +204,19 @@ static void hear_bell(struct tw_tcp *t)
 		return;
 }
 
+static bool is_held(const struct conn *c)
+{
+	return c->held != NULL;
+}
+
 static void handle(struct tw_tcp *t, const struct epoll_event *e)
 {
 	if (e->data.ptr == &t->bell)
 		hear_bell(t);
 	else if (e->data.ptr == &t->listener)
 		accept_all(t);
+	else if (is_held(e->data.ptr) && (e->events & (EPOLLHUP | EPOLLERR)))
+		tw_conn_close(e->data.ptr, "it broke"); /* nobody would read that */
 	else
 		tw_conn_ready(e->data.ptr);
 }

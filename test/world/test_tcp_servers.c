@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tcp_servers.c - further servers: whom workers dial. */
+/* test_tcp_servers.c - further servers: whom workers dial, and whom a server's shards hear. */
 /* labels: threads */
 #include "base/refusing.h"
 #include "world/tcp_kit.h"
@@ -196,11 +196,121 @@ static void who_is_away_is_dialled(void **state)
 	party_close(&serve);
 }
 
+/* --- who is heard ----------------------------------------------------------------------------- */
+
+/* The master of this test takes a worker's word for its slot, when it says IDLE. */
+static void names(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct tw_msg *view;
+	struct tw_member *one;
+
+	ends_at_done(a, ctx, m);
+	if (m->h.type != TW_IDLE)
+		return;
+	view = tw_msg_to(ctx, fake_addr(2, TW_SHARD, 0), TW_VIEW);
+	one = view ? tw_msg_tail(ctx, view, sizeof *one) : NULL;
+	if (!one)
+		return;
+	*one = (struct tw_member){ m->h.from, m->h.incarnation, TW_LIVE, m->from.node };
+	tw_send(ctx, view);
+}
+
+static void remembers(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct witness *w = witness_of(a);
+
+	if (m->h.type == TW_VIEW)
+		witness_says(w, "VIEW\n");
+	else
+		witness_says(w, "%u.%u of %u\n", m->h.from, m->h.incarnation, m->from.node);
+	w->count++;
+}
+
+static void await_count(struct witness *w, uint64_t least)
+{
+	for (int k = 0; k < 10000 && w->count < least; k++)
+		nanosleep(&(struct timespec){ .tv_nsec = MS }, NULL);
+	assert_true(w->count >= least);
+}
+
+static int dials_server(const struct party *server, const struct tw_body_terms *mine)
+{
+	struct tw_body_terms terms;
+	struct tw_msg m = raw_greet();
+
+	m.b.greet.node = mine->node;
+	m.b.greet.boot = mine->boot;
+	m.b.greet.run = mine->run;
+	m.b.greet.token = mine->token;
+	return greets(party_port(server), m, &terms);
+}
+
+static void says(int fd, enum tw_type type, struct tw_addr to, uint32_t slot, uint32_t incarnation)
+{
+	struct tw_msg m = raw_says(type, TW_WORKER, to);
+
+	m.h.from = slot;
+	m.h.incarnation = incarnation;
+	assert_true(raw_send(fd, &m));
+}
+
+static void only_the_master_gives_a_slot(void **state)
+{
+	const struct tw_addr shard = fake_addr(2, TW_SHARD, 0);
+	struct refusing heap = REFUSING(0);
+	struct tw_body_terms one, two;
+	struct party serve, server;
+	char news[200];
+	int master, good, bad, worse;
+
+	open_serve(&serve, NULL, names);
+	party_server(&server, &heap.heap, party_port(&serve));
+	server.shard.fake = (struct fake){ .message = remembers };
+	open_party(&server);
+	master = worker_joins(party_port(&serve), 77, &one);
+	bad = worker_joins(party_port(&serve), 78, &two);
+	/* what is said before the view is not lost, and not heard before it */
+	good = dials_server(&server, &one);
+	says(good, TW_PULL, shard, 40, 5);
+	nanosleep(&(struct timespec){ .tv_nsec = 200 * MS }, NULL);
+	assert_int_equal(server.shard.count, 0);
+	says(master, TW_IDLE, the_master(), 40, 5);
+	await_count(&server.shard, 2);
+	/* one that speaks for it, and one that says to be newer */
+	close(bad);
+	bad = dials_server(&server, &two);
+	says(bad, TW_PULL, shard, 40, 5);
+	assert_true(party_says(&server, "PULL as worker 40 is not heard: it is new worker"));
+	says(bad, TW_PULL, shard, 40, 6);
+	says(good, TW_PULL, shard, 40, 5);
+	await_count(&server.shard, 3);
+	assert_true(raw_closed(bad));
+	assert_true(party_said(&server, "PULL as worker 40 is not heard: the master has not"));
+	close(bad);
+	/* one that goes while it waits */
+	worse = dials_server(&server, &two);
+	says(worse, TW_PULL, shard, 41, 1);
+	close(worse);
+	/* who was removed is to hear it from the shard */
+	says(good, TW_PULL, shard, 40, 4);
+	await_count(&server.shard, 4);
+	close(good);
+	end(master);
+	party_join(&server);
+	party_close(&server);
+	party_close(&serve);
+	snprintf(news, sizeof news, "VIEW\n40.5 of %u\n40.5 of %u\n40.4 of %u\n", one.node,
+		 one.node, one.node);
+	assert_string_equal(server.shard.events, news);
+	assert_int_equal(heap.live, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_left_is_not_dialled),
 		cmocka_unit_test(who_is_away_is_dialled),
+		cmocka_unit_test(only_the_master_gives_a_slot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
