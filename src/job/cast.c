@@ -63,11 +63,11 @@ enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *p, bool res
 	return TW_OK;
 }
 
-enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p, bool resume)
+enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
 {
 	if (make_room(c, p, 2 + (size_t)p->shards, 0) != TW_OK)
 		return TW_NO_MEMORY;
-	seat_master(c, resume);
+	seat_master(c, false);
 	seat_server(c, p, 1);
 	return TW_OK;
 }

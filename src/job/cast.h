@@ -14,10 +14,10 @@ struct tw_cast {
 
 /* Node 0 is the master; each server node has a server and a dormant shard of every number, which
  * wakes when the master tells the server to host it; then one worker per node.  The plan must
- * outlive the cast.  `resume`: the master looks for a cut to go on from. */
+ * outlive the cast.  `resume`: the world's clock goes on from that of the cut (sim). */
 enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *plan, bool resume);
 /* Only the master and the first server: what `serve` runs itself. */
-enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *plan);
 /* Only a server, or a worker in whatever slot is free, at this node. */
 enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *plan, uint32_t node,
 			    bool server);

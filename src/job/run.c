@@ -386,11 +386,11 @@ static enum tw_status check_trace(const char *path, struct tw_error *why)
 
 static enum tw_status make_cast(struct run *r, struct tw_error *why)
 {
-	const bool resume = r->dir && tw_rundir_resumes(r->dir);
+	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
+	const bool on_time = virtual && r->dir && tw_rundir_resumes(r->dir);
 	const struct tw_plan *p = &r->job->plan;
 
-	if ((r->tcp ? tw_cast_serve(&r->cast, p, resume) : tw_cast_init(&r->cast, p, resume)) !=
-	    TW_OK)
+	if ((r->tcp ? tw_cast_serve(&r->cast, p) : tw_cast_init(&r->cast, p, on_time)) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	return TW_OK;
 }

@@ -150,16 +150,21 @@ static void a_time_limit_is_not_given_anew(void **state)
 	const char *file = job_file();
 	const char *more = "--set train.epochs=1e9 --set train.time=3s --set checkpoint.every=2s";
 	const struct said *s;
+	double updates;
 	json_t *r;
 
 	s = thalweg(NULL, "train %s --run %s/limit --json --checkpoints 1 %s", file, scratch(),
 		    more);
 	expect(s, 75);
+	r = object_of(s);
+	updates = number_of(r, "updates");
+	json_decref(r);
 	s = thalweg(NULL, "train %s --run %s/limit --json %s", file, scratch(), more);
 	expect(s, 0);
 	r = object_of(s);
 	assert_true(number_of(r, "seconds") >= 2.5);
-	assert_true(number_of(r, "seconds") < 4.7); /* anew it would be 5 */
+	assert_true(number_of(r, "updates") > updates); /* it did not stand still */
+	assert_true(number_of(r, "seconds") < 4.7);     /* anew it would be 5 */
 	json_decref(r);
 }
 

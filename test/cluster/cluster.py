@@ -286,11 +286,11 @@ strategy: {strategy}
         return r
 
     def too_late(self, p):
-        """It came when the run was ending, and was never told who it is: it waits for a master."""
+        """It came when the run was ending, or stood still then: it waits for a master."""
         end = time.monotonic() + 15 + SLACK
         while p.running() and time.monotonic() < end:
             last = (p.err().strip().split("\n") or [""])[-1]
-            if re.search(r"(worker|server) on \S+: cannot reach the master .*refused", last):
+            if re.search(r"(worker|server)( \d+)? on \S+: cannot reach the .*refused", last):
                 p.kill()
                 return True
             time.sleep(0.05)
