@@ -81,6 +81,7 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t updates, contributions, staleness_sum, staleness_max, staleness_count;
 	uint64_t refused, fenced, dropped_pushes;
 	uint64_t dropped_samples; /* by a gate without rounds; the master counts a round's */
+	uint64_t steps, samples;  /* in the contributions; the master may not live to count them */
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 struct tw_totals {

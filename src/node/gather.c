@@ -574,6 +574,10 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;
 	}
+	if (tw_master_rounds(m)) { /* they outlive whoever committed their rounds */
+		m->steps = m->shard[0].tally.steps;
+		m->samples = m->shard[0].tally.samples;
+	}
 	m->rebuild = m->rolling_back = m->moving = false;
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		m->shard[s].adopted = false;

@@ -282,6 +282,8 @@ static void count_in(struct shard *s, struct tw_context *ctx, const struct contr
 	s->contributions++;
 	s->guest[c->slot].applied++;
 	s->tally.contributions++;
+	s->tally.steps += c->push.steps;
+	s->tally.samples += c->push.samples;
 	s->tally.staleness_sum += tau;
 	s->tally.staleness_count++;
 	if (tau > s->tally.staleness_max)

@@ -241,6 +241,8 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->fenced += t->fenced;
 	to->dropped_pushes += t->dropped_pushes;
 	to->dropped_samples += t->dropped_samples;
+	to->steps += t->steps;
+	to->samples += t->samples;
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }
@@ -295,8 +297,16 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 		t.samples += m->member[k].samples;
 	}
 	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->samples;
-	for (uint32_t s = 0; s < p->shards; s++)
-		add_tally(&t.tally, &m->shard[s].tally);
+	for (uint32_t s = 0; s < p->shards; s++) {
+		const struct tw_tally *one = &m->shard[s].tally;
+
+		add_tally(&t.tally, one);
+		/* who died before it, or the master, could count has left it in the shards */
+		if (!tw_master_rounds(m) && one->samples > t.samples) {
+			t.samples = one->samples;
+			t.steps = one->steps;
+		}
+	}
 	t.updates = (double)t.tally.updates / p->shards;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
 		t.refused = t.tally.refused;

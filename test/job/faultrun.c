@@ -212,6 +212,13 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 		complain(w, "%llu applied + %llu dropped + %llu refused is not the %d dealt",
 			 (unsigned long long)applied, (unsigned long long)t->dropped,
 			 (unsigned long long)(t->refused * unit_of(w->plan)), POSITIONS);
+	if (t->samples != applied)
+		complain(w, "%llu samples were applied, the run says %llu",
+			 (unsigned long long)applied, (unsigned long long)t->samples);
+	/* stripes are whole, whoever gets them */
+	if (t->steps * w->plan->batch != t->samples)
+		complain(w, "%llu steps of %u samples are not %llu", (unsigned long long)t->steps,
+			 w->plan->batch, (unsigned long long)t->samples);
 	if (t->repeated || t->lost_updates)
 		complain(w, "a round gate reports repeated or lost samples");
 }
@@ -228,6 +235,15 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 			twice = twice || w->shard[s].times[p] > 1;
 		}
 		repeated += twice;
+	}
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		uint64_t applied = 0;
+
+		for (int p = 0; p < POSITIONS; p++)
+			applied += w->shard[s].times[p];
+		if (applied > t->samples)
+			complain(w, "shard %u has %llu samples, the run says %llu", s,
+				 (unsigned long long)applied, (unsigned long long)t->samples);
 	}
 	if (missing > t->lost_updates * unit_of(w->plan) * w->plan->shards)
 		complain(w, "%llu samples are missing on shards, lost_updates is %llu",
@@ -360,15 +376,15 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 {
 	snprintf(out, room,
 		 "model: {quadratic: {dimension: 13, noise: 0.1}}\n"
-		 "data: {source: none, samples: %d, batch: 2}\n"
+		 "data: {source: none, samples: %d, batch: 2, accumulate: %u}\n"
 		 "train: {epochs: %d, seed: %llu}\n"
 		 "update: {rate: 0.01}\n"
 		 "cluster: {workers: %u, servers: %u, shards: %u, wait: 30s}\n"
 		 "strategy: %s\n"
 		 "checkpoint: {every: 1s, cut: %s}\n"
 		 "%s",
-		 SAMPLES, EPOCHS, (unsigned long long)r->seed, r->workers, r->servers, r->shards,
-		 r->preset, r->running ? "running" : "drain",
+		 SAMPLES, r->accumulate ? r->accumulate : 1, EPOCHS, (unsigned long long)r->seed,
+		 r->workers, r->servers, r->shards, r->preset, r->running ? "running" : "drain",
 		 r->more ? r->more
 			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "
 			   "3ms}\n");
@@ -498,6 +514,9 @@ const char *faultrun_replay(const struct faultrun *r)
 			       r->leaver[k].node, (long long)r->leaver[k].at);
 	if (r->spare)
 		at += snprintf(text + at, sizeof text - (size_t)at, " spare %u", r->spare);
+	if (r->accumulate)
+		at += snprintf(text + at, sizeof text - (size_t)at, " accumulate %u",
+			       r->accumulate);
 	if (r->running)
 		at += snprintf(text + at, sizeof text - (size_t)at, " running");
 	if (r->clean)
@@ -631,6 +650,38 @@ unsigned long faultrun_leaves(uint64_t first, uint64_t count)
 
 			leave_once(faultrun_presets[k], seed, h >> 8, 0);
 			leave_once(faultrun_presets[k], seed, h >> 12, 1 + (h >> 40) % 3);
+		}
+	printf("%lu runs, %lu interrupted\n", runs, interrupted);
+	return failures;
+}
+
+unsigned long faultrun_masters(uint64_t first, uint64_t count)
+{
+	failures = runs = interrupted = 0;
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
+		for (size_t k = 0; faultrun_presets[k]; k++) {
+			const uint64_t h =
+				((seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u) >> 8;
+			struct faultrun r = { .preset = faultrun_presets[k],
+					      .workers = 2 + (uint32_t)(h >> 3) % 3,
+					      .servers = 1 + (uint32_t)(h >> 7) % 3,
+					      .shards = 3 + (uint32_t)(h >> 11) % 3,
+					      .accumulate = 1 + (uint32_t)(h >> 13) % 2,
+					      .running = (h >> 15) % 2,
+					      .seed = seed };
+			struct faultend end;
+
+			for (uint64_t at = h >> 17; r.faults < 1 + (h >> 16) % 2; at = at / 7 + 1)
+				r.fault[r.faults++] =
+					(struct tw_fault){ .kind = TW_FAULT_KILL_AT,
+							   .lasts = 2 * TW_SECOND,
+							   .event = 1 + at % 400 + 400 * r.faults };
+			/* and one whom the master that is lost had counted */
+			if ((h >> 40) % 3 == 0)
+				r.leaver[r.leavers++] =
+					(struct leaver){ 1 + r.servers,
+							 (int64_t)(h >> 20) % TW_SECOND };
+			try_run(&r, &end);
 		}
 	printf("%lu runs, %lu interrupted\n", runs, interrupted);
 	return failures;

@@ -18,6 +18,7 @@ struct faultrun {
 	const char *preset;
 	const char *more; /* further lines of the job, or NULL */
 	uint32_t workers, servers, shards;
+	uint32_t accumulate; /* data.accumulate; 0: 1 */
 	uint64_t seed;
 	struct tw_fault fault[4];
 	size_t faults;
@@ -60,6 +61,9 @@ unsigned long faultrun_seeds(uint64_t first, uint64_t count);
 /* For every preset and seed: servers that leave, workers that leave, more workers than places; then
  * the same with crashes. */
 unsigned long faultrun_leaves(uint64_t first, uint64_t count);
+
+/* For every preset and seed: the master alone is lost, once or twice, and the servers outlive it. */
+unsigned long faultrun_masters(uint64_t first, uint64_t count);
 
 /* Presets that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

@@ -19,6 +19,12 @@ static void some_seeds(void **state)
 	assert_int_equal(faultrun_seeds(1, 30), 0);
 }
 
+static void masters(void **state)
+{
+	(void)state;
+	assert_int_equal(faultrun_masters(1, 40), 0);
+}
+
 static void those_who_leave(void **state)
 {
 	(void)state;
@@ -53,6 +59,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nodes_at_some_events),
 		cmocka_unit_test(some_seeds),
+		cmocka_unit_test(masters),
 		cmocka_unit_test(those_who_leave),
 		cmocka_unit_test(a_lost_server_is_seen),
 	};

@@ -33,6 +33,12 @@ static void seeds(void **state)
 	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
 }
 
+static void masters(void **state)
+{
+	(void)state;
+	assert_int_equal(faultrun_masters(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
+}
+
 static void leavers(void **state)
 {
 	(void)state;
@@ -74,6 +80,8 @@ static int replay(int argc, char **argv)
 			l->at = strtoll(argv[k++], NULL, 10);
 		} else if (strcmp(word, "spare") == 0) {
 			r.spare = (uint32_t)number(argv, &k);
+		} else if (strcmp(word, "accumulate") == 0) {
+			r.accumulate = (uint32_t)number(argv, &k);
 		} else if (strcmp(word, "running") == 0) {
 			r.running = true;
 		} else if (strcmp(word, "clean") == 0) {
@@ -102,6 +110,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_node_at_every_event),
 		cmocka_unit_test(seeds),
+		cmocka_unit_test(masters),
 		cmocka_unit_test(leavers),
 	};
 
