@@ -177,7 +177,8 @@ THALWEG_API void thalweg_close(struct thalweg_job *job);
 /* --- training --------------------------------------------------------------------------------- */
 
 struct thalweg_result {
-	double loss, accuracy; /* on the test set; NaN: there is no such thing */
+	/* On the test set; NaN: there is no such thing, or interrupted before any evaluation. */
+	double loss, accuracy;
 	double epochs, updates;
 	uint64_t steps, samples;
 	double seconds, samples_per_second;
@@ -192,10 +193,11 @@ struct thalweg_result {
 enum thalweg_flags { THALWEG_AGAIN = 1 /* start over where the directory has a finished run */ };
 
 /* Train from the first values to the end that the job says.  Blocks.  `directory` is a run
- * directory: it is made, gets checkpoints, log and result, and a run in it that was stopped is gone
- * on with; NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL) and the parameters
- * are the job's (see below).  THALWEG_INTERRUPTED: the same, but without parameters and loss; where
- * there is a directory, training again goes on from its checkpoint.  May be called again. */
+ * directory: it is made, gets checkpoints, log and result, and a run in it that was stopped is
+ * gone on with; NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL) and the
+ * parameters are the job's (see below).  THALWEG_INTERRUPTED: the same, but without parameters,
+ * and loss and accuracy are of the last evaluation before; where there is a directory, training
+ * again goes on from its checkpoint.  May be called again. */
 THALWEG_API enum thalweg_status thalweg_train(struct thalweg_job *job, const char *directory,
 					      unsigned flags, struct thalweg_result *result,
 					      struct thalweg_error *why);

@@ -88,7 +88,7 @@ struct tw_totals {
 	struct tw_tally tally;
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
 	double updates, epochs;
-	double loss, accuracy; /* final evaluation; accuracy -1 where there is none */
+	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;
 	uint64_t cut;             /* last complete checkpoint, 0 none */

@@ -47,7 +47,8 @@ static void figure(const json_t *r, const char *label, const char *name)
 	else if (json_is_string(v))
 		printf("%s\n", json_string_value(v));
 	else
-		printf("not a number\n");
+		printf("%s\n", json_is_true(json_object_get(r, "interrupted")) ? "not evaluated yet"
+									       : "not a number");
 }
 
 /* Counts that are worth a word only when something happened. */
@@ -96,13 +97,12 @@ void tw_print_summary(const json_t *r)
 	line("staleness");
 	printf("mean %.4g, max %s\n", number(staleness, "mean"), whole(staleness, "max", a));
 	troubles(r);
-	line("digest");
-	printf("%s (%s, %s)\n",
-	       json_is_string(json_object_get(r, "parameters_digest"))
-		       ? json_string_value(json_object_get(r, "parameters_digest"))
-		       : "none",
-	       json_string_value(json_object_get(r, "evaluated")),
-	       json_string_value(json_object_get(r, "isa")));
+	if (json_is_string(json_object_get(r, "parameters_digest"))) { /* it came to its end */
+		line("digest");
+		printf("%s (%s, %s)\n", json_string_value(json_object_get(r, "parameters_digest")),
+		       json_string_value(json_object_get(r, "evaluated")),
+		       json_string_value(json_object_get(r, "isa")));
+	}
 	if (json_is_string(json_object_get(r, "checkpoint")))
 		figure(r, "checkpoint", "checkpoint");
 }

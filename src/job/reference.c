@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - what can be written in a job file, printed from the rows and tables. */
 #include "job/field.h"
+#include "job/result.h"
 
 #include <string.h>
 
@@ -257,6 +258,18 @@ static void print_networks(FILE *out, printer print)
 	LINES(tw_source_all);
 }
 
+static void print_result(FILE *out, printer print)
+{
+	if (print == markdown_line)
+		fprintf(out, "\n## Result\n\nWhat `train`, `sim`, `serve` and `join` print with "
+			     "`--json`, and a run directory keeps as `result.json`.\n\n| field | "
+			     "meaning |\n| --- | --- |\n");
+	else
+		fprintf(out, ".SS Result (\\-\\-json)\n");
+	for (const struct tw_result_field *f = tw_result_fields; f->name; f++)
+		print(out, &(struct line){ f->name, f->help, NULL });
+}
+
 void tw_job_layers(FILE *out)
 {
 	print_networks(out, plain_line);
@@ -283,4 +296,5 @@ void tw_job_reference(FILE *out, enum tw_reference_format format)
 		reference_section(out, s, format);
 	print_networks(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
 	print_tables(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
+	print_result(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
 }

@@ -5,6 +5,8 @@
  *      record what happened.  So there is no order of events that is not covered by it. */
 #include "node/master.h"
 
+#include <math.h>
+
 /* --- phases ----------------------------------------------------------------------------------- */
 
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
@@ -204,6 +206,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->heap = heap;
 	m->resume = a->resume;
 	m->rebuild = true;
+	m->loss = NAN; /* nothing was evaluated yet */
 	m->accuracy = -1;
 	tw_spans_init(&m->taken, heap);
 	tw_spans_init(&m->closed, heap);

@@ -285,7 +285,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .redealt = m->redealt,
 			       .dropped = m->dropped,
 			       .refused = m->refused,
-			       .loss = status == TW_OK ? m->loss : NAN,
+			       .loss = m->loss,
 			       .accuracy = m->accuracy,
 			       .train_loss = m->train_loss,
 			       .workers = p->workers,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_run.c - results, exit codes and run directories of `sim` and `train`. */
 #include "cli/spawn.h"
+#include "job/result.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -79,6 +80,53 @@ static void the_result_has_its_fields(void **state)
 		assert_true(number_of(staleness, "max") + 1 ==
 			    (double)json_array_size(json_object_get(staleness, "histogram")));
 	}
+	json_decref(r);
+}
+
+static bool is_in_the_reference(const char *field)
+{
+	for (const struct tw_result_field *f = tw_result_fields; f->name; f++)
+		if (strcmp(f->name, field) == 0)
+			return *f->help;
+	return false;
+}
+
+static void its_fields_are_in_the_reference(void **state)
+{
+	json_t *r = object_of(thalweg(job, "sim - --json"));
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(r, name, value) if (!is_in_the_reference(name))
+		fail_msg("%s is in a result and not in tw_result_fields", name);
+	json_decref(r);
+}
+
+/* Interrupted before anything was evaluated, or after: the figures that there are. */
+static void an_interrupted_run_says_what_it_knows(void **state)
+{
+	static const char again[] = "--run %s/%s --again --checkpoints 1 --set train.evaluate=%s";
+	char asked[200];
+	const struct said *s;
+	json_t *r;
+
+	snprintf(asked, sizeof asked, again, scratch(), "early", "0");
+	s = thalweg(job, "sim - %s", asked);
+	expect(s, 75);
+	has(s->out, "loss         not evaluated yet\n");
+	assert_null(strstr(s->out, "accuracy"));
+	assert_null(strstr(s->out, "digest"));
+	s = thalweg(job, "sim - %s --json", asked);
+	expect(s, 75);
+	r = object_of(s);
+	assert_true(json_is_null(json_object_get(r, "loss")));
+	assert_true(json_is_null(json_object_get(r, "parameters_digest")));
+	json_decref(r);
+	snprintf(asked, sizeof asked, again, scratch(), "later", "0.01");
+	s = thalweg(job, "sim - %s --json", asked);
+	expect(s, 75);
+	r = object_of(s);
+	assert_true(number_of(r, "loss") > 0 && number_of(r, "steps") < 512);
 	json_decref(r);
 }
 
@@ -622,6 +670,8 @@ int main(void)
 #define IN_SCRATCH(f) cmocka_unit_test_setup_teardown(f, scratch_make, scratch_remove)
 	const struct CMUnitTest tests[] = {
 		IN_SCRATCH(the_result_has_its_fields),
+		IN_SCRATCH(its_fields_are_in_the_reference),
+		IN_SCRATCH(an_interrupted_run_says_what_it_knows),
 		IN_SCRATCH(the_same_request_gives_the_same_result),
 		IN_SCRATCH(without_json_there_is_a_summary),
 		IN_SCRATCH(large_numbers_are_printed_as_they_are),
