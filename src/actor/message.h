@@ -29,6 +29,11 @@ struct tw_addr {
 	uint16_t role;
 	uint16_t index; /* shard number; 0 for the other roles */
 };
+/* What people call the server on this node: nodes count the master, people count from 0. */
+static inline uint32_t tw_server_number(uint32_t node)
+{
+	return node - 1;
+}
 
 enum tw_type {
 	TW_HELLO = 1, /* worker, server → master: let me in, or: I am still here */

@@ -190,7 +190,7 @@ static enum tw_status start(struct local *l, struct tw_error *why)
 		const bool server = i >= l->workers;
 		const pid_t pid = tw_processes_fork(&l->children, SIGKILL, why, "%s process %zu",
 						    server ? "server" : "worker",
-						    server ? i - l->workers + 2 : i + 1);
+						    server ? i - l->workers + 1 : i + 1);
 
 		if (pid == 0)
 			child_main(l, i);

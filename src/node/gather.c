@@ -92,7 +92,7 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 {
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
-	tw_say(ctx, TW_WARNING, "server %u (node %u) is gone with its shards", node - 1, node);
+	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
 	m->final = false;
@@ -138,7 +138,7 @@ void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const str
 	if (!i->live || i->boot != msg->h.incarnation || !(msg->h.flags & TW_FLAG_LEAVE))
 		return;
 	if (!i->leaving)
-		tw_say(ctx, TW_INFO, "server %u (node %u) wants to leave", node - 1, node);
+		tw_say(ctx, TW_INFO, "server %u wants to leave", tw_server_number(node));
 	i->leaving = true;
 }
 
@@ -199,7 +199,8 @@ static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
 
 	if (!msg)
 		return;
-	tw_say(ctx, TW_INFO, "server %u (node %u) left; %u remain", k, k + 1, staying(m));
+	tw_say(ctx, TW_INFO, "server %u left; %u remain%s", k, staying(m),
+	       staying(m) == 1 ? "s" : "");
 	m->server[k].live = m->server[k].leaving = false;
 	m->server[k].left = true;
 	tw_send(ctx, msg);
@@ -222,9 +223,9 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 			let_go(m, ctx, k);
 		} else if (!staying(m) && !m->want_stop) {
 			tw_say(ctx, TW_WARNING,
-			       "server %u (node %u) leaves and no other is here to take its "
-			       "shards: stopping at a checkpoint",
-			       k, k + 1);
+			       "server %u leaves and no other is here to take its shards: "
+			       "stopping at a checkpoint",
+			       k);
 			m->want_stop = true;
 			if (!m->begun)
 				tw_score_finish(m, ctx, TW_INTERRUPTED);
@@ -368,13 +369,12 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 		if (i->host_cut)
 			tw_give_up(ctx, TW_BAD_BYTES,
 				   "the part of shard %u in checkpoint %llu cannot be used (server "
-				   "%u, node %u, says so)",
-				   s, (unsigned long long)i->host_cut, i->node - 1, i->node);
+				   "%u says so)",
+				   s, (unsigned long long)i->host_cut, tw_server_number(i->node));
 		else
 			tw_give_up(ctx, TW_BAD_BYTES,
-				   "server %u (node %u) cannot make the first parameters of shard "
-				   "%u",
-				   i->node - 1, i->node, s);
+				   "server %u cannot make the first parameters of shard %u",
+				   tw_server_number(i->node), s);
 		return;
 	}
 	i->assigned = false;

@@ -178,8 +178,8 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 
 	if (!e->live)
 		return;
-	tw_say(ctx, TW_INFO, "worker %u (node %u) %s; %u remain", slot, e->node,
-	       state == TW_LEFT ? "left" : "is gone", m->live - 1);
+	tw_say(ctx, TW_INFO, "worker %u %s; %u remain%s", slot,
+	       state == TW_LEFT ? "left" : "is gone", m->live - 1, m->live == 2 ? "s" : "");
 	e->live = false;
 	m->live--;
 	m->steps += e->steps;
@@ -221,9 +221,9 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	if (!e->live || e->incarnation != msg->h.incarnation)
 		return;
 	tw_say(ctx, TW_WARNING,
-	       "worker %u (node %u) is let go: its contributions were not finite %d times in a "
-	       "row, while those of others were",
-	       b->slot, e->node, TW_STRIKES);
+	       "worker %u is let go: its contributions were not finite %d times in a row, while "
+	       "those of others were",
+	       b->slot, TW_STRIKES);
 	refuse_node(ctx, e->node, e->incarnation, TW_REFUSED_NUMBERS);
 	tw_master_remove(m, ctx, b->slot, TW_GONE);
 }

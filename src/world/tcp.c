@@ -231,14 +231,15 @@ static void gate_name(void *arg, struct tw_addr who, uint32_t slot, char *out, s
 		snprintf(out, room, "master%s%s", *host ? " on " : "", host);
 		break;
 	case TW_SERVER:
-		snprintf(out, room, "server %u%s%s", who.node, *host ? " on " : "", host);
+		snprintf(out, room, "server %u%s%s", tw_server_number(who.node),
+			 *host ? " on " : "", host);
 		break;
 	case TW_SHARD:
 		if (who.node == UINT32_MAX) /* nobody has it */
 			snprintf(out, room, "shard %u", who.index);
 		else
-			snprintf(out, room, "shard %u of server %u%s%s", who.index, who.node,
-				 *host ? " on " : "", host);
+			snprintf(out, room, "shard %u of server %u%s%s", who.index,
+				 tw_server_number(who.node), *host ? " on " : "", host);
 		break;
 	default:
 		if (slot == UINT32_MAX)

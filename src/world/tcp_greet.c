@@ -179,10 +179,13 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 			tw_conn_close(c, "its terms make no sense");
 			return;
 		}
+		if (t->o.role == TW_TCP_SERVER)
+			snprintf(t->who, sizeof t->who, "server %u on %s",
+				 tw_server_number(b->node), t->host);
+		if (t->o.role == TW_TCP_SERVER && !t->node && !c->pair)
+			tw_log_line(t->o.log, TW_INFO, t->who, "joined");
 		t->node = b->node;
 		t->boot = b->boot;
-		if (t->o.role == TW_TCP_SERVER)
-			snprintf(t->who, sizeof t->who, "server %u on %s", t->node, t->host);
 		t->token = b->token;
 		t->id.run = b->run;
 		memcpy(t->id.secret, b->secret, sizeof t->id.secret);
@@ -245,7 +248,8 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 	if (!p) {
 		p = tw_peer_new(t, TW_SERVER, b->node);
 		if (!p) {
-			tw_tcp_end(t, TW_NO_MEMORY, "no memory for server %u", b->node);
+			tw_tcp_end(t, TW_NO_MEMORY, "no memory for server %u",
+				   tw_server_number(b->node));
 			return;
 		}
 		for (size_t k = 0; k < t->o.routes; k++)
@@ -578,7 +582,7 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 	p = tw_peer_of(t, node);
 	if (node < 2 || node > t->o.servers || (p && taken(p) && p->boot != boot)) {
 		tw_greet_deny(c, TW_DENY_RUN, 0, "server %u is somebody else now; start it again",
-			      node);
+			      tw_server_number(node));
 		return;
 	}
 	if (!p)

@@ -18,7 +18,7 @@ void tw_peer_rename(struct peer *p)
 	if (p->role == TW_MASTER)
 		snprintf(p->name, sizeof p->name, "master");
 	else if (p->role == TW_SERVER)
-		snprintf(p->name, sizeof p->name, "server %u", p->node);
+		snprintf(p->name, sizeof p->name, "server %u", tw_server_number(p->node));
 	else if (p->slot != UINT32_MAX)
 		snprintf(p->name, sizeof p->name, "worker %u", p->slot);
 	else

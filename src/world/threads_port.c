@@ -24,7 +24,7 @@ void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, c
 		snprintf(out, room, "master");
 		break;
 	case TW_SERVER:
-		snprintf(out, room, "server %u", a.node);
+		snprintf(out, room, "server %u", tw_server_number(a.node));
 		break;
 	case TW_SHARD:
 		snprintf(out, room, "shard %u", a.index);
