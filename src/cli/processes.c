@@ -91,8 +91,10 @@ static void take(struct tw_processes *p, struct tw_process *child, int state)
 			    "process %d was killed by signal %d (%s)", (int)child->pid,
 			    WTERMSIG(state), strsignal(WTERMSIG(state)));
 	else
-		tw_log_line(p->log, TW_WARNING, child->name, "process %d ended with exit code %d",
-			    (int)child->pid, child->code);
+		/* one that was interrupted ended as it should */
+		tw_log_line(p->log, child->code == TW_EXIT_INTERRUPTED ? TW_DEBUG : TW_WARNING,
+			    child->name, "process %d ended with exit code %d", (int)child->pid,
+			    child->code);
 }
 
 bool tw_processes_look(struct tw_processes *p)

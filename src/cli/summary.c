@@ -2,6 +2,7 @@
 /* summary.c - results on stdout: as JSON, or as a few aligned lines for people. */
 #include "cli/summary.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,13 +110,17 @@ void tw_print_summary(const json_t *r)
 
 void tw_print_joined(const json_t *r)
 {
+	const char *role = json_string_value(json_object_get(r, "role"));
+	const bool left = json_is_true(json_object_get(r, "left"));
 	char a[24], b[24];
 
-	line(json_string_value(json_object_get(r, "role")));
-	printf("%s steps, %s samples of its own%s\n", whole(r, "own_steps", a),
-	       whole(r, "own_samples", b),
-	       json_is_true(json_object_get(r, "left")) ? "; left before the end" : "");
-	if (!json_is_true(json_object_get(r, "left")))
+	line(role);
+	if (strcmp(role, "server") == 0) /* it computes nothing */
+		printf("%s\n", left ? "left before the end" : "stayed to the end");
+	else
+		printf("%s steps, %s samples of its own%s\n", whole(r, "own_steps", a),
+		       whole(r, "own_samples", b), left ? "; left before the end" : "");
+	if (!left)
 		tw_print_summary(r);
 }
 

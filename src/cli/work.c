@@ -75,9 +75,11 @@ enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const
 	else if (result)
 		tw_print_summary(result);
 	if (status == TW_INTERRUPTED)
-		tw_fail(why, status,
-			"interrupted after a checkpoint; run the same command again "
-			"to go on");
+		tw_fail(why, status, "interrupted %s",
+			json_is_string(json_object_get(result, "checkpoint"))
+				? "after a checkpoint; run the same command again to go on"
+				: "before the first checkpoint; run the same command again to "
+				  "start over");
 	json_decref(result);
 	return status;
 }

@@ -433,8 +433,11 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 	}
 	tw_deal_forget(m, ctx);
 	m->set_sent = false;
-	tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
-	       (unsigned long long)m->cut);
+	if (m->cut)
+		tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
+		       (unsigned long long)m->cut);
+	else
+		tw_say(ctx, TW_WARNING, "there is no checkpoint: the cluster starts over");
 }
 
 static bool adopted_any(const struct master *m)

@@ -420,9 +420,8 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	case TIMER_HOMELESS:
 		if (m->phase != PHASE_GATHER || !homeless(m))
 			break;
-		tw_say(ctx, TW_WARNING,
-		       "shards have no server for %.0f s: stopping; the last checkpoint is %llu",
-		       (double)m->plan->wait / 1e9, (unsigned long long)m->cut);
+		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
+		       (double)m->plan->wait / 1e9);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return;
 	case TIMER_CUT:
@@ -550,7 +549,9 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 {
 	switch (m->phase) {
 	case PHASE_GATHER:
-		return i->hosted ? NULL : i->assigned ? "it to be taken" : "a server to host it";
+		return i->hosted     ? NULL
+		       : i->assigned ? "it is not taken yet"
+				     : "a server to host it";
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";
 	case PHASE_SNAP:
@@ -591,7 +592,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 			}
 		out->whom =
 			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
-		out->why = "it to join";
+		out->why = "it has not joined";
 		out->step = 0;
 		return true;
 	}

@@ -761,7 +761,7 @@ static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
 		return true;
 	}
 	out->whom = tw_master_addr();
-	out->why = w->welcomed ? "a lease" : w->full ? "a free place" : "a welcome";
+	out->why = w->welcomed ? "work to do" : w->full ? "a free place" : "a welcome";
 	return true;
 }
 

@@ -129,30 +129,37 @@ static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_err
 	return tw_fail(why, TW_IO, "cannot start a thread: %s", strerror(failed));
 }
 
-/* Guarded by lock.  Who is a member, and in which slot, the master knows best. */
-static void learn_member(struct peer *p, const struct tw_msg *m)
+/* Guarded by lock.  Who is a member, and in which slot, the master knows best.  True: it has just
+ * become one that people have not heard of. */
+static bool learn_member(struct peer *p, const struct tw_msg *m)
 {
 	if (p->role != TW_WORKER || (m->h.type != TW_WELCOME && m->h.type != TW_VIEW))
-		return;
+		return false;
 	p->member = true;
-	if (m->h.type == TW_WELCOME && p->slot != m->b.welcome.slot) {
-		p->slot = m->b.welcome.slot;
-		tw_peer_rename(p);
-	}
+	if (m->h.type != TW_WELCOME || p->slot == m->b.welcome.slot)
+		return false;
+	p->slot = m->b.welcome.slot;
+	tw_peer_rename(p);
+	return !p->paired;
 }
 
 static void gate_send(void *arg, struct tw_msg *m)
 {
 	struct tw_tcp *t = arg;
 	const bool inside = pthread_equal(pthread_self(), t->thread);
-	bool ring = false, taken = false;
+	bool ring = false, taken = false, joins = false;
 	struct peer *p;
+	char name[sizeof p->name], host[sizeof p->host];
 
 	tw_tcp_count(t, m);
 	pthread_mutex_lock(&t->lock);
 	p = tw_peer_of(t, m->to.node);
 	if (p && p->open) {
-		learn_member(p, m);
+		joins = learn_member(p, m);
+		if (joins) {
+			memcpy(name, p->name, sizeof name);
+			memcpy(host, p->host, sizeof host);
+		}
 		m->next = NULL;
 		*p->out_end = m;
 		p->out_end = &m->next;
@@ -166,6 +173,8 @@ static void gate_send(void *arg, struct tw_msg *m)
 		t->rung = t->rung || ring;
 	}
 	pthread_mutex_unlock(&t->lock);
+	if (joins)
+		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", name, host);
 	if (!taken) { /* who is not there hears nothing; it is said again when it comes back */
 		tw_block_drop(m->tail);
 		tw_block_drop(m->payload);

@@ -306,15 +306,23 @@ static void take_peers(struct conn *c, const struct tw_msg *m)
 		take_place(c->t, &list[k]);
 }
 
+static const char *stopped(uint64_t cut, char *out, size_t room)
+{
+	if (cut)
+		snprintf(out, room, "the master stopped at checkpoint %" PRIu64, cut);
+	else
+		snprintf(out, room, "the master stopped before its first checkpoint");
+	return out;
+}
+
 static void take_over(struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
+	char how[80];
 
 	if (m->b.over.status == TW_INTERRUPTED && !c->pair) {
-		tw_log_line(t->o.log, TW_WARNING, t->who,
-			    "the master stopped at checkpoint %" PRIu64
-			    "; waiting for it to come back",
-			    m->b.over.cut);
+		tw_log_line(t->o.log, TW_WARNING, t->who, "%s; waiting for it to come back",
+			    stopped(m->b.over.cut, how, sizeof how));
 		return;
 	}
 	if (m->h.payload && !t->heard) {
@@ -330,8 +338,7 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		tw_tcp_end(t, TW_OK, "%s", "");
 		break;
 	case TW_INTERRUPTED:
-		tw_tcp_end(t, TW_INTERRUPTED, "the master stopped at checkpoint %" PRIu64,
-			   m->b.over.cut);
+		tw_tcp_end(t, TW_INTERRUPTED, "%s", stopped(m->b.over.cut, how, sizeof how));
 		break;
 	default:
 		tw_tcp_end(t, TW_REFUSED, "the run has failed at the master");

@@ -25,6 +25,12 @@ void tw_peer_rename(struct peer *p)
 		snprintf(p->name, sizeof p->name, "new worker");
 }
 
+/* In a sentence there is one master, and many of the others. */
+static const char *the(const struct peer *p)
+{
+	return p->role == TW_MASTER ? "the " : "";
+}
+
 struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
 {
 	struct peer *p = tw_heap_zeros(t->heap, sizeof *p);
@@ -120,8 +126,10 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 		tw_conn_close(old, "it has connected anew");
 	}
 	if (back)
-		tw_log_line(t->o.log, TW_INFO, t->who, "connected to %s on %s again", p->name,
-			    p->host);
+		tw_log_line(t->o.log, TW_INFO, t->who, "connected to %s%s on %s again", the(p),
+			    p->name, p->host);
+	else if (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER && !p->paired)
+		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", p->name, p->host);
 	p->conn = c;
 	p->lost = 0;
 	p->attempt = 0;
@@ -173,8 +181,9 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 		return;
 	p->complained = t->now;
 	tw_address_text(&p->address, where);
-	tw_log_line(t->o.log, TW_WARNING, t->who,
-		    "cannot reach the %s at %s (%.0f s): %s; trying again", p->name, where,
+	/* one that was given up may have left for good: that was said */
+	tw_log_line(t->o.log, p->told_down && p->role != TW_MASTER ? TW_DEBUG : TW_WARNING, t->who,
+		    "cannot reach %s%s at %s (%.0f s): %s; trying again", the(p), p->name, where,
 		    (double)(t->now - p->since) / (double)TW_SECOND, why);
 }
 
@@ -211,7 +220,7 @@ void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
 		tw_tcp_refusal(t, p->name, "lost the connection to it on %s: %s", p->host, why);
 	else if (was)
 		tw_log_line(t->o.log, level_for(t, p), t->who,
-			    "lost the connection to %s on %s: %s", p->name, p->host, why);
+			    "lost the connection to %s%s on %s: %s", the(p), p->name, p->host, why);
 	if (p->paired) {
 		if (p->role == TW_MASTER)
 			tw_tcp_end(t, TW_IO, "the process that started this one is gone");
@@ -234,9 +243,10 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 	p->told_down = true;
 	if (!p->leaves) /* else it was told when the connection was lost */
 		gone_from(t, p);
+	/* where actors are told who is gone, they say so */
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->ending)
-		tw_log_line(t->o.log, level_for(t, p), t->who, "%s on %s is given up: %s", p->name,
-			    p->host, why);
+		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG, t->who,
+			    "%s on %s is given up: %s", p->name, p->host, why);
 	tell(t, p, false);
 	/* its token makes it known again */
 	if (p->role == TW_WORKER && !p->conn)

@@ -396,6 +396,64 @@ static pid_t child_of(pid_t parent)
 	return child;
 }
 
+/* Everybody calls a server by the same name, and says a thing once. */
+static void one_name_for_a_server(void **state)
+{
+	static const char more[] = "--set train.epochs=100000 --set cluster.servers=2 "
+				   "--set cluster.shards=4 --set train.evaluate=10 "
+				   "--set cluster.limit=4s --set cluster.suspect=2s";
+	char join[400], line[200];
+	struct running part[4];
+	struct said said;
+
+	serve(&part[0], "name", more, join);
+	thalweg_begin(&part[1], NULL, "%s --as server", join);
+	await_line(&part[0], "server 1 on 127.0.0.1 joined", line, sizeof line);
+	await_line(&part[1], "server 1 on ", line, sizeof line);
+	has(line, ": joined");
+	for (int k = 2; k < 4; k++)
+		thalweg_begin(&part[k], NULL, "%s --json", join);
+	await_line(&part[0], "worker 0 on 127.0.0.1 joined", line, sizeof line);
+	await_line(&part[0], "worker 1 on 127.0.0.1 joined", line, sizeof line);
+	await_line(&part[0], "run: epoch ", line, sizeof line);
+	kill(part[1].pid, SIGKILL);
+	await_line(&part[0], "lost the connection to server 1 on 127.0.0.1: ", line, sizeof line);
+	await_line(&part[0], "server 1 is gone with its shards", line, sizeof line);
+	await_line(&part[2], "lost the connection to server 1 on 127.0.0.1: ", line, sizeof line);
+	thalweg_end(&part[1], &said);
+	said_free(&said);
+	kill(part[0].pid, SIGTERM);
+	thalweg_end(&part[0], &said);
+	expect(&said, 75);
+	assert_null(strstr(said.err, "given up"));
+	assert_null(strstr(said.err, "(node "));
+	assert_null(strstr(said.err, "server 2"));
+	said_free(&said);
+	for (int k = 2; k < 4; k++) {
+		kill(part[k].pid, SIGTERM);
+		thalweg_end(&part[k], &said);
+		expect(&said, 0);
+		assert_null(strstr(said.err, "server 2"));
+		said_free(&said);
+	}
+}
+
+/* There is nothing to go on from, and it does not say so. */
+static void stopped_before_anybody_came(void **state)
+{
+	struct running master;
+	char join[400];
+	struct said said;
+
+	serve(&master, "nobody", "", join);
+	kill(master.pid, SIGTERM);
+	thalweg_end(&master, &said);
+	expect(&said, 75);
+	has(said.err, "interrupted before the first checkpoint; run the same command again");
+	has(said.out, "\"loss\": null");
+	said_free(&said);
+}
+
 static void a_process_that_dies_is_named_and_the_others_go_on(void **state)
 {
 	struct running r;
@@ -469,6 +527,8 @@ int main(void)
 		cmocka_unit_test(who_has_another_key_is_not_let_in),
 		cmocka_unit_test(pages_and_signals),
 		cmocka_unit_test(stopped_and_run_again_it_ends_the_same),
+		cmocka_unit_test(one_name_for_a_server),
+		cmocka_unit_test(stopped_before_anybody_came),
 		cmocka_unit_test(a_process_that_dies_is_named_and_the_others_go_on),
 		cmocka_unit_test(nothing_is_left_of_a_run_that_fails),
 	};

@@ -62,7 +62,7 @@ unsigned long faultrun_seeds(uint64_t first, uint64_t count);
  * the same with crashes. */
 unsigned long faultrun_leaves(uint64_t first, uint64_t count);
 
-/* For every preset and seed: the master alone is lost, once or twice, and the servers outlive it. */
+/* For every preset and seed: the master alone is lost, once or twice; the servers outlive it. */
 unsigned long faultrun_masters(uint64_t first, uint64_t count);
 
 /* Presets that the simulator accepts, NULL at the end. */

@@ -221,7 +221,7 @@ static void cuts_are_mended(void **state)
 		relay_cut(&relay);
 	}
 	party_join(&worker);
-	assert_true(party_said(&worker, "connected to master on 127.0.0.1 again"));
+	assert_true(party_said(&worker, "connected to the master on 127.0.0.1 again"));
 	party_close(&worker);
 	party_join(&serve);
 	relay_stop(&relay);
