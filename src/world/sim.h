@@ -7,8 +7,8 @@
  *
  * Links: the master's node with every other, servers with workers; `up` comes only after a restart,
  * a reset or a partition that outlasted silent_limit, never at the start.  Messages within a node
- * take `local`, those with TW_FLAG_FREE no time; neither are counted in bytes, and both may overtake
- * others.
+ * take `local`, those with TW_FLAG_FREE no time; neither are counted in bytes, and both may
+ * overtake others.
  * A save reaches the store when save_time has passed; a crash before completes it or not. */
 #ifndef TW_WORLD_SIM_H
 #define TW_WORLD_SIM_H

@@ -447,7 +447,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	sim.save_time = TW_SECOND / 50;
 	/* as between threads of a process, quick ones and such as had to wait for a core */
 	sim.local = (const int64_t[]){ 0, TW_SECOND / 500, TW_SECOND / 15 }[r->fault_seed % 3];
-	sim.load_time = r->fault_seed % 4 ? TW_SECOND / 40 : TW_SECOND;
+	sim.load_time = r->fault_seed % 4 == 3 ? TW_SECOND : TW_SECOND / 40;
 	sim.threads = 1;
 	stage.run = r;
 	stage.gone = stage.stepped = 0;
