@@ -21,7 +21,7 @@
 #define WINDOW    (4.0 / 6.0) /* ... of which so much, after the beginning, is looked at */
 #define PACE      2000        /* updates a second, of all together */
 #define ROUNDS    3
-#define DIMENSION 1000
+#define DIMENSION 1000u
 #define TARGET    1.25 /* at most */
 #define PATIENCE  300.0
 

@@ -178,7 +178,7 @@ enum tw_status tw_exchange_tcp(const struct tw_bench_how *how, json_t *cases, st
 	const struct tw_log quiet = { .sink = how->log->sink,
 				      .arg = how->log->arg,
 				      .level = TW_WARNING };
-	struct rounds r;
+	struct rounds r = { 0 };
 	enum tw_status status = TW_OK;
 
 	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
