@@ -293,7 +293,8 @@ enum tw_denial {
 	TW_DENY_DATA,
 	TW_DENY_ROLE,
 	TW_DENY_RUN,
-	TW_DENY_BUSY
+	TW_DENY_BUSY,
+	TW_DENY_PLACE
 };
 struct tw_body_ping {
 	uint64_t number;

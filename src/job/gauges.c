@@ -12,6 +12,9 @@
 
 enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 {
+	if (g->plan == plan) /* joined anew */
+		return TW_OK;
+
 	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->workers * sizeof *slot);
 	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->shards * sizeof *shard);
 

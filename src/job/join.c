@@ -219,13 +219,22 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 	return status;
 }
 
+/* What it was in the cluster is over. */
+static void leave(struct join *j)
+{
+	tw_tcp_close(j->tcp);
+	tw_totals_release(&j->ran.totals);
+	tw_cast_release(&j->cast);
+	j->tcp = NULL;
+	j->ran = (struct tw_ran){ 0 };
+	j->cast = (struct tw_cast){ .seat = NULL };
+}
+
 static void release(struct join *j)
 {
 	if (j->q->net->gauges)
 		tw_gauges_over(j->q->net->gauges);
-	tw_tcp_close(j->tcp);
-	tw_totals_release(&j->ran.totals);
-	tw_cast_release(&j->cast);
+	leave(j);
 	if (j->store)
 		tw_memory_store_free(j->store);
 	if (j->engine && j->engine != j->q->engine)
@@ -247,6 +256,14 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 	status = prepare(&j, why);
 	if (status == TW_OK)
 		status = enter(&j, why);
+	/* a server that was given up and replaced: one more is as good as another */
+	while (status == TW_REFUSED && j.tcp && tw_tcp_replaced(j.tcp)) {
+		tw_log_line(q->log, TW_WARNING, "server",
+			    "another has taken its place while it was away: joining anew");
+		leave(&j);
+		*why = (struct tw_error){ .status = TW_OK };
+		status = enter(&j, why);
+	}
 	if (status == TW_OK)
 		status = make_result(&j, result, why);
 	release(&j);

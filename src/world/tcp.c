@@ -445,6 +445,11 @@ const char *tw_tcp_heard(const struct tw_tcp *t)
 	return t->heard;
 }
 
+bool tw_tcp_replaced(const struct tw_tcp *t)
+{
+	return t->replaced;
+}
+
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
 {
 	const int64_t now = tw_tcp_now();

@@ -104,6 +104,8 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result);
 /* SERVER, WORKER, after the run: what the master's farewell said; NULL: nothing. */
 const char *tw_tcp_heard(const struct tw_tcp *t);
+/* SERVER, after a run that was refused: another has its place, and it may ask for one anew. */
+bool tw_tcp_replaced(const struct tw_tcp *t);
 /* Copy what is known of others; returns how many.  Any thread, any time. */
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room);
 void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received);

@@ -226,6 +226,7 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 		p->dial_at = t->now + (int64_t)m->b.deny.wait * MS;
 		tw_conn_close(c, text);
 	} else if (p->role == TW_MASTER) {
+		t->replaced = m->b.deny.why == TW_DENY_PLACE;
 		tw_fail(&t->denied, TW_REFUSED, "the master at %s refused: %s", c->name, text);
 		tw_conn_close(c, text);
 		tw_tcp_end(t, TW_REFUSED, "%s", t->denied.text);
@@ -587,8 +588,12 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		return;
 	}
 	p = tw_peer_of(t, node);
-	if (node < 2 || node > t->o.servers || (p && taken(p) && p->boot != boot)) {
-		tw_greet_deny(c, TW_DENY_RUN, 0, "server %u is somebody else now; start it again",
+	if (node < 2 || node > t->o.servers) {
+		tw_greet_deny(c, TW_DENY_RUN, 0, "node %u is not a server", node);
+		return;
+	}
+	if (p && taken(p) && p->boot != boot) {
+		tw_greet_deny(c, TW_DENY_PLACE, 0, "server %u is somebody else now",
 			      tw_server_number(node));
 		return;
 	}

@@ -138,6 +138,7 @@ struct tw_tcp {
 	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first */
 	struct peer *master;                /* joiners */
 	struct tw_error denied;             /* open: the master said no, for good */
+	bool replaced;                      /* ... because another has our place */
 	bool ending;                        /* farewell: accept nobody any more */
 	_Atomic bool stop, gone;
 	int64_t gone_at;

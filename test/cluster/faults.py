@@ -53,6 +53,29 @@ def kill_server(strategy):
     return test
 
 
+def replace_server(strategy):
+    """A server is stopped for so long that another takes its place; it waits for one again, and
+    gets it when the other dies."""
+    def test(epochs):
+        with Cluster(f"replace-server-{strategy}", strategy, epochs, servers=2) as c:
+            serve, (first,), (one, two) = c.begin(2)
+            c.until_checkpoint(serve)
+            first.signal(signal.SIGSTOP)
+            second = c.server()
+            c.until(lambda: "joined" in second.err(), "the second takes its place", 30, serve)
+            c.until_steps(one, 100)
+            first.signal(signal.SIGCONT)
+            c.until(lambda: "joining anew" in first.err(), "the first is told so", 30, serve, first)
+            c.until_steps(one, 100)
+            second.kill()
+            c.until(lambda: first.err().count("joined") == 2, "the first is back", 30, serve, first)
+            c.until_steps(one, 100)
+            c.until_steps(two, 100)
+            r = c.finish(serve, survivors=(one, two))
+            return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}"
+    return test
+
+
 def kill_master(strategy):
     """The master dies, and the same command goes on from its last checkpoint."""
     def test(epochs):

@@ -10,7 +10,8 @@ import time
 
 sys.dont_write_bytecode = True
 from cluster import SLACK, Cluster, TooShort, main, need
-from faults import churn, join_five, kill_master, kill_server, kill_worker, stop_worker, terminate
+from faults import (churn, join_five, kill_master, kill_server, kill_worker, replace_server,
+                    stop_worker, terminate)
 
 SECONDS = float(os.environ.get("TW_FAULT_SECONDS", "90"))  # of random faults, for each gate
 STILL = 12.0  # seconds without a step of anybody, while one thing after another happens
@@ -188,6 +189,8 @@ def tests(seed):
         "stop_worker_ssp": (stop_worker("ssp"), 20),
         "kill_server_ssp": (kill_server("ssp"), 10),
         "kill_server_softsync": (kill_server(SOFTSYNC), 10),
+        "replace_server_bsp": (replace_server("ssgd"), 40),
+        "replace_server_async": (replace_server("asgd"), 40),
         "kill_master_ssp": (kill_master("ssp"), 10),
         "kill_master_softsync": (kill_master(SOFTSYNC), 10),
         "join_five_async": (join_five("asgd"), 25),
