@@ -290,7 +290,7 @@ strategy: {strategy}
         end = time.monotonic() + 15 + SLACK
         while p.running() and time.monotonic() < end:
             last = (p.err().strip().split("\n") or [""])[-1]
-            if re.search(r"(worker|server)( \d+)? on \S+: cannot reach .*refused", last):
+            if re.search(r"(on \S+: cannot reach|join: no master yet) .*refused", last):
                 p.kill()
                 return True
             time.sleep(0.05)
