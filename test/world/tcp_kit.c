@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #define FRAME (64u << 10)
 
@@ -150,6 +152,15 @@ void party_start(struct party *p)
 	p->running = pthread_create(&p->thread, NULL, run, p) == 0;
 	if (!p->running)
 		abort();
+}
+
+void party_run(struct party *p)
+{
+	struct tw_error why = { 0 };
+
+	if (party_open(p, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	party_start(p);
 }
 
 void party_join(struct party *p)
@@ -378,4 +389,23 @@ bool raw_closed(int fd)
 	while ((got = recv(fd, some, sizeof some, 0)) > 0)
 		;
 	return got == 0;
+}
+
+void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m->h.type == TW_DONE)
+		fake_finish(ctx);
+}
+
+void raw_end(int fd)
+{
+	struct tw_msg m = raw_says(TW_DONE, TW_WORKER, fake_addr(0, TW_MASTER, 0));
+
+	assert_true(raw_send(fd, &m));
+	do
+		assert_true(raw_read(fd, &m));
+	while (m.h.type == TW_PEERS && (raw_drop(&m), true));
+	assert_int_equal(m.h.type, TW_OVER);
+	raw_drop(&m);
+	close(fd);
 }

@@ -47,6 +47,7 @@ void party_worker(struct party *p, struct tw_heap *heap, uint16_t port);
 enum tw_status party_open(struct party *p, struct tw_error *why);
 uint16_t party_port(const struct party *p);
 void party_start(struct party *p); /* tw_tcp_run, and where the master is a farewell, in a thread */
+void party_run(struct party *p);   /* both; it must open */
 void party_join(struct party *p);  /* wait for it */
 void party_close(struct party *p); /* join, close; may be called when it was never opened */
 bool party_said(struct party *p, const char *text);
@@ -78,6 +79,9 @@ void raw_drop(struct tw_msg *m);
 struct tw_msg raw_greet(void);
 /* What an actor says, with an empty body. */
 struct tw_msg raw_says(enum tw_type type, uint16_t from_role, struct tw_addr to);
+/* The run ends at DONE: as a master does it, and as a worker says it and hears of the end. */
+void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
+void raw_end(int fd);
 bool raw_closed(int fd); /* by the other side, whatever it says before */
 
 #endif

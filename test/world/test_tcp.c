@@ -94,30 +94,6 @@ static void done_after_all(struct tw_actor *a, struct tw_context *ctx, struct tw
 		fake_send(ctx, fake_addr(0, TW_MASTER, 0), TW_DONE, 0, 0);
 }
 
-static void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
-{
-	if (m->h.type == TW_DONE)
-		fake_finish(ctx);
-}
-
-static void open_serve(struct party *p)
-{
-	struct tw_error why = { 0 };
-
-	if (party_open(p, &why) != TW_OK)
-		fail_msg("%s", why.text);
-	party_start(p);
-}
-
-static void open_worker(struct party *p)
-{
-	struct tw_error why = { 0 };
-
-	if (party_open(p, &why) != TW_OK)
-		fail_msg("%s", why.text);
-	party_start(p);
-}
-
 static void messages_keep_their_order(void **state)
 {
 	struct refusing heap = REFUSING(0), other = REFUSING(0);
@@ -128,10 +104,10 @@ static void messages_keep_their_order(void **state)
 	serve.master.fake.message = ends_at_done;
 	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = takes_in_order;
-	open_serve(&serve);
+	party_run(&serve);
 	party_worker(&worker, &other.heap, party_port(&serve));
 	worker.worker.fake.message = done_after_all;
-	open_worker(&worker);
+	party_run(&worker);
 	assert_int_equal(tw_tcp_node(worker.t), KIT_WORKER(1));
 	party_join(&worker);
 	assert_string_equal(tw_tcp_heard(worker.t), "{}");
@@ -210,12 +186,12 @@ static void cuts_are_mended(void **state)
 	serve.master.fake.message = ends_at_done;
 	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = answers;
-	open_serve(&serve);
+	party_run(&serve);
 	assert_true(relay_start(&relay, party_port(&serve)));
 	party_worker(&worker, NULL, relay.port);
 	worker.worker.fake =
 		(struct fake){ .message = talks_on, .up = says_again, .down = witness_down };
-	open_worker(&worker);
+	party_run(&worker);
 	for (unsigned k = 1; k <= CUTS; k++) {
 		await_count(&worker.worker, k * ROUNDS - ROUNDS / 2);
 		relay_cut(&relay);
@@ -261,7 +237,7 @@ static void who_stays_away_is_down(void **state)
 
 	party_serve(&serve, NULL);
 	serve.master.fake.down = ends_at_down;
-	open_serve(&serve);
+	party_run(&serve);
 	fd = raw_dial(party_port(&serve));
 	assert_true(raw_send(fd, &m));
 	assert_true(raw_read(fd, &m));
@@ -316,14 +292,14 @@ static void who_does_not_read_holds_up_nobody(void **state)
 	serve.master.fake.message = ends_at_done;
 	serve.master.fake.up = welcomes;
 	serve.shard.fake.message = answers_at_length;
-	open_serve(&serve);
+	party_run(&serve);
 	assert_int_equal(pthread_create(&other, NULL, asks_without_end, &serve), 0);
 	await_count(&serve.worker, 1000); /* now it is in the way */
 	assert_true(serve.worker.count >= 1000);
 	party_worker(&worker, NULL, party_port(&serve));
 	worker.o.push_most = 1u << 20;
 	worker.worker.fake.message = talks_on;
-	open_worker(&worker);
+	party_run(&worker);
 	party_join(&worker);
 	assert_int_equal(worker.status, TW_OK);
 	assert_int_equal(worker.worker.count, ROUNDS * (CUTS + 1));
@@ -349,7 +325,7 @@ static void strangers_are_not_heard(void **state)
 	party_serve(&serve, NULL);
 	serve.shard.fake.message = counts_only;
 	serve.master.fake.message = ends_at_done;
-	open_serve(&serve);
+	party_run(&serve);
 	fd = raw_dial(party_port(&serve));
 	assert_true(raw_send(fd, &m));
 	assert_true(raw_read(fd, &m));
@@ -362,13 +338,7 @@ static void strangers_are_not_heard(void **state)
 	m.h.incarnation = UINT32_MAX;
 	assert_true(raw_send(fd, &m));
 	assert_true(party_says(&serve, "PULL as worker 3 is not heard: it is new worker"));
-	m.h.type = TW_DONE;
-	m.to = fake_addr(0, TW_MASTER, 0);
-	assert_true(raw_send(fd, &m));
-	assert_true(raw_read(fd, &m));
-	assert_int_equal(m.h.type, TW_OVER);
-	raw_drop(&m);
-	close(fd);
+	raw_end(fd);
 	party_close(&serve);
 	assert_int_equal(serve.shard.count, 0);
 }
@@ -415,7 +385,7 @@ static void what_must_agree_is_named(void **state)
 
 	party_serve(&serve, NULL);
 	serve.master.fake.message = ends_after_this;
-	open_serve(&serve);
+	party_run(&serve);
 	for (int k = 0; k < 3; k++) {
 		struct tw_error why = { 0 };
 		struct party worker;
@@ -458,7 +428,7 @@ static void nodes_are_not_forged(void **state)
 
 	party_serve(&serve, NULL);
 	serve.master.fake.message = ends_after_this;
-	open_serve(&serve);
+	party_run(&serve);
 	fd = raw_dial(party_port(&serve));
 	assert_true(raw_send(fd, &m));
 	assert_true(raw_read(fd, &good));
@@ -531,7 +501,7 @@ static void data_is_given_to_its_end(void **state)
 	serve.o.job_bytes = strlen(job);
 	serve.o.data_bytes = DATA_BYTES;
 	serve.o.data_read = give;
-	open_serve(&serve);
+	party_run(&serve);
 	party_worker(&joiner, &heap.heap, party_port(&serve));
 	assert_int_equal(tw_tcp_ask_open(&joiner.o, &ask, &facts, &why), TW_OK);
 	assert_int_equal(facts.run, 99);

@@ -53,16 +53,9 @@ static unsigned lines_with(struct party *p, const char *text)
 	return count;
 }
 
-static void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
-{
-	if (m->h.type == TW_DONE)
-		fake_finish(ctx);
-}
-
 static void who_knocks_waits(void **state)
 {
 	static const char full[] = "cannot accept another connection: Too many open files; waiting";
-	struct tw_error why = { 0 };
 	struct tw_msg m = raw_greet();
 	struct party serve;
 	int64_t began, took;
@@ -72,8 +65,7 @@ static void who_knocks_waits(void **state)
 
 	party_serve(&serve, NULL);
 	serve.master.fake.message = ends_at_done;
-	assert_int_equal(party_open(&serve, &why), TW_OK);
-	party_start(&serve);
+	party_run(&serve);
 	fd = raw_socket();
 	before = allow_files(0);
 	attempts = 0;
@@ -93,12 +85,7 @@ static void who_knocks_waits(void **state)
 	assert_true(raw_send(fd, &m));
 	assert_true(raw_read(fd, &m));
 	assert_int_equal(m.h.type, TW_TERMS);
-	m = raw_says(TW_DONE, TW_WORKER, fake_addr(0, TW_MASTER, 0));
-	assert_true(raw_send(fd, &m));
-	assert_true(raw_read(fd, &m));
-	assert_int_equal(m.h.type, TW_OVER);
-	raw_drop(&m);
-	close(fd);
+	raw_end(fd);
 	party_close(&serve);
 }
 

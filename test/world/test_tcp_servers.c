@@ -21,21 +21,6 @@ static struct tw_addr the_master(void)
 	return fake_addr(0, TW_MASTER, 0);
 }
 
-static void ends_at_done(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
-{
-	if (m->h.type == TW_DONE)
-		fake_finish(ctx);
-}
-
-static void open_party(struct party *p)
-{
-	struct tw_error why = { 0 };
-
-	if (party_open(p, &why) != TW_OK)
-		fail_msg("%s", why.text);
-	party_start(p);
-}
-
 /* For a master and two servers; who says nothing here is no less there. */
 static void open_serve(struct party *p, struct tw_heap *heap,
 		       void (*message)(struct tw_actor *, struct tw_context *, struct tw_msg *))
@@ -45,7 +30,7 @@ static void open_serve(struct party *p, struct tw_heap *heap,
 	p->o.limit = 30 * TW_SECOND;
 	p->o.suspect = 30 * TW_SECOND;
 	p->master.fake.message = message;
-	open_party(p);
+	party_run(p);
 }
 
 static int greets(uint16_t port, struct tw_msg m, struct tw_body_terms *terms)
@@ -104,19 +89,6 @@ static bool knocks(int listener, int ms)
 	return true;
 }
 
-static void end(int fd)
-{
-	struct tw_msg m = raw_says(TW_DONE, TW_WORKER, the_master());
-
-	assert_true(raw_send(fd, &m));
-	do
-		assert_true(raw_read(fd, &m));
-	while (m.h.type == TW_PEERS && (raw_drop(&m), true));
-	assert_int_equal(m.h.type, TW_OVER);
-	raw_drop(&m);
-	close(fd);
-}
-
 /* --- who is dialled --------------------------------------------------------------------------- */
 
 static unsigned complaints(struct party *p)
@@ -144,7 +116,7 @@ static void who_left_is_not_dialled(void **state)
 	open_serve(&serve, &heap.heap, ends_at_done);
 	server = server_joins(party_port(&serve), first);
 	party_worker(&worker, &other.heap, party_port(&serve));
-	open_party(&worker);
+	party_run(&worker);
 	watch = worker_joins(party_port(&serve), 77, &terms);
 	assert_int_equal(told(watch), LISTED);
 	assert_true(knocks(door, 10000)); /* and again, while it is listed */
@@ -163,7 +135,7 @@ static void who_left_is_not_dialled(void **state)
 	assert_int_equal(told(watch), LISTED);
 	assert_true(knocks(other_door, 10000));
 	assert_false(knocks(door, 0));
-	end(watch);
+	raw_end(watch);
 	close(server);
 	party_close(&worker);
 	party_close(&serve);
@@ -191,7 +163,7 @@ static void who_is_away_is_dialled(void **state)
 	server = worker_joins(party_port(&serve), 78, &terms);
 	assert_int_equal(told(server), 0);
 	close(server);
-	end(watch);
+	raw_end(watch);
 	party_close(&serve);
 }
 
@@ -265,7 +237,7 @@ static void only_the_master_gives_a_slot(void **state)
 	open_serve(&serve, NULL, names);
 	party_server(&server, &heap.heap, party_port(&serve));
 	server.shard.fake = (struct fake){ .message = remembers };
-	open_party(&server);
+	party_run(&server);
 	master = worker_joins(party_port(&serve), 77, &one);
 	bad = worker_joins(party_port(&serve), 78, &two);
 	/* what is said before the view is not lost, and not heard before it */
@@ -294,7 +266,7 @@ static void only_the_master_gives_a_slot(void **state)
 	says(good, TW_PULL, shard, 40, 4);
 	await_count(&server.shard, 4);
 	close(good);
-	end(master);
+	raw_end(master);
 	party_join(&server);
 	party_close(&server);
 	party_close(&serve);
