@@ -282,10 +282,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	m->round = x->round;
 	m->dropped = x->dropped;
 	m->evaluated_at = x->evaluated_at;
-	if (tw_master_rounds(m)) { /* what is undone was not done */
-		m->steps = x->steps;
-		m->samples = x->samples;
-	}
+	m->period = x->period;
 	if (!m->begun) {
 		m->redealt = x->redealt;
 		m->refused = x->refused;
@@ -293,6 +290,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 			m->release = x->release;
 	}
 	m->frontier = m->taken.count ? m->taken.span[m->taken.count - 1].to : 0;
+	m->closed_before = tw_spans_total(&m->taken);
 	return st;
 }
 
@@ -344,8 +342,6 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->taken);
 		tw_spans_clear(&m->taken);
 		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
-		if (tw_master_rounds(m))
-			m->steps = m->samples = 0;
 	}
 	if (m->begun && m->rebuild && !adopted && before > tw_spans_total(&m->taken))
 		m->redealt += before - tw_spans_total(&m->taken);
@@ -385,8 +381,6 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_part_read(parts, count, &x) == TW_OK) {
 			m->redealt = x.redealt;
 			m->refused = x.refused;
-			if (!tw_master_rounds(m))
-				status = tw_master_recount(m, parts, count, &x);
 		}
 	}
 	if (status == TW_OK && first)
@@ -488,6 +482,31 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 		tw_cut_snap_worker(m, ctx, k);
 }
 
+int64_t tw_cut_period(const struct master *m)
+{
+	return m->period > m->plan->checkpoint_every ? m->period : m->plan->checkpoint_every;
+}
+
+/* A cut that drains pauses everybody.  Where that takes longer than the time between two, or where
+ * nothing was finished in that time, the next one comes later. */
+static void stretch(struct master *m, struct tw_context *ctx)
+{
+	const int64_t pause = m->release - m->draining, period = tw_cut_period(m);
+	const uint64_t closed = tw_spans_total(&m->closed);
+	const bool idle = closed == m->closed_before && !tw_deal_exhausted(m);
+	const int64_t longer = idle ? 2 * period : 2 * pause;
+
+	m->closed_before = closed;
+	if (!m->plan->checkpoint_every || (!idle && pause <= period) || longer <= period)
+		return;
+	m->period = longer;
+	tw_say(ctx, TW_WARNING,
+	       "checkpoints leave %s time to train: one takes %.3g s and checkpoint.every is "
+	       "%.3g s; the next one follows after %.3g s",
+	       idle ? "no" : "little", (double)pause / 1e9, (double)m->plan->checkpoint_every / 1e9,
+	       (double)longer / 1e9);
+}
+
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 {
 	struct tw_master_part x = { .cut = m->cut_making,
@@ -504,30 +523,20 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 				    .shards = m->plan->shards,
 				    .slots = m->plan->workers,
 				    .servers = m->plan->servers };
-	size_t members = 0;
-	struct tw_counted *counted = tw_master_counted(m, &members);
-	struct tw_block *packed;
-	struct tw_array list[3] = {
+	const struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->closed.count * sizeof(struct tw_span),
 		  .kind = TW_BYTES,
 		  .at = m->closed.span },
-		{ .name = "members",
-		  .n = members * sizeof *counted,
-		  .kind = TW_BYTES,
-		  .at = counted },
 	};
 
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
-		x.steps += m->member[k].steps;
-		x.samples += m->member[k].samples;
-	}
-	if (!m->cut_running)
+	if (!m->cut_running) {
 		m->release = x.release;
-	packed = counted ? tw_part_pack(m->heap, list, 3) : NULL;
-	m->heap->put(m->heap, counted);
-	return packed;
+		stretch(m, ctx);
+	}
+	x.period = m->period;
+	return tw_part_pack(m->heap, list, 2);
 }
 
 static void save(struct master *m, struct tw_context *ctx)
@@ -638,7 +647,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 		return;
 	}
 	if (m->plan->checkpoint_every)
-		tw_timer(ctx, TIMER_CUT, m->plan->checkpoint_every);
+		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	if (!drained)
 		return;
 	if (m->final) {

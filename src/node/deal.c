@@ -216,8 +216,12 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
-	e->steps = d->steps;
-	e->samples = d->samples;
+	if (d->samples > e->samples) {
+		m->steps += d->steps - e->steps;
+		m->samples += d->samples - e->samples;
+		e->steps = d->steps;
+		e->samples = d->samples;
+	}
 	m->loss_sum += d->loss;
 	m->loss_samples += d->losses;
 	if (m->loss_samples)

@@ -38,7 +38,7 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 {
 	const bool early = !w->welcomed || m->h.incarnation > w->incarnation;
 
-	if (w->left || (!early && m->h.incarnation != w->incarnation))
+	if (!early && m->h.incarnation != w->incarnation)
 		return;
 	if (!m->b.eval.count || m->b.eval.from > w->plan->tests ||
 	    m->b.eval.count > w->plan->tests - m->b.eval.from)

@@ -93,12 +93,12 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
 	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
+	m->lost = true;
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
 	m->final = false;
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
-	tw_timer(ctx, TIMER_HOMELESS, m->plan->wait);
 }
 
 void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -122,6 +122,7 @@ static void unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32
 
 	if (!go)
 		return;
+	go->h.incarnation = ctx->boot;
 	go->b.host = (struct tw_body_host){ .shard = shard,
 					    .unhost = 1,
 					    .incarnation = incarnation + 1 };
@@ -187,9 +188,8 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 				unhost(ctx, k + 1, s, m->shard[s].incarnation);
 		if (!drop_shards(m, k + 1))
 			continue;
-		m->moving = m->servers_due = true;
+		m->moving = m->servers_due = m->lost = true;
 		m->since = tw_now(ctx);
-		tw_timer(ctx, TIMER_HOMELESS, m->plan->wait);
 	}
 }
 
@@ -568,6 +568,19 @@ static enum tw_status rebuild_taken(struct master *m)
 	return st;
 }
 
+void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
+{
+	uint64_t all_steps = 0, all_samples = 0;
+	const uint32_t n = m->plan->shards;
+
+	for (uint32_t s = 0; s < n; s++) {
+		all_steps += m->shard[s].tally.steps;
+		all_samples += m->shard[s].tally.samples;
+	}
+	*steps = (all_steps + n / 2) / n;
+	*samples = (all_samples + n / 2) / n;
+}
+
 void tw_master_agreed(struct master *m, struct tw_context *ctx)
 {
 	for (uint32_t s = 0; s < m->plan->shards; s++)
@@ -577,10 +590,8 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;
 	}
-	if (tw_master_rounds(m)) { /* they outlive whoever committed their rounds */
-		m->steps = m->shard[0].tally.steps;
-		m->samples = m->shard[0].tally.samples;
-	}
+	if (m->rebuild || tw_master_rounds(m)) /* they outlive whoever counted before us */
+		tw_master_applied(m, &m->steps, &m->samples);
 	m->rebuild = m->rolling_back = m->moving = false;
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		m->shard[s].adopted = false;

@@ -2,7 +2,9 @@
 /* master.c - which phase the run is in, and what it waits for.
  *
  *  (1) `drive` looks at the whole state after every event and does whatever is due; handlers only
- *      record what happened.  So there is no order of events that is not covered by it. */
+ *      record what happened.  So there is no order of events that is not covered by it.
+ *  (2) the timers of cluster.wait run exactly while the state says that somebody is waited for:
+ *      `drive` sets and clears them, so no order of events can swallow one. */
 #include "node/master.h"
 
 #include <math.h>
@@ -27,7 +29,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	m->begun = true;
 	m->phase = PHASE_RUN;
 	if (m->plan->checkpoint_every)
-		tw_timer(ctx, TIMER_CUT, m->plan->checkpoint_every);
+		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
@@ -36,7 +38,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 static void drain(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_DRAIN;
-	m->since = tw_now(ctx);
+	m->since = m->draining = tw_now(ctx);
 	if (tw_master_rounds(m))
 		return;
 	for (uint32_t k = 0; k < m->plan->workers; k++)
@@ -61,7 +63,6 @@ static void check_members(struct master *m, struct tw_context *ctx)
 		return;
 	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
 	       m->live, m->plan->min);
-	tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
 }
 
 /* Start an evaluation if another train.evaluate epochs are done. */
@@ -149,7 +150,42 @@ static void score(struct master *m, struct tw_context *ctx)
 	}
 }
 
-void tw_master_drive(struct master *m, struct tw_context *ctx)
+/* Is there a shard without a server?  One that is on its way to one has it. */
+static bool homeless(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].hosted && !m->shard[s].assigned && !m->shard[s].pending)
+			return true;
+	return false;
+}
+
+/* Is cluster.wait counted for workers to come?  Before training begins: from the first worker on,
+ * or from the start of a master that comes after another. */
+static bool wants_workers(const struct master *m, const struct tw_context *ctx)
+{
+	if (m->begun)
+		return m->paused && !m->want_stop;
+	return m->phase == PHASE_GATHER && (m->came || ctx->boot > 1);
+}
+
+static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer, bool wants,
+		       bool *counting)
+{
+	if (wants == *counting)
+		return;
+	*counting = wants;
+	tw_timer(ctx, timer, wants ? m->plan->wait : -1);
+}
+
+/* (2) */
+static void count_waits(struct master *m, struct tw_context *ctx)
+{
+	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->counting_workers);
+	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->lost && homeless(m),
+		   &m->counting_homes);
+}
+
+static void do_what_is_due(struct master *m, struct tw_context *ctx)
 {
 	for (;;) {
 		const enum phase before = m->phase;
@@ -189,6 +225,13 @@ void tw_master_drive(struct master *m, struct tw_context *ctx)
 		if (m->phase == before)
 			return;
 	}
+}
+
+void tw_master_drive(struct master *m, struct tw_context *ctx)
+{
+	do_what_is_due(m, ctx);
+	if (m->phase != PHASE_OVER)
+		count_waits(m, ctx);
 }
 
 /* --- the actor -------------------------------------------------------------------------------- */
@@ -369,41 +412,37 @@ void tw_master_heard_survivor(struct master *m)
 	m->servers_due = m->servers_due || m->patient;
 }
 
-/* Is there a shard without a server?  One that is on its way to one has it. */
-static bool homeless(const struct master *m)
+/* Too few came before training began; says so and ends the run. */
+static void give_up_start(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
-		if (!m->shard[s].hosted && !m->shard[s].assigned && !m->shard[s].pending)
-			return true;
-	return false;
+	if (too_few(m))
+		tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
+		       m->plan->min);
+	else
+		tw_say(ctx, TW_WARNING,
+		       "%u of %u servers came, and shards are without one: stopping",
+		       tw_master_servers_live(m), m->plan->servers);
+	tw_score_finish(m, ctx, TW_INTERRUPTED);
 }
 
-/* cluster.wait is over; false: and so is the run. */
-static bool waited(struct master *m, struct tw_context *ctx)
+/* cluster.wait is over, and workers were waited for all the time. */
+static void waited(struct master *m, struct tw_context *ctx)
 {
 	const bool reading = m->loading || !homeless(m); /* shards are on their way */
+	const bool nobody = m->live == 0 && ctx->boot > 1;
 
-	if (!m->begun && (!m->wait_over || (reading && !too_few(m)))) {
-		m->wait_over = true;
-		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
-	} else if (!m->begun && m->phase == PHASE_GATHER) {
-		if (too_few(m))
-			tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
-			       m->plan->min);
-		else
-			tw_say(ctx, TW_WARNING,
-			       "%u of %u servers came, and shards are without one: stopping",
-			       tw_master_servers_live(m), m->plan->servers);
-		tw_score_finish(m, ctx, TW_INTERRUPTED);
-		return false;
-	} else if (m->paused && !too_few(m)) {
-		m->paused = false; /* they came while the shards were brought back */
-	} else if (m->paused) {
+	m->counting_workers = false;
+	if (m->begun && too_few(m)) {
 		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
 		       (double)m->plan->wait / 1e9);
 		m->want_stop = true;
+	} else if (m->begun) {
+		m->paused = false; /* they came while the shards were brought back */
+	} else if ((m->wait_over && (too_few(m) || !reading)) || nobody) {
+		give_up_start(m, ctx);
+	} else {
+		m->wait_over = true;
 	}
-	return true;
 }
 
 static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -418,8 +457,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		m->move_off = false;
 		break;
 	case TIMER_HOMELESS:
-		if (m->phase != PHASE_GATHER || !homeless(m))
-			break;
+		m->counting_homes = false;
 		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
 		       (double)m->plan->wait / 1e9);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
@@ -428,14 +466,13 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		if (m->phase == PHASE_RUN && !m->cut_making)
 			m->want_cut = true;
 		else
-			tw_timer(ctx, TIMER_CUT, m->plan->checkpoint_every);
+			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 		break;
 	case TIMER_LIMIT:
 		m->time_up = true;
 		break;
 	case TIMER_PAUSE:
-		if (!waited(m, ctx))
-			return;
+		waited(m, ctx);
 		break;
 	default:
 		break;

@@ -35,12 +35,6 @@ struct open_lease {
 	uint64_t id, from, to;
 };
 
-/* What a member had done, in the master's part of a cut. */
-struct tw_counted {
-	uint32_t slot, incarnation;
-	uint64_t steps, samples;
-};
-
 struct member {
 	bool live, hungry, dry, idle, behind;
 	bool heard; /* it knows who it is */
@@ -48,9 +42,8 @@ struct member {
 	struct open_lease *lease;
 	uint32_t leases, room;
 	uint64_t next_lease, confirmed;
-	uint64_t steps, samples;
-	struct tw_counted before; /* of these, in the cut we came from; incarnation 0: none */
-	uint64_t generation; /* it held its leases in, when it came to us from another master */
+	uint64_t steps, samples; /* it has reported since it joined */
+	uint64_t generation;     /* it held its leases in, when it came to us from another master */
 	/* the round */
 	bool planned, complete, refused;
 	uint32_t have_count, round_incarnation, round_node;
@@ -105,7 +98,11 @@ struct master {
 	uint32_t incarnations; /* given by this master */
 	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
 	int64_t since, release;
-	bool wait_over, servers_due, paused;
+	bool servers_due, paused;
+	bool came;      /* a worker has joined this master */
+	bool lost;      /* a shard was hosted, and its server went */
+	bool wait_over; /* one cluster.wait is over, and training has not begun */
+	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
 	bool outlived; /* somebody is here who outlived a master before us */
 	bool patient;  /* servers that are started by hand get cluster.wait to come */
 	bool moving;   /* shards of one who leaves go elsewhere, from a cut that nothing followed */
@@ -137,6 +134,9 @@ struct master {
 	uint64_t cut_writing;    /* number of the last one given to the store, until it answers */
 	bool cut_running;        /* collected while training goes on */
 	struct tw_spans closed;  /* at the SNAP */
+	int64_t period;          /* between cuts, where checkpoint.every leaves no time to train */
+	int64_t draining;        /* since when nobody gets work, for the cut being made */
+	uint64_t closed_before;  /* positions closed in the drained cut before */
 
 	/* evaluation */
 	uint64_t pin;
@@ -147,7 +147,8 @@ struct master {
 	double loss, accuracy;
 
 	/* counts */
-	uint64_t steps, samples, redealt, dropped, refused; /* steps, samples: of those who left */
+	uint64_t steps, samples; /* applied, as far as the master knows */
+	uint64_t redealt, dropped, refused;
 	double loss_sum;
 	uint64_t loss_samples;
 	double train_loss;
@@ -187,11 +188,6 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 /* A worker that knows nothing. */
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A worker that outlived an earlier master, or whose connection was made anew. */
-/* What members have done so far, for a cut; NULL without memory. */
-struct tw_counted *tw_master_counted(struct master *m, size_t *count);
-/* The totals of a cut, and who did what of them: one who comes back brings its own count. */
-enum tw_status tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
-				 const struct tw_master_part *x);
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* A worker goes: cleanly, to start over, or before it knew that it was in. */
@@ -221,6 +217,8 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */
 void tw_master_gather(struct master *m, struct tw_context *ctx);
+/* Steps and samples that the shards have applied, by their last word: the mean over shards. */
+void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
 /* PHASE_AGREE, until every shard has confirmed. */
 void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
@@ -255,6 +253,8 @@ void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);
 /* Are workers' parts in a cut, too? */
 bool tw_cut_workers_keep_state(const struct master *m);
+/* How long after one cut the next is due. */
+int64_t tw_cut_period(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
 
 /* score.c */

@@ -182,8 +182,6 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       state == TW_LEFT ? "left" : "is gone", m->live - 1, m->live == 2 ? "s" : "");
 	e->live = false;
 	m->live--;
-	m->steps += e->steps;
-	m->samples += e->samples;
 	e->steps = e->samples = 0;
 	e->behind = false;
 	tw_deal_return(m, ctx, slot);
@@ -228,10 +226,10 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	tw_master_remove(m, ctx, b->slot, TW_GONE);
 }
 
-static void joined(struct master *m, struct tw_context *ctx)
+static void joined(struct master *m)
 {
-	if (m->live++ == 0 && !m->begun)
-		tw_timer(ctx, TIMER_PAUSE, m->plan->wait);
+	m->live++;
+	m->came = true;
 }
 
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -266,81 +264,13 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->confirmed = 0;
 	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;
-	joined(m, ctx);
+	joined(m);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
 	for (uint32_t s = 0; s < m->plan->shards && turned_away; s++)
 		if (m->shard[s].hosted) /* it may believe somebody else */
 			tw_master_full_view(m, ctx, s);
 	tw_cut_snap_worker(m, ctx, slot);
-}
-
-/* --- what they have done --------------------------------------------------------------------- */
-
-struct tw_counted *tw_master_counted(struct master *m, size_t *count)
-{
-	struct tw_counted *list = tw_heap_zeros(m->heap, m->plan->workers * sizeof *list);
-
-	*count = 0;
-	for (uint32_t k = 0; list && k < m->plan->workers; k++) {
-		const struct member *e = &m->member[k];
-
-		if (e->live && e->samples)
-			list[(*count)++] =
-				(struct tw_counted){ k, e->incarnation, e->steps, e->samples };
-	}
-	return list;
-}
-
-/* It has said what it did since it joined: what the cut knew of that is not to be added. */
-static void came_back(struct master *m, uint32_t slot)
-{
-	struct member *e = &m->member[slot];
-
-	if (!e->live || !e->before.incarnation || e->before.incarnation != e->incarnation)
-		return;
-	m->steps -= e->before.steps < m->steps ? e->before.steps : m->steps;
-	m->samples -= e->before.samples < m->samples ? e->before.samples : m->samples;
-	e->before = (struct tw_counted){ 0 };
-}
-
-static void note_counted(struct master *m, const struct tw_array *a)
-{
-	for (size_t k = 0; k < a->n / sizeof(struct tw_counted); k++) {
-		struct tw_counted one;
-
-		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
-		if (one.slot >= m->plan->workers)
-			continue;
-		m->member[one.slot].before = one;
-		came_back(m, one.slot);
-	}
-}
-
-enum tw_status tw_master_recount(struct master *m, const struct tw_part *parts, size_t count,
-				 const struct tw_master_part *x)
-{
-	enum tw_status st = TW_OK;
-
-	m->steps = x->steps;
-	m->samples = x->samples;
-	for (size_t k = 0; k < count && st == TW_OK; k++) {
-		const struct tw_array *a;
-		struct tw_array *list;
-		size_t arrays;
-
-		if (strcmp(parts[k].name, "master") != 0)
-			continue;
-		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &list,
-				    &arrays);
-		if (st != TW_OK)
-			return st;
-		a = tw_part_find(list, arrays, "members");
-		if (a && a->kind == TW_BYTES)
-			note_counted(m, a);
-		m->heap->put(m->heap, list);
-	}
-	return st;
 }
 
 /* --- coming back ----------------------------------------------------------------------------- */
@@ -375,12 +305,9 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	e->boot = h->boot;
 	e->incarnation = h->incarnation;
 	e->next_lease = (uint64_t)ctx->boot << 20;
-	if (!tw_master_rounds(m)) { /* rounds are counted as they are committed */
-		e->steps = h->steps;
-		e->samples = h->samples;
-		came_back(m, h->slot);
-	}
-	joined(m, ctx);
+	e->steps = h->steps;
+	e->samples = h->samples;
+	joined(m);
 	e->generation = msg->h.view;
 	if (!tw_master_rounds(m) &&
 	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))

@@ -35,6 +35,7 @@ struct tw_master_part {
 	int64_t release; /* world's clock at which training went on */
 	uint64_t steps, samples, redealt, dropped, refused, evaluated_at;
 	uint32_t workers, shards, slots, servers;
+	int64_t period; /* between cuts, if longer than checkpoint.every; else 0 */
 };
 /* Find it among a cut's parts; TW_ABSENT or TW_BAD_BYTES. */
 enum tw_status tw_master_part_read(const struct tw_part *parts, size_t count,

@@ -247,6 +247,15 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 		to->histogram[k] += t->histogram[k];
 }
 
+/* Has every shard said what it has at the end? */
+static bool counted(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].counted)
+			return false;
+	return true;
+}
+
 /* Samples applied more than once by some shard; updates that some shard lost. */
 static enum tw_status add_up(struct master *m, struct tw_totals *t)
 {
@@ -254,7 +263,6 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	struct tw_spans twice, all;
 	enum tw_status st;
 	uint64_t lost = 0;
-	bool counted = true;
 
 	tw_spans_init(&twice, m->heap);
 	tw_spans_init(&all, m->heap);
@@ -264,11 +272,9 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 		if (st == TW_OK)
 			st = tw_spans_unite(&twice, &m->shard[s].twice);
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++)
-		counted = counted && m->shard[s].counted;
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
-	for (uint32_t s = 0; s < m->plan->shards && counted && !tw_master_rounds(m); s++)
+	for (uint32_t s = 0; s < m->plan->shards && counted(m) && !tw_master_rounds(m); s++)
 		lost += (t->dealt - tw_spans_total(&m->shard[s].applied) + unit - 1) / unit;
 	t->lost_updates = (lost + m->plan->shards - 1) / m->plan->shards;
 	tw_spans_release(&twice);
@@ -292,21 +298,11 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .shards = p->shards,
 			       .cut = m->cut };
 
-	for (uint32_t k = 0; k < p->workers; k++) {
-		t.steps += m->member[k].steps;
-		t.samples += m->member[k].samples;
-	}
+	if (counted(m))
+		tw_master_applied(m, &t.steps, &t.samples);
 	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->samples;
-	for (uint32_t s = 0; s < p->shards; s++) {
-		const struct tw_tally *one = &m->shard[s].tally;
-
-		add_tally(&t.tally, one);
-		/* who died before it, or the master, could count has left it in the shards */
-		if (!tw_master_rounds(m) && one->samples > t.samples) {
-			t.samples = one->samples;
-			t.steps = one->steps;
-		}
-	}
+	for (uint32_t s = 0; s < p->shards; s++)
+		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->shards;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
 		t.refused = t.tally.refused;

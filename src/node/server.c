@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - a process that hosts shards: says hello to the master, and hands HOST on to the shard
  * concerned, which lives on the same node.  One that is asked to stop says so and stays until the
- * master has found another place for its shards. */
+ * master has found another place for its shards.
+ *
+ *  (1) it obeys the newest master only.  A HOST of a master that died may arrive after the next one
+ *      has adopted the shard as it was: taking it would make another incarnation of it that this
+ *      master does not know. */
 #include "node/plan.h"
 
 struct server {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
 	uint32_t hosted;
-	bool *holds; /* by shard */
+	bool *holds;   /* by shard */
+	uint32_t term; /* boot of the newest master heard of: an older one's HOST is void */
 	bool leaving, left;
 	int64_t since;
 };
@@ -69,8 +74,10 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		ctx->world->gone(ctx);
 		return;
 	}
-	if (m->h.type != TW_HOST || m->from.role != TW_MASTER || m->b.host.shard >= s->plan->shards)
+	if (m->h.type != TW_HOST || m->from.role != TW_MASTER ||
+	    m->b.host.shard >= s->plan->shards || m->h.incarnation < s->term)
 		return;
+	s->term = m->h.incarnation;
 	shard = m->b.host.shard;
 	on = tw_msg_to(ctx, (struct tw_addr){ ctx->self.node, TW_SHARD, (uint16_t)shard }, TW_HOST);
 	if (!on)
@@ -88,8 +95,11 @@ static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 {
 	struct server *s = (struct server *)a;
 
-	(void)boot;
-	if (node == 0 && !s->left)
+	if (node != 0)
+		return;
+	if (boot > s->term)
+		s->term = boot;
+	if (!s->left)
 		hello(s, ctx);
 }
 

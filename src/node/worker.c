@@ -238,9 +238,8 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	const struct tw_body_welcome *b = &m->b.welcome;
 	enum tw_status st = TW_OK;
 
-	/* (1): nobody is who he was again */
-	if (w->left || b->incarnation <= w->incarnation || b->boot != ctx->boot ||
-	    b->slot >= w->plan->workers)
+	/* (1): incarnations are never reused */
+	if (b->incarnation <= w->incarnation || b->boot != ctx->boot || b->slot >= w->plan->workers)
 		return;
 	w->welcomed = true;
 	w->full = false;
@@ -310,7 +309,7 @@ static void refused(struct worker *w, struct tw_context *ctx, const struct tw_ms
 {
 	const bool master = m->from.role == TW_MASTER;
 
-	if (w->left || m->h.incarnation != w->incarnation)
+	if (m->h.incarnation != w->incarnation)
 		return;
 	if (m->b.refuse.why == TW_REFUSED_FENCED) {
 		start_again(w, ctx);
@@ -551,12 +550,36 @@ static bool may_say(const struct tw_msg *m)
 	}
 }
 
+/* The master counts us among its members although we have left: our last word was lost, or was
+ * overtaken by an earlier one. */
+static void still_member(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_welcome *b = &m->b.welcome;
+	const bool invited = m->h.type == TW_WELCOME && b->boot == ctx->boot;
+
+	if (invited && b->incarnation > w->incarnation) {
+		w->slot = b->slot;
+		w->incarnation = b->incarnation;
+		w->generation = m->h.view;
+		w->done_count = 0;
+	} else if (!invited && m->h.incarnation != w->incarnation) {
+		return;
+	}
+	w->bye = TW_FLAG_LEAVE;
+	tw_worker_leave_again(w, ctx);
+}
+
 static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct worker *w = (struct worker *)a;
 
 	if (w->over || !may_say(m))
 		return;
+	if (w->left) {
+		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)
+			still_member(w, ctx, m);
+		return;
+	}
 	switch (m->h.type) {
 	case TW_WELCOME:
 		welcome(w, ctx, m);

@@ -3,266 +3,21 @@
 #include "faultrun.h"
 
 #include "job/cast.h"
-#include "node/part.h"
-#include "world/memory.h"
+#include "watcher.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLES   48
-#define EPOCHS    2
-#define POSITIONS (SAMPLES * EPOCHS)
-#define SHARDS    8
-#define CUTS      64
+#define SAMPLES 48
+#define EPOCHS  2
 
 const char *const faultrun_presets[] = {
 	"ssgd",     "backup", "asgd",      "downpour",  "softsync", "staleness-aware", "rudra",
 	"ssp",      "fasgd",  "dc-asgd",   "dc-asgd-a", "dc-ssgd",  "gap-aware",       "multi-asgd",
 	"nag-asgd", "dana",   "dana-slim", "dana-dc",   NULL,
 };
-
-struct history {
-	uint8_t times[POSITIONS]; /* how often each position is in the parameters */
-	uint64_t commits, sets;   /* rounds committed, and a hash of who was in them */
-};
-
-struct key {
-	uint32_t slot, incarnation;
-	uint64_t seq;
-};
-
-struct watcher {
-	struct tw_store store; /* must stay first: wraps `inner` */
-	struct tw_store *inner;
-	struct history shard[SHARDS], cut[CUTS][SHARDS];
-	uint64_t newest, lives[SHARDS];
-	uint32_t life[SHARDS]; /* incarnation */
-	struct key *seen[SHARDS];
-	size_t seen_count[SHARDS], seen_room[SHARDS];
-	const struct tw_plan *plan;
-	char wrong[300];
-	bool rolled_back, loud;
-};
-
-static void complain(struct watcher *w, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static void complain(struct watcher *w, const char *format, ...)
-{
-	va_list args;
-
-	if (w->wrong[0])
-		return;
-	va_start(args, format);
-	vsnprintf(w->wrong, sizeof w->wrong, format, args);
-	va_end(args);
-}
-
-/* What a shard's part says it has applied, at the moment the part was made (which is some time
- * before it is saved). */
-static void read_history(const struct tw_part *part, struct history *out)
-{
-	static const char *const names[] = { "applied", "twice" };
-	struct tw_array *list;
-	size_t count;
-
-	memset(out, 0, sizeof *out);
-	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
-	    TW_OK)
-		return;
-	for (int k = 0; k < 2; k++) {
-		const struct tw_array *a = tw_part_find(list, count, names[k]);
-		struct tw_span span;
-
-		for (size_t i = 0; a && i < a->n / sizeof span; i++) {
-			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
-			for (uint64_t p = span.from; p < span.to && p < POSITIONS; p++)
-				out->times[p]++;
-		}
-	}
-	tw_heap_system.put(&tw_heap_system, list);
-}
-
-static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
-				 size_t count)
-{
-	struct watcher *w = (struct watcher *)s;
-	enum tw_status st = w->inner->save(w->inner, cut, parts, count);
-
-	for (size_t k = 0; k < count && st == TW_OK && cut < CUTS; k++) {
-		unsigned shard;
-
-		if (sscanf(parts[k].name, "shard %u", &shard) == 1 && shard < SHARDS)
-			read_history(&parts[k], &w->cut[cut][shard]);
-		w->newest = cut;
-	}
-	return st;
-}
-
-static enum tw_status watch_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
-				 size_t *count)
-{
-	struct watcher *w = (struct watcher *)s;
-
-	return w->inner->load(w->inner, cut, parts, count);
-}
-
-static void watch_loaded_free(struct tw_store *s, struct tw_part *parts, size_t count)
-{
-	struct watcher *w = (struct watcher *)s;
-
-	w->inner->loaded_free(w->inner, parts, count);
-}
-
-/* No contribution twice on one life of a shard. */
-static void watch_once(struct watcher *w, const struct tw_note *n)
-{
-	const uint32_t s = n->shard;
-
-	for (size_t k = 0; k < w->seen_count[s]; k++) {
-		const struct key *o = &w->seen[s][k];
-
-		if (o->slot == n->slot && o->incarnation == n->incarnation && o->seq == n->seq)
-			complain(w, "shard %u applied contribution %llu of worker %u twice", s,
-				 (unsigned long long)n->seq, n->slot);
-	}
-	if (w->seen_count[s] == w->seen_room[s]) {
-		w->seen_room[s] = w->seen_room[s] ? 2 * w->seen_room[s] : 64;
-		w->seen[s] = realloc(w->seen[s], w->seen_room[s] * sizeof **w->seen);
-	}
-	w->seen[s][w->seen_count[s]++] = (struct key){ n->slot, n->incarnation, n->seq };
-}
-
-static bool watch(void *arg, const struct tw_note *n)
-{
-	static const char *const names[] = { "step", "gradient", "apply",  "update",  "commit",
-					     "drop", "refused",  "deal",   "view",    "eval",
-					     "cut",  "rollback", "hosted", "progress" };
-	struct watcher *w = arg;
-
-	if (w->loud)
-		fprintf(stderr,
-			"%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu tau %llu "
-			"from %llu count %u\n",
-			(double)n->at / 1e9, names[n->kind], n->shard, n->slot, n->incarnation,
-			(unsigned long long)n->seq, (unsigned long long)n->round,
-			(unsigned long long)n->version, (unsigned long long)n->tau,
-			(unsigned long long)n->from, n->count);
-	switch (n->kind) {
-	case TW_NOTE_APPLY:
-		if (n->value != w->life[n->shard])
-			break; /* a shard that was given up, and has not heard of it */
-		/* a contribution of several ranges is noted once per range: look at the first */
-		if (w->seen_count[n->shard] == 0 ||
-		    w->seen[n->shard][w->seen_count[n->shard] - 1].seq != n->seq ||
-		    w->seen[n->shard][w->seen_count[n->shard] - 1].slot != n->slot)
-			watch_once(w, n);
-		for (uint64_t p = n->from; p < n->from + n->count; p++)
-			if (p >= POSITIONS)
-				complain(w, "position %llu was never there", (unsigned long long)p);
-			else
-				w->shard[n->shard].times[p]++;
-		break;
-	case TW_NOTE_COMMIT:
-		w->shard[n->shard].commits++;
-		break;
-	case TW_NOTE_HOSTED:
-		if (n->incarnation < w->life[n->shard])
-			break; /* it was given to somebody else meanwhile */
-		if (n->seq)
-			w->shard[n->shard] = w->cut[n->seq][n->shard];
-		else
-			memset(&w->shard[n->shard], 0, sizeof w->shard[0]);
-		w->seen_count[n->shard] = 0;
-		w->life[n->shard] = n->incarnation;
-		w->rolled_back = w->rolled_back || w->lives[n->shard]++;
-		if (n->seq && n->seq > w->newest)
-			complain(w, "shard %u was taken from cut %llu, which does not exist",
-				 n->shard, (unsigned long long)n->seq);
-		break;
-	default:
-		break;
-	}
-	return true;
-}
-
-static uint64_t unit_of(const struct tw_plan *p)
-{
-	return (uint64_t)p->batch * p->accumulate * p->push;
-}
-
-static void judge_rounds(struct watcher *w, const struct tw_totals *t)
-{
-	const bool backup = strcmp(w->plan->gate->name, "backup") == 0;
-	uint64_t applied = 0;
-
-	for (uint32_t s = 1; s < w->plan->shards; s++)
-		if (memcmp(w->shard[s].times, w->shard[0].times, POSITIONS) != 0)
-			complain(w, "shards 0 and %u have different samples", s);
-	for (int p = 0; p < POSITIONS; p++) {
-		const uint8_t times = w->shard[0].times[p];
-
-		applied += times;
-		if (times > 1 || (times == 0 && !backup && !t->refused))
-			complain(w, "sample %d was applied %u times under %s", p, times,
-				 w->plan->gate->name);
-	}
-	if (applied + t->dropped + t->refused * unit_of(w->plan) != POSITIONS)
-		complain(w, "%llu applied + %llu dropped + %llu refused is not the %d dealt",
-			 (unsigned long long)applied, (unsigned long long)t->dropped,
-			 (unsigned long long)(t->refused * unit_of(w->plan)), POSITIONS);
-	if (t->samples != applied)
-		complain(w, "%llu samples were applied, the run says %llu",
-			 (unsigned long long)applied, (unsigned long long)t->samples);
-	/* stripes are whole, whoever gets them */
-	if (t->steps * w->plan->batch != t->samples)
-		complain(w, "%llu steps of %u samples are not %llu", (unsigned long long)t->steps,
-			 w->plan->batch, (unsigned long long)t->samples);
-	if (t->repeated || t->lost_updates)
-		complain(w, "a round gate reports repeated or lost samples");
-}
-
-static void judge_others(struct watcher *w, const struct tw_totals *t)
-{
-	uint64_t missing = 0, repeated = 0;
-
-	for (int p = 0; p < POSITIONS; p++) {
-		bool twice = false;
-
-		for (uint32_t s = 0; s < w->plan->shards; s++) {
-			missing += w->shard[s].times[p] == 0;
-			twice = twice || w->shard[s].times[p] > 1;
-		}
-		repeated += twice;
-	}
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
-		uint64_t applied = 0;
-
-		for (int p = 0; p < POSITIONS; p++)
-			applied += w->shard[s].times[p];
-		if (applied > t->samples)
-			complain(w, "shard %u has %llu samples, the run says %llu", s,
-				 (unsigned long long)applied, (unsigned long long)t->samples);
-	}
-	if (missing > t->lost_updates * unit_of(w->plan) * w->plan->shards)
-		complain(w, "%llu samples are missing on shards, lost_updates is %llu",
-			 (unsigned long long)missing, (unsigned long long)t->lost_updates);
-	if (missing == 0 && t->lost_updates)
-		complain(w, "nothing is missing, lost_updates is %llu",
-			 (unsigned long long)t->lost_updates);
-	if (missing && !w->rolled_back && !t->refused)
-		complain(w, "%llu samples are missing although no shard was taken from a cut",
-			 (unsigned long long)missing);
-	if (repeated != t->repeated)
-		complain(w, "%llu samples were repeated, the run says %llu",
-			 (unsigned long long)repeated, (unsigned long long)t->repeated);
-	if (t->repeated > t->redealt)
-		complain(w, "repeated %llu is more than redealt %llu",
-			 (unsigned long long)t->repeated, (unsigned long long)t->redealt);
-	if (t->dropped)
-		complain(w, "dropped %llu without rounds", (unsigned long long)t->dropped);
-}
 
 /* --- those who leave ------------------------------------------------------------------------ */
 
@@ -403,7 +158,6 @@ static void log_line(void *arg, enum tw_level level, const char *who, const char
 
 const char *faultrun(const struct faultrun *r, struct faultend *end)
 {
-	static struct watcher w;
 	static char said[900];
 	static const char *const nothing[] = { NULL };
 	struct faultrun listener = *r;
@@ -417,11 +171,10 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	struct tw_seat *seat;
 	struct tw_cluster c;
 	struct tw_sim_options sim;
+	struct watcher *w;
 	char text[1500];
+	bool right;
 
-	for (int s = 0; s < SHARDS; s++)
-		free(w.seen[s]);
-	memset(&w, 0, sizeof w);
 	describe(r, text, sizeof text);
 	if (tw_job_read_text("faults", text, strlen(text), NULL, 0, nothing, TW_WORLD_SIM, &job,
 			     &why) != TW_OK ||
@@ -432,10 +185,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 		tw_job_free(job);
 		return said;
 	}
-	w.plan = &job->plan;
-	w.loud = r->loud;
-	w.store = (struct tw_store){ watch_save, watch_load, watch_loaded_free };
-	w.inner = tw_memory_store_new(&tw_heap_system);
+	w = watcher_new(&job->plan, r->loud);
 	sim = job->sim;
 	sim.random_crashes = r->crashes;
 	sim.random_partitions = r->partitions;
@@ -458,11 +208,11 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 				 .nodes = tw_cast_nodes(&job->plan) + r->spare,
 				 .seed = r->seed,
 				 .engine = engine,
-				 .store = &w.store,
+				 .store = watcher_store(w),
 				 .heap = &tw_heap_system,
 				 .log = &log,
-				 .observer = watch,
-				 .observer_arg = &w };
+				 .observer = watcher_note,
+				 .observer_arg = w };
 	tw_sim_run(&c, &sim, r->fault, r->faults, NULL, 3600 * TW_SECOND, &ran);
 	end->status = ran.error.status != TW_OK ? ran.error.status : ran.totals.status;
 	end->events = ran.events;
@@ -471,27 +221,24 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	end->gone = stage.gone;
 	end->stepped = stage.stepped;
 	free(seat);
-	if (end->status == TW_OK && (job->plan.gate->traits & TW_GATE_ROUNDS))
-		judge_rounds(&w, &ran.totals);
-	else if (end->status == TW_OK)
-		judge_others(&w, &ran.totals);
+	if (end->status == TW_OK)
+		watcher_judge(w, &ran.totals);
 	else if (!(end->status == TW_INTERRUPTED && r->forever))
-		complain(&w, "it ended as %s: %s", tw_status_name(end->status), ran.error.text);
+		watcher_complain(w, "it ended as %s: %s", tw_status_name(end->status),
+				 ran.error.text);
 	if (end->status == TW_OK && r->clean && (ran.totals.lost_updates || ran.totals.repeated))
-		complain(&w, "nobody died, and %llu updates are lost, %llu samples repeated",
-			 (unsigned long long)ran.totals.lost_updates,
-			 (unsigned long long)ran.totals.repeated);
-	if (end->status == TW_OK && !isfinite(ran.totals.loss))
-		complain(&w, "its loss is not a number");
+		watcher_complain(w, "nobody died, and %llu updates are lost, %llu samples repeated",
+				 (unsigned long long)ran.totals.lost_updates,
+				 (unsigned long long)ran.totals.repeated);
+	right = !watcher_wrong(w);
+	if (!right)
+		snprintf(said, sizeof said, "%s: %s", r->preset, watcher_wrong(w));
+	watcher_free(w);
 	tw_totals_release(&ran.totals);
 	tw_cast_release(&cast);
-	tw_memory_store_free(w.inner);
 	engine->class->close(engine);
 	tw_job_free(job);
-	if (!w.wrong[0])
-		return NULL;
-	snprintf(said, sizeof said, "%s: %s", r->preset, w.wrong);
-	return said;
+	return right ? NULL : said;
 }
 
 const char *faultrun_replay(const struct faultrun *r)

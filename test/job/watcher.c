@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watcher.c - the history behind each shard's parameters, and whether the totals agree with it.
+ *
+ *  (1) `times` says how often each position is in the parameters of a shard: what its notes say
+ *      since it was hosted, on top of what the cut said that it was hosted from.
+ *  (2) `total[v]` is how many samples were applied up to version v.  A shard that is hosted again
+ *      begins at the version of its cut, so its total is known even where positions were applied
+ *      more often than a cut remembers. */
+#include "watcher.h"
+
+#include "node/part.h"
+#include "world/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct key {
+	uint32_t slot, incarnation;
+	uint64_t seq;
+};
+
+struct watched {
+	uint8_t *times;  /* by position: see (1) */
+	uint8_t **cut;   /* by number: `times` as that cut has them; NULL: no such cut */
+	uint64_t *total; /* by version: see (2) */
+	uint64_t newest; /* version */
+	size_t totals_room;
+	uint32_t life; /* incarnation */
+	uint64_t lives;
+	struct key *seen; /* contributions of this life: a hash table of a power of two */
+	size_t seen_count, seen_room;
+	struct key last;
+};
+
+struct watcher {
+	struct tw_store store; /* must stay first: wraps `inner` */
+	struct tw_store *inner;
+	const struct tw_plan *plan;
+	struct watched *shard;
+	size_t cuts; /* room of each `cut` */
+	uint64_t newest;
+	char wrong[300];
+	bool hosted_again, loud;
+};
+
+void watcher_complain(struct watcher *w, const char *format, ...)
+{
+	va_list args;
+
+	if (w->wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(w->wrong, sizeof w->wrong, format, args);
+	va_end(args);
+}
+
+const char *watcher_wrong(const struct watcher *w)
+{
+	return w->wrong[0] ? w->wrong : NULL;
+}
+
+/* --- the store --- */
+
+/* What a shard's part says it has applied, at the moment the part was made (which is some time
+ * before it is saved). */
+static uint8_t *read_times(const struct watcher *w, const struct tw_part *part)
+{
+	static const char *const names[] = { "applied", "twice" };
+	uint8_t *times = calloc(w->plan->positions, 1);
+	struct tw_array *list;
+	size_t count;
+
+	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
+	    TW_OK)
+		return times;
+	for (int k = 0; k < 2; k++) {
+		const struct tw_array *a = tw_part_find(list, count, names[k]);
+		struct tw_span span;
+
+		for (size_t i = 0; a && i < a->n / sizeof span; i++) {
+			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
+			for (uint64_t p = span.from; p < span.to && p < w->plan->positions; p++)
+				times[p]++;
+		}
+	}
+	tw_heap_system.put(&tw_heap_system, list);
+	return times;
+}
+
+static void more_cuts(struct watcher *w, uint64_t cut)
+{
+	const size_t room = cut < w->cuts ? w->cuts : 2 * cut + 8;
+
+	for (uint32_t s = 0; s < w->plan->shards && room > w->cuts; s++) {
+		w->shard[s].cut = realloc(w->shard[s].cut, room * sizeof *w->shard[s].cut);
+		memset(w->shard[s].cut + w->cuts, 0, (room - w->cuts) * sizeof *w->shard[s].cut);
+	}
+	w->cuts = room;
+}
+
+static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
+				 size_t count)
+{
+	struct watcher *w = (struct watcher *)s;
+	enum tw_status st = w->inner->save(w->inner, cut, parts, count);
+
+	if (st != TW_OK)
+		return st;
+	more_cuts(w, cut);
+	w->newest = cut;
+	for (size_t k = 0; k < count; k++) {
+		unsigned shard;
+
+		if (sscanf(parts[k].name, "shard %u", &shard) != 1 || shard >= w->plan->shards)
+			continue;
+		free(w->shard[shard].cut[cut]);
+		w->shard[shard].cut[cut] = read_times(w, &parts[k]);
+	}
+	return TW_OK;
+}
+
+static enum tw_status watch_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
+				 size_t *count)
+{
+	struct watcher *w = (struct watcher *)s;
+
+	return w->inner->load(w->inner, cut, parts, count);
+}
+
+static void watch_loaded_free(struct tw_store *s, struct tw_part *parts, size_t count)
+{
+	struct watcher *w = (struct watcher *)s;
+
+	w->inner->loaded_free(w->inner, parts, count);
+}
+
+struct tw_store *watcher_store(struct watcher *w)
+{
+	return &w->store;
+}
+
+/* --- a watcher --- */
+
+struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
+{
+	struct watcher *w = calloc(1, sizeof *w);
+
+	w->store = (struct tw_store){ watch_save, watch_load, watch_loaded_free };
+	w->inner = tw_memory_store_new(&tw_heap_system);
+	w->plan = plan;
+	w->loud = loud;
+	w->shard = calloc(plan->shards, sizeof *w->shard);
+	for (uint32_t s = 0; s < plan->shards; s++)
+		w->shard[s].times = calloc(plan->positions, 1);
+	return w;
+}
+
+void watcher_free(struct watcher *w)
+{
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		for (size_t k = 0; k < w->cuts; k++)
+			free(w->shard[s].cut[k]);
+		free(w->shard[s].cut);
+		free(w->shard[s].times);
+		free(w->shard[s].total);
+		free(w->shard[s].seen);
+	}
+	tw_memory_store_free(w->inner);
+	free(w->shard);
+	free(w);
+}
+
+/* --- notes --- */
+
+static bool same(const struct key *a, const struct key *b)
+{
+	return a->slot == b->slot && a->incarnation == b->incarnation && a->seq == b->seq;
+}
+
+/* Where the key is, or would be; an empty place has seq 0, which no contribution has. */
+static struct key *find(struct key *table, size_t room, const struct key *k)
+{
+	size_t at = (size_t)((k->seq * 0x9e3779b97f4a7c15u) ^ (k->incarnation * 0x85ebca6bu) ^
+			     (k->slot * 0xc2b2ae35u)) &
+		    (room - 1);
+
+	while (table[at].seq && !same(&table[at], k))
+		at = (at + 1) & (room - 1);
+	return &table[at];
+}
+
+/* No contribution twice on one life of a shard. */
+static void watch_once(struct watcher *w, const struct tw_note *n)
+{
+	const struct key k = { n->slot, n->incarnation, n->seq };
+	struct watched *s = &w->shard[n->shard];
+	struct key *place;
+
+	if (2 * s->seen_count >= s->seen_room) {
+		const size_t room = s->seen_room ? 2 * s->seen_room : 64;
+		struct key *table = calloc(room, sizeof *table);
+
+		for (size_t i = 0; i < s->seen_room; i++)
+			if (s->seen[i].seq)
+				*find(table, room, &s->seen[i]) = s->seen[i];
+		free(s->seen);
+		s->seen = table;
+		s->seen_room = room;
+	}
+	place = find(s->seen, s->seen_room, &k);
+	if (place->seq)
+		watcher_complain(w, "shard %u applied contribution %llu of worker %u twice",
+				 n->shard, (unsigned long long)n->seq, n->slot);
+	s->seen_count += !place->seq;
+	*place = k;
+}
+
+static uint64_t *total_at(struct watched *s, uint64_t version)
+{
+	while (version >= s->totals_room) {
+		const size_t room = s->totals_room ? 2 * s->totals_room : 64;
+
+		s->total = realloc(s->total, room * sizeof *s->total);
+		memset(s->total + s->totals_room, 0, (room - s->totals_room) * sizeof *s->total);
+		s->totals_room = room;
+	}
+	return &s->total[version];
+}
+
+/* An update without samples (a worker's farewell) has no note of its own. */
+static void reach(struct watched *s, uint64_t version)
+{
+	for (; s->newest < version; s->newest++) {
+		const uint64_t total = *total_at(s, s->newest);
+
+		*total_at(s, s->newest + 1) = total;
+	}
+}
+
+static void applied(struct watcher *w, const struct tw_note *n)
+{
+	struct watched *s = &w->shard[n->shard];
+	const struct key k = { n->slot, n->incarnation, n->seq };
+
+	if (n->value != s->life)
+		return; /* a shard that was given up, and has not heard of it */
+	/* a contribution of several ranges is noted once per range: look at the first */
+	if (!same(&s->last, &k))
+		watch_once(w, n);
+	s->last = k;
+	/* the note has the version before the update */
+	reach(s, n->version + 1);
+	*total_at(s, s->newest) += n->count;
+	for (uint64_t p = n->from; p < n->from + n->count; p++)
+		if (p >= w->plan->positions)
+			watcher_complain(w, "position %llu was never there", (unsigned long long)p);
+		else
+			s->times[p]++;
+}
+
+static void hosted(struct watcher *w, const struct tw_note *n)
+{
+	struct watched *s = &w->shard[n->shard];
+
+	if (n->incarnation < s->life)
+		return; /* it was given to somebody else meanwhile */
+	if (n->seq && (n->seq >= w->cuts || !s->cut[n->seq])) {
+		watcher_complain(w, "shard %u was taken from cut %llu, which does not exist",
+				 n->shard, (unsigned long long)n->seq);
+		return;
+	}
+	if (n->seq)
+		memcpy(s->times, s->cut[n->seq], w->plan->positions);
+	else
+		memset(s->times, 0, w->plan->positions);
+	memset(s->seen, 0, s->seen_room * sizeof *s->seen);
+	s->seen_count = 0;
+	s->last = (struct key){ 0 };
+	s->life = n->incarnation;
+	reach(s, n->version);
+	s->newest = n->version; /* what came after it in the life before is forgotten */
+	w->hosted_again = w->hosted_again || s->lives++;
+}
+
+bool watcher_note(void *arg, const struct tw_note *n)
+{
+	static const char *const names[] = {
+		[TW_NOTE_STEP] = "step",       [TW_NOTE_GRADIENT] = "gradient",
+		[TW_NOTE_APPLY] = "apply",     [TW_NOTE_UPDATE] = "update",
+		[TW_NOTE_COMMIT] = "commit",   [TW_NOTE_DROP] = "drop",
+		[TW_NOTE_REFUSED] = "refused", [TW_NOTE_DEAL] = "deal",
+		[TW_NOTE_VIEW] = "view",       [TW_NOTE_EVAL] = "eval",
+		[TW_NOTE_CUT] = "cut",         [TW_NOTE_ROLLBACK] = "rollback",
+		[TW_NOTE_HOSTED] = "hosted",   [TW_NOTE_PROGRESS] = "progress",
+	};
+	struct watcher *w = arg;
+
+	if (w->loud)
+		fprintf(stderr,
+			"%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu tau %llu "
+			"from %llu count %u\n",
+			(double)n->at / 1e9,
+			n->kind < sizeof names / sizeof names[0] && names[n->kind] ? names[n->kind]
+										   : "?",
+			n->shard, n->slot, n->incarnation, (unsigned long long)n->seq,
+			(unsigned long long)n->round, (unsigned long long)n->version,
+			(unsigned long long)n->tau, (unsigned long long)n->from, n->count);
+	if (n->kind == TW_NOTE_APPLY)
+		applied(w, n);
+	else if (n->kind == TW_NOTE_HOSTED)
+		hosted(w, n);
+	return true;
+}
+
+/* --- the end --- */
+
+static uint64_t unit_of(const struct tw_plan *p)
+{
+	const uint32_t batch =
+		p->global_batch ? (p->global_batch + p->workers - 1) / p->workers : p->batch;
+
+	return (uint64_t)batch * p->accumulate * p->push;
+}
+
+static void judge_rounds(struct watcher *w, const struct tw_totals *t)
+{
+	const struct tw_plan *p = w->plan;
+	/* does the gate leave late contributions out? */
+	const bool drops = p->gate->quorum(p->gate_options, 2) < 2;
+	const uint64_t unit = unit_of(p);
+	uint64_t applied = 0;
+
+	for (uint32_t s = 1; s < p->shards; s++)
+		if (memcmp(w->shard[s].times, w->shard[0].times, p->positions) != 0)
+			watcher_complain(w, "shards 0 and %u have different samples", s);
+	for (uint64_t i = 0; i < p->positions; i++) {
+		const uint8_t times = w->shard[0].times[i];
+
+		applied += times;
+		if (times > 1 || (times == 0 && !drops && !t->refused))
+			watcher_complain(w, "sample %llu was applied %u times under %s",
+					 (unsigned long long)i, times, p->gate->name);
+	}
+	if (applied + t->dropped + t->refused * unit != p->positions)
+		watcher_complain(
+			w, "%llu applied + %llu dropped + %llu refused is not the %llu dealt",
+			(unsigned long long)applied, (unsigned long long)t->dropped,
+			(unsigned long long)(t->refused * unit), (unsigned long long)p->positions);
+	if (t->samples != applied)
+		watcher_complain(w, "%llu samples were applied, the run says %llu",
+				 (unsigned long long)applied, (unsigned long long)t->samples);
+	/* stripes are whole, whoever gets them */
+	if (p->batch && p->samples % unit == 0 && p->positions % unit == 0 &&
+	    t->steps * p->batch != t->samples)
+		watcher_complain(w, "%llu steps of %u samples are not %llu",
+				 (unsigned long long)t->steps, p->batch,
+				 (unsigned long long)t->samples);
+	if (t->repeated || t->lost_updates)
+		watcher_complain(w, "a round gate reports repeated or lost samples");
+}
+
+/* The run says the mean over shards. */
+static void judge_samples(struct watcher *w, const struct tw_totals *t)
+{
+	uint64_t all = 0;
+
+	for (uint32_t s = 0; s < w->plan->shards; s++) {
+		struct watched *x = &w->shard[s];
+
+		all += *total_at(x, x->newest);
+	}
+	all = (all + w->plan->shards / 2) / w->plan->shards;
+	if (t->samples != all)
+		watcher_complain(w, "shards applied %llu samples in the mean, the run says %llu",
+				 (unsigned long long)all, (unsigned long long)t->samples);
+}
+
+static void judge_others(struct watcher *w, const struct tw_totals *t)
+{
+	uint64_t missing = 0, repeated = 0;
+
+	for (uint64_t p = 0; p < w->plan->positions; p++) {
+		bool twice = false;
+
+		for (uint32_t s = 0; s < w->plan->shards; s++) {
+			missing += w->shard[s].times[p] == 0;
+			twice = twice || w->shard[s].times[p] > 1;
+		}
+		repeated += twice;
+	}
+	if (missing > t->lost_updates * unit_of(w->plan) * w->plan->shards)
+		watcher_complain(w, "%llu samples are missing on shards, lost_updates is %llu",
+				 (unsigned long long)missing, (unsigned long long)t->lost_updates);
+	if (missing == 0 && t->lost_updates)
+		watcher_complain(w, "nothing is missing, lost_updates is %llu",
+				 (unsigned long long)t->lost_updates);
+	if (missing && !w->hosted_again && !t->refused)
+		watcher_complain(w,
+				 "%llu samples are missing although no shard was taken from a cut",
+				 (unsigned long long)missing);
+	if (repeated != t->repeated)
+		watcher_complain(w, "%llu samples were repeated, the run says %llu",
+				 (unsigned long long)repeated, (unsigned long long)t->repeated);
+	if (t->repeated > t->redealt)
+		watcher_complain(w, "repeated %llu is more than redealt %llu",
+				 (unsigned long long)t->repeated, (unsigned long long)t->redealt);
+	if (t->dropped)
+		watcher_complain(w, "dropped %llu without rounds", (unsigned long long)t->dropped);
+}
+
+void watcher_judge(struct watcher *w, const struct tw_totals *t)
+{
+	judge_samples(w, t);
+	if (w->plan->gate->traits & TW_GATE_ROUNDS)
+		judge_rounds(w, t);
+	else
+		judge_others(w, t);
+	if (!(t->loss < 1e300))
+		watcher_complain(w, "its loss is not a number");
+}

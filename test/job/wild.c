@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wild.c - simulated clusters drawn from a seed. */
+#include "wild.h"
+
+#include "base/rng.h"
+#include "job/cast.h"
+#include "job/job.h"
+#include "watcher.h"
+#include "world/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- drawing ---------------------------------------------------------------------------------- */
+
+struct draw {
+	uint64_t seed, nth;
+	char *out;
+	size_t at;
+};
+
+/* A whole number from 0 to below n. */
+static uint32_t below(struct draw *d, uint32_t n)
+{
+	const struct tw_rng rng = tw_rng_make(d->seed, TW_RNG_TEST);
+
+	return (uint32_t)(tw_rng_uniform(&rng, 1, d->nth++) * n) % n;
+}
+
+/* One of these, by equal chance. */
+#define ONE_OF(d, type, ...)                                                                       \
+	((const type[]){ __VA_ARGS__ }[below(d, sizeof((const type[]){ __VA_ARGS__ }) /            \
+							sizeof(type))])
+
+static void say(struct draw *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct draw *d, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	d->at += (size_t)vsnprintf(d->out + d->at, WILD_TEXT - d->at, format, args);
+	va_end(args);
+}
+
+struct shape {
+	uint32_t workers, servers;
+	double span; /* seconds in which faults happen */
+};
+
+/* A node, as sim.faults names it. */
+static void node(struct draw *d, const struct shape *c, char out[24])
+{
+	const uint32_t k = below(d, 1 + c->servers + c->workers);
+
+	if (k == 0)
+		snprintf(out, 24, "master");
+	else if (k <= c->servers)
+		snprintf(out, 24, "server %u", k - 1);
+	else
+		snprintf(out, 24, "worker %u", k - 1 - c->servers);
+}
+
+static double moment(struct draw *d, const struct shape *c)
+{
+	return c->span * below(d, 1000) / 1000.0;
+}
+
+static void one_fault(struct draw *d, const struct shape *c)
+{
+	char a[24], b[24];
+	const double at = moment(d, c), lasts = moment(d, c) / 2 + 0.001;
+
+	node(d, c, a);
+	node(d, c, b);
+	switch (below(d, 6)) {
+	case 0:
+		say(d, "{crash: %s, at: %.3fs, restart: %.3fs}", a, at, lasts / 2);
+		break;
+	case 1:
+		say(d, "{leave: worker %u, at: %.3fs}", below(d, c->workers), at);
+		break;
+	case 2:
+		say(d, "{slow: %s, factor: %u, at: %.3fs, lasts: %.3fs}", a, 2 + below(d, 40), at,
+		    lasts);
+		break;
+	case 3:
+		if (strcmp(a, b) != 0 && (strcmp(a, "master") == 0 || strcmp(b, "master") == 0)) {
+			say(d, "{partition: %s, from: %s, at: %.3fs, lasts: %.3fs}", a, b, at,
+			    lasts);
+			break;
+		}
+		/* fall through */
+	case 4:
+		say(d, "{crash: worker %u, at: %.3fs}", below(d, c->workers), at);
+		break;
+	default: /* the master again and again, and somebody who leaves meanwhile */
+		say(d, "{crash: master, at: %.3fs, restart: %.3fs}, ", at, lasts / 8);
+		say(d, "{crash: master, at: %.3fs, restart: %.3fs}, ", at + lasts / 7, lasts / 9);
+		say(d, "{leave: worker %u, at: %.3fs}", below(d, c->workers),
+		    at + lasts / 8 * (below(d, 100) / 50.0));
+	}
+}
+
+static void faults(struct draw *d, const struct shape *c)
+{
+	const uint32_t count = below(d, 4);
+
+	if (below(d, 2))
+		say(d, "  random: {crashes: %u, partitions: %u, resets: %u, slow: %u, seed: %u, "
+		       "span: %.3fs}\n",
+		    below(d, 6), below(d, 3), below(d, 4), below(d, 3), below(d, 1000000), c->span);
+	if (!count)
+		return;
+	say(d, "  faults: [");
+	for (uint32_t k = 0; k < count; k++) {
+		say(d, "%s", k ? ", " : "");
+		one_fault(d, c);
+	}
+	say(d, "]\n");
+}
+
+static const char *preset(struct draw *d)
+{
+	size_t count = 0;
+
+	while (tw_presets[count].name)
+		count++;
+	return tw_presets[below(d, (uint32_t)count)].name;
+}
+
+void wild_describe(uint64_t seed, char out[WILD_TEXT])
+{
+	struct draw d = { .seed = seed, .out = out };
+	const struct shape c = { .workers = 1 + below(&d, 8),
+				 .servers = 1 + below(&d, 3),
+				 .span = ONE_OF(&d, double, 0.6, 2, 8, 30) };
+	const uint32_t shards = ONE_OF(&d, uint32_t, 1, 2, 3, 5, 7);
+	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
+
+	out[0] = '\0';
+	say(&d, "data: {samples: %u, batch: %u, accumulate: %u}\n",
+	    ONE_OF(&d, uint32_t, 48, 64, 100, 256), ONE_OF(&d, uint32_t, 1, 3, 8, 16),
+	    below(&d, 4) ? 1 : 2);
+	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u}}\n",
+	    ONE_OF(&d, uint32_t, 8, 13, 50, 200), below(&d, 3) ? 0 : 5);
+	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n",
+	    ONE_OF(&d, double, 0.5, 1, 2, 2.7), 1 + below(&d, 1000),
+	    ONE_OF(&d, double, 0, 0.3, 1));
+	say(&d, "update: {rate: 0.01}\n");
+	say(&d, "cluster: {workers: %u, servers: %u, shards: %u, min: %u, wait: %us, limit: %us}\n",
+	    c.workers, c.servers, shards, least, ONE_OF(&d, uint32_t, 5, 30, 60),
+	    ONE_OF(&d, uint32_t, 3, 15));
+	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
+	    ONE_OF(&d, char *, "drain", "running"));
+	say(&d, "strategy: %s\n", preset(&d));
+	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
+	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
+	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
+	say(&d, "  jitter: %s\n", ONE_OF(&d, char *, "0s", "0s", "3ms", "300ms", "4s"));
+	say(&d, "  loss: %g\n", ONE_OF(&d, double, 0, 0, 0.1, 0.5));
+	say(&d, "  save_time: %s\n", ONE_OF(&d, char *, "0s", "20ms", "300ms", "2s"));
+	say(&d, "  load_time: %s\n", ONE_OF(&d, char *, "0s", "25ms", "300ms", "1s"));
+	say(&d, "  local: %s\n", ONE_OF(&d, char *, "0s", "2ms", "60ms"));
+	say(&d, "  bandwidth: %s\n", ONE_OF(&d, char *, "0bit/s", "10Gbit/s", "1Mbit/s", "100kbit/s"));
+	say(&d, "  apply_rate: %s\n", ONE_OF(&d, char *, "0", "1e6", "100"));
+	faults(&d, &c);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void log_line(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	(void)arg, (void)level;
+	fprintf(stderr, "%s: %s\n", who, line);
+}
+
+/* Somebody may go for good, or stay away for so long that the run may stop and wait for better
+ * times: then it may end as interrupted. */
+static bool may_stop(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+
+	if (job->sim.random_crashes || job->sim.random_partitions || p->min > 1)
+		return true;
+	for (size_t k = 0; k < job->faults; k++) {
+		const struct tw_fault *f = &job->fault[k];
+
+		if (f->kind == TW_FAULT_LEAVE || (f->kind == TW_FAULT_CRASH && f->lasts < 0) ||
+		    f->lasts + 2 * p->limit >= p->wait)
+			return true;
+	}
+	/* messages that take as long as somebody is waited for */
+	return job->sim.jitter >= TW_SECOND || job->sim.bandwidth == 1e5;
+}
+
+static struct tw_job *read_job(const char *text, struct tw_engine **engine, struct tw_error *why)
+{
+	static const char *const nothing[] = { NULL };
+	struct tw_job *job = NULL;
+
+	if (tw_job_read_text("wild", text, strlen(text), NULL, 0, nothing, TW_WORLD_SIM, &job,
+			     why) == TW_OK &&
+	    tw_job_open_engine(job, &tw_heap_system, engine, why) == TW_OK &&
+	    tw_job_finish_plan(job, *engine, why) == TW_OK)
+		return job;
+	if (*engine)
+		(*engine)->class->close(*engine);
+	tw_job_free(job);
+	return NULL;
+}
+
+/* Everybody but one may be gone, steps and messages may be slow, and each fault costs time: the
+ * work of the run by one worker, several times over, and what one may wait for whom. */
+static int64_t longest(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_sim_options *s = &job->sim;
+	const double bytes = 4.0 * (double)(p->trainable + p->buffers) + 400.0 * p->shards;
+	const double send = s->bandwidth > 0 ? 8.0 * bytes * p->workers / s->bandwidth : 0.0;
+	const double apply = s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
+	const double way = (double)(s->latency + s->jitter + s->local) / 1e9 +
+			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss);
+	const double step = 0.5 + 2 * send + apply + 4 * way;
+	const double steps = (double)p->positions / (p->batch ? p->batch : 1) + 20;
+	const double faults = (double)(s->random_crashes + s->random_partitions + s->random_resets +
+				       s->random_slow + job->faults + 2);
+	const double wait = (double)(p->wait + 2 * p->limit + s->fault_span) / 1e9;
+
+	return (int64_t)((4 * steps * step + 4 * faults * (wait + 20 * step)) * 1e9);
+}
+
+const char *wild_run(const char *text, bool loud, struct wild_end *end)
+{
+	static char said[400];
+	const struct tw_log log = { loud ? log_line : NULL, NULL, TW_DEBUG };
+	struct tw_ran ran = { 0 };
+	struct tw_error why = { 0 };
+	struct tw_engine *engine = NULL;
+	struct tw_job *job = read_job(text, &engine, &why);
+	struct tw_sim_options sim;
+	struct tw_cast cast = { 0 };
+	struct tw_cluster c;
+	struct watcher *w;
+	bool right;
+
+	*end = (struct wild_end){ .status = TW_BAD_INPUT };
+	if (!job) {
+		snprintf(said, sizeof said, "no run: %.350s", why.text);
+		return said;
+	}
+	if (tw_cast_init(&cast, &job->plan, false) != TW_OK)
+		abort();
+	w = watcher_new(&job->plan, loud);
+	sim = job->sim;
+	sim.threads = 1;
+	c = (struct tw_cluster){ .seat = cast.seat,
+				 .seats = cast.seats,
+				 .nodes = tw_cast_nodes(&job->plan),
+				 .seed = job->plan.seed,
+				 .engine = engine,
+				 .store = watcher_store(w),
+				 .heap = &tw_heap_system,
+				 .log = &log,
+				 .observer = watcher_note,
+				 .observer_arg = w };
+	tw_sim_run(&c, &sim, job->fault, job->faults, NULL, longest(job), &ran);
+	*end = (struct wild_end){ .status = ran.error.status != TW_OK ? ran.error.status
+								      : ran.totals.status,
+				  .events = ran.events,
+				  .virtual_ns = ran.virtual_ns };
+	if (end->status == TW_OK)
+		watcher_judge(w, &ran.totals);
+	else if (!(end->status == TW_INTERRUPTED && may_stop(job)))
+		watcher_complain(w, "it ended as %s at %.3f s: %.200s", tw_status_name(end->status),
+				 (double)end->virtual_ns / 1e9, ran.error.text);
+	right = !watcher_wrong(w);
+	if (!right)
+		snprintf(said, sizeof said, "%s: %s", job->title, watcher_wrong(w));
+	watcher_free(w);
+	tw_totals_release(&ran.totals);
+	tw_cast_release(&cast);
+	engine->class->close(engine);
+	tw_job_free(job);
+	return right ? NULL : said;
+}
+
+unsigned long wild_seeds(uint64_t first, uint64_t count)
+{
+	unsigned long failures = 0, interrupted = 0, refused = 0;
+	uint64_t events = 0;
+
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++) {
+		char text[WILD_TEXT];
+		struct wild_end end;
+		const char *wrong;
+
+		wild_describe(seed, text);
+		wrong = wild_run(text, false, &end);
+		events += end.events;
+		interrupted += end.status == TW_INTERRUPTED;
+		refused += end.status == TW_BAD_INPUT;
+		if (!wrong || end.status == TW_BAD_INPUT)
+			continue;
+		failures++;
+		fprintf(stderr, "FAILED %s\n  replay: build/test/job_test_full_wild --seed %llu\n",
+			wrong, (unsigned long long)seed);
+	}
+	printf("%llu clusters, %lu interrupted, %lu jobs refused, %llu events\n",
+	       (unsigned long long)count, interrupted, refused, (unsigned long long)events);
+	/* a job whose fields do not go together tests nothing: they must stay few */
+	if (refused * 4 > count) {
+		fprintf(stderr, "FAILED: %lu of %llu jobs were refused\n", refused,
+			(unsigned long long)count);
+		failures++;
+	}
+	return failures;
+}
