@@ -226,6 +226,14 @@ static bool never_left(const struct sim *s, const struct parcel *p)
 	return from->boot > p->from_boot + 1 || p->left > from->crashed;
 }
 
+/* (6): whoever was told that its sender is gone hears nothing more of it. */
+static bool from_the_dead(const struct sim *s, const struct parcel *p)
+{
+	const struct node *from = &s->node[p->msg.from.node];
+
+	return !from->alive && from->given_up && p->msg.from.node != p->msg.to.node;
+}
+
 void tw_sim_arrive(struct sim *s, struct parcel *p)
 {
 	struct node *to = &s->node[p->msg.to.node];
@@ -233,7 +241,7 @@ void tw_sim_arrive(struct sim *s, struct parcel *p)
 	int64_t begin = s->now;
 
 	if (!tw_sim_lives(s, p->event.cell, p->event.boot) || never_left(s, p) ||
-	    (pair && (pair->epoch != p->epoch || pair->down))) {
+	    from_the_dead(s, p) || (pair && (pair->epoch != p->epoch || pair->down))) {
 		tw_sim_parcel_free(s, p);
 		return;
 	}
@@ -275,7 +283,8 @@ void tw_sim_received(struct sim *s, struct parcel *p)
 	struct cell *c = p->event.cell;
 	const struct tw_msg *m = &p->msg;
 
-	if (!tw_sim_lives(s, c, p->event.boot)) {
+	if (!tw_sim_lives(s, c, p->event.boot) ||
+	    (p->event.kind != EVENT_SERVED && from_the_dead(s, p))) {
 		tw_sim_parcel_free(s, p);
 		return;
 	}

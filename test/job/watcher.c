@@ -42,7 +42,7 @@ struct watcher {
 	size_t cuts; /* room of each `cut` */
 	uint64_t newest;
 	char wrong[300];
-	bool hosted_again, loud;
+	bool hosted_again, joined, loud;
 };
 
 void watcher_complain(struct watcher *w, const char *format, ...)
@@ -59,6 +59,11 @@ void watcher_complain(struct watcher *w, const char *format, ...)
 const char *watcher_wrong(const struct watcher *w)
 {
 	return w->wrong[0] ? w->wrong : NULL;
+}
+
+bool watcher_saw_worker(const struct watcher *w)
+{
+	return w->joined;
 }
 
 /* --- the store --- */
@@ -311,6 +316,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 		applied(w, n);
 	else if (n->kind == TW_NOTE_HOSTED)
 		hosted(w, n);
+	else if (n->kind == TW_NOTE_VIEW)
+		w->joined = true;
 	return true;
 }
 

@@ -133,10 +133,10 @@ static const char *preset(struct draw *d)
 void wild_describe(uint64_t seed, char out[WILD_TEXT])
 {
 	struct draw d = { .seed = seed, .out = out };
-	const struct shape c = { .workers = 1 + below(&d, 8),
-				 .servers = 1 + below(&d, 3),
-				 .span = ONE_OF(&d, double, 0.6, 2, 8, 30) };
 	const uint32_t shards = ONE_OF(&d, uint32_t, 1, 2, 3, 5, 7);
+	const struct shape c = { .workers = 1 + below(&d, 8),
+				 .servers = 1 + below(&d, shards < 3 ? shards : 3),
+				 .span = ONE_OF(&d, double, 0.6, 2, 8, 30) };
 	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
 
 	out[0] = '\0';
@@ -174,6 +174,46 @@ static void log_line(void *arg, enum tw_level level, const char *who, const char
 {
 	(void)arg, (void)level;
 	fprintf(stderr, "%s: %s\n", who, line);
+}
+
+/* What everybody hears, for the one who reads a failure. */
+
+static const struct tw_actor_class *const classes[TW_ROLES] = {
+	[TW_MASTER] = &tw_master_class,
+	[TW_SERVER] = &tw_server_class,
+	[TW_SHARD] = &tw_shard_class,
+	[TW_WORKER] = &tw_worker_class,
+};
+
+static void hear(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	fprintf(stderr,
+		"%.4f node %u.%u (role %u, index %u) hears %s from node %u: slot %u.%x view %llx "
+		"seq %llu flags %x\n",
+		(double)tw_now(ctx) / 1e9, ctx->self.node, ctx->boot, ctx->self.role,
+		ctx->self.index, tw_type_name(m->h.type), m->from.node, m->h.from, m->h.incarnation,
+		(unsigned long long)m->h.view, (unsigned long long)m->h.seq, m->h.flags);
+	classes[ctx->self.role]->message(a, ctx, m);
+}
+
+static void up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	fprintf(stderr, "%.4f node %u.%u (role %u, index %u): node %u.%u is up\n",
+		(double)tw_now(ctx) / 1e9, ctx->self.node, ctx->boot, ctx->self.role,
+		ctx->self.index, node, boot);
+	classes[ctx->self.role]->up(a, ctx, node, boot);
+}
+
+static void listen(const struct tw_cast *cast, struct tw_actor_class loud[TW_ROLES])
+{
+	for (int r = 0; r < TW_ROLES; r++) {
+		loud[r] = *classes[r];
+		loud[r].message = hear;
+		if (loud[r].up)
+			loud[r].up = up;
+	}
+	for (size_t k = 0; k < cast->seats; k++)
+		cast->seat[k].class = &loud[cast->seat[k].addr.role];
 }
 
 /* Somebody may go for good, or stay away for so long that the run may stop and wait for better
@@ -242,6 +282,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	struct tw_sim_options sim;
 	struct tw_cast cast = { 0 };
 	struct tw_cluster c;
+	struct tw_actor_class heard[TW_ROLES];
 	struct watcher *w;
 	bool right;
 
@@ -252,6 +293,8 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	}
 	if (tw_cast_init(&cast, &job->plan, false) != TW_OK)
 		abort();
+	if (loud)
+		listen(&cast, heard);
 	w = watcher_new(&job->plan, loud);
 	sim = job->sim;
 	sim.threads = 1;
@@ -272,7 +315,9 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 				  .virtual_ns = ran.virtual_ns };
 	if (end->status == TW_OK)
 		watcher_judge(w, &ran.totals);
-	else if (!(end->status == TW_INTERRUPTED && may_stop(job)))
+	else if (!(end->status == TW_INTERRUPTED && may_stop(job)) &&
+		 /* the first master waits for its first worker as long as it takes */
+		 watcher_saw_worker(w))
 		watcher_complain(w, "it ended as %s at %.3f s: %.200s", tw_status_name(end->status),
 				 (double)end->virtual_ns / 1e9, ran.error.text);
 	right = !watcher_wrong(w);
