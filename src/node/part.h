@@ -37,7 +37,14 @@ struct tw_master_part {
 	uint32_t workers, shards, slots, servers;
 	int64_t period; /* between cuts, if longer than checkpoint.every; else 0 */
 };
-/* Find it among a cut's parts; TW_ABSENT or TW_BAD_BYTES. */
+/* The array of this name in a shard's part: its numbers. */
+#define TW_SHARD_PART "shard"
+struct tw_shard_part {
+	uint64_t version, round, corrections, contributions;
+	double progress, statistic;
+	struct tw_tally tally;
+};
+/* Find the master's among a cut's parts; TW_ABSENT or TW_BAD_BYTES. */
 enum tw_status tw_master_part_read(const struct tw_part *parts, size_t count,
 				   struct tw_master_part *out);
 /* The time at which a simulated run that resumes this cut goes on; 0 if unknown. */

@@ -90,14 +90,6 @@ void tw_shard_let_go(struct shard *s)
 
 /* --- taking the range, from a cut or anew ------------------------------------------------- */
 
-static const char *const numbers_name = "shard";
-
-struct numbers { /* the bytes array of a shard's part */
-	uint64_t version, round, corrections, contributions;
-	double progress, statistic;
-	struct tw_tally tally;
-};
-
 static void policy_name(char *out, size_t room, uint32_t k)
 {
 	snprintf(out, room, "staleness.%u", k);
@@ -137,9 +129,9 @@ static enum tw_status restore_spans(struct tw_spans *spans, const struct tw_arra
 
 static enum tw_status restore(struct shard *s, const struct tw_array *list, size_t count)
 {
-	const struct tw_array *a = tw_part_find(list, count, numbers_name);
+	const struct tw_array *a = tw_part_find(list, count, TW_SHARD_PART);
 	enum tw_status st = restore_array(s, list, count, "parameters", tw_block_floats(s->w));
-	struct numbers x;
+	struct tw_shard_part x;
 	char name[40];
 
 	if (!a || a->n != sizeof x)
@@ -363,8 +355,8 @@ static struct tw_block *packed(struct shard *s)
 	const size_t most = 4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
 	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
 	struct tw_block *w = tw_shard_snapshot(s);
-	struct numbers x = { s->version.n, s->round,     s->corrections, s->contributions,
-			     s->progress,  s->statistic, s->tally };
+	struct tw_shard_part x = { s->version.n, s->round,     s->corrections, s->contributions,
+				   s->progress,  s->statistic, s->tally };
 	struct tw_block *b;
 	size_t count = 0;
 	char name[40];
@@ -374,7 +366,7 @@ static struct tw_block *packed(struct shard *s)
 		s->heap->put(s->heap, list);
 		return NULL;
 	}
-	list[count++] = bytes_of(numbers_name, &x, sizeof x);
+	list[count++] = bytes_of(TW_SHARD_PART, &x, sizeof x);
 	list[count++] =
 		bytes_of("applied", s->applied.span, s->applied.count * sizeof(struct tw_span));
 	list[count++] = bytes_of("twice", s->twice.span, s->twice.count * sizeof(struct tw_span));

@@ -238,8 +238,10 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	const struct tw_body_welcome *b = &m->b.welcome;
 	enum tw_status st = TW_OK;
 
-	/* (1): incarnations are never reused */
-	if (b->incarnation <= w->incarnation || b->boot != ctx->boot || b->slot >= w->plan->workers)
+	/* (1): incarnations are never reused; and a master that died may have said this before the
+	 * next one took us as we were */
+	if (b->incarnation >> 20 < w->term || b->incarnation <= w->incarnation ||
+	    b->boot != ctx->boot || b->slot >= w->plan->workers)
 		return;
 	w->welcomed = true;
 	w->full = false;
@@ -712,6 +714,7 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		return;
 	if (node == 0) {
 		/* leases of a master before this one, still on their way, are void */
+		w->term = boot;
 		if (w->last_lease < (uint64_t)boot << 20)
 			w->last_lease = (uint64_t)boot << 20;
 		hello(w, ctx, !w->welcomed);

@@ -56,6 +56,7 @@ struct worker {
 	bool full;    /* the cluster has no place for it now */
 	uint32_t bye; /* flags of the last word of one who has left */
 	uint32_t slot, incarnation;
+	uint32_t term; /* boot of the newest master heard of */
 	uint64_t generation, view_number, last_lease;
 	struct link *link; /* by shard */
 	bool *node_down;   /* by node of a server */

@@ -3,9 +3,7 @@
  *
  *  (1) `times` says how often each position is in the parameters of a shard: what its notes say
  *      since it was hosted, on top of what the cut said that it was hosted from.
- *  (2) `total[v]` is how many samples were applied up to version v.  A shard that is hosted again
- *      begins at the version of its cut, so its total is known even where positions were applied
- *      more often than a cut remembers. */
+ *  (2) `total` is how many samples are in them, each as often as it was applied. */
 #include "watcher.h"
 
 #include "node/part.h"
@@ -21,13 +19,17 @@ struct key {
 	uint64_t seq;
 };
 
+/* A shard in a cut. */
+struct kept {
+	uint8_t *times; /* NULL: there is no such cut */
+	uint64_t total;
+};
+
 struct watched {
-	uint8_t *times;  /* by position: see (1) */
-	uint8_t **cut;   /* by number: `times` as that cut has them; NULL: no such cut */
-	uint64_t *total; /* by version: see (2) */
-	uint64_t newest; /* version */
-	size_t totals_room;
-	uint32_t life; /* incarnation */
+	uint8_t *times;   /* by position: see (1) */
+	uint64_t total;   /* see (2) */
+	struct kept *cut; /* by number */
+	uint32_t life;    /* incarnation */
 	uint64_t lives;
 	struct key *seen; /* contributions of this life: a hash table of a power of two */
 	size_t seen_count, seen_room;
@@ -70,28 +72,35 @@ bool watcher_saw_worker(const struct watcher *w)
 
 /* What a shard's part says it has applied, at the moment the part was made (which is some time
  * before it is saved). */
-static uint8_t *read_times(const struct watcher *w, const struct tw_part *part)
+static struct kept read_part(const struct watcher *w, const struct tw_part *part)
 {
 	static const char *const names[] = { "applied", "twice" };
-	uint8_t *times = calloc(w->plan->positions, 1);
+	struct kept out = { .times = calloc(w->plan->positions, 1) };
+	const struct tw_array *a;
+	struct tw_shard_part numbers;
 	struct tw_array *list;
 	size_t count;
 
 	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
 	    TW_OK)
-		return times;
+		return out;
 	for (int k = 0; k < 2; k++) {
-		const struct tw_array *a = tw_part_find(list, count, names[k]);
 		struct tw_span span;
 
+		a = tw_part_find(list, count, names[k]);
 		for (size_t i = 0; a && i < a->n / sizeof span; i++) {
 			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
 			for (uint64_t p = span.from; p < span.to && p < w->plan->positions; p++)
-				times[p]++;
+				out.times[p]++;
 		}
 	}
+	a = tw_part_find(list, count, TW_SHARD_PART);
+	if (a && a->n == sizeof numbers) {
+		memcpy(&numbers, a->at, sizeof numbers);
+		out.total = numbers.tally.samples;
+	}
 	tw_heap_system.put(&tw_heap_system, list);
-	return times;
+	return out;
 }
 
 static void more_cuts(struct watcher *w, uint64_t cut)
@@ -120,8 +129,8 @@ static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct 
 
 		if (sscanf(parts[k].name, "shard %u", &shard) != 1 || shard >= w->plan->shards)
 			continue;
-		free(w->shard[shard].cut[cut]);
-		w->shard[shard].cut[cut] = read_times(w, &parts[k]);
+		free(w->shard[shard].cut[cut].times);
+		w->shard[shard].cut[cut] = read_part(w, &parts[k]);
 	}
 	return TW_OK;
 }
@@ -166,10 +175,9 @@ void watcher_free(struct watcher *w)
 {
 	for (uint32_t s = 0; s < w->plan->shards; s++) {
 		for (size_t k = 0; k < w->cuts; k++)
-			free(w->shard[s].cut[k]);
+			free(w->shard[s].cut[k].times);
 		free(w->shard[s].cut);
 		free(w->shard[s].times);
-		free(w->shard[s].total);
 		free(w->shard[s].seen);
 	}
 	tw_memory_store_free(w->inner);
@@ -222,28 +230,6 @@ static void watch_once(struct watcher *w, const struct tw_note *n)
 	*place = k;
 }
 
-static uint64_t *total_at(struct watched *s, uint64_t version)
-{
-	while (version >= s->totals_room) {
-		const size_t room = s->totals_room ? 2 * s->totals_room : 64;
-
-		s->total = realloc(s->total, room * sizeof *s->total);
-		memset(s->total + s->totals_room, 0, (room - s->totals_room) * sizeof *s->total);
-		s->totals_room = room;
-	}
-	return &s->total[version];
-}
-
-/* An update without samples (a worker's farewell) has no note of its own. */
-static void reach(struct watched *s, uint64_t version)
-{
-	for (; s->newest < version; s->newest++) {
-		const uint64_t total = *total_at(s, s->newest);
-
-		*total_at(s, s->newest + 1) = total;
-	}
-}
-
 static void applied(struct watcher *w, const struct tw_note *n)
 {
 	struct watched *s = &w->shard[n->shard];
@@ -255,9 +241,7 @@ static void applied(struct watcher *w, const struct tw_note *n)
 	if (!same(&s->last, &k))
 		watch_once(w, n);
 	s->last = k;
-	/* the note has the version before the update */
-	reach(s, n->version + 1);
-	*total_at(s, s->newest) += n->count;
+	s->total += n->count;
 	for (uint64_t p = n->from; p < n->from + n->count; p++)
 		if (p >= w->plan->positions)
 			watcher_complain(w, "position %llu was never there", (unsigned long long)p);
@@ -271,21 +255,20 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 
 	if (n->incarnation < s->life)
 		return; /* it was given to somebody else meanwhile */
-	if (n->seq && (n->seq >= w->cuts || !s->cut[n->seq])) {
+	if (n->seq && (n->seq >= w->cuts || !s->cut[n->seq].times)) {
 		watcher_complain(w, "shard %u was taken from cut %llu, which does not exist",
 				 n->shard, (unsigned long long)n->seq);
 		return;
 	}
 	if (n->seq)
-		memcpy(s->times, s->cut[n->seq], w->plan->positions);
+		memcpy(s->times, s->cut[n->seq].times, w->plan->positions);
 	else
 		memset(s->times, 0, w->plan->positions);
 	memset(s->seen, 0, s->seen_room * sizeof *s->seen);
 	s->seen_count = 0;
 	s->last = (struct key){ 0 };
 	s->life = n->incarnation;
-	reach(s, n->version);
-	s->newest = n->version; /* what came after it in the life before is forgotten */
+	s->total = n->seq ? s->cut[n->seq].total : 0;
 	w->hosted_again = w->hosted_again || s->lives++;
 }
 
@@ -373,11 +356,8 @@ static void judge_samples(struct watcher *w, const struct tw_totals *t)
 {
 	uint64_t all = 0;
 
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
-		struct watched *x = &w->shard[s];
-
-		all += *total_at(x, x->newest);
-	}
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		all += w->shard[s].total;
 	all = (all + w->plan->shards / 2) / w->plan->shards;
 	if (t->samples != all)
 		watcher_complain(w, "shards applied %llu samples in the mean, the run says %llu",
