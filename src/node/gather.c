@@ -559,7 +559,7 @@ static enum tw_status rebuild_taken(struct master *m)
 		st = tw_spans_unite(&all, &m->shard[s].applied);
 	if (st == TW_OK)
 		st = tw_spans_subtract(&all, &m->taken);
-	if (adopted && !tw_master_rounds(m))
+	if (!tw_master_rounds(m))
 		m->redealt += tw_spans_total(&all);
 	for (uint32_t k = 0; k < m->plan->workers && adopted; k++)
 		for (uint32_t i = 0; i < m->member[k].leases; i++)
