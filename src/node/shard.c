@@ -15,7 +15,8 @@
  *  (8) while a worker is active, clocks.least is the smallest clock of an active one, and at_least
  *      counts those who stand there.
  *  (9) a worker speaks from its own node only.  One that no view has named yet is believed, unless
- *      its incarnation is of a master yet to come; a full view has the last word.
+ *      its incarnation is of a master yet to come, or of one before the master whose full view is
+ *      here; a full view has the last word.
  *
  * The list is the whole shard's.  Here is what comes of a request: pushed, parked, committed, read.
  * shard_members.c sees to (8), (9) and to what a new generation forgets, shard_host.c to what a new
@@ -234,6 +235,15 @@ static void turn_away(struct tw_context *ctx, const struct tw_msg *m)
 		tw_shard_turn_away(ctx, m->from, m->h.incarnation);
 }
 
+/* (9): may this be a newcomer that the master has named, in a view that is still on its way?  Those
+ * whom an earlier master let in are in the full view of this one, or are members no more. */
+static bool claimable(const struct shard *s, uint32_t incarnation)
+{
+	const uint32_t boot = incarnation >> 20;
+
+	return boot <= s->term && boot >= s->view_term;
+}
+
 /* Is this message from a worker that may talk to this shard?  Its guest is up to date then. */
 static struct guest *admitted(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -250,7 +260,7 @@ static struct guest *admitted(struct shard *s, struct tw_context *ctx, const str
 	g = &s->guest[slot];
 	if (m->h.incarnation < g->incarnation ||
 	    (m->h.incarnation == g->incarnation && g->state != TW_LIVE) ||
-	    (m->h.incarnation > g->incarnation && m->h.incarnation >> 20 > s->term)) { /* (9) */
+	    (m->h.incarnation > g->incarnation && !claimable(s, m->h.incarnation))) { /* (9) */
 		s->tally.fenced++;
 		turn_away(ctx, m);
 		return NULL;

@@ -67,7 +67,8 @@ struct shard {
 
 	struct tw_version version;
 	uint64_t generation, round, term;
-	uint64_t view; /* number of the last full view: what is older says nothing new */
+	uint64_t view;      /* number of the last full view: what is older says nothing new */
+	uint32_t view_term; /* boot of the master that sent it */
 	uint64_t corrections, contributions;
 	double progress, statistic;
 	float rate_max;

@@ -181,8 +181,10 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (!s->hosted || m->h.view < s->generation || m->b.view.number < s->view)
 		return;
-	if (m->h.flags & TW_FLAG_FULL)
+	if (m->h.flags & TW_FLAG_FULL) {
 		s->view = m->b.view.number;
+		s->view_term = m->h.incarnation;
+	}
 	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
 		s->generation = m->h.view;
 		for (uint32_t k = 0; k < s->plan->workers; k++) {
