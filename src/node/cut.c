@@ -460,8 +460,8 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 
 	tw_cut_abort(m);
 	/* one that was let go while the store wrote it keeps its number: what the store says of it
-	 * must not be taken for this one's */
-	m->cut_making = (m->cut_writing > m->cut ? m->cut_writing : m->cut) + 1;
+	 * must not be taken for this one's, and it may become complete */
+	m->cut_making = (m->cut_stored > m->cut ? m->cut_stored : m->cut) + 1;
 	m->cut_running = m->phase == PHASE_RUN;
 	m->want_cut = false;
 	m->since = tw_now(ctx);
@@ -562,7 +562,7 @@ static void save(struct master *m, struct tw_context *ctx)
 		}
 	if (!m->cut_running)
 		m->phase = PHASE_SAVE;
-	m->cut_writing = m->cut_making;
+	m->cut_stored = m->cut_making;
 	ctx->world->save(ctx, m->cut_making, parts, count);
 	tw_block_drop(parts[0].bytes);
 	m->heap->put(m->heap, parts);
@@ -619,8 +619,6 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	const bool stop = m->want_stop || (m->plan->stop_after_cuts &&
 					   m->cuts_made + 1 >= m->plan->stop_after_cuts);
 
-	if (cut == m->cut_writing)
-		m->cut_writing = 0;
 	if (cut != m->cut_making)
 		return;
 	tw_cut_abort(m);

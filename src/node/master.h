@@ -131,7 +131,7 @@ struct master {
 	/* cuts */
 	uint64_t cut, cuts_made; /* last complete cut; made by this master */
 	uint64_t cut_making;     /* number of the one under way; 0 none */
-	uint64_t cut_writing;    /* number of the last one given to the store, until it answers */
+	uint64_t cut_stored;     /* number of the last one given to the store */
 	bool cut_running;        /* collected while training goes on */
 	struct tw_spans closed;  /* at the SNAP */
 	int64_t period;          /* between cuts, where checkpoint.every leaves no time to train */

@@ -131,6 +131,10 @@ static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct 
 			continue;
 		free(w->shard[shard].cut[cut].times);
 		w->shard[shard].cut[cut] = read_part(w, &parts[k]);
+		if (w->loud)
+			fprintf(stderr, "cut %llu of shard %u: %llu samples\n",
+				(unsigned long long)cut, shard,
+				(unsigned long long)w->shard[shard].cut[cut].total);
 	}
 	return TW_OK;
 }
