@@ -58,7 +58,7 @@ uint32_t tw_job_collects(const struct tw_job *job)
 	uint32_t c = 1;
 
 	if (p->gate->traits & TW_GATE_ROUNDS)
-		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers)
+		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers, 0)
 				       : job->cluster.workers;
 	if (!(p->gate->traits & TW_GATE_COLLECTS) || !p->gate->full)
 		return 1;

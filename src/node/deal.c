@@ -470,24 +470,22 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 					.round = m->round });
 }
 
-/* Is the round due?  The dead count among the expected where their contribution is complete. */
+/* Is the round due?  Contributions of the dead count where they are complete; those of the dead
+ * that are not were given back. */
 static bool round_full(const struct master *m)
 {
-	uint32_t complete = 0, open = 0, behind = 0, expected = 0;
+	uint32_t complete = 0, stripes = 0, busy = 0;
 
 	for (uint32_t k = 0; k < m->plan->workers; k++) {
 		const struct member *e = &m->member[k];
-		const bool whole = e->planned && e->complete;
-		const bool same = e->live && e->incarnation == e->round_incarnation;
+		const bool stripe = e->planned && !e->refused;
 
-		complete += whole;
-		expected += e->live + (whole && !same);
-		open += e->planned && !e->complete && !e->refused;
-		behind += e->live && e->behind;
+		stripes += stripe;
+		complete += stripe && e->complete;
+		busy += e->live && e->behind;
 	}
-	if (open == 0 && behind == 0)
-		return true;
-	return complete >= m->plan->gate->quorum(m->plan->gate_options, expected ? expected : 1);
+	return complete == stripes ||
+	       complete >= m->plan->gate->quorum(m->plan->gate_options, stripes, busy);
 }
 
 void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -47,9 +47,11 @@ struct tw_gate {
 	 * The sentence names the field and what would work. */
 	enum tw_status (*check)(const void *options, uint32_t workers, struct tw_error *why);
 
-	/* Round gates, on the master: how many complete contributions close a round in which
-	 * `expected` workers take part (1 <= result <= expected when expected >= 1). */
-	uint32_t (*quorum)(const void *options, uint32_t expected);
+	/* Round gates, on the master: how many complete contributions close a round of so many
+	 * `stripes` while `busy` further workers still compute for an earlier round (1 <= result
+	 * <= stripes when stripes >= 1).  A short round, at the end of an epoch, has fewer stripes
+	 * than there are workers. */
+	uint32_t (*quorum)(const void *options, uint32_t stripes, uint32_t busy);
 	/* Round gates: should a late worker abandon its computation when its round closes? */
 	bool (*abandons)(const void *options);
 	/* Round gates: apply one after the other (rate/N each, one version) instead of summing? */

@@ -322,7 +322,7 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 {
 	const struct tw_plan *p = w->plan;
 	/* does the gate leave late contributions out? */
-	const bool drops = p->gate->quorum(p->gate_options, 2) < 2;
+	const bool drops = p->gate->quorum(p->gate_options, 2, 0) < 2;
 	const uint64_t unit = unit_of(p);
 	uint64_t applied = 0;
 

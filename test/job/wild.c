@@ -252,7 +252,7 @@ static struct tw_job *read_job(const char *text, struct tw_engine **engine, stru
 }
 
 /* Everybody but one may be gone, steps and messages may be slow, and each fault costs time: the
- * work of the run by one worker, several times over, and what one may wait for whom. */
+ * work of the run by one worker, and what one may wait for whom. */
 static int64_t longest(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
@@ -268,7 +268,7 @@ static int64_t longest(const struct tw_job *job)
 				       s->random_slow + job->faults + 2);
 	const double wait = (double)(p->wait + 2 * p->limit + s->fault_span) / 1e9;
 
-	return (int64_t)((4 * steps * step + 4 * faults * (wait + 20 * step)) * 1e9);
+	return (int64_t)(1.5 * (steps * step + faults * (wait + 20 * step)) * 1e9);
 }
 
 const char *wild_run(const char *text, bool loud, struct wild_end *end)

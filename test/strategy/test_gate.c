@@ -35,10 +35,12 @@ static void every_gate_closes_what_it_opens(void **state)
 			if (g->check)
 				CHECK(g->check(o, workers, NULL) == TW_OK);
 			if (g->quorum) {
-				const uint32_t q = g->quorum(o, workers);
+				for (uint32_t busy = 0; busy <= workers; busy++) {
+					const uint32_t q = g->quorum(o, workers, busy);
 
-				CHECK(1 <= q && q <= workers);
-				CHECK(g->quorum(o, 1) == 1);
+					CHECK(1 <= q && q <= workers);
+					CHECK(g->quorum(o, 1, busy) == 1);
+				}
 			}
 			const enum tw_verdict v = g->admit(o, 0, workers);
 
@@ -55,7 +57,7 @@ static void bsp_waits_for_all(void **state)
 
 	(void)state;
 	for (uint32_t n = 1; n < 100; n++)
-		CHECK(g->quorum(OPTIONS(g, NULL), n) == n);
+		CHECK(g->quorum(OPTIONS(g, NULL), n, 0) == n);
 	CHECK(!g->in_turn(OPTIONS(g, NULL)));
 	CHECK(!g->in_turn(OPTIONS(g, "apply", "sum", NULL)));
 	CHECK(g->in_turn(OPTIONS(g, "apply", "in-turn", NULL)));
@@ -70,10 +72,13 @@ static void backup_does_not_wait_for_the_extra(void **state)
 	struct tw_error why = { TW_OK };
 
 	(void)state;
-	CHECK(g->quorum(two, 8) == 6 && g->quorum(two, 3) == 1);
-	CHECK(g->quorum(two, 2) == 1 && g->quorum(two, 1) == 1);
-	CHECK(g->quorum(OPTIONS(g, NULL), 8) == 7);
-	CHECK(g->quorum(OPTIONS(g, "extra", "0", NULL), 8) == 8);
+	CHECK(g->quorum(two, 8, 0) == 6 && g->quorum(two, 3, 0) == 1);
+	CHECK(g->quorum(two, 2, 0) == 1 && g->quorum(two, 1, 0) == 1);
+	CHECK(g->quorum(OPTIONS(g, NULL), 8, 0) == 7);
+	CHECK(g->quorum(OPTIONS(g, "extra", "0", NULL), 8, 0) == 8);
+	/* who is still busy with an earlier round is one of the extra */
+	CHECK(g->quorum(two, 7, 1) == 6 && g->quorum(two, 6, 2) == 6);
+	CHECK(g->quorum(two, 5, 3) == 5 && g->quorum(two, 2, 1) == 1);
 	CHECK(g->check(two, 3, &why) == TW_OK);
 	CHECK(g->check(two, 2, &why) == TW_BAD_INPUT);
 	CHECK(strstr(why.text, "extra") && strstr(why.text, "0 to 1"));

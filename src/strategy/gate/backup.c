@@ -29,11 +29,13 @@ static enum tw_status check(const void *options, uint32_t workers, struct tw_err
 		       workers, o->extra, workers ? workers - 1 : 0);
 }
 
-static uint32_t quorum(const void *options, uint32_t expected)
+/* Those who are late already are among the `extra` that are not waited for. */
+static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
 {
 	const struct options *o = options;
+	const uint32_t spare = o->extra > busy ? o->extra - busy : 0;
 
-	return expected > o->extra ? expected - o->extra : 1;
+	return stripes > spare ? stripes - spare : 1;
 }
 
 static bool abandons(const void *options)

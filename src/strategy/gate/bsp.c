@@ -16,10 +16,10 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static uint32_t quorum(const void *options, uint32_t expected)
+static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
 {
-	(void)options;
-	return expected;
+	(void)options, (void)busy;
+	return stripes;
 }
 
 static bool abandons(const void *options)
