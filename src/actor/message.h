@@ -142,6 +142,7 @@ enum tw_refusal {
 	TW_REFUSED_FENCED = 1,
 	TW_REFUSED_FULL,    /* no slot is free now: ask again later */
 	TW_REFUSED_NUMBERS, /* its contributions are not finite, again and again: go */
+	TW_REFUSED_STUCK,   /* it made no progress while others waited for it: go */
 };
 /* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
 struct tw_body_view {

@@ -145,6 +145,10 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
 		  "who says nothing for so long is named in the log as somebody to wait for; read "
 		  "by processes only (default: at most a third of limit)"),
+	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
+		  "Remove a worker that answers but makes no progress while others wait for it, "
+		  "after this time or ten times the longest of its last 32 steps, whichever is "
+		  "longer; 0s: never. Read by processes, and in sim where it is given"),
 	TW_OPTION_END
 };
 

@@ -88,6 +88,7 @@ struct tw_job_cluster {
 	uint32_t workers, min, servers, shards; /* shards 0: by the size of the model */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
+	int64_t stuck;              /* of processes; in sim only where it is given */
 };
 
 struct tw_job_strategy {

@@ -247,6 +247,7 @@ static void copy_values(struct tw_job *job)
 	p->servers = job->cluster.servers;
 	p->wait = job->cluster.wait;
 	p->limit = job->cluster.limit;
+	p->stuck = job->cluster.stuck;
 	p->send = s->send == 1 ? TW_SEND_MOMENTUM : TW_SEND_GRADIENT;
 	p->push = s->push;
 	p->fetch = s->fetch;
@@ -300,6 +301,10 @@ static void complete_pulse(struct tw_job *job)
 		c->heartbeat = c->suspect / 5;
 	silence(job, "cluster.heartbeat", !processes);
 	silence(job, "cluster.suspect", !processes);
+	/* a thread cannot hang alone, and simulated workers may be as slow as the job says */
+	if (!processes && !(job->world == TW_WORLD_SIM && tw_job_given(job, "cluster.stuck")))
+		c->stuck = 0;
+	silence(job, "cluster.stuck", c->stuck == 0 && !processes);
 }
 
 /* The caller's engine knows how many samples it has. */

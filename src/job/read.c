@@ -85,6 +85,8 @@ static enum tw_status say_unread(struct tw_reading *r)
 	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
 		if (tw_job_given(r->job, pulse[k]))
 			st = tw_job_warn(r->job, "%s: is read by processes only", pulse[k]);
+	if (st == TW_OK && world == TW_WORLD_THREADS && tw_job_given(r->job, "cluster.stuck"))
+		st = tw_job_warn(r->job, "cluster.stuck: is read by processes and sim only");
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }
 

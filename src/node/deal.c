@@ -139,6 +139,8 @@ static bool open_lease(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	}
 	if (tw_spans_add(&m->taken, from, to, NULL) != TW_OK)
 		goto fail;
+	if (e->leases == 0)
+		tw_stuck_asked(e, ctx);
 	e->lease[e->leases++] = (struct open_lease){ id, from, to };
 	m->open_leases++;
 	if (to > m->frontier)
@@ -241,6 +243,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		    tw_spans_remove(&m->taken, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for what was given back");
 		close_lease(m, slot, k);
+		tw_stuck_finished(m, ctx, e);
 		break;
 	}
 	if (e->leases == 0 && e->hungry && e->dry)
@@ -378,6 +381,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	e->from = r.from;
 	e->count = (uint32_t)(r.to - r.from);
 	m->planned++;
+	tw_stuck_asked(e, ctx);
 	note_deal(ctx, slot, r.from, r.to);
 	send_lease(m, ctx, slot, ++e->next_lease, r.from, r.to);
 	return true;
@@ -510,6 +514,8 @@ void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		e->round_steps = h->steps;
 		e->round_loss = h->loss;
 		e->complete = ++e->have_count == m->plan->shards;
+		if (e->complete)
+			tw_stuck_finished(m, ctx, e);
 	}
 }
 
@@ -521,6 +527,7 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 				if (m->member[k].live && m->member[k].hungry &&
 				    !m->member[k].planned && m->member[k].behind) {
 					m->member[k].behind = false;
+					tw_stuck_finished(m, ctx, &m->member[k]);
 					if (!tw_deal_exhausted(m))
 						plan_one(m, ctx, k);
 				}

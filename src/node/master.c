@@ -305,6 +305,8 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->limit);
+	if (m->plan->stuck)
+		tw_timer(ctx, TIMER_STUCK, m->plan->stuck / 2);
 	m->loading = true;
 	ctx->world->load(ctx);
 }
@@ -456,6 +458,9 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	case TIMER_MOVE:
 		m->move_off = false;
 		break;
+	case TIMER_STUCK:
+		tw_stuck_check(m, ctx);
+		break;
 	case TIMER_HOMELESS:
 		m->counting_homes = false;
 		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
@@ -546,7 +551,7 @@ static void master_interrupt(struct tw_actor *a, struct tw_context *ctx)
 	tw_master_drive(m, ctx);
 }
 
-static bool waits_for_worker(const struct master *m, uint32_t slot)
+bool tw_master_waits_for(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
@@ -560,8 +565,11 @@ static bool waits_for_worker(const struct master *m, uint32_t slot)
 		return e->leases != 0 || is_late(e);
 	if (m->phase != PHASE_RUN)
 		return false;
-	return (m->round_open && ((e->planned && !e->complete && !e->refused) || is_late(e))) ||
-	       (m->evaluating && e->evaluating);
+	if (m->evaluating && e->evaluating)
+		return true;
+	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
+		return e->leases && tw_deal_exhausted(m);
+	return m->round_open && ((e->planned && !e->complete && !e->refused) || is_late(e));
 }
 
 static const char *expected_of(const struct master *m, uint32_t slot)
@@ -577,7 +585,8 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 		return "its lease";
 	default:
 		return m->round_open && (e->planned || e->behind) ? "its contribution"
-								  : "its score";
+		       : e->evaluating                            ? "its score"
+								  : "its lease";
 	}
 }
 
@@ -634,7 +643,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		return true;
 	}
 	for (uint32_t k = 0; k < m->plan->workers; k++)
-		if (waits_for_worker(m, k)) {
+		if (tw_master_waits_for(m, k)) {
 			out->slot = k;
 			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };
 			out->why = expected_of(m, k);

@@ -28,7 +28,14 @@ enum {
 	TIMER_RELEASE,
 	TIMER_PAUSE,
 	TIMER_HOMELESS,
-	TIMER_MOVE
+	TIMER_MOVE,
+	TIMER_STUCK
+};
+
+/* How long somebody takes: the longest of the last 32 to 64 times. */
+struct pace {
+	int64_t longest[2]; /* of this 32, and of the 32 before */
+	uint32_t count;
 };
 
 struct open_lease {
@@ -43,7 +50,11 @@ struct member {
 	uint32_t leases, room;
 	uint64_t next_lease, confirmed;
 	uint64_t steps, samples; /* it has reported since it joined */
-	uint64_t generation;     /* it held its leases in, when it came to us from another master */
+	struct pace pace;        /* of its contributions, or leases */
+	int64_t asked;           /* when it was last given work, or finished some */
+	uint32_t barred_node,
+		barred_boot; /* who was removed from this slot as stuck; boot 0: none */
+	uint64_t generation; /* it held its leases in, when it came to us from another master */
 	/* the round */
 	bool planned, complete, refused;
 	uint32_t have_count, round_incarnation, round_node;
@@ -82,6 +93,7 @@ struct server_info {
 struct chunk {
 	bool asked, done;
 	uint32_t slot;
+	int64_t since; /* when it was given to that member */
 	double loss, correct;
 	uint64_t samples;
 };
@@ -103,7 +115,8 @@ struct master {
 	bool lost;      /* a shard was hosted, and its server went */
 	bool wait_over; /* one cluster.wait is over, and training has not begun */
 	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
-	bool outlived; /* somebody is here who outlived a master before us */
+	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
+	bool outlived;                /* somebody is here who outlived a master before us */
 	bool patient;  /* servers that are started by hand get cluster.wait to come */
 	bool moving;   /* shards of one who leaves go elsewhere, from a cut that nothing followed */
 	bool move_off; /* that cut could not be made: not again before TIMER_MOVE */
@@ -171,6 +184,9 @@ void tw_master_drive(struct master *m, struct tw_context *ctx);
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 
+/* Is the master waiting for this member? */
+bool tw_master_waits_for(const struct master *m, uint32_t slot);
+
 /* Somebody outlived a master before us: there is more to lose than time. */
 void tw_master_heard_survivor(struct master *m);
 
@@ -192,6 +208,8 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* A worker goes: cleanly, to start over, or before it knew that it was in. */
 void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A member is removed and told why. */
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why);
 /* A shard says of a worker that its contributions are not finite, again and again. */
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
@@ -256,6 +274,18 @@ bool tw_cut_workers_keep_state(const struct master *m);
 /* How long after one cut the next is due. */
 int64_t tw_cut_period(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
+
+/* stuck.c */
+/* This member has work to do from now on. */
+void tw_stuck_asked(struct member *e, struct tw_context *ctx);
+/* It has finished what it was asked for last. */
+void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e);
+/* The same of a chunk of an evaluation. */
+void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
+/* TIMER_STUCK: remove members that others have waited for too long. */
+void tw_stuck_check(struct master *m, struct tw_context *ctx);
+/* Was this node removed for that, and has not been started again since? */
+bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
 /* score.c */
 void tw_score_start(struct master *m, struct tw_context *ctx, bool final);

@@ -206,6 +206,12 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	tw_master_remove(m, ctx, slot, TW_LEFT);
 }
 
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why)
+{
+	refuse_node(ctx, m->member[slot].node, m->member[slot].incarnation, why);
+	tw_master_remove(m, ctx, slot, TW_GONE);
+}
+
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_refuse *b = &msg->b.refuse;
@@ -222,8 +228,7 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	       "worker %u is let go: its contributions were not finite %d times in a row, while "
 	       "those of others were",
 	       b->slot, TW_STRIKES);
-	refuse_node(ctx, e->node, e->incarnation, TW_REFUSED_NUMBERS);
-	tw_master_remove(m, ctx, b->slot, TW_GONE);
+	tw_master_expel(m, ctx, b->slot, TW_REFUSED_NUMBERS);
 }
 
 static void joined(struct master *m)
@@ -248,6 +253,10 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	}
 	if (slot != UINT32_MAX) /* the same machine, without its memory */
 		tw_master_remove(m, ctx, slot, TW_GONE);
+	if (tw_stuck_barred(m, msg->from.node, msg->b.hello.boot)) {
+		refuse(ctx, msg, TW_REFUSED_STUCK);
+		return;
+	}
 	slot = msg->b.hello.slot;
 	if (slot >= m->plan->workers || m->member[slot].live)
 		for (slot = 0; slot < m->plan->workers && m->member[slot].live; slot++)
@@ -264,6 +273,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->confirmed = 0;
 	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;
+	e->pace = (struct pace){ 0 };
 	joined(m);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);

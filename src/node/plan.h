@@ -44,6 +44,7 @@ struct tw_plan {
 	uint32_t workers, min, servers;
 	int64_t wait;  /* see cluster.wait */
 	int64_t limit; /* heartbeat limit: what one may wait for somebody silent */
+	int64_t stuck; /* ... for somebody who answers and does not work, at least; 0: for ever */
 
 	/* the line */
 	const struct tw_gate *gate;

@@ -132,6 +132,7 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 		chunk_range(m, c, &msg->b.eval.from, &msg->b.eval.count);
 		m->chunk[c].asked = true;
 		m->chunk[c].slot = k;
+		m->chunk[c].since = tw_now(ctx);
 		m->member[k].evaluating = true;
 		m->member[k].chunk = c;
 		tw_send(ctx, msg);
@@ -165,6 +166,7 @@ void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_m
 	c->loss = r->loss;
 	c->correct = r->correct;
 	c->samples = r->count;
+	tw_stuck_scored(m, ctx, c);
 	m->chunks_done++;
 	e->evaluating = false;
 	tw_score_deal(m, ctx);
@@ -297,9 +299,13 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .workers = p->workers,
 			       .shards = p->shards,
 			       .cut = m->cut };
+	uint64_t steps, samples;
 
-	if (counted(m))
-		tw_master_applied(m, &t.steps, &t.samples);
+	tw_master_applied(m, &steps, &samples);
+	if (counted(m) || samples > t.samples) {
+		t.steps = steps;
+		t.samples = samples;
+	}
 	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->samples;
 	for (uint32_t s = 0; s < p->shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);

@@ -324,6 +324,12 @@ static void refused(struct worker *w, struct tw_context *ctx, const struct tw_ms
 			   "others were: check this machine's memory, its processor and its data; "
 			   "it may join again",
 			   TW_STRIKES);
+	} else if (m->b.refuse.why == TW_REFUSED_STUCK && master) {
+		stop(w, ctx);
+		tw_give_up(ctx, TW_CANCELLED,
+			   "it made no progress for so long that the master removed it: is this "
+			   "machine overloaded, or much slower than the others?  Start it again to "
+			   "join again, or use a longer cluster.stuck");
 	}
 }
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_stuck.c - a worker that answers but does not work is named and removed; one that is only slow
+ * is not. */
+#include "trial.h"
+
+#include "world/memory.h"
+#include "world/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct {
+	uint32_t node;  /* whose computations hang ... */
+	uint64_t after; /* ... after so many */
+	uint64_t computed;
+	uint32_t removed; /* lines that name a worker without progress */
+	char line[300];
+} hangs;
+
+/* Its world goes on, its computation does not. */
+static void hang(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
+{
+	if (ctx->self.node == hangs.node && ++hangs.computed > hangs.after)
+		return;
+	tw_worker_class.computed(a, ctx, c);
+}
+
+static void log_line(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	(void)arg, (void)level, (void)who;
+	if (!strstr(line, "made no progress for") || strstr(line, "so long that"))
+		return;
+	hangs.removed++;
+	snprintf(hangs.line, sizeof hangs.line, "%s", line);
+}
+
+static enum tw_status run(const char *strategy, const char *cluster, const char *sim,
+			  struct tw_ran *ran)
+{
+	const struct tw_log log = { log_line, NULL, TW_DEBUG };
+	struct tw_actor_class class = tw_worker_class;
+	struct tw_store *store = tw_memory_store_new(&tw_heap_system);
+	struct tw_sim_options options;
+	struct tw_cluster c;
+	struct trial t = { 0 };
+	enum tw_status st;
+
+	class.computed = hang;
+	trial_open(&t, TW_WORLD_SIM,
+		   "model: {quadratic: {dimension: 7}}\n"
+		   "data: {source: none, samples: 96, batch: 2}\n"
+		   "train: {epochs: 3, evaluate: 0}\n"
+		   "update: {rate: 0.01}\n"
+		   "cluster: {workers: 3, servers: 1, shards: 2, %s}\n"
+		   "strategy: %s\n"
+		   "sim: {latency: 1ms, %s}\n",
+		   cluster, strategy, sim);
+	for (size_t k = 0; k < t.cast.seats; k++)
+		if (t.cast.seat[k].addr.role == TW_WORKER)
+			t.cast.seat[k].class = &class;
+	options = t.job->sim;
+	options.threads = 1;
+	c = (struct tw_cluster){ .seat = t.cast.seat,
+				 .seats = t.cast.seats,
+				 .nodes = tw_cast_nodes(&t.job->plan),
+				 .seed = 1,
+				 .engine = t.engine,
+				 .store = store,
+				 .heap = &tw_heap_system,
+				 .log = &log };
+	*ran = (struct tw_ran){ 0 };
+	hangs.computed = hangs.removed = 0;
+	st = tw_sim_run(&c, &options, NULL, 0, NULL, 2000 * TW_SECOND, ran);
+	tw_totals_release(&ran->totals);
+	tw_memory_store_free(store);
+	trial_close(&t);
+	return st;
+}
+
+/* The run goes on without it, and every sample is done by the others. */
+static void check_removed(const char *strategy, uint64_t after)
+{
+	struct tw_ran ran;
+
+	hangs.node = 3;
+	hangs.after = after;
+	assert_int_equal(run(strategy, "stuck: 3s", "compute: {mean: 100ms}", &ran), TW_OK);
+	assert_int_equal(hangs.removed, 1);
+	assert_non_null(strstr(hangs.line, "worker 1 "));
+	assert_true(ran.totals.samples >= 96 * 3);
+	assert_true(ran.virtual_ns < 40 * TW_SECOND);
+}
+
+static void under_rounds(void **state)
+{
+	(void)state;
+	for (uint64_t after = 0; after < 40; after += 3)
+		check_removed("ssgd", after);
+}
+
+static void at_the_end_of_a_run(void **state)
+{
+	(void)state;
+	for (uint64_t after = 1; after < 40; after += 3)
+		check_removed("asgd", after);
+}
+
+/* Without the limit, which is the simulator's default, the run waits and says for whom. */
+static void not_where_it_is_off(void **state)
+{
+	struct tw_ran ran;
+
+	(void)state;
+	hangs.node = 3;
+	hangs.after = 4;
+	assert_int_equal(run("ssgd", "wait: 5s", "compute: {mean: 100ms}", &ran), TW_REFUSED);
+	assert_non_null(strstr(ran.error.text, "worker 1: its contribution"));
+	assert_int_equal(hangs.removed, 0);
+}
+
+/* Ten times the longest of its own last steps, however short the limit is. */
+static void one_that_is_slow_stays(void **state)
+{
+	struct tw_ran ran;
+
+	(void)state;
+	hangs.node = 0;
+	assert_int_equal(run("ssgd", "stuck: 100ms",
+			     "compute: {mean: 100ms}, stragglers: {count: 1, slower: 8}", &ran),
+			 TW_OK);
+	assert_int_equal(hangs.removed, 0);
+	assert_int_equal(run("asgd", "stuck: 100ms",
+			     "compute: {mean: 100ms}, stragglers: {count: 1, slower: 8}", &ran),
+			 TW_OK);
+	assert_int_equal(hangs.removed, 0);
+}
+
+/* A first step may take any time as long as nobody else has finished one. */
+static void so_does_one_alone(void **state)
+{
+	struct tw_ran ran;
+
+	(void)state;
+	hangs.node = 0;
+	assert_int_equal(run("ssgd", "stuck: 1s, min: 1", "compute: {mean: 30s}", &ran), TW_OK);
+	assert_int_equal(hangs.removed, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(under_rounds),        cmocka_unit_test(at_the_end_of_a_run),
+		cmocka_unit_test(not_where_it_is_off), cmocka_unit_test(one_that_is_slow_stays),
+		cmocka_unit_test(so_does_one_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
