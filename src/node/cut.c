@@ -487,24 +487,23 @@ int64_t tw_cut_period(const struct master *m)
 	return m->period > m->plan->checkpoint_every ? m->period : m->plan->checkpoint_every;
 }
 
-/* A cut that drains pauses everybody.  Where that takes longer than the time between two, or where
- * nothing was finished in that time, the next one comes later. */
+/* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next one
+ * comes later, or the run would never end. */
 static void stretch(struct master *m, struct tw_context *ctx)
 {
 	const int64_t pause = m->release - m->draining, period = tw_cut_period(m);
-	const uint64_t closed = tw_spans_total(&m->closed);
-	const bool idle = closed == m->closed_before && !tw_deal_exhausted(m);
-	const int64_t longer = idle ? 2 * period : 2 * pause;
+	const uint64_t before = m->closed_before;
 
-	m->closed_before = closed;
-	if (!m->plan->checkpoint_every || (!idle && pause <= period) || longer <= period)
+	m->closed_before = tw_spans_total(&m->closed);
+	if (!m->plan->checkpoint_every || m->closed_before != before || tw_deal_exhausted(m))
 		return;
-	m->period = longer;
+	m->period = pause > 2 * period ? pause : 2 * period;
 	tw_say(ctx, TW_WARNING,
-	       "checkpoints leave %s time to train: one takes %.3g s and checkpoint.every is "
-	       "%.3g s; the next one follows after %.3g s",
-	       idle ? "no" : "little", (double)pause / 1e9, (double)m->plan->checkpoint_every / 1e9,
-	       (double)longer / 1e9);
+	       "checkpoints leave no time to train: one takes %.3g s, and nothing was finished in "
+	       "the %.3g s before it; the next one follows after %.3g s (checkpoint.every is %.3g "
+	       "s)",
+	       (double)pause / 1e9, (double)period / 1e9, (double)m->period / 1e9,
+	       (double)m->plan->checkpoint_every / 1e9);
 }
 
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
