@@ -31,8 +31,8 @@ static uint32_t below(struct draw *d, uint32_t n)
 
 /* One of these, by equal chance. */
 #define ONE_OF(d, type, ...)                                                                       \
-	((const type[]){ __VA_ARGS__ }[below(d, sizeof((const type[]){ __VA_ARGS__ }) /            \
-							sizeof(type))])
+	((const type[]){                                                                           \
+		__VA_ARGS__ }[below(d, sizeof((const type[]){ __VA_ARGS__ }) / sizeof(type))])
 
 static void say(struct draw *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct draw *d, const char *format, ...)
@@ -108,8 +108,9 @@ static void faults(struct draw *d, const struct shape *c)
 	const uint32_t count = below(d, 4);
 
 	if (below(d, 2))
-		say(d, "  random: {crashes: %u, partitions: %u, resets: %u, slow: %u, seed: %u, "
-		       "span: %.3fs}\n",
+		say(d,
+		    "  random: {crashes: %u, partitions: %u, resets: %u, slow: %u, seed: %u, "
+		    "span: %.3fs}\n",
 		    below(d, 6), below(d, 3), below(d, 4), below(d, 3), below(d, 1000000), c->span);
 	if (!count)
 		return;
@@ -121,13 +122,44 @@ static void faults(struct draw *d, const struct shape *c)
 	say(d, "]\n");
 }
 
-static const char *preset(struct draw *d)
+/* A preset as it is, or with options that change who waits for whom. */
+static void strategy(struct draw *d, const struct shape *c)
 {
 	size_t count = 0;
 
 	while (tw_presets[count].name)
 		count++;
-	return tw_presets[below(d, (uint32_t)count)].name;
+	switch (below(d, 12)) {
+	case 0:
+		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
+		    ONE_OF(d, char *, "true", "false"));
+		return;
+	case 1:
+		say(d, "strategy: {name: ssp, lead: %u}\n", below(d, 4));
+		return;
+	case 2:
+		say(d, "strategy: {name: softsync, collect: %u}\n", 1 + below(d, c->workers));
+		return;
+	case 3:
+		say(d, "strategy: {name: downpour, push: %u, fetch: %u}\n", 1 + below(d, 3),
+		    1 + below(d, 3));
+		return;
+	default:
+		say(d, "strategy: %s\n", tw_presets[below(d, (uint32_t)count)].name);
+	}
+}
+
+static void data(struct draw *d, const struct shape *c)
+{
+	const uint32_t samples = ONE_OF(d, uint32_t, 48, 64, 100, 256);
+	const uint32_t accumulate = below(d, 4) ? 1 : 2;
+
+	if (below(d, 6) == 0)
+		say(d, "data: {samples: %u, global_batch: %u, accumulate: %u}\n", samples,
+		    c->workers + below(d, 3 * c->workers), accumulate);
+	else
+		say(d, "data: {samples: %u, batch: %u, accumulate: %u}\n", samples,
+		    ONE_OF(d, uint32_t, 1, 3, 8, 16), accumulate);
 }
 
 void wild_describe(uint64_t seed, char out[WILD_TEXT])
@@ -140,21 +172,20 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
 
 	out[0] = '\0';
-	say(&d, "data: {samples: %u, batch: %u, accumulate: %u}\n",
-	    ONE_OF(&d, uint32_t, 48, 64, 100, 256), ONE_OF(&d, uint32_t, 1, 3, 8, 16),
-	    below(&d, 4) ? 1 : 2);
+	data(&d, &c);
 	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u}}\n",
 	    ONE_OF(&d, uint32_t, 8, 13, 50, 200), below(&d, 3) ? 0 : 5);
-	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n",
-	    ONE_OF(&d, double, 0.5, 1, 2, 2.7), 1 + below(&d, 1000),
-	    ONE_OF(&d, double, 0, 0.3, 1));
+	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n", ONE_OF(&d, double, 0.5, 1, 2, 2.7),
+	    1 + below(&d, 1000), ONE_OF(&d, double, 0, 0.3, 1));
 	say(&d, "update: {rate: 0.01}\n");
-	say(&d, "cluster: {workers: %u, servers: %u, shards: %u, min: %u, wait: %us, limit: %us}\n",
+	say(&d,
+	    "cluster: {workers: %u, servers: %u, shards: %u, min: %u, wait: %us, limit: %us, "
+	    "stuck: %us}\n",
 	    c.workers, c.servers, shards, least, ONE_OF(&d, uint32_t, 5, 30, 60),
-	    ONE_OF(&d, uint32_t, 3, 15));
+	    ONE_OF(&d, uint32_t, 3, 15), ONE_OF(&d, uint32_t, 0, 0, 0, 2));
 	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
 	    ONE_OF(&d, char *, "drain", "running"));
-	say(&d, "strategy: %s\n", preset(&d));
+	strategy(&d, &c);
 	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
 	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
 	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
@@ -163,7 +194,8 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	say(&d, "  save_time: %s\n", ONE_OF(&d, char *, "0s", "20ms", "300ms", "2s"));
 	say(&d, "  load_time: %s\n", ONE_OF(&d, char *, "0s", "25ms", "300ms", "1s"));
 	say(&d, "  local: %s\n", ONE_OF(&d, char *, "0s", "2ms", "60ms"));
-	say(&d, "  bandwidth: %s\n", ONE_OF(&d, char *, "0bit/s", "10Gbit/s", "1Mbit/s", "100kbit/s"));
+	say(&d, "  bandwidth: %s\n",
+	    ONE_OF(&d, char *, "0bit/s", "10Gbit/s", "1Mbit/s", "100kbit/s"));
 	say(&d, "  apply_rate: %s\n", ONE_OF(&d, char *, "0", "1e6", "100"));
 	faults(&d, &c);
 }
@@ -222,7 +254,7 @@ static bool may_stop(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
 
-	if (job->sim.random_crashes || job->sim.random_partitions || p->min > 1)
+	if (job->sim.random_crashes || job->sim.random_partitions || p->min > 1 || p->stuck)
 		return true;
 	for (size_t k = 0; k < job->faults; k++) {
 		const struct tw_fault *f = &job->fault[k];
@@ -259,7 +291,8 @@ static int64_t longest(const struct tw_job *job)
 	const struct tw_sim_options *s = &job->sim;
 	const double bytes = 4.0 * (double)(p->trainable + p->buffers) + 400.0 * p->shards;
 	const double send = s->bandwidth > 0 ? 8.0 * bytes * p->workers / s->bandwidth : 0.0;
-	const double apply = s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
+	const double apply =
+		s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
 	const double way = (double)(s->latency + s->jitter + s->local) / 1e9 +
 			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss);
 	const double step = 0.5 + 2 * send + apply + 4 * way;
