@@ -100,6 +100,20 @@ static void send_lease(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	tw_send(ctx, msg);
 }
 
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags)
+{
+	const struct member *e = &m->member[slot];
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_IDLE);
+
+	if (!msg)
+		return false;
+	msg->h.flags = flags;
+	msg->b.idle = (struct tw_body_idle){ slot, e->incarnation, e->idle, 0 };
+	tw_send(ctx, msg);
+	return true;
+}
+
 /* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
 static void tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle)
 {
@@ -110,14 +124,16 @@ static void tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, b
 	e->idle = idle;
 	if (!(m->plan->gate->traits & TW_GATE_HOLDS))
 		return;
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
-		struct tw_msg *msg = tw_master_to_shard(m, ctx, s, TW_IDLE);
-
-		if (!msg)
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!tw_deal_idle_to(m, ctx, slot, s, 0))
 			return;
-		msg->b.idle = (struct tw_body_idle){ slot, e->incarnation, idle, 0 };
-		tw_send(ctx, msg);
-	}
+}
+
+void tw_deal_no_more(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < m->plan->workers; k++)
+		if (m->member[k].live && m->member[k].leases == 0)
+			tell_idle(m, ctx, k, true);
 }
 
 static bool open_lease(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
@@ -246,7 +262,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		tw_stuck_finished(m, ctx, e);
 		break;
 	}
-	if (e->leases == 0 && e->hungry && e->dry)
+	if (e->leases == 0 && ((e->hungry && e->dry) || m->phase == PHASE_DRAIN))
 		tell_idle(m, ctx, slot, true);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
 					.count = m->live,

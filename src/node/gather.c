@@ -51,16 +51,6 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 		return;
 	tw_master_full_view(m, ctx, s);
 	tw_deal_commit_to(m, ctx, s);
-	for (uint32_t k = 0; k < m->plan->workers; k++)
-		if (m->member[k].live && (m->plan->gate->traits & TW_GATE_HOLDS)) {
-			struct tw_msg *msg = tw_master_to_shard(m, ctx, s, TW_IDLE);
-
-			if (!msg)
-				return;
-			msg->b.idle = (struct tw_body_idle){ k, m->member[k].incarnation,
-							     m->member[k].idle, 0 };
-			tw_send(ctx, msg);
-		}
 	if (m->phase == PHASE_AGREE && !m->shard[s].agreed && !ask(m, ctx, s, 0))
 		return;
 	tw_cut_snap_shard(m, ctx, s);

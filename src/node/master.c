@@ -44,6 +44,7 @@ static void drain(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, false);
+	tw_deal_no_more(m, ctx);
 }
 
 static bool too_few(const struct master *m)

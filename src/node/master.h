@@ -195,7 +195,7 @@ struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uin
 				   enum tw_type type);
 /* Where the shards are, to one worker. */
 void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
-/* Every member, to one shard. */
+/* Every member, and who of them has no work, to one shard. */
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
@@ -247,6 +247,11 @@ void tw_deal_release(struct member *e, struct tw_heap *heap);
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Say to one shard whether this member has work. */
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags);
+/* Nobody gets more work: whoever has none is not to be waited for. */
+void tw_deal_no_more(struct master *m, struct tw_context *ctx);
 void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 /* Are these leases that somebody may hold? */

@@ -74,6 +74,10 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 								    TW_LIVE, m->member[k].node };
 	}
 	tw_send(ctx, msg);
+	for (uint32_t k = 0; k < m->plan->workers && (m->plan->gate->traits & TW_GATE_HOLDS); k++)
+		if (m->member[k].live && m->member[k].idle &&
+		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))
+			return;
 }
 
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
@@ -297,8 +301,9 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	e = &m->member[h->slot];
 	if (e->live && e->incarnation == h->incarnation && e->node == msg->from.node) {
-		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+		/* the drain comes last: a lease that it hears of now begins no work */
 		tw_deal_resend(m, ctx, h->slot);
+		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
 		tw_cut_snap_worker(m, ctx, h->slot);
 		return;
 	}
@@ -330,8 +335,8 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	send_welcome(m, ctx, slot);
-	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 	tw_deal_resend(m, ctx, slot);
+	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 	tw_cut_snap_worker(m, ctx, slot);
 	if (m->member[slot].evaluating)
 		tw_score_lost(m, ctx, slot);

@@ -184,6 +184,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (m->h.flags & TW_FLAG_FULL) {
 		s->view = m->b.view.number;
 		s->view_term = m->h.incarnation;
+		memset(s->idle, 0, s->plan->workers); /* who is idle is said after it */
 	}
 	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
 		s->generation = m->h.view;

@@ -294,7 +294,9 @@ void tw_sim_received(struct sim *s, struct parcel *p)
 			c->busy = s->now;
 		if (m->h.type == TW_PUSH)
 			c->busy += llround(m->h.payload / 4 * 1e9 / s->options->apply_rate);
-		if (c->busy > s->now) {
+		/* at the very moment when the queue is served, some of it may still wait */
+		if (c->busy > s->now || c->queued == s->now) {
+			c->queued = c->busy;
 			p->event.kind = EVENT_SERVED;
 			if (!tw_sim_push(s, c->busy, &p->event))
 				tw_sim_parcel_free(s, p);

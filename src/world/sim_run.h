@@ -72,6 +72,7 @@ struct cell {
 	struct tw_actor *actor; /* NULL while its node is down */
 	struct job *jobs;
 	int64_t busy;                 /* a shard's queue is empty again */
+	int64_t queued;               /* when the last message in that queue is served */
 	struct tw_wait named;         /* the last wait that was logged */
 	int64_t deadline[SIM_TIMERS]; /* < 0: not set */
 	struct event *pending[SIM_TIMERS];

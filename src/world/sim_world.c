@@ -23,6 +23,7 @@ bool tw_sim_node_make(struct sim *s, uint32_t node)
 
 		c->ctx.boot = n->boot;
 		c->busy = s->now;
+		c->queued = s->now - 1;
 		c->named = (struct tw_wait){ 0 };
 		c->actor = c->seat->class->new (s->heap, c->seat->arg);
 		if (!c->actor) {
