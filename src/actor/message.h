@@ -82,7 +82,7 @@ enum tw_flags {
 	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */
 	TW_FLAG_FRESH =
 		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember; BYE: I
-		       was not welcomed yet, or do not know it */
+		       was not welcomed yet, or do not know it; HOST: all clocks are at 0 */
 	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death); a server's HELLO: I leave */
 	TW_FLAG_APPLIED = 256,  /* PUSH to itself: a lock-free shard has applied it already */
 	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; who is not in it is gone */
@@ -205,6 +205,7 @@ struct tw_body_push {
 	double progress; /* dealt position / samples, in epochs */
 	double loss;     /* sum of the samples' losses */
 	uint64_t number; /* comes back in the answer */
+	uint64_t clock;  /* of the worker: contributions closed, this one included */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
@@ -216,11 +217,15 @@ struct tw_body_pull {
 	uint64_t round;  /* answer only when the round before this one is committed */
 	uint64_t pin;    /* evaluation: the pinned version of this number; else 0 */
 	uint64_t number; /* comes back in the answer */
+	uint64_t clock;  /* of the worker, or TW_CLOCK_UNKNOWN */
 };
+/* A worker that joins, or comes back from idleness, takes its clock from the answers. */
+#define TW_CLOCK_UNKNOWN UINT64_MAX
 struct tw_body_params {
 	struct tw_version version;
 	uint64_t seq; /* last contribution of this worker that was taken or dropped */
 	uint64_t round, pin, number;
+	uint64_t least; /* clock of the slowest worker that is waited for */
 	double statistic;
 	float rate;
 	uint32_t live;

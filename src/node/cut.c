@@ -73,6 +73,9 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 	msg->h.view = m->generation;
 	msg->h.incarnation = ctx->boot;
 	msg->h.shard = shard;
+	/* a generation of ours that has not begun */
+	if (m->current != m->generation && m->generation >> 32 == ctx->boot)
+		msg->h.flags = TW_FLAG_FRESH;
 	msg->b.host = (struct tw_body_host){
 		.shard = shard, .incarnation = i->incarnation, .cut = i->host_cut, .live = m->live
 	};

@@ -211,6 +211,11 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	if (b->range.lease <= w->last_lease ||
 	    (!tw_worker_rounds(w) && b->range.lease != w->last_lease + 1))
 		return;
+	if (w->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
+		/* others went on meanwhile: read again, and count from where they are */
+		w->clock_known = false;
+		w->fetch_due = true;
+	}
 	w->last_lease = b->range.lease;
 	w->asked_lease = w->dry = w->draining = false; /* one sent again ends no drain */
 	if (tw_worker_rounds(w))

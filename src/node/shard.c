@@ -13,7 +13,9 @@
  *  (6) what is older than the shard's generation is fenced.
  *  (7) it obeys the newest master only.
  *  (8) while a worker is active, clocks.least is the smallest clock of an active one, and at_least
- *      counts those who stand there.
+ *      counts those who stand there.  A worker's clock is its own word and the same on all shards:
+ *      clocks that shards count by themselves differ after one of them was lost, and two workers
+ *      then wait for each other, each on another shard.
  *  (9) a worker speaks from its own node only.  One that no view has named yet is believed, unless
  *      its incarnation is of a master yet to come, or of one before the master whose full view is
  *      here; a full view has the last word.
@@ -139,7 +141,7 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 				    .g = at,
 				    .push = *push };
 	tw_shard_forget_sent(s, g, push->base.n);
-	tw_shard_tick(s, slot);
+	tw_shard_clock(s, slot, push->clock);
 	switch (gate->admit(s->plan->gate_options, slot, c->tau)) {
 	case TW_DROP:
 		pass_over(s, ctx, c);
@@ -173,7 +175,7 @@ static void note_refused(struct shard *s, struct tw_context *ctx, uint32_t slot,
 static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	s->guest[slot].seq = m->h.seq;
-	tw_shard_tick(s, slot); /* it is closed here, too: others must not wait for it */
+	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
 	note_refused(s, ctx, slot, m);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
@@ -287,7 +289,6 @@ static void count(struct shard *s, struct tw_context *ctx, uint32_t slot,
 
 	if (tw_line_count(s, ctx, &c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
-	tw_shard_tick(s, slot);
 }
 
 /* A contribution that came in order, and will not be applied; its seq is closed already. */
@@ -591,6 +592,7 @@ static void pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 		return;
 	if (m->h.seq > g->seq)
 		g->seq = m->h.seq;
+	tw_shard_clock(s, slot, p->clock);
 	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
 		tw_shard_park(s, ctx, slot, p->number, p->round);
 		return;

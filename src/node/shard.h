@@ -15,6 +15,9 @@ struct sent {
 	struct tw_block *block;
 };
 
+/* How a shard knows a worker's clock: not at all, from others' clocks, or from its own word. */
+enum clock_from { CLOCK_UNKNOWN, CLOCK_GUESSED, CLOCK_SAID };
+
 /* How far an incarnation's contributions are closed. */
 struct mark {
 	uint32_t incarnation;
@@ -27,6 +30,7 @@ struct guest {
 	uint32_t incarnation, node; /* node: nobody else speaks for it */
 	uint8_t state;              /* enum tw_member_state; TW_GONE also before it came */
 	bool claimed;               /* known from its own word only: no view has named it yet */
+	uint8_t clock_from;         /* enum clock_from */
 	bool parked;
 	uint64_t seq;      /* last contribution closed: applied, collected, dropped or refused */
 	struct mark other; /* of who was here before, in case that the claim is not true */
@@ -62,6 +66,7 @@ struct shard {
 	uint32_t index, memory;
 	bool hosted, streams;
 	bool moved;                /* what workers see is not what this version showed before */
+	bool at_zero;              /* clocks began here at 0, as they did everywhere */
 	size_t from, n, trainable; /* its slice; the first `trainable` of it are not buffers */
 	uint32_t live;
 
@@ -170,8 +175,8 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
-/* The worker's clock goes on by one. */
-void tw_shard_tick(struct shard *s, uint32_t slot);
+/* The worker says its clock (gates that hold only). */
+void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock);
 /* What its own first message says of a worker that no view has named yet. */
 void tw_shard_claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
 		    uint32_t node);

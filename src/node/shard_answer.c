@@ -91,13 +91,15 @@ void tw_shard_fill(struct shard *s, const struct guest *g, struct tw_msg *m, uin
 	m->h.view = s->generation;
 	m->h.shard = m->h.from = s->index;
 	m->h.incarnation = g->incarnation;
-	m->b.params = (struct tw_body_params){ .version = s->version,
-					       .seq = g->seq,
-					       .round = s->round,
-					       .number = number,
-					       .statistic = s->statistic,
-					       .rate = tw_line_rate(s),
-					       .live = s->live };
+	m->b.params =
+		(struct tw_body_params){ .version = s->version,
+					 .seq = g->seq,
+					 .round = s->round,
+					 .number = number,
+					 .least = s->clocks.active_count ? s->clocks.least : 0,
+					 .statistic = s->statistic,
+					 .rate = tw_line_rate(s),
+					 .live = s->live };
 }
 
 /* A copy of parameters that others are writing (LOCKFREE). */

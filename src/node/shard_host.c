@@ -239,6 +239,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	}
 	s->hosted = true;
+	s->at_zero = m->h.flags & TW_FLAG_FRESH;
 	s->version.incarnation = h->incarnation;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
 					.shard = s->index,

@@ -35,28 +35,62 @@ static void find_least(struct shard *s)
 	}
 }
 
-void tw_shard_tick(struct shard *s, uint32_t slot)
-{
-	if (s->active[slot] && s->clock[slot] == s->clocks.least) {
-		s->clock[slot]++;
-		if (--s->at_least == 0 || s->clocks.least_slot == slot)
-			find_least(s);
-		return;
-	}
-	s->clock[slot]++;
-}
-
 static void set_active(struct shard *s, uint32_t slot)
 {
-	const bool on = s->guest[slot].state == TW_LIVE && !s->idle[slot];
+	struct guest *g = &s->guest[slot];
+	const bool on = g->state == TW_LIVE && !s->idle[slot] && g->clock_from != CLOCK_UNKNOWN;
 
 	if (on == s->active[slot])
 		return;
 	/* a joiner, or one that comes back from idleness, starts at the smallest live clock */
-	if (on && s->clocks.active_count && s->clock[slot] < s->clocks.least)
+	if (on && s->clocks.active_count && s->clock[slot] < s->clocks.least) {
 		s->clock[slot] = s->clocks.least;
+		g->clock_from = CLOCK_GUESSED;
+	}
 	s->active[slot] = on;
 	find_least(s);
+}
+
+/* Nobody has said the clock of this worker: it is where the slowest is. */
+static void guess_clock(struct shard *s, uint32_t slot)
+{
+	struct guest *g = &s->guest[slot];
+
+	if (g->clock_from != CLOCK_UNKNOWN)
+		return;
+	s->clock[slot] = s->clocks.active_count ? s->clocks.least : 0;
+	g->clock_from = CLOCK_GUESSED;
+}
+
+/* (8): an active worker's clock was `before`. */
+static void moved(struct shard *s, uint32_t slot, uint64_t before)
+{
+	const struct tw_clocks *c = &s->clocks;
+
+	if (s->clock[slot] == c->least)
+		s->at_least++;
+	if (s->clock[slot] < c->least ||
+	    (before == c->least && (--s->at_least == 0 || c->least_slot == slot)))
+		find_least(s);
+}
+
+void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
+{
+	struct guest *g = &s->guest[slot];
+	const uint64_t before = s->clock[slot];
+
+	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
+		return;
+	if (clock == TW_CLOCK_UNKNOWN) {
+		guess_clock(s, slot);
+	} else if (g->clock_from != CLOCK_SAID || clock > before) { /* not an older word */
+		g->clock_from = CLOCK_SAID;
+		s->clock[slot] = clock;
+	}
+	if (!s->active[slot])
+		set_active(s, slot);
+	else if (s->clock[slot] != before)
+		moved(s, slot, before);
 }
 
 /* --- members ------------------------------------------------------------------------------ */
@@ -119,6 +153,7 @@ static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 	g->incarnation = incarnation;
 	g->state = TW_GONE;
 	g->claimed = false;
+	g->clock_from = CLOCK_UNKNOWN;
 	g->bad_seq = g->strikes = 0;
 	s->idle[slot] = false;
 }
@@ -150,7 +185,7 @@ void tw_shard_claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint
 	g->claimed = true;
 	g->node = node;
 	make_live(s, ctx, g);
-	set_active(s, slot);
+	set_active(s, slot); /* its clock comes with its word */
 }
 
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
@@ -171,6 +206,9 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 		forget(s, m->slot);
 		g->state = (uint8_t)m->state;
 	}
+	/* of those who worked before this shard was taken anew nothing is known */
+	if (!full || s->at_zero)
+		guess_clock(s, m->slot);
 	set_active(s, m->slot);
 }
 
@@ -200,8 +238,10 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			tw_block_drop(g->last);
 			g->last = NULL;
 			g->bad_seq = 0;
-			s->clock[k] = 0;
+			g->clock_from = CLOCK_UNKNOWN;
+			s->active[k] = false;
 		}
+		s->at_zero = true;
 		find_least(s);
 	}
 	if (m->h.flags & TW_FLAG_FULL)

@@ -346,6 +346,7 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 	o->seq = w->seq;
 	o->flags = (reads ? TW_FLAG_ANSWER : 0) | (sends ? 0 : TW_FLAG_SKIPPED);
 	o->body = (struct tw_body_push){
+		.clock = ++w->clock,
 		.steps = w->range_steps,
 		.own = w->local ? w->own : 0,
 		.samples = w->range_samples,
@@ -606,6 +607,10 @@ void tw_step_fetched(struct worker *w, struct tw_context *ctx)
 
 	(void)ctx;
 	w->own = 0;
+	for (uint32_t s = 0; s < p->shards; s++)
+		if (w->link[s].least > w->clock)
+			w->clock = w->link[s].least;
+	w->clock_known = true;
 	if (w->local) {
 		for (uint32_t s = 0; s < p->shards; s++)
 			tw_vec_copy(w->local + p->border[s], tw_block_floats(w->link[s].view),

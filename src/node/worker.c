@@ -101,8 +101,10 @@ static void send_pull(struct worker *w, struct tw_context *ctx, uint32_t shard, 
 	m->h.shard = shard;
 	m->h.seq = l->acked;
 	m->h.flags = l->view ? 0 : TW_FLAG_FRESH;
-	m->b.pull =
-		(struct tw_body_pull){ .have = l->version, .round = round, .number = l->number };
+	m->b.pull = (struct tw_body_pull){ .have = l->version,
+					   .round = round,
+					   .number = l->number,
+					   .clock = w->clock_known ? w->clock : TW_CLOCK_UNKNOWN };
 	tw_send(ctx, m);
 }
 
@@ -133,6 +135,8 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 	w->generation = generation;
 	w->held_count = w->done_count = 0;
 	w->asked_lease = w->draining = w->dry = false;
+	w->clock = 0;
+	w->clock_known = false;
 	if (w->busy) {
 		w->stale = true;
 		ctx->world->cancel(ctx, &w->compute);
@@ -483,6 +487,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	l->wants = l->asked = false;
 	l->version = b->version;
 	l->round = b->round;
+	l->least = b->least;
 	l->rate = b->rate;
 	l->statistic = b->statistic;
 	if (all_fetched(w))

@@ -18,6 +18,7 @@ struct link {
 	struct tw_block *view; /* what it was sent, decoded; NULL before the first answer */
 	struct tw_version version;
 	uint64_t round, acked; /* acked: contributions up to it are closed there */
+	uint64_t least;        /* clock of the slowest worker there, as the last answer says */
 	float rate;
 	double statistic;
 	bool down;
@@ -89,9 +90,11 @@ struct worker {
 	double range_loss;
 	struct tw_version *group_base; /* base of the first gradient that is not pushed */
 	float *group_rate;
-	uint64_t cycle; /* gradients made since the start: push and fetch count these */
-	uint64_t seq;   /* last contribution made */
-	uint32_t own;   /* own contributions already in the local parameters */
+	uint64_t cycle;   /* gradients made since the start: push and fetch count these */
+	uint64_t seq;     /* last contribution made */
+	uint64_t clock;   /* contributions closed, and what it began with: the same on all shards */
+	bool clock_known; /* false: to be taken from the next answers */
+	uint32_t own;     /* own contributions already in the local parameters */
 	bool transmitted;
 	struct outgoing out[TW_CREDITS];
 	uint32_t outs; /* oldest first */

@@ -295,7 +295,9 @@ static int64_t longest(const struct tw_job *job)
 		s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
 	const double way = (double)(s->latency + s->jitter + s->local) / 1e9 +
 			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss);
-	const double step = 0.5 + 2 * send + apply + 4 * way;
+	/* in rounds each step may be followed by a checkpoint */
+	const double cut = p->drain && p->checkpoint_every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
+	const double step = 0.5 + cut + 2 * send + apply + 4 * way;
 	const double steps = (double)p->positions / (p->batch ? p->batch : 1) + 20;
 	const double faults = (double)(s->random_crashes + s->random_partitions + s->random_resets +
 				       s->random_slow + job->faults + 2);
