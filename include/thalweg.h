@@ -120,7 +120,7 @@ struct thalweg_engine {
 
 enum thalweg_event_kind {
 	THALWEG_PROGRESS,   /* some times a second */
-	THALWEG_EVALUATION, /* loss, accuracy and epochs are those of the evaluation */
+	THALWEG_EVALUATION, /* loss and accuracy, and epochs, samples and staleness of what it saw */
 	THALWEG_CHECKPOINT, /* number `checkpoint` is complete in the run directory */
 	THALWEG_LOG         /* a line for people: level, who, line; nothing else is filled */
 };
@@ -130,8 +130,8 @@ enum thalweg_level { THALWEG_ERROR, THALWEG_WARNING, THALWEG_INFO, THALWEG_DEBUG
 struct thalweg_event {
 	enum thalweg_event_kind kind;
 	double seconds;          /* since training began */
-	double epochs;           /* so far */
-	uint64_t samples, total; /* that went in so far, and of how many; total 0: unknown */
+	double epochs;           /* samples / samples of an epoch */
+	uint64_t samples, total; /* applied so far, and to be dealt in all; total 0: unknown */
 	double samples_per_second;
 	double seconds_left;   /* a guess; negative: unknown */
 	double loss, accuracy; /* NaN: unknown, or there is no such thing */
@@ -179,7 +179,7 @@ THALWEG_API void thalweg_close(struct thalweg_job *job);
 struct thalweg_result {
 	/* On the test set; NaN: there is no such thing, or interrupted before any evaluation. */
 	double loss, accuracy;
-	double epochs, updates;
+	double epochs, updates; /* epochs: dealt; "epochs_applied" of json are those applied */
 	uint64_t steps, samples;
 	double seconds, samples_per_second;
 	double staleness; /* mean */

@@ -57,11 +57,22 @@ enum tw_note_kind {
 	TW_NOTE_REFUSED,  /* not finite, malformed: slot; of a shard's earlier life: value = 1 */
 	TW_NOTE_DEAL,     /* the master dealt: slot, from, count; seq 1 if dealt again */
 	TW_NOTE_VIEW,     /* membership changed: count = live, seq = view */
-	TW_NOTE_EVAL,     /* an evaluation: value = loss, extra = accuracy or -1, from = position */
+	TW_NOTE_EVAL,     /* an evaluation: value = loss, extra = accuracy or -1, label = what its
+			     view has, seq = its pin, count = 1 if it is the last of the run */
 	TW_NOTE_CUT,      /* a checkpoint is complete: seq = number */
 	TW_NOTE_ROLLBACK, /* the cluster went back to cut seq */
 	TW_NOTE_HOSTED,   /* a shard was taken: shard, incarnation, version */
-	TW_NOTE_PROGRESS, /* master: from = positions closed, count = live, value = mean loss */
+	TW_NOTE_PROGRESS, /* master: from = positions dealt, count = live, value = mean loss;
+			     label: samples and steps that are in, updates under rounds, else NAN */
+	TW_NOTE_PINNED,   /* every shard keeps its view for the evaluation: seq = its pin */
+};
+
+/* A point of the learning curve: what the parameters have seen, means over the shards. */
+struct tw_point {
+	double samples, steps, updates; /* applied */
+	double staleness;               /* mean of the contributions so far; NAN: none */
+	double rate;                    /* of learning, now */
+	double train_loss;              /* mean over recent samples, about an epoch; NAN: none */
 };
 
 struct tw_note {
@@ -69,7 +80,10 @@ struct tw_note {
 	uint32_t shard, slot, incarnation, count;
 	uint64_t seq, tau, version, round, from;
 	double value, extra;
+	struct tw_point label;              /* EVAL, PROGRESS */
 	int64_t at;                         /* filled by the context */
+	uint64_t bytes;                     /* filled by the context for PINNED and PROGRESS: sent
+					       so far by this process, in sim by all */
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;
@@ -84,10 +98,25 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t steps, samples;  /* in the contributions; the master may not live to count them */
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
+/* The first evaluation that train.until asked for. */
+struct tw_goal {
+	bool reached;
+	double samples, updates; /* applied, mean over the shards */
+	double loss, accuracy;   /* accuracy -1 if none */
+	int64_t at;              /* world's clock when its view was kept */
+};
+/* From the first deal to the moment when a worker first found nothing left to deal. */
+struct tw_steady {
+	double samples; /* applied meanwhile, mean over the shards; NAN: there was no such moment */
+	int64_t lasted; /* ns of the world's clock */
+};
 struct tw_totals {
 	struct tw_tally tally;
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
-	double updates, epochs;
+	double updates, epochs; /* epochs: dealt */
+	double applied;         /* samples, mean over the shards; NAN: not known */
+	struct tw_goal goal;
+	struct tw_steady steady;
 	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;

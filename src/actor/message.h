@@ -56,8 +56,8 @@ enum tw_type {
 	TW_UNCHANGED, /* shard → worker: you have it already */
 	TW_HAVE,      /* shard → master: staged for the round */
 	TW_COMMIT,    /* master → shard: apply these, in this order */
-	TW_PIN,  /* master → shard: keep this version for the evaluation, or let it go; shard →
-			 master: kept */
+	TW_PIN,  /* master → shard: keep a view for the evaluation once it has so much, let it go,
+			 or count; shard → master: what the view has */
 	TW_EVAL, /* master → worker: score these test samples at the pinned version */
 	TW_RESULT, /* worker → master: the score */
 	TW_SNAP,   /* master → shard, worker: send me your part; or: flush what is collected */
@@ -241,9 +241,21 @@ struct tw_body_commit {
 	uint64_t round;
 	uint32_t count, pad;
 };
+/* A PIN may be sent ahead of time: the shard keeps its view as soon as so many rounds are committed
+ * and so many samples applied, and answers then.  One that has more already keeps what it has. */
 struct tw_body_pin {
 	uint64_t pin;
-	uint32_t release, pad;
+	uint32_t what, pad;      /* enum tw_pin_what */
+	uint64_t round, samples; /* master: when it has so many; shard: what it has */
+	/* shard → master only: what the view has */
+	uint64_t steps, updates;
+	uint64_t staleness_sum, staleness_count;
+	double rate;
+};
+enum tw_pin_what {
+	TW_PIN_KEEP,
+	TW_PIN_RELEASE, /* no answer */
+	TW_PIN_COUNT,   /* keep nothing, and answer at once */
 };
 struct tw_body_eval {
 	uint64_t pin, from;

@@ -53,7 +53,7 @@ static void show(void *arg, const struct tw_progress *p)
 		.kind = THALWEG_PROGRESS,
 		.seconds = p->seconds,
 		.epochs = p->epochs,
-		.samples = p->closed,
+		.samples = (uint64_t)p->samples,
 		.total = endless ? 0 : p->positions,
 		.samples_per_second = p->rate,
 		.seconds_left = endless ? -1.0 : p->left,
@@ -74,8 +74,9 @@ static bool note(void *arg, const struct tw_note *n)
 		event.kind = THALWEG_EVALUATION;
 		event.loss = n->value;
 		event.accuracy = known(n->extra);
-		event.samples = n->from;
-		event.epochs = (double)n->from / (double)h->engine->samples;
+		event.samples = (uint64_t)n->label.samples;
+		event.epochs = n->label.samples / (double)h->engine->samples;
+		event.staleness = n->label.staleness >= 0.0 ? n->label.staleness : 0.0;
 		tell(h, &event);
 	} else if (n->kind == TW_NOTE_CUT && h->kept) {
 		event.kind = THALWEG_CHECKPOINT;

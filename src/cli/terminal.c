@@ -82,7 +82,7 @@ void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 
 	if (n < room && p->positions && p->epochs > 0.0)
 		n += (size_t)snprintf(out + n, room - n, " (%.0f %%)",
-				      100.0 * (double)p->closed / (double)p->positions);
+				      100.0 * (double)p->dealt / (double)p->positions);
 	if (n < room && isfinite(p->loss))
 		n += (size_t)snprintf(out + n, room - n, ", loss %.4g", p->loss);
 	if (n < room && p->accuracy >= 0.0)

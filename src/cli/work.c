@@ -72,7 +72,7 @@ enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const
 	tw_terminal_clear(call->terminal);
 	if (result && f->json)
 		tw_print_json(result);
-	else if (result)
+	else if (result && (status == TW_OK || status == TW_INTERRUPTED))
 		tw_print_summary(result);
 	if (status == TW_INTERRUPTED)
 		tw_fail(why, status, "interrupted %s",

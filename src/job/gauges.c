@@ -219,6 +219,7 @@ static void deal(struct gauge_facts *f, const struct tw_note *n)
 {
 	const uint64_t to = n->from + n->count;
 
+	f->dealt = true;
 	if (n->from < f->dealt_upto)
 		f->redealt += (to < f->dealt_upto ? to : f->dealt_upto) - n->from;
 	raise(&f->dealt_upto, to);
@@ -265,12 +266,6 @@ static void hosted(struct tw_gauges *g, const struct tw_note *n)
 		forget_numbers(g);
 }
 
-static void closed(struct gauge_facts *f, uint64_t positions)
-{
-	f->closed = positions;
-	f->has_closed = true;
-}
-
 /* The master's own. */
 static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 {
@@ -287,7 +282,8 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->evaluated = true;
 		f->loss = n->value;
 		f->accuracy = n->extra;
-		closed(f, n->from);
+		f->in = n->label.samples;
+		f->has_in = true;
 		progressed(f, clock);
 		return;
 	case TW_NOTE_CUT:
@@ -296,12 +292,14 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->cut_at = clock;
 		return;
 	case TW_NOTE_ROLLBACK:
-		f->rollbacks++;
+		f->rollbacks += f->dealt; /* else the run only goes on from there */
 		f->cut = n->seq;
 		forget_numbers(g);
 		return;
 	case TW_NOTE_PROGRESS:
-		closed(f, n->from);
+		f->in = n->label.samples;
+		f->closed = n->from;
+		f->has_in = f->has_closed = true;
 		f->live = n->count;
 		f->has_live = true;
 		f->train_loss = n->value;

@@ -52,11 +52,12 @@ struct gauge_facts {
 	uint64_t applied_steps, applied_samples;   /* by that shard here which has most */
 	uint64_t refused, dropped, dropped_rounds, redealt, dealt_upto;
 	uint64_t checkpoints, cut, rollbacks, waits;
-	uint64_t closed; /* positions */
+	uint64_t closed; /* positions dealt */
+	double in;       /* samples whose contributions the master knows to be in */
 	uint64_t staleness[TW_HISTOGRAM], staleness_sum, staleness_count;
 	uint64_t sent, received;
 	double loss, accuracy, train_loss;
-	bool evaluated, has_closed, has_train_loss, has_live, begun, over;
+	bool evaluated, dealt, has_in, has_closed, has_train_loss, has_live, begun, over;
 	uint32_t live;
 	int64_t made, progressed, cut_at; /* CLOCK_MONOTONIC */
 	struct gauge_mark old, mid;       /* the rate is since `old` */

@@ -12,7 +12,7 @@
 
 static double epochs(const struct gauge_picture *g)
 {
-	return g->plan && g->plan->samples ? (double)g->f.closed / (double)g->plan->samples : NAN;
+	return g->plan && g->plan->samples ? g->f.in / (double)g->plan->samples : NAN;
 }
 
 static double loss(const struct gauge_facts *f)
@@ -44,8 +44,9 @@ static void training(struct tw_page *p, const struct gauge_picture *g)
 		      f->evaluated && !(f->accuracy < 0), f->accuracy);
 	tw_page_gauge(p, "thalweg_samples_per_second",
 		      "Samples per second of the last 5 to 10 seconds.", f->begun, rate(g));
-	tw_page_gauge(p, "thalweg_epochs", "Epochs done.", f->has_closed, epochs(g));
-	tw_page_gauge(p, "thalweg_progress_ratio", "The share of all samples that is done.",
+	tw_page_gauge(p, "thalweg_epochs", "Epochs of samples that were applied.", f->has_in,
+		      epochs(g));
+	tw_page_gauge(p, "thalweg_progress_ratio", "The share of all samples that was dealt.",
 		      f->has_closed && bounded,
 		      bounded ? (double)f->closed / (double)g->plan->positions : NAN);
 	tw_page_gauge(p, "thalweg_workers", "Workers that are there.", true, tw_gauges_live(g));

@@ -188,6 +188,7 @@ static enum tw_status own_result(struct join *j, json_t **result, struct tw_erro
 	tw_tcp_bytes(j->tcp, &j->ran.bytes_sent, &j->ran.bytes_received);
 	j->ran.totals.loss = NAN;
 	j->ran.totals.accuracy = -1;
+	j->ran.totals.applied = j->ran.totals.steady.samples = NAN;
 	j->ran.totals.steps = j->steps;
 	j->ran.totals.samples = j->samples;
 	j->ran.totals.epochs = (double)j->samples / (double)j->job->plan.samples;

@@ -33,6 +33,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 			 .live = plan->workers },
 		.began = tw_clock(),
 		.from = INT64_MIN,
+		.rate = NAN,
 	};
 }
 
@@ -44,14 +45,14 @@ static double share(uint64_t part, uint64_t whole)
 static void reckon(struct tw_watch *w, int64_t clock)
 {
 	struct tw_progress *p = &w->now;
-	const double done = (double)(p->closed - w->first);
+	const double dealt = (double)(p->dealt - w->first_dealt);
 
 	p->seconds = (double)(clock - w->began) / (double)TW_SECOND;
-	p->rate = p->seconds > 0.0 ? done / p->seconds : 0.0;
-	p->epochs = share(p->closed, w->plan->samples);
+	p->rate = p->seconds > 0.0 ? (p->samples - w->first) / p->seconds : 0.0;
+	p->epochs = w->plan->samples ? p->samples / (double)w->plan->samples : 0.0;
 	p->staleness = share(w->tau_sum, w->tau_count);
-	p->left = p->rate > 0.0 && p->positions > p->closed
-			  ? (double)(p->positions - p->closed) / p->rate
+	p->left = dealt > 0.0 && p->seconds > 0.0 && p->positions > p->dealt
+			  ? (double)(p->positions - p->dealt) * p->seconds / dealt
 			  : -1.0;
 }
 
@@ -59,9 +60,11 @@ static void progress(struct tw_watch *w, const struct tw_note *n)
 {
 	if (!w->seen) {
 		w->seen = true;
-		w->first = n->from;
+		w->first = n->label.samples;
+		w->first_dealt = n->from;
 	}
-	w->now.closed = n->from > w->first ? n->from : w->first;
+	w->now.samples = n->label.samples > w->first ? n->label.samples : w->first;
+	w->now.dealt = n->from > w->first_dealt ? n->from : w->first_dealt;
 	w->now.live = n->count;
 	if (!w->evaluated && isfinite(n->value))
 		w->now.loss = n->value;
@@ -94,39 +97,73 @@ void tw_watch_line(struct tw_watch *w, json_t *line)
 		json_decref(line);
 }
 
+/* Seconds on the run's own clock: earlier parts included. */
+static double run_time(const struct tw_watch *w, int64_t at)
+{
+	return (double)at / (double)TW_SECOND + w->earlier.time;
+}
+
+static double run_seconds(const struct tw_watch *w, int64_t clock)
+{
+	return (double)(clock - w->began) / (double)TW_SECOND + w->earlier.seconds;
+}
+
+/* What evaluations and progress have in common: the curves. */
+static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epochs",
+			 real(l->samples / (double)w->plan->samples), "samples", real(l->samples),
+			 "steps", real(l->steps), "updates", real(l->updates), "train_loss",
+			 real(l->train_loss), "staleness", real(l->staleness), "rate",
+			 real(l->rate));
+}
+
 /* How it goes, for programs: once a second. */
 static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 {
 	const struct tw_progress *p = &w->now;
-	json_t *line;
+	struct tw_point label = n->label;
+	json_t *line, *rest;
 
-	if (!w->metrics || n->at < w->from || clock - w->measured < TW_SECOND)
+	if (!w->metrics || n->kind != TW_NOTE_PROGRESS || n->at < w->from ||
+	    clock - w->measured < TW_SECOND)
 		return;
 	w->measured = clock;
-	line = json_pack("{s:s, s:f, s:f, s:I, s:f, s:o, s:f, s:f, s:i}", "event", "progress",
-			 "time", (double)n->at / (double)TW_SECOND, "seconds", p->seconds,
-			 "position", (json_int_t)p->closed, "epochs", p->epochs, "loss",
-			 isfinite(p->loss) ? json_real(p->loss) : json_null(), "samples_per_second",
-			 p->rate, "staleness", p->staleness, "live", (int)p->live);
-	if (line)
+	label.staleness = w->tau_count ? p->staleness : NAN;
+	label.rate = w->rate;
+	line = json_pack("{s:s, s:f, s:f, s:I, s:I, s:o, s:f, s:i}", "event", "progress", "time",
+			 run_time(w, n->at), "seconds", run_seconds(w, clock), "dealt",
+			 (json_int_t)p->dealt, "bytes", (json_int_t)(n->bytes + w->earlier.bytes),
+			 "loss", real(p->loss), "samples_per_second", p->rate, "live",
+			 (int)p->live);
+	rest = curve(w, &label);
+	if (line && rest) {
+		json_object_update(line, rest);
 		write_metrics(w, line);
+	}
+	json_decref(rest);
 	json_decref(line);
 }
 
-/* A line of log.jsonl; `time` is the world's clock. */
-static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
+/* A line of log.jsonl; `time` is the world's clock at `at`. */
+static void log_at(struct tw_watch *w, int64_t at, const char *event, json_t *rest)
 {
 	json_t *line;
 
-	if ((!w->dir && !w->metrics) || !rest || n->at < w->from) {
+	if ((!w->dir && !w->metrics) || !rest || at < w->from) {
 		json_decref(rest);
 		return;
 	}
-	line = json_pack("{s:s, s:f}", "event", event, "time", (double)n->at / (double)TW_SECOND);
+	line = json_pack("{s:s, s:f}", "event", event, "time", run_time(w, at));
 	if (line)
 		json_object_update(line, rest);
 	json_decref(rest);
 	tw_watch_line(w, line);
+}
+
+static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
+{
+	log_at(w, n->at, event, rest);
 }
 
 /* What a number on the wire means is in its lower half; the upper one says which master gave it. */
@@ -138,7 +175,7 @@ static uint32_t view_number(const struct tw_note *n)
 /* The same for people, with -v. */
 static void detail(const struct tw_watch *w, const struct tw_note *n)
 {
-	const double at = (double)n->at / (double)TW_SECOND;
+	const double at = run_time(w, n->at);
 
 	if (!w->log || w->log->level < TW_DEBUG || n->at < w->from)
 		return;
@@ -146,7 +183,7 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 	case TW_NOTE_EVAL:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
-			    share(n->from, w->plan->samples), n->value);
+			    n->label.samples / (double)w->plan->samples, n->value);
 		return;
 	case TW_NOTE_VIEW:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
@@ -188,23 +225,32 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 		w->diverged = true;
 }
 
+/* It belongs to the views it was made of, and to the time when these were kept. */
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
 {
+	const double epochs = n->label.samples / (double)w->plan->samples;
+	json_t *line;
+
 	w->evaluated = true;
 	w->now.loss = n->value;
 	w->now.accuracy = n->extra;
 	if (w->network && !isfinite(n->value))
 		w->diverged = true; /* no step leads back from there */
 	if (w->network && n->at >= w->from && n->extra >= 0.0)
-		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f",
-			    share(n->from, w->plan->samples), n->value, n->extra);
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,
+			    n->value, n->extra);
 	else if (w->network && n->at >= w->from)
-		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g",
-			    share(n->from, w->plan->samples), n->value);
-	log_line(w, n, "evaluation",
-		 json_pack("{s:I, s:f, s:o, s:o}", "position", (json_int_t)n->from, "epochs",
-			   share(n->from, w->plan->samples), "loss", real(n->value), "accuracy",
-			   n->extra < 0.0 ? json_null() : real(n->extra)));
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs, n->value);
+	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
+			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
+			 real(n->value), "accuracy", n->extra < 0.0 ? json_null() : real(n->extra));
+	if (line) {
+		json_t *rest = curve(w, &n->label);
+
+		json_object_update(line, rest);
+		json_decref(rest);
+	}
+	log_at(w, w->pinned.at, "evaluation", line);
 }
 
 bool tw_watch_note(void *arg, const struct tw_note *n)
@@ -221,6 +267,9 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		w->tau_sum += n->tau;
 		w->tau_count++;
 		return true;
+	case TW_NOTE_UPDATE:
+		w->rate = n->value;
+		return true;
 	case TW_NOTE_REFUSED:
 		refused(w, n);
 		return !w->diverged;
@@ -233,6 +282,11 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	case TW_NOTE_PROGRESS:
 		progress(w, n);
 		break;
+	case TW_NOTE_PINNED:
+		w->pinned.at = n->at;
+		w->pinned.clock = tw_clock();
+		w->pinned.bytes = n->bytes;
+		return true;
 	case TW_NOTE_EVAL:
 		evaluation(w, n);
 		break;
@@ -246,6 +300,8 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		log_line(w, n, "checkpoint", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
 		break;
 	case TW_NOTE_ROLLBACK:
+		if (!w->dealt) /* nothing was done here: the start line names the checkpoint */
+			break;
 		log_line(w, n, "rollback", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
 		break;
 	case TW_NOTE_HOSTED:

@@ -10,11 +10,13 @@
 struct tw_progress {
 	double seconds;     /* of the wall clock since this process began to train */
 	double world;       /* seconds of the world's clock */
-	uint64_t closed;    /* positions whose contributions are in */
+	uint64_t dealt;     /* positions given out */
 	uint64_t positions; /* of so many; 0 unknown */
-	double epochs;      /* closed / samples of an epoch */
+	double samples;     /* whose contributions the master knows to be in */
+	double epochs;      /* samples / samples of an epoch */
 	double rate;        /* samples per second of the wall clock */
-	double left;        /* seconds of the wall clock, a guess; negative: unknown */
+	double left;        /* seconds of the wall clock until all is dealt, a guess; negative:
+			       unknown */
 	double loss;        /* of the last evaluation, else mean of recent samples; NAN: unknown */
 	double accuracy;    /* of the last evaluation; negative: none */
 	double staleness;   /* mean so far */
@@ -25,18 +27,32 @@ struct tw_progress {
  * how often it speaks. */
 typedef void (*tw_progress_show)(void *arg, const struct tw_progress *p);
 
+/* What earlier parts of a resumed run came to, up to the checkpoint it goes on from. */
+struct tw_earlier {
+	double time;    /* seconds of the world's clock; 0 where the clock itself goes on (sim) */
+	double seconds; /* of the wall clock */
+	uint64_t bytes; /* sent */
+};
+
 struct tw_watch {
 	const struct tw_plan *plan;
 	struct tw_rundir *dir; /* may be NULL */
 	tw_progress_show show; /* may be NULL */
 	void *show_arg;
 	struct tw_progress now;
-	uint64_t first;       /* positions closed when this process began */
-	bool seen;            /* `first` is known */
+	struct tw_earlier earlier;
+	struct {
+		int64_t at, clock; /* of the world, of the wall */
+		uint64_t bytes;
+	} pinned;             /* when the views were kept that the next evaluation is of */
+	double first;         /* samples that were in when this process began */
+	uint64_t first_dealt; /* positions */
+	bool seen;            /* both are known */
 	bool dealt;           /* training has begun, and `began` says when */
 	bool evaluated;       /* loss is of an evaluation */
 	int64_t began, shown; /* CLOCK_MONOTONIC, ns */
 	uint64_t tau_sum, tau_count;
+	double rate;              /* of learning, at the last update of a shard here; NAN: none */
 	const struct tw_log *log; /* may be NULL */
 	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
 	uint64_t refused;         /* contributions */

@@ -15,11 +15,16 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "seed", "train.seed" },
 	{ "world", "where the actors lived: sim, threads or tcp" },
 	{ "interrupted", "true: it was stopped before its end, and the figures are those so far" },
+	{ "diverged", "true: it was stopped because the loss was not a number any more" },
 	{ "evaluated", "which vector loss and accuracy are of: w, or the rule's own" },
 	{ "loss", "mean over the test set, at the end; of an interrupted run: when it was last "
 		  "evaluated, null if it was not since it was started, or where it is not finite" },
 	{ "accuracy", "share of the test set, measured with the loss; null where a task has none" },
+	{ "goal", "train.until: reached, and epochs (applied), updates, seconds (virtual in sim), "
+		  "loss and accuracy of the first evaluation that reached it, null if none did; "
+		  "null without train.until" },
 	{ "epochs", "positions dealt / samples of an epoch" },
+	{ "epochs_applied", "samples applied / samples of an epoch, mean over the shards" },
 	{ "steps", "gradients on one batch" },
 	{ "updates", "mean over the shards" },
 	{ "samples",
@@ -27,6 +32,9 @@ const struct tw_result_field tw_result_fields[] = {
 	  "or those applied where they are more" },
 	{ "seconds", "of the wall clock, earlier parts of a resumed run included" },
 	{ "samples_per_second", "samples / seconds" },
+	{ "steady", "without the tail: samples applied, seconds (virtual in sim) and "
+		    "samples_per_second from the first deal of this part of the run until a worker "
+		    "first found nothing left to deal; null if that did not happen" },
 	{ "workers", "cluster.workers" },
 	{ "shards", "the pieces of the parameters" },
 	{ "parameters", "trainable ones" },
@@ -126,16 +134,50 @@ static void set(json_t *r, const char *name, json_t *value)
 	json_object_set_new(r, name, value ? value : json_null());
 }
 
-static void measures(const struct tw_totals *t, double seconds, json_t *r)
+static json_t *accuracy(double x)
 {
+	return x < 0.0 ? json_null() : number(x);
+}
+
+static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double seconds)
+{
+	if (isnan(p->until_loss) && isnan(p->until_accuracy))
+		return NULL;
+	if (!g->reached)
+		return json_pack("{s:b, s:n, s:n, s:n, s:n, s:n}", "reached", 0, "epochs",
+				 "updates", "seconds", "loss", "accuracy");
+	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "reached", 1, "epochs",
+			 number(g->samples / (double)p->samples), "updates", number(g->updates),
+			 "seconds", number(seconds), "loss", number(g->loss), "accuracy",
+			 accuracy(g->accuracy));
+}
+
+static json_t *steady(const struct tw_steady *s)
+{
+	const double seconds = (double)s->lasted / (double)TW_SECOND;
+
+	if (isnan(s->samples) || s->lasted <= 0)
+		return NULL;
+	return json_pack("{s:o, s:o, s:o}", "samples", number(s->samples), "seconds",
+			 number(seconds), "samples_per_second", number(s->samples / seconds));
+}
+
+static void measures(const struct tw_plan *p, const struct tw_totals *t,
+		     const struct tw_result_facts *facts, json_t *r)
+{
+	const double seconds = facts->seconds;
+
 	set(r, "loss", number(t->loss));
-	set(r, "accuracy", t->accuracy < 0.0 ? json_null() : number(t->accuracy));
+	set(r, "accuracy", accuracy(t->accuracy));
+	set(r, "goal", goal(p, &t->goal, facts->goal_seconds));
 	set(r, "epochs", number(t->epochs));
+	set(r, "epochs_applied", number(t->applied / (double)p->samples));
 	set(r, "steps", count(t->steps));
 	set(r, "updates", number(t->updates));
 	set(r, "samples", count(t->samples));
 	set(r, "seconds", number(seconds));
 	set(r, "samples_per_second", number(seconds > 0.0 ? (double)t->samples / seconds : 0.0));
+	set(r, "steady", steady(&t->steady));
 }
 
 static void counts(const struct tw_ran *ran, json_t *r)
@@ -166,8 +208,9 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "seed", count(plan->seed));
 	set(r, "world", json_string(tw_job_world(job->world)));
 	set(r, "interrupted", json_boolean(facts->interrupted));
+	set(r, "diverged", json_boolean(facts->diverged));
 	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
-	measures(&ran->totals, facts->seconds, r);
+	measures(plan, &ran->totals, facts, r);
 	set(r, "workers", count(plan->workers));
 	set(r, "shards", count(plan->shards));
 	set(r, "parameters", count(plan->trainable));

@@ -12,6 +12,8 @@ struct tw_result_facts {
 	double seconds;         /* of the wall clock, earlier sessions of a resumed run included */
 	const char *checkpoint; /* path of the last complete one, or NULL */
 	bool interrupted;       /* stopped on request; the figures are those so far */
+	bool diverged;          /* stopped because the loss is not a number any more */
+	double goal_seconds;    /* when train.until was reached, as `seconds` or virtual */
 };
 
 /* What each field of a result means, for the reference; ends with a name of NULL. */

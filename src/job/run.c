@@ -258,15 +258,36 @@ static void say_details(const struct run *r)
 		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
 }
 
-static enum tw_status make_result(struct run *r, json_t **result, struct tw_error *why)
+/* What the parts of the run before this one came to. */
+static struct tw_earlier earlier(const struct run *r)
 {
-	/* where others must join first, training begins when they have */
-	const int64_t began = r->tcp && r->watch.dealt ? r->watch.began : r->began;
+	const double seconds = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+
+	return (struct tw_earlier){
+		.time = r->job->world == TW_WORLD_SIM ? 0.0 : seconds,
+		.seconds = seconds,
+		.bytes = r->dir ? tw_dir_store_counts(r->store).bytes_sent : 0,
+	};
+}
+
+/* Where others must join first, training begins when they have. */
+static int64_t waited(const struct run *r)
+{
+	return r->tcp && r->watch.dealt ? r->watch.began - r->began : 0;
+}
+
+static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
+				  struct tw_error *why)
+{
+	const struct tw_earlier before = earlier(r);
 	const int64_t now = tw_clock();
 	struct tw_result_facts facts = {
-		.seconds = (double)(now - began) / (double)TW_SECOND +
-			   (r->dir ? tw_dir_store_seconds(r->store) : 0.0),
+		.seconds =
+			(double)(now - r->began - waited(r)) / (double)TW_SECOND + before.seconds,
+		.goal_seconds = (double)(r->ran.totals.goal.at - waited(r)) / (double)TW_SECOND +
+				before.time,
 		.interrupted = r->ran.error.status == TW_INTERRUPTED,
+		.diverged = diverged,
 	};
 	char path[4200];
 
@@ -320,12 +341,18 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 		return tw_fail(why, status, "%s",
 			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
 	if (r->watch.diverged ||
-	    (r->job->data.from && status == TW_OK && !isfinite(r->ran.totals.loss)))
+	    (r->job->data.from && status == TW_OK && !isfinite(r->ran.totals.loss))) {
+		/* it is no result to be kept: the directory stays as it is */
+		if (make_result(r, true, result, why) != TW_OK)
+			return why->status;
+		if (r->watch.metrics)
+			write_result(&r->watch, *result);
 		return diverged(r, why);
+	}
 	/* the last checkpoint is what a second run goes on from, or the trained parameters */
 	if (unsaved && unsaved->status != TW_OK)
 		return tw_fail(why, unsaved->status, "%s", unsaved->text);
-	if (make_result(r, &made, why) != TW_OK)
+	if (make_result(r, false, &made, why) != TW_OK)
 		return why->status;
 	if (status == TW_OK && r->dir && tw_rundir_finish(r->dir, made, why) != TW_OK) {
 		json_decref(made);
@@ -398,10 +425,25 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 /* Those who joined end with the run, and say what it came to. */
 static void tell_joiners(struct run *r, enum tw_status status, const json_t *result)
 {
-	char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
+	const bool ended = status == TW_OK || status == TW_INTERRUPTED;
+	char *text = result && ended ? json_dumps(result, JSON_COMPACT) : NULL;
 
 	tw_tcp_farewell(r->tcp, status, r->ran.totals.cut, text);
 	free(text);
+}
+
+static json_t *start_line(const struct run *r)
+{
+	const struct tw_job *job = r->job;
+	const uint64_t seed = job->plan.seed;
+
+	return json_pack("{s:s, s:f, s:I, s:s, s:f, s:o, s:i}", "event", "start", "time",
+			 (double)r->release / (double)TW_SECOND + r->watch.earlier.time,
+			 "checkpoint", (json_int_t)r->cut, "strategy", job->title, "rate",
+			 job->update.schedule.rate, "seed",
+			 seed > INT64_MAX ? json_sprintf("%" PRIu64, seed)
+					  : json_integer((json_int_t)seed),
+			 "workers", (int)job->plan.workers);
 }
 
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
@@ -439,9 +481,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		r.watch.network = job->data.from != NULL;
 		r.watch.metrics = r.metrics;
 		r.metrics = NULL;
-		tw_watch_line(&r.watch, json_pack("{s:s, s:f, s:I}", "event", "start", "time",
-						  (double)r.release / (double)TW_SECOND,
-						  "checkpoint", (json_int_t)r.cut));
+		r.watch.earlier = earlier(&r);
+		tw_watch_line(&r.watch, start_line(&r));
 		if (r.start)
 			r.watch.from = r.release;
 		subtract_time(&r);

@@ -31,8 +31,9 @@ struct tw_run_request {
 
 /* Run the job, which tw_job_read made, in the world it was read for.  *result is the caller's
  * reference; it is made for TW_OK and, with "interrupted": true, for TW_INTERRUPTED (then the
- * checkpoint in it is what a second run goes on from).  Otherwise it is NULL and *why has the
- * sentence; TW_BAD_INPUT and TW_ABSENT mean that the request was wrong. */
+ * checkpoint in it is what a second run goes on from), and with "diverged": true for a TW_REFUSED
+ * whose *why says that training diverged.  Otherwise it is NULL and *why has the sentence;
+ * TW_BAD_INPUT and TW_ABSENT mean that the request was wrong. */
 enum tw_status tw_run(const struct tw_run_request *r, struct tw_job *job, json_t **result,
 		      struct tw_error *why);
 

@@ -406,7 +406,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		return;
 	}
 	m->cut = cut;
-	if (m->begun && !m->moving)
+	if ((m->begun || ctx->boot > 1) && !m->moving) /* a master before us may have trained */
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
 						.seq = cut,
 						.count = m->rolling_back });

@@ -9,6 +9,7 @@
  *      applied; elsewhere some shards may have applied some of it, and count that as repeated. */
 #include "node/master.h"
 
+#include <math.h>
 #include <string.h>
 
 uint32_t tw_deal_unit(const struct master *m)
@@ -191,12 +192,31 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	return units * unit;
 }
 
-static void note_deal(struct tw_context *ctx, uint32_t slot, uint64_t from, uint64_t to)
+static void note_deal(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		      uint64_t to)
 {
+	tw_score_dealt(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
 					.slot = slot,
 					.from = from,
 					.count = (uint32_t)(to - from) });
+}
+
+static void note_progress(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_point label = {
+		.samples = (double)m->samples,
+		.steps = (double)m->steps,
+		.updates = tw_master_rounds(m) ? (double)m->round : NAN,
+		.train_loss = m->train_loss,
+	};
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
+					.count = m->live,
+					.from = tw_spans_total(&m->taken),
+					.value = m->train_loss,
+					.round = m->round,
+					.label = label });
 }
 
 static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -214,12 +234,14 @@ static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 			return;
 		e->hungry = e->dry = false;
 		tell_idle(m, ctx, slot, false);
-		note_deal(ctx, slot, r.from, r.to);
+		note_deal(m, ctx, slot, r.from, r.to);
 		send_lease(m, ctx, slot, id, r.from, r.to);
 		if (was_warm && m->frontier >= m->plan->warm_until)
 			tw_deal(m, ctx); /* the others may begin */
 		return;
 	}
+	if (tw_deal_exhausted(m))
+		tw_score_dry(m, ctx);
 	if (!e->dry) {
 		e->dry = true;
 		send_lease(m, ctx, slot, 0, 0, 0);
@@ -235,8 +257,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	struct member *e = &m->member[slot];
 
 	if (d->samples > e->samples) {
-		m->steps += d->steps - e->steps;
-		m->samples += d->samples - e->samples;
+		tw_score_more(m, ctx, d->samples - e->samples, d->steps - e->steps);
 		e->steps = d->steps;
 		e->samples = d->samples;
 	}
@@ -264,10 +285,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	}
 	if (e->leases == 0 && ((e->hungry && e->dry) || m->phase == PHASE_DRAIN))
 		tell_idle(m, ctx, slot, true);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
-					.count = m->live,
-					.from = tw_spans_total(&m->taken),
-					.value = m->train_loss });
+	note_progress(m, ctx);
 }
 
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -398,7 +416,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	e->count = (uint32_t)(r.to - r.from);
 	m->planned++;
 	tw_stuck_asked(e, ctx);
-	note_deal(ctx, slot, r.from, r.to);
+	note_deal(m, ctx, slot, r.from, r.to);
 	send_lease(m, ctx, slot, ++e->next_lease, r.from, r.to);
 	return true;
 }
@@ -412,8 +430,11 @@ static void open_round(struct master *m, struct tw_context *ctx)
 		m->member[k].planned = m->member[k].complete = false;
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		if (m->member[k].live && !m->member[k].behind && !warming(m, k) &&
-		    !plan_one(m, ctx, k))
+		    !plan_one(m, ctx, k)) {
+			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
+				tw_score_dry(m, ctx);
 			break;
+		}
 }
 
 void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -483,11 +504,8 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		m->member[k].planned = m->member[k].complete = false;
 	m->planned = 0;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
-					.count = m->live,
-					.from = tw_spans_total(&m->taken),
-					.value = m->train_loss,
-					.round = m->round });
+	tw_score_committed(m, ctx);
+	note_progress(m, ctx);
 }
 
 /* Is the round due?  Contributions of the dead count where they are complete; those of the dead
@@ -556,6 +574,8 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 			commit_round(m, ctx);
 			continue;
 		}
+		if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
+			tw_score_dry(m, ctx);
 		/* between rounds: a cut, a pause or the end come first */
 		if (m->phase != PHASE_RUN || m->paused || m->want_cut || m->want_stop ||
 		    tw_master_must_move(m) || tw_deal_exhausted(m))

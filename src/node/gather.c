@@ -178,6 +178,7 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 				unhost(ctx, k + 1, s, m->shard[s].incarnation);
 		if (!drop_shards(m, k + 1))
 			continue;
+		tw_score_abort(m, ctx); /* what these shards kept is gone */
 		m->moving = m->servers_due = m->lost = true;
 		m->since = tw_now(ctx);
 	}
@@ -582,6 +583,7 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 	}
 	if (m->rebuild || tw_master_rounds(m)) /* they outlive whoever counted before us */
 		tw_master_applied(m, &m->steps, &m->samples);
+	tw_score_agreed(m, adopted_any(m));
 	m->rebuild = m->rolling_back = m->moving = false;
 	for (uint32_t s = 0; s < m->plan->shards; s++)
 		m->shard[s].adopted = false;

@@ -33,6 +33,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
+	tw_score_begin(m, ctx);
 }
 
 static void drain(struct master *m, struct tw_context *ctx)
@@ -66,18 +67,6 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	       m->live, m->plan->min);
 }
 
-/* Start an evaluation if another train.evaluate epochs are done. */
-static void evaluate(struct master *m, struct tw_context *ctx)
-{
-	const uint64_t step = (uint64_t)(m->plan->evaluate_every * (double)m->plan->samples);
-	const uint64_t done = tw_spans_total(&m->taken);
-
-	if (step && done / step > m->evaluated_at && done < m->plan->positions) {
-		m->evaluated_at = done / step;
-		tw_score_start(m, ctx, false);
-	}
-}
-
 static void run(struct master *m, struct tw_context *ctx)
 {
 	const bool ends = m->time_up || m->want_finish || m->want_stop;
@@ -87,8 +76,6 @@ static void run(struct master *m, struct tw_context *ctx)
 	tw_deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
-	if (!m->evaluating && m->plan->evaluate_every > 0 && m->live)
-		evaluate(m, ctx);
 	if (m->want_cut && !m->plan->drain && !ends && !moves) { /* nobody pauses */
 		if (!tw_master_rounds(m) || !m->round_open)
 			tw_cut_snap(m, ctx);
@@ -566,7 +553,7 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 		return e->leases != 0 || is_late(e);
 	if (m->phase != PHASE_RUN)
 		return false;
-	if (m->evaluating && e->evaluating)
+	if (m->eval.on && e->evaluating)
 		return true;
 	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
 		return e->leases && tw_deal_exhausted(m);

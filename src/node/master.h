@@ -72,7 +72,10 @@ struct member {
 struct shard_info {
 	uint32_t node, incarnation;
 	bool hosted, assigned, pending, adopted; /* pending: HOST is to be sent */
-	bool agreed, counted, pinned;
+	bool agreed, counted;
+	bool pinned;             /* it keeps its view for the evaluation ... */
+	struct tw_body_pin view; /* ... which has this */
+	bool steady;             /* it has said how much was in when nothing was left to deal */
 	struct tw_block *part, *vector;
 	struct tw_spans applied, twice;
 	uint64_t round;
@@ -96,6 +99,27 @@ struct chunk {
 	int64_t since; /* when it was given to that member */
 	double loss, correct;
 	uint64_t samples;
+};
+
+/* The evaluation that is awaited or under way. */
+struct evaluation {
+	bool on;      /* shards were told to keep a view */
+	bool hurried; /* those who have not kept one were told not to wait any longer */
+	bool pinned;  /* all have: `label` and `at` are of these views */
+	uint64_t pin;
+	uint64_t number;         /* thresholds that it stands for: see tw_score_begin */
+	uint64_t round, samples; /* shards keep their view when they have so many */
+	struct tw_point label;
+	int64_t at;
+};
+
+/* For the throughput without the tail. */
+struct steady {
+	bool dealt, dry;    /* something was dealt; and a worker then found nothing left */
+	int64_t began, end; /* when */
+	double from, samples;
+	uint64_t ask;  /* number of the count; 0: none was asked for */
+	uint32_t left; /* shards that have not answered */
 };
 
 struct master {
@@ -152,12 +176,14 @@ struct master {
 	uint64_t closed_before;  /* positions closed in the drained cut before */
 
 	/* evaluation */
-	uint64_t pin;
-	bool evaluating, final;
+	struct evaluation eval;
+	bool final;
 	struct chunk *chunk;
 	uint32_t chunks, chunks_done;
-	uint64_t evaluated_at;
+	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
 	double loss, accuracy;
+	struct tw_goal goal;
+	struct steady steady;
 
 	/* counts */
 	uint64_t steps, samples; /* applied, as far as the master knows */
@@ -293,7 +319,18 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx);
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
 /* score.c */
-void tw_score_start(struct master *m, struct tw_context *ctx, bool final);
+/* Training (re)starts: what was asked of shards before is asked again, or the first evaluation is
+ * awaited. */
+void tw_score_begin(struct master *m, struct tw_context *ctx);
+/* Every shard has told its state: what is in, when a master knows no better. */
+void tw_score_agreed(struct master *m, bool adopted);
+/* A round was committed: evaluate it if another threshold is passed. */
+void tw_score_committed(struct master *m, struct tw_context *ctx);
+/* More contributions are in. */
+void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps);
+/* Something is dealt; a worker finds nothing left to deal. */
+void tw_score_dealt(struct master *m, struct tw_context *ctx);
+void tw_score_dry(struct master *m, struct tw_context *ctx);
 void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);

@@ -3,36 +3,87 @@
  *
  *  (1) an evaluation's chunks are the same whoever computes them, and are summed in order.
  *  (2) a chunk whose worker goes is given to another.
- *  (3) nothing here costs virtual time. */
+ *  (3) nothing here costs virtual time.
+ *  (4) an evaluation is of the views that shards keep, and its label is what these have: the master
+ *      says when a view is to be kept, the shard keeps it at that very version, and says what is in
+ *      it.  Under rounds all views are of one round; elsewhere each is the first that has as many
+ *      samples as were asked for.
+ *  (5) evaluations are due when ceil(k * train.evaluate * samples of an epoch) samples are applied,
+ *      k = 1, 2, ..., and at the end.  Those that pass while one is under way are passed over. */
 #include "node/master.h"
 
 #include <math.h>
 #include <string.h>
 
+/* --- when ------------------------------------------------------------------------------------- */
+
+/* (5) */
+static uint64_t threshold(const struct master *m, uint64_t k)
+{
+	return (uint64_t)ceil((double)k * m->plan->evaluate_every * (double)m->plan->samples);
+}
+
+/* The last threshold that so many samples reach. */
+static uint64_t reached(const struct master *m, uint64_t samples)
+{
+	uint64_t k =
+		(uint64_t)((double)samples / (m->plan->evaluate_every * (double)m->plan->samples));
+
+	while (k && threshold(m, k) > samples) /* doubles round */
+		k--;
+	while (threshold(m, k + 1) <= samples)
+		k++;
+	return k;
+}
+
+void tw_score_agreed(struct master *m, bool adopted)
+{
+	double samples = 0;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		samples += (double)m->shard[s].tally.samples;
+	if (!m->steady.dealt)
+		m->steady.from = samples / m->plan->shards;
+	/* the master before us has evaluated what it could */
+	if (adopted && m->plan->evaluate_every > 0 && reached(m, m->samples) > m->evaluated_at)
+		m->evaluated_at = reached(m, m->samples);
+}
+
 /* --- evaluation ------------------------------------------------------------------------------- */
 
-void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
+static void send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
+		     const struct tw_body_pin *what)
 {
-	struct tw_msg *msg;
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_PIN);
 
-	if (!m->evaluating || m->shard[shard].pinned)
-		return;
-	msg = tw_master_to_shard(m, ctx, shard, TW_PIN);
 	if (!msg)
 		return;
 	msg->h.flags = TW_FLAG_FREE;
-	msg->b.pin.pin = m->pin;
+	msg->b.pin = *what;
 	tw_send(ctx, msg);
 }
 
-void tw_score_start(struct master *m, struct tw_context *ctx, bool final)
+void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	m->pin = ((uint64_t)ctx->boot << 32) | ++m->counter;
-	m->evaluating = true;
+	const struct tw_body_pin what = { .pin = m->eval.pin,
+					  .what = TW_PIN_KEEP,
+					  .round = m->eval.round,
+					  .samples = m->eval.samples };
+
+	if (m->eval.on && !m->shard[shard].pinned)
+		send_pin(m, ctx, shard, &what);
+}
+
+/* Ask every shard to keep its view when it has so much. */
+static void start(struct master *m, struct tw_context *ctx, uint64_t number, uint64_t round,
+		  uint64_t samples)
+{
+	m->eval = (struct evaluation){ .on = true,
+				       .pin = ((uint64_t)ctx->boot << 32) | ++m->counter,
+				       .number = number,
+				       .round = round,
+				       .samples = samples };
 	m->chunks_done = 0;
-	m->since = tw_now(ctx);
-	if (final)
-		m->phase = PHASE_SCORE;
 	memset(m->chunk, 0, m->chunks * sizeof *m->chunk);
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		m->member[k].evaluating = false;
@@ -42,27 +93,66 @@ void tw_score_start(struct master *m, struct tw_context *ctx, bool final)
 	}
 }
 
+/* Outside rounds shards are told ahead of time. */
+static void await_next(struct master *m, struct tw_context *ctx)
+{
+	uint64_t k = m->evaluated_at, past;
+
+	if (m->eval.on || tw_master_rounds(m) || !(m->plan->evaluate_every > 0) || m->want_finish)
+		return;
+	past = reached(m, m->samples);
+	k = (past > k ? past : k) + 1;
+	if (threshold(m, k) < m->plan->positions)
+		start(m, ctx, k, 0, threshold(m, k));
+}
+
+void tw_score_begin(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		tw_score_pin_shard(m, ctx, s);
+	await_next(m, ctx);
+}
+
+void tw_score_committed(struct master *m, struct tw_context *ctx)
+{
+	uint64_t k;
+
+	if (m->eval.on || !(m->plan->evaluate_every > 0) || tw_deal_exhausted(m))
+		return;
+	k = reached(m, m->samples);
+	if (k > m->evaluated_at)
+		start(m, ctx, k, m->round, 0);
+}
+
+void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps)
+{
+	m->samples += samples;
+	m->steps += steps;
+	/* a shard that lost updates may never have as many: a whole interval later it waits no
+	 * more */
+	if (!m->eval.on || m->eval.pinned || m->eval.hurried || !m->eval.number ||
+	    m->samples < threshold(m, m->eval.number + 1))
+		return;
+	m->eval.hurried = true;
+	m->eval.samples = 0;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		tw_score_pin_shard(m, ctx, s);
+}
+
 static void unpin(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
-		struct tw_msg *msg;
+	const struct tw_body_pin what = { .pin = m->eval.pin, .what = TW_PIN_RELEASE };
 
-		if (!m->shard[s].hosted)
-			continue;
-		msg = tw_master_to_shard(m, ctx, s, TW_PIN);
-		if (!msg)
-			return;
-		msg->h.flags = TW_FLAG_FREE;
-		msg->b.pin = (struct tw_body_pin){ m->pin, 1, 0 };
-		tw_send(ctx, msg);
-	}
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (m->shard[s].hosted)
+			send_pin(m, ctx, s, &what);
 }
 
 void tw_score_abort(struct master *m, struct tw_context *ctx)
 {
-	if (!m->evaluating)
+	if (!m->eval.on)
 		return;
-	m->evaluating = false;
+	m->eval.on = false;
 	for (uint32_t k = 0; k < m->plan->workers; k++)
 		m->member[k].evaluating = false;
 	unpin(m, ctx);
@@ -88,28 +178,95 @@ static void conclude(struct master *m, struct tw_context *ctx)
 	}
 	m->loss = loss / samples;
 	m->accuracy = m->chunk[0].correct < 0 ? -1 : correct / samples;
-	m->evaluating = false;
+	m->eval.on = false;
+	if (m->eval.number > m->evaluated_at)
+		m->evaluated_at = m->eval.number;
 	unpin(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
 					.value = m->loss,
 					.extra = m->accuracy,
-					.from = tw_spans_total(&m->taken),
+					.label = m->eval.label,
+					.seq = m->eval.pin,
 					.count = final });
 	if (m->loss <= m->plan->until_loss ||
-	    (m->accuracy >= 0 && m->accuracy >= m->plan->until_accuracy))
+	    (m->accuracy >= 0 && m->accuracy >= m->plan->until_accuracy)) {
 		m->want_finish = true;
+		if (!m->goal.reached)
+			m->goal = (struct tw_goal){ .reached = true,
+						    .samples = m->eval.label.samples,
+						    .updates = m->eval.label.updates,
+						    .loss = m->loss,
+						    .accuracy = m->accuracy,
+						    .at = m->eval.at };
+	}
 	if (final)
 		tw_score_finish(m, ctx, TW_OK);
+	else
+		await_next(m, ctx);
+}
+
+/* (4) */
+static struct tw_point label_of(const struct master *m)
+{
+	struct tw_point l = { .train_loss = m->loss_samples ? m->train_loss : NAN };
+	double late = 0, contributions = 0;
+
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		const struct tw_body_pin *v = &m->shard[s].view;
+
+		l.samples += (double)v->samples;
+		l.steps += (double)v->steps;
+		l.updates += (double)v->updates;
+		l.rate += v->rate;
+		late += (double)v->staleness_sum;
+		contributions += (double)v->staleness_count;
+	}
+	l.samples /= m->plan->shards;
+	l.steps /= m->plan->shards;
+	l.updates /= m->plan->shards;
+	l.rate /= m->plan->shards;
+	l.staleness = contributions > 0 ? late / contributions : NAN;
+	return l;
+}
+
+static bool all_pinned(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		if (!m->shard[s].pinned)
+			return false;
+	return true;
+}
+
+static bool one_round(const struct master *m)
+{
+	for (uint32_t s = 1; s < m->plan->shards; s++)
+		if (m->shard[s].view.round != m->shard[0].view.round)
+			return false;
+	return true;
+}
+
+/* All views are kept, for the first time; false: they do not belong together. */
+static bool views_kept(struct master *m, struct tw_context *ctx)
+{
+	if (tw_master_rounds(m) && !one_round(m)) {
+		/* some were told when they were further already: nobody is further than this */
+		unpin(m, ctx);
+		start(m, ctx, m->eval.number, m->round, 0);
+		return false;
+	}
+	m->eval.pinned = true;
+	m->eval.label = label_of(m);
+	m->eval.at = tw_now(ctx);
+	m->since = m->eval.at;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
+	return true;
 }
 
 /* Give chunks that nobody works on to workers that work on none. */
 void tw_score_deal(struct master *m, struct tw_context *ctx)
 {
-	if (!m->evaluating)
+	if (!m->eval.on || (!m->eval.pinned && (!all_pinned(m) || !views_kept(m, ctx))))
 		return;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
-		if (!m->shard[s].pinned)
-			return;
 	if (m->chunks_done == m->chunks) {
 		conclude(m, ctx);
 		return;
@@ -128,7 +285,7 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 			return;
 		msg->h.incarnation = m->member[k].incarnation;
 		msg->h.flags = TW_FLAG_FREE;
-		msg->b.eval.pin = m->pin;
+		msg->b.eval.pin = m->eval.pin;
 		chunk_range(m, c, &msg->b.eval.from, &msg->b.eval.count);
 		m->chunk[c].asked = true;
 		m->chunk[c].slot = k;
@@ -139,12 +296,31 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 	}
 }
 
+/* How much was in when nothing was left to deal. */
+static void steady_count(struct master *m, struct shard_info *i, const struct tw_body_pin *has)
+{
+	if (has->pin != m->steady.ask || i->steady)
+		return;
+	i->steady = true;
+	m->steady.samples += (double)has->samples / m->plan->shards;
+	m->steady.left--;
+}
+
 void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
-	if (msg->h.shard >= m->plan->shards || !m->evaluating || msg->b.pin.pin != m->pin ||
-	    msg->h.view != m->generation || m->shard[msg->h.shard].node != msg->from.node)
+	struct shard_info *i;
+
+	if (msg->h.shard >= m->plan->shards || msg->h.view != m->generation ||
+	    m->shard[msg->h.shard].node != msg->from.node)
 		return;
-	m->shard[msg->h.shard].pinned = true;
+	i = &m->shard[msg->h.shard];
+	if (msg->b.pin.what == TW_PIN_COUNT)
+		steady_count(m, i, &msg->b.pin);
+	if (msg->b.pin.what != TW_PIN_KEEP || !m->eval.on || msg->b.pin.pin != m->eval.pin ||
+	    i->pinned)
+		return;
+	i->pinned = true;
+	i->view = msg->b.pin;
 	tw_score_deal(m, ctx);
 }
 
@@ -156,7 +332,7 @@ void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_m
 	uint64_t from;
 	uint32_t count;
 
-	if (!m->evaluating || r->pin != m->pin || !e->evaluating)
+	if (!m->eval.on || r->pin != m->eval.pin || !e->evaluating)
 		return;
 	c = &m->chunk[e->chunk];
 	chunk_range(m, e->chunk, &from, &count);
@@ -184,6 +360,44 @@ void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 	tw_score_deal(m, ctx);
 }
 
+/* --- throughput without the tail -------------------------------------------------------------- */
+
+void tw_score_dealt(struct master *m, struct tw_context *ctx)
+{
+	if (m->steady.dealt)
+		return;
+	m->steady.dealt = true;
+	m->steady.began = tw_now(ctx);
+}
+
+void tw_score_dry(struct master *m, struct tw_context *ctx)
+{
+	struct tw_body_pin what = { .what = TW_PIN_COUNT };
+
+	if (!m->steady.dealt || m->steady.dry)
+		return;
+	m->steady.dry = true;
+	m->steady.end = tw_now(ctx);
+	if (tw_master_rounds(m)) {
+		m->steady.samples = (double)m->samples;
+		return;
+	}
+	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->counter;
+	m->steady.left = m->plan->shards;
+	for (uint32_t s = 0; s < m->plan->shards; s++)
+		send_pin(m, ctx, s, &what);
+}
+
+/* A shard that was lost before it could answer takes the answer with it. */
+static struct tw_steady steady_of(const struct master *m)
+{
+	const struct steady *s = &m->steady;
+
+	if (!s->dry || s->left || s->end <= s->began)
+		return (struct tw_steady){ .samples = NAN };
+	return (struct tw_steady){ s->samples - s->from, s->end - s->began };
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -203,6 +417,13 @@ void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t sha
 		return;
 	msg->b.ask.number = m->asks;
 	tw_send(ctx, msg);
+}
+
+static void final_score(struct master *m, struct tw_context *ctx)
+{
+	m->phase = PHASE_SCORE;
+	m->since = tw_now(ctx);
+	start(m, ctx, 0, tw_master_rounds(m) ? m->round : 0, 0);
 }
 
 /* Fetch the final vectors and tallies, then score them. */
@@ -227,7 +448,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 	if (m->stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 	else
-		tw_score_start(m, ctx, true);
+		final_score(m, ctx);
 }
 
 static void add_tally(struct tw_tally *to, const struct tw_tally *t)
@@ -264,6 +485,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	const uint64_t unit = tw_deal_unit(m);
 	struct tw_spans twice, all;
 	enum tw_status st;
+	const bool counted = counted(m);
 	uint64_t lost = 0;
 
 	tw_spans_init(&twice, m->heap);
@@ -293,6 +515,8 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .redealt = m->redealt,
 			       .dropped = m->dropped,
 			       .refused = m->refused,
+			       .goal = m->goal,
+			       .steady = steady_of(m),
 			       .loss = m->loss,
 			       .accuracy = m->accuracy,
 			       .train_loss = m->train_loss,
@@ -310,6 +534,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	for (uint32_t s = 0; s < p->shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->shards;
+	t.applied = counted(m) ? (double)t.tally.samples / p->shards : (double)m->samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
 		t.refused = t.tally.refused;
 	t.dropped += t.tally.dropped_samples / p->shards;

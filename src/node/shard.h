@@ -60,6 +60,14 @@ struct contribution {
 	struct tw_body_push push;
 };
 
+/* The view that is kept for an evaluation, or will be. */
+struct pinning {
+	bool awaited;            /* round or samples of `want` are not there yet */
+	struct tw_body_pin want; /* as the master said it; number 0: none yet */
+	struct tw_body_pin has;  /* what the view has, once it is kept */
+	struct tw_block *view;   /* NULL: none is kept */
+};
+
 struct shard {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
@@ -83,9 +91,8 @@ struct shard {
 	struct tw_block *shown;   /* what workers see; == w unless the rule has its own view */
 	struct tw_block *wire;    /* shown, encoded; NULL until somebody asks */
 	struct tw_block *decoded; /* what workers decode from wire */
-	struct tw_block *pinned;
+	struct pinning pin;
 	struct tw_block *prepared; /* the next version, made while a slice was checked; or NULL */
-	uint64_t pin;
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
 	float *tile; /* 4 tiles of scratch */
 

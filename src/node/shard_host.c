@@ -67,7 +67,7 @@ void tw_shard_let_go(struct shard *s)
 		tw_block_drop(s->bucket[k].block);
 	tw_line_changed(s);
 	tw_block_drop(s->w);
-	tw_block_drop(s->pinned);
+	tw_block_drop(s->pin.view);
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
 		s->heap->put(s->heap, s->array[k]);
 	for (uint32_t k = 0; k < TW_STALENESS_ARRAYS; k++)

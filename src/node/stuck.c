@@ -75,7 +75,7 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 
 	if (!tw_master_waits_for(m, slot))
 		return INT64_MAX;
-	if (m->phase == PHASE_SCORE || (m->evaluating && e->evaluating))
+	if (m->phase == PHASE_SCORE || (m->eval.on && e->evaluating))
 		return m->chunk[e->chunk].since;
 	if (m->phase == PHASE_RUN && tw_master_rounds(m) && (!e->planned || !somebody_is_done(m)))
 		return INT64_MAX;

@@ -106,6 +106,8 @@ static const char *note_name(enum tw_note_kind kind)
 		return "commit";
 	case TW_NOTE_DROP:
 		return "drop";
+	case TW_NOTE_PINNED:
+		return "pinned";
 	case TW_NOTE_EVAL:
 		return "evaluation";
 	case TW_NOTE_CUT:

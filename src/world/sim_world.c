@@ -332,6 +332,7 @@ static void world_note(struct tw_context *ctx, struct tw_note *note)
 	struct sim *s = cell_of(ctx)->sim;
 
 	note->at = s->now;
+	note->bytes = s->ran->bytes_sent;
 	tw_trace_note(&s->trace, ctx->self, note);
 	if (s->cluster->observer && !s->cluster->observer(s->cluster->observer_arg, note))
 		s->interrupting = true;

@@ -160,19 +160,21 @@ static void *helper(void *arg)
 	return NULL;
 }
 
+void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *received)
+{
+	*sent = *received = 0;
+	if (w->options.gateway)
+		w->options.gateway->bytes(w->options.gateway->arg, sent, received);
+	for (size_t k = 0; k < w->hands; k++) {
+		*sent += atomic_load_explicit(&w->hand[k].bytes_sent, memory_order_relaxed);
+		*received += atomic_load_explicit(&w->hand[k].bytes_received, memory_order_relaxed);
+	}
+}
+
 /* Bytes so far: kept with a cut, and said at the end. */
 static void count_bytes(struct threads *w)
 {
-	uint64_t sent = 0, received = 0;
-
-	if (w->options.gateway)
-		w->options.gateway->bytes(w->options.gateway->arg, &sent, &received);
-	for (size_t k = 0; k < w->hands; k++) {
-		sent += atomic_load_explicit(&w->hand[k].bytes_sent, memory_order_relaxed);
-		received += atomic_load_explicit(&w->hand[k].bytes_received, memory_order_relaxed);
-	}
-	w->ran->bytes_sent = sent;
-	w->ran->bytes_received = received;
+	tw_threads_bytes(w, &w->ran->bytes_sent, &w->ran->bytes_received);
 }
 
 /* The storekeeper */

@@ -185,10 +185,13 @@ static void door_load(struct tw_context *ctx)
 static void door_note(struct tw_context *ctx, struct tw_note *note)
 {
 	struct threads *w = door_of(ctx)->cell->world;
+	uint64_t received;
 	bool go_on;
 
 	if (!w->cluster->observer)
 		return;
+	if (note->kind == TW_NOTE_PINNED || note->kind == TW_NOTE_PROGRESS)
+		tw_threads_bytes(w, &note->bytes, &received);
 	pthread_mutex_lock(&w->note_lock);
 	note->at = tw_threads_now(w); /* inside: times of notes never go back */
 	go_on = w->cluster->observer(w->cluster->observer_arg, note);

@@ -176,6 +176,8 @@ static inline void tw_threads_rest(void)
 
 /* Nanoseconds since the run began. */
 int64_t tw_threads_now(const struct threads *w);
+/* Bytes that all hands, and the gateway, have moved so far. */
+void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *received);
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);
 /* Fills the table that `find` uses; false if two cells have the same address. */
 bool tw_threads_index(struct threads *w);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static const struct tw_progress half = {
-	.closed = 1000,
+	.dealt = 1000,
 	.positions = 2000,
 	.epochs = 1.5,
 	.rate = 123.0,

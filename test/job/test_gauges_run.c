@@ -101,7 +101,7 @@ static void same_as_result(const json_t *result, const struct tw_job *job)
 	assert_true(prometheus_of("thalweg_steps_total", "") == said(result, "steps"));
 	assert_true(prometheus_of("thalweg_samples_total", "") == said(result, "samples"));
 	assert_true(mean_updates(job->plan.shards) == said(result, "updates"));
-	assert_true(prometheus_of("thalweg_epochs", "") == said(result, "epochs"));
+	assert_true(prometheus_of("thalweg_epochs", "") == said(result, "epochs_applied"));
 	assert_true(prometheus_of("thalweg_progress_ratio", "") == 1.0);
 	assert_true(fabs(prometheus_of("thalweg_loss", "") / said(result, "loss") - 1) < 1e-8);
 	assert_true(prometheus_of("thalweg_dropped_total", "") == said(result, "dropped"));
@@ -205,7 +205,7 @@ static void a_rollback_is_counted(void **state)
 	assert_true(prometheus_of("thalweg_rollbacks_total", "") >= 1);
 	assert_true(prometheus_of("thalweg_samples_total", "") >= said(result, "samples"));
 	assert_true(mean_updates(2) >= said(result, "updates"));
-	assert_true(prometheus_of("thalweg_epochs", "") == said(result, "epochs"));
+	assert_true(prometheus_of("thalweg_epochs", "") == said(result, "epochs_applied"));
 	done(&s, job, result);
 }
 

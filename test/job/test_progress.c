@@ -23,6 +23,15 @@ static void note(struct tw_watch *w, struct tw_note n)
 	assert_true(tw_watch_note(w, &n));
 }
 
+static struct tw_note progressed(uint64_t dealt, double applied, uint32_t live, double loss)
+{
+	return (struct tw_note){ .kind = TW_NOTE_PROGRESS,
+				 .from = dealt,
+				 .label = { .samples = applied },
+				 .count = live,
+				 .value = loss };
+}
+
 static void figures_follow_from_notes(void **state)
 {
 	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
@@ -30,10 +39,11 @@ static void figures_follow_from_notes(void **state)
 
 	tw_watch_init(&w, &plan, NULL, show, NULL);
 	shown = 0;
-	note(&w,
-	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 500, .count = 3, .value = 9.0 });
+	/* more is dealt than applied: epochs are those applied */
+	note(&w, progressed(700, 500, 3, 9.0));
 	assert_int_equal(shown, 1);
-	assert_int_equal(seen.closed, 500);
+	assert_int_equal(seen.dealt, 700);
+	assert_true(seen.samples == 500.0);
 	assert_int_equal(seen.live, 3);
 	assert_true(seen.epochs == 0.5);
 	assert_true(seen.loss == 9.0);
@@ -43,18 +53,16 @@ static void figures_follow_from_notes(void **state)
 	for (uint64_t tau = 1; tau <= 3; tau++)
 		note(&w, (struct tw_note){ .kind = TW_NOTE_APPLY, .tau = tau });
 	assert_int_equal(shown, 1);
-	note(&w,
-	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 1500, .count = 4, .value = 8.0 });
-	assert_true(fabs(seen.rate - 100.0) < 1.0); /* 1000 in ten seconds */
-	assert_true(fabs(seen.left - 5.0) < 0.1);
+	note(&w, progressed(1500, 1300, 4, 8.0));
+	assert_true(fabs(seen.rate - 80.0) < 1.0); /* 800 in ten seconds ... */
+	assert_true(fabs(seen.left - 6.25) < 0.1); /* ... and 500 are left to be dealt */
+	assert_true(seen.epochs == 1.3);
 	assert_true(seen.staleness == 2.0);
 
-	note(&w,
-	     (struct tw_note){ .kind = TW_NOTE_EVAL, .from = 1500, .value = 0.5, .extra = 0.9 });
+	note(&w, (struct tw_note){ .kind = TW_NOTE_EVAL, .value = 0.5, .extra = 0.9 });
 	assert_true(seen.loss == 0.5 && seen.accuracy == 0.9);
 	/* an evaluation says more than the mean of recent samples */
-	note(&w,
-	     (struct tw_note){ .kind = TW_NOTE_PROGRESS, .from = 2000, .count = 4, .value = 7.0 });
+	note(&w, progressed(2000, 1800, 4, 7.0));
 	assert_true(seen.loss == 0.5 && seen.left < 0.0);
 	note(&w, (struct tw_note){ .kind = TW_NOTE_VIEW, .count = 2 });
 	assert_int_equal(seen.live, 2);

@@ -285,7 +285,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 		[TW_NOTE_REFUSED] = "refused", [TW_NOTE_DEAL] = "deal",
 		[TW_NOTE_VIEW] = "view",       [TW_NOTE_EVAL] = "eval",
 		[TW_NOTE_CUT] = "cut",         [TW_NOTE_ROLLBACK] = "rollback",
-		[TW_NOTE_HOSTED] = "hosted",   [TW_NOTE_PROGRESS] = "progress",
+		[TW_NOTE_HOSTED] = "hosted",
+		[TW_NOTE_PINNED] = "pinned",   [TW_NOTE_PROGRESS] = "progress",
 	};
 	struct watcher *w = arg;
 
