@@ -120,7 +120,7 @@ struct thalweg_engine {
 
 enum thalweg_event_kind {
 	THALWEG_PROGRESS,   /* some times a second */
-	THALWEG_EVALUATION, /* loss and accuracy, and epochs, samples and staleness of what it saw */
+	THALWEG_EVALUATION, /* loss and accuracy; epochs, samples and staleness of what it saw */
 	THALWEG_CHECKPOINT, /* number `checkpoint` is complete in the run directory */
 	THALWEG_LOG         /* a line for people: level, who, line; nothing else is filled */
 };

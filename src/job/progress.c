@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,6 +35,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 		.began = tw_clock(),
 		.from = INT64_MIN,
 		.rate = NAN,
+		.updates = NAN,
 	};
 }
 
@@ -108,6 +110,17 @@ static double run_seconds(const struct tw_watch *w, int64_t clock)
 	return (double)(clock - w->began) / (double)TW_SECOND + w->earlier.seconds;
 }
 
+/* A number of single precision as its seven digits, not as the double that is next to it. */
+static json_t *single(double x)
+{
+	char text[32];
+
+	if (!isfinite(x))
+		return json_null();
+	snprintf(text, sizeof text, "%.7g", x);
+	return json_real(strtod(text, NULL));
+}
+
 /* What evaluations and progress have in common: the curves. */
 static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 {
@@ -115,7 +128,7 @@ static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 			 real(l->samples / (double)w->plan->samples), "samples", real(l->samples),
 			 "steps", real(l->steps), "updates", real(l->updates), "train_loss",
 			 real(l->train_loss), "staleness", real(l->staleness), "rate",
-			 real(l->rate));
+			 single(l->rate));
 }
 
 /* How it goes, for programs: once a second. */
@@ -131,6 +144,8 @@ static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 	w->measured = clock;
 	label.staleness = w->tau_count ? p->staleness : NAN;
 	label.rate = w->rate;
+	if (!isfinite(label.updates))
+		label.updates = w->updates;
 	line = json_pack("{s:s, s:f, s:f, s:I, s:I, s:o, s:f, s:i}", "event", "progress", "time",
 			 run_time(w, n->at), "seconds", run_seconds(w, clock), "dealt",
 			 (json_int_t)p->dealt, "bytes", (json_int_t)(n->bytes + w->earlier.bytes),
@@ -269,6 +284,7 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		return true;
 	case TW_NOTE_UPDATE:
 		w->rate = n->value;
+		w->updates = (double)n->version;
 		return true;
 	case TW_NOTE_REFUSED:
 		refused(w, n);

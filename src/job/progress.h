@@ -52,7 +52,7 @@ struct tw_watch {
 	bool evaluated;       /* loss is of an evaluation */
 	int64_t began, shown; /* CLOCK_MONOTONIC, ns */
 	uint64_t tau_sum, tau_count;
-	double rate;              /* of learning, at the last update of a shard here; NAN: none */
+	double rate, updates;     /* of the shard here that made the last update; NAN: none */
 	const struct tw_log *log; /* may be NULL */
 	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
 	uint64_t refused;         /* contributions */

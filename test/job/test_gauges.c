@@ -180,12 +180,11 @@ static void health_follows_the_run(void **state)
 	json_decref(o);
 	note(g, (struct tw_note){ .kind = TW_NOTE_PROGRESS }); /* too early: no plan */
 	assert_int_equal(tw_gauges_plan(g, &plan), TW_OK);
-	note(g,
-	     (struct tw_note){ .kind = TW_NOTE_PROGRESS,
-			       .from = 700,
-			       .label = { .samples = 500 },
-			       .count = 3,
-			       .value = 0.25 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_PROGRESS,
+				  .from = 700,
+				  .label = { .samples = 500 },
+				  .count = 3,
+				  .value = 0.25 });
 	note(g, (struct tw_note){ .kind = TW_NOTE_CUT, .seq = 7 });
 	o = read_health(g, 200);
 	assert_string_equal(status_of(o), "ok");
