@@ -57,6 +57,9 @@ struct curve {
 	bool dealt, dry;
 	int64_t began, end;
 	double steady;
+	/* every other PIN to shard 1 is lost, until its connection is made anew */
+	bool loses;
+	size_t lost, pins; /* pins: that shard 0 kept a view for */
 };
 
 static struct curve *now;
@@ -185,6 +188,7 @@ static void shard_says(const struct tw_context *ctx, const struct tw_msg *m)
 	struct counted *h = &now->shard[ctx->self.index][ctx->self.node];
 
 	if (m->h.type == TW_PIN && m->b.pin.what == TW_PIN_KEEP && h->pin != m->b.pin.pin) {
+		now->pins += ctx->self.index == 0;
 		h->pin = m->b.pin.pin;
 		h->pin_samples = h->samples;
 		h->pin_updates = h->updates;
@@ -203,6 +207,11 @@ static void overhear(struct tw_context *ctx, struct tw_msg *m)
 {
 	if (ctx->self.role == TW_SHARD)
 		shard_says(ctx, m);
+	if (ctx->self.role == TW_MASTER && m->h.type == TW_PIN && m->b.pin.what == TW_PIN_KEEP &&
+	    m->to.index == 1 && now->loses && tw_now(ctx) < 4 * TW_SECOND && now->lost++ % 2 == 0) {
+		real->msg_free(ctx, m);
+		return;
+	}
 	if (ctx->self.role == TW_MASTER && m->h.type == TW_LEASE && !m->b.lease.range.count &&
 	    !now->dry) {
 		now->dry = true;
@@ -527,6 +536,115 @@ static void curves_go_on_behind_a_reset(void **state)
 	}
 }
 
+/* A shard that hears of a PIN too late keeps what it has: labels say so, and under rounds another
+ * round is taken, which all have. */
+static void labels_are_true_where_pins_are_late(void **state)
+{
+	static const char *const presets[] = { "asgd", "ssgd", "softsync", "ssp" };
+	size_t points = 0, lost = 0, again = 0;
+
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		static struct curve c;
+		struct tw_ran ran;
+		struct trial t;
+
+		memset(&c, 0, sizeof c);
+		trial_open(&t, TW_WORLD_SIM, parts_job, presets[seed % 4]);
+		curve_watch(&t, &c);
+		c.loses = true;
+		t.job->sim.random_resets = 60;
+		t.job->sim.fault_seed = seed;
+		t.job->sim.fault_span = 9 * TW_SECOND;
+		if (trial_run(&t, &tw_heap_system, NULL, &ran) != TW_OK)
+			fail_msg("seed %llu: %s", (unsigned long long)seed, ran.error.text);
+		tw_totals_release(&ran.totals);
+		trial_close(&t);
+		points += c.points;
+		lost += c.lost / 2;
+		again += seed % 4 == 1 ? c.pins - c.points : 0;
+	}
+	print_message("%zu evaluations, %zu pins lost, %zu rounds taken again\n", points, lost,
+		      again);
+	assert_true(points > 600 && lost > 100 && again > 10);
+}
+
+/* A server comes back with shards that lost more than an interval, and never catch up. */
+static void curves_go_on_where_updates_are_lost(void **state)
+{
+	static const char *const presets[] = { "asgd", "softsync", "ssp", "dana" };
+
+	for (size_t k = 0; k < 4; k++) {
+		static struct curve c;
+		struct tw_ran ran;
+		size_t after = 0;
+
+		curve_of(&c, &ran,
+			 "model: {quadratic: {dimension: 21, noise: 0.3}}\n"
+			 "data: {source: none, samples: 200, batch: 4}\n"
+			 "train: {epochs: 8, evaluate: 0.2, seed: 4}\nupdate: {rate: 0.002}\n"
+			 "cluster: {workers: 4, shards: 4, servers: 2}\nstrategy: %s\n"
+			 "checkpoint: {every: 1s, cut: running}\n"
+			 "sim: {compute: {law: exponential, mean: 100ms}, " LINK ", "
+			 "save_time: 100s, faults: [{crash: server 1, at: 5s, restart: 100ms}]}\n",
+			 presets[k]);
+		assert_true(c.rollbacks == 1 && ran.totals.lost_updates > 40);
+		for (size_t i = 0; i < c.points; i++)
+			after += c.point[i].at > 6 * TW_SECOND;
+		if (after < 6)
+			fail_msg("%s: %zu evaluations after the crash", presets[k], after);
+	}
+}
+
+#define TIMER_LEAVE 12 /* not an actor's own */
+static int64_t leaves;
+
+static void leaver_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	tw_server_class.start(a, ctx);
+	if (ctx->self.node == 2)
+		tw_timer(ctx, TIMER_LEAVE, leaves);
+}
+
+static void leaver_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	if (timer == TIMER_LEAVE)
+		tw_server_class.interrupt(a, ctx);
+	else if (tw_server_class.timer)
+		tw_server_class.timer(a, ctx, timer);
+}
+
+/* Its shards go elsewhere, and what they kept or waited for does not. */
+static void curves_go_on_when_a_server_leaves(void **state)
+{
+	static const char *const presets[] = { "asgd", "ssgd", "softsync" };
+	static struct tw_actor_class server;
+
+	server = tw_server_class;
+	server.start = leaver_start;
+	server.timer = leaver_timer;
+	for (unsigned turn = 0; turn < 60; turn++) {
+		static struct curve c;
+		struct tw_ran ran;
+		struct trial t;
+
+		memset(&c, 0, sizeof c);
+		trial_open(&t, TW_WORLD_SIM, parts_job, presets[turn % 3]);
+		curve_watch(&t, &c);
+		leaves = TW_SECOND / 10 * (turn + 1);
+		for (size_t k = 0; k < t.cast.seats; k++)
+			if (t.cast.seat[k].class == &tw_server_class)
+				t.cast.seat[k].class = &server;
+		if (trial_run(&t, &tw_heap_system, NULL, &ran) != TW_OK)
+			fail_msg("turn %u: %s", turn, ran.error.text);
+		assert_true(ran.totals.lost_updates == 0);
+		tw_totals_release(&ran.totals);
+		trial_close(&t);
+		if (c.points < 24 || c.point[c.points - 2].samples < 750)
+			fail_msg("%s, %u: %zu evaluations, the last but one at %g",
+				 presets[turn % 3], turn, c.points, c.point[c.points - 2].samples);
+	}
+}
+
 /* Crashes of everybody, partitions, loss: labels stay true, and go back after a rollback only. */
 static void labels_go_back_after_a_rollback_only(void **state)
 {
@@ -641,6 +759,9 @@ int main(void)
 		cmocka_unit_test(a_small_table_is_learnt_from_the_first_epoch),
 		cmocka_unit_test(curves_go_on_behind_a_cut),
 		cmocka_unit_test(curves_go_on_behind_a_reset),
+		cmocka_unit_test(labels_are_true_where_pins_are_late),
+		cmocka_unit_test(curves_go_on_where_updates_are_lost),
+		cmocka_unit_test(curves_go_on_when_a_server_leaves),
 		cmocka_unit_test(labels_go_back_after_a_rollback_only),
 		cmocka_unit_test(the_goal_is_the_first_that_reached_it),
 		cmocka_unit_test(throughput_leaves_out_the_tail),
