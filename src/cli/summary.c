@@ -74,6 +74,18 @@ static void troubles(const json_t *r)
 		putchar('\n');
 }
 
+static void goal(const json_t *g)
+{
+	if (!json_is_object(g))
+		return;
+	line("goal");
+	if (json_is_true(json_object_get(g, "reached")))
+		printf("reached after %.4g epochs, %.6g updates, %.4g s\n", number(g, "epochs"),
+		       number(g, "updates"), number(g, "seconds"));
+	else
+		printf("not reached\n");
+}
+
 void tw_print_summary(const json_t *r)
 {
 	const json_t *staleness = json_object_get(r, "staleness");
@@ -86,6 +98,7 @@ void tw_print_summary(const json_t *r)
 	figure(r, "loss", "loss");
 	if (json_is_number(json_object_get(r, "accuracy")))
 		figure(r, "accuracy", "accuracy");
+	goal(json_object_get(r, "goal"));
 	line("work");
 	printf("%.4g epochs, %s steps, %.6g updates, %s samples\n", number(r, "epochs"),
 	       whole(r, "steps", a), number(r, "updates"), whole(r, "samples", b));

@@ -92,7 +92,8 @@ const struct tw_option tw_train_rows[] = {
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
 		     "stop when an evaluation's accuracy is at or above this"),
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
-		  "epochs between evaluations; 0: only at the end (default with a data set, and "
+		  "epochs, as applied, between evaluations; 0: only at the end (default with a "
+		  "data set, and "
 		  "where until is given: 1)"),
 	TW_OPTION_END
 };

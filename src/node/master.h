@@ -107,7 +107,7 @@ struct evaluation {
 	bool hurried; /* those who have not kept one were told not to wait any longer */
 	bool pinned;  /* all have: `label` and `at` are of these views */
 	uint64_t pin;
-	uint64_t number;         /* thresholds that it stands for: see tw_score_begin */
+	uint64_t number;         /* of the threshold, see (5) in score.c; 0: at the end */
 	uint64_t round, samples; /* shards keep their view when they have so many */
 	struct tw_point label;
 	int64_t at;

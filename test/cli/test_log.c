@@ -209,6 +209,10 @@ static void a_goal_is_reached_or_not(void **state)
 	expect(s, 0);
 	r = object_of(s);
 	assert_true(is_null(r, "goal"));
+	has(thalweg(NULL, "sim %s --set train.until.loss=0.1 --set train.epochs=20", file)->out,
+	    "\ngoal         reached after ");
+	has(thalweg(NULL, "sim %s --set train.until.loss=-1", file)->out,
+	    "\ngoal         not reached\n");
 	assert_true(json_is_false(json_object_get(r, "diverged")));
 	json_decref(r);
 }

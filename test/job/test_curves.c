@@ -399,6 +399,24 @@ static void one_worker_has_one_curve(void **state)
 		}
 }
 
+/* ceil(k * evaluate * samples), whatever doubles make of it. */
+static void evaluations_are_due_to_the_sample(void **state)
+{
+	static const char *const every[] = { "0.55", "0.1", "0.07", "0.333" };
+	static const uint32_t first[] = { 55, 10, 7, 34 }, third[] = { 165, 30, 21, 100 };
+	static struct curve c;
+
+	for (size_t k = 0; k < 4; k++) {
+		curve_of(&c, NULL,
+			 "model: {quadratic: {dimension: 5}}\n"
+			 "data: {source: none, samples: 100, batch: 1}\n"
+			 "train: {epochs: 2, evaluate: %s}\nupdate: {rate: 0.01}\n"
+			 "cluster: {workers: 1}\nstrategy: asgd\n",
+			 every[k]);
+		assert_true(c.point[0].samples == first[k] && c.point[2].samples == third[k]);
+	}
+}
+
 /* PIN takes no time and overtakes COMMIT; it names the round all the same. */
 static void round_fifty_is_round_fifty(void **state)
 {
@@ -758,6 +776,7 @@ int main(void)
 		cmocka_unit_test(labels_are_what_the_views_have),
 		cmocka_unit_test(labels_of_rounds_that_drop),
 		cmocka_unit_test(one_worker_has_one_curve),
+		cmocka_unit_test(evaluations_are_due_to_the_sample),
 		cmocka_unit_test(round_fifty_is_round_fifty),
 		cmocka_unit_test(a_small_table_is_learnt_from_the_first_epoch),
 		cmocka_unit_test(curves_go_on_behind_a_cut),
