@@ -292,7 +292,8 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->cut_at = clock;
 		return;
 	case TW_NOTE_ROLLBACK:
-		f->rollbacks += f->dealt; /* else the run only goes on from there */
+		if (f->dealt) /* else the run only goes on from there */
+			f->rollbacks++;
 		f->cut = n->seq;
 		forget_numbers(g);
 		return;

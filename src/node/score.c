@@ -28,9 +28,12 @@ static uint64_t threshold(const struct master *m, uint64_t k)
 /* The last threshold that so many samples reach. */
 static uint64_t reached(const struct master *m, uint64_t samples)
 {
-	uint64_t k =
-		(uint64_t)((double)samples / (m->plan->evaluate_every * (double)m->plan->samples));
+	const double step = m->plan->evaluate_every * (double)m->plan->samples;
+	uint64_t k;
 
+	if (samples > (uint64_t)1 << 53) /* a shard said so: no run has as many */
+		samples = (uint64_t)1 << 53;
+	k = (uint64_t)((double)samples / step);
 	while (k && threshold(m, k) > samples) /* doubles round */
 		k--;
 	while (threshold(m, k + 1) <= samples)
