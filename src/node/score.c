@@ -101,12 +101,12 @@ static void start(struct master *m, struct tw_context *ctx, uint64_t number, uin
 /* Outside rounds shards are told ahead of time. */
 static void await_next(struct master *m, struct tw_context *ctx)
 {
-	uint64_t k = m->evaluated_at, past;
+	uint64_t k;
 
 	if (m->eval.on || tw_master_rounds(m) || !(m->plan->evaluate_every > 0) || m->want_finish)
 		return;
-	past = reached(m, m->samples);
-	k = (past > k ? past : k) + 1;
+	k = reached(m, m->samples);
+	k = 1 + (k > m->evaluated_at ? k : m->evaluated_at);
 	if (threshold(m, k) < m->plan->positions)
 		start(m, ctx, k, 0, threshold(m, k));
 }
@@ -171,6 +171,16 @@ static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint
 	*count = (uint32_t)(n * (k + 1) / m->chunks - *from);
 }
 
+/* Threshold k is dealt with, and so are all that were reached meanwhile. */
+static void pass_over(struct master *m, uint64_t k)
+{
+	const uint64_t past = reached(m, m->samples);
+
+	k = past > k ? past : k;
+	if (k > m->evaluated_at)
+		m->evaluated_at = k;
+}
+
 static void conclude(struct master *m, struct tw_context *ctx)
 {
 	const bool final = m->phase == PHASE_SCORE;
@@ -184,8 +194,8 @@ static void conclude(struct master *m, struct tw_context *ctx)
 	m->loss = loss / samples;
 	m->accuracy = m->chunk[0].correct < 0 ? -1 : correct / samples;
 	m->eval.on = false;
-	if (m->eval.number > m->evaluated_at)
-		m->evaluated_at = m->eval.number;
+	if (m->eval.number) /* (5) */
+		pass_over(m, m->eval.number);
 	unpin(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
 					.value = m->loss,
@@ -490,7 +500,6 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	const uint64_t unit = tw_deal_unit(m);
 	struct tw_spans twice, all;
 	enum tw_status st;
-	const bool counted = counted(m);
 	uint64_t lost = 0;
 
 	tw_spans_init(&twice, m->heap);
