@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_log.c - the curves of a run as people and programs get them: log.jsonl, --log, the result. */
+/* test_log.c - the curves of a run as programs get them: log.jsonl, --log, the result. */
 #include "cli/spawn.h"
 
 #include <setjmp.h>
