@@ -261,13 +261,19 @@ static void say_details(const struct run *r)
 /* What the parts of the run before this one came to. */
 static struct tw_earlier earlier(const struct run *r)
 {
-	const double seconds = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+	struct tw_earlier e = { .time = 0.0 };
 
-	return (struct tw_earlier){
-		.time = r->job->world == TW_WORLD_SIM ? 0.0 : seconds,
-		.seconds = seconds,
-		.bytes = r->dir ? tw_dir_store_counts(r->store).bytes_sent : 0,
-	};
+	if (!r->dir)
+		return e;
+	e.seconds = tw_dir_store_seconds(r->store);
+	e.bytes = tw_dir_store_counts(r->store).bytes_sent;
+	if (r->job->world == TW_WORLD_SIM || !r->cut)
+		return e;
+	/* the log's own clock goes on: saving took a moment, too */
+	e.time = tw_rundir_cut_time(r->dir, r->cut);
+	if (e.time < e.seconds)
+		e.time = e.seconds;
+	return e;
 }
 
 /* Where others must join first, training begins when they have. */
@@ -279,13 +285,13 @@ static int64_t waited(const struct run *r)
 static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 				  struct tw_error *why)
 {
-	const struct tw_earlier before = earlier(r);
+	const double before = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+	const bool virtual = r->job->world == TW_WORLD_SIM;
 	const int64_t now = tw_clock();
 	struct tw_result_facts facts = {
-		.seconds =
-			(double)(now - r->began - waited(r)) / (double)TW_SECOND + before.seconds,
+		.seconds = (double)(now - r->began - waited(r)) / (double)TW_SECOND + before,
 		.goal_seconds = (double)(r->ran.totals.goal.at - waited(r)) / (double)TW_SECOND +
-				before.time,
+				(virtual ? 0.0 : before),
 		.interrupted = r->ran.error.status == TW_INTERRUPTED,
 		.diverged = diverged,
 	};

@@ -343,6 +343,33 @@ const char *tw_rundir_job_text(const struct tw_rundir *r)
 	return r->job_text;
 }
 
+double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut)
+{
+	const int fd = openat(r->fd, "log.jsonl", O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	char *line = NULL;
+	size_t room = 0;
+	double at = 0.0;
+
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return 0.0;
+	}
+	while (getline(&line, &room, f) > 0) {
+		json_t *o = strstr(line, "\"checkpoint\"") ? json_loads(line, 0, NULL) : NULL;
+		const char *event = json_string_value(json_object_get(o, "event"));
+
+		if (event && strcmp(event, "checkpoint") == 0 &&
+		    json_integer_value(json_object_get(o, "checkpoint")) == (json_int_t)cut)
+			at = json_number_value(json_object_get(o, "time"));
+		json_decref(o);
+	}
+	free(line);
+	fclose(f);
+	return at;
+}
+
 void tw_rundir_log(struct tw_rundir *r, json_t *line)
 {
 	if (line &&

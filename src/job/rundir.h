@@ -29,6 +29,8 @@ bool tw_rundir_resumes(const struct tw_rundir *r);
 const char *tw_rundir_path(const struct tw_rundir *r);
 /* The job as it is spelled out; lives as long as the directory is open. */
 const char *tw_rundir_job_text(const struct tw_rundir *r);
+/* When log.jsonl says that the checkpoint was complete; 0 if it does not say so. */
+double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut);
 /* Append one line to log.jsonl; takes the reference.  What cannot be written is said once. */
 void tw_rundir_log(struct tw_rundir *r, json_t *line);
 /* The run is over: write result.json. */
