@@ -279,14 +279,14 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 bool watcher_note(void *arg, const struct tw_note *n)
 {
 	static const char *const names[] = {
-		[TW_NOTE_STEP] = "step",       [TW_NOTE_GRADIENT] = "gradient",
-		[TW_NOTE_APPLY] = "apply",     [TW_NOTE_UPDATE] = "update",
-		[TW_NOTE_COMMIT] = "commit",   [TW_NOTE_DROP] = "drop",
-		[TW_NOTE_REFUSED] = "refused", [TW_NOTE_DEAL] = "deal",
-		[TW_NOTE_VIEW] = "view",       [TW_NOTE_EVAL] = "eval",
-		[TW_NOTE_CUT] = "cut",         [TW_NOTE_ROLLBACK] = "rollback",
-		[TW_NOTE_HOSTED] = "hosted",
-		[TW_NOTE_PINNED] = "pinned",   [TW_NOTE_PROGRESS] = "progress",
+		[TW_NOTE_STEP] = "step",         [TW_NOTE_GRADIENT] = "gradient",
+		[TW_NOTE_APPLY] = "apply",       [TW_NOTE_UPDATE] = "update",
+		[TW_NOTE_COMMIT] = "commit",     [TW_NOTE_DROP] = "drop",
+		[TW_NOTE_REFUSED] = "refused",   [TW_NOTE_DEAL] = "deal",
+		[TW_NOTE_VIEW] = "view",         [TW_NOTE_EVAL] = "eval",
+		[TW_NOTE_CUT] = "cut",           [TW_NOTE_ROLLBACK] = "rollback",
+		[TW_NOTE_HOSTED] = "hosted",     [TW_NOTE_PINNED] = "pinned",
+		[TW_NOTE_PROGRESS] = "progress",
 	};
 	struct watcher *w = arg;
 
