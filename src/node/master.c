@@ -153,7 +153,7 @@ static bool wants_workers(const struct master *m, const struct tw_context *ctx)
 {
 	if (m->begun)
 		return m->paused && !m->want_stop;
-	return m->phase == PHASE_GATHER && (m->came || ctx->boot > 1);
+	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) && (m->came || ctx->boot > 1);
 }
 
 static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer, bool wants,
