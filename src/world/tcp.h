@@ -7,7 +7,8 @@
  * too; the master tells workers where (PEERS), and they dial whom it lists.  A connection that
  * breaks is dialled again with growing, jittered pauses; actors are told (`up`), and resend.  A
  * node whose connection was closed and not made anew within two seconds, or that was silent for
- * the limit, is `down`.
+ * the limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end of
+ * the run: a process that was stopped meanwhile finds that when it is continued.
  *
  * Nobody is believed: until a connection has greeted (or its time is up, or too many others wait to
  * do so), it costs a few KiB and may say nothing else; then every frame is checked for who may
@@ -100,7 +101,7 @@ const struct tw_address *tw_tcp_bound(const struct tw_tcp *t);
  * are filled where the master is. */
 enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, struct tw_ran *ran);
 /* SERVE, after the run: tell everybody, with the result as JSON text.  Waits up to five seconds
- * until they have heard it. */
+ * until they have heard it; it does not wait for nodes that were silent for the limit. */
 void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result);
 /* SERVER, WORKER, after the run: what the master's farewell said; NULL: nothing. */
 const char *tw_tcp_heard(const struct tw_tcp *t);

@@ -208,6 +208,8 @@ void tw_conn_close(struct conn *c, const char *why)
 		return;
 	if (c->state == CONN_ASKING)
 		t->asking--;
+	else if (c->state == CONN_SILENT)
+		t->silent--;
 	else if (!open && !p)
 		t->pending--;
 	c->state = CONN_DEAD;
@@ -219,6 +221,81 @@ void tw_conn_close(struct conn *c, const char *why)
 	if (p && p->conn == c)
 		tw_peer_lost(t, p, why);
 }
+
+/* --- silence ---------------------------------------------------------------------------------- */
+
+/* A stopped process reads nothing, but its system takes what fits into the socket.  When something
+ * is left to write here, the socket is full, and OVER would not fit either. */
+static bool is_worth_keeping(const struct conn *c)
+{
+	return c->t->o.role == TW_TCP_SERVE && !c->pair && !tw_writer_busy(c->writer);
+}
+
+static void keep_silent(struct conn *c, const char *why)
+{
+	struct tw_tcp *t = c->t;
+	struct peer *p = c->peer;
+
+	if (t->silent >= SILENT_MOST)
+		tw_conn_close_silent(t);
+	tw_reader_free(c->reader); /* with what it has of a message */
+	c->reader = NULL;
+	c->state = CONN_SILENT;
+	c->process = p->process;
+	c->peer = NULL;
+	c->paused = c->again = false;
+	t->silent++;
+	tw_peer_lost(t, p, why);
+	tw_conn_arm(c);
+}
+
+void tw_conn_give_up(struct conn *c, const char *why)
+{
+	struct peer *p = c->pair ? NULL : c->peer; /* a pair's is given up by closing */
+
+	if (is_worth_keeping(c))
+		keep_silent(c, why);
+	else
+		tw_conn_close(c, why);
+	if (p)
+		tw_peer_down(c->t, p, why);
+}
+
+void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process)
+{
+	struct conn *c = t->silent ? t->conns : NULL;
+
+	while (c && !(c->state == CONN_SILENT && c->process == process))
+		c = c->next;
+	if (c)
+		tw_conn_close(c, "it has connected anew");
+}
+
+bool tw_conn_close_silent(struct tw_tcp *t)
+{
+	struct conn *oldest = NULL;
+
+	for (struct conn *c = t->conns; c; c = c->next) /* the newest come first */
+		if (c->state == CONN_SILENT)
+			oldest = c;
+	if (oldest)
+		tw_conn_close(oldest, "room is needed");
+	return oldest != NULL;
+}
+
+/* It says something or has left: it must greet anew.  With words to write, those come first. */
+static void silent_ready(struct conn *c)
+{
+	size_t put;
+
+	if (!tw_writer_busy(c->writer) ||
+	    tw_writer_run(c->writer, c->stream, TURN_BYTES, written, c, &put) > TW_FLOW_WAIT)
+		tw_conn_close(c, "it is back");
+	else
+		tw_conn_arm(c);
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 void tw_conns_bury(struct tw_tcp *t)
 {
@@ -407,6 +484,10 @@ static bool connected(struct conn *c)
 
 void tw_conn_ready(struct conn *c)
 {
+	if (c->state == CONN_SILENT) {
+		silent_ready(c);
+		return;
+	}
 	if (c->state == CONN_DIALLING && !connected(c))
 		return;
 	if (c->state == CONN_SHAKING && !shake(c)) {
@@ -440,6 +521,10 @@ void tw_conn_send(struct conn *c, struct tw_msg *m)
 
 void tw_conn_flush(struct conn *c)
 {
+	if (c->state == CONN_SILENT) {
+		silent_ready(c);
+		return;
+	}
 	if (c->state >= CONN_GREETING && c->state != CONN_DEAD && tw_writer_busy(c->writer))
 		write_some(c);
 	if (c->state != CONN_DEAD) {
@@ -479,12 +564,11 @@ static void tick_open(struct conn *c)
 		return;
 	}
 	if (!c->paused && silent >= t->limit) {
-		struct peer *p = c->pair ? NULL : c->peer; /* a pair's is given up by closing */
-
+		tw_conn_ready(c); /* if it was us who stood still, what it said lies there */
+		if (c->state != CONN_OPEN || c->heard == t->now)
+			return;
 		snprintf(why, sizeof why, "it was silent for %.1f s", seconds(silent));
-		tw_conn_close(c, why);
-		if (p)
-			tw_peer_down(t, p, why);
+		tw_conn_give_up(c, why);
 		return;
 	}
 	if (tw_writer_busy(c->writer) && stuck >= t->limit) {
@@ -520,6 +604,8 @@ void tw_conns_tick(struct tw_tcp *t)
 			return;
 		case CONN_OPEN:
 			tick_open(c);
+			break;
+		case CONN_SILENT:
 			break;
 		case CONN_ENDING:
 			if (age > GREET_TIME)

@@ -478,6 +478,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	pthread_mutex_unlock(&t->lock);
 	p->address.port = (uint16_t)b->port;
 	c->peer = p;
+	tw_conn_forget_silent(t, p->process);
 	send_terms(c, p->node, boot, p->role == TW_SERVER);
 	if (c->state == CONN_DEAD)
 		return;

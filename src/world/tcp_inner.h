@@ -8,7 +8,9 @@
  *  (3) `port_lock` is held while the loop uses the port; `closing` takes the port away under it.
  *  (4) `up` of a node is told before anything it says on a new connection, and from the same
  *      thread, so an actor sees them in that order.
- *  (5) What a connection had not carried when it broke is dropped: actors resend at `up`. */
+ *  (5) What a connection had not carried when it broke is dropped: actors resend at `up`.
+ *  (6) A SILENT connection has no peer.  The master says OVER on it and nothing else, and closes it
+ *      as soon as the process says anything, comes back on another connection, or room is needed. */
 #ifndef TW_WORLD_TCP_INNER_H
 #define TW_WORLD_TCP_INNER_H
 
@@ -24,6 +26,7 @@
 #define NAMED_TIME    (5 * TW_SECOND)  /* until a view has named a worker that speaks to shards */
 #define PENDING_MOST  256              /* connections that have not greeted */
 #define ASKING_MOST   512              /* connections that only ask */
+#define SILENT_MOST   1024             /* connections of nodes that were given up for silence */
 #define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
 #define QUEUE_MOST    4096             /* messages that wait for a peer before we stop reading it */
 #define BACKOFF_FIRST (50 * MS)
@@ -37,6 +40,7 @@ enum conn_state {
 	CONN_GREETING, /* accepted: waits for GREET; dialled: waits for TERMS */
 	CONN_ASKING,   /* accepted: may ask for DATA */
 	CONN_OPEN,
+	CONN_SILENT, /* accepted: its node was given up for silence (6) */
 	CONN_ENDING, /* only written to: a DENY, then closed */
 	CONN_DEAD,   /* closed; freed at the end of the turn */
 };
@@ -55,6 +59,7 @@ struct conn {
 	unsigned events;                    /* what epoll was told */
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
 	uint32_t queued;                    /* messages in the writer */
+	uint64_t process;                   /* SILENT: whose it was */
 	struct tw_msg *held;                /* until a view says who it is; paused meanwhile */
 	char name[TW_ADDRESS_TEXT];
 };
@@ -127,6 +132,7 @@ struct tw_tcp {
 	uint32_t server_boots;
 	int64_t ticked;
 	uint32_t pending, asking; /* conns that have not greeted; that only ask */
+	uint32_t silent;          /* conns that are SILENT */
 	uint32_t workers;         /* worker nodes given */
 	uint32_t seats;
 	struct seat *seat;   /* SERVER: by slot */
@@ -199,6 +205,11 @@ void tw_peer_rename(struct peer *p);     /* guarded by lock */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
 void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
+/* Its node has been silent for the limit: give it up, and keep the connection if OVER would go. */
+void tw_conn_give_up(struct conn *c, const char *why);
+/* Close the SILENT connection of this process, if there is one. */
+void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process);
+bool tw_conn_close_silent(struct tw_tcp *t);         /* the oldest one; false: there is none */
 void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
 void tw_conn_ready(struct conn *c);                  /* move what can be moved */
 void tw_conn_arm(struct conn *c);

@@ -59,7 +59,7 @@ static bool close_oldest(struct tw_tcp *t)
 	struct conn *oldest = NULL;
 
 	for (struct conn *c = t->conns; c; c = c->next) /* the newest come first */
-		if (!c->peer && c->state != CONN_ASKING)
+		if (!c->peer && c->state != CONN_ASKING && c->state != CONN_SILENT)
 			oldest = c;
 	if (!oldest)
 		return false;
@@ -72,7 +72,7 @@ static bool close_oldest(struct tw_tcp *t)
  * not asked for a while.  Somebody may have gone by then. */
 static void cannot_accept(struct tw_tcp *t, int error)
 {
-	if (close_oldest(t))
+	if (tw_conn_close_silent(t) || close_oldest(t))
 		return;
 	t->accept_at = t->now + FULL;
 	if (t->full_said && t->now - t->full_said < 5 * TW_SECOND)
@@ -147,6 +147,21 @@ static void forgive(struct tw_tcp *t)
 	t->turned = t->now;
 }
 
+static void say_over(struct conn *c, const struct tw_msg *over)
+{
+	struct tw_msg *m = tw_tcp_msg(c->t, TW_OVER);
+
+	if (!m) { /* it hears of the end by that */
+		tw_conn_close(c, "no memory");
+		return;
+	}
+	m->b = over->b;
+	m->payload = tw_block_keep(over->payload);
+	m->h.payload = over->h.payload;
+	tw_conn_send(c, m);
+	tw_conn_flush(c);
+}
+
 static void say_farewell(struct tw_tcp *t)
 {
 	struct tw_msg *over;
@@ -157,19 +172,16 @@ static void say_farewell(struct tw_tcp *t)
 	t->farewell = NULL;
 	pthread_mutex_unlock(&t->lock);
 	if (over) {
-		t->ending = true;
-		for (struct peer *p = t->peers; p; p = p->next) {
-			struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_OVER) : NULL;
+		struct conn *c, *next;
 
-			if (p->open && !m) /* it hears of the end by that */
-				tw_conn_close(p->conn, "no memory");
-			if (!m)
-				continue;
-			m->b = over->b;
-			m->payload = tw_block_keep(over->payload);
-			m->h.payload = over->h.payload;
-			tw_conn_send(p->conn, m);
-			tw_conn_flush(p->conn);
+		t->ending = true;
+		for (struct peer *p = t->peers; p; p = p->next)
+			if (p->open)
+				say_over(p->conn, over);
+		for (c = t->conns; c; c = next) {
+			next = c->next; /* closing c does not move the others */
+			if (c->state == CONN_SILENT)
+				say_over(c, over);
 		}
 		tw_tcp_msg_free(t, over);
 	}

@@ -136,11 +136,12 @@ class Process:
 
 class Cluster:
     def __init__(self, name, strategy, epochs, workers=2, servers=1, rate=0.05, sets=(),
-                 host="127.0.0.1", inside=None, hidden=32, target=0.93):
+                 host="127.0.0.1", inside=None, hidden=32, target=0.93, key=False):
         self.name, self.epochs, self.inside = name, epochs, inside
         self.strategy, self.servers, self.target = strategy, servers, target
         self.address = f"{host}:{free_port() if inside is None else 7433}"
         self.dir = tempfile.mkdtemp(prefix=f"thalweg-{name}-")
+        self.key = self.make_key() if key else []
         self.all, self.count = [], {}
         self.began = time.monotonic()
         self.limit = 15.0
@@ -159,11 +160,17 @@ checkpoint: {{every: 1s, keep: 2}}
 strategy: {strategy}
 """)
 
+    def make_key(self):
+        path = os.path.join(self.dir, "cluster.key")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            subprocess.run([THALWEG, "key"], stdout=f, check=True)
+        return ["--key", path]
+
     # --- starting ---
 
     def start(self, kind, words, inside=None):
         self.count[kind] = self.count.get(kind, 0) + 1
-        p = Process(self, f"{kind}{self.count[kind]}", words, inside)
+        p = Process(self, f"{kind}{self.count[kind]}", words + self.key, inside)
         self.all.append(p)
         return p
 
@@ -247,18 +254,19 @@ strategy: {strategy}
     # --- the end ---
 
     def finish(self, serve, target=None, seconds=240, exact=None, survivors=(), stop=None,
-               again=False, strangers=False):
-        """The run ends by itself; everybody ends with it; what it counted is right."""
+               again=False, strangers=False, asleep=()):
+        """The run ends by itself; everybody ends with it; what it counted is right.  Those who
+        are asleep end later: the caller sees to that."""
         code = serve.wait(seconds)
         need(code == 0, f"{serve.name} ended with {code}")
         for p in self.all:
-            if p.doomed or (strangers and self.too_late(p)):
+            if p.doomed or p in asleep or (strangers and self.too_late(p)):
                 continue
             code = p.wait(15 + SLACK)
             # one that was told to go before it was in has nothing to say
             early = code == 75 and "interrupted before the master answered" in p.err()
             need(code == 0 or early, f"{p.name} ended with {code}")
-        self.nobody_left()
+        self.nobody_left(asleep)
         r = serve.result()
         size = self.epochs * SIZE
         target = target or self.target
@@ -300,8 +308,10 @@ strategy: {strategy}
             time.sleep(0.05)
         return False
 
-    def nobody_left(self):
+    def nobody_left(self, but=()):
         for p in self.all:
+            if p in but:
+                continue
             try:
                 os.killpg(p.pid, 0)
             except ProcessLookupError:

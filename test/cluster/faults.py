@@ -38,6 +38,44 @@ def stop_worker(strategy):
     return test
 
 
+def hears_of_the_end(one, other):
+    """`one` was stopped over the end of the run: it ends soon, and as `other` did."""
+    code = one.wait(5 + SLACK)
+    need(code == other.child.returncode,
+         f"{one.name} ended with {code}, {other.name} with {other.child.returncode}")
+    said = [{k: v for k, v in p.result().items() if not k.startswith("own_")} for p in (one, other)]
+    need(said[0] == said[1], f"{one.name} says {said[0]}, and {other.name} {said[1]}")
+
+
+def stop_over_end(strategy, key=False):
+    """A worker is stopped and removed, the others finish, and it hears of that when it goes on."""
+    def test(epochs):
+        with Cluster(f"stop-over-end-{strategy}", strategy, epochs, key=key) as c:
+            serve, _, (one, two) = c.begin(2)
+            two.signal(signal.SIGSTOP)
+            c.until(lambda: "is gone" in serve.err(), "serve removes the worker", 10, serve)
+            r = c.finish(serve, survivors=(one,), asleep=(two,))
+            two.signal(signal.SIGCONT)
+            hears_of_the_end(two, one)
+            c.nobody_left()
+            return f"redealt {r['redealt']}"
+    return test
+
+
+def stop_server_over_end(epochs):
+    """A server is stopped until another has its place and the run is over."""
+    with Cluster("stop-server-over-end", "ssgd", epochs, servers=2) as c:
+        serve, (first,), (one, two) = c.begin(2)
+        c.until_checkpoint(serve)
+        first.signal(signal.SIGSTOP)
+        second = c.server()
+        r = c.finish(serve, survivors=(one, two), asleep=(first,))
+        first.signal(signal.SIGCONT)
+        hears_of_the_end(first, second)
+        c.nobody_left()
+        return f"redealt {r['redealt']}"
+
+
 def kill_server(strategy):
     """A joined server dies and another process takes its place: others wait for it, no longer."""
     def test(epochs):
@@ -184,6 +222,9 @@ TESTS = {
     "kill_worker_bsp": (kill_worker("ssgd"), 4),
     "kill_worker_async": (kill_worker("asgd"), 5),
     "stop_worker_bsp": (stop_worker("ssgd"), 9),
+    "stop_over_end_bsp": (stop_over_end("ssgd"), 5),
+    "stop_over_end_key": (stop_over_end("asgd", key=True), 5),
+    "stop_over_end_server": (stop_server_over_end, 5),
     "kill_server_bsp": (kill_server("ssgd"), 6),
     "kill_server_async": (kill_server("asgd"), 8),
     "kill_master_bsp": (kill_master("ssgd"), 6),

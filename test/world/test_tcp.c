@@ -343,6 +343,105 @@ static void strangers_are_not_heard(void **state)
 	assert_int_equal(serve.shard.count, 0);
 }
 
+/* --- one who is silent ------------------------------------------------------------------------ */
+
+/* A worker in the clear; *as: what the terms say. */
+static int raw_worker(uint16_t port, const struct tw_msg *greet, struct tw_msg *as)
+{
+	const int fd = raw_dial(port);
+
+	assert_true(raw_send(fd, greet));
+	assert_true(raw_read(fd, as));
+	assert_int_equal(as->h.type, TW_TERMS);
+	return fd;
+}
+
+static int64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec;
+}
+
+static void short_limit(struct party *p)
+{
+	party_serve(p, NULL);
+	p->o.every = TW_SECOND / 20;
+	p->o.suspect = TW_SECOND / 5;
+	p->o.limit = TW_SECOND / 2;
+	p->master.fake.message = ends_at_done;
+	p->master.fake.up = witness_up;
+	p->master.fake.down = witness_down;
+	party_run(p);
+}
+
+/* One that was stopped finds OVER when it goes on, whether it was given up before or not. */
+static void who_is_silent_hears_of_the_end(void **state)
+{
+	for (int given_up = 0; given_up < 2; given_up++) {
+		struct tw_msg greet = raw_greet(), m;
+		struct party serve;
+		int64_t began;
+		int silent, other;
+
+		short_limit(&serve);
+		greet.b.greet.process = 1;
+		silent = raw_worker(party_port(&serve), &greet, &m);
+		if (given_up)
+			assert_true(party_says(&serve, "it was silent for"));
+		greet.b.greet.process = 2;
+		other = raw_worker(party_port(&serve), &greet, &m);
+		began = clock_ns();
+		raw_end(other);
+		party_join(&serve);
+		if (given_up) /* nobody waits for it */
+			assert_in_range(clock_ns() - began, 0, 2 * TW_SECOND);
+		assert_true(raw_read(silent, &m));
+		assert_int_equal(m.h.type, TW_OVER);
+		assert_int_equal(m.b.over.status, TW_OK);
+		raw_drop(&m);
+		party_close(&serve);
+		assert_true(raw_closed(silent));
+		close(silent);
+	}
+}
+
+/* One that goes on while the run does must greet anew, and its old connection is closed. */
+static void who_was_silent_comes_back(void **state)
+{
+	for (int speaks = 0; speaks < 2; speaks++) {
+		struct tw_msg greet = raw_greet(), m, ping = { 0 };
+		struct party serve;
+		char news[100];
+		int silent, again;
+
+		short_limit(&serve);
+		greet.b.greet.process = 1;
+		silent = raw_worker(party_port(&serve), &greet, &m);
+		greet.b.greet.node = m.b.terms.node;
+		greet.b.greet.boot = m.b.terms.boot;
+		greet.b.greet.run = m.b.terms.run;
+		greet.b.greet.token = m.b.terms.token;
+		assert_true(party_says(&serve, "it was silent for"));
+		if (speaks) {
+			ping = raw_says(TW_PING, TW_WORKER, fake_addr(0, TW_MASTER, 0));
+			assert_true(raw_send(silent, &ping));
+			assert_true(raw_closed(silent));
+		}
+		again = raw_worker(party_port(&serve), &greet, &m);
+		assert_int_equal(m.b.terms.node, greet.b.greet.node);
+		if (!speaks)
+			assert_true(raw_closed(silent));
+		raw_end(again);
+		party_close(&serve);
+		snprintf(news, sizeof news, "up %u 1\ndown %u\nup %u 1\n", m.b.terms.node,
+			 m.b.terms.node, m.b.terms.node);
+		assert_string_equal(serve.master.events, news);
+		close(silent);
+	}
+}
+
 /* --- greetings that are refused --------------------------------------------------------------- */
 
 static void ends_by_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -577,6 +676,8 @@ int main(void)
 		cmocka_unit_test(who_stays_away_is_down),
 		cmocka_unit_test(who_does_not_read_holds_up_nobody),
 		cmocka_unit_test(strangers_are_not_heard),
+		cmocka_unit_test(who_is_silent_hears_of_the_end),
+		cmocka_unit_test(who_was_silent_comes_back),
 		cmocka_unit_test(what_must_agree_is_named),
 		cmocka_unit_test(nodes_are_not_forged),
 		cmocka_unit_test(data_is_given_to_its_end),
