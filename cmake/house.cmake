@@ -72,6 +72,7 @@ if(TW_TESTS)
 		tw_script(three_machines full bash ${here}/cluster/three_machines.sh)
 		if(EXISTS /usr/bin/python3)
 			tw_script(cluster_faults "" /usr/bin/python3 ${here}/cluster/faults.py)
+			tw_script(cluster_waits "" /usr/bin/python3 ${here}/cluster/waits.py)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_faults_full full /usr/bin/python3
 				${here}/cluster/full.py)
