@@ -9,8 +9,8 @@
  *  (4) `up` of a node is told before anything it says on a new connection, and from the same
  *      thread, so an actor sees them in that order.
  *  (5) What a connection had not carried when it broke is dropped: actors resend at `up`.
- *  (6) A SILENT connection has no peer.  The master says OVER on it and nothing else, and closes it
- *      as soon as the process says anything, comes back on another connection, or room is needed. */
+ *  (6) A SILENT connection has no peer.  The master says OVER on it and nothing else.  It closes it
+ *      when the process says anything or comes back on another connection, or room is needed. */
 #ifndef TW_WORLD_TCP_INNER_H
 #define TW_WORLD_TCP_INNER_H
 
