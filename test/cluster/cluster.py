@@ -19,7 +19,6 @@ import traceback
 BUILD = os.environ.get("TW_BUILD") or os.path.join(os.path.dirname(__file__), "..", "..", "build")
 THALWEG = os.path.join(BUILD, "thalweg")
 SIZE = 20000  # samples in an epoch of digits
-BATCH = 16
 SLACK = 6.0   # seconds that a busy machine may add to anything
 
 
@@ -136,9 +135,11 @@ class Process:
 
 class Cluster:
     def __init__(self, name, strategy, epochs, workers=2, servers=1, rate=0.05, sets=(),
-                 host="127.0.0.1", inside=None, hidden=32, target=0.93, key=False):
+                 host="127.0.0.1", inside=None, hidden=32, target=0.93, key=False,
+                 size=SIZE, batch=16):
         self.name, self.epochs, self.inside = name, epochs, inside
         self.strategy, self.servers, self.target = strategy, servers, target
+        self.size, self.batch = size, batch  # samples in an epoch, and in a step
         self.address = f"{host}:{free_port() if inside is None else 7433}"
         self.dir = tempfile.mkdtemp(prefix=f"thalweg-{name}-")
         self.key = self.make_key() if key else []
@@ -151,7 +152,7 @@ class Cluster:
             self.limit = float(self.sets["cluster.limit"][:-1])
         with open(os.path.join(self.dir, "job.yaml"), "w") as f:
             f.write(f"""\
-data: {{source: digits, batch: {BATCH}}}
+data: {{source: digits, count: {size}, batch: {batch}}}
 model: {{name: mlp, hidden: [{hidden}]}}
 train: {{epochs: {epochs}, seed: 1}}
 update: {{rule: sgd, rate: {rate}}}
@@ -268,7 +269,7 @@ strategy: {strategy}
             need(code == 0 or early, f"{p.name} ended with {code}")
         self.nobody_left(asleep)
         r = serve.result()
-        size = self.epochs * SIZE
+        size = self.epochs * self.size
         target = target or self.target
         need(r["accuracy"] >= target, f"accuracy {r['accuracy']}, wanted {target}")
         if exact is None:
@@ -278,7 +279,7 @@ strategy: {strategy}
             need(r["repeated"] == 0, f"{r['repeated']} samples were repeated")
         else:
             # samples are what the shards have applied: all of them, but for what a server took along
-            known = r["samples"] + BATCH * r["lost_updates"]
+            known = r["samples"] + self.batch * r["lost_updates"]
             need(known >= size, f"{r['samples']} samples and {r['lost_updates']} lost updates, "
                                 f"wanted at least {size}")
             # a master that comes back deals again what its checkpoint does not know

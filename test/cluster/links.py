@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py [--full] [NAME...]: what networks do: a cut, lost packets, delay.  Root and network
-namespaces are needed for the first two; the relay that delays is a thread of this test."""
+"""links.py [--full] [NAME...]: what networks do: a cut, lost packets, delay.  The first two need
+root, network namespaces (iproute2) and nftables; the relay that delays is a thread of this test."""
 import os
 import socket
 import subprocess
@@ -41,7 +41,8 @@ class Namespaces:
             for k, name in enumerate((self.here, self.there)):
                 self.inside(name, "ip", "address", "add", f"10.77.0.{k + 1}/24", "dev",
                             self.cable[k])
-                self.inside(name, "ip", "link", "set", self.cable[k], "up")
+                # packets as on a wire, so that one loss is one packet
+                self.inside(name, "ip", "link", "set", self.cable[k], "gso_max_segs", "1", "up")
         except OSError:
             self.__exit__(None, None, None)
             raise
@@ -105,6 +106,34 @@ def loss(strategy, percent=20):
     return in_namespaces(f"loss-{strategy}", strategy, test, both=True, hidden=16, target=0.88,
                          sets=[("cluster.limit", "60s"), ("cluster.suspect", ""),
                                ("cluster.heartbeat", "")])
+
+
+def paced(strategy, percent, epochs):
+    """A small job on a line that loses so many packets in each direction, from the first greeting
+    to the end, with the standard limits.  Returns samples per second."""
+    with Namespaces() as n:
+        with Cluster(f"pace-{strategy}-{percent}", strategy, epochs, host="10.77.0.1",
+                     inside=n.here, size=320, batch=32, hidden=16, target=0, sets=[
+                         ("cluster.limit", ""), ("cluster.suspect", ""),
+                         ("cluster.heartbeat", "")]) as c:
+            serve = c.serve()
+            if percent:
+                n.drop(percent)
+            for _ in range(2):
+                c.worker(inside=n.there)
+            r = c.finish(serve)
+            need("is gone" not in serve.err(), "a worker on a bad line was removed")
+            return r["samples_per_second"]
+
+
+def pace(strategy, percent=20):
+    """The job finishes on a bad line, and we see what that costs."""
+    def test(epochs):
+        good, bad = paced(strategy, 0, 20 * epochs), paced(strategy, percent, epochs)
+        need(bad < good / 2, f"{bad:.0f} samples/s with loss, {good:.0f} without: was there any?")
+        return (f"{good:.0f} samples/s without loss, {bad:.0f} samples/s with {percent} %: "
+                f"a factor of {good / bad:.0f}")
+    return test
 
 
 class Relay:
@@ -191,12 +220,15 @@ def delay(strategy, seconds=0.05):
 TESTS = {
     "delay_async": (delay("asgd"), 1),
     "cut_bsp": (cut("ssgd", 5), 18),
+    "pace_bsp": (pace("ssgd"), 1),
 }
 FULL = {
     "delay_bsp": (delay("ssgd"), 1),
     "cut_bsp_10s": (cut("ssgd", 10), 30),
     "cut_async_10s": (cut("asgd", 10), 40),
     "cut_ssp_10s": (cut("ssp", 10), 40),
+    "pace_bsp_long": (pace("ssgd"), 10),
+    "pace_async_long": (pace("asgd"), 10),
     "loss_bsp": (loss("ssgd"), 3),
     "loss_async": (loss("asgd"), 3),
 }
