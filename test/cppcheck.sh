@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 command -v cppcheck >/dev/null 2>&1 ||
-	{ echo "cppcheck: skipped, it is not installed (./setup --full installs it)"; exit 77; }
+	{ echo "cppcheck: skipped: it is not installed (./setup --full installs it)"; exit 77; }
 
 # jansson's loops are macros, so its header is read; of other system headers cppcheck knows enough.
 # invalidPointerCast: blocks of bytes hold floats by design, and heap.h aligns them.

@@ -38,7 +38,7 @@ for candidate in clang-format-14 clang-format; do
 done
 if [ -z "$tool" ]; then
 	[ $bad -eq 0 ] || exit 1
-	echo "format: skipped, there is no clang-format 14 here (./setup --full installs it)"
+	echo "format: skipped: there is no clang-format 14 here (./setup --full installs it)"
 	exit 77
 fi
 # One process for all files: starting it takes longer than formatting one.

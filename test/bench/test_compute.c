@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_compute.c - the machinery of compute and scale with few steps: with, without and with a
  * broken PyTorch.  How fast anything is does not matter here. */
+#include "base/skipping.h"
 #include "bench/bench.h"
 #include "bench/beside.h"
 #include "bench/peak.h"
@@ -247,12 +248,12 @@ static void beside_pytorch_itself(void **state)
 	json_t *r;
 
 #ifdef TW_SANITIZED
-	skip(); /* a process that nothing is compiled into */
+	SKIP("PyTorch runs in another process, which has no sanitizer");
 #endif
 	r = run(&tw_bench_compute, NULL);
 	if (json_is_null(json_object_get(r, "torch"))) {
 		json_decref(r);
-		skip();
+		SKIP("there is no PyTorch (./setup --full installs it)");
 	}
 	for (size_t i = 0; i < 5; i++)
 		assert_true(field(get(r, nets[i]), "ratio") > 0.0);

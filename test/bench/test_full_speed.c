@@ -2,6 +2,7 @@
 /* test_full_speed.c - the figures that the project promises, or nearly: a machine that others use
  * at the same time must not fail the tests, a kernel that fell back to plain loops must. */
 /* labels: full serial */
+#include "base/skipping.h"
 #include "bench/bench.h"
 
 #include <setjmp.h>
@@ -74,7 +75,7 @@ static void processes_are_near_their_floors(void **state)
 	json_t *r = NULL;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		skip();
+		SKIP("one core: two processes cannot run beside each other");
 	if (tw_bench_run(&tw_bench_exchange, &how, &r, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	assert_true(ratio(r, "exchange-pair") <= 2.5);

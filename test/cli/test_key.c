@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_key.c - thalweg key prints keys that members take, into files that nobody else reads. */
+#include "base/skipping.h"
 #include "cli/spawn.h"
 #include "wire/key.h"
 
@@ -81,8 +82,8 @@ static void a_terminal_is_told_how_to_keep_it(void **state)
 	int master, code;
 	const pid_t child = forkpty(&master, NULL, NULL, NULL);
 
-	if (child < 0) /* a bare container may have no terminals to give */
-		skip();
+	if (child < 0)
+		SKIP("there is no terminal to give, as in a bare container");
 	if (child == 0) {
 		char program[1000];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_look.c - eval, inspect, export and data: what they print, and what they refuse. */
+#include "base/skipping.h"
 #include "cli/spawn.h"
 
 #include <fcntl.h>
@@ -236,7 +237,7 @@ static void others_read_it(void **state)
 	char command[600];
 
 	if (system("/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1") != 0)
-		skip();
+		SKIP("there is no numpy (./setup --full installs it)");
 	put_text("read.py", script);
 	expect(thalweg(NULL, "export %s/net --to %s/py.safetensors", scratch(), scratch()), 0);
 	expect(thalweg(NULL, "export %s/net --to %s/npy --format npy", scratch(), scratch()), 0);

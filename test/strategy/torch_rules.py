@@ -22,7 +22,7 @@ N, STEPS, NET_STEPS = 257, 200, 20
 try:
     import torch
 except ImportError:
-    print("torch_rules: skipped, python3-torch is not installed", file=sys.stderr)
+    print("torch_rules: skipped: python3-torch is not installed (./setup --full installs it)", file=sys.stderr)
     sys.exit(77)
 
 # name, our options, decay, torch's optimiser, does the rate move?

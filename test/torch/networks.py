@@ -26,7 +26,7 @@ try:
     import torch.nn as nn
     import torch.nn.functional as F
 except ImportError:
-    print("torch_networks: skipped, python3-torch is not installed", file=sys.stderr)
+    print("torch_networks: skipped: python3-torch is not installed (./setup --full installs it)", file=sys.stderr)
     sys.exit(77)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

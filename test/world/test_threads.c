@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_threads.c - the threads world with small actors: order, exclusion, help, time, ends. */
+#include "base/skipping.h"
 #include "world/threads.h"
 #include "base/refusing.h"
 
@@ -568,7 +569,7 @@ static void who_waits_helps(void **state)
 
 	sched_getaffinity(0, sizeof cpus, &cpus);
 	if (CPU_COUNT(&cpus) < 2)
-		skip(); /* nobody could help */
+		SKIP("one core: nobody could help");
 	assert_int_equal(run(&s), TW_OK);
 	for (uint32_t r = 0; r < s.rounds; r++)
 		helped += __builtin_popcountll(s.threads_of_round[r]) > 1;
