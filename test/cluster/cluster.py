@@ -362,15 +362,26 @@ def attempt(name, test, epochs):
     raise Wrong(f"{name}: the run was always over before the fault")
 
 
-def main(tests, words):
-    """tests: name -> (function of epochs, epochs).  Words: which; none: all."""
+def side_by_side(tests):
+    """Each in a process of its own: for tests that mostly wait."""
+    running = {name: subprocess.Popen([sys.executable, sys.argv[0], name], stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_us)
+               for name in tests}
+    said = {name: p.communicate()[0] for name, p in running.items()}
+    print("".join(said.values()), end="", flush=True)
+    return [name for name, p in running.items() if p.returncode]
+
+
+def main(tests, words, waiting=False):
+    """tests: name -> (function of epochs, epochs).  Words: which; none: all, and side by side if
+    they mostly wait."""
     if not os.access(THALWEG, os.X_OK):
         sys.exit(f"{THALWEG} is not there: build it, or set TW_BUILD")
     unknown = [w for w in words if w not in tests]
     if unknown:
         sys.exit(f"no test {', '.join(unknown)}; there are: {' '.join(tests)}")
-    failed = []
-    for name in words or tests:
+    failed = side_by_side(tests) if waiting and not words else []
+    for name in words or ([] if waiting else tests):
         try:
             attempt(name, *tests[name])
         except Exception as e:

@@ -224,7 +224,6 @@ TESTS = {
     "stop_worker_bsp": (stop_worker("ssgd"), 9),
     "stop_over_end_bsp": (stop_over_end("ssgd"), 5),
     "stop_over_end_key": (stop_over_end("asgd", key=True), 5),
-    "stop_over_end_server": (stop_server_over_end, 5),
     "kill_server_bsp": (kill_server("ssgd"), 6),
     "kill_server_async": (kill_server("asgd"), 8),
     "kill_master_bsp": (kill_master("ssgd"), 6),

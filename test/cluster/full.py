@@ -11,7 +11,7 @@ import time
 sys.dont_write_bytecode = True
 from cluster import SLACK, Cluster, TooShort, main, need
 from faults import (churn, join_five, kill_master, kill_server, kill_worker, replace_server,
-                    stop_worker, terminate)
+                    stop_server_over_end, stop_worker, terminate)
 
 SECONDS = float(os.environ.get("TW_FAULT_SECONDS", "90"))  # of random faults, for each gate
 STILL = 12.0  # seconds without a step of anybody, while one thing after another happens
@@ -187,6 +187,7 @@ def tests(seed):
         "kill_worker_softsync": (kill_worker(SOFTSYNC), 6),
         "stop_worker_async": (stop_worker("asgd"), 24),
         "stop_worker_ssp": (stop_worker("ssp"), 20),
+        "stop_over_end_server": (stop_server_over_end, 5),
         "kill_server_ssp": (kill_server("ssp"), 10),
         "kill_server_softsync": (kill_server(SOFTSYNC), 10),
         "replace_server_bsp": (replace_server("ssgd"), 40),

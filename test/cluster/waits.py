@@ -130,4 +130,4 @@ TESTS = {
 }
 
 if __name__ == "__main__":
-    main(TESTS, sys.argv[1:])
+    main(TESTS, sys.argv[1:], waiting=True)
