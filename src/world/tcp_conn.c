@@ -38,13 +38,15 @@ static uint32_t node_of(const struct peer *p, uint32_t role)
 	return role == TW_MASTER ? 0 : p->node;
 }
 
-/* The master has said who we are. */
-static void now_worker(struct conn *c, uint32_t slot)
+/* The master has said who we are.  It may say so again when it is not sure that we have heard. */
+static void now_worker(struct conn *c, const struct tw_body_welcome *b)
 {
 	struct tw_tcp *t = c->t;
+	const bool again = t->incarnation == b->incarnation;
 
-	snprintf(t->who, sizeof t->who, "worker %u on %s", slot, t->host);
-	if (!c->pair)
+	t->incarnation = b->incarnation;
+	snprintf(t->who, sizeof t->who, "worker %u on %s", b->slot, t->host);
+	if (!c->pair && !again)
 		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
 }
 
@@ -57,7 +59,7 @@ static void pass(struct conn *c, struct tw_msg *m)
 	if ((m->h.type == TW_BYE || m->h.type == TW_HELLO) && (m->h.flags & TW_FLAG_LEAVE))
 		c->peer->leaves = true;
 	if (m->h.type == TW_WELCOME)
-		now_worker(c, m->b.welcome.slot);
+		now_worker(c, &m->b.welcome);
 	pthread_mutex_lock(&t->port_lock);
 	if (t->port)
 		taken = tw_port_deliver(t->port, m);

@@ -223,6 +223,7 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 		if ((unsigned char)*s < ' ')
 			*s = ' ';
 	if (m->b.deny.wait) {
+		p->defers = true;
 		p->dial_at = t->now + (int64_t)m->b.deny.wait * MS;
 		tw_conn_close(c, text);
 	} else if (p->role == TW_MASTER) {

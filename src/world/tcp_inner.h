@@ -82,6 +82,7 @@ struct peer {
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
 	bool leaves; /* it has said so: that it closes is no news */
+	bool defers; /* it answered the last dial, and asked us to come later */
 	_Atomic bool suspect;
 	int64_t lost; /* when the connection was lost; 0: it is there */
 	unsigned attempt;
@@ -114,7 +115,8 @@ struct tw_tcp_pool {
 struct tw_tcp {
 	struct tw_tcp_options o;
 	struct tw_heap *heap;
-	uint32_t node, boot; /* ours: worker, server; SERVE: 1 */
+	uint32_t node, boot;  /* ours: worker, server; SERVE: 1 */
+	uint32_t incarnation; /* WORKER: of the last welcome; 0: none yet */
 	uint64_t token, process;
 	struct tw_tcp_identity id; /* as far as known */
 	int64_t every, suspect, limit;

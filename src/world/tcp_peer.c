@@ -183,7 +183,8 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 	tw_address_text(&p->address, where);
 	/* one that was given up may have left for good: that was said */
 	tw_log_line(t->o.log, p->told_down && p->role != TW_MASTER ? TW_DEBUG : TW_WARNING, t->who,
-		    "cannot reach %s%s at %s (%.0f s): %s; trying again", the(p), p->name, where,
+		    "%s %s%s at %s (%.0f s): %s; trying again",
+		    p->defers ? "waiting for" : "cannot reach", the(p), p->name, where,
 		    (double)(t->now - p->since) / (double)TW_SECOND, why);
 }
 
@@ -265,6 +266,7 @@ static void dial(struct tw_tcp *t, struct peer *p)
 	int fd = p->fd;
 
 	p->fd = -1;
+	p->defers = false;
 	p->attempt++;
 	if (fd < 0 && tw_address_dial(&p->address, p->attempt - 1, &fd, &why) != TW_OK) {
 		complain(t, p, why.text);

@@ -90,9 +90,12 @@ class Idler:
             while True:
                 h, _ = self.member.message()
                 self.leases += h["type"] == TYPE["LEASE"]
-                self.over = self.over or h["type"] == TYPE["OVER"]
+                if h["type"] == TYPE["OVER"]:
+                    break
         except (EOFError, OSError):
-            self.over = True
+            pass
+        self.over = True
+        self.member.close()
 
     def close(self):
         self.over = True
