@@ -50,5 +50,34 @@ def main(path):
         print(f"check: {what}: it was skipped and does not say why", file=sys.stderr)
 
 
+SAMPLE = """<testsuite tests="5">
+<testcase name="good"><system-out>[       OK ] a</system-out></testcase>
+<testcase name="bad"><failure/><system-out>no</system-out></testcase>
+<testcase name="left_out"><skipped/><system-out>left_out: skipped: no network</system-out></testcase>
+<testcase name="silent"><skipped/><system-out>something else</system-out></testcase>
+<testcase name="cases"><system-out>[ RUN      ] one
+skipped: no terminal
+[  SKIPPED ] one
+[ RUN      ] two
+[  SKIPPED ] two
+[  SKIPPED ] 2 test(s), listed below:
+[  SKIPPED ] one
+[  SKIPPED ] two
+</system-out></testcase></testsuite>"""
+
+
+def self_test():
+    import subprocess
+    import tempfile
+    with tempfile.NamedTemporaryFile("w", suffix=".xml") as f:
+        f.write(SAMPLE)
+        f.flush()
+        done = subprocess.run([sys.executable, __file__, f.name], capture_output=True, text=True)
+    want = "2 3 2\nleft_out: no network\ncases, one: no terminal\n"
+    if done.stdout != want or not all(x in done.stderr for x in ("silent:", "cases, two:")):
+        sys.exit(f"tally: wanted {want!r}, got {done.stdout!r} and {done.stderr!r}")
+    print("tally: counts and reasons are as they should be")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    self_test() if sys.argv[1:] == ["--self-test"] else main(sys.argv[1])
