@@ -41,8 +41,7 @@ class Namespaces:
             for k, name in enumerate((self.here, self.there)):
                 self.inside(name, "ip", "address", "add", f"10.77.0.{k + 1}/24", "dev",
                             self.cable[k])
-                # packets as on a wire, so that one loss is one packet
-                self.inside(name, "ip", "link", "set", self.cable[k], "gso_max_segs", "1", "up")
+                self.inside(name, "ip", "link", "set", self.cable[k], "up")
         except OSError:
             self.__exit__(None, None, None)
             raise
@@ -52,6 +51,11 @@ class Namespaces:
         for name in (self.here, self.there):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
         return False
+
+    def small_packets(self):
+        """Packets as on a wire, none of many segments: one loss is one packet."""
+        for name, cable in zip((self.here, self.there), self.cable):
+            self.inside(name, "ip", "link", "set", cable, "gso_max_segs", "1")
 
     def drop(self, percent):
         """Lose so many of the packets that come in on either side; the cable itself stays."""
@@ -96,6 +100,7 @@ def cut(strategy, seconds):
 def loss(strategy, percent=20):
     """A bad line, and patience: nobody is removed, and the run ends."""
     def test(c, n, serve, near, far):
+        n.small_packets()
         n.drop(percent)
         c.until_steps(far, 15, 120)
         c.rest(5.0)
@@ -117,6 +122,7 @@ def paced(strategy, percent, epochs):
                          ("cluster.limit", ""), ("cluster.suspect", ""),
                          ("cluster.heartbeat", "")]) as c:
             serve = c.serve()
+            n.small_packets()
             if percent:
                 n.drop(percent)
             for _ in range(2):
