@@ -7,44 +7,43 @@
 
 #define CONTRIBUTION_MOST (1u << 26) /* samples; counts of them fit 32 bits with room to add */
 
-/* What is true of a job, as far as combinations ask for it. */
-enum fact {
-	IN_SIM = 1 << 0,
-	ROUNDS = 1 << 1,        /* the gate commits whole rounds */
-	LOCKFREE = 1 << 2,      /* workers write the parameters themselves */
-	COLLECTS = 1 << 3,      /* an update sums several contributions */
-	IN_TURN = 1 << 4,       /* a round's contributions are applied one after the other */
-	PER_WORKER = 1 << 5,    /* the rule keeps an array for each worker */
-	STAMPED = 1 << 6,       /* the rule uses the rate of the answer */
-	PLAIN_RULE = 1 << 7,    /* sgd: w - rate * g and nothing else */
-	TURNABLE = 1 << 8,      /* linear, shows what it keeps: may be applied in turn */
-	POLICY = 1 << 9,        /* staleness is not none */
-	SENT = 1 << 10,         /* the policy compares with what a worker was sent */
-	STATISTIC = 1 << 11,    /* the policy has what skipping asks */
-	MOMENTUM = 1 << 12,     /* send: momentum */
-	PREPARES = 1 << 13,     /* the rule has a worker's half */
-	PUSHES_LATE = 1 << 14,  /* push above 1 */
-	FETCHES_LATE = 1 << 15, /* fetch above 1 */
-	SKIPS = 1 << 16,
-	LOCAL = 1 << 17,
-	LOCAL_PER_WORKER = 1 << 18,
-	KEEPS = 1 << 19, /* merge: keep */
-	UP_LOSSY = 1 << 20,
-	DOWN_LOSSY = 1 << 21,
-	NOT_DOWN = 1 << 22, /* codec.down carries only gradients */
-	DECAYS = 1 << 23,
-	DELAYED = 1 << 24,  /* sim.delay */
-	MANY = 1 << 25,     /* more than one worker */
-	ASYNC = 1 << 26,    /* applies each contribution at once and holds nobody */
-	ACCURACY = 1 << 27, /* train.until.accuracy */
-	SCORED = 1 << 28,   /* the model has an accuracy */
-	IN_TCP = 1 << 29,   /* processes, which share no memory */
-};
+/* What is true of a job, as far as combinations ask for it: a bit each, of 64. */
+#define FACT(k)          (UINT64_C(1) << (k))
+#define IN_SIM           FACT(0)
+#define ROUNDS           FACT(1)  /* the gate commits whole rounds */
+#define LOCKFREE         FACT(2)  /* workers write the parameters themselves */
+#define COLLECTS         FACT(3)  /* an update sums several contributions */
+#define IN_TURN          FACT(4)  /* a round's contributions are applied one after the other */
+#define PER_WORKER       FACT(5)  /* the rule keeps an array for each worker */
+#define STAMPED          FACT(6)  /* the rule uses the rate of the answer */
+#define PLAIN_RULE       FACT(7)  /* sgd: w - rate * g and nothing else */
+#define TURNABLE         FACT(8)  /* linear, shows what it keeps: may be applied in turn */
+#define POLICY           FACT(9)  /* staleness is not none */
+#define SENT             FACT(10) /* the policy compares with what a worker was sent */
+#define STATISTIC        FACT(11) /* the policy has what skipping asks */
+#define MOMENTUM         FACT(12) /* send: momentum */
+#define PREPARES         FACT(13) /* the rule has a worker's half */
+#define PUSHES_LATE      FACT(14) /* push above 1 */
+#define FETCHES_LATE     FACT(15) /* fetch above 1 */
+#define SKIPS            FACT(16)
+#define LOCAL            FACT(17)
+#define LOCAL_PER_WORKER FACT(18)
+#define KEEPS            FACT(19) /* merge: keep */
+#define UP_LOSSY         FACT(20)
+#define DOWN_LOSSY       FACT(21)
+#define NOT_DOWN         FACT(22) /* codec.down carries only gradients */
+#define DECAYS           FACT(23)
+#define DELAYED          FACT(24) /* sim.delay */
+#define MANY             FACT(25) /* more than one worker */
+#define ASYNC            FACT(26) /* applies each contribution at once and holds nobody */
+#define ACCURACY         FACT(27) /* train.until.accuracy */
+#define SCORED           FACT(28) /* the model has an accuracy */
+#define IN_TCP           FACT(29) /* processes, which share no memory */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
 static const struct refusal {
-	uint32_t with, without;
+	uint64_t with, without;
 	const char *field, *because, *sentence;
 } refusals[] = {
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
@@ -100,7 +99,8 @@ static const struct refusal {
 	  "a round applied in turn needs a rule that is linear in the gradients and shows what it "
 	  "keeps; use rule: sgd or momentum, or apply: sum" },
 	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
-	  "in a round that is summed nothing is stale; use staleness: none, apply: in-turn with "
+	  "in a round that is summed nothing is stale; use staleness: none, apply: in-turn "
+	  "with "
 	  "staleness: delay, or gate: async" },
 	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
 	  "contributions applied in turn are all of one version; use staleness: delay or none" },
@@ -154,11 +154,11 @@ static const struct refusal {
 	  "this model has no accuracy; use until: {loss: ...}" },
 };
 
-static uint32_t facts_of_gate(const struct tw_job *job)
+static uint64_t facts_of_gate(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
 	const uint32_t t = p->gate->traits;
-	uint32_t facts = 0;
+	uint64_t facts = 0;
 
 	if (t & TW_GATE_ROUNDS)
 		facts |= ROUNDS;
@@ -173,10 +173,10 @@ static uint32_t facts_of_gate(const struct tw_job *job)
 	return facts;
 }
 
-static uint32_t facts_of_rule(const struct tw_plan *p)
+static uint64_t facts_of_rule(const struct tw_plan *p)
 {
 	const uint32_t t = p->rule->traits;
-	uint32_t facts = 0;
+	uint64_t facts = 0;
 
 	if (t & TW_RULE_PER_WORKER)
 		facts |= PER_WORKER;
@@ -196,9 +196,9 @@ static uint32_t facts_of_rule(const struct tw_plan *p)
 	return facts;
 }
 
-static uint32_t facts_of_line(const struct tw_plan *p)
+static uint64_t facts_of_line(const struct tw_plan *p)
 {
-	uint32_t facts = 0;
+	uint64_t facts = 0;
 
 	if (p->staleness->correct)
 		facts |= POLICY;
@@ -262,10 +262,10 @@ static enum tw_status check_combinations(const struct tw_job *job, struct tw_err
 {
 	const bool scored = job->model == TW_MODEL_EXTERNAL ||
 			    (job->loss.op && strcmp(job->loss.name, "mean-squared") != 0);
-	const uint32_t world = job->world == TW_WORLD_SIM   ? IN_SIM
+	const uint64_t world = job->world == TW_WORLD_SIM   ? IN_SIM
 			       : job->world == TW_WORLD_TCP ? IN_TCP
 							    : 0;
-	const uint32_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
+	const uint64_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
 			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
 
 	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
