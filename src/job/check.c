@@ -12,7 +12,7 @@
 #define IN_SIM           FACT(0)
 #define ROUNDS           FACT(1)  /* the gate commits whole rounds */
 #define LOCKFREE         FACT(2)  /* workers write the parameters themselves */
-#define COLLECTS         FACT(3)  /* an update sums several contributions */
+#define COLLECTS         FACT(3)  /* an update takes several contributions */
 #define IN_TURN          FACT(4)  /* a round's contributions are applied one after the other */
 #define PER_WORKER       FACT(5)  /* the rule keeps an array for each worker */
 #define STAMPED          FACT(6)  /* the rule uses the rate of the answer */
@@ -39,6 +39,8 @@
 #define ACCURACY         FACT(27) /* train.until.accuracy */
 #define SCORED           FACT(28) /* the model has an accuracy */
 #define IN_TCP           FACT(29) /* processes, which share no memory */
+#define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
+#define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -81,10 +83,6 @@ static const struct refusal {
 	{ MOMENTUM | POLICY, 0, "strategy.staleness", "strategy.send",
 	  "a policy corrects raw gradients, and send: momentum sends none; use staleness: none, or "
 	  "send: gradient" },
-	{ MOMENTUM | DECAYS, 0, "update.decay", "strategy.send",
-	  "the shard only adds what send: momentum sends, so it cannot decay; use decay: 0, or "
-	  "send: "
-	  "gradient" },
 
 	{ PER_WORKER | ROUNDS, 0, "update.rule", "strategy.gate",
 	  "keeps a state for each worker, so each contribution must be applied alone, which rounds "
@@ -99,7 +97,7 @@ static const struct refusal {
 	  "a round applied in turn needs a rule that is linear in the gradients and shows what it "
 	  "keeps; use rule: sgd or momentum, or apply: sum" },
 	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
-	  "in a round that is summed nothing is stale; use staleness: none, apply: in-turn "
+	  "in a round that is applied as one nothing is stale; use staleness: none, apply: in-turn "
 	  "with "
 	  "staleness: delay, or gate: async" },
 	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
@@ -118,6 +116,9 @@ static const struct refusal {
 	{ ROUNDS | KEEPS, 0, "strategy.merge", "strategy.gate",
 	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: async" },
 
+	{ SCALES | NORMALISES, 0, "strategy.staleness", "update.rule",
+	  "a factor on the gradient does nothing here, because the rule divides by the size of the "
+	  "gradients it has seen; use rule: sgd or momentum, or staleness: none" },
 	{ SKIPS, STATISTIC, "strategy.skip", "strategy.staleness",
 	  "skipping looks at the deviation that only fasgd keeps; use staleness: fasgd, or leave "
 	  "skip: out" },
@@ -187,6 +188,8 @@ static uint64_t facts_of_rule(const struct tw_plan *p)
 	}
 	if (t & TW_RULE_PLAIN)
 		facts |= PLAIN_RULE;
+	if (t & TW_RULE_NORMALISES)
+		facts |= NORMALISES;
 	if (p->rule->prepare)
 		facts |= PREPARES;
 	if (p->local)
@@ -207,6 +210,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= SENT;
 	if (p->staleness->traits & TW_STALENESS_STATISTIC)
 		facts |= STATISTIC;
+	if (p->staleness->traits & TW_STALENESS_SCALES)
+		facts |= SCALES;
 	if (p->send == TW_SEND_MOMENTUM)
 		facts |= MOMENTUM;
 	if (p->push > 1)

@@ -38,6 +38,7 @@ struct tw_field {
 	void *base;
 	const struct tw_tree *from; /* who gave it; NULL: the default */
 	bool silent;                /* left out of the explained job: another field stands for it */
+	bool follows;               /* its value comes from other fields, and changes with them */
 };
 
 /* "sim", "threads", "tcp". */

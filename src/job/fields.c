@@ -26,7 +26,7 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
 		  "samples per step of all workers together, instead of batch; 0: batch counts"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
-		  "steps whose gradients are summed, in order, into one that is applied"),
+		  "steps whose gradients are added, in order, and averaged into one"),
 	TW_OPTION_END
 };
 
@@ -163,7 +163,8 @@ const struct tw_option tw_strategy_rows[] = {
 		  "how a late gradient is corrected; see the staleness policies"),
 	TW_OPTION_CHOICE(S, send, "send", "gradient", sends,
 			 "what a worker sends: its gradient, or its own momentum (DANA-Slim)"),
-	TW_OPTION(S, push, TW_U32, "1", "steps", 1, 1e6, "steps between pushes"),
+	TW_OPTION(S, push, TW_U32, "1", "steps", 1, 1e6,
+		  "steps between pushes; a push is the total of their gradients, not the mean"),
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6, "steps between fetches"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
 			 "at a fetch: replace all, or keep own steps that were not pushed yet"),
@@ -461,8 +462,11 @@ static bool is_length(const char *path)
 
 bool tw_field_may_change(const struct tw_job *job, const char *path)
 {
+	const struct tw_field *f = tw_job_field(job, path);
 	const uint32_t kind = job->update.schedule.kind;
 
+	if (f && f->follows)
+		return true;
 	if (is_length(path))
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||

@@ -121,6 +121,29 @@ static enum tw_status complete_softsync(struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
+/* A policy may leave the mean staleness open: that of n-softsync is n. */
+static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_staleness *policy = job->plan.staleness;
+	const double mean = job->strategy.n ? job->strategy.n
+					    : (double)job->cluster.workers / tw_job_collects(job);
+	char path[80], text[40];
+	struct tw_error said = { 0 };
+	struct tw_field *f;
+	double value;
+
+	if (!policy->open)
+		return TW_OK;
+	snprintf(path, sizeof path, "strategy.%s", policy->open);
+	f = tw_job_field(job, path);
+	memcpy(&value, (const char *)f->base + f->row->offset, sizeof value);
+	f->follows = value == 0 || value == mean; /* an explained job is the job it explains */
+	snprintf(text, sizeof text, "%.17g", mean);
+	if (value == 0 && tw_field_set(f->row, f->base, text, &job->arena, &said) != TW_OK)
+		return tw_job_refuse(job, why, path, "%s", said.text);
+	return TW_OK;
+}
+
 static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 {
 	struct tw_job_train *t = &job->train;
@@ -392,6 +415,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		st = complete_batch(job, why);
 	if (st == TW_OK)
 		st = complete_softsync(job, why);
+	if (st == TW_OK)
+		st = complete_staleness(job, why);
 	if (st == TW_OK)
 		copy_values(job);
 	if (st == TW_OK && !job->data.from)

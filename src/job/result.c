@@ -66,12 +66,8 @@ const struct tw_result_field tw_result_fields[] = {
 const char *tw_result_evaluated(const struct tw_plan *plan)
 {
 	if (plan->send == TW_SEND_MOMENTUM)
-		return "Theta (dana-slim)";
-	if (strcmp(plan->rule->name, "dana") == 0)
-		return "theta (dana)";
-	if (strcmp(plan->rule->name, "nag") == 0)
-		return "theta (nag)";
-	return "w";
+		return plan->rule->kept_sent;
+	return tw_rule_shows(plan->rule, plan->rule_options) ? plan->rule->kept : "w";
 }
 
 /* JSON has no NaN: what is not a number is null. */

@@ -2,8 +2,8 @@
 /* snapshot.c - trained parameters, wherever they are: a run directory, a checkpoint, or a
  * safetensors file.
  *
- * Shards keep what is evaluated (w; theta for nag and dana) as "parameters": a snapshot's vector is
- * theirs, side by side. */
+ * Shards keep what is evaluated (w; theta of nag, dana, multi) as "parameters": a snapshot's vector
+ * is theirs, side by side. */
 #include "job/snapshot.h"
 
 #include "job/cut_read.h"

@@ -14,7 +14,7 @@ struct tw_snapshot {
 	uint64_t cut;        /* number of the checkpoint; 0: a file */
 	json_t *manifest;    /* of the checkpoint; NULL: a file */
 	struct tw_job *job;  /* as the checkpoint says it; NULL: a file */
-	float *vector;       /* checkpoint: what is evaluated (w, or theta for dana and nag), all
+	float *vector;       /* checkpoint: what is evaluated (w, or theta of dana, nag, multi), all
 			       elements, trainable then buffers; file: NULL */
 	size_t count;        /* elements of it */
 	struct tw_safe safe; /* file: its tensors */

@@ -9,7 +9,9 @@
  *      holds the version before: then it is changed in place.
  *  (2) nothing is written before all memory is there: an update happens whole or not at all.
  *  (3) a stage that has nothing to do (weight 1, no decay, no correction) is left out and does not
- *      change a bit by being left out. */
+ *      change a bit by being left out.
+ *  (4) what all workers see is made once per version; where each sees another vector, it is made
+ *      from the array of that worker, which is there as long as the worker lives. */
 #include "node/shard.h"
 #include "vec/vec.h"
 
@@ -29,29 +31,52 @@ void tw_line_changed(struct shard *s)
 	s->shown = s->wire = s->decoded = NULL;
 }
 
-struct tw_block *tw_line_shown(struct shard *s)
+/* The rule's view, in a new block; `mine` is of the worker that will see it, or NULL. */
+static struct tw_block *make_view(struct shard *s, float *mine)
 {
 	const struct tw_rule *rule = s->plan->rule;
 	struct tw_apply a = { .rate = tw_line_rate(s) };
-	struct tw_block *b;
+	struct tw_block *b = tw_pool_take(s->pool);
 
-	if (s->shown)
-		return s->shown;
-	if (!(rule->traits & TW_RULE_OWN_VIEW) || s->plan->send == TW_SEND_MOMENTUM)
-		return s->shown = tw_block_keep(s->w);
-	b = tw_pool_take(s->pool);
 	if (!b)
 		return NULL;
 	for (size_t at = 0; at < s->trainable; at += TW_TILE) {
 		a.n = s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE;
 		a.w = tw_block_floats(s->w) + at;
+		a.mine = mine ? mine + at : NULL;
 		for (uint32_t k = 0; k < rule->arrays; k++)
 			a.array[k] = s->array[k] + at;
 		rule->view(s->plan->rule_options, &a, tw_block_floats(b) + at);
 	}
 	tw_vec_copy(tw_block_floats(b) + s->trainable, tw_block_floats(s->w) + s->trainable,
 		    s->n - s->trainable);
-	return s->shown = b;
+	return b;
+}
+
+bool tw_line_shows_each(const struct shard *s)
+{
+	const struct tw_plan *p = s->plan;
+
+	return (p->rule->traits & TW_RULE_VIEW_MINE) && p->send != TW_SEND_MOMENTUM &&
+	       tw_rule_shows(p->rule, p->rule_options);
+}
+
+struct tw_block *tw_line_shown_to(struct shard *s, const struct guest *g)
+{
+	/* without it there was no memory for it */
+	return g->mine ? make_view(s, tw_block_floats(g->mine)) : NULL;
+}
+
+struct tw_block *tw_line_shown(struct shard *s)
+{
+	const struct tw_plan *p = s->plan;
+
+	HOLDS(4, !tw_line_shows_each(s));
+	if (s->shown)
+		return s->shown;
+	if (p->send == TW_SEND_MOMENTUM || !tw_rule_shows(p->rule, p->rule_options))
+		return s->shown = tw_block_keep(s->w);
+	return s->shown = make_view(s, NULL);
 }
 
 static const float *sent_to(const struct shard *s, const struct contribution *c)
@@ -71,7 +96,7 @@ static const float *sent_to(const struct shard *s, const struct contribution *c)
 struct update {
 	const struct contribution *c;
 	uint32_t count;
-	bool in_turn, decays, observes;
+	bool in_turn, total, decays, observes;
 	float rate, weight; /* weight: collected */
 	struct tw_block *next;
 };
@@ -104,24 +129,39 @@ static const float *corrected(struct shard *s, const struct update *u, const str
 	return scratch;
 }
 
-/* The sum of all contributions, divided: *g is read only.  tile[0], tile[1] are scratch; factors
- * for the decay end in tile[2]. */
+/* The only contribution of an update: a mean, which counts `weight` in a total. */
+static const float *single(struct shard *s, const struct update *u, size_t at, size_t n)
+{
+	const struct tw_body_push *p = &u->c->push;
+	const float *w = tw_block_floats(s->w) + at;
+	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
+	const float share = u->total ? p->weight / divide : 1.0f / divide;
+	float *sum = s->tile, *factors = s->tile + 3 * TW_TILE;
+	const float *g = corrected(s, u, u->c, w, at, n, sum, factors);
+
+	if (share != 1.0f) {
+		tw_vec_scale_to(sum, share, g, n);
+		g = sum;
+	}
+	if (u->total && u->weight != 1.0f && u->decays &&
+	    (s->plan->staleness->traits & TW_STALENESS_DECAY))
+		tw_vec_scale(factors, u->weight, n);
+	return g;
+}
+
+/* The mean of all contributions, or their total: *g is read only.  tile[0], tile[1] are scratch;
+ * factors for the decay end in tile[3]. */
 static const float *summed(struct shard *s, const struct update *u, size_t at, size_t n)
 {
 	float *sum = s->tile, *one = s->tile + TW_TILE, *factor = s->tile + 2 * TW_TILE;
 	float *factors = s->tile + 3 * TW_TILE;
 	const bool corrects = s->plan->staleness->correct != NULL;
 	const bool varies = u->decays && (s->plan->staleness->traits & TW_STALENESS_DECAY);
+	const float all = u->total ? 1.0f : u->weight;
 	const float *w = tw_block_floats(s->w) + at, *g;
 
-	if (u->count == 1) {
-		g = corrected(s, u, u->c, w, at, n, sum, factors);
-		if (!corrects && u->c->push.divide != 1.0f) {
-			tw_vec_scale_to(sum, 1.0f / u->c->push.divide, g, n);
-			g = sum;
-		}
-		return g;
-	}
+	if (u->count == 1)
+		return single(s, u, at, n);
 	for (uint32_t j = 0; j < u->count; j++) {
 		const struct tw_body_push *p = &u->c[j].push;
 		const float share = corrects ? p->weight : p->weight / p->divide;
@@ -136,25 +176,26 @@ static const float *summed(struct shard *s, const struct update *u, size_t at, s
 		else
 			tw_vec_axpy(sum, share, g, n);
 		if (varies && j == 0)
-			tw_vec_scale_to(factors, p->weight / u->weight, factor, n);
+			tw_vec_scale_to(factors, p->weight / all, factor, n);
 		else if (varies)
-			tw_vec_axpy(factors, p->weight / u->weight, factor, n);
+			tw_vec_axpy(factors, p->weight / all, factor, n);
 	}
-	if (u->weight != 1.0f)
-		tw_vec_scale(sum, 1.0f / u->weight, n);
+	if (all != 1.0f)
+		tw_vec_scale(sum, 1.0f / all, n);
 	return sum;
 }
 
-/* g + decay * factor * w, in scratch. */
-static const float *decayed(struct shard *s, const float *g, const float *w, const float *factor,
-			    float *scratch, size_t n)
+/* g + decay * factor * w, in scratch; factor NULL: 1, or in a total as often as all weigh. */
+static const float *decayed(struct shard *s, const struct update *u, const float *g, const float *w,
+			    const float *factor, size_t n)
 {
 	const float decay = s->plan->decay;
+	float *const scratch = s->tile;
 
 	if (g != scratch)
 		tw_vec_copy(scratch, g, n);
 	if (!factor) {
-		tw_vec_axpy(scratch, decay, w, n);
+		tw_vec_axpy(scratch, u->total && !u->in_turn ? decay * u->weight : decay, w, n);
 		return scratch;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -180,8 +221,10 @@ static void apply(struct shard *s, const struct update *u, const struct contribu
 	}
 	for (uint32_t k = 0; k < p->rule->arrays; k++)
 		a.array[k] = s->array[k] + at;
-	if (p->rule->traits & TW_RULE_PER_WORKER)
+	if (p->rule->traits & TW_RULE_PER_WORKER) {
 		a.mine = tw_block_floats(s->guest[c->slot].mine) + at;
+		a.before = s->guest[c->slot].before;
+	}
 	if (p->rule->traits & TW_RULE_OWN_DECAY)
 		a.decay = p->decay;
 	if (u->observes)
@@ -206,7 +249,7 @@ static void one_tile(struct shard *s, const struct update *u, size_t at, size_t 
 	if (!u->in_turn) {
 		g = summed(s, u, at, n);
 		if (u->decays)
-			g = decayed(s, g, w, varies ? s->tile + 3 * TW_TILE : NULL, s->tile, n);
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
 		apply(s, u, u->c, w, g, at, n);
 		return;
 	}
@@ -217,7 +260,7 @@ static void one_tile(struct shard *s, const struct update *u, size_t at, size_t 
 			g = s->tile;
 		}
 		if (u->decays)
-			g = decayed(s, g, w, varies ? s->tile + 3 * TW_TILE : NULL, s->tile, n);
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
 		apply(s, u, &u->c[j], w, g, at, n);
 		w = tw_block_floats(u->next) + at;
 	}
@@ -408,6 +451,7 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 	if (!u.next)
 		return TW_NO_MEMORY;
 	u.in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
+	u.total = p->gate->totals && p->gate->totals(p->gate_options);
 	u.decays = p->decay != 0.0f && !(p->rule->traits & TW_RULE_OWN_DECAY) &&
 		   p->send != TW_SEND_MOMENTUM;
 	u.observes = p->staleness->observe != NULL;
@@ -416,12 +460,15 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 		count_in(s, ctx, &c[j]);
 	}
 	u.rate = rate_of(s, c, count);
-	if (u.in_turn)
+	if (u.in_turn && !u.total)
 		u.rate /= (float)count;
 	s->statistic = 0;
 	for (size_t at = 0; at < s->trainable && !ready; at += TW_TILE)
 		one_tile(s, &u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
 	buffers(s, &u);
+	if (p->rule->traits & TW_RULE_PER_WORKER)
+		for (uint32_t j = 0; j < count; j++)
+			s->guest[c[j].slot].before = u.rate;
 	s->corrections += count;
 	if (u.next != s->w) {
 		tw_block_drop(s->w);

@@ -526,20 +526,26 @@ static void take(struct shard *s, struct tw_context *ctx, uint32_t slot, struct 
 		 const float *at, const struct tw_msg *m)
 {
 	struct guest *g = &s->guest[slot];
+	struct tw_body_push push = m->b.push;
 
 	g->seq = m->h.seq;
 	g->strikes = 0;
 	if (m->h.flags & TW_FLAG_APPLIED) {
-		count(s, ctx, slot, &m->b.push);
+		count(s, ctx, slot, &push);
 		return;
 	}
-	if (s->plan->skip_push == s->plan->skip_push) { /* not NAN: it may skip pushes */
+	if (m->h.flags & TW_FLAG_SKIPPED) { /* the gradient of then: it is as old, and as large */
+		push.base = g->push.base;
+		push.weight = g->push.weight;
+		push.divide = g->push.divide;
+	} else if (s->plan->skip_push == s->plan->skip_push) { /* not NAN: it may skip pushes */
 		tw_block_keep(b);
 		tw_block_drop(g->last);
 		g->last = b;
 		g->last_at = at;
+		g->push = push;
 	}
-	admit(s, ctx, slot, b, at, &m->b.push);
+	admit(s, ctx, slot, b, at, &push);
 }
 
 static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)

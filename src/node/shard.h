@@ -41,7 +41,8 @@ struct guest {
 	uint64_t number, round; /* of the parked request */
 	int64_t since;
 	struct sent *sent;       /* newest first; shard->memory of them */
-	struct tw_block *mine;   /* the rule's array for this worker */
+	struct tw_block *mine;   /* the rule's array for this worker ... */
+	float before;            /* ... and the rate of its last update; 0: there was none */
 	struct tw_block *last;   /* its last gradient (B-FASGD's skipped pushes) */
 	struct tw_block *staged; /* its slice for the round ... */
 	const float *staged_at;  /* ... where in the block */
@@ -88,7 +89,7 @@ struct shard {
 
 	struct tw_pool *pool;     /* blocks of n floats */
 	struct tw_block *w;       /* what the rule keeps */
-	struct tw_block *shown;   /* what workers see; == w unless the rule has its own view */
+	struct tw_block *shown;   /* what all see; == w unless the rule has its own view */
 	struct tw_block *wire;    /* shown, encoded; NULL until somebody asks */
 	struct tw_block *decoded; /* what workers decode from wire */
 	struct pinning pin;
@@ -122,7 +123,12 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 			      uint32_t count);
 /* The books of one contribution that was applied elsewhere: counts, history, version. */
 enum tw_status tw_line_count(struct shard *s, struct tw_context *ctx, const struct contribution *c);
-/* What workers see now; NULL without memory.  The reference stays the shard's. */
+/* Does each worker see another vector? */
+bool tw_line_shows_each(const struct shard *s);
+/* What this worker sees now, where each sees another vector; NULL without memory.  The reference is
+ * the caller's. */
+struct tw_block *tw_line_shown_to(struct shard *s, const struct guest *g);
+/* What all workers see now; NULL without memory.  The reference stays the shard's. */
 struct tw_block *tw_line_shown(struct shard *s);
 /* Forget what was made from the version before. */
 void tw_line_changed(struct shard *s);

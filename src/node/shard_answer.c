@@ -26,6 +26,8 @@ static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_bloc
 	}
 	if (g->sent[0].block == b && g->sent[0].n == s->version.n)
 		return TW_OK;
+	if (g->sent[0].block && g->sent[0].n == s->version.n && tw_line_shows_each(s))
+		return TW_OK; /* made again from the same version: the same numbers */
 	tw_block_drop(g->sent[s->memory - 1].block);
 	memmove(g->sent + 1, g->sent, (s->memory - 1) * sizeof *g->sent);
 	g->sent[0] = (struct sent){ s->version.n, tw_block_keep(b) };
@@ -44,46 +46,70 @@ void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
 		}
 }
 
-/* What travels (a reference of the shard's) and what the worker will decode from it. */
-static enum tw_status encoded(struct shard *s, struct tw_block **wire, struct tw_block **decoded)
+/* What travels, and what a worker will decode from it: new references. */
+struct answer {
+	struct tw_block *wire, *decoded;
+};
+
+static void drop_answer(struct answer *a)
+{
+	tw_block_drop(a->wire);
+	tw_block_drop(a->decoded);
+	*a = (struct answer){ NULL, NULL };
+}
+
+static enum tw_status encode_answer(struct shard *s, struct tw_block *shown, struct answer *out)
 {
 	const struct tw_codec *c = s->plan->down;
 	const struct tw_rng rng = tw_rng_make(s->plan->seed, TW_RNG_CODEC);
 	const size_t tail = (s->n - s->trainable) * sizeof(float);
+	size_t len = c->bound(s->plan->down_options, s->trainable);
+
+	if (c->traits & TW_CODEC_IDENTITY) {
+		*out = (struct answer){ tw_block_keep(shown), tw_block_keep(shown) };
+		return TW_OK;
+	}
+	*out = (struct answer){ tw_block_new(s->heap, len + tail), tw_pool_take(s->pool) };
+	if (!out->wire || !out->decoded ||
+	    c->encode(s->plan->down_options, NULL, &rng, s->version.n, tw_block_floats(shown),
+		      s->trainable, out->wire->data, &len) != TW_OK ||
+	    c->decode(s->plan->down_options, out->wire->data, len, tw_block_floats(out->decoded),
+		      s->trainable) != TW_OK) {
+		drop_answer(out);
+		return TW_NO_MEMORY;
+	}
+	memcpy(out->wire->data + len, tw_block_floats(shown) + s->trainable, tail);
+	memcpy(tw_block_floats(out->decoded) + s->trainable, tw_block_floats(shown) + s->trainable,
+	       tail);
+	out->wire->bytes = len + tail;
+	return TW_OK;
+}
+
+/* What all workers see is encoded once per version. */
+static enum tw_status shared_answer(struct shard *s, struct answer *out)
+{
 	struct tw_block *shown = tw_line_shown(s);
-	size_t len;
+	struct answer made;
 
 	if (!shown)
 		return TW_NO_MEMORY;
-	if (c->traits & TW_CODEC_IDENTITY) {
-		*wire = *decoded = shown;
-		return TW_OK;
-	}
 	if (!s->wire) {
-		len = c->bound(s->plan->down_options, s->trainable);
-		s->wire = tw_block_new(s->heap, len + tail);
-		s->decoded = tw_pool_take(s->pool);
-		if (!s->wire || !s->decoded)
-			goto fail;
-		if (c->encode(s->plan->down_options, NULL, &rng, s->version.n,
-			      tw_block_floats(shown), s->trainable, s->wire->data, &len) != TW_OK)
-			goto fail;
-		if (c->decode(s->plan->down_options, s->wire->data, len,
-			      tw_block_floats(s->decoded), s->trainable) != TW_OK)
-			goto fail;
-		memcpy(s->wire->data + len, tw_block_floats(shown) + s->trainable, tail);
-		memcpy(tw_block_floats(s->decoded) + s->trainable,
-		       tw_block_floats(shown) + s->trainable, tail);
-		s->wire->bytes = len + tail;
+		if (encode_answer(s, shown, &made) != TW_OK)
+			return TW_NO_MEMORY;
+		s->wire = made.wire;
+		s->decoded = made.decoded;
 	}
-	*wire = s->wire;
-	*decoded = s->decoded;
+	*out = (struct answer){ tw_block_keep(s->wire), tw_block_keep(s->decoded) };
 	return TW_OK;
-fail:
-	tw_block_drop(s->wire);
-	tw_block_drop(s->decoded);
-	s->wire = s->decoded = NULL;
-	return TW_NO_MEMORY;
+}
+
+static enum tw_status own_answer(struct shard *s, const struct guest *g, struct answer *out)
+{
+	struct tw_block *shown = tw_line_shown_to(s, g);
+	enum tw_status st = shown ? encode_answer(s, shown, out) : TW_NO_MEMORY;
+
+	tw_block_drop(shown);
+	return st;
 }
 
 void tw_shard_fill(struct shard *s, const struct guest *g, struct tw_msg *m, uint64_t number)
@@ -130,29 +156,27 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		     uint32_t flags)
 {
 	struct guest *g = &s->guest[slot];
-	struct tw_block *wire, *decoded;
+	struct answer a = { NULL, NULL };
+	enum tw_status st;
 	struct tw_msg *m;
 
-	if (tw_shard_lockfree(s)) {
-		wire = decoded = glance(s);
-		if (!wire) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for an answer");
-			return;
-		}
-	} else if (encoded(s, &wire, &decoded) != TW_OK || keep_sent(s, g, decoded) != TW_OK) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an answer of %zu parameters", s->n);
-		return;
-	}
-	m = tw_msg_to(ctx, g->addr, TW_PARAMS);
+	if (tw_shard_lockfree(s))
+		st = (a.wire = glance(s)) ? TW_OK : TW_NO_MEMORY;
+	else
+		st = tw_line_shows_each(s) ? own_answer(s, g, &a) : shared_answer(s, &a);
+	if (st == TW_OK && a.decoded)
+		st = keep_sent(s, g, a.decoded);
+	m = st == TW_OK ? tw_msg_to(ctx, g->addr, TW_PARAMS) : NULL;
 	if (m) {
 		tw_shard_fill(s, g, m, number);
 		m->h.flags |= flags | bad_flags(g);
-		m->payload = tw_block_keep(wire);
-		m->h.payload = (uint32_t)wire->bytes;
+		m->payload = tw_block_keep(a.wire);
+		m->h.payload = (uint32_t)a.wire->bytes;
 		tw_send(ctx, m);
 	}
-	if (tw_shard_lockfree(s))
-		tw_block_drop(wire);
+	drop_answer(&a);
+	if (st != TW_OK)
+		tw_give_up(ctx, st, "no memory for an answer of %zu parameters", s->n);
 }
 
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)

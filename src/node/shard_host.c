@@ -9,6 +9,7 @@
 #include "node/part.h"
 #include "node/shard.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,6 +91,8 @@ void tw_shard_let_go(struct shard *s)
 
 /* --- taking the range, from a cut or anew ------------------------------------------------- */
 
+static const char *const rates_name = "worker.rates"; /* of each slot's last update; 0: none */
+
 static void policy_name(char *out, size_t room, uint32_t k)
 {
 	snprintf(out, room, "staleness.%u", k);
@@ -127,6 +130,34 @@ static enum tw_status restore_spans(struct tw_spans *spans, const struct tw_arra
 	return TW_OK;
 }
 
+static bool keeps_rates(const struct tw_plan *p)
+{
+	return (p->rule->traits & TW_RULE_PER_WORKER) && p->send != TW_SEND_MOMENTUM;
+}
+
+/* Velocities without their rates would be of no use; a cut of other workers has neither. */
+static enum tw_status restore_rates(struct shard *s, const struct tw_array *list, size_t count)
+{
+	const struct tw_array *a = tw_part_find(list, count, rates_name);
+	bool any = false;
+
+	for (uint32_t k = 0; k < s->plan->workers; k++)
+		any = any || s->guest[k].mine;
+	if (!any || !keeps_rates(s->plan))
+		return TW_OK;
+	if (!a || a->kind != TW_BYTES || a->n != s->plan->workers * sizeof(float))
+		return TW_BAD_BYTES;
+	for (uint32_t k = 0; k < s->plan->workers; k++) {
+		float rate;
+
+		memcpy(&rate, (const uint8_t *)a->at + k * sizeof rate, sizeof rate);
+		if (!(rate >= 0.0f && rate <= FLT_MAX))
+			return TW_BAD_BYTES;
+		s->guest[k].before = s->guest[k].mine ? rate : 0.0f;
+	}
+	return TW_OK;
+}
+
 static enum tw_status restore(struct shard *s, const struct tw_array *list, size_t count)
 {
 	const struct tw_array *a = tw_part_find(list, count, TW_SHARD_PART);
@@ -160,6 +191,8 @@ static enum tw_status restore(struct shard *s, const struct tw_array *list, size
 		if (st == TW_OK && s->guest[k].mine)
 			st = restore_array(s, list, count, name, tw_block_floats(s->guest[k].mine));
 	}
+	if (st == TW_OK)
+		st = restore_rates(s, list, count);
 	if (st == TW_OK)
 		st = restore_spans(&s->applied, list, count, "applied");
 	return st == TW_OK ? restore_spans(&s->twice, list, count, "twice") : st;
@@ -353,8 +386,9 @@ static struct tw_array bytes_of(const char *name, const void *at, size_t bytes)
 static struct tw_block *packed(struct shard *s)
 {
 	const struct tw_plan *p = s->plan;
-	const size_t most = 4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
+	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
 	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
+	float *rates = s->heap->get(s->heap, p->workers * sizeof *rates);
 	struct tw_block *w = tw_shard_snapshot(s);
 	struct tw_shard_part x = { s->version.n, s->round,     s->corrections, s->contributions,
 				   s->progress,  s->statistic, s->tally };
@@ -362,8 +396,9 @@ static struct tw_block *packed(struct shard *s)
 	size_t count = 0;
 	char name[40];
 
-	if (!list || !w) {
+	if (!list || !rates || !w) {
 		tw_block_drop(w);
+		s->heap->put(s->heap, rates);
 		s->heap->put(s->heap, list);
 		return NULL;
 	}
@@ -380,13 +415,20 @@ static struct tw_block *packed(struct shard *s)
 		policy_name(name, sizeof name, k);
 		list[count++] = floats(s, name, s->policy[k]);
 	}
-	for (uint32_t k = 0; k < p->workers; k++)
-		if (s->guest[k].mine && s->guest[k].state == TW_LIVE) {
-			snprintf(name, sizeof name, "worker.%u", k);
-			list[count++] = floats(s, name, tw_block_floats(s->guest[k].mine));
-		}
+	for (uint32_t k = 0; k < p->workers; k++) {
+		const bool kept = s->guest[k].mine && s->guest[k].state == TW_LIVE;
+
+		rates[k] = kept ? s->guest[k].before : 0.0f;
+		if (!kept)
+			continue;
+		snprintf(name, sizeof name, "worker.%u", k);
+		list[count++] = floats(s, name, tw_block_floats(s->guest[k].mine));
+	}
+	if (keeps_rates(p))
+		list[count++] = bytes_of(rates_name, rates, p->workers * sizeof *rates);
 	b = tw_part_pack(s->heap, list, count);
 	tw_block_drop(w);
+	s->heap->put(s->heap, rates);
 	s->heap->put(s->heap, list);
 	return b;
 }

@@ -105,6 +105,7 @@ void tw_shard_clear(struct shard *s, struct guest *g)
 	tw_block_drop(g->last);
 	g->sent = NULL;
 	g->mine = g->last = NULL;
+	g->before = 0;
 }
 
 void tw_shard_unstage(struct guest *g)

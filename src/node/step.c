@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step.c - the worker's half of the line:
  *
- *	compute → clip → [local rule step] → prepare → encode (+ residual) → push
+ *	compute → clip → [local rule step] → [decay → prepare] → encode (+ residual) → push
  *	decode → merge
  *
  *  (1) a computation reads views that it holds itself, so an answer that comes meanwhile tears
@@ -14,6 +14,7 @@
 #include "node/worker.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +89,8 @@ enum tw_status tw_step_open(struct worker *w)
 	for (int k = 0; k < TW_CREDITS; k++)
 		if (open_outgoing(w, &w->out[k]) != TW_OK)
 			return TW_NO_MEMORY;
-	if (p->send == TW_SEND_MOMENTUM && !(w->momentum = zeros(w, bytes)))
+	if (p->send == TW_SEND_MOMENTUM &&
+	    (!(w->momentum = zeros(w, bytes)) || !(w->momentum_rate = zeros(w, s * sizeof(float)))))
 		return TW_NO_MEMORY;
 	if (p->local && (!(w->local = zeros(w, bytes)) || !(w->drift = zeros(w, bytes))))
 		return TW_NO_MEMORY;
@@ -158,10 +160,10 @@ void tw_step_close(struct worker *w)
 		for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 			w->heap->put(w->heap, parts[i]);
 	}
-	void *const plain[] = { w->piece,        w->using,      w->base,       w->base_rate,
-				w->group_base,   w->group_rate, w->eval_view,  w->eval_piece,
-				w->momentum,     w->local,      w->drift,      w->past,
-				w->past_version, w->residual,   w->residual_at };
+	void *const plain[] = { w->piece,        w->using,      w->base,        w->base_rate,
+				w->group_base,   w->group_rate, w->eval_view,   w->eval_piece,
+				w->momentum,     w->local,      w->drift,       w->past,
+				w->past_version, w->residual,   w->residual_at, w->momentum_rate };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		w->heap->put(w->heap, plain[k]);
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
@@ -310,14 +312,26 @@ static enum tw_status encode_slice(struct worker *w, struct outgoing *o, struct 
 	return TW_OK;
 }
 
-/* The worker's half of a rule whose momentum lives here. */
+/* The worker's half of a rule whose momentum lives here.  A slice that is not finite would be in
+ * the momentum for good: it goes as it is, and its shard refuses it. */
 static void prepare(struct worker *w, float *g)
 {
 	const struct tw_plan *p = w->plan;
 
-	for (uint32_t s = 0; s < p->shards; s++)
-		p->rule->prepare(p->rule_options, w->momentum + p->border[s], g + p->border[s],
-				 w->group_rate[s], g + p->border[s], tw_worker_trainable(w, s));
+	for (uint32_t s = 0; s < p->shards; s++) {
+		const size_t from = p->border[s], n = tw_worker_trainable(w, s);
+		const struct tw_prepare half = { .v = w->momentum + from,
+						 .g = g + from,
+						 .u = g + from,
+						 .n = n,
+						 .rate = w->group_rate[s],
+						 .before = w->momentum_rate[s] };
+
+		if (!tw_vec_finite(g + from, p->border[s + 1] - from))
+			continue;
+		p->rule->prepare(p->rule_options, &half);
+		w->momentum_rate[s] = half.rate;
+	}
 }
 
 static void send_all(struct worker *w, struct tw_context *ctx, const struct outgoing *o)
@@ -340,6 +354,10 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 	const bool reads = fetch && transmits(w, p->skip_fetch, 2 * w->range[0].from + 1);
 
 	HOLDS(2, w->outs < TW_CREDITS);
+	if (w->momentum && divide != 1.0f) { /* the momentum takes means */
+		tw_vec_scale(tw_block_floats(vector), 1.0f / divide, total(w));
+		divide = 1.0f;
+	}
 	w->fetch_due = false;
 	w->seq++;
 	w->outs++;
@@ -481,7 +499,7 @@ void tw_step_farewell(struct worker *w, struct tw_context *ctx)
 	}
 	tw_vec_fill(tw_block_floats(b), 0.0f, total(w));
 	p->rule->farewell(p->rule_options, w->momentum, tw_block_floats(b), p->trainable);
-	tw_vec_fill(w->momentum, 0.0f, total(w));
+	tw_step_forget_momentum(w);
 	for (uint32_t s = 0; s < p->shards; s++)
 		w->group_base[s] = w->link[s].version, w->group_rate[s] = w->link[s].rate;
 	/* prepare() on a zero momentum would scale it: send it as it is */
@@ -498,6 +516,16 @@ static void clip(struct worker *w, float *g)
 
 	if (norm > w->plan->clip)
 		tw_vec_scale(g, (float)(w->plan->clip / norm), w->plan->trainable);
+}
+
+/* Where the shards only subtract, the worker decays, at the views that the gradient is of. */
+static void decay_gradient(struct worker *w, float *g)
+{
+	const struct tw_plan *p = w->plan;
+
+	for (uint32_t s = 0; s < p->shards; s++)
+		tw_vec_axpy(g + p->border[s], p->decay, tw_block_floats(w->using[s]),
+			    tw_worker_trainable(w, s));
 }
 
 static void local_step(struct worker *w, const float *g)
@@ -547,6 +575,19 @@ static void count_step(struct worker *w, struct tw_context *ctx, struct held *h)
 					.value = w->compute.score.loss });
 }
 
+/* The gradient as it was computed becomes what contributions are made of; the views that it is of
+ * are given back. */
+static void finish_gradient(struct worker *w, float *g)
+{
+	const struct tw_plan *p = w->plan;
+
+	if (p->clip > 0)
+		clip(w, g);
+	if (w->momentum && p->decay != 0.0f && !(p->rule->traits & TW_RULE_OWN_DECAY))
+		decay_gradient(w, g);
+	drop_views(w);
+}
+
 void tw_step_computed(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_plan *p = w->plan;
@@ -557,20 +598,18 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 	float weight;
 
 	w->busy = false;
-	drop_views(w);
 	for (uint32_t k = 0; k < w->held_count; k++)
 		if (w->held[k].id == lease)
 			h = &w->held[k];
-	if (w->stale || !h || w->compute.status == TW_CANCELLED)
-		return;
-	if (w->compute.status != TW_OK) {
-		tw_give_up(ctx, w->compute.status, "a gradient could not be computed: %s",
-			   tw_status_name(w->compute.status));
+	if (w->stale || !h || w->compute.status != TW_OK) {
+		drop_views(w);
+		if (!w->stale && h && w->compute.status != TW_CANCELLED)
+			tw_give_up(ctx, w->compute.status, "a gradient could not be computed: %s",
+				   tw_status_name(w->compute.status));
 		return;
 	}
 	count_step(w, ctx, h);
-	if (p->clip > 0)
-		clip(w, tw_block_floats(g));
+	finish_gradient(w, tw_block_floats(g));
 	if (w->micros == 0 && w->summed == 0)
 		for (uint32_t s = 0; s < p->shards; s++) {
 			w->group_base[s] = w->base[s];
@@ -639,10 +678,52 @@ void tw_step_fetched(struct worker *w, struct tw_context *ctx)
 
 /* --- the worker's part of a cut ------------------------------------------------------------ */
 
+/* The rate of the momentum from parameter `from` on. */
+struct part_rate {
+	uint64_t from;
+	float rate;
+	uint32_t zero;
+};
+
+/* As they go into a part, *bytes long; NULL without memory. */
+static struct part_rate *pack_momentum_rates(struct worker *w, size_t *bytes)
+{
+	const uint32_t shards = w->momentum ? w->plan->shards : 0;
+	struct part_rate *rates = zeros(w, shards * sizeof *rates);
+
+	for (uint32_t s = 0; rates && s < shards; s++)
+		rates[s] = (struct part_rate){ w->plan->border[s], w->momentum_rate[s], 0 };
+	*bytes = shards * sizeof *rates;
+	return rates;
+}
+
+/* The shards may have other borders now: each takes the rate that its first parameter had. */
+static enum tw_status restore_momentum_rates(struct worker *w, const struct tw_array *a)
+{
+	if (!a || a->kind != TW_BYTES || a->n == 0 || a->n % sizeof(struct part_rate))
+		return TW_BAD_BYTES;
+	for (uint32_t s = 0; s < w->plan->shards; s++)
+		for (size_t k = 0; k < a->n / sizeof(struct part_rate); k++) {
+			struct part_rate one;
+
+			memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
+			if (!(one.rate >= 0.0f && one.rate <= FLT_MAX))
+				return TW_BAD_BYTES;
+			if (one.from <= w->plan->border[s])
+				w->momentum_rate[s] = one.rate;
+		}
+	return TW_OK;
+}
+
 struct tw_block *tw_step_part(struct worker *w)
 {
-	struct tw_array list[2 + TW_RULE_ARRAYS];
-	size_t count = 0;
+	struct tw_array list[3 + TW_RULE_ARRAYS];
+	size_t count = 0, rates_bytes;
+	struct part_rate *rates = pack_momentum_rates(w, &rates_bytes);
+	struct tw_block *b;
+
+	if (!rates)
+		return NULL;
 
 	list[count] = (struct tw_array){ .n = sizeof w->local_count,
 					 .kind = TW_BYTES,
@@ -652,6 +733,8 @@ struct tw_block *tw_step_part(struct worker *w)
 		list[count] =
 			(struct tw_array){ .n = total(w), .kind = TW_FLOATS, .at = w->momentum };
 		snprintf(list[count++].name, sizeof list[0].name, "momentum");
+		list[count] = (struct tw_array){ .n = rates_bytes, .kind = TW_BYTES, .at = rates };
+		snprintf(list[count++].name, sizeof list[0].name, "momentum.rates");
 	}
 	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++) {
 		list[count] = (struct tw_array){ .n = total(w),
@@ -659,7 +742,9 @@ struct tw_block *tw_step_part(struct worker *w)
 						 .at = w->local_array[k] };
 		snprintf(list[count++].name, sizeof list[0].name, "local.%u", k);
 	}
-	return tw_part_pack(w->heap, list, count);
+	b = tw_part_pack(w->heap, list, count);
+	w->heap->put(w->heap, rates);
+	return b;
 }
 
 static enum tw_status restore_floats(struct worker *w, const struct tw_array *list, size_t count,
@@ -691,6 +776,8 @@ enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t le
 		memcpy(&w->local_count, a->at, sizeof w->local_count);
 	if (st == TW_OK && w->momentum)
 		st = restore_floats(w, list, count, "momentum", w->momentum);
+	if (st == TW_OK && w->momentum)
+		st = restore_momentum_rates(w, tw_part_find(list, count, "momentum.rates"));
 	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays && st == TW_OK; k++) {
 		snprintf(name, sizeof name, "local.%u", k);
 		st = restore_floats(w, list, count, name, w->local_array[k]);
@@ -699,11 +786,18 @@ enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t le
 	return st;
 }
 
+void tw_step_forget_momentum(struct worker *w)
+{
+	if (!w->momentum)
+		return;
+	tw_vec_fill(w->momentum, 0.0f, total(w));
+	tw_vec_fill(w->momentum_rate, 0.0f, w->plan->shards);
+}
+
 void tw_step_blank(struct worker *w)
 {
 	w->local_count = 0;
-	if (w->momentum)
-		tw_vec_fill(w->momentum, 0.0f, total(w));
+	tw_step_forget_momentum(w);
 	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++)
 		tw_vec_fill(w->local_array[k], 0.0f, total(w));
 }

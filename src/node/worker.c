@@ -280,8 +280,7 @@ static void start_again(struct worker *w, struct tw_context *ctx)
 {
 	w->welcomed = false;
 	tw_worker_reset(w, ctx, 0);
-	if (w->momentum)
-		tw_vec_fill(w->momentum, 0.0f, w->plan->trainable + w->plan->buffers);
+	tw_step_forget_momentum(w);
 	w->seq = 0;
 	w->last_lease = 0;
 	for (uint32_t s = 0; s < w->plan->shards; s++)

@@ -101,7 +101,8 @@ struct worker {
 	uint64_t numbers;
 
 	/* worker-side state */
-	float *momentum;      /* send: momentum */
+	float *momentum;      /* send: momentum ... */
+	float *momentum_rate; /* ... and, per shard, the rate it was last prepared with; 0: never */
 	float *local, *drift; /* local parameters; own steps not pushed yet */
 	float *local_array[TW_RULE_ARRAYS];
 	uint64_t local_count;
@@ -194,7 +195,9 @@ void tw_outgoing_clear(struct worker *w, struct outgoing *o);
 struct tw_block *tw_step_part(struct worker *w); /* NULL without memory */
 enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t len);
 bool tw_step_has_state(const struct worker *w);
-/* What a worker keeps itself begins anew. */
+/* What a worker keeps itself, momentum and the state of its local rule, begins anew. */
 void tw_step_blank(struct worker *w);
+/* Only its momentum does. */
+void tw_step_forget_momentum(struct worker *w);
 
 #endif

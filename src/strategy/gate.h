@@ -23,7 +23,7 @@ enum tw_verdict {
 enum tw_gate_traits {
 	TW_GATE_ROUNDS = 1,   /* the master commits whole rounds (HAVE/COMMIT) */
 	TW_GATE_HOLDS = 2,    /* may hold answers (`may_read` can say no) */
-	TW_GATE_COLLECTS = 4, /* one update may sum several contributions */
+	TW_GATE_COLLECTS = 4, /* one update may take several contributions */
 	TW_GATE_LOCKFREE = 8, /* workers write the parameters themselves: threads only */
 	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
 };
@@ -54,8 +54,12 @@ struct tw_gate {
 	uint32_t (*quorum)(const void *options, uint32_t stripes, uint32_t busy);
 	/* Round gates: should a late worker abandon its computation when its round closes? */
 	bool (*abandons)(const void *options);
-	/* Round gates: apply one after the other (rate/N each, one version) instead of summing? */
+	/* Round gates: apply one after the other (one version) instead of all together? */
 	bool (*in_turn)(const void *options);
+	/* TW_GATE_COLLECTS: does an update take the sum of its contributions (in turn: each at the
+	 * full rate), not their mean (each at rate/N)?  The weight decay counts as often as the
+	 * gradients; running statistics are averaged either way. */
+	bool (*totals)(const void *options);
 
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,
 	 * incarnation, seq). */

@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/status.h"
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,9 @@ enum tw_rule_traits {
 	TW_RULE_LINEAR = 16, /* the update is linear in the gradients */
 	TW_RULE_PLAIN = 32,  /* it is tw_vec_sgd and nothing else: whoever has the gradient in hand
 				may do it in the rule's place */
+	TW_RULE_NORMALISES = 64, /* divides by the size of the gradients it has seen, so a factor on
+				    all of them changes nothing */
+	TW_RULE_VIEW_MINE = 128, /* `view` reads `mine`: each worker sees a vector of its own */
 };
 
 /* One tile of one update.  Pointers are to n floats; `out` may be `w`. */
@@ -36,9 +40,21 @@ struct tw_apply {
 				 (TW_RULE_PER_WORKER) */
 	size_t n;
 	float rate;
+	float before;   /* TW_RULE_PER_WORKER: the rate of this worker's update before this one; 0
+			   if there was none */
 	float decay;    /* weight decay, for TW_RULE_OWN_DECAY only; else 0 */
 	uint64_t count; /* updates so far on this shard, this one included */
 	bool stream;    /* `out` will not be read soon: it may be written past the caches */
+};
+
+/* The worker's half of one contribution to one shard.  Pointers are to n floats; `u` may be `g`. */
+struct tw_prepare {
+	float *v;       /* the worker's array, zero when it joined */
+	const float *g; /* finite; a mean, decayed */
+	float *u;       /* out: what it pushes, and the shard does w = w - u */
+	size_t n;
+	float rate;   /* stamped in the answer that g was computed on */
+	float before; /* the rate of the contribution before this one; 0 if there was none */
 };
 
 struct tw_rule {
@@ -50,18 +66,38 @@ struct tw_rule {
 	const char *const *array_names; /* `arrays` of them, for checkpoints ("momentum") */
 
 	void (*apply)(const void *options, const struct tw_apply *a);
-	/* TW_RULE_OWN_VIEW: out = what workers see.  Reads w, array, rate and n of *a only. */
+	/* TW_RULE_OWN_VIEW: out = what workers see.  Reads w, array, rate and n of *a only, and
+	 * `mine` of the worker that will see it (TW_RULE_VIEW_MINE). */
 	void (*view)(const void *options, const struct tw_apply *a, float *out);
+	/* TW_RULE_OWN_VIEW: do workers see `view` with these options?  NULL: always. */
+	bool (*shows)(const void *options);
+	/* TW_RULE_OWN_VIEW: the name of what is kept and evaluated where workers see another
+	 * vector ("theta (nag)"). */
+	const char *kept;
 	/* TW_RULE_PER_WORKER: the worker whose array is `mine` goes for good. */
 	void (*leave)(const void *options, float *const *array, float *mine, size_t n);
 
-	/* The worker's half (`send: momentum`), NULL if it has none: v is the worker's array; u
-	 * is what it pushes, and the shard does w = w - u. */
-	void (*prepare)(const void *options, float *v, const float *g, float rate, float *u,
-			size_t n);
+	/* The worker's half (`send: momentum`), NULL if it has none. */
+	void (*prepare)(const void *options, const struct tw_prepare *p);
 	/* The worker leaves: u is its last push. */
 	void (*farewell)(const void *options, const float *v, float *u, size_t n);
+	const char *kept_sent; /* like `kept`, where workers do their half */
 };
+
+/* Do workers see another vector than the one that is kept? */
+static inline bool tw_rule_shows(const struct tw_rule *rule, const void *options)
+{
+	return (rule->traits & TW_RULE_OWN_VIEW) && (!rule->shows || rule->shows(options));
+}
+
+/* Momentum correction (Goyal et al. 2017): what a velocity with the rate inside is multiplied with
+ * when the rate is not the one of the update before; exactly 1 where it is. */
+static inline float tw_rate_ratio(float rate, float before)
+{
+	const float r = before > 0.0f ? rate / before : 0.0f;
+
+	return r <= FLT_MAX ? r : 0.0f;
+}
 
 extern const struct tw_rule *const tw_rule_all[];
 const struct tw_rule *tw_rule_find(const char *name);

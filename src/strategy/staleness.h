@@ -17,6 +17,7 @@ enum tw_staleness_traits {
 	TW_STALENESS_OBSERVES = 2,  /* wants to see the direction of every update */
 	TW_STALENESS_DECAY = 4,     /* writes a factor for the weight decay, element by element */
 	TW_STALENESS_STATISTIC = 8, /* has a statistic (B-FASGD's mean of v) */
+	TW_STALENESS_SCALES = 16,   /* multiplies the whole gradient with one number, and no more */
 };
 
 /* One tile of one contribution.  All pointers are to n floats. */
@@ -39,6 +40,8 @@ struct tw_staleness {
 	const struct tw_option *options;
 	size_t options_bytes;
 	uint32_t traits, arrays; /* arrays: how many of `array` it uses */
+	const char *open;        /* an F64 option that 0 leaves open: then the job fills in the
+				    staleness that its gradients have on average; NULL: none */
 
 	/* NULL: the gradient stays as it is. */
 	void (*correct)(const void *options, struct tw_correction *c);

@@ -67,6 +67,7 @@ void oracle_check_backup(uint32_t counted, uint32_t extra, uint64_t steps, doubl
 void oracle_check_delayed(uint32_t tau, double of_bound, bool by_workers);
 void oracle_check_ssp(uint32_t workers, uint32_t lead, uint32_t shards, const char *law,
 		      uint64_t seed, uint64_t steps);
-void oracle_check_gaps(uint32_t workers, uint64_t seed, const double ratio[4]);
+/* Of one heavy ball, nag, a heavy ball per worker, dana, and a Nesterov momentum per worker. */
+void oracle_check_gaps(uint32_t workers, uint64_t seed, const double ratio[5]);
 
 #endif

@@ -158,11 +158,19 @@ static double power(double x, uint64_t n)
 	return n % 2 ? x * half : half;
 }
 
-/* g / max(tau, 1) */
+/* The rate / max(tau, 1), so the decay too */
 float correct_inverse(const struct formula *f, struct cell *c, float g)
 {
 	(void)f;
-	return c->tau > 1 ? 1.0f / (float)c->tau * g : g;
+	c->factor = c->tau > 1 ? 1.0f / (float)c->tau : 1.0f;
+	return c->factor * g;
+}
+
+/* The rate / mean staleness */
+float correct_mean(const struct formula *f, struct cell *c, float g)
+{
+	c->factor = f->mean > 1 ? (float)(1.0 / (double)f->mean) : 1.0f;
+	return c->factor * g;
 }
 
 /* g + lambda g g (w - sent) */
@@ -184,14 +192,14 @@ float correct_adaptive(const struct formula *f, struct cell *c, float g)
 	return fmaf(f->lambda / sqrtf(c->policy[0] + 1e-7f) * g * g, c->w - c->sent, g);
 }
 
-/* n, b: means of g g and g; v: mean of sqrt(n - b b + epsilon), all without bias;
- * g / (v max(tau, 1)) */
+/* n, b: means of g g and g; v: mean of sqrt(n - b b + epsilon);
+ * the rate / (v max(tau, 1)) */
 float correct_fasgd(const struct formula *f, struct cell *c, float g)
 {
 	const float keep = (float)f->gamma, add = (float)(1.0 - f->gamma);
-	const float unbias = (float)(1.0 / (1.0 - power(f->gamma, c->count)));
-	const float unbias_v = (float)(1.0 / (1.0 - power(f->beta, c->count)));
-	float mean, spread;
+	const float unbias = f->unbias ? (float)(1.0 / (1.0 - power(f->gamma, c->count))) : 1;
+	const float unbias_v = f->unbias ? (float)(1.0 / (1.0 - power(f->beta, c->count))) : 1;
+	float mean, spread, by;
 
 	c->policy[0] = fmaf(keep, c->policy[0], add * (g * g));
 	c->policy[1] = fmaf(keep, c->policy[1], add * g);
@@ -199,7 +207,9 @@ float correct_fasgd(const struct formula *f, struct cell *c, float g)
 	spread = c->policy[0] * unbias - mean * mean;
 	c->policy[2] = fmaf((float)f->beta, c->policy[2],
 			    (float)(1.0 - f->beta) * sqrtf((spread > 0 ? spread : 0) + f->epsilon));
-	return g / (c->policy[2] * unbias_v * (float)(c->tau > 1 ? c->tau : 1));
+	by = c->policy[2] * unbias_v * (float)(c->tau > 1 ? c->tau : 1);
+	c->factor = 1.0f / by;
+	return g / by;
 }
 
 /* g / (1 + |w - sent| / C), C = rate_max (sqrt(mean square of the direction) + epsilon) */
@@ -277,10 +287,17 @@ static void add_exactly(float *sum, float *rest, float x)
 	*rest += (old - (both - part)) + (x - part);
 }
 
-/* S -= v;  v = gamma v + rate g;  S += v;  w - v */
+/* How much the rate has grown since this worker's push before; 0 if that was at rate 0. */
+static float growth(float rate, float before)
+{
+	return before > 0 ? rate / before : 0;
+}
+
+/* v' = gamma r v + rate g;  S += v' - v;  w - v' */
 float step_dana(const struct formula *f, struct cell *c, float g)
 {
-	const float old = *c->mine, next = fmaf(f->momentum, old, c->rate * g);
+	const float old = *c->mine, ratio = growth(c->rate, c->before);
+	const float next = fmaf(f->momentum * ratio, old, c->rate * g);
 	float s = c->rule[0], r = c->rule[1];
 
 	add_exactly(&s, &r, -old);
@@ -302,16 +319,23 @@ float view_nag(const struct formula *f, struct cell *c)
 	return fmaf(-(c->rate * f->momentum), c->rule[0], c->w);
 }
 
+float view_multi(const struct formula *f, struct cell *c)
+{
+	return fmaf(-(c->rate * f->momentum), *c->mine, c->w);
+}
+
 float view_dana(const struct formula *f, struct cell *c)
 {
 	return fmaf(-f->momentum, c->rule[0], c->w);
 }
 
-/* v = gamma v + rate g;  u = gamma v + rate g */
-float prepare_slim(const struct formula *f, float *v, float g, float rate)
+/* v' = gamma r v + rate g;  u = (1 + gamma) v' - gamma v = gamma v' + (gamma (r - 1) v + rate g) */
+float prepare_slim(const struct formula *f, float *v, float g, float rate, float before)
 {
-	*v = fmaf(f->momentum, *v, rate * g);
-	return fmaf(f->momentum, *v, rate * g);
+	const float old = *v, r = growth(rate, before);
+
+	*v = fmaf(f->momentum * r, old, rate * g);
+	return fmaf(f->momentum, *v, fmaf(f->momentum * (r - 1), old, rate * g));
 }
 
 static double lanes_sum(const float *x, size_t n, bool squares)
@@ -371,7 +395,7 @@ static float rate_at(const struct tw_schedule *s, double progress)
 
 /* What one worker pushes. */
 struct gift {
-	float *g; /* everything, as the shards decode it; NULL: skipped, its last again */
+	float *g; /* everything, as the shards decode it; where skipped, its last again */
 	uint64_t *base;
 	uint64_t own;
 	float weight, divide, *rate;
@@ -379,7 +403,7 @@ struct gift {
 	uint32_t samples;
 };
 
-/* A version as it was shown. */
+/* A version as it was shown; where each worker sees another vector, slot after slot. */
 struct shown {
 	float *at;
 	float rate;
@@ -389,6 +413,7 @@ struct shown {
 struct piece_of {
 	size_t from, n, trainable;
 	float *w, *rule, *policy, *mine; /* mine: slot after slot */
+	float *before;                   /* by slot: the rate of its last update */
 	struct shown *shown;             /* by version */
 	uint64_t version, corrections;
 	double progress, statistic;
@@ -403,6 +428,8 @@ struct hand {          /* a worker */
 	uint64_t *has; /* version per shard */
 	bool fresh, stepping;
 	float *local, *drift, *momentum, *gradient, *group, *sum, *last;
+	float *before; /* per shard: the rate of the last contribution */
+	uint64_t kept; /* the gift whose gradient is `last` */
 	uint64_t from, *base, *group_base, cycle, own;
 	uint32_t count, micros, summed, samples;
 	double first;
@@ -467,6 +494,7 @@ struct serial *serial_new(const struct outcome *o, const struct formula *f)
 		h->rule = made(4 * h->n, sizeof(float));
 		h->policy = made(3 * h->n, sizeof(float));
 		h->mine = made(p->workers * h->n, sizeof(float));
+		h->before = made(p->workers, sizeof(float));
 		h->shown = made(MOST_VERSIONS, sizeof *h->shown);
 	}
 	for (uint32_t k = 0; k < p->workers; k++) {
@@ -476,6 +504,7 @@ struct serial *serial_new(const struct outcome *o, const struct formula *f)
 
 		for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
 			*vectors[i] = made(z->n, sizeof(float));
+		w->before = made(p->shards, sizeof *w->before);
 		w->has = made(p->shards, sizeof *w->has);
 		w->base = made(p->shards, sizeof *w->base);
 		w->group_base = made(p->shards, sizeof *w->group_base);
@@ -491,6 +520,7 @@ void serial_free(struct serial *z)
 		for (uint64_t v = 0; v < MOST_VERSIONS; v++)
 			free(h->shown[v].at);
 		free(h->w), free(h->rule), free(h->policy), free(h->mine), free(h->shown);
+		free(h->before);
 	}
 	for (uint32_t k = 0; k < z->p->workers; k++) {
 		struct hand *w = &z->hand[k];
@@ -499,7 +529,7 @@ void serial_free(struct serial *z)
 			free(w->gift[i].g), free(w->gift[i].base), free(w->gift[i].rate);
 		free(w->local), free(w->drift), free(w->momentum), free(w->gradient);
 		free(w->group), free(w->sum), free(w->last), free(w->has), free(w->base);
-		free(w->group_base);
+		free(w->group_base), free(w->before);
 	}
 	free(z->shard);
 	free(z->hand);
@@ -531,17 +561,31 @@ static void show(struct serial *z, struct piece_of *h)
 
 	assert_true(h->version < MOST_VERSIONS);
 	free(x->at);
-	x->at = made(h->n, sizeof(float));
+	x->at = made(h->n * (z->f->each ? z->p->workers : 1), sizeof(float));
 	x->rate = rate_at(&z->p->schedule, h->progress);
 	x->statistic = h->statistic;
-	memcpy(x->at, h->w, h->n * sizeof(float));
-	for (size_t i = 0; i < h->trainable; i++) {
-		struct cell c = { .w = h->w[i], .rule = h->rule + 4 * i, .rate = x->rate };
+	for (uint32_t k = 0; k < (z->f->each ? z->p->workers : 1); k++) {
+		float *at = x->at + k * h->n;
 
-		if (z->f->view)
-			x->at[i] = z->f->view(z->f, &c);
-		x->at[i] = through(z->p->down, x->at[i]);
+		memcpy(at, h->w, h->n * sizeof(float));
+		for (size_t i = 0; i < h->trainable; i++) {
+			struct cell c = { .w = h->w[i],
+					  .rule = h->rule + 4 * i,
+					  .mine = h->mine + k * h->n + i,
+					  .rate = x->rate };
+
+			if (z->f->view)
+				at[i] = z->f->view(z->f, &c);
+			at[i] = through(z->p->down, at[i]);
+		}
 	}
+}
+
+/* What a worker was shown of a version. */
+static const float *shown_to(const struct serial *z, const struct piece_of *h, uint64_t version,
+			     uint32_t slot)
+{
+	return h->shown[version].at + (z->f->each ? slot * h->n : 0);
 }
 
 /* --- workers --- */
@@ -568,15 +612,18 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 	struct gift *c = &w->gift[w->gifts];
 
 	assert_true(w->gifts < sizeof w->gift / sizeof w->gift[0]);
+	const float mean = z->f->prepare ? 1.0f / divide : 1.0f; /* momentum is of means */
+
 	*c = (struct gift){ .g = made(z->n, sizeof(float)),
 			    .base = made(p->shards, sizeof *c->base),
 			    .rate = made(p->shards, sizeof *c->rate),
 			    .own = p->local ? w->own : 0,
 			    .weight = weight,
-			    .divide = divide,
+			    .divide = z->f->prepare ? 1.0f : divide,
 			    .progress = w->first / (double)p->samples,
 			    .samples = w->samples };
-	memcpy(c->g, x, z->n * sizeof(float));
+	for (size_t i = 0; i < z->n; i++)
+		c->g[i] = mean * x[i];
 	memcpy(c->base, w->group_base, p->shards * sizeof *c->base);
 	for (uint32_t s = 0; s < p->shards; s++) {
 		const struct piece_of *h = &z->shard[s];
@@ -584,14 +631,22 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 		c->rate[s] = h->shown[c->base[s]].rate;
 		for (size_t i = h->from; i < h->from + h->trainable; i++) {
 			if (z->f->prepare)
-				c->g[i] = z->f->prepare(z->f, &w->momentum[i], c->g[i], c->rate[s]);
+				c->g[i] = z->f->prepare(z->f, &w->momentum[i], c->g[i], c->rate[s],
+							w->before[s]);
 			c->g[i] = through(p->up, c->g[i]);
 		}
+		w->before[s] = c->rate[s];
 	}
-	if (tosses(z, slot, p->skip_push, 2 * (uint64_t)w->first))
+	if (tosses(z, slot, p->skip_push, 2 * (uint64_t)w->first)) {
 		memcpy(w->last, c->g, z->n * sizeof(float));
-	else {
+		w->kept = w->gifts;
+	} else { /* the gradient of then, with its timestamp */
+		const struct gift *then = &w->gift[w->kept];
+
 		memcpy(c->g, w->last, z->n * sizeof(float));
+		memcpy(c->base, then->base, p->shards * sizeof *c->base);
+		c->weight = then->weight;
+		c->divide = then->divide;
 		z->seen.skipped++;
 	}
 	w->gifts++;
@@ -657,7 +712,7 @@ static void begin(struct serial *z, const struct tw_note *note)
 			 (unsigned long long)note->seq, (unsigned long long)w->gifts);
 	for (uint32_t s = 0; s < p->shards; s++) {
 		const struct piece_of *h = &z->shard[s];
-		const float *view = h->shown[w->has[s]].at;
+		const float *view = shown_to(z, h, w->has[s], note->slot);
 
 		w->base[s] = w->has[s];
 		piece[in.pieces++] = (struct tw_piece){ view, h->from, h->n };
@@ -714,6 +769,14 @@ static void computed(struct serial *z, const struct tw_note *note)
 		complain(z, "worker %u computed what it did not begin", note->slot);
 	for (size_t i = 0; i < p->trainable && p->clip > 0 && norm > p->clip; i++)
 		w->gradient[i] *= (float)(p->clip / norm);
+	for (uint32_t s = 0; s < p->shards && z->f->prepare && p->decay != 0.0f; s++) {
+		const struct piece_of *h = &z->shard[s]; /* at what it was sent */
+
+		for (size_t i = 0; i < h->trainable; i++)
+			w->gradient[h->from + i] =
+				fmaf(p->decay, shown_to(z, h, w->base[s], note->slot)[i],
+				     w->gradient[h->from + i]);
+	}
 	if (!w->micros && !w->summed) {
 		memcpy(w->group_base, w->base, p->shards * sizeof *w->base);
 		w->first = (double)w->from;
@@ -794,7 +857,8 @@ static float corrected(struct serial *z, struct piece_of *h, uint32_t j, size_t 
 	c->policy = h->policy + 3 * i;
 	c->rule = h->rule + 4 * i;
 	c->mine = h->mine + h->bucket[j].slot * h->n + i;
-	c->sent = h->shown[x->base[h - z->shard]].at[i];
+	c->before = h->before[h->bucket[j].slot];
+	c->sent = shown_to(z, h, x->base[h - z->shard], h->bucket[j].slot)[i];
 	c->tau = h->bucket[j].tau;
 	c->count = h->corrections + j + 1;
 	c->factor = 1.0f;
@@ -806,7 +870,7 @@ static float descended(struct serial *z, struct piece_of *h, struct cell *c, flo
 	const struct tw_plan *p = z->p;
 	float next;
 
-	if (p->decay != 0.0f && !z->f->own_decay)
+	if (p->decay != 0.0f && !z->f->own_decay && !z->f->prepare)
 		g = fmaf(p->decay * c->factor, c->w, g);
 	c->count = h->version + 1;
 	c->decay = z->f->own_decay ? p->decay : 0.0f;
@@ -820,7 +884,7 @@ static float descended(struct serial *z, struct piece_of *h, struct cell *c, flo
 static float updated(struct serial *z, struct piece_of *h, size_t i, float rate)
 {
 	struct cell c = { .w = h->w[i], .rate = rate, .rate_max = (float)z->p->schedule.rate };
-	float sum = 0, weight = 0;
+	float sum = 0, weight = 0, all, factor = 0;
 
 	for (uint32_t j = 0; z->f->in_turn && j < h->collected; j++) {
 		const float g = corrected(z, h, j, i, &c);
@@ -829,10 +893,21 @@ static float updated(struct serial *z, struct piece_of *h, size_t i, float rate)
 	}
 	if (z->f->in_turn)
 		return c.w;
+	for (uint32_t j = 0; j < h->collected; j++)
+		weight += gift_of(z, h, j)->weight;
 	if (h->collected == 1) {
+		const struct gift *x = gift_of(z, h, 0);
+
 		sum = corrected(z, h, 0, i, &c);
+		if (z->f->total && z->f->correct)
+			sum *= weight;
+		else if (z->f->total)
+			sum = weight / x->divide * x->g[h->from + i];
+		if (z->f->total)
+			c.factor *= weight;
 		return descended(z, h, &c, sum);
 	}
+	all = z->f->total ? 1.0f : weight;
 	for (uint32_t j = 0; j < h->collected; j++) {
 		const struct gift *x = gift_of(z, h, j);
 		float g = corrected(z, h, j, i, &c), share = x->weight;
@@ -842,9 +917,12 @@ static float updated(struct serial *z, struct piece_of *h, size_t i, float rate)
 			share = x->weight / x->divide;
 		}
 		sum = j ? fmaf(share, g, sum) : share * g;
-		weight += x->weight;
+		factor = j ? fmaf(x->weight / all, c.factor, factor) : x->weight / all * c.factor;
 	}
-	return descended(z, h, &c, 1.0f / weight * sum);
+	if (!z->f->correct)
+		factor = z->f->total ? weight : 1.0f;
+	c.factor = factor;
+	return descended(z, h, &c, 1.0f / all * sum);
 }
 
 /* Statistics: the mean by samples in a round, elsewhere the change ÷ workers. */
@@ -885,16 +963,19 @@ static void update(struct serial *z, const struct tw_note *note)
 					: fmax(progress, gift_of(z, h, j)->progress);
 	h->progress = fmax(h->progress, progress);
 	rate = z->f->stamped ? gift_of(z, h, 0)->rate[shard] : rate_at(&z->p->schedule, progress);
-	if (z->f->in_turn)
+	if (z->f->in_turn && !z->f->total)
 		rate /= (float)h->collected;
 	if ((float)note->value != rate)
 		complain(z, "shard %u: rate %g, not %g", shard, note->value, (double)rate);
 	for (size_t i = 0; i < h->trainable; i++)
 		h->w[i] = updated(z, h, i, rate);
 	move_buffers(z, h);
+	for (uint32_t j = 0; j < h->collected; j++)
+		h->before[h->bucket[j].slot] = rate;
 	if (z->f->statistic) {
 		float *v = made(h->n, sizeof *v);
-		const double beta = power(z->f->beta, h->corrections + h->collected);
+		const double beta =
+			z->f->unbias ? power(z->f->beta, h->corrections + h->collected) : 0;
 
 		for (size_t i = 0; i < h->trainable; i++)
 			v[i] = h->policy[3 * i + 2];

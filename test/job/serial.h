@@ -55,6 +55,7 @@ struct cell {
 	float *mine;         /* the worker's */
 	uint64_t tau, count; /* count: corrections, or updates, so far, this one included */
 	float rate, rate_max, decay;
+	float before;    /* the rate of this worker's update before; 0: there was none */
 	float factor;    /* out: for the weight decay; 1 unless the correction says otherwise */
 	float direction; /* out: what is multiplied with the rate */
 };
@@ -68,18 +69,23 @@ struct formula {
 	float (*step)(const struct formula *f, struct cell *c, float g);
 	/* What workers see; NULL: w. */
 	float (*view)(const struct formula *f, struct cell *c);
-	/* DANA-Slim: what the worker sends instead of g; the shard only subtracts it. */
-	float (*prepare)(const struct formula *f, float *v, float g, float rate);
+	/* DANA-Slim: what the worker sends instead of g; the shard only subtracts it.  before: the
+	 * rate of the contribution before. */
+	float (*prepare)(const struct formula *f, float *v, float g, float rate, float before);
 	bool stamped;   /* the rate is that of the answer the gradient was computed on */
 	bool own_decay; /* the rule decays by itself */
 	bool in_turn;   /* a round's contributions one after the other, at rate / count */
+	bool total;     /* contributions are added and not averaged; in turn: at the rate itself */
 	bool rounds;
+	bool each;      /* `view` reads `mine`: each worker sees another vector */
 	bool statistic; /* policy[2] is B-FASGD's v */
-	float lambda, momentum, epsilon;
+	bool unbias;    /* FASGD's means are corrected for their beginning at 0 */
+	float lambda, momentum, epsilon, mean;
 	double beta, beta2, gamma, memory;
 };
 
 float correct_inverse(const struct formula *f, struct cell *c, float g);
+float correct_mean(const struct formula *f, struct cell *c, float g);
 float correct_delay(const struct formula *f, struct cell *c, float g);
 float correct_adaptive(const struct formula *f, struct cell *c, float g);
 float correct_fasgd(const struct formula *f, struct cell *c, float g);
@@ -94,8 +100,9 @@ float step_adam(const struct formula *f, struct cell *c, float g);
 float step_dana(const struct formula *f, struct cell *c, float g);
 float step_minus(const struct formula *f, struct cell *c, float g);
 float view_nag(const struct formula *f, struct cell *c);
+float view_multi(const struct formula *f, struct cell *c);
 float view_dana(const struct formula *f, struct cell *c);
-float prepare_slim(const struct formula *f, float *v, float g, float rate);
+float prepare_slim(const struct formula *f, float *v, float g, float rate, float before);
 
 /* --- the loop --- */
 
@@ -109,7 +116,8 @@ bool serial_note(void *z, const struct tw_note *note);
 void serial_hears(void *z, uint32_t slot, const struct tw_msg *m);
 /* The first thing that did not fit (a staleness, a contribution that should not be), or NULL. */
 const char *serial_complaint(const struct serial *z);
-/* Parameters, and what workers would be shown, in layout order. */
+/* Parameters, and what workers would be shown (where each sees another vector, worker 0), in layout
+ * order. */
 void serial_vector(const struct serial *z, float *out);
 void serial_shown(const struct serial *z, float *out);
 

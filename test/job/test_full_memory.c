@@ -33,6 +33,7 @@ static void further_shapes(void **state)
 		{ .preset = "asgd", .checkpoint = ", cut: running" },
 		{ .preset = "ssgd", .checkpoint = ", cut: running" },
 		{ .preset = "dana-slim", .checkpoint = ", cut: running" },
+		{ .preset = "multi-asgd", .strategy = ", codec: {down: fp16}" },
 		{ .preset = "dana", .from_workers = 2, .from_shards = 3 },
 		{ .preset = "dana-slim", .from_workers = 3, .from_shards = 3 },
 		{ .preset = "ssgd", .from_workers = 2, .from_shards = 3 },

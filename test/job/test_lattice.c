@@ -195,6 +195,59 @@ static void backup_without_extra_is_bsp(void **state)
 		    "rate: 0.2", "ssgd", "rate: 0.2", APART);
 }
 
+/* A total at some rate is the mean at N times the rate, to the bit where N is a power of 2.  All
+ * rounds are whole: 96 positions are 12 batches of 8. */
+static void a_total_is_the_mean_at_a_higher_rate(void **state)
+{
+	static const struct {
+		const char *strategy, *update;
+	} how[] = {
+		{ "{name: ssgd%s}", "rate: %.9g, decay: 0.25" },
+		{ "{name: ssgd%s}", "rate: %.9g, rule: momentum, momentum: 0.5, decay: 0.25" },
+		{ "{name: backup, extra: 0%s}", "rate: %.9g" },
+		{ "{name: softsync, n: 1%s}", "rate: %.9g, decay: 0.25" },
+		{ "{gate: softsync, n: 1, staleness: inverse%s}", "rate: %.9g, decay: 0.25" },
+		{ "{name: dc-ssgd%s}", "rate: %.9g, decay: 0.25" },
+	};
+	static const uint32_t workers[] = { 1, 2, 4 };
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		for (size_t k = 0; k < COUNT(how); k++)
+			for (size_t w = 0; w < COUNT(workers); w++) {
+				const struct shape s = { .workers = workers[w],
+							 .shards = shard_counts[seed % 4],
+							 .seed = seed,
+							 .data = "batch: 6",
+							 .train = "steps: 12" };
+				char strategy[2][120], update[2][120];
+				struct outcome a, b;
+
+				for (int total = 0; total < 2; total++) {
+					const double rate = 0.03125 * (total ? 1 : workers[w]);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+					snprintf(strategy[total], sizeof strategy[0],
+						 how[k].strategy, total ? ", sum: total" : "");
+					snprintf(update[total], sizeof update[0], how[k].update,
+						 rate);
+#pragma GCC diagnostic pop
+				}
+				run_shape(&a, &s, strategy[0], update[0]);
+				run_shape(&b, &s, strategy[1], update[1]);
+				assert_same(&a, &b, strategy[1], &s);
+				outcome_close(&b);
+				if (workers[w] > 1) { /* and the sum is not the mean */
+					run_shape(&b, &s, strategy[0], update[1]);
+					assert_true(apart(a.vector, b.vector, a.engine->trainable) >
+						    1e-3);
+					outcome_close(&b);
+				}
+				outcome_close(&a);
+			}
+}
+
 static void in_turn_without_lambda_is_nearly_bsp(void **state)
 {
 	(void)state;
@@ -375,6 +428,12 @@ static void one_worker_is_plain_descent(void **state)
 
 static void one_worker_with_its_own_momentum_has_the_only_one(void **state)
 {
+	static const char *const nesterov[] = {
+		"rate: 0.05, decay: 0.01",
+		"rate: 0.05, schedule: {kind: cosine}",
+		"rate: 0.05, schedule: {kind: step, at: [0.5, 1], factor: 0.1, warmup: 0.3}",
+	};
+
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		for (size_t c = 0; c < COUNT(shard_counts); c++) {
@@ -383,12 +442,21 @@ static void one_worker_with_its_own_momentum_has_the_only_one(void **state)
 			};
 			struct outcome a, b;
 
-			run_shape(&a, &s, "multi-asgd", "rate: 0.05, decay: 0.01");
+			run_shape(&a, &s, "multi-asgd", "rate: 0.05, decay: 0.01, nesterov: false");
 			run_shape(&b, &s, "asgd",
 				  "rate: 0.05, decay: 0.01, rule: momentum, momentum: 0.9");
 			assert_same(&a, &b, "multi and momentum", &s);
 			outcome_close(&a);
 			outcome_close(&b);
+			for (size_t u = 0; u < COUNT(nesterov); u++) {
+				run_shape(&a, &s, "{name: multi-asgd, codec: {down: bf16}}",
+					  nesterov[u]);
+				run_shape(&b, &s, "{name: nag-asgd, codec: {down: bf16}}",
+					  nesterov[u]);
+				assert_same(&a, &b, "multi and nag", &s);
+				outcome_close(&a);
+				outcome_close(&b);
+			}
 		}
 }
 
@@ -448,6 +516,7 @@ static void dana_and_dana_slim_show_the_same(void **state)
 		"rate: 0.03, schedule: {kind: cosine}",
 		"rate: 0.03, schedule: {kind: step, at: [0.5, 1], factor: 0.1, warmup: 0.3, "
 		"warmup_from: 0.1}",
+		"rate: 0.03, schedule: {kind: linear, warmup: 0.5}",
 	};
 
 	(void)state;
@@ -757,6 +826,7 @@ int main(void)
 		cmocka_unit_test(workers_add_like_one_that_accumulates),
 		cmocka_unit_test(workers_add_nearly_like_one_large_batch),
 		cmocka_unit_test(backup_without_extra_is_bsp),
+		cmocka_unit_test(a_total_is_the_mean_at_a_higher_rate),
 		cmocka_unit_test(in_turn_without_lambda_is_nearly_bsp),
 		cmocka_unit_test(no_lead_is_synchronous),
 		cmocka_unit_test(one_worker_is_plain_descent),

@@ -16,7 +16,8 @@
 
 #define MS INT64_C(1000000)
 
-static const char *const gates[] = { "ssgd", "backup", "asgd", "softsync", "ssp", "dana", NULL };
+static const char *const gates[] = { "ssgd", "backup", "asgd",      "softsync",
+				     "ssp",  "dana",   "dana-slim", NULL };
 
 static void must(const struct faultrun *r, struct faultend *end, enum tw_status want)
 {

@@ -350,6 +350,60 @@ static void staleness_aware_rescues(void **state)
 	}
 }
 
+/* --- weight decay ---------------------------------------------------------------------------- */
+
+/* A policy that divides the rate divides the decay with it: the minimum stays where it is, at
+ * target * curvature / (curvature + decay) = 2 / 3 of the target, however late gradients are.
+ * Dividing only gradients, with 16 workers by 15, moves it to 1 / (1 + 0.5 * 15) = 0.118 of it. */
+static double minimum(const char *strategy, const char *rate, double decay)
+{
+	struct oracle_run r = { .silent = true };
+
+	oracle_run(&r,
+		   "model: {quadratic: {dimension: 3, curvature: [1], noise: 0, target: 1}}\n"
+		   "data: {samples: 1000000}\n"
+		   "train: {steps: 20000}\n"
+		   "update: {rate: %s, decay: %g}\n"
+		   "cluster: {workers: 16, shards: 1}\n"
+		   "strategy: %s\n" NO_CUTS "sim: {compute: {law: constant}, " FREE_LINKS "}\n",
+		   rate, decay, strategy);
+	oracle_free(&r);
+	return r.final;
+}
+
+static void decay_does_not_move_with_staleness(void **state)
+{
+	static const struct {
+		const char *strategy, *rate;
+	} how[] = {
+		{ "asgd", "0.02" },
+		{ "staleness-aware", "0.2" },
+		{ "{name: staleness-aware, form: plus-one}", "0.2" },
+		{ "{name: staleness-aware, collect: 4}", "0.2" },
+		{ "{name: rudra, n: 16}", "0.2" },
+		{ "{name: rudra, collect: 4}", "0.2" },
+		{ "{name: rudra, n: 16, sum: total}", "0.2" },
+		{ "{name: rudra, n: 4, sum: total}", "0.05" },
+		{ "{gate: async, staleness: mean}", "0.2" },
+		{ "fasgd", "0.0005" },
+		{ "{name: fasgd, unbias: true}", "0.0005" },
+		{ "gap-aware", "0.002" },
+		{ "dana", "0.002" },
+		{ "dana-slim", "0.002" },
+		{ "multi-asgd", "0.002" },
+	};
+
+	const double target = minimum("asgd", "0.02", 0);
+
+	assert_true(fabs(target) > 0.1);
+	for (size_t k = 0; k < sizeof how / sizeof how[0]; k++) {
+		const double is = minimum(how[k].strategy, how[k].rate, 0.5) / target;
+
+		if (!(fabs(is - 2.0 / 3) < 1e-4))
+			fail_msg("%s: %g of the target, not 2/3", how[k].strategy, is);
+	}
+}
+
 /* --- B-FASGD --------------------------------------------------------------------------------- */
 
 /* A gradient that does not change has no deviation: v is the root of epsilon, 0.1, and a message
@@ -368,28 +422,57 @@ static void is_binomial(double times, double n, double p)
 		fail_msg("%g of %g is not a share of %g", times, n, p);
 }
 
+/* What is applied again is as old as it is: one update older each time, until a push is sent.  So
+ * staleness is k with the chance p (1 - p)^k, and (1 - p) / p in the mean. */
+static void ages_like_what_was_kept(const struct oracle_run *r, double p)
+{
+	const double mean = (1 - p) / p, all = 20000;
+	uint64_t fresh = 0, last = 0;
+
+	for (size_t i = 0; i < r->events; i++) {
+		if (r->event[i].kind != TW_NOTE_APPLY)
+			continue;
+		fresh += r->event[i].tau == 0;
+		assert_true(r->event[i].tau == 0 || r->event[i].tau == last + 1);
+		last = r->event[i].tau;
+	}
+	is_binomial((double)fresh, all, p);
+	/* the variance of a staleness is (1 - p) / p^2; neighbours are not independent */
+	if (!(fabs(oracle_staleness(r) - mean) <= 8 * sqrt(mean / p / all)))
+		fail_msg("mean staleness %g, not %g", oracle_staleness(r), mean);
+}
+
 static void skipping_follows_its_formula(void **state)
 {
 	static const double c[] = { 0.01, 0.1, 0.5 };
 	struct oracle_run r = { .gaps = false };
 	uint64_t all;
 
-	oracle_run(&r, STILL "strategy: {name: fasgd, epsilon: 0.01, skip: {push: 0, fetch: 0}}\n");
+	oracle_run(&r, STILL
+		   "strategy: {name: fasgd, epsilon: 0.01, unbias: true, skip: {push: 0, fetch: "
+		   "0}}\n");
 	all = r.bytes;
 	assert_int_equal(r.totals.tally.staleness_sum, 0);
 	for (size_t k = 0; k < 3; k++) {
 		const double p = 1 / (1 + c[k] / (0.1 + 1e-4));
 		uint64_t fetches = 0;
 
-		oracle_run(&r, STILL "strategy: {name: fasgd, epsilon: 0.01, skip: {fetch: %g}}\n",
+		oracle_run(&r,
+			   STILL
+			   "strategy: {name: fasgd, epsilon: 0.01, unbias: true, skip: {fetch: "
+			   "%g}}\n",
 			   c[k]);
 		for (size_t i = 0; i < r.events; i++)
 			fetches += r.event[i].kind == TW_NOTE_APPLY && r.event[i].tau == 0;
 		is_binomial((double)fetches, 20000, p);
 
-		oracle_run(&r, STILL "strategy: {name: fasgd, epsilon: 0.01, skip: {push: %g}}\n",
+		oracle_run(&r,
+			   STILL
+			   "strategy: {name: fasgd, epsilon: 0.01, unbias: true, skip: {push: "
+			   "%g}}\n",
 			   c[k]);
 		assert_int_equal(r.totals.tally.updates, 20000); /* the last one is applied again */
+		ages_like_what_was_kept(&r, p);
 		assert_int_equal((all - r.bytes) % 4000, 0);
 		is_binomial(20000 - (double)((all - r.bytes) / 4000), 20000, p);
 	}
@@ -400,9 +483,40 @@ static void skipping_follows_its_formula(void **state)
 
 static void gaps_grow_as_in_danas_table(void **state)
 {
-	oracle_check_gaps(4, 1, (double[]){ 3.8, 2.9, 2.3, 1.55 });
-	oracle_check_gaps(8, 1, (double[]){ 5.6, 5.0, 2.4, 1.28 });
-	oracle_check_gaps(16, 1, (double[]){ 7.5, 7.1, 2.5, 1.16 });
+	oracle_check_gaps(4, 1, (double[]){ 3.8, 2.9, 2.3, 1.55, 2.58 });
+	oracle_check_gaps(8, 1, (double[]){ 5.6, 5.0, 2.4, 1.28, 2.43 });
+	oracle_check_gaps(16, 1, (double[]){ 7.5, 7.1, 2.5, 1.16, 2.41 });
+}
+
+/* One worker, and a rate that falls to a tenth half-way: what the velocity has from before must
+ * fall with it, as nag's does. */
+static void dana_follows_nag_over_a_step(void **state)
+{
+	static const char *const name[] = { "nag-asgd", "dana" };
+
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		double loss[2];
+
+		for (int k = 0; k < 2; k++) {
+			struct oracle_run r = { .silent = true };
+
+			oracle_run(&r,
+				   "model: {quadratic: {dimension: 20, curvature: [0.1, 1], noise: "
+				   "1, start: 1}}\n"
+				   "data: {samples: 2000}\n"
+				   "train: {epochs: 1, seed: %" PRIu64 "}\n"
+				   "update: {rate: 0.02, schedule: {kind: step, factor: 0.1, at: "
+				   "[0.5]}}\n"
+				   "cluster: {workers: 1, shards: 1}\n"
+				   "strategy: %s\n" NO_CUTS
+				   "sim: {compute: {law: constant}, " FREE_LINKS "}\n",
+				   seed, name[k]);
+			loss[k] = r.totals.loss;
+			oracle_free(&r);
+		}
+		if (!(fabs(loss[1] - loss[0]) <= 0.01 * loss[0]))
+			fail_msg("nag ends at %g, dana at %g", loss[0], loss[1]);
+	}
 }
 
 /* What `dana` shows and what `dana-slim` keeps, by version. */
@@ -546,8 +660,10 @@ int main(void)
 		cmocka_unit_test(participation_is_even),
 		cmocka_unit_test(delayed_descent_has_its_bound),
 		cmocka_unit_test(staleness_aware_rescues),
+		cmocka_unit_test(decay_does_not_move_with_staleness),
 		cmocka_unit_test(skipping_follows_its_formula),
 		cmocka_unit_test(gaps_grow_as_in_danas_table),
+		cmocka_unit_test(dana_follows_nag_over_a_step),
 		cmocka_unit_test(dana_shows_what_dana_slim_keeps),
 		cmocka_unit_test(a_server_card_is_shared),
 	};

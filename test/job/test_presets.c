@@ -153,14 +153,14 @@ static void presets_mean_their_papers(void **state)
 		{ "downpour", "async", "none", "adagrad", "train.warm.workers", "1" },
 		{ "softsync", "softsync", "none", "sgd", "strategy.collect", "4" },
 		{ "staleness-aware", "softsync", "inverse", "sgd", "strategy.collect", "1" },
-		{ "rudra", "softsync", "inverse", "sgd", "strategy.collect", "4" },
+		{ "rudra", "softsync", "mean", "sgd", "strategy.collect", "4" },
 		{ "ssp", "ssp", "none", "sgd", "strategy.lead", "3" },
 		{ "fasgd", "async", "fasgd", "sgd", "strategy.skip.push", "none" },
 		{ "dc-asgd", "async", "delay", "sgd", "strategy.lambda", "0.04" },
 		{ "dc-asgd-a", "async", "delay-adaptive", "sgd", "strategy.lambda", "2" },
 		{ "dc-ssgd", "bsp", "delay", "sgd", "strategy.apply", "in-turn" },
 		{ "gap-aware", "async", "gap", "momentum", "update.momentum", "0.9" },
-		{ "multi-asgd", "async", "none", "multi", "strategy.send", "gradient" },
+		{ "multi-asgd", "async", "none", "multi", "update.nesterov", "true" },
 		{ "nag-asgd", "async", "none", "nag", "strategy.send", "gradient" },
 		{ "dana", "async", "none", "dana", "strategy.send", "gradient" },
 		{ "dana-slim", "async", "none", "dana", "strategy.send", "momentum" },
@@ -224,6 +224,44 @@ static void n_follows_the_workers(void **state)
 	job = good_job(SMALL "strategy: {name: rudra, collect: 2}\n", NULL, TW_WORLD_SIM);
 	value_is(job, "strategy.collect", "2");
 	tw_job_free(job);
+}
+
+/* What a job leaves open, its resolved form says: n, or workers / contributions of an update. */
+static void the_mean_staleness_follows_the_job(void **state)
+{
+	static const struct {
+		const char *strategy, *workers, *expected;
+	} cases[] = {
+		{ "rudra", "cluster.workers=30", "1" },
+		{ "{name: rudra, n: 4}", "cluster.workers=30", "4" }, /* and not 30 / 7 */
+		{ "{name: rudra, collect: 4}", "cluster.workers=30", "7.5" },
+		{ "{name: rudra, n: 4, expected: 2.5}", "cluster.workers=30", "2.5" },
+		{ "{gate: async, staleness: mean}", "cluster.workers=12", "12" },
+		{ "{gate: softsync, collect: 5, staleness: mean}", "cluster.workers=5", "1" },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		char text[200];
+		struct tw_job *job, *other;
+		char *said;
+
+		snprintf(text, sizeof text, SMALL "strategy: %s\n", cases[k].strategy);
+		job = good_job(text, cases[k].workers, TW_WORLD_SIM);
+		value_is(job, "strategy.expected", cases[k].expected);
+		said = explained(job);
+		assert_non_null(strstr(said, "\n  expected: "));
+		/* the resolved job is the same job, and so is one with other workers */
+		other = good_job(said, NULL, TW_WORLD_SIM);
+		assert_true(job->plan.job_hash == other->plan.job_hash);
+		value_is(other, "strategy.expected", cases[k].expected);
+		tw_job_free(other);
+		other = good_job(text, "cluster.workers=28", TW_WORLD_SIM);
+		assert_true(job->plan.job_hash == other->plan.job_hash);
+		tw_job_free(other);
+		tw_job_free(job);
+		free(said);
+	}
 }
 
 /* Rows of a gate, a policy and the strategy lie side by side: no name may be there twice. */
@@ -302,6 +340,7 @@ int main(void)
 		cmocka_unit_test(presets_mean_their_papers),
 		cmocka_unit_test(local_steps_come_with_a_fetch_period),
 		cmocka_unit_test(n_follows_the_workers),
+		cmocka_unit_test(the_mean_staleness_follows_the_job),
 		cmocka_unit_test(flattened_names_are_unique),
 		cmocka_unit_test(everything_is_in_the_reference),
 	};

@@ -20,6 +20,12 @@ static void every_gate_has_what_its_traits_need(void **state)
 		CHECK(!(g->traits & TW_GATE_IN_TURN) || rounds);
 		if (!rounds && (g->traits & TW_GATE_COLLECTS))
 			CHECK(g->full);
+		CHECK(!(g->traits & TW_GATE_COLLECTS) == !g->totals);
+		if (g->totals) {
+			CHECK(!g->totals(OPTIONS(g, NULL)));
+			CHECK(!g->totals(OPTIONS(g, "sum", "mean", NULL)));
+			CHECK(g->totals(OPTIONS(g, "sum", "total", NULL)));
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ static void update(const struct tw_rule *rule, const void *o, struct state *s, f
 			      .direction = quiet ? NULL : s->direction + from,
 			      .n = n,
 			      .rate = rate_of(step),
+			      .before = step < WORKERS ? 0.0f : rate_of(step - WORKERS),
 			      .decay = rule->traits & TW_RULE_OWN_DECAY ? 0.01f : 0.0f,
 			      .count = (uint64_t)step + 1 };
 
@@ -47,10 +48,14 @@ static void update(const struct tw_rule *rule, const void *o, struct state *s, f
 	rule->apply(o, &a);
 }
 
+/* What worker 0 sees. */
 static void show(const struct tw_rule *rule, const void *o, struct state *s, float rate,
 		 size_t from, size_t n)
 {
-	struct tw_apply a = { .w = s->w + from, .n = n, .rate = rate, .decay = NAN };
+	struct tw_apply a = { .w = s->w + from, .n = n, .rate = rate, .before = NAN, .decay = NAN };
+
+	if (rule->traits & TW_RULE_VIEW_MINE)
+		a.mine = s->mine[0] + from;
 
 	for (uint32_t k = 0; k < rule->arrays; k++)
 		a.array[k] = s->array[k] + from;
@@ -90,6 +95,10 @@ static void every_rule_has_what_its_traits_need(void **state)
 
 		CHECK(r->apply && r->arrays <= TW_RULE_ARRAYS);
 		CHECK(!(r->traits & TW_RULE_OWN_VIEW) == !r->view);
+		CHECK(!r->view == !r->kept && (r->view || !r->shows));
+		CHECK(!(r->traits & TW_RULE_VIEW_MINE) ||
+		      (r->view && (r->traits & TW_RULE_PER_WORKER)));
+		CHECK(!r->prepare == !r->kept_sent);
 		CHECK(!(r->traits & TW_RULE_PER_WORKER) == !r->leave);
 		CHECK(!r->prepare == !r->farewell);
 		for (uint32_t i = 0; i < r->arrays; i++) {
@@ -196,6 +205,7 @@ static void views_only_look(void **state)
 		CHECK(!same_bits(whole.view, whole.w, N));
 		/* with fresh arrays there is nothing to look ahead to */
 		memset(whole.array, 0, sizeof whole.array);
+		memset(whole.mine, 0, sizeof whole.mine);
 		show(r, OPTIONS(r, NULL), &whole, 0.05f, 0, N);
 		CHECK(same_bits(whole.view, whole.w, N));
 	}
@@ -279,6 +289,73 @@ static void linear_rules_are_linear_and_others_are_not(void **state)
 			CHECK(worst < 1e-5);
 		else
 			CHECK(worst > 1e-2);
+	}
+}
+
+/* Gradients 64 times as large: a rule that normalises takes the same steps, others do not. */
+static void only_normalising_rules_forget_the_scale(void **state)
+{
+	static float g[N], moved[2][N];
+
+	(void)state;
+	for (size_t k = 0; tw_rule_all[k]; k++) {
+		const struct tw_rule *r = tw_rule_all[k];
+		double worst = 0.0;
+
+		for (int large = 0; large < 2; large++) {
+			memset(&whole, 0, sizeof whole);
+			for (int step = 0; step < STEPS; step++) {
+				gauss(g, N, (uint64_t)step, 1.0f);
+				for (size_t i = 0; i < N; i++)
+					g[i] *= large ? 64.0f : 1.0f;
+				update(r, OPTIONS(r, NULL), &whole, whole.w, g, step, 0, N, true);
+			}
+			memcpy(moved[large], whole.w, sizeof whole.w);
+		}
+		for (size_t i = 0; i < N; i++)
+			worst = fmax(worst, fabs((double)moved[0][i] - moved[1][i]));
+		CHECK(r->traits & TW_RULE_NORMALISES ? worst < 1e-3 : worst > 1.0);
+	}
+}
+
+/* Any rates, one after the other, of finite gradients: as after a wrong rate on the wire. */
+static void rates_of_any_size_keep_everything_finite(void **state)
+{
+	static const float rates[] = { 0.1f, 1e-45f, 0.1f, 0.0f, 1e-30f, 1e6f, 1e-38f, 1.0f, 0.0f };
+
+	(void)state;
+	for (size_t k = 0; tw_rule_all[k]; k++) {
+		static float g[N], v[N], u[N];
+		const struct tw_rule *r = tw_rule_all[k];
+		float before = 0.0f;
+
+		memset(&whole, 0, sizeof whole);
+		memset(v, 0, sizeof v);
+		gauss(whole.w, N, 4, 1.0f);
+		for (size_t step = 0; step < 3 * sizeof rates / sizeof *rates; step++) {
+			const float rate = rates[step % (sizeof rates / sizeof *rates)];
+			struct tw_apply a = { .w = whole.w,
+					      .out = whole.w,
+					      .g = g,
+					      .n = N,
+					      .rate = rate,
+					      .before = before,
+					      .count = step + 1,
+					      .mine = whole.mine[0] };
+			const struct tw_prepare half = {
+				.v = v, .g = g, .u = u, .n = N, .rate = rate, .before = before
+			};
+
+			gauss(g, N, step, 1.0f);
+			for (uint32_t i = 0; i < r->arrays; i++)
+				a.array[i] = whole.array[i];
+			r->apply(OPTIONS(r, NULL), &a);
+			if (r->prepare)
+				r->prepare(OPTIONS(r, NULL), &half);
+			before = rate;
+			CHECK(all_finite((float *)&whole, sizeof whole / sizeof(float)));
+			CHECK(all_finite(v, N) && all_finite(u, N));
+		}
 	}
 }
 
@@ -371,6 +448,8 @@ int main(void)
 		cmocka_unit_test(a_zero_gradient_at_the_start_moves_nothing),
 		cmocka_unit_test(finite_gradients_keep_everything_finite),
 		cmocka_unit_test(linear_rules_are_linear_and_others_are_not),
+		cmocka_unit_test(only_normalising_rules_forget_the_scale),
+		cmocka_unit_test(rates_of_any_size_keep_everything_finite),
 		cmocka_unit_test(plain_is_plain),
 		cmocka_unit_test(who_leaves_leaves_no_ghost),
 		cmocka_unit_test(adamw_alone_uses_the_decay),

@@ -16,7 +16,7 @@ struct slow {
 };
 
 struct push {
-	double g, rate, decay;
+	double g, rate, before, decay; /* before: of this worker's push before; 0: none */
 	int count, worker;
 };
 
@@ -65,7 +65,9 @@ static void slow_multi(struct slow *s, const struct push *p)
 
 static void slow_dana(struct slow *s, const struct push *p)
 {
-	s->mine[p->worker] = 0.9 * s->mine[p->worker] + p->rate * p->g;
+	const double ratio = p->before > 0 ? p->rate / p->before : 0;
+
+	s->mine[p->worker] = 0.9 * ratio * s->mine[p->worker] + p->rate * p->g;
 	s->w -= s->mine[p->worker];
 }
 
@@ -105,7 +107,7 @@ struct quick {
 	const struct tw_rule *rule;
 	const void *options;
 	uint64_t count;
-	float w[N], array[TW_RULE_ARRAYS][N], mine[WORKERS][N], view[N];
+	float w[N], array[TW_RULE_ARRAYS][N], mine[WORKERS][N], view[N], before[WORKERS];
 };
 
 static void quick_init(struct quick *q, const char *name)
@@ -123,6 +125,7 @@ static void quick_push(struct quick *q, int worker, const float *g, float rate, 
 			      .g = g,
 			      .n = N,
 			      .rate = rate,
+			      .before = q->before[worker],
 			      .decay = decay,
 			      .count = ++q->count,
 			      .mine = q->mine[worker] };
@@ -130,13 +133,15 @@ static void quick_push(struct quick *q, int worker, const float *g, float rate, 
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
 		a.array[k] = q->array[k];
 	q->rule->apply(q->options, &a);
+	q->before[worker] = rate;
 }
 
+/* What worker 0 sees. */
 static const float *quick_view(struct quick *q, float rate)
 {
-	struct tw_apply a = { .w = q->w, .n = N, .rate = rate };
+	struct tw_apply a = { .w = q->w, .n = N, .rate = rate, .mine = q->mine[0] };
 
-	if (!q->rule->view)
+	if (!tw_rule_shows(q->rule, q->options))
 		return q->w;
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
 		a.array[k] = q->array[k];
@@ -146,6 +151,8 @@ static const float *quick_view(struct quick *q, float rate)
 
 static void rules_follow_their_formulas(void **state)
 {
+	/* a warm-up from 0, a constant rate, a step, and 0 again */
+	static const float rates[] = { 0.0f, 0.005f, 0.01f, 0.01f, 0.01f, 0.003f, 0.003f, 0.0f };
 	static struct quick q;
 	static struct slow slow[N];
 	static float g[N];
@@ -158,8 +165,9 @@ static void rules_follow_their_formulas(void **state)
 		for (size_t i = 0; i < N; i++)
 			slow[i].w = q.w[i];
 		for (int step = 0; step < 60; step++) {
-			const float rate = step < 30 ? 0.01f : 0.003f;
+			const float rate = rates[step / 8];
 			const int worker = (int)pick((uint64_t)step, WORKERS);
+			const float before = q.before[worker];
 
 			gauss(g, N, (uint64_t)step, 1.0f);
 			quick_push(&q, worker, g, rate, 0.1f);
@@ -167,7 +175,9 @@ static void rules_follow_their_formulas(void **state)
 			const float *seen = quick_view(&q, rate);
 
 			for (size_t i = 0; i < N; i++) {
-				const struct push p = { g[i], rate, 0.1f, step + 1, worker };
+				const struct push p = {
+					g[i], rate, before, 0.1f, step + 1, worker
+				};
 
 				formula[k].step(&slow[i], &p);
 				NEAR(q.w[i], slow[i].w, 1e-6);
@@ -216,10 +226,58 @@ static void multi_of_one_worker_is_momentum(void **state)
 	}
 }
 
-/* The gradient of sum of h/2 (x - 1)^2 with noise. */
+/* Also when the rate changes: both have it outside the velocity. */
+static void multi_of_one_worker_looks_ahead_like_nag(void **state)
+{
+	static struct quick nag, multi;
+	static float g[N];
+
+	(void)state;
+	quick_init(&nag, "nag");
+	quick_init(&multi, "multi");
+	multi.options = OPTIONS(multi.rule, "nesterov", "true", NULL);
+	for (int step = 0; step < 300; step++) {
+		const float rate = step < 100 ? 0.1f : 0.003f * (float)(step % 7);
+
+		gauss(g, N, (uint64_t)step, 1.0f);
+		quick_push(&nag, 0, g, rate, 0.0f);
+		quick_push(&multi, 0, g, rate, 0.0f);
+		CHECK(same_bits(nag.w, multi.w, N));
+		CHECK(same_bits(quick_view(&nag, rate), quick_view(&multi, rate), N));
+		CHECK(rate == 0.0f || !same_bits(multi.w, multi.view, N));
+	}
+}
+
+/* Worker i sees w - rate momentum v_i, and nothing of the others' velocities. */
+static void multi_shows_each_worker_its_own_velocity(void **state)
+{
+	static struct quick q;
+	static float g[N], seen[N];
+
+	(void)state;
+	quick_init(&q, "multi");
+	CHECK(!tw_rule_shows(q.rule, q.options));
+	q.options = OPTIONS(q.rule, "nesterov", "true", "momentum", "0.5", NULL);
+	CHECK(tw_rule_shows(q.rule, q.options));
+	for (uint64_t step = 0; step < 100; step++) {
+		gauss(g, N, step, 1.0f);
+		quick_push(&q, (int)pick(step, WORKERS), g, 0.02f, 0.0f);
+		for (int k = 0; k < WORKERS; k++) {
+			const struct tw_apply a = {
+				.w = q.w, .n = N, .rate = 0.02f, .mine = q.mine[k]
+			};
+
+			q.rule->view(q.options, &a, seen);
+			for (size_t i = 0; i < N; i++)
+				NEAR(seen[i], (double)q.w[i] - 0.02 * 0.5 * q.mine[k][i], 1e-6);
+		}
+	}
+}
+
+/* The gradient of sum of h/2 (x - 1)^2, with noise unless that is UINT64_MAX. */
 static void slope(float *g, const float *x, uint64_t noise)
 {
-	gauss(g, N, noise, 0.3f);
+	gauss(g, N, noise, noise == UINT64_MAX ? 0.0f : 0.3f);
 	for (size_t i = 0; i < N; i++)
 		g[i] += (0.1f + 0.9f * (float)i / N) * (x[i] - 1.0f);
 }
@@ -240,6 +298,42 @@ static void dana_of_one_worker_is_nag(void **state)
 		for (size_t i = 0; i < N; i++)
 			NEAR(dana.w[i], nag.w[i], 1e-5);
 	}
+}
+
+/* Loss of sum of h/2 (x - 1)^2. */
+static double loss_of(const float *x)
+{
+	double sum = 0.0;
+
+	for (size_t i = 0; i < N; i++)
+		sum += 0.5 * (0.1 + 0.9 * (double)i / N) * ((double)x[i] - 1) * ((double)x[i] - 1);
+	return sum;
+}
+
+/* The rate falls to a tenth: the velocity of the steps before must fall with it. */
+static void dana_of_one_worker_follows_nag_over_a_step(void **state)
+{
+	static struct quick nag, dana;
+	static float g[N];
+	double of_nag, of_dana;
+
+	(void)state;
+	quick_init(&nag, "nag");
+	quick_init(&dana, "dana");
+	float stamp = 0.002f; /* of the answer that the next gradient is computed on */
+
+	for (int step = 0; step < 2000; step++) {
+		const float rate = step < 1500 ? 0.002f : 0.0002f;
+
+		slope(g, quick_view(&nag, stamp), UINT64_MAX);
+		quick_push(&nag, 0, g, rate, 0.0f);
+		slope(g, quick_view(&dana, stamp), UINT64_MAX);
+		quick_push(&dana, 0, g, stamp, 0.0f);
+		stamp = rate;
+	}
+	of_nag = loss_of(nag.w);
+	of_dana = loss_of(dana.w);
+	CHECK(fabs(of_dana - of_nag) <= 0.01 * of_nag);
 }
 
 static void dana_without_momentum_is_sgd(void **state)
@@ -277,6 +371,7 @@ static void danas_sum_does_not_drift(void **state)
 			float *const array[TW_RULE_ARRAYS] = { q.array[0], q.array[1] };
 
 			q.rule->leave(q.options, array, q.mine[worker], N);
+			q.before[worker] = 0.0f;
 		}
 		quick_push(&q, worker, g, 0.1f / (1.0f + (float)(step / 2000)), 0.0f);
 	}
@@ -292,12 +387,13 @@ static void danas_sum_does_not_drift(void **state)
 	}
 }
 
-/* DANA-Zero and DANA-Slim show workers the same vector; when a worker leaves, too. */
+/* DANA-Zero and DANA-Slim show workers the same vector under every schedule; when a worker leaves,
+ * too. */
 static void danas_two_halves_agree(void **state)
 {
 	static struct quick zero;
 	static float slim[N], v[WORKERS][N], sent[2][WORKERS][N], g[N], u[N];
-	float stamp[WORKERS];
+	float stamp[WORKERS], before[WORKERS] = { 0 };
 
 	(void)state;
 	quick_init(&zero, "dana");
@@ -307,7 +403,7 @@ static void danas_two_halves_agree(void **state)
 	for (int i = 0; i < WORKERS; i++) {
 		memcpy(sent[0][i], zero.w, sizeof zero.w);
 		memcpy(sent[1][i], zero.w, sizeof zero.w);
-		stamp[i] = 0.02f;
+		stamp[i] = 0.0f; /* a warm-up from 0 */
 	}
 	for (uint64_t step = 0; step < 4000; step++) {
 		const int i = (int)pick(step, WORKERS);
@@ -316,7 +412,13 @@ static void danas_two_halves_agree(void **state)
 		slope(g, sent[0][i], step);
 		quick_push(&zero, i, g, stamp[i], 0.0f);
 		slope(g, sent[1][i], step);
-		zero.rule->prepare(zero.options, v[i], g, stamp[i], u, N);
+		zero.rule->prepare(zero.options, &(const struct tw_prepare){ .v = v[i],
+									     .g = g,
+									     .u = u,
+									     .n = N,
+									     .rate = stamp[i],
+									     .before = before[i] });
+		before[i] = stamp[i];
 		tw_vec_sub(slim, slim, u, N);
 		if (step % 500 == 499) {
 			float *const array[TW_RULE_ARRAYS] = { zero.array[0], zero.array[1] };
@@ -325,8 +427,10 @@ static void danas_two_halves_agree(void **state)
 			zero.rule->farewell(zero.options, v[i], u, N);
 			tw_vec_sub(slim, slim, u, N);
 			memset(v[i], 0, sizeof v[i]);
+			before[i] = zero.before[i] = 0.0f;
 		}
-		stamp[i] = 0.02f / (1.0f + (float)(step / 700));
+		stamp[i] =
+			step < 400 ? 0.00005f * (float)step : 0.02f / (1.0f + (float)(step / 700));
 		memcpy(sent[0][i], quick_view(&zero, stamp[i]), sizeof slim);
 		memcpy(sent[1][i], slim, sizeof slim);
 		for (size_t k = 0; k < N; k++)
@@ -365,7 +469,10 @@ int main(void)
 		cmocka_unit_test(rules_follow_their_formulas),
 		cmocka_unit_test(adagrad_shrinks_as_one_over_root_k),
 		cmocka_unit_test(multi_of_one_worker_is_momentum),
+		cmocka_unit_test(multi_of_one_worker_looks_ahead_like_nag),
+		cmocka_unit_test(multi_shows_each_worker_its_own_velocity),
 		cmocka_unit_test(dana_of_one_worker_is_nag),
+		cmocka_unit_test(dana_of_one_worker_follows_nag_over_a_step),
 		cmocka_unit_test(dana_without_momentum_is_sgd),
 		cmocka_unit_test(danas_sum_does_not_drift),
 		cmocka_unit_test(danas_two_halves_agree),

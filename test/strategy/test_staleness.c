@@ -79,6 +79,9 @@ static void every_policy_has_what_its_traits_need(void **state)
 		CHECK(p->arrays <= TW_STALENESS_ARRAYS);
 		CHECK(!(p->traits & TW_STALENESS_OBSERVES) == !p->observe);
 		CHECK(!p->traits || p->correct);
+		if (p->open)
+			CHECK(tw_option_find(p->options, p->open)->type == TW_F64 &&
+			      strcmp(tw_option_find(p->options, p->open)->standard, "0") == 0);
 	}
 	CHECK(!tw_staleness_find("none")->correct);
 }
@@ -137,7 +140,7 @@ static void finite_input_gives_finite_output(void **state)
 			CHECK(all_finite((float *)&whole, sizeof whole / sizeof(float)));
 			CHECK(isfinite(statistic));
 			for (size_t i = 0; i < N; i++)
-				CHECK(whole.decay[i] >= 0.0f && whole.decay[i] <= 1.0f);
+				CHECK(whole.decay[i] >= 0.0f);
 		}
 	}
 }
@@ -150,6 +153,88 @@ static void once(const char *name, const void *o, struct state *s, float *raw, u
 
 	memcpy(raw, s->g, sizeof s->g);
 	correct(tw_staleness_find(name), o, s, tau, count, 0, N, &statistic);
+}
+
+/* What a policy with the trait multiplies g with, it says of the decay: element by element, for a
+ * policy that scales the same number everywhere. */
+static void decay_is_scaled_like_the_gradient(void **state)
+{
+	static float raw[N];
+
+	(void)state;
+	for (size_t k = 0; tw_staleness_all[k]; k++) {
+		const struct tw_staleness *p = tw_staleness_all[k];
+		const void *o = p->open ? OPTIONS(p, p->open, "7", NULL) : OPTIONS(p, NULL);
+		double statistic = 0.0;
+
+		if (p->traits & TW_STALENESS_SCALES)
+			CHECK(p->traits & TW_STALENESS_DECAY);
+		if (!(p->traits & TW_STALENESS_DECAY))
+			continue;
+		run(p, o, &whole, N);
+		for (uint64_t tau = 0; tau < 12; tau++) {
+			gauss(whole.g, N, tau + 7, 1.0f);
+			memcpy(raw, whole.g, sizeof raw);
+			for (size_t i = 0; i < N; i++)
+				whole.decay[i] = NAN;
+			correct(p, o, &whole, tau, STEPS + 1 + tau, 0, N, &statistic);
+			for (size_t i = 0; i < N; i++) {
+				NEAR(whole.g[i], (double)raw[i] * whole.decay[i], 1e-6);
+				if (p->traits & TW_STALENESS_SCALES)
+					CHECK(whole.decay[i] == whole.decay[0]);
+			}
+		}
+	}
+}
+
+/* Whoever multiplies all of a gradient with one number says so, for the sake of rules that such a
+ * number means nothing to. */
+static void one_factor_for_all_is_declared(void **state)
+{
+	static float raw[N];
+
+	(void)state;
+	for (size_t k = 0; tw_staleness_all[k]; k++) {
+		const struct tw_staleness *p = tw_staleness_all[k];
+		const void *o = p->open ? OPTIONS(p, p->open, "7", NULL) : OPTIONS(p, NULL);
+		double low = INFINITY, high = -INFINITY;
+
+		if (!p->correct)
+			continue;
+		run(p, o, &whole, N);
+		gauss(whole.g, N, 5, 1.0f);
+		once(p->name, o, &whole, raw, 5, STEPS + 1);
+		for (size_t i = 0; i < N; i++) {
+			low = fmin(low, (double)whole.g[i] / raw[i]);
+			high = fmax(high, (double)whole.g[i] / raw[i]);
+		}
+		CHECK(!(p->traits & TW_STALENESS_SCALES) == (high - low > 1e-3));
+	}
+}
+
+static void mean_divides_all_by_the_same(void **state)
+{
+	static const struct {
+		const char *expected;
+		double by;
+	} cases[] = { { "0", 1 }, { "0.5", 1 }, { "1", 1 }, { "4", 4 }, { "7.5", 7.5 } };
+	const struct tw_staleness *p = tw_staleness_find("mean");
+	static float raw[N];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+		for (uint64_t tau = 0; tau < 10; tau += 3) {
+			memset(&whole, 0, sizeof whole);
+			gauss(whole.g, N, tau, 1.0f);
+			once("mean", OPTIONS(p, "expected", cases[k].expected, NULL), &whole, raw,
+			     tau, 1);
+			for (size_t i = 0; i < N; i++) {
+				NEAR(whole.g[i], raw[i] / cases[k].by, 1e-7);
+				NEAR(whole.decay[i], 1 / cases[k].by, 1e-7);
+			}
+			if (cases[k].by == 1)
+				CHECK(same_bits(whole.g, raw, N));
+		}
 }
 
 static void inverse_divides_and_never_by_zero(void **state)
@@ -285,16 +370,23 @@ static void fasgd_finds_the_deviation(void **state)
 {
 	const struct tw_staleness *p = tw_staleness_find("fasgd");
 	const void *usual = OPTIONS(p, NULL), *slow = OPTIONS(p, "gamma", "0.999", NULL);
+	const void *unbiased = OPTIONS(p, "unbias", "true", NULL);
 	double v;
 
 	(void)state;
-	/* a constant gradient has no deviation: v is sqrt(epsilon) from the first step on */
+	/* a constant gradient has no deviation: without bias v is sqrt(epsilon) from the first
+	 * step on, else it becomes that */
 	for (int steps = 1; steps < 300; steps += 37) {
-		NEAR(fasgd_after(usual, steps, 0.5f, false, 4, &v), 0.5 / (0.01 * 4), 5e-3);
+		NEAR(fasgd_after(unbiased, steps, 0.5f, false, 4, &v), 0.5 / (0.01 * 4), 5e-3);
 		NEAR(v / 0.01, 1.0, 5e-3);
 	}
+	NEAR(fasgd_after(usual, 400, 0.5f, false, 4, &v), 0.5 / (0.01 * 4), 5e-3);
+	NEAR(v / 0.01, 1.0, 5e-3);
+	/* the paper's first step: v = (1 - beta) sqrt((1 - gamma) g g - (1 - gamma)^2 g g + e) */
+	NEAR(fasgd_after(usual, 1, 2.0f, false, 1, &v), 2 / (0.1 * sqrt(0.09 * 4 + 1e-4)), 1e-5);
+	NEAR(v, 0.1 * sqrt(0.09 * 4 + 1e-4), 1e-6);
 	/* alternating +-a: v goes to a, but for the little that b still swings */
-	NEAR(fasgd_after(slow, 3000, 2.0f, true, 1, &v), 1.0, 1e-3);
+	NEAR(fasgd_after(slow, 9000, 2.0f, true, 1, &v), 1.0, 1e-3);
 	NEAR(v, 2.0, 1e-3);
 	const double swing = (1 - 0.9) / (1 + 0.9);
 
@@ -322,18 +414,17 @@ static void fasgd_with_unit_deviation_is_asgd(void **state)
 	}
 }
 
-static void fasgd_follows_its_formula(void **state)
+static void fasgd_is_its_formula(bool unbias)
 {
 	const struct tw_staleness *p = tw_staleness_find("fasgd");
-	const void *o = OPTIONS(p, NULL);
-	static double n[N], b[N], v[N];
+	const void *o = OPTIONS(p, "unbias", unbias ? "true" : "false", NULL);
+	double n[N] = { 0 }, b[N] = { 0 }, v[N] = { 0 };
 	double sum = 0.0, statistic = 0.0;
 	static float raw[N];
 
-	(void)state;
 	memset(&whole, 0, sizeof whole);
 	for (int step = 1; step <= 40; step++) {
-		const double bias = 1 - pow(0.9, step);
+		const double bias = unbias ? 1 - pow(0.9, step) : 1;
 
 		sum = statistic = 0.0;
 		gauss(whole.g, N, (uint64_t)step, 1.0f);
@@ -348,9 +439,17 @@ static void fasgd_follows_its_formula(void **state)
 			       0.1 * sqrt(fmax(n[i] / bias - b[i] / bias * b[i] / bias, 0) + 1e-4f);
 			sum += v[i] / bias;
 			NEAR(whole.g[i], g / (v[i] / bias * tau), step == 1 ? 2e-2 : 1e-3);
+			NEAR(whole.decay[i], 1 / (v[i] / bias * tau), step == 1 ? 2e-2 : 1e-3);
 		}
 		NEAR(statistic / N, sum / N, 1e-5);
 	}
+}
+
+static void fasgd_follows_its_formula(void **state)
+{
+	(void)state;
+	fasgd_is_its_formula(false);
+	fasgd_is_its_formula(true);
 }
 
 /* One correction by `gap` of g = 3 at a distance, with the arrays of `whole`. */
@@ -450,6 +549,9 @@ int main(void)
 		cmocka_unit_test(tiles_of_any_size_give_the_same_bits),
 		cmocka_unit_test(every_isa_gives_the_same_bits),
 		cmocka_unit_test(finite_input_gives_finite_output),
+		cmocka_unit_test(decay_is_scaled_like_the_gradient),
+		cmocka_unit_test(one_factor_for_all_is_declared),
+		cmocka_unit_test(mean_divides_all_by_the_same),
 		cmocka_unit_test(inverse_divides_and_never_by_zero),
 		cmocka_unit_test(delay_follows_its_formula),
 		cmocka_unit_test(delay_adaptive_follows_its_formula),

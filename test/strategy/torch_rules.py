@@ -34,6 +34,8 @@ CASES = [
     ("momentum", ["momentum=0.5"], 0.0, lambda p: torch.optim.SGD(p, lr=1, momentum=0.5), True),
     ("nag", [], 0.0, lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, nesterov=True), False),
     ("multi", [], 0.0, lambda p: torch.optim.SGD(p, lr=1, momentum=0.9), True),
+    ("multi", ["nesterov=true"], 0.0,
+     lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, nesterov=True), False),
     ("dana", [], 0.0, lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, nesterov=True), False),
     ("adagrad", [], 0.0, lambda p: torch.optim.Adagrad(p, lr=1), True),
     ("rmsprop", [], 0.0, lambda p: torch.optim.RMSprop(p, lr=1), True),

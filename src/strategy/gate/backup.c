@@ -3,9 +3,10 @@
  *
  * The first distinct workers count; what comes for a closed round is dropped, never applied. */
 #include "strategy/gate.h"
+#include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t extra;
+	uint32_t extra, sum;
 	bool abandon;
 };
 
@@ -14,7 +15,7 @@ static const struct tw_option rows[] = {
 		  "how many of the workers a round does not wait for"),
 	TW_OPTION(struct options, abandon, TW_BOOL, "false", NULL, 0, 0,
 		  "late workers give up their computation when their round closes"),
-	TW_OPTION_END
+	TW_OPTION_SUM(struct options), TW_OPTION_END
 };
 
 static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
@@ -49,6 +50,11 @@ static bool in_turn(const void *options)
 	return false;
 }
 
+static bool totals(const void *options)
+{
+	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
+}
+
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
 	(void)options, (void)worker, (void)staleness;
@@ -65,5 +71,6 @@ const struct tw_gate tw_gate_backup = {
 	.quorum = quorum,
 	.abandons = abandons,
 	.in_turn = in_turn,
+	.totals = totals,
 	.admit = admit,
 };

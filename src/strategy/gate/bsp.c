@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bsp.c - synchronous: a round waits for everybody, then all go on from the same parameters. */
 #include "strategy/gate.h"
+#include "strategy/gate/sum.h"
 
-enum { SUM, IN_TURN };
+enum { TOGETHER, IN_TURN };
 
 struct options {
-	uint32_t apply;
+	uint32_t apply, sum;
 };
 
-static const char *const ways[] = { [SUM] = "sum", [IN_TURN] = "in-turn", NULL };
+static const char *const ways[] = { [TOGETHER] = "sum", [IN_TURN] = "in-turn", NULL };
 
 static const struct tw_option rows[] = {
-	TW_OPTION_CHOICE(struct options, apply, "apply", "sum", ways,
-			 "sum a round's gradients, or apply them in turn at rate/N each"),
-	TW_OPTION_END
+	TW_OPTION_CHOICE(
+		struct options, apply, "apply", "sum", ways,
+		"apply a round's gradients as one, or in turn (at rate/N each, unless sum: "
+		"total)"),
+	TW_OPTION_SUM(struct options), TW_OPTION_END
 };
 
 static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
@@ -33,6 +36,11 @@ static bool in_turn(const void *options)
 	return ((const struct options *)options)->apply == IN_TURN;
 }
 
+static bool totals(const void *options)
+{
+	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
+}
+
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
 	(void)options, (void)worker, (void)staleness;
@@ -48,5 +56,6 @@ const struct tw_gate tw_gate_bsp = {
 	.quorum = quorum,
 	.abandons = abandons,
 	.in_turn = in_turn,
+	.totals = totals,
 	.admit = admit,
 };

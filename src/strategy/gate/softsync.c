@@ -3,15 +3,16 @@
  *
  * A paper's n-softsync with N workers is collect = floor(N / n); collect = 1 is async. */
 #include "strategy/gate.h"
+#include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t collect;
+	uint32_t collect, sum;
 };
 
 static const struct tw_option rows[] = { TW_OPTION(struct options, collect, TW_U32, "1",
 						   "contributions", 1, 65536,
 						   "how many contributions make one update"),
-					 TW_OPTION_END };
+					 TW_OPTION_SUM(struct options), TW_OPTION_END };
 
 static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
 {
@@ -22,6 +23,11 @@ static enum tw_status check(const void *options, uint32_t workers, struct tw_err
 	return tw_fail(why, TW_BAD_INPUT,
 		       "collect: %u contributions per update do not fit %u workers; use 1 to %u",
 		       o->collect, workers, workers);
+}
+
+static bool totals(const void *options)
+{
+	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
 }
 
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
@@ -37,11 +43,12 @@ static bool full(const void *options, uint32_t collected)
 
 const struct tw_gate tw_gate_softsync = {
 	.name = "softsync",
-	.help = "an update for every `collect` contributions, from anyone; nobody is held",
+	.help = "an update with every `collect` contributions, from anyone; nobody is held",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_COLLECTS,
 	.check = check,
 	.admit = admit,
 	.full = full,
+	.totals = totals,
 };

@@ -49,6 +49,7 @@ const struct tw_rule tw_rule_adagrad = {
 	.help = "rates that shrink with the sum of squared gradients",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.traits = TW_RULE_NORMALISES,
 	.arrays = 1,
 	.array_names = names,
 	.apply = apply,

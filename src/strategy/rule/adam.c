@@ -87,6 +87,7 @@ const struct tw_rule tw_rule_adam = {
 	.help = "running mean of the gradient over the root of its running mean square",
 	.options = tw_adam_rows,
 	.options_bytes = sizeof(struct tw_adam_options),
+	.traits = TW_RULE_NORMALISES,
 	.arrays = 2,
 	.array_names = tw_adam_names,
 	.apply = apply,

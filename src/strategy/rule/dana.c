@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dana.c - a velocity per worker, and workers see where all of them will have taken w (DANA).
  *
- *	S = S - v_i;  v_i = momentum v_i + rate g;  S = S + v_i;  w = w - v_i;  view: w - momentum S
+ *	v' = momentum r v_i + rate g;  S = S + v' - v_i;  w = w - v';  v_i = v'
+ *	view: w - momentum S
  *
- * The rate is inside the velocity (form B), so the worker's half (DANA-Slim), whose shard only
- * subtracts, shows the same vector under every schedule.
+ * where r is the rate over that of the worker's push before.  The worker's half (DANA-Slim), whose
+ * shard only subtracts, pushes u = (1 + momentum) v' - momentum v.  The rate is inside the velocity
+ * (form B) and is corrected at the worker's own push, so both halves show the same vector under
+ * every schedule, and one worker alone is Nesterov's momentum (docs/RATIONALE.md).
  *
  *  (1) sum + rest is the sum of all v_j to within rounding of `rest`, and sum is that rounded to
  *      float, however many updates there were.  Adding to a plain float would drift. */
@@ -39,16 +42,17 @@ static inline __attribute__((always_inline)) void replace(float *sum, float *res
 	*sum = whole;
 }
 
+/* keep: momentum r */
 TW_CLONED_STATIC(void, step,
-		 (const struct tw_apply *a, float *sum, float *rest, float gamma, size_t n),
-		 (a, sum, rest, gamma, n))
+		 (const struct tw_apply *a, float *sum, float *rest, float keep, size_t n),
+		 (a, sum, rest, keep, n))
 {
 	const float *const w = a->w, *const g = a->g, rate = a->rate;
 	float *const out = a->out, *const v = a->mine;
 
 #pragma GCC ivdep
 	for (size_t i = 0; i < n; i++) {
-		const float old = v[i], next = fmaf(gamma, old, rate * g[i]);
+		const float old = v[i], next = fmaf(keep, old, rate * g[i]);
 
 		replace(&sum[i], &rest[i], old, next);
 		v[i] = next;
@@ -81,16 +85,20 @@ TW_CLONED_STATIC(void, forget, (float *sum, float *rest, float *v, size_t n), (s
 	}
 }
 
-TW_CLONED_STATIC(void, slim,
-		 (float *v, const float *g, float rate, float *u, float gamma, size_t n),
-		 (v, g, rate, u, gamma, n))
+/* v' - momentum v is rate g + momentum (r - 1) v: at a constant rate just rate g. */
+TW_CLONED_STATIC(void, slim, (const struct tw_prepare *p, float gamma, float ratio, size_t n),
+		 (p, gamma, ratio, n))
 {
+	const float *const g = p->g, rate = p->rate, keep = gamma * ratio;
+	const float change = gamma * (ratio - 1.0f);
+	float *const v = p->v, *const u = p->u;
+
 #pragma GCC ivdep
 	for (size_t i = 0; i < n; i++) {
-		const float now = rate * g[i], next = fmaf(gamma, v[i], now);
+		const float old = v[i], now = rate * g[i], next = fmaf(keep, old, now);
 
 		v[i] = next;
-		u[i] = fmaf(gamma, next, now);
+		u[i] = fmaf(gamma, next, fmaf(change, old, now));
 	}
 }
 
@@ -101,7 +109,9 @@ static float gamma_of(const void *options)
 
 static void apply(const void *options, const struct tw_apply *a)
 {
-	step(a, a->array[0], a->array[1], gamma_of(options), a->n);
+	const float keep = gamma_of(options) * tw_rate_ratio(a->rate, a->before);
+
+	step(a, a->array[0], a->array[1], keep, a->n);
 	if (a->direction && a->rate > 0.0f)
 		divide(a->direction, a->mine, a->rate, a->n);
 	else if (a->direction) /* at rate 0 the quotient says nothing */
@@ -119,9 +129,9 @@ static void leave(const void *options, float *const *array, float *mine, size_t 
 	forget(array[0], array[1], mine, n);
 }
 
-static void prepare(const void *options, float *v, const float *g, float rate, float *u, size_t n)
+static void prepare(const void *options, const struct tw_prepare *p)
 {
-	slim(v, g, rate, u, gamma_of(options), n);
+	slim(p, gamma_of(options), tw_rate_ratio(p->rate, p->before), p->n);
 }
 
 /* The shard's vector holds -momentum v_i of this worker; this takes it back. */
@@ -142,7 +152,9 @@ const struct tw_rule tw_rule_dana = {
 	.array_names = names,
 	.apply = apply,
 	.view = view,
+	.kept = "theta (dana)",
 	.leave = leave,
 	.prepare = prepare,
 	.farewell = farewell,
+	.kept_sent = "Theta (dana-slim)",
 };

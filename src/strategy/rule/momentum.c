@@ -34,6 +34,20 @@ void tw_momentum_step(const struct tw_momentum_options *o, const struct tw_apply
 	step(a, v, o->momentum, a->n);
 }
 
+TW_CLONED_STATIC(void, ahead, (float *out, const float *w, const float *v, float by, size_t n),
+		 (out, w, v, by, n))
+{
+#pragma GCC ivdep
+	for (size_t i = 0; i < n; i++)
+		out[i] = fmaf(-by, v[i], w[i]);
+}
+
+void tw_momentum_ahead(const struct tw_momentum_options *o, const struct tw_apply *a,
+		       const float *v, float *out)
+{
+	ahead(out, a->w, v, a->rate * o->momentum, a->n);
+}
+
 static void apply(const void *options, const struct tw_apply *a)
 {
 	tw_momentum_step(options, a, a->array[0]);

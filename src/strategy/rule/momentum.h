@@ -14,4 +14,8 @@ extern const struct tw_option tw_momentum_rows[];
 /* v = momentum v + g, out = w - rate v; the direction is v. */
 void tw_momentum_step(const struct tw_momentum_options *o, const struct tw_apply *a, float *v);
 
+/* Where the velocity alone would take w: out = w - rate momentum v. */
+void tw_momentum_ahead(const struct tw_momentum_options *o, const struct tw_apply *a,
+		       const float *v, float *out);
+
 #endif

@@ -60,6 +60,7 @@ const struct tw_rule tw_rule_rmsprop = {
 	.help = "divides by the running root mean square of the gradient",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.traits = TW_RULE_NORMALISES,
 	.arrays = 1,
 	.array_names = names,
 	.apply = apply,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inverse.c - a gradient counts the less the later it comes (Zhang et al. 2016).
  *
+ * What is divided is the rate, and with it the weight decay.
+ *
  * The literature has 1/tau (undefined at 0), 1/max(tau, 1) and 1/(tau + 1): different methods. */
 #include "strategy/staleness.h"
 #include "vec/vec.h"
@@ -23,15 +25,19 @@ static void correct(const void *options, struct tw_correction *c)
 {
 	const struct options *o = options;
 	const float by = (float)c->tau + (o->form == PLUS_ONE ? 1.0f : 0.0f);
+	const float factor = by > 1.0f ? 1.0f / by : 1.0f;
 
-	if (by > 1.0f)
-		tw_vec_scale(c->g, 1.0f / by, c->n);
+	if (factor != 1.0f)
+		tw_vec_scale(c->g, factor, c->n);
+	if (c->decay)
+		tw_vec_fill(c->decay, factor, c->n);
 }
 
 const struct tw_staleness tw_staleness_inverse = {
 	.name = "inverse",
-	.help = "staleness-aware: a gradient is divided by its staleness",
+	.help = "staleness-aware: a gradient's rate is divided by its staleness",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
 	.correct = correct,
 };

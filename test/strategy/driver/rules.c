@@ -72,9 +72,10 @@ int main(int argc, char **argv)
 		if (decay > 0 && !(rule->traits & TW_RULE_OWN_DECAY))
 			tw_vec_axpy(g, decay, w, n);
 		rule->apply(options, &a);
-		if (rule->view)
+		a.before = a.rate;
+		if (tw_rule_shows(rule, options))
 			rule->view(options, &a, view);
-		if (fwrite(rule->view ? view : w, sizeof *w, n, stdout) != n)
+		if (fwrite(tw_rule_shows(rule, options) ? view : w, sizeof *w, n, stdout) != n)
 			stop("cannot write");
 	}
 	tw_arena_release(&keep);

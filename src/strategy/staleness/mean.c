@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mean.c - every gradient's rate is divided by the mean staleness (Rudra: Gupta et al. 2016).
+ *
+ * With n-softsync that is n.  The weight decay is divided with the rate. */
+#include "strategy/staleness.h"
+#include "vec/vec.h"
+
+struct options {
+	double expected;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, expected, TW_F64, "0", "updates", 0, 1e9,
+		  "mean staleness to divide by, if above 1; 0: strategy.n, or workers / "
+		  "contributions of an update"),
+	TW_OPTION_END
+};
+
+static void correct(const void *options, struct tw_correction *c)
+{
+	const double by = ((const struct options *)options)->expected;
+	const float factor = by > 1.0 ? (float)(1.0 / by) : 1.0f;
+
+	if (factor != 1.0f)
+		tw_vec_scale(c->g, factor, c->n);
+	if (c->decay)
+		tw_vec_fill(c->decay, factor, c->n);
+}
+
+const struct tw_staleness tw_staleness_mean = {
+	.name = "mean",
+	.help = "every gradient's rate is divided by the mean staleness",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
+	.open = "expected",
+	.correct = correct,
+};
