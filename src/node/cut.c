@@ -297,7 +297,9 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	return st;
 }
 
-static enum tw_status restore_workers(struct master *m, const struct tw_part *parts, size_t count)
+/* Those who came before their part was read are welcomed once more, as somebody new. */
+static void restore_workers(struct master *m, struct tw_context *ctx, const struct tw_part *parts,
+			    size_t count)
 {
 	for (size_t k = 0; k < count; k++) {
 		unsigned slot;
@@ -306,8 +308,9 @@ static enum tw_status restore_workers(struct master *m, const struct tw_part *pa
 			continue;
 		tw_block_drop(m->member[slot].restore);
 		m->member[slot].restore = tw_block_keep(parts[k].bytes);
+		if (m->member[slot].live)
+			tw_master_welcome_again(m, ctx, slot);
 	}
-	return TW_OK;
 }
 
 static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64_t cut,
@@ -333,8 +336,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->taken);
 		if (st == TW_OK && m->rebuild && !adopted)
 			st = restore_master(m, parts, count, &x);
-		if (st == TW_OK && !m->begun && !other)
-			st = restore_workers(m, parts, count);
+		if (st == TW_OK && !m->begun && !other && !adopted)
+			restore_workers(m, ctx, parts, count);
 		if (other && !m->begun && (m->plan->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
 			       "the checkpoint is of %u workers, not %u: "
@@ -490,8 +493,8 @@ int64_t tw_cut_period(const struct master *m)
 	return m->period > m->plan->checkpoint_every ? m->period : m->plan->checkpoint_every;
 }
 
-/* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next one
- * comes later, or the run would never end. */
+/* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next
+ * one comes later, or the run would never end. */
 static void stretch(struct master *m, struct tw_context *ctx)
 {
 	const int64_t pause = m->release - m->draining, period = tw_cut_period(m);

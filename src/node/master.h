@@ -238,6 +238,8 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why);
 /* A shard says of a worker that its contributions are not finite, again and again. */
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A member that has not worked yet gets its part of a cut, as somebody new. */
+void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state);
 

@@ -175,6 +175,16 @@ uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx)
 	return ctx->boot << 20 | ++m->incarnations;
 }
 
+void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+
+	e->incarnation = tw_master_new_incarnation(m, ctx);
+	e->steps = e->samples = 0;
+	e->heard = false;
+	send_welcome(m, ctx, slot);
+}
+
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state)
 {
@@ -188,6 +198,10 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	m->live--;
 	e->steps = e->samples = 0;
 	e->behind = false;
+	if (m->begun) { /* what it kept went with it: the next one in this slot begins blank */
+		tw_block_drop(e->restore);
+		e->restore = NULL;
+	}
 	tw_deal_return(m, ctx, slot);
 	tell_member(m, ctx, slot, state);
 	tw_score_lost(m, ctx, slot);

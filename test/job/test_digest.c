@@ -47,8 +47,9 @@ static const char *const laws[] = {
 };
 static const char *const links[] = {
 	"latency: 0s",
-	"latency: 3ms, jitter: 4ms, bandwidth: 1Mbit/s, loss: 0.05, apply_rate: 20000",
-	"latency: 3ms, jitter: 4ms, bandwidth: 1Mbit/s, apply_rate: 20000",
+	"latency: 3ms, jitter: 4ms, bandwidth: 1Mbit/s, loss: 0.05, apply_rate: 20000, "
+	"load_time: 20ms",
+	"latency: 3ms, jitter: 4ms, bandwidth: 1Mbit/s, apply_rate: 20000, load_time: 20ms",
 };
 
 /* A cut waits for workers that are late for their round.  One that abandons its computation is not
@@ -245,6 +246,33 @@ static void stopping_does_not_matter(void **state)
 	assert_int_equal(failed, 0);
 }
 
+/* What workers keep themselves is theirs again, also if they come before it was read. */
+static void workers_get_back_what_they_kept(void **state)
+{
+	static const struct variant keeps[] = {
+		{ "dana-slim", "rate: 0.02", "batch: 3" },
+		{ "{name: downpour, push: 2, fetch: 3, local: {rule: momentum}, merge: keep}",
+		  "rate: 0.1", "batch: 3" },
+	};
+	uint64_t failed = 0;
+
+	(void)state;
+	for (size_t k = 0; k < COUNT(keeps); k++)
+		for (uint64_t turn = 1; turn < 20; turn += 2) {
+			struct outcome whole, again;
+			struct sort s;
+
+			write_sort(&s, keeps[k].strategy, keeps[k].update, keeps[k].data, turn);
+			outcome_open(&whole, s.text, NULL, TW_WORLD_SIM);
+			outcome_run(&whole, NULL);
+			resumed(&again, &s, 1, 0);
+			failed += !equal(&s, &whole, &again, "stopped and resumed");
+			outcome_close(&again);
+			outcome_close(&whole);
+		}
+	assert_int_equal(failed, 0);
+}
+
 /* The same through directories and results, as a user has it. */
 static char *run_in(const struct sort *s, const char *dir, uint64_t checkpoints)
 {
@@ -348,6 +376,7 @@ int main(void)
 		cmocka_unit_test(cores_do_not_matter),
 		cmocka_unit_test(seeds_do_matter),
 		cmocka_unit_test(stopping_does_not_matter),
+		cmocka_unit_test(workers_get_back_what_they_kept),
 		cmocka_unit_test(stopping_does_not_matter_on_disk),
 		cmocka_unit_test(worlds_do_not_matter_to_rounds),
 	};

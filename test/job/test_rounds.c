@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rounds.c - rounds with backup workers take the time that ALGORITHMS says, however the samples
- * are cut into epochs: the last round of an epoch has fewer stripes than there are workers, and must
- * not become a barrier. */
+/* test_rounds.c - rounds with backup workers take the same time however the samples are cut into
+ * epochs: the last round of an epoch has fewer stripes than there are workers, and must not become
+ * a barrier. */
 #include "oracle_tools.h"
 
 #include <setjmp.h>

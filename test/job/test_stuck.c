@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_stuck.c - a worker that answers but does not work is named and removed; one that is only slow
- * is not. */
+/* test_stuck.c - a worker that answers but does not work is named and removed; one that is only
+ * slow is not. */
 #include "trial.h"
 
 #include "world/memory.h"
