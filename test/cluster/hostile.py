@@ -50,10 +50,11 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART GREET TERMS DENY PING PEERS DATA OVER").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
-            LEASE=48, DONE=48, IDLE=16, PUSH=176, ACK=24, PULL=40, PARAMS=64, UNCHANGED=64, HAVE=32,
-            COMMIT=16, PIN=16, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=72, TERMS=112, DENY=8,
+            LEASE=48, DONE=48, IDLE=16, PUSH=184, ACK=24, PULL=48, PARAMS=72, UNCHANGED=72, HAVE=32,
+            COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=72, TERMS=112, DENY=8,
             PING=8, PEERS=8, DATA=24, OVER=16)
 NEW = 0xFFFFFFFF
+NEVER = (1 << 64) - 1  # a clock that is not known
 FRESH = 64
 
 # --- frames (docs/WIRE.md) ------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def frame(kind, body=None, tail=b"", payload=b"", **over):
     number = TYPE.get(kind, kind)
     body = bytes(BODY.get(kind, 0)) if body is None else body
     rest = body + tail + payload
-    h = dict(magic=0x57414854, major=1, minor=0, type=number, length=len(rest), chunk=0, sender=WORKER,
+    h = dict(magic=0x57414854, major=2, minor=0, type=number, length=len(rest), chunk=0, sender=WORKER,
              receiver=MASTER, view=0, from_=0, incarnation=0, seq=0, shard=0, flags=0, tail=len(tail),
              payload=len(payload), hash=0)
     h.update((f[:-1] if f in ("tail_", "payload_") else f, v) for f, v in over.items())
@@ -427,7 +428,7 @@ def bent_frames(port, rng, facts):
     huge = 0xFFFFFFFF
     for what, f in (
             ("a length of 4 GiB", frame("GREET", length=huge)),
-            ("a payload of 4 GiB", frame("PUSH", length=176 + 262144, payload_=huge, receiver=SHARD)),
+            ("a payload of 4 GiB", frame("PUSH", length=BODY["PUSH"] + 262144, payload_=huge, receiver=SHARD)),
             ("a tail of 4 GiB", frame("HELLO", receiver=MASTER, length=56)[:48] + struct.pack("<II", huge, 0) +
              bytes(80)),
             ("a tail above 16 MiB", frame("HELLO", length=56 + (16 << 20) + 16)[:64])):
@@ -449,13 +450,13 @@ def bent_frames(port, rng, facts):
 
 def other_version(cluster, port, facts):
     time.sleep(1.1)  # a new second: this one is not among those that are only counted
-    for major in (0, 2, 255):
+    for major in (0, 1, 3, 255):
         c = Client(port)
         c.send(frame("GREET", greet(facts)[64:], major=major))
         got = c.answer("DENY")
         check(got and b"version %d.0" % major in got[1], "major version %d is denied by name" % major)
         expect_closed(c, "major version %d" % major)
-    check(cluster.serve.await_line(r"127\.0\.0\.1:\d+: .*version 2\.0"), "and so does the log")
+    check(cluster.serve.await_line(r"127\.0\.0\.1:\d+: .*version 3\.0"), "and so does the log")
 
 
 def not_greeted(port):
@@ -526,7 +527,8 @@ def wrong_pushes(port, facts, recorded):
     """Contributions as the recorded ones, but from another node, and wrong in themselves."""
     c = join(port, facts)
     h = parse(recorded[:64])
-    body, payload = recorded[64:240], recorded[240:]
+    border = 64 + BODY["PUSH"]
+    body, payload = recorded[64:border], recorded[border:]
     nan = struct.pack("<f", float("nan"))
 
     def push(b=body, p=payload, **over):
@@ -539,7 +541,7 @@ def wrong_pushes(port, facts, recorded):
 
     c.send(recorded, recorded)
     c.send(push(p=nan * (len(payload) // 4)), push(p=payload[:-4]), push(p=payload + b"0000"), push(p=b""),
-           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(88, NEW)),
+           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(96, NEW)),
            push(b=with_u32(24, NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
            push(shard=7), push(shard=65535), push(view=0), push(view=(1 << 64) - 1), push(from_=NEW), push(from_=2),
            push(flags=NEW), push(flags=2, p=b""), push(flags=256), push(flags=2048))
@@ -571,7 +573,8 @@ def claims(port, facts, relay):
             o = dict(view=h["view"], from_=h["from_"], incarnation=incarnation, receiver=SHARD)
             for shard in range(3):
                 c.send(frame("PULL", shard=shard, flags=FRESH, **o))
-                c.send(frame("PUSH", recorded[64:240], payload=recorded[240:], shard=shard, seq=1, **o))
+                border = 64 + BODY["PUSH"]
+                c.send(frame("PUSH", recorded[64:border], payload=recorded[border:], shard=shard, seq=1, **o))
         time.sleep(0.1)
     return c
 
@@ -815,7 +818,7 @@ class Member(Client):
         return frame(kind, body, **o)
 
     def pull(self, shard):
-        return self.says("PULL", struct.pack("<IIQQQQ", 0, 0, 0, 0, 0, 1), shard=shard, flags=FRESH)
+        return self.says("PULL", struct.pack("<IIQQQQQ", 0, 0, 0, 0, 0, 1, NEVER), shard=shard, flags=FRESH)
 
 
 def bad_numbers(port, facts):
@@ -826,7 +829,7 @@ def bad_numbers(port, facts):
     if not check(got, "a member is given the parameters"):
         return c
     size, base = got[0]["payload"], got[1][:16]
-    body = base + struct.pack("<QIIIIfffIddQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1)
+    body = base + struct.pack("<QIIIIfffIddQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1)
     body += struct.pack("<QII", 0, 1, 0) + bytes(80)
     told = 0
     for seq in range(1, 40):
