@@ -25,11 +25,10 @@ const struct tw_result_field tw_result_fields[] = {
 		  "null without train.until" },
 	{ "epochs", "positions dealt / samples of an epoch" },
 	{ "epochs_applied", "samples applied / samples of an epoch, mean over the shards" },
-	{ "steps", "gradients on one batch" },
+	{ "steps", "gradients on one batch that the shards applied; mean over the shards" },
 	{ "updates", "mean over the shards" },
-	{ "samples",
-	  "samples in the contributions: under rounds those applied, else those computed, "
-	  "or those applied where they are more" },
+	{ "samples", "samples in these gradients, each as often as it was applied; mean over the "
+		     "shards" },
 	{ "seconds", "of the wall clock, earlier parts of a resumed run included" },
 	{ "samples_per_second", "samples / seconds" },
 	{ "steady", "without the tail: samples applied, seconds (virtual in sim) and "
