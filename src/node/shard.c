@@ -96,90 +96,6 @@ static uint64_t staleness_of(const struct shard *s, const struct tw_body_push *p
 	return since > p->own ? since - p->own : 0;
 }
 
-/* --- views that are kept -------------------------------------------------------------------- */
-
-/* What is in the parameters now. */
-static struct tw_body_pin in_view(const struct shard *s, uint64_t number, uint32_t what)
-{
-	return (struct tw_body_pin){ .pin = number,
-				     .what = what,
-				     .round = s->round,
-				     .samples = s->tally.samples,
-				     .steps = s->tally.steps,
-				     .updates = s->tally.updates,
-				     .staleness_sum = s->tally.staleness_sum,
-				     .staleness_count = s->tally.staleness_count,
-				     .rate = tw_line_rate(s) };
-}
-
-static void tell_pin(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *what)
-{
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_PIN);
-
-	if (!m)
-		return;
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
-	m->h.flags = TW_FLAG_FREE;
-	m->b.pin = *what;
-	tw_send(ctx, m);
-}
-
-/* (10): after every change of what `want` speaks of. */
-static void keep_view(struct shard *s, struct tw_context *ctx)
-{
-	struct pinning *p = &s->pin;
-
-	if (!p->awaited || s->round < p->want.round || s->tally.samples < p->want.samples)
-		return;
-	p->awaited = false;
-	p->view = tw_shard_snapshot(s);
-	if (!p->view) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
-		return;
-	}
-	p->has = in_view(s, p->want.pin, TW_PIN_KEEP);
-	tell_pin(s, ctx, &p->has);
-}
-
-static void forget_view(struct shard *s)
-{
-	tw_block_drop(s->pin.view);
-	s->pin = (struct pinning){ .awaited = false };
-}
-
-static void pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_pin *b = &m->b.pin;
-	struct tw_body_pin now;
-
-	if (!s->hosted || m->h.view != s->generation)
-		return;
-	switch (b->what) {
-	case TW_PIN_COUNT:
-		now = in_view(s, b->pin, TW_PIN_COUNT);
-		tell_pin(s, ctx, &now);
-		return;
-	case TW_PIN_RELEASE:
-		if (b->pin == s->pin.want.pin)
-			forget_view(s);
-		return;
-	case TW_PIN_KEEP:
-		break;
-	default:
-		s->tally.refused++;
-		return;
-	}
-	if (b->pin == s->pin.want.pin && s->pin.view) { /* the answer was lost */
-		tell_pin(s, ctx, &s->pin.has);
-		return;
-	}
-	forget_view(s);
-	s->pin.awaited = true;
-	s->pin.want = *b;
-	keep_view(s, ctx);
-}
-
 /* --- contributions, applied ----------------------------------------------------------------- */
 
 void tw_shard_flush(struct shard *s, struct tw_context *ctx)
@@ -191,7 +107,7 @@ void tw_shard_flush(struct shard *s, struct tw_context *ctx)
 	s->collected = 0;
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for an update of %zu parameters", s->n);
-	keep_view(s, ctx);
+	tw_shard_keep_view(s, ctx);
 }
 
 /* A gate without rounds found it too late: its samples are done with, and counted. */
@@ -378,7 +294,7 @@ static void count(struct shard *s, struct tw_context *ctx, uint32_t slot,
 
 	if (tw_line_count(s, ctx, &c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
-	keep_view(s, ctx);
+	tw_shard_keep_view(s, ctx);
 }
 
 /* A contribution that came in order, and will not be applied; its seq is closed already. */
@@ -644,7 +560,7 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					.round = s->round - 1,
 					.count = count,
 					.version = s->version.n });
-	keep_view(s, ctx);
+	tw_shard_keep_view(s, ctx);
 	for (uint32_t k = 0; k < s->plan->workers; k++) { /* staged, but not in the set */
 		struct guest *g = &s->guest[k];
 
@@ -855,7 +771,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		break;
 	case TW_PIN:
-		pin(s, ctx, m);
+		tw_shard_pin(s, ctx, m);
 		break;
 	case TW_SNAP:
 		tw_shard_snap(s, ctx, m);

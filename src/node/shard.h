@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h - a shard's state, shared by shard.c (who may do what, and the rules of all this),
- * shard_members.c (whom it knows), shard_host.c (how a range is taken and cut) and line.c (the
- * arithmetic). */
+ * shard_members.c (whom it knows), shard_pin.c (views for evaluations), shard_host.c (how a range is
+ * taken and cut) and line.c (the arithmetic). */
 #ifndef TW_NODE_SHARD_H
 #define TW_NODE_SHARD_H
 
@@ -185,6 +185,13 @@ void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 void tw_shard_unpark(struct shard *s, uint32_t slot);
 /* Answer every parked request that may go now, oldest first. */
 void tw_shard_release(struct shard *s, struct tw_context *ctx);
+
+/* --- shard_pin.c ---------------------------------------------------------------------------- */
+
+/* TW_PIN: keep a view when it has what is asked for, let it go, or count only. */
+void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* After every change of rounds or samples: keep the view that is waited for. */
+void tw_shard_keep_view(struct shard *s, struct tw_context *ctx);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
