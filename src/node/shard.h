@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h - a shard's state, shared by shard.c (who may do what, and the rules of all this),
- * shard_members.c (whom it knows), shard_pin.c (views for evaluations), shard_host.c (how a range is
- * taken and cut) and line.c (the arithmetic). */
+ * shard_members.c (whom it knows), shard_pin.c (views for evaluations), shard_host.c (how a range
+ * is taken and cut) and line.c (the arithmetic). */
 #ifndef TW_NODE_SHARD_H
 #define TW_NODE_SHARD_H
 
