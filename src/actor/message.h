@@ -221,6 +221,7 @@ struct tw_body_pull {
 };
 /* A worker that joins, or comes back from idleness, takes its clock from the answers. */
 #define TW_CLOCK_UNKNOWN UINT64_MAX
+#define TW_CLOCK_MOST    ((uint64_t)1 << 62) /* no clock comes so far: it is taken as unknown */
 struct tw_body_params {
 	struct tw_version version;
 	uint64_t seq; /* last contribution of this worker that was taken or dropped */

@@ -41,6 +41,7 @@
 #define IN_TCP           FACT(29) /* processes, which share no memory */
 #define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
 #define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
+#define TOTALS           FACT(32) /* sum: total */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -116,6 +117,9 @@ static const struct refusal {
 	{ ROUNDS | KEEPS, 0, "strategy.merge", "strategy.gate",
 	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: async" },
 
+	{ TOTALS | NORMALISES, 0, "strategy.sum", "update.rule",
+	  "this rule divides by the size of gradients, so their total does what their mean does; "
+	  "use sum: mean, or rule: sgd, momentum or nag" },
 	{ SCALES | NORMALISES, 0, "strategy.staleness", "update.rule",
 	  "a factor on the gradient does nothing here, because the rule divides by the size of the "
 	  "gradients it has seen; use rule: sgd or momentum, or staleness: none" },
@@ -167,6 +171,8 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 		facts |= COLLECTS;
 	if (t & TW_GATE_LOCKFREE)
 		facts |= LOCKFREE;
+	if (p->gate->totals && p->gate->totals(p->gate_options))
+		facts |= TOTALS;
 	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
 		facts |= IN_TURN;
 	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)))

@@ -148,8 +148,9 @@ const struct tw_option tw_cluster_rows[] = {
 		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "Remove a worker that answers but makes no progress while others wait for it, "
-		  "after this time or ten times the longest of its last 32 steps, whichever is "
-		  "longer; 0s: never. Read by processes, and in sim where it is given"),
+		  "after this time or ten times the longest of its last 32 steps (leases without "
+		  "rounds; before its first: of anybody's), whichever is longer; 0s: never. Not "
+		  "with gate ssp. Read by processes, and in sim where it is given"),
 	TW_OPTION_END
 };
 

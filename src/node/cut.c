@@ -498,10 +498,11 @@ int64_t tw_cut_period(const struct master *m)
 static void stretch(struct master *m, struct tw_context *ctx)
 {
 	const int64_t pause = m->release - m->draining, period = tw_cut_period(m);
-	const uint64_t before = m->closed_before;
+	const bool idle = m->closed_before == tw_spans_total(&m->closed) && !m->was_paused;
 
 	m->closed_before = tw_spans_total(&m->closed);
-	if (!m->plan->checkpoint_every || m->closed_before != before || tw_deal_exhausted(m))
+	m->was_paused = m->paused;
+	if (!m->plan->checkpoint_every || !idle || tw_deal_exhausted(m))
 		return;
 	m->period = pause > 2 * period ? pause : 2 * period;
 	tw_say(ctx, TW_WARNING,

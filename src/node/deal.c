@@ -250,17 +250,30 @@ static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tell_idle(m, ctx, slot, true);
 }
 
+/* What it has done since its last word: not more than it holds. */
+static void count_done(struct master *m, struct tw_context *ctx, struct member *e,
+		       const struct tw_body_done *d)
+{
+	uint64_t samples = d->samples > e->samples ? d->samples - e->samples : 0, most = 0;
+	uint64_t steps = d->steps > e->steps ? d->steps - e->steps : 0;
+
+	for (uint32_t k = 0; k < e->leases; k++)
+		most += e->lease[k].to - e->lease[k].from;
+	samples = samples < most ? samples : most;
+	steps = steps < samples ? steps : samples;
+	e->samples += samples;
+	e->steps += steps;
+	if (samples)
+		tw_score_more(m, ctx, samples, steps);
+}
+
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_done *d = &msg->b.done;
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
-	if (d->samples > e->samples) {
-		tw_score_more(m, ctx, d->samples - e->samples, d->steps - e->steps);
-		e->steps = d->steps;
-		e->samples = d->samples;
-	}
+	count_done(m, ctx, e, d);
 	m->loss_sum += d->loss;
 	m->loss_samples += d->losses;
 	if (m->loss_samples)

@@ -60,6 +60,7 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	if (few == m->paused)
 		return;
 	m->paused = few;
+	m->was_paused = m->was_paused || few;
 	m->since = tw_now(ctx);
 	if (!few)
 		return;
@@ -293,8 +294,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->limit);
-	if (m->plan->stuck)
-		tw_timer(ctx, TIMER_STUCK, m->plan->stuck / 2);
+	tw_stuck_watch(m, ctx);
 	m->loading = true;
 	ctx->world->load(ctx);
 }

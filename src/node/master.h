@@ -139,8 +139,9 @@ struct master {
 	bool lost;      /* a shard was hosted, and its server went */
 	bool wait_over; /* one cluster.wait is over, and training has not begun */
 	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
-	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
-	bool outlived;                /* somebody is here who outlived a master before us */
+	struct pace pace, score_pace;       /* of everybody's work, and of chunks of evaluations */
+	int64_t stuck_checked, awake_since; /* see stuck.c (3) */
+	bool outlived;                      /* somebody is here who outlived a master before us */
 	bool patient;  /* servers that are started by hand get cluster.wait to come */
 	bool moving;   /* shards of one who leaves go elsewhere, from a cut that nothing followed */
 	bool move_off; /* that cut could not be made: not again before TIMER_MOVE */
@@ -173,6 +174,7 @@ struct master {
 	struct tw_spans closed;  /* at the SNAP */
 	int64_t period;          /* between cuts, where checkpoint.every leaves no time to train */
 	int64_t draining;        /* since when nobody gets work, for the cut being made */
+	bool was_paused;         /* since the cut before: nothing could be finished */
 	uint64_t closed_before;  /* positions closed in the drained cut before */
 
 	/* evaluation */
@@ -315,6 +317,8 @@ void tw_stuck_asked(struct member *e, struct tw_context *ctx);
 void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e);
 /* The same of a chunk of an evaluation. */
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
+/* Set TIMER_STUCK, where somebody may be stuck at all. */
+void tw_stuck_watch(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */
 void tw_stuck_check(struct master *m, struct tw_context *ctx);
 /* Was this node removed for that, and has not been started again since? */

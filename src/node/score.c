@@ -107,7 +107,8 @@ static void await_next(struct master *m, struct tw_context *ctx)
 		return;
 	k = reached(m, m->samples);
 	k = 1 + (k > m->evaluated_at ? k : m->evaluated_at);
-	if (threshold(m, k) < m->plan->positions)
+	/* what was dealt again may be applied again */
+	if (threshold(m, k) < m->plan->positions + m->redealt)
 		start(m, ctx, k, 0, threshold(m, k));
 }
 
@@ -133,6 +134,7 @@ void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, u
 {
 	m->samples += samples;
 	m->steps += steps;
+	await_next(m, ctx);
 	/* a shard that lost updates may never have as many: a whole interval later it waits no
 	 * more */
 	if (!m->eval.on || m->eval.pinned || m->eval.hurried || !m->eval.number ||
@@ -314,7 +316,7 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 /* How much was in when nothing was left to deal. */
 static void steady_count(struct master *m, struct shard_info *i, const struct tw_body_pin *has)
 {
-	if (has->pin != m->steady.ask || i->steady)
+	if (!m->steady.ask || has->pin != m->steady.ask || i->steady)
 		return;
 	i->steady = true;
 	m->steady.samples += (double)has->samples / m->plan->shards;

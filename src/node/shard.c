@@ -319,17 +319,21 @@ static bool is_share(float x)
 /* What the numbers beside a slice must be, whoever sent them. */
 static bool plausible(const struct shard *s, const struct tw_body_push *p)
 {
+	uint64_t samples = 0;
+
 	if (p->ranges > TW_RANGES || !is_share(p->weight) || !is_share(p->divide))
 		return false;
 	if (!(p->rate >= 0.0f && p->rate <= 2 * s->rate_max) ||
 	    !(p->progress >= 0.0 &&
 	      p->progress <= (double)s->plan->positions / (double)s->plan->samples))
 		return false;
-	for (uint32_t k = 0; k < p->ranges; k++)
+	for (uint32_t k = 0; k < p->ranges; k++) {
 		if (p->range[k].from > s->plan->positions || !p->range[k].count ||
 		    p->range[k].count > s->plan->positions - p->range[k].from)
 			return false;
-	return true;
+		samples += p->range[k].count;
+	}
+	return p->samples == samples && p->steps <= samples;
 }
 
 /* Seen, foreign, malformed, out of order or late: answered as it deserves, and not taken. */

@@ -81,7 +81,7 @@ void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
 
 	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
 		return;
-	if (clock == TW_CLOCK_UNKNOWN) {
+	if (clock >= TW_CLOCK_MOST) {
 		guess_clock(s, slot);
 	} else if (g->clock_from != CLOCK_SAID || clock > before) { /* not an older word */
 		g->clock_from = CLOCK_SAID;

@@ -6,12 +6,17 @@
  * longest that its work took lately, whichever is longer.
  *
  *  (1) nobody is removed before somebody has finished such work: a first step may take any time.
+ *      Of a member that has finished none itself, the others' pace is known.
  *  (2) who was removed is not let in again before its process was started again: it would hold up
- *      the others once more. */
+ *      the others once more.
+ *  (3) time in which the master itself stood still does not count.
+ *  (4) where a gate holds answers the master cannot tell who holds up whom: nobody is removed.
+ *  (5) a contribution that has reached some shard waits for a server, not for its worker. */
 #include "node/master.h"
 
 #define PACE_WINDOW 32
-#define PATIENCE    10 /* times the longest */
+#define PATIENCE    10                 /* times the longest */
+#define SHORTEST    (TW_SECOND / 1000) /* between two looks */
 
 static void add(struct pace *p, int64_t took)
 {
@@ -75,35 +80,66 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 
 	if (!tw_master_waits_for(m, slot))
 		return INT64_MAX;
-	if (m->phase == PHASE_SCORE || (m->eval.on && e->evaluating))
+	if (m->phase == PHASE_SCORE)
 		return m->chunk[e->chunk].since;
-	if (m->phase == PHASE_RUN && tw_master_rounds(m) && (!e->planned || !somebody_is_done(m)))
+	if (m->phase == PHASE_RUN && tw_master_rounds(m) &&
+	    (!e->planned || e->have_count || !somebody_is_done(m))) /* (5) */
+		return INT64_MAX;
+	if (m->phase == PHASE_RUN && !tw_master_rounds(m) && !e->leases) /* it scores only */
 		return INT64_MAX;
 	return m->phase == PHASE_RUN || e->asked > m->since ? e->asked : m->since;
+}
+
+/* How long this member may be waited for: in an evaluation it may have a step to finish first. */
+static int64_t allowed(const struct master *m, const struct member *e)
+{
+	const int64_t work = patience(m, &e->pace, &m->pace);
+	const int64_t score = patience(m, &m->score_pace, &m->score_pace);
+
+	return m->phase == PHASE_SCORE && score > work ? score : work;
+}
+
+static void expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
+{
+	struct member *e = &m->member[slot];
+
+	tw_say(ctx, TW_WARNING,
+	       "worker %u answers but has made no progress for %.3g s while others waited for it: "
+	       "it is removed (cluster.stuck is %.3g s)",
+	       slot, (double)waited / 1e9, (double)m->plan->stuck / 1e9);
+	e->barred_node = e->node;
+	e->barred_boot = e->boot;
+	tw_master_expel(m, ctx, slot, TW_REFUSED_STUCK);
+}
+
+static int64_t period(const struct master *m)
+{
+	return m->plan->stuck / 2 > SHORTEST ? m->plan->stuck / 2 : SHORTEST;
+}
+
+void tw_stuck_watch(struct master *m, struct tw_context *ctx)
+{
+	if (!m->plan->stuck || (m->plan->gate->traits & TW_GATE_HOLDS)) /* (4) */
+		return;
+	m->stuck_checked = tw_now(ctx);
+	tw_timer(ctx, TIMER_STUCK, period(m));
 }
 
 void tw_stuck_check(struct master *m, struct tw_context *ctx)
 {
 	const int64_t now = tw_now(ctx);
 
+	if (now - m->stuck_checked > 2 * period(m)) /* (3) */
+		m->awake_since = now;
 	for (uint32_t k = 0; k < m->plan->workers; k++) {
-		const int64_t since = waited_since(m, k);
-		struct member *e = &m->member[k];
-		const bool scores = e->evaluating;
+		int64_t since = waited_since(m, k);
 
-		if (since == INT64_MAX ||
-		    now - since < patience(m, scores ? &m->score_pace : &e->pace,
-					   scores ? &m->score_pace : &m->pace))
-			continue;
-		tw_say(ctx, TW_WARNING,
-		       "worker %u answers but has made no progress for %.0f s while others waited "
-		       "for it: it is removed (cluster.stuck is %.0f s)",
-		       k, (double)(now - since) / 1e9, (double)m->plan->stuck / 1e9);
-		e->barred_node = e->node;
-		e->barred_boot = e->boot;
-		tw_master_expel(m, ctx, k, TW_REFUSED_STUCK);
+		if (since < m->awake_since)
+			since = m->awake_since;
+		if (since != INT64_MAX && now - since >= allowed(m, &m->member[k]))
+			expel(m, ctx, k, now - since);
 	}
-	tw_timer(ctx, TIMER_STUCK, m->plan->stuck / 2);
+	tw_stuck_watch(m, ctx);
 }
 
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot)

@@ -239,9 +239,10 @@ static void overhear(struct tw_context *ctx, struct tw_msg *m)
 	real->send(ctx, m);
 }
 
-/* What a shard had done when the cut was made: behind six numbers in its part (shard_host.c). */
+/* What a shard had done when the cut was made. */
 static void read_base(const struct tw_msg *m)
 {
+	struct tw_shard_part numbers;
 	const struct tw_array *a;
 	struct tw_array *list;
 	size_t count;
@@ -249,9 +250,10 @@ static void read_base(const struct tw_msg *m)
 	assert_int_equal(
 		tw_part_unpack(tw_msg_payload(m), m->h.payload, &tw_heap_system, &list, &count),
 		TW_OK);
-	a = tw_part_find(list, count, "shard");
-	assert_true(a && a->n == 48 + sizeof now->base);
-	memcpy(&now->base, (const uint8_t *)a->at + 48, sizeof now->base);
+	a = tw_part_find(list, count, TW_SHARD_PART);
+	assert_true(a && a->n == sizeof numbers);
+	memcpy(&numbers, a->at, sizeof numbers);
+	now->base = numbers.tally;
 	tw_heap_system.put(&tw_heap_system, list);
 }
 

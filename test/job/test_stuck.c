@@ -139,6 +139,30 @@ static void one_that_is_slow_stays(void **state)
 	assert_int_equal(hangs.removed, 0);
 }
 
+/* The master cannot see who holds up whom where a gate holds answers. */
+static void under_ssp_nobody_is_removed(void **state)
+{
+	struct tw_ran ran;
+
+	(void)state;
+	hangs.node = 0;
+	assert_int_equal(run("{name: ssp, lead: 1}", "stuck: 1s",
+			     "compute: {mean: 100ms}, stragglers: {count: 1, slower: 100}", &ran),
+			 TW_OK);
+	assert_int_equal(hangs.removed, 0);
+}
+
+/* Looking costs no more than a thousand looks a second. */
+static void a_short_limit_is_bearable(void **state)
+{
+	struct tw_ran ran;
+
+	(void)state;
+	hangs.node = 0;
+	assert_int_equal(run("ssgd", "stuck: 1ns", "compute: {mean: 100ms}", &ran), TW_OK);
+	assert_int_equal(hangs.removed, 0);
+}
+
 /* A first step may take any time as long as nobody else has finished one. */
 static void so_does_one_alone(void **state)
 {
@@ -153,9 +177,13 @@ static void so_does_one_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(under_rounds),        cmocka_unit_test(at_the_end_of_a_run),
-		cmocka_unit_test(not_where_it_is_off), cmocka_unit_test(one_that_is_slow_stays),
+		cmocka_unit_test(under_rounds),
+		cmocka_unit_test(at_the_end_of_a_run),
+		cmocka_unit_test(not_where_it_is_off),
+		cmocka_unit_test(one_that_is_slow_stays),
 		cmocka_unit_test(so_does_one_alone),
+		cmocka_unit_test(under_ssp_nobody_is_removed),
+		cmocka_unit_test(a_short_limit_is_bearable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

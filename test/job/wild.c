@@ -350,9 +350,9 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 				  .virtual_ns = ran.virtual_ns };
 	if (end->status == TW_OK)
 		watcher_judge(w, &ran.totals);
-	else if (!(end->status == TW_INTERRUPTED && may_stop(job)) &&
+	else if (!may_stop(job) ||
 		 /* the first master waits for its first worker as long as it takes */
-		 watcher_saw_worker(w))
+		 (end->status != TW_INTERRUPTED && watcher_saw_worker(w)))
 		watcher_complain(w, "it ended as %s at %.3f s: %.200s", tw_status_name(end->status),
 				 (double)end->virtual_ns / 1e9, ran.error.text);
 	right = !watcher_wrong(w);
