@@ -250,16 +250,17 @@ static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tell_idle(m, ctx, slot, true);
 }
 
-/* What it has done since its last word: not more than it holds. */
+/* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
+ * computed, which may be more, no more than that counts yet. */
 static void count_done(struct master *m, struct tw_context *ctx, struct member *e,
-		       const struct tw_body_done *d)
+		       const struct tw_body_done *d, const struct open_lease *l)
 {
-	uint64_t samples = d->samples > e->samples ? d->samples - e->samples : 0, most = 0;
+	const uint64_t upto = d->upto < l->to ? d->upto : l->to;
+	const uint64_t said = d->samples > e->samples ? d->samples - e->samples : 0;
+	uint64_t samples = upto > l->from ? upto - l->from : 0;
 	uint64_t steps = d->steps > e->steps ? d->steps - e->steps : 0;
 
-	for (uint32_t k = 0; k < e->leases; k++)
-		most += e->lease[k].to - e->lease[k].from;
-	samples = samples < most ? samples : most;
+	samples = samples < said ? samples : said;
 	steps = steps < samples ? steps : samples;
 	e->samples += samples;
 	e->steps += steps;
@@ -273,7 +274,6 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
-	count_done(m, ctx, e, d);
 	m->loss_sum += d->loss;
 	m->loss_samples += d->losses;
 	if (m->loss_samples)
@@ -293,6 +293,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		    tw_spans_remove(&m->taken, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for what was given back");
 		close_lease(m, slot, k);
+		count_done(m, ctx, e, d, &l);
 		tw_stuck_finished(m, ctx, e);
 		break;
 	}
