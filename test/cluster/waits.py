@@ -126,11 +126,28 @@ def stuck_worker(epochs):
         return f"removed after {seconds:.1f} s, redealt {r['redealt']}"
 
 
+def stopped_master(epochs):
+    """A master that was stopped for longer than cluster.stuck blames nobody for it."""
+    with Cluster("stopped-master", "ssgd", epochs, workers=3, sets=[
+            ("cluster.stuck", "2s"), ("cluster.limit", "30s"), ("cluster.suspect", "10s")]) as c:
+        serve, _, workers = c.begin(3)
+        for _ in range(2):
+            serve.signal(signal.SIGSTOP)
+            c.rest(4, serve)
+            serve.signal(signal.SIGCONT)
+            c.rest(1, serve)
+            if not serve.running():
+                raise TooShort("the run was over before the master was stopped")
+        c.finish(serve, survivors=workers, stop=12)
+        need("no progress" not in serve.err(), "a worker was removed for the master's pause")
+
+
 TESTS = {
     "too_few_while_agreeing": (too_few_while_agreeing, 4),
     "nobody_comes_back": (nobody_comes_back(1), 6),
     "nobody_comes_back_servers": (nobody_comes_back(2), 6),
     "stuck_worker": (stuck_worker, 4),
+    "stopped_master": (stopped_master, 20),
 }
 
 if __name__ == "__main__":
