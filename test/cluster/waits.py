@@ -128,10 +128,11 @@ def stuck_worker(epochs):
 
 def stopped_master(epochs):
     """A master that was stopped for longer than cluster.stuck blames nobody for it."""
-    with Cluster("stopped-master", "ssgd", epochs, workers=3, sets=[
-            ("cluster.stuck", "2s"), ("cluster.limit", "30s"), ("cluster.suspect", "10s")]) as c:
+    with Cluster("stopped-master", "ssgd", epochs, workers=3, hidden=64, batch=256, rate=0.2,
+                 sets=[("cluster.stuck", "2s"), ("cluster.limit", "30s"),
+                       ("cluster.suspect", "10s")]) as c:
         serve, _, workers = c.begin(3)
-        for _ in range(2):
+        for _ in range(3):
             serve.signal(signal.SIGSTOP)
             c.rest(4, serve)
             serve.signal(signal.SIGCONT)
@@ -147,7 +148,7 @@ TESTS = {
     "nobody_comes_back": (nobody_comes_back(1), 6),
     "nobody_comes_back_servers": (nobody_comes_back(2), 6),
     "stuck_worker": (stuck_worker, 4),
-    "stopped_master": (stopped_master, 20),
+    "stopped_master": (stopped_master, 60),
 }
 
 if __name__ == "__main__":
