@@ -2,6 +2,7 @@
 /* summary.c - results on stdout: as JSON, or as a few aligned lines for people. */
 #include "cli/summary.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,11 +80,15 @@ static void goal(const json_t *g)
 	if (!json_is_object(g))
 		return;
 	line("goal");
-	if (json_is_true(json_object_get(g, "reached")))
-		printf("reached after %.4g epochs, %.6g updates, %.4g s\n", number(g, "epochs"),
-		       number(g, "updates"), number(g, "seconds"));
-	else
+	if (!json_is_true(json_object_get(g, "reached"))) {
 		printf("not reached\n");
+		return;
+	}
+	printf("reached after %.4g epochs, %.6g updates, %.4g s: loss %.6g", number(g, "epochs"),
+	       number(g, "updates"), number(g, "seconds"), number(g, "loss"));
+	if (json_is_number(json_object_get(g, "accuracy")))
+		printf(", accuracy %.4g", number(g, "accuracy"));
+	putchar('\n');
 }
 
 void tw_print_summary(const json_t *r)
@@ -100,8 +105,11 @@ void tw_print_summary(const json_t *r)
 		figure(r, "accuracy", "accuracy");
 	goal(json_object_get(r, "goal"));
 	line("work");
-	printf("%.4g epochs, %s steps, %.6g updates, %s samples\n", number(r, "epochs"),
-	       whole(r, "steps", a), number(r, "updates"), whole(r, "samples", b));
+	printf("%.4g epochs", number(r, "epochs_applied"));
+	if (fabs(number(r, "epochs") - number(r, "epochs_applied")) > 5e-4)
+		printf(" applied of %.4g dealt", number(r, "epochs"));
+	printf(", %s steps, %.6g updates, %s samples\n", whole(r, "steps", a), number(r, "updates"),
+	       whole(r, "samples", b));
 	line("time");
 	printf("%.3g s, %.4g samples/s", number(r, "seconds"), number(r, "samples_per_second"));
 	if (json_object_get(r, "virtual_seconds"))

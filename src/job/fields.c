@@ -88,7 +88,8 @@ const struct tw_option tw_train_rows[] = {
 	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
 		     "how long they are alone"),
 	TW_OPTION_AS(T, until_loss, "until.loss", TW_F64, "none", NULL, -LARGE, LARGE,
-		     "stop when an evaluation's loss is at or below this"),
+		     "stop when an evaluation's loss is at or below this (or the accuracy where it "
+		     "should be)"),
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
 		     "stop when an evaluation's accuracy is at or above this"),
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
@@ -147,10 +148,10 @@ const struct tw_option tw_cluster_rows[] = {
 		  "who says nothing for so long is named in the log as somebody to wait for; read "
 		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
-		  "Remove a worker that answers but makes no progress while others wait for it, "
-		  "after this time or ten times the longest of its last 32 steps (leases without "
-		  "rounds; before its first: of anybody's), whichever is longer; 0s: never. Not "
-		  "with gate ssp. Read by processes, and in sim where it is given"),
+		  "remove a worker that answers but makes no progress while others wait for it: "
+		  "after this time, or ten times the longest of its last 32 steps (leases without "
+		  "rounds; before its first: of anybody's) if that is longer; 0s: never; not with "
+		  "gate ssp; read by processes, and in sim where it is given"),
 	TW_OPTION_END
 };
 

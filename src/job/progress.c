@@ -236,7 +236,7 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 	 * others apply meanwhile does not help it */
 	if (w->row == 0)
 		w->row_shard = n->shard;
-	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->workers + 16 && w->network)
+	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->workers + 16)
 		w->diverged = true;
 }
 
@@ -249,7 +249,7 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	w->evaluated = true;
 	w->now.loss = n->value;
 	w->now.accuracy = n->extra;
-	if (w->network && !isfinite(n->value))
+	if (!isfinite(n->value))
 		w->diverged = true; /* no step leads back from there */
 	if (w->network && n->at >= w->from && n->extra >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,

@@ -165,7 +165,11 @@ static bool observe(void *arg, const struct tw_note *n)
 {
 	struct run *r = arg;
 	const struct tw_run_request *q = r->request;
+	const bool waits = r->tcp && r->dir && !r->watch.dealt;
 	const bool go_on = tw_watch_note(&r->watch, n);
+
+	if (waits && r->watch.dealt) /* waiting for others to join is not training */
+		tw_dir_store_began(r->store, r->watch.began);
 
 	if (q->net && q->net->gauges)
 		tw_gauges_note(q->net->gauges, n);
@@ -316,14 +320,16 @@ static enum tw_status diverged(const struct run *r, struct tw_error *why)
 	return tw_fail(why, TW_REFUSED,
 		       "training diverged after %.4g epochs: the loss is not a number any more; "
 		       "use a lower update.rate (it is %g), update.clip, or another model.init; %s",
-		       r->ran.totals.epochs, r->job->update.schedule.rate, kept);
+		       r->ran.totals.applied / (double)r->job->plan.samples,
+		       r->job->update.schedule.rate, kept);
 }
 
 static void write_result(struct tw_watch *w, json_t *made)
 {
 	struct tw_watch only = { .metrics = w->metrics, .log = w->log };
 
-	tw_watch_line(&only, json_pack("{s:s, s:O}", "event", "result", "result", made));
+	tw_watch_line(&only, json_pack("{s:s, s:f, s:O}", "event", "result", "time",
+				       w->earlier.time + w->now.world, "result", made));
 	w->metrics = only.metrics;
 }
 
@@ -346,8 +352,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 	if (status != TW_OK && status != TW_INTERRUPTED)
 		return tw_fail(why, status, "%s",
 			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
-	if (r->watch.diverged ||
-	    (r->job->data.from && status == TW_OK && !isfinite(r->ran.totals.loss))) {
+	if (r->watch.diverged || (status == TW_OK && !isfinite(r->ran.totals.loss))) {
 		/* it is no result to be kept: the directory stays as it is */
 		if (make_result(r, true, result, why) != TW_OK)
 			return why->status;

@@ -387,6 +387,8 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_part_read(parts, count, &x) == TW_OK) {
 			m->redealt = x.redealt;
 			m->refused = x.refused;
+			m->steps = x.steps; /* until the shards say what they have */
+			m->samples = x.samples;
 		}
 	}
 	if (status == TW_OK && first)

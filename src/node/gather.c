@@ -83,7 +83,7 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
 	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
-	m->lost = true;
+	m->lost = m->was_paused = true;
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
 	m->final = false;

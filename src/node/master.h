@@ -174,7 +174,7 @@ struct master {
 	struct tw_spans closed;  /* at the SNAP */
 	int64_t period;          /* between cuts, where checkpoint.every leaves no time to train */
 	int64_t draining;        /* since when nobody gets work, for the cut being made */
-	bool was_paused;         /* since the cut before: nothing could be finished */
+	bool was_paused;         /* workers or shards were missing since the cut before */
 	uint64_t closed_before;  /* positions closed in the drained cut before */
 
 	/* evaluation */

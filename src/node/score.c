@@ -176,7 +176,9 @@ static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint
 /* Threshold k is dealt with, and so are all that were reached meanwhile. */
 static void pass_over(struct master *m, uint64_t k)
 {
-	const uint64_t past = reached(m, m->samples);
+	const double have = m->eval.label.samples;
+	const uint64_t known = have > (double)m->samples ? (uint64_t)have : m->samples;
+	const uint64_t past = reached(m, known);
 
 	k = past > k ? past : k;
 	if (k > m->evaluated_at)
@@ -514,8 +516,13 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	}
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
-	for (uint32_t s = 0; s < m->plan->shards && counted(m) && !tw_master_rounds(m); s++)
-		lost += (t->dealt - tw_spans_total(&m->shard[s].applied) + unit - 1) / unit;
+	for (uint32_t s = 0; s < m->plan->shards && counted(m) && !tw_master_rounds(m); s++) {
+		const uint64_t applied = tw_spans_total(&m->shard[s].applied);
+		const uint64_t missing = (t->dealt - applied + unit - 1) / unit;
+		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
+
+		lost += missing > refused ? missing - refused : 0;
+	}
 	t->lost_updates = (lost + m->plan->shards - 1) / m->plan->shards;
 	tw_spans_release(&twice);
 	tw_spans_release(&all);

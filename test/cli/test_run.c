@@ -172,11 +172,17 @@ static void large_numbers_are_printed_as_they_are(void **state)
 
 static void divergence_is_said(void **state)
 {
-	const struct said *s = thalweg(job, "sim - --set update.rate=1e5");
+	const struct said *s = thalweg(job, "sim - --set update.rate=1e5 --json");
+	json_t *r;
 
-	expect(s, 0);
+	expect(s, 1);
 	has(s->err, "was refused: it is not finite; is update.rate too large?");
 	has(s->err, "contributions were refused ");
+	has(s->err, "training diverged after ");
+	r = json_loads(s->out, 0, NULL);
+	assert_true(json_is_true(json_object_get(r, "diverged")));
+	assert_int_equal(json_integer_value(json_object_get(r, "lost_updates")), 0);
+	json_decref(r);
 	assert_null(strstr(thalweg(job, "sim -")->err, "refused"));
 }
 

@@ -382,7 +382,7 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 		}
 		repeated += twice;
 	}
-	if (missing > t->lost_updates * unit_of(w->plan) * w->plan->shards)
+	if (missing > (t->lost_updates + t->refused) * unit_of(w->plan) * w->plan->shards)
 		watcher_complain(w, "%llu samples are missing on shards, lost_updates is %llu",
 				 (unsigned long long)missing, (unsigned long long)t->lost_updates);
 	if (missing == 0 && t->lost_updates)
