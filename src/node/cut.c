@@ -371,6 +371,22 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	return st;
 }
 
+/* A newer cut, given to the store before we went back, may be complete by now: in rounds all shards
+ * are taken from the same one. */
+static void take_all_from(struct master *m, uint64_t cut)
+{
+	for (uint32_t s = 0; s < m->plan->shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (!(i->hosted || i->assigned) || i->adopted || i->host_cut == cut)
+			continue;
+		i->hosted = i->assigned = false;
+		i->pending = true;
+		tw_block_drop(i->host);
+		i->host = NULL;
+	}
+}
+
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status)
 {
@@ -403,6 +419,8 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_rounds(m))
 			return;
 	}
+	if (status == TW_OK && tw_master_rounds(m) && (m->rolling_back || !m->begun))
+		take_all_from(m, cut);
 	if (status == TW_OK)
 		status = host_from(m, ctx, cut, parts, count);
 	if (status != TW_OK) {
