@@ -293,8 +293,10 @@ static int64_t longest(const struct tw_job *job)
 	const double send = s->bandwidth > 0 ? 8.0 * bytes * p->workers / s->bandwidth : 0.0;
 	const double apply =
 		s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
-	const double way = (double)(s->latency + s->jitter + s->local) / 1e9 +
-			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss);
+	const double way =
+		(double)(s->latency + s->jitter + s->local) / 1e9 +
+		/* the unluckiest of a message to each shard */
+		(double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss) * (1.0 + 0.5 * p->shards);
 	/* in rounds each step may be followed by a checkpoint */
 	const double cut = p->drain && p->checkpoint_every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
 	const double step = 0.5 + cut + 2 * send + apply + 4 * way;
