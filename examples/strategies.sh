@@ -40,7 +40,8 @@ sim() { # STRATEGY RATE MORE...
 best() {
 	local rate result
 	for rate in $rates; do
-		result=$(sim "$1" "$rate" --set train.until.loss=$goal)
+		# a rate that makes it diverge is none
+		result=$(sim "$1" "$rate" --set train.until.loss=$goal 2>/dev/null) || continue
 		echo "$rate $(field "$result" virtual_seconds)"
 	done | awk -v limit=$limit 'BEGIN { rate = "-"; time = limit }
 		$2 < time { rate = $1; time = $2 } END { print rate, time }'
