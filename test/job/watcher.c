@@ -268,7 +268,8 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 		memcpy(s->times, s->cut[n->seq].times, w->plan->positions);
 	else
 		memset(s->times, 0, w->plan->positions);
-	memset(s->seen, 0, s->seen_room * sizeof *s->seen);
+	if (s->seen)
+		memset(s->seen, 0, s->seen_room * sizeof *s->seen);
 	s->seen_count = 0;
 	s->last = (struct key){ 0 };
 	s->life = n->incarnation;
