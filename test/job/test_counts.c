@@ -4,9 +4,6 @@
  * pace. */
 #include "trial.h"
 
-#include "world/memory.h"
-#include "world/sim.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,10 +84,7 @@ static void log_line(void *arg, enum tw_level level, const char *who, const char
 static enum tw_status run(const char *cluster, const char *rest, struct tw_ran *ran)
 {
 	const struct tw_log log = { log_line, NULL, TW_DEBUG };
-	struct tw_store *store = tw_memory_store_new(&tw_heap_system);
 	struct tw_actor_class class = tw_worker_class;
-	struct tw_sim_options options;
-	struct tw_cluster c;
 	struct trial t = { 0 };
 	enum tw_status st;
 
@@ -107,23 +101,12 @@ static enum tw_status run(const char *cluster, const char *rest, struct tw_ran *
 	for (size_t k = 0; k < t.cast.seats; k++)
 		if (t.cast.seat[k].addr.role == TW_WORKER)
 			t.cast.seat[k].class = &class;
-	options = t.job->sim;
-	options.threads = 1;
-	c = (struct tw_cluster){ .seat = t.cast.seat,
-				 .seats = t.cast.seats,
-				 .nodes = tw_cast_nodes(&t.job->plan),
-				 .seed = 1,
-				 .engine = t.engine,
-				 .store = store,
-				 .heap = &tw_heap_system,
-				 .log = &log,
-				 .observer = watch };
-	*ran = (struct tw_ran){ 0 };
+	t.log = &log;
+	t.observer = watch;
 	seen.labels = seen.stretched = 0;
 	seen.cut = seen.longest = 0;
-	st = tw_sim_run(&c, &options, t.job->fault, t.job->faults, NULL, 2000 * TW_SECOND, ran);
+	st = trial_run(&t, &tw_heap_system, NULL, ran);
 	tw_totals_release(&ran->totals);
-	tw_memory_store_free(store);
 	trial_close(&t);
 	return st;
 }

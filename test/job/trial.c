@@ -53,7 +53,7 @@ enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_
 		.engine = t->engine,
 		.store = store ? store : own,
 		.heap = heap,
-		.log = &log,
+		.log = t->log ? t->log : &log,
 		.observer = t->observer,
 		.observer_arg = t->observer_arg,
 		.interrupted = t->interrupted,

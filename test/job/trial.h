@@ -11,7 +11,8 @@ struct trial {
 	struct tw_engine *engine;
 	struct tw_cast cast;
 	bool resume;
-	bool loud; /* the log goes to stderr */
+	bool loud;                /* the log goes to stderr */
+	const struct tw_log *log; /* where it goes instead; may be NULL */
 	tw_observer observer;
 	void *observer_arg;
 	const _Atomic int *interrupted;
