@@ -89,6 +89,7 @@ if(TW_TESTS)
 			set_target_properties(network_probe PROPERTIES
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			tw_script(torch_networks full /usr/bin/python3 ${here}/torch/networks.py)
+			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
 		endif()
 		# CTest starts the longest first, so that none runs alone at the end
 		foreach(test add_variant cluster_faults cluster_waits cluster_links cluster_hostile)

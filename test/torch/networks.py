@@ -10,7 +10,6 @@ figures, each beside its limit, and how far each side is from PyTorch in double.
 python3-torch and a built tree; exits 77 (skipped) without torch.
 """
 import copy
-import json
 import math
 import os
 import subprocess
@@ -29,38 +28,10 @@ except ImportError:
     print("torch_networks: skipped: python3-torch is not installed (./setup --full installs it)", file=sys.stderr)
     sys.exit(77)
 
+from safe import safe_read, safe_write
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32}
 TESTS = 100  # more than are evaluated at once, and no multiple of that
-
-
-# --- safetensors ----------------------------------------------------------------------------------
-
-def safe_read(path):
-    with open(path, "rb") as f:
-        data = f.read()
-    begin = 8 + int.from_bytes(data[:8], "little")
-    out = {}
-    for name, t in json.loads(data[8:begin]).items():
-        if name != "__metadata__":
-            a, b = t["data_offsets"]
-            out[name] = np.frombuffer(data[begin + a:begin + b], TYPES[t["dtype"]]) \
-                .reshape(t["shape"]).copy()
-    return out
-
-
-def safe_write(path, tensors):
-    header, at = {}, 0
-    for name, t in tensors.items():
-        assert t.dtype == np.float32
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
-        at += t.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
-        f.write(len(text).to_bytes(8, "little") + text)
-        for t in tensors.values():
-            f.write(np.ascontiguousarray(t).tobytes())
 
 
 # --- what PyTorch does not have, or does elsewhere ------------------------------------------------
