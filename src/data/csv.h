@@ -45,19 +45,22 @@ bool tw_field_number(const struct tw_field *f, float *out);
 /* The field as a whole number, perhaps negative, of at most 18 digits. */
 bool tw_field_whole(const struct tw_field *f, int64_t *out);
 
-/* Distinct words, numbered as they came; at most TW_CLASSES_MAX.  They stay where they are: the
+/* Distinct words, numbered as they came; at most `most` of them.  They stay where they are: the
  * text that they came from must outlive the table. */
+#define TW_WORDS_MOST (UINT32_C(1) << 30)
 struct tw_words {
 	struct tw_heap *heap;
 	struct tw_field *word;
 	uint32_t *slot; /* hash table of number + 1 */
-	uint32_t count, room;
+	uint32_t count, room, most;
 };
-void tw_words_init(struct tw_words *w, struct tw_heap *heap);
+void tw_words_init(struct tw_words *w, struct tw_heap *heap, uint32_t most);
 void tw_words_release(struct tw_words *w);
 /* The word's number, adding it where it is new.  TW_NO_MEMORY; TW_NO_ROOM if there are too many. */
 enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uint32_t *out);
 bool tw_words_find(const struct tw_words *w, const struct tw_field *f, uint32_t *out);
+/* All are whole numbers. */
+bool tw_words_whole(const struct tw_words *w);
 /* Write to rank[number] the word's place in sorted order and return how many classes that makes:
  * by value if all are whole numbers (those of equal value are one class), else by bytes.
  * `order` has room for count numbers. */

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "data/names.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,7 @@ struct tw_data {
 	size_t features;                    /* product of the shape */
 	enum tw_value kind;
 	uint32_t classes, targets;
+	struct tw_names names;                     /* no part of the fingerprint */
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
@@ -51,7 +53,7 @@ struct tw_source {
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
 	bool splits; /* it may lack a test set: then data.test says how much is held out */
-	/* Read all of it: shape, kind, classes or targets, train and test (where it has one).
+	/* Read all of it: shape, kind, classes or targets, names, train and test (where it has one).
 	 * Normalisation and splits are the caller's (tw_data_open).  On failure nothing is kept and
 	 * *why is one sentence that names the file (with line or byte) and what would be accepted:
 	 * TW_BAD_INPUT for a file that is not what it should be or is missing. */

@@ -23,6 +23,8 @@ struct reader {
 	uint64_t rows, row_room, values, value_room;
 };
 
+static const char name_needed[] = "a name is at most 255 bytes of UTF-8 without control characters";
+
 static enum tw_status wrong(const struct reader *r, const struct tw_field *f, const char *what)
 {
 	char shown[TW_FIELD_SHOWN];
@@ -79,6 +81,7 @@ static enum tw_status make_room(struct reader *r, size_t bytes)
 
 static enum tw_status take_class(struct reader *r, const struct tw_field *f)
 {
+	uint32_t known;
 	enum tw_status st;
 
 	if (f->bytes == 0)
@@ -88,7 +91,10 @@ static enum tw_status take_class(struct reader *r, const struct tw_field *f)
 			return TW_OK;
 		return wrong(r, f, "only classes of the training file are accepted");
 	}
+	known = r->words->count;
 	st = tw_words_number(r->words, f, &r->class[r->rows]);
+	if (r->words->count > known && !tw_name_valid(f->at, f->bytes))
+		return wrong(r, f, name_needed);
 	if (st == TW_NO_ROOM)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:%" PRIu64
@@ -145,36 +151,42 @@ static enum tw_status read_row(struct reader *r)
 	return st;
 }
 
-static bool names(const struct tw_field *f, const char *name)
+static bool called(const struct tw_field *f, const char *name)
 {
 	return f->bytes == strlen(name) && memcmp(f->at, name, f->bytes) == 0;
 }
 
-/* Which column is the label? */
-static enum tw_status find_label(struct reader *r, const struct tw_field *row, bool header)
+/* The label's column where it is said by place; *named: it is said by name. */
+static enum tw_status label_place(struct reader *r, bool *named)
 {
 	const char *label = r->facts->label;
 	char *end;
 	unsigned long v;
 
+	*named = false;
 	if (!strcmp(label, "last")) {
 		r->label = r->columns;
 		return TW_OK;
 	}
-	if (label[0] >= '0' && label[0] <= '9') {
-		v = strtoul(label, &end, 10);
-		if (!*end && v >= 1 && v <= r->columns) {
-			r->label = (uint32_t)v;
-			return TW_OK;
-		}
-		if (!*end)
-			return tw_fail(
-				r->why, TW_BAD_INPUT,
-				"label: there is no column %.40s in %s; it has columns 1 to %u",
-				label, r->csv.name, r->columns);
+	v = label[0] >= '0' && label[0] <= '9' ? strtoul(label, &end, 10) : 0;
+	if (label[0] < '0' || label[0] > '9' || *end) {
+		*named = true;
+		return TW_OK;
 	}
+	if (v < 1 || v > r->columns)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "label: there is no column %.40s in %s; it has columns 1 to %u",
+			       label, r->csv.name, r->columns);
+	r->label = (uint32_t)v;
+	return TW_OK;
+}
+
+static enum tw_status label_by_name(struct reader *r, const struct tw_field *row, bool header)
+{
+	const char *label = r->facts->label;
+
 	for (uint32_t k = 0; header && k < r->columns; k++)
-		if (names(&row[k], label)) {
+		if (called(&row[k], label)) {
 			r->label = k + 1;
 			return TW_OK;
 		}
@@ -230,21 +242,71 @@ static enum tw_status guess_header(struct reader *r, const struct tw_field *row,
 		     "a finite number is needed (or header: yes, if this row has names)");
 }
 
-/* A name is looked up in the header, which there must then be; a place is known without. */
-static enum tw_status settle_header(struct reader *r, const struct tw_field *row, bool *header)
+/* A label's name is looked up in the header, which there must then be; its place is known
+ * without. */
+static enum tw_status settle_header(struct reader *r, struct tw_field *row, bool *header)
 {
-	const char *label = r->facts->label;
-	const bool named = strcmp(label, "last") != 0 && (label[0] < '0' || label[0] > '9');
-	enum tw_status st;
+	const enum tw_header asked = r->facts->header;
+	bool named = false;
+	enum tw_status st = label_place(r, &named);
 
-	*header = r->facts->header == TW_HEADER_YES;
-	if (r->facts->header != TW_HEADER_AUTO)
-		return find_label(r, row, *header);
-	st = find_label(r, row, true);
+	*header = asked == TW_HEADER_YES || (asked == TW_HEADER_AUTO && named);
+	if (st == TW_OK && asked == TW_HEADER_AUTO && !named)
+		st = guess_header(r, row, header);
+	for (uint32_t k = 0; st == TW_OK && *header && k < r->columns; k++)
+		tw_name_clean(&row[k]);
+	return st == TW_OK && named ? label_by_name(r, row, *header) : st;
+}
+
+/* Each name must be text, and no other column may have it too. */
+static enum tw_status check_names(struct reader *r, const struct tw_field *row)
+{
+	struct tw_words seen;
+	char shown[TW_FIELD_SHOWN];
+	enum tw_status st = TW_OK;
+
+	tw_words_init(&seen, r->d->heap, TW_WORDS_MOST);
+	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
+		uint32_t number = 0;
+
+		r->csv.column = k + 1;
+		if (!tw_name_valid(row[k].at, row[k].bytes)) {
+			st = wrong(r, &row[k], name_needed);
+			break;
+		}
+		st = tw_words_number(&seen, &row[k], &number);
+		if (st != TW_OK)
+			st = tw_keep_no_memory(r->why, r->csv.name, row[k].bytes);
+		else if (number < k)
+			st = tw_fail(r->why, TW_BAD_INPUT,
+				     "%s:1: columns %u and %u are both called '%s'; each column "
+				     "needs a name of its own",
+				     r->csv.name, number + 1, k + 1, tw_field_show(&row[k], shown));
+	}
+	tw_words_release(&seen);
+	return st;
+}
+
+/* The features' names and the label's, from the header of the training file. */
+static enum tw_status keep_names(struct reader *r, struct tw_field *row)
+{
+	struct tw_names *names = &r->d->names;
+	const char *const *all = NULL;
+	const struct tw_field label = row[r->label - 1];
+	enum tw_status st = check_names(r, row);
+
 	if (st != TW_OK)
 		return st;
-	*header = true;
-	return named ? TW_OK : guess_header(r, row, header);
+	memmove(row + r->label - 1, row + r->label, (r->columns - r->label) * sizeof *row);
+	st = tw_names_keep(r->d, row, r->columns - 1, &names->column, r->why);
+	if (st == TW_OK)
+		st = tw_names_keep(r->d, &label, 1, &all, r->why);
+	if (st != TW_OK)
+		return st;
+	names->label = all[0];
+	if (!r->facts->classes)
+		names->answer = all;
+	return TW_OK;
 }
 
 /* Read the first row; as data too, unless it is a header. */
@@ -260,6 +322,8 @@ static enum tw_status first_row(struct reader *r, struct tw_field *row, size_t b
 	}
 	if (st == TW_OK)
 		st = settle_header(r, row, &header);
+	if (st == TW_OK && header && !r->facts->test)
+		st = keep_names(r, row);
 	if (st == TW_OK)
 		st = make_room(r, bytes);
 	for (uint32_t k = 0; k < r->columns && st == TW_OK && !header; k++) {
@@ -272,7 +336,7 @@ static enum tw_status first_row(struct reader *r, struct tw_field *row, size_t b
 
 static enum tw_status check_columns(struct reader *r, uint64_t columns)
 {
-	if (columns < 2 || columns >= UINT32_MAX)
+	if (columns < 2 || columns > TW_WORDS_MOST)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:1: has %" PRIu64
 			       " column(s); at least two are needed (a value and "
@@ -321,6 +385,8 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 	if (st == TW_OK && !facts->test) {
 		const uint64_t features = r.columns - 1;
 
+		d->names.separator = facts->separator;
+		d->names.place = r.label;
 		st = tw_keep_shape(d, facts->name, 1, &features, why);
 	}
 	*s = (struct tw_samples){

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* words.c - distinct words and their sorted order: the classes of a table with names in it. */
 #include "data/csv.h"
-#include "data/source.h"
 
 #include <string.h>
 #include <xxhash.h>
 
 #define FIRST_ROOM 64
 
-void tw_words_init(struct tw_words *w, struct tw_heap *heap)
+void tw_words_init(struct tw_words *w, struct tw_heap *heap, uint32_t most)
 {
-	*w = (struct tw_words){ .heap = heap };
+	*w = (struct tw_words){ .heap = heap, .most = most };
 }
 
 void tw_words_release(struct tw_words *w)
 {
 	w->heap->put(w->heap, w->word);
 	w->heap->put(w->heap, w->slot);
-	*w = (struct tw_words){ .heap = w->heap };
+	*w = (struct tw_words){ .heap = w->heap, .most = w->most };
 }
 
 static bool same(const struct tw_field *a, const struct tw_field *b)
@@ -39,7 +38,12 @@ static uint32_t place(const struct tw_words *w, const struct tw_field *f)
 static enum tw_status enlarge(struct tw_words *w)
 {
 	const uint32_t room = w->room ? 2 * w->room : FIRST_ROOM;
-	struct tw_words more = { .heap = w->heap, .count = w->count, .room = room };
+	struct tw_words more = {
+		.heap = w->heap,
+		.count = w->count,
+		.room = room,
+		.most = w->most,
+	};
 
 	more.word = w->heap->get(w->heap, room * sizeof *more.word);
 	more.slot = tw_heap_zeros(w->heap, 2 * (size_t)room * sizeof *more.slot);
@@ -70,7 +74,7 @@ enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uin
 {
 	if (tw_words_find(w, f, out))
 		return TW_OK;
-	if (w->count == TW_CLASSES_MAX)
+	if (w->count == w->most)
 		return TW_NO_ROOM;
 	if (w->count == w->room) {
 		const enum tw_status st = enlarge(w);
@@ -84,7 +88,7 @@ enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uin
 	return TW_OK;
 }
 
-static bool all_whole(const struct tw_words *w)
+bool tw_words_whole(const struct tw_words *w)
 {
 	int64_t v;
 
@@ -126,7 +130,7 @@ static void sift(const struct tw_words *w, bool whole, uint32_t *order, uint32_t
 
 uint32_t tw_words_rank(const struct tw_words *w, uint32_t *order, uint32_t *rank)
 {
-	const bool whole = all_whole(w);
+	const bool whole = tw_words_whole(w);
 	uint32_t classes = 0;
 
 	for (uint32_t i = 0; i < w->count; i++)

@@ -113,6 +113,30 @@ static void check_set(const struct tw_data *d, const struct tw_samples *s)
 	}
 }
 
+/* A list that is there has as many names as it should, all valid and all different. */
+static void check_list(const char *const *name, size_t count)
+{
+	for (size_t k = 0; name && k < count; k++) {
+		assert_non_null(name[k]);
+		assert_true(tw_name_valid(name[k], strlen(name[k])));
+		for (size_t j = 0; j < k; j++)
+			assert_string_not_equal(name[j], name[k]);
+	}
+	assert_true(!name || !name[count]);
+}
+
+static void check_names(const struct tw_data *d)
+{
+	check_list(d->names.column, d->features);
+	check_list(d->names.answer, d->classes ? d->classes : d->targets);
+	assert_true(!d->names.column || d->rank == 1);
+	assert_true(!d->names.label || tw_name_valid(d->names.label, strlen(d->names.label)));
+	for (uint32_t k = 0; d->names.label && d->names.column && k < d->features; k++)
+		assert_string_not_equal(d->names.label, d->names.column[k]);
+	assert_true(!d->names.separator == !d->names.place);
+	assert_true(d->names.place <= d->features + 1);
+}
+
 static void sets_are_what_they_say(void **state)
 {
 	for (size_t i = 0; i < SAMPLES; i++) {
@@ -127,6 +151,7 @@ static void sets_are_what_they_say(void **state)
 		assert_true((d->classes > 0) != (d->targets > 0));
 		assert_true(d->train.count > 0);
 		assert_true(d->test.count > 0);
+		check_names(d);
 		check_set(d, tw_data_set(d, TW_SET_TRAIN));
 		check_set(d, tw_data_set(d, TW_SET_TEST));
 		check_set(d, tw_data_set(d, TW_SET_VALIDATION));

@@ -104,6 +104,63 @@ static void headers_are_guessed_with_care(void **state)
 	tw_data_close(d);
 }
 
+static void same_names(const char *const *a, const char *const *b)
+{
+	for (size_t k = 0; b && b[k]; k++)
+		assert_string_equal(a[k], b[k]);
+	assert_true(!a == !b);
+}
+
+static void columns_and_classes_have_names(void **state)
+{
+	struct tw_data *d = kit_must_open("csv", SETS("file=train.csv", "test_file=test.csv"));
+
+	same_names(d->names.column, PARTS("a", "b", "c"));
+	same_names(d->names.answer, PARTS("ash", "elm", "oak"));
+	assert_string_equal(d->names.label, "kind");
+	assert_int_equal(d->names.separator, ',');
+	assert_int_equal(d->names.place, 4);
+	tw_data_close(d);
+	/* the label in the middle; names with blanks and line ends; held out samples */
+	kit_put_text("n.csv", " w ;\"the\ny\";\"\xc3\xa4 \"\n1;2;3\n4;5;6\n7;8;9\n");
+	d = kit_must_open("csv", SETS("file=n.csv", "separator=;", "task=values", "label=the y",
+				      "test=0.5", "samples=1"));
+	same_names(d->names.column, PARTS("w", "\xc3\xa4"));
+	same_names(d->names.answer, PARTS("the y"));
+	assert_string_equal(d->names.label, "the y");
+	assert_int_equal(d->names.separator, ';');
+	assert_int_equal(d->names.place, 2);
+	tw_data_close(d);
+	/* without a header only classes have names; numbers are called by their value */
+	kit_put_text("n.csv", "10,1\n-2,1\n 9,1\n09,2\n+10,3");
+	d = kit_must_open("csv", SETS("file=n.csv", "label=1", "test=0"));
+	assert_null(d->names.column);
+	assert_null(d->names.label);
+	same_names(d->names.answer, PARTS("-2", "9", "10"));
+	tw_data_close(d);
+}
+
+static void bad_names_are_refused(void **state)
+{
+	char text[400] = "a,";
+
+	kit_put_text("n.csv", "a,b,a,y\n1,2,3,x\n1,2,3,z\n");
+	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: columns 1 and 3", "'a'", "own"));
+	kit_put_text("n.csv", "a,\xff,y\n1,2,x\n1,2,z\n");
+	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: column 2", "UTF-8"));
+	kit_put_text("n.csv", "a,\x1b[m,y\n1,2,x\n1,2,z\n");
+	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: column 2", "control"));
+	kit_put_text("n.csv", "a,b,y\n1,2,x\n1,2,\xc2\x9b\n");
+	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:3: column 3", "control"));
+	memset(text + 2, 'n', 256);
+	memcpy(text + 258, "\n1,2\n", 6);
+	kit_put_text("n.csv", text);
+	kit_refuses("csv", SETS("file=n.csv", "task=values"), PARTS("n.csv:1: column 2", "255"));
+	memmove(text + 257, text + 258, 6);
+	kit_put_text("n.csv", text);
+	tw_data_close(kit_must_open("csv", SETS("file=n.csv", "task=values", "test=0")));
+}
+
 static void bad(const char *text, const char *const *parts)
 {
 	kit_put_text("bad.csv", text);
@@ -126,7 +183,7 @@ static void bad_files_are_refused_with_their_place(void **state)
 	bad("1,2,a\n1,\"2,b\n", PARTS("bad.csv:2: column 2:", "never closed"));
 	bad("1,2,a\n1,\"2\"3,b\n", PARTS("bad.csv:2: column 2:", "closing quote"));
 	bad("1,2,a\n1,2\"2\",b\n", PARTS("bad.csv:2: column 2:", "quote"));
-	bad("\"1\",\"2\",\"a\nb\"\n1,2\n", PARTS("bad.csv:3:", "2 columns"));
+	bad("\"a\nb\",\"x\",\"c\"\n1,2\n", PARTS("bad.csv:3:", "2 columns"));
 	bad("", PARTS("bad.csv: ", "empty"));
 	bad("\n\n", PARTS("bad.csv: ", "empty"));
 	bad("a,b\n", PARTS("bad.csv: ", "no rows"));
@@ -258,6 +315,8 @@ int main(void)
 		cmocka_unit_test(whole_numbers_are_sorted_by_value),
 		cmocka_unit_test(labels_are_found_by_name_number_and_place),
 		cmocka_unit_test(headers_are_guessed_with_care),
+		cmocka_unit_test(columns_and_classes_have_names),
+		cmocka_unit_test(bad_names_are_refused),
 		cmocka_unit_test(bad_files_are_refused_with_their_place),
 		cmocka_unit_test(no_prefix_does_harm),
 		cmocka_unit_test(room_is_bounded_by_the_file),

@@ -5,6 +5,8 @@
 #include "data/table.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct options {
@@ -63,6 +65,37 @@ static enum tw_status whole_file(const struct tw_source_site *site, const char *
 	return st;
 }
 
+/* Classes that are whole numbers are called by their value: 7, whether the file says 07 or +7. */
+#define NUMBER_ROOM 24
+
+static enum tw_status keep_classes(const struct tw_words *words, const uint32_t *rank,
+				   struct tw_data *d, struct tw_error *why)
+{
+	const bool whole = tw_words_whole(words);
+	const size_t each = sizeof(struct tw_field) + (whole ? NUMBER_ROOM : 0);
+	struct tw_field *name = d->heap->get(d->heap, d->classes * each);
+	char *text = (char *)(name + d->classes);
+	enum tw_status st;
+
+	if (!name)
+		return tw_keep_no_memory(why, "csv", d->classes * each);
+	for (uint32_t i = 0; i < words->count; i++) {
+		char *at = text + (size_t)rank[i] * NUMBER_ROOM;
+		int64_t v = 0;
+
+		name[rank[i]] = words->word[i];
+		if (!whole || !tw_field_whole(&words->word[i], &v))
+			continue;
+		name[rank[i]] = (struct tw_field){
+			.at = at,
+			.bytes = (size_t)snprintf(at, NUMBER_ROOM, "%" PRId64, v),
+		};
+	}
+	st = tw_names_keep(d, name, d->classes, &d->names.answer, why);
+	d->heap->put(d->heap, name);
+	return st;
+}
+
 /* From numbers of words to classes in sorted order. */
 static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *d,
 				  struct tw_error *why)
@@ -70,6 +103,7 @@ static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *
 	const size_t bytes = 2 * (size_t)words->count * sizeof(uint32_t);
 	uint32_t *rank = d->heap->get(d->heap, bytes);
 	struct tw_samples *const sets[] = { &d->train, &d->test };
+	enum tw_status st;
 
 	if (!rank)
 		return tw_keep_no_memory(why, "csv", bytes);
@@ -80,8 +114,9 @@ static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *
 		for (uint64_t i = 0; i < sets[k]->count; i++)
 			label[i] = rank[label[i]];
 	}
+	st = keep_classes(words, rank, d, why);
 	d->heap->put(d->heap, rank);
-	return TW_OK;
+	return st;
 }
 
 static enum tw_status read_files(const struct options *o, const struct tw_source_site *site,
@@ -122,7 +157,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	st = separator_of(o->separator, &facts.separator, why);
 	if (st != TW_OK)
 		return st;
-	tw_words_init(&words, site->heap);
+	tw_words_init(&words, site->heap, TW_CLASSES_MAX);
 	out->kind = TW_VALUE_F32;
 	st = read_files(o, site, &facts, &words, text, out, why);
 	if (st == TW_OK && facts.classes)

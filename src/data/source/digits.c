@@ -58,6 +58,7 @@ static enum tw_status draw_all(const void *options, const struct tw_source_site 
 
 	out->kind = TW_VALUE_U8;
 	out->classes = 10;
+	out->names.answer = tw_names_digits;
 	if (st == TW_OK)
 		st = draw_set(o, 0, o->count, out, &out->train, why);
 	if (st == TW_OK)

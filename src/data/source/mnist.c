@@ -74,6 +74,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		if (!tw_idx_find(folder, names[k], file[k], sizeof file[k]))
 			return missing(o, folder, names[k], why);
 	st = tw_idx_open(&files, out, why);
+	out->names.answer = tw_names_digits;
 	if (st != TW_OK)
 		tw_keep_release(out);
 	return st;

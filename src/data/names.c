@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.c - names of columns and classes: checked, cleaned, kept. */
+#include "data/names.h"
+#include "data/csv.h"
+#include "data/keep.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const tw_names_digits[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", NULL };
+
+/* Bytes of the character at p (n of them are left), 0 if it is not UTF-8. */
+static size_t character(const unsigned char *p, size_t n, uint32_t *out)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const size_t bytes = p[0] < 0x80   ? 1
+			     : p[0] < 0xC2 ? 0
+			     : p[0] < 0xE0 ? 2
+			     : p[0] < 0xF0 ? 3
+			     : p[0] < 0xF5 ? 4
+					   : 0;
+	uint32_t c = bytes > 1 ? p[0] & (0x7Fu >> bytes) : p[0];
+
+	if (bytes == 0 || bytes > n)
+		return 0;
+	for (size_t k = 1; k < bytes; k++) {
+		if ((p[k] & 0xC0) != 0x80)
+			return 0;
+		c = c << 6 | (p[k] & 0x3F);
+	}
+	*out = c;
+	return c < least[bytes] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : bytes;
+}
+
+bool tw_name_valid(const char *text, size_t bytes)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	if (bytes > TW_NAME_MOST)
+		return false;
+	for (size_t at = 0, n; at < bytes; at += n) {
+		uint32_t c = 0;
+
+		n = character(p + at, bytes - at, &c);
+		if (n == 0 || c < 0x20 || (c >= 0x7F && c < 0xA0))
+			return false;
+	}
+	return true;
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+void tw_name_clean(struct tw_field *f)
+{
+	char *text = (char *)f->at; /* a reader's own text, see tw_csv */
+
+	while (f->bytes && blank(text[f->bytes - 1]))
+		f->bytes--;
+	while (f->bytes && blank(*text)) {
+		text++;
+		f->bytes--;
+	}
+	for (size_t k = 0; k < f->bytes; k++)
+		if (blank(text[k]))
+			text[k] = ' ';
+	f->at = text;
+}
+
+enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uint64_t count,
+			     const char *const **out, struct tw_error *why)
+{
+	uint64_t bytes = (count + 1) * sizeof(char *);
+	const char **list;
+	void *room = NULL;
+	char *text;
+	enum tw_status st;
+
+	for (uint64_t k = 0; k < count; k++)
+		bytes += name[k].bytes + 1;
+	st = tw_keep_room(d, bytes, 1, &room, why);
+	if (st != TW_OK)
+		return st;
+	list = room;
+	text = (char *)(list + count + 1);
+	for (uint64_t k = 0; k < count; k++) {
+		list[k] = memcpy(text, name[k].at, name[k].bytes);
+		text[name[k].bytes] = 0;
+		text += name[k].bytes + 1;
+	}
+	list[count] = NULL;
+	*out = list;
+	return TW_OK;
+}
+
+const char *tw_name_answer(const struct tw_names *n, uint32_t k, char out[TW_NAME_NUMBER])
+{
+	if (n->answer)
+		return n->answer[k];
+	snprintf(out, TW_NAME_NUMBER, "%u", k);
+	return out;
+}
