@@ -58,6 +58,8 @@ void tw_words_init(struct tw_words *w, struct tw_heap *heap, uint32_t most);
 void tw_words_release(struct tw_words *w);
 /* The word's number, adding it where it is new.  TW_NO_MEMORY; TW_NO_ROOM if there are too many. */
 enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uint32_t *out);
+/* Add the names of a list that ends with NULL.  TW_NO_MEMORY, TW_NO_ROOM. */
+enum tw_status tw_words_names(struct tw_words *w, const char *const *name);
 bool tw_words_find(const struct tw_words *w, const struct tw_field *f, uint32_t *out);
 /* All are whole numbers. */
 bool tw_words_whole(const struct tw_words *w);

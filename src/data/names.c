@@ -32,20 +32,36 @@ static size_t character(const unsigned char *p, size_t n, uint32_t *out)
 	return c < least[bytes] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : bytes;
 }
 
+/* Bytes of the character at p if it may be shown, else 0. */
+static size_t printable(const unsigned char *p, size_t n)
+{
+	uint32_t c = 0;
+	const size_t bytes = character(p, n, &c);
+
+	return c < 0x20 || (c >= 0x7F && c < 0xA0) ? 0 : bytes;
+}
+
+const char tw_name_needed[] = "a name is at most 255 bytes of UTF-8 without control characters";
+
 bool tw_name_valid(const char *text, size_t bytes)
 {
-	const unsigned char *p = (const unsigned char *)text;
-
 	if (bytes > TW_NAME_MOST)
 		return false;
 	for (size_t at = 0, n; at < bytes; at += n) {
-		uint32_t c = 0;
-
-		n = character(p + at, bytes - at, &c);
-		if (n == 0 || c < 0x20 || (c >= 0x7F && c < 0xA0))
+		n = printable((const unsigned char *)text + at, bytes - at);
+		if (n == 0)
 			return false;
 	}
 	return true;
+}
+
+void tw_name_print(char *text, size_t bytes)
+{
+	for (size_t at = 0, n; at < bytes; at += n ? n : 1) {
+		n = printable((const unsigned char *)text + at, bytes - at);
+		if (n == 0)
+			text[at] = '?';
+	}
 }
 
 static bool blank(char c)

@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "data/names.h"
+#include "data/warn.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ struct tw_source_site {
 	struct tw_heap *heap;
 	const char *cache; /* folder where fetched data sets are; "" if nobody knows */
 	const char *base;  /* folder that relative paths begin at: the job file's; "" is here */
+	struct tw_warnings *warnings; /* where a source says what is odd; NULL: nobody listens */
 };
 
 struct tw_source {

@@ -2,42 +2,49 @@
 /* table.c - rows of a CSV file; the first row decides how many columns there are.
  *
  *  (1) a value is stored only for a field that is not empty, so there are never more of them than
- *      (bytes + 1) / 2: that, or rows times columns if it is less, is the room asked for. */
+ *      (bytes + 1) / 2: that, or rows times columns if it is less, is the room asked for.
+ *  (2) a row's values are stored when the row is whole.
+ *  (3) a cell that is kept as text had a separator or a line end behind it, or the file's end. */
 #include "data/table.h"
 #include "data/keep.h"
+#include "data/table_inner.h"
 
+#include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-struct reader {
-	const struct tw_table_facts *facts;
-	struct tw_csv csv;
-	struct tw_words *words;
-	struct tw_data *d;
-	struct tw_error *why;
-	uint32_t columns, label; /* label: its column, from 1 */
-	float *value, *target;
-	uint32_t *class;
-	uint64_t rows, row_room, values, value_room;
-};
-
-static const char name_needed[] = "a name is at most 255 bytes of UTF-8 without control characters";
-
-static enum tw_status wrong(const struct reader *r, const struct tw_field *f, const char *what)
+/* " (width)": what the column is called, where that is known. */
+static const char *name_of(const struct tw_table_reader *r, char *out, size_t room)
 {
-	char shown[TW_FIELD_SHOWN];
+	const struct tw_names *n = &r->d->names;
+	const uint32_t to = r->to[r->csv.column - 1];
+	const char *name = to < r->features && n->column ? n->column[to] : NULL;
 
+	if (to == TW_TO_LABEL)
+		name = n->label;
+	out[0] = 0;
+	if (name && name[0])
+		snprintf(out, room, " (%.60s)", name);
+	return out;
+}
+
+enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_field *f,
+			      const char *what)
+{
+	char shown[TW_FIELD_SHOWN], name[80];
+
+	name_of(r, name, sizeof name);
 	if (f->bytes == 0)
-		return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u: is empty; %s",
-			       r->csv.name, r->csv.line, r->csv.column, what);
-	return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u: '%s' is not accepted; %s",
-		       r->csv.name, r->csv.line, r->csv.column, tw_field_show(f, shown), what);
+		return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u%s: is empty; %s",
+			       r->csv.name, r->csv.line, r->csv.column, name, what);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:%" PRIu64 ": column %u%s: '%s' is not accepted; %s", r->csv.name,
+		       r->csv.line, r->csv.column, name, tw_field_show(f, shown), what);
 }
 
 /* The columns of the first row and the rows at most, without touching the text. */
-static uint64_t survey(struct reader *r, const char *text, const char *end)
+static uint64_t survey(struct tw_table_reader *r, const char *text, const char *end)
 {
 	uint64_t columns = 1, rows = 1;
 	bool quotes = false, first = true;
@@ -56,45 +63,69 @@ static uint64_t survey(struct reader *r, const char *text, const char *end)
 	return columns;
 }
 
-static enum tw_status make_room(struct reader *r, size_t bytes)
+/* Room for `count` things, or for `most` if the file cannot hold more. */
+static enum tw_status room_for(struct tw_table_reader *r, uint64_t count, uint64_t most,
+			       size_t each, uint64_t *room, void **out)
 {
-	const uint64_t most = (uint64_t)bytes / 2 + 1;
-	void *room = NULL;
-	enum tw_status st;
-
-	if (r->row_room > most)
-		r->row_room = most;
-	if (__builtin_mul_overflow(r->row_room, (uint64_t)(r->columns - 1), &r->value_room) ||
-	    r->value_room > most)
-		r->value_room = most;
-	st = tw_keep_room(r->d, r->value_room, sizeof(float), &room, r->why);
-	if (st != TW_OK)
-		return st;
-	r->value = room;
-	st = tw_keep_room(r->d, r->row_room, sizeof(float), &room, r->why);
-	if (st == TW_OK && r->facts->classes)
-		r->class = room;
-	else
-		r->target = room;
-	return st;
+	*room = count < most ? count : most;
+	return tw_keep_room(r->d, *room, each, out, r->why);
 }
 
-static enum tw_status take_class(struct reader *r, const struct tw_field *f)
+static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 {
-	uint32_t known;
+	const uint64_t most = (uint64_t)bytes / 2 + 1, rows = r->row_room;
+	void *value = NULL, *answer = NULL, *known = NULL, *cell = NULL;
+	uint64_t values, cells;
 	enum tw_status st;
 
-	if (f->bytes == 0)
-		return wrong(r, f, "a class is needed");
-	if (r->facts->test) {
-		if (tw_words_find(r->words, f, &r->class[r->rows]))
-			return TW_OK;
-		return wrong(r, f, "only classes of the training file are accepted");
-	}
-	known = r->words->count;
-	st = tw_words_number(r->words, f, &r->class[r->rows]);
+	if (__builtin_mul_overflow(rows, (uint64_t)r->features, &values))
+		values = UINT64_MAX;
+	if (__builtin_mul_overflow(rows, (uint64_t)r->out->extras, &cells))
+		cells = UINT64_MAX;
+	st = room_for(r, values, most, sizeof(float), &r->value_room, &value);
+	if (st == TW_OK)
+		st = room_for(r, rows, most, sizeof(float), &r->row_room, &answer);
+	if (st == TW_OK && tw_table_for_model(r) && r->label)
+		st = tw_keep_room(r->d, r->row_room, 1, &known, r->why);
+	if (st == TW_OK && cells)
+		st = room_for(r, cells, (uint64_t)bytes + 1, sizeof(char *), &r->cell_room, &cell);
+	if (st != TW_OK)
+		return st;
+	r->value = value;
+	if (r->facts->classes)
+		r->class = answer;
+	else
+		r->target = answer;
+	r->known = known;
+	r->out->cell = cell;
+	return TW_OK;
+}
+
+/* The class of that name; whole numbers by their value. */
+static bool find_class(const struct tw_table_reader *r, const struct tw_field *f, uint32_t *out)
+{
+	char text[24];
+	int64_t v;
+
+	if (tw_words_find(r->words, f, out))
+		return true;
+	if (!r->whole || !tw_field_whole(f, &v))
+		return false;
+	return tw_words_find(r->words,
+			     &(struct tw_field){
+				     .at = text,
+				     .bytes = (size_t)snprintf(text, sizeof text, "%" PRId64, v),
+			     },
+			     out);
+}
+
+static enum tw_status new_class(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const uint32_t known = r->words->count;
+	const enum tw_status st = tw_words_number(r->words, f, &r->class[r->rows]);
+
 	if (r->words->count > known && !tw_name_valid(f->at, f->bytes))
-		return wrong(r, f, name_needed);
+		return tw_table_wrong(r, f, tw_name_needed);
 	if (st == TW_NO_ROOM)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:%" PRIu64
@@ -105,26 +136,95 @@ static enum tw_status take_class(struct reader *r, const struct tw_field *f)
 	return st == TW_OK ? st : tw_keep_no_memory(r->why, r->csv.name, f->bytes);
 }
 
-static enum tw_status take(struct reader *r, const struct tw_field *f)
+/* "only a, b and c are accepted": the classes as far as they fit. */
+static enum tw_status unknown_class(const struct tw_table_reader *r, const struct tw_field *f)
 {
-	const bool label = r->csv.column == r->label;
-	float v;
+	char what[200];
+	size_t n = (size_t)snprintf(what, sizeof what, "the classes of the training are");
+	uint32_t k = 0;
 
-	HOLDS(1, r->rows < r->row_room || f->bytes == 0);
-	if (label && r->facts->classes)
-		return take_class(r, f);
-	if (!tw_field_number(f, &v))
-		return wrong(r, f, "a finite number is needed");
-	if (label) {
-		r->target[r->rows] = v;
+	for (; k < r->words->count && n + r->words->word[k].bytes + 24 < sizeof what; k++)
+		n += (size_t)snprintf(what + n, sizeof what - n, "%s %.*s", k ? "," : "",
+				      (int)r->words->word[k].bytes, r->words->word[k].at);
+	if (k < r->words->count)
+		snprintf(what + n, sizeof what - n, " and %u more", r->words->count - k);
+	return tw_table_wrong(r, f, what);
+}
+
+static enum tw_status take_class(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const bool may_lack = r->facts->use == TW_TABLE_PREDICT;
+
+	if (f->bytes == 0 && !may_lack)
+		return tw_table_wrong(r, f, "a class is needed");
+	if (r->facts->use == TW_TABLE_TRAIN)
+		return new_class(r, f);
+	r->class[r->rows] = 0;
+	if (!find_class(r, f, &r->class[r->rows])) {
+		if (!may_lack)
+			return unknown_class(r, f);
+		r->known[r->rows] = 0;
 		return TW_OK;
 	}
-	HOLDS(1, r->values < r->value_room);
-	r->value[r->values++] = v;
+	if (r->known)
+		r->known[r->rows] = 1;
+	r->out->answers++;
 	return TW_OK;
 }
 
-static enum tw_status ragged(const struct reader *r, const struct tw_field *f)
+static enum tw_status take_target(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const bool number = tw_field_number(f, &r->target[r->rows]);
+
+	if (!number && r->facts->use != TW_TABLE_PREDICT)
+		return tw_table_wrong(r, f, "a finite number is needed");
+	if (!number)
+		r->target[r->rows] = 0;
+	if (r->known)
+		r->known[r->rows] = number;
+	r->out->answers += number;
+	return TW_OK;
+}
+
+/* The field becomes a text of its own in place: what stood behind it was read already. */
+static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
+{
+	HOLDS(3, r->cells < r->cell_room);
+	((char *)f->at)[f->bytes] = 0;
+	tw_name_print((char *)f->at, f->bytes);
+	r->out->cell[r->cells++] = f->at;
+}
+
+static enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const uint32_t to = r->to[r->csv.column - 1];
+
+	if (to < r->features) {
+		if (!tw_field_number(f, &r->row[to]))
+			return tw_table_wrong(r, f, "a finite number is needed");
+		return TW_OK;
+	}
+	HOLDS(1, r->rows < r->row_room);
+	if (to == TW_TO_LABEL)
+		return r->class ? take_class(r, f) : take_target(r, f);
+	if (r->out->cell)
+		take_cell(r, f);
+	return TW_OK;
+}
+
+static void end_row(struct tw_table_reader *r)
+{
+	HOLDS(1, r->values + r->features <= r->value_room && r->rows < r->row_room);
+	memcpy(r->value + r->values, r->row, r->features * sizeof *r->row);
+	r->values += r->features;
+	if (!r->label && r->class)
+		r->class[r->rows] = 0;
+	else if (!r->label)
+		r->target[r->rows] = 0;
+	r->rows++;
+}
+
+static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_field *f)
 {
 	if (f->last && r->csv.column == 1 && f->bytes == 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
@@ -135,7 +235,7 @@ static enum tw_status ragged(const struct reader *r, const struct tw_field *f)
 		       r->csv.line, f->last ? "" : "more than ", r->csv.column, r->columns);
 }
 
-static enum tw_status read_row(struct reader *r)
+static enum tw_status read_row(struct tw_table_reader *r)
 {
 	struct tw_field f;
 	enum tw_status st;
@@ -147,173 +247,15 @@ static enum tw_status read_row(struct reader *r)
 		if (st == TW_OK)
 			st = take(r, &f);
 	} while (st == TW_OK && !f.last);
-	r->rows += st == TW_OK;
-	return st;
-}
-
-static bool called(const struct tw_field *f, const char *name)
-{
-	return f->bytes == strlen(name) && memcmp(f->at, name, f->bytes) == 0;
-}
-
-/* The label's column where it is said by place; *named: it is said by name. */
-static enum tw_status label_place(struct reader *r, bool *named)
-{
-	const char *label = r->facts->label;
-	char *end;
-	unsigned long v;
-
-	*named = false;
-	if (!strcmp(label, "last")) {
-		r->label = r->columns;
-		return TW_OK;
-	}
-	v = label[0] >= '0' && label[0] <= '9' ? strtoul(label, &end, 10) : 0;
-	if (label[0] < '0' || label[0] > '9' || *end) {
-		*named = true;
-		return TW_OK;
-	}
-	if (v < 1 || v > r->columns)
-		return tw_fail(r->why, TW_BAD_INPUT,
-			       "label: there is no column %.40s in %s; it has columns 1 to %u",
-			       label, r->csv.name, r->columns);
-	r->label = (uint32_t)v;
-	return TW_OK;
-}
-
-static enum tw_status label_by_name(struct reader *r, const struct tw_field *row, bool header)
-{
-	const char *label = r->facts->label;
-
-	for (uint32_t k = 0; header && k < r->columns; k++)
-		if (called(&row[k], label)) {
-			r->label = k + 1;
-			return TW_OK;
-		}
-	return tw_fail(r->why, TW_BAD_INPUT,
-		       "label: %s %s '%.60s'; a name in its header, a number from 1 to %u, or "
-		       "`last` is accepted",
-		       r->csv.name, header ? "has no column" : "has no header to look up", label,
-		       r->columns);
-}
-
-/* A number that is out of range, or a word for a missing value: no column is called so. */
-static bool no_name(const struct tw_field *f)
-{
-	static const char *const words[] = {
-		"nan", "inf", "infinity", "na", "n/a", "null", "none"
-	};
-	const char *p = f->at;
-	size_t n = f->bytes;
-
-	for (; n && (*p == ' ' || *p == '\t' || *p == '-' || *p == '+'); n--)
-		p++;
-	while (n && (p[n - 1] == ' ' || p[n - 1] == '\t'))
-		n--;
-	for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-		if (n == strlen(words[k]) && strncasecmp(p, words[k], n) == 0)
-			return true;
-	for (size_t k = 0; k < n; k++)
-		if (!strchr("0123456789+-.eE", p[k]) || !p[k])
-			return false;
-	return n == 0 || strchr("0123456789.", *p);
-}
-
-/* Is the first row a header?  Its columns but the label's (which may be words in every row) say
- * so: all numbers, or none; some of each is for the user to decide. */
-static enum tw_status guess_header(struct reader *r, const struct tw_field *row, bool *header)
-{
-	uint32_t numbers = 0, other = 0;
-	float v;
-
-	for (uint32_t k = 0; k < r->columns; k++) {
-		if (k + 1 == r->label)
-			continue;
-		if (tw_field_number(&row[k], &v))
-			numbers++;
-		else
-			other = k + 1;
-	}
-	*header = other != 0;
-	if (other == 0 || (numbers == 0 && !no_name(&row[other - 1])))
-		return TW_OK;
-	r->csv.column = other;
-	return wrong(r, &row[other - 1],
-		     "a finite number is needed (or header: yes, if this row has names)");
-}
-
-/* A label's name is looked up in the header, which there must then be; its place is known
- * without. */
-static enum tw_status settle_header(struct reader *r, struct tw_field *row, bool *header)
-{
-	const enum tw_header asked = r->facts->header;
-	bool named = false;
-	enum tw_status st = label_place(r, &named);
-
-	*header = asked == TW_HEADER_YES || (asked == TW_HEADER_AUTO && named);
-	if (st == TW_OK && asked == TW_HEADER_AUTO && !named)
-		st = guess_header(r, row, header);
-	for (uint32_t k = 0; st == TW_OK && *header && k < r->columns; k++)
-		tw_name_clean(&row[k]);
-	return st == TW_OK && named ? label_by_name(r, row, *header) : st;
-}
-
-/* Each name must be text, and no other column may have it too. */
-static enum tw_status check_names(struct reader *r, const struct tw_field *row)
-{
-	struct tw_words seen;
-	char shown[TW_FIELD_SHOWN];
-	enum tw_status st = TW_OK;
-
-	tw_words_init(&seen, r->d->heap, TW_WORDS_MOST);
-	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
-		uint32_t number = 0;
-
-		r->csv.column = k + 1;
-		if (!tw_name_valid(row[k].at, row[k].bytes)) {
-			st = wrong(r, &row[k], name_needed);
-			break;
-		}
-		st = tw_words_number(&seen, &row[k], &number);
-		if (st != TW_OK)
-			st = tw_keep_no_memory(r->why, r->csv.name, row[k].bytes);
-		else if (number < k)
-			st = tw_fail(r->why, TW_BAD_INPUT,
-				     "%s:1: columns %u and %u are both called '%s'; each column "
-				     "needs a name of its own",
-				     r->csv.name, number + 1, k + 1, tw_field_show(&row[k], shown));
-	}
-	tw_words_release(&seen);
-	return st;
-}
-
-/* The features' names and the label's, from the header of the training file. */
-static enum tw_status keep_names(struct reader *r, struct tw_field *row)
-{
-	struct tw_names *names = &r->d->names;
-	const char *const *all = NULL;
-	const struct tw_field label = row[r->label - 1];
-	enum tw_status st = check_names(r, row);
-
-	if (st != TW_OK)
-		return st;
-	memmove(row + r->label - 1, row + r->label, (r->columns - r->label) * sizeof *row);
-	st = tw_names_keep(r->d, row, r->columns - 1, &names->column, r->why);
 	if (st == TW_OK)
-		st = tw_names_keep(r->d, &label, 1, &all, r->why);
-	if (st != TW_OK)
-		return st;
-	names->label = all[0];
-	if (!r->facts->classes)
-		names->answer = all;
-	return TW_OK;
+		end_row(r);
+	return st;
 }
 
 /* Read the first row; as data too, unless it is a header. */
-static enum tw_status first_row(struct reader *r, struct tw_field *row, size_t bytes)
+static enum tw_status first_row(struct tw_table_reader *r, struct tw_field *row, size_t bytes)
 {
 	enum tw_status st = TW_OK;
-	bool header = false;
 
 	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
 		st = tw_csv_field(&r->csv, &row[k], r->why);
@@ -321,36 +263,36 @@ static enum tw_status first_row(struct reader *r, struct tw_field *row, size_t b
 			st = ragged(r, &row[k]);
 	}
 	if (st == TW_OK)
-		st = settle_header(r, row, &header);
-	if (st == TW_OK && header && !r->facts->test)
-		st = keep_names(r, row);
+		st = tw_table_match(r, row);
 	if (st == TW_OK)
 		st = make_room(r, bytes);
-	for (uint32_t k = 0; k < r->columns && st == TW_OK && !header; k++) {
+	if (st != TW_OK || r->out->header)
+		return st;
+	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
 		r->csv.column = k + 1;
 		st = take(r, &row[k]);
 	}
-	r->rows += st == TW_OK && !header;
+	if (st == TW_OK)
+		end_row(r);
 	return st;
 }
 
-static enum tw_status check_columns(struct reader *r, uint64_t columns)
+static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
 {
-	if (columns < 2 || columns > TW_WORDS_MOST)
+	const bool model = tw_table_for_model(r);
+
+	if (columns < (model ? 1 : 2) || columns > TW_WORDS_MOST)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:1: has %" PRIu64
 			       " column(s); at least two are needed (a value and "
 			       "the label), separated by '%c'",
 			       r->csv.name, columns, r->facts->separator);
 	r->columns = (uint32_t)columns;
-	if (r->facts->test && columns - 1 != r->d->features)
-		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %u columns, but the training file has %zu", r->csv.name,
-			       r->columns, r->d->features + 1);
+	r->features = r->facts->use == TW_TABLE_TRAIN ? r->columns - 1 : (uint32_t)r->d->features;
 	return TW_OK;
 }
 
-static enum tw_status read_all(struct reader *r, size_t bytes)
+static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
 {
 	struct tw_heap *heap = r->d->heap;
 	struct tw_field *row = heap->get(heap, r->columns * sizeof *row);
@@ -368,32 +310,79 @@ static enum tw_status read_all(struct reader *r, size_t bytes)
 	return st;
 }
 
-enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
-			     struct tw_words *words, struct tw_data *d, struct tw_samples *s,
-			     struct tw_error *why)
+/* What is needed while reading alone. */
+static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 {
-	struct reader r = { .facts = facts, .words = words, .d = d, .why = why };
+	struct tw_heap *heap = r->d->heap;
+	const size_t to = r->columns * sizeof *r->to, row = r->features * sizeof *r->row;
 	enum tw_status st;
 
+	r->to = heap->get(heap, to);
+	r->row = r->to ? heap->get(heap, row) : NULL;
+	if (r->row) {
+		for (uint32_t k = 0; k < r->columns; k++)
+			r->to[k] = TW_TO_NOTHING;
+		st = read_all(r, bytes);
+	} else {
+		st = tw_keep_no_memory(r->why, r->csv.name, to + row);
+	}
+	heap->put(heap, r->row);
+	heap->put(heap, r->to);
+	return st;
+}
+
+enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
+			     struct tw_words *words, struct tw_data *d, struct tw_table *out,
+			     struct tw_error *why)
+{
+	struct tw_table_reader r = {
+		.facts = facts,
+		.words = words,
+		.whole = facts->use != TW_TABLE_TRAIN && tw_words_whole(words),
+		.d = d,
+		.out = out,
+		.why = why,
+	};
+	enum tw_status st;
+
+	*out = (struct tw_table){ 0 };
 	tw_csv_init(&r.csv, facts->name, facts->separator, text, bytes);
 	if (tw_csv_done(&r.csv))
 		return tw_fail(why, TW_BAD_INPUT, "%s: is empty; rows of numbers are needed",
 			       facts->name);
 	st = check_columns(&r, survey(&r, r.csv.next, r.csv.end));
 	if (st == TW_OK)
-		st = read_all(&r, bytes);
-	if (st == TW_OK && !facts->test) {
-		const uint64_t features = r.columns - 1;
+		st = read_with_scratch(&r, bytes);
+	if (st == TW_OK && facts->use == TW_TABLE_TRAIN) {
+		const uint64_t features = r.features;
 
 		d->names.separator = facts->separator;
 		d->names.place = r.label;
 		st = tw_keep_shape(d, facts->name, 1, &features, why);
 	}
-	*s = (struct tw_samples){
+	out->samples = (struct tw_samples){
 		.count = r.rows,
 		.value = r.value,
 		.label = r.class,
 		.target = r.target,
 	};
+	out->known = r.known;
 	return st;
+}
+
+enum tw_status tw_separator_parse(const char *text, char *out, struct tw_error *why)
+{
+	if (!strcmp(text, "tab") || !strcmp(text, "\\t")) {
+		*out = '\t';
+		return TW_OK;
+	}
+	if (text[0] && !text[1] && !isalnum((unsigned char)text[0]) &&
+	    !strchr("\"\r\n.+-", text[0])) {
+		*out = text[0];
+		return TW_OK;
+	}
+	return tw_fail(why, TW_BAD_INPUT,
+		       "separator: needs one character that is no letter, digit, quote, point or "
+		       "sign, or tab; not '%.20s'",
+		       text);
 }

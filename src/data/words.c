@@ -88,6 +88,19 @@ enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uin
 	return TW_OK;
 }
 
+enum tw_status tw_words_names(struct tw_words *w, const char *const *name)
+{
+	enum tw_status st = TW_OK;
+
+	for (; *name && st == TW_OK; name++) {
+		const struct tw_field f = { .at = *name, .bytes = strlen(*name) };
+		uint32_t number;
+
+		st = tw_words_number(w, &f, &number);
+	}
+	return st;
+}
+
 bool tw_words_whole(const struct tw_words *w)
 {
 	int64_t v;

@@ -150,6 +150,13 @@ static void set_one(const struct tw_source *s, const char *text, void *own,
 		fail_msg("%s: %s", text, why.text);
 }
 
+static struct tw_warnings warned;
+
+const struct tw_warnings *kit_warned(void)
+{
+	return &warned;
+}
+
 enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *const *sets,
 			struct tw_data **out, struct tw_error *why)
 {
@@ -158,6 +165,7 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 		.heap = heap ? heap : &tw_heap_system,
 		.cache = folder,
 		.base = folder,
+		.warnings = &warned,
 	};
 	struct tw_data_options common;
 	struct tw_arena keep;
@@ -174,6 +182,7 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 	assert_int_equal(tw_option_defaults(tw_data_common_rows, &common, &keep, NULL), TW_OK);
 	for (; *sets; sets++)
 		set_one(s, *sets, own, &common, &keep);
+	warned.count = 0;
 	st = tw_data_open(s, own, &common, &site, 1, out, why);
 	tw_arena_release(&keep);
 	return st;
@@ -199,10 +208,25 @@ void kit_refuses(const char *source, const char *const *sets, const char *const 
 	if (st != TW_BAD_INPUT || why.status != TW_BAD_INPUT)
 		fail_msg("%s: %s instead of a refusal: %s", source, tw_status_name(st), why.text);
 	assert_null(d);
-	assert_null(strchr(why.text, '\n'));
+	kit_says(why.text, parts);
+}
+
+void kit_says(const char *text, const char *const *parts)
+{
+	assert_null(strchr(text, '\n'));
 	for (; *parts; parts++)
-		if (!strstr(why.text, *parts))
-			fail_msg("'%s' does not say '%s'", why.text, *parts);
+		if (!strstr(text, *parts))
+			fail_msg("'%s' does not say '%s'", text, *parts);
+}
+
+void kit_warns(const char *source, const char *const *sets, const char *const *parts)
+{
+	tw_data_close(kit_must_open(source, sets));
+	if (warned.count != (*parts != NULL))
+		fail_msg("%u warnings, the first: %s", warned.count,
+			 warned.count ? warned.text[0] : "");
+	if (warned.count)
+		kit_says(warned.text[0], parts);
 }
 
 static uint8_t byte_at(size_t i)

@@ -38,8 +38,16 @@ struct tw_data *kit_must_open(const char *source, const char *const *sets);
 /* It must be refused with TW_BAD_INPUT and a sentence with all these parts (NULL at the end). */
 void kit_refuses(const char *source, const char *const *sets, const char *const *parts);
 
+/* The sentence is one line and has all these parts. */
+void kit_says(const char *text, const char *const *parts);
+/* It opens with one warning that has all these parts; without parts, with none. */
+void kit_warns(const char *source, const char *const *sets, const char *const *parts);
+/* Warnings of the set that was opened last. */
+const struct tw_warnings *kit_warned(void);
+
 #define SETS(...)  ((const char *const[]){ __VA_ARGS__, NULL })
 #define PARTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define NOTHING    ((const char *const[]){ NULL })
 
 /* The four files of a small, whole IDX data set: 12 images of 5x4 and 4 to test, 3 classes. */
 void kit_put_idx_set(void);

@@ -23,6 +23,7 @@ static const struct sample {
 	    "test_labels=test-labels" } },
 	{ "idx", { "images=images", "labels=labels", "test=0.25", "validation=0.1", "samples=3" } },
 	{ "csv", { "file=train.csv", "test_file=test.csv" } },
+	{ "csv", { "file=train.csv", "test_file=other.csv" } },
 	{ "csv", { "file=plain.csv", "task=values", "label=2", "header=no", "test=0.4" } },
 	{ "npy", { "x=x.npy", "y=y.npy" } },
 	{ "npy", { "x=x.npy", "y=x.npy", "normalise=none" } },
@@ -61,6 +62,7 @@ static int setup(void **state)
 	kit_put_idx_set();
 	kit_put_csv_set();
 	kit_put_npy_set();
+	kit_put_text("other.csv", "c,id,kind,a,b\n1,x,oak,2,3\n");
 	put_mnist();
 	return 0;
 }

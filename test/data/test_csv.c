@@ -193,10 +193,10 @@ static void bad_files_are_refused_with_their_place(void **state)
 	kit_refuses("csv", SETS("file=."), PARTS("a folder"));
 	kit_put_text("bad.csv", "a,b,c,kind\n1,2,3,fir\n");
 	kit_refuses("csv", SETS("file=train.csv", "test_file=bad.csv"),
-		    PARTS("bad.csv:2: column 4:", "'fir'", "training"));
+		    PARTS("bad.csv:2: column 4 (kind):", "'fir'", "training", "ash, elm, oak"));
 	kit_put_text("bad.csv", "a,b,kind\n1,2,oak\n");
 	kit_refuses("csv", SETS("file=train.csv", "test_file=bad.csv"),
-		    PARTS("bad.csv:1:", "3 columns", "training file has 4"));
+		    PARTS("bad.csv:1:", "3 columns", "lacks 'c' of the 3"));
 	kit_refuses("csv", SETS("file=train.csv", "task=values"), PARTS("column 4", "'oak'"));
 }
 

@@ -4,10 +4,8 @@
 #include "data/keep.h"
 #include "data/table.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 struct options {
 	const char *file, *test_file, *label, *separator;
@@ -22,8 +20,10 @@ static const char *const tasks[] = { "classes", "values", NULL };
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, file, TW_TEXT, NULL, NULL, 0, 0,
 		  "CSV file of the training samples, gzipped or not"),
-	TW_OPTION(struct options, test_file, TW_TEXT, "", NULL, 0, 0,
-		  "CSV file of the test samples; none: `test` of the others are held out"),
+	TW_OPTION(
+		struct options, test_file, TW_TEXT, "", NULL, 0, 0,
+		"CSV file of the test samples, matched by column names; none: `test` of the others "
+		"are held out"),
 	TW_OPTION(struct options, label, TW_TEXT, "last", NULL, 0, 0,
 		  "the column to predict: its name in the header, its number from 1, or last"),
 	TW_OPTION_CHOICE(struct options, header, "header", "auto", headers,
@@ -34,23 +34,6 @@ static const struct tw_option rows[] = {
 			 "the label is a class (a word or whole number) or a value"),
 	TW_OPTION_END,
 };
-
-static enum tw_status separator_of(const char *text, char *out, struct tw_error *why)
-{
-	if (!strcmp(text, "tab") || !strcmp(text, "\\t")) {
-		*out = '\t';
-		return TW_OK;
-	}
-	if (text[0] && !text[1] && !isalnum((unsigned char)text[0]) &&
-	    !strchr("\"\r\n.+-", text[0])) {
-		*out = text[0];
-		return TW_OK;
-	}
-	return tw_fail(why, TW_BAD_INPUT,
-		       "separator: needs one character that is no letter, digit, quote, point or "
-		       "sign, or tab; not '%.20s'",
-		       text);
-}
 
 static enum tw_status whole_file(const struct tw_source_site *site, const char *name, char **text,
 				 size_t *bytes, struct tw_error *why)
@@ -102,40 +85,66 @@ static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *
 {
 	const size_t bytes = 2 * (size_t)words->count * sizeof(uint32_t);
 	uint32_t *rank = d->heap->get(d->heap, bytes);
-	struct tw_samples *const sets[] = { &d->train, &d->test };
+	uint32_t *label = (uint32_t *)d->train.label; /* our own memory, not yet shown */
 	enum tw_status st;
 
 	if (!rank)
 		return tw_keep_no_memory(why, "csv", bytes);
 	d->classes = tw_words_rank(words, rank + words->count, rank);
-	for (size_t k = 0; k < 2; k++) {
-		uint32_t *label = (uint32_t *)sets[k]->label; /* our own memory, not yet shown */
-
-		for (uint64_t i = 0; i < sets[k]->count; i++)
-			label[i] = rank[label[i]];
-	}
+	for (uint64_t i = 0; i < d->train.count; i++)
+		label[i] = rank[label[i]];
 	st = keep_classes(words, rank, d, why);
 	d->heap->put(d->heap, rank);
 	return st;
 }
 
-static enum tw_status read_files(const struct options *o, const struct tw_source_site *site,
-				 struct tw_table_facts *facts, struct tw_words *words,
-				 char *text[2], struct tw_data *out, struct tw_error *why)
+static enum tw_status read_train(const struct options *o, const struct tw_source_site *site,
+				 struct tw_table_facts *facts, struct tw_data *out,
+				 struct tw_error *why)
 {
+	struct tw_table table = { 0 };
+	struct tw_words words;
+	char *text = NULL;
 	size_t bytes;
-	enum tw_status st = whole_file(site, o->file, &text[0], &bytes, why);
+	enum tw_status st = whole_file(site, o->file, &text, &bytes, why);
 
-	facts->name = o->file;
-	if (st == TW_OK)
-		st = tw_table_read(facts, text[0], bytes, words, out, &out->train, why);
-	if (st != TW_OK || !o->test_file || !o->test_file[0])
+	if (st != TW_OK)
 		return st;
+	tw_words_init(&words, site->heap, TW_CLASSES_MAX);
+	facts->name = o->file;
+	st = tw_table_read(facts, text, bytes, &words, out, &table, why);
+	out->train = table.samples;
+	if (st == TW_OK && facts->classes)
+		st = rank_labels(&words, out, why);
+	else if (st == TW_OK)
+		out->targets = 1;
+	tw_words_release(&words);
+	site->heap->put(site->heap, text);
+	return st;
+}
+
+static enum tw_status read_test(const struct options *o, const struct tw_source_site *site,
+				struct tw_table_facts *facts, struct tw_data *out,
+				struct tw_error *why)
+{
+	struct tw_table table = { 0 };
+	struct tw_words words;
+	char *text = NULL;
+	size_t bytes;
+	enum tw_status st = whole_file(site, o->test_file, &text, &bytes, why);
+
+	if (st != TW_OK)
+		return st;
+	tw_words_init(&words, site->heap, TW_CLASSES_MAX);
 	facts->name = o->test_file;
-	facts->test = true;
-	st = whole_file(site, o->test_file, &text[1], &bytes, why);
+	facts->use = TW_TABLE_TEST;
+	if (facts->classes && tw_words_names(&words, out->names.answer) != TW_OK)
+		st = tw_keep_no_memory(why, "csv", out->classes);
 	if (st == TW_OK)
-		st = tw_table_read(facts, text[1], bytes, words, out, &out->test, why);
+		st = tw_table_read(facts, text, bytes, &words, out, &table, why);
+	out->test = table.samples;
+	tw_words_release(&words);
+	site->heap->put(site->heap, text);
 	return st;
 }
 
@@ -147,26 +156,19 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		.header = (enum tw_header)o->header,
 		.label = o->label,
 		.classes = o->task == TASK_CLASSES,
+		.warnings = site->warnings,
 	};
-	struct tw_words words;
-	char *text[2] = { NULL, NULL };
 	enum tw_status st;
 
 	if (!o->file || !o->file[0])
 		return tw_fail(why, TW_BAD_INPUT, "file: must be given: a CSV file");
-	st = separator_of(o->separator, &facts.separator, why);
+	st = tw_separator_parse(o->separator, &facts.separator, why);
 	if (st != TW_OK)
 		return st;
-	tw_words_init(&words, site->heap, TW_CLASSES_MAX);
 	out->kind = TW_VALUE_F32;
-	st = read_files(o, site, &facts, &words, text, out, why);
-	if (st == TW_OK && facts.classes)
-		st = rank_labels(&words, out, why);
-	else if (st == TW_OK)
-		out->targets = 1;
-	tw_words_release(&words);
-	site->heap->put(site->heap, text[0]);
-	site->heap->put(site->heap, text[1]);
+	st = read_train(o, site, &facts, out, why);
+	if (st == TW_OK && o->test_file && o->test_file[0])
+		st = read_test(o, site, &facts, out, why);
 	if (st != TW_OK)
 		tw_keep_release(out);
 	return st;

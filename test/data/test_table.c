@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_table.c - tables that belong together: columns matched by name, and readings that are
+ * probably not meant. */
+#include "data/kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+	if (kit_setup(state) != 0)
+		return -1;
+	kit_put_csv_set();
+	return 0;
+}
+
+/* The same rows in another order of columns are the same set. */
+static void order_does_not_matter(void **state)
+{
+	struct tw_data *a, *b;
+
+	kit_put_text("one.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
+	kit_put_text("two.csv", "kind, c ,\"a\",b\nash,3,1,2\noak,1,3,2\n");
+	a = kit_must_open("csv", SETS("file=train.csv", "test_file=one.csv"));
+	b = kit_must_open("csv", SETS("file=train.csv", "test_file=two.csv"));
+	assert_int_equal(kit_warned()->count, 0);
+	assert_true(a->fingerprint == b->fingerprint);
+	assert_int_equal(b->test.count, 2);
+	assert_memory_equal(a->test.value, b->test.value, 6 * sizeof(float));
+	assert_memory_equal(a->test.label, b->test.label, 2 * sizeof(uint32_t));
+	tw_data_close(b);
+	/* the label said by its place in the training file is found by name, too */
+	b = kit_must_open("csv", SETS("file=train.csv", "test_file=two.csv", "label=4"));
+	assert_true(a->fingerprint == b->fingerprint);
+	tw_data_close(a);
+	tw_data_close(b);
+}
+
+static void values_are_matched_by_name_too(void **state)
+{
+	struct tw_data *d;
+
+	kit_put_text("v.csv", "x,y,z\n1,2,3\n4,5,6\n");
+	kit_put_text("w.csv", "z,x,y\n30,10,20\n");
+	d = kit_must_open("csv", SETS("file=v.csv", "test_file=w.csv", "label=y", "task=values"));
+	assert_int_equal(d->test.count, 1);
+	assert_true(d->test.target[0] == 20);
+	assert_true(((const float *)d->test.value)[0] == 10);
+	assert_true(((const float *)d->test.value)[1] == 30);
+	tw_data_close(d);
+}
+
+/* An id, say: it is not read, and that is said once. */
+static void unknown_columns_of_a_test_file_are_passed_over(void **state)
+{
+	struct tw_data *d;
+
+	kit_put_text("w.csv", "id,kind,c,b,a,\"n\x1bte\"\n7,ash,3,2,1,word\n8,oak,1,2,3,\n");
+	kit_warns("csv", SETS("file=train.csv", "test_file=w.csv"),
+		  PARTS("w.csv:1:", "no column 'id', 'n?te'", "not read"));
+	d = kit_must_open("csv", SETS("file=train.csv", "test_file=w.csv"));
+	assert_true(((const float *)d->test.value)[3] == 3);
+	assert_int_equal(d->test.label[1], 2);
+	tw_data_close(d);
+}
+
+static void what_cannot_be_matched_is_refused(void **state)
+{
+	static const char *const sets[] = { "file=train.csv", "test_file=w.csv", NULL };
+	static const char *const plain[] = { "file=plain.csv", "test_file=w.csv", "task=values",
+					     NULL };
+	char text[4000] = "k";
+	size_t n = 1;
+
+	kit_put_text("w.csv", "a,c,kind\n1,2,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1:", "3 columns", "lacks 'b' of the 3"));
+	kit_put_text("w.csv", "p,q,r,s\n1,2,3,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1:", "lacks 'a', 'b', 'c' of the 3"));
+	kit_put_text("w.csv", "a,b,c,sort\n1,2,3,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1:", "no column 'kind'"));
+	kit_put_text("w.csv", "a,b,c,b,kind\n1,2,3,4,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1: columns 2 and 4", "'b'"));
+	kit_put_text("w.csv", "kind,a,b,c,kind\noak,1,2,3,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1: columns 1 and 5", "'kind'"));
+	kit_put_text("w.csv", "1,2,3,oak\n");
+	kit_refuses("csv", sets, PARTS("w.csv:1:", "no header", "training file has one"));
+	kit_put_text("w.csv", "x,y,z\n1,2,3\n");
+	kit_refuses("csv", plain, PARTS("w.csv:1:", "begins with a header", "has none"));
+	kit_put_text("w.csv", "1,2\n");
+	kit_refuses("csv", plain, PARTS("w.csv:1:", "2 columns", "training file has 3"));
+	kit_put_text("w.csv", "kind,a,b,c\noak,1,,3\n");
+	kit_refuses("csv", sets, PARTS("w.csv:2: column 3 (b): is empty"));
+	kit_put_text("w.csv", "kind,a,b,c\noak,1,2,NA\n");
+	kit_refuses("csv", sets, PARTS("w.csv:2: column 4 (c): 'NA'"));
+	/* names are listed as far as they fit */
+	for (int i = 0; i < 300; i++)
+		n += (size_t)sprintf(text + n, ",column%d", i);
+	n += (size_t)sprintf(text + n, "\n1");
+	for (int i = 0; i < 300; i++)
+		n += (size_t)sprintf(text + n, ",2");
+	kit_put("big.csv", text, n);
+	kit_put_text("w.csv", "a,b\n1,2\n");
+	kit_refuses("csv", SETS("file=big.csv", "test_file=w.csv", "label=k", "task=values"),
+		    PARTS("w.csv:1:", "lacks 'column0', 'column1'", "more of the 300"));
+}
+
+/* Numbers as names: such a header is asked for, and a test file has it too. */
+static void numbers_may_be_names(void **state)
+{
+	struct tw_data *d;
+
+	kit_put_text("n.csv", "0,1,2\n5,6,0\n7,8,1\n");
+	kit_put_text("w.csv", "2,1,0\n1,60,50\n");
+	d = kit_must_open("csv", SETS("file=n.csv", "test_file=w.csv", "header=yes", "label=3"));
+	assert_int_equal(d->test.count, 1);
+	assert_true(((const float *)d->test.value)[0] == 50);
+	assert_int_equal(d->test.label[0], 1);
+	tw_data_close(d);
+}
+
+/* A class that is a whole number is known by its value. */
+static void whole_classes_are_known_by_value(void **state)
+{
+	struct tw_data *d;
+
+	kit_put_text("n.csv", "1,07\n2,8\n");
+	kit_put_text("w.csv", "3, 7\n4,+8\n5,007\n");
+	d = kit_must_open("csv", SETS("file=n.csv", "test_file=w.csv"));
+	assert_int_equal(d->test.label[0], 0);
+	assert_int_equal(d->test.label[1], 1);
+	assert_int_equal(d->test.label[2], 0);
+	tw_data_close(d);
+	kit_put_text("w.csv", "3,9\n");
+	kit_refuses("csv", SETS("file=n.csv", "test_file=w.csv"),
+		    PARTS("w.csv:1: column 2:", "'9'", "7, 8"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order_does_not_matter),
+		cmocka_unit_test(values_are_matched_by_name_too),
+		cmocka_unit_test(unknown_columns_of_a_test_file_are_passed_over),
+		cmocka_unit_test(what_cannot_be_matched_is_refused),
+		cmocka_unit_test(numbers_may_be_names),
+		cmocka_unit_test(whole_classes_are_known_by_value),
+	};
+
+	return cmocka_run_group_tests(tests, setup, kit_teardown);
+}
