@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx.c - IDX files: the header is checked against the file before memory is asked for. */
 #include "data/idx.h"
-#include "data/input.h"
 #include "data/keep.h"
 #include "data/labels.h"
 
@@ -138,8 +137,8 @@ static enum tw_status same_shape(struct tw_data *d, struct tw_input *in, const s
 		       tw_input_name(in), other.features, d->features);
 }
 
-static enum tw_status read_values(struct tw_input *in, bool first, struct tw_data *d,
-				  struct tw_samples *s, struct tw_error *why)
+enum tw_status tw_idx_samples(struct tw_input *in, bool first, struct tw_data *d,
+			      struct tw_samples *s, struct tw_error *why)
 {
 	struct header h = { 0 };
 	void *room = NULL;
@@ -195,8 +194,8 @@ static enum tw_status widen(const char *name, uint32_t type, void *room, uint64_
 	return TW_OK;
 }
 
-static enum tw_status read_labels(struct tw_input *in, const char *images, struct tw_data *d,
-				  struct tw_samples *s, struct tw_error *why)
+enum tw_status tw_idx_labels(struct tw_input *in, const char *images, struct tw_data *d,
+			     struct tw_samples *s, struct tw_error *why)
 {
 	struct header h = { 0 };
 	void *room = NULL;
@@ -230,14 +229,14 @@ static enum tw_status read_pair(const char *base, const char *images, const char
 
 	if (st != TW_OK)
 		return st;
-	st = read_values(in, first, d, s, why);
+	st = tw_idx_samples(in, first, d, s, why);
 	tw_input_close(in);
 	if (st != TW_OK)
 		return st;
 	st = tw_input_open(d->heap, base, labels, &in, why);
 	if (st != TW_OK)
 		return st;
-	st = read_labels(in, images, d, s, why);
+	st = tw_idx_labels(in, images, d, s, why);
 	tw_input_close(in);
 	return st;
 }

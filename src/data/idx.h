@@ -6,6 +6,7 @@
 #ifndef TW_DATA_IDX_H
 #define TW_DATA_IDX_H
 
+#include "data/input.h"
 #include "data/source.h"
 
 /* Where the four files are; test_images NULL: there is no test set. */
@@ -17,6 +18,14 @@ struct tw_idx_files {
 /* Fill *out from the files.  On failure some memory may be kept in *out. */
 enum tw_status tw_idx_open(const struct tw_idx_files *files, struct tw_data *out,
 			   struct tw_error *why);
+
+/* Samples out of one file, with memory of `d`.  `first`: they decide d's shape and kind, else they
+ * must have both. */
+enum tw_status tw_idx_samples(struct tw_input *in, bool first, struct tw_data *d,
+			      struct tw_samples *s, struct tw_error *why);
+/* Labels for the samples of *s; `images` is their file, for sentences. */
+enum tw_status tw_idx_labels(struct tw_input *in, const char *images, struct tw_data *d,
+			     struct tw_samples *s, struct tw_error *why);
 
 /* The file `name` ("train-images-idx3-ubyte") as it is in the folder: with - or . before idx, with
  * .gz or without. */

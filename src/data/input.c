@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,13 +22,17 @@
 
 struct tw_input {
 	struct tw_heap *heap;
-	int fd;
+	int fd; /* -1: all of it is in memory */
+	char *memory;
+	bool stream;       /* nobody knows its size */
 	bool gzip, ended;  /* ended: after a member's end and nothing else */
 	uint64_t size, at; /* of the file; bytes handed out */
 	uint64_t into;     /* bytes read from the file */
 	z_stream z;
 	bool inflating;
-	uint8_t *first, *last; /* bytes of the buffer that nobody has taken */
+	uint8_t *first, *last;         /* bytes of the buffer or the memory that nobody has taken */
+	uint8_t ahead[TW_INPUT_AHEAD]; /* what was peeked at: these are the next bytes */
+	size_t ahead_at, ahead_end;
 	char shown[SHOWN];
 	uint8_t buffer[BUFFER];
 };
@@ -51,14 +56,14 @@ uint64_t tw_input_most(const struct tw_input *in)
 {
 	uint64_t most;
 
-	if (!in->gzip)
+	if (!in->gzip || in->stream)
 		return in->size;
 	return __builtin_mul_overflow(in->size, (uint64_t)RATIO, &most) ? UINT64_MAX : most;
 }
 
 bool tw_input_exact(const struct tw_input *in)
 {
-	return !in->gzip;
+	return !in->gzip && !in->stream;
 }
 
 uint64_t tw_input_at(const struct tw_input *in)
@@ -71,15 +76,27 @@ static enum tw_status trouble(const struct tw_input *in, struct tw_error *why)
 	return tw_fail(why, TW_IO, "%s: cannot be read: %s", in->shown, strerror(errno));
 }
 
+/* Wait until a stream that does not block has something. */
+static bool ready(const struct tw_input *in)
+{
+	struct pollfd p = { .fd = in->fd, .events = POLLIN };
+
+	return poll(&p, 1, -1) >= 0 || errno == EINTR;
+}
+
 /* As many bytes of the file as come at once; *got 0 at its end. */
 static enum tw_status pull(struct tw_input *in, void *to, size_t n, size_t *got,
 			   struct tw_error *why)
 {
 	ssize_t k;
 
+	if (in->fd < 0) {
+		*got = 0;
+		return TW_OK;
+	}
 	do
 		k = read(in->fd, to, n < (1u << 30) ? n : 1u << 30);
-	while (k < 0 && errno == EINTR);
+	while (k < 0 && (errno == EINTR || (in->stream && errno == EAGAIN && ready(in))));
 	if (k < 0)
 		return trouble(in, why);
 	*got = (size_t)k;
@@ -190,6 +207,10 @@ static enum tw_status some(struct tw_input *in, void *to, size_t n, size_t *got,
 
 	if (n == 0) {
 		*got = 0;
+	} else if (in->ahead_at < in->ahead_end) {
+		*got = in->ahead_end - in->ahead_at < n ? in->ahead_end - in->ahead_at : n;
+		memcpy(to, in->ahead + in->ahead_at, *got);
+		in->ahead_at += *got;
 	} else if (in->gzip) {
 		st = inflate_some(in, to, n, got, why);
 	} else if (in->first < in->last) {
@@ -202,6 +223,32 @@ static enum tw_status some(struct tw_input *in, void *to, size_t n, size_t *got,
 	if (st == TW_OK)
 		in->at += *got;
 	return st;
+}
+
+enum tw_status tw_input_peek(struct tw_input *in, uint8_t out[TW_INPUT_AHEAD], size_t *n,
+			     struct tw_error *why)
+{
+	size_t have = (size_t)(in->last - in->first), got = 1;
+
+	if (!in->gzip) { /* opening has filled the buffer */
+		*n = have < TW_INPUT_AHEAD ? have : TW_INPUT_AHEAD;
+		memcpy(out, in->first, *n);
+		return TW_OK;
+	}
+	have = 0;
+	while (have < TW_INPUT_AHEAD && got > 0) {
+		const enum tw_status st =
+			some(in, in->ahead + have, TW_INPUT_AHEAD - have, &got, why);
+
+		if (st != TW_OK)
+			return st;
+		have += got;
+	}
+	in->ahead_end = have;
+	in->at = 0;
+	memcpy(out, in->ahead, have);
+	*n = have;
+	return TW_OK;
 }
 
 enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,
@@ -250,7 +297,7 @@ static enum tw_status grow(struct tw_input *in, char **at, size_t used, size_t *
 
 	if (tw_input_exact(in) && *room == 0)
 		wanted = most + 2; /* one for the zero, one to see that it does not go on */
-	if (wanted > SIZE_MAX / 2)
+	if (wanted > SIZE_MAX / 2 || (in->stream && used > in->size))
 		return tw_fail(why, TW_NO_MEMORY, "%s: is too large for memory", in->shown);
 	more = in->heap->get(in->heap, (size_t)wanted);
 	if (!more)
@@ -270,6 +317,13 @@ enum tw_status tw_input_all(struct tw_input *in, char **out, size_t *bytes, stru
 	char *at = NULL;
 	size_t room = 0, used = 0;
 
+	if (in->memory && (char *)in->first == in->memory) {
+		*bytes = (size_t)(in->last - in->first);
+		*out = in->memory;
+		in->memory = NULL;
+		in->first = in->last;
+		return TW_OK;
+	}
 	for (;;) {
 		size_t got = 0;
 
@@ -326,35 +380,104 @@ static enum tw_status open_plain(struct tw_input *in, const char *path, struct t
 	return TW_OK;
 }
 
-enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
-			     struct tw_input **out, struct tw_error *why)
+/* A plain file, or anything that bytes come out of until it ends. */
+static enum tw_status open_stream(struct tw_input *in, const char *path, struct tw_error *why)
 {
-	char path[PATH_ROOM];
-	struct tw_input *in;
-	enum tw_status st = path_of(base, name, path, why);
+	const bool standard = strcmp(path, "-") == 0;
+	struct stat s;
+
+	if (standard)
+		show("standard input", in->shown);
+	in->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+			  : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (in->fd < 0)
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot be opened: %s", in->shown,
+			       strerror(errno));
+	if (fstat(in->fd, &s) != 0)
+		return trouble(in, why);
+	if (S_ISDIR(s.st_mode) || S_ISBLK(s.st_mode))
+		return tw_fail(why, TW_BAD_INPUT, "%s: is %s; a file or a pipe is needed",
+			       in->shown, S_ISDIR(s.st_mode) ? "a folder" : "a disk");
+	in->stream = standard || !S_ISREG(s.st_mode);
+	in->size = in->stream ? (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE)
+			      : (uint64_t)s.st_size;
+	return TW_OK;
+}
+
+/* All of the stream, so that its size is known. */
+static enum tw_status into_memory(struct tw_input *in, struct tw_error *why)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	const enum tw_status st = tw_input_all(in, &text, &bytes, why);
 
 	if (st != TW_OK)
 		return st;
-	in = heap->get(heap, sizeof *in);
+	close(in->fd);
+	in->fd = -1;
+	in->gzip = in->stream = false;
+	in->memory = text;
+	in->first = (uint8_t *)text;
+	in->last = in->first + bytes;
+	in->size = bytes;
+	in->at = 0;
+	return TW_OK;
+}
+
+typedef enum tw_status open_fn(struct tw_input *in, const char *path, struct tw_error *why);
+
+static enum tw_status open_with(struct tw_heap *heap, const char *path, open_fn *how,
+				struct tw_input **out, struct tw_error *why)
+{
+	struct tw_input *in = heap->get(heap, sizeof *in);
+	enum tw_status st;
+
 	if (!in)
-		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for reading it", name);
+		return tw_fail(why, TW_NO_MEMORY, "%.240s: no memory for reading it", path);
 	memset(in, 0, offsetof(struct tw_input, buffer));
 	in->heap = heap;
 	in->first = in->last = in->buffer;
 	show(path, in->shown);
-	st = open_plain(in, path, why);
+	st = how(in, path, why);
 	if (st == TW_OK)
 		st = refill(in, why);
+	/* the rest of a magic number may come later out of a pipe */
+	if (st == TW_OK && in->stream && in->last - in->first == 1 && in->first[0] == 0x1f) {
+		size_t got = 0;
+
+		st = pull(in, in->buffer + 1, BUFFER - 1, &got, why);
+		in->last += got;
+	}
 	if (st == TW_OK && in->last - in->first >= 2 && in->first[0] == 0x1f &&
 	    in->first[1] == 0x8b) {
 		in->gzip = true;
 		st = start_inflating(in, why);
 	}
+	if (st == TW_OK && in->stream)
+		st = into_memory(in, why);
 	if (st == TW_OK)
 		*out = in;
 	else
 		tw_input_close(in);
 	return st;
+}
+
+enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
+			     struct tw_input **out, struct tw_error *why)
+{
+	char path[PATH_ROOM];
+	const enum tw_status st = path_of(base, name, path, why);
+
+	return st == TW_OK ? open_with(heap, path, open_plain, out, why) : st;
+}
+
+enum tw_status tw_input_open_stream(struct tw_heap *heap, const char *name, struct tw_input **out,
+				    struct tw_error *why)
+{
+	char path[PATH_ROOM];
+	const enum tw_status st = path_of("", name, path, why);
+
+	return st == TW_OK ? open_with(heap, path, open_stream, out, why) : st;
 }
 
 void tw_input_close(struct tw_input *in)
@@ -365,5 +488,6 @@ void tw_input_close(struct tw_input *in)
 		inflateEnd(&in->z);
 	if (in->fd >= 0)
 		close(in->fd);
+	in->heap->put(in->heap, in->memory);
 	in->heap->put(in->heap, in);
 }

@@ -16,6 +16,11 @@ struct tw_input;
  * no plain file or may not be read. */
 enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
 			     struct tw_input **out, struct tw_error *why);
+/* The same for what the user named on the command line: "-" is standard input, and pipes, sockets
+ * and terminals are accepted too.  Those are read to their end at once, inflated, and cannot be
+ * larger than the machine's memory; what is read afterwards comes from there. */
+enum tw_status tw_input_open_stream(struct tw_heap *heap, const char *name, struct tw_input **out,
+				    struct tw_error *why);
 void tw_input_close(struct tw_input *in); /* NULL is allowed */
 /* The path for sentences; a very long one is cut at its front. */
 const char *tw_input_name(const struct tw_input *in);
@@ -24,6 +29,11 @@ const char *tw_input_name(const struct tw_input *in);
 uint64_t tw_input_most(const struct tw_input *in);
 bool tw_input_exact(const struct tw_input *in);  /* tw_input_most is the very size */
 uint64_t tw_input_at(const struct tw_input *in); /* bytes read so far (after inflating) */
+/* Its first bytes (after inflating) without taking them: at most TW_INPUT_AHEAD, *n says how many
+ * there are.  Only before anything was read. */
+#define TW_INPUT_AHEAD 8
+enum tw_status tw_input_peek(struct tw_input *in, uint8_t out[TW_INPUT_AHEAD], size_t *n,
+			     struct tw_error *why);
 /* Exactly n bytes.  TW_BAD_INPUT where it ends before: the sentence says where, and that `what`
  * was expected. */
 enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,

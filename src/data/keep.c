@@ -28,6 +28,12 @@ enum tw_status tw_keep_room(struct tw_data *d, uint64_t count, uint64_t each, vo
 	return TW_OK;
 }
 
+void tw_keep_adopt(struct tw_data *d, void *memory)
+{
+	HOLDS(1, d->memories < SLOTS);
+	d->memory[d->memories++] = memory;
+}
+
 void tw_keep_release(struct tw_data *d)
 {
 	while (d->memories > 0)

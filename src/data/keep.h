@@ -9,6 +9,8 @@
  * more than a size can be. */
 enum tw_status tw_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
 			    struct tw_error *why);
+/* Memory of d's heap becomes d's. */
+void tw_keep_adopt(struct tw_data *d, void *memory);
 /* Put back everything that `d` kept. */
 void tw_keep_release(struct tw_data *d);
 /* Set rank, shape and features; TW_BAD_INPUT where one is 0 or their product is no size.

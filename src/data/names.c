@@ -111,6 +111,42 @@ enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uin
 	return TW_OK;
 }
 
+/* As tw_names_keep, for names that are texts. */
+static enum tw_status copy_list(struct tw_data *d, const char *const *from, uint64_t count,
+				const char *const **out, struct tw_error *why)
+{
+	struct tw_field *name;
+	enum tw_status st;
+
+	*out = NULL;
+	if (!from)
+		return TW_OK;
+	if (count > SIZE_MAX / sizeof *name ||
+	    !(name = d->heap->get(d->heap, (size_t)count * sizeof *name)))
+		return tw_keep_no_memory(why, "names", count);
+	for (uint64_t k = 0; k < count; k++)
+		name[k] = (struct tw_field){ .at = from[k], .bytes = strlen(from[k]) };
+	st = tw_names_keep(d, name, count, out, why);
+	d->heap->put(d->heap, name);
+	return st;
+}
+
+enum tw_status tw_names_copy(struct tw_data *d, const struct tw_names *from, uint64_t columns,
+			     uint64_t answers, struct tw_error *why)
+{
+	const char *const *label = NULL;
+	struct tw_names fresh = { .separator = from->separator, .place = from->place };
+	enum tw_status st = copy_list(d, from->column, columns, &fresh.column, why);
+
+	if (st == TW_OK)
+		st = copy_list(d, from->answer, answers, &fresh.answer, why);
+	if (st == TW_OK && from->label)
+		st = copy_list(d, &from->label, 1, &label, why);
+	fresh.label = label ? label[0] : NULL;
+	d->names = fresh;
+	return st;
+}
+
 const char *tw_name_answer(const struct tw_names *n, uint32_t k, char out[TW_NAME_NUMBER])
 {
 	if (n->answer)

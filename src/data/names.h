@@ -44,6 +44,10 @@ void tw_name_clean(struct tw_field *f);
 /* Copy `count` names into one piece of d's memory. */
 enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uint64_t count,
 			     const char *const **out, struct tw_error *why);
+/* Copy all of `from`: `columns` and `answers` names, where they are known.  Takes at most three
+ * places of d's memory. */
+enum tw_status tw_names_copy(struct tw_data *d, const struct tw_names *from, uint64_t columns,
+			     uint64_t answers, struct tw_error *why);
 /* What class or target k is called: its name, or else its number from 0, written to `out`. */
 #define TW_NAME_NUMBER 16
 const char *tw_name_answer(const struct tw_names *n, uint32_t k, char out[TW_NAME_NUMBER]);

@@ -293,15 +293,26 @@ static uint32_t missing_names(const struct tw_table_reader *r, const uint8_t *se
 	return missing;
 }
 
+/* "4 columns (separated by ',')": how the first row was taken apart. */
+#define COUNTED 60
+static const char *counted(const struct tw_table_reader *r, char out[COUNTED])
+{
+	const char separator[] = { '\'', r->facts->separator, '\'', 0 };
+
+	snprintf(out, COUNTED, "%u column%s (separated by %s)", r->columns,
+		 r->columns == 1 ? "" : "s", r->facts->separator == '\t' ? "tabs" : separator);
+	return out;
+}
+
 static enum tw_status lacks(const struct tw_table_reader *r, const uint8_t *seen)
 {
-	char names[240];
+	char names[240], has[COUNTED];
 
 	if (missing_names(r, seen, names, sizeof names) > 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %u columns, but lacks %s of the %u that the training "
-			       "had; their order does not matter",
-			       r->csv.name, r->columns, names, r->features);
+			       "%s:1: has %s, but lacks %s of the %u that the training had; their "
+			       "order does not matter",
+			       r->csv.name, counted(r, has), names, r->features);
 	if (r->label || r->facts->use == TW_TABLE_PREDICT)
 		return TW_OK;
 	return tw_fail(
@@ -394,23 +405,23 @@ static enum tw_status check_count(const struct tw_table_reader *r)
 						"has the names of the training"
 					      : "";
 
+	char has[COUNTED];
+
 	if (r->columns == all || (r->columns == r->features && r->facts->use == TW_TABLE_PREDICT))
 		return TW_OK;
+	counted(r, has);
 	if (r->facts->use == TW_TABLE_TEST)
-		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %u columns, but the training file has %u", r->csv.name,
-			       r->columns, all);
+		return tw_fail(r->why, TW_BAD_INPUT, "%s:1: has %s, but the training file has %u",
+			       r->csv.name, has, all);
 	if (r->facts->use == TW_TABLE_SCORE)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %u columns (separated by '%c'), but %u are needed: %u "
-			       "values, and the answer as column %u%s",
-			       r->csv.name, r->columns, r->facts->separator, all, r->features,
-			       r->usual, hint);
+			       "%s:1: has %s, but %u are needed: %u values, and the answer as "
+			       "column %u%s",
+			       r->csv.name, has, all, r->features, r->usual, hint);
 	return tw_fail(r->why, TW_BAD_INPUT,
-		       "%s:1: has %u columns (separated by '%c'), but the model takes %u, or %u "
-		       "with the answer as column %u%s",
-		       r->csv.name, r->columns, r->facts->separator, r->features, all, r->usual,
-		       hint);
+		       "%s:1: has %s, but the model takes %u, or %u with the answer as column "
+		       "%u%s",
+		       r->csv.name, has, r->features, all, r->usual, hint);
 }
 
 /* Match with the names that `w` has; NULL: there are none. */
