@@ -8,7 +8,7 @@
 
 /* The value that chooses a variant, before rows are bound; the variant must exist. */
 enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
-			      const char *what, const struct tw_names *n, const char **out)
+			      const char *what, const struct tw_name_list *n, const char **out)
 {
 	const struct tw_tree *node = tw_tree_at(r->root, path);
 	char help[400], text[520], shown[60];
@@ -77,7 +77,7 @@ static enum tw_status bind_update(struct tw_reading *r)
 {
 	static const char *const kinds[] = { "constant", "step", "cosine", "linear" };
 	struct tw_job *job = r->job;
-	struct tw_names rules = { .count = 0 }, shapes = { .count = 0 };
+	struct tw_name_list rules = { .count = 0 }, shapes = { .count = 0 };
 	const char *rule = "", *kind = "";
 	enum tw_status st;
 
@@ -104,7 +104,7 @@ static enum tw_status bind_update(struct tw_reading *r)
 static enum tw_status bind_codecs(struct tw_reading *r)
 {
 	struct tw_plan *plan = &r->job->plan;
-	struct tw_names codecs = { .count = 0 };
+	struct tw_name_list codecs = { .count = 0 };
 	const char *up, *down;
 	enum tw_status st;
 
@@ -128,7 +128,7 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 static enum tw_status bind_local(struct tw_reading *r)
 {
 	struct tw_plan *plan = &r->job->plan;
-	struct tw_names rules = { .at = { "none" }, .count = 1 };
+	struct tw_name_list rules = { .at = { "none" }, .count = 1 };
 	const char *local;
 	enum tw_status st;
 
@@ -148,7 +148,7 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 {
 	struct tw_job *job = r->job;
 	struct tw_plan *plan = &job->plan;
-	struct tw_names gates = { .count = 0 }, policies = { .count = 0 };
+	struct tw_name_list gates = { .count = 0 }, policies = { .count = 0 };
 	const char *gate, *policy;
 	enum tw_status st;
 

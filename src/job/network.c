@@ -14,7 +14,7 @@
 enum tw_status tw_read_data(struct tw_reading *r)
 {
 	struct tw_job_data *d = &r->job->data;
-	struct tw_names names = { .at = { "none" }, .count = 1 };
+	struct tw_name_list names = { .at = { "none" }, .count = 1 };
 	const char *source;
 	enum tw_status st;
 
@@ -150,7 +150,7 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model)
 {
 	const struct tw_tree *c = model ? model->first : NULL;
-	struct tw_names n = { .at = { "name", "layers", "init" }, .count = 3 };
+	struct tw_name_list n = { .at = { "name", "layers", "init" }, .count = 3 };
 	char help[300], text[440], path[TW_PATH_ROOM], shown[60];
 
 	if (!c || strcmp(c->key, "init") == 0)
@@ -173,7 +173,7 @@ static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model
 static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *name)
 {
 	struct tw_job_network *n = &r->job->network;
-	struct tw_names names = { .count = 0 };
+	struct tw_name_list names = { .count = 0 };
 	const char *chosen;
 	enum tw_status st;
 
@@ -228,7 +228,7 @@ enum tw_status tw_read_loss(struct tw_reading *r)
 {
 	struct tw_job_loss *l = &r->job->loss;
 	const struct tw_job_network *n = &r->job->network;
-	struct tw_names names = { .count = 0 };
+	struct tw_name_list names = { .count = 0 };
 	const bool network = r->job->model == TW_MODEL_NETWORK;
 	const bool external = r->job->model == TW_MODEL_EXTERNAL;
 	const char *standard = network ? "cross-entropy" : external ? "external" : "squared";

@@ -93,7 +93,7 @@ static void capitals(const char *path, char *out, size_t room)
 
 /* The path whose variable is THALWEG_<name>, of any row, section or model; or the nearest
  * variable in *near. */
-static bool path_of_variable(const char *name, char *path, size_t room, struct tw_names *all,
+static bool path_of_variable(const char *name, char *path, size_t room, struct tw_name_list *all,
 			     struct tw_arena *keep)
 {
 	struct tw_group g;
@@ -131,7 +131,7 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 	const char *equals = strchr(variable, '=');
 	struct tw_text_source source = { .origin = TW_FROM_ENVIRONMENT };
 	char name[TW_PATH_ROOM], shown[96], path[TW_PATH_ROOM], help[300];
-	struct tw_names all = { .count = 0 };
+	struct tw_name_list all = { .count = 0 };
 	size_t n;
 
 	if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || !equals)
@@ -162,7 +162,7 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 
 static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
 {
-	struct tw_names n = { .count = 0 };
+	struct tw_name_list n = { .count = 0 };
 	char help[400], text[520], shown[60];
 
 	for (const struct tw_preset *p = tw_presets; p->name; p++)

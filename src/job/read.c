@@ -18,7 +18,7 @@ enum tw_status tw_read_no_memory(struct tw_reading *r)
 	return tw_fail(r->why, TW_NO_MEMORY, "%s: no memory to read it", r->job->file);
 }
 
-void tw_names_add(struct tw_names *n, const char *name)
+void tw_names_add(struct tw_name_list *n, const char *name)
 {
 	for (size_t k = 0; k < n->count; k++)
 		if (strcmp(n->at[k], name) == 0)
@@ -27,7 +27,7 @@ void tw_names_add(struct tw_names *n, const char *name)
 		n->at[n->count++] = name;
 }
 
-const char *tw_names_suggest(const struct tw_names *n, const char *wrong, const char *lead,
+const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
 			     char *out, size_t room)
 {
 	const char *near = tw_nearest(wrong, n->at);

@@ -29,13 +29,13 @@ enum tw_status tw_read_values(struct tw_reading *r);
 /* Parts of binding: the rows at `base` under `prefix`; those of a variant with options of their own
  * from the arena (never NULL, so that variants need not look); the value that chooses a variant
  * among `n`, which `what` names for people. */
-struct tw_names;
+struct tw_name_list;
 enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
 			    void *base);
 enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
 			       const struct tw_option *rows, size_t bytes, const void **out);
 enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
-			      const char *what, const struct tw_names *n, const char **out);
+			      const char *what, const struct tw_name_list *n, const char **out);
 /* The sections that say what is trained on what (network.c). */
 enum tw_status tw_read_data(struct tw_reading *r);
 enum tw_status tw_read_model(struct tw_reading *r);
@@ -47,13 +47,13 @@ enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, 
 			      const char *reason);
 
 /* Names to choose from, as a sentence needs them; NULL after the last. */
-struct tw_names {
+struct tw_name_list {
 	const char *at[TW_FIELDS_MAX + 1];
 	size_t count;
 };
-void tw_names_add(struct tw_names *n, const char *name); /* once */
+void tw_names_add(struct tw_name_list *n, const char *name); /* once */
 /* "did you mean 'x'?", or `lead` and all of them. */
-const char *tw_names_suggest(const struct tw_names *n, const char *wrong, const char *lead,
+const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
 			     char *out, size_t room);
 
 #endif

@@ -84,7 +84,7 @@ static bool leads_on(const struct tw_reading *r, const char *path)
 }
 
 /* The fields directly inside `parent` ("" for sections), by their last name. */
-static void siblings(struct tw_reading *r, const char *parent, struct tw_names *out)
+static void siblings(struct tw_reading *r, const char *parent, struct tw_name_list *out)
 {
 	if (!*parent) {
 		for (const struct tw_section *s = tw_sections; s->name; s++)
@@ -110,7 +110,7 @@ static void siblings(struct tw_reading *r, const char *parent, struct tw_names *
 }
 
 /* The same for fields that other choices would bring in: near enough to be what was meant. */
-static void distant_siblings(const char *parent, struct tw_names *out)
+static void distant_siblings(const char *parent, struct tw_name_list *out)
 {
 	struct tw_group g;
 
@@ -156,7 +156,7 @@ static bool of_another(struct tw_reading *r, const char *path, char *out, size_t
 static enum tw_status unknown(struct tw_reading *r, const char *parent, const char *path,
 			      const struct tw_tree *node)
 {
-	struct tw_names n = { .count = 0 };
+	struct tw_name_list n = { .count = 0 };
 	char help[300], reason[440], lead[120];
 	const char *later = tw_field_later(path, "");
 
@@ -181,7 +181,7 @@ static enum tw_status unknown(struct tw_reading *r, const char *parent, const ch
 static enum tw_status not_a_mapping(struct tw_reading *r, const char *path,
 				    const struct tw_tree *node)
 {
-	struct tw_names n = { .count = 0 };
+	struct tw_name_list n = { .count = 0 };
 	char help[300], reason[440], shown[48];
 
 	siblings(r, path, &n);
