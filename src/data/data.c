@@ -124,12 +124,22 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 			    uint64_t seed, struct tw_data **out, struct tw_error *why)
 {
 	struct tw_data *d = tw_heap_zeros(site->heap, sizeof *d);
+	struct tw_source_site own = *site;
+	void *warnings;
 	enum tw_status st;
 
 	if (!d)
 		return tw_keep_no_memory(why, source->name, sizeof *d);
 	d->heap = site->heap;
-	st = source->open(source_options, site, d, why);
+	own.warnings = warnings = tw_heap_zeros(site->heap, sizeof *own.warnings);
+	if (!warnings)
+		st = tw_keep_no_memory(why, source->name, sizeof *own.warnings);
+	else
+		st = source->open(source_options, &own, d, why);
+	if (st == TW_OK)
+		d->warnings = warnings;
+	if (warnings)
+		tw_keep_adopt(d, warnings);
 	if (st == TW_OK)
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)

@@ -128,7 +128,7 @@ static void warn_place(const struct reading *r, const struct tw_table *t)
 	if (!name || t->header)
 		return;
 	tw_warn(&r->out->warnings,
-		"%.200s: has no header, so its columns are taken in the order of the training: "
+		"%.100s: has no header, so its columns are taken in the order of the training: "
 		"%.40s%s%.40s%s",
 		r->shown, name[0], r->d->features > 1 ? ", " : "",
 		r->d->features > 1 ? name[1] : "", r->d->features > 2 ? ", ..." : "");
@@ -336,7 +336,7 @@ static void warn_range(const struct reading *r)
 	}
 	if (fraction)
 		tw_warn(&r->out->warnings,
-			"%.200s: all values are between 0 and 1, but the model was trained on "
+			"%.100s: all values are between 0 and 1, but the model was trained on "
 			"bytes; give them as 0 to 255",
 			r->shown);
 }

@@ -39,6 +39,7 @@ struct tw_data {
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
+	const struct tw_warnings *warnings; /* of the source; NULL: it was not read from there */
 	uint64_t fingerprint; /* XXH3-64 of shape, values and labels, before normalisation */
 };
 
@@ -47,7 +48,7 @@ struct tw_source_site {
 	struct tw_heap *heap;
 	const char *cache; /* folder where fetched data sets are; "" if nobody knows */
 	const char *base;  /* folder that relative paths begin at: the job file's; "" is here */
-	struct tw_warnings *warnings; /* where a source says what is odd; NULL: nobody listens */
+	struct tw_warnings *warnings; /* what is odd; NULL: nobody listens.  tw_data_open's own */
 };
 
 struct tw_source {

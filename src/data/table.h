@@ -24,17 +24,18 @@ struct tw_table_facts {
 	enum tw_table_use use;
 	char separator;
 	enum tw_header header;
-	const char *label; /* TRAIN: "last", a number from 1, or a name in the header */
-	bool classes;      /* the label names a class; else it is a number */
-	struct tw_warnings *warnings;
+	const char *label;            /* TRAIN: "last", a number from 1, or a name in the header */
+	bool classes;                 /* the label names a class; else it is a number */
+	struct tw_warnings *warnings; /* NULL: nobody listens */
 };
 
 /* What came of it; memory of the data set. */
 struct tw_table {
 	struct tw_samples samples; /* with labels (or targets) in any case; 0 where unknown */
 	bool header;               /* the first row was one */
-	const uint8_t *known;      /* for each row: its answer is known; NULL: there are none */
-	uint64_t answers;          /* rows whose answer is known */
+	bool numbered; /* TRAIN: the first row was guessed to be data, and counts: 0, 1, 2, ... */
+	const uint8_t *known; /* for each row: its answer is known; NULL: there are none */
+	uint64_t answers;     /* rows whose answer is known */
 	/* SCORE and PREDICT: columns that the model does not know, as printable UTF-8.  Cell k of
 	 * row i is cell[i * extras + k]; it points into `text`. */
 	uint32_t extras;
@@ -49,6 +50,11 @@ struct tw_table {
  * of the classes in their order (tw_words_names).  The text must outlive out->cell. */
 enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
 			     struct tw_words *words, struct tw_data *d, struct tw_table *out,
+			     struct tw_error *why);
+
+/* Say what is odd about a training file that was read; `words` as it left them. */
+enum tw_status tw_table_warn(const struct tw_table_facts *facts, const struct tw_table *table,
+			     const struct tw_words *words, const struct tw_data *d,
 			     struct tw_error *why);
 
 /* What stands between columns as users write it: one character, or tab. */

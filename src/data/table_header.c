@@ -61,6 +61,17 @@ static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_fi
 			  "names)");
 }
 
+/* Does the row count upwards by one, as columns that have only a number would? */
+static bool counts(const struct tw_table_reader *r, const struct tw_field *row)
+{
+	int64_t first = 0, v = 0;
+
+	for (uint32_t k = 0; k < r->columns; k++)
+		if (!tw_field_whole(&row[k], k ? &v : &first) || (k && v != first + k))
+			return false;
+	return r->columns >= 3;
+}
+
 /* --- the training file ------------------------------------------------------------------------ */
 
 static bool called(const struct tw_field *f, const char *name)
@@ -127,6 +138,7 @@ static enum tw_status settle_header(struct tw_table_reader *r, struct tw_field *
 	*header = asked == TW_HEADER_YES || (asked == TW_HEADER_AUTO && named);
 	if (st == TW_OK && asked == TW_HEADER_AUTO && !named)
 		st = guess_header(r, row, header);
+	r->out->numbered = asked == TW_HEADER_AUTO && !*header && counts(r, row);
 	if (st == TW_OK && *header)
 		clean(r, row);
 	return st == TW_OK && named ? label_by_name(r, row) : st;

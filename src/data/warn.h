@@ -4,7 +4,7 @@
 #define TW_DATA_WARN_H
 
 #define TW_WARNINGS_MOST 8
-#define TW_WARNING_ROOM  400
+#define TW_WARNING_ROOM  280
 
 struct tw_warnings {
 	unsigned count; /* at most TW_WARNINGS_MOST; what comes after is dropped */

@@ -56,6 +56,15 @@ static enum tw_status open_data(const struct tw_job *job, struct tw_data **out,
 	return tw_job_open_data(job, &tw_heap_system, out, why);
 }
 
+static json_t *warnings(const struct tw_data *d)
+{
+	json_t *list = json_array();
+
+	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++)
+		json_array_append_new(list, json_string(d->warnings->text[k]));
+	return list;
+}
+
 enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why)
 {
 	struct tw_data *d = NULL;
@@ -79,6 +88,7 @@ enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_er
 		set(sets, "validation", occurrences(&d->validation, d->classes));
 		set(o, "occurrences", sets);
 	}
+	set(o, "warnings", warnings(d));
 	tw_data_close(d);
 	*out = o;
 	return o ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the description");

@@ -585,6 +585,16 @@ static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why
 			     (unsigned long long)((p->border[p->shards] + most - 1) / most));
 }
 
+/* What the source found odd is the job's to say. */
+static enum tw_status warn_data(struct tw_job *job, const struct tw_data *d, struct tw_error *why)
+{
+	for (unsigned k = 0; d && d->warnings && k < d->warnings->count; k++)
+		if (tw_job_warn(job, "%s", d->warnings->text[k]) != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its warnings",
+				       job->file);
+	return TW_OK;
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -603,6 +613,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 		st = tw_network_graph(engine)
 			     ? tw_job_settle_network(job, tw_network_graph(engine), why)
 			     : TW_OK;
+		if (st == TW_OK)
+			st = warn_data(job, tw_network_data(engine), why);
 		if (st == TW_OK)
 			st = tw_job_complete_lengths(job, why);
 		if (st == TW_OK)

@@ -165,7 +165,6 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 		.heap = heap ? heap : &tw_heap_system,
 		.cache = folder,
 		.base = folder,
-		.warnings = &warned,
 	};
 	struct tw_data_options common;
 	struct tw_arena keep;
@@ -184,6 +183,8 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 		set_one(s, *sets, own, &common, &keep);
 	warned.count = 0;
 	st = tw_data_open(s, own, &common, &site, 1, out, why);
+	if (st == TW_OK)
+		warned = *(*out)->warnings;
 	tw_arena_release(&keep);
 	return st;
 }

@@ -136,6 +136,120 @@ static void whole_classes_are_known_by_value(void **state)
 		    PARTS("w.csv:1: column 2:", "'9'", "7, 8"));
 }
 
+/* --- what is probably not meant --- */
+
+/* A file of `rows` rows: `line` is told each row's number from 0. */
+static void put_rows(const char *header, size_t rows, const char *line)
+{
+	char *text = malloc(strlen(header) + rows * 80);
+	size_t n = (size_t)sprintf(text, "%s", header);
+
+	for (size_t i = 0; i < rows; i++) {
+		const unsigned k = (unsigned)i;
+
+		for (const char *p = line; *p; p++)
+			switch (*p) {
+			case '#': /* 0, 1, 2, ... */
+				n += (size_t)sprintf(text + n, "%u", k);
+				break;
+			case '^': /* 1, 2, 3, ... */
+				n += (size_t)sprintf(text + n, "%u", k + 1);
+				break;
+			case '/': /* whole and increasing, with gaps */
+				n += (size_t)sprintf(text + n, "%u", 100 + 7 * k + k % 3);
+				break;
+			case '~': /* values that are all over the place */
+				n += (size_t)sprintf(text + n, "%.3f", (k * 37 % 101) / 8.0 - 3);
+				break;
+			case '!': /* one of two classes */
+				n += (size_t)sprintf(text + n, "%u", k % 2);
+				break;
+			default:
+				text[n++] = *p;
+			}
+		text[n++] = '\n';
+	}
+	kit_put("odd.csv", text, n);
+	free(text);
+}
+
+static const char *const odd[] = { "file=odd.csv", NULL };
+static const char *const odd_values[] = { "file=odd.csv", "task=values", NULL };
+
+static void ordinary_tables_are_not_warned_about(void **state)
+{
+	kit_warns("csv", SETS("file=train.csv", "test_file=test.csv"), NOTHING);
+	kit_warns("csv", SETS("file=plain.csv", "task=values"), NOTHING);
+	put_rows("length,width,kind\n", 150, "~,~,!");
+	kit_warns("csv", odd, NOTHING);
+	put_rows("", 150, "~,~,!");
+	kit_warns("csv", odd, NOTHING);
+	put_rows("", 40, "~,~,~");
+	kit_warns("csv", odd_values, NOTHING);
+	/* time is no number of the row, pixels are often 0, ids may be anything but numbers */
+	put_rows("t,pixel,kind\n", 40, "#,0,!");
+	kit_warns("csv", odd, NOTHING);
+	put_rows("id,width,kind\n", 40, "~,~,!");
+	kit_warns("csv", odd, NOTHING);
+	put_rows(",width,kind\n", 40, "!,~,!");
+	kit_warns("csv", odd, NOTHING);
+	/* every row counts */
+	put_rows("", 12, "1,2,3");
+	kit_warns("csv", SETS("file=odd.csv", "header=no", "task=values"),
+		  PARTS("odd.csv: column 1, column 2", "same value"));
+	kit_put_text("odd.csv", "0,1,2\n1,2,3\n2,3,4\n");
+	kit_warns("csv", odd_values, NOTHING);
+}
+
+static void numbers_as_names_are_doubted(void **state)
+{
+	put_rows("0,1,2,3\n", 20, "~,~,~,!");
+	kit_warns("csv", odd, PARTS("odd.csv:1:", "0, 1, ...", "header: yes", "header: no"));
+	kit_warns("csv", SETS("file=odd.csv", "header=no"), NOTHING);
+	kit_warns("csv", SETS("file=odd.csv", "header=yes"), NOTHING);
+	put_rows("1,2,3,4\n", 20, "~,~,~,~");
+	kit_warns("csv", odd_values, PARTS("odd.csv:1:", "1, 2, ...", "header: yes"));
+	put_rows("1999,2000,2001\n", 20, "~,~,~");
+	kit_warns("csv", odd_values, PARTS("odd.csv:1:", "1999, 2000, ..."));
+}
+
+static void columns_that_number_rows_are_doubted(void **state)
+{
+	put_rows(",width,kind\n", 40, "#,~,!");
+	kit_warns("csv", odd, PARTS("odd.csv: column 1 has no name", "index=False"));
+	put_rows("\"\",width,kind\n", 40, "^,~,!");
+	kit_warns("csv", odd, PARTS("odd.csv: column 1 has no name", "index=False"));
+	put_rows("kind,width,Unnamed: 0\n", 40, "!,~,#");
+	kit_warns("csv", SETS("file=odd.csv", "label=kind"),
+		  PARTS("odd.csv: column 3 (Unnamed: 0) has no name"));
+	put_rows("width,ID,kind\n", 40, "~,/,!");
+	kit_warns("csv", odd, PARTS("odd.csv: column 2 (ID) numbers the rows", "take it out"));
+	put_rows("kind,width,index\n", 40, "!,~,^");
+	kit_warns("csv", SETS("file=odd.csv", "label=1"),
+		  PARTS("odd.csv: column 3 (index) numbers the rows"));
+}
+
+static void constant_columns_are_doubted(void **state)
+{
+	put_rows("width,year,kind\n", 40, "~,2024,!");
+	kit_warns("csv", odd, PARTS("odd.csv: column 2 (year)", "same value"));
+}
+
+static void labels_that_are_no_classes_are_doubted(void **state)
+{
+	put_rows("width,price\n", 100, "~,^");
+	kit_warns("csv", odd,
+		  PARTS("odd.csv: column 2 (price) has 100 different classes in 100 rows",
+			"task: values"));
+	kit_warns("csv", odd_values, NOTHING);
+	put_rows("", 8, "~,~");
+	kit_warns("csv", odd, PARTS("odd.csv: column 2 has 8 different", "task: values"));
+	put_rows("width,name\n", 100, "~,n#");
+	kit_warns("csv", odd, PARTS("odd.csv: column 2 (name) has 100", "another label"));
+	put_rows("width,kind\n", 100, "~,!");
+	kit_warns("csv", odd_values, PARTS("odd.csv: column 2 (kind) has only 2", "task: classes"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +259,11 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_matched_is_refused),
 		cmocka_unit_test(numbers_may_be_names),
 		cmocka_unit_test(whole_classes_are_known_by_value),
+		cmocka_unit_test(ordinary_tables_are_not_warned_about),
+		cmocka_unit_test(numbers_as_names_are_doubted),
+		cmocka_unit_test(columns_that_number_rows_are_doubted),
+		cmocka_unit_test(constant_columns_are_doubted),
+		cmocka_unit_test(labels_that_are_no_classes_are_doubted),
 	};
 
 	return cmocka_run_group_tests(tests, setup, kit_teardown);

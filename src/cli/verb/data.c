@@ -145,6 +145,8 @@ static void print_set(const json_t *o, const char *name)
 static void print_counts(const json_t *o)
 {
 	char shape[100];
+	const json_t *w;
+	size_t k;
 
 	printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
 	       tw_look_shape(json_object_get(o, "shape"), shape), text(o, "values"));
@@ -155,6 +157,8 @@ static void print_counts(const json_t *o)
 	print_set(o, "validation");
 	print_set(o, "test");
 	printf("%-12s %s\n", "fingerprint", text(o, "fingerprint"));
+	json_array_foreach(json_object_get(o, "warnings"), k, w)
+		printf("%-12s %s\n", "warning", json_string_value(w));
 }
 
 static enum tw_status check_job(const struct tw_call *call, struct tw_error *why)

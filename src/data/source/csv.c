@@ -114,6 +114,8 @@ static enum tw_status read_train(const struct options *o, const struct tw_source
 	facts->name = o->file;
 	st = tw_table_read(facts, text, bytes, &words, out, &table, why);
 	out->train = table.samples;
+	if (st == TW_OK)
+		st = tw_table_warn(facts, &table, &words, out, why);
 	if (st == TW_OK && facts->classes)
 		st = rank_labels(&words, out, why);
 	else if (st == TW_OK)
