@@ -22,7 +22,7 @@ struct tw_names {
 	 * NULL: unknown, columns are known by their place. */
 	const char *const *column;
 	/* Of the classes (data->classes of them, all different, in the order of labels) or of the
-	 * targets (data->targets).  NULL: unknown; classes are then called by their number from 0. */
+	 * targets (data->targets).  NULL: unknown; a class is then called by its number from 0. */
 	const char *const *answer;
 	const char *label; /* the column that is predicted; NULL: unknown */
 	/* How the table was written.  Its first row was a header where `column` is known. */

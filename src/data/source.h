@@ -56,10 +56,10 @@ struct tw_source {
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
 	bool splits; /* it may lack a test set: then data.test says how much is held out */
-	/* Read all of it: shape, kind, classes or targets, names, train and test (where it has one).
-	 * Normalisation and splits are the caller's (tw_data_open).  On failure nothing is kept and
-	 * *why is one sentence that names the file (with line or byte) and what would be accepted:
-	 * TW_BAD_INPUT for a file that is not what it should be or is missing. */
+	/* Read all of it: shape, kind, classes or targets, names, train and test (where it has
+	 * one).  Normalisation and splits are the caller's (tw_data_open).  On failure nothing is
+	 * kept and *why is one sentence that names the file (with line or byte) and what would be
+	 * accepted: TW_BAD_INPUT for a file that is not what it should be or is missing. */
 	enum tw_status (*open)(const void *options, const struct tw_source_site *site,
 			       struct tw_data *out, struct tw_error *why);
 };

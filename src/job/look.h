@@ -53,8 +53,8 @@ struct tw_export_request {
 enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out,
 			      struct tw_error *why);
 
-/* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, and what
- * its source found odd (warnings). */
+/* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, names of
+ * columns, answers and label where they are known, and what its source found odd (warnings). */
 enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why);
 /* {shape, train, test, validation, classes, targets} of a data set that is open. */
 json_t *tw_look_counts(const struct tw_data *d);

@@ -56,6 +56,16 @@ static enum tw_status open_data(const struct tw_job *job, struct tw_data **out,
 	return tw_job_open_data(job, &tw_heap_system, out, why);
 }
 
+/* A list of names; NULL where they are unknown. */
+static json_t *names(const char *const *name)
+{
+	json_t *list = name ? json_array() : NULL;
+
+	for (; list && *name; name++)
+		json_array_append_new(list, json_string(*name));
+	return list;
+}
+
 static json_t *warnings(const struct tw_data *d)
 {
 	json_t *list = json_array();
@@ -88,6 +98,12 @@ enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_er
 		set(sets, "validation", occurrences(&d->validation, d->classes));
 		set(o, "occurrences", sets);
 	}
+	if (d->names.column)
+		set(o, "columns", names(d->names.column));
+	if (d->names.answer)
+		set(o, "answers", names(d->names.answer));
+	if (d->names.label)
+		set(o, "label", json_string(d->names.label));
 	set(o, "warnings", warnings(d));
 	tw_data_close(d);
 	*out = o;

@@ -467,6 +467,31 @@ static void data_is_listed_and_checked(void **state)
 	json_decref(c);
 }
 
+/* Names, and what is probably not meant: checked and trained all the same. */
+static void names_and_warnings_of_a_table(void **state)
+{
+	json_t *c;
+	const struct said *s;
+
+	put_text("odd.csv", "id,width,kind\n1,2.5,oak\n2,3.5,elm\n3,1.5,oak\n4,7,elm\n5,1,oak\n");
+	put_text("odd.yaml", "data: {source: csv, file: odd.csv, batch: 1}\n"
+			     "model: {layers: [linear 2]}\ntrain: {epochs: 1}\n"
+			     "cluster: {workers: 1}\n");
+	s = thalweg(NULL, "data check %s/odd.yaml", scratch());
+	expect(s, 0);
+	has(s->out, "\ncolumns      id, width\nclasses      elm, oak\n");
+	has(s->out, "\nwarning      odd.csv: column 1 (id) numbers the rows");
+	c = object("data check @/odd.yaml --json");
+	assert_string_equal(text_of(c, "label"), "kind");
+	assert_int_equal(json_array_size(json_object_get(c, "columns")), 2);
+	assert_int_equal(json_array_size(json_object_get(c, "answers")), 2);
+	assert_int_equal(json_array_size(json_object_get(c, "warnings")), 1);
+	json_decref(c);
+	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd", scratch(), scratch());
+	expect(s, 0);
+	has(s->err, "odd.yaml: odd.csv: column 1 (id) numbers the rows");
+}
+
 static void wrong_requests_about_data(void **state)
 {
 	refuses(thalweg(NULL, "data check mnist --cache %s/cache", scratch()), 2,
@@ -497,6 +522,7 @@ int main(void)
 		cmocka_unit_test(the_doctor_looks_at_what_networks_need),
 		cmocka_unit_test(a_damaged_checkpoint_is_refused),
 		cmocka_unit_test(data_is_listed_and_checked),
+		cmocka_unit_test(names_and_warnings_of_a_table),
 		cmocka_unit_test(wrong_requests_about_data),
 	};
 

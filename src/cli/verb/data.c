@@ -142,6 +142,38 @@ static void print_set(const json_t *o, const char *name)
 	putchar('\n');
 }
 
+/* Names that are 0, 1, 2, ... say nothing. */
+static bool numbers_alone(const json_t *list)
+{
+	const json_t *name;
+	size_t k;
+
+	json_array_foreach(list, k, name)
+	{
+		char number[24];
+
+		snprintf(number, sizeof number, "%zu", k);
+		if (strcmp(json_string_value(name), number) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* "length, width and 3 more" */
+static void print_names(const json_t *list, const char *what)
+{
+	const size_t most = 12, n = json_array_size(list);
+
+	if (n == 0 || numbers_alone(list))
+		return;
+	printf("%-12s", what);
+	for (size_t k = 0; k < n && k < most; k++)
+		printf("%s %s", k ? "," : "", json_string_value(json_array_get(list, k)));
+	if (n > most)
+		printf(" and %zu more", n - most);
+	putchar('\n');
+}
+
 static void print_counts(const json_t *o)
 {
 	char shape[100];
@@ -153,6 +185,9 @@ static void print_counts(const json_t *o)
 	printf("%-12s %lld classes, %lld targets\n", "predicts",
 	       (long long)json_integer_value(json_object_get(o, "classes")),
 	       (long long)json_integer_value(json_object_get(o, "targets")));
+	print_names(json_object_get(o, "columns"), "columns");
+	print_names(json_object_get(o, "answers"),
+		    json_integer_value(json_object_get(o, "classes")) ? "classes" : "targets");
 	print_set(o, "train");
 	print_set(o, "validation");
 	print_set(o, "test");
