@@ -119,8 +119,21 @@ static void fill(const struct tw_data *d, const struct tw_samples *set)
 	free(target);
 }
 
+/* Where there are names, there are as many as there should be, and all can be shown. */
+static void check_names(const char *const *name, size_t count)
+{
+	for (size_t k = 0; name && k < count; k++)
+		MUST(name[k] && tw_name_valid(name[k], strlen(name[k])));
+	MUST(!name || !name[count]);
+}
+
 static void check_data(const struct tw_data *d)
 {
+	check_names(d->names.column, d->features);
+	check_names(d->names.answer, d->classes ? d->classes : d->targets);
+	MUST(d->names.place <= d->features + 1);
+	for (unsigned k = 0; k < d->warnings->count; k++)
+		MUST(d->warnings->text[k][0] && !strchr(d->warnings->text[k], '\n'));
 	MUST(d->features > 0 && d->rank >= 1 && d->rank <= TW_DATA_RANK);
 	MUST((d->classes > 0) != (d->targets > 0) && d->train.count > 0);
 	fill(d, &d->train);

@@ -270,11 +270,71 @@ static void csv(void)
 	table("values", 2, 64 + 2, "1,2,3\r\n4,5,6\r\n7,8,9\r\n1e-3,0,-1\r\n", "");
 	table("semicolons", 4, 4 + 2 + (1 << 4), "0;1;2\n1;2;3\n0;5;6\n2;0;0\n", "");
 	table("tabs-with-test", 16, 8, "1\t2\t0\n3\t4\t1\n", "5\t6\t1\n7\t8\t0\n");
+	table("other-order", 16, 3 << 4, words, "id,class,b,a\nx,cat,1,2\n");
+	table("numbered", 0, 0, "0,1,2\n4,5,x\n7,7,y\n8,9,x\n", "");
+	table("index", 0, 0, ",a,y\n0,3,x\n1,3,y\n2,3,z\n", "");
 	add(&plain, words, sizeof words - 1);
 	zip(&plain, &zipped);
 	add(&s, "\1\0\0", 3);
 	add_piece(&s, zipped.bytes, zipped.n);
 	save(&s, "csv", "gzip");
+}
+
+/* --- rows to predict --- */
+
+enum { TREES, PRICES, NUMBERS, IMAGES, SCORE = 16, PIPE = 32, ANSWERS = 64, TABS = 128 };
+
+static void rows_of(const char *name, uint8_t choice, const struct seed *file,
+		    const struct seed *answers)
+{
+	struct seed s = { .n = 0 };
+
+	add_byte(&s, choice);
+	add_byte(&s, 0);
+	add_piece(&s, file->bytes, file->n);
+	if (answers)
+		add(&s, answers->bytes, answers->n);
+	save(&s, "rows", "%s", name);
+}
+
+static void rows_text(const char *name, uint8_t choice, const char *text)
+{
+	struct seed file = { .n = 0 };
+
+	add(&file, text, strlen(text));
+	rows_of(name, choice, &file, NULL);
+}
+
+static void rows(void)
+{
+	struct seed x = { .n = 0 }, y = { .n = 0 }, images = { .n = 0 }, labels = { .n = 0 },
+		    plain = { .n = 0 }, zipped;
+
+	rows_text("by-name", TREES, "id,c,b,a\nx1,3,2,1\n\"x\"\"2\",6,5,4\n");
+	rows_text("by-place", TREES, "1,2,3\n4,5,6\n");
+	rows_text("scored", TREES + SCORE, "class,c,b,a\ncat,3,2,1\ndog,6,5,4\n");
+	rows_text("unknown-classes", TREES, "class,c,b,a\n,3,2,1\ncow,6,5,4\n");
+	rows_text("prices", PRICES + SCORE, "1;0.5;2;3\n4;7;5;6\n");
+	rows_text("numbers-piped", NUMBERS + PIPE, "k,p,q\n-1,1,2\n07,3,4\n");
+	rows_text("tabs", TREES + TABS, "a\tb\tc\tnote\n1\t2\t3\t\n");
+	rows_text("missing", TREES, "a,b,c\n1,NA,3\n");
+	rows_text("pixels", IMAGES, "0,0.5,1,0,0,0\n");
+	add_npy(&x, "<f4", "(2, 3)");
+	for (int k = 0; k < 6; k++)
+		add(&x, "\0\0\x80\x3f", 4);
+	add_npy(&y, "<i8", "(2,)");
+	for (uint8_t k = 0; k < 2; k++)
+		add(&y, (uint8_t[8]){ k }, 8);
+	rows_of("npy", TREES, &x, NULL);
+	rows_of("npy-scored", TREES + SCORE + ANSWERS, &x, &y);
+	add(&images, "\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3", 16);
+	for (uint8_t k = 0; k < 12; k++)
+		add_byte(&images, k);
+	add(&labels, "\0\0\x08\1\0\0\0\2\1\7", 10);
+	rows_of("idx-scored", IMAGES + SCORE + ANSWERS, &images, &labels);
+	add(&plain, "a,b,c\n1,2,3\n", 12);
+	zip(&plain, &zipped);
+	rows_of("gzip-piped", TREES + PIPE, &zipped, NULL);
 }
 
 /* --- tensors and checkpoints --- */
@@ -428,6 +488,7 @@ int main(int argc, char **argv)
 	idx();
 	npy();
 	csv();
+	rows();
 	safetensors();
 	checkpoint();
 	jobs(argv[2]);
