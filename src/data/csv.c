@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c - separated text taken apart, one field at a time. */
 #include "data/csv.h"
+#include "data/names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,8 +36,8 @@ const char *tw_field_show(const struct tw_field *f, char out[TW_FIELD_SHOWN])
 {
 	const size_t most = TW_FIELD_SHOWN - 4, n = f->bytes < most ? f->bytes : most;
 
-	for (size_t i = 0; i < n; i++)
-		out[i] = (unsigned char)f->at[i] < 32 || f->at[i] == 127 ? '?' : f->at[i];
+	memcpy(out, f->at, n);
+	tw_name_print(out, n);
 	memcpy(out + n, n < f->bytes ? "..." : "", n < f->bytes ? 4 : 1);
 	return out;
 }

@@ -120,11 +120,16 @@ static enum tw_status class_words(struct reading *r, struct tw_words *w)
 	return TW_OK;
 }
 
-/* Columns by place although they have names: the user may not know. */
+/* Columns by place although they have names, or names taken for data: the user may not know. */
 static void warn_place(const struct reading *r, const struct tw_table *t)
 {
 	const char *const *name = r->facts->names.column;
 
+	if (t->numbered)
+		tw_warn(&r->out->warnings,
+			"%.100s:1: the first row counts upwards and is taken for data; take it "
+			"out if these are the names of the columns",
+			r->shown);
 	if (!name || t->header)
 		return;
 	tw_warn(&r->out->warnings,

@@ -20,12 +20,15 @@ static const char *name_of(const struct tw_table_reader *r, char *out, size_t ro
 	const struct tw_names *n = &r->d->names;
 	const uint32_t to = r->to[r->csv.column - 1];
 	const char *name = to < r->features && n->column ? n->column[to] : NULL;
+	char shown[TW_FIELD_SHOWN];
 
 	if (to == TW_TO_LABEL)
 		name = n->label;
 	out[0] = 0;
 	if (name && name[0])
-		snprintf(out, room, " (%.60s)", name);
+		snprintf(out, room, " (%s)",
+			 tw_field_show(&(struct tw_field){ .at = name, .bytes = strlen(name) },
+				       shown));
 	return out;
 }
 
@@ -310,6 +313,17 @@ static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
 	return st;
 }
 
+/* Rows that all count upwards are data. */
+static bool second_counts(const struct tw_table_reader *r)
+{
+	const float *v = r->value + r->features;
+	uint32_t k = 1;
+
+	while (k < r->features && v[k] == v[0] + (float)k)
+		k++;
+	return k == r->features;
+}
+
 /* What is needed while reading alone. */
 static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 {
@@ -369,6 +383,7 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 		.target = r.target,
 	};
 	out->known = r.known;
+	out->numbered = st == TW_OK && out->numbered && r.rows > 1 && !second_counts(&r);
 	return st;
 }
 

@@ -33,7 +33,7 @@ struct tw_table_facts {
 struct tw_table {
 	struct tw_samples samples; /* with labels (or targets) in any case; 0 where unknown */
 	bool header;               /* the first row was one */
-	bool numbered; /* TRAIN: the first row was guessed to be data, and counts: 0, 1, 2, ... */
+	bool numbered; /* the first row was guessed to be data, and alone counts: 0, 1, 2, ... */
 	const uint8_t *known; /* for each row: its answer is known; NULL: there are none */
 	uint64_t answers;     /* rows whose answer is known */
 	/* SCORE and PREDICT: columns that the model does not know, as printable UTF-8.  Cell k of

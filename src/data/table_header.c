@@ -444,6 +444,7 @@ static enum tw_status match(struct tw_table_reader *r, struct tw_field *row,
 
 	r->label = r->columns == r->features + 1 ? r->usual : 0;
 	st = find_header(r, row, w);
+	r->out->numbered = st == TW_OK && !r->out->header && counts(r, row);
 	if (st == TW_OK)
 		st = same_header(r);
 	if (st != TW_OK)

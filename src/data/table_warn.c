@@ -104,18 +104,18 @@ static size_t list(const struct look *l, const uint8_t *still, unsigned what, ch
 	out[0] = 0;
 	for (size_t k = 0; k < l->columns; k++) {
 		const char *name = l->d->names.column ? l->d->names.column[k] : "";
+		const struct tw_field f = { .at = name, .bytes = strlen(name) };
+		char text[TW_FIELD_SHOWN];
 
 		if (!(still[k] & what))
 			continue;
-		if (shown == found++ && n + strlen(name) + 60 < SHOWN) {
+		if (shown == found++ && n + TW_FIELD_SHOWN + 48 < SHOWN) {
 			n += (size_t)snprintf(out + n, SHOWN - n, "%scolumn %zu%s%s%s",
-					      n ? ", " : "", place(l, k), name[0] ? " (" : "", name,
-					      name[0] ? ")" : "");
+					      n ? ", " : "", place(l, k), name[0] ? " (" : "",
+					      tw_field_show(&f, text), name[0] ? ")" : "");
 			shown++;
 		}
 	}
-	if (shown == 0 && found > 0)
-		shown += (size_t)snprintf(out, SHOWN, "a column") > 0;
 	if (shown < found)
 		snprintf(out + n, SHOWN - n, " and %zu more", found - shown);
 	return found;
@@ -152,14 +152,7 @@ static enum tw_status warn_columns(const struct look *l, struct tw_error *why)
 /* 0, 1, 2, ... is what pandas calls columns without names. */
 static void warn_header(const struct look *l)
 {
-	const float *second = l->value + l->columns;
-	size_t same = 1;
-
-	if (!l->table->numbered || l->rows < 2)
-		return;
-	while (same < l->columns && second[same] == second[0] + (float)same)
-		same++;
-	if (same < l->columns)
+	if (l->table->numbered)
 		tw_warn(l->facts->warnings,
 			"%.100s:1: the first row has the numbers %.0f, %.0f, ... and is taken for "
 			"data; write header: yes if these are the names of the columns, else "

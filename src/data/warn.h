@@ -11,8 +11,8 @@ struct tw_warnings {
 	char text[TW_WARNINGS_MOST][TW_WARNING_ROOM];
 };
 
-/* Add a sentence: what is odd (file, line, column), and what to write instead.  `w` may be NULL:
- * nobody listens. */
+/* Add a sentence: what is odd (file, line, column), and what to write instead.  It becomes
+ * printable UTF-8.  `w` may be NULL: nobody listens. */
 void tw_warn(struct tw_warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

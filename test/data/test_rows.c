@@ -159,6 +159,12 @@ static void columns_are_taken_by_place_without_names(void **state)
 	assert_int_equal(r.data->test.label[1], 1);
 	assert_int_equal(r.warnings.count, 0);
 	tw_data_close(r.data);
+	/* numbers as names are data here, which is said */
+	r = opened(&nameless, "0,1,2\n9,2,3\n4,5,7\n", false);
+	assert_int_equal(r.count, 3);
+	assert_int_equal(r.warnings.count, 1);
+	kit_says(r.warnings.text[0], PARTS("rows.csv:1:", "counts upwards", "take it out"));
+	tw_data_close(r.data);
 	/* images as rows */
 	r = opened(&images, "0,1,2,3,4,5\n", false);
 	assert_int_equal(r.data->rank, 3);

@@ -229,6 +229,34 @@ static void columns_that_number_rows_are_doubted(void **state)
 		  PARTS("odd.csv: column 3 (index) numbers the rows"));
 }
 
+/* A warning is cut where it is too long, and stays text. */
+static void warnings_are_text(void **state)
+{
+	char header[700], *p = header;
+
+	for (int k = 0; k < 2; k++) {
+		for (int i = 0; i < 120; i++)
+			p += sprintf(p, "\xc3\xa4");
+		p += sprintf(p, "%d,", k);
+	}
+	sprintf(p, "kind\n");
+	put_rows(header, 40, "5,~,n#");
+	tw_data_close(kit_must_open("csv", odd));
+	assert_int_equal(kit_warned()->count, 2);
+	for (unsigned k = 0; k < 2; k++) {
+		const char *text = kit_warned()->text[k];
+
+		for (size_t i = 0; text[i]; i++)
+			assert_true(strchr("\xc3\xa4", text[i]) ||
+				    ((unsigned char)text[i] >= 0x20 && !(text[i] & 0x80)));
+	}
+	put_rows(header, 40, "5,6,!");
+	kit_warns("csv", odd,
+		  PARTS("column 1 (\xc3\xa4", "...), column 2 (\xc3\xa4", "...): every row"));
+	put_rows("\xc3\xa4,w,k\n", 40, "5,~,!");
+	kit_warns("csv", odd, PARTS("column 1 (\xc3\xa4)"));
+}
+
 static void constant_columns_are_doubted(void **state)
 {
 	put_rows("width,year,kind\n", 40, "~,2024,!");
@@ -262,6 +290,7 @@ int main(void)
 		cmocka_unit_test(ordinary_tables_are_not_warned_about),
 		cmocka_unit_test(numbers_as_names_are_doubted),
 		cmocka_unit_test(columns_that_number_rows_are_doubted),
+		cmocka_unit_test(warnings_are_text),
 		cmocka_unit_test(constant_columns_are_doubted),
 		cmocka_unit_test(labels_that_are_no_classes_are_doubted),
 	};
