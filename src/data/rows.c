@@ -259,7 +259,7 @@ static enum tw_status read_answers(struct reading *r, struct tw_samples *s)
 	enum tw_status st = tw_input_open_stream(r->heap, r->request->answers, &in, r->why);
 
 	if (st == TW_OK)
-		st = format_of(r, in, NULL, &format);
+		st = format_of(r, in, "", &format);
 	if (st == TW_OK && (format == CSV || (format == IDX && r->facts->targets)))
 		st = tw_fail(r->why, TW_BAD_INPUT, "%s: is no NPY%s file; %s are needed",
 			     tw_input_name(in), r->facts->targets ? "" : " or IDX",

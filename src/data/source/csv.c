@@ -57,11 +57,12 @@ static enum tw_status keep_classes(const struct tw_words *words, const uint32_t 
 	const bool whole = tw_words_whole(words);
 	const size_t each = sizeof(struct tw_field) + (whole ? NUMBER_ROOM : 0);
 	struct tw_field *name = d->heap->get(d->heap, d->classes * each);
-	char *text = (char *)(name + d->classes);
 	enum tw_status st;
+	char *text;
 
 	if (!name)
 		return tw_keep_no_memory(why, "csv", d->classes * each);
+	text = (char *)(name + d->classes);
 	for (uint32_t i = 0; i < words->count; i++) {
 		char *at = text + (size_t)rank[i] * NUMBER_ROOM;
 		int64_t v = 0;
