@@ -50,11 +50,11 @@ static enum tw_status format_of(const struct reading *r, struct tw_input *in, co
 	st = tw_input_peek(in, b, &n, r->why);
 	if (st != TW_OK)
 		return st;
-	if (n >= 4 && memcmp(b, "PK\3\4", 4) == 0)
-		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s: is a ZIP file, such as .xlsx and .npz are; CSV, NPY or IDX is "
-			       "needed",
-			       tw_input_name(in));
+	if (n >= 4 && (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PAR1", 4) == 0))
+		return tw_fail(r->why, TW_BAD_INPUT, "%s: is %s; CSV, NPY or IDX is needed",
+			       tw_input_name(in),
+			       b[1] == 'K' ? "a ZIP file, such as .xlsx and .npz are"
+					   : "a Parquet file");
 	*out = n >= 6 && memcmp(b, "\x93NUMPY", 6) == 0 ? NPY
 	       : n >= 4 && !b[0] && !b[1]               ? IDX
 							: CSV;

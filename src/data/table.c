@@ -198,15 +198,10 @@ static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
 	r->out->cell[r->cells++] = f->at;
 }
 
-static enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status take_other(struct tw_table_reader *r, const struct tw_field *f, uint32_t to)
 {
-	const uint32_t to = r->to[r->csv.column - 1];
-
-	if (to < r->features) {
-		if (!tw_field_number(f, &r->row[to]))
-			return tw_table_wrong(r, f, "a finite number is needed");
-		return TW_OK;
-	}
+	if (to < r->features)
+		return tw_table_wrong(r, f, "a finite number is needed");
 	HOLDS(1, r->rows < r->row_room);
 	if (to == TW_TO_LABEL)
 		return r->class ? take_class(r, f) : take_target(r, f);
@@ -215,7 +210,17 @@ static enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
 	return TW_OK;
 }
 
-static void end_row(struct tw_table_reader *r)
+/* Nearly all fields are numbers of features. */
+static inline enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const uint32_t to = r->to[r->csv.column - 1];
+
+	if (to < r->features && tw_field_number(f, &r->row[to]))
+		return TW_OK;
+	return take_other(r, f, to);
+}
+
+static inline void end_row(struct tw_table_reader *r)
 {
 	HOLDS(1, r->values + r->features <= r->value_room && r->rows < r->row_room);
 	memcpy(r->value + r->values, r->row, r->features * sizeof *r->row);

@@ -247,6 +247,7 @@ static void tables_that_do_not_fit_are_refused(void **state)
 		"a",
 		false, PARTS("rows.csv:", "UTF-16"));
 	refused(&trees, "PK\3\4....", false, PARTS("rows.csv:", "ZIP", ".xlsx"));
+	refused(&trees, "PAR1....", false, PARTS("rows.csv:", "Parquet", "CSV, NPY or IDX"));
 }
 
 static void requests_that_make_no_sense_are_refused(void **state)
