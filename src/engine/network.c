@@ -504,3 +504,8 @@ size_t tw_network_outputs(const struct tw_engine *e)
 {
 	return network_of(e)->outputs;
 }
+
+uint32_t tw_network_portion(const struct tw_engine *e)
+{
+	return network_of(e)->portion;
+}

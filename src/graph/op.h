@@ -101,6 +101,9 @@ enum tw_op_trait {
 				      program hands the buffer on and never calls backward */
 	TW_OP_DRAWS = 1024, /* chance: differs by position (dropout) */
 	TW_OP_RANDOM_BATCH = 2048, /* a sample's output depends on the rest of the batch */
+	/* Losses: in[0] has yet to become probabilities, all outputs together or each alone. */
+	TW_OP_SOFTMAX_INSIDE = 4096,
+	TW_OP_SIGMOID_INSIDE = 8192,
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */

@@ -88,6 +88,16 @@ typedef enum tw_status (*tw_job_first)(void *arg, const struct tw_job *job, stru
 enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *heap,
 				      struct tw_data *data, tw_job_first first, void *arg,
 				      struct tw_engine **out, struct tw_error *why);
+/* The layers of the job's network for such data, a network by name written out; what is not the
+ * job's is made in `keep`. */
+enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
+				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+				     struct tw_error *why);
+/* The field below data. that names a file of test samples where the job names one, or NULL. */
+const char *tw_job_test_set(const struct tw_job *job);
+/* That file, and that of its answers ("" where they are in it), by their paths from the job's
+ * folder: 8,200 bytes of room each.  False: the job names none. */
+bool tw_job_test_files(const struct tw_job *job, char *file, char *answers);
 /* The values of model.weights; *out stays as it is where the job names none. */
 enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
 				   const struct tw_graph *g, float **out, struct tw_error *why);

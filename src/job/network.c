@@ -322,34 +322,58 @@ static const char *loss_place(const struct tw_job *job)
 	return job->network.tree ? job->network.tree->place : place(job, "model.name");
 }
 
-static enum tw_status build_graph(const struct tw_job *job, const struct tw_data *data,
-				  struct tw_heap *heap, struct tw_graph **out, struct tw_error *why)
+static struct tw_model_site site_of(const struct tw_job *job, const struct tw_data *data,
+				    struct tw_heap *heap)
 {
-	const struct tw_job_network *n = &job->network;
 	const bool own = job->data.predict == TW_PREDICT_INPUT;
-	char loss[300];
 	struct tw_model_site site = {
 		.heap = heap,
 		.in = { .rank = data->rank },
 		.classes = own ? 0 : data->classes,
 		.targets = own ? (uint32_t)data->features : data->targets,
-		.init = n->init,
-		.loss = loss_text(job, data, loss, sizeof loss),
+		.init = job->network.init,
 		.loss_place = loss_place(job),
 	};
-	struct tw_layer *layer = n->layer;
-	size_t layers = n->layers;
-	struct tw_error said = { 0 };
-	struct tw_arena keep;
-	enum tw_status st = TW_OK;
 
 	memcpy(site.in.d, data->shape, sizeof site.in.d);
+	return site;
+}
+
+enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
+				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+				     struct tw_error *why)
+{
+	const struct tw_job_network *n = &job->network;
+	const struct tw_model_site site = site_of(job, data, keep->heap);
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	*out = n->layer;
+	*count = n->layers;
+	if (!n->zoo)
+		return TW_OK;
+	st = n->zoo->layers(n->options, &site, keep, out, count, &said);
+	return st == TW_OK ? TW_OK
+			   : tw_fail(why, st, "%s: model.name: %s", place(job, "model.name"),
+				     said.text);
+}
+
+static enum tw_status build_graph(const struct tw_job *job, const struct tw_data *data,
+				  struct tw_heap *heap, struct tw_graph **out, struct tw_error *why)
+{
+	const struct tw_job_network *n = &job->network;
+	struct tw_model_site site = site_of(job, data, heap);
+	struct tw_layer *layer = NULL;
+	size_t layers = 0;
+	struct tw_error said = { 0 };
+	struct tw_arena keep;
+	enum tw_status st;
+	char loss[300];
+
+	site.loss = loss_text(job, data, loss, sizeof loss);
 	tw_arena_init(&keep, heap);
-	if (n->zoo)
-		st = n->zoo->layers(n->options, &site, &keep, &layer, &layers, &said);
-	if (st != TW_OK)
-		st = tw_fail(why, st, "%s: model.name: %s", place(job, "model.name"), said.text);
-	else
+	st = tw_job_network_layers(job, data, &keep, &layer, &layers, why);
+	if (st == TW_OK)
 		st = tw_model_build(&site, layer, layers, out, &said);
 	if (st != TW_OK && !why->text[0])
 		st = tw_fail(why, st,
@@ -368,6 +392,34 @@ static const char *folder(const struct tw_job *job, char *out, size_t room)
 
 	snprintf(out, room, "%.*s", slash ? (int)(slash - job->file + 1) : 0, job->file);
 	return out;
+}
+
+static bool file_option(const struct tw_job *job, const char *name, char *out, size_t room)
+{
+	const struct tw_option *row = name ? tw_option_find(job->data.from->options, name) : NULL;
+	char value[4096] = "", base[4096];
+
+	*out = '\0';
+	if (!row)
+		return false;
+	tw_option_text(row, job->data.options, value, sizeof value);
+	if (*value)
+		snprintf(out, room, "%s%s", *value == '/' ? "" : folder(job, base, sizeof base),
+			 value);
+	return *value;
+}
+
+bool tw_job_test_files(const struct tw_job *job, char *file, char *answers)
+{
+	static const char *const names[] = { "test_y", "test_labels" };
+	const size_t room = 8200;
+
+	if (!job->data.from || !file_option(job, tw_job_test_set(job), file, room))
+		return false;
+	*answers = '\0';
+	for (size_t k = 0; !*answers && k < sizeof names / sizeof names[0]; k++)
+		file_option(job, names[k], answers, room);
+	return true;
 }
 
 /* What a source said: "evaluate: ..." is about data.evaluate, "x.csv:4: ..." about the source. */

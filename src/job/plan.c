@@ -345,8 +345,7 @@ static enum tw_status complete_external(struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
-/* The option that names the test samples' file, where one is named. */
-static const char *test_set_of(const struct tw_job *job)
+const char *tw_job_test_set(const struct tw_job *job)
 {
 	static const char *const names[] = { "test_file", "test_x", "test_images" };
 	const struct tw_option *rows = job->data.from ? job->data.from->options : NULL;
@@ -364,13 +363,24 @@ static const char *test_set_of(const struct tw_job *job)
 	return NULL;
 }
 
+/* A test set that --set names goes before a share that stands in the file. */
+static bool overrules_share(const struct tw_job *job, const char *own)
+{
+	const struct tw_field *share = tw_job_field(job, "data.test"), *file;
+	char path[60];
+
+	snprintf(path, sizeof path, "data.%s", own);
+	file = tw_job_field(job, path);
+	return file && file->from && share->from && file->from->origin > share->from->origin;
+}
+
 /* An autoencoder predicts what it sees; what is held out, and whether. */
 static enum tw_status complete_network(struct tw_job *job, struct tw_error *why)
 {
-	const char *own = test_set_of(job);
+	const char *own = tw_job_test_set(job);
 	const struct tw_zoo *zoo = job->network.zoo;
 
-	if (own && tw_job_given(job, "data.test"))
+	if (own && tw_job_given(job, "data.test") && !overrules_share(job, own))
 		return tw_job_refuse(
 			job, why, "data.test",
 			"nothing is held out where data.%s gives a test set; leave one "

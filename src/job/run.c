@@ -3,6 +3,7 @@
 #include "job/run.h"
 
 #include "graph/kit.h"
+#include "job/card.h"
 #include "job/cast.h"
 #include "job/result.h"
 #include "job/share.h"
@@ -87,6 +88,18 @@ static enum tw_status describe(const struct run *r, json_t **out, struct tw_erro
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the names of tensors");
 }
 
+/* Who writes checkpoints has the data: the card says how it was read. */
+static enum tw_status describe_model(const struct run *r, json_t **out, struct tw_error *why)
+{
+	struct tw_card *card = NULL;
+	enum tw_status status = tw_card_make(r->job, r->engine, &card, why);
+
+	if (status == TW_OK && !(*out = tw_card_json(card)))
+		status = tw_fail(why, TW_NO_MEMORY, "no memory for the model card");
+	tw_card_free(card);
+	return status;
+}
+
 static enum tw_status open_store(struct run *r, struct tw_error *why)
 {
 	enum tw_status status;
@@ -109,6 +122,8 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 		.keep = r->job->checkpoint.keep,
 	};
 	status = describe(r, &r->facts.layout, why);
+	if (status == TW_OK)
+		status = describe_model(r, &r->facts.card, why);
 	if (status != TW_OK)
 		return status;
 	status = tw_dir_store_open(&tw_heap_system, r->request->dir, &r->facts, r->request->log,
@@ -394,6 +409,7 @@ static void release(struct run *r)
 	else
 		tw_memory_store_free(r->store);
 	json_decref(r->facts.layout);
+	json_decref(r->facts.card);
 	tw_rundir_close(r->dir);
 	if (r->engine && r->engine != r->request->engine)
 		r->engine->class->close(r->engine);

@@ -6,6 +6,7 @@
  * is theirs, side by side. */
 #include "job/snapshot.h"
 
+#include "job/card.h"
 #include "job/cut_read.h"
 #include "job/files.h"
 #include "job/tensors.h"
@@ -138,6 +139,22 @@ enum tw_status tw_snapshot_job(const struct tw_snapshot *s, const char *const *s
 	    TW_OK)
 		return TW_OK;
 	return tw_fail(why, said.status, "%s", said.text);
+}
+
+enum tw_status tw_snapshot_card(const struct tw_snapshot *s, struct tw_card **out,
+				struct tw_error *why)
+{
+	const json_t *card = json_object_get(s->manifest, "card");
+	struct tw_error said = { 0 };
+	enum tw_status st = TW_ABSENT;
+
+	if (s->manifest && card)
+		st = tw_card_read(card, out, &said);
+	else if (!s->manifest)
+		st = tw_card_of_metadata(s->safe.metadata, out, &said);
+	if (st == TW_OK || st == TW_ABSENT)
+		return st;
+	return tw_fail(why, st, "%.*s: %s", PATH_SHOWN, s->path, said.text);
 }
 
 double tw_snapshot_epochs(const struct tw_snapshot *s)

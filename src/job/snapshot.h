@@ -31,6 +31,10 @@ void tw_snapshot_close(struct tw_snapshot *s); /* NULL is allowed */
 /* The checkpoint's job with fields overridden, as tw_job_read takes them. */
 enum tw_status tw_snapshot_job(const struct tw_snapshot *s, const char *const *set, size_t n,
 			       struct tw_job **out, struct tw_error *why);
+/* The model card of a checkpoint or file.  TW_ABSENT without a sentence: it has none. */
+struct tw_card;
+enum tw_status tw_snapshot_card(const struct tw_snapshot *s, struct tw_card **out,
+				struct tw_error *why);
 /* How many epochs of samples are in it; NAN: not known. */
 double tw_snapshot_epochs(const struct tw_snapshot *s);
 /* Names and shapes in the vector of a checkpoint; one that does not know them has "parameters". */

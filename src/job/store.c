@@ -159,6 +159,8 @@ static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
 		json_object_set_new(m, "epoch_samples", json_integer((json_int_t)f->epoch_samples));
 	if (m && f->layout)
 		json_object_set(m, "layout", f->layout);
+	if (m && f->card)
+		json_object_set(m, "card", f->card);
 	return m;
 }
 

@@ -20,6 +20,7 @@ struct tw_store_facts {
 	const char *job_text;   /* the resolved job */
 	const char *job_file;   /* its absolute path, where paths in it begin; "" none */
 	json_t *layout;         /* names and shapes of the tensors (tensors.h); NULL: not known */
+	json_t *card;           /* the model card (card.h); NULL: not known */
 	uint64_t epoch_samples; /* of one epoch; 0: not known */
 	const char *isa;
 	uint32_t threads;
