@@ -24,13 +24,37 @@ struct tw_eval_request {
 	const char *job;  /* NULL: the checkpoint's own */
 	struct tw_look_words words;
 	enum tw_data_set on;
-	const char *predictions; /* a file for one line per sample; NULL: none */
+	const char *data;        /* a file of rows with answers, instead of the job's; "" none */
+	const char *answers;     /* as of tw_predict_request */
+	const char *predictions; /* a file for one line per sample (predictions.h); NULL: none */
+	bool force;              /* may overwrite it */
 	const struct tw_log *log;
 };
-/* Score trained parameters on a set of the job's data: {set, loss, accuracy, samples, seconds,
- * samples_per_second, checkpoint, parameters_digest, buffers_digest}.  With `predictions` a CSV
- * file of index, label and predicted (where there are classes) and the network's outputs. */
+/* Score trained parameters on a set of the job's data, or on a file: {set, loss, accuracy, samples,
+ * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}.  Values are
+ * normalised and classes numbered as the model card says.  Refused: data that changed since the
+ * training where the set is drawn from it, since it would have samples that were trained on. */
 enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
+
+struct tw_predict_request {
+	const char *path; /* as above */
+	const char *job;  /* what a file without a card belongs to; NULL: its own */
+	struct tw_look_words words;
+	const char *data;        /* the rows; "-": standard input */
+	const char *answers;     /* of NPY and IDX, which have them apart; "" none */
+	const char *data_format; /* "csv", "npy", "idx"; "": as the bytes say */
+	const char *to;          /* a file; NULL: `out` */
+	FILE *out;
+	const char *format; /* "csv", "jsonl", "npy"; "": by the file's name */
+	bool force;         /* may overwrite */
+	bool raw;           /* the network's outputs as they are */
+	const struct tw_log *log;
+};
+/* Predict rows, and write one line for each (predictions.h): {checkpoint, data, to, rows, answers,
+ * task}.  The data of the training is not needed.  TW_IO with errno EPIPE and no sentence: nobody
+ * reads on. */
+enum tw_status tw_look_predict(const struct tw_predict_request *r, json_t **out,
+			       struct tw_error *why);
 
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`
  * also {plan, steps} of one training batch. */

@@ -4,17 +4,18 @@
 
 #include "engine/network.h"
 #include "job/digest.h"
+#include "job/field.h"
+#include "job/predictions.h"
 #include "job/progress.h"
 #include "job/tensors.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define AT_ONCE 1024u /* samples between lines of predictions */
+#define AT_ONCE 1024u /* samples of a made-up model scored at once */
+#define PATH    8200
 
 static const char *const set_name[] = {
 	[TW_SET_TEST] = "test",
@@ -58,166 +59,74 @@ enum tw_status tw_look_job(const char *path, const struct tw_look_words *w, stru
 	return st == TW_OK ? TW_OK : tw_fail(why, said.status, "%s", said.text);
 }
 
-/* --- one evaluation --- */
+/* --- what both kinds of models need --- */
 
-struct eval {
-	const struct tw_eval_request *request;
-	struct tw_snapshot *snapshot;
-	struct tw_job *job; /* another than the snapshot's, or NULL */
-	struct tw_engine *engine;
-	float *vector;
-	void *scratch;
-	float *prediction;
-	uint32_t outputs, classes;
-	const struct tw_samples *set; /* NULL: the engine's own test samples */
-	uint64_t samples;
-	FILE *lines;
-	char fresh[4200]; /* the predictions until they are whole */
+static json_t *number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+struct scored {
+	const char *set, *path;
+	const float *vector;
+	size_t trainable, buffers;
 	struct tw_score score;
 	double seconds;
 };
 
-static enum tw_status find_job(struct eval *e, struct tw_error *why)
+static enum tw_status report(const struct scored *e, json_t **out, struct tw_error *why)
 {
-	const struct tw_eval_request *r = e->request;
-	enum tw_status st;
+	const double n = (double)e->score.samples;
+	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
 
-	if (!r->job && !e->snapshot->manifest)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%.300s has no job in it; say with --job JOB what it belongs to",
-			       r->path);
-	st = r->job ? tw_look_job(r->job, &r->words, &e->job, why)
-		    : tw_snapshot_job(e->snapshot, r->words.set, r->words.sets, &e->job, why);
-	if (st == TW_OK) { /* neither first values nor batches ahead are needed */
-		e->job->network.weights = "";
-		e->job->data.set.prefetch = 0;
-	}
-	return st;
+	tw_digest_bytes(e->vector, e->trainable * sizeof(float), trained);
+	tw_digest_bytes(e->vector + e->trainable, e->buffers * sizeof(float), buffers);
+	*out = json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:s, s:s}", "set", e->set, "loss",
+			 number(e->score.loss / n), "accuracy",
+			 e->score.correct < 0 ? json_null() : number(e->score.correct / n),
+			 "samples", (json_int_t)e->score.samples, "seconds", number(e->seconds),
+			 "samples_per_second", number(e->seconds > 0 ? n / e->seconds : 0.0),
+			 "checkpoint", e->path, "parameters_digest", trained, "buffers_digest",
+			 buffers);
+	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 }
 
-static enum tw_status find_set(struct eval *e, struct tw_error *why)
+static void add_score(struct tw_score *sum, const struct tw_score *s)
 {
-	const struct tw_data *d = tw_network_data(e->engine);
-	const enum tw_data_set on = e->request->on;
-
-	if (!d && on != TW_SET_TEST)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--on: the job makes its samples up and has no %s set; leave --on "
-			       "out",
-			       set_name[on]);
-	if (!d && e->request->predictions)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--predictions: the job's model predicts nothing; use it with a "
-			       "network");
-	e->samples = e->engine->tests;
-	if (!d)
-		return TW_OK;
-	e->set = tw_data_set(d, on);
-	e->samples = e->set->count;
-	if (!e->samples)
-		return tw_fail(why, TW_BAD_INPUT, "--on: there are no %s samples%s", set_name[on],
-			       on == TW_SET_VALIDATION ? "; data.validation says how many are held "
-							 "out"
-						       : "");
-	e->outputs = (uint32_t)tw_network_outputs(e->engine);
-	e->classes = e->job->data.predict == TW_PREDICT_INPUT ? 0 : d->classes;
-	return TW_OK;
+	sum->loss += s->loss;
+	sum->correct = s->correct < 0 || sum->correct < 0 ? -1 : sum->correct + s->correct;
+	sum->samples += s->samples;
 }
 
-static enum tw_status find_vector(struct eval *e, struct tw_error *why)
+/* --- a model that makes its samples up --- */
+
+struct made_up {
+	struct tw_job *job;
+	struct tw_engine *engine;
+	float *vector;
+	void *scratch;
+};
+
+static enum tw_status find_vector(struct made_up *e, const struct tw_snapshot *s,
+				  struct tw_error *why)
 {
 	struct tw_heap *heap = &tw_heap_system;
 	struct tw_tensors want;
 	enum tw_status st = tw_tensors_of_engine(heap, e->engine, &want);
 
 	if (st == TW_OK)
-		st = tw_snapshot_fit(e->snapshot, &want, heap, &e->vector, why);
+		st = tw_snapshot_fit(s, &want, heap, &e->vector, why);
 	tw_tensors_release(&want);
 	return st == TW_NO_MEMORY ? tw_fail(why, st, "no memory for the parameters") : st;
 }
 
-/* --- predictions --- */
-
-static enum tw_status begin_lines(struct eval *e, struct tw_error *why)
+static enum tw_status score_made_up(struct made_up *e, struct tw_score *sum, struct tw_error *why)
 {
-	const char *path = e->request->predictions;
+	const struct tw_engine *g = e->engine;
+	const struct tw_piece all = { e->vector, 0, g->trainable + g->buffers };
 
-	if (!path)
-		return TW_OK;
-	e->prediction =
-		tw_heap_system.get(&tw_heap_system, (size_t)AT_ONCE * e->outputs * sizeof(float));
-	if (!e->prediction)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for predictions");
-	snprintf(e->fresh, sizeof e->fresh, "%.4000s.new", path);
-	e->lines = fopen(e->fresh, "we");
-	if (!e->lines)
-		return tw_fail(why, TW_BAD_INPUT, "--predictions: %.300s cannot be written: %s",
-			       path, strerror(errno));
-	fprintf(e->lines, e->classes ? "index,label,predicted" : "index");
-	for (uint32_t k = 0; k < e->outputs; k++)
-		fprintf(e->lines, ",output_%u", k);
-	fputc('\n', e->lines);
-	return TW_OK;
-}
-
-/* The class of the largest output; one output alone is a logit of class 1. */
-static uint32_t predicted(const float *y, uint32_t outputs)
-{
-	uint32_t best = 0;
-
-	if (outputs == 1)
-		return y[0] > 0.0f;
-	for (uint32_t k = 1; k < outputs; k++)
-		if (y[k] > y[best])
-			best = k;
-	return best;
-}
-
-static void write_lines(struct eval *e, uint64_t from, uint32_t count)
-{
-	for (uint32_t k = 0; k < count; k++) {
-		const float *y = e->prediction + (size_t)k * e->outputs;
-
-		fprintf(e->lines, "%" PRIu64, from + k);
-		if (e->classes)
-			fprintf(e->lines, ",%u,%u", e->set->label[from + k],
-				predicted(y, e->outputs));
-		for (uint32_t i = 0; i < e->outputs; i++)
-			fprintf(e->lines, ",%.9g", (double)y[i]);
-		fputc('\n', e->lines);
-	}
-}
-
-static enum tw_status end_lines(struct eval *e, struct tw_error *why)
-{
-	const char *path = e->request->predictions;
-	bool failed;
-
-	if (!e->lines)
-		return TW_OK;
-	failed = ferror(e->lines);
-	failed |= fclose(e->lines) != 0;
-	e->lines = NULL;
-	if (failed || rename(e->fresh, path)) {
-		const int cause = errno;
-
-		unlink(e->fresh);
-		return tw_fail(why, TW_IO, "--predictions: %.300s cannot be written: %s", path,
-			       strerror(cause));
-	}
-	return TW_OK;
-}
-
-/* --- scoring --- */
-
-static enum tw_status score(struct eval *e, struct tw_error *why)
-{
-	const struct tw_engine *engine = e->engine;
-	const struct tw_piece all = { e->vector, 0, engine->trainable + engine->buffers };
-	const int64_t began = tw_clock();
-
-	for (uint64_t from = 0; from < e->samples; from += AT_ONCE) {
-		const uint64_t left = e->samples - from;
+	for (uint64_t from = 0; from < g->tests; from += AT_ONCE) {
+		const uint64_t left = g->tests - from;
 		const struct tw_inputs in = {
 			.from = from,
 			.count = left < AT_ONCE ? (uint32_t)left : AT_ONCE,
@@ -225,88 +134,381 @@ static enum tw_status score(struct eval *e, struct tw_error *why)
 			.pieces = 1,
 		};
 		struct tw_score s = { 0 };
-		const enum tw_status st =
-			e->set ? tw_network_score(engine, e->scratch, e->set, &in, e->prediction,
-						  &s)
-			       : engine->class->evaluate(engine, e->scratch, &in, &s);
+		const enum tw_status st = g->class->evaluate(g, e->scratch, &in, &s);
 
 		if (st != TW_OK)
 			return tw_fail(why, st, "sample %" PRIu64 " cannot be scored: %s", from,
 				       tw_status_name(st));
-		e->score.loss += s.loss;
-		e->score.correct = s.correct < 0 ? -1 : e->score.correct + s.correct;
-		e->score.samples += s.samples;
-		if (e->lines)
-			write_lines(e, from, in.count);
+		add_score(sum, &s);
 	}
-	e->seconds = (double)(tw_clock() - began) / 1e9;
 	return TW_OK;
 }
 
-static json_t *number(double x)
+static enum tw_status check_made_up(const struct tw_eval_request *r, struct tw_error *why)
 {
-	return isfinite(x) ? json_real(x) : json_null();
+	if (r->on != TW_SET_TEST)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on: the job makes its samples up and has no %s set; leave --on "
+			       "out",
+			       set_name[r->on]);
+	if (r->predictions || *r->data)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--%s: the job's model predicts nothing; use it with a network",
+			       *r->data ? "data" : "predictions");
+	return TW_OK;
 }
 
-static enum tw_status report(const struct eval *e, json_t **out, struct tw_error *why)
-{
-	const struct tw_engine *g = e->engine;
-	const double n = (double)e->score.samples;
-	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
-
-	tw_digest_bytes(e->vector, g->trainable * sizeof(float), trained);
-	tw_digest_bytes(e->vector + g->trainable, g->buffers * sizeof(float), buffers);
-	*out = json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:s, s:s}", "set",
-			 set_name[e->request->on], "loss", number(e->score.loss / n), "accuracy",
-			 e->score.correct < 0 ? json_null() : number(e->score.correct / n),
-			 "samples", (json_int_t)e->score.samples, "seconds", number(e->seconds),
-			 "samples_per_second", number(e->seconds > 0 ? n / e->seconds : 0.0),
-			 "checkpoint", e->snapshot->path, "parameters_digest", trained,
-			 "buffers_digest", buffers);
-	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
-}
-
-static void release(struct eval *e)
+static enum tw_status eval_made_up(const struct tw_eval_request *r, const struct tw_snapshot *s,
+				   struct tw_job *job, json_t **out, struct tw_error *why)
 {
 	struct tw_heap *heap = &tw_heap_system;
+	struct made_up e = { .job = job };
+	struct scored done = { .set = set_name[r->on], .path = s->path };
+	enum tw_status st = check_made_up(r, why);
+	int64_t began = 0;
 
-	if (e->lines) {
-		fclose(e->lines);
-		unlink(e->fresh);
+	if (st == TW_OK)
+		st = tw_job_open_engine(e.job, heap, &e.engine, why);
+	if (st == TW_OK)
+		st = find_vector(&e, s, why);
+	if (st == TW_OK && !(e.scratch = heap->get(heap, e.engine->scratch_bytes + TW_ALIGN)))
+		st = tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+	if (st == TW_OK) {
+		began = tw_clock();
+		st = score_made_up(&e, &done.score, why);
 	}
-	heap->put(heap, e->prediction);
-	heap->put(heap, e->scratch);
-	heap->put(heap, e->vector);
-	if (e->engine)
-		e->engine->class->close(e->engine);
-	tw_job_free(e->job);
-	tw_snapshot_close(e->snapshot);
+	if (st == TW_OK) {
+		done.seconds = (double)(tw_clock() - began) / 1e9;
+		done.vector = e.vector;
+		done.trainable = e.engine->trainable;
+		done.buffers = e.engine->buffers;
+		st = report(&done, out, why);
+	}
+	heap->put(heap, e.scratch);
+	heap->put(heap, e.vector);
+	if (e.engine)
+		e.engine->class->close(e.engine);
+	return st;
+}
+
+/* --- which samples --- */
+
+struct eval {
+	const struct tw_eval_request *request;
+	struct tw_trained t;
+	struct tw_job *job;     /* of the checkpoint, with what --set said */
+	struct tw_data *opened; /* its data */
+	struct tw_rows rows;    /* or those of a file */
+	struct tw_data data;    /* whichever, as the network sees it */
+	const struct tw_samples *set;
+	struct tw_predictions *lines;
+	struct scored done;
+};
+
+static enum tw_status take_rows(struct eval *e, const char *file, const char *answers,
+				struct tw_error *why)
+{
+	const struct tw_rows_request from = {
+		.heap = &tw_heap_system,
+		.file = file,
+		.answers = answers,
+		.score = e->t.card->task != TW_CARD_INPUT,
+	};
+	const enum tw_status st = tw_trained_rows(&e->t, &from, e->request->log, &e->rows, why);
+
+	if (st != TW_OK)
+		return st;
+	e->data = *e->rows.data;
+	e->set = &e->rows.data->test;
+	return TW_OK;
+}
+
+/* The same classes in the same order. */
+static bool same_answers(const struct tw_data *a, const struct tw_data *b)
+{
+	if (a->classes != b->classes || a->targets != b->targets)
+		return false;
+	for (uint32_t k = 0; k < a->classes && a->names.answer && b->names.answer; k++)
+		if (strcmp(a->names.answer[k], b->names.answer[k]) != 0)
+			return false;
+	return true;
+}
+
+static enum tw_status check_data(const struct eval *e, const struct tw_data *d,
+				 struct tw_error *why)
+{
+	const struct tw_data *want = &e->t.card->data;
+
+	if (d->rank != want->rank || memcmp(d->shape, want->shape, sizeof d->shape) != 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the samples of %.300s have %zu values, and the network takes %zu "
+			       "in another shape",
+			       e->job ? e->job->file : e->t.job->file, d->features, want->features);
+	if (e->t.card->task != TW_CARD_INPUT && !same_answers(d, want))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the classes of the data are not those that the network was trained "
+			       "on; score on a file with its classes: --data FILE");
+	return TW_OK;
+}
+
+/* Is it what the network was trained on?  A set that is drawn from changed samples has some that
+ * were trained on. */
+static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
+				  struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	const struct tw_card *c = e->t.card;
+	char print[TW_CARD_TEXT];
+
+	snprintf(print, sizeof print, "%016" PRIx64, d->fingerprint);
+	if (e->t.made || strcmp(print, c->fingerprint) == 0)
+		return TW_OK;
+	if (!r->job && (c->drawn || r->on != TW_SET_TEST))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on %s: the data, or how it is split, is not what %.200s was "
+			       "trained on: the %s set drawn now would have samples that were "
+			       "trained on; name a file of other samples: --data FILE, or "
+			       "--set data.test_file=FILE",
+			       set_name[r->on], e->t.snapshot->path, set_name[r->on]);
+	tw_log_line(r->log, TW_WARNING, "data",
+		    "the data is not what %s was trained on (its fingerprint is %s, not %s): the "
+		    "figures are not those of the training",
+		    e->t.snapshot->path, print, c->fingerprint);
+	return TW_OK;
+}
+
+static enum tw_status take_set(struct eval *e, const struct tw_data *d, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	enum tw_status st;
+
+	e->set = tw_data_set(d, r->on);
+	if (!e->set->count)
+		return tw_fail(why, TW_BAD_INPUT, "--on: there are no %s samples%s",
+			       set_name[r->on],
+			       r->on == TW_SET_VALIDATION ? "; data.validation says how many are "
+							    "held out"
+							  : "");
+	st = check_data(e, d, why);
+	if (st == TW_OK)
+		st = check_print(e, d, why);
+	e->data = *d;
+	e->data.scale = e->t.card->data.scale;
+	e->data.shift = e->t.card->data.shift;
+	return st;
+}
+
+static enum tw_status job_set(struct eval *e, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	char *file = malloc(2 * PATH);
+	enum tw_status st = TW_OK;
+
+	if (!file)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a path");
+	if (!e->t.job)
+		st = tw_snapshot_job(e->t.snapshot, r->words.set, r->words.sets, &e->job, why);
+	if (st == TW_OK && r->on == TW_SET_TEST && !e->t.made &&
+	    tw_job_test_files(e->job ? e->job : e->t.job, file, file + PATH)) {
+		st = take_rows(e, file, file + PATH, why);
+	} else if (st == TW_OK && e->t.engine) {
+		st = take_set(e, tw_network_data(e->t.engine), why);
+	} else if (st == TW_OK) {
+		st = tw_job_open_data(e->job, &tw_heap_system, &e->opened, why);
+		if (st == TW_OK)
+			st = take_set(e, e->opened, why);
+	}
+	free(file);
+	return st;
+}
+
+static enum tw_status find_samples(struct eval *e, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+
+	if (e->t.card->standalone && e->t.card->task == TW_CARD_INPUT)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"%.300s was exported with --standalone and predicts its input after "
+			"normalisation, which it has inside; score the run or a plain export",
+			r->path);
+	e->done.set = *r->data ? "data" : set_name[r->on];
+	if (*r->data && r->on != TW_SET_TEST)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on: a file that --data names is one set; leave --on out");
+	if (*r->data)
+		return take_rows(e, r->data, r->answers, why);
+	if (!e->t.snapshot->manifest && !r->job)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%.300s knows its network, but not where its data is; name samples "
+			       "with --data FILE, or their job with --job JOB",
+			       r->path);
+	return job_set(e, why);
+}
+
+/* --- scoring --- */
+
+/* Targets of binary-cross-entropy; *judged: each is 0 or 1, so predictions are right or wrong. */
+static enum tw_status check_targets(const struct eval *e, bool *judged, struct tw_error *why)
+{
+	const uint32_t n = e->data.targets;
+
+	*judged = e->t.card->task == TW_CARD_CLASSES || e->t.reading == TW_READ_SIGMOID;
+	if (e->t.card->task == TW_CARD_INPUT)
+		*judged = false;
+	if (e->t.card->task != TW_CARD_VALUES || e->t.reading != TW_READ_SIGMOID)
+		return TW_OK;
+	for (uint64_t i = 0; i < e->set->count * n; i++) {
+		const float v = e->set->target[i];
+
+		if (!(v >= 0 && v <= 1))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "binary-cross-entropy needs targets from 0 to 1, but row "
+				       "%" PRIu64 " has %g",
+				       i / n + 1, (double)v);
+		*judged &= v == 0 || v == 1;
+	}
+	return TW_OK;
+}
+
+static enum tw_status begin_lines(struct eval *e, const struct tw_predictions_request *to,
+				  struct tw_error *why)
+{
+	const struct tw_predictions_facts facts = {
+		.trained = &e->t,
+		.set = e->set,
+		.known = e->rows.known,
+		.answers = !e->rows.data || e->rows.answers > 0,
+		.extra = e->rows.data ? &e->rows : NULL,
+	};
+
+	return to->to ? tw_predictions_open(to, &facts, &e->lines, why) : TW_OK;
+}
+
+static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
+				struct tw_error *why)
+{
+	const uint32_t block = tw_look_block(&e->t);
+
+	for (uint64_t from = 0; from < e->set->count; from += block) {
+		const uint64_t left = e->set->count - from;
+		const uint32_t n = left < block ? (uint32_t)left : block;
+		struct tw_score s = { 0 };
+		const enum tw_status st = tw_forward_run(f, e->set, from, n, y, &s);
+
+		if (st != TW_OK)
+			return tw_fail(why, st, "sample %" PRIu64 " cannot be scored: %s", from,
+				       tw_status_name(st));
+		add_score(&e->done.score, &s);
+		if (e->lines)
+			tw_predictions_add(e->lines, from, n, y);
+	}
+	return TW_OK;
+}
+
+static enum tw_status score(struct eval *e, struct tw_error *why)
+{
+	const size_t room = (size_t)tw_look_block(&e->t) * e->t.outputs;
+	struct tw_forward *f = NULL;
+	float *y = malloc(room * sizeof *y);
+	bool judged = false;
+	enum tw_status st = check_targets(e, &judged, why);
+	const int64_t began = tw_clock();
+
+	if (st == TW_OK)
+		st = y ? tw_trained_forward(&e->t, &e->data, &f, why)
+		       : tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+	if (st == TW_OK)
+		st = score_set(e, f, y, why);
+	if (!judged)
+		e->done.score.correct = -1;
+	e->done.seconds = (double)(tw_clock() - began) / 1e9;
+	tw_forward_close(f);
+	free(y);
+	return st;
+}
+
+static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_snapshot *s,
+				   json_t **out, struct tw_error *why)
+{
+	const struct tw_predictions_request to = {
+		.flag = "--predictions",
+		.to = r->predictions,
+		.format = "",
+		.any = true,
+		.force = r->force,
+	};
+	struct eval e = { .request = r };
+	enum tw_status st = tw_trained_take(s, r->path, r->job, &r->words, r->log, &e.t, why);
+
+	if (st == TW_OK)
+		st = find_samples(&e, why);
+	if (st == TW_OK)
+		st = begin_lines(&e, &to, why);
+	if (st == TW_OK)
+		st = score(&e, why);
+	if (e.lines) {
+		const enum tw_status closed = tw_predictions_close(e.lines, st == TW_OK, why);
+
+		st = st == TW_OK ? closed : st;
+	}
+	if (st == TW_OK) {
+		e.done.path = e.t.snapshot->path;
+		e.done.vector = e.t.vector;
+		e.done.trainable = e.t.graph->trainable;
+		e.done.buffers = e.t.graph->buffers;
+		st = report(&e.done, out, why);
+	}
+	if (st == TW_OK && *r->data)
+		json_object_set_new(*out, "data", json_string(r->data));
+	tw_data_close(e.opened);
+	tw_data_close(e.rows.data);
+	tw_job_free(e.job);
+	tw_trained_close(&e.t);
+	return st;
+}
+
+/* --- either --- */
+
+static enum tw_status check_request(const struct tw_eval_request *r, struct tw_error *why)
+{
+	const struct tw_predictions_request to = {
+		.flag = "--predictions",
+		.to = r->predictions,
+		.format = "",
+		.any = true,
+		.force = r->force,
+	};
+
+	if (*r->data && r->words.sets && !r->job)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--set: changes the job, which --data goes without; leave one of "
+			       "them out");
+	return tw_predictions_check(&to, why);
 }
 
 enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why)
 {
-	struct eval e = { .request = r };
-	enum tw_status st = tw_snapshot_open(r->path, r->log, &e.snapshot, why);
+	struct tw_snapshot *s = NULL;
+	struct tw_job *job = NULL;
+	enum tw_model_kind kind = TW_MODEL_NETWORK;
+	enum tw_status st = check_request(r, why);
 
 	if (st == TW_OK)
-		st = find_job(&e, why);
-	if (st == TW_OK)
-		st = tw_job_open_engine(e.job, &tw_heap_system, &e.engine, why);
-	if (st == TW_OK)
-		st = find_set(&e, why);
-	if (st == TW_OK)
-		st = find_vector(&e, why);
-	if (st == TW_OK &&
-	    !(e.scratch = tw_heap_system.get(&tw_heap_system, e.engine->scratch_bytes + TW_ALIGN)))
-		st = tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
-	if (st == TW_OK)
-		st = begin_lines(&e, why);
-	if (st == TW_OK)
-		st = score(&e, why);
-	if (st == TW_OK)
-		st = end_lines(&e, why);
-	if (st == TW_OK)
-		st = report(&e, out, why);
-	release(&e);
+		st = tw_snapshot_open(r->path, r->log, &s, why);
+	if (st == TW_OK && r->job)
+		st = tw_look_job(r->job, &r->words, &job, why);
+	else if (st == TW_OK && s->manifest && s->job->model != TW_MODEL_NETWORK)
+		st = tw_snapshot_job(s, r->words.set, r->words.sets, &job, why);
+	if (job)
+		kind = job->model;
+	if (st == TW_OK && kind != TW_MODEL_NETWORK) {
+		st = eval_made_up(r, s, job, out, why);
+	} else if (st == TW_OK) {
+		st = eval_network(r, s, out, why);
+		s = NULL; /* taken */
+	}
+	tw_job_free(job);
+	tw_snapshot_close(s);
 	return st;
 }

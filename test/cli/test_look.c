@@ -133,7 +133,7 @@ static void eval_of_a_quadratic(void **state)
 		"predicts nothing");
 }
 
-/* Accuracy can be counted from the predictions, and outputs explain them. */
+/* Accuracy can be counted from the predictions, and probabilities explain them. */
 static void predictions_are_a_table(void **state)
 {
 	json_t *r = object("eval @/net --on train --predictions @/p.csv --json");
@@ -145,23 +145,26 @@ static void predictions_are_a_table(void **state)
 	f = fopen(path, "r");
 	assert_non_null(f);
 	assert_non_null(fgets(line, sizeof line, f));
-	has(line, "index,label,predicted,output_0,output_1");
+	has(line, "row,predicted,truth,probability,p_0,p_1");
 	while (fgets(line, sizeof line, f)) {
-		unsigned index, label, predicted, best = 0;
-		double y[10];
+		unsigned row, label, predicted, best = 0;
+		double y[10], most, sum = 0;
 		char *at = line;
 		int used;
 
-		assert_int_equal(sscanf(at, "%u,%u,%u%n", &index, &label, &predicted, &used), 3);
-		assert_int_equal(index, n);
+		assert_int_equal(
+			sscanf(at, "%u,%u,%u,%lg%n", &row, &predicted, &label, &most, &used), 4);
+		assert_int_equal(row, n + 1);
 		at += used;
 		for (unsigned k = 0; k < 10; k++) {
 			assert_int_equal(*at, ',');
 			y[k] = strtod(at + 1, &at);
 			best = y[k] > y[best] ? k : best;
+			sum += y[k];
 		}
 		assert_int_equal(*at, '\n');
 		assert_int_equal(best, predicted);
+		assert_true(most == y[best] && fabs(sum - 1) < 1e-5);
 		right += label == predicted;
 		n++;
 	}
@@ -378,7 +381,7 @@ static void paths_of_a_job_begin_at_its_file(void **state)
 	assert_true(json_is_null(json_object_get(e, "accuracy")));
 	json_decref(r);
 	json_decref(e);
-	/* without classes a line has the outputs alone */
+	/* a value is named after its target */
 	{
 		char path[300], line[200];
 		FILE *f;
@@ -387,7 +390,7 @@ static void paths_of_a_job_begin_at_its_file(void **state)
 		f = fopen(path, "r");
 		assert_non_null(f);
 		assert_non_null(fgets(line, sizeof line, f));
-		assert_string_equal(line, "index,output_0\n");
+		assert_string_equal(line, "row,value,truth\n");
 		fclose(f);
 	}
 	refuses(thalweg(NULL, "data show %s/rows.yaml", scratch()), 2, "not images");

@@ -7,9 +7,9 @@
 
 struct eval_flags {
 	struct tw_texts set;
-	bool json;
+	bool json, force;
 	uint32_t on;
-	const char *job, *predictions;
+	const char *job, *predictions, *data, *answers;
 };
 
 /* In the order of enum tw_data_set. */
@@ -18,6 +18,7 @@ static const char *const sets[] = { "test", "validation", "train", NULL };
 static void print(const json_t *r)
 {
 	const json_t *accuracy = json_object_get(r, "accuracy"), *loss = json_object_get(r, "loss");
+	const json_t *data = json_object_get(r, "data");
 
 	if (json_is_number(loss))
 		printf("%-12s %.6g\n", "loss", json_number_value(loss));
@@ -25,9 +26,9 @@ static void print(const json_t *r)
 		printf("%-12s not a number\n", "loss");
 	if (json_is_number(accuracy))
 		printf("%-12s %.6g\n", "accuracy", json_number_value(accuracy));
-	printf("%-12s %lld of the %s set\n", "samples",
-	       (long long)json_integer_value(json_object_get(r, "samples")),
-	       json_string_value(json_object_get(r, "set")));
+	printf("%-12s %lld of %s%s%s\n", "samples",
+	       (long long)json_integer_value(json_object_get(r, "samples")), data ? "" : "the ",
+	       json_string_value(data ? data : json_object_get(r, "set")), data ? "" : " set");
 	printf("%-12s %.3g s, %.4g samples/s\n", "time",
 	       json_number_value(json_object_get(r, "seconds")),
 	       json_number_value(json_object_get(r, "samples_per_second")));
@@ -43,7 +44,10 @@ static int eval(const struct tw_call *call)
 		.job = *f->job ? f->job : NULL,
 		.words = { f->set.at, f->set.count, (const char *const *)environ },
 		.on = (enum tw_data_set)f->on,
+		.data = f->data,
+		.answers = f->answers,
 		.predictions = *f->predictions ? f->predictions : NULL,
+		.force = f->force,
 		.log = call->log,
 	};
 	struct tw_error why = { .status = TW_OK };
@@ -60,10 +64,16 @@ static const struct tw_flag flags[] = {
 	  .value = "SET" },
 	TW_FLAG(struct eval_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
 		"the job to evaluate for; a safetensors file has none of its own"),
+	TW_FLAG(struct eval_flags, data, "data", TW_TEXT, "", "FILE", 0, 0,
+		"score on this file instead: CSV with its answers, NPY or IDX with --answers"),
+	TW_FLAG(struct eval_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
+		"labels or values of the NPY or IDX rows of --data"),
 	TW_FLAG_MANY(struct eval_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct eval_flags, predictions, "predictions", TW_TEXT, "", "FILE", 0, 0,
-		"write one CSV line per sample: index, label, predicted, the outputs"),
+		"write what predict writes, of each sample; CSV, or as .jsonl and .npy say"),
+	TW_FLAG(struct eval_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
+		"let --predictions write over what is there"),
 	TW_FLAG(struct eval_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG_END,
@@ -73,6 +83,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg eval runs/lenet-mnist", "loss and accuracy of the newest checkpoint" },
 	{ "thalweg eval runs/lenet-mnist/ckpt-3 --on train --json",
 	  "of an earlier one on the training set, for a program" },
+	{ "thalweg eval runs/iris --data unseen.csv", "on other rows, which have answers" },
 	{ "thalweg eval model.safetensors --job examples/lenet-mnist.yaml --predictions out.csv",
 	  "of a file that may come from PyTorch, with every prediction" },
 	{ 0 },
@@ -82,9 +93,13 @@ const struct tw_verb tw_verb_eval = {
 	.name = "eval",
 	.words = "PATH",
 	.help = "score trained parameters on the test set, or another",
-	.about = "Scores trained parameters on data.  PATH is a run directory (its newest whole\n"
-		 "checkpoint), one checkpoint of it, or a safetensors file with --job JOB.  A\n"
-		 "checkpoint knows its job; relative paths in it begin where the job file was.\n",
+	.about =
+		"Scores trained parameters on data.  PATH is a run directory (its newest whole\n"
+		"checkpoint), one checkpoint of it, or a safetensors file.  A checkpoint knows "
+		"its\n"
+		"job; relative paths in it begin where the job file was.  Values are normalised\n"
+		"and classes numbered as in the training.  Where the test set was drawn from data\n"
+		"that has changed since, --data FILE or --set data.test_file=FILE names another.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct eval_flags),

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* predict.c - thalweg predict PATH --data FILE: what a trained network says of rows. */
+#include "cli/look.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct predict_flags {
+	struct tw_texts set;
+	bool json, force, raw;
+	uint32_t input, format;
+	const char *data, *answers, *to, *job;
+};
+
+static const char *const inputs[] = { "auto", "csv", "npy", "idx", NULL };
+static const char *const formats[] = { "auto", "csv", "jsonl", "npy", NULL };
+
+static void print(const json_t *r)
+{
+	const long long answers = (long long)json_integer_value(json_object_get(r, "answers"));
+
+	printf("%-12s %s\n", "checkpoint", json_string_value(json_object_get(r, "checkpoint")));
+	printf("%-12s %s\n", "written", json_string_value(json_object_get(r, "to")));
+	printf("%-12s %lld", "rows", (long long)json_integer_value(json_object_get(r, "rows")));
+	if (answers)
+		printf(", %lld with an answer", answers);
+	putchar('\n');
+}
+
+static enum tw_status check(const struct predict_flags *f, const char *to, struct tw_error *why)
+{
+	if (!to && f->json)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--json: the rows go to standard output; write them to a file with "
+			       "--to FILE, or as JSON with --format jsonl");
+	if (!to && f->force)
+		return tw_fail(why, TW_BAD_INPUT, "--force goes with --to FILE");
+	if (f->set.count && !*f->job)
+		return tw_fail(why, TW_BAD_INPUT, "--set changes the job that --job JOB names");
+	return TW_OK;
+}
+
+static int predict(const struct tw_call *call)
+{
+	const struct predict_flags *f = call->flags;
+	const bool file = *f->to && strcmp(f->to, "-") != 0;
+	const struct tw_predict_request request = {
+		.path = call->word[0],
+		.job = *f->job ? f->job : NULL,
+		.words = { f->set.at, f->set.count, (const char *const *)environ },
+		.data = f->data,
+		.answers = f->answers,
+		.data_format = f->input ? inputs[f->input] : "",
+		.to = file ? f->to : NULL,
+		.out = stdout,
+		.format = f->format ? formats[f->format] : "",
+		.force = f->force,
+		.raw = f->raw,
+		.log = call->log,
+	};
+	struct tw_error why = { .status = TW_OK };
+	json_t *r = NULL;
+	enum tw_status st = check(f, request.to, &why);
+
+	if (st == TW_OK)
+		st = tw_look_predict(&request, &r, &why);
+	if (st == TW_IO && !why.text[0] && errno == EPIPE)
+		return TW_EXIT_FAILED; /* whoever read has what it wanted */
+	if (st != TW_OK)
+		return tw_look_failed(call, &why);
+	if (file)
+		return tw_look_show(r, f->json, print);
+	json_decref(r);
+	return TW_EXIT_DONE;
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct predict_flags, data, "data", TW_TEXT, "", "FILE", 0, 0,
+		"the rows: CSV, NPY or IDX, gzipped or not; - is standard input"),
+	TW_FLAG(struct predict_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
+		"labels or values of NPY or IDX rows, where they are known"),
+	{ .option = TW_OPTION_CHOICE(struct predict_flags, input, "input", "auto", inputs,
+				     "what the rows are; auto: as their first bytes say"),
+	  .value = "NAME" },
+	TW_FLAG(struct predict_flags, to, "to", TW_TEXT, "", "FILE", 0, 0,
+		"the file to write: .csv, .jsonl or .npy; else standard output"),
+	{ .option = TW_OPTION_CHOICE(struct predict_flags, format, "format", "auto", formats,
+				     "what is written; auto: as the file's name says, else csv"),
+	  .value = "NAME" },
+	TW_FLAG(struct predict_flags, raw, "raw", TW_BOOL, "false", NULL, 0, 0,
+		"write the network's outputs as they are, no probabilities"),
+	TW_FLAG(struct predict_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
+		"write over what is there"),
+	TW_FLAG(struct predict_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
+		"the job that a safetensors file without a model card belongs to"),
+	TW_FLAG_MANY(struct predict_flags, set, "set", "PATH=VALUE",
+		     "override a field of that job; may be repeated"),
+	TW_FLAG(struct predict_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print what was written as one JSON object; needs --to"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg predict runs/iris --data new.csv", "a class and its probability per row" },
+	{ "thalweg predict iris.safetensors --data new.csv --to out.csv",
+	  "from an exported file, to a file" },
+	{ "tail -n 5 new.csv | thalweg predict runs/iris --data - --format jsonl",
+	  "from standard input, as JSON lines" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_predict = {
+	.name = "predict",
+	.words = "PATH",
+	.help = "predict rows that have no answers",
+	.about =
+		"Computes what a trained network says of new rows.  PATH is a run directory (its\n"
+		"newest whole checkpoint), one checkpoint of it, or a safetensors file that\n"
+		"`thalweg export` wrote.  The training data is not needed: the model card has\n"
+		"its normalisation, its columns and its classes.  Columns are found by name where\n"
+		"both files have a header.  Each row gives one line, in order: its number, "
+		"columns\n"
+		"that the network does not know (an id, say), the class with its probability or\n"
+		"the values, the truth where the rows have it, the probability of every class.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct predict_flags),
+	.least = 1,
+	.most = 1,
+	.run = predict,
+};

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* predictions.c - what a network says of rows, as a table. */
+#include "job/predictions.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const tw_predictions_formats[] = {
+	[TW_PREDICTIONS_CSV] = "csv",
+	[TW_PREDICTIONS_JSONL] = "jsonl",
+	[TW_PREDICTIONS_NPY] = "npy",
+	NULL,
+};
+
+#define MANY 2000 /* columns whose names are all compared */
+
+struct tw_predictions {
+	const struct tw_predictions_request *request;
+	struct tw_predictions_facts facts;
+	enum tw_predictions_format format;
+	FILE *f;
+	char fresh[4200]; /* the file until it is whole; "" none */
+	int cause;        /* the first errno of writing */
+	uint32_t values;  /* numbers of one row: probabilities, values or outputs */
+	bool classes;     /* a class is named */
+	char **name;      /* of the columns behind `row`: extras, what is predicted, numbers */
+	size_t names;
+	size_t extras, truths; /* columns */
+	bool first;            /* nothing of this line is written yet */
+	float *row;            /* `values` of them */
+	size_t at;             /* the next name of this line */
+};
+
+/* --- names of columns --- */
+
+static const struct tw_data *model(const struct tw_predictions *p)
+{
+	return &p->facts.trained->card->data;
+}
+
+/* A name that another column has already gets a mark behind it. */
+static bool taken(const struct tw_predictions *p, const char *name, size_t upto)
+{
+	if (strcmp(name, "row") == 0)
+		return true;
+	for (size_t k = 0; k < upto; k++)
+		if (strcmp(p->name[k], name) == 0)
+			return true;
+	return false;
+}
+
+static enum tw_status add_name(struct tw_predictions *p, const char *before, const char *name)
+{
+	/* of very many only the input's columns and the few behind them: classes differ anyway */
+	const size_t most = p->names < MANY ? p->names : p->extras + 3;
+	char text[2 * TW_NAME_MOST + 40];
+
+	snprintf(text, sizeof text - 8, "%s%s", before, name);
+	while (strlen(text) < sizeof text - 2 && taken(p, text, most))
+		strcat(text, "_");
+	p->name[p->names] = strdup(text);
+	return p->name[p->names++] ? TW_OK : TW_NO_MEMORY;
+}
+
+/* What value k of a row is called. */
+static const char *value_name(const struct tw_predictions *p, uint32_t k, char out[32])
+{
+	const struct tw_data *d = model(p);
+	const bool own = p->facts.trained->card->task == TW_CARD_INPUT;
+
+	if (p->request->raw) {
+		snprintf(out, 32, "output_%u", k);
+		return out;
+	}
+	if (p->classes)
+		return tw_name_answer(&d->names, k, out);
+	if (own && d->names.column)
+		return d->names.column[k];
+	if (!own && d->names.answer)
+		return d->names.answer[k];
+	if (!own && d->targets == 1)
+		return d->names.label ? d->names.label : "value";
+	snprintf(out, 32, "value_%u", k);
+	return out;
+}
+
+static enum tw_status name_columns(struct tw_predictions *p)
+{
+	const struct tw_rows *extra = p->facts.extra;
+	enum tw_status st = TW_OK;
+	char text[32];
+
+	p->extras = extra ? extra->extras : 0;
+	p->truths = !p->facts.answers || p->facts.trained->card->task == TW_CARD_INPUT ? 0
+		    : p->classes                                                       ? 1
+				 : model(p)->targets;
+	p->name = calloc(p->extras + p->truths + p->values + 3, sizeof *p->name);
+	if (!p->name)
+		return TW_NO_MEMORY;
+	for (size_t k = 0; k < p->extras && st == TW_OK; k++)
+		st = add_name(p, "", extra->extra[k]);
+	if (st == TW_OK && p->classes)
+		st = add_name(p, "", "predicted");
+	if (st == TW_OK && p->classes && p->truths)
+		st = add_name(p, "", "truth");
+	if (st == TW_OK && p->classes && !p->request->raw)
+		st = add_name(p, "", "probability");
+	for (uint32_t k = 0; k < p->values && st == TW_OK; k++)
+		st = add_name(p, p->classes && !p->request->raw ? "p_" : "",
+			      value_name(p, k, text));
+	for (uint32_t k = 0; !p->classes && k < p->truths && st == TW_OK; k++)
+		st = add_name(p, p->truths > 1 ? "truth_" : "truth",
+			      p->truths > 1 ? value_name(p, k, text) : "");
+	return st;
+}
+
+/* --- cells --- */
+
+static void csv_text(FILE *f, const char *text)
+{
+	if (!strpbrk(text, ",\"\r\n") && *text != ' ' &&
+	    (!*text || text[strlen(text) - 1] != ' ')) {
+		fputs(text, f);
+		return;
+	}
+	fputc('"', f);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', f);
+		fputc(*text, f);
+	}
+	fputc('"', f);
+}
+
+static void json_text(FILE *f, const char *text)
+{
+	fputc('"', f);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', f);
+		if ((unsigned char)*text < 0x20)
+			fprintf(f, "\\u%04x", *text);
+		else
+			fputc(*text, f);
+	}
+	fputc('"', f);
+}
+
+/* What stands before the next cell. */
+static void begin_cell(struct tw_predictions *p)
+{
+	const char *name = p->first ? "row" : p->name[p->at++];
+
+	if (p->format == TW_PREDICTIONS_CSV) {
+		if (!p->first)
+			fputc(',', p->f);
+	} else {
+		fputc(p->first ? '{' : ',', p->f);
+		json_text(p->f, name);
+		fputc(':', p->f);
+	}
+	p->first = false;
+}
+
+static void text_cell(struct tw_predictions *p, const char *text)
+{
+	begin_cell(p);
+	(p->format == TW_PREDICTIONS_CSV ? csv_text : json_text)(p->f, text);
+}
+
+static void number_cell(struct tw_predictions *p, float v)
+{
+	begin_cell(p);
+	if (isfinite(v) || p->format == TW_PREDICTIONS_CSV)
+		fprintf(p->f, "%.9g", (double)v);
+	else
+		fputs("null", p->f);
+}
+
+static void empty_cell(struct tw_predictions *p)
+{
+	begin_cell(p);
+	if (p->format == TW_PREDICTIONS_JSONL)
+		fputs("null", p->f);
+}
+
+/* --- numbers --- */
+
+static float sigmoid(double y)
+{
+	return (float)(y >= 0 ? 1 / (1 + exp(-y)) : exp(y) / (1 + exp(y)));
+}
+
+static void softmax(const float *y, uint32_t n, float *out)
+{
+	double most = (double)y[0], sum = 0;
+
+	for (uint32_t k = 1; k < n; k++)
+		most = (double)y[k] > most ? (double)y[k] : most;
+	for (uint32_t k = 0; k < n; k++)
+		sum += exp((double)y[k] - most);
+	for (uint32_t k = 0; k < n; k++)
+		out[k] = (float)(exp((double)y[k] - most) / sum);
+}
+
+/* Outputs as people read them; one output of two classes is the second one's. */
+static void read_outputs(const struct tw_predictions *p, const float *y)
+{
+	const struct tw_trained *t = p->facts.trained;
+
+	if (p->request->raw || t->reading == TW_READ_VALUES) {
+		memcpy(p->row, y, p->values * sizeof *y);
+	} else if (t->reading == TW_READ_SOFTMAX) {
+		softmax(y, p->values, p->row);
+	} else if (p->classes) {
+		p->row[0] = sigmoid(-(double)y[0]);
+		p->row[1] = sigmoid((double)y[0]);
+	} else {
+		for (uint32_t k = 0; k < p->values; k++)
+			p->row[k] = sigmoid((double)y[k]);
+	}
+}
+
+/* The class of the largest output; one output alone is a logit of class 1. */
+static uint32_t class_of(const float *y, uint32_t outputs)
+{
+	uint32_t best = 0;
+
+	if (outputs == 1)
+		return y[0] > 0.0f;
+	for (uint32_t k = 1; k < outputs; k++)
+		if (y[k] > y[best])
+			best = k;
+	return best;
+}
+
+/* --- lines --- */
+
+static void truth(struct tw_predictions *p, uint64_t row)
+{
+	const struct tw_predictions_facts *a = &p->facts;
+	const struct tw_data *d = model(p);
+	char number[TW_NAME_NUMBER];
+
+	if (!p->truths)
+		return;
+	if (a->known && !a->known[row])
+		for (size_t k = 0; k < p->truths; k++)
+			empty_cell(p);
+	else if (p->classes)
+		text_cell(p, tw_name_answer(&d->names, a->set->label[row], number));
+	else
+		for (size_t k = 0; k < p->truths; k++)
+			number_cell(p, a->set->target[row * d->targets + k]);
+}
+
+static void line(struct tw_predictions *p, uint64_t row, const float *y)
+{
+	const struct tw_predictions_facts *a = &p->facts;
+	const uint32_t best = p->classes ? class_of(y, a->trained->outputs) : 0;
+	char number[TW_NAME_NUMBER];
+
+	read_outputs(p, y);
+	if (p->format == TW_PREDICTIONS_NPY) {
+		fwrite(p->row, sizeof *p->row, p->values, p->f);
+		return;
+	}
+	p->first = true;
+	p->at = 0;
+	begin_cell(p);
+	fprintf(p->f, "%" PRIu64, row + 1);
+	for (size_t k = 0; k < p->extras; k++)
+		text_cell(p, a->extra->cell[row * p->extras + k]);
+	if (p->classes) {
+		text_cell(p, tw_name_answer(&model(p)->names, best, number));
+		truth(p, row);
+	}
+	if (p->classes && !p->request->raw)
+		number_cell(p, p->row[best]);
+	for (uint32_t k = 0; k < p->values; k++)
+		number_cell(p, p->row[k]);
+	if (!p->classes)
+		truth(p, row);
+	fputs(p->format == TW_PREDICTIONS_JSONL ? "}\n" : "\n", p->f);
+}
+
+void tw_predictions_add(struct tw_predictions *p, uint64_t from, uint32_t count,
+			const float *output)
+{
+	const uint32_t n = p->facts.trained->outputs;
+
+	for (uint32_t k = 0; k < count && !p->cause; k++) {
+		line(p, from + k, output + (size_t)k * n);
+		if (ferror(p->f))
+			p->cause = errno ? errno : EIO;
+	}
+}
+
+static void header(struct tw_predictions *p)
+{
+	char head[256];
+	int n;
+
+	if (p->format == TW_PREDICTIONS_CSV) {
+		fputs("row", p->f);
+		for (size_t k = 0; k < p->names; k++) {
+			fputc(',', p->f);
+			csv_text(p->f, p->name[k]);
+		}
+		fputc('\n', p->f);
+	}
+	if (p->format != TW_PREDICTIONS_NPY)
+		return;
+	/* NumPy's format 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64 */
+	n = snprintf(head + 10, sizeof head - 10,
+		     "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRIu64 ", %u), }",
+		     p->facts.set->count, p->values);
+	n += 10;
+	while ((n + 1) % 64)
+		head[n++] = ' ';
+	head[n++] = '\n';
+	memcpy(head, "\x93NUMPY\x01\x00", 8);
+	head[8] = (char)((n - 10) & 255);
+	head[9] = (char)((n - 10) >> 8);
+	fwrite(head, 1, (size_t)n, p->f);
+}
+
+/* --- where it goes --- */
+
+static enum tw_status find_format(const struct tw_predictions_request *r,
+				  enum tw_predictions_format *out, struct tw_error *why)
+{
+	const char *dot = r->to ? strrchr(r->to, '.') : NULL;
+	const char *name = r->format && *r->format ? r->format : dot ? dot + 1 : NULL;
+
+	*out = TW_PREDICTIONS_CSV;
+	for (int k = 0; name && tw_predictions_formats[k]; k++)
+		if (strcmp(name, tw_predictions_formats[k]) == 0) {
+			*out = (enum tw_predictions_format)k;
+			return TW_OK;
+		}
+	if (!r->to || r->any)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "%s: %.300s ends with neither .csv nor .jsonl nor .npy; name it so, or add "
+		       "--format",
+		       r->flag, r->to);
+}
+
+enum tw_status tw_predictions_check(const struct tw_predictions_request *r, struct tw_error *why)
+{
+	enum tw_predictions_format format;
+	struct stat there;
+
+	if (r->to && stat(r->to, &there) == 0) {
+		if (S_ISDIR(there.st_mode))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s: %.300s is a directory; name a file in it, such as "
+				       "predictions.csv",
+				       r->flag, r->to);
+		if (!S_ISREG(there.st_mode))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s: %.300s is no plain file; leave %s out to write to "
+				       "standard output",
+				       r->flag, r->to, r->flag);
+		if (!r->force)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s: %.300s is there already; --force writes over it",
+				       r->flag, r->to);
+	}
+	return find_format(r, &format, why);
+}
+
+static enum tw_status open_file(struct tw_predictions *p, struct tw_error *why)
+{
+	const struct tw_predictions_request *r = p->request;
+
+	p->f = r->out;
+	if (!r->to)
+		return TW_OK;
+	snprintf(p->fresh, sizeof p->fresh, "%.4000s.new", r->to);
+	p->f = fopen(p->fresh, "we");
+	if (p->f)
+		return TW_OK;
+	p->fresh[0] = '\0';
+	return tw_fail(why, TW_BAD_INPUT, "%s: %.300s cannot be written: %s", r->flag, r->to,
+		       strerror(errno));
+}
+
+enum tw_status tw_predictions_open(const struct tw_predictions_request *r,
+				   const struct tw_predictions_facts *facts,
+				   struct tw_predictions **out, struct tw_error *why)
+{
+	const struct tw_card *card = facts->trained->card;
+	struct tw_predictions *p = calloc(1, sizeof *p);
+	enum tw_status st;
+
+	if (!p)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for predictions");
+	p->request = r;
+	p->facts = *facts;
+	p->classes = card->task == TW_CARD_CLASSES;
+	p->values = p->classes && !r->raw ? card->data.classes : facts->trained->outputs;
+	st = find_format(r, &p->format, why);
+	if (st == TW_OK && !(p->row = malloc(p->values * sizeof *p->row)))
+		st = TW_NO_MEMORY;
+	if (st == TW_OK)
+		st = name_columns(p);
+	if (st == TW_OK)
+		st = open_file(p, why);
+	if (st != TW_OK) {
+		tw_predictions_close(p, false, NULL);
+		return st == TW_NO_MEMORY ? tw_fail(why, st, "no memory for predictions") : st;
+	}
+	errno = 0;
+	header(p);
+	*out = p;
+	return TW_OK;
+}
+
+static enum tw_status finish(struct tw_predictions *p, bool whole, struct tw_error *why)
+{
+	const struct tw_predictions_request *r = p->request;
+
+	if (!p->f)
+		return TW_OK;
+	if ((fflush(p->f) || ferror(p->f)) && !p->cause)
+		p->cause = errno ? errno : EIO;
+	if (!p->fresh[0]) {
+		errno = p->cause;
+		if (p->cause && p->cause != EPIPE)
+			return tw_fail(why, TW_IO, "standard output cannot be written: %s",
+				       strerror(p->cause));
+		return p->cause ? TW_IO : TW_OK;
+	}
+	if (fsync(fileno(p->f)) && !p->cause)
+		p->cause = errno;
+	if (fclose(p->f) && !p->cause)
+		p->cause = errno;
+	if (whole && !p->cause && rename(p->fresh, r->to))
+		p->cause = errno;
+	if (whole && !p->cause)
+		return TW_OK;
+	unlink(p->fresh);
+	return whole ? tw_fail(why, TW_IO, "%s: %.300s cannot be written: %s", r->flag, r->to,
+			       strerror(p->cause))
+		     : TW_OK;
+}
+
+enum tw_status tw_predictions_close(struct tw_predictions *p, bool whole, struct tw_error *why)
+{
+	enum tw_status st;
+	int cause;
+
+	if (!p)
+		return TW_OK;
+	st = finish(p, whole, why);
+	cause = errno;
+	for (size_t k = 0; p->name && k < p->names; k++)
+		free(p->name[k]);
+	free(p->name);
+	free(p->row);
+	free(p);
+	errno = cause;
+	return st;
+}
