@@ -16,8 +16,11 @@
 #include "graph/kit.h"
 #include "graph/shape.h"
 
+#include <stdio.h>
+
 #define TW_OP_INS        2
 #define TW_OP_PARAMETERS 4
+#define TW_TORCH_ROOM    200
 
 /* One tensor that an op keeps in the parameter vector, in PyTorch's shape and order. */
 struct tw_op_parameter {
@@ -143,6 +146,10 @@ struct tw_op {
 	 * Running statistics are parameters like others here and are not changed. */
 	void (*reference)(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			  const double *const *in, const double *const *parameter, double *out);
+	/* The same layer in PyTorch, whose module has the same tensors: "nn.Conv2d(1, 20, (5, 5))"
+	 * for an input of this shape.  NULL: nobody wrote it down. */
+	void (*torch)(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM]);
+	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
 };
 
 struct tw_op_family {

@@ -71,6 +71,11 @@ enum tw_status tw_card_expand(struct tw_card *c, struct tw_error *why);
 /* The network, for tw_graph_free.  TW_BAD_BYTES: its layers make none. */
 enum tw_status tw_card_graph(const struct tw_card *c, struct tw_heap *heap, struct tw_graph **out,
 			     struct tw_error *why);
+/* The same network with the normalisation as its first layer: `affine`, whose tensors 0.weight and
+ * 0.bias are in *scale and *shift (the card's memory), *n numbers each; the layers behind it are
+ * numbered from 1.  The card then says that nothing is left to normalise. */
+enum tw_status tw_card_stand_alone(struct tw_card *c, const float **scale, const float **shift,
+				   size_t *n, struct tw_error *why);
 enum tw_card_reading tw_card_reading(const struct tw_graph *g);
 extern const char *const tw_card_readings[]; /* "values", "softmax", "sigmoid" */
 extern const char *const tw_card_tasks[];    /* by enum tw_card_task; NULL at the end */

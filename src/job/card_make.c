@@ -282,6 +282,40 @@ enum tw_status tw_card_graph(const struct tw_card *c, struct tw_heap *heap, stru
 	return tw_fail(why, TW_BAD_BYTES, "its card makes no network: %s", said.text);
 }
 
+enum tw_status tw_card_stand_alone(struct tw_card *c, const float **scale, const float **shift,
+				   size_t *n, struct tw_error *why)
+{
+	const struct tw_data *d = &c->data;
+	const bool channels = d->rank == 3 && c->run % ((size_t)d->shape[1] * d->shape[2]) == 0;
+	const size_t count = channels ? d->shape[0] : d->features, run = d->features / count;
+	struct tw_layer *layer = tw_arena_get(&c->keep, (c->layers + 1) * sizeof *layer);
+	float *room = tw_arena_get(&c->keep, (2 * count + 2) * sizeof *room);
+
+	if (!layer || !room)
+		return no_memory(why);
+	for (size_t k = 0; k < count; k++) {
+		room[k] = c->scale[k * run / c->run];
+		room[count + k] = c->shift[k * run / c->run];
+	}
+	*scale = room;
+	*shift = room + count;
+	*n = count;
+	layer[0] =
+		(struct tw_layer){ .text = d->rank == 3 && !channels ? "affine by value" : "affine",
+				   .place = "" };
+	memcpy(layer + 1, c->layer, c->layers * sizeof *layer);
+	c->layer = layer;
+	c->layers++;
+	c->standalone = true;
+	c->normalise = "none";
+	c->columns = 1;
+	c->run = d->features;
+	c->scale = room + 2 * count;
+	c->shift = c->scale + 1;
+	*c->scale = 1;
+	return TW_OK;
+}
+
 enum tw_card_reading tw_card_reading(const struct tw_graph *g)
 {
 	const uint32_t traits = g->node[g->nodes - 1].op->traits;

@@ -69,13 +69,19 @@ struct tw_export_request {
 	const char *path;
 	const char *to; /* a file; a directory for npy */
 	enum tw_export_format format;
-	bool force; /* may overwrite */
+	bool standalone; /* the normalisation as a first layer, `affine` */
+	bool force;      /* may overwrite */
 	const struct tw_log *log;
 };
 /* Write the parameters for others to read, whole or not at all: {checkpoint, to, format, tensors,
- * bytes}. */
+ * bytes, standalone, pytorch}.  pytorch: source of the network, null where PyTorch has not all of
+ * its layers or they are not known. */
 enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out,
 			      struct tw_error *why);
+
+/* The bytes of an exported safetensors file, model card included. */
+enum tw_status tw_look_export_bytes(const struct tw_snapshot *s, struct tw_block **out,
+				    struct tw_error *why);
 
 /* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, names of
  * columns, answers and label where they are known, and what its source found odd (warnings). */

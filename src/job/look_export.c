@@ -4,8 +4,10 @@
  * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
 #include "job/look.h"
 
+#include "job/card.h"
 #include "job/files.h"
 #include "job/tensors.h"
+#include "model/torch_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +24,17 @@ const char *const tw_export_formats[] = {
 	NULL,
 };
 
+#define NAME_ROOM 300 /* of a tensor's name with another number */
+
 /* What goes out, from a checkpoint or a file. */
 struct goods {
 	struct tw_safe_tensor *tensor;
 	size_t tensors;
-	struct tw_tensors names; /* of a checkpoint */
-	uint64_t bytes;          /* written so far */
+	struct tw_tensors names;   /* of a checkpoint */
+	struct tw_card *card;      /* NULL: it has none */
+	char (*number)[NAME_ROOM]; /* names of tensors that got another number */
+	char *torch;               /* source of the network; NULL: none */
+	uint64_t bytes;            /* written so far */
 };
 
 static enum tw_status from_cut(const struct tw_snapshot *s, struct goods *g)
@@ -66,10 +73,162 @@ static enum tw_status from_file(const struct tw_snapshot *s, struct goods *g)
 	return TW_OK;
 }
 
+/* --- what goes along --- */
+
+/* The network as PyTorch would write it; without it the tensors are good all the same. */
+static enum tw_status find_torch(struct goods *g, const char *path, struct tw_error *why)
+{
+	struct tw_graph *graph = NULL;
+	struct tw_error said = { 0 };
+	enum tw_status st = tw_card_graph(g->card, &tw_heap_system, &graph, &said);
+
+	if (st != TW_OK)
+		return tw_fail(why, st, "%.300s: %s", path, said.text);
+	st = tw_torch_text(graph, g->card->layer, g->card->layers, &g->torch);
+	tw_graph_free(graph);
+	return st == TW_NO_MEMORY ? st : TW_OK;
+}
+
+static enum tw_status find_card(const struct tw_snapshot *s, struct goods *g, struct tw_error *why)
+{
+	enum tw_status st = tw_snapshot_card(s, &g->card, why);
+
+	if (st == TW_ABSENT)
+		return TW_OK;
+	if (st == TW_OK && g->card->layers)
+		st = find_torch(g, s->path, why);
+	return st;
+}
+
+/* The tensors of the network are really those that its layers have. */
+static enum tw_status check_tensors(const struct tw_snapshot *s, const struct goods *g,
+				    struct tw_error *why)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	struct tw_graph *graph = NULL;
+	float *vector = NULL;
+	enum tw_status st = tw_card_graph(g->card, heap, &graph, why);
+
+	if (st == TW_OK)
+		st = tw_snapshot_vector(s, graph, heap, &vector, why);
+	heap->put(heap, vector);
+	tw_graph_free(graph);
+	return st;
+}
+
+/* Tensor "4.body.0.weight" of a layer that moves back by one is "5.body.0.weight". */
+static enum tw_status renumber(struct goods *g, struct tw_error *why)
+{
+	g->number = tw_heap_zeros(&tw_heap_system, (g->tensors + 1) * sizeof *g->number);
+	if (!g->number)
+		return TW_NO_MEMORY;
+	for (size_t k = 0; k < g->tensors; k++) {
+		char *end;
+		const unsigned long layer = strtoul(g->tensor[k].name, &end, 10);
+
+		if (snprintf(g->number[k], sizeof g->number[k], "%lu%s", layer + 1, end) >=
+		    (int)sizeof g->number[k])
+			return tw_fail(why, TW_BAD_INPUT, "tensor %.80s has too long a name",
+				       g->tensor[k].name);
+		g->tensor[k].name = g->number[k];
+	}
+	return TW_OK;
+}
+
+static struct tw_safe_tensor first_tensor(const struct tw_data *d, const char *name, const float *v,
+					  size_t n)
+{
+	const bool shared = d->rank == 3 && n < d->features;
+	struct tw_safe_tensor t = {
+		.name = name,
+		.type = TW_SAFE_F32,
+		.rank = d->rank,
+		.count = n,
+		.data = (const uint8_t *)v,
+		.bytes = n * sizeof *v,
+	};
+
+	for (uint32_t k = 0; k < d->rank; k++)
+		t.d[k] = k && shared ? 1 : d->shape[k];
+	return t;
+}
+
+/* The normalisation becomes layer 0, and every other layer moves back by one. */
+static enum tw_status stand_alone(const struct tw_snapshot *s, struct goods *g,
+				  struct tw_error *why)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	struct tw_safe_tensor *more;
+	const float *scale = NULL, *shift = NULL;
+	enum tw_status st;
+	size_t n = 0;
+
+	if (!g->card)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--standalone: %.300s has no model card, so its normalisation is "
+			       "not known",
+			       s->path);
+	st = tw_card_computes(g->card, s->path, why);
+	if (st == TW_OK && g->card->standalone)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--standalone: %.300s has its normalisation inside already",
+			       s->path);
+	if (st == TW_OK)
+		st = check_tensors(s, g, why);
+	if (st == TW_OK)
+		st = renumber(g, why);
+	if (st == TW_OK)
+		st = tw_card_stand_alone(g->card, &scale, &shift, &n, why);
+	more = st == TW_OK ? heap->get(heap, (g->tensors + 3) * sizeof *more) : NULL;
+	if (!more)
+		return st == TW_OK ? TW_NO_MEMORY : st;
+	more[0] = first_tensor(&g->card->data, "0.weight", scale, n);
+	more[1] = first_tensor(&g->card->data, "0.bias", shift, n);
+	memcpy(more + 2, g->tensor, g->tensors * sizeof *more);
+	heap->put(heap, g->tensor);
+	g->tensor = more;
+	g->tensors += 2;
+	free(g->torch);
+	g->torch = NULL;
+	return find_torch(g, s->path, why);
+}
+
+static enum tw_status gather(const struct tw_snapshot *s, bool standalone, struct goods *g,
+			     struct tw_error *why)
+{
+	enum tw_status st = s->vector ? from_cut(s, g) : from_file(s, g);
+
+	if (st == TW_OK)
+		st = find_card(s, g, why);
+	if (st == TW_OK && standalone)
+		st = stand_alone(s, g, why);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "no memory to export %.300s", s->path);
+}
+
+static void release(struct goods *g)
+{
+	tw_heap_system.put(&tw_heap_system, g->tensor);
+	tw_heap_system.put(&tw_heap_system, g->number);
+	tw_tensors_release(&g->names);
+	tw_card_free(g->card);
+	free(g->torch);
+}
+
 /* --- safetensors --- */
 
-/* {"format": "pt", ...}: what PyTorch's reader expects, and where the values come from. */
-static char *metadata(const struct tw_snapshot *s)
+static bool add_text(json_t *o, const char *name, json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+	const bool added = text && json_object_set_new(o, name, json_string(text)) == 0;
+
+	free(text);
+	json_decref(value);
+	return added;
+}
+
+/* {"format": "pt", ...}: what PyTorch's reader expects, where the values come from, the card, and
+ * how PyTorch makes the network. */
+static char *metadata(const struct tw_snapshot *s, const struct goods *g)
 {
 	json_t *m = json_pack("{s:s, s:s}", "format", "pt", "thalweg", TW_VERSION);
 	char text[40];
@@ -84,9 +243,44 @@ static char *metadata(const struct tw_snapshot *s)
 		snprintf(text, sizeof text, "%" PRIu64, s->cut);
 		json_object_set_new(m, "checkpoint", json_string(text));
 	}
-	out = m ? json_dumps(m, JSON_COMPACT) : NULL;
+	if (m && g->torch)
+		json_object_set_new(m, "pytorch", json_string(g->torch));
+	out = m && (!g->card || add_text(m, TW_CARD_METADATA, tw_card_json(g->card)))
+		      ? json_dumps(m, JSON_COMPACT)
+		      : NULL;
 	json_decref(m);
 	return out;
+}
+
+static enum tw_status image(const struct tw_snapshot *s, const struct goods *g,
+			    struct tw_block **out, struct tw_error *why)
+{
+	char *facts = metadata(s, g);
+	const size_t letters = facts ? strlen(facts) : 0;
+	enum tw_status st =
+		facts ? tw_safe_write(&tw_heap_system, g->tensor, g->tensors, facts, out)
+		      : TW_NO_MEMORY;
+
+	free(facts);
+	if (st == TW_OK)
+		return TW_OK;
+	return tw_fail(why, st, "a safetensors file of %.300s cannot be made: %s", s->path,
+		       st == TW_NO_MEMORY             ? "no memory"
+		       : letters > TW_SAFE_HEADER / 2 ? "its names and its normalisation are "
+							"larger than a header may be"
+						      : "a tensor is of a type that is not known");
+}
+
+enum tw_status tw_look_export_bytes(const struct tw_snapshot *s, struct tw_block **out,
+				    struct tw_error *why)
+{
+	struct goods g = { .tensor = NULL };
+	enum tw_status st = gather(s, false, &g, why);
+
+	if (st == TW_OK)
+		st = image(s, &g, out, why);
+	release(&g);
+	return st;
 }
 
 /* The folder of `path` as a descriptor, and the name in it. */
@@ -109,18 +303,13 @@ static enum tw_status cannot_write(const char *to, struct tw_error *why)
 static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to, struct goods *g,
 				     struct tw_error *why)
 {
-	char *facts = metadata(s);
 	struct tw_block *b = NULL;
-	enum tw_status st = facts ? tw_safe_write(&tw_heap_system, g->tensor, g->tensors, facts, &b)
-				  : TW_NO_MEMORY;
+	enum tw_status st = image(s, g, &b, why);
 	const char *name;
 	int at;
 
-	free(facts);
 	if (st != TW_OK)
-		return tw_fail(why, st, "%.300s cannot be made: %s", to,
-			       st == TW_NO_MEMORY ? "no memory"
-						  : "a tensor is of a type that is not known");
+		return st;
 	g->bytes = b->bytes;
 	at = folder_of(to, &name);
 	if (at < 0 || tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
@@ -293,20 +482,20 @@ enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out, s
 
 	if (st == TW_OK)
 		st = tw_snapshot_open(r->path, r->log, &s, why);
-	if (st == TW_OK && (s->vector ? from_cut(s, &g) : from_file(s, &g)) != TW_OK)
-		st = tw_fail(why, TW_NO_MEMORY, "no memory to export %.300s", r->path);
+	if (st == TW_OK)
+		st = gather(s, r->standalone, &g, why);
 	if (st == TW_OK)
 		st = r->format == TW_EXPORT_NPY ? to_npy(r->to, &g, why)
 						: to_safetensors(s, r->to, &g, why);
 	if (st == TW_OK) {
-		*out = json_pack("{s:s, s:s, s:s, s:I, s:I}", "checkpoint", s->path, "to", r->to,
-				 "format", tw_export_formats[r->format], "tensors",
-				 (json_int_t)g.tensors, "bytes", (json_int_t)g.bytes);
+		*out = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:s?}", "checkpoint", s->path,
+				 "to", r->to, "format", tw_export_formats[r->format], "tensors",
+				 (json_int_t)g.tensors, "bytes", (json_int_t)g.bytes, "standalone",
+				 (int)r->standalone, "pytorch", g.torch);
 		if (!*out)
 			st = tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 	}
-	tw_heap_system.put(&tw_heap_system, g.tensor);
-	tw_tensors_release(&g.names);
+	release(&g);
 	tw_snapshot_close(s);
 	return st;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 struct export_flags {
-	bool json, force;
+	bool json, force, standalone;
 	uint32_t format;
 	const char *to;
 };
@@ -20,6 +20,14 @@ static void print(const json_t *r)
 	printf("%-12s %lld, %s\n", "tensors",
 	       (long long)json_integer_value(json_object_get(r, "tensors")),
 	       tw_look_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
+	if (!json_is_true(json_object_get(r, "standalone")))
+		return;
+	if (json_is_string(json_object_get(r, "pytorch")))
+		printf("\n%snet.load_state_dict(safetensors.torch.load_file(\"%s\"))\nnet.eval()\n",
+		       json_string_value(json_object_get(r, "pytorch")),
+		       json_string_value(json_object_get(r, "to")));
+	else
+		printf("%-12s has not all of its layers\n", "PyTorch");
 }
 
 static int export(const struct tw_call *call)
@@ -29,6 +37,7 @@ static int export(const struct tw_call *call)
 		.path = call->word[0],
 		.to = f->to,
 		.format = (enum tw_export_format)f->format,
+		.standalone = f->standalone,
 		.force = f->force,
 		.log = call->log,
 	};
@@ -52,6 +61,8 @@ static const struct tw_flag flags[] = {
 				     tw_export_formats,
 				     "safetensors, or npy: one file per tensor, named like it"),
 	  .value = "NAME" },
+	TW_FLAG(struct export_flags, standalone, "standalone", TW_BOOL, "false", NULL, 0, 0,
+		"put the normalisation in front as layer 0, and print the network for PyTorch"),
 	TW_FLAG(struct export_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
 		"write over what is there"),
 	TW_FLAG(struct export_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
@@ -62,6 +73,8 @@ static const struct tw_flag flags[] = {
 static const struct tw_example examples[] = {
 	{ "thalweg export runs/lenet-mnist --to lenet.safetensors",
 	  "for PyTorch: load_state_dict(safetensors.torch.load_file(...))" },
+	{ "thalweg export runs/lenet-mnist --standalone --to lenet.safetensors",
+	  "the same, which takes values as the files have them: 0 to 255" },
 	{ "thalweg export runs/lenet-mnist/ckpt-3 --to weights --format npy",
 	  "for NumPy, from one checkpoint" },
 	{ 0 },
@@ -75,7 +88,10 @@ const struct tw_verb tw_verb_export = {
 		 "nn.Sequential gives them.  PATH is a run directory, a checkpoint or a "
 		 "safetensors\n"
 		 "file.  Nothing is left half-written, and nothing is overwritten without "
-		 "--force.\n",
+		 "--force.\n"
+		 "A safetensors file gets the model card as metadata, so that `thalweg predict` "
+		 "and\n"
+		 "`thalweg eval` need nothing else.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct export_flags),

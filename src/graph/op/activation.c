@@ -75,6 +75,11 @@ static void relu_reference(const struct tw_op_site *site, const struct tw_op_bat
 
 #define FROM_OUT (TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT)
 
+static void relu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "nn.ReLU()");
+}
+
 static const struct tw_op relu_op = {
 	.name = "relu",
 	.help = "max(x, 0)",
@@ -85,6 +90,7 @@ static const struct tw_op relu_op = {
 	.forward = relu_forward,
 	.backward = relu_backward,
 	.reference = relu_reference,
+	.torch = relu_torch,
 };
 
 /* leaky-relu */
@@ -157,6 +163,13 @@ static void leaky_reference(const struct tw_op_site *site, const struct tw_op_ba
 		out[i] = in[0][i] < 0 ? (double)slope_of(site) * in[0][i] : in[0][i];
 }
 
+static void leaky_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct leaky_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "nn.LeakyReLU(%.9g)", (double)o->slope);
+}
+
 static const struct tw_op leaky_op = {
 	.name = "leaky-relu",
 	.help = "x above 0, slope * x below",
@@ -170,6 +183,7 @@ static const struct tw_op leaky_op = {
 	.forward = leaky_forward,
 	.backward = leaky_backward,
 	.reference = leaky_reference,
+	.torch = leaky_torch,
 };
 
 /* tanh and sigmoid */
@@ -254,6 +268,16 @@ static void sigmoid_reference(const struct tw_op_site *site, const struct tw_op_
 		out[i] = 1 / (1 + exp(-in[0][i]));
 }
 
+static void tanh_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "nn.Tanh()");
+}
+
+static void sigmoid_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "nn.Sigmoid()");
+}
+
 static const struct tw_op tanh_op = {
 	.name = "tanh",
 	.help = "hyperbolic tangent",
@@ -264,6 +288,7 @@ static const struct tw_op tanh_op = {
 	.forward = tanh_forward,
 	.backward = tanh_backward,
 	.reference = tanh_reference,
+	.torch = tanh_torch,
 };
 
 static const struct tw_op sigmoid_op = {
@@ -276,6 +301,7 @@ static const struct tw_op sigmoid_op = {
 	.forward = sigmoid_forward,
 	.backward = sigmoid_backward,
 	.reference = sigmoid_reference,
+	.torch = sigmoid_torch,
 };
 
 /* gelu: x times the part of a normal distribution below x, or the well-known approximation of that
@@ -383,6 +409,14 @@ static void gelu_reference(const struct tw_op_site *site, const struct tw_op_bat
 	}
 }
 
+static void gelu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct gelu_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "nn.GELU(%s)",
+		 o->approximate == GELU_TANH ? "approximate=\"tanh\"" : "");
+}
+
 static const struct tw_op gelu_op = {
 	.name = "gelu",
 	.help = "x times the part of a normal distribution below x",
@@ -395,6 +429,7 @@ static const struct tw_op gelu_op = {
 	.forward = gelu_forward,
 	.backward = gelu_backward,
 	.reference = gelu_reference,
+	.torch = gelu_torch,
 };
 
 static const struct tw_op *const ops[] = { &relu_op,    &leaky_op, &tanh_op,

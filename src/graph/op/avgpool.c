@@ -108,6 +108,11 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 	tw_pool_slow(site, in[0], out, false);
 }
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	tw_pool_torch("AvgPool2d", options, text);
+}
+
 static const struct tw_op avgpool = {
 	.name = "avgpool",
 	.help = "the mean of each window: avgpool 2, avgpool 3x3 stride 2 pad 1",
@@ -115,6 +120,7 @@ static const struct tw_op avgpool = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
 };
 
 const struct tw_op_family tw_op_family_avgpool = { (const struct tw_op *const[]){ &avgpool,

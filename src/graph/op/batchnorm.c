@@ -270,6 +270,14 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct norm_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "nn.BatchNorm%ud(%u, eps=%.9g, momentum=%.9g)",
+		 in->rank == 1 ? 1 : 2, in->d[0], (double)o->epsilon, (double)o->momentum);
+}
+
 static const struct tw_op batchnorm = {
 	.name = "batchnorm",
 	.help = "each channel to mean 0 and variance 1 over the batch, then scaled and moved",
@@ -284,6 +292,7 @@ static const struct tw_op batchnorm = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
 };
 
 const struct tw_op_family tw_op_family_batchnorm = { (const struct tw_op *const[]){ &batchnorm,

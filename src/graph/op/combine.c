@@ -130,6 +130,13 @@ static const struct tw_op_sample scale_samples[] = {
 	{ NULL },
 };
 
+static void scale_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct scale_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "Scale(%.9g)", (double)o->by);
+}
+
 static const struct tw_op scale_op = {
 	.name = "scale",
 	.help = "times a constant",
@@ -143,6 +150,14 @@ static const struct tw_op scale_op = {
 	.forward = scale_forward,
 	.backward = scale_backward,
 	.reference = scale_reference,
+	.torch = scale_torch,
+	.torch_class = "class Scale(nn.Module):\n"
+		       "    def __init__(self, by):\n"
+		       "        super().__init__()\n"
+		       "        self.by = by\n"
+		       "\n"
+		       "    def forward(self, x):\n"
+		       "        return x * self.by\n",
 };
 
 static const struct tw_op *const ops[] = { &add_op, &scale_op, NULL };

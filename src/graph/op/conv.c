@@ -322,6 +322,16 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct tw_conv_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM,
+		 "nn.Conv2d(%u, %u, (%u, %u), stride=(%u, %u), padding=(%u, %u), groups=%u%s)",
+		 in->d[0], o->filters, o->size.h, o->size.w, o->stride.h, o->stride.w, o->pad.h,
+		 o->pad.w, o->groups, o->bias ? "" : ", bias=False");
+}
+
 static const struct tw_op conv = {
 	.name = "conv",
 	.help = "filters that slide over the planes: conv 20 5x5 stride 1 pad 2",
@@ -338,6 +348,7 @@ static const struct tw_op conv = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
 };
 
 const struct tw_op_family tw_op_family_conv = { (const struct tw_op *const[]){ &conv, NULL } };

@@ -183,6 +183,13 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void dropout_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct dropout_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "nn.Dropout(%.9g)", (double)o->rate);
+}
+
 static const struct tw_op dropout_op = {
 	.name = "dropout",
 	.help = "leaves out a part of the values in training, drawn for each sample",
@@ -199,6 +206,7 @@ static const struct tw_op dropout_op = {
 	.forward = dropout_forward,
 	.backward = dropout_backward,
 	.reference = dropout_reference,
+	.torch = dropout_torch,
 };
 
 static const struct tw_op *const ops[] = { &dropout_op, NULL };

@@ -29,6 +29,11 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void flatten_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "nn.Flatten()");
+}
+
 /* Neither forward nor backward: see TW_OP_PASSES. */
 static const struct tw_op flatten_op = {
 	.name = "flatten",
@@ -38,6 +43,7 @@ static const struct tw_op flatten_op = {
 	.samples = samples,
 	.form = flatten_form,
 	.reference = flatten_reference,
+	.torch = flatten_torch,
 };
 
 static const struct tw_op *const ops[] = { &flatten_op, NULL };

@@ -92,6 +92,11 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "GlobalPool()");
+}
+
 static const struct tw_op globalpool = {
 	.name = "globalpool",
 	.help = "the mean of each whole plane: as many values as channels",
@@ -102,6 +107,10 @@ static const struct tw_op globalpool = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
+	.torch_class = "class GlobalPool(nn.Module):\n"
+		       "    def forward(self, x):\n"
+		       "        return x.mean((2, 3))\n",
 };
 
 const struct tw_op_family tw_op_family_globalpool = {

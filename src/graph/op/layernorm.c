@@ -164,6 +164,18 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct layernorm_options *o = options;
+
+	if (in->rank == 1)
+		snprintf(text, TW_TORCH_ROOM, "nn.LayerNorm(%u, eps=%.9g)", in->d[0],
+			 (double)o->epsilon);
+	else
+		snprintf(text, TW_TORCH_ROOM, "nn.LayerNorm([%u, %u, %u], eps=%.9g)", in->d[0],
+			 in->d[1], in->d[2], (double)o->epsilon);
+}
+
 static const struct tw_op layernorm = {
 	.name = "layernorm",
 	.help = "all values of a sample to mean 0 and variance 1, then scaled and moved",
@@ -177,6 +189,7 @@ static const struct tw_op layernorm = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
 };
 
 const struct tw_op_family tw_op_family_layernorm = {

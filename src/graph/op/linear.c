@@ -239,6 +239,14 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void linear_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct linear_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "nn.Linear(%zu, %u%s)", tw_shape_size(in), o->outputs,
+		 o->bias ? "" : ", bias=False");
+}
+
 static const struct tw_op linear_op = {
 	.name = "linear",
 	.help = "every output is a weighted sum of all inputs",
@@ -254,6 +262,7 @@ static const struct tw_op linear_op = {
 	.forward = linear_forward,
 	.backward = linear_backward,
 	.reference = linear_reference,
+	.torch = linear_torch,
 };
 
 static const struct tw_op *const ops[] = { &linear_op, NULL };

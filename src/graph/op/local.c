@@ -298,6 +298,15 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct local_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "Local((%u, %u, %u), %u, (%u, %u), (%u, %u), (%u, %u), %s)",
+		 in->d[0], in->d[1], in->d[2], o->filters, o->size.h, o->size.w, o->stride.h,
+		 o->stride.w, o->pad.h, o->pad.w, o->bias ? "True" : "False");
+}
+
 static const struct tw_op local = {
 	.name = "local",
 	.help = "as conv, but every place has filters of its own: local 16 3x3",
@@ -313,6 +322,25 @@ static const struct tw_op local = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
+	.torch_class =
+		"class Local(nn.Module):  # a convolution whose every place has weights of its "
+		"own\n"
+		"    def __init__(self, shape, filters, size, stride, pad, bias):\n"
+		"        super().__init__()\n"
+		"        self.window = dict(kernel_size=size, stride=stride, padding=pad)\n"
+		"        self.out = [(shape[k + 1] + 2 * pad[k] - size[k]) // stride[k] + 1"
+		" for k in (0, 1)]\n"
+		"        places = self.out[0] * self.out[1]\n"
+		"        self.weight = nn.Parameter("
+		"torch.zeros(places, filters, shape[0], *size))\n"
+		"        self.bias = nn.Parameter(torch.zeros(places, filters)) if bias else None\n"
+		"\n"
+		"    def forward(self, x):\n"
+		"        x = nn.functional.unfold(x, **self.window)\n"
+		"        x = torch.einsum(\"nkl,lfk->nfl\", x, self.weight.flatten(2))\n"
+		"        x = x if self.bias is None else x + self.bias.t()\n"
+		"        return x.unflatten(2, self.out)\n",
 };
 
 const struct tw_op_family tw_op_family_local = { (const struct tw_op *const[]){ &local, NULL } };

@@ -272,6 +272,11 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 	tw_pool_slow(site, in[0], out, true);
 }
 
+static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	tw_pool_torch("MaxPool2d", options, text);
+}
+
 static const struct tw_op maxpool = {
 	.name = "maxpool",
 	.help = "the largest value of each window: maxpool 2, maxpool 3x3 stride 2 pad 1",
@@ -280,6 +285,7 @@ static const struct tw_op maxpool = {
 	.forward = forward,
 	.backward = backward,
 	.reference = reference,
+	.torch = torch,
 };
 
 const struct tw_op_family tw_op_family_maxpool = { (const struct tw_op *const[]){ &maxpool,

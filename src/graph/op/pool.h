@@ -123,6 +123,15 @@ static const struct tw_op_sample tw_pool_samples[] = {
 	{ NULL },
 };
 
+/* PyTorch's module of that name. */
+static inline void tw_pool_torch(const char *name, const void *options, char text[TW_TORCH_ROOM])
+{
+	const struct tw_window w = tw_pool_window(options);
+
+	snprintf(text, TW_TORCH_ROOM, "nn.%s((%u, %u), stride=(%u, %u), padding=(%u, %u))", name,
+		 w.size.h, w.size.w, w.stride.h, w.stride.w, w.pad.h, w.pad.w);
+}
+
 /* What the two say of themselves alike. */
 #define TW_POOL_OP                                                                                 \
 	.traits = TW_OP_FOLLOWS_LAYOUT, .ins = 1, .options = tw_pool_rows, .positional = 1,        \

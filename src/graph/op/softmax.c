@@ -258,6 +258,11 @@ static const struct tw_op_sample samples[] = {
 	{ "", { 3, { 1, 2, 2 } } },  { NULL },
 };
 
+static void softmax_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	snprintf(text, TW_TORCH_ROOM, "nn.Softmax(1)");
+}
+
 static const struct tw_op softmax_op = {
 	.name = "softmax",
 	.help = "positive values with sum 1: over the features, or over the channels of each pixel",
@@ -268,6 +273,7 @@ static const struct tw_op softmax_op = {
 	.forward = softmax_forward,
 	.backward = softmax_backward,
 	.reference = softmax_reference,
+	.torch = softmax_torch,
 };
 
 static const struct tw_op *const ops[] = { &softmax_op, NULL };
