@@ -2,6 +2,7 @@
 /* look_snapshot.c - what is in a checkpoint or a safetensors file. */
 #include "job/look.h"
 
+#include "job/card.h"
 #include "job/field.h"
 #include "job/result.h"
 #include "job/tensors.h"
@@ -162,6 +163,32 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 	set(o, "files", files);
 }
 
+/* Metadata without what is said otherwise. */
+static json_t *plain_metadata(const char *text)
+{
+	json_t *m = text ? json_loads(text, 0, NULL) : NULL;
+
+	json_object_del(m, TW_CARD_METADATA);
+	return m;
+}
+
+/* The card as it is, without its long numbers. */
+static enum tw_status describe_card(const struct tw_snapshot *s, json_t *o, struct tw_error *why)
+{
+	struct tw_card *c = NULL;
+	const enum tw_status st = tw_snapshot_card(s, &c, why);
+	json_t *card = st == TW_OK ? tw_card_json(c) : NULL;
+
+	tw_card_free(c);
+	if (st == TW_ABSENT)
+		return TW_OK;
+	json_object_del(json_object_get(card, "normalise"), "scale");
+	json_object_del(json_object_get(card, "normalise"), "shift");
+	if (card)
+		set(o, "card", card);
+	return st;
+}
+
 enum tw_status tw_look_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why)
 {
 	json_t *o = json_object();
@@ -174,9 +201,11 @@ enum tw_status tw_look_snapshot(const struct tw_snapshot *s, json_t **out, struc
 	} else {
 		set(o, "kind", json_string("safetensors"));
 		set(o, "bytes", json_integer((json_int_t)s->bytes->bytes));
-		set(o, "metadata", s->safe.metadata ? json_loads(s->safe.metadata, 0, NULL) : NULL);
+		set(o, "metadata", plain_metadata(s->safe.metadata));
 		st = tensors_of_file(s, o);
 	}
+	if (st == TW_OK)
+		st = describe_card(s, o, why);
 	if (st != TW_OK) {
 		json_decref(o);
 		return tw_fail(why, st, "no memory to look at %.300s", s->path);

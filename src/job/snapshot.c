@@ -250,7 +250,8 @@ static enum tw_status open_newest(int at, const char *dir, const struct tw_log *
 	else if (!count)
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "%.*s is neither a run directory nor a checkpoint: it has no ckpt-<n> "
-			     "and no manifest.json",
+			     "and no manifest.json; give the directory that `thalweg train` made, "
+			     "such as runs/NAME",
 			     PATH_SHOWN, dir);
 	for (size_t k = 0; k < count; k++) {
 		char name[40], path[4400], damage[200];
@@ -291,6 +292,67 @@ static enum tw_status open_run(int at, const char *dir, const struct tw_log *log
 
 /* --- anything --- */
 
+#define TO_SAFETENSORS                                                                             \
+	"in Python: safetensors.torch.save_file(net.state_dict(), \"net.safetensors\")"
+
+/* What other files begin with. */
+static const struct {
+	const char *begin;
+	size_t bytes;
+	const char *what, *remedy;
+} others[] = {
+	{ "PK\x03\x04", 4, "a zip file, such as torch.save writes (.pt)",
+	  "make a safetensors file of it, " TO_SAFETENSORS },
+	{ "\x80\x02", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
+	{ "\x80\x03", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
+	{ "\x80\x04", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
+	{ "\x80\x05", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
+	{ "\x89HDF", 4, "an HDF5 file, such as Keras writes", "make a safetensors file of it" },
+	{ "\x93NUMPY", 6, "a NumPy array", "rows to predict go behind --data" },
+	{ "\x89PNG", 4, "an image", "rows to predict go behind --data, as CSV, NPY or IDX" },
+	{ "\xff\xd8\xff", 3, "an image", "rows to predict go behind --data, as CSV, NPY or IDX" },
+	{ "\x1f\x8b", 2, "a gzip file", "unpack it first" },
+};
+
+static bool ends(const char *path, const char *tail)
+{
+	const size_t n = strlen(path), m = strlen(tail);
+
+	return n >= m && strcmp(path + n - m, tail) == 0;
+}
+
+static bool printable(const uint8_t *bytes, size_t n)
+{
+	for (size_t k = 0; k < n && k < 512; k++)
+		if (bytes[k] < 0x20 && !strchr("\t\r\n", bytes[k]))
+			return false;
+	return n > 0;
+}
+
+/* Something else, perhaps: say what it is, and what would help.  *why stays empty if it is not. */
+static void say_what_it_is(const char *path, const struct tw_block *b, struct tw_error *why)
+{
+	static const char give[] = "give a run directory, a checkpoint or a safetensors file";
+
+	for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
+		if (b->bytes >= others[k].bytes &&
+		    memcmp(b->data, others[k].begin, others[k].bytes) == 0) {
+			tw_fail(why, TW_BAD_INPUT, "%.*s is %s; %s", PATH_SHOWN, path,
+				others[k].what, others[k].remedy);
+			return;
+		}
+	if (b->bytes == 0)
+		tw_fail(why, TW_BAD_INPUT, "%.*s is empty; %s", PATH_SHOWN, path, give);
+	else if (ends(path, ".yaml") || ends(path, ".yml"))
+		tw_fail(why, TW_BAD_INPUT,
+			"%.*s is a job file, not what was trained; give the run directory that "
+			"`thalweg train` made of it, such as runs/NAME",
+			PATH_SHOWN, path);
+	else if (printable(b->data, b->bytes))
+		tw_fail(why, TW_BAD_INPUT, "%.*s is a text file; %s (rows go behind --data)",
+			PATH_SHOWN, path, give);
+}
+
 static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
@@ -304,9 +366,12 @@ static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct 
 	if (st == TW_OK) {
 		st = tw_safe_read(&tw_heap_system, s->bytes->data, s->bytes->bytes, &s->safe,
 				  &said);
+		if (st == TW_BAD_BYTES)
+			say_what_it_is(path, s->bytes, why);
 		if (st != TW_OK)
-			tw_fail(why, st, "%.*s is not a safetensors file: %s", PATH_SHOWN, path,
-				said.text);
+			st = tw_fail(why, why->text[0] ? why->status : st,
+				     "%.*s is not a safetensors file: %s", PATH_SHOWN, path,
+				     said.text);
 	}
 	if (st != TW_OK)
 		clear(s);

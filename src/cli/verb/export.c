@@ -23,7 +23,8 @@ static void print(const json_t *r)
 	if (!json_is_true(json_object_get(r, "standalone")))
 		return;
 	if (json_is_string(json_object_get(r, "pytorch")))
-		printf("\n%snet.load_state_dict(safetensors.torch.load_file(\"%s\"))\nnet.eval()\n",
+		printf("\nimport safetensors.torch\n%snet.load_state_dict("
+		       "safetensors.torch.load_file(\"%s\"))\nnet.eval()\n",
 		       json_string_value(json_object_get(r, "pytorch")),
 		       json_string_value(json_object_get(r, "to")));
 	else

@@ -145,6 +145,57 @@ static void print_tensors(const json_t *o)
 	}
 }
 
+/* "a, b, c, ..." of a list of texts. */
+static void print_names(const char *label, const json_t *list)
+{
+	const json_t *name;
+	size_t k;
+
+	if (!json_array_size(list))
+		return;
+	printf("%-12s ", label);
+	json_array_foreach(list, k, name)
+	{
+		printf("%s%s", k ? ", " : "", k < 12 ? json_string_value(name) : "...");
+		if (k == 12)
+			break;
+	}
+	putchar('\n');
+}
+
+/* What the network takes and gives. */
+static void print_card(const json_t *o)
+{
+	const json_t *c = json_object_get(o, "card"), *in = json_object_get(c, "input");
+	const json_t *out = json_object_get(c, "output"), *d = json_object_get(c, "data");
+	char shape[100];
+
+	if (!c) {
+		printf("%-12s none: predict needs --job JOB\n", "card");
+		return;
+	}
+	if (!in) {
+		printf("%-12s a model without a network that is known: %s\n", "card",
+		       text(c, "task"));
+		return;
+	}
+	printf("%-12s %s of %s, normalised: %s%s\n", "takes",
+	       tw_look_shape(json_object_get(in, "shape"), shape), text(in, "values"),
+	       text(json_object_get(c, "normalise"), "name"),
+	       json_is_true(json_object_get(json_object_get(c, "network"), "standalone"))
+		       ? " (its first layer does it)"
+		       : "");
+	print_names("columns", json_object_get(in, "columns"));
+	printf("%-12s %s", "predicts", text(c, "task"));
+	if (json_object_get(out, "label"))
+		printf(", %s", text(out, "label"));
+	printf("; outputs are read as %s\n", text(out, "reading"));
+	print_names(whole(out, "classes") ? "classes" : "targets", json_object_get(out, "names"));
+	printf("%-12s %s, %lld train, %lld validation, %lld test, fingerprint %s\n", "trained on",
+	       text(d, "source"), whole(d, "train"), whole(d, "validation"), whole(d, "test"),
+	       text(d, "fingerprint"));
+}
+
 static void print_checkpoint(const json_t *o)
 {
 	const json_t *row;
@@ -164,6 +215,7 @@ static void print_checkpoint(const json_t *o)
 	       number(o, "seconds"));
 	printf("%-12s %lld trained, %lld buffers; here is %s\n", "parameters",
 	       whole(o, "parameters"), whole(o, "buffers"), text(o, "evaluated"));
+	print_card(o);
 	printf("\n%-44s %12s\n", "file", "size");
 	json_array_foreach(json_object_get(o, "files"), k, row) printf(
 		"%-44s %12s\n", text(row, "file"), tw_look_bytes(number(row, "bytes"), bytes));
@@ -179,8 +231,11 @@ static void print_file(const json_t *o)
 	printf("%-12s %s\n", "file", text(o, "path"));
 	printf("%-12s %s, %lld values\n", "size", tw_look_bytes(number(o, "bytes"), bytes),
 	       whole(o, "values"));
-	json_object_foreach((json_t *)json_object_get(o, "metadata"), name, v)
+	json_object_foreach((json_t *)json_object_get(o, "metadata"), name,
+			    v) if (strcmp(name, "pytorch") !=
+				   0) /* many lines: export prints them */
 		printf("%-12s %s\n", name, json_string_value(v));
+	print_card(o);
 	print_tensors(o);
 }
 
