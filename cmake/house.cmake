@@ -90,6 +90,7 @@ if(TW_TESTS)
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			tw_script(torch_networks full /usr/bin/python3 ${here}/torch/networks.py)
 			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
+			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
 		endif()
 		# CTest starts the longest first, so that none runs alone at the end
 		foreach(test add_variant cluster_faults cluster_waits cluster_links cluster_hostile)

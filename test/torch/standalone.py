@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains, exports with --standalone, and lets PyTorch build the network that the export prints: with
+values as the data has them it must give the outputs that `thalweg predict --raw` gives.
+
+    TW_BUILD=build /usr/bin/python3 test/torch/standalone.py [NET ...]
+
+Prints a line per network with the largest difference beside its limit.  Needs python3-torch and a
+built tree; exits 77 (skipped) without torch.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from networks import KINKED, SMOOTH, ROOT, np, safe_read, torch  # exits 77 without torch
+
+LIMIT = 1e-5  # of the largest output, or of 1 where that is less
+
+
+def table(rng, folder, answer):
+    """600 rows of 5 columns that differ much in size, as CSV; the last 100 are not trained on."""
+    x = rng.normal(size=(600, 5)) * [1, 100, 1e-3, 1e4, 7] + [0, -500, 5e-3, 3e5, 1]
+    z = (x - x.mean(0)) / x.std(0)
+    y = ["rose" if k > 0.5 else "lily" if k < -0.5 else "iris" for k in z[:, 0] + z[:, 3]] \
+        if answer == "classes" else ["yes" if k > 0 else "no" for k in z[:, 1]] \
+        if answer == "pair" else [f"{k:.9g}" for k in 3 * z[:, 0] - z[:, 2] ** 2]
+    rows = [",".join(f"{v:.9g}" for v in line) for line in x.astype(np.float32)]
+    with open(os.path.join(folder, "train.csv"), "w") as f:
+        f.write("a,b,c,d,e,answer\n" + "".join(f"{r},{a}\n" for r, a in zip(rows[:500], y)))
+    with open(os.path.join(folder, "rows.csv"), "w") as f:
+        f.write("a,b,c,d,e\n" + "\n".join(rows[500:]) + "\n")
+    return "rows.csv", x[500:].astype(np.float32)
+
+
+def images(rng, folder, kind):
+    """400 images of 2 channels, bytes or floats; the last 70 are not trained on."""
+    y = rng.integers(0, 10, 400)
+    x = rng.normal(size=(400, 2, 14, 14)) * 30 + 100
+    x[np.arange(400), 1, y, :] += 60
+    x = np.clip(x, 0, 255).astype(np.uint8) if kind == "bytes" else (x / 7 - 3).astype(np.float32)
+    for name, a in (("x", x[:330]), ("y", y[:330]), ("rows", x[330:])):
+        np.save(os.path.join(folder, name + ".npy"), a)
+    return "rows.npy", x[330:].astype(np.float32)
+
+
+def csv(answer, layers, loss="cross-entropy", more=""):
+    task = ", task: values" if answer == "values" else ""
+    return (lambda rng, folder: table(rng, folder, answer),
+            f"data: {{source: csv, file: train.csv, batch: 25{task}{more}}}\n"
+            f"model: {layers}\nloss: {loss}\n", 8)
+
+
+def npy(kind, layers, more="", epochs=2):
+    return (lambda rng, folder: images(rng, folder, kind),
+            f"data: {{source: npy, x: x.npy, y: y.npy, batch: 20{more}}}\nmodel: {layers}\n", epochs)
+
+
+PADDED = "{layers: [conv 6 5x5 pad 2, batchnorm, relu, maxpool 2, conv 8 3x3 pad 1, relu, linear 10]}"
+NETS = {
+    "mlp": csv("classes", "{name: mlp, hidden: [16, 16]}"),
+    "mlp-unit": csv("classes", "{name: mlp, hidden: [16], activation: tanh}", more=", normalise: unit"),
+    "table-batchnorm": csv("classes", "{layers: [linear 12, batchnorm, relu, layernorm, linear 3]}"),
+    "binary": csv("pair", "{layers: [linear 8, tanh, linear 1]}", "binary-cross-entropy"),
+    "regression": csv("values", "{layers: [linear 16, tanh, linear 1]}", "mean-squared"),
+    "autoencoder": csv("classes", "{name: autoencoder, hidden: [4, 2]}", "mean-squared"),
+    "padded": npy("bytes", PADDED),
+    "padded-floats": npy("floats", PADDED),
+    "padded-values": npy("floats", PADDED, ", normalise: unit"),
+    "resnet20": npy("bytes", "{name: resnet20, width: 4, blocks: 1}"),
+    "vgg-small": npy("floats", "{name: vgg-small, width: 4, hidden: 20, dropout: 0.3}"),
+    "smooth": npy("floats", SMOOTH, epochs=1),
+    "kinked": npy("bytes", KINKED, epochs=1),
+}
+
+
+def thalweg(build, folder, *words):
+    r = subprocess.run([os.path.join(build, "thalweg"), *words], cwd=folder, text=True,
+                       capture_output=True)
+    if r.returncode:
+        raise SystemExit(f"torch_standalone: thalweg {' '.join(words)}: {r.stderr}")
+    return r.stdout
+
+
+def compare(build, folder, net):
+    make, job, epochs = net
+    rows, x = make(np.random.default_rng(5), folder)
+    with open(os.path.join(folder, "job.yaml"), "w") as f:
+        f.write(job + f"train: {{epochs: {epochs}}}\nupdate: {{rate: 0.02}}\ncluster: {{workers: 1}}\n")
+    thalweg(build, folder, "train", "job.yaml", "-q", "--run", "run")
+    source = json.loads(thalweg(build, folder, "export", "run", "--standalone", "--to",
+                                "net.safetensors", "--json"))["pytorch"]
+    thalweg(build, folder, "predict", "run", "--data", rows, "--raw", "--to", "run.npy")
+    thalweg(build, folder, "predict", "net.safetensors", "--data", rows, "--raw", "--to", "net.npy")
+    room = {}
+    exec(source, room)
+    state = {k: torch.from_numpy(v) for k, v in safe_read(os.path.join(folder, "net.safetensors")).items()}
+    wanted = {k for k in room["net"].state_dict() if not k.endswith("num_batches_tracked")}
+    assert set(state) == wanted, set(state) ^ wanted
+    room["net"].load_state_dict(state, strict=False)
+    room["net"].eval()
+    with torch.no_grad():
+        theirs = room["net"](torch.from_numpy(x)).numpy()
+    ours, alone = (np.load(os.path.join(folder, n)) for n in ("run.npy", "net.npy"))
+    assert ours.shape == theirs.shape == alone.shape, (ours.shape, theirs.shape)
+    assert np.abs(ours).max() > 1e-3, "the outputs say nothing"
+    size = max(1.0, float(np.abs(theirs).max()))
+    return float(np.abs(ours - theirs).max()) / size, float(np.abs(ours - alone).max()) / size
+
+
+def main():
+    build = os.path.join(ROOT, os.environ.get("TW_BUILD", "build"))
+    torch.set_num_threads(1)
+    bad = False
+    for name in sys.argv[1:] or NETS:
+        with tempfile.TemporaryDirectory() as folder:
+            theirs, alone = compare(build, folder, NETS[name])
+        good = theirs <= LIMIT and alone <= LIMIT
+        bad |= not good
+        print(f"{name:16} PyTorch {theirs:.1e}, standalone {alone:.1e} (limit {LIMIT:.0e})"
+              f"{'' if good else '  TOO FAR'}", flush=True)
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    main()
