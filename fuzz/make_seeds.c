@@ -5,6 +5,7 @@
 #include "actor/message.h"
 #include "fuzz.h"
 #include "job/part_file.h"
+#include "job/card.h"
 #include "model/safetensors.h"
 #include "node/part.h"
 #include "wire/frame.h"
@@ -398,7 +399,8 @@ static void checkpoint(void)
 		"\"job_file\":\"\",\"job\":\"model: {quadratic: {dimension: 8}}\\n"
 		"data: {source: none, samples: 16, batch: 2}\\ntrain: {steps: 4}\\n"
 		"update: {rate: 0.1}\\nstrategy: asgd\\n\",\"epoch_samples\":16,"
-		"\"layout\":[{\"name\":\"parameters\",\"shape\":[8],\"buffer\":false}]}";
+		"\"layout\":[{\"name\":\"parameters\",\"shape\":[8],\"buffer\":false}],"
+		"\"card\":{\"format\":1,\"program\":\"thalweg\",\"task\":\"made-up\"}}";
 	static const char *const files[] = { "m", "a", "b" };
 	static const char *const names[] = { "master", "shard 0", "shard 1" };
 
@@ -433,6 +435,46 @@ static void checkpoint(void)
 		add(&s, b->data, b->bytes);
 		save(&s, "checkpoint", "packed-%s", k ? "shard" : "master");
 		tw_block_drop(b);
+	}
+}
+
+/* --- model cards --- */
+
+static void card(void)
+{
+#define NET(more, layers)                                                                          \
+	"data: {source: digits, count: 40, tests: 10, batch: 10" more "}\nmodel: " layers "\n"
+	static const char *const job[] = {
+		NET("", "{layers: [conv 3 3x3 pad 1, batchnorm, relu, linear 10]}"),
+		NET("", "{layers: [{residual: [conv 2 1x1], shortcut: [conv 2 3x3 pad 1]}, "
+			"linear 10]}"),
+		NET(", normalise: unit", "{name: autoencoder, hidden: [4]}"),
+		"data: {source: none, samples: 8, batch: 1}\nmodel: {quadratic: {dimension: 4}}\n",
+	};
+#undef NET
+
+	for (size_t k = 0; k < sizeof job / sizeof job[0]; k++) {
+		struct tw_error why = { 0 };
+		struct tw_engine *engine = NULL;
+		struct tw_card *c = NULL;
+		struct tw_job *j = NULL;
+		struct seed s = { .n = 0 };
+		json_t *o;
+		char *text;
+
+		MUST(tw_job_read_text("seed", job[k], strlen(job[k]), NULL, 0, NULL,
+				      TW_WORLD_THREADS, &j, &why) == TW_OK);
+		MUST(tw_job_open_engine(j, &tw_heap_system, &engine, &why) == TW_OK);
+		MUST(tw_card_make(j, engine, &c, &why) == TW_OK && (o = tw_card_json(c)));
+		MUST((text = json_dumps(o, JSON_COMPACT)));
+		add_byte(&s, 0);
+		add(&s, text, strlen(text));
+		save(&s, "card", "card-%zu", k);
+		free(text);
+		json_decref(o);
+		tw_card_free(c);
+		engine->class->close(engine);
+		tw_job_free(j);
 	}
 }
 
@@ -491,6 +533,7 @@ int main(int argc, char **argv)
 	rows();
 	safetensors();
 	checkpoint();
+	card();
 	jobs(argv[2]);
 	return 0;
 }

@@ -6,6 +6,7 @@
  * manifest, then names and contents of files by turns.  With choice 1 hashes and lengths in the
  * manifest are put right, with choice 2 DONE, so that what lies behind them is met. */
 #include "fuzz.h"
+#include "job/card.h"
 #include "job/cut_read.h"
 #include "job/digest.h"
 #include "job/files.h"
@@ -170,8 +171,14 @@ static void open_snapshot(void)
 	enum tw_status st = tw_snapshot_open(dir, &silence, &s, &why);
 
 	if (st == TW_OK) {
+		struct tw_card *card = NULL;
+
 		MUST(s->vector && s->count);
 		tw_snapshot_epochs(s);
+		st = tw_snapshot_card(s, &card, &why);
+		if (st != TW_OK && st != TW_ABSENT)
+			tw_fuzz_told(st, &why, false);
+		tw_card_free(card);
 		tw_snapshot_close(s);
 	} else {
 		tw_fuzz_told(st, &why, false);

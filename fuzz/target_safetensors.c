@@ -4,6 +4,7 @@
  *
  * Input: the request for memory that is refused, then the file. */
 #include "fuzz.h"
+#include "job/card.h"
 #include "model/safetensors.h"
 
 #include <stdlib.h>
@@ -68,6 +69,18 @@ static void again(const struct tw_safe *s)
 	tw_block_drop(out);
 }
 
+/* The card that a file of ours has. */
+static void card(const char *metadata)
+{
+	struct tw_error why = { 0 };
+	struct tw_card *c = NULL;
+	const enum tw_status st = tw_card_of_metadata(&tw_heap_system, metadata, &c, &why);
+
+	if (st != TW_OK && st != TW_ABSENT)
+		tw_fuzz_told(st, &why, false);
+	tw_card_free(c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	struct tw_fuzz_input in = { bytes, n };
@@ -81,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	if (st == TW_OK) {
 		within(&s, in.at, in.left);
 		floats(&s);
+		card(s.metadata);
 		if (writable(&s))
 			again(&s);
 		tw_safe_release(&s);

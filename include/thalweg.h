@@ -237,6 +237,36 @@ THALWEG_API enum thalweg_status thalweg_evaluate(struct thalweg_job *job,
 						 struct thalweg_score *score,
 						 struct thalweg_error *why);
 
+/* --- using what was trained ------------------------------------------------------------------- */
+
+/* A trained network without its job and its data: everything comes from the model card that
+ * checkpoints and exported files have. */
+struct thalweg_model;
+
+struct thalweg_model_facts {
+	size_t inputs; /* values of a row, as the data had them: the model normalises */
+	uint32_t rank; /* 1, or 3: channels, height, width */
+	uint32_t shape[3];
+	size_t outputs; /* numbers that thalweg_predict gives for a row */
+	int classes;    /* they are probabilities, one for each class; else values */
+	const char *const *input_names;  /* of columns; NULL: unknown */
+	const char *const *output_names; /* of classes or values; NULL: numbers from 0 */
+};
+
+/* Open a run directory (its newest checkpoint), one checkpoint, or a safetensors file that was
+ * exported.  On success *out is yours until thalweg_model_close. */
+THALWEG_API enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **out,
+						   struct thalweg_error *why);
+THALWEG_API void thalweg_model_close(struct thalweg_model *model); /* NULL is allowed */
+/* They live as long as the model. */
+THALWEG_API const struct thalweg_model_facts *thalweg_model_facts(
+	const struct thalweg_model *model);
+/* Predict `count` rows of `inputs` floats: `out` gets count * outputs numbers, the same that
+ * `thalweg predict` writes.  One thread at a time for each model. */
+THALWEG_API enum thalweg_status thalweg_predict(struct thalweg_model *model, const float *rows,
+						size_t count, float *out,
+						struct thalweg_error *why);
+
 #ifdef __cplusplus
 }
 #endif

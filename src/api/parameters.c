@@ -2,6 +2,7 @@
 /* parameters.c - what was trained: loaded, saved, evaluated, handed out. */
 #include "api/handle.h"
 
+#include "job/card.h"
 #include "job/files.h"
 #include "job/snapshot.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,11 +68,34 @@ enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct
 	return THALWEG_OK;
 }
 
+/* The model card, so that whoever has the file can predict; for free(). */
+static char *metadata(const struct thalweg_job *h)
+{
+	struct tw_error why = { 0 };
+	struct tw_card *card = NULL;
+	json_t *o = NULL, *m = NULL;
+	char *text = NULL, *out = NULL;
+
+	if (tw_card_make(h->job, h->engine, &card, &why) == TW_OK && (o = tw_card_json(card)))
+		text = json_dumps(o, JSON_COMPACT);
+	if (text)
+		m = json_pack("{s:s, s:s, s:s}", "format", "pt", "thalweg", TW_VERSION,
+			      TW_CARD_METADATA, text);
+	if (m)
+		out = json_dumps(m, JSON_COMPACT);
+	free(text);
+	json_decref(m);
+	json_decref(o);
+	tw_card_free(card);
+	return out;
+}
+
 static enum tw_status pack(const struct thalweg_job *h, struct tw_block **out)
 {
 	const struct tw_tensors *l = h->layout;
 	struct tw_safe_tensor *t = tw_heap_zeros(h->heap, l->tensors * sizeof *t);
 	enum tw_status st;
+	char *facts;
 
 	if (!t)
 		return TW_NO_MEMORY;
@@ -85,8 +110,10 @@ static enum tw_status pack(const struct thalweg_job *h, struct tw_block **out)
 		};
 		memcpy(t[k].d, l->tensor[k].d, sizeof t[k].d);
 	}
-	st = tw_safe_write(h->heap, t, l->tensors, NULL, out);
+	facts = metadata(h);
+	st = facts ? tw_safe_write(h->heap, t, l->tensors, facts, out) : TW_NO_MEMORY;
 	h->heap->put(h->heap, t);
+	free(facts);
 	return st;
 }
 

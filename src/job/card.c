@@ -475,16 +475,17 @@ static enum tw_status read_card(const struct reading *r, const json_t *o)
 	return st == TW_OK ? read_origin(r, json_object_get(o, "data")) : st;
 }
 
-enum tw_status tw_card_read(const json_t *card, struct tw_card **out, struct tw_error *why)
+enum tw_status tw_card_read(struct tw_heap *heap, const json_t *card, struct tw_card **out,
+			    struct tw_error *why)
 {
-	struct tw_card *c = calloc(1, sizeof *c);
+	struct tw_card *c = tw_heap_zeros(heap, sizeof *c);
 	const struct reading r = { c, why };
 	enum tw_status st;
 
 	if (!c)
 		return no_memory(&r);
-	tw_arena_init(&c->keep, &tw_heap_system);
-	c->data.heap = &tw_heap_system;
+	tw_arena_init(&c->keep, heap);
+	c->data.heap = heap;
 	st = read_card(&r, card);
 	if (st == TW_OK)
 		*out = c;
@@ -493,7 +494,8 @@ enum tw_status tw_card_read(const json_t *card, struct tw_card **out, struct tw_
 	return st;
 }
 
-enum tw_status tw_card_of_metadata(const char *metadata, struct tw_card **out, struct tw_error *why)
+enum tw_status tw_card_of_metadata(struct tw_heap *heap, const char *metadata, struct tw_card **out,
+				   struct tw_error *why)
 {
 	json_t *all = metadata ? json_loads(metadata, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	const json_t *text = json_object_get(all, TW_CARD_METADATA);
@@ -503,7 +505,7 @@ enum tw_status tw_card_of_metadata(const char *metadata, struct tw_card **out, s
 	if (json_is_string(text)) {
 		card = json_loadb(json_string_value(text), json_string_length(text),
 				  JSON_REJECT_DUPLICATES, NULL);
-		st = card ? tw_card_read(card, out, why)
+		st = card ? tw_card_read(heap, card, out, why)
 			  : tw_fail(why, TW_BAD_BYTES, "its card is no JSON");
 		json_decref(card);
 	}

@@ -29,7 +29,7 @@ enum tw_card_task {
 enum tw_card_reading { TW_READ_VALUES, TW_READ_SOFTMAX, TW_READ_SIGMOID };
 
 struct tw_card {
-	struct tw_arena keep; /* everything that the card points to */
+	struct tw_arena keep; /* the card itself and everything that it points to */
 	enum tw_card_task task;
 	const char *program; /* "thalweg 0.9.0" */
 	/* A data set without samples: shape, kind, classes, targets, names; scale and shift are
@@ -57,10 +57,11 @@ enum tw_status tw_card_make(const struct tw_job *job, const struct tw_engine *en
 /* As JSON; NULL without memory. */
 json_t *tw_card_json(const struct tw_card *c);
 /* And back: TW_BAD_BYTES with what is wrong, such as "its card: input.shape has 5 numbers". */
-enum tw_status tw_card_read(const json_t *card, struct tw_card **out, struct tw_error *why);
+enum tw_status tw_card_read(struct tw_heap *heap, const json_t *card, struct tw_card **out,
+			    struct tw_error *why);
 /* The card in a safetensors file's metadata (JSON text, may be NULL).  TW_ABSENT without a
  * sentence: there is none. */
-enum tw_status tw_card_of_metadata(const char *metadata, struct tw_card **out,
+enum tw_status tw_card_of_metadata(struct tw_heap *heap, const char *metadata, struct tw_card **out,
 				   struct tw_error *why);
 void tw_card_free(struct tw_card *c); /* NULL is allowed */
 

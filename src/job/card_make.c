@@ -219,7 +219,7 @@ static enum tw_status fill(struct tw_card *c, const struct tw_job *job,
 enum tw_status tw_card_make(const struct tw_job *job, const struct tw_engine *engine,
 			    struct tw_card **out, struct tw_error *why)
 {
-	struct tw_card *c = calloc(1, sizeof *c);
+	struct tw_card *c = tw_heap_zeros(&tw_heap_system, sizeof *c);
 	enum tw_status st;
 
 	if (!c)
@@ -237,10 +237,13 @@ enum tw_status tw_card_make(const struct tw_job *job, const struct tw_engine *en
 
 void tw_card_free(struct tw_card *c)
 {
+	struct tw_heap *heap;
+
 	if (!c)
 		return;
+	heap = c->keep.heap;
 	tw_arena_release(&c->keep);
-	free(c);
+	heap->put(heap, c);
 }
 
 /* --- the network of a card --- */

@@ -191,41 +191,6 @@ static void empty_cell(struct tw_predictions *p)
 
 /* --- numbers --- */
 
-static float sigmoid(double y)
-{
-	return (float)(y >= 0 ? 1 / (1 + exp(-y)) : exp(y) / (1 + exp(y)));
-}
-
-static void softmax(const float *y, uint32_t n, float *out)
-{
-	double most = (double)y[0], sum = 0;
-
-	for (uint32_t k = 1; k < n; k++)
-		most = (double)y[k] > most ? (double)y[k] : most;
-	for (uint32_t k = 0; k < n; k++)
-		sum += exp((double)y[k] - most);
-	for (uint32_t k = 0; k < n; k++)
-		out[k] = (float)(exp((double)y[k] - most) / sum);
-}
-
-/* Outputs as people read them; one output of two classes is the second one's. */
-static void read_outputs(const struct tw_predictions *p, const float *y)
-{
-	const struct tw_trained *t = p->facts.trained;
-
-	if (p->request->raw || t->reading == TW_READ_VALUES) {
-		memcpy(p->row, y, p->values * sizeof *y);
-	} else if (t->reading == TW_READ_SOFTMAX) {
-		softmax(y, p->values, p->row);
-	} else if (p->classes) {
-		p->row[0] = sigmoid(-(double)y[0]);
-		p->row[1] = sigmoid((double)y[0]);
-	} else {
-		for (uint32_t k = 0; k < p->values; k++)
-			p->row[k] = sigmoid((double)y[k]);
-	}
-}
-
 /* The class of the largest output; one output alone is a logit of class 1. */
 static uint32_t class_of(const float *y, uint32_t outputs)
 {
@@ -265,7 +230,10 @@ static void line(struct tw_predictions *p, uint64_t row, const float *y)
 	const uint32_t best = p->classes ? class_of(y, a->trained->outputs) : 0;
 	char number[TW_NAME_NUMBER];
 
-	read_outputs(p, y);
+	if (p->request->raw)
+		memcpy(p->row, y, p->values * sizeof *y);
+	else
+		tw_trained_read(a->trained, y, p->row);
 	if (p->format == TW_PREDICTIONS_NPY) {
 		fwrite(p->row, sizeof *p->row, p->values, p->f);
 		return;
@@ -405,7 +373,7 @@ enum tw_status tw_predictions_open(const struct tw_predictions_request *r,
 	p->request = r;
 	p->facts = *facts;
 	p->classes = card->task == TW_CARD_CLASSES;
-	p->values = p->classes && !r->raw ? card->data.classes : facts->trained->outputs;
+	p->values = r->raw ? facts->trained->outputs : tw_trained_values(facts->trained);
 	st = find_format(r, &p->format, why);
 	if (st == TW_OK && !(p->row = malloc(p->values * sizeof *p->row)))
 		st = TW_NO_MEMORY;

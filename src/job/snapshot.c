@@ -149,9 +149,9 @@ enum tw_status tw_snapshot_card(const struct tw_snapshot *s, struct tw_card **ou
 	enum tw_status st = TW_ABSENT;
 
 	if (s->manifest && card)
-		st = tw_card_read(card, out, &said);
+		st = tw_card_read(&tw_heap_system, card, out, &said);
 	else if (!s->manifest)
-		st = tw_card_of_metadata(s->safe.metadata, out, &said);
+		st = tw_card_of_metadata(&tw_heap_system, s->safe.metadata, out, &said);
 	if (st == TW_OK || st == TW_ABSENT)
 		return st;
 	return tw_fail(why, st, "%.*s: %s", PATH_SHOWN, s->path, said.text);

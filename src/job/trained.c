@@ -5,6 +5,7 @@
 #include "engine/network.h"
 #include "job/tensors.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The job's engine; neither first values nor batches ahead are needed. */
@@ -174,4 +175,45 @@ enum tw_status tw_trained_forward(const struct tw_trained *t, const struct tw_da
 	};
 
 	return tw_forward_open(&tw_heap_system, &facts, out, why);
+}
+
+/* --- outputs --- */
+
+uint32_t tw_trained_values(const struct tw_trained *t)
+{
+	return t->card->task == TW_CARD_CLASSES ? t->card->data.classes : t->outputs;
+}
+
+static float sigmoid(double y)
+{
+	return (float)(y >= 0 ? 1 / (1 + exp(-y)) : exp(y) / (1 + exp(y)));
+}
+
+static void softmax(const float *y, uint32_t n, float *out)
+{
+	double most = (double)y[0], sum = 0;
+
+	for (uint32_t k = 1; k < n; k++)
+		most = (double)y[k] > most ? (double)y[k] : most;
+	for (uint32_t k = 0; k < n; k++)
+		sum += exp((double)y[k] - most);
+	for (uint32_t k = 0; k < n; k++)
+		out[k] = (float)(exp((double)y[k] - most) / sum);
+}
+
+void tw_trained_read(const struct tw_trained *t, const float *y, float *out)
+{
+	const uint32_t n = t->outputs;
+
+	if (t->reading == TW_READ_VALUES) {
+		memcpy(out, y, n * sizeof *y);
+	} else if (t->reading == TW_READ_SOFTMAX) {
+		softmax(y, n, out);
+	} else if (t->card->task == TW_CARD_CLASSES) { /* one output of two classes */
+		out[0] = sigmoid(-(double)y[0]);
+		out[1] = sigmoid((double)y[0]);
+	} else {
+		for (uint32_t k = 0; k < n; k++)
+			out[k] = sigmoid((double)y[k]);
+	}
 }

@@ -36,6 +36,10 @@ void tw_trained_close(struct tw_trained *t);
  * the log.  rows->data has the card's scale and shift afterwards. */
 enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_request *request,
 			       const struct tw_log *log, struct tw_rows *out, struct tw_error *why);
+/* Numbers of one row as people read them: a probability for each class, or values. */
+uint32_t tw_trained_values(const struct tw_trained *t);
+/* Make these of the network's outputs `y`. */
+void tw_trained_read(const struct tw_trained *t, const float *y, float *out);
 /* Computes rows of such a data set. */
 enum tw_status tw_trained_forward(const struct tw_trained *t, const struct tw_data *data,
 				  struct tw_forward **out, struct tw_error *why);

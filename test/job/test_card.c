@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_card.c - a model card comes back bit for bit, makes the network that it was written for, and
  * is refused with a sentence where anything in it is not what it should be. */
+#include "base/refusing.h"
 #include "engine/network.h"
 #include "job/card.h"
 #include "job/reading.h"
@@ -86,7 +87,7 @@ static void comes_back(const char *text, size_t columns)
 	struct tw_card *c = NULL;
 	struct tw_graph *g = NULL;
 
-	assert_int_equal(tw_card_read(sent, &c, &why), TW_OK);
+	assert_int_equal(tw_card_read(&tw_heap_system, sent, &c, &why), TW_OK);
 	assert_int_equal(c->columns, columns);
 	assert_int_equal(tw_card_expand(c, &why), TW_OK);
 	assert_memory_equal(c->data.scale, d->scale, d->features * sizeof(float));
@@ -159,17 +160,38 @@ static void models_without_a_network_say_so(void **state)
 	struct tw_error why = { 0 };
 	struct tw_card *c = NULL;
 
-	assert_int_equal(tw_card_read(m.json, &c, &why), TW_OK);
+	assert_int_equal(tw_card_read(&tw_heap_system, m.json, &c, &why), TW_OK);
 	assert_int_equal(c->task, TW_CARD_MADE_UP);
 	assert_int_equal(tw_card_computes(c, "runs/x", &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "runs/x is of a made-up model"));
 	tw_card_free(c);
 	json_object_set_new(m.json, "task", json_string("external"));
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_card_read(m.json, &c, &why), TW_OK);
+	assert_int_equal(tw_card_read(&tw_heap_system, m.json, &c, &why), TW_OK);
 	assert_int_equal(tw_card_computes(c, "runs/x", &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "model of its own"));
 	tw_card_free(c);
+	unmake(&m);
+}
+
+/* Every allocation may fail, and nothing is left behind. */
+static void memory_may_be_refused(void **state)
+{
+	struct made m = make(DIGITS("") "model: lenet\n");
+
+	for (unsigned nth = 1;; nth++) {
+		struct refusing h = REFUSING(nth);
+		struct tw_error why = { 0 };
+		struct tw_card *c = NULL;
+		const enum tw_status st = tw_card_read(&h.heap, m.json, &c, &why);
+
+		tw_card_free(c);
+		assert_int_equal(h.live, 0);
+		if (st == TW_OK)
+			break;
+		assert_int_equal(st, TW_NO_MEMORY);
+		assert_non_null(strstr(why.text, "no memory"));
+	}
 	unmake(&m);
 }
 
@@ -197,7 +219,7 @@ static void refused(const json_t *good, const char *path, const char *value, con
 				    json_loads(value, JSON_DECODE_ANY, NULL));
 	else
 		json_object_del(at, dot ? dot + 1 : part);
-	st = tw_card_read(bad, &c, &why);
+	st = tw_card_read(&tw_heap_system, bad, &c, &why);
 	if (st == TW_OK) /* or its network is */
 		st = tw_card_graph(c, &tw_heap_system, &g, &why);
 	if (st != TW_BAD_BYTES || !strstr(why.text, sentence))
@@ -269,12 +291,15 @@ static void metadata_has_it_as_text(void **state)
 	struct tw_card *c = NULL;
 
 	all = json_dumps(o, 0);
-	assert_int_equal(tw_card_of_metadata(all, &c, &why), TW_OK);
+	assert_int_equal(tw_card_of_metadata(&tw_heap_system, all, &c, &why), TW_OK);
 	tw_card_free(c);
-	assert_int_equal(tw_card_of_metadata(NULL, &c, &why), TW_ABSENT);
-	assert_int_equal(tw_card_of_metadata("{\"format\": \"pt\"}", &c, &why), TW_ABSENT);
+	assert_int_equal(tw_card_of_metadata(&tw_heap_system, NULL, &c, &why), TW_ABSENT);
+	assert_int_equal(tw_card_of_metadata(&tw_heap_system, "{\"format\": \"pt\"}", &c, &why),
+			 TW_ABSENT);
 	assert_string_equal(why.text, "");
-	assert_int_equal(tw_card_of_metadata("{\"thalweg.card\": \"{\"}", &c, &why), TW_BAD_BYTES);
+	assert_int_equal(
+		tw_card_of_metadata(&tw_heap_system, "{\"thalweg.card\": \"{\"}", &c, &why),
+		TW_BAD_BYTES);
 	assert_string_equal(why.text, "its card is no JSON");
 	free(text);
 	free(all);
@@ -307,6 +332,7 @@ int main(void)
 		cmocka_unit_test(cards_come_back),
 		cmocka_unit_test(a_table_gives_its_names),
 		cmocka_unit_test(models_without_a_network_say_so),
+		cmocka_unit_test(memory_may_be_refused),
 		cmocka_unit_test(hostile_cards_are_refused),
 		cmocka_unit_test(metadata_has_it_as_text),
 	};

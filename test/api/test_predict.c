@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_predict.c - a model that is opened by its path alone predicts what its job evaluated. */
+#include <thalweg.h>
+
+#include <ftw.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define TESTS 90
+
+static char dir[64];
+static float rows[TESTS][2];
+static int truth[TESTS];
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
+{
+	return remove(path);
+}
+
+static int remove_dir(void **state)
+{
+	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char *at(const char *name)
+{
+	static char path[8][300];
+	static size_t turn;
+	char *out = path[turn++ % 8];
+
+	snprintf(out, 300, "%s/%s", dir, name);
+	return out;
+}
+
+/* Points on the left are "port", those on the right "starboard"; some are not where they belong. */
+static void write_table(const char *name, int n, int seed)
+{
+	FILE *f = fopen(at(name), "w");
+
+	assert_non_null(f);
+	fputs("east,north,side\n", f);
+	for (int k = 0; k < n; k++) {
+		const int right = (k * 7 + seed) % 2;
+		const float x = (float)(300 + 40 * right + (k * 37 + seed * 11) % 61);
+		const float y = (float)((k * 53 + seed) % 97) / 1000.0f;
+
+		fprintf(f, "%.9g,%.9g,%s\n", (double)x, (double)y, right ? "starboard" : "port");
+		if (seed == 1) {
+			rows[k][0] = x;
+			rows[k][1] = y;
+			truth[k] = right;
+		}
+	}
+	fclose(f);
+}
+
+static int train(void **state)
+{
+	static const char job[] = "data: {source: csv, file: %s, test_file: %s, batch: 20}\n"
+				  "model: {layers: [linear 6, tanh, linear 2]}\n"
+				  "train: {epochs: 20}\nupdate: {rate: 0.1}\n"
+				  "cluster: {workers: 1}\n";
+	struct thalweg_error why = { 0 };
+	struct thalweg_request q = { .verbosity = -1 };
+	struct thalweg_job *h = NULL;
+	struct thalweg_score *score = calloc(1, sizeof *score);
+	char text[1000];
+
+	strcpy(dir, "/tmp/thalweg-predict-XXXXXX");
+	if (!mkdtemp(dir) || !score)
+		return -1;
+	write_table("train.csv", 400, 0);
+	write_table("test.csv", TESTS, 1);
+	snprintf(text, sizeof text, job, at("train.csv"), at("test.csv"));
+	q.text = text;
+	if (thalweg_open(&q, &h, &why) != THALWEG_OK ||
+	    thalweg_train(h, at("run"), 0, NULL, &why) != THALWEG_OK ||
+	    thalweg_evaluate(h, score, &why) != THALWEG_OK ||
+	    thalweg_save(h, at("saved.safetensors"), &why) != THALWEG_OK) {
+		print_error("%s\n", why.text);
+		return -1;
+	}
+	thalweg_close(h);
+	*state = score;
+	return 0;
+}
+
+static struct thalweg_model *opened(const char *path)
+{
+	struct thalweg_error why = { 0 };
+	struct thalweg_model *m = NULL;
+
+	if (thalweg_model_open(path, &m, &why) != THALWEG_OK)
+		print_error("%s\n", why.text);
+	assert_non_null(m);
+	return m;
+}
+
+static void it_predicts_what_was_evaluated(void **state)
+{
+	const struct thalweg_score *score = *state;
+	struct thalweg_model *m = opened(at("run")), *saved = opened(at("saved.safetensors"));
+	const struct thalweg_model_facts *f = thalweg_model_facts(m);
+	float p[TESTS][2], q[TESTS][2];
+	double right = 0, loss = 0;
+
+	assert_true(f->inputs == 2 && f->outputs == 2 && f->classes && f->rank == 1);
+	assert_string_equal(f->input_names[0], "east");
+	assert_string_equal(f->output_names[1], "starboard");
+	assert_int_equal(thalweg_predict(m, rows[0], TESTS, p[0], NULL), THALWEG_OK);
+	for (int k = 0; k < TESTS; k++) {
+		assert_true(fabs((double)p[k][0] + (double)p[k][1] - 1) < 1e-6);
+		right += (p[k][1] > p[k][0]) == truth[k];
+		loss -= log((double)p[k][truth[k]]);
+	}
+	assert_true(score->samples == TESTS && right / TESTS == score->accuracy && right > 60);
+	assert_true(fabs(loss / TESTS - score->loss) < 1e-5 * score->loss);
+	/* what was saved has the same card, and gives the same bits */
+	assert_int_equal(thalweg_predict(saved, rows[0], TESTS, q[0], NULL), THALWEG_OK);
+	assert_memory_equal(p, q, sizeof p);
+	thalweg_model_close(m);
+	thalweg_model_close(saved);
+}
+
+static void wrong_calls_are_told(void **state)
+{
+	struct thalweg_model *m = opened(at("run"));
+	struct thalweg_error why = { 0 };
+	float p[2];
+
+	assert_int_equal(thalweg_predict(NULL, rows[0], 1, p, &why), THALWEG_BAD_INPUT);
+	assert_string_equal(why.text, "thalweg_predict: model is NULL");
+	assert_int_equal(thalweg_predict(m, NULL, 1, p, &why), THALWEG_BAD_INPUT);
+	assert_string_equal(why.text, "thalweg_predict: rows is NULL");
+	assert_int_equal(thalweg_predict(m, rows[0], 1, NULL, &why), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_predict(m, NULL, 0, NULL, &why), THALWEG_OK);
+	thalweg_model_close(m);
+	assert_int_equal(thalweg_model_open(NULL, &m, &why), THALWEG_BAD_INPUT);
+	assert_string_equal(why.text, "thalweg_model_open: path is NULL");
+	assert_int_equal(thalweg_model_open(at("run"), NULL, &why), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_model_open(at("nowhere"), &m, &why), THALWEG_ABSENT);
+	assert_int_equal(thalweg_model_open(at("train.csv"), &m, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "is a text file"));
+	assert_null(thalweg_model_facts(NULL));
+	thalweg_model_close(NULL);
+}
+
+/* --- a model of the caller's own --- */
+
+static int gradient(void *user, const struct thalweg_batch *b, float *out, double *loss)
+{
+	out[0] = b->parameters[0] - 3;
+	*loss = out[0] * out[0] / 2;
+	return 0;
+}
+
+static int evaluate(void *user, const struct thalweg_batch *b, double *loss, double *correct)
+{
+	*loss = 1;
+	return 0;
+}
+
+static void a_model_of_its_own_cannot_be_known(void **state)
+{
+	const struct thalweg_engine engine = {
+		.parameters = 1,
+		.samples = 20,
+		.tests = 1,
+		.gradient = gradient,
+		.evaluate = evaluate,
+	};
+	const struct thalweg_request q = { .text = "data: {batch: 5}\ntrain: {epochs: 2}\n"
+						   "cluster: {workers: 1}\n",
+					   .engine = &engine,
+					   .verbosity = -1 };
+	struct thalweg_error why = { 0 };
+	struct thalweg_model *m = NULL;
+	struct thalweg_job *h = NULL;
+
+	assert_int_equal(thalweg_open(&q, &h, &why), THALWEG_OK);
+	assert_int_equal(thalweg_train(h, at("own"), 0, NULL, &why), THALWEG_OK);
+	assert_int_equal(thalweg_save(h, at("own.safetensors"), &why), THALWEG_OK);
+	thalweg_close(h);
+	assert_int_equal(thalweg_model_open(at("own"), &m, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "a model of its own"));
+	assert_int_equal(thalweg_model_open(at("own.safetensors"), &m, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "a model of its own"));
+}
+
+static int finish(void **state)
+{
+	free(*state);
+	return remove_dir(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_predicts_what_was_evaluated),
+		cmocka_unit_test(wrong_calls_are_told),
+		cmocka_unit_test(a_model_of_its_own_cannot_be_known),
+	};
+
+	return cmocka_run_group_tests(tests, train, finish);
+}
