@@ -168,6 +168,11 @@ static enum tw_status take_network(struct tw_card *c, const struct tw_job *job,
 	return st;
 }
 
+void tw_card_print(const struct tw_data *d, char out[TW_CARD_PRINT])
+{
+	snprintf(out, TW_CARD_PRINT, "%016" PRIx64, d->fingerprint);
+}
+
 static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 				  const struct tw_data *d)
 {
@@ -177,9 +182,9 @@ static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 		[TW_NORMALISE_STANDARD] = "standard",
 	};
 	const struct tw_data_options *o = &job->data.set;
-	char print[TW_CARD_TEXT], split[24];
+	char print[TW_CARD_PRINT], split[24];
 
-	snprintf(print, sizeof print, "%016" PRIx64, d->fingerprint);
+	tw_card_print(d, print);
 	snprintf(split, sizeof split, "%" PRIu64, o->split);
 	c->normalise = names[o->normalise];
 	c->source = text(c, job->data.from->name);

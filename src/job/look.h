@@ -79,9 +79,9 @@ struct tw_export_request {
 enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out,
 			      struct tw_error *why);
 
-/* The bytes of an exported safetensors file, model card included. */
-enum tw_status tw_look_export_bytes(const struct tw_snapshot *s, struct tw_block **out,
-				    struct tw_error *why);
+/* The very bytes that it writes as safetensors, for those who are elsewhere; the caller's block. */
+enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
+				    struct tw_block **out, struct tw_error *why);
 
 /* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, names of
  * columns, answers and label where they are known, and what its source found odd (warnings). */

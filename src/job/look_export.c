@@ -271,18 +271,6 @@ static enum tw_status image(const struct tw_snapshot *s, const struct goods *g,
 						      : "a tensor is of a type that is not known");
 }
 
-enum tw_status tw_look_export_bytes(const struct tw_snapshot *s, struct tw_block **out,
-				    struct tw_error *why)
-{
-	struct goods g = { .tensor = NULL };
-	enum tw_status st = gather(s, false, &g, why);
-
-	if (st == TW_OK)
-		st = image(s, &g, out, why);
-	release(&g);
-	return st;
-}
-
 /* The folder of `path` as a descriptor, and the name in it. */
 static int folder_of(const char *path, const char **name)
 {
@@ -495,6 +483,24 @@ enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out, s
 		if (!*out)
 			st = tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 	}
+	release(&g);
+	tw_snapshot_close(s);
+	return st;
+}
+
+/* --- for those who are elsewhere --- */
+
+enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
+				    struct tw_block **out, struct tw_error *why)
+{
+	struct tw_snapshot *s = NULL;
+	struct goods g = { .tensor = NULL };
+	enum tw_status st = tw_snapshot_open(path, log, &s, why);
+
+	if (st == TW_OK)
+		st = gather(s, false, &g, why);
+	if (st == TW_OK)
+		st = image(s, &g, out, why);
 	release(&g);
 	tw_snapshot_close(s);
 	return st;

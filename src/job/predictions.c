@@ -351,8 +351,8 @@ static enum tw_status open_file(struct tw_predictions *p, struct tw_error *why)
 	p->f = r->out;
 	if (!r->to)
 		return TW_OK;
-	snprintf(p->fresh, sizeof p->fresh, "%.4000s.new", r->to);
-	p->f = fopen(p->fresh, "we");
+	snprintf(p->fresh, sizeof p->fresh, "%.4000s.%d.new", r->to, (int)getpid());
+	p->f = fopen(p->fresh, "wxe");
 	if (p->f)
 		return TW_OK;
 	p->fresh[0] = '\0';

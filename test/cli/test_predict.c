@@ -2,7 +2,9 @@
 /* test_predict.c - what was trained can be used: predict, eval on other rows and standalone exports
  * agree with each other and with what the training did, and say what is wrong with their input. */
 #include "cli/spawn.h"
+#include "job/digest.h"
 
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -536,14 +538,75 @@ static void wrong_requests_are_refused(void **state)
 /* Rows that do not fit leave no file behind. */
 static void wrong_rows_are_named(void **state)
 {
+	glob_t left = { 0 };
+
 	put_text("short.csv", "a,b\n1,2\n");
 	put_text("text.csv", "a,b,c\n1,2,3\n1,two,3\n");
 	put_text("class.csv", "a,b,c,kind\n1,2,3,tulip\n");
 	refuses(run(NULL, "predict @/flowers --data @/short.csv --to @/bad.csv"), "short.csv");
 	refuses(run(NULL, "predict @/flowers --data @/text.csv --to @/bad.csv"), "text.csv:3");
 	refuses(run(NULL, "eval @/flowers --data @/class.csv"), "tulip");
-	assert_false(exists("bad.csv"));
-	assert_false(exists("bad.csv.new"));
+	assert_int_equal(glob(path_of("bad.csv*"), 0, NULL, &left), GLOB_NOMATCH);
+	globfree(&left);
+}
+
+/* --- checkpoints from before there were cards --- */
+
+/* Take the card out of a checkpoint, as an earlier version would have written it. */
+static void forget_card(const char *folder)
+{
+	char name[100], hash[TW_DIGEST_TEXT + 1];
+	json_t *m;
+	char *text;
+
+	snprintf(name, sizeof name, "%s/manifest.json", folder);
+	m = json_load_file(path_of(name), 0, NULL);
+	assert_int_equal(json_object_del(m, "card"), 0);
+	text = json_dumps(m, 0);
+	put_text(name, text);
+	tw_digest_bytes(text, strlen(text), hash);
+	strcat(hash, "\n");
+	snprintf(name, sizeof name, "%s/DONE", folder);
+	put_text(name, hash);
+	free(text);
+	json_decref(m);
+}
+
+static void without_a_card_the_data_makes_one(void **state)
+{
+	char *before = prints("predict @/flowers --data @/new.csv"), one[300], other[300];
+	const struct said *s;
+
+	expect(run(NULL, "sim @/flowers.yaml --run @/old -q"), 0);
+	forget_card("old/ckpt-1");
+	s = run(NULL, "predict @/old --data @/new.csv");
+	expect(s, 0);
+	assert_string_equal(s->out, before);
+	has(s->err, "has no model card: values are normalised by the data as it is now");
+	refuses(run(NULL, "export @/old --standalone --to @/x"), "has no model card");
+	expect(run(NULL, "export @/old --to @/old.safetensors"), 0);
+	refuses(run(NULL, "predict @/old.safetensors --data @/new.csv"), "say with --job JOB");
+	s = run(NULL, "predict @/old.safetensors --data @/new.csv --job @/flowers.yaml");
+	expect(s, 0);
+	assert_string_equal(s->out, before);
+	/* and without the data nothing does */
+	snprintf(one, sizeof one, "%s", path_of("flowers.csv"));
+	snprintf(other, sizeof other, "%s", path_of("away.csv"));
+	assert_int_equal(rename(one, other), 0);
+	refuses(run(NULL, "predict @/old --data @/new.csv"), "flowers.csv");
+	assert_int_equal(rename(other, one), 0);
+	free(before);
+}
+
+/* Processes: the master has the data, and so the card. */
+static void a_run_of_processes_has_the_card(void **state)
+{
+	expect(run(NULL, "train @/flowers.yaml --processes --run @/cluster -q"), 0);
+	expect(run(NULL, "export @/cluster --to @/cluster.safetensors"), 0);
+	same("predict @/cluster --data @/turned.csv",
+	     "predict @/cluster.safetensors --data @/turned.csv");
+	assert_true(eval_of("eval @/cluster --data @/known.csv --json", "accuracy") > 0.9);
+	assert_true(eval_of("eval @/cluster --json", "samples") == 60);
 }
 
 /* --- images and PyTorch's weights --- */
@@ -587,6 +650,8 @@ int main(void)
 		cmocka_unit_test(wrong_paths_are_named),
 		cmocka_unit_test(wrong_requests_are_refused),
 		cmocka_unit_test(wrong_rows_are_named),
+		cmocka_unit_test(without_a_card_the_data_makes_one),
+		cmocka_unit_test(a_run_of_processes_has_the_card),
 		cmocka_unit_test(a_standalone_network_of_images_agrees),
 	};
 
