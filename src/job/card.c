@@ -188,8 +188,8 @@ static enum tw_status read_text(const struct reading *r, const json_t *from, con
 	if (!text || json_string_length(from) > most || strlen(text) != json_string_length(from) ||
 	    (most <= TW_NAME_MOST && !tw_name_valid(text, strlen(text))))
 		return wrong(r, field, "is not the text that it should be");
-	for (const char *t = text; *t; t++)
-		if ((unsigned char)*t < 0x20 || *t == 0x7f)
+	for (const unsigned char *t = (const unsigned char *)text; *t; t++)
+		if (*t < 0x20 || *t == 0x7f || (*t == 0xc2 && t[1] < 0xa0)) /* U+0080 to U+009F */
 			return wrong(r, field, "has control characters in it");
 	*out = tw_arena_text(&r->c->keep, text);
 	return *out ? TW_OK : no_memory(r);

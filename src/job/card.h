@@ -15,7 +15,7 @@
 
 #define TW_CARD_FORMAT   1
 #define TW_CARD_METADATA "thalweg.card" /* its name in a file's metadata */
-#define TW_CARD_TEXT     512u           /* longest text that is neither a name nor base64 */
+#define TW_CARD_TEXT     4000u          /* longest text of a layer */
 
 enum tw_card_task {
 	TW_CARD_CLASSES,  /* one class of several */

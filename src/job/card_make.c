@@ -110,6 +110,17 @@ static enum tw_status take_data(struct tw_card *c, const struct tw_data *d)
 
 /* --- network --- */
 
+/* A layer's text on one line, as a card has it. */
+static const char *layer_text(struct tw_card *c, const char *from)
+{
+	char *to = tw_arena_text(&c->keep, from);
+
+	for (char *t = to; t && *t; t++)
+		if ((unsigned char)*t < 0x20 || *t == 0x7f)
+			*t = ' ';
+	return to;
+}
+
 static enum tw_status copy_layers(struct tw_card *c, const struct tw_layer *from, size_t n,
 				  struct tw_layer **out)
 {
@@ -122,7 +133,7 @@ static enum tw_status copy_layers(struct tw_card *c, const struct tw_layer *from
 		to[k].bodies = from[k].bodies;
 		to[k].shortcuts = from[k].shortcuts;
 		if (from[k].text) {
-			st = (to[k].text = text(c, from[k].text)) ? TW_OK : TW_NO_MEMORY;
+			st = (to[k].text = layer_text(c, from[k].text)) ? TW_OK : TW_NO_MEMORY;
 			continue;
 		}
 		st = copy_layers(c, from[k].body, from[k].bodies, &to[k].body);
@@ -137,7 +148,7 @@ static enum tw_status take_loss(struct tw_card *c, const struct tw_graph *g)
 {
 	const struct tw_graph_node *end = &g->node[g->nodes - 1];
 	const struct tw_option *row = end->op->options;
-	char out[TW_CARD_TEXT];
+	char out[500];
 	size_t at = (size_t)snprintf(out, sizeof out, "%s", end->op->name);
 
 	for (; row && row->name && at < sizeof out; row++) {

@@ -429,7 +429,7 @@ static enum tw_status score(struct eval *e, struct tw_error *why)
 }
 
 static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_snapshot *s,
-				   json_t **out, struct tw_error *why)
+				   struct tw_job *job, json_t **out, struct tw_error *why)
 {
 	const struct tw_predictions_request to = {
 		.flag = "--predictions",
@@ -439,7 +439,7 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 		.force = r->force,
 	};
 	struct eval e = { .request = r };
-	enum tw_status st = tw_trained_take(s, r->path, r->job, &r->words, r->log, &e.t, why);
+	enum tw_status st = tw_trained_take(s, job, r->path, &r->words, r->log, &e.t, why);
 
 	if (st == TW_OK)
 		st = find_samples(&e, why);
@@ -480,6 +480,8 @@ static enum tw_status check_request(const struct tw_eval_request *r, struct tw_e
 		.force = r->force,
 	};
 
+	if (!*r->data && *r->answers)
+		return tw_fail(why, TW_BAD_INPUT, "--answers goes with --data FILE");
 	if (*r->data && r->words.sets && !r->job)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--set: changes the job, which --data goes without; leave one of "
@@ -505,8 +507,9 @@ enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struc
 	if (st == TW_OK && kind != TW_MODEL_NETWORK) {
 		st = eval_made_up(r, s, job, out, why);
 	} else if (st == TW_OK) {
-		st = eval_network(r, s, out, why);
-		s = NULL; /* taken */
+		st = eval_network(r, s, job, out, why);
+		s = NULL; /* both are taken */
+		job = NULL;
 	}
 	tw_job_free(job);
 	tw_snapshot_close(s);

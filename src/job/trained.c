@@ -41,7 +41,8 @@ static enum tw_status no_card(const struct tw_trained *t, const char *path, stru
 }
 
 /* A checkpoint of an earlier version has a job, which makes the card if its data is here. */
-static enum tw_status make_card(struct tw_trained *t, const char *path, const struct tw_log *log,
+static enum tw_status make_card(struct tw_trained *t, const char *path,
+				const struct tw_look_words *words, const struct tw_log *log,
 				struct tw_error *why)
 {
 	enum tw_status st = TW_OK;
@@ -49,7 +50,7 @@ static enum tw_status make_card(struct tw_trained *t, const char *path, const st
 	if (!t->engine) {
 		if (!t->snapshot->manifest)
 			return no_card(t, path, why);
-		st = tw_snapshot_job(t->snapshot, NULL, 0, &t->job, why);
+		st = tw_snapshot_job(t->snapshot, words->set, words->sets, &t->job, why);
 		if (st == TW_OK)
 			st = open_engine(t, why);
 		if (st == TW_OK)
@@ -64,13 +65,14 @@ static enum tw_status make_card(struct tw_trained *t, const char *path, const st
 	return st;
 }
 
-static enum tw_status find_card(struct tw_trained *t, const char *path, const struct tw_log *log,
+static enum tw_status find_card(struct tw_trained *t, const char *path,
+				const struct tw_look_words *words, const struct tw_log *log,
 				struct tw_error *why)
 {
 	enum tw_status st = tw_snapshot_card(t->snapshot, &t->card, why);
 
 	if (st == TW_ABSENT)
-		st = make_card(t, path, log, why);
+		st = make_card(t, path, words, log, why);
 	return st == TW_OK ? tw_card_computes(t->card, path, why) : st;
 }
 
@@ -90,22 +92,17 @@ static enum tw_status find_network(struct tw_trained *t, const char *path, struc
 	return st == TW_OK ? tw_card_expand(t->card, why) : st;
 }
 
-enum tw_status tw_trained_take(struct tw_snapshot *s, const char *path, const char *job,
+enum tw_status tw_trained_take(struct tw_snapshot *s, struct tw_job *job, const char *path,
 			       const struct tw_look_words *words, const struct tw_log *log,
 			       struct tw_trained *out, struct tw_error *why)
 {
-	struct tw_trained t = { .snapshot = s };
-	enum tw_status st = TW_OK;
+	struct tw_trained t = { .snapshot = s, .job = job };
+	enum tw_status st = job ? open_engine(&t, why) : TW_OK;
 
-	if (job) {
-		st = tw_look_job(job, words, &t.job, why);
-		if (st == TW_OK)
-			st = open_engine(&t, why);
-		if (st == TW_OK)
-			st = check_fit(&t, why);
-	}
+	if (st == TW_OK && job)
+		st = check_fit(&t, why);
 	if (st == TW_OK)
-		st = find_card(&t, path, log, why);
+		st = find_card(&t, path, words, log, why);
 	if (st == TW_OK)
 		st = find_network(&t, path, why);
 	if (st == TW_OK)
@@ -120,9 +117,15 @@ enum tw_status tw_trained_open(const char *path, const char *job, const struct t
 			       struct tw_error *why)
 {
 	struct tw_snapshot *s = NULL;
-	const enum tw_status st = tw_snapshot_open(path, log, &s, why);
+	struct tw_job *j = NULL;
+	enum tw_status st = tw_snapshot_open(path, log, &s, why);
 
-	return st == TW_OK ? tw_trained_take(s, path, job, words, log, out, why) : st;
+	if (st == TW_OK && job)
+		st = tw_look_job(job, words, &j, why);
+	if (st == TW_OK)
+		return tw_trained_take(s, j, path, words, log, out, why);
+	tw_snapshot_close(s);
+	return st;
 }
 
 void tw_trained_close(struct tw_trained *t)

@@ -26,8 +26,9 @@ struct tw_trained {
 enum tw_status tw_trained_open(const char *path, const char *job, const struct tw_look_words *words,
 			       const struct tw_log *log, struct tw_trained *out,
 			       struct tw_error *why);
-/* The same of a snapshot that is open; it is taken, and closed where this fails. */
-enum tw_status tw_trained_take(struct tw_snapshot *s, const char *path, const char *job,
+/* The same of a snapshot and a job (NULL: none) that are open; both are taken, and closed where
+ * this fails.  `words` are for the job of a checkpoint that has no card. */
+enum tw_status tw_trained_take(struct tw_snapshot *s, struct tw_job *job, const char *path,
 			       const struct tw_look_words *words, const struct tw_log *log,
 			       struct tw_trained *out, struct tw_error *why);
 void tw_trained_close(struct tw_trained *t);

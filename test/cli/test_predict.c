@@ -527,6 +527,7 @@ static void wrong_requests_are_refused(void **state)
 	refuses(run(NULL, "eval @/flowers --data @/new.csv"), "kind");
 	refuses(run(NULL, "eval @/flowers --data @/known.csv --on train"), "leave --on out");
 	refuses(run(NULL, "eval @/flowers --data @/known.csv --set data.batch=2"), "--set");
+	refuses(run(NULL, "eval @/flowers --answers @/known.csv"), "--answers goes with --data");
 	refuses(run(NULL, "eval @/own-alone.safetensors --data @/new.csv"), "--standalone");
 	refuses(run(NULL, "export @/own-alone.safetensors --standalone --to @/x"),
 		"inside already");
@@ -589,6 +590,17 @@ static void without_a_card_the_data_makes_one(void **state)
 	s = run(NULL, "predict @/old.safetensors --data @/new.csv --job @/flowers.yaml");
 	expect(s, 0);
 	assert_string_equal(s->out, before);
+	{ /* fields of its job can be overridden, and a job may come from standard input */
+		size_t n;
+		char *job = file_text("flowers.yaml", &n), at[1000];
+
+		assert_true(eval_of("eval @/old --json --set data.test=0.5", "samples") == 150);
+		snprintf(at, sizeof at, "%s", strchr(strchr(job, '}'), '\n'));
+		snprintf(job, 1 << 20, "data: {source: csv, file: %s, batch: 20}%s",
+			 path_of("flowers.csv"), at);
+		expect(run(job, "eval @/old.safetensors --job - --json"), 0);
+		free(job);
+	}
 	/* and without the data nothing does */
 	snprintf(one, sizeof one, "%s", path_of("flowers.csv"));
 	snprintf(other, sizeof other, "%s", path_of("away.csv"));

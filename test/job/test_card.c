@@ -119,6 +119,7 @@ static void cards_come_back(void **state)
 					       "loss: binary-cross-entropy\n",
 		   1);
 	comes_back(DIGITS("") "model: {name: resnet20, width: 4, blocks: 1}\n", 1);
+	comes_back(DIGITS("") "model: {layers: [\"linear\\t10\"]}\n", 1);
 	comes_back(DIGITS("") "model: {layers: [conv 3 3x3, {residual: [conv 3 3x3 pad 1, relu]},"
 			      " {residual: [conv 5 1x1], shortcut: [conv 5 1x1 bias false]},"
 			      " linear 10]}\n",
@@ -271,6 +272,7 @@ static void hostile_cards_are_refused(void **state)
 		"[{\"residual\": [{\"residual\": [\"relu\"]}]}]}]}]}]}]",
 		"is no list of layers");
 	refused(m.json, "network.layers", "[\"warp 9\"]", "its card makes no network");
+	refused(m.json, "network.layers", "[\"linear\\u009b 10\"]", "has control characters");
 	refused(m.json, "network.layers", "[\"linear 11\"]", "its card makes no network");
 	refused(m.json, "network.loss", "\"relu\"", "its card makes no network");
 	refused(m.json, "network.loss", "\"mean-squared\"", "its card makes no network");

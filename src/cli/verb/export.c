@@ -3,6 +3,7 @@
 #include "cli/look.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct export_flags {
 	bool json, force, standalone;
@@ -20,7 +21,8 @@ static void print(const json_t *r)
 	printf("%-12s %lld, %s\n", "tensors",
 	       (long long)json_integer_value(json_object_get(r, "tensors")),
 	       tw_look_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
-	if (!json_is_true(json_object_get(r, "standalone")))
+	if (!json_is_true(json_object_get(r, "standalone")) ||
+	    strcmp(json_string_value(json_object_get(r, "format")), "safetensors") != 0)
 		return;
 	if (json_is_string(json_object_get(r, "pytorch")))
 		printf("\nimport safetensors.torch\n%snet.load_state_dict("
