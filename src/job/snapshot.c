@@ -332,7 +332,8 @@ static bool printable(const uint8_t *bytes, size_t n)
 /* Something else, perhaps: say what it is, and what would help.  *why stays empty if it is not. */
 static void say_what_it_is(const char *path, const struct tw_block *b, struct tw_error *why)
 {
-	static const char give[] = "give a run directory, a checkpoint or a safetensors file";
+	static const char where[] = "trained parameters are in a run directory, a checkpoint or a "
+				    "safetensors file";
 
 	for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
 		if (b->bytes >= others[k].bytes &&
@@ -342,15 +343,16 @@ static void say_what_it_is(const char *path, const struct tw_block *b, struct tw
 			return;
 		}
 	if (b->bytes == 0)
-		tw_fail(why, TW_BAD_INPUT, "%.*s is empty; %s", PATH_SHOWN, path, give);
+		tw_fail(why, TW_BAD_BYTES, "%.*s is not a safetensors file: it is empty; %s",
+			PATH_SHOWN, path, where);
 	else if (ends(path, ".yaml") || ends(path, ".yml"))
 		tw_fail(why, TW_BAD_INPUT,
 			"%.*s is a job file, not what was trained; give the run directory that "
 			"`thalweg train` made of it, such as runs/NAME",
 			PATH_SHOWN, path);
 	else if (printable(b->data, b->bytes))
-		tw_fail(why, TW_BAD_INPUT, "%.*s is a text file; %s (rows go behind --data)",
-			PATH_SHOWN, path, give);
+		tw_fail(why, TW_BAD_BYTES, "%.*s is not a safetensors file: it is text; %s",
+			PATH_SHOWN, path, where);
 }
 
 static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct tw_error *why)

@@ -503,8 +503,8 @@ static void wrong_paths_are_named(void **state)
 	refuses(run(NULL, "predict @/net.png --data @/new.csv"), "is an image");
 	refuses(run(NULL, "export @/net.h5 --to @/x"), "HDF5");
 	refuses(run(NULL, "eval @/net.npy"), "is a NumPy array");
-	refuses(run(NULL, "eval @/none.bin"), "none.bin is empty");
-	refuses(run(NULL, "predict @/new.csv --data @/new.csv"), "is a text file");
+	refuses(run(NULL, "eval @/none.bin"), "it is empty");
+	refuses(run(NULL, "predict @/new.csv --data @/new.csv"), "it is text");
 	refuses(run(NULL, "predict @ --data @/new.csv"), "neither a run directory");
 }
 
