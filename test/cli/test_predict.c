@@ -474,6 +474,32 @@ static void changed_data_is_refused(void **state)
 	free(all);
 }
 
+/* Other data that somebody names is scored, but not in silence. */
+static void other_data_is_told(void **state)
+{
+	const struct said *s;
+	char *text = rows("abck", 300, 500, true), *at;
+
+	put_rows("others.csv", "abck", 300, 500);
+	put_text("others.yaml", "data: {source: csv, file: others.csv, batch: 20}\n"
+				"model: {layers: [linear 8, relu, linear 3]}\n" REST);
+	s = run(NULL, "eval @/flowers --job @/others.yaml");
+	expect(s, 0);
+	has(s->err, "is not what");
+	has(s->err, "the figures are not those of the training");
+	/* digits draws its test samples apart from those that are trained on */
+	s = run(NULL, "eval @/image --set data.tests=40");
+	expect(s, 0);
+	has(s->err, "the figures are not those of the training");
+	assert_null(strstr(run(NULL, "eval @/image")->err, "is not what"));
+	for (at = text; (at = strstr(at, "rose")); at++)
+		memcpy(at, "aloe", 4);
+	put_text("others.csv", text);
+	refuses(run(NULL, "eval @/flowers --job @/others.yaml"),
+		"classes of the data are not those that the network was trained on");
+	free(text);
+}
+
 /* Its own test file, with its columns in another order, is read by name. */
 static void a_test_file_goes_by_name(void **state)
 {
@@ -658,6 +684,7 @@ int main(void)
 		cmocka_unit_test(the_training_data_is_not_needed),
 		cmocka_unit_test(a_file_is_scored),
 		cmocka_unit_test(changed_data_is_refused),
+		cmocka_unit_test(other_data_is_told),
 		cmocka_unit_test(a_test_file_goes_by_name),
 		cmocka_unit_test(wrong_paths_are_named),
 		cmocka_unit_test(wrong_requests_are_refused),
