@@ -61,7 +61,7 @@ add_custom_command(OUTPUT ${torch_program}
 	DEPENDS ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py ${CMAKE_SOURCE_DIR}/cmake/embed.sh
 	VERBATIM)
 
-tw_room(base)
+tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
 tw_room(data NEEDS vec base SOURCES ${TW_GENERATED_source} LIBRARIES ZLIB::ZLIB)
 tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family}

@@ -391,7 +391,8 @@ static struct tw_block *packed(const char *name, uint64_t from)
 static void checkpoint(void)
 {
 	static const char manifest[] =
-		"{\"format\":1,\"cut\":1,\"job_hash\":\"0000000000000001\",\"isa\":\"plain\","
+		"{\"format\":2,\"cut\":1,\"job_hash\":\"00000000000000000000000000000000"
+		"00000000000000000000000000000001\",\"isa\":\"plain\","
 		"\"threads\":1,\"seconds\":0.5,\"bytes_sent\":1,\"bytes_received\":1,\"events\":1,"
 		"\"parts\":[{\"name\":\"master\",\"file\":\"m\",\"encoding\":\"safetensors\"},"
 		"{\"name\":\"shard 0\",\"file\":\"a\",\"encoding\":\"safetensors\"},"

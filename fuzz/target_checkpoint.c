@@ -138,9 +138,9 @@ static void look_into(struct tw_heap *heap, const struct tw_part *part, size_t p
 		tw_master_release_time(part, parts);
 }
 
-static void resume(struct tw_heap *heap, uint64_t job)
+static void resume(struct tw_heap *heap, uint8_t job)
 {
-	const struct tw_store_facts facts = { .job_hash = job,
+	const struct tw_store_facts facts = { .job_hash = { .b[31] = job },
 					      .job_text = "",
 					      .job_file = "",
 					      .isa = "plain",

@@ -8,6 +8,7 @@
 #define TW_ACTOR_MESSAGE_H
 
 #include "base/heap.h"
+#include "base/sha.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -280,14 +281,14 @@ struct tw_body_part {
 struct tw_body_greet {
 	uint32_t role; /* TW_WORKER or TW_SERVER */
 	uint32_t flags;
-	uint32_t node;        /* who I am: from TERMS; TW_NODE_NEW: give me one */
-	uint32_t boot;        /* from TERMS */
-	uint64_t run;         /* of the cluster: from TERMS; 0 not known */
-	uint64_t token;       /* from TERMS: proves that the node is mine */
-	uint64_t job, layout; /* hashes that must agree */
-	uint64_t data;        /* fingerprint of the data set */
-	uint32_t port, minor; /* a server's: where it listens; minor version of the wire */
-	uint64_t process;     /* random: the same process asks again */
+	uint32_t node;             /* who I am: from TERMS; TW_NODE_NEW: give me one */
+	uint32_t boot;             /* from TERMS */
+	uint64_t run;              /* of the cluster: from TERMS; 0 not known */
+	uint64_t token;            /* from TERMS: proves that the node is mine */
+	struct tw_sha job, layout; /* hashes that must agree */
+	struct tw_sha data;        /* fingerprint of the data set */
+	uint32_t port, minor;      /* a server's: where it listens; minor version of the wire */
+	uint64_t process;          /* random: the same process asks again */
 };
 enum tw_greet_flags { TW_GREET_ASK = 1, TW_GREET_PAIR = 2 /* an inherited socket pair */ };
 #define TW_NODE_NEW UINT32_MAX
@@ -296,7 +297,7 @@ struct tw_body_terms {
 	uint32_t own, own_boot;   /* of who answers: its server's node, 0 none */
 	uint32_t master, servers; /* boot of the master if it is here, else 0; cluster.servers */
 	uint64_t run, token;
-	uint64_t job, layout, data;    /* hashes, as in GREET */
+	struct tw_sha job, layout, data; /* hashes, as in GREET */
 	uint64_t data_bytes;           /* of the data set as DATA gives it; 0: it cannot be given */
 	int64_t every, suspect, limit; /* heartbeats, ns */
 	uint64_t secret[2];            /* to servers: what tokens are made with; else 0 */

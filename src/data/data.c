@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* the state by value */
-#include <xxhash.h>
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
 static const char *const evaluate_names[] = { "test", "validation", NULL };
@@ -90,33 +88,32 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 	return TW_OK;
 }
 
-static void mark(XXH3_state_t *h, const struct tw_data *d, const struct tw_samples *s)
+static void mark(struct tw_sha_run *h, const struct tw_data *d, const struct tw_samples *s)
 {
 	const size_t width = d->kind == TW_VALUE_U8 ? 1 : sizeof(float);
 
-	XXH3_64bits_update(h, &s->count, sizeof s->count);
+	tw_sha_update(h, &s->count, sizeof s->count);
 	if (s->count == 0)
 		return;
-	XXH3_64bits_update(h, s->value, s->count * d->features * width);
+	tw_sha_update(h, s->value, s->count * d->features * width);
 	if (d->targets)
-		XXH3_64bits_update(h, s->target, s->count * d->targets * sizeof(float));
+		tw_sha_update(h, s->target, s->count * d->targets * sizeof(float));
 	else
-		XXH3_64bits_update(h, s->label, s->count * sizeof *s->label);
+		tw_sha_update(h, s->label, s->count * sizeof *s->label);
 }
 
-uint64_t tw_fingerprint(const struct tw_data *d)
+enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 {
 	const uint32_t facts[] = { d->rank,           d->shape[0], d->shape[1], d->shape[2],
 				   (uint32_t)d->kind, d->classes,  d->targets };
-	XXH3_state_t h;
+	struct tw_sha_run h;
 
-	XXH3_INITSTATE(&h);
-	XXH3_64bits_reset(&h);
-	XXH3_64bits_update(&h, facts, sizeof facts);
+	tw_sha_init(&h);
+	tw_sha_update(&h, facts, sizeof facts);
 	mark(&h, d, &d->train);
 	mark(&h, d, &d->test);
 	mark(&h, d, &d->validation);
-	return XXH3_64bits_digest(&h);
+	return tw_sha_final(&h, out);
 }
 
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
@@ -146,11 +143,12 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_split(d, o, source->splits, seed, why);
 	if (st == TW_OK)
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)
+		st = tw_keep_no_memory(why, "the fingerprint", sizeof d->fingerprint);
 	if (st != TW_OK) {
 		tw_data_close(d);
 		return st;
 	}
-	d->fingerprint = tw_fingerprint(d);
 	*out = d;
 	return TW_OK;
 }

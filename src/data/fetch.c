@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#define XXH_STATIC_LINKING_ONLY /* the state by value */
-#include <xxhash.h>
 
 #define PATH_ROOM 4096
 #define SECONDS   300
@@ -26,22 +24,18 @@
 struct piece {
 	const char *name;
 	uint64_t bytes;
-	XXH128_hash_t hash; /* XXH3-128 */
+	const char *hash; /* SHA-256 */
 };
 
 static const struct piece mnist_pieces[] = {
-	{ "train-images-idx3-ubyte",
-	  47040016,
-	  { .high64 = 0xe12946a8ab9bd743u, .low64 = 0x59bf22c057c52478u } },
-	{ "train-labels-idx1-ubyte",
-	  60008,
-	  { .high64 = 0x81c6f5433a9d3462u, .low64 = 0x8839fd1c4bb36825u } },
-	{ "t10k-images-idx3-ubyte",
-	  7840016,
-	  { .high64 = 0xa912d49f199ea2d3u, .low64 = 0x6aa8aa9c0102c17cu } },
-	{ "t10k-labels-idx1-ubyte",
-	  10008,
-	  { .high64 = 0x507d8d921945ef36u, .low64 = 0x63c4bd8be7e7204fu } },
+	{ "train-images-idx3-ubyte", 47040016,
+	  "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db" },
+	{ "train-labels-idx1-ubyte", 60008,
+	  "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5" },
+	{ "t10k-images-idx3-ubyte", 7840016,
+	  "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7" },
+	{ "t10k-labels-idx1-ubyte", 10008,
+	  "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2" },
 	{ .name = NULL },
 };
 
@@ -107,26 +101,29 @@ static enum tw_status trouble(const char *path, const char *what, struct tw_erro
 	return tw_fail(why, TW_IO, "%.300s: %s: %s", path, what, strerror(errno));
 }
 
-static enum tw_status hash_of(int fd, const char *path, uint64_t *bytes, XXH128_hash_t *hash,
+static enum tw_status hash_of(int fd, const char *path, uint64_t *bytes, struct tw_sha *hash,
 			      struct tw_error *why)
 {
 	uint8_t buffer[1u << 15];
-	XXH3_state_t h;
+	struct tw_sha_run h;
+	enum tw_status st = TW_OK;
 	ssize_t n;
 
-	XXH3_INITSTATE(&h);
-	XXH3_128bits_reset(&h);
+	tw_sha_init(&h);
 	*bytes = 0;
 	while ((n = read(fd, buffer, sizeof buffer)) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return trouble(path, "cannot be read", why);
-		XXH3_128bits_update(&h, buffer, (size_t)n);
+		if (n < 0) {
+			st = trouble(path, "cannot be read", why);
+			break;
+		}
+		tw_sha_update(&h, buffer, (size_t)n);
 		*bytes += (uint64_t)n;
 	}
-	*hash = XXH3_128bits_digest(&h);
-	return TW_OK;
+	if (tw_sha_final(&h, hash) != TW_OK && st == TW_OK)
+		st = tw_fail(why, TW_NO_MEMORY, "%.300s: no memory for its hash", path);
+	return st;
 }
 
 /* Is the file what it must be?  With `sync`, it is also on the disk afterwards. */
@@ -134,7 +131,8 @@ static enum tw_status check_piece(const char *folder, const struct piece *p, boo
 				  struct tw_error *why)
 {
 	char path[PATH_ROOM];
-	XXH128_hash_t hash;
+	struct tw_sha hash;
+	char text[TW_SHA_TEXT];
 	uint64_t bytes;
 	enum tw_status st;
 	int fd;
@@ -152,7 +150,7 @@ static enum tw_status check_piece(const char *folder, const struct piece *p, boo
 	close(fd);
 	if (st != TW_OK)
 		return st;
-	if (bytes != p->bytes || !XXH128_isEqual(hash, p->hash))
+	if (bytes != p->bytes || strcmp(tw_sha_text(&hash, text), p->hash) != 0)
 		return tw_fail(
 			why, TW_BAD_BYTES,
 			"%.300s: is damaged: its %llu bytes are not the %llu of the original", path,

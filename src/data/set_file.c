@@ -14,7 +14,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are");
 
-#define VERSION 1u
+#define VERSION 2u
 #define SETS    3
 #define PARTS   (2 * SETS)
 
@@ -23,10 +23,12 @@ static const char magic[8] = "TWSET\r\n\x1a";
 struct head {
 	char magic[8];
 	uint32_t version, rank, shape[TW_DATA_RANK], kind, classes, targets;
-	uint64_t count[SETS], fingerprint, bytes, hash;
+	uint64_t count[SETS];
+	struct tw_sha fingerprint;
+	uint64_t bytes, hash;
 };
 _Static_assert(sizeof(struct head) == TW_SET_HEAD, "the head has no gaps");
-_Static_assert(offsetof(struct head, count) == 40 && offsetof(struct head, hash) == 80,
+_Static_assert(offsetof(struct head, count) == 40 && offsetof(struct head, hash) == 104,
 	       "the head is laid out as the header says");
 
 /* One array of the body: part 2k are values of set k, 2k + 1 its labels or targets. */
@@ -117,6 +119,8 @@ static enum tw_status refuse(const struct tw_set_origin *from, struct tw_error *
 static enum tw_status check_head(const struct tw_set_origin *from, const struct head *h,
 				 struct tw_error *why)
 {
+	char its[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
+
 	if (memcmp(h->magic, magic, sizeof magic) != 0)
 		return refuse(from, why, "is not a data set of thalweg (its first bytes differ)");
 	if (h->version != VERSION)
@@ -126,11 +130,12 @@ static enum tw_status check_head(const struct tw_set_origin *from, const struct 
 			       from->name, h->version, VERSION);
 	if (h->hash != XXH3_64bits(h, offsetof(struct head, hash)))
 		return refuse(from, why, "is damaged: the hash of its head differs");
-	if (h->fingerprint != from->fingerprint)
+	if (!tw_sha_same(&h->fingerprint, &from->fingerprint))
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%.300s: is another data set: its fingerprint is %016" PRIx64
-			       ", and %016" PRIx64 " is wanted",
-			       from->name, h->fingerprint, from->fingerprint);
+			       "%.300s: is another data set: its fingerprint is %s, and %s is "
+			       "wanted",
+			       from->name, tw_sha_short(&h->fingerprint, its),
+			       tw_sha_short(&from->fingerprint, wanted));
 	if (h->kind > TW_VALUE_F32)
 		return refuse(from, why, "has values of an unknown kind");
 	if ((h->classes == 0) == (h->targets == 0) || h->classes > TW_CLASSES_MAX)
@@ -254,13 +259,17 @@ static bool all_below(const struct part *p, uint32_t classes)
 static enum tw_status check_body(const struct tw_set_origin *from, const struct tw_data *d,
 				 struct tw_error *why)
 {
-	const uint64_t found = tw_fingerprint(d);
+	char its[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
+	struct tw_sha found;
 
-	if (found != from->fingerprint)
+	if (tw_fingerprint(d, &found) != TW_OK)
+		return tw_keep_no_memory(why, from->name, sizeof found);
+	if (!tw_sha_same(&found, &from->fingerprint))
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%.300s: is damaged: the fingerprint of its samples is %016" PRIx64
-			       ", not %016" PRIx64,
-			       from->name, found, from->fingerprint);
+			       "%.300s: is damaged or forged: the fingerprint of its samples is "
+			       "%s, not %s",
+			       from->name, tw_sha_short(&found, its),
+			       tw_sha_short(&from->fingerprint, wanted));
 	for (int k = 0; k < PARTS; k++) {
 		const struct part p = part_of(d, k);
 		const bool floats = k % 2 ? d->targets > 0 : d->kind == TW_VALUE_F32;

@@ -5,25 +5,27 @@
  * normalised (which whoever reads them does again, to the same bits).
  *
  *	 0  8  "TWSET\r\n\x1a"
- *	 8  4  version, 1
+ *	 8  4  version, 2
  *	12  4  rank, 1 or 3
  *	16 12  shape; 0 beyond the rank
  *	28  4  kind of values: 0 bytes, 1 floats
  *	32  4  classes  \ one of them is 0
  *	36  4  targets  /
  *	40 24  samples to train, to test, to validate
- *	64  8  fingerprint
- *	72  8  length of everything, this head included
- *	80  8  XXH3-64 of the 80 bytes before
- *	88     for each of the three sets: values, then labels (u32) or targets (f32)
+ *	 64 32  fingerprint: SHA-256
+ *	 96  8  length of everything, this head included
+ *	104  8  XXH3-64 of the 104 bytes before
+ *	112     for each of the three sets: values, then labels (u32) or targets (f32)
  *
- * The fingerprint covers all that follows the head. */
+ * The fingerprint covers all that follows the head, and what the head says of its shape: who wants
+ * a set asks for it by its fingerprint, and nobody can make another one of the same.  The XXH3-64
+ * only tells damage in the head before its lengths are believed; anybody can make it true. */
 #ifndef TW_DATA_SET_FILE_H
 #define TW_DATA_SET_FILE_H
 
 #include "data/data.h"
 
-#define TW_SET_HEAD  88u
+#define TW_SET_HEAD  112u
 #define TW_SET_PIECE ((size_t)1 << 20) /* a reader is asked for at most so many bytes at once */
 
 /* How many bytes the set is. */
@@ -40,7 +42,7 @@ struct tw_set_origin {
 	tw_set_reader read;
 	void *arg;
 	uint64_t bytes; /* there are so many; what lies beyond the set is not read */
-	uint64_t fingerprint;
+	struct tw_sha fingerprint;
 };
 /* Read a set and normalise it; nothing of it is trusted, and no more memory is asked for than
  * there are bytes.  The caller closes *out (tw_data_close).  TW_BAD_BYTES: it is not what it should

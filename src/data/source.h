@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/option.h"
+#include "base/sha.h"
 #include "base/status.h"
 #include "data/names.h"
 #include "data/warn.h"
@@ -40,7 +41,7 @@ struct tw_data {
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
 	const struct tw_warnings *warnings; /* of the source; NULL: it was not read from there */
-	uint64_t fingerprint; /* XXH3-64 of shape, values and labels, before normalisation */
+	struct tw_sha fingerprint; /* of shape, values and labels, before normalisation */
 };
 
 /* What a source needs to know of its surroundings. */

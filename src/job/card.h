@@ -51,10 +51,6 @@ struct tw_card {
 	uint64_t trained, tests, validations; /* samples */
 };
 
-/* The data's fingerprint as text. */
-#define TW_CARD_PRINT 80
-void tw_card_print(const struct tw_data *d, char out[TW_CARD_PRINT]);
-
 /* The card of a job and its open engine, after tw_job_finish_plan. */
 enum tw_status tw_card_make(const struct tw_job *job, const struct tw_engine *engine,
 			    struct tw_card **out, struct tw_error *why);

@@ -179,11 +179,6 @@ static enum tw_status take_network(struct tw_card *c, const struct tw_job *job,
 	return st;
 }
 
-void tw_card_print(const struct tw_data *d, char out[TW_CARD_PRINT])
-{
-	snprintf(out, TW_CARD_PRINT, "%016" PRIx64, d->fingerprint);
-}
-
 static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 				  const struct tw_data *d)
 {
@@ -193,9 +188,9 @@ static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 		[TW_NORMALISE_STANDARD] = "standard",
 	};
 	const struct tw_data_options *o = &job->data.set;
-	char print[TW_CARD_PRINT], split[24];
+	char print[TW_SHA_TEXT], split[24];
 
-	tw_card_print(d, print);
+	tw_sha_text(&d->fingerprint, print);
 	snprintf(split, sizeof split, "%" PRIu64, o->split);
 	c->normalise = names[o->normalise];
 	c->source = text(c, job->data.from->name);

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* A text that YAML would read as something else than itself needs quotes; lists do not. */
 static bool is_plain(const char *text)
@@ -145,19 +144,19 @@ void tw_job_explain(const struct tw_job *job, FILE *out)
 		fprintf(out, "# no memory to explain the job\n");
 }
 
-uint64_t tw_job_hash(const struct tw_job *job)
+enum tw_status tw_job_hash(const struct tw_job *job, struct tw_sha *out)
 {
 	char *text = NULL;
 	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-	uint64_t hash = 0;
+	FILE *f = open_memstream(&text, &bytes);
+	enum tw_status status = TW_NO_MEMORY;
 	bool good;
 
-	if (!out)
-		return 0;
-	good = write_job(job, out, true);
-	if (fclose(out) == 0 && good)
-		hash = XXH3_64bits(text, bytes);
+	if (!f)
+		return TW_NO_MEMORY;
+	good = write_job(job, f, true);
+	if (fclose(f) == 0 && good)
+		status = tw_sha_of(text, bytes, out);
 	free(text);
-	return hash;
+	return status;
 }

@@ -107,7 +107,7 @@ enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *
 
 /* The line's contributions per update: 1, or what the gate collects. */
 uint32_t tw_job_collects(const struct tw_job *job);
-/* XXH3-64 of the explained job without what may change. */
-uint64_t tw_job_hash(const struct tw_job *job);
+/* SHA-256 of the explained job without what may change; TW_NO_MEMORY. */
+enum tw_status tw_job_hash(const struct tw_job *job, struct tw_sha *out);
 
 #endif

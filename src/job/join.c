@@ -66,8 +66,8 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
 					  TW_WORLD_TCP, &j->job, why);
 	if (status == TW_OK)
-		status = tw_share_open_engine(j->job, facts.data, facts.data_bytes, tw_tcp_ask_data,
-					      ask, j->q->log, &j->engine, why);
+		status = tw_share_open_engine(j->job, &facts.data, facts.data_bytes,
+					      tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
 	tw_tcp_ask_close(ask);
 	tw_heap_system.put(&tw_heap_system, text);
 	return status;

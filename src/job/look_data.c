@@ -79,14 +79,14 @@ enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_er
 {
 	struct tw_data *d = NULL;
 	enum tw_status st;
-	char print[20];
+	char print[TW_SHA_TEXT];
 	json_t *o;
 
 	st = open_data(job, &d, why);
 	if (st != TW_OK)
 		return st;
 	o = tw_look_counts(d);
-	snprintf(print, sizeof print, "%016llx", (unsigned long long)d->fingerprint);
+	tw_sha_text(&d->fingerprint, print);
 	set(o, "source", json_string(job->data.from->name));
 	set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
 	set(o, "fingerprint", json_string(print));

@@ -258,9 +258,9 @@ static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
 {
 	const struct tw_eval_request *r = e->request;
 	const struct tw_card *c = e->t.card;
-	char print[TW_CARD_PRINT];
+	char print[TW_SHA_TEXT];
 
-	tw_card_print(d, print);
+	tw_sha_text(&d->fingerprint, print);
 	if (e->t.made || strcmp(print, c->fingerprint) == 0)
 		return TW_OK;
 	if (!r->job && (c->drawn || r->on != TW_SET_TEST))

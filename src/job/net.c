@@ -13,7 +13,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define PEERS_MOST 4096
 #define SMALL      (64u << 10) /* parameters: the I/O thread applies them itself */
@@ -117,11 +116,16 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 }
 
 /* A cluster of another shape has other nodes and shards: who knows the old one must ask anew. */
-static uint64_t shape(uint64_t layout, const struct tw_plan *p)
+static enum tw_status shape(const struct tw_sha *layout, const struct tw_plan *p,
+			    struct tw_sha *out)
 {
 	const uint32_t all[] = { p->servers, p->shards, p->workers };
+	struct tw_sha_run h;
 
-	return XXH3_64bits_withSeed(all, sizeof all, layout);
+	tw_sha_init(&h);
+	tw_sha_update(&h, layout, sizeof *layout);
+	tw_sha_update(&h, all, sizeof all);
+	return tw_sha_final(&h, out);
 }
 
 enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
@@ -134,6 +138,9 @@ enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
 
 	if (status != TW_OK)
 		return status;
+	if (shape(&facts.layout, &job->plan, &out->layout) != TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the model's layout",
+			       job->file);
 	out->heap = &tw_heap_system;
 	out->log = log;
 	out->tls = n->tls;
@@ -141,7 +148,6 @@ enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
 	out->accepted = n->accepted;
 	out->accepts = n->accepts;
 	out->job = facts.job;
-	out->layout = shape(facts.layout, &job->plan);
 	out->data = facts.data;
 	out->servers = job->plan.servers;
 	out->border = job->plan.border;

@@ -605,6 +605,21 @@ static enum tw_status warn_data(struct tw_job *job, const struct tw_data *d, str
 	return TW_OK;
 }
 
+/* The same words about other data are another job. */
+static enum tw_status hash_with_data(const struct tw_job *job, const struct tw_engine *engine,
+				     struct tw_sha *out)
+{
+	struct tw_sha both[2];
+	enum tw_status st = tw_job_hash(job, &both[0]);
+
+	if (st != TW_OK || !tw_network_data(engine)) {
+		*out = both[0];
+		return st;
+	}
+	both[1] = tw_network_data(engine)->fingerprint;
+	return tw_sha_of(both, sizeof both, out);
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -631,9 +646,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 			st = tw_job_check_lengths(job, why);
 		if (st != TW_OK)
 			return st;
-		p->job_hash = tw_job_hash(job);
-		if (tw_network_data(engine)) /* the same words about other data are another job */
-			p->job_hash ^= tw_network_data(engine)->fingerprint;
+		if (hash_with_data(job, engine, &p->job_hash) != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
 	}
 	p->shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
 	if (p->shards > total)

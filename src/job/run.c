@@ -262,6 +262,7 @@ static void say_details(const struct run *r)
 {
 	const struct tw_log *log = r->request->log;
 	const struct tw_plan *p = &r->job->plan;
+	char hash[TW_SHA_TEXT];
 
 	tw_log_line(log, TW_DEBUG, "run",
 		    "%s: gate %s, staleness %s, rule %s, codecs %s up and %s down; %u workers, %u "
@@ -271,8 +272,9 @@ static void say_details(const struct run *r)
 		    tw_isa_name(tw_isa()));
 	if (r->dir)
 		tw_log_line(log, TW_DEBUG, "run",
-			    "checkpoints go to %s, the newest %u are kept; job hash %016" PRIx64,
-			    tw_rundir_path(r->dir), r->job->checkpoint.keep, p->job_hash);
+			    "checkpoints go to %s, the newest %u are kept; job hash %s",
+			    tw_rundir_path(r->dir), r->job->checkpoint.keep,
+			    tw_sha_text(&p->job_hash, hash));
 	else
 		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
 }

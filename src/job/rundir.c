@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD "# A run of thalweg; world %s; job %016" PRIx64 "."
+#define HEAD "# A run of thalweg; world %s; job %s."
 
 struct tw_rundir {
 	int fd, lock;
@@ -80,7 +80,7 @@ struct owner {
 	struct tw_block *file; /* job.yaml; text is behind its first line */
 	const char *text;
 	char world[16];
-	uint64_t hash;
+	struct tw_sha hash;
 };
 
 static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw_error *why)
@@ -88,15 +88,21 @@ static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw
 	const enum tw_status status =
 		tw_file_read(r->fd, "job.yaml", 4 * TW_JOB_BYTES_MAX, &tw_heap_system, &o->file);
 	const char *line;
+	char hash[TW_SHA_TEXT] = "";
 
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s/job.yaml cannot be read: %s", r->path,
 			       status == TW_IO ? strerror(errno) : tw_status_name(status));
 	line = (const char *)o->file->data;
-	if (sscanf(line, "# A run of thalweg; world %15[a-z]; job %16" SCNx64 ".", o->world,
-		   &o->hash) != 2 ||
-	    !strchr(line, '\n')) {
+	if (sscanf(line, "# A run of thalweg; world %15[a-z]; job %64[0-9a-f].", o->world, hash) !=
+		    2 ||
+	    !tw_sha_read(hash, &o->hash) || !strchr(line, '\n')) {
 		tw_block_drop(o->file);
+		if (strlen(hash) == 16)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s holds a run of an earlier version of thalweg, which "
+				       "this one cannot go on with; give another --run DIR",
+				       r->path);
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is not the directory of a run (its job.yaml was not written by "
 			       "one); give another --run DIR",
@@ -190,7 +196,7 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 	if (strcmp(o->world, tw_job_world(job->world)) != 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of %s; %s", r->path,
 			       verb_name(o->world), remedy);
-	if (o->hash != job->plan.job_hash) {
+	if (!tw_sha_same(&o->hash, &job->plan.job_hash)) {
 		difference(job, o->text, r->job_text, what, sizeof what);
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
@@ -226,8 +232,9 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 {
 	char *text = NULL;
 	enum tw_status status;
-	const int n = asprintf(&text, HEAD "\n%s", tw_job_world(job->world), job->plan.job_hash,
-			       r->job_text);
+	char hash[TW_SHA_TEXT];
+	const int n = asprintf(&text, HEAD "\n%s", tw_job_world(job->world),
+			       tw_sha_text(&job->plan.job_hash, hash), r->job_text);
 
 	if (n < 0)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");

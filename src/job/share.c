@@ -8,31 +8,29 @@
 
 #include <stdlib.h>
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* the state by value */
-#include <xxhash.h>
 
-static void mix(XXH3_state_t *h, uint64_t value)
+static void mix(struct tw_sha_run *h, uint64_t value)
 {
-	XXH3_64bits_update(h, &value, sizeof value);
+	tw_sha_update(h, &value, sizeof value);
 }
 
 /* Tensors by name, and the starts by which shards are cut. */
-static enum tw_status hash_layout(const struct tw_engine *e, uint64_t *out)
+static enum tw_status hash_layout(const struct tw_engine *e, struct tw_sha *out)
 {
 	struct tw_tensors l;
-	XXH3_state_t h;
+	struct tw_sha_run h;
+	enum tw_status status;
 
 	if (tw_tensors_of_engine(&tw_heap_system, e, &l) != TW_OK)
 		return TW_NO_MEMORY;
-	XXH3_INITSTATE(&h);
-	XXH3_64bits_reset(&h);
+	tw_sha_init(&h);
 	mix(&h, e->trainable);
 	mix(&h, e->buffers);
 	mix(&h, l.tensors);
 	for (size_t k = 0; k < l.tensors; k++) {
 		const struct tw_tensor *t = &l.tensor[k];
 
-		XXH3_64bits_update(&h, t->name, strlen(t->name) + 1);
+		tw_sha_update(&h, t->name, strlen(t->name) + 1);
 		mix(&h, t->rank);
 		for (uint32_t i = 0; i < t->rank; i++)
 			mix(&h, t->d[i]);
@@ -42,9 +40,9 @@ static enum tw_status hash_layout(const struct tw_engine *e, uint64_t *out)
 	}
 	for (size_t k = 0; k <= e->tensors; k++)
 		mix(&h, e->tensor[k]);
-	*out = XXH3_64bits_digest(&h);
+	status = tw_sha_final(&h, out);
 	tw_tensors_release(&l);
-	return TW_OK;
+	return status;
 }
 
 enum tw_status tw_share_facts(const struct tw_job *job, const struct tw_engine *engine,
@@ -52,10 +50,9 @@ enum tw_status tw_share_facts(const struct tw_job *job, const struct tw_engine *
 {
 	const struct tw_data *data = tw_network_data(engine);
 
-	*out = (struct tw_share_facts){
-		.job = job->plan.job_hash,
-		.data = data ? data->fingerprint : 0,
-	};
+	*out = (struct tw_share_facts){ .job = job->plan.job_hash };
+	if (data)
+		out->data = data->fingerprint;
 	if (hash_layout(engine, &out->layout) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the model's layout",
 			       job->file);

@@ -6,10 +6,11 @@
 #include "base/log.h"
 #include "job/job.h"
 
-/* What must agree between processes of one run.  Any of them may be 0 only where there is nothing
- * to hash (a model that makes its samples up has data 0). */
+/* What must agree between processes of one run: SHA-256, because who joins takes a data set for the
+ * run's by its hash alone.  Zeros only where there is nothing to hash (a model that makes its
+ * samples up has no data). */
 struct tw_share_facts {
-	uint64_t job, layout, data;
+	struct tw_sha job, layout, data;
 };
 /* After tw_job_finish_plan: hash of the job (what must be the same to resume), of the layout
  * (names, shapes, places of tensors), and the data set's fingerprint. */
@@ -41,8 +42,9 @@ typedef enum tw_status (*tw_share_receive)(void *arg, uint64_t from, void *to, s
  * (`bytes` of it, 0: it cannot be given), checked, and kept in the cache.  What is in the cache is
  * checked like anything from outside.  One info line on `log` says where the data came from.  A
  * sentence when nobody has it. */
-enum tw_status tw_share_open_engine(struct tw_job *job, uint64_t fingerprint, uint64_t bytes,
-				    tw_share_receive receive, void *arg, const struct tw_log *log,
-				    struct tw_engine **out, struct tw_error *why);
+enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_sha *fingerprint,
+				    uint64_t bytes, tw_share_receive receive, void *arg,
+				    const struct tw_log *log, struct tw_engine **out,
+				    struct tw_error *why);
 
 #endif

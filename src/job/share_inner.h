@@ -3,14 +3,16 @@
  *
  *	 0  8  "TWFIRST\x1a"
  *	 8  8  how many values
- *	16  8  XXH3-64 of the values
- *	24  8  XXH3-64 of the 24 bytes before
- *	32     the values, f32, little endian
+ *	16 32  SHA-256 of the values
+ *	48  8  XXH3-64 of the 48 bytes before: tells damage, and nothing more
+ *	56     the values, f32, little endian
  *
  * It stands behind the bytes of the set (data/set_file.h) and is never in the cache: the same data
  * may be trained on from other values. */
 #ifndef TW_JOB_SHARE_INNER_H
 #define TW_JOB_SHARE_INNER_H
+
+#include "base/sha.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,9 +21,11 @@
 
 struct tw_first_head {
 	char magic[8];
-	uint64_t count, values, hash;
+	uint64_t count;
+	struct tw_sha values;
+	uint64_t hash;
 };
-_Static_assert(sizeof(struct tw_first_head) == 32, "as above");
+_Static_assert(sizeof(struct tw_first_head) == 56, "as above");
 
 static inline void tw_first_seal(struct tw_first_head *h)
 {

@@ -26,11 +26,12 @@
 struct taking {
 	const struct tw_job *job;
 	struct tw_heap *heap;
-	uint64_t fingerprint, bytes;
+	struct tw_sha fingerprint;
+	uint64_t bytes;
 	tw_share_receive receive;
 	void *arg;
 	const struct tw_log *log;
-	char folder[PATH_ROOM], name[24], fresh[32]; /* folder "": there is no cache */
+	char folder[PATH_ROOM], name[72], fresh[80]; /* folder "": there is no cache */
 	int dir, fd;                                 /* of the cache and of the file; -1: none */
 	const char *unkept;  /* why a received set is not in the cache; NULL: it is */
 	uint64_t set;        /* bytes of the data set alone */
@@ -43,23 +44,22 @@ struct taking {
 static enum tw_status take_own(struct taking *t, struct tw_data **out)
 {
 	const enum tw_status st = tw_job_open_data(t->job, t->heap, out, &t->own);
-	uint64_t found;
+	char found[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
 
 	if (st == TW_NO_MEMORY)
 		return st;
 	if (st != TW_OK)
 		return TW_ABSENT;
-	found = (*out)->fingerprint;
-	if (found == t->fingerprint) {
+	if (tw_sha_same(&(*out)->fingerprint, &t->fingerprint)) {
 		tw_log_line(t->log, TW_INFO, "data", "the data set is here, as the job says");
 		return TW_OK;
 	}
+	tw_fail(&t->own, TW_ABSENT,
+		"the data that the job names is another here: its fingerprint is %s, and the run's "
+		"is %s",
+		tw_sha_short(&(*out)->fingerprint, found), tw_sha_short(&t->fingerprint, wanted));
 	tw_data_close(*out);
 	*out = NULL;
-	tw_fail(&t->own, TW_ABSENT,
-		"the data that the job names is another here: its fingerprint is %016" PRIx64
-		", and the run's is %016" PRIx64,
-		found, t->fingerprint);
 	return TW_ABSENT;
 }
 
@@ -67,10 +67,10 @@ static enum tw_status take_own(struct taking *t, struct tw_data **out)
 
 static void find_cache(struct taking *t)
 {
-	char cache[4096];
+	char cache[4096], hex[TW_SHA_TEXT];
 	int n;
 
-	snprintf(t->name, sizeof t->name, "%016" PRIx64 ".tws", t->fingerprint);
+	snprintf(t->name, sizeof t->name, "%s.tws", tw_sha_text(&t->fingerprint, hex));
 	snprintf(t->fresh, sizeof t->fresh, ".%s.new", t->name);
 	if (!tw_data_cache(cache, sizeof cache))
 		return;
@@ -126,7 +126,7 @@ static enum tw_status read_cached(struct taking *t, int fd, const char *path, st
 /* TW_ABSENT: there is nothing in the cache that can be used. */
 static enum tw_status take_cached(struct taking *t, struct tw_data **out, struct tw_error *why)
 {
-	char path[PATH_ROOM + 48];
+	char path[PATH_ROOM + 96];
 	struct tw_error said = { 0 };
 	enum tw_status st;
 	int fd;
@@ -239,13 +239,14 @@ static enum tw_status receive_set(struct taking *t, struct tw_data **out, struct
 		.bytes = t->bytes,
 		.fingerprint = t->fingerprint,
 	};
+	char wanted[TW_SHA_SHORT];
 	enum tw_status st;
 
 	if (!t->bytes || !t->receive)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "the run's data set (fingerprint %016" PRIx64
-			       ") is neither here nor in the cache, and nobody gives it; %.400s",
-			       t->fingerprint, t->own.text);
+			       "the run's data set (fingerprint %s) is neither here nor in the "
+			       "cache, and nobody gives it; %.400s",
+			       tw_sha_short(&t->fingerprint, wanted), t->own.text);
 	start_file(t);
 	st = tw_set_open(t->heap, &from, &t->job->data.set, out, why);
 	if (st == TW_OK)
@@ -291,6 +292,13 @@ static enum tw_status receive_head(struct taking *t, uint64_t count, struct tw_f
 	return TW_OK;
 }
 
+static bool is_hash_of(const void *bytes, size_t n, const struct tw_sha *hash)
+{
+	struct tw_sha found;
+
+	return tw_sha_of(bytes, n, &found) == TW_OK && tw_sha_same(&found, hash);
+}
+
 static enum tw_status receive_values(struct taking *t, const struct tw_first_head *h, float **out,
 				     struct tw_error *why)
 {
@@ -306,7 +314,7 @@ static enum tw_status receive_values(struct taking *t, const struct tw_first_hea
 		st = t->receive(t->arg, t->set + sizeof *h + at, values + at, n, why);
 		at += n;
 	}
-	if (st == TW_OK && XXH3_64bits(values, bytes) != h->values)
+	if (st == TW_OK && !is_hash_of(values, bytes, &h->values))
 		st = tw_fail(why, TW_BAD_BYTES,
 			     "model.weights: the first values that were received are damaged: "
 			     "their hash differs");
@@ -336,21 +344,22 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	st = tw_job_read_weights(job, heap, g, out, &quiet);
 	if (st == TW_NO_MEMORY)
 		return tw_fail(why, st, "%s", quiet.text);
-	if (st == TW_OK && XXH3_64bits(*out, (size_t)count * sizeof(float)) == h.values)
+	if (st == TW_OK && is_hash_of(*out, (size_t)count * sizeof(float), &h.values))
 		return TW_OK;
 	heap->put(heap, *out);
 	*out = NULL;
 	return receive_values(t, &h, out, why);
 }
 
-enum tw_status tw_share_open_engine(struct tw_job *job, uint64_t fingerprint, uint64_t bytes,
-				    tw_share_receive receive, void *arg, const struct tw_log *log,
-				    struct tw_engine **out, struct tw_error *why)
+enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_sha *fingerprint,
+				    uint64_t bytes, tw_share_receive receive, void *arg,
+				    const struct tw_log *log, struct tw_engine **out,
+				    struct tw_error *why)
 {
 	struct taking t = {
 		.job = job,
 		.heap = &tw_heap_system,
-		.fingerprint = fingerprint,
+		.fingerprint = *fingerprint,
 		.bytes = bytes,
 		.receive = receive,
 		.arg = arg,
@@ -359,13 +368,14 @@ enum tw_status tw_share_open_engine(struct tw_job *job, uint64_t fingerprint, ui
 		.fd = -1,
 	};
 	struct tw_data *data = NULL;
+	char hex[TW_SHA_SHORT];
 	enum tw_status st;
 
-	if (job->model != TW_MODEL_NETWORK && fingerprint)
+	if (job->model != TW_MODEL_NETWORK && !tw_sha_none(fingerprint))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: its model makes its samples up, and the run has a data set of "
-			       "fingerprint %016" PRIx64,
-			       job->file, fingerprint);
+			       "fingerprint %s",
+			       job->file, tw_sha_short(fingerprint, hex));
 	if (job->model != TW_MODEL_NETWORK)
 		return tw_job_open_engine(job, t.heap, out, why);
 	find_cache(&t);

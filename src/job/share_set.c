@@ -6,9 +6,6 @@
 #include "engine/network.h"
 #include "job/share_inner.h"
 
-#define XXH_STATIC_LINKING_ONLY /* the state by value */
-#include <xxhash.h>
-
 #define AT_ONCE 1024u /* floats */
 
 struct tw_share_set {
@@ -18,24 +15,23 @@ struct tw_share_set {
 	struct tw_first_head first; /* where all > set */
 };
 
-static enum tw_status hash_first(const struct tw_engine *e, uint64_t count, uint64_t *out)
+static enum tw_status hash_first(const struct tw_engine *e, uint64_t count, struct tw_sha *out)
 {
 	float some[AT_ONCE];
-	XXH3_state_t h;
+	struct tw_sha_run h;
+	enum tw_status st = TW_OK, hashed;
 
-	XXH3_INITSTATE(&h);
-	XXH3_64bits_reset(&h);
-	for (uint64_t at = 0; at < count;) {
+	tw_sha_init(&h);
+	for (uint64_t at = 0; at < count && st == TW_OK;) {
 		const size_t n = count - at < AT_ONCE ? (size_t)(count - at) : AT_ONCE;
-		const enum tw_status st = e->class->init(e, (size_t)at, n, some);
 
-		if (st != TW_OK)
-			return st;
-		XXH3_64bits_update(&h, some, n * sizeof *some);
+		st = e->class->init(e, (size_t)at, n, some);
+		if (st == TW_OK)
+			tw_sha_update(&h, some, n * sizeof *some);
 		at += n;
 	}
-	*out = XXH3_64bits_digest(&h);
-	return TW_OK;
+	hashed = tw_sha_final(&h, out);
+	return st == TW_OK ? hashed : st;
 }
 
 enum tw_status tw_share_set_open(const struct tw_job *job, const struct tw_engine *engine,

@@ -144,10 +144,10 @@ static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
 {
 	const struct tw_store_facts *f = d->facts;
 	const struct tw_store_counts c = counts_now(d);
-	char hash[20];
+	char hash[TW_SHA_TEXT];
 	json_t *m;
 
-	snprintf(hash, sizeof hash, "%016" PRIx64, d->facts->job_hash);
+	tw_sha_text(&d->facts->job_hash, hash);
 	m = json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:[], s:s, s:s}",
 		      "format", TW_STORE_FORMAT, "program", "thalweg " TW_VERSION, "cut",
 		      (json_int_t)cut, "job_hash", hash, "isa", f->isa, "threads",
@@ -318,7 +318,7 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct l
 {
 	json_int_t sent, received, events;
 	const char *hash, *isa;
-	char mine[20];
+	char mine[TW_SHA_TEXT];
 
 	if (json_unpack(l->cut.manifest, "{s:s, s:s, s:F, s:I, s:I, s:I}", "job_hash", &hash, "isa",
 			&isa, "seconds", &l->seconds, "bytes_sent", &sent, "bytes_received",
@@ -328,8 +328,7 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct l
 		(struct tw_store_counts){ (uint64_t)sent, (uint64_t)received, (uint64_t)events };
 	if (l->cut.number != cut)
 		return tw_cut_bad(&l->cut, "manifest.json", "is of another checkpoint");
-	snprintf(mine, sizeof mine, "%016" PRIx64, d->facts->job_hash);
-	if (strcmp(mine, hash) != 0)
+	if (strcmp(tw_sha_text(&d->facts->job_hash, mine), hash) != 0)
 		return tw_cut_bad(&l->cut, "manifest.json", "is of another job");
 	if (strcmp(isa, d->facts->isa) != 0)
 		tw_log_line(d->log, TW_WARNING, "checkpoint",

@@ -9,14 +9,15 @@
 #define TW_JOB_STORE_H
 
 #include "actor/cluster.h"
+#include "base/sha.h"
 
 #include <jansson.h>
 
-#define TW_STORE_FORMAT 1
+#define TW_STORE_FORMAT 2
 
 /* What a manifest says beside its parts.  Borrowed: must outlive the store. */
 struct tw_store_facts {
-	uint64_t job_hash;      /* a cut of another job is refused */
+	struct tw_sha job_hash; /* a cut of another job is refused */
 	const char *job_text;   /* the resolved job */
 	const char *job_file;   /* its absolute path, where paths in it begin; "" none */
 	json_t *layout;         /* names and shapes of the tensors (tensors.h); NULL: not known */

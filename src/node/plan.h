@@ -7,6 +7,7 @@
 #define TW_NODE_PLAN_H
 
 #include "actor/actor.h"
+#include "base/sha.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 #include "strategy/rule.h"
@@ -77,7 +78,7 @@ struct tw_plan {
 	bool drain;               /* cut: drain; else running */
 	uint64_t stop_after_cuts; /* end as interrupted after so many; 0: never */
 	int64_t save_time;        /* what saving takes on the world's clock (sim); 0: not known */
-	uint64_t job_hash;        /* of what must be the same to resume */
+	struct tw_sha job_hash;   /* of what must be the same to resume */
 
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */
 };

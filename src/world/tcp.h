@@ -65,7 +65,7 @@ struct tw_tcp_options {
 	int64_t patience; /* ns without a master after which it gives up; 0: never */
 
 	/* what must agree */
-	uint64_t job, layout, data;
+	struct tw_sha job, layout, data;
 	/* SERVE: who we are, and what joiners may ask for */
 	struct tw_tcp_identity identity;
 	uint32_t servers;
@@ -117,7 +117,8 @@ void tw_tcp_close(struct tw_tcp *t); /* NULL is allowed */
 /* A joiner that knows nothing yet: the job and the data set, from the master.  Blocking. */
 struct tw_tcp_ask;
 struct tw_tcp_facts {
-	uint64_t run, job, layout, data, data_bytes;
+	uint64_t run, data_bytes;
+	struct tw_sha job, layout, data;
 	uint32_t servers;
 };
 enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask **out,

@@ -384,28 +384,28 @@ void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const 
 static bool agrees(struct conn *c, const struct tw_body_greet *b)
 {
 	const struct tw_tcp_options *o = &c->t->o;
+	char its[TW_SHA_SHORT], ours[TW_SHA_SHORT];
 
-	if (b->job != o->job) {
+	if (!tw_sha_same(&b->job, &o->job)) {
 		tw_greet_deny(c, TW_DENY_JOB, 0,
-			      "it runs another job (hash %016" PRIx64 ", here %016" PRIx64
-			      "); join without a job of your own: the master gives it",
-			      b->job, o->job);
+			      "it runs another job (hash %s, here %s); join without a job of your "
+			      "own: the master gives it",
+			      tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
 		return false;
 	}
-	if (b->layout != o->layout) {
+	if (!tw_sha_same(&b->layout, &o->layout)) {
 		tw_greet_deny(
 			c, TW_DENY_LAYOUT, 0,
 			"its parameters or the cluster's servers, shards and workers are laid "
-			"out otherwise (hash %016" PRIx64 ", here %016" PRIx64
-			"): start it again, with the same version of thalweg",
-			b->layout, o->layout);
+			"out otherwise (hash %s, here %s): start it again, with the same version "
+			"of thalweg",
+			tw_sha_short(&b->layout, its), tw_sha_short(&o->layout, ours));
 		return false;
 	}
-	if (b->data != o->data) {
+	if (!tw_sha_same(&b->data, &o->data)) {
 		tw_greet_deny(c, TW_DENY_DATA, 0,
-			      "its data set is another (fingerprint %016" PRIx64
-			      ", here %016" PRIx64 ")",
-			      b->data, o->data);
+			      "its data set is another (fingerprint %s, here %s)",
+			      tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
 		return false;
 	}
 	return true;

@@ -461,7 +461,7 @@ static void data_is_listed_and_checked(void **state)
 	json_array_foreach(json_object_get(json_object_get(c, "occurrences"), "train"), k, n) sum +=
 		json_number_value(n);
 	assert_true(k == 10 && sum == 300);
-	assert_int_equal(strlen(text_of(c, "fingerprint")), 16);
+	assert_int_equal(strlen(text_of(c, "fingerprint")), 64);
 	json_decref(c);
 	has(thalweg(NULL, "data check %s/net.yaml", scratch())->out, "fingerprint");
 	has(thalweg(NULL, "data show %s/net.yaml --count 2", scratch())->out, "sample 1, label ");

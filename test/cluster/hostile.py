@@ -51,7 +51,7 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
             LEASE=48, DONE=48, IDLE=16, PUSH=184, ACK=24, PULL=48, PARAMS=72, UNCHANGED=72, HAVE=32,
-            COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=72, TERMS=112, DENY=8,
+            COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=144, TERMS=184, DENY=8,
             PING=8, PEERS=8, DATA=24, OVER=16)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
@@ -91,9 +91,9 @@ def parse(head):
 
 
 def greet(facts=None, role=WORKER, flags=0, node=NEW, boot=0, run=0, token=0, process=None):
-    hashes = facts["hashes"] if facts else (0, 0, 0)
+    hashes = facts["hashes"] if facts else (bytes(32),) * 3
     process = random.getrandbits(64) if process is None else process
-    return frame("GREET", struct.pack("<IIIIQQQQQIIQ", role, flags, node, boot, run, token, *hashes, 0, 0,
+    return frame("GREET", struct.pack("<IIIIQQ32s32s32sIIQ", role, flags, node, boot, run, token, *hashes, 0, 0,
                                       process))
 
 
@@ -155,7 +155,7 @@ class Client:
 
 
 def terms(rest):
-    v = struct.unpack("<IIIIIIQQQQQQqqqQQ", rest)
+    v = struct.unpack("<IIIIIIQQ32s32s32sQqqqQQ", rest)
     return dict(node=v[0], boot=v[1], run=v[6], token=v[7], hashes=v[8:11], data_bytes=v[11], secret=v[15:])
 
 
@@ -469,11 +469,16 @@ def not_greeted(port):
         expect_closed(c, "%s before a greeting" % kind)
 
 
+def other(sha):
+    """A hash that differs in its last bit only."""
+    return sha[:-1] + bytes([sha[-1] ^ 1])
+
+
 def denied(cluster, port, facts):
     h = facts["hashes"]
-    for what, word, hashes in (("job", "another job", (h[0] ^ 1, h[1], h[2])),
-                               ("layout", "laid out otherwise", (h[0], h[1] ^ 1, h[2])),
-                               ("data", "data set is another", (h[0], h[1], h[2] ^ 1))):
+    for what, word, hashes in (("job", "another job", (other(h[0]), h[1], h[2])),
+                               ("layout", "laid out otherwise", (h[0], other(h[1]), h[2])),
+                               ("data", "data set is another", (h[0], h[1], other(h[2])))):
         c = Client(port)
         c.send(greet(dict(hashes=hashes)))
         got = c.answer("DENY")

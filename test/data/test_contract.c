@@ -157,7 +157,7 @@ static void sets_are_what_they_say(void **state)
 		check_set(d, tw_data_set(d, TW_SET_TRAIN));
 		check_set(d, tw_data_set(d, TW_SET_TEST));
 		check_set(d, tw_data_set(d, TW_SET_VALIDATION));
-		assert_true(d->fingerprint == again->fingerprint);
+		assert_true(tw_sha_same(&d->fingerprint, &again->fingerprint));
 		tw_data_close(d);
 		tw_data_close(again);
 	}

@@ -144,7 +144,7 @@ static void the_plan_has_the_job(void **state)
 	assert_true(isnan(p->skip_push) && isnan(p->skip_fetch));
 	assert_true(p->delay == 4 && p->delay_law == TW_DELAY_UNIFORM && p->delay_ramp == 2);
 	assert_true(p->checkpoint_every == 9000000000 && p->drain);
-	assert_true(p->job_hash != 0);
+	assert_false(tw_sha_none(&p->job_hash));
 	tw_job_free(job);
 }
 
@@ -333,7 +333,7 @@ static void a_schedule_over_the_run_keeps_its_length(void **state)
 		snprintf(text, sizeof text, HUNDRED "update: {schedule: {kind: %s}}\n", kinds[k]);
 		a = good_job(text, NULL, TW_WORLD_SIM);
 		b = good_job(text, "train.epochs=9", TW_WORLD_SIM);
-		assert_true((a->plan.job_hash == b->plan.job_hash) == (k == 0));
+		assert_true(tw_sha_same(&a->plan.job_hash, &b->plan.job_hash) == (k == 0));
 		tw_job_free(a);
 		tw_job_free(b);
 	}
@@ -411,19 +411,19 @@ static void the_hash_is_of_what_must_stay(void **state)
 					     "sim.latency=3ms",
 					     "strategy.codec.up=fp16" };
 	struct tw_job *job = good_job(base, NULL, TW_WORLD_SIM);
-	const uint64_t hash = job->plan.job_hash;
+	const struct tw_sha hash = job->plan.job_hash;
 
 	(void)state;
 	tw_job_free(job);
 	for (size_t k = 0; k < sizeof same / sizeof same[0]; k++) {
 		job = good_job(base, same[k], TW_WORLD_SIM);
-		if (job->plan.job_hash != hash)
+		if (!tw_sha_same(&job->plan.job_hash, &hash))
 			fail_msg("%s changes the hash", same[k]);
 		tw_job_free(job);
 	}
 	for (size_t k = 0; k < sizeof other / sizeof other[0]; k++) {
 		job = good_job(base, other[k], TW_WORLD_SIM);
-		if (job->plan.job_hash == hash)
+		if (tw_sha_same(&job->plan.job_hash, &hash))
 			fail_msg("%s does not change the hash", other[k]);
 		tw_job_free(job);
 	}

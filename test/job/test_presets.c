@@ -31,7 +31,8 @@ static void explains_again(const char *text, enum tw_world_kind world)
 
 	second = explained(again);
 	assert_string_equal(first, second);
-	assert_true(job->plan.job_hash == again->plan.job_hash && job->plan.job_hash != 0);
+	assert_true(tw_sha_same(&job->plan.job_hash, &again->plan.job_hash));
+	assert_false(tw_sha_none(&job->plan.job_hash));
 	assert_string_equal(job->title, again->title);
 	assert_true(job->plan.positions == again->plan.positions);
 	assert_true(job->plan.warm_until == again->plan.warm_until);
@@ -218,7 +219,7 @@ static void n_follows_the_workers(void **state)
 	free(text);
 	other = good_job(SMALL "strategy: {name: rudra, n: 4}\n", "cluster.workers=12",
 			 TW_WORLD_SIM);
-	assert_true(job->plan.job_hash == other->plan.job_hash);
+	assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
 	tw_job_free(job);
 	tw_job_free(other);
 	job = good_job(SMALL "strategy: {name: rudra, collect: 2}\n", NULL, TW_WORLD_SIM);
@@ -253,11 +254,11 @@ static void the_mean_staleness_follows_the_job(void **state)
 		assert_non_null(strstr(said, "\n  expected: "));
 		/* the resolved job is the same job, and so is one with other workers */
 		other = good_job(said, NULL, TW_WORLD_SIM);
-		assert_true(job->plan.job_hash == other->plan.job_hash);
+		assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
 		value_is(other, "strategy.expected", cases[k].expected);
 		tw_job_free(other);
 		other = good_job(text, "cluster.workers=28", TW_WORLD_SIM);
-		assert_true(job->plan.job_hash == other->plan.job_hash);
+		assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
 		tw_job_free(other);
 		tw_job_free(job);
 		free(said);

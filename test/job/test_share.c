@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_share.c - whoever joins has the master's job and data, from wherever they come, or is told
  * why not. */
+#include "data/forge.h" /* first: it wants all of xxhash */
 #include "base/skipping.h"
 #include "job/reading.h"
 #include "job/field.h"
@@ -213,6 +214,7 @@ struct line {
 	int calls;
 	uint64_t bytes;
 	uint64_t dead_from, damaged; /* UINT64_MAX: not */
+	const uint8_t *instead;      /* what a liar gives; NULL: the set */
 };
 
 static struct line line_of(const struct side *master)
@@ -233,7 +235,10 @@ static enum tw_status receive(void *arg, uint64_t from, void *to, size_t bytes,
 	l->bytes += bytes;
 	if (from + bytes > l->dead_from)
 		return tw_fail(why, TW_IO, "the master is gone");
-	assert_int_equal(tw_share_set_read(l->set, from, to, bytes), TW_OK);
+	if (l->instead)
+		memcpy(to, l->instead + from, bytes);
+	else
+		assert_int_equal(tw_share_set_read(l->set, from, to, bytes), TW_OK);
 	if (l->damaged >= from && l->damaged < from + bytes)
 		((uint8_t *)to)[l->damaged - from] ^= 4;
 	return TW_OK;
@@ -262,8 +267,8 @@ static enum tw_status join(struct side *s, const struct side *master, struct lin
 	*why = (struct tw_error){ 0 };
 	l->calls = 0;
 	l->bytes = 0;
-	return tw_share_open_engine(s->job, master->facts.data, tw_share_set_bytes(l->set), receive,
-				    l, &log, &s->engine, why);
+	return tw_share_open_engine(s->job, &master->facts.data, tw_share_set_bytes(l->set),
+				    receive, l, &log, &s->engine, why);
 }
 
 /* First values, and a gradient at them, to the bit. */
@@ -302,9 +307,10 @@ static void same_facts(const struct side *a, const struct side *b)
 	char *one = explained(a->job), *other = explained(b->job);
 
 	assert_string_equal(one, other);
-	assert_true(a->facts.job != 0 && a->facts.job == b->facts.job);
-	assert_true(a->facts.layout != 0 && a->facts.layout == b->facts.layout);
-	assert_true(a->facts.data == b->facts.data);
+	assert_true(!tw_sha_none(&a->facts.job) && tw_sha_same(&a->facts.job, &b->facts.job));
+	assert_true(!tw_sha_none(&a->facts.layout));
+	assert_true(tw_sha_same(&a->facts.layout, &b->facts.layout));
+	assert_true(tw_sha_same(&a->facts.data, &b->facts.data));
 	assert_true(a->job->plan.positions == b->job->plan.positions);
 	assert_true(a->job->plan.warm_until == b->job->plan.warm_until);
 	assert_true(a->job->cluster.heartbeat == b->job->cluster.heartbeat);
@@ -323,7 +329,7 @@ static void agrees(struct side *master)
 	struct tw_error why = { 0 };
 
 	read_shared(master, &joiner);
-	if (tw_share_open_engine(joiner.job, master->facts.data, 0, NULL, NULL,
+	if (tw_share_open_engine(joiner.job, &master->facts.data, 0, NULL, NULL,
 				 &(struct tw_log){ 0 }, &joiner.engine, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	finish(&joiner);
@@ -462,10 +468,12 @@ static void other_jobs_have_other_facts(void **state)
 				  "model: {quadratic: {dimension: 20, tensors: 3}}\n");
 	struct side d = master_of(SMALL "cluster: {heartbeat: 100ms, suspect: 2s, limit: 9s}\n");
 
-	assert_true(a.facts.job != b.facts.job && a.facts.layout == b.facts.layout);
-	assert_true(a.facts.layout != c.facts.layout);
-	assert_true(a.facts.job == d.facts.job); /* a cluster may differ on resuming */
-	assert_true(a.facts.data == 0);
+	assert_false(tw_sha_same(&a.facts.job, &b.facts.job));
+	assert_true(tw_sha_same(&a.facts.layout, &b.facts.layout));
+	assert_false(tw_sha_same(&a.facts.layout, &c.facts.layout));
+	/* a cluster may differ on resuming */
+	assert_true(tw_sha_same(&a.facts.job, &d.facts.job));
+	assert_true(tw_sha_none(&a.facts.data));
 	side_close(&a);
 	side_close(&b);
 	side_close(&c);
@@ -564,7 +572,7 @@ static void directories_know_the_world(void **state)
 	struct tw_rundir *r = NULL;
 	struct tw_error why = { 0 };
 
-	assert_true(tcp->plan.job_hash == threads->plan.job_hash);
+	assert_true(tw_sha_same(&tcp->plan.job_hash, &threads->plan.job_hash));
 	assert_int_equal(tw_rundir_open(path, tcp, false, &quiet, &r, &why), TW_OK);
 	tw_rundir_close(r);
 	assert_int_equal(tw_rundir_open(path, threads, false, &quiet, &r, &why), TW_BAD_INPUT);
@@ -681,8 +689,8 @@ static void made_up_data_needs_nobody(void **state)
 	tw_share_set_close(none);
 	read_shared(&small, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, 5, 0, NULL, NULL, &(struct tw_log){ 0 },
-					      &s.engine, &why),
+	assert_int_equal(tw_share_open_engine(s.job, &(struct tw_sha){ { 5 } }, 0, NULL, NULL,
+					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_true(is_sentence(why.text));
 	side_close(&s);
@@ -709,7 +717,7 @@ static void another_file_is_passed_over(void **state)
 	s = (struct side){ .job = NULL };
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-	assert_true(tw_network_data(s.engine)->fingerprint == master.facts.data);
+	assert_true(tw_sha_same(&tw_network_data(s.engine)->fingerprint, &master.facts.data));
 	assert_true(l.bytes == tw_share_set_bytes(l.set));
 	side_close(&s);
 	empty_cache();
@@ -717,10 +725,10 @@ static void another_file_is_passed_over(void **state)
 	/* and where nobody gives the right one, both are named */
 	s = (struct side){ .job = NULL };
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
-	assert_int_equal(tw_share_open_engine(s.job, master.facts.data, 0, receive, &l,
+	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, receive, &l,
 					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
-	snprintf(text, sizeof text, "%016" PRIx64, master.facts.data);
+	tw_sha_short(&master.facts.data, text);
 	assert_non_null(strstr(why.text, text));
 	assert_non_null(strstr(why.text, "is another here"));
 	assert_null(s.engine);
@@ -735,7 +743,7 @@ static void nobody_has_it(void **state)
 	struct tw_error why = { 0 };
 
 	read_shared(&master, &s);
-	assert_int_equal(tw_share_open_engine(s.job, master.facts.data, 0, NULL, NULL,
+	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, NULL, NULL,
 					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "neither here nor in the cache"));
@@ -781,15 +789,24 @@ static void another_set_is_refused(void **state)
 
 	read_shared(&other, &s);
 	assert_int_equal(join(&s, &other, &l, &said, &why), TW_BAD_BYTES);
-	snprintf(text, sizeof text, "%016" PRIx64, master.facts.data);
+	tw_sha_short(&master.facts.data, text);
 	assert_non_null(strstr(why.text, text));
-	snprintf(text, sizeof text, "%016" PRIx64, other.facts.data);
+	tw_sha_short(&other.facts.data, text);
 	assert_non_null(strstr(why.text, text));
 	assert_int_equal(cached(), 0);
 	side_close(&s);
 	tw_share_set_close(l.set);
 	side_close(&other);
 	side_close(&master);
+}
+
+/* Where the cache has a master's set. */
+static void set_name(const struct side *master, const char *before, const char *behind, char *out)
+{
+	char text[TW_SHA_TEXT];
+
+	snprintf(out, 120, "cache/thalweg/sets/%s%s.tws%s", before,
+		 tw_sha_text(&master->facts.data, text), behind);
 }
 
 /* What is in the cache is looked at like anything from outside, and replaced. */
@@ -799,9 +816,9 @@ static void a_damaged_cache_is_mended(void **state)
 	struct line l = line_of(&master);
 	struct said said;
 	struct tw_error why;
-	char name[100];
+	char name[120];
 
-	snprintf(name, sizeof name, "cache/thalweg/sets/%016" PRIx64 ".tws", master.facts.data);
+	set_name(&master, "", "", name);
 	for (int how = 0; how < 5; how++) {
 		uint8_t bytes[4096] = { 0 };
 		size_t n = 0;
@@ -835,6 +852,154 @@ static void a_damaged_cache_is_mended(void **state)
 	side_close(&master);
 }
 
+/* --- forgery ---------------------------------------------------------------------------------- */
+
+#define IMAGES                                                                                     \
+	"data: {source: idx, images: photos, labels: labels, test_images: images, "                \
+	"test_labels: labels, batch: 8}\n"                                                         \
+	"model: {layers: [flatten, linear 10]}\n"
+
+/* The same file names, other pictures, and the same XXH3-64: `forged` is what a liar has. */
+static void make_twins(struct side *honest, struct side *forged)
+{
+	static const uint8_t head[16] = { 0, 0, 8, 3, 0, 0, 0, 60, 0, 0, 0, 8, 0, 0, 0, 8 };
+	uint8_t file[16 + 60 * 64];
+	const struct tw_data *a, *b;
+	size_t other = 0;
+
+	memcpy(file, head, sizeof head);
+	for (size_t i = 16; i < sizeof file; i++)
+		file[i] = (uint8_t)(i * 31 + i / 5);
+	write_file("photos", file, sizeof file);
+	*honest = master_of(IMAGES);
+	assert_int_equal(forge_values(file + 16, 60 * 64), 2 * FORGE_BLOCK);
+	write_file("photos", file, sizeof file);
+	*forged = master_of(IMAGES);
+	a = tw_network_data(honest->engine);
+	b = tw_network_data(forged->engine);
+	for (size_t i = 0; i < 60 * 64; i++)
+		other += ((const uint8_t *)a->train.value)[i] !=
+			 ((const uint8_t *)b->train.value)[i];
+	assert_true(other > FORGE_BLOCK); /* most pixels of 32 pictures */
+	assert_true(forge_xxh(a) == forge_xxh(b));
+	assert_false(tw_sha_same(&a->fingerprint, &b->fingerprint));
+}
+
+/* The forged set as bytes that claim to be the honest one. */
+static size_t lie(const struct side *honest, const struct side *forged, uint8_t *out, size_t room)
+{
+	struct line l = line_of(forged);
+	const size_t n = (size_t)tw_share_set_bytes(l.set);
+
+	assert_true(n <= room);
+	assert_int_equal(tw_share_set_read(l.set, 0, out, n), TW_OK);
+	forge_head(out, &honest->facts.data);
+	tw_share_set_close(l.set);
+	return n;
+}
+
+static void a_forged_cache_is_not_used(void **state)
+{
+	static uint8_t bytes[16384];
+	struct side honest, forged, s;
+	struct said said;
+	struct tw_error why;
+	struct line l;
+	char name[120];
+	size_t n;
+
+	make_twins(&honest, &forged);
+	l = line_of(&honest);
+	n = lie(&honest, &forged, bytes, sizeof bytes);
+	mkdir(in_folder("cache"), 0700);
+	mkdir(in_folder("cache/thalweg"), 0700);
+	mkdir(in_folder("cache/thalweg/sets"), 0700);
+	set_name(&honest, "", "", name);
+	write_file(name, bytes, n);
+	read_shared(&honest, &s);
+	assert_int_equal(join(&s, &honest, &l, &said, &why), TW_OK);
+	assert_int_equal(said.warnings, 1);
+	assert_non_null(strstr(said.warning, "is damaged or forged"));
+	assert_int_equal(l.bytes, tw_share_set_bytes(l.set)); /* the honest one came instead */
+	finish(&s);
+	same_facts(&honest, &s);
+	same_engines(honest.engine, s.engine);
+	side_close(&s);
+	/* ... and is in the cache now */
+	read_shared(&honest, &s);
+	assert_int_equal(join(&s, &honest, &l, &said, &why), TW_OK);
+	assert_int_equal(l.calls, 0);
+	same_engines(honest.engine, s.engine);
+	side_close(&s);
+	empty_cache();
+	tw_share_set_close(l.set);
+	side_close(&forged);
+	side_close(&honest);
+}
+
+static void a_forged_set_is_not_taken(void **state)
+{
+	static uint8_t bytes[16384];
+	struct side honest, forged, s;
+	struct said said;
+	struct tw_error why;
+	struct line l;
+
+	make_twins(&honest, &forged);
+	l = line_of(&honest);
+	lie(&honest, &forged, bytes, sizeof bytes);
+	l.instead = bytes;
+	read_shared(&honest, &s);
+	assert_int_equal(join(&s, &honest, &l, &said, &why), TW_BAD_BYTES);
+	assert_non_null(strstr(why.text, "is damaged or forged"));
+	assert_null(s.engine);
+	assert_int_equal(cached(), 0);
+	side_close(&s);
+	tw_share_set_close(l.set);
+	side_close(&forged);
+	side_close(&honest);
+}
+
+static void a_run_does_not_go_on_with_forged_data(void **state)
+{
+	const struct tw_log quiet = { 0 };
+	const char *path = in_folder("forged-run");
+	struct side honest, forged;
+	struct tw_rundir *r = NULL;
+	struct tw_error why = { 0 };
+
+	make_twins(&honest, &forged);
+	assert_false(tw_sha_same(&honest.facts.job, &forged.facts.job));
+	assert_true(tw_sha_same(&honest.facts.layout, &forged.facts.layout));
+	assert_int_equal(tw_rundir_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
+	tw_rundir_close(r);
+	assert_int_equal(tw_rundir_open(path, forged.job, false, &quiet, &r, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "the data has changed"));
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_rundir_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
+	assert_true(tw_rundir_resumes(r));
+	tw_rundir_close(r);
+	side_close(&forged);
+	side_close(&honest);
+}
+
+/* What an earlier version wrote is refused by name, not by a riddle. */
+static void an_earlier_run_is_named(void **state)
+{
+	static const char old[] = "# A run of thalweg; world tcp; job 05923f958cd003a6.\ndata:\n";
+	struct tw_job *job = good_job(SMALL, NULL, TW_WORLD_TCP);
+	struct tw_rundir *r = NULL;
+	struct tw_error why = { 0 };
+
+	mkdir(in_folder("old-run"), 0700);
+	write_file("old-run/job.yaml", old, sizeof old - 1);
+	assert_int_equal(
+		tw_rundir_open(in_folder("old-run"), job, false, &(struct tw_log){ 0 }, &r, &why),
+		TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "earlier version of thalweg"));
+	tw_job_free(job);
+}
+
 static void without_a_cache_memory_will_do(void **state)
 {
 	struct side master = master_of(CSV), s;
@@ -866,15 +1031,14 @@ static void only_one_writes(void **state)
 	struct line l = line_of(&master);
 	struct said said;
 	struct tw_error why;
-	char name[100];
+	char name[120];
 	int fd;
 
 	empty_cache();
 	mkdir(in_folder("cache"), 0700);
 	mkdir(in_folder("cache/thalweg"), 0700);
 	mkdir(in_folder("cache/thalweg/sets"), 0700);
-	snprintf(name, sizeof name, "cache/thalweg/sets/.%016" PRIx64 ".tws.new",
-		 master.facts.data);
+	set_name(&master, ".", ".new", name);
 	write_file(name, "half of something that was longer than the set", 46);
 	fd = open(in_folder(name), O_RDWR);
 	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
@@ -914,6 +1078,8 @@ static void write_weights(const char *name, float seed)
 	write_file(name, bytes, 8 + length + sizeof v);
 }
 
+#define FIRST (56 + 6 * 4) /* bytes of the head and of six values */
+
 static void first_values_travel(void **state)
 {
 	struct side master, s;
@@ -926,19 +1092,19 @@ static void first_values_travel(void **state)
 	master = master_of("data: {source: csv, file: classes.csv, batch: 8}\n"
 			   "model: {layers: [linear 2], weights: first.safetensors}\n");
 	l = line_of(&master);
-	data = tw_share_set_bytes(l.set) - 32 - 6 * 4;
+	data = tw_share_set_bytes(l.set) - FIRST;
 	for (int turn = 0; turn < 2; turn++) { /* with the data received, and in the cache */
 		read_shared(&master, &s);
 		if (join(&s, &master, &l, &said, &why) != TW_OK)
 			fail_msg("%s", why.text);
-		assert_int_equal(l.bytes, turn ? 56 : data + 56);
+		assert_int_equal(l.bytes, turn ? FIRST : data + FIRST);
 		finish(&s);
 		same_facts(&master, &s);
 		same_engines(master.engine, s.engine);
 		side_close(&s);
 	}
 	/* every byte of them counts */
-	for (l.damaged = data; l.damaged < data + 56; l.damaged++) {
+	for (l.damaged = data; l.damaged < data + FIRST; l.damaged++) {
 		read_shared(&master, &s);
 		assert_int_equal(join(&s, &master, &l, &said, &why), TW_BAD_BYTES);
 		assert_non_null(strstr(why.text, "model.weights: "));
@@ -959,7 +1125,7 @@ static void first_values_travel(void **state)
 			assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why),
 					 TW_OK);
 			assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-			assert_int_equal(l.bytes, same ? 32 : 56);
+			assert_int_equal(l.bytes, same ? FIRST - 6 * 4 : FIRST);
 			same_engines(master.engine, s.engine);
 			side_close(&s);
 		}
@@ -967,7 +1133,7 @@ static void first_values_travel(void **state)
 	/* where nobody gives any, the file must be here */
 	read_shared(&master, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, master.facts.data, 0, NULL, NULL,
+	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, NULL, NULL,
 					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "model.weights: "));
@@ -1018,6 +1184,10 @@ int main(void)
 		cmocka_unit_test(a_dead_line_leaves_nothing),
 		cmocka_unit_test(another_set_is_refused),
 		cmocka_unit_test(a_damaged_cache_is_mended),
+		cmocka_unit_test(a_forged_cache_is_not_used),
+		cmocka_unit_test(a_forged_set_is_not_taken),
+		cmocka_unit_test(a_run_does_not_go_on_with_forged_data),
+		cmocka_unit_test(an_earlier_run_is_named),
 		cmocka_unit_test(without_a_cache_memory_will_do),
 		cmocka_unit_test(only_one_writes),
 		cmocka_unit_test(first_values_travel),

@@ -33,7 +33,7 @@ static void listen(void *arg, enum tw_level level, const char *who, const char *
 
 static const struct tw_log log_ = { .sink = listen, .level = TW_DEBUG };
 static const struct tw_store_facts facts = {
-	.job_hash = 0x123456789abcdef0u,
+	.job_hash = { { 0x12, 0x34, 0x56, 0x78, [31] = 0x9a } },
 	.job_text = "model: {quadratic: {dimension: 3}}\n",
 	.isa = "plain",
 	.threads = 1,
@@ -391,7 +391,7 @@ static void another_job_is_refused(void **state)
 
 	assert_int_equal(save(s, 1), TW_OK);
 	tw_dir_store_close(s);
-	other.job_hash++;
+	other.job_hash.b[31]++;
 	assert_int_equal(tw_dir_store_open(&tw_heap_system, dir, &other, &log_, &s, &why), TW_OK);
 	assert_int_equal(load(s), 0);
 	assert_non_null(strstr(said, "another job"));
