@@ -158,7 +158,7 @@ static enum tw_status set_rows(const struct tw_option *rows, void *base, struct 
 void tw_fuzz_data(const char *source, uint8_t choice, struct tw_fuzz_heap *heap,
 		  const char *const *options)
 {
-	const struct tw_source_site site = { .heap = &heap->heap, .cache = "", .base = "" };
+	const struct tw_source_site site = { .heap = &heap->heap, .cache = "" };
 	const struct tw_source *from = tw_source_find(source);
 	struct tw_data_options common;
 	struct tw_error why = { 0 };

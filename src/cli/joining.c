@@ -49,6 +49,7 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		.log = call->log,
 		.interrupted = interrupted,
 		.metrics = *f->work.log ? f->work.log : NULL,
+		.paths = { .all = f->allow_path, .data = *f->data ? f->data : NULL },
 		.master_fd = -1,
 		.wish = TW_NODE_NEW,
 	};
@@ -313,6 +314,8 @@ static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
 		struct tw_join_flags quiet = *f; /* the pages and the log are the master's */
 		struct tw_call theirs = *call;
 
+		quiet.allow_path = true; /* the job is this user's own */
+		quiet.data = "";
 		quiet.link.http = "off";
 		quiet.work.log = "";
 		theirs.flags = &quiet;

@@ -16,6 +16,8 @@ struct tw_join_flags {
 	uint32_t workers;
 	int64_t patience;
 	const char *job;
+	const char *data;
+	bool allow_path;
 };
 
 /* All return the exit code, after everything was said and printed. */

@@ -291,7 +291,7 @@ static enum tw_status copy_piece(const char *from, const struct piece *p, const 
 	bytes = tw_heap_system.get(&tw_heap_system, p->bytes);
 	if (!bytes)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %s", p->name);
-	st = tw_input_open(&tw_heap_system, "", path, &in, why);
+	st = tw_input_open(&tw_heap_system, NULL, path, &in, why);
 	if (st == TW_OK)
 		st = tw_input_read(in, bytes, p->bytes, "the rest of the file", why);
 	if (st == TW_OK)

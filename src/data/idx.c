@@ -220,7 +220,7 @@ enum tw_status tw_idx_labels(struct tw_input *in, const char *images, struct tw_
 	return st;
 }
 
-static enum tw_status read_pair(const char *base, const char *images, const char *labels,
+static enum tw_status read_pair(const struct tw_reach *base, const char *images, const char *labels,
 				bool first, struct tw_data *d, struct tw_samples *s,
 				struct tw_error *why)
 {

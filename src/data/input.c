@@ -8,17 +8,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#define BUFFER    (1u << 16)
-#define PATH_ROOM 4096
-#define SHOWN     240
-#define RATIO     1040 /* deflate makes at most 1032 bytes of one */
+#define BUFFER (1u << 16)
+#define SHOWN  240
+#define RATIO  1040 /* deflate makes at most 1032 bytes of one */
 
 struct tw_input {
 	struct tw_heap *heap;
@@ -345,29 +347,91 @@ enum tw_status tw_input_all(struct tw_input *in, char **out, size_t *bytes, stru
 	return TW_OK;
 }
 
-static enum tw_status path_of(const char *base, const char *name, char out[PATH_ROOM],
-			      struct tw_error *why)
-{
-	char shown[SHOWN];
-	int n;
+/* --- how far it reaches ----------------------------------------------------------------------- */
 
-	if (name[0] == '/' || !base || !base[0])
-		n = snprintf(out, PATH_ROOM, "%s", name);
-	else
-		n = snprintf(out, PATH_ROOM, "%s/%s", base, name);
-	if (n >= 0 && n < PATH_ROOM)
-		return TW_OK;
-	show(name, shown);
-	return tw_fail(why, TW_BAD_INPUT, "%s: a path may have at most %d letters", shown,
-		       PATH_ROOM - 1);
+/* The last part of a path, without slashes behind it; false: it names no file. */
+static bool last_part(const char *name, char out[TW_REACH_PATH])
+{
+	size_t end = strlen(name), from;
+
+	while (end > 0 && name[end - 1] == '/')
+		end--;
+	for (from = end; from > 0 && name[from - 1] != '/';)
+		from--;
+	if (end - from >= TW_REACH_PATH)
+		return false;
+	memcpy(out, name + from, end - from);
+	out[end - from] = 0;
+	return out[0] && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
+}
+
+static bool join_path(const struct tw_reach *r, const char *name, char out[TW_REACH_PATH])
+{
+	const bool alone = !r || !r->folder[0] || (r->how == TW_REACH_ALL && name[0] == '/');
+	const int n = snprintf(out, TW_REACH_PATH, "%s%s%s", alone ? "" : r->folder,
+			       alone ? "" : "/", name);
+
+	return n >= 0 && n < TW_REACH_PATH;
+}
+
+bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REACH_PATH])
+{
+	char last[TW_REACH_PATH], path[TW_REACH_PATH];
+	char *folder, *found;
+	bool inside;
+	size_t n;
+
+	if (!r || r->how == TW_REACH_ALL)
+		return join_path(r, name, out);
+	if (r->how == TW_REACH_NONE || !last_part(name, last) || !join_path(r, last, path))
+		return false;
+	folder = realpath(r->folder, NULL);
+	found = realpath(path, NULL);
+	n = folder ? strlen(folder) : 0;
+	while (n > 1 && folder[n - 1] == '/')
+		n--;
+	inside = folder && found && strncmp(folder, found, n) == 0 && (found[n] == '/' || n == 1) &&
+		 strlen(found) < TW_REACH_PATH;
+	if (inside)
+		strcpy(out, found);
+	free(folder);
+	free(found);
+	return inside;
+}
+
+/* In its folder, whatever links are there; -1 with errno. */
+static int open_within(const char *folder, const char *name, int flags)
+{
+	const struct open_how how = {
+		.flags = (uint64_t)flags,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = -1, error;
+
+	if (at < 0)
+		return -1;
+	fd = (int)syscall(SYS_openat2, at, name, &how, sizeof how);
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) /* an old kernel, or a sandbox */
+		fd = openat(at, name, flags | O_NOFOLLOW);
+	error = errno;
+	close(at);
+	errno = error;
+	return fd;
 }
 
 /* The file must be a plain one: a pipe could wait for ever, a folder has no bytes. */
-static enum tw_status open_plain(struct tw_input *in, const char *path, struct tw_error *why)
+static enum tw_status open_plain(struct tw_input *in, const struct tw_reach *r, const char *name,
+				 const char *path, struct tw_error *why)
 {
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	struct stat s;
 
-	in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	in->fd = r && r->how == TW_REACH_WITHIN ? open_within(r->folder, name, flags)
+						: open(path, flags);
+	if (in->fd < 0 && (errno == EXDEV || errno == ELOOP) && r && r->how == TW_REACH_WITHIN)
+		return tw_fail(why, TW_BAD_INPUT, "%s: is a link that leads out of its folder",
+			       in->shown);
 	if (in->fd < 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s: cannot be opened: %s", in->shown,
 			       strerror(errno));
@@ -424,9 +488,14 @@ static enum tw_status into_memory(struct tw_input *in, struct tw_error *why)
 	return TW_OK;
 }
 
-typedef enum tw_status open_fn(struct tw_input *in, const char *path, struct tw_error *why);
+/* How a path is opened. */
+struct way {
+	bool stream;                  /* anything that bytes come out of */
+	const struct tw_reach *reach; /* else a plain file within this, ... */
+	const char *last;             /* ... where it has this name */
+};
 
-static enum tw_status open_with(struct tw_heap *heap, const char *path, open_fn *how,
+static enum tw_status open_with(struct tw_heap *heap, const char *path, const struct way *w,
 				struct tw_input **out, struct tw_error *why)
 {
 	struct tw_input *in = heap->get(heap, sizeof *in);
@@ -438,7 +507,8 @@ static enum tw_status open_with(struct tw_heap *heap, const char *path, open_fn 
 	in->heap = heap;
 	in->first = in->last = in->buffer;
 	show(path, in->shown);
-	st = how(in, path, why);
+	st = w->stream ? open_stream(in, path, why)
+		       : open_plain(in, w->reach, w->last, path, why);
 	if (st == TW_OK)
 		st = refill(in, why);
 	/* the rest of a magic number may come later out of a pipe */
@@ -462,22 +532,42 @@ static enum tw_status open_with(struct tw_heap *heap, const char *path, open_fn 
 	return st;
 }
 
-enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
+/* `name` as it is looked for, and the whole path. */
+static enum tw_status place(const struct tw_reach *r, const char *name, char last[TW_REACH_PATH],
+			    char path[TW_REACH_PATH], struct tw_error *why)
+{
+	char shown[SHOWN];
+
+	show(name, shown);
+	if (r && r->how == TW_REACH_NONE)
+		return tw_fail(why, TW_REFUSED, "%s: is named by the master, and not opened here",
+			       shown);
+	if (r && r->how == TW_REACH_WITHIN) {
+		if (!last_part(name, last))
+			return tw_fail(why, TW_BAD_INPUT, "%s: does not end in a file's name",
+				       shown);
+		name = last;
+	}
+	if (!join_path(r, name, path))
+		return tw_fail(why, TW_BAD_INPUT, "%s: a path may have at most %d letters", shown,
+			       TW_REACH_PATH - 1);
+	return TW_OK;
+}
+
+enum tw_status tw_input_open(struct tw_heap *heap, const struct tw_reach *reach, const char *name,
 			     struct tw_input **out, struct tw_error *why)
 {
-	char path[PATH_ROOM];
-	const enum tw_status st = path_of(base, name, path, why);
+	char path[TW_REACH_PATH], last[TW_REACH_PATH];
+	const enum tw_status st = place(reach, name, last, path, why);
+	const struct way plain = { .reach = reach, .last = last };
 
-	return st == TW_OK ? open_with(heap, path, open_plain, out, why) : st;
+	return st == TW_OK ? open_with(heap, path, &plain, out, why) : st;
 }
 
 enum tw_status tw_input_open_stream(struct tw_heap *heap, const char *name, struct tw_input **out,
 				    struct tw_error *why)
 {
-	char path[PATH_ROOM];
-	const enum tw_status st = path_of("", name, path, why);
-
-	return st == TW_OK ? open_with(heap, path, open_stream, out, why) : st;
+	return open_with(heap, name, &(struct way){ .stream = true }, out, why);
 }
 
 void tw_input_close(struct tw_input *in)

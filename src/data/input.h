@@ -10,11 +10,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Which files may be opened.  A job that came from a master names paths, and a process that joined
+ * must not open them on its word: it could be made to train on whatever its user can read. */
+enum tw_reach_how {
+	TW_REACH_ALL,    /* as named; relative paths begin at `folder`, "" is here */
+	TW_REACH_WITHIN, /* the file of that name in `folder`, wherever the path says it is */
+	TW_REACH_NONE,
+};
+struct tw_reach {
+	enum tw_reach_how how;
+	const char *folder;
+};
+/* The folder `name` as a path.  WITHIN: that of its last part, and really inside; false: there is
+ * none, it lies elsewhere, it may not be opened, or its path is too long. */
+#define TW_REACH_PATH 4096
+bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REACH_PATH]);
+
 struct tw_input;
 
-/* Open `name` (relative to `base` unless it begins with /).  TW_BAD_INPUT where it is missing, is
- * no plain file or may not be read. */
-enum tw_status tw_input_open(struct tw_heap *heap, const char *base, const char *name,
+/* Open `name` as far as `reach` (NULL: all, from here) allows.  TW_BAD_INPUT where it is missing, is
+ * no plain file or may not be read; TW_REFUSED where nothing may be opened.  WITHIN, no link and no
+ * .. leads out of the folder. */
+enum tw_status tw_input_open(struct tw_heap *heap, const struct tw_reach *reach, const char *name,
 			     struct tw_input **out, struct tw_error *why);
 /* The same for what the user named on the command line: "-" is standard input, and pipes, sockets
  * and terminals are accepted too.  Those are read to their end at once, inflated, and cannot be

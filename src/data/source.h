@@ -44,11 +44,15 @@ struct tw_data {
 	struct tw_sha fingerprint; /* of shape, values and labels, before normalisation */
 };
 
+struct tw_reach;
+
 /* What a source needs to know of its surroundings. */
 struct tw_source_site {
 	struct tw_heap *heap;
 	const char *cache; /* folder where fetched data sets are; "" if nobody knows */
-	const char *base;  /* folder that relative paths begin at: the job file's; "" is here */
+	/* How far paths of the options reach (data/input.h); NULL: everywhere, from here.  The
+	 * cache is no such path: it is the user's own. */
+	const struct tw_reach *base;
 	struct tw_warnings *warnings; /* what is odd; NULL: nobody listens.  tw_data_open's own */
 };
 

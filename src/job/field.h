@@ -74,9 +74,14 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why); /* 
 enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why);
 enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why);
 
+struct tw_reach;
 /* The data set alone, and the engine of a network on it (network.c). */
 enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 				struct tw_data **out, struct tw_error *why);
+/* ... opening no more files than `reach` allows (data/input.h). */
+enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
+				   struct tw_heap *heap, struct tw_data **out,
+				   struct tw_error *why);
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why);
 /* Gives a network's first values (*out from the heap, NULL: they are drawn) in place of the file

@@ -5,7 +5,6 @@
 #include "job/cast.h"
 #include "job/progress.h"
 #include "job/result.h"
-#include "job/share.h"
 #include "world/memory.h"
 
 #include <errno.h>
@@ -66,7 +65,7 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
 					  TW_WORLD_TCP, &j->job, why);
 	if (status == TW_OK)
-		status = tw_share_open_engine(j->job, &facts.data, facts.data_bytes,
+		status = tw_share_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
 					      tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
 	tw_tcp_ask_close(ask);
 	tw_heap_system.put(&tw_heap_system, text);

@@ -4,6 +4,7 @@
 #define TW_JOB_JOIN_H
 
 #include "job/net.h"
+#include "job/share.h"
 
 #include <jansson.h>
 
@@ -15,6 +16,7 @@ struct tw_join_request {
 	const struct tw_log *log;
 	const _Atomic int *interrupted; /* may be NULL */
 	const char *metrics;            /* file of JSON lines; NULL: none */
+	struct tw_share_paths paths;    /* what may be opened of what the master's job names */
 	/* started by `train --processes`: the job is here, the connections are inherited */
 	struct tw_job *job; /* NULL: the master gives it */
 	int master_fd;      /* -1: none */

@@ -2,6 +2,7 @@
 /* network.c - what is trained on what: sections data, model and loss, and the engine they make. */
 #include "job/read.h"
 
+#include "data/input.h"
 #include "engine/network.h"
 #include "engine/targets.h"
 #include "job/snapshot.h"
@@ -440,12 +441,17 @@ static enum tw_status refuse_data(const struct tw_job *job, const struct tw_erro
 enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 				struct tw_data **out, struct tw_error *why)
 {
-	char base[4096], cache[4096] = "";
-	struct tw_source_site site = {
-		.heap = heap,
-		.cache = cache,
-		.base = folder(job, base, sizeof base),
-	};
+	char base[4096];
+	const struct tw_reach all = { TW_REACH_ALL, folder(job, base, sizeof base) };
+
+	return tw_job_open_data_at(job, &all, heap, out, why);
+}
+
+enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
+				   struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
+{
+	char cache[4096] = "";
+	struct tw_source_site site = { .heap = heap, .cache = cache, .base = reach };
 	struct tw_error said = { 0 };
 	enum tw_status st;
 

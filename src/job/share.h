@@ -34,17 +34,26 @@ uint64_t tw_share_set_bytes(const struct tw_share_set *s);
 enum tw_status tw_share_set_read(const struct tw_share_set *s, uint64_t from, void *to,
 				 size_t bytes);
 
+/* Which files of its own machine a joiner opens, on its user's word.  What a job names is the
+ * master's choice: without the user's word nothing of it is opened, written or looked for.  First
+ * values (model.weights) come from the master unless `all`. */
+struct tw_share_paths {
+	bool all;         /* what the job names, as it names it */
+	const char *data; /* its data files, by their names in this folder; NULL: none */
+};
+
 /* Gives bytes of the data set from who has it. */
 typedef enum tw_status (*tw_share_receive)(void *arg, uint64_t from, void *to, size_t bytes,
 					   struct tw_error *why);
 /* Open the engine of a job that came as text, with the data set of this fingerprint: as the job
- * says, if that is here and the right one; else from the cache (by fingerprint); else received
- * (`bytes` of it, 0: it cannot be given), checked, and kept in the cache.  What is in the cache is
+ * says, if it needs no files or `paths` allow them and it is the right one; else from the cache (by
+ * fingerprint); else received (`bytes` of it, 0: it cannot be given), checked, and kept in the
+ * cache.  What is in the cache is
  * checked like anything from outside.  One info line on `log` says where the data came from.  A
  * sentence when nobody has it. */
-enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_sha *fingerprint,
-				    uint64_t bytes, tw_share_receive receive, void *arg,
-				    const struct tw_log *log, struct tw_engine **out,
-				    struct tw_error *why);
+enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_share_paths *paths,
+				    const struct tw_sha *fingerprint, uint64_t bytes,
+				    tw_share_receive receive, void *arg, const struct tw_log *log,
+				    struct tw_engine **out, struct tw_error *why);
 
 #endif

@@ -2,11 +2,15 @@
 /* share_open.c - the engine of a job that came as text: its data from here, from the cache, or from
  * who has it.
  *
+ *  (0) no path that the job names is opened beyond what struct tw_share_paths allows: the job is
+ *      the master's, and the files are not.
+ *
  *  (1) the cache's file of a set appears whole, under its name, or not at all: it is written beside
  *      it under a lock, checked, synced and renamed.
  *  (2) whoever does not get the lock keeps the set in memory only: somebody else is writing it. */
 #include "job/share.h"
 
+#include "data/input.h"
 #include "data/set_file.h"
 #include "job/field.h"
 #include "job/files.h"
@@ -25,6 +29,7 @@
 
 struct taking {
 	const struct tw_job *job;
+	const struct tw_share_paths *paths;
 	struct tw_heap *heap;
 	struct tw_sha fingerprint;
 	uint64_t bytes;
@@ -43,7 +48,13 @@ struct taking {
 /* TW_ABSENT: not here, or another; t->own says which. */
 static enum tw_status take_own(struct taking *t, struct tw_data **out)
 {
-	const enum tw_status st = tw_job_open_data(t->job, t->heap, out, &t->own);
+	const struct tw_reach some = {
+		.how = t->paths->data ? TW_REACH_WITHIN : TW_REACH_NONE,
+		.folder = t->paths->data ? t->paths->data : "",
+	};
+	const enum tw_status st =
+		t->paths->all ? tw_job_open_data(t->job, t->heap, out, &t->own)
+			      : tw_job_open_data_at(t->job, &some, t->heap, out, &t->own);
 	char found[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
 
 	if (st == TW_NO_MEMORY)
@@ -326,7 +337,7 @@ static enum tw_status receive_values(struct taking *t, const struct tw_first_hea
 	return TW_OK;
 }
 
-/* The file that the job names if it is here and the same; else from who has it. */
+/* From who has them.  The file that the job names is looked at only where the user allows it. */
 static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_heap *heap,
 				 const struct tw_graph *g, float **out, struct tw_error *why)
 {
@@ -336,11 +347,20 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	struct tw_first_head h;
 	enum tw_status st;
 
-	if (!*job->network.weights || !t->bytes || !t->receive)
+	if (!*job->network.weights)
+		return TW_OK;
+	if ((!t->bytes || !t->receive) && t->paths->all)
 		return tw_job_read_weights(job, heap, g, out, why);
+	if (!t->bytes || !t->receive)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "model.weights: nobody gives the run's first values, and %.200s is "
+			       "named by the master and not opened here",
+			       job->network.weights);
 	st = receive_head(t, count, &h, why);
 	if (st != TW_OK)
 		return st;
+	if (!t->paths->all)
+		return receive_values(t, &h, out, why);
 	st = tw_job_read_weights(job, heap, g, out, &quiet);
 	if (st == TW_NO_MEMORY)
 		return tw_fail(why, st, "%s", quiet.text);
@@ -351,13 +371,14 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	return receive_values(t, &h, out, why);
 }
 
-enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_sha *fingerprint,
-				    uint64_t bytes, tw_share_receive receive, void *arg,
-				    const struct tw_log *log, struct tw_engine **out,
-				    struct tw_error *why)
+enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_share_paths *paths,
+				    const struct tw_sha *fingerprint, uint64_t bytes,
+				    tw_share_receive receive, void *arg, const struct tw_log *log,
+				    struct tw_engine **out, struct tw_error *why)
 {
 	struct taking t = {
 		.job = job,
+		.paths = paths,
 		.heap = &tw_heap_system,
 		.fingerprint = *fingerprint,
 		.bytes = bytes,

@@ -160,11 +160,18 @@ const struct tw_warnings *kit_warned(void)
 enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *const *sets,
 			struct tw_data **out, struct tw_error *why)
 {
+	return kit_open_at(NULL, heap, source, sets, out, why);
+}
+
+enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
+			   const char *const *sets, struct tw_data **out, struct tw_error *why)
+{
 	const struct tw_source *s = tw_source_find(source);
+	const struct tw_reach all = { TW_REACH_ALL, folder };
 	const struct tw_source_site site = {
 		.heap = heap ? heap : &tw_heap_system,
 		.cache = folder,
-		.base = folder,
+		.base = reach ? reach : &all,
 	};
 	struct tw_data_options common;
 	struct tw_arena keep;

@@ -4,6 +4,7 @@
 #define TW_TEST_DATA_KIT_H
 
 #include "data/data.h"
+#include "data/input.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,6 +34,9 @@ size_t kit_npy(uint8_t *out, const char *header, const void *values, size_t byte
  * at the folder.  `heap` NULL: the system's. */
 enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *const *sets,
 			struct tw_data **out, struct tw_error *why);
+/* The same, with paths that reach as far as that; NULL: everywhere, from the folder. */
+enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
+			   const char *const *sets, struct tw_data **out, struct tw_error *why);
 /* It must open. */
 struct tw_data *kit_must_open(const char *source, const char *const *sets);
 /* It must be refused with TW_BAD_INPUT and a sentence with all these parts (NULL at the end). */

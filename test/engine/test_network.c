@@ -37,7 +37,7 @@ static enum tw_status open_data(struct tw_heap *heap, const struct tw_data_optio
 				struct tw_data **out)
 {
 	const struct tw_source *s = tw_source_find("digits");
-	const struct tw_source_site site = { .heap = heap, .cache = "", .base = "" };
+	const struct tw_source_site site = { .heap = heap, .cache = "" };
 	struct tw_error why = { 0 };
 	struct tw_arena keep;
 	enum tw_status st;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -215,7 +216,10 @@ struct line {
 	uint64_t bytes;
 	uint64_t dead_from, damaged; /* UINT64_MAX: not */
 	const uint8_t *instead;      /* what a liar gives; NULL: the set */
+	struct tw_share_paths paths; /* what the joiner may open; at first nothing */
 };
+
+static const struct tw_share_paths everything = { .all = true }, nothing = { .all = false };
 
 static struct line line_of(const struct side *master)
 {
@@ -267,8 +271,8 @@ static enum tw_status join(struct side *s, const struct side *master, struct lin
 	*why = (struct tw_error){ 0 };
 	l->calls = 0;
 	l->bytes = 0;
-	return tw_share_open_engine(s->job, &master->facts.data, tw_share_set_bytes(l->set),
-				    receive, l, &log, &s->engine, why);
+	return tw_share_open_engine(s->job, &l->paths, &master->facts.data,
+				    tw_share_set_bytes(l->set), receive, l, &log, &s->engine, why);
 }
 
 /* First values, and a gradient at them, to the bit. */
@@ -329,7 +333,7 @@ static void agrees(struct side *master)
 	struct tw_error why = { 0 };
 
 	read_shared(master, &joiner);
-	if (tw_share_open_engine(joiner.job, &master->facts.data, 0, NULL, NULL,
+	if (tw_share_open_engine(joiner.job, &everything, &master->facts.data, 0, NULL, NULL,
 				 &(struct tw_log){ 0 }, &joiner.engine, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	finish(&joiner);
@@ -689,8 +693,8 @@ static void made_up_data_needs_nobody(void **state)
 	tw_share_set_close(none);
 	read_shared(&small, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, &(struct tw_sha){ { 5 } }, 0, NULL, NULL,
-					      &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_share_open_engine(s.job, &nothing, &(struct tw_sha){ { 5 } }, 0, NULL,
+					      NULL, &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_true(is_sentence(why.text));
 	side_close(&s);
@@ -712,6 +716,7 @@ static void another_file_is_passed_over(void **state)
 		at += (size_t)snprintf(other + at, sizeof other - at, "%d,1,%s\n", k,
 				       k % 2 ? "oak" : "elm");
 	write_file("other.csv", other, at);
+	l.paths = everything;
 	snprintf(text, sizeof text, "data: {source: csv, file: %s/other.csv, batch: 8}\n" LAYERS,
 		 folder);
 	s = (struct side){ .job = NULL };
@@ -725,8 +730,8 @@ static void another_file_is_passed_over(void **state)
 	/* and where nobody gives the right one, both are named */
 	s = (struct side){ .job = NULL };
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
-	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, receive, &l,
-					      &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_share_open_engine(s.job, &everything, &master.facts.data, 0, receive,
+					      &l, &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	tw_sha_short(&master.facts.data, text);
 	assert_non_null(strstr(why.text, text));
@@ -743,11 +748,11 @@ static void nobody_has_it(void **state)
 	struct tw_error why = { 0 };
 
 	read_shared(&master, &s);
-	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, NULL, NULL,
+	assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
 					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "neither here nor in the cache"));
-	assert_non_null(strstr(why.text, "classes.csv"));
+	assert_non_null(strstr(why.text, "classes.csv: is named by the master, and not opened"));
 	side_close(&s);
 	side_close(&master);
 }
@@ -1058,8 +1063,6 @@ static void only_one_writes(void **state)
 	empty_cache();
 }
 
-/* --- first values ----------------------------------------------------------------------------- */
-
 /* A safetensors file for `linear 2` on two columns, filled from `seed`. */
 static void write_weights(const char *name, float seed)
 {
@@ -1077,6 +1080,214 @@ static void write_weights(const char *name, float seed)
 	memcpy(bytes + 8 + length, v, sizeof v);
 	write_file(name, bytes, 8 + length + sizeof v);
 }
+
+/* --- paths that the master names ------------------------------------------------------------- */
+
+/* What happens to files in a folder, as the kernel sees it. */
+static int watch_on(const char *path)
+{
+	const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	assert_true(watch >= 0);
+	assert_true(inotify_add_watch(watch, path,
+				      IN_OPEN | IN_ACCESS | IN_CREATE | IN_MODIFY | IN_ATTRIB |
+					      IN_DELETE) >= 0);
+	return watch;
+}
+
+static bool was_touched(int watch)
+{
+	char events[4096];
+	bool any = false;
+
+	while (read(watch, events, sizeof events) > 0)
+		any = true;
+	return any;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+	uint8_t bytes[16384];
+	FILE *f = fopen(in_folder(from), "rb");
+	const size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+
+	assert_true(n > 0 && n < sizeof bytes);
+	fclose(f);
+	write_file(to, bytes, n);
+}
+
+/* The same job in a joiner's hands, with another path in it. */
+static void read_named(const char *format, const char *path, struct side *to)
+{
+	struct tw_error why = { 0 };
+	char text[1400];
+
+	snprintf(text, sizeof text, format, path, path);
+	*to = (struct side){ .job = NULL };
+	if (read_job(text, NULL, NULL, TW_WORLD_TCP, &to->job, &why) != TW_OK)
+		fail_msg("%s", why.text);
+}
+
+/* A master names files of the joiner's machine; the right ones even, so that nothing but leave is
+ * missing.  The kernel tells whether anybody opens them. */
+static void named_paths_stay_closed(void **state)
+{
+	static const char *const named[] = {
+		"data: {source: csv, file: %s/classes.csv, batch: 8}\n" LAYERS,
+		"data: {source: csv, file: %s/classes.csv, batch: 8}\n"
+		"model: {layers: [linear 2], weights: %s/first.safetensors}\n",
+		"data: {source: npy, x: %s/x.npy, y: %s/y.npy, batch: 8, normalise: unit}\n"
+		"model: {layers: [linear 8, relu, linear 4]}\n",
+		"data: {source: idx, images: %s/images, labels: %s/labels, batch: 8}\n"
+		"model: {layers: [flatten, linear 10]}\n",
+	};
+	static const char *const files[] = { "classes.csv", "x.npy",  "y.npy",
+					     "images",      "labels", "first.safetensors" };
+	char path[600];
+	int watch;
+
+	write_weights("first.safetensors", 1);
+	snprintf(path, sizeof path, "%s/secret", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
+		char to[100];
+
+		snprintf(to, sizeof to, "secret/%s", files[k]);
+		copy_file(files[k], to);
+	}
+	watch = watch_on(path);
+	for (size_t k = 0; k < sizeof named / sizeof named[0]; k++) {
+		char text[1400];
+		struct side master, s;
+		struct line l;
+		struct said said;
+		struct tw_error why;
+
+		snprintf(text, sizeof text, named[k], path, path);
+		master = master_of(text);
+		assert_true(was_touched(watch)); /* the watch sees what is opened */
+		l = line_of(&master);
+		for (int turn = 0; turn < 2; turn++) { /* received, and from the cache */
+			read_shared(&master, &s);
+			if (join(&s, &master, &l, &said, &why) != TW_OK)
+				fail_msg("%s", why.text);
+			assert_false(was_touched(watch));
+			finish(&s);
+			same_facts(&master, &s);
+			same_engines(master.engine, s.engine);
+			side_close(&s);
+		}
+		/* nobody gives anything: still closed, and the sentence says so */
+		empty_cache();
+		read_shared(&master, &s);
+		why = (struct tw_error){ 0 };
+		assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL,
+						      NULL, &(struct tw_log){ 0 }, &s.engine, &why),
+				 TW_BAD_INPUT);
+		assert_non_null(strstr(why.text, "is named by the master, and not opened here"));
+		assert_false(was_touched(watch));
+		side_close(&s);
+		/* with leave it is opened */
+		l.paths = everything;
+		read_shared(&master, &s);
+		assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
+		assert_string_equal(said.info, "the data set is here, as the job says");
+		assert_true(was_touched(watch));
+		side_close(&s);
+		tw_share_set_close(l.set);
+		side_close(&master);
+	}
+	close(watch);
+}
+
+/* --data DIR: by its name in that folder, wherever the job says it is. */
+static void data_is_found_by_name(void **state)
+{
+	static const char format[] = "data: {source: csv, file: '%s', batch: 8}\n" LAYERS;
+	static const struct {
+		const char *path;
+		bool here;
+	} cases[] = {
+		{ "classes.csv", true },
+		{ "/nowhere/classes.csv", true },
+		{ "../../classes.csv", true },
+		{ "near.csv", true },
+		{ "far.csv", false },
+		{ "other.csv", false },
+		{ "../classes.csv/..", false },
+		{ "/etc/passwd", false },
+		{ "deep/../../values.csv", false },
+	};
+	struct side master = master_of(CSV), s;
+	struct line l = line_of(&master);
+	struct said said;
+	struct tw_error why;
+	int watch;
+
+	mkdir(in_folder("sets"), 0700);
+	copy_file("classes.csv", "sets/classes.csv");
+	copy_file("values.csv", "sets/other.csv"); /* another data set */
+	assert_int_equal(symlink("classes.csv", in_folder("sets/near.csv")), 0);
+	mkdir(in_folder("away"), 0700);
+	copy_file("classes.csv", "away/classes.csv");
+	assert_int_equal(symlink("../away/classes.csv", in_folder("sets/far.csv")), 0);
+	watch = watch_on(in_folder("away"));
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		char where[600];
+
+		snprintf(where, sizeof where, "%s/sets", folder);
+		l.paths = (struct tw_share_paths){ .data = where };
+		read_named(format, cases[k].path, &s);
+		if (join(&s, &master, &l, &said, &why) != TW_OK)
+			fail_msg("%s: %s", cases[k].path, why.text);
+		if ((l.calls == 0) != cases[k].here)
+			fail_msg("%s: %s", cases[k].path, said.info);
+		same_engines(master.engine, s.engine);
+		side_close(&s);
+		empty_cache();
+	}
+	assert_false(was_touched(watch));
+	close(watch);
+	tw_share_set_close(l.set);
+	side_close(&master);
+}
+
+/* First values are the master's, also where the data and a file of that name are here. */
+static void first_values_are_the_masters(void **state)
+{
+	static const char job[] = "data: {source: csv, file: classes.csv, batch: 8}\n"
+				  "model: {layers: [linear 2], weights: first.safetensors}\n";
+	struct side master, s;
+	struct line l;
+	struct said said;
+	struct tw_error why;
+	char where[600];
+
+	write_weights("first.safetensors", 3);
+	master = master_of(job);
+	l = line_of(&master);
+	snprintf(where, sizeof where, "%s/sets", folder);
+	write_weights("sets/first.safetensors", 7);
+	l.paths = (struct tw_share_paths){ .data = where };
+	read_shared(&master, &s);
+	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
+	assert_string_equal(said.info, "the data set is here, as the job says");
+	assert_int_equal(l.bytes, 56 + 6 * 4);
+	same_engines(master.engine, s.engine);
+	side_close(&s);
+	/* and nobody's where nobody gives them */
+	read_shared(&master, &s);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_share_open_engine(s.job, &l.paths, &master.facts.data, 0, NULL, NULL,
+					      &(struct tw_log){ 0 }, &s.engine, &why),
+			 TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "model.weights: nobody gives the run's first values"));
+	side_close(&s);
+	tw_share_set_close(l.set);
+	side_close(&master);
+}
+
+/* --- first values ----------------------------------------------------------------------------- */
 
 #define FIRST (56 + 6 * 4) /* bytes of the head and of six values */
 
@@ -1111,7 +1322,8 @@ static void first_values_travel(void **state)
 		side_close(&s);
 	}
 	l.damaged = UINT64_MAX;
-	/* a file of the same name with other values is passed over */
+	/* where the user allows it, a file of the same name with other values is passed over */
+	l.paths = everything;
 	{
 		char text[700];
 
@@ -1130,10 +1342,10 @@ static void first_values_travel(void **state)
 			side_close(&s);
 		}
 	}
-	/* where nobody gives any, the file must be here */
+	/* where nobody gives any, there are none */
 	read_shared(&master, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, &master.facts.data, 0, NULL, NULL,
+	assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
 					      &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "model.weights: "));
@@ -1190,6 +1402,9 @@ int main(void)
 		cmocka_unit_test(an_earlier_run_is_named),
 		cmocka_unit_test(without_a_cache_memory_will_do),
 		cmocka_unit_test(only_one_writes),
+		cmocka_unit_test(named_paths_stay_closed),
+		cmocka_unit_test(data_is_found_by_name),
+		cmocka_unit_test(first_values_are_the_masters),
 		cmocka_unit_test(first_values_travel),
 		cmocka_unit_test(any_piece_is_of_the_whole),
 		cmocka_unit_test(examples_travel),

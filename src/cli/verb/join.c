@@ -3,6 +3,9 @@
 #include "cli/joining.h"
 #include "job/run.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const roles[] = { "worker", "server", NULL };
@@ -22,6 +25,29 @@ static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_s
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is for --as server: a worker listens nowhere; leave it out",
 			       f->link.insecure ? "--insecure" : "--listen");
+	return TW_OK;
+}
+
+/* Said before anybody is dialled. */
+static enum tw_status check_paths(const struct tw_join_flags *f, struct tw_error *why)
+{
+	struct stat s;
+
+	if (*f->data && f->allow_path)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--data looks in DIR only, and --allow-path looks wherever the job "
+			       "says: give one of them");
+	if (*f->data && stat(f->data, &s) != 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--data: %.300s cannot be opened: %s; name a directory that has the "
+			       "job's data files",
+			       f->data, strerror(errno));
+	if (*f->data && !S_ISDIR(s.st_mode))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--data: %.300s is not a directory; name one that has the job's data "
+			"files",
+			f->data);
 	return TW_OK;
 }
 
@@ -58,6 +84,8 @@ static int join(const struct tw_call *call)
 		status = tw_where_need(&where, &why);
 	if (status == TW_OK)
 		status = check_flags(f, where.source, &why);
+	if (status == TW_OK)
+		status = check_paths(f, &why);
 	if (status == TW_OK && *f->work.isa)
 		status = tw_run_isa(f->work.isa, &why);
 	code = status == TW_OK ? enter(call, &link, &where) : tw_exit_for(call, &why);
@@ -79,6 +107,10 @@ static const struct tw_flag flags[] = {
 		"a server, or rank 0: listen for other machines without key or certificates"),
 	TW_FLAG(struct tw_join_flags, patience, "patience", TW_TIME, "10min", "TIME", 0, 0,
 		"give up when no master has answered for so long; 0s: never"),
+	TW_FLAG(struct tw_join_flags, data, "data", TW_TEXT, "", "DIR", 0, 0,
+		"look for the job's data files in DIR, by their names, before asking for them"),
+	TW_FLAG(struct tw_join_flags, allow_path, "allow-path", TW_BOOL, "false", NULL, 0, 0,
+		"open the files that the master's job names, wherever they are: trust it so far"),
 	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG(struct tw_join_flags, work.log, "log", TW_TEXT, "", "FILE", 0, 0,
@@ -98,6 +130,8 @@ static const struct tw_example examples[] = {
 	{ "thalweg join master.example.org --key cluster.key", "work for the master there" },
 	{ "thalweg join localhost --workers 4", "four workers, each a process" },
 	{ "thalweg join localhost --as server", "hold a part of the parameters" },
+	{ "thalweg join master --key cluster.key --data /data/sets",
+	  "use the data files that are here already" },
 	{ "srun -n 8 thalweg join --job job.yaml --key cluster.key",
 	  "under Slurm: rank 0 runs the master, all eight work" },
 	{ 0 },
@@ -109,11 +143,13 @@ const struct tw_verb tw_verb_join = {
 	.help = "join a cluster as a worker, or as a server",
 	.about = "Joins the cluster whose master (`thalweg serve`) is at ADDRESS: HOST or "
 		 "HOST:PORT, port\n"
-		 "7433 unless it says otherwise.  The job comes from the master; the data from "
-		 "where the job\n"
-		 "says, from the cache, or from the master.  Who loses the master waits for it and "
-		 "comes back\n"
-		 "by itself.  Interrupt once to leave cleanly, twice to end at once.\n"
+		 "7433 unless it says otherwise.  The job comes from the master; the data from the "
+		 "cache or\n"
+		 "from the master.  No file that the job names is opened here, unless --data or "
+		 "--allow-path\n"
+		 "says so.  Who loses the master waits for it and comes back by itself.  Interrupt "
+		 "once to\n"
+		 "leave cleanly, twice to end at once.\n"
 		 "Without ADDRESS it is found in the environment: the first host of "
 		 "SLURM_JOB_NODELIST, or\n"
 		 "MASTER_ADDR, with MASTER_PORT.  Rank 0 (RANK, or SLURM_PROCID) then runs the "
