@@ -2,6 +2,7 @@
 /* data.c - opening a data set: source, checks, split, fingerprint, normalisation. */
 #include "data/data.h"
 #include "data/keep.h"
+#include "data/names_pack.h"
 #include "data/split.h"
 
 #include <inttypes.h>
@@ -110,6 +111,8 @@ enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 
 	tw_sha_init(&h);
 	tw_sha_update(&h, facts, sizeof facts);
+	tw_sha_update(&h, &d->packed_bytes, sizeof d->packed_bytes);
+	tw_sha_update(&h, d->packed, d->packed_bytes);
 	mark(&h, d, &d->train);
 	mark(&h, d, &d->test);
 	mark(&h, d, &d->validation);
@@ -143,6 +146,8 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_split(d, o, source->splits, seed, why);
 	if (st == TW_OK)
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+	if (st == TW_OK)
+		st = tw_names_pack(d, why);
 	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)
 		st = tw_keep_no_memory(why, "the fingerprint", sizeof d->fingerprint);
 	if (st != TW_OK) {

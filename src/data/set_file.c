@@ -5,6 +5,7 @@
  *      and there are so many bytes. */
 #include "data/set_file.h"
 #include "data/keep.h"
+#include "data/names_pack.h"
 #include "data/split.h"
 
 #include <inttypes.h>
@@ -25,10 +26,10 @@ struct head {
 	uint32_t version, rank, shape[TW_DATA_RANK], kind, classes, targets;
 	uint64_t count[SETS];
 	struct tw_sha fingerprint;
-	uint64_t bytes, hash;
+	uint64_t bytes, names, hash;
 };
 _Static_assert(sizeof(struct head) == TW_SET_HEAD, "the head has no gaps");
-_Static_assert(offsetof(struct head, count) == 40 && offsetof(struct head, hash) == 104,
+_Static_assert(offsetof(struct head, count) == 40 && offsetof(struct head, hash) == 112,
 	       "the head is laid out as the header says");
 
 /* One array of the body: part 2k are values of set k, 2k + 1 its labels or targets. */
@@ -61,7 +62,7 @@ static struct part part_of(const struct tw_data *d, int k)
 
 uint64_t tw_set_bytes(const struct tw_data *d)
 {
-	uint64_t bytes = TW_SET_HEAD;
+	uint64_t bytes = TW_SET_HEAD + d->packed_bytes;
 
 	for (int k = 0; k < PARTS; k++)
 		bytes += part_of(d, k).bytes;
@@ -79,6 +80,7 @@ static void make_head(const struct tw_data *d, struct head *h)
 		.count = { d->train.count, d->test.count, d->validation.count },
 		.fingerprint = d->fingerprint,
 		.bytes = tw_set_bytes(d),
+		.names = d->packed_bytes,
 	};
 	memcpy(h->magic, magic, sizeof magic);
 	memcpy(h->shape, d->shape, d->rank * sizeof *d->shape);
@@ -94,8 +96,10 @@ enum tw_status tw_set_copy(const struct tw_data *d, uint64_t from, void *to, siz
 	if (from > all || bytes > all - from)
 		return TW_BAD_INPUT;
 	make_head(d, &h);
-	for (int k = -1; k < PARTS && bytes > 0; k++) {
-		const struct part p = k < 0 ? (struct part){ &h, sizeof h } : part_of(d, k);
+	for (int k = -2; k < PARTS && bytes > 0; k++) {
+		const struct part p = k == -2 ? (struct part){ &h, sizeof h }
+				      : k < 0 ? (struct part){ (void *)d->packed, d->packed_bytes }
+					      : part_of(d, k);
 		const uint64_t left = from < p.bytes ? p.bytes - from : 0;
 		const size_t n = left < bytes ? (size_t)left : bytes;
 
@@ -171,8 +175,10 @@ static enum tw_status take_shape(const struct tw_set_origin *from, const struct 
 static enum tw_status check_lengths(const struct tw_set_origin *from, const struct head *h,
 				    const struct tw_data *d, struct tw_error *why)
 {
-	uint64_t sum = TW_SET_HEAD, bytes;
+	uint64_t sum = TW_SET_HEAD + h->names, bytes;
 
+	if (h->names > tw_names_most(d) || h->names > from->bytes)
+		return refuse(from, why, "claims more names than there can be");
 	for (int k = 0; k < PARTS; k++)
 		if (__builtin_mul_overflow(h->count[k / 2], (uint64_t)width_of(d, k), &bytes) ||
 		    __builtin_add_overflow(sum, bytes, &sum))
@@ -211,7 +217,21 @@ static enum tw_status take_body(const struct tw_set_origin *from, const struct h
 				struct tw_data *d, struct tw_error *why)
 {
 	uint64_t at = TW_SET_HEAD;
+	struct tw_error said = { 0 };
+	void *names = NULL;
+	enum tw_status taken = tw_keep_room(d, h->names, 1, &names, why);
 
+	if (taken == TW_OK)
+		taken = take_array(from, &at, names, h->names, why);
+	if (taken != TW_OK)
+		return taken;
+	d->packed = names;
+	d->packed_bytes = h->names;
+	taken = tw_names_unpack(d, &said);
+	if (taken == TW_BAD_BYTES)
+		return refuse(from, why, said.text);
+	if (taken != TW_OK)
+		return tw_fail(why, taken, "%s", said.text);
 	for (int k = 0; k < PARTS; k++) {
 		struct tw_samples *s = set_of(d, k / 2);
 		const uint64_t count = h->count[k / 2];

@@ -14,8 +14,10 @@
  *	40 24  samples to train, to test, to validate
  *	 64 32  fingerprint: SHA-256
  *	 96  8  length of everything, this head included
- *	104  8  XXH3-64 of the 104 bytes before
- *	112     for each of the three sets: values, then labels (u32) or targets (f32)
+ *	104  8  bytes of names
+ *	112  8  XXH3-64 of the 112 bytes before
+ *	120     names (data/names_pack.h)
+ *	        for each of the three sets: values, then labels (u32) or targets (f32)
  *
  * The fingerprint covers all that follows the head, and what the head says of its shape: who wants
  * a set asks for it by its fingerprint, and nobody can make another one of the same.  The XXH3-64
@@ -25,7 +27,7 @@
 
 #include "data/data.h"
 
-#define TW_SET_HEAD  112u
+#define TW_SET_HEAD  120u
 #define TW_SET_PIECE ((size_t)1 << 20) /* a reader is asked for at most so many bytes at once */
 
 /* How many bytes the set is. */

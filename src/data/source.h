@@ -30,18 +30,21 @@ struct tw_samples {
 /* A data set in memory.  Nothing in it changes after it was opened; any thread may read. */
 struct tw_data {
 	struct tw_heap *heap;
-	void *memory[16]; /* what tw_data_close puts back */
+	void *memory[24]; /* what tw_data_close puts back */
 	size_t memories;
 	uint32_t rank, shape[TW_DATA_RANK]; /* 1: features; 3: channels, height, width */
 	size_t features;                    /* product of the shape */
 	enum tw_value kind;
 	uint32_t classes, targets;
-	struct tw_names names;                     /* no part of the fingerprint */
+	struct tw_names names;
+	const uint8_t *packed; /* the names as bytes (names_pack.h) */
+	uint64_t packed_bytes;
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
 	const struct tw_warnings *warnings; /* of the source; NULL: it was not read from there */
-	struct tw_sha fingerprint; /* of shape, values and labels, before normalisation */
+	struct tw_sha fingerprint; /* of shape, names, values and labels; not of what was made of
+				      them by normalising */
 };
 
 struct tw_reach;

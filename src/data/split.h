@@ -14,7 +14,7 @@ enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_
 /* Options that this data cannot obey are refused; `name` is what its source is called. */
 enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 			    const struct tw_data_options *o, struct tw_error *why);
-/* SHA-256 of shape, values and labels of all sets; TW_NO_MEMORY. */
+/* SHA-256 of shape, packed names, values and labels of all sets; TW_NO_MEMORY. */
 enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out);
 
 #endif

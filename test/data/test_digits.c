@@ -64,7 +64,7 @@ static void pictures_stay_what_they_were(void **state)
 	char text[TW_SHA_TEXT];
 
 	assert_string_equal(tw_sha_text(&d->fingerprint, text),
-			    "989610abbfb32aa9bc24df12116a4686bff6c978621d206e0113d603cad74d0c");
+			    "bb0604ae2ff6afb3ee5d0b0e05f91cced29c2a26cb95ab47bc3875a03aa03e01");
 	tw_data_close(d);
 }
 

@@ -4,6 +4,7 @@
 #include "data/forge.h" /* first: it wants all of xxhash */
 #include "data/kit.h"
 #include "base/refusing.h"
+#include "data/names_pack.h"
 #include "data/set_file.h"
 #include "data/split.h"
 
@@ -232,8 +233,8 @@ static void forge(struct bytes *b, size_t at, uint64_t value, size_t bytes)
 	uint64_t hash;
 
 	memcpy(b->at + at, &value, bytes);
-	hash = XXH3_64bits(b->at, 104);
-	memcpy(b->at + 104, &hash, sizeof hash);
+	hash = XXH3_64bits(b->at, 112);
+	memcpy(b->at + 112, &hash, sizeof hash);
 }
 
 static void claims_are_weighed_before_memory_is_asked_for(void **state)
@@ -263,6 +264,9 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 		{ 48, 8, UINT64_MAX / 4, "more samples than there can be" },
 		{ 56, 8, (uint64_t)1 << 40, "contradicts" },
 		{ 96, 8, UINT64_MAX, "contradicts" },
+		{ 104, 8, 0, "contradicts" },
+		{ 104, 8, UINT64_MAX, "more names" },
+		{ 104, 8, 1 << 20, "more names" },
 	};
 	const struct tw_data_options o = options_of(&samples[2]);
 	struct tw_data *d = kit_must_open("idx", samples[2].sets);
@@ -282,7 +286,7 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 	forge(&b, 24, 1, 4);
 	forge(&b, 40, (uint64_t)1 << 32, 8);
 	forge(&b, 48, 0, 8);
-	forge(&b, 96, TW_SET_HEAD + 5 * ((uint64_t)1 << 32), 8);
+	forge(&b, 96, TW_SET_HEAD + d->packed_bytes + 5 * ((uint64_t)1 << 32), 8);
 	refused(&b, &d->fingerprint, &o, "cut off");
 	assert_int_equal(b.next, TW_SET_HEAD);
 	tw_data_close(d);
@@ -335,6 +339,120 @@ static void equal_checksums_are_not_enough(void **state)
 	refused(&b, &honest, &o, "is damaged or forged");
 	tw_data_close(d);
 	free(b.at);
+}
+
+static void same_list(const char *const *a, const char *const *b, uint64_t count)
+{
+	assert_true((a == NULL) == (b == NULL));
+	for (uint64_t k = 0; a && k < count; k++)
+		assert_string_equal(a[k], b[k]);
+	if (a)
+		assert_true(a[count] == NULL && b[count] == NULL);
+}
+
+/* Whoever has no file knows what columns and classes are called. */
+static void names_survive_bytes(void **state)
+{
+	size_t named = 0;
+
+	for (size_t k = 0; k < SAMPLES; k++) {
+		const struct tw_data_options o = options_of(&samples[k]);
+		struct tw_data *d = kit_must_open(samples[k].source, samples[k].sets), *again;
+		struct bytes b = bytes_of(d);
+		struct tw_error why;
+
+		assert_int_equal(open_bytes(NULL, &b, &d->fingerprint, &o, &again, &why), TW_OK);
+		same_list(d->names.column, again->names.column, d->features);
+		same_list(d->names.answer, again->names.answer,
+			  d->classes ? d->classes : d->targets);
+		assert_true((d->names.label == NULL) == (again->names.label == NULL));
+		if (d->names.label)
+			assert_string_equal(d->names.label, again->names.label);
+		assert_int_equal(d->names.separator, again->names.separator);
+		assert_int_equal(d->names.place, again->names.place);
+		named += d->names.column && d->names.answer && d->names.label;
+		tw_data_close(again);
+		tw_data_close(d);
+		free(b.at);
+	}
+	assert_true(named > 0);
+}
+
+#define NAMES(columns, answers, label, separator, place)                                           \
+	{                                                                                          \
+		columns, 0, 0, 0, answers, 0, 0, 0, label, 0, 0, 0, separator, 0, 0, 0, place      \
+	}
+
+/* Three columns and three classes are what the set has; the fingerprint is true every time. */
+static void forged_names_are_refused(void **state)
+{
+	static const struct {
+		uint8_t head[TW_PACK_HEAD];
+		const char *text; /* | stands for the end of a name */
+		const char *says;
+	} lies[] = {
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kind|", NULL },
+		{ NAMES(0, 0, 0, 0, 0), "", NULL },
+		{ NAMES(2, 3, 1, ',', 4), "a|b|x|y|z|kind|", "other columns" },
+		{ NAMES(4, 3, 1, ',', 4), "a|b|c|d|x|y|z|kind|", "other columns" },
+		{ NAMES(3, 2, 1, ',', 4), "a|b|c|x|y|kind|", "other classes" },
+		{ NAMES(3, 4, 1, ',', 4), "a|b|c|w|x|y|z|kind|", "other classes" },
+		{ NAMES(3, 3, 2, ',', 4), "a|b|c|x|y|z|kind|k|", "what cannot be" },
+		{ NAMES(3, 3, 1, 200, 4), "a|b|c|x|y|z|kind|", "what cannot be" },
+		{ NAMES(3, 3, 1, ',', 0), "a|b|c|x|y|z|kind|", "what cannot be" },
+		{ NAMES(3, 3, 1, 0, 4), "a|b|c|x|y|z|kind|", "what cannot be" },
+		{ NAMES(3, 3, 1, ',', 9), "a|b|c|x|y|z|kind|", "what cannot be" },
+		{ NAMES(3, 3, 1, ',', 4), "a|", "fewer names" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kin", "cut off" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|", "cut off" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kind||", "behind its last name" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|a|x|y|z|kind|", "a name twice" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|x|kind|", "a name twice" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c||y|z|kind|", "class without a name" },
+		{ NAMES(3, 3, 1, ',', 4), "a\x1b[2J|b|c|x|y|z|kind|", "not printable" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x\n|y|z|kind|", "not printable" },
+		{ NAMES(3, 3, 1, ',', 4),
+		  "a|b|c|\xc2\x9b"
+		  "2J|y|z|kind|",
+		  "not printable" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|\x7f|z|kind|", "not printable" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|\xff|", "not printable" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|\xc0\x80|", "not printable" },
+	};
+	const struct tw_data_options o = options_of(&samples[4]);
+	struct tw_data *d = kit_must_open("csv", samples[4].sets), *again;
+	uint8_t packed[600];
+	struct tw_error why;
+
+	assert_true(d->features == 3 && d->classes == 3);
+	for (size_t k = 0; k <= sizeof lies / sizeof lies[0]; k++) {
+		const bool last = k == sizeof lies / sizeof lies[0];
+		const char *says = last ? "more than 255 bytes" : lies[k].says;
+		size_t n = TW_PACK_HEAD;
+		struct bytes b;
+
+		memcpy(packed, lies[last ? 0 : k].head, TW_PACK_HEAD);
+		if (last) { /* one byte too long */
+			memset(packed + n, 'a', 256);
+			n += 256;
+			packed[n++] = 0;
+		}
+		for (const char *at = last ? "b|c|x|y|z|kind|" : lies[k].text; *at; at++)
+			packed[n++] = (uint8_t)(*at == '|' ? 0 : *at);
+		d->packed = packed;
+		d->packed_bytes = n;
+		assert_int_equal(tw_fingerprint(d, &d->fingerprint), TW_OK);
+		b = bytes_of(d);
+		if (says) {
+			refused(&b, &d->fingerprint, &o, says);
+		} else {
+			assert_int_equal(open_bytes(NULL, &b, &d->fingerprint, &o, &again, &why),
+					 TW_OK);
+			tw_data_close(again);
+		}
+		free(b.at);
+	}
+	tw_data_close(d);
 }
 
 static void options_must_fit(void **state)
@@ -406,6 +524,8 @@ int main(void)
 		cmocka_unit_test(claims_are_weighed_before_memory_is_asked_for),
 		cmocka_unit_test(forged_samples_are_refused),
 		cmocka_unit_test(equal_checksums_are_not_enough),
+		cmocka_unit_test(names_survive_bytes),
+		cmocka_unit_test(forged_names_are_refused),
 		cmocka_unit_test(options_must_fit),
 		cmocka_unit_test(a_dead_line_and_no_memory_leave_nothing),
 	};
