@@ -69,8 +69,9 @@ enum tw_type {
 	TW_DENY,  /* the answer: no; payload: the sentence */
 	TW_PING,  /* I am alive */
 	TW_PEERS, /* master → workers: where the servers listen */
-	TW_DATA,  /* joiner → master: give me the job, or bytes of the data set; and the answer */
-	TW_OVER,  /* master → all: the run has ended; payload: its result as JSON */
+	TW_DATA, /* joiner → master: give me the job, bytes of the data set or, at the end, of the
+		     model; and the answer */
+	TW_OVER, /* master → all: the run has ended; payload: its result as JSON */
 	TW_TYPES
 };
 
@@ -290,7 +291,12 @@ struct tw_body_greet {
 	uint32_t port, minor;      /* a server's: where it listens; minor version of the wire */
 	uint64_t process;          /* random: the same process asks again */
 };
-enum tw_greet_flags { TW_GREET_ASK = 1, TW_GREET_PAIR = 2 /* an inherited socket pair */ };
+enum tw_greet_flags {
+	TW_GREET_ASK = 1,
+	TW_GREET_PAIR = 2,  /* an inherited socket pair */
+	TW_GREET_KEEPS = 4, /* I want the model when the run is over */
+	TW_GREET_MODEL = 8, /* with ASK: it is over, and I ask for the model */
+};
 #define TW_NODE_NEW UINT32_MAX
 struct tw_body_terms {
 	uint32_t node, boot;      /* of the dialler */
@@ -333,10 +339,12 @@ struct tw_body_data {
 	uint32_t what, pad;   /* enum tw_data_what */
 	uint64_t from, bytes; /* asked for, or in the payload */
 };
-enum tw_data_what { TW_DATA_JOB = 1, TW_DATA_SET };
+enum tw_data_what { TW_DATA_JOB = 1, TW_DATA_SET, TW_DATA_MODEL };
 struct tw_body_over {
 	uint32_t status, pad; /* enum tw_status */
 	uint64_t cut;         /* last complete checkpoint */
+	uint64_t model_bytes; /* of the model as DATA gives it now; 0: it is not given */
+	struct tw_sha model;  /* of those bytes */
 };
 
 union tw_body {

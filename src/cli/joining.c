@@ -49,6 +49,7 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		.log = call->log,
 		.interrupted = interrupted,
 		.metrics = *f->work.log ? f->work.log : NULL,
+		.save = *f->save ? f->save : NULL,
 		.paths = { .all = f->allow_path, .data = *f->data ? f->data : NULL },
 		.master_fd = -1,
 		.wish = TW_NODE_NEW,
@@ -196,6 +197,11 @@ static enum tw_status check_many(const struct tw_join_flags *f, struct tw_error 
 			"--http: %u processes cannot have the same port; 0 gives each a free "
 			"one",
 			f->workers);
+	if (*f->save)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--save: %u processes cannot write one file; start one with --save, "
+			       "and the others without it",
+			       f->workers);
 	if (*f->work.log)
 		return tw_fail(
 			why, TW_BAD_INPUT,

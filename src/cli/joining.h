@@ -18,6 +18,7 @@ struct tw_join_flags {
 	const char *job;
 	const char *data;
 	bool allow_path;
+	const char *save;
 };
 
 /* All return the exit code, after everything was said and printed. */

@@ -3,6 +3,7 @@
 #include "job/join.h"
 
 #include "job/cast.h"
+#include "job/look.h"
 #include "job/progress.h"
 #include "job/result.h"
 #include "world/memory.h"
@@ -13,6 +14,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MODEL_HEAD     (64u << 20) /* names and facts in front of the values */
+#define MODEL_PATIENCE (10 * TW_SECOND)
 
 struct join {
 	const struct tw_join_request *q;
@@ -44,6 +48,7 @@ static void dialling(const struct join *j, struct tw_tcp_options *o)
 		.wish = q->job ? q->wish : TW_NODE_NEW,
 		.patience = q->patience,
 		.interrupted = q->interrupted,
+		.keeps = q->save != NULL,
 	};
 }
 
@@ -219,6 +224,56 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 	return status;
 }
 
+/* --- the model -------------------------------------------------------------------------------- */
+
+static enum tw_status cannot_save(const struct join *j, const struct tw_error *said,
+				  struct tw_error *why)
+{
+	return tw_fail(why, said->status,
+		       "--save: %.200s was not written: %.300s; the master's run directory has the "
+		       "model (thalweg export)",
+		       j->q->save, said->text);
+}
+
+/* The run is over and was heard of: the model as the master exports it. */
+static enum tw_status save_model(struct join *j, json_t *result, struct tw_error *why)
+{
+	const struct tw_plan *p = &j->job->plan;
+	const uint64_t most = (p->trainable + p->buffers) * sizeof(float) + MODEL_HEAD;
+	struct tw_block *model = NULL;
+	struct tw_error said = { 0 };
+	struct tw_tcp_options o;
+	struct tw_sha hash;
+	const uint64_t bytes = tw_tcp_given(j->tcp, &hash);
+
+	dialling(j, &o);
+	o.patience = MODEL_PATIENCE;
+	if (!bytes)
+		tw_fail(&said, TW_IO, "the master did not give the model");
+	else if (bytes > most)
+		tw_fail(&said, TW_BAD_BYTES,
+			"the master announces %" PRIu64 " bytes, more than such a model can have",
+			bytes);
+	else if (tw_tcp_ask_model(&o, bytes, &hash, &model, &said) == TW_OK)
+		tw_look_save(model, j->q->save, &said);
+	tw_block_drop(model);
+	if (said.status != TW_OK)
+		return cannot_save(j, &said, why);
+	tw_log_line(j->q->log, TW_INFO, "join", "the model was saved: %s (%" PRIu64 " bytes)",
+		    j->q->save, bytes);
+	json_object_set_new(result, "saved", json_string(j->q->save));
+	return TW_OK;
+}
+
+/* There will be no model here: who asked for it is told where it will be. */
+static void say_unsaved(const struct join *j, const char *reason)
+{
+	tw_log_line(j->q->log, TW_WARNING, "join",
+		    "--save: there is nothing to save: %s; when the run is over, `thalweg export` "
+		    "of the master's run directory gives the model",
+		    reason);
+}
+
 /* What it was in the cluster is over. */
 static void leave(struct join *j)
 {
@@ -266,6 +321,11 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 	}
 	if (status == TW_OK)
 		status = make_result(&j, result, why);
+	if (q->save && status == TW_OK && tw_tcp_heard(j.tcp))
+		status = save_model(&j, *result, why);
+	else if (q->save && j.tcp)
+		say_unsaved(&j, status == TW_OK ? "this process left before the run was over"
+						: "the run did not come to its end here");
 	release(&j);
 	return status;
 }

@@ -17,6 +17,7 @@ struct tw_join_request {
 	const _Atomic int *interrupted; /* may be NULL */
 	const char *metrics;            /* file of JSON lines; NULL: none */
 	struct tw_share_paths paths;    /* what may be opened of what the master's job names */
+	const char *save; /* a new file for the model when the run is over; NULL: none */
 	/* started by `train --processes`: the job is here, the connections are inherited */
 	struct tw_job *job; /* NULL: the master gives it */
 	int master_fd;      /* -1: none */

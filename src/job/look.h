@@ -82,6 +82,11 @@ enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out,
 /* The very bytes that it writes as safetensors, for those who are elsewhere; the caller's block. */
 enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
 				    struct tw_block **out, struct tw_error *why);
+/* May such bytes be written to a new file `to` (of the flag --save)?  TW_BAD_INPUT with a sentence
+ * where something is there already, or nothing can be. */
+enum tw_status tw_look_save_check(const char *to, struct tw_error *why);
+/* Write them whole or not at all, if they are a whole safetensors file. */
+enum tw_status tw_look_save(const struct tw_block *b, const char *to, struct tw_error *why);
 
 /* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, names of
  * columns, answers and label where they are known, and what its source found odd (warnings). */

@@ -288,22 +288,29 @@ static enum tw_status cannot_write(const char *to, struct tw_error *why)
 	return tw_fail(why, TW_IO, "%.300s cannot be written: %s", to, strerror(errno));
 }
 
+static enum tw_status write_file(const struct tw_block *b, const char *to, struct tw_error *why)
+{
+	const char *name;
+	const int at = folder_of(to, &name);
+	enum tw_status st = TW_OK;
+
+	if (at < 0 || tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
+		st = cannot_write(to, why);
+	if (at >= 0)
+		close(at);
+	return st;
+}
+
 static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to, struct goods *g,
 				     struct tw_error *why)
 {
 	struct tw_block *b = NULL;
 	enum tw_status st = image(s, g, &b, why);
-	const char *name;
-	int at;
 
 	if (st != TW_OK)
 		return st;
 	g->bytes = b->bytes;
-	at = folder_of(to, &name);
-	if (at < 0 || tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
-		st = cannot_write(to, why);
-	if (at >= 0)
-		close(at);
+	st = write_file(b, to, why);
 	tw_block_drop(b);
 	return st;
 }
@@ -504,4 +511,42 @@ enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
 	release(&g);
 	tw_snapshot_close(s);
 	return st;
+}
+
+/* --- for those who are elsewhere --- */
+
+enum tw_status tw_look_save_check(const char *to, struct tw_error *why)
+{
+	const char *name;
+	struct stat there;
+	int at;
+
+	if (lstat(to, &there) == 0)
+		return tw_fail(why, TW_BAD_INPUT, "--save: %.300s is %s; name a new file", to,
+			       S_ISDIR(there.st_mode) ? "a directory" : "there already");
+	at = folder_of(to, &name);
+	if (at < 0 || !*name)
+		tw_fail(why, TW_BAD_INPUT,
+			"--save: %.300s cannot be written: %s; name a file in a directory that is "
+			"there",
+			to, at < 0 ? strerror(errno) : "it names no file");
+	else if (faccessat(at, ".", W_OK, AT_EACCESS))
+		tw_fail(why, TW_BAD_INPUT,
+			"--save: %.300s cannot be written: %s; name a file where you may write", to,
+			strerror(errno));
+	if (at >= 0)
+		close(at);
+	return why->status;
+}
+
+enum tw_status tw_look_save(const struct tw_block *b, const char *to, struct tw_error *why)
+{
+	struct tw_error said = { 0 };
+	struct tw_safe safe;
+
+	if (tw_safe_read(&tw_heap_system, b->data, b->bytes, &safe, &said) != TW_OK)
+		return tw_fail(why, TW_BAD_BYTES, "the model that was received cannot be read: %s",
+			       said.text);
+	tw_safe_release(&safe);
+	return write_file(b, to, why);
 }

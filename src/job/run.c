@@ -5,6 +5,7 @@
 #include "graph/kit.h"
 #include "job/card.h"
 #include "job/cast.h"
+#include "job/look.h"
 #include "job/result.h"
 #include "job/share.h"
 #include "job/store.h"
@@ -451,13 +452,33 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 	return TW_OK;
 }
 
+/* What `thalweg export` would write; NULL: there is none, and the log says why. */
+static struct tw_block *for_keepers(const struct run *r)
+{
+	struct tw_error why = { 0 };
+	struct tw_block *model = NULL;
+
+	if (!r->dir)
+		tw_fail(&why, TW_ABSENT, "the run has no directory");
+	else
+		tw_look_export_bytes(tw_rundir_path(r->dir), r->request->log, &model, &why);
+	if (!model)
+		tw_log_line(r->request->log, TW_WARNING, "run",
+			    "who joined with --save does not get the model: %s", why.text);
+	return model;
+}
+
 /* Those who joined end with the run, and say what it came to. */
 static void tell_joiners(struct run *r, enum tw_status status, const json_t *result)
 {
 	const bool ended = status == TW_OK || status == TW_INTERRUPTED;
 	char *text = result && ended ? json_dumps(result, JSON_COMPACT) : NULL;
+	struct tw_block *model = NULL;
 
-	tw_tcp_farewell(r->tcp, status, r->ran.totals.cut, text);
+	if (status == TW_OK && tw_tcp_keepers(r->tcp))
+		model = for_keepers(r);
+	tw_tcp_farewell(r->tcp, status, r->ran.totals.cut, text, model);
+	tw_block_drop(model);
 	free(text);
 }
 

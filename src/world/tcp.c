@@ -9,8 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPARES   512 /* messages kept for the next ones */
-#define FAREWELL (5 * TW_SECOND)
+#define SPARES     512 /* messages kept for the next ones */
+#define FAREWELL   (5 * TW_SECOND)
+#define MODEL_TIME (60 * TW_SECOND)
+#define MODEL_RATE (4u << 20) /* bytes a second that everybody is thought to take */
 
 int64_t tw_tcp_now(void)
 {
@@ -413,9 +415,34 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 	return tw_threads_run(&mine, &options, ran);
 }
 
-void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result)
+size_t tw_tcp_keepers(struct tw_tcp *t)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (const struct peer *p = t->peers; p; p = p->next)
+		count += p->open && p->keeps;
+	pthread_mutex_unlock(&t->lock);
+	return count;
+}
+
+/* Those who wait for a master that was stopped keep their connection; those who take the model are
+ * waited for as long as they take some. */
+static bool may_wait(struct tw_tcp *t, int64_t began, enum tw_status status, int64_t most)
+{
+	const int64_t now = tw_tcp_now(), gave = atomic_load(&t->gave);
+
+	if (status == TW_INTERRUPTED)
+		return now - began < TW_SECOND / 4;
+	return now - began < FAREWELL || (gave && now - gave < FAREWELL && now - began < most);
+}
+
+void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result,
+		     struct tw_block *model)
 {
 	const int64_t began = tw_tcp_now();
+	struct tw_body_over over = { .status = (uint32_t)status, .cut = cut };
+	int64_t most = MODEL_TIME;
 	struct tw_msg *m;
 
 	if (!t->threaded)
@@ -424,7 +451,11 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 	if (!m)
 		return;
 	t->last = NULL;
-	m->b.over = (struct tw_body_over){ .status = (uint32_t)status, .cut = cut };
+	if (model && model->bytes && tw_sha_of(model->data, model->bytes, &over.model) == TW_OK) {
+		over.model_bytes = model->bytes;
+		most += (int64_t)(tw_tcp_keepers(t) * (model->bytes / MODEL_RATE)) * TW_SECOND;
+	}
+	m->b.over = over;
 	if (result && (m->payload = tw_block_new(t->heap, strlen(result) + 1)) != NULL) {
 		memcpy(m->payload->data, result, strlen(result));
 		m->h.payload = (uint32_t)strlen(result);
@@ -432,12 +463,17 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 	atomic_store(&t->flushed, false);
 	pthread_mutex_lock(&t->lock);
 	t->farewell = m;
+	t->model = over.model_bytes ? tw_block_keep(model) : NULL;
 	pthread_mutex_unlock(&t->lock);
 	tw_loop_ring(t);
-	/* those who wait for a master that was stopped keep their connection */
-	while (!atomic_load(&t->flushed) &&
-	       tw_tcp_now() - began < (status == TW_INTERRUPTED ? TW_SECOND / 4 : FAREWELL))
+	while (!atomic_load(&t->flushed) && may_wait(t, began, status, most))
 		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
+}
+
+uint64_t tw_tcp_given(const struct tw_tcp *t, struct tw_sha *hash)
+{
+	*hash = t->given_hash;
+	return t->given;
 }
 
 const char *tw_tcp_heard(const struct tw_tcp *t)
@@ -514,6 +550,7 @@ void tw_tcp_close(struct tw_tcp *t)
 		tw_peer_forget(t, t->peers);
 	if (t->farewell)
 		tw_tcp_msg_free(t, t->farewell);
+	tw_block_drop(t->model);
 	t->heap->put(t->heap, t->last);
 	while (t->spare) {
 		struct tw_msg *m = t->spare;

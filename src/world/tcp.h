@@ -63,6 +63,7 @@ struct tw_tcp_options {
 	size_t routes;
 	uint32_t wish;    /* node wanted (inherited pairs only); TW_NODE_NEW: any */
 	int64_t patience; /* ns without a master after which it gives up; 0: never */
+	bool keeps;       /* it asks for the model when the run is over */
 
 	/* what must agree */
 	struct tw_sha job, layout, data;
@@ -100,11 +101,19 @@ const struct tw_address *tw_tcp_bound(const struct tw_tcp *t);
 /* Run the seats of this process until the run ends, here or in the master's process.  ran->totals
  * are filled where the master is. */
 enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, struct tw_ran *ran);
+/* SERVE: how many of those who are here want the model. */
+size_t tw_tcp_keepers(struct tw_tcp *t);
 /* SERVE, after the run: tell everybody, with the result as JSON text.  Waits up to five seconds
- * until they have heard it; it does not wait for nodes that were silent for the limit. */
-void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result);
+ * until they have heard it; it does not wait for nodes that were silent for the limit.  `model` (may
+ * be NULL, stays the caller's) is given to those who keep it; while they take it, it waits longer:
+ * as long as somebody asks within five seconds, and not above a minute and a second for each 4 MiB
+ * that there are to give. */
+void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result,
+		     struct tw_block *model);
 /* SERVER, WORKER, after the run: what the master's farewell said; NULL: nothing. */
 const char *tw_tcp_heard(const struct tw_tcp *t);
+/* SERVER, WORKER, after the run: bytes and hash of the model that the master gives now; 0: none. */
+uint64_t tw_tcp_given(const struct tw_tcp *t, struct tw_sha *hash);
 /* SERVER, after a run that was refused: another has its place, and it may ask for one anew. */
 bool tw_tcp_replaced(const struct tw_tcp *t);
 /* Copy what is known of others; returns how many.  Any thread, any time. */
@@ -130,5 +139,10 @@ enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
 enum tw_status tw_tcp_ask_data(void *arg, uint64_t from, void *to, size_t bytes,
 			       struct tw_error *why);
 void tw_tcp_ask_close(struct tw_tcp_ask *a);
+/* A joiner whose master has said OVER, before tw_tcp_close: the model, which is the caller's block.
+ * TW_BAD_BYTES: it is not of that hash. */
+enum tw_status tw_tcp_ask_model(const struct tw_tcp_options *o, uint64_t bytes,
+				const struct tw_sha *hash, struct tw_block **out,
+				struct tw_error *why);
 
 #endif

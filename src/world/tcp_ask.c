@@ -26,6 +26,7 @@ struct tw_tcp_ask {
 	struct tw_msg *answer;
 	struct tw_tcp_facts facts;
 	char where[TW_ADDRESS_TEXT];
+	bool over; /* the run is: it asks for the model */
 };
 
 static struct tw_msg *new_msg(void *arg)
@@ -194,7 +195,7 @@ static enum tw_status greet(struct tw_tcp_ask *a, struct tw_error *why)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a question");
 	m->b.greet = (struct tw_body_greet){
 		.role = a->o->role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
-		.flags = TW_GREET_ASK,
+		.flags = TW_GREET_ASK | (a->over ? TW_GREET_MODEL : 0),
 		.node = TW_NODE_NEW,
 		.minor = TW_WIRE_MINOR,
 	};
@@ -252,8 +253,8 @@ static enum tw_status try_once(struct tw_tcp_ask *a, unsigned attempt, struct tw
 	return status == TW_OK ? greet(a, why) : status;
 }
 
-enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask **out,
-			       struct tw_tcp_facts *facts, struct tw_error *why)
+static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_tcp_ask **out,
+			  struct tw_tcp_facts *facts, struct tw_error *why)
 {
 	struct tw_tcp_ask *a = tw_heap_zeros(o->heap, sizeof *a);
 	const int64_t began = tw_tcp_now();
@@ -265,6 +266,7 @@ enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a connection");
 	a->o = o;
 	a->heap = o->heap;
+	a->over = over;
 	tw_address_text(o->master, a->where);
 	for (unsigned attempt = 0;; attempt++) {
 		struct tw_error now = { 0 };
@@ -295,6 +297,12 @@ enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask
 	*facts = a->facts;
 	*out = a;
 	return TW_OK;
+}
+
+enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask **out,
+			       struct tw_tcp_facts *facts, struct tw_error *why)
+{
+	return ask(o, false, out, facts, why);
 }
 
 static enum tw_status fetch(struct tw_tcp_ask *a, enum tw_data_what what, uint64_t from, void *to,
@@ -365,6 +373,36 @@ enum tw_status tw_tcp_ask_data(void *arg, uint64_t from, void *to, size_t bytes,
 			       struct tw_error *why)
 {
 	return fetch(arg, TW_DATA_SET, from, to, bytes, why);
+}
+
+enum tw_status tw_tcp_ask_model(const struct tw_tcp_options *o, uint64_t bytes,
+				const struct tw_sha *hash, struct tw_block **out,
+				struct tw_error *why)
+{
+	struct tw_block *b = tw_block_new(o->heap, bytes);
+	struct tw_tcp_ask *a = NULL;
+	struct tw_tcp_facts facts;
+	struct tw_sha found;
+	enum tw_status status;
+
+	if (!b)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the %llu bytes of the model",
+			       (unsigned long long)bytes);
+	status = ask(o, true, &a, &facts, why);
+	if (status == TW_OK)
+		status = fetch(a, TW_DATA_MODEL, 0, b->data, bytes, why);
+	if (status == TW_OK && tw_sha_of(b->data, bytes, &found) != TW_OK)
+		status = tw_fail(why, TW_NO_MEMORY, "no memory for the model's hash");
+	if (status == TW_OK && !tw_sha_same(&found, hash))
+		status = tw_fail(why, TW_BAD_BYTES,
+				 "the model that was received is not the one that the master "
+				 "announced: its hash differs");
+	tw_tcp_ask_close(a);
+	if (status == TW_OK)
+		*out = b;
+	else
+		tw_block_drop(b);
+	return status;
 }
 
 void tw_tcp_ask_close(struct tw_tcp_ask *a)

@@ -148,7 +148,7 @@ void tw_greet_send(struct conn *c)
 	}
 	m->b.greet = (struct tw_body_greet){
 		.role = t->o.role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
-		.flags = c->pair ? TW_GREET_PAIR : 0,
+		.flags = (c->pair ? TW_GREET_PAIR : 0) | (t->o.keeps ? TW_GREET_KEEPS : 0),
 		.node = t->node ? t->node : t->o.wish,
 		.boot = t->boot,
 		.run = t->id.run,
@@ -334,6 +334,10 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 			t->heard[m->h.payload] = 0;
 		}
 	}
+	if (m->b.over.status == TW_OK) {
+		t->given = m->b.over.model_bytes;
+		t->given_hash = m->b.over.model;
+	}
 	t->over = true;
 	switch (m->b.over.status) {
 	case TW_OK:
@@ -475,6 +479,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 		p->address.host[strcspn(p->address.host, "]")] = 0;
 	}
 	pthread_mutex_lock(&t->lock);
+	p->keeps = b->flags & TW_GREET_KEEPS;
 	snprintf(p->host, sizeof p->host, "%.63s", c->pair ? t->host : p->address.host);
 	pthread_mutex_unlock(&t->lock);
 	p->address.port = (uint16_t)b->port;
@@ -632,7 +637,9 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
 
-	if (t->ending) {
+	const uint32_t end = TW_GREET_ASK | TW_GREET_MODEL;
+
+	if (t->ending && !(t->giving && (b->flags & end) == end)) {
 		tw_greet_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
 		return;
 	}
@@ -655,14 +662,46 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 		tw_greet_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
 }
 
+/* How many bytes there are of what is asked for; false: there is no such thing now. */
+static bool known_data(const struct tw_tcp *t, uint32_t what, uint64_t *all)
+{
+	switch (what) {
+	case TW_DATA_JOB:
+		*all = t->o.job_bytes;
+		return !t->giving;
+	case TW_DATA_SET:
+		*all = t->o.data_bytes;
+		return !t->giving;
+	case TW_DATA_MODEL:
+		*all = t->giving ? t->model->bytes : 0;
+		return t->giving;
+	default:
+		return false;
+	}
+}
+
+static enum tw_status read_data(struct tw_tcp *t, const struct tw_body_data *b, uint8_t *to)
+{
+	switch (b->what) {
+	case TW_DATA_JOB:
+		memcpy(to, t->o.job_text + b->from, b->bytes);
+		return TW_OK;
+	case TW_DATA_MODEL:
+		memcpy(to, t->model->data + b->from, b->bytes);
+		atomic_store(&t->gave, t->now);
+		return TW_OK;
+	default:
+		return t->o.data_read(t->o.data_arg, b->from, to, b->bytes);
+	}
+}
+
 static void give_data(struct conn *c, const struct tw_body_data *b)
 {
 	struct tw_tcp *t = c->t;
-	const bool text = b->what == TW_DATA_JOB;
-	const uint64_t all = text ? t->o.job_bytes : t->o.data_bytes;
+	uint64_t all = 0;
 	struct tw_msg *m;
 
-	if ((!text && b->what != TW_DATA_SET) || b->from > all || b->bytes > DATA_MOST ||
+	if (!known_data(t, b->what, &all) || b->from > all || b->bytes > DATA_MOST ||
 	    b->bytes > all - b->from) {
 		tw_greet_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
 		return;
@@ -676,15 +715,13 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 		no_memory(c);
 		return;
 	}
-	if (text)
-		memcpy(m->payload->data, t->o.job_text + b->from, b->bytes);
-	else if (t->o.data_read(t->o.data_arg, b->from, m->payload->data, b->bytes) != TW_OK) {
+	if (read_data(t, b, m->payload->data) != TW_OK) {
 		tw_tcp_msg_free(t, m);
 		tw_greet_deny(c, TW_DENY_DATA, 0, "the data set cannot be read here");
 		return;
 	}
 	m->b.data = *b;
-	if (text && !b->bytes) /* how long is it? */
+	if (b->what == TW_DATA_JOB && !b->bytes) /* how long is it? */
 		m->b.data.bytes = all;
 	m->h.payload = (uint32_t)b->bytes;
 	tw_conn_send(c, m);

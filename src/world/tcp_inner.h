@@ -82,6 +82,7 @@ struct peer {
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
 	bool leaves; /* it has said so: that it closes is no news */
+	bool keeps;  /* guarded by lock: it wants the model */
 	bool defers; /* it answered the last dial, and asked us to come later */
 	_Atomic bool suspect;
 	int64_t lost; /* when the connection was lost; 0: it is there */
@@ -128,6 +129,9 @@ struct tw_tcp {
 	bool more;               /* a stream has bytes that epoll does not know of */
 	struct tw_msg *farewell; /* guarded by lock: OVER, to all */
 	struct tw_msg *last;     /* kept for it from the start: an end is told in any case */
+	struct tw_block *model;  /* guarded by lock until it is given; then the loop's */
+	bool giving;             /* the run is over, and who asks for the model gets it */
+	_Atomic int64_t gave;    /* when somebody asked for some of it last */
 	_Atomic bool flushed;
 	struct peer *bucket[PEER_BUCKETS]; /* by node; guarded by lock */
 	size_t paired;                     /* inherited pairs taken so far */
@@ -162,9 +166,11 @@ struct tw_tcp {
 	char who[112];   /* "worker 3 on host": who speaks on the log; the loop's */
 	int64_t said_at; /* refusals: rate limit */
 	uint32_t said, unsaid;
-	char host[64];     /* ours */
-	char *heard;       /* OVER's text */
-	_Atomic bool over; /* the master has said so */
+	char host[64];            /* ours */
+	char *heard;              /* OVER's text */
+	uint64_t given;           /* OVER's model: bytes ... */
+	struct tw_sha given_hash; /* ... and hash */
+	_Atomic bool over;        /* the master has said so */
 };
 
 /* tcp.c */

@@ -44,7 +44,8 @@ void tw_loop_ring(struct tw_tcp *t)
 /* Accept only when there is somebody to talk to. */
 static void listen_or_not(struct tw_tcp *t)
 {
-	const bool want = t->listener >= 0 && t->port && !t->ending && t->now >= t->accept_at;
+	const bool want = t->listener >= 0 && t->now >= t->accept_at &&
+			  ((t->port && !t->ending) || t->giving);
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->listener };
 
 	if (want == t->listening)
@@ -175,6 +176,7 @@ static void say_farewell(struct tw_tcp *t)
 		struct conn *c, *next;
 
 		t->ending = true;
+		t->giving = t->model != NULL;
 		for (struct peer *p = t->peers; p; p = p->next)
 			if (p->open)
 				say_over(p->conn, over);
@@ -188,7 +190,7 @@ static void say_farewell(struct tw_tcp *t)
 	if (!t->ending)
 		return;
 	for (struct conn *c = t->conns; c; c = c->next)
-		busy = busy || c->state == CONN_OPEN;
+		busy = busy || c->state == CONN_OPEN || (t->giving && c->state == CONN_ASKING);
 	atomic_store(&t->flushed, !busy);
 }
 

@@ -143,7 +143,7 @@ static void *run(void *arg)
 
 	p->status = tw_tcp_run(p->t, &cluster, &p->ran);
 	if (serves)
-		tw_tcp_farewell(p->t, p->status, 0, "{}");
+		tw_tcp_farewell(p->t, p->status, 0, "{}", p->model);
 	return NULL;
 }
 

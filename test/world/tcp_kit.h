@@ -39,6 +39,7 @@ struct party {
 	enum tw_status status;
 	pthread_t thread;
 	bool running;
+	struct tw_block *model; /* serve: given away at the end; the caller's */
 };
 /* Fill in what a serve, or one that dials `port`, needs; heap NULL: the system's. */
 void party_serve(struct party *p, struct tw_heap *heap);

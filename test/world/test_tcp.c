@@ -623,6 +623,91 @@ static void data_is_given_to_its_end(void **state)
 	assert_int_equal(heap.live, 0);
 }
 
+/* Ask for a piece over a connection of its own; what is the answer? */
+static uint16_t asked_for(uint16_t port, uint32_t flags, struct tw_body_data what)
+{
+	const int fd = raw_dial(port);
+	struct tw_msg m = raw_greet();
+	uint16_t type = 0;
+
+	m.b.greet.flags = flags;
+	m.b.greet.node = TW_NODE_NEW;
+	assert_true(raw_send(fd, &m));
+	if (raw_read(fd, &m)) {
+		type = m.h.type;
+		raw_drop(&m);
+	}
+	if (type == TW_TERMS) {
+		m = raw_says(TW_DATA, TW_WORKER, (struct tw_addr){ .role = TW_MASTER });
+		m.b.data = what;
+		assert_true(raw_send(fd, &m));
+		type = 0;
+		if (raw_read(fd, &m)) {
+			type = m.h.type;
+			raw_drop(&m);
+		}
+	}
+	close(fd);
+	return type;
+}
+
+/* Who keeps the model gets it when the run is over, and not before; nobody else gets anything. */
+static void the_model_is_given_at_the_end(void **state)
+{
+	const struct tw_body_data head = { .what = TW_DATA_MODEL, .bytes = 10 };
+	const struct tw_body_data far = { .what = TW_DATA_MODEL, .from = DATA_BYTES, .bytes = 1 };
+	const struct tw_body_data wrap = { .what = TW_DATA_MODEL, .from = -8ull, .bytes = 16 };
+	const struct tw_body_data job = { .what = TW_DATA_JOB };
+	const uint32_t end = TW_GREET_ASK | TW_GREET_MODEL;
+	struct refusing heap = REFUSING(0);
+	struct tw_block *model = tw_block_new(&tw_heap_system, DATA_BYTES), *got = NULL;
+	struct tw_error why = { 0 };
+	struct party serve, worker;
+	struct tw_sha hash;
+	uint16_t port;
+
+	for (size_t k = 0; k < DATA_BYTES; k++)
+		model->data[k] = byte_at(k);
+	party_serve(&serve, &heap.heap);
+	serve.master.fake.message = ends_after_this;
+	serve.model = model;
+	serve.o.job_text = "a job";
+	serve.o.job_bytes = 5;
+	party_run(&serve);
+	port = party_port(&serve);
+	assert_int_equal(tw_tcp_keepers(serve.t), 0);
+	party_worker(&worker, &heap.heap, port);
+	worker.o.keeps = true;
+	assert_int_equal(party_open(&worker, &why), TW_OK);
+	party_start(&worker);
+	assert_int_equal(tw_tcp_keepers(serve.t), 1);
+	assert_int_equal(asked_for(port, TW_GREET_ASK, head), TW_DENY);
+	assert_int_equal(asked_for(port, end, head), TW_DENY);
+	assert_int_equal(asked_for(port, TW_GREET_ASK, job), TW_DATA);
+	end_by_bye(port);
+	party_join(&worker); /* it has heard of the end */
+	assert_int_equal(tw_tcp_given(worker.t, &hash), DATA_BYTES);
+	assert_int_equal(asked_for(port, end, head), TW_DATA);
+	assert_int_equal(asked_for(port, end, far), TW_DENY);
+	assert_int_equal(asked_for(port, end, wrap), TW_DENY);
+	assert_int_equal(asked_for(port, end, job), TW_DENY);
+	assert_int_equal(asked_for(port, TW_GREET_ASK, job), TW_DENY);
+	assert_int_equal(asked_for(port, TW_GREET_MODEL, head), TW_DENY);
+	if (tw_tcp_ask_model(&worker.o, DATA_BYTES, &hash, &got, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_memory_equal(got->data, model->data, DATA_BYTES);
+	tw_block_drop(got);
+	got = NULL;
+	hash.b[31] ^= 1;
+	assert_int_equal(tw_tcp_ask_model(&worker.o, DATA_BYTES, &hash, &got, &why), TW_BAD_BYTES);
+	assert_non_null(strstr(why.text, "its hash differs"));
+	assert_null(got);
+	party_close(&worker);
+	party_close(&serve); /* ... and nobody is waited for any more */
+	tw_block_drop(model);
+	assert_int_equal(heap.live, 0);
+}
+
 /* --- without memory --------------------------------------------------------------------------- */
 
 static void sets_a_limit(struct tw_actor *a, struct tw_context *ctx)
@@ -681,6 +766,7 @@ int main(void)
 		cmocka_unit_test(what_must_agree_is_named),
 		cmocka_unit_test(nodes_are_not_forged),
 		cmocka_unit_test(data_is_given_to_its_end),
+		cmocka_unit_test(the_model_is_given_at_the_end),
 		cmocka_unit_test(no_memory_is_survived),
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* join.c - thalweg join: a worker, or a server with shards, in a cluster that is there. */
 #include "cli/joining.h"
+#include "job/look.h"
 #include "job/run.h"
 
 #include <errno.h>
@@ -14,6 +15,10 @@ static const char *const roles[] = { "worker", "server", NULL };
 static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_source source,
 				  struct tw_error *why)
 {
+	if (source != TW_WHERE_ARGUMENT && *f->save)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--save needs ADDRESS: where ranks are told apart, all would write "
+			       "the same file; rank 0 has the run directory (thalweg export)");
 	if (source != TW_WHERE_ARGUMENT)
 		return TW_OK;
 	if (*f->job || *f->work.run || f->work.set.count)
@@ -48,7 +53,7 @@ static enum tw_status check_paths(const struct tw_join_flags *f, struct tw_error
 			"--data: %.300s is not a directory; name one that has the job's data "
 			"files",
 			f->data);
-	return TW_OK;
+	return *f->save ? tw_look_save_check(f->save, why) : TW_OK;
 }
 
 static int enter(const struct tw_call *call, struct tw_link *link, const struct tw_where *where)
@@ -111,6 +116,8 @@ static const struct tw_flag flags[] = {
 		"look for the job's data files in DIR, by their names, before asking for them"),
 	TW_FLAG(struct tw_join_flags, allow_path, "allow-path", TW_BOOL, "false", NULL, 0, 0,
 		"open the files that the master's job names, wherever they are: trust it so far"),
+	TW_FLAG(struct tw_join_flags, save, "save", TW_TEXT, "", "FILE", 0, 0,
+		"keep the model: write it here when the run is over (safetensors)"),
 	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG(struct tw_join_flags, work.log, "log", TW_TEXT, "", "FILE", 0, 0,
