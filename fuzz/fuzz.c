@@ -127,12 +127,12 @@ static void check_names(const char *const *name, size_t count)
 	MUST(!name || !name[count]);
 }
 
-static void check_data(const struct tw_data *d)
+void tw_fuzz_check(const struct tw_data *d)
 {
 	check_names(d->names.column, d->features);
 	check_names(d->names.answer, d->classes ? d->classes : d->targets);
 	MUST(d->names.place <= d->features + 1);
-	for (unsigned k = 0; k < d->warnings->count; k++)
+	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++)
 		MUST(d->warnings->text[k][0] && !strchr(d->warnings->text[k], '\n'));
 	MUST(d->features > 0 && d->rank >= 1 && d->rank <= TW_DATA_RANK);
 	MUST((d->classes > 0) != (d->targets > 0) && d->train.count > 0);
@@ -180,7 +180,7 @@ void tw_fuzz_data(const char *source, uint8_t choice, struct tw_fuzz_heap *heap,
 
 	st = tw_data_open(from, own, &common, &site, choice, &d, &why);
 	if (st == TW_OK) {
-		check_data(d);
+		tw_fuzz_check(d);
 		tw_data_close(d);
 	} else {
 		tw_fuzz_told(st, &why, heap->refuse && heap->calls >= heap->refuse);

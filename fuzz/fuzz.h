@@ -45,6 +45,9 @@ bool tw_fuzz_tells(void);
 /* A failure must be told: a sentence of one line, and a status that fits bad input. */
 void tw_fuzz_told(enum tw_status status, const struct tw_error *why, bool memory_refused);
 
+struct tw_data;
+/* What must hold of a data set that was opened. */
+void tw_fuzz_check(const struct tw_data *d);
 /* Open the data source with option rows given as name, value, ..., NULL; normalise, make a batch,
  * close.  The heap must end as it began. */
 void tw_fuzz_data(const char *source, uint8_t choice, struct tw_fuzz_heap *heap,

@@ -3,6 +3,10 @@
  *
  *	make_seeds fuzz/corpus examples */
 #include "actor/message.h"
+#include "data/keep.h"
+#include "data/names_pack.h"
+#include "data/set_file.h"
+#include "data/split.h"
 #include "fuzz.h"
 #include "job/part_file.h"
 #include "job/card.h"
@@ -479,6 +483,75 @@ static void card(void)
 	}
 }
 
+/* --- data sets --- */
+
+static void set(const char *name, struct tw_data *d)
+{
+	struct tw_error why = { 0 };
+	struct seed s = { .n = 0 };
+	uint8_t bytes[2048];
+	size_t n;
+
+	d->heap = &tw_heap_system;
+	MUST(tw_names_pack(d, &why) == TW_OK);
+	MUST(tw_fingerprint(d, &d->fingerprint) == TW_OK);
+	n = (size_t)tw_set_bytes(d);
+	MUST(n <= sizeof bytes && tw_set_copy(d, 0, bytes, n) == TW_OK);
+	add_byte(&s, 3);
+	add_byte(&s, 0);
+	add(&s, bytes, n);
+	save(&s, "set", "%s", name);
+	tw_keep_release(d);
+}
+
+static void sets(void)
+{
+	static const char *const columns[] = { "height", "",
+					       "gr\xc3\xb6\xc3\x9f"
+					       "e",
+					       NULL };
+	static const char *const classes[] = { "ash", "elm", NULL };
+	static const float rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1.5f, 2.5f, 3.5f };
+	static const uint8_t pixels[4 * 4] = { 0, 255, 3, 4, 9, 8, 7, 6, 1, 2, 3, 4, 0, 0, 1, 1 };
+	static const uint32_t labels[] = { 0, 1, 1, 0 };
+	struct tw_data table = {
+		.rank = 1,
+		.shape = { 3 },
+		.features = 3,
+		.kind = TW_VALUE_F32,
+		.classes = 2,
+		.names = { .column = columns,
+			   .answer = classes,
+			   .label = "kind",
+			   .separator = ',',
+			   .place = 4 },
+		.train = { .count = 3, .value = rows, .label = labels },
+		.test = { .count = 1, .value = rows + 9, .label = labels + 3 },
+	};
+	struct tw_data values = {
+		.rank = 1,
+		.shape = { 2 },
+		.features = 2,
+		.kind = TW_VALUE_F32,
+		.targets = 1,
+		.train = { .count = 3, .value = rows, .target = rows + 6 },
+		.validation = { .count = 1, .value = rows, .target = rows + 3 },
+	};
+	struct tw_data images = {
+		.rank = 3,
+		.shape = { 1, 2, 2 },
+		.features = 4,
+		.kind = TW_VALUE_U8,
+		.classes = 2,
+		.train = { .count = 3, .value = pixels, .label = labels },
+		.test = { .count = 1, .value = pixels + 12, .label = labels },
+	};
+
+	set("table", &table);
+	set("values", &values);
+	set("images", &images);
+}
+
 /* --- jobs --- */
 
 /* The example without what is only for people. */
@@ -535,6 +608,7 @@ int main(int argc, char **argv)
 	safetensors();
 	checkpoint();
 	card();
+	sets();
 	jobs(argv[2]);
 	return 0;
 }

@@ -52,7 +52,7 @@ TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
             LEASE=48, DONE=48, IDLE=16, PUSH=184, ACK=24, PULL=48, PARAMS=72, UNCHANGED=72, HAVE=32,
             COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=144, TERMS=184, DENY=8,
-            PING=8, PEERS=8, DATA=24, OVER=16)
+            PING=8, PEERS=8, DATA=24, OVER=56)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
 FRESH = 64
@@ -517,6 +517,8 @@ def bad_requests(port, facts):
     for what, body in (("nothing", struct.pack("<IIQQ", 0, 0, 0, 10)), ("too much", struct.pack("<IIQQ", 1, 0, 0, 1 << 40)),
                        ("beyond the end", struct.pack("<IIQQ", 2, 0, facts["data_bytes"], 1)),
                        ("around the end", struct.pack("<IIQQ", 2, 0, (1 << 64) - 8, 16)),
+                       ("the model of a run that is not over", struct.pack("<IIQQ", 3, 0, 0, 1)),
+                       ("nothing of that model", struct.pack("<IIQQ", 3, 0, 0, 0)),
                        ("another kind", struct.pack("<IIQQ", 9, 0, 0, 1))):
         c, _ = ask(port)
         c.send(frame("DATA", body))

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* target_set.c - a data set as bytes (data/set_file.h), names included, as a joiner receives it.
+ *
+ * Input: choices (1: the head's hash is put right; 2: its fingerprint is made that of the samples;
+ * the rest: how to normalise), the request for memory that is refused, the set. */
+#include "fuzz.h"
+#include "data/names_pack.h"
+#include "data/set_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define HASH_AT (TW_SET_HEAD - 8)
+
+struct bytes {
+	uint8_t *at;
+	size_t n;
+	uint64_t next;
+};
+
+static enum tw_status give(void *arg, uint64_t from, void *to, size_t n, struct tw_error *why)
+{
+	struct bytes *b = arg;
+
+	(void)why;
+	MUST(from == b->next && n <= b->n - from && n <= TW_SET_PIECE);
+	b->next += n;
+	memcpy(to, b->at + from, n);
+	return TW_OK;
+}
+
+static uint64_t number(const struct bytes *b, size_t at, size_t n)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, b->at + at, n);
+	return v;
+}
+
+/* What the fingerprint would be if the head's lengths were true; they may be anything. */
+static struct tw_sha true_fingerprint(const struct bytes *b)
+{
+	const uint32_t facts[] = {
+		(uint32_t)number(b, 12, 4), (uint32_t)number(b, 16, 4), (uint32_t)number(b, 20, 4),
+		(uint32_t)number(b, 24, 4), (uint32_t)number(b, 28, 4), (uint32_t)number(b, 32, 4),
+		(uint32_t)number(b, 36, 4),
+	};
+	const uint64_t names = number(b, 104, 8);
+	uint64_t features = facts[1], at = TW_SET_HEAD;
+	struct tw_sha_run h;
+	struct tw_sha out;
+
+	if (facts[0] == 3)
+		features *= (uint64_t)facts[2] * facts[3];
+	tw_sha_init(&h);
+	tw_sha_update(&h, facts, sizeof facts);
+	tw_sha_update(&h, &names, sizeof names);
+	if (names <= b->n - at) {
+		tw_sha_update(&h, b->at + at, names);
+		at += names;
+	}
+	for (int k = 0; k < 3; k++) {
+		const uint64_t count = number(b, 40 + 8 * (size_t)k, 8);
+		const uint64_t each =
+			features * (facts[4] ? 4 : 1) + 4 * (uint64_t)(facts[6] ? facts[6] : 1);
+
+		tw_sha_update(&h, &count, sizeof count);
+		if (count > b->n || each > b->n || count * each > b->n - at)
+			break;
+		tw_sha_update(&h, b->at + at, count * each);
+		at += count * each;
+	}
+	MUST(tw_sha_final(&h, &out) == TW_OK);
+	return out;
+}
+
+static void check_names(const struct tw_data *d)
+{
+	const uint64_t answers = d->targets ? d->targets : d->classes;
+	const struct tw_names *n = &d->names;
+
+	for (uint64_t k = 0; n->column && k < d->features; k++)
+		MUST(tw_name_valid(n->column[k], strlen(n->column[k])));
+	for (uint64_t k = 0; n->answer && k < answers; k++)
+		MUST(tw_name_valid(n->answer[k], strlen(n->answer[k])));
+	MUST(!n->column || !n->column[d->features]);
+	MUST(!n->answer || !n->answer[answers]);
+	MUST(!n->label || tw_name_valid(n->label, strlen(n->label)));
+}
+
+static void check_same(const struct tw_data *d, const struct bytes *b)
+{
+	const uint64_t n = tw_set_bytes(d);
+	uint8_t *again = malloc(n);
+
+	MUST(again && n <= b->n);
+	MUST(tw_set_copy(d, 0, again, n) == TW_OK);
+	MUST(memcmp(again, b->at, n) == 0);
+	free(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	struct tw_fuzz_input in = { bytes, n };
+	const uint8_t choice = tw_fuzz_byte(&in), refuse = tw_fuzz_byte(&in);
+	struct bytes b = { .n = in.left };
+	struct tw_set_origin from = { .name = "a set", .read = give, .arg = &b, .bytes = b.n };
+	const struct tw_data_options o = { .normalise = (uint32_t)(choice >> 2) % 3 };
+	struct tw_data *d = NULL;
+	struct tw_error why = { 0 };
+	struct tw_fuzz_heap heap;
+	enum tw_status st;
+
+	b.at = malloc(b.n + 1);
+	MUST(b.at);
+	if (b.n)
+		memcpy(b.at, in.at, b.n);
+	if (b.n >= TW_SET_HEAD) {
+		uint64_t hash;
+
+		if (choice & 2) {
+			from.fingerprint = true_fingerprint(&b);
+			memcpy(b.at + 64, &from.fingerprint, sizeof from.fingerprint);
+		} else {
+			memcpy(&from.fingerprint, b.at + 64, sizeof from.fingerprint);
+		}
+		hash = XXH3_64bits(b.at, HASH_AT);
+		if (choice & 1)
+			memcpy(b.at + HASH_AT, &hash, sizeof hash);
+	}
+	/* pointers to names, scale and shift, and sums for every value of a sample */
+	tw_fuzz_heap_init(&heap, refuse, ((size_t)1 << 20) + n * 64);
+	st = tw_set_open(&heap.heap, &from, &o, &d, &why);
+	if (st == TW_OK) {
+		tw_fuzz_check(d);
+		check_names(d);
+		check_same(d, &b);
+		tw_data_close(d);
+	} else {
+		MUST(!d);
+		tw_fuzz_told(st, &why, refuse != 0);
+	}
+	MUST(heap.live == 0);
+	free(b.at);
+	return 0;
+}
