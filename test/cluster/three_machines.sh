@@ -196,8 +196,11 @@ unset THALWEG_TRAIN_EPOCHS THALWEG_CLUSTER_WORKERS
 
 start points 1 serve-points
 until_said points 'to join'
-start guest 2 join
+start guest 2 save-points
 ends 0 points guest
+on 1 'thalweg export runs/points --to exported.safetensors' >/dev/null || fail "the run is not exported"
+cmp -s "$dir/node1/exported.safetensors" "$dir/node2/points.safetensors" ||
+	fail "what a joiner saved is not what the master exports"
 
 run 1 certificates
 export THALWEG_CLUSTER_SERVERS=2 THALWEG_CLUSTER_WORKERS=1
