@@ -160,7 +160,7 @@ static void damaged_csv(void **state)
 		{ "data: {source: csv, file: ragged.csv, batch: 1}\n" ANY_MODEL,
 		  { "job.yaml:1: data", "ragged.csv:4: has 2 columns", "first row has 3" } },
 		{ "data: {source: csv, file: nan.csv, batch: 1}\n" ANY_MODEL,
-		  { "job.yaml:1: data", "nan.csv:3: column 2: 'nan' is not accepted",
+		  { "job.yaml:1: data", "nan.csv:3: column 2 (b): 'nan' is not accepted",
 		    "a finite number is needed" } },
 		{ "data: {source: csv, file: word.csv, batch: 1}\n" ANY_MODEL,
 		  { "job.yaml:1: data", "word.csv:3: column 1", "'three'" } },
