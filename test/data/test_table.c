@@ -25,14 +25,14 @@ static void order_does_not_matter(void **state)
 	a = kit_must_open("csv", SETS("file=train.csv", "test_file=one.csv"));
 	b = kit_must_open("csv", SETS("file=train.csv", "test_file=two.csv"));
 	assert_int_equal(kit_warned()->count, 0);
-	assert_true(a->fingerprint == b->fingerprint);
+	assert_true(tw_sha_same(&a->fingerprint, &b->fingerprint));
 	assert_int_equal(b->test.count, 2);
 	assert_memory_equal(a->test.value, b->test.value, 6 * sizeof(float));
 	assert_memory_equal(a->test.label, b->test.label, 2 * sizeof(uint32_t));
 	tw_data_close(b);
 	/* the label said by its place in the training file is found by name, too */
 	b = kit_must_open("csv", SETS("file=train.csv", "test_file=two.csv", "label=4"));
-	assert_true(a->fingerprint == b->fingerprint);
+	assert_true(tw_sha_same(&a->fingerprint, &b->fingerprint));
 	tw_data_close(a);
 	tw_data_close(b);
 }
