@@ -31,7 +31,8 @@ struct tw_work_flags {
 		TW_FLAG(struct tw_work_flags, checkpoints, "checkpoints", TW_U64, "0", "N", 0,     \
 			1e15, "stop with exit code 75 after so many checkpoints; 0: never"),       \
 		TW_FLAG(struct tw_work_flags, log, "log", TW_TEXT, "", "FILE", 0, 0,               \
-			"append metrics as JSON lines: evaluations, progress, checkpoints"),       \
+			"append metrics as JSON lines; a file, /dev/stdout, /dev/stderr or "       \
+			"/dev/null"),                                                              \
 		TW_FLAG(struct tw_work_flags, isa, "isa", TW_TEXT, "", "NAME", 0, 0,               \
 			"use at most this instruction set: plain, avx2 or avx512")
 

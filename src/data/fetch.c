@@ -4,6 +4,8 @@
  * Everything happens in a fresh folder inside the cache; what passes the check is moved to its
  * place by one rename, and the fresh folder is removed whatever happened. */
 #include "data/data.h"
+
+#include "base/regular.h"
 #include "data/child.h"
 #include "data/idx.h"
 #include "data/input.h"
@@ -98,7 +100,7 @@ static bool join(char out[PATH_ROOM], const char *folder, const char *name)
 
 static enum tw_status trouble(const char *path, const char *what, struct tw_error *why)
 {
-	return tw_fail(why, TW_IO, "%.300s: %s: %s", path, what, strerror(errno));
+	return tw_fail(why, TW_IO, "%.300s: %s: %s", path, what, tw_cause(errno));
 }
 
 static enum tw_status hash_of(int fd, const char *path, uint64_t *bytes, struct tw_sha *hash,
@@ -139,7 +141,7 @@ static enum tw_status check_piece(const char *folder, const struct piece *p, boo
 
 	if (!join(path, folder, p->name))
 		return tw_fail(why, TW_IO, "%.300s: its path is too long", folder);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
 	if (fd < 0 && errno == ENOENT)
 		return tw_fail(why, TW_BAD_BYTES, "%.300s: is missing", path);
 	if (fd < 0)

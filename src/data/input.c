@@ -5,6 +5,8 @@
  * behind a gzip member for nothing; here both are refused.  zlib's memory comes from the heap. */
 #include "data/input.h"
 
+#include "base/regular.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -400,8 +402,9 @@ bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REA
 }
 
 /* In its folder, whatever links are there; -1 with errno. */
-static int open_within(const char *folder, const char *name, int flags)
+static int open_within(const char *folder, const char *name)
 {
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	const struct open_how how = {
 		.flags = (uint64_t)flags,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
@@ -417,29 +420,25 @@ static int open_within(const char *folder, const char *name, int flags)
 	error = errno;
 	close(at);
 	errno = error;
-	return fd;
+	return fd < 0 ? -1 : tw_regular_keep(fd);
 }
 
-/* The file must be a plain one: a pipe could wait for ever, a folder has no bytes. */
 static enum tw_status open_plain(struct tw_input *in, const struct tw_reach *r, const char *name,
 				 const char *path, struct tw_error *why)
 {
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	const bool within = r && r->how == TW_REACH_WITHIN;
 	struct stat s;
 
-	in->fd = r && r->how == TW_REACH_WITHIN ? open_within(r->folder, name, flags)
-						: open(path, flags);
-	if (in->fd < 0 && (errno == EXDEV || errno == ELOOP) && r && r->how == TW_REACH_WITHIN)
+	in->fd = within ? open_within(r->folder, name)
+			: tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
+	if (in->fd < 0 && (errno == EXDEV || errno == ELOOP) && within)
 		return tw_fail(why, TW_BAD_INPUT, "%s: is a link that leads out of its folder",
 			       in->shown);
 	if (in->fd < 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s: cannot be opened: %s", in->shown,
-			       strerror(errno));
+			       tw_cause(errno));
 	if (fstat(in->fd, &s) != 0)
 		return trouble(in, why);
-	if (!S_ISREG(s.st_mode))
-		return tw_fail(why, TW_BAD_INPUT, "%s: is %s; a plain file is needed", in->shown,
-			       S_ISDIR(s.st_mode) ? "a folder" : "not a plain file");
 	in->size = (uint64_t)s.st_size;
 	return TW_OK;
 }
@@ -507,8 +506,7 @@ static enum tw_status open_with(struct tw_heap *heap, const char *path, const st
 	in->heap = heap;
 	in->first = in->last = in->buffer;
 	show(path, in->shown);
-	st = w->stream ? open_stream(in, path, why)
-		       : open_plain(in, w->reach, w->last, path, why);
+	st = w->stream ? open_stream(in, path, why) : open_plain(in, w->reach, w->last, path, why);
 	if (st == TW_OK)
 		st = refill(in, why);
 	/* the rest of a magic number may come later out of a pipe */

@@ -3,6 +3,7 @@
  * for every part. */
 #include "job/cut_read.h"
 
+#include "base/regular.h"
 #include "job/digest.h"
 #include "job/files.h"
 #include "job/part_file.h"
@@ -92,7 +93,7 @@ static enum tw_status read_checked(struct tw_cut_files *c, const char *file, siz
 	case TW_BAD_BYTES:
 		return tw_cut_bad(c, file, "is too long");
 	default:
-		return tw_cut_bad(c, file, strerror(errno));
+		return tw_cut_bad(c, file, tw_cause(errno));
 	}
 }
 

@@ -2,6 +2,8 @@
 /* files.c - whole files that survive a power cut, and directories that go as a whole. */
 #include "job/files.h"
 
+#include "base/regular.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +34,19 @@ static enum tw_status write_all(int fd, const void *bytes, size_t len)
 	return fsync(fd) ? TW_IO : TW_OK;
 }
 
+static enum tw_status open_trouble(void)
+{
+	return tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO;
+}
+
 enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len)
 {
-	const int fd = openat(at, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	const int fd = tw_regular_open(at, name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	enum tw_status status;
 	int cause;
 
 	if (fd < 0)
-		return TW_IO;
+		return open_trouble();
 	status = write_all(fd, bytes, len);
 	cause = errno;
 	if (close(fd) && status == TW_OK) {
@@ -61,6 +68,8 @@ enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size
 		errno = ENAMETOOLONG;
 		return TW_IO;
 	}
+	if (tw_regular_check(at, name, true)) /* renaming would put an end to a device */
+		return open_trouble();
 	status = tw_file_write(at, beside, bytes, len);
 	if (status != TW_OK)
 		return status;
@@ -87,14 +96,14 @@ static enum tw_status read_all(int fd, uint8_t *to, size_t len)
 enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
 			    struct tw_block **out)
 {
-	const int fd = openat(at, name, O_RDONLY | O_CLOEXEC);
+	const int fd = tw_regular_open(at, name, O_RDONLY, 0);
 	enum tw_status status = TW_OK;
 	struct tw_block *b = NULL;
 	struct stat st;
 
 	if (fd < 0)
-		return errno == ENOENT ? TW_ABSENT : TW_IO;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return errno == ENOENT ? TW_ABSENT : open_trouble();
+	if (fstat(fd, &st))
 		status = TW_IO;
 	else if ((uint64_t)st.st_size > most)
 		status = TW_BAD_BYTES;

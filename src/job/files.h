@@ -10,12 +10,15 @@
 
 /* The directory as a descriptor, or -1 with errno. */
 int tw_folder_at(int at, const char *name);
-/* Write `len` bytes to a new file and sync it.  On failure the file is gone and errno is set. */
+/* Write `len` bytes to a new file and sync it.  On failure the file is gone and errno is set.
+ * TW_BAD_INPUT where there is something that is not a regular file; tw_cause has the text. */
 enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len);
-/* Write beside `name`, sync, rename over it, sync the directory: old or new, never half. */
+/* Write beside `name`, sync, rename over it, sync the directory: old or new, never half.
+ * What is at `name` must be a regular file, or nothing: TW_BAD_INPUT. */
 enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len);
 /* The whole file as a block with one reference and a zero byte behind its `bytes`.  TW_ABSENT,
- * TW_IO (errno is set), TW_NO_MEMORY; TW_BAD_BYTES if it is longer than `most`. */
+ * TW_IO (errno is set), TW_NO_MEMORY; TW_BAD_BYTES if it is longer than `most`; TW_BAD_INPUT if
+ * it is not a regular file (errno is set: base/regular.h). */
 enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
 			    struct tw_block **out);
 /* Remove the directory and the plain files in it.  One that is not there counts as removed. */

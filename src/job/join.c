@@ -2,6 +2,7 @@
 /* join.c - a process that joins a run: the job from the master, its own seats, its result. */
 #include "job/join.h"
 
+#include "base/regular.h"
 #include "job/cast.h"
 #include "job/look.h"
 #include "job/progress.h"
@@ -81,6 +82,13 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 {
 	enum tw_status status;
 
+	/* a wrong request is said before anybody is asked */
+	if (j->q->metrics && !(j->metrics = tw_regular_stream(j->q->metrics, "a")))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--log: %s cannot be written: %s; name a file in a directory that is "
+			"there, or " TW_STREAM_NAMES,
+			j->q->metrics, tw_cause(errno));
 	if (j->q->job) {
 		j->job = j->q->job;
 		j->engine = j->q->engine;
@@ -97,12 +105,6 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	j->store = tw_memory_store_new(&tw_heap_system);
 	if (!j->store)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
-	if (j->q->metrics && !(j->metrics = fopen(j->q->metrics, "ae")))
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"--log: %s cannot be written: %s; name a file in a directory that is "
-			"there",
-			j->q->metrics, strerror(errno));
 	return TW_OK;
 }
 

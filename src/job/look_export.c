@@ -4,6 +4,7 @@
  * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
 #include "job/look.h"
 
+#include "base/regular.h"
 #include "job/card.h"
 #include "job/files.h"
 #include "job/tensors.h"
@@ -285,7 +286,8 @@ static int folder_of(const char *path, const char **name)
 
 static enum tw_status cannot_write(const char *to, struct tw_error *why)
 {
-	return tw_fail(why, TW_IO, "%.300s cannot be written: %s", to, strerror(errno));
+	return tw_fail(why, tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO,
+		       "%.300s cannot be written: %s", to, tw_cause(errno));
 }
 
 static enum tw_status write_file(const struct tw_block *b, const char *to, struct tw_error *why)

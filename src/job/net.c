@@ -2,6 +2,7 @@
 /* net.c - what processes of one run agree on, and what is known about them while they run. */
 #include "job/net.h"
 
+#include "base/regular.h"
 #include "job/files.h"
 #include "job/share.h"
 
@@ -203,14 +204,15 @@ static enum tw_status keep_identity(int at, const char *dir, const struct tw_tcp
 			       "run %016" PRIx64 " secret %016" PRIx64 " %016" PRIx64
 			       " boot %" PRIu32 "\n",
 			       id->run, id->secret[0], id->secret[1], id->boot);
-	const int fd = openat(at, ".cluster", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	const int fd = tw_regular_open(at, ".cluster", O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	bool good = fd >= 0 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
 
 	if (fd >= 0)
 		good = close(fd) == 0 && good;
 	good = good && renameat(at, ".cluster", at, "cluster") == 0 && fsync(at) == 0;
 	return good ? TW_OK
-		    : tw_fail(why, TW_IO, "%s/cluster cannot be written: %s", dir, strerror(errno));
+		    : tw_fail(why, tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO,
+			      "%s/cluster cannot be written: %s", dir, tw_cause(errno));
 }
 
 enum tw_status tw_net_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,

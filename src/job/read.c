@@ -7,6 +7,7 @@
  *      only a preset may carry fields of a choice that the user overruled. */
 #include "job/read.h"
 
+#include "base/regular.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -209,7 +210,7 @@ enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   struct tw_job **out, struct tw_error *why)
 {
 	const bool standard = strcmp(path, "-") == 0;
-	const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	const int fd = standard ? STDIN_FILENO : tw_regular_input(path);
 	char *text = NULL, shown[200];
 	size_t bytes = 0;
 	enum tw_status st;
@@ -218,7 +219,7 @@ enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 	if (fd < 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: cannot be opened: %s; name a job file, or - for standard input",
-			       shown, strerror(errno));
+			       shown, tw_cause(errno));
 	st = read_all(fd, &text, &bytes);
 	if (st == TW_IO)
 		st = tw_fail(why, TW_BAD_INPUT,

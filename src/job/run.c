@@ -2,6 +2,7 @@
 /* run.c - a job, run in its world, with its directory, to its result. */
 #include "job/run.h"
 
+#include "base/regular.h"
 #include "graph/kit.h"
 #include "job/card.h"
 #include "job/cast.h"
@@ -422,12 +423,12 @@ static void release(struct run *r)
 static enum tw_status open_file(const char *flag, const char *path, FILE **out,
 				struct tw_error *why)
 {
-	*out = fopen(path, "ae");
+	*out = tw_regular_stream(path, "a");
 	if (!*out)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: %s cannot be written: %s; name a file in a directory that "
-			       "is there",
-			       flag, path, strerror(errno));
+			       "is there, or " TW_STREAM_NAMES,
+			       flag, path, tw_cause(errno));
 	return TW_OK;
 }
 

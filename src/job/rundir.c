@@ -3,6 +3,7 @@
  * it. */
 #include "job/rundir.h"
 
+#include "base/regular.h"
 #include "job/field.h"
 #include "job/files.h"
 #include "job/store.h"
@@ -36,11 +37,11 @@ static const char *verb_name(const char *world)
 
 static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
 {
-	r->lock = openat(r->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	r->lock = tw_regular_open(r->fd, "lock", O_RDWR | O_CREAT, 0666);
 	if (r->lock < 0)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s cannot be written to: %s; give another --run DIR", r->path,
-			       strerror(errno));
+			       "%s/lock cannot be written: %s; give another --run DIR", r->path,
+			       tw_cause(errno));
 	if (flock(r->lock, LOCK_EX | LOCK_NB) == 0)
 		return TW_OK;
 	if (errno == EWOULDBLOCK)
@@ -92,7 +93,8 @@ static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw
 
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s/job.yaml cannot be read: %s", r->path,
-			       status == TW_IO ? strerror(errno) : tw_status_name(status));
+			       status == TW_IO || status == TW_BAD_INPUT ? tw_cause(errno)
+									 : tw_status_name(status));
 	line = (const char *)o->file->data;
 	if (sscanf(line, "# A run of thalweg; world %15[a-z]; job %64[0-9a-f].", o->world, hash) !=
 		    2 ||
@@ -242,7 +244,7 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 	free(text);
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s/job.yaml cannot be written: %s", r->path,
-			       strerror(errno));
+			       tw_cause(errno));
 	return TW_OK;
 }
 
@@ -275,14 +277,16 @@ static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool
 
 static enum tw_status open_log(struct tw_rundir *r, struct tw_error *why)
 {
-	const int fd = openat(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	const int fd = tw_regular_open(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND, 0666);
 
 	r->log_file = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!r->log_file) {
+		const int cause = errno;
+
 		if (fd >= 0)
 			close(fd);
-		return tw_fail(why, TW_IO, "%s/log.jsonl cannot be written: %s", r->path,
-			       strerror(errno));
+		return tw_fail(why, tw_not_regular(cause) ? TW_BAD_INPUT : TW_IO,
+			       "%s/log.jsonl cannot be written: %s", r->path, tw_cause(cause));
 	}
 	return TW_OK;
 }
@@ -352,7 +356,7 @@ const char *tw_rundir_job_text(const struct tw_rundir *r)
 
 double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut)
 {
-	const int fd = openat(r->fd, "log.jsonl", O_RDONLY | O_CLOEXEC);
+	const int fd = tw_regular_open(r->fd, "log.jsonl", O_RDONLY, 0);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	char *line = NULL;
 	size_t room = 0;
@@ -401,6 +405,6 @@ enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struc
 	free(text);
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s/result.json cannot be written: %s", r->path,
-			       strerror(errno));
+			       tw_cause(errno));
 	return TW_OK;
 }

@@ -6,6 +6,7 @@
  * is theirs, side by side. */
 #include "job/snapshot.h"
 
+#include "base/regular.h"
 #include "job/card.h"
 #include "job/cut_read.h"
 #include "job/files.h"
@@ -363,8 +364,8 @@ static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct 
 	if (st == TW_NO_MEMORY || (st == TW_OK && !(s->path = strdup(path))))
 		st = no_memory(why, path);
 	else if (st != TW_OK)
-		st = tw_fail(why, st == TW_ABSENT ? TW_ABSENT : TW_IO, "%.*s cannot be read: %s",
-			     PATH_SHOWN, path, strerror(errno));
+		st = tw_fail(why, st == TW_BAD_BYTES ? TW_IO : st, "%.*s cannot be read: %s",
+			     PATH_SHOWN, path, tw_cause(errno));
 	if (st == TW_OK) {
 		st = tw_safe_read(&tw_heap_system, s->bytes->data, s->bytes->bytes, &s->safe,
 				  &said);

@@ -7,6 +7,7 @@
  *  (3) an older cut is removed only after a newer one is complete, and never by a failed save. */
 #include "job/store.h"
 
+#include "base/regular.h"
 #include "job/cut_read.h"
 #include "job/digest.h"
 #include "job/files.h"
@@ -101,7 +102,7 @@ static enum tw_status remove_cut(int at, uint64_t cut)
 
 static enum tw_status save_failed(struct dir_store *d, uint64_t cut, const char *what)
 {
-	const char *cause = strerror(errno);
+	const char *cause = tw_cause(errno);
 
 	tw_fail(&d->error, TW_IO,
 		"checkpoint %" PRIu64

@@ -2,6 +2,7 @@
 /* key.c - the cluster's key: made, written as text, read from a file that nobody else reads. */
 #include "wire/key.h"
 
+#include "base/regular.h"
 #include "wire/tls_inner.h"
 
 #include <errno.h>
@@ -86,8 +87,6 @@ enum tw_status tw_key_parse(const char *text, uint8_t key[TW_KEY_BYTES], struct 
 static enum tw_status guarded(const char *path, const char *what, const struct stat *st,
 			      size_t most, struct tw_error *why)
 {
-	if (!S_ISREG(st->st_mode))
-		return tw_fail(why, TW_BAD_INPUT, "%s: %s must be a file", path, what);
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: %s must belong to the user that runs thalweg, or to root; it "
@@ -107,14 +106,13 @@ static enum tw_status guarded(const char *path, const char *what, const struct s
 enum tw_status tw_key_open(const char *path, const char *what, size_t most, int *fd,
 			   struct tw_error *why)
 {
-	/* Not to be stopped by a pipe that nobody writes to. */
-	const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	const int opened = tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
 	enum tw_status status;
 	struct stat st;
 
 	if (opened < 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s: cannot read %s: %s", path, what,
-			       strerror(errno));
+			       tw_cause(errno));
 	if (fstat(opened, &st))
 		status = tw_fail(why, TW_BAD_INPUT, "%s: cannot read %s: %s", path, what,
 				 strerror(errno));

@@ -2,10 +2,12 @@
 /* tls.c - TLS 1.3 for the cluster: contexts, and who is let in. */
 #include "wire/tls.h"
 
+#include "base/regular.h"
 #include "wire/address.h"
 #include "wire/tls_inner.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -148,6 +150,9 @@ static enum tw_status take_certificate(struct tw_tls *tls, const char *path, str
 {
 	const X509 *own;
 
+	if (tw_regular_check(AT_FDCWD, path, false))
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot take this as our certificate: %s",
+			       path, tw_cause(errno));
 	if (SSL_CTX_use_certificate_chain_file(tls->context, path) != 1)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: cannot take this as our certificate: %s; a PEM file with the "
@@ -192,6 +197,9 @@ static enum tw_status take_private_key(struct tw_tls *tls, const char *path,
 static enum tw_status take_authority(struct tw_tls *tls, const char *path, struct tw_error *why)
 {
 	snprintf(tls->authority, sizeof tls->authority, "%s", path);
+	if (tw_regular_check(AT_FDCWD, path, false))
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot take this as the authority: %s", path,
+			       tw_cause(errno));
 	if (SSL_CTX_load_verify_file(tls->context, path) == 1)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,

@@ -2,6 +2,8 @@
 /* sim_trace.c - writes the timeline of a simulated run, event by event. */
 #include "world/sim_trace.h"
 
+#include "base/regular.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -14,10 +16,10 @@ enum tw_status tw_trace_open(struct trace *t, const char *path, struct tw_error 
 	*t = (struct trace){ .path = path };
 	if (!path)
 		return TW_OK;
-	t->file = fopen(path, "w");
+	t->file = tw_regular_stream(path, "w");
 	if (!t->file)
 		return tw_fail(why, TW_IO, "cannot write the trace to %s: %s", path,
-			       strerror(errno));
+			       tw_cause(errno));
 	/* an empty object first, so that every later event can begin with a comma */
 	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
 	      "{\"ph\":\"M\",\"name\":\"trace\",\"pid\":0,\"tid\":0,\"args\":{}}",

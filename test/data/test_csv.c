@@ -190,7 +190,7 @@ static void bad_files_are_refused_with_their_place(void **state)
 	bad("1\n2\n", PARTS("bad.csv:1:", "at least two"));
 	bad("1,2,a\n1,2,a\n", PARTS("two classes"));
 	kit_refuses("csv", SETS("file=none.csv"), PARTS("/none.csv: "));
-	kit_refuses("csv", SETS("file=."), PARTS("a folder"));
+	kit_refuses("csv", SETS("file=."), PARTS("a directory"));
 	kit_put_text("bad.csv", "a,b,c,kind\n1,2,3,fir\n");
 	kit_refuses("csv", SETS("file=train.csv", "test_file=bad.csv"),
 		    PARTS("bad.csv:2: column 4 (kind):", "'fir'", "training", "ash, elm, oak"));

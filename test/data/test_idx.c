@@ -207,10 +207,10 @@ static void files_must_be_there_and_be_files(void **state)
 		    PARTS("/nothing: ", "No such file"));
 	snprintf(path, sizeof path, "%s/inner", kit_folder());
 	mkdir(path, 0700);
-	kit_refuses("idx", SETS("images=inner", "labels=labels"), PARTS("/inner: ", "a folder"));
+	kit_refuses("idx", SETS("images=inner", "labels=labels"), PARTS("/inner: ", "a directory"));
 	snprintf(path, sizeof path, "%s/pipe", kit_folder());
 	assert_int_equal(mkfifo(path, 0600), 0);
-	kit_refuses("idx", SETS("images=pipe", "labels=labels"), PARTS("/pipe: ", "plain file"));
+	kit_refuses("idx", SETS("images=pipe", "labels=labels"), PARTS("/pipe: ", "it is a FIFO"));
 	kit_refuses("idx", SETS("images=images"), PARTS("labels: "));
 	kit_refuses("idx", SETS("images=images", "labels=labels", "test_images=images"),
 		    PARTS("test_labels: "));

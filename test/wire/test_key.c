@@ -127,8 +127,8 @@ static void files_that_are_no_key_are_refused(void **state)
 	char long_text[5000], hidden[] = GOOD "\0" GOOD;
 
 	refuse("/nowhere/cluster.key", "No such file");
-	refuse(dir, "must be a file");
-	refuse("/dev/null", "must be a file");
+	refuse(dir, "not a regular file");
+	refuse("/dev/null", "not a regular file");
 	put("hello\n", 6, 0600);
 	refuse(path, "this is not a key");
 	put(hidden, sizeof hidden, 0600);
@@ -138,7 +138,7 @@ static void files_that_are_no_key_are_refused(void **state)
 	refuse(path, "at most 4096 bytes");
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	refuse(path, "must be a file"); /* and does not wait for a writer */
+	refuse(path, "not a regular file"); /* and does not wait for a writer */
 	unlink(path);
 }
 

@@ -121,7 +121,7 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG(struct tw_join_flags, work.log, "log", TW_TEXT, "", "FILE", 0, 0,
-		"append metrics as JSON lines: steps, the result"),
+		"append metrics as JSON lines; a file, /dev/stdout, /dev/stderr or /dev/null"),
 	TW_FLAG(struct tw_join_flags, work.isa, "isa", TW_TEXT, "", "NAME", 0, 0,
 		"use at most this instruction set: plain, avx2 or avx512"),
 	TW_FLAG(struct tw_join_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,

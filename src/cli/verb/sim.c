@@ -12,7 +12,8 @@ static int sim(const struct tw_call *call)
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("keep checkpoints, log and result in this directory (default: keep nothing)"),
 	TW_FLAG(struct tw_work_flags, trace, "trace", TW_TEXT, "", "FILE", 0, 0,
-		"write a timeline in Chrome's format, which Perfetto opens"),
+		"write a timeline in Chrome's format, which Perfetto opens, to a file or "
+		"/dev/stdout"),
 	TW_FLAG(struct tw_work_flags, threads, "threads", TW_U32, "0", "N", 0, 1024,
 		"threads that compute; 0: all cores; never changes a result"),
 	TW_FLAG_END,
