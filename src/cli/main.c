@@ -45,6 +45,17 @@ static int serve(const struct tw_args *a, struct tw_terminal *terminal)
 	return call_verb(a, terminal);
 }
 
+/* The exit code, once stdout has all there is.  Whoever stopped reading wants no more, and no
+ * complaint. */
+static int flush_result(struct tw_terminal *terminal, int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE || code != TW_EXIT_DONE)
+		return code;
+	tw_log_line(&terminal->log, TW_ERROR, "", "the result cannot be written: %s",
+		    strerror(errno));
+	return TW_EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	struct tw_error why = { .status = TW_OK };
@@ -53,10 +64,10 @@ int main(int argc, char **argv)
 	enum tw_status status;
 	int code;
 
-	/* a closed pipe and a full quota are errors of a write, and are said as such */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
 	status = tw_args_parse(&args, argc, argv, &why);
+	/* where work is done, a closed pipe is an error of a write; a full quota is one everywhere */
+	signal(SIGPIPE, args.verb && args.verb->works ? SIG_IGN : SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN);
 	tw_terminal_init(&terminal, args.common.quiet, args.common.verbose);
 	if (status == TW_OK) {
 		code = serve(&args, &terminal);
@@ -65,10 +76,5 @@ int main(int argc, char **argv)
 		code = status == TW_BAD_INPUT ? TW_EXIT_WRONG : TW_EXIT_FAILED;
 	}
 	tw_args_release(&args);
-	if ((fflush(stdout) || ferror(stdout)) && code == TW_EXIT_DONE) {
-		tw_log_line(&terminal.log, TW_ERROR, "", "the result cannot be written: %s",
-			    strerror(errno));
-		code = TW_EXIT_FAILED;
-	}
-	return code;
+	return flush_result(&terminal, code);
 }

@@ -41,6 +41,7 @@ static void begin_child(pid_t parent, int death)
 	if (getppid() != parent) /* it died before we asked to be told */
 		_exit(TW_EXIT_FAILED);
 	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN); /* both go to all of a terminal; who started us tells us */
 	signal(SIGTERM, SIG_DFL);
 	if (nothing >= 0) {
 		dup2(nothing, STDIN_FILENO);
@@ -53,7 +54,7 @@ pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why,
 {
 	struct tw_process *mine = &p->list[p->count];
 	const pid_t parent = getpid();
-	sigset_t both, before;
+	sigset_t all, before;
 	va_list args;
 	pid_t pid;
 
@@ -61,10 +62,11 @@ pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why,
 	va_start(args, name);
 	vsnprintf(mine->name, sizeof mine->name, name, args);
 	va_end(args);
-	sigemptyset(&both);
-	sigaddset(&both, SIGINT);
-	sigaddset(&both, SIGTERM);
-	sigprocmask(SIG_BLOCK, &both, &before);
+	sigemptyset(&all);
+	sigaddset(&all, SIGINT);
+	sigaddset(&all, SIGTERM);
+	sigaddset(&all, SIGHUP);
+	sigprocmask(SIG_BLOCK, &all, &before);
 	pid = fork();
 	if (pid == 0)
 		begin_child(parent, death);

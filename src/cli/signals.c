@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - SIGINT and SIGTERM: the first checkpoints and stops, the second stops at once. */
+/* signals.c - SIGINT, SIGTERM and SIGHUP: the first checkpoints and stops, the second stops at once.
+ *
+ * A terminal that closes may send SIGHUP twice, once from the shell and once from the kernel: a
+ * SIGHUP never counts as the second signal. */
 #include "cli/signals.h"
 
 #include "cli/verb.h"
@@ -14,14 +17,20 @@ static _Atomic int limit;
 
 static void received(int number)
 {
+	if (number == SIGHUP && atomic_load(&signals) > 0)
+		return;
 	if (atomic_fetch_add(&signals, 1) + 1 >= atomic_load(&limit))
 		_exit(TW_EXIT_SIGNAL + number);
 }
 
 static void count(int number)
 {
-	struct sigaction action = { .sa_handler = received, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = received, .sa_flags = SA_RESTART }, before;
 
+	/* nohup: whoever had it ignored wants it ignored */
+	if (number == SIGHUP && sigaction(number, NULL, &before) == 0 &&
+	    before.sa_handler == SIG_IGN)
+		return;
 	sigemptyset(&action.sa_mask);
 	sigaction(number, &action, NULL);
 }
@@ -31,6 +40,7 @@ const _Atomic int *tw_signals_count(bool patient)
 	atomic_store(&limit, patient ? 2 : 1);
 	count(SIGINT);
 	count(SIGTERM);
+	count(SIGHUP);
 	return &signals;
 }
 
@@ -39,6 +49,7 @@ const _Atomic int *tw_signals_count_all(void)
 	atomic_store(&limit, INT_MAX);
 	count(SIGINT);
 	count(SIGTERM);
+	count(SIGHUP);
 	return &signals;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.h - SIGINT and SIGTERM: the first checkpoints and stops, the second stops at once. */
+/* signals.h - SIGINT, SIGTERM and SIGHUP: the first checkpoints and stops, the second stops at
+ * once. */
 #ifndef TW_CLI_SIGNALS_H
 #define TW_CLI_SIGNALS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Count SIGINT and SIGTERM from now on.  With `patient` the second one ends the process at once
+/* Count SIGINT, SIGTERM and SIGHUP from now on.  SIGHUP stays ignored where it was (nohup), and is
+ * never the second signal.  With `patient` the second one ends the process at once
  * with 128 + its number; without, where nothing could be gone on with, the first one does. */
 const _Atomic int *tw_signals_count(bool patient);
 /* Count them and do nothing else: for a process that passes them on to others. */

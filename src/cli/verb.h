@@ -76,6 +76,9 @@ struct tw_verb {
 	const struct tw_flag *flags;      /* option.name NULL at the end; NULL: none */
 	size_t flags_bytes;
 	size_t least, most; /* words */
+	/* Goes on when nobody reads its stdout any more.  A verb that only prints ends then, by
+	 * SIGPIPE and without a word, as other programs do. */
+	bool works;
 
 	/* Do it.  Results go to stdout, everything else through the log.  Returns the exit code. */
 	int (*run)(const struct tw_call *call);

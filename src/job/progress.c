@@ -77,14 +77,15 @@ static json_t *real(double x)
 	return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* A disk that is full is said once; the run goes on. */
+/* A disk that is full is said once, a reader who left is not; the run goes on. */
 static void write_metrics(struct tw_watch *w, const json_t *line)
 {
 	if (json_dumpf(line, w->metrics, JSON_COMPACT) == 0 && fputc('\n', w->metrics) != EOF &&
 	    fflush(w->metrics) == 0)
 		return;
-	tw_log_line(w->log, TW_WARNING, "run", "--log: cannot be written any more: %s",
-		    strerror(errno));
+	if (errno != EPIPE)
+		tw_log_line(w->log, TW_WARNING, "run", "--log: cannot be written any more: %s",
+			    strerror(errno));
 	fclose(w->metrics);
 	w->metrics = NULL;
 }

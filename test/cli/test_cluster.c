@@ -332,7 +332,7 @@ static void pages_and_signals(void **state)
 		pause_ms(20);
 	}
 	/* one leaves, and the other goes on */
-	kill(worker[0].pid, SIGTERM);
+	kill(worker[0].pid, SIGHUP);
 	thalweg_end(&worker[0], &said);
 	expect(&said, 0);
 	r = object_of(&said);
@@ -340,7 +340,7 @@ static void pages_and_signals(void **state)
 	assert_true(number_of(r, "own_steps") > 0);
 	json_decref(r);
 	said_free(&said);
-	kill(master.pid, SIGTERM);
+	kill(master.pid, SIGHUP);
 	thalweg_end(&master, &said);
 	expect(&said, 75);
 	said_free(&said);

@@ -475,9 +475,9 @@ static void a_run_in_use_is_refused(void **state)
 static void an_interrupted_run_goes_on(void **state)
 {
 	const char *file = job_file();
-	const int signals[] = { SIGINT, SIGTERM };
+	const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		char command[400], log[60];
 		const struct said *s;
 		double steps;
@@ -494,6 +494,10 @@ static void an_interrupted_run_goes_on(void **state)
 			usleep(10000);
 		usleep(200000);
 		kill(child, signals[i]);
+		if (signals[i] == SIGHUP) { /* a terminal that closes may send it twice */
+			usleep(2000);
+			kill(child, SIGHUP);
+		}
 		s = thalweg_finish(child);
 		expect(s, 75);
 		r = object_of(s);
@@ -525,6 +529,86 @@ static void a_second_signal_ends_it_at_once(void **state)
 	s = thalweg_finish(child);
 	assert_true(s->code == 128 + SIGINT || s->code == 128 + SIGTERM);
 	assert_string_equal(s->out, "");
+}
+
+/* Under nohup it stays ignored. */
+static void a_hangup_that_is_ignored_stays_ignored(void **state)
+{
+	struct sigaction before;
+	const struct said *s;
+	pid_t child;
+
+	sigaction(SIGHUP, &(struct sigaction){ .sa_handler = SIG_IGN }, &before);
+	child = thalweg_start("train %s --run %s/nohup --json --set train.epochs=1e9 "
+			      "--set train.time=1s",
+			      job_file(), scratch());
+	sigaction(SIGHUP, &before, NULL);
+	for (int k = 0; k < 500 && !exists("nohup/log.jsonl"); k++)
+		usleep(10000);
+	for (int k = 0; k < 3; k++) {
+		usleep(50000);
+		kill(child, SIGHUP);
+	}
+	s = thalweg_finish(child);
+	expect(s, 0);
+}
+
+/* --- a reader who leaves, a disk that is full --- */
+
+/* The code of the first command of a pipe, which starts when its reader has left; its stderr must
+ * be empty unless `says` is in it. */
+static void piped(const char *pipe, int code, const char *says)
+{
+	char command[1000], text[2000] = "";
+	FILE *f;
+	int got;
+
+	snprintf(
+		command, sizeof command,
+		"thalweg() { sleep 0.2; (exec %s/thalweg \"$@\" 2>%s/err); echo $? >%s/code; }; %s",
+		getenv("TW_BUILD"), scratch(), scratch(), pipe);
+	assert_int_equal(system(command), 0);
+	f = fopen(path_of("code"), "r");
+	assert_int_equal(fscanf(f, "%d", &got), 1);
+	fclose(f);
+	f = fopen(path_of("err"), "r");
+	text[fread(text, 1, sizeof text - 1, f)] = 0;
+	fclose(f);
+	if (got != code)
+		fail_msg("`%s` ends with %d: %s", pipe, got, text);
+	if (says)
+		has(text, says);
+	else
+		assert_string_equal(text, "");
+}
+
+static void a_reader_who_leaves_hears_nothing(void **state)
+{
+	piped("thalweg help options | true", 128 + SIGPIPE, NULL);
+	piped("thalweg --help | true", 128 + SIGPIPE, NULL);
+	piped("thalweg help strategies | true", 128 + SIGPIPE, NULL);
+}
+
+/* A run is not there for its reader: it ends, and its result is where it belongs. */
+static void a_run_goes_on_when_its_reader_leaves(void **state)
+{
+	char pipe[400];
+
+	snprintf(pipe, sizeof pipe, "thalweg train %s --run %s/unread -q | true", job_file(),
+		 scratch());
+	piped(pipe, 0, NULL);
+	assert_true(exists("unread/result.json"));
+	snprintf(pipe, sizeof pipe, "thalweg sim %s -q --log /dev/stdout | true", job_file());
+	piped(pipe, 0, NULL);
+}
+
+static void a_full_standard_output_is_said(void **state)
+{
+	char pipe[400];
+
+	piped("thalweg help options >/dev/full", 1, "cannot be written: No space left on device");
+	snprintf(pipe, sizeof pipe, "thalweg sim %s -q >/dev/full", job_file());
+	piped(pipe, 1, "cannot be written: No space left on device");
 }
 
 /* sim without a directory has nothing to go on from: the first signal ends it. */
@@ -696,6 +780,10 @@ int main(void)
 		IN_SCRATCH(an_interrupted_run_goes_on),
 		IN_SCRATCH(a_second_signal_ends_it_at_once),
 		IN_SCRATCH(a_signal_ends_what_keeps_nothing),
+		IN_SCRATCH(a_hangup_that_is_ignored_stays_ignored),
+		IN_SCRATCH(a_reader_who_leaves_hears_nothing),
+		IN_SCRATCH(a_run_goes_on_when_its_reader_leaves),
+		IN_SCRATCH(a_full_standard_output_is_said),
 		IN_SCRATCH(train_runs_in_threads),
 		IN_SCRATCH(a_trace_is_a_timeline),
 		IN_SCRATCH(isa_levels_give_the_same_bits),

@@ -130,5 +130,6 @@ const struct tw_verb tw_verb_bench = {
 	.flags = flags,
 	.flags_bytes = sizeof(struct bench_flags),
 	.most = 1,
+	.works = true,
 	.run = bench,
 };

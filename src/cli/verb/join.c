@@ -166,5 +166,6 @@ const struct tw_verb tw_verb_join = {
 	.flags = flags,
 	.flags_bytes = sizeof(struct tw_join_flags),
 	.most = 1,
+	.works = true,
 	.run = join,
 };

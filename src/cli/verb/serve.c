@@ -89,5 +89,6 @@ const struct tw_verb tw_verb_serve = {
 	.flags_bytes = sizeof(struct serve_flags),
 	.least = 1,
 	.most = 1,
+	.works = true,
 	.run = serve,
 };

@@ -41,5 +41,6 @@ const struct tw_verb tw_verb_sim = {
 	.flags_bytes = sizeof(struct tw_work_flags),
 	.least = 1,
 	.most = 1,
+	.works = true,
 	.run = sim,
 };

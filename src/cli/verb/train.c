@@ -68,5 +68,6 @@ const struct tw_verb tw_verb_train = {
 	.flags_bytes = sizeof(struct train_flags),
 	.least = 1,
 	.most = 1,
+	.works = true,
 	.run = train,
 };
