@@ -17,7 +17,9 @@
  * know nothing of each other and may be used at the same time.
  *
  * Failures.  Functions that can fail return a status and fill *why, which may be NULL, with one
- * sentence; outputs are written on success only.  Nothing here writes to stdout or stderr, handles
+ * sentence; outputs are written on success only.  NULL for a pointer that may not be NULL is
+ * THALWEG_BAD_INPUT and a sentence; functions without a status then do nothing and return 0 or
+ * NULL.  Nothing here writes to stdout or stderr, handles
  * signals or ends the process, with one exception: where the library finds its own memory in a
  * state that cannot be, it says so on stderr and aborts.
  *
@@ -54,7 +56,8 @@ enum thalweg_status {
 	THALWEG_BAD_BYTES,   /* a file is damaged */
 	THALWEG_NO_ROOM,     /* a buffer is too small */
 	THALWEG_IO,          /* disk or operating system refused */
-	THALWEG_REFUSED,     /* training diverged, a directory is in use, your function said no */
+	THALWEG_REFUSED,     /* training diverged or no gradient was usable, a directory is in use,
+			      * your function said no */
 	THALWEG_ABSENT,      /* what was asked for does not exist */
 	THALWEG_INTERRUPTED, /* stopped as asked */
 	THALWEG_CANCELLED    /* given up because nobody wants the result any more */
@@ -197,7 +200,8 @@ enum thalweg_flags { THALWEG_AGAIN = 1 /* start over where the directory has a f
  * gone on with; NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL) and the
  * parameters are the job's (see below).  THALWEG_INTERRUPTED: the same, but without parameters,
  * and loss and accuracy are of the last evaluation before; where there is a directory, training
- * again goes on from its checkpoint.  May be called again. */
+ * again goes on from its checkpoint.  THALWEG_REFUSED: training diverged, or every gradient was
+ * refused because it was not finite; the job then has no parameters.  May be called again. */
 THALWEG_API enum thalweg_status thalweg_train(struct thalweg_job *job, const char *directory,
 					      unsigned flags, struct thalweg_result *result,
 					      struct thalweg_error *why);
@@ -209,7 +213,8 @@ THALWEG_API void thalweg_stop(struct thalweg_job *job);
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* The tensors of the model in order of the vector; they live as long as the job. */
+/* How many tensors the model has, and in *out (may be NULL) the tensors in order of the vector;
+ * they live as long as the job. */
 THALWEG_API size_t thalweg_tensors(const struct thalweg_job *job,
 				   const struct thalweg_tensor **out);
 /* What was trained or loaded last, and how many floats; NULL: nothing yet.  Until the next

@@ -95,7 +95,26 @@ awk -v dir="$dir" '/^```c$/ { file = sprintf("%s/snippet-%d.c", dir, ++n); next 
 for snippet in "$dir"/snippet-*.c; do
 	cc -std=c11 "${flags[@]}" "${includes[@]}" -c "$snippet" -o "$dir/snippet.o" || fail "a snippet does not compile"
 done
+cp examples/embed/own_gradient.c "$dir/"
+works() { # WHERE COMMAND: it makes own_gradient, which runs; in $dir
+	(cd "$dir" && rm -f own_gradient && eval "$2" && timeout 120 ./own_gradient) >"$dir/log" 2>&1 ||
+		{ cat "$dir/log"; fail "this line of $1 does not work: $2"; }
+}
 command=$(awk '/^```sh build$/ { on = 1; next } /^```/ { on = 0 } on' docs/LIBRARY.md)
-(cp examples/embed/own_gradient.c "$dir/" && cd "$dir" && eval "$command" && [ -x own_gradient ]) ||
-	fail "the command of docs/LIBRARY.md does not work: $command"
+works docs/LIBRARY.md "$command"
+command=$(awk '/^```sh static$/ { on = 1; next } /^```/ { on = 0 } on' docs/LIBRARY.md)
+works docs/LIBRARY.md "$command"
+(unset LD_LIBRARY_PATH && works docs/LIBRARY.md "$command") # static: nothing is looked for
+
+# --- the lines of README.md, word by word: by pkg-config, and without, finding the library by itself ---
+mapfile -t lines < <(grep '^cc .*thalweg' README.md)
+[ ${#lines[@]} -eq 2 ] || fail "README.md has ${#lines[@]} lines that compile, not 2"
+[[ ${lines[0]} == *pkg-config* && ${lines[1]} == *-rpath,* ]] || fail "README.md's lines are others"
+ln -s "$root/examples" "$dir/examples"
+works README.md "${lines[0]}"
+[ "$lib" = "$prefix/lib" ] || fail "README.md says \$prefix/lib, and it is $lib"
+(unset LD_LIBRARY_PATH PKG_CONFIG_PATH && works README.md "${lines[1]}")
+if (unset LD_LIBRARY_PATH && cd "$dir" && eval "${lines[0]}" && ./own_gradient) >"$dir/log" 2>&1; then
+	ldconfig -p | grep -q libthalweg || fail "README.md's warning about the library path is not needed"
+fi
 echo "library: found, linked and run, shared and static, by pkg-config and CMake"

@@ -35,6 +35,10 @@ struct thalweg_job {
 /* Copy the internal sentence to the caller's struct, and return its status. */
 enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error *said);
 
+/* THALWEG_BAD_INPUT with the sentence that this argument of a function is NULL. */
+enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
+				const char *argument);
+
 /* The sink of `log`; arg is the job. */
 void tw_api_log(void *arg, enum tw_level level, const char *who, const char *line);
 

@@ -42,6 +42,15 @@ enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error
 	return (enum thalweg_status)said->status;
 }
 
+enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
+				const char *argument)
+{
+	struct tw_error said = { .status = TW_OK };
+
+	tw_fail(&said, TW_BAD_INPUT, "%s: %s is NULL", function, argument);
+	return tw_api_fail(why, &said);
+}
+
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 static enum tw_status lay_out(struct thalweg_job *h)
@@ -68,7 +77,10 @@ static enum tw_status lay_out(struct thalweg_job *h)
 
 size_t thalweg_tensors(const struct thalweg_job *job, const struct thalweg_tensor **out)
 {
-	*out = job->tensor;
+	if (!job)
+		return 0;
+	if (out)
+		*out = job->tensor;
 	return job->layout->tensors;
 }
 
@@ -180,9 +192,12 @@ static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request 
 enum thalweg_status thalweg_open(const struct thalweg_request *request, struct thalweg_job **out,
 				 struct thalweg_error *why)
 {
-	struct thalweg_job *h = tw_heap_zeros(&tw_heap_system, sizeof *h);
 	struct tw_error said = { .status = TW_OK };
+	struct thalweg_job *h;
 
+	if (!request || !out)
+		return tw_api_null(why, "thalweg_open", request ? "out" : "request");
+	h = tw_heap_zeros(&tw_heap_system, sizeof *h);
 	if (!h || pthread_mutex_init(&h->voice, NULL) != 0) {
 		tw_heap_system.put(&tw_heap_system, h);
 		tw_fail(&said, TW_NO_MEMORY, "no memory for the job");

@@ -198,7 +198,10 @@ static enum tw_status check(const struct thalweg_engine *from, struct tw_error *
 						 : "tests");
 	if (from->parameters > SIZE_MAX / 64 || from->buffers > SIZE_MAX / 64)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for so many parameters");
-	if (from->tensors > TENSORS_MAX || (from->tensors && !from->tensor))
+	if (from->tensors && !from->tensor)
+		return tw_fail(why, TW_BAD_INPUT, "the engine has %zu tensors, but tensor is NULL",
+			       from->tensors);
+	if (from->tensors > TENSORS_MAX)
 		return tw_fail(why, TW_BAD_INPUT, "the engine may have %u tensors at most",
 			       TENSORS_MAX);
 	return TW_OK;

@@ -2,6 +2,7 @@
 /* parameters.c - what was trained: loaded, saved, evaluated, handed out. */
 #include "api/handle.h"
 
+#include "base/regular.h"
 #include "job/card.h"
 #include "job/files.h"
 #include "job/snapshot.h"
@@ -21,9 +22,11 @@ static size_t elements(const struct thalweg_job *h)
 
 const float *thalweg_parameters(const struct thalweg_job *job, size_t *count)
 {
+	const float *vector = job ? job->vector : NULL;
+
 	if (count)
-		*count = job->vector ? elements(job) : 0;
-	return job->vector;
+		*count = vector ? elements(job) : 0;
+	return vector;
 }
 
 static enum tw_status absent(struct tw_error *why)
@@ -56,8 +59,11 @@ enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct
 	struct tw_error said = { .status = TW_OK };
 	struct tw_snapshot *s = NULL;
 	float *vector = NULL;
-	enum tw_status st = tw_snapshot_open(path, &h->log, &s, &said);
+	enum tw_status st;
 
+	if (!h || !path)
+		return tw_api_null(why, "thalweg_load", h ? "path" : "job");
+	st = tw_snapshot_open(path, &h->log, &s, &said);
 	if (st == TW_OK)
 		st = fit(h, s, &vector, &said);
 	tw_snapshot_close(s);
@@ -162,7 +168,7 @@ static enum tw_status save(const struct thalweg_job *h, const char *path, struct
 	st = replace(path, bytes);
 	if (st != TW_OK)
 		tw_fail(why, st, "%.200s cannot be written: %s", path,
-			st == TW_IO ? strerror(errno) : tw_status_name(st));
+			st == TW_IO || st == TW_BAD_INPUT ? tw_cause(errno) : tw_status_name(st));
 	tw_block_drop(bytes);
 	return st;
 }
@@ -171,6 +177,8 @@ enum thalweg_status thalweg_save(struct thalweg_job *h, const char *path, struct
 {
 	struct tw_error said = { .status = TW_OK };
 
+	if (!h || !path)
+		return tw_api_null(why, "thalweg_save", h ? "path" : "job");
 	return save(h, path, &said) == TW_OK ? THALWEG_OK : tw_api_fail(why, &said);
 }
 
@@ -231,6 +239,8 @@ enum thalweg_status thalweg_evaluate(struct thalweg_job *h, struct thalweg_score
 	struct tw_error said = { .status = TW_OK };
 	struct tw_score sum = { 0 };
 
+	if (!h || !score)
+		return tw_api_null(why, "thalweg_evaluate", h ? "score" : "job");
 	if (evaluate(h, &sum, &said) != TW_OK)
 		return tw_api_fail(why, &said);
 	*score = (struct thalweg_score){

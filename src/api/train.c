@@ -88,7 +88,8 @@ static bool note(void *arg, const struct tw_note *n)
 
 void thalweg_stop(struct thalweg_job *job)
 {
-	atomic_store(&job->stop, 1);
+	if (job)
+		atomic_store(&job->stop, 1);
 }
 
 /* --- the result ------------------------------------------------------------------------------- */
@@ -198,15 +199,17 @@ static void forget(struct thalweg_job *h)
 enum thalweg_status thalweg_train(struct thalweg_job *h, const char *directory, unsigned flags,
 				  struct thalweg_result *result, struct thalweg_error *why)
 {
-	const size_t all = h->engine->trainable + h->engine->buffers;
 	struct tw_error said = { .status = TW_OK };
 	enum tw_status st = check(directory, flags, &said);
 	float *vector;
 
+	if (!h)
+		return tw_api_null(why, "thalweg_train", "job");
 	if (st != TW_OK)
 		return tw_api_fail(why, &said);
 	forget(h);
-	vector = h->heap->get(h->heap, all * sizeof *vector);
+	vector =
+		h->heap->get(h->heap, (h->engine->trainable + h->engine->buffers) * sizeof *vector);
 	if (!vector) {
 		tw_fail(&said, TW_NO_MEMORY, "no memory for the parameters");
 		return tw_api_fail(why, &said);

@@ -15,7 +15,7 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "seed", "train.seed" },
 	{ "world", "where the actors lived: sim, threads or tcp" },
 	{ "interrupted", "true: it was stopped before its end, and the figures are those so far" },
-	{ "diverged", "true: it was stopped because the loss was not a number any more" },
+	{ "diverged", "true: the loss was not a number any more, or every gradient was refused" },
 	{ "evaluated", "which vector loss and accuracy are of: w, or the rule's own" },
 	{ "loss", "mean over the test set, at the end; of an interrupted run: when it was last "
 		  "evaluated, null if it was not since it was started, or where it is not finite" },

@@ -343,6 +343,21 @@ static enum tw_status diverged(const struct run *r, struct tw_error *why)
 		       r->job->update.schedule.rate, kept);
 }
 
+/* Was there something to apply, and was all of it refused? */
+static bool none_applied(const struct run *r)
+{
+	return r->ran.totals.refused && r->ran.totals.updates == 0.0;
+}
+
+static enum tw_status unusable(const struct run *r, struct tw_error *why)
+{
+	return tw_fail(why, TW_REFUSED,
+		       "nothing was learnt: all %" PRIu64
+		       " gradients were refused, because they are not finite; look at the data and "
+		       "the initial weights, or use a lower update.rate (it is %g)",
+		       r->ran.totals.refused, r->job->update.schedule.rate);
+}
+
 static void write_result(struct tw_watch *w, json_t *made)
 {
 	struct tw_watch only = { .metrics = w->metrics, .log = w->log };
@@ -371,13 +386,14 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 	if (status != TW_OK && status != TW_INTERRUPTED)
 		return tw_fail(why, status, "%s",
 			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
-	if (r->watch.diverged || (status == TW_OK && !isfinite(r->ran.totals.loss))) {
+	if (r->watch.diverged ||
+	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
 		/* it is no result to be kept: the directory stays as it is */
 		if (make_result(r, true, result, why) != TW_OK)
 			return why->status;
 		if (r->watch.metrics)
 			write_result(&r->watch, *result);
-		return diverged(r, why);
+		return none_applied(r) ? unusable(r, why) : diverged(r, why);
 	}
 	/* the last checkpoint is what a second run goes on from, or the trained parameters */
 	if (unsaved && unsaved->status != TW_OK)
