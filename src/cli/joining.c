@@ -6,6 +6,7 @@
 #include "cli/signals.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
+#include "job/crowd.h"
 #include "job/join.h"
 
 #include <errno.h>
@@ -232,6 +233,7 @@ int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_
 	struct tw_error why = { .status = TW_OK };
 	int *out = tw_heap_zeros(&tw_heap_system, f->workers * sizeof *out);
 	json_t *result = NULL;
+	char crowd[250];
 	enum tw_status status = check_many(f, &why);
 
 	if (status == TW_OK && !out)
@@ -240,6 +242,8 @@ int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_
 		out[k] = -1;
 	if (status == TW_OK)
 		status = tw_processes_init(&p, call->log, f->workers, &why);
+	if (status == TW_OK && tw_crowd(f->workers, "processes", crowd, sizeof crowd))
+		tw_log_line(call->log, TW_WARNING, "", "--workers: %s", crowd);
 	if (status == TW_OK)
 		status = start(call, l, master, &p, out, &why);
 	if (status == TW_OK) {

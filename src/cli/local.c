@@ -10,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/work.h"
+#include "job/crowd.h"
 #include "job/join.h"
 
 #include <errno.h>
@@ -202,6 +203,21 @@ static enum tw_status start(struct local *l, struct tw_error *why)
 	return status == TW_OK ? tw_processes_watch(&l->children, why) : status;
 }
 
+static enum tw_status check_crowd(const struct local *l, struct tw_error *why)
+{
+	char crowd[250];
+
+	if (child_count(l) > TW_CROWD_PROCESSES)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "cluster.workers, cluster.servers: %zu processes are more than "
+			       "--processes starts on one machine; use %u at most, or `thalweg "
+			       "sim`, which takes up to 100000 workers",
+			       child_count(l), TW_CROWD_PROCESSES);
+	if (tw_crowd((uint32_t)l->workers, "processes", crowd, sizeof crowd))
+		tw_log_line(l->call->log, TW_WARNING, "", "cluster.workers: %s", crowd);
+	return TW_OK;
+}
+
 enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, const char *dir,
 			    struct tw_error *why)
 {
@@ -212,7 +228,10 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 		.servers = job->cluster.servers > 1 ? job->cluster.servers - 1 : 0,
 	};
 	struct tw_net net;
-	enum tw_status status = start(&l, why);
+	enum tw_status status = check_crowd(&l, why);
+
+	if (status == TW_OK)
+		status = start(&l, why);
 
 	tw_net_init(&net);
 	if (status == TW_OK) {

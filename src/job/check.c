@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - which choices go together: one table of traits, and the numbers that must fit. */
+#include "job/crowd.h"
 #include "job/field.h"
 
 #include <math.h>
@@ -398,6 +399,11 @@ static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *w
 {
 	const struct tw_job_cluster *c = &job->cluster;
 
+	if (job->world == TW_WORLD_THREADS && c->workers > TW_CROWD_THREADS)
+		return tw_job_refuse(job, why, "cluster.workers",
+				     "%u threads are more than one process may have; use 1 to %u, "
+				     "or `thalweg sim`, which takes up to 100000 workers",
+				     c->workers, TW_CROWD_THREADS);
 	if (c->min > c->workers)
 		return tw_job_refuse(job, why, "cluster.min",
 				     "%u is more than all %u workers; use 1 to %u", c->min,

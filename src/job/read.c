@@ -8,6 +8,8 @@
 #include "job/read.h"
 
 #include "base/regular.h"
+#include "job/crowd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -79,6 +81,7 @@ static enum tw_status say_unread(struct tw_reading *r)
 	static const char *const pulse[] = { "cluster.heartbeat", "cluster.suspect" };
 	const enum tw_world_kind world = r->job->world;
 	enum tw_status st = TW_OK;
+	char crowd[250];
 
 	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
 		st = tw_job_warn(r->job, "section sim: is not read by %s",
@@ -88,6 +91,9 @@ static enum tw_status say_unread(struct tw_reading *r)
 			st = tw_job_warn(r->job, "%s: is read by processes only", pulse[k]);
 	if (st == TW_OK && world == TW_WORLD_THREADS && tw_job_given(r->job, "cluster.stuck"))
 		st = tw_job_warn(r->job, "cluster.stuck: is read by processes and sim only");
+	if (st == TW_OK && world == TW_WORLD_THREADS &&
+	    tw_crowd(r->job->cluster.workers, "threads", crowd, sizeof crowd))
+		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }
 

@@ -624,6 +624,45 @@ static void a_signal_ends_what_keeps_nothing(void **state)
 	assert_string_equal(s->out, "");
 }
 
+/* More workers than cores can serve: said, and refused where it cannot end well. */
+static void a_crowd_of_workers_is_said(void **state)
+{
+	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	const struct said *s;
+	char *file;
+
+	s = thalweg(NULL, "train %s --run %s/crowd --set cluster.workers=%ld", job_file(),
+		    scratch(), 4 * cores + 1);
+	expect(s, 0);
+	has(s->err, "mostly wait");
+	has(s->err, "thalweg sim");
+	s = thalweg(NULL, "train %s --run %s/few --set cluster.workers=%ld", job_file(), scratch(),
+		    4 * cores);
+	expect(s, 0);
+	assert_null(strstr(s->err, "mostly wait"));
+	s = thalweg(NULL, "sim %s --set cluster.workers=%ld", job_file(), 4 * cores + 1);
+	expect(s, 0);
+	assert_null(strstr(s->err, "mostly wait"));
+	file = strdup(job_file());
+	s = thalweg(NULL, "train %s --run %s/mob --set cluster.workers=100000", file, scratch());
+	expect(s, 2);
+	has(s->err, "100000 threads");
+	assert_false(exists("mob"));
+	s = thalweg(NULL, "train %s --run %s/mob --processes --set cluster.workers=2000", file,
+		    scratch());
+	expect(s, 2);
+	has(s->err, "2000 processes");
+	has(s->err, "use 1024 at most");
+	assert_false(exists("mob"));
+	free(file);
+	s = thalweg(NULL, "join 127.0.0.1:1 --workers 100000");
+	expect(s, 2);
+	has(s->err, "1024");
+	s = thalweg(job, "sim - --threads 100000");
+	expect(s, 2);
+	has(s->err, "1024");
+}
+
 static void train_runs_in_threads(void **state)
 {
 	const struct said *s = thalweg(NULL, "train %s --run %s/train --json --set strategy=ssgd",
@@ -784,6 +823,7 @@ int main(void)
 		IN_SCRATCH(a_reader_who_leaves_hears_nothing),
 		IN_SCRATCH(a_run_goes_on_when_its_reader_leaves),
 		IN_SCRATCH(a_full_standard_output_is_said),
+		IN_SCRATCH(a_crowd_of_workers_is_said),
 		IN_SCRATCH(train_runs_in_threads),
 		IN_SCRATCH(a_trace_is_a_timeline),
 		IN_SCRATCH(isa_levels_give_the_same_bits),

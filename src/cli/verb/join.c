@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* join.c - thalweg join: a worker, or a server with shards, in a cluster that is there. */
 #include "cli/joining.h"
+#include "job/crowd.h"
 #include "job/look.h"
 #include "job/run.h"
 
@@ -102,7 +103,7 @@ static const struct tw_flag flags[] = {
 	{ .option = TW_OPTION_CHOICE(struct tw_join_flags, as, "as", "worker", roles,
 				     "what to be: worker, or server with a part of the parameters"),
 	  .value = "ROLE" },
-	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, 1024,
+	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, TW_CROWD_PROCESSES,
 		"so many workers, each a process"),
 	TW_LINK_FLAGS(struct tw_join_flags, link,
 		      "a server: where workers reach it (default: a free port; on this machine "
