@@ -71,7 +71,7 @@ enum tw_type {
 	TW_PEERS, /* master → workers: where the servers listen */
 	TW_DATA, /* joiner → master: give me the job, bytes of the data set or, at the end, of the
 		     model; and the answer */
-	TW_OVER, /* master → all: the run has ended; payload: its result as JSON */
+	TW_OVER, /* master → all: the run has ended; payload: its result as JSON, or why it failed */
 	TW_TYPES
 };
 

@@ -473,7 +473,9 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
 	       strncmp(path, "train.until.", 12) == 0 || strcmp(path, "train.evaluate") == 0 ||
-	       strcmp(path, "sim.threads") == 0;
+	       strcmp(path, "sim.threads") == 0 ||
+	       /* after a divergence; rundir.c allows them only then */
+	       strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
 }
 
 /* How far two paths lead the same way, in names: "a.b.c" and "a.b.d" agree for two. */

@@ -116,11 +116,14 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 	out->part_most = part < UINT32_MAX ? (size_t)part : UINT32_MAX;
 }
 
-/* A cluster of another shape has other nodes and shards: who knows the old one must ask anew. */
-static enum tw_status shape(const struct tw_sha *layout, const struct tw_plan *p,
+/* A cluster of another shape has other nodes and shards, and a run that diverged may have another
+ * rate: who knows the old ones must ask anew. */
+static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *job,
 			    struct tw_sha *out)
 {
-	const uint32_t all[] = { p->servers, p->shards, p->workers };
+	const struct tw_plan *p = &job->plan;
+	const double all[] = { p->servers, p->shards, p->workers, job->update.schedule.rate,
+			       job->update.clip };
 	struct tw_sha_run h;
 
 	tw_sha_init(&h);
@@ -139,7 +142,7 @@ enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
 
 	if (status != TW_OK)
 		return status;
-	if (shape(&facts.layout, &job->plan, &out->layout) != TW_OK)
+	if (shape(&facts.layout, job, &out->layout) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the model's layout",
 			       job->file);
 	out->heap = &tw_heap_system;

@@ -6,6 +6,7 @@
 #include "graph/kit.h"
 #include "job/card.h"
 #include "job/cast.h"
+#include "job/good_cut.h"
 #include "job/look.h"
 #include "job/result.h"
 #include "job/share.h"
@@ -328,19 +329,56 @@ static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 	return tw_result_make(r->job, &r->ran, &facts, result, why);
 }
 
+/* What to do after a divergence: in the same directory it works as it is said here. */
+static void remedy(const struct run *r, char *out, size_t room)
+{
+	const double rate = r->job->update.schedule.rate;
+	size_t n;
+
+	if (!r->dir) {
+		snprintf(out, room, "use a lower rate, such as update.rate=%g (it is %g)",
+			 rate / 10.0, rate);
+		return;
+	}
+	n = (size_t)snprintf(out, room,
+			     "run the same command again with a lower rate, such as --set "
+			     "update.rate=%g (it is %g), or with --set update.clip=1: ",
+			     rate / 10.0, rate);
+	if (r->ran.totals.cut)
+		snprintf(out + n, room - n, "it goes on from %.200s/ckpt-%" PRIu64,
+			 tw_rundir_path(r->dir), r->ran.totals.cut);
+	else
+		snprintf(out + n, room - n, "it starts over, because no checkpoint is usable");
+}
+
 /* Parameters stay finite, since what is not is refused; but there is nothing more to learn. */
 static enum tw_status diverged(const struct run *r, struct tw_error *why)
 {
-	char kept[4200] = "nothing was kept";
+	char what[450];
 
-	if (r->dir && r->ran.totals.cut)
-		snprintf(kept, sizeof kept, "the last checkpoint is %s/ckpt-%" PRIu64,
-			 tw_rundir_path(r->dir), r->ran.totals.cut);
+	remedy(r, what, sizeof what);
 	return tw_fail(why, TW_REFUSED,
-		       "training diverged after %.4g epochs: the loss is not a number any more; "
-		       "use a lower update.rate (it is %g), update.clip, or another model.init; %s",
-		       r->ran.totals.applied / (double)r->job->plan.samples,
-		       r->job->update.schedule.rate, kept);
+		       "training diverged after %.4g epochs: the loss is not a number any more; %s",
+		       r->ran.totals.applied / (double)r->job->plan.samples, what);
+}
+
+/* It is no result to be kept.  The directory is left so that training can go on with another rate:
+ * the newest checkpoint is a good one, or there is none. */
+static enum tw_status leave_diverged(struct run *r, struct tw_error *why)
+{
+	enum tw_status status;
+
+	if (!r->dir)
+		return TW_OK;
+	status =
+		tw_good_cut(tw_rundir_path(r->dir), r->engine, r->request->log, &r->ran.totals.cut);
+	if (status == TW_OK)
+		status = tw_rundir_diverged(r->dir);
+	return status == TW_OK ? TW_OK
+			       : tw_fail(why, status,
+					 "training diverged, and the checkpoints in %s cannot be "
+					 "sorted: %s; use --again",
+					 tw_rundir_path(r->dir), tw_status_name(status));
 }
 
 /* Was there something to apply, and was all of it refused? */
@@ -351,11 +389,14 @@ static bool none_applied(const struct run *r)
 
 static enum tw_status unusable(const struct run *r, struct tw_error *why)
 {
+	char what[400];
+
+	remedy(r, what, sizeof what);
 	return tw_fail(why, TW_REFUSED,
 		       "nothing was learnt: all %" PRIu64
 		       " gradients were refused, because they are not finite; look at the data and "
-		       "the initial weights, or use a lower update.rate (it is %g)",
-		       r->ran.totals.refused, r->job->update.schedule.rate);
+		       "the initial weights, or %s",
+		       r->ran.totals.refused, what);
 }
 
 static void write_result(struct tw_watch *w, json_t *made)
@@ -388,8 +429,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
 	if (r->watch.diverged ||
 	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
-		/* it is no result to be kept: the directory stays as it is */
-		if (make_result(r, true, result, why) != TW_OK)
+		if (leave_diverged(r, why) != TW_OK || make_result(r, true, result, why) != TW_OK)
 			return why->status;
 		if (r->watch.metrics)
 			write_result(&r->watch, *result);
@@ -486,10 +526,11 @@ static struct tw_block *for_keepers(const struct run *r)
 }
 
 /* Those who joined end with the run, and say what it came to. */
-static void tell_joiners(struct run *r, enum tw_status status, const json_t *result)
+static void tell_joiners(struct run *r, enum tw_status status, const json_t *result,
+			 const struct tw_error *why)
 {
 	const bool ended = status == TW_OK || status == TW_INTERRUPTED;
-	char *text = result && ended ? json_dumps(result, JSON_COMPACT) : NULL;
+	char *text = !ended ? strdup(why->text) : result ? json_dumps(result, JSON_COMPACT) : NULL;
 	struct tw_block *model = NULL;
 
 	if (status == TW_OK && tw_tcp_keepers(r->tcp))
@@ -564,7 +605,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		add_counts(&r);
 		status = finish(&r, result, why);
 		if (r.tcp)
-			tell_joiners(&r, status, *result);
+			tell_joiners(&r, status, *result, why);
 	}
 	release(&r);
 	return status;

@@ -164,17 +164,27 @@ static bool contains(const char *text, const struct line *l, struct line *other)
 	return false;
 }
 
-/* The first field that differs and may not: in one text or the other it has no equal. */
-static void difference(const struct tw_job *job, const char *old, const char *now, char *out,
-		       size_t room)
+/* Is it a field that helps a run that diverged?  Its checkpoints do not depend on them. */
+static bool is_remedy(const char *path)
 {
+	return strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
+}
+
+/* The first field that differs and may not: in one text or the other it has no equal.  False: there
+ * is none. */
+static bool difference(const struct tw_rundir *r, const struct tw_job *job, const char *old,
+		       char *out, size_t room)
+{
+	const bool diverged = has(r, "diverged");
+	const char *now = r->job_text;
+
 	for (int turn = 0; turn < 2; turn++) {
 		const char *mine = turn ? old : now, *theirs = turn ? now : old;
 		struct line l = { .value = false }, other;
 
 		while (next_line(&mine, &l)) {
-			if (!l.value || tw_field_may_change(job, l.path) ||
-			    contains(theirs, &l, &other))
+			if (!l.value || contains(theirs, &l, &other) ||
+			    (is_remedy(l.path) ? diverged : tw_field_may_change(job, l.path)))
 				continue;
 			snprintf(out, room, "%s: %s%s%s there, %s%s%s here", l.path,
 				 turn || *other.text ? "'" : "",
@@ -183,10 +193,10 @@ static void difference(const struct tw_job *job, const char *old, const char *no
 					       : "nothing",
 				 turn || *other.text ? "'" : "", turn ? "" : "'",
 				 turn ? "nothing" : l.text, turn ? "" : "'");
-			return;
+			return true;
 		}
 	}
-	snprintf(out, room, "%s", job->data.from ? "the data has changed" : "its fields");
+	return false;
 }
 
 static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,
@@ -198,11 +208,10 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 	if (strcmp(o->world, tw_job_world(job->world)) != 0)
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of %s; %s", r->path,
 			       verb_name(o->world), remedy);
-	if (!tw_sha_same(&o->hash, &job->plan.job_hash)) {
-		difference(job, o->text, r->job_text, what, sizeof what);
+	snprintf(what, sizeof what, "%s", job->data.from ? "the data has changed" : "its fields");
+	if (difference(r, job, o->text, what, sizeof what) || !tw_sha_same(&o->hash, &job->plan.job_hash))
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
-	}
 	if (has(r, "result.json"))
 		return tw_fail(
 			why, TW_BAD_INPUT,
@@ -224,6 +233,7 @@ static enum tw_status start_over(struct tw_rundir *r, struct tw_error *why)
 	if (status != TW_OK)
 		return status;
 	unlinkat(r->fd, "log.jsonl", 0);
+	unlinkat(r->fd, "diverged", 0);
 	if (unlinkat(r->fd, "result.json", 0) && errno != ENOENT)
 		return tw_fail(why, TW_IO, "%s/result.json cannot be removed: %s", r->path,
 			       strerror(errno));
@@ -394,6 +404,13 @@ void tw_rundir_log(struct tw_rundir *r, json_t *line)
 	json_decref(line);
 }
 
+enum tw_status tw_rundir_diverged(struct tw_rundir *r)
+{
+	static const char text[] = "This run diverged.  Run it again with a lower update.rate.\n";
+
+	return tw_file_replace(r->fd, "diverged", text, sizeof text - 1);
+}
+
 enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struct tw_error *why)
 {
 	char *text = json_dumps(result, JSON_INDENT(1));
@@ -403,6 +420,8 @@ enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struc
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 	status = tw_file_replace(r->fd, "result.json", text, strlen(text));
 	free(text);
+	if (status == TW_OK)
+		unlinkat(r->fd, "diverged", 0);
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s/result.json cannot be written: %s", r->path,
 			       tw_cause(errno));

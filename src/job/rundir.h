@@ -5,6 +5,7 @@
  *	job.yaml     the job with everything spelled out, under a line that names world and hash
  *	log.jsonl    evaluations, views, checkpoints, one JSON object per line
  *	ckpt-<n>/    see store.h
+ *	diverged     the run diverged and is not finished: it may go on with a lower rate
  *	result.json  the result, when the run is finished */
 #ifndef TW_JOB_RUNDIR_H
 #define TW_JOB_RUNDIR_H
@@ -17,7 +18,8 @@
 struct tw_rundir;
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
- * gone on with; another job or a finished run is refused (TW_BAD_INPUT), unless `again`, which
+ * gone on with; one that diverged may have another update.rate and update.clip then; another job or
+ * a finished run is refused (TW_BAD_INPUT), unless `again`, which
  * starts over after saying on the log what it removes.  TW_BAD_INPUT also where the path cannot be
  * a directory; TW_REFUSED: somebody else runs in it. */
 enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
@@ -33,6 +35,9 @@ const char *tw_rundir_job_text(const struct tw_rundir *r);
 double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut);
 /* Append one line to log.jsonl; takes the reference.  What cannot be written is said once. */
 void tw_rundir_log(struct tw_rundir *r, json_t *line);
+/* The run diverged: it may be gone on with by a job with another update.rate or update.clip, until
+ * it is finished.  TW_IO. */
+enum tw_status tw_rundir_diverged(struct tw_rundir *r);
 /* The run is over: write result.json. */
 enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struct tw_error *why);
 

@@ -246,7 +246,12 @@ static enum tw_status open_newest(int at, const char *dir, const struct tw_log *
 	if (tw_cut_list(at, &list, &count) != TW_OK)
 		return tw_fail(why, TW_IO, "%.*s cannot be read: %s", PATH_SHOWN, dir,
 			       strerror(errno));
-	if (!count && faccessat(at, "job.yaml", F_OK, 0) == 0)
+	if (!count && faccessat(at, "diverged", F_OK, 0) == 0)
+		tw_fail(why, TW_ABSENT,
+			"the run in %.*s diverged and has no usable checkpoint; run it again with "
+			"a lower update.rate",
+			PATH_SHOWN, dir);
+	else if (!count && faccessat(at, "job.yaml", F_OK, 0) == 0)
 		tw_fail(why, TW_ABSENT, "the run in %.*s has no checkpoint yet", PATH_SHOWN, dir);
 	else if (!count)
 		st = tw_fail(why, TW_BAD_INPUT,

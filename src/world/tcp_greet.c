@@ -317,17 +317,31 @@ static const char *stopped(uint64_t cut, char *out, size_t room)
 	return out;
 }
 
+/* The payload as text for people: what is not printable ASCII becomes '?'. */
+static void printable(const struct tw_msg *m, char *out, size_t room)
+{
+	const uint8_t *from = m->h.payload ? tw_msg_payload(m) : NULL;
+	size_t n = 0;
+
+	for (; n < m->h.payload && n + 1 < room; n++)
+		out[n] = from[n] >= ' ' && from[n] <= '~' ? (char)from[n] : '?';
+	out[n] = 0;
+}
+
 static void take_over(struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
-	char how[80];
+	const bool ended = m->b.over.status == TW_OK || m->b.over.status == TW_INTERRUPTED;
+	char how[80], reason[450] = "";
 
 	if (m->b.over.status == TW_INTERRUPTED && !c->pair) {
 		tw_log_line(t->o.log, TW_WARNING, t->who, "%s; waiting for it to come back",
 			    stopped(m->b.over.cut, how, sizeof how));
 		return;
 	}
-	if (m->h.payload && !t->heard) {
+	if (!ended && !c->pair) /* on a pair the master speaks for all, on the same terminal */
+		printable(m, reason, sizeof reason);
+	if (m->h.payload && ended && !t->heard) {
 		t->heard = t->heap->get(t->heap, (size_t)m->h.payload + 1);
 		if (t->heard) {
 			memcpy(t->heard, tw_msg_payload(m), m->h.payload);
@@ -347,7 +361,8 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		tw_tcp_end(t, TW_INTERRUPTED, "%s", stopped(m->b.over.cut, how, sizeof how));
 		break;
 	default:
-		tw_tcp_end(t, TW_REFUSED, "the run has failed at the master");
+		tw_tcp_end(t, TW_REFUSED, "the run has failed at the master%s%s",
+			   *reason ? ": " : "", reason);
 	}
 }
 

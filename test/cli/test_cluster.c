@@ -493,6 +493,31 @@ static void nothing_is_left_of_a_run_that_fails(void **state)
 	assert_ptr_equal(strchr(s->err, '\n'), s->err + strlen(s->err) - 1);
 }
 
+/* Joiners hear what went wrong, and the same directory goes on with what the master advised. */
+static void joiners_hear_why_a_run_failed(void **state)
+{
+	struct running part[3];
+	struct said said;
+	char join[400];
+
+	serve(&part[0], "wild", "--set update.rate=1e6", join);
+	for (int k = 1; k < 3; k++)
+		thalweg_begin(&part[k], NULL, "%s --json", join);
+	for (int k = 0; k < 3; k++) {
+		thalweg_end(&part[k], &said);
+		expect(&said, 1);
+		if (k)
+			has(said.err, "the run has failed at the master: training diverged after ");
+		has(said.err, "update.rate=100000");
+		said_free(&said);
+	}
+	serve(&part[0], "wild", "--set update.rate=0.1", join);
+	for (int k = 1; k < 3; k++)
+		thalweg_begin(&part[k], NULL, "%s --json", join);
+	for (int k = 0; k < 3; k++)
+		end_with_digest(&part[k]); /* it started over: as if nothing had been */
+}
+
 static int prepare(void **state)
 {
 	const struct said *s;
@@ -531,6 +556,7 @@ int main(void)
 		cmocka_unit_test(stopped_before_anybody_came),
 		cmocka_unit_test(a_process_that_dies_is_named_and_the_others_go_on),
 		cmocka_unit_test(nothing_is_left_of_a_run_that_fails),
+		cmocka_unit_test(joiners_hear_why_a_run_failed),
 	};
 
 	/* nothing of where this runs */

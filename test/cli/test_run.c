@@ -186,6 +186,87 @@ static void divergence_is_said(void **state)
 	assert_null(strstr(thalweg(job, "sim -")->err, "refused"));
 }
 
+/* What the sentence says to add to the command: "--set update.rate=0.5". */
+static void advice_of(const struct said *s, char out[60])
+{
+	const char *at = strstr(s->err, "such as --set update.rate=");
+	size_t n;
+
+	if (!at)
+		fail_msg("no advice in: %s", s->err);
+	at += strlen("such as ");
+	n = strlen("--set ") + strcspn(at + strlen("--set "), " ");
+	snprintf(out, 60, "%.*s", (int)n, at);
+}
+
+/* The command diverges; with what it then says added to it, it ends well in the same directory. */
+static void follows_its_advice(const char *command, const char *run, const char *from)
+{
+	char advice[60];
+	const struct said *s = thalweg(NULL, "%s", command);
+	json_t *r;
+
+	expect(s, 1);
+	has(s->err, "training diverged after ");
+	has(s->err, from);
+	advice_of(s, advice);
+	r = json_loads(s->out, 0, NULL);
+	assert_true(json_is_true(json_object_get(r, "diverged")));
+	if (strstr(from, "starts over")) {
+		assert_true(json_is_null(json_object_get(r, "checkpoint")));
+		s = thalweg(NULL, "export %s/%s --to %s/x.safetensors", scratch(), run, scratch());
+		expect(s, 2);
+		has(s->err, "diverged and has no usable checkpoint");
+	} else {
+		assert_int_equal(access(text_of(r, "checkpoint"), F_OK), 0);
+		s = thalweg(NULL, "export %s/%s --to %s/x.safetensors", scratch(), run, scratch());
+		expect(s, 0);
+	}
+	json_decref(r);
+	/* only what helps may be another: not the decay */
+	s = thalweg(NULL, "%s --set update.decay=0.01", command);
+	expect(s, 2);
+	has(s->err, "another job (update.decay: ");
+	s = thalweg(NULL, "%s %s", command, advice);
+	expect(s, 0);
+	r = object_of(s);
+	assert_true(number_of(r, "loss") < 1.0 && number_of(r, "epochs") == 4.0);
+	json_decref(r);
+	s = thalweg(NULL, "%s %s", command, advice); /* and now it is finished */
+	expect(s, 2);
+	has(s->err, "holds a finished run");
+}
+
+static void advice_after_a_divergence_works(void **state)
+{
+	static const char *const verbs[] = { "sim", "train", "train --processes" };
+	char command[500], run[40];
+
+	put_job(job);
+	for (size_t k = 0; k < 3; k++) {
+		snprintf(run, sizeof run, "wild-%zu", k);
+		snprintf(command, sizeof command,
+			 "%s %s --run %s/%s --json --set train.epochs=4 --set update.rate=2.5 "
+			 "--set cluster.workers=2",
+			 verbs[k], path_of("job.yaml"), scratch(), run);
+		follows_its_advice(command, run, "it starts over");
+	}
+}
+
+/* Two good epochs, then a rate that is too high: what was learnt before is not lost. */
+static void a_good_checkpoint_is_gone_on_from(void **state)
+{
+	char command[500];
+
+	put_job(job);
+	snprintf(command, sizeof command,
+		 "sim %s --run %s/late --json --set train.epochs=4 --set update.rate=0.05 --set "
+		 "cluster.workers=2 --set update.schedule.kind=step --set "
+		 "update.schedule.factor=100 --set update.schedule.at=[2] --set checkpoint.keep=9",
+		 path_of("job.yaml"), scratch());
+	follows_its_advice(command, "late", "it goes on from ");
+}
+
 static void verbose_says_details(void **state)
 {
 	const struct said *s = thalweg(NULL, "sim %s -v --run %s/talk --set train.evaluate=0.5",
@@ -805,6 +886,8 @@ int main(void)
 		IN_SCRATCH(without_json_there_is_a_summary),
 		IN_SCRATCH(large_numbers_are_printed_as_they_are),
 		IN_SCRATCH(divergence_is_said),
+		IN_SCRATCH(advice_after_a_divergence_works),
+		IN_SCRATCH(a_good_checkpoint_is_gone_on_from),
 		IN_SCRATCH(verbose_says_details),
 		IN_SCRATCH(a_time_limit_is_not_given_anew),
 		IN_SCRATCH(sim_keeps_nothing_without_run),

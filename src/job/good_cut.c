@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* good_cut.c - which checkpoint of a run that diverged can be gone on from.
+ *
+ * Parameters of a run that diverges are finite for a while, and useless: they grow until gradients
+ * are no numbers any more.  On its way there the loss passes that of the initial weights, so that
+ * a checkpoint beyond is known by its loss, whatever was evaluated while the run went on. */
+#include "job/good_cut.h"
+
+#include "job/cut_read.h"
+#include "job/files.h"
+#include "job/snapshot.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CHUNKS 16u /* so many calls of the engine cover the test set */
+
+struct judge {
+	const struct tw_engine *engine;
+	float *vector;
+	void *scratch;
+	double first; /* loss of the initial weights */
+};
+
+/* The mean loss on the test set; NAN where the engine says no. */
+static double loss_of(const struct judge *j, const float *vector)
+{
+	const struct tw_engine *e = j->engine;
+	const struct tw_piece piece = { .at = vector, .n = e->trainable + e->buffers };
+	const uint64_t n = e->tests, chunks = n < CHUNKS ? n : CHUNKS;
+	double sum = 0.0;
+
+	for (uint64_t k = 0; k < chunks; k++) {
+		const uint64_t from = n * k / chunks;
+		const struct tw_inputs in = { .from = from,
+					      .count = (uint32_t)(n * (k + 1) / chunks - from),
+					      .piece = &piece,
+					      .pieces = 1 };
+		struct tw_score one = { 0 };
+
+		if (e->class->evaluate(e, j->scratch, &in, &one) != TW_OK)
+			return NAN;
+		sum += one.loss;
+	}
+	return sum / (double)n;
+}
+
+static enum tw_status open_judge(struct judge *j, const struct tw_engine *e)
+{
+	const size_t all = e->trainable + e->buffers;
+	struct tw_heap *heap = &tw_heap_system;
+
+	*j = (struct judge){ .engine = e, .first = NAN };
+	j->vector = heap->get(heap, all * sizeof *j->vector);
+	j->scratch = heap->get(heap, e->scratch_bytes ? e->scratch_bytes : 1);
+	if (!j->vector || !j->scratch)
+		return TW_NO_MEMORY;
+	if (e->class->init(e, 0, all, j->vector) == TW_OK)
+		j->first = loss_of(j, j->vector);
+	return TW_OK;
+}
+
+static void close_judge(struct judge *j)
+{
+	tw_heap_system.put(&tw_heap_system, j->vector);
+	tw_heap_system.put(&tw_heap_system, j->scratch);
+}
+
+static bool is_good(const struct judge *j, const char *path, const struct tw_log *log)
+{
+	const size_t all = j->engine->trainable + j->engine->buffers;
+	struct tw_error why = { .status = TW_OK };
+	struct tw_snapshot *s = NULL;
+	double loss = NAN;
+
+	if (tw_snapshot_open(path, log, &s, &why) == TW_OK && s->count == all)
+		loss = loss_of(j, s->vector);
+	tw_snapshot_close(s);
+	return isfinite(loss) && loss <= j->first;
+}
+
+enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
+			   const struct tw_log *log, uint64_t *cut)
+{
+	const int at = tw_folder_at(AT_FDCWD, dir);
+	enum tw_status status = TW_IO;
+	uint64_t *list = NULL;
+	size_t count = 0;
+	struct judge j;
+
+	*cut = 0;
+	if (at >= 0)
+		status = tw_cut_list(at, &list, &count);
+	if (status == TW_OK && count) {
+		status = open_judge(&j, engine);
+		for (size_t k = 0; k < count && status == TW_OK && !*cut; k++) {
+			char name[40], away[52], path[4400];
+
+			snprintf(name, sizeof name, "ckpt-%" PRIu64, list[k]);
+			snprintf(away, sizeof away, "%s.refused", name);
+			snprintf(path, sizeof path, "%s/%s", dir, name);
+			if (is_good(&j, path, log)) {
+				*cut = list[k];
+			} else {
+				tw_folder_remove(at, away);
+				if (renameat(at, name, at, away))
+					status = TW_IO;
+			}
+		}
+		close_judge(&j);
+	}
+	if (at >= 0)
+		close(at);
+	free(list);
+	return status;
+}
