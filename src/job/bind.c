@@ -4,13 +4,24 @@
  *  (3) no choices together bring in more than TW_FIELDS_MAX rows. */
 #include "job/read.h"
 
+#include "job/synonyms.h"
+
 #include <string.h>
+
+static bool among(const struct tw_names *n, const char *name)
+{
+	for (size_t k = 0; k < n->count; k++)
+		if (strcmp(n->at[k], name) == 0)
+			return true;
+	return false;
+}
 
 /* The value that chooses a variant, before rows are bound; the variant must exist. */
 enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
 			      const char *what, const struct tw_name_list *n, const char **out)
 {
 	const struct tw_tree *node = tw_tree_at(r->root, path);
+	const struct tw_synonym *other;
 	char help[400], text[520], shown[60];
 
 	*out = standard;
@@ -21,6 +32,9 @@ enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char
 			*out = n->at[k];
 			return TW_OK;
 		}
+	other = node->kind == TW_TREE_TEXT ? tw_synonym_value(path, node->text) : NULL;
+	if (other && !among(n, strstr(other->ours, ": ") + 2))
+		other = NULL; /* there is such a thing, but not here */
 	if (node->kind != TW_TREE_TEXT)
 		snprintf(text, sizeof text, "needs the name of a %s, not a %s; %s", what,
 			 node->kind == TW_TREE_MAP ? "mapping" : "list",
@@ -28,7 +42,8 @@ enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char
 	else
 		snprintf(text, sizeof text, "no %s is called '%s'; %s", what,
 			 tw_tree_show(node->text, shown, sizeof shown),
-			 tw_names_suggest(n, node->text, "there are", help, sizeof help));
+			 other ? tw_synonym_say(other, help, sizeof help)
+			       : tw_names_suggest(n, node->text, "there are", help, sizeof help));
 	return tw_read_refuse(r, node, path, text);
 }
 

@@ -167,7 +167,9 @@ static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model
 		return tw_read_refuse(r, c, path, text);
 	}
 	snprintf(text, sizeof text, "there is no such field; %s",
-		 tw_names_suggest(&n, c->key, "model has", help, sizeof help));
+		 tw_read_elsewhere(c->key, help, sizeof help)
+			 ? help
+			 : tw_names_suggest(&n, c->key, "model has", help, sizeof help));
 	return tw_read_refuse(r, c, path, text);
 }
 

@@ -2,6 +2,8 @@
 /* outside.c - what comes from outside the file: flags, the environment, and presets. */
 #include "job/read.h"
 
+#include "job/synonyms.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +164,7 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 
 static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
 {
+	const struct tw_synonym *other = tw_synonym_value("strategy.name", name->text);
 	struct tw_name_list n = { .count = 0 };
 	char help[400], text[520], shown[60];
 
@@ -169,7 +172,8 @@ static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree 
 		tw_names_add(&n, p->name);
 	snprintf(text, sizeof text, "no preset is called '%s'; %s",
 		 tw_tree_show(name->text, shown, sizeof shown),
-		 tw_names_suggest(&n, name->text, "there are", help, sizeof help));
+		 other ? tw_synonym_say(other, help, sizeof help)
+		       : tw_names_suggest(&n, name->text, "there are", help, sizeof help));
 	return tw_read_refuse(r, name, "strategy.name", text);
 }
 

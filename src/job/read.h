@@ -36,6 +36,9 @@ enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
 			       const struct tw_option *rows, size_t bytes, const void **out);
 enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
 			      const char *what, const struct tw_name_list *n, const char **out);
+/* Where a key is known that is not one of its section's: another program's name for a field, or a
+ * field of that name elsewhere.  False: nowhere, and out is as it was. */
+bool tw_read_elsewhere(const char *key, char *out, size_t room);
 /* The sections that say what is trained on what (network.c). */
 enum tw_status tw_read_data(struct tw_reading *r);
 enum tw_status tw_read_model(struct tw_reading *r);

@@ -2,6 +2,8 @@
 /* values.c - every value in the tree to its row, or a sentence that says why not. */
 #include "job/read.h"
 
+#include "job/synonyms.h"
+
 #include <string.h>
 
 static const char *joined(struct tw_reading *r, const struct tw_tree *list)
@@ -153,6 +155,43 @@ static bool of_another(struct tw_reading *r, const char *path, char *out, size_t
 	return found > 0;
 }
 
+/* Fields of that very name in other sections. */
+static bool namesakes(const char *key, char *out, size_t room)
+{
+	char path[TW_PATH_ROOM];
+	size_t found = 0, n = 0;
+	struct tw_group g;
+
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			const char *dot = strrchr(row->name, '.');
+
+			if (!*g.prefix || strcmp(dot ? dot + 1 : row->name, key) != 0)
+				continue;
+			snprintf(path, sizeof path, "%s%s", g.prefix, row->name);
+			if ((found && strstr(out, path)) || n + strlen(path) + 5 >= room)
+				continue;
+			n += (size_t)snprintf(out + n, room - n, "%s%s", found ? ", " : "", path);
+			found++;
+		}
+	if (found == 1) {
+		snprintf(path, sizeof path, "%s", out);
+		snprintf(out, room, "did you mean %s?", path);
+	} else if (found) {
+		snprintf(out + n, room - n, " have that name");
+	}
+	return found > 0;
+}
+
+bool tw_read_elsewhere(const char *key, char *out, size_t room)
+{
+	const struct tw_synonym *s = tw_synonym_field(key);
+
+	if (s)
+		tw_synonym_say(s, out, room);
+	return s || namesakes(key, out, room);
+}
+
 static enum tw_status unknown(struct tw_reading *r, const char *parent, const char *path,
 			      const struct tw_tree *node)
 {
@@ -172,8 +211,10 @@ static enum tw_status unknown(struct tw_reading *r, const char *parent, const ch
 	snprintf(lead, sizeof lead, "%s%s", *parent ? parent : "a job", " has");
 	tw_names_suggest(&n, node->key, lead, help, sizeof help);
 	distant_siblings(parent, &n);
-	if (tw_nearest(node->key, n.at))
+	if (tw_nearest(node->key, n.at) && !tw_synonym_field(node->key))
 		tw_names_suggest(&n, node->key, lead, help, sizeof help);
+	else
+		tw_read_elsewhere(node->key, help, sizeof help);
 	snprintf(reason, sizeof reason, "there is no such field; %s", help);
 	return tw_read_refuse(r, node, path, reason);
 }

@@ -32,6 +32,14 @@ static const struct {
 	{ "mse", "mean-squared" },       { "bce", "binary-cross-entropy" },
 };
 
+const char *tw_layer_elsewhere(const char *theirs)
+{
+	for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
+		if (strcmp(elsewhere[k].theirs, theirs) == 0)
+			return elsewhere[k].ours;
+	return NULL;
+}
+
 const char *tw_layer_text_shown(const char *text, char out[80])
 {
 	size_t n = 0;
@@ -82,10 +90,9 @@ static enum tw_status unknown_op(const char *name, enum tw_layer_kind kind, stru
 	for (size_t k = 0; (op = tw_op_at(k)) && n < OPS_MOST; k++)
 		if (fits(op, kind))
 			names[n++] = op->name;
-	for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
-		if (strcmp(elsewhere[k].theirs, name) == 0 && tw_op_find(elsewhere[k].ours) &&
-		    fits(tw_op_find(elsewhere[k].ours), kind))
-			near = elsewhere[k].ours;
+	near = tw_layer_elsewhere(name);
+	if (near && (!tw_op_find(near) || !fits(tw_op_find(near), kind)))
+		near = NULL;
 	if (kind == TW_LAYER_INSIDE && strncmp(name, "residual", 8) == 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "a residual is written as a list, such as "

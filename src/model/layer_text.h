@@ -21,6 +21,8 @@ enum tw_layer_kind { TW_LAYER_INSIDE, TW_LAYER_LOSS };
 enum tw_status tw_layer_text_read(const char *text, enum tw_layer_kind kind,
 				  struct tw_arena *scratch, struct tw_arena *keep,
 				  struct tw_layer_text *out, struct tw_error *why);
+/* Our name for what another program calls a layer or a loss ("dense": "linear"); NULL: none. */
+const char *tw_layer_elsewhere(const char *theirs);
 /* Text for a sentence: short, on one line. */
 const char *tw_layer_text_shown(const char *text, char out[80]);
 

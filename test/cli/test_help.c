@@ -2,6 +2,7 @@
 /* test_help.c - what the command line says about itself, and how it refuses what makes no sense. */
 #include "cli/spawn.h"
 #include "cli/verb.h"
+#include "job/synonyms.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +93,7 @@ static void wrong_requests_are_refused(void **state)
 		{ "sim examples/hogwild.yaml", "thalweg train" },
 		{ "train examples/asgd.yaml --trace x.json", "there is no flag --trace of train" },
 		{ "bench exchagne", "did you mean exchange?" },
-		{ "help strategeis", "did you mean strategies" },
+		{ "help strategeis", "did you mean 'strategies'?" },
 		{ "doctor now", "doctor does not take 'now'" },
 	};
 
@@ -165,12 +166,84 @@ static void the_manual_page_is_roff(void **state)
 	has(s->out, "global_batch");
 }
 
+/* A word of each kind: what it is, and how it is written. */
+static void one_word_is_explained(void **state)
+{
+	static const struct {
+		const char *word, *says[5];
+	} rows[] = {
+		{ "update.rate",
+		  { "update.rate - the learning rate", "a number from 0 to", "default   0.1",
+		    "update: {rate: 0.1}", "--set update.rate=0.1" } },
+		{ "update.momentum", { "with update.rule: dana, momentum, multi, nag" } },
+		{ "rate", { "update.rate - ", "strategy.local.rate - " } },
+		{ "dana", { "a preset", "Hakimi", "strategy: dana", "a rule", "update.momentum" } },
+		{ "csv", { "a data source", "data: {source: csv}", "data.file", "must be given" } },
+		{ "relu", { "a layer", "model: {layers: [relu" } },
+		{ "conv", { "conv <filters> <size>", "groups" } },
+		{ "cross-entropy", { "a loss", "loss: cross-entropy", "loss.smoothing" } },
+		{ "update", { "update.rate", "update.clip" } },
+		{ "update.schedule", { "update.schedule.warmup" } },
+		{ "model", { "model.layers", "model.name" } },
+		{ "model.layers", { "conv 20 5x5" } },
+		{ "lenet", { "a network", "model: {name: lenet}" } },
+		{ "softsync", { "a preset", "a gate" } },
+		{ "inverse", { "a staleness policy" } },
+		{ "bf16", { "a codec" } },
+		{ "sim", { "usage: thalweg sim", "`thalweg help sim:`" } },
+		{ "sim:", { "sim.latency" } },
+		{ "data:", { "data.batch" } },
+		{ "strategy.lead", { "with strategy.gate: ssp" } },
+		/* other programs' words */
+		{ "lr", { "the learning rate is update.rate here", "update: {rate: 0.1}" } },
+		{ "learning_rate", { "update.rate here" } },
+		{ "batchSize", { "data.batch here" } },
+		{ "mse", { "loss: mean-squared here", "a loss" } },
+		{ "nesterov", { "nag" } },
+		{ "ddp", { "strategy: ssgd here", "a preset" } },
+		{ "dense", { "linear" } },
+		{ "gpu", { "CPUs" } },
+		{ "checkpoint_dir", { "--run on the command line" } },
+	};
+
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		const struct said *s = thalweg(NULL, "help %s", rows[k].word);
+
+		expect(s, 0);
+		assert_string_equal(s->err, "");
+		for (size_t i = 0; i < 5 && rows[k].says[i]; i++)
+			has(s->out, rows[k].says[i]);
+	}
+	expect(thalweg(NULL, "help updat.rate"), 2);
+	has(thalweg(NULL, "help updat.rate")->err, "did you mean 'update.rate'?");
+	has(thalweg(NULL, "help dan")->err, "did you mean 'dana'?");
+	expect(thalweg(NULL, "help zzzzzz"), 2);
+	has(thalweg(NULL, "help zzzzzz")->err, "a section, a preset, a layer");
+}
+
+/* Flags that synonyms name are flags. */
+static void flags_of_synonyms_exist(void **state)
+{
+	for (const struct tw_synonym *s = tw_synonyms; s->theirs; s++) {
+		const struct tw_flag *f = tw_verb_find("train")->flags;
+
+		if (!s->ours || *s->ours != '-')
+			continue;
+		while (f->option.name && strcmp(f->option.name, s->ours + 2) != 0)
+			f++;
+		if (!f->option.name)
+			fail_msg("%s: train has no %s", s->theirs, s->ours);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_verb_has_help_with_an_example),
 		cmocka_unit_test(the_overview_has_every_verb),
 		cmocka_unit_test(topics),
+		cmocka_unit_test(one_word_is_explained),
+		cmocka_unit_test(flags_of_synonyms_exist),
 		cmocka_unit_test(wrong_requests_are_refused),
 		cmocka_unit_test(explain_is_a_fixed_point),
 		cmocka_unit_test(the_reference_page_is_current),

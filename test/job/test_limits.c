@@ -397,13 +397,14 @@ static void until_brings_evaluations(void **state)
 static void the_hash_is_of_what_must_stay(void **state)
 {
 	static const char base[] = HUNDRED "strategy: dc-asgd\n";
-	static const char *const same[] = { "cluster.workers=7",   "cluster.servers=3",
-					    "checkpoint.every=3s", "checkpoint.cut=running",
-					    "sim.threads=2",       "train.epochs=9",
-					    "train.steps=50",      "train.time=3s",
-					    "train.until.loss=0.5" };
+	static const char *const same[] = { "cluster.workers=7",    "cluster.servers=3",
+					    "checkpoint.every=3s",  "checkpoint.cut=running",
+					    "sim.threads=2",        "train.epochs=9",
+					    "train.steps=50",       "train.time=3s",
+					    "train.until.loss=0.5", "update.rate=0.2",
+					    "update.clip=3" };
 	static const char *const other[] = { "train.seed=2",
-					     "update.rate=0.2",
+					     "update.decay=0.2",
 					     "strategy.lambda=1",
 					     "data.batch=2",
 					     "model.quadratic.dimension=21",

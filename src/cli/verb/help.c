@@ -2,9 +2,13 @@
 /* help.c - thalweg help: what there is, from the tables. */
 #include "cli/help.h"
 
+#include "base/shown.h"
 #include "job/job.h"
+#include "job/topic.h"
 
 #include <string.h>
+
+#define WORDS 1000 /* of a job file that help knows, at most */
 
 struct help_flags {
 	bool markdown, man;
@@ -12,16 +16,45 @@ struct help_flags {
 
 static int no_such_topic(const struct tw_call *call, const char *topic)
 {
-	const char *names[64] = { "strategies", "layers", "options" }, *near;
+	static char words[WORDS][80];
+	const char *names[WORDS + 32] = { "strategies", "layers", "options" }, *near, *word;
 	size_t n = 3;
 
-	for (size_t i = 0; tw_verb_all[i] && n < 63; i++)
+	for (size_t i = 0; tw_verb_all[i] && n < 31; i++)
 		names[n++] = tw_verb_all[i]->name;
+	for (size_t i = 0; i < WORDS && (word = tw_job_topic_at(i)); i++) {
+		snprintf(words[i], sizeof words[i], "%s", word);
+		names[n++] = words[i];
+	}
 	near = tw_nearest(topic, names);
-	tw_log_line(call->log, TW_ERROR, "",
-		    "there is no help on '%s'%s%s; try strategies, layers, options or a verb",
-		    topic, near ? "; did you mean " : "", near ? near : "");
+	if (near)
+		tw_log_line(call->log, TW_ERROR, "", "there is no help on '%s'; did you mean '%s'?",
+			    tw_show(topic).text, near);
+	else
+		tw_log_line(call->log, TW_ERROR, "",
+			    "there is no help on '%s'; a verb, a field (update.rate), a section, a "
+			    "preset, a layer or a data source is a topic, and so are strategies, "
+			    "layers "
+			    "and options",
+			    tw_show(topic).text);
 	return TW_EXIT_WRONG;
+}
+
+/* A verb, or a word of a job file; where it is both, "sim:" is the latter. */
+static int one_topic(const struct tw_call *call, const char *topic)
+{
+	const struct tw_verb *verb = tw_verb_find(topic);
+	const size_t n = strlen(topic);
+	char word[200];
+
+	if (verb) {
+		tw_help_verb(stdout, verb);
+		if (tw_job_is_section(topic))
+			printf("\n`thalweg help %s:` has the section of job files.\n", topic);
+		return TW_EXIT_DONE;
+	}
+	snprintf(word, sizeof word, "%.*s", (int)(n && topic[n - 1] == ':' ? n - 1 : n), topic);
+	return tw_job_topic(stdout, word) ? TW_EXIT_DONE : no_such_topic(call, topic);
 }
 
 static int help(const struct tw_call *call)
@@ -41,10 +74,8 @@ static int help(const struct tw_call *call)
 		tw_job_layers(stdout);
 	} else if (!*topic) {
 		tw_help_overview(stdout);
-	} else if (tw_verb_find(topic)) {
-		tw_help_verb(stdout, tw_verb_find(topic));
 	} else {
-		return no_such_topic(call, topic);
+		return one_topic(call, topic);
 	}
 	return TW_EXIT_DONE;
 }
@@ -62,18 +93,24 @@ static const struct tw_example examples[] = {
 	{ "thalweg help layers", "layers, losses, networks by name, data sources" },
 	{ "thalweg help options", "every field of a job file" },
 	{ "thalweg help sim", "one verb and its flags" },
+	{ "thalweg help update.rate", "one field: what it takes, its default, an example" },
+	{ "thalweg help dana", "one preset; the same for a gate, a layer, a data source" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_help = {
 	.name = "help",
 	.words = "[TOPIC]",
-	.help = "strategies, layers, options, or a verb",
+	.help = "a verb, a field, a preset, a layer ...: what it is",
 	.about = "Says what there is.  TOPIC is strategies (presets, gates, staleness policies, "
 		 "rules\n"
 		 "and codecs, one line each), layers (layers, losses, networks and data sources), "
 		 "options\n"
-		 "(every field of a job file), or a verb.\n",
+		 "(every field of a job file), a verb, or one word of a job file: a field, a "
+		 "section, a\n"
+		 "preset, a data source, a layer.  Names of other programs, such as lr, are "
+		 "answered with\n"
+		 "the ones here.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),
