@@ -124,7 +124,7 @@ static enum tw_status start(const struct tw_call *call, struct tw_link *l,
 			return tw_fail(why, TW_IO, "no memory for a result: %s", strerror(errno));
 		pid = tw_processes_fork(p, SIGTERM, why, "worker process %zu", k + 1);
 		if (pid == 0) {
-			if (k > 0 || !out) /* what all say is said once */
+			if (!out)
 				tw_terminal_child(call->terminal);
 			child_main(call, l, master, out ? out[k] : -1);
 		}

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static bool among(const struct tw_names *n, const char *name)
+static bool among(const struct tw_name_list *n, const char *name)
 {
 	for (size_t k = 0; k < n->count; k++)
 		if (strcmp(n->at[k], name) == 0)

@@ -54,6 +54,8 @@ enum tw_status tw_field_set(const struct tw_option *row, void *base, const char 
 /* The value as text (from the arena), NULL without memory. */
 const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep);
 void tw_field_accepts(const struct tw_option *row, char *out, size_t room);
+/* Is it one of those that say how long a run lasts? */
+bool tw_field_is_length(const char *path);
 /* May this field differ between a run of `job` and its resumption? */
 bool tw_field_may_change(const struct tw_job *job, const char *path);
 

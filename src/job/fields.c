@@ -450,8 +450,7 @@ const char *tw_field_text(const struct tw_option *row, const void *base, struct 
 	return tw_arena_text(keep, text);
 }
 
-/* The length of the run may change, unless the rate at every moment follows from it. */
-static bool is_length(const char *path)
+bool tw_field_is_length(const char *path)
 {
 	static const char *const names[] = { "train.epochs", "train.steps", "train.updates",
 					     "train.time", NULL };
@@ -469,7 +468,8 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 
 	if (f && f->follows)
 		return true;
-	if (is_length(path))
+	if (tw_field_is_length(path))
+		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
 	       strncmp(path, "train.until.", 12) == 0 || strcmp(path, "train.evaluate") == 0 ||

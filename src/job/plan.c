@@ -138,6 +138,11 @@ static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *wh
 	f = tw_job_field(job, path);
 	memcpy(&value, (const char *)f->base + f->row->offset, sizeof value);
 	f->follows = value == 0 || value == mean; /* an explained job is the job it explains */
+	if (value > 0.0 && value < 1.0 && value != mean)
+		return tw_job_refuse(job, why, path,
+				     "%g has no effect, because a staleness below 1 divides "
+				     "nothing; use 1 or more, or 0 for that of this job (%g)",
+				     value, mean);
 	snprintf(text, sizeof text, "%.17g", mean);
 	if (value == 0 && tw_field_set(f->row, f->base, text, &job->arena, &said) != TW_OK)
 		return tw_job_refuse(job, why, path, "%s", said.text);

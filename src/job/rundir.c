@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD "# A run of thalweg; world %s; job %s."
+#define RESULT_MOST ((size_t)64 << 20)
+#define HEAD        "# A run of thalweg; world %s; job %s."
 
 struct tw_rundir {
 	int fd, lock;
@@ -199,6 +200,35 @@ static bool difference(const struct tw_rundir *r, const struct tw_job *job, cons
 	return false;
 }
 
+/* Samples that the finished run has dealt, as its result says; 0: it does not say. */
+static double dealt_before(const struct tw_rundir *r, const struct tw_job *job)
+{
+	struct tw_block *file = NULL;
+	json_t *result;
+	double epochs;
+
+	if (tw_file_read(r->fd, "result.json", RESULT_MOST, &tw_heap_system, &file) != TW_OK)
+		return 0.0;
+	result = json_loadb((const char *)file->data, file->bytes, 0, NULL);
+	epochs = json_number_value(json_object_get(result, "epochs"));
+	json_decref(result);
+	tw_block_drop(file);
+	return epochs * (double)job->plan.samples;
+}
+
+/* Does the job say another length than the finished run's, and is there more to do by it? */
+static bool is_longer(const struct tw_rundir *r, const struct owner *o, const struct tw_job *job)
+{
+	struct line l = { .value = false }, other;
+	const char *now = r->job_text;
+	bool differs = false;
+
+	while (next_line(&now, &l))
+		differs = differs ||
+			  (l.value && tw_field_is_length(l.path) && !contains(o->text, &l, &other));
+	return differs && (double)job->plan.positions > dealt_before(r, job) + 0.5;
+}
+
 static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,
 				    const struct tw_job *job, struct tw_error *why)
 {
@@ -212,11 +242,11 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 	if (difference(r, job, o->text, what, sizeof what) || !tw_sha_same(&o->hash, &job->plan.job_hash))
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
-	if (has(r, "result.json"))
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"%s holds a finished run; --again starts it over, --run DIR keeps it",
-			r->path);
+	if (has(r, "result.json") && !is_longer(r, o, job))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s holds a finished run; --again starts it over, --run DIR keeps "
+			       "it, a longer train.epochs goes on with it",
+			       r->path);
 	return TW_OK;
 }
 
@@ -258,6 +288,19 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 	return TW_OK;
 }
 
+/* A finished run that goes on is not finished any more. */
+static enum tw_status reopen(struct tw_rundir *r, struct tw_error *why)
+{
+	if (!has(r, "result.json"))
+		return TW_OK;
+	tw_log_line(r->log, TW_INFO, "run", "%s holds a finished run: training it further",
+		    r->path);
+	if (unlinkat(r->fd, "result.json", 0))
+		return tw_fail(why, TW_IO, "%s/result.json cannot be removed: %s", r->path,
+			       strerror(errno));
+	return TW_OK;
+}
+
 static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool again,
 			     struct tw_error *why)
 {
@@ -279,6 +322,8 @@ static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool
 		status = start_over(r, why);
 	} else {
 		status = compare_owner(r, &o, job, why);
+		if (status == TW_OK)
+			status = reopen(r, why);
 		r->resumes = true;
 	}
 	tw_block_drop(o.file);

@@ -406,8 +406,11 @@ void tw_master_heard_survivor(struct master *m)
 static void give_up_start(struct master *m, struct tw_context *ctx)
 {
 	if (too_few(m))
-		tw_say(ctx, TW_WARNING, "%u of at least %u workers came: stopping", m->live,
-		       m->plan->min);
+		tw_say(ctx, TW_WARNING,
+		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
+		       "waits longer",
+		       m->live, m->plan->min,
+		       (m->wait_over ? 2.0 : 1.0) * (double)m->plan->wait / (double)TW_SECOND);
 	else
 		tw_say(ctx, TW_WARNING,
 		       "%u of %u servers came, and shards are without one: stopping",

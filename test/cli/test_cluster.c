@@ -150,6 +150,9 @@ static void one_command_starts_several_workers(void **state)
 	thalweg_begin(&workers, NULL, "%s --workers 2 --json", join);
 	thalweg_end(&workers, &said);
 	digest_is(&said, expected);
+	has(said.err, "worker 0 on "); /* each says that it joined */
+	has(said.err, "worker 1 on ");
+	has(strstr(said.err, ": joined\n") + 1, ": joined\n");
 	r = object_of(&said);
 	assert_int_equal(json_array_size(json_object_get(r, "processes")), 2);
 	assert_int_equal(number_of(r, "own_samples"), 2000);

@@ -418,6 +418,40 @@ static void check_log(const char *name)
 	fclose(f);
 }
 
+/* A finished run that has become longer goes on, and is what it would have been in one go. */
+static void a_finished_run_can_be_made_longer(void **state)
+{
+	static const char *const verbs[] = { "sim", "train" };
+	const struct said *s;
+	char *whole, *longer;
+
+	for (size_t k = 0; k < 2; k++) {
+		char command[300];
+
+		snprintf(command, sizeof command, "%s %s --json --set strategy=ssgd --run %s/%s",
+			 verbs[k], job_file(), scratch(), verbs[k]);
+		expect(thalweg(NULL, "%s", command), 0);
+		s = thalweg(NULL, "%s", command);
+		expect(s, 2);
+		has(s->err, "holds a finished run");
+		has(s->err, "a longer train.epochs goes on with it");
+		s = thalweg(NULL, "%s --set train.epochs=0.5", command);
+		expect(s, 2);
+		s = thalweg(NULL, "%s --set train.evaluate=0.5", command); /* is no longer */
+		expect(s, 2);
+		s = thalweg(NULL, "%s --set train.epochs=3", command);
+		expect(s, 0);
+		has(s->err, "training it further");
+		longer = digest_of(s);
+		s = thalweg(NULL, "%s-whole --set train.epochs=3", command);
+		whole = digest_of(s);
+		assert_string_equal(longer, whole);
+		free(longer);
+		free(whole);
+		expect(thalweg(NULL, "%s --set train.epochs=3", command), 2);
+	}
+}
+
 /* Stopped at every checkpoint and gone on with, the run ends with the bits of one that was not. */
 static void stopped_and_resumed_is_the_same_run(void **state)
 {
@@ -894,6 +928,7 @@ int main(void)
 		IN_SCRATCH(a_run_directory_is_filled),
 		IN_SCRATCH(every_line_of_the_log_is_an_object),
 		IN_SCRATCH(a_finished_run_is_refused_without_again),
+		IN_SCRATCH(a_finished_run_can_be_made_longer),
 		IN_SCRATCH(stopped_and_resumed_is_the_same_run),
 		IN_SCRATCH(another_job_is_refused),
 		IN_SCRATCH(a_foreign_directory_is_left_alone),
