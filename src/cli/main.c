@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 	int code;
 
 	status = tw_args_parse(&args, argc, argv, &why);
-	/* where work is done, a closed pipe is an error of a write; a full quota is one everywhere */
+	/* where work is done, a closed pipe is an error of a write; a full quota always is */
 	signal(SIGPIPE, args.verb && args.verb->works ? SIG_IGN : SIG_DFL);
 	signal(SIGXFSZ, SIG_IGN);
 	tw_terminal_init(&terminal, args.common.quiet, args.common.verbose);

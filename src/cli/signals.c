@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - SIGINT, SIGTERM and SIGHUP: the first checkpoints and stops, the second stops at once.
+/* signals.c - SIGINT, SIGTERM and SIGHUP: the first checkpoints and stops, the second stops at
+ * once.
  *
  * A terminal that closes may send SIGHUP twice, once from the shell and once from the kernel: a
  * SIGHUP never counts as the second signal. */

@@ -132,7 +132,8 @@ const struct tw_option tw_schedule_final_rows[] = {
 
 #define C struct tw_job_cluster
 const struct tw_option tw_cluster_rows[] = {
-	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000, "all workers"),
+	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000,
+		  "all workers; as threads of one process, at most 4096"),
 	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000, "with fewer the run pauses"),
 	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "how long to wait for all workers, and for min"),

@@ -19,9 +19,9 @@ struct tw_rundir;
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
  * gone on with; one that diverged may have another update.rate and update.clip then, and a finished
- * one must have become longer; another job or a finished run of the same length is refused (TW_BAD_INPUT), unless `again`, which
- * starts over after saying on the log what it removes.  TW_BAD_INPUT also where the path cannot be
- * a directory; TW_REFUSED: somebody else runs in it. */
+ * one must have become longer; another job or a finished run of the same length is refused
+ * (TW_BAD_INPUT), unless `again`, which starts over after saying on the log what it removes.
+ * TW_BAD_INPUT also where the path cannot be a directory; TW_REFUSED: somebody else runs in it. */
 enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
 			      const struct tw_log *log, struct tw_rundir **out,
 			      struct tw_error *why);

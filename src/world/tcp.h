@@ -104,10 +104,10 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 /* SERVE: how many of those who are here want the model. */
 size_t tw_tcp_keepers(struct tw_tcp *t);
 /* SERVE, after the run: tell everybody, with the result as JSON text, or with the sentence why it
- * failed.  Waits up to five seconds until they have heard it; it does not wait for nodes that were silent for the limit.  `model`
- * (may be NULL, stays the caller's) is given to those who keep it; while they take it, it waits
- * longer: as long as somebody asks within five seconds, and not above a minute and a second for
- * each 4 MiB that there are to give. */
+ * failed.  Waits up to five seconds until they have heard it; it does not wait for nodes that were
+ * silent for the limit.  `model` (may be NULL, stays the caller's) is given to those who keep it;
+ * while they take it, it waits longer: as long as somebody asks within five seconds, and not above
+ * a minute and a second for each 4 MiB that there are to give. */
 void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result,
 		     struct tw_block *model);
 /* SERVER, WORKER, after the run: what the master's farewell said; NULL: nothing. */

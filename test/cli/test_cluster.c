@@ -455,6 +455,12 @@ static void stopped_before_anybody_came(void **state)
 	has(said.err, "interrupted before the first checkpoint; run the same command again");
 	has(said.out, "\"loss\": null");
 	said_free(&said);
+	/* a second time, those who were there are waited for, and no longer */
+	serve(&master, "nobody", "--set cluster.wait=1s", join);
+	thalweg_end(&master, &said);
+	expect(&said, 75);
+	has(said.err, "0 of at least 1 workers came in 1 s: stopping; a longer cluster.wait");
+	said_free(&said);
 }
 
 static void a_process_that_dies_is_named_and_the_others_go_on(void **state)

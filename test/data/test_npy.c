@@ -225,7 +225,7 @@ static void answers_must_fit(void **state)
 	kit_put("m.npy", file, kit_npy(file, OF("(0, 2)"), nan, 0));
 	kit_refuses("npy", SETS("x=m.npy", "y=y.npy"), PARTS("/m.npy: ", "no samples"));
 	kit_refuses("npy", SETS("x=none.npy", "y=y.npy"), PARTS("/none.npy: "));
-	kit_refuses("npy", SETS("x=.", "y=y.npy"), PARTS("a folder"));
+	kit_refuses("npy", SETS("x=.", "y=y.npy"), PARTS("it is a directory"));
 	kit_refuses("npy", SETS("x=x.npy"), PARTS("y: "));
 }
 

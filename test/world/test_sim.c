@@ -5,6 +5,7 @@
 #include "base/arena.h"
 
 #include <math.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -860,13 +861,22 @@ static void a_trace_that_cannot_be_written_is_an_error(void **state)
 {
 	static const struct fake quiet = { .start = NULL };
 	struct stage st;
+	char path[40];
+	int full;
 
 	stage_init(&st, &tw_heap_system, 0, 0, &quiet, NULL, NULL);
 	st.trace = "/nonexistent/trace.json";
 	assert_int_equal(stage_run(&st), TW_IO);
 	assert_non_null(strstr(st.ran.error.text, "/nonexistent/trace.json"));
-	st.trace = "/dev/full";
+	st.trace = "/dev/full"; /* a device that was not opened for us */
+	assert_int_equal(stage_run(&st), TW_IO);
+	assert_non_null(strstr(st.ran.error.text, "it is a device"));
+	full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	assert_true(full >= 0);
+	snprintf(path, sizeof path, "/dev/fd/%d", full);
+	st.trace = path;
 	assert_int_equal(stage_run(&st), TW_REFUSED); /* the stall came first */
+	close(full);
 	stage_release(&st);
 }
 
