@@ -28,9 +28,9 @@ bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REA
 
 struct tw_input;
 
-/* Open `name` as far as `reach` (NULL: all, from here) allows.  TW_BAD_INPUT where it is missing, is
- * no plain file or may not be read; TW_REFUSED where nothing may be opened.  WITHIN, no link and no
- * .. leads out of the folder. */
+/* Open `name` as far as `reach` (NULL: all, from here) allows.  TW_BAD_INPUT where it is missing,
+ * is no plain file or may not be read; TW_REFUSED where nothing may be opened.  WITHIN, no link
+ * and no .. leads out of the folder. */
 enum tw_status tw_input_open(struct tw_heap *heap, const struct tw_reach *reach, const char *name,
 			     struct tw_input **out, struct tw_error *why);
 /* The same for what the user named on the command line: "-" is standard input, and pipes, sockets
