@@ -401,25 +401,37 @@ bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REA
 	return inside;
 }
 
+/* Where the kernel cannot keep a path within a folder: an old one, or in a sandbox. */
+static int open_checked(const struct tw_reach *r, const char *name, int flags)
+{
+	char path[TW_REACH_PATH];
+	struct stat s;
+
+	if (tw_reach_folder(r, name, path))
+		return open(path, flags | O_NOFOLLOW);
+	errno = join_path(r, name, path) && lstat(path, &s) == 0 ? EXDEV : ENOENT;
+	return -1;
+}
+
 /* In its folder, whatever links are there; -1 with errno. */
-static int open_within(const char *folder, const char *name)
+static int open_within(const struct tw_reach *r, const char *name)
 {
 	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	const struct open_how how = {
 		.flags = (uint64_t)flags,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
 	};
-	const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int fd = -1, error;
+	const int at = open(r->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd, error;
 
 	if (at < 0)
 		return -1;
 	fd = (int)syscall(SYS_openat2, at, name, &how, sizeof how);
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) /* an old kernel, or a sandbox */
-		fd = openat(at, name, flags | O_NOFOLLOW);
 	error = errno;
 	close(at);
 	errno = error;
+	if (fd < 0 && (error == ENOSYS || error == EPERM))
+		fd = open_checked(r, name, flags);
 	return fd < 0 ? -1 : tw_regular_keep(fd);
 }
 
@@ -429,7 +441,7 @@ static enum tw_status open_plain(struct tw_input *in, const struct tw_reach *r, 
 	const bool within = r && r->how == TW_REACH_WITHIN;
 	struct stat s;
 
-	in->fd = within ? open_within(r->folder, name)
+	in->fd = within ? open_within(r, name)
 			: tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
 	if (in->fd < 0 && (errno == EXDEV || errno == ELOOP) && within)
 		return tw_fail(why, TW_BAD_INPUT, "%s: is a link that leads out of its folder",
