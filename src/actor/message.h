@@ -69,9 +69,9 @@ enum tw_type {
 	TW_DENY,  /* the answer: no; payload: the sentence */
 	TW_PING,  /* I am alive */
 	TW_PEERS, /* master → workers: where the servers listen */
-	TW_DATA,  /* joiner → master: give me the job, bytes of the data set or, at the end, of the
+	TW_DATA, /* joiner → master: give me the job, bytes of the data set or, at the end, of the
 		     model; and the answer */
-	TW_OVER,  /* master → all: the run has ended; payload: result as JSON, or why it failed */
+	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
 	TW_TYPES
 };
 

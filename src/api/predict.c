@@ -49,15 +49,6 @@ static enum tw_status make_room(struct thalweg_model *m, struct tw_error *why)
 	return tw_trained_forward(t, &m->data, &m->forward, why);
 }
 
-static enum thalweg_status is_null(const char *function, const char *argument,
-				   struct thalweg_error *why)
-{
-	struct tw_error said = { .status = TW_OK };
-
-	tw_fail(&said, TW_BAD_INPUT, "%s: %s is NULL", function, argument);
-	return tw_api_fail(why, &said);
-}
-
 enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **out,
 				       struct thalweg_error *why)
 {
@@ -68,7 +59,7 @@ enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **
 	enum tw_status st;
 
 	if (!path || !out)
-		return is_null("thalweg_model_open", path ? "out" : "path", why);
+		return tw_api_null(why, "thalweg_model_open", path ? "out" : "path");
 	m = calloc(1, sizeof *m);
 	st = m ? tw_trained_open(path, NULL, &none, &silence, &m->trained, &said)
 	       : tw_fail(&said, TW_NO_MEMORY, "no memory for the model");
@@ -107,7 +98,7 @@ enum thalweg_status thalweg_predict(struct thalweg_model *m, const float *rows, 
 	enum tw_status st = TW_OK;
 
 	if (!m || (count && (!rows || !out)))
-		return is_null("thalweg_predict", !m ? "model" : !rows ? "rows" : "out", why);
+		return tw_api_null(why, "thalweg_predict", !m ? "model" : !rows ? "rows" : "out");
 	for (size_t from = 0; from < count && st == TW_OK; from += m->block) {
 		const uint32_t n = count - from < m->block ? (uint32_t)(count - from) : m->block;
 		const struct tw_samples set = {

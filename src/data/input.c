@@ -441,8 +441,7 @@ static enum tw_status open_plain(struct tw_input *in, const struct tw_reach *r, 
 	const bool within = r && r->how == TW_REACH_WITHIN;
 	struct stat s;
 
-	in->fd = within ? open_within(r, name)
-			: tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
+	in->fd = within ? open_within(r, name) : tw_regular_open(AT_FDCWD, path, O_RDONLY, 0);
 	if (in->fd < 0 && (errno == EXDEV || errno == ELOOP) && within)
 		return tw_fail(why, TW_BAD_INPUT, "%s: is a link that leads out of its folder",
 			       in->shown);

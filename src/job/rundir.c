@@ -239,7 +239,8 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of %s; %s", r->path,
 			       verb_name(o->world), remedy);
 	snprintf(what, sizeof what, "%s", job->data.from ? "the data has changed" : "its fields");
-	if (difference(r, job, o->text, what, sizeof what) || !tw_sha_same(&o->hash, &job->plan.job_hash))
+	if (difference(r, job, o->text, what, sizeof what) ||
+	    !tw_sha_same(&o->hash, &job->plan.job_hash))
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
 	if (has(r, "result.json") && !is_longer(r, o, job))

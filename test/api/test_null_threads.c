@@ -149,6 +149,38 @@ static void evaluate_null(struct thalweg_job *job)
 	assert_int_equal(thalweg_evaluate(NULL, NULL, NULL), THALWEG_BAD_INPUT);
 }
 
+static void model_open_null(struct thalweg_job *job)
+{
+	struct thalweg_model *m = NULL;
+	struct thalweg_error why = { 0 };
+
+	bad(thalweg_model_open(NULL, &m, &why), &why, "thalweg_model_open: path is NULL");
+	bad(thalweg_model_open("x", NULL, &why), &why, "thalweg_model_open: out is NULL");
+	assert_int_equal(thalweg_model_open(NULL, NULL, NULL), THALWEG_BAD_INPUT);
+	assert_int_not_equal(thalweg_model_open("/dev/zero", &m, NULL), THALWEG_OK);
+	assert_null(m);
+}
+
+static void model_facts_null(struct thalweg_job *job)
+{
+	assert_null(thalweg_model_facts(NULL));
+}
+
+/* api_test_predict has the other arguments, with a model. */
+static void predict_null(struct thalweg_job *job)
+{
+	struct thalweg_error why = { 0 };
+	float x = 0;
+
+	bad(thalweg_predict(NULL, &x, 1, &x, &why), &why, "thalweg_predict: model is NULL");
+	assert_int_equal(thalweg_predict(NULL, NULL, 0, NULL, NULL), THALWEG_BAD_INPUT);
+}
+
+static void model_close_null(struct thalweg_job *job)
+{
+	thalweg_model_close(NULL);
+}
+
 static const struct contract contracts[] = {
 	{ "thalweg_version", version },
 	{ "thalweg_status_name", status_name },
@@ -162,6 +194,10 @@ static const struct contract contracts[] = {
 	{ "thalweg_load", load_null },
 	{ "thalweg_save", save_null },
 	{ "thalweg_evaluate", evaluate_null },
+	{ "thalweg_model_open", model_open_null },
+	{ "thalweg_model_facts", model_facts_null },
+	{ "thalweg_predict", predict_null },
+	{ "thalweg_model_close", model_close_null },
 };
 
 static void every_function_takes_null(void **state)
@@ -203,7 +239,7 @@ static void no_function_is_left_out(void **state)
 		found++;
 	}
 	fclose(f);
-	assert_int_equal(found, 11);
+	assert_int_equal(found, 15);
 }
 
 /* --- nothing was usable --- */

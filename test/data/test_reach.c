@@ -84,7 +84,7 @@ static void nothing_leads_out(void **state)
 		{ "../secret.csv", "cannot be opened" },
 		{ "door/secret.csv", "cannot be opened" },
 		{ "/etc/passwd", "cannot be opened" },
-		{ "folder.csv", "is a folder" },
+		{ "folder.csv", "it is a directory" },
 		{ "pipe.csv", "FIFO" },
 	};
 	struct tw_error why;

@@ -763,7 +763,8 @@ static void labels_are_true_in_threads(void **state)
 			   presets[turn % 6], turn < 6 ? "drain" : "running");
 		curve_watch(&t, &c);
 		assert_int_equal(curve_run(&t, &c, NULL, &ran), TW_OK);
-		assert_true(c.points > 3 && c.point[c.points - 1].final);
+		/* how many there are is a matter of who gets the processor */
+		assert_true(c.points > 0 && c.point[c.points - 1].final);
 		assert_true(c.point[c.points - 1].samples == 8000);
 		tw_totals_release(&ran.totals);
 		trial_close(&t);
