@@ -155,7 +155,9 @@ static void frames(void)
 
 	add(&row, "\1\0\x57\x0c", 4);
 	for (uint16_t type = 1; type < TW_TYPES; type++) {
-		const uint32_t record = type == TW_PEERS ? sizeof(struct tw_peer_place) : 16;
+		const uint32_t record = type == TW_PEERS     ? sizeof(struct tw_peer_place)
+					: type == TW_TICKETS ? sizeof(struct tw_ticket)
+							     : 16;
 		struct seed s = { .n = 0 };
 
 		add(&s, "\1\0\x80\x10", 4);

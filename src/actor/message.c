@@ -52,10 +52,13 @@ static const struct kind kinds[TW_TYPES] = {
 	[TW_PEERS] = { "PEERS", sizeof(struct tw_body_peers), sizeof(struct tw_peer_place), true },
 	[TW_DATA] = { "DATA", sizeof(struct tw_body_data), 0, false, true },
 	[TW_OVER] = { "OVER", sizeof(struct tw_body_over), 0, false, true },
+	[TW_TICKETS] = { "TICKETS", sizeof(struct tw_body_tickets), sizeof(struct tw_ticket),
+			 true },
 };
 
 _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &&
-		       sizeof(struct tw_place) == 16 && sizeof(struct tw_peer_place) == 128,
+		       sizeof(struct tw_place) == 16 && sizeof(struct tw_peer_place) == 144 &&
+		       sizeof(struct tw_ticket) == 32,
 	       "tail records");
 
 size_t tw_body_bytes(uint16_t type)

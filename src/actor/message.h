@@ -19,6 +19,8 @@
 #define TW_WIRE_MINOR 0
 /* A frame carries no more of a payload than this (docs/WIRE.md, "Chunks"). */
 #define TW_CHUNK (256u << 10)
+/* Bytes that prove to one listener who dials it (world/tcp_ticket.c). */
+#define TW_TICKET 16
 /* The longest tail: more records than any cluster has members, shards or gaps. */
 #define TW_TAIL_MAX (16u << 20)
 
@@ -72,6 +74,7 @@ enum tw_type {
 	TW_DATA, /* joiner → master: give me the job, bytes of the data set or, at the end, of the
 		     model; and the answer */
 	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
+	TW_TICKETS, /* master → who listens: who may dial you, and what each of them shows */
 	TW_TYPES
 };
 
@@ -285,7 +288,7 @@ struct tw_body_greet {
 	uint32_t node;             /* who I am: from TERMS; TW_NODE_NEW: give me one */
 	uint32_t boot;             /* from TERMS */
 	uint64_t run;              /* of the cluster: from TERMS; 0 not known */
-	uint64_t token;            /* from TERMS: proves that the node is mine */
+	uint8_t ticket[TW_TICKET]; /* proves to this listener that the node is mine; 0 none */
 	struct tw_sha job, layout; /* hashes that must agree */
 	struct tw_sha data;        /* fingerprint of the data set */
 	uint32_t port, minor;      /* a server's: where it listens; minor version of the wire */
@@ -302,11 +305,11 @@ struct tw_body_terms {
 	uint32_t node, boot;      /* of the dialler */
 	uint32_t own, own_boot;   /* of who answers: its server's node, 0 none */
 	uint32_t master, servers; /* boot of the master if it is here, else 0; cluster.servers */
-	uint64_t run, token;
+	uint64_t run;
+	uint8_t ticket[TW_TICKET];       /* from the master: to show it in the next GREET; else 0 */
 	struct tw_sha job, layout, data; /* hashes, as in GREET */
 	uint64_t data_bytes;           /* of the data set as DATA gives it; 0: it cannot be given */
 	int64_t every, suspect, limit; /* heartbeats, ns */
-	uint64_t secret[2];            /* to servers: what tokens are made with; else 0 */
 };
 struct tw_body_deny {
 	uint32_t why;  /* enum tw_denial */
@@ -332,6 +335,7 @@ struct tw_body_peers {
 struct tw_peer_place {
 	uint32_t node, boot;
 	uint32_t port, pad;
+	uint8_t ticket[TW_TICKET]; /* what the receiver of this PEERS shows there */
 	/* number or name, 0-terminated; "" the same machine, by an inherited pair */
 	char host[112];
 };
@@ -347,7 +351,18 @@ struct tw_body_over {
 	struct tw_sha model;  /* of those bytes */
 };
 
+/* TICKETS' tail: struct tw_ticket. */
+struct tw_body_tickets {
+	uint32_t anew, pad; /* anew: what this master has told before is void */
+};
+struct tw_ticket {
+	uint32_t node, boot;       /* who dials */
+	uint32_t role, gone;       /* gone: it is not let in any more */
+	uint8_t ticket[TW_TICKET]; /* what it will show */
+};
+
 union tw_body {
+	struct tw_body_tickets tickets;
 	struct tw_body_greet greet;
 	struct tw_body_terms terms;
 	struct tw_body_deny deny;

@@ -2,6 +2,7 @@
 /* tcp.c - the world of many processes: opening, running, ending; invariants: tcp_inner.h. */
 #include "world/tcp_inner.h"
 
+#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -162,15 +163,8 @@ static void gate_send(void *arg, struct tw_msg *m)
 			memcpy(name, p->name, sizeof name);
 			memcpy(host, p->host, sizeof host);
 		}
-		m->next = NULL;
-		*p->out_end = m;
-		p->out_end = &m->next;
+		tw_peer_post(t, p, m);
 		taken = true;
-		if (!p->listed) {
-			p->listed = true;
-			p->work = t->work;
-			t->work = p;
-		}
 		ring = !inside && !t->rung;
 		t->rung = t->rung || ring;
 	}
@@ -561,8 +555,9 @@ void tw_tcp_close(struct tw_tcp *t)
 	tw_tcp_blocks_free(t);
 	t->heap->put(t->heap, t->heard);
 	t->heap->put(t->heap, t->seat);
+	tw_ticket_close(t);
 	pthread_mutex_destroy(&t->lock);
 	pthread_mutex_destroy(&t->port_lock);
-	memset(&t->id, 0, sizeof t->id);
+	OPENSSL_cleanse(&t->id, sizeof t->id);
 	t->heap->put(t->heap, t);
 }

@@ -97,7 +97,7 @@ static void try_held(struct tw_tcp *t)
 	for (struct conn *c = t->conns; c; c = c->next) {
 		struct tw_msg *m = c->held;
 
-		if (!m)
+		if (!m || c->state != CONN_OPEN)
 			continue;
 		c->held = NULL;
 		deliver(c, m); /* or it is held again */
@@ -214,6 +214,8 @@ void tw_conn_close(struct conn *c, const char *why)
 		t->silent--;
 	else if (!open && !p)
 		t->pending--;
+	if (c->held && !open)
+		tw_greet_forget(c);
 	c->state = CONN_DEAD;
 	if (c->watched)
 		epoll_ctl(t->epoll, EPOLL_CTL_DEL, tw_stream_fd(c->stream), NULL);
@@ -618,6 +620,10 @@ void tw_conns_tick(struct tw_tcp *t)
 				tw_conn_close(c, "it asked for nothing more");
 			break;
 		default:
+			if (c->held && age > NAMED_TIME) {
+				tw_greet_too_late(c);
+				break;
+			}
 			if (age <= GREET_TIME)
 				break;
 			if (!c->dialled)

@@ -3,28 +3,12 @@
 #include "world/tcp_inner.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DATA_MOST (256u << 10)
 #define TEXT_MOST (4u << 20)
-
-/* Proves that a node was given by this run's master, to those who know the secret. */
-uint64_t tw_tcp_token(const uint64_t secret[TW_TCP_SECRET], uint32_t node, uint32_t boot)
-{
-	const uint32_t what[2] = { node, boot };
-	uint8_t mac[EVP_MAX_MD_SIZE] = { 0 };
-	unsigned len = 0;
-	uint64_t token;
-
-	HMAC(EVP_sha256(), secret, TW_TCP_SECRET * sizeof *secret, (const uint8_t *)what,
-	     sizeof what, mac, &len);
-	memcpy(&token, mac, sizeof token);
-	return token ? token : 1;
-}
 
 /* --- what may be read ------------------------------------------------------------------------- */
 
@@ -126,6 +110,7 @@ bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
 		*why = "it asks for data without having said so";
 		return c->state == CONN_ASKING && !h->payload;
 	case TW_PEERS:
+	case TW_TICKETS:
 	case TW_OVER:
 		*why = "it speaks as if it were the master";
 		return open && c->peer->role == TW_MASTER;
@@ -152,7 +137,6 @@ void tw_greet_send(struct conn *c)
 		.node = t->node ? t->node : t->o.wish,
 		.boot = t->boot,
 		.run = t->id.run,
-		.token = t->token,
 		.job = t->o.job,
 		.layout = t->o.layout,
 		.data = t->o.data,
@@ -160,6 +144,7 @@ void tw_greet_send(struct conn *c)
 		.minor = TW_WIRE_MINOR,
 		.process = t->process,
 	};
+	memcpy(m->b.greet.ticket, c->peer->ticket, TW_TICKET);
 	tw_conn_send(c, m);
 	tw_conn_flush(c);
 }
@@ -186,9 +171,8 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 			tw_log_line(t->o.log, TW_INFO, t->who, "joined");
 		t->node = b->node;
 		t->boot = b->boot;
-		t->token = b->token;
+		memcpy(p->ticket, b->ticket, TW_TICKET);
 		t->id.run = b->run;
-		memcpy(t->id.secret, b->secret, sizeof t->id.secret);
 		t->peers_number = 0;
 		t->every = b->every;
 		t->suspect = b->suspect;
@@ -268,6 +252,7 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 	if (p->boot && p->boot != b->boot && p->conn) /* it is another process now */
 		tw_conn_close(p->conn, "it was started anew");
 	p->boot = b->boot;
+	memcpy(p->ticket, b->ticket, TW_TICKET);
 	snprintf(p->address.host, sizeof p->address.host, "%s",
 		 b->host[0] ? b->host : t->master->address.host);
 	p->address.port = (uint16_t)b->port;
@@ -430,7 +415,7 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 	return true;
 }
 
-static void send_terms(struct conn *c, uint32_t node, uint32_t boot, bool server)
+static void send_terms(struct conn *c, uint32_t node, uint32_t boot)
 {
 	struct tw_tcp *t = c->t;
 	struct tw_msg *m = tw_tcp_msg(t, TW_TERMS);
@@ -448,7 +433,6 @@ static void send_terms(struct conn *c, uint32_t node, uint32_t boot, bool server
 		.master = leads ? t->id.boot : 0,
 		.servers = t->o.servers,
 		.run = t->id.run,
-		.token = node == TW_NODE_NEW ? 0 : tw_tcp_token(t->id.secret, node, boot),
 		.job = t->o.job,
 		.layout = t->o.layout,
 		.data = t->o.data,
@@ -457,17 +441,15 @@ static void send_terms(struct conn *c, uint32_t node, uint32_t boot, bool server
 		.suspect = t->suspect,
 		.limit = t->limit,
 	};
-	if (server && leads)
-		memcpy(m->b.terms.secret, t->id.secret, sizeof t->id.secret);
+	if (leads && c->peer)
+		tw_ticket_make(t, c->peer, NULL, m->b.terms.ticket);
 	tw_conn_send(c, m);
 }
 
-/* One who was here before shows its token. */
+/* One who was here before shows its ticket. */
 static bool known(struct conn *c, const struct tw_body_greet *b)
 {
-	struct tw_tcp *t = c->t;
-
-	if (b->run == t->id.run && b->token == tw_tcp_token(t->id.secret, b->node, b->boot))
+	if (tw_ticket_check(c->t, b) == CLAIM_TRUE)
 		return true;
 	tw_greet_deny(c, TW_DENY_RUN, 0,
 		      "it says it is node %u of run %016" PRIx64
@@ -500,10 +482,14 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	p->address.port = (uint16_t)b->port;
 	c->peer = p;
 	tw_conn_forget_silent(t, p->process);
-	send_terms(c, p->node, boot, p->role == TW_SERVER);
+	if (t->o.role == TW_TCP_SERVE && p->role == TW_WORKER)
+		tw_ticket_tell(t, p, false); /* those whom it will dial hear it first */
+	send_terms(c, p->node, boot);
 	if (c->state == CONN_DEAD)
 		return;
 	tw_peer_up(t, p, c);
+	if (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER)
+		tw_ticket_tell_all(t, p);
 	tw_conn_flush(c);
 }
 
@@ -518,9 +504,10 @@ static uint32_t new_node(struct tw_tcp *t)
 {
 	const uint32_t first = 1 + t->o.servers + ((t->id.boot & 0xfff) << 20);
 
-	do
+	do {
+		t->rounds += t->workers == 0xfffff;
 		t->workers = t->workers % 0xfffff + 1;
-	while (tw_peer_of(t, first + t->workers));
+	} while (tw_peer_of(t, first + t->workers));
 	return first + t->workers;
 }
 
@@ -536,7 +523,7 @@ static bool outlived(const struct tw_tcp *t, uint32_t node)
 static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
-	uint32_t node = b->node;
+	uint32_t node = b->node, boot = b->boot;
 	struct peer *p = NULL;
 
 	if (node == TW_NODE_NEW) {
@@ -548,6 +535,7 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		for (p = t->peers; p && !(p->process == b->process && p->role == TW_WORKER);)
 			p = p->next;
 		node = p ? p->node : new_node(t);
+		boot = p ? p->boot : 1 + t->rounds; /* a number given again is another life */
 	} else if (!known(c, b)) {
 		return;
 	} else {
@@ -566,7 +554,7 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		}
 	}
 	if (p)
-		enter(c, b, p, 1);
+		enter(c, b, p, boot);
 	else
 		no_memory(c);
 }
@@ -585,10 +573,17 @@ static uint32_t free_server(struct tw_tcp *t)
 	return 0;
 }
 
+static bool has_ticket(const struct tw_body_greet *b)
+{
+	static const uint8_t none[TW_TICKET];
+
+	return memcmp(b->ticket, none, TW_TICKET) != 0;
+}
+
 static void greet_server(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
-	const bool asks = b->node == TW_NODE_NEW || (c->pair && !b->token);
+	const bool asks = b->node == TW_NODE_NEW || (c->pair && !has_ticket(b));
 	uint32_t node = b->node, boot = b->boot;
 	struct peer *p;
 
@@ -644,7 +639,7 @@ static void let_ask(struct conn *c)
 	t->pending--;
 	t->asking++;
 	c->state = CONN_ASKING;
-	send_terms(c, TW_NODE_NEW, 0, false);
+	send_terms(c, TW_NODE_NEW, 0);
 	tw_conn_flush(c);
 }
 
@@ -676,6 +671,68 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	else
 		tw_greet_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
 }
+
+/* --- who greets before the master has named it ------------------------------------------------ */
+
+/* It costs one message more than any who has not greeted, and counts as one of them. */
+static bool comes_early(const struct conn *c, const struct tw_body_greet *b)
+{
+	return c->t->o.role == TW_TCP_SERVER && b->role == TW_WORKER && b->node != TW_NODE_NEW &&
+	       !(b->flags & TW_GREET_ASK) && tw_ticket_check(c->t, b) == CLAIM_WAITS;
+}
+
+static void hold(struct conn *c, struct tw_msg *m)
+{
+	c->held = m;
+	c->paused = true;
+	c->waits = c->t->waiting;
+	c->t->waiting = c;
+}
+
+void tw_greet_forget(struct conn *c)
+{
+	struct conn **at = &c->t->waiting;
+
+	while (*at && *at != c)
+		at = &(*at)->waits;
+	if (*at)
+		*at = c->waits;
+}
+
+/* Letting one in ends no other that waits: those have no peer. */
+void tw_greet_waiting(struct tw_tcp *t)
+{
+	struct conn *c, *next;
+
+	for (c = t->waiting; c; c = next) {
+		struct tw_msg *m = c->held;
+
+		next = c->waits;
+		if (comes_early(c, &m->b.greet))
+			continue;
+		tw_greet_forget(c);
+		c->held = NULL;
+		c->paused = false;
+		c->again = t->more = true;
+		greet(c, &m->b.greet);
+		tw_tcp_msg_free(t, m);
+	}
+}
+
+void tw_greet_too_late(struct conn *c)
+{
+	struct tw_msg *m = c->held;
+	const uint32_t node = m->b.greet.node;
+
+	tw_greet_forget(c);
+	c->held = NULL;
+	c->paused = false;
+	tw_tcp_msg_free(c->t, m);
+	tw_tcp_refusal(c->t, c->name, "refused: the master has not named node %u", node);
+	tw_greet_deny(c, TW_DENY_BUSY, 1000, "the master has not named node %u here", node);
+}
+
+/* --- what is given ----------------------------------------------------------------------------- */
 
 /* How many bytes there are of what is asked for; false: there is no such thing now. */
 static bool known_data(const struct tw_tcp *t, uint32_t what, uint64_t *all)
@@ -747,6 +804,10 @@ void tw_greet_message(struct conn *c, struct tw_msg *m)
 {
 	switch (m->h.type) {
 	case TW_GREET:
+		if (comes_early(c, &m->b.greet)) {
+			hold(c, m);
+			return;
+		}
 		greet(c, &m->b.greet);
 		break;
 	case TW_TERMS:
@@ -754,6 +815,12 @@ void tw_greet_message(struct conn *c, struct tw_msg *m)
 		break;
 	case TW_DENY:
 		take_denial(c, m);
+		break;
+	case TW_TICKETS:
+		if (c->t->o.role == TW_TCP_SERVER) {
+			tw_ticket_learn(c->t, m);
+			tw_greet_waiting(c->t);
+		}
 		break;
 	case TW_PEERS:
 		take_peers(c, m);

@@ -60,21 +60,23 @@ struct conn {
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
 	uint32_t queued;                    /* messages in the writer */
 	uint64_t process;                   /* SILENT: whose it was */
-	struct tw_msg *held;                /* until a view says who it is; paused meanwhile */
+	struct tw_msg *held; /* until a view, or a ticket, says who it is; paused meanwhile */
+	struct conn *waits;  /* GREETING with held: the next of tw_tcp.waiting */
 	char name[TW_ADDRESS_TEXT];
 };
 
 /* A process that we know. */
 struct peer {
 	struct peer *next, *hash;
-	uint32_t key;         /* of the bucket */
-	uint32_t role;        /* TW_WORKER, TW_SERVER; TW_MASTER: the master's process */
-	uint32_t node, boot;  /* a worker's or server's; a master's own server, 0 none */
-	uint32_t master_boot; /* role TW_MASTER */
-	uint32_t slot;        /* a worker's, when known; UINT32_MAX */
-	bool member;          /* guarded by lock: our master talks to it as to one */
-	uint64_t process;     /* random, from its GREET */
-	bool dials;           /* it is ours to dial: of servers, while the master lists them */
+	uint32_t key;              /* of the bucket */
+	uint32_t role;             /* TW_WORKER, TW_SERVER; TW_MASTER: the master's process */
+	uint32_t node, boot;       /* a worker's or server's; a master's own server, 0 none */
+	uint32_t master_boot;      /* role TW_MASTER */
+	uint32_t slot;             /* a worker's, when known; UINT32_MAX */
+	bool member;               /* guarded by lock: our master talks to it as to one */
+	uint64_t process;          /* random, from its GREET */
+	bool dials;                /* it is ours to dial: of servers, while the master lists them */
+	uint8_t ticket[TW_TICKET]; /* what we show it */
 	struct tw_address address;
 	int fd;            /* an inherited pair not used yet; -1 */
 	bool paired;       /* by an inherited pair: never dialled again */
@@ -102,10 +104,17 @@ struct seat {
 	uint32_t incarnation, node;
 };
 
+/* Who may dial us, as the master has told. */
+struct pass {
+	struct pass *next;
+	struct tw_ticket ticket;
+	uint32_t master; /* boot of the master that told it */
+};
+
 enum claim {
 	CLAIM_TRUE,
-	CLAIM_FALSE, /* said aloud already */
-	CLAIM_WAITS, /* no view has named it yet */
+	CLAIM_FALSE, /* of slots: said aloud already */
+	CLAIM_WAITS, /* the master has not named it yet */
 };
 
 struct tw_tcp_pool {
@@ -118,7 +127,7 @@ struct tw_tcp {
 	struct tw_heap *heap;
 	uint32_t node, boot;  /* ours: worker, server; SERVE: 1 */
 	uint32_t incarnation; /* WORKER: of the last welcome; 0: none yet */
-	uint64_t token, process;
+	uint64_t process;
 	struct tw_tcp_identity id; /* as far as known */
 	int64_t every, suspect, limit;
 	struct tw_address bound;
@@ -139,10 +148,12 @@ struct tw_tcp {
 	int64_t ticked;
 	uint32_t pending, asking; /* conns that have not greeted; that only ask */
 	uint32_t silent;          /* conns that are SILENT */
-	uint32_t workers;         /* worker nodes given */
+	uint32_t workers, rounds; /* worker nodes given, and how often all numbers were */
 	uint32_t seats;
-	struct seat *seat;   /* SERVER: by slot */
-	int64_t now, turned; /* turned: when the loop last looked */
+	struct seat *seat;               /* SERVER: by slot */
+	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node */
+	struct conn *waiting;            /* SERVER: greeted before the master named them */
+	int64_t now, turned;             /* turned: when the loop last looked */
 	uint64_t peers_number;
 	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
 	struct tw_msg *spare;
@@ -208,6 +219,9 @@ void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only); /* PEERS; NULL: to all */
 void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if a server is gone since */
 void tw_peer_rename(struct peer *p);     /* guarded by lock */
+/* Behind what was said to this peer before; takes m.  Guarded by lock; the peer is open. */
+void tw_peer_post(struct tw_tcp *t, struct peer *p, struct tw_msg *m);
+void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the writer, and out */
 
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
@@ -230,9 +244,24 @@ enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m);
 /* A message of the master's process: true when it was a view, and what is held may pass now. */
 bool tw_claim_learn(const struct conn *c, const struct tw_msg *m);
 
+/* tcp_ticket.c */
+/* SERVE: what the dialler shows to the listener; NULL: to us. */
+void tw_ticket_make(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener,
+		    uint8_t out[TW_TICKET]);
+enum claim tw_ticket_check(const struct tw_tcp *t, const struct tw_body_greet *b);
+/* SERVE: tell the servers of a worker that may dial them, or is gone; tell a server of all. */
+void tw_ticket_tell(struct tw_tcp *t, const struct peer *worker, bool gone);
+void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server);
+/* SERVER: hear of it. */
+void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
+void tw_ticket_close(struct tw_tcp *t);
+
 /* tcp_greet.c */
-uint64_t tw_tcp_token(const uint64_t secret[TW_TCP_SECRET], uint32_t node, uint32_t boot);
 void tw_greet_send(struct conn *c);
+/* Those who greeted too early: let in who is named now; time is up for one. */
+void tw_greet_waiting(struct tw_tcp *t);
+void tw_greet_too_late(struct conn *c);
+void tw_greet_forget(struct conn *c); /* it waits no more */
 /* A message of a connection that has not greeted, or of the world's own kind; takes it. */
 void tw_greet_message(struct conn *c, struct tw_msg *m);
 bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why);

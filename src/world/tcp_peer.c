@@ -249,7 +249,9 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG, t->who,
 			    "%s on %s is given up: %s", p->name, p->host, why);
 	tell(t, p, false);
-	/* its token makes it known again */
+	if (p->role == TW_WORKER && t->o.role == TW_TCP_SERVE)
+		tw_ticket_tell(t, p, true);
+	/* its ticket makes it known again */
 	if (p->role == TW_WORKER && !p->conn)
 		tw_peer_forget(t, p);
 }
@@ -328,10 +330,41 @@ int64_t tw_peers_next(const struct tw_tcp *t)
 	return next;
 }
 
+void tw_peer_post(struct tw_tcp *t, struct peer *p, struct tw_msg *m)
+{
+	m->next = NULL;
+	*p->out_end = m;
+	p->out_end = &m->next;
+	if (p->listed)
+		return;
+	p->listed = true;
+	p->work = t->work;
+	t->work = p;
+}
+
+void tw_peer_flush(struct tw_tcp *t, struct peer *p)
+{
+	struct tw_msg *m, *next;
+
+	pthread_mutex_lock(&t->lock);
+	m = p->out;
+	p->out = NULL;
+	p->out_end = &p->out;
+	pthread_mutex_unlock(&t->lock);
+	for (; m; m = next) {
+		next = m->next;
+		if (p->conn && p->open)
+			tw_conn_send(p->conn, m);
+		else
+			tw_tcp_msg_free(t, m);
+	}
+	if (p->conn && p->open)
+		tw_conn_flush(p->conn);
+}
+
 void tw_peers_collect(struct tw_tcp *t)
 {
 	for (;;) {
-		struct tw_msg *m, *next;
 		struct peer *p;
 
 		pthread_mutex_lock(&t->lock);
@@ -343,19 +376,8 @@ void tw_peers_collect(struct tw_tcp *t)
 		}
 		t->work = p->work;
 		p->listed = false;
-		m = p->out;
-		p->out = NULL;
-		p->out_end = &p->out;
 		pthread_mutex_unlock(&t->lock);
-		for (; m; m = next) {
-			next = m->next;
-			if (p->conn && p->open)
-				tw_conn_send(p->conn, m);
-			else
-				tw_tcp_msg_free(t, m);
-		}
-		if (p->conn && p->open)
-			tw_conn_flush(p->conn);
+		tw_peer_flush(t, p);
 	}
 }
 
@@ -374,41 +396,57 @@ static void place_of(const struct peer *p, struct tw_peer_place *out)
 			 p->address.host);
 }
 
+/* What one worker is told: each has its own tickets.  False without memory. */
+static bool send_places(struct tw_tcp *t, struct peer *to, const struct tw_peer_place *list,
+			size_t count)
+{
+	const size_t bytes = count * sizeof *list;
+	struct tw_msg *m = tw_tcp_msg(t, TW_PEERS);
+	struct tw_peer_place *place;
+
+	if (m)
+		m->tail = tw_block_new(t->heap, bytes + 1);
+	if (!m || !m->tail) {
+		if (m)
+			tw_tcp_msg_free(t, m);
+		return false;
+	}
+	place = (struct tw_peer_place *)m->tail->data;
+	if (count)
+		memcpy(place, list, bytes);
+	for (size_t k = 0; k < count; k++)
+		tw_ticket_make(t, to, tw_peer_of(t, place[k].node), place[k].ticket);
+	m->b.peers.number = t->peers_number;
+	m->h.tail = (uint32_t)bytes;
+	tw_conn_send(to->conn, m);
+	tw_conn_flush(to->conn);
+	return true;
+}
+
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 {
-	size_t servers = 0;
-	struct tw_block *tail;
+	struct tw_peer_place *list =
+		t->heap->get(t->heap, (t->o.servers + 1) * sizeof(struct tw_peer_place));
+	size_t count = 0;
 
-	for (struct peer *p = t->peers; p; p = p->next)
-		servers += listens(p);
 	t->peers_number += !only;
-	tail = tw_block_new(t->heap, servers * sizeof(struct tw_peer_place) + 1);
-	t->regroup = !tail || (t->regroup && only);
-	if (!tail)
+	t->regroup = !list || (t->regroup && only);
+	if (!list)
 		return; /* to all, at the next turn */
-	struct tw_peer_place *place = (struct tw_peer_place *)tail->data;
+	for (uint32_t node = 2; node <= t->o.servers; node++) {
+		const struct peer *p = tw_peer_of(t, node);
 
-	for (struct peer *p = t->peers; p; p = p->next)
-		if (listens(p))
-			place_of(p, place++);
+		if (p && listens(p))
+			place_of(p, &list[count++]);
+	}
 	for (struct peer *p = t->peers, *next; p; p = next) {
-		struct tw_msg *m;
-
 		next = p->next; /* writing may show that a paired one is gone: it is forgotten */
 		if ((only && p != only) || !p->open || p->role != TW_WORKER)
 			continue;
-		m = tw_tcp_msg(t, TW_PEERS);
-		if (!m) {
+		if (!send_places(t, p, list, count))
 			t->regroup = true;
-			continue;
-		}
-		m->b.peers.number = t->peers_number;
-		m->tail = tw_block_keep(tail);
-		m->h.tail = (uint32_t)(servers * sizeof *place);
-		tw_conn_send(p->conn, m);
-		tw_conn_flush(p->conn);
 	}
-	tw_block_drop(tail);
+	t->heap->put(t->heap, list);
 }
 
 void tw_peers_regroup(struct tw_tcp *t)

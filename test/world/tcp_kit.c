@@ -372,6 +372,34 @@ struct tw_msg raw_greet(void)
 	};
 }
 
+struct tw_msg raw_greet_as(const struct tw_body_terms *mine, const uint8_t ticket[TW_TICKET])
+{
+	struct tw_msg m = raw_greet();
+
+	m.b.greet.node = mine->node;
+	m.b.greet.boot = mine->boot;
+	m.b.greet.run = mine->run;
+	memcpy(m.b.greet.ticket, ticket, TW_TICKET);
+	return m;
+}
+
+void raw_ticket(int fd, uint32_t node, uint8_t out[TW_TICKET])
+{
+	const struct tw_peer_place *list;
+	struct tw_msg m;
+	size_t k = 0;
+
+	do
+		assert_true(raw_read(fd, &m));
+	while (m.h.type != TW_PEERS && (raw_drop(&m), true));
+	list = (const void *)m.tail->data;
+	while (k < m.h.tail / sizeof *list && list[k].node != node)
+		k++;
+	assert_true(k < m.h.tail / sizeof *list);
+	memcpy(out, list[k].ticket, TW_TICKET);
+	raw_drop(&m);
+}
+
 struct tw_msg raw_says(enum tw_type type, uint16_t from_role, struct tw_addr to)
 {
 	return (struct tw_msg){

@@ -76,6 +76,10 @@ bool raw_send(int fd, const struct tw_msg *m);
 /* The next message that is no PING; false: it was closed.  Blocks are of the system's heap. */
 bool raw_read(int fd, struct tw_msg *m);
 void raw_drop(struct tw_msg *m);
+/* A worker's connection to the master: the next PEERS tells what it shows to this server. */
+void raw_ticket(int fd, uint32_t node, uint8_t out[TW_TICKET]);
+/* A worker that dials a server as the terms say. */
+struct tw_msg raw_greet_as(const struct tw_body_terms *mine, const uint8_t ticket[TW_TICKET]);
 /* A GREET of a worker with the hashes of party_serve. */
 struct tw_msg raw_greet(void);
 /* What an actor says, with an empty body. */

@@ -204,16 +204,12 @@ static void await_count(struct witness *w, uint64_t least)
 	assert_true(w->count >= least);
 }
 
-static int dials_server(const struct party *server, const struct tw_body_terms *mine)
+static int dials_server(const struct party *server, const struct tw_body_terms *mine,
+			const uint8_t ticket[TW_TICKET])
 {
 	struct tw_body_terms terms;
-	struct tw_msg m = raw_greet();
 
-	m.b.greet.node = mine->node;
-	m.b.greet.boot = mine->boot;
-	m.b.greet.run = mine->run;
-	m.b.greet.token = mine->token;
-	return greets(party_port(server), m, &terms);
+	return greets(party_port(server), raw_greet_as(mine, ticket), &terms);
 }
 
 static void says(int fd, enum tw_type type, struct tw_addr to, uint32_t slot, uint32_t incarnation)
@@ -232,24 +228,26 @@ static void only_the_master_gives_a_slot(void **state)
 	struct tw_body_terms one, two;
 	struct party serve, server;
 	char news[200];
-	int master, good, bad, worse;
+	uint8_t first[TW_TICKET], second[TW_TICKET];
+	int master, other, good, bad, worse;
 
 	open_serve(&serve, NULL, names);
 	party_server(&server, &heap.heap, party_port(&serve));
 	server.shard.fake = (struct fake){ .message = remembers };
 	party_run(&server);
 	master = worker_joins(party_port(&serve), 77, &one);
-	bad = worker_joins(party_port(&serve), 78, &two);
+	other = worker_joins(party_port(&serve), 78, &two);
+	raw_ticket(master, 2, first);
+	raw_ticket(other, 2, second);
 	/* what is said before the view is not lost, and not heard before it */
-	good = dials_server(&server, &one);
+	good = dials_server(&server, &one, first);
 	says(good, TW_PULL, shard, 40, 5);
 	nanosleep(&(struct timespec){ .tv_nsec = 200 * MS }, NULL);
 	assert_int_equal(server.shard.count, 0);
 	says(master, TW_IDLE, the_master(), 40, 5);
 	await_count(&server.shard, 2);
 	/* one that speaks for it, and one that says to be newer */
-	close(bad);
-	bad = dials_server(&server, &two);
+	bad = dials_server(&server, &two, second);
 	says(bad, TW_PULL, shard, 40, 5);
 	assert_true(party_says(&server, "PULL as worker 40 is not heard: it is new worker"));
 	says(bad, TW_PULL, shard, 40, 6);
@@ -259,13 +257,14 @@ static void only_the_master_gives_a_slot(void **state)
 	assert_true(party_said(&server, "PULL as worker 40 is not heard: the master has not"));
 	close(bad);
 	/* one that goes while it waits */
-	worse = dials_server(&server, &two);
+	worse = dials_server(&server, &two, second);
 	says(worse, TW_PULL, shard, 41, 1);
 	close(worse);
 	/* who was removed is to hear it from the shard */
 	says(good, TW_PULL, shard, 40, 4);
 	await_count(&server.shard, 4);
 	close(good);
+	close(other);
 	raw_end(master);
 	party_join(&server);
 	party_close(&server);
