@@ -81,6 +81,7 @@ if(TW_TESTS)
 			tw_script(cluster_links_full full /usr/bin/python3
 				${here}/cluster/links.py --full)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
+			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log.c - makes a line when somebody listens, and one sink for terminals. */
 #include "base/log.h"
+#include "base/shown.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ void tw_log_line(const struct tw_log *log, enum tw_level level, const char *who,
 	va_start(args, format);
 	vsnprintf(line, sizeof line, format, args);
 	va_end(args);
+	tw_printable(line);
 	log->sink(log->arg, level, who, line);
 }
 
@@ -25,17 +27,14 @@ void tw_log_line(const struct tw_log *log, enum tw_level level, const char *who,
 void tw_log_stderr(void *arg, enum tw_level level, const char *who, const char *line)
 {
 	char out[1280];
-	int n = snprintf(out, sizeof out, "thalweg: %s%s%s\n", who, *who ? ": " : "", line);
 	const char *at = out;
 	size_t left;
 
-	if (n < 0)
-		return;
-	if ((size_t)n >= sizeof out) {
-		n = (int)sizeof out - 1;
-		out[n - 1] = '\n';
-	}
-	for (left = (size_t)n; left > 0;) {
+	snprintf(out, sizeof out - 1, "thalweg: %s%s%s", who, *who ? ": " : "", line);
+	tw_printable(out); /* `who` may have a host's name in it */
+	left = strlen(out);
+	out[left++] = '\n';
+	while (left > 0) {
 		const ssize_t wrote = write(STDERR_FILENO, at, left);
 
 		if (wrote < 0 && errno == EINTR)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* status.c - names of statuses, sentences, and the end of a program that broke its own word. */
+#include "base/shown.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ enum tw_status tw_fail(struct tw_error *e, enum tw_status status, const char *fo
 	va_start(args, format);
 	vsnprintf(e->text, sizeof e->text, format, args);
 	va_end(args);
+	tw_printable(e->text);
 	return status;
 }
 

@@ -28,7 +28,7 @@ struct tw_error {
 const char *tw_status_name(enum tw_status status);
 
 /* Fill *e (which may be NULL) with the sentence and return `status`.  The first cause is kept:
- * an error that is already set is not overwritten. */
+ * an error that is already set is not overwritten.  What came from outside is made printable. */
 enum tw_status tw_fail(struct tw_error *e, enum tw_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

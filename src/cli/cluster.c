@@ -173,7 +173,9 @@ enum tw_status tw_link_pages(struct tw_link *l, const char *role, uint32_t port,
 			     struct tw_error *why)
 {
 	const bool given = *l->flags->http;
-	struct tw_http_options o = { .pages = l->page, .log = l->log };
+	struct tw_http_options o = { .pages = l->page,
+				     .log = l->log,
+				     .names = l->flags->http_host };
 	struct tw_error busy = { .status = TW_OK };
 	char host[64];
 	enum tw_status status = given ? http_port(l->flags->http, &port, why) : TW_OK;

@@ -10,7 +10,7 @@
 #define TW_HTTP_PORT 7434
 
 struct tw_link_flags {
-	const char *listen, *key, *certificate, *certificate_key, *authority, *http;
+	const char *listen, *key, *certificate, *certificate_key, *authority, *http, *http_host;
 	bool insecure;
 };
 
@@ -26,7 +26,10 @@ struct tw_link_flags {
 			"the certificate's private key (PEM)"),                                    \
 		TW_FLAG(s, at.authority, "authority", TW_TEXT, "", "FILE", 0, 0,                   \
 			"who signs the certificates of all (PEM)"),                                \
-		TW_FLAG(s, at.http, "http", TW_TEXT, "", "PORT|off", 0, 0, http_help)
+		TW_FLAG(s, at.http, "http", TW_TEXT, "", "PORT|off", 0, 0, http_help),             \
+		TW_FLAG(s, at.http_host, "http-host", TW_TEXT, "", "NAME[,NAME]", 0, 0,            \
+			"further names under which requests for the pages may come; addresses, "   \
+			"localhost and this machine's name always may")
 
 /* How others reach this process, and what it tells them about itself. */
 struct tw_link {

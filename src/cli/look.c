@@ -2,6 +2,7 @@
 /* look.c - what eval, inspect, export and data have in common. */
 #include "cli/look.h"
 #include "cli/summary.h"
+#include "job/result.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ int tw_look_failed(const struct tw_call *call, const struct tw_error *why)
 
 int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o))
 {
+	tw_result_printable(o);
 	(json ? tw_print_json : print)(o);
 	json_decref(o);
 	return TW_EXIT_DONE;

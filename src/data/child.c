@@ -50,15 +50,12 @@ static void keep_tail(struct tail *t, const char *text, size_t n)
 	t->bytes += n;
 }
 
-/* One line: control characters become blanks. */
+/* What it said last; a sentence makes one line of it. */
 static const char *line_of(struct tail *t)
 {
 	while (t->bytes > 0 && (unsigned char)t->text[t->bytes - 1] <= ' ')
 		t->bytes--;
 	t->text[t->bytes] = 0;
-	for (size_t i = 0; i < t->bytes; i++)
-		if ((unsigned char)t->text[i] < ' ')
-			t->text[i] = ' ';
 	return t->bytes ? t->text : "it said nothing";
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c - separated text taken apart, one field at a time. */
 #include "data/csv.h"
-#include "data/names.h"
+
+#include "base/shown.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,12 +35,7 @@ bool tw_csv_done(const struct tw_csv *c)
 
 const char *tw_field_show(const struct tw_field *f, char out[TW_FIELD_SHOWN])
 {
-	const size_t most = TW_FIELD_SHOWN - 4, n = f->bytes < most ? f->bytes : most;
-
-	memcpy(out, f->at, n);
-	tw_name_print(out, n);
-	memcpy(out + n, n < f->bytes ? "..." : "", n < f->bytes ? 4 : 1);
-	return out;
+	return tw_show_in(f->at, f->bytes, out, TW_FIELD_SHOWN);
 }
 
 static enum tw_status wrong(const struct tw_csv *c, const char *what, struct tw_error *why)

@@ -213,6 +213,7 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 		json_decref(*result);
 		*result = NULL;
 	}
+	tw_result_printable(*result);
 	if (!*result)
 		status = own_result(j, result, why);
 	if (status == TW_OK) {

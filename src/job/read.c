@@ -132,14 +132,6 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 	return st;
 }
 
-/* One sentence is one line, whatever was in the file. */
-static void one_line(struct tw_error *why)
-{
-	for (char *p = why->text; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
-}
-
 enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
 				const char *const *set, size_t n, const char *const *environ_,
 				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
@@ -171,7 +163,6 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 		*out = job;
 		return TW_OK;
 	}
-	one_line(&said);
 	tw_job_free(job);
 	return tw_fail(why, st, "%s", said.text);
 }

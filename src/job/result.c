@@ -2,12 +2,14 @@
 /* result.c - what a run says at its end, as one JSON object. */
 #include "job/result.h"
 
+#include "base/shown.h"
 #include "job/digest.h"
 #include "job/field.h"
 #include "vec/clone.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct tw_result_field tw_result_fields[] = {
@@ -225,4 +227,51 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	}
 	*out = r;
 	return TW_OK;
+}
+
+static void text_printable(json_t *value)
+{
+	char *copy =
+		tw_is_printable(json_string_value(value)) ? NULL : strdup(json_string_value(value));
+
+	if (copy) {
+		tw_printable(copy);
+		json_string_set(value, copy);
+		free(copy);
+	}
+}
+
+/* A name that must change is put in again under the new one. */
+static void names_printable(json_t *object)
+{
+	void *at = json_object_iter(object);
+
+	while (at) {
+		const char *name = json_object_iter_key(at);
+		json_t *value = json_object_iter_value(at);
+		char *copy = tw_is_printable(name) ? NULL : strdup(name);
+
+		at = json_object_iter_next(object, at);
+		if (!copy)
+			continue;
+		tw_printable(copy);
+		json_object_set(object, copy, value);
+		json_object_del(object, name);
+		free(copy);
+		at = json_object_iter(object);
+	}
+}
+
+void tw_result_printable(json_t *result)
+{
+	const char *name;
+	json_t *value;
+	size_t k;
+
+	if (json_is_string(result))
+		text_printable(result);
+	else if (json_is_object(result))
+		names_printable(result);
+	json_object_foreach(result, name, value) tw_result_printable(value);
+	json_array_foreach(result, k, value) tw_result_printable(value);
 }

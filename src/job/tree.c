@@ -2,6 +2,8 @@
 /* tree.c - libyaml's events into a tree, with everything refused that a job file has no use for. */
 #include "job/tree.h"
 
+#include "base/shown.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>
@@ -17,22 +19,7 @@ struct reader {
 
 const char *tw_tree_show(const char *text, char *out, size_t room)
 {
-	size_t n = 0;
-	bool cut = false;
-
-	for (; *text && !cut; text++) {
-		const unsigned char c = (unsigned char)*text;
-
-		if (n + 4 >= room)
-			cut = true;
-		else
-			out[n++] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-	}
-	/* do not leave half a character of UTF-8 */
-	while (cut && n && ((unsigned char)out[n - 1] & 0x80))
-		n--;
-	snprintf(out + n, room - n, "%s", cut ? "..." : "");
-	return out;
+	return tw_show_in(text, strlen(text), out, room);
 }
 
 struct tw_tree *tw_tree_new(struct tw_arena *keep, enum tw_tree_kind kind, enum tw_origin origin,

@@ -3,6 +3,7 @@
 #include "model/layer_text.h"
 
 #include "base/arena.h"
+#include "base/shown.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,12 +43,7 @@ const char *tw_layer_elsewhere(const char *theirs)
 
 const char *tw_layer_text_shown(const char *text, char out[80])
 {
-	size_t n = 0;
-
-	for (; n < 72 && text[n]; n++)
-		out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? ' ' : text[n];
-	snprintf(out + n, 4, "%s", text[n] ? "..." : "");
-	return out;
+	return tw_show_in(text, strlen(text), out, 80);
 }
 
 static bool fits(const struct tw_op *op, enum tw_layer_kind kind)

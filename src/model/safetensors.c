@@ -2,6 +2,7 @@
 /* safetensors.c - reads headers that nobody vouches for. */
 #include "model/safe_inner.h"
 
+#include "base/shown.h"
 #include "vec/vec.h"
 
 #include <inttypes.h>
@@ -35,23 +36,12 @@ bool tw_safe_measure(const struct tw_safe_tensor *t, uint32_t each, uint64_t *co
 
 bool tw_safe_name_good(const char *name)
 {
-	const char *at = name;
-
-	for (; *at; at++)
-		if ((unsigned char)*at < 0x20 || *at == 0x7f)
-			return false;
-	return at - name <= TW_SAFE_NAME;
+	return strlen(name) <= TW_SAFE_NAME && tw_is_printable(name);
 }
 
-/* A name for a sentence: short, and without bytes that a terminal would obey. */
 static const char *shown(const char *name, char out[64])
 {
-	size_t n = 0;
-
-	for (; n < 60 && name[n]; n++)
-		out[n] = name[n] >= 0x20 && name[n] < 0x7f ? name[n] : '?';
-	snprintf(out + n, 4, "%s", name[n] ? "..." : "");
-	return out;
+	return tw_show_in(name, strlen(name), out, 64);
 }
 
 #define BAD(why, ...) tw_fail(why, TW_BAD_BYTES, __VA_ARGS__)

@@ -29,6 +29,8 @@ struct tw_http {
 	const struct tw_log *log;
 	struct MHD_Daemon *daemon;
 	char address[INET6_ADDRSTRLEN + 2];
+	char own[256]; /* the name of this machine */
+	const char *names;
 	uint16_t port;
 	/* the server's thread only */
 	int open[TW_HTTP_CONNECTIONS]; /* sockets in the order in which they came */
@@ -127,15 +129,101 @@ static enum MHD_Result show(struct tw_http *h, struct MHD_Connection *c,
 	return answer(c, response(h, body.bytes, body.len), body.status, body.type, NULL);
 }
 
+/* --- whom a request is for -------------------------------------------------------------------- */
+
+/* The host without its port: "[::1]:80" is "::1".  False: it is no host. */
+static bool split_host(const char *text, char out[256])
+{
+	const bool six = text[0] == '[';
+	const char *from = text + six, *end = from + strcspn(from, six ? "]" : ":"), *port;
+	size_t n = (size_t)(end - from);
+
+	port = six && *end ? end + 1 : end;
+	if (!n || n >= 256 || (six && !*end) || (*port && *port != ':') ||
+	    (*port && port[1 + strspn(port + 1, "0123456789")]))
+		return false;
+	memcpy(out, from, n);
+	n -= !six && n > 1 && out[n - 1] == '.'; /* a name may end in a dot */
+	out[n] = 0;
+	return true;
+}
+
+static bool is_address(const char *host)
+{
+	struct in6_addr any;
+
+	return inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1;
+}
+
+static bool is_listed(const char *names, const char *host)
+{
+	const size_t n = strlen(host);
+
+	for (const char *at = names; at && *at; at += *at == ',') {
+		const size_t len = strcspn(at, ",");
+
+		if (len == n && strncasecmp(at, host, n) == 0)
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+/* The machine's name with or without its domain. */
+static bool is_own(const char *own, const char *host)
+{
+	const size_t first = strcspn(own, ".");
+
+	return *own && (strcasecmp(own, host) == 0 ||
+			(strlen(host) == first && strncasecmp(own, host, first) == 0));
+}
+
+static enum MHD_Result count_hosts(void *arg, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
+{
+	unsigned *count = arg;
+
+	(void)kind;
+	(void)value;
+	*count += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+	return MHD_YES;
+}
+
+/* NULL: answer it; else what is wrong, and the status.  Who says none speaks HTTP/1.0: no browser. */
+static const char *misdirected(const struct tw_http *h, struct MHD_Connection *c,
+			       const char *version, int *status)
+{
+	const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+	unsigned count = 0;
+	char host[256];
+
+	MHD_get_connection_values(c, MHD_HEADER_KIND, count_hosts, &count);
+	*status = MHD_HTTP_BAD_REQUEST;
+	if (!text && strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
+		return NULL;
+	if (!text || count != 1 || !split_host(text, host))
+		return "A request needs one Host: the name or address that it is sent to.\n";
+	*status = MHD_HTTP_MISDIRECTED_REQUEST;
+	if (is_address(host) || strcasecmp(host, "localhost") == 0 || is_own(h->own, host) ||
+	    is_listed(h->names, host))
+		return NULL;
+	return "This server does not have the name in Host. Use its address, localhost or the "
+	       "machine's name, or name the host with --http-host.\n";
+}
+
 /* Called when the headers are there, then for what a client sends after them, then at the end. */
 static enum MHD_Result handle(void *arg, struct MHD_Connection *c, const char *url,
 			      const char *method, const char *version, const char *upload,
 			      size_t *bytes, void **seen)
 {
 	struct tw_http *h = arg;
+	const char *wrong;
+	int status;
 
-	(void)version;
 	(void)upload;
+	wrong = misdirected(h, c, version, &status);
+	if (wrong)
+		return sentence(c, status, wrong, NULL);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return sentence(c, MHD_HTTP_METHOD_NOT_ALLOWED,
 				"Only GET and HEAD are understood here.\n", "GET, HEAD");
@@ -366,6 +454,9 @@ enum tw_status tw_http_start(struct tw_heap *heap, const struct tw_http_options 
 	h->heap = heap;
 	h->pages = o->pages;
 	h->log = o->log;
+	h->names = o->names;
+	if (gethostname(h->own, sizeof h->own - 1))
+		h->own[0] = 0;
 	st = listener(o, &fd, why);
 	if (st == TW_OK)
 		st = serve(h, fd, why);

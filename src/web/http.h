@@ -2,7 +2,10 @@
 /* http.h - a small server of pages: one thread, few connections, GET and HEAD only.
  *
  * It is there for people and programs on the same machine.  Whoever connects and says nothing, or
- * speaks slowly, makes way for those who come later. */
+ * speaks slowly, makes way for those who come later.
+ *
+ * A request is answered when its Host is an address, localhost, the name of this machine or one of
+ * `names`.  So no page of another site can have a browser read from here under its own name. */
 #ifndef TW_WEB_HTTP_H
 #define TW_WEB_HTTP_H
 
@@ -38,9 +41,10 @@ struct tw_http_page {
 };
 
 struct tw_http_options {
-	const char *address;              /* numbers or "localhost"; NULL: 127.0.0.1 */
-	uint16_t port;                    /* 0: a free one */
-	bool everywhere;                  /* addresses that other machines reach are allowed */
+	const char *address; /* numbers or "localhost"; NULL: 127.0.0.1 */
+	uint16_t port;       /* 0: a free one */
+	bool everywhere;     /* addresses that other machines reach are allowed */
+	const char *names;   /* "a,b": further names of this machine in requests; may be NULL */
 	const struct tw_http_page *pages; /* must stay until the stop */
 	const struct tw_log *log;         /* may be NULL */
 };

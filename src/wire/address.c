@@ -490,5 +490,5 @@ void tw_address_hostname(char *out, size_t room)
 
 	if (gethostname(name, sizeof name - 1) || !name[0])
 		snprintf(name, sizeof name, "localhost");
-	snprintf(out, room, "%s", name);
+	tw_show_in(name, strlen(name), out, room);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp_greet.c - how processes get to know each other, and what worlds say to each other later. */
+#include "base/shown.h"
 #include "world/tcp_inner.h"
 
 #include <inttypes.h>
@@ -203,9 +204,7 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 		memcpy(text, tw_msg_payload(m), n);
 		text[n] = 0;
 	}
-	for (char *s = text; *s; s++)
-		if ((unsigned char)*s < ' ')
-			*s = ' ';
+	tw_printable(text);
 	if (m->b.deny.wait) {
 		p->defers = true;
 		p->dial_at = t->now + (int64_t)m->b.deny.wait * MS;
@@ -257,7 +256,7 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 		 b->host[0] ? b->host : t->master->address.host);
 	p->address.port = (uint16_t)b->port;
 	pthread_mutex_lock(&t->lock);
-	snprintf(p->host, sizeof p->host, "%.63s", p->address.host);
+	tw_show_in(p->address.host, strlen(p->address.host), p->host, sizeof p->host);
 	pthread_mutex_unlock(&t->lock);
 	if (!p->open && !p->conn)
 		p->dial_at = t->now;

@@ -80,9 +80,9 @@ static int ask_bytes(const struct tw_http *h, const char *bytes, size_t n)
 static int ask(const struct tw_http *h, const char *method, const char *path)
 {
 	char text[300];
-	const int n =
-		snprintf(text, sizeof text,
-			 "%s %s HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", method, path);
+	const int n = snprintf(text, sizeof text,
+			       "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+			       method, path);
 
 	return ask_bytes(h, text, (size_t)n);
 }
@@ -242,10 +242,79 @@ static void what_is_not_there_is_said(void **state)
 	stop(h);
 }
 
+/* A page of another site makes a browser ask under that site's name: it learns nothing. */
+static void hosts_are_checked(void **state)
+{
+	static const struct {
+		const char *host;
+		int status;
+	} rows[] = {
+		{ "127.0.0.1", 200 },
+		{ "127.0.0.1:7434", 200 },
+		{ "10.1.2.3:80", 200 },
+		{ "[::1]", 200 },
+		{ "[::1]:7434", 200 },
+		{ "localhost", 200 },
+		{ "LocalHost:80", 200 },
+		{ "localhost.", 200 },
+		{ "gpu7.example", 200 },
+		{ "GPU7.example:9", 200 },
+		{ "other", 200 },
+		{ "evil.example", 421 },
+		{ "evil.example:7434", 421 },
+		{ "gpu7.example.evil.org", 421 },
+		{ "gpu7", 421 },
+		{ "gpu7.example,other", 421 },
+		{ "127.0.0.1.evil.org", 421 },
+		{ "localhost.evil.org", 421 },
+		{ "0x7f.1", 421 },
+		{ "x\x1b[31m", 421 },
+		{ "[::1", 400 },
+		{ "[::1]x", 400 },
+		{ "localhost:80x", 400 },
+		{ ":80", 400 },
+		{ "", 400 },
+		{ "localhost\r\nHost: evil.example", 400 },
+		{ "localhost\r\nHost: localhost", 400 },
+	};
+	const struct tw_http_options o = { .pages = pages, .names = "gpu7.example,other" };
+	struct tw_error why = { 0 };
+	struct tw_http *h = NULL;
+	char text[400], own[200];
+	int n;
+
+	assert_int_equal(tw_http_start(&heap.heap, &o, &h, &why), TW_OK);
+	made = 0;
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		const int before = made;
+
+		n = snprintf(text, sizeof text,
+			     "GET /hello HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+			     rows[k].host);
+		if (ask_bytes(h, text, (size_t)n) != rows[k].status)
+			fail_msg("Host: %s is answered by %.20s", rows[k].host, reply);
+		assert_int_equal(made - before, rows[k].status == 200);
+		if (rows[k].status == 421)
+			assert_non_null(strstr(body(), "--http-host"));
+		else if (rows[k].status == 400)
+			assert_non_null(strstr(body(), "Host"));
+	}
+	assert_int_equal(gethostname(own, sizeof own), 0);
+	n = snprintf(text, sizeof text,
+		     "GET /hello HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", own);
+	assert_int_equal(ask_bytes(h, text, (size_t)n), 200);
+	n = snprintf(text, sizeof text, "GET /hello HTTP/1.1\r\nConnection: close\r\n\r\n");
+	assert_int_equal(ask_bytes(h, text, (size_t)n), 400);
+	n = snprintf(text, sizeof text, "GET /hello HTTP/1.0\r\n\r\n");
+	assert_int_equal(ask_bytes(h, text, (size_t)n), 200);
+	stop(h);
+}
+
 static void two_questions_on_one_connection(void **state)
 {
-	static const char twice[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
-				    "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char twice[] =
+		"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		"GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	struct tw_http *h = start();
 	const char *first;
 
@@ -264,14 +333,16 @@ static void bodies_are_passed_over(void **state)
 	int n;
 
 	n = snprintf(text, sizeof text,
-		     "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+		     "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 		     "Content-Length: 1000\r\n\r\n%01000d",
 		     0);
 	assert_int_equal(ask_bytes(h, text, (size_t)n), 200);
 	assert_string_equal(body(), "hello\n");
 	made = 0;
-	n = snprintf(text, sizeof text,
-		     "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%01000d", 0);
+	n = snprintf(
+		text, sizeof text,
+		"POST /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n%01000d",
+		0);
 	assert_int_equal(ask_bytes(h, text, (size_t)n), 405);
 	assert_int_equal(made, 0);
 	stop(h);
@@ -286,8 +357,9 @@ static void garbage_is_refused(void **state)
 		"GET /hello\r\n\r\n",
 		"GET /hello HTTP/9.9\r\n\r\n",
 		"GET /hello HTTP/1.1\r\n\r\n", /* no host */
-		"GET /hello HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-		"GET /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"GET /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+		"GET /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+		"99999999999999999999\r\n\r\n",
 		"THAW\x01\x01\x01\x01",
 	};
 	struct tw_http *h = start();
@@ -330,12 +402,12 @@ static void headers_have_an_end(void **state)
 	int status;
 
 	/* one long line, many short ones, a long address */
-	snprintf(text, 100, "GET /hello HTTP/1.1\r\nHost: x\r\nX: ");
+	snprintf(text, 100, "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: ");
 	memset(text + strlen(text), 'a', n - strlen(text));
 	memcpy(text + n, "\r\n\r\n", 5);
 	status = ask_bytes(h, text, n + 4);
 	assert_true(status == -1 || (status >= 400 && status < 500));
-	snprintf(text, 100, "GET /hello HTTP/1.1\r\nHost: x\r\n");
+	snprintf(text, 100, "GET /hello HTTP/1.1\r\nHost: localhost\r\n");
 	for (size_t at = strlen(text); at < n; at += 6)
 		memcpy(text + at, "a: b\r\n", 7);
 	status = ask_bytes(h, text, strlen(text));
@@ -347,8 +419,10 @@ static void headers_have_an_end(void **state)
 	free(text);
 	/* a usual one is no problem */
 	text = malloc(4000);
-	snprintf(text, 4000,
-		 "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: %03000d\r\n\r\n", 0);
+	snprintf(
+		text, 4000,
+		"GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: %03000d\r\n\r\n",
+		0);
 	assert_int_equal(ask_bytes(h, text, strlen(text)), 200);
 	free(text);
 	stop(h);
@@ -358,7 +432,7 @@ static void headers_have_an_end(void **state)
 static void idlers_stop_nobody(void **state)
 {
 	static const char part[] = "GET /hello HTTP/1.1\r\nHost: ";
-	static const char all[] = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char all[] = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct tw_http *h = start();
 	const int before = files();
 	const double began = now();
@@ -598,6 +672,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_are_shown),
 		cmocka_unit_test(what_is_not_there_is_said),
+		cmocka_unit_test(hosts_are_checked),
 		cmocka_unit_test(two_questions_on_one_connection),
 		cmocka_unit_test(bodies_are_passed_over),
 		cmocka_unit_test(garbage_is_refused),
