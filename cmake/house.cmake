@@ -82,6 +82,7 @@ if(TW_TESTS)
 				${here}/cluster/links.py --full)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
+			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)

@@ -24,6 +24,9 @@ struct tw_error {
 	char text[600];
 };
 
+/* What pthread_create's EAGAIN means, for a sentence. */
+#define TW_NO_THREAD "no memory for another thread, or too many threads (ulimit -v, ulimit -u)"
+
 /* One word for a status, never NULL. */
 const char *tw_status_name(enum tw_status status);
 

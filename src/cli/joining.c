@@ -37,6 +37,11 @@ static enum tw_status server_address(const struct tw_link_flags *f, const struct
 	return status;
 }
 
+static void has_prepared(void)
+{
+	tw_signals_hurry(false);
+}
+
 static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 			    const struct tw_address *master, const _Atomic int *interrupted,
 			    json_t **result, struct tw_error *why)
@@ -49,6 +54,7 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		.patience = f->patience,
 		.log = call->log,
 		.interrupted = interrupted,
+		.prepared = has_prepared,
 		.metrics = *f->work.log ? f->work.log : NULL,
 		.save = *f->save ? f->save : NULL,
 		.paths = { .all = f->allow_path, .data = *f->data ? f->data : NULL },
@@ -64,7 +70,10 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		status = tw_link_listen(l, &address, why);
 	if (status == TW_OK)
 		status = tw_link_pages(l, q.server ? "server" : "worker", UINT32_MAX, why);
-	return status == TW_OK ? tw_join(&q, result, why) : status;
+	if (status != TW_OK)
+		return status;
+	tw_signals_hurry(true);
+	return tw_join(&q, result, why);
 }
 
 static void print(const struct tw_call *call, const json_t *result)

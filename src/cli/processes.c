@@ -136,7 +136,8 @@ enum tw_status tw_processes_watch(struct tw_processes *p, struct tw_error *why)
 	const int failed = pthread_create(&p->watcher, NULL, watch, p);
 
 	p->watched = !failed;
-	return failed ? tw_fail(why, TW_IO, "cannot start a thread: %s", strerror(failed)) : TW_OK;
+	return failed ? tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed))
+		      : TW_OK;
 }
 
 /* --- ending ----------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 /* A signal handler has no argument: these two are the process's, as signals are. */
 static _Atomic int signals;
 static _Atomic int limit;
+static _Atomic bool hurry;
 
 static void received(int number)
 {
@@ -22,6 +23,31 @@ static void received(int number)
 		return;
 	if (atomic_fetch_add(&signals, 1) + 1 >= atomic_load(&limit))
 		_exit(TW_EXIT_SIGNAL + number);
+	if (atomic_load(&hurry))
+		alarm(1);
+}
+
+static void late(int number)
+{
+	static const char said[] = "thalweg: interrupted before it had joined\n";
+
+	(void)number;
+	if (!atomic_load(&hurry))
+		return;
+	if (write(STDERR_FILENO, said, sizeof said - 1) < 0)
+		_exit(TW_EXIT_INTERRUPTED); /* nobody is left to tell */
+	_exit(TW_EXIT_INTERRUPTED);
+}
+
+void tw_signals_hurry(bool on)
+{
+	struct sigaction action = { .sa_handler = on ? late : SIG_DFL, .sa_flags = SA_RESTART };
+
+	atomic_store(&hurry, on);
+	if (!on)
+		alarm(0); /* before the handler goes */
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGALRM, &action, NULL);
 }
 
 static void count(int number)

@@ -11,6 +11,10 @@
  * never the second signal.  With `patient` the second one ends the process at once
  * with 128 + its number; without, where nothing could be gone on with, the first one does. */
 const _Atomic int *tw_signals_count(bool patient);
+/* While `on` there is nothing yet that could be lost: where the first signal has not ended the
+ * process within a second, because it is reading or computing something long, the process ends with
+ * TW_EXIT_INTERRUPTED. */
+void tw_signals_hurry(bool on);
 /* Count them and do nothing else: for a process that passes them on to others. */
 const _Atomic int *tw_signals_count_all(void);
 /* For a process that another has started and drains: count SIGTERM only. */

@@ -307,7 +307,7 @@ enum tw_status tw_prefetch_start(struct tw_heap *heap, const struct tw_prefetch_
 		pthread_cond_destroy(&p->work);
 		pthread_mutex_destroy(&p->lock);
 		release(p);
-		return tw_fail(why, TW_IO, "prefetch: cannot start a thread: %s", strerror(rc));
+		return tw_fail(why, TW_NO_MEMORY, "prefetch: %s: %s", TW_NO_THREAD, strerror(rc));
 	}
 	*out = p;
 	return TW_OK;

@@ -79,6 +79,16 @@ enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *
 	return TW_BAD_BYTES;
 }
 
+/* Where this process has run out of something, nothing is wrong with the cut: no older one may be
+ * taken for it. */
+static enum tw_status unreadable(struct tw_cut_files *c, const char *file)
+{
+	const bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+
+	tw_cut_bad(c, file, tw_cause(errno));
+	return scarce ? TW_IO : TW_BAD_BYTES;
+}
+
 static enum tw_status read_checked(struct tw_cut_files *c, const char *file, size_t most,
 				   struct tw_block **out)
 {
@@ -93,7 +103,7 @@ static enum tw_status read_checked(struct tw_cut_files *c, const char *file, siz
 	case TW_BAD_BYTES:
 		return tw_cut_bad(c, file, "is too long");
 	default:
-		return tw_cut_bad(c, file, tw_cause(errno));
+		return unreadable(c, file);
 	}
 }
 
@@ -140,7 +150,7 @@ enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name, struc
 
 	*out = (struct tw_cut_files){ .heap = heap, .fd = tw_folder_at(at, name) };
 	if (out->fd < 0)
-		return tw_cut_bad(out, name, strerror(errno));
+		return unreadable(out, name);
 	status = read_manifest(out);
 	return status == TW_OK ? check_format(out) : status;
 }

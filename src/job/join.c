@@ -312,6 +312,8 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 
 	*result = NULL;
 	status = prepare(&j, why);
+	if (q->prepared)
+		q->prepared();
 	if (status == TW_OK)
 		status = enter(&j, why);
 	/* a server that was given up and replaced: one more is as good as another */

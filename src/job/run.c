@@ -425,8 +425,10 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 	json_t *made = NULL;
 
 	if (status != TW_OK && status != TW_INTERRUPTED)
-		return tw_fail(why, status, "%s",
-			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status));
+		return tw_fail(why, status, "%s%s%s",
+			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status),
+			       unsaved && unsaved->status == status ? ": " : "",
+			       unsaved && unsaved->status == status ? unsaved->text : "");
 	if (r->watch.diverged ||
 	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
 		if (leave_diverged(r, why) != TW_OK || make_result(r, true, result, why) != TW_OK)

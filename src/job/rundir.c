@@ -36,11 +36,17 @@ static const char *verb_name(const char *world)
 	return strcmp(world, "sim") == 0 ? "`thalweg sim`" : "`thalweg train`";
 }
 
+/* Is the directory wrong, or has this process run out of something? */
+static enum tw_status because(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM ? TW_IO : TW_BAD_INPUT;
+}
+
 static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
 {
 	r->lock = tw_regular_open(r->fd, "lock", O_RDWR | O_CREAT, 0666);
 	if (r->lock < 0)
-		return tw_fail(why, TW_BAD_INPUT,
+		return tw_fail(why, because(errno),
 			       "%s/lock cannot be written: %s; give another --run DIR", r->path,
 			       tw_cause(errno));
 	if (flock(r->lock, LOCK_EX | LOCK_NB) == 0)
@@ -364,8 +370,9 @@ enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool a
 	if (status != TW_OK)
 		tw_fail(why, status, "no memory for the job");
 	else if (tw_folder_make(path) != TW_OK || (r->fd = tw_folder_at(AT_FDCWD, path)) < 0)
-		status = tw_fail(why, TW_BAD_INPUT, "%s cannot be made: %s; give another --run DIR",
-				 path, strerror(errno));
+		status = tw_fail(why, because(errno),
+				 "%s cannot be made: %s; give another --run DIR", path,
+				 strerror(errno));
 	if (status == TW_OK)
 		status = lock_it(r, why);
 	if (status == TW_OK)

@@ -226,6 +226,8 @@ static enum tw_status open_cut(int at, const char *name, const char *path, struc
 		st = TW_NO_MEMORY;
 	if (st == TW_NO_MEMORY)
 		no_memory(why, path);
+	if (st == TW_IO)
+		tw_fail(why, st, "%.*s cannot be read: %s", PATH_SHOWN, path, damage);
 	if (st == TW_OK)
 		st = tw_snapshot_job(s, NULL, 0, &s->job, why);
 	if (st != TW_OK)

@@ -369,9 +369,11 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 	uint64_t *list = NULL;
 	size_t cuts = 0;
 
+	d->error = (struct tw_error){ .status = TW_OK };
 	status = tw_cut_list(d->fd, &list, &cuts);
 	if (status != TW_OK)
-		return status;
+		return tw_fail(&d->error, status, "the checkpoints in %s cannot be read: %s",
+			       d->dir, strerror(errno));
 	*cut = 0;
 	*parts = NULL;
 	*count = 0;
@@ -391,14 +393,20 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 			tw_cut_release(&l.cut);
 			break;
 		}
-		if (status != TW_NO_MEMORY && first_told(d, list[i]))
+		if (status == TW_BAD_BYTES && first_told(d, list[i]))
 			tw_log_line(d->log, TW_WARNING, "checkpoint",
 				    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i],
 				    l.cut.why,
 				    i + 1 < cuts ? "using the one before it"
 						 : "there is none before it");
-		tw_cut_release(&l.cut);
 		if (status == TW_NO_MEMORY)
+			tw_fail(&d->error, status, "no memory to read %s/ckpt-%" PRIu64, d->dir,
+				list[i]);
+		else if (status != TW_BAD_BYTES)
+			tw_fail(&d->error, status, "%s/ckpt-%" PRIu64 " cannot be read: %s", d->dir,
+				list[i], l.cut.why);
+		tw_cut_release(&l.cut);
+		if (status != TW_BAD_BYTES)
 			break;
 		status = TW_OK;
 	}

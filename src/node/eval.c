@@ -102,7 +102,8 @@ void tw_worker_evaluated(struct worker *w, struct tw_context *ctx)
 	}
 	if (w->eval.status != TW_OK) {
 		if (w->eval.status != TW_CANCELLED)
-			tw_give_up(ctx, w->eval.status, "the evaluation failed");
+			tw_give_up(ctx, w->eval.status, "the evaluation failed: %s",
+				   tw_status_name(w->eval.status));
 		return;
 	}
 	w->eval_wanted = false;

@@ -129,7 +129,7 @@ static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_err
 		return TW_OK;
 	}
 	t->port = NULL;
-	return tw_fail(why, TW_IO, "cannot start a thread: %s", strerror(failed));
+	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
 }
 
 /* Guarded by lock.  Who is a member, and in which slot, the master knows best.  True: it has just

@@ -558,9 +558,8 @@ static void run(struct threads *w)
 		if (failed) {
 			struct tw_totals t = { 0 };
 
-			snprintf(t.text, sizeof t.text, "cannot start a thread: %s",
-				 strerror(failed));
-			tw_threads_end(w, TW_IO, &t, NULL);
+			snprintf(t.text, sizeof t.text, "%s: %s", TW_NO_THREAD, strerror(failed));
+			tw_threads_end(w, TW_NO_MEMORY, &t, NULL);
 			break;
 		}
 		h->started = true;

@@ -199,6 +199,29 @@ def peers_and_end(facts, work):
         check(not more or b"owned" in out, "OVER: the result is shown")
 
 
+def stopped(facts):
+    """One signal stops a joiner that reads what its master gives it: slowly, or a job that takes long."""
+    long = b"data: {source: digits, count: 3000000, tests: 20, batch: 20}\nmodel: {name: mlp, hidden: [8]}\ntrain: {epochs: 1}\n"
+    for name, how in (("a huge job that comes slowly", dict(job=b"#" * (1 << 20), given=lambda start: time.sleep(2))),
+                      ("a job whose data takes long", dict(job=long))):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            liar = Liar(facts, **how)
+            p = subprocess.Popen([THALWEG, "join", "127.0.0.1:%d" % liar.port], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(1.5 * hostile.SLOW)
+            check(p.poll() is None, "%s: it is still at it" % name)
+            began = time.monotonic()
+            p.send_signal(number)
+            try:
+                out, err = p.communicate(timeout=6 * hostile.SLOW)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                out, err = p.communicate()
+            check(p.returncode == 75, "%s: one signal stops it (%s after %.1f s): %s" %
+                  (name, p.returncode, time.monotonic() - began, err[-200:]))
+            clean(name, out, err)
+            liar.close()
+
+
 def local(work):
     """What users and files bring along."""
     evil = "\x1b]0;owned\x07\u009b31m\x7f\u202e"
@@ -221,7 +244,8 @@ def main():
     work = tempfile.mkdtemp(prefix="thalweg-liars-")
     try:
         facts = Facts(work)
-        for scene in (lambda: denials(facts), lambda: jobs(facts), lambda: peers_and_end(facts, work), lambda: local(work)):
+        for scene in (lambda: denials(facts), lambda: jobs(facts), lambda: peers_and_end(facts, work), lambda: stopped(facts),
+                      lambda: local(work)):
             scene()
     finally:
         shutil.rmtree(work, ignore_errors=True)
