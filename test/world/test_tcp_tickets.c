@@ -450,6 +450,37 @@ static void every_pair_has_its_own(void **state)
 	party_close(&serve);
 }
 
+/* A worker shows it to whoever listens where the master says: the listener is not asked for one. */
+static void a_ticket_is_shown_to_who_listens(void **state)
+{
+	struct party serve, worker;
+	struct tw_msg m = raw_greet();
+	uint16_t port;
+	const int door = raw_listen(&port);
+	struct tw_ticket row;
+	int server, fd;
+
+	open_serve(&serve);
+	server = raw_dial(party_port(&serve));
+	m.b.greet.role = TW_SERVER;
+	m.b.greet.port = port;
+	assert_true(raw_send(server, &m));
+	party_worker(&worker, NULL, party_port(&serve));
+	party_run(&worker);
+	fd = accept(door, NULL, NULL);
+	assert_true(raw_read(fd, &m));
+	assert_int_equal(m.h.type, TW_GREET);
+	row = row_of(server, m.b.greet.node);
+	assert_true(same(row.ticket, m.b.greet.ticket));
+	close(fd);
+	close(door);
+	close(server);
+	fd = joins(party_port(&serve), TW_WORKER, 99, &(struct tw_body_terms){ 0 });
+	raw_end(fd);
+	party_close(&worker);
+	party_close(&serve);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +490,7 @@ int main(void)
 		cmocka_unit_test(those_who_wait_are_bounded),
 		cmocka_unit_test(a_server_cannot_speak_for_a_worker),
 		cmocka_unit_test(every_pair_has_its_own),
+		cmocka_unit_test(a_ticket_is_shown_to_who_listens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
