@@ -42,8 +42,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static dnnl_engine_t engine;
 static dnnl_primitive_attr_t attr;
 
-/* At its first product oneDNN makes kernels (6 MiB), and it crashes when there is no memory for them:
- * so that happens here, once, where there is room. */
+/* At its first product oneDNN makes kernels (6 MiB), and it crashes when there is no memory for
+ * them: so that happens here, once, where there is room. */
 #define ROOM (24u << 20)
 /* Nor does it look whether it got memory for what a hand is made of. */
 #define HAND_ROOM (4u << 20)

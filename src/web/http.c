@@ -189,7 +189,8 @@ static enum MHD_Result count_hosts(void *arg, enum MHD_ValueKind kind, const cha
 	return MHD_YES;
 }
 
-/* NULL: answer it; else what is wrong, and the status.  Who says none speaks HTTP/1.0: no browser. */
+/* NULL: answer it; else what is wrong, and the status.  Who names no host speaks HTTP/1.0: that is
+ * no browser. */
 static const char *misdirected(const struct tw_http *h, struct MHD_Connection *c,
 			       const char *version, int *status)
 {

@@ -28,7 +28,7 @@ enum tw_tcp_role { TW_TCP_SERVE, TW_TCP_SERVER, TW_TCP_WORKER };
 /* What a run is known by, kept beside its checkpoints: a master that comes back has them again. */
 struct tw_tcp_identity {
 	uint64_t run;                   /* random, not 0 */
-	uint64_t secret[TW_TCP_SECRET]; /* tickets are made with it; it leaves no process */
+	uint64_t secret[TW_TCP_SECRET]; /* of tickets; no other process has it */
 	uint32_t boot;                  /* of the master: 1, 2, ... */
 };
 

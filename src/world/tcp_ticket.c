@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp_ticket.c - what proves to a listener that a dialler is the node it says.
  *
- *  (1) A ticket belongs to one life of one dialler at one life of one listener.  Who knows it can be
- *      that dialler at that listener, and nobody anywhere else.
- *  (2) The master alone can make it: HMAC-SHA256 of the four numbers under a secret that leaves its
- *      process only into the run directory.  So a master that comes back makes the same ones, and
- *      none is kept where it is made.
- *  (3) Both ends are told beforehand: the dialler with the address (TERMS, PEERS), the listener with
- *      the node (TICKETS).  They keep it, so a connection is made anew while the master is away.
+ *  (1) A ticket belongs to one life of one dialler at one life of one listener.  Who knows it can
+ *      be that dialler at that listener, and nobody anywhere else.
+ *  (2) The master alone can make it: HMAC-SHA256 of the four numbers under a secret that leaves
+ *      its process only into the run directory.  So a master that comes back makes the same ones,
+ *      and none is kept where it is made.
+ *  (3) Both ends are told beforehand: the dialler with the address (TERMS, PEERS), the listener
+ *      with the node (TICKETS).  They keep it, so a connection is made anew while the master is
+ *      away.
  *  (4) A listener forgets a ticket when its master says that the dialler is gone, or when the same
- *      master tells all of them anew without it.  What an earlier master told stays: the dialler may
- *      not have come back to the new one yet. */
+ *      master tells all of them anew without it.  What an earlier master told stays: the dialler
+ *      may not have come back to the new one yet. */
 #include "world/tcp_inner.h"
 
 #include <openssl/crypto.h>
