@@ -59,18 +59,24 @@ static size_t next(const unsigned char **at, size_t *left, bool blanks, char out
 	return good ? n : 1;
 }
 
+size_t tw_harmless(const char *text, size_t left)
+{
+	uint32_t c = 0;
+	const size_t n = decode((const unsigned char *)text, left, &c);
+
+	return is_harmless(c) ? n : 0;
+}
+
 bool tw_is_printable(const char *text)
 {
-	const unsigned char *at = (const unsigned char *)text;
 	size_t left = strlen(text);
 
 	while (left) {
-		uint32_t c = 0;
-		const size_t n = decode(at, left, &c);
+		const size_t n = tw_harmless(text, left);
 
-		if (!n || !is_harmless(c))
+		if (!n)
 			return false;
-		at += n;
+		text += n;
 		left -= n;
 	}
 	return true;

@@ -19,6 +19,9 @@ struct tw_shown {
 	char text[81];
 };
 
+/* Bytes of the character that begins at `text` (`left` bytes are there) if it stays as it is;
+ * 0: it does not. */
+size_t tw_harmless(const char *text, size_t left);
 /* Is there nothing in it that would be changed? */
 bool tw_is_printable(const char *text);
 /* In place; it never becomes longer. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - names of columns and classes: checked, cleaned, kept. */
 #include "data/names.h"
+
+#include "base/shown.h"
 #include "data/csv.h"
 #include "data/keep.h"
 
@@ -9,38 +11,6 @@
 
 const char *const tw_names_digits[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", NULL };
 
-/* Bytes of the character at p (n of them are left), 0 if it is not UTF-8. */
-static size_t character(const unsigned char *p, size_t n, uint32_t *out)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const size_t bytes = p[0] < 0x80   ? 1
-			     : p[0] < 0xC2 ? 0
-			     : p[0] < 0xE0 ? 2
-			     : p[0] < 0xF0 ? 3
-			     : p[0] < 0xF5 ? 4
-					   : 0;
-	uint32_t c = bytes > 1 ? p[0] & (0x7Fu >> bytes) : p[0];
-
-	if (bytes == 0 || bytes > n)
-		return 0;
-	for (size_t k = 1; k < bytes; k++) {
-		if ((p[k] & 0xC0) != 0x80)
-			return 0;
-		c = c << 6 | (p[k] & 0x3F);
-	}
-	*out = c;
-	return c < least[bytes] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : bytes;
-}
-
-/* Bytes of the character at p if it may be shown, else 0. */
-static size_t printable(const unsigned char *p, size_t n)
-{
-	uint32_t c = 0;
-	const size_t bytes = character(p, n, &c);
-
-	return c < 0x20 || (c >= 0x7F && c < 0xA0) ? 0 : bytes;
-}
-
 const char tw_name_needed[] = "a name is at most 255 bytes of UTF-8 without control characters";
 
 bool tw_name_valid(const char *text, size_t bytes)
@@ -48,7 +18,7 @@ bool tw_name_valid(const char *text, size_t bytes)
 	if (bytes > TW_NAME_MOST)
 		return false;
 	for (size_t at = 0, n; at < bytes; at += n) {
-		n = printable((const unsigned char *)text + at, bytes - at);
+		n = tw_harmless(text + at, bytes - at);
 		if (n == 0)
 			return false;
 	}
@@ -58,7 +28,7 @@ bool tw_name_valid(const char *text, size_t bytes)
 void tw_name_print(char *text, size_t bytes)
 {
 	for (size_t at = 0, n; at < bytes; at += n ? n : 1) {
-		n = printable((const unsigned char *)text + at, bytes - at);
+		n = tw_harmless(text + at, bytes - at);
 		if (n == 0)
 			text[at] = '?';
 	}

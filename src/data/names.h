@@ -32,11 +32,10 @@ struct tw_names {
 
 extern const char *const tw_names_digits[]; /* "0" to "9" */
 
-/* At most TW_NAME_MOST bytes of UTF-8 without control characters (below U+0020, U+007F to
- * U+009F). */
+/* At most TW_NAME_MOST bytes of UTF-8 that may be shown as they are (base/shown.h). */
 bool tw_name_valid(const char *text, size_t bytes);
 extern const char tw_name_needed[]; /* the same as the end of a sentence */
-/* What is not UTF-8 or is a control character becomes '?', byte by byte. */
+/* What may not be shown becomes '?', byte by byte. */
 void tw_name_print(char *text, size_t bytes);
 /* A column's name as a header has it, made what it is called: no blanks around it, and a blank for
  * each tab and line end in it.  Changes the text that `f` points to. */

@@ -550,5 +550,7 @@ enum tw_status tw_look_save(const struct tw_block *b, const char *to, struct tw_
 		return tw_fail(why, TW_BAD_BYTES, "the model that was received cannot be read: %s",
 			       said.text);
 	tw_safe_release(&safe);
+	if (tw_look_save_check(to, why) != TW_OK) /* it may have appeared since */
+		return why->status;
 	return write_file(b, to, why);
 }

@@ -731,7 +731,7 @@ void tw_greet_too_late(struct conn *c)
 	tw_greet_deny(c, TW_DENY_BUSY, 1000, "the master has not named node %u here", node);
 }
 
-/* --- what is given ----------------------------------------------------------------------------- */
+/* --- what is given -------------------------------------------------------------------------- */
 
 /* How many bytes there are of what is asked for; false: there is no such thing now. */
 static bool known_data(const struct tw_tcp *t, uint32_t what, uint64_t *all)
