@@ -136,6 +136,26 @@ static void nothing_but_the_key(void **state)
 	expect(thalweg(NULL, "export %s/bare --to %s/bare.safetensors", scratch(), scratch()), 0);
 	same_files("bare.safetensors", "worker-home/kept.safetensors");
 	same_files("bare.safetensors", "server-home/kept.safetensors");
+	/* and predicts the same bits, without any file of the training */
+	put_text("rows.csv", "y,x\n1,2\n3.5,16\n12,29.25\n0,0\n");
+	expect(thalweg(NULL, "predict %s/bare --data %s/rows.csv --to %s/master.csv", scratch(),
+		       scratch(), scratch()),
+	       0);
+	expect(thalweg(NULL,
+		       "predict %s/worker-home/kept.safetensors --data %s/rows.csv --to "
+		       "%s/worker.csv",
+		       scratch(), scratch(), scratch()),
+	       0);
+	same_files("master.csv", "worker.csv");
+	{
+		size_t n;
+		char *text = (char *)bytes_of("worker.csv", &n);
+
+		text[n] = 0;
+		has(text, "right");
+		has(text, "left");
+		free(text);
+	}
 	for (int k = 0; k < 3; k++)
 		free(digest[k]);
 }
