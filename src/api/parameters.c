@@ -3,6 +3,7 @@
 #include "api/handle.h"
 
 #include "base/regular.h"
+#include "engine/score.h"
 #include "job/card.h"
 #include "job/files.h"
 #include "job/snapshot.h"
@@ -184,32 +185,6 @@ enum thalweg_status thalweg_save(struct thalweg_job *h, const char *path, struct
 
 /* --- evaluation ------------------------------------------------------------------------------- */
 
-#define CHUNKS 16u /* those of a run (node/score.c), so that sums are the same */
-
-static enum tw_status add_up(const struct thalweg_job *h, void *scratch, struct tw_score *sum)
-{
-	const struct tw_engine *e = h->engine;
-	const struct tw_piece piece = { .at = h->vector, .n = elements(h) };
-	const uint64_t n = e->tests, chunks = n < CHUNKS ? n : CHUNKS;
-
-	for (uint64_t k = 0; k < chunks; k++) {
-		const uint64_t from = n * k / chunks;
-		const struct tw_inputs in = { .from = from,
-					      .count = (uint32_t)(n * (k + 1) / chunks - from),
-					      .piece = &piece,
-					      .pieces = 1 };
-		struct tw_score one = { 0 };
-		const enum tw_status st = e->class->evaluate(e, scratch, &in, &one);
-
-		if (st != TW_OK)
-			return st;
-		sum->loss += one.loss;
-		sum->correct = one.correct < 0 ? -1 : sum->correct + one.correct;
-		sum->samples += one.samples;
-	}
-	return TW_OK;
-}
-
 static enum tw_status evaluate(const struct thalweg_job *h, struct tw_score *sum,
 			       struct tw_error *why)
 {
@@ -224,7 +199,7 @@ static enum tw_status evaluate(const struct thalweg_job *h, struct tw_score *sum
 	scratch = h->heap->get(h->heap, bytes ? bytes : 1);
 	if (!scratch)
 		return tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
-	st = add_up(h, scratch, sum);
+	st = tw_score_all(h->engine, h->vector, scratch, sum);
 	h->heap->put(h->heap, scratch);
 	code = tw_outer_failure(h->engine, &function);
 	if (st != TW_OK && code)

@@ -16,7 +16,7 @@ int tw_look_failed(const struct tw_call *call, const struct tw_error *why)
 
 int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o))
 {
-	tw_result_printable(o);
+	tw_result_printable(o, json);
 	(json ? tw_print_json : print)(o);
 	json_decref(o);
 	return TW_EXIT_DONE;

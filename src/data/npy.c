@@ -289,3 +289,25 @@ enum tw_status tw_npy_labels(struct tw_input *in, const struct tw_npy *n, uint32
 {
 	return each(in, n, keep_label, out, why);
 }
+
+size_t tw_npy_head(const char *type, uint32_t rank, const uint64_t *size, char out[TW_NPY_HEAD])
+{
+	char shape[300] = "";
+	size_t at = 0, n;
+
+	for (uint32_t k = 0; k < rank; k++)
+		at += (size_t)snprintf(shape + at, sizeof shape - at, "%" PRIu64 "%s", size[k],
+				       k + 1 < rank ? ", "
+				       : rank == 1  ? ","
+						    : "");
+	n = 10 + (size_t)snprintf(out + 10, TW_NPY_HEAD - 74,
+				  "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
+				  shape);
+	while ((n + 1) % 64)
+		out[n++] = ' ';
+	out[n++] = '\n';
+	memcpy(out, "\x93NUMPY\x01\x00", 8);
+	out[8] = (char)((n - 10) & 255);
+	out[9] = (char)((n - 10) >> 8);
+	return n;
+}

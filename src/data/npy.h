@@ -30,4 +30,9 @@ enum tw_status tw_npy_floats(struct tw_input *in, const struct tw_npy *n, float 
 enum tw_status tw_npy_labels(struct tw_input *in, const struct tw_npy *n, uint32_t *out,
 			     struct tw_error *why);
 
+/* The other way: magic, length and header (format 1.0, padded to a multiple of 64) of an array with
+ * values of `type`, such as "<f4".  rank is at most 8.  Returns how many bytes. */
+#define TW_NPY_HEAD 512
+size_t tw_npy_head(const char *type, uint32_t rank, const uint64_t *size, char out[TW_NPY_HEAD]);
+
 #endif

@@ -6,6 +6,7 @@
  * a checkpoint beyond is known by its loss, whatever was evaluated while the run went on. */
 #include "job/good_cut.h"
 
+#include "engine/score.h"
 #include "job/cut_read.h"
 #include "job/files.h"
 #include "job/snapshot.h"
@@ -17,8 +18,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define CHUNKS 16u /* so many calls of the engine cover the test set */
-
 struct judge {
 	const struct tw_engine *engine;
 	float *vector;
@@ -29,24 +28,11 @@ struct judge {
 /* The mean loss on the test set; NAN where the engine says no. */
 static double loss_of(const struct judge *j, const float *vector)
 {
-	const struct tw_engine *e = j->engine;
-	const struct tw_piece piece = { .at = vector, .n = e->trainable + e->buffers };
-	const uint64_t n = e->tests, chunks = n < CHUNKS ? n : CHUNKS;
-	double sum = 0.0;
+	struct tw_score sum;
 
-	for (uint64_t k = 0; k < chunks; k++) {
-		const uint64_t from = n * k / chunks;
-		const struct tw_inputs in = { .from = from,
-					      .count = (uint32_t)(n * (k + 1) / chunks - from),
-					      .piece = &piece,
-					      .pieces = 1 };
-		struct tw_score one = { 0 };
-
-		if (e->class->evaluate(e, j->scratch, &in, &one) != TW_OK)
-			return NAN;
-		sum += one.loss;
-	}
-	return sum / (double)n;
+	if (tw_score_all(j->engine, vector, j->scratch, &sum) != TW_OK)
+		return NAN;
+	return sum.loss / (double)sum.samples;
 }
 
 static enum tw_status open_judge(struct judge *j, const struct tw_engine *e)

@@ -213,7 +213,7 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 		json_decref(*result);
 		*result = NULL;
 	}
-	tw_result_printable(*result);
+	tw_result_printable(*result, false);
 	if (!*result)
 		status = own_result(j, result, why);
 	if (status == TW_OK) {

@@ -3,6 +3,7 @@
 #include "job/look.h"
 
 #include "engine/network.h"
+#include "engine/score.h"
 #include "job/digest.h"
 #include "job/field.h"
 #include "job/predictions.h"
@@ -14,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_ONCE 1024u /* samples of a made-up model scored at once */
-#define PATH    8200
+#define PATH 8200
 
 static const char *const set_name[] = {
 	[TW_SET_TEST] = "test",
@@ -120,30 +120,6 @@ static enum tw_status find_vector(struct made_up *e, const struct tw_snapshot *s
 	return st == TW_NO_MEMORY ? tw_fail(why, st, "no memory for the parameters") : st;
 }
 
-static enum tw_status score_made_up(struct made_up *e, struct tw_score *sum, struct tw_error *why)
-{
-	const struct tw_engine *g = e->engine;
-	const struct tw_piece all = { e->vector, 0, g->trainable + g->buffers };
-
-	for (uint64_t from = 0; from < g->tests; from += AT_ONCE) {
-		const uint64_t left = g->tests - from;
-		const struct tw_inputs in = {
-			.from = from,
-			.count = left < AT_ONCE ? (uint32_t)left : AT_ONCE,
-			.piece = &all,
-			.pieces = 1,
-		};
-		struct tw_score s = { 0 };
-		const enum tw_status st = g->class->evaluate(g, e->scratch, &in, &s);
-
-		if (st != TW_OK)
-			return tw_fail(why, st, "sample %" PRIu64 " cannot be scored: %s", from,
-				       tw_status_name(st));
-		add_score(sum, &s);
-	}
-	return TW_OK;
-}
-
 static enum tw_status check_made_up(const struct tw_eval_request *r, struct tw_error *why)
 {
 	if (r->on != TW_SET_TEST)
@@ -175,7 +151,9 @@ static enum tw_status eval_made_up(const struct tw_eval_request *r, const struct
 		st = tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
 	if (st == TW_OK) {
 		began = tw_clock();
-		st = score_made_up(&e, &done.score, why);
+		st = tw_score_all(e.engine, e.vector, e.scratch, &done.score);
+		if (st != TW_OK)
+			tw_fail(why, st, "the samples cannot be scored: %s", tw_status_name(st));
 	}
 	if (st == TW_OK) {
 		done.seconds = (double)(tw_clock() - began) / 1e9;
@@ -428,16 +406,21 @@ static enum tw_status score(struct eval *e, struct tw_error *why)
 	return st;
 }
 
-static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_snapshot *s,
-				   struct tw_job *job, json_t **out, struct tw_error *why)
+static struct tw_predictions_request lines_of(const struct tw_eval_request *r)
 {
-	const struct tw_predictions_request to = {
+	return (struct tw_predictions_request){
 		.flag = "--predictions",
 		.to = r->predictions,
 		.format = "",
 		.any = true,
 		.force = r->force,
 	};
+}
+
+static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_snapshot *s,
+				   struct tw_job *job, json_t **out, struct tw_error *why)
+{
+	const struct tw_predictions_request to = lines_of(r);
 	struct eval e = { .request = r };
 	enum tw_status st = tw_trained_take(s, job, r->path, &r->words, r->log, &e.t, why);
 
@@ -472,13 +455,7 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 
 static enum tw_status check_request(const struct tw_eval_request *r, struct tw_error *why)
 {
-	const struct tw_predictions_request to = {
-		.flag = "--predictions",
-		.to = r->predictions,
-		.format = "",
-		.any = true,
-		.force = r->force,
-	};
+	const struct tw_predictions_request to = lines_of(r);
 
 	if (!*r->data && *r->answers)
 		return tw_fail(why, TW_BAD_INPUT, "--answers goes with --data FILE");

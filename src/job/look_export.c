@@ -5,6 +5,7 @@
 #include "job/look.h"
 
 #include "base/regular.h"
+#include "data/npy.h"
 #include "job/card.h"
 #include "job/files.h"
 #include "job/tensors.h"
@@ -319,29 +320,6 @@ static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to
 
 /* --- npy --- */
 
-/* NumPy's format 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64. */
-static size_t npy_head(const struct tw_safe_tensor *t, const char *type, char out[512])
-{
-	char shape[300] = "";
-	size_t at = 0, n;
-
-	for (uint32_t k = 0; k < t->rank; k++)
-		at += (size_t)snprintf(shape + at, sizeof shape - at, "%" PRIu64 "%s", t->d[k],
-				       k + 1 < t->rank ? ", "
-				       : t->rank == 1  ? ","
-						       : "");
-	n = 10 + (size_t)snprintf(out + 10, 500,
-				  "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
-				  shape);
-	while ((n + 1) % 64)
-		out[n++] = ' ';
-	out[n++] = '\n';
-	memcpy(out, "\x93NUMPY\x01\x00", 8);
-	out[8] = (char)((n - 10) & 255);
-	out[9] = (char)((n - 10) >> 8);
-	return n;
-}
-
 static const char *npy_type(enum tw_safe_type type)
 {
 	switch (type) {
@@ -368,12 +346,12 @@ static enum tw_status npy_image(const struct tw_safe_tensor *t, struct tw_block 
 	const size_t bytes = t->type == TW_SAFE_BF16 ? t->count * sizeof(float) : t->bytes;
 	const char *type = npy_type(t->type);
 	struct tw_block *b;
-	char head[512];
+	char head[TW_NPY_HEAD];
 	size_t n;
 
 	if (!type)
 		return TW_BAD_INPUT;
-	n = npy_head(t, type, head);
+	n = tw_npy_head(type, t->rank, t->d, head);
 	b = tw_block_new(&tw_heap_system, n + bytes);
 	if (!b)
 		return TW_NO_MEMORY;

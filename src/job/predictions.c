@@ -2,6 +2,8 @@
 /* predictions.c - what a network says of rows, as a table. */
 #include "job/predictions.h"
 
+#include "data/npy.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -271,8 +273,7 @@ void tw_predictions_add(struct tw_predictions *p, uint64_t from, uint32_t count,
 
 static void header(struct tw_predictions *p)
 {
-	char head[256];
-	int n;
+	char head[TW_NPY_HEAD];
 
 	if (p->format == TW_PREDICTIONS_CSV) {
 		fputs("row", p->f);
@@ -284,18 +285,9 @@ static void header(struct tw_predictions *p)
 	}
 	if (p->format != TW_PREDICTIONS_NPY)
 		return;
-	/* NumPy's format 1.0: magic, u16 length, a Python dictionary padded to a multiple of 64 */
-	n = snprintf(head + 10, sizeof head - 10,
-		     "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRIu64 ", %u), }",
-		     p->facts.set->count, p->values);
-	n += 10;
-	while ((n + 1) % 64)
-		head[n++] = ' ';
-	head[n++] = '\n';
-	memcpy(head, "\x93NUMPY\x01\x00", 8);
-	head[8] = (char)((n - 10) & 255);
-	head[9] = (char)((n - 10) >> 8);
-	fwrite(head, 1, (size_t)n, p->f);
+	fwrite(head, 1,
+	       tw_npy_head("<f4", 2, (const uint64_t[]){ p->facts.set->count, p->values }, head),
+	       p->f);
 }
 
 /* --- where it goes --- */

@@ -229,16 +229,26 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	return TW_OK;
 }
 
-static void text_printable(json_t *value)
+static void text_printable(json_t *value, bool lines)
 {
 	char *copy =
 		tw_is_printable(json_string_value(value)) ? NULL : strdup(json_string_value(value));
 
-	if (copy) {
-		tw_printable(copy);
-		json_string_set(value, copy);
-		free(copy);
+	if (!copy)
+		return;
+	for (char *line = copy, *end; line; line = end ? end + 1 : NULL) {
+		end = lines ? strchr(line, '\n') : NULL;
+		if (end)
+			*end = '\0';
+		tw_printable(line);
+		if (!end)
+			break;
+		/* what became shorter leaves a gap before the line end */
+		memset(line + strlen(line), ' ', (size_t)(end - line) - strlen(line));
+		*end = '\n';
 	}
+	json_string_set(value, copy);
+	free(copy);
 }
 
 /* A name that must change is put in again under the new one. */
@@ -262,16 +272,16 @@ static void names_printable(json_t *object)
 	}
 }
 
-void tw_result_printable(json_t *result)
+void tw_result_printable(json_t *result, bool lines)
 {
 	const char *name;
 	json_t *value;
 	size_t k;
 
 	if (json_is_string(result))
-		text_printable(result);
+		text_printable(result, lines);
 	else if (json_is_object(result))
 		names_printable(result);
-	json_object_foreach(result, name, value) tw_result_printable(value);
-	json_array_foreach(result, k, value) tw_result_printable(value);
+	json_object_foreach(result, name, value) tw_result_printable(value, lines);
+	json_array_foreach(result, k, value) tw_result_printable(value, lines);
 }

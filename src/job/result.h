@@ -26,8 +26,9 @@ extern const struct tw_result_field tw_result_fields[];
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why);
-/* A result from outside (a peer, a file), before it is shown: all of its text becomes printable. */
-void tw_result_printable(json_t *result);
+/* A result from outside (a peer, a file), before it is shown: all of its text becomes printable.
+ * lines: line ends stay, for whoever prints JSON, where they are escaped. */
+void tw_result_printable(json_t *result, bool lines);
 /* Which vector is evaluated, exported and digested: "w", "theta (dana)". */
 const char *tw_result_evaluated(const struct tw_plan *plan);
 

@@ -197,6 +197,7 @@ static int train_all(void **state)
 static void run_checkpoint_and_export_agree(void **state)
 {
 	static const char *const all[] = { "flowers", "price", "pair", "own" };
+	const struct said *said;
 	char a[200], b[200];
 
 	for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
@@ -216,7 +217,10 @@ static void run_checkpoint_and_export_agree(void **state)
 		/* the first layer does the arithmetic that was done before it */
 		snprintf(b, sizeof b, "export @/%s --standalone --to @/%s-3.safetensors", all[k],
 			 all[k]);
-		expect(run(NULL, b), 0);
+		said = run(NULL, b);
+		expect(said, 0);
+		has(said->out, "\n    Affine(");
+		has(said->out, ",\n)\nnet.load_state_dict(");
 		snprintf(b, sizeof b, "predict @/%s-3.safetensors --data @/new.csv", all[k]);
 		same(a, b);
 	}

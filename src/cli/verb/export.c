@@ -3,7 +3,6 @@
 #include "cli/look.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct export_flags {
 	bool json, force, standalone;
@@ -21,14 +20,15 @@ static void print(const json_t *r)
 	printf("%-12s %lld, %s\n", "tensors",
 	       (long long)json_integer_value(json_object_get(r, "tensors")),
 	       tw_look_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
-	if (!json_is_true(json_object_get(r, "standalone")) ||
-	    strcmp(json_string_value(json_object_get(r, "format")), "safetensors") != 0)
-		return;
-	if (json_is_string(json_object_get(r, "pytorch")))
+}
+
+/* A program that loads the file: the network's source is ours, and has lines. */
+static void print_source(const json_t *source, const char *to)
+{
+	if (json_is_string(source))
 		printf("\nimport safetensors.torch\n%snet.load_state_dict("
 		       "safetensors.torch.load_file(\"%s\"))\nnet.eval()\n",
-		       json_string_value(json_object_get(r, "pytorch")),
-		       json_string_value(json_object_get(r, "to")));
+		       json_string_value(source), to);
 	else
 		printf("%-12s has not all of its layers\n", "PyTorch");
 }
@@ -45,7 +45,8 @@ static int export(const struct tw_call *call)
 		.log = call->log,
 	};
 	struct tw_error why = { .status = TW_OK };
-	json_t *r = NULL;
+	json_t *r = NULL, *source;
+	int code;
 
 	if (!*f->to)
 		tw_fail(&why, TW_BAD_INPUT,
@@ -54,7 +55,12 @@ static int export(const struct tw_call *call)
 		tw_look_export(&request, &r, &why);
 	if (why.status != TW_OK)
 		return tw_look_failed(call, &why);
-	return tw_look_show(r, f->json, print);
+	source = json_copy(json_object_get(r, "pytorch"));
+	code = tw_look_show(r, f->json, print);
+	if (!f->json && f->standalone && f->format == TW_EXPORT_SAFETENSORS)
+		print_source(source, f->to);
+	json_decref(source);
+	return code;
 }
 
 static const struct tw_flag flags[] = {
