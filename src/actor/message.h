@@ -292,7 +292,7 @@ struct tw_body_greet {
 	struct tw_sha job, layout; /* hashes that must agree */
 	struct tw_sha data;        /* fingerprint of the data set */
 	uint32_t port, minor;      /* a server's: where it listens; minor version of the wire */
-	uint64_t process;          /* random: the same process asks again */
+	uint64_t process;          /* random: the same process asks again; 0 to servers */
 };
 enum tw_greet_flags {
 	TW_GREET_ASK = 1,

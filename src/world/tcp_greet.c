@@ -143,7 +143,8 @@ void tw_greet_send(struct conn *c)
 		.data = t->o.data,
 		.port = t->bound.port,
 		.minor = TW_WIRE_MINOR,
-		.process = t->process,
+		/* who knows it is given this node anew: nobody but the master is told */
+		.process = c->peer->role == TW_MASTER ? t->process : 0,
 	};
 	memcpy(m->b.greet.ticket, c->peer->ticket, TW_TICKET);
 	tw_conn_send(c, m);
@@ -540,8 +541,12 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 	} else {
 		p = tw_peer_of(t, node);
 	}
-	if (p && p->role != TW_WORKER) {
+	if (node <= t->o.servers || (p && p->role != TW_WORKER)) {
 		tw_greet_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
+		return;
+	}
+	if (p && boot < p->boot) {
+		tw_greet_deny(c, TW_DENY_RUN, 0, "node %u is somebody else now", node);
 		return;
 	}
 	if (!p) {

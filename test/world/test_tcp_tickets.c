@@ -450,11 +450,13 @@ static void every_pair_has_its_own(void **state)
 	party_close(&serve);
 }
 
-/* A worker shows it to whoever listens where the master says: the listener is not asked for one. */
+/* A worker shows it to whoever listens where the master says: the listener is not asked for one.
+ * With what it shows nobody becomes that worker at the master. */
 static void a_ticket_is_shown_to_who_listens(void **state)
 {
 	struct party serve, worker;
 	struct tw_msg m = raw_greet();
+	struct tw_body_terms liar;
 	uint16_t port;
 	const int door = raw_listen(&port);
 	struct tw_ticket row;
@@ -472,6 +474,9 @@ static void a_ticket_is_shown_to_who_listens(void **state)
 	assert_int_equal(m.h.type, TW_GREET);
 	row = row_of(server, m.b.greet.node);
 	assert_true(same(row.ticket, m.b.greet.ticket));
+	close(fd);
+	fd = joins(party_port(&serve), TW_WORKER, m.b.greet.process, &liar);
+	assert_int_not_equal(liar.node, row.node);
 	close(fd);
 	close(door);
 	close(server);
