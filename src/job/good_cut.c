@@ -56,17 +56,21 @@ static void close_judge(struct judge *j)
 	tw_heap_system.put(&tw_heap_system, j->scratch);
 }
 
-static bool is_good(const struct judge *j, const char *path, const struct tw_log *log)
+/* One that cannot be read now, for want of memory or descriptors, is not judged. */
+static enum tw_status is_good(const struct judge *j, const char *path, const struct tw_log *log,
+			      bool *good)
 {
 	const size_t all = j->engine->trainable + j->engine->buffers;
 	struct tw_error why = { .status = TW_OK };
 	struct tw_snapshot *s = NULL;
 	double loss = NAN;
+	const enum tw_status status = tw_snapshot_open(path, log, &s, &why);
 
-	if (tw_snapshot_open(path, log, &s, &why) == TW_OK && s->count == all)
+	if (status == TW_OK && s->count == all)
 		loss = loss_of(j, s->vector);
 	tw_snapshot_close(s);
-	return isfinite(loss) && loss <= j->first;
+	*good = isfinite(loss) && loss <= j->first;
+	return status == TW_NO_MEMORY || status == TW_IO ? status : TW_OK;
 }
 
 enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
@@ -85,13 +89,15 @@ enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
 		status = open_judge(&j, engine);
 		for (size_t k = 0; k < count && status == TW_OK && !*cut; k++) {
 			char name[40], away[52], path[4400];
+			bool good;
 
 			snprintf(name, sizeof name, "ckpt-%" PRIu64, list[k]);
 			snprintf(away, sizeof away, "%s.refused", name);
 			snprintf(path, sizeof path, "%s/%s", dir, name);
-			if (is_good(&j, path, log)) {
+			status = is_good(&j, path, log, &good);
+			if (status == TW_OK && good) {
 				*cut = list[k];
-			} else {
+			} else if (status == TW_OK) {
 				tw_folder_remove(at, away);
 				if (renameat(at, name, at, away))
 					status = TW_IO;
