@@ -414,6 +414,7 @@ static struct tw_predictions_request lines_of(const struct tw_eval_request *r)
 		.format = "",
 		.any = true,
 		.force = r->force,
+		.log = r->log,
 	};
 }
 

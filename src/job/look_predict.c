@@ -50,6 +50,7 @@ static enum tw_status write_rows(const struct tw_predict_request *r, const struc
 		.format = r->format,
 		.force = r->force,
 		.raw = r->raw,
+		.log = r->log,
 	};
 	const struct tw_predictions_facts facts = {
 		.trained = t,

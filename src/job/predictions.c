@@ -36,6 +36,7 @@ struct tw_predictions {
 	bool first;            /* nothing of this line is written yet */
 	float *row;            /* `values` of them */
 	size_t at;             /* the next name of this line */
+	uint64_t silent;       /* rows with an output that is no number */
 };
 
 /* --- names of columns --- */
@@ -178,7 +179,9 @@ static void text_cell(struct tw_predictions *p, const char *text)
 static void number_cell(struct tw_predictions *p, float v)
 {
 	begin_cell(p);
-	if (isfinite(v) || p->format == TW_PREDICTIONS_CSV)
+	if (isnan(v) && p->format == TW_PREDICTIONS_CSV)
+		fputs("nan", p->f); /* whatever its sign is */
+	else if (isfinite(v) || p->format == TW_PREDICTIONS_CSV)
 		fprintf(p->f, "%.9g", (double)v);
 	else
 		fputs("null", p->f);
@@ -226,12 +229,22 @@ static void truth(struct tw_predictions *p, uint64_t row)
 			number_cell(p, a->set->target[row * d->targets + k]);
 }
 
+static bool is_silent(const float *y, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (!isfinite(y[k]))
+			return true;
+	return false;
+}
+
 static void line(struct tw_predictions *p, uint64_t row, const float *y)
 {
 	const struct tw_predictions_facts *a = &p->facts;
+	const bool silent = is_silent(y, a->trained->outputs);
 	const uint32_t best = p->classes ? class_of(y, a->trained->outputs) : 0;
 	char number[TW_NAME_NUMBER];
 
+	p->silent += silent;
 	if (p->request->raw)
 		memcpy(p->row, y, p->values * sizeof *y);
 	else
@@ -246,11 +259,15 @@ static void line(struct tw_predictions *p, uint64_t row, const float *y)
 	fprintf(p->f, "%" PRIu64, row + 1);
 	for (size_t k = 0; k < p->extras; k++)
 		text_cell(p, a->extra->cell[row * p->extras + k]);
-	if (p->classes) {
+	if (p->classes && silent)
+		empty_cell(p);
+	else if (p->classes)
 		text_cell(p, tw_name_answer(&model(p)->names, best, number));
+	if (p->classes)
 		truth(p, row);
-	}
-	if (p->classes && !p->request->raw)
+	if (p->classes && !p->request->raw && silent)
+		empty_cell(p);
+	else if (p->classes && !p->request->raw)
 		number_cell(p, p->row[best]);
 	for (uint32_t k = 0; k < p->values; k++)
 		number_cell(p, p->row[k]);
@@ -419,6 +436,12 @@ enum tw_status tw_predictions_close(struct tw_predictions *p, bool whole, struct
 
 	if (!p)
 		return TW_OK;
+	if (whole && p->silent && p->request->log)
+		tw_log_line(p->request->log, TW_WARNING, "predictions",
+			    "%" PRIu64 " of %" PRIu64
+			    " rows have outputs that are not numbers: their values are too large, "
+			    "or the parameters are of no use",
+			    p->silent, p->facts.set->count);
 	st = finish(p, whole, why);
 	cause = errno;
 	for (size_t k = 0; p->name && k < p->names; k++)

@@ -16,10 +16,11 @@ struct tw_predictions_request {
 	const char *flag; /* for sentences: "--to" */
 	const char *to;   /* a file; NULL: `out` */
 	FILE *out;
-	const char *format; /* one of the formats; "": by the file's name, else CSV */
-	bool any;           /* a file of any other name is CSV */
-	bool force;         /* may overwrite */
-	bool raw;           /* the network's outputs as they are */
+	const char *format;       /* one of the formats; "": by the file's name, else CSV */
+	bool any;                 /* a file of any other name is CSV */
+	bool force;               /* may overwrite */
+	bool raw;                 /* the network's outputs as they are */
+	const struct tw_log *log; /* a warning when rows have outputs that are no numbers; NULL */
 };
 
 /* What is to be written, by a network, of rows. */
@@ -41,7 +42,8 @@ enum tw_status tw_predictions_check(const struct tw_predictions_request *r, stru
 enum tw_status tw_predictions_open(const struct tw_predictions_request *r,
 				   const struct tw_predictions_facts *facts,
 				   struct tw_predictions **out, struct tw_error *why);
-/* Write rows from..from+count, whose outputs these are. */
+/* Write rows from..from+count, whose outputs these are.  No class is named for a row with an output
+ * that is no number: the cells of the class and its probability are empty. */
 void tw_predictions_add(struct tw_predictions *p, uint64_t from, uint32_t count,
 			const float *output);
 /* Give the file its name, or with `whole` false forget it.  A closed pipe is TW_IO with errno

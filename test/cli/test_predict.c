@@ -270,6 +270,23 @@ static void probabilities_come_from_outputs(void **state)
 }
 
 /* Columns go by their names; an id is handed on, an answer becomes the truth. */
+/* 3e38 in a column of thousandths is infinite when it is normalised. */
+static void outputs_that_are_no_numbers_name_no_class(void **state)
+{
+	static const char rows[] = "a,b,c\n1,960,0.001\n1,960,3e38\n";
+	const struct said *s = run(rows, "predict @/flowers --data -");
+
+	expect(s, 0);
+	has(s->out, "\n2,,,nan,nan,nan\n");
+	has(s->err, "1 of 2 rows have outputs that are not numbers");
+	s = run(rows, "predict @/flowers --data - --format jsonl");
+	expect(s, 0);
+	has(s->out, "{\"row\":2,\"predicted\":null,\"probability\":null,");
+	s = run("a,b,c\n1,960,0.001\n", "predict @/flowers --data -");
+	expect(s, 0);
+	assert_string_equal(s->err, "");
+}
+
 static void columns_go_by_name(void **state)
 {
 	char *plain = prints("predict @/flowers --data @/new.csv");
@@ -681,6 +698,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(run_checkpoint_and_export_agree),
 		cmocka_unit_test(probabilities_come_from_outputs),
+		cmocka_unit_test(outputs_that_are_no_numbers_name_no_class),
 		cmocka_unit_test(columns_go_by_name),
 		cmocka_unit_test(how_rows_come_does_not_matter),
 		cmocka_unit_test(files_are_what_is_printed),
