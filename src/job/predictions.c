@@ -5,6 +5,7 @@
 #include "data/npy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ struct tw_predictions {
 	struct tw_predictions_facts facts;
 	enum tw_predictions_format format;
 	FILE *f;
-	char fresh[4200]; /* the file until it is whole; "" none */
+	char fresh[4200]; /* what the file is called until it is whole; "" none */
+	bool nameless;    /* it gets that name when it is written */
 	int cause;        /* the first errno of writing */
 	uint32_t values;  /* numbers of one row: probabilities, values or outputs */
 	bool classes;     /* a class is named */
@@ -353,6 +355,34 @@ enum tw_status tw_predictions_check(const struct tw_predictions_request *r, stru
 	return find_format(r, &format, why);
 }
 
+/* A file that has no name until it is whole: nothing of it stays behind, whatever ends us.  NULL
+ * where the file system has none, or the folder is no good. */
+static FILE *open_nameless(const char *to)
+{
+	const char *slash = strrchr(to, '/');
+	char folder[4096] = ".";
+	FILE *f;
+	int fd;
+
+	if (slash)
+		snprintf(folder, sizeof folder, "%.*s", slash > to ? (int)(slash - to) : 1, to);
+	if (access("/proc/self/fd", X_OK)) /* then it could not be given a name */
+		return NULL;
+	fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
+static bool give_name(const struct tw_predictions *p)
+{
+	char from[40];
+
+	snprintf(from, sizeof from, "/proc/self/fd/%d", fileno(p->f));
+	return linkat(AT_FDCWD, from, AT_FDCWD, p->fresh, AT_SYMLINK_FOLLOW) == 0;
+}
+
 static enum tw_status open_file(struct tw_predictions *p, struct tw_error *why)
 {
 	const struct tw_predictions_request *r = p->request;
@@ -361,7 +391,10 @@ static enum tw_status open_file(struct tw_predictions *p, struct tw_error *why)
 	if (!r->to)
 		return TW_OK;
 	snprintf(p->fresh, sizeof p->fresh, "%.4000s.%d.new", r->to, (int)getpid());
-	p->f = fopen(p->fresh, "wxe");
+	p->f = open_nameless(r->to);
+	p->nameless = p->f != NULL;
+	if (!p->f)
+		p->f = fopen(p->fresh, "wxe");
 	if (p->f)
 		return TW_OK;
 	p->fresh[0] = '\0';
@@ -416,6 +449,8 @@ static enum tw_status finish(struct tw_predictions *p, bool whole, struct tw_err
 		return p->cause ? TW_IO : TW_OK;
 	}
 	if (fsync(fileno(p->f)) && !p->cause)
+		p->cause = errno;
+	if (whole && p->nameless && !p->cause && !give_name(p))
 		p->cause = errno;
 	if (fclose(p->f) && !p->cause)
 		p->cause = errno;

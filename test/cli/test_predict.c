@@ -7,12 +7,14 @@
 #include <glob.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -387,6 +389,52 @@ static void files_are_what_is_printed(void **state)
 	free(text);
 }
 
+/* Has it a file of the scratch directory open for writing? */
+static bool is_writing(pid_t child)
+{
+	char pattern[60], path[500] = "";
+	glob_t fds = { 0 };
+	bool is = false;
+
+	snprintf(pattern, sizeof pattern, "/proc/%d/fd/*", (int)child);
+	glob(pattern, GLOB_NOSORT, NULL, &fds);
+	for (size_t k = 0; k < fds.gl_pathc; k++) {
+		const ssize_t n = readlink(fds.gl_pathv[k], path, sizeof path - 1);
+		struct stat st;
+
+		path[n > 0 ? n : 0] = '\0';
+		is = is || (strstr(path, scratch()) && !strstr(path, "many.csv") &&
+			    !lstat(fds.gl_pathv[k], &st) && (st.st_mode & S_IWUSR));
+	}
+	globfree(&fds);
+	return is;
+}
+
+/* Until a file is whole it has no name, so that nothing stays behind whatever ends the program. */
+static void nothing_half_written_has_a_name(void **state)
+{
+	const char *const half = path_of("half.csv*");
+	char pattern[400];
+	glob_t found = { 0 };
+	pid_t child;
+	int status;
+
+	snprintf(pattern, sizeof pattern, "%s", half);
+	put_rows("many.csv", "abc", 0, 200000);
+	child = thalweg_start("predict %s/flowers --data %s/many.csv --to %s/half.csv", scratch(),
+			      scratch(), scratch());
+	do {
+		assert_int_equal(glob(pattern, GLOB_NOSORT, NULL, &found), GLOB_NOMATCH);
+		globfree(&found);
+		usleep(1000);
+		/* it is killed when it writes: it takes longer to read */
+	} while (!is_writing(child));
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(glob(pattern, GLOB_NOSORT, NULL, &found), GLOB_NOMATCH);
+	globfree(&found);
+}
+
 static void other_tasks_are_predicted(void **state)
 {
 	char *text = prints("predict @/price --data @/priced.csv"), *at = text;
@@ -702,6 +750,7 @@ int main(void)
 		cmocka_unit_test(columns_go_by_name),
 		cmocka_unit_test(how_rows_come_does_not_matter),
 		cmocka_unit_test(files_are_what_is_printed),
+		cmocka_unit_test(nothing_half_written_has_a_name),
 		cmocka_unit_test(other_tasks_are_predicted),
 		cmocka_unit_test(the_training_data_is_not_needed),
 		cmocka_unit_test(a_file_is_scored),
