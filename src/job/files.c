@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,23 +61,78 @@ enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t
 	return status;
 }
 
+int tw_file_nameless(int at)
+{
+	if (access("/proc/self/fd", X_OK)) /* then it could not be given a name */
+		return -1;
+	return openat(at, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+enum tw_status tw_file_name(int fd, int at, const char *name)
+{
+	char from[40];
+
+	snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, from, at, name, AT_SYMLINK_FOLLOW) ? TW_IO : TW_OK;
+}
+
+bool tw_file_beside(const char *name, char *out, size_t room)
+{
+	uint32_t dice = 0;
+
+	if (getrandom(&dice, sizeof dice, 0) != sizeof dice)
+		dice = (uint32_t)getpid();
+	if ((size_t)snprintf(out, room, "%s.%08" PRIx32 ".new", name, dice) < room)
+		return true;
+	errno = ENAMETOOLONG;
+	return false;
+}
+
+/* A new file under this name, whole or not at all. */
+static enum tw_status write_new(int at, const char *name, const void *bytes, size_t len)
+{
+	int fd = tw_file_nameless(at), cause;
+	const bool nameless = fd >= 0;
+	enum tw_status status;
+
+	if (!nameless)
+		fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return TW_IO;
+	status = write_all(fd, bytes, len);
+	if (status == TW_OK && nameless)
+		status = tw_file_name(fd, at, name);
+	cause = errno;
+	if (close(fd) && status == TW_OK) {
+		cause = errno;
+		status = TW_IO;
+	}
+	if (status != TW_OK && !nameless)
+		unlinkat(at, name, 0);
+	errno = cause;
+	return status;
+}
+
 enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len)
 {
 	char beside[300];
 	enum tw_status status;
+	int cause;
 
-	if (snprintf(beside, sizeof beside, "%s.new", name) >= (int)sizeof beside) {
-		errno = ENAMETOOLONG;
+	if (!tw_file_beside(name, beside, sizeof beside))
 		return TW_IO;
-	}
 	if (tw_regular_check(at, name, true)) /* renaming would put an end to a device */
 		return open_trouble();
-	status = tw_file_write(at, beside, bytes, len);
+	status = write_new(at, beside, bytes, len);
 	if (status != TW_OK)
 		return status;
-	if (renameat(at, beside, at, name) || fsync(at))
+	if (renameat(at, beside, at, name)) {
+		cause = errno;
+		unlinkat(at, beside, 0);
+		errno = cause;
 		return TW_IO;
-	return TW_OK;
+	}
+	return fsync(at) ? TW_IO : TW_OK;
 }
 
 static enum tw_status read_all(int fd, uint8_t *to, size_t len)

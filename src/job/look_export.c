@@ -403,19 +403,17 @@ static enum tw_status npy_files(const char *folder, const char *to, struct goods
 /* A new directory gets its name when it is whole; in one that is there files are replaced. */
 static enum tw_status to_npy(const char *to, struct goods *g, struct tw_error *why)
 {
-	char fresh[4200];
+	char name[4100], fresh[4200];
 	enum tw_status st;
 	struct stat there;
 	size_t n;
 
 	if (stat(to, &there) == 0)
 		return npy_files(to, to, g, why);
-	n = (size_t)snprintf(fresh, sizeof fresh - 8, "%.4000s", to);
-	while (n > 1 && fresh[n - 1] == '/')
-		n--;
-	strcpy(fresh + n, ".new");
-	tw_folder_remove(AT_FDCWD, fresh);
-	if (mkdir(fresh, 0777))
+	n = (size_t)snprintf(name, sizeof name, "%.4000s", to);
+	while (n > 1 && name[n - 1] == '/')
+		name[--n] = '\0';
+	if (!tw_file_beside(name, fresh, sizeof fresh) || mkdir(fresh, 0777))
 		return cannot_write(to, why);
 	st = npy_files(fresh, to, g, why);
 	if (st == TW_OK && rename(fresh, to))

@@ -3,6 +3,7 @@
 #include "job/predictions.h"
 
 #include "data/npy.h"
+#include "job/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -355,45 +356,37 @@ enum tw_status tw_predictions_check(const struct tw_predictions_request *r, stru
 	return find_format(r, &format, why);
 }
 
-/* A file that has no name until it is whole: nothing of it stays behind, whatever ends us.  NULL
- * where the file system has none, or the folder is no good. */
 static FILE *open_nameless(const char *to)
 {
 	const char *slash = strrchr(to, '/');
 	char folder[4096] = ".";
+	int at, fd;
 	FILE *f;
-	int fd;
 
 	if (slash)
 		snprintf(folder, sizeof folder, "%.*s", slash > to ? (int)(slash - to) : 1, to);
-	if (access("/proc/self/fd", X_OK)) /* then it could not be given a name */
-		return NULL;
-	fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	at = tw_folder_at(AT_FDCWD, folder);
+	fd = at < 0 ? -1 : tw_file_nameless(at);
 	f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f && fd >= 0)
 		close(fd);
+	if (at >= 0)
+		close(at);
 	return f;
-}
-
-static bool give_name(const struct tw_predictions *p)
-{
-	char from[40];
-
-	snprintf(from, sizeof from, "/proc/self/fd/%d", fileno(p->f));
-	return linkat(AT_FDCWD, from, AT_FDCWD, p->fresh, AT_SYMLINK_FOLLOW) == 0;
 }
 
 static enum tw_status open_file(struct tw_predictions *p, struct tw_error *why)
 {
 	const struct tw_predictions_request *r = p->request;
 
-	p->f = r->out;
-	if (!r->to)
+	if (!r->to) {
+		p->f = r->out;
 		return TW_OK;
-	snprintf(p->fresh, sizeof p->fresh, "%.4000s.%d.new", r->to, (int)getpid());
-	p->f = open_nameless(r->to);
+	}
+	if (tw_file_beside(r->to, p->fresh, sizeof p->fresh))
+		p->f = open_nameless(r->to);
 	p->nameless = p->f != NULL;
-	if (!p->f)
+	if (!p->f && p->fresh[0])
 		p->f = fopen(p->fresh, "wxe");
 	if (p->f)
 		return TW_OK;
@@ -450,7 +443,8 @@ static enum tw_status finish(struct tw_predictions *p, bool whole, struct tw_err
 	}
 	if (fsync(fileno(p->f)) && !p->cause)
 		p->cause = errno;
-	if (whole && p->nameless && !p->cause && !give_name(p))
+	if (whole && p->nameless && !p->cause &&
+	    tw_file_name(fileno(p->f), AT_FDCWD, p->fresh) != TW_OK)
 		p->cause = errno;
 	if (fclose(p->f) && !p->cause)
 		p->cause = errno;

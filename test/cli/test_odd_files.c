@@ -205,7 +205,6 @@ static void files_of_a_run(void **state)
 	refused("odd-run/lock", line);
 	clear("odd-run/log.jsonl");
 	refused("odd-run/log.jsonl", line);
-	refused("odd-run/job.yaml.new", line);
 	clear("odd-run/job.yaml");
 	refused("odd-run/job.yaml", line);
 	snprintf(line, sizeof line, "sim %s --run %%s", at("job.yaml"));

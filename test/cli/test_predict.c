@@ -389,6 +389,29 @@ static void files_are_what_is_printed(void **state)
 	free(text);
 }
 
+/* Files of others are not used on the way, whatever they are called. */
+static void what_is_beside_a_new_file_stays(void **state)
+{
+	char *text;
+	size_t n;
+
+	put_text("mine", "mine");
+	put_text("out-2.csv.new", "mine");
+	assert_int_equal(symlink("mine", path_of("beside.safetensors.new")), 0);
+	assert_int_equal(mkdir(path_of("beside.new"), 0777), 0);
+	put_text("beside.new/mine", "mine");
+	expect(run(NULL, "export @/flowers --to @/beside.safetensors"), 0);
+	expect(run(NULL, "export @/flowers --to @/beside --format npy"), 0);
+	expect(run(NULL, "predict @/flowers --data @/new.csv --to @/out-2.csv"), 0);
+	text = file_text("mine", &n);
+	assert_string_equal(text, "mine");
+	free(text);
+	text = file_text("out-2.csv.new", &n);
+	assert_string_equal(text, "mine");
+	free(text);
+	assert_true(exists("beside.new/mine") && exists("beside/0.weight.npy"));
+}
+
 /* Has it a file of the scratch directory open for writing? */
 static bool is_writing(pid_t child)
 {
@@ -750,6 +773,7 @@ int main(void)
 		cmocka_unit_test(columns_go_by_name),
 		cmocka_unit_test(how_rows_come_does_not_matter),
 		cmocka_unit_test(files_are_what_is_printed),
+		cmocka_unit_test(what_is_beside_a_new_file_stays),
 		cmocka_unit_test(nothing_half_written_has_a_name),
 		cmocka_unit_test(other_tasks_are_predicted),
 		cmocka_unit_test(the_training_data_is_not_needed),
