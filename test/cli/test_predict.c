@@ -226,6 +226,10 @@ static void run_checkpoint_and_export_agree(void **state)
 		snprintf(b, sizeof b, "predict @/%s-3.safetensors --data @/new.csv", all[k]);
 		same(a, b);
 	}
+	/* a name is a string in Python, whatever is in it */
+	said = run(NULL, "export @/pair --standalone --to @/a\"+'\\b.safetensors");
+	expect(said, 0);
+	has(said->out, "/a\\\"+'\\\\b.safetensors\"))\nnet.eval()");
 }
 
 /* The last n cells of the line before `end`. */

@@ -3,6 +3,7 @@
 #include "cli/look.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct export_flags {
 	bool json, force, standalone;
@@ -25,12 +26,17 @@ static void print(const json_t *r)
 /* A program that loads the file: the network's source is ours, and has lines. */
 static void print_source(const json_t *source, const char *to)
 {
+	json_t *name = json_string(to); /* NULL: it is not UTF-8 */
+	char *quoted = json_dumps(name, JSON_ENCODE_ANY);
+
 	if (json_is_string(source))
 		printf("\nimport safetensors.torch\n%snet.load_state_dict("
-		       "safetensors.torch.load_file(\"%s\"))\nnet.eval()\n",
-		       json_string_value(source), to);
+		       "safetensors.torch.load_file(%s))\nnet.eval()\n",
+		       json_string_value(source), quoted ? quoted : "\"FILE\"");
 	else
 		printf("%-12s has not all of its layers\n", "PyTorch");
+	free(quoted);
+	json_decref(name);
 }
 
 static int export(const struct tw_call *call)
