@@ -222,6 +222,13 @@ static enum tw_status check_data(const struct eval *e, const struct tw_data *d,
 			       "the samples of %.300s have %zu values, and the network takes %zu "
 			       "in another shape",
 			       e->job ? e->job->file : e->t.job->file, d->features, want->features);
+	for (size_t k = 0; d->names.column && want->names.column && k < want->features; k++)
+		if (strcmp(d->names.column[k], want->names.column[k]) != 0)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "column %zu of the data (without the one to predict) is "
+				       "'%.100s', and was '%.100s' in the training; score on the "
+				       "file itself, whose columns go by name: --data FILE",
+				       k + 1, d->names.column[k], want->names.column[k]);
 	if (e->t.card->task != TW_CARD_INPUT && !same_answers(d, want))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the classes of the data are not those that the network was trained "

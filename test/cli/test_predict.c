@@ -594,6 +594,12 @@ static void other_data_is_told(void **state)
 	refuses(run(NULL, "eval @/flowers --job @/others.yaml"),
 		"classes of the data are not those that the network was trained on");
 	free(text);
+	/* a job reads columns as they come: in another order they are others */
+	put_rows("others.csv", "back", 300, 500);
+	refuses(run(NULL, "eval @/flowers --job @/others.yaml"),
+		"column 1 of the data (without the one to predict) is 'b', and was 'a'");
+	/* "back" has b, a and c; with --data they go by name */
+	expect(run(NULL, "eval @/flowers --data @/others.csv"), 0);
 }
 
 /* Its own test file, with its columns in another order, is read by name. */
