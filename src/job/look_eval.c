@@ -251,10 +251,11 @@ static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
 	if (!r->job && (c->drawn || r->on != TW_SET_TEST))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--on %s: the data, or how it is split, is not what %.200s was "
-			       "trained on: the %s set drawn now would have samples that were "
-			       "trained on; name a file of other samples: --data FILE, or "
-			       "--set data.test_file=FILE",
-			       set_name[r->on], e->t.snapshot->path, set_name[r->on]);
+			       "trained on: the %s set drawn now %s; name a file of other samples: "
+			       "--data FILE, or --set data.test_file=FILE",
+			       set_name[r->on], e->t.snapshot->path, set_name[r->on],
+			       r->on == TW_SET_TRAIN ? "is another"
+						     : "would have samples that were trained on");
 	tw_log_line(r->log, TW_WARNING, "data",
 		    "the data is not what %s was trained on (its fingerprint is %s, not %s): the "
 		    "figures are not those of the training",
