@@ -176,6 +176,11 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	if (st != TW_OK)
 		return st;
 	warn_place(r, &table);
+	if (table.known && !table.answers)
+		tw_warn(&r->out->warnings,
+			"%.100s: has a column of answers, but none that the model knows; they are "
+			"left out",
+			r->shown);
 	r->d->test = table.samples;
 	r->out->answers = table.answers;
 	r->out->known = table.answers ? table.known : NULL;

@@ -284,12 +284,38 @@ static enum tw_status take_set(struct eval *e, const struct tw_data *d, struct t
 	return st;
 }
 
+/* The card says how the network computes.  A field that says so too would be read and do
+ * nothing. */
+static enum tw_status check_words(const struct tw_look_words *w, struct tw_error *why)
+{
+	static const char *const without[] = { "normalise", "batch", "global_batch", "accumulate",
+					       "shift",     "flip",  "noise",        "prefetch",
+					       "predict",   NULL };
+
+	for (size_t k = 0; k < w->sets; k++) {
+		const size_t n = strcspn(w->set[k], "=");
+		bool useless = strncmp(w->set[k], "data.", 5) != 0;
+
+		for (size_t i = 0; without[i] && !useless; i++)
+			useless = n == 5 + strlen(without[i]) &&
+				  strncmp(w->set[k] + 5, without[i], n - 5) == 0;
+		if (useless)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "--set %.*s: eval takes this from the checkpoint; what can "
+				       "be set here says which samples, such as data.test_file",
+				       (int)(n < 80 ? n : 80), w->set[k]);
+	}
+	return TW_OK;
+}
+
 static enum tw_status job_set(struct eval *e, struct tw_error *why)
 {
 	const struct tw_eval_request *r = e->request;
-	char *file = malloc(2 * PATH);
-	enum tw_status st = TW_OK;
+	enum tw_status st = e->t.job ? TW_OK : check_words(&r->words, why);
+	char *file = st == TW_OK ? malloc(2 * PATH) : NULL;
 
+	if (st != TW_OK)
+		return st;
 	if (!file)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a path");
 	if (!e->t.job)
