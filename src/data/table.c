@@ -198,10 +198,25 @@ static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
 	r->out->cell[r->cells++] = f->at;
 }
 
+/* Words are for the label alone, which is perhaps another column than the job says. */
+static enum tw_status no_number(const struct tw_table_reader *r, const struct tw_field *f)
+{
+	char what[160] = "a finite number is needed";
+
+	if (memchr(f->at, ',', f->bytes))
+		snprintf(what, sizeof what, "a finite number with a decimal point is needed");
+	else if (r->facts->use == TW_TABLE_TRAIN && !tw_table_no_name(f))
+		snprintf(what, sizeof what,
+			 "a finite number is needed; only the column to predict may have words "
+			 "(label: %.40s)",
+			 r->facts->label);
+	return tw_table_wrong(r, f, what);
+}
+
 static enum tw_status take_other(struct tw_table_reader *r, const struct tw_field *f, uint32_t to)
 {
 	if (to < r->features)
-		return tw_table_wrong(r, f, "a finite number is needed");
+		return no_number(r, f);
 	HOLDS(1, r->rows < r->row_room);
 	if (to == TW_TO_LABEL)
 		return r->class ? take_class(r, f) : take_target(r, f);
@@ -285,16 +300,41 @@ static enum tw_status first_row(struct tw_table_reader *r, struct tw_field *row,
 	return st;
 }
 
+/* The first row has one column: which separator would give the most? */
+static enum tw_status one_column(const struct tw_table_reader *r)
+{
+	static const char *const name[] = { ";", "tab", ",", "|" };
+	static const char mark[] = ";\t,|";
+	unsigned most = 0, best = 0;
+	char advice[60] = "";
+
+	for (unsigned k = 0; k < sizeof mark - 1; k++) {
+		unsigned found = 0;
+
+		for (const char *p = r->csv.next; p < r->csv.end && *p != '\n' && *p != '\r'; p++)
+			found += *p == mark[k];
+		if (found > most && mark[k] != r->facts->separator) {
+			most = found;
+			best = k;
+		}
+	}
+	if (most)
+		snprintf(advice, sizeof advice, "; separator: '%s' would give %u", name[best],
+			 most + 1);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:1: has one column; at least two are needed (a value and the label), "
+		       "separated by '%c'%s",
+		       r->csv.name, r->facts->separator, advice);
+}
+
 static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
 {
-	const bool model = tw_table_for_model(r);
-
-	if (columns < (model ? 1 : 2) || columns > TW_WORDS_MOST)
+	if (columns < 2 && !tw_table_for_model(r))
+		return one_column(r);
+	if (columns > TW_WORDS_MOST)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %" PRIu64
-			       " column(s); at least two are needed (a value and "
-			       "the label), separated by '%c'",
-			       r->csv.name, columns, r->facts->separator);
+			       "%s:1: has %" PRIu64 " columns; at most %u are accepted",
+			       r->csv.name, columns, (unsigned)TW_WORDS_MOST);
 	r->columns = (uint32_t)columns;
 	r->features = r->facts->use == TW_TABLE_TRAIN ? r->columns - 1 : (uint32_t)r->d->features;
 	return TW_OK;

@@ -11,8 +11,7 @@
 
 /* --- is it a header? -------------------------------------------------------------------------- */
 
-/* A number that is out of range, or a word for a missing value: no column is called so. */
-static bool no_name(const struct tw_field *f)
+bool tw_table_no_name(const struct tw_field *f)
 {
 	static const char *const words[] = {
 		"nan", "inf", "infinity", "na", "n/a", "null", "none"
@@ -50,7 +49,7 @@ static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_fi
 			other = k + 1;
 	}
 	*header = other != 0;
-	if (other == 0 || (numbers == 0 && !no_name(&row[other - 1])))
+	if (other == 0 || (numbers == 0 && !tw_table_no_name(&row[other - 1])))
 		return TW_OK;
 	r->csv.column = other;
 	return tw_table_wrong(

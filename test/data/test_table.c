@@ -105,6 +105,25 @@ static void what_cannot_be_matched_is_refused(void **state)
 		    PARTS("w.csv:1:", "lacks 'column0', 'column1'", "more of the 300"));
 }
 
+/* The usual surprises of a first table are answered with what to write. */
+static void other_habits_are_answered(void **state)
+{
+	kit_put_text("w.csv", "a;b;c\r\n1;2;3\r\n");
+	kit_refuses("csv", SETS("file=w.csv"),
+		    PARTS("w.csv:1: has one column", "',';", "separator: ';' would give 3"));
+	kit_put_text("w.csv", "a\tb,b\n");
+	kit_refuses("csv", SETS("file=w.csv", "separator=;"),
+		    PARTS("separator: 'tab' would give 2"));
+	kit_put_text("w.csv", "a\n1\n");
+	kit_refuses("csv", SETS("file=w.csv"), PARTS("has one column", "separated by ','"));
+	kit_put_text("w.csv", "a;b;c\n1,5;2;3\n");
+	kit_refuses("csv", SETS("file=w.csv", "separator=;"),
+		    PARTS("w.csv:2: column 1 (a): '1,5'", "with a decimal point"));
+	kit_put_text("w.csv", "kind,a,b\noak,2,3\n");
+	kit_refuses("csv", SETS("file=w.csv"),
+		    PARTS("column 1 (kind): 'oak'", "only the column to predict", "label: last"));
+}
+
 /* Numbers as names: such a header is asked for, and a test file has it too. */
 static void numbers_may_be_names(void **state)
 {
@@ -285,6 +304,7 @@ int main(void)
 		cmocka_unit_test(values_are_matched_by_name_too),
 		cmocka_unit_test(unknown_columns_of_a_test_file_are_passed_over),
 		cmocka_unit_test(what_cannot_be_matched_is_refused),
+		cmocka_unit_test(other_habits_are_answered),
 		cmocka_unit_test(numbers_may_be_names),
 		cmocka_unit_test(whole_classes_are_known_by_value),
 		cmocka_unit_test(ordinary_tables_are_not_warned_about),
