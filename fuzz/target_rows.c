@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		.heap = &heap.heap,
 		.format = formats[choice >> 2 & 3],
 		.score = choice & 16,
-		.separator = choice & 128 ? '\t' : 0,
+		.separator = choice & 128 ? "tab" : NULL,
 	};
 	struct tw_error why = { 0 };
 	struct tw_rows rows;

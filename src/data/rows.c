@@ -63,15 +63,14 @@ static enum tw_status format_of(const struct reading *r, struct tw_input *in, co
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-static char separator_of(const struct reading *r)
+/* The separator where the request names none. */
+static char usual_separator(const struct reading *r)
 {
 	const char *name = r->request->file;
 	size_t n = strlen(name);
 
 	if (n > 3 && !strcmp(name + n - 3, ".gz"))
 		n -= 3;
-	if (r->request->separator)
-		return r->request->separator;
 	if (n > 4 && !strncmp(name + n - 4, ".tsv", 4))
 		return '\t';
 	return r->facts->names.separator ? r->facts->names.separator : ',';
@@ -144,7 +143,7 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	struct tw_table_facts facts = {
 		.name = tw_input_name(in),
 		.use = r->request->score ? TW_TABLE_SCORE : TW_TABLE_PREDICT,
-		.separator = separator_of(r),
+		.separator = usual_separator(r),
 		.classes = r->facts->classes > 0,
 		.warnings = &r->out->warnings,
 	};
@@ -152,8 +151,12 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	struct tw_words words;
 	char *text = NULL;
 	size_t bytes = 0;
-	enum tw_status st;
+	enum tw_status st = TW_OK;
 
+	if (given(r->request->separator))
+		st = tw_separator_parse(r->request->separator, &facts.separator, r->why);
+	if (st != TW_OK)
+		return st;
 	if (given(r->request->answers))
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s: is CSV, which has the answers as a column; another file of "

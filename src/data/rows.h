@@ -24,8 +24,10 @@ struct tw_rows_request {
 	 * A CSV file has them as a column. */
 	const char *answers;
 	const char *format; /* "csv", "npy" or "idx"; NULL or "": as the first bytes say */
-	char separator;     /* of CSV; 0: tab for .tsv, else as in training, else a comma */
-	bool score;         /* every row must have an answer that the model knows */
+	/* Of CSV: one character or "tab"; NULL or "": tab for .tsv, else as in training, else a
+	 * comma. */
+	const char *separator;
+	bool score; /* every row must have an answer that the model knows */
 };
 
 /* Rows, not normalised.  All of it is memory of `data`, so it dies with tw_data_close. */

@@ -204,7 +204,8 @@ static enum tw_status no_number(const struct tw_table_reader *r, const struct tw
 	char what[160] = "a finite number is needed";
 
 	if (memchr(f->at, ',', f->bytes))
-		snprintf(what, sizeof what, "a finite number with a decimal point is needed");
+		snprintf(what, sizeof what,
+			 "a finite number with a decimal point and no commas is needed");
 	else if (r->facts->use == TW_TABLE_TRAIN && !tw_table_no_name(f))
 		snprintf(what, sizeof what,
 			 "a finite number is needed; only the column to predict may have words "

@@ -321,9 +321,11 @@ static enum tw_status lacks(const struct tw_table_reader *r, const uint8_t *seen
 
 	if (missing_names(r, seen, names, sizeof names) > 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %s, but lacks %s of the %u that the training had; their "
-			       "order does not matter",
-			       r->csv.name, counted(r, has), names, r->features);
+			       "%s:1: has %s, but lacks %s of the %u that the training had; %s",
+			       r->csv.name, counted(r, has), names, r->features,
+			       r->columns == 1 && tw_table_for_model(r)
+				       ? "--separator names another separator"
+				       : "their order does not matter");
 	if (r->label || r->facts->use == TW_TABLE_PREDICT)
 		return TW_OK;
 	return tw_fail(

@@ -26,6 +26,7 @@ struct tw_eval_request {
 	enum tw_data_set on;
 	const char *data;        /* a file of rows with answers, instead of the job's; "" none */
 	const char *answers;     /* as of tw_predict_request */
+	const char *separator;   /* as there */
 	const char *predictions; /* a file for one line per sample (predictions.h); NULL: none */
 	bool force;              /* may overwrite it */
 	const struct tw_log *log;
@@ -43,6 +44,7 @@ struct tw_predict_request {
 	const char *data;        /* the rows; "-": standard input */
 	const char *answers;     /* of NPY and IDX, which have them apart; "" none */
 	const char *data_format; /* "csv", "npy", "idx"; "": as the bytes say */
+	const char *separator;   /* of CSV rows, as data.separator; "" or NULL: as usual */
 	const char *to;          /* a file; NULL: `out` */
 	FILE *out;
 	const char *format; /* "csv", "jsonl", "npy"; "": by the file's name */

@@ -190,6 +190,7 @@ static enum tw_status take_rows(struct eval *e, const char *file, const char *an
 		.heap = &tw_heap_system,
 		.file = file,
 		.answers = answers,
+		.separator = e->request->separator,
 		.score = e->t.card->task != TW_CARD_INPUT,
 	};
 	const enum tw_status st = tw_trained_rows(&e->t, &from, e->request->log, &e->rows, why);
@@ -494,6 +495,8 @@ static enum tw_status check_request(const struct tw_eval_request *r, struct tw_e
 
 	if (!*r->data && *r->answers)
 		return tw_fail(why, TW_BAD_INPUT, "--answers goes with --data FILE");
+	if (!*r->data && r->separator && *r->separator)
+		return tw_fail(why, TW_BAD_INPUT, "--separator goes with --data FILE");
 	if (*r->data && r->words.sets && !r->job)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--set: changes the job, which --data goes without; leave one of "

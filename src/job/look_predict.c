@@ -93,6 +93,7 @@ enum tw_status tw_look_predict(const struct tw_predict_request *r, json_t **out,
 		.file = r->data,
 		.answers = r->answers,
 		.format = r->data_format,
+		.separator = r->separator,
 	};
 	struct tw_trained t = { .snapshot = NULL };
 	struct tw_rows rows = { .data = NULL };

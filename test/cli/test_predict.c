@@ -338,6 +338,16 @@ static void how_rows_come_does_not_matter(void **state)
 	assert_memory_equal(s->out, all, strlen(s->out));
 	assert_true(strlen(s->out) > 64 * 10);
 	free(text);
+	text = rows("abc", 300, 500, true);
+	for (char *p = text; *p; p++)
+		*p = *p == ',' ? ';' : *p;
+	refuses(run(text, "predict @/flowers --data -"), "--separator names another separator");
+	refuses(run(text, "predict @/flowers --data - --separator semicolon"), "one character");
+	refuses(run(NULL, "eval @/flowers --separator ;"), "goes with --data");
+	s = run(text, "predict @/flowers --data - --separator ;");
+	expect(s, 0);
+	assert_string_equal(s->out, all);
+	free(text);
 	free(all);
 }
 

@@ -290,7 +290,7 @@ static void separators_are_those_of_the_training(void **state)
 	tw_data_close(r.data);
 	q = at("rows.csv");
 	kit_put_text("rows.csv", "a|b|c\n1|2|3\n");
-	q.separator = '|';
+	q.separator = "|";
 	r = must(&prices, &q);
 	has(&r, two);
 	tw_data_close(r.data);

@@ -9,7 +9,7 @@ struct eval_flags {
 	struct tw_texts set;
 	bool json, force;
 	uint32_t on;
-	const char *job, *predictions, *data, *answers;
+	const char *job, *predictions, *data, *answers, *separator;
 };
 
 /* In the order of enum tw_data_set. */
@@ -46,6 +46,7 @@ static int eval(const struct tw_call *call)
 		.on = (enum tw_data_set)f->on,
 		.data = f->data,
 		.answers = f->answers,
+		.separator = f->separator,
 		.predictions = *f->predictions ? f->predictions : NULL,
 		.force = f->force,
 		.log = call->log,
@@ -68,6 +69,9 @@ static const struct tw_flag flags[] = {
 		"score on this file instead: CSV with its answers, NPY or IDX with --answers"),
 	TW_FLAG(struct eval_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
 		"labels or values of the NPY or IDX rows of --data"),
+	TW_FLAG(struct eval_flags, separator, "separator", TW_TEXT, "", "TEXT", 0, 0,
+		"what stands between columns of --data: one character, or tab; else as in "
+		"training"),
 	TW_FLAG_MANY(struct eval_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct eval_flags, predictions, "predictions", TW_TEXT, "", "FILE", 0, 0,

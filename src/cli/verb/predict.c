@@ -11,7 +11,7 @@ struct predict_flags {
 	struct tw_texts set;
 	bool json, force, raw;
 	uint32_t input, format;
-	const char *data, *answers, *to, *job;
+	const char *data, *answers, *separator, *to, *job;
 };
 
 static const char *const inputs[] = { "auto", "csv", "npy", "idx", NULL };
@@ -52,6 +52,7 @@ static int predict(const struct tw_call *call)
 		.words = { f->set.at, f->set.count, (const char *const *)environ },
 		.data = f->data,
 		.answers = f->answers,
+		.separator = f->separator,
 		.data_format = f->input ? inputs[f->input] : "",
 		.to = file ? f->to : NULL,
 		.out = stdout,
@@ -81,6 +82,9 @@ static const struct tw_flag flags[] = {
 		"the rows: CSV, NPY or IDX, gzipped or not; - is standard input"),
 	TW_FLAG(struct predict_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
 		"labels or values of NPY or IDX rows, where they are known"),
+	TW_FLAG(struct predict_flags, separator, "separator", TW_TEXT, "", "TEXT", 0, 0,
+		"what stands between columns of CSV rows: one character, or tab; else as in "
+		"training"),
 	{ .option = TW_OPTION_CHOICE(struct predict_flags, input, "input", "auto", inputs,
 				     "what the rows are; auto: as their first bytes say"),
 	  .value = "NAME" },
