@@ -8,6 +8,7 @@
 #include "job/snapshot.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- data ------------------------------------------------------------------------------------- */
@@ -530,6 +531,18 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
 }
 
+/* A network that does not fit the data is perhaps right, and the data read as it is not meant. */
+static void add_doubts(const struct tw_data *d, struct tw_error *why)
+{
+	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++) {
+		const size_t n = strlen(why->text);
+
+		snprintf(why->text + n, sizeof why->text - n, "%s%s",
+			 k ? "; " : "; or the data is not read as it is meant: ",
+			 d->warnings->text[k]);
+	}
+}
+
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why)
 {
@@ -564,6 +577,7 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	}
 	st = build_graph(job, facts.data, heap, &facts.graph, why);
 	if (st != TW_OK) {
+		add_doubts(facts.data, why);
 		tw_data_close(facts.data);
 		return st;
 	}

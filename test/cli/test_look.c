@@ -493,6 +493,12 @@ static void names_and_warnings_of_a_table(void **state)
 	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd", scratch(), scratch());
 	expect(s, 0);
 	has(s->err, "odd.yaml: odd.csv: column 1 (id) numbers the rows");
+	/* where the network does not fit the data, one of the two is meant in another way */
+	put_text("odd.yaml", "data: {source: csv, file: odd.csv, batch: 1}\n"
+			     "model: {layers: [linear 3]}\n");
+	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd2", scratch(), scratch());
+	refuses(s, 2,
+		"end with 'linear 2'; or the data is not read as it is meant: odd.csv: column 1");
 }
 
 static void wrong_requests_about_data(void **state)

@@ -110,8 +110,8 @@ static const struct tw_example examples[] = {
 	{ "thalweg predict runs/iris --data new.csv", "a class and its probability per row" },
 	{ "thalweg predict iris.safetensors --data new.csv --to out.csv",
 	  "from an exported file, to a file" },
-	{ "tail -n 5 new.csv | thalweg predict runs/iris --data - --format jsonl",
-	  "from standard input, as JSON lines" },
+	{ "head -n 6 new.csv | thalweg predict runs/iris --data - --format jsonl",
+	  "the first five rows from standard input, as JSON lines" },
 	{ 0 },
 };
 
