@@ -82,7 +82,7 @@ const struct tw_option tw_train_rows[] = {
 		  "updates of the parameters; 0: no limit"),
 	TW_OPTION(T, time, TW_TIME, "0s", NULL, 0, 3.2e18,
 		  "how long, by the world's clock; 0s: no limit"),
-	TW_OPTION(T, seed, TW_U64, "1", NULL, 0, 0, "what all chance is drawn from"),
+	TW_OPTION(T, seed, TW_U64, "1", NULL, 0, 0, "random seed of the run"),
 	TW_OPTION_AS(T, warm_workers, "warm.workers", TW_U32, "0", "workers", 0, 1e6,
 		     "so many workers begin alone; 0: no warm start"),
 	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,

@@ -94,7 +94,7 @@ static const char *example_of(const struct tw_option *row, char *out, size_t roo
 	else if (row->type == TW_CHOICE)
 		snprintf(out, room, "%s", row->choices[0]);
 	else if (row->type == TW_TEXT)
-		snprintf(out, room, "%s", strstr(row->name, "name") ? "NAME" : "FILE");
+		snprintf(out, room, "%s", row->help && strstr(row->help, "file") ? "FILE" : "NAME");
 	else if (row->type == TW_F64S)
 		snprintf(out, room, "[1, 2]");
 	else if (row->type == TW_TIME)
