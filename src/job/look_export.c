@@ -425,11 +425,34 @@ static enum tw_status to_npy(const char *to, struct goods *g, struct tw_error *w
 
 /* --- either --- */
 
+/* A name that promises another format would mislead whoever opens the file. */
+static const char *other_format(const char *to)
+{
+	static const char *const of[][2] = {
+		{ ".pt", "PyTorch's pickle" }, { ".pth", "PyTorch's pickle" },
+		{ ".ckpt", "a pickle" },       { ".pkl", "a pickle" },
+		{ ".onnx", "ONNX" },           { ".h5", "HDF5" },
+		{ ".npz", "NumPy's archive" }, { ".npy", "one NumPy array" },
+	};
+	const char *end = strrchr(to, '.');
+
+	for (size_t k = 0; end && k < sizeof of / sizeof of[0]; k++)
+		if (strcmp(end, of[k][0]) == 0)
+			return of[k][1];
+	return NULL;
+}
+
 static enum tw_status check_target(const struct tw_export_request *r, struct tw_error *why)
 {
 	const bool folder = r->format == TW_EXPORT_NPY;
+	const char *other = folder ? NULL : other_format(r->to);
 	struct stat there;
 
+	if (other)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--to: %.300s would be %s, and safetensors is written; let the name "
+			       "end with .safetensors, or add --format npy and name a directory",
+			       r->to, other);
 	if (stat(r->to, &there))
 		return TW_OK;
 	if (folder && !S_ISDIR(there.st_mode))

@@ -89,15 +89,22 @@ static const char *value_name(const struct tw_predictions *p, uint32_t k, char o
 		return d->names.column[k];
 	if (!own && d->names.answer)
 		return d->names.answer[k];
-	if (!own && d->targets == 1)
-		return d->names.label ? d->names.label : "value";
 	snprintf(out, 32, "value_%u", k);
 	return out;
+}
+
+/* What stands before the name of a value, so that nobody takes it for the truth. */
+static const char *value_prefix(const struct tw_predictions *p)
+{
+	if (p->request->raw || p->facts.trained->card->task == TW_CARD_INPUT)
+		return "";
+	return p->classes ? "p_" : p->values > 1 ? "predicted_" : "predicted";
 }
 
 static enum tw_status name_columns(struct tw_predictions *p)
 {
 	const struct tw_rows *extra = p->facts.extra;
+	const char *prefix = value_prefix(p);
 	enum tw_status st = TW_OK;
 	char text[32];
 
@@ -117,8 +124,8 @@ static enum tw_status name_columns(struct tw_predictions *p)
 	if (st == TW_OK && p->classes && !p->request->raw)
 		st = add_name(p, "", "probability");
 	for (uint32_t k = 0; k < p->values && st == TW_OK; k++)
-		st = add_name(p, p->classes && !p->request->raw ? "p_" : "",
-			      value_name(p, k, text));
+		st = add_name(p, prefix,
+			      strcmp(prefix, "predicted") == 0 ? "" : value_name(p, k, text));
 	for (uint32_t k = 0; !p->classes && k < p->truths && st == TW_OK; k++)
 		st = add_name(p, p->truths > 1 ? "truth_" : "truth",
 			      p->truths > 1 ? value_name(p, k, text) : "");

@@ -210,6 +210,9 @@ static void a_file_is_as_good_as_the_run(void **state)
 	expect(thalweg(NULL, "export %s/net --to %s/net.safetensors --force", scratch(), scratch()),
 	       0);
 	refuses(thalweg(NULL, "export %s/net", scratch()), 2, "--to FILE");
+	refuses(thalweg(NULL, "export %s/net --to net.pt", scratch()), 2, "PyTorch's pickle");
+	refuses(thalweg(NULL, "export %s/net --to net.onnx", scratch()), 2, ".safetensors");
+	refuses(thalweg(NULL, "export %s/net --to net.npy", scratch()), 2, "--format npy");
 	refuses(thalweg(NULL, "export %s/net --to %s", scratch(), scratch()), 2, "--format npy");
 	refuses(thalweg(NULL, "export %s/net --to %s/net.yaml --format npy", scratch(), scratch()),
 		2, "needs a directory");
@@ -390,7 +393,7 @@ static void paths_of_a_job_begin_at_its_file(void **state)
 		f = fopen(path, "r");
 		assert_non_null(f);
 		assert_non_null(fgets(line, sizeof line, f));
-		assert_string_equal(line, "row,value,truth\n");
+		assert_string_equal(line, "row,predicted,truth\n");
 		fclose(f);
 	}
 	refuses(thalweg(NULL, "data show %s/rows.yaml", scratch()), 2, "not images");

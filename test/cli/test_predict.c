@@ -477,7 +477,7 @@ static void other_tasks_are_predicted(void **state)
 	char *text = prints("predict @/price --data @/priced.csv"), *at = text;
 	double worst = 0;
 
-	assert_memory_equal(text, "row,id,price,truth\n", 19);
+	assert_memory_equal(text, "row,id,predicted,truth\n", 23);
 	for (int k = 0; k < 40; k++) {
 		double said, truth;
 

@@ -244,9 +244,8 @@ def one(table, k, start, hidden, epochs, rate, at):
     train_ours(table, rows, hidden, epochs, rate, seed, at)
     write_unseen(table, unseen, os.path.join(at, "unseen.csv"), seed)
     thalweg("predict", "run", "--data", "unseen.csv", "--to", "out.csv", cwd=at)
-    column = "answer" if table.values else "predicted"
-    answers = [r[column] for r in
-               read_predictions(table, os.path.join(at, "out.csv"), unseen)]
+    told = read_predictions(table, os.path.join(at, "out.csv"), unseen)
+    answers = [r["predicted"] for r in told]
     worst = compare_outputs(table, at, unseen) if start == 0 else 0.0
     theirs = train_torch(table, net, rows, epochs, rate, seed)(torch.from_numpy(table.x[unseen]))
     if table.values:
