@@ -121,7 +121,7 @@ const char *tw_show_in(const char *text, size_t bytes, char *out, size_t room)
 
 struct tw_shown tw_show(const char *text)
 {
-	struct tw_shown s;
+	struct tw_shown s = { "" };
 
 	tw_show_in(text, strlen(text), s.text, sizeof s.text);
 	return s;

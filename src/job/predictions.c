@@ -301,6 +301,7 @@ void tw_predictions_add(struct tw_predictions *p, uint64_t from, uint32_t count,
 static void header(struct tw_predictions *p)
 {
 	char head[TW_NPY_HEAD];
+	size_t n;
 
 	if (p->format == TW_PREDICTIONS_CSV) {
 		fputs("row", p->f);
@@ -312,9 +313,8 @@ static void header(struct tw_predictions *p)
 	}
 	if (p->format != TW_PREDICTIONS_NPY)
 		return;
-	fwrite(head, 1,
-	       tw_npy_head("<f4", 2, (const uint64_t[]){ p->facts.set->count, p->values }, head),
-	       p->f);
+	n = tw_npy_head("<f4", 2, (const uint64_t[]){ p->facts.set->count, p->values }, head);
+	fwrite(head, 1, n, p->f);
 }
 
 /* --- where it goes --- */

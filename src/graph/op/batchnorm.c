@@ -275,7 +275,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 	const struct norm_options *o = options;
 
 	snprintf(text, TW_TORCH_ROOM, "nn.BatchNorm%ud(%u, eps=%.9g, momentum=%.9g)",
-		 in->rank == 1 ? 1 : 2, in->d[0], (double)o->epsilon, (double)o->momentum);
+		 in->rank == 1 ? 1u : 2u, in->d[0], (double)o->epsilon, (double)o->momentum);
 }
 
 static const struct tw_op batchnorm = {
