@@ -312,7 +312,7 @@ static enum tw_status check_words(const struct tw_look_words *w, struct tw_error
 static enum tw_status job_set(struct eval *e, struct tw_error *why)
 {
 	const struct tw_eval_request *r = e->request;
-	enum tw_status st = e->t.job ? TW_OK : check_words(&r->words, why);
+	enum tw_status st = e->t.made ? TW_OK : check_words(&r->words, why);
 	char *file = st == TW_OK ? malloc(2 * PATH) : NULL;
 
 	if (st != TW_OK)
