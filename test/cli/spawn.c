@@ -5,13 +5,17 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
+
+#define PATIENCE 30 /* seconds for something to be said */
 
 #define WORDS 40
 
@@ -121,6 +125,34 @@ void said_free(struct said *s)
 	free(s->out);
 	free(s->err);
 	*s = (struct said){ 0 };
+}
+
+void pause_ms(long ms)
+{
+	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+void await_line(const struct running *r, const char *before, char *out, size_t room)
+{
+	char *err = NULL, *at, *end;
+
+	for (int left = PATIENCE * 50; left; left--) {
+		free(err);
+		err = thalweg_err(r);
+		at = strstr(err, before);
+		end = at ? strchr(at, '\n') : NULL;
+		if (end) {
+			*end = 0;
+			snprintf(out, room, "%s", at + strlen(before));
+			free(err);
+			return;
+		}
+		pause_ms(20);
+	}
+	print_error("nothing like '%s' was said: %s\n", before, err);
+	free(err);
+	kill(r->pid, SIGKILL);
+	fail();
 }
 
 void thalweg_end(struct running *r, struct said *out)

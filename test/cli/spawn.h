@@ -30,6 +30,9 @@ void thalweg_begin(struct running *r, const char *environment, const char *forma
 	__attribute__((format(printf, 3, 4)));
 /* ... looked at: what it has said on stderr, the caller's to free ... */
 char *thalweg_err(const struct running *r);
+/* ... awaited until it has said a line with `before` there, the rest of which goes to `out` (the
+ * test fails after half a minute) ... */
+void await_line(const struct running *r, const char *before, char *out, size_t room);
 /* ... and waited for.  *out is the caller's: said_free. */
 void thalweg_end(struct running *r, struct said *out);
 void said_free(struct said *s);
@@ -40,6 +43,8 @@ double number_of(const json_t *object, const char *name);
 const char *text_of(const json_t *object, const char *name);
 /* Its parameters' digest; the caller's to free. */
 char *digest_of(const struct said *s);
+
+void pause_ms(long ms);
 
 /* Or fail the test, and say what there was instead. */
 void has(const char *text, const char *part);

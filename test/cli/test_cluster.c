@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #define PARTS_MOST 8
-#define PATIENCE   30 /* seconds for something to be said */
 
 /* A run of bsp: the same bits in every world. */
 static const char job_text[] = "model:    {name: mlp, hidden: [16]}\n"
@@ -30,36 +29,7 @@ static const char job_text[] = "model:    {name: mlp, hidden: [16]}\n"
 
 static char job[300], key[300], other_key[300], expected[64];
 
-static void pause_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
-}
-
 /* --- a cluster -------------------------------------------------------------------------------- */
-
-/* Wait until `r` has said a line with `before` on stderr; the rest of that line goes to `out`. */
-static void await_line(const struct running *r, const char *before, char *out, size_t room)
-{
-	char *err = NULL, *at, *end;
-
-	for (int left = PATIENCE * 50; left; left--) {
-		free(err);
-		err = thalweg_err(r);
-		at = strstr(err, before);
-		end = at ? strchr(at, '\n') : NULL;
-		if (end) {
-			*end = 0;
-			snprintf(out, room, "%s", at + strlen(before));
-			free(err);
-			return;
-		}
-		pause_ms(20);
-	}
-	print_error("nothing like '%s' was said: %s\n", before, err);
-	free(err);
-	kill(r->pid, SIGKILL);
-	fail();
-}
 
 static void serve(struct running *r, const char *run, const char *flags, char *join)
 {

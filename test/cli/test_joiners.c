@@ -16,40 +16,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define PATIENCE 30 /* seconds for something to be said */
-
 static char here[4096], key[300];
 
 /* --- tools ------------------------------------------------------------------------------------ */
-
-static void pause_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
-}
-
-/* Wait until `r` has said a line with `before`; the rest of that line goes to `out`. */
-static void await_line(const struct running *r, const char *before, char *out, size_t room)
-{
-	char *err = NULL, *at, *end;
-
-	for (int left = PATIENCE * 50; left; left--) {
-		free(err);
-		err = thalweg_err(r);
-		at = strstr(err, before);
-		end = at ? strchr(at, '\n') : NULL;
-		if (end) {
-			*end = 0;
-			snprintf(out, room, "%s", at + strlen(before));
-			free(err);
-			return;
-		}
-		pause_ms(20);
-	}
-	print_error("nothing like '%s' was said: %s\n", before, err);
-	free(err);
-	kill(r->pid, SIGKILL);
-	fail();
-}
 
 static uint8_t *bytes_of(const char *name, size_t *n)
 {
