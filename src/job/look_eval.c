@@ -302,7 +302,7 @@ static enum tw_status check_words(const struct tw_look_words *w, struct tw_error
 				  strncmp(w->set[k] + 5, without[i], n - 5) == 0;
 		if (useless)
 			return tw_fail(why, TW_BAD_INPUT,
-				       "--set %.*s: eval takes this from the checkpoint; what can "
+				       "--set %.*s: eval takes this from the model card; what can "
 				       "be set here says which samples, such as data.test_file",
 				       (int)(n < 80 ? n : 80), w->set[k]);
 	}

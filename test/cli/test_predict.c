@@ -574,8 +574,12 @@ static void changed_data_is_refused(void **state)
 	expect(run(NULL, "eval @/flowers --data @/known.csv"), 0);
 	put_text("flowers.csv", text);
 	refuses(run(NULL, "eval @/flowers --set data.split=7"), "how it is split");
-	refuses(run(NULL, "eval @/flowers --set data.normalise=none"), "from the checkpoint");
-	refuses(run(NULL, "eval @/flowers --set update.rate=1"), "from the checkpoint");
+	refuses(run(NULL, "eval @/flowers --set data.normalise=none"), "from the model card");
+	refuses(run(NULL, "eval @/flowers --set update.rate=1"), "from the model card");
+	expect(run(NULL, "export @/flowers --to @/carded.safetensors"), 0);
+	refuses(run(NULL, "eval @/carded.safetensors --job @/flowers.yaml --set "
+			  "data.normalise=none"),
+		"from the model card");
 	assert_true(eval_of("eval @/flowers --json", "samples") == 60);
 	free(text);
 	free(more);
