@@ -111,9 +111,9 @@ static enum tw_status bind_update(struct tw_reading *r)
 		st = tw_read_rows(r, "update.schedule.", tw_schedule_final_rows, &job->update);
 	if (st != TW_OK)
 		return st;
-	job->plan.rule = tw_rule_find(rule);
-	return tw_read_variant(r, "update.", job->plan.rule->options, job->plan.rule->options_bytes,
-			       &job->plan.rule_options);
+	job->plan.far.rule = tw_rule_find(rule);
+	return tw_read_variant(r, "update.", job->plan.far.rule->options,
+			       job->plan.far.rule->options_bytes, &job->plan.far.options);
 }
 
 static enum tw_status bind_codecs(struct tw_reading *r)
@@ -129,14 +129,15 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 		st = tw_read_choose(r, "strategy.codec.down", "fp32", "codec", &codecs, &down);
 	if (st != TW_OK)
 		return st;
-	plan->up = tw_codec_find(up);
-	plan->down = tw_codec_find(down);
+	plan->traffic.up = tw_codec_find(up);
+	plan->traffic.down = tw_codec_find(down);
 	/* under names of their own, because codec.up and codec.down are the names of codecs */
-	st = tw_read_variant(r, "strategy.codec.up_", plan->up->options, plan->up->options_bytes,
-			     &plan->up_options);
+	st = tw_read_variant(r, "strategy.codec.up_", plan->traffic.up->options,
+			     plan->traffic.up->options_bytes, &plan->traffic.up_options);
 	if (st == TW_OK)
-		st = tw_read_variant(r, "strategy.codec.down_", plan->down->options,
-				     plan->down->options_bytes, &plan->down_options);
+		st = tw_read_variant(r, "strategy.codec.down_", plan->traffic.down->options,
+				     plan->traffic.down->options_bytes,
+				     &plan->traffic.down_options);
 	return st;
 }
 
@@ -151,11 +152,11 @@ static enum tw_status bind_local(struct tw_reading *r)
 	st = tw_read_choose(r, "strategy.local.rule", "none", "rule", &rules, &local);
 	if (st != TW_OK || strcmp(local, "none") == 0)
 		return st;
-	plan->local = tw_rule_find(local);
+	plan->local.rule = tw_rule_find(local);
 	st = tw_read_rows(r, "strategy.local.", tw_local_rows, &r->job->strategy);
 	if (st == TW_OK)
-		st = tw_read_variant(r, "strategy.local.", plan->local->options,
-				     plan->local->options_bytes, &plan->local_options);
+		st = tw_read_variant(r, "strategy.local.", plan->local.rule->options,
+				     plan->local.rule->options_bytes, &plan->local.options);
 	return st;
 }
 

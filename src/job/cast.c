@@ -10,14 +10,14 @@ static enum tw_status make_room(struct tw_cast *c, const struct tw_plan *p, size
 {
 	*c = (struct tw_cast){
 		.seat = calloc(seats, sizeof *c->seat),
-		.arg = calloc(1 + (size_t)p->shards + workers, sizeof *c->arg),
+		.arg = calloc(1 + (size_t)p->problem.shards + workers, sizeof *c->arg),
 	};
 	if (!c->seat || !c->arg) {
 		tw_cast_release(c);
 		return TW_NO_MEMORY;
 	}
 	c->arg[0] = (struct tw_role_arg){ .plan = p };
-	for (uint32_t k = 0; k < p->shards; k++)
+	for (uint32_t k = 0; k < p->problem.shards; k++)
 		c->arg[1 + k] = (struct tw_role_arg){ .plan = p, .index = k };
 	return TW_OK;
 }
@@ -37,7 +37,7 @@ static void seat_master(struct tw_cast *c, bool resume)
 static void seat_server(struct tw_cast *c, const struct tw_plan *p, uint32_t node)
 {
 	seat(c, (struct tw_addr){ node, TW_SERVER, 0 }, &tw_server_class, c->arg);
-	for (uint32_t k = 0; k < p->shards; k++)
+	for (uint32_t k = 0; k < p->problem.shards; k++)
 		seat(c, (struct tw_addr){ node, TW_SHARD, (uint16_t)k }, &tw_shard_class,
 		     &c->arg[1 + k]);
 }
@@ -51,21 +51,22 @@ static void seat_worker(struct tw_cast *c, const struct tw_plan *p, uint32_t nod
 
 enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *p, bool resume)
 {
-	const size_t seats = 1 + (size_t)p->servers * (1 + p->shards) + p->workers;
+	const size_t seats =
+		1 + (size_t)p->crew.servers * (1 + p->problem.shards) + p->crew.workers;
 
-	if (make_room(c, p, seats, p->workers) != TW_OK)
+	if (make_room(c, p, seats, p->crew.workers) != TW_OK)
 		return TW_NO_MEMORY;
 	seat_master(c, resume);
-	for (uint32_t n = 1; n <= p->servers; n++)
+	for (uint32_t n = 1; n <= p->crew.servers; n++)
 		seat_server(c, p, n);
-	for (uint32_t k = 0; k < p->workers; k++)
-		seat_worker(c, p, tw_plan_worker_node(p, k), k, &c->arg[1 + p->shards + k]);
+	for (uint32_t k = 0; k < p->crew.workers; k++)
+		seat_worker(c, p, tw_plan_worker_node(p, k), k, &c->arg[1 + p->problem.shards + k]);
 	return TW_OK;
 }
 
 enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
 {
-	if (make_room(c, p, 2 + (size_t)p->shards, 0) != TW_OK)
+	if (make_room(c, p, 2 + (size_t)p->problem.shards, 0) != TW_OK)
 		return TW_NO_MEMORY;
 	seat_master(c, false);
 	seat_server(c, p, 1);
@@ -74,12 +75,12 @@ enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
 
 enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *p, uint32_t node, bool server)
 {
-	if (make_room(c, p, 1 + (size_t)p->shards, 1) != TW_OK)
+	if (make_room(c, p, 1 + (size_t)p->problem.shards, 1) != TW_OK)
 		return TW_NO_MEMORY;
 	if (server)
 		seat_server(c, p, node);
 	else
-		seat_worker(c, p, node, UINT32_MAX, &c->arg[1 + p->shards]);
+		seat_worker(c, p, node, UINT32_MAX, &c->arg[1 + p->problem.shards]);
 	return TW_OK;
 }
 

@@ -24,7 +24,7 @@ enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *plan, uint3
 void tw_cast_release(struct tw_cast *c);
 static inline uint32_t tw_cast_nodes(const struct tw_plan *p)
 {
-	return 1 + p->servers + p->workers;
+	return 1 + p->crew.servers + p->crew.workers;
 }
 
 #endif

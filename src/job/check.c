@@ -183,7 +183,8 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 
 static uint64_t facts_of_rule(const struct tw_plan *p)
 {
-	const uint32_t t = p->rule->traits;
+	const struct tw_rule *rule = tw_plan_update(p)->rule;
+	const uint32_t t = rule->traits;
 	uint64_t facts = 0;
 
 	if (t & TW_RULE_PER_WORKER)
@@ -197,11 +198,11 @@ static uint64_t facts_of_rule(const struct tw_plan *p)
 		facts |= PLAIN_RULE;
 	if (t & TW_RULE_NORMALISES)
 		facts |= NORMALISES;
-	if (p->rule->prepare)
+	if (rule->prepare)
 		facts |= PREPARES;
-	if (p->local)
+	if (p->local.rule)
 		facts |= LOCAL;
-	if (p->local && (p->local->traits & TW_RULE_PER_WORKER))
+	if (p->local.rule && (p->local.rule->traits & TW_RULE_PER_WORKER))
 		facts |= LOCAL_PER_WORKER;
 	return facts;
 }
@@ -219,29 +220,29 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= STATISTIC;
 	if (p->staleness->traits & TW_STALENESS_SCALES)
 		facts |= SCALES;
-	if (p->send == TW_SEND_MOMENTUM)
+	if (p->near.rule)
 		facts |= MOMENTUM;
-	if (p->push > 1)
+	if (p->traffic.push > 1)
 		facts |= PUSHES_LATE;
-	if (p->fetch > 1)
+	if (p->traffic.fetch > 1)
 		facts |= FETCHES_LATE;
-	if (!isnan(p->skip_push) || !isnan(p->skip_fetch))
+	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		facts |= SKIPS;
-	if (p->merge == TW_MERGE_KEEP)
+	if (p->traffic.merge == TW_MERGE_KEEP)
 		facts |= KEEPS;
-	if (!(p->up->traits & TW_CODEC_IDENTITY))
+	if (!(p->traffic.up->traits & TW_CODEC_IDENTITY))
 		facts |= UP_LOSSY;
-	if (!(p->down->traits & TW_CODEC_IDENTITY))
+	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))
 		facts |= DOWN_LOSSY;
-	if (!(p->down->traits & TW_CODEC_DOWN))
+	if (!(p->traffic.down->traits & TW_CODEC_DOWN))
 		facts |= NOT_DOWN;
 	if (p->decay > 0)
 		facts |= DECAYS;
-	if (p->delay)
+	if (p->delay.steps)
 		facts |= DELAYED;
-	if (p->workers > 1)
+	if (p->crew.workers > 1)
 		facts |= MANY;
-	if (!isnan(p->until_accuracy))
+	if (!isnan(p->ends.accuracy))
 		facts |= ACCURACY;
 	return facts;
 }
@@ -305,9 +306,9 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 	const struct tw_plan *p = &job->plan;
 	struct tw_error said = { 0 };
 
-	if (!p->gate->check || p->gate->check(p->gate_options, p->workers, &said) == TW_OK)
+	if (!p->gate->check || p->gate->check(p->gate_options, p->crew.workers, &said) == TW_OK)
 		return TW_OK;
-	if (p->workers == 1)
+	if (p->crew.workers == 1)
 		return tw_job_refuse(job, why, "strategy.gate",
 				     "%s asks for more than the one worker there is; use cluster: "
 				     "{workers: 2} or more, or gate: async",

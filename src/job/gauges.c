@@ -15,8 +15,8 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 	if (g->plan == plan) /* joined anew */
 		return TW_OK;
 
-	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->workers * sizeof *slot);
-	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->shards * sizeof *shard);
+	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->crew.workers * sizeof *slot);
+	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->problem.shards * sizeof *shard);
 
 	if (!slot || !shard) {
 		g->heap->put(g->heap, slot);
@@ -67,7 +67,7 @@ void tw_gauges_free(struct tw_gauges *g)
 
 static struct gauge_slot *slot_of(struct tw_gauges *g, const struct tw_note *n)
 {
-	struct gauge_slot *s = n->slot < g->plan->workers ? &g->slot[n->slot] : NULL;
+	struct gauge_slot *s = n->slot < g->plan->crew.workers ? &g->slot[n->slot] : NULL;
 
 	if (s)
 		s->seen = true;
@@ -76,7 +76,7 @@ static struct gauge_slot *slot_of(struct tw_gauges *g, const struct tw_note *n)
 
 static struct gauge_shard *shard_of(struct tw_gauges *g, const struct tw_note *n)
 {
-	struct gauge_shard *s = n->shard < g->plan->shards ? &g->shard[n->shard] : NULL;
+	struct gauge_shard *s = n->shard < g->plan->problem.shards ? &g->shard[n->shard] : NULL;
 
 	if (s)
 		s->seen = true;
@@ -147,8 +147,9 @@ static void gradient(struct tw_gauges *g, const struct tw_note *n)
 static uint64_t steps_in(const struct tw_gauges *g, uint32_t count)
 {
 	const struct tw_plan *p = g->plan;
-	const uint32_t live = g->f.live ? g->f.live : p->workers;
-	const uint64_t batch = p->global_batch ? (p->global_batch + live - 1) / live : p->batch;
+	const uint32_t live = g->f.live ? g->f.live : p->crew.workers;
+	const uint64_t batch = p->dealing.global_batch ? (p->dealing.global_batch + live - 1) / live
+						       : p->dealing.batch;
 
 	return batch ? (count + batch - 1) / batch : 1;
 }
@@ -200,7 +201,7 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 	s->incarnation = n->incarnation;
 	s->seq = n->seq;
 	if (!s->stepping)
-		tick(s, n->at, (uint64_t)g->plan->push * g->plan->accumulate);
+		tick(s, n->at, (uint64_t)g->plan->traffic.push * g->plan->dealing.accumulate);
 }
 
 /* Under rounds the master says what was dropped; shards say so of slices that came too late. */
@@ -241,7 +242,7 @@ static void view(struct tw_gauges *g, const struct tw_note *n)
 /* After a cut is taken up again contributions may have numbers that were used before. */
 static void forget_numbers(struct tw_gauges *g)
 {
-	for (uint32_t k = 0; k < g->plan->workers; k++) {
+	for (uint32_t k = 0; k < g->plan->crew.workers; k++) {
 		struct gauge_slot *s = &g->slot[k];
 
 		s->incarnation = s->one_incarnation = 0;

@@ -210,8 +210,8 @@ enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out)
 				       .role = g->role,
 				       .host = g->host,
 				       .clock = tw_clock(),
-				       .slots = g->plan ? g->plan->workers : 0,
-				       .shards = g->plan ? g->plan->shards : 0,
+				       .slots = g->plan ? g->plan->crew.workers : 0,
+				       .shards = g->plan ? g->plan->problem.shards : 0,
 				       .heap = g->heap };
 	out->memory = g->heap->get(g->heap, lay_out(g, out) + 1);
 	if (out->memory) {

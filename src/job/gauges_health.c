@@ -42,12 +42,13 @@ static json_t *waits(const struct gauge_picture *g)
 static json_t *health(const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
-	const bool has_epochs = f->has_in && g->plan && g->plan->samples;
+	const bool has_epochs = f->has_in && g->plan && g->plan->problem.samples;
 
 	return json_pack(
 		"{s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "status", status_of(g),
 		"role", g->role, "host", g->host, "workers", (json_int_t)tw_gauges_live(g),
-		"epochs", real(has_epochs, has_epochs ? f->in / (double)g->plan->samples : NAN),
+		"epochs",
+		real(has_epochs, has_epochs ? f->in / (double)g->plan->problem.samples : NAN),
 		"steps", (json_int_t)gauge_steps(f), "loss",
 		real(f->evaluated || f->has_train_loss, f->evaluated ? f->loss : f->train_loss),
 		"seconds_since_progress", real(f->begun, gauge_seconds(g->clock - f->progressed)),

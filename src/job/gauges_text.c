@@ -12,7 +12,8 @@
 
 static double epochs(const struct gauge_picture *g)
 {
-	return g->plan && g->plan->samples ? g->f.in / (double)g->plan->samples : NAN;
+	return g->plan && g->plan->problem.samples ? g->f.in / (double)g->plan->problem.samples
+						   : NAN;
 }
 
 static double loss(const struct gauge_facts *f)
@@ -30,7 +31,8 @@ static double rate(const struct gauge_picture *g)
 static void training(struct tw_page *p, const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
-	const bool bounded = g->plan && g->plan->positions && g->plan->positions < ENDLESS;
+	const bool bounded =
+		g->plan && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
 
 	tw_page_counter(p, "thalweg_steps_total", "Gradients of one batch.", gauge_steps(f));
 	tw_page_counter(p, "thalweg_samples_total", "Samples whose gradients were computed.",
@@ -48,7 +50,7 @@ static void training(struct tw_page *p, const struct gauge_picture *g)
 		      epochs(g));
 	tw_page_gauge(p, "thalweg_progress_ratio", "The share of all samples that was dealt.",
 		      f->has_closed && bounded,
-		      bounded ? (double)f->closed / (double)g->plan->positions : NAN);
+		      bounded ? (double)f->closed / (double)g->plan->dealing.positions : NAN);
 	tw_page_gauge(p, "thalweg_workers", "Workers that are there.", true, tw_gauges_live(g));
 	tw_page_counter(p, "thalweg_refused_total", "Contributions that a shard refused.",
 			f->refused);

@@ -101,7 +101,7 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 		status = tw_job_finish_plan(j->job, j->engine, why);
 	if (status != TW_OK)
 		return status;
-	j->job->plan.checkpoint_final = true;
+	j->job->plan.checkpoint.final = true;
 	j->store = tw_memory_store_new(&tw_heap_system);
 	if (!j->store)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
@@ -197,7 +197,7 @@ static enum tw_status own_result(struct join *j, json_t **result, struct tw_erro
 	j->ran.totals.applied = j->ran.totals.steady.samples = NAN;
 	j->ran.totals.steps = j->steps;
 	j->ran.totals.samples = j->samples;
-	j->ran.totals.epochs = (double)j->samples / (double)j->job->plan.samples;
+	j->ran.totals.epochs = (double)j->samples / (double)j->job->plan.problem.samples;
 	return tw_result_make(j->job, &j->ran, &facts, result, why);
 }
 
@@ -242,7 +242,8 @@ static enum tw_status cannot_save(const struct join *j, const struct tw_error *s
 static enum tw_status save_model(struct join *j, json_t *result, struct tw_error *why)
 {
 	const struct tw_plan *p = &j->job->plan;
-	const uint64_t most = (p->trainable + p->buffers) * sizeof(float) + MODEL_HEAD;
+	const uint64_t most =
+		(p->problem.trainable + p->problem.buffers) * sizeof(float) + MODEL_HEAD;
 	struct tw_block *model = NULL;
 	struct tw_error said = { 0 };
 	struct tw_tcp_options o;

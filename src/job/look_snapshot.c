@@ -145,7 +145,7 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 	set(o, "written", written_at(done));
 	set(o, "world", json_string(tw_job_world(s->job->world)));
 	set(o, "strategy", json_string(s->job->title));
-	set(o, "rule", json_string(s->job->plan.rule->name));
+	set(o, "rule", json_string(tw_plan_update(&s->job->plan)->rule->name));
 	set(o, "evaluated", json_string(tw_result_evaluated(&s->job->plan)));
 	set(o, "epochs", number(tw_snapshot_epochs(s)));
 	for (k = 0; k < sizeof same / sizeof same[0]; k++)

@@ -99,17 +99,17 @@ static void waits(void *arg, const char *who, const char *whom, const char *why,
 /* The longest slice, and the most that a part of it can have. */
 static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 {
-	const size_t all = p->trainable + p->buffers;
+	const size_t all = p->problem.trainable + p->problem.buffers;
 	size_t longest = 0;
 	uint64_t part;
 
-	for (uint32_t s = 0; s < p->shards; s++)
-		if (p->border[s + 1] - p->border[s] > longest)
-			longest = p->border[s + 1] - p->border[s];
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		if (p->problem.border[s + 1] - p->problem.border[s] > longest)
+			longest = p->problem.border[s + 1] - p->problem.border[s];
 	out->push_most = longest * 8 + 4096;
 	part = (uint64_t)longest * sizeof(float) *
 	       (4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
-		(uint64_t)p->workers * (2 + tw_plan_memory(p)));
+		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p)));
 	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
 		part = (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS);
 	part += 16u << 20; /* names, spans, marks of who pushed what */
@@ -122,8 +122,8 @@ static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *jo
 			    struct tw_sha *out)
 {
 	const struct tw_plan *p = &job->plan;
-	const double all[] = { p->servers, p->shards, p->workers, job->update.schedule.rate,
-			       job->update.clip };
+	const double all[] = { p->crew.servers, p->problem.shards, p->crew.workers,
+			       job->update.schedule.rate, job->update.clip };
 	struct tw_sha_run h;
 
 	tw_sha_init(&h);
@@ -153,19 +153,19 @@ enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
 	out->accepts = n->accepts;
 	out->job = facts.job;
 	out->data = facts.data;
-	out->servers = job->plan.servers;
-	out->border = job->plan.border;
-	out->shards = job->plan.shards;
+	out->servers = job->plan.crew.servers;
+	out->border = job->plan.problem.border;
+	out->shards = job->plan.problem.shards;
 	out->every = job->cluster.heartbeat;
 	out->suspect = job->cluster.suspect;
 	out->limit = job->cluster.limit;
 	out->waits = waits;
 	out->waits_arg = n;
 	out->helpers = n->helpers ? n->helpers : cores > 2 ? (uint32_t)cores - 1 : 1;
-	if (out->helpers > job->plan.shards)
-		out->helpers = job->plan.shards;
+	if (out->helpers > job->plan.problem.shards)
+		out->helpers = job->plan.problem.shards;
 	/* where an update takes microseconds, waking another thread for it takes longer */
-	if (!n->helpers && job->plan.trainable + job->plan.buffers <= SMALL)
+	if (!n->helpers && job->plan.problem.trainable + job->plan.problem.buffers <= SMALL)
 		out->helpers = 0;
 	bounds(&job->plan, out);
 	if (n->gauges)

@@ -161,21 +161,21 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 		return tw_job_refuse(job, why, "train.epochs",
 				     "the run would have no end; give epochs, steps, updates or "
 				     "time above 0");
-	p->positions = t->epochs > 0 ? of_epochs(job, t->epochs) : ENDLESS;
-	if (t->epochs > 0 && p->positions == 0)
+	p->dealing.positions = t->epochs > 0 ? of_epochs(job, t->epochs) : ENDLESS;
+	if (t->epochs > 0 && p->dealing.positions == 0)
 		return tw_job_refuse(job, why, "train.epochs",
 				     "is less than one of the %llu samples; use more epochs",
 				     (unsigned long long)job->data.samples);
-	if (t->steps && of_steps(job, t->steps) < p->positions)
-		p->positions = of_steps(job, t->steps);
+	if (t->steps && of_steps(job, t->steps) < p->dealing.positions)
+		p->dealing.positions = of_steps(job, t->steps);
 	if (t->updates && !rounds) {
 		const uint64_t most = of_gradients(
 			job, times(times(t->updates, tw_job_collects(job)), job->strategy.push));
 
-		p->positions = most < p->positions ? most : p->positions;
+		p->dealing.positions = most < p->dealing.positions ? most : p->dealing.positions;
 	}
-	p->updates = rounds ? t->updates : 0;
-	p->time_limit = t->time;
+	p->ends.updates = rounds ? t->updates : 0;
+	p->ends.time = t->time;
 	return TW_OK;
 }
 
@@ -183,10 +183,11 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 static double length(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
-	uint64_t positions = p->positions;
+	uint64_t positions = p->dealing.positions;
 
-	if (p->updates) {
-		const uint64_t most = of_gradients(job, times(p->updates, job->cluster.workers));
+	if (p->ends.updates) {
+		const uint64_t most =
+			of_gradients(job, times(p->ends.updates, job->cluster.workers));
 
 		positions = positions < most ? positions : most;
 	}
@@ -252,8 +253,8 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 			return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
 		return TW_OK;
 	}
-	job->plan.warm_workers = t->warm_workers;
-	job->plan.warm_until = of_epochs(job, t->warm_for);
+	job->plan.dealing.warm_workers = t->warm_workers;
+	job->plan.dealing.warm_until = of_epochs(job, t->warm_for);
 	return TW_OK;
 }
 
@@ -263,34 +264,37 @@ static void copy_values(struct tw_job *job)
 	struct tw_plan *p = &job->plan;
 
 	p->seed = job->train.seed;
-	p->samples = job->data.samples;
-	p->batch = job->data.batch;
-	p->global_batch = job->data.global_batch;
-	p->accumulate = job->data.accumulate;
-	p->until_loss = job->train.until_loss;
-	p->until_accuracy = job->train.until_accuracy;
+	p->problem.samples = job->data.samples;
+	p->dealing.batch = job->data.batch;
+	p->dealing.global_batch = job->data.global_batch;
+	p->dealing.accumulate = job->data.accumulate;
+	p->ends.loss = job->train.until_loss;
+	p->ends.accuracy = job->train.until_accuracy;
 	p->evaluate_every = job->train.evaluate;
-	p->workers = job->cluster.workers;
-	p->min = job->cluster.min;
-	p->servers = job->cluster.servers;
-	p->wait = job->cluster.wait;
-	p->limit = job->cluster.limit;
-	p->stuck = job->cluster.stuck;
-	p->send = s->send == 1 ? TW_SEND_MOMENTUM : TW_SEND_GRADIENT;
-	p->push = s->push;
-	p->fetch = s->fetch;
-	p->merge = s->merge == 1 ? TW_MERGE_KEEP : TW_MERGE_REPLACE;
-	p->local_rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
-	p->skip_push = s->skip_push;
-	p->skip_fetch = s->skip_fetch;
+	p->crew.workers = job->cluster.workers;
+	p->crew.min = job->cluster.min;
+	p->crew.servers = job->cluster.servers;
+	p->crew.wait = job->cluster.wait;
+	p->crew.limit = job->cluster.limit;
+	p->crew.stuck = job->cluster.stuck;
+	if (s->send == 1 && !p->near.rule) { /* the whole update is the worker's */
+		p->near = p->far;
+		p->far = (struct tw_half){ &tw_rule_subtract, NULL };
+	}
+	p->traffic.push = s->push;
+	p->traffic.fetch = s->fetch;
+	p->traffic.merge = s->merge == 1 ? TW_MERGE_KEEP : TW_MERGE_REPLACE;
+	p->local.rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
+	p->traffic.skip_push = s->skip_push;
+	p->traffic.skip_fetch = s->skip_fetch;
 	p->clip = (float)job->update.clip;
 	p->decay = (float)job->update.decay;
-	p->delay = job->world == TW_WORLD_SIM ? job->delay.steps : 0;
-	p->delay_law = (enum tw_delay_law)job->delay.law;
-	p->delay_ramp = job->delay.ramp;
-	p->checkpoint_every = job->checkpoint.every;
-	p->drain = job->checkpoint.cut == TW_CUT_DRAIN;
-	p->save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
+	p->delay.steps = job->world == TW_WORLD_SIM ? job->delay.steps : 0;
+	p->delay.law = (enum tw_delay_law)job->delay.law;
+	p->delay.ramp = job->delay.ramp;
+	p->checkpoint.every = job->checkpoint.every;
+	p->checkpoint.drain = job->checkpoint.cut == TW_CUT_DRAIN;
+	p->checkpoint.save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
 }
 
 static void silence(struct tw_job *job, const char *path, bool idle)
@@ -584,20 +588,22 @@ static uint32_t usual_shards(const struct tw_job *job, size_t total)
 static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_plan *p = &job->plan;
-	const uint64_t arrays = 1 + (uint64_t)p->rule->arrays + p->staleness->arrays +
-				(p->rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->workers : 0);
+	const uint64_t arrays =
+		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays +
+		(p->far.rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->crew.workers : 0);
 	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
 
-	for (uint32_t k = 0; k < p->shards; k++)
-		if (p->border[k + 1] - p->border[k] > largest)
-			largest = p->border[k + 1] - p->border[k];
+	for (uint32_t k = 0; k < p->problem.shards; k++)
+		if (p->problem.border[k + 1] - p->problem.border[k] > largest)
+			largest = p->problem.border[k + 1] - p->problem.border[k];
 	if (largest <= most)
 		return TW_OK;
-	return tw_job_refuse(job, why, "cluster.shards",
-			     "a shard of %llu parameters with %llu arrays of rule, policy and "
-			     "workers would pass 4 GiB; use more shards, at least %llu",
-			     (unsigned long long)largest, (unsigned long long)arrays - 1,
-			     (unsigned long long)((p->border[p->shards] + most - 1) / most));
+	return tw_job_refuse(
+		job, why, "cluster.shards",
+		"a shard of %llu parameters with %llu arrays of rule, policy and "
+		"workers would pass 4 GiB; use more shards, at least %llu",
+		(unsigned long long)largest, (unsigned long long)arrays - 1,
+		(unsigned long long)((p->problem.border[p->problem.shards] + most - 1) / most));
 }
 
 /* What the source found odd is the job's to say. */
@@ -632,10 +638,10 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	const size_t total = engine->trainable + engine->buffers;
 	size_t *border;
 
-	p->trainable = engine->trainable;
-	p->buffers = engine->buffers;
-	p->samples = engine->samples;
-	p->tests = engine->tests;
+	p->problem.trainable = engine->trainable;
+	p->problem.buffers = engine->buffers;
+	p->problem.samples = engine->samples;
+	p->problem.tests = engine->tests;
 	if (job->data.from) {
 		enum tw_status st;
 
@@ -651,19 +657,19 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 			st = tw_job_check_lengths(job, why);
 		if (st != TW_OK)
 			return st;
-		if (hash_with_data(job, engine, &p->job_hash) != TW_OK)
+		if (hash_with_data(job, engine, &p->checkpoint.job_hash) != TW_OK)
 			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
 	}
-	p->shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
-	if (p->shards > total)
+	p->problem.shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
+	if (p->problem.shards > total)
 		return tw_job_refuse(job, why,
 				     job->cluster.shards ? "cluster.shards" : "cluster.servers",
 				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
-				     p->shards, total, total);
-	border = tw_arena_get(&job->arena, ((size_t)p->shards + 1) * sizeof *border);
+				     p->problem.shards, total, total);
+	border = tw_arena_get(&job->arena, ((size_t)p->problem.shards + 1) * sizeof *border);
 	if (!border)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
-	tw_job_borders(engine->tensor, engine->tensors, p->shards, border);
-	p->border = border;
+	tw_job_borders(engine->tensor, engine->tensors, p->problem.shards, border);
+	p->problem.border = border;
 	return check_parts(job, why);
 }

@@ -27,11 +27,12 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 		.dir = dir,
 		.show = show,
 		.show_arg = show_arg,
-		.now = { .positions = plan->positions < ENDLESS ? plan->positions : 0,
+		.now = { .positions =
+				 plan->dealing.positions < ENDLESS ? plan->dealing.positions : 0,
 			 .loss = NAN,
 			 .accuracy = -1.0,
 			 .left = -1.0,
-			 .live = plan->workers },
+			 .live = plan->crew.workers },
 		.began = tw_clock(),
 		.from = INT64_MIN,
 		.rate = NAN,
@@ -51,7 +52,7 @@ static void reckon(struct tw_watch *w, int64_t clock)
 
 	p->seconds = (double)(clock - w->began) / (double)TW_SECOND;
 	p->rate = p->seconds > 0.0 ? (p->samples - w->first) / p->seconds : 0.0;
-	p->epochs = w->plan->samples ? p->samples / (double)w->plan->samples : 0.0;
+	p->epochs = w->plan->problem.samples ? p->samples / (double)w->plan->problem.samples : 0.0;
 	p->staleness = share(w->tau_sum, w->tau_count);
 	p->left = dealt > 0.0 && p->seconds > 0.0 && p->positions > p->dealt
 			  ? (double)(p->positions - p->dealt) * p->seconds / dealt
@@ -126,9 +127,9 @@ static json_t *single(double x)
 static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epochs",
-			 real(l->samples / (double)w->plan->samples), "samples", real(l->samples),
-			 "steps", real(l->steps), "updates", real(l->updates), "train_loss",
-			 real(l->train_loss), "staleness", real(l->staleness), "rate",
+			 real(l->samples / (double)w->plan->problem.samples), "samples",
+			 real(l->samples), "steps", real(l->steps), "updates", real(l->updates),
+			 "train_loss", real(l->train_loss), "staleness", real(l->staleness), "rate",
 			 single(l->rate));
 }
 
@@ -199,7 +200,7 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 	case TW_NOTE_EVAL:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
-			    n->label.samples / (double)w->plan->samples, n->value);
+			    n->label.samples / (double)w->plan->problem.samples, n->value);
 		return;
 	case TW_NOTE_VIEW:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
@@ -237,14 +238,14 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 	 * others apply meanwhile does not help it */
 	if (w->row == 0)
 		w->row_shard = n->shard;
-	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->workers + 16)
+	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->crew.workers + 16)
 		w->diverged = true;
 }
 
 /* It belongs to the views it was made of, and to the time when these were kept. */
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
 {
-	const double epochs = n->label.samples / (double)w->plan->samples;
+	const double epochs = n->label.samples / (double)w->plan->problem.samples;
 	json_t *line;
 
 	w->evaluated = true;

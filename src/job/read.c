@@ -127,7 +127,7 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 		st = tw_job_check(r->job, r->why);
 	if (st == TW_OK)
 		st = say_unread(r);
-	if (st == TW_OK && tw_job_hash(r->job, &r->job->plan.job_hash) != TW_OK)
+	if (st == TW_OK && tw_job_hash(r->job, &r->job->plan.checkpoint.job_hash) != TW_OK)
 		st = tw_fail(r->why, TW_NO_MEMORY, "%s: no memory for its hash", r->job->file);
 	return st;
 }

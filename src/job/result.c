@@ -66,9 +66,9 @@ const struct tw_result_field tw_result_fields[] = {
 
 const char *tw_result_evaluated(const struct tw_plan *plan)
 {
-	if (plan->send == TW_SEND_MOMENTUM)
-		return plan->rule->kept_sent;
-	return tw_rule_shows(plan->rule, plan->rule_options) ? plan->rule->kept : "w";
+	if (plan->near.rule)
+		return plan->near.rule->kept_sent;
+	return tw_rule_shows(plan->far.rule, plan->far.options) ? plan->far.rule->kept : "w";
 }
 
 /* JSON has no NaN: what is not a number is null. */
@@ -105,7 +105,7 @@ static json_t *staleness(const struct tw_tally *t)
 
 static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals *t, json_t *r)
 {
-	const size_t all = plan->trainable + plan->buffers;
+	const size_t all = plan->problem.trainable + plan->problem.buffers;
 	char text[TW_DIGEST_TEXT];
 	enum tw_status status;
 
@@ -114,12 +114,13 @@ static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals
 		json_object_set_new(r, "buffers_digest", json_null());
 		return TW_OK;
 	}
-	status = tw_digest_floats(t->vector, plan->border, plan->shards, 0, plan->trainable, text);
+	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards, 0,
+				  plan->problem.trainable, text);
 	if (status != TW_OK)
 		return status;
 	json_object_set_new(r, "parameters_digest", json_string(text));
-	status =
-		tw_digest_floats(t->vector, plan->border, plan->shards, plan->trainable, all, text);
+	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards,
+				  plan->problem.trainable, all, text);
 	if (status != TW_OK)
 		return status;
 	json_object_set_new(r, "buffers_digest", json_string(text));
@@ -138,15 +139,15 @@ static json_t *accuracy(double x)
 
 static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double seconds)
 {
-	if (isnan(p->until_loss) && isnan(p->until_accuracy))
+	if (isnan(p->ends.loss) && isnan(p->ends.accuracy))
 		return NULL;
 	if (!g->reached)
 		return json_pack("{s:b, s:n, s:n, s:n, s:n, s:n}", "reached", 0, "epochs",
 				 "updates", "seconds", "loss", "accuracy");
 	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "reached", 1, "epochs",
-			 number(g->samples / (double)p->samples), "updates", number(g->updates),
-			 "seconds", number(seconds), "loss", number(g->loss), "accuracy",
-			 accuracy(g->accuracy));
+			 number(g->samples / (double)p->problem.samples), "updates",
+			 number(g->updates), "seconds", number(seconds), "loss", number(g->loss),
+			 "accuracy", accuracy(g->accuracy));
 }
 
 static json_t *steady(const struct tw_steady *s)
@@ -168,7 +169,7 @@ static void measures(const struct tw_plan *p, const struct tw_totals *t,
 	set(r, "accuracy", accuracy(t->accuracy));
 	set(r, "goal", goal(p, &t->goal, facts->goal_seconds));
 	set(r, "epochs", number(t->epochs));
-	set(r, "epochs_applied", number(t->applied / (double)p->samples));
+	set(r, "epochs_applied", number(t->applied / (double)p->problem.samples));
 	set(r, "steps", count(t->steps));
 	set(r, "updates", number(t->updates));
 	set(r, "samples", count(t->samples));
@@ -208,9 +209,9 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "diverged", json_boolean(facts->diverged));
 	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
 	measures(plan, &ran->totals, facts, r);
-	set(r, "workers", count(plan->workers));
-	set(r, "shards", count(plan->shards));
-	set(r, "parameters", count(plan->trainable));
+	set(r, "workers", count(plan->crew.workers));
+	set(r, "shards", count(plan->problem.shards));
+	set(r, "parameters", count(plan->problem.trainable));
 	counts(ran, r);
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));

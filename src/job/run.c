@@ -116,10 +116,10 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 	if (status != TW_OK)
 		return status;
 	r->facts = (struct tw_store_facts){
-		.job_hash = r->job->plan.job_hash,
+		.job_hash = r->job->plan.checkpoint.job_hash,
 		.job_text = tw_rundir_job_text(r->dir),
 		.job_file = realpath(r->job->file, r->job_file) ? r->job_file : "",
-		.epoch_samples = r->job->plan.samples,
+		.epoch_samples = r->job->plan.problem.samples,
 		.isa = tw_isa_name(tw_isa()),
 		.threads = 1,
 		.keep = r->job->checkpoint.keep,
@@ -243,11 +243,11 @@ static void subtract_time(struct run *r)
 	struct tw_plan *p = &r->job->plan;
 	const double used = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
 
-	if (r->job->world == TW_WORLD_SIM || !p->time_limit)
+	if (r->job->world == TW_WORLD_SIM || !p->ends.time)
 		return;
-	p->time_limit -= (int64_t)(used * (double)TW_SECOND);
-	if (p->time_limit < TW_SECOND / 1000)
-		p->time_limit = TW_SECOND / 1000;
+	p->ends.time -= (int64_t)(used * (double)TW_SECOND);
+	if (p->ends.time < TW_SECOND / 1000)
+		p->ends.time = TW_SECOND / 1000;
 }
 
 static void add_counts(struct run *r)
@@ -270,14 +270,15 @@ static void say_details(const struct run *r)
 	tw_log_line(log, TW_DEBUG, "run",
 		    "%s: gate %s, staleness %s, rule %s, codecs %s up and %s down; %u workers, %u "
 		    "servers, %u shards of %zu parameters; isa %s",
-		    r->job->title, p->gate->name, p->staleness->name, p->rule->name, p->up->name,
-		    p->down->name, p->workers, p->servers, p->shards, p->trainable + p->buffers,
+		    r->job->title, p->gate->name, p->staleness->name, tw_plan_update(p)->rule->name,
+		    p->traffic.up->name, p->traffic.down->name, p->crew.workers, p->crew.servers,
+		    p->problem.shards, p->problem.trainable + p->problem.buffers,
 		    tw_isa_name(tw_isa()));
 	if (r->dir)
 		tw_log_line(log, TW_DEBUG, "run",
 			    "checkpoints go to %s, the newest %u are kept; job hash %s",
 			    tw_rundir_path(r->dir), r->job->checkpoint.keep,
-			    tw_sha_text(&p->job_hash, hash));
+			    tw_sha_text(&p->checkpoint.job_hash, hash));
 	else
 		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
 }
@@ -359,7 +360,7 @@ static enum tw_status diverged(const struct run *r, struct tw_error *why)
 	remedy(r, what, sizeof what);
 	return tw_fail(why, TW_REFUSED,
 		       "training diverged after %.4g epochs: the loss is not a number any more; %s",
-		       r->ran.totals.applied / (double)r->job->plan.samples, what);
+		       r->ran.totals.applied / (double)r->job->plan.problem.samples, what);
 }
 
 /* It is no result to be kept.  The directory is left so that training can go on with another rate:
@@ -413,9 +414,9 @@ static void copy_vector(const struct run *r)
 	const struct tw_plan *p = &r->job->plan;
 	struct tw_block *const *from = r->ran.totals.vector;
 
-	for (uint32_t s = 0; from && r->request->vector && s < p->shards; s++)
-		memcpy(r->request->vector + p->border[s], tw_block_floats(from[s]),
-		       (p->border[s + 1] - p->border[s]) * sizeof(float));
+	for (uint32_t s = 0; from && r->request->vector && s < p->problem.shards; s++)
+		memcpy(r->request->vector + p->problem.border[s], tw_block_floats(from[s]),
+		       (p->problem.border[s + 1] - p->problem.border[s]) * sizeof(float));
 }
 
 static enum tw_status finish(struct run *r, json_t **result, struct tw_error *why)
@@ -553,7 +554,7 @@ static json_t *start_line(const struct run *r)
 			 job->update.schedule.rate, "seed",
 			 seed > INT64_MAX ? json_sprintf("%" PRIu64, seed)
 					  : json_integer((json_int_t)seed),
-			 "workers", (int)job->plan.workers);
+			 "workers", (int)job->plan.crew.workers);
 }
 
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
@@ -572,8 +573,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	if (status == TW_OK && request->metrics)
 		status = open_file("--log", request->metrics, &r.metrics, why);
 	if (status == TW_OK) {
-		job->plan.checkpoint_final = request->dir != NULL;
-		job->plan.stop_after_cuts = request->checkpoints;
+		job->plan.checkpoint.final = request->dir != NULL;
+		job->plan.checkpoint.stop_after = request->checkpoints;
 		for (size_t i = 0; i < job->warnings; i++)
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
 		status = open_store(&r, why);

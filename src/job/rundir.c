@@ -219,7 +219,7 @@ static double dealt_before(const struct tw_rundir *r, const struct tw_job *job)
 	epochs = json_number_value(json_object_get(result, "epochs"));
 	json_decref(result);
 	tw_block_drop(file);
-	return epochs * (double)job->plan.samples;
+	return epochs * (double)job->plan.problem.samples;
 }
 
 /* Does the job say another length than the finished run's, and is there more to do by it? */
@@ -232,7 +232,7 @@ static bool is_longer(const struct tw_rundir *r, const struct owner *o, const st
 	while (next_line(&now, &l))
 		differs = differs ||
 			  (l.value && tw_field_is_length(l.path) && !contains(o->text, &l, &other));
-	return differs && (double)job->plan.positions > dealt_before(r, job) + 0.5;
+	return differs && (double)job->plan.dealing.positions > dealt_before(r, job) + 0.5;
 }
 
 static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,
@@ -246,7 +246,7 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 			       verb_name(o->world), remedy);
 	snprintf(what, sizeof what, "%s", job->data.from ? "the data has changed" : "its fields");
 	if (difference(r, job, o->text, what, sizeof what) ||
-	    !tw_sha_same(&o->hash, &job->plan.job_hash))
+	    !tw_sha_same(&o->hash, &job->plan.checkpoint.job_hash))
 		return tw_fail(why, TW_BAD_INPUT, "%s holds a run of another job (%s); %s", r->path,
 			       what, remedy);
 	if (has(r, "result.json") && !is_longer(r, o, job))
@@ -283,7 +283,7 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 	enum tw_status status;
 	char hash[TW_SHA_TEXT];
 	const int n = asprintf(&text, HEAD "\n%s", tw_job_world(job->world),
-			       tw_sha_text(&job->plan.job_hash, hash), r->job_text);
+			       tw_sha_text(&job->plan.checkpoint.job_hash, hash), r->job_text);
 
 	if (n < 0)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");

@@ -50,7 +50,7 @@ enum tw_status tw_share_facts(const struct tw_job *job, const struct tw_engine *
 {
 	const struct tw_data *data = tw_network_data(engine);
 
-	*out = (struct tw_share_facts){ .job = job->plan.job_hash };
+	*out = (struct tw_share_facts){ .job = job->plan.checkpoint.job_hash };
 	if (data)
 		out->data = data->fingerprint;
 	if (hash_layout(engine, &out->layout) != TW_OK)

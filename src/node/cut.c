@@ -21,7 +21,7 @@ static uint32_t load_of(const struct master *m, uint32_t node)
 {
 	uint32_t load = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		load += (m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
 			m->shard[s].node == node;
 	return load;
@@ -42,13 +42,13 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 {
 	bool pending = false;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 		uint32_t best = 0;
 
 		if (i->hosted || i->assigned)
 			continue;
-		for (uint32_t k = 0; k < m->plan->servers; k++)
+		for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 			if (m->server[k].live && (!best || better(m, k + 1, best)))
 				best = k + 1;
 		if (!best)
@@ -196,7 +196,7 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 			       bool other_workers, struct tw_block **out)
 {
 	const struct tw_plan *p = m->plan;
-	const uint64_t from = p->border[s], n = p->border[s + 1] - from;
+	const uint64_t from = p->problem.border[s], n = p->problem.border[s + 1] - from;
 	bool exact;
 	const struct source *first = nearest(src, count, from, n, &exact);
 	struct tw_array *list = tw_heap_zeros(m->heap, first->count * sizeof *list);
@@ -222,7 +222,7 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 			to->at = floats + used * n;
 			st = collect_floats(src, count, a->name, from, n, floats + used * n);
 			/* the sum of velocities that belong to nobody any more */
-			if (other_workers && (p->rule->traits & TW_RULE_PER_WORKER) &&
+			if (other_workers && (p->far.rule->traits & TW_RULE_PER_WORKER) &&
 			    starts_with(a->name, "rule."))
 				memset(floats + used * n, 0, n * sizeof(float));
 		} else if (!exact && strcmp(a->name, "applied") == 0) {
@@ -304,7 +304,7 @@ static void restore_workers(struct master *m, struct tw_context *ctx, const stru
 	for (size_t k = 0; k < count; k++) {
 		unsigned slot;
 
-		if (sscanf(parts[k].name, "worker %u", &slot) != 1 || slot >= m->plan->workers)
+		if (sscanf(parts[k].name, "worker %u", &slot) != 1 || slot >= m->plan->crew.workers)
 			continue;
 		tw_block_drop(m->member[slot].restore);
 		m->member[slot].restore = tw_block_keep(parts[k].bytes);
@@ -323,14 +323,14 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	bool adopted = false, other = false;
 	uint64_t before = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		adopted = adopted || m->shard[s].adopted;
 	if (cut) {
 		st = tw_master_part_read(parts, count, &x);
 		src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
 		if (st == TW_OK)
 			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
-		other = x.slots != m->plan->workers;
+		other = x.slots != m->plan->crew.workers;
 		if (m->rebuild && !adopted)
 			tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->taken);
@@ -338,11 +338,12 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			st = restore_master(m, parts, count, &x);
 		if (st == TW_OK && !m->begun && !other && !adopted)
 			restore_workers(m, ctx, parts, count);
-		if (other && !m->begun && (m->plan->rule->traits & TW_RULE_PER_WORKER))
+		if (other && !m->begun &&
+		    (tw_plan_update(m->plan)->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
 			       "the checkpoint is of %u workers, not %u: "
 			       "their velocities start at 0",
-			       x.slots, m->plan->workers);
+			       x.slots, m->plan->crew.workers);
 	} else if (m->rebuild && !adopted) {
 		tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->taken);
@@ -355,7 +356,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		m->generation = 0;
 	if (!m->generation)
 		tw_master_new_generation(m, ctx);
-	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
 		struct shard_info *i = &m->shard[s];
 
 		if (!i->pending)
@@ -375,7 +376,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
  * are taken from the same one. */
 static void take_all_from(struct master *m, uint64_t cut)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
 		if (!(i->hosted || i->assigned) || i->adopted || i->host_cut == cut)
@@ -395,7 +396,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 
 	m->loading = false;
 	m->looked = true;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		pending = pending || m->shard[s].pending;
 	if (status == TW_OK && first && cut) { /* what an earlier master counted */
 		struct tw_master_part x;
@@ -414,7 +415,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	if (status == TW_OK && m->moving && m->begun && cut != m->cut) {
 		/* the one they were to move from is damaged: then all go back, or none */
 		m->moving = false;
-		for (uint32_t s = 0; s < m->plan->shards && tw_master_rounds(m); s++)
+		for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
 			m->shard[s].pending = false;
 		if (tw_master_rounds(m))
 			return;
@@ -433,7 +434,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
 						.seq = cut,
 						.count = m->rolling_back });
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].assigned)
 			tw_cut_host(m, ctx, s);
 }
@@ -442,16 +443,16 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 
 bool tw_cut_workers_keep_state(const struct master *m)
 {
-	return m->plan->send == TW_SEND_MOMENTUM || (m->plan->local && m->plan->local->arrays);
+	return tw_plan_worker_keeps(m->plan);
 }
 
 void tw_cut_abort(struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		tw_block_drop(m->shard[s].part);
 		m->shard[s].part = NULL;
 	}
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		tw_block_drop(m->member[k].part);
 		m->member[k].part = NULL;
 	}
@@ -492,7 +493,7 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	m->want_cut = false;
 	m->since = tw_now(ctx);
 	st = tw_spans_copy(&m->closed, &m->taken);
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		for (uint32_t i = 0; i < m->member[k].leases && st == TW_OK; i++)
 			st = tw_spans_remove(&m->closed, m->member[k].lease[i].from,
 					     m->member[k].lease[i].to);
@@ -502,15 +503,15 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	}
 	if (!m->cut_running)
 		m->phase = PHASE_SNAP;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_cut_snap_shard(m, ctx, s);
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		tw_cut_snap_worker(m, ctx, k);
 }
 
 int64_t tw_cut_period(const struct master *m)
 {
-	return m->period > m->plan->checkpoint_every ? m->period : m->plan->checkpoint_every;
+	return m->period > m->plan->checkpoint.every ? m->period : m->plan->checkpoint.every;
 }
 
 /* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next
@@ -522,7 +523,7 @@ static void stretch(struct master *m, struct tw_context *ctx)
 
 	m->closed_before = tw_spans_total(&m->closed);
 	m->was_paused = m->paused;
-	if (!m->plan->checkpoint_every || !idle || tw_deal_exhausted(m))
+	if (!m->plan->checkpoint.every || !idle || tw_deal_exhausted(m))
 		return;
 	m->period = pause > 2 * period ? pause : 2 * period;
 	tw_say(ctx, TW_WARNING,
@@ -530,7 +531,7 @@ static void stretch(struct master *m, struct tw_context *ctx)
 	       "the %.3g s before it; the next one follows after %.3g s (checkpoint.every is %.3g "
 	       "s)",
 	       (double)pause / 1e9, (double)period / 1e9, (double)m->period / 1e9,
-	       (double)m->plan->checkpoint_every / 1e9);
+	       (double)m->plan->checkpoint.every / 1e9);
 }
 
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
@@ -538,7 +539,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct tw_master_part x = { .cut = m->cut_making,
 				    .round = m->round,
 				    .generation = m->generation,
-				    .release = tw_now(ctx) + m->plan->save_time + TW_SECOND / 10,
+				    .release = tw_now(ctx) + m->plan->checkpoint.save_time +
+					       TW_SECOND / 10,
 				    .steps = m->steps,
 				    .samples = m->samples,
 				    .redealt = m->redealt,
@@ -546,9 +548,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 				    .refused = m->refused,
 				    .evaluated_at = m->evaluated_at,
 				    .workers = m->live,
-				    .shards = m->plan->shards,
-				    .slots = m->plan->workers,
-				    .servers = m->plan->servers };
+				    .shards = m->plan->problem.shards,
+				    .slots = m->plan->crew.workers,
+				    .servers = m->plan->crew.servers };
 	const struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
@@ -567,7 +569,7 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 
 static void save(struct master *m, struct tw_context *ctx)
 {
-	const size_t most = 1 + m->plan->shards + m->plan->workers;
+	const size_t most = 1 + m->plan->problem.shards + m->plan->crew.workers;
 	struct tw_part *parts = tw_heap_zeros(m->heap, most * sizeof *parts);
 	size_t count = 0;
 
@@ -577,11 +579,11 @@ static void save(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	snprintf(parts[count++].name, sizeof parts[0].name, "master");
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		snprintf(parts[count].name, sizeof parts[0].name, "shard %u", s);
 		parts[count++].bytes = m->shard[s].part;
 	}
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].part) {
 			snprintf(parts[count].name, sizeof parts[0].name, "worker %u", k);
 			parts[count++].bytes = m->member[k].part;
@@ -598,10 +600,10 @@ void tw_cut_check(struct master *m, struct tw_context *ctx)
 {
 	if (!m->cut_making || m->phase == PHASE_SAVE)
 		return;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].part)
 			return;
-	for (uint32_t k = 0; tw_cut_workers_keep_state(m) && k < m->plan->workers; k++)
+	for (uint32_t k = 0; tw_cut_workers_keep_state(m) && k < m->plan->crew.workers; k++)
 		if (m->member[k].live && !m->member[k].part)
 			return;
 	save(m, ctx);
@@ -621,16 +623,17 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		return;
 	if (msg->from.role == TW_WORKER) {
 		if (m->cut_making && m->cut_making == msg->b.part.cut &&
-		    msg->h.from < m->plan->workers &&
+		    msg->h.from < m->plan->crew.workers &&
 		    m->member[msg->h.from].incarnation == msg->h.incarnation &&
 		    m->member[msg->h.from].node == msg->from.node)
 			keep(&m->member[msg->h.from].part, msg->payload);
-	} else if (s >= m->plan->shards || m->shard[s].node != msg->from.node) {
+	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
 		return;
 	} else if (tw_master_rounds(m) && msg->b.part.round != m->round) {
 		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
 	} else if (msg->b.part.cut == 0) {
-		if (msg->h.payload == (m->plan->border[s + 1] - m->plan->border[s]) * sizeof(float))
+		if (msg->h.payload ==
+		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
 			keep(&m->shard[s].vector, msg->payload);
 	} else if (m->cut_making == msg->b.part.cut && m->phase != PHASE_SAVE) {
 		keep(&m->shard[s].part, msg->payload);
@@ -642,8 +645,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
 {
 	const bool drained = m->phase == PHASE_SAVE;
-	const bool stop = m->want_stop || (m->plan->stop_after_cuts &&
-					   m->cuts_made + 1 >= m->plan->stop_after_cuts);
+	const bool stop = m->want_stop || (m->plan->checkpoint.stop_after &&
+					   m->cuts_made + 1 >= m->plan->checkpoint.stop_after);
 
 	if (cut != m->cut_making)
 		return;
@@ -670,7 +673,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 		m->want_stop = true; /* stop at a drained cut of its own */
 		return;
 	}
-	if (m->plan->checkpoint_every)
+	if (m->plan->checkpoint.every)
 		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	if (!drained)
 		return;

@@ -16,9 +16,11 @@ uint32_t tw_deal_unit(const struct master *m)
 {
 	const struct tw_plan *p = m->plan;
 	const uint32_t batch =
-		p->global_batch ? (p->global_batch + p->workers - 1) / p->workers : p->batch;
+		p->dealing.global_batch
+			? (p->dealing.global_batch + p->crew.workers - 1) / p->crew.workers
+			: p->dealing.batch;
 
-	return batch * p->accumulate * p->push;
+	return batch * p->dealing.accumulate * p->traffic.push;
 }
 
 static uint32_t rank_of(const struct master *m, uint32_t slot)
@@ -32,17 +34,17 @@ static uint32_t rank_of(const struct master *m, uint32_t slot)
 
 static uint32_t batch_of(const struct master *m, uint32_t slot)
 {
-	const uint64_t g = m->plan->global_batch, k = rank_of(m, slot), n = m->live;
+	const uint64_t g = m->plan->dealing.global_batch, k = rank_of(m, slot), n = m->live;
 
 	if (!g)
-		return m->plan->batch;
+		return m->plan->dealing.batch;
 	return (uint32_t)(g * (k + 1) / n - g * k / n);
 }
 
 static bool warming(const struct master *m, uint32_t slot)
 {
-	return m->plan->warm_until && m->frontier < m->plan->warm_until &&
-	       rank_of(m, slot) >= m->plan->warm_workers;
+	return m->plan->dealing.warm_until && m->frontier < m->plan->dealing.warm_until &&
+	       rank_of(m, slot) >= m->plan->dealing.warm_workers;
 }
 
 /* The next free range below `end`, at most `most` long, inside one epoch. */
@@ -54,9 +56,10 @@ static bool next_range(const struct master *m, uint64_t from, uint64_t end, uint
 
 	if (!tw_spans_gap(&m->taken, from, end, most, out))
 		return false;
-	border = (out->from / p->samples + 1) * p->samples;
-	if (p->warm_until && out->from < p->warm_until && p->warm_until < border)
-		border = p->warm_until;
+	border = (out->from / p->problem.samples + 1) * p->problem.samples;
+	if (p->dealing.warm_until && out->from < p->dealing.warm_until &&
+	    p->dealing.warm_until < border)
+		border = p->dealing.warm_until;
 	if (out->to > border)
 		out->to = border;
 	return true;
@@ -68,9 +71,9 @@ bool tw_deal_exhausted(const struct master *m)
 
 	if (m->time_up || m->want_finish)
 		return true;
-	if (tw_master_rounds(m) && m->plan->updates && m->round >= m->plan->updates)
+	if (tw_master_rounds(m) && m->plan->ends.updates && m->round >= m->plan->ends.updates)
 		return true;
-	return !tw_spans_gap(&m->taken, 0, m->plan->positions, 1, &gap);
+	return !tw_spans_gap(&m->taken, 0, m->plan->dealing.positions, 1, &gap);
 }
 
 void tw_deal_release(struct member *e, struct tw_heap *heap)
@@ -96,7 +99,8 @@ static void send_lease(struct master *m, struct tw_context *ctx, uint32_t slot, 
 		.range = { from, (uint32_t)(to - from), (uint32_t)id },
 		.batch = batch_of(m, slot),
 		.live = m->live,
-		.nominal = p->global_batch ? (double)p->global_batch / m->live : p->batch,
+		.nominal = p->dealing.global_batch ? (double)p->dealing.global_batch / m->live
+						   : p->dealing.batch,
 	};
 	tw_send(ctx, msg);
 }
@@ -125,14 +129,14 @@ static void tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, b
 	e->idle = idle;
 	if (!(m->plan->gate->traits & TW_GATE_HOLDS))
 		return;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!tw_deal_idle_to(m, ctx, slot, s, 0))
 			return;
 }
 
 void tw_deal_no_more(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && m->member[k].leases == 0)
 			tell_idle(m, ctx, k, true);
 }
@@ -181,12 +185,12 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
-	const uint64_t unit = (uint64_t)batch_of(m, slot) * p->accumulate * p->push;
+	const uint64_t unit = (uint64_t)batch_of(m, slot) * p->dealing.accumulate * p->traffic.push;
 	const uint64_t done = tw_spans_total(&m->taken);
-	const uint64_t left = p->positions > done ? p->positions - done : 0;
+	const uint64_t left = p->dealing.positions > done ? p->dealing.positions - done : 0;
 	uint64_t units = left / (4 * (uint64_t)(m->live ? m->live : 1) * (unit ? unit : 1));
 
-	if (p->checkpoint_every && units > 16)
+	if (p->checkpoint.every && units > 16)
 		units = 16;
 	units = units < 1 ? 1 : units > 64 ? 64 : units;
 	return units * unit;
@@ -226,8 +230,9 @@ static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 	uint64_t id;
 
 	if (!tw_deal_exhausted(m) && !warming(m, slot) && batch_of(m, slot) &&
-	    next_range(m, 0, m->plan->positions, lease_size(m, slot), &r)) {
-		const bool was_warm = m->plan->warm_until && m->frontier < m->plan->warm_until;
+	    next_range(m, 0, m->plan->dealing.positions, lease_size(m, slot), &r)) {
+		const bool was_warm =
+			m->plan->dealing.warm_until && m->frontier < m->plan->dealing.warm_until;
 
 		id = ++e->next_lease;
 		if (!open_lease(m, ctx, slot, id, r.from, r.to))
@@ -236,7 +241,7 @@ static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tell_idle(m, ctx, slot, false);
 		note_deal(m, ctx, slot, r.from, r.to);
 		send_lease(m, ctx, slot, id, r.from, r.to);
-		if (was_warm && m->frontier >= m->plan->warm_until)
+		if (was_warm && m->frontier >= m->plan->dealing.warm_until)
 			tw_deal(m, ctx); /* the others may begin */
 		return;
 	}
@@ -278,7 +283,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	m->loss_samples += d->losses;
 	if (m->loss_samples)
 		m->train_loss = m->loss_sum / (double)m->loss_samples;
-	if (m->loss_samples > m->plan->samples) { /* a mean over about an epoch */
+	if (m->loss_samples > m->plan->problem.samples) { /* a mean over about an epoch */
 		m->loss_sum /= 2;
 		m->loss_samples /= 2;
 	}
@@ -337,8 +342,8 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count)
 {
 	for (size_t k = 0; k < count; k++)
-		if (!list[k].count || list[k].from >= m->plan->positions ||
-		    list[k].count > m->plan->positions - list[k].from)
+		if (!list[k].count || list[k].from >= m->plan->dealing.positions ||
+		    list[k].count > m->plan->dealing.positions - list[k].from)
 			return false;
 	return true;
 }
@@ -357,7 +362,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 {
 	enum tw_status st = TW_OK;
 
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		struct member *e = &m->member[k];
 
 		for (uint32_t i = 0; i < e->leases && st == TW_OK; i++) {
@@ -397,16 +402,17 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 
 static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	const uint64_t size = (uint64_t)batch_of(m, slot) * m->plan->accumulate;
+	const uint64_t size = (uint64_t)batch_of(m, slot) * m->plan->dealing.accumulate;
 	struct member *e = &m->member[slot];
-	uint64_t end = m->plan->positions;
+	uint64_t end = m->plan->dealing.positions;
 	struct tw_span r;
 
 	if (m->planned) { /* (2): the epoch of those planned already */
-		for (uint32_t k = 0; k < m->plan->workers; k++)
+		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 			if (m->member[k].planned) {
-				const uint64_t border = (m->member[k].from / m->plan->samples + 1) *
-							m->plan->samples;
+				const uint64_t border =
+					(m->member[k].from / m->plan->problem.samples + 1) *
+					m->plan->problem.samples;
 
 				end = border < end ? border : end;
 				break;
@@ -425,7 +431,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	e->round_node = e->node;
 	e->complete = e->refused = e->hungry = false;
 	e->have_count = 0;
-	memset(e->have, 0, m->plan->shards);
+	memset(e->have, 0, m->plan->problem.shards);
 	e->from = r.from;
 	e->count = (uint32_t)(r.to - r.from);
 	m->planned++;
@@ -440,9 +446,9 @@ static void open_round(struct master *m, struct tw_context *ctx)
 	m->round_open = true;
 	m->planned = 0;
 	m->since = tw_now(ctx);
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		m->member[k].planned = m->member[k].complete = false;
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && !m->member[k].behind && !warming(m, k) &&
 		    !plan_one(m, ctx, k)) {
 			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
@@ -478,7 +484,7 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 		m->plan->gate->abandons && m->plan->gate->abandons(m->plan->gate_options);
 
 	m->set_count = 0;
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		struct member *e = &m->member[k];
 
 		if (!e->planned)
@@ -505,17 +511,17 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 	}
 	if (m->loss_samples)
 		m->train_loss = m->loss_sum / (double)m->loss_samples;
-	if (m->loss_samples > m->plan->samples) {
+	if (m->loss_samples > m->plan->problem.samples) {
 		m->loss_sum /= 2;
 		m->loss_samples /= 2;
 	}
 	m->set_round = m->round;
 	m->set_sent = true;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_deal_commit_to(m, ctx, s);
 	m->round++;
 	m->round_open = false;
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		m->member[k].planned = m->member[k].complete = false;
 	m->planned = 0;
 	tw_score_committed(m, ctx);
@@ -528,7 +534,7 @@ static bool round_full(const struct master *m)
 {
 	uint32_t complete = 0, stripes = 0, busy = 0;
 
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
 		const bool stripe = e->planned && !e->refused;
 
@@ -546,8 +552,8 @@ void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
-	if (msg->h.view != m->generation || s >= m->plan->shards ||
-	    m->shard[s].node != msg->from.node || h->slot >= m->plan->workers)
+	if (msg->h.view != m->generation || s >= m->plan->problem.shards ||
+	    m->shard[s].node != msg->from.node || h->slot >= m->plan->crew.workers)
 		return;
 	e = &m->member[h->slot];
 	e->heard = e->heard || e->incarnation == h->incarnation;
@@ -561,7 +567,7 @@ void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		e->have[s] = 1;
 		e->round_steps = h->steps;
 		e->round_loss = h->loss;
-		e->complete = ++e->have_count == m->plan->shards;
+		e->complete = ++e->have_count == m->plan->problem.shards;
 		if (e->complete)
 			tw_stuck_finished(m, ctx, e);
 	}
@@ -571,7 +577,7 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 {
 	for (;;) {
 		if (m->round_open) {
-			for (uint32_t k = 0; k < m->plan->workers; k++)
+			for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 				if (m->member[k].live && m->member[k].hungry &&
 				    !m->member[k].planned && m->member[k].behind) {
 					m->member[k].behind = false;
@@ -594,7 +600,7 @@ static void deal_round(struct master *m, struct tw_context *ctx)
 		if (m->phase != PHASE_RUN || m->paused || m->want_cut || m->want_stop ||
 		    tw_master_must_move(m) || tw_deal_exhausted(m))
 			return;
-		for (uint32_t k = 0; k < m->plan->workers; k++)
+		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 			if (m->member[k].hungry)
 				m->member[k].behind = false;
 		open_round(m, ctx);
@@ -613,7 +619,7 @@ void tw_deal(struct master *m, struct tw_context *ctx)
 	}
 	if (m->phase != PHASE_RUN || m->paused)
 		return;
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && m->member[k].hungry)
 			deal_to(m, ctx, k);
 }

@@ -8,7 +8,7 @@
 
 static void drop_eval(struct worker *w)
 {
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		tw_block_drop(w->eval_view[s]);
 		w->eval_view[s] = NULL;
 	}
@@ -19,7 +19,7 @@ void tw_worker_ask_pinned(struct worker *w, struct tw_context *ctx)
 	if (!w->eval_wanted || w->eval_busy)
 		return;
 	drop_eval(w);
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		struct tw_msg *m = tw_msg_to(ctx, w->link[s].addr, TW_PULL);
 
 		if (!m)
@@ -40,8 +40,8 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 
 	if (!early && m->h.incarnation != w->incarnation)
 		return;
-	if (!m->b.eval.count || m->b.eval.from > w->plan->tests ||
-	    m->b.eval.count > w->plan->tests - m->b.eval.from)
+	if (!m->b.eval.count || m->b.eval.from > w->plan->problem.tests ||
+	    m->b.eval.count > w->plan->problem.tests - m->b.eval.from)
 		return;
 	if (!early && m->h.view > w->generation)
 		tw_worker_reset(w, ctx, m->h.view);
@@ -56,18 +56,19 @@ static void start_eval(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_plan *p = w->plan;
 
-	for (uint32_t s = 0; s < p->shards; s++) {
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		if (!w->eval_view[s])
 			return;
-		w->eval_piece[s] = (struct tw_piece){ .at = tw_block_floats(w->eval_view[s]),
-						      .from = p->border[s],
-						      .n = p->border[s + 1] - p->border[s] };
+		w->eval_piece[s] =
+			(struct tw_piece){ .at = tw_block_floats(w->eval_view[s]),
+					   .from = p->problem.border[s],
+					   .n = p->problem.border[s + 1] - p->problem.border[s] };
 	}
 	w->eval = (struct tw_compute){ .evaluate = true,
 				       .in = { .from = w->eval_what.from,
 					       .count = w->eval_what.count,
 					       .piece = w->eval_piece,
-					       .pieces = p->shards },
+					       .pieces = p->problem.shards },
 				       .id = w->eval_what.pin };
 	w->eval.in.cancel = &w->eval.cancel;
 	w->eval_busy = true;

@@ -65,7 +65,7 @@ static bool drop_shards(struct master *m, uint32_t node)
 {
 	bool lost = false;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
 		if ((!i->hosted && !i->assigned && !i->pending) || i->node != node)
@@ -137,7 +137,7 @@ static uint32_t staying(const struct master *m)
 {
 	uint32_t count = 0;
 
-	for (uint32_t k = 0; k < m->plan->servers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		count += m->server[k].live && !m->server[k].leaving;
 	return count;
 }
@@ -149,7 +149,7 @@ static bool leaver(const struct master *m, uint32_t k)
 
 static bool hosts(const struct master *m, uint32_t node)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if ((m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
 		    m->shard[s].node == node)
 			return true;
@@ -160,7 +160,7 @@ bool tw_master_must_move(const struct master *m)
 {
 	if (m->move_off || !staying(m))
 		return false;
-	for (uint32_t k = 0; k < m->plan->servers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		if (leaver(m, k))
 			return true;
 	return false;
@@ -169,10 +169,10 @@ bool tw_master_must_move(const struct master *m)
 /* (4) */
 void tw_master_move(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t k = 0; k < m->plan->servers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
 		if (!leaver(m, k))
 			continue;
-		for (uint32_t s = 0; s < m->plan->shards; s++)
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 			if ((m->shard[s].hosted || m->shard[s].assigned) &&
 			    m->shard[s].node == k + 1)
 				unhost(ctx, k + 1, s, m->shard[s].incarnation);
@@ -201,13 +201,13 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 {
 	bool adopted = false;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		adopted = adopted || m->shard[s].adopted;
 	/* nothing was learnt yet */
 	if (!m->begun && !adopted && m->phase == PHASE_GATHER && !m->loading &&
 	    tw_master_must_move(m))
 		tw_master_move(m, ctx);
-	for (uint32_t k = 0; k < m->plan->servers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
 		if (!leaver(m, k))
 			continue;
 		if (!hosts(m, k + 1)) {
@@ -235,10 +235,10 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 	enum tw_status st = TW_OK;
 
 	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally ||
-	    b->members > plan->workers)
+	    b->members > plan->crew.workers)
 		return TW_BAD_BYTES;
 	for (uint32_t k = 0; k < b->spans + b->twice; k++)
-		if (span[k].from >= span[k].to || span[k].to > plan->positions)
+		if (span[k].from >= span[k].to || span[k].to > plan->dealing.positions)
 			return TW_BAD_BYTES;
 	tw_spans_clear(&i->applied);
 	tw_spans_clear(&i->twice);
@@ -296,7 +296,7 @@ static bool adoptable(const struct master *m, uint32_t node)
 
 	if (m->phase != PHASE_GATHER || on->left || (m->moving && on->leaving))
 		return false;
-	for (uint32_t s = 0; s < m->plan->shards && tw_master_rounds(m); s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
 		if (m->shard[s].pending || m->shard[s].assigned)
 			return false;
 	return !m->rolling_back;
@@ -308,7 +308,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 	struct shard_info *i;
 
 	/* nobody outlived a master that is yet to come */
-	if (s >= m->plan->shards || msg->h.view >> 32 > ctx->boot ||
+	if (s >= m->plan->problem.shards || msg->h.view >> 32 > ctx->boot ||
 	    msg->b.state.version.incarnation >> 20 > ctx->boot)
 		return;
 	i = &m->shard[s];
@@ -350,7 +350,7 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	const uint32_t s = msg->h.shard;
 	struct shard_info *i;
 
-	if (s >= m->plan->shards)
+	if (s >= m->plan->problem.shards)
 		return;
 	i = &m->shard[s];
 	if (!i->assigned || i->node != msg->from.node || i->incarnation != msg->b.host.incarnation)
@@ -380,18 +380,18 @@ uint32_t tw_master_servers_live(const struct master *m)
 {
 	uint32_t here = 0;
 
-	for (uint32_t k = 0; k < m->plan->servers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		here += m->server[k].live;
 	return here;
 }
 
 static bool servers_here(const struct master *m)
 {
-	for (uint32_t k = 0; k < m->plan->servers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		if (m->server[k].live && m->server[k].stated < m->server[k].hosted &&
 		    !m->servers_due)
 			return false;
-	return m->servers_due || tw_master_servers_live(m) == m->plan->servers;
+	return m->servers_due || tw_master_servers_live(m) == m->plan->crew.servers;
 }
 
 /* (2) */
@@ -400,7 +400,7 @@ static bool one_state(struct master *m)
 	uint32_t adopted = 0, lost = 0, behind = 0;
 	uint64_t round = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct shard_info *i = &m->shard[s];
 
 		lost += !i->hosted && !i->assigned;
@@ -409,7 +409,7 @@ static bool one_state(struct master *m)
 		if (i->adopted && i->round > round)
 			round = i->round;
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		behind += m->shard[s].adopted && m->shard[s].round + 1 < round;
 	return !(adopted && lost) && !behind && !(m->begun && lost);
 }
@@ -417,7 +417,7 @@ static bool one_state(struct master *m)
 static void roll_back(struct master *m, struct tw_context *ctx)
 {
 	m->rolling_back = m->rebuild = true;
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].hosted = m->shard[s].adopted = m->shard[s].assigned = false;
 		tw_block_drop(m->shard[s].host);
 		m->shard[s].host = NULL;
@@ -433,7 +433,7 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 
 static bool adopted_any(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].adopted)
 			return true;
 	return false;
@@ -445,7 +445,7 @@ static void complete_round(struct master *m, struct tw_context *ctx)
 {
 	const struct shard_info *ahead = &m->shard[0];
 
-	for (uint32_t s = 1; s < m->plan->shards; s++)
+	for (uint32_t s = 1; s < m->plan->problem.shards; s++)
 		if (m->shard[s].round > ahead->round)
 			ahead = &m->shard[s];
 	if (!(m->set_sent && m->set_round == ahead->round) && ahead->round) {
@@ -454,7 +454,7 @@ static void complete_round(struct master *m, struct tw_context *ctx)
 		m->set_round = ahead->round - 1;
 		m->set_sent = true;
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_deal_commit_to(m, ctx, s);
 	m->round = m->set_sent ? m->set_round + 1 : 0;
 }
@@ -464,10 +464,10 @@ static void one_generation(struct master *m, struct tw_context *ctx)
 {
 	bool mixed = false;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		mixed = mixed || (m->shard[s].adopted && m->shard[s].host_cut != m->generation);
 	/* leases of another generation were forgotten by those who held them */
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && m->member[k].leases &&
 		    m->member[k].generation != m->generation) {
 			tw_deal_return(m, ctx, k);
@@ -493,7 +493,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 	} else if (m->rebuild) {
 		one_generation(m, ctx);
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].agreed = false;
 		tw_master_full_view(m, ctx, s);
 		if (!ask(m, ctx, s, tw_master_untimed(m)))
@@ -509,7 +509,7 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		return;
 	if (tw_master_rounds(m) && !m->rolling_back && !(m->moving && m->begun) && !one_state(m))
 		roll_back(m, ctx);
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		lost = lost || (!m->shard[s].hosted && !m->shard[s].assigned);
 		waits = waits || !m->shard[s].hosted;
 	}
@@ -518,8 +518,8 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 	if (waits)
 		return;
 	/* once it has begun, `run` pauses when there are too few */
-	if (m->begun || m->live == m->plan->workers ||
-	    (m->live >= m->plan->min && m->live && m->wait_over))
+	if (m->begun || m->live == m->plan->crew.workers ||
+	    (m->live >= m->plan->crew.min && m->live && m->wait_over))
 		agree(m, ctx);
 }
 
@@ -531,7 +531,7 @@ static enum tw_status rebuild_taken(struct master *m)
 	enum tw_status st = TW_OK;
 
 	tw_spans_init(&all, m->heap);
-	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
 		st = s ? tw_spans_intersect(&all, &m->shard[s].applied)
 		       : tw_spans_copy(&all, &m->shard[0].applied);
 	if (st == TW_OK)
@@ -541,18 +541,18 @@ static enum tw_status rebuild_taken(struct master *m)
 	/* a master that was not there counts as dealt again what it cannot know better: what some
 	 * shard has applied twice, or has applied and will apply again */
 	tw_spans_clear(&all);
-	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
 		st = tw_spans_unite(&all, &m->shard[s].twice);
 	if (adopted && tw_spans_total(&all) > m->redealt)
 		m->redealt = tw_spans_total(&all);
 	tw_spans_clear(&all);
-	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
 		st = tw_spans_unite(&all, &m->shard[s].applied);
 	if (st == TW_OK)
 		st = tw_spans_subtract(&all, &m->taken);
 	if (!tw_master_rounds(m))
 		m->redealt += tw_spans_total(&all);
-	for (uint32_t k = 0; k < m->plan->workers && adopted; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers && adopted; k++)
 		for (uint32_t i = 0; i < m->member[k].leases; i++)
 			m->redealt += m->member[k].lease[i].to - m->member[k].lease[i].from;
 	tw_spans_release(&all);
@@ -562,7 +562,7 @@ static enum tw_status rebuild_taken(struct master *m)
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
 {
 	uint64_t all_steps = 0, all_samples = 0;
-	const uint32_t n = m->plan->shards;
+	const uint32_t n = m->plan->problem.shards;
 
 	for (uint32_t s = 0; s < n; s++) {
 		all_steps += m->shard[s].tally.steps;
@@ -574,7 +574,7 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 
 void tw_master_agreed(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].agreed)
 			return;
 	if (m->rebuild && rebuild_taken(m) != TW_OK) {
@@ -585,7 +585,7 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 		tw_master_applied(m, &m->steps, &m->samples);
 	tw_score_agreed(m, adopted_any(m));
 	m->rebuild = m->rolling_back = m->moving = false;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		m->shard[s].adopted = false;
 	m->phase = PHASE_RELEASE;
 	if (m->release > tw_now(ctx))

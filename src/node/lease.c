@@ -83,7 +83,7 @@ static uint64_t closed_everywhere(const struct worker *w)
 {
 	uint64_t least = w->seq;
 
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		if (w->link[s].acked < least)
 			least = w->link[s].acked;
 	return least;
@@ -186,9 +186,9 @@ static bool workable(const struct worker *w, const struct tw_body_lease *b)
 	const struct tw_plan *p = w->plan;
 	const uint64_t from = b->range.from, count = b->range.count;
 
-	return from < p->positions && count <= p->positions - from &&
-	       count <= p->samples - from % p->samples && b->batch && b->nominal > 0 &&
-	       isfinite(b->nominal);
+	return from < p->dealing.positions && count <= p->dealing.positions - from &&
+	       count <= p->problem.samples - from % p->problem.samples && b->batch &&
+	       b->nominal > 0 && isfinite(b->nominal);
 }
 
 void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)

@@ -34,7 +34,7 @@ void tw_line_changed(struct shard *s)
 /* The rule's view, in a new block; `mine` is of the worker that will see it, or NULL. */
 static struct tw_block *make_view(struct shard *s, float *mine)
 {
-	const struct tw_rule *rule = s->plan->rule;
+	const struct tw_rule *rule = s->plan->far.rule;
 	struct tw_apply a = { .rate = tw_line_rate(s) };
 	struct tw_block *b = tw_pool_take(s->pool);
 
@@ -46,7 +46,7 @@ static struct tw_block *make_view(struct shard *s, float *mine)
 		a.mine = mine ? mine + at : NULL;
 		for (uint32_t k = 0; k < rule->arrays; k++)
 			a.array[k] = s->array[k] + at;
-		rule->view(s->plan->rule_options, &a, tw_block_floats(b) + at);
+		rule->view(s->plan->far.options, &a, tw_block_floats(b) + at);
 	}
 	tw_vec_copy(tw_block_floats(b) + s->trainable, tw_block_floats(s->w) + s->trainable,
 		    s->n - s->trainable);
@@ -57,8 +57,8 @@ bool tw_line_shows_each(const struct shard *s)
 {
 	const struct tw_plan *p = s->plan;
 
-	return (p->rule->traits & TW_RULE_VIEW_MINE) && p->send != TW_SEND_MOMENTUM &&
-	       tw_rule_shows(p->rule, p->rule_options);
+	return (p->far.rule->traits & TW_RULE_VIEW_MINE) &&
+	       tw_rule_shows(p->far.rule, p->far.options);
 }
 
 struct tw_block *tw_line_shown_to(struct shard *s, const struct guest *g)
@@ -74,7 +74,7 @@ struct tw_block *tw_line_shown(struct shard *s)
 	HOLDS(4, !tw_line_shows_each(s));
 	if (s->shown)
 		return s->shown;
-	if (p->send == TW_SEND_MOMENTUM || !tw_rule_shows(p->rule, p->rule_options))
+	if (!tw_rule_shows(p->far.rule, p->far.options))
 		return s->shown = tw_block_keep(s->w);
 	return s->shown = make_view(s, NULL);
 }
@@ -215,21 +215,17 @@ static void apply(struct shard *s, const struct update *u, const struct contribu
 			      .count = s->version.n + 1,
 			      .stream = s->streams && u->next != s->w && !u->observes };
 
-	if (p->send == TW_SEND_MOMENTUM) { /* the worker has multiplied with the rate */
-		tw_vec_sgd(a.out, w, g, 1.0f, n, a.stream);
-		return;
-	}
-	for (uint32_t k = 0; k < p->rule->arrays; k++)
+	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
 		a.array[k] = s->array[k] + at;
-	if (p->rule->traits & TW_RULE_PER_WORKER) {
+	if (p->far.rule->traits & TW_RULE_PER_WORKER) {
 		a.mine = tw_block_floats(s->guest[c->slot].mine) + at;
 		a.before = s->guest[c->slot].before;
 	}
-	if (p->rule->traits & TW_RULE_OWN_DECAY)
+	if (p->far.rule->traits & TW_RULE_OWN_DECAY)
 		a.decay = p->decay;
 	if (u->observes)
 		a.direction = s->tile + TW_TILE;
-	p->rule->apply(p->rule_options, &a);
+	p->far.rule->apply(p->far.options, &a);
 	if (u->observes) {
 		float *policy[TW_STALENESS_ARRAYS];
 
@@ -313,7 +309,7 @@ static float rate_of(struct shard *s, const struct contribution *c, uint32_t cou
 		progress = fmax(progress, s->progress);
 	if (progress > s->progress)
 		s->progress = progress;
-	if (s->plan->rule->traits & TW_RULE_STAMPED)
+	if (s->plan->far.rule->traits & TW_RULE_STAMPED)
 		return c[0].push.rate;
 	return tw_schedule_rate(&s->plan->schedule, progress);
 }
@@ -389,10 +385,10 @@ static enum tw_status remember(struct shard *s, const struct contribution *c)
 /* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
 static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
 {
-	return (p->rule->traits & TW_RULE_PLAIN) &&
+	return (p->far.rule->traits & TW_RULE_PLAIN) &&
 	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
 	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
-	       p->send == TW_SEND_GRADIENT && push->divide == 1.0f;
+	       push->divide == 1.0f;
 }
 
 enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g)
@@ -452,8 +448,7 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 		return TW_NO_MEMORY;
 	u.in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
 	u.total = p->gate->totals && p->gate->totals(p->gate_options);
-	u.decays = p->decay != 0.0f && !(p->rule->traits & TW_RULE_OWN_DECAY) &&
-		   p->send != TW_SEND_MOMENTUM;
+	u.decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u.observes = p->staleness->observe != NULL;
 	for (uint32_t j = 0; j < count; j++) {
 		u.weight += c[j].push.weight;
@@ -466,7 +461,7 @@ enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const str
 	for (size_t at = 0; at < s->trainable && !ready; at += TW_TILE)
 		one_tile(s, &u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
 	buffers(s, &u);
-	if (p->rule->traits & TW_RULE_PER_WORKER)
+	if (p->far.rule->traits & TW_RULE_PER_WORKER)
 		for (uint32_t j = 0; j < count; j++)
 			s->guest[c[j].slot].before = u.rate;
 	s->corrections += count;

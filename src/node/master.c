@@ -18,19 +18,19 @@ uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
 
 static void begin(struct master *m, struct tw_context *ctx)
 {
-	const int64_t left = m->plan->time_limit - tw_now(ctx);
+	const int64_t left = m->plan->ends.time - tw_now(ctx);
 
 	if (m->release > tw_now(ctx))
 		return;
 	m->release = 0;
 	m->current = m->generation;
-	if (!m->begun && m->plan->time_limit)
+	if (!m->begun && m->plan->ends.time)
 		tw_timer(ctx, TIMER_LIMIT, left > 0 ? left : 0);
 	m->begun = true;
 	m->phase = PHASE_RUN;
-	if (m->plan->checkpoint_every)
+	if (m->plan->checkpoint.every)
 		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
 	tw_score_begin(m, ctx);
@@ -42,7 +42,7 @@ static void drain(struct master *m, struct tw_context *ctx)
 	m->since = m->draining = tw_now(ctx);
 	if (tw_master_rounds(m))
 		return;
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, false);
 	tw_deal_no_more(m, ctx);
@@ -50,7 +50,7 @@ static void drain(struct master *m, struct tw_context *ctx)
 
 static bool too_few(const struct master *m)
 {
-	return m->live < m->plan->min || m->live == 0;
+	return m->live < m->plan->crew.min || m->live == 0;
 }
 
 static void check_members(struct master *m, struct tw_context *ctx)
@@ -65,7 +65,7 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	if (!few)
 		return;
 	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
-	       m->live, m->plan->min);
+	       m->live, m->plan->crew.min);
 }
 
 static void run(struct master *m, struct tw_context *ctx)
@@ -77,7 +77,7 @@ static void run(struct master *m, struct tw_context *ctx)
 	tw_deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
-	if (m->want_cut && !m->plan->drain && !ends && !moves) { /* nobody pauses */
+	if (m->want_cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
 		if (!tw_master_rounds(m) || !m->round_open)
 			tw_cut_snap(m, ctx);
 		if (tw_master_rounds(m))
@@ -101,7 +101,7 @@ static bool is_late(const struct member *e)
 
 static bool late_ones(const struct master *m)
 {
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (is_late(&m->member[k]))
 			return true;
 	return false;
@@ -114,7 +114,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 	if (m->cut_making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
 	if (m->want_stop || m->want_cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
-	    (m->plan->checkpoint_final && tw_deal_exhausted(m) && !m->final)) {
+	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->final)) {
 		if (late_ones(m))
 			return;
 		m->final = tw_deal_exhausted(m);
@@ -142,7 +142,7 @@ static void score(struct master *m, struct tw_context *ctx)
 /* Is there a shard without a server?  One that is on its way to one has it. */
 static bool homeless(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].hosted && !m->shard[s].assigned && !m->shard[s].pending)
 			return true;
 	return false;
@@ -163,7 +163,7 @@ static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer,
 	if (wants == *counting)
 		return;
 	*counting = wants;
-	tw_timer(ctx, timer, wants ? m->plan->wait : -1);
+	tw_timer(ctx, timer, wants ? m->plan->crew.wait : -1);
 }
 
 /* (2) */
@@ -242,16 +242,16 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->accuracy = -1;
 	tw_spans_init(&m->taken, heap);
 	tw_spans_init(&m->closed, heap);
-	m->chunks = p->tests < 16 ? (uint32_t)p->tests : 16;
-	m->member = tw_heap_zeros(heap, p->workers * sizeof *m->member);
-	m->shard = tw_heap_zeros(heap, p->shards * sizeof *m->shard);
-	m->server = tw_heap_zeros(heap, p->servers * sizeof *m->server);
-	m->set = tw_heap_zeros(heap, p->workers * sizeof *m->set);
+	m->chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
+	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
+	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
+	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
+	m->set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->set);
 	m->chunk = tw_heap_zeros(heap, m->chunks * sizeof *m->chunk);
 	all = m->member && m->shard && m->server && m->set && m->chunk;
-	for (uint32_t k = 0; all && k < p->workers; k++)
-		all = (m->member[k].have = tw_heap_zeros(heap, p->shards)) != NULL;
-	for (uint32_t s = 0; m->shard && s < p->shards; s++) {
+	for (uint32_t k = 0; all && k < p->crew.workers; k++)
+		all = (m->member[k].have = tw_heap_zeros(heap, p->problem.shards)) != NULL;
+	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
 		tw_spans_init(&m->shard[s].twice, heap);
 	}
@@ -267,9 +267,9 @@ static void master_free(struct tw_actor *a)
 
 	if (!m)
 		return;
-	for (uint32_t k = 0; m->member && k < m->plan->workers; k++)
+	for (uint32_t k = 0; m->member && k < m->plan->crew.workers; k++)
 		tw_deal_release(&m->member[k], m->heap);
-	for (uint32_t s = 0; m->shard && s < m->plan->shards; s++) {
+	for (uint32_t s = 0; m->shard && s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
 		tw_spans_release(&i->applied);
@@ -293,7 +293,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 
 	m->since = tw_now(ctx);
 	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
-	tw_timer(ctx, TIMER_GATHER, m->plan->limit);
+	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_stuck_watch(m, ctx);
 	m->loading = true;
 	ctx->world->load(ctx);
@@ -303,7 +303,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 static bool may_say(const struct master *m, const struct tw_msg *msg)
 {
 	const bool served = tw_plan_is_server(m->plan, msg->from.node);
-	const bool worker = msg->from.role == TW_WORKER && msg->from.node > m->plan->servers;
+	const bool worker = msg->from.role == TW_WORKER && msg->from.node > m->plan->crew.servers;
 	const bool shard = msg->from.role == TW_SHARD && served && msg->h.shard == msg->from.index;
 
 	switch (msg->h.type) {
@@ -386,10 +386,10 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
  * who are started by hand have as long as workers have. */
 static void servers_due(struct master *m, struct tw_context *ctx)
 {
-	const int64_t more = m->plan->wait - m->plan->limit;
+	const int64_t more = m->plan->crew.wait - m->plan->crew.limit;
 
 	m->servers_due = m->begun || m->patient || m->outlived || !m->looked || m->cut ||
-			 more <= 0 || tw_master_servers_live(m) == m->plan->servers;
+			 more <= 0 || tw_master_servers_live(m) == m->plan->crew.servers;
 	if (m->servers_due)
 		return;
 	m->patient = true;
@@ -409,12 +409,12 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_WARNING,
 		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
 		       "waits longer",
-		       m->live, m->plan->min,
-		       (m->wait_over ? 2.0 : 1.0) * (double)m->plan->wait / (double)TW_SECOND);
+		       m->live, m->plan->crew.min,
+		       (m->wait_over ? 2.0 : 1.0) * (double)m->plan->crew.wait / (double)TW_SECOND);
 	else
 		tw_say(ctx, TW_WARNING,
 		       "%u of %u servers came, and shards are without one: stopping",
-		       tw_master_servers_live(m), m->plan->servers);
+		       tw_master_servers_live(m), m->plan->crew.servers);
 	tw_score_finish(m, ctx, TW_INTERRUPTED);
 }
 
@@ -427,7 +427,7 @@ static void waited(struct master *m, struct tw_context *ctx)
 	m->counting_workers = false;
 	if (m->begun && too_few(m)) {
 		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
-		       (double)m->plan->wait / 1e9);
+		       (double)m->plan->crew.wait / 1e9);
 		m->want_stop = true;
 	} else if (m->begun) {
 		m->paused = false; /* they came while the shards were brought back */
@@ -455,7 +455,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	case TIMER_HOMELESS:
 		m->counting_homes = false;
 		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
-		       (double)m->plan->wait / 1e9);
+		       (double)m->plan->crew.wait / 1e9);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return;
 	case TIMER_CUT:
@@ -481,7 +481,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	struct master *m = (struct master *)a;
 	const uint32_t slot = tw_master_slot_at(m, node);
 
-	if (node && node <= m->plan->servers) {
+	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].live = m->server[node - 1].leaving = false;
 		tw_master_lose_shards(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
@@ -497,10 +497,10 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 
 	if (m->phase == PHASE_OVER)
 		return;
-	if (node && node <= m->plan->servers) {
+	if (node && node <= m->plan->crew.servers) {
 		/* a server that lost its memory says so itself; one that did not is told again */
 		if (m->server[node - 1].boot == boot) {
-			for (uint32_t s = 0; s < m->plan->shards; s++)
+			for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 				if (m->shard[s].node == node)
 					tw_master_resync_shard(m, ctx, s);
 		}
@@ -613,7 +613,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 						  : "the newest checkpoint to be read";
 		return true;
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if ((out->why = owes(m, &m->shard[s]))) {
 			const bool placed = m->shard[s].hosted || m->shard[s].assigned;
 
@@ -621,8 +621,8 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 						      TW_SHARD, (uint16_t)s };
 			return true;
 		}
-	if ((m->phase == PHASE_GATHER && m->live < m->plan->workers) || m->paused) {
-		for (uint32_t k = 0; k < m->plan->workers; k++)
+	if ((m->phase == PHASE_GATHER && m->live < m->plan->crew.workers) || m->paused) {
+		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 			if (!m->member[k].live) {
 				out->slot = k;
 				break;
@@ -633,7 +633,7 @@ static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		out->step = 0;
 		return true;
 	}
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (tw_master_waits_for(m, k)) {
 			out->slot = k;
 			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };

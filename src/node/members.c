@@ -27,7 +27,7 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 	struct tw_place *tail;
 	uint32_t count = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		count += m->shard[s].hosted;
 	if (!count)
 		return true;
@@ -35,7 +35,7 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 	if (!tail)
 		return false;
 	count = 0;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].hosted)
 			tail[count++] = (struct tw_place){ s, m->shard[s].node,
 							   m->shard[s].incarnation, 0 };
@@ -68,13 +68,14 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 		tail = tw_msg_tail(ctx, msg, m->live * sizeof *tail);
 		if (!tail)
 			return;
-		for (uint32_t k = 0; k < m->plan->workers; k++)
+		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 			if (m->member[k].live)
 				tail[count++] = (struct tw_member){ k, m->member[k].incarnation,
 								    TW_LIVE, m->member[k].node };
 	}
 	tw_send(ctx, msg);
-	for (uint32_t k = 0; k < m->plan->workers && (m->plan->gate->traits & TW_GATE_HOLDS); k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_HOLDS);
+	     k++)
 		if (m->member[k].live && m->member[k].idle &&
 		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))
 			return;
@@ -83,7 +84,7 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 			enum tw_member_state state)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct tw_member *tail;
 		struct tw_msg *msg;
 
@@ -134,7 +135,7 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 		return;
 	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
 						   .incarnation = e->incarnation,
-						   .workers = m->plan->workers,
+						   .workers = m->plan->crew.workers,
 						   .boot = e->boot,
 						   .cut = m->cut };
 	if (e->restore) {
@@ -149,7 +150,7 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 {
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && m->member[k].node == node)
 			return k;
 	return UINT32_MAX;
@@ -159,11 +160,11 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 {
 	const uint32_t slot = msg->h.from;
 
-	if (slot < m->plan->workers && m->member[slot].live &&
+	if (slot < m->plan->crew.workers && m->member[slot].live &&
 	    m->member[slot].incarnation == msg->h.incarnation &&
 	    m->member[slot].node == msg->from.node)
 		return m->member[slot].heard = true;
-	if (slot < m->plan->workers && m->member[slot].incarnation < msg->h.incarnation &&
+	if (slot < m->plan->crew.workers && m->member[slot].incarnation < msg->h.incarnation &&
 	    msg->h.incarnation >> 20 < ctx->boot)
 		return false; /* from before our time: its hello is on its way */
 	refuse(ctx, msg, TW_REFUSED_FENCED);
@@ -236,8 +237,9 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	const uint32_t s = msg->h.shard;
 	const struct member *e;
 
-	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->generation || s >= m->plan->shards ||
-	    m->shard[s].node != msg->from.node || b->slot >= m->plan->workers)
+	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->generation ||
+	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node ||
+	    b->slot >= m->plan->crew.workers)
 		return;
 	e = &m->member[b->slot];
 	if (!e->live || e->incarnation != msg->h.incarnation)
@@ -276,10 +278,10 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 		return;
 	}
 	slot = msg->b.hello.slot;
-	if (slot >= m->plan->workers || m->member[slot].live)
-		for (slot = 0; slot < m->plan->workers && m->member[slot].live; slot++)
+	if (slot >= m->plan->crew.workers || m->member[slot].live)
+		for (slot = 0; slot < m->plan->crew.workers && m->member[slot].live; slot++)
 			;
-	if (slot == m->plan->workers) {
+	if (slot == m->plan->crew.workers) {
 		refuse(ctx, msg, TW_REFUSED_FULL);
 		return;
 	}
@@ -295,7 +297,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	joined(m);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
-	for (uint32_t s = 0; s < m->plan->shards && turned_away; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
 		if (m->shard[s].hosted) /* it may believe somebody else */
 			tw_master_full_view(m, ctx, s);
 	tw_cut_snap_worker(m, ctx, slot);
@@ -309,7 +311,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	const struct tw_range *list = msg->tail ? (const void *)msg->tail->data : NULL;
 	struct member *e;
 
-	if (h->slot >= m->plan->workers) {
+	if (h->slot >= m->plan->crew.workers) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}

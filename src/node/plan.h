@@ -13,74 +13,107 @@
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
-enum tw_sends { TW_SEND_GRADIENT, TW_SEND_MOMENTUM };
 enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP };
 enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 
 /* A worker whose contributions are not finite so often in a row, while others' are, is let go. */
 #define TW_STRIKES 8
 
-struct tw_plan {
-	/* the problem */
-	uint64_t seed;
+/* What is trained: one vector, cut into shards. */
+struct tw_problem {
 	size_t trainable, buffers;
 	uint32_t shards;
 	const size_t *border; /* shards + 1, over trainable + buffers; border[0] = 0 */
 	uint64_t samples, tests;
+};
 
-	/* dealing, in global positions (epoch * samples + place) */
+/* What is dealt to workers, in global positions (epoch * samples + place). */
+struct tw_dealing {
 	uint32_t batch;        /* per worker and step, unless global_batch */
 	uint32_t global_batch; /* 0: none; else slot k of N gets floor(G(k+1)/N) - floor(Gk/N) */
 	uint32_t accumulate;   /* batches per step's gradient, summed in order */
 	uint64_t positions;    /* deal [0, positions) */
-	uint64_t updates;      /* round gates: stop after so many rounds; 0: no limit */
-	int64_t time_limit;    /* ns of the world's clock; 0: none */
-	double until_loss;     /* stop when an evaluation is at or below; NAN: never */
-	double until_accuracy; /* ... at or above; NAN: never */
 	uint32_t warm_workers; /* so many workers alone ... */
 	uint64_t warm_until;   /* ... until this position is dealt; 0: no warm start */
-	double evaluate_every; /* epochs between evaluations; 0: only at the end */
+};
 
-	/* members; node 0 is the master, 1..servers the servers, then the workers */
+/* What else ends the run. */
+struct tw_ends {
+	uint64_t updates; /* round gates: stop after so many rounds; 0: no limit */
+	int64_t time;     /* ns of the world's clock; 0: none */
+	double loss;      /* stop when an evaluation is at or below; NAN: never */
+	double accuracy;  /* ... at or above; NAN: never */
+};
+
+/* Members; node 0 is the master, 1..servers the servers, then the workers. */
+struct tw_crew {
 	uint32_t workers, min, servers;
 	int64_t wait;  /* see cluster.wait */
 	int64_t limit; /* heartbeat limit: what one may wait for somebody silent */
 	int64_t stuck; /* ... for somebody who answers and does not work, at least; 0: for ever */
+};
+
+/* One half of the update: near, at the worker, or far, where the parameters are. */
+struct tw_half {
+	const struct tw_rule *rule;
+	const void *options;
+};
+
+/* How vectors travel, and how often. */
+struct tw_traffic {
+	const struct tw_codec *up, *down;
+	const void *up_options, *down_options;
+	uint32_t push, fetch; /* steps between pushes, between fetches */
+	enum tw_merges merge; /* at a fetch: replace, or keep own steps that were not pushed yet */
+	double skip_push, skip_fetch; /* B-FASGD's c; NAN: never skips */
+};
+
+/* Steps between fetches, on the worker's own copy. */
+struct tw_local {
+	const struct tw_rule *rule; /* NULL: none.  No per-worker rules */
+	const void *options;
+	float rate;
+};
+
+/* The staleness experiment (sim.delay): gradients computed d versions back. */
+struct tw_delay {
+	uint32_t steps; /* 0: none */
+	enum tw_delay_law law;
+	double ramp; /* epochs over which the delay grows from 0 */
+};
+
+struct tw_checkpoint_plan {
+	int64_t every;          /* ns; 0: only when asked to stop */
+	bool final;             /* also at the end */
+	bool drain;             /* cut: drain; else running */
+	uint64_t stop_after;    /* end as interrupted after so many; 0: never */
+	int64_t save_time;      /* what saving takes on the world's clock (sim); 0: not known */
+	struct tw_sha job_hash; /* of what must be the same to resume */
+};
+
+struct tw_plan {
+	uint64_t seed;
+	struct tw_problem problem;
+	struct tw_dealing dealing;
+	struct tw_ends ends;
+	struct tw_crew crew;
+	double evaluate_every; /* epochs between evaluations; 0: only at the end */
+	struct tw_checkpoint_plan checkpoint;
+	bool gaps; /* APPLY notes carry before/sent for the gap metric */
 
 	/* the line */
 	const struct tw_gate *gate;
 	const void *gate_options;
 	const struct tw_staleness *staleness;
 	const void *staleness_options;
-	const struct tw_rule *rule;
-	const void *rule_options;
-	const struct tw_codec *up, *down;
-	const void *up_options, *down_options;
-	enum tw_sends send;
-	uint32_t push, fetch; /* steps between pushes, between fetches */
-	enum tw_merges merge; /* at a fetch: replace, or keep own steps that were not pushed yet */
-	const struct tw_rule *local; /* steps between fetches; NULL: none.  No per-worker rules */
-	const void *local_options;
-	float local_rate;
-	double skip_push, skip_fetch; /* B-FASGD's c; NAN: never skips */
-	float clip;                   /* longest gradient norm; 0: any */
-	float decay;                  /* weight decay; 0 none */
+	struct tw_half near; /* rule NULL: a worker pushes its gradient as it is */
+	struct tw_half far;  /* never NULL */
+	struct tw_traffic traffic;
+	struct tw_local local;
+	float clip;  /* longest gradient norm; 0: any */
+	float decay; /* weight decay; 0 none */
 	struct tw_schedule schedule;
-
-	/* the staleness experiment (sim.delay): gradients computed d versions back */
-	uint32_t delay; /* 0: none */
-	enum tw_delay_law delay_law;
-	double delay_ramp; /* epochs over which the delay grows from 0 */
-
-	/* checkpoints */
-	int64_t checkpoint_every; /* ns; 0: only when asked to stop */
-	bool checkpoint_final;    /* also at the end */
-	bool drain;               /* cut: drain; else running */
-	uint64_t stop_after_cuts; /* end as interrupted after so many; 0: never */
-	int64_t save_time;        /* what saving takes on the world's clock (sim); 0: not known */
-	struct tw_sha job_hash;   /* of what must be the same to resume */
-
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	struct tw_delay delay;
 };
 
 struct tw_role_arg {
@@ -95,20 +128,34 @@ extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_cl
 /* Snapshots of what a worker was sent that may still be computed on. */
 static inline uint32_t tw_plan_memory(const struct tw_plan *p)
 {
-	switch (p->delay ? p->delay_law : TW_DELAY_CONSTANT) {
+	switch (p->delay.steps ? p->delay.law : TW_DELAY_CONSTANT) {
 	case TW_DELAY_UNIFORM:
-		return 2 * p->delay + 2;
+		return 2 * p->delay.steps + 2;
 	case TW_DELAY_GEOMETRIC:
-		return 8 * p->delay + 2;
+		return 8 * p->delay.steps + 2;
 	default:
-		return p->delay + 2;
+		return p->delay.steps + 2;
 	}
+}
+
+/* The rule that the job names as its update, wherever it runs. */
+static inline const struct tw_half *tw_plan_update(const struct tw_plan *p)
+{
+	return p->near.rule ? &p->near : &p->far;
+}
+
+/* Does a worker keep anything that must survive it: momentum, the state of its local rule, what a
+ * codec owes? */
+static inline bool tw_plan_worker_keeps(const struct tw_plan *p)
+{
+	return p->near.rule || (p->local.rule && p->local.rule->arrays) ||
+	       (p->traffic.up->traits & TW_CODEC_REMEMBERS);
 }
 
 /* Node numbers. */
 static inline uint32_t tw_plan_worker_node(const struct tw_plan *p, uint32_t slot)
 {
-	return 1 + p->servers + slot;
+	return 1 + p->crew.servers + slot;
 }
 static inline struct tw_addr tw_master_addr(void)
 {
@@ -116,7 +163,7 @@ static inline struct tw_addr tw_master_addr(void)
 }
 static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
 {
-	return node && node <= p->servers;
+	return node && node <= p->crew.servers;
 }
 
 #endif

@@ -20,7 +20,7 @@
 /* (5); 0.55 of 100 samples are 55, although a double makes a little more of it. */
 static uint64_t threshold(const struct master *m, uint64_t k)
 {
-	const double x = (double)k * (m->plan->evaluate_every * (double)m->plan->samples);
+	const double x = (double)k * (m->plan->evaluate_every * (double)m->plan->problem.samples);
 
 	return (uint64_t)ceil(x * (1 - 1e-12));
 }
@@ -28,7 +28,7 @@ static uint64_t threshold(const struct master *m, uint64_t k)
 /* The last threshold that so many samples reach. */
 static uint64_t reached(const struct master *m, uint64_t samples)
 {
-	const double step = m->plan->evaluate_every * (double)m->plan->samples;
+	const double step = m->plan->evaluate_every * (double)m->plan->problem.samples;
 	uint64_t k;
 
 	if (samples > (uint64_t)1 << 53) /* a shard said so: no run has as many */
@@ -45,10 +45,10 @@ void tw_score_agreed(struct master *m, bool adopted)
 {
 	double samples = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		samples += (double)m->shard[s].tally.samples;
 	if (!m->steady.dealt)
-		m->steady.from = samples / m->plan->shards;
+		m->steady.from = samples / m->plan->problem.shards;
 	/* the master before us has evaluated what it could */
 	if (adopted && m->plan->evaluate_every > 0 && reached(m, m->samples) > m->evaluated_at)
 		m->evaluated_at = reached(m, m->samples);
@@ -90,9 +90,9 @@ static void start(struct master *m, struct tw_context *ctx, uint64_t number, uin
 				       .samples = samples };
 	m->chunks_done = 0;
 	memset(m->chunk, 0, m->chunks * sizeof *m->chunk);
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		m->member[k].evaluating = false;
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].pinned = false;
 		tw_score_pin_shard(m, ctx, s);
 	}
@@ -108,13 +108,13 @@ static void await_next(struct master *m, struct tw_context *ctx)
 	k = reached(m, m->samples);
 	k = 1 + (k > m->evaluated_at ? k : m->evaluated_at);
 	/* what was dealt again may be applied again */
-	if (threshold(m, k) < m->plan->positions + m->redealt)
+	if (threshold(m, k) < m->plan->dealing.positions + m->redealt)
 		start(m, ctx, k, 0, threshold(m, k));
 }
 
 void tw_score_begin(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_score_pin_shard(m, ctx, s);
 	await_next(m, ctx);
 }
@@ -142,7 +142,7 @@ void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, u
 		return;
 	m->eval.hurried = true;
 	m->eval.samples = 0;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_score_pin_shard(m, ctx, s);
 }
 
@@ -150,7 +150,7 @@ static void unpin(struct master *m, struct tw_context *ctx)
 {
 	const struct tw_body_pin what = { .pin = m->eval.pin, .what = TW_PIN_RELEASE };
 
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].hosted)
 			send_pin(m, ctx, s, &what);
 }
@@ -160,14 +160,14 @@ void tw_score_abort(struct master *m, struct tw_context *ctx)
 	if (!m->eval.on)
 		return;
 	m->eval.on = false;
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		m->member[k].evaluating = false;
 	unpin(m, ctx);
 }
 
 static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint32_t *count)
 {
-	const uint64_t n = m->plan->tests;
+	const uint64_t n = m->plan->problem.tests;
 
 	*from = n * k / m->chunks;
 	*count = (uint32_t)(n * (k + 1) / m->chunks - *from);
@@ -207,8 +207,8 @@ static void conclude(struct master *m, struct tw_context *ctx)
 					.label = m->eval.label,
 					.seq = m->eval.pin,
 					.count = final });
-	if (m->loss <= m->plan->until_loss ||
-	    (m->accuracy >= 0 && m->accuracy >= m->plan->until_accuracy)) {
+	if (m->loss <= m->plan->ends.loss ||
+	    (m->accuracy >= 0 && m->accuracy >= m->plan->ends.accuracy)) {
 		m->want_finish = true;
 		if (!m->goal.reached)
 			m->goal = (struct tw_goal){ .reached = true,
@@ -230,7 +230,7 @@ static struct tw_point label_of(const struct master *m)
 	struct tw_point l = { .train_loss = m->loss_samples ? m->train_loss : NAN };
 	double late = 0, contributions = 0;
 
-	for (uint32_t s = 0; s < m->plan->shards; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct tw_body_pin *v = &m->shard[s].view;
 
 		l.samples += (double)v->samples;
@@ -240,17 +240,17 @@ static struct tw_point label_of(const struct master *m)
 		late += (double)v->staleness_sum;
 		contributions += (double)v->staleness_count;
 	}
-	l.samples /= m->plan->shards;
-	l.steps /= m->plan->shards;
-	l.updates /= m->plan->shards;
-	l.rate /= m->plan->shards;
+	l.samples /= m->plan->problem.shards;
+	l.steps /= m->plan->problem.shards;
+	l.updates /= m->plan->problem.shards;
+	l.rate /= m->plan->problem.shards;
 	l.staleness = contributions > 0 ? late / contributions : NAN;
 	return l;
 }
 
 static bool all_pinned(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].pinned)
 			return false;
 	return true;
@@ -258,7 +258,7 @@ static bool all_pinned(const struct master *m)
 
 static bool one_round(const struct master *m)
 {
-	for (uint32_t s = 1; s < m->plan->shards; s++)
+	for (uint32_t s = 1; s < m->plan->problem.shards; s++)
 		if (m->shard[s].view.round != m->shard[0].view.round)
 			return false;
 	return true;
@@ -295,9 +295,9 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 
 		if (m->chunk[c].asked)
 			continue;
-		while (k < m->plan->workers && (!m->member[k].live || m->member[k].evaluating))
+		while (k < m->plan->crew.workers && (!m->member[k].live || m->member[k].evaluating))
 			k++;
-		if (k == m->plan->workers)
+		if (k == m->plan->crew.workers)
 			return;
 		msg = tw_master_to_worker(m, ctx, k, TW_EVAL);
 		if (!msg)
@@ -321,7 +321,7 @@ static void steady_count(struct master *m, struct shard_info *i, const struct tw
 	if (!m->steady.ask || has->pin != m->steady.ask || i->steady)
 		return;
 	i->steady = true;
-	m->steady.samples += (double)has->samples / m->plan->shards;
+	m->steady.samples += (double)has->samples / m->plan->problem.shards;
 	m->steady.left--;
 }
 
@@ -329,7 +329,7 @@ void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_m
 {
 	struct shard_info *i;
 
-	if (msg->h.shard >= m->plan->shards || msg->h.view != m->generation ||
+	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->generation ||
 	    m->shard[msg->h.shard].node != msg->from.node)
 		return;
 	i = &m->shard[msg->h.shard];
@@ -402,8 +402,8 @@ void tw_score_dry(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->counter;
-	m->steady.left = m->plan->shards;
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	m->steady.left = m->plan->problem.shards;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		send_pin(m, ctx, s, &what);
 }
 
@@ -453,7 +453,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		m->phase = PHASE_COUNT;
 		m->since = tw_now(ctx);
 		m->asks++;
-		for (uint32_t s = 0; s < m->plan->shards; s++) {
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 			m->shard[s].counted = false;
 			tw_block_drop(m->shard[s].vector);
 			m->shard[s].vector = NULL;
@@ -461,7 +461,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		}
 		return;
 	}
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].vector || !m->shard[s].counted)
 			return;
 	if (m->stopping)
@@ -492,7 +492,7 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 /* Has every shard said what it has at the end? */
 static bool counted(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->shards; s++)
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].counted)
 			return false;
 	return true;
@@ -509,21 +509,22 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	tw_spans_init(&twice, m->heap);
 	tw_spans_init(&all, m->heap);
 	st = tw_spans_copy(&all, &m->taken);
-	for (uint32_t s = 0; s < m->plan->shards && st == TW_OK; s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
 		st = tw_spans_unite(&all, &m->shard[s].applied);
 		if (st == TW_OK)
 			st = tw_spans_unite(&twice, &m->shard[s].twice);
 	}
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
-	for (uint32_t s = 0; s < m->plan->shards && counted(m) && !tw_master_rounds(m); s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards && counted(m) && !tw_master_rounds(m);
+	     s++) {
 		const uint64_t applied = tw_spans_total(&m->shard[s].applied);
 		const uint64_t missing = (t->dealt - applied + unit - 1) / unit;
 		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
 
 		lost += missing > refused ? missing - refused : 0;
 	}
-	t->lost_updates = (lost + m->plan->shards - 1) / m->plan->shards;
+	t->lost_updates = (lost + m->plan->problem.shards - 1) / m->plan->problem.shards;
 	tw_spans_release(&twice);
 	tw_spans_release(&all);
 	return st;
@@ -543,8 +544,8 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .loss = m->loss,
 			       .accuracy = m->accuracy,
 			       .train_loss = m->train_loss,
-			       .workers = p->workers,
-			       .shards = p->shards,
+			       .workers = p->crew.workers,
+			       .shards = p->problem.shards,
 			       .cut = m->cut };
 	uint64_t steps, samples;
 
@@ -553,25 +554,25 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 		t.steps = steps;
 		t.samples = samples;
 	}
-	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->samples;
-	for (uint32_t s = 0; s < p->shards; s++)
+	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->problem.samples;
+	for (uint32_t s = 0; s < p->problem.shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
-	t.updates = (double)t.tally.updates / p->shards;
-	t.applied = counted(m) ? (double)t.tally.samples / p->shards : (double)m->samples;
+	t.updates = (double)t.tally.updates / p->problem.shards;
+	t.applied = counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
 		t.refused = t.tally.refused;
-	t.dropped += t.tally.dropped_samples / p->shards;
+	t.dropped += t.tally.dropped_samples / p->problem.shards;
 	if (add_up(m, &t) != TW_OK)
 		goto fail;
 	if (status == TW_OK) {
-		t.vector = tw_heap_zeros(m->heap, p->shards * sizeof *t.vector);
+		t.vector = tw_heap_zeros(m->heap, p->problem.shards * sizeof *t.vector);
 		if (!t.vector)
 			goto fail;
 		t.vector_heap = m->heap;
-		for (uint32_t s = 0; s < p->shards; s++)
+		for (uint32_t s = 0; s < p->problem.shards; s++)
 			t.vector[s] = tw_block_keep(m->shard[s].vector);
 	}
-	for (uint32_t k = 0; k < p->workers; k++)
+	for (uint32_t k = 0; k < p->crew.workers; k++)
 		if (m->member[k].live) {
 			struct tw_msg *msg = tw_master_to_worker(m, ctx, k, TW_BYE);
 

@@ -27,7 +27,7 @@ static struct tw_actor *server_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	s->plan = a->plan;
 	s->heap = heap;
-	s->holds = tw_heap_zeros(heap, a->plan->shards);
+	s->holds = tw_heap_zeros(heap, a->plan->problem.shards);
 	if (s->holds)
 		return (struct tw_actor *)s;
 	heap->put(heap, s);
@@ -75,7 +75,7 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		return;
 	}
 	if (m->h.type != TW_HOST || m->from.role != TW_MASTER ||
-	    m->b.host.shard >= s->plan->shards || m->h.incarnation < s->term)
+	    m->b.host.shard >= s->plan->problem.shards || m->h.incarnation < s->term)
 		return;
 	s->term = m->h.incarnation;
 	shard = m->b.host.shard;

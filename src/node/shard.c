@@ -39,7 +39,7 @@
 static struct tw_block *unpacked(struct shard *s, const struct tw_msg *m, const float **at,
 				 enum tw_status *st)
 {
-	const struct tw_codec *c = s->plan->up;
+	const struct tw_codec *c = s->plan->traffic.up;
 	const size_t tail = (s->n - s->trainable) * sizeof(float);
 	const size_t len = m->h.payload;
 	struct tw_block *b;
@@ -58,8 +58,8 @@ static struct tw_block *unpacked(struct shard *s, const struct tw_msg *m, const 
 		*st = TW_NO_MEMORY;
 		return NULL;
 	}
-	*st = c->decode(s->plan->up_options, tw_msg_payload(m), len - tail, tw_block_floats(b),
-			s->trainable);
+	*st = c->decode(s->plan->traffic.up_options, tw_msg_payload(m), len - tail,
+			tw_block_floats(b), s->trainable);
 	memcpy(tw_block_floats(b) + s->trainable, tw_msg_payload(m) + len - tail, tail);
 	*at = tw_block_floats(b);
 	if (*st == TW_OK && !tw_vec_finite(tw_block_floats(b) + s->trainable, s->n - s->trainable))
@@ -159,7 +159,7 @@ static void admit(struct shard *s, struct tw_context *ctx, uint32_t slot, struct
 		s->collected++;
 		/* the bucket has room for one contribution of every worker */
 		if (gate->full(s->plan->gate_options, s->collected) ||
-		    s->collected == s->plan->workers)
+		    s->collected == s->plan->crew.workers)
 			tw_shard_flush(s, ctx);
 		return;
 	}
@@ -258,7 +258,7 @@ static struct guest *admitted(struct shard *s, struct tw_context *ctx, const str
 	struct tw_addr sender = m->from;
 	struct guest *g;
 
-	if (!s->hosted || slot >= s->plan->workers || m->h.view != s->generation) {
+	if (!s->hosted || slot >= s->plan->crew.workers || m->h.view != s->generation) {
 		s->tally.fenced++;
 		return NULL;
 	}
@@ -325,11 +325,11 @@ static bool plausible(const struct shard *s, const struct tw_body_push *p)
 		return false;
 	if (!(p->rate >= 0.0f && p->rate <= 2 * s->rate_max) ||
 	    !(p->progress >= 0.0 &&
-	      p->progress <= (double)s->plan->positions / (double)s->plan->samples))
+	      p->progress <= (double)s->plan->dealing.positions / (double)s->plan->problem.samples))
 		return false;
 	for (uint32_t k = 0; k < p->ranges; k++) {
-		if (p->range[k].from > s->plan->positions || !p->range[k].count ||
-		    p->range[k].count > s->plan->positions - p->range[k].from)
+		if (p->range[k].from > s->plan->dealing.positions || !p->range[k].count ||
+		    p->range[k].count > s->plan->dealing.positions - p->range[k].from)
 			return false;
 		samples += p->range[k].count;
 	}
@@ -393,7 +393,7 @@ static struct tw_block *brought(struct shard *s, const struct tw_msg *m, const f
 
 static bool others_fail(const struct shard *s, uint32_t slot)
 {
-	for (uint32_t k = 0; k < s->plan->workers; k++)
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
 		if (k != slot && s->guest[k].state == TW_LIVE && s->guest[k].strikes)
 			return true;
 	return false;
@@ -458,7 +458,8 @@ static void take(struct shard *s, struct tw_context *ctx, uint32_t slot, struct 
 		push.base = g->push.base;
 		push.weight = g->push.weight;
 		push.divide = g->push.divide;
-	} else if (s->plan->skip_push == s->plan->skip_push) { /* not NAN: it may skip pushes */
+	} else if (s->plan->traffic.skip_push ==
+		   s->plan->traffic.skip_push) { /* not NAN: it may skip pushes */
 		tw_block_keep(b);
 		tw_block_drop(g->last);
 		g->last = b;
@@ -510,12 +511,12 @@ static void push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m
 static bool all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
 		       size_t bytes)
 {
-	if (count > s->plan->workers || count * sizeof *set != bytes)
+	if (count > s->plan->crew.workers || count * sizeof *set != bytes)
 		return false;
 	for (uint32_t k = 0; k < count; k++) {
 		const struct guest *g;
 
-		if (set[k].slot >= s->plan->workers || (k && set[k].slot <= set[k - 1].slot))
+		if (set[k].slot >= s->plan->crew.workers || (k && set[k].slot <= set[k - 1].slot))
 			return false;
 		g = &s->guest[set[k].slot];
 		if (!g->staged || g->push.round != s->round ||
@@ -565,7 +566,7 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					.count = count,
 					.version = s->version.n });
 	tw_shard_keep_view(s, ctx);
-	for (uint32_t k = 0; k < s->plan->workers; k++) { /* staged, but not in the set */
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) { /* staged, but not in the set */
 		struct guest *g = &s->guest[k];
 
 		if (!g->staged)
@@ -667,7 +668,7 @@ static void shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_m
 		rate = tw_schedule_rate(&s->plan->schedule, m->b.push.progress);
 		add_shared(w, g, -rate / m->b.push.divide, s->trainable);
 		add_shared(w + s->trainable, g + s->trainable,
-			   1.0f / (m->b.push.divide * (float)(s->plan->workers)),
+			   1.0f / (m->b.push.divide * (float)(s->plan->crew.workers)),
 			   s->n - s->trainable);
 		m->h.flags |= TW_FLAG_APPLIED;
 	}
@@ -796,7 +797,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 	if (!s->hosted)
 		return;
 	tw_shard_state(s, ctx, 0, 0);
-	for (uint32_t k = 0; k < s->plan->workers; k++)
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
 		if (s->guest[k].staged)
 			have(s, ctx, k, 0);
 		else if (tw_shard_rounds(s) && tw_guest_is_bad(&s->guest[k]) &&

@@ -37,7 +37,7 @@ static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_bloc
 /* A worker that computes on `base` will never again compute on what it was sent before. */
 void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
 {
-	if (!g->sent || s->plan->delay)
+	if (!g->sent || s->plan->delay.steps)
 		return;
 	for (uint32_t k = 1; k < s->memory; k++)
 		if (g->sent[k].block && g->sent[k].n < base) {
@@ -60,10 +60,10 @@ static void drop_answer(struct answer *a)
 
 static enum tw_status encode_answer(struct shard *s, struct tw_block *shown, struct answer *out)
 {
-	const struct tw_codec *c = s->plan->down;
+	const struct tw_codec *c = s->plan->traffic.down;
 	const struct tw_rng rng = tw_rng_make(s->plan->seed, TW_RNG_CODEC);
 	const size_t tail = (s->n - s->trainable) * sizeof(float);
-	size_t len = c->bound(s->plan->down_options, s->trainable);
+	size_t len = c->bound(s->plan->traffic.down_options, s->trainable);
 
 	if (c->traits & TW_CODEC_IDENTITY) {
 		*out = (struct answer){ tw_block_keep(shown), tw_block_keep(shown) };
@@ -71,10 +71,10 @@ static enum tw_status encode_answer(struct shard *s, struct tw_block *shown, str
 	}
 	*out = (struct answer){ tw_block_new(s->heap, len + tail), tw_pool_take(s->pool) };
 	if (!out->wire || !out->decoded ||
-	    c->encode(s->plan->down_options, NULL, &rng, s->version.n, tw_block_floats(shown),
-		      s->trainable, out->wire->data, &len) != TW_OK ||
-	    c->decode(s->plan->down_options, out->wire->data, len, tw_block_floats(out->decoded),
-		      s->trainable) != TW_OK) {
+	    c->encode(s->plan->traffic.down_options, NULL, &rng, s->version.n,
+		      tw_block_floats(shown), s->trainable, out->wire->data, &len) != TW_OK ||
+	    c->decode(s->plan->traffic.down_options, out->wire->data, len,
+		      tw_block_floats(out->decoded), s->trainable) != TW_OK) {
 		drop_answer(out);
 		return TW_NO_MEMORY;
 	}

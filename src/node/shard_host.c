@@ -24,13 +24,13 @@ static void *zeros(struct shard *s, size_t bytes)
 static enum tw_status furnish(struct shard *s)
 {
 	const struct tw_plan *p = s->plan;
-	const size_t all = p->workers;
+	const size_t all = p->crew.workers;
 
-	s->from = p->border[s->index];
-	s->n = p->border[s->index + 1] - s->from;
-	s->trainable = p->trainable <= s->from         ? 0
-		       : p->trainable - s->from < s->n ? p->trainable - s->from
-						       : s->n;
+	s->from = p->problem.border[s->index];
+	s->n = p->problem.border[s->index + 1] - s->from;
+	s->trainable = p->problem.trainable <= s->from         ? 0
+		       : p->problem.trainable - s->from < s->n ? p->problem.trainable - s->from
+							       : s->n;
 	s->memory = tw_plan_memory(p);
 	s->streams = s->n * sizeof(float) > 1u << 20;
 	s->rate_max = tw_schedule_largest(&p->schedule);
@@ -46,9 +46,10 @@ static enum tw_status furnish(struct shard *s)
 	if (!s->pool || !s->tile || !s->guest || !s->clock || !s->active || !s->idle || !s->queue ||
 	    !s->bucket || !s->last_set)
 		return TW_NO_MEMORY;
-	s->clocks =
-		(struct tw_clocks){ .clock = s->clock, .active = s->active, .slots = p->workers };
-	for (uint32_t k = 0; k < p->rule->arrays; k++)
+	s->clocks = (struct tw_clocks){ .clock = s->clock,
+					.active = s->active,
+					.slots = p->crew.workers };
+	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
 		if (!(s->array[k] = zeros(s, s->n * sizeof(float))))
 			return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < p->staleness->arrays; k++)
@@ -60,7 +61,7 @@ static enum tw_status furnish(struct shard *s)
 
 void tw_shard_let_go(struct shard *s)
 {
-	for (uint32_t k = 0; s->guest && k < s->plan->workers; k++) {
+	for (uint32_t k = 0; s->guest && k < s->plan->crew.workers; k++) {
 		tw_shard_clear(s, &s->guest[k]);
 		tw_shard_unstage(&s->guest[k]);
 	}
@@ -132,7 +133,7 @@ static enum tw_status restore_spans(struct tw_spans *spans, const struct tw_arra
 
 static bool keeps_rates(const struct tw_plan *p)
 {
-	return (p->rule->traits & TW_RULE_PER_WORKER) && p->send != TW_SEND_MOMENTUM;
+	return p->far.rule->traits & TW_RULE_PER_WORKER;
 }
 
 /* Velocities without their rates would be of no use; a cut of other workers has neither. */
@@ -141,13 +142,13 @@ static enum tw_status restore_rates(struct shard *s, const struct tw_array *list
 	const struct tw_array *a = tw_part_find(list, count, rates_name);
 	bool any = false;
 
-	for (uint32_t k = 0; k < s->plan->workers; k++)
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
 		any = any || s->guest[k].mine;
 	if (!any || !keeps_rates(s->plan))
 		return TW_OK;
-	if (!a || a->kind != TW_BYTES || a->n != s->plan->workers * sizeof(float))
+	if (!a || a->kind != TW_BYTES || a->n != s->plan->crew.workers * sizeof(float))
 		return TW_BAD_BYTES;
-	for (uint32_t k = 0; k < s->plan->workers; k++) {
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 		float rate;
 
 		memcpy(&rate, (const uint8_t *)a->at + k * sizeof rate, sizeof rate);
@@ -175,15 +176,15 @@ static enum tw_status restore(struct shard *s, const struct tw_array *list, size
 	s->progress = x.progress;
 	s->statistic = x.statistic;
 	s->tally = x.tally;
-	for (uint32_t k = 0; k < s->plan->rule->arrays && st == TW_OK; k++) {
-		snprintf(name, sizeof name, "rule.%s", s->plan->rule->array_names[k]);
+	for (uint32_t k = 0; k < s->plan->far.rule->arrays && st == TW_OK; k++) {
+		snprintf(name, sizeof name, "rule.%s", s->plan->far.rule->array_names[k]);
 		st = restore_array(s, list, count, name, s->array[k]);
 	}
 	for (uint32_t k = 0; k < s->plan->staleness->arrays && st == TW_OK; k++) {
 		policy_name(name, sizeof name, k);
 		st = restore_array(s, list, count, name, s->policy[k]);
 	}
-	for (uint32_t k = 0; k < s->plan->workers && st == TW_OK; k++) {
+	for (uint32_t k = 0; k < s->plan->crew.workers && st == TW_OK; k++) {
 		snprintf(name, sizeof name, "worker.%u", k);
 		if (!tw_part_find(list, count, name))
 			continue;
@@ -386,9 +387,9 @@ static struct tw_array bytes_of(const char *name, const void *at, size_t bytes)
 static struct tw_block *packed(struct shard *s)
 {
 	const struct tw_plan *p = s->plan;
-	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->workers;
+	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->crew.workers;
 	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
-	float *rates = s->heap->get(s->heap, p->workers * sizeof *rates);
+	float *rates = s->heap->get(s->heap, p->crew.workers * sizeof *rates);
 	struct tw_block *w = tw_shard_snapshot(s);
 	struct tw_shard_part x = { s->version.n, s->round,     s->corrections, s->contributions,
 				   s->progress,  s->statistic, s->tally };
@@ -407,15 +408,15 @@ static struct tw_block *packed(struct shard *s)
 		bytes_of("applied", s->applied.span, s->applied.count * sizeof(struct tw_span));
 	list[count++] = bytes_of("twice", s->twice.span, s->twice.count * sizeof(struct tw_span));
 	list[count++] = floats(s, "parameters", tw_block_floats(w));
-	for (uint32_t k = 0; k < p->rule->arrays; k++) {
-		snprintf(name, sizeof name, "rule.%s", p->rule->array_names[k]);
+	for (uint32_t k = 0; k < p->far.rule->arrays; k++) {
+		snprintf(name, sizeof name, "rule.%s", p->far.rule->array_names[k]);
 		list[count++] = floats(s, name, s->array[k]);
 	}
 	for (uint32_t k = 0; k < p->staleness->arrays; k++) {
 		policy_name(name, sizeof name, k);
 		list[count++] = floats(s, name, s->policy[k]);
 	}
-	for (uint32_t k = 0; k < p->workers; k++) {
+	for (uint32_t k = 0; k < p->crew.workers; k++) {
 		const bool kept = s->guest[k].mine && s->guest[k].state == TW_LIVE;
 
 		rates[k] = kept ? s->guest[k].before : 0.0f;
@@ -425,7 +426,7 @@ static struct tw_block *packed(struct shard *s)
 		list[count++] = floats(s, name, tw_block_floats(s->guest[k].mine));
 	}
 	if (keeps_rates(p))
-		list[count++] = bytes_of(rates_name, rates, p->workers * sizeof *rates);
+		list[count++] = bytes_of(rates_name, rates, p->crew.workers * sizeof *rates);
 	b = tw_part_pack(s->heap, list, count);
 	tw_block_drop(w);
 	s->heap->put(s->heap, rates);

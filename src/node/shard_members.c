@@ -119,9 +119,9 @@ static void forget(struct shard *s, uint32_t slot)
 	struct guest *g = &s->guest[slot];
 
 	tw_shard_unpark(s, slot);
-	if (g->mine && s->plan->rule->leave) {
-		s->plan->rule->leave(s->plan->rule_options, s->array, tw_block_floats(g->mine),
-				     s->trainable);
+	if (g->mine && s->plan->far.rule->leave) {
+		s->plan->far.rule->leave(s->plan->far.options, s->array, tw_block_floats(g->mine),
+					 s->trainable);
 		tw_line_changed(s);
 		s->moved = true; /* what workers see changed without an update */
 	}
@@ -130,8 +130,7 @@ static void forget(struct shard *s, uint32_t slot)
 
 enum tw_status tw_shard_make_mine(struct shard *s, struct guest *g)
 {
-	if (!(s->plan->rule->traits & TW_RULE_PER_WORKER) || s->plan->send == TW_SEND_MOMENTUM ||
-	    g->mine)
+	if (!(s->plan->far.rule->traits & TW_RULE_PER_WORKER) || g->mine)
 		return TW_OK;
 	g->mine = tw_block_new(s->heap, s->n * sizeof(float));
 	if (!g->mine)
@@ -223,11 +222,11 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (m->h.flags & TW_FLAG_FULL) {
 		s->view = m->b.view.number;
 		s->view_term = m->h.incarnation;
-		memset(s->idle, 0, s->plan->workers); /* who is idle is said after it */
+		memset(s->idle, 0, s->plan->crew.workers); /* who is idle is said after it */
 	}
 	if (m->h.view > s->generation) { /* (6): everybody starts anew from here */
 		s->generation = m->h.view;
-		for (uint32_t k = 0; k < s->plan->workers; k++) {
+		for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 			struct guest *g = &s->guest[k];
 
 			tw_shard_unstage(g);
@@ -246,7 +245,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		find_least(s);
 	}
 	if (m->h.flags & TW_FLAG_FULL)
-		for (uint32_t k = 0; k < s->plan->workers; k++) {
+		for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 			size_t i = 0;
 
 			while (i < count && list[i].slot != k)
@@ -261,7 +260,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			set_active(s, k);
 		}
 	for (size_t k = 0; k < count; k++)
-		if (list[k].slot < s->plan->workers && list[k].state <= TW_LEFT)
+		if (list[k].slot < s->plan->crew.workers && list[k].state <= TW_LEFT)
 			member(s, ctx, &list[k], m->h.flags & TW_FLAG_FULL);
 	s->live = m->b.view.live;
 	if (s->queued)
@@ -272,7 +271,7 @@ void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	const struct tw_body_idle *i = &m->b.idle;
 
-	if (!s->hosted || m->h.view != s->generation || i->slot >= s->plan->workers ||
+	if (!s->hosted || m->h.view != s->generation || i->slot >= s->plan->crew.workers ||
 	    s->guest[i->slot].incarnation != i->incarnation)
 		return;
 	s->idle[i->slot] = i->idle;

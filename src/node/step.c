@@ -21,7 +21,7 @@
 
 static size_t total(const struct worker *w)
 {
-	return w->plan->trainable + w->plan->buffers;
+	return w->plan->problem.trainable + w->plan->problem.buffers;
 }
 
 static void *zeros(struct worker *w, size_t bytes)
@@ -31,12 +31,12 @@ static void *zeros(struct worker *w, size_t bytes)
 
 bool tw_step_has_state(const struct worker *w)
 {
-	return w->momentum || (w->plan->local && w->plan->local->arrays);
+	return tw_plan_worker_keeps(w->plan);
 }
 
 static enum tw_status open_outgoing(struct worker *w, struct outgoing *o)
 {
-	const size_t s = w->plan->shards;
+	const size_t s = w->plan->problem.shards;
 
 	o->base = zeros(w, s * sizeof *o->base);
 	o->number = zeros(w, s * sizeof *o->number);
@@ -54,13 +54,14 @@ static enum tw_status open_residuals(struct worker *w)
 	const struct tw_plan *p = w->plan;
 	size_t bytes = 0;
 
-	if (!p->up->state_bytes)
+	if (!p->traffic.up->state_bytes)
 		return TW_OK;
-	w->residual_at = zeros(w, p->shards * sizeof *w->residual_at);
+	w->residual_at = zeros(w, p->problem.shards * sizeof *w->residual_at);
 	if (!w->residual_at)
 		return TW_NO_MEMORY;
-	for (uint32_t s = 0; s < p->shards; s++) {
-		const size_t one = p->up->state_bytes(p->up_options, tw_worker_trainable(w, s));
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
+		const size_t one = p->traffic.up->state_bytes(p->traffic.up_options,
+							      tw_worker_trainable(w, s));
 
 		w->residual_at[s] = bytes;
 		bytes += (one + 63) / 64 * 64;
@@ -72,7 +73,7 @@ static enum tw_status open_residuals(struct worker *w)
 enum tw_status tw_step_open(struct worker *w)
 {
 	const struct tw_plan *p = w->plan;
-	const size_t s = p->shards, bytes = total(w) * sizeof(float);
+	const size_t s = p->problem.shards, bytes = total(w) * sizeof(float);
 
 	w->piece = zeros(w, s * sizeof *w->piece);
 	w->using = zeros(w, s * sizeof *w->using);
@@ -89,15 +90,15 @@ enum tw_status tw_step_open(struct worker *w)
 	for (int k = 0; k < TW_CREDITS; k++)
 		if (open_outgoing(w, &w->out[k]) != TW_OK)
 			return TW_NO_MEMORY;
-	if (p->send == TW_SEND_MOMENTUM &&
+	if (p->near.rule &&
 	    (!(w->momentum = zeros(w, bytes)) || !(w->momentum_rate = zeros(w, s * sizeof(float)))))
 		return TW_NO_MEMORY;
-	if (p->local && (!(w->local = zeros(w, bytes)) || !(w->drift = zeros(w, bytes))))
+	if (p->local.rule && (!(w->local = zeros(w, bytes)) || !(w->drift = zeros(w, bytes))))
 		return TW_NO_MEMORY;
-	for (uint32_t k = 0; p->local && k < p->local->arrays; k++)
+	for (uint32_t k = 0; p->local.rule && k < p->local.rule->arrays; k++)
 		if (!(w->local_array[k] = zeros(w, bytes)))
 			return TW_NO_MEMORY;
-	if (p->delay) {
+	if (p->delay.steps) {
 		w->past = zeros(w, tw_plan_memory(p) * s * sizeof *w->past);
 		w->past_version = zeros(w, tw_plan_memory(p) * s * sizeof *w->past_version);
 		if (!w->past || !w->past_version)
@@ -108,7 +109,7 @@ enum tw_status tw_step_open(struct worker *w)
 
 void tw_outgoing_clear(struct worker *w, struct outgoing *o)
 {
-	for (uint32_t s = 0; o->payload && s < w->plan->shards; s++) {
+	for (uint32_t s = 0; o->payload && s < w->plan->problem.shards; s++) {
 		tw_block_drop(o->payload[s]);
 		o->payload[s] = NULL;
 	}
@@ -116,7 +117,7 @@ void tw_outgoing_clear(struct worker *w, struct outgoing *o)
 
 static void drop_views(struct worker *w)
 {
-	for (uint32_t s = 0; w->using && s < w->plan->shards; s++) {
+	for (uint32_t s = 0; w->using && s < w->plan->problem.shards; s++) {
 		tw_block_drop(w->using[s]);
 		w->using[s] = NULL;
 	}
@@ -137,7 +138,8 @@ void tw_step_reset(struct worker *w)
 	w->own = 0;
 	w->fetch_due = false;
 	w->transmitted = false;
-	for (uint32_t k = 0; w->past && k < tw_plan_memory(w->plan) * w->plan->shards; k++) {
+	for (uint32_t k = 0; w->past && k < tw_plan_memory(w->plan) * w->plan->problem.shards;
+	     k++) {
 		tw_block_drop(w->past[k]);
 		w->past[k] = NULL;
 	}
@@ -151,7 +153,7 @@ void tw_step_close(struct worker *w)
 	tw_step_reset(w);
 	drop_views(w);
 	tw_block_drop(w->gradient);
-	for (uint32_t s = 0; w->eval_view && s < w->plan->shards; s++)
+	for (uint32_t s = 0; w->eval_view && s < w->plan->problem.shards; s++)
 		tw_block_drop(w->eval_view[s]);
 	for (int k = 0; k < TW_CREDITS; k++) {
 		struct outgoing *o = &w->out[k];
@@ -179,12 +181,12 @@ static uint32_t delay_for(const struct worker *w, uint64_t position)
 	const struct tw_plan *p = w->plan;
 	const struct tw_rng rng = tw_rng_make(p->seed, TW_RNG_SKIP);
 	const double u = tw_rng_uniform(&rng, UINT64_MAX, position);
-	const double progress = (double)position / (double)p->samples;
-	double mean = p->delay, d;
+	const double progress = (double)position / (double)p->problem.samples;
+	double mean = p->delay.steps, d;
 
-	if (p->delay_ramp > 0 && progress < p->delay_ramp)
-		mean *= progress / p->delay_ramp;
-	switch (p->delay_law) {
+	if (p->delay.ramp > 0 && progress < p->delay.ramp)
+		mean *= progress / p->delay.ramp;
+	switch (p->delay.law) {
 	case TW_DELAY_UNIFORM:
 		d = floor(u * (2 * mean + 1));
 		break;
@@ -205,15 +207,15 @@ static void look(struct worker *w, uint32_t s, uint64_t position)
 	w->base[s] = l->version;
 	w->base_rate[s] = l->rate;
 	w->using[s] = tw_block_keep(l->view);
-	if (p->delay) {
-		const size_t at = (size_t)delay_for(w, position) * p->shards + s;
+	if (p->delay.steps) {
+		const size_t at = (size_t)delay_for(w, position) * p->problem.shards + s;
 
 		tw_block_drop(w->using[s]);
 		w->using[s] = tw_block_keep(w->past[at]);
 		w->base[s] = w->past_version[at];
 	}
-	w->piece[s] = (struct tw_piece){ tw_block_floats(w->using[s]), p->border[s],
-					 p->border[s + 1] - p->border[s] };
+	w->piece[s] = (struct tw_piece){ tw_block_floats(w->using[s]), p->problem.border[s],
+					 p->problem.border[s + 1] - p->problem.border[s] };
 }
 
 static void forget_partial(struct worker *w)
@@ -242,14 +244,14 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 			   total(w));
 		return;
 	}
-	for (uint32_t s = 0; s < p->shards; s++)
+	for (uint32_t s = 0; s < p->problem.shards; s++)
 		look(w, s, lease->next);
 	if (w->local)
 		w->piece[0] = (struct tw_piece){ w->local, 0, total(w) };
 	w->compute = (struct tw_compute){ .in = { .from = lease->next,
 						  .count = count,
 						  .piece = w->piece,
-						  .pieces = w->local ? 1 : p->shards },
+						  .pieces = w->local ? 1 : p->problem.shards },
 					  .gradient = tw_block_floats(w->gradient),
 					  .epoch_position = lease->next,
 					  .id = lease->id };
@@ -274,9 +276,9 @@ static bool transmits(const struct worker *w, double c, uint64_t draw)
 
 	if (isnan(c) || !w->transmitted)
 		return true;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		mean += w->link[s].statistic;
-	mean /= (double)w->plan->trainable;
+	mean /= (double)w->plan->problem.trainable;
 	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
@@ -284,27 +286,27 @@ static enum tw_status encode_slice(struct worker *w, struct outgoing *o, struct 
 				   uint32_t s)
 {
 	const struct tw_plan *p = w->plan;
-	const size_t from = p->border[s], n = p->border[s + 1] - from;
+	const size_t from = p->problem.border[s], n = p->problem.border[s + 1] - from;
 	const size_t t = tw_worker_trainable(w, s);
 	const float *x = tw_block_floats(vector) + from;
 	const struct tw_rng rng = tw_rng_make(p->seed, TW_RNG_CODEC);
 	struct tw_block *b;
 	size_t len;
 
-	if (p->up->traits & TW_CODEC_IDENTITY) {
+	if (p->traffic.up->traits & TW_CODEC_IDENTITY) {
 		o->payload[s] = tw_block_keep(vector);
 		o->at[s] = from * sizeof(float);
 		o->bytes[s] = n * sizeof(float);
 		return TW_OK;
 	}
-	len = p->up->bound(p->up_options, t);
+	len = p->traffic.up->bound(p->traffic.up_options, t);
 	b = tw_block_new(w->heap, len + (n - t) * sizeof(float));
 	if (!b)
 		return TW_NO_MEMORY;
 	o->payload[s] = b;
-	if (p->up->encode(p->up_options,
-			  w->residual ? (uint8_t *)w->residual + w->residual_at[s] : NULL, &rng,
-			  o->body.range[0].from, x, t, b->data, &len) != TW_OK)
+	if (p->traffic.up->encode(p->traffic.up_options,
+				  w->residual ? (uint8_t *)w->residual + w->residual_at[s] : NULL,
+				  &rng, o->body.range[0].from, x, t, b->data, &len) != TW_OK)
 		return TW_NO_ROOM;
 	memcpy(b->data + len, x + t, (n - t) * sizeof(float));
 	o->at[s] = 0;
@@ -318,8 +320,8 @@ static void prepare(struct worker *w, float *g)
 {
 	const struct tw_plan *p = w->plan;
 
-	for (uint32_t s = 0; s < p->shards; s++) {
-		const size_t from = p->border[s], n = tw_worker_trainable(w, s);
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
+		const size_t from = p->problem.border[s], n = tw_worker_trainable(w, s);
 		const struct tw_prepare half = { .v = w->momentum + from,
 						 .g = g + from,
 						 .u = g + from,
@@ -327,19 +329,19 @@ static void prepare(struct worker *w, float *g)
 						 .rate = w->group_rate[s],
 						 .before = w->momentum_rate[s] };
 
-		if (!tw_vec_finite(g + from, p->border[s + 1] - from))
+		if (!tw_vec_finite(g + from, p->problem.border[s + 1] - from))
 			continue;
-		p->rule->prepare(p->rule_options, &half);
+		p->near.rule->prepare(p->near.options, &half);
 		w->momentum_rate[s] = half.rate;
 	}
 }
 
 static void send_all(struct worker *w, struct tw_context *ctx, const struct outgoing *o)
 {
-	const uint32_t shards = w->plan->shards;
+	const uint32_t shards = w->plan->problem.shards;
 	/* workers start at different shards, or the last to come would do all the work alone */
-	const uint32_t first =
-		(uint32_t)((uint64_t)w->slot * shards / (w->plan->workers ? w->plan->workers : 1));
+	const uint32_t first = (uint32_t)((uint64_t)w->slot * shards /
+					  (w->plan->crew.workers ? w->plan->crew.workers : 1));
 
 	for (uint32_t k = 0; k < shards; k++)
 		tw_worker_send_push(w, ctx, o, (first + k) % shards);
@@ -350,8 +352,8 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 {
 	const struct tw_plan *p = w->plan;
 	struct outgoing *o = &w->out[w->outs];
-	const bool sends = transmits(w, p->skip_push, 2 * w->range[0].from);
-	const bool reads = fetch && transmits(w, p->skip_fetch, 2 * w->range[0].from + 1);
+	const bool sends = transmits(w, p->traffic.skip_push, 2 * w->range[0].from);
+	const bool reads = fetch && transmits(w, p->traffic.skip_fetch, 2 * w->range[0].from + 1);
 
 	HOLDS(2, w->outs < TW_CREDITS);
 	if (w->momentum && divide != 1.0f) { /* the momentum takes means */
@@ -371,7 +373,7 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 		.ranges = w->ranges,
 		.weight = weight,
 		.divide = divide,
-		.progress = w->ranges ? (double)w->range[0].from / (double)p->samples : 0,
+		.progress = w->ranges ? (double)w->range[0].from / (double)p->problem.samples : 0,
 		.loss = w->range_loss
 	};
 	memcpy(o->body.range, w->range, w->ranges * sizeof *w->range);
@@ -383,7 +385,7 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 	}
 	if (w->momentum && vector)
 		prepare(w, tw_block_floats(vector));
-	for (uint32_t s = 0; s < p->shards; s++) {
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		o->base[s] = w->group_base[s];
 		o->rate[s] = w->group_rate[s];
 		o->number[s] = 0;
@@ -440,9 +442,9 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 	bool fetch;
 
 	w->cycle++;
-	fetch = !flush && w->cycle % p->fetch == 0;
+	fetch = !flush && w->cycle % p->traffic.fetch == 0;
 	w->fetch_due = fetch;
-	if (p->push == 1) {
+	if (p->traffic.push == 1) {
 		contribute(w, ctx, group, weight, divide, fetch);
 		return;
 	}
@@ -451,7 +453,7 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 	if (!add_to(w, ctx, &w->sum, w->summed, 1.0f, tw_block_floats(group)))
 		return;
 	w->summed++;
-	if (w->cycle % p->push == 0 || w->ranges == TW_RANGES) {
+	if (w->cycle % p->traffic.push == 0 || w->ranges == TW_RANGES) {
 		struct tw_block *sum = w->sum;
 
 		w->sum = NULL;
@@ -498,9 +500,10 @@ void tw_step_farewell(struct worker *w, struct tw_context *ctx)
 		return;
 	}
 	tw_vec_fill(tw_block_floats(b), 0.0f, total(w));
-	p->rule->farewell(p->rule_options, w->momentum, tw_block_floats(b), p->trainable);
+	p->near.rule->farewell(p->near.options, w->momentum, tw_block_floats(b),
+			       p->problem.trainable);
 	tw_step_forget_momentum(w);
-	for (uint32_t s = 0; s < p->shards; s++)
+	for (uint32_t s = 0; s < p->problem.shards; s++)
 		w->group_base[s] = w->link[s].version, w->group_rate[s] = w->link[s].rate;
 	/* prepare() on a zero momentum would scale it: send it as it is */
 	float *kept = w->momentum;
@@ -512,10 +515,10 @@ void tw_step_farewell(struct worker *w, struct tw_context *ctx)
 
 static void clip(struct worker *w, float *g)
 {
-	const double norm = sqrt(tw_vec_square(g, w->plan->trainable));
+	const double norm = sqrt(tw_vec_square(g, w->plan->problem.trainable));
 
 	if (norm > w->plan->clip)
-		tw_vec_scale(g, (float)(w->plan->clip / norm), w->plan->trainable);
+		tw_vec_scale(g, (float)(w->plan->clip / norm), w->plan->problem.trainable);
 }
 
 /* Where the shards only subtract, the worker decays, at the views that the gradient is of. */
@@ -523,8 +526,8 @@ static void decay_gradient(struct worker *w, float *g)
 {
 	const struct tw_plan *p = w->plan;
 
-	for (uint32_t s = 0; s < p->shards; s++)
-		tw_vec_axpy(g + p->border[s], p->decay, tw_block_floats(w->using[s]),
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		tw_vec_axpy(g + p->problem.border[s], p->decay, tw_block_floats(w->using[s]),
 			    tw_worker_trainable(w, s));
 }
 
@@ -534,15 +537,15 @@ static void local_step(struct worker *w, const float *g)
 	struct tw_apply a = { .w = w->local,
 			      .out = w->local,
 			      .g = g,
-			      .n = p->trainable,
-			      .rate = p->local_rate,
+			      .n = p->problem.trainable,
+			      .rate = p->local.rate,
 			      .count = ++w->local_count };
 
-	for (uint32_t k = 0; k < p->local->arrays; k++)
+	for (uint32_t k = 0; k < p->local.rule->arrays; k++)
 		a.array[k] = w->local_array[k];
-	tw_vec_sub(w->drift, w->drift, w->local, p->trainable);
-	p->local->apply(p->local_options, &a);
-	tw_vec_add(w->drift, w->local, p->trainable);
+	tw_vec_sub(w->drift, w->drift, w->local, p->problem.trainable);
+	p->local.rule->apply(p->local.options, &a);
+	tw_vec_add(w->drift, w->local, p->problem.trainable);
 }
 
 static void take_range(struct worker *w, uint64_t from, uint32_t count, uint64_t lease)
@@ -583,7 +586,7 @@ static void finish_gradient(struct worker *w, float *g)
 
 	if (p->clip > 0)
 		clip(w, g);
-	if (w->momentum && p->decay != 0.0f && !(p->rule->traits & TW_RULE_OWN_DECAY))
+	if (w->momentum && p->decay != 0.0f && !(p->near.rule->traits & TW_RULE_OWN_DECAY))
 		decay_gradient(w, g);
 	drop_views(w);
 }
@@ -611,7 +614,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 	count_step(w, ctx, h);
 	finish_gradient(w, tw_block_floats(g));
 	if (w->micros == 0 && w->summed == 0)
-		for (uint32_t s = 0; s < p->shards; s++) {
+		for (uint32_t s = 0; s < p->problem.shards; s++) {
 			w->group_base[s] = w->base[s];
 			w->group_rate[s] = w->base_rate[s];
 		}
@@ -619,7 +622,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 	weight = (float)(in.count / h->nominal);
 	if (w->local)
 		local_step(w, tw_block_floats(g));
-	if (p->accumulate == 1) {
+	if (p->dealing.accumulate == 1) {
 		gradient_ready(w, ctx, g, weight, 1.0f, false);
 		return;
 	}
@@ -627,7 +630,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 		return;
 	w->group_weight = w->micros ? w->group_weight + weight : weight;
 	w->micros++;
-	if (w->micros == p->accumulate || (tw_worker_rounds(w) && h->next == h->to) ||
+	if (w->micros == p->dealing.accumulate || (tw_worker_rounds(w) && h->next == h->to) ||
 	    w->ranges == TW_RANGES) {
 		struct tw_block *group = w->group;
 
@@ -646,21 +649,22 @@ void tw_step_fetched(struct worker *w, struct tw_context *ctx)
 
 	(void)ctx;
 	w->own = 0;
-	for (uint32_t s = 0; s < p->shards; s++)
+	for (uint32_t s = 0; s < p->problem.shards; s++)
 		if (w->link[s].least > w->clock)
 			w->clock = w->link[s].least;
 	w->clock_known = true;
 	if (w->local) {
-		for (uint32_t s = 0; s < p->shards; s++)
-			tw_vec_copy(w->local + p->border[s], tw_block_floats(w->link[s].view),
-				    p->border[s + 1] - p->border[s]);
-		if (p->merge == TW_MERGE_KEEP)
-			tw_vec_add(w->local, w->drift, p->trainable);
+		for (uint32_t s = 0; s < p->problem.shards; s++)
+			tw_vec_copy(w->local + p->problem.border[s],
+				    tw_block_floats(w->link[s].view),
+				    p->problem.border[s + 1] - p->problem.border[s]);
+		if (p->traffic.merge == TW_MERGE_KEEP)
+			tw_vec_add(w->local, w->drift, p->problem.trainable);
 		else
 			tw_vec_fill(w->drift, 0.0f, total(w));
 	}
-	if (p->delay) {
-		const uint32_t depth = tw_plan_memory(p), s = p->shards;
+	if (p->delay.steps) {
+		const uint32_t depth = tw_plan_memory(p), s = p->problem.shards;
 
 		for (uint32_t k = 0; k < s; k++)
 			tw_block_drop(w->past[(depth - 1) * s + k]);
@@ -688,11 +692,11 @@ struct part_rate {
 /* As they go into a part, *bytes long; NULL without memory. */
 static struct part_rate *pack_momentum_rates(struct worker *w, size_t *bytes)
 {
-	const uint32_t shards = w->momentum ? w->plan->shards : 0;
+	const uint32_t shards = w->momentum ? w->plan->problem.shards : 0;
 	struct part_rate *rates = zeros(w, shards * sizeof *rates);
 
 	for (uint32_t s = 0; rates && s < shards; s++)
-		rates[s] = (struct part_rate){ w->plan->border[s], w->momentum_rate[s], 0 };
+		rates[s] = (struct part_rate){ w->plan->problem.border[s], w->momentum_rate[s], 0 };
 	*bytes = shards * sizeof *rates;
 	return rates;
 }
@@ -702,14 +706,14 @@ static enum tw_status restore_momentum_rates(struct worker *w, const struct tw_a
 {
 	if (!a || a->kind != TW_BYTES || a->n == 0 || a->n % sizeof(struct part_rate))
 		return TW_BAD_BYTES;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		for (size_t k = 0; k < a->n / sizeof(struct part_rate); k++) {
 			struct part_rate one;
 
 			memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
 			if (!(one.rate >= 0.0f && one.rate <= FLT_MAX))
 				return TW_BAD_BYTES;
-			if (one.from <= w->plan->border[s])
+			if (one.from <= w->plan->problem.border[s])
 				w->momentum_rate[s] = one.rate;
 		}
 	return TW_OK;
@@ -736,7 +740,7 @@ struct tw_block *tw_step_part(struct worker *w)
 		list[count] = (struct tw_array){ .n = rates_bytes, .kind = TW_BYTES, .at = rates };
 		snprintf(list[count++].name, sizeof list[0].name, "momentum.rates");
 	}
-	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++) {
+	for (uint32_t k = 0; w->plan->local.rule && k < w->plan->local.rule->arrays; k++) {
 		list[count] = (struct tw_array){ .n = total(w),
 						 .kind = TW_FLOATS,
 						 .at = w->local_array[k] };
@@ -778,7 +782,8 @@ enum tw_status tw_step_restore(struct worker *w, const uint8_t *bytes, size_t le
 		st = restore_floats(w, list, count, "momentum", w->momentum);
 	if (st == TW_OK && w->momentum)
 		st = restore_momentum_rates(w, tw_part_find(list, count, "momentum.rates"));
-	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays && st == TW_OK; k++) {
+	for (uint32_t k = 0; w->plan->local.rule && k < w->plan->local.rule->arrays && st == TW_OK;
+	     k++) {
 		snprintf(name, sizeof name, "local.%u", k);
 		st = restore_floats(w, list, count, name, w->local_array[k]);
 	}
@@ -791,13 +796,13 @@ void tw_step_forget_momentum(struct worker *w)
 	if (!w->momentum)
 		return;
 	tw_vec_fill(w->momentum, 0.0f, total(w));
-	tw_vec_fill(w->momentum_rate, 0.0f, w->plan->shards);
+	tw_vec_fill(w->momentum_rate, 0.0f, w->plan->problem.shards);
 }
 
 void tw_step_blank(struct worker *w)
 {
 	w->local_count = 0;
 	tw_step_forget_momentum(w);
-	for (uint32_t k = 0; w->plan->local && k < w->plan->local->arrays; k++)
+	for (uint32_t k = 0; w->plan->local.rule && k < w->plan->local.rule->arrays; k++)
 		tw_vec_fill(w->local_array[k], 0.0f, total(w));
 }

@@ -61,12 +61,12 @@ static int64_t patience(const struct master *m, const struct pace *own, const st
 
 	if (!p->count)
 		return INT64_MAX;
-	return long_enough > m->plan->stuck ? long_enough : m->plan->stuck;
+	return long_enough > m->plan->crew.stuck ? long_enough : m->plan->crew.stuck;
 }
 
 static bool somebody_is_done(const struct master *m)
 {
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].planned && m->member[k].complete)
 			return true;
 	return false;
@@ -106,7 +106,7 @@ static void expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64
 	tw_say(ctx, TW_WARNING,
 	       "worker %u answers but has made no progress for %.3g s while others waited for it: "
 	       "it is removed (cluster.stuck is %.3g s)",
-	       slot, (double)waited / 1e9, (double)m->plan->stuck / 1e9);
+	       slot, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
 	e->barred_node = e->node;
 	e->barred_boot = e->boot;
 	tw_master_expel(m, ctx, slot, TW_REFUSED_STUCK);
@@ -114,12 +114,12 @@ static void expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64
 
 static int64_t period(const struct master *m)
 {
-	return m->plan->stuck / 2 > SHORTEST ? m->plan->stuck / 2 : SHORTEST;
+	return m->plan->crew.stuck / 2 > SHORTEST ? m->plan->crew.stuck / 2 : SHORTEST;
 }
 
 void tw_stuck_watch(struct master *m, struct tw_context *ctx)
 {
-	if (!m->plan->stuck || (m->plan->gate->traits & TW_GATE_HOLDS)) /* (4) */
+	if (!m->plan->crew.stuck || (m->plan->gate->traits & TW_GATE_HOLDS)) /* (4) */
 		return;
 	m->stuck_checked = tw_now(ctx);
 	tw_timer(ctx, TIMER_STUCK, period(m));
@@ -131,7 +131,7 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx)
 
 	if (now - m->stuck_checked > 2 * period(m)) /* (3) */
 		m->awake_since = now;
-	for (uint32_t k = 0; k < m->plan->workers; k++) {
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		int64_t since = waited_since(m, k);
 
 		if (since < m->awake_since)
@@ -144,7 +144,7 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx)
 
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot)
 {
-	for (uint32_t k = 0; k < m->plan->workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].barred_node == node && m->member[k].barred_boot == boot && boot)
 			return true;
 	return false;

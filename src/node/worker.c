@@ -142,7 +142,7 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 		ctx->world->cancel(ctx, &w->compute);
 	}
 	tw_step_reset(w);
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		clear_link(&w->link[s]);
 		w->link[s].acked = w->seq;
 	}
@@ -152,13 +152,13 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, const struc
 {
 	bool all = true;
 
-	for (uint32_t s = 0; tw_worker_rounds(w) && s < w->plan->shards; s++)
+	for (uint32_t s = 0; tw_worker_rounds(w) && s < w->plan->problem.shards; s++)
 		if (w->link[s].view && w->link[s].round > h->round) { /* its round is over */
 			tw_worker_drop_held(w, (uint32_t)(h - w->held));
 			tw_worker_advance(w, ctx);
 			return false;
 		}
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		struct link *l = &w->link[s];
 		const bool past = tw_worker_rounds(w) && l->round != h->round;
 		const bool old = !l->view || past || w->fetch_due;
@@ -207,7 +207,7 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	const struct held *h = tw_worker_current(w);
 	struct link *l;
 
-	if (p->shard >= w->plan->shards || !tw_plan_is_server(w->plan, p->node))
+	if (p->shard >= w->plan->problem.shards || !tw_plan_is_server(w->plan, p->node))
 		return;
 	l = &w->link[p->shard];
 	if (l->known && l->addr.node == p->node && l->incarnation == p->incarnation)
@@ -219,7 +219,7 @@ static void place(struct worker *w, struct tw_context *ctx, const struct tw_plac
 	l->known = true;
 	l->down = w->node_down[p->node];
 	if (l->down)
-		tw_timer(ctx, TIMER_LOST, w->plan->limit);
+		tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
 	for (uint32_t k = 0; k < w->outs; k++)
 		if (w->out[k].seq > l->acked)
 			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
@@ -245,7 +245,7 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	/* (1): incarnations are never reused; and a master that died may have said this before the
 	 * next one took us as we were */
 	if (b->incarnation >> 20 < w->term || b->incarnation <= w->incarnation ||
-	    b->boot != ctx->boot || b->slot >= w->plan->workers)
+	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers)
 		return;
 	w->welcomed = true;
 	w->full = false;
@@ -283,7 +283,7 @@ static void start_again(struct worker *w, struct tw_context *ctx)
 	tw_step_forget_momentum(w);
 	w->seq = 0;
 	w->last_lease = 0;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		w->link[s].known = false;
 	if (w->leaving)
 		tw_worker_go(w, ctx);
@@ -298,7 +298,7 @@ static void wait_for_place(struct worker *w, struct tw_context *ctx)
 		return;
 	if (!w->full)
 		tw_say(ctx, TW_WARNING, "the cluster has all its %u workers: waiting for a place",
-		       w->plan->workers);
+		       w->plan->crew.workers);
 	w->full = true;
 	tw_timer(ctx, TIMER_PLACE, ASK_AGAIN);
 }
@@ -392,14 +392,14 @@ enum tw_status tw_worker_take_view(struct worker *w, uint32_t shard, const struc
 				   struct tw_block **place)
 {
 	const struct tw_plan *p = w->plan;
-	const size_t n = p->border[shard + 1] - p->border[shard];
+	const size_t n = p->problem.border[shard + 1] - p->problem.border[shard];
 	const size_t t = tw_worker_trainable(w, shard);
 	const size_t tail = (n - t) * sizeof(float);
 	struct tw_block *b;
 
 	if (!m->payload || m->h.payload < tail)
 		return TW_BAD_BYTES;
-	if (m->b.params.pin || (p->down->traits & TW_CODEC_IDENTITY)) {
+	if (m->b.params.pin || (p->traffic.down->traits & TW_CODEC_IDENTITY)) {
 		if (m->h.payload != n * sizeof(float))
 			return TW_BAD_BYTES;
 		b = tw_block_keep(m->payload);
@@ -407,8 +407,8 @@ enum tw_status tw_worker_take_view(struct worker *w, uint32_t shard, const struc
 		b = tw_block_new(w->heap, n * sizeof(float));
 		if (!b)
 			return TW_NO_MEMORY;
-		if (p->down->decode(p->down_options, tw_msg_payload(m), m->h.payload - tail,
-				    tw_block_floats(b), t) != TW_OK) {
+		if (p->traffic.down->decode(p->traffic.down_options, tw_msg_payload(m),
+					    m->h.payload - tail, tw_block_floats(b), t) != TW_OK) {
 			tw_block_drop(b);
 			return TW_BAD_BYTES;
 		}
@@ -429,7 +429,7 @@ static void void_leases(struct worker *w, uint64_t round)
 
 static bool all_fetched(const struct worker *w)
 {
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		if (w->link[s].wants || !w->link[s].view)
 			return false;
 	return true;
@@ -454,7 +454,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	enum tw_status st = TW_OK;
 	struct link *l;
 
-	if (!w->welcomed || shard >= w->plan->shards || m->h.view != w->generation ||
+	if (!w->welcomed || shard >= w->plan->problem.shards || m->h.view != w->generation ||
 	    m->h.incarnation != w->incarnation)
 		return;
 	l = &w->link[shard];
@@ -496,7 +496,7 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 
 static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (!w->welcomed || m->h.shard >= w->plan->shards || m->h.view != w->generation ||
+	if (!w->welcomed || m->h.shard >= w->plan->problem.shards || m->h.view != w->generation ||
 	    m->h.incarnation != w->incarnation ||
 	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
 		return;
@@ -518,8 +518,8 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 	w->plan = a->plan;
 	w->heap = heap;
 	w->index = w->slot = a->index;
-	w->link = tw_heap_zeros(heap, a->plan->shards * sizeof *w->link);
-	w->node_down = tw_heap_zeros(heap, a->plan->servers + 1);
+	w->link = tw_heap_zeros(heap, a->plan->problem.shards * sizeof *w->link);
+	w->node_down = tw_heap_zeros(heap, a->plan->crew.servers + 1);
 	if (w->link && w->node_down && tw_step_open(w) == TW_OK)
 		return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
@@ -532,7 +532,7 @@ static void worker_free(struct tw_actor *a)
 
 	if (!w)
 		return;
-	for (uint32_t s = 0; w->link && s < w->plan->shards; s++)
+	for (uint32_t s = 0; w->link && s < w->plan->problem.shards; s++)
 		tw_block_drop(w->link[s].view);
 	tw_step_close(w);
 	w->heap->put(w->heap, w->link);
@@ -646,12 +646,12 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		w->since = tw_now(ctx);
 		return;
 	}
-	if (node <= w->plan->servers)
+	if (node <= w->plan->crew.servers)
 		w->node_down[node] = true;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		if (w->link[s].known && w->link[s].addr.node == node) {
 			w->link[s].down = true;
-			tw_timer(ctx, TIMER_LOST, w->plan->limit);
+			tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
 		}
 }
 
@@ -671,7 +671,7 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	}
 	if (timer != TIMER_LOST)
 		return;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		lost = lost || (w->link[s].known && w->link[s].down);
 	if (!lost)
 		return;
@@ -681,12 +681,12 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	tw_send(ctx, m);
 	w->welcomed = false;
 	tw_worker_reset(w, ctx, 0);
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		w->link[s].known = false;
 	if (w->leaving)
 		tw_worker_go(w, ctx);
 	else
-		tw_timer(ctx, TIMER_LOST, w->plan->limit);
+		tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
 }
 
 /* Its connection was made anew: what is open with it is said again (2). */
@@ -732,9 +732,9 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			resend_to_master(w, ctx);
 		return;
 	}
-	if (node <= w->plan->servers)
+	if (node <= w->plan->crew.servers)
 		w->node_down[node] = false;
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		if (w->link[s].known && w->link[s].addr.node == node) {
 			w->link[s].down = false;
 			resend_to_shard(w, ctx, s);
@@ -761,7 +761,7 @@ static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
 /* The first shard that keeps it from going on; NULL: none.  *why says how. */
 static const struct link *held_up(const struct worker *w, const char **why)
 {
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		const struct link *l = &w->link[s];
 
 		if (!l->known) {

@@ -134,11 +134,11 @@ static inline bool tw_worker_rounds(const struct worker *w)
 /* How many of a shard's values are trainable; the rest are buffers. */
 static inline size_t tw_worker_trainable(const struct worker *w, uint32_t shard)
 {
-	const size_t from = w->plan->border[shard], to = w->plan->border[shard + 1];
+	const size_t from = w->plan->problem.border[shard], to = w->plan->problem.border[shard + 1];
 
-	if (w->plan->trainable <= from)
+	if (w->plan->problem.trainable <= from)
 		return 0;
-	return (w->plan->trainable < to ? w->plan->trainable : to) - from;
+	return (w->plan->problem.trainable < to ? w->plan->problem.trainable : to) - from;
 }
 
 /* worker.c */

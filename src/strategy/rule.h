@@ -99,6 +99,9 @@ static inline float tw_rate_ratio(float rate, float before)
 	return r <= FLT_MAX ? r : 0.0f;
 }
 
+/* The far half where the worker does the whole update: w = w - what it pushed.  No job names it. */
+extern const struct tw_rule tw_rule_subtract;
+
 extern const struct tw_rule *const tw_rule_all[];
 const struct tw_rule *tw_rule_find(const char *name);
 

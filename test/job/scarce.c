@@ -203,7 +203,7 @@ static void make_cut(const struct scarce *s, struct tw_store *store)
 	struct trial t;
 
 	open_sim(&t, s, s->from_workers, s->from_shards);
-	t.job->plan.stop_after_cuts = 1;
+	t.job->plan.checkpoint.stop_after = 1;
 	if (trial_run(&t, &tw_heap_system, store, &ran) != TW_INTERRUPTED)
 		fail_msg("%s: %s", s->preset, ran.error.text);
 	tw_totals_release(&ran.totals);

@@ -38,7 +38,8 @@ static const struct tw_plan *listening_plan;
 
 static void hears(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
-	listening->worker_hears(listening->arg, ctx->self.node - 1 - listening_plan->servers, m);
+	listening->worker_hears(listening->arg, ctx->self.node - 1 - listening_plan->crew.servers,
+				m);
 	tw_worker_class.message(a, ctx, m);
 }
 
@@ -62,12 +63,12 @@ static void take_vector(struct outcome *o)
 
 	o->vector = calloc(o->n, sizeof(float));
 	assert_non_null(o->vector);
-	assert_int_equal(o->ran.totals.shards, p->shards);
-	for (uint32_t s = 0; s < p->shards; s++)
-		memcpy(o->vector + p->border[s], tw_block_floats(o->ran.totals.vector[s]),
-		       (p->border[s + 1] - p->border[s]) * sizeof(float));
-	assert_int_equal(tw_digest_floats(o->ran.totals.vector, p->border, p->shards, 0,
-					  p->trainable, o->digest),
+	assert_int_equal(o->ran.totals.shards, p->problem.shards);
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		memcpy(o->vector + p->problem.border[s], tw_block_floats(o->ran.totals.vector[s]),
+		       (p->problem.border[s + 1] - p->problem.border[s]) * sizeof(float));
+	assert_int_equal(tw_digest_floats(o->ran.totals.vector, p->problem.border,
+					  p->problem.shards, 0, p->problem.trainable, o->digest),
 			 TW_OK);
 }
 
@@ -83,7 +84,7 @@ void outcome_run(struct outcome *o, const struct watch *watch)
 	struct tw_cluster cluster;
 	enum tw_status st;
 
-	p->stop_after_cuts = w->stop_after;
+	p->checkpoint.stop_after = w->stop_after;
 	if (!w->store)
 		assert_non_null(own = tw_memory_store_new(&tw_heap_system));
 	assert_int_equal(tw_cast_init(&cast, p, w->resume), TW_OK);
@@ -481,40 +482,40 @@ struct serial *serial_new(const struct outcome *o, const struct formula *f)
 	z->engine = o->engine;
 	z->f = f;
 	z->n = o->n;
-	z->shard = made(p->shards, sizeof *z->shard);
-	z->hand = made(p->workers, sizeof *z->hand);
-	for (uint32_t s = 0; s < p->shards; s++) {
+	z->shard = made(p->problem.shards, sizeof *z->shard);
+	z->hand = made(p->crew.workers, sizeof *z->hand);
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		struct piece_of *h = &z->shard[s];
 
-		h->from = p->border[s];
-		h->n = p->border[s + 1] - h->from;
-		h->trainable = p->trainable <= h->from ? 0 : p->trainable - h->from;
+		h->from = p->problem.border[s];
+		h->n = p->problem.border[s + 1] - h->from;
+		h->trainable = p->problem.trainable <= h->from ? 0 : p->problem.trainable - h->from;
 		h->trainable = h->trainable < h->n ? h->trainable : h->n;
 		h->w = made(h->n, sizeof(float));
 		h->rule = made(4 * h->n, sizeof(float));
 		h->policy = made(3 * h->n, sizeof(float));
-		h->mine = made(p->workers * h->n, sizeof(float));
-		h->before = made(p->workers, sizeof(float));
+		h->mine = made(p->crew.workers * h->n, sizeof(float));
+		h->before = made(p->crew.workers, sizeof(float));
 		h->shown = made(MOST_VERSIONS, sizeof *h->shown);
 	}
-	for (uint32_t k = 0; k < p->workers; k++) {
+	for (uint32_t k = 0; k < p->crew.workers; k++) {
 		struct hand *w = &z->hand[k];
 		float **const vectors[] = { &w->local, &w->drift, &w->momentum, &w->gradient,
 					    &w->group, &w->sum,   &w->last };
 
 		for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
 			*vectors[i] = made(z->n, sizeof(float));
-		w->before = made(p->shards, sizeof *w->before);
-		w->has = made(p->shards, sizeof *w->has);
-		w->base = made(p->shards, sizeof *w->base);
-		w->group_base = made(p->shards, sizeof *w->group_base);
+		w->before = made(p->problem.shards, sizeof *w->before);
+		w->has = made(p->problem.shards, sizeof *w->has);
+		w->base = made(p->problem.shards, sizeof *w->base);
+		w->group_base = made(p->problem.shards, sizeof *w->group_base);
 	}
 	return z;
 }
 
 void serial_free(struct serial *z)
 {
-	for (uint32_t s = 0; s < z->p->shards; s++) {
+	for (uint32_t s = 0; s < z->p->problem.shards; s++) {
 		struct piece_of *h = &z->shard[s];
 
 		for (uint64_t v = 0; v < MOST_VERSIONS; v++)
@@ -522,7 +523,7 @@ void serial_free(struct serial *z)
 		free(h->w), free(h->rule), free(h->policy), free(h->mine), free(h->shown);
 		free(h->before);
 	}
-	for (uint32_t k = 0; k < z->p->workers; k++) {
+	for (uint32_t k = 0; k < z->p->crew.workers; k++) {
 		struct hand *w = &z->hand[k];
 
 		for (uint64_t i = 0; i < w->gifts; i++)
@@ -543,13 +544,13 @@ const char *serial_complaint(const struct serial *z)
 
 void serial_vector(const struct serial *z, float *out)
 {
-	for (uint32_t s = 0; s < z->p->shards; s++)
+	for (uint32_t s = 0; s < z->p->problem.shards; s++)
 		memcpy(out + z->shard[s].from, z->shard[s].w, z->shard[s].n * sizeof(float));
 }
 
 void serial_shown(const struct serial *z, float *out)
 {
-	for (uint32_t s = 0; s < z->p->shards; s++)
+	for (uint32_t s = 0; s < z->p->problem.shards; s++)
 		memcpy(out + z->shard[s].from, z->shard[s].shown[z->shard[s].version].at,
 		       z->shard[s].n * sizeof(float));
 }
@@ -561,10 +562,10 @@ static void show(struct serial *z, struct piece_of *h)
 
 	assert_true(h->version < MOST_VERSIONS);
 	free(x->at);
-	x->at = made(h->n * (z->f->each ? z->p->workers : 1), sizeof(float));
+	x->at = made(h->n * (z->f->each ? z->p->crew.workers : 1), sizeof(float));
 	x->rate = rate_at(&z->p->schedule, h->progress);
 	x->statistic = h->statistic;
-	for (uint32_t k = 0; k < (z->f->each ? z->p->workers : 1); k++) {
+	for (uint32_t k = 0; k < (z->f->each ? z->p->crew.workers : 1); k++) {
 		float *at = x->at + k * h->n;
 
 		memcpy(at, h->w, h->n * sizeof(float));
@@ -576,7 +577,7 @@ static void show(struct serial *z, struct piece_of *h)
 
 			if (z->f->view)
 				at[i] = z->f->view(z->f, &c);
-			at[i] = through(z->p->down, at[i]);
+			at[i] = through(z->p->traffic.down, at[i]);
 		}
 	}
 }
@@ -598,9 +599,9 @@ static bool tosses(struct serial *z, uint32_t slot, double c, uint64_t draw)
 
 	if (isnan(c) || !w->transmitted)
 		return true;
-	for (uint32_t s = 0; s < z->p->shards; s++)
+	for (uint32_t s = 0; s < z->p->problem.shards; s++)
 		mean += z->shard[s].shown[w->has[s]].statistic;
-	mean /= (double)z->p->trainable;
+	mean /= (double)z->p->problem.trainable;
 	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
@@ -615,17 +616,17 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 	const float mean = z->f->prepare ? 1.0f / divide : 1.0f; /* momentum is of means */
 
 	*c = (struct gift){ .g = made(z->n, sizeof(float)),
-			    .base = made(p->shards, sizeof *c->base),
-			    .rate = made(p->shards, sizeof *c->rate),
-			    .own = p->local ? w->own : 0,
+			    .base = made(p->problem.shards, sizeof *c->base),
+			    .rate = made(p->problem.shards, sizeof *c->rate),
+			    .own = p->local.rule ? w->own : 0,
 			    .weight = weight,
 			    .divide = z->f->prepare ? 1.0f : divide,
-			    .progress = w->first / (double)p->samples,
+			    .progress = w->first / (double)p->problem.samples,
 			    .samples = w->samples };
 	for (size_t i = 0; i < z->n; i++)
 		c->g[i] = mean * x[i];
-	memcpy(c->base, w->group_base, p->shards * sizeof *c->base);
-	for (uint32_t s = 0; s < p->shards; s++) {
+	memcpy(c->base, w->group_base, p->problem.shards * sizeof *c->base);
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		const struct piece_of *h = &z->shard[s];
 
 		c->rate[s] = h->shown[c->base[s]].rate;
@@ -633,18 +634,18 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 			if (z->f->prepare)
 				c->g[i] = z->f->prepare(z->f, &w->momentum[i], c->g[i], c->rate[s],
 							w->before[s]);
-			c->g[i] = through(p->up, c->g[i]);
+			c->g[i] = through(p->traffic.up, c->g[i]);
 		}
 		w->before[s] = c->rate[s];
 	}
-	if (tosses(z, slot, p->skip_push, 2 * (uint64_t)w->first)) {
+	if (tosses(z, slot, p->traffic.skip_push, 2 * (uint64_t)w->first)) {
 		memcpy(w->last, c->g, z->n * sizeof(float));
 		w->kept = w->gifts;
 	} else { /* the gradient of then, with its timestamp */
 		const struct gift *then = &w->gift[w->kept];
 
 		memcpy(c->g, w->last, z->n * sizeof(float));
-		memcpy(c->base, then->base, p->shards * sizeof *c->base);
+		memcpy(c->base, then->base, p->problem.shards * sizeof *c->base);
 		c->weight = then->weight;
 		c->divide = then->divide;
 		z->seen.skipped++;
@@ -667,14 +668,14 @@ static void one_gradient(struct serial *z, uint32_t slot, float *g, float weight
 	struct hand *w = &z->hand[slot];
 
 	w->cycle++;
-	if (z->p->push == 1) {
+	if (z->p->traffic.push == 1) {
 		give(z, slot, g, weight, divide);
 		return;
 	}
 	for (size_t i = 0; i < z->n && divide != 1.0f; i++)
 		g[i] *= 1.0f / divide;
 	add_weighed(w->sum, w->summed++, 1.0f, g, z->n);
-	if (w->cycle % z->p->push == 0) {
+	if (w->cycle % z->p->traffic.push == 0) {
 		w->summed = 0;
 		give(z, slot, w->sum, 1.0f, 1.0f);
 	}
@@ -699,7 +700,7 @@ static void begin(struct serial *z, const struct tw_note *note)
 {
 	const struct tw_plan *p = z->p;
 	struct hand *w = &z->hand[note->slot];
-	struct tw_piece *piece = made(p->shards, sizeof *piece);
+	struct tw_piece *piece = made(p->problem.shards, sizeof *piece);
 	struct tw_inputs in = { .from = note->from, .count = note->count, .piece = piece };
 	struct tw_score score;
 
@@ -710,7 +711,7 @@ static void begin(struct serial *z, const struct tw_note *note)
 	if (note->seq != w->gifts)
 		complain(z, "worker %u has made %llu contributions, not %llu", note->slot,
 			 (unsigned long long)note->seq, (unsigned long long)w->gifts);
-	for (uint32_t s = 0; s < p->shards; s++) {
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		const struct piece_of *h = &z->shard[s];
 		const float *view = shown_to(z, h, w->has[s], note->slot);
 
@@ -721,15 +722,15 @@ static void begin(struct serial *z, const struct tw_note *note)
 	}
 	if (w->fresh) {
 		w->own = 0;
-		if (p->merge != TW_MERGE_KEEP)
+		if (p->traffic.merge != TW_MERGE_KEEP)
 			memset(w->drift, 0, z->n * sizeof(float));
-		for (size_t i = 0; i < p->trainable; i++)
+		for (size_t i = 0; i < p->problem.trainable; i++)
 			w->local[i] += w->drift[i];
 	}
 	z->seen.given_up += w->stepping;
 	w->stepping = true;
 	w->fresh = false;
-	if (p->local) {
+	if (p->local.rule) {
 		piece[0] = (struct tw_piece){ w->local, 0, z->n };
 		in.pieces = 1;
 	}
@@ -746,10 +747,10 @@ static void begin(struct serial *z, const struct tw_note *note)
 /* The local steps of Downpour are plain descent. */
 static void step_locally(struct serial *z, struct hand *w)
 {
-	for (size_t i = 0; z->p->local && i < z->p->trainable; i++) {
+	for (size_t i = 0; z->p->local.rule && i < z->p->problem.trainable; i++) {
 		const float before = w->local[i];
 
-		w->local[i] = fmaf(-z->p->local_rate, w->gradient[i], before);
+		w->local[i] = fmaf(-z->p->local.rate, w->gradient[i], before);
 		w->drift[i] = (w->drift[i] - before) + w->local[i];
 	}
 }
@@ -758,18 +759,19 @@ static void computed(struct serial *z, const struct tw_note *note)
 {
 	const struct tw_plan *p = z->p;
 	struct hand *w = &z->hand[note->slot];
-	const double nominal =
-		p->global_batch ? (double)p->global_batch / p->workers : (double)p->batch;
+	const double nominal = p->dealing.global_batch
+				       ? (double)p->dealing.global_batch / p->crew.workers
+				       : (double)p->dealing.batch;
 	const float weight = (float)(w->count / nominal);
-	const double norm = sqrt(lanes_sum(w->gradient, p->trainable, true));
+	const double norm = sqrt(lanes_sum(w->gradient, p->problem.trainable, true));
 
 	w->stepping = false;
 	z->seen.small += weight < 1.0f;
 	if (note->from != w->from)
 		complain(z, "worker %u computed what it did not begin", note->slot);
-	for (size_t i = 0; i < p->trainable && p->clip > 0 && norm > p->clip; i++)
+	for (size_t i = 0; i < p->problem.trainable && p->clip > 0 && norm > p->clip; i++)
 		w->gradient[i] *= (float)(p->clip / norm);
-	for (uint32_t s = 0; s < p->shards && z->f->prepare && p->decay != 0.0f; s++) {
+	for (uint32_t s = 0; s < p->problem.shards && z->f->prepare && p->decay != 0.0f; s++) {
 		const struct piece_of *h = &z->shard[s]; /* at what it was sent */
 
 		for (size_t i = 0; i < h->trainable; i++)
@@ -778,18 +780,18 @@ static void computed(struct serial *z, const struct tw_note *note)
 				     w->gradient[h->from + i]);
 	}
 	if (!w->micros && !w->summed) {
-		memcpy(w->group_base, w->base, p->shards * sizeof *w->base);
+		memcpy(w->group_base, w->base, p->problem.shards * sizeof *w->base);
 		w->first = (double)w->from;
 	}
 	w->samples += w->count;
 	step_locally(z, w);
-	if (p->accumulate == 1) {
+	if (p->dealing.accumulate == 1) {
 		one_gradient(z, note->slot, w->gradient, weight, 1.0f);
 		return;
 	}
 	add_weighed(w->group, w->micros, weight, w->gradient, z->n);
 	w->weight = w->micros ? w->weight + weight : weight;
-	if (++w->micros == p->accumulate) {
+	if (++w->micros == p->dealing.accumulate) {
 		w->micros = 0;
 		one_gradient(z, note->slot, w->group, w->weight, w->weight);
 	}
@@ -936,8 +938,8 @@ static void move_buffers(struct serial *z, struct piece_of *h)
 			const float g = x->g[h->from + i], share = x->weight / x->divide;
 
 			if (!z->f->rounds)
-				h->w[i] =
-					fmaf(1.0f / (x->divide * (float)z->p->workers), g, h->w[i]);
+				h->w[i] = fmaf(1.0f / (x->divide * (float)z->p->crew.workers), g,
+					       h->w[i]);
 			sum = j ? fmaf(share, g, sum) : share * g;
 			weight += x->weight;
 		}

@@ -103,7 +103,7 @@ static void complete(struct curve *c, const struct tw_note *n)
 	struct point *p = &c->point[c->points];
 	double samples = 0, updates = 0;
 
-	for (uint32_t s = 0; s < c->plan->shards; s++) {
+	for (uint32_t s = 0; s < c->plan->problem.shards; s++) {
 		const struct counted *h = pinned_by(c, s, n->seq);
 
 		if (!h || !first || c->points == CURVE) {
@@ -119,10 +119,11 @@ static void complete(struct curve *c, const struct tw_note *n)
 	}
 	*p = (struct point){ n->label.samples, n->label.steps, n->label.updates, n->value,
 			     c->pinned,        c->bytes,       n->count == 1 };
-	if (p->samples != samples / c->plan->shards || p->updates != updates / c->plan->shards)
+	if (p->samples != samples / c->plan->problem.shards ||
+	    p->updates != updates / c->plan->problem.shards)
 		complain(c, "the label says %g samples and %g updates, the views have %g and %g",
-			 p->samples, p->updates, samples / c->plan->shards,
-			 updates / c->plan->shards);
+			 p->samples, p->updates, samples / c->plan->problem.shards,
+			 updates / c->plan->problem.shards);
 	if (c->points && p->samples < p[-1].samples) {
 		if (!c->rolled_back)
 			complain(c, "the label goes back from %g to %g without a rollback",
@@ -232,9 +233,10 @@ static void overhear(struct tw_context *ctx, struct tw_msg *m)
 	    !now->dry) {
 		now->dry = true;
 		now->end = tw_now(ctx);
-		for (uint32_t s = 0; s < now->plan->shards; s++)
+		for (uint32_t s = 0; s < now->plan->problem.shards; s++)
 			for (uint32_t n = 0; n < NODES; n++)
-				now->steady += (double)now->shard[s][n].samples / now->plan->shards;
+				now->steady += (double)now->shard[s][n].samples /
+					       now->plan->problem.shards;
 	}
 	real->send(ctx, m);
 }
@@ -527,7 +529,7 @@ static void in_parts(struct curve *c, const char *strategy, uint64_t stop)
 		assert_true(part < 60);
 		trial_open(&t, TW_WORLD_SIM, parts_job, strategy);
 		curve_watch(&t, c);
-		t.job->plan.stop_after_cuts = stop;
+		t.job->plan.checkpoint.stop_after = stop;
 		assert_int_equal(store->load(store, &cut, &parts, &count), TW_OK);
 		if (cut) {
 			t.resume = true;

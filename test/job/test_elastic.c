@@ -138,7 +138,7 @@ static void open_shape(struct trial *t, const struct shape *s, struct watch *w)
 		   text(s->cluster), text(s->checkpoint), s->preset, text(s->strategy),
 		   text(s->sim));
 	*w = (struct watch){ .first_step = -1, .cold_version = UINT64_MAX };
-	w->warm_until = t->job->plan.warm_until;
+	w->warm_until = t->job->plan.dealing.warm_until;
 	t->observer = see;
 	t->observer_arg = w;
 }
@@ -153,7 +153,7 @@ static void run_shape(const struct shape *s, struct tw_store *store, bool resume
 	open_shape(&t, s, w);
 	t.resume = resume;
 	t.loud = getenv("TW_TEST_LOUD") != NULL;
-	t.job->plan.checkpoint_final = ran != NULL && store;
+	t.job->plan.checkpoint.final = ran != NULL && store;
 	if (trial_run(&t, &tw_heap_system, store, &own) != want)
 		fail_msg("%s: %s, not %s: %s", s->preset, tw_status_name(own.error.status),
 			 tw_status_name(want), own.error.text);
@@ -804,7 +804,7 @@ static void any_cluster_goes_on(void **state)
 			struct trial t;
 
 			open_shape(&t, &s, &first);
-			t.job->plan.stop_after_cuts = 1;
+			t.job->plan.checkpoint.stop_after = 1;
 			assert_int_equal(trial_run(&t, &tw_heap_system, store, &ran),
 					 TW_INTERRUPTED);
 			trial_close(&t);
@@ -843,7 +843,7 @@ static void other_workers_start_without_velocities(void **state)
 
 		s.workers = 3;
 		open_shape(&t, &s, &w);
-		t.job->plan.stop_after_cuts = 1;
+		t.job->plan.checkpoint.stop_after = 1;
 		assert_int_equal(trial_run(&t, &tw_heap_system, store, &ran), TW_INTERRUPTED);
 		tw_totals_release(&ran.totals);
 		trial_close(&t);

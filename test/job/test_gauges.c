@@ -36,13 +36,13 @@ static const char *status_of(const json_t *o)
 }
 
 static const struct tw_gate gate = { .name = "test" };
-static const struct tw_plan plan = { .positions = 2000,
-				     .samples = 1000,
-				     .workers = 4,
-				     .shards = 2,
-				     .batch = 10,
-				     .accumulate = 1,
-				     .push = 2,
+static const struct tw_plan plan = { .dealing.positions = 2000,
+				     .problem.samples = 1000,
+				     .crew.workers = 4,
+				     .problem.shards = 2,
+				     .dealing.batch = 10,
+				     .dealing.accumulate = 1,
+				     .traffic.push = 2,
 				     .gate = &gate };
 
 static void note(struct tw_gauges *g, struct tw_note n)

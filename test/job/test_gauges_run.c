@@ -100,7 +100,7 @@ static void same_as_result(const json_t *result, const struct tw_job *job)
 {
 	assert_true(prometheus_of("thalweg_steps_total", "") == said(result, "steps"));
 	assert_true(prometheus_of("thalweg_samples_total", "") == said(result, "samples"));
-	assert_true(mean_updates(job->plan.shards) == said(result, "updates"));
+	assert_true(mean_updates(job->plan.problem.shards) == said(result, "updates"));
 	assert_true(prometheus_of("thalweg_epochs", "") == said(result, "epochs_applied"));
 	assert_true(prometheus_of("thalweg_progress_ratio", "") == 1.0);
 	assert_true(fabs(prometheus_of("thalweg_loss", "") / said(result, "loss") - 1) < 1e-8);
@@ -119,7 +119,7 @@ static void compare(const char *job_text, enum tw_world_kind world)
 
 	prometheus_read(s.all);
 	same_as_result(result, job);
-	for (uint32_t k = 0; k < job->plan.workers; k++) {
+	for (uint32_t k = 0; k < job->plan.crew.workers; k++) {
 		snprintf(label, sizeof label, "worker=\"%u\",host=\"here\"", k);
 		assert_true(prometheus_of("thalweg_worker_step_seconds_mean", label) > 0);
 		prometheus_of("thalweg_worker_step_seconds", label);
@@ -132,7 +132,7 @@ static void compare(const char *job_text, enum tw_world_kind world)
 	assert_true(prometheus_of("thalweg_steps_total", "") == said(result, "steps"));
 	assert_true(prometheus_of("thalweg_samples_total", "") == said(result, "samples"));
 	assert_true(isfinite(prometheus_of("thalweg_loss", "")));
-	assert_true(prometheus_of("thalweg_workers", "") == job->plan.workers);
+	assert_true(prometheus_of("thalweg_workers", "") == job->plan.crew.workers);
 	assert_false(prometheus_has("thalweg_epochs") || prometheus_has("thalweg_updates_total"));
 	done(&s, job, result);
 }

@@ -294,7 +294,7 @@ static void compute(struct stage *s, struct player *p, bool evaluate)
 {
 	const struct tw_engine *e = s->trial.engine;
 	struct tw_compute *c = p->computing[evaluate];
-	const uint64_t most = evaluate ? e->tests : s->trial.job->plan.positions;
+	const uint64_t most = evaluate ? e->tests : s->trial.job->plan.dealing.positions;
 
 	p->computing[evaluate] = NULL;
 	/* nobody may be made to compute for ever, or nothing for ever */

@@ -369,10 +369,11 @@ static float *descend(const struct outcome *o, float rate, uint32_t batch)
 	const uint64_t samples = o->engine->samples;
 	float *w = start_of_run(o), *g = calloc(o->n, sizeof *g);
 
-	for (uint64_t at = 0; at < o->job->plan.positions;) {
+	for (uint64_t at = 0; at < o->job->plan.dealing.positions;) {
 		const uint64_t border = (at / samples + 1) * samples;
-		const uint64_t end =
-			border < o->job->plan.positions ? border : o->job->plan.positions;
+		const uint64_t end = border < o->job->plan.dealing.positions
+					     ? border
+					     : o->job->plan.dealing.positions;
 		const uint32_t count = end - at < batch ? (uint32_t)(end - at) : batch;
 
 		gradient_at(o, w, at, count, g);

@@ -68,11 +68,11 @@ static void limits_become_positions(void **state)
 		}
 		if (st != TW_OK)
 			fail_msg("%s", why.text);
-		if (job->plan.positions != cases[k].positions)
+		if (job->plan.dealing.positions != cases[k].positions)
 			fail_msg("%llu positions, not %llu:\n%s",
-				 (unsigned long long)job->plan.positions,
+				 (unsigned long long)job->plan.dealing.positions,
 				 (unsigned long long)cases[k].positions, cases[k].text);
-		assert_true(job->plan.updates == cases[k].updates);
+		assert_true(job->plan.ends.updates == cases[k].updates);
 		assert_true(fabs(job->plan.schedule.epochs - cases[k].epochs) < 1e-12);
 		tw_job_free(job);
 	}
@@ -84,12 +84,12 @@ static void the_largest_numbers_do_not_wrap(void **state)
 				      "data.batch=25", TW_WORLD_SIM);
 
 	(void)state;
-	assert_true(job->plan.positions == ENDLESS);
+	assert_true(job->plan.dealing.positions == ENDLESS);
 	tw_job_free(job);
 	job = good_job("data: {samples: 1000000000000000, batch: 1}\n"
 		       "model: {quadratic: {dimension: 2}}\ntrain: {epochs: 1000000000}\n",
 		       NULL, TW_WORLD_SIM);
-	assert_true(job->plan.positions == ENDLESS);
+	assert_true(job->plan.dealing.positions == ENDLESS);
 	tw_job_free(job);
 }
 
@@ -99,20 +99,20 @@ static void warm_starts(void **state)
 				      NULL, TW_WORLD_SIM);
 
 	(void)state;
-	assert_int_equal(job->plan.warm_workers, 1);
-	assert_true(job->plan.warm_until == 20);
+	assert_int_equal(job->plan.dealing.warm_workers, 1);
+	assert_true(job->plan.dealing.warm_until == 20);
 	tw_job_free(job);
 	job = good_job(HUNDRED "strategy: downpour\n", NULL, TW_WORLD_SIM);
-	assert_true(job->plan.warm_workers == 1 && job->plan.warm_until == 10);
+	assert_true(job->plan.dealing.warm_workers == 1 && job->plan.dealing.warm_until == 10);
 	assert_int_equal(job->warnings, 0);
 	tw_job_free(job);
 	/* a preset's own that cannot be is left out, and that is said */
 	job = good_job(HUNDRED "strategy: downpour\ncluster: {workers: 1}\n", NULL, TW_WORLD_SIM);
-	assert_true(job->plan.warm_workers == 0 && job->plan.warm_until == 0);
+	assert_true(job->plan.dealing.warm_workers == 0 && job->plan.dealing.warm_until == 0);
 	assert_int_equal(job->warnings, 1);
 	tw_job_free(job);
 	job = good_job(HUNDRED "strategy: downpour\ntrain: {steps: 1}\n", NULL, TW_WORLD_SIM);
-	assert_true(job->plan.warm_workers == 0);
+	assert_true(job->plan.dealing.warm_workers == 0);
 	tw_job_free(job);
 }
 
@@ -129,22 +129,23 @@ static void the_plan_has_the_job(void **state)
 	const struct tw_plan *p = &job->plan;
 
 	(void)state;
-	assert_true(p->seed == 5 && p->samples == 100 && p->batch == 4 && p->global_batch == 0 &&
-		    p->accumulate == 1);
-	assert_true(p->evaluate_every == 0.5 && p->until_loss == 0.25 && isnan(p->until_accuracy));
-	assert_true(p->time_limit == 3000000000 && p->wait == 2000000000 && p->limit == 7000000000);
-	assert_true(p->workers == 1 && p->min == 1 && p->servers == 1);
+	assert_true(p->seed == 5 && p->problem.samples == 100 && p->dealing.batch == 4 &&
+		    p->dealing.global_batch == 0 && p->dealing.accumulate == 1);
+	assert_true(p->evaluate_every == 0.5 && p->ends.loss == 0.25 && isnan(p->ends.accuracy));
+	assert_true(p->ends.time == 3000000000 && p->crew.wait == 2000000000 &&
+		    p->crew.limit == 7000000000);
+	assert_true(p->crew.workers == 1 && p->crew.min == 1 && p->crew.servers == 1);
 	assert_true(p->schedule.rate == 0.5 && p->decay == 0.25f && p->clip == 2.0f);
-	assert_string_equal(p->rule->name, "momentum");
-	assert_string_equal(p->up->name, "fp16");
-	assert_string_equal(p->down->name, "bf16");
+	assert_string_equal(p->far.rule->name, "momentum");
+	assert_string_equal(p->traffic.up->name, "fp16");
+	assert_string_equal(p->traffic.down->name, "bf16");
 	assert_non_null(p->gate_options);
-	assert_non_null(p->rule_options);
-	assert_null(p->local);
-	assert_true(isnan(p->skip_push) && isnan(p->skip_fetch));
-	assert_true(p->delay == 4 && p->delay_law == TW_DELAY_UNIFORM && p->delay_ramp == 2);
-	assert_true(p->checkpoint_every == 9000000000 && p->drain);
-	assert_false(tw_sha_none(&p->job_hash));
+	assert_non_null(p->far.options);
+	assert_null(p->local.rule);
+	assert_true(isnan(p->traffic.skip_push) && isnan(p->traffic.skip_fetch));
+	assert_true(p->delay.steps == 4 && p->delay.law == TW_DELAY_UNIFORM && p->delay.ramp == 2);
+	assert_true(p->checkpoint.every == 9000000000 && p->checkpoint.drain);
+	assert_false(tw_sha_none(&p->checkpoint.job_hash));
 	tw_job_free(job);
 }
 
@@ -185,10 +186,11 @@ static void finished_plans(void **state)
 
 		engine_of(cases[k].text, &job, &engine);
 		assert_int_equal(tw_job_finish_plan(job, engine, &why), TW_OK);
-		assert_int_equal(job->plan.shards, cases[k].shards);
-		assert_true(job->plan.trainable == engine->trainable && job->plan.tests >= 1);
-		assert_true(job->plan.border[0] == 0);
-		assert_true(job->plan.border[cases[k].shards] ==
+		assert_int_equal(job->plan.problem.shards, cases[k].shards);
+		assert_true(job->plan.problem.trainable == engine->trainable &&
+			    job->plan.problem.tests >= 1);
+		assert_true(job->plan.problem.border[0] == 0);
+		assert_true(job->plan.problem.border[cases[k].shards] ==
 			    engine->trainable + engine->buffers);
 		engine->class->close(engine);
 		tw_job_free(job);
@@ -333,7 +335,8 @@ static void a_schedule_over_the_run_keeps_its_length(void **state)
 		snprintf(text, sizeof text, HUNDRED "update: {schedule: {kind: %s}}\n", kinds[k]);
 		a = good_job(text, NULL, TW_WORLD_SIM);
 		b = good_job(text, "train.epochs=9", TW_WORLD_SIM);
-		assert_true(tw_sha_same(&a->plan.job_hash, &b->plan.job_hash) == (k == 0));
+		assert_true(tw_sha_same(&a->plan.checkpoint.job_hash,
+					&b->plan.checkpoint.job_hash) == (k == 0));
 		tw_job_free(a);
 		tw_job_free(b);
 	}
@@ -412,19 +415,19 @@ static void the_hash_is_of_what_must_stay(void **state)
 					     "sim.latency=3ms",
 					     "strategy.codec.up=fp16" };
 	struct tw_job *job = good_job(base, NULL, TW_WORLD_SIM);
-	const struct tw_sha hash = job->plan.job_hash;
+	const struct tw_sha hash = job->plan.checkpoint.job_hash;
 
 	(void)state;
 	tw_job_free(job);
 	for (size_t k = 0; k < sizeof same / sizeof same[0]; k++) {
 		job = good_job(base, same[k], TW_WORLD_SIM);
-		if (!tw_sha_same(&job->plan.job_hash, &hash))
+		if (!tw_sha_same(&job->plan.checkpoint.job_hash, &hash))
 			fail_msg("%s changes the hash", same[k]);
 		tw_job_free(job);
 	}
 	for (size_t k = 0; k < sizeof other / sizeof other[0]; k++) {
 		job = good_job(base, other[k], TW_WORLD_SIM);
-		if (tw_sha_same(&job->plan.job_hash, &hash))
+		if (tw_sha_same(&job->plan.checkpoint.job_hash, &hash))
 			fail_msg("%s does not change the hash", other[k]);
 		tw_job_free(job);
 	}

@@ -154,13 +154,13 @@ static void cuts_differ_by_world(void **state)
 	struct tw_job *job = good_job(SMALL, NULL, TW_WORLD_SIM);
 
 	(void)state;
-	assert_true(job->plan.drain);
+	assert_true(job->plan.checkpoint.drain);
 	tw_job_free(job);
 	job = good_job(SMALL, NULL, TW_WORLD_THREADS);
-	assert_false(job->plan.drain);
+	assert_false(job->plan.checkpoint.drain);
 	tw_job_free(job);
 	job = good_job(SMALL, "checkpoint.cut=drain", TW_WORLD_THREADS);
-	assert_true(job->plan.drain);
+	assert_true(job->plan.checkpoint.drain);
 	tw_job_free(job);
 }
 

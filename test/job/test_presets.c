@@ -31,11 +31,11 @@ static void explains_again(const char *text, enum tw_world_kind world)
 
 	second = explained(again);
 	assert_string_equal(first, second);
-	assert_true(tw_sha_same(&job->plan.job_hash, &again->plan.job_hash));
-	assert_false(tw_sha_none(&job->plan.job_hash));
+	assert_true(tw_sha_same(&job->plan.checkpoint.job_hash, &again->plan.checkpoint.job_hash));
+	assert_false(tw_sha_none(&job->plan.checkpoint.job_hash));
 	assert_string_equal(job->title, again->title);
-	assert_true(job->plan.positions == again->plan.positions);
-	assert_true(job->plan.warm_until == again->plan.warm_until);
+	assert_true(job->plan.dealing.positions == again->plan.dealing.positions);
+	assert_true(job->plan.dealing.warm_until == again->plan.dealing.warm_until);
 	assert_int_equal(job->faults, again->faults);
 	for (size_t k = 0; k < job->faults; k++)
 		assert_memory_equal(&job->fault[k], &again->fault[k], sizeof job->fault[k]);
@@ -182,7 +182,7 @@ static void presets_mean_their_papers(void **state)
 		job = preset_job(p, sim_takes(p) ? TW_WORLD_SIM : TW_WORLD_THREADS);
 		assert_string_equal(job->plan.gate->name, want[k].gate);
 		assert_string_equal(job->plan.staleness->name, want[k].staleness);
-		assert_string_equal(job->plan.rule->name, want[k].rule);
+		assert_string_equal(tw_plan_update(&job->plan)->rule->name, want[k].rule);
 		value_is(job, want[k].path, want[k].value);
 		tw_job_free(job);
 	}
@@ -193,13 +193,13 @@ static void local_steps_come_with_a_fetch_period(void **state)
 	struct tw_job *job = good_job(SMALL "strategy: downpour\n", NULL, TW_WORLD_SIM);
 
 	(void)state;
-	assert_null(job->plan.local);
+	assert_null(job->plan.local.rule);
 	tw_job_free(job);
 	job = good_job(SMALL "strategy: {name: downpour, fetch: 5}\nupdate: {rate: 0.25}\n", NULL,
 		       TW_WORLD_SIM);
-	assert_non_null(job->plan.local);
-	assert_string_equal(job->plan.local->name, "sgd");
-	assert_true(job->plan.local_rate == 0.25f);
+	assert_non_null(job->plan.local.rule);
+	assert_string_equal(job->plan.local.rule->name, "sgd");
+	assert_true(job->plan.local.rate == 0.25f);
 	tw_job_free(job);
 }
 
@@ -219,7 +219,7 @@ static void n_follows_the_workers(void **state)
 	free(text);
 	other = good_job(SMALL "strategy: {name: rudra, n: 4}\n", "cluster.workers=12",
 			 TW_WORLD_SIM);
-	assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
+	assert_true(tw_sha_same(&job->plan.checkpoint.job_hash, &other->plan.checkpoint.job_hash));
 	tw_job_free(job);
 	tw_job_free(other);
 	job = good_job(SMALL "strategy: {name: rudra, collect: 2}\n", NULL, TW_WORLD_SIM);
@@ -254,11 +254,13 @@ static void the_mean_staleness_follows_the_job(void **state)
 		assert_non_null(strstr(said, "\n  expected: "));
 		/* the resolved job is the same job, and so is one with other workers */
 		other = good_job(said, NULL, TW_WORLD_SIM);
-		assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
+		assert_true(tw_sha_same(&job->plan.checkpoint.job_hash,
+					&other->plan.checkpoint.job_hash));
 		value_is(other, "strategy.expected", cases[k].expected);
 		tw_job_free(other);
 		other = good_job(text, "cluster.workers=28", TW_WORLD_SIM);
-		assert_true(tw_sha_same(&job->plan.job_hash, &other->plan.job_hash));
+		assert_true(tw_sha_same(&job->plan.checkpoint.job_hash,
+					&other->plan.checkpoint.job_hash));
 		tw_job_free(other);
 		tw_job_free(job);
 		free(said);

@@ -34,7 +34,9 @@ static struct tw_note progressed(uint64_t dealt, double applied, uint32_t live, 
 
 static void figures_follow_from_notes(void **state)
 {
-	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4 };
 	struct tw_watch w;
 
 	tw_watch_init(&w, &plan, NULL, show, NULL);
@@ -79,7 +81,9 @@ static void listen(void *arg, enum tw_level level, const char *who, const char *
 
 static void refusals_are_said_once_and_counted(void **state)
 {
-	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4 };
 	const struct tw_log log = { .sink = listen, .level = TW_INFO };
 	struct tw_watch w;
 
@@ -96,7 +100,9 @@ static void refusals_are_said_once_and_counted(void **state)
 /* A view's number is its lower half; what was before the release of a resumed run is not said. */
 static void details_are_for_those_who_ask(void **state)
 {
-	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4 };
 	struct tw_log log = { .sink = listen, .level = TW_INFO };
 	struct tw_note n = { .kind = TW_NOTE_VIEW,
 			     .count = 2,
@@ -121,7 +127,9 @@ static void details_are_for_those_who_ask(void **state)
 
 static void nobody_is_told_too_often(void **state)
 {
-	const struct tw_plan plan = { .positions = 2000, .samples = 1000, .workers = 4 };
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4 };
 	const struct tw_note n = { .kind = TW_NOTE_PROGRESS, .from = 1 };
 	struct tw_watch w;
 

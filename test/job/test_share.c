@@ -315,13 +315,14 @@ static void same_facts(const struct side *a, const struct side *b)
 	assert_true(!tw_sha_none(&a->facts.layout));
 	assert_true(tw_sha_same(&a->facts.layout, &b->facts.layout));
 	assert_true(tw_sha_same(&a->facts.data, &b->facts.data));
-	assert_true(a->job->plan.positions == b->job->plan.positions);
-	assert_true(a->job->plan.warm_until == b->job->plan.warm_until);
+	assert_true(a->job->plan.dealing.positions == b->job->plan.dealing.positions);
+	assert_true(a->job->plan.dealing.warm_until == b->job->plan.dealing.warm_until);
 	assert_true(a->job->cluster.heartbeat == b->job->cluster.heartbeat);
 	assert_true(a->job->cluster.suspect == b->job->cluster.suspect);
-	assert_int_equal(a->job->plan.shards, b->job->plan.shards);
-	assert_memory_equal(a->job->plan.border, b->job->plan.border,
-			    (a->job->plan.shards + 1) * sizeof *a->job->plan.border);
+	assert_int_equal(a->job->plan.problem.shards, b->job->plan.problem.shards);
+	assert_memory_equal(a->job->plan.problem.border, b->job->plan.problem.border,
+			    (a->job->plan.problem.shards + 1) *
+				    sizeof *a->job->plan.problem.border);
 	free(one);
 	free(other);
 }
@@ -513,7 +514,7 @@ static void the_world_has_its_fields(void **state)
 
 	assert_int_equal(job->warnings, 1);
 	assert_string_equal(job->warning[0], "section sim: is not read by processes");
-	assert_false(job->plan.drain);
+	assert_false(job->plan.checkpoint.drain);
 	assert_non_null(strstr(text, "\n  heartbeat: 1s\n"));
 	assert_non_null(strstr(text, "\n  suspect: 5s\n"));
 	assert_null(strstr(text, "sim:"));
@@ -576,7 +577,8 @@ static void directories_know_the_world(void **state)
 	struct tw_rundir *r = NULL;
 	struct tw_error why = { 0 };
 
-	assert_true(tw_sha_same(&tcp->plan.job_hash, &threads->plan.job_hash));
+	assert_true(
+		tw_sha_same(&tcp->plan.checkpoint.job_hash, &threads->plan.checkpoint.job_hash));
 	assert_int_equal(tw_rundir_open(path, tcp, false, &quiet, &r, &why), TW_OK);
 	tw_rundir_close(r);
 	assert_int_equal(tw_rundir_open(path, threads, false, &quiet, &r, &why), TW_BAD_INPUT);

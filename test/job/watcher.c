@@ -75,7 +75,7 @@ bool watcher_saw_worker(const struct watcher *w)
 static struct kept read_part(const struct watcher *w, const struct tw_part *part)
 {
 	static const char *const names[] = { "applied", "twice" };
-	struct kept out = { .times = calloc(w->plan->positions, 1) };
+	struct kept out = { .times = calloc(w->plan->dealing.positions, 1) };
 	const struct tw_array *a;
 	struct tw_shard_part numbers;
 	struct tw_array *list;
@@ -90,7 +90,8 @@ static struct kept read_part(const struct watcher *w, const struct tw_part *part
 		a = tw_part_find(list, count, names[k]);
 		for (size_t i = 0; a && i < a->n / sizeof span; i++) {
 			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
-			for (uint64_t p = span.from; p < span.to && p < w->plan->positions; p++)
+			for (uint64_t p = span.from; p < span.to && p < w->plan->dealing.positions;
+			     p++)
 				out.times[p]++;
 		}
 	}
@@ -107,7 +108,7 @@ static void more_cuts(struct watcher *w, uint64_t cut)
 {
 	const size_t room = cut < w->cuts ? w->cuts : 2 * cut + 8;
 
-	for (uint32_t s = 0; s < w->plan->shards && room > w->cuts; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards && room > w->cuts; s++) {
 		w->shard[s].cut = realloc(w->shard[s].cut, room * sizeof *w->shard[s].cut);
 		memset(w->shard[s].cut + w->cuts, 0, (room - w->cuts) * sizeof *w->shard[s].cut);
 	}
@@ -127,7 +128,8 @@ static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct 
 	for (size_t k = 0; k < count; k++) {
 		unsigned shard;
 
-		if (sscanf(parts[k].name, "shard %u", &shard) != 1 || shard >= w->plan->shards)
+		if (sscanf(parts[k].name, "shard %u", &shard) != 1 ||
+		    shard >= w->plan->problem.shards)
 			continue;
 		free(w->shard[shard].cut[cut].times);
 		w->shard[shard].cut[cut] = read_part(w, &parts[k]);
@@ -169,15 +171,15 @@ struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
 	w->inner = tw_memory_store_new(&tw_heap_system);
 	w->plan = plan;
 	w->loud = loud;
-	w->shard = calloc(plan->shards, sizeof *w->shard);
-	for (uint32_t s = 0; s < plan->shards; s++)
-		w->shard[s].times = calloc(plan->positions, 1);
+	w->shard = calloc(plan->problem.shards, sizeof *w->shard);
+	for (uint32_t s = 0; s < plan->problem.shards; s++)
+		w->shard[s].times = calloc(plan->dealing.positions, 1);
 	return w;
 }
 
 void watcher_free(struct watcher *w)
 {
-	for (uint32_t s = 0; s < w->plan->shards; s++) {
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 		for (size_t k = 0; k < w->cuts; k++)
 			free(w->shard[s].cut[k].times);
 		free(w->shard[s].cut);
@@ -247,7 +249,7 @@ static void applied(struct watcher *w, const struct tw_note *n)
 	s->last = k;
 	s->total += n->count;
 	for (uint64_t p = n->from; p < n->from + n->count; p++)
-		if (p >= w->plan->positions)
+		if (p >= w->plan->dealing.positions)
 			watcher_complain(w, "position %llu was never there", (unsigned long long)p);
 		else
 			s->times[p]++;
@@ -265,9 +267,9 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 		return;
 	}
 	if (n->seq)
-		memcpy(s->times, s->cut[n->seq].times, w->plan->positions);
+		memcpy(s->times, s->cut[n->seq].times, w->plan->dealing.positions);
 	else
-		memset(s->times, 0, w->plan->positions);
+		memset(s->times, 0, w->plan->dealing.positions);
 	if (s->seen)
 		memset(s->seen, 0, s->seen_room * sizeof *s->seen);
 	s->seen_count = 0;
@@ -315,9 +317,11 @@ bool watcher_note(void *arg, const struct tw_note *n)
 static uint64_t unit_of(const struct tw_plan *p)
 {
 	const uint32_t batch =
-		p->global_batch ? (p->global_batch + p->workers - 1) / p->workers : p->batch;
+		p->dealing.global_batch
+			? (p->dealing.global_batch + p->crew.workers - 1) / p->crew.workers
+			: p->dealing.batch;
 
-	return (uint64_t)batch * p->accumulate * p->push;
+	return (uint64_t)batch * p->dealing.accumulate * p->traffic.push;
 }
 
 static void judge_rounds(struct watcher *w, const struct tw_totals *t)
@@ -328,10 +332,10 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 	const uint64_t unit = unit_of(p);
 	uint64_t applied = 0;
 
-	for (uint32_t s = 1; s < p->shards; s++)
-		if (memcmp(w->shard[s].times, w->shard[0].times, p->positions) != 0)
+	for (uint32_t s = 1; s < p->problem.shards; s++)
+		if (memcmp(w->shard[s].times, w->shard[0].times, p->dealing.positions) != 0)
 			watcher_complain(w, "shards 0 and %u have different samples", s);
-	for (uint64_t i = 0; i < p->positions; i++) {
+	for (uint64_t i = 0; i < p->dealing.positions; i++) {
 		const uint8_t times = w->shard[0].times[i];
 
 		applied += times;
@@ -339,19 +343,20 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 			watcher_complain(w, "sample %llu was applied %u times under %s",
 					 (unsigned long long)i, times, p->gate->name);
 	}
-	if (applied + t->dropped + t->refused * unit != p->positions)
-		watcher_complain(
-			w, "%llu applied + %llu dropped + %llu refused is not the %llu dealt",
-			(unsigned long long)applied, (unsigned long long)t->dropped,
-			(unsigned long long)(t->refused * unit), (unsigned long long)p->positions);
+	if (applied + t->dropped + t->refused * unit != p->dealing.positions)
+		watcher_complain(w,
+				 "%llu applied + %llu dropped + %llu refused is not the %llu dealt",
+				 (unsigned long long)applied, (unsigned long long)t->dropped,
+				 (unsigned long long)(t->refused * unit),
+				 (unsigned long long)p->dealing.positions);
 	if (t->samples != applied)
 		watcher_complain(w, "%llu samples were applied, the run says %llu",
 				 (unsigned long long)applied, (unsigned long long)t->samples);
 	/* stripes are whole, whoever gets them */
-	if (p->batch && p->samples % unit == 0 && p->positions % unit == 0 &&
-	    t->steps * p->batch != t->samples)
+	if (p->dealing.batch && p->problem.samples % unit == 0 &&
+	    p->dealing.positions % unit == 0 && t->steps * p->dealing.batch != t->samples)
 		watcher_complain(w, "%llu steps of %u samples are not %llu",
-				 (unsigned long long)t->steps, p->batch,
+				 (unsigned long long)t->steps, p->dealing.batch,
 				 (unsigned long long)t->samples);
 	if (t->repeated || t->lost_updates)
 		watcher_complain(w, "a round gate reports repeated or lost samples");
@@ -362,9 +367,9 @@ static void judge_samples(struct watcher *w, const struct tw_totals *t)
 {
 	uint64_t all = 0;
 
-	for (uint32_t s = 0; s < w->plan->shards; s++)
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
 		all += w->shard[s].total;
-	all = (all + w->plan->shards / 2) / w->plan->shards;
+	all = (all + w->plan->problem.shards / 2) / w->plan->problem.shards;
 	if (t->samples != all)
 		watcher_complain(w, "shards applied %llu samples in the mean, the run says %llu",
 				 (unsigned long long)all, (unsigned long long)t->samples);
@@ -374,16 +379,16 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 {
 	uint64_t missing = 0, repeated = 0;
 
-	for (uint64_t p = 0; p < w->plan->positions; p++) {
+	for (uint64_t p = 0; p < w->plan->dealing.positions; p++) {
 		bool twice = false;
 
-		for (uint32_t s = 0; s < w->plan->shards; s++) {
+		for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
 			missing += w->shard[s].times[p] == 0;
 			twice = twice || w->shard[s].times[p] > 1;
 		}
 		repeated += twice;
 	}
-	if (missing > (t->lost_updates + t->refused) * unit_of(w->plan) * w->plan->shards)
+	if (missing > (t->lost_updates + t->refused) * unit_of(w->plan) * w->plan->problem.shards)
 		watcher_complain(w, "%llu samples are missing on shards, lost_updates is %llu",
 				 (unsigned long long)missing, (unsigned long long)t->lost_updates);
 	if (missing == 0 && t->lost_updates)

@@ -254,13 +254,14 @@ static bool may_stop(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
 
-	if (job->sim.random_crashes || job->sim.random_partitions || p->min > 1 || p->stuck)
+	if (job->sim.random_crashes || job->sim.random_partitions || p->crew.min > 1 ||
+	    p->crew.stuck)
 		return true;
 	for (size_t k = 0; k < job->faults; k++) {
 		const struct tw_fault *f = &job->fault[k];
 
 		if (f->kind == TW_FAULT_LEAVE || (f->kind == TW_FAULT_CRASH && f->lasts < 0) ||
-		    f->lasts + 2 * p->limit >= p->wait)
+		    f->lasts + 2 * p->crew.limit >= p->crew.wait)
 			return true;
 	}
 	/* messages that take as long as somebody is waited for */
@@ -289,21 +290,25 @@ static int64_t longest(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
 	const struct tw_sim_options *s = &job->sim;
-	const double bytes = 4.0 * (double)(p->trainable + p->buffers) + 400.0 * p->shards;
-	const double send = s->bandwidth > 0 ? 8.0 * bytes * p->workers / s->bandwidth : 0.0;
+	const double bytes = 4.0 * (double)(p->problem.trainable + p->problem.buffers) +
+			     400.0 * p->problem.shards;
+	const double send = s->bandwidth > 0 ? 8.0 * bytes * p->crew.workers / s->bandwidth : 0.0;
 	const double apply =
-		s->apply_rate > 0 ? (double)p->trainable * p->workers / s->apply_rate : 0;
-	const double way =
-		(double)(s->latency + s->jitter + s->local) / 1e9 +
-		/* the unluckiest of a message to each shard */
-		(double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss) * (1.0 + 0.5 * p->shards);
+		s->apply_rate > 0 ? (double)p->problem.trainable * p->crew.workers / s->apply_rate
+				  : 0;
+	const double way = (double)(s->latency + s->jitter + s->local) / 1e9 +
+			   /* the unluckiest of a message to each shard */
+			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss) *
+				   (1.0 + 0.5 * p->problem.shards);
 	/* in rounds each step may be followed by a checkpoint */
-	const double cut = p->drain && p->checkpoint_every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
+	const double cut =
+		p->checkpoint.drain && p->checkpoint.every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
 	const double step = 0.5 + cut + 2 * send + apply + 4 * way;
-	const double steps = (double)p->positions / (p->batch ? p->batch : 1) + 20;
+	const double steps =
+		(double)p->dealing.positions / (p->dealing.batch ? p->dealing.batch : 1) + 20;
 	const double faults = (double)(s->random_crashes + s->random_partitions + s->random_resets +
 				       s->random_slow + job->faults + 2);
-	const double wait = (double)(p->wait + 2 * p->limit + s->fault_span) / 1e9;
+	const double wait = (double)(p->crew.wait + 2 * p->crew.limit + s->fault_span) / 1e9;
 
 	return (int64_t)(1.5 * (steps * step + faults * (wait + 20 * step)) * 1e9);
 }
