@@ -1,70 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spans.c - sorted ranges in one array.
+/* spans.c - sorted ranges in short runs.
  *
- *  (1) span[k].from < span[k].to, and span[k].to < span[k + 1].from: touching ranges are merged.
- *  (2) memory is got before anything is changed, so a refusal leaves the set as it was. */
+ *  (1) from < to in every range, and a range ends before the next one begins: touching ranges are
+ *      merged, also across runs.
+ *  (2) a run has 1 to RUN ranges; two neighbours that fit into half a run are one.
+ *  (3) memory is got before anything is changed, so a refusal leaves the set as it was. */
 #include "base/spans.h"
 
 #include <string.h>
+
+#define RUN 128 /* ranges: 2 KB to move at most; 800 runs are 100,000 ranges */
+
+/* A place in a set: range i of run r; r == runs is the end. */
+struct place {
+	size_t r, i;
+};
 
 void tw_spans_init(struct tw_spans *s, struct tw_heap *heap)
 {
 	*s = (struct tw_spans){ .heap = heap };
 }
 
+void tw_spans_clear(struct tw_spans *s)
+{
+	for (size_t r = 0; r < s->runs; r++)
+		s->heap->put(s->heap, s->run[r].span);
+	s->runs = s->count = 0;
+	s->total = 0;
+}
+
 void tw_spans_release(struct tw_spans *s)
 {
-	s->heap->put(s->heap, s->span);
+	tw_spans_clear(s);
+	s->heap->put(s->heap, s->run);
 	*s = (struct tw_spans){ .heap = s->heap };
 }
 
-void tw_spans_clear(struct tw_spans *s)
+/* --- places ----------------------------------------------------------------------------------- */
+
+static struct tw_span *at(const struct tw_spans *s, struct place p)
 {
-	s->count = 0;
+	return &s->run[p.r].span[p.i];
 }
 
-static struct tw_span *get_spans(struct tw_heap *heap, size_t count)
+/* Of `count` ranges, the first that ends after `pos`; count if none does. */
+static size_t first_in(const struct tw_span *span, size_t count, uint64_t pos)
 {
-	if (count > SIZE_MAX / sizeof(struct tw_span))
-		return NULL;
-	return heap->get(heap, count * sizeof(struct tw_span));
-}
-
-static void take_over(struct tw_spans *s, struct tw_span *span, size_t count, size_t room)
-{
-	s->heap->put(s->heap, s->span);
-	s->span = span;
-	s->count = count;
-	s->room = room;
-}
-
-static enum tw_status reserve(struct tw_spans *s, size_t count)
-{
-	size_t room = s->room < 4 ? 4 : s->room;
-	struct tw_span *span;
-
-	if (count <= s->room)
-		return TW_OK;
-	while (room < count)
-		room += room / 2;
-	span = get_spans(s->heap, room);
-	if (!span)
-		return TW_NO_MEMORY;
-	if (s->count)
-		memcpy(span, s->span, s->count * sizeof *span);
-	take_over(s, span, s->count, room);
-	return TW_OK;
-}
-
-/* Index of the first range that ends after `at`; count if none does. */
-static size_t first_beyond(const struct tw_spans *s, uint64_t at)
-{
-	size_t low = 0, high = s->count;
+	size_t low = 0, high = count;
 
 	while (low < high) {
 		const size_t mid = low + (high - low) / 2;
 
-		if (s->span[mid].to > at)
+		if (span[mid].to > pos)
 			high = mid;
 		else
 			low = mid + 1;
@@ -72,30 +59,168 @@ static size_t first_beyond(const struct tw_spans *s, uint64_t at)
 	return low;
 }
 
-/* Replace ranges low..high by the `n` at `with`; room was reserved. */
-static void splice(struct tw_spans *s, size_t low, size_t high, const struct tw_span *with,
-		   size_t n)
+/* The first range that ends after `pos`. */
+static struct place first_beyond(const struct tw_spans *s, uint64_t pos)
 {
-	if (high < s->count)
-		memmove(s->span + low + n, s->span + high, (s->count - high) * sizeof *s->span);
-	for (size_t k = 0; k < n; k++)
-		s->span[low + k] = with[k];
-	s->count = s->count - (high - low) + n;
+	size_t low = 0, high = s->runs;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+		const struct tw_run *run = &s->run[mid];
+
+		if (run->span[run->count - 1].to > pos)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	if (low == s->runs)
+		return (struct place){ low, 0 };
+	return (struct place){ low, first_in(s->run[low].span, s->run[low].count, pos) };
+}
+
+static bool ends(const struct tw_spans *s, struct place p)
+{
+	return p.r == s->runs;
+}
+
+static struct place after(const struct tw_spans *s, struct place p)
+{
+	if (++p.i == s->run[p.r].count)
+		p = (struct place){ p.r + 1, 0 };
+	return p;
+}
+
+/* --- changes ---------------------------------------------------------------------------------- */
+
+/* A new, empty run at r: the caller fills it. */
+static enum tw_status open_run(struct tw_spans *s, size_t r)
+{
+	struct tw_span *span = s->heap->get(s->heap, RUN * sizeof *span);
+
+	if (span && s->runs == s->room) {
+		const size_t room = s->room ? 2 * s->room : 4;
+		struct tw_run *run = s->heap->get(s->heap, room * sizeof *run);
+
+		if (run) {
+			if (s->runs)
+				memcpy(run, s->run, s->runs * sizeof *run);
+			s->heap->put(s->heap, s->run);
+			s->run = run;
+			s->room = room;
+		}
+	}
+	if (!span || s->runs == s->room) {
+		s->heap->put(s->heap, span);
+		return TW_NO_MEMORY;
+	}
+	memmove(s->run + r + 1, s->run + r, (s->runs++ - r) * sizeof *s->run);
+	s->run[r] = (struct tw_run){ span, 0 };
+	return TW_OK;
+}
+
+static void close_runs(struct tw_spans *s, size_t r, size_t count)
+{
+	for (size_t k = 0; k < count; k++)
+		s->heap->put(s->heap, s->run[r + k].span);
+	memmove(s->run + r, s->run + r + count, (s->runs - r - count) * sizeof *s->run);
+	s->runs -= count;
+}
+
+/* The upper half of a full run goes into a run of its own; *p stays the same place. */
+static enum tw_status split(struct tw_spans *s, struct place *p)
+{
+	struct tw_run *low, *high;
+
+	if (open_run(s, p->r + 1) != TW_OK)
+		return TW_NO_MEMORY;
+	low = &s->run[p->r];
+	high = low + 1;
+	high->count = low->count / 2;
+	low->count -= high->count;
+	memcpy(high->span, low->span + low->count, high->count * sizeof *high->span);
+	if (p->i > low->count)
+		*p = (struct place){ p->r + 1, p->i - low->count };
+	return TW_OK;
+}
+
+/* A range of its own before p. */
+static enum tw_status insert(struct tw_spans *s, struct place p, struct tw_span x)
+{
+	struct tw_run *run;
+
+	if (s->runs == 0 && open_run(s, 0) != TW_OK)
+		return TW_NO_MEMORY;
+	if (p.r == s->runs || (p.r && p.i == 0)) /* at the end of the run before */
+		p = (struct place){ p.r ? p.r - 1 : 0, p.r ? s->run[p.r - 1].count : 0 };
+	if (s->run[p.r].count == RUN && split(s, &p) != TW_OK)
+		return TW_NO_MEMORY;
+	run = &s->run[p.r];
+	memmove(run->span + p.i + 1, run->span + p.i, (run->count++ - p.i) * sizeof x);
+	run->span[p.i] = x;
+	s->count++;
+	return TW_OK;
+}
+
+/* (2) */
+static void join_runs(struct tw_spans *s, size_t r)
+{
+	struct tw_run *low = &s->run[r];
+
+	if (r + 1 >= s->runs || low->count + low[1].count > RUN / 2)
+		return;
+	memcpy(low->span + low->count, low[1].span, low[1].count * sizeof *low->span);
+	low->count += low[1].count;
+	close_runs(s, r + 1, 1);
+}
+
+/* The ranges from p on, before `end`, go. */
+static void erase(struct tw_spans *s, struct place p, struct place end)
+{
+	struct tw_run *first = ends(s, p) ? NULL : &s->run[p.r];
+	size_t gone = 0, from = p.r;
+
+	if (p.r == end.r) {
+		if (p.i == end.i)
+			return;
+		gone = end.i - p.i;
+		memmove(first->span + p.i, first->span + end.i,
+			(first->count - end.i) * sizeof *first->span);
+		first->count -= gone;
+	} else {
+		if (p.i) { /* the tail of the first run, */
+			gone += first->count - p.i;
+			first->count = p.i;
+			from++;
+		}
+		for (size_t r = from; r < end.r; r++)
+			gone += s->run[r].count;
+		close_runs(s, from, end.r - from); /* whole runs, */
+		if (from < s->runs && end.i) {     /* and the head of the last one */
+			struct tw_run *last = &s->run[from];
+
+			memmove(last->span, last->span + end.i,
+				(last->count - end.i) * sizeof *last->span);
+			last->count -= end.i;
+			gone += end.i;
+		}
+	}
+	s->count -= gone;
+	join_runs(s, p.r);
+	if (p.r)
+		join_runs(s, p.r - 1);
 }
 
 enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint64_t *twice)
 {
 	struct tw_span whole = { from, to };
+	struct place low, high;
 	uint64_t met = 0;
-	size_t low, high;
 
 	if (from >= to)
 		return TW_OK;
-	low = first_beyond(s, from);
-	if (low > 0 && s->span[low - 1].to == from)
-		low--;
-	for (high = low; high < s->count && s->span[high].from <= to; high++) {
-		const struct tw_span x = s->span[high];
+	low = first_beyond(s, from ? from - 1 : 0); /* the one before may touch */
+	for (high = low; !ends(s, high) && at(s, high)->from <= to; high = after(s, high)) {
+		const struct tw_span x = *at(s, high);
 		const uint64_t a = x.from > from ? x.from : from;
 		const uint64_t b = x.to < to ? x.to : to;
 
@@ -105,9 +230,14 @@ enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint
 		if (x.to > whole.to)
 			whole.to = x.to;
 	}
-	if (low == high && reserve(s, s->count + 1) != TW_OK)
-		return TW_NO_MEMORY;
-	splice(s, low, high, &whole, 1);
+	if (low.r == high.r && low.i == high.i) {
+		if (insert(s, low, whole) != TW_OK)
+			return TW_NO_MEMORY;
+	} else {
+		*at(s, low) = whole;
+		erase(s, after(s, low), high);
+	}
+	s->total += to - from - met;
 	if (twice)
 		*twice += met;
 	return TW_OK;
@@ -115,137 +245,198 @@ enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint
 
 enum tw_status tw_spans_remove(struct tw_spans *s, uint64_t from, uint64_t to)
 {
-	struct tw_span rest[2];
-	size_t low, high, n = 0;
+	struct place low = first_beyond(s, from), high, last = low;
+	uint64_t met = 0;
 
 	if (from >= to)
 		return TW_OK;
-	low = first_beyond(s, from);
-	for (high = low; high < s->count && s->span[high].from < to; high++)
-		;
-	if (low == high)
+	for (high = low; !ends(s, high) && at(s, high)->from < to; high = after(s, high)) {
+		const struct tw_span x = *at(s, high);
+
+		met += (x.to < to ? x.to : to) - (x.from > from ? x.from : from);
+		last = high;
+	}
+	if (met == 0)
 		return TW_OK;
-	if (s->span[low].from < from)
-		rest[n++] = (struct tw_span){ s->span[low].from, from };
-	if (s->span[high - 1].to > to)
-		rest[n++] = (struct tw_span){ to, s->span[high - 1].to };
-	if (n > high - low && reserve(s, s->count + 1) != TW_OK)
-		return TW_NO_MEMORY;
-	splice(s, low, high, rest, n);
+	if (low.r == last.r && low.i == last.i && at(s, low)->from < from && at(s, low)->to > to) {
+		const struct tw_span rest = { to, at(s, low)->to };
+
+		if (insert(s, high, rest) != TW_OK) /* one becomes two */
+			return TW_NO_MEMORY;
+		low = first_beyond(s, from);
+		at(s, low)->to = from;
+	} else {
+		if (at(s, last)->to > to) {
+			at(s, last)->from = to;
+			high = last;
+		}
+		if (at(s, low)->from < from) {
+			at(s, low)->to = from;
+			low = after(s, low);
+		}
+		erase(s, low, high);
+	}
+	s->total -= met;
 	return TW_OK;
+}
+
+/* --- whole sets ------------------------------------------------------------------------------- */
+
+/* A range at or after the end of all others. */
+static enum tw_status append(struct tw_spans *s, struct tw_span x)
+{
+	struct tw_run *last = s->runs ? &s->run[s->runs - 1] : NULL;
+	struct tw_span *end = last ? &last->span[last->count - 1] : NULL;
+
+	if (end && end->to >= x.from) {
+		s->total += x.to > end->to ? x.to - end->to : 0;
+		end->to = x.to > end->to ? x.to : end->to;
+		return TW_OK;
+	}
+	if (!last || last->count == RUN) {
+		if (open_run(s, s->runs) != TW_OK)
+			return TW_NO_MEMORY;
+		last = &s->run[s->runs - 1];
+	}
+	last->span[last->count++] = x;
+	s->total += x.to - x.from;
+	s->count++;
+	return TW_OK;
+}
+
+/* `made` becomes *s, if it was made whole. */
+static enum tw_status take_over(struct tw_spans *s, struct tw_spans *made, enum tw_status st)
+{
+	struct tw_spans *drop = st == TW_OK ? s : made;
+	const struct tw_spans keep = *made;
+
+	tw_spans_release(drop);
+	if (st == TW_OK)
+		*s = keep;
+	return st;
 }
 
 enum tw_status tw_spans_copy(struct tw_spans *to, const struct tw_spans *from)
 {
+	struct tw_spans out = { .heap = to->heap };
+	enum tw_status st = TW_OK;
+
 	if (to == from)
 		return TW_OK;
-	if (reserve(to, from->count) != TW_OK)
-		return TW_NO_MEMORY;
-	if (from->count)
-		memcpy(to->span, from->span, from->count * sizeof *to->span);
-	to->count = from->count;
-	return TW_OK;
+	for (struct place p = { 0, 0 }; !ends(from, p) && st == TW_OK; p = after(from, p))
+		st = append(&out, *at(from, p));
+	return take_over(to, &out, st);
 }
 
 enum tw_status tw_spans_intersect(struct tw_spans *s, const struct tw_spans *other)
 {
-	const size_t room = s->count + other->count;
-	struct tw_span *out;
-	size_t n = 0;
+	struct tw_spans out = { .heap = s->heap };
+	struct place i = { 0, 0 }, j = { 0, 0 };
+	enum tw_status st = TW_OK;
 
-	if (s->count == 0 || other->count == 0) {
-		s->count = 0;
-		return TW_OK;
-	}
-	out = get_spans(s->heap, room);
-	if (!out)
-		return TW_NO_MEMORY;
-	for (size_t i = 0, j = 0; i < s->count && j < other->count;) {
-		const struct tw_span a = s->span[i], b = other->span[j];
+	while (!ends(s, i) && !ends(other, j) && st == TW_OK) {
+		const struct tw_span a = *at(s, i), b = *at(other, j);
 		const uint64_t from = a.from > b.from ? a.from : b.from;
 		const uint64_t to = a.to < b.to ? a.to : b.to;
 
 		if (from < to)
-			out[n++] = (struct tw_span){ from, to };
+			st = append(&out, (struct tw_span){ from, to });
 		if (a.to < b.to)
-			i++;
+			i = after(s, i);
 		else
-			j++;
+			j = after(other, j);
 	}
-	take_over(s, out, n, room);
-	return TW_OK;
+	return take_over(s, &out, st);
 }
 
 enum tw_status tw_spans_unite(struct tw_spans *s, const struct tw_spans *other)
 {
-	const size_t room = s->count + other->count;
-	struct tw_span *out;
-	size_t n = 0, i = 0, j = 0;
+	struct tw_spans out = { .heap = s->heap };
+	struct place i = { 0, 0 }, j = { 0, 0 };
+	enum tw_status st = TW_OK;
 
 	if (other->count == 0)
 		return TW_OK;
-	out = get_spans(s->heap, room);
-	if (!out)
-		return TW_NO_MEMORY;
-	while (i < s->count || j < other->count) {
-		const bool mine = j == other->count ||
-				  (i < s->count && s->span[i].from <= other->span[j].from);
-		const struct tw_span x = mine ? s->span[i++] : other->span[j++];
+	while ((!ends(s, i) || !ends(other, j)) && st == TW_OK) {
+		const bool mine =
+			ends(other, j) || (!ends(s, i) && at(s, i)->from <= at(other, j)->from);
 
-		if (n == 0 || out[n - 1].to < x.from)
-			out[n++] = x;
-		else if (out[n - 1].to < x.to)
-			out[n - 1].to = x.to;
+		st = append(&out, mine ? *at(s, i) : *at(other, j));
+		if (mine)
+			i = after(s, i);
+		else
+			j = after(other, j);
 	}
-	take_over(s, out, n, room);
-	return TW_OK;
+	return take_over(s, &out, st);
 }
 
 enum tw_status tw_spans_subtract(struct tw_spans *s, const struct tw_spans *other)
 {
-	const size_t room = s->count + other->count;
-	struct tw_span *out;
-	size_t n = 0, j = 0;
+	struct tw_spans out = { .heap = s->heap };
+	struct place j = { 0, 0 };
+	enum tw_status st = TW_OK;
 
 	if (s->count == 0 || other->count == 0)
 		return TW_OK;
-	out = get_spans(s->heap, room);
-	if (!out)
-		return TW_NO_MEMORY;
-	for (size_t i = 0; i < s->count; i++) {
-		struct tw_span x = s->span[i];
+	for (struct place i = { 0, 0 }; !ends(s, i) && st == TW_OK; i = after(s, i)) {
+		struct tw_span x = *at(s, i);
 
-		while (j < other->count && other->span[j].to <= x.from)
-			j++;
-		for (size_t k = j; k < other->count && other->span[k].from < x.to; k++) {
-			if (other->span[k].from > x.from)
-				out[n++] = (struct tw_span){ x.from, other->span[k].from };
-			x.from = other->span[k].to;
-			if (x.from >= x.to)
-				break;
+		while (!ends(other, j) && at(other, j)->to <= x.from)
+			j = after(other, j);
+		for (struct place k = j;
+		     !ends(other, k) && at(other, k)->from < x.to && x.from < x.to && st == TW_OK;
+		     k = after(other, k)) {
+			if (at(other, k)->from > x.from)
+				st = append(&out, (struct tw_span){ x.from, at(other, k)->from });
+			x.from = at(other, k)->to;
 		}
-		if (x.from < x.to)
-			out[n++] = x;
+		if (x.from < x.to && st == TW_OK)
+			st = append(&out, x);
 	}
-	take_over(s, out, n, room);
-	return TW_OK;
+	return take_over(s, &out, st);
 }
 
-uint64_t tw_spans_total(const struct tw_spans *s)
-{
-	uint64_t total = 0;
+/* --- questions -------------------------------------------------------------------------------- */
 
-	for (size_t k = 0; k < s->count; k++)
-		total += s->span[k].to - s->span[k].from;
-	return total;
+uint64_t tw_spans_end(const struct tw_spans *s)
+{
+	const struct tw_run *last = s->runs ? &s->run[s->runs - 1] : NULL;
+
+	return last ? last->span[last->count - 1].to : 0;
+}
+
+bool tw_spans_next(const struct tw_spans *s, uint64_t pos, struct tw_span *out)
+{
+	const struct place p = first_beyond(s, pos);
+
+	if (ends(s, p))
+		return false;
+	*out = *at(s, p);
+	return true;
+}
+
+void tw_spans_write(const struct tw_spans *s, struct tw_span *out)
+{
+	for (size_t r = 0; r < s->runs; out += s->run[r++].count)
+		memcpy(out, s->run[r].span, s->run[r].count * sizeof *out);
+}
+
+struct tw_span *tw_spans_list(const struct tw_spans *s)
+{
+	struct tw_span *out = s->heap->get(s->heap, (s->count + 1) * sizeof *out);
+
+	if (out)
+		tw_spans_write(s, out);
+	return out;
 }
 
 uint64_t tw_spans_within(const struct tw_spans *s, uint64_t from, uint64_t to)
 {
 	uint64_t total = 0;
 
-	for (size_t k = first_beyond(s, from); k < s->count && s->span[k].from < to; k++) {
-		const struct tw_span x = s->span[k];
+	for (struct place p = first_beyond(s, from); !ends(s, p) && at(s, p)->from < to;
+	     p = after(s, p)) {
+		const struct tw_span x = *at(s, p);
 
 		total += (x.to < to ? x.to : to) - (x.from > from ? x.from : from);
 	}
@@ -255,14 +446,16 @@ uint64_t tw_spans_within(const struct tw_spans *s, uint64_t from, uint64_t to)
 bool tw_spans_gap(const struct tw_spans *s, uint64_t from, uint64_t end, uint64_t most,
 		  struct tw_span *out)
 {
-	size_t k = first_beyond(s, from);
+	struct place p = first_beyond(s, from);
 
-	if (k < s->count && s->span[k].from <= from)
-		from = s->span[k++].to;
+	if (!ends(s, p) && at(s, p)->from <= from) {
+		from = at(s, p)->to;
+		p = after(s, p);
+	}
 	if (from >= end || most == 0)
 		return false;
-	if (k < s->count && s->span[k].from < end)
-		end = s->span[k].from;
+	if (!ends(s, p) && at(s, p)->from < end)
+		end = at(s, p)->from;
 	if (end - from > most)
 		end = from + most;
 	*out = (struct tw_span){ from, end };

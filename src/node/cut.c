@@ -202,13 +202,19 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 	struct tw_array *list = tw_heap_zeros(m->heap, first->count * sizeof *list);
 	float *floats = m->heap->get(m->heap, first->count * n * sizeof(float) + 1);
 	struct tw_spans applied, twice;
+	struct tw_span *once_list = NULL, *twice_list = NULL;
 	enum tw_status st = list && floats ? TW_OK : TW_NO_MEMORY;
 	size_t used = 0;
 
 	tw_spans_init(&applied, m->heap);
 	tw_spans_init(&twice, m->heap);
-	if (st == TW_OK && !exact)
+	if (st == TW_OK && !exact) {
 		st = common_spans(m, src, count, &applied, &twice);
+		once_list = tw_spans_list(&applied);
+		twice_list = tw_spans_list(&twice);
+		if (st == TW_OK && (!once_list || !twice_list))
+			st = TW_NO_MEMORY;
+	}
 	for (size_t k = 0; k < first->count && st == TW_OK; k++) {
 		const struct tw_array *a = &first->list[k];
 		struct tw_array *to = &list[used];
@@ -226,11 +232,11 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 			    starts_with(a->name, "rule."))
 				memset(floats + used * n, 0, n * sizeof(float));
 		} else if (!exact && strcmp(a->name, "applied") == 0) {
-			to->at = applied.span;
-			to->n = applied.count * sizeof(struct tw_span);
+			to->at = once_list;
+			to->n = applied.count * sizeof *once_list;
 		} else if (!exact && strcmp(a->name, "twice") == 0) {
-			to->at = twice.span;
-			to->n = twice.count * sizeof(struct tw_span);
+			to->at = twice_list;
+			to->n = twice.count * sizeof *twice_list;
 		}
 		used++;
 	}
@@ -240,6 +246,8 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 	}
 	tw_spans_release(&applied);
 	tw_spans_release(&twice);
+	m->heap->put(m->heap, once_list);
+	m->heap->put(m->heap, twice_list);
 	m->heap->put(m->heap, list);
 	m->heap->put(m->heap, floats);
 	return st;
@@ -292,7 +300,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (m->resume)
 			m->release = x->release;
 	}
-	m->frontier = m->taken.count ? m->taken.span[m->taken.count - 1].to : 0;
+	m->frontier = tw_spans_end(&m->taken);
 	m->closed_before = tw_spans_total(&m->taken);
 	return st;
 }
@@ -551,20 +559,25 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 				    .shards = m->plan->problem.shards,
 				    .slots = m->plan->crew.workers,
 				    .servers = m->plan->crew.servers };
+	struct tw_span *closed = tw_spans_list(&m->closed);
 	const struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
-		  .n = m->closed.count * sizeof(struct tw_span),
+		  .n = m->closed.count * sizeof *closed,
 		  .kind = TW_BYTES,
-		  .at = m->closed.span },
+		  .at = closed },
 	};
+	struct tw_block *part = NULL;
 
 	if (!m->cut_running) {
 		m->release = x.release;
 		stretch(m, ctx);
 	}
 	x.period = m->period;
-	return tw_part_pack(m->heap, list, 2);
+	if (closed)
+		part = tw_part_pack(m->heap, list, 2);
+	m->heap->put(m->heap, closed);
+	return part;
 }
 
 static void save(struct master *m, struct tw_context *ctx)

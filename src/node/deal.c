@@ -311,6 +311,7 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
 	struct tw_spans back;
+	struct tw_span x;
 	enum tw_status st = TW_OK;
 
 	tw_spans_init(&back, m->heap);
@@ -318,10 +319,9 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 		st = tw_spans_add(&back, e->lease[k].from, e->lease[k].to, NULL);
 	m->open_leases -= e->leases;
 	e->leases = 0;
-	for (size_t k = 0; k < back.count && st == TW_OK; k++) {
-		m->redealt += back.span[k].to - back.span[k].from;
-		st = tw_spans_remove(&m->taken, back.span[k].from, back.span[k].to);
-	}
+	m->redealt += st == TW_OK ? tw_spans_total(&back) : 0;
+	for (uint64_t at = 0; st == TW_OK && tw_spans_next(&back, at, &x); at = x.to)
+		st = tw_spans_remove(&m->taken, x.from, x.to);
 	tw_spans_release(&back);
 	e->hungry = e->dry = e->idle = false;
 	if (e->planned && !(e->complete && m->round_open)) {

@@ -536,8 +536,8 @@ static enum tw_status rebuild_taken(struct master *m)
 		       : tw_spans_copy(&all, &m->shard[0].applied);
 	if (st == TW_OK)
 		st = tw_spans_unite(&m->taken, &all);
-	if (m->taken.count && m->taken.span[m->taken.count - 1].to > m->frontier)
-		m->frontier = m->taken.span[m->taken.count - 1].to;
+	if (tw_spans_end(&m->taken) > m->frontier)
+		m->frontier = tw_spans_end(&m->taken);
 	/* a master that was not there counts as dealt again what it cannot know better: what some
 	 * shard has applied twice, or has applied and will apply again */
 	tw_spans_clear(&all);

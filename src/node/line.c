@@ -352,16 +352,14 @@ static void count_in(struct shard *s, struct tw_context *ctx, const struct contr
 
 static enum tw_status note_twice(struct shard *s, uint64_t from, uint64_t to)
 {
-	for (size_t k = 0; k < s->applied.count; k++) {
-		const struct tw_span *a = &s->applied.span[k];
-		const uint64_t low = a->from > from ? a->from : from;
-		const uint64_t high = a->to < to ? a->to : to;
-		enum tw_status st = low < high ? tw_spans_add(&s->twice, low, high, NULL) : TW_OK;
+	enum tw_status st = TW_OK;
+	struct tw_span a;
 
-		if (st != TW_OK)
-			return st;
-	}
-	return TW_OK;
+	for (uint64_t at = from; st == TW_OK && tw_spans_next(&s->applied, at, &a) && a.from < to;
+	     at = a.to)
+		st = tw_spans_add(&s->twice, a.from > from ? a.from : from, a.to < to ? a.to : to,
+				  NULL);
+	return st;
 }
 
 /* Positions go into the history after the arithmetic; a failed allocation here is reported by the

@@ -333,10 +333,8 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, 
 	tail = tw_msg_tail(ctx, m, (a + t + s->last_count) * sizeof *tail);
 	if (!tail)
 		return;
-	if (a)
-		memcpy(tail, hand->span, a * sizeof *tail);
-	if (t)
-		memcpy(tail + a, twice->span, t * sizeof *tail);
+	tw_spans_write(hand, tail);
+	tw_spans_write(twice, tail + a);
 	if (s->last_count)
 		memcpy(tail + a + t, s->last_set, s->last_count * sizeof *tail);
 	m->payload = tw_block_new(ctx->heap, sizeof s->tally);
@@ -390,23 +388,19 @@ static struct tw_block *packed(struct shard *s)
 	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + p->crew.workers;
 	struct tw_array *list = s->heap->get(s->heap, most * sizeof *list);
 	float *rates = s->heap->get(s->heap, p->crew.workers * sizeof *rates);
+	struct tw_span *applied = tw_spans_list(&s->applied), *twice = tw_spans_list(&s->twice);
 	struct tw_block *w = tw_shard_snapshot(s);
 	struct tw_shard_part x = { s->version.n, s->round,     s->corrections, s->contributions,
 				   s->progress,  s->statistic, s->tally };
-	struct tw_block *b;
+	struct tw_block *b = NULL;
 	size_t count = 0;
 	char name[40];
 
-	if (!list || !rates || !w) {
-		tw_block_drop(w);
-		s->heap->put(s->heap, rates);
-		s->heap->put(s->heap, list);
-		return NULL;
-	}
+	if (!list || !rates || !applied || !twice || !w)
+		goto out;
 	list[count++] = bytes_of(TW_SHARD_PART, &x, sizeof x);
-	list[count++] =
-		bytes_of("applied", s->applied.span, s->applied.count * sizeof(struct tw_span));
-	list[count++] = bytes_of("twice", s->twice.span, s->twice.count * sizeof(struct tw_span));
+	list[count++] = bytes_of("applied", applied, s->applied.count * sizeof *applied);
+	list[count++] = bytes_of("twice", twice, s->twice.count * sizeof *twice);
 	list[count++] = floats(s, "parameters", tw_block_floats(w));
 	for (uint32_t k = 0; k < p->far.rule->arrays; k++) {
 		snprintf(name, sizeof name, "rule.%s", p->far.rule->array_names[k]);
@@ -428,7 +422,10 @@ static struct tw_block *packed(struct shard *s)
 	if (keeps_rates(p))
 		list[count++] = bytes_of(rates_name, rates, p->crew.workers * sizeof *rates);
 	b = tw_part_pack(s->heap, list, count);
+out:
 	tw_block_drop(w);
+	s->heap->put(s->heap, twice);
+	s->heap->put(s->heap, applied);
 	s->heap->put(s->heap, rates);
 	s->heap->put(s->heap, list);
 	return b;

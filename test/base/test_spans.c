@@ -24,15 +24,33 @@ static uint64_t roll(uint64_t below)
 	return tw_rng_u64(&dice, seed, drawn++) % below;
 }
 
+/* The ranges are in order and do not touch, whichever way they are read. */
+static void check_order(const struct tw_spans *s)
+{
+	struct tw_span *list = tw_heap_zeros(&tw_heap_system, (s->count + 1) * sizeof *list), x;
+	uint64_t at = 0, total = 0;
+	size_t k = 0;
+
+	assert_non_null(list);
+	tw_spans_write(s, list);
+	for (; tw_spans_next(s, at, &x); k++) {
+		assert_true(k < s->count);
+		assert_memory_equal(&x, &list[k], sizeof x);
+		assert_true(x.from < x.to && (k == 0 || at < x.from));
+		at = x.to;
+		total += x.to - x.from;
+	}
+	assert_int_equal(k, s->count);
+	assert_int_equal(tw_spans_end(s), at);
+	assert_true(tw_spans_total(s) == total);
+	tw_heap_system.put(&tw_heap_system, list);
+}
+
 static void check_same(const struct tw_spans *s, const struct model *m)
 {
 	uint64_t total = 0;
 
-	for (size_t k = 0; k < s->count; k++) {
-		assert_true(s->span[k].from < s->span[k].to);
-		if (k > 0)
-			assert_true(s->span[k - 1].to < s->span[k].from);
-	}
+	check_order(s);
 	for (uint64_t p = 0; p < WIDTH; p++) {
 		assert_int_equal(tw_spans_within(s, p, p + 1), m->in[p]);
 		total += m->in[p];
@@ -184,7 +202,7 @@ static void sets_may_meet_themselves(void **state)
 
 static void a_refused_copy_changes_nothing(void **state)
 {
-	struct refusing h = REFUSING(2);
+	struct refusing h = REFUSING(3); /* a run and a directory are there already */
 	struct tw_spans s, t;
 	struct model m = { 0 };
 
@@ -231,8 +249,72 @@ static void steady_histories_stay_one_range(void **state)
 	for (uint64_t k = 0; k < 100000; k++)
 		assert_int_equal(tw_spans_add(&s, k * 64, k * 64 + 64, NULL), TW_OK);
 	assert_int_equal(s.count, 1);
-	assert_int_equal(h.calls, 1);
+	assert_int_equal(h.calls, 2); /* a run and the directory */
 	tw_spans_release(&s);
+}
+
+#define WIDE 6000
+
+/* Compare with the map: every position, and every free range from a few places on. */
+static void check_wide(const struct tw_spans *s, const uint8_t *in)
+{
+	check_order(s);
+	for (uint64_t p = 0; p < WIDE; p++)
+		assert_int_equal(tw_spans_within(s, p, p + 1), in[p]);
+	for (uint64_t from = 0; from < WIDE; from += 1 + roll(50)) {
+		uint64_t gap = from;
+		struct tw_span out;
+
+		while (gap < WIDE && in[gap])
+			gap++;
+		assert_int_equal(tw_spans_gap(s, from, WIDE, 1, &out), gap < WIDE);
+		if (gap < WIDE)
+			assert_int_equal(out.from, gap);
+	}
+}
+
+/* So many ranges that they fill many runs: they come one by one in any order, whole stretches are
+ * filled and emptied, and in the end the set is one range again.  `step` 2 makes every range one
+ * that touches nobody. */
+static void many_ranges(uint64_t step)
+{
+	static uint8_t in[WIDE];
+	struct refusing h = REFUSING(0);
+	struct tw_spans s;
+	size_t most = 0;
+
+	memset(in, 0, sizeof in);
+	tw_spans_init(&s, &h.heap);
+	for (int k = 0; k < 12000; k++) {
+		const bool stretch = roll(400) == 0, add = roll(8) != 0;
+		const uint64_t from = roll(WIDE / step) * step;
+		const uint64_t end = from + (stretch ? roll(WIDE - from) : 1);
+
+		assert_int_equal(add ? tw_spans_add(&s, from, end, NULL)
+				     : tw_spans_remove(&s, from, end),
+				 TW_OK);
+		memset(in + from, add, end - from);
+		most = s.count > most ? s.count : most;
+		if (k % 500 == 0)
+			check_wide(&s, in);
+	}
+	check_wide(&s, in);
+	assert_true(most > 500); /* several runs, or this test shows nothing */
+	for (uint64_t p = 0; p < WIDE; p++)
+		assert_int_equal(tw_spans_add(&s, p, p + 1, NULL), TW_OK);
+	assert_int_equal(s.count, 1);
+	assert_true(h.live <= 2); /* a run and the directory: what became empty was given back */
+	tw_spans_release(&s);
+	assert_int_equal(h.live, 0);
+}
+
+static void many_ranges_agree_with_the_map(void **state)
+{
+	dice = tw_rng_make(4, TW_RNG_TEST);
+	for (seed = 0; seed < 6; seed++) {
+		drawn = 0;
+		many_ranges(1 + seed % 2);
+	}
 }
 
 int main(void)
@@ -240,6 +322,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_history_agrees_with_the_map),
 		cmocka_unit_test(a_refusal_changes_nothing),
+		cmocka_unit_test(many_ranges_agree_with_the_map),
 		cmocka_unit_test(sets_may_meet_themselves),
 		cmocka_unit_test(a_refused_copy_changes_nothing),
 		cmocka_unit_test(the_ends_of_the_numbers_work),
