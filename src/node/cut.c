@@ -22,18 +22,17 @@ static uint32_t load_of(const struct master *m, uint32_t node)
 	uint32_t load = 0;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		load += (m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
-			m->shard[s].node == node;
+		load += m->shard[s].place != SHARD_HOMELESS && m->shard[s].node == node;
 	return load;
 }
 
 /* One that leaves is taken only if there is no other. */
 static bool better(const struct master *m, uint32_t node, uint32_t than)
 {
-	const bool leaves = m->server[node - 1].leaving;
+	const enum server_state state = m->server[node - 1].state;
 
-	if (leaves != m->server[than - 1].leaving)
-		return !leaves;
+	if (state != m->server[than - 1].state)
+		return state == SERVER_HERE;
 	return load_of(m, node) < load_of(m, than);
 }
 
@@ -46,19 +45,20 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		struct shard_info *i = &m->shard[s];
 		uint32_t best = 0;
 
-		if (i->hosted || i->assigned)
+		if (i->place >= SHARD_ASSIGNED)
 			continue;
 		for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-			if (m->server[k].live && (!best || better(m, k + 1, best)))
+			if (m->server[k].state != SERVER_AWAY && (!best || better(m, k + 1, best)))
 				best = k + 1;
 		if (!best)
 			return;
 		i->node = best;
-		i->pending = pending = true;
+		i->place = SHARD_PENDING;
+		pending = true;
 	}
 	if (!pending)
 		return;
-	m->loading = true;
+	m->restart.loading = true;
 	ctx->world->load(ctx);
 }
 
@@ -70,15 +70,16 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 
 	if (!msg)
 		return;
-	msg->h.view = m->generation;
+	msg->h.view = m->restart.generation;
 	msg->h.incarnation = ctx->boot;
 	msg->h.shard = shard;
 	/* a generation of ours that has not begun */
-	if (m->current != m->generation && m->generation >> 32 == ctx->boot)
+	if (m->restart.current != m->restart.generation && m->restart.generation >> 32 == ctx->boot)
 		msg->h.flags = TW_FLAG_FRESH;
-	msg->b.host = (struct tw_body_host){
-		.shard = shard, .incarnation = i->incarnation, .cut = i->host_cut, .live = m->live
-	};
+	msg->b.host = (struct tw_body_host){ .shard = shard,
+					     .incarnation = i->incarnation,
+					     .cut = i->host_cut,
+					     .live = tw_master_live(m) };
 	if (i->host) {
 		msg->payload = tw_block_keep(i->host);
 		msg->h.payload = (uint32_t)i->host->bytes;
@@ -277,7 +278,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 {
 	enum tw_status st = TW_BAD_BYTES;
 
-	tw_spans_clear(&m->taken);
+	tw_spans_clear(&m->dealing.taken);
 	for (size_t k = 0; k < count; k++) {
 		struct source one;
 
@@ -287,21 +288,21 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 				    &one.count);
 		if (st != TW_OK)
 			return st;
-		st = read_spans(&m->taken, &one, "closed");
+		st = read_spans(&m->dealing.taken, &one, "closed");
 		m->heap->put(m->heap, one.list);
 	}
-	m->round = x->round;
-	m->dropped = x->dropped;
-	m->evaluated_at = x->evaluated_at;
-	m->period = x->period;
-	if (!m->begun) {
-		m->redealt = x->redealt;
-		m->refused = x->refused;
-		if (m->resume)
-			m->release = x->release;
+	m->rounds.number = x->round;
+	m->count.dropped = x->dropped;
+	m->scores.evaluated_at = x->evaluated_at;
+	m->cuts.period = x->period;
+	if (!m->restart.begun) {
+		m->count.redealt = x->redealt;
+		m->count.refused = x->refused;
+		if (m->restart.resume)
+			m->restart.release = x->release;
 	}
-	m->frontier = tw_spans_end(&m->taken);
-	m->closed_before = tw_spans_total(&m->taken);
+	m->dealing.frontier = tw_spans_end(&m->dealing.taken);
+	m->cuts.closed_before = tw_spans_total(&m->dealing.taken);
 	return st;
 }
 
@@ -332,48 +333,49 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	uint64_t before = 0;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		adopted = adopted || m->shard[s].adopted;
+		adopted = adopted || m->shard[s].place == SHARD_ADOPTED;
 	if (cut) {
 		st = tw_master_part_read(parts, count, &x);
 		src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
 		if (st == TW_OK)
 			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
 		other = x.slots != m->plan->crew.workers;
-		if (m->rebuild && !adopted)
+		if (m->restart.rebuild && !adopted)
 			tw_deal_forget(m, ctx);
-		before = tw_spans_total(&m->taken);
-		if (st == TW_OK && m->rebuild && !adopted)
+		before = tw_spans_total(&m->dealing.taken);
+		if (st == TW_OK && m->restart.rebuild && !adopted)
 			st = restore_master(m, parts, count, &x);
-		if (st == TW_OK && !m->begun && !other && !adopted)
+		if (st == TW_OK && !m->restart.begun && !other && !adopted)
 			restore_workers(m, ctx, parts, count);
-		if (other && !m->begun &&
+		if (other && !m->restart.begun &&
 		    (tw_plan_update(m->plan)->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
 			       "the checkpoint is of %u workers, not %u: "
 			       "their velocities start at 0",
 			       x.slots, m->plan->crew.workers);
-	} else if (m->rebuild && !adopted) {
+	} else if (m->restart.rebuild && !adopted) {
 		tw_deal_forget(m, ctx);
-		before = tw_spans_total(&m->taken);
-		tw_spans_clear(&m->taken);
-		m->round = m->frontier = m->dropped = m->evaluated_at = 0;
+		before = tw_spans_total(&m->dealing.taken);
+		tw_spans_clear(&m->dealing.taken);
+		m->rounds.number = m->dealing.frontier = m->count.dropped = m->scores.evaluated_at =
+			0;
 	}
-	if (m->begun && m->rebuild && !adopted && before > tw_spans_total(&m->taken))
-		m->redealt += before - tw_spans_total(&m->taken);
-	if (m->rebuild && !adopted)
-		m->generation = 0;
-	if (!m->generation)
+	if (m->restart.begun && m->restart.rebuild && !adopted &&
+	    before > tw_spans_total(&m->dealing.taken))
+		m->count.redealt += before - tw_spans_total(&m->dealing.taken);
+	if (m->restart.rebuild && !adopted)
+		m->restart.generation = 0;
+	if (!m->restart.generation)
 		tw_master_new_generation(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
 		struct shard_info *i = &m->shard[s];
 
-		if (!i->pending)
+		if (i->place != SHARD_PENDING)
 			continue;
 		i->host_cut = cut;
 		if (cut)
 			st = assemble(m, src, shards, s, other, &i->host);
-		i->pending = false;
-		i->assigned = true;
+		i->place = SHARD_ASSIGNED;
 		i->incarnation = tw_master_new_incarnation(m, ctx);
 	}
 	release_sources(m, src, shards);
@@ -387,10 +389,9 @@ static void take_all_from(struct master *m, uint64_t cut)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
-		if (!(i->hosted || i->assigned) || i->adopted || i->host_cut == cut)
+		if ((i->place != SHARD_HOSTED && i->place != SHARD_ASSIGNED) || i->host_cut == cut)
 			continue;
-		i->hosted = i->assigned = false;
-		i->pending = true;
+		i->place = SHARD_PENDING;
 		tw_block_drop(i->host);
 		i->host = NULL;
 	}
@@ -399,36 +400,38 @@ static void take_all_from(struct master *m, uint64_t cut)
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status)
 {
-	const bool first = !m->looked;
+	const bool first = !m->restart.looked;
 	bool pending = false;
 
-	m->loading = false;
-	m->looked = true;
+	m->restart.loading = false;
+	m->restart.looked = true;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		pending = pending || m->shard[s].pending;
+		pending = pending || m->shard[s].place == SHARD_PENDING;
 	if (status == TW_OK && first && cut) { /* what an earlier master counted */
 		struct tw_master_part x;
 
 		if (tw_master_part_read(parts, count, &x) == TW_OK) {
-			m->redealt = x.redealt;
-			m->refused = x.refused;
-			m->steps = x.steps; /* until the shards say what they have */
-			m->samples = x.samples;
+			m->count.redealt = x.redealt;
+			m->count.refused = x.refused;
+			m->count.steps = x.steps; /* until the shards say what they have */
+			m->count.samples = x.samples;
 		}
 	}
 	if (status == TW_OK && first)
-		m->cut = cut;
+		m->cuts.last = cut;
 	if (m->phase != PHASE_GATHER || (status == TW_OK && !pending))
 		return;
-	if (status == TW_OK && m->moving && m->begun && cut != m->cut) {
+	if (status == TW_OK && m->restart.moving && m->restart.begun && cut != m->cuts.last) {
 		/* the one they were to move from is damaged: then all go back, or none */
-		m->moving = false;
+		m->restart.moving = false;
 		for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
-			m->shard[s].pending = false;
+			if (m->shard[s].place == SHARD_PENDING)
+				m->shard[s].place = SHARD_HOMELESS;
 		if (tw_master_rounds(m))
 			return;
 	}
-	if (status == TW_OK && tw_master_rounds(m) && (m->rolling_back || !m->begun))
+	if (status == TW_OK && tw_master_rounds(m) &&
+	    (m->restart.rolling_back || !m->restart.begun))
 		take_all_from(m, cut);
 	if (status == TW_OK)
 		status = host_from(m, ctx, cut, parts, count);
@@ -437,13 +440,14 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 			   (unsigned long long)cut, tw_status_name(status));
 		return;
 	}
-	m->cut = cut;
-	if ((m->begun || ctx->boot > 1) && !m->moving) /* a master before us may have trained */
+	m->cuts.last = cut;
+	if ((m->restart.begun || ctx->boot > 1) &&
+	    !m->restart.moving) /* a master before us may have trained */
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
 						.seq = cut,
-						.count = m->rolling_back });
+						.count = m->restart.rolling_back });
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].assigned)
+		if (m->shard[s].place == SHARD_ASSIGNED)
 			tw_cut_host(m, ctx, s);
 }
 
@@ -464,27 +468,28 @@ void tw_cut_abort(struct master *m)
 		tw_block_drop(m->member[k].part);
 		m->member[k].part = NULL;
 	}
-	m->cut_making = 0;
-	m->cut_running = false;
+	m->cuts.making = 0;
+	m->cuts.parts_here = 0;
+	m->cuts.running = false;
 }
 
 static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
 {
 	if (!msg)
 		return;
-	msg->b.snap = (struct tw_body_snap){ m->cut_making, !m->cut_running, 1 };
+	msg->b.snap = (struct tw_body_snap){ m->cuts.making, !m->cuts.running, 1 };
 	tw_send(ctx, msg);
 }
 
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	if (m->cut_making && m->phase != PHASE_SAVE && !m->shard[shard].part)
+	if (m->cuts.making && m->phase != PHASE_SAVE && !m->shard[shard].part)
 		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
 }
 
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	if (m->cut_making && m->phase != PHASE_SAVE && tw_cut_workers_keep_state(m) &&
+	if (m->cuts.making && m->phase != PHASE_SAVE && tw_cut_workers_keep_state(m) &&
 	    m->member[slot].live && !m->member[slot].part)
 		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
 }
@@ -496,21 +501,22 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	tw_cut_abort(m);
 	/* one that was let go while the store wrote it keeps its number: what the store says of it
 	 * must not be taken for this one's, and it may become complete */
-	m->cut_making = (m->cut_stored > m->cut ? m->cut_stored : m->cut) + 1;
-	m->cut_running = m->phase == PHASE_RUN;
-	m->want_cut = false;
+	m->cuts.making = (m->cuts.stored > m->cuts.last ? m->cuts.stored : m->cuts.last) + 1;
+	m->cuts.running = m->phase == PHASE_RUN;
+	m->wish.cut = false;
 	m->since = tw_now(ctx);
-	st = tw_spans_copy(&m->closed, &m->taken);
+	st = tw_spans_copy(&m->cuts.closed, &m->dealing.taken);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		for (uint32_t i = 0; i < m->member[k].leases && st == TW_OK; i++)
-			st = tw_spans_remove(&m->closed, m->member[k].lease[i].from,
-					     m->member[k].lease[i].to);
+		for (uint32_t i = 0; i < m->member[k].held.count && st == TW_OK; i++)
+			st = tw_spans_remove(&m->cuts.closed, m->member[k].held.lease[i].from,
+					     m->member[k].held.lease[i].to);
 	if (st != TW_OK) {
 		tw_give_up(ctx, st, "no memory for a checkpoint");
 		return;
 	}
-	if (!m->cut_running)
+	if (!m->cuts.running)
 		m->phase = PHASE_SNAP;
+	tw_stuck_owes_part(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_cut_snap_shard(m, ctx, s);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
@@ -519,61 +525,63 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 
 int64_t tw_cut_period(const struct master *m)
 {
-	return m->period > m->plan->checkpoint.every ? m->period : m->plan->checkpoint.every;
+	return m->cuts.period > m->plan->checkpoint.every ? m->cuts.period
+							  : m->plan->checkpoint.every;
 }
 
 /* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next
  * one comes later, or the run would never end. */
 static void stretch(struct master *m, struct tw_context *ctx)
 {
-	const int64_t pause = m->release - m->draining, period = tw_cut_period(m);
-	const bool idle = m->closed_before == tw_spans_total(&m->closed) && !m->was_paused;
+	const int64_t pause = m->restart.release - m->cuts.draining, period = tw_cut_period(m);
+	const bool idle =
+		m->cuts.closed_before == tw_spans_total(&m->cuts.closed) && !m->cuts.was_paused;
 
-	m->closed_before = tw_spans_total(&m->closed);
-	m->was_paused = m->paused;
+	m->cuts.closed_before = tw_spans_total(&m->cuts.closed);
+	m->cuts.was_paused = m->waits.paused;
 	if (!m->plan->checkpoint.every || !idle || tw_deal_exhausted(m))
 		return;
-	m->period = pause > 2 * period ? pause : 2 * period;
+	m->cuts.period = pause > 2 * period ? pause : 2 * period;
 	tw_say(ctx, TW_WARNING,
 	       "checkpoints leave no time to train: one takes %.3g s, and nothing was finished in "
 	       "the %.3g s before it; the next one follows after %.3g s (checkpoint.every is %.3g "
 	       "s)",
-	       (double)pause / 1e9, (double)period / 1e9, (double)m->period / 1e9,
+	       (double)pause / 1e9, (double)period / 1e9, (double)m->cuts.period / 1e9,
 	       (double)m->plan->checkpoint.every / 1e9);
 }
 
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 {
-	struct tw_master_part x = { .cut = m->cut_making,
-				    .round = m->round,
-				    .generation = m->generation,
+	struct tw_master_part x = { .cut = m->cuts.making,
+				    .round = m->rounds.number,
+				    .generation = m->restart.generation,
 				    .release = tw_now(ctx) + m->plan->checkpoint.save_time +
 					       TW_SECOND / 10,
-				    .steps = m->steps,
-				    .samples = m->samples,
-				    .redealt = m->redealt,
-				    .dropped = m->dropped,
-				    .refused = m->refused,
-				    .evaluated_at = m->evaluated_at,
-				    .workers = m->live,
+				    .steps = m->count.steps,
+				    .samples = m->count.samples,
+				    .redealt = m->count.redealt,
+				    .dropped = m->count.dropped,
+				    .refused = m->count.refused,
+				    .evaluated_at = m->scores.evaluated_at,
+				    .workers = tw_master_live(m),
 				    .shards = m->plan->problem.shards,
 				    .slots = m->plan->crew.workers,
 				    .servers = m->plan->crew.servers };
-	struct tw_span *closed = tw_spans_list(&m->closed);
+	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
 	const struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
-		  .n = m->closed.count * sizeof *closed,
+		  .n = m->cuts.closed.count * sizeof *closed,
 		  .kind = TW_BYTES,
 		  .at = closed },
 	};
 	struct tw_block *part = NULL;
 
-	if (!m->cut_running) {
-		m->release = x.release;
+	if (!m->cuts.running) {
+		m->restart.release = x.release;
 		stretch(m, ctx);
 	}
-	x.period = m->period;
+	x.period = m->cuts.period;
 	if (closed)
 		part = tw_part_pack(m->heap, list, 2);
 	m->heap->put(m->heap, closed);
@@ -601,24 +609,23 @@ static void save(struct master *m, struct tw_context *ctx)
 			snprintf(parts[count].name, sizeof parts[0].name, "worker %u", k);
 			parts[count++].bytes = m->member[k].part;
 		}
-	if (!m->cut_running)
+	if (!m->cuts.running)
 		m->phase = PHASE_SAVE;
-	m->cut_stored = m->cut_making;
-	ctx->world->save(ctx, m->cut_making, parts, count);
+	m->cuts.stored = m->cuts.making;
+	ctx->world->save(ctx, m->cuts.making, parts, count);
 	tw_block_drop(parts[0].bytes);
 	m->heap->put(m->heap, parts);
 }
 
 void tw_cut_check(struct master *m, struct tw_context *ctx)
 {
-	if (!m->cut_making || m->phase == PHASE_SAVE)
+	if (!m->cuts.making || m->phase == PHASE_SAVE)
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].part)
 			return;
-	for (uint32_t k = 0; tw_cut_workers_keep_state(m) && k < m->plan->crew.workers; k++)
-		if (m->member[k].live && !m->member[k].part)
-			return;
+	if (tw_cut_workers_keep_state(m) && m->cuts.parts_here < tw_master_live(m))
+		return;
 	save(m, ctx);
 }
 
@@ -628,54 +635,62 @@ static void keep(struct tw_block **place, struct tw_block *b)
 	*place = tw_block_keep(b);
 }
 
+static void keep_of_worker(struct master *m, uint32_t slot, struct tw_block *b)
+{
+	struct member *e = &m->member[slot];
+
+	m->cuts.parts_here += e->live && !e->part;
+	keep(&e->part, b);
+}
+
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t s = msg->h.shard;
 
-	if (msg->h.view != m->generation || !msg->payload)
+	if (msg->h.view != m->restart.generation || !msg->payload)
 		return;
 	if (msg->from.role == TW_WORKER) {
-		if (m->cut_making && m->cut_making == msg->b.part.cut &&
+		if (m->cuts.making && m->cuts.making == msg->b.part.cut &&
 		    msg->h.from < m->plan->crew.workers &&
 		    m->member[msg->h.from].incarnation == msg->h.incarnation &&
 		    m->member[msg->h.from].node == msg->from.node)
-			keep(&m->member[msg->h.from].part, msg->payload);
+			keep_of_worker(m, msg->h.from, msg->payload);
 	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
 		return;
-	} else if (tw_master_rounds(m) && msg->b.part.round != m->round) {
+	} else if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number) {
 		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
 	} else if (msg->b.part.cut == 0) {
 		if (msg->h.payload ==
 		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
 			keep(&m->shard[s].vector, msg->payload);
-	} else if (m->cut_making == msg->b.part.cut && m->phase != PHASE_SAVE) {
+	} else if (m->cuts.making == msg->b.part.cut && m->phase != PHASE_SAVE) {
 		keep(&m->shard[s].part, msg->payload);
 	}
-	if (m->cut_running)
+	if (m->cuts.running)
 		tw_cut_check(m, ctx);
 }
 
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
 {
 	const bool drained = m->phase == PHASE_SAVE;
-	const bool stop = m->want_stop || (m->plan->checkpoint.stop_after &&
-					   m->cuts_made + 1 >= m->plan->checkpoint.stop_after);
+	const bool stop = m->wish.stop || (m->plan->checkpoint.stop_after &&
+					   m->cuts.made + 1 >= m->plan->checkpoint.stop_after);
 
-	if (cut != m->cut_making)
+	if (cut != m->cuts.making)
 		return;
 	tw_cut_abort(m);
 	if (status != TW_OK) {
 		tw_say(ctx, TW_WARNING, "checkpoint %llu could not be written: %s",
 		       (unsigned long long)cut, tw_status_name(status));
 	} else {
-		m->cut = cut;
-		m->cuts_made++;
+		m->cuts.last = cut;
+		m->cuts.made++;
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT,
 						.seq = cut,
-						.from = tw_spans_total(&m->closed) });
+						.from = tw_spans_total(&m->cuts.closed) });
 	}
-	if (stop && drained && (!m->final || m->want_stop)) {
-		m->stopping = true; /* count what there is, and go */
+	if (stop && drained && (!m->cuts.final || m->wish.stop)) {
+		m->wish.stopping = true; /* count what there is, and go */
 		if (status == TW_OK)
 			tw_score_count(m, ctx);
 		else
@@ -683,14 +698,14 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 		return;
 	}
 	if (stop && !drained && status == TW_OK) {
-		m->want_stop = true; /* stop at a drained cut of its own */
+		m->wish.stop = true; /* stop at a drained cut of its own */
 		return;
 	}
 	if (m->plan->checkpoint.every)
 		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	if (!drained)
 		return;
-	if (m->final) {
+	if (m->cuts.final) {
 		tw_score_count(m, ctx);
 		return;
 	}
@@ -703,7 +718,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	if (status == TW_OK) {
 		tw_master_move(m, ctx);
 	} else {
-		m->move_off = true;
+		m->restart.move_off = true;
 		tw_timer(ctx, TIMER_MOVE, MOVE_AGAIN);
 	}
 }

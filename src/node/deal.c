@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deal.c - who works on which samples: leases, rounds, and what comes back.
+/* deal.c - who works on which samples: leases, and what comes back.  Rounds are in master_rounds.c.
  *
  *  (1) `taken` holds every position that is dealt, done, dropped or refused; what is not in it is
  *      dealt next, lowest first, so an epoch's order is followed but for what comes back.
- *  (2) a round's stripes lie in one epoch, in slot order; a round is committed with those whose
- *      contribution is staged on *every* shard, dead or alive, and with nobody else.
- *  (3) what a worker held when it went is dealt again whole: on a round gate none of it was
- *      applied; elsewhere some shards may have applied some of it, and count that as repeated. */
+ *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
+ *      applied; elsewhere some shards may have applied some of it, and count that as repeated.
+ *  (3) hungry workers are served in ascending order of slots.  One that was told that there is
+ *      nothing is not looked at again before that can have changed, so an event costs as many
+ *      looks as it serves workers, plus one. */
 #include "node/master.h"
 
 #include <math.h>
@@ -23,38 +24,29 @@ uint32_t tw_deal_unit(const struct master *m)
 	return batch * p->dealing.accumulate * p->traffic.push;
 }
 
-static uint32_t rank_of(const struct master *m, uint32_t slot)
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
 {
-	uint32_t rank = 0;
-
-	for (uint32_t k = 0; k < slot; k++)
-		rank += m->member[k].live;
-	return rank;
-}
-
-static uint32_t batch_of(const struct master *m, uint32_t slot)
-{
-	const uint64_t g = m->plan->dealing.global_batch, k = rank_of(m, slot), n = m->live;
+	const uint64_t g = m->plan->dealing.global_batch, n = tw_master_live(m);
+	uint64_t k;
 
 	if (!g)
 		return m->plan->dealing.batch;
+	k = tw_slots_rank(&m->members.live, slot);
 	return (uint32_t)(g * (k + 1) / n - g * k / n);
 }
 
-static bool warming(const struct master *m, uint32_t slot)
+bool tw_deal_too_early(const struct master *m, uint32_t slot)
 {
-	return m->plan->dealing.warm_until && m->frontier < m->plan->dealing.warm_until &&
-	       rank_of(m, slot) >= m->plan->dealing.warm_workers;
+	return m->plan->dealing.warm_until && m->dealing.frontier < m->plan->dealing.warm_until &&
+	       tw_slots_rank(&m->members.live, slot) >= m->plan->dealing.warm_workers;
 }
 
-/* The next free range below `end`, at most `most` long, inside one epoch. */
-static bool next_range(const struct master *m, uint64_t from, uint64_t end, uint64_t most,
-		       struct tw_span *out)
+bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out)
 {
 	const struct tw_plan *p = m->plan;
 	uint64_t border;
 
-	if (!tw_spans_gap(&m->taken, from, end, most, out))
+	if (!tw_spans_gap(&m->dealing.taken, 0, end, most, out))
 		return false;
 	border = (out->from / p->problem.samples + 1) * p->problem.samples;
 	if (p->dealing.warm_until && out->from < p->dealing.warm_until &&
@@ -69,23 +61,71 @@ bool tw_deal_exhausted(const struct master *m)
 {
 	struct tw_span gap;
 
-	if (m->time_up || m->want_finish)
+	if (m->wish.time_up || m->wish.finish)
 		return true;
-	if (tw_master_rounds(m) && m->plan->ends.updates && m->round >= m->plan->ends.updates)
+	if (tw_master_rounds(m) && m->plan->ends.updates &&
+	    m->rounds.number >= m->plan->ends.updates)
 		return true;
-	return !tw_spans_gap(&m->taken, 0, m->plan->dealing.positions, 1, &gap);
+	return !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap);
 }
 
-void tw_deal_release(struct member *e, struct tw_heap *heap)
+enum tw_status tw_deal_init(struct master *m)
 {
-	heap->put(heap, e->lease);
-	heap->put(heap, e->have);
-	tw_block_drop(e->part);
-	tw_block_drop(e->restore);
+	struct dealing *d = &m->dealing;
+	const uint32_t slots = m->plan->crew.workers;
+
+	if (tw_slots_init(&d->hungry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->early, m->heap, slots) != TW_OK)
+		return TW_NO_MEMORY;
+	return TW_OK;
 }
 
-static void send_lease(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		       uint64_t from, uint64_t to)
+void tw_deal_release(struct master *m)
+{
+	tw_slots_release(&m->dealing.hungry);
+	tw_slots_release(&m->dealing.dry);
+	tw_slots_release(&m->dealing.early);
+	tw_spans_release(&m->dealing.taken);
+}
+
+void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to)
+{
+	struct dealing *d = &m->dealing;
+	struct tw_slots *const of[] = { NULL, &d->hungry, &d->dry, &d->early };
+	struct member *e = &m->member[slot];
+
+	if (of[e->appetite])
+		tw_slots_put(of[e->appetite], slot, false);
+	if (of[to])
+		tw_slots_put(of[to], slot, true);
+	e->appetite = to;
+	tw_round_put(m, slot, e->stripe.state);
+}
+
+void tw_deal_asks(struct master *m, uint32_t slot)
+{
+	if (m->member[slot].appetite == APPETITE_NONE)
+		tw_deal_appetite(m, slot, APPETITE_HUNGRY);
+}
+
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to)
+{
+	const enum tw_status st = tw_spans_add(&m->dealing.taken, from, to, NULL);
+
+	if (st == TW_OK && to > m->dealing.frontier)
+		m->dealing.frontier = to;
+	return st;
+}
+
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to)
+{
+	m->dealing.again = true;
+	return tw_spans_remove(&m->dealing.taken, from, to);
+}
+
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to)
 {
 	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_LEASE);
 	const struct tw_plan *p = m->plan;
@@ -94,13 +134,14 @@ static void send_lease(struct master *m, struct tw_context *ctx, uint32_t slot, 
 		return;
 	msg->h.incarnation = m->member[slot].incarnation;
 	msg->b.lease = (struct tw_body_lease){
-		.round = m->round,
-		.confirmed = m->member[slot].confirmed,
+		.round = m->rounds.number,
+		.confirmed = m->member[slot].held.confirmed,
 		.range = { from, (uint32_t)(to - from), (uint32_t)id },
-		.batch = batch_of(m, slot),
-		.live = m->live,
-		.nominal = p->dealing.global_batch ? (double)p->dealing.global_batch / m->live
-						   : p->dealing.batch,
+		.batch = tw_deal_batch(m, slot),
+		.live = tw_master_live(m),
+		.nominal = p->dealing.global_batch
+				   ? (double)p->dealing.global_batch / tw_master_live(m)
+				   : p->dealing.batch,
 	};
 	tw_send(ctx, msg);
 }
@@ -137,7 +178,7 @@ static void tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, b
 void tw_deal_no_more(struct master *m, struct tw_context *ctx)
 {
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live && m->member[k].leases == 0)
+		if (m->member[k].live && m->member[k].held.count == 0)
 			tell_idle(m, ctx, k, true);
 }
 
@@ -146,26 +187,24 @@ static bool open_lease(struct master *m, struct tw_context *ctx, uint32_t slot, 
 {
 	struct member *e = &m->member[slot];
 
-	if (e->leases == e->room) {
-		const uint32_t room = e->room ? 2 * e->room : 4;
+	if (e->held.count == e->held.room) {
+		const uint32_t room = e->held.room ? 2 * e->held.room : 4;
 		struct open_lease *bigger = tw_heap_zeros(m->heap, room * sizeof *bigger);
 
 		if (!bigger)
 			goto fail;
-		if (e->leases)
-			memcpy(bigger, e->lease, e->leases * sizeof *bigger);
-		m->heap->put(m->heap, e->lease);
-		e->lease = bigger;
-		e->room = room;
+		if (e->held.count)
+			memcpy(bigger, e->held.lease, e->held.count * sizeof *bigger);
+		m->heap->put(m->heap, e->held.lease);
+		e->held.lease = bigger;
+		e->held.room = room;
 	}
-	if (tw_spans_add(&m->taken, from, to, NULL) != TW_OK)
+	if (tw_deal_take(m, from, to) != TW_OK)
 		goto fail;
-	if (e->leases == 0)
-		tw_stuck_asked(e, ctx);
-	e->lease[e->leases++] = (struct open_lease){ id, from, to };
-	m->open_leases++;
-	if (to > m->frontier)
-		m->frontier = to;
+	if (e->held.count == 0)
+		tw_stuck_asked(m, ctx, e);
+	e->held.lease[e->held.count++] = (struct open_lease){ id, from, to };
+	m->dealing.open_leases++;
 	return true;
 fail:
 	tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
@@ -176,8 +215,9 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 {
 	struct member *e = &m->member[slot];
 
-	memmove(e->lease + k, e->lease + k + 1, (--e->leases - k) * sizeof *e->lease);
-	m->open_leases--;
+	memmove(e->held.lease + k, e->held.lease + k + 1,
+		(--e->held.count - k) * sizeof *e->held.lease);
+	m->dealing.open_leases--;
 }
 
 /* --- without rounds ------------------------------------------------------------------------ */
@@ -185,10 +225,12 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
-	const uint64_t unit = (uint64_t)batch_of(m, slot) * p->dealing.accumulate * p->traffic.push;
-	const uint64_t done = tw_spans_total(&m->taken);
+	const uint64_t unit =
+		(uint64_t)tw_deal_batch(m, slot) * p->dealing.accumulate * p->traffic.push;
+	const uint64_t done = tw_spans_total(&m->dealing.taken);
 	const uint64_t left = p->dealing.positions > done ? p->dealing.positions - done : 0;
-	uint64_t units = left / (4 * (uint64_t)(m->live ? m->live : 1) * (unit ? unit : 1));
+	uint64_t units = left / (4 * (uint64_t)(tw_master_live(m) ? tw_master_live(m) : 1) *
+				 (unit ? unit : 1));
 
 	if (p->checkpoint.every && units > 16)
 		units = 16;
@@ -196,8 +238,8 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	return units * unit;
 }
 
-static void note_deal(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
-		      uint64_t to)
+void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		  uint64_t to)
 {
 	tw_score_dealt(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
@@ -206,53 +248,104 @@ static void note_deal(struct master *m, struct tw_context *ctx, uint32_t slot, u
 					.count = (uint32_t)(to - from) });
 }
 
-static void note_progress(struct master *m, struct tw_context *ctx)
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 {
 	const struct tw_point label = {
-		.samples = (double)m->samples,
-		.steps = (double)m->steps,
-		.updates = tw_master_rounds(m) ? (double)m->round : NAN,
-		.train_loss = m->train_loss,
+		.samples = (double)m->count.samples,
+		.steps = (double)m->count.steps,
+		.updates = tw_master_rounds(m) ? (double)m->rounds.number : NAN,
+		.train_loss = m->count.train_loss,
 	};
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
-					.count = m->live,
-					.from = tw_spans_total(&m->taken),
-					.value = m->train_loss,
-					.round = m->round,
+					.count = tw_master_live(m),
+					.from = tw_spans_total(&m->dealing.taken),
+					.value = m->count.train_loss,
+					.round = m->rounds.number,
 					.label = label });
 }
 
-static void deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
+/* A lease for this worker, if there is one; *warm: it is the last of the warm start. */
+static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot, bool *warm)
 {
+	const uint64_t until = m->plan->dealing.warm_until;
+	const bool was_warm = until && m->dealing.frontier < until;
 	struct member *e = &m->member[slot];
 	struct tw_span r;
-	uint64_t id;
 
-	if (!tw_deal_exhausted(m) && !warming(m, slot) && batch_of(m, slot) &&
-	    next_range(m, 0, m->plan->dealing.positions, lease_size(m, slot), &r)) {
-		const bool was_warm =
-			m->plan->dealing.warm_until && m->frontier < m->plan->dealing.warm_until;
+	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot) ||
+	    !tw_deal_next_range(m, m->plan->dealing.positions, lease_size(m, slot), &r))
+		return false;
+	e->held.next++;
+	if (!open_lease(m, ctx, slot, e->held.next, r.from, r.to))
+		return true; /* the run is given up */
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	tell_idle(m, ctx, slot, false);
+	tw_deal_note(m, ctx, slot, r.from, r.to);
+	tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
+	*warm = was_warm && m->dealing.frontier >= until;
+	return true;
+}
 
-		id = ++e->next_lease;
-		if (!open_lease(m, ctx, slot, id, r.from, r.to))
-			return;
-		e->hungry = e->dry = false;
-		tell_idle(m, ctx, slot, false);
-		note_deal(m, ctx, slot, r.from, r.to);
-		send_lease(m, ctx, slot, id, r.from, r.to);
-		if (was_warm && m->frontier >= m->plan->dealing.warm_until)
-			tw_deal(m, ctx); /* the others may begin */
-		return;
-	}
-	if (tw_deal_exhausted(m))
-		tw_score_dry(m, ctx);
-	if (!e->dry) {
-		e->dry = true;
-		send_lease(m, ctx, slot, 0, 0, 0);
-	}
-	if (e->leases == 0)
+/* There is nothing for this worker: it is told so once. */
+static void leave_dry(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	const bool told = tw_deal_was_told(e);
+
+	tw_deal_appetite(m, slot, tw_deal_exhausted(m) ? APPETITE_DRY : APPETITE_EARLY);
+	if (!told)
+		tw_deal_send(m, ctx, slot, 0, 0, 0);
+	if (e->held.count == 0)
 		tell_idle(m, ctx, slot, true);
+}
+
+static uint32_t next_to_look_at(const struct dealing *d, uint32_t from, bool dry, bool early)
+{
+	uint32_t first = tw_slots_next(&d->hungry, from);
+	uint32_t k = dry ? tw_slots_next(&d->dry, from) : TW_NO_SLOT;
+
+	first = k < first ? k : first;
+	k = early ? tw_slots_next(&d->early, from) : TW_NO_SLOT;
+	return k < first ? k : first;
+}
+
+/* Does anybody at or after this slot ask for work? */
+static bool anybody_asks(const struct dealing *d, uint32_t from)
+{
+	return tw_slots_next(&d->hungry, from) != TW_NO_SLOT ||
+	       tw_slots_next(&d->dry, from) != TW_NO_SLOT ||
+	       tw_slots_next(&d->early, from) != TW_NO_SLOT;
+}
+
+/* (3) Everybody who may get something is looked at; nobody else would be told anything new. */
+static void serve(struct master *m, struct tw_context *ctx)
+{
+	struct dealing *d = &m->dealing;
+	bool early = false; /* it is not the turn of anybody from here on */
+	uint32_t k = 0;
+
+	for (;; k++) {
+		const bool left = !tw_deal_exhausted(m);
+		bool warm = false;
+
+		if (!left && anybody_asks(d, k))
+			tw_score_dry(m, ctx);
+		k = next_to_look_at(d, k, left && d->again, left && d->turns && !early);
+		if (k == TW_NO_SLOT)
+			break;
+		if (!lease_to(m, ctx, k, &warm)) {
+			early = early || tw_deal_too_early(m, k);
+			leave_dry(m, ctx, k);
+		}
+		if (warm) { /* the others may begin */
+			d->turns = true;
+			early = false;
+			k = UINT32_MAX;
+		}
+	}
+	if (!tw_deal_exhausted(m))
+		d->again = d->turns = false;
 }
 
 /* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
@@ -279,32 +372,32 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
-	m->loss_sum += d->loss;
-	m->loss_samples += d->losses;
-	if (m->loss_samples)
-		m->train_loss = m->loss_sum / (double)m->loss_samples;
-	if (m->loss_samples > m->plan->problem.samples) { /* a mean over about an epoch */
-		m->loss_sum /= 2;
-		m->loss_samples /= 2;
+	m->count.loss_sum += d->loss;
+	m->count.loss_samples += d->losses;
+	if (m->count.loss_samples)
+		m->count.train_loss = m->count.loss_sum / (double)m->count.loss_samples;
+	if (m->count.loss_samples > m->plan->problem.samples) { /* a mean over about an epoch */
+		m->count.loss_sum /= 2;
+		m->count.loss_samples /= 2;
 	}
-	if (d->lease > e->confirmed)
-		e->confirmed = d->lease;
-	for (uint32_t k = 0; k < e->leases; k++) {
-		const struct open_lease l = e->lease[k];
+	if (d->lease > e->held.confirmed)
+		e->held.confirmed = d->lease;
+	for (uint32_t k = 0; k < e->held.count; k++) {
+		const struct open_lease l = e->held.lease[k];
 
 		if (l.id != d->lease)
 			continue;
 		if (d->upto < l.to &&
-		    tw_spans_remove(&m->taken, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
+		    tw_deal_give_back(m, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for what was given back");
 		close_lease(m, slot, k);
 		count_done(m, ctx, e, d, &l);
 		tw_stuck_finished(m, ctx, e);
 		break;
 	}
-	if (e->leases == 0 && ((e->hungry && e->dry) || m->phase == PHASE_DRAIN))
+	if (e->held.count == 0 && (tw_deal_was_told(e) || m->phase == PHASE_DRAIN))
 		tell_idle(m, ctx, slot, true);
-	note_progress(m, ctx);
+	tw_deal_note_progress(m, ctx);
 }
 
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -315,26 +408,25 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	enum tw_status st = TW_OK;
 
 	tw_spans_init(&back, m->heap);
-	for (uint32_t k = 0; k < e->leases && st == TW_OK; k++)
-		st = tw_spans_add(&back, e->lease[k].from, e->lease[k].to, NULL);
-	m->open_leases -= e->leases;
-	e->leases = 0;
-	m->redealt += st == TW_OK ? tw_spans_total(&back) : 0;
+	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++)
+		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
+	m->dealing.open_leases -= e->held.count;
+	e->held.count = 0;
+	m->count.redealt += st == TW_OK ? tw_spans_total(&back) : 0;
 	for (uint64_t at = 0; st == TW_OK && tw_spans_next(&back, at, &x); at = x.to)
-		st = tw_spans_remove(&m->taken, x.from, x.to);
+		st = tw_deal_give_back(m, x.from, x.to);
 	tw_spans_release(&back);
-	e->hungry = e->dry = e->idle = false;
-	if (e->planned && !(e->complete && m->round_open)) {
-		e->planned = false;
-		m->planned--;
-		if (e->refused) {
-			m->refused++;
-		} else {
-			m->redealt += e->count;
-			if (st == TW_OK)
-				st = tw_spans_remove(&m->taken, e->from, e->from + e->count);
-		}
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	e->idle = false;
+	if (e->stripe.state == STRIPE_REFUSED) {
+		m->count.refused++;
+	} else if (e->stripe.state == STRIPE_STAGING) {
+		m->count.redealt += e->stripe.count;
+		if (st == TW_OK)
+			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
 	}
+	if (e->stripe.state != STRIPE_COMPLETE) /* that one counts, although its worker is gone */
+		tw_round_put(m, slot, STRIPE_NONE);
 	if (st != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for what comes back");
 }
@@ -365,22 +457,21 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		struct member *e = &m->member[k];
 
-		for (uint32_t i = 0; i < e->leases && st == TW_OK; i++) {
-			m->redealt += e->lease[i].to - e->lease[i].from;
-			st = tw_spans_remove(&m->taken, e->lease[i].from, e->lease[i].to);
+		for (uint32_t i = 0; i < e->held.count && st == TW_OK; i++) {
+			m->count.redealt += e->held.lease[i].to - e->held.lease[i].from;
+			st = tw_deal_give_back(m, e->held.lease[i].from, e->held.lease[i].to);
 		}
-		if (m->round_open && e->planned && st == TW_OK) {
-			m->redealt += e->count;
-			st = tw_spans_remove(&m->taken, e->from, e->from + e->count);
+		if (tw_round_planned(e) && st == TW_OK) {
+			m->count.redealt += e->stripe.count;
+			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
 		}
-		e->leases = 0;
-		e->planned = e->complete = e->refused = e->behind = false;
-		e->dry = e->idle = false;
-		e->hungry = e->live;
+		e->held.count = 0;
+		e->idle = false;
+		tw_round_put(m, k, STRIPE_NONE);
+		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
 	}
-	m->open_leases = 0;
-	m->round_open = false;
-	m->planned = 0;
+	m->dealing.open_leases = 0;
+	m->rounds.open = false;
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for what comes back");
 }
@@ -390,236 +481,20 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
 
-	for (uint32_t k = 0; k < e->leases; k++)
-		send_lease(m, ctx, slot, e->lease[k].id, e->lease[k].from, e->lease[k].to);
-	if (e->planned && m->round_open && e->round_incarnation == e->incarnation)
-		send_lease(m, ctx, slot, e->next_lease, e->from, e->from + e->count);
-	if (e->dry)
-		send_lease(m, ctx, slot, 0, 0, 0);
-}
-
-/* --- rounds --------------------------------------------------------------------------------- */
-
-static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
-{
-	const uint64_t size = (uint64_t)batch_of(m, slot) * m->plan->dealing.accumulate;
-	struct member *e = &m->member[slot];
-	uint64_t end = m->plan->dealing.positions;
-	struct tw_span r;
-
-	if (m->planned) { /* (2): the epoch of those planned already */
-		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-			if (m->member[k].planned) {
-				const uint64_t border =
-					(m->member[k].from / m->plan->problem.samples + 1) *
-					m->plan->problem.samples;
-
-				end = border < end ? border : end;
-				break;
-			}
-	}
-	if (!size || !next_range(m, 0, end, size, &r))
-		return false;
-	if (tw_spans_add(&m->taken, r.from, r.to, NULL) != TW_OK) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
-		return false;
-	}
-	if (r.to > m->frontier)
-		m->frontier = r.to;
-	e->planned = true;
-	e->round_incarnation = e->incarnation;
-	e->round_node = e->node;
-	e->complete = e->refused = e->hungry = false;
-	e->have_count = 0;
-	memset(e->have, 0, m->plan->problem.shards);
-	e->from = r.from;
-	e->count = (uint32_t)(r.to - r.from);
-	m->planned++;
-	tw_stuck_asked(e, ctx);
-	note_deal(m, ctx, slot, r.from, r.to);
-	send_lease(m, ctx, slot, ++e->next_lease, r.from, r.to);
-	return true;
-}
-
-static void open_round(struct master *m, struct tw_context *ctx)
-{
-	m->round_open = true;
-	m->planned = 0;
-	m->since = tw_now(ctx);
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		m->member[k].planned = m->member[k].complete = false;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live && !m->member[k].behind && !warming(m, k) &&
-		    !plan_one(m, ctx, k)) {
-			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
-				tw_score_dry(m, ctx);
-			break;
-		}
-}
-
-void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard)
-{
-	struct tw_msg *msg;
-	void *tail;
-
-	if (!m->set_sent || !m->shard[shard].hosted)
-		return;
-	msg = tw_master_to_shard(m, ctx, shard, TW_COMMIT);
-	if (!msg)
-		return;
-	msg->b.commit.round = m->set_round;
-	msg->b.commit.count = m->set_count;
-	if (m->set_count) {
-		tail = tw_msg_tail(ctx, msg, m->set_count * sizeof *m->set);
-		if (!tail)
-			return;
-		memcpy(tail, m->set, m->set_count * sizeof *m->set);
-	}
-	tw_send(ctx, msg);
-}
-
-static void commit_round(struct master *m, struct tw_context *ctx)
-{
-	const bool abandons =
-		m->plan->gate->abandons && m->plan->gate->abandons(m->plan->gate_options);
-
-	m->set_count = 0;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
-		struct member *e = &m->member[k];
-
-		if (!e->planned)
-			continue;
-		if (e->complete) {
-			m->set[m->set_count++] = (struct tw_member){ k, e->round_incarnation,
-								     TW_LIVE, e->round_node };
-			m->steps += e->round_steps;
-			m->samples += e->count;
-			m->loss_sum += e->round_loss;
-			m->loss_samples += e->count;
-		} else if (e->refused) {
-			m->refused++;
-		} else {
-			m->dropped += e->count;
-			e->behind = !abandons;
-			tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
-							.slot = k,
-							.shard = UINT32_MAX,
-							.from = e->from,
-							.count = e->count,
-							.round = m->round });
-		}
-	}
-	if (m->loss_samples)
-		m->train_loss = m->loss_sum / (double)m->loss_samples;
-	if (m->loss_samples > m->plan->problem.samples) {
-		m->loss_sum /= 2;
-		m->loss_samples /= 2;
-	}
-	m->set_round = m->round;
-	m->set_sent = true;
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		tw_deal_commit_to(m, ctx, s);
-	m->round++;
-	m->round_open = false;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		m->member[k].planned = m->member[k].complete = false;
-	m->planned = 0;
-	tw_score_committed(m, ctx);
-	note_progress(m, ctx);
-}
-
-/* Is the round due?  Contributions of the dead count where they are complete; those of the dead
- * that are not were given back. */
-static bool round_full(const struct master *m)
-{
-	uint32_t complete = 0, stripes = 0, busy = 0;
-
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
-		const struct member *e = &m->member[k];
-		const bool stripe = e->planned && !e->refused;
-
-		stripes += stripe;
-		complete += stripe && e->complete;
-		busy += e->live && e->behind;
-	}
-	return complete == stripes ||
-	       complete >= m->plan->gate->quorum(m->plan->gate_options, stripes, busy);
-}
-
-void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
-{
-	const struct tw_body_have *h = &msg->b.have;
-	const uint32_t s = msg->h.shard;
-	struct member *e;
-
-	if (msg->h.view != m->generation || s >= m->plan->problem.shards ||
-	    m->shard[s].node != msg->from.node || h->slot >= m->plan->crew.workers)
-		return;
-	e = &m->member[h->slot];
-	e->heard = e->heard || e->incarnation == h->incarnation;
-	if (!m->round_open || h->round != m->round || !e->planned ||
-	    e->round_incarnation != h->incarnation || e->refused || e->have[s])
-		return;
-	if (msg->h.flags & TW_FLAG_REFUSED) {
-		e->refused = true;
-		e->complete = false;
-	} else {
-		e->have[s] = 1;
-		e->round_steps = h->steps;
-		e->round_loss = h->loss;
-		e->complete = ++e->have_count == m->plan->problem.shards;
-		if (e->complete)
-			tw_stuck_finished(m, ctx, e);
-	}
-}
-
-static void deal_round(struct master *m, struct tw_context *ctx)
-{
-	for (;;) {
-		if (m->round_open) {
-			for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-				if (m->member[k].live && m->member[k].hungry &&
-				    !m->member[k].planned && m->member[k].behind) {
-					m->member[k].behind = false;
-					tw_stuck_finished(m, ctx, &m->member[k]);
-					if (!tw_deal_exhausted(m))
-						plan_one(m, ctx, k);
-				}
-			if (m->planned == 0) {
-				m->round_open = false; /* everybody went: nothing to commit */
-				continue;
-			}
-			if (!round_full(m))
-				return;
-			commit_round(m, ctx);
-			continue;
-		}
-		if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
-			tw_score_dry(m, ctx);
-		/* between rounds: a cut, a pause or the end come first */
-		if (m->phase != PHASE_RUN || m->paused || m->want_cut || m->want_stop ||
-		    tw_master_must_move(m) || tw_deal_exhausted(m))
-			return;
-		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-			if (m->member[k].hungry)
-				m->member[k].behind = false;
-		open_round(m, ctx);
-		if (m->planned == 0) {
-			m->round_open = false;
-			return;
-		}
-	}
+	for (uint32_t k = 0; k < e->held.count; k++)
+		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,
+			     e->held.lease[k].to);
+	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
+		tw_deal_send(m, ctx, slot, e->held.next, e->stripe.from,
+			     e->stripe.from + e->stripe.count);
+	if (tw_deal_was_told(e))
+		tw_deal_send(m, ctx, slot, 0, 0, 0);
 }
 
 void tw_deal(struct master *m, struct tw_context *ctx)
 {
-	if (tw_master_rounds(m)) {
-		deal_round(m, ctx);
-		return;
-	}
-	if (m->phase != PHASE_RUN || m->paused)
-		return;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live && m->member[k].hungry)
-			deal_to(m, ctx, k);
+	if (tw_master_rounds(m))
+		tw_round_deal(m, ctx);
+	else if (m->phase == PHASE_RUN && !m->waits.paused)
+		serve(m, ctx);
 }

@@ -22,7 +22,7 @@ struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint
 	struct tw_msg *msg = tw_msg_to(ctx, to, type);
 
 	if (msg) {
-		msg->h.view = m->generation;
+		msg->h.view = m->restart.generation;
 		msg->h.incarnation = ctx->boot; /* of the master: a shard obeys the newest only */
 		msg->h.shard = shard;
 	}
@@ -36,21 +36,21 @@ static bool ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32
 	if (!msg)
 		return false;
 	msg->h.flags = flags;
-	msg->b.ask.number = m->asks;
+	msg->b.ask.number = m->restart.asks;
 	tw_send(ctx, msg);
 	return true;
 }
 
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s)
 {
-	if (m->shard[s].assigned) {
+	if (m->shard[s].place == SHARD_ASSIGNED) {
 		tw_cut_host(m, ctx, s);
 		return;
 	}
-	if (!m->shard[s].hosted)
+	if (!tw_shard_has_home(&m->shard[s]))
 		return;
 	tw_master_full_view(m, ctx, s);
-	tw_deal_commit_to(m, ctx, s);
+	tw_round_commit_to(m, ctx, s);
 	if (m->phase == PHASE_AGREE && !m->shard[s].agreed && !ask(m, ctx, s, 0))
 		return;
 	tw_cut_snap_shard(m, ctx, s);
@@ -68,9 +68,9 @@ static bool drop_shards(struct master *m, uint32_t node)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
-		if ((!i->hosted && !i->assigned && !i->pending) || i->node != node)
+		if (i->place == SHARD_HOMELESS || i->node != node)
 			continue;
-		i->hosted = i->assigned = i->pending = i->adopted = false;
+		i->place = SHARD_HOMELESS;
 		tw_block_drop(i->host);
 		i->host = NULL;
 		lost = true;
@@ -83,10 +83,10 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
 	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
-	m->lost = m->was_paused = true;
+	m->waits.lost = m->cuts.was_paused = true;
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
-	m->final = false;
+	m->cuts.final = false;
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
 }
@@ -97,12 +97,11 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 
 	if (m->server[k].boot && m->server[k].boot != msg->h.incarnation)
 		tw_master_lose_shards(m, ctx, node);
-	m->server[k].live = true;
-	m->server[k].leaving = msg->h.flags & TW_FLAG_LEAVE;
-	m->server[k].left = m->server[k].left && m->server[k].leaving;
+	m->server[k].state = msg->h.flags & TW_FLAG_LEAVE ? SERVER_LEAVING : SERVER_HERE;
+	m->server[k].left = m->server[k].left && m->server[k].state == SERVER_LEAVING;
 	m->server[k].boot = msg->h.incarnation;
 	m->server[k].hosted = msg->b.hello.hosted;
-	if (msg->b.hello.hosted && !m->begun)
+	if (msg->b.hello.hosted && !m->restart.begun)
 		tw_master_heard_survivor(m);
 }
 
@@ -126,11 +125,12 @@ void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const str
 	const uint32_t node = msg->from.node;
 	struct server_info *i = &m->server[node - 1];
 
-	if (!i->live || i->boot != msg->h.incarnation || !(msg->h.flags & TW_FLAG_LEAVE))
+	if (i->state == SERVER_AWAY || i->boot != msg->h.incarnation ||
+	    !(msg->h.flags & TW_FLAG_LEAVE))
 		return;
-	if (!i->leaving)
+	if (i->state != SERVER_LEAVING)
 		tw_say(ctx, TW_INFO, "server %u wants to leave", tw_server_number(node));
-	i->leaving = true;
+	i->state = SERVER_LEAVING;
 }
 
 static uint32_t staying(const struct master *m)
@@ -138,27 +138,26 @@ static uint32_t staying(const struct master *m)
 	uint32_t count = 0;
 
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		count += m->server[k].live && !m->server[k].leaving;
+		count += m->server[k].state == SERVER_HERE;
 	return count;
 }
 
 static bool leaver(const struct master *m, uint32_t k)
 {
-	return m->server[k].live && m->server[k].leaving;
+	return m->server[k].state == SERVER_LEAVING;
 }
 
 static bool hosts(const struct master *m, uint32_t node)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if ((m->shard[s].hosted || m->shard[s].assigned || m->shard[s].pending) &&
-		    m->shard[s].node == node)
+		if (m->shard[s].place != SHARD_HOMELESS && m->shard[s].node == node)
 			return true;
 	return false;
 }
 
 bool tw_master_must_move(const struct master *m)
 {
-	if (m->move_off || !staying(m))
+	if (m->restart.move_off || !staying(m))
 		return false;
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		if (leaver(m, k))
@@ -173,13 +172,12 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 		if (!leaver(m, k))
 			continue;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-			if ((m->shard[s].hosted || m->shard[s].assigned) &&
-			    m->shard[s].node == k + 1)
+			if (m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node == k + 1)
 				unhost(ctx, k + 1, s, m->shard[s].incarnation);
 		if (!drop_shards(m, k + 1))
 			continue;
 		tw_score_abort(m, ctx); /* what these shards kept is gone */
-		m->moving = m->servers_due = m->lost = true;
+		m->restart.moving = m->waits.servers_due = m->waits.lost = true;
 		m->since = tw_now(ctx);
 	}
 }
@@ -192,7 +190,7 @@ static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
 		return;
 	tw_say(ctx, TW_INFO, "server %u left; %u remain%s", k, staying(m),
 	       staying(m) == 1 ? "s" : "");
-	m->server[k].live = m->server[k].leaving = false;
+	m->server[k].state = SERVER_AWAY;
 	m->server[k].left = true;
 	tw_send(ctx, msg);
 }
@@ -202,9 +200,9 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 	bool adopted = false;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		adopted = adopted || m->shard[s].adopted;
+		adopted = adopted || m->shard[s].place == SHARD_ADOPTED;
 	/* nothing was learnt yet */
-	if (!m->begun && !adopted && m->phase == PHASE_GATHER && !m->loading &&
+	if (!m->restart.begun && !adopted && m->phase == PHASE_GATHER && !m->restart.loading &&
 	    tw_master_must_move(m))
 		tw_master_move(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
@@ -212,13 +210,13 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 			continue;
 		if (!hosts(m, k + 1)) {
 			let_go(m, ctx, k);
-		} else if (!staying(m) && !m->want_stop) {
+		} else if (!staying(m) && !m->wish.stop) {
 			tw_say(ctx, TW_WARNING,
 			       "server %u leaves and no other is here to take its shards: "
 			       "stopping at a checkpoint",
 			       k);
-			m->want_stop = true;
-			if (!m->begun)
+			m->wish.stop = true;
+			if (!m->restart.begun)
 				tw_score_finish(m, ctx, TW_INTERRUPTED);
 		}
 	}
@@ -278,13 +276,12 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 	const uint32_t node = msg->from.node;
 
 	tw_master_heard_survivor(m);
-	i->hosted = i->adopted = true;
-	i->pending = false;
+	i->place = SHARD_ADOPTED;
 	i->node = node;
 	i->incarnation = msg->b.state.version.incarnation;
 	m->server[node - 1].stated++;
-	if (msg->h.view > m->generation)
-		m->generation = msg->h.view;
+	if (msg->h.view > m->restart.generation)
+		m->restart.generation = msg->h.view;
 	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
 }
 
@@ -294,12 +291,13 @@ static bool adoptable(const struct master *m, uint32_t node)
 {
 	const struct server_info *on = &m->server[node - 1];
 
-	if (m->phase != PHASE_GATHER || on->left || (m->moving && on->leaving))
+	if (m->phase != PHASE_GATHER || on->left ||
+	    (m->restart.moving && on->state == SERVER_LEAVING))
 		return false;
 	for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
-		if (m->shard[s].pending || m->shard[s].assigned)
+		if (m->shard[s].place == SHARD_PENDING || m->shard[s].place == SHARD_ASSIGNED)
 			return false;
-	return !m->rolling_back;
+	return !m->restart.rolling_back;
 }
 
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -312,10 +310,10 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 	    msg->b.state.version.incarnation >> 20 > ctx->boot)
 		return;
 	i = &m->shard[s];
-	if (i->hosted && i->node == msg->from.node &&
+	if (tw_shard_has_home(i) && i->node == msg->from.node &&
 	    i->incarnation == msg->b.state.version.incarnation) {
-		if (msg->b.state.asked != m->asks || msg->h.view != m->generation ||
-		    (tw_master_rounds(m) && msg->b.state.round != m->round))
+		if (msg->b.state.asked != m->restart.asks || msg->h.view != m->restart.generation ||
+		    (tw_master_rounds(m) && msg->b.state.round != m->rounds.number))
 			return;
 		if (!take_state(m, ctx, i, msg))
 			return;
@@ -323,7 +321,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		i->counted = m->phase == PHASE_COUNT;
 		return;
 	}
-	if (!i->hosted && !i->assigned && adoptable(m, msg->from.node) &&
+	if (i->place < SHARD_ASSIGNED && adoptable(m, msg->from.node) &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
 		if (!take_state(m, ctx, i, msg))
 			return;
@@ -331,8 +329,8 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		return;
 	}
 	/* somebody has it who was given up by an earlier master, and came first */
-	if (i->adopted && adoptable(m, msg->from.node) && msg->from.node != i->node &&
-	    msg->b.state.version.incarnation > i->incarnation) {
+	if (i->place == SHARD_ADOPTED && adoptable(m, msg->from.node) &&
+	    msg->from.node != i->node && msg->b.state.version.incarnation > i->incarnation) {
 		const uint32_t node = i->node, incarnation = i->incarnation;
 
 		if (!take_state(m, ctx, i, msg))
@@ -353,7 +351,8 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	if (s >= m->plan->problem.shards)
 		return;
 	i = &m->shard[s];
-	if (!i->assigned || i->node != msg->from.node || i->incarnation != msg->b.host.incarnation)
+	if (i->place != SHARD_ASSIGNED || i->node != msg->from.node ||
+	    i->incarnation != msg->b.host.incarnation)
 		return;
 	if (msg->h.flags & TW_FLAG_REFUSED) { /* to try again would not make it better */
 		m->phase = PHASE_OVER;
@@ -368,8 +367,7 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 				   tw_server_number(i->node), s);
 		return;
 	}
-	i->assigned = false;
-	i->hosted = true;
+	i->place = SHARD_HOSTED;
 	tw_block_drop(i->host);
 	i->host = NULL;
 }
@@ -381,17 +379,17 @@ uint32_t tw_master_servers_live(const struct master *m)
 	uint32_t here = 0;
 
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		here += m->server[k].live;
+		here += m->server[k].state != SERVER_AWAY;
 	return here;
 }
 
 static bool servers_here(const struct master *m)
 {
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		if (m->server[k].live && m->server[k].stated < m->server[k].hosted &&
-		    !m->servers_due)
+		if (m->server[k].state != SERVER_AWAY &&
+		    m->server[k].stated < m->server[k].hosted && !m->waits.servers_due)
 			return false;
-	return m->servers_due || tw_master_servers_live(m) == m->plan->crew.servers;
+	return m->waits.servers_due || tw_master_servers_live(m) == m->plan->crew.servers;
 }
 
 /* (2) */
@@ -403,30 +401,33 @@ static bool one_state(struct master *m)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct shard_info *i = &m->shard[s];
 
-		lost += !i->hosted && !i->assigned;
-		adopted += i->adopted;
-		behind += i->adopted && i->host_cut != m->generation;
-		if (i->adopted && i->round > round)
+		lost += i->place < SHARD_ASSIGNED;
+		if (i->place != SHARD_ADOPTED)
+			continue;
+		adopted++;
+		behind += i->host_cut != m->restart.generation;
+		if (i->round > round)
 			round = i->round;
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		behind += m->shard[s].adopted && m->shard[s].round + 1 < round;
-	return !(adopted && lost) && !behind && !(m->begun && lost);
+		behind += m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round;
+	return !(adopted && lost) && !behind && !(m->restart.begun && lost);
 }
 
 static void roll_back(struct master *m, struct tw_context *ctx)
 {
-	m->rolling_back = m->rebuild = true;
+	m->restart.rolling_back = m->restart.rebuild = true;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		m->shard[s].hosted = m->shard[s].adopted = m->shard[s].assigned = false;
+		if (m->shard[s].place >= SHARD_ASSIGNED)
+			m->shard[s].place = SHARD_HOMELESS;
 		tw_block_drop(m->shard[s].host);
 		m->shard[s].host = NULL;
 	}
 	tw_deal_forget(m, ctx);
-	m->set_sent = false;
-	if (m->cut)
+	m->commit.sent = false;
+	if (m->cuts.last)
 		tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
-		       (unsigned long long)m->cut);
+		       (unsigned long long)m->cuts.last);
 	else
 		tw_say(ctx, TW_WARNING, "there is no checkpoint: the cluster starts over");
 }
@@ -434,7 +435,7 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 static bool adopted_any(const struct master *m)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].adopted)
+		if (m->shard[s].place == SHARD_ADOPTED)
 			return true;
 	return false;
 }
@@ -448,15 +449,15 @@ static void complete_round(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 1; s < m->plan->problem.shards; s++)
 		if (m->shard[s].round > ahead->round)
 			ahead = &m->shard[s];
-	if (!(m->set_sent && m->set_round == ahead->round) && ahead->round) {
-		memcpy(m->set, ahead->set, ahead->set_count * sizeof *m->set);
-		m->set_count = ahead->set_count;
-		m->set_round = ahead->round - 1;
-		m->set_sent = true;
+	if (!(m->commit.sent && m->commit.round == ahead->round) && ahead->round) {
+		memcpy(m->commit.set, ahead->set, ahead->set_count * sizeof *m->commit.set);
+		m->commit.count = ahead->set_count;
+		m->commit.round = ahead->round - 1;
+		m->commit.sent = true;
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		tw_deal_commit_to(m, ctx, s);
-	m->round = m->set_sent ? m->set_round + 1 : 0;
+		tw_round_commit_to(m, ctx, s);
+	m->rounds.number = m->commit.sent ? m->commit.round + 1 : 0;
 }
 
 /* Shards and workers that outlived a master may come from several of its generations. */
@@ -465,18 +466,19 @@ static void one_generation(struct master *m, struct tw_context *ctx)
 	bool mixed = false;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		mixed = mixed || (m->shard[s].adopted && m->shard[s].host_cut != m->generation);
+		mixed = mixed || (m->shard[s].place == SHARD_ADOPTED &&
+				  m->shard[s].host_cut != m->restart.generation);
 	/* leases of another generation were forgotten by those who held them */
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live && m->member[k].leases &&
-		    m->member[k].generation != m->generation) {
+		if (m->member[k].live && m->member[k].held.count &&
+		    m->member[k].held.generation != m->restart.generation) {
 			tw_deal_return(m, ctx, k);
-			m->member[k].hungry = true;
+			tw_deal_asks(m, k);
 		}
 	if (mixed) {
 		tw_master_new_generation(m, ctx);
 		tw_deal_forget(m, ctx);
-		tw_spans_clear(&m->taken);
+		tw_spans_clear(&m->dealing.taken);
 	}
 }
 
@@ -485,12 +487,12 @@ static void agree(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_AGREE;
 	m->since = tw_now(ctx);
-	m->asks++;
+	m->restart.asks++;
 	if (tw_master_rounds(m) && adopted_any(m)) {
 		complete_round(m, ctx);
 		tw_deal_forget(m, ctx);
 		tw_master_new_generation(m, ctx);
-	} else if (m->rebuild) {
+	} else if (m->restart.rebuild) {
 		one_generation(m, ctx);
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
@@ -505,21 +507,22 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 {
 	bool lost = false, waits = false;
 
-	if (m->loading || !servers_here(m))
+	if (m->restart.loading || !servers_here(m))
 		return;
-	if (tw_master_rounds(m) && !m->rolling_back && !(m->moving && m->begun) && !one_state(m))
+	if (tw_master_rounds(m) && !m->restart.rolling_back &&
+	    !(m->restart.moving && m->restart.begun) && !one_state(m))
 		roll_back(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		lost = lost || (!m->shard[s].hosted && !m->shard[s].assigned);
-		waits = waits || !m->shard[s].hosted;
+		lost = lost || m->shard[s].place < SHARD_ASSIGNED;
+		waits = waits || !tw_shard_has_home(&m->shard[s]);
 	}
 	if (lost)
 		tw_cut_assign(m, ctx);
 	if (waits)
 		return;
 	/* once it has begun, `run` pauses when there are too few */
-	if (m->begun || m->live == m->plan->crew.workers ||
-	    (m->live >= m->plan->crew.min && m->live && m->wait_over))
+	if (m->restart.begun || tw_master_live(m) == m->plan->crew.workers ||
+	    (tw_master_live(m) >= m->plan->crew.min && tw_master_live(m) && m->waits.over))
 		agree(m, ctx);
 }
 
@@ -535,26 +538,27 @@ static enum tw_status rebuild_taken(struct master *m)
 		st = s ? tw_spans_intersect(&all, &m->shard[s].applied)
 		       : tw_spans_copy(&all, &m->shard[0].applied);
 	if (st == TW_OK)
-		st = tw_spans_unite(&m->taken, &all);
-	if (tw_spans_end(&m->taken) > m->frontier)
-		m->frontier = tw_spans_end(&m->taken);
+		st = tw_spans_unite(&m->dealing.taken, &all);
+	if (tw_spans_end(&m->dealing.taken) > m->dealing.frontier)
+		m->dealing.frontier = tw_spans_end(&m->dealing.taken);
 	/* a master that was not there counts as dealt again what it cannot know better: what some
 	 * shard has applied twice, or has applied and will apply again */
 	tw_spans_clear(&all);
 	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
 		st = tw_spans_unite(&all, &m->shard[s].twice);
-	if (adopted && tw_spans_total(&all) > m->redealt)
-		m->redealt = tw_spans_total(&all);
+	if (adopted && tw_spans_total(&all) > m->count.redealt)
+		m->count.redealt = tw_spans_total(&all);
 	tw_spans_clear(&all);
 	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
 		st = tw_spans_unite(&all, &m->shard[s].applied);
 	if (st == TW_OK)
-		st = tw_spans_subtract(&all, &m->taken);
+		st = tw_spans_subtract(&all, &m->dealing.taken);
 	if (!tw_master_rounds(m))
-		m->redealt += tw_spans_total(&all);
+		m->count.redealt += tw_spans_total(&all);
 	for (uint32_t k = 0; k < m->plan->crew.workers && adopted; k++)
-		for (uint32_t i = 0; i < m->member[k].leases; i++)
-			m->redealt += m->member[k].lease[i].to - m->member[k].lease[i].from;
+		for (uint32_t i = 0; i < m->member[k].held.count; i++)
+			m->count.redealt +=
+				m->member[k].held.lease[i].to - m->member[k].held.lease[i].from;
 	tw_spans_release(&all);
 	return st;
 }
@@ -577,17 +581,18 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].agreed)
 			return;
-	if (m->rebuild && rebuild_taken(m) != TW_OK) {
+	if (m->restart.rebuild && rebuild_taken(m) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;
 	}
-	if (m->rebuild || tw_master_rounds(m)) /* they outlive whoever counted before us */
-		tw_master_applied(m, &m->steps, &m->samples);
+	if (m->restart.rebuild || tw_master_rounds(m)) /* they outlive whoever counted before us */
+		tw_master_applied(m, &m->count.steps, &m->count.samples);
 	tw_score_agreed(m, adopted_any(m));
-	m->rebuild = m->rolling_back = m->moving = false;
+	m->restart.rebuild = m->restart.rolling_back = m->restart.moving = false;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		m->shard[s].adopted = false;
+		if (m->shard[s].place == SHARD_ADOPTED)
+			m->shard[s].place = SHARD_HOSTED;
 	m->phase = PHASE_RELEASE;
-	if (m->release > tw_now(ctx))
-		tw_timer(ctx, TIMER_RELEASE, m->release - tw_now(ctx));
+	if (m->restart.release > tw_now(ctx))
+		tw_timer(ctx, TIMER_RELEASE, m->restart.release - tw_now(ctx));
 }

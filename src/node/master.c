@@ -13,21 +13,22 @@
 
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
 {
-	return m->generation = ((uint64_t)ctx->boot << 32) | ++m->counter;
+	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 }
 
 static void begin(struct master *m, struct tw_context *ctx)
 {
 	const int64_t left = m->plan->ends.time - tw_now(ctx);
 
-	if (m->release > tw_now(ctx))
+	if (m->restart.release > tw_now(ctx))
 		return;
-	m->release = 0;
-	m->current = m->generation;
-	if (!m->begun && m->plan->ends.time)
+	m->restart.release = 0;
+	m->restart.current = m->restart.generation;
+	if (!m->restart.begun && m->plan->ends.time)
 		tw_timer(ctx, TIMER_LIMIT, left > 0 ? left : 0);
-	m->begun = true;
+	m->restart.begun = true;
 	m->phase = PHASE_RUN;
+	m->dealing.again = m->dealing.turns = true;
 	if (m->plan->checkpoint.every)
 		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
@@ -39,7 +40,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 static void drain(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_DRAIN;
-	m->since = m->draining = tw_now(ctx);
+	m->since = m->cuts.draining = tw_now(ctx);
 	if (tw_master_rounds(m))
 		return;
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
@@ -50,74 +51,62 @@ static void drain(struct master *m, struct tw_context *ctx)
 
 static bool too_few(const struct master *m)
 {
-	return m->live < m->plan->crew.min || m->live == 0;
+	return tw_master_live(m) < m->plan->crew.min || tw_master_live(m) == 0;
 }
 
 static void check_members(struct master *m, struct tw_context *ctx)
 {
 	const bool few = too_few(m);
 
-	if (few == m->paused)
+	if (few == m->waits.paused)
 		return;
-	m->paused = few;
-	m->was_paused = m->was_paused || few;
+	m->waits.paused = few;
+	m->cuts.was_paused = m->cuts.was_paused || few;
 	m->since = tw_now(ctx);
 	if (!few)
 		return;
 	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
-	       m->live, m->plan->crew.min);
+	       tw_master_live(m), m->plan->crew.min);
 }
 
 static void run(struct master *m, struct tw_context *ctx)
 {
-	const bool ends = m->time_up || m->want_finish || m->want_stop;
+	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
 	const bool moves = tw_master_must_move(m);
 
 	check_members(m, ctx);
 	tw_deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
-	if (m->want_cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
-		if (!tw_master_rounds(m) || !m->round_open)
+	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
+		if (!tw_master_rounds(m) || !m->rounds.open)
 			tw_cut_snap(m, ctx);
 		if (tw_master_rounds(m))
 			tw_deal(m, ctx);
 		return;
 	}
 	if (tw_master_rounds(m)) {
-		if (!m->round_open && (ends || moves || m->want_cut || tw_deal_exhausted(m)))
+		if (!m->rounds.open && (ends || moves || m->wish.cut || tw_deal_exhausted(m)))
 			drain(m, ctx);
-	} else if (ends || moves || m->want_cut || (tw_deal_exhausted(m) && !m->open_leases)) {
+	} else if (ends || moves || m->wish.cut ||
+		   (tw_deal_exhausted(m) && !m->dealing.open_leases)) {
 		drain(m, ctx);
 	}
 }
 
-/* Workers that were too late for their round and have not come home: a cut waits for them, or what
- * they still push would be in the way of a run that goes on and not of one that resumes. */
-static bool is_late(const struct member *e)
-{
-	return e->live && e->behind && !e->hungry;
-}
-
-static bool late_ones(const struct master *m)
-{
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (is_late(&m->member[k]))
-			return true;
-	return false;
-}
-
 static void drained(struct master *m, struct tw_context *ctx)
 {
-	if (m->open_leases || m->round_open)
+	if (m->dealing.open_leases || m->rounds.open)
 		return;
-	if (m->cut_making) /* one is still being collected: it is let go */
+	if (m->cuts.making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
-	if (m->want_stop || m->want_cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
-	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->final)) {
-		if (late_ones(m))
+	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
+	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->cuts.final)) {
+		/* what late workers still push would be in the way of a run that goes on, and not
+		 * of one that resumes */
+		if (tw_round_late(m))
 			return;
-		m->final = tw_deal_exhausted(m);
+		m->cuts.final = tw_deal_exhausted(m);
 		tw_cut_snap(m, ctx);
 		return;
 	}
@@ -130,9 +119,9 @@ static void drained(struct master *m, struct tw_context *ctx)
 static void score(struct master *m, struct tw_context *ctx)
 {
 	check_members(m, ctx);
-	if (m->want_stop) { /* nobody is there to score it */
+	if (m->wish.stop) { /* nobody is there to score it */
 		tw_score_abort(m, ctx);
-		m->final = false;
+		m->cuts.final = false;
 		drain(m, ctx);
 	} else {
 		tw_score_deal(m, ctx);
@@ -143,7 +132,7 @@ static void score(struct master *m, struct tw_context *ctx)
 static bool homeless(const struct master *m)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!m->shard[s].hosted && !m->shard[s].assigned && !m->shard[s].pending)
+		if (m->shard[s].place == SHARD_HOMELESS)
 			return true;
 	return false;
 }
@@ -152,9 +141,10 @@ static bool homeless(const struct master *m)
  * or from the start of a master that comes after another. */
 static bool wants_workers(const struct master *m, const struct tw_context *ctx)
 {
-	if (m->begun)
-		return m->paused && !m->want_stop;
-	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) && (m->came || ctx->boot > 1);
+	if (m->restart.begun)
+		return m->waits.paused && !m->wish.stop;
+	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) &&
+	       (m->waits.came || ctx->boot > 1);
 }
 
 static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer, bool wants,
@@ -169,9 +159,9 @@ static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer,
 /* (2) */
 static void count_waits(struct master *m, struct tw_context *ctx)
 {
-	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->counting_workers);
-	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->lost && homeless(m),
-		   &m->counting_homes);
+	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->waits.counting_workers);
+	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->waits.lost && homeless(m),
+		   &m->waits.counting_homes);
 }
 
 static void do_what_is_due(struct master *m, struct tw_context *ctx)
@@ -236,21 +226,23 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	m->plan = p;
 	m->heap = heap;
-	m->resume = a->resume;
-	m->rebuild = true;
-	m->loss = NAN; /* nothing was evaluated yet */
-	m->accuracy = -1;
-	tw_spans_init(&m->taken, heap);
-	tw_spans_init(&m->closed, heap);
-	m->chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
+	m->restart.resume = a->resume;
+	m->restart.rebuild = true;
+	m->scores.loss = NAN; /* nothing was evaluated yet */
+	m->scores.accuracy = -1;
+	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
+	tw_spans_init(&m->cuts.closed, heap);
+	m->scores.chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
-	m->set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->set);
-	m->chunk = tw_heap_zeros(heap, m->chunks * sizeof *m->chunk);
-	all = m->member && m->shard && m->server && m->set && m->chunk;
-	for (uint32_t k = 0; all && k < p->crew.workers; k++)
-		all = (m->member[k].have = tw_heap_zeros(heap, p->problem.shards)) != NULL;
+	m->commit.set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->commit.set);
+	m->scores.chunk = tw_heap_zeros(heap, m->scores.chunks * sizeof *m->scores.chunk);
+	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
+	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
+	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK;
+	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
+		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
 		tw_spans_init(&m->shard[s].twice, heap);
@@ -268,7 +260,7 @@ static void master_free(struct tw_actor *a)
 	if (!m)
 		return;
 	for (uint32_t k = 0; m->member && k < m->plan->crew.workers; k++)
-		tw_deal_release(&m->member[k], m->heap);
+		tw_master_member_release(&m->member[k], m->heap);
 	for (uint32_t s = 0; m->shard && s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 
@@ -279,9 +271,11 @@ static void master_free(struct tw_actor *a)
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
-	tw_spans_release(&m->taken);
-	tw_spans_release(&m->closed);
-	void *const plain[] = { m->member, m->shard, m->server, m->set, m->chunk };
+	tw_master_members_release(&m->members, m->heap);
+	tw_deal_release(m);
+	tw_round_release(m);
+	tw_spans_release(&m->cuts.closed);
+	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
 	m->heap->put(m->heap, m);
@@ -292,10 +286,10 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	struct master *m = (struct master *)a;
 
 	m->since = tw_now(ctx);
-	m->views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
+	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_stuck_watch(m, ctx);
-	m->loading = true;
+	m->restart.loading = true;
 	ctx->world->load(ctx);
 }
 
@@ -350,15 +344,15 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
-		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->current)
-			m->member[msg->h.from].hungry = true;
+		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
+			tw_deal_asks(m, msg->h.from);
 		break;
 	case TW_DONE:
-		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->current)
+		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
 			tw_deal_done(m, ctx, msg);
 		break;
 	case TW_HAVE:
-		tw_deal_have(m, ctx, msg);
+		tw_round_have(m, ctx, msg);
 		break;
 	case TW_STATE:
 		tw_master_shard_state(m, ctx, msg);
@@ -388,18 +382,19 @@ static void servers_due(struct master *m, struct tw_context *ctx)
 {
 	const int64_t more = m->plan->crew.wait - m->plan->crew.limit;
 
-	m->servers_due = m->begun || m->patient || m->outlived || !m->looked || m->cut ||
-			 more <= 0 || tw_master_servers_live(m) == m->plan->crew.servers;
-	if (m->servers_due)
+	m->waits.servers_due = m->restart.begun || m->waits.patient || m->waits.outlived ||
+			       !m->restart.looked || m->cuts.last || more <= 0 ||
+			       tw_master_servers_live(m) == m->plan->crew.servers;
+	if (m->waits.servers_due)
 		return;
-	m->patient = true;
+	m->waits.patient = true;
 	tw_timer(ctx, TIMER_GATHER, more);
 }
 
 void tw_master_heard_survivor(struct master *m)
 {
-	m->outlived = true;
-	m->servers_due = m->servers_due || m->patient;
+	m->waits.outlived = true;
+	m->waits.servers_due = m->waits.servers_due || m->waits.patient;
 }
 
 /* Too few came before training began; says so and ends the run. */
@@ -409,8 +404,9 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_WARNING,
 		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
 		       "waits longer",
-		       m->live, m->plan->crew.min,
-		       (m->wait_over ? 2.0 : 1.0) * (double)m->plan->crew.wait / (double)TW_SECOND);
+		       tw_master_live(m), m->plan->crew.min,
+		       (m->waits.over ? 2.0 : 1.0) * (double)m->plan->crew.wait /
+			       (double)TW_SECOND);
 	else
 		tw_say(ctx, TW_WARNING,
 		       "%u of %u servers came, and shards are without one: stopping",
@@ -421,20 +417,20 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 /* cluster.wait is over, and workers were waited for all the time. */
 static void waited(struct master *m, struct tw_context *ctx)
 {
-	const bool reading = m->loading || !homeless(m); /* shards are on their way */
-	const bool nobody = m->live == 0 && ctx->boot > 1;
+	const bool reading = m->restart.loading || !homeless(m); /* shards are on their way */
+	const bool nobody = tw_master_live(m) == 0 && ctx->boot > 1;
 
-	m->counting_workers = false;
-	if (m->begun && too_few(m)) {
+	m->waits.counting_workers = false;
+	if (m->restart.begun && too_few(m)) {
 		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
 		       (double)m->plan->crew.wait / 1e9);
-		m->want_stop = true;
-	} else if (m->begun) {
-		m->paused = false; /* they came while the shards were brought back */
-	} else if ((m->wait_over && (too_few(m) || !reading)) || nobody) {
+		m->wish.stop = true;
+	} else if (m->restart.begun) {
+		m->waits.paused = false; /* they came while the shards were brought back */
+	} else if ((m->waits.over && (too_few(m) || !reading)) || nobody) {
 		give_up_start(m, ctx);
 	} else {
-		m->wait_over = true;
+		m->waits.over = true;
 	}
 }
 
@@ -447,25 +443,25 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		servers_due(m, ctx);
 		break;
 	case TIMER_MOVE:
-		m->move_off = false;
+		m->restart.move_off = false;
 		break;
 	case TIMER_STUCK:
 		tw_stuck_check(m, ctx);
 		break;
 	case TIMER_HOMELESS:
-		m->counting_homes = false;
+		m->waits.counting_homes = false;
 		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
 		       (double)m->plan->crew.wait / 1e9);
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return;
 	case TIMER_CUT:
-		if (m->phase == PHASE_RUN && !m->cut_making)
-			m->want_cut = true;
+		if (m->phase == PHASE_RUN && !m->cuts.making)
+			m->wish.cut = true;
 		else
 			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 		break;
 	case TIMER_LIMIT:
-		m->time_up = true;
+		m->wish.time_up = true;
 		break;
 	case TIMER_PAUSE:
 		waited(m, ctx);
@@ -482,7 +478,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	const uint32_t slot = tw_master_slot_at(m, node);
 
 	if (node && node <= m->plan->crew.servers) {
-		m->server[node - 1].live = m->server[node - 1].leaving = false;
+		m->server[node - 1].state = SERVER_AWAY;
 		tw_master_lose_shards(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
@@ -534,113 +530,12 @@ static void master_interrupt(struct tw_actor *a, struct tw_context *ctx)
 {
 	struct master *m = (struct master *)a;
 
-	m->want_stop = true;
-	if (!m->begun) {
+	m->wish.stop = true;
+	if (!m->restart.begun) {
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 		return;
 	}
 	tw_master_drive(m, ctx);
-}
-
-bool tw_master_waits_for(const struct master *m, uint32_t slot)
-{
-	const struct member *e = &m->member[slot];
-
-	if (!e->live)
-		return false;
-	if (m->phase == PHASE_SNAP)
-		return tw_cut_workers_keep_state(m) && !e->part;
-	if (m->phase == PHASE_SCORE)
-		return e->evaluating;
-	if (m->phase == PHASE_DRAIN)
-		return e->leases != 0 || is_late(e);
-	if (m->phase != PHASE_RUN)
-		return false;
-	if (m->eval.on && e->evaluating)
-		return true;
-	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
-		return e->leases && tw_deal_exhausted(m);
-	return m->round_open && ((e->planned && !e->complete && !e->refused) || is_late(e));
-}
-
-static const char *expected_of(const struct master *m, uint32_t slot)
-{
-	const struct member *e = &m->member[slot];
-
-	switch (m->phase) {
-	case PHASE_SNAP:
-		return "its part of the checkpoint";
-	case PHASE_SCORE:
-		return "its score";
-	case PHASE_DRAIN:
-		return "its lease";
-	default:
-		return m->round_open && (e->planned || e->behind) ? "its contribution"
-		       : e->evaluating                            ? "its score"
-								  : "its lease";
-	}
-}
-
-/* What a shard is waited for; NULL: nothing. */
-static const char *owes(const struct master *m, const struct shard_info *i)
-{
-	switch (m->phase) {
-	case PHASE_GATHER:
-		return i->hosted     ? NULL
-		       : i->assigned ? "it is not taken yet"
-				     : "a server to host it";
-	case PHASE_AGREE:
-		return i->agreed ? NULL : "its state";
-	case PHASE_SNAP:
-		return i->part ? NULL : "its part of the checkpoint";
-	case PHASE_COUNT:
-		return i->counted && i->vector ? NULL : "its last parameters";
-	case PHASE_SCORE:
-		return i->pinned ? NULL : "the version to evaluate";
-	default:
-		return NULL;
-	}
-}
-
-static bool master_waiting(const struct tw_actor *a, struct tw_wait *out)
-{
-	const struct master *m = (const struct master *)a;
-
-	*out = (struct tw_wait){ .since = m->since, .step = m->round };
-	if (m->phase == PHASE_SAVE || (m->phase == PHASE_GATHER && m->loading)) {
-		out->whom = tw_master_addr();
-		out->why = m->phase == PHASE_SAVE ? "its checkpoint to be written"
-						  : "the newest checkpoint to be read";
-		return true;
-	}
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if ((out->why = owes(m, &m->shard[s]))) {
-			const bool placed = m->shard[s].hosted || m->shard[s].assigned;
-
-			out->whom = (struct tw_addr){ placed ? m->shard[s].node : UINT32_MAX,
-						      TW_SHARD, (uint16_t)s };
-			return true;
-		}
-	if ((m->phase == PHASE_GATHER && m->live < m->plan->crew.workers) || m->paused) {
-		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-			if (!m->member[k].live) {
-				out->slot = k;
-				break;
-			}
-		out->whom =
-			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
-		out->why = "it has not joined";
-		out->step = 0;
-		return true;
-	}
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (tw_master_waits_for(m, k)) {
-			out->slot = k;
-			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };
-			out->why = expected_of(m, k);
-			return true;
-		}
-	return false;
 }
 
 const struct tw_actor_class tw_master_class = {
@@ -655,5 +550,5 @@ const struct tw_actor_class tw_master_class = {
 	.down = master_down,
 	.up = master_up,
 	.interrupt = master_interrupt,
-	.waiting = master_waiting,
+	.waiting = tw_master_waiting,
 };

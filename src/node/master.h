@@ -5,6 +5,7 @@
 #ifndef TW_NODE_MASTER_H
 #define TW_NODE_MASTER_H
 
+#include "base/slots.h"
 #include "node/part.h"
 #include "node/plan.h"
 
@@ -38,40 +39,96 @@ struct pace {
 	uint32_t count;
 };
 
+/* --- members ---------------------------------------------------------------------------------- */
+
 struct open_lease {
 	uint64_t id, from, to;
 };
 
-struct member {
-	bool live, hungry, dry, idle, behind;
-	bool heard; /* it knows who it is */
-	uint32_t incarnation, node, boot;
+/* What a member holds.  Reset: tw_deal_return and tw_deal_forget close the leases; tw_master_admit
+ * and tw_master_rejoin begin new numbers. */
+struct holding {
 	struct open_lease *lease;
-	uint32_t leases, room;
-	uint64_t next_lease, confirmed;
+	uint32_t count, room;
+	uint64_t next;       /* number of the lease given last */
+	uint64_t confirmed;  /* newest lease that it reported done */
+	uint64_t generation; /* it held its leases in, when it came to us from another master */
+};
+
+/* Does a member ask for work?  tw_deal_appetite alone changes it. */
+enum appetite {
+	APPETITE_NONE,   /* it has work, or is not here */
+	APPETITE_HUNGRY, /* it asks for work, and nobody has looked yet */
+	APPETITE_DRY,    /* it was told that there is none: it is looked at when some comes back */
+	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
+};
+
+/* Its stripe of the round.  tw_round_put alone changes the state. */
+enum stripe_state {
+	STRIPE_NONE,
+	STRIPE_STAGING,  /* not on every shard yet */
+	STRIPE_COMPLETE, /* on every shard: it counts, even if its worker goes */
+	STRIPE_REFUSED,  /* some shard found it not finite */
+	STRIPE_BEHIND,   /* too late for its round; its worker still computes it.  It is live */
+	STRIPE_STATES
+};
+
+struct stripe {
+	enum stripe_state state;
+	uint32_t have;              /* shards that have it */
+	uint32_t incarnation, node; /* who computes it */
+	uint32_t count, steps;
+	uint64_t from;
+	double loss;
+};
+
+struct member {
+	bool live;
+	bool heard; /* it knows who it is */
+	bool idle;  /* the shards of a gate that holds know that it has nothing to do */
+	enum appetite appetite;
+	uint32_t incarnation, node, boot;
+	uint32_t next_at; /* the next one in membership.at_node */
+	struct holding held;
 	uint64_t steps, samples; /* it has reported since it joined */
 	struct pace pace;        /* of its contributions, or leases */
 	int64_t asked;           /* when it was last given work, or finished some */
+	struct stripe stripe;
+	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
 	uint32_t barred_node,
-		barred_boot; /* who was removed from this slot as stuck; boot 0: none */
-	uint64_t generation; /* it held its leases in, when it came to us from another master */
-	/* the round */
-	bool planned, complete, refused;
-	uint32_t have_count, round_incarnation, round_node;
-	uint8_t *have; /* by shard */
-	uint64_t from;
-	uint32_t count, round_steps;
-	double round_loss;
-	/* evaluation */
-	bool evaluating;
-	uint32_t chunk;
+		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
 	struct tw_block *part;    /* its part of the cut being made */
 	struct tw_block *restore; /* its part of the cut we came from */
 };
 
+#define NO_CHUNK UINT32_MAX
+
+/* Who is in.  `seat` and `unseat` in members.c alone change live, at_node and next_at.
+ *
+ *  (1) `live` has exactly the slots whose member is live.
+ *  (2) a live member is in the chain at_node[node & mask], once. */
+struct membership {
+	struct tw_slots live;
+	uint32_t *at_node; /* first slots of chains, by node; TW_NO_SLOT: none */
+	uint32_t mask;
+	struct tw_slots barred; /* slots with a barred node */
+	uint32_t incarnations;  /* given by this master */
+	uint64_t views;         /* number of the last view */
+};
+
+/* --- servers and shards ----------------------------------------------------------------------- */
+
+enum shard_place {
+	SHARD_HOMELESS, /* no server has it */
+	SHARD_PENDING,  /* a server is chosen; HOST is to be sent when the cut was read */
+	SHARD_ASSIGNED, /* HOST was sent */
+	SHARD_HOSTED,
+	SHARD_ADOPTED, /* hosted as it was when it outlived a master, or our belief in it */
+};
+
 struct shard_info {
+	enum shard_place place;
 	uint32_t node, incarnation;
-	bool hosted, assigned, pending, adopted; /* pending: HOST is to be sent */
 	bool agreed, counted;
 	bool pinned;             /* it keeps its view for the evaluation ... */
 	struct tw_body_pin view; /* ... which has this */
@@ -86,12 +143,116 @@ struct shard_info {
 	uint64_t host_cut;
 };
 
+static inline bool tw_shard_has_home(const struct shard_info *i)
+{
+	return i->place >= SHARD_HOSTED;
+}
+
+enum server_state {
+	SERVER_AWAY,
+	SERVER_HERE,
+	SERVER_LEAVING, /* here; it asked to go, and its shards are not elsewhere yet */
+};
+
 struct server_info {
-	bool live, leaving; /* leaving: it asked to go, and its shards are not elsewhere yet */
-	bool left;          /* it was told that it may */
+	enum server_state state;
+	bool left; /* it was told that it may go */
 	uint32_t boot;
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
 };
+
+/* From which state the run goes on.  tw_master_agreed ends rebuild, rolling_back and moving. */
+struct restart {
+	bool resume;            /* the world's clock goes on from the cut's: release on time */
+	bool begun;             /* training has begun in this generation or an earlier one */
+	bool rebuild;           /* what was dealt is not known: the shards say */
+	bool rolling_back;      /* all shards are taken from the cut */
+	bool loading, looked;   /* looked: the newest cut's number is known */
+	bool moving;            /* shards of one who leaves go elsewhere, from a cut that nothing
+	                           followed */
+	bool move_off;          /* that cut could not be made: not again before TIMER_MOVE */
+	int64_t release;        /* when training goes on; 0: at once */
+	uint64_t generation;    /* see (1) in gather.c */
+	uint64_t current;       /* that workers may know: every shard has agreed to it */
+	uint64_t counter, asks; /* of generations and pins; of ASKs */
+};
+
+/* What the master waits for; the timers are set and cleared by tw_master_drive alone. */
+struct waits {
+	bool servers_due; /* servers had time to come */
+	bool patient;     /* servers that are started by hand get cluster.wait to come */
+	bool outlived;    /* somebody is here who outlived a master before us */
+	bool came;        /* a worker has joined this master */
+	bool lost;        /* a shard was hosted, and its server went */
+	bool over;        /* one cluster.wait is over, and training has not begun */
+	bool paused;      /* workers are fewer than cluster.min */
+	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
+};
+
+/* --- dealing ---------------------------------------------------------------------------------- */
+
+/* See deal.c.
+ *
+ *  (1) hungry, dry and early have exactly the slots of that appetite.
+ *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
+ *      the warm start is over, and so it is for the early ones.
+ *  (3) open_leases is the sum of all members' leases. */
+struct dealing {
+	struct tw_spans taken;
+	uint64_t frontier, open_leases;
+	struct tw_slots hungry, dry, early;
+	bool again, turns;
+};
+
+/* The round, of a gate that has them.  See master_rounds.c.
+ *
+ *  (1) stripes[x] is the number of members whose stripe is in state x.
+ *  (2) `back` has the slots that are behind and hungry: late workers that came home.
+ *  (3) stripes are planned only while a round is open. */
+struct rounds {
+	uint64_t number;
+	bool open;
+	uint32_t stripes[STRIPE_STATES];
+	struct tw_slots back;
+	uint64_t border; /* end of the epoch that its stripes lie in */
+	uint64_t *have;  /* bits by slot and shard: who has which stripe */
+	uint32_t words;  /* of 64 shards, per slot */
+};
+
+/* The set that was committed last, in case a shard has not heard of it. */
+struct commit {
+	bool sent; /* there is one */
+	uint64_t round;
+	uint32_t count;
+	struct tw_member *set;
+};
+
+/* Limits that were met, and what people want. */
+struct wishes {
+	bool cut, stop, finish, time_up;
+	bool stopping; /* the last cut is kept: count, and end as interrupted */
+};
+
+/* --- cuts ------------------------------------------------------------------------------------- */
+
+/* See cut.c.  tw_cut_abort resets what belongs to the one under way.
+ *
+ *  (1) parts_here is the number of live members with a part; no cut is under way: nobody has one. */
+struct cuts {
+	uint64_t last, made; /* last complete cut; made by this master */
+	uint64_t making;     /* number of the one under way; 0 none */
+	uint64_t stored;     /* number of the last one given to the store */
+	bool running;        /* collected while training goes on */
+	bool final;          /* the one at the end is made, or being made */
+	bool was_paused;     /* workers or shards were missing since the cut before */
+	uint32_t parts_here;
+	struct tw_spans closed; /* at the SNAP */
+	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
+	int64_t draining;       /* since when nobody gets work, for the cut being made */
+	uint64_t closed_before; /* positions closed in the drained cut before */
+};
+
+/* --- evaluation ------------------------------------------------------------------------------- */
 
 struct chunk {
 	bool asked, done;
@@ -101,16 +262,32 @@ struct chunk {
 	uint64_t samples;
 };
 
-/* The evaluation that is awaited or under way. */
+enum eval_state {
+	EVAL_OFF,
+	EVAL_AWAITED, /* shards were told to keep a view */
+	EVAL_HURRIED, /* those who have not kept one were told not to wait any longer */
+	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
+};
+
+/* The evaluation that is awaited or under way.  `start` in score.c resets it.
+ *
+ *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
 struct evaluation {
-	bool on;      /* shards were told to keep a view */
-	bool hurried; /* those who have not kept one were told not to wait any longer */
-	bool pinned;  /* all have: `label` and `at` are of these views */
+	enum eval_state state;
 	uint64_t pin;
 	uint64_t number;         /* of the threshold, see (5) in score.c; 0: at the end */
 	uint64_t round, samples; /* shards keep their view when they have so many */
 	struct tw_point label;
 	int64_t at;
+};
+
+/* Its chunks, and what came of evaluations so far. */
+struct scores {
+	struct chunk *chunk;
+	uint32_t chunks, done;
+	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
+	double loss, accuracy;
+	struct tw_goal goal;
 };
 
 /* For the throughput without the tail. */
@@ -122,78 +299,51 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
-struct master {
-	const struct tw_plan *plan;
-	struct tw_heap *heap;
-	bool resume;
-	enum phase phase;
-	bool begun; /* training has begun in this generation or an earlier one */
-	bool rebuild, rolling_back;
-	bool loading, looked; /* looked: the newest cut's number is known */
-	uint64_t generation, views, asks, counter;
-	uint32_t incarnations; /* given by this master */
-	uint64_t current; /* the generation that workers may know: every shard has agreed to it */
-	int64_t since, release;
-	bool servers_due, paused;
-	bool came;      /* a worker has joined this master */
-	bool lost;      /* a shard was hosted, and its server went */
-	bool wait_over; /* one cluster.wait is over, and training has not begun */
-	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
-	struct pace pace, score_pace;       /* of everybody's work, and of chunks of evaluations */
-	int64_t stuck_checked, awake_since; /* see stuck.c (3) */
-	bool outlived;                      /* somebody is here who outlived a master before us */
-	bool patient;  /* servers that are started by hand get cluster.wait to come */
-	bool moving;   /* shards of one who leaves go elsewhere, from a cut that nothing followed */
-	bool move_off; /* that cut could not be made: not again before TIMER_MOVE */
-
-	struct member *member; /* by slot */
-	uint32_t live;
-	struct shard_info *shard;
-	struct server_info *server; /* by server number (node - 1) */
-
-	/* dealing */
-	struct tw_spans taken;
-	uint64_t frontier, open_leases;
-	uint64_t round;
-	bool round_open;
-	uint32_t planned;
-	struct tw_member *set; /* last committed */
-	uint32_t set_count;
-	uint64_t set_round;
-	bool set_sent;
-
-	/* limits and wishes */
-	bool want_cut, want_stop, want_finish, time_up;
-	bool stopping; /* the last cut is kept: count, and end as interrupted */
-
-	/* cuts */
-	uint64_t cut, cuts_made; /* last complete cut; made by this master */
-	uint64_t cut_making;     /* number of the one under way; 0 none */
-	uint64_t cut_stored;     /* number of the last one given to the store */
-	bool cut_running;        /* collected while training goes on */
-	struct tw_spans closed;  /* at the SNAP */
-	int64_t period;          /* between cuts, where checkpoint.every leaves no time to train */
-	int64_t draining;        /* since when nobody gets work, for the cut being made */
-	bool was_paused;         /* workers or shards were missing since the cut before */
-	uint64_t closed_before;  /* positions closed in the drained cut before */
-
-	/* evaluation */
-	struct evaluation eval;
-	bool final;
-	struct chunk *chunk;
-	uint32_t chunks, chunks_done;
-	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
-	double loss, accuracy;
-	struct tw_goal goal;
-	struct steady steady;
-
-	/* counts */
-	uint64_t steps, samples; /* applied, as far as the master knows */
+/* What happened, as far as the master knows. */
+struct counts {
+	uint64_t steps, samples; /* applied */
 	uint64_t redealt, dropped, refused;
 	double loss_sum;
 	uint64_t loss_samples;
 	double train_loss;
 };
+
+/* Who may be stuck: see stuck.c. */
+struct watch {
+	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
+	int64_t checked, awake_since; /* (3) */
+	int64_t earliest;             /* (6) */
+	enum phase phase;             /* `earliest` was found in */
+};
+
+struct master {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	enum phase phase;
+	int64_t since; /* the phase, or the wait in it, began */
+	struct restart restart;
+	struct waits waits;
+	struct wishes wish;
+	struct member *member; /* by slot */
+	struct membership members;
+	struct shard_info *shard;
+	struct server_info *server; /* by server number (node - 1) */
+	struct dealing dealing;
+	struct rounds rounds;
+	struct commit commit;
+	struct cuts cuts;
+	struct evaluation eval;
+	struct scores scores;
+	struct steady steady;
+	struct counts count;
+	struct watch watch;
+};
+
+/* Members that are in. */
+static inline uint32_t tw_master_live(const struct master *m)
+{
+	return m->members.live.members;
+}
 
 static inline bool tw_master_rounds(const struct master *m)
 {
@@ -204,7 +354,7 @@ static inline bool tw_master_rounds(const struct master *m)
  * put the release off in the run that was not stopped, and not in the one that resumes here. */
 static inline uint32_t tw_master_untimed(const struct master *m)
 {
-	return m->release ? TW_FLAG_FREE : 0;
+	return m->restart.release ? TW_FLAG_FREE : 0;
 }
 
 /* master.c */
@@ -212,13 +362,19 @@ void tw_master_drive(struct master *m, struct tw_context *ctx);
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 
-/* Is the master waiting for this member? */
-bool tw_master_waits_for(const struct master *m, uint32_t slot);
-
 /* Somebody outlived a master before us: there is more to lose than time. */
 void tw_master_heard_survivor(struct master *m);
 
+/* master_waiting.c */
+/* Is the master waiting for this member? */
+bool tw_master_waits_for(const struct master *m, uint32_t slot);
+bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
+
 /* members.c */
+/* Nobody is in.  TW_NO_MEMORY leaves what release gives back. */
+enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots);
+void tw_master_member_release(struct member *e, struct tw_heap *heap);
+void tw_master_members_release(struct membership *all, struct tw_heap *heap);
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
 				   enum tw_type type);
 /* Where the shards are, to one worker. */
@@ -272,18 +428,26 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
 /* deal.c */
 void tw_deal(struct master *m, struct tw_context *ctx);
-void tw_deal_release(struct member *e, struct tw_heap *heap);
-/* Everything this worker holds goes back and is dealt again. */
+/* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
+enum tw_status tw_deal_init(struct master *m);
+void tw_deal_release(struct master *m);
+void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to);
+/* A worker asks for work. */
+void tw_deal_asks(struct master *m, uint32_t slot);
+/* Was it told that there is no work, and waits for some? */
+static inline bool tw_deal_was_told(const struct member *e)
+{
+	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
+}
+/* Everything this worker holds goes back and is dealt again; it asks for nothing. */
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-void tw_deal_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* Say to one shard whether this member has work. */
 bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
 		     uint32_t flags);
 /* Nobody gets more work: whoever has none is not to be waited for. */
 void tw_deal_no_more(struct master *m, struct tw_context *ctx);
 void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
-void tw_deal_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 /* Are these leases that somebody may hold? */
 bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
@@ -292,6 +456,37 @@ bool tw_deal_exhausted(const struct master *m);
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
 uint32_t tw_deal_unit(const struct master *m);
+/* Samples per step of this worker, by its rank among the live ones. */
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
+/* Is this a warm start, in which it is not this worker's turn yet? */
+bool tw_deal_too_early(const struct master *m, uint32_t slot);
+/* The next free range below `end`, at most `most` long, inside one epoch. */
+bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out);
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		  uint64_t to);
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
+
+/* master_rounds.c */
+enum tw_status tw_round_init(struct master *m);
+void tw_round_release(struct master *m);
+void tw_round_deal(struct master *m, struct tw_context *ctx);
+void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
+/* Does it have a stripe in the round that is open? */
+static inline bool tw_round_planned(const struct member *e)
+{
+	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
+}
+/* Workers that are behind and have not come home. */
+static inline uint32_t tw_round_late(const struct master *m)
+{
+	return m->rounds.stripes[STRIPE_BEHIND] - m->rounds.back.members;
+}
+void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 
 /* cut.c */
 void tw_cut_assign(struct master *m, struct tw_context *ctx);
@@ -312,11 +507,14 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 
 /* stuck.c */
 /* This member has work to do from now on. */
-void tw_stuck_asked(struct member *e, struct tw_context *ctx);
+void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e);
 /* It has finished what it was asked for last. */
 void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e);
-/* The same of a chunk of an evaluation. */
+/* It has a chunk of an evaluation to compute, and has computed it. */
+void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx, const struct member *e);
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
+/* Members may owe a part of a cut that they did not owe before. */
+void tw_stuck_owes_part(struct master *m);
 /* Set TIMER_STUCK, where somebody may be stuck at all. */
 void tw_stuck_watch(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */

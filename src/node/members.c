@@ -18,7 +18,7 @@ struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uin
 	struct tw_msg *msg = tw_msg_to(ctx, to, type);
 
 	if (msg)
-		msg->h.view = m->current;
+		msg->h.view = m->restart.current;
 	return msg;
 }
 
@@ -28,7 +28,7 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 	uint32_t count = 0;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		count += m->shard[s].hosted;
+		count += tw_shard_has_home(&m->shard[s]);
 	if (!count)
 		return true;
 	tail = tw_msg_tail(ctx, msg, count * sizeof *tail);
@@ -36,7 +36,7 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 		return false;
 	count = 0;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].hosted)
+		if (tw_shard_has_home(&m->shard[s]))
 			tail[count++] = (struct tw_place){ s, m->shard[s].node,
 							   m->shard[s].incarnation, 0 };
 	return true;
@@ -49,7 +49,7 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 	if (!msg)
 		return;
 	msg->h.incarnation = m->member[slot].incarnation;
-	msg->b.view = (struct tw_body_view){ m->live, running, ++m->views };
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
 	if (put_places(m, ctx, msg))
 		tw_send(ctx, msg);
 }
@@ -63,15 +63,15 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 	if (!msg)
 		return;
 	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
-	msg->b.view = (struct tw_body_view){ m->live, 1, ++m->views };
-	if (m->live) {
-		tail = tw_msg_tail(ctx, msg, m->live * sizeof *tail);
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
+	if (tw_master_live(m)) {
+		tail = tw_msg_tail(ctx, msg, tw_master_live(m) * sizeof *tail);
 		if (!tail)
 			return;
-		for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-			if (m->member[k].live)
-				tail[count++] = (struct tw_member){ k, m->member[k].incarnation,
-								    TW_LIVE, m->member[k].node };
+		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
+		     k = tw_slots_next(&m->members.live, k + 1))
+			tail[count++] = (struct tw_member){ k, m->member[k].incarnation, TW_LIVE,
+							    m->member[k].node };
 	}
 	tw_send(ctx, msg);
 	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_HOLDS);
@@ -88,12 +88,12 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 		struct tw_member *tail;
 		struct tw_msg *msg;
 
-		if (!m->shard[s].hosted)
+		if (!tw_shard_has_home(&m->shard[s]))
 			continue;
 		msg = tw_master_to_shard(m, ctx, s, TW_VIEW);
 		if (!msg)
 			return;
-		msg->b.view = (struct tw_body_view){ m->live, 1, ++m->views };
+		msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
 		tail = tw_msg_tail(ctx, msg, sizeof *tail);
 		if (!tail)
 			return;
@@ -103,9 +103,9 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
 					.slot = slot,
-					.count = m->live,
+					.count = tw_master_live(m),
 					.incarnation = m->member[slot].incarnation,
-					.seq = m->views,
+					.seq = m->members.views,
 					.value = state });
 }
 
@@ -137,7 +137,7 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 						   .incarnation = e->incarnation,
 						   .workers = m->plan->crew.workers,
 						   .boot = e->boot,
-						   .cut = m->cut };
+						   .cut = m->cuts.last };
 	if (e->restore) {
 		msg->payload = tw_block_keep(e->restore);
 		msg->h.payload = (uint32_t)e->restore->bytes;
@@ -148,12 +148,75 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 
 /* --- members --------------------------------------------------------------------------------- */
 
+enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots)
+{
+	uint32_t chains = 1;
+
+	while (chains < slots && chains < UINT32_C(1) << 31)
+		chains *= 2;
+	all->mask = chains - 1;
+	all->at_node = heap->get(heap, chains * sizeof *all->at_node);
+	if (tw_slots_init(&all->live, heap, slots) != TW_OK ||
+	    tw_slots_init(&all->barred, heap, slots) != TW_OK || !all->at_node)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < chains; k++)
+		all->at_node[k] = TW_NO_SLOT;
+	return TW_OK;
+}
+
+void tw_master_members_release(struct membership *all, struct tw_heap *heap)
+{
+	heap->put(heap, all->at_node);
+	tw_slots_release(&all->live);
+	tw_slots_release(&all->barred);
+}
+
+void tw_master_member_release(struct member *e, struct tw_heap *heap)
+{
+	heap->put(heap, e->held.lease);
+	tw_block_drop(e->part);
+	tw_block_drop(e->restore);
+}
+
+/* This slot's member is in, on this node. */
+static void seat(struct master *m, uint32_t slot, uint32_t node)
+{
+	uint32_t *chain = &m->members.at_node[node & m->members.mask];
+	struct member *e = &m->member[slot];
+
+	e->live = true;
+	e->node = node;
+	e->next_at = *chain;
+	*chain = slot;
+	tw_slots_put(&m->members.live, slot, true);
+	m->cuts.parts_here += e->part != NULL;
+	m->dealing.turns = true;
+	m->waits.came = true;
+}
+
+static void unseat(struct master *m, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	uint32_t *link = &m->members.at_node[e->node & m->members.mask];
+
+	while (*link != slot)
+		link = &m->member[*link].next_at;
+	*link = e->next_at;
+	e->live = false;
+	tw_slots_put(&m->members.live, slot, false);
+	m->cuts.parts_here -= e->part != NULL;
+	m->dealing.turns = true;
+}
+
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 {
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live && m->member[k].node == node)
-			return k;
-	return UINT32_MAX;
+	uint32_t first = TW_NO_SLOT;
+
+	for (uint32_t k = m->members.at_node[node & m->members.mask]; k != TW_NO_SLOT;
+	     k = m->member[k].next_at)
+		if (m->member[k].node == node && k < first)
+			first = k;
+	return first;
 }
 
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -173,7 +236,7 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx)
 {
-	return ctx->boot << 20 | ++m->incarnations;
+	return ctx->boot << 20 | ++m->members.incarnations;
 }
 
 void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -194,12 +257,12 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	if (!e->live)
 		return;
 	tw_say(ctx, TW_INFO, "worker %u %s; %u remain%s", slot,
-	       state == TW_LEFT ? "left" : "is gone", m->live - 1, m->live == 2 ? "s" : "");
-	e->live = false;
-	m->live--;
+	       state == TW_LEFT ? "left" : "is gone", tw_master_live(m) - 1,
+	       tw_master_live(m) == 2 ? "s" : "");
+	unseat(m, slot);
 	e->steps = e->samples = 0;
-	e->behind = false;
-	if (m->begun) { /* what it kept went with it: the next one in this slot begins blank */
+	if (m->restart
+		    .begun) { /* what it kept went with it: the next one in this slot begins blank */
 		tw_block_drop(e->restore);
 		e->restore = NULL;
 	}
@@ -237,7 +300,7 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	const uint32_t s = msg->h.shard;
 	const struct member *e;
 
-	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->generation ||
+	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
 	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node ||
 	    b->slot >= m->plan->crew.workers)
 		return;
@@ -249,12 +312,6 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	       "those of others were",
 	       b->slot, TW_STRIKES);
 	tw_master_expel(m, ctx, b->slot, TW_REFUSED_NUMBERS);
-}
-
-static void joined(struct master *m)
-{
-	m->live++;
-	m->came = true;
 }
 
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -279,28 +336,27 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	}
 	slot = msg->b.hello.slot;
 	if (slot >= m->plan->crew.workers || m->member[slot].live)
-		for (slot = 0; slot < m->plan->crew.workers && m->member[slot].live; slot++)
-			;
-	if (slot == m->plan->crew.workers) {
+		slot = tw_slots_first_free(&m->members.live);
+	if (slot == TW_NO_SLOT) {
 		refuse(ctx, msg, TW_REFUSED_FULL);
 		return;
 	}
 	e = &m->member[slot];
-	e->live = e->hungry = true;
-	e->node = msg->from.node;
+	seat(m, slot, msg->from.node);
+	tw_deal_appetite(m, slot, APPETITE_HUNGRY);
 	e->boot = msg->b.hello.boot;
 	e->incarnation = tw_master_new_incarnation(m, ctx);
-	e->next_lease = (uint64_t)ctx->boot << 20; /* newer than any master's before */
-	e->confirmed = 0;
-	e->dry = e->idle = e->behind = e->evaluating = e->heard = false;
+	e->held.next = (uint64_t)ctx->boot << 20; /* newer than any master's before */
+	e->held.confirmed = 0;
+	e->idle = e->heard = false;
 	e->pace = (struct pace){ 0 };
-	joined(m);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
 	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
-		if (m->shard[s].hosted) /* it may believe somebody else */
+		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
 			tw_master_full_view(m, ctx, s);
 	tw_cut_snap_worker(m, ctx, slot);
+	tw_stuck_owes_part(m);
 }
 
 /* --- coming back ----------------------------------------------------------------------------- */
@@ -325,25 +381,25 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	/* removed by this very master, or too late: the shards know the members without it */
 	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
-	    m->begun || m->phase != PHASE_GATHER ||
+	    m->restart.begun || m->phase != PHASE_GATHER ||
 	    !tw_deal_adoptable(m, list, msg->h.tail / sizeof *list)) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}
 	tw_master_heard_survivor(m);
-	e->live = e->heard = true;
-	e->node = msg->from.node;
+	seat(m, h->slot, msg->from.node);
+	e->heard = true;
 	e->boot = h->boot;
 	e->incarnation = h->incarnation;
-	e->next_lease = (uint64_t)ctx->boot << 20;
+	e->held.next = (uint64_t)ctx->boot << 20;
 	e->steps = h->steps;
 	e->samples = h->samples;
-	joined(m);
-	e->generation = msg->h.view;
+	e->held.generation = msg->h.view;
 	if (!tw_master_rounds(m) &&
 	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))
 		return;
-	e->hungry = e->leases == 0;
+	if (e->held.count == 0)
+		tw_deal_asks(m, h->slot);
 	tell_member(m, ctx, h->slot, TW_LIVE);
 	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
 }
@@ -354,6 +410,6 @@ void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t sl
 	tw_deal_resend(m, ctx, slot);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 	tw_cut_snap_worker(m, ctx, slot);
-	if (m->member[slot].evaluating)
+	if (m->member[slot].chunk != NO_CHUNK)
 		tw_score_lost(m, ctx, slot);
 }

@@ -50,8 +50,9 @@ void tw_score_agreed(struct master *m, bool adopted)
 	if (!m->steady.dealt)
 		m->steady.from = samples / m->plan->problem.shards;
 	/* the master before us has evaluated what it could */
-	if (adopted && m->plan->evaluate_every > 0 && reached(m, m->samples) > m->evaluated_at)
-		m->evaluated_at = reached(m, m->samples);
+	if (adopted && m->plan->evaluate_every > 0 &&
+	    reached(m, m->count.samples) > m->scores.evaluated_at)
+		m->scores.evaluated_at = reached(m, m->count.samples);
 }
 
 /* --- evaluation ------------------------------------------------------------------------------- */
@@ -75,23 +76,31 @@ void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard
 					  .round = m->eval.round,
 					  .samples = m->eval.samples };
 
-	if (m->eval.on && !m->shard[shard].pinned)
+	if (m->eval.state != EVAL_OFF && !m->shard[shard].pinned)
 		send_pin(m, ctx, shard, &what);
+}
+
+/* Nobody computes anything for an evaluation. */
+static void forget_chunks(struct master *m)
+{
+	for (uint32_t c = 0; c < m->scores.chunks; c++) {
+		if (m->scores.chunk[c].asked && !m->scores.chunk[c].done)
+			m->member[m->scores.chunk[c].slot].chunk = NO_CHUNK;
+		m->scores.chunk[c] = (struct chunk){ 0 };
+	}
+	m->scores.done = 0;
 }
 
 /* Ask every shard to keep its view when it has so much. */
 static void start(struct master *m, struct tw_context *ctx, uint64_t number, uint64_t round,
 		  uint64_t samples)
 {
-	m->eval = (struct evaluation){ .on = true,
-				       .pin = ((uint64_t)ctx->boot << 32) | ++m->counter,
+	forget_chunks(m);
+	m->eval = (struct evaluation){ .state = EVAL_AWAITED,
+				       .pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter,
 				       .number = number,
 				       .round = round,
 				       .samples = samples };
-	m->chunks_done = 0;
-	memset(m->chunk, 0, m->chunks * sizeof *m->chunk);
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		m->member[k].evaluating = false;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].pinned = false;
 		tw_score_pin_shard(m, ctx, s);
@@ -103,12 +112,13 @@ static void await_next(struct master *m, struct tw_context *ctx)
 {
 	uint64_t k;
 
-	if (m->eval.on || tw_master_rounds(m) || !(m->plan->evaluate_every > 0) || m->want_finish)
+	if (m->eval.state != EVAL_OFF || tw_master_rounds(m) || !(m->plan->evaluate_every > 0) ||
+	    m->wish.finish)
 		return;
-	k = reached(m, m->samples);
-	k = 1 + (k > m->evaluated_at ? k : m->evaluated_at);
+	k = reached(m, m->count.samples);
+	k = 1 + (k > m->scores.evaluated_at ? k : m->scores.evaluated_at);
 	/* what was dealt again may be applied again */
-	if (threshold(m, k) < m->plan->dealing.positions + m->redealt)
+	if (threshold(m, k) < m->plan->dealing.positions + m->count.redealt)
 		start(m, ctx, k, 0, threshold(m, k));
 }
 
@@ -123,24 +133,24 @@ void tw_score_committed(struct master *m, struct tw_context *ctx)
 {
 	uint64_t k;
 
-	if (m->eval.on || !(m->plan->evaluate_every > 0) || tw_deal_exhausted(m))
+	if (m->eval.state != EVAL_OFF || !(m->plan->evaluate_every > 0) || tw_deal_exhausted(m))
 		return;
-	k = reached(m, m->samples);
-	if (k > m->evaluated_at)
-		start(m, ctx, k, m->round, 0);
+	k = reached(m, m->count.samples);
+	if (k > m->scores.evaluated_at)
+		start(m, ctx, k, m->rounds.number, 0);
 }
 
 void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps)
 {
-	m->samples += samples;
-	m->steps += steps;
+	m->count.samples += samples;
+	m->count.steps += steps;
 	await_next(m, ctx);
 	/* a shard that lost updates may never have as many: a whole interval later it waits no
 	 * more */
-	if (!m->eval.on || m->eval.pinned || m->eval.hurried || !m->eval.number ||
-	    m->samples < threshold(m, m->eval.number + 1))
+	if (m->eval.state != EVAL_AWAITED || !m->eval.number ||
+	    m->count.samples < threshold(m, m->eval.number + 1))
 		return;
-	m->eval.hurried = true;
+	m->eval.state = EVAL_HURRIED;
 	m->eval.samples = 0;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_score_pin_shard(m, ctx, s);
@@ -151,17 +161,16 @@ static void unpin(struct master *m, struct tw_context *ctx)
 	const struct tw_body_pin what = { .pin = m->eval.pin, .what = TW_PIN_RELEASE };
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].hosted)
+		if (tw_shard_has_home(&m->shard[s]))
 			send_pin(m, ctx, s, &what);
 }
 
 void tw_score_abort(struct master *m, struct tw_context *ctx)
 {
-	if (!m->eval.on)
+	if (m->eval.state == EVAL_OFF)
 		return;
-	m->eval.on = false;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		m->member[k].evaluating = false;
+	m->eval.state = EVAL_OFF;
+	forget_chunks(m);
 	unpin(m, ctx);
 }
 
@@ -169,20 +178,20 @@ static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint
 {
 	const uint64_t n = m->plan->problem.tests;
 
-	*from = n * k / m->chunks;
-	*count = (uint32_t)(n * (k + 1) / m->chunks - *from);
+	*from = n * k / m->scores.chunks;
+	*count = (uint32_t)(n * (k + 1) / m->scores.chunks - *from);
 }
 
 /* Threshold k is dealt with, and so are all that were reached meanwhile. */
 static void pass_over(struct master *m, uint64_t k)
 {
 	const double have = m->eval.label.samples;
-	const uint64_t known = have > (double)m->samples ? (uint64_t)have : m->samples;
+	const uint64_t known = have > (double)m->count.samples ? (uint64_t)have : m->count.samples;
 	const uint64_t past = reached(m, known);
 
 	k = past > k ? past : k;
-	if (k > m->evaluated_at)
-		m->evaluated_at = k;
+	if (k > m->scores.evaluated_at)
+		m->scores.evaluated_at = k;
 }
 
 static void conclude(struct master *m, struct tw_context *ctx)
@@ -190,33 +199,33 @@ static void conclude(struct master *m, struct tw_context *ctx)
 	const bool final = m->phase == PHASE_SCORE;
 	double loss = 0, correct = 0, samples = 0;
 
-	for (uint32_t k = 0; k < m->chunks; k++) {
-		loss += m->chunk[k].loss;
-		correct += m->chunk[k].correct;
-		samples += (double)m->chunk[k].samples;
+	for (uint32_t k = 0; k < m->scores.chunks; k++) {
+		loss += m->scores.chunk[k].loss;
+		correct += m->scores.chunk[k].correct;
+		samples += (double)m->scores.chunk[k].samples;
 	}
-	m->loss = loss / samples;
-	m->accuracy = m->chunk[0].correct < 0 ? -1 : correct / samples;
-	m->eval.on = false;
+	m->scores.loss = loss / samples;
+	m->scores.accuracy = m->scores.chunk[0].correct < 0 ? -1 : correct / samples;
+	m->eval.state = EVAL_OFF;
 	if (m->eval.number) /* (5) */
 		pass_over(m, m->eval.number);
 	unpin(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
-					.value = m->loss,
-					.extra = m->accuracy,
+					.value = m->scores.loss,
+					.extra = m->scores.accuracy,
 					.label = m->eval.label,
 					.seq = m->eval.pin,
 					.count = final });
-	if (m->loss <= m->plan->ends.loss ||
-	    (m->accuracy >= 0 && m->accuracy >= m->plan->ends.accuracy)) {
-		m->want_finish = true;
-		if (!m->goal.reached)
-			m->goal = (struct tw_goal){ .reached = true,
-						    .samples = m->eval.label.samples,
-						    .updates = m->eval.label.updates,
-						    .loss = m->loss,
-						    .accuracy = m->accuracy,
-						    .at = m->eval.at };
+	if (m->scores.loss <= m->plan->ends.loss ||
+	    (m->scores.accuracy >= 0 && m->scores.accuracy >= m->plan->ends.accuracy)) {
+		m->wish.finish = true;
+		if (!m->scores.goal.reached)
+			m->scores.goal = (struct tw_goal){ .reached = true,
+							   .samples = m->eval.label.samples,
+							   .updates = m->eval.label.updates,
+							   .loss = m->scores.loss,
+							   .accuracy = m->scores.accuracy,
+							   .at = m->eval.at };
 	}
 	if (final)
 		tw_score_finish(m, ctx, TW_OK);
@@ -227,7 +236,7 @@ static void conclude(struct master *m, struct tw_context *ctx)
 /* (4) */
 static struct tw_point label_of(const struct master *m)
 {
-	struct tw_point l = { .train_loss = m->loss_samples ? m->train_loss : NAN };
+	struct tw_point l = { .train_loss = m->count.loss_samples ? m->count.train_loss : NAN };
 	double late = 0, contributions = 0;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
@@ -270,10 +279,10 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 	if (tw_master_rounds(m) && !one_round(m)) {
 		/* some were told when they were further already: nobody is further than this */
 		unpin(m, ctx);
-		start(m, ctx, m->eval.number, m->round, 0);
+		start(m, ctx, m->eval.number, m->rounds.number, 0);
 		return false;
 	}
-	m->eval.pinned = true;
+	m->eval.state = EVAL_PINNED;
 	m->eval.label = label_of(m);
 	m->eval.at = tw_now(ctx);
 	m->since = m->eval.at;
@@ -281,23 +290,33 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 	return true;
 }
 
+/* The first live member at or after k that computes no chunk.  At most m->scores.chunks do. */
+static uint32_t next_free(const struct master *m, uint32_t k)
+{
+	const struct tw_slots *live = &m->members.live;
+
+	for (k = tw_slots_next(live, k); k != TW_NO_SLOT && m->member[k].chunk != NO_CHUNK;)
+		k = tw_slots_next(live, k + 1);
+	return k;
+}
+
 /* Give chunks that nobody works on to workers that work on none. */
 void tw_score_deal(struct master *m, struct tw_context *ctx)
 {
-	if (!m->eval.on || (!m->eval.pinned && (!all_pinned(m) || !views_kept(m, ctx))))
+	if (m->eval.state == EVAL_OFF ||
+	    (m->eval.state != EVAL_PINNED && (!all_pinned(m) || !views_kept(m, ctx))))
 		return;
-	if (m->chunks_done == m->chunks) {
+	if (m->scores.done == m->scores.chunks) {
 		conclude(m, ctx);
 		return;
 	}
-	for (uint32_t c = 0, k = 0; c < m->chunks; c++) {
+	for (uint32_t c = 0, k = 0; c < m->scores.chunks; c++) {
 		struct tw_msg *msg;
 
-		if (m->chunk[c].asked)
+		if (m->scores.chunk[c].asked)
 			continue;
-		while (k < m->plan->crew.workers && (!m->member[k].live || m->member[k].evaluating))
-			k++;
-		if (k == m->plan->crew.workers)
+		k = next_free(m, k);
+		if (k == TW_NO_SLOT)
 			return;
 		msg = tw_master_to_worker(m, ctx, k, TW_EVAL);
 		if (!msg)
@@ -306,11 +325,11 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 		msg->h.flags = TW_FLAG_FREE;
 		msg->b.eval.pin = m->eval.pin;
 		chunk_range(m, c, &msg->b.eval.from, &msg->b.eval.count);
-		m->chunk[c].asked = true;
-		m->chunk[c].slot = k;
-		m->chunk[c].since = tw_now(ctx);
-		m->member[k].evaluating = true;
+		m->scores.chunk[c].asked = true;
+		m->scores.chunk[c].slot = k;
+		m->scores.chunk[c].since = tw_now(ctx);
 		m->member[k].chunk = c;
+		tw_stuck_given_chunk(m, ctx, &m->member[k]);
 		tw_send(ctx, msg);
 	}
 }
@@ -329,14 +348,14 @@ void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_m
 {
 	struct shard_info *i;
 
-	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->generation ||
+	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->restart.generation ||
 	    m->shard[msg->h.shard].node != msg->from.node)
 		return;
 	i = &m->shard[msg->h.shard];
 	if (msg->b.pin.what == TW_PIN_COUNT)
 		steady_count(m, i, &msg->b.pin);
-	if (msg->b.pin.what != TW_PIN_KEEP || !m->eval.on || msg->b.pin.pin != m->eval.pin ||
-	    i->pinned)
+	if (msg->b.pin.what != TW_PIN_KEEP || m->eval.state == EVAL_OFF ||
+	    msg->b.pin.pin != m->eval.pin || i->pinned)
 		return;
 	i->pinned = true;
 	i->view = msg->b.pin;
@@ -351,9 +370,9 @@ void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_m
 	uint64_t from;
 	uint32_t count;
 
-	if (!m->eval.on || r->pin != m->eval.pin || !e->evaluating)
+	if (m->eval.state == EVAL_OFF || r->pin != m->eval.pin || e->chunk == NO_CHUNK)
 		return;
-	c = &m->chunk[e->chunk];
+	c = &m->scores.chunk[e->chunk];
 	chunk_range(m, e->chunk, &from, &count);
 	if (from != r->from || count != r->count || c->done)
 		return;
@@ -362,8 +381,8 @@ void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_m
 	c->correct = r->correct;
 	c->samples = r->count;
 	tw_stuck_scored(m, ctx, c);
-	m->chunks_done++;
-	e->evaluating = false;
+	m->scores.done++;
+	e->chunk = NO_CHUNK;
 	tw_score_deal(m, ctx);
 }
 
@@ -371,11 +390,10 @@ void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
 
-	if (!e->evaluating)
+	if (e->chunk == NO_CHUNK)
 		return;
-	e->evaluating = false;
-	if (!m->chunk[e->chunk].done)
-		m->chunk[e->chunk].asked = false;
+	m->scores.chunk[e->chunk].asked = false;
+	e->chunk = NO_CHUNK;
 	tw_score_deal(m, ctx);
 }
 
@@ -398,10 +416,10 @@ void tw_score_dry(struct master *m, struct tw_context *ctx)
 	m->steady.dry = true;
 	m->steady.end = tw_now(ctx);
 	if (tw_master_rounds(m)) {
-		m->steady.samples = (double)m->samples;
+		m->steady.samples = (double)m->count.samples;
 		return;
 	}
-	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->counter;
+	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 	m->steady.left = m->plan->problem.shards;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		send_pin(m, ctx, s, &what);
@@ -434,7 +452,7 @@ void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t sha
 	msg = tw_master_to_shard(m, ctx, shard, TW_ASK);
 	if (!msg)
 		return;
-	msg->b.ask.number = m->asks;
+	msg->b.ask.number = m->restart.asks;
 	tw_send(ctx, msg);
 }
 
@@ -442,7 +460,7 @@ static void final_score(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_SCORE;
 	m->since = tw_now(ctx);
-	start(m, ctx, 0, tw_master_rounds(m) ? m->round : 0, 0);
+	start(m, ctx, 0, tw_master_rounds(m) ? m->rounds.number : 0, 0);
 }
 
 /* Fetch the final vectors and tallies, then score them. */
@@ -452,7 +470,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		tw_score_abort(m, ctx);
 		m->phase = PHASE_COUNT;
 		m->since = tw_now(ctx);
-		m->asks++;
+		m->restart.asks++;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 			m->shard[s].counted = false;
 			tw_block_drop(m->shard[s].vector);
@@ -464,7 +482,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].vector || !m->shard[s].counted)
 			return;
-	if (m->stopping)
+	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 	else
 		final_score(m, ctx);
@@ -508,7 +526,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 
 	tw_spans_init(&twice, m->heap);
 	tw_spans_init(&all, m->heap);
-	st = tw_spans_copy(&all, &m->taken);
+	st = tw_spans_copy(&all, &m->dealing.taken);
 	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
 		st = tw_spans_unite(&all, &m->shard[s].applied);
 		if (st == TW_OK)
@@ -534,19 +552,19 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 {
 	const struct tw_plan *p = m->plan;
 	struct tw_totals t = { .status = status,
-			       .steps = m->steps,
-			       .samples = m->samples,
-			       .redealt = m->redealt,
-			       .dropped = m->dropped,
-			       .refused = m->refused,
-			       .goal = m->goal,
+			       .steps = m->count.steps,
+			       .samples = m->count.samples,
+			       .redealt = m->count.redealt,
+			       .dropped = m->count.dropped,
+			       .refused = m->count.refused,
+			       .goal = m->scores.goal,
 			       .steady = steady_of(m),
-			       .loss = m->loss,
-			       .accuracy = m->accuracy,
-			       .train_loss = m->train_loss,
+			       .loss = m->scores.loss,
+			       .accuracy = m->scores.accuracy,
+			       .train_loss = m->count.train_loss,
 			       .workers = p->crew.workers,
 			       .shards = p->problem.shards,
-			       .cut = m->cut };
+			       .cut = m->cuts.last };
 	uint64_t steps, samples;
 
 	tw_master_applied(m, &steps, &samples);
@@ -554,11 +572,12 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 		t.steps = steps;
 		t.samples = samples;
 	}
-	t.epochs = (double)tw_spans_total(&m->taken) / (double)p->problem.samples;
+	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->problem.shards;
-	t.applied = counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->samples;
+	t.applied =
+		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
 		t.refused = t.tally.refused;
 	t.dropped += t.tally.dropped_samples / p->problem.shards;

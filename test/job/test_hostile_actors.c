@@ -822,7 +822,7 @@ static void betray(struct stage *s)
 	if (!like)
 		return;
 	m = *like;
-	m.h.view = master->current;
+	m.h.view = master->restart.current;
 	if (slot != UINT32_MAX) {
 		m.h.from = slot;
 		m.h.incarnation = master->member[slot].incarnation;
@@ -886,7 +886,7 @@ static void outlive(const struct method *method, uint64_t seed)
 		if (calm > 400000 || !step(&s))
 			fail_msg("seed %llu: the others wait for ever in phase %d, %llu dealt",
 				 (unsigned long long)seed, master->phase,
-				 (unsigned long long)tw_spans_total(&master->taken));
+				 (unsigned long long)tw_spans_total(&master->dealing.taken));
 	look_at_shards(&s);
 	assert_false(s.stray);
 	assert_int_equal(s.player[0].ended, 1);
