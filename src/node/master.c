@@ -1,219 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master.c - which phase the run is in, and what it waits for.
+/* master.c - the master as an actor: what it is told.
  *
- *  (1) `drive` looks at the whole state after every event and does whatever is due; handlers only
- *      record what happened.  So there is no order of events that is not covered by it.
- *  (2) the timers of cluster.wait run exactly while the state says that somebody is waited for:
- *      `drive` sets and clears them, so no order of events can swallow one. */
+ * Handlers only record what happened; tw_master_drive (master_phases.c) then does what is due. */
 #include "node/master.h"
 
 #include <math.h>
-
-/* --- phases ----------------------------------------------------------------------------------- */
-
-uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
-{
-	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
-}
-
-static void begin(struct master *m, struct tw_context *ctx)
-{
-	const int64_t left = m->plan->ends.time - tw_now(ctx);
-
-	if (m->restart.release > tw_now(ctx))
-		return;
-	m->restart.release = 0;
-	m->restart.current = m->restart.generation;
-	if (!m->restart.begun && m->plan->ends.time)
-		tw_timer(ctx, TIMER_LIMIT, left > 0 ? left : 0);
-	m->restart.begun = true;
-	m->phase = PHASE_RUN;
-	m->dealing.again = m->dealing.turns = true;
-	if (m->plan->checkpoint.every)
-		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live)
-			tw_master_places(m, ctx, k, true);
-	tw_score_begin(m, ctx);
-}
-
-static void drain(struct master *m, struct tw_context *ctx)
-{
-	m->phase = PHASE_DRAIN;
-	m->since = m->cuts.draining = tw_now(ctx);
-	if (tw_master_rounds(m))
-		return;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live)
-			tw_master_places(m, ctx, k, false);
-	tw_deal_no_more(m, ctx);
-}
-
-static bool too_few(const struct master *m)
-{
-	return tw_master_live(m) < m->plan->crew.min || tw_master_live(m) == 0;
-}
-
-static void check_members(struct master *m, struct tw_context *ctx)
-{
-	const bool few = too_few(m);
-
-	if (few == m->waits.paused)
-		return;
-	m->waits.paused = few;
-	m->cuts.was_paused = m->cuts.was_paused || few;
-	m->since = tw_now(ctx);
-	if (!few)
-		return;
-	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
-	       tw_master_live(m), m->plan->crew.min);
-}
-
-static void run(struct master *m, struct tw_context *ctx)
-{
-	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
-	const bool moves = tw_master_must_move(m);
-
-	check_members(m, ctx);
-	tw_deal(m, ctx);
-	if (m->phase != PHASE_RUN)
-		return;
-	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
-		if (!tw_master_rounds(m) || !m->rounds.open)
-			tw_cut_snap(m, ctx);
-		if (tw_master_rounds(m))
-			tw_deal(m, ctx);
-		return;
-	}
-	if (tw_master_rounds(m)) {
-		if (!m->rounds.open && (ends || moves || m->wish.cut || tw_deal_exhausted(m)))
-			drain(m, ctx);
-	} else if (ends || moves || m->wish.cut ||
-		   (tw_deal_exhausted(m) && !m->dealing.open_leases)) {
-		drain(m, ctx);
-	}
-}
-
-static void drained(struct master *m, struct tw_context *ctx)
-{
-	if (m->dealing.open_leases || m->rounds.open)
-		return;
-	if (m->cuts.making) /* one is still being collected: it is let go */
-		tw_cut_abort(m);
-	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
-	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->cuts.final)) {
-		/* what late workers still push would be in the way of a run that goes on, and not
-		 * of one that resumes */
-		if (tw_round_late(m))
-			return;
-		m->cuts.final = tw_deal_exhausted(m);
-		tw_cut_snap(m, ctx);
-		return;
-	}
-	if (tw_deal_exhausted(m))
-		tw_score_count(m, ctx);
-	else
-		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
-}
-
-static void score(struct master *m, struct tw_context *ctx)
-{
-	check_members(m, ctx);
-	if (m->wish.stop) { /* nobody is there to score it */
-		tw_score_abort(m, ctx);
-		m->cuts.final = false;
-		drain(m, ctx);
-	} else {
-		tw_score_deal(m, ctx);
-	}
-}
-
-/* Is there a shard without a server?  One that is on its way to one has it. */
-static bool homeless(const struct master *m)
-{
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].place == SHARD_HOMELESS)
-			return true;
-	return false;
-}
-
-/* Is cluster.wait counted for workers to come?  Before training begins: from the first worker on,
- * or from the start of a master that comes after another. */
-static bool wants_workers(const struct master *m, const struct tw_context *ctx)
-{
-	if (m->restart.begun)
-		return m->waits.paused && !m->wish.stop;
-	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) &&
-	       (m->waits.came || ctx->boot > 1);
-}
-
-static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer, bool wants,
-		       bool *counting)
-{
-	if (wants == *counting)
-		return;
-	*counting = wants;
-	tw_timer(ctx, timer, wants ? m->plan->crew.wait : -1);
-}
-
-/* (2) */
-static void count_waits(struct master *m, struct tw_context *ctx)
-{
-	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->waits.counting_workers);
-	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->waits.lost && homeless(m),
-		   &m->waits.counting_homes);
-}
-
-static void do_what_is_due(struct master *m, struct tw_context *ctx)
-{
-	for (;;) {
-		const enum phase before = m->phase;
-
-		if (before != PHASE_OVER)
-			tw_master_servers_go(m, ctx);
-		switch (m->phase) {
-		case PHASE_GATHER:
-			tw_master_gather(m, ctx);
-			break;
-		case PHASE_AGREE:
-			tw_master_agreed(m, ctx);
-			break;
-		case PHASE_RELEASE:
-			begin(m, ctx);
-			break;
-		case PHASE_RUN:
-			run(m, ctx);
-			break;
-		case PHASE_DRAIN:
-			if (tw_master_rounds(m))
-				tw_deal(m, ctx);
-			drained(m, ctx);
-			break;
-		case PHASE_SNAP:
-			tw_cut_check(m, ctx);
-			break;
-		case PHASE_COUNT:
-			tw_score_count(m, ctx);
-			break;
-		case PHASE_SCORE:
-			score(m, ctx);
-			break;
-		default:
-			break;
-		}
-		if (m->phase == before)
-			return;
-	}
-}
-
-void tw_master_drive(struct master *m, struct tw_context *ctx)
-{
-	do_what_is_due(m, ctx);
-	if (m->phase != PHASE_OVER)
-		count_waits(m, ctx);
-}
-
-/* --- the actor -------------------------------------------------------------------------------- */
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -376,71 +167,13 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	tw_master_drive(m, ctx);
 }
 
-/* Servers had time to come back.  At a first start, where there is nothing to come back to, those
- * who are started by hand have as long as workers have. */
-static void servers_due(struct master *m, struct tw_context *ctx)
-{
-	const int64_t more = m->plan->crew.wait - m->plan->crew.limit;
-
-	m->waits.servers_due = m->restart.begun || m->waits.patient || m->waits.outlived ||
-			       !m->restart.looked || m->cuts.last || more <= 0 ||
-			       tw_master_servers_live(m) == m->plan->crew.servers;
-	if (m->waits.servers_due)
-		return;
-	m->waits.patient = true;
-	tw_timer(ctx, TIMER_GATHER, more);
-}
-
-void tw_master_heard_survivor(struct master *m)
-{
-	m->waits.outlived = true;
-	m->waits.servers_due = m->waits.servers_due || m->waits.patient;
-}
-
-/* Too few came before training began; says so and ends the run. */
-static void give_up_start(struct master *m, struct tw_context *ctx)
-{
-	if (too_few(m))
-		tw_say(ctx, TW_WARNING,
-		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
-		       "waits longer",
-		       tw_master_live(m), m->plan->crew.min,
-		       (m->waits.over ? 2.0 : 1.0) * (double)m->plan->crew.wait /
-			       (double)TW_SECOND);
-	else
-		tw_say(ctx, TW_WARNING,
-		       "%u of %u servers came, and shards are without one: stopping",
-		       tw_master_servers_live(m), m->plan->crew.servers);
-	tw_score_finish(m, ctx, TW_INTERRUPTED);
-}
-
-/* cluster.wait is over, and workers were waited for all the time. */
-static void waited(struct master *m, struct tw_context *ctx)
-{
-	const bool reading = m->restart.loading || !homeless(m); /* shards are on their way */
-	const bool nobody = tw_master_live(m) == 0 && ctx->boot > 1;
-
-	m->waits.counting_workers = false;
-	if (m->restart.begun && too_few(m)) {
-		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
-		       (double)m->plan->crew.wait / 1e9);
-		m->wish.stop = true;
-	} else if (m->restart.begun) {
-		m->waits.paused = false; /* they came while the shards were brought back */
-	} else if ((m->waits.over && (too_few(m) || !reading)) || nobody) {
-		give_up_start(m, ctx);
-	} else {
-		m->waits.over = true;
-	}
-}
-
 static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
 {
 	struct master *m = (struct master *)a;
 
 	switch (timer) {
 	case TIMER_GATHER:
-		servers_due(m, ctx);
+		tw_master_servers_due(m, ctx);
 		break;
 	case TIMER_MOVE:
 		m->restart.move_off = false;
@@ -464,7 +197,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		m->wish.time_up = true;
 		break;
 	case TIMER_PAUSE:
-		waited(m, ctx);
+		tw_master_waited(m, ctx);
 		break;
 	default:
 		break;

@@ -1,376 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master.h - the master's state, shared by master.c (phases), members.c (workers), gather.c
- * (servers and shards), deal.c (leases and rounds), cut.c (hosting, checkpoints) and score.c
- * (evaluation and the end). */
+/* master.h - what the files of the master do for one another; its state is in master_state.h.
+ *
+ * All of them are entered by the master's handlers alone.  They do not wait, and act through ctx. */
 #ifndef TW_NODE_MASTER_H
 #define TW_NODE_MASTER_H
 
-#include "base/slots.h"
-#include "node/part.h"
-#include "node/plan.h"
+#include "node/master_state.h"
 
-enum phase {
-	PHASE_GATHER,  /* servers, shards and workers are not all there */
-	PHASE_AGREE,   /* every shard confirms members and generation */
-	PHASE_RELEASE, /* all is ready; it goes on at a certain time */
-	PHASE_RUN,
-	PHASE_DRAIN, /* no more leases; those open come home */
-	PHASE_SNAP,  /* parts of a cut are on their way */
-	PHASE_SAVE,  /* and are being written */
-	PHASE_COUNT, /* final vectors and tallies are on their way */
-	PHASE_SCORE, /* the final evaluation */
-	PHASE_OVER,
-};
-
-enum {
-	TIMER_GATHER = 1,
-	TIMER_CUT,
-	TIMER_LIMIT,
-	TIMER_RELEASE,
-	TIMER_PAUSE,
-	TIMER_HOMELESS,
-	TIMER_MOVE,
-	TIMER_STUCK
-};
-
-/* How long somebody takes: the longest of the last 32 to 64 times. */
-struct pace {
-	int64_t longest[2]; /* of this 32, and of the 32 before */
-	uint32_t count;
-};
-
-/* --- members ---------------------------------------------------------------------------------- */
-
-struct open_lease {
-	uint64_t id, from, to;
-};
-
-/* What a member holds.  Reset: tw_deal_return and tw_deal_forget close the leases; tw_master_admit
- * and tw_master_rejoin begin new numbers. */
-struct holding {
-	struct open_lease *lease;
-	uint32_t count, room;
-	uint64_t next;       /* number of the lease given last */
-	uint64_t confirmed;  /* newest lease that it reported done */
-	uint64_t generation; /* it held its leases in, when it came to us from another master */
-};
-
-/* Does a member ask for work?  tw_deal_appetite alone changes it. */
-enum appetite {
-	APPETITE_NONE,   /* it has work, or is not here */
-	APPETITE_HUNGRY, /* it asks for work, and nobody has looked yet */
-	APPETITE_DRY,    /* it was told that there is none: it is looked at when some comes back */
-	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
-};
-
-/* Its stripe of the round.  tw_round_put alone changes the state. */
-enum stripe_state {
-	STRIPE_NONE,
-	STRIPE_STAGING,  /* not on every shard yet */
-	STRIPE_COMPLETE, /* on every shard: it counts, even if its worker goes */
-	STRIPE_REFUSED,  /* some shard found it not finite */
-	STRIPE_BEHIND,   /* too late for its round; its worker still computes it.  It is live */
-	STRIPE_STATES
-};
-
-struct stripe {
-	enum stripe_state state;
-	uint32_t have;              /* shards that have it */
-	uint32_t incarnation, node; /* who computes it */
-	uint32_t count, steps;
-	uint64_t from;
-	double loss;
-};
-
-struct member {
-	bool live;
-	bool heard; /* it knows who it is */
-	bool idle;  /* the shards of a gate that holds know that it has nothing to do */
-	enum appetite appetite;
-	uint32_t incarnation, node, boot;
-	uint32_t next_at; /* the next one in membership.at_node */
-	struct holding held;
-	uint64_t steps, samples; /* it has reported since it joined */
-	struct pace pace;        /* of its contributions, or leases */
-	int64_t asked;           /* when it was last given work, or finished some */
-	struct stripe stripe;
-	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
-	uint32_t barred_node,
-		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
-	struct tw_block *part;    /* its part of the cut being made */
-	struct tw_block *restore; /* its part of the cut we came from */
-};
-
-#define NO_CHUNK UINT32_MAX
-
-/* Who is in.  `seat` and `unseat` in members.c alone change live, at_node and next_at.
- *
- *  (1) `live` has exactly the slots whose member is live.
- *  (2) a live member is in the chain at_node[node & mask], once. */
-struct membership {
-	struct tw_slots live;
-	uint32_t *at_node; /* first slots of chains, by node; TW_NO_SLOT: none */
-	uint32_t mask;
-	struct tw_slots barred; /* slots with a barred node */
-	uint32_t incarnations;  /* given by this master */
-	uint64_t views;         /* number of the last view */
-};
-
-/* --- servers and shards ----------------------------------------------------------------------- */
-
-enum shard_place {
-	SHARD_HOMELESS, /* no server has it */
-	SHARD_PENDING,  /* a server is chosen; HOST is to be sent when the cut was read */
-	SHARD_ASSIGNED, /* HOST was sent */
-	SHARD_HOSTED,
-	SHARD_ADOPTED, /* hosted as it was when it outlived a master, or our belief in it */
-};
-
-struct shard_info {
-	enum shard_place place;
-	uint32_t node, incarnation;
-	bool agreed, counted;
-	bool pinned;             /* it keeps its view for the evaluation ... */
-	struct tw_body_pin view; /* ... which has this */
-	bool steady;             /* it has said how much was in when nothing was left to deal */
-	struct tw_block *part, *vector;
-	struct tw_spans applied, twice;
-	uint64_t round;
-	struct tw_member *set; /* its last committed set */
-	uint32_t set_count;
-	struct tw_tally tally;
-	struct tw_block *host; /* what HOST carries, kept to send again */
-	uint64_t host_cut;
-};
-
-static inline bool tw_shard_has_home(const struct shard_info *i)
-{
-	return i->place >= SHARD_HOSTED;
-}
-
-enum server_state {
-	SERVER_AWAY,
-	SERVER_HERE,
-	SERVER_LEAVING, /* here; it asked to go, and its shards are not elsewhere yet */
-};
-
-struct server_info {
-	enum server_state state;
-	bool left; /* it was told that it may go */
-	uint32_t boot;
-	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
-};
-
-/* From which state the run goes on.  tw_master_agreed ends rebuild, rolling_back and moving. */
-struct restart {
-	bool resume;            /* the world's clock goes on from the cut's: release on time */
-	bool begun;             /* training has begun in this generation or an earlier one */
-	bool rebuild;           /* what was dealt is not known: the shards say */
-	bool rolling_back;      /* all shards are taken from the cut */
-	bool loading, looked;   /* looked: the newest cut's number is known */
-	bool moving;            /* shards of one who leaves go elsewhere, from a cut that nothing
-	                           followed */
-	bool move_off;          /* that cut could not be made: not again before TIMER_MOVE */
-	int64_t release;        /* when training goes on; 0: at once */
-	uint64_t generation;    /* see (1) in gather.c */
-	uint64_t current;       /* that workers may know: every shard has agreed to it */
-	uint64_t counter, asks; /* of generations and pins; of ASKs */
-};
-
-/* What the master waits for; the timers are set and cleared by tw_master_drive alone. */
-struct waits {
-	bool servers_due; /* servers had time to come */
-	bool patient;     /* servers that are started by hand get cluster.wait to come */
-	bool outlived;    /* somebody is here who outlived a master before us */
-	bool came;        /* a worker has joined this master */
-	bool lost;        /* a shard was hosted, and its server went */
-	bool over;        /* one cluster.wait is over, and training has not begun */
-	bool paused;      /* workers are fewer than cluster.min */
-	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
-};
-
-/* --- dealing ---------------------------------------------------------------------------------- */
-
-/* See deal.c.
- *
- *  (1) hungry, dry and early have exactly the slots of that appetite.
- *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
- *      the warm start is over, and so it is for the early ones.
- *  (3) open_leases is the sum of all members' leases. */
-struct dealing {
-	struct tw_spans taken;
-	uint64_t frontier, open_leases;
-	struct tw_slots hungry, dry, early;
-	bool again, turns;
-};
-
-/* The round, of a gate that has them.  See master_rounds.c.
- *
- *  (1) stripes[x] is the number of members whose stripe is in state x.
- *  (2) `back` has the slots that are behind and hungry: late workers that came home.
- *  (3) stripes are planned only while a round is open. */
-struct rounds {
-	uint64_t number;
-	bool open;
-	uint32_t stripes[STRIPE_STATES];
-	struct tw_slots back;
-	uint64_t border; /* end of the epoch that its stripes lie in */
-	uint64_t *have;  /* bits by slot and shard: who has which stripe */
-	uint32_t words;  /* of 64 shards, per slot */
-};
-
-/* The set that was committed last, in case a shard has not heard of it. */
-struct commit {
-	bool sent; /* there is one */
-	uint64_t round;
-	uint32_t count;
-	struct tw_member *set;
-};
-
-/* Limits that were met, and what people want. */
-struct wishes {
-	bool cut, stop, finish, time_up;
-	bool stopping; /* the last cut is kept: count, and end as interrupted */
-};
-
-/* --- cuts ------------------------------------------------------------------------------------- */
-
-/* See cut.c.  tw_cut_abort resets what belongs to the one under way.
- *
- *  (1) parts_here is the number of live members with a part; no cut is under way: nobody has one. */
-struct cuts {
-	uint64_t last, made; /* last complete cut; made by this master */
-	uint64_t making;     /* number of the one under way; 0 none */
-	uint64_t stored;     /* number of the last one given to the store */
-	bool running;        /* collected while training goes on */
-	bool final;          /* the one at the end is made, or being made */
-	bool was_paused;     /* workers or shards were missing since the cut before */
-	uint32_t parts_here;
-	struct tw_spans closed; /* at the SNAP */
-	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
-	int64_t draining;       /* since when nobody gets work, for the cut being made */
-	uint64_t closed_before; /* positions closed in the drained cut before */
-};
-
-/* --- evaluation ------------------------------------------------------------------------------- */
-
-struct chunk {
-	bool asked, done;
-	uint32_t slot;
-	int64_t since; /* when it was given to that member */
-	double loss, correct;
-	uint64_t samples;
-};
-
-enum eval_state {
-	EVAL_OFF,
-	EVAL_AWAITED, /* shards were told to keep a view */
-	EVAL_HURRIED, /* those who have not kept one were told not to wait any longer */
-	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
-};
-
-/* The evaluation that is awaited or under way.  `start` in score.c resets it.
- *
- *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
-struct evaluation {
-	enum eval_state state;
-	uint64_t pin;
-	uint64_t number;         /* of the threshold, see (5) in score.c; 0: at the end */
-	uint64_t round, samples; /* shards keep their view when they have so many */
-	struct tw_point label;
-	int64_t at;
-};
-
-/* Its chunks, and what came of evaluations so far. */
-struct scores {
-	struct chunk *chunk;
-	uint32_t chunks, done;
-	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
-	double loss, accuracy;
-	struct tw_goal goal;
-};
-
-/* For the throughput without the tail. */
-struct steady {
-	bool dealt, dry;    /* something was dealt; and a worker then found nothing left */
-	int64_t began, end; /* when */
-	double from, samples;
-	uint64_t ask;  /* number of the count; 0: none was asked for */
-	uint32_t left; /* shards that have not answered */
-};
-
-/* What happened, as far as the master knows. */
-struct counts {
-	uint64_t steps, samples; /* applied */
-	uint64_t redealt, dropped, refused;
-	double loss_sum;
-	uint64_t loss_samples;
-	double train_loss;
-};
-
-/* Who may be stuck: see stuck.c. */
-struct watch {
-	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
-	int64_t checked, awake_since; /* (3) */
-	int64_t earliest;             /* (6) */
-	enum phase phase;             /* `earliest` was found in */
-};
-
-struct master {
-	const struct tw_plan *plan;
-	struct tw_heap *heap;
-	enum phase phase;
-	int64_t since; /* the phase, or the wait in it, began */
-	struct restart restart;
-	struct waits waits;
-	struct wishes wish;
-	struct member *member; /* by slot */
-	struct membership members;
-	struct shard_info *shard;
-	struct server_info *server; /* by server number (node - 1) */
-	struct dealing dealing;
-	struct rounds rounds;
-	struct commit commit;
-	struct cuts cuts;
-	struct evaluation eval;
-	struct scores scores;
-	struct steady steady;
-	struct counts count;
-	struct watch watch;
-};
-
-/* Members that are in. */
-static inline uint32_t tw_master_live(const struct master *m)
-{
-	return m->members.live.members;
-}
-
-static inline bool tw_master_rounds(const struct master *m)
-{
-	return m->plan->gate->traits & TW_GATE_ROUNDS;
-}
-
-/* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would
- * put the release off in the run that was not stopped, and not in the one that resumes here. */
-static inline uint32_t tw_master_untimed(const struct master *m)
-{
-	return m->restart.release ? TW_FLAG_FREE : 0;
-}
-
-/* master.c */
+/* master_phases.c */
 void tw_master_drive(struct master *m, struct tw_context *ctx);
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
-uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
-
-/* Somebody outlived a master before us: there is more to lose than time. */
-void tw_master_heard_survivor(struct master *m);
 
 /* master_waiting.c */
+bool tw_master_too_few(const struct master *m);
+/* Set and clear the timers of cluster.wait. */
+void tw_master_count_waits(struct master *m, struct tw_context *ctx);
+/* TIMER_GATHER and TIMER_PAUSE: servers had time to come; so had workers. */
+void tw_master_servers_due(struct master *m, struct tw_context *ctx);
+void tw_master_waited(struct master *m, struct tw_context *ctx);
+/* Somebody outlived a master before us: there is more to lose than time. */
+void tw_master_heard_survivor(struct master *m);
 /* Is the master waiting for this member? */
 bool tw_master_waits_for(const struct master *m, uint32_t slot);
 bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
 
 /* members.c */
+uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 /* Nobody is in.  TW_NO_MEMORY leaves what release gives back. */
 enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots);
 void tw_master_member_release(struct member *e, struct tw_heap *heap);
@@ -401,9 +56,10 @@ void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t 
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state);
 
-/* gather.c */
+/* master_servers.c */
 struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
 				  enum tw_type type);
+bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags);
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 uint32_t tw_master_servers_live(const struct master *m);
@@ -419,6 +75,10 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx);
 void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+
+/* gather.c */
+/* Is some shard kept as it was when it outlived a master? */
+bool tw_master_adopted_any(const struct master *m);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */
 void tw_master_gather(struct master *m, struct tw_context *ctx);
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */
@@ -439,6 +99,27 @@ static inline bool tw_deal_was_told(const struct member *e)
 {
 	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
 }
+bool tw_deal_exhausted(const struct master *m);
+uint32_t tw_deal_unit(const struct master *m);
+/* Samples per step of this worker, by its rank among the live ones. */
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
+/* Is this a warm start, in which it is not this worker's turn yet? */
+bool tw_deal_too_early(const struct master *m, uint32_t slot);
+/* The next free range below `end`, at most `most` long, inside one epoch. */
+bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out);
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
+void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		  uint64_t to);
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
+
+/* master_leases.c */
+bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+/* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
+void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
 /* Everything this worker holds goes back and is dealt again; it asks for nothing. */
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -452,23 +133,8 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
 bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
-bool tw_deal_exhausted(const struct master *m);
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
-uint32_t tw_deal_unit(const struct master *m);
-/* Samples per step of this worker, by its rank among the live ones. */
-uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
-/* Is this a warm start, in which it is not this worker's turn yet? */
-bool tw_deal_too_early(const struct master *m, uint32_t slot);
-/* The next free range below `end`, at most `most` long, inside one epoch. */
-bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out);
-enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
-enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
-void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to);
-void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
-		  uint64_t to);
-void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
 
 /* master_rounds.c */
 enum tw_status tw_round_init(struct master *m);
@@ -488,11 +154,14 @@ static inline uint32_t tw_round_late(const struct master *m)
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 
-/* cut.c */
+/* master_restore.c */
+/* Choose a server for every shard that has none, and fetch the newest cut. */
 void tw_cut_assign(struct master *m, struct tw_context *ctx);
 void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
+
+/* cut.c */
 void tw_cut_snap(struct master *m, struct tw_context *ctx);
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot);
@@ -532,15 +201,23 @@ void tw_score_agreed(struct master *m, bool adopted);
 void tw_score_committed(struct master *m, struct tw_context *ctx);
 /* More contributions are in. */
 void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps);
-/* Something is dealt; a worker finds nothing left to deal. */
-void tw_score_dealt(struct master *m, struct tw_context *ctx);
-void tw_score_dry(struct master *m, struct tw_context *ctx);
 void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_score_deal(struct master *m, struct tw_context *ctx);
 void tw_score_abort(struct master *m, struct tw_context *ctx);
+/* The last evaluation of the run begins. */
+void tw_score_final(struct master *m, struct tw_context *ctx);
+void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
+		       const struct tw_body_pin *what);
+
+/* master_finish.c */
+/* Something is dealt; a worker finds nothing left to deal. */
+void tw_score_dealt(struct master *m, struct tw_context *ctx);
+void tw_score_dry(struct master *m, struct tw_context *ctx);
+/* A shard says how much was in when nothing was left to deal. */
+void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has);
 void tw_score_count(struct master *m, struct tw_context *ctx);
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
