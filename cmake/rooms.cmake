@@ -51,6 +51,7 @@ tw_registry(rule strategy/rule)
 tw_registry(codec strategy/codec)
 tw_registry(source data/source)
 tw_registry(op_family graph/op)
+tw_registry(loss graph/loss)
 tw_registry(zoo model/zoo)
 tw_registry(verb cli/verb)
 
@@ -64,7 +65,7 @@ add_custom_command(OUTPUT ${torch_program}
 tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
 tw_room(data NEEDS vec base SOURCES ${TW_GENERATED_source} LIBRARIES ZLIB::ZLIB)
-tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family}
+tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family} ${TW_GENERATED_loss}
 	LIBRARIES ${DNNL_LIBRARY} OpenMP::OpenMP_C)
 tw_room(model NEEDS graph vec base SOURCES ${TW_GENERATED_zoo})
 tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* targets.c - looks through all targets once, before anything is computed. */
 #include "engine/targets.h"
+#include "graph/loss.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static const char *const set_names[] = {
 	[TW_SET_TEST] = "test",
@@ -12,27 +12,20 @@ static const char *const set_names[] = {
 };
 #define SETS (sizeof set_names / sizeof set_names[0])
 
-static bool binary(const struct tw_network_facts *f)
-{
-	const struct tw_graph *g = f->graph;
-
-	return strcmp(g->node[g->nodes - 1].op->name, "binary-cross-entropy") == 0;
-}
-
 static bool within(float v)
 {
 	return v >= 0 && v <= 1;
 }
 
-static enum tw_status beyond(const char *set, uint64_t sample, float v, bool own,
-			     struct tw_error *why)
+static enum tw_status beyond(const struct tw_network_facts *f, enum tw_data_set set,
+			     uint64_t sample, float v, struct tw_error *why)
 {
 	return tw_fail(why, TW_BAD_INPUT,
-		       "binary-cross-entropy needs targets from 0 to 1, but %s sample %" PRIu64
-		       " (from 1) has %g; %s",
-		       set, sample + 1, (double)v,
-		       own ? "use data.normalise: unit, or loss: mean-squared"
-			   : "use loss: mean-squared");
+		       "%s needs targets from 0 to 1, but %s sample %" PRIu64
+		       " (from 1) has %g; use %sloss: %s",
+		       tw_graph_loss(f->graph)->op.name, set_names[set], sample + 1, (double)v,
+		       f->own_input ? "data.normalise: unit, or " : "",
+		       tw_loss_usual(false)->op.name);
 }
 
 /* The input as the network will see it, without what augmentation does to it. */
@@ -49,7 +42,7 @@ static enum tw_status check_inputs(const struct tw_network_facts *f, enum tw_dat
 		tw_data_fill(d, &one, NULL, 0, x, &label, x + d->features);
 		for (size_t k = 0; k < d->features; k++)
 			if (!within(x[k]))
-				return beyond(set_names[which], i, x[k], true, why);
+				return beyond(f, which, i, x[k], why);
 	}
 	return TW_OK;
 }
@@ -60,10 +53,11 @@ static enum tw_status check_augmented(const struct tw_network_facts *f, struct t
 	for (size_t k = 0; f->options.shift && k < f->data->features; k++)
 		if (!within(f->data->shift[k]))
 			return tw_fail(why, TW_BAD_INPUT,
-				       "binary-cross-entropy needs inputs from 0 to 1 to predict, "
-				       "and data.shift puts %g behind moved images; leave shift "
-				       "out, or use loss: mean-squared",
-				       (double)f->data->shift[k]);
+				       "%s needs inputs from 0 to 1 to predict, and data.shift "
+				       "puts %g behind moved images; leave shift out, or use "
+				       "loss: %s",
+				       tw_graph_loss(f->graph)->op.name, (double)f->data->shift[k],
+				       tw_loss_usual(false)->op.name);
 	return TW_OK;
 }
 
@@ -83,7 +77,7 @@ static enum tw_status check_own(const struct tw_network_facts *f, struct tw_erro
 
 enum tw_status tw_targets_check(const struct tw_network_facts *f, struct tw_error *why)
 {
-	if (!binary(f))
+	if (!(tw_graph_loss(f->graph)->takes & TW_LOSS_UNIT))
 		return TW_OK;
 	if (f->own_input)
 		return check_own(f, why);
@@ -92,8 +86,8 @@ enum tw_status tw_targets_check(const struct tw_network_facts *f, struct tw_erro
 
 		for (uint64_t i = 0; i < set->count * f->data->targets; i++)
 			if (!within(set->target[i]))
-				return beyond(set_names[k], i / f->data->targets, set->target[i],
-					      false, why);
+				return beyond(f, (enum tw_data_set)k, i / f->data->targets,
+					      set->target[i], why);
 	}
 	return TW_OK;
 }

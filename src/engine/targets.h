@@ -5,7 +5,7 @@
 
 #include "engine/network.h"
 
-/* binary-cross-entropy takes targets from 0 to 1 only; other losses take any.  *why names the
+/* Some losses take targets from 0 to 1 only (TW_LOSS_UNIT), the others any.  *why names the
  * sample and the value, without place. */
 enum tw_status tw_targets_check(const struct tw_network_facts *facts, struct tw_error *why);
 /* A prediction is right or wrong: there are labels, or all targets of all sets are 0 or 1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* op.c - finding an op by name and reading what stands behind its name. */
-#include "graph/op.h"
+#include "graph/loss.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -14,6 +14,9 @@ const struct tw_op *tw_op_at(size_t k)
 		for (const struct tw_op *const *op = tw_op_family_all[f]->op; *op; op++)
 			if (k-- == 0)
 				return *op;
+	for (size_t l = 0; tw_loss_all[l]; l++)
+		if (k-- == 0)
+			return &tw_loss_all[l]->op;
 	return NULL;
 }
 
@@ -25,6 +28,17 @@ const struct tw_op *tw_op_find(const char *name)
 		if (!strcmp(op->name, name))
 			return op;
 	return NULL;
+}
+
+const struct tw_op *tw_op_with(enum tw_op_trait trait)
+{
+	const struct tw_op *op;
+	size_t k = 0;
+
+	while ((op = tw_op_at(k)) && !(op->traits & trait))
+		k++;
+	HOLDS(2, op);
+	return op;
 }
 
 /* The text's next word, and what was set so far. */

@@ -2,7 +2,7 @@
 /* op.h - what one kind of layer is: its options, its shapes, its kernels, its slow truth.
  *
  * One file per family in op/; a file defines `const struct tw_op_family tw_op_family_<file>`, a
- * list of ops that share code.  An op never allocates, logs or reads a clock: it says what memory
+ * list of ops that share code.  Losses are ops, too, one file each in loss/ (loss.h).  An op never allocates, logs or reads a clock: it says what memory
  * it needs and the program gives it.  A prepared kernel never changes, so any thread may run it.
  *
  * Everything the contract suite (test/graph) needs is in the table, so an op is tested the moment
@@ -104,9 +104,12 @@ enum tw_op_trait {
 				      program hands the buffer on and never calls backward */
 	TW_OP_DRAWS = 1024, /* chance: differs by position (dropout) */
 	TW_OP_RANDOM_BATCH = 2048, /* a sample's output depends on the rest of the batch */
-	/* Losses: in[0] has yet to become probabilities, all outputs together or each alone. */
-	TW_OP_SOFTMAX_INSIDE = 4096,
-	TW_OP_SIGMOID_INSIDE = 8192,
+	/* Makes probabilities of in[0], of all outputs together or of each alone.  A loss does so
+	 * inside: its predictions have yet to become probabilities. */
+	TW_OP_SOFTMAX = 4096,
+	TW_OP_SIGMOID = 8192,
+	TW_OP_WANTS_FEATURES = 16384, /* takes rank 1 only: images are flattened before it */
+	TW_OP_FLATTENS = 32768,       /* all values of in[0] as features, and nothing else */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */
@@ -119,6 +122,9 @@ struct tw_op_sample {
 struct tw_op {
 	const char *name;                /* "conv" in a layer's text */
 	const char *help;                /* one line */
+	const char *const *elsewhere;    /* what other programs call it, where that is too far from
+					    `name` to be found by its letters; NULL at the end;
+					    NULL: nothing */
 	uint32_t traits;                 /* of enum tw_op_trait */
 	uint32_t ins;                    /* 1 or 2 */
 	const struct tw_option *options; /* NULL: none */
@@ -157,9 +163,11 @@ struct tw_op_family {
 };
 extern const struct tw_op_family *const tw_op_family_all[]; /* made from op/; NULL at the end */
 
-/* Op number k of all there are, or NULL after the last. */
+/* Op number k of all there are, losses (graph/loss.h) last; NULL after the last. */
 const struct tw_op *tw_op_at(size_t k);
 const struct tw_op *tw_op_find(const char *name);
+/* The first op that has this trait; HOLDS that there is one. */
+const struct tw_op *tw_op_with(enum tw_op_trait trait);
 /* Read "20 5x5 pad 2 stride 2" (what stands behind the layer's name) into the op's options:
  * positional rows first, then `name value` pairs in any order; a name may be given once.
  * `options` has options_bytes.  *why is a sentence without place. */

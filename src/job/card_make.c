@@ -334,7 +334,7 @@ enum tw_card_reading tw_card_reading(const struct tw_graph *g)
 {
 	const uint32_t traits = g->node[g->nodes - 1].op->traits;
 
-	return traits & TW_OP_SOFTMAX_INSIDE   ? TW_READ_SOFTMAX
-	       : traits & TW_OP_SIGMOID_INSIDE ? TW_READ_SIGMOID
-					       : TW_READ_VALUES;
+	return traits & TW_OP_SOFTMAX   ? TW_READ_SOFTMAX
+	       : traits & TW_OP_SIGMOID ? TW_READ_SIGMOID
+					: TW_READ_VALUES;
 }

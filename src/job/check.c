@@ -3,6 +3,8 @@
 #include "job/crowd.h"
 #include "job/field.h"
 
+#include "graph/loss.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -274,7 +276,7 @@ static enum tw_status refuse_combination(const struct tw_job *job, const struct 
 static enum tw_status check_combinations(const struct tw_job *job, struct tw_error *why)
 {
 	const bool scored = job->model == TW_MODEL_EXTERNAL ||
-			    (job->loss.op && strcmp(job->loss.name, "mean-squared") != 0);
+			    (job->loss.op && tw_loss_of(job->loss.op)->judges);
 	const uint64_t world = job->world == TW_WORLD_SIM   ? IN_SIM
 			       : job->world == TW_WORLD_TCP ? IN_TCP
 							    : 0;

@@ -2,6 +2,8 @@
 /* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
 #include "job/field.h"
 
+#include "graph/loss.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -276,10 +278,10 @@ bool tw_group_at(size_t k, struct tw_group *out)
 						  tw_zoo_all[i]->options };
 			return true;
 		}
-	for (size_t i = 0; tw_op_at(i); i++)
-		if ((tw_op_at(i)->traits & TW_OP_LOSS) && tw_op_at(i)->options && k-- == 0) {
-			*out = (struct tw_group){ "loss.", "loss.name", tw_op_at(i)->name,
-						  tw_op_at(i)->options };
+	for (size_t i = 0; tw_loss_all[i]; i++)
+		if (tw_loss_all[i]->op.options && k-- == 0) {
+			*out = (struct tw_group){ "loss.", "loss.name", tw_loss_all[i]->op.name,
+						  tw_loss_all[i]->op.options };
 			return true;
 		}
 	for (size_t i = 0; tw_gate_all[i]; i++)

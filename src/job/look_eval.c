@@ -4,6 +4,7 @@
 
 #include "engine/network.h"
 #include "engine/score.h"
+#include "graph/loss.h"
 #include "job/digest.h"
 #include "job/field.h"
 #include "job/predictions.h"
@@ -361,24 +362,23 @@ static enum tw_status find_samples(struct eval *e, struct tw_error *why)
 
 /* --- scoring --- */
 
-/* Targets of binary-cross-entropy; *judged: each is 0 or 1, so predictions are right or wrong. */
+/* Are the targets such as the loss can take?  *judged: predictions are right or wrong, because
+ * there are labels, or each target is 0 or 1. */
 static enum tw_status check_targets(const struct eval *e, bool *judged, struct tw_error *why)
 {
+	const struct tw_loss *loss = tw_graph_loss(e->t.graph);
 	const uint32_t n = e->data.targets;
 
-	*judged = e->t.card->task == TW_CARD_CLASSES || e->t.reading == TW_READ_SIGMOID;
-	if (e->t.card->task == TW_CARD_INPUT)
-		*judged = false;
-	if (e->t.card->task != TW_CARD_VALUES || e->t.reading != TW_READ_SIGMOID)
+	*judged = loss->judges && e->t.card->task != TW_CARD_INPUT;
+	if (e->t.card->task != TW_CARD_VALUES)
 		return TW_OK;
 	for (uint64_t i = 0; i < e->set->count * n; i++) {
 		const float v = e->set->target[i];
 
-		if (!(v >= 0 && v <= 1))
+		if ((loss->takes & TW_LOSS_UNIT) && !(v >= 0 && v <= 1))
 			return tw_fail(why, TW_BAD_INPUT,
-				       "binary-cross-entropy needs targets from 0 to 1, but row "
-				       "%" PRIu64 " has %g",
-				       i / n + 1, (double)v);
+				       "%s needs targets from 0 to 1, but row %" PRIu64 " has %g",
+				       loss->op.name, i / n + 1, (double)v);
 		*judged &= v == 0 || v == 1;
 	}
 	return TW_OK;

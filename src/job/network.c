@@ -5,6 +5,7 @@
 #include "data/input.h"
 #include "engine/network.h"
 #include "engine/targets.h"
+#include "graph/loss.h"
 #include "job/snapshot.h"
 
 #include <math.h>
@@ -235,18 +236,19 @@ enum tw_status tw_read_loss(struct tw_reading *r)
 	struct tw_name_list names = { .count = 0 };
 	const bool network = r->job->model == TW_MODEL_NETWORK;
 	const bool external = r->job->model == TW_MODEL_EXTERNAL;
-	const char *standard = network ? "cross-entropy" : external ? "external" : "squared";
+	const char *standard = network    ? tw_loss_rows[0].standard
+			       : external ? "external"
+					  : "squared";
 	const char *chosen;
 	struct tw_tree *given = tw_tree_at(r->root, "loss.name");
 	enum tw_status st;
 
-	if (network && n->zoo && n->zoo->loss)
-		standard = n->zoo->loss;
+	if (network && n->zoo && n->zoo->predicts_input)
+		standard = tw_loss_usual(false)->op.name;
 	if (!network)
 		tw_names_add(&names, standard);
-	for (size_t k = 0; network && tw_op_at(k); k++)
-		if (tw_op_at(k)->traits & TW_OP_LOSS)
-			tw_names_add(&names, tw_op_at(k)->name);
+	for (size_t k = 0; network && tw_loss_all[k]; k++)
+		tw_names_add(&names, tw_loss_all[k]->op.name);
 	st = tw_read_choose(r, "loss.name", standard, "loss", &names, &chosen);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "loss.", tw_loss_rows, l);
@@ -285,7 +287,7 @@ static bool says_loss(const struct tw_job *job)
 	for (size_t k = 0; k < job->fields; k++)
 		if (strncmp(job->field[k].path, "loss.", 5) == 0 && job->field[k].from)
 			return true;
-	return job->network.zoo && job->network.zoo->loss;
+	return job->network.zoo && job->network.zoo->predicts_input;
 }
 
 /* The loss as the text of a layer: its name and every option.  "" where nobody said one and the
@@ -607,7 +609,7 @@ static enum tw_status settle_loss(struct tw_job *job, const struct tw_op *op, st
 		if (strncmp(job->field[k].path, "loss.", 5) == 0 &&
 		    strcmp(job->field[k].path, "loss.name") != 0)
 			((struct tw_field *)&job->field[k])->silent = true;
-	if (job->train.until_accuracy == job->train.until_accuracy) /* not NAN */
+	if (!isnan(job->train.until_accuracy) && !tw_loss_of(op)->judges)
 		return tw_job_refuse(job, why, "train.until.accuracy",
 				     "values have no accuracy; use until: {loss: ...}");
 	return TW_OK;
@@ -616,20 +618,12 @@ static enum tw_status settle_loss(struct tw_job *job, const struct tw_op *op, st
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why)
 {
-	static const struct {
-		const char *loss, *layer;
-	} twice[] = {
-		{ "cross-entropy", "softmax" },
-		{ "binary-cross-entropy", "sigmoid" },
-	};
 	const struct tw_graph_node *end = &g->node[g->nodes - 1];
-	const struct tw_op *before = g->node[end->in[0]].op;
+	const struct tw_op *loss = end->op, *before = g->node[end->in[0]].op;
 
-	for (size_t k = 0; before && k < sizeof twice / sizeof twice[0]; k++)
-		if (strcmp(end->op->name, twice[k].loss) == 0 &&
-		    strcmp(before->name, twice[k].layer) == 0 &&
-		    tw_job_warn(job, "%s has a %s inside: the %s before it makes two; leave it out",
-				twice[k].loss, twice[k].layer, twice[k].layer) != TW_OK)
-			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
-	return settle_loss(job, end->op, why);
+	if (before && (loss->traits & before->traits & (TW_OP_SOFTMAX | TW_OP_SIGMOID)) &&
+	    tw_job_warn(job, "%s has a %s inside: the %s before it makes two; leave it out",
+			loss->name, before->name, before->name) != TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	return settle_loss(job, loss, why);
 }

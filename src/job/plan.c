@@ -395,7 +395,7 @@ static enum tw_status complete_network(struct tw_job *job, struct tw_error *why)
 			"nothing is held out where data.%s gives a test set; leave one "
 			"of them out",
 			own);
-	if (zoo && strcmp(zoo->name, "autoencoder") == 0 && !tw_job_given(job, "data.predict"))
+	if (zoo && zoo->predicts_input && !tw_job_given(job, "data.predict"))
 		job->data.predict = TW_PREDICT_INPUT;
 	if (own || (job->data.from && !job->data.from->splits))
 		silence(job, "data.test", true);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/shown.h"
+#include "graph/loss.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,21 +24,14 @@ const char *const tw_init_names[] = {
 	NULL,
 };
 
-/* What other programs call our layers, too far from our names to be found by their letters. */
-static const struct {
-	const char *theirs, *ours;
-} elsewhere[] = {
-	{ "dense", "linear" },           { "fc", "linear" },
-	{ "fully-connected", "linear" }, { "pool", "maxpool" },
-	{ "bn", "batchnorm" },           { "ln", "layernorm" },
-	{ "mse", "mean-squared" },       { "bce", "binary-cross-entropy" },
-};
-
 const char *tw_layer_elsewhere(const char *theirs)
 {
-	for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
-		if (strcmp(elsewhere[k].theirs, theirs) == 0)
-			return elsewhere[k].ours;
+	const struct tw_op *op;
+
+	for (size_t k = 0; (op = tw_op_at(k)); k++)
+		for (const char *const *name = op->elsewhere; name && *name; name++)
+			if (strcmp(*name, theirs) == 0)
+				return op->name;
 	return NULL;
 }
 
@@ -108,9 +102,8 @@ static enum tw_status find_op(const char *name, enum tw_layer_kind kind, const s
 		return TW_OK;
 	if (kind == TW_LAYER_LOSS)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "'%s' is a layer and no loss, which would be such as "
-			       "cross-entropy or mean-squared",
-			       name);
+			       "'%s' is a layer and no loss, which would be such as %s or %s", name,
+			       tw_loss_usual(true)->op.name, tw_loss_usual(false)->op.name);
 	if (op->traits & TW_OP_LOSS)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "'%s' is a loss and not a layer; write it as loss: %s", name, name);
@@ -175,7 +168,8 @@ enum tw_status tw_layer_text_read(const char *text, enum tw_layer_kind kind,
 	words += strspn(words, SPACES);
 	if (!*words)
 		return tw_fail(why, TW_BAD_INPUT, "is empty; it would be such as %s",
-			       kind == TW_LAYER_LOSS ? "cross-entropy" : "'linear 10' or 'relu'");
+			       kind == TW_LAYER_LOSS ? tw_loss_usual(true)->op.name
+						     : "'linear 10' or 'relu'");
 	behind = words + strcspn(words, SPACES);
 	if (*behind)
 		*behind++ = 0;

@@ -72,10 +72,10 @@ static enum tw_status append(struct builder *b, const struct tw_op *op, const vo
 /* Some ops want features: rank 3 becomes rank 1 on the way to them. */
 static enum tw_status flatten(struct builder *b, struct tw_error *why)
 {
-	const struct tw_op *op = tw_op_find("flatten");
+	const struct tw_op *op = tw_op_with(TW_OP_FLATTENS);
 
-	HOLDS(1, op && op->ins == 1 && !op->options);
-	return b->g->node[b->at].shape.rank > 1 ? append(b, op, NULL, "flatten", 0, why) : TW_OK;
+	HOLDS(1, op->ins == 1 && !op->options);
+	return b->g->node[b->at].shape.rank > 1 ? append(b, op, NULL, op->name, 0, why) : TW_OK;
 }
 
 static bool draws(const struct tw_graph_node *node)
@@ -94,7 +94,7 @@ static enum tw_status plain(struct builder *b, const struct spot *s)
 
 	status = tw_layer_text_read(s->layer->text, TW_LAYER_INSIDE, &b->scratch, b->g->keep, &t,
 				    &inner);
-	if (status == TW_OK && strcmp(t.op->name, "linear") == 0)
+	if (status == TW_OK && (t.op->traits & TW_OP_WANTS_FEATURES))
 		status = flatten(b, &inner);
 	if (status == TW_OK)
 		status = append(b, t.op, t.options, s->name,
@@ -154,12 +154,12 @@ static enum tw_status join(struct builder *b, const struct spot *s, uint32_t fro
 			   uint32_t around)
 {
 	const struct tw_shape *x = &b->g->node[body].shape, *y = &b->g->node[around].shape;
-	const struct tw_op *op = tw_op_find("add");
+	const struct tw_op *op = tw_op_with(TW_OP_ADDS);
 	const uint32_t in[TW_OP_INS] = { body, around };
 	char one[40], other[40], remedy[120], sentence[400];
 	struct tw_error inner = { 0 };
 
-	HOLDS(2, op && op->ins == 2 && !op->options);
+	HOLDS(2, op->ins == 2 && !op->options);
 	if (tw_shape_same(x, y))
 		return pass_on(b, s, tw_graph_add(b->g, op, NULL, in, s->name, 0, &b->at, &inner),
 			       &inner);
@@ -237,7 +237,8 @@ static void name_last(const struct tw_layer *layer, size_t layers, char *out, si
 static enum tw_status add_loss(struct builder *b, const char *last)
 {
 	const struct tw_model_site *site = b->site;
-	const char *text = site->loss && *site->loss ? site->loss : tw_loss_usual(site);
+	const char *text =
+		site->loss && *site->loss ? site->loss : tw_loss_usual(site->classes)->op.name;
 	const char *place = site->loss_place ? site->loss_place : "";
 	struct tw_error inner = { 0 };
 	struct tw_layer_text t = { 0 };
@@ -248,7 +249,8 @@ static enum tw_status add_loss(struct builder *b, const char *last)
 	if (status == TW_OK)
 		status = flatten(b, &inner);
 	if (status == TW_OK)
-		status = tw_loss_check(t.op, site, b->g->node[b->at].shape.d[0], last, &inner);
+		status = tw_loss_fits(tw_loss_of(t.op), site, b->g->node[b->at].shape.d[0], last,
+				      &inner);
 	if (status == TW_OK)
 		status = append(b, t.op, t.options, "loss", 0, &inner);
 	if (status == TW_OK)

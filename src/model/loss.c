@@ -2,77 +2,79 @@
 /* loss.c - which losses fit which data, and how many values they want predicted. */
 #include "model/loss.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const char *tw_loss_usual(const struct tw_model_site *site)
+static const char *usual(bool labels)
 {
-	return site->classes ? "cross-entropy" : "mean-squared";
+	return tw_loss_usual(labels)->op.name;
 }
 
-static enum tw_status check_labels(const struct tw_model_site *site, uint32_t outputs,
-				   const char *last, struct tw_error *why)
+static bool takes(const struct tw_loss *loss, uint32_t what)
 {
+	return loss->takes & what;
+}
+
+/* The data has other things than the loss compares with. */
+static enum tw_status refuse(const struct tw_loss *loss, const struct tw_model_site *site,
+			     struct tw_error *why)
+{
+	const bool values = takes(loss, TW_LOSS_TARGETS), pair = takes(loss, TW_LOSS_PAIR);
+
 	if (!site->classes)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "wants labels, but the data has %u target values per sample; "
-			       "write loss: mean-squared",
-			       site->targets);
-	if (outputs == site->classes)
-		return TW_OK;
-	return tw_fail(why, TW_BAD_INPUT,
-		       "wants one output for each of %u classes, but %s gives %u; end with "
-		       "'linear %u'",
-		       site->classes, last, outputs, site->classes);
-}
-
-static enum tw_status check_targets(const struct tw_model_site *site, uint32_t outputs,
-				    const char *last, struct tw_error *why)
-{
-	if (site->classes)
+			       "wants labels, but the data has %u target values per sample; write "
+			       "loss: %s",
+			       site->targets, usual(false));
+	if (pair)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "wants target values, but the data has labels of %u classes; "
-			       "write loss: cross-entropy",
-			       site->classes);
-	if (outputs == site->targets)
-		return TW_OK;
+			       "wants %slabels of 2 classes, but the data has %u classes; write "
+			       "loss: %s",
+			       values ? "target values or " : "", site->classes, usual(true));
 	return tw_fail(why, TW_BAD_INPUT,
-		       "wants one output for each of %u target values, but %s gives %u; end with "
-		       "'linear %u'",
-		       site->targets, last, outputs, site->targets);
+		       "wants target values, but the data has labels of %u classes; write loss: %s",
+		       site->classes, usual(true));
 }
 
-static enum tw_status check_binary(const struct tw_model_site *site, uint32_t outputs,
-				   const char *last, struct tw_error *why)
+/* How many outputs the loss wants for such data; 0: it takes no such data. */
+static uint32_t wanted(const struct tw_loss *loss, uint32_t classes, uint32_t targets)
 {
-	if (!site->classes)
-		return check_targets(site, outputs, last, why);
-	if (site->classes != 2)
+	if (!classes)
+		return takes(loss, TW_LOSS_TARGETS) ? targets : 0;
+	if (takes(loss, TW_LOSS_LABELS))
+		return classes;
+	return classes == 2 && takes(loss, TW_LOSS_PAIR) ? 1 : 0;
+}
+
+enum tw_status tw_loss_fits(const struct tw_loss *loss, const struct tw_model_site *site,
+			    uint32_t outputs, const char *last, struct tw_error *why)
+{
+	const uint32_t n = wanted(loss, site->classes, site->targets);
+
+	if (outputs == n && n)
+		return TW_OK;
+	if (!n && (site->classes || !takes(loss, TW_LOSS_TARGETS)))
+		return refuse(loss, site, why);
+	if (site->classes && n != site->classes)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "wants target values or labels of 2 classes, but the data has %u "
-			       "classes; write loss: cross-entropy",
-			       site->classes);
-	if (outputs == 1)
-		return TW_OK;
+			       "wants %u output for %u classes, but %s gives %u; end with "
+			       "'linear %u'",
+			       n, site->classes, last, outputs, n);
 	return tw_fail(why, TW_BAD_INPUT,
-		       "wants 1 output for 2 classes, but %s gives %u; end with 'linear 1'", last,
-		       outputs);
+		       "wants one output for each of %u %s, but %s gives %u; end with 'linear %u'",
+		       n, site->classes ? "classes" : "target values", last, outputs, n);
 }
 
-enum tw_status tw_loss_check(const struct tw_op *op, const struct tw_model_site *site,
-			     uint32_t outputs, const char *last, struct tw_error *why)
+uint32_t tw_loss_outputs(const struct tw_model_site *site)
 {
-	static const struct {
-		const char *name;
-		enum tw_status (*check)(const struct tw_model_site *, uint32_t, const char *,
-					struct tw_error *);
-	} checks[] = {
-		{ "cross-entropy", check_labels },
-		{ "mean-squared", check_targets },
-		{ "binary-cross-entropy", check_binary },
-	};
+	const char *text = site->loss ? site->loss + strspn(site->loss, " \t") : "";
+	const struct tw_loss *loss;
+	uint32_t n = 0;
+	char name[80];
 
-	for (size_t k = 0; k < sizeof checks / sizeof *checks; k++)
-		if (strcmp(op->name, checks[k].name) == 0)
-			return checks[k].check(site, outputs, last, why);
-	return TW_OK;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, " \t"), text);
+	loss = tw_loss_find(name);
+	if (loss)
+		n = wanted(loss, site->classes, site->targets);
+	return n ? n : site->classes ? site->classes : site->targets;
 }

@@ -3,13 +3,14 @@
 #ifndef TW_MODEL_LOSS_H
 #define TW_MODEL_LOSS_H
 
+#include "graph/loss.h"
 #include "model/model.h"
 
-/* What is meant when a job says nothing: by whether the data has labels or targets. */
-const char *tw_loss_usual(const struct tw_model_site *site);
 /* `outputs` values are predicted by `last` ("layer 9 of 9, 'linear 12',").  *why is a sentence
  * without place. */
-enum tw_status tw_loss_check(const struct tw_op *op, const struct tw_model_site *site,
-			     uint32_t outputs, const char *last, struct tw_error *why);
+enum tw_status tw_loss_fits(const struct tw_loss *loss, const struct tw_model_site *site,
+			    uint32_t outputs, const char *last, struct tw_error *why);
+/* How many outputs a network needs for what the site's data has, under the site's loss. */
+uint32_t tw_loss_outputs(const struct tw_model_site *site);
 
 #endif

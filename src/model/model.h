@@ -63,8 +63,7 @@ struct tw_zoo {
 	enum tw_status (*layers)(const void *options, const struct tw_model_site *site,
 				 struct tw_arena *keep, struct tw_layer **out, size_t *count,
 				 struct tw_error *why);
-	const char *loss; /* what fits when the job says nothing: "cross-entropy"; NULL: decided by
-			     classes or targets */
+	bool predicts_input; /* unless the job says otherwise: its loss is then one of values */
 };
 extern const struct tw_zoo *const tw_zoo_all[]; /* made from zoo/; NULL at the end */
 const struct tw_zoo *tw_zoo_find(const char *name);

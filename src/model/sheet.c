@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sheet.c - layers written by code, and what several networks of the zoo ask of their site. */
 #include "model/sheet.h"
+#include "model/loss.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,12 +94,7 @@ enum tw_status tw_sheet_done(const struct tw_sheet *s, struct tw_layer **out, si
 
 uint32_t tw_sheet_outputs(const struct tw_model_site *site)
 {
-	static const char binary[] = "binary-cross-entropy";
-	const char *loss = site->loss ? site->loss + strspn(site->loss, " \t") : "";
-
-	if (site->classes == 2 && strncmp(loss, binary, sizeof binary - 1) == 0)
-		return 1;
-	return site->classes ? site->classes : site->targets;
+	return tw_loss_outputs(site);
 }
 
 enum tw_status tw_sheet_widths(const char *row, const struct tw_f64s *list, struct tw_error *why)

@@ -55,6 +55,12 @@ static void write_flat(struct writer *w, const char *text)
 	fprintf(w->body, "flat(%.*s)%s", (int)(open - text), text, open);
 }
 
+/* Is it a flatten that the model put there, and not a layer that was written? */
+static bool is_unwritten(const struct tw_graph_node *n)
+{
+	return n->op && (n->op->traits & TW_OP_FLATTENS) && strcmp(n->name, n->op->name) == 0;
+}
+
 static enum tw_status write_plain(struct writer *w, const char *name)
 {
 	const struct tw_graph_node *n = node_of(w->g, name);
@@ -66,7 +72,7 @@ static enum tw_status write_plain(struct writer *w, const char *name)
 	n->op->torch(n->options, &in->shape, text);
 	if (n->op->torch_class)
 		need(w, n->op->torch_class);
-	if (strcmp(in->name, "flatten") == 0)
+	if (is_unwritten(in))
 		write_flat(w, text);
 	else
 		fputs(text, w->body);
@@ -128,7 +134,7 @@ enum tw_status tw_torch_text(const struct tw_graph *g, const struct tw_layer *la
 	if (w.classes && w.body) {
 		st = write_row(&w, layer, layers, "", 1);
 		/* the loss takes rows of values */
-		if (strcmp(last->name, "flatten") == 0)
+		if (is_unwritten(last))
 			fputs("    nn.Flatten(),\n", w.body);
 	}
 	if (w.classes && fclose(w.classes) && st == TW_OK)

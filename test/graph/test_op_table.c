@@ -131,8 +131,27 @@ static void traits_go_together(void **state)
 		CHECK(!(t & TW_OP_IS_RELU) || ((t & TW_OP_IN_PLACE) && !op->options));
 		CHECK(!(t & TW_OP_ADDS) || op->ins == 2);
 		CHECK(!(t & TW_OP_PASSES) || op->ins == 1);
+		CHECK(!(t & TW_OP_FLATTENS) || ((t & TW_OP_PASSES) && !op->options));
+		for (const char *const *name = op->elsewhere; name && *name; name++)
+			CHECK(!tw_op_find(*name));
 		CHECK(!(t & TW_OP_LOSS) || !(t & (TW_OP_IN_PLACE | TW_OP_FOLLOWS_LAYOUT |
 						  TW_OP_TAKES_RELU | TW_OP_PASSES)));
+	}
+}
+
+/* The model puts these into a network by itself; there is one of each. */
+static void structure_is_found_by_traits(void **state)
+{
+	static const enum tw_op_trait one[] = { TW_OP_FLATTENS, TW_OP_ADDS };
+
+	for (size_t i = 0; i < sizeof one / sizeof one[0]; i++) {
+		const struct tw_op *op;
+		size_t count = 0;
+
+		for (size_t k = 0; (op = tw_op_at(k)); k++)
+			count += (op->traits & one[i]) != 0;
+		assert_int_equal(count, 1);
+		assert_true(tw_op_with(one[i])->traits & one[i]);
 	}
 }
 
@@ -238,6 +257,7 @@ int main(void)
 		cmocka_unit_test(names_are_good_and_unique),
 		cmocka_unit_test(rows_are_good),
 		cmocka_unit_test(traits_go_together),
+		cmocka_unit_test(structure_is_found_by_traits),
 		cmocka_unit_test(samples_are_odd_enough),
 		cmocka_unit_test(impossible_shapes_are_refused),
 	};

@@ -280,6 +280,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 
 static const struct tw_op batchnorm = {
 	.name = "batchnorm",
+	.elsewhere = (const char *const[]){ "bn", NULL },
 	.help = "each channel to mean 0 and variance 1 over the batch, then scaled and moved",
 	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_TAKES_RELU |
 		  TW_OP_RANDOM_BATCH,

@@ -38,7 +38,7 @@ static void flatten_torch(const void *options, const struct tw_shape *in, char t
 static const struct tw_op flatten_op = {
 	.name = "flatten",
 	.help = "all values of an image as features",
-	.traits = TW_OP_PASSES,
+	.traits = TW_OP_PASSES | TW_OP_FLATTENS,
 	.ins = 1,
 	.samples = samples,
 	.form = flatten_form,

@@ -249,8 +249,9 @@ static void linear_torch(const void *options, const struct tw_shape *in, char te
 
 static const struct tw_op linear_op = {
 	.name = "linear",
+	.elsewhere = (const char *const[]){ "dense", "fc", "fully-connected", NULL },
 	.help = "every output is a weighted sum of all inputs",
-	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU,
+	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU | TW_OP_WANTS_FEATURES,
 	.ins = 1,
 	.options = rows,
 	.positional = 1,

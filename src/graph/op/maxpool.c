@@ -279,6 +279,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 
 static const struct tw_op maxpool = {
 	.name = "maxpool",
+	.elsewhere = (const char *const[]){ "pool", NULL },
 	.help = "the largest value of each window: maxpool 2, maxpool 3x3 stride 2 pad 1",
 	TW_POOL_OP,
 	.prepare = prepare,

@@ -58,5 +58,5 @@ const struct tw_zoo tw_zoo_autoencoder = {
 	.options = rows,
 	.options_bytes = sizeof(struct autoencoder_options),
 	.layers = layers,
-	.loss = "mean-squared",
+	.predicts_input = true,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.c - how wrong predictions are output by output: binary-cross-entropy. */
-#include "graph/op/loss.h"
+/* binary-cross-entropy.c - how wrong predictions are, output by output. */
+#include "graph/loss/kit.h"
 #include "graph/op/approx.h"
 #include "vec/clone.h"
 
@@ -121,18 +121,20 @@ static const struct tw_op_sample binary_samples[] = {
 	{ "", { 1, { 530 } }, 2 }, { "", { 3, { 3, 4, 2 } } }, { NULL },
 };
 
-static const struct tw_op binary_op = {
-	.name = "binary-cross-entropy",
-	.help = "cross-entropy of each output by itself, with targets from 0 to 1 (sigmoid inside)",
-	.traits = TW_OP_LOSS | TW_OP_SIGMOID_INSIDE,
-	.ins = 1,
-	.samples = binary_samples,
-	.form = loss_form,
-	.prepare = loss_prepare,
-	.forward = binary_forward,
-	.backward = loss_backward,
-	.reference = binary_reference,
+const struct tw_loss tw_loss_binary_cross_entropy = {
+	.op = {
+		.name = "binary-cross-entropy",
+		.elsewhere = (const char *const[]){ "bce", NULL },
+		.help = "cross-entropy of each output by itself, with targets from 0 to 1 (sigmoid inside)",
+		.traits = TW_OP_LOSS | TW_OP_SIGMOID,
+		.ins = 1,
+		.samples = binary_samples,
+		.form = loss_form,
+		.prepare = loss_prepare,
+		.forward = binary_forward,
+		.backward = loss_backward,
+		.reference = binary_reference,
+	},
+	.takes = TW_LOSS_PAIR | TW_LOSS_TARGETS | TW_LOSS_UNIT,
+	.judges = true,
 };
-
-static const struct tw_op *const ops[] = { &binary_op, NULL };
-const struct tw_op_family tw_op_family_binary = { ops };

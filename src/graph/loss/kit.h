@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.h - what all losses share.
+/* kit.h - what the losses of this folder share.
  *
  * Forward leaves in `saved` what backward only has to hand on: the gradient of the batch's mean.
  * Sums within a sample run in 16 double lanes, those over samples in order of samples, so every
  * clone gives the same bits. */
-#ifndef TW_GRAPH_OP_LOSS_H
-#define TW_GRAPH_OP_LOSS_H
+#ifndef TW_GRAPH_LOSS_KIT_H
+#define TW_GRAPH_LOSS_KIT_H
 
-#include "graph/op.h"
+#include "graph/loss.h"
 #include "vec/vec.h"
 
 #define LANES 16
