@@ -46,6 +46,15 @@ struct tw_option {
 	size_t offset;
 	enum tw_option_type type;
 	double min, max; /* inclusive; min == max == 0: any (numbers must still be finite) */
+
+	/* An alias is a row that may be given instead of another one of its table, and decides its
+	 * value.  `stands_for` is that row's name; NULL: this is no alias.  While an alias has its
+	 * default, it says nothing. */
+	const char *stands_for;
+	/* Alias: write the row that it stands for, from what is at `base` and the number of
+	 * workers.  TW_BAD_INPUT with a sentence without the alias's name where that cannot be.
+	 * Whoever calls it checks the value written against its row. */
+	enum tw_status (*convert)(void *base, uint32_t workers, struct tw_error *why);
 };
 
 #define TW_OPTION(s, field, kind, default_text, unit_text, low, high, help_text)                   \
@@ -62,6 +71,12 @@ struct tw_option {
 	{                                                                                          \
 		.name = key, .standard = default_text, .help = help_text, .choices = names,        \
 		.offset = offsetof(s, field), .type = TW_CHOICE                                    \
+	}
+#define TW_OPTION_ALIAS(s, field, kind, default_text, low, high, other, function, help_text)       \
+	{                                                                                          \
+		.name = #field, .standard = default_text, .help = help_text,                       \
+		.offset = offsetof(s, field), .type = kind, .min = low, .max = high,               \
+		.stands_for = other, .convert = function                                           \
 	}
 #define TW_OPTION_END                                                                              \
 	{                                                                                          \

@@ -17,14 +17,16 @@ static bool among(const struct tw_name_list *n, const char *name)
 }
 
 /* The value that chooses a variant, before rows are bound; the variant must exist. */
-enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
-			      const char *what, const struct tw_name_list *n, const char **out)
+enum tw_status tw_read_choose(struct tw_reading *r, const struct tw_chooser *c,
+			      const struct tw_name_list *n, const char **out)
 {
-	const struct tw_tree *node = tw_tree_at(r->root, path);
+	const struct tw_tree *node;
 	const struct tw_synonym *other;
-	char help[400], text[520], shown[60];
+	char help[400], text[520], shown[60], path[TW_PATH_ROOM];
 
-	*out = standard;
+	snprintf(path, sizeof path, "%s%s", c->prefix, c->name);
+	node = tw_tree_at(r->root, path);
+	*out = tw_option_find(c->rows, c->name)->standard;
 	if (!node)
 		return TW_OK;
 	for (size_t k = 0; node->kind == TW_TREE_TEXT && k < n->count; k++)
@@ -36,11 +38,11 @@ enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char
 	if (other && !among(n, strstr(other->ours, ": ") + 2))
 		other = NULL; /* there is such a thing, but not here */
 	if (node->kind != TW_TREE_TEXT)
-		snprintf(text, sizeof text, "needs the name of a %s, not a %s; %s", what,
+		snprintf(text, sizeof text, "needs the name of a %s, not a %s; %s", c->what,
 			 node->kind == TW_TREE_MAP ? "mapping" : "list",
 			 tw_names_suggest(n, "", "there are", help, sizeof help));
 	else
-		snprintf(text, sizeof text, "no %s is called '%s'; %s", what,
+		snprintf(text, sizeof text, "no %s is called '%s'; %s", c->what,
 			 tw_tree_show(node->text, shown, sizeof shown),
 			 other ? tw_synonym_say(other, help, sizeof help)
 			       : tw_names_suggest(n, node->text, "there are", help, sizeof help));
@@ -88,27 +90,42 @@ enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
 	for (size_t k_ = 0; (all)[k_]; k_++)                                                       \
 	tw_names_add(list, (all)[k_]->name)
 
+/* The rows that the kind of schedule brings in. */
+static enum tw_status choose_schedule(struct tw_reading *r, const struct tw_option **rows)
+{
+	static const struct tw_chooser kind_of = { "update.", tw_update_rows, "schedule.kind",
+						   "schedule" };
+	const char *const *choices = tw_option_find(tw_update_rows, kind_of.name)->choices;
+	struct tw_name_list names = { .count = 0 };
+	const char *kind = "";
+	enum tw_status st;
+
+	for (size_t k = 0; choices[k]; k++)
+		tw_names_add(&names, choices[k]);
+	st = tw_read_choose(r, &kind_of, &names, &kind);
+	for (size_t k = 0; st == TW_OK && choices[k]; k++)
+		if (strcmp(choices[k], kind) == 0)
+			*rows = tw_schedule_rows[k];
+	return st;
+}
+
 static enum tw_status bind_update(struct tw_reading *r)
 {
-	static const char *const kinds[] = { "constant", "step", "cosine", "linear" };
+	static const struct tw_chooser rule_of = { "update.", tw_update_rows, "rule", "rule" };
 	struct tw_job *job = r->job;
-	struct tw_name_list rules = { .count = 0 }, shapes = { .count = 0 };
-	const char *rule = "", *kind = "";
+	struct tw_name_list rules = { .count = 0 };
+	const struct tw_option *rows = NULL;
+	const char *rule = "";
 	enum tw_status st;
 
 	NAMES(&rules, tw_rule_all);
-	for (size_t k = 0; k < 4; k++)
-		tw_names_add(&shapes, kinds[k]);
-	st = tw_read_choose(r, "update.rule", "sgd", "rule", &rules, &rule);
+	st = tw_read_choose(r, &rule_of, &rules, &rule);
 	if (st == TW_OK)
-		st = tw_read_choose(r, "update.schedule.kind", "constant", "schedule", &shapes,
-				    &kind);
+		st = choose_schedule(r, &rows);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "update.", tw_update_rows, &job->update);
-	if (st == TW_OK && strcmp(kind, "step") == 0)
-		st = tw_read_rows(r, "update.schedule.", tw_schedule_step_rows, &job->update);
-	else if (st == TW_OK && strcmp(kind, "constant") != 0)
-		st = tw_read_rows(r, "update.schedule.", tw_schedule_final_rows, &job->update);
+	if (st == TW_OK)
+		st = tw_read_rows(r, "update.schedule.", rows, &job->update);
 	if (st != TW_OK)
 		return st;
 	job->plan.far.rule = tw_rule_find(rule);
@@ -119,14 +136,18 @@ static enum tw_status bind_update(struct tw_reading *r)
 static enum tw_status bind_codecs(struct tw_reading *r)
 {
 	struct tw_plan *plan = &r->job->plan;
+	static const struct tw_chooser up_of = { "strategy.", tw_strategy_rows, "codec.up",
+						 "codec" };
+	static const struct tw_chooser down_of = { "strategy.", tw_strategy_rows, "codec.down",
+						   "codec" };
 	struct tw_name_list codecs = { .count = 0 };
 	const char *up, *down;
 	enum tw_status st;
 
 	NAMES(&codecs, tw_codec_all);
-	st = tw_read_choose(r, "strategy.codec.up", "fp32", "codec", &codecs, &up);
+	st = tw_read_choose(r, &up_of, &codecs, &up);
 	if (st == TW_OK)
-		st = tw_read_choose(r, "strategy.codec.down", "fp32", "codec", &codecs, &down);
+		st = tw_read_choose(r, &down_of, &codecs, &down);
 	if (st != TW_OK)
 		return st;
 	plan->traffic.up = tw_codec_find(up);
@@ -144,15 +165,17 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 static enum tw_status bind_local(struct tw_reading *r)
 {
 	struct tw_plan *plan = &r->job->plan;
+	static const struct tw_chooser local_of = { "strategy.", tw_strategy_rows, "local.rule",
+						    "rule" };
 	struct tw_name_list rules = { .at = { "none" }, .count = 1 };
 	const char *local;
 	enum tw_status st;
 
 	NAMES(&rules, tw_rule_all);
-	st = tw_read_choose(r, "strategy.local.rule", "none", "rule", &rules, &local);
-	if (st != TW_OK || strcmp(local, "none") == 0)
+	st = tw_read_choose(r, &local_of, &rules, &local);
+	plan->local.rule = st == TW_OK ? tw_rule_find(local) : NULL;
+	if (!plan->local.rule)
 		return st;
-	plan->local.rule = tw_rule_find(local);
 	st = tw_read_rows(r, "strategy.local.", tw_local_rows, &r->job->strategy);
 	if (st == TW_OK)
 		st = tw_read_variant(r, "strategy.local.", plan->local.rule->options,
@@ -164,16 +187,18 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 {
 	struct tw_job *job = r->job;
 	struct tw_plan *plan = &job->plan;
+	static const struct tw_chooser gate_of = { "strategy.", tw_strategy_rows, "gate", "gate" };
+	static const struct tw_chooser policy_of = { "strategy.", tw_strategy_rows, "staleness",
+						     "staleness policy" };
 	struct tw_name_list gates = { .count = 0 }, policies = { .count = 0 };
 	const char *gate, *policy;
 	enum tw_status st;
 
 	NAMES(&gates, tw_gate_all);
 	NAMES(&policies, tw_staleness_all);
-	st = tw_read_choose(r, "strategy.gate", "async", "gate", &gates, &gate);
+	st = tw_read_choose(r, &gate_of, &gates, &gate);
 	if (st == TW_OK)
-		st = tw_read_choose(r, "strategy.staleness", "none", "staleness policy", &policies,
-				    &policy);
+		st = tw_read_choose(r, &policy_of, &policies, &policy);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "strategy.", tw_strategy_rows, &job->strategy);
 	if (st != TW_OK)
@@ -182,8 +207,6 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 	plan->staleness = tw_staleness_find(policy);
 	st = tw_read_variant(r, "strategy.", plan->gate->options, plan->gate->options_bytes,
 			     &plan->gate_options);
-	if (st == TW_OK && strcmp(gate, "softsync") == 0)
-		st = tw_read_rows(r, "strategy.", tw_softsync_rows, &job->strategy);
 	if (st == TW_OK)
 		st = tw_read_variant(r, "strategy.", plan->staleness->options,
 				     plan->staleness->options_bytes, &plan->staleness_options);

@@ -11,7 +11,7 @@
 struct tw_group {
 	const char *prefix;  /* "strategy.", "model.quadratic."; "" for fields that are sections */
 	const char *chooser; /* the field that chooses the variant, "strategy.gate"; NULL: always */
-	const char *variant; /* "softsync"; NULL: always */
+	const char *variant; /* the name chosen there; NULL: always */
 	const struct tw_option *rows;
 };
 
@@ -20,8 +20,10 @@ bool tw_group_at(size_t k, struct tw_group *out);
 
 extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
 	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
-	tw_schedule_step_rows[], tw_schedule_final_rows[], tw_cluster_rows[], tw_strategy_rows[],
-	tw_softsync_rows[], tw_local_rows[], tw_checkpoint_rows[], tw_delay_rows[];
+	tw_cluster_rows[], tw_strategy_rows[], tw_local_rows[], tw_checkpoint_rows[],
+	tw_delay_rows[];
+/* The rows that a kind of schedule brings in, by enum tw_schedule_kind; NULL: none. */
+extern const struct tw_option *const tw_schedule_rows[];
 
 /* The sections in the order in which people write them. */
 struct tw_section {

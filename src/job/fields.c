@@ -15,7 +15,13 @@ static const char *const predicts[] = { "label", "input", NULL };
 static const char *const sends[] = { "gradient", "momentum", NULL };
 static const char *const merges[] = { "replace", "keep", NULL };
 static const char *const topologies[] = { "server", NULL };
-static const char *const kinds[] = { "constant", "step", "cosine", "linear", NULL };
+static const char *const kinds[] = {
+	[TW_SCHEDULE_CONSTANT] = "constant",
+	[TW_SCHEDULE_STEP] = "step",
+	[TW_SCHEDULE_COSINE] = "cosine",
+	[TW_SCHEDULE_LINEAR] = "linear",
+	NULL,
+};
 static const char *const cuts[] = { "drain", "running", NULL };
 static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 
@@ -117,7 +123,7 @@ const struct tw_option tw_update_rows[] = {
 		     "factor of the rate at the beginning of the warm-up"),
 	TW_OPTION_END
 };
-const struct tw_option tw_schedule_step_rows[] = {
+static const struct tw_option step_rows[] = {
 	TW_OPTION_AS(U, schedule.factor, "factor", TW_F64, "0.1", NULL, 0, 1e6,
 		     "the rate is multiplied by this ..."),
 	TW_OPTION_AS(U, schedule.at, "at", TW_F64S, "[]", "epochs", 0, 1e9,
@@ -126,10 +132,16 @@ const struct tw_option tw_schedule_step_rows[] = {
 		     "... or every so many epochs; 0: see at"),
 	TW_OPTION_END
 };
-const struct tw_option tw_schedule_final_rows[] = {
+static const struct tw_option final_rows[] = {
 	TW_OPTION_AS(U, schedule.final, "final", TW_F64, "0", NULL, 0, 1,
 		     "the last rate as a factor of the rate"),
 	TW_OPTION_END
+};
+const struct tw_option *const tw_schedule_rows[] = {
+	[TW_SCHEDULE_CONSTANT] = NULL,
+	[TW_SCHEDULE_STEP] = step_rows,
+	[TW_SCHEDULE_COSINE] = final_rows,
+	[TW_SCHEDULE_LINEAR] = final_rows,
 };
 
 #define C struct tw_job_cluster
@@ -186,11 +198,6 @@ const struct tw_option tw_strategy_rows[] = {
 		     "B-FASGD's c of skipping fetches"),
 	TW_OPTION_END
 };
-const struct tw_option tw_softsync_rows[] = {
-	TW_OPTION(S, n, TW_U32, "0", NULL, 0, 100000,
-		  "a paper's n-softsync, instead of collect: collect = floor(workers / n)"),
-	TW_OPTION_END
-};
 const struct tw_option tw_local_rows[] = {
 	TW_OPTION_AS(S, local_rate, "rate", TW_F64, "0", NULL, 0, 1e6,
 		     "the rate of a worker's own steps; 0: update.rate"),
@@ -245,12 +252,8 @@ static const struct tw_group fixed[] = {
 	{ "loss.", NULL, NULL, tw_loss_rows },
 	{ "train.", NULL, NULL, tw_train_rows },
 	{ "update.", NULL, NULL, tw_update_rows },
-	{ "update.schedule.", "update.schedule.kind", "step", tw_schedule_step_rows },
-	{ "update.schedule.", "update.schedule.kind", "cosine", tw_schedule_final_rows },
-	{ "update.schedule.", "update.schedule.kind", "linear", tw_schedule_final_rows },
 	{ "cluster.", NULL, NULL, tw_cluster_rows },
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
-	{ "strategy.", "strategy.gate", "softsync", tw_softsync_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
@@ -266,6 +269,12 @@ bool tw_group_at(size_t k, struct tw_group *out)
 		return true;
 	}
 	k -= FIXED;
+	for (size_t i = 0; kinds[i]; i++)
+		if (tw_schedule_rows[i] && k-- == 0) {
+			*out = (struct tw_group){ "update.schedule.", "update.schedule.kind",
+						  kinds[i], tw_schedule_rows[i] };
+			return true;
+		}
 	for (size_t i = 0; tw_source_all[i]; i++)
 		if (tw_source_all[i]->options && k-- == 0) {
 			*out = (struct tw_group){ "data.", "data.source", tw_source_all[i]->name,

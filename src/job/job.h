@@ -94,7 +94,6 @@ struct tw_job_cluster {
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
 	const char *gate, *staleness, *up, *down, *local;
-	uint32_t n; /* softsync: collect = floor(workers / n); 0: collect as given */
 	uint32_t send, push, fetch, merge, topology;
 	double local_rate;            /* 0: update.rate */
 	double skip_push, skip_fetch; /* NAN: never skips */

@@ -16,6 +16,8 @@
 
 enum tw_status tw_read_data(struct tw_reading *r)
 {
+	static const struct tw_chooser source_of = { "data.", tw_data_rows, "source",
+						     "data source" };
 	struct tw_job_data *d = &r->job->data;
 	struct tw_name_list names = { .at = { "none" }, .count = 1 };
 	const char *source;
@@ -23,7 +25,7 @@ enum tw_status tw_read_data(struct tw_reading *r)
 
 	for (size_t k = 0; tw_source_all[k]; k++)
 		tw_names_add(&names, tw_source_all[k]->name);
-	st = tw_read_choose(r, "data.source", "none", "data source", &names, &source);
+	st = tw_read_choose(r, &source_of, &names, &source);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "data.", tw_data_rows, d);
 	if (st != TW_OK)
@@ -177,6 +179,7 @@ static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model
 
 static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *name)
 {
+	static const struct tw_chooser name_of = { "model.", tw_network_rows, "name", "network" };
 	struct tw_job_network *n = &r->job->network;
 	struct tw_name_list names = { .count = 0 };
 	const char *chosen;
@@ -193,7 +196,7 @@ static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *nam
 	}
 	for (size_t k = 0; tw_zoo_all[k]; k++)
 		tw_names_add(&names, tw_zoo_all[k]->name);
-	st = tw_read_choose(r, "model.name", "", "network", &names, &chosen);
+	st = tw_read_choose(r, &name_of, &names, &chosen);
 	if (st != TW_OK)
 		return st;
 	n->zoo = tw_zoo_find(chosen);
@@ -229,33 +232,36 @@ enum tw_status tw_read_model(struct tw_reading *r)
 
 /* --- loss ------------------------------------------------------------------------------------- */
 
+/* What the model minimises where nobody says it; NULL: the row's default. */
+static const char *own_loss(const struct tw_job *job)
+{
+	if (job->model == TW_MODEL_NETWORK)
+		return job->network.zoo && job->network.zoo->predicts_input
+			       ? tw_loss_usual(false)->op.name
+			       : NULL;
+	return job->model == TW_MODEL_EXTERNAL ? "external" : "squared";
+}
+
 enum tw_status tw_read_loss(struct tw_reading *r)
 {
+	static const struct tw_chooser name_of = { "loss.", tw_loss_rows, "name", "loss" };
 	struct tw_job_loss *l = &r->job->loss;
-	const struct tw_job_network *n = &r->job->network;
 	struct tw_name_list names = { .count = 0 };
 	const bool network = r->job->model == TW_MODEL_NETWORK;
-	const bool external = r->job->model == TW_MODEL_EXTERNAL;
-	const char *standard = network    ? tw_loss_rows[0].standard
-			       : external ? "external"
-					  : "squared";
-	const char *chosen;
-	struct tw_tree *given = tw_tree_at(r->root, "loss.name");
+	const char *chosen, *own = own_loss(r->job);
 	enum tw_status st;
 
-	if (network && n->zoo && n->zoo->predicts_input)
-		standard = tw_loss_usual(false)->op.name;
 	if (!network)
-		tw_names_add(&names, standard);
+		tw_names_add(&names, own);
 	for (size_t k = 0; network && tw_loss_all[k]; k++)
 		tw_names_add(&names, tw_loss_all[k]->op.name);
-	st = tw_read_choose(r, "loss.name", standard, "loss", &names, &chosen);
+	st = tw_read_choose(r, &name_of, &names, &chosen);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "loss.", tw_loss_rows, l);
 	if (st != TW_OK)
 		return st;
-	if (!given)
-		l->name = chosen;
+	if (own && !tw_tree_at(r->root, "loss.name"))
+		l->name = chosen = own;
 	l->op = network ? tw_op_find(chosen) : NULL;
 	if (!l->op)
 		return TW_OK;

@@ -88,45 +88,74 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 	return TW_OK;
 }
 
-/* n stands for collect: only one of them is explained. */
-static enum tw_status complete_softsync(struct tw_job *job, struct tw_error *why)
+static struct tw_field *stood_for(struct tw_job *job, const struct tw_field *alias)
 {
-	struct tw_field *n = tw_job_field(job, "strategy.n");
-	struct tw_field *collect = tw_job_field(job, "strategy.collect");
-	struct tw_error said = { 0 };
-	char text[16];
+	for (size_t k = 0; k < job->fields; k++)
+		if (job->field[k].base == alias->base &&
+		    strcmp(job->field[k].row->name, alias->row->stands_for) == 0)
+			return (struct tw_field *)&job->field[k];
+	return NULL;
+}
 
-	if (!n || !collect)
+static bool has_default(struct tw_job *job, const struct tw_field *f)
+{
+	const char *text = tw_field_text(f->row, f->base, &job->arena);
+
+	return text && strcmp(text, f->row->standard) == 0;
+}
+
+/* An alias goes instead of the field that it stands for; only one of them is explained. */
+static enum tw_status complete_alias(struct tw_job *job, struct tw_field *alias,
+				     struct tw_error *why)
+{
+	struct tw_field *of = stood_for(job, alias);
+	const bool given = tw_job_given(job, of->path);
+	struct tw_error said = { 0 };
+	const char *text;
+
+	if (given && tw_job_given(job, alias->path) && !has_default(job, alias))
+		return tw_job_refuse(job, why, alias->path,
+				     "goes instead of %s, not beside it; leave one out", of->path);
+	if (given && tw_field_set(alias->row, alias->base, alias->row->standard, &job->arena,
+				  &said) != TW_OK)
+		return tw_job_refuse(job, why, alias->path, "%s", said.text);
+	alias->silent = has_default(job, alias);
+	of->silent = !alias->silent;
+	if (alias->silent)
 		return TW_OK;
-	if (tw_job_given(job, "strategy.n") && job->strategy.n &&
-	    tw_job_given(job, "strategy.collect"))
-		return tw_job_refuse(job, why, "strategy.n",
-				     "goes instead of strategy.collect, not beside it; "
-				     "leave one out");
-	if (tw_job_given(job, "strategy.collect"))
-		job->strategy.n = 0;
-	n->silent = job->strategy.n == 0;
-	collect->silent = !n->silent;
-	if (n->silent)
-		return TW_OK;
-	if (job->strategy.n > job->cluster.workers)
-		return tw_job_refuse(job, why, "strategy.n",
-				     "%u does not fit %u workers: floor(workers / n) must be at "
-				     "least 1; use 1 to %u",
-				     job->strategy.n, job->cluster.workers, job->cluster.workers);
-	snprintf(text, sizeof text, "%u", job->cluster.workers / job->strategy.n);
-	if (tw_field_set(collect->row, collect->base, text, &job->arena, &said) != TW_OK)
-		return tw_job_refuse(job, why, "strategy.n", "collect = floor(workers / n) %s",
+	if (alias->row->convert(alias->base, job->cluster.workers, &said) != TW_OK)
+		return tw_job_refuse(job, why, alias->path, "%s", said.text);
+	text = tw_field_text(of->row, of->base, &job->arena);
+	if (!text || tw_field_set(of->row, of->base, text, &job->arena, &said) != TW_OK)
+		return tw_job_refuse(job, why, alias->path, "stands for %s, which %s", of->path,
 				     said.text);
 	return TW_OK;
 }
 
-/* A policy may leave the mean staleness open: that of n-softsync is n. */
+static enum tw_status complete_aliases(struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; k < job->fields && st == TW_OK; k++)
+		if (job->field[k].row->stands_for)
+			st = complete_alias(job, (struct tw_field *)&job->field[k], why);
+	return st;
+}
+
+static double mean_staleness(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+
+	if (p->gate->staleness)
+		return p->gate->staleness(p->gate_options, job->cluster.workers);
+	return (double)job->cluster.workers / tw_job_collects(job);
+}
+
+/* A policy may leave the mean staleness open. */
 static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_staleness *policy = job->plan.staleness;
-	const double mean = job->strategy.n ? job->strategy.n
-					    : (double)job->cluster.workers / tw_job_collects(job);
+	const double mean = mean_staleness(job);
 	char path[80], text[40];
 	struct tw_error said = { 0 };
 	struct tw_field *f;
@@ -433,7 +462,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	if (st == TW_OK)
 		st = complete_batch(job, why);
 	if (st == TW_OK)
-		st = complete_softsync(job, why);
+		st = complete_aliases(job, why);
 	if (st == TW_OK)
 		st = complete_staleness(job, why);
 	if (st == TW_OK)

@@ -68,9 +68,8 @@ static enum tw_status title(struct tw_reading *r)
 		snprintf(text, sizeof text, "%s", job->strategy.name);
 	else
 		snprintf(text, sizeof text, "%s%s%s", job->plan.gate->name,
-			 strcmp(job->plan.staleness->name, "none") ? "+" : "",
-			 strcmp(job->plan.staleness->name, "none") ? job->plan.staleness->name
-								   : "");
+			 job->plan.staleness->correct ? "+" : "",
+			 job->plan.staleness->correct ? job->plan.staleness->name : "");
 	job->title = tw_arena_text(r->keep, text);
 	return job->title ? TW_OK : tw_read_no_memory(r);
 }

@@ -26,16 +26,24 @@ enum tw_status tw_read_bind(struct tw_reading *r);
 /* Give every row its value; what belongs to no row is refused, what is missing too. */
 enum tw_status tw_read_values(struct tw_reading *r);
 
+/* A field that chooses a variant: `rows` has its row, under `name`, with the default. */
+struct tw_chooser {
+	const char *prefix;
+	const struct tw_option *rows;
+	const char *name;
+	const char *what; /* what is chosen, for people: "rule" */
+};
+
 /* Parts of binding: the rows at `base` under `prefix`; those of a variant with options of their own
- * from the arena (never NULL, so that variants need not look); the value that chooses a variant
- * among `n`, which `what` names for people. */
+ * from the arena (never NULL, so that variants need not look); the value of a chooser, which must
+ * be among `n`. */
 struct tw_name_list;
 enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
 			    void *base);
 enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
 			       const struct tw_option *rows, size_t bytes, const void **out);
-enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *standard,
-			      const char *what, const struct tw_name_list *n, const char **out);
+enum tw_status tw_read_choose(struct tw_reading *r, const struct tw_chooser *c,
+			      const struct tw_name_list *n, const char **out);
 /* Where a key is known that is not one of its section's: another program's name for a field, or a
  * field of that name elsewhere.  False: nowhere, and out is as it was. */
 bool tw_read_elsewhere(const char *key, char *out, size_t room);

@@ -61,6 +61,10 @@ struct tw_gate {
 	 * gradients; running statistics are averaged either way. */
 	bool (*totals)(const void *options);
 
+	/* How many updates late a contribution is on average, among so many workers that are
+	 * equally fast; NULL: workers / contributions of an update. */
+	double (*staleness)(const void *options, uint32_t workers);
+
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,
 	 * incarnation, seq). */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);

@@ -41,7 +41,7 @@ struct tw_staleness {
 	size_t options_bytes;
 	uint32_t traits, arrays; /* arrays: how many of `array` it uses */
 	const char *open;        /* an F64 option that 0 leaves open: then the job fills in the
-				    staleness that its gradients have on average; it has an
+				    staleness that its gate makes on average; it has an
 				    effect from 1 on, so that less is refused; NULL: none */
 
 	/* NULL: the gradient stays as it is. */

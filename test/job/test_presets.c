@@ -273,12 +273,12 @@ static void flattened_names_are_unique(void **state)
 	(void)state;
 	for (size_t g = 0; tw_gate_all[g]; g++)
 		for (size_t s = 0; tw_staleness_all[s]; s++) {
-			const struct tw_option *lists[] = { tw_strategy_rows, tw_softsync_rows,
+			const struct tw_option *lists[] = { tw_strategy_rows,
 							    tw_gate_all[g]->options,
 							    tw_staleness_all[s]->options };
 
-			for (size_t a = 0; a < 4; a++)
-				for (size_t b = a + 1; lists[a] && b < 4; b++)
+			for (size_t a = 0; a < 3; a++)
+				for (size_t b = a + 1; lists[a] && b < 3; b++)
 					for (const struct tw_option *r = lists[a]; r->name; r++)
 						if (lists[b])
 							assert_null(

@@ -40,6 +40,11 @@ static void every_gate_closes_what_it_opens(void **state)
 		for (uint32_t workers = 2; workers <= 64; workers++) {
 			if (g->check)
 				CHECK(g->check(o, workers, NULL) == TW_OK);
+			if (g->staleness) {
+				const double late = g->staleness(o, workers);
+
+				CHECK(late > 0.0 && late <= workers);
+			}
 			if (g->quorum) {
 				for (uint32_t busy = 0; busy <= workers; busy++) {
 					const uint32_t q = g->quorum(o, workers, busy);
@@ -106,6 +111,20 @@ static void softsync_is_full_with_enough(void **state)
 	CHECK(g->check(four, 4, &why) == TW_OK && why.status == TW_OK);
 	CHECK(g->check(OPTIONS(g, "collect", "9", NULL), 8, &why) == TW_BAD_INPUT);
 	CHECK(strstr(why.text, "collect") && strstr(why.text, "1 to 8"));
+}
+
+/* n-softsync of 30 workers: collect = floor(30 / n), and on average n updates late. */
+static void softsync_takes_a_papers_n(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("softsync");
+	const struct tw_option *n = tw_option_find(g->options, "n");
+	void *four = OPTIONS(g, "n", "4", NULL);
+
+	(void)state;
+	CHECK(n->convert(four, 30, NULL) == TW_OK);
+	CHECK(!g->full(four, 6) && g->full(four, 7) && g->staleness(four, 30) == 4.0);
+	CHECK(g->staleness(OPTIONS(g, "collect", "4", NULL), 30) == 7.5);
+	CHECK(n->convert(OPTIONS(g, "n", "31", NULL), 30, NULL) == TW_BAD_INPUT);
 }
 
 /* Random clocks: held exactly when more than `lead` above the least, and for one who is there. */
@@ -188,6 +207,7 @@ int main(void)
 		cmocka_unit_test(bsp_waits_for_all),
 		cmocka_unit_test(backup_does_not_wait_for_the_extra),
 		cmocka_unit_test(softsync_is_full_with_enough),
+		cmocka_unit_test(softsync_takes_a_papers_n),
 		cmocka_unit_test(ssp_holds_who_is_too_far_ahead),
 		cmocka_unit_test(ssp_does_not_hold_the_idle_or_the_last),
 		cmocka_unit_test(async_and_hogwild_apply_at_once),

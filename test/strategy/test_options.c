@@ -112,6 +112,77 @@ static void what_makes_no_sense_is_refused(void **state)
 		}
 }
 
+/* Every row but the one that the alias stands for is as it was. */
+static void others_stay(const struct variant *v, const struct tw_option *alias, const void *before,
+			const void *after)
+{
+	for (const struct tw_option *row = first(v); row->name; row++) {
+		char was[200], is[200];
+
+		tw_option_text(row, before, was, sizeof was);
+		tw_option_text(row, after, is, sizeof is);
+		if (strcmp(row->name, alias->stands_for))
+			assert_string_equal(was, is);
+	}
+}
+
+/* Converts to a value that its row takes, or says why not; true: it converted. */
+static bool converts(const struct variant *v, const struct tw_option *alias, const char *text,
+		     uint32_t workers)
+{
+	const struct tw_option *of = tw_option_find(v->options, alias->stands_for);
+	void *before = options_given(v->options, v->options_bytes, alias->name, text, NULL);
+	void *after = options_given(v->options, v->options_bytes, alias->name, text, NULL);
+	struct tw_error why = { TW_OK };
+	const enum tw_status st = alias->convert(after, workers, &why);
+	char value[200];
+
+	if (st != TW_OK) {
+		CHECK(st == TW_BAD_INPUT && *why.text);
+		CHECK(strncmp(why.text, alias->name, strlen(alias->name)) ||
+		      !strchr(why.text, ':'));
+		return false;
+	}
+	tw_option_text(of, after, value, sizeof value);
+	if (tw_option_set(of, after, value, NULL, &why) != TW_OK)
+		fail_msg("%s %s: %s: %s with %u workers: %s", v->kind, v->name, alias->name, text,
+			 workers, why.text);
+	others_stay(v, alias, before, after);
+	return true;
+}
+
+static void aliases_stand_for_a_row_beside_them(void **state)
+{
+	static const char *const texts[] = { "1", "2", "3", "0.5", "5", "64", NULL };
+	struct variant v[200];
+	const size_t count = variants(v);
+	size_t aliases = 0;
+
+	(void)state;
+	for (size_t k = 0; k < count; k++)
+		for (const struct tw_option *row = first(&v[k]); row->name; row++) {
+			const struct tw_option *of;
+			size_t good = 0;
+
+			CHECK(!row->stands_for == !row->convert);
+			if (!row->stands_for)
+				continue;
+			of = tw_option_find(v[k].options, row->stands_for);
+			CHECK(of && of != row && !of->stands_for && of->offset != row->offset);
+			for (size_t t = 0; texts[t]; t++) {
+				void *room = options_given(v[k].options, v[k].options_bytes, NULL);
+
+				if (tw_option_set(row, room, texts[t], NULL, NULL) != TW_OK)
+					continue;
+				for (uint32_t workers = 1; workers <= 64; workers++)
+					good += converts(&v[k], row, texts[t], workers);
+			}
+			CHECK(good > 0);
+			aliases++;
+		}
+	CHECK(aliases > 0);
+}
+
 static void names_do_not_collide(void **state)
 {
 	static const char *const strategy[] = { "name",     "gate",  "staleness", "send",
@@ -165,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_parse_and_read_back),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
+		cmocka_unit_test(aliases_stand_for_a_row_beside_them),
 		cmocka_unit_test(names_do_not_collide),
 		cmocka_unit_test(every_variant_is_found_by_its_name),
 	};

@@ -6,13 +6,30 @@
 #include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t collect, sum;
+	uint32_t collect, sum, n;
 };
 
-static const struct tw_option rows[] = { TW_OPTION(struct options, collect, TW_U32, "1",
-						   "contributions", 1, 65536,
-						   "how many contributions make one update"),
-					 TW_OPTION_SUM(struct options), TW_OPTION_END };
+static enum tw_status collect_of_n(void *base, uint32_t workers, struct tw_error *why)
+{
+	struct options *o = base;
+
+	if (o->n > workers)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%u does not fit %u workers: floor(workers / n) must be at least "
+			       "1; use 1 to %u",
+			       o->n, workers, workers);
+	o->collect = workers / o->n;
+	return TW_OK;
+}
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 65536,
+		  "how many contributions make one update"),
+	TW_OPTION_SUM(struct options),
+	TW_OPTION_ALIAS(struct options, n, TW_U32, "0", 0, 100000, "collect", collect_of_n,
+			"a paper's n-softsync, instead of collect: collect = floor(workers / n)"),
+	TW_OPTION_END
+};
 
 static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
 {
@@ -23,6 +40,14 @@ static enum tw_status check(const void *options, uint32_t workers, struct tw_err
 	return tw_fail(why, TW_BAD_INPUT,
 		       "collect: %u contributions per update do not fit %u workers; use 1 to %u",
 		       o->collect, workers, workers);
+}
+
+/* That of n-softsync is n, also where n does not divide the workers. */
+static double late(const void *options, uint32_t workers)
+{
+	const struct options *o = options;
+
+	return o->n ? (double)o->n : (double)workers / (double)o->collect;
 }
 
 static bool totals(const void *options)
@@ -48,6 +73,7 @@ const struct tw_gate tw_gate_softsync = {
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_COLLECTS,
 	.check = check,
+	.staleness = late,
 	.admit = admit,
 	.full = full,
 	.totals = totals,

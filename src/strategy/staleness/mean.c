@@ -11,8 +11,8 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, expected, TW_F64, "0", "updates", 0, 1e9,
-		  "mean staleness to divide by, if above 1; 0: strategy.n, or workers / "
-		  "contributions of an update"),
+		  "mean staleness to divide by, if above 1; 0: that of the gate, which is workers "
+		  "/ contributions of an update, or its n"),
 	TW_OPTION_END
 };
 
