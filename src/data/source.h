@@ -59,11 +59,30 @@ struct tw_source_site {
 	struct tw_warnings *warnings; /* what is odd; NULL: nobody listens.  tw_data_open's own */
 };
 
+/* A file of a data set that can be fetched: what it must be. */
+struct tw_fetched_file {
+	const char *name;
+	uint64_t bytes;
+	const char *hash; /* SHA-256 */
+};
+
+/* How a data set is got from elsewhere (fetch.c): commands that leave its files in `leaves`, below
+ * a fresh folder.  What they leave there is taken only if every piece is what it must be. */
+struct tw_recipe {
+	const char *help;  /* what is fetched, in one line */
+	const char *needs; /* the program that fetches it */
+	const char *leaves;
+	const struct tw_fetched_file *pieces; /* name NULL at the end */
+	const char *const *const *commands; /* each a list of words, NULL at the end; so is this */
+};
+
 struct tw_source {
 	const char *name, *help;
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
+	bool drawn;  /* it draws its samples itself, and needs no files */
 	bool splits; /* it may lack a test set: then data.test says how much is held out */
+	const struct tw_recipe *recipe; /* NULL: there is nothing to fetch */
 	/* Read all of it: shape, kind, classes or targets, names, train and test (where it has
 	 * one).  Normalisation and splits are the caller's (tw_data_open).  On failure nothing is
 	 * kept and *why is one sentence that names the file (with line or byte) and what would be

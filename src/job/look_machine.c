@@ -18,16 +18,20 @@ json_t *tw_look_sources(const char *cache)
 		json_array_append_new(sources,
 				      json_pack("{s:s, s:s}", "name", tw_source_all[k]->name,
 						"help", tw_source_all[k]->help));
-	for (size_t k = 0; tw_fetchables[k].name; k++) {
-		const struct tw_fetchable *f = &tw_fetchables[k];
+	for (size_t k = 0; tw_source_all[k]; k++) {
+		const struct tw_source *s = tw_source_all[k];
 		struct tw_error why = { 0 };
-		const enum tw_status st = *cache ? tw_data_verify(f->name, cache, &why) : TW_ABSENT;
+		enum tw_status st;
 
-		json_array_append_new(sets, json_pack("{s:s, s:s, s:s, s:s}", "name", f->name,
-						      "help", f->help, "needs", f->needs, "state",
-						      st == TW_OK          ? "whole"
-						      : st == TW_BAD_BYTES ? "damaged"
-									   : "absent"));
+		if (!s->recipe)
+			continue;
+		st = *cache ? tw_data_verify(s->name, cache, &why) : TW_ABSENT;
+		json_array_append_new(sets,
+				      json_pack("{s:s, s:s, s:s, s:s}", "name", s->name, "help",
+						s->recipe->help, "needs", s->recipe->needs, "state",
+						st == TW_OK          ? "whole"
+						: st == TW_BAD_BYTES ? "damaged"
+								     : "absent"));
 	}
 	json_object_set_new(o, "sources", sources);
 	json_object_set_new(o, "fetchable", sets);

@@ -213,14 +213,28 @@ static void the_cache_follows_the_environment(void **state)
 	free(home);
 }
 
-static void what_can_be_fetched_is_a_source(void **state)
+static void what_can_be_fetched_has_a_recipe(void **state)
 {
-	for (const struct tw_fetchable *f = tw_fetchables; f->name; f++) {
-		assert_non_null(tw_source_find(f->name));
-		assert_non_null(f->help);
-		assert_non_null(f->needs);
-		assert_int_equal(tw_data_verify(f->name, "/nowhere", NULL), TW_ABSENT);
+	size_t recipes = 0;
+
+	for (size_t k = 0; tw_source_all[k]; k++) {
+		const struct tw_source *s = tw_source_all[k];
+		const struct tw_recipe *r = s->recipe;
+		struct tw_error why = { 0 };
+
+		assert_int_equal(tw_data_verify(s->name, "/nowhere", &why),
+				 r ? TW_ABSENT : TW_BAD_INPUT);
+		if (!r) {
+			assert_non_null(strstr(why.text, "cannot be fetched; mnist"));
+			continue;
+		}
+		recipes++;
+		assert_true(*r->help && *r->needs && *r->leaves && r->commands[0]);
+		assert_string_equal(r->commands[0][0], r->needs);
+		for (const struct tw_fetched_file *p = r->pieces; p->name; p++)
+			assert_true(p->bytes && strlen(p->hash) == 64);
 	}
+	assert_true(recipes > 0);
 }
 
 int main(void)
@@ -233,7 +247,7 @@ int main(void)
 		cmocka_unit_test(files_that_are_not_mnist),
 		cmocka_unit_test(slow_programs_are_ended),
 		cmocka_unit_test(the_cache_follows_the_environment),
-		cmocka_unit_test(what_can_be_fetched_is_a_source),
+		cmocka_unit_test(what_can_be_fetched_has_a_recipe),
 	};
 
 	return cmocka_run_group_tests(tests, setup, kit_teardown);

@@ -39,12 +39,11 @@ static enum tw_status find_cache(const struct data_flags *f, char *out, size_t r
 		       "there is no cache: set HOME or XDG_CACHE_HOME, or give --cache DIR");
 }
 
-static const struct tw_fetchable *find(const char *name)
+static const struct tw_recipe *find(const char *name)
 {
-	for (size_t k = 0; tw_fetchables[k].name; k++)
-		if (strcmp(tw_fetchables[k].name, name) == 0)
-			return &tw_fetchables[k];
-	return NULL;
+	const struct tw_source *source = tw_source_find(name);
+
+	return source ? source->recipe : NULL;
 }
 
 static enum tw_status no_such_set(const char *name, struct tw_error *why)
@@ -52,8 +51,9 @@ static enum tw_status no_such_set(const char *name, struct tw_error *why)
 	const char *names[32], *near;
 	size_t n = 0;
 
-	for (; n < 31 && tw_fetchables[n].name; n++)
-		names[n] = tw_fetchables[n].name;
+	for (size_t k = 0; n < 31 && tw_source_all[k]; k++)
+		if (tw_source_all[k]->recipe)
+			names[n++] = tw_source_all[k]->name;
 	names[n] = NULL;
 	near = tw_nearest(name, names);
 	return tw_fail(why, TW_BAD_INPUT, "there is no set '%.80s' to fetch%s%s%s", name,

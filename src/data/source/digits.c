@@ -73,5 +73,6 @@ const struct tw_source tw_source_digits = {
 	.help = "digits drawn by the program, 28x28; needs no files",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.drawn = true,
 	.open = draw_all,
 };

