@@ -44,7 +44,7 @@ const struct tw_option tw_made_up_rows[] = { TW_OPTION(D, samples, TW_U64, "1024
 const struct tw_option tw_data_set_rows[] = {
 	TW_OPTION_CHOICE(D, predict, "predict", "label", predicts,
 			 "what the network predicts: a sample's label or values, or its own input "
-			 "(the default of model: autoencoder)"),
+			 "(the default of an autoencoder)"),
 	TW_OPTION_END
 };
 
@@ -75,7 +75,7 @@ const struct tw_option tw_external_rows[] = {
 const struct tw_option tw_loss_rows[] = {
 	TW_OPTION(L, name, TW_TEXT, "cross-entropy", NULL, 0, 0,
 		  "what the model minimises; see the losses (quadratic and least-squares: "
-		  "squared; model: autoencoder, and data with values: mean-squared)"),
+		  "squared; an autoencoder, and data with values: mean-squared)"),
 	TW_OPTION_END
 };
 
@@ -162,11 +162,12 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
 		  "who says nothing for so long is named in the log as somebody to wait for; read "
 		  "by processes only (default: at most a third of limit)"),
-	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
-		  "remove a worker that answers but makes no progress while others wait for it: "
-		  "after this time, or ten times the longest of its last 32 steps (leases without "
-		  "rounds; before its first: of anybody's) if that is longer; 0s: never; not with "
-		  "gate ssp; read by processes, and in sim where it is given"),
+	TW_OPTION(
+		C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
+		"remove a worker that answers but makes no progress while others wait for it: "
+		"after this time, or ten times the longest of its last 32 steps (leases without "
+		"rounds; before its first: of anybody's) if that is longer; 0s: never; not with "
+		"a gate that holds workers back; read by processes, and in sim where it is given"),
 	TW_OPTION_END
 };
 

@@ -2,6 +2,7 @@
 /* values.c - every value in the tree to its row, or a sentence that says why not. */
 #include "job/read.h"
 
+#include "job/suggest.h"
 #include "job/synonyms.h"
 
 #include <string.h>
@@ -281,9 +282,14 @@ static const struct tw_tree *above(const struct tw_reading *r, const char *path)
 
 static enum tw_status missing(struct tw_reading *r)
 {
+	char text[200];
+
 	if (!tw_tree_child(r->root, "data") && r->job->model != TW_MODEL_EXTERNAL)
 		return tw_read_refuse(r, NULL, "data",
-				      "must be given, such as data: {source: digits, batch: 64}");
+				      tw_suggest(r->job,
+						 "must be given, such as data: {source: [a drawn "
+						 "source], batch: 64}",
+						 text, sizeof text));
 	for (size_t k = 0; k < r->job->fields; k++) {
 		const struct tw_field *f = &r->field[k];
 		char accepts[200], reason[300];
