@@ -80,8 +80,13 @@ struct tw_source {
 	const char *name, *help;
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
-	bool drawn;  /* it draws its samples itself, and needs no files */
+	bool drawn; /* it draws its samples itself, and needs no files */
+	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.  Every
+	 * source that draws has them; the suite makes files for the others. */
+	const char *const *sample;
 	bool splits; /* it may lack a test set: then data.test says how much is held out */
+	/* Options that name a file of test samples, and one of their answers; NULL: it has none. */
+	const char *test_option, *answers_option;
 	const struct tw_recipe *recipe; /* NULL: there is nothing to fetch */
 	/* Read all of it: shape, kind, classes or targets, names, train and test (where it has
 	 * one).  Normalisation and splits are the caller's (tw_data_open).  On failure nothing is

@@ -423,14 +423,12 @@ static bool file_option(const struct tw_job *job, const char *name, char *out, s
 
 bool tw_job_test_files(const struct tw_job *job, char *file, char *answers)
 {
-	static const char *const names[] = { "test_y", "test_labels" };
 	const size_t room = 8200;
 
 	if (!job->data.from || !file_option(job, tw_job_test_set(job), file, room))
 		return false;
 	*answers = '\0';
-	for (size_t k = 0; !*answers && k < sizeof names / sizeof names[0]; k++)
-		file_option(job, names[k], answers, room);
+	file_option(job, job->data.from->answers_option, answers, room);
 	return true;
 }
 

@@ -385,20 +385,14 @@ static enum tw_status complete_external(struct tw_job *job, struct tw_error *why
 
 const char *tw_job_test_set(const struct tw_job *job)
 {
-	static const char *const names[] = { "test_file", "test_x", "test_images" };
-	const struct tw_option *rows = job->data.from ? job->data.from->options : NULL;
+	const struct tw_source *from = job->data.from;
+	char value[2];
 
-	for (size_t k = 0; rows && k < sizeof names / sizeof names[0]; k++) {
-		const struct tw_option *row = tw_option_find(rows, names[k]);
-		char value[2];
-
-		if (!row)
-			continue;
-		tw_option_text(row, job->data.options, value, sizeof value);
-		if (*value)
-			return names[k];
-	}
-	return NULL;
+	if (!from || !from->test_option)
+		return NULL;
+	tw_option_text(tw_option_find(from->options, from->test_option), job->data.options, value,
+		       sizeof value);
+	return *value ? from->test_option : NULL;
 }
 
 /* A test set that --set names goes before a share that stands in the file. */

@@ -9,12 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A small sample of each source; a new source adds its own here. */
+/* Samples with files that the suite makes; a source that needs none has its own in its table. */
 static const struct sample {
 	const char *source;
 	const char *sets[8];
 } samples[] = {
-	{ "digits", { "count=40", "tests=10" } },
 	{ "digits", { "count=40", "tests=10", "validation=0.25", "normalise=unit" } },
 	{ "mnist", { "path=mnist" } },
 	{ "mnist", { NULL } },
@@ -67,6 +66,31 @@ static int setup(void **state)
 	return 0;
 }
 
+/* Sample number i of all there are: those above, then those of the tables; false after the last. */
+static bool sample_at(size_t i, const char **source, const char *const **sets)
+{
+	if (i < SAMPLES) {
+		*source = samples[i].source;
+		*sets = samples[i].sets;
+		return true;
+	}
+	i -= SAMPLES;
+	for (size_t k = 0; tw_source_all[k]; k++)
+		if (tw_source_all[k]->sample && i-- == 0) {
+			*source = tw_source_all[k]->name;
+			*sets = tw_source_all[k]->sample;
+			return true;
+		}
+	return false;
+}
+
+static void is_option(const struct tw_source *s, const char *name)
+{
+	const struct tw_option *row = name ? tw_option_find(s->options, name) : NULL;
+
+	assert_true(!name || (row && row->type == TW_TEXT && !*row->standard));
+}
+
 static void rows_are_whole_and_have_names_of_their_own(void **state)
 {
 	static const char *const taken[] = { "source", "batch", "global_batch", "accumulate" };
@@ -77,6 +101,10 @@ static void rows_are_whole_and_have_names_of_their_own(void **state)
 		assert_non_null(s->help);
 		assert_non_null(s->open);
 		assert_ptr_equal(tw_source_find(s->name), s);
+		assert_true(!s->drawn || s->sample);
+		assert_true(!s->answers_option || s->test_option);
+		is_option(s, s->test_option);
+		is_option(s, s->answers_option);
 		for (const struct tw_option *row = s->options; row->name; row++) {
 			assert_non_null(row->help);
 			assert_null(tw_option_find(tw_data_common_rows, row->name));
@@ -90,11 +118,12 @@ static void rows_are_whole_and_have_names_of_their_own(void **state)
 static void every_source_has_a_sample(void **state)
 {
 	for (size_t k = 0; tw_source_all[k]; k++) {
+		const char *source, *const *sets;
 		size_t i = 0;
 
-		while (i < SAMPLES && strcmp(samples[i].source, tw_source_all[k]->name))
+		while (sample_at(i, &source, &sets) && strcmp(source, tw_source_all[k]->name))
 			i++;
-		if (i == SAMPLES)
+		if (!sample_at(i, &source, &sets))
 			fail_msg("no sample for %s", tw_source_all[k]->name);
 	}
 }
@@ -141,9 +170,11 @@ static void check_names(const struct tw_data *d)
 
 static void sets_are_what_they_say(void **state)
 {
-	for (size_t i = 0; i < SAMPLES; i++) {
-		struct tw_data *d = kit_must_open(samples[i].source, samples[i].sets);
-		struct tw_data *again = kit_must_open(samples[i].source, samples[i].sets);
+	const char *source, *const *sets;
+
+	for (size_t i = 0; sample_at(i, &source, &sets); i++) {
+		struct tw_data *d = kit_must_open(source, sets);
+		struct tw_data *again = kit_must_open(source, sets);
 		size_t features = 1;
 
 		for (uint32_t k = 0; k < d->rank; k++)
@@ -166,13 +197,14 @@ static void sets_are_what_they_say(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-	for (size_t i = 0; i < SAMPLES; i++)
+	const char *source, *const *sets;
+
+	for (size_t i = 0; sample_at(i, &source, &sets); i++)
 		for (unsigned nth = 1;; nth++) {
 			struct refusing r = REFUSING(nth);
 			struct tw_error why = { 0 };
 			struct tw_data *d = NULL;
-			const enum tw_status st =
-				kit_open(&r.heap, samples[i].source, samples[i].sets, &d, &why);
+			const enum tw_status st = kit_open(&r.heap, source, sets, &d, &why);
 
 			if (r.calls < nth) {
 				assert_int_equal(st, TW_OK);

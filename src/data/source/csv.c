@@ -183,5 +183,6 @@ const struct tw_source tw_source_csv = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.splits = true,
+	.test_option = "test_file",
 	.open = open_files,
 };

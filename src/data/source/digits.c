@@ -74,5 +74,6 @@ const struct tw_source tw_source_digits = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.drawn = true,
+	.sample = (const char *const[]){ "count=40", "tests=10", NULL },
 	.open = draw_all,
 };

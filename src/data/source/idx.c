@@ -61,5 +61,7 @@ const struct tw_source tw_source_idx = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.splits = true,
+	.test_option = "test_images",
+	.answers_option = "test_labels",
 	.open = open_files,
 };

@@ -76,5 +76,7 @@ const struct tw_source tw_source_npy = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.splits = true,
+	.test_option = "test_x",
+	.answers_option = "test_y",
 	.open = open_files,
 };
