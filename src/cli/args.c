@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* args.c - a command line against the tables of the verbs. */
 #include "cli/args.h"
+#include "base/grow.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,14 +85,9 @@ static enum tw_status no_such_verb(const char *text, struct tw_error *why)
 
 static enum tw_status append(struct tw_args *a, struct tw_texts *list, const char *text)
 {
-	const char **more = tw_arena_get(&a->arena, (list->count + 1) * sizeof *more);
-
-	if (!more)
+	if (!TW_GROW_IN(&a->arena, list->at, list->room, list->count, list->count + 1))
 		return TW_NO_MEMORY;
-	if (list->count)
-		memcpy(more, list->at, list->count * sizeof *more);
-	more[list->count++] = text;
-	list->at = more;
+	list->at[list->count++] = text;
 	return TW_OK;
 }
 

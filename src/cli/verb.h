@@ -20,7 +20,7 @@ enum tw_exit {
 /* Texts of a flag that may be given many times, in order. */
 struct tw_texts {
 	const char **at;
-	size_t count;
+	size_t count, room;
 };
 
 /* --name, or -letter, with a value unless it is TW_BOOL. */

@@ -5,6 +5,7 @@
  * behind a gzip member for nothing; here both are refused.  zlib's memory comes from the heap. */
 #include "data/input.h"
 
+#include "base/grow.h"
 #include "base/regular.h"
 
 #include <errno.h>
@@ -297,21 +298,14 @@ static enum tw_status grow(struct tw_input *in, char **at, size_t used, size_t *
 {
 	const uint64_t most = tw_input_most(in);
 	uint64_t wanted = *room ? (uint64_t)*room * 2 : BUFFER;
-	char *more;
 
 	if (tw_input_exact(in) && *room == 0)
 		wanted = most + 2; /* one for the zero, one to see that it does not go on */
 	if (wanted > SIZE_MAX / 2 || (in->stream && used > in->size))
 		return tw_fail(why, TW_NO_MEMORY, "%s: is too large for memory", in->shown);
-	more = in->heap->get(in->heap, (size_t)wanted);
-	if (!more)
+	if (!tw_grow(in->heap, at, room, used, (size_t)wanted, 1))
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for %" PRIu64 " bytes", in->shown,
 			       wanted);
-	if (used)
-		memcpy(more, *at, used);
-	in->heap->put(in->heap, *at);
-	*at = more;
-	*room = (size_t)wanted;
 	return TW_OK;
 }
 

@@ -4,7 +4,7 @@
  *  (1) a node's inputs come before it; node 0 is the input.
  *  (2) after tw_graph_finish tensors are in order of the vector: trainable ones by node, then
  *      buffers by node, without a gap. */
-#include "base/arena.h"
+#include "base/grow.h"
 #include "graph/graph.h"
 
 #include <string.h>
@@ -33,15 +33,14 @@ struct tw_graph *tw_graph_new(struct tw_heap *heap, const struct tw_shape *in)
 		return NULL;
 	g->heap = heap;
 	g->keep = heap->get(heap, sizeof *g->keep);
-	g->node = tw_heap_zeros(heap, sizeof *g->node);
-	if (!g->keep || !g->node) {
+	if (!g->keep || !TW_GROW(heap, g->node, g->node_room, 0, 1)) {
 		heap->put(heap, g->keep);
 		g->keep = NULL;
 		tw_graph_free(g);
 		return NULL;
 	}
 	tw_arena_init(g->keep, heap);
-	g->node[0].shape = g->node[0].form.out = *in;
+	g->node[0] = (struct tw_graph_node){ .form.out = *in, .shape = *in };
 	g->nodes = 1;
 	return g;
 }
@@ -56,22 +55,6 @@ void tw_graph_free(struct tw_graph *g)
 	g->heap->put(g->heap, g->node);
 	g->heap->put(g->heap, g->tensor);
 	g->heap->put(g->heap, g);
-}
-
-/* Room for one more in an array that doubles when its count is a power of two. */
-static void *one_more(struct tw_heap *heap, void *array, size_t count, size_t bytes)
-{
-	void *wider;
-
-	if (count & (count - 1))
-		return array;
-	wider = tw_heap_zeros(heap, (count ? 2 * count : 1) * bytes);
-	if (!wider)
-		return NULL;
-	if (count)
-		memcpy(wider, array, count * bytes);
-	heap->put(heap, array);
-	return wider;
 }
 
 static bool count_floats(const struct tw_op_parameter *p, size_t *n)
@@ -94,12 +77,10 @@ static enum tw_status add_tensor(struct tw_graph *g, struct tw_graph_node *node,
 				 uint32_t init, struct tw_error *why)
 {
 	const struct tw_op_parameter *form = &node->form.parameter[index];
-	struct tw_graph_tensor *wider = one_more(g->heap, g->tensor, g->tensors, sizeof *g->tensor);
 	struct tw_graph_tensor *t;
 
-	if (!wider)
+	if (!TW_GROW(g->heap, g->tensor, g->tensor_room, g->tensors, (size_t)g->tensors + 1))
 		return no_memory(why);
-	g->tensor = wider;
 	t = &g->tensor[g->tensors];
 	*t = (struct tw_graph_tensor){ .form = *form, .node = g->nodes, .index = index };
 	t->init = init;
@@ -172,16 +153,13 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 			    struct tw_error *why)
 {
 	struct tw_graph_node node = { .op = op };
-	struct tw_graph_node *wider;
 	enum tw_status st;
 
 	if (g->nodes >= TW_NODES_MAX)
 		return tw_fail(why, TW_BAD_INPUT, "more than %d layers", TW_NODES_MAX - 1);
 	snprintf(node.name, sizeof node.name, "%s", name ? name : "");
-	wider = one_more(g->heap, g->node, g->nodes, sizeof *g->node);
-	if (!wider)
+	if (!TW_GROW(g->heap, g->node, g->node_room, g->nodes, (size_t)g->nodes + 1))
 		return no_memory(why);
-	g->node = wider;
 	st = form_node(g, op, options, in, &node, why);
 	if (st == TW_OK)
 		st = fill_node(g, op, options, init, &node, why);
@@ -231,5 +209,6 @@ enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why)
 	lay_out(g, sorted);
 	g->heap->put(g->heap, g->tensor);
 	g->tensor = sorted;
+	g->tensor_room = g->tensors;
 	return TW_OK;
 }

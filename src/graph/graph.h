@@ -39,8 +39,10 @@ struct tw_graph {
 	struct tw_arena *keep; /* nodes' options */
 	struct tw_graph_node *node;
 	uint32_t nodes;
+	size_t node_room;
 	struct tw_graph_tensor *tensor; /* in order of the vector, after tw_graph_finish */
 	uint32_t tensors;
+	size_t tensor_room;
 	size_t trainable, buffers; /* floats */
 	double flops, products;    /* per sample forward */
 };

@@ -5,6 +5,7 @@
  *  (2) a primitive never changes after tw_kit_add; its scratchpad is its caller's.
  *  (3) a hand is in the kit's list or with exactly one thread. */
 #include "graph/kit.h"
+#include "base/grow.h"
 #include "graph/inner.h"
 #include "graph/shape.h"
 
@@ -23,7 +24,8 @@ struct made {
 struct tw_kit {
 	struct tw_heap *heap;
 	struct made *made;
-	uint32_t count, room;
+	uint32_t count;
+	size_t room;
 	uint32_t slots; /* arguments of all primitives */
 	pthread_mutex_t lock;
 	struct tw_hand *rest; /* hands that nobody has */
@@ -202,20 +204,9 @@ enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id)
 
 static enum tw_status more_room(struct tw_kit *kit)
 {
-	const uint32_t room = kit->room ? 2 * kit->room : 16;
-	struct made *made;
-
-	if (kit->count < kit->room)
-		return TW_OK;
-	made = kit->heap->get(kit->heap, room * sizeof *made);
-	if (!made)
-		return TW_NO_MEMORY;
-	if (kit->count)
-		memcpy(made, kit->made, kit->count * sizeof *made);
-	kit->heap->put(kit->heap, kit->made);
-	kit->made = made;
-	kit->room = room;
-	return TW_OK;
+	return TW_GROW(kit->heap, kit->made, kit->room, kit->count, (size_t)kit->count + 1)
+		       ? TW_OK
+		       : TW_NO_MEMORY;
 }
 
 static size_t scratch_bytes(const_dnnl_primitive_desc_t pd)

@@ -3,6 +3,7 @@
  * for every part. */
 #include "job/cut_read.h"
 
+#include "base/grow.h"
 #include "base/regular.h"
 #include "job/digest.h"
 #include "job/files.h"
@@ -43,7 +44,7 @@ enum tw_status tw_cut_list(int at, uint64_t **out, size_t *count)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	uint64_t *list = NULL;
 	const struct dirent *e;
-	size_t n = 0;
+	size_t n = 0, room = 0;
 
 	if (!d) {
 		if (fd >= 0)
@@ -52,17 +53,14 @@ enum tw_status tw_cut_list(int at, uint64_t **out, size_t *count)
 	}
 	while ((e = readdir(d))) {
 		const uint64_t cut = tw_cut_number(e->d_name);
-		uint64_t *more;
 
 		if (!cut)
 			continue;
-		more = realloc(list, (n + 1) * sizeof *list);
-		if (!more) {
+		if (!TW_GROW(&tw_heap_system, list, room, n, n + 1)) {
 			free(list);
 			closedir(d);
 			return TW_NO_MEMORY;
 		}
-		list = more;
 		list[n++] = cut;
 	}
 	closedir(d);

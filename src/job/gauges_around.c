@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gauges_around.c - what a world says of peers, waits and bytes, and the picture of it all. */
 #include "job/gauges_inner.h"
+#include "base/grow.h"
 #include "job/progress.h"
 
 #include <jansson.h>
@@ -68,20 +69,7 @@ static struct gauge_wait *wait_of(struct tw_gauges *g, const char *who)
 
 static bool make_room(struct tw_gauges *g)
 {
-	const size_t room = g->wait_room ? 2 * g->wait_room : 8;
-	struct gauge_wait *bigger;
-
-	if (g->waits < g->wait_room)
-		return true;
-	bigger = g->heap->get(g->heap, room * sizeof *bigger);
-	if (!bigger)
-		return false;
-	if (g->waits)
-		memcpy(bigger, g->wait, g->waits * sizeof *bigger);
-	g->heap->put(g->heap, g->wait);
-	g->wait = bigger;
-	g->wait_room = room;
-	return true;
+	return TW_GROW(g->heap, g->wait, g->wait_room, g->waits, g->waits + 1);
 }
 
 static bool is_long(const struct gauge_wait *w, int64_t clock)

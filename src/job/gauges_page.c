@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gauges_page.c - lines of Prometheus' text format in a text that grows. */
 #include "job/gauges_page.h"
+#include "base/grow.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,26 +10,9 @@
 
 static bool reserve(struct tw_page *p, size_t more)
 {
-	size_t room = p->room ? p->room : 4096;
-	char *bigger;
-
-	if (p->failed)
-		return false;
-	if (p->len + more < p->room)
-		return true;
-	while (room <= p->len + more)
-		room *= 2;
-	bigger = p->heap->get(p->heap, room);
-	if (!bigger) {
+	if (!p->failed && !TW_GROW(p->heap, p->text, p->room, p->len, p->len + more + 1))
 		p->failed = true;
-		return false;
-	}
-	if (p->len)
-		memcpy(bigger, p->text, p->len);
-	p->heap->put(p->heap, p->text);
-	p->text = bigger;
-	p->room = room;
-	return true;
+	return !p->failed;
 }
 
 void tw_page_put(struct tw_page *p, const char *text)

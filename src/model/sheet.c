@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sheet.c - layers written by code, and what several networks of the zoo ask of their site. */
 #include "model/sheet.h"
+#include "base/grow.h"
 #include "model/loss.h"
 
 #include <math.h>
@@ -22,22 +23,11 @@ const char *tw_sheet_pool(uint32_t choice)
 /* One more layer, or NULL once something failed. */
 static struct tw_layer *one_more(struct tw_sheet *s)
 {
-	if (s->layers == s->room) {
-		const size_t room = s->room ? 2 * s->room : 16;
-		struct tw_layer *wider = tw_arena_get(s->keep, room * sizeof *wider);
-
-		if (!wider)
-			s->failed = true;
-		else if (s->layers)
-			memcpy(wider, s->layer, s->layers * sizeof *wider);
-		if (wider) {
-			s->layer = wider;
-			s->room = room;
-		}
-	}
+	if (!TW_GROW_IN(s->keep, s->layer, s->room, s->layers, s->layers + 1))
+		s->failed = true;
 	if (s->failed)
 		return NULL;
-	s->layer[s->layers].place = "";
+	s->layer[s->layers] = (struct tw_layer){ .place = "" };
 	return &s->layer[s->layers++];
 }
 
