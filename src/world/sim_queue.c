@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_queue.c - slabs, the queue of events and the map of the simulator. */
 #include "world/sim_queue.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -51,27 +52,12 @@ static inline bool before(const struct entry *a, const struct entry *b)
 	return a->at < b->at || (a->at == b->at && a->seq < b->seq);
 }
 
-static bool queue_grow(struct queue *q)
-{
-	const size_t room = q->room ? 2 * q->room : 256;
-	struct entry *entry = q->heap->get(q->heap, room * sizeof *entry);
-
-	if (!entry)
-		return false;
-	if (q->count)
-		memcpy(entry, q->entry, q->count * sizeof *entry);
-	q->heap->put(q->heap, q->entry);
-	q->entry = entry;
-	q->room = room;
-	return true;
-}
-
 bool tw_queue_push(struct queue *q, int64_t at, struct event *event)
 {
 	const struct entry fresh = { at, q->seq, event };
 	size_t i = q->count;
 
-	if (q->count == q->room && !queue_grow(q))
+	if (!TW_GROW(q->heap, q->entry, q->room, q->count, q->count + 1))
 		return false;
 	q->seq++;
 	q->count++;

@@ -6,6 +6,7 @@
  * before the worker heard of it; at other servers it is a view: what is said for an incarnation
  * that no view has named is held, and its connection not read, until one does or time is up. */
 #include "world/tcp_inner.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -73,21 +74,11 @@ enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m)
 
 static bool has_seat(struct tw_tcp *t, uint32_t slot)
 {
-	uint32_t seats = t->seats ? t->seats : 16;
-	struct seat *more;
+	const size_t before = t->seats;
 
-	if (slot < t->seats)
-		return true;
-	while (seats <= slot)
-		seats *= 2;
-	more = tw_heap_zeros(t->heap, seats * sizeof *more);
-	if (!more)
+	if (!TW_GROW(t->heap, t->seat, t->seats, before, (size_t)slot + 1))
 		return false;
-	if (t->seat)
-		memcpy(more, t->seat, t->seats * sizeof *more);
-	t->heap->put(t->heap, t->seat);
-	t->seat = more;
-	t->seats = seats;
+	memset(t->seat + before, 0, (t->seats - before) * sizeof *t->seat);
 	return true;
 }
 

@@ -149,7 +149,7 @@ struct tw_tcp {
 	uint32_t pending, asking; /* conns that have not greeted; that only ask */
 	uint32_t silent;          /* conns that are SILENT */
 	uint32_t workers, rounds; /* worker nodes given, and how often all numbers were */
-	uint32_t seats;
+	size_t seats;
 	struct seat *seat;               /* SERVER: by slot */
 	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node */
 	struct conn *waiting;            /* SERVER: greeted before the master named them */

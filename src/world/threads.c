@@ -374,8 +374,6 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	c->seat = seat;
 	c->world = w;
 	c->number = (uint32_t)k;
-	c->alarm = c->alarm_first;
-	c->alarm_room = sizeof c->alarm_first / sizeof *c->alarm_first;
 	c->wanted_end = &c->wanted;
 	c->due = INT64_MAX;
 	c->open = w->options.lockfree && seat->class->shared;
@@ -493,8 +491,7 @@ static void unmake(struct threads *w)
 			tw_threads_empty(&w->hand[HOUSEKEEPER], c);
 		if (c->actor)
 			c->seat->class->free(c->actor);
-		if (c->alarm != c->alarm_first)
-			heap->put(heap, c->alarm);
+		heap->put(heap, c->alarm);
 	}
 	while (w->job) {
 		struct job *j = w->job;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threads_door.c - the effects of actors in the threads world; all are called inside a cell. */
 #include "world/threads_inner.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -38,20 +39,7 @@ static int64_t door_now(struct tw_context *ctx)
 /* Room for one more alarm. */
 static bool more_alarms(struct cell *c)
 {
-	struct tw_heap *heap = c->world->heap;
-	struct alarm *more;
-
-	if (c->alarms < c->alarm_room)
-		return true;
-	more = heap->get(heap, 2 * c->alarm_room * sizeof *more);
-	if (!more)
-		return false;
-	memcpy(more, c->alarm, c->alarms * sizeof *more);
-	if (c->alarm != c->alarm_first)
-		heap->put(heap, c->alarm);
-	c->alarm = more;
-	c->alarm_room *= 2;
-	return true;
+	return TW_GROW(c->world->heap, c->alarm, c->alarm_room, c->alarms, c->alarms + 1);
 }
 
 static void door_timer(struct tw_context *ctx, uint32_t id, int64_t after)

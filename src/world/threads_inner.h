@@ -90,7 +90,6 @@ struct cell {
 	struct mail *batch; /* taken out of the box, oldest first */
 	struct alarm *alarm;
 	size_t alarms, alarm_room;
-	struct alarm alarm_first[6];
 	struct tw_compute *wanted, **wanted_end; /* not begun; chained by `world` */
 	struct tw_compute *running;
 	bool told; /* the wait `last` was logged */
