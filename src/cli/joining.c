@@ -172,11 +172,12 @@ static json_t *gather(const struct tw_processes *p, const int *out)
 
 		steps += json_integer_value(json_object_get(one, "own_steps"));
 		samples += json_integer_value(json_object_get(one, "own_samples"));
-		json_array_append_new(
-			each, json_pack("{s:i, s:O*, s:O*, s:O*}", "exit_code", p->list[k].code,
-					"own_steps", json_object_get(one, "own_steps"),
-					"own_samples", json_object_get(one, "own_samples"), "left",
-					json_object_get(one, "left")));
+		json_array_append_new(each,
+				      json_pack("{s:i, s:O*, s:O*, s:O*}", "exit_code",
+						p->list[k].child.code, "own_steps",
+						json_object_get(one, "own_steps"), "own_samples",
+						json_object_get(one, "own_samples"), "left",
+						json_object_get(one, "left")));
 		if (one && (!whole || (left && stayed))) {
 			json_decref(whole);
 			whole = json_incref(one);
@@ -228,7 +229,7 @@ static int judge(const struct tw_call *call, const struct tw_processes *p)
 	size_t bad = 0;
 
 	for (size_t k = 0; k < p->count; k++)
-		bad += p->list[k].code != TW_EXIT_DONE;
+		bad += p->list[k].child.code != TW_EXIT_DONE;
 	if (bad)
 		tw_log_line(call->log, code == TW_EXIT_INTERRUPTED ? TW_INFO : TW_ERROR, "",
 			    "%zu of %zu workers did not end well", bad, p->count);

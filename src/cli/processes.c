@@ -5,14 +5,10 @@
 #include "cli/verb.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LOOK_NS 20000000 /* between two looks at who is over */
 
@@ -33,28 +29,11 @@ void tw_processes_release(struct tw_processes *p)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-static void begin_child(pid_t parent, int death)
-{
-	const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	prctl(PR_SET_PDEATHSIG, death);
-	if (getppid() != parent) /* it died before we asked to be told */
-		_exit(TW_EXIT_FAILED);
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN); /* both go to all of a terminal; who started us tells us */
-	signal(SIGTERM, SIG_DFL);
-	if (nothing >= 0) {
-		dup2(nothing, STDIN_FILENO);
-		close(nothing);
-	}
-}
-
 pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why, const char *name,
 			...)
 {
+	const int fd[] = { TW_CHILD_NOTHING, TW_CHILD_OURS, TW_CHILD_OURS };
 	struct tw_process *mine = &p->list[p->count];
-	const pid_t parent = getpid();
-	sigset_t all, before;
 	va_list args;
 	pid_t pid;
 
@@ -62,55 +41,44 @@ pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why,
 	va_start(args, name);
 	vsnprintf(mine->name, sizeof mine->name, name, args);
 	va_end(args);
-	sigemptyset(&all);
-	sigaddset(&all, SIGINT);
-	sigaddset(&all, SIGTERM);
-	sigaddset(&all, SIGHUP);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	pid = fork();
-	if (pid == 0)
-		begin_child(parent, death);
-	sigprocmask(SIG_SETMASK, &before, NULL);
+	pid = tw_child_fork(&mine->child,
+			    &(struct tw_child_how){ .fd = fd, .death = death, .deaf = true });
 	if (pid < 0)
 		tw_fail(why, TW_IO, "cannot start %s: %s", mine->name, strerror(errno));
-	if (pid > 0) {
-		mine->pid = pid;
+	if (pid > 0)
 		p->count++;
-	}
 	return pid;
 }
 
 /* --- watching --------------------------------------------------------------------------------- */
 
-static void take(struct tw_processes *p, struct tw_process *child, int state)
+static void tell(const struct tw_processes *p, const struct tw_process *one)
 {
-	child->over = true;
-	child->code = WIFEXITED(state) ? WEXITSTATUS(state) : TW_EXIT_SIGNAL + WTERMSIG(state);
-	if (p->ending || child->code == 0)
+	const int pid = (int)one->child.pid, code = one->child.code, by = one->child.signal;
+
+	if (p->ending || code == 0)
 		return;
-	if (WIFSIGNALED(state))
-		tw_log_line(p->log, TW_WARNING, child->name,
-			    "process %d was killed by signal %d (%s)", (int)child->pid,
-			    WTERMSIG(state), strsignal(WTERMSIG(state)));
+	if (by)
+		tw_log_line(p->log, TW_WARNING, one->name,
+			    "process %d was killed by signal %d (%s)", pid, by, strsignal(by));
 	else
 		/* one that was interrupted ended as it should */
-		tw_log_line(p->log, child->code == TW_EXIT_INTERRUPTED ? TW_DEBUG : TW_WARNING,
-			    child->name, "process %d ended with exit code %d", (int)child->pid,
-			    child->code);
+		tw_log_line(p->log, code == TW_EXIT_INTERRUPTED ? TW_DEBUG : TW_WARNING, one->name,
+			    "process %d ended with exit code %d", pid, code);
 }
 
 bool tw_processes_look(struct tw_processes *p)
 {
 	bool all = true;
-	int state;
 
 	pthread_mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->count; i++) {
-		struct tw_process *child = &p->list[i];
+		struct tw_process *one = &p->list[i];
+		const bool before = one->child.over, now = tw_child_look(&one->child);
 
-		if (!child->over && waitpid(child->pid, &state, WNOHANG) == child->pid)
-			take(p, child, state);
-		all = all && child->over;
+		if (now && !before)
+			tell(p, one);
+		all = all && now;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return all;
@@ -146,8 +114,7 @@ void tw_processes_signal(struct tw_processes *p, int signal_)
 {
 	pthread_mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->count; i++)
-		if (!p->list[i].over)
-			kill(p->list[i].pid, signal_);
+		tw_child_signal(&p->list[i].child, signal_);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -167,10 +134,10 @@ void tw_processes_end(struct tw_processes *p, double seconds)
 	if (tw_processes_look(p))
 		return;
 	for (size_t i = 0; i < p->count; i++)
-		if (!p->list[i].over && !p->ending)
+		if (!p->list[i].child.over && !p->ending)
 			tw_log_line(p->log, TW_WARNING, p->list[i].name,
 				    "process %d has not ended after %.0f s: it is killed",
-				    (int)p->list[i].pid, seconds);
+				    (int)p->list[i].child.pid, seconds);
 	p->ending = true;
 	tw_processes_signal(p, SIGKILL);
 	while (!tw_processes_look(p))
@@ -192,7 +159,7 @@ int tw_processes_code(const struct tw_processes *p)
 	int worst = TW_EXIT_DONE;
 
 	for (size_t i = 0; i < p->count; i++)
-		if (weight(p->list[i].code) > weight(worst))
-			worst = p->list[i].code;
+		if (weight(p->list[i].child.code) > weight(worst))
+			worst = p->list[i].child.code;
 	return worst;
 }

@@ -3,6 +3,7 @@
 #ifndef TW_CLI_PROCESSES_H
 #define TW_CLI_PROCESSES_H
 
+#include "base/child.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -12,10 +13,8 @@
 #include <sys/types.h>
 
 struct tw_process {
-	pid_t pid;
+	struct tw_child child;
 	char name[40]; /* "worker process 2" */
-	bool over;
-	int code; /* exit code, or 128 + the signal's number */
 };
 
 struct tw_processes {
