@@ -50,7 +50,7 @@ enum tw_status tw_beside_open(const struct tw_bench_how *how, struct tw_torch *t
 	json_t *hello = NULL;
 	enum tw_status status = TW_OK;
 
-	*t = (struct tw_torch){ .pid = 0 };
+	*t = (struct tw_torch){ .fill = 0 };
 	if (tw_torch_open(t, how->python, &hello, &said) == TW_OK)
 		status = describe(how, hello, why);
 	else if (!noted(how, said.text))

@@ -2,6 +2,7 @@
 /* children.c - processes of a bench: forked, waited for, and none left behind. */
 #include "bench/children.h"
 
+#include "base/heap.h"
 #include "job/progress.h"
 
 #include <errno.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,57 +33,44 @@ void tw_shared_free(void *memory, size_t bytes)
 enum tw_status tw_children_init(struct tw_children *c, size_t room, struct tw_error *why)
 {
 	*c = (struct tw_children){ .room = room };
-	c->child = tw_shared_new(room * sizeof *c->child);
-	return c->child ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for %zu processes", room);
-}
-
-static _Noreturn void be_child(struct tw_children *c, size_t number, pid_t parent,
-			       tw_child_program run, void *arg)
-{
-	struct tw_child *me = &c->child[number];
-
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it died before we asked */
-		_exit(1);
-	_exit(run(arg, number, &me->why) == TW_OK ? 0 : 1);
+	c->child = tw_heap_zeros(&tw_heap_system, room * sizeof *c->child);
+	c->why = tw_shared_new(room * sizeof *c->why);
+	if (c->child && c->why)
+		return TW_OK;
+	tw_children_release(c);
+	return tw_fail(why, TW_NO_MEMORY, "no memory for %zu processes", room);
 }
 
 enum tw_status tw_children_add(struct tw_children *c, tw_child_program run, void *arg,
 			       struct tw_error *why)
 {
-	const pid_t parent = getpid();
 	const size_t number = c->count;
 	pid_t pid;
 
 	if (number >= c->room)
 		return tw_fail(why, TW_NO_ROOM, "no room for process %zu", number);
-	pid = fork();
+	pid = tw_child_fork(&c->child[number], &(struct tw_child_how){ .death = SIGKILL });
 	if (pid < 0)
 		return tw_fail(why, TW_IO, "cannot start process %zu: %s", number, strerror(errno));
 	if (!pid)
-		be_child(c, number, parent, run, arg);
-	c->child[number].pid = pid;
+		_exit(run(arg, number, &c->why[number]) == TW_OK ? 0 : 1);
 	c->count++;
 	return TW_OK;
 }
 
 /* Has it ended?  *why is the sentence if it did not end well. */
-static bool ended(struct tw_child *k, size_t number, struct tw_error *why)
+static bool ended(struct tw_children *c, size_t number, struct tw_error *why)
 {
-	int code = 0;
-	const pid_t pid = waitpid(k->pid, &code, WNOHANG);
+	struct tw_child *k = &c->child[number];
 
-	if (pid == 0 || (pid < 0 && errno == EINTR))
+	if (!tw_child_look(k))
 		return false;
-	k->pid = 0;
-	if (pid > 0 && WIFEXITED(code) && WEXITSTATUS(code) == 0)
+	if (k->code == 0)
 		return true;
-	if (k->why.status != TW_OK)
-		*why = k->why;
-	else if (pid > 0 && WIFSIGNALED(code))
-		tw_fail(why, TW_IO, "process %zu was ended by signal %d", number, WTERMSIG(code));
+	if (c->why[number].status != TW_OK)
+		*why = c->why[number];
+	else if (k->signal)
+		tw_fail(why, TW_IO, "process %zu was ended by signal %d", number, k->signal);
 	else
 		tw_fail(why, TW_IO, "process %zu ended without a word", number);
 	return true;
@@ -96,8 +82,7 @@ static size_t look(struct tw_children *c, struct tw_error *why)
 	size_t running = 0;
 
 	for (size_t k = 0; k < c->count && why->status == TW_OK; k++)
-		if (c->child[k].pid)
-			running += !ended(&c->child[k], k, why);
+		running += !ended(c, k, why);
 	return running;
 }
 
@@ -121,12 +106,11 @@ enum tw_status tw_children_wait(struct tw_children *c, double seconds, struct tw
 
 void tw_children_release(struct tw_children *c)
 {
+	for (size_t k = 0; k < c->count; k++) /* all at once, then one after the other */
+		tw_child_signal(&c->child[k], SIGKILL);
 	for (size_t k = 0; k < c->count; k++)
-		if (c->child[k].pid)
-			kill(c->child[k].pid, SIGKILL);
-	for (size_t k = 0; k < c->count; k++)
-		while (c->child[k].pid && waitpid(c->child[k].pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	tw_shared_free(c->child, c->room * sizeof *c->child);
+		tw_child_kill(&c->child[k]);
+	tw_heap_system.put(&tw_heap_system, c->child);
+	tw_shared_free(c->why, c->room * sizeof *c->why);
 	*c = (struct tw_children){ .child = NULL };
 }

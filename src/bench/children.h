@@ -3,22 +3,18 @@
 #ifndef TW_BENCH_CHILDREN_H
 #define TW_BENCH_CHILDREN_H
 
+#include "base/child.h"
 #include "base/status.h"
 
 #include <stddef.h>
-#include <sys/types.h>
 
 /* Memory that children share with us, zeroed; NULL without memory. */
 void *tw_shared_new(size_t bytes);
 void tw_shared_free(void *memory, size_t bytes); /* NULL is allowed */
 
-struct tw_child {
-	pid_t pid;           /* 0: has ended */
-	struct tw_error why; /* shared: why it failed */
-};
-
 struct tw_children {
-	struct tw_child *child; /* shared */
+	struct tw_child *child;
+	struct tw_error *why; /* shared with the children: why each failed */
 	size_t count, room;
 };
 

@@ -92,7 +92,8 @@ static enum tw_status take_turns(const struct tw_bench_how *how, struct tw_net *
 	enum tw_status status = warm_ours(n, block, &ours, why);
 
 	m->rounds = how->rounds ? how->rounds : ROUNDS;
-	m->beside = t->pid && tw_beside_make(t, n->facts, n->graph->trainable, lost) == TW_OK &&
+	m->beside = t->child.pid &&
+		    tw_beside_make(t, n->facts, n->graph->trainable, lost) == TW_OK &&
 		    warm_theirs(t, name, block, &theirs, lost) == TW_OK;
 	for (unsigned i = 0; i < m->rounds && status == TW_OK; i++) {
 		m->peak[i] = tw_peak_now();
@@ -200,7 +201,7 @@ static enum tw_status say_how(const struct tw_bench_how *how, const struct tw_to
 			       "one core's peak: %.4g GFLOP/s, by multiply-adds in "
 			       "registers, measured again in every round",
 			       1e-9 * peak);
-	if (status == TW_OK && t->pid)
+	if (status == TW_OK && t->child.pid)
 		status = tw_bench_note(how, why,
 				       "compute's ratio is the median over the rounds of PyTorch's "
 				       "time per step divided by ours in the same round, one "

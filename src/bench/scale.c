@@ -191,7 +191,7 @@ static enum tw_status open_theirs(struct scale *s, const struct tw_bench_how *ho
 	double t = 0.0;
 	enum tw_status status = tw_beside_open(how, &s->torch, why);
 
-	if (status != TW_OK || !s->torch.pid)
+	if (status != TW_OK || !s->torch.child.pid)
 		return status;
 	python = json_string_value(json_object_get(json_object_get(how->facts, "torch"), "python"));
 	s->f.beside = tw_beside_make(&s->torch, &net, parameters, &lost) == TW_OK &&

@@ -2,16 +2,13 @@
 /* sim.c - events per second of the simulator, and the memory of ten thousand workers. */
 #include "bench/bench.h"
 
+#include "bench/children.h"
 #include "job/run.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define ROUNDS       5
+#define PATIENCE     3600.0       /* seconds for the largest run */
 #define EVENTS_FLOOR 500000.0     /* handlers entered per second */
 #define MEMORY_FLOOR 4294967296.0 /* bytes */
 
@@ -48,56 +45,36 @@ static enum tw_status simulate(const char *text, const struct tw_log *log, json_
 	return status;
 }
 
-/* What the child writes to its pipe when it could not do its work. */
-static void tell(int fd, const struct tw_error *why)
+static enum tw_status run_large(void *arg, size_t number, struct tw_error *why)
 {
-	if (write(fd, why->text, strlen(why->text)) < 0)
-		_exit(2);
+	json_t *result = NULL;
+
+	return simulate(large, arg, &result, why);
 }
 
 /* In a process of its own, so that the peak is of this run alone. */
-static enum tw_status peak_memory(const struct tw_log *log, double *out, struct tw_error *why)
+static enum tw_status peak_memory(struct tw_log *log, double *out, struct tw_error *why)
 {
-	char text[500];
-	struct rusage usage;
-	int pipes[2], state;
-	ssize_t n;
-	pid_t child;
+	struct tw_error cause = { .status = TW_OK };
+	struct tw_children c;
+	enum tw_status status = tw_children_init(&c, 1, why);
 
-	if (pipe(pipes))
-		return tw_fail(why, TW_IO, "no pipe: %s", strerror(errno));
-	child = fork();
-	if (child == 0) {
-		struct tw_error cause = { .status = TW_OK };
-		json_t *result = NULL;
-		const enum tw_status status = simulate(large, log, &result, &cause);
-
-		if (status != TW_OK)
-			tell(pipes[1], &cause);
-		_exit(status == TW_OK ? 0 : 1);
-	}
-	close(pipes[1]);
-	if (child < 0) {
-		close(pipes[0]);
-		return tw_fail(why, TW_IO, "no process: %s", strerror(errno));
-	}
-	n = read(pipes[0], text, sizeof text - 1);
-	text[n > 0 ? n : 0] = 0;
-	close(pipes[0]);
-	while (wait4(child, &state, 0, &usage) < 0)
-		if (errno != EINTR)
-			return tw_fail(why, TW_IO, "the child is lost: %s", strerror(errno));
-	if (!WIFEXITED(state) || WEXITSTATUS(state))
-		return tw_fail(why, TW_IO, "10,000 workers did not run: %s",
-			       *text ? text : "the process died");
-	*out = (double)usage.ru_maxrss * 1024.0;
-	return TW_OK;
+	if (status != TW_OK)
+		return status;
+	status = tw_children_add(&c, run_large, log, &cause);
+	if (status == TW_OK)
+		status = tw_children_wait(&c, PATIENCE, &cause);
+	if (status == TW_OK)
+		*out = (double)c.child[0].peak;
+	tw_children_release(&c);
+	return status == TW_OK ? TW_OK
+			       : tw_fail(why, status, "10,000 workers did not run: %s", cause.text);
 }
 
 static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
 	const struct tw_log *log = how->log;
-	const struct tw_log quiet = { .sink = log->sink, .arg = log->arg, .level = TW_WARNING };
+	struct tw_log quiet = { .sink = log->sink, .arg = log->arg, .level = TW_WARNING };
 	double rate[ROUNDS], bytes = 0.0;
 	enum tw_status status;
 

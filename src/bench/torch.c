@@ -5,14 +5,11 @@
 #include "job/progress.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ARGS_MAX 8
@@ -21,46 +18,29 @@ extern const char tw_torch_program[]; /* made from torch_bench.py */
 
 /* --- the child --- */
 
-/* Becomes Python; what it has to say goes through `fd`, its complaints nowhere. */
-static _Noreturn void become(const char *const *argv, int fd, pid_t parent)
-{
-	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	sigset_t none;
-
-	/* If we are killed it must not stay behind. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(127);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	if (dup2(fd, 0) < 0 || dup2(fd, 1) < 0 || nowhere < 0 || dup2(nowhere, 2) < 0)
-		_exit(127);
-	execvp(argv[0], (char *const *)argv);
-	_exit(127);
-}
-
 enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char *const *args,
 			      struct tw_error *why)
 {
 	const char *argv[ARGS_MAX + 4] = { python, "-c", tw_torch_program };
-	const pid_t parent = getpid();
-	int ends[2];
+	int ends[2], error;
 
-	*t = (struct tw_torch){ .pid = 0 };
+	*t = (struct tw_torch){ .fill = 0 };
 	for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
 		argv[3 + i] = args[i];
 	/* A socket, not pipes: writing to a child that is gone must not be a signal. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return tw_fail(why, TW_IO, "no socket for %s: %s", python, strerror(errno));
-	t->pid = fork();
-	if (t->pid == 0)
-		become(argv, ends[1], parent);
+	/* it speaks through the socket, its complaints go nowhere, and it does not stay behind */
+	error = tw_child_exec(
+		&t->child,
+		&(struct tw_child_how){ .fd = (int[]){ ends[1], ends[1], TW_CHILD_NOTHING },
+					.death = SIGKILL },
+		argv);
 	close(ends[1]);
-	if (t->pid < 0) {
-		t->pid = 0;
+	if (error) {
+		t->child = (struct tw_child){ .pid = 0 };
 		close(ends[0]);
-		return tw_fail(why, TW_IO, "no process for %s: %s", python, strerror(errno));
+		return tw_fail(why, TW_IO, "no process for %s: %s", python, strerror(error));
 	}
 	t->fd = ends[0];
 	return TW_OK;
@@ -68,15 +48,11 @@ enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char
 
 void tw_torch_stop(struct tw_torch *t)
 {
-	int state;
-
-	if (!t->pid)
+	if (!t->child.pid)
 		return;
 	close(t->fd);
-	kill(t->pid, SIGKILL); /* it has nothing to put in order */
-	while (waitpid(t->pid, &state, 0) < 0 && errno == EINTR)
-		;
-	t->pid = 0;
+	tw_child_kill(&t->child); /* it has nothing to put in order */
+	t->child = (struct tw_child){ .pid = 0 };
 }
 
 /* --- talking --- */
@@ -90,7 +66,7 @@ enum tw_status tw_torch_tell(struct tw_torch *t, struct tw_error *why, const cha
 	va_start(args, format);
 	n = vsnprintf(text, sizeof text - 1, format, args);
 	va_end(args);
-	if (!t->pid)
+	if (!t->child.pid)
 		return tw_fail(why, TW_IO, "PyTorch's process is gone");
 	if (n < 0 || (size_t)n >= sizeof text - 1)
 		return tw_fail(why, TW_NO_ROOM, "too much to ask of PyTorch");
@@ -157,7 +133,7 @@ enum tw_status tw_torch_hear(struct tw_torch *t, double seconds, json_t **answer
 	const int64_t deadline = tw_clock() + (int64_t)(seconds * (double)TW_SECOND);
 	enum tw_status status = TW_OK;
 
-	if (!t->pid)
+	if (!t->child.pid)
 		return tw_fail(why, TW_IO, "PyTorch's process is gone");
 	while (status == TW_OK) {
 		const char *end = memchr(t->line, '\n', t->fill);

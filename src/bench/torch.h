@@ -3,11 +3,11 @@
 #ifndef TW_BENCH_TORCH_H
 #define TW_BENCH_TORCH_H
 
+#include "base/child.h"
 #include "base/status.h"
 
 #include <jansson.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 /* Seconds that a child may take to load PyTorch, and to answer anything later. */
 #define TW_TORCH_START  120.0
@@ -15,8 +15,8 @@
 
 /* All zeros: no child. */
 struct tw_torch {
-	pid_t pid; /* 0: none */
-	int fd;    /* both its standard input and output */
+	struct tw_child child;
+	int fd; /* both its standard input and output */
 	char line[4096];
 	size_t fill;
 };
