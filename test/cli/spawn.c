@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spawn.c - start the program as a user would, and look at what it says. */
 #include "cli/spawn.h"
+#include "base/child.h"
 
-#include <fcntl.h>
 #include <ftw.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -76,8 +76,9 @@ static pid_t start(const char *input, const char *environment, char *line)
 	const char *build = getenv("TW_BUILD");
 	char program[1000], *words[WORDS + 2], *save = NULL;
 	FILE *in = input_file(input);
+	struct tw_child child;
 	size_t n = 0;
-	pid_t child;
+	pid_t pid;
 
 	assert_non_null(build); /* ctest sets it */
 	snprintf(program, sizeof program, "%s/thalweg", build);
@@ -89,19 +90,18 @@ static pid_t start(const char *input, const char *environment, char *line)
 		files[i] = tmpfile();
 		assert_non_null(files[i]);
 	}
-	child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		dup2(fileno(in), 0);
-		dup2(fileno(files[0]), 1);
-		dup2(fileno(files[1]), 2);
+	pid = tw_child_fork(&child,
+			    &(struct tw_child_how){ .fd = (int[]){ fileno(in), fileno(files[0]),
+								   fileno(files[1]) } });
+	assert_true(pid >= 0);
+	if (pid == 0) {
 		set_variables(environment);
 		alarm(120); /* whatever hangs ends by SIGALRM and fails its test */
 		execv(program, words);
 		_exit(127);
 	}
 	fclose(in);
-	return child;
+	return pid;
 }
 
 static char *slurp(FILE *f)
@@ -157,12 +157,13 @@ void await_line(const struct running *r, const char *before, char *out, size_t r
 
 void thalweg_end(struct running *r, struct said *out)
 {
-	int state;
+	struct tw_child child = { .pid = r->pid };
 
-	assert_int_equal(waitpid(r->pid, &state, 0), r->pid);
+	assert_true(tw_child_wait(&child, INFINITY));
+	assert_int_not_equal(child.code, -1);
 	out->out = slurp(r->files[0]);
 	out->err = slurp(r->files[1]);
-	out->code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+	out->code = child.signal ? -child.signal : child.code;
 	assert_int_not_equal(out->code, 127);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_processes.c - the world tcp over inherited pairs: the same bits as in the other worlds. */
 /* labels: threads */
+#include "base/child.h"
 #include "job/join.h"
 #include "job/run.h"
 
@@ -11,12 +12,13 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define WORKERS      3
@@ -64,18 +66,19 @@ static const struct tw_log *loud(void)
 }
 
 /* A joiner in a child: ends with its status. */
-static pid_t child(struct tw_job *job, bool server, uint32_t wish, int master_fd,
-		   const struct tw_tcp_route *route, size_t routes, const int *accepted,
-		   size_t accepts)
+static struct tw_child child(struct tw_job *job, bool server, uint32_t wish, int master_fd,
+			     const struct tw_tcp_route *route, size_t routes, const int *accepted,
+			     size_t accepts)
 {
-	const pid_t pid = fork();
+	struct tw_child one;
+	const pid_t pid = tw_child_fork(&one, &(struct tw_child_how){ .death = SIGKILL });
 	struct tw_error why = { 0 };
 	json_t *result = NULL;
 	struct tw_net net;
 	enum tw_status status;
 
 	if (pid)
-		return pid;
+		return one;
 	tw_net_init(&net);
 	net.accepted = accepted;
 	net.accepts = accepts;
@@ -98,7 +101,7 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 {
 	struct tw_job *job = read_job(TW_WORLD_TCP, servers, gate);
 	int up[SERVERS_MOST + WORKERS][2], link[WORKERS][SERVERS_MOST][2];
-	pid_t pid[SERVERS_MOST + WORKERS];
+	struct tw_child joiner[SERVERS_MOST + WORKERS];
 	struct tw_error why = { 0 };
 	json_t *result = NULL;
 	int accepted[SERVERS_MOST + WORKERS];
@@ -117,15 +120,15 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 
 		for (uint32_t w = 0; w < WORKERS; w++)
 			in[w] = link[w][s][1];
-		pid[s] = child(job, true, s + 2, up[s][1], NULL, 0, in, WORKERS);
+		joiner[s] = child(job, true, s + 2, up[s][1], NULL, 0, in, WORKERS);
 	}
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		struct tw_tcp_route route[SERVERS_MOST];
 
 		for (uint32_t s = 0; s + 1 < servers; s++)
 			route[s] = (struct tw_tcp_route){ s + 2, link[w][s][0] };
-		pid[servers - 1 + w] = child(job, false, TW_NODE_NEW, up[servers - 1 + w][1], route,
-					     servers - 1, NULL, 0);
+		joiner[servers - 1 + w] = child(job, false, TW_NODE_NEW, up[servers - 1 + w][1],
+						route, servers - 1, NULL, 0);
 	}
 	for (uint32_t w = 0; w < WORKERS; w++)
 		for (uint32_t s = 0; s + 1 < servers; s++) {
@@ -141,10 +144,8 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 	net.accepts = joiners;
 	status = tw_run(&(struct tw_run_request){ .net = &net, .log = loud() }, job, &result, &why);
 	for (uint32_t k = 0; k < joiners; k++) {
-		int code = -1;
-
-		assert_int_equal(waitpid(pid[k], &code, 0), pid[k]);
-		assert_int_equal(code, 0);
+		assert_true(tw_child_wait(&joiner[k], INFINITY));
+		assert_int_equal(joiner[k].code, 0);
 	}
 	if (status != TW_OK)
 		fail_msg("%s", why.text);
