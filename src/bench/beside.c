@@ -66,18 +66,18 @@ enum tw_status tw_beside_open(const struct tw_bench_how *how, struct tw_torch *t
 enum tw_status tw_beside_ask(struct tw_torch *t, const struct tw_net_facts *net,
 			     struct tw_error *why)
 {
-	const struct tw_shape *s = &net->in;
-	char shape[60];
+	json_error_t bad;
+	json_t *shape = json_array();
 
-	if (s->rank == 1)
-		snprintf(shape, sizeof shape, "%u", s->d[0]);
-	else
-		snprintf(shape, sizeof shape, "%u, %u, %u", s->d[0], s->d[1], s->d[2]);
-	return tw_torch_tell(t, why,
-			     "{\"do\": \"make\", \"net\": \"%s\", \"zoo\": \"%s\", \"hidden\": %s, "
-			     "\"shape\": [%s], \"batch\": %u}",
-			     net->name, net->zoo, net->hidden ? net->hidden : "null", shape,
-			     net->batch);
+	for (uint32_t k = 0; k < net->in.rank; k++)
+		json_array_append_new(shape, json_integer(net->in.d[k]));
+	return tw_torch_tell(t,
+			     json_pack("{s:s, s:s, s:s, s:o, s:o, s:I}", "do", "make", "net",
+				       net->name, "zoo", net->zoo, "hidden",
+				       net->hidden ? json_loads(net->hidden, JSON_DECODE_ANY, &bad)
+						   : json_null(),
+				       "shape", shape, "batch", (json_int_t)net->batch),
+			     why);
 }
 
 enum tw_status tw_beside_made(struct tw_torch *t, const struct tw_net_facts *net, size_t parameters,

@@ -2,12 +2,13 @@
 /* torch.c - PyTorch in a process of its own beside us, asked one thing after the other. */
 #include "bench/torch.h"
 
+#include "job/json_lines.h"
 #include "job/progress.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,30 +58,32 @@ void tw_torch_stop(struct tw_torch *t)
 
 /* --- talking --- */
 
-enum tw_status tw_torch_tell(struct tw_torch *t, struct tw_error *why, const char *format, ...)
+static enum tw_status send_all(const struct tw_torch *t, const char *text, struct tw_error *why)
 {
-	char text[1000];
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text, sizeof text - 1, format, args);
-	va_end(args);
 	if (!t->child.pid)
 		return tw_fail(why, TW_IO, "PyTorch's process is gone");
-	if (n < 0 || (size_t)n >= sizeof text - 1)
-		return tw_fail(why, TW_NO_ROOM, "too much to ask of PyTorch");
-	text[n++] = '\n';
-	for (int sent = 0; sent < n;) {
-		const ssize_t k = send(t->fd, text + sent, (size_t)(n - sent), MSG_NOSIGNAL);
+	for (size_t left = strlen(text); left;) {
+		const ssize_t k = send(t->fd, text, left, MSG_NOSIGNAL);
 
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
 			return tw_fail(why, TW_IO, "PyTorch's process is gone");
-		sent += (int)k;
+		text += k;
+		left -= (size_t)k;
 	}
 	return TW_OK;
+}
+
+enum tw_status tw_torch_tell(struct tw_torch *t, json_t *request, struct tw_error *why)
+{
+	char *line = request ? tw_json_line(request) : NULL;
+	enum tw_status status = line ? send_all(t, line, why)
+				     : tw_fail(why, TW_NO_MEMORY, "no memory for a request");
+
+	free(line);
+	json_decref(request);
+	return status;
 }
 
 /* One more portion of bytes, or a reason why there is none. */
@@ -173,8 +176,10 @@ enum tw_status tw_torch_open(struct tw_torch *t, const char *python, json_t **he
 enum tw_status tw_torch_ask(struct tw_torch *t, const char *net, unsigned steps,
 			    struct tw_error *why)
 {
-	return tw_torch_tell(t, why, "{\"do\": \"run\", \"net\": \"%s\", \"steps\": %u}", net,
-			     steps);
+	return tw_torch_tell(
+		t,
+		json_pack("{s:s, s:s, s:I}", "do", "run", "net", net, "steps", (json_int_t)steps),
+		why);
 }
 
 enum tw_status tw_torch_time(struct tw_torch *t, unsigned steps, double *seconds,

@@ -25,9 +25,8 @@ struct tw_torch {
  * none).  Returns at once; the first thing to hear is the greeting.  tw_torch_stop in any case. */
 enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char *const *args,
 			      struct tw_error *why);
-/* Ask.  Waits for nothing. */
-enum tw_status tw_torch_tell(struct tw_torch *t, struct tw_error *why, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Ask; takes the reference, and NULL is no memory.  Waits for nothing. */
+enum tw_status tw_torch_tell(struct tw_torch *t, json_t *request, struct tw_error *why);
 /* The next answer, the caller's reference.  TW_IO with a sentence where the child fails, is gone
  * or says nothing for so many seconds. */
 enum tw_status tw_torch_hear(struct tw_torch *t, double seconds, json_t **answer,

@@ -28,7 +28,7 @@ struct join {
 	struct tw_cast cast;
 	struct tw_ran ran;
 	uint64_t steps, samples;
-	FILE *metrics;
+	struct tw_json_lines metrics;
 	int64_t began;
 };
 
@@ -83,12 +83,9 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	enum tw_status status;
 
 	/* a wrong request is said before anybody is asked */
-	if (j->q->metrics && !(j->metrics = tw_regular_stream(j->q->metrics, "a")))
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"--log: %s cannot be written: %s; name a file in a directory that is "
-			"there, or " TW_STREAM_NAMES,
-			j->q->metrics, tw_cause(errno));
+	if (j->q->metrics &&
+	    tw_json_lines_open(&j->metrics, j->q->metrics, j->q->log, why) != TW_OK)
+		return why->status;
 	if (j->q->job) {
 		j->job = j->q->job;
 		j->engine = j->q->engine;
@@ -110,11 +107,7 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 
 static void write_line(struct join *j, json_t *line)
 {
-	if (line && j->metrics) {
-		json_dumpf(line, j->metrics, JSON_COMPACT);
-		fputc('\n', j->metrics);
-		fflush(j->metrics);
-	}
+	tw_json_lines_put(&j->metrics, line);
 	json_decref(line);
 }
 
@@ -125,7 +118,7 @@ static bool observe(void *arg, const struct tw_note *n)
 	if (n->kind == TW_NOTE_GRADIENT) {
 		j->steps++;
 		j->samples += n->count;
-		if (j->metrics)
+		if (j->metrics.file)
 			write_line(j, json_pack("{s:s, s:f, s:i, s:f, s:I}", "event", "step",
 						"time", (double)n->at / (double)TW_SECOND, "worker",
 						(int)n->slot, "loss",
@@ -302,8 +295,7 @@ static void release(struct join *j)
 		j->q->net->kept = j->job;
 	else if (j->job != j->q->job)
 		tw_job_free(j->job);
-	if (j->metrics)
-		fclose(j->metrics);
+	tw_json_lines_close(&j->metrics);
 }
 
 enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why)

@@ -78,23 +78,9 @@ static json_t *real(double x)
 	return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* A disk that is full is said once, a reader who left is not; the run goes on. */
-static void write_metrics(struct tw_watch *w, const json_t *line)
-{
-	if (json_dumpf(line, w->metrics, JSON_COMPACT) == 0 && fputc('\n', w->metrics) != EOF &&
-	    fflush(w->metrics) == 0)
-		return;
-	if (errno != EPIPE)
-		tw_log_line(w->log, TW_WARNING, "run", "--log: cannot be written any more: %s",
-			    strerror(errno));
-	fclose(w->metrics);
-	w->metrics = NULL;
-}
-
 void tw_watch_line(struct tw_watch *w, json_t *line)
 {
-	if (w->metrics && line)
-		write_metrics(w, line);
+	tw_json_lines_put(&w->metrics, line);
 	if (w->dir)
 		tw_rundir_log(w->dir, line);
 	else
@@ -140,7 +126,7 @@ static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 	struct tw_point label = n->label;
 	json_t *line, *rest;
 
-	if (!w->metrics || n->kind != TW_NOTE_PROGRESS || n->at < w->from ||
+	if (!w->metrics.file || n->kind != TW_NOTE_PROGRESS || n->at < w->from ||
 	    clock - w->measured < TW_SECOND)
 		return;
 	w->measured = clock;
@@ -156,7 +142,7 @@ static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 	rest = curve(w, &label);
 	if (line && rest) {
 		json_object_update(line, rest);
-		write_metrics(w, line);
+		tw_json_lines_put(&w->metrics, line);
 	}
 	json_decref(rest);
 	json_decref(line);
@@ -167,7 +153,7 @@ static void log_at(struct tw_watch *w, int64_t at, const char *event, json_t *re
 {
 	json_t *line;
 
-	if ((!w->dir && !w->metrics) || !rest || at < w->from) {
+	if ((!w->dir && !w->metrics.file) || !rest || at < w->from) {
 		json_decref(rest);
 		return;
 	}
@@ -330,7 +316,7 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	default:
 		return true;
 	}
-	if (!w->show && !w->metrics)
+	if (!w->show && !w->metrics.file)
 		return !w->diverged;
 	clock = tw_clock();
 	reckon(w, clock);

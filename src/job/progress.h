@@ -4,6 +4,7 @@
 #define TW_JOB_PROGRESS_H
 
 #include "job/job.h"
+#include "job/json_lines.h"
 #include "job/rundir.h"
 
 /* How far a run is. */
@@ -60,8 +61,8 @@ struct tw_watch {
 	uint32_t row_shard;       /* the one that refused first */
 	bool diverged;            /* so many in a row, or such a loss, that the run was stopped */
 	bool network;             /* say every evaluation on the log; stop when it diverges */
-	FILE *metrics;            /* --log: every line, and progress once a second; may be NULL */
-	int64_t measured;         /* when progress was last written there */
+	struct tw_json_lines metrics; /* --log: every line, and progress once a second */
+	int64_t measured;             /* when progress was last written there */
 };
 
 /* ns of CLOCK_MONOTONIC. */

@@ -39,8 +39,8 @@ struct run {
 	struct tw_cast cast;
 	struct tw_watch watch;
 	struct tw_ran ran;
-	FILE *metrics; /* until the watch has it */
-	uint64_t cut;  /* gone on from; 0: from the beginning */
+	struct tw_json_lines metrics; /* until the watch has it */
+	uint64_t cut;                 /* gone on from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
 	/* the world tcp */
@@ -402,11 +402,11 @@ static enum tw_status unusable(const struct run *r, struct tw_error *why)
 
 static void write_result(struct tw_watch *w, json_t *made)
 {
-	struct tw_watch only = { .metrics = w->metrics, .log = w->log };
+	json_t *line = json_pack("{s:s, s:f, s:O}", "event", "result", "time",
+				 w->earlier.time + w->now.world, "result", made);
 
-	tw_watch_line(&only, json_pack("{s:s, s:f, s:O}", "event", "result", "time",
-				       w->earlier.time + w->now.world, "result", made));
-	w->metrics = only.metrics;
+	tw_json_lines_put(&w->metrics, line);
+	json_decref(line);
 }
 
 static void copy_vector(const struct run *r)
@@ -434,7 +434,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
 		if (leave_diverged(r, why) != TW_OK || make_result(r, true, result, why) != TW_OK)
 			return why->status;
-		if (r->watch.metrics)
+		if (r->watch.metrics.file)
 			write_result(&r->watch, *result);
 		return none_applied(r) ? unusable(r, why) : diverged(r, why);
 	}
@@ -447,7 +447,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 		json_decref(made);
 		return why->status;
 	}
-	if (r->watch.metrics) /* the directory has it as result.json */
+	if (r->watch.metrics.file) /* the directory has it as result.json */
 		write_result(&r->watch, made);
 	copy_vector(r);
 	*result = made;
@@ -456,10 +456,8 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 
 static void release(struct run *r)
 {
-	if (r->metrics)
-		fclose(r->metrics);
-	if (r->watch.metrics)
-		fclose(r->watch.metrics);
+	tw_json_lines_close(&r->metrics);
+	tw_json_lines_close(&r->watch.metrics);
 	if (r->request->net && r->request->net->gauges)
 		tw_gauges_over(r->request->net->gauges);
 	tw_tcp_close(r->tcp);
@@ -479,26 +477,17 @@ static void release(struct run *r)
 }
 
 /* A file that cannot be written is a wrong request: said before anything is made. */
-static enum tw_status open_file(const char *flag, const char *path, FILE **out,
-				struct tw_error *why)
-{
-	*out = tw_regular_stream(path, "a");
-	if (!*out)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: %s cannot be written: %s; name a file in a directory that "
-			       "is there, or " TW_STREAM_NAMES,
-			       flag, path, tw_cause(errno));
-	return TW_OK;
-}
-
 static enum tw_status check_trace(const char *path, struct tw_error *why)
 {
-	FILE *f;
-	const enum tw_status status = open_file("--trace", path, &f, why);
+	FILE *f = tw_regular_stream(path, "a");
 
-	if (status == TW_OK)
-		fclose(f);
-	return status;
+	if (!f)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--trace: %s cannot be written: %s; name a file in a directory "
+			       "that is there, or " TW_STREAM_NAMES,
+			       path, tw_cause(errno));
+	fclose(f);
+	return TW_OK;
 }
 
 static enum tw_status make_cast(struct run *r, struct tw_error *why)
@@ -571,7 +560,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	if (status == TW_OK && request->trace)
 		status = check_trace(request->trace, why);
 	if (status == TW_OK && request->metrics)
-		status = open_file("--log", request->metrics, &r.metrics, why);
+		status = tw_json_lines_open(&r.metrics, request->metrics, request->log, why);
 	if (status == TW_OK) {
 		job->plan.checkpoint.final = request->dir != NULL;
 		job->plan.checkpoint.stop_after = request->checkpoints;
@@ -591,7 +580,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		r.watch.log = request->log;
 		r.watch.network = job->data.from != NULL;
 		r.watch.metrics = r.metrics;
-		r.metrics = NULL;
+		r.metrics.file = NULL;
 		r.watch.earlier = earlier(&r);
 		tw_watch_line(&r.watch, start_line(&r));
 		if (r.start)

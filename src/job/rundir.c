@@ -6,6 +6,7 @@
 #include "base/regular.h"
 #include "job/field.h"
 #include "job/files.h"
+#include "job/json_lines.h"
 #include "job/store.h"
 
 #include <errno.h>
@@ -22,10 +23,10 @@
 
 struct tw_rundir {
 	int fd, lock;
-	FILE *log_file;
+	struct tw_json_lines lines; /* log.jsonl */
 	const struct tw_log *log;
 	char *path, *job_text; /* job_text: behind the head line */
-	bool resumes, log_failed;
+	bool resumes;
 };
 
 /* The commands that make runs of that world. */
@@ -339,10 +340,13 @@ static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool
 
 static enum tw_status open_log(struct tw_rundir *r, struct tw_error *why)
 {
-	const int fd = tw_regular_open(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND, 0666);
+	int fd;
 
-	r->log_file = fd < 0 ? NULL : fdopen(fd, "a");
-	if (!r->log_file) {
+	r->lines = (struct tw_json_lines){ .log = r->log, .patient = true };
+	snprintf(r->lines.name, sizeof r->lines.name, "%s/log.jsonl", r->path);
+	fd = tw_regular_open(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND, 0666);
+	r->lines.file = fd < 0 ? NULL : fdopen(fd, "a");
+	if (!r->lines.file) {
 		const int cause = errno;
 
 		if (fd >= 0)
@@ -391,8 +395,7 @@ void tw_rundir_close(struct tw_rundir *r)
 {
 	if (!r)
 		return;
-	if (r->log_file)
-		fclose(r->log_file);
+	tw_json_lines_close(&r->lines);
 	if (r->lock >= 0)
 		close(r->lock);
 	if (r->fd >= 0)
@@ -446,14 +449,7 @@ double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut)
 
 void tw_rundir_log(struct tw_rundir *r, json_t *line)
 {
-	if (line &&
-	    (json_dumpf(line, r->log_file, JSON_COMPACT) || fputc('\n', r->log_file) == EOF ||
-	     fflush(r->log_file)) &&
-	    !r->log_failed) {
-		r->log_failed = true;
-		tw_log_line(r->log, TW_WARNING, "run", "%s/log.jsonl cannot be written: %s",
-			    r->path, strerror(errno));
-	}
+	tw_json_lines_put(&r->lines, line);
 	json_decref(line);
 }
 

@@ -220,7 +220,7 @@ static void nothing_is_waited_for_for_ever(void **state)
 	no_child_is_left();
 	tw_torch_stop(&t);
 	why = (struct tw_error){ .status = TW_OK };
-	assert_int_equal(tw_torch_tell(&t, &why, "x"), TW_IO);
+	assert_int_equal(tw_torch_tell(&t, json_object(), &why), TW_IO);
 }
 
 static void what_it_says_is_not_trusted(void **state)
