@@ -13,6 +13,7 @@
 #include "model/safetensors.h"
 #include "node/part.h"
 #include "wire/frame.h"
+#include "kit/one_frame.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -110,10 +111,10 @@ static bool add_frame(struct seed *s, uint16_t type, uint32_t tail, uint32_t pay
 	memset(&m.b, 1, sizeof m.b);
 	memset(m.tail->data, 2, tail);
 	memset(m.payload->data, 3, payload);
-	MUST(tw_msg_write(&m, s->bytes + s->n, sizeof s->bytes - s->n, &len) == TW_OK);
+	MUST(one_frame_write(&m, s->bytes + s->n, sizeof s->bytes - s->n, &len) == TW_OK);
 	tw_block_drop(m.tail);
 	tw_block_drop(m.payload);
-	good = tw_msg_read(s->bytes + s->n, len, &tw_heap_system, &back) == TW_OK;
+	good = one_frame_read(s->bytes + s->n, len, &tw_heap_system, &back) == TW_OK;
 	if (good) {
 		tw_block_drop(back.tail);
 		tw_block_drop(back.payload);

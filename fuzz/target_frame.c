@@ -12,6 +12,7 @@
 #include "actor/message.h"
 #include "fuzz.h"
 #include "wire/frame.h"
+#include "kit/one_frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,15 +115,15 @@ static bool read_one(const uint8_t *at, size_t n, unsigned refuse)
 	enum tw_status st;
 
 	tw_fuzz_heap_init(&heap, refuse, n + 2 * sizeof(struct tw_block) + 2 * TW_ALIGN);
-	st = tw_msg_read(at, n, &heap.heap, &m);
+	st = one_frame_read(at, n, &heap.heap, &m);
 	if (st == TW_OK) {
 		const size_t whole = tw_msg_bytes(&m);
 		uint8_t *out = malloc(whole);
 		size_t len = 0;
 
 		MUST(out && whole == n && strcmp(tw_type_name(m.h.type), "?") != 0);
-		MUST(tw_msg_write(&m, out, whole - 1, &len) == TW_NO_ROOM);
-		MUST(tw_msg_write(&m, out, whole, &len) == TW_OK);
+		MUST(one_frame_write(&m, out, whole - 1, &len) == TW_NO_ROOM);
+		MUST(one_frame_write(&m, out, whole, &len) == TW_OK);
 		MUST(len == n && memcmp(out, at, n) == 0);
 		free(out);
 		tw_block_drop(m.tail);
@@ -201,7 +202,7 @@ static bool message(void *arg, struct tw_msg *m)
 		size_t len = 0;
 
 		MUST(out && r->at + n <= r->wire->n);
-		MUST(tw_msg_write(m, out, n, &len) == TW_OK && len == n);
+		MUST(one_frame_write(m, out, n, &len) == TW_OK && len == n);
 		MUST(memcmp(out, r->wire->bytes + r->at, n) == 0);
 		r->at += n;
 		free(out);

@@ -439,13 +439,4 @@ uint64_t tw_header_seed(const struct tw_header *h);
  * sentence in *why, which may be NULL. */
 enum tw_status tw_header_check(const struct tw_header *h, struct tw_error *why);
 
-/* The message as one frame of bytes: TW_BAD_INPUT if its payload needs more than one, TW_NO_ROOM
- * if `room` < tw_msg_bytes, else *len of it. */
-enum tw_status tw_msg_write(const struct tw_msg *m, uint8_t *out, size_t room, size_t *len);
-/* Check a frame that is a whole message (header, hash) and fill *m; tail and payload become new
- * blocks of `heap` with one reference.  Hostile bytes give TW_BAD_BYTES and nothing to free;
- * never reads past len, never allocates more than len. */
-enum tw_status tw_msg_read(const uint8_t *bytes, size_t len, struct tw_heap *heap,
-			   struct tw_msg *m);
-
 #endif

@@ -132,11 +132,6 @@ struct tw_block *tw_pool_take(struct tw_pool *pool)
 	return NULL;
 }
 
-size_t tw_pool_out(const struct tw_pool *pool)
-{
-	return pool->out;
-}
-
 static void pool_back(struct tw_pool *pool, struct tw_block *b)
 {
 	bool last = false, keep;

@@ -55,7 +55,5 @@ struct tw_pool;
 struct tw_pool *tw_pool_new(struct tw_heap *heap, size_t bytes);
 void tw_pool_free(struct tw_pool *pool);
 struct tw_block *tw_pool_take(struct tw_pool *pool); /* NULL without memory */
-/* Blocks handed out and not yet back; for the memory bounds that tests check. */
-size_t tw_pool_out(const struct tw_pool *pool);
 
 #endif

@@ -23,14 +23,12 @@ static bool digit(char c)
 struct family {
 	const char *text, *end;
 	size_t brackets;
-	uint64_t values[BRACKETS_MOST]; /* how many each bracket has */
-	uint64_t hosts;                 /* their product */
-	size_t longest;                 /* bytes of the longest name */
+	uint64_t hosts; /* the product of what its brackets have */
+	size_t longest; /* bytes of the longest name */
 };
 
 struct reader {
 	const char *what, *list, *at;
-	uint64_t most; /* hosts */
 	struct tw_error *why;
 };
 
@@ -46,7 +44,7 @@ static enum tw_status wrong(const struct reader *r, const char *problem)
 	return tw_fail(r->why, TW_BAD_INPUT,
 		       "%s is \"%s\": %s at character %zu; accepted are lists of hosts such as "
 		       "node[01-03,07],gpu5 with at most %" PRIu64 " hosts",
-		       r->what, list.text, problem, (size_t)(r->at - r->list) + 1, r->most);
+		       r->what, list.text, problem, (size_t)(r->at - r->list) + 1, TW_HOSTS_MOST);
 }
 
 static bool number(const char **at, uint64_t *out, int *digits)
@@ -94,7 +92,7 @@ static enum tw_status bracket(struct reader *r, struct family *f)
 
 		if (problem)
 			return wrong(r, problem);
-		if (x.last - x.first >= r->most - values)
+		if (x.last - x.first >= TW_HOSTS_MOST - values)
 			return wrong(r, "there are too many hosts");
 		values += x.last - x.first + 1;
 		longest = digits_of(&x) > longest ? digits_of(&x) : longest;
@@ -104,10 +102,10 @@ static enum tw_status bracket(struct reader *r, struct family *f)
 	if (*r->at != ']')
 		return wrong(r, "a , or ] is missing");
 	r->at++;
-	f->values[f->brackets++] = values;
-	f->hosts *= values; /* both at most `most`: no overflow */
+	f->brackets++;
+	f->hosts *= values; /* both at most TW_HOSTS_MOST: no overflow */
 	f->longest += longest;
-	return f->hosts > r->most ? wrong(r, "there are too many hosts") : TW_OK;
+	return f->hosts > TW_HOSTS_MOST ? wrong(r, "there are too many hosts") : TW_OK;
 }
 
 static bool name_letter(char c)
@@ -145,108 +143,45 @@ static enum tw_status next_family(struct reader *r, struct family *f)
 	return TW_OK;
 }
 
-/* The number with index k of a bracket; *at moves from behind its '[' to behind its ']'. */
-static int write_number(const char **at, uint64_t k, char *out, size_t room)
+/* The first host of a family: of every bracket the first number. */
+static void write_first(const struct family *f, char out[TW_HOST_TEXT])
 {
-	int bytes = 0;
-
-	for (bool found = false; **at != ']';) {
-		struct range x = { 0 };
-
-		range(at, &x); /* was read before: it is right */
-		if (!found && k <= x.last - x.first) {
-			bytes = snprintf(out, room, "%0*" PRIu64, x.digits, x.first + k);
-			found = true;
-		}
-		k -= found ? 0 : x.last - x.first + 1;
-		*at += **at == ',';
-	}
-	++*at;
-	return bytes;
-}
-
-/* Host k of a family, counted like a number whose digits are the brackets. */
-static void write_host(const struct family *f, uint64_t k, char out[TW_HOST_TEXT])
-{
-	uint64_t each = f->hosts;
-	size_t n = 0, b = 0;
+	size_t n = 0;
 
 	for (const char *p = f->text; p < f->end;) {
+		struct range x = { 0 };
+
 		if (*p != '[') {
 			out[n++] = *p++;
 			continue;
 		}
 		p++;
-		each /= f->values[b++];
-		n += (size_t)write_number(&p, k / each, out + n, TW_HOST_TEXT - n);
-		k %= each;
+		range(&p, &x); /* was read before: it is right */
+		n += (size_t)snprintf(out + n, TW_HOST_TEXT - n, "%0*" PRIu64, x.digits, x.first);
+		p = strchr(p, ']') + 1;
 	}
 	out[n] = 0;
-}
-
-/* Reads the whole list and counts; its first host goes to `first`. */
-static enum tw_status count_hosts(struct reader *r, char first[TW_HOST_TEXT], uint64_t *count)
-{
-	*count = 0;
-	do {
-		struct family f;
-		const enum tw_status st = next_family(r, &f);
-
-		if (st != TW_OK)
-			return st;
-		if (f.hosts > r->most - *count)
-			return wrong(r, "there are too many hosts");
-		if (*count == 0)
-			write_host(&f, 0, first);
-		*count += f.hosts;
-	} while (*r->at);
-	return TW_OK;
 }
 
 enum tw_status tw_hosts_first(const char *what, const char *list, char out[TW_HOST_TEXT],
 			      struct tw_error *why)
 {
-	struct reader r = {
-		.what = what, .list = list, .at = list, .most = TW_HOSTS_MOST, .why = why
-	};
-	uint64_t count;
-
-	return count_hosts(&r, out, &count);
-}
-
-enum tw_status tw_hosts_expand(const char *what, const char *list, size_t most,
-			       struct tw_heap *heap, struct tw_hosts *out, struct tw_error *why)
-{
 	struct reader r = { .what = what, .list = list, .at = list, .why = why };
-	struct tw_hosts h = { .heap = heap };
-	char first[TW_HOST_TEXT];
-	enum tw_status st;
-	uint64_t count;
+	uint64_t count = 0;
 
-	r.most = most < TW_HOSTS_MOST ? most : TW_HOSTS_MOST;
-	st = count_hosts(&r, first, &count);
-	if (st != TW_OK)
-		return st;
-	h.name = heap->get(heap, (size_t)count * sizeof h.name[0]);
-	if (!h.name)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for %" PRIu64 " names of hosts",
-			       count);
-	for (r.at = list; *r.at;) {
+	do { /* the whole list is read: its end must be right, too */
 		struct family f;
+		const enum tw_status st = next_family(&r, &f);
 
-		next_family(&r, &f); /* was read before: it is right */
-		for (uint64_t k = 0; k < f.hosts; k++)
-			write_host(&f, k, h.name[h.count++]);
-	}
-	*out = h;
+		if (st != TW_OK)
+			return st;
+		if (f.hosts > TW_HOSTS_MOST - count)
+			return wrong(&r, "there are too many hosts");
+		if (count == 0)
+			write_first(&f, out);
+		count += f.hosts;
+	} while (*r.at);
 	return TW_OK;
-}
-
-void tw_hosts_release(struct tw_hosts *h)
-{
-	if (h->heap)
-		h->heap->put(h->heap, h->name);
-	*h = (struct tw_hosts){ 0 };
 }
 
 /* ---- variables ---- */
@@ -429,18 +364,6 @@ enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why)
 bool tw_where_leads(const struct tw_where *w)
 {
 	return w->have_rank && w->rank == 0;
-}
-
-const char *tw_where_source_name(enum tw_where_source source)
-{
-	static const char *const names[] = {
-		[TW_WHERE_NOWHERE] = "nowhere",
-		[TW_WHERE_ARGUMENT] = "the command line",
-		[TW_WHERE_NODELIST] = "Slurm's list of hosts",
-		[TW_WHERE_MASTER_ADDR] = "MASTER_ADDR",
-	};
-
-	return (size_t)source < sizeof names / sizeof names[0] ? names[source] : "nowhere";
 }
 
 /* "", "0.0.0.0", "::" and every other way to write the latter. */

@@ -14,7 +14,6 @@
 #ifndef TW_CLI_WHERE_H
 #define TW_CLI_WHERE_H
 
-#include "base/heap.h"
 #include "wire/address.h"
 
 enum tw_where_source {
@@ -41,8 +40,6 @@ enum tw_status tw_where_find(const char *address, const char *const *environment
 enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why);
 /* Is this the process that runs the master: rank 0? */
 bool tw_where_leads(const struct tw_where *w);
-/* "the command line", "MASTER_ADDR", ... for messages; never NULL. */
-const char *tw_where_source_name(enum tw_where_source source);
 
 /* What to paste behind `thalweg join` on another machine: where the listener is bound, or this
  * machine's name where it is bound to all addresses, or "localhost" where that name is none that
@@ -54,21 +51,11 @@ void tw_where_join_text(const struct tw_address *bound, const char *hostname,
  * least the digits of their range's first; of several brackets the last runs fastest; the order
  * is the list's and repeated hosts stay.  `what` names the list in sentences.  TW_BAD_INPUT: not
  * such a list, or more hosts than TW_HOSTS_MOST (as many as Slurm itself has). */
-#define TW_HOSTS_MOST 65536
+#define TW_HOSTS_MOST UINT64_C(65536)
 #define TW_HOST_TEXT  256
 
-struct tw_hosts {
-	struct tw_heap *heap;
-	char (*name)[TW_HOST_TEXT];
-	size_t count;
-};
-
+/* The first of them. */
 enum tw_status tw_hosts_first(const char *what, const char *list, char out[TW_HOST_TEXT],
 			      struct tw_error *why);
-/* All of them, at most `most` (itself at most TW_HOSTS_MOST); memory is taken once, after they
- * were counted.  Release *out after TW_OK. */
-enum tw_status tw_hosts_expand(const char *what, const char *list, size_t most,
-			       struct tw_heap *heap, struct tw_hosts *out, struct tw_error *why);
-void tw_hosts_release(struct tw_hosts *h);
 
 #endif

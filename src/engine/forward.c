@@ -95,11 +95,6 @@ void tw_forward_close(struct tw_forward *f)
 	heap->put(heap, f);
 }
 
-size_t tw_forward_outputs(const struct tw_forward *f)
-{
-	return f->outputs;
-}
-
 static enum tw_status some(struct tw_forward *f, const struct tw_samples *set, uint64_t from,
 			   uint32_t count, float *prediction, struct tw_score *sum)
 {

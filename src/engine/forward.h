@@ -20,8 +20,6 @@ struct tw_forward;
 enum tw_status tw_forward_open(struct tw_heap *heap, const struct tw_forward_facts *facts,
 			       struct tw_forward **out, struct tw_error *why);
 void tw_forward_close(struct tw_forward *f); /* NULL is allowed */
-/* Values that the network gives for one row. */
-size_t tw_forward_outputs(const struct tw_forward *f);
 
 /* Compute rows from..from+count of `set`: `prediction` (may be NULL) gets count * outputs values.
  * Rows are taken `batch` at a time from row 0 on, so `from` must be a multiple of it: then a row's

@@ -500,11 +500,6 @@ struct tw_program *tw_network_program(const struct tw_engine *e, enum tw_program
 	return program_of(network_of(e), kind, batch, &m) == TW_OK ? m->program : NULL;
 }
 
-size_t tw_network_outputs(const struct tw_engine *e)
-{
-	return network_of(e)->outputs;
-}
-
 uint32_t tw_network_portion(const struct tw_engine *e)
 {
 	return network_of(e)->portion;

@@ -35,8 +35,6 @@ struct tw_program *tw_network_program(const struct tw_engine *e, enum tw_program
 enum tw_status tw_network_score(const struct tw_engine *e, void *scratch,
 				const struct tw_samples *set, const struct tw_inputs *in,
 				float *prediction, struct tw_score *score);
-/* Values that the network predicts for one sample. */
-size_t tw_network_outputs(const struct tw_engine *e);
 /* Samples that an evaluation computes at once; what is left at the end is fewer. */
 uint32_t tw_network_portion(const struct tw_engine *e);
 

@@ -28,8 +28,5 @@ bool tw_shape_same(const struct tw_shape *a, const struct tw_shape *b);
 /* "20x24x24", "500". */
 const char *tw_shape_text(const struct tw_shape *s, char out[40]);
 const char *tw_layout_name(enum tw_layout layout);
-/* Move a batch from one layout to another by plain loops: what tests compare oneDNN with. */
-void tw_layout_move(const struct tw_shape *s, uint32_t batch, enum tw_layout from, const float *in,
-		    enum tw_layout to, float *out);
 
 #endif

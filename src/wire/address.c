@@ -469,21 +469,6 @@ void tw_address_peer(int fd, char out[TW_ADDRESS_TEXT])
 		snprintf(out, TW_ADDRESS_TEXT, sa.ss_family == AF_UNIX ? "local" : "unknown");
 }
 
-enum tw_status tw_address_own(int fd, uint16_t port, struct tw_address *out)
-{
-	struct sockaddr_storage sa = { 0 };
-	socklen_t bytes = sizeof sa;
-	struct tw_address a;
-
-	if (getsockname(fd, (struct sockaddr *)&sa, &bytes) || !numbers_of(&sa, bytes, &a))
-		return TW_ABSENT;
-	if (strcmp(a.host, "0.0.0.0") == 0 || strcmp(a.host, "::") == 0)
-		return TW_ABSENT;
-	a.port = port;
-	*out = a;
-	return TW_OK;
-}
-
 void tw_address_hostname(char *out, size_t room)
 {
 	char name[256] = "";

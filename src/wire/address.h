@@ -40,9 +40,6 @@ enum tw_status tw_address_dial(const struct tw_address *a, unsigned attempt, int
 void tw_address_tune(int fd);
 /* "10.0.0.2:41234" of the other side of a socket; "local" for a socket pair. */
 void tw_address_peer(int fd, char out[TW_ADDRESS_TEXT]);
-/* The address by which others reach this machine, for a listener bound to any: that of our side
- * of `fd`, a connection that came in; TW_ABSENT if it has none. */
-enum tw_status tw_address_own(int fd, uint16_t port, struct tw_address *out);
 /* This machine's name, never empty. */
 void tw_address_hostname(char *out, size_t room);
 

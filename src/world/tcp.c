@@ -377,11 +377,6 @@ uint32_t tw_tcp_node(const struct tw_tcp *t)
 	return t->node;
 }
 
-uint32_t tw_tcp_boot(const struct tw_tcp *t)
-{
-	return t->boot;
-}
-
 const struct tw_address *tw_tcp_bound(const struct tw_tcp *t)
 {
 	return &t->bound;

@@ -95,7 +95,6 @@ enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 			   struct tw_error *why);
 /* Who we are: for the cast. */
 uint32_t tw_tcp_node(const struct tw_tcp *t);
-uint32_t tw_tcp_boot(const struct tw_tcp *t);
 /* Where we listen; port 0: nowhere. */
 const struct tw_address *tw_tcp_bound(const struct tw_tcp *t);
 /* Run the seats of this process until the run ends, here or in the master's process.  ran->totals

@@ -3,6 +3,7 @@
 #include "actor/message.h"
 #include "base/refusing.h"
 #include "base/rng.h"
+#include "kit/one_frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +91,7 @@ static uint8_t *frame(const struct tw_msg *m, size_t *len)
 	uint8_t *out = malloc(tw_msg_bytes(m));
 
 	assert_non_null(out);
-	assert_int_equal(tw_msg_write(m, out, tw_msg_bytes(m), len), TW_OK);
+	assert_int_equal(one_frame_write(m, out, tw_msg_bytes(m), len), TW_OK);
 	assert_int_equal(*len, tw_msg_bytes(m));
 	return out;
 }
@@ -117,7 +118,7 @@ static enum tw_status take(const uint8_t *bytes, size_t len)
 	assert_non_null(exact);
 	memcpy(exact, bytes, len);
 	memset(&m, 0xee, sizeof m);
-	st = tw_msg_read(exact, len, &heap.heap, &m);
+	st = one_frame_read(exact, len, &heap.heap, &m);
 	free(exact);
 	if (st == TW_OK) {
 		assert_true(m.h.type < TW_TYPES);
@@ -160,10 +161,10 @@ static void there_and_back(uint16_t type, uint32_t tail, uint32_t payload, size_
 	size_t len, relen;
 
 	bytes = frame(&m, &len);
-	assert_int_equal(tw_msg_write(&m, bytes, len - 1, &relen), TW_NO_ROOM);
+	assert_int_equal(one_frame_write(&m, bytes, len - 1, &relen), TW_NO_ROOM);
 	bytes = (free(bytes), frame(&m, &len));
 	memset(&back, 0xee, sizeof back);
-	assert_int_equal(tw_msg_read(bytes, len, &heap.heap, &back), TW_OK);
+	assert_int_equal(one_frame_read(bytes, len, &heap.heap, &back), TW_OK);
 	assert_memory_equal(&back.b, &m.b, sizeof m.b); /* and zeros beyond the body */
 	m.h.length = back.h.length;
 	m.h.hash = back.h.hash;
@@ -393,7 +394,7 @@ static void part_of_a_message_is_refused(void **state)
 	size_t len;
 
 	assert_non_null(bytes);
-	assert_int_equal(tw_msg_write(&m, bytes, room, &len), TW_BAD_INPUT);
+	assert_int_equal(one_frame_write(&m, bytes, room, &len), TW_BAD_INPUT);
 	for (uint16_t chunk = 0; chunk < 2; chunk++) {
 		h = tw_msg_header(&m, chunk);
 		assert_int_equal(tw_header_check(&h, NULL), TW_OK);
@@ -466,7 +467,7 @@ static void without_memory_nothing_is_kept(void **state)
 
 	for (unsigned nth = 1; nth <= 3; nth++) {
 		struct refusing heap = REFUSING(nth);
-		const enum tw_status st = tw_msg_read(bytes, len, &heap.heap, &back);
+		const enum tw_status st = one_frame_read(bytes, len, &heap.heap, &back);
 
 		assert_int_equal(st, nth < 3 ? TW_NO_MEMORY : TW_OK);
 		if (st == TW_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "graph/layout_move.h"
 #include "graph/oproom.h"
 
 #include <math.h>
@@ -96,7 +97,7 @@ static struct fence floats(const struct tw_shape *s, uint32_t batch, enum tw_lay
 {
 	struct fence f = fence_new(batch * tw_shape_size(s) * sizeof(float), 0);
 
-	tw_layout_move(s, batch, TW_LAYOUT_PLAIN, plain, layout, f.at);
+	layout_move(s, batch, TW_LAYOUT_PLAIN, plain, layout, f.at);
 	return f;
 }
 
@@ -191,7 +192,7 @@ static float *to_plain(const struct tw_shape *s, uint32_t batch, enum tw_layout 
 
 	if (!out)
 		abort();
-	tw_layout_move(s, batch, layout, from, TW_LAYOUT_PLAIN, out);
+	layout_move(s, batch, layout, from, TW_LAYOUT_PLAIN, out);
 	return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "graph/layout_move.h"
 #include "graph/op.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ static float *dropped(const struct asked *a)
 	run.saved = malloc(need.saved);
 	run.scratch = malloc(need.forward + 1);
 	assert_int_equal(op->forward(&site, kernel, &run), TW_OK);
-	tw_layout_move(&shape, a->batch, a->layout, y, TW_LAYOUT_PLAIN, x);
+	layout_move(&shape, a->batch, a->layout, y, TW_LAYOUT_PLAIN, x);
 	free(run.saved);
 	free(run.scratch);
 	free(y);

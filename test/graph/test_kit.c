@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_kit.c - primitives and hands: reorders against plain loops, concurrency, refusals. */
+#include "graph/layout_move.h"
 #include "base/refusing.h"
 #include "graph/kit.h"
 #include "graph/shape.h"
@@ -46,7 +47,7 @@ static void move(struct tw_kit *kit, enum tw_layout from, enum tw_layout to)
 	assert_int_equal(tw_hand_run(hand, id, (void *const[]){ x, y }, scratch), TW_OK);
 	tw_heap_system.put(&tw_heap_system, scratch);
 	tw_kit_give(kit, hand);
-	tw_layout_move(&image, 2, from, x, to, truth);
+	layout_move(&image, 2, from, x, to, truth);
 	assert_memory_equal(y, truth, sizeof y);
 }
 

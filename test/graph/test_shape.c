@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shape.c - shapes as text, and layouts into each other and back. */
+#include "graph/layout_move.h"
 #include "graph/shape.h"
 
 #include <setjmp.h>
@@ -36,14 +37,14 @@ static void layouts_move(void **state)
 		x[i] = (float)i;
 	for (int from = 0; from < 3; from++)
 		for (int to = 0; to < 3; to++) {
-			tw_layout_move(&s, 2, from, x, to, y);
-			tw_layout_move(&s, 2, to, y, from, z);
+			layout_move(&s, 2, from, x, to, y);
+			layout_move(&s, 2, to, y, from, z);
 			assert_memory_equal(x, z, sizeof x);
 		}
 	/* sample 1, channel 17, row 2, column 3 */
-	tw_layout_move(&s, 2, TW_LAYOUT_PLAIN, x, TW_LAYOUT_LAST, y);
+	layout_move(&s, 2, TW_LAYOUT_PLAIN, x, TW_LAYOUT_LAST, y);
 	assert_true(y[480 + (2 * 5 + 3) * 32 + 17] == x[480 + 17 * 15 + 2 * 5 + 3]);
-	tw_layout_move(&s, 2, TW_LAYOUT_PLAIN, x, TW_LAYOUT_BLOCK16, y);
+	layout_move(&s, 2, TW_LAYOUT_PLAIN, x, TW_LAYOUT_BLOCK16, y);
 	assert_true(y[480 + (15 + 2 * 5 + 3) * 16 + 1] == x[480 + 17 * 15 + 2 * 5 + 3]);
 }
 

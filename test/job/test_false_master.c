@@ -5,6 +5,7 @@
 #include "job/join.h"
 #include "job/reading.h"
 #include "model/safetensors.h"
+#include "kit/one_frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +79,7 @@ static bool hear(int fd, struct tw_msg *m)
 		return false;
 	memcpy(bytes, &h, sizeof h);
 	return take(fd, bytes + sizeof h, h.length) &&
-	       tw_msg_read(bytes, sizeof h + h.length, &tw_heap_system, m) == TW_OK;
+	       one_frame_read(bytes, sizeof h + h.length, &tw_heap_system, m) == TW_OK;
 }
 
 static void forget(struct tw_msg *m)
@@ -102,7 +103,7 @@ static void say(int fd, struct tw_msg *m, const void *payload, size_t n)
 		memcpy(m->payload->data, payload, n);
 		m->h.payload = (uint32_t)n;
 	}
-	if (tw_msg_write(m, bytes, room, &len) == TW_OK)
+	if (one_frame_write(m, bytes, room, &len) == TW_OK)
 		send(fd, bytes, len, MSG_NOSIGNAL);
 	forget(m);
 	free(bytes);

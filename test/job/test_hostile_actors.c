@@ -3,8 +3,8 @@
  *
  * A cluster of real actors in a small world of its own: messages are delivered in order, timers
  * fire when nothing else is left to do, computations are done between the messages.  Between
- * genuine messages come hostile ones, each of which went through tw_msg_write and tw_msg_read, so
- * that only what passes the check of frames arrives. */
+ * genuine messages come hostile ones, each of which went through one_frame_write and
+ * one_frame_read, so that only what passes the check of frames arrives. */
 #include "actor/cluster.h"
 #include "base/rng.h"
 #include "job/trial.h"
@@ -12,6 +12,7 @@
 #include "node/shard.h"
 #include "node/worker.h"
 #include "vec/vec.h"
+#include "kit/one_frame.h"
 
 #include <float.h>
 #include <math.h>
@@ -564,8 +565,8 @@ static bool passes(struct stage *s, struct tw_msg *m, struct tw_msg *got)
 	for (int k = 0; k < 4; k++) {
 		m->h.tail = k & 1 ? 0 : whole.tail;
 		m->h.payload = k & 2 ? 0 : whole.payload;
-		if (tw_msg_write(m, frame, sizeof frame, &len) == TW_OK &&
-		    tw_msg_read(frame, len, &s->memory.heap, got) == TW_OK)
+		if (one_frame_write(m, frame, sizeof frame, &len) == TW_OK &&
+		    one_frame_read(frame, len, &s->memory.heap, got) == TW_OK)
 			return true;
 	}
 	return false;

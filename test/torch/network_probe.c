@@ -85,13 +85,21 @@ static void add(struct probe *p, const char *name, enum tw_safe_type type, const
 	t->bytes = t->count * (type == TW_SAFE_F64 ? 8 : 4);
 }
 
+/* Values that the network predicts for one sample: what its loss sees. */
+static size_t outputs_of(const struct probe *p)
+{
+	const struct tw_graph *g = p->graph;
+
+	return tw_shape_size(&g->node[g->node[g->nodes - 1].in[0]].shape);
+}
+
 /* Doubles go first, so that they stand where doubles may. */
 static void add_seen(struct probe *p, const struct seen *s, uint32_t count)
 {
 	const struct tw_data *d = p->data;
 	const uint32_t x[] = { count, d->shape[0], d->shape[1], d->shape[2] };
 	const uint32_t target[] = { count, d->targets };
-	const uint32_t outputs[] = { count, (uint32_t)tw_network_outputs(p->engine) };
+	const uint32_t outputs[] = { count, (uint32_t)outputs_of(p) };
 
 	add(p, "loss", TW_SAFE_F64, &s->loss, 0, NULL);
 	add(p, "correct", TW_SAFE_F64, &s->correct, 0, NULL);
@@ -163,9 +171,7 @@ static void compute(struct probe *p, bool training, struct tw_inputs *in, const 
 		.x = room(in->count * p->data->features * sizeof(float)),
 		.target = room((size_t)in->count * p->data->targets * sizeof(float)),
 		.label = room(in->count * sizeof *s.label),
-		.prediction =
-			training ? NULL
-				 : room(in->count * tw_network_outputs(p->engine) * sizeof(float)),
+		.prediction = training ? NULL : room(in->count * outputs_of(p) * sizeof(float)),
 	};
 
 	must(tw_weights_read(weights, p->graph, heap, &vector, &why), &why);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp_kit.c - processes of the tcp world in one process, a relay between them, and a raw peer. */
 #include "world/tcp_kit.h"
+#include "kit/one_frame.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -329,7 +330,7 @@ bool raw_send(int fd, const struct tw_msg *m)
 	uint8_t bytes[4096];
 	size_t len;
 
-	return tw_msg_write(m, bytes, sizeof bytes, &len) == TW_OK &&
+	return one_frame_write(m, bytes, sizeof bytes, &len) == TW_OK &&
 	       send(fd, bytes, len, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
@@ -350,7 +351,7 @@ bool raw_read(int fd, struct tw_msg *m)
 		if (!exactly(fd, bytes + sizeof h, h.length))
 			return false;
 	} while (h.type == TW_PING);
-	return tw_msg_read(bytes, sizeof h + h.length, &tw_heap_system, m) == TW_OK;
+	return one_frame_read(bytes, sizeof h + h.length, &tw_heap_system, m) == TW_OK;
 }
 
 void raw_drop(struct tw_msg *m)
