@@ -27,13 +27,6 @@ void tw_slots_release(struct tw_slots *s)
 	*s = (struct tw_slots){ 0 };
 }
 
-void tw_slots_clear(struct tw_slots *s)
-{
-	memset(s->word, 0, s->words * sizeof *s->word);
-	memset(s->count, 0, (s->words + 1) * sizeof *s->count);
-	s->members = 0;
-}
-
 void tw_slots_put(struct tw_slots *s, uint32_t k, bool in)
 {
 	const uint32_t by = in ? 1 : UINT32_MAX; /* one more, or one less */

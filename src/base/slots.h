@@ -30,7 +30,6 @@ struct tw_slots {
 enum tw_status tw_slots_init(struct tw_slots *s, struct tw_heap *heap, uint32_t size);
 /* One that was never initialised, but zeroed, may be released. */
 void tw_slots_release(struct tw_slots *s);
-void tw_slots_clear(struct tw_slots *s);
 /* Slot k is in the set, or is not; nothing happens if that is so already.  k < size. */
 void tw_slots_put(struct tw_slots *s, uint32_t k, bool in);
 static inline bool tw_slots_has(const struct tw_slots *s, uint32_t k)

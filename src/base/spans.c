@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define RUN 128 /* ranges: 2 KB to move at most; 800 runs are 100,000 ranges */
+#define RUN 64 /* ranges: 1 KB to move at most; 1,600 runs are 100,000 ranges */
 
 /* A place in a set: range i of run r; r == runs is the end. */
 struct place {

@@ -81,8 +81,8 @@ struct tw_source {
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
 	bool drawn; /* it draws its samples itself, and needs no files */
-	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.  Every
-	 * source that draws has them; the suite makes files for the others. */
+	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.
+	 * Every source that draws has them; the suite makes files for the others. */
 	const char *const *sample;
 	bool splits; /* it may lack a test set: then data.test says how much is held out */
 	/* Options that name a file of test samples, and one of their answers; NULL: it has none. */

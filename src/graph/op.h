@@ -2,8 +2,9 @@
 /* op.h - what one kind of layer is: its options, its shapes, its kernels, its slow truth.
  *
  * One file per family in op/; a file defines `const struct tw_op_family tw_op_family_<file>`, a
- * list of ops that share code.  Losses are ops, too, one file each in loss/ (loss.h).  An op never allocates, logs or reads a clock: it says what memory
- * it needs and the program gives it.  A prepared kernel never changes, so any thread may run it.
+ * list of ops that share code.  Losses are ops, too, one file each in loss/ (loss.h).  An op never
+ * allocates, logs or reads a clock: it says what memory it needs and the program gives it.  A
+ * prepared kernel never changes, so any thread may run it.
  *
  * Everything the contract suite (test/graph) needs is in the table, so an op is tested the moment
  * it exists: its samples are run forward in every layout against `reference`, and backward against

@@ -171,7 +171,8 @@ static const struct tw_op_sample entropy_samples[] = {
 const struct tw_loss tw_loss_cross_entropy = {
 	.op = {
 		.name = "cross-entropy",
-		.help = "minus the logarithm of the probability given to the right class (softmax inside)",
+		.help = "minus the logarithm of the probability given to the right class (softmax "
+			"inside)",
 		.traits = TW_OP_LOSS | TW_OP_SOFTMAX,
 		.ins = 1,
 		.options = entropy_rows,
