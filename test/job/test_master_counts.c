@@ -417,6 +417,25 @@ static void workers_that_keep_state(void **state)
 		    seed % 2 ? "drain" : "running", 4, seed);
 }
 
+/* The master looks for stuck ones many times a step, in every phase. */
+static void a_short_patience(void **state)
+{
+	static const char *const strategies[] = { "ssgd", "asgd", "dana-slim",
+						  "{name: backup, extra: 3}" };
+
+	for (size_t s = 0; s < 4; s++)
+		for (uint32_t seed = 0; seed < 5; seed++)
+			run(MODEL "data: {source: none, samples: 300, batch: 2}\n"
+				  "train: {epochs: 3, evaluate: 0.5}\n"
+				  "cluster: {workers: 20, shards: 2, stuck: 20ms}\n"
+				  "strategy: %s\ncheckpoint: {every: 300ms}\n"
+				  "sim:\n  compute: {law: exponential, mean: 10ms}\n"
+				  "  latency: 9ms\n  closed_limit: 50ms\n  silent_limit: 200ms\n"
+				  "  faults: [{slow: worker 3, factor: 300, at: %ums, lasts: "
+				  "2s}]\n" FAULTS,
+			    strategies[s], 300 + 100 * seed, 8, seed);
+}
+
 /* What the runs above must have met. */
 static void everything_was_met(void **state)
 {
@@ -443,6 +462,7 @@ int main(void)
 		cmocka_unit_test(many_workers),
 		cmocka_unit_test(a_warm_start),
 		cmocka_unit_test(workers_that_keep_state),
+		cmocka_unit_test(a_short_patience),
 		cmocka_unit_test(everything_was_met),
 	};
 
