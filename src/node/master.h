@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master.h - what the files of the master do for one another; its state is in master_state.h.
  *
- * All of them are entered by the master's handlers alone.  They never wait, and act through ctx. */
+ * All of them are entered by the master's handlers alone, do not wait, and act through ctx. */
 #ifndef TW_NODE_MASTER_H
 #define TW_NODE_MASTER_H
 

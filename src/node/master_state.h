@@ -238,7 +238,8 @@ struct wishes {
 
 /* See cut.c.  tw_cut_abort resets what belongs to the one under way.
  *
- *  (1) parts_here is the number of live members with a part; no cut is under way: nobody has one. */
+ *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
+ *      one. */
 struct cuts {
 	uint64_t last, made; /* last complete cut; made by this master */
 	uint64_t making;     /* number of the one under way; 0 none */

@@ -214,7 +214,7 @@ uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 
 	for (uint32_t k = m->members.at_node[node & m->members.mask]; k != TW_NO_SLOT;
 	     k = m->member[k].next_at)
-		if (m->member[k].node == node && k < first)
+		if (k < first && m->member[k].node == node)
 			first = k;
 	return first;
 }
@@ -261,8 +261,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       tw_master_live(m) == 2 ? "s" : "");
 	unseat(m, slot);
 	e->steps = e->samples = 0;
-	if (m->restart
-		    .begun) { /* what it kept went with it: the next one in this slot begins blank */
+	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
 		tw_block_drop(e->restore);
 		e->restore = NULL;
 	}

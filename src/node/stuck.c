@@ -12,9 +12,9 @@
  *  (3) time in which the master itself stood still does not count.
  *  (4) where a gate holds answers the master cannot tell who holds up whom: nobody is removed.
  *  (5) a contribution that has reached some shard waits for a server, not for its worker.
- *  (6) nobody can be due before `earliest`, as long as the phase is the one in which that was found:
- *      whoever is given work or finishes some later, or gets less patience than before, moves it
- *      forward.  Before that time a look costs nothing; and it does where nobody waits at all. */
+ *  (6) nobody can be due before `earliest`, as long as the phase is the one in which it was found:
+ *      a member that is given work, finishes some, or gets less patience than before moves it.
+ *      Before that time, and where nobody waits for anybody, a check does not look at members. */
 #include "node/master.h"
 
 #define PACE_WINDOW 32
@@ -146,8 +146,8 @@ void tw_stuck_watch(struct master *m, struct tw_context *ctx)
 	tw_timer(ctx, TIMER_STUCK, period(m));
 }
 
-/* (6) Since when this member may be waited for, now or later in this phase; INT64_MAX: not before it
- * is given something. */
+/* (6) Since when this member may be waited for, now or later in this phase; INT64_MAX: it must be
+ * given something first. */
 static int64_t busy_since(const struct master *m, const struct member *e)
 {
 	const bool works = e->held.count || tw_round_planned(e);

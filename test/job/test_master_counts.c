@@ -244,7 +244,7 @@ static void recount(const struct tw_actor *a)
 	event.live = tw_master_live(m);
 }
 
-/* --- the master, and a look at it after every handler ------------------------------------------ */
+/* --- the master, and a look at it after every handler ----------------------------------------- */
 
 static void enter(const struct tw_actor *a)
 {
