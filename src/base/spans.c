@@ -4,7 +4,8 @@
  *  (1) from < to in every range, and a range ends before the next one begins: touching ranges are
  *      merged, also across runs.
  *  (2) a run has 1 to RUN ranges; two neighbours that fit into half a run are one.
- *  (3) memory is got before anything is changed, so a refusal leaves the set as it was. */
+ *  (3) memory is got before anything is changed, so a refusal leaves the set as it was.
+ *  (4) run[runs] to run[runs + spares - 1] are empty; room >= runs + spares. */
 #include "base/spans.h"
 
 #include <string.h>
@@ -23,9 +24,9 @@ void tw_spans_init(struct tw_spans *s, struct tw_heap *heap)
 
 void tw_spans_clear(struct tw_spans *s)
 {
-	for (size_t r = 0; r < s->runs; r++)
+	for (size_t r = 0; r < s->runs + s->spares; r++)
 		s->heap->put(s->heap, s->run[r].span);
-	s->runs = s->count = 0;
+	s->runs = s->spares = s->count = 0;
 	s->total = 0;
 }
 
@@ -92,29 +93,60 @@ static struct place after(const struct tw_spans *s, struct place p)
 
 /* --- changes ---------------------------------------------------------------------------------- */
 
+static enum tw_status widen(struct tw_spans *s, size_t runs)
+{
+	size_t room = s->room ? s->room : 4;
+	struct tw_run *run;
+
+	if (runs <= s->room)
+		return TW_OK;
+	while (room < runs)
+		room *= 2;
+	run = s->heap->get(s->heap, room * sizeof *run);
+	if (!run)
+		return TW_NO_MEMORY;
+	if (s->room)
+		memcpy(run, s->run, (s->runs + s->spares) * sizeof *run);
+	s->heap->put(s->heap, s->run);
+	s->run = run;
+	s->room = room;
+	return TW_OK;
+}
+
+/* Have so many spare runs at least. */
+static enum tw_status lay_by(struct tw_spans *s, size_t spares)
+{
+	if (widen(s, s->runs + spares) != TW_OK)
+		return TW_NO_MEMORY;
+	while (s->spares < spares) {
+		struct tw_span *span = s->heap->get(s->heap, RUN * sizeof *span);
+
+		if (!span)
+			return TW_NO_MEMORY;
+		s->run[s->runs + s->spares++] = (struct tw_run){ span, 0 };
+	}
+	return TW_OK;
+}
+
+/* An add opens a run where it meets a full one.  Each run there is now may be full; one that comes
+ * of a split or of a join takes RUN / 2 more ranges first. */
+enum tw_status tw_spans_reserve(struct tw_spans *s, size_t adds)
+{
+	const size_t most = s->runs + adds / (RUN / 2) + 1;
+
+	return lay_by(s, adds < most ? adds : most);
+}
+
 /* A new, empty run at r: the caller fills it. */
 static enum tw_status open_run(struct tw_spans *s, size_t r)
 {
-	struct tw_span *span = s->heap->get(s->heap, RUN * sizeof *span);
+	struct tw_run one;
 
-	if (span && s->runs == s->room) {
-		const size_t room = s->room ? 2 * s->room : 4;
-		struct tw_run *run = s->heap->get(s->heap, room * sizeof *run);
-
-		if (run) {
-			if (s->runs)
-				memcpy(run, s->run, s->runs * sizeof *run);
-			s->heap->put(s->heap, s->run);
-			s->run = run;
-			s->room = room;
-		}
-	}
-	if (!span || s->runs == s->room) {
-		s->heap->put(s->heap, span);
+	if (!s->spares && lay_by(s, 1) != TW_OK)
 		return TW_NO_MEMORY;
-	}
-	memmove(s->run + r + 1, s->run + r, (s->runs++ - r) * sizeof *s->run);
-	s->run[r] = (struct tw_run){ span, 0 };
+	one = s->run[s->runs + --s->spares]; /* the last of them, so that the others can stay */
+	memmove(s->run + r + 1, s->run + r, (s->runs++ + s->spares - r) * sizeof *s->run);
+	s->run[r] = one;
 	return TW_OK;
 }
 
@@ -122,7 +154,7 @@ static void close_runs(struct tw_spans *s, size_t r, size_t count)
 {
 	for (size_t k = 0; k < count; k++)
 		s->heap->put(s->heap, s->run[r + k].span);
-	memmove(s->run + r, s->run + r + count, (s->runs - r - count) * sizeof *s->run);
+	memmove(s->run + r, s->run + r + count, (s->runs + s->spares - r - count) * sizeof *s->run);
 	s->runs -= count;
 }
 

@@ -28,6 +28,7 @@ struct tw_spans {
 	struct tw_heap *heap;
 	struct tw_run *run; /* in order: together they are the set */
 	size_t runs, room;
+	size_t spares;  /* empty runs, behind the others: what tw_spans_reserve has got */
 	size_t count;   /* ranges in the set */
 	uint64_t total; /* positions in the set */
 };
@@ -38,6 +39,8 @@ void tw_spans_clear(struct tw_spans *s);
 /* Add [from, to).  *twice (may be NULL) grows by the positions that were in the set already.
  * TW_NO_MEMORY leaves the set as it was. */
 enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint64_t *twice);
+/* Get the memory for so many adds: they cannot fail then. */
+enum tw_status tw_spans_reserve(struct tw_spans *s, size_t adds);
 /* TW_NO_MEMORY (one range becomes two) leaves the set as it was. */
 enum tw_status tw_spans_remove(struct tw_spans *s, uint64_t from, uint64_t to);
 /* These three walk both sets.  TW_NO_MEMORY leaves `to` or `s` as it was. */
