@@ -6,8 +6,6 @@
  *  (2) bits at and beyond `size` are 0. */
 #include "base/slots.h"
 
-#include <string.h>
-
 enum tw_status tw_slots_init(struct tw_slots *s, struct tw_heap *heap, uint32_t size)
 {
 	const uint32_t words = size / 64 + 1;

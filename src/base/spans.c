@@ -3,7 +3,8 @@
  *
  *  (1) from < to in every range, and a range ends before the next one begins: touching ranges are
  *      merged, also across runs.
- *  (2) a run has 1 to RUN ranges; two neighbours that fit into half a run are one.
+ *  (2) a run has 1 to RUN ranges, and `end` is the end of the last one; two neighbours that fit
+ *      into half a run are one.
  *  (3) memory is got before anything is changed, so a refusal leaves the set as it was.
  *  (4) run[runs] to run[runs + spares - 1] are empty; room >= runs + spares. */
 #include "base/spans.h"
@@ -67,9 +68,8 @@ static struct place first_beyond(const struct tw_spans *s, uint64_t pos)
 
 	while (low < high) {
 		const size_t mid = low + (high - low) / 2;
-		const struct tw_run *run = &s->run[mid];
 
-		if (run->span[run->count - 1].to > pos)
+		if (s->run[mid].end > pos)
 			high = mid;
 		else
 			low = mid + 1;
@@ -92,6 +92,12 @@ static struct place after(const struct tw_spans *s, struct place p)
 }
 
 /* --- changes ---------------------------------------------------------------------------------- */
+
+/* (2) after its last range changed. */
+static void seal(struct tw_run *run)
+{
+	run->end = run->span[run->count - 1].to;
+}
 
 static enum tw_status widen(struct tw_spans *s, size_t runs)
 {
@@ -170,6 +176,8 @@ static enum tw_status split(struct tw_spans *s, struct place *p)
 	high->count = low->count / 2;
 	low->count -= high->count;
 	memcpy(high->span, low->span + low->count, high->count * sizeof *high->span);
+	seal(low);
+	seal(high);
 	if (p->i > low->count)
 		*p = (struct place){ p->r + 1, p->i - low->count };
 	return TW_OK;
@@ -189,6 +197,7 @@ static enum tw_status insert(struct tw_spans *s, struct place p, struct tw_span 
 	run = &s->run[p.r];
 	memmove(run->span + p.i + 1, run->span + p.i, (run->count++ - p.i) * sizeof x);
 	run->span[p.i] = x;
+	seal(run);
 	s->count++;
 	return TW_OK;
 }
@@ -202,6 +211,7 @@ static void join_runs(struct tw_spans *s, size_t r)
 		return;
 	memcpy(low->span + low->count, low[1].span, low[1].count * sizeof *low->span);
 	low->count += low[1].count;
+	seal(low);
 	close_runs(s, r + 1, 1);
 }
 
@@ -218,10 +228,12 @@ static void erase(struct tw_spans *s, struct place p, struct place end)
 		memmove(first->span + p.i, first->span + end.i,
 			(first->count - end.i) * sizeof *first->span);
 		first->count -= gone;
+		seal(first);
 	} else {
 		if (p.i) { /* the tail of the first run, */
 			gone += first->count - p.i;
 			first->count = p.i;
+			seal(first);
 			from++;
 		}
 		for (size_t r = from; r < end.r; r++)
@@ -267,6 +279,7 @@ enum tw_status tw_spans_add(struct tw_spans *s, uint64_t from, uint64_t to, uint
 			return TW_NO_MEMORY;
 	} else {
 		*at(s, low) = whole;
+		seal(&s->run[low.r]);
 		erase(s, after(s, low), high);
 	}
 	s->total += to - from - met;
@@ -297,6 +310,7 @@ enum tw_status tw_spans_remove(struct tw_spans *s, uint64_t from, uint64_t to)
 			return TW_NO_MEMORY;
 		low = first_beyond(s, from);
 		at(s, low)->to = from;
+		seal(&s->run[low.r]);
 	} else {
 		if (at(s, last)->to > to) {
 			at(s, last)->from = to;
@@ -304,6 +318,7 @@ enum tw_status tw_spans_remove(struct tw_spans *s, uint64_t from, uint64_t to)
 		}
 		if (at(s, low)->from < from) {
 			at(s, low)->to = from;
+			seal(&s->run[low.r]);
 			low = after(s, low);
 		}
 		erase(s, low, high);
@@ -323,6 +338,7 @@ static enum tw_status append(struct tw_spans *s, struct tw_span x)
 	if (end && end->to >= x.from) {
 		s->total += x.to > end->to ? x.to - end->to : 0;
 		end->to = x.to > end->to ? x.to : end->to;
+		seal(last);
 		return TW_OK;
 	}
 	if (!last || last->count == RUN) {
@@ -331,6 +347,7 @@ static enum tw_status append(struct tw_spans *s, struct tw_span x)
 		last = &s->run[s->runs - 1];
 	}
 	last->span[last->count++] = x;
+	seal(last);
 	s->total += x.to - x.from;
 	s->count++;
 	return TW_OK;
@@ -432,9 +449,7 @@ enum tw_status tw_spans_subtract(struct tw_spans *s, const struct tw_spans *othe
 
 uint64_t tw_spans_end(const struct tw_spans *s)
 {
-	const struct tw_run *last = s->runs ? &s->run[s->runs - 1] : NULL;
-
-	return last ? last->span[last->count - 1].to : 0;
+	return s->runs ? s->run[s->runs - 1].end : 0;
 }
 
 bool tw_spans_next(const struct tw_spans *s, uint64_t pos, struct tw_span *out)
