@@ -91,5 +91,38 @@ for list in 'tw_refusal REFUSED' 'tw_denial DENY'; do
 	[ "$code" -gt 0 ] || { echo "wire_doc: found no enum ${list% *} in src/actor/message.h"; exit 1; }
 	codes=$((codes + code))
 done
+# Who says what to whom: the table of kinds against the third column, as pairs of roles.
+cat >"$dir/says.c" <<'END'
+#include "actor/actor.h"
+#include <stdio.h>
+int main(void)
+{
+	static const char *const role[] = { "master", "server", "shard", "worker" };
+
+	for (uint16_t t = 1; t < TW_GREET; t++)
+		for (uint32_t a = 0; a < TW_ROLES; a++)
+			for (uint32_t b = 0; b < TW_ROLES; b++)
+				if (tw_may_say(t, a, b, true))
+					printf("%s: %s > %s\n", tw_type_name(t), role[a], role[b]);
+}
+END
+"${CC:-cc}" -std=gnu11 -I src -o "$dir/says" "$dir/says.c" src/actor/message_kinds.c
+awk -F ' *[|] *' '
+function one(word) { gsub(/^ +| +$/, "", word); sub(/s$/, "", word); return word }
+/^## Flags/ { exit }
+/^\| [0-9]+ \| [A-Z]+ \|/ && $2 < 25 {
+	text = $4
+	gsub(/ *\([^)]*\)/, "", text)
+	for (p = split(text, phrase, ";"); p > 0; p--)
+		for (k = split(phrase[p], end, "→"); k > 1; k--)
+			for (a = split(end[k - 1], from, ","); a > 0; a--)
+				for (b = split(end[k], to, ","); b > 0; b--)
+					print $3 ": " one(from[a]) " > " one(to[b])
+}' docs/WIRE.md | LC_ALL=C sort >"$dir/said"
+if ! "$dir/says" | LC_ALL=C sort | diff -u "$dir/said" - >"$dir/diff"; then
+	echo "docs/WIRE.md (-) and src/actor/message_kinds.c (+) disagree about who says what to whom:"
+	tail -n +3 "$dir/diff" | grep '^[-+]'
+	exit 1
+fi
 [ "$number" -gt 0 ] || { echo "wire_doc: found no types in src/actor/message.h"; exit 1; }
 echo "wire_doc: $(wc -l <"$dir/compiler") sizes and offsets, $number types and $codes reasons agree"

@@ -215,6 +215,12 @@ void tw_give_up(struct tw_context *ctx, enum tw_status status, const char *forma
 void tw_say(struct tw_context *ctx, enum tw_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Does this actor hear such a message from such an actor (message_kinds.c)?  What it may not hear,
+ * it ignores. */
+static inline bool tw_hears(const struct tw_context *ctx, const struct tw_msg *m)
+{
+	return tw_may_say(m->h.type, m->from.role, ctx->self.role, m->from.node == ctx->self.node);
+}
 static inline void tw_send(struct tw_context *ctx, struct tw_msg *m)
 {
 	ctx->world->send(ctx, m);

@@ -408,6 +408,37 @@ static inline uint8_t *tw_msg_payload(const struct tw_msg *m)
 	return m->payload->data + m->payload_at;
 }
 
+/* --- the table of kinds (message_kinds.c) --- */
+
+/* What a payload is.  That says how long it may be. */
+enum tw_payload {
+	TW_PAYLOAD_NONE,
+	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
+	TW_PAYLOAD_PART,  /* a part of a checkpoint */
+	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
+};
+
+struct tw_kind {
+	const char *name;
+	uint32_t body;   /* bytes */
+	uint32_t record; /* bytes of a record of the tail; 0: it has no tail */
+	enum tw_payload payload;
+	uint32_t most;            /* TW_PAYLOAD_BYTES */
+	uint8_t to[TW_ROLES];     /* by the sender's role: bits of the roles it may say it to */
+	uint8_t within[TW_ROLES]; /* ... and of those on its own node that it may, beside these */
+};
+const struct tw_kind *tw_kind_of(uint16_t type); /* NULL: there is no such type */
+/* May an actor of the role `sender` say it to one of the role `receiver`? */
+bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver, bool one_node);
+/* The longest payload of a type where no slice has more than `slice` bytes and no part more than
+ * `part`; 0: it has none. */
+size_t tw_payload_most(uint16_t type, size_t slice, size_t part);
+/* Is it said by worlds to each other?  Actors neither say it nor hear it. */
+static inline bool tw_type_is_worlds(uint16_t type)
+{
+	return type >= TW_GREET && type < TW_TYPES;
+}
+
 /* Bytes of the body of a type, 0 for an unknown type. */
 size_t tw_body_bytes(uint16_t type);
 const char *tw_type_name(uint16_t type);

@@ -85,28 +85,21 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 }
 
 /* Each role has its own words, and its own nodes. */
-static bool may_say(const struct master *m, const struct tw_msg *msg)
+static bool may_say(const struct master *m, const struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const bool served = tw_plan_is_server(m->plan, msg->from.node);
-	const bool worker = msg->from.role == TW_WORKER && msg->from.node > m->plan->crew.servers;
-	const bool shard = msg->from.role == TW_SHARD && served && msg->h.shard == msg->from.index;
+	const bool hello = msg->h.type == TW_HELLO;
 
-	switch (msg->h.type) {
-	case TW_HELLO:
-		return msg->b.hello.role == TW_SERVER ? msg->from.role == TW_SERVER && served
-						      : worker;
-	case TW_HAVE:
-	case TW_STATE:
-	case TW_HOSTED:
-	case TW_PIN:
-	case TW_REFUSE:
-		return shard;
-	case TW_BYE:
-		return worker || (msg->from.role == TW_SERVER && served);
-	case TW_PART:
-		return shard || worker;
+	if (!tw_hears(ctx, msg))
+		return false;
+	switch (msg->from.role) {
+	case TW_WORKER:
+		return msg->from.node > m->plan->crew.servers &&
+		       !(hello && msg->b.hello.role == TW_SERVER);
+	case TW_SERVER:
+		return served && !(hello && msg->b.hello.role != TW_SERVER);
 	default:
-		return worker;
+		return served && msg->h.shard == msg->from.index;
 	}
 }
 
@@ -114,7 +107,7 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct master *m = (struct master *)a;
 
-	if (m->phase == PHASE_OVER || !may_say(m, msg))
+	if (m->phase == PHASE_OVER || !may_say(m, ctx, msg))
 		return;
 	switch (msg->h.type) {
 	case TW_HELLO:

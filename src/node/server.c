@@ -69,13 +69,15 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	struct tw_msg *on;
 	uint32_t shard;
 
-	if (m->h.type == TW_BYE && m->from.role == TW_MASTER && s->leaving && !s->left) {
+	if (!tw_hears(ctx, m))
+		return;
+	if (m->h.type == TW_BYE && s->leaving && !s->left) {
 		s->left = true;
 		ctx->world->gone(ctx);
 		return;
 	}
-	if (m->h.type != TW_HOST || m->from.role != TW_MASTER ||
-	    m->b.host.shard >= s->plan->problem.shards || m->h.incarnation < s->term)
+	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->problem.shards ||
+	    m->h.incarnation < s->term)
 		return;
 	s->term = m->h.incarnation;
 	shard = m->b.host.shard;

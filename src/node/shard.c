@@ -721,18 +721,10 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 	(void)ctx;
 }
 
-/* Workers contribute and read, the server here hosts, the master says the rest. */
+/* Of what a shard may say to itself, it hears what was relayed. */
 static bool may_say(const struct tw_msg *m, const struct tw_context *ctx)
 {
-	switch (m->h.type) {
-	case TW_PUSH:
-	case TW_PULL:
-		return m->from.role == TW_WORKER || (m->h.flags & TW_FLAG_RELAYED);
-	case TW_HOST:
-		return m->from.role == TW_SERVER && m->from.node == ctx->self.node;
-	default:
-		return m->from.role == TW_MASTER;
-	}
+	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || (m->h.flags & TW_FLAG_RELAYED));
 }
 
 static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)

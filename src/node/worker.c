@@ -547,21 +547,6 @@ static void worker_start(struct tw_actor *a, struct tw_context *ctx)
 	hello((struct worker *)a, ctx, true);
 }
 
-/* Shards answer, and turn away; the master says the rest. */
-static bool may_say(const struct tw_msg *m)
-{
-	switch (m->h.type) {
-	case TW_PARAMS:
-	case TW_UNCHANGED:
-	case TW_ACK:
-		return m->from.role == TW_SHARD;
-	case TW_REFUSE:
-		return m->from.role == TW_SHARD || m->from.role == TW_MASTER;
-	default:
-		return m->from.role == TW_MASTER;
-	}
-}
-
 /* The master counts us among its members although we have left: our last word was lost, or was
  * overtaken by an earlier one. */
 static void still_member(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -585,7 +570,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->over || !may_say(m))
+	if (w->over || !tw_hears(ctx, m))
 		return;
 	if (w->left) {
 		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)

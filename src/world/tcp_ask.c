@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define ANSWER_TIME (20 * TW_SECOND)
-#define PIECE       (256u << 10)
+#define PIECE       TW_CHUNK /* what one DATA gives at most */
 
 struct tw_tcp_ask {
 	const struct tw_tcp_options *o;
@@ -49,9 +49,8 @@ static bool admit(void *arg, const struct tw_header *h, const char **why)
 {
 	(void)arg;
 	*why = "it answers what was not asked";
-	return (h->type == TW_TERMS || h->type == TW_DENY || h->type == TW_DATA ||
-		h->type == TW_PING) &&
-	       h->payload <= PIECE;
+	return h->type == TW_TERMS || h->type == TW_DENY || h->type == TW_DATA ||
+	       h->type == TW_PING;
 }
 
 static struct tw_block *block(void *arg, const struct tw_header *h)

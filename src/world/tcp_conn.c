@@ -112,7 +112,7 @@ static bool reader_message(void *arg, struct tw_msg *m)
 {
 	struct conn *c = arg;
 
-	if (c->state == CONN_OPEN && m->h.type < TW_GREET)
+	if (c->state == CONN_OPEN && !tw_type_is_worlds(m->h.type))
 		deliver(c, m);
 	else
 		tw_greet_message(c, m); /* takes m */

@@ -8,89 +8,48 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DATA_MOST (256u << 10)
-#define TEXT_MOST (4u << 20)
-
 /* --- what may be read ------------------------------------------------------------------------- */
 
-static bool worker_says(const struct tw_header *h)
+#define ROLE(role) (1u << (role))
+
+/* The roles of the actors that a process of this kind may have. */
+static unsigned roles_of(uint32_t kind)
 {
-	switch (h->type) {
-	case TW_HELLO:
-	case TW_BYE:
-	case TW_DONE:
-	case TW_IDLE:
-	case TW_PUSH:
-	case TW_PULL:
-	case TW_RESULT:
-	case TW_PART:
-		return h->sender == TW_WORKER;
+	const unsigned serves = ROLE(TW_SERVER) | ROLE(TW_SHARD);
+
+	switch (kind) {
+	case TW_MASTER: /* with the first server */
+		return ROLE(TW_MASTER) | serves;
+	case TW_SERVER:
+		return serves;
 	default:
-		return false;
+		return ROLE(TW_WORKER);
 	}
 }
 
-static bool server_says(const struct tw_tcp *t, const struct tw_header *h)
+static unsigned our_roles(const struct tw_tcp *t)
 {
-	if (h->sender != TW_SHARD && h->sender != TW_SERVER)
-		return false;
-	if (t->o.role == TW_TCP_SERVE)
-		return h->receiver == TW_MASTER;
-	return h->type == TW_REFUSE || h->type == TW_ACK || h->type == TW_PARAMS ||
-	       h->type == TW_UNCHANGED;
-}
-
-static bool is_for_us(const struct tw_tcp *t, const struct tw_header *h)
-{
-	switch (h->receiver) {
-	case TW_MASTER:
-		return t->o.role == TW_TCP_SERVE;
-	case TW_SERVER:
-	case TW_SHARD:
-		return t->o.role != TW_TCP_WORKER;
-	case TW_WORKER:
-		return t->o.role == TW_TCP_WORKER;
+	switch (t->o.role) {
+	case TW_TCP_SERVE:
+		return roles_of(TW_MASTER);
+	case TW_TCP_SERVER:
+		return roles_of(TW_SERVER);
 	default:
-		return false;
+		return roles_of(TW_WORKER);
 	}
 }
 
 static bool actor_says(const struct conn *c, const struct tw_header *h)
 {
-	if (!is_for_us(c->t, h))
-		return false;
-	switch (c->peer->role) {
-	case TW_WORKER:
-		return worker_says(h);
-	case TW_SERVER:
-		return server_says(c->t, h);
-	default:
-		return h->sender != TW_WORKER && h->sender < TW_ROLES;
-	}
-}
-
-static size_t payload_most(const struct tw_tcp *t, uint16_t type)
-{
-	switch (type) {
-	case TW_PUSH:
-	case TW_PARAMS:
-		return t->o.push_most;
-	case TW_PART:
-	case TW_HOST:
-	case TW_WELCOME:
-		return t->o.part_most;
-	case TW_OVER:
-		return TEXT_MOST;
-	default:
-		return 64u << 10;
-	}
+	return tw_may_say(h->type, h->sender, h->receiver, false) &&
+	       (roles_of(c->peer->role) >> h->sender & 1) && (our_roles(c->t) >> h->receiver & 1);
 }
 
 bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
 {
 	const bool open = c->state == CONN_OPEN;
 
-	if (h->payload > payload_most(c->t, h->type)) {
+	if (h->payload > tw_payload_most(h->type, c->t->o.push_most, c->t->o.part_most)) {
 		*why = "it sends more than such a message can have";
 		return false;
 	}
@@ -777,8 +736,8 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	uint64_t all = 0;
 	struct tw_msg *m;
 
-	if (!known_data(t, b->what, &all) || b->from > all || b->bytes > DATA_MOST ||
-	    b->bytes > all - b->from) {
+	if (!known_data(t, b->what, &all) || b->from > all ||
+	    b->bytes > tw_payload_most(TW_DATA, 0, 0) || b->bytes > all - b->from) {
 		tw_greet_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
 		return;
 	}

@@ -47,7 +47,7 @@ static struct tw_msg *any(struct tw_heap *heap, uint64_t seed)
 	const uint64_t size =
 		kit_draw(seed, 1, 3) ? kit_draw(seed, 2, 4) : kit_draw(seed, 2, sizeof sizes / 4);
 	const uint32_t tail = 128 * (uint32_t)kit_draw(seed, 3, kit_draw(seed, 4, 8) ? 4 : 300);
-	const bool has_tail = carries(type, 128, 0), has_payload = carries(type, 0, 4);
+	const bool has_tail = carries(type, 128, 0), has_payload = carries(type, 0, sizes[size]);
 
 	return kit_make(heap, seed * 8, type, has_tail ? tail : 0, has_payload ? sizes[size] : 0,
 			kit_draw(seed, 5, 3) * kit_draw(seed, 6, 5000));
