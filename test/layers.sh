@@ -34,13 +34,16 @@ strip() {
 
 # check_tree ROOT: all offences of ROOT/src against ROOT/LAYERS, on stdout.
 check_tree() {
-	local root=$1 file folder kinds
+	local root=$1 file folder kinds words
 	# The folders of src/strategy: gate, rule, ...
+	# What actors say to each other: the kinds of messages before those of the worlds.
+	words=$(awk '/^enum tw_type/ { on = 1; next } /TW_GREET/ { exit }
+		on && match($1, /^TW_[A-Z]+/) { print substr($1, 1, RLENGTH) }' "$root/src/actor/message.h")
 	kinds=$(cd "$root/src" && for kind in strategy/*/; do basename "$kind"; done)
 	(cd "$root" && find src -name '*.[ch]' | LC_ALL=C sort) | while read -r file; do
 		folder=${file#src/} folder=${folder%%/*}
 		strip "$root/$file" | awk -v file="$file" -v folder="$folder" -v layers="$root/LAYERS" \
-			-v kinds=" ${kinds//$'\n'/ } " '
+			-v kinds=" ${kinds//$'\n'/ } " -v words="${words//$'\n'/ }" '
 		function offence(what) { printf "%s:%d: %s\n", file, FNR, what }
 		# A call of a function of the C library: not a member (x->open, x.open), not a longer name.
 		function calls(name) { return $0 ~ ("(^|[^A-Za-z0-9_.>])" name "[ \t]*\\(") }
@@ -104,6 +107,10 @@ check_tree() {
 				forbid("fopen fdopen open openat creat socket connect listen accept", "files and sockets are the world'"'"'s")
 				forbid("pthread_create pthread_mutex_lock thrd_create mtx_lock", "threads are the world'"'"'s")
 			}
+			if (folder == "world")
+				for (k = split(words, word, " "); k > 0; k--)
+					if ($0 ~ ("(^|[^A-Za-z0-9_])" word[k] "([^A-Za-z0-9_]|$)"))
+						offence("names " word[k] ": a world does not read what actors say; they tell it by effects")
 			if (folder == "strategy")
 				forbid("malloc calloc realloc free aligned_alloc", "a policy says what it needs, the shard allocates")
 			if (quiet) {
@@ -128,7 +135,8 @@ self_test() {
 		local file=$1 offence=$2 said
 		shift 2
 		rm -rf "${dir:?}/src"
-		mkdir -p "$dir/$(dirname "$file")" "$dir"/src/strategy/{gate,staleness,rule,codec}
+		mkdir -p "$dir/$(dirname "$file")" "$dir"/src/strategy/{gate,staleness,rule,codec} "$dir/src/actor"
+		cp "$here/src/actor/message.h" "$dir/src/actor/message.h"
 		printf '%s\n' '/* SPDX-License-Identifier: Apache-2.0 */' "$@" >"$dir/$file"
 		cp "$here/LAYERS" "$dir/LAYERS"
 		said=$(check_tree "$dir")
@@ -163,6 +171,10 @@ self_test() {
 	expect src/world/a.c 'names stderr' '	fputs(text, stderr);'
 	expect src/bench/a.c 'calls printf()' '	printf("%d\n", 1);'
 
+	expect src/world/a.c 'names TW_VIEW' '	if (m->h.type == TW_VIEW)'
+	expect src/world/a.c 'names TW_HELLO' '	case TW_HELLO:'
+	expect src/world/a.c '' '	if (m->h.type == TW_GREET || n == TW_NOTE_VIEW || w.TW_VIEWS)'
+
 	expect src/node/a.c '' '#include "actor/actor.h"' '#include "strategy/rule.h"' '#include <stdio.h>' \
 		'	snprintf(out, room, "time(0) %s", s->open(1));' '	/* rand() and' '	 * fopen(), stdout */'
 	expect src/strategy/rule/a.c '' '#include "strategy/rule.h"' '#include "strategy/scalar.h"' '#include "vec/vec.h"' '#include <math.h>'
@@ -171,7 +183,8 @@ self_test() {
 	expect src/cli/a.c '' '#include "job/job.h"' '	printf("%d\n", 1);'
 
 	rm -rf "$dir/src"
-	mkdir -p "$dir/src/attic"
+	mkdir -p "$dir/src/attic" "$dir/src/actor"
+	cp "$here/src/actor/message.h" "$dir/src/actor/message.h"
 	echo >"$dir/src/attic/a.c"
 	[[ $(check_tree "$dir") == *'LAYERS does not know the folder attic'* ]] ||
 		{ echo "an unknown folder was not noticed"; bad=1; }

@@ -186,6 +186,13 @@ struct tw_world {
 	/* This actor has left the cluster for good, and what it sent says so: where it is alone in
 	 * its process, that may end once these messages are out. */
 	void (*gone)(struct tw_context *ctx);
+	/* A worker: the master has given me this slot, as this incarnation.  Called once for each
+	 * welcome that is taken.  From now on people read of this worker under that number. */
+	void (*named)(struct tw_context *ctx, uint32_t slot, uint32_t incarnation);
+	/* A master or a shard: the master counts these workers as members, or does so no more
+	 * (enum tw_member_state).  A master says so before it tells the worker, a shard when it
+	 * hears it.  A world that is asked whether a process speaks for a worker goes by this. */
+	void (*members)(struct tw_context *ctx, const struct tw_member *list, size_t count);
 };
 
 struct tw_context {
@@ -224,6 +231,18 @@ static inline bool tw_hears(const struct tw_context *ctx, const struct tw_msg *m
 static inline void tw_send(struct tw_context *ctx, struct tw_msg *m)
 {
 	ctx->world->send(ctx, m);
+}
+static inline void tw_gone(struct tw_context *ctx)
+{
+	ctx->world->gone(ctx);
+}
+static inline void tw_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	ctx->world->named(ctx, slot, incarnation);
+}
+static inline void tw_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
+{
+	ctx->world->members(ctx, list, count);
 }
 static inline int64_t tw_now(struct tw_context *ctx)
 {

@@ -75,6 +75,7 @@ enum tw_type {
 		     model; and the answer */
 	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
 	TW_TICKETS, /* master → who listens: who may dial you, and what each of them shows */
+	TW_LEAVING, /* my actors have left the cluster: this connection closes, and is not missed */
 	TW_TYPES
 };
 
@@ -423,7 +424,8 @@ struct tw_kind {
 	uint32_t body;   /* bytes */
 	uint32_t record; /* bytes of a record of the tail; 0: it has no tail */
 	enum tw_payload payload;
-	uint32_t most;            /* TW_PAYLOAD_BYTES */
+	uint32_t most; /* TW_PAYLOAD_BYTES */
+	bool shared; /* an actor whose class has `shared` may be entered with it by many at once */
 	uint8_t to[TW_ROLES];     /* by the sender's role: bits of the roles it may say it to */
 	uint8_t within[TW_ROLES]; /* ... and of those on its own node that it may, beside these */
 };

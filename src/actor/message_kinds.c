@@ -46,10 +46,10 @@ static const struct tw_kind kinds[TW_TYPES] = {
 	[TW_IDLE] = { "IDLE", BODY(idle),
 		      .to = { [TW_WORKER] = TO_MASTER, [TW_MASTER] = TO_SHARD } },
 	/* a lock-free shard hands both on to itself */
-	[TW_PUSH] = { "PUSH", BODY(push), SLICE, .to = { [TW_WORKER] = TO_SHARD },
+	[TW_PUSH] = { "PUSH", BODY(push), SLICE, .shared = true, .to = { [TW_WORKER] = TO_SHARD },
 		      .within = { [TW_SHARD] = TO_SHARD } },
 	[TW_ACK] = { "ACK", BODY(ack), .to = { [TW_SHARD] = TO_WORKER } },
-	[TW_PULL] = { "PULL", BODY(pull), .to = { [TW_WORKER] = TO_SHARD },
+	[TW_PULL] = { "PULL", BODY(pull), .shared = true, .to = { [TW_WORKER] = TO_SHARD },
 		      .within = { [TW_SHARD] = TO_SHARD } },
 	[TW_PARAMS] = { "PARAMS", BODY(params), SLICE, .to = { [TW_SHARD] = TO_WORKER } },
 	[TW_UNCHANGED] = { "UNCHANGED", BODY(params), .to = { [TW_SHARD] = TO_WORKER } },
@@ -70,6 +70,7 @@ static const struct tw_kind kinds[TW_TYPES] = {
 	[TW_DATA] = { "DATA", BODY(data), BYTES(TW_CHUNK) },
 	[TW_OVER] = { "OVER", BODY(over), BYTES(RESULT_MOST) },
 	[TW_TICKETS] = { "TICKETS", BODY(tickets), TAIL(tw_ticket) },
+	[TW_LEAVING] = { "LEAVING" },
 };
 
 _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &&

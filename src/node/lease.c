@@ -254,7 +254,7 @@ void tw_worker_go(struct worker *w, struct tw_context *ctx)
 	w->welcomed = false;
 	w->left = true;
 	goodbye(w, ctx);
-	ctx->world->gone(ctx);
+	tw_gone(ctx);
 }
 
 static void leave(struct worker *w, struct tw_context *ctx)

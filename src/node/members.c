@@ -84,6 +84,10 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 			enum tw_member_state state)
 {
+	const struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
+				       m->member[slot].node };
+
+	tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct tw_member *tail;
 		struct tw_msg *msg;
@@ -97,8 +101,7 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 		tail = tw_msg_tail(ctx, msg, sizeof *tail);
 		if (!tail)
 			return;
-		*tail = (struct tw_member){ slot, m->member[slot].incarnation, (uint32_t)state,
-					    m->member[slot].node };
+		*tail = one;
 		tw_send(ctx, msg);
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,

@@ -73,7 +73,7 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		return;
 	if (m->h.type == TW_BYE && s->leaving && !s->left) {
 		s->left = true;
-		ctx->world->gone(ctx);
+		tw_gone(ctx);
 		return;
 	}
 	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->problem.shards ||
@@ -124,7 +124,7 @@ static void server_interrupt(struct tw_actor *a, struct tw_context *ctx)
 	if (s->hosted) /* nobody else has them yet */
 		return;
 	s->left = true;
-	ctx->world->gone(ctx);
+	tw_gone(ctx);
 }
 
 static bool server_waiting(const struct tw_actor *a, struct tw_wait *out)

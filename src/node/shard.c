@@ -756,6 +756,8 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		commit(s, ctx, m);
 		break;
 	case TW_VIEW:
+		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
+			   m->h.tail / sizeof(struct tw_member));
 		tw_shard_view(s, ctx, m);
 		break;
 	case TW_IDLE:

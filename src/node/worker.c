@@ -251,6 +251,7 @@ static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	w->full = false;
 	w->slot = b->slot;
 	w->incarnation = b->incarnation;
+	tw_named(ctx, w->slot, w->incarnation);
 	w->seq = w->bad_seq = 0;
 	w->steps = w->samples = 0; /* the master has counted what the one before did */
 	/* as the master that made it counts */

@@ -292,7 +292,7 @@ void tw_sim_received(struct sim *s, struct parcel *p)
 	    p->event.kind != EVENT_SERVED && !(m->h.flags & TW_FLAG_FREE)) {
 		if (c->busy < s->now)
 			c->busy = s->now;
-		if (m->h.type == TW_PUSH)
+		if (tw_kind_of(m->h.type)->payload == TW_PAYLOAD_SLICE)
 			c->busy += llround(m->h.payload / 4 * 1e9 / s->options->apply_rate);
 		/* at the very moment when the queue is served, some of it may still wait */
 		if (c->busy > s->now || c->queued == s->now) {

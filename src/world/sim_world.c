@@ -355,6 +355,17 @@ static void world_gone(struct tw_context *ctx)
 	(void)ctx;
 }
 
+/* Actors are known by their seats, and nobody lies. */
+static void world_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	(void)ctx, (void)slot, (void)incarnation;
+}
+
+static void world_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
+{
+	(void)ctx, (void)list, (void)count;
+}
+
 static void world_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
 {
 	struct sim *s = cell_of(ctx)->sim;
@@ -397,6 +408,8 @@ const struct tw_world tw_sim_world = {
 	.log = world_log,
 	.finish = world_finish,
 	.gone = world_gone,
+	.named = world_named,
+	.members = world_members,
 };
 
 /* What happens. */

@@ -132,45 +132,23 @@ static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_err
 	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
 }
 
-/* Guarded by lock.  Who is a member, and in which slot, the master knows best.  True: it has just
- * become one that people have not heard of. */
-static bool learn_member(struct peer *p, const struct tw_msg *m)
-{
-	if (p->role != TW_WORKER || (m->h.type != TW_WELCOME && m->h.type != TW_VIEW))
-		return false;
-	p->member = true;
-	if (m->h.type != TW_WELCOME || p->slot == m->b.welcome.slot)
-		return false;
-	p->slot = m->b.welcome.slot;
-	tw_peer_rename(p);
-	return !p->paired;
-}
-
 static void gate_send(void *arg, struct tw_msg *m)
 {
 	struct tw_tcp *t = arg;
 	const bool inside = pthread_equal(pthread_self(), t->thread);
-	bool ring = false, taken = false, joins = false;
+	bool ring = false, taken = false;
 	struct peer *p;
-	char name[sizeof p->name], host[sizeof p->host];
 
 	tw_tcp_count(t, m);
 	pthread_mutex_lock(&t->lock);
 	p = tw_peer_of(t, m->to.node);
 	if (p && p->open) {
-		joins = learn_member(p, m);
-		if (joins) {
-			memcpy(name, p->name, sizeof name);
-			memcpy(host, p->host, sizeof host);
-		}
 		tw_peer_post(t, p, m);
 		taken = true;
 		ring = !inside && !t->rung;
 		t->rung = t->rung || ring;
 	}
 	pthread_mutex_unlock(&t->lock);
-	if (joins)
-		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", name, host);
 	if (!taken) { /* who is not there hears nothing; it is said again when it comes back */
 		tw_block_drop(m->tail);
 		tw_block_drop(m->payload);
@@ -204,10 +182,10 @@ void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4])
 
 void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 {
-	const int k = m->h.type == TW_PARAMS ? 2 : 0;
+	const int k = m->to.role == TW_SHARD ? 0 : 2;
 	const uint32_t s = m->h.shard;
 
-	if ((m->h.type != TW_PUSH && m->h.type != TW_PARAMS) || !m->h.payload || s >= t->o.shards)
+	if (tw_kind_of(m->h.type)->payload != TW_PAYLOAD_SLICE || !m->h.payload || s >= t->o.shards)
 		return;
 	atomic_fetch_add_explicit(&t->codec[k],
 				  (t->o.border[s + 1] - t->o.border[s]) * sizeof(float),
@@ -391,6 +369,8 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 		.opened = gate_opened,
 		.send = gate_send,
 		.gone = gate_gone,
+		.named = tw_claim_named,
+		.members = tw_claim_members,
 		.bytes = gate_bytes,
 		.name = gate_name,
 		.waits = gate_waits,

@@ -2,12 +2,14 @@
 /* tcp_claim.c - for whom a worker may speak to shards: for the slot that the master has given it.
  *
  * Shards believe whoever has the newest incarnation of a slot, because the master's word may be
- * slower than the worker's.  Here its word is waited for.  Where the master is, it has passed here
- * before the worker heard of it; at other servers it is a view: what is said for an incarnation
- * that no view has named is held, and its connection not read, until one does or time is up. */
+ * slower than the worker's.  Here its word is waited for.  Where the master is, it says who is a
+ * member before the worker hears of it; at other servers the shards say so when they hear of it:
+ * what is said for an incarnation that none has named is held, and its connection not read, until
+ * one does or time is up. */
 #include "world/tcp_inner.h"
 #include "base/grow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SLOTS_MOST (1u << 20)
@@ -16,7 +18,7 @@
  * until the master has named the slot. */
 static void learn_slot(struct tw_tcp *t, struct peer *p, const struct tw_msg *m)
 {
-	if (p->role != TW_WORKER || m->h.type == TW_HELLO || m->h.from == p->slot)
+	if (m->h.from == p->slot)
 		return;
 	pthread_mutex_lock(&t->lock);
 	if (t->o.role != TW_TCP_SERVE || (p->member && p->slot == UINT32_MAX)) {
@@ -43,15 +45,25 @@ static enum claim false_claim(const struct conn *c, const struct tw_msg *m)
 	return CLAIM_FALSE;
 }
 
+static struct seat seat_of(struct tw_tcp *t, uint32_t slot)
+{
+	struct seat s = { 0 };
+
+	pthread_mutex_lock(&t->lock);
+	if (slot < t->seats)
+		s = t->seat[slot];
+	pthread_mutex_unlock(&t->lock);
+	return s;
+}
+
 /* Who was removed has an older incarnation: it passes, and hears from the shard that it is out. */
 static enum claim by_views(const struct conn *c, const struct tw_msg *m)
 {
-	const struct tw_tcp *t = c->t;
-	const struct seat *s = m->h.from < t->seats ? &t->seat[m->h.from] : NULL;
+	const struct seat s = seat_of(c->t, m->h.from);
 
-	if (!s || m->h.incarnation > s->incarnation)
+	if (m->h.incarnation > s.incarnation)
 		return CLAIM_WAITS;
-	if (m->h.incarnation == s->incarnation && c->peer->node != s->node)
+	if (m->h.incarnation == s.incarnation && c->peer->node != s.node)
 		return false_claim(c, m);
 	learn_slot(c->t, c->peer, m);
 	return CLAIM_TRUE;
@@ -60,16 +72,13 @@ static enum claim by_views(const struct conn *c, const struct tw_msg *m)
 enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
-	const bool to_shard = c->peer->role == TW_WORKER && m->to.role == TW_SHARD;
 
-	if (t->o.role == TW_TCP_SERVER && to_shard)
-		return by_views(c, m);
-	if (t->o.role != TW_TCP_SERVE)
+	if (c->peer->role != TW_WORKER || m->to.role != TW_SHARD)
 		return CLAIM_TRUE;
+	if (t->o.role == TW_TCP_SERVER)
+		return by_views(c, m);
 	learn_slot(t, c->peer, m);
-	if (to_shard && !is_member(t, c->peer, m->h.from))
-		return false_claim(c, m);
-	return CLAIM_TRUE;
+	return is_member(t, c->peer, m->h.from) ? CLAIM_TRUE : false_claim(c, m);
 }
 
 static bool has_seat(struct tw_tcp *t, uint32_t slot)
@@ -82,24 +91,98 @@ static bool has_seat(struct tw_tcp *t, uint32_t slot)
 	return true;
 }
 
-bool tw_claim_learn(const struct conn *c, const struct tw_msg *m)
+/* Guarded by lock.  False without memory. */
+static bool learn_seats(struct tw_tcp *t, const struct tw_member *list, size_t count)
 {
-	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
-	struct tw_tcp *t = c->t;
-
-	if (t->o.role != TW_TCP_SERVER || c->peer->role != TW_MASTER || m->h.type != TW_VIEW ||
-	    m->from.role != TW_MASTER || m->to.role != TW_SHARD)
-		return false;
-	for (size_t k = 0; k < m->h.tail / sizeof *list; k++) {
+	for (size_t k = 0; k < count; k++) {
 		if (list[k].slot >= SLOTS_MOST)
 			continue;
-		if (!has_seat(t, list[k].slot)) {
-			tw_tcp_end(t, TW_NO_MEMORY, "no memory for the members");
+		if (!has_seat(t, list[k].slot))
 			return false;
-		}
 		/* of two masters the later one gives the higher incarnations */
 		if (list[k].incarnation >= t->seat[list[k].slot].incarnation)
 			t->seat[list[k].slot] = (struct seat){ list[k].incarnation, list[k].node };
 	}
 	return true;
+}
+
+/* A worker that was taken over from an earlier master has been a member all the time: people have
+ * heard of it. */
+static void learn_member(struct tw_tcp *t, const struct tw_member *one)
+{
+	char name[sizeof((struct peer *)0)->name], host[sizeof((struct peer *)0)->host];
+	bool joins = false;
+	struct peer *p;
+
+	if (one->state != TW_LIVE)
+		return;
+	pthread_mutex_lock(&t->lock);
+	p = tw_peer_of(t, one->node);
+	if (p && p->role == TW_WORKER) {
+		joins = !p->paired && p->slot != one->slot && (!p->member || p->slot != UINT32_MAX);
+		p->member = true;
+		p->slot = one->slot;
+		tw_peer_rename(p);
+		memcpy(name, p->name, sizeof name);
+		memcpy(host, p->host, sizeof host);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (joins)
+		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", name, host);
+}
+
+void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count)
+{
+	struct tw_tcp *t = arg;
+
+	if (who.role == TW_MASTER) {
+		for (size_t k = 0; k < count; k++)
+			learn_member(t, &list[k]);
+		return;
+	}
+	if (t->o.role != TW_TCP_SERVER) /* the master is here, and has said so itself */
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->news.members = true;
+	t->news.untold = !learn_seats(t, list, count) || t->news.untold;
+	pthread_mutex_unlock(&t->lock);
+	tw_loop_ring(t);
+}
+
+void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation)
+{
+	struct tw_tcp *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	t->news.named = true;
+	t->news.slot = slot;
+	t->news.incarnation = incarnation;
+	pthread_mutex_unlock(&t->lock);
+	tw_loop_ring(t);
+}
+
+static void take_name(struct tw_tcp *t, const struct tw_tcp_news *news)
+{
+	const bool again = t->incarnation == news->incarnation;
+
+	t->incarnation = news->incarnation;
+	snprintf(t->who, sizeof t->who, "worker %u on %s", news->slot, t->host);
+	if (!again && t->master && !t->master->paired)
+		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
+}
+
+void tw_claim_hear(struct tw_tcp *t)
+{
+	struct tw_tcp_news news;
+
+	pthread_mutex_lock(&t->lock);
+	news = t->news;
+	t->news.named = t->news.members = false;
+	pthread_mutex_unlock(&t->lock);
+	if (news.untold)
+		tw_tcp_end(t, TW_NO_MEMORY, "no memory for the members");
+	if (news.named)
+		take_name(t, &news);
+	if (news.members)
+		tw_conns_try_held(t);
 }

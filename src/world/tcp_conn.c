@@ -38,28 +38,12 @@ static uint32_t node_of(const struct peer *p, uint32_t role)
 	return role == TW_MASTER ? 0 : p->node;
 }
 
-/* The master has said who we are.  It may say so again when it is not sure that we have heard. */
-static void now_worker(struct conn *c, const struct tw_body_welcome *b)
-{
-	struct tw_tcp *t = c->t;
-	const bool again = t->incarnation == b->incarnation;
-
-	t->incarnation = b->incarnation;
-	snprintf(t->who, sizeof t->who, "worker %u on %s", b->slot, t->host);
-	if (!c->pair && !again)
-		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
-}
-
 static void pass(struct conn *c, struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
 	bool taken = false;
 
 	tw_tcp_count(t, m);
-	if ((m->h.type == TW_BYE || m->h.type == TW_HELLO) && (m->h.flags & TW_FLAG_LEAVE))
-		c->peer->leaves = true;
-	if (m->h.type == TW_WELCOME)
-		now_worker(c, &m->b.welcome);
 	pthread_mutex_lock(&t->port_lock);
 	if (t->port)
 		taken = tw_port_deliver(t->port, m);
@@ -68,20 +52,13 @@ static void pass(struct conn *c, struct tw_msg *m)
 		tw_tcp_msg_free(t, m);
 }
 
-static void try_held(struct tw_tcp *t);
-
 static void deliver(struct conn *c, struct tw_msg *m)
 {
-	bool named;
-
 	m->from.node = node_of(c->peer, m->from.role);
 	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->node;
 	switch (tw_claim_of(c, m)) {
 	case CLAIM_TRUE:
-		named = tw_claim_learn(c, m);
 		pass(c, m);
-		if (named) /* the shard has heard it first */
-			try_held(c->t);
 		break;
 	case CLAIM_FALSE:
 		tw_tcp_msg_free(c->t, m);
@@ -89,22 +66,38 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	case CLAIM_WAITS:
 		c->held = m;
 		c->paused = true;
+		tw_conn_wait(c, &c->t->unnamed);
 	}
 }
 
-static void try_held(struct tw_tcp *t)
+void tw_conn_wait(struct conn *c, struct conn **list)
 {
-	for (struct conn *c = t->conns; c; c = c->next) {
+	c->waits = *list;
+	*list = c;
+}
+
+void tw_conn_wait_no_more(struct conn *c, struct conn **list)
+{
+	while (*list && *list != c)
+		list = &(*list)->waits;
+	if (*list)
+		*list = c->waits;
+}
+
+void tw_conns_try_held(struct tw_tcp *t)
+{
+	struct conn *c, *next, *list = t->unnamed;
+
+	t->unnamed = NULL; /* who must wait on puts itself there again */
+	for (c = list; c; c = next) {
 		struct tw_msg *m = c->held;
 
-		if (!m || c->state != CONN_OPEN)
-			continue;
+		next = c->waits;
 		c->held = NULL;
-		deliver(c, m); /* or it is held again */
-		if (c->held)
-			continue;
 		c->paused = false;
-		c->again = t->more = true;
+		deliver(c, m);
+		c->again = c->again || !c->held;
+		t->more = t->more || !c->held;
 	}
 }
 
@@ -214,8 +207,8 @@ void tw_conn_close(struct conn *c, const char *why)
 		t->silent--;
 	else if (!open && !p)
 		t->pending--;
-	if (c->held && !open)
-		tw_greet_forget(c);
+	if (c->held)
+		tw_conn_wait_no_more(c, open ? &t->unnamed : &t->waiting);
 	c->state = CONN_DEAD;
 	if (c->watched)
 		epoll_ctl(t->epoll, EPOLL_CTL_DEL, tw_stream_fd(c->stream), NULL);

@@ -66,6 +66,9 @@ bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
 	case TW_PING:
 		*why = "it has not greeted";
 		return open || c->state == CONN_ASKING || c->dialled;
+	case TW_LEAVING:
+		*why = "it has not greeted";
+		return open;
 	case TW_DATA:
 		*why = "it asks for data without having said so";
 		return c->state == CONN_ASKING && !h->payload;
@@ -648,32 +651,23 @@ static void hold(struct conn *c, struct tw_msg *m)
 {
 	c->held = m;
 	c->paused = true;
-	c->waits = c->t->waiting;
-	c->t->waiting = c;
-}
-
-void tw_greet_forget(struct conn *c)
-{
-	struct conn **at = &c->t->waiting;
-
-	while (*at && *at != c)
-		at = &(*at)->waits;
-	if (*at)
-		*at = c->waits;
+	tw_conn_wait(c, &c->t->waiting);
 }
 
 /* Letting one in ends no other that waits: those have no peer. */
 void tw_greet_waiting(struct tw_tcp *t)
 {
-	struct conn *c, *next;
+	struct conn *c, *next, *list = t->waiting;
 
-	for (c = t->waiting; c; c = next) {
+	t->waiting = NULL;
+	for (c = list; c; c = next) {
 		struct tw_msg *m = c->held;
 
 		next = c->waits;
-		if (comes_early(c, &m->b.greet))
+		if (comes_early(c, &m->b.greet)) {
+			tw_conn_wait(c, &t->waiting);
 			continue;
-		tw_greet_forget(c);
+		}
 		c->held = NULL;
 		c->paused = false;
 		c->again = t->more = true;
@@ -687,7 +681,7 @@ void tw_greet_too_late(struct conn *c)
 	struct tw_msg *m = c->held;
 	const uint32_t node = m->b.greet.node;
 
-	tw_greet_forget(c);
+	tw_conn_wait_no_more(c, &c->t->waiting);
 	c->held = NULL;
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
@@ -793,6 +787,9 @@ void tw_greet_message(struct conn *c, struct tw_msg *m)
 		break;
 	case TW_OVER:
 		take_over(c, m);
+		break;
+	case TW_LEAVING:
+		c->peer->leaves = true;
 		break;
 	default: /* PING: that it came is all it says */
 		break;

@@ -61,7 +61,7 @@ struct conn {
 	uint32_t queued;                    /* messages in the writer */
 	uint64_t process;                   /* SILENT: whose it was */
 	struct tw_msg *held; /* until a view, or a ticket, says who it is; paused meanwhile */
-	struct conn *waits;  /* GREETING with held: the next of tw_tcp.waiting */
+	struct conn *waits; /* with held: the next of tw_tcp.waiting (GREETING) or unnamed (OPEN) */
 	char name[TW_ADDRESS_TEXT];
 };
 
@@ -117,6 +117,13 @@ enum claim {
 	CLAIM_WAITS, /* the master has not named it yet */
 };
 
+/* What our actors have said since the loop last looked. */
+struct tw_tcp_news {
+	bool named, members;        /* WORKER: who we are; SERVER: who is a member */
+	bool untold;                /* SERVER: ... and there was no memory to note it */
+	uint32_t slot, incarnation; /* named */
+};
+
 struct tw_tcp_pool {
 	struct tw_pool *pool; /* NULL: none */
 	size_t room;
@@ -126,7 +133,7 @@ struct tw_tcp {
 	struct tw_tcp_options o;
 	struct tw_heap *heap;
 	uint32_t node, boot;  /* ours: worker, server; SERVE: 1 */
-	uint32_t incarnation; /* WORKER: of the last welcome; 0: none yet */
+	uint32_t incarnation; /* WORKER: as which people were told of us; 0: not yet */
 	uint64_t process;
 	struct tw_tcp_identity id; /* as far as known */
 	int64_t every, suspect, limit;
@@ -146,13 +153,15 @@ struct tw_tcp {
 	size_t paired;                     /* inherited pairs taken so far */
 	uint32_t server_boots;
 	int64_t ticked;
-	uint32_t pending, asking; /* conns that have not greeted; that only ask */
-	uint32_t silent;          /* conns that are SILENT */
-	uint32_t workers, rounds; /* worker nodes given, and how often all numbers were */
-	size_t seats;
-	struct seat *seat;               /* SERVER: by slot */
+	uint32_t pending, asking;        /* conns that have not greeted; that only ask */
+	uint32_t silent;                 /* conns that are SILENT */
+	uint32_t workers, rounds;        /* worker nodes given, and how often all numbers were */
+	size_t seats;                    /* guarded by lock */
+	struct seat *seat;               /* SERVER: by slot; guarded by lock */
 	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node */
 	struct conn *waiting;            /* SERVER: greeted before the master named them */
+	struct conn *unnamed;            /* SERVER: speak for slots that no view gave them */
+	struct tw_tcp_news news;         /* guarded by lock */
 	int64_t now, turned;             /* turned: when the loop last looked */
 	uint64_t peers_number;
 	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
@@ -236,13 +245,21 @@ void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
 void tw_conn_ready(struct conn *c);                  /* move what can be moved */
 void tw_conn_arm(struct conn *c);
 void tw_conns_tick(struct tw_tcp *t);
-void tw_conn_flush(struct conn *c);   /* write what goes now */
+void tw_conn_flush(struct conn *c); /* write what goes now */
+/* A connection with a message that is held goes to one of the lists of those, or leaves it. */
+void tw_conn_wait(struct conn *c, struct conn **list);
+void tw_conn_wait_no_more(struct conn *c, struct conn **list);
+/* Views have named somebody: deliver what may be delivered now. */
+void tw_conns_try_held(struct tw_tcp *t);
 void tw_conns_bury(struct tw_tcp *t); /* the dead */
 
 /* tcp_claim.c */
 enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m);
-/* A message of the master's process: true when it was a view, and what is held may pass now. */
-bool tw_claim_learn(const struct conn *c, const struct tw_msg *m);
+/* What our actors say of workers (struct tw_gateway).  Any thread; arg is the struct tw_tcp. */
+void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation);
+void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
+/* The loop: take in what they have said. */
+void tw_claim_hear(struct tw_tcp *t);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */
@@ -261,7 +278,6 @@ void tw_greet_send(struct conn *c);
 /* Those who greeted too early: let in who is named now; time is up for one. */
 void tw_greet_waiting(struct tw_tcp *t);
 void tw_greet_too_late(struct conn *c);
-void tw_greet_forget(struct conn *c); /* it waits no more */
 /* A message of a connection that has not greeted, or of the world's own kind; takes it. */
 void tw_greet_message(struct conn *c, struct tw_msg *m);
 bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why);

@@ -194,14 +194,30 @@ static void say_farewell(struct tw_tcp *t)
 	atomic_store(&t->flushed, !busy);
 }
 
+/* Behind what our actors said last, to all. */
+static void say_leaving(struct tw_tcp *t)
+{
+	pthread_mutex_lock(&t->lock);
+	for (struct peer *p = t->peers; p; p = p->next) {
+		struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_LEAVING) : NULL;
+
+		if (m) /* without memory it looks like a loss over there */
+			tw_peer_post(t, p, m);
+	}
+	pthread_mutex_unlock(&t->lock);
+	tw_peers_collect(t);
+}
+
 static void leave_when_said(struct tw_tcp *t)
 {
 	bool busy = false;
 
 	if (!atomic_load(&t->gone) || t->over)
 		return;
-	if (!t->gone_at)
+	if (!t->gone_at) {
 		t->gone_at = t->now;
+		say_leaving(t);
+	}
 	for (struct conn *c = t->conns; c; c = c->next)
 		busy = busy || tw_writer_busy(c->writer);
 	if (busy && t->now - t->gone_at < 5 * TW_SECOND)
@@ -258,6 +274,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 		tw_peers_tick(t);
 		tw_conns_tick(t);
 	}
+	tw_claim_hear(t);
 	tw_peers_regroup(t);
 	tw_peers_collect(t);
 	say_farewell(t);

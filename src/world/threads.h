@@ -21,8 +21,11 @@ struct tw_gateway {
 	/* A message to an actor that is not here; takes it.  Any thread; the messages of one actor
 	 * come in their order. */
 	void (*send)(void *arg, struct tw_msg *m);
-	/* An actor of ours has left the cluster for good. */
+	/* An actor of ours has left the cluster for good, and given `send` its last messages. */
 	void (*gone)(void *arg, struct tw_addr who);
+	/* As the effects of struct tw_world; `members` from the actor `who`.  Any thread. */
+	void (*named)(void *arg, uint32_t slot, uint32_t incarnation);
+	void (*members)(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
 	/* Bytes sent and received so far. */
 	void (*bytes)(void *arg, uint64_t *sent, uint64_t *received);
 	/* What people call an actor: "worker 3 on host". */
@@ -38,8 +41,9 @@ struct tw_threads_options {
 	const struct tw_gateway *gateway; /* NULL: all actors are here */
 	uint32_t helpers; /* threads that enter shards, beside those of the workers */
 	bool hash; /* check hashes although nothing crosses a wire (tests); not with lockfree */
-	/* PUSH and PULL from a worker to an actor whose class has `shared` enter it without its
-	 * lock, many at a time; there it may send, note, log and finish, and nothing else. */
+	/* Messages of the kinds that may be shared (struct tw_kind), from an actor that computes,
+	 * enter one whose class has `shared` without its lock, many at a time; there it may send,
+	 * note, log and finish, and nothing else. */
 	bool lockfree;
 };
 

@@ -241,13 +241,29 @@ static void door_finish(struct tw_context *ctx, enum tw_status status, struct tw
 	tw_threads_end(c->world, status, totals, c == c->world->master ? NULL : c->name);
 }
 
-/* Others of the process go on. */
+/* Others of the process go on.  The gateway is told when what the handler sent is on its way. */
 static void door_gone(struct tw_context *ctx)
+{
+	door_of(ctx)->hand->gone = true;
+}
+
+static void door_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	struct cell *c = door_of(ctx)->cell;
+	const struct tw_gateway *g = c->world->options.gateway;
+
+	if (!g)
+		return;
+	tw_threads_name(c->world, ctx->self, slot, c->name, sizeof c->name);
+	g->named(g->arg, slot, incarnation);
+}
+
+static void door_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
 {
 	const struct tw_gateway *g = door_of(ctx)->cell->world->options.gateway;
 
-	if (g)
-		g->gone(g->arg, ctx->self);
+	if (g && count)
+		g->members(g->arg, ctx->self, list, count);
 }
 
 const struct tw_world tw_threads_world = {
@@ -265,4 +281,6 @@ const struct tw_world tw_threads_world = {
 	.log = door_log,
 	.finish = door_finish,
 	.gone = door_gone,
+	.named = door_named,
+	.members = door_members,
 };

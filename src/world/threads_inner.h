@@ -22,9 +22,9 @@
  *  (6) After `over` is set no handler is entered any more; what is left in mailboxes is freed by
  *      the housekeeper when all other hands are gone.
  *
- * With `lockfree`, PUSH and PULL of a worker do not go through the mailbox: `shared` is called at
- * the moment when (2) would put them there.  They stay in order among themselves; they may
- * overtake other messages of the worker to that shard. */
+ * With `lockfree`, messages of the kinds that may be shared (struct tw_kind) from a cell with a hand
+ * of its own do not go through the mailbox: `shared` is called at the moment when (2) would put
+ * them there.  They stay in order among themselves; they may overtake others to that shard. */
 #ifndef TW_WORLD_THREADS_INNER_H
 #define TW_WORLD_THREADS_INNER_H
 
@@ -118,6 +118,7 @@ struct hand {
 	bool started;
 	void *scratch;
 	struct tw_msg *out, **out_end; /* sends of the handler that runs */
+	bool gone;                     /* that handler's actor has left for good */
 	struct cell **work;            /* a ring of cells with mail, each at most once */
 	bool *listed;                  /* by cell: is in `work` */
 	size_t first, works;

@@ -295,7 +295,7 @@ static void deliver(struct hand *me, struct cell *from)
 		}
 		if (m->from.node != m->to.node && !w->options.gateway)
 			bump(&me->bytes_sent, tw_msg_bytes(m));
-		if (c->open && from->owner && (m->h.type == TW_PUSH || m->h.type == TW_PULL) &&
+		if (c->open && from->owner && tw_kind_of(m->h.type)->shared &&
 		    !atomic_load(&w->over)) {
 			enter_shared(me, c, m);
 		} else {
@@ -324,9 +324,13 @@ static struct tw_compute *take_cancelled(struct cell *c)
 
 void tw_threads_settle(struct hand *me, struct cell *c)
 {
+	const struct tw_gateway *g = me->world->options.gateway;
 	struct tw_compute *gone;
 
 	deliver(me, c);
+	if (me->gone && g)
+		g->gone(g->arg, c->seat->addr);
+	me->gone = false;
 	while (c->wanted && !atomic_load(&me->world->over) && (gone = take_cancelled(c))) {
 		gone->status = TW_CANCELLED;
 		me->events++;
@@ -373,9 +377,6 @@ static void handle(struct hand *me, struct cell *c, struct mail *mail)
 	case MAIL_MESSAGE:
 		if (mail->m.from.node != mail->m.to.node && !w->options.gateway)
 			bump(&me->bytes_received, tw_msg_bytes(&mail->m));
-		if (w->options.gateway && mail->m.h.type == TW_WELCOME) /* now we know who it is */
-			tw_threads_name(w, ctx->self, mail->m.b.welcome.slot, c->name,
-					sizeof c->name);
 		if (w->options.hash && mail->m.h.hash != hash_of(&mail->m))
 			tw_give_up(ctx, TW_BAD_BYTES, "%s changed after it was sent",
 				   tw_type_name(mail->m.h.type));

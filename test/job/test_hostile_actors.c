@@ -260,6 +260,16 @@ static void world_gone(struct tw_context *ctx)
 	((struct player *)ctx)->gone++;
 }
 
+static void world_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	assert_true(slot < stage_of(ctx)->trial.job->plan.crew.workers && incarnation);
+}
+
+static void world_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
+{
+	assert_true(!count || list);
+}
+
 static const struct tw_world world = {
 	.name = "hostile",
 	.msg_new = world_new,
@@ -275,6 +285,8 @@ static const struct tw_world world = {
 	.log = world_log,
 	.finish = world_finish,
 	.gone = world_gone,
+	.named = world_named,
+	.members = world_members,
 };
 
 /* --- genuine events ----------------------------------------------------------------------- */

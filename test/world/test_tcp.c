@@ -65,7 +65,10 @@ static void pushes_all(struct tw_context *ctx)
 /* Where the master is, shards hear only whom it has welcomed. */
 static void welcomes(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
+	const struct tw_member one = { .slot = 0, .state = TW_LIVE, .node = node };
+
 	witness_up(a, ctx, node, boot);
+	tw_members(ctx, &one, 1);
 	fake_send(ctx, fake_addr(node, TW_WORKER, 0), TW_WELCOME, 0, 0);
 }
 

@@ -107,7 +107,7 @@ static void who_left_is_not_dialled(void **state)
 	struct refusing heap = REFUSING(0), other = REFUSING(0);
 	struct party serve, worker;
 	struct tw_body_terms terms;
-	struct tw_msg bye = raw_says(TW_BYE, TW_SERVER, the_master());
+	struct tw_msg bye = raw_says(TW_LEAVING, TW_SERVER, the_master());
 	uint16_t first, second;
 	const int door = raw_listen(&first), other_door = raw_listen(&second);
 	unsigned before;
@@ -121,7 +121,6 @@ static void who_left_is_not_dialled(void **state)
 	assert_int_equal(told(watch), LISTED);
 	assert_true(knocks(door, 10000)); /* and again, while it is listed */
 	assert_true(knocks(door, 10000));
-	bye.h.flags = TW_FLAG_LEAVE;
 	assert_true(raw_send(server, &bye));
 	close(server);
 	assert_int_equal(told(watch), 0);
@@ -190,10 +189,12 @@ static void remembers(struct tw_actor *a, struct tw_context *ctx, struct tw_msg 
 {
 	struct witness *w = witness_of(a);
 
-	if (m->h.type == TW_VIEW)
+	if (m->h.type == TW_VIEW) {
 		witness_says(w, "VIEW\n");
-	else
+		tw_members(ctx, (const void *)m->tail->data, 1);
+	} else {
 		witness_says(w, "%u.%u of %u\n", m->h.from, m->h.incarnation, m->from.node);
+	}
 	w->count++;
 }
 
