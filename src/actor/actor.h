@@ -31,9 +31,12 @@ struct tw_wait {
 	int64_t since; /* ctx time when it began */
 };
 
-/* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`. */
+/* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`.  A node has
+ * one device: what its actors compute runs one after the other, in the order it was asked for. */
 struct tw_compute {
 	bool evaluate;           /* evaluate instead of gradient; costs no virtual time */
+	uint32_t pass;           /* which computation on these samples; 0: the first, or only one */
+	double share;            /* of a step's work, for the simulator's cost; 0 stands for 1 */
 	struct tw_inputs in;     /* pieces stay valid until `computed` */
 	float *gradient;         /* out; trainable + buffers floats */
 	struct tw_score score;   /* out */

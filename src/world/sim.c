@@ -123,6 +123,7 @@ static void kill_now(struct sim *s, const struct cell *c)
 void tw_sim_leave(struct sim *s, struct cell *c)
 {
 	s->ran->events++;
+	tw_sim_wait_look(s, c);
 	if (s->ran->events >= s->next_kill)
 		kill_now(s, c);
 	else if (s->out)
@@ -313,6 +314,8 @@ static enum tw_status nodes_fill(struct sim *s)
 		n->slow = 1.0;
 		n->worker = n->kinds & NODE_WORKER ? s->workers++ : 0;
 		n->server = n->kinds & NODE_SERVER ? s->servers++ : 0;
+		if (n->kinds & (NODE_MASTER | NODE_SERVER))
+			s->hub[s->hubs++] = i;
 	}
 	if (!s->master)
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "a cluster needs a master");
@@ -350,7 +353,9 @@ static enum tw_status open_run(struct sim *s)
 	s->nodes = k->nodes;
 	s->cell = tw_heap_zeros(s->heap, (k->seats ? k->seats : 1) * sizeof *s->cell);
 	s->node = tw_heap_zeros(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->node);
-	if (!s->cell || !s->node)
+	s->hub = s->heap->get(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->hub);
+	s->waits.cell = s->heap->get(s->heap, (k->seats ? k->seats : 1) * sizeof(struct cell *));
+	if (!s->cell || !s->node || !s->hub || !s->waits.cell)
 		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %u nodes", k->nodes);
 	s->cells = (uint32_t)k->seats;
 	cells_fill(s);
@@ -399,6 +404,8 @@ static void close_run(struct sim *s)
 	tw_slab_release(&s->events);
 	tw_slab_release(&s->parcels);
 	tw_slab_release(&s->jobs);
+	s->heap->put(s->heap, s->waits.cell);
+	s->heap->put(s->heap, s->hub);
 	s->heap->put(s->heap, s->cell);
 	s->heap->put(s->heap, s->node);
 }
@@ -428,6 +435,7 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 	tw_queue_init(&s.queue, s.heap);
 	tw_map_init(&s.fifo, s.heap);
 	tw_map_init(&s.pairs, s.heap);
+	tw_map_init(&s.friends, s.heap);
 	tw_slab_init(&s.events, s.heap, sizeof(struct event));
 	tw_slab_init(&s.parcels, s.heap, sizeof(struct parcel));
 	tw_slab_init(&s.jobs, s.heap, sizeof(struct job));

@@ -5,7 +5,10 @@
  * node and the first position of the batch; the link, the send time and the type of message), so
  * that a run resumed at a cut draws what the run that was not stopped draws.
  *
- * Links: the master's node with every other, servers with workers; `up` comes only after a restart,
+ * A node has one device: what its actors compute runs one after the other (sim_device.c).
+ *
+ * Links: the master's node with every other, servers with workers, and whoever talks to each other;
+ * `up` comes only after a restart,
  * a reset or a partition that outlasted silent_limit, never at the start.  Messages within a node
  * take `local`, those with TW_FLAG_FREE no time; neither are counted in bytes, and both may
  * overtake others.

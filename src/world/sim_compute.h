@@ -36,11 +36,12 @@ struct job {
 	struct event *event;            /* its completion */
 	struct job *next, *before;      /* the cell's list */
 	struct job *line, *line_before; /* the pool's line */
+	struct job *ahead, *behind;     /* the line of its node's device, while `lined` */
 	int64_t began;
 	enum job_state state; /* under the pool's lock */
 	enum tw_status status;
 	bool lazy; /* small: runs in the simulator's own thread when it completes */
-	bool cancelled;
+	bool cancelled, lined;
 };
 
 struct pool {

@@ -101,15 +101,19 @@ static void closed(struct sim *s, uint32_t node, uint32_t boot)
 	if (n->alive || n->boot != boot)
 		return;
 	n->given_up = true;
-	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+	for (uint32_t k = 0; k < tw_sim_neighbours(s, node) && !s->over; k++) {
+		const uint32_t i = tw_sim_neighbour(s, node, k);
+
 		if (tw_sim_linked(s, i, node) && !is_cut(s, i, node))
 			tell(s, i, node, true);
+	}
 }
 
 /* What a node that comes back hears of its peers. */
 static void look_round(struct sim *s, uint32_t node, uint32_t boot)
 {
-	for (uint32_t i = 0; i < s->nodes && !s->over; i++) {
+	for (uint32_t k = 0; k < tw_sim_neighbours(s, node) && !s->over; k++) {
+		const uint32_t i = tw_sim_neighbour(s, node, k);
 		const struct pair *p = tw_sim_pair(s, node, i);
 
 		if (!tw_sim_linked(s, i, node))
@@ -140,9 +144,12 @@ static void restart(struct sim *s, uint32_t node, uint32_t boot)
 	boot = n->boot;
 	tw_sim_node_start(s, node);
 	look_round(s, node, boot);
-	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+	for (uint32_t k = 0; k < tw_sim_neighbours(s, node) && !s->over; k++) {
+		const uint32_t i = tw_sim_neighbour(s, node, k);
+
 		if (n->alive && n->boot == boot && tw_sim_linked(s, i, node) && !is_cut(s, i, node))
 			tell(s, i, node, false);
+	}
 }
 
 /* Partitions. */
@@ -355,9 +362,17 @@ static void set_slow(struct sim *s, uint32_t node)
 static void each_pair(struct sim *s, const struct tw_fault *f,
 		      void (*what)(struct sim *s, uint32_t a, uint32_t b))
 {
-	for (uint32_t b = 0; b < s->nodes && !s->over; b++)
-		if ((f->b == TW_EVERYBODY || f->b == b) && tw_sim_linked(s, f->a, b))
+	if (f->b != TW_EVERYBODY) {
+		if (tw_sim_linked(s, f->a, f->b))
+			what(s, f->a, f->b);
+		return;
+	}
+	for (uint32_t k = 0; k < tw_sim_neighbours(s, f->a) && !s->over; k++) {
+		const uint32_t b = tw_sim_neighbour(s, f->a, k);
+
+		if (tw_sim_linked(s, f->a, b))
 			what(s, f->a, b);
+	}
 }
 
 static void begin(struct sim *s, struct tw_fault *f)

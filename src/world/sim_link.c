@@ -8,6 +8,7 @@
 #include "world/sim_run.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DRAW_JITTER = 1, DRAW_LOSS };
 
@@ -45,19 +46,68 @@ struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr)
 	return NULL;
 }
 
-bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b)
+static uint64_t pair_key(uint32_t a, uint32_t b)
+{
+	return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
+}
+
+static bool linked_by_role(const struct sim *s, uint32_t a, uint32_t b)
 {
 	const uint32_t ka = s->node[a].kinds, kb = s->node[b].kinds;
 
-	if (a == b)
-		return false;
 	return ((ka | kb) & NODE_MASTER) || ((ka & NODE_SERVER) && (kb & NODE_WORKER)) ||
 	       ((ka & NODE_WORKER) && (kb & NODE_SERVER));
 }
 
-static uint64_t pair_key(uint32_t a, uint32_t b)
+bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b)
 {
-	return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
+	if (a == b)
+		return false;
+	return linked_by_role(s, a, b) ||
+	       (s->node[a].friends && tw_map_find(&s->friends, pair_key(a, b)));
+}
+
+static bool is_hub(const struct sim *s, uint32_t node)
+{
+	return s->node[node].kinds & (NODE_MASTER | NODE_SERVER);
+}
+
+uint32_t tw_sim_neighbours(const struct sim *s, uint32_t node)
+{
+	return is_hub(s, node) ? s->nodes : s->hubs + s->node[node].friends;
+}
+
+uint32_t tw_sim_neighbour(const struct sim *s, uint32_t node, uint32_t k)
+{
+	if (is_hub(s, node))
+		return k;
+	return k < s->hubs ? s->hub[k] : s->node[node].friend[k - s->hubs];
+}
+
+static bool befriend_one(struct sim *s, uint32_t node, uint32_t other)
+{
+	struct node *n = &s->node[node];
+
+	if ((n->friends & (n->friends - 1)) == 0) { /* full: it has room for a power of two */
+		uint32_t *more = s->heap->get(s->heap, 2 * (n->friends + 1) * sizeof *more);
+
+		if (!more)
+			return false;
+		if (n->friends)
+			memcpy(more, n->friend, n->friends * sizeof *more);
+		s->heap->put(s->heap, n->friend);
+		n->friend = more;
+	}
+	n->friend[n->friends++] = other;
+	return true;
+}
+
+/* Two nodes whose roles do not link them talk: from now on they hear when the other is gone. */
+static bool befriend(struct sim *s, uint32_t a, uint32_t b)
+{
+	return a == b || tw_sim_linked(s, a, b) ||
+	       (befriend_one(s, a, b) && befriend_one(s, b, a) &&
+		tw_map_put(&s->friends, pair_key(a, b), 1));
 }
 
 struct pair *tw_sim_pair(const struct sim *s, uint32_t a, uint32_t b)
@@ -114,6 +164,9 @@ void tw_sim_links_release(struct sim *s)
 			tw_sim_pair_drop_held(s, p);
 			s->heap->put(s->heap, p);
 		}
+	for (uint32_t i = 0; s->node && i < s->nodes; i++)
+		s->heap->put(s->heap, s->node[i].friend);
+	tw_map_release(&s->friends);
 	tw_map_release(&s->pairs);
 	tw_map_release(&s->fifo);
 }
@@ -190,6 +243,11 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 	}
 	if (!to || !to->actor) {
 		tw_sim_parcel_free(s, p);
+		return;
+	}
+	if (!befriend(s, m->from.node, m->to.node)) {
+		tw_sim_parcel_free(s, p);
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory for a link");
 		return;
 	}
 	s->alive_bytes += m->h.payload;

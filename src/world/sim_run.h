@@ -74,6 +74,7 @@ struct cell {
 	int64_t busy;                 /* a shard's queue is empty again */
 	int64_t queued;               /* when the last message in that queue is served */
 	struct tw_wait named;         /* the last wait that was logged */
+	bool looked_at;               /* on the list of sim_wait.c */
 	int64_t deadline[SIM_TIMERS]; /* < 0: not set */
 	struct event *pending[SIM_TIMERS];
 };
@@ -87,9 +88,11 @@ struct node {
 	uint32_t worker, server; /* its number among those */
 	uint32_t odd;            /* pairs of it that are not like all others */
 	bool alive, given_up;
-	int64_t egress, ingress; /* its NIC is free again */
-	int64_t crashed;         /* when, last */
-	double slow;             /* from faults */
+	int64_t egress, ingress;      /* its NIC is free again */
+	int64_t crashed;              /* when, last */
+	double slow;                  /* from faults */
+	struct job *line, *line_last; /* of its device: the first one runs (sim_device.c) */
+	uint32_t *friend, friends;    /* nodes that it has talked to although roles do not say so */
 };
 
 /* Two nodes whose link is, or was, not like all others. */
@@ -105,6 +108,13 @@ struct pair {
 	struct parcel *held, **held_end;
 };
 
+/* Cells that a handler has left since the last tick, and those whose wait is not long yet.  Whoever
+ * is not among them waits as it did, and that was said, or does not wait. */
+struct waits {
+	struct cell **cell;
+	uint32_t count;
+};
+
 struct sim {
 	const struct tw_cluster *cluster;
 	const struct tw_sim_options *options;
@@ -115,13 +125,16 @@ struct sim {
 	struct slab events, parcels, jobs;
 	struct pool pool;
 	struct trace trace;
-	struct map fifo;  /* (from, to) -> last arrival; only with jitter or loss */
-	struct map pairs; /* (a, b), a < b -> struct pair * */
+	struct map fifo;    /* (from, to) -> last arrival; only with jitter or loss */
+	struct map pairs;   /* (a, b), a < b -> struct pair * */
+	struct map friends; /* (a, b), a < b: they are friends */
+	struct waits waits;
 
 	struct cell *cell;
 	struct node *node;
 	struct cell *master;
 	uint32_t cells, nodes, workers, servers;
+	uint32_t *hub, hubs; /* nodes with a master or servers, ascending */
 
 	int64_t now, latest; /* latest: the end at the latest, INT64_MAX: none */
 	uint64_t due, alive_bytes;
@@ -167,7 +180,15 @@ void tw_sim_answer(struct sim *s, const struct event *e);
 /* The run has ended: so do its saves. */
 void tw_sim_saves_close(struct sim *s);
 
+/* sim_device.c */
+void tw_sim_compute(struct tw_context *ctx, struct tw_compute *c);
+void tw_sim_cancel(struct tw_context *ctx, struct tw_compute *c);
+void tw_sim_computed(struct sim *s, struct job *j);
+void tw_sim_jobs_stop(struct sim *s, struct cell *c); /* its node is gone */
+
 /* sim_wait.c */
+/* A handler of the cell has returned: it may wait for another now. */
+void tw_sim_wait_look(struct sim *s, struct cell *c);
 /* "worker 3", "shard 1 on server 2". */
 void tw_sim_name(const struct sim *s, struct tw_addr addr, char *out, size_t room);
 /* Say who has waited for more than five seconds and did not say so before. */
@@ -182,6 +203,10 @@ void tw_sim_post(struct sim *s, struct tw_msg *m);
 void tw_sim_arrive(struct sim *s, struct parcel *p);
 void tw_sim_received(struct sim *s, struct parcel *p);
 bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b);
+/* The nodes that may be linked with this one: so many, and the k-th, in ascending order but for
+ * friends.  A worker's are few, however many workers there are. */
+uint32_t tw_sim_neighbours(const struct sim *s, uint32_t node);
+uint32_t tw_sim_neighbour(const struct sim *s, uint32_t node, uint32_t k);
 struct pair *tw_sim_pair(const struct sim *s, uint32_t a, uint32_t b); /* NULL: like all others */
 struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b);   /* NULL: no memory */
 void tw_sim_pair_drop_held(struct sim *s, struct pair *p);

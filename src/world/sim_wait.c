@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LONG_WAIT (5 * TW_SECOND)
@@ -62,21 +63,41 @@ static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)
 	       a->whom.role == b->whom.role && a->whom.index == b->whom.index && a->why;
 }
 
-void tw_sim_tick(struct sim *s)
+void tw_sim_wait_look(struct sim *s, struct cell *c)
 {
-	/* until then all wait for that moment, and for nobody */
-	if (s->now < s->options->rest)
+	if (c->looked_at)
 		return;
-	for (uint32_t i = 0; i < s->cells; i++) {
-		struct cell *c = &s->cell[i];
+	c->looked_at = true;
+	s->waits.cell[s->waits.count++] = c;
+}
+
+static int in_order(const void *a, const void *b)
+{
+	const struct cell *x = *(struct cell *const *)a, *y = *(struct cell *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Does it wait now, for somebody of whom nothing was said yet? */
+static bool waits_anew(const struct sim *s, const struct cell *c, struct tw_wait *w)
+{
+	if (!waits(c, w))
+		return false;
+	if (w->since < s->options->rest)
+		w->since = s->options->rest;
+	return !same_wait(&c->named, w);
+}
+
+/* Those who wait, in the order of their seats. */
+static void say_waits(struct sim *s)
+{
+	qsort(s->waits.cell, s->waits.count, sizeof(struct cell *), in_order);
+	for (uint32_t i = 0; i < s->waits.count; i++) {
+		struct cell *c = s->waits.cell[i];
 		struct tw_wait w;
 		char line[300];
 
-		if (!waits(c, &w))
-			continue;
-		if (w.since < s->options->rest)
-			w.since = s->options->rest;
-		if (s->now - w.since < LONG_WAIT || same_wait(&c->named, &w))
+		if (!waits_anew(s, c, &w) || s->now - w.since < LONG_WAIT)
 			continue;
 		c->named = w;
 		if (!c->named.why)
@@ -87,6 +108,28 @@ void tw_sim_tick(struct sim *s)
 	}
 }
 
+void tw_sim_tick(struct sim *s)
+{
+	uint32_t left = 0;
+	bool news = false;
+
+	/* until then all wait for that moment, and for nobody */
+	if (s->now < s->options->rest)
+		return;
+	for (uint32_t i = 0; i < s->waits.count; i++) {
+		struct cell *c = s->waits.cell[i];
+		struct tw_wait w;
+
+		c->looked_at = waits_anew(s, c, &w);
+		if (!c->looked_at)
+			continue;
+		s->waits.cell[left++] = c;
+		news = news || s->now - w.since >= LONG_WAIT;
+	}
+	s->waits.count = left;
+	if (news)
+		say_waits(s);
+}
 void tw_sim_stuck(struct sim *s, const char *why)
 {
 	struct tw_error *e = &s->ran->error;

@@ -3,10 +3,7 @@
  * beginning and end of a node. */
 #include "world/sim_run.h"
 
-#include <math.h>
 #include <string.h>
-
-#define LONGEST_COST 9e17 /* ns: a heavy tail must not overflow the clock */
 
 /* Nodes. */
 
@@ -56,13 +53,6 @@ static void timer_clear(struct sim *s, struct cell *c, uint32_t timer)
 	c->deadline[timer] = -1;
 }
 
-static void job_unlink(struct job *j)
-{
-	*(j->before ? &j->before->next : &j->cell->jobs) = j->next;
-	if (j->next)
-		j->next->before = j->before;
-}
-
 static void save_end(struct sim *s, struct save *v)
 {
 	*(v->before ? &v->before->next : &s->saves) = v->next;
@@ -103,14 +93,7 @@ void tw_sim_node_stop(struct sim *s, uint32_t node)
 	for (uint32_t i = n->first; i < n->first + n->cells; i++) {
 		struct cell *c = &s->cell[i];
 
-		while (c->jobs) {
-			struct job *j = c->jobs;
-
-			tw_job_drop(&s->pool, j);
-			tw_sim_give_up(s, j->event);
-			job_unlink(j);
-			tw_slab_give(&s->jobs, j);
-		}
+		tw_sim_jobs_stop(s, c);
 		for (uint32_t t = 0; t < SIM_TIMERS; t++) {
 			timer_clear(s, c, t);
 			if (c->pending[t])
@@ -209,81 +192,6 @@ static void world_timer(struct tw_context *ctx, uint32_t timer, int64_t after)
 static int64_t world_now(struct tw_context *ctx)
 {
 	return cell_of(ctx)->sim->now;
-}
-
-static bool straggles(const struct sim *s, const struct node *n)
-{
-	const struct tw_sim_options *o = s->options;
-	const int64_t period = o->straggle_on + o->straggle_off;
-
-	if (!(n->kinds & NODE_WORKER) || n->worker + o->stragglers < s->workers)
-		return false;
-	return o->straggle_on == 0 || o->straggle_off == 0 || s->now % period < o->straggle_on;
-}
-
-static int64_t cost(const struct sim *s, const struct cell *c, const struct tw_compute *job)
-{
-	const struct tw_sim_options *o = s->options;
-	const struct node *n = tw_sim_node_of(s, c);
-	double ns;
-
-	if (job->evaluate)
-		return 0;
-	ns = tw_law_draw(o, &s->rng, c->ctx.self.node, job->in.from);
-	if ((n->kinds & NODE_WORKER) && o->speeds.count)
-		ns /= o->speeds.at[n->worker % o->speeds.count];
-	if (straggles(s, n))
-		ns *= o->slower;
-	ns *= n->slow;
-	if (o->per_sample)
-		ns *= job->in.count;
-	return ns < LONGEST_COST ? llround(ns) : (int64_t)LONGEST_COST;
-}
-
-static void world_compute(struct tw_context *ctx, struct tw_compute *c)
-{
-	struct cell *cell = cell_of(ctx);
-	struct sim *s = cell->sim;
-	struct job *j = tw_slab_take(&s->jobs);
-	const int64_t lasts = cost(s, cell, c);
-
-	if (!j) {
-		tw_sim_fail(s, TW_NO_MEMORY, "no memory for a computation");
-		return;
-	}
-	*j = (struct job){ .c = c, .cell = cell, .began = s->now, .next = cell->jobs };
-	j->event = tw_sim_event(s, s->now + lasts, EVENT_COMPUTED, cell, j);
-	if (!j->event) {
-		tw_slab_give(&s->jobs, j);
-		return;
-	}
-	if (cell->jobs)
-		cell->jobs->before = j;
-	cell->jobs = j;
-	c->world = j;
-	c->in.cancel = &c->cancel;
-	atomic_store(&c->cancel, false);
-	tw_job_submit(&s->pool, j);
-}
-
-static void world_cancel(struct tw_context *ctx, struct tw_compute *c)
-{
-	struct sim *s = cell_of(ctx)->sim;
-	struct job *j = c->world;
-
-	if (!j || j->cancelled)
-		return;
-	atomic_store(&c->cancel, true);
-	j->cancelled = true;
-	tw_sim_give_up(s, j->event);
-	j->event = tw_sim_event(s, s->now, EVENT_COMPUTED, j->cell, j);
-	if (j->event)
-		return;
-	/* the run is over, and its end must not find a job without an event */
-	tw_job_drop(&s->pool, j);
-	job_unlink(j);
-	tw_slab_give(&s->jobs, j);
-	c->world = NULL;
 }
 
 static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
@@ -400,8 +308,8 @@ const struct tw_world tw_sim_world = {
 	.send = world_send,
 	.timer = world_timer,
 	.now = world_now,
-	.compute = world_compute,
-	.cancel = world_cancel,
+	.compute = tw_sim_compute,
+	.cancel = tw_sim_cancel,
 	.save = world_save,
 	.load = world_load,
 	.note = world_note,
@@ -434,26 +342,6 @@ void tw_sim_timer(struct sim *s, struct event *e)
 	timer_clear(s, c, timer);
 	c->seat->class->timer(c->actor, &c->ctx, timer);
 	tw_sim_leave(s, c);
-}
-
-static void on_computed(struct sim *s, struct job *j)
-{
-	struct cell *cell = j->cell;
-	struct tw_compute *c = j->c;
-
-	if (j->cancelled) {
-		tw_job_drop(&s->pool, j);
-		c->status = TW_CANCELLED;
-		c->score = (struct tw_score){ 0 };
-	} else {
-		tw_job_finish(&s->pool, j);
-	}
-	tw_trace_compute(&s->trace, cell->ctx.self, c, j->began, s->now);
-	job_unlink(j);
-	tw_slab_give(&s->jobs, j);
-	c->world = NULL;
-	cell->seat->class->computed(cell->actor, &cell->ctx, c);
-	tw_sim_leave(s, cell);
 }
 
 static void on_saved(struct sim *s, struct save *v, struct cell *c)
@@ -489,7 +377,7 @@ void tw_sim_answer(struct sim *s, const struct event *e)
 {
 	switch (e->kind) {
 	case EVENT_COMPUTED:
-		on_computed(s, e->what);
+		tw_sim_computed(s, e->what);
 		return;
 	case EVENT_SAVED:
 		on_saved(s, e->what, e->cell);

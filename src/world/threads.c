@@ -364,6 +364,12 @@ static enum tw_status no_memory(struct threads *w, const char *what)
 	return tw_fail(&w->ran->error, TW_NO_MEMORY, "no memory for %s", what);
 }
 
+/* Who may ask for a computation has a thread to run it. */
+static bool computes(const struct tw_seat *seat)
+{
+	return seat->class->computed != NULL;
+}
+
 static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 {
 	const struct tw_cluster *cluster = w->cluster;
@@ -380,7 +386,7 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	c->start.kind = MAIL_START;
 	c->tick.kind = MAIL_TICK;
 	c->interrupt.kind = MAIL_INTERRUPT;
-	if (seat->addr.role == TW_WORKER) {
+	if (computes(seat)) {
 		slot = (*workers)++;
 		c->owner = &w->hand[WORKERS + slot];
 		c->owner->own = c;
@@ -429,7 +435,7 @@ static enum tw_status make(struct threads *w)
 			return tw_fail(&w->ran->error, TW_BAD_INPUT,
 				       "seat %zu is on node %u of a cluster of %u", k, a.node,
 				       cluster->nodes);
-		workers += a.role == TW_WORKER;
+		workers += computes(&cluster->seat[k]);
 		masters += a.role == TW_MASTER;
 	}
 	if (!masters && !w->options.gateway)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threads.h - the world of one process: a compute thread per worker, passive shards.
  *
+ * Whoever has `computed` in its class has a thread of its own; with today's actors that is the
+ * worker.
+ *
  * A worker's own thread enters the master and the shards it talks to, under their locks, on memory
  * in place; where a lock is taken the message is left in the actor's mailbox, whose holder empties
  * it before it lets go; threads that wait for an answer help with mailboxes that nobody empties.

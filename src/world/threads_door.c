@@ -83,7 +83,7 @@ static void door_compute(struct tw_context *ctx, struct tw_compute *compute)
 {
 	struct cell *c = door_of(ctx)->cell;
 
-	HOLDS(4, c->owner && &c->door.ctx == ctx); /* only workers have a thread to compute with */
+	HOLDS(4, c->owner && &c->door.ctx == ctx); /* it has a thread to compute with */
 	atomic_store(&compute->cancel, false);
 	compute->world = NULL;
 	*c->wanted_end = compute;

@@ -102,6 +102,21 @@ const struct tw_actor_class fake_class = {
 	.waiting = fake_waiting,
 };
 
+const struct tw_actor_class fake_passive_class = {
+	.name = "fake",
+	.new = fake_new,
+	.free = fake_free,
+	.start = fake_start,
+	.message = fake_message,
+	.timer = fake_timer,
+	.saved = fake_saved,
+	.loaded = fake_loaded,
+	.down = fake_down,
+	.up = fake_up,
+	.interrupt = fake_interrupt,
+	.waiting = fake_waiting,
+};
+
 static enum tw_status engine_gradient(const struct tw_engine *e, void *scratch,
 				      const struct tw_inputs *in, float *gradient,
 				      struct tw_score *score)

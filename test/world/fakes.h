@@ -37,6 +37,7 @@ struct tw_actor {
 	struct tw_block *kept;
 };
 extern const struct tw_actor_class fake_class;
+extern const struct tw_actor_class fake_passive_class; /* computes nothing: no thread of its own */
 
 /* A cluster of one master (node 0), `servers` with one shard each, and workers. */
 struct stage {

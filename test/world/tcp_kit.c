@@ -128,8 +128,8 @@ static void *run(void *arg)
 	struct party *p = arg;
 	const bool serves = p->o.role == TW_TCP_SERVE;
 	const struct tw_seat seat[] = {
-		{ fake_addr(0, TW_MASTER, 0), &fake_class, &p->master.fake },
-		{ fake_addr(tw_tcp_node(p->t), TW_SHARD, 0), &fake_class, &p->shard.fake },
+		{ fake_addr(0, TW_MASTER, 0), &fake_passive_class, &p->master.fake },
+		{ fake_addr(tw_tcp_node(p->t), TW_SHARD, 0), &fake_passive_class, &p->shard.fake },
 		{ fake_addr(tw_tcp_node(p->t), TW_WORKER, 0), &fake_class, &p->worker.fake },
 	};
 	const struct tw_cluster cluster = {

@@ -147,6 +147,11 @@ static enum tw_status no_save(struct tw_store *s, uint64_t cut, const struct tw_
 	return TW_IO;
 }
 
+static void computes_nothing(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
+{
+	(void)a, (void)ctx, (void)c;
+}
+
 static enum tw_status run(struct scene *s)
 {
 	static const size_t tensor[] = { 0, 4 };
@@ -181,6 +186,8 @@ static enum tw_status run(struct scene *s)
 		if (!class[c] -> message)
 			class[c]->message = ignore;
 	}
+	if (!s->worker.computed) /* it has a thread of its own, whether it computes or not */
+		s->worker.computed = computes_nothing;
 	seat[k++] = (struct tw_seat){ master(), &s->master, NULL };
 	for (uint32_t j = 0; j < s->shards; j++)
 		seat[k++] = (struct tw_seat){ shard(j), &s->shard, NULL };
