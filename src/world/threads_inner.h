@@ -23,8 +23,8 @@
  *      the housekeeper when all other hands are gone.
  *
  * With `lockfree`, messages of the kinds that may be shared (struct tw_kind), from a cell with a
- * hand of its own, do not go through the mailbox: `shared` is called at the moment when (2) would put
- * them there.  They stay in order among themselves; they may overtake others to that shard. */
+ * hand of its own, do not go through the mailbox: `shared` is called at the moment when (2) would
+ * put them there.  They stay in order among themselves; they may overtake others to that shard. */
 #ifndef TW_WORLD_THREADS_INNER_H
 #define TW_WORLD_THREADS_INNER_H
 
