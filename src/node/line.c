@@ -1,111 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line.c - the one line that every method runs through on a shard:
+/* line.c - the one line that every method runs through, over one slice:
  *
  *	correct → add → divide → weight decay → rule.apply → rule.view
  *
- * tile by tile, so that a tile stays in cache from the first hook to the last.
- *
- *  (1) an update reads the version before and writes the next one beside it, unless nobody else
- *      holds the version before: then it is changed in place.
- *  (2) nothing is written before all memory is there: an update happens whole or not at all.
- *  (3) a stage that has nothing to do (weight 1, no decay, no correction) is left out and does not
- *      change a bit by being left out.
- *  (4) what all workers see is made once per version; where each sees another vector, it is made
- *      from the array of that worker, which is there as long as the worker lives. */
-#include "node/shard.h"
+ * tile by tile, so that a tile stays in cache from the first hook to the last.  The rules are in
+ * line.h. */
+#include "node/line.h"
 #include "vec/vec.h"
 
 #include <math.h>
 #include <string.h>
 
-float tw_line_rate(const struct shard *s)
-{
-	return tw_schedule_rate(&s->plan->schedule, s->progress);
-}
-
-void tw_line_changed(struct shard *s)
-{
-	tw_block_drop(s->shown);
-	tw_block_drop(s->wire);
-	tw_block_drop(s->decoded);
-	s->shown = s->wire = s->decoded = NULL;
-}
-
-/* The rule's view, in a new block; `mine` is of the worker that will see it, or NULL. */
-static struct tw_block *make_view(struct shard *s, float *mine)
-{
-	const struct tw_rule *rule = s->plan->far.rule;
-	struct tw_apply a = { .rate = tw_line_rate(s) };
-	struct tw_block *b = tw_pool_take(s->pool);
-
-	if (!b)
-		return NULL;
-	for (size_t at = 0; at < s->trainable; at += TW_TILE) {
-		a.n = s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE;
-		a.w = tw_block_floats(s->w) + at;
-		a.mine = mine ? mine + at : NULL;
-		for (uint32_t k = 0; k < rule->arrays; k++)
-			a.array[k] = s->array[k] + at;
-		rule->view(s->plan->far.options, &a, tw_block_floats(b) + at);
-	}
-	tw_vec_copy(tw_block_floats(b) + s->trainable, tw_block_floats(s->w) + s->trainable,
-		    s->n - s->trainable);
-	return b;
-}
-
-bool tw_line_shows_each(const struct shard *s)
-{
-	const struct tw_plan *p = s->plan;
-
-	return (p->far.rule->traits & TW_RULE_VIEW_MINE) &&
-	       tw_rule_shows(p->far.rule, p->far.options);
-}
-
-struct tw_block *tw_line_shown_to(struct shard *s, const struct guest *g)
-{
-	/* without it there was no memory for it */
-	return g->mine ? make_view(s, tw_block_floats(g->mine)) : NULL;
-}
-
-struct tw_block *tw_line_shown(struct shard *s)
-{
-	const struct tw_plan *p = s->plan;
-
-	HOLDS(4, !tw_line_shows_each(s));
-	if (s->shown)
-		return s->shown;
-	if (!tw_rule_shows(p->far.rule, p->far.options))
-		return s->shown = tw_block_keep(s->w);
-	return s->shown = make_view(s, NULL);
-}
-
-static const float *sent_to(const struct shard *s, const struct contribution *c)
-{
-	const struct guest *g = &s->guest[c->slot];
-
-	if (!g->sent)
-		return tw_block_floats(s->w);
-	for (uint32_t k = 0; k < s->memory; k++)
-		if (g->sent[k].block && g->sent[k].n == c->push.base.n)
-			return tw_block_floats(g->sent[k].block);
-	/* its worker has gone, or an answer was sent twice: no distance is known */
-	return tw_block_floats(s->w);
-}
-
 /* What one update needs to know in every tile. */
 struct update {
-	const struct contribution *c;
-	uint32_t count;
+	struct contribution *const *c;
+	uint32_t count, live;
 	bool in_turn, total, decays, observes;
 	float rate, weight; /* weight: collected */
 	struct tw_block *next;
 };
 
-/* The corrected mean gradient of contribution c at tile `at`, in *g (scratch or in place). */
-static const float *corrected(struct shard *s, const struct update *u, const struct contribution *c,
-			      const float *w, size_t at, size_t n, float *scratch, float *decay)
+/* The corrected mean gradient of contribution j at tile `at`, in scratch or in place. */
+static const float *corrected(struct slice *s, const struct update *u, uint32_t j, const float *w,
+			      size_t at, size_t n, float *scratch, float *decay)
 {
 	const struct tw_staleness *policy = s->plan->staleness;
+	const struct contribution *c = u->c[j];
 	const float *raw = c->g + at;
 	struct tw_correction k = { .g = scratch, .w = w, .n = n, .tau = c->tau };
 
@@ -116,28 +36,28 @@ static const float *corrected(struct shard *s, const struct update *u, const str
 	else
 		tw_vec_scale_to(scratch, 1.0f / c->push.divide, raw, n);
 	if (policy->traits & TW_STALENESS_SENT)
-		k.sent = sent_to(s, c) + at;
+		k.sent = (c->sent ? c->sent : tw_block_floats(s->w)) + at;
 	if (u->decays && (policy->traits & TW_STALENESS_DECAY))
 		k.decay = decay;
 	for (uint32_t i = 0; i < policy->arrays; i++)
 		k.array[i] = s->policy[i] + at;
-	k.count = s->corrections + (uint64_t)(c - u->c) + 1;
+	k.count = s->history.corrections + j + 1;
 	k.rate_max = s->rate_max;
 	policy->correct(s->plan->staleness_options, &k);
 	if (policy->traits & TW_STALENESS_STATISTIC)
-		s->statistic += k.statistic;
+		s->history.statistic += k.statistic;
 	return scratch;
 }
 
 /* The only contribution of an update: a mean, which counts `weight` in a total. */
-static const float *single(struct shard *s, const struct update *u, size_t at, size_t n)
+static const float *single(struct slice *s, const struct update *u, size_t at, size_t n)
 {
-	const struct tw_body_push *p = &u->c->push;
+	const struct tw_body_push *p = &u->c[0]->push;
 	const float *w = tw_block_floats(s->w) + at;
 	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
 	const float share = u->total ? p->weight / divide : 1.0f / divide;
 	float *sum = s->tile, *factors = s->tile + 3 * TW_TILE;
-	const float *g = corrected(s, u, u->c, w, at, n, sum, factors);
+	const float *g = corrected(s, u, 0, w, at, n, sum, factors);
 
 	if (share != 1.0f) {
 		tw_vec_scale_to(sum, share, g, n);
@@ -151,7 +71,7 @@ static const float *single(struct shard *s, const struct update *u, size_t at, s
 
 /* The mean of all contributions, or their total: *g is read only.  tile[0], tile[1] are scratch;
  * factors for the decay end in tile[3]. */
-static const float *summed(struct shard *s, const struct update *u, size_t at, size_t n)
+static const float *summed(struct slice *s, const struct update *u, size_t at, size_t n)
 {
 	float *sum = s->tile, *one = s->tile + TW_TILE, *factor = s->tile + 2 * TW_TILE;
 	float *factors = s->tile + 3 * TW_TILE;
@@ -163,10 +83,10 @@ static const float *summed(struct shard *s, const struct update *u, size_t at, s
 	if (u->count == 1)
 		return single(s, u, at, n);
 	for (uint32_t j = 0; j < u->count; j++) {
-		const struct tw_body_push *p = &u->c[j].push;
+		const struct tw_body_push *p = &u->c[j]->push;
 		const float share = corrects ? p->weight : p->weight / p->divide;
 
-		g = corrected(s, u, &u->c[j], w, at, n, one, factor);
+		g = corrected(s, u, j, w, at, n, one, factor);
 		if (j == 0 && share == 1.0f)
 			tw_vec_copy(sum, g, n);
 		else if (j == 0)
@@ -186,7 +106,7 @@ static const float *summed(struct shard *s, const struct update *u, size_t at, s
 }
 
 /* g + decay * factor * w, in scratch; factor NULL: 1, or in a total as often as all weigh. */
-static const float *decayed(struct shard *s, const struct update *u, const float *g, const float *w,
+static const float *decayed(struct slice *s, const struct update *u, const float *g, const float *w,
 			    const float *factor, size_t n)
 {
 	const float decay = s->plan->decay;
@@ -203,8 +123,8 @@ static const float *decayed(struct shard *s, const struct update *u, const float
 	return scratch;
 }
 
-static void apply(struct shard *s, const struct update *u, const struct contribution *c,
-		  const float *w, const float *g, size_t at, size_t n)
+static void apply(struct slice *s, const struct update *u, uint32_t j, const float *w,
+		  const float *g, size_t at, size_t n)
 {
 	const struct tw_plan *p = s->plan;
 	struct tw_apply a = { .w = w,
@@ -218,8 +138,10 @@ static void apply(struct shard *s, const struct update *u, const struct contribu
 	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
 		a.array[k] = s->array[k] + at;
 	if (p->far.rule->traits & TW_RULE_PER_WORKER) {
-		a.mine = tw_block_floats(s->guest[c->slot].mine) + at;
-		a.before = s->guest[c->slot].before;
+		const struct slice_own *own = &s->own[u->c[j]->slot];
+
+		a.mine = tw_block_floats(own->array) + at;
+		a.before = own->before;
 	}
 	if (p->far.rule->traits & TW_RULE_OWN_DECAY)
 		a.decay = p->decay;
@@ -236,7 +158,7 @@ static void apply(struct shard *s, const struct update *u, const struct contribu
 	}
 }
 
-static void one_tile(struct shard *s, const struct update *u, size_t at, size_t n)
+static void one_tile(struct slice *s, const struct update *u, size_t at, size_t n)
 {
 	const bool varies = s->plan->staleness->traits & TW_STALENESS_DECAY;
 	const float *w = tw_block_floats(s->w) + at;
@@ -246,18 +168,20 @@ static void one_tile(struct shard *s, const struct update *u, size_t at, size_t 
 		g = summed(s, u, at, n);
 		if (u->decays)
 			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
-		apply(s, u, u->c, w, g, at, n);
+		apply(s, u, 0, w, g, at, n);
 		return;
 	}
 	for (uint32_t j = 0; j < u->count; j++) {
-		g = corrected(s, u, &u->c[j], w, at, n, s->tile, s->tile + 3 * TW_TILE);
-		if (!s->plan->staleness->correct && u->c[j].push.divide != 1.0f) {
-			tw_vec_scale_to(s->tile, 1.0f / u->c[j].push.divide, g, n);
+		const float divide = u->c[j]->push.divide;
+
+		g = corrected(s, u, j, w, at, n, s->tile, s->tile + 3 * TW_TILE);
+		if (!s->plan->staleness->correct && divide != 1.0f) {
+			tw_vec_scale_to(s->tile, 1.0f / divide, g, n);
 			g = s->tile;
 		}
 		if (u->decays)
 			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
-		apply(s, u, &u->c[j], w, g, at, n);
+		apply(s, u, j, w, g, at, n);
 		w = tw_block_floats(u->next) + at;
 	}
 }
@@ -265,10 +189,10 @@ static void one_tile(struct shard *s, const struct update *u, size_t at, size_t 
 /* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
  * adds them like gradients, so that N workers and one that accumulates N batches give the same
  * bits; `divide` makes a sum of batches a mean here too. */
-static void buffers(struct shard *s, const struct update *u)
+static void buffers(struct slice *s, const struct update *u)
 {
 	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
-	const float live = (float)(s->live ? s->live : 1);
+	const float live = (float)(u->live ? u->live : 1);
 	float *out = tw_block_floats(u->next), *sum = s->tile;
 
 	if (u->next != s->w)
@@ -278,8 +202,8 @@ static void buffers(struct shard *s, const struct update *u)
 		const size_t n = s->n - at < TW_TILE ? s->n - at : TW_TILE;
 
 		for (uint32_t j = 0; j < u->count; j++) {
-			const struct tw_body_push *p = &u->c[j].push;
-			const float *g = u->c[j].g + at;
+			const struct tw_body_push *p = &u->c[j]->push;
+			const float *g = u->c[j]->g + at;
 
 			if (!rounds)
 				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
@@ -295,90 +219,27 @@ static void buffers(struct shard *s, const struct update *u)
 	}
 }
 
-static float rate_of(struct shard *s, const struct contribution *c, uint32_t count)
+/* The rate of an update, and how far the run is with it. */
+static float rate_of(struct slice *s, const struct update *u)
 {
 	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
-	double progress = c[0].push.progress;
+	double progress = u->c[0]->push.progress;
 
 	/* a round is where its first stripe is, as for one worker that accumulates all of them;
 	 * stripes dealt again do not take it back */
-	for (uint32_t j = 1; j < count; j++)
-		progress = rounds ? fmin(progress, c[j].push.progress)
-				  : fmax(progress, c[j].push.progress);
+	for (uint32_t j = 1; j < u->count; j++)
+		progress = rounds ? fmin(progress, u->c[j]->push.progress)
+				  : fmax(progress, u->c[j]->push.progress);
 	if (rounds)
-		progress = fmax(progress, s->progress);
-	if (progress > s->progress)
-		s->progress = progress;
+		progress = fmax(progress, s->history.progress);
+	if (progress > s->history.progress)
+		s->history.progress = progress;
 	if (s->plan->far.rule->traits & TW_RULE_STAMPED)
-		return c[0].push.rate;
+		return u->c[0]->push.rate;
 	return tw_schedule_rate(&s->plan->schedule, progress);
 }
 
-static void count_in(struct shard *s, struct tw_context *ctx, const struct contribution *c)
-{
-	const uint64_t tau = c->tau;
-
-	s->contributions++;
-	s->guest[c->slot].applied++;
-	s->tally.contributions++;
-	s->tally.steps += c->push.steps;
-	s->tally.samples += c->push.samples;
-	s->tally.staleness_sum += tau;
-	s->tally.staleness_count++;
-	if (tau > s->tally.staleness_max)
-		s->tally.staleness_max = tau;
-	s->tally.histogram[tau < TW_HISTOGRAM - 1 ? tau : TW_HISTOGRAM - 1]++;
-	for (uint32_t k = 0; ctx->noting && k < c->push.ranges; k++) {
-		struct tw_note note = { .kind = TW_NOTE_APPLY,
-					.shard = s->index,
-					.slot = c->slot,
-					.incarnation = c->incarnation,
-					.seq = c->seq,
-					.tau = tau,
-					.version = s->version.n,
-					.round = s->round,
-					.from = c->push.range[k].from,
-					.value = s->version.incarnation,
-					.count = c->push.range[k].count };
-
-		if (s->plan->gaps && k == 0) {
-			note.before = tw_block_floats(s->w);
-			note.sent = sent_to(s, c);
-			note.n = s->trainable;
-		}
-		tw_note(ctx, &note);
-	}
-}
-
-static enum tw_status note_twice(struct shard *s, uint64_t from, uint64_t to)
-{
-	enum tw_status st = TW_OK;
-	struct tw_span a;
-
-	for (uint64_t at = from; st == TW_OK && tw_spans_next(&s->applied, at, &a) && a.from < to;
-	     at = a.to)
-		st = tw_spans_add(&s->twice, a.from > from ? a.from : from, a.to < to ? a.to : to,
-				  NULL);
-	return st;
-}
-
-/* Positions go into the history after the arithmetic; a failed allocation here is reported by the
- * caller, which gives the run up. */
-static enum tw_status remember(struct shard *s, const struct contribution *c)
-{
-	for (uint32_t k = 0; k < c->push.ranges; k++) {
-		const uint64_t from = c->push.range[k].from, to = from + c->push.range[k].count;
-		enum tw_status st = TW_OK;
-
-		if (tw_spans_within(&s->applied, from, to))
-			st = note_twice(s, from, to);
-		if (st == TW_OK)
-			st = tw_spans_add(&s->applied, from, to, NULL);
-		if (st != TW_OK)
-			return st;
-	}
-	return TW_OK;
-}
+/* --- verify and stage ----------------------------------------------------------------------- */
 
 /* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
 static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
@@ -389,10 +250,12 @@ static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
 	       push->divide == 1.0f;
 }
 
-enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, const float *g)
+enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_push *push,
+					const float *g)
 {
 	struct tw_block *next;
 
+	tw_line_unstage(s);
 	/* one pass that checks and writes another block costs less than two over the same one */
 	if (!is_plain(s->plan, push))
 		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
@@ -406,87 +269,103 @@ enum tw_status tw_line_check(struct shard *s, const struct tw_body_push *push, c
 		tw_block_drop(next);
 		return TW_BAD_BYTES;
 	}
-	tw_line_unprepare(s);
-	s->prepared = next;
+	s->next = (struct slice_next){ next, g };
 	return TW_OK;
 }
 
-void tw_line_unprepare(struct shard *s)
+void tw_line_unstage(struct slice *s)
 {
-	tw_block_drop(s->prepared);
-	s->prepared = NULL;
+	tw_block_drop(s->next.w);
+	s->next = (struct slice_next){ NULL, NULL };
 }
 
-/* Where the next version goes: over this one if nobody else has it. */
-static struct tw_block *next_block(struct shard *s, bool *ready)
-{
-	struct tw_block *next = s->prepared;
+/* --- commit --------------------------------------------------------------------------------- */
 
-	*ready = next != NULL;
-	s->prepared = NULL;
-	if (next)
-		return next;
-	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? s->w
+/* Where the next version goes: what is staged, or over this one if nobody else has it. */
+static struct tw_block *next_block(struct slice *s)
+{
+	if (s->next.w)
+		return tw_block_keep(s->next.w);
+	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? tw_block_keep(s->w)
 									    : tw_pool_take(s->pool);
 }
 
-enum tw_status tw_line_update(struct shard *s, struct tw_context *ctx, const struct contribution *c,
-			      uint32_t count)
+static void begin(struct slice *s, struct tw_context *ctx, struct update *u)
 {
 	const struct tw_plan *p = s->plan;
-	struct update u = { .c = c, .count = count };
-	enum tw_status st = TW_OK;
-	bool ready;
 
-	if (count == 0)
-		return TW_OK;
-	tw_line_changed(s);
-	u.next = next_block(s, &ready);
-	if (!u.next)
-		return TW_NO_MEMORY;
-	u.in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
-	u.total = p->gate->totals && p->gate->totals(p->gate_options);
-	u.decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
-	u.observes = p->staleness->observe != NULL;
-	for (uint32_t j = 0; j < count; j++) {
-		u.weight += c[j].push.weight;
-		count_in(s, ctx, &c[j]);
+	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
+	u->total = p->gate->totals && p->gate->totals(p->gate_options);
+	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
+	u->observes = p->staleness->observe != NULL;
+	for (uint32_t j = 0; j < u->count; j++) {
+		u->weight += u->c[j]->push.weight;
+		tw_slice_count(s, ctx, u->c[j]);
 	}
-	u.rate = rate_of(s, c, count);
-	if (u.in_turn && !u.total)
-		u.rate /= (float)count;
-	s->statistic = 0;
-	for (size_t at = 0; at < s->trainable && !ready; at += TW_TILE)
-		one_tile(s, &u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
-	buffers(s, &u);
-	if (p->far.rule->traits & TW_RULE_PER_WORKER)
-		for (uint32_t j = 0; j < count; j++)
-			s->guest[c[j].slot].before = u.rate;
-	s->corrections += count;
-	if (u.next != s->w) {
-		tw_block_drop(s->w);
-		s->w = u.next;
+	u->rate = rate_of(s, u);
+	if (u->in_turn && !u->total)
+		u->rate /= (float)u->count;
+}
+
+static void compute(struct slice *s, const struct update *u)
+{
+	s->history.statistic = 0;
+	for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
+		one_tile(s, u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
+	buffers(s, u);
+	s->history.statistic /= u->count;
+}
+
+static void finish(struct slice *s, struct tw_context *ctx, const struct update *u)
+{
+	for (uint32_t j = 0; j < u->count; j++) {
+		if (s->own)
+			s->own[u->c[j]->slot].before = u->rate;
+		tw_slice_remember(s, u->c[j]);
 	}
+	s->history.corrections += u->count;
+	tw_line_unstage(s);
+	tw_block_drop(s->w);
+	s->w = u->next;
+	s->view.moved = false;
 	s->version.n++;
-	s->moved = false;
 	s->tally.updates++;
-	s->statistic /= count;
-	for (uint32_t j = 0; j < count && st == TW_OK; j++)
-		st = remember(s, &c[j]);
 	if (ctx->noting)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
 						.shard = s->index,
 						.version = s->version.n,
-						.value = u.rate });
-	return st;
+						.value = u->rate });
 }
 
-enum tw_status tw_line_count(struct shard *s, struct tw_context *ctx, const struct contribution *c)
+enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
+			      struct contribution *const *c, uint32_t count, uint32_t live)
 {
-	count_in(s, ctx, c);
-	if (c->push.progress > s->progress)
-		s->progress = c->push.progress;
+	struct update u = { .c = c, .count = count, .live = live };
+
+	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
+	if (count == 0)
+		return TW_OK;
+	if (tw_slice_make_room(s, c, count) != TW_OK)
+		return TW_NO_MEMORY;
+	tw_slice_hide(s);
+	u.next = next_block(s);
+	if (!u.next)
+		return TW_NO_MEMORY;
+	begin(s, ctx, &u);
+	compute(s, &u);
+	finish(s, ctx, &u);
+	return TW_OK;
+}
+
+enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c)
+{
+	if (tw_slice_make_room(s, &c, 1) != TW_OK)
+		return TW_NO_MEMORY;
+	tw_slice_count(s, ctx, c);
+	if (c->push.progress > s->history.progress)
+		s->history.progress = c->push.progress;
 	s->version.n++;
 	s->tally.updates++;
-	return remember(s, c);
+	tw_slice_remember(s, c);
+	return TW_OK;
 }

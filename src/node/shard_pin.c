@@ -7,50 +7,63 @@
 /* What is in the parameters now. */
 static struct tw_body_pin in_view(const struct shard *s, uint64_t number, uint32_t what)
 {
+	const struct tw_tally *t = &s->slice.tally;
+
 	return (struct tw_body_pin){ .pin = number,
 				     .what = what,
-				     .round = s->round,
-				     .samples = s->tally.samples,
-				     .steps = s->tally.steps,
-				     .updates = s->tally.updates,
-				     .staleness_sum = s->tally.staleness_sum,
-				     .staleness_count = s->tally.staleness_count,
-				     .rate = tw_line_rate(s) };
+				     .round = s->slice.round,
+				     .samples = t->samples,
+				     .steps = t->steps,
+				     .updates = t->updates,
+				     .staleness_sum = t->staleness_sum,
+				     .staleness_count = t->staleness_count,
+				     .rate = tw_slice_rate(&s->slice) };
 }
 
 static void tell_pin(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *what)
 {
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), TW_PIN);
+	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_PIN);
 
 	if (!m)
 		return;
-	m->h.view = s->generation;
-	m->h.shard = m->h.from = s->index;
 	m->h.flags = TW_FLAG_FREE;
 	m->b.pin = *what;
 	tw_send(ctx, m);
 }
 
+void tw_shard_forget_view(struct shard *s)
+{
+	tw_block_drop(s->pin.view);
+	s->pin = (struct shard_pin){ .state = PIN_NONE };
+}
+
 void tw_shard_keep_view(struct shard *s, struct tw_context *ctx)
 {
-	struct pinning *p = &s->pin;
+	struct shard_pin *p = &s->pin;
 
-	if (!p->awaited || s->round < p->want.round || s->tally.samples < p->want.samples)
+	if (p->state != PIN_AWAITED || s->slice.round < p->want.round ||
+	    s->slice.tally.samples < p->want.samples)
 		return;
-	p->awaited = false;
-	p->view = tw_shard_snapshot(s);
+	p->view = tw_slice_snapshot(&s->slice);
 	if (!p->view) {
+		tw_shard_forget_view(s);
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
 		return;
 	}
+	p->state = PIN_KEPT;
 	p->has = in_view(s, p->want.pin, TW_PIN_KEEP);
 	tell_pin(s, ctx, &p->has);
 }
 
-static void forget_view(struct shard *s)
+static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *b)
 {
-	tw_block_drop(s->pin.view);
-	s->pin = (struct pinning){ .awaited = false };
+	if (b->pin == s->pin.want.pin && s->pin.state == PIN_KEPT) { /* the answer was lost */
+		tell_pin(s, ctx, &s->pin.has);
+		return;
+	}
+	tw_shard_forget_view(s);
+	s->pin = (struct shard_pin){ .state = PIN_AWAITED, .want = *b };
+	tw_shard_keep_view(s, ctx);
 }
 
 void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -58,7 +71,7 @@ void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 	const struct tw_body_pin *b = &m->b.pin;
 	struct tw_body_pin now;
 
-	if (!s->hosted || m->h.view != s->generation)
+	if (!s->hosted || m->h.view != s->fence.generation)
 		return;
 	switch (b->what) {
 	case TW_PIN_COUNT:
@@ -67,20 +80,12 @@ void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 		return;
 	case TW_PIN_RELEASE:
 		if (b->pin == s->pin.want.pin)
-			forget_view(s);
+			tw_shard_forget_view(s);
 		return;
 	case TW_PIN_KEEP:
-		break;
+		keep(s, ctx, b);
+		return;
 	default:
-		s->tally.refused++;
-		return;
+		s->slice.tally.refused++;
 	}
-	if (b->pin == s->pin.want.pin && s->pin.view) { /* the answer was lost */
-		tell_pin(s, ctx, &s->pin.has);
-		return;
-	}
-	forget_view(s);
-	s->pin.awaited = true;
-	s->pin.want = *b;
-	tw_shard_keep_view(s, ctx);
 }

@@ -28,13 +28,11 @@ enum tw_gate_traits {
 	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
 };
 
-/* The clocks a shard keeps: contributions closed per worker, live and not idle. */
+/* What a shard knows of the clocks of its workers: how many contributions each has closed. */
 struct tw_clocks {
-	const uint64_t *clock; /* by slot */
-	const bool *active;    /* by slot: live and not idle */
-	uint32_t slots, active_count;
-	uint64_t least;      /* smallest clock among the active, kept by the shard */
-	uint32_t least_slot; /* one active worker that is at `least` */
+	uint32_t active_count; /* workers that are live, not idle, and whose clock is known */
+	uint32_t least_slot;   /* one active worker that is at `least` */
+	uint64_t least;        /* smallest clock among the active */
 };
 
 struct tw_gate {
@@ -71,9 +69,11 @@ struct tw_gate {
 	/* After TW_ACCUMULATE: is the update due with so many contributions collected? */
 	bool (*full)(const void *options, uint32_t collected);
 
-	/* May this worker's answer or pull leave now?  NULL: always.  On false *whom is the slot
-	 * of a worker that is waited for; the shard parks the request. */
-	bool (*may_read)(const void *options, const struct tw_clocks *clocks, uint32_t worker,
+	/* May the answer or pull of a worker at this clock leave now?  NULL: always.  On false
+	 * *whom is the slot of a worker that is waited for; the shard parks the request, and asks
+	 * again when `least` has grown, when nobody is active or when the clock has changed.  So
+	 * what is allowed once stays allowed while `least` grows. */
+	bool (*may_read)(const void *options, const struct tw_clocks *clocks, uint64_t clock,
 			 uint32_t *whom);
 };
 

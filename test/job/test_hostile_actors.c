@@ -741,7 +741,7 @@ static void look_at_shards(struct stage *s)
 		const struct shard *h = (const struct shard *)s->player[k].actor;
 
 		if (s->player[k].seat->addr.role == TW_SHARD && h->hosted &&
-		    !tw_vec_finite(tw_block_floats(h->w), h->n))
+		    !tw_vec_finite(tw_block_floats(h->slice.w), h->slice.n))
 			fail_msg("the parameters of shard %u are not finite", h->index);
 	}
 }
@@ -846,9 +846,9 @@ static void betray(struct stage *s)
 		p = player_at(s, like->to);
 		shard = (const struct shard *)p->actor;
 		if (shard->hosted && slot != UINT32_MAX) {
-			m.h.seq = shard->guest[slot].seq + 1;
-			m.b.push.round = shard->round;
-			m.b.push.base = shard->version;
+			m.h.seq = shard->members.guest[slot].seq + 1;
+			m.b.push.round = shard->slice.round;
+			m.b.push.base = shard->slice.version;
 		}
 	}
 	m.tail = odd_bytes(s, m.tail, 0, m.h.tail, 16, &m.h.tail, false);
@@ -959,18 +959,19 @@ static void say_push(struct stage *s, struct player *p, uint32_t slot, uint32_t 
 {
 	const struct shard *h = (const struct shard *)p->actor;
 	struct tw_msg m = *s->sample[TW_PUSH][0];
-	struct tw_block *b = tw_block_new(&s->memory.heap, h->n * sizeof(float));
+	struct tw_block *b = tw_block_new(&s->memory.heap, h->slice.n * sizeof(float));
 
 	memset(b->data, 0, b->bytes);
 	m.from = (struct tw_addr){ node, TW_WORKER, 0 };
 	m.to = p->seat->addr;
 	m.h.from = slot;
 	m.h.incarnation = incarnation;
-	m.h.view = h->generation;
+	m.h.view = h->fence.generation;
 	m.h.shard = h->index;
-	m.h.seq = incarnation == h->guest[slot].incarnation ? h->guest[slot].seq + 1 : 1;
+	m.h.seq = incarnation == h->members.guest[slot].incarnation ? h->members.guest[slot].seq + 1
+								    : 1;
 	m.h.flags = 0;
-	m.b.push.base = h->version;
+	m.b.push.base = h->slice.version;
 	m.tail = NULL;
 	m.h.tail = 0;
 	m.payload = b;
@@ -996,7 +997,8 @@ static void open_running(struct stage *s, uint64_t seed, struct player **p, uint
 		assert_true(calm < 5000 && step(s));
 	*p = shard_player(s);
 	assert_non_null(*p);
-	for (*slot = 0; ((const struct shard *)(*p)->actor)->guest[*slot].state != TW_LIVE;)
+	for (*slot = 0;
+	     !tw_guest_is_here(tw_shard_guest((const struct shard *)(*p)->actor, *slot));)
 		assert_true(++*slot < 3);
 }
 
@@ -1017,14 +1019,14 @@ static void nobody_speaks_for_another(void **state)
 		open_running(&s, seed, &p, &slot);
 		master = (const struct master *)s.player[0].actor;
 		h = (const struct shard *)p->actor;
-		g = &h->guest[slot];
+		g = &h->members.guest[slot];
 		assert_int_equal(g->node, master->member[slot].node);
 		other = 3 + (slot + 1) % 3;
 		seq = g->seq;
-		fenced = h->tally.fenced;
+		fenced = h->slice.tally.fenced;
 		say_push(&s, p, slot, g->incarnation, other);
 		assert_int_equal(g->seq, seq);
-		assert_int_equal(h->tally.fenced, fenced + 1);
+		assert_int_equal(h->slice.tally.fenced, fenced + 1);
 		assert_int_equal(g->addr.node, g->node);
 		/* nor take its leave */
 		m = (struct tw_msg){ .from = { other, TW_WORKER, 0 },
@@ -1067,7 +1069,7 @@ static void nobody_locks_a_slot(void **state)
 		open_running(&s, seed, &p, &slot);
 		master = (struct master *)s.player[0].actor;
 		h = (const struct shard *)p->actor;
-		g = &h->guest[slot];
+		g = &h->members.guest[slot];
 		incarnation = g->incarnation;
 		seq = g->seq;
 		/* of a master yet to come: nobody believes it */
@@ -1079,7 +1081,7 @@ static void nobody_locks_a_slot(void **state)
 		assert_int_equal(g->incarnation, 1u << 20 | 0xfffff);
 		if (seed % 2) {
 			tw_master_full_view(master, &s.player[0].ctx, h->index);
-			while (g->claimed)
+			while (g->state == GUEST_CLAIMED)
 				assert_true(step(&s));
 			if (master->member[slot].incarnation == incarnation) {
 				assert_int_equal(g->incarnation, incarnation);

@@ -21,14 +21,13 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 	return TW_APPLY;
 }
 
-static bool may_read(const void *options, const struct tw_clocks *clocks, uint32_t worker,
+static bool may_read(const void *options, const struct tw_clocks *clocks, uint64_t clock,
 		     uint32_t *whom)
 {
 	const struct options *o = options;
-	const uint64_t mine = clocks->clock[worker];
 
 	/* an idle worker may be behind `least`, and with nobody active there is no minimum */
-	if (!clocks->active_count || mine <= clocks->least || mine - clocks->least <= o->lead)
+	if (!clocks->active_count || clock <= clocks->least || clock - clocks->least <= o->lead)
 		return true;
 	*whom = clocks->least_slot;
 	return false;

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice.h - a range of the parameters with everything that is kept for it: the arrays of the rule
+ * and of the staleness policy, its version, what went into it, and its part of a checkpoint.
+ *
+ * Whoever holds parameters holds slices.  A server's shard is a slice with guests and a gate
+ * (node/shard.h); a peer will hold all slices of its own replica.  A slice knows no message, no
+ * member and no gate's verdict.  Only the line changes its parameters (node/line.h).
+ *
+ *  (1) version.n counts updates and never goes back.  version.incarnation is the holder's: it sets
+ *      it once, after tw_slice_init.
+ *  (2) `w` is what the rule keeps.  A block that somebody else holds is not written: the next
+ *      version is made beside it.  Under a lock-free gate `w` is one block, and workers write it.
+ *  (3) `view` was made from this version and these arrays, or it is empty.
+ *  (4) what all workers see is made once per version.  Where each sees another vector, it is made
+ *      from own[slot], which is there from tw_slice_welcome to tw_slice_leave.
+ *  (5) `next` was made from `w` and next.g by the line.  Either the commit of that one contribution
+ *      takes it, or tw_line_unstage drops it.  Nobody else reads it.
+ *  (6) an update happens whole or not at all.  Without memory nothing but `view` and `next` has
+ *      changed.
+ *  (7) tw_slice_restore of what tw_slice_pack made gives the same bits, counts and history, in
+ *      whatever process and for whatever holder.
+ *
+ * tw_slice_init sets all fields, tw_slice_release clears all but the first three.  One thread at a
+ * time enters a slice, except for what (2) says of lock-free gates. */
+#ifndef TW_NODE_SLICE_H
+#define TW_NODE_SLICE_H
+
+#include "node/plan.h"
+
+#define TW_TILE 8192 /* floats: 32 KiB, stays in cache from hook to hook */
+
+/* What went into the parameters, and how far the run was then. */
+struct slice_history {
+	uint64_t corrections, contributions;
+	double progress, statistic;
+	struct tw_spans applied, twice; /* positions */
+};
+
+/* What was made from this version to be shown; NULL until somebody asks. */
+struct slice_view {
+	struct tw_block *shown;   /* what all see; == w unless the rule has its own view */
+	struct tw_block *wire;    /* shown, encoded */
+	struct tw_block *decoded; /* what workers decode from wire */
+	bool moved;               /* this version showed another vector before */
+};
+
+/* The next version, made by the pass that checked a contribution. */
+struct slice_next {
+	struct tw_block *w; /* NULL: none is staged */
+	const float *g;     /* what it was made from */
+};
+
+/* What the rule keeps for one worker (TW_RULE_PER_WORKER). */
+struct slice_own {
+	struct tw_block *array; /* zeros when it came; NULL: it is not here */
+	float before;           /* the rate of its last update; 0: there was none */
+};
+
+struct slice {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	uint32_t index;            /* number of the range; its holder is shard `index` */
+	size_t from, n, trainable; /* the range; the first `trainable` of it are not buffers */
+	bool streams;              /* too large for the caches */
+	float rate_max;            /* the largest rate of the schedule */
+
+	struct tw_version version;
+	uint64_t round; /* rounds committed */
+	struct slice_history history;
+	struct tw_tally tally;
+
+	struct tw_pool *pool; /* blocks of n floats */
+	struct tw_block *w;
+	struct slice_view view;
+	struct slice_next next;
+	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
+	struct slice_own *own; /* by slot; NULL unless the rule keeps one per worker */
+	float *tile;           /* 4 tiles of scratch */
+};
+
+/* --- slice.c -------------------------------------------------------------------------------- */
+
+/* An empty slice: no memory, nothing to release. */
+void tw_slice_empty(struct slice *s, const struct tw_plan *plan, struct tw_heap *heap,
+		    uint32_t index);
+/* All memory of range s->index, at version 0 with arrays of zeros; `w` is not set.  On TW_NO_MEMORY
+ * the slice is empty as before. */
+enum tw_status tw_slice_init(struct slice *s);
+/* Give back all memory; the slice is empty then.  Blocks that others hold stay theirs. */
+void tw_slice_release(struct slice *s);
+
+/* Has the rule's array for this worker, zeros if it is new (rules without one: nothing to do). */
+enum tw_status tw_slice_welcome(struct slice *s, uint32_t slot);
+/* The worker goes for good: the rule takes its array back, which may change what others see. */
+void tw_slice_leave(struct slice *s, uint32_t slot);
+/* Does the slice keep an array for this worker? */
+bool tw_slice_keeps(const struct slice *s, uint32_t slot);
+
+/* The rate an answer is stamped with now. */
+float tw_slice_rate(const struct slice *s);
+/* A new reference to the parameters as they are now, a copy if workers write them lock-free; NULL
+ * without memory. */
+struct tw_block *tw_slice_snapshot(struct slice *s);
+
+/* --- slice_view.c --------------------------------------------------------------------------- */
+
+/* What travels, and what a worker will decode from it: references of the caller. */
+struct slice_answer {
+	struct tw_block *wire, *decoded;
+};
+
+/* Does each worker see another vector? */
+bool tw_slice_shows_each(const struct slice *s);
+/* What this worker sees now, encoded.  `decoded` is NULL where nobody can tell what it will see,
+ * because others write meanwhile (lock-free).  TW_NO_MEMORY: nothing is in *out. */
+enum tw_status tw_slice_show(struct slice *s, uint32_t slot, struct slice_answer *out);
+void tw_slice_answer_drop(struct slice_answer *a);
+/* Forget what was made to be shown: parameters or arrays change. */
+void tw_slice_hide(struct slice *s);
+
+/* --- slice_part.c --------------------------------------------------------------------------- */
+
+/* The slice as a part of a checkpoint (node/part.h), in a new block; NULL without memory. */
+struct tw_block *tw_slice_pack(struct slice *s);
+/* Make a slice that tw_slice_init just made what the part says; the bytes may be hostile.  When it
+ * fails, the slice may only be released. */
+enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t len);
+
+/* --- slice_history.c ------------------------------------------------------------------------ */
+
+struct contribution;
+
+/* Get all memory that tw_slice_remember will need for these contributions. */
+enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c, uint32_t count);
+/* Count one contribution that is applied, and note it; before its positions are remembered. */
+void tw_slice_count(struct slice *s, struct tw_context *ctx, const struct contribution *c);
+/* Its positions are in; tw_slice_make_room has made room for them. */
+void tw_slice_remember(struct slice *s, const struct contribution *c);
+/* Its positions are done with, though nothing was applied (a gate dropped it). */
+enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice_history.c - what went into a slice: counts, staleness and the positions of samples.
+ *
+ *  (1) tw_slice_remember cannot fail.  An add makes at most one range more, and an add of a range
+ *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
+ *      most A + 2m all together, which is what tw_slice_make_room makes room for. */
+#include "node/line.h"
+
+/* The first range of the set that [from, to) meets, as far as they have positions in common, at or
+ * after `at`; false: none. */
+static bool meets(const struct tw_spans *s, uint64_t from, uint64_t to, uint64_t at,
+		  struct tw_span *out)
+{
+	if (at >= to || !tw_spans_next(s, at > from ? at : from, out) || out->from >= to)
+		return false;
+	if (out->from < from)
+		out->from = from;
+	if (out->to > to)
+		out->to = to;
+	return true;
+}
+
+enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c, uint32_t count)
+{
+	size_t ranges = 0, twice = 0;
+	enum tw_status st;
+
+	for (uint32_t j = 0; j < count; j++)
+		for (uint32_t r = 0; r < c[j]->push.ranges; r++, ranges++) {
+			const struct tw_range *x = &c[j]->push.range[r];
+			const uint64_t from = x->from, to = from + x->count;
+			struct tw_span met = { 0, 0 };
+
+			while (meets(&s->history.applied, from, to, met.to, &met))
+				twice++;
+		}
+	st = tw_spans_reserve(&s->history.applied, ranges);
+	/* one range alone meets only what was there before */
+	if (st == TW_OK && (twice || ranges > 1))
+		st = tw_spans_reserve(&s->history.twice, twice + 2 * ranges);
+	return st;
+}
+
+static void note_applied(struct slice *s, struct tw_context *ctx, const struct contribution *c)
+{
+	for (uint32_t k = 0; k < c->push.ranges; k++) {
+		struct tw_note note = { .kind = TW_NOTE_APPLY,
+					.shard = s->index,
+					.slot = c->slot,
+					.incarnation = c->incarnation,
+					.seq = c->seq,
+					.tau = c->tau,
+					.version = s->version.n,
+					.round = s->round,
+					.from = c->push.range[k].from,
+					.value = s->version.incarnation,
+					.count = c->push.range[k].count };
+
+		if (s->plan->gaps && k == 0) {
+			note.before = tw_block_floats(s->w);
+			note.sent = c->sent ? c->sent : note.before;
+			note.n = s->trainable;
+		}
+		tw_note(ctx, &note);
+	}
+}
+
+void tw_slice_count(struct slice *s, struct tw_context *ctx, const struct contribution *c)
+{
+	const uint64_t tau = c->tau;
+	struct tw_tally *t = &s->tally;
+
+	s->history.contributions++;
+	t->contributions++;
+	t->steps += c->push.steps;
+	t->samples += c->push.samples;
+	t->staleness_sum += tau;
+	t->staleness_count++;
+	if (tau > t->staleness_max)
+		t->staleness_max = tau;
+	t->histogram[tau < TW_HISTOGRAM - 1 ? tau : TW_HISTOGRAM - 1]++;
+	if (ctx->noting)
+		note_applied(s, ctx, c);
+}
+
+/* (1): there is room. */
+static void put(struct tw_spans *s, uint64_t from, uint64_t to)
+{
+	const enum tw_status st = tw_spans_add(s, from, to, NULL);
+
+	HOLDS(1, st == TW_OK);
+	(void)st;
+}
+
+void tw_slice_remember(struct slice *s, const struct contribution *c)
+{
+	struct slice_history *h = &s->history;
+
+	for (uint32_t k = 0; k < c->push.ranges; k++) {
+		const uint64_t from = c->push.range[k].from, to = from + c->push.range[k].count;
+		struct tw_span met = { 0, 0 };
+
+		while (meets(&h->applied, from, to, met.to, &met))
+			put(&h->twice, met.from, met.to);
+		put(&h->applied, from, to);
+	}
+}
+
+enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c)
+{
+	enum tw_status st = TW_OK;
+
+	s->tally.dropped_pushes++;
+	s->tally.dropped_samples += c->push.samples;
+	for (uint32_t k = 0; k < c->push.ranges && st == TW_OK; k++)
+		st = tw_spans_add(&s->history.applied, c->push.range[k].from,
+				  c->push.range[k].from + c->push.range[k].count, NULL);
+	return st;
+}

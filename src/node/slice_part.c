@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice_part.c - a slice as a part of a checkpoint, there and back.
+ *
+ * Responsible for (7) of the rules in slice.h.  What goes into a part is one version, unless
+ * workers write it lock-free meanwhile.  The arrays of a part:
+ *
+ *	shard          struct tw_shard_part: the numbers
+ *	applied twice  struct tw_span of positions
+ *	parameters     what the rule keeps
+ *	rule.<name>    the rule's arrays; staleness.<k> the policy's
+ *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
+ *	               update, 0 if there was none */
+#include "node/part.h"
+#include "node/slice.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char rates_name[] = "worker.rates";
+
+static void rule_name(const struct slice *s, uint32_t k, char *out, size_t room)
+{
+	snprintf(out, room, "rule.%s", s->plan->far.rule->array_names[k]);
+}
+
+static void policy_name(uint32_t k, char *out, size_t room)
+{
+	snprintf(out, room, "staleness.%u", k);
+}
+
+/* --- there ---------------------------------------------------------------------------------- */
+
+static struct tw_array floats(const struct slice *s, const char *name, const float *at)
+{
+	struct tw_array a = { .from = s->from, .n = s->n, .kind = TW_FLOATS, .at = at };
+
+	snprintf(a.name, sizeof a.name, "%s", name);
+	return a;
+}
+
+static struct tw_array bytes_of(const char *name, const void *at, size_t bytes)
+{
+	struct tw_array a = { .n = bytes, .kind = TW_BYTES, .at = at };
+
+	snprintf(a.name, sizeof a.name, "%s", name);
+	return a;
+}
+
+static size_t list_shared(const struct slice *s, struct tw_array *list)
+{
+	size_t count = 0;
+	char name[40];
+
+	for (uint32_t k = 0; k < s->plan->far.rule->arrays; k++) {
+		rule_name(s, k, name, sizeof name);
+		list[count++] = floats(s, name, s->array[k]);
+	}
+	for (uint32_t k = 0; k < s->plan->staleness->arrays; k++) {
+		policy_name(k, name, sizeof name);
+		list[count++] = floats(s, name, s->policy[k]);
+	}
+	return count;
+}
+
+static size_t list_own(const struct slice *s, float *rates, struct tw_array *list)
+{
+	size_t count = 0;
+	char name[40];
+
+	for (uint32_t k = 0; s->own && k < s->plan->crew.workers; k++) {
+		rates[k] = s->own[k].array ? s->own[k].before : 0.0f;
+		if (!s->own[k].array)
+			continue;
+		snprintf(name, sizeof name, "worker.%u", k);
+		list[count++] = floats(s, name, tw_block_floats(s->own[k].array));
+	}
+	if (s->own)
+		list[count++] = bytes_of(rates_name, rates, s->plan->crew.workers * sizeof *rates);
+	return count;
+}
+
+/* What a part is made of while it is made. */
+struct packing {
+	struct tw_array *list;
+	float *rates;
+	struct tw_span *applied, *twice;
+	struct tw_block *w;
+};
+
+static bool packing_open(struct packing *p, struct slice *s)
+{
+	const size_t own = s->own ? s->plan->crew.workers : 0;
+	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
+
+	p->list = s->heap->get(s->heap, most * sizeof *p->list);
+	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
+	p->applied = tw_spans_list(&s->history.applied);
+	p->twice = tw_spans_list(&s->history.twice);
+	p->w = tw_slice_snapshot(s);
+	return p->list && p->rates && p->applied && p->twice && p->w;
+}
+
+static void packing_close(struct packing *p, struct slice *s)
+{
+	tw_block_drop(p->w);
+	s->heap->put(s->heap, p->twice);
+	s->heap->put(s->heap, p->applied);
+	s->heap->put(s->heap, p->rates);
+	s->heap->put(s->heap, p->list);
+}
+
+struct tw_block *tw_slice_pack(struct slice *s)
+{
+	const struct slice_history *h = &s->history;
+	const struct tw_shard_part x = { s->version.n,     s->round,    h->corrections,
+					 h->contributions, h->progress, h->statistic,
+					 s->tally };
+	struct tw_block *b = NULL;
+	struct packing p;
+	size_t count = 0;
+
+	if (packing_open(&p, s)) {
+		p.list[count++] = bytes_of(TW_SHARD_PART, &x, sizeof x);
+		p.list[count++] =
+			bytes_of("applied", p.applied, h->applied.count * sizeof *p.applied);
+		p.list[count++] = bytes_of("twice", p.twice, h->twice.count * sizeof *p.twice);
+		p.list[count++] = floats(s, "parameters", tw_block_floats(p.w));
+		count += list_shared(s, p.list + count);
+		count += list_own(s, p.rates, p.list + count);
+		b = tw_part_pack(s->heap, p.list, count);
+	}
+	packing_close(&p, s);
+	return b;
+}
+
+/* --- and back ------------------------------------------------------------------------------- */
+
+/* What a part lists. */
+struct listed {
+	struct tw_array *array;
+	size_t count;
+};
+
+static enum tw_status copy_floats(const struct slice *s, const struct tw_array *a, float *to)
+{
+	if (!a || a->kind != TW_FLOATS || a->from != s->from || a->n != s->n)
+		return TW_BAD_BYTES;
+	memcpy(to, a->at, s->n * sizeof(float));
+	return TW_OK;
+}
+
+static enum tw_status restore_floats(const struct slice *s, const struct listed *l,
+				     const char *name, float *to)
+{
+	return copy_floats(s, tw_part_find(l->array, l->count, name), to);
+}
+
+static enum tw_status restore_spans(const struct listed *l, const char *name,
+				    struct tw_spans *spans)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, name);
+
+	if (!a || a->kind != TW_BYTES || a->n % sizeof(struct tw_span))
+		return TW_BAD_BYTES;
+	for (size_t k = 0; k < a->n / sizeof(struct tw_span); k++) {
+		struct tw_span one;
+		enum tw_status st;
+
+		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
+		if (one.from >= one.to)
+			return TW_BAD_BYTES;
+		st = tw_spans_add(spans, one.from, one.to, NULL);
+		if (st != TW_OK)
+			return st;
+	}
+	return TW_OK;
+}
+
+static enum tw_status restore_numbers(struct slice *s, const struct listed *l)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, TW_SHARD_PART);
+	struct slice_history *h = &s->history;
+	struct tw_shard_part x;
+
+	if (!a || a->kind != TW_BYTES || a->n != sizeof x)
+		return TW_BAD_BYTES;
+	memcpy(&x, a->at, sizeof x);
+	s->version.n = x.version;
+	s->round = x.round;
+	s->tally = x.tally;
+	h->corrections = x.corrections;
+	h->contributions = x.contributions;
+	h->progress = x.progress;
+	h->statistic = x.statistic;
+	return TW_OK;
+}
+
+static enum tw_status restore_shared(struct slice *s, const struct listed *l)
+{
+	enum tw_status st = restore_floats(s, l, "parameters", tw_block_floats(s->w));
+	char name[40];
+
+	for (uint32_t k = 0; k < s->plan->far.rule->arrays && st == TW_OK; k++) {
+		rule_name(s, k, name, sizeof name);
+		st = restore_floats(s, l, name, s->array[k]);
+	}
+	for (uint32_t k = 0; k < s->plan->staleness->arrays && st == TW_OK; k++) {
+		policy_name(k, name, sizeof name);
+		st = restore_floats(s, l, name, s->policy[k]);
+	}
+	return st;
+}
+
+/* The slot that an array is of; UINT32_MAX if it is no worker's. */
+static uint32_t slot_of(const char *name)
+{
+	static const char prefix[] = "worker.";
+	const char *digits = name + sizeof prefix - 1;
+	unsigned long slot;
+	char again[40];
+	char *end;
+
+	if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *digits < '0' || *digits > '9')
+		return UINT32_MAX;
+	slot = strtoul(digits, &end, 10);
+	snprintf(again, sizeof again, "worker.%lu", slot);
+	return slot < UINT32_MAX && strcmp(again, name) == 0 ? (uint32_t)slot : UINT32_MAX;
+}
+
+static enum tw_status restore_rates(struct slice *s, const struct listed *l)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, rates_name);
+
+	if (!a || a->kind != TW_BYTES || a->n != s->plan->crew.workers * sizeof(float))
+		return TW_BAD_BYTES;
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+		float rate;
+
+		memcpy(&rate, (const uint8_t *)a->at + k * sizeof rate, sizeof rate);
+		if (!(rate >= 0.0f && rate <= FLT_MAX))
+			return TW_BAD_BYTES;
+		s->own[k].before = s->own[k].array ? rate : 0.0f;
+	}
+	return TW_OK;
+}
+
+/* Velocities without their rates would be of no use; a cut of other workers has neither. */
+static enum tw_status restore_own(struct slice *s, const struct listed *l)
+{
+	bool any = false;
+
+	for (size_t k = 0; s->own && k < l->count; k++) {
+		const uint32_t slot = slot_of(l->array[k].name);
+		enum tw_status st;
+
+		if (slot >= s->plan->crew.workers || s->own[slot].array)
+			continue;
+		st = tw_slice_welcome(s, slot);
+		if (st == TW_OK)
+			st = copy_floats(s, &l->array[k], tw_block_floats(s->own[slot].array));
+		if (st != TW_OK)
+			return st;
+		any = true;
+	}
+	return any ? restore_rates(s, l) : TW_OK;
+}
+
+enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t len)
+{
+	struct listed l;
+	enum tw_status st = tw_part_unpack(bytes, len, s->heap, &l.array, &l.count);
+
+	if (st != TW_OK)
+		return st;
+	st = restore_numbers(s, &l);
+	if (st == TW_OK)
+		st = restore_shared(s, &l);
+	if (st == TW_OK)
+		st = restore_own(s, &l);
+	if (st == TW_OK)
+		st = restore_spans(&l, "applied", &s->history.applied);
+	if (st == TW_OK)
+		st = restore_spans(&l, "twice", &s->history.twice);
+	s->heap->put(s->heap, l.array);
+	return st;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_slice.c - slices keep their word (src/node/slice.h, src/node/line.h), with every rule and
+ * every staleness policy: parts there and back, updates whole or not at all, and a staged version
+ * that is the version of a plain update, or nothing. */
+#include "base/refusing.h"
+#include "node/line.h"
+#include "node/small_plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define TRAINABLE 9000 /* more than one tile, and not a whole number of them */
+#define BUFFERS   40
+#define ALL       (TRAINABLE + BUFFERS)
+
+static struct tw_context quiet; /* nobody reads notes */
+
+/* --- slices and contributions --------------------------------------------------------------- */
+
+static void open_slice(struct slice *s, const struct small_plan *p, struct tw_heap *heap)
+{
+	tw_slice_empty(s, &p->plan, heap, 0);
+	assert_int_equal(tw_slice_init(s), TW_OK);
+	assert_int_equal(s->n, ALL);
+	assert_int_equal(s->trainable, TRAINABLE);
+	draw_floats(tw_block_floats(s->w), ALL, 1);
+	s->version.incarnation = 3;
+}
+
+/* The nth contribution, its slot's; positions [from, from + count). */
+static struct contribution contribution(uint64_t nth, uint64_t from, uint32_t count)
+{
+	struct contribution c = { .slot = (uint32_t)(nth % 3),
+				  .incarnation = 1,
+				  .seq = nth + 1,
+				  .tau = nth % 4,
+				  .block = tw_block_new(&tw_heap_system, ALL * sizeof(float)) };
+
+	assert_non_null(c.block);
+	draw_floats(tw_block_floats(c.block), ALL, 100 + nth);
+	c.g = tw_block_floats(c.block);
+	c.push = (struct tw_body_push){ .steps = 1,
+					.samples = count,
+					.ranges = 1,
+					.weight = 1.0f,
+					.divide = 1.0f,
+					.rate = 0.05f,
+					.progress = (double)from / 1000.0,
+					.range = { { .from = from, .count = count } } };
+	return c;
+}
+
+static enum tw_status commit(struct slice *s, uint64_t nth, uint64_t from, uint32_t count)
+{
+	struct contribution c = contribution(nth, from, count);
+	struct contribution *one = &c;
+	enum tw_status st = tw_line_commit(s, &quiet, &one, 1, 3);
+
+	tw_block_drop(c.block);
+	return st;
+}
+
+/* --- comparing ------------------------------------------------------------------------------ */
+
+static void same_spans(const struct tw_spans *a, const struct tw_spans *b)
+{
+	struct tw_span *x = tw_spans_list(a), *y = tw_spans_list(b);
+
+	assert_int_equal(a->count, b->count);
+	assert_memory_equal(x, y, a->count * sizeof *x);
+	a->heap->put(a->heap, x);
+	b->heap->put(b->heap, y);
+}
+
+static void same_floats(const float *a, const float *b)
+{
+	assert_memory_equal(a, b, ALL * sizeof(float));
+}
+
+static void same_slices(const struct slice *a, const struct slice *b)
+{
+	const struct slice_history *x = &a->history, *y = &b->history;
+
+	same_floats(tw_block_floats(a->w), tw_block_floats(b->w));
+	for (uint32_t k = 0; k < a->plan->far.rule->arrays; k++)
+		same_floats(a->array[k], b->array[k]);
+	for (uint32_t k = 0; k < a->plan->staleness->arrays; k++)
+		same_floats(a->policy[k], b->policy[k]);
+	for (uint32_t k = 0; a->own && k < a->plan->crew.workers; k++) {
+		assert_int_equal(!a->own[k].array, !b->own[k].array);
+		if (!a->own[k].array)
+			continue;
+		assert_true(a->own[k].before == b->own[k].before);
+		same_floats(tw_block_floats(a->own[k].array), tw_block_floats(b->own[k].array));
+	}
+	assert_int_equal(a->version.n, b->version.n);
+	assert_int_equal(a->round, b->round);
+	assert_int_equal(x->corrections, y->corrections);
+	assert_int_equal(x->contributions, y->contributions);
+	assert_true(x->progress == y->progress && x->statistic == y->statistic);
+	assert_memory_equal(&a->tally, &b->tally, sizeof a->tally);
+	same_spans(&x->applied, &y->applied);
+	same_spans(&x->twice, &y->twice);
+}
+
+/* What a slice is, kept aside: its part. */
+static struct tw_block *photo(struct slice *s)
+{
+	struct tw_block *b = tw_slice_pack(s);
+
+	assert_non_null(b);
+	return b;
+}
+
+static void same_photos(struct tw_block *a, struct tw_block *b)
+{
+	assert_int_equal(a->bytes, b->bytes);
+	assert_memory_equal(a->data, b->data, a->bytes);
+	tw_block_drop(a);
+	tw_block_drop(b);
+}
+
+/* --- parts ---------------------------------------------------------------------------------- */
+
+static void there_and_back(const struct small_plan *p)
+{
+	struct refusing heap = REFUSING(0);
+	struct slice a, b;
+	struct tw_block *part;
+
+	open_slice(&a, p, &heap.heap);
+	for (uint32_t slot = 0; slot < 3; slot++)
+		assert_int_equal(tw_slice_welcome(&a, slot), TW_OK);
+	for (uint64_t k = 0; k < 8; k++)
+		assert_int_equal(commit(&a, k, k * 70, k % 2 ? 80 : 60), TW_OK);
+	tw_slice_leave(&a, 1);
+	a.round = 12;
+	assert_true(a.history.twice.count > 0 && a.history.applied.count > 1);
+
+	part = photo(&a);
+	tw_slice_empty(&b, &p->plan, &heap.heap, 0);
+	assert_int_equal(tw_slice_init(&b), TW_OK);
+	assert_int_equal(tw_slice_restore(&b, part->data, part->bytes), TW_OK);
+	same_slices(&a, &b);
+	/* and both go on alike */
+	assert_int_equal(tw_slice_welcome(&a, 1), TW_OK);
+	assert_int_equal(tw_slice_welcome(&b, 1), TW_OK);
+	for (uint64_t k = 8; k < 14; k++) {
+		assert_int_equal(commit(&a, k, k * 70, 60), TW_OK);
+		assert_int_equal(commit(&b, k, k * 70, 60), TW_OK);
+	}
+	same_slices(&a, &b);
+	same_photos(photo(&a), photo(&b));
+	tw_block_drop(part);
+	tw_slice_release(&a);
+	tw_slice_release(&b);
+	assert_int_equal(heap.live, 0);
+}
+
+static void parts_come_back(void **state)
+{
+	(void)state;
+	for (size_t r = 0; tw_rule_all[r]; r++)
+		for (size_t k = 0; tw_staleness_all[k]; k++) {
+			struct small_plan p;
+
+			small_plan_open(&p, TRAINABLE, BUFFERS, "async", tw_staleness_all[k]->name,
+					tw_rule_all[r]->name);
+			there_and_back(&p);
+			small_plan_close(&p);
+		}
+}
+
+/* Whatever the bytes are, a restore ends, and a release gives everything back. */
+static void hostile_parts_do_no_harm(void **state)
+{
+	struct refusing heap = REFUSING(0);
+	struct small_plan p;
+	struct slice s;
+	struct tw_block *part, *bad;
+	uint32_t refused = 0;
+
+	(void)state;
+	small_plan_open(&p, TRAINABLE, BUFFERS, "async", "none", "dana");
+	open_slice(&s, &p, &tw_heap_system);
+	assert_int_equal(tw_slice_welcome(&s, 2), TW_OK);
+	assert_int_equal(commit(&s, 2, 5, 7), TW_OK);
+	part = photo(&s);
+	tw_slice_release(&s);
+	bad = tw_block_new(&tw_heap_system, part->bytes);
+	for (uint64_t k = 0; k < 600; k++) {
+		/* the head and the entries are where harm could be done */
+		const size_t room = k % 3 ? 16 + 72 * 8 : part->bytes;
+		size_t len = part->bytes;
+
+		memcpy(bad->data, part->data, part->bytes);
+		for (uint64_t i = 0; i <= k % 4; i++)
+			bad->data[drawn(k * 16 + i, room)] ^=
+				(uint8_t)(1 + drawn(k * 16 + 8 + i, 255));
+		if (k % 5 == 0)
+			len = drawn(k, part->bytes);
+		tw_slice_empty(&s, &p.plan, &heap.heap, 0);
+		assert_int_equal(tw_slice_init(&s), TW_OK);
+		refused += tw_slice_restore(&s, bad->data, len) != TW_OK;
+		tw_slice_release(&s);
+		assert_int_equal(heap.live, 0);
+	}
+	assert_true(refused > 300);
+	tw_block_drop(bad);
+	tw_block_drop(part);
+	small_plan_close(&p);
+}
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* Positions far apart, so that the history grows; twice as many meet, so that `twice` does, too. */
+static enum tw_status commit_many(struct slice *s, uint64_t first)
+{
+	struct contribution c[6], *list[6];
+	enum tw_status st;
+
+	for (uint64_t k = 0; k < 6; k++) {
+		c[k] = contribution(first + k, (first + k / 2) * 1000 + k % 2, 3);
+		list[k] = &c[k];
+	}
+	st = tw_line_commit(s, &quiet, list, 6, 3);
+	for (uint64_t k = 0; k < 6; k++)
+		tw_block_drop(c[k].block);
+	return st;
+}
+
+static void without_memory_nothing_changes(void **state)
+{
+	static const char *const rules[] = { "sgd", "adam", "nag" };
+	unsigned refusals = 0;
+
+	(void)state;
+	for (size_t r = 0; r < 3; r++)
+		for (unsigned nth = 1;; nth++) {
+			struct refusing heap = REFUSING(0);
+			struct small_plan p;
+			struct slice s, twin;
+			struct tw_block *before, *held;
+			enum tw_status st;
+
+			small_plan_open(&p, TRAINABLE, BUFFERS, "softsync", "mean", rules[r]);
+			open_slice(&s, &p, &heap.heap);
+			open_slice(&twin, &p, &tw_heap_system);
+			held = tw_block_keep(s.w); /* somebody reads it */
+			before = photo(&s);
+			heap.refuse = heap.calls + nth;
+			heap.onwards = true;
+			st = commit_many(&s, 0);
+			heap.refuse = 0;
+			if (st == TW_OK) {
+				tw_block_drop(before);
+			} else {
+				assert_int_equal(st, TW_NO_MEMORY);
+				refusals++;
+				same_photos(before, photo(&s));
+				assert_int_equal(commit_many(&s, 0),
+						 TW_OK); /* later it can be done */
+			}
+			assert_int_equal(commit_many(&twin, 0), TW_OK);
+			same_slices(&s, &twin);
+			tw_block_drop(held);
+			tw_slice_release(&s);
+			tw_slice_release(&twin);
+			assert_int_equal(heap.live, 0);
+			small_plan_close(&p);
+			if (st == TW_OK)
+				break;
+		}
+	assert_true(refusals >= 3 * 2); /* the next version, and the history */
+}
+
+static void every_allocation_of_a_slice_may_fail(void **state)
+{
+	struct small_plan p;
+
+	(void)state;
+	small_plan_open(&p, TRAINABLE, BUFFERS, "async", "fasgd", "dana");
+	for (unsigned nth = 1;; nth++) {
+		struct refusing heap = REFUSING(nth);
+		struct slice s;
+		enum tw_status st;
+
+		tw_slice_empty(&s, &p.plan, &heap.heap, 0);
+		st = tw_slice_init(&s);
+		if (st == TW_OK)
+			tw_slice_release(&s);
+		assert_int_equal(heap.live, 0); /* empty as before */
+		if (heap.calls < nth) {
+			assert_int_equal(st, TW_OK);
+			break;
+		}
+		assert_int_equal(st, TW_NO_MEMORY);
+	}
+	small_plan_close(&p);
+}
+
+/* --- verify and stage ----------------------------------------------------------------------- */
+
+/* The pass that checks and stages gives what the line gives without it, bit for bit. */
+static void what_is_staged_is_the_update(void **state)
+{
+	struct small_plan p;
+	struct slice fused, plain;
+
+	(void)state;
+	small_plan_open(&p, TRAINABLE, BUFFERS, "async", "none", "sgd");
+	open_slice(&fused, &p, &tw_heap_system);
+	open_slice(&plain, &p, &tw_heap_system);
+	for (uint64_t k = 0; k < 20; k++) {
+		struct contribution c = contribution(k, k * 50, 50), *one = &c;
+
+		assert_int_equal(tw_line_verify_and_stage(&fused, &c.push, c.g), TW_OK);
+		assert_non_null(fused.next.w);
+		assert_int_equal(tw_line_commit(&fused, &quiet, &one, 1, 3), TW_OK);
+		assert_null(fused.next.w);
+		assert_int_equal(tw_line_commit(&plain, &quiet, &one, 1, 3), TW_OK);
+		same_slices(&fused, &plain);
+		tw_block_drop(c.block);
+	}
+	tw_slice_release(&fused);
+	tw_slice_release(&plain);
+	small_plan_close(&p);
+}
+
+/* What is staged and dropped was never there: nothing differs, and no block is kept. */
+static void what_is_dropped_leaves_nothing(void **state)
+{
+	struct small_plan p;
+	struct slice s, twin;
+
+	(void)state;
+	small_plan_open(&p, TRAINABLE, BUFFERS, "async", "none", "sgd");
+	open_slice(&s, &p, &tw_heap_system);
+	open_slice(&twin, &p, &tw_heap_system);
+	for (uint64_t k = 0; k < 10; k++) {
+		struct contribution c = contribution(k, k * 50, 50);
+		struct tw_block *before = photo(&s);
+		const size_t out = tw_pool_out(s.pool);
+
+		assert_int_equal(tw_line_verify_and_stage(&s, &c.push, c.g), TW_OK);
+		assert_int_equal(tw_pool_out(s.pool), out + 1);
+		if (k % 2) /* staging anew drops what was staged before */
+			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, c.g), TW_OK);
+		assert_int_equal(tw_pool_out(s.pool), out + 1);
+		tw_line_unstage(&s);
+		assert_int_equal(tw_pool_out(s.pool), out);
+		same_photos(before, photo(&s));
+		tw_block_drop(c.block);
+		assert_int_equal(commit(&s, 50 + k, 5000 + k * 10, 5), TW_OK);
+		assert_int_equal(commit(&twin, 50 + k, 5000 + k * 10, 5), TW_OK);
+		same_slices(&s, &twin);
+	}
+	tw_slice_release(&s);
+	tw_slice_release(&twin);
+	small_plan_close(&p);
+}
+
+static void what_is_not_finite_is_not_staged(void **state)
+{
+	static const size_t places[] = { 0,         1,      TW_TILE - 1, TW_TILE, TRAINABLE - 1,
+					 TRAINABLE, ALL - 1 };
+	static const char *const rules[] = { "sgd", "momentum" }; /* fused, and not */
+
+	(void)state;
+	for (size_t r = 0; r < 2; r++) {
+		struct small_plan p;
+		struct slice s;
+
+		small_plan_open(&p, TRAINABLE, BUFFERS, "async", "none", rules[r]);
+		open_slice(&s, &p, &tw_heap_system);
+		for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
+			struct contribution c = contribution(k, 0, 5);
+			struct tw_block *before = photo(&s);
+			float *g = tw_block_floats(c.block);
+
+			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, g), TW_OK);
+			tw_line_unstage(&s);
+			g[places[k]] = k % 2 ? NAN : -INFINITY;
+			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, g), TW_BAD_BYTES);
+			assert_null(s.next.w);
+			same_photos(before, photo(&s));
+			tw_block_drop(c.block);
+		}
+		tw_slice_release(&s);
+		small_plan_close(&p);
+	}
+}
+
+/* --- history -------------------------------------------------------------------------------- */
+
+#define POSITIONS 400
+
+/* Positions against a plain count of each of them. */
+static void history_counts_positions(void **state)
+{
+	struct small_plan p;
+
+	(void)state;
+	small_plan_open(&p, TRAINABLE, BUFFERS, "softsync", "none", "sgd");
+	for (uint64_t run = 0; run < 60; run++) {
+		uint32_t times[POSITIONS] = { 0 };
+		struct slice s;
+
+		open_slice(&s, &p, &tw_heap_system);
+		for (uint64_t k = 0; k < 12; k++) {
+			const uint32_t count = 1 + (uint32_t)drawn(run * 1000 + k, 5);
+			struct contribution c[5], *list[5];
+
+			for (uint32_t j = 0; j < count; j++) {
+				const uint64_t from =
+					drawn(run * 1000 + 100 + k * 5 + j, POSITIONS);
+				const uint64_t most = POSITIONS - from < 30 ? POSITIONS - from : 30;
+				const uint64_t n = 1 + drawn(run * 1000 + 500 + k * 5 + j, most);
+
+				c[j] = contribution(k, from, (uint32_t)n);
+				list[j] = &c[j];
+				for (uint64_t i = from; i < from + n; i++)
+					times[i]++;
+			}
+			assert_int_equal(tw_line_commit(&s, &quiet, list, count, 1), TW_OK);
+			for (uint32_t j = 0; j < count; j++)
+				tw_block_drop(c[j].block);
+		}
+		for (uint64_t i = 0; i < POSITIONS; i++) {
+			assert_int_equal(tw_spans_within(&s.history.applied, i, i + 1),
+					 times[i] > 0);
+			assert_int_equal(tw_spans_within(&s.history.twice, i, i + 1), times[i] > 1);
+		}
+		tw_slice_release(&s);
+	}
+	small_plan_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_come_back),
+		cmocka_unit_test(hostile_parts_do_no_harm),
+		cmocka_unit_test(without_memory_nothing_changes),
+		cmocka_unit_test(every_allocation_of_a_slice_may_fail),
+		cmocka_unit_test(what_is_staged_is_the_update),
+		cmocka_unit_test(what_is_dropped_leaves_nothing),
+		cmocka_unit_test(what_is_not_finite_is_not_staged),
+		cmocka_unit_test(history_counts_positions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
