@@ -234,7 +234,7 @@ static float rate_of(struct slice *s, const struct update *u)
 		progress = fmax(progress, s->history.progress);
 	if (progress > s->history.progress)
 		s->history.progress = progress;
-	if (s->plan->far.rule->traits & TW_RULE_STAMPED)
+	if (tw_plan_update(s->plan)->rule->traits & TW_RULE_STAMPED)
 		return u->c[0]->push.rate;
 	return tw_schedule_rate(&s->plan->schedule, progress);
 }
