@@ -134,12 +134,14 @@ static enum tw_status lay_by(struct tw_spans *s, size_t spares)
 	return TW_OK;
 }
 
-/* An add opens a run where it meets a full one.  Each run there is now may be full; one that comes
- * of a split or of a join takes RUN / 2 more ranges first. */
+/* An add opens a run where it meets a full one.  Each run there is now may become full; one that
+ * comes of a split or of a join takes RUN / 2 more ranges first. */
 enum tw_status tw_spans_reserve(struct tw_spans *s, size_t adds)
 {
 	const size_t most = s->runs + adds / (RUN / 2) + 1;
 
+	if (s->runs == 1 && adds <= RUN - s->run[0].count) /* what most sets are */
+		return TW_OK;
 	return lay_by(s, adds < most ? adds : most);
 }
 

@@ -23,6 +23,8 @@ static bool meets(const struct tw_spans *s, uint64_t from, uint64_t to, uint64_t
 enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c, uint32_t count)
 {
 	size_t ranges = 0, twice = 0;
+	bool in_order = true; /* then none of them meets another one */
+	uint64_t end = 0;
 	enum tw_status st;
 
 	for (uint32_t j = 0; j < count; j++)
@@ -33,10 +35,11 @@ enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c
 
 			while (meets(&s->history.applied, from, to, met.to, &met))
 				twice++;
+			in_order = in_order && from >= end;
+			end = to;
 		}
 	st = tw_spans_reserve(&s->history.applied, ranges);
-	/* one range alone meets only what was there before */
-	if (st == TW_OK && (twice || ranges > 1))
+	if (st == TW_OK && (twice || !in_order))
 		st = tw_spans_reserve(&s->history.twice, twice + 2 * ranges);
 	return st;
 }
