@@ -7,10 +7,11 @@
 #include "job/look.h"
 #include "job/run.h"
 #include "job/tensors.h"
+#include "kit/has.h"
+#include "kit/scratch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-static char dir[64];
 static char said[8192]; /* what the log said */
 
 static void listen(void *arg, enum tw_level level, const char *who, const char *line)
@@ -33,39 +34,10 @@ static void listen(void *arg, enum tw_level level, const char *who, const char *
 }
 static const struct tw_log log_ = { .sink = listen, .level = TW_INFO };
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
-{
-	return remove(path);
-}
-
 static int make_dir(void **state)
 {
-	strcpy(dir, "/tmp/thalweg-snapshot-XXXXXX");
 	said[0] = 0;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A path in the scratch directory; good for a few later calls. */
-static const char *at(const char *name)
-{
-	static _Thread_local char path[64][300];
-	static _Thread_local size_t turn;
-	char *out = path[turn++ % 64];
-
-	snprintf(out, 300, "%s/%s", dir, name);
-	return out;
-}
-
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
+	return scratch_make(state);
 }
 
 #define BOWL                                                                                       \
@@ -79,6 +51,7 @@ static void has(const char *text, const char *part)
 	"data: {source: digits, samples: 256, batch: 16}\n"
 
 static const char *every = "3s, keep: 3"; /* checkpoints */
+static _Atomic int interrupted;           /* train stops where it is */
 
 static const char *strategy_rows(const char *strategy)
 {
@@ -95,7 +68,9 @@ static const char *strategy_rows(const char *strategy)
 /* Run it into dir/run; the result is the caller's. */
 static json_t *train(const char *what, const char *strategy, enum tw_world_kind world)
 {
-	struct tw_run_request request = { .dir = at("run"), .log = &log_ };
+	struct tw_run_request request = { .dir = path_of("run"),
+					  .log = &log_,
+					  .interrupted = &interrupted };
 	struct tw_error why = { .status = TW_OK };
 	struct tw_job *job = NULL;
 	json_t *r = NULL;
@@ -104,7 +79,7 @@ static json_t *train(const char *what, const char *strategy, enum tw_world_kind 
 	snprintf(text, sizeof text, "%s%s", what, strategy_rows(strategy));
 	if (tw_job_read_text("test", text, strlen(text), NULL, 0, NULL, world, &job, &why) !=
 		    TW_OK ||
-	    tw_run(&request, job, &r, &why) != TW_OK)
+	    (tw_run(&request, job, &r, &why) != TW_OK && !interrupted))
 		print_error("%s: %s\n", strategy, why.text);
 	assert_non_null(r);
 	tw_job_free(job);
@@ -145,7 +120,7 @@ static void same_digest(const struct tw_snapshot *s, const json_t *result, const
 static void check_digests(const char *what, const char *strategy, enum tw_world_kind world)
 {
 	json_t *result = train(what, strategy, world);
-	struct tw_snapshot *s = good(at("run"));
+	struct tw_snapshot *s = good(path_of("run"));
 	struct tw_tensors t;
 
 	assert_int_equal(tw_snapshot_tensors(s, &tw_heap_system, &t), TW_OK);
@@ -161,7 +136,7 @@ static void check_digests(const char *what, const char *strategy, enum tw_world_
 	tw_tensors_release(&t);
 	tw_snapshot_close(s);
 	json_decref(result);
-	assert_int_equal(nftw(at("run"), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	assert_true(folder_remove(path_of("run")));
 }
 
 /* dana and nag keep a look-ahead beside what is evaluated: the snapshot has the latter. */
@@ -186,9 +161,9 @@ static void the_digest_is_the_result_s_for_networks(void **state)
 static void every_kind_of_path(void **state)
 {
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
-	struct tw_snapshot *a = good(at("run/")), *b = good(a->path), *c;
+	struct tw_snapshot *a = good(path_of("run/")), *b = good(a->path), *c;
 	const struct tw_export_request out = { .path = a->path,
-					       .to = at("out.safetensors"),
+					       .to = path_of("out.safetensors"),
 					       .log = &log_ };
 	struct tw_error why = { .status = TW_OK };
 	json_t *r = NULL;
@@ -198,15 +173,15 @@ static void every_kind_of_path(void **state)
 	assert_memory_equal(a->vector, b->vector, a->count * sizeof(float));
 	/* a checkpoint under another name is still one */
 	snprintf(cut, sizeof cut, "run/ckpt-%d", (int)a->cut);
-	assert_int_equal(rename(at(cut), at("best")), 0);
-	c = good(at("best/"));
+	assert_int_equal(rename(path_of(cut), path_of("best")), 0);
+	c = good(path_of("best/"));
 	assert_int_equal(c->cut, a->cut);
 	tw_snapshot_close(c);
 	/* and without it the run has the one before */
-	c = good(at("run"));
+	c = good(path_of("run"));
 	assert_int_equal(c->cut, a->cut - 1);
 	tw_snapshot_close(c);
-	assert_int_equal(rename(at("best"), at(cut)), 0);
+	assert_int_equal(rename(path_of("best"), path_of(cut)), 0);
 
 	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
 	c = good(out.to);
@@ -247,7 +222,7 @@ static void damage_is_named(void **state)
 	static const char *const files[] = { "manifest.json", "DONE", "master.safetensors",
 					     "parameters-0-" };
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
-	struct tw_snapshot *s = good(at("run"));
+	struct tw_snapshot *s = good(path_of("run"));
 	const uint64_t newest = s->cut;
 	char cut[300];
 
@@ -267,7 +242,7 @@ static void damage_is_named(void **state)
 		flip(path, -9);
 		refused(cut, TW_BAD_BYTES, k == 1 ? "manifest.json" : files[k]);
 		said[0] = 0;
-		s = good(at("run"));
+		s = good(path_of("run"));
 		assert_true(s->cut < newest);
 		has(said, "is refused");
 		has(said, "using the one before it");
@@ -278,7 +253,7 @@ static void damage_is_named(void **state)
 		refused(cut, TW_BAD_BYTES, k == 1 ? "manifest.json" : files[k]);
 		/* whole again for the next turn: start over */
 		json_decref(result);
-		assert_int_equal(nftw(at("run"), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+		assert_true(folder_remove(path_of("run")));
 		result = train(BOWL, "asgd", TW_WORLD_SIM);
 	}
 	json_decref(result);
@@ -288,24 +263,24 @@ static void nothing_whole_is_left(void **state)
 {
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
 	struct dirent *e;
-	DIR *d = opendir(at("run"));
+	DIR *d = opendir(path_of("run"));
 
 	assert_non_null(d);
 	while ((e = readdir(d))) {
 		char done[700];
 
-		snprintf(done, sizeof done, "%s/run/%s/DONE", dir, e->d_name);
+		snprintf(done, sizeof done, "%s/run/%s/DONE", scratch(), e->d_name);
 		if (strncmp(e->d_name, "ckpt-", 5) == 0)
 			assert_int_equal(unlink(done), 0);
 	}
 	closedir(d);
-	refused(at("run"), TW_BAD_BYTES, "DONE is missing; there is no checkpoint before it");
+	refused(path_of("run"), TW_BAD_BYTES, "DONE is missing; there is no checkpoint before it");
 	json_decref(result);
 }
 
 static void write_text(const char *name, const char *text, size_t n)
 {
-	FILE *f = fopen(at(name), "w");
+	FILE *f = fopen(path_of(name), "w");
 
 	assert_non_null(f);
 	fwrite(text, 1, n, f);
@@ -314,61 +289,68 @@ static void write_text(const char *name, const char *text, size_t n)
 
 static void what_is_none_of_them(void **state)
 {
-	refused(at("nowhere"), TW_ABSENT, "No such file");
-	refused(dir, TW_BAD_INPUT, "neither a run directory nor a checkpoint");
+	refused(path_of("nowhere"), TW_ABSENT, "No such file");
+	refused(scratch(), TW_BAD_INPUT, "neither a run directory nor a checkpoint");
 	write_text("x.bin", "hello", 5);
-	refused(at("x.bin"), TW_BAD_BYTES, "is not a safetensors file");
+	refused(path_of("x.bin"), TW_BAD_BYTES, "is not a safetensors file");
 	write_text("empty", "", 0);
-	refused(at("empty"), TW_BAD_BYTES, "is not a safetensors file");
+	refused(path_of("empty"), TW_BAD_BYTES, "is not a safetensors file");
 	refused("/dev/null", TW_BAD_INPUT, "none of");
-	assert_int_equal(mkdir(at("ckpt-3"), 0777), 0);
-	refused(at("ckpt-3"), TW_BAD_BYTES, "DONE is missing");
-	assert_int_equal(mkdir(at("young"), 0777), 0);
+	assert_int_equal(mkdir(path_of("ckpt-3"), 0777), 0);
+	refused(path_of("ckpt-3"), TW_BAD_BYTES, "DONE is missing");
+	assert_int_equal(mkdir(path_of("young"), 0777), 0);
 	write_text("young/job.yaml", "", 0);
-	refused(at("young"), TW_ABSENT, "has no checkpoint yet");
+	refused(path_of("young"), TW_ABSENT, "has no checkpoint yet");
 }
 
-/* A run that goes on removes old cuts while somebody reads them. */
+/* A run that goes on removes old cuts while somebody reads them.  It goes on until it was read. */
 static void *train_on(void *result)
 {
 	*(json_t **)result = train("model: {quadratic: {dimension: 3000, buffers: 7}}\n"
-				   "data: {source: none, samples: 60000, batch: 1}\n",
+				   "data: {source: none, samples: 900000000, batch: 1}\n",
 				   "asgd", TW_WORLD_THREADS);
 	return NULL;
 }
 
+#define CUTS 5 /* different ones, read while others were written and removed */
+
 static void a_run_in_progress_can_be_read(void **state)
 {
+	const time_t patience = time(NULL) + 120;
 	struct tw_error why = { .status = TW_OK };
 	struct tw_snapshot *s;
 	json_t *result = NULL;
 	uint64_t last = 0;
 	pthread_t runner;
-	size_t read = 0;
+	size_t cuts = 0;
 
 	every = "2ms, keep: 1";
 	assert_int_equal(pthread_create(&runner, NULL, train_on, &result), 0);
-	while (access(at("run/result.json"), F_OK) != 0) {
+	while (cuts < CUTS && time(NULL) < patience) {
 		enum tw_status st;
 
 		s = NULL;
 		why = (struct tw_error){ .status = TW_OK };
-		st = tw_snapshot_open(at("run"), NULL, &s, &why);
+		st = tw_snapshot_open(path_of("run"), NULL, &s, &why);
 		if (st != TW_OK && st != TW_ABSENT &&
 		    !strstr(why.text, "neither a run directory")) /* not even a job yet */
 			fail_msg("%s", why.text);
 		if (s) {
 			assert_true(s->cut >= last && s->count == 3007);
+			cuts += s->cut > last;
 			last = s->cut;
-			read++;
 		}
 		tw_snapshot_close(s);
 	}
+	assert_false(exists("run/result.json")); /* all of them were read during the run */
+	interrupted = 1;
 	pthread_join(runner, NULL);
+	interrupted = 0;
 	every = "3s, keep: 3";
-	print_message("%zu checkpoints were read on the way\n", read);
-	s = good(at("run"));
-	assert_true(s->cut >= last && s->cut > 0);
+	assert_int_equal(cuts, CUTS);
+	assert_true(json_is_true(json_object_get(result, "interrupted")));
+	s = good(path_of("run"));
+	assert_true(s->cut >= last);
 	tw_snapshot_close(s);
 	json_decref(result);
 }
@@ -403,11 +385,11 @@ static void another_model_is_refused_by_tensor_and_shapes(void **state)
 	static const char fits[] = "[{\"name\": \"parameters\", \"shape\": [50]},"
 				   " {\"name\": \"buffers\", \"shape\": [7], \"buffer\": true}]";
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
-	const struct tw_export_request out = { .path = at("run"),
-					       .to = at("x.safetensors"),
+	const struct tw_export_request out = { .path = path_of("run"),
+					       .to = path_of("x.safetensors"),
 					       .log = &log_ };
 	struct tw_error why = { .status = TW_OK };
-	struct tw_snapshot *s[2] = { good(at("run")) };
+	struct tw_snapshot *s[2] = { good(path_of("run")) };
 	json_t *r = NULL;
 
 	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
@@ -459,9 +441,10 @@ static void files_of_others(void **state)
 		float *v = NULL;
 
 		assert_int_equal(tw_safe_write(&tw_heap_system, list, n, NULL, &b), TW_OK);
-		assert_int_equal(tw_file_write(AT_FDCWD, at("torch"), b->data, b->bytes), TW_OK);
+		assert_int_equal(tw_file_write(AT_FDCWD, path_of("torch"), b->data, b->bytes),
+				 TW_OK);
 		tw_block_drop(b);
-		s = good(at("torch"));
+		s = good(path_of("torch"));
 		if (n == 3) {
 			assert_int_equal(tw_snapshot_fit(s, &want, &tw_heap_system, &v, &why),
 					 TW_OK);
@@ -483,7 +466,7 @@ static void files_of_others(void **state)
 static void memory_may_be_refused(void **state)
 {
 	json_t *result = train(BOWL, "asgd", TW_WORLD_SIM);
-	struct tw_snapshot *s = good(at("run"));
+	struct tw_snapshot *s = good(path_of("run"));
 	struct tw_tensors want;
 
 	assert_int_equal(tw_snapshot_tensors(s, &tw_heap_system, &want), TW_OK);
@@ -547,7 +530,7 @@ static void tensors_as_json(void **state)
 	}
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, scratch_remove)
 
 int main(void)
 {

@@ -713,20 +713,28 @@ static void the_model_is_given_at_the_end(void **state)
 
 /* --- without memory --------------------------------------------------------------------------- */
 
+static int64_t limit; /* of a run: one that was refused memory may never be done */
+
 static void sets_a_limit(struct tw_actor *a, struct tw_context *ctx)
 {
-	tw_timer(ctx, 0, 60 * MS);
+	tw_timer(ctx, 0, limit);
 }
 
-/* A short run in which one of the two gets no memory once: it may fail, but it ends, and nothing
- * is left.  Returns how often memory was asked for. */
-static unsigned scarce_run(unsigned nth, bool at_serve)
+struct scarce {
+	unsigned calls; /* how often memory was asked for */
+	bool whole;     /* everything was said, heard and answered */
+};
+
+/* A short run in which one of the two gets no memory once (nth 0: always): it may fail, but it
+ * ends, and nothing is left. */
+static struct scarce scarce_run(unsigned nth, bool at_serve)
 {
 	struct refusing heap = REFUSING(nth);
-	struct party serve, worker;
+	struct party serve, worker = { .status = TW_ABSENT };
 	struct tw_error why = { 0 };
 
 	party_serve(&serve, at_serve ? &heap.heap : NULL);
+	serve.status = TW_ABSENT;
 	serve.master.fake = (struct fake){ .start = sets_a_limit,
 					   .timer = ends_by_timer,
 					   .up = welcomes,
@@ -735,7 +743,8 @@ static unsigned scarce_run(unsigned nth, bool at_serve)
 	if (party_open(&serve, &why) == TW_OK) {
 		party_start(&serve);
 		party_worker(&worker, at_serve ? NULL : &heap.heap, party_port(&serve));
-		worker.o.patience = 120 * MS;
+		worker.status = TW_ABSENT;
+		worker.o.patience = 2 * limit;
 		worker.worker.fake.message = done_after_all;
 		if (party_open(&worker, &why) == TW_OK)
 			party_start(&worker);
@@ -745,15 +754,29 @@ static unsigned scarce_run(unsigned nth, bool at_serve)
 	if (heap.live)
 		fail_msg("request %u of the %s: %d blocks are left", nth,
 			 at_serve ? "master" : "worker", heap.live);
-	return heap.calls;
+	return (struct scarce){
+		.calls = heap.calls,
+		.whole = serve.status == TW_OK && worker.status == TW_OK &&
+			 serve.shard.count == MESSAGES && worker.worker.count == MESSAGES &&
+			 serve.shard.wrong + worker.worker.wrong == 0,
+	};
 }
 
 static void no_memory_is_survived(void **state)
 {
-	for (int at_serve = 0; at_serve < 2; at_serve++)
-		for (unsigned nth = 1; nth < 60; nth++)
-			if (scarce_run(nth, at_serve) < nth)
-				break;
+	for (int at_serve = 0; at_serve < 2; at_serve++) {
+		unsigned nth = 1;
+
+		limit = 60 * MS;
+		while (scarce_run(nth, at_serve).calls >= nth)
+			nth++;
+		/* with as much memory and time as it wants, the same run comes through */
+		limit = 30 * TW_SECOND;
+		assert_true(scarce_run(0, at_serve).whole);
+		assert_true(nth > 20); /* requests of memory were refused, one after the other */
+		print_message("%s: %u requests of memory refused, one in each run\n",
+			      at_serve ? "master" : "worker", nth - 1);
+	}
 }
 
 int main(void)
