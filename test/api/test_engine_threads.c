@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_engine_threads.c - a caller's gradient function under the library's strategies. */
 #include "api/problem.h"
+#include "kit/scratch.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -231,7 +232,7 @@ static void tensors_have_names(void **state)
 		{ .name = "bias" },
 		{ .name = "mean", .rank = 1, .shape = { BUFFERS } },
 	};
-	char path[] = "/tmp/thalweg-api-XXXXXX", file[64], other[64];
+	char path[64], file[100], other[100];
 	const struct thalweg_tensor *t;
 	struct thalweg_error why = { 0 };
 	struct thalweg_score score;
@@ -240,7 +241,7 @@ static void tensors_have_names(void **state)
 	float kept[PARAMETERS + BUFFERS];
 	struct problem p;
 
-	assert_non_null(mkdtemp(path));
+	folder_make(path);
 	snprintf(file, sizeof file, "%s/a.safetensors", path);
 	snprintf(other, sizeof other, "%s/run", path);
 	problem_init(&p);
@@ -279,8 +280,7 @@ static void tensors_have_names(void **state)
 	assert_non_null(strstr(why.text, "is of another model"));
 	assert_null(thalweg_parameters(job, NULL));
 	thalweg_close(job);
-	snprintf(file, sizeof file, "rm -rf %s", path);
-	assert_int_equal(system(file), 0);
+	assert_true(folder_remove(path));
 }
 
 int main(void)

@@ -2,6 +2,8 @@
 /* test_jobs_threads.c - jobs through the public header: results, events, stopping, parameters. */
 #include "job/digest.h"
 #include "thalweg.h"
+#include "kit/has.h"
+#include "kit/scratch.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -21,38 +23,6 @@ static const char quadratic[] =
 	"data: {source: none, samples: 256, batch: 2}\n"
 	"train: {epochs: 4, seed: 3, evaluate: 1}\nupdate: {rate: 0.05}\n"
 	"cluster: {workers: 4, shards: 2}\nstrategy: ssgd\ncheckpoint: {every: 1s}\n";
-
-static char folder[64];
-
-static int make_folder(void **state)
-{
-	snprintf(folder, sizeof folder, "/tmp/thalweg-api-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[100];
-
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	return system(command);
-}
-
-static const char *in_folder(const char *name)
-{
-	static char path[2][120];
-	static int next;
-
-	next = !next;
-	snprintf(path[next], sizeof path[next], "%s/%s", folder, name);
-	return path[next];
-}
-
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("'%s' lacks '%s'", text, part);
-}
 
 static struct thalweg_job *open_as(const struct thalweg_request *request)
 {
@@ -157,7 +127,7 @@ static void events_are_heard(void **state)
 	struct thalweg_error why = { 0 };
 	struct thalweg_result r;
 
-	good(thalweg_train(job, in_folder("heard"), 0, &r, &why), &why);
+	good(thalweg_train(job, path_of("heard"), 0, &r, &why), &why);
 	assert_true(h.kind[THALWEG_EVALUATION] >= 4);
 	assert_true(h.kind[THALWEG_PROGRESS] >= 1);
 	assert_true(h.kind[THALWEG_CHECKPOINT] >= 2);
@@ -165,8 +135,8 @@ static void events_are_heard(void **state)
 	assert_non_null(r.checkpoint);
 	has(r.checkpoint, "heard/ckpt-");
 	assert_int_equal(strtoull(strrchr(r.checkpoint, '-') + 1, NULL, 10), h.checkpoint);
-	assert_int_equal(thalweg_train(job, in_folder("heard"), 0, &r, &why), THALWEG_BAD_INPUT);
-	good(thalweg_train(job, in_folder("heard"), THALWEG_AGAIN, &r, &why), &why);
+	assert_int_equal(thalweg_train(job, path_of("heard"), 0, &r, &why), THALWEG_BAD_INPUT);
+	good(thalweg_train(job, path_of("heard"), THALWEG_AGAIN, &r, &why), &why);
 	h = (struct heard){ .loss = NAN };
 	good(thalweg_train(job, NULL, 0, &r, &why), &why);
 	assert_int_equal(h.kind[THALWEG_CHECKPOINT], 0); /* none is kept */
@@ -190,16 +160,16 @@ static void stopped_and_resumed(void **state)
 
 	job = open_as(&(struct thalweg_request){
 		.text = quadratic, .world = THALWEG_SIM, .listen = hear, .user = &h });
-	assert_int_equal(thalweg_train(job, in_folder("stopped"), 0, &part, &why),
+	assert_int_equal(thalweg_train(job, path_of("stopped"), 0, &part, &why),
 			 THALWEG_INTERRUPTED);
 	assert_true(part.interrupted && part.epochs < 4 && !*part.digest);
 	assert_true(part.loss == h.loss); /* of the evaluation that stopped it */
 	has(why.text, "train again to go on");
 	assert_null(thalweg_parameters(job, NULL));
-	good(thalweg_load(job, in_folder("stopped"), &why), &why);
+	good(thalweg_load(job, path_of("stopped"), &why), &why);
 	assert_non_null(thalweg_parameters(job, NULL));
 	h.stop_at = 0;
-	good(thalweg_train(job, in_folder("stopped"), 0, &part, &why), &why);
+	good(thalweg_train(job, path_of("stopped"), 0, &part, &why), &why);
 	assert_string_equal(part.digest, digest);
 	thalweg_close(job);
 }
@@ -265,12 +235,12 @@ static void wrong_requests(void **state)
 	assert_int_equal(thalweg_train(job, NULL, 2, NULL, &why), THALWEG_BAD_INPUT);
 	assert_int_equal(thalweg_train(job, NULL, THALWEG_AGAIN, NULL, &why), THALWEG_BAD_INPUT);
 	assert_int_equal(thalweg_train(job, "", 0, NULL, &why), THALWEG_BAD_INPUT);
-	assert_int_equal(thalweg_load(job, in_folder("nothing"), &why), THALWEG_ABSENT);
+	assert_int_equal(thalweg_load(job, path_of("nothing"), &why), THALWEG_ABSENT);
 	has(why.text, "nothing");
 	assert_null(thalweg_parameters(job, NULL));
 	good(thalweg_train(job, NULL, 0, NULL, NULL), &why);
 	assert_int_equal(thalweg_save(job, "", &why), THALWEG_BAD_INPUT);
-	assert_int_equal(thalweg_save(job, in_folder("no/such/file"), &why), THALWEG_IO);
+	assert_int_equal(thalweg_save(job, path_of("no/such/file"), &why), THALWEG_IO);
 	has(why.text, "no/such/file cannot be written: No such file or directory");
 	thalweg_close(job);
 	thalweg_close(NULL);
@@ -297,11 +267,11 @@ static void networks(void **state)
 	assert_int_equal(t[0].shape[0], 16);
 	good(thalweg_train(job, NULL, 0, &r, &why), &why);
 	assert_true(r.accuracy > 0.1);
-	good(thalweg_save(job, in_folder("net.safetensors"), &why), &why);
+	good(thalweg_save(job, path_of("net.safetensors"), &why), &why);
 	thalweg_close(job);
 
 	job = open_as(&(struct thalweg_request){ .text = text });
-	good(thalweg_load(job, in_folder("net.safetensors"), &why), &why);
+	good(thalweg_load(job, path_of("net.safetensors"), &why), &why);
 	good(thalweg_evaluate(job, &score, &why), &why);
 	assert_true(score.loss == r.loss && score.accuracy == r.accuracy);
 	thalweg_close(job);
@@ -346,5 +316,5 @@ int main(void)
 		cmocka_unit_test(jobs_side_by_side),
 	};
 
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

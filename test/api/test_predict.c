@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_predict.c - a model that is opened by its path alone predicts what its job evaluated. */
 #include <thalweg.h>
+#include "kit/scratch.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,34 +16,13 @@
 
 #define TESTS 90
 
-static char dir[64];
 static float rows[TESTS][2];
 static int truth[TESTS];
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
-{
-	return remove(path);
-}
-
-static int remove_dir(void **state)
-{
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static const char *at(const char *name)
-{
-	static char path[8][300];
-	static size_t turn;
-	char *out = path[turn++ % 8];
-
-	snprintf(out, 300, "%s/%s", dir, name);
-	return out;
-}
 
 /* Points on the left are "port", those on the right "starboard"; some are not where they belong. */
 static void write_table(const char *name, int n, int seed)
 {
-	FILE *f = fopen(at(name), "w");
+	FILE *f = fopen(path_of(name), "w");
 
 	assert_non_null(f);
 	fputs("east,north,side\n", f);
@@ -74,17 +53,16 @@ static int train(void **state)
 	struct thalweg_score *score = calloc(1, sizeof *score);
 	char text[1000];
 
-	strcpy(dir, "/tmp/thalweg-predict-XXXXXX");
-	if (!mkdtemp(dir) || !score)
+	if (scratch_make(state) || !score)
 		return -1;
 	write_table("train.csv", 400, 0);
 	write_table("test.csv", TESTS, 1);
-	snprintf(text, sizeof text, job, at("train.csv"), at("test.csv"));
+	snprintf(text, sizeof text, job, path_of("train.csv"), path_of("test.csv"));
 	q.text = text;
 	if (thalweg_open(&q, &h, &why) != THALWEG_OK ||
-	    thalweg_train(h, at("run"), 0, NULL, &why) != THALWEG_OK ||
+	    thalweg_train(h, path_of("run"), 0, NULL, &why) != THALWEG_OK ||
 	    thalweg_evaluate(h, score, &why) != THALWEG_OK ||
-	    thalweg_save(h, at("saved.safetensors"), &why) != THALWEG_OK) {
+	    thalweg_save(h, path_of("saved.safetensors"), &why) != THALWEG_OK) {
 		print_error("%s\n", why.text);
 		return -1;
 	}
@@ -107,7 +85,8 @@ static struct thalweg_model *opened(const char *path)
 static void it_predicts_what_was_evaluated(void **state)
 {
 	const struct thalweg_score *score = *state;
-	struct thalweg_model *m = opened(at("run")), *saved = opened(at("saved.safetensors"));
+	struct thalweg_model *m = opened(path_of("run")),
+			     *saved = opened(path_of("saved.safetensors"));
 	const struct thalweg_model_facts *f = thalweg_model_facts(m);
 	float p[TESTS][2], q[TESTS][2];
 	double right = 0, loss = 0;
@@ -132,7 +111,7 @@ static void it_predicts_what_was_evaluated(void **state)
 
 static void wrong_calls_are_told(void **state)
 {
-	struct thalweg_model *m = opened(at("run"));
+	struct thalweg_model *m = opened(path_of("run"));
 	struct thalweg_error why = { 0 };
 	float p[2];
 
@@ -145,9 +124,9 @@ static void wrong_calls_are_told(void **state)
 	thalweg_model_close(m);
 	assert_int_equal(thalweg_model_open(NULL, &m, &why), THALWEG_BAD_INPUT);
 	assert_string_equal(why.text, "thalweg_model_open: path is NULL");
-	assert_int_equal(thalweg_model_open(at("run"), NULL, &why), THALWEG_BAD_INPUT);
-	assert_int_equal(thalweg_model_open(at("nowhere"), &m, &why), THALWEG_ABSENT);
-	assert_int_equal(thalweg_model_open(at("train.csv"), &m, &why), THALWEG_BAD_BYTES);
+	assert_int_equal(thalweg_model_open(path_of("run"), NULL, &why), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_model_open(path_of("nowhere"), &m, &why), THALWEG_ABSENT);
+	assert_int_equal(thalweg_model_open(path_of("train.csv"), &m, &why), THALWEG_BAD_BYTES);
 	assert_non_null(strstr(why.text, "it is text"));
 	assert_null(thalweg_model_facts(NULL));
 	thalweg_model_close(NULL);
@@ -186,19 +165,20 @@ static void a_model_of_its_own_cannot_be_known(void **state)
 	struct thalweg_job *h = NULL;
 
 	assert_int_equal(thalweg_open(&q, &h, &why), THALWEG_OK);
-	assert_int_equal(thalweg_train(h, at("own"), 0, NULL, &why), THALWEG_OK);
-	assert_int_equal(thalweg_save(h, at("own.safetensors"), &why), THALWEG_OK);
+	assert_int_equal(thalweg_train(h, path_of("own"), 0, NULL, &why), THALWEG_OK);
+	assert_int_equal(thalweg_save(h, path_of("own.safetensors"), &why), THALWEG_OK);
 	thalweg_close(h);
-	assert_int_equal(thalweg_model_open(at("own"), &m, &why), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_model_open(path_of("own"), &m, &why), THALWEG_BAD_INPUT);
 	assert_non_null(strstr(why.text, "a model of its own"));
-	assert_int_equal(thalweg_model_open(at("own.safetensors"), &m, &why), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_model_open(path_of("own.safetensors"), &m, &why),
+			 THALWEG_BAD_INPUT);
 	assert_non_null(strstr(why.text, "a model of its own"));
 }
 
 static int finish(void **state)
 {
 	free(*state);
-	return remove_dir(state);
+	return scratch_remove(state);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 /* test_quiet.c - nothing in the library prints, and nothing is left behind without memory. */
 #include "api/problem.h"
 #include "base/heap.h"
+#include "kit/scratch.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -65,12 +66,12 @@ static unsigned be_busy(const char *folder)
 
 static void nothing_is_printed(void **state)
 {
-	char folder[] = "/tmp/thalweg-api-XXXXXX", said[100], command[100];
+	char folder[64], said[100];
 	int own[2], fd;
 	struct stat facts;
 	unsigned lines;
 
-	assert_non_null(mkdtemp(folder));
+	folder_make(folder);
 	snprintf(said, sizeof said, "%s/said", folder);
 	fflush(NULL);
 	fd = open(said, O_CREAT | O_WRONLY | O_APPEND, 0600);
@@ -89,8 +90,7 @@ static void nothing_is_printed(void **state)
 	assert_int_equal(stat(said, &facts), 0);
 	assert_int_equal(facts.st_size, 0);
 	assert_true(lines > 10); /* there was something to say */
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	assert_int_equal(system(command), 0);
+	assert_true(folder_remove(folder));
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static _Atomic unsigned calls;
 static _Atomic int live;
 static unsigned refuse;
 
-static void *get(struct tw_heap *heap, size_t bytes)
+static void *counted_get(struct tw_heap *heap, size_t bytes)
 {
 	void *memory = NULL;
 
@@ -111,7 +111,7 @@ static void *get(struct tw_heap *heap, size_t bytes)
 	return memory;
 }
 
-static void put(struct tw_heap *heap, void *memory)
+static void counted_put(struct tw_heap *heap, void *memory)
 {
 	if (memory)
 		atomic_fetch_sub(&live, 1);
@@ -165,8 +165,8 @@ static void every_allocation_may_fail(void **state)
 		enum thalweg_status st;
 
 		atomic_store(&calls, 0);
-		tw_heap_system.get = get;
-		tw_heap_system.put = put;
+		tw_heap_system.get = counted_get;
+		tw_heap_system.put = counted_put;
 		st = whole_life(&p, file);
 		tw_heap_system = real;
 		if (atomic_load(&live) != 0)

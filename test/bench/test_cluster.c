@@ -2,7 +2,7 @@
 /* test_cluster.c - the benches that start processes, with tiny sizes: everything is measured, what
  * fails is said, and no process is left.  How fast anything is does not matter here. */
 /* labels: threads */
-#include "bench/bench.h"
+#include "bench/cases.h"
 #include "bench/children.h"
 #include "bench/raw.h"
 #include "wire/frame.h"
@@ -17,51 +17,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const struct tw_log silence = { .sink = NULL };
-
-static void no_child_is_left(void)
-{
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
-}
-
 static json_t *run(const struct tw_bench *bench, size_t size)
 {
-	const struct tw_bench_how how = {
-		.log = &silence,
-		.world = TW_WORLD_TCP,
-		.size = size,
-		.rounds = 1,
-	};
-	struct tw_error why = { .status = TW_OK };
-	json_t *result = NULL;
-
-	if (tw_bench_run(bench, &how, &result, &why) != TW_OK)
-		fail_msg("%s", why.text);
-	no_child_is_left();
-	return result;
-}
-
-static const json_t *get(const json_t *result, const char *name)
-{
-	const json_t *c;
-	size_t i;
-
-	json_array_foreach(json_object_get(result, "cases"), i, c)
-	{
-		if (strcmp(json_string_value(json_object_get(c, "name")), name) == 0)
-			return c;
-	}
-	fail_msg("no case %s", name);
-	return NULL;
-}
-
-static double field(const json_t *c, const char *name)
-{
-	const json_t *v = json_object_get(c, name);
-
-	assert_true(json_is_number(v));
-	return json_number_value(v);
+	return bench_result(
+		bench, (struct tw_bench_how){ .world = TW_WORLD_TCP, .size = size, .rounds = 1 });
 }
 
 static void an_exchange_between_processes_is_measured(void **state)

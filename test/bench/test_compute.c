@@ -2,10 +2,11 @@
 /* test_compute.c - the machinery of compute and scale with few steps: with, without and with a
  * broken PyTorch.  How fast anything is does not matter here. */
 #include "base/skipping.h"
-#include "bench/bench.h"
+#include "bench/cases.h"
 #include "bench/beside.h"
 #include "bench/peak.h"
 #include "bench/timed.h"
+#include "kit/scratch.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -17,8 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static const struct tw_log silence = { .sink = NULL };
 
 /* What a stand-in for PyTorch does: the program is a shell, whose arguments do not matter. */
 #define GREET                                                                                      \
@@ -33,14 +32,13 @@ static const struct tw_log silence = { .sink = NULL };
 	"*make*resnet20*) echo '{\"parameters\": 272474}';;\n"                                     \
 	"*run*) echo '{\"seconds\": 100.0, \"loss\": 1.0}';;\nesac; done\n"
 
-static char folder[] = "/tmp/thalweg-bench-XXXXXX";
-static char path[100];
+static char path[300];
 
 static const char *stand_in(const char *body)
 {
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/python", folder);
+	snprintf(path, sizeof path, "%s", path_of("python"));
 	f = fopen(path, "w");
 	assert_non_null(f);
 	fprintf(f, "#!/bin/sh\n%s", body);
@@ -49,62 +47,10 @@ static const char *stand_in(const char *body)
 	return path;
 }
 
-static int make_folder(void **state)
-{
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	snprintf(path, sizeof path, "%s/python", folder);
-	unlink(path);
-	return rmdir(folder);
-}
-
-static void no_child_is_left(void)
-{
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
-}
-
 static json_t *run(const struct tw_bench *bench, const char *python)
 {
-	const struct tw_bench_how how = {
-		.log = &silence,
-		.python = python,
-		.rounds = 2,
-		.block = 1e-9,
-	};
-	struct tw_error why = { .status = TW_OK };
-	json_t *result = NULL;
-
-	if (tw_bench_run(bench, &how, &result, &why) != TW_OK)
-		print_error("%s\n", why.text);
-	assert_non_null(result);
-	no_child_is_left();
-	return result;
-}
-
-static const json_t *get(const json_t *result, const char *name)
-{
-	const json_t *c;
-	size_t i;
-
-	json_array_foreach(json_object_get(result, "cases"), i, c)
-	{
-		if (strcmp(json_string_value(json_object_get(c, "name")), name) == 0)
-			return c;
-	}
-	fail_msg("no case %s", name);
-	return NULL;
-}
-
-static double field(const json_t *c, const char *name)
-{
-	const json_t *v = json_object_get(c, name);
-
-	assert_true(json_is_number(v));
-	return json_number_value(v);
+	return bench_result(bench,
+			    (struct tw_bench_how){ .python = python, .rounds = 2, .block = 1e-9 });
 }
 
 static bool says(const json_t *result, const char *text)
@@ -322,5 +268,5 @@ int main(void)
 		cmocka_unit_test(paired_ratios),
 	};
 
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

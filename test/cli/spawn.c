@@ -3,7 +3,6 @@
 #include "cli/spawn.h"
 #include "base/child.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,33 +18,8 @@
 
 #define WORDS 40
 
-static char dir[64];
 static struct said last;
 static FILE *files[2]; /* stdout, stderr of the child */
-
-const char *scratch(void)
-{
-	return dir;
-}
-
-int scratch_make(void **state)
-{
-	strcpy(dir, "/tmp/thalweg-cli-XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
-{
-	return remove(path);
-}
-
-int scratch_remove(void **state)
-{
-	free(last.out);
-	free(last.err);
-	last = (struct said){ 0 };
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static FILE *input_file(const char *text)
 {
@@ -236,33 +210,6 @@ json_t *object_of(const struct said *s)
 	return o;
 }
 
-double number_of(const json_t *object, const char *name)
-{
-	const json_t *v = json_object_get(object, name);
-
-	if (!json_is_number(v))
-		print_error("%s is not a number\n", name);
-	assert_true(json_is_number(v));
-	return json_number_value(v);
-}
-
-const char *text_of(const json_t *object, const char *name)
-{
-	const json_t *v = json_object_get(object, name);
-
-	if (!json_is_string(v))
-		print_error("%s is not a text\n", name);
-	assert_true(json_is_string(v));
-	return json_string_value(v);
-}
-
-void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		print_error("'%s' lacks '%s'\n", text, part);
-	assert_non_null(strstr(text, part));
-}
-
 void expect(const struct said *s, int code)
 {
 	if (s->code != code)
@@ -270,40 +217,13 @@ void expect(const struct said *s, int code)
 	assert_int_equal(s->code, code);
 }
 
-const char *path_of(const char *name)
-{
-	static char path[300];
-
-	snprintf(path, sizeof path, "%s/%s", scratch(), name);
-	return path;
-}
-
-void put(const char *name, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path_of(name), "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	fclose(f);
-}
-
-void put_text(const char *name, const char *text)
-{
-	put(name, text, strlen(text));
-}
-
 const char *put_job(const char *text)
 {
 	static char path[300];
 
 	put_text("job.yaml", text);
-	snprintf(path, sizeof path, "%s/job.yaml", scratch());
+	snprintf(path, sizeof path, "%s", path_of("job.yaml"));
 	return path;
-}
-
-bool exists(const char *name)
-{
-	return access(path_of(name), F_OK) == 0;
 }
 
 char *digest_of(const struct said *s)

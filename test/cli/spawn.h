@@ -3,8 +3,10 @@
 #ifndef TW_TEST_CLI_SPAWN_H
 #define TW_TEST_CLI_SPAWN_H
 
+#include "kit/has.h"
+#include "kit/scratch.h"
+
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -39,27 +41,14 @@ void said_free(struct said *s);
 
 /* The one JSON object on stdout; fails the test if it is anything else.  The caller's reference. */
 json_t *object_of(const struct said *s);
-double number_of(const json_t *object, const char *name);
-const char *text_of(const json_t *object, const char *name);
 /* Its parameters' digest; the caller's to free. */
 char *digest_of(const struct said *s);
 
 void pause_ms(long ms);
 
 /* Or fail the test, and say what there was instead. */
-void has(const char *text, const char *part);
 void expect(const struct said *s, int code);
 
-/* A fresh directory for the test, removed with all that is in it by scratch_remove. */
-const char *scratch(void);
-int scratch_make(void **state);
-int scratch_remove(void **state);
-
-/* Files of it.  The path lives until the next call. */
-const char *path_of(const char *name);
-bool exists(const char *name);
-void put(const char *name, const void *bytes, size_t n);
-void put_text(const char *name, const char *text);
 /* A job file; its path lives until the next one is written. */
 const char *put_job(const char *text);
 

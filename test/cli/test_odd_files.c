@@ -72,19 +72,9 @@ static const struct thing {
 
 /* --- places --- */
 
-static const char *at(const char *name)
-{
-	static char path[8][200];
-	static size_t next;
-	char *p = path[next++ % 8];
-
-	snprintf(p, 200, "%s/%s", scratch(), name);
-	return p;
-}
-
 static void clear(const char *name)
 {
-	remove(at(name));
+	remove(path_of(name));
 }
 
 static double now(void)
@@ -104,9 +94,9 @@ static void refused(const char *name, const char *line)
 		char text[1000];
 
 		clear(name);
-		things[i].make(at(name));
+		things[i].make(path_of(name));
 		snprintf(text, sizeof text, "%s", line);
-		s = thalweg(NULL, text, at(name));
+		s = thalweg(NULL, text, path_of(name));
 		if (s->code != 2 || !strstr(s->err, things[i].says))
 			fail_msg("`%s`, %s: %d, %s", line, things[i].says, s->code, s->err);
 		assert_true(now() - began < SECONDS);
@@ -119,11 +109,12 @@ static void logs_and_traces(void **state)
 	char line[300];
 
 	put_job(job);
-	snprintf(line, sizeof line, "sim %s --log %%s", at("job.yaml"));
+	snprintf(line, sizeof line, "sim %s --log %%s", path_of("job.yaml"));
 	refused("odd", line);
-	snprintf(line, sizeof line, "train %s --run %s --log %%s", at("job.yaml"), at("run"));
+	snprintf(line, sizeof line, "train %s --run %s --log %%s", path_of("job.yaml"),
+		 path_of("run"));
 	refused("odd", line);
-	snprintf(line, sizeof line, "sim %s --trace %%s", at("job.yaml"));
+	snprintf(line, sizeof line, "sim %s --trace %%s", path_of("job.yaml"));
 	refused("odd", line);
 	refused("odd", "join 127.0.0.1:1 --log %s");
 }
@@ -134,14 +125,14 @@ static void standard_streams_take_a_log(void **state)
 	const struct said *s;
 
 	put_job(job);
-	s = thalweg(NULL, "sim %s --log /dev/stdout", at("job.yaml"));
+	s = thalweg(NULL, "sim %s --log /dev/stdout", path_of("job.yaml"));
 	expect(s, 0);
 	has(s->out, "\"event\":\"result\"");
-	s = thalweg(NULL, "sim %s --log /dev/stderr", at("job.yaml"));
+	s = thalweg(NULL, "sim %s --log /dev/stderr", path_of("job.yaml"));
 	expect(s, 0);
 	has(s->err, "\"event\":\"result\"");
-	expect(thalweg(NULL, "sim %s --log /dev/null --trace /dev/null", at("job.yaml")), 0);
-	s = thalweg(NULL, "sim %s --quiet --trace /dev/stdout", at("job.yaml"));
+	expect(thalweg(NULL, "sim %s --log /dev/null --trace /dev/null", path_of("job.yaml")), 0);
+	s = thalweg(NULL, "sim %s --quiet --trace /dev/stdout", path_of("job.yaml"));
 	expect(s, 0);
 	has(s->out, "\"traceEvents\"");
 	s = thalweg(job, "sim /dev/stdin --log /dev/fd/1");
@@ -163,11 +154,12 @@ static void keys_and_certificates(void **state)
 	char line[400];
 
 	put_job(job);
-	snprintf(line, sizeof line, "serve %s --run %s --key %%s", at("job.yaml"), at("run"));
+	snprintf(line, sizeof line, "serve %s --run %s --key %%s", path_of("job.yaml"),
+		 path_of("run"));
 	refused("odd", line);
 	snprintf(line, sizeof line,
 		 "serve %s --run %s --certificate %%s --certificate-key x --authority x",
-		 at("job.yaml"), at("run"));
+		 path_of("job.yaml"), path_of("run"));
 	refused("odd", line);
 	refused("odd", "join 127.0.0.1:1 --key %s");
 }
@@ -181,16 +173,16 @@ static void private_keys_and_authorities(void **state)
 	snprintf(command, sizeof command,
 		 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
 		 "-keyout %s -out %s -subj /CN=x -days 2 >/dev/null 2>&1 && chmod 600 %s",
-		 at("own.key"), at("own.pem"), at("own.key"));
+		 path_of("own.key"), path_of("own.pem"), path_of("own.key"));
 	if (system(command) != 0)
 		skip();
 	snprintf(line, sizeof line,
 		 "serve %s --run %s --certificate %s --certificate-key %%s --authority %s",
-		 at("job.yaml"), at("run"), at("own.pem"), at("own.pem"));
+		 path_of("job.yaml"), path_of("run"), path_of("own.pem"), path_of("own.pem"));
 	refused("odd", line);
 	snprintf(line, sizeof line,
 		 "serve %s --run %s --certificate %s --certificate-key %s --authority %%s",
-		 at("job.yaml"), at("run"), at("own.pem"), at("own.key"));
+		 path_of("job.yaml"), path_of("run"), path_of("own.pem"), path_of("own.key"));
 	refused("odd", line);
 }
 
@@ -199,7 +191,7 @@ static void files_of_a_run(void **state)
 	char line[300];
 
 	put_job(job);
-	snprintf(line, sizeof line, "sim %s --run %s", at("job.yaml"), at("odd-run"));
+	snprintf(line, sizeof line, "sim %s --run %s", path_of("job.yaml"), path_of("odd-run"));
 	expect(thalweg(NULL, "%s --checkpoints 1", line), 75);
 	clear("odd-run/lock");
 	refused("odd-run/lock", line);
@@ -207,10 +199,10 @@ static void files_of_a_run(void **state)
 	refused("odd-run/log.jsonl", line);
 	clear("odd-run/job.yaml");
 	refused("odd-run/job.yaml", line);
-	snprintf(line, sizeof line, "sim %s --run %%s", at("job.yaml"));
+	snprintf(line, sizeof line, "sim %s --run %%s", path_of("job.yaml"));
 	clear("odd");
-	make_fifo(at("odd"));
-	expect(thalweg(NULL, line, at("odd")), 2);
+	make_fifo(path_of("odd"));
+	expect(thalweg(NULL, line, path_of("odd")), 2);
 	clear("odd");
 }
 
@@ -220,22 +212,23 @@ static void files_of_a_checkpoint(void **state)
 	static const char *const names[] = { "DONE", "manifest.json" };
 
 	put_job(job);
-	expect(thalweg(NULL, "sim %s --run %s --set checkpoint.every=100h", at("job.yaml"),
-		       at("cut-run")),
+	expect(thalweg(NULL, "sim %s --run %s --set checkpoint.every=100h", path_of("job.yaml"),
+		       path_of("cut-run")),
 	       0);
 	for (size_t k = 0; k < 2; k++) {
 		char from[200], to[200], name[100];
 
 		snprintf(name, sizeof name, "cut-run/ckpt-1/%s", names[k]);
-		snprintf(from, sizeof from, "%s", at(name));
-		snprintf(to, sizeof to, "%s", at("kept"));
+		snprintf(from, sizeof from, "%s", path_of(name));
+		snprintf(to, sizeof to, "%s", path_of("kept"));
 		assert_int_equal(rename(from, to), 0);
 		for (size_t i = 0; i < sizeof things / sizeof things[0]; i++) {
 			const double began = now();
 			const struct said *s;
 
 			things[i].make(from);
-			s = thalweg(NULL, "export %s --to %s", at("cut-run"), at("x.safetensors"));
+			s = thalweg(NULL, "export %s --to %s", path_of("cut-run"),
+				    path_of("x.safetensors"));
 			if (s->code == 0 || !strstr(s->err, things[i].says))
 				fail_msg("%s: %d, %s", things[i].says, s->code, s->err);
 			assert_true(now() - began < SECONDS);
@@ -243,7 +236,7 @@ static void files_of_a_checkpoint(void **state)
 		}
 		assert_int_equal(rename(to, from), 0);
 	}
-	expect(thalweg(NULL, "export %s --to %s", at("cut-run"), at("x.safetensors")), 0);
+	expect(thalweg(NULL, "export %s --to %s", path_of("cut-run"), path_of("x.safetensors")), 0);
 }
 
 static void data_and_weights(void **state)
@@ -251,13 +244,14 @@ static void data_and_weights(void **state)
 	char line[300];
 
 	put("table.yaml", table, sizeof table - 1);
-	snprintf(line, sizeof line, "sim %s", at("table.yaml"));
+	snprintf(line, sizeof line, "sim %s", path_of("table.yaml"));
 	refused("odd.csv", line);
 	put_text("odd.csv", "a,b\n1,0\n2,1\n3,0\n4,1\n");
 	for (size_t i = 0; i < sizeof things / sizeof things[0]; i++) {
 		clear("odd");
-		things[i].make(at("odd"));
-		expect(thalweg(NULL, "sim %s --set model.weights=%s", at("table.yaml"), at("odd")),
+		things[i].make(path_of("odd"));
+		expect(thalweg(NULL, "sim %s --set model.weights=%s", path_of("table.yaml"),
+			       path_of("odd")),
 		       2);
 		clear("odd");
 	}
@@ -269,15 +263,15 @@ static void results_do_not_replace_devices(void **state)
 	char line[300];
 
 	put_job(job);
-	expect(thalweg(NULL, "sim %s --run %s", at("job.yaml"), at("kept-run")), 0);
-	snprintf(line, sizeof line, "export %s --force --to %%s.safetensors", at("kept-run"));
+	expect(thalweg(NULL, "sim %s --run %s", path_of("job.yaml"), path_of("kept-run")), 0);
+	snprintf(line, sizeof line, "export %s --force --to %%s.safetensors", path_of("kept-run"));
 	for (size_t i = 0; i < sizeof things / sizeof things[0]; i++) {
 		const struct said *s;
 
 		if (things[i].make == make_folder)
 			continue; /* has a sentence of its own */
-		things[i].make(at("odd.safetensors"));
-		s = thalweg(NULL, line, at("odd"));
+		things[i].make(path_of("odd.safetensors"));
+		s = thalweg(NULL, line, path_of("odd"));
 		if (s->code != 2 || !strstr(s->err, things[i].says))
 			fail_msg("%s: %d, %s", things[i].says, s->code, s->err);
 		clear("odd.safetensors");
@@ -294,8 +288,8 @@ static void models_to_look_at(void **state)
 			const struct said *s;
 
 			clear("odd");
-			things[i].make(at("odd"));
-			s = thalweg(NULL, lines[k], at("odd"), at("x.safetensors"));
+			things[i].make(path_of("odd"));
+			s = thalweg(NULL, lines[k], path_of("odd"), path_of("x.safetensors"));
 			if (s->code != 2)
 				fail_msg("`%s`, %s: %d, %s", lines[k], things[i].says, s->code,
 					 s->err);

@@ -28,9 +28,10 @@ import tempfile
 import threading
 import time
 
+from checks import VERBOSE, check, failures
+
 BUILD = os.environ.get("TW_BUILD", "build")
 THALWEG = os.path.join(BUILD, "thalweg")
-VERBOSE = "-v" in sys.argv
 SLOW = float(os.environ.get("TW_SLOW", "1"))  # a build with sanitizers has more memory and time
 SEED = 20
 
@@ -173,19 +174,6 @@ def join(port, facts, **over):
     check(got, "a client that greets properly as a worker is answered")
     c.terms = terms(got[1])
     return c
-
-
-# --- checks ---------------------------------------------------------------------------------------
-
-failures = []
-
-
-def check(good, what):
-    if VERBOSE or not good:
-        print("  %s %s" % ("ok  " if good else "FAIL", what), flush=True)
-    if not good:
-        failures.append(what)
-    return good
 
 
 # --- the run that is attacked ---------------------------------------------------------------------

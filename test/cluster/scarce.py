@@ -19,9 +19,10 @@ import sys
 import tempfile
 import time
 
+from checks import check, failures
+
 BUILD = os.environ.get("TW_BUILD", "build")
 THALWEG = os.path.abspath(os.path.join(BUILD, "thalweg"))
-VERBOSE = "-v" in sys.argv
 SLOW = float(os.environ.get("TW_SLOW", "1"))
 JOB = """
 data: {source: digits, count: 400, tests: 40, batch: 20}
@@ -32,15 +33,6 @@ cluster: {workers: 2, wait: 60s}
 MIB = 1 << 20
 MEMORY = re.compile(r"memory|thread", re.I)
 FILES = re.compile(r"open files|descriptor", re.I)
-failures = []
-
-
-def check(good, what):
-    if VERBOSE or not good:
-        print("  %s %s" % ("ok  " if good else "FAIL", what), flush=True)
-    if not good:
-        failures.append(what)
-    return good
 
 
 def limited(args, which, limit, seconds=30):

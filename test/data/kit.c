@@ -2,7 +2,6 @@
 /* kit.c - see kit.h. */
 #include "data/kit.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,75 +9,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char folder[256];
-
-static void path_of(const char *name, char out[512])
-{
-	snprintf(out, 512, "%s/%s", folder, name);
-}
-
-int kit_setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(folder, sizeof folder, "%s/tw-data-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static void clear(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		char inner[1024];
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-		if (unlink(inner) != 0)
-			clear(inner);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
-int kit_teardown(void **state)
-{
-	clear(folder);
-	return 0;
-}
-
-const char *kit_folder(void)
-{
-	return folder;
-}
-
-void kit_put(const char *name, const void *bytes, size_t n)
-{
-	char path[512];
-	FILE *f;
-
-	path_of(name, path);
-	f = fopen(path, "wb");
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
-}
-
-void kit_put_text(const char *name, const char *text)
-{
-	kit_put(name, text, strlen(text));
-}
-
 void kit_put_gzip(const char *name, const void *bytes, size_t n)
 {
-	char path[512];
-	gzFile f;
+	gzFile f = gzopen(path_of(name), "wb");
 
-	path_of(name, path);
-	f = gzopen(path, "wb");
 	assert_non_null(f);
 	assert_int_equal(gzwrite(f, bytes, (unsigned)n), (int)n);
 	assert_int_equal(gzclose(f), Z_OK);
@@ -86,12 +20,9 @@ void kit_put_gzip(const char *name, const void *bytes, size_t n)
 
 uint8_t *kit_get(const char *name, size_t *n)
 {
-	char path[512];
 	uint8_t *out = malloc(1 << 20);
-	FILE *f;
+	FILE *f = fopen(path_of(name), "rb");
 
-	path_of(name, path);
-	f = fopen(path, "rb");
 	assert_non_null(f);
 	*n = fread(out, 1, 1 << 20, f);
 	fclose(f);
@@ -167,10 +98,10 @@ enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, c
 			   const char *const *sets, struct tw_data **out, struct tw_error *why)
 {
 	const struct tw_source *s = tw_source_find(source);
-	const struct tw_reach all = { TW_REACH_ALL, folder };
+	const struct tw_reach all = { TW_REACH_ALL, scratch() };
 	const struct tw_source_site site = {
 		.heap = heap ? heap : &tw_heap_system,
-		.cache = folder,
+		.cache = scratch(),
 		.base = reach ? reach : &all,
 	};
 	struct tw_data_options common;
@@ -252,18 +183,18 @@ void kit_put_idx_set(void)
 	uint8_t bytes[1024];
 	const uint32_t train[] = { 12, 5, 4 }, test[] = { 4, 5, 4 };
 
-	kit_put("images", bytes, kit_idx(bytes, 0x08, 3, train, byte_at));
-	kit_put("labels", bytes, kit_idx(bytes, 0x08, 1, train, label_at));
+	put("images", bytes, kit_idx(bytes, 0x08, 3, train, byte_at));
+	put("labels", bytes, kit_idx(bytes, 0x08, 1, train, label_at));
 	kit_put_gzip("test-images.gz", bytes, kit_idx(bytes, 0x08, 3, test, byte_at));
-	kit_put("test-labels", bytes, kit_idx(bytes, 0x08, 1, test, label_at));
+	put("test-labels", bytes, kit_idx(bytes, 0x08, 1, test, label_at));
 }
 
 void kit_put_csv_set(void)
 {
-	kit_put_text("train.csv", "a,b,c,kind\r\n1,2.5,-3,oak\r\n4,5e1,6,elm\r\n"
-				  "7,8,\"9\",\"oak\"\r\n-1.25,0,.5,ash\r\n1,1,1,elm\r\n\r\n");
-	kit_put_text("plain.csv", "1,2,3\n4,5,6\n7,8,9\n-1,0.5,2e-3\n");
-	kit_put_text("test.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
+	put_text("train.csv", "a,b,c,kind\r\n1,2.5,-3,oak\r\n4,5e1,6,elm\r\n"
+			      "7,8,\"9\",\"oak\"\r\n-1.25,0,.5,ash\r\n1,1,1,elm\r\n\r\n");
+	put_text("plain.csv", "1,2,3\n4,5,6\n7,8,9\n-1,0.5,2e-3\n");
+	put_text("test.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
 }
 
 void kit_put_npy_set(void)
@@ -276,10 +207,10 @@ void kit_put_npy_set(void)
 		x[i] = (float)(i * i) / 8 - 5;
 	for (int i = 0; i < 12; i++)
 		y[i] = i % 4;
-	kit_put("x.npy", bytes,
-		kit_npy(bytes, "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), }   \n",
-			x, sizeof x));
-	kit_put("y.npy", bytes,
-		kit_npy(bytes, "{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }\n", y,
-			sizeof y));
+	put("x.npy", bytes,
+	    kit_npy(bytes, "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), }   \n", x,
+		    sizeof x));
+	put("y.npy", bytes,
+	    kit_npy(bytes, "{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }\n", y,
+		    sizeof y));
 }

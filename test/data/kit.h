@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kit.h - files for tests in a folder of their own, and data sets opened from "key=value" texts. */
+/* kit.h - data files for tests, and data sets opened from "key=value" texts. */
 #ifndef TW_TEST_DATA_KIT_H
 #define TW_TEST_DATA_KIT_H
 
 #include "data/data.h"
 #include "data/input.h"
+#include "kit/scratch.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,14 +13,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-/* cmocka's set-up and tear-down: a fresh folder, removed with all that is in it. */
-int kit_setup(void **state);
-int kit_teardown(void **state);
-const char *kit_folder(void);
-
 /* Write a file into the folder. */
-void kit_put(const char *name, const void *bytes, size_t n);
-void kit_put_text(const char *name, const char *text);
 void kit_put_gzip(const char *name, const void *bytes, size_t n);
 /* The file's bytes, in memory that the caller frees. */
 uint8_t *kit_get(const char *name, size_t *n);

@@ -45,10 +45,10 @@ static void put_mnist(void)
 	const uint32_t size[] = { 20, 28, 28 };
 	char path[600];
 
-	snprintf(path, sizeof path, "%s/mnist", kit_folder());
+	snprintf(path, sizeof path, "%s/mnist", scratch());
 	mkdir(path, 0700);
-	kit_put("mnist/train-images-idx3-ubyte", bytes, kit_idx(bytes, 8, 3, size, byte_at));
-	kit_put("mnist/train-labels.idx1-ubyte", bytes, kit_idx(bytes, 8, 1, size, label_at));
+	put("mnist/train-images-idx3-ubyte", bytes, kit_idx(bytes, 8, 3, size, byte_at));
+	put("mnist/train-labels.idx1-ubyte", bytes, kit_idx(bytes, 8, 1, size, label_at));
 	kit_put_gzip("mnist/t10k-images.idx3-ubyte.gz", bytes, kit_idx(bytes, 8, 3, size, byte_at));
 	kit_put_gzip("mnist/t10k-labels-idx1-ubyte.gz", bytes,
 		     kit_idx(bytes, 8, 1, size, label_at));
@@ -56,12 +56,12 @@ static void put_mnist(void)
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	kit_put_idx_set();
 	kit_put_csv_set();
 	kit_put_npy_set();
-	kit_put_text("other.csv", "c,id,kind,a,b\n1,x,oak,2,3\n");
+	put_text("other.csv", "c,id,kind,a,b\n1,x,oak,2,3\n");
 	put_mnist();
 	return 0;
 }
@@ -238,5 +238,5 @@ int main(void)
 		cmocka_unit_test(mnist_says_how_to_get_it),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -10,7 +10,7 @@
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	kit_put_csv_set();
 	return 0;
@@ -39,7 +39,7 @@ static void whole_numbers_are_sorted_by_value(void **state)
 	struct tw_data *d;
 	static const uint32_t labels[] = { 2, 0, 1, 1, 2 };
 
-	kit_put_text("n.csv", "10,1\n-2,1\n9,1\n09,2\n10,3");
+	put_text("n.csv", "10,1\n-2,1\n9,1\n09,2\n10,3");
 	d = kit_must_open("csv", SETS("file=n.csv", "label=1", "test=0"));
 	assert_int_equal(d->classes, 3);
 	assert_memory_equal(d->train.label, labels, sizeof labels);
@@ -51,8 +51,8 @@ static void labels_are_found_by_name_number_and_place(void **state)
 	struct tw_data *d;
 	static const float target[] = { 2, 5 };
 
-	kit_put_text("v.csv", "\xef\xbb\xbf"
-			      "x;\"the \"\"y\"\"\";z\n1;2;3\n4;5;6\n");
+	put_text("v.csv", "\xef\xbb\xbf"
+			  "x;\"the \"\"y\"\"\";z\n1;2;3\n4;5;6\n");
 	d = kit_must_open("csv", SETS("file=v.csv", "separator=;", "task=values", "label=the \"y\"",
 				      "test=0"));
 	assert_int_equal(d->targets, 1);
@@ -64,7 +64,7 @@ static void labels_are_found_by_name_number_and_place(void **state)
 			  SETS("file=v.csv", "separator=;", "task=values", "label=2", "test=0"));
 	assert_memory_equal(d->train.target, target, sizeof target);
 	tw_data_close(d);
-	kit_put_text("t.csv", "1\t2\ta\n3\t4\tb");
+	put_text("t.csv", "1\t2\ta\n3\t4\tb");
 	d = kit_must_open("csv", SETS("file=t.csv", "separator=tab", "test=0"));
 	assert_int_equal(d->train.count, 2);
 	tw_data_close(d);
@@ -83,22 +83,22 @@ static void headers_are_guessed_with_care(void **state)
 {
 	struct tw_data *d;
 
-	kit_put_text("h.csv", "1,2,yes\n3,4,no\n");
+	put_text("h.csv", "1,2,yes\n3,4,no\n");
 	d = kit_must_open("csv", SETS("file=h.csv", "test=0"));
 	assert_int_equal(d->train.count, 2);
 	tw_data_close(d);
-	kit_put_text("h.csv", "1,2,yes\n3,4,no\n5,6,yes\n");
+	put_text("h.csv", "1,2,yes\n3,4,no\n5,6,yes\n");
 	d = kit_must_open("csv", SETS("file=h.csv", "test=0", "header=yes"));
 	assert_int_equal(d->train.count, 2);
 	tw_data_close(d);
-	kit_put_text("h.csv", "1,x,yes\n3,4,no\n");
+	put_text("h.csv", "1,x,yes\n3,4,no\n");
 	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 2", "'x'", "header"));
 	/* values that cannot be taken are not names */
-	kit_put_text("h.csv", "nan,yes\n3,no\n4,yes\n");
+	put_text("h.csv", "nan,yes\n3,no\n4,yes\n");
 	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 1", "'nan'", "header"));
-	kit_put_text("h.csv", "1e400,yes\n3,no\n4,yes\n");
+	put_text("h.csv", "1e400,yes\n3,no\n4,yes\n");
 	kit_refuses("csv", SETS("file=h.csv"), PARTS("h.csv:1: column 1", "'1e400'", "header"));
-	kit_put_text("h.csv", "1x1,yes\n3,no\n4,yes\n");
+	put_text("h.csv", "1x1,yes\n3,no\n4,yes\n");
 	d = kit_must_open("csv", SETS("file=h.csv", "test=0"));
 	assert_int_equal(d->train.count, 2);
 	tw_data_close(d);
@@ -122,7 +122,7 @@ static void columns_and_classes_have_names(void **state)
 	assert_int_equal(d->names.place, 4);
 	tw_data_close(d);
 	/* the label in the middle; names with blanks and line ends; held out samples */
-	kit_put_text("n.csv", " w ;\"the\ny\";\"\xc3\xa4 \"\n1;2;3\n4;5;6\n7;8;9\n");
+	put_text("n.csv", " w ;\"the\ny\";\"\xc3\xa4 \"\n1;2;3\n4;5;6\n7;8;9\n");
 	d = kit_must_open("csv", SETS("file=n.csv", "separator=;", "task=values", "label=the y",
 				      "test=0.5", "samples=1"));
 	same_names(d->names.column, PARTS("w", "\xc3\xa4"));
@@ -132,7 +132,7 @@ static void columns_and_classes_have_names(void **state)
 	assert_int_equal(d->names.place, 2);
 	tw_data_close(d);
 	/* without a header only classes have names; numbers are called by their value */
-	kit_put_text("n.csv", "10,1\n-2,1\n 9,1\n09,2\n+10,3");
+	put_text("n.csv", "10,1\n-2,1\n 9,1\n09,2\n+10,3");
 	d = kit_must_open("csv", SETS("file=n.csv", "label=1", "test=0"));
 	assert_null(d->names.column);
 	assert_null(d->names.label);
@@ -144,26 +144,26 @@ static void bad_names_are_refused(void **state)
 {
 	char text[400] = "a,";
 
-	kit_put_text("n.csv", "a,b,a,y\n1,2,3,x\n1,2,3,z\n");
+	put_text("n.csv", "a,b,a,y\n1,2,3,x\n1,2,3,z\n");
 	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: columns 1 and 3", "'a'", "own"));
-	kit_put_text("n.csv", "a,\xff,y\n1,2,x\n1,2,z\n");
+	put_text("n.csv", "a,\xff,y\n1,2,x\n1,2,z\n");
 	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: column 2", "UTF-8"));
-	kit_put_text("n.csv", "a,\x1b[m,y\n1,2,x\n1,2,z\n");
+	put_text("n.csv", "a,\x1b[m,y\n1,2,x\n1,2,z\n");
 	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:1: column 2", "control"));
-	kit_put_text("n.csv", "a,b,y\n1,2,x\n1,2,\xc2\x9b\n");
+	put_text("n.csv", "a,b,y\n1,2,x\n1,2,\xc2\x9b\n");
 	kit_refuses("csv", SETS("file=n.csv"), PARTS("n.csv:3: column 3", "control"));
 	memset(text + 2, 'n', 256);
 	memcpy(text + 258, "\n1,2\n", 6);
-	kit_put_text("n.csv", text);
+	put_text("n.csv", text);
 	kit_refuses("csv", SETS("file=n.csv", "task=values"), PARTS("n.csv:1: column 2", "255"));
 	memmove(text + 257, text + 258, 6);
-	kit_put_text("n.csv", text);
+	put_text("n.csv", text);
 	tw_data_close(kit_must_open("csv", SETS("file=n.csv", "task=values", "test=0")));
 }
 
 static void bad(const char *text, const char *const *parts)
 {
-	kit_put_text("bad.csv", text);
+	put_text("bad.csv", text);
 	kit_refuses("csv", SETS("file=bad.csv"), parts);
 }
 
@@ -191,10 +191,10 @@ static void bad_files_are_refused_with_their_place(void **state)
 	bad("1,2,a\n1,2,a\n", PARTS("two classes"));
 	kit_refuses("csv", SETS("file=none.csv"), PARTS("/none.csv: "));
 	kit_refuses("csv", SETS("file=."), PARTS("a directory"));
-	kit_put_text("bad.csv", "a,b,c,kind\n1,2,3,fir\n");
+	put_text("bad.csv", "a,b,c,kind\n1,2,3,fir\n");
 	kit_refuses("csv", SETS("file=train.csv", "test_file=bad.csv"),
 		    PARTS("bad.csv:2: column 4 (kind):", "'fir'", "training", "ash, elm, oak"));
-	kit_put_text("bad.csv", "a,b,kind\n1,2,oak\n");
+	put_text("bad.csv", "a,b,kind\n1,2,oak\n");
 	kit_refuses("csv", SETS("file=train.csv", "test_file=bad.csv"),
 		    PARTS("bad.csv:1:", "3 columns", "lacks 'c' of the 3"));
 	kit_refuses("csv", SETS("file=train.csv", "task=values"), PARTS("column 4", "'oak'"));
@@ -211,7 +211,7 @@ static void no_prefix_does_harm(void **state)
 		struct tw_data *d = NULL;
 		enum tw_status st;
 
-		kit_put("prefix.csv", text, cut);
+		put("prefix.csv", text, cut);
 		st = kit_open(NULL, "csv", SETS("file=prefix.csv"), &d, &why);
 		assert_true(st == TW_OK || (st == TW_BAD_INPUT && why.text[0]));
 		tw_data_close(d);
@@ -229,7 +229,7 @@ static void room_is_bounded_by_the_file(void **state)
 		text[i] = i % 2 ? ',' : '1';
 	memset(text + n - 1, '\n', n);
 	text[2 * n - 1] = '1';
-	kit_put("wide.csv", text, 2 * n);
+	put("wide.csv", text, 2 * n);
 	kit_refuses("csv", SETS("file=wide.csv", "header=no"), PARTS("wide.csv:2:", "blank"));
 	free(text);
 }
@@ -302,7 +302,7 @@ static void too_many_classes_are_refused(void **state)
 
 	for (int i = 0; i < 70000; i++)
 		n += (size_t)sprintf(text + n, "1,%d\n", i);
-	kit_put("many.csv", text, n);
+	put("many.csv", text, n);
 	kit_refuses("csv", SETS("file=many.csv"), PARTS("many.csv:65537: column 2:", "65536"));
 	tw_data_close(kit_must_open("csv", SETS("file=many.csv", "task=values")));
 	free(text);
@@ -325,5 +325,5 @@ int main(void)
 		cmocka_unit_test(too_many_classes_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -176,5 +176,5 @@ int main(void)
 		cmocka_unit_test(a_linear_model_learns_but_not_all),
 	};
 
-	return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

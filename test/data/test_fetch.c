@@ -15,11 +15,11 @@ static char usual_path[4096], cache[512], bin[512];
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	snprintf(usual_path, sizeof usual_path, "%s", getenv("PATH"));
-	snprintf(cache, sizeof cache, "%s/a/b/cache", kit_folder());
-	snprintf(bin, sizeof bin, "%s/bin", kit_folder());
+	snprintf(cache, sizeof cache, "%s/a/b/cache", scratch());
+	snprintf(bin, sizeof bin, "%s/bin", scratch());
 	return mkdir(bin, 0700);
 }
 
@@ -29,7 +29,7 @@ static void put_npm(const char *script)
 	char path[600], search[5000], text[1024];
 
 	snprintf(text, sizeof text, "#!/bin/sh\n%s\n", script);
-	kit_put_text("bin/npm", text);
+	put_text("bin/npm", text);
 	snprintf(path, sizeof path, "%s/npm", bin);
 	assert_int_equal(chmod(path, 0700), 0);
 	snprintf(search, sizeof search, "%s:%s", bin, usual_path);
@@ -88,8 +88,8 @@ static void arguments_reach_npm_unchanged(void **state)
 	size_t n;
 	uint8_t *said;
 
-	snprintf(text, sizeof text, "echo \"$@\" > %s/said; pwd >> %s/said; exit 3", kit_folder(),
-		 kit_folder());
+	snprintf(text, sizeof text, "echo \"$@\" > %s/said; pwd >> %s/said; exit 3", scratch(),
+		 scratch());
 	put_npm(text);
 	fails(TW_IO, "npm: failed");
 	said = kit_get("said", &n);
@@ -106,19 +106,19 @@ static void verifying_tells_absent_from_damaged(void **state)
 	struct tw_error why = { 0 };
 	char path[600];
 
-	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_ABSENT);
+	assert_int_equal(tw_data_verify("mnist", scratch(), &why), TW_ABSENT);
 	assert_non_null(strstr(why.text, "thalweg data fetch mnist"));
-	snprintf(path, sizeof path, "%s/mnist", kit_folder());
+	snprintf(path, sizeof path, "%s/mnist", scratch());
 	assert_int_equal(mkdir(path, 0700), 0);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_BAD_BYTES);
+	assert_int_equal(tw_data_verify("mnist", scratch(), &why), TW_BAD_BYTES);
 	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is missing"));
-	kit_put_text("mnist/train-images-idx3-ubyte", "not it");
+	put_text("mnist/train-images-idx3-ubyte", "not it");
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_verify("mnist", kit_folder(), &why), TW_BAD_BYTES);
+	assert_int_equal(tw_data_verify("mnist", scratch(), &why), TW_BAD_BYTES);
 	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is damaged"));
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_data_verify("emnist", kit_folder(), &why), TW_BAD_INPUT);
+	assert_int_equal(tw_data_verify("emnist", scratch(), &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "emnist"));
 }
 
@@ -128,8 +128,8 @@ static void folders_that_cannot_be_made(void **state)
 	char path[600];
 	uint64_t bytes;
 
-	kit_put_text("file", "in the way");
-	snprintf(path, sizeof path, "%s/file/cache", kit_folder());
+	put_text("file", "in the way");
+	snprintf(path, sizeof path, "%s/file/cache", scratch());
 	assert_int_equal(tw_data_fetch("mnist", NULL, path, &bytes, &why), TW_IO);
 	assert_non_null(strstr(why.text, "/file"));
 	why = (struct tw_error){ 0 };
@@ -146,8 +146,8 @@ static void files_that_are_not_mnist(void **state)
 	uint8_t *zeros = calloc(1, 47040016);
 	uint64_t bytes = 0;
 
-	snprintf(from, sizeof from, "%s/mine", kit_folder());
-	snprintf(into, sizeof into, "%s/imported", kit_folder());
+	snprintf(from, sizeof from, "%s/mine", scratch());
+	snprintf(into, sizeof into, "%s/imported", scratch());
 	assert_int_equal(mkdir(from, 0700), 0);
 	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "mine has no train-images-idx3-ubyte"));
@@ -156,9 +156,9 @@ static void files_that_are_not_mnist(void **state)
 	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "train-images.idx3-ubyte.gz"));
 	kit_put_gzip(images, zeros, 47040016);
-	kit_put("mine/train-labels-idx1-ubyte", zeros, 60008);
-	kit_put("mine/t10k-images-idx3-ubyte", zeros, 7840016);
-	kit_put("mine/t10k-labels-idx1-ubyte", zeros, 10008);
+	put("mine/train-labels-idx1-ubyte", zeros, 60008);
+	put("mine/t10k-images-idx3-ubyte", zeros, 7840016);
+	put("mine/t10k-labels-idx1-ubyte", zeros, 10008);
 	why = (struct tw_error){ 0 };
 	assert_int_equal(tw_data_fetch("mnist", from, into, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "train-images-idx3-ubyte: is damaged"));
@@ -250,5 +250,5 @@ int main(void)
 		cmocka_unit_test(what_can_be_fetched_has_a_recipe),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

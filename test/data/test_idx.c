@@ -22,7 +22,7 @@ static uint8_t label_at(size_t i)
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	kit_put_idx_set();
 	return 0;
@@ -57,8 +57,8 @@ static void other_ranks_and_types_are_read(void **state)
 	struct tw_data *d;
 	size_t n;
 
-	kit_put("colour", bytes, kit_idx(bytes, 8, 4, colour, byte_at));
-	kit_put("six", bytes, kit_idx(bytes, 8, 1, colour, label_at));
+	put("colour", bytes, kit_idx(bytes, 8, 4, colour, byte_at));
+	put("six", bytes, kit_idx(bytes, 8, 1, colour, label_at));
 	d = kit_must_open("idx", SETS("images=colour", "labels=six", "test=0"));
 	assert_int_equal(d->shape[0], 3);
 	assert_int_equal(d->shape[1], 2);
@@ -72,7 +72,7 @@ static void other_ranks_and_types_are_read(void **state)
 	kit_idx(bytes, 0x0D, 2, flat, byte_at);
 	for (int i = 0; i < 30; i++, n += 4)
 		memcpy(bytes + n, i % 2 ? "\x3f\xc0\x00\x00" : "\xc0\x20\x00\x00", 4);
-	kit_put("floats", bytes, n);
+	put("floats", bytes, n);
 	d = kit_must_open("idx", SETS("images=floats", "labels=six", "test=0"));
 	assert_int_equal(d->rank, 1);
 	assert_int_equal(d->features, 5);
@@ -81,7 +81,7 @@ static void other_ranks_and_types_are_read(void **state)
 	assert_true(((const float *)d->train.value)[1] == 1.5f);
 	tw_data_close(d);
 	memcpy(bytes + 12 + 4 * 7, "\x7f\xc0\x00\x00", 4);
-	kit_put("floats", bytes, n);
+	put("floats", bytes, n);
 	kit_refuses("idx", SETS("images=floats", "labels=six"),
 		    PARTS("floats", "value 8", "finite"));
 }
@@ -93,14 +93,14 @@ static void truncated_files_are_refused(void **state)
 	uint8_t *whole = kit_get("images", &n);
 
 	for (size_t cut = 0; cut < n; cut++) {
-		kit_put("cut", whole, cut);
+		put("cut", whole, cut);
 		kit_refuses("idx", SETS("images=cut", "labels=labels"), PARTS("/cut: ", "byte"));
 	}
-	kit_put("cut", whole, n);
+	put("cut", whole, n);
 	tw_data_close(kit_must_open("idx", SETS("images=cut", "labels=labels")));
 	whole = realloc(whole, n + 1);
 	whole[n] = 0;
-	kit_put("cut", whole, n + 1);
+	put("cut", whole, n + 1);
 	kit_refuses("idx", SETS("images=cut", "labels=labels"), PARTS("/cut: ", "after byte 256"));
 	free(whole);
 }
@@ -114,15 +114,15 @@ static void truncated_gzip_is_refused(void **state)
 	gz = kit_get("cut.gz", &n);
 	tw_data_close(kit_must_open("idx", SETS("images=cut.gz", "labels=labels")));
 	for (size_t cut = 2; cut < n; cut++) {
-		kit_put("cut.gz", gz, cut);
+		put("cut.gz", gz, cut);
 		kit_refuses("idx", SETS("images=cut.gz", "labels=labels"), PARTS("/cut.gz: "));
 	}
 	gz = realloc(gz, n + 4);
 	memcpy(gz + n, "more", 4);
-	kit_put("cut.gz", gz, n + 4);
+	put("cut.gz", gz, n + 4);
 	kit_refuses("idx", SETS("images=cut.gz", "labels=labels"), PARTS("/cut.gz: ", "not gzip"));
 	gz[n / 2] ^= 0x40;
-	kit_put("cut.gz", gz, n);
+	put("cut.gz", gz, n);
 	kit_refuses("idx", SETS("images=cut.gz", "labels=labels"), PARTS("/cut.gz: "));
 	plain = realloc(plain, plain_bytes + 1);
 	plain[plain_bytes] = 7;
@@ -146,21 +146,21 @@ static void headers_are_not_believed(void **state)
 	bytes[2] = 8;
 	bytes[3] = 4;
 	assert_int_equal(huge[0], UINT32_MAX);
-	kit_put("huge", bytes, 20);
+	put("huge", bytes, 20);
 	kit_refuses("idx", SETS("images=huge", "labels=labels"), PARTS("/huge: ", "too short"));
 	kit_put_gzip("huge.gz", bytes, 20);
 	kit_refuses("idx", SETS("images=huge.gz", "labels=labels"),
 		    PARTS("/huge.gz: ", "too short"));
-	kit_put("none", bytes, kit_idx(bytes, 8, 3, none, byte_at));
+	put("none", bytes, kit_idx(bytes, 8, 3, none, byte_at));
 	kit_refuses("idx", SETS("images=none", "labels=labels"), PARTS("/none: ", "empty"));
-	kit_put("empty", bytes, kit_idx(bytes, 8, 3, empty, byte_at));
+	put("empty", bytes, kit_idx(bytes, 8, 3, empty, byte_at));
 	kit_refuses("idx", SETS("images=empty", "labels=labels"), PARTS("/empty: ", "no samples"));
-	kit_put("magic", "\x89PNG\r\n", 6);
+	put("magic", "\x89PNG\r\n", 6);
 	kit_refuses("idx", SETS("images=magic", "labels=labels"),
 		    PARTS("/magic: ", "89 50 4e 47", "IDX"));
-	kit_put("type", "\0\0\x0e\x01\0\0\0\0", 8);
+	put("type", "\0\0\x0e\x01\0\0\0\0", 8);
 	kit_refuses("idx", SETS("images=type", "labels=labels"), PARTS("/type: ", "00 00 0e 01"));
-	kit_put("rank", "\0\0\x08\x05\0\0\0\0", 8);
+	put("rank", "\0\0\x08\x05\0\0\0\0", 8);
 	kit_refuses("idx", SETS("images=rank", "labels=labels"), PARTS("/rank: ", "00 00 08 05"));
 }
 
@@ -170,32 +170,32 @@ static void labels_must_fit(void **state)
 	const uint32_t eleven[] = { 11 }, twelve[] = { 12 };
 	size_t n;
 
-	kit_put("eleven", bytes, kit_idx(bytes, 8, 1, eleven, label_at));
+	put("eleven", bytes, kit_idx(bytes, 8, 1, eleven, label_at));
 	kit_refuses("idx", SETS("images=images", "labels=eleven"),
 		    PARTS("/eleven: ", "11 labels", "12 samples"));
 	n = kit_idx(bytes, 8, 1, twelve, label_at);
 	bytes[8 + 5] = 9;
-	kit_put("nine", bytes, n);
+	put("nine", bytes, n);
 	kit_refuses("idx", SETS("images=images", "labels=nine", "classes=3"),
 		    PARTS("nine: ", "label 6", "is 9", "0 to 2"));
 	tw_data_close(kit_must_open("idx", SETS("images=images", "labels=nine")));
 	kit_refuses("idx", SETS("images=images", "labels=images"),
 		    PARTS("/images: ", "3 dimensions"));
 	memset(bytes + 8, 0, 12);
-	kit_put("same", bytes, n);
+	put("same", bytes, n);
 	kit_refuses("idx", SETS("images=images", "labels=same"), PARTS("two classes"));
 	/* 32-bit labels, one of them negative */
 	bytes[2] = 0x0C;
 	memset(bytes + 8, 0, 48);
 	bytes[8 + 3] = 1;
-	kit_put("wide", bytes, 8 + 48);
+	put("wide", bytes, 8 + 48);
 	tw_data_close(kit_must_open("idx", SETS("images=images", "labels=wide")));
 	bytes[8 + 4] = 0xff;
-	kit_put("wide", bytes, 8 + 48);
+	put("wide", bytes, 8 + 48);
 	kit_refuses("idx", SETS("images=images", "labels=wide"),
 		    PARTS("/wide: ", "label 2", "is -"));
 	bytes[8 + 4] = 0x0f;
-	kit_put("wide", bytes, 8 + 48);
+	put("wide", bytes, 8 + 48);
 	kit_refuses("idx", SETS("images=images", "labels=wide"), PARTS("wide: ", "65536"));
 }
 
@@ -205,10 +205,10 @@ static void files_must_be_there_and_be_files(void **state)
 
 	kit_refuses("idx", SETS("images=nothing", "labels=labels"),
 		    PARTS("/nothing: ", "No such file"));
-	snprintf(path, sizeof path, "%s/inner", kit_folder());
+	snprintf(path, sizeof path, "%s/inner", scratch());
 	mkdir(path, 0700);
 	kit_refuses("idx", SETS("images=inner", "labels=labels"), PARTS("/inner: ", "a directory"));
-	snprintf(path, sizeof path, "%s/pipe", kit_folder());
+	snprintf(path, sizeof path, "%s/pipe", scratch());
 	assert_int_equal(mkfifo(path, 0600), 0);
 	kit_refuses("idx", SETS("images=pipe", "labels=labels"), PARTS("/pipe: ", "it is a FIFO"));
 	kit_refuses("idx", SETS("images=images"), PARTS("labels: "));
@@ -222,7 +222,7 @@ static void test_files_must_match(void **state)
 	uint8_t bytes[512];
 	const uint32_t other[] = { 4, 4, 5 };
 
-	kit_put("turned", bytes, kit_idx(bytes, 8, 3, other, byte_at));
+	put("turned", bytes, kit_idx(bytes, 8, 3, other, byte_at));
 	kit_refuses("idx",
 		    SETS("images=images", "labels=labels", "test_images=turned",
 			 "test_labels=test-labels"),
@@ -242,5 +242,5 @@ int main(void)
 		cmocka_unit_test(test_files_must_match),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

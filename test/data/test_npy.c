@@ -8,7 +8,7 @@
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	kit_put_npy_set();
 	return 0;
@@ -45,10 +45,10 @@ static void check_type(const char *descr, const void *values, size_t bytes, bool
 
 	snprintf(header, sizeof header,
 		 "{'shape': (6, 2), 'fortran_order': False, \"descr\": '%s'}\n", descr);
-	kit_put("t.npy", file, kit_npy(file, header, values, bytes));
-	kit_put("l.npy", file,
-		kit_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (6, 1)}",
-			"\0\1\2\0\1\2", 6));
+	put("t.npy", file, kit_npy(file, header, values, bytes));
+	put("l.npy", file,
+	    kit_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (6, 1)}",
+		    "\0\1\2\0\1\2", 6));
 	d = kit_must_open("npy", SETS("x=t.npy", "y=l.npy", "test=0"));
 	if (!strcmp(descr, "|u1")) {
 		assert_int_equal(d->kind, TW_VALUE_U8);
@@ -94,12 +94,12 @@ static void truth_is_one(void **state)
 	struct tw_data *d;
 
 	(void)state;
-	kit_put("t.npy", file,
-		kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4, 1)}",
-			"\0\1\1\0", 4));
-	kit_put("l.npy", file,
-		kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}", "\0\1\0\1",
-			4));
+	put("t.npy", file,
+	    kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4, 1)}", "\0\1\1\0",
+		    4));
+	put("l.npy", file,
+	    kit_npy(file, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}", "\0\1\0\1",
+		    4));
 	d = kit_must_open("npy", SETS("x=t.npy", "y=l.npy", "test=0", "normalise=unit"));
 	assert_int_equal(d->classes, 2);
 	assert_int_equal(d->kind, TW_VALUE_F32);
@@ -114,9 +114,9 @@ static void images_and_versions(void **state)
 	struct tw_data *d;
 	size_t n;
 
-	kit_put("l.npy", file,
-		kit_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\n", "\0\1",
-			2));
+	put("l.npy", file,
+	    kit_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\n", "\0\1",
+		    2));
 	for (uint8_t version = 2; version <= 3; version++) {
 		n = strlen(header);
 		memcpy(file, "\x93NUMPY", 6);
@@ -126,7 +126,7 @@ static void images_and_versions(void **state)
 		memset(file + 9, 0, 3);
 		memcpy(file + 12, header, n);
 		memcpy(file + 12 + n, values, 48);
-		kit_put("i.npy", file, 12 + n + 48);
+		put("i.npy", file, 12 + n + 48);
 		d = kit_must_open("npy", SETS("x=i.npy", "y=l.npy", "test=0"));
 		assert_int_equal(d->rank, 3);
 		assert_int_equal(d->shape[0], 3);
@@ -135,11 +135,11 @@ static void images_and_versions(void **state)
 		tw_data_close(d);
 	}
 	file[6] = 4;
-	kit_put("i.npy", file, 12 + n + 48);
+	put("i.npy", file, 12 + n + 48);
 	kit_refuses("npy", SETS("x=i.npy", "y=l.npy"), PARTS("/i.npy: ", "version"));
 	file[6] = 2;
 	file[11] = 0x7f;
-	kit_put("i.npy", file, 12 + n + 48);
+	put("i.npy", file, 12 + n + 48);
 	kit_refuses("npy", SETS("x=i.npy", "y=l.npy"), PARTS("/i.npy: ", "65536"));
 }
 
@@ -147,7 +147,7 @@ static void bad(const char *header, const char *part)
 {
 	uint8_t file[1024], values[96] = { 0 };
 
-	kit_put("bad.npy", file, kit_npy(file, header, values, sizeof values));
+	put("bad.npy", file, kit_npy(file, header, values, sizeof values));
 	kit_refuses("npy", SETS("x=bad.npy", "y=y.npy"), PARTS("/bad.npy: ", part));
 }
 
@@ -189,7 +189,7 @@ static void truncated_files_are_refused(void **state)
 	uint8_t *whole = kit_get("x.npy", &n);
 
 	for (size_t cut = 0; cut < n; cut++) {
-		kit_put("cut.npy", whole, cut);
+		put("cut.npy", whole, cut);
 		kit_refuses("npy", SETS("x=cut.npy", "y=y.npy"), PARTS("/cut.npy: ", "byte"));
 	}
 	kit_put_gzip("cut.npy", whole, n - 1);
@@ -203,26 +203,25 @@ static void answers_must_fit(void **state)
 	const int32_t y[12] = { 0, 1, 2, 0, 1, 2, -5, 1, 2, 0, 1, 2 };
 	const float nan[1] = { __builtin_nanf("") };
 
-	kit_put("m.npy", file,
-		kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (12,), }\n", y,
-			sizeof y));
+	put("m.npy", file,
+	    kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (12,), }\n", y,
+		    sizeof y));
 	kit_refuses("npy", SETS("x=x.npy", "y=m.npy"), PARTS("/m.npy: ", "label 7", "is -5"));
-	kit_put("m.npy", file,
-		kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (6,), }\n", y,
-			24));
+	put("m.npy", file,
+	    kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (6,), }\n", y, 24));
 	kit_refuses("npy", SETS("x=x.npy", "y=m.npy"), PARTS("/m.npy: ", "6 labels", "12 samples"));
-	kit_put("m.npy", file,
-		kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (6, 2), }\n", y,
-			sizeof y));
+	put("m.npy", file,
+	    kit_npy(file, "{'descr': '<i4', 'fortran_order': False, 'shape': (6, 2), }\n", y,
+		    sizeof y));
 	kit_refuses("npy", SETS("x=x.npy", "y=m.npy"), PARTS("/m.npy: ", "wrong shape"));
 	kit_refuses("npy", SETS("x=x.npy", "y=y.npy", "classes=3"),
 		    PARTS("y.npy: label 4", "is 3"));
 	kit_refuses("npy", SETS("x=x.npy", "y=x.npy", "classes=3"), PARTS("/x.npy: ", "floats"));
 	kit_refuses("npy", SETS("x=x.npy", "y=x.npy", "test_x=x.npy", "test_y=y.npy"),
 		    PARTS("/y.npy: ", "type"));
-	kit_put("nan.npy", file, kit_npy(file, OF("(1, 1)"), nan, 4));
+	put("nan.npy", file, kit_npy(file, OF("(1, 1)"), nan, 4));
 	kit_refuses("npy", SETS("x=nan.npy", "y=y.npy"), PARTS("/nan.npy: ", "value 1", "finite"));
-	kit_put("m.npy", file, kit_npy(file, OF("(0, 2)"), nan, 0));
+	put("m.npy", file, kit_npy(file, OF("(0, 2)"), nan, 0));
 	kit_refuses("npy", SETS("x=m.npy", "y=y.npy"), PARTS("/m.npy: ", "no samples"));
 	kit_refuses("npy", SETS("x=none.npy", "y=y.npy"), PARTS("/none.npy: "));
 	kit_refuses("npy", SETS("x=.", "y=y.npy"), PARTS("it is a directory"));
@@ -241,5 +240,5 @@ int main(void)
 		cmocka_unit_test(answers_must_fit),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

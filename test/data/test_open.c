@@ -17,13 +17,13 @@ static void put_rows(void)
 
 	for (int i = 0; i < ROWS; i++)
 		n += (size_t)sprintf(text + n, "%d,%d,5,%d\n", i, 3 * i + 1, i % 2);
-	kit_put("rows.csv", text, n);
+	put("rows.csv", text, n);
 	free(text);
 }
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	put_rows();
 	kit_put_idx_set();
@@ -196,12 +196,12 @@ static void impossible_wishes_are_refused(void **state)
 	kit_refuses("csv", SETS("file=rows.csv", "evaluate=validation"), PARTS("evaluate: "));
 	kit_refuses("idx", SETS("images=images", "labels=labels", "shift=4"),
 		    PARTS("shift: ", "5x4", "0 to 3"));
-	kit_put_text("one.csv", "1,a\n2,b\n");
+	put_text("one.csv", "1,a\n2,b\n");
 	kit_refuses("csv", SETS("file=one.csv", "test=0.5", "validation=0.5"),
 		    PARTS("test, validation: ", "2 of 2"));
-	kit_put_text("near.csv", "3e38,a\n3.0000001e38,b\n");
+	put_text("near.csv", "3e38,a\n3.0000001e38,b\n");
 	tw_data_close(kit_must_open("csv", SETS("file=near.csv", "test=0")));
-	kit_put_text("tiny.csv", "1e-45,a\n0,b\n");
+	put_text("tiny.csv", "1e-45,a\n0,b\n");
 	kit_refuses("csv", SETS("file=tiny.csv", "test=0"), PARTS("normalise: value 1"));
 }
 
@@ -217,5 +217,5 @@ int main(void)
 		cmocka_unit_test(impossible_wishes_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -18,20 +18,20 @@ static const char *below(const char *name)
 	static int turn;
 
 	turn = (turn + 1) % 4;
-	snprintf(path[turn], sizeof path[turn], "%s/%s", kit_folder(), name);
+	snprintf(path[turn], sizeof path[turn], "%s/%s", scratch(), name);
 	return path[turn];
 }
 
 static int setup(void **state)
 {
-	if (kit_setup(state))
+	if (scratch_make(state))
 		return -1;
-	snprintf(inside, sizeof inside, "%s/inside", kit_folder());
+	snprintf(inside, sizeof inside, "%s/inside", scratch());
 	if (mkdir(inside, 0700) || mkdir(below("elsewhere"), 0700))
 		return -1;
-	kit_put_text("inside/rows.csv", "a,b\n1,x\n2,y\n");
-	kit_put_text("elsewhere/secret.csv", "a,b\n1,x\n2,y\n");
-	kit_put_text("secret.csv", "a,b\n1,x\n2,y\n");
+	put_text("inside/rows.csv", "a,b\n1,x\n2,y\n");
+	put_text("elsewhere/secret.csv", "a,b\n1,x\n2,y\n");
+	put_text("secret.csv", "a,b\n1,x\n2,y\n");
 	return symlink("rows.csv", below("inside/near.csv")) ||
 			       symlink("../secret.csv", below("inside/far.csv")) ||
 			       symlink(below("secret.csv"), below("inside/farther.csv")) ||
@@ -158,15 +158,15 @@ static void sources_open_nothing_without_leave(void **state)
 		uint8_t *bytes = kit_get(from[k], &n);
 
 		snprintf(name, sizeof name, "mnist/%s", to[k]);
-		kit_put(name, bytes, n);
+		put(name, bytes, n);
 		free(bytes);
 	}
 	assert_true(watch >= 0);
-	assert_true(inotify_add_watch(watch, kit_folder(), IN_OPEN | IN_ACCESS) >= 0);
+	assert_true(inotify_add_watch(watch, scratch(), IN_OPEN | IN_ACCESS) >= 0);
 	assert_true(inotify_add_watch(watch, below("mnist"), IN_OPEN | IN_ACCESS) >= 0);
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
 		for (int how = TW_REACH_NONE; how >= TW_REACH_ALL; how--) {
-			const struct tw_reach r = { (enum tw_reach_how)how, kit_folder() };
+			const struct tw_reach r = { (enum tw_reach_how)how, scratch() };
 			struct tw_data *d = NULL;
 			struct tw_error why = { 0 };
 			const enum tw_status st =
@@ -182,7 +182,7 @@ static void sources_open_nothing_without_leave(void **state)
 		}
 	/* a link in the folder of MNIST leads out, too */
 	{
-		const struct tw_reach r = { TW_REACH_WITHIN, kit_folder() };
+		const struct tw_reach r = { TW_REACH_WITHIN, scratch() };
 		struct tw_data *d = NULL;
 		struct tw_error why = { 0 };
 
@@ -210,5 +210,5 @@ int main(void)
 		cmocka_unit_test(sources_open_nothing_without_leave),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -54,7 +54,7 @@ static struct tw_rows_request at(const char *file)
 	if (!strcmp(file, "-"))
 		snprintf(path[next], sizeof path[next], "-");
 	else
-		snprintf(path[next], sizeof path[next], "%s/%s", kit_folder(), file);
+		snprintf(path[next], sizeof path[next], "%s/%s", scratch(), file);
 	return (struct tw_rows_request){ .heap = &tw_heap_system, .file = path[next] };
 }
 
@@ -89,7 +89,7 @@ static void refused(const struct tw_rows_facts *facts, const char *text, bool sc
 	struct tw_rows_request q = at("rows.csv");
 
 	q.score = score;
-	kit_put_text("rows.csv", text);
+	put_text("rows.csv", text);
 	no(facts, &q, parts);
 }
 
@@ -98,7 +98,7 @@ static struct tw_rows opened(const struct tw_rows_facts *facts, const char *text
 	struct tw_rows_request q = at("rows.csv");
 
 	q.score = score;
-	kit_put_text("rows.csv", text);
+	put_text("rows.csv", text);
 	return must(facts, &q);
 }
 
@@ -256,7 +256,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 	struct tw_rows_facts f = trees;
 	static const char *const same[] = { "a", "b", "a", NULL };
 
-	kit_put_text("rows.csv", "a,b,c\n1,2,3\n");
+	put_text("rows.csv", "a,b,c\n1,2,3\n");
 	q.format = "parquet";
 	no(&trees, &q, PARTS("'parquet'", "csv, npy and idx"));
 	q.format = "npy";
@@ -284,12 +284,12 @@ static void separators_are_those_of_the_training(void **state)
 	struct tw_rows_request q = at("rows.tsv");
 	struct tw_rows r;
 
-	kit_put_text("rows.tsv", "a\tb\tc\n1\t2\t3\n");
+	put_text("rows.tsv", "a\tb\tc\n1\t2\t3\n");
 	r = must(&prices, &q);
 	has(&r, two);
 	tw_data_close(r.data);
 	q = at("rows.csv");
-	kit_put_text("rows.csv", "a|b|c\n1|2|3\n");
+	put_text("rows.csv", "a|b|c\n1|2|3\n");
 	q.separator = "|";
 	r = must(&prices, &q);
 	has(&r, two);
@@ -300,7 +300,7 @@ static void put_npy(const char *name, const char *header, const void *values, si
 {
 	uint8_t file[1024];
 
-	kit_put(name, file, kit_npy(file, header, values, bytes));
+	put(name, file, kit_npy(file, header, values, bytes));
 }
 
 static void arrays_are_read(void **state)
@@ -375,7 +375,7 @@ static void images_are_read(void **state)
 	struct tw_rows r;
 
 	kit_put_gzip("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 4, 2, 3 }, byte_at));
-	kit_put("labels", file, kit_idx(file, 8, 1, (const uint32_t[]){ 4 }, label_at));
+	put("labels", file, kit_idx(file, 8, 1, (const uint32_t[]){ 4 }, label_at));
 	q.answers = at("labels").file;
 	q.score = true;
 	r = must(&images, &q);
@@ -385,9 +385,9 @@ static void images_are_read(void **state)
 	assert_int_equal(r.data->test.label[3], 6);
 	assert_int_equal(((const uint8_t *)r.data->test.value)[23], byte_at(23));
 	tw_data_close(r.data);
-	kit_put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 4, 3, 2 }, byte_at));
+	put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 4, 3, 2 }, byte_at));
 	no(&images, &q, PARTS("images", "1x3x2", "1x2x3"));
-	kit_put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 0, 3, 2 }, byte_at));
+	put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 0, 3, 2 }, byte_at));
 	no(&images, &q, PARTS("images", "no samples"));
 	/* flat floats will do, but not divided by 255 */
 	put_npy("x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 6), }", unit,
@@ -502,13 +502,13 @@ static void every_allocation_may_fail(void **state)
 
 	uint8_t file[400];
 
-	kit_put_text("rows.csv", "id,kind,a,b,c\n1,oak,2,3,4\n2,fir,3,4,5\n");
+	put_text("rows.csv", "id,kind,a,b,c\n1,oak,2,3,4\n2,fir,3,4,5\n");
 	kit_put_gzip("one.csv.gz", "1,2,3,1\n", 8);
 	put_npy("x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", two,
 		sizeof two);
 	put_npy("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "\1\2", 2);
-	kit_put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 4, 2, 3 }, byte_at));
-	kit_put("labels", file, kit_idx(file, 8, 1, (const uint32_t[]){ 4 }, label_at));
+	put("images", file, kit_idx(file, 8, 3, (const uint32_t[]){ 4, 2, 3 }, byte_at));
+	put("labels", file, kit_idx(file, 8, 1, (const uint32_t[]){ 4 }, label_at));
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
 		for (unsigned nth = 1;; nth++) {
 			struct refusing h = REFUSING(nth);
@@ -550,5 +550,5 @@ int main(void)
 		cmocka_unit_test(every_allocation_may_fail),
 	};
 
-	return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -505,7 +505,7 @@ static void a_dead_line_and_no_memory_leave_nothing(void **state)
 
 static int setup(void **state)
 {
-	if (kit_setup(state))
+	if (scratch_make(state))
 		return -1;
 	kit_put_idx_set();
 	kit_put_csv_set();
@@ -530,5 +530,5 @@ int main(void)
 		cmocka_unit_test(a_dead_line_and_no_memory_leave_nothing),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -9,7 +9,7 @@
 
 static int setup(void **state)
 {
-	if (kit_setup(state) != 0)
+	if (scratch_make(state) != 0)
 		return -1;
 	kit_put_csv_set();
 	return 0;
@@ -20,8 +20,8 @@ static void order_does_not_matter(void **state)
 {
 	struct tw_data *a, *b;
 
-	kit_put_text("one.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
-	kit_put_text("two.csv", "kind, c ,\"a\",b\nash,3,1,2\noak,1,3,2\n");
+	put_text("one.csv", "a,b,c,kind\n1,2,3,ash\n3,2,1,oak\n");
+	put_text("two.csv", "kind, c ,\"a\",b\nash,3,1,2\noak,1,3,2\n");
 	a = kit_must_open("csv", SETS("file=train.csv", "test_file=one.csv"));
 	b = kit_must_open("csv", SETS("file=train.csv", "test_file=two.csv"));
 	assert_int_equal(kit_warned()->count, 0);
@@ -41,8 +41,8 @@ static void values_are_matched_by_name_too(void **state)
 {
 	struct tw_data *d;
 
-	kit_put_text("v.csv", "x,y,z\n1,2,3\n4,5,6\n");
-	kit_put_text("w.csv", "z,x,y\n30,10,20\n");
+	put_text("v.csv", "x,y,z\n1,2,3\n4,5,6\n");
+	put_text("w.csv", "z,x,y\n30,10,20\n");
 	d = kit_must_open("csv", SETS("file=v.csv", "test_file=w.csv", "label=y", "task=values"));
 	assert_int_equal(d->test.count, 1);
 	assert_true(d->test.target[0] == 20);
@@ -56,7 +56,7 @@ static void unknown_columns_of_a_test_file_are_passed_over(void **state)
 {
 	struct tw_data *d;
 
-	kit_put_text("w.csv", "id,kind,c,b,a,\"n\x1bte\"\n7,ash,3,2,1,word\n8,oak,1,2,3,\n");
+	put_text("w.csv", "id,kind,c,b,a,\"n\x1bte\"\n7,ash,3,2,1,word\n8,oak,1,2,3,\n");
 	kit_warns("csv", SETS("file=train.csv", "test_file=w.csv"),
 		  PARTS("w.csv:1:", "no column 'id', 'n?te'", "not read"));
 	d = kit_must_open("csv", SETS("file=train.csv", "test_file=w.csv"));
@@ -73,25 +73,25 @@ static void what_cannot_be_matched_is_refused(void **state)
 	char text[4000] = "k";
 	size_t n = 1;
 
-	kit_put_text("w.csv", "a,c,kind\n1,2,oak\n");
+	put_text("w.csv", "a,c,kind\n1,2,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1:", "3 columns", "lacks 'b' of the 3"));
-	kit_put_text("w.csv", "p,q,r,s\n1,2,3,oak\n");
+	put_text("w.csv", "p,q,r,s\n1,2,3,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1:", "lacks 'a', 'b', 'c' of the 3"));
-	kit_put_text("w.csv", "a,b,c,sort\n1,2,3,oak\n");
+	put_text("w.csv", "a,b,c,sort\n1,2,3,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1:", "no column 'kind'"));
-	kit_put_text("w.csv", "a,b,c,b,kind\n1,2,3,4,oak\n");
+	put_text("w.csv", "a,b,c,b,kind\n1,2,3,4,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1: columns 2 and 4", "'b'"));
-	kit_put_text("w.csv", "kind,a,b,c,kind\noak,1,2,3,oak\n");
+	put_text("w.csv", "kind,a,b,c,kind\noak,1,2,3,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1: columns 1 and 5", "'kind'"));
-	kit_put_text("w.csv", "1,2,3,oak\n");
+	put_text("w.csv", "1,2,3,oak\n");
 	kit_refuses("csv", sets, PARTS("w.csv:1:", "no header", "training file has one"));
-	kit_put_text("w.csv", "x,y,z\n1,2,3\n");
+	put_text("w.csv", "x,y,z\n1,2,3\n");
 	kit_refuses("csv", plain, PARTS("w.csv:1:", "begins with a header", "has none"));
-	kit_put_text("w.csv", "1,2\n");
+	put_text("w.csv", "1,2\n");
 	kit_refuses("csv", plain, PARTS("w.csv:1:", "2 columns", "training file has 3"));
-	kit_put_text("w.csv", "kind,a,b,c\noak,1,,3\n");
+	put_text("w.csv", "kind,a,b,c\noak,1,,3\n");
 	kit_refuses("csv", sets, PARTS("w.csv:2: column 3 (b): is empty"));
-	kit_put_text("w.csv", "kind,a,b,c\noak,1,2,NA\n");
+	put_text("w.csv", "kind,a,b,c\noak,1,2,NA\n");
 	kit_refuses("csv", sets, PARTS("w.csv:2: column 4 (c): 'NA'"));
 	/* names are listed as far as they fit */
 	for (int i = 0; i < 300; i++)
@@ -99,8 +99,8 @@ static void what_cannot_be_matched_is_refused(void **state)
 	n += (size_t)sprintf(text + n, "\n1");
 	for (int i = 0; i < 300; i++)
 		n += (size_t)sprintf(text + n, ",2");
-	kit_put("big.csv", text, n);
-	kit_put_text("w.csv", "a,b\n1,2\n");
+	put("big.csv", text, n);
+	put_text("w.csv", "a,b\n1,2\n");
 	kit_refuses("csv", SETS("file=big.csv", "test_file=w.csv", "label=k", "task=values"),
 		    PARTS("w.csv:1:", "lacks 'column0', 'column1'", "more of the 300"));
 }
@@ -108,18 +108,18 @@ static void what_cannot_be_matched_is_refused(void **state)
 /* The usual surprises of a first table are answered with what to write. */
 static void other_habits_are_answered(void **state)
 {
-	kit_put_text("w.csv", "a;b;c\r\n1;2;3\r\n");
+	put_text("w.csv", "a;b;c\r\n1;2;3\r\n");
 	kit_refuses("csv", SETS("file=w.csv"),
 		    PARTS("w.csv:1: has one column", "',';", "separator: ';' would give 3"));
-	kit_put_text("w.csv", "a\tb,b\n");
+	put_text("w.csv", "a\tb,b\n");
 	kit_refuses("csv", SETS("file=w.csv", "separator=;"),
 		    PARTS("separator: 'tab' would give 2"));
-	kit_put_text("w.csv", "a\n1\n");
+	put_text("w.csv", "a\n1\n");
 	kit_refuses("csv", SETS("file=w.csv"), PARTS("has one column", "separated by ','"));
-	kit_put_text("w.csv", "a;b;c\n1,5;2;3\n");
+	put_text("w.csv", "a;b;c\n1,5;2;3\n");
 	kit_refuses("csv", SETS("file=w.csv", "separator=;"),
 		    PARTS("w.csv:2: column 1 (a): '1,5'", "with a decimal point"));
-	kit_put_text("w.csv", "kind,a,b\noak,2,3\n");
+	put_text("w.csv", "kind,a,b\noak,2,3\n");
 	kit_refuses("csv", SETS("file=w.csv"),
 		    PARTS("column 1 (kind): 'oak'", "only the column to predict", "label: last"));
 }
@@ -129,8 +129,8 @@ static void numbers_may_be_names(void **state)
 {
 	struct tw_data *d;
 
-	kit_put_text("n.csv", "0,1,2\n5,6,0\n7,8,1\n");
-	kit_put_text("w.csv", "2,1,0\n1,60,50\n");
+	put_text("n.csv", "0,1,2\n5,6,0\n7,8,1\n");
+	put_text("w.csv", "2,1,0\n1,60,50\n");
 	d = kit_must_open("csv", SETS("file=n.csv", "test_file=w.csv", "header=yes", "label=3"));
 	assert_int_equal(d->test.count, 1);
 	assert_true(((const float *)d->test.value)[0] == 50);
@@ -143,14 +143,14 @@ static void whole_classes_are_known_by_value(void **state)
 {
 	struct tw_data *d;
 
-	kit_put_text("n.csv", "1,07\n2,8\n");
-	kit_put_text("w.csv", "3, 7\n4,+8\n5,007\n");
+	put_text("n.csv", "1,07\n2,8\n");
+	put_text("w.csv", "3, 7\n4,+8\n5,007\n");
 	d = kit_must_open("csv", SETS("file=n.csv", "test_file=w.csv"));
 	assert_int_equal(d->test.label[0], 0);
 	assert_int_equal(d->test.label[1], 1);
 	assert_int_equal(d->test.label[2], 0);
 	tw_data_close(d);
-	kit_put_text("w.csv", "3,9\n");
+	put_text("w.csv", "3,9\n");
 	kit_refuses("csv", SETS("file=n.csv", "test_file=w.csv"),
 		    PARTS("w.csv:1: column 2:", "'9'", "7, 8"));
 }
@@ -188,7 +188,7 @@ static void put_rows(const char *header, size_t rows, const char *line)
 			}
 		text[n++] = '\n';
 	}
-	kit_put("odd.csv", text, n);
+	put("odd.csv", text, n);
 	free(text);
 }
 
@@ -216,7 +216,7 @@ static void ordinary_tables_are_not_warned_about(void **state)
 	put_rows("", 12, "1,2,3");
 	kit_warns("csv", SETS("file=odd.csv", "header=no", "task=values"),
 		  PARTS("odd.csv: column 1, column 2", "same value"));
-	kit_put_text("odd.csv", "0,1,2\n1,2,3\n2,3,4\n");
+	put_text("odd.csv", "0,1,2\n1,2,3\n2,3,4\n");
 	kit_warns("csv", odd_values, NOTHING);
 }
 
@@ -315,5 +315,5 @@ int main(void)
 		cmocka_unit_test(labels_that_are_no_classes_are_doubted),
 	};
 
-	return cmocka_run_group_tests(tests, setup, kit_teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

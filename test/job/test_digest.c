@@ -6,6 +6,7 @@
 #include "job/store.h"
 #include "job/reading.h"
 #include "world/memory.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,22 +294,6 @@ static char *run_in(const struct sort *s, const char *dir, uint64_t checkpoints)
 	return digest;
 }
 
-/* In memory where there is such a place: a slow disk is not what is tested here. */
-static void make_run(char *dir, size_t room)
-{
-	snprintf(dir, room, "%s/tw-digest-XXXXXX",
-		 access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
-	assert_non_null(mkdtemp(dir));
-}
-
-static void remove_run(const char *dir)
-{
-	char command[256];
-
-	snprintf(command, sizeof command, "rm -rf '%s'", dir);
-	assert_int_equal(system(command), 0);
-}
-
 static void stopping_does_not_matter_on_disk(void **state)
 {
 	struct sort s;
@@ -316,11 +301,11 @@ static void stopping_does_not_matter_on_disk(void **state)
 
 	(void)state;
 	while (next_sort(&s, &turn, 1)) {
-		char whole[40], parts[40];
+		char whole[64], parts[64];
 		char *a, *b;
 
-		make_run(whole, sizeof whole);
-		make_run(parts, sizeof parts);
+		folder_make(whole);
+		folder_make(parts);
 		a = run_in(&s, whole, 0);
 		run_in(&s, parts, 1);
 		b = run_in(&s, parts, 0);
@@ -329,8 +314,8 @@ static void stopping_does_not_matter_on_disk(void **state)
 			failed++;
 		}
 		free(a), free(b);
-		remove_run(whole);
-		remove_run(parts);
+		assert_true(folder_remove(whole));
+		assert_true(folder_remove(parts));
 	}
 	assert_int_equal(failed, 0);
 }

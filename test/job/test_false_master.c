@@ -6,6 +6,7 @@
 #include "job/reading.h"
 #include "model/safetensors.h"
 #include "kit/one_frame.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,27 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/thalweg-false-XXXXXX";
-
-static char *in_folder(const char *name)
-{
-	static char path[4][600];
-	static int turn;
-
-	turn = (turn + 1) % 4;
-	snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-	return path[turn];
-}
-
-static void write_file(const char *name, const void *bytes, size_t n)
-{
-	FILE *f = fopen(in_folder(name), "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
-}
 
 /* --- the liar --------------------------------------------------------------------------------- */
 
@@ -287,7 +267,7 @@ static void models_are_checked(void **state)
 		struct tw_error why;
 		struct stat there;
 
-		snprintf(path, sizeof path, "%s/kept/model-%d", folder, k);
+		snprintf(path, sizeof path, "%s/kept/model-%d", scratch(), k);
 		assert_int_equal(tw_sha_of(l.model, l.model_bytes, &l.model_hash), TW_OK);
 		l.model_there = l.model_bytes;
 		l.model_hash.b[0] ^= k == OTHER_HASH;
@@ -309,7 +289,7 @@ static void models_are_checked(void **state)
 	}
 	/* nothing else is left there */
 	{
-		DIR *dir = opendir(in_folder("kept"));
+		DIR *dir = opendir(path_of("kept"));
 		int files = 0;
 
 		for (struct dirent *e; (e = readdir(dir));)
@@ -355,10 +335,10 @@ static void named_files_are_not_read(void **state)
 	const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	char where[600], events[4096];
 
-	snprintf(where, sizeof where, "%s/private", folder);
+	snprintf(where, sizeof where, "%s/private", scratch());
 	assert_int_equal(mkdir(where, 0700), 0);
-	write_file("private/secret", "root:1:2\nuser:3:4\n", 18);
-	write_file("private/train-images-idx3-ubyte", "secret", 6);
+	put("private/secret", "root:1:2\nuser:3:4\n", 18);
+	put("private/train-images-idx3-ubyte", "secret", 6);
 	assert_true(watch >= 0);
 	assert_true(inotify_add_watch(watch, where, IN_OPEN | IN_ACCESS | IN_CREATE) >= 0);
 	for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
@@ -382,34 +362,9 @@ static void named_files_are_not_read(void **state)
 
 static int setup(void **state)
 {
-	if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", in_folder("cache"), 1))
+	if (scratch_make(state) || setenv("XDG_CACHE_HOME", path_of("cache"), 1))
 		return -1;
-	return mkdir(in_folder("kept"), 0700);
-}
-
-static void clear(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		char inner[1024];
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-		if (unlink(inner) != 0)
-			clear(inner);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
-static int teardown(void **state)
-{
-	clear(folder);
-	return 0;
+	return mkdir(path_of("kept"), 0700);
 }
 
 int main(void)
@@ -419,5 +374,5 @@ int main(void)
 		cmocka_unit_test(named_files_are_not_read),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -2,6 +2,7 @@
 /* test_network_fits.c - data, network and loss that do not go together are refused before anything
  * runs, with the field that is wrong; what goes together goes on, whoever leaves. */
 #include "job/run.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,20 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/thalweg-fits-XXXXXX";
-
-static void write_file(const char *name, const void *bytes, size_t n)
-{
-	char path[100];
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	f = fopen(path, "wb");
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
-}
 
 /* Rows of two values and what is to be predicted: 0 and 1 in turn, `last` in the last `odd`. */
 static void write_rows(const char *name, int rows, int odd, const char *last)
@@ -37,7 +24,7 @@ static void write_rows(const char *name, int rows, int odd, const char *last)
 				       k >= rows - odd ? last
 				       : k % 2         ? "1"
 						       : "0");
-	write_file(name, text, at);
+	put(name, text, at);
 }
 
 static int make_files(void **state)
@@ -50,32 +37,17 @@ static int make_files(void **state)
 	uint8_t *bytes = calloc(1, 8 + length + 31400);
 	const uint32_t nan = 0x7fc00000;
 
-	(void)state;
-	if (!mkdtemp(folder) || !bytes)
+	if (scratch_make(state) || !bytes)
 		return -1;
 	memcpy(bytes, &length, 8);
 	memcpy(bytes + 8, header, length);
 	memcpy(bytes + 8 + length + 4, &nan, 4);
-	write_file("nan.safetensors", bytes, 8 + length + 31400);
+	put("nan.safetensors", bytes, 8 + length + 31400);
 	free(bytes);
 	write_rows("hard.csv", 100, 0, "");
 	write_rows("mixed.csv", 100, 3, "0.5");
 	write_rows("far.csv", 100, 1, "2");
 	return 0;
-}
-
-static int remove_files(void **state)
-{
-	static const char *const names[] = { "nan.safetensors", "hard.csv", "mixed.csv",
-					     "far.csv" };
-	char path[100];
-
-	(void)state;
-	for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-		snprintf(path, sizeof path, "%s/%s", folder, names[k]);
-		unlink(path);
-	}
-	return rmdir(folder);
 }
 
 static enum tw_status run(const char *text, enum tw_world_kind world, json_t **result,
@@ -87,7 +59,7 @@ static enum tw_status run(const char *text, enum tw_world_kind world, json_t **r
 	char file[100];
 
 	*result = NULL;
-	snprintf(file, sizeof file, "%s/job.yaml", folder);
+	snprintf(file, sizeof file, "%s", path_of("job.yaml"));
 	st = tw_job_read_text(file, text, strlen(text), NULL, 0, NULL, world, &job, why);
 	if (st != TW_OK)
 		return st;
@@ -189,7 +161,7 @@ static struct tw_job *settled(const char *text)
 	struct tw_job *job = NULL;
 	char file[100];
 
-	snprintf(file, sizeof file, "%s/job.yaml", folder);
+	snprintf(file, sizeof file, "%s", path_of("job.yaml"));
 	if (tw_job_read_text(file, text, strlen(text), NULL, 0, NULL, TW_WORLD_SIM, &job, &why) !=
 		    TW_OK ||
 	    tw_run_check(job, &why) != TW_OK)
@@ -251,5 +223,5 @@ int main(void)
 		cmocka_unit_test(twice_is_said),
 	};
 
-	return cmocka_run_group_tests(tests, make_files, remove_files);
+	return cmocka_run_group_tests(tests, make_files, scratch_remove);
 }

@@ -3,6 +3,7 @@
  * again, stopped and resumed; rounds of many workers equal one that accumulates. */
 /* labels: threads */
 #include "job/run.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -154,19 +155,18 @@ static void rounds_are_accumulation(void **state)
  * run in threads is stopped depends on the machine; in the simulator it does not. */
 static void resume(const char *text, enum tw_world_kind world)
 {
-	char dir[] = "/tmp/thalweg-networks-XXXXXX", command[80];
+	char dir[64];
 	const struct outcome whole = run(text, world, NULL, 0);
 	struct outcome o = { .status = TW_INTERRUPTED };
 	unsigned stops = 0;
 
-	assert_non_null(mkdtemp(dir));
+	folder_make(dir);
 	for (; stops < 5 && o.status == TW_INTERRUPTED; stops++)
 		o = run(text, world, dir, stops < 4);
 	assert_true(stops > 2 || world != TW_WORLD_SIM);
 	assert_int_equal(o.status, TW_OK);
 	same(&whole, &o, "stopped and resumed");
-	snprintf(command, sizeof command, "rm -rf %s", dir);
-	assert_int_equal(system(command), 0);
+	assert_true(folder_remove(dir));
 }
 
 static void resuming_changes_nothing(void **state)

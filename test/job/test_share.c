@@ -8,6 +8,7 @@
 #include "job/rundir.h"
 #include "job/share.h"
 #include "engine/network.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,53 +24,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char folder[] = "/tmp/thalweg-share-XXXXXX";
 static char fetched[4096]; /* the user's own cache; "": nobody knows */
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static char *in_folder(const char *name)
-{
-	static char path[4][600];
-	static int turn;
-
-	turn = (turn + 1) % 4;
-	snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-	return path[turn];
-}
-
-static void write_file(const char *name, const void *bytes, size_t n)
-{
-	FILE *f = fopen(in_folder(name), "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
-}
-
-static void clear(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		char inner[1024];
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-		if (unlink(inner) != 0)
-			clear(inner);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
 /* How many files, hidden ones too, are in the cache of sets. */
 static int cached(void)
 {
-	DIR *dir = opendir(in_folder("cache/thalweg/sets"));
+	DIR *dir = opendir(path_of("cache/thalweg/sets"));
 	struct dirent *e;
 	int n = 0;
 
@@ -82,7 +44,7 @@ static int cached(void)
 
 static void empty_cache(void)
 {
-	clear(in_folder("cache/thalweg/sets"));
+	folder_remove(path_of("cache/thalweg/sets"));
 	assert_int_equal(cached(), 0);
 }
 
@@ -97,8 +59,8 @@ static void write_tables(void)
 		v += (size_t)snprintf(values + v, sizeof values - v, "%d,%d.25,%d\n", k * 3 % 17,
 				      k * 5 % 13, k % 29);
 	}
-	write_file("classes.csv", classes, c);
-	write_file("values.csv", values, v);
+	put("classes.csv", classes, c);
+	put("values.csv", values, v);
 }
 
 static void write_arrays(void)
@@ -117,11 +79,11 @@ static void write_arrays(void)
 	bytes[8] = sizeof x_head - 1;
 	memcpy(bytes + 10, x_head, sizeof x_head);
 	memcpy(bytes + 9 + sizeof x_head, x, sizeof x);
-	write_file("x.npy", bytes, 9 + sizeof x_head + sizeof x);
+	put("x.npy", bytes, 9 + sizeof x_head + sizeof x);
 	bytes[8] = sizeof y_head - 1;
 	memcpy(bytes + 10, y_head, sizeof y_head);
 	memcpy(bytes + 9 + sizeof y_head, y, sizeof y);
-	write_file("y.npy", bytes, 9 + sizeof y_head + sizeof y);
+	put("y.npy", bytes, 9 + sizeof y_head + sizeof y);
 }
 
 static void write_images(void)
@@ -133,25 +95,19 @@ static void write_images(void)
 		bytes[i] = (uint8_t)(i * 37 + i / 7);
 	for (size_t i = 8; i < sizeof labels; i++)
 		labels[i] = (uint8_t)(i % 10);
-	write_file("images", bytes, sizeof bytes);
-	write_file("labels", labels, sizeof labels);
+	put("images", bytes, sizeof bytes);
+	put("labels", labels, sizeof labels);
 }
 
 static int setup(void **state)
 {
 	if (!tw_data_cache(fetched, sizeof fetched))
 		fetched[0] = '\0';
-	if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", in_folder("cache"), 1))
+	if (scratch_make(state) || setenv("XDG_CACHE_HOME", path_of("cache"), 1))
 		return -1;
 	write_tables();
 	write_arrays();
 	write_images();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	clear(folder);
 	return 0;
 }
 
@@ -185,7 +141,7 @@ static struct side master_of(const char *text)
 	struct side s = { 0 };
 	struct tw_error why = { 0 };
 
-	if (tw_job_read_text(in_folder("job.yaml"), text, strlen(text), NULL, 0, NULL, TW_WORLD_TCP,
+	if (tw_job_read_text(path_of("job.yaml"), text, strlen(text), NULL, 0, NULL, TW_WORLD_TCP,
 			     &s.job, &why) != TW_OK ||
 	    tw_job_open_engine(s.job, &tw_heap_system, &s.engine, &why) != TW_OK)
 		fail_msg("%s", why.text);
@@ -400,7 +356,7 @@ static void examples_travel(void **state)
 				fail_msg("%s", why.text);
 			}
 			side_close(&s);
-			setenv("XDG_CACHE_HOME", in_folder("cache"), 1);
+			setenv("XDG_CACHE_HOME", path_of("cache"), 1);
 		}
 	}
 	assert_true(seen > 40);
@@ -443,12 +399,12 @@ static void unusual_jobs_travel(void **state)
 		"model: {name: mlp}\nupdate: {schedule: {kind: step, at: [0.5, 0.75]}}\n",
 	};
 
-	assert_int_equal(symlink(in_folder("y.npy"), in_folder("y's: # % file")), 0);
+	assert_int_equal(symlink(path_of("y.npy"), path_of("y's: # % file")), 0);
 	for (size_t k = 0; k < 3; k++) {
 		char text[1000];
 		struct side s;
 
-		snprintf(text, sizeof text, texts[k], folder);
+		snprintf(text, sizeof text, texts[k], scratch());
 		s = master_of(text);
 		if (k < 2) {
 			agrees(&s);
@@ -571,7 +527,7 @@ static void the_world_refuses(void **state)
 static void directories_know_the_world(void **state)
 {
 	const struct tw_log quiet = { 0 };
-	const char *path = in_folder("run");
+	const char *path = path_of("run");
 	struct tw_job *tcp = good_job(SMALL, NULL, TW_WORLD_TCP);
 	struct tw_job *threads = good_job(SMALL, NULL, TW_WORLD_THREADS);
 	struct tw_rundir *r = NULL;
@@ -717,10 +673,10 @@ static void another_file_is_passed_over(void **state)
 	for (int k = 0; k < 40; k++)
 		at += (size_t)snprintf(other + at, sizeof other - at, "%d,1,%s\n", k,
 				       k % 2 ? "oak" : "elm");
-	write_file("other.csv", other, at);
+	put("other.csv", other, at);
 	l.paths = everything;
 	snprintf(text, sizeof text, "data: {source: csv, file: %s/other.csv, batch: 8}\n" LAYERS,
-		 folder);
+		 scratch());
 	s = (struct side){ .job = NULL };
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
@@ -840,10 +796,10 @@ static void a_damaged_cache_is_mended(void **state)
 		assert_true(n < sizeof bytes - 1);
 		assert_int_equal(tw_share_set_read(l.set, 0, bytes, n), TW_OK);
 		bytes[n / 2] ^= how == 0;
-		write_file(name, bytes, how == 1 ? 0 : how == 2 ? n - 1 : how == 3 ? n + 1 : n);
+		put(name, bytes, how == 1 ? 0 : how == 2 ? n - 1 : how == 3 ? n + 1 : n);
 		if (how == 4) { /* not even a file */
-			assert_int_equal(unlink(in_folder(name)), 0);
-			assert_int_equal(mkfifo(in_folder(name), 0600), 0);
+			assert_int_equal(unlink(path_of(name)), 0);
+			assert_int_equal(mkfifo(path_of(name), 0600), 0);
 		}
 		read_shared(&master, &s);
 		assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
@@ -877,10 +833,10 @@ static void make_twins(struct side *honest, struct side *forged)
 	memcpy(file, head, sizeof head);
 	for (size_t i = 16; i < sizeof file; i++)
 		file[i] = (uint8_t)(i * 31 + i / 5);
-	write_file("photos", file, sizeof file);
+	put("photos", file, sizeof file);
 	*honest = master_of(IMAGES);
 	assert_int_equal(forge_values(file + 16, 60 * 64), 2 * FORGE_BLOCK);
-	write_file("photos", file, sizeof file);
+	put("photos", file, sizeof file);
 	*forged = master_of(IMAGES);
 	a = tw_network_data(honest->engine);
 	b = tw_network_data(forged->engine);
@@ -918,11 +874,11 @@ static void a_forged_cache_is_not_used(void **state)
 	make_twins(&honest, &forged);
 	l = line_of(&honest);
 	n = lie(&honest, &forged, bytes, sizeof bytes);
-	mkdir(in_folder("cache"), 0700);
-	mkdir(in_folder("cache/thalweg"), 0700);
-	mkdir(in_folder("cache/thalweg/sets"), 0700);
+	mkdir(path_of("cache"), 0700);
+	mkdir(path_of("cache/thalweg"), 0700);
+	mkdir(path_of("cache/thalweg/sets"), 0700);
 	set_name(&honest, "", "", name);
-	write_file(name, bytes, n);
+	put(name, bytes, n);
 	read_shared(&honest, &s);
 	assert_int_equal(join(&s, &honest, &l, &said, &why), TW_OK);
 	assert_int_equal(said.warnings, 1);
@@ -970,7 +926,7 @@ static void a_forged_set_is_not_taken(void **state)
 static void a_run_does_not_go_on_with_forged_data(void **state)
 {
 	const struct tw_log quiet = { 0 };
-	const char *path = in_folder("forged-run");
+	const char *path = path_of("forged-run");
 	struct side honest, forged;
 	struct tw_rundir *r = NULL;
 	struct tw_error why = { 0 };
@@ -998,10 +954,10 @@ static void an_earlier_run_is_named(void **state)
 	struct tw_rundir *r = NULL;
 	struct tw_error why = { 0 };
 
-	mkdir(in_folder("old-run"), 0700);
-	write_file("old-run/job.yaml", old, sizeof old - 1);
+	mkdir(path_of("old-run"), 0700);
+	put("old-run/job.yaml", old, sizeof old - 1);
 	assert_int_equal(
-		tw_rundir_open(in_folder("old-run"), job, false, &(struct tw_log){ 0 }, &r, &why),
+		tw_rundir_open(path_of("old-run"), job, false, &(struct tw_log){ 0 }, &r, &why),
 		TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "earlier version of thalweg"));
 	tw_job_free(job);
@@ -1014,9 +970,9 @@ static void without_a_cache_memory_will_do(void **state)
 	struct said said;
 	struct tw_error why;
 
-	write_file("plain", "x", 1);
+	put("plain", "x", 1);
 	for (int k = 0; k < 2; k++) {
-		setenv("XDG_CACHE_HOME", in_folder(k ? "plain" : "plain/deeper"), 1);
+		setenv("XDG_CACHE_HOME", path_of(k ? "plain" : "plain/deeper"), 1);
 		for (int turn = 0; turn < 2; turn++) {
 			read_shared(&master, &s);
 			assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
@@ -1026,7 +982,7 @@ static void without_a_cache_memory_will_do(void **state)
 			side_close(&s);
 		}
 	}
-	setenv("XDG_CACHE_HOME", in_folder("cache"), 1);
+	setenv("XDG_CACHE_HOME", path_of("cache"), 1);
 	tw_share_set_close(l.set);
 	side_close(&master);
 }
@@ -1042,12 +998,12 @@ static void only_one_writes(void **state)
 	int fd;
 
 	empty_cache();
-	mkdir(in_folder("cache"), 0700);
-	mkdir(in_folder("cache/thalweg"), 0700);
-	mkdir(in_folder("cache/thalweg/sets"), 0700);
+	mkdir(path_of("cache"), 0700);
+	mkdir(path_of("cache/thalweg"), 0700);
+	mkdir(path_of("cache/thalweg/sets"), 0700);
 	set_name(&master, ".", ".new", name);
-	write_file(name, "half of something that was longer than the set", 46);
-	fd = open(in_folder(name), O_RDWR);
+	put(name, "half of something that was longer than the set", 46);
+	fd = open(path_of(name), O_RDWR);
 	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
 	for (int turn = 0; turn < 3; turn++) {
 		if (turn == 1)
@@ -1080,12 +1036,12 @@ static void write_weights(const char *name, float seed)
 	memcpy(bytes, &length, 8);
 	memcpy(bytes + 8, header, length);
 	memcpy(bytes + 8 + length, v, sizeof v);
-	write_file(name, bytes, 8 + length + sizeof v);
+	put(name, bytes, 8 + length + sizeof v);
 }
 
 /* --- paths that the master names ------------------------------------------------------------- */
 
-/* What happens to files in a folder, as the kernel sees it. */
+/* What happens to files in a scratch(), as the kernel sees it. */
 static int watch_on(const char *path)
 {
 	const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -1110,12 +1066,12 @@ static bool was_touched(int watch)
 static void copy_file(const char *from, const char *to)
 {
 	uint8_t bytes[16384];
-	FILE *f = fopen(in_folder(from), "rb");
+	FILE *f = fopen(path_of(from), "rb");
 	const size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
 
 	assert_true(n > 0 && n < sizeof bytes);
 	fclose(f);
-	write_file(to, bytes, n);
+	put(to, bytes, n);
 }
 
 /* The same job in a joiner's hands, with another path in it. */
@@ -1149,7 +1105,7 @@ static void named_paths_stay_closed(void **state)
 	int watch;
 
 	write_weights("first.safetensors", 1);
-	snprintf(path, sizeof path, "%s/secret", folder);
+	snprintf(path, sizeof path, "%s/secret", scratch());
 	assert_int_equal(mkdir(path, 0700), 0);
 	for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
 		char to[100];
@@ -1202,7 +1158,7 @@ static void named_paths_stay_closed(void **state)
 	close(watch);
 }
 
-/* --data DIR: by its name in that folder, wherever the job says it is. */
+/* --data DIR: by its name in that scratch(), wherever the job says it is. */
 static void data_is_found_by_name(void **state)
 {
 	static const char format[] = "data: {source: csv, file: '%s', batch: 8}\n" LAYERS;
@@ -1226,18 +1182,18 @@ static void data_is_found_by_name(void **state)
 	struct tw_error why;
 	int watch;
 
-	mkdir(in_folder("sets"), 0700);
+	mkdir(path_of("sets"), 0700);
 	copy_file("classes.csv", "sets/classes.csv");
 	copy_file("values.csv", "sets/other.csv"); /* another data set */
-	assert_int_equal(symlink("classes.csv", in_folder("sets/near.csv")), 0);
-	mkdir(in_folder("away"), 0700);
+	assert_int_equal(symlink("classes.csv", path_of("sets/near.csv")), 0);
+	mkdir(path_of("away"), 0700);
 	copy_file("classes.csv", "away/classes.csv");
-	assert_int_equal(symlink("../away/classes.csv", in_folder("sets/far.csv")), 0);
-	watch = watch_on(in_folder("away"));
+	assert_int_equal(symlink("../away/classes.csv", path_of("sets/far.csv")), 0);
+	watch = watch_on(path_of("away"));
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
 		char where[600];
 
-		snprintf(where, sizeof where, "%s/sets", folder);
+		snprintf(where, sizeof where, "%s/sets", scratch());
 		l.paths = (struct tw_share_paths){ .data = where };
 		read_named(format, cases[k].path, &s);
 		if (join(&s, &master, &l, &said, &why) != TW_OK)
@@ -1268,7 +1224,7 @@ static void first_values_are_the_masters(void **state)
 	write_weights("first.safetensors", 3);
 	master = master_of(job);
 	l = line_of(&master);
-	snprintf(where, sizeof where, "%s/sets", folder);
+	snprintf(where, sizeof where, "%s/sets", scratch());
 	write_weights("sets/first.safetensors", 7);
 	l.paths = (struct tw_share_paths){ .data = where };
 	read_shared(&master, &s);
@@ -1334,7 +1290,7 @@ static void first_values_travel(void **state)
 			snprintf(text, sizeof text,
 				 "data: {source: csv, file: classes.csv, batch: 8}\n"
 				 "model: {layers: [linear 2], weights: %s/%s.safetensors}\n",
-				 folder, same ? "first" : "older");
+				 scratch(), same ? "first" : "older");
 			s = (struct side){ .job = NULL };
 			assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why),
 					 TW_OK);
@@ -1412,5 +1368,5 @@ int main(void)
 		cmocka_unit_test(examples_travel),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }

@@ -6,6 +6,7 @@
 #include "job/part_file.h"
 #include "job/store.h"
 #include "node/part.h"
+#include "kit/scratch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,7 +22,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char dir[64];
 static char said[4096]; /* what the store's log said since it was cleared */
 
 static void listen(void *arg, enum tw_level level, const char *who, const char *line)
@@ -42,17 +42,16 @@ static const struct tw_store_facts facts = {
 
 static int make_dir(void **state)
 {
-	strcpy(dir, "/tmp/thalweg-store-XXXXXX");
 	said[0] = 0;
-	return mkdtemp(dir) ? 0 : -1;
+	return scratch_make(state);
 }
 
 static int remove_dir(void **state)
 {
 	struct tw_error why = { 0 };
 
-	tw_dir_store_clear(dir, NULL, &why);
-	return tw_folder_remove(AT_FDCWD, dir) == TW_OK ? 0 : -1;
+	tw_dir_store_clear(scratch(), NULL, &why);
+	return tw_folder_remove(AT_FDCWD, scratch()) == TW_OK ? 0 : -1;
 }
 
 static struct tw_store *open_store(void)
@@ -60,7 +59,8 @@ static struct tw_store *open_store(void)
 	struct tw_store *s = NULL;
 	struct tw_error why = { 0 };
 
-	assert_int_equal(tw_dir_store_open(&tw_heap_system, dir, &facts, &log_, &s, &why), TW_OK);
+	assert_int_equal(tw_dir_store_open(&tw_heap_system, scratch(), &facts, &log_, &s, &why),
+			 TW_OK);
 	return s;
 }
 
@@ -137,14 +137,6 @@ static uint64_t load(struct tw_store *s)
 	return cut;
 }
 
-static bool exists(const char *name)
-{
-	char path[200];
-
-	snprintf(path, sizeof path, "%s/%s", dir, name);
-	return access(path, F_OK) == 0;
-}
-
 static void an_empty_directory_has_no_cut(void **state)
 {
 	struct tw_store *s = open_store();
@@ -193,7 +185,7 @@ static void parts_are_safetensors(void **state)
 
 	assert_int_equal(save(s, 1), TW_OK);
 	tw_dir_store_close(s);
-	snprintf(path, sizeof path, "%s/ckpt-1/parameters-10-15.safetensors", dir);
+	snprintf(path, sizeof path, "%s/ckpt-1/parameters-10-15.safetensors", scratch());
 	assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &file), TW_OK);
 	memcpy(&length, file->data, 8);
 	header = json_loadb((char *)file->data + 8, length, 0, NULL);
@@ -221,7 +213,7 @@ static size_t list_files(char names[][80], size_t room)
 	const struct dirent *e;
 	DIR *d;
 
-	snprintf(path, sizeof path, "%s/ckpt-2", dir);
+	snprintf(path, sizeof path, "%s/ckpt-2", scratch());
 	d = opendir(path);
 	assert_non_null(d);
 	while ((e = readdir(d)) && n < room)
@@ -269,7 +261,7 @@ static void every_flipped_byte_is_noticed(void **state)
 		struct tw_block *b = NULL;
 		char path[300];
 
-		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", dir, names[k]);
+		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", scratch(), names[k]);
 		assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &b), TW_OK);
 		for (size_t i = 0; i < b->bytes; i++) {
 			b->data[i] ^= (uint8_t)(1u << (i % 8));
@@ -297,7 +289,7 @@ static void every_truncation_is_noticed(void **state)
 		struct tw_block *b = NULL;
 		char path[300];
 
-		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", dir, names[k]);
+		snprintf(path, sizeof path, "%s/ckpt-2/%.79s", scratch(), names[k]);
 		assert_int_equal(tw_file_read(AT_FDCWD, path, 1 << 20, &tw_heap_system, &b), TW_OK);
 		for (size_t len = 0; len < b->bytes; len++) {
 			write_back(path, b, len);
@@ -321,7 +313,7 @@ static void a_refused_cut_is_not_taken_for_the_future(void **state)
 
 	for (uint64_t cut = 1; cut <= 2; cut++)
 		assert_int_equal(save(s, cut), TW_OK);
-	snprintf(path, sizeof path, "%s/ckpt-2/DONE", dir);
+	snprintf(path, sizeof path, "%s/ckpt-2/DONE", scratch());
 	unlink(path);
 	assert_int_equal(load(s), 1);
 	assert_int_equal(save(s, 2), TW_OK); /* the run went on from 1 and made 2 anew */
@@ -371,7 +363,7 @@ static void the_manifest_says_how_far(void **state)
 	assert_int_equal(s->save(s, 1, parts, 3), TW_OK);
 	drop_parts(parts);
 	tw_dir_store_close(s);
-	snprintf(path, sizeof path, "%s/ckpt-1/manifest.json", dir);
+	snprintf(path, sizeof path, "%s/ckpt-1/manifest.json", scratch());
 	manifest = json_load_file(path, 0, NULL);
 	assert_int_equal(json_integer_value(json_object_get(manifest, "round")), 7);
 	assert_int_equal(json_integer_value(json_object_get(manifest, "generation")), 2);
@@ -392,7 +384,8 @@ static void another_job_is_refused(void **state)
 	assert_int_equal(save(s, 1), TW_OK);
 	tw_dir_store_close(s);
 	other.job_hash.b[31]++;
-	assert_int_equal(tw_dir_store_open(&tw_heap_system, dir, &other, &log_, &s, &why), TW_OK);
+	assert_int_equal(tw_dir_store_open(&tw_heap_system, scratch(), &other, &log_, &s, &why),
+			 TW_OK);
 	assert_int_equal(load(s), 0);
 	assert_non_null(strstr(said, "another job"));
 	tw_dir_store_close(s);
@@ -405,7 +398,7 @@ static void what_a_crash_left_is_removed(void **state)
 
 	assert_int_equal(save(s, 1), TW_OK);
 	tw_dir_store_close(s);
-	snprintf(path, sizeof path, "%s/ckpt-2.new", dir);
+	snprintf(path, sizeof path, "%s/ckpt-2.new", scratch());
 	assert_int_equal(mkdir(path, 0777), 0);
 	strcat(path, "/DONE");
 	close(open(path, O_CREAT | O_WRONLY, 0666));

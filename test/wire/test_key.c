@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_key.c - keys are made, read back, and refused where somebody else could read them. */
 #include "wire/key.h"
+#include "kit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,30 +14,13 @@
 
 #define GOOD "thalweg-key-1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eFF"
 
-static char dir[64], path[100];
+static char path[300];
 
-static int make_dir(void **state)
+static void put_key(const char *bytes, size_t n, mode_t mode)
 {
-	strcpy(dir, "/tmp/thalweg-key-XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
+	snprintf(path, sizeof path, "%s", path_of("cluster.key"));
 	unlink(path);
-	return rmdir(dir);
-}
-
-static void put(const char *bytes, size_t n, mode_t mode)
-{
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s/cluster.key", dir);
-	unlink(path);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
+	put("cluster.key", bytes, n);
 	assert_int_equal(chmod(path, mode), 0);
 }
 
@@ -52,10 +36,10 @@ static void a_new_key_reads_back(void **state)
 	assert_int_equal(strncmp(text, "thalweg-key-1 ", 14), 0);
 	assert_int_equal(text[78], '\n');
 	assert_int_equal(tw_key_parse(text, a, NULL), TW_OK);
-	put(text, strlen(text), 0600);
+	put_key(text, strlen(text), 0600);
 	assert_int_equal(tw_key_read(path, b, NULL), TW_OK);
 	assert_memory_equal(a, b, sizeof a);
-	put(text, strlen(text), 0400);
+	put_key(text, strlen(text), 0400);
 	assert_int_equal(tw_key_read(path, b, NULL), TW_OK);
 }
 
@@ -112,11 +96,11 @@ static void files_that_others_read_are_refused(void **state)
 	static const mode_t modes[] = { 0644, 0640, 0604, 0620, 0602, 0610, 0601 };
 
 	for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-		put(GOOD, strlen(GOOD), modes[i]);
+		put_key(GOOD, strlen(GOOD), modes[i]);
 		refuse(path, "chmod 600 ");
 	}
 	if (geteuid() == 0) {
-		put(GOOD, strlen(GOOD), 0600);
+		put_key(GOOD, strlen(GOOD), 0600);
 		assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
 		refuse(path, "belongs to user 12345");
 	}
@@ -127,14 +111,14 @@ static void files_that_are_no_key_are_refused(void **state)
 	char long_text[5000], hidden[] = GOOD "\0" GOOD;
 
 	refuse("/nowhere/cluster.key", "No such file");
-	refuse(dir, "not a regular file");
+	refuse(scratch(), "not a regular file");
 	refuse("/dev/null", "not a regular file");
-	put("hello\n", 6, 0600);
+	put_key("hello\n", 6, 0600);
 	refuse(path, "this is not a key");
-	put(hidden, sizeof hidden, 0600);
+	put_key(hidden, sizeof hidden, 0600);
 	refuse(path, "this is not a key");
 	memset(long_text, ' ', sizeof long_text);
-	put(long_text, sizeof long_text, 0600);
+	put_key(long_text, sizeof long_text, 0600);
 	refuse(path, "at most 4096 bytes");
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -152,5 +136,5 @@ int main(void)
 		cmocka_unit_test(files_that_are_no_key_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

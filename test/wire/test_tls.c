@@ -4,8 +4,9 @@
 #include "wire/authority.h"
 #include "wire/pairs.h"
 #include "wire/tls_inner.h"
+#include "kit/has.h"
+#include "kit/scratch.h"
 
-#include <ftw.h>
 #include <openssl/ssl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,35 +22,22 @@
 
 static const uint8_t one_key[TW_KEY_BYTES] = { 1 }, other_key[TW_KEY_BYTES] = { 2 };
 static const struct tw_tls_options keyed = { .key = one_key };
-static char dir[64];
 static struct authority ours, theirs;
 
 static int setup(void **state)
 {
-	strcpy(dir, "/tmp/thalweg-tls-XXXXXX");
-	if (!mkdtemp(dir))
+	if (scratch_make(state))
 		return -1;
 	authority_make(&ours, "our authority");
 	authority_make(&theirs, "their authority");
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f)
-{
-	return remove(path);
-}
-
 static int teardown(void **state)
 {
 	authority_release(&ours);
 	authority_release(&theirs);
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static void has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("no '%s' in '%s'", part, text);
+	return scratch_remove(state);
 }
 
 static struct tw_tls *tls_of(const struct tw_tls_options *o)
@@ -146,7 +134,7 @@ static void strangers_are_refused(void **state)
 	SSL_CTX *c = SSL_CTX_new(TLS_method());
 	struct papers papers;
 
-	authority_write(&ours, &ours, dir, "stranger", "DNS:stranger", -DAY, DAY, &papers);
+	authority_write(&ours, &ours, scratch(), "stranger", "DNS:stranger", -DAY, DAY, &papers);
 	meet_stranger(c, false, "stranger:1 has another key, or none");
 	assert_int_equal(SSL_CTX_use_certificate_file(c, papers.certificate, SSL_FILETYPE_PEM), 1);
 	assert_int_equal(SSL_CTX_use_PrivateKey_file(c, papers.private_key, SSL_FILETYPE_PEM), 1);
@@ -240,7 +228,7 @@ static void what_is_negotiated(void **state)
 	struct papers papers;
 	struct tw_tls_options o;
 
-	authority_write(&ours, &ours, dir, "look", "IP:127.0.0.1", -DAY, DAY, &papers);
+	authority_write(&ours, &ours, scratch(), "look", "IP:127.0.0.1", -DAY, DAY, &papers);
 	o = papers_options(&papers);
 	look_at(&keyed, true);
 	look_at(&o, false);
@@ -252,7 +240,7 @@ static struct tw_tls_options paper(struct papers *p, const struct authority *sig
 				   const struct authority *trusted, const char *name,
 				   const char *names, long from, long to)
 {
-	authority_write(signer, trusted, dir, name, names, from, to, p);
+	authority_write(signer, trusted, scratch(), name, names, from, to, p);
 	return papers_options(p);
 }
 
