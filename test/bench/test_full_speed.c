@@ -1,136 +1,152 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_full_speed.c - the figures that the project promises, or nearly: a machine that others use
- * at the same time must not fail the tests, a kernel that fell back to plain loops must. */
+/* test_full_speed.c - the figures that README.md ("Measured") gives, with an allowance for noise.
+ *
+ * README.md has two machines: a 2-core Ice Lake Xeon with AVX-512, and a 2-core AMD EPYC with AVX2.
+ * Each case is held to what README.md says of the machine with the same instruction set: to the
+ * worst figure of a range, less the allowance.  Figures are ratios to a floor of the same run, or
+ * of absolute size where README.md says so. */
 /* labels: full serial */
 #include "base/skipping.h"
-#include "bench/bench.h"
+#include "bench/cases.h"
+#include "vec/clone.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-static const struct tw_log silence = { .sink = NULL };
-static const struct tw_bench_how usual = { .log = &silence };
+/* The allowance: both machines are shared with others, and medians of the same bench on the same
+ * commit have differed by up to a quarter.  Between processes three threads want two cores, and
+ * suffer more from others than their floor does. */
+#define NOISE           0.3
+#define NOISE_PROCESSES 0.6
 
-/* The ratio of a case, which is printed whatever it is. */
-static double ratio(const json_t *result, const char *name)
-{
-	const json_t *c;
-	size_t i;
+struct promise {
+	const char *name, *field;
+	double avx512, avx2; /* README's worst figure there; 0: it has none */
+	bool at_most;        /* less is better */
+	double noise;
+};
 
-	json_array_foreach(json_object_get(result, "cases"), i, c)
-	{
-		const double r = json_number_value(json_object_get(c, "ratio"));
-
-		if (strcmp(json_string_value(json_object_get(c, "name")), name) != 0)
-			continue;
-		print_message("%s: value %g, floor %g, ratio %.3f\n", name,
-			      json_number_value(json_object_get(c, "value")),
-			      json_number_value(json_object_get(c, "floor")), r);
-		return r;
+#define AT_LEAST(name, field, avx512, avx2)                                                        \
+	{                                                                                          \
+		name, field, avx512, avx2, false, NOISE                                            \
 	}
-	fail_msg("no case %s", name);
-	return 0.0;
+#define AT_MOST(name, field, avx512, avx2, noise)                                                  \
+	{                                                                                          \
+		name, field, avx512, avx2, true, noise                                             \
+	}
+
+/* Says what it is, what was promised and what is allowed; false: it is worse than that. */
+static bool kept(const json_t *result, const struct promise *p)
+{
+	const json_t *c = get(result, p->name);
+	const double figure = tw_isa() == TW_ISA_AVX512 ? p->avx512 : p->avx2;
+	const double limit = figure * (p->at_most ? 1 + p->noise : 1 - p->noise);
+	double is;
+
+	if (json_is_null(json_object_get(c, p->field))) {
+		print_message("%s: nothing to compare with\n", p->name);
+		return true;
+	}
+	is = field(c, p->field);
+	print_message("%s: %s %.4g; README says %.4g, %s %.4g is allowed%s\n", p->name, p->field,
+		      is, figure, p->at_most ? "up to" : "down to", limit,
+		      figure > 0 ? "" : " (no figure for this instruction set)");
+	return figure <= 0 || (p->at_most ? is <= limit : is >= limit);
 }
 
-static json_t *run(const struct tw_bench *bench)
+static void all_kept(json_t *result, const struct promise *list, size_t n)
 {
-	struct tw_error why = { .status = TW_OK };
-	json_t *result = NULL;
+	size_t broken = 0;
 
-	if (tw_bench_run(bench, &usual, &result, &why) != TW_OK)
-		print_error("%s\n", why.text);
-	assert_non_null(result);
-	return result;
+	for (size_t k = 0; k < n; k++)
+		broken += !kept(result, &list[k]);
+	json_decref(result);
+	if (broken)
+		fail_msg("%zu of %zu figures are worse than README.md says, allowance included",
+			 broken, n);
+}
+
+#define ALL_KEPT(result, list) all_kept(result, list, sizeof(list) / sizeof(list)[0])
+
+static void needs_two_cores(void)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP("one core: two workers cannot run beside each other");
 }
 
 static void the_simulator_is_fast_and_small(void **state)
 {
-	json_t *r = run(&tw_bench_sim);
+	static const struct promise list[] = {
+		AT_LEAST("sim-events", "value", 1.2e6, 1.1e6),
+		AT_MOST("sim-memory", "value", 0.9e9, 0.91e9, NOISE),
+	};
 
-	assert_true(ratio(r, "sim-events") >= 1.0);
-	assert_true(ratio(r, "sim-memory") <= 1.0);
-	json_decref(r);
+	ALL_KEPT(bench_result(&tw_bench_sim, (struct tw_bench_how){ .rounds = 0 }), list);
 }
 
 static void the_exchange_is_near_its_floor(void **state)
 {
-	json_t *r = run(&tw_bench_exchange);
+	static const struct promise list[] = {
+		AT_MOST("exchange-1", "ratio", 0.87, 0.87, NOISE),
+		AT_LEAST("exchange-2", "ratio", 1.94, 1.40),
+	};
 
-	assert_true(ratio(r, "exchange-1") <= 1.4);
-	if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
-		assert_true(ratio(r, "exchange-2") >= 1.5);
-	json_decref(r);
+	needs_two_cores();
+	ALL_KEPT(bench_result(&tw_bench_exchange, (struct tw_bench_how){ .rounds = 0 }), list);
 }
 
-/* Between processes: what the project promises is at most 1.5, here with room for others who use
- * the machine, since three threads suffer more from them than a floor's two. */
 static void processes_are_near_their_floors(void **state)
 {
-	const struct tw_bench_how how = { .log = &silence, .world = TW_WORLD_TCP };
-	struct tw_error why = { .status = TW_OK };
-	json_t *r = NULL;
+	static const struct promise list[] = {
+		AT_MOST("exchange-pair", "ratio", 1.57, 1.57, NOISE_PROCESSES),
+		AT_MOST("exchange-tcp", "ratio", 1.49, 1.49, NOISE_PROCESSES),
+		AT_MOST("exchange-tls", "ratio", 1.07, 1.07, NOISE_PROCESSES),
+	};
 
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP("one core: two processes cannot run beside each other");
-	if (tw_bench_run(&tw_bench_exchange, &how, &r, &why) != TW_OK)
-		fail_msg("%s", why.text);
-	assert_true(ratio(r, "exchange-pair") <= 2.5);
-	assert_true(ratio(r, "exchange-tcp") <= 2.0);
-	assert_true(ratio(r, "exchange-tls") <= 2.0);
-	json_decref(r);
+	needs_two_cores();
+	ALL_KEPT(bench_result(&tw_bench_exchange, (struct tw_bench_how){ .world = TW_WORLD_TCP }),
+		 list);
 }
 
 static void many_connections_cost_little(void **state)
 {
-	json_t *r = run(&tw_bench_connections);
+	static const struct promise list[] = {
+		AT_MOST("connections-cpu", "ratio", 1.22, 1.22, NOISE_PROCESSES),
+		AT_MOST("connections-memory", "value", 12700, 12700, NOISE),
+	};
+	json_t *r = bench_result(&tw_bench_connections, (struct tw_bench_how){ .rounds = 0 });
 
-	assert_true(ratio(r, "connections-cpu") <= 2.0);
-	assert_true(ratio(r, "connections-memory") <= 3.0);
-	assert_true(ratio(r, "connections-progress") > 0.0);
-	json_decref(r);
-}
-
-#define NEARLY 0.7
-
-/* Every case with a target, which counts where there was something to compare with. */
-static void reaches_targets(const json_t *result)
-{
-	const json_t *c;
-	size_t i;
-
-	json_array_foreach(json_object_get(result, "cases"), i, c)
-	{
-		const json_t *target = json_object_get(c, "target");
-		const char *name = json_string_value(json_object_get(c, "name"));
-
-		if (!target)
-			continue;
-		if (json_is_null(json_object_get(c, "ratio")))
-			print_message("%s: nothing to compare with\n", name);
-		else
-			assert_true(ratio(result, name) >= NEARLY * json_number_value(target));
-	}
+	assert_true(field(get(r, "connections-progress"), "value") > 0.0); /* all get on */
+	ALL_KEPT(r, list);
 }
 
 static void a_step_is_faster_than_pytorchs(void **state)
 {
-	json_t *r = run(&tw_bench_compute);
+	static const struct promise list[] = {
+		AT_LEAST("compute-mlp", "ratio", 2.10, 1.35),
+		AT_LEAST("compute-mlp-small", "ratio", 4.4, 3.7),
+		AT_LEAST("compute-mlp-large", "ratio", 1.47, 0.90),
+		AT_LEAST("compute-lenet", "ratio", 2.5, 1.87),
+		AT_LEAST("compute-resnet20", "ratio", 1.68, 1.35),
+		AT_LEAST("compute-mlp-peak", "value", 0.52, 0),
+		AT_LEAST("compute-mlp-peak-best", "value", 0.69, 0.68),
+	};
 
-	assert_true(ratio(r, "compute-mlp-peak") >= NEARLY);
-	reaches_targets(r);
-	json_decref(r);
+	ALL_KEPT(bench_result(&tw_bench_compute, (struct tw_bench_how){ .rounds = 0 }), list);
 }
 
 static void two_workers_are_faster_than_one(void **state)
 {
-	json_t *r = run(&tw_bench_scale);
+	static const struct promise list[] = {
+		AT_LEAST("scale-2", "ratio", 1.53, 1.53),
+		AT_LEAST("scale-ddp", "ratio", 4.7, 0),
+	};
 
-	reaches_targets(r);
-	json_decref(r);
+	needs_two_cores();
+	ALL_KEPT(bench_result(&tw_bench_scale, (struct tw_bench_how){ .rounds = 0 }), list);
 }
 
 int main(void)
