@@ -94,6 +94,7 @@ enum tw_flags {
 	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; who is not in it is gone */
 	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
+	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 };
 
 struct tw_header {
@@ -212,11 +213,14 @@ struct tw_body_push {
 	double loss;     /* sum of the samples' losses */
 	uint64_t number; /* comes back in the answer */
 	uint64_t clock;  /* of the worker: contributions closed, this one included */
+	uint64_t link;   /* what this link carries counts from 1: how the receiver finds gaps */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
 	struct tw_version version;
-	uint64_t seq; /* contributions up to it are closed */
+	uint64_t link;      /* what the link carried is closed up to this number */
+	uint32_t unapplied; /* bit k: number link - k was closed and not applied */
+	uint32_t pad;
 };
 struct tw_body_pull {
 	struct tw_version have;
@@ -224,18 +228,19 @@ struct tw_body_pull {
 	uint64_t pin;    /* evaluation: the pinned version of this number; else 0 */
 	uint64_t number; /* comes back in the answer */
 	uint64_t clock;  /* of the worker, or TW_CLOCK_UNKNOWN */
+	uint64_t link;   /* the sender has closed the link up to this number: nothing of it comes */
 };
 /* A worker that joins, or comes back from idleness, takes its clock from the answers. */
 #define TW_CLOCK_UNKNOWN UINT64_MAX
 #define TW_CLOCK_MOST    ((uint64_t)1 << 62) /* no clock comes so far: it is taken as unknown */
 struct tw_body_params {
 	struct tw_version version;
-	uint64_t seq; /* last contribution of this worker that was taken or dropped */
+	uint64_t link; /* what the link carried is closed up to this number */
 	uint64_t round, pin, number;
 	uint64_t least; /* clock of the slowest worker that is waited for */
 	double statistic;
 	float rate;
-	uint32_t live;
+	uint32_t unapplied; /* as in ACK */
 };
 struct tw_body_have {
 	uint64_t round;

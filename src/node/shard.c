@@ -5,9 +5,10 @@
  *      hosted again begins a new incarnation, and a push on another incarnation is refused and
  *      answered with what there is now.
  *  (2) an answer comes from one version: a snapshot is counted, and written by nobody while held.
- *  (3) a contribution (worker, incarnation, seq) is taken once: an older seq is acknowledged again
- *      and not applied, a seq that leaves a gap is left alone until the sender fills the gap, so a
- *      sender may always resend what was not acknowledged, in order.
+ *  (3) a contribution (worker, incarnation, link number) is taken once: an older number is
+ *      acknowledged again and not applied, one that leaves a gap is left alone until the sender
+ *      fills the gap, so a sender may always resend what was not acknowledged, in order.  What was
+ *      closed without being applied is told with every answer.
  *  (4) a slice is applied whole or not at all: it is checked (length, finite values) before.
  *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
  *  (6) what is older than the shard's generation is fenced.

@@ -26,10 +26,11 @@ struct guest_sent {
 	struct tw_block *block;
 };
 
-/* How far an incarnation's contributions are closed. */
+/* How far the link of an incarnation is closed; bit k of `unapplied`: number link - k was not
+ * applied. */
 struct guest_mark {
-	uint32_t incarnation;
-	uint64_t seq;
+	uint32_t incarnation, unapplied;
+	uint64_t link;
 };
 
 /* A request that waits.  The list is by slot + 1; 0 is nobody. */
@@ -44,7 +45,7 @@ struct guest_request {
 struct guest_strikes {
 	uint32_t count;  /* in a row ... */
 	uint64_t others; /* ... since so many contributions of others were applied */
-	uint64_t seq;    /* the last one; 0 none */
+	uint64_t link;   /* number of the last one; 0 none */
 };
 
 enum guest_state {
@@ -58,8 +59,10 @@ struct guest {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: nobody else speaks for it */
 	enum guest_state state;
-	uint32_t listed; /* number of the last full view that named it */
-	uint64_t seq;    /* last contribution closed: applied, collected, dropped or refused */
+	uint32_t listed;    /* number of the last full view that named it */
+	uint64_t link;      /* its last number closed: applied, collected, dropped or refused ... */
+	uint64_t seq;       /* ... and the contribution that it carried */
+	uint32_t unapplied; /* as in struct guest_mark */
 	struct guest_mark other; /* of who was here before, in case that the claim is not true */
 	uint64_t applied;        /* contributions of this slot */
 	struct guest_strikes strikes;
@@ -157,7 +160,17 @@ static inline bool tw_guest_is_here(const struct guest *g)
 /* Was the last contribution of this worker refused for its numbers? */
 static inline bool tw_guest_is_bad(const struct guest *g)
 {
-	return g->strikes.seq && g->strikes.seq == g->seq;
+	return g->strikes.link && g->strikes.link == g->link;
+}
+
+/* Number `link` of this worker's link, which carried contribution `seq`, is closed. */
+static inline void tw_guest_close(struct guest *g, uint64_t link, uint64_t seq, bool applied)
+{
+	const uint64_t by = link > g->link ? link - g->link : 0;
+
+	g->unapplied = (by < 32 ? g->unapplied << by : 0) | !applied;
+	g->link = link;
+	g->seq = seq;
 }
 
 /* --- shard.c -------------------------------------------------------------------------------- */

@@ -98,13 +98,13 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 
 	if (m)
 		m->b.params = (struct tw_body_params){ .version = s->slice.version,
-						       .seq = g->seq,
+						       .link = g->link,
 						       .round = s->slice.round,
 						       .number = number,
 						       .least = c->active_count ? c->least : 0,
 						       .statistic = s->slice.history.statistic,
 						       .rate = tw_slice_rate(&s->slice),
-						       .live = s->members.live };
+						       .unapplied = g->unapplied };
 	return m;
 }
 
@@ -138,7 +138,8 @@ void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot
 	if (!m)
 		return;
 	m->h.flags = flags | bad_flags(g);
-	m->b.ack.seq = g->seq;
+	m->b.ack.link = g->link;
+	m->b.ack.unapplied = g->unapplied;
 	m->b.ack.version = s->slice.version;
 	tw_send(ctx, m);
 }
@@ -188,8 +189,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	}
 	if (tw_shard_outdated(g, p->number))
 		return;
-	if (m->h.seq > g->seq)
-		g->seq = m->h.seq;
+	if (p->link > g->link)
+		tw_guest_close(g, p->link, g->seq, true);
 	tw_shard_clock(s, slot, p->clock);
 	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
 		tw_shard_park(s, ctx, slot, p->number, p->round);

@@ -93,16 +93,18 @@ void tw_guests_release(struct shard *s)
 static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 {
 	struct guest *g = tw_shard_guest(s, slot);
-	const struct guest_mark before = { g->incarnation, g->seq };
+	const struct guest_mark before = { g->incarnation, g->unapplied, g->link };
+	const bool back = g->other.incarnation == incarnation;
 
 	if (tw_guest_is_here(g))
 		forget(s, slot);
-	g->seq = g->other.incarnation == incarnation ? g->other.seq : 0;
+	g->link = back ? g->other.link : 0;
+	g->unapplied = back ? g->other.unapplied : 0;
 	g->other = before;
 	g->incarnation = incarnation;
 	set_state(s, g, GUEST_ABSENT);
 	tw_guest_strike(s, g, 0);
-	g->strikes.seq = 0;
+	g->strikes.link = 0;
 	tw_bucket_give_back(s, g->refused);
 	g->refused = NULL;
 	tw_clocks_forget(&s->clocks, slot);
@@ -229,7 +231,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 		tw_bucket_give_back(s, g->last);
 		tw_bucket_give_back(s, g->refused);
 		g->last = g->refused = NULL;
-		g->strikes.seq = 0;
+		g->strikes.link = 0;
 	}
 	s->members.at_zero = true;
 	tw_clocks_reset(&s->clocks);

@@ -107,7 +107,7 @@ static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	const uint32_t slot = m->h.from;
 
-	tw_shard_guest(s, slot)->seq = m->h.seq;
+	tw_guest_close(tw_shard_guest(s, slot), m->b.push.link, m->h.seq, false);
 	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
 	note_refused(s, ctx, m);
 	if (m->h.flags & TW_FLAG_ANSWER)
@@ -125,7 +125,7 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 	const uint32_t slot = m->h.from;
 	struct guest *g = tw_shard_guest(s, slot);
 
-	if (m->h.seq <= g->seq) { /* (3): seen */
+	if (m->b.push.link <= g->link) { /* (3): seen */
 		const bool answers =
 			(m->h.flags & TW_FLAG_ANSWER) && !tw_shard_outdated(g, m->b.push.number);
 
@@ -140,10 +140,10 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 		refuse(s, ctx, m);
 		return true;
 	}
-	if (m->h.seq != g->seq + 1) /* (3): a gap */
+	if (m->b.push.link != g->link + 1) /* (3): a gap */
 		return true;
 	if (tw_shard_rounds(s) && m->b.push.round < s->slice.round) { /* too late */
-		g->seq = m->h.seq;
+		tw_guest_close(g, m->b.push.link, m->h.seq, false);
 		tw_shard_note_drop(s, ctx, slot, &m->b.push);
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
 		return true;
@@ -158,7 +158,7 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 
 /* Its numbers were refused again.  Where those of others are not, it is not the training that goes
  * astray but this worker: the master is told, each time until it listens. */
-static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t seq)
+static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link)
 {
 	struct guest *g = tw_shard_guest(s, slot);
 	const uint64_t others = s->slice.history.contributions - g->applied;
@@ -167,7 +167,7 @@ static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 	if (g->strikes.count == 0)
 		g->strikes.others = others;
 	tw_guest_strike(s, g, g->strikes.count + 1);
-	g->strikes.seq = seq;
+	g->strikes.link = link;
 	/* a run that diverges makes everybody's numbers bad: then nobody is to blame */
 	if (g->strikes.count < TW_STRIKES || others - g->strikes.others < g->strikes.count ||
 	    s->members.failing > 1)
@@ -194,7 +194,7 @@ static void reject_for_round(struct shard *s, struct tw_context *ctx, const stru
 	*g->refused = (struct contribution){
 		.slot = m->h.from, .incarnation = g->incarnation, .seq = m->h.seq, .push = m->b.push
 	};
-	g->seq = m->h.seq;
+	tw_guest_close(g, m->b.push.link, m->h.seq, false);
 	note_refused(s, ctx, m);
 	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
 	park_for_round(s, ctx, m);
@@ -238,7 +238,7 @@ static enum tw_status unpack(struct shard *s, const struct tw_msg *m, struct con
 
 	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
 		return TW_BAD_BYTES;
-	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY))
+	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY) && !(m->h.flags & TW_FLAG_PLAIN))
 		return decode(s, m, c);
 	if (m->h.payload != n * sizeof(float))
 		return TW_BAD_BYTES;
@@ -297,6 +297,7 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 						.seq = c->seq,
 						.from = c->push.range[k].from,
 						.count = c->push.range[k].count });
+	tw_shard_guest(s, c->slot)->unapplied |= 1;
 	if (tw_slice_pass_over(&s->slice, c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
 	tw_bucket_give_back(s, c);
@@ -342,7 +343,7 @@ static void take(struct shard *s, struct tw_context *ctx, struct contribution *c
 	const bool may_skip = !isnan(s->plan->traffic.skip_push);
 	struct guest *g = tw_shard_guest(s, c->slot);
 
-	g->seq = c->seq;
+	tw_guest_close(g, c->push.link, c->seq, true);
 	c->tau = tw_shard_staleness(s, &c->push);
 	if (flags & TW_FLAG_APPLIED) {
 		count(s, ctx, c);
@@ -382,7 +383,7 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (!tw_shard_admitted(s, ctx, m) || turned_down(s, ctx, m))
 		return;
 	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
-		strike(s, ctx, slot, m->h.seq);
+		strike(s, ctx, slot, m->b.push.link);
 		reject(s, ctx, m);
 		return;
 	}
@@ -398,6 +399,6 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	}
 	if (st != TW_ABSENT)
-		strike(s, ctx, slot, m->h.seq);
+		strike(s, ctx, slot, m->b.push.link);
 	reject(s, ctx, m);
 }

@@ -94,14 +94,14 @@ static bool all_staged(const struct shard *s, const struct tw_member *set, uint3
 }
 
 /* What the guest has staged, which is closed now. */
-static struct contribution *unstaged(struct shard *s, uint32_t slot)
+static struct contribution *unstaged(struct shard *s, uint32_t slot, bool applied)
 {
 	struct guest *g = tw_shard_guest(s, slot);
 	struct contribution *c = g->staged;
 
 	g->staged = NULL;
 	if (c && c->incarnation == g->incarnation)
-		g->seq = c->seq;
+		tw_guest_close(g, c->push.link, c->seq, applied);
 	return c;
 }
 
@@ -109,7 +109,7 @@ static void apply_set(struct shard *s, struct tw_context *ctx, const struct tw_m
 		      uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++) {
-		struct contribution *c = unstaged(s, set[k].slot);
+		struct contribution *c = unstaged(s, set[k].slot, true);
 
 		c->tau = tw_shard_staleness(s, &c->push);
 		tw_bucket_add(s, c);
@@ -135,7 +135,7 @@ static void drop_late(struct shard *s, struct tw_context *ctx)
 	s->round.staged_count = 0;
 	qsort(late, count, sizeof *late, by_slot);
 	for (uint32_t k = 0; k < count; k++) {
-		struct contribution *c = unstaged(s, late[k]);
+		struct contribution *c = unstaged(s, late[k], false);
 
 		tw_shard_note_drop(s, ctx, late[k], &c->push);
 		tw_bucket_give_back(s, c);

@@ -80,6 +80,7 @@ void tw_worker_send_push(struct worker *w, struct tw_context *ctx, const struct 
 	m->b.push.base = o->base[shard];
 	m->b.push.number = o->number[shard];
 	m->b.push.rate = o->rate[shard];
+	m->b.push.link = o->seq;
 	if (o->payload[shard]) {
 		m->payload = tw_block_keep(o->payload[shard]);
 		m->payload_at = o->at[shard];
@@ -99,12 +100,12 @@ static void send_pull(struct worker *w, struct tw_context *ctx, uint32_t shard, 
 	m->h.incarnation = w->incarnation;
 	m->h.view = w->generation;
 	m->h.shard = shard;
-	m->h.seq = l->acked;
 	m->h.flags = l->view ? 0 : TW_FLAG_FRESH;
 	m->b.pull = (struct tw_body_pull){ .have = l->version,
 					   .round = round,
 					   .number = l->number,
-					   .clock = w->clock_known ? w->clock : TW_CLOCK_UNKNOWN };
+					   .clock = w->clock_known ? w->clock : TW_CLOCK_UNKNOWN,
+					   .link = l->acked };
 	tw_send(ctx, m);
 }
 
@@ -465,8 +466,8 @@ static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	}
 	if (b->version.incarnation < l->incarnation)
 		return;
-	acked(w, shard, b->seq);
-	was_bad(w, ctx, m, b->seq);
+	acked(w, shard, b->link);
+	was_bad(w, ctx, m, b->link);
 	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
 		void_leases(w, b->round);
 	tw_worker_closings(w, ctx);
@@ -501,8 +502,8 @@ static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m
 	    m->h.incarnation != w->incarnation ||
 	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
 		return;
-	acked(w, m->h.shard, m->b.ack.seq);
-	was_bad(w, ctx, m, m->b.ack.seq);
+	acked(w, m->h.shard, m->b.ack.link);
+	was_bad(w, ctx, m, m->b.ack.link);
 	tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
 }

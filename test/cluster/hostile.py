@@ -51,7 +51,7 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART GREET TERMS DENY PING PEERS DATA OVER TICKETS").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
-            LEASE=48, DONE=48, IDLE=16, PUSH=184, ACK=24, PULL=48, PARAMS=72, UNCHANGED=72, HAVE=32,
+            LEASE=48, DONE=48, IDLE=16, PUSH=192, ACK=32, PULL=56, PARAMS=72, UNCHANGED=72, HAVE=32,
             COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=152, TERMS=176, DENY=8,
             PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0)
 NEW = 0xFFFFFFFF
@@ -535,8 +535,9 @@ def wrong_pushes(port, facts, recorded):
 
     c.send(recorded, recorded)
     c.send(push(p=nan * (len(payload) // 4)), push(p=payload[:-4]), push(p=payload + b"0000"), push(p=b""),
-           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(96, NEW)),
+           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(104, NEW)),
            push(b=with_u32(24, NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
+           push(b=with_link(body, h["seq"] + 1)), push(b=with_link(body, 1 << 63)), push(b=with_link(body, 0)),
            push(shard=7), push(shard=65535), push(view=0), push(view=(1 << 64) - 1), push(from_=NEW), push(from_=2),
            push(flags=NEW), push(flags=2, p=b""), push(flags=256), push(flags=2048))
     for kind in ("DONE", "IDLE", "BYE", "RESULT", "PART", "PULL", "HELLO"):
@@ -568,7 +569,7 @@ def claims(port, facts, relay):
             for shard in range(3):
                 c.send(frame("PULL", shard=shard, flags=FRESH, **o))
                 border = 64 + BODY["PUSH"]
-                c.send(frame("PUSH", recorded[64:border], payload=recorded[border:], shard=shard, seq=1, **o))
+                c.send(frame("PUSH", with_link(recorded[64:border], 1), payload=recorded[border:], shard=shard, seq=1, **o))
         time.sleep(0.1)
     return c
 
@@ -812,12 +813,17 @@ class Member(Client):
         return frame(kind, body, **o)
 
     def pull(self, shard):
-        return self.says("PULL", struct.pack("<IIQQQQQ", 0, 0, 0, 0, 0, 1, NEVER), shard=shard, flags=FRESH)
+        return self.says("PULL", struct.pack("<IIQQQQQQ", 0, 0, 0, 0, 0, 1, NEVER, 0), shard=shard, flags=FRESH)
+
+
+def with_link(body, number):
+    """The body of a PUSH, with another number of its link."""
+    return body[:88] + struct.pack("<Q", number) + body[96:]
 
 
 def finite_numbers(c, body, size):
     """What is finite is believed, whatever it does to the model: nobody can know what a gradient should be."""
-    c.send(c.says("PUSH", body, seq=1, payload=struct.pack("<f", 1e-6) * (size // 4)))
+    c.send(c.says("PUSH", with_link(body, 1), seq=1, payload=struct.pack("<f", 1e-6) * (size // 4)))
     h, _ = c.message()
     while h["type"] not in (TYPE["ACK"], TYPE["PARAMS"]):
         h, _ = c.message()
@@ -832,12 +838,12 @@ def bad_numbers(port, facts):
     if not check(got, "a member is given the parameters"):
         return c
     size, base = got[0]["payload"], got[1][:16]
-    body = base + struct.pack("<QIIIIfffIddQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1)
+    body = base + struct.pack("<QIIIIfffIddQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1, 1)
     body += struct.pack("<QII", 0, 1, 0) + bytes(80)
     told = 0
     finite_numbers(c, body, size)
     for seq in range(2, 40):
-        c.send(c.says("PUSH", body, seq=seq, payload=struct.pack("<f", float("nan")) * (size // 4)))
+        c.send(c.says("PUSH", with_link(body, seq), seq=seq, payload=struct.pack("<f", float("nan")) * (size // 4)))
         time.sleep(0.05)
         h, rest = c.message()
         told += h["type"] == TYPE["ACK"] and h["flags"] & 12 == 12

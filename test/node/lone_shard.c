@@ -117,6 +117,7 @@ struct tw_msg lone_push(const struct lone_shard *l, uint32_t slot, uint32_t inca
 					  .divide = 1.0f,
 					  .number = seq,
 					  .clock = seq,
+					  .link = seq,
 					  .range = { { .from = seq % 1000, .count = 1 } } };
 	m.payload = payload;
 	m.h.payload = (uint32_t)payload->bytes;

@@ -321,7 +321,7 @@ static void a_round_is_its_set(void **state)
 		for (uint32_t k = 0; k < SLOTS; k++)
 			order[k] = (uint32_t)((k * 4 + round) % SLOTS);
 		for (uint32_t k = 0; k < SLOTS; k++) {
-			const uint64_t seq = tw_shard_guest(l.shard, order[k])->seq + 1;
+			const uint64_t seq = tw_shard_guest(l.shard, order[k])->link + 1;
 
 			m = lone_push(&l, order[k], LONE_INCARNATION(1), seq, payload);
 			lone_say(&l, &m);
