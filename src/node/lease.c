@@ -4,7 +4,10 @@
  *  (1) leases are taken in the order in which they were given, each once.
  *  (2) a lease is done when every shard has closed the contribution with its last sample; it is
  *      told until the master confirms it.
- *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back. */
+ *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back.
+ *  (4) one that leaves also pushes what it owes.  Outside rounds that is a push of its own, on
+ *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
+ *      more (worker_answer.c).  What comes back is pushed again, TW_FAREWELLS times at most. */
 #include "node/worker.h"
 
 #include <math.h>
@@ -12,17 +15,23 @@
 
 /* --- held and done -------------------------------------------------------------------------- */
 
+void tw_worker_reset_leases(struct worker_leases *l)
+{
+	l->count = l->done_count = 0;
+	l->asked = l->draining = l->dry = false;
+}
+
 void tw_worker_want(struct worker *w, struct tw_context *ctx)
 {
 	struct tw_msg *m;
 
-	if (w->asked_lease)
+	if (w->leases.asked)
 		return;
 	m = tw_worker_to_master(w, ctx, TW_IDLE);
 	if (!m)
 		return;
-	m->b.idle = (struct tw_body_idle){ w->slot, w->incarnation, 1, 0 };
-	w->asked_lease = true;
+	m->b.idle = (struct tw_body_idle){ w->me.id.slot, w->me.id.incarnation, 1, 0 };
+	w->leases.asked = true;
 	w->since = tw_now(ctx);
 	tw_send(ctx, m);
 }
@@ -60,124 +69,156 @@ static void *grown(struct worker *w, void *old, uint32_t *room, size_t each)
 
 static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
 {
-	if (w->done_count == w->done_room) {
-		void *bigger = grown(w, w->done, &w->done_room, sizeof *w->done);
+	struct worker_leases *l = &w->leases;
+
+	if (l->done_count == l->done_room) {
+		void *bigger = grown(w, l->done, &l->done_room, sizeof *l->done);
 
 		if (!bigger) {
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
 			return false;
 		}
-		w->done = bigger;
+		l->done = bigger;
 	}
-	w->done[w->done_count++] = d;
+	l->done[l->done_count++] = d;
 	return true;
 }
 
-void tw_worker_drop_held(struct worker *w, uint32_t k)
+struct held *tw_worker_held(struct worker *w, uint64_t id)
 {
-	memmove(w->held + k, w->held + k + 1, (--w->held_count - k) * sizeof *w->held);
-}
-
-/* The last contribution that every shard has closed. */
-static uint64_t closed_everywhere(const struct worker *w)
-{
-	uint64_t least = w->seq;
-
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		if (w->link[s].acked < least)
-			least = w->link[s].acked;
-	return least;
-}
-
-/* (2) */
-void tw_worker_closings(struct worker *w, struct tw_context *ctx)
-{
-	const uint64_t closed = closed_everywhere(w);
-
-	while (w->outs && w->out[0].seq <= closed) {
-		const struct outgoing first = w->out[0];
-
-		tw_outgoing_clear(w, &w->out[0]);
-		memmove(w->out, w->out + 1, (TW_CREDITS - 1) * sizeof w->out[0]);
-		w->out[TW_CREDITS - 1] = first;
-		w->outs--;
-	}
-	if (tw_worker_rounds(w))
-		return; /* a round's lease ends with its commit, which the master knows first */
-	for (uint32_t k = 0; k < w->held_count;) {
-		const struct held h = w->held[k];
-		const bool given_back = h.over && w->outs == 0;
-
-		if (!given_back && !(h.closing && h.closing <= closed)) {
-			k++;
-			continue;
-		}
-		tw_worker_drop_held(w, k);
-		if (!add_done(w, ctx, (struct done){ h.id, h.next }))
-			return;
-		send_done(w, ctx, &w->done[w->done_count - 1]);
-	}
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].id == id)
+			return &w->leases.held[k];
+	return NULL;
 }
 
 struct held *tw_worker_current(struct worker *w)
 {
-	for (uint32_t k = 0; k < w->held_count; k++)
-		if (w->held[k].next < w->held[k].to && !w->held[k].over)
-			return &w->held[k];
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].next < w->leases.held[k].to && !w->leases.held[k].over)
+			return &w->leases.held[k];
 	return NULL;
+}
+
+const uint64_t *tw_worker_round(struct worker *w)
+{
+	const struct held *h = tw_worker_current(w);
+
+	return h ? &h->round : NULL;
 }
 
 uint64_t tw_worker_positions_left(const struct worker *w)
 {
 	uint64_t left = 0;
 
-	for (uint32_t k = 0; k < w->held_count; k++)
-		if (!w->held[k].over)
-			left += w->held[k].to - w->held[k].next;
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].over)
+			left += w->leases.held[k].to - w->leases.held[k].next;
 	return left;
 }
 
-static void confirm(struct worker *w, uint64_t upto)
+void tw_worker_close_leases(struct worker *w, uint64_t seq)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
+			w->leases.held[k].closing = seq;
+}
+
+void tw_worker_drop_lease(struct worker *w, struct held *h)
+{
+	const size_t after = (size_t)(w->leases.held + w->leases.count - (h + 1));
+
+	memmove(h, h + 1, after * sizeof *h);
+	w->leases.count--;
+}
+
+void tw_worker_void_leases(struct worker *w, uint64_t round)
+{
+	struct worker_leases *l = &w->leases;
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < l->count; k++)
+		if (l->held[k].round >= round ||
+		    (tw_worker_busy(w) && l->held[k].id == w->step.compute.id))
+			l->held[kept++] = l->held[k];
+	l->count = kept;
+}
+
+/* (2): is nothing of it on its way any more? */
+static bool is_done(const struct worker *w, const struct held *h)
+{
+	return (h->over && w->exchange.outs == 0) ||
+	       (h->closing && h->closing <= tw_exchange_closed(&w->exchange));
+}
+
+void tw_worker_closings(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_leases *l = &w->leases;
+	const uint32_t count = l->count, told = l->done_count;
+	uint32_t kept = 0;
+
+	if (tw_worker_rounds(w))
+		return; /* a round's lease ends with its commit, which the master knows first */
+	for (uint32_t k = 0; k < count; k++) {
+		const struct held h = l->held[k];
+
+		if (!is_done(w, &h))
+			l->held[kept++] = h;
+		else if (!add_done(w, ctx, (struct done){ h.id, h.next }))
+			return;
+	}
+	l->count = kept;
+	for (uint32_t k = told; k < l->done_count; k++)
+		send_done(w, ctx, &l->done[k]);
+}
+
+static void confirm(struct worker_leases *l, uint64_t upto)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t k = 0; k < w->done_count; k++)
-		if (w->done[k].id > upto)
-			w->done[kept++] = w->done[k];
-	w->done_count = kept;
+	for (uint32_t k = 0; k < l->done_count; k++)
+		if (l->done[k].id > upto)
+			l->done[kept++] = l->done[k];
+	l->done_count = kept;
 }
+
+/* --- given ---------------------------------------------------------------------------------- */
 
 static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
 {
-	if (w->held_count == w->held_room) {
-		void *bigger = grown(w, w->held, &w->held_room, sizeof *w->held);
+	struct worker_leases *l = &w->leases;
+
+	if (l->count == l->room) {
+		void *bigger = grown(w, l->held, &l->room, sizeof *l->held);
 
 		if (!bigger) {
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
 			return false;
 		}
-		w->held = bigger;
+		l->held = bigger;
 	}
-	w->held[w->held_count++] = (struct held){ .id = b->range.lease,
-						  .from = b->range.from,
-						  .to = b->range.from + b->range.count,
-						  .next = b->range.from,
-						  .round = b->round,
-						  .batch = b->batch,
-						  .nominal = b->nominal };
+	l->held[l->count++] = (struct held){ .id = b->range.lease,
+					     .from = b->range.from,
+					     .to = b->range.from + b->range.count,
+					     .next = b->range.from,
+					     .round = b->round,
+					     .batch = b->batch,
+					     .nominal = b->nominal };
 	return true;
 }
 
 /* A round that is over needs nothing more, unless it is being computed still. */
 static void end_rounds(struct worker *w, struct tw_context *ctx)
 {
-	if (w->busy && w->plan->gate->abandons && w->plan->gate->abandons(w->plan->gate_options)) {
-		w->stale = true;
-		ctx->world->cancel(ctx, &w->compute);
-	}
-	for (uint32_t k = w->held_count; k-- > 0;)
-		if (!w->busy || w->stale || w->held[k].id != w->compute.id)
-			tw_worker_drop_held(w, k);
+	const struct tw_gate *gate = w->plan->gate;
+	struct held *h;
+
+	if (gate->abandons && gate->abandons(w->plan->gate_options))
+		tw_step_abandon(w, ctx);
+	h = w->step.state == STEP_COMPUTING ? tw_worker_held(w, w->step.compute.id) : NULL;
+	w->leases.count = h != NULL;
+	if (h)
+		w->leases.held[0] = *h;
 }
 
 /* A range that can be worked on in steps: inside one epoch of the run. */
@@ -194,30 +235,30 @@ static bool workable(const struct worker *w, const struct tw_body_lease *b)
 void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_lease *b = &m->b.lease;
+	struct worker_leases *l = &w->leases;
 
-	if (!w->welcomed || m->h.incarnation != w->incarnation || m->h.view < w->generation ||
-	    (b->range.count && !workable(w, b)))
+	if (!tw_worker_is_member(w) || m->h.incarnation != w->me.id.incarnation ||
+	    m->h.view < w->me.id.generation || (b->range.count && !workable(w, b)))
 		return;
-	if (m->h.view > w->generation)
+	if (m->h.view > w->me.id.generation)
 		tw_worker_reset(w, ctx, m->h.view);
-	confirm(w, b->confirmed);
+	confirm(l, b->confirmed);
 	if (b->range.count == 0) {
-		w->dry = true;
+		l->dry = true;
 		tw_worker_advance(w, ctx);
 		return;
 	}
 	/* (1): in order, or one that was lost and is sent again would look old; a round's lease
 	 * needs none before it */
-	if (b->range.lease <= w->last_lease ||
-	    (!tw_worker_rounds(w) && b->range.lease != w->last_lease + 1))
+	if (b->range.lease <= l->last || (!tw_worker_rounds(w) && b->range.lease != l->last + 1))
 		return;
-	if (w->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
+	if (l->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
 		/* others went on meanwhile: read again, and count from where they are */
-		w->clock_known = false;
-		w->fetch_due = true;
+		w->exchange.clock_known = false;
+		w->building.fetch_due = true;
 	}
-	w->last_lease = b->range.lease;
-	w->asked_lease = w->dry = w->draining = false; /* one sent again ends no drain */
+	l->last = b->range.lease;
+	l->asked = l->dry = l->draining = false; /* one sent again ends no drain */
 	if (tw_worker_rounds(w))
 		end_rounds(w, ctx);
 	if (!add_held(w, ctx, b))
@@ -226,46 +267,52 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	tw_worker_advance(w, ctx);
 }
 
+void tw_worker_resend_done(struct worker *w, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < w->leases.done_count; k++)
+		send_done(w, ctx, &w->leases.done[k]);
+}
+
 void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx)
 {
-	for (uint32_t k = 0; k < w->done_count; k++)
-		send_done(w, ctx, &w->done[k]);
-	if (w->asked_lease) {
-		w->asked_lease = false;
+	tw_worker_resend_done(w, ctx);
+	if (w->leases.asked) {
+		w->leases.asked = false;
 		tw_worker_want(w, ctx);
 	}
 }
 
 /* --- giving back ---------------------------------------------------------------------------- */
 
-static void goodbye(struct worker *w, struct tw_context *ctx)
+/* (4): the last push is of parameters as they are now; true: they are here. */
+static bool read_again(struct worker *w, struct tw_context *ctx)
 {
-	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_BYE);
+	struct exchange *x = &w->exchange;
 
-	if (!m)
-		return;
-	m->h.flags = w->bye;
-	tw_send(ctx, m);
-}
-
-void tw_worker_go(struct worker *w, struct tw_context *ctx)
-{
-	w->bye = TW_FLAG_LEAVE | (w->welcomed ? 0 : TW_FLAG_FRESH);
-	w->welcomed = false;
-	w->left = true;
-	goodbye(w, ctx);
-	tw_gone(ctx);
+	if (!w->building.reads_again) {
+		w->building.reads_again = true;
+		for (uint32_t k = 0; k < x->holders; k++)
+			if (x->holder[k].known && x->holder[k].request == TW_REQUEST_NONE)
+				tw_exchange_pull(x, ctx, &x->holder[k], 0);
+	}
+	return tw_exchange_has_all(x);
 }
 
 static void leave(struct worker *w, struct tw_context *ctx)
 {
-	if (w->outs || w->held_count)
+	if (w->exchange.outs || w->leases.count)
 		return;
-	if (w->momentum && w->transmitted) {
-		tw_step_farewell(w, ctx);
-		w->transmitted = false;
+	if (tw_worker_owes(w) && !tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS) {
+		if (tw_exchange_owes(&w->exchange) && !read_again(w, ctx))
+			return;
+		w->building.reads_again = false;
+		tw_worker_farewell(w, ctx);
 		return;
 	}
+	if (tw_worker_owes(w))
+		tw_say(ctx, TW_WARNING,
+		       "worker %u leaves, and what its codec owes is lost: no shard took it",
+		       w->me.id.slot);
 	tw_worker_go(w, ctx);
 }
 
@@ -273,22 +320,15 @@ static void leave(struct worker *w, struct tw_context *ctx)
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx)
 {
 	if (!tw_worker_rounds(w)) {
-		tw_step_flush(w, ctx);
-		if (w->micros || w->summed)
+		tw_worker_flush(w, ctx);
+		if (w->building.micros || w->building.summed)
 			return; /* no credit: go on when one comes back */
-		for (uint32_t k = 0; k < w->held_count; k++)
-			w->held[k].over = true;
+		for (uint32_t k = 0; k < w->leases.count; k++)
+			w->leases.held[k].over = true;
 		tw_worker_closings(w, ctx);
-	} else if (w->leaving) {
-		w->held_count = 0;
+	} else if (w->me.state == WORKER_LEAVING) {
+		w->leases.count = 0;
 	}
-	if (w->leaving)
+	if (w->me.state == WORKER_LEAVING)
 		leave(w, ctx);
-}
-
-void tw_worker_leave_again(struct worker *w, struct tw_context *ctx)
-{
-	for (uint32_t k = 0; k < w->done_count; k++)
-		send_done(w, ctx, &w->done[k]);
-	goodbye(w, ctx);
 }

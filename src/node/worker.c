@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c - who a worker is, whom it talks to, and what it does next.
+/* worker.c - who a worker is: how it joins, stays, is let go and leaves.
  *
  *  (1) identity is (slot, incarnation), given by the master; one who was removed is fenced and
  *      joins again as somebody new.
  *  (2) whatever is open (contributions, requests, leases that are done) is kept and sent again when
  *      a connection is made anew; everything said twice is understood once.
- *  (3) a lease of a newer generation makes it forget everything of the older one.
- *  (4) it starts a step only with parameters from every shard and a credit for the push. */
+ *  (3) a word of a newer generation makes it forget everything of the older one.
+ *  (4) it obeys the newest master only. */
 #include "node/worker.h"
-#include "vec/vec.h"
-
-#include <string.h>
 
 enum { TIMER_LOST = 1, TIMER_PLACE };
 
 #define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
 
-/* --- saying ------------------------------------------------------------------------------ */
+/* --- saying --------------------------------------------------------------------------------- */
 
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
 {
@@ -24,9 +21,9 @@ struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enu
 
 	if (!m)
 		return NULL;
-	m->h.from = w->slot;
-	m->h.incarnation = w->incarnation;
-	m->h.view = w->generation;
+	m->h.from = w->me.id.slot;
+	m->h.incarnation = w->me.id.incarnation;
+	m->h.view = w->me.id.generation;
 	return m;
 }
 
@@ -40,289 +37,187 @@ static void hello(struct worker *w, struct tw_context *ctx, bool fresh)
 		return;
 	m->h.flags = fresh ? TW_FLAG_FRESH : 0;
 	m->b.hello = (struct tw_body_hello){ .role = TW_WORKER,
-					     .slot = fresh ? w->index : w->slot,
-					     .incarnation = fresh ? 0 : w->incarnation,
-					     .seq = w->seq,
-					     .lease = w->last_lease,
+					     .slot = fresh ? w->me.index : w->me.id.slot,
+					     .incarnation = fresh ? 0 : w->me.id.incarnation,
+					     .seq = w->exchange.seq,
+					     .lease = w->leases.last,
 					     .steps = w->steps,
 					     .samples = w->samples,
 					     .boot = ctx->boot };
-	if (!fresh && w->held_count) {
-		tail = tw_msg_tail(ctx, m, w->held_count * sizeof *tail);
+	if (!fresh && w->leases.count) {
+		tail = tw_msg_tail(ctx, m, w->leases.count * sizeof *tail);
 		if (!tail)
 			return;
-		for (uint32_t k = 0; k < w->held_count; k++) {
-			const struct held *h = &w->held[k];
+		for (uint32_t k = 0; k < w->leases.count; k++) {
+			const struct held *h = &w->leases.held[k];
 
 			tail[k] = (struct tw_range){ h->from, (uint32_t)(h->to - h->from),
 						     (uint32_t)h->id };
 		}
 	}
-	if (!w->full)
+	if (w->me.state != WORKER_WAITING)
 		w->since = tw_now(ctx);
 	tw_send(ctx, m);
 }
 
-void tw_worker_send_push(struct worker *w, struct tw_context *ctx, const struct outgoing *o,
-			 uint32_t shard)
+static void goodbye(struct worker *w, struct tw_context *ctx)
 {
-	struct tw_msg *m = tw_msg_to(ctx, w->link[shard].addr, TW_PUSH);
+	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_BYE);
 
 	if (!m)
 		return;
-	m->h.from = w->slot;
-	m->h.incarnation = w->incarnation;
-	m->h.view = w->generation;
-	m->h.seq = o->seq;
-	m->h.shard = shard;
-	m->h.flags = o->flags;
-	m->b.push = o->body;
-	m->b.push.base = o->base[shard];
-	m->b.push.number = o->number[shard];
-	m->b.push.rate = o->rate[shard];
-	m->b.push.link = o->seq;
-	if (o->payload[shard]) {
-		m->payload = tw_block_keep(o->payload[shard]);
-		m->payload_at = o->at[shard];
-		m->h.payload = (uint32_t)o->bytes[shard];
-	}
+	m->h.flags = w->me.bye;
 	tw_send(ctx, m);
 }
 
-static void send_pull(struct worker *w, struct tw_context *ctx, uint32_t shard, uint64_t round)
-{
-	struct link *l = &w->link[shard];
-	struct tw_msg *m = tw_msg_to(ctx, l->addr, TW_PULL);
-
-	if (!m)
-		return;
-	m->h.from = w->slot;
-	m->h.incarnation = w->incarnation;
-	m->h.view = w->generation;
-	m->h.shard = shard;
-	m->h.flags = l->view ? 0 : TW_FLAG_FRESH;
-	m->b.pull = (struct tw_body_pull){ .have = l->version,
-					   .round = round,
-					   .number = l->number,
-					   .clock = w->clock_known ? w->clock : TW_CLOCK_UNKNOWN,
-					   .link = l->acked };
-	tw_send(ctx, m);
-}
-
-static void pull(struct worker *w, struct tw_context *ctx, uint32_t shard, uint64_t round)
-{
-	struct link *l = &w->link[shard];
-
-	l->wants = l->asked = true;
-	l->number = ++w->numbers;
-	w->since = tw_now(ctx);
-	send_pull(w, ctx, shard, round);
-}
-
-/* --- what next ---------------------------------------------------------------------------- */
-
-static void clear_link(struct link *l)
-{
-	tw_block_drop(l->view);
-	l->view = NULL;
-	l->wants = l->asked = false;
-	l->version = (struct tw_version){ 0 };
-	l->round = l->acked = 0;
-}
+/* --- joining, leaving and starting anew --------------------------------------------------------- */
 
 /* (3) */
 void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
 {
-	w->generation = generation;
-	w->held_count = w->done_count = 0;
-	w->asked_lease = w->draining = w->dry = false;
-	w->clock = 0;
-	w->clock_known = false;
-	if (w->busy) {
-		w->stale = true;
-		ctx->world->cancel(ctx, &w->compute);
-	}
-	tw_step_reset(w);
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-		clear_link(&w->link[s]);
-		w->link[s].acked = w->seq;
-	}
+	w->me.id.generation = generation;
+	tw_worker_reset_leases(&w->leases);
+	tw_step_abandon(w, ctx);
+	tw_step_forget_past(w);
+	tw_worker_reset_building(&w->building);
+	tw_kept_forget_drift(w);
+	tw_exchange_reset(&w->exchange);
 }
 
-static bool has_parameters(struct worker *w, struct tw_context *ctx, const struct held *h)
+void tw_worker_go(struct worker *w, struct tw_context *ctx)
 {
-	bool all = true;
+	const enum worker_presence was = w->me.state == WORKER_OVER ? w->me.was : w->me.state;
 
-	for (uint32_t s = 0; tw_worker_rounds(w) && s < w->plan->problem.shards; s++)
-		if (w->link[s].view && w->link[s].round > h->round) { /* its round is over */
-			tw_worker_drop_held(w, (uint32_t)(h - w->held));
-			tw_worker_advance(w, ctx);
-			return false;
-		}
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-		struct link *l = &w->link[s];
-		const bool past = tw_worker_rounds(w) && l->round != h->round;
-		const bool old = !l->view || past || w->fetch_due;
-
-		if (old && !l->wants && l->known)
-			pull(w, ctx, s, h->round);
-		if (l->wants || old)
-			all = false;
-	}
-	w->fetch_due = false;
-	return all;
+	w->me.bye =
+		TW_FLAG_LEAVE | (was == WORKER_MEMBER || was == WORKER_LEAVING ? 0 : TW_FLAG_FRESH);
+	w->me.state = WORKER_LEFT;
+	goodbye(w, ctx);
+	tw_gone(ctx);
 }
 
-void tw_worker_advance(struct worker *w, struct tw_context *ctx)
+/* We have left, and the master may not have heard it. */
+static void leave_again(struct worker *w, struct tw_context *ctx)
 {
-	struct held *h;
-
-	if (!w->welcomed || w->over || w->busy)
-		return;
-	if (w->draining || w->leaving) {
-		tw_worker_give_back(w, ctx);
-		return;
-	}
-	h = tw_worker_current(w);
-	if (!h) {
-		/* a stripe is pushed whole, or its round is over */
-		if (w->dry && !tw_worker_rounds(w))
-			tw_step_flush(w, ctx);
-		/* in rounds, asking says that nothing of ours is on its way any more */
-		if (!tw_worker_rounds(w) || !w->outs)
-			tw_worker_want(w, ctx);
-		return;
-	}
-	if (!has_parameters(w, ctx, h) || w->outs >= TW_CREDITS)
-		return;
-	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
-		tw_worker_want(w, ctx);
-	tw_step_start(w, ctx, h);
+	tw_worker_resend_done(w, ctx);
+	goodbye(w, ctx);
 }
 
-/* --- hearing the master -------------------------------------------------------------------- */
-
-static void place(struct worker *w, struct tw_context *ctx, const struct tw_place *p)
+/* It is not a member any more.  True: it wanted to leave, and is gone. */
+static bool drop_out(struct worker *w, struct tw_context *ctx)
 {
-	const struct tw_addr addr = { p->node, TW_SHARD, (uint16_t)p->shard };
-	const struct held *h = tw_worker_current(w);
-	struct link *l;
+	const bool leaving = w->me.state == WORKER_LEAVING;
 
-	if (p->shard >= w->plan->problem.shards || !tw_plan_is_server(w->plan, p->node))
-		return;
-	l = &w->link[p->shard];
-	if (l->known && l->addr.node == p->node && l->incarnation == p->incarnation)
-		return;
-	if (l->known && p->incarnation < l->incarnation)
-		return;
-	l->addr = addr;
-	l->incarnation = p->incarnation;
-	l->known = true;
-	l->down = w->node_down[p->node];
-	if (l->down)
-		tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
-	for (uint32_t k = 0; k < w->outs; k++)
-		if (w->out[k].seq > l->acked)
-			tw_worker_send_push(w, ctx, &w->out[k], p->shard);
-	if (l->wants && !l->asked && l->acked >= w->seq)
-		l->asked = true; /* who took the push, and held the answer, is not there any more */
-	if (l->wants && l->asked)
-		send_pull(w, ctx, p->shard, h ? h->round : 0);
-}
-
-static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
-
-	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
-		place(w, ctx, &list[k]);
-}
-
-static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_welcome *b = &m->b.welcome;
-	enum tw_status st = TW_OK;
-
-	/* (1): incarnations are never reused; and a master that died may have said this before the
-	 * next one took us as we were */
-	if (b->incarnation >> 20 < w->term || b->incarnation <= w->incarnation ||
-	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers)
-		return;
-	w->welcomed = true;
-	w->full = false;
-	w->slot = b->slot;
-	w->incarnation = b->incarnation;
-	tw_named(ctx, w->slot, w->incarnation);
-	w->seq = w->bad_seq = 0;
-	w->steps = w->samples = 0; /* the master has counted what the one before did */
-	/* as the master that made it counts */
-	w->last_lease = (uint64_t)(b->incarnation >> 20) << 20;
-	tw_worker_reset(w, ctx, m->h.view);
-	if (m->payload && tw_step_has_state(w))
-		st = tw_step_restore(w, tw_msg_payload(m), m->h.payload);
-	if (st == TW_NO_MEMORY) {
-		tw_give_up(ctx, st, "no memory for worker %u's part of a checkpoint", w->slot);
-		return;
-	}
-	if (st != TW_OK) {
-		tw_say(ctx, TW_WARNING,
-		       "worker %u's part of checkpoint %llu cannot be used (%s): what it kept "
-		       "itself, momentum or the state of its local rule, is lost and begins at 0",
-		       w->slot, (unsigned long long)b->cut, tw_status_name(st));
-		tw_step_blank(w);
-	}
-	places(w, ctx, m);
-	w->asked_lease = true; /* a newcomer is dealt to unasked */
-	w->eval_wanted = w->eval_wanted && w->eval_incarnation == w->incarnation;
-	tw_worker_ask_pinned(w, ctx);
-	tw_worker_advance(w, ctx);
+	if (w->me.state != WORKER_WAITING)
+		w->me.state = WORKER_OUTSIDE;
+	tw_worker_reset(w, ctx, 0);
+	tw_exchange_forget_places(&w->exchange);
+	if (leaving)
+		tw_worker_go(w, ctx);
+	return leaving;
 }
 
 static void start_again(struct worker *w, struct tw_context *ctx)
 {
-	w->welcomed = false;
-	tw_worker_reset(w, ctx, 0);
-	tw_step_forget_momentum(w);
-	w->seq = 0;
-	w->last_lease = 0;
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		w->link[s].known = false;
-	if (w->leaving)
-		tw_worker_go(w, ctx);
-	else
+	tw_exchange_renew(&w->exchange);
+	tw_kept_forget_momentum(w);
+	w->leases.last = 0;
+	if (!drop_out(w, ctx))
 		hello(w, ctx, true);
 }
 
 /* Every slot is taken: somebody may leave or die. */
 static void wait_for_place(struct worker *w, struct tw_context *ctx)
 {
-	if (w->welcomed)
+	if (tw_worker_is_member(w))
 		return;
-	if (!w->full)
+	if (w->me.state != WORKER_WAITING)
 		tw_say(ctx, TW_WARNING, "the cluster has all its %u workers: waiting for a place",
 		       w->plan->crew.workers);
-	w->full = true;
+	w->me.state = WORKER_WAITING;
 	tw_timer(ctx, TIMER_PLACE, ASK_AGAIN);
 }
 
 static void stop(struct worker *w, struct tw_context *ctx)
 {
-	w->over = true;
-	if (w->busy)
-		ctx->world->cancel(ctx, &w->compute);
+	w->me.was = w->me.state;
+	w->me.state = WORKER_OVER;
+	if (tw_worker_busy(w))
+		ctx->world->cancel(ctx, &w->step.compute);
+}
+
+/* --- hearing the master -------------------------------------------------------------------------- */
+
+static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
+
+	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+		if (tw_exchange_place(&w->exchange, ctx, &list[k], tw_worker_round(w)) &&
+		    tw_exchange_is_down(&w->exchange, list[k].node))
+			tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
+}
+
+/* What it keeps, from its slot's part of a checkpoint.  False: it cannot go on. */
+static bool restore(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	enum tw_status st = TW_OK;
+
+	if (m->payload && tw_plan_worker_keeps(w->plan))
+		st = tw_kept_restore(w, tw_msg_payload(m), m->h.payload);
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for worker %u's part of a checkpoint",
+			   w->me.id.slot);
+		return false;
+	}
+	if (st != TW_OK)
+		tw_say(ctx, TW_WARNING,
+		       "worker %u's part of checkpoint %llu cannot be used (%s): what it kept "
+		       "itself, momentum, the state of its local rule or what its codec owes, is "
+		       "lost and begins at 0",
+		       w->me.id.slot, (unsigned long long)m->b.welcome.cut, tw_status_name(st));
+	return true;
+}
+
+static void welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_welcome *b = &m->b.welcome;
+
+	/* (1): incarnations are never reused; and a master that died may have said this before the
+	 * next one took us as we were (4) */
+	if (b->incarnation >> 20 < w->me.term || b->incarnation <= w->me.id.incarnation ||
+	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers)
+		return;
+	if (w->me.state != WORKER_LEAVING)
+		w->me.state = WORKER_MEMBER;
+	w->me.id.slot = b->slot;
+	w->me.id.incarnation = b->incarnation;
+	tw_named(ctx, w->me.id.slot, w->me.id.incarnation);
+	w->bad_seq = 0;
+	w->steps = w->samples = 0; /* the master has counted what the one before did */
+	/* as the master that made it counts */
+	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
+	tw_worker_reset(w, ctx, m->h.view);
+	tw_exchange_renew(&w->exchange);
+	if (!restore(w, ctx, m))
+		return;
+	places(w, ctx, m);
+	w->leases.asked = true; /* a newcomer is dealt to unasked */
+	w->eval.wanted = w->eval.wanted && w->eval.incarnation == w->me.id.incarnation;
+	tw_worker_ask_pinned(w, ctx);
+	tw_worker_advance(w, ctx);
 }
 
 static void refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const bool master = m->from.role == TW_MASTER;
 
-	if (m->h.incarnation != w->incarnation)
+	if (m->h.incarnation != w->me.id.incarnation)
 		return;
 	if (m->b.refuse.why == TW_REFUSED_FENCED) {
 		start_again(w, ctx);
 	} else if (m->b.refuse.why == TW_REFUSED_FULL && master) {
 		wait_for_place(w, ctx);
-	} else if (m->b.refuse.why == TW_REFUSED_NUMBERS && master && w->welcomed) {
+	} else if (m->b.refuse.why == TW_REFUSED_NUMBERS && master && tw_worker_is_member(w)) {
 		stop(w, ctx);
 		tw_give_up(ctx, TW_CANCELLED,
 			   "its contributions were not finite %d times in a row, while those of "
@@ -346,19 +241,20 @@ static void resend_to_master(struct worker *w, struct tw_context *ctx)
 
 static void view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (!w->welcomed || m->h.view < w->generation || m->b.view.number < w->view_number)
+	if (!tw_worker_is_member(w) || m->h.view < w->me.id.generation ||
+	    m->b.view.number < w->me.view)
 		return;
-	w->view_number = m->b.view.number;
-	if (m->h.view > w->generation) {
+	w->me.view = m->b.view.number;
+	if (m->h.view > w->me.id.generation) {
 		tw_worker_reset(w, ctx, m->h.view);
-		w->asked_lease = true; /* a new generation deals to everybody unasked */
+		w->leases.asked = true; /* a new generation deals to everybody unasked */
 	} else {
 		resend_to_master(w, ctx); /* a master that took over has not heard it */
 	}
 	places(w, ctx, m);
-	tw_worker_ask_pinned(w, ctx); /* the places it needs may only be known now */
-	if (m->h.view == w->generation)
-		w->draining = !m->b.view.running && !tw_worker_rounds(w); /* rounds just end */
+	tw_worker_ask_pinned(w, ctx);         /* the places it needs may only be known now */
+	if (m->h.view == w->me.id.generation) /* rounds just end */
+		w->leases.draining = !m->b.view.running && !tw_worker_rounds(w);
 	tw_worker_advance(w, ctx);
 }
 
@@ -366,149 +262,40 @@ static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 {
 	struct tw_msg *out;
 
-	if (!w->welcomed || m->h.view != w->generation)
+	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation)
 		return;
 	out = tw_worker_to_master(w, ctx, TW_PART);
 	if (!out)
 		return;
-	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->slot };
-	out->payload = tw_step_part(w);
+	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->me.id.slot };
+	out->payload = tw_kept_part(w);
 	if (!out->payload) {
 		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut", w->slot);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut",
+			   w->me.id.slot);
 		return;
 	}
 	out->h.payload = (uint32_t)out->payload->bytes;
 	tw_send(ctx, out);
 }
 
-/* --- hearing the shards -------------------------------------------------------------------- */
+/* --- the actor -------------------------------------------------------------------------------- */
 
-static void acked(struct worker *w, uint32_t shard, uint64_t seq)
+/* Every shard of the plan holds a range for every worker. */
+static enum tw_status open_exchange(struct worker *w)
 {
-	if (seq > w->link[shard].acked)
-		w->link[shard].acked = seq;
+	const uint32_t count = w->plan->problem.shards;
+	uint32_t *shards = tw_heap_zeros(w->heap, count * sizeof *shards);
+	enum tw_status st;
+
+	if (!shards)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < count; k++)
+		shards[k] = k;
+	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, shards, count);
+	w->heap->put(w->heap, shards);
+	return st;
 }
-
-enum tw_status tw_worker_take_view(struct worker *w, uint32_t shard, const struct tw_msg *m,
-				   struct tw_block **place)
-{
-	const struct tw_plan *p = w->plan;
-	const size_t n = p->problem.border[shard + 1] - p->problem.border[shard];
-	const size_t t = tw_worker_trainable(w, shard);
-	const size_t tail = (n - t) * sizeof(float);
-	struct tw_block *b;
-
-	if (!m->payload || m->h.payload < tail)
-		return TW_BAD_BYTES;
-	if (m->b.params.pin || (p->traffic.down->traits & TW_CODEC_IDENTITY)) {
-		if (m->h.payload != n * sizeof(float))
-			return TW_BAD_BYTES;
-		b = tw_block_keep(m->payload);
-	} else {
-		b = tw_block_new(w->heap, n * sizeof(float));
-		if (!b)
-			return TW_NO_MEMORY;
-		if (p->traffic.down->decode(p->traffic.down_options, tw_msg_payload(m),
-					    m->h.payload - tail, tw_block_floats(b), t) != TW_OK) {
-			tw_block_drop(b);
-			return TW_BAD_BYTES;
-		}
-		memcpy(tw_block_floats(b) + t, tw_msg_payload(m) + m->h.payload - tail, tail);
-	}
-	tw_block_drop(*place);
-	*place = b;
-	return TW_OK;
-}
-
-/* What was dropped came late: the leases of rounds that are over are void. */
-static void void_leases(struct worker *w, uint64_t round)
-{
-	for (uint32_t k = w->held_count; k-- > 0;)
-		if (w->held[k].round < round && (!w->busy || w->held[k].id != w->compute.id))
-			tw_worker_drop_held(w, k);
-}
-
-static bool all_fetched(const struct worker *w)
-{
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		if (w->link[s].wants || !w->link[s].view)
-			return false;
-	return true;
-}
-
-/* A shard did not take the numbers of a contribution; every other shard may say the same. */
-static void was_bad(struct worker *w, struct tw_context *ctx, const struct tw_msg *m, uint64_t seq)
-{
-	if (!(m->h.flags & TW_FLAG_NUMBERS) || seq <= w->bad_seq)
-		return;
-	w->bad_seq = seq;
-	if (w->bad++ % 100 == 0)
-		tw_say(ctx, TW_WARNING,
-		       "contribution %llu was refused by shard %u: it is not finite (%llu so far)",
-		       (unsigned long long)seq, m->h.shard, (unsigned long long)w->bad);
-}
-
-static void params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const struct tw_body_params *b = &m->b.params;
-	const uint32_t shard = m->h.shard;
-	enum tw_status st = TW_OK;
-	struct link *l;
-
-	if (!w->welcomed || shard >= w->plan->problem.shards || m->h.view != w->generation ||
-	    m->h.incarnation != w->incarnation)
-		return;
-	l = &w->link[shard];
-	if (b->pin) {
-		tw_worker_pinned(w, ctx, m);
-		return;
-	}
-	if (b->version.incarnation < l->incarnation)
-		return;
-	acked(w, shard, b->link);
-	was_bad(w, ctx, m, b->link);
-	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
-		void_leases(w, b->round);
-	tw_worker_closings(w, ctx);
-	if (!l->wants || b->number != l->number) {
-		tw_worker_advance(w, ctx);
-		return;
-	}
-	if (m->h.type == TW_PARAMS)
-		st = tw_worker_take_view(w, shard, m, &l->view);
-	if (st == TW_NO_MEMORY) {
-		tw_give_up(ctx, st, "no memory for an answer of shard %u", shard);
-		return;
-	}
-	if (st != TW_OK) { /* the request stays open */
-		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", shard);
-		return;
-	}
-	l->wants = l->asked = false;
-	l->version = b->version;
-	l->round = b->round;
-	l->least = b->least;
-	l->rate = b->rate;
-	l->statistic = b->statistic;
-	if (all_fetched(w))
-		tw_step_fetched(w, ctx);
-	tw_worker_advance(w, ctx);
-}
-
-static void ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	if (!w->welcomed || m->h.shard >= w->plan->problem.shards || m->h.view != w->generation ||
-	    m->h.incarnation != w->incarnation ||
-	    m->b.ack.version.incarnation < w->link[m->h.shard].incarnation)
-		return;
-	acked(w, m->h.shard, m->b.ack.link);
-	was_bad(w, ctx, m, m->b.ack.link);
-	tw_worker_closings(w, ctx);
-	tw_worker_advance(w, ctx);
-}
-
-/* --- the actor ---------------------------------------------------------------------------- */
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -519,10 +306,9 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	w->plan = a->plan;
 	w->heap = heap;
-	w->index = w->slot = a->index;
-	w->link = tw_heap_zeros(heap, a->plan->problem.shards * sizeof *w->link);
-	w->node_down = tw_heap_zeros(heap, a->plan->crew.servers + 1);
-	if (w->link && w->node_down && tw_step_open(w) == TW_OK)
+	w->me.index = w->me.id.slot = a->index;
+	if (open_exchange(w) == TW_OK && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
+	    tw_kept_open(w) == TW_OK)
 		return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
@@ -534,13 +320,13 @@ static void worker_free(struct tw_actor *a)
 
 	if (!w)
 		return;
-	for (uint32_t s = 0; w->link && s < w->plan->problem.shards; s++)
-		tw_block_drop(w->link[s].view);
+	tw_worker_reset_building(&w->building);
+	tw_eval_close(w);
 	tw_step_close(w);
-	w->heap->put(w->heap, w->link);
-	w->heap->put(w->heap, w->node_down);
-	w->heap->put(w->heap, w->held);
-	w->heap->put(w->heap, w->done);
+	tw_kept_close(w);
+	tw_exchange_close(&w->exchange);
+	w->heap->put(w->heap, w->leases.held);
+	w->heap->put(w->heap, w->leases.done);
 	w->heap->put(w->heap, w);
 }
 
@@ -556,25 +342,23 @@ static void still_member(struct worker *w, struct tw_context *ctx, const struct 
 	const struct tw_body_welcome *b = &m->b.welcome;
 	const bool invited = m->h.type == TW_WELCOME && b->boot == ctx->boot;
 
-	if (invited && b->incarnation > w->incarnation) {
-		w->slot = b->slot;
-		w->incarnation = b->incarnation;
-		w->generation = m->h.view;
-		w->done_count = 0;
-	} else if (!invited && m->h.incarnation != w->incarnation) {
+	if (invited && b->incarnation > w->me.id.incarnation) {
+		w->me.id = (struct tw_identity){ b->slot, b->incarnation, m->h.view };
+		w->leases.done_count = 0;
+	} else if (!invited && m->h.incarnation != w->me.id.incarnation) {
 		return;
 	}
-	w->bye = TW_FLAG_LEAVE;
-	tw_worker_leave_again(w, ctx);
+	w->me.bye = TW_FLAG_LEAVE;
+	leave_again(w, ctx);
 }
 
 static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->over || !tw_hears(ctx, m))
+	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m))
 		return;
-	if (w->left) {
+	if (w->me.state == WORKER_LEFT) {
 		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)
 			still_member(w, ctx, m);
 		return;
@@ -594,10 +378,10 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		break;
 	case TW_PARAMS:
 	case TW_UNCHANGED:
-		params(w, ctx, m);
+		tw_worker_params(w, ctx, m);
 		break;
 	case TW_ACK:
-		ack(w, ctx, m);
+		tw_worker_ack(w, ctx, m);
 		break;
 	case TW_EVAL:
 		tw_worker_evaluate(w, ctx, m);
@@ -617,7 +401,7 @@ static void worker_computed(struct tw_actor *a, struct tw_context *ctx, struct t
 {
 	struct worker *w = (struct worker *)a;
 
-	if (c == &w->eval) {
+	if (c == &w->eval.compute) {
 		tw_worker_evaluated(w, ctx);
 		return;
 	}
@@ -633,13 +417,9 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		w->since = tw_now(ctx);
 		return;
 	}
-	if (node <= w->plan->crew.servers)
-		w->node_down[node] = true;
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		if (w->link[s].known && w->link[s].addr.node == node) {
-			w->link[s].down = true;
-			tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
-		}
+	tw_exchange_down(&w->exchange, node);
+	if (tw_exchange_is_down(&w->exchange, node))
+		tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
 }
 
 /* A server is silent for us, and the master has not moved its shards: others must not wait for
@@ -648,144 +428,78 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 {
 	struct worker *w = (struct worker *)a;
 	struct tw_msg *m;
-	bool lost = false;
 
-	if (w->over || w->left)
+	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT)
 		return;
-	if (!w->welcomed) {
+	if (!tw_worker_is_member(w)) {
 		hello(w, ctx, true);
 		return;
 	}
-	if (timer != TIMER_LOST)
-		return;
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		lost = lost || (w->link[s].known && w->link[s].down);
-	if (!lost)
+	if (timer != TIMER_LOST || !tw_exchange_is_down(&w->exchange, UINT32_MAX))
 		return;
 	m = tw_worker_to_master(w, ctx, TW_BYE);
 	if (!m)
 		return;
 	tw_send(ctx, m);
-	w->welcomed = false;
-	tw_worker_reset(w, ctx, 0);
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		w->link[s].known = false;
-	if (w->leaving)
-		tw_worker_go(w, ctx);
-	else
+	if (!drop_out(w, ctx))
 		tw_timer(ctx, TIMER_LOST, w->plan->crew.limit);
 }
 
-/* Its connection was made anew: what is open with it is said again (2). */
-static void resend_to_shard(struct worker *w, struct tw_context *ctx, uint32_t shard)
+/* The master can be reached again, or a newer one can. */
+static void master_up(struct worker *w, struct tw_context *ctx, uint32_t boot)
 {
-	struct link *l = &w->link[shard];
-	const struct held *h = tw_worker_current(w);
-
-	for (uint32_t k = 0; k < w->outs; k++)
-		if (w->out[k].seq > l->acked || (l->wants && !l->asked))
-			tw_worker_send_push(w, ctx, &w->out[k], shard);
-	if (l->wants && l->asked)
-		send_pull(w, ctx, shard, h ? h->round : 0);
-	if (l->wants && !l->asked && l->acked >= w->seq) {
-		/* the push was taken; only its answer was lost */
-		l->asked = true;
-		send_pull(w, ctx, shard, h ? h->round : l->round + 1);
+	if (w->me.state == WORKER_OVER) {
+		if (boot <= w->me.id.incarnation >> 20)
+			return;
+		w->me.state = w->me.was; /* it had stopped, and goes on */
+		start_again(w, ctx);
+		return;
 	}
+	/* leases of a master before this one, still on their way, are void (4) */
+	w->me.term = boot;
+	if (w->leases.last < (uint64_t)boot << 20)
+		w->leases.last = (uint64_t)boot << 20;
+	hello(w, ctx, !tw_worker_is_member(w));
+	if (tw_worker_is_member(w))
+		resend_to_master(w, ctx);
 }
 
+/* (2) */
 static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->left && node == 0) /* (2) */
-		tw_worker_leave_again(w, ctx);
-	if (w->left)
-		return;
-	if (w->over && node == 0 && boot > w->incarnation >> 20) { /* it had stopped, and goes on */
-		w->over = false;
-		start_again(w, ctx);
-		return;
+	if (w->me.state == WORKER_LEFT) {
+		if (node == 0)
+			leave_again(w, ctx);
+	} else if (node == 0) {
+		master_up(w, ctx, boot);
+	} else if (w->me.state != WORKER_OVER) {
+		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
+		if (tw_worker_is_member(w))
+			tw_worker_ask_pinned(w, ctx);
+		else
+			hello(w, ctx, true);
 	}
-	if (w->over)
-		return;
-	if (node == 0) {
-		/* leases of a master before this one, still on their way, are void */
-		w->term = boot;
-		if (w->last_lease < (uint64_t)boot << 20)
-			w->last_lease = (uint64_t)boot << 20;
-		hello(w, ctx, !w->welcomed);
-		if (w->welcomed)
-			resend_to_master(w, ctx);
-		return;
-	}
-	if (node <= w->plan->crew.servers)
-		w->node_down[node] = false;
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-		if (w->link[s].known && w->link[s].addr.node == node) {
-			w->link[s].down = false;
-			resend_to_shard(w, ctx, s);
-		}
-	if (!w->welcomed)
-		hello(w, ctx, true);
-	else
-		tw_worker_ask_pinned(w, ctx);
 }
 
 static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->left)
+	if (w->me.state == WORKER_LEFT)
 		return;
-	w->leaving = true;
-	if (w->welcomed && !w->over)
-		tw_worker_advance(w, ctx);
-	else
+	if (!tw_worker_is_member(w)) {
 		tw_worker_go(w, ctx);
-}
-
-/* The first shard that keeps it from going on; NULL: none.  *why says how. */
-static const struct link *held_up(const struct worker *w, const char **why)
-{
-	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-		const struct link *l = &w->link[s];
-
-		if (!l->known) {
-			if (!w->held_count)
-				continue;
-			*why = "a server to host it";
-			return l;
-		}
-		if (l->wants || l->acked < w->seq) {
-			*why = l->down    ? "its server, which cannot be reached"
-			       : l->asked ? "its parameters"
-					  : "its answer to push";
-			return l;
-		}
+		return;
 	}
-	return NULL;
+	w->me.state = WORKER_LEAVING;
+	tw_worker_advance(w, ctx);
 }
 
 static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
-	const struct worker *w = (const struct worker *)a;
-	const struct link *l;
-
-	if (w->over || w->left || w->busy)
-		return false;
-	*out = (struct tw_wait){ .slot = w->slot, .since = w->since };
-	if (w->welcomed && (l = held_up(w, &out->why))) {
-		const uint16_t shard = (uint16_t)(l - w->link);
-
-		out->whom = l->known ? l->addr : (struct tw_addr){ UINT32_MAX, TW_SHARD, shard };
-		if (l->known && !l->down && !l->asked)
-			out->step = w->seq; /* behind the words "its answer to push" */
-		return true;
-	}
-	out->whom = tw_master_addr();
-	out->why = w->welcomed ? "work to do" : w->full ? "a free place" : "a welcome";
-	return true;
+	return tw_worker_waits((const struct worker *)a, out);
 }
 
 const struct tw_actor_class tw_worker_class = {

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.c - links to holders: numbers, requests, resending, answers.  The rules are in
+ * exchange.h; exchange_codec.c sees to (7). */
+#include "node/exchange.h"
+
+#include <string.h>
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+static struct tw_holding holding_of(const struct tw_problem *p, uint32_t shard)
+{
+	const size_t from = p->border[shard], n = p->border[shard + 1] - from;
+	const size_t trainable = p->trainable <= from ? 0 : p->trainable - from;
+
+	return (struct tw_holding){ from, n, trainable < n ? trainable : n };
+}
+
+enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
+				const struct tw_plan *plan, const struct tw_identity *who,
+				const uint32_t *shards, uint32_t count)
+{
+	*x = (struct exchange){ .plan = plan, .who = who, .heap = heap };
+	x->holder = tw_heap_zeros(heap, count * sizeof *x->holder);
+	x->slices = tw_heap_zeros(heap, (size_t)count * TW_CREDITS * sizeof *x->slices);
+	x->node_down = tw_heap_zeros(heap, plan->crew.servers + 1);
+	if (!x->holder || !x->slices || !x->node_down)
+		return TW_NO_MEMORY;
+	x->holders = count;
+	for (uint32_t k = 0; k < count; k++)
+		x->holder[k] = (struct holder){ .shard = shards[k],
+						.range = holding_of(&plan->problem, shards[k]) };
+	for (uint32_t k = 0; k < TW_CREDITS; k++)
+		x->out[k].slice = x->slices + (size_t)k * count;
+	return tw_exchange_open_codec(x);
+}
+
+static void clear_outgoing(struct exchange *x, struct outgoing *o)
+{
+	for (uint32_t k = 0; k < x->holders; k++) {
+		tw_block_drop(o->slice[k].payload);
+		o->slice[k].payload = NULL;
+	}
+	tw_block_drop(o->vector);
+	o->vector = NULL;
+}
+
+void tw_exchange_close(struct exchange *x)
+{
+	if (!x->heap)
+		return;
+	for (uint32_t k = 0; k < x->outs; k++)
+		clear_outgoing(x, &x->out[k]);
+	for (uint32_t k = 0; k < x->holders; k++)
+		tw_block_drop(x->holder[k].view);
+	void *const plain[] = { x->holder, x->slices, x->node_down, x->scratch, x->states };
+	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
+		x->heap->put(x->heap, plain[k]);
+}
+
+/* (6), (7): what is open never was. */
+static void drop_open(struct exchange *x)
+{
+	for (uint32_t k = 0; k < x->outs; k++) {
+		for (uint32_t i = 0; i < x->holders; i++)
+			if (x->out[k].slice[i].link > x->holder[i].closed)
+				tw_exchange_return(x, &x->out[k], i, false);
+		clear_outgoing(x, &x->out[k]);
+	}
+	x->outs = 0;
+}
+
+void tw_exchange_reset(struct exchange *x)
+{
+	drop_open(x);
+	x->clock = 0;
+	x->clock_known = false;
+	for (uint32_t k = 0; k < x->holders; k++) {
+		struct holder *h = &x->holder[k];
+
+		tw_block_drop(h->view);
+		h->view = NULL;
+		h->request = TW_REQUEST_NONE;
+		h->seen.version = (struct tw_version){ 0 };
+		h->round = 0;
+		h->closed = h->sent;
+	}
+}
+
+void tw_exchange_renew(struct exchange *x)
+{
+	tw_exchange_reset(x);
+	tw_exchange_blank(x);
+	x->seq = 0;
+	for (uint32_t k = 0; k < x->holders; k++)
+		x->holder[k].sent = x->holder[k].closed = 0;
+}
+
+struct holder *tw_exchange_find(struct exchange *x, uint32_t shard)
+{
+	/* the list is in order: where it is of all shards, the holder is at its own number */
+	if (shard < x->holders && x->holder[shard].shard == shard)
+		return &x->holder[shard];
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].shard == shard)
+			return &x->holder[k];
+	return NULL;
+}
+
+/* --- saying --------------------------------------------------------------------------------- */
+
+static struct tw_msg *message_to(struct exchange *x, struct tw_context *ctx, const struct holder *h,
+				 enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, h->addr, type);
+
+	if (!m)
+		return NULL;
+	m->h.from = x->who->slot;
+	m->h.incarnation = x->who->incarnation;
+	m->h.view = x->who->generation;
+	m->h.shard = h->shard;
+	return m;
+}
+
+static void send_slice(struct exchange *x, struct tw_context *ctx, const struct outgoing *o,
+		       uint32_t k)
+{
+	const struct carried *s = &o->slice[k];
+	struct tw_msg *m = message_to(x, ctx, &x->holder[k], TW_PUSH);
+
+	if (!m)
+		return;
+	m->h.seq = o->seq;
+	m->h.flags = o->flags | (s->plain ? TW_FLAG_PLAIN : 0);
+	m->b.push = o->body;
+	m->b.push.base = s->base.version;
+	m->b.push.rate = s->base.rate;
+	m->b.push.number = s->number;
+	m->b.push.link = s->link;
+	if (s->payload) {
+		m->payload = tw_block_keep(s->payload);
+		m->payload_at = s->at;
+		m->h.payload = (uint32_t)s->bytes;
+	}
+	tw_send(ctx, m);
+}
+
+static void send_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round)
+{
+	struct tw_msg *m = message_to(x, ctx, h, TW_PULL);
+
+	if (!m)
+		return;
+	m->h.flags = h->view ? 0 : TW_FLAG_FRESH;
+	m->b.pull = (struct tw_body_pull){ .have = h->seen.version,
+					   .round = round,
+					   .number = h->number,
+					   .clock = x->clock_known ? x->clock : TW_CLOCK_UNKNOWN,
+					   .link = h->closed };
+	tw_send(ctx, m);
+}
+
+void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round)
+{
+	h->request = TW_REQUEST_PULL;
+	h->number = ++x->requests;
+	send_pull(x, ctx, h, round);
+}
+
+bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,
+			     uint64_t pin)
+{
+	struct tw_msg *m = message_to(x, ctx, h, TW_PULL);
+
+	if (!m)
+		return false;
+	m->h.flags = TW_FLAG_FREE;
+	m->b.pull.pin = pin;
+	tw_send(ctx, m);
+	return true;
+}
+
+/* Senders start at different holders, or the last to come would do all the work alone. */
+static void send_slices(struct exchange *x, struct tw_context *ctx, const struct outgoing *o)
+{
+	const uint32_t senders = x->plan->crew.workers ? x->plan->crew.workers : 1;
+	const uint32_t first = (uint32_t)((uint64_t)x->who->slot * x->holders / senders);
+
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (o->slice[(first + k) % x->holders].link)
+			send_slice(x, ctx, o, (first + k) % x->holders);
+}
+
+enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
+				const struct tw_offer *offer)
+{
+	struct outgoing *o = &x->out[x->outs];
+	const uint32_t count = offer->count ? offer->count : x->holders - offer->first;
+
+	HOLDS(2, tw_exchange_has_credit(x));
+	memset(o->slice, 0, x->holders * sizeof *o->slice);
+	x->outs++;
+	o->seq = ++x->seq;
+	o->flags = (offer->reads ? TW_FLAG_ANSWER : 0) | (offer->skips ? TW_FLAG_SKIPPED : 0);
+	o->body = offer->body;
+	o->body.clock = ++x->clock;
+	for (uint32_t k = offer->first; k < offer->first + count; k++) {
+		struct holder *h = &x->holder[k];
+
+		o->slice[k] = (struct carried){ .link = ++h->sent, .base = h->base };
+		if (!offer->skips && tw_exchange_encode(x, o, offer, k) != TW_OK)
+			return TW_NO_MEMORY;
+		if (!offer->reads)
+			continue;
+		o->slice[k].number = h->number = ++x->requests;
+		h->request = TW_REQUEST_PUSH;
+	}
+	send_slices(x, ctx, o);
+	return TW_OK;
+}
+
+bool tw_exchange_has_all(const struct exchange *x)
+{
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].request != TW_REQUEST_NONE || !x->holder[k].view)
+			return false;
+	return true;
+}
+
+/* --- holders that move, vanish and come back ------------------------------------------------- */
+
+bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct tw_place *p,
+		       const uint64_t *round)
+{
+	struct holder *h = tw_exchange_find(x, p->shard);
+	uint32_t k;
+
+	if (!h || !tw_plan_is_server(x->plan, p->node))
+		return false;
+	if (h->known && h->addr.node == p->node && h->incarnation == p->incarnation)
+		return false;
+	if (h->known && p->incarnation < h->incarnation)
+		return false;
+	h->addr = (struct tw_addr){ p->node, TW_SHARD, (uint16_t)p->shard };
+	h->incarnation = p->incarnation;
+	h->known = true;
+	h->down = x->node_down[p->node];
+	k = tw_exchange_index(x, h);
+	for (uint32_t i = 0; i < x->outs; i++)
+		if (x->out[i].slice[k].link > h->closed)
+			send_slice(x, ctx, &x->out[i], k);
+	/* who took the push, and held the answer, is not there any more */
+	if (h->request == TW_REQUEST_PUSH && h->closed >= h->sent)
+		h->request = TW_REQUEST_PULL;
+	if (h->request == TW_REQUEST_PULL)
+		send_pull(x, ctx, h, round ? *round : 0);
+	return true;
+}
+
+void tw_exchange_forget_places(struct exchange *x)
+{
+	for (uint32_t k = 0; k < x->holders; k++)
+		x->holder[k].known = false;
+}
+
+bool tw_exchange_is_down(const struct exchange *x, uint32_t node)
+{
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].known && x->holder[k].down &&
+		    (node == UINT32_MAX || x->holder[k].addr.node == node))
+			return true;
+	return false;
+}
+
+void tw_exchange_down(struct exchange *x, uint32_t node)
+{
+	if (node <= x->plan->crew.servers)
+		x->node_down[node] = true;
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].known && x->holder[k].addr.node == node)
+			x->holder[k].down = true;
+}
+
+static void resend(struct exchange *x, struct tw_context *ctx, struct holder *h,
+		   const uint64_t *round)
+{
+	const uint32_t k = tw_exchange_index(x, h);
+
+	for (uint32_t i = 0; i < x->outs; i++)
+		if (x->out[i].slice[k].link > h->closed ||
+		    (x->out[i].slice[k].link && h->request == TW_REQUEST_PUSH))
+			send_slice(x, ctx, &x->out[i], k);
+	if (h->request == TW_REQUEST_PULL)
+		send_pull(x, ctx, h, round ? *round : 0);
+	if (h->request == TW_REQUEST_PUSH && h->closed >= h->sent) {
+		/* the push was taken; only its answer was lost */
+		h->request = TW_REQUEST_PULL;
+		send_pull(x, ctx, h, round ? *round : h->round + 1);
+	}
+}
+
+void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
+		    const uint64_t *round)
+{
+	if (node <= x->plan->crew.servers)
+		x->node_down[node] = false;
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].known && x->holder[k].addr.node == node) {
+			x->holder[k].down = false;
+			resend(x, ctx, &x->holder[k], round);
+		}
+}
+
+/* --- hearing -------------------------------------------------------------------------------- */
+
+uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, uint64_t link)
+{
+	const uint32_t k = tw_exchange_index(x, h);
+
+	for (uint32_t i = 0; i < x->outs; i++)
+		if (x->out[i].slice[k].link == link)
+			return x->out[i].seq;
+	return 0;
+}
+
+/* The oldest contribution, if every link has closed it. */
+static bool closed_everywhere(const struct exchange *x)
+{
+	for (uint32_t k = 0; x->outs && k < x->holders; k++)
+		if (x->out[0].slice[k].link > x->holder[k].closed)
+			return false;
+	return x->outs;
+}
+
+static void let_go(struct exchange *x)
+{
+	while (closed_everywhere(x)) {
+		struct carried *const slice = x->out[0].slice;
+
+		clear_outgoing(x, &x->out[0]);
+		memmove(x->out, x->out + 1, (TW_CREDITS - 1) * sizeof x->out[0]);
+		x->out[TW_CREDITS - 1] = (struct outgoing){ .slice = slice };
+		x->outs--;
+	}
+}
+
+void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint32_t unapplied,
+		       uint32_t incarnation)
+{
+	const uint32_t k = tw_exchange_index(x, h);
+
+	if (link > h->sent)
+		link = h->sent;
+	if (link <= h->closed)
+		return;
+	for (uint32_t i = 0; i < x->outs; i++) {
+		const struct carried *s = &x->out[i].slice[k];
+
+		if (s->link > h->closed && s->link <= link && link - s->link < 32 &&
+		    (unapplied >> (link - s->link) & 1))
+			tw_exchange_return(x, &x->out[i], k,
+					   s->base.version.incarnation != incarnation);
+	}
+	h->closed = link;
+	let_go(x);
+}
+
+enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const struct tw_msg *m)
+{
+	const struct tw_body_params *b = &m->b.params;
+	enum tw_status st = TW_OK;
+
+	if (h->request == TW_REQUEST_NONE || b->number != h->number)
+		return TW_ABSENT;
+	if (m->h.type == TW_PARAMS)
+		st = tw_exchange_decode(x, h, m, &h->view);
+	if (st != TW_OK)
+		return st;
+	h->request = TW_REQUEST_NONE;
+	h->seen = (struct tw_stamp){ b->version, b->rate };
+	h->round = b->round;
+	h->least = b->least;
+	h->statistic = b->statistic;
+	return TW_OK;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.h - what one sender exchanges with the holders of the parameters: contributions there,
+ * views back.
+ *
+ * A holder is an address, a range of the vector and a link.  The list of holders is given once, and
+ * need not be all shards of the plan: nothing here counts shards.  Holders are numbered by their
+ * place in the list; `shard` is what their range is called in messages.
+ *
+ *  (1) A contribution has one seq (1, 2, 3 ...) and, on each link that carries a slice of it, a
+ *      number of that link (1, 2, 3 ...).  Holders find duplicates and gaps by the link's number.
+ *      Both counts begin anew with a new identity of the sender, and only then.
+ *  (2) A contribution is kept as it was encoded until every link has closed it.  At most TW_CREDITS
+ *      are kept, oldest first; who wants to contribute looks at tw_exchange_has_credit before.
+ *  (3) When a connection is made anew, and when a holder moves, everything that is open on its link
+ *      is sent again: the same bytes, in the order of the numbers, then the open request.  Nothing
+ *      is sent again because of time alone.
+ *  (4) A new incarnation of a holder knows nothing.  It refuses what was computed on the one
+ *      before, and closes it.  An answer of an older incarnation is not heard any more.
+ *  (5) An answer is taken only if it has the number of the newest request on its link.  The view
+ *      that it replaces lives on for whoever has a reference.
+ *  (6) tw_exchange_reset (a new generation) forgets contributions, requests and views.  Numbers go
+ *      on: each link counts as closed, and the next PULL tells the holder so.  Places stay known.
+ *      tw_exchange_renew (a new identity) does the same, and begins (1) anew.
+ *  (7) What a codec owes to a link, its residual, is what was contributed there less what the
+ *      holder applied, or may still apply.  So a contribution that is closed and was not applied
+ *      comes back: whole, if its samples are done with (4); less its own gradient, if they are
+ *      dealt again or dropped on purpose (refused, late, or open at a reset).  Later contributions
+ *      may have been encoded meanwhile, so nothing is set back: the difference is added.
+ *      A new identity owes nothing, until tw_exchange_restore. */
+#ifndef TW_NODE_EXCHANGE_H
+#define TW_NODE_EXCHANGE_H
+
+#include "node/part.h"
+#include "node/plan.h"
+
+#define TW_CREDITS 2 /* contributions that may be on their way without an answer */
+
+/* For whom an exchange speaks; its owner changes it. */
+struct tw_identity {
+	uint32_t slot, incarnation;
+	uint64_t generation;
+};
+
+/* A range of the vector; the first `trainable` values of it are not buffers. */
+struct tw_holding {
+	size_t from, n, trainable;
+};
+
+/* The version that something was computed on, and the rate stamped in that answer. */
+struct tw_stamp {
+	struct tw_version version;
+	float rate;
+};
+
+/* What is open on a link beside contributions: nothing, the answer to a push, or a PULL. */
+enum tw_request { TW_REQUEST_NONE, TW_REQUEST_PUSH, TW_REQUEST_PULL };
+
+struct holder {
+	uint32_t shard;
+	struct tw_holding range;
+
+	/* where it is */
+	bool known, down;
+	struct tw_addr addr;
+	uint32_t incarnation;
+
+	uint64_t sent, closed; /* (1): the last number, and the last that is closed there */
+	struct tw_stamp base;  /* what the next contribution was computed on: the owner says */
+
+	/* (5) */
+	enum tw_request request;
+	uint64_t number;       /* of the newest request */
+	struct tw_block *view; /* what it was sent, decoded; NULL before the first answer */
+	struct tw_stamp seen;  /* of the view */
+	uint64_t round;        /* that the view belongs to */
+	uint64_t least;        /* clock of the slowest worker there */
+	double statistic;      /* of the staleness policy there */
+
+	void *state; /* of the codec, the residual first; NULL: it keeps none */
+	size_t state_bytes;
+};
+
+/* What one link carries of a contribution. */
+struct carried {
+	uint64_t link;   /* its number; 0: this link carries nothing of it */
+	uint64_t number; /* of the request that comes with it; 0 none */
+	struct tw_stamp base;
+	struct tw_block *payload; /* NULL: skipped */
+	size_t at, bytes;
+	bool plain;   /* floats, not the codec's bytes */
+	bool returns; /* (7): comes back if it is not applied */
+};
+
+/* A contribution that is not closed on every link. */
+struct outgoing {
+	uint64_t seq;
+	uint32_t flags;
+	struct tw_body_push body;
+	struct tw_block *vector; /* (7): as it was contributed; NULL where no codec remembers */
+	struct carried *slice;   /* by holder */
+};
+
+struct exchange {
+	const struct tw_plan *plan;
+	const struct tw_identity *who;
+	struct tw_heap *heap;
+	struct holder *holder;
+	uint32_t holders;
+	bool *node_down; /* by node of a server */
+	struct outgoing out[TW_CREDITS];
+	uint32_t outs;     /* oldest first */
+	uint64_t seq;      /* last contribution made */
+	uint64_t requests; /* number of the last request */
+	uint64_t clock;    /* contributions made, and what it began with: the same on all links */
+	bool clock_known;  /* false: to be taken from the next answers */
+	float *scratch;    /* (7): as long as the longest range; NULL where no codec remembers */
+	struct carried *slices; /* of all `out` */
+	uint8_t *states;        /* of all holders */
+};
+
+/* What is contributed. */
+struct tw_offer {
+	struct tw_block *vector;  /* all of it; a reference is kept where that saves a copy */
+	struct tw_body_push body; /* what is the same for all holders */
+	uint32_t first, count;    /* holders that get a slice of it; count 0: all */
+	bool skips;               /* the holders apply the one before again (B-FASGD) */
+	bool reads;               /* answers are asked for */
+	bool plain;               /* with all that is owed, as floats: nothing is owed after it */
+};
+
+/* --- exchange.c ----------------------------------------------------------------------------- */
+
+/* Over `shards` of the plan, `count` of them.  `who` must outlive it. */
+enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
+				const struct tw_plan *plan, const struct tw_identity *who,
+				const uint32_t *shards, uint32_t count);
+void tw_exchange_close(struct exchange *x); /* one that is all zero is closed already */
+void tw_exchange_reset(struct exchange *x); /* (6) */
+void tw_exchange_renew(struct exchange *x); /* (6) */
+
+/* The holder of this range; NULL: it is not in the list. */
+struct holder *tw_exchange_find(struct exchange *x, uint32_t shard);
+static inline uint32_t tw_exchange_index(const struct exchange *x, const struct holder *h)
+{
+	return (uint32_t)(h - x->holder);
+}
+static inline bool tw_exchange_has_credit(const struct exchange *x)
+{
+	return x->outs < TW_CREDITS;
+}
+/* The last contribution that every link has closed. */
+static inline uint64_t tw_exchange_closed(const struct exchange *x)
+{
+	return x->seq - x->outs;
+}
+
+/* Contribute; TW_NO_MEMORY: nobody can go on. */
+enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
+				const struct tw_offer *offer);
+/* A request of its own, for parameters of this round or later. */
+void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round);
+/* A request for the view that is pinned for an evaluation: it costs no time, and is no request of
+ * (5).  False: there is no memory. */
+bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,
+			     uint64_t pin);
+/* Is every view there, and no request open? */
+bool tw_exchange_has_all(const struct exchange *x);
+
+/* Where a range is now (3, 4); `round`: the sender's, NULL if it has none.  False: nothing new, or
+ * not a holder of this list. */
+bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct tw_place *p,
+		       const uint64_t *round);
+void tw_exchange_forget_places(struct exchange *x);
+/* Is any holder of this node, or (UINT32_MAX) of any node, out of reach? */
+bool tw_exchange_is_down(const struct exchange *x, uint32_t node);
+void tw_exchange_down(struct exchange *x, uint32_t node);
+/* Its connection was made anew (3). */
+void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
+		    const uint64_t *round);
+
+/* A holder says how far its link is closed: what was not applied comes back (7), and what every
+ * link has closed is let go. */
+void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint32_t unapplied,
+		       uint32_t incarnation);
+/* The contribution that number `link` carries to this holder; 0: it is closed everywhere. */
+uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, uint64_t link);
+/* PARAMS or UNCHANGED (5).  TW_ABSENT: not the answer that is waited for.  TW_BAD_BYTES: it is
+ * malformed, and the request stays open. */
+enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const struct tw_msg *m);
+
+/* --- exchange_codec.c ----------------------------------------------------------------------- */
+
+/* Codec states of all holders, blank; TW_NO_MEMORY leaves what there is to tw_exchange_close. */
+enum tw_status tw_exchange_open_codec(struct exchange *x);
+/* Encode slice `k` of the offer into o->slice[k]. */
+enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
+				  const struct tw_offer *offer, uint32_t k);
+/* (7): slice `k` of o is not applied and will not be; `keeps`: its samples are done with. */
+void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps);
+/* Decode a holder's answer; on success it takes the place of *place. */
+enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
+				  const struct tw_msg *m, struct tw_block **place);
+/* Is anything owed to anybody? */
+bool tw_exchange_owes(const struct exchange *x);
+void tw_exchange_blank(struct exchange *x);
+/* The residual as one array over the trainable parameters, and what else codecs keep of each range:
+ * appended to the list; what it points to is in *room, the caller's to put back.  At most
+ * 1 + holders arrays; none where the codec does not remember. */
+enum tw_status tw_exchange_pack(struct exchange *x, struct tw_array *list, size_t *count,
+				float **room);
+/* From such arrays; borders may be others now.  TW_BAD_BYTES leaves it for the caller to blank. */
+enum tw_status tw_exchange_restore(struct exchange *x, const struct tw_array *list, size_t count);
+
+#endif
