@@ -299,10 +299,17 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	return st;
 }
 
-/* Those who came before their part was read are welcomed once more, as somebody new. */
+/* Those who came before their part was read are welcomed once more, as somebody new.  Where workers
+ * go back with the shards, those without a part are, too: they begin blank. */
 static void restore_workers(struct master *m, struct tw_context *ctx, const struct tw_part *parts,
 			    size_t count)
 {
+	const bool all = tw_plan_worker_goes_back(m->plan);
+
+	for (uint32_t k = 0; all && k < m->plan->crew.workers; k++) {
+		tw_block_drop(m->member[k].restore);
+		m->member[k].restore = NULL;
+	}
 	for (size_t k = 0; k < count; k++) {
 		unsigned slot;
 
@@ -313,6 +320,9 @@ static void restore_workers(struct master *m, struct tw_context *ctx, const stru
 		if (m->member[slot].live)
 			tw_master_welcome_again(m, ctx, slot);
 	}
+	for (uint32_t k = 0; all && k < m->plan->crew.workers; k++)
+		if (m->member[k].live && !m->member[k].restore)
+			tw_master_welcome_again(m, ctx, k);
 }
 
 static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64_t cut,
@@ -337,8 +347,10 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->dealing.taken);
 		if (st == TW_OK && m->restart.rebuild && !adopted)
 			st = restore_master(m, parts, count, &x);
-		if (st == TW_OK && !m->restart.begun && !other && !adopted)
-			restore_workers(m, ctx, parts, count);
+		if (st == TW_OK && !adopted &&
+		    (!m->restart.begun ||
+		     (m->restart.rebuild && tw_plan_worker_goes_back(m->plan))))
+			restore_workers(m, ctx, parts, other ? 0 : count);
 		if (other && !m->restart.begun &&
 		    (tw_plan_update(m->plan)->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
@@ -351,6 +363,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		tw_spans_clear(&m->dealing.taken);
 		m->rounds.number = m->dealing.frontier = m->count.dropped = m->scores.evaluated_at =
 			0;
+		if (m->restart.begun && tw_plan_worker_goes_back(m->plan))
+			restore_workers(m, ctx, NULL, 0);
 	}
 	if (m->restart.begun && m->restart.rebuild && !adopted &&
 	    before > tw_spans_total(&m->dealing.taken))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - a worker's state as parts, and who changes which:
  *
- *	membership    worker.c               who it is, and whether it belongs to the cluster
+ *	membership    worker_membership.c    who it is, and whether it belongs to the cluster
  *	leases        lease.c                what it may work on, and what is done
  *	exchange      exchange.c             what it sends to shards, and what they answer
  *	step          step.c                 the computation under way
@@ -176,13 +176,34 @@ static inline size_t tw_worker_total(const struct worker *w)
 	return w->plan->problem.trainable + w->plan->problem.buffers;
 }
 
-/* --- worker.c -------------------------------------------------------------------------------- */
+/* --- worker_membership.c --------------------------------------------------------------------- */
+
+enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE };
 
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
+/* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
+void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh);
+/* What the master may not have heard, once more. */
+void tw_worker_resend(struct worker *w, struct tw_context *ctx);
 /* Forget everything but who we are and what we keep, and go on in this generation. */
 void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation);
 /* Leave at once: nothing of ours is on its way. */
 void tw_worker_go(struct worker *w, struct tw_context *ctx);
+/* We have left, and the master may not have heard it. */
+void tw_worker_leave_again(struct worker *w, struct tw_context *ctx);
+/* The master counts us among its members although we have left: our last word was lost, or was
+ * overtaken by an earlier one. */
+void tw_worker_still_member(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* It is not a member any more.  True: it wanted to leave, and is gone. */
+bool tw_worker_drop_out(struct worker *w, struct tw_context *ctx);
+/* ... and joins again as somebody new. */
+void tw_worker_start_again(struct worker *w, struct tw_context *ctx);
+/* It is over for us. */
+void tw_worker_stop(struct worker *w, struct tw_context *ctx);
+/* WELCOME, REFUSE, VIEW. */
+void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- worker_answer.c ------------------------------------------------------------------------- */
 
