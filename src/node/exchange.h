@@ -26,6 +26,8 @@
  *      comes back: whole, if its samples are done with (4); less its own gradient, if they are
  *      dealt again or dropped on purpose (refused, late, or open at a reset).  Later contributions
  *      may have been encoded meanwhile, so nothing is set back: the difference is added.
+ *      What is not finite is never owed: a slice that is not goes as it is, to be refused, and a
+ *      residual that grew so large that it cannot be sent begins anew at 0.
  *      A new identity owes nothing, until tw_exchange_restore. */
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H

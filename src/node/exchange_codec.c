@@ -140,7 +140,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 
 /* --- not taken ------------------------------------------------------------------------------ */
 
-/* What the holder would have applied; NULL: our own bytes do not decode. */
+/* What the holder would have applied; NULL: our own bytes are not finite. */
 static const float *decoded(struct exchange *x, const struct carried *s, const struct holder *h)
 {
 	const struct tw_traffic *c = &x->plan->traffic;
@@ -158,16 +158,18 @@ void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k
 {
 	const struct carried *s = &o->slice[k];
 	const struct holder *h = &x->holder[k];
+	const size_t t = h->range.trainable;
 	const float *d;
 
 	if (!s->returns)
 		return;
 	d = decoded(x, s, h);
-	HOLDS(7, d != NULL);
-	tw_vec_add(residual(h), d, h->range.trainable);
-	if (!keeps)
-		tw_vec_sub(residual(h), residual(h), tw_block_floats(o->vector) + h->range.from,
-			   h->range.trainable);
+	if (d)
+		tw_vec_add(residual(h), d, t);
+	if (d && !keeps)
+		tw_vec_sub(residual(h), residual(h), tw_block_floats(o->vector) + h->range.from, t);
+	if (!d || !tw_vec_finite(residual(h), t))
+		memset(h->state, 0, h->state_bytes); /* it grew out of all numbers */
 }
 
 /* --- back ----------------------------------------------------------------------------------- */

@@ -983,6 +983,34 @@ static void say_push(struct stage *s, struct player *p, uint32_t slot, uint32_t 
 	tw_block_drop(b);
 }
 
+/* A push as a member sends it that does not send every contribution here. */
+static void say_numbered(struct stage *s, struct player *p, uint32_t slot, uint64_t seq,
+			 uint64_t link)
+{
+	const struct shard *h = (const struct shard *)p->actor;
+	struct tw_msg m = *s->sample[TW_PUSH][0];
+	struct tw_block *b = tw_block_new(&s->memory.heap, h->n * sizeof(float));
+
+	memset(b->data, 0, b->bytes);
+	m.from = h->guest[slot].addr;
+	m.to = p->seat->addr;
+	m.h.from = slot;
+	m.h.incarnation = h->guest[slot].incarnation;
+	m.h.view = h->generation;
+	m.h.shard = h->index;
+	m.h.seq = seq;
+	m.h.flags = TW_FLAG_PLAIN;
+	m.b.push.base = h->version;
+	m.b.push.link = link;
+	m.tail = NULL;
+	m.h.tail = 0;
+	m.payload = b;
+	m.payload_at = 0;
+	m.h.payload = (uint32_t)b->bytes;
+	deliver(s, p, &m);
+	tw_block_drop(b);
+}
+
 static void run_out(struct stage *s)
 {
 	for (uint64_t calm = 0; !s->over; calm++)
@@ -1002,6 +1030,35 @@ static void open_running(struct stage *s, uint64_t seed, struct player **p, uint
 	for (*slot = 0;
 	     !tw_guest_is_here(tw_shard_guest((const struct shard *)(*p)->actor, *slot));)
 		assert_true(++*slot < 3);
+}
+
+/* Duplicates and gaps are of the link, whatever contributions it carries. */
+static void a_push_is_known_by_its_link(void **state)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct player *p;
+		struct stage s;
+		const struct guest *g;
+		uint64_t link, n;
+		uint32_t slot;
+
+		open_running(&s, seed, &p, &slot);
+		g = &((const struct shard *)p->actor)->guest[slot];
+		link = g->link;
+		n = ((const struct shard *)p->actor)->version.n;
+		say_numbered(&s, p, slot, link + 7, link + 1); /* contributions went elsewhere */
+		assert_int_equal(g->link, link + 1);
+		assert_int_equal(g->seq, link + 7);
+		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 1);
+		say_numbered(&s, p, slot, link + 8, link + 1); /* seen */
+		say_numbered(&s, p, slot, link + 8, link + 3); /* a gap */
+		assert_int_equal(g->link, link + 1);
+		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 1);
+		say_numbered(&s, p, slot, link + 9, link + 2);
+		assert_int_equal(g->link, link + 2);
+		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 2);
+		stage_close(&s);
+	}
 }
 
 /* Who knows somebody's slot and incarnation cannot speak for it from another node. */
@@ -1099,6 +1156,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anybody_says_anything),
 		cmocka_unit_test(others_outlive_a_traitor),
+		cmocka_unit_test(a_push_is_known_by_its_link),
 		cmocka_unit_test(nobody_speaks_for_another),
 		cmocka_unit_test(nobody_locks_a_slot),
 	};

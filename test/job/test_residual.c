@@ -72,6 +72,7 @@ static struct {
 	uint64_t from[SLOTS][LOG];         /* positions of contributions, by slot and seq */
 	uint32_t live[SLOTS], gone[SLOTS]; /* incarnations; gone: the last that left cleanly */
 	unsigned applied, plain, fenced, left, died, rolled;
+	unsigned lost, unusable; /* lines of the log */
 } seen;
 
 static void see_encoded(uint64_t draw, const uint8_t *bytes, size_t len, size_t n)
@@ -180,6 +181,12 @@ static bool see(void *arg, const struct tw_note *note)
 	return true;
 }
 
+static void hear(void *arg, enum tw_level level, const char *who, const char *line)
+{
+	seen.lost += strstr(line, "what its codec owes is lost") != NULL;
+	seen.unusable += strstr(line, "cannot be used (bad bytes): what it kept itself") != NULL;
+}
+
 /* --- runs ------------------------------------------------------------------------------------- */
 
 struct ran {
@@ -246,6 +253,7 @@ static enum tw_status run(const char *strategy, uint32_t shards, const char *mor
 	t.job->plan.checkpoint.stop_after = stop;
 	t.resume = resume;
 	t.observer = see;
+	t.log = &(const struct tw_log){ .sink = hear, .level = TW_WARNING };
 	every_other_seen = see_encoded;
 	st = trial_run(&t, &tw_heap_system, store ? store : own, &ran);
 	every_other_seen = NULL;
@@ -314,7 +322,7 @@ static void nothing_is_lost(void **state)
 
 static void a_leave_takes_nothing_along(void **state)
 {
-	unsigned left = 0;
+	unsigned left = 0, plain = 0;
 	char more[300];
 	struct ran r;
 
@@ -324,10 +332,12 @@ static void a_leave_takes_nothing_along(void **state)
 				 "sim: {" PACE ", faults: [{leave: worker 1, at: %ums}]}\n", at);
 			assert_int_equal(run(strategies[k], 1 + at % 2, more, 0, NULL, &r), TW_OK);
 			compare(strategies[k], &r);
-			assert_int_equal(seen.died, 0);
+			assert_int_equal(seen.died + seen.lost, 0);
 			left += seen.left;
+			plain += seen.plain;
 		}
 	assert_true(left > 60);
+	assert_true(plain > 10); /* a stripe that had it all */
 }
 
 static void a_death_takes_along_what_was_owed(void **state)
@@ -371,6 +381,28 @@ static void a_lost_shard_is_owed_what_it_missed(void **state)
 			fenced += seen.fenced;
 		}
 	assert_true(fenced > 20);
+}
+
+/* A leaver finds a shard that was taken anew: its last push is of what there is now. */
+static void a_leaver_waits_for_a_lost_shard(void **state)
+{
+	unsigned left = 0;
+	char more[400];
+	struct ran r;
+
+	for (size_t k = 0; k < 3; k++)
+		for (unsigned at = 60; at < 400; at += 7) {
+			snprintf(more, sizeof more,
+				 "checkpoint: {every: 100ms, cut: drain}\n"
+				 "sim: {" PACE
+				 ", closed_limit: 20ms, faults: [{crash: server 1, at: "
+				 "%ums, restart: 30ms}, {leave: worker 1, at: %ums}]}\n",
+				 at, at + 5 * (at % 20));
+			assert_int_equal(run(strategies[k], 2, more, 0, NULL, &r), TW_OK);
+			assert_int_equal(seen.lost, 0);
+			left += seen.left;
+		}
+	assert_true(left > 100);
 }
 
 /* In rounds everybody goes back, with what each owed then. */
@@ -438,6 +470,79 @@ static void a_resumed_run_has_the_same_bits(void **state)
 			}
 }
 
+/* The cut of `from`, in which worker 1's residual is what a hostile hand made of it. */
+static struct tw_store *spoilt(struct tw_store *from, size_t n, float first)
+{
+	struct tw_store *to = tw_memory_store_new(&tw_heap_system);
+	const uint64_t steps = 0;
+	float owed[DIMENSION + 1] = { first };
+	const struct tw_array list[] = {
+		{ .name = "worker", .n = sizeof steps, .kind = TW_BYTES, .at = &steps },
+		{ .name = "residual", .n = n, .kind = TW_FLOATS, .at = owed },
+	};
+	struct tw_part *parts;
+	uint64_t cut;
+	size_t count;
+
+	assert_int_equal(from->load(from, &cut, &parts, &count), TW_OK);
+	for (size_t k = 0; k < count; k++)
+		if (strcmp(parts[k].name, "worker 1") == 0) {
+			tw_block_drop(parts[k].bytes);
+			parts[k].bytes = tw_part_pack(&tw_heap_system, list, 2);
+		}
+	assert_int_equal(to->save(to, cut, parts, count), TW_OK);
+	from->loaded_free(from, parts, count);
+	return to;
+}
+
+/* A part that does not fit is refused with a sentence, and its worker begins with nothing owed. */
+static void a_malformed_part_is_said_and_left(void **state)
+{
+	static const char more[] = "checkpoint: {every: 120ms, cut: drain}\nsim: {" PACE "}\n";
+	static const struct {
+		size_t n;
+		float first;
+		unsigned said;
+	} cases[] = { { DIMENSION, 3.0f, 0 },
+		      { DIMENSION + 1, 0.0f, 1 },
+		      { DIMENSION - 1, 0.0f, 1 },
+		      { DIMENSION, INFINITY, 1 },
+		      { DIMENSION, NAN, 1 } };
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		struct tw_store *store = tw_memory_store_new(&tw_heap_system), *bad;
+		struct ran r;
+
+		assert_int_equal(run("asgd", 1, more, 1, store, &r), TW_INTERRUPTED);
+		bad = spoilt(store, cases[k].n, cases[k].first);
+		assert_int_equal(run("asgd", 1, more, 0, bad, &r), TW_OK);
+		assert_int_equal(seen.unusable > 0, cases[k].said);
+		/* what the others owed came back; the books of this run began at 0 */
+		for (size_t i = 0; cases[k].said && i < DIMENSION; i++)
+			assert_true(r.owed[1][i] == seen.now.owed[1][i]);
+		tw_memory_store_free(bad);
+		tw_memory_store_free(store);
+	}
+}
+
+/* Momentum on the worker and a codec that owes: one last push has both. */
+static void momentum_and_debts_leave_together(void **state)
+{
+	unsigned left = 0;
+	char more[300];
+	struct ran r;
+
+	for (unsigned at = 20; at < 500; at += 23) {
+		snprintf(more, sizeof more,
+			 "sim: {" PACE ", faults: [{leave: worker 1, at: %ums}]}\n", at);
+		assert_int_equal(run("dana-slim", 1, more, 0, NULL, &r), TW_OK);
+		assert_int_equal(seen.lost, 0);
+		assert_false(r.has[1] && seen.left);
+		left += seen.left;
+	}
+	assert_true(left > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,9 +550,12 @@ int main(void)
 		cmocka_unit_test(a_leave_takes_nothing_along),
 		cmocka_unit_test(a_death_takes_along_what_was_owed),
 		cmocka_unit_test(a_lost_shard_is_owed_what_it_missed),
+		cmocka_unit_test(a_leaver_waits_for_a_lost_shard),
 		cmocka_unit_test(a_rollback_takes_debts_back),
 		cmocka_unit_test(resets_lose_nothing),
 		cmocka_unit_test(a_resumed_run_has_the_same_bits),
+		cmocka_unit_test(a_malformed_part_is_said_and_left),
+		cmocka_unit_test(momentum_and_debts_leave_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

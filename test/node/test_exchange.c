@@ -438,6 +438,23 @@ static void what_is_not_finite_is_never_owed(void **state)
 	close_it(&f);
 }
 
+/* Finite gradients whose sum is not: refused, and begun anew. */
+static void a_debt_beyond_all_numbers_is_cancelled(void **state)
+{
+	struct fixture f;
+
+	open_it(&f, &every_other);
+	place_all(&f, 1);
+	push(&f, 3e38f, (struct tw_offer){ .reads = false });
+	push(&f, 3e38f, (struct tw_offer){ .reads = false }); /* value 1 is twice that now */
+	ack(&f, 0, 1, 0, 1);
+	ack(&f, 1, 1, 0, 1);
+	ack(&f, 0, 2, 1, 1);
+	for (size_t i = 0; i < 5; i++)
+		assert_true(owed(&f, 0, i) == 0.0f);
+	close_it(&f);
+}
+
 /* --- in a checkpoint ------------------------------------------------------------------------ */
 
 static struct tw_block *packed(struct fixture *f)
@@ -587,6 +604,7 @@ int main(void)
 		cmocka_unit_test(a_reset_returns_what_is_open),
 		cmocka_unit_test(a_plain_push_takes_everything_along),
 		cmocka_unit_test(what_is_not_finite_is_never_owed),
+		cmocka_unit_test(a_debt_beyond_all_numbers_is_cancelled),
 		cmocka_unit_test(what_is_owed_survives),
 		cmocka_unit_test(borders_may_be_others),
 		cmocka_unit_test(a_malformed_part_is_refused),
