@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------- */
 
 static struct tw_holding holding_of(const struct tw_problem *p, uint32_t shard)
 {
@@ -106,7 +106,7 @@ struct holder *tw_exchange_find(struct exchange *x, uint32_t shard)
 	return NULL;
 }
 
-/* --- saying --------------------------------------------------------------------------------- */
+/* --- saying ------------------------------------------------------------------------------- */
 
 static struct tw_msg *message_to(struct exchange *x, struct tw_context *ctx, const struct holder *h,
 				 enum tw_type type)
@@ -191,6 +191,15 @@ static void send_slices(struct exchange *x, struct tw_context *ctx, const struct
 			send_slice(x, ctx, o, (first + k) % x->holders);
 }
 
+static enum tw_status encode(struct exchange *x, struct outgoing *o, const struct tw_offer *offer,
+			     uint32_t k)
+{
+	if (!(x->plan->traffic.up->traits & TW_CODEC_IDENTITY))
+		return tw_exchange_encode(x, o, offer, k);
+	tw_exchange_refer(&o->slice[k], offer->vector, &x->holder[k].range);
+	return TW_OK;
+}
+
 enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 				const struct tw_offer *offer)
 {
@@ -208,7 +217,7 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		struct holder *h = &x->holder[k];
 
 		o->slice[k] = (struct carried){ .link = ++h->sent, .base = h->base };
-		if (!offer->skips && tw_exchange_encode(x, o, offer, k) != TW_OK)
+		if (!offer->skips && encode(x, o, offer, k) != TW_OK)
 			return TW_NO_MEMORY;
 		if (!offer->reads)
 			continue;
@@ -227,7 +236,7 @@ bool tw_exchange_has_all(const struct exchange *x)
 	return true;
 }
 
-/* --- holders that move, vanish and come back ------------------------------------------------- */
+/* --- holders that move, vanish and come back ---------------------------------------------- */
 
 bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct tw_place *p,
 		       const uint64_t *round)
@@ -311,7 +320,7 @@ void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		}
 }
 
-/* --- hearing -------------------------------------------------------------------------------- */
+/* --- hearing ------------------------------------------------------------------------------ */
 
 uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, uint64_t link)
 {
@@ -363,6 +372,35 @@ void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint
 	}
 	h->closed = link;
 	let_go(x);
+}
+
+enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
+				  const struct tw_msg *m, struct tw_block **place)
+{
+	const struct tw_traffic *c = &x->plan->traffic;
+	const size_t n = h->range.n, t = h->range.trainable, tail = (n - t) * sizeof(float);
+	struct tw_block *b;
+
+	if (!m->payload || m->h.payload < tail)
+		return TW_BAD_BYTES;
+	if (m->b.params.pin || (c->down->traits & TW_CODEC_IDENTITY)) {
+		if (m->h.payload != n * sizeof(float))
+			return TW_BAD_BYTES;
+		b = tw_block_keep(m->payload);
+	} else {
+		b = tw_block_new(x->heap, n * sizeof(float));
+		if (!b)
+			return TW_NO_MEMORY;
+		if (c->down->decode(c->down_options, tw_msg_payload(m), m->h.payload - tail,
+				    tw_block_floats(b), t) != TW_OK) {
+			tw_block_drop(b);
+			return TW_BAD_BYTES;
+		}
+		memcpy(tw_block_floats(b) + t, tw_msg_payload(m) + m->h.payload - tail, tail);
+	}
+	tw_block_drop(*place);
+	*place = b;
+	return TW_OK;
 }
 
 enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const struct tw_msg *m)

@@ -130,7 +130,7 @@ struct tw_offer {
 	bool plain;               /* with all that is owed, as floats: nothing is owed after it */
 };
 
-/* --- exchange.c ----------------------------------------------------------------------------- */
+/* --- exchange.c --------------------------------------------------------------------------- */
 
 /* Over `shards` of the plan, `count` of them.  `who` must outlive it. */
 enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
@@ -190,18 +190,27 @@ uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, ui
  * malformed, and the request stays open. */
 enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const struct tw_msg *m);
 
-/* --- exchange_codec.c ----------------------------------------------------------------------- */
+/* Decode a holder's answer; on success it takes the place of *place. */
+enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
+				  const struct tw_msg *m, struct tw_block **place);
+
+/* --- exchange_codec.c --------------------------------------------------------------------- */
 
 /* Codec states of all holders, blank; TW_NO_MEMORY leaves what there is to tw_exchange_close. */
 enum tw_status tw_exchange_open_codec(struct exchange *x);
-/* Encode slice `k` of the offer into o->slice[k]. */
+/* The vector's own memory, as it is. */
+static inline void tw_exchange_refer(struct carried *s, struct tw_block *vector,
+				     const struct tw_holding *r)
+{
+	s->payload = tw_block_keep(vector);
+	s->at = r->from * sizeof(float);
+	s->bytes = r->n * sizeof(float);
+}
+/* Encode slice `k` of the offer into o->slice[k]; not for codecs that send floats as they are. */
 enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 				  const struct tw_offer *offer, uint32_t k);
 /* (7): slice `k` of o is not applied and will not be; `keeps`: its samples are done with. */
 void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps);
-/* Decode a holder's answer; on success it takes the place of *place. */
-enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
-				  const struct tw_msg *m, struct tw_block **place);
 /* Is anything owed to anybody? */
 bool tw_exchange_owes(const struct exchange *x);
 void tw_exchange_blank(struct exchange *x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange_codec.c - what travels in an exchange: slices encoded, answers decoded, and what a codec
- * that remembers owes.  Responsible for (7) of the rules in exchange.h. */
+/* exchange_codec.c - slices as a codec writes them, and what a codec that remembers owes.
+ * Responsible for (7) of the rules in exchange.h. */
 #include "node/exchange.h"
 #include "vec/vec.h"
 
@@ -17,7 +17,7 @@ static float *residual(const struct holder *h)
 	return h->state;
 }
 
-/* --- states --------------------------------------------------------------------------------- */
+/* --- states ------------------------------------------------------------------------------- */
 
 enum tw_status tw_exchange_open_codec(struct exchange *x)
 {
@@ -65,15 +65,7 @@ bool tw_exchange_owes(const struct exchange *x)
 	return false;
 }
 
-/* --- there ---------------------------------------------------------------------------------- */
-
-/* The vector's own memory, as it is. */
-static void refer(struct carried *s, struct tw_block *vector, const struct tw_holding *r)
-{
-	s->payload = tw_block_keep(vector);
-	s->at = r->from * sizeof(float);
-	s->bytes = r->n * sizeof(float);
-}
+/* --- there -------------------------------------------------------------------------------- */
 
 /* With all that is owed, as floats. */
 static enum tw_status encode_plain(struct exchange *x, struct carried *s, const struct holder *h,
@@ -119,15 +111,11 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 	const float *v = tw_block_floats(offer->vector) + h->range.from;
 	struct carried *s = &o->slice[k];
 
-	if (x->plan->traffic.up->traits & TW_CODEC_IDENTITY) {
-		refer(s, offer->vector, &h->range);
-		return TW_OK;
-	}
 	if (!remembers(x))
 		return encode_bytes(x, s, h, v, o->body.range[0].from);
 	if (!tw_vec_finite(v, h->range.trainable)) {
 		/* it would be owed for good: it goes as it is, and its holder refuses it */
-		refer(s, offer->vector, &h->range);
+		tw_exchange_refer(s, offer->vector, &h->range);
 		s->plain = true;
 		return TW_OK;
 	}
@@ -138,7 +126,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 			    : encode_bytes(x, s, h, v, o->body.range[0].from);
 }
 
-/* --- not taken ------------------------------------------------------------------------------ */
+/* --- not taken ---------------------------------------------------------------------------- */
 
 /* What the holder would have applied; NULL: our own bytes are not finite. */
 static const float *decoded(struct exchange *x, const struct carried *s, const struct holder *h)
@@ -172,38 +160,7 @@ void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k
 		memset(h->state, 0, h->state_bytes); /* it grew out of all numbers */
 }
 
-/* --- back ----------------------------------------------------------------------------------- */
-
-enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
-				  const struct tw_msg *m, struct tw_block **place)
-{
-	const struct tw_traffic *c = &x->plan->traffic;
-	const size_t n = h->range.n, t = h->range.trainable, tail = (n - t) * sizeof(float);
-	struct tw_block *b;
-
-	if (!m->payload || m->h.payload < tail)
-		return TW_BAD_BYTES;
-	if (m->b.params.pin || (c->down->traits & TW_CODEC_IDENTITY)) {
-		if (m->h.payload != n * sizeof(float))
-			return TW_BAD_BYTES;
-		b = tw_block_keep(m->payload);
-	} else {
-		b = tw_block_new(x->heap, n * sizeof(float));
-		if (!b)
-			return TW_NO_MEMORY;
-		if (c->down->decode(c->down_options, tw_msg_payload(m), m->h.payload - tail,
-				    tw_block_floats(b), t) != TW_OK) {
-			tw_block_drop(b);
-			return TW_BAD_BYTES;
-		}
-		memcpy(tw_block_floats(b) + t, tw_msg_payload(m) + m->h.payload - tail, tail);
-	}
-	tw_block_drop(*place);
-	*place = b;
-	return TW_OK;
-}
-
-/* --- in a checkpoint ------------------------------------------------------------------------ */
+/* --- in a checkpoint ---------------------------------------------------------------------- */
 
 static const char residual_name[] = "residual";
 

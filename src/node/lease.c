@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- held and done -------------------------------------------------------------------------- */
+/* --- held and done ------------------------------------------------------------------------ */
 
 void tw_worker_reset_leases(struct worker_leases *l)
 {
@@ -182,7 +182,7 @@ static void confirm(struct worker_leases *l, uint64_t upto)
 	l->done_count = kept;
 }
 
-/* --- given ---------------------------------------------------------------------------------- */
+/* --- given -------------------------------------------------------------------------------- */
 
 static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
 {
@@ -282,7 +282,7 @@ void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx)
 	}
 }
 
-/* --- giving back ---------------------------------------------------------------------------- */
+/* --- giving back -------------------------------------------------------------------------- */
 
 /* (4): the last push is of parameters as they are now; true: they are here. */
 static bool read_again(struct worker *w, struct tw_context *ctx)

@@ -152,8 +152,8 @@ static inline bool tw_plan_worker_keeps(const struct tw_plan *p)
 	       (p->traffic.up->traits & TW_CODEC_REMEMBERS);
 }
 
-/* Does what a worker keeps go back with the shards at a rollback?  What a codec owes does: it is what
- * was contributed less what they applied. */
+/* Does what a worker keeps go back with the shards at a rollback?  What a codec owes does: it is
+ * what was contributed less what they applied. */
 static inline bool tw_plan_worker_goes_back(const struct tw_plan *p)
 {
 	return p->traffic.up->traits & TW_CODEC_REMEMBERS;

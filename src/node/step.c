@@ -75,7 +75,7 @@ void tw_step_abandon(struct worker *w, struct tw_context *ctx)
 	ctx->world->cancel(ctx, &w->step.compute);
 }
 
-/* --- starting --------------------------------------------------------------------------------- */
+/* --- starting ----------------------------------------------------------------------------- */
 
 /* How many versions back this step computes (sim.delay). */
 static uint32_t delay_for(const struct worker *w, uint64_t position)
@@ -168,7 +168,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	ctx->world->compute(ctx, &s->compute);
 }
 
-/* --- finished --------------------------------------------------------------------------------- */
+/* --- finished ----------------------------------------------------------------------------- */
 
 static void clip(struct worker *w, float *g)
 {
@@ -227,7 +227,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 			     h->next == h->to);
 }
 
-/* --- fetched ---------------------------------------------------------------------------------- */
+/* --- fetched ------------------------------------------------------------------------------ */
 
 /* sim.delay: views of this fetch and of those before it. */
 static void remember_views(struct worker *w)

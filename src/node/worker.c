@@ -2,7 +2,7 @@
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
 #include "node/worker.h"
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------- */
 
 /* Every shard of the plan holds a range for every worker. */
 static enum tw_status open_exchange(struct worker *w)
@@ -53,7 +53,7 @@ static void worker_free(struct tw_actor *a)
 	w->heap->put(w->heap, w);
 }
 
-/* --- what it is told --------------------------------------------------------------------------- */
+/* --- what it is told ---------------------------------------------------------------------- */
 
 static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {

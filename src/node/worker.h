@@ -21,7 +21,7 @@
 
 #define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
 
-/* --- membership ----------------------------------------------------------------------------- */
+/* --- membership --------------------------------------------------------------------------- */
 
 enum worker_presence {
 	WORKER_OUTSIDE, /* it has asked to join, or will */
@@ -41,7 +41,7 @@ struct worker_membership {
 	uint64_t view;  /* number of the newest view heard of */
 };
 
-/* --- leases --------------------------------------------------------------------------------- */
+/* --- leases ------------------------------------------------------------------------------- */
 
 struct held {
 	uint64_t id, from, to, next, round, closing; /* closing: seq that carries its last sample */
@@ -65,7 +65,7 @@ struct worker_leases {
 	bool draining; /* the master wants back what is not begun */
 };
 
-/* --- the step under way --------------------------------------------------------------------- */
+/* --- the step under way ------------------------------------------------------------------- */
 
 enum worker_stepping {
 	STEP_IDLE,
@@ -82,7 +82,7 @@ struct worker_step {
 	uint32_t pasts; /* sim.delay: views that are kept of each holder */
 };
 
-/* --- what is not pushed yet ------------------------------------------------------------------ */
+/* --- what is not pushed yet --------------------------------------------------------------- */
 
 struct worker_building {
 	struct tw_block *group; /* batches of one gradient, summed ... */
@@ -101,7 +101,7 @@ struct worker_building {
 	bool reads_again;   /* ... and the parameters that the next one needs are asked for */
 };
 
-/* --- what is kept --------------------------------------------------------------------------- */
+/* --- what is kept ------------------------------------------------------------------------- */
 
 /* `momentum`, `array` and `count` survive in a checkpoint, and so does what the codec owes (7 in
  * exchange.h).  `parameters` and `drift` begin anew with every generation. */
@@ -112,7 +112,7 @@ struct worker_kept {
 	uint64_t count; /* local steps so far */
 };
 
-/* --- evaluation ------------------------------------------------------------------------------ */
+/* --- evaluation --------------------------------------------------------------------------- */
 
 struct worker_evaluation {
 	struct tw_compute compute;
@@ -122,7 +122,7 @@ struct worker_evaluation {
 	struct tw_piece *piece; /* by holder */
 };
 
-/* --- by holder of the exchange ---------------------------------------------------------------- */
+/* --- by holder of the exchange ------------------------------------------------------------ */
 
 /* What this worker was sent, at an earlier fetch (sim.delay). */
 struct past {
@@ -138,7 +138,7 @@ struct worker_shard {
 	struct past *past;       /* newest first */
 };
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------- */
 
 struct worker {
 	const struct tw_plan *plan;
@@ -176,7 +176,7 @@ static inline size_t tw_worker_total(const struct worker *w)
 	return w->plan->problem.trainable + w->plan->problem.buffers;
 }
 
-/* --- worker_membership.c --------------------------------------------------------------------- */
+/* --- worker_membership.c ------------------------------------------------------------------ */
 
 enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE };
 
@@ -205,7 +205,7 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 
-/* --- worker_answer.c ------------------------------------------------------------------------- */
+/* --- worker_answer.c ---------------------------------------------------------------------- */
 
 /* Do what is next, if anything is. */
 void tw_worker_advance(struct worker *w, struct tw_context *ctx);
@@ -215,7 +215,7 @@ void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg
 /* For whom does it wait?  False: for nobody. */
 bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
 
-/* --- lease.c --------------------------------------------------------------------------------- */
+/* --- lease.c ------------------------------------------------------------------------------ */
 
 void tw_worker_reset_leases(struct worker_leases *l);
 void tw_worker_want(struct worker *w, struct tw_context *ctx);
@@ -240,7 +240,7 @@ void tw_worker_resend_done(struct worker *w, struct tw_context *ctx);
 /* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
 
-/* --- step.c ---------------------------------------------------------------------------------- */
+/* --- step.c ------------------------------------------------------------------------------- */
 
 enum tw_status tw_step_open(struct worker *w);
 void tw_step_close(struct worker *w);
@@ -252,7 +252,7 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx);
 void tw_step_fetched(struct worker *w);
 void tw_step_forget_past(struct worker *w);
 
-/* --- worker_contribution.c ------------------------------------------------------------------- */
+/* --- worker_contribution.c ---------------------------------------------------------------- */
 
 void tw_worker_reset_building(struct worker_building *b);
 /* Batches of a stripe whose round closed without it. */
@@ -268,7 +268,7 @@ bool tw_worker_owes(const struct worker *w);
 /* The last push of one who leaves cleanly: momentum, and what the codec owes. */
 void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
 
-/* --- worker_state.c -------------------------------------------------------------------------- */
+/* --- worker_state.c ----------------------------------------------------------------------- */
 
 enum tw_status tw_kept_open(struct worker *w);
 void tw_kept_close(struct worker *w);
@@ -287,7 +287,7 @@ struct tw_block *tw_kept_part(struct worker *w);
 /* TW_BAD_BYTES: the part is not of this plan; then nothing of it is used. */
 enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len);
 
-/* --- eval.c ---------------------------------------------------------------------------------- */
+/* --- eval.c ------------------------------------------------------------------------------- */
 
 enum tw_status tw_eval_open(struct worker *w);
 void tw_eval_close(struct worker *w);

@@ -5,7 +5,7 @@
  *  (2) an answer to somebody it was, or from another generation, is not heard. */
 #include "node/worker.h"
 
-/* --- what next ------------------------------------------------------------------------------ */
+/* --- what next ---------------------------------------------------------------------------- */
 
 /* Ask for what the lease needs; true: it is all here. */
 static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held *lease)
@@ -71,7 +71,7 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 	tw_step_start(w, ctx, h);
 }
 
-/* --- hearing -------------------------------------------------------------------------------- */
+/* --- hearing ------------------------------------------------------------------------------ */
 
 /* (2): the holder that says this, if it may say it to us. */
 static struct holder *heard_from(struct worker *w, const struct tw_msg *m)
@@ -144,7 +144,7 @@ void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	tw_worker_advance(w, ctx);
 }
 
-/* --- waiting -------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------ */
 
 /* The first holder that keeps it from going on; NULL: none.  *why says how. */
 static const struct holder *held_up(const struct worker *w, const char **why)

@@ -42,7 +42,7 @@ void tw_worker_reset_building(struct worker_building *b)
 	*b = (struct worker_building){ .group = NULL };
 }
 
-/* --- pushing ---------------------------------------------------------------------------------- */
+/* --- pushing ------------------------------------------------------------------------------ */
 
 /* B-FASGD's draw with constant `c`. */
 static bool transmits(const struct worker *w, double c, uint64_t draw)
@@ -118,7 +118,7 @@ static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block
 	push(w, ctx, &offer);
 }
 
-/* --- adding up -------------------------------------------------------------------------------- */
+/* --- adding up ---------------------------------------------------------------------------- */
 
 /* Add x to *sum (a block of the pool's, made when needed), weighing it. */
 static bool add_to(struct worker *w, struct tw_context *ctx, struct tw_block **sum, uint32_t count,
@@ -226,7 +226,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 		group_ready(w, ctx, false);
 }
 
-/* --- before it drains or leaves ---------------------------------------------------------------- */
+/* --- before it drains or leaves ----------------------------------------------------------- */
 
 bool tw_worker_flush(struct worker *w, struct tw_context *ctx)
 {

@@ -11,7 +11,7 @@
 
 #define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
 
-/* --- saying --------------------------------------------------------------------------------- */
+/* --- saying ------------------------------------------------------------------------------- */
 
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
 {
@@ -74,7 +74,7 @@ void tw_worker_resend(struct worker *w, struct tw_context *ctx)
 	tw_worker_ask_pinned(w, ctx);
 }
 
-/* --- out ------------------------------------------------------------------------------------ */
+/* --- out ---------------------------------------------------------------------------------- */
 
 /* (3) */
 void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
@@ -149,7 +149,7 @@ void tw_worker_stop(struct worker *w, struct tw_context *ctx)
 		ctx->world->cancel(ctx, &w->step.compute);
 }
 
-/* --- in ------------------------------------------------------------------------------------- */
+/* --- in ----------------------------------------------------------------------------------- */
 
 static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {

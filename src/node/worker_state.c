@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------- */
 
 static float *floats(struct worker *w)
 {
@@ -56,7 +56,7 @@ void tw_kept_forget_drift(struct worker *w)
 		tw_vec_fill(w->kept.drift, 0.0f, tw_worker_total(w));
 }
 
-/* --- the near half of the update -------------------------------------------------------------- */
+/* --- the near half of the update ---------------------------------------------------------- */
 
 /* A slice that is not finite would be in the momentum for good: it goes as it is, and its shard
  * refuses it. */
@@ -101,7 +101,7 @@ void tw_kept_forget_momentum(struct worker *w)
 		w->shard[k].momentum_rate = 0.0f;
 }
 
-/* --- local parameters ------------------------------------------------------------------------- */
+/* --- local parameters --------------------------------------------------------------------- */
 
 void tw_kept_local_step(struct worker *w, const float *g)
 {
@@ -136,7 +136,7 @@ void tw_kept_merge(struct worker *w)
 		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
 }
 
-/* --- the worker's part of a checkpoint -------------------------------------------------------- */
+/* --- the worker's part of a checkpoint ---------------------------------------------------- */
 
 /* (1): arrays of the whole vector's length. */
 struct keeps {

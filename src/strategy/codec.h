@@ -25,7 +25,9 @@ struct tw_codec {
 	size_t options_bytes;
 	uint32_t traits;
 
-	/* Bytes of state for n values (the residual first, n floats, if it REMEMBERS); NULL: 0 */
+	/* Bytes of state for n values, zero at the start; NULL: 0.  If it REMEMBERS, the residual
+	 * comes first, n floats.  What was not applied is added to it between two encodings, and
+	 * all of the state is in the worker's part of a checkpoint. */
 	size_t (*state_bytes)(const void *options, size_t n);
 	/* The longest encoding of n values. */
 	size_t (*bound)(const void *options, size_t n);

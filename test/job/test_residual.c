@@ -2,9 +2,9 @@
 /* test_residual.c - a codec that owes, carried through whole runs: nothing of a gradient is lost or
  * applied twice, whatever happens, but what somebody who died owed.
  *
- * Gradients are integers that depend on positions alone, rates and shares are 1 and sums are totals,
- * so all arithmetic is exact.  The test keeps its own books, from the notes and from what the codec
- * was given: what each shard must have, and what each worker must owe. */
+ * Gradients are integers that depend on positions alone, rates and shares are 1 and sums are
+ * totals, so all arithmetic is exact.  The test keeps its own books, from the notes and from what
+ * the codec was given: what each shard must have, and what each worker must owe. */
 #include "job/trial.h"
 #include "node/every_other.h"
 #include "node/part.h"
@@ -21,7 +21,7 @@
 #define SLOTS     3
 #define LOG       4000
 
-/* --- an engine of integers ------------------------------------------------------------------- */
+/* --- an engine of integers ---------------------------------------------------------------- */
 
 static const struct tw_engine_class *real;
 
@@ -51,7 +51,7 @@ static enum tw_status integers(const struct tw_engine *e, void *scratch, const s
 	return TW_OK;
 }
 
-/* --- books ------------------------------------------------------------------------------------ */
+/* --- books -------------------------------------------------------------------------------- */
 
 struct books {
 	float taken[DIMENSION];       /* what was subtracted from each parameter */
@@ -187,7 +187,7 @@ static void hear(void *arg, enum tw_level level, const char *who, const char *li
 	seen.unusable += strstr(line, "cannot be used (bad bytes): what it kept itself") != NULL;
 }
 
-/* --- runs ------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------- */
 
 struct ran {
 	float w[DIMENSION];           /* what was subtracted, at the end */

@@ -23,7 +23,7 @@ static const size_t border[SHARDS + 1] = { 0, 3, 8, 12, TOTAL };
 static const uint32_t list[] = { 1, 3 };
 #define HOLDERS (sizeof list / sizeof list[0])
 
-/* --- a world that only listens -------------------------------------------------------------- */
+/* --- a world that only listens ------------------------------------------------------------ */
 
 static struct tw_msg *said[64];
 static size_t says;
@@ -51,7 +51,7 @@ static void forget_said(void)
 static const struct tw_world world = { .msg_new = new_message, .send = listen };
 static struct tw_context ctx = { .world = &world };
 
-/* --- one exchange --------------------------------------------------------------------------- */
+/* --- one exchange ------------------------------------------------------------------------- */
 
 struct fixture {
 	struct refusing heap;
@@ -118,7 +118,7 @@ static float owed(const struct fixture *f, uint32_t k, size_t i)
 	return ((const float *)f->x.holder[k].state)[i];
 }
 
-/* --- links ---------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------- */
 
 /* Only holders of the list are spoken to, each about its own range. */
 static void each_holder_gets_its_own_range(void **state)
@@ -311,7 +311,7 @@ static void a_reset_goes_on_counting_and_a_new_identity_begins_anew(void **state
 	close_it(&f);
 }
 
-/* --- what is owed --------------------------------------------------------------------------- */
+/* --- what is owed ------------------------------------------------------------------------- */
 
 /* (7), on holder 0, whose values of the vector are those at 3..7.  Two contributions are under way:
  * the first sends values 0, 2, 4 of the slice, the second 1 and 3. */
@@ -455,7 +455,7 @@ static void a_debt_beyond_all_numbers_is_cancelled(void **state)
 	close_it(&f);
 }
 
-/* --- in a checkpoint ------------------------------------------------------------------------ */
+/* --- in a checkpoint ---------------------------------------------------------------------- */
 
 static struct tw_block *packed(struct fixture *f)
 {
@@ -565,7 +565,7 @@ static void a_malformed_part_is_refused(void **state)
 	close_it(&f);
 }
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------- */
 
 static void every_allocation_may_fail(void **state)
 {
