@@ -33,7 +33,9 @@ void tw_worker_ask_pinned(struct worker *w, struct tw_context *ctx)
 		return;
 	drop_pinned(w);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
-		if (!tw_exchange_pull_pinned(&w->exchange, ctx, &w->exchange.holder[k],
+		/* it is asked again when the next places are known */
+		if (w->exchange.holder[k].known &&
+		    !tw_exchange_pull_pinned(&w->exchange, ctx, &w->exchange.holder[k],
 					     w->eval.what.pin))
 			return;
 }
