@@ -4,7 +4,8 @@
  *  (1) from < to in every range, and a range ends before the next one begins: touching ranges are
  *      merged, also across runs.
  *  (2) a run has 1 to RUN ranges, and `end` is the end of the last one; two neighbours that fit
- *      into half a run are one.
+ *      into half a run are one.  One that is alone may have room for less: most sets are a few
+ *      ranges.
  *  (3) memory is got before anything is changed, so a refusal leaves the set as it was.
  *  (4) run[runs] to run[runs + spares - 1] are empty; room >= runs + spares. */
 #include "base/spans.h"
@@ -119,18 +120,46 @@ static enum tw_status widen(struct tw_spans *s, size_t runs)
 	return TW_OK;
 }
 
-/* Have so many spare runs at least. */
-static enum tw_status lay_by(struct tw_spans *s, size_t spares)
+/* Have so many spare runs at least; of RUN ranges, unless they are for an empty set. */
+static enum tw_status lay_by(struct tw_spans *s, size_t spares, uint32_t room)
 {
 	if (widen(s, s->runs + spares) != TW_OK)
 		return TW_NO_MEMORY;
 	while (s->spares < spares) {
-		struct tw_span *span = s->heap->get(s->heap, RUN * sizeof *span);
+		struct tw_span *span = s->heap->get(s->heap, room * sizeof *span);
 
 		if (!span)
 			return TW_NO_MEMORY;
-		s->run[s->runs + s->spares++] = (struct tw_run){ span, 0 };
+		s->run[s->runs + s->spares++] = (struct tw_run){ span, 0, room };
 	}
+	return TW_OK;
+}
+
+/* (2): the room of a run that is alone, for so many ranges. */
+static uint32_t room_for(size_t ranges)
+{
+	uint32_t room = 4;
+
+	while (room < ranges && room < RUN)
+		room *= 2;
+	return room;
+}
+
+/* Have room for so many ranges in a run, or for RUN. */
+static enum tw_status stretch(struct tw_spans *s, struct tw_run *run, size_t ranges)
+{
+	const uint32_t room = room_for(ranges);
+	struct tw_span *span;
+
+	if (room <= run->room)
+		return TW_OK;
+	span = s->heap->get(s->heap, room * sizeof *span);
+	if (!span)
+		return TW_NO_MEMORY;
+	memcpy(span, run->span, run->count * sizeof *span);
+	s->heap->put(s->heap, run->span);
+	run->span = span;
+	run->room = room;
 	return TW_OK;
 }
 
@@ -140,9 +169,16 @@ enum tw_status tw_spans_reserve(struct tw_spans *s, size_t adds)
 {
 	const size_t most = s->runs + adds / (RUN / 2) + 1;
 
-	if (s->runs == 1 && adds <= RUN - s->run[0].count) /* what most sets are */
+	if (s->runs == 0 && !s->spares && adds && adds <= RUN)
+		return lay_by(s, 1, room_for(adds));
+	if (s->runs == 0 && s->spares == 1 && s->run[0].room < adds &&
+	    stretch(s, &s->run[0], adds) != TW_OK)
+		return TW_NO_MEMORY;
+	if (s->runs == 1 && stretch(s, &s->run[0], s->run[0].count + adds) != TW_OK)
+		return TW_NO_MEMORY;
+	if (s->runs == 1 && adds <= RUN - s->run[0].count)
 		return TW_OK;
-	return lay_by(s, adds < most ? adds : most);
+	return lay_by(s, adds < most ? adds : most, RUN);
 }
 
 /* A new, empty run at r: the caller fills it. */
@@ -150,7 +186,7 @@ static enum tw_status open_run(struct tw_spans *s, size_t r)
 {
 	struct tw_run one;
 
-	if (!s->spares && lay_by(s, 1) != TW_OK)
+	if (!s->spares && lay_by(s, 1, s->runs ? RUN : room_for(1)) != TW_OK)
 		return TW_NO_MEMORY;
 	one = s->run[s->runs + --s->spares]; /* the last of them, so that the others can stay */
 	memmove(s->run + r + 1, s->run + r, (s->runs++ + s->spares - r) * sizeof *s->run);
@@ -194,6 +230,8 @@ static enum tw_status insert(struct tw_spans *s, struct place p, struct tw_span 
 		return TW_NO_MEMORY;
 	if (p.r == s->runs || (p.r && p.i == 0)) /* at the end of the run before */
 		p = (struct place){ p.r ? p.r - 1 : 0, p.r ? s->run[p.r - 1].count : 0 };
+	if (stretch(s, &s->run[p.r], s->run[p.r].count + 1) != TW_OK)
+		return TW_NO_MEMORY;
 	if (s->run[p.r].count == RUN && split(s, &p) != TW_OK)
 		return TW_NO_MEMORY;
 	run = &s->run[p.r];
@@ -348,6 +386,8 @@ static enum tw_status append(struct tw_spans *s, struct tw_span x)
 			return TW_NO_MEMORY;
 		last = &s->run[s->runs - 1];
 	}
+	if (stretch(s, last, last->count + 1) != TW_OK)
+		return TW_NO_MEMORY;
 	last->span[last->count++] = x;
 	seal(last);
 	s->total += x.to - x.from;

@@ -21,8 +21,8 @@ struct tw_span {
 
 struct tw_run {
 	struct tw_span *span;
-	size_t count; /* never 0 */
-	uint64_t end; /* of its last range: a search for a run reads the directory alone */
+	uint32_t count, room; /* count is never 0 */
+	uint64_t end;         /* of its last range: a search for a run reads the directory alone */
 };
 
 struct tw_spans {
