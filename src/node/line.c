@@ -290,7 +290,7 @@ static struct tw_block *next_block(struct slice *s)
 									    : tw_pool_take(s->pool);
 }
 
-static void begin(struct slice *s, struct tw_context *ctx, struct update *u)
+static void begin_update(struct slice *s, struct tw_context *ctx, struct update *u)
 {
 	const struct tw_plan *p = s->plan;
 
@@ -307,7 +307,7 @@ static void begin(struct slice *s, struct tw_context *ctx, struct update *u)
 		u->rate /= (float)u->count;
 }
 
-static void compute(struct slice *s, const struct update *u)
+static void run_tiles(struct slice *s, const struct update *u)
 {
 	s->history.statistic = 0;
 	for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
@@ -316,7 +316,7 @@ static void compute(struct slice *s, const struct update *u)
 	s->history.statistic /= u->count;
 }
 
-static void finish(struct slice *s, struct tw_context *ctx, const struct update *u)
+static void finish_update(struct slice *s, struct tw_context *ctx, const struct update *u)
 {
 	for (uint32_t j = 0; j < u->count; j++) {
 		if (s->own)
@@ -351,9 +351,9 @@ enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
 	u.next = next_block(s);
 	if (!u.next)
 		return TW_NO_MEMORY;
-	begin(s, ctx, &u);
-	compute(s, &u);
-	finish(s, ctx, &u);
+	begin_update(s, ctx, &u);
+	run_tiles(s, &u);
+	finish_update(s, ctx, &u);
 	return TW_OK;
 }
 

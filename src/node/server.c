@@ -8,14 +8,20 @@
  *      master does not know. */
 #include "node/plan.h"
 
+enum server_state {
+	SERVER_HERE,
+	SERVER_LEAVING, /* it has said so, and its shards have no other place yet */
+	SERVER_LEFT,
+};
+
 struct server {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
 	uint32_t hosted;
 	bool *holds;   /* by shard */
 	uint32_t term; /* boot of the newest master heard of: an older one's HOST is void */
-	bool leaving, left;
-	int64_t since;
+	enum server_state state;
+	int64_t since; /* LEAVING: when it said so */
 };
 
 static struct tw_actor *server_new(struct tw_heap *heap, const void *arg)
@@ -52,7 +58,7 @@ static void hello(struct server *s, struct tw_context *ctx)
 		return;
 	m->h.from = ctx->self.node;
 	m->h.incarnation = ctx->boot;
-	m->h.flags = s->leaving ? TW_FLAG_LEAVE : 0;
+	m->h.flags = s->state == SERVER_LEAVING ? TW_FLAG_LEAVE : 0;
 	m->b.hello.role = TW_SERVER;
 	m->b.hello.hosted = s->hosted;
 	tw_send(ctx, m);
@@ -71,8 +77,8 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 
 	if (!tw_hears(ctx, m))
 		return;
-	if (m->h.type == TW_BYE && s->leaving && !s->left) {
-		s->left = true;
+	if (m->h.type == TW_BYE && s->state == SERVER_LEAVING) {
+		s->state = SERVER_LEFT;
 		tw_gone(ctx);
 		return;
 	}
@@ -101,7 +107,7 @@ static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		return;
 	if (boot > s->term)
 		s->term = boot;
-	if (!s->left)
+	if (s->state != SERVER_LEFT)
 		hello(s, ctx);
 }
 
@@ -110,7 +116,7 @@ static void server_interrupt(struct tw_actor *a, struct tw_context *ctx)
 	struct server *s = (struct server *)a;
 	struct tw_msg *m;
 
-	if (s->leaving)
+	if (s->state != SERVER_HERE)
 		return;
 	m = tw_msg_to(ctx, tw_master_addr(), TW_BYE);
 	if (!m)
@@ -118,12 +124,12 @@ static void server_interrupt(struct tw_actor *a, struct tw_context *ctx)
 	m->h.from = ctx->self.node;
 	m->h.incarnation = ctx->boot;
 	m->h.flags = TW_FLAG_LEAVE;
-	s->leaving = true;
+	s->state = SERVER_LEAVING;
 	s->since = tw_now(ctx);
 	tw_send(ctx, m);
 	if (s->hosted) /* nobody else has them yet */
 		return;
-	s->left = true;
+	s->state = SERVER_LEFT;
 	tw_gone(ctx);
 }
 
@@ -131,7 +137,7 @@ static bool server_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
 	const struct server *s = (const struct server *)a;
 
-	if (!s->leaving || s->left)
+	if (s->state != SERVER_LEAVING)
 		return false;
 	*out = (struct tw_wait){ .whom = tw_master_addr(),
 				 .since = s->since,

@@ -11,7 +11,7 @@
  *	queue      requests that wait                    shard_queue.c
  *	round      what is staged, what was committed    shard_round.c
  *	bucket     contributions on their way            shard_bucket.c
- *	pinning    the view for an evaluation            shard_pin.c
+ *	pin        the view for an evaluation            shard_pin.c
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
 #ifndef TW_NODE_SHARD_H
@@ -54,7 +54,9 @@ enum guest_state {
 	GUEST_MEMBER,  /* a view has named it */
 };
 
-/* One worker as this shard knows it. */
+/* One worker as this shard knows it.  `staged` is there exactly while round.staged lists the slot,
+ * and may be of an earlier incarnation: what was promised is kept.  `sent` and `last` are there
+ * only while the worker is here. */
 struct guest {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: nobody else speaks for it */
@@ -81,10 +83,11 @@ struct shard_fence {
 	uint32_t view_term; /* boot of the master that sent it */
 };
 
+/* Everybody who may be here.  `failing` counts the guests that are here and have strikes. */
 struct shard_members {
 	struct guest *guest; /* by slot */
 	uint32_t live;       /* as the master counts */
-	uint32_t failing;    /* guests that are here and have strikes */
+	uint32_t failing;
 	uint32_t full_views; /* so many came */
 	uint32_t memory;     /* snapshots that are remembered per guest */
 	bool at_zero;        /* clocks began here at 0, as they did everywhere */
@@ -96,12 +99,14 @@ struct shard_queue {
 	bool due;             /* something has changed that may let one of them go */
 };
 
+/* What a round has; the number of rounds committed is the slice's. */
 struct shard_round {
 	uint32_t *staged, staged_count; /* slots whose guest has something staged, each once */
 	struct tw_block *last_set;      /* tail of the last COMMIT: struct tw_member ... */
 	uint32_t last_count;            /* ... so many */
 };
 
+/* Contributions that wait for their update, and those that can be used again. */
 struct shard_bucket {
 	struct contribution **at; /* collected, not applied yet */
 	uint32_t count, room;

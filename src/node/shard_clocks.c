@@ -15,7 +15,7 @@ static bool before(const struct shard_clocks *c, uint32_t a, uint32_t b)
 	return at < bt || (at == bt && a < b);
 }
 
-static void put(struct shard_clocks *c, uint32_t place, uint32_t slot)
+static void seat(struct shard_clocks *c, uint32_t place, uint32_t slot)
 {
 	c->heap[place] = slot;
 	c->of[slot].place = place;
@@ -28,16 +28,16 @@ static void sift(struct shard_clocks *c, uint32_t place, uint32_t slot)
 	uint32_t child;
 
 	for (; place > 1 && before(c, slot, c->heap[place / 2]); place /= 2)
-		put(c, place, c->heap[place / 2]);
+		seat(c, place, c->heap[place / 2]);
 	while ((child = 2 * place) <= count) {
 		if (child < count && before(c, c->heap[child + 1], c->heap[child]))
 			child++;
 		if (!before(c, c->heap[child], slot))
 			break;
-		put(c, place, c->heap[child]);
+		seat(c, place, c->heap[child]);
 		place = child;
 	}
-	put(c, place, slot);
+	seat(c, place, slot);
 }
 
 /* (2), (5): after every change of the heap. */

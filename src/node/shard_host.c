@@ -58,7 +58,7 @@ static void hosted(struct shard *s, struct tw_context *ctx, const struct tw_body
 }
 
 /* From the part that came with HOST, or as the engine begins. */
-static enum tw_status take(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static enum tw_status take_range(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	struct slice *p = &s->slice;
 	enum tw_status st = furnish(s);
@@ -101,7 +101,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (m->h.incarnation > s->fence.term)
 		s->fence.term = m->h.incarnation;
 	s->members.live = h->live;
-	st = take(s, ctx, m);
+	st = take_range(s, ctx, m);
 	if (st != TW_OK) {
 		cannot_host(s, ctx, h, st);
 		return;

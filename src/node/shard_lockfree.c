@@ -35,7 +35,7 @@ static bool is_good(const struct shard *s, const struct tw_msg *m)
 
 /* Only elements with a gradient are written, so workers whose samples touch different elements
  * never overwrite each other. */
-static void apply(struct shard *s, const struct tw_msg *m)
+static void add_gradient(struct shard *s, const struct tw_msg *m)
 {
 	const struct slice *p = &s->slice;
 	const struct tw_body_push *b = &m->b.push;
@@ -74,7 +74,7 @@ void tw_shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *
 
 	m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
 	if (is_good(s, m)) {
-		apply(s, m);
+		add_gradient(s, m);
 		m->h.flags |= TW_FLAG_APPLIED;
 	}
 	relay(ctx, m);

@@ -212,7 +212,7 @@ static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 /* --- what a push brings --------------------------------------------------------------------- */
 
-static enum tw_status decode(struct shard *s, const struct tw_msg *m, struct contribution *c)
+static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const struct tw_traffic *t = &s->plan->traffic;
 	const size_t trainable = s->slice.trainable, buffers = s->slice.n - trainable;
@@ -232,14 +232,14 @@ static enum tw_status decode(struct shard *s, const struct tw_msg *m, struct con
 }
 
 /* The slice as floats, checked whole. */
-static enum tw_status unpack(struct shard *s, const struct tw_msg *m, struct contribution *c)
+static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const size_t n = s->slice.n;
 
 	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
 		return TW_BAD_BYTES;
 	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY) && !(m->h.flags & TW_FLAG_PLAIN))
-		return decode(s, m, c);
+		return decode_slice(s, m, c);
 	if (m->h.payload != n * sizeof(float))
 		return TW_BAD_BYTES;
 	c->block = tw_block_keep(m->payload);
@@ -260,7 +260,7 @@ static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct cont
 	if (m->h.flags & TW_FLAG_APPLIED)
 		return TW_OK;
 	if (!(m->h.flags & TW_FLAG_SKIPPED))
-		return unpack(s, m, c);
+		return unpack_slice(s, m, c);
 	if (!g->last)
 		return TW_ABSENT;
 	c->block = tw_block_keep(g->last->block);
@@ -356,8 +356,8 @@ static void take(struct shard *s, struct tw_context *ctx, struct contribution *c
 	admit(s, ctx, c);
 }
 
-static void accept(struct shard *s, struct tw_context *ctx, struct contribution *c,
-		   const struct tw_msg *m)
+static void accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			const struct tw_msg *m)
 {
 	struct guest *g = tw_shard_guest(s, c->slot);
 
@@ -390,7 +390,7 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	c = tw_bucket_take(s);
 	st = c ? bring(s, m, c) : TW_NO_MEMORY;
 	if (st == TW_OK) {
-		accept(s, ctx, c, m);
+		accept_push(s, ctx, c, m);
 		return;
 	}
 	tw_bucket_give_back(s, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_queue.c - requests that wait until the gate, or the round, lets them be answered.
  *
- *  (1) a worker has one request parked at most; the queue has the parked, in the order in which they
- *      were parked first.
+ *  (1) a worker has one request parked at most; the queue has the parked, in the order in which
+ *      they were parked first.
  *  (2) unless `due` is set, or the clocks rose, no parked request may go.  So looking for those
  *      that may costs nothing where nothing has changed. */
 #include "node/shard.h"

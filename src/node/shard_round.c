@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_round.c - what is staged for a round, and its commit.
  *
- * Responsible for (5) of the rules in shard.c: under round gates only COMMIT applies; what is staged
- * waits for it, whoever dies meanwhile.
+ * Responsible for (5) of the rules in shard.c: under round gates only COMMIT applies; what is
+ * staged waits for it, whoever dies meanwhile.
  *
  *  (1) round.staged lists the slots whose guest has something staged, each once.  So a commit costs
  *      what the round has, not what the cluster has. */

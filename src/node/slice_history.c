@@ -87,7 +87,7 @@ void tw_slice_count(struct slice *s, struct tw_context *ctx, const struct contri
 }
 
 /* (1): there is room. */
-static void put(struct tw_spans *s, uint64_t from, uint64_t to)
+static void put_span(struct tw_spans *s, uint64_t from, uint64_t to)
 {
 	const enum tw_status st = tw_spans_add(s, from, to, NULL);
 
@@ -104,8 +104,8 @@ void tw_slice_remember(struct slice *s, const struct contribution *c)
 		struct tw_span met = { 0, 0 };
 
 		while (meets(&h->applied, from, to, met.to, &met))
-			put(&h->twice, met.from, met.to);
-		put(&h->applied, from, to);
+			put_span(&h->twice, met.from, met.to);
+		put_span(&h->applied, from, to);
 	}
 }
 

@@ -62,7 +62,7 @@ static struct tw_block *shown(struct slice *s)
 	return s->view.shown = make_view(s, NULL);
 }
 
-static enum tw_status encode(struct slice *s, struct tw_block *what, struct slice_answer *out)
+static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct slice_answer *out)
 {
 	const struct tw_codec *c = s->plan->traffic.down;
 	const void *options = s->plan->traffic.down_options;
@@ -99,7 +99,7 @@ static enum tw_status show_all(struct slice *s, struct slice_answer *out)
 	if (!what)
 		return TW_NO_MEMORY;
 	if (!s->view.wire) {
-		if (encode(s, what, &made) != TW_OK)
+		if (encode_view(s, what, &made) != TW_OK)
 			return TW_NO_MEMORY;
 		s->view.wire = made.wire;
 		s->view.decoded = made.decoded;
@@ -113,7 +113,7 @@ static enum tw_status show_one(struct slice *s, uint32_t slot, struct slice_answ
 {
 	struct tw_block *mine = s->own[slot].array;
 	struct tw_block *what = mine ? make_view(s, tw_block_floats(mine)) : NULL;
-	enum tw_status st = what ? encode(s, what, out) : TW_NO_MEMORY;
+	enum tw_status st = what ? encode_view(s, what, out) : TW_NO_MEMORY;
 
 	tw_block_drop(what);
 	return st;
