@@ -277,7 +277,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	if (status == TW_OK) {
 		tw_master_move(m, ctx);
 	} else {
-		m->restart.move_off = true;
+		m->restart.move = MOVE_PUT_OFF;
 		tw_timer(ctx, TIMER_MOVE, MOVE_AGAIN);
 	}
 }

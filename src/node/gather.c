@@ -43,7 +43,7 @@ static bool one_state(struct master *m)
 
 static void roll_back(struct master *m, struct tw_context *ctx)
 {
-	m->restart.rolling_back = m->restart.rebuild = true;
+	m->restart.history = HISTORY_ROLLED_BACK;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		if (m->shard[s].place >= SHARD_ASSIGNED)
 			m->shard[s].place = SHARD_HOMELESS;
@@ -119,7 +119,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 		complete_round(m, ctx);
 		tw_deal_forget(m, ctx);
 		tw_master_new_generation(m, ctx);
-	} else if (m->restart.rebuild) {
+	} else if (m->restart.history != HISTORY_KNOWN) {
 		one_generation(m, ctx);
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
@@ -136,8 +136,8 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 
 	if (m->restart.loading || !servers_here(m))
 		return;
-	if (tw_master_rounds(m) && !m->restart.rolling_back &&
-	    !(m->restart.moving && m->restart.begun) && !one_state(m))
+	if (tw_master_rounds(m) && m->restart.history != HISTORY_ROLLED_BACK &&
+	    !(m->restart.move == MOVE_BEGUN && m->restart.begun) && !one_state(m))
 		roll_back(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		lost = lost || m->shard[s].place < SHARD_ASSIGNED;
@@ -208,14 +208,17 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].agreed)
 			return;
-	if (m->restart.rebuild && rebuild_taken(m) != TW_OK) {
+	if (m->restart.history != HISTORY_KNOWN && rebuild_taken(m) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;
 	}
-	if (m->restart.rebuild || tw_master_rounds(m)) /* they outlive whoever counted before us */
+	/* they outlive whoever counted before us */
+	if (m->restart.history != HISTORY_KNOWN || tw_master_rounds(m))
 		tw_master_applied(m, &m->count.steps, &m->count.samples);
 	tw_score_agreed(m, tw_master_adopted_any(m));
-	m->restart.rebuild = m->restart.rolling_back = m->restart.moving = false;
+	m->restart.history = HISTORY_KNOWN;
+	if (m->restart.move == MOVE_BEGUN)
+		m->restart.move = MOVE_NONE;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ADOPTED)
 			m->shard[s].place = SHARD_HOSTED;

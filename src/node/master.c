@@ -18,7 +18,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->plan = p;
 	m->heap = heap;
 	m->restart.resume = a->resume;
-	m->restart.rebuild = true;
+	m->restart.history = HISTORY_UNKNOWN;
 	m->scores.loss = NAN; /* nothing was evaluated yet */
 	m->scores.accuracy = -1;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
@@ -169,7 +169,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_master_servers_due(m, ctx);
 		break;
 	case TIMER_MOVE:
-		m->restart.move_off = false;
+		m->restart.move = MOVE_NONE;
 		break;
 	case TIMER_STUCK:
 		tw_stuck_check(m, ctx);

@@ -333,6 +333,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	enum tw_status st = TW_OK;
 	size_t shards = 0;
 	const bool adopted = tw_master_adopted_any(m);
+	const bool anew = m->restart.history != HISTORY_KNOWN && !adopted; /* the cut says all */
 	bool other = false;
 	uint64_t before = 0;
 
@@ -342,10 +343,10 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (st == TW_OK)
 			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
 		other = x.slots != m->plan->crew.workers;
-		if (m->restart.rebuild && !adopted)
+		if (anew)
 			tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->dealing.taken);
-		if (st == TW_OK && m->restart.rebuild && !adopted)
+		if (st == TW_OK && anew)
 			st = restore_master(m, parts, count, &x);
 		if (st == TW_OK && !adopted &&
 		    (!m->restart.begun ||
@@ -357,7 +358,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			       "the checkpoint is of %u workers, not %u: "
 			       "their velocities start at 0",
 			       x.slots, m->plan->crew.workers);
-	} else if (m->restart.rebuild && !adopted) {
+	} else if (anew) {
 		tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
@@ -366,10 +367,9 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (m->restart.begun && tw_plan_worker_goes_back(m->plan))
 			restore_workers(m, ctx, NULL, 0);
 	}
-	if (m->restart.begun && m->restart.rebuild && !adopted &&
-	    before > tw_spans_total(&m->dealing.taken))
+	if (m->restart.begun && anew && before > tw_spans_total(&m->dealing.taken))
 		m->count.redealt += before - tw_spans_total(&m->dealing.taken);
-	if (m->restart.rebuild && !adopted)
+	if (anew)
 		m->restart.generation = 0;
 	if (!m->restart.generation)
 		tw_master_new_generation(m, ctx);
@@ -427,9 +427,10 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		m->cuts.last = cut;
 	if (m->phase != PHASE_GATHER || (status == TW_OK && !pending))
 		return;
-	if (status == TW_OK && m->restart.moving && m->restart.begun && cut != m->cuts.last) {
+	if (status == TW_OK && m->restart.move == MOVE_BEGUN && m->restart.begun &&
+	    cut != m->cuts.last) {
 		/* the one they were to move from is damaged: then all go back, or none */
-		m->restart.moving = false;
+		m->restart.move = MOVE_NONE;
 		for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
 			if (m->shard[s].place == SHARD_PENDING)
 				m->shard[s].place = SHARD_HOMELESS;
@@ -437,7 +438,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 			return;
 	}
 	if (status == TW_OK && tw_master_rounds(m) &&
-	    (m->restart.rolling_back || !m->restart.begun))
+	    (m->restart.history == HISTORY_ROLLED_BACK || !m->restart.begun))
 		take_all_from(m, cut);
 	if (status == TW_OK)
 		status = host_from(m, ctx, cut, parts, count);
@@ -448,10 +449,11 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	}
 	m->cuts.last = cut;
 	if ((m->restart.begun || ctx->boot > 1) &&
-	    !m->restart.moving) /* a master before us may have trained */
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
-						.seq = cut,
-						.count = m->restart.rolling_back });
+	    m->restart.move != MOVE_BEGUN) /* a master before us may have trained */
+		tw_note(ctx,
+			&(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
+					   .seq = cut,
+					   .count = m->restart.history == HISTORY_ROLLED_BACK });
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ASSIGNED)
 			tw_cut_host(m, ctx, s);

@@ -153,7 +153,7 @@ static bool hosts(const struct master *m, uint32_t node)
 
 bool tw_master_must_move(const struct master *m)
 {
-	if (m->restart.move_off || !staying(m))
+	if (m->restart.move == MOVE_PUT_OFF || !staying(m))
 		return false;
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 		if (leaver(m, k))
@@ -173,7 +173,8 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 		if (!drop_shards(m, k + 1))
 			continue;
 		tw_score_abort(m, ctx); /* what these shards kept is gone */
-		m->restart.moving = m->waits.servers_due = m->waits.lost = true;
+		m->restart.move = MOVE_BEGUN;
+		m->waits.servers_due = m->waits.lost = true;
 		m->since = tw_now(ctx);
 	}
 }
@@ -284,12 +285,12 @@ static bool adoptable(const struct master *m, uint32_t node)
 	const struct server_info *on = &m->server[node - 1];
 
 	if (m->phase != PHASE_GATHER || on->left ||
-	    (m->restart.moving && on->state == SERVER_LEAVING))
+	    (m->restart.move == MOVE_BEGUN && on->state == SERVER_LEAVING))
 		return false;
 	for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
 		if (m->shard[s].place == SHARD_PENDING || m->shard[s].place == SHARD_ASSIGNED)
 			return false;
-	return !m->restart.rolling_back;
+	return m->restart.history != HISTORY_ROLLED_BACK;
 }
 
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -162,23 +162,35 @@ struct server_info {
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
 };
 
-/* From which state the run goes on.  tw_master_agreed ends rebuild, rolling_back and moving. */
+/* What was dealt and applied before this generation. */
+enum history {
+	HISTORY_KNOWN,
+	HISTORY_UNKNOWN,     /* the shards that outlived a master say, or the cut does */
+	HISTORY_ROLLED_BACK, /* all shards are taken from the cut */
+};
+
+/* Shards of a server that leaves go elsewhere, from a cut that nothing followed. */
+enum move {
+	MOVE_NONE,
+	MOVE_BEGUN,   /* they have no server now */
+	MOVE_PUT_OFF, /* that cut could not be made: not again before TIMER_MOVE */
+};
+
+/* From which state the run goes on.  tw_master_agreed makes the history known, and ends a move. */
 struct restart {
-	bool resume;            /* the world's clock goes on from the cut's: release on time */
-	bool begun;             /* training has begun in this generation or an earlier one */
-	bool rebuild;           /* what was dealt is not known: the shards say */
-	bool rolling_back;      /* all shards are taken from the cut */
-	bool loading, looked;   /* looked: the newest cut's number is known */
-	bool moving;            /* shards of one who leaves go elsewhere, from a cut that nothing
-	                           followed */
-	bool move_off;          /* that cut could not be made: not again before TIMER_MOVE */
+	bool resume;          /* the world's clock goes on from the cut's: release on time */
+	bool begun;           /* training has begun in this generation or an earlier one */
+	bool loading, looked; /* looked: the newest cut's number is known */
+	enum history history;
+	enum move move;
 	int64_t release;        /* when training goes on; 0: at once */
 	uint64_t generation;    /* see (1) in gather.c */
 	uint64_t current;       /* that workers may know: every shard has agreed to it */
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
 };
 
-/* What the master waits for; the timers are set and cleared by tw_master_drive alone. */
+/* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows the
+ * number of members; the others are set once. */
 struct waits {
 	bool servers_due; /* servers had time to come */
 	bool patient;     /* servers that are started by hand get cluster.wait to come */
@@ -220,7 +232,8 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
-/* The set that was committed last, in case a shard has not heard of it. */
+/* The set that was committed last, in case a shard has not heard of it.  roll_back in gather.c
+ * forgets it. */
 struct commit {
 	bool sent; /* there is one */
 	uint64_t round;
@@ -228,7 +241,7 @@ struct commit {
 	struct tw_member *set;
 };
 
-/* Limits that were met, and what people want. */
+/* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
 struct wishes {
 	bool cut, stop, finish, time_up;
 	bool stopping; /* the last cut is kept: count, and end as interrupted */
@@ -301,7 +314,8 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
-/* What happened, as far as the master knows. */
+/* What happened, as far as the master knows.  A cut restores redealt, dropped and refused; steps and
+ * samples are the shards' when a generation is agreed on. */
 struct counts {
 	uint64_t steps, samples; /* applied */
 	uint64_t redealt, dropped, refused;
