@@ -189,8 +189,8 @@ struct restart {
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
 };
 
-/* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows the
- * number of members; the others are set once. */
+/* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows
+ * the number of members; the others are set once. */
 struct waits {
 	bool servers_due; /* servers had time to come */
 	bool patient;     /* servers that are started by hand get cluster.wait to come */
@@ -314,8 +314,8 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
-/* What happened, as far as the master knows.  A cut restores redealt, dropped and refused; steps and
- * samples are the shards' when a generation is agreed on. */
+/* What happened, as far as the master knows.  A cut restores redealt, dropped and refused; steps
+ * and samples are the shards' when a generation is agreed on. */
 struct counts {
 	uint64_t steps, samples; /* applied */
 	uint64_t redealt, dropped, refused;
