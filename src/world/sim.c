@@ -402,7 +402,7 @@ static void close_run(struct sim *s)
 	tw_sim_faults_close(s);
 	tw_queue_release(&s->queue);
 	tw_slab_release(&s->events);
-	tw_slab_release(&s->parcels);
+	tw_msg_pool_release(&s->messages);
 	tw_slab_release(&s->jobs);
 	s->heap->put(s->heap, s->waits.cell);
 	s->heap->put(s->heap, s->hub);
@@ -437,7 +437,8 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 	tw_map_init(&s.pairs, s.heap);
 	tw_map_init(&s.friends, s.heap);
 	tw_slab_init(&s.events, s.heap, sizeof(struct event));
-	tw_slab_init(&s.parcels, s.heap, sizeof(struct parcel));
+	tw_msg_pool_init(&s.messages, s.heap, sizeof(struct parcel), offsetof(struct parcel, msg),
+			 SIZE_MAX);
 	tw_slab_init(&s.jobs, s.heap, sizeof(struct job));
 	if (open_run(&s) == TW_OK && tw_sim_faults_open(&s, faults, fault_count) == TW_OK) {
 		boot(&s);

@@ -16,9 +16,7 @@ void tw_sim_parcel_free(struct sim *s, struct parcel *p)
 {
 	if (p->counted)
 		s->alive_bytes -= p->msg.h.payload;
-	tw_block_drop(p->msg.tail);
-	tw_block_drop(p->msg.payload);
-	tw_slab_give(&s->parcels, p);
+	tw_msg_pool_give(&s->messages, &p->msg);
 }
 
 struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr)

@@ -11,6 +11,7 @@
 #ifndef TW_WORLD_SIM_RUN_H
 #define TW_WORLD_SIM_RUN_H
 
+#include "actor/message_pool.h"
 #include "world/sim.h"
 #include "world/sim_compute.h"
 #include "world/sim_queue.h"
@@ -122,7 +123,8 @@ struct sim {
 	struct tw_heap *heap;
 	struct tw_rng rng;
 	struct queue queue;
-	struct slab events, parcels, jobs;
+	struct slab events, jobs;
+	struct tw_msg_pool messages; /* in their parcels */
 	struct pool pool;
 	struct trace trace;
 	struct map fifo;    /* (from, to) -> last arrival; only with jitter or loss */

@@ -135,12 +135,7 @@ static struct cell *cell_of(struct tw_context *ctx)
 
 static struct tw_msg *world_msg_new(struct tw_context *ctx)
 {
-	struct parcel *p = tw_slab_take(&cell_of(ctx)->sim->parcels);
-
-	if (!p)
-		return NULL;
-	memset(p, 0, sizeof *p);
-	return &p->msg;
+	return tw_msg_pool_take(&cell_of(ctx)->sim->messages);
 }
 
 static void world_msg_free(struct tw_context *ctx, struct tw_msg *m)

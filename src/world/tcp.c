@@ -27,17 +27,10 @@ int64_t tw_tcp_now(void)
 
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type)
 {
-	struct tw_msg *m = t->spare;
+	struct tw_msg *m = tw_msg_pool_take(&t->messages);
 
-	if (m) {
-		t->spare = m->next;
-		t->spares--;
-	} else {
-		m = t->heap->get(t->heap, tw_port_msg_bytes());
-		if (!m)
-			return NULL;
-	}
-	memset(m, 0, tw_port_msg_bytes());
+	if (!m)
+		return NULL;
 	m->h.magic = TW_WIRE_MAGIC;
 	m->h.major = TW_WIRE_MAJOR;
 	m->h.minor = TW_WIRE_MINOR;
@@ -47,15 +40,7 @@ struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type)
 
 void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m)
 {
-	tw_block_drop(m->tail);
-	tw_block_drop(m->payload);
-	if (t->spares >= SPARES) {
-		t->heap->put(t->heap, m);
-		return;
-	}
-	m->next = t->spare;
-	t->spare = m;
-	t->spares++;
+	tw_msg_pool_give(&t->messages, m);
 }
 
 /* --- saying ----------------------------------------------------------------------------------- */
@@ -149,11 +134,8 @@ static void gate_send(void *arg, struct tw_msg *m)
 		t->rung = t->rung || ring;
 	}
 	pthread_mutex_unlock(&t->lock);
-	if (!taken) { /* who is not there hears nothing; it is said again when it comes back */
-		tw_block_drop(m->tail);
-		tw_block_drop(m->payload);
-		t->heap->put(t->heap, m);
-	}
+	if (!taken) /* who is not there hears nothing; it is said again when it comes back */
+		tw_msg_discard(t->heap, 0, m);
 	if (ring)
 		tw_loop_ring(t);
 }
@@ -265,6 +247,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 	}
 	t->o = *o;
 	t->heap = o->heap;
+	tw_msg_pool_init(&t->messages, o->heap, tw_port_msg_bytes(), 0, SPARES);
 	t->epoll = t->bell = t->listener = -1;
 	t->every = o->every ? o->every : TW_SECOND;
 	t->suspect = o->suspect ? o->suspect : 5 * TW_SECOND;
@@ -521,12 +504,7 @@ void tw_tcp_close(struct tw_tcp *t)
 		tw_tcp_msg_free(t, t->farewell);
 	tw_block_drop(t->model);
 	t->heap->put(t->heap, t->last);
-	while (t->spare) {
-		struct tw_msg *m = t->spare;
-
-		t->spare = m->next;
-		t->heap->put(t->heap, m);
-	}
+	tw_msg_pool_release(&t->messages);
 	tw_tcp_blocks_free(t);
 	t->heap->put(t->heap, t->heard);
 	t->heap->put(t->heap, t->seat);

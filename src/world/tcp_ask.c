@@ -23,6 +23,7 @@ struct tw_tcp_ask {
 	struct tw_writer *writer;
 	struct tw_reader *reader;
 	struct tw_reader_owner owner;
+	struct tw_msg_pool messages;
 	struct tw_msg *answer;
 	struct tw_tcp_facts facts;
 	char where[TW_ADDRESS_TEXT];
@@ -33,16 +34,14 @@ static struct tw_msg *new_msg(void *arg)
 {
 	struct tw_tcp_ask *a = arg;
 
-	return tw_heap_zeros(a->heap, tw_port_msg_bytes());
+	return tw_msg_pool_take(&a->messages);
 }
 
 static void free_msg(void *arg, struct tw_msg *m)
 {
 	struct tw_tcp_ask *a = arg;
 
-	tw_block_drop(m->tail);
-	tw_block_drop(m->payload);
-	a->heap->put(a->heap, m);
+	tw_msg_pool_give(&a->messages, m);
 }
 
 static bool admit(void *arg, const struct tw_header *h, const char **why)
@@ -266,6 +265,7 @@ static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_t
 	a->o = o;
 	a->heap = o->heap;
 	a->over = over;
+	tw_msg_pool_init(&a->messages, o->heap, sizeof(struct tw_msg), 0, 2);
 	tw_address_text(o->master, a->where);
 	for (unsigned attempt = 0;; attempt++) {
 		struct tw_error now = { 0 };
@@ -279,6 +279,7 @@ static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_t
 			status = interrupted(a) ? TW_INTERRUPTED : status;
 			tw_fail(why, status, "%s%s", interrupted(a) ? "interrupted: " : "",
 				now.text);
+			tw_msg_pool_release(&a->messages);
 			a->heap->put(a->heap, a);
 			return status;
 		}
@@ -409,5 +410,6 @@ void tw_tcp_ask_close(struct tw_tcp_ask *a)
 	if (!a)
 		return;
 	let_go(a);
+	tw_msg_pool_release(&a->messages);
 	a->heap->put(a->heap, a);
 }

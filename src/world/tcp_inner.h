@@ -14,6 +14,7 @@
 #ifndef TW_WORLD_TCP_INNER_H
 #define TW_WORLD_TCP_INNER_H
 
+#include "actor/message_pool.h"
 #include "wire/frame.h"
 #include "world/tcp.h"
 
@@ -165,8 +166,7 @@ struct tw_tcp {
 	int64_t now, turned;             /* turned: when the loop last looked */
 	uint64_t peers_number;
 	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
-	struct tw_msg *spare;
-	size_t spares;
+	struct tw_msg_pool messages;        /* the loop's */
 	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first */
 	struct peer *master;                /* joiners */
 	struct tw_error denied;             /* open: the master said no, for good */

@@ -60,9 +60,7 @@ static void empty_outbox(struct tw_tcp *t, struct peer *p)
 		struct tw_msg *m = p->out;
 
 		p->out = m->next;
-		tw_block_drop(m->tail);
-		tw_block_drop(m->payload);
-		t->heap->put(t->heap, m);
+		tw_msg_discard(t->heap, 0, m);
 	}
 	p->out_end = &p->out;
 }

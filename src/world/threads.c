@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#define SPARES   128                     /* messages a hand keeps for its next sends */
 #define SPIN     4000                    /* ns a worker looks for work before it sleeps */
 #define POLL     (20 * TW_SECOND / 1000) /* how often the housekeeper looks for an interrupt */
 #define PATIENCE (5 * TW_SECOND)         /* a wait longer than this is said aloud */
@@ -463,6 +464,8 @@ static enum tw_status make(struct threads *w)
 
 		h->world = w;
 		h->out_end = &h->out;
+		tw_msg_pool_init(&h->messages, heap, sizeof(struct mail), offsetof(struct mail, m),
+				 SPARES);
 		h->work = heap->get(heap, w->cells * sizeof(struct cell *));
 		h->listed = tw_heap_zeros(heap, w->cells * sizeof *h->listed);
 		if (!h->work || !h->listed)
@@ -511,12 +514,7 @@ static void unmake(struct threads *w)
 		struct hand *h = &w->hand[k];
 
 		w->ran->events += h->events;
-		while (h->spare) {
-			struct tw_msg *m = h->spare;
-
-			h->spare = m->next;
-			heap->put(heap, m);
-		}
+		tw_msg_pool_release(&h->messages);
 		heap->put(heap, h->work);
 		heap->put(heap, h->listed);
 		heap->put(heap, h->scratch);

@@ -12,13 +12,13 @@ static struct door *door_of(struct tw_context *ctx)
 
 static struct tw_msg *door_msg_new(struct tw_context *ctx)
 {
-	return tw_threads_msg_new(door_of(ctx)->hand);
+	return tw_msg_pool_take(&door_of(ctx)->hand->messages);
 }
 
 static void door_msg_free(struct tw_context *ctx, struct tw_msg *m)
 {
 	if (m)
-		tw_threads_msg_free(door_of(ctx)->hand, m);
+		tw_msg_pool_give(&door_of(ctx)->hand->messages, m);
 }
 
 static void door_send(struct tw_context *ctx, struct tw_msg *m)

@@ -29,6 +29,7 @@
 #define TW_WORLD_THREADS_INNER_H
 
 #include "actor/cluster.h"
+#include "actor/message_pool.h"
 #include "world/threads.h"
 
 #include <pthread.h>
@@ -122,8 +123,7 @@ struct hand {
 	struct cell **work;            /* a ring of cells with mail, each at most once */
 	bool *listed;                  /* by cell: is in `work` */
 	size_t first, works;
-	struct tw_msg *spare;
-	size_t spares;
+	struct tw_msg_pool messages;
 	uint64_t events;
 	_Atomic uint64_t bytes_sent, bytes_received; /* written by this hand only */
 	/* written by others */
@@ -181,8 +181,6 @@ void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *receive
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);
 /* Fills the table that `find` uses; false if two cells have the same address. */
 bool tw_threads_index(struct threads *w);
-struct tw_msg *tw_threads_msg_new(struct hand *me);
-void tw_threads_msg_free(struct hand *me, struct tw_msg *m);
 /* Free what lies in the cell's mailbox; nobody else is there any more. */
 void tw_threads_empty(struct hand *me, struct cell *c);
 /* Put mail into a mailbox; somebody will handle it, perhaps this hand at its next `work`. */

@@ -8,8 +8,6 @@
 #define XXH_STATIC_LINKING_ONLY /* a state on the stack */
 #include <xxhash.h>
 
-#define SPARES 128 /* messages a hand keeps for its next sends */
-
 int64_t tw_threads_now(const struct threads *w)
 {
 	struct timespec t;
@@ -55,35 +53,6 @@ bool tw_threads_index(struct threads *w)
 	return true;
 }
 
-struct tw_msg *tw_threads_msg_new(struct hand *me)
-{
-	struct tw_msg *m = me->spare;
-
-	if (m) {
-		me->spare = m->next;
-		me->spares--;
-	} else {
-		m = me->world->heap->get(me->world->heap, sizeof(struct mail));
-		if (!m)
-			return NULL;
-	}
-	memset(m, 0, sizeof(struct mail));
-	return m;
-}
-
-void tw_threads_msg_free(struct hand *me, struct tw_msg *m)
-{
-	tw_block_drop(m->tail);
-	tw_block_drop(m->payload);
-	if (me->spares >= SPARES) {
-		me->world->heap->put(me->world->heap, m);
-		return;
-	}
-	m->next = me->spare;
-	me->spare = m;
-	me->spares++;
-}
-
 /* Of body, tail and payload: what a wire could damage. */
 static uint64_t hash_of(const struct tw_msg *m)
 {
@@ -108,7 +77,7 @@ static void mail_free(struct hand *me, struct mail *mail)
 	case MAIL_MESSAGE:
 	case MAIL_UP:
 	case MAIL_DOWN:
-		tw_threads_msg_free(me, &mail->m);
+		tw_msg_pool_give(&me->messages, &mail->m);
 		break;
 	case MAIL_SAVED:
 	case MAIL_LOADED:
@@ -272,7 +241,7 @@ static void enter_shared(struct hand *me, struct cell *c, struct tw_msg *m)
 	if (m->from.node != m->to.node)
 		bump(&me->bytes_received, tw_msg_bytes(m));
 	c->seat->class->shared(c->actor, &door.ctx, m);
-	tw_threads_msg_free(me, m);
+	tw_msg_pool_give(&me->messages, m);
 	deliver(me, c);
 }
 

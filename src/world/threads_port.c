@@ -45,7 +45,7 @@ void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m)
 	tw_log_line(w->cluster->log, TW_WARNING, from->name,
 		    "sent %s to node %u role %u index %u, where nobody is", tw_type_name(m->h.type),
 		    m->to.node, m->to.role, m->to.index);
-	tw_threads_msg_free(me, m);
+	tw_msg_pool_give(&me->messages, m);
 }
 
 size_t tw_port_msg_bytes(void)
@@ -83,7 +83,7 @@ static bool tell(struct hand *me, enum mail_kind kind, uint32_t node, uint32_t b
 
 		if (kind == MAIL_UP ? !c->seat->class->up : !c->seat->class->down)
 			continue;
-		mail = (struct mail *)tw_threads_msg_new(me);
+		mail = (struct mail *)tw_msg_pool_take(&me->messages);
 		if (!mail)
 			return false;
 		mail->kind = kind;
