@@ -47,12 +47,13 @@ void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m)
 
 void tw_tcp_refusals_tick(struct tw_tcp *t)
 {
-	if (t->now - t->said_at < TW_SECOND)
+	if (t->loop.now - t->refusals.since < TW_SECOND)
 		return;
-	if (t->unsaid)
-		tw_log_line(t->o.log, TW_WARNING, t->who, "%u more were refused", t->unsaid);
-	t->said_at = t->now;
-	t->said = t->unsaid = 0;
+	if (t->refusals.unsaid)
+		tw_log_line(t->o.log, TW_WARNING, t->self.who, "%u more were refused",
+			    t->refusals.unsaid);
+	t->refusals.since = t->loop.now;
+	t->refusals.said = t->refusals.unsaid = 0;
 }
 
 void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
@@ -61,27 +62,27 @@ void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
 	va_list list;
 
 	tw_tcp_refusals_tick(t);
-	if (t->said >= 5) {
-		t->unsaid++;
+	if (t->refusals.said >= 5) {
+		t->refusals.unsaid++;
 		return;
 	}
-	t->said++;
+	t->refusals.said++;
 	va_start(list, format);
 	vsnprintf(line, sizeof line, format, list);
 	va_end(list);
-	tw_log_line(t->o.log, TW_WARNING, t->who, "%s: %s", who, line);
+	tw_log_line(t->o.log, TW_WARNING, t->self.who, "%s: %s", who, line);
 }
 
 void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
 {
-	char text[sizeof t->denied.text];
+	char text[sizeof t->end.denied.text];
 	va_list list;
 
 	va_start(list, format);
 	vsnprintf(text, sizeof text, format, list);
 	va_end(list);
 	if (status != TW_OK)
-		tw_fail(&t->denied, status, "%s", text);
+		tw_fail(&t->end.denied, status, "%s", text);
 	pthread_mutex_lock(&t->port_lock);
 	if (t->port)
 		tw_port_end(t->port, status, text);
@@ -130,8 +131,8 @@ static void gate_send(void *arg, struct tw_msg *m)
 	if (p && p->open) {
 		tw_peer_post(t, p, m);
 		taken = true;
-		ring = !inside && !t->rung;
-		t->rung = t->rung || ring;
+		ring = !inside && !t->loop.rung;
+		t->loop.rung = t->loop.rung || ring;
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (!taken) /* who is not there hears nothing; it is said again when it comes back */
@@ -146,20 +147,20 @@ static void gate_gone(void *arg, struct tw_addr who)
 
 	if (who.role == TW_MASTER)
 		return;
-	atomic_store(&t->gone, true);
+	atomic_store(&t->end.gone, true);
 	tw_loop_ring(t);
 }
 
 void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received)
 {
-	*sent = atomic_load_explicit(&t->sent, memory_order_relaxed);
-	*received = atomic_load_explicit(&t->received, memory_order_relaxed);
+	*sent = atomic_load_explicit(&t->counts.sent, memory_order_relaxed);
+	*received = atomic_load_explicit(&t->counts.received, memory_order_relaxed);
 }
 
 void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4])
 {
 	for (int k = 0; k < 4; k++)
-		out[k] = atomic_load_explicit(&t->codec[k], memory_order_relaxed);
+		out[k] = atomic_load_explicit(&t->counts.codec[k], memory_order_relaxed);
 }
 
 void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
@@ -169,10 +170,10 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 
 	if (tw_kind_of(m->h.type)->payload != TW_PAYLOAD_SLICE || !m->h.payload || s >= t->o.shards)
 		return;
-	atomic_fetch_add_explicit(&t->codec[k],
+	atomic_fetch_add_explicit(&t->counts.codec[k],
 				  (t->o.border[s + 1] - t->o.border[s]) * sizeof(float),
 				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&t->codec[k + 1], m->h.payload, memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }
 
 static void gate_bytes(void *arg, uint64_t *sent, uint64_t *received)
@@ -183,13 +184,13 @@ static void gate_bytes(void *arg, uint64_t *sent, uint64_t *received)
 static void gate_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
 {
 	struct tw_tcp *t = arg;
-	const bool ours = who.node == t->node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
+	const bool ours = who.node == t->self.node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
 	char host[64];
 	struct peer *p;
 
 	pthread_mutex_lock(&t->lock);
 	p = ours ? NULL : tw_peer_of(t, who.node);
-	snprintf(host, sizeof host, "%s", ours ? t->host : p ? p->host : "");
+	snprintf(host, sizeof host, "%s", ours ? t->self.host : p ? p->host : "");
 	pthread_mutex_unlock(&t->lock);
 	switch (who.role) {
 	case TW_MASTER:
@@ -240,35 +241,35 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 
 	if (!t)
 		return NULL;
-	t->last = tw_heap_zeros(o->heap, tw_port_msg_bytes());
-	if (!t->last) {
+	t->farewell.last = tw_heap_zeros(o->heap, tw_port_msg_bytes());
+	if (!t->farewell.last) {
 		o->heap->put(o->heap, t);
 		return NULL;
 	}
 	t->o = *o;
 	t->heap = o->heap;
 	tw_msg_pool_init(&t->messages, o->heap, tw_port_msg_bytes(), 0, SPARES);
-	t->epoll = t->bell = t->listener = -1;
-	t->every = o->every ? o->every : TW_SECOND;
-	t->suspect = o->suspect ? o->suspect : 5 * TW_SECOND;
-	t->limit = o->limit ? o->limit : 15 * TW_SECOND;
-	t->now = tw_tcp_now();
+	t->loop.epoll = t->loop.bell = t->door.listener = -1;
+	t->beat.every = o->every ? o->every : TW_SECOND;
+	t->beat.suspect = o->suspect ? o->suspect : 5 * TW_SECOND;
+	t->beat.limit = o->limit ? o->limit : 15 * TW_SECOND;
+	t->loop.now = tw_tcp_now();
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->port_lock, NULL);
 	t->thread = pthread_self();
-	tw_address_hostname(t->host, sizeof t->host);
-	snprintf(t->who, sizeof t->who, "%s on %s",
+	tw_address_hostname(t->self.host, sizeof t->self.host);
+	snprintf(t->self.who, sizeof t->self.who, "%s on %s",
 		 o->role == TW_TCP_SERVE    ? "master"
 		 : o->role == TW_TCP_SERVER ? "server"
 					    : "worker",
-		 t->host);
-	if (getrandom(&t->process, sizeof t->process, 0) != sizeof t->process)
-		t->process = (uint64_t)t->now ^ (uint64_t)getpid() << 32;
+		 t->self.host);
+	if (getrandom(&t->self.process, sizeof t->self.process, 0) != sizeof t->self.process)
+		t->self.process = (uint64_t)t->loop.now ^ (uint64_t)getpid() << 32;
 	if (o->role == TW_TCP_SERVE) {
-		t->id = o->identity;
-		t->node = 1;
-		t->boot = o->identity.boot;
-		t->peers_number = 1;
+		t->self.id = o->identity;
+		t->self.node = 1;
+		t->self.boot = o->identity.boot;
+		t->peers.number = 1;
 	}
 	return t;
 }
@@ -277,17 +278,17 @@ static enum tw_status await_master(struct tw_tcp *t, struct tw_error *why)
 {
 	const int64_t began = tw_tcp_now();
 
-	while (!t->master->open) {
+	while (!t->peers.master->open) {
 		tw_loop_turn(t, tw_tcp_now() + 100 * MS);
-		if (t->denied.status != TW_OK)
-			return tw_fail(why, t->denied.status, "%s", t->denied.text);
+		if (t->end.denied.status != TW_OK)
+			return tw_fail(why, t->end.denied.status, "%s", t->end.denied.text);
 		if (t->o.interrupted && *t->o.interrupted)
 			return tw_fail(why, TW_INTERRUPTED,
 				       "interrupted before the master answered");
 		if (t->o.patience && tw_tcp_now() - began > t->o.patience) {
 			char where[TW_ADDRESS_TEXT];
 
-			tw_address_text(&t->master->address, where);
+			tw_address_text(&t->peers.master->address, where);
 			return tw_fail(why, TW_IO, "no master answered at %s for %.0f s", where,
 				       (double)t->o.patience / (double)TW_SECOND);
 		}
@@ -301,13 +302,13 @@ static enum tw_status open_master(struct tw_tcp *t, struct tw_error *why)
 
 	if (!p)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a connection");
-	p->dials = true;
-	p->fd = t->o.master_fd;
-	p->paired = p->fd >= 0;
+	p->dial.wanted = true;
+	p->dial.fd = t->o.master_fd;
+	p->paired = p->dial.fd >= 0;
 	if (t->o.master)
 		p->address = *t->o.master;
-	snprintf(p->host, sizeof p->host, "%.63s", p->paired ? t->host : p->address.host);
-	t->master = p;
+	snprintf(p->host, sizeof p->host, "%.63s", p->paired ? t->self.host : p->address.host);
+	t->peers.master = p;
 	return await_master(t, why);
 }
 
@@ -323,7 +324,7 @@ enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 	if (!tw_loop_open(t, why))
 		status = TW_IO;
 	if (status == TW_OK && o->listen)
-		status = tw_address_listen(o->listen, &t->listener, &t->bound, why);
+		status = tw_address_listen(o->listen, &t->door.listener, &t->door.bound, why);
 	if (status == TW_OK && o->role != TW_TCP_SERVE)
 		status = open_master(t, why);
 	if (status == TW_OK)
@@ -335,12 +336,12 @@ enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 
 uint32_t tw_tcp_node(const struct tw_tcp *t)
 {
-	return t->node;
+	return t->self.node;
 }
 
 const struct tw_address *tw_tcp_bound(const struct tw_tcp *t)
 {
-	return &t->bound;
+	return &t->door.bound;
 }
 
 /* --- running and ending ----------------------------------------------------------------------- */
@@ -362,7 +363,7 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 	const struct tw_threads_options options = { .gateway = &gateway, .helpers = t->o.helpers };
 	struct tw_cluster mine = *cluster;
 
-	mine.boot = t->boot;
+	mine.boot = t->self.boot;
 	mine.nodes = UINT32_MAX;
 	return tw_threads_run(&mine, &options, ran);
 }
@@ -372,7 +373,7 @@ size_t tw_tcp_keepers(struct tw_tcp *t)
 	size_t count = 0;
 
 	pthread_mutex_lock(&t->lock);
-	for (const struct peer *p = t->peers; p; p = p->next)
+	for (const struct peer *p = t->peers.all; p; p = p->next)
 		count += p->open && p->keeps;
 	pthread_mutex_unlock(&t->lock);
 	return count;
@@ -382,7 +383,7 @@ size_t tw_tcp_keepers(struct tw_tcp *t)
  * waited for as long as they take some. */
 static bool may_wait(struct tw_tcp *t, int64_t began, enum tw_status status, int64_t most)
 {
-	const int64_t now = tw_tcp_now(), gave = atomic_load(&t->gave);
+	const int64_t now = tw_tcp_now(), gave = atomic_load(&t->farewell.gave);
 
 	if (status == TW_INTERRUPTED)
 		return now - began < TW_SECOND / 4;
@@ -399,10 +400,10 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 
 	if (!t->threaded)
 		return;
-	m = t->last;
+	m = t->farewell.last;
 	if (!m)
 		return;
-	t->last = NULL;
+	t->farewell.last = NULL;
 	if (model && model->bytes && tw_sha_of(model->data, model->bytes, &over.model) == TW_OK) {
 		over.model_bytes = model->bytes;
 		most += (int64_t)(tw_tcp_keepers(t) * (model->bytes / MODEL_RATE)) * TW_SECOND;
@@ -412,30 +413,30 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 		memcpy(m->payload->data, result, strlen(result));
 		m->h.payload = (uint32_t)strlen(result);
 	}
-	atomic_store(&t->flushed, false);
+	atomic_store(&t->farewell.flushed, false);
 	pthread_mutex_lock(&t->lock);
-	t->farewell = m;
-	t->model = over.model_bytes ? tw_block_keep(model) : NULL;
+	t->farewell.over = m;
+	t->farewell.model = over.model_bytes ? tw_block_keep(model) : NULL;
 	pthread_mutex_unlock(&t->lock);
 	tw_loop_ring(t);
-	while (!atomic_load(&t->flushed) && may_wait(t, began, status, most))
+	while (!atomic_load(&t->farewell.flushed) && may_wait(t, began, status, most))
 		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
 }
 
 uint64_t tw_tcp_given(const struct tw_tcp *t, struct tw_sha *hash)
 {
-	*hash = t->given_hash;
-	return t->given;
+	*hash = t->end.given_hash;
+	return t->end.given;
 }
 
 const char *tw_tcp_heard(const struct tw_tcp *t)
 {
-	return t->heard;
+	return t->end.heard;
 }
 
 bool tw_tcp_replaced(const struct tw_tcp *t)
 {
-	return t->replaced;
+	return t->end.replaced;
 }
 
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
@@ -444,9 +445,12 @@ size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
 	size_t count = 0;
 
 	pthread_mutex_lock(&t->lock);
-	for (const struct peer *p = t->peers; p && count < room; p = p->next) {
-		struct tw_tcp_peer_info *i = &out[count++];
+	for (const struct peer *p = t->peers.all; p && count < room; p = p->next) {
+		struct tw_tcp_peer_info *i = &out[count];
 
+		if (p->forgotten)
+			continue;
+		count++;
 		*i = (struct tw_tcp_peer_info){
 			.node = p->node,
 			.role = p->role,
@@ -469,7 +473,7 @@ static bool has_workers(struct tw_tcp *t)
 	bool any = false;
 
 	pthread_mutex_lock(&t->lock);
-	for (const struct peer *p = t->peers; p && !any; p = p->next)
+	for (const struct peer *p = t->peers.all; p && !any; p = p->next)
 		any = p->open && p->role == TW_WORKER;
 	pthread_mutex_unlock(&t->lock);
 	return any;
@@ -481,7 +485,7 @@ static void let_workers_go(struct tw_tcp *t)
 {
 	const int64_t until = tw_tcp_now() + TW_SECOND;
 
-	while (t->over && has_workers(t) && tw_tcp_now() < until)
+	while (t->end.over && has_workers(t) && tw_tcp_now() < until)
 		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
 }
 
@@ -496,21 +500,22 @@ void tw_tcp_close(struct tw_tcp *t)
 		tw_loop_ring(t);
 		pthread_join(t->thread, NULL);
 	}
-	t->ending = true;
+	t->farewell.ending = true;
 	tw_loop_close(t);
-	while (t->peers)
-		tw_peer_forget(t, t->peers);
-	if (t->farewell)
-		tw_tcp_msg_free(t, t->farewell);
-	tw_block_drop(t->model);
-	t->heap->put(t->heap, t->last);
+	for (struct peer *p = t->peers.all; p; p = p->next)
+		tw_peer_forget(t, p);
+	tw_peers_bury(t);
+	if (t->farewell.over)
+		tw_tcp_msg_free(t, t->farewell.over);
+	tw_block_drop(t->farewell.model);
+	t->heap->put(t->heap, t->farewell.last);
 	tw_msg_pool_release(&t->messages);
 	tw_tcp_blocks_free(t);
-	t->heap->put(t->heap, t->heard);
-	t->heap->put(t->heap, t->seat);
+	t->heap->put(t->heap, t->end.heard);
+	t->heap->put(t->heap, t->members.seat);
 	tw_ticket_close(t);
 	pthread_mutex_destroy(&t->lock);
 	pthread_mutex_destroy(&t->port_lock);
-	OPENSSL_cleanse(&t->id, sizeof t->id);
+	OPENSSL_cleanse(&t->self.id, sizeof t->self.id);
 	t->heap->put(t->heap, t);
 }

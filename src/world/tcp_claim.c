@@ -50,8 +50,8 @@ static struct seat seat_of(struct tw_tcp *t, uint32_t slot)
 	struct seat s = { 0 };
 
 	pthread_mutex_lock(&t->lock);
-	if (slot < t->seats)
-		s = t->seat[slot];
+	if (slot < t->members.seats)
+		s = t->members.seat[slot];
 	pthread_mutex_unlock(&t->lock);
 	return s;
 }
@@ -83,11 +83,11 @@ enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m)
 
 static bool has_seat(struct tw_tcp *t, uint32_t slot)
 {
-	const size_t before = t->seats;
+	const size_t before = t->members.seats;
 
-	if (!TW_GROW(t->heap, t->seat, t->seats, before, (size_t)slot + 1))
+	if (!TW_GROW(t->heap, t->members.seat, t->members.seats, before, (size_t)slot + 1))
 		return false;
-	memset(t->seat + before, 0, (t->seats - before) * sizeof *t->seat);
+	memset(t->members.seat + before, 0, (t->members.seats - before) * sizeof *t->members.seat);
 	return true;
 }
 
@@ -100,8 +100,9 @@ static bool learn_seats(struct tw_tcp *t, const struct tw_member *list, size_t c
 		if (!has_seat(t, list[k].slot))
 			return false;
 		/* of two masters the later one gives the higher incarnations */
-		if (list[k].incarnation >= t->seat[list[k].slot].incarnation)
-			t->seat[list[k].slot] = (struct seat){ list[k].incarnation, list[k].node };
+		if (list[k].incarnation >= t->members.seat[list[k].slot].incarnation)
+			t->members.seat[list[k].slot] =
+				(struct seat){ list[k].incarnation, list[k].node };
 	}
 	return true;
 }
@@ -128,7 +129,7 @@ static void learn_member(struct tw_tcp *t, const struct tw_member *one)
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (joins)
-		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", name, host);
+		tw_log_line(t->o.log, TW_INFO, t->self.who, "%s on %s joined", name, host);
 }
 
 void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count)
@@ -143,8 +144,8 @@ void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *lis
 	if (t->o.role != TW_TCP_SERVER) /* the master is here, and has said so itself */
 		return;
 	pthread_mutex_lock(&t->lock);
-	t->news.members = true;
-	t->news.untold = !learn_seats(t, list, count) || t->news.untold;
+	t->members.news.members = true;
+	t->members.news.untold = !learn_seats(t, list, count) || t->members.news.untold;
 	pthread_mutex_unlock(&t->lock);
 	tw_loop_ring(t);
 }
@@ -154,21 +155,21 @@ void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation)
 	struct tw_tcp *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	t->news.named = true;
-	t->news.slot = slot;
-	t->news.incarnation = incarnation;
+	t->members.news.named = true;
+	t->members.news.slot = slot;
+	t->members.news.incarnation = incarnation;
 	pthread_mutex_unlock(&t->lock);
 	tw_loop_ring(t);
 }
 
 static void take_name(struct tw_tcp *t, const struct tw_tcp_news *news)
 {
-	const bool again = t->incarnation == news->incarnation;
+	const bool again = t->self.incarnation == news->incarnation;
 
-	t->incarnation = news->incarnation;
-	snprintf(t->who, sizeof t->who, "worker %u on %s", news->slot, t->host);
-	if (!again && t->master && !t->master->paired)
-		tw_log_line(t->o.log, TW_INFO, t->who, "joined");
+	t->self.incarnation = news->incarnation;
+	snprintf(t->self.who, sizeof t->self.who, "worker %u on %s", news->slot, t->self.host);
+	if (!again && t->peers.master && !t->peers.master->paired)
+		tw_log_line(t->o.log, TW_INFO, t->self.who, "joined");
 }
 
 void tw_claim_hear(struct tw_tcp *t)
@@ -176,8 +177,8 @@ void tw_claim_hear(struct tw_tcp *t)
 	struct tw_tcp_news news;
 
 	pthread_mutex_lock(&t->lock);
-	news = t->news;
-	t->news.named = t->news.members = false;
+	news = t->members.news;
+	t->members.news.named = t->members.news.members = false;
 	pthread_mutex_unlock(&t->lock);
 	if (news.untold)
 		tw_tcp_end(t, TW_NO_MEMORY, "no memory for the members");

@@ -55,7 +55,7 @@ static void pass(struct conn *c, struct tw_msg *m)
 static void deliver(struct conn *c, struct tw_msg *m)
 {
 	m->from.node = node_of(c->peer, m->from.role);
-	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->node;
+	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->self.node;
 	switch (tw_claim_of(c, m)) {
 	case CLAIM_TRUE:
 		pass(c, m);
@@ -66,7 +66,7 @@ static void deliver(struct conn *c, struct tw_msg *m)
 	case CLAIM_WAITS:
 		c->held = m;
 		c->paused = true;
-		tw_conn_wait(c, &c->t->unnamed);
+		tw_conn_wait(c, &c->t->conns.unnamed);
 	}
 }
 
@@ -86,9 +86,9 @@ void tw_conn_wait_no_more(struct conn *c, struct conn **list)
 
 void tw_conns_try_held(struct tw_tcp *t)
 {
-	struct conn *c, *next, *list = t->unnamed;
+	struct conn *c, *next, *list = t->conns.unnamed;
 
-	t->unnamed = NULL; /* who must wait on puts itself there again */
+	t->conns.unnamed = NULL; /* who must wait on puts itself there again */
 	for (c = list; c; c = next) {
 		struct tw_msg *m = c->held;
 
@@ -97,7 +97,7 @@ void tw_conns_try_held(struct tw_tcp *t)
 		c->paused = false;
 		deliver(c, m);
 		c->again = c->again || !c->held;
-		t->more = t->more || !c->held;
+		t->loop.more = t->loop.more || !c->held;
 	}
 }
 
@@ -143,10 +143,10 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 			    .dialled = dialled,
 			    .pair = pair,
 			    .peer = peer,
-			    .since = t->now,
-			    .heard = t->now,
-			    .spoke = t->now,
-			    .wrote = t->now,
+			    .since = t->loop.now,
+			    .heard = t->loop.now,
+			    .spoke = t->loop.now,
+			    .wrote = t->loop.now,
 			    .state = dialled && !pair ? CONN_DIALLING : CONN_SHAKING };
 	if (peer)
 		tw_address_text(&peer->address, c->name);
@@ -162,13 +162,13 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 					     .block = reader_block,
 					     .message = reader_message };
 	c->reader = tw_reader_new(t->heap, &c->owner);
-	c->next = t->conns;
-	c->at = &t->conns;
+	c->next = t->conns.all;
+	c->at = &t->conns.all;
 	if (c->next)
 		c->next->at = &c->next;
-	t->conns = c;
+	t->conns.all = c;
 	if (!peer)
-		t->pending++;
+		t->conns.pending++;
 	if (c->writer && c->reader && (tls || pair)) {
 		tw_writer_trust(c->writer);
 		tw_reader_trust(c->reader);
@@ -202,19 +202,18 @@ void tw_conn_close(struct conn *c, const char *why)
 	if (c->state == CONN_DEAD)
 		return;
 	if (c->state == CONN_ASKING)
-		t->asking--;
+		t->conns.asking--;
 	else if (c->state == CONN_SILENT)
-		t->silent--;
+		t->conns.silent--;
 	else if (!open && !p)
-		t->pending--;
+		t->conns.pending--;
 	if (c->held)
-		tw_conn_wait_no_more(c, open ? &t->unnamed : &t->waiting);
+		tw_conn_wait_no_more(c, open ? &t->conns.unnamed : &t->conns.waiting);
 	c->state = CONN_DEAD;
 	if (c->watched)
-		epoll_ctl(t->epoll, EPOLL_CTL_DEL, tw_stream_fd(c->stream), NULL);
-	unlink_conn(c);
-	c->next = t->dead;
-	t->dead = c;
+		epoll_ctl(t->loop.epoll, EPOLL_CTL_DEL, tw_stream_fd(c->stream), NULL);
+	c->grave = t->conns.dead;
+	t->conns.dead = c;
 	if (p && p->conn == c)
 		tw_peer_lost(t, p, why);
 }
@@ -233,7 +232,7 @@ static void keep_silent(struct conn *c, const char *why)
 	struct tw_tcp *t = c->t;
 	struct peer *p = c->peer;
 
-	if (t->silent >= SILENT_MOST)
+	if (t->conns.silent >= SILENT_MOST)
 		tw_conn_close_silent(t);
 	tw_reader_free(c->reader); /* with what it has of a message */
 	c->reader = NULL;
@@ -241,7 +240,7 @@ static void keep_silent(struct conn *c, const char *why)
 	c->process = p->process;
 	c->peer = NULL;
 	c->paused = c->again = false;
-	t->silent++;
+	t->conns.silent++;
 	tw_peer_lost(t, p, why);
 	tw_conn_arm(c);
 }
@@ -260,7 +259,7 @@ void tw_conn_give_up(struct conn *c, const char *why)
 
 void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process)
 {
-	struct conn *c = t->silent ? t->conns : NULL;
+	struct conn *c = t->conns.silent ? t->conns.all : NULL;
 
 	while (c && !(c->state == CONN_SILENT && c->process == process))
 		c = c->next;
@@ -272,7 +271,7 @@ bool tw_conn_close_silent(struct tw_tcp *t)
 {
 	struct conn *oldest = NULL;
 
-	for (struct conn *c = t->conns; c; c = c->next) /* the newest come first */
+	for (struct conn *c = t->conns.all; c; c = c->next) /* the newest come first */
 		if (c->state == CONN_SILENT)
 			oldest = c;
 	if (oldest)
@@ -296,10 +295,11 @@ static void silent_ready(struct conn *c)
 
 void tw_conns_bury(struct tw_tcp *t)
 {
-	while (t->dead) {
-		struct conn *c = t->dead;
+	while (t->conns.dead) {
+		struct conn *c = t->conns.dead;
 
-		t->dead = c->next;
+		t->conns.dead = c->grave;
+		unlink_conn(c);
 		bury(t, c);
 	}
 }
@@ -320,7 +320,7 @@ void tw_conn_arm(struct conn *c)
 	if (c->watched && events == c->events)
 		return;
 	e.events = events;
-	if (epoll_ctl(c->t->epoll, c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+	if (epoll_ctl(c->t->loop.epoll, c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
 		      tw_stream_fd(c->stream), &e) != 0) {
 		tw_conn_close(c, "it cannot be watched");
 		return;
@@ -379,13 +379,13 @@ static void write_some(struct conn *c)
 
 	flow = tw_writer_run(c->writer, c->stream, TURN_BYTES, written, c, &put);
 	if (put) {
-		c->spoke = c->wrote = c->t->now;
-		bump(&c->t->sent, put);
+		c->spoke = c->wrote = c->t->loop.now;
+		bump(&c->t->counts.sent, put);
 		if (c->peer)
 			bump(&c->peer->bytes_sent, put);
 	}
 	if (!tw_writer_busy(c->writer))
-		c->wrote = c->t->now;
+		c->wrote = c->t->loop.now;
 	if (c->state == CONN_ENDING && (flow > TW_FLOW_WAIT || !tw_writer_busy(c->writer)))
 		tw_conn_close(c, "refused");
 	else if (flow == TW_FLOW_BROKEN || flow == TW_FLOW_END)
@@ -430,8 +430,8 @@ static void read_some(struct conn *c)
 	struct tw_tcp *t = c->t;
 
 	if (got) {
-		c->heard = t->now;
-		bump(&t->received, got);
+		c->heard = t->loop.now;
+		bump(&t->counts.received, got);
 		if (c->peer && c->state != CONN_DEAD) /* what was read may have ended it */
 			bump(&c->peer->bytes_received, got);
 	}
@@ -450,7 +450,7 @@ static bool shake(struct conn *c)
 	switch (tw_stream_shake(c->stream)) {
 	case TW_FLOW_OK:
 		c->state = CONN_GREETING;
-		c->heard = c->t->now;
+		c->heard = c->t->loop.now;
 		if (c->dialled)
 			tw_greet_send(c);
 		return true;
@@ -501,7 +501,7 @@ void tw_conn_ready(struct conn *c)
 	if (c->state != CONN_DEAD) {
 		pause_or_go_on(c);
 		tw_conn_arm(c);
-		c->t->more = c->t->more || (c->again && !c->paused);
+		c->t->loop.more = c->t->loop.more || (c->again && !c->paused);
 	}
 }
 
@@ -527,7 +527,7 @@ void tw_conn_flush(struct conn *c)
 	if (c->state != CONN_DEAD) {
 		pause_or_go_on(c);
 		tw_conn_arm(c);
-		c->t->more = c->t->more || (c->again && !c->paused);
+		c->t->loop.more = c->t->loop.more || (c->again && !c->paused);
 	}
 }
 
@@ -549,10 +549,10 @@ static void tick_open(struct conn *c)
 		if (c->state == CONN_DEAD)
 			return;
 		if (!c->paused)
-			c->heard = t->now;
+			c->heard = t->loop.now;
 	}
-	silent = t->now - c->heard;
-	stuck = t->now - c->wrote;
+	silent = t->loop.now - c->heard;
+	stuck = t->loop.now - c->wrote;
 	if (c->held && silent >= NAMED_TIME) { /* if it is named later, it says all of it again */
 		tw_tcp_refusal(t, c->name,
 			       "%s as worker %u is not heard: the master has not said so",
@@ -560,28 +560,28 @@ static void tick_open(struct conn *c)
 		tw_conn_close(c, "the master has not named it");
 		return;
 	}
-	if (!c->paused && silent >= t->limit) {
+	if (!c->paused && silent >= t->beat.limit) {
 		tw_conn_ready(c); /* if it was us who stood still, what it said lies there */
-		if (c->state != CONN_OPEN || c->heard == t->now)
+		if (c->state != CONN_OPEN || c->heard == t->loop.now)
 			return;
 		snprintf(why, sizeof why, "it was silent for %.1f s", seconds(silent));
 		tw_conn_give_up(c, why);
 		return;
 	}
-	if (tw_writer_busy(c->writer) && stuck >= t->limit) {
+	if (tw_writer_busy(c->writer) && stuck >= t->beat.limit) {
 		snprintf(why, sizeof why, "it has not read for %.1f s", seconds(stuck));
 		tw_conn_close(c, why);
 		return;
 	}
-	if (!c->paused && silent >= t->suspect && !c->peer->suspect) {
+	if (!c->paused && silent >= t->beat.suspect && !c->peer->suspect) {
 		c->peer->suspect = true;
-		tw_log_line(t->o.log, TW_WARNING, t->who,
+		tw_log_line(t->o.log, TW_WARNING, t->self.who,
 			    "%s on %s has not been heard of for %.1f s", c->peer->name,
 			    c->peer->host, seconds(silent));
-	} else if (silent < t->suspect) {
+	} else if (silent < t->beat.suspect) {
 		c->peer->suspect = false;
 	}
-	if (t->now - c->spoke >= t->every && !tw_writer_busy(c->writer)) {
+	if (t->loop.now - c->spoke >= t->beat.every && !tw_writer_busy(c->writer)) {
 		tw_writer_ping(c->writer);
 		tw_conn_flush(c);
 	}
@@ -589,16 +589,13 @@ static void tick_open(struct conn *c)
 
 void tw_conns_tick(struct tw_tcp *t)
 {
-	struct conn *c, *next;
-
 	tw_tcp_refusals_tick(t);
-	for (c = t->conns; c; c = next) {
-		const int64_t age = t->now - c->since;
+	for (struct conn *c = t->conns.all; c; c = c->next) {
+		const int64_t age = t->loop.now - c->since;
 
-		next = c->next; /* closing c does not move the others */
 		switch (c->state) {
-		case CONN_DEAD: /* `next` led astray: the others at the next tick */
-			return;
+		case CONN_DEAD:
+			break;
 		case CONN_OPEN:
 			tick_open(c);
 			break;
@@ -609,7 +606,8 @@ void tw_conns_tick(struct tw_tcp *t)
 				tw_conn_close(c, "refused");
 			break;
 		case CONN_ASKING:
-			if (t->now - c->heard > 6 * GREET_TIME || t->now - c->wrote > 2 * t->limit)
+			if (t->loop.now - c->heard > 6 * GREET_TIME ||
+			    t->loop.now - c->wrote > 2 * t->beat.limit)
 				tw_conn_close(c, "it asked for nothing more");
 			break;
 		default:

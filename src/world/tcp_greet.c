@@ -97,16 +97,16 @@ void tw_greet_send(struct conn *c)
 	m->b.greet = (struct tw_body_greet){
 		.role = t->o.role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
 		.flags = (c->pair ? TW_GREET_PAIR : 0) | (t->o.keeps ? TW_GREET_KEEPS : 0),
-		.node = t->node ? t->node : t->o.wish,
-		.boot = t->boot,
-		.run = t->id.run,
+		.node = t->self.node ? t->self.node : t->o.wish,
+		.boot = t->self.boot,
+		.run = t->self.id.run,
 		.job = t->o.job,
 		.layout = t->o.layout,
 		.data = t->o.data,
-		.port = t->bound.port,
+		.port = t->door.bound.port,
 		.minor = TW_WIRE_MINOR,
 		/* who knows it is given this node anew: nobody but the master is told */
-		.process = c->peer->role == TW_MASTER ? t->process : 0,
+		.process = c->peer->role == TW_MASTER ? t->self.process : 0,
 	};
 	memcpy(m->b.greet.ticket, c->peer->ticket, TW_TICKET);
 	tw_conn_send(c, m);
@@ -119,28 +119,28 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 	struct peer *p = c->peer;
 
 	if (p->role == TW_MASTER) {
-		if (t->id.run && t->id.run != b->run) {
+		if (t->self.id.run && t->self.id.run != b->run) {
 			tw_tcp_end(t, TW_REFUSED, "another run is at this address now");
 			return;
 		}
-		if ((t->node && t->node != b->node) || b->every < MS || b->suspect < b->every ||
-		    b->limit < b->suspect) {
+		if ((t->self.node && t->self.node != b->node) || b->every < MS ||
+		    b->suspect < b->every || b->limit < b->suspect) {
 			tw_conn_close(c, "its terms make no sense");
 			return;
 		}
 		if (t->o.role == TW_TCP_SERVER)
-			snprintf(t->who, sizeof t->who, "server %u on %s",
-				 tw_server_number(b->node), t->host);
-		if (t->o.role == TW_TCP_SERVER && !t->node && !c->pair)
-			tw_log_line(t->o.log, TW_INFO, t->who, "joined");
-		t->node = b->node;
-		t->boot = b->boot;
+			snprintf(t->self.who, sizeof t->self.who, "server %u on %s",
+				 tw_server_number(b->node), t->self.host);
+		if (t->o.role == TW_TCP_SERVER && !t->self.node && !c->pair)
+			tw_log_line(t->o.log, TW_INFO, t->self.who, "joined");
+		t->self.node = b->node;
+		t->self.boot = b->boot;
 		memcpy(p->ticket, b->ticket, TW_TICKET);
-		t->id.run = b->run;
-		t->peers_number = 0;
-		t->every = b->every;
-		t->suspect = b->suspect;
-		t->limit = b->limit;
+		t->self.id.run = b->run;
+		t->peers.number = 0;
+		t->beat.every = b->every;
+		t->beat.suspect = b->suspect;
+		t->beat.limit = b->limit;
 		pthread_mutex_lock(&t->lock);
 		p->boot = b->own_boot;
 		p->master_boot = b->master;
@@ -169,16 +169,16 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 	}
 	tw_printable(text);
 	if (m->b.deny.wait) {
-		p->defers = true;
-		p->dial_at = t->now + (int64_t)m->b.deny.wait * MS;
+		p->dial.deferred = true;
+		p->dial.at = t->loop.now + (int64_t)m->b.deny.wait * MS;
 		tw_conn_close(c, text);
 	} else if (p->role == TW_MASTER) {
-		t->replaced = m->b.deny.why == TW_DENY_PLACE;
-		tw_fail(&t->denied, TW_REFUSED, "the master at %s refused: %s", c->name, text);
+		t->end.replaced = m->b.deny.why == TW_DENY_PLACE;
+		tw_fail(&t->end.denied, TW_REFUSED, "the master at %s refused: %s", c->name, text);
 		tw_conn_close(c, text);
-		tw_tcp_end(t, TW_REFUSED, "%s", t->denied.text);
+		tw_tcp_end(t, TW_REFUSED, "%s", t->end.denied.text);
 	} else {
-		p->dial_at = t->now + BACKOFF_MOST;
+		p->dial.at = t->loop.now + BACKOFF_MOST;
 		tw_conn_close(c, text);
 	}
 }
@@ -187,8 +187,8 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 {
 	struct peer *p;
 
-	if (!b->node || b->node == t->master->node || memchr(b->host, 0, sizeof b->host) == NULL ||
-	    b->port > UINT16_MAX)
+	if (!b->node || b->node == t->peers.master->node ||
+	    memchr(b->host, 0, sizeof b->host) == NULL || b->port > UINT16_MAX)
 		return;
 	p = tw_peer_of(t, b->node);
 	if (p && p->role != TW_SERVER)
@@ -202,41 +202,41 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 		}
 		for (size_t k = 0; k < t->o.routes; k++)
 			if (t->o.route[k].node == b->node) {
-				p->fd = t->o.route[k].fd;
+				p->dial.fd = t->o.route[k].fd;
 				p->paired = true;
 			}
 	}
-	if (!p->dials) { /* it is new, or here again: its failures before do not count */
-		p->dials = true;
-		p->attempt = 0;
-		p->since = p->complained = 0;
+	if (!p->dial.wanted) { /* it is new, or here again: its failures before do not count */
+		p->dial.wanted = true;
+		p->dial.attempt = 0;
+		p->dial.since = p->dial.complained = 0;
 	}
 	if (p->boot && p->boot != b->boot && p->conn) /* it is another process now */
 		tw_conn_close(p->conn, "it was started anew");
 	p->boot = b->boot;
 	memcpy(p->ticket, b->ticket, TW_TICKET);
 	snprintf(p->address.host, sizeof p->address.host, "%s",
-		 b->host[0] ? b->host : t->master->address.host);
+		 b->host[0] ? b->host : t->peers.master->address.host);
 	p->address.port = (uint16_t)b->port;
 	pthread_mutex_lock(&t->lock);
 	tw_show_in(p->address.host, strlen(p->address.host), p->host, sizeof p->host);
 	pthread_mutex_unlock(&t->lock);
 	if (!p->open && !p->conn)
-		p->dial_at = t->now;
+		p->dial.at = t->loop.now;
 }
 
 /* Who is not listed is gone for good, or will be listed again when it is back.  A connection that
  * is there stays: a new master lists servers as they come to it. */
 static void leave_out(struct tw_tcp *t, const struct tw_peer_place *list, size_t count)
 {
-	for (struct peer *p = t->peers; p; p = p->next) {
+	for (struct peer *p = t->peers.all; p; p = p->next) {
 		size_t k = 0;
 
 		while (k < count && list[k].node != p->node)
 			k++;
 		if (k < count || p->role != TW_SERVER)
 			continue;
-		p->dials = false;
+		p->dial.wanted = false;
 		if (p->conn && !p->open)
 			tw_conn_close(p->conn, "the master does not list it any more");
 	}
@@ -247,9 +247,9 @@ static void take_peers(struct conn *c, const struct tw_msg *m)
 	const struct tw_peer_place *list = m->tail ? (const void *)m->tail->data : NULL;
 	const size_t count = m->h.tail / sizeof *list;
 
-	if (c->t->o.role != TW_TCP_WORKER || m->b.peers.number <= c->t->peers_number)
+	if (c->t->o.role != TW_TCP_WORKER || m->b.peers.number <= c->t->peers.number)
 		return;
-	c->t->peers_number = m->b.peers.number;
+	c->t->peers.number = m->b.peers.number;
 	leave_out(c->t, list, count);
 	for (size_t k = 0; k < count; k++)
 		take_place(c->t, &list[k]);
@@ -282,24 +282,24 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 	char how[80], reason[450] = "";
 
 	if (m->b.over.status == TW_INTERRUPTED && !c->pair) {
-		tw_log_line(t->o.log, TW_WARNING, t->who, "%s; waiting for it to come back",
+		tw_log_line(t->o.log, TW_WARNING, t->self.who, "%s; waiting for it to come back",
 			    stopped(m->b.over.cut, how, sizeof how));
 		return;
 	}
 	if (!ended && !c->pair) /* on a pair the master speaks for all, on the same terminal */
 		printable(m, reason, sizeof reason);
-	if (m->h.payload && ended && !t->heard) {
-		t->heard = t->heap->get(t->heap, (size_t)m->h.payload + 1);
-		if (t->heard) {
-			memcpy(t->heard, tw_msg_payload(m), m->h.payload);
-			t->heard[m->h.payload] = 0;
+	if (m->h.payload && ended && !t->end.heard) {
+		t->end.heard = t->heap->get(t->heap, (size_t)m->h.payload + 1);
+		if (t->end.heard) {
+			memcpy(t->end.heard, tw_msg_payload(m), m->h.payload);
+			t->end.heard[m->h.payload] = 0;
 		}
 	}
 	if (m->b.over.status == TW_OK) {
-		t->given = m->b.over.model_bytes;
-		t->given_hash = m->b.over.model;
+		t->end.given = m->b.over.model_bytes;
+		t->end.given_hash = m->b.over.model;
 	}
-	t->over = true;
+	t->end.over = true;
 	switch (m->b.over.status) {
 	case TW_OK:
 		tw_tcp_end(t, TW_OK, "%s", "");
@@ -339,8 +339,8 @@ void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const 
 	m->h.payload = (uint32_t)strlen(text);
 	m->b.deny = (struct tw_body_deny){ .why = code, .wait = wait_ms };
 	if (c->state == CONN_ASKING) {
-		t->asking--;
-		t->pending++;
+		t->conns.asking--;
+		t->conns.pending++;
 	}
 	c->state = CONN_ENDING;
 	tw_conn_send(c, m);
@@ -390,18 +390,18 @@ static void send_terms(struct conn *c, uint32_t node, uint32_t boot)
 	m->b.terms = (struct tw_body_terms){
 		.node = node,
 		.boot = boot,
-		.own = t->node,
-		.own_boot = t->boot,
-		.master = leads ? t->id.boot : 0,
+		.own = t->self.node,
+		.own_boot = t->self.boot,
+		.master = leads ? t->self.id.boot : 0,
 		.servers = t->o.servers,
-		.run = t->id.run,
+		.run = t->self.id.run,
 		.job = t->o.job,
 		.layout = t->o.layout,
 		.data = t->o.data,
 		.data_bytes = t->o.data_bytes,
-		.every = t->every,
-		.suspect = t->suspect,
-		.limit = t->limit,
+		.every = t->beat.every,
+		.suspect = t->beat.suspect,
+		.limit = t->beat.limit,
 	};
 	if (leads && c->peer)
 		tw_ticket_make(t, c->peer, NULL, m->b.terms.ticket);
@@ -425,9 +425,9 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	struct tw_tcp *t = c->t;
 	char *colon;
 
-	t->pending--;
+	t->conns.pending--;
 	p->boot = boot;
-	p->process = b->process;
+	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
 	snprintf(p->address.host, sizeof p->address.host, "%.255s", c->name);
 	colon = strrchr(p->address.host, ':');
@@ -439,7 +439,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	}
 	pthread_mutex_lock(&t->lock);
 	p->keeps = b->flags & TW_GREET_KEEPS;
-	snprintf(p->host, sizeof p->host, "%.63s", c->pair ? t->host : p->address.host);
+	snprintf(p->host, sizeof p->host, "%.63s", c->pair ? t->self.host : p->address.host);
 	pthread_mutex_unlock(&t->lock);
 	p->address.port = (uint16_t)b->port;
 	c->peer = p;
@@ -464,13 +464,13 @@ static void no_memory(struct conn *c)
  * 2^20 joins numbers of those who are gone are given again. */
 static uint32_t new_node(struct tw_tcp *t)
 {
-	const uint32_t first = 1 + t->o.servers + ((t->id.boot & 0xfff) << 20);
+	const uint32_t first = 1 + t->o.servers + ((t->self.id.boot & 0xfff) << 20);
 
 	do {
-		t->rounds += t->workers == 0xfffff;
-		t->workers = t->workers % 0xfffff + 1;
-	} while (tw_peer_of(t, first + t->workers));
-	return first + t->workers;
+		t->given.rounds += t->given.workers == 0xfffff;
+		t->given.workers = t->given.workers % 0xfffff + 1;
+	} while (tw_peer_of(t, first + t->given.workers));
+	return first + t->given.workers;
 }
 
 /* Was the node given by a master before this one?  Then it may be a member that this one will take
@@ -479,7 +479,7 @@ static bool outlived(const struct tw_tcp *t, uint32_t node)
 {
 	const uint32_t first = 1 + t->o.servers;
 
-	return node > first && (node - first) >> 20 != (t->id.boot & 0xfff);
+	return node > first && (node - first) >> 20 != (t->self.id.boot & 0xfff);
 }
 
 static void greet_worker(struct conn *c, const struct tw_body_greet *b)
@@ -494,10 +494,9 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 				      "this is a server, not the master; join the master");
 			return;
 		}
-		for (p = t->peers; p && !(p->process == b->process && p->role == TW_WORKER);)
-			p = p->next;
+		p = tw_peer_of_process(t, b->process);
 		node = p ? p->node : new_node(t);
-		boot = p ? p->boot : 1 + t->rounds; /* a number given again is another life */
+		boot = p ? p->boot : 1 + t->given.rounds; /* a number given again is another life */
 	} else if (!known(c, b)) {
 		return;
 	} else {
@@ -566,7 +565,7 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 				      t->o.servers);
 			return;
 		}
-		boot = t->id.boot << 16 | (uint32_t)++t->server_boots;
+		boot = t->self.id.boot << 16 | (uint32_t)++t->given.servers;
 	} else if (!known(c, b)) {
 		return;
 	}
@@ -595,15 +594,15 @@ static void let_ask(struct conn *c)
 	struct tw_tcp *t = c->t;
 	struct conn *oldest = NULL;
 
-	for (struct conn *o = t->conns; t->asking >= ASKING_MOST && o; o = o->next)
+	for (struct conn *o = t->conns.all; t->conns.asking >= ASKING_MOST && o; o = o->next)
 		if (o->state == CONN_ASKING && (!oldest || o->heard <= oldest->heard))
 			oldest = o;
 	if (oldest) {
 		tw_tcp_refusal(t, oldest->name, "too many ask for the job or its data");
 		tw_conn_close(oldest, "too many ask");
 	}
-	t->pending--;
-	t->asking++;
+	t->conns.pending--;
+	t->conns.asking++;
 	c->state = CONN_ASKING;
 	send_terms(c, TW_NODE_NEW, 0);
 	tw_conn_flush(c);
@@ -615,7 +614,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 
 	const uint32_t end = TW_GREET_ASK | TW_GREET_MODEL;
 
-	if (t->ending && !(t->giving && (b->flags & end) == end)) {
+	if (t->farewell.ending && !(t->farewell.giving && (b->flags & end) == end)) {
 		tw_greet_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
 		return;
 	}
@@ -651,26 +650,26 @@ static void hold(struct conn *c, struct tw_msg *m)
 {
 	c->held = m;
 	c->paused = true;
-	tw_conn_wait(c, &c->t->waiting);
+	tw_conn_wait(c, &c->t->conns.waiting);
 }
 
 /* Letting one in ends no other that waits: those have no peer. */
 void tw_greet_waiting(struct tw_tcp *t)
 {
-	struct conn *c, *next, *list = t->waiting;
+	struct conn *c, *next, *list = t->conns.waiting;
 
-	t->waiting = NULL;
+	t->conns.waiting = NULL;
 	for (c = list; c; c = next) {
 		struct tw_msg *m = c->held;
 
 		next = c->waits;
 		if (comes_early(c, &m->b.greet)) {
-			tw_conn_wait(c, &t->waiting);
+			tw_conn_wait(c, &t->conns.waiting);
 			continue;
 		}
 		c->held = NULL;
 		c->paused = false;
-		c->again = t->more = true;
+		c->again = t->loop.more = true;
 		greet(c, &m->b.greet);
 		tw_tcp_msg_free(t, m);
 	}
@@ -681,7 +680,7 @@ void tw_greet_too_late(struct conn *c)
 	struct tw_msg *m = c->held;
 	const uint32_t node = m->b.greet.node;
 
-	tw_conn_wait_no_more(c, &c->t->waiting);
+	tw_conn_wait_no_more(c, &c->t->conns.waiting);
 	c->held = NULL;
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
@@ -697,13 +696,13 @@ static bool known_data(const struct tw_tcp *t, uint32_t what, uint64_t *all)
 	switch (what) {
 	case TW_DATA_JOB:
 		*all = t->o.job_bytes;
-		return !t->giving;
+		return !t->farewell.giving;
 	case TW_DATA_SET:
 		*all = t->o.data_bytes;
-		return !t->giving;
+		return !t->farewell.giving;
 	case TW_DATA_MODEL:
-		*all = t->giving ? t->model->bytes : 0;
-		return t->giving;
+		*all = t->farewell.giving ? t->farewell.model->bytes : 0;
+		return t->farewell.giving;
 	default:
 		return false;
 	}
@@ -716,8 +715,8 @@ static enum tw_status read_data(struct tw_tcp *t, const struct tw_body_data *b, 
 		memcpy(to, t->o.job_text + b->from, b->bytes);
 		return TW_OK;
 	case TW_DATA_MODEL:
-		memcpy(to, t->model->data + b->from, b->bytes);
-		atomic_store(&t->gave, t->now);
+		memcpy(to, t->farewell.model->data + b->from, b->bytes);
+		atomic_store(&t->farewell.gave, t->loop.now);
 		return TW_OK;
 	default:
 		return t->o.data_read(t->o.data_arg, b->from, to, b->bytes);

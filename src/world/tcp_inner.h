@@ -48,6 +48,7 @@ enum conn_state {
 
 struct conn {
 	struct conn *next, **at; /* list of all */
+	struct conn *grave;      /* DEAD: the next of the dead */
 	struct tw_tcp *t;
 	struct tw_stream *stream;
 	struct tw_writer *writer;
@@ -66,35 +67,47 @@ struct conn {
 	char name[TW_ADDRESS_TEXT];
 };
 
+/* Dialling a peer that is ours to dial.  The loop's. */
+struct dialling {
+	bool wanted;      /* it is ours to dial: of servers, while the master lists them */
+	bool deferred;    /* it answered the last dial, and asked us to come later */
+	int fd;           /* an inherited pair not used yet; -1 */
+	unsigned attempt; /* since it was last reached */
+	int64_t at, complained, since; /* the next time; since: first failure in a row */
+};
+
+/* What our actors say to a peer.  Guarded by lock. */
+struct outbox {
+	struct tw_msg *first, **end;
+	bool listed; /* on the loop's list of work */
+	struct peer *next;
+};
+
 /* A process that we know. */
 struct peer {
-	struct peer *next, *hash;
-	uint32_t key;              /* of the bucket */
+	struct peer *next, **at;          /* of all */
+	struct peer *hash, *twin, *grave; /* of its buckets; of the forgotten */
+	uint32_t key;                     /* of the bucket */
 	uint32_t role;             /* TW_WORKER, TW_SERVER; TW_MASTER: the master's process */
 	uint32_t node, boot;       /* a worker's or server's; a master's own server, 0 none */
 	uint32_t master_boot;      /* role TW_MASTER */
 	uint32_t slot;             /* a worker's, when known; UINT32_MAX */
 	bool member;               /* guarded by lock: our master talks to it as to one */
 	uint64_t process;          /* random, from its GREET */
-	bool dials;                /* it is ours to dial: of servers, while the master lists them */
 	uint8_t ticket[TW_TICKET]; /* what we show it */
 	struct tw_address address;
-	int fd;            /* an inherited pair not used yet; -1 */
+	struct dialling dial;
 	bool paired;       /* by an inherited pair: never dialled again */
 	struct conn *conn; /* in any state while we dial; OPEN otherwise */
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
-	bool leaves; /* it has said so: that it closes is no news */
-	bool keeps;  /* guarded by lock: it wants the model */
-	bool defers; /* it answered the last dial, and asked us to come later */
+	bool leaves;    /* it has said so: that it closes is no news */
+	bool keeps;     /* guarded by lock: it wants the model */
+	bool forgotten; /* freed at the end of the turn */
 	_Atomic bool suspect;
-	int64_t lost; /* when the connection was lost; 0: it is there */
-	unsigned attempt;
-	int64_t dial_at, complained, since; /* since: first failure in a row */
-	struct tw_msg *out, **out_end;      /* guarded by lock */
-	bool listed;                        /* guarded by lock: on the loop's list of work */
-	struct peer *work;
-	char name[48]; /* "worker 3"; guarded by lock */
+	int64_t lost;      /* when the connection was lost; 0: it is there */
+	struct outbox out; /* guarded by lock */
+	char name[48];     /* "worker 3"; guarded by lock */
 	char host[64];
 	int64_t heard; /* guarded by lock, a copy */
 	_Atomic uint64_t bytes_sent, bytes_received;
@@ -130,67 +143,131 @@ struct tw_tcp_pool {
 	size_t room;
 };
 
-struct tw_tcp {
-	struct tw_tcp_options o;
-	struct tw_heap *heap;
-	uint32_t node, boot;  /* ours: worker, server; SERVE: 1 */
-	uint32_t incarnation; /* WORKER: as which people were told of us; 0: not yet */
-	uint64_t process;
+/* Who we are.  The loop's; SERVE has it from the start, the others from TERMS. */
+struct tcp_self {
+	uint32_t node, boot;       /* worker, server; SERVE: 1 */
+	uint32_t incarnation;      /* WORKER: as which people were told of us; 0: not yet */
+	uint64_t process;          /* random */
 	struct tw_tcp_identity id; /* as far as known */
+	char who[112];             /* "worker 3 on host": who speaks on the log */
+	char host[64];
+};
+
+/* How long silence may last, ns: the master says so. */
+struct tcp_beat {
 	int64_t every, suspect, limit;
+};
+
+/* The loop's own: what it watches, and when. */
+struct tcp_loop {
+	int epoll, bell;
+	int64_t now;            /* read once a turn */
+	int64_t turned, ticked; /* when it last looked; when timers were last looked at */
+	bool more;              /* a stream has bytes that epoll does not know of */
+	bool rung;              /* guarded by lock: the bell has been rung */
+};
+
+/* Where others come in.  The loop's. */
+struct tcp_door {
 	struct tw_address bound;
-	int epoll, bell, listener;
+	int listener;
 	bool listening;
 	int64_t accept_at, full_said; /* no descriptor was free: when to try, when we said so */
-	struct conn *conns, *dead;
-	bool more;               /* a stream has bytes that epoll does not know of */
-	struct tw_msg *farewell; /* guarded by lock: OVER, to all */
-	struct tw_msg *last;     /* kept for it from the start: an end is told in any case */
-	struct tw_block *model;  /* guarded by lock until it is given; then the loop's */
-	bool giving;             /* the run is over, and who asks for the model gets it */
-	_Atomic int64_t gave;    /* when somebody asked for some of it last */
-	_Atomic bool flushed;
-	struct peer *bucket[PEER_BUCKETS]; /* by node; guarded by lock */
-	size_t paired;                     /* inherited pairs taken so far */
-	uint32_t server_boots;
-	int64_t ticked;
-	uint32_t pending, asking;        /* conns that have not greeted; that only ask */
-	uint32_t silent;                 /* conns that are SILENT */
-	uint32_t workers, rounds;        /* worker nodes given, and how often all numbers were */
-	size_t seats;                    /* guarded by lock */
-	struct seat *seat;               /* SERVER: by slot; guarded by lock */
-	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node */
-	struct conn *waiting;            /* SERVER: greeted before the master named them */
-	struct conn *unnamed;            /* SERVER: speak for slots that no view gave them */
-	struct tw_tcp_news news;         /* guarded by lock */
-	int64_t now, turned;             /* turned: when the loop last looked */
-	uint64_t peers_number;
-	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
-	struct tw_msg_pool messages;        /* the loop's */
-	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first */
+	size_t paired;                /* inherited pairs taken so far */
+};
+
+/* Connections.  The loop's.  One that is closed is DEAD at once, and stays in `all` until the end
+ * of the turn (tw_conns_bury): so whoever walks the list may close any of them. */
+struct tcp_conns {
+	struct conn *all, *dead;
+	uint32_t pending, asking; /* that have not greeted; that only ask */
+	uint32_t silent;
+	struct conn *waiting; /* SERVER: greeted before the master named them */
+	struct conn *unnamed; /* SERVER: speak for slots that no view gave them */
+};
+
+/* Processes that we know.  Guarded by lock for others than the loop.  One that is forgotten is not
+ * found any more, and stays in `all` until the end of the turn (tw_peers_bury). */
+struct tcp_peers {
+	struct peer *all, *forgotten;
+	struct peer *bucket[PEER_BUCKETS];  /* by node */
+	struct peer *process[PEER_BUCKETS]; /* SERVE: workers, by what they greeted as */
+	struct peer *work;                  /* whose outbox has something */
 	struct peer *master;                /* joiners */
-	struct tw_error denied;             /* open: the master said no, for good */
-	bool replaced;                      /* ... because another has our place */
-	bool ending;                        /* farewell: accept nobody any more */
-	_Atomic bool stop, gone;
-	int64_t gone_at;
-	int64_t asked; /* to leave, while there was no master */
-	pthread_t thread;
-	bool threaded;
-	pthread_mutex_t lock, port_lock;
-	_Atomic(struct tw_port *) port;
-	struct peer *peers; /* guarded by lock for others than the loop */
-	struct peer *work;  /* guarded by lock */
-	bool rung;          /* guarded by lock: the bell has been rung */
-	_Atomic uint64_t sent, received, codec[4];
-	char who[112];   /* "worker 3 on host": who speaks on the log; the loop's */
-	int64_t said_at; /* refusals: rate limit */
-	uint32_t said, unsaid;
-	char host[64];            /* ours */
+	uint64_t number;                    /* of the last PEERS */
+	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
+};
+
+/* SERVE: numbers that were given.  The loop's. */
+struct tcp_given {
+	uint32_t workers, rounds; /* worker nodes, and how often all numbers were given */
+	uint32_t servers;         /* boots */
+};
+
+/* What our actors have said of workers.  Guarded by lock. */
+struct tcp_members {
+	struct seat *seat; /* SERVER: by slot */
+	size_t seats;
+	struct tw_tcp_news news;
+};
+
+/* SERVE: the end, as others are told of it. */
+struct tcp_farewell {
+	struct tw_msg *over;    /* guarded by lock: to all */
+	struct tw_msg *last;    /* kept for it from the start: an end is told in any case */
+	struct tw_block *model; /* guarded by lock until it is given; then the loop's */
+	bool ending;            /* accept nobody any more */
+	bool giving;            /* the run is over, and who asks for the model gets it */
+	_Atomic int64_t gave;   /* when somebody asked for some of it last */
+	_Atomic bool flushed;
+};
+
+/* The end, as we hear of it or make it. */
+struct tcp_end {
+	struct tw_error denied;   /* open: the master said no, for good */
+	bool replaced;            /* ... because another has our place */
 	char *heard;              /* OVER's text */
 	uint64_t given;           /* OVER's model: bytes ... */
 	struct tw_sha given_hash; /* ... and hash */
 	_Atomic bool over;        /* the master has said so */
+	_Atomic bool gone;        /* our actor has left */
+	int64_t gone_at;
+	int64_t asked; /* to leave, while there was no master */
+};
+
+/* Refusals on the log: at most five a second.  The loop's. */
+struct tcp_refusals {
+	int64_t since;
+	uint32_t said, unsaid;
+};
+
+struct tcp_counts {
+	_Atomic uint64_t sent, received, codec[4];
+};
+
+struct tw_tcp {
+	struct tw_tcp_options o; /* never change */
+	struct tw_heap *heap;
+	struct tcp_self self;
+	struct tcp_beat beat;
+	struct tcp_loop loop;
+	struct tcp_door door;
+	struct tcp_conns conns;
+	struct tcp_peers peers;
+	struct tcp_given given;
+	struct tcp_members members;
+	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node; the loop's */
+	struct tcp_farewell farewell;
+	struct tcp_end end;
+	struct tcp_refusals refusals;
+	struct tcp_counts counts;
+	struct tw_msg_pool messages;        /* the loop's */
+	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first; the loop's */
+	pthread_t thread;
+	bool threaded;
+	_Atomic bool stop;
+	pthread_mutex_t lock, port_lock;
+	_Atomic(struct tw_port *) port;
 };
 
 /* tcp.c */
@@ -215,7 +292,11 @@ void tw_tcp_blocks_free(struct tw_tcp *t);
 /* tcp_peer.c */
 struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node);
 void tw_peer_forget(struct tw_tcp *t, struct peer *p);
+void tw_peers_bury(struct tw_tcp *t);                     /* the forgotten */
 struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; NULL */
+/* SERVE: a worker says by which number its process can be found again; and who has it, or NULL. */
+void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
+struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 /* The connection of this peer is open: tell the actors, let messages through. */
 void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
 /* Its connection is no more; `why` for people. */

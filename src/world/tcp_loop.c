@@ -17,16 +17,17 @@
 
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why)
 {
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->bell };
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->loop.bell };
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max < 65536 ? files.rlim_max : 65536;
 		setrlimit(RLIMIT_NOFILE, &files); /* many peers; where not allowed, fewer */
 	}
-	t->epoll = epoll_create1(EPOLL_CLOEXEC);
-	t->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (t->epoll < 0 || t->bell < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->bell, &e) != 0) {
+	t->loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+	t->loop.bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (t->loop.epoll < 0 || t->loop.bell < 0 ||
+	    epoll_ctl(t->loop.epoll, EPOLL_CTL_ADD, t->loop.bell, &e) != 0) {
 		tw_fail(why, TW_IO, "cannot watch sockets: %s", strerror(errno));
 		return false;
 	}
@@ -37,21 +38,22 @@ void tw_loop_ring(struct tw_tcp *t)
 {
 	const uint64_t one = 1;
 
-	if (write(t->bell, &one, sizeof one) < 0)
+	if (write(t->loop.bell, &one, sizeof one) < 0)
 		return; /* it is ringing already */
 }
 
 /* Accept only when there is somebody to talk to. */
 static void listen_or_not(struct tw_tcp *t)
 {
-	const bool want = t->listener >= 0 && t->now >= t->accept_at &&
-			  ((t->port && !t->ending) || t->giving);
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->listener };
+	const bool want = t->door.listener >= 0 && t->loop.now >= t->door.accept_at &&
+			  ((t->port && !t->farewell.ending) || t->farewell.giving);
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &t->door.listener };
 
-	if (want == t->listening)
+	if (want == t->door.listening)
 		return;
-	if (epoll_ctl(t->epoll, want ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, t->listener, &e) == 0)
-		t->listening = want;
+	if (epoll_ctl(t->loop.epoll, want ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, t->door.listener, &e) ==
+	    0)
+		t->door.listening = want;
 }
 
 /* False: nobody waits to greet. */
@@ -59,8 +61,9 @@ static bool close_oldest(struct tw_tcp *t)
 {
 	struct conn *oldest = NULL;
 
-	for (struct conn *c = t->conns; c; c = c->next) /* the newest come first */
-		if (!c->peer && c->state != CONN_ASKING && c->state != CONN_SILENT)
+	for (struct conn *c = t->conns.all; c; c = c->next) /* the newest come first */
+		if (!c->peer && c->state != CONN_ASKING && c->state != CONN_SILENT &&
+		    c->state != CONN_DEAD)
 			oldest = c;
 	if (!oldest)
 		return false;
@@ -75,12 +78,12 @@ static void cannot_accept(struct tw_tcp *t, int error)
 {
 	if (tw_conn_close_silent(t) || close_oldest(t))
 		return;
-	t->accept_at = t->now + FULL;
-	if (t->full_said && t->now - t->full_said < 5 * TW_SECOND)
+	t->door.accept_at = t->loop.now + FULL;
+	if (t->door.full_said && t->loop.now - t->door.full_said < 5 * TW_SECOND)
 		return;
-	t->full_said = t->now;
-	tw_log_line(t->o.log, TW_WARNING, t->who, "cannot accept another connection: %s; waiting",
-		    strerror(error));
+	t->door.full_said = t->loop.now;
+	tw_log_line(t->o.log, TW_WARNING, t->self.who,
+		    "cannot accept another connection: %s; waiting", strerror(error));
 }
 
 static bool is_scarce(int error)
@@ -100,7 +103,7 @@ static bool is_gone(int fd)
 static void accept_all(struct tw_tcp *t)
 {
 	for (int k = 0; k < ACCEPTS; k++) {
-		const int fd = accept4(t->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		const int fd = accept4(t->door.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct conn *c;
 
 		if (fd < 0 && is_scarce(errno))
@@ -111,7 +114,7 @@ static void accept_all(struct tw_tcp *t)
 			close(fd);
 			continue;
 		}
-		if (t->pending >= PENDING_MOST)
+		if (t->conns.pending >= PENDING_MOST)
 			close_oldest(t);
 		tw_address_tune(fd);
 		c = tw_conn_new(t, fd, false, false, NULL);
@@ -123,8 +126,8 @@ static void accept_all(struct tw_tcp *t)
 /* Inherited pairs, once. */
 static void accept_pairs(struct tw_tcp *t)
 {
-	while (t->port && t->paired < t->o.accepts) {
-		struct conn *c = tw_conn_new(t, t->o.accepted[t->paired++], false, true, NULL);
+	while (t->port && t->door.paired < t->o.accepts) {
+		struct conn *c = tw_conn_new(t, t->o.accepted[t->door.paired++], false, true, NULL);
 
 		if (c)
 			tw_conn_ready(c);
@@ -134,18 +137,18 @@ static void accept_pairs(struct tw_tcp *t)
 /* Who was stopped (SIGSTOP, a suspended laptop) has not listened: nobody is to blame for that. */
 static void forgive(struct tw_tcp *t)
 {
-	const int64_t gap = t->now - t->turned;
+	const int64_t gap = t->loop.now - t->loop.turned;
 
-	if (t->turned && gap > STOPPED) {
-		tw_log_line(t->o.log, TW_WARNING, t->who, "this process stood still for %.1f s",
-			    (double)gap / (double)TW_SECOND);
-		for (struct conn *c = t->conns; c; c = c->next) {
+	if (t->loop.turned && gap > STOPPED) {
+		tw_log_line(t->o.log, TW_WARNING, t->self.who,
+			    "this process stood still for %.1f s", (double)gap / (double)TW_SECOND);
+		for (struct conn *c = t->conns.all; c; c = c->next) {
 			c->heard += gap;
 			c->wrote += gap;
 			c->since += gap;
 		}
 	}
-	t->turned = t->now;
+	t->loop.turned = t->loop.now;
 }
 
 static void say_over(struct conn *c, const struct tw_msg *over)
@@ -169,36 +172,33 @@ static void say_farewell(struct tw_tcp *t)
 	bool busy = false;
 
 	pthread_mutex_lock(&t->lock);
-	over = t->farewell;
-	t->farewell = NULL;
+	over = t->farewell.over;
+	t->farewell.over = NULL;
 	pthread_mutex_unlock(&t->lock);
 	if (over) {
-		struct conn *c, *next;
-
-		t->ending = true;
-		t->giving = t->model != NULL;
-		for (struct peer *p = t->peers; p; p = p->next)
+		t->farewell.ending = true;
+		t->farewell.giving = t->farewell.model != NULL;
+		for (struct peer *p = t->peers.all; p; p = p->next)
 			if (p->open)
 				say_over(p->conn, over);
-		for (c = t->conns; c; c = next) {
-			next = c->next; /* closing c does not move the others */
+		for (struct conn *c = t->conns.all; c; c = c->next)
 			if (c->state == CONN_SILENT)
 				say_over(c, over);
-		}
 		tw_tcp_msg_free(t, over);
 	}
-	if (!t->ending)
+	if (!t->farewell.ending)
 		return;
-	for (struct conn *c = t->conns; c; c = c->next)
-		busy = busy || c->state == CONN_OPEN || (t->giving && c->state == CONN_ASKING);
-	atomic_store(&t->flushed, !busy);
+	for (struct conn *c = t->conns.all; c; c = c->next)
+		busy = busy || c->state == CONN_OPEN ||
+		       (t->farewell.giving && c->state == CONN_ASKING);
+	atomic_store(&t->farewell.flushed, !busy);
 }
 
 /* Behind what our actors said last, to all. */
 static void say_leaving(struct tw_tcp *t)
 {
 	pthread_mutex_lock(&t->lock);
-	for (struct peer *p = t->peers; p; p = p->next) {
+	for (struct peer *p = t->peers.all; p; p = p->next) {
 		struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_LEAVING) : NULL;
 
 		if (m) /* without memory it looks like a loss over there */
@@ -212,17 +212,17 @@ static void leave_when_said(struct tw_tcp *t)
 {
 	bool busy = false;
 
-	if (!atomic_load(&t->gone) || t->over)
+	if (!atomic_load(&t->end.gone) || t->end.over)
 		return;
-	if (!t->gone_at) {
-		t->gone_at = t->now;
+	if (!t->end.gone_at) {
+		t->end.gone_at = t->loop.now;
 		say_leaving(t);
 	}
-	for (struct conn *c = t->conns; c; c = c->next)
-		busy = busy || tw_writer_busy(c->writer);
-	if (busy && t->now - t->gone_at < 5 * TW_SECOND)
+	for (struct conn *c = t->conns.all; c; c = c->next)
+		busy = busy || (c->state != CONN_DEAD && tw_writer_busy(c->writer));
+	if (busy && t->loop.now - t->end.gone_at < 5 * TW_SECOND)
 		return;
-	t->over = true;
+	t->end.over = true;
 	tw_tcp_end(t, TW_OK, "%s", "");
 }
 
@@ -230,7 +230,7 @@ static void hear_bell(struct tw_tcp *t)
 {
 	uint64_t count;
 
-	if (read(t->bell, &count, sizeof count) < 0)
+	if (read(t->loop.bell, &count, sizeof count) < 0)
 		return;
 }
 
@@ -241,9 +241,9 @@ static bool is_held(const struct conn *c)
 
 static void handle(struct tw_tcp *t, const struct epoll_event *e)
 {
-	if (e->data.ptr == &t->bell)
+	if (e->data.ptr == &t->loop.bell)
 		hear_bell(t);
-	else if (e->data.ptr == &t->listener)
+	else if (e->data.ptr == &t->door.listener)
 		accept_all(t);
 	else if (is_held(e->data.ptr) && (e->events & (EPOLLHUP | EPOLLERR)))
 		tw_conn_close(e->data.ptr, "it broke"); /* nobody would read that */
@@ -254,7 +254,7 @@ static void handle(struct tw_tcp *t, const struct epoll_event *e)
 /* Often enough for heartbeats; looking at hundreds of connections is not free. */
 static int64_t tick_every(const struct tw_tcp *t)
 {
-	const int64_t some = t->every / 8;
+	const int64_t some = t->beat.every / 8;
 
 	return some < 10 * MS ? 10 * MS : some > 125 * MS ? 125 * MS : some;
 }
@@ -265,12 +265,12 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	int64_t wait;
 	int count;
 
-	t->now = tw_tcp_now();
+	t->loop.now = tw_tcp_now();
 	forgive(t);
 	listen_or_not(t);
 	accept_pairs(t);
-	if (t->now - t->ticked >= tick_every(t) || t->now >= tw_peers_next(t)) {
-		t->ticked = t->now;
+	if (t->loop.now - t->loop.ticked >= tick_every(t) || t->loop.now >= tw_peers_next(t)) {
+		t->loop.ticked = t->loop.now;
 		tw_peers_tick(t);
 		tw_conns_tick(t);
 	}
@@ -280,23 +280,17 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	say_farewell(t);
 	leave_when_said(t);
 	tw_conns_bury(t);
+	tw_peers_bury(t);
 	wait = tw_peers_next(t) < until ? tw_peers_next(t) : until;
-	wait = t->more || wait <= t->now ? 0 : (wait - t->now + MS - 1) / MS;
-	count = epoll_wait(t->epoll, e, EVENTS, (int)wait);
-	t->now = tw_tcp_now();
-	if (t->more) {
-		struct conn *c, *next;
-
-		t->more = false;
-		for (c = t->conns; c; c = next) {
-			next = c->next;
-			if (c->state == CONN_DEAD) { /* `next` led astray: the others next time */
-				t->more = true;
-				break;
-			}
-			if (c->state >= CONN_GREETING && c->again && !c->paused)
+	wait = t->loop.more || wait <= t->loop.now ? 0 : (wait - t->loop.now + MS - 1) / MS;
+	count = epoll_wait(t->loop.epoll, e, EVENTS, (int)wait);
+	t->loop.now = tw_tcp_now();
+	if (t->loop.more) {
+		t->loop.more = false;
+		for (struct conn *c = t->conns.all; c; c = c->next)
+			if (c->state >= CONN_GREETING && c->state != CONN_DEAD && c->again &&
+			    !c->paused)
 				tw_conn_ready(c);
-		}
 	}
 	for (int k = 0; k < count; k++)
 		handle(t, &e[k]);
@@ -306,19 +300,21 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	pthread_mutex_unlock(&t->port_lock);
 	tw_peers_collect(t);
 	tw_conns_bury(t);
+	tw_peers_bury(t);
 }
 
 void tw_loop_close(struct tw_tcp *t)
 {
-	while (t->conns)
-		tw_conn_close(t->conns, "the process ends");
+	for (struct conn *c = t->conns.all; c; c = c->next)
+		tw_conn_close(c, "the process ends");
 	tw_conns_bury(t);
-	for (; t->paired < t->o.accepts; t->paired++)
-		close(t->o.accepted[t->paired]);
-	if (t->listener >= 0)
-		close(t->listener);
-	if (t->bell >= 0)
-		close(t->bell);
-	if (t->epoll >= 0)
-		close(t->epoll);
+	tw_peers_bury(t);
+	for (; t->door.paired < t->o.accepts; t->door.paired++)
+		close(t->o.accepted[t->door.paired]);
+	if (t->door.listener >= 0)
+		close(t->door.listener);
+	if (t->loop.bell >= 0)
+		close(t->loop.bell);
+	if (t->loop.epoll >= 0)
+		close(t->loop.epoll);
 }

@@ -10,7 +10,7 @@
 
 static struct peer **bucket(struct tw_tcp *t, uint32_t node)
 {
-	return &t->bucket[node % PEER_BUCKETS];
+	return &t->peers.bucket[node % PEER_BUCKETS];
 }
 
 void tw_peer_rename(struct peer *p)
@@ -40,13 +40,16 @@ struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
 	p->role = role;
 	p->node = p->key = node;
 	p->slot = UINT32_MAX;
-	p->fd = -1;
-	p->lost = t->now;
-	p->out_end = &p->out;
+	p->dial.fd = -1;
+	p->lost = t->loop.now;
+	p->out.end = &p->out.first;
 	tw_peer_rename(p);
 	pthread_mutex_lock(&t->lock);
-	p->next = t->peers;
-	t->peers = p;
+	p->next = t->peers.all;
+	p->at = &t->peers.all;
+	if (p->next)
+		p->next->at = &p->next;
+	t->peers.all = p;
 	p->hash = *bucket(t, node);
 	*bucket(t, node) = p;
 	pthread_mutex_unlock(&t->lock);
@@ -56,45 +59,100 @@ struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
 /* Guarded by lock. */
 static void empty_outbox(struct tw_tcp *t, struct peer *p)
 {
-	while (p->out) {
-		struct tw_msg *m = p->out;
+	while (p->out.first) {
+		struct tw_msg *m = p->out.first;
 
-		p->out = m->next;
+		p->out.first = m->next;
 		tw_msg_discard(t->heap, 0, m);
 	}
-	p->out_end = &p->out;
+	p->out.end = &p->out.first;
 }
+
+/* --- workers by process ---------------------------------------------------------------------- */
+
+static struct peer **of_process(struct tw_tcp *t, uint64_t process)
+{
+	return &t->peers.process[process % PEER_BUCKETS];
+}
+
+static void leave_process(struct tw_tcp *t, struct peer *p)
+{
+	struct peer **at = of_process(t, p->process);
+
+	while (p->process && *at && *at != p)
+		at = &(*at)->twin;
+	if (p->process && *at)
+		*at = p->twin;
+}
+
+void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process)
+{
+	leave_process(t, p);
+	p->process = process;
+	if (p->role != TW_WORKER || !process) /* servers are not told it */
+		return;
+	p->twin = *of_process(t, process);
+	*of_process(t, process) = p;
+}
+
+struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process)
+{
+	struct peer *p = *of_process(t, process);
+
+	while (p && p->process != process)
+		p = p->twin;
+	return p;
+}
+
+/* --- forgetting ------------------------------------------------------------------------------ */
 
 void tw_peer_forget(struct tw_tcp *t, struct peer *p)
 {
 	struct peer **at;
 
+	if (p->forgotten)
+		return;
+	leave_process(t, p);
 	pthread_mutex_lock(&t->lock);
-	for (at = &t->peers; *at != p; at = &(*at)->next)
-		;
-	*at = p->next;
 	for (at = bucket(t, p->key); *at != p; at = &(*at)->hash)
 		;
 	*at = p->hash;
-	for (at = &t->work; *at; at = &(*at)->work)
+	for (at = &t->peers.work; *at; at = &(*at)->out.next)
 		if (*at == p) {
-			*at = p->work;
+			*at = p->out.next;
 			break;
 		}
 	empty_outbox(t, p);
+	p->forgotten = true;
 	pthread_mutex_unlock(&t->lock);
-	if (p->fd >= 0)
-		close(p->fd);
-	t->heap->put(t->heap, p);
+	p->grave = t->peers.forgotten;
+	t->peers.forgotten = p;
+}
+
+void tw_peers_bury(struct tw_tcp *t)
+{
+	while (t->peers.forgotten) {
+		struct peer *p = t->peers.forgotten;
+
+		t->peers.forgotten = p->grave;
+		pthread_mutex_lock(&t->lock);
+		*p->at = p->next;
+		if (p->next)
+			p->next->at = p->at;
+		pthread_mutex_unlock(&t->lock);
+		if (p->dial.fd >= 0)
+			close(p->dial.fd);
+		t->heap->put(t->heap, p);
+	}
 }
 
 /* By the loop, or with lock. */
 struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node)
 {
-	if (t->master && (node == 0 || (node == t->master->node && node)))
-		return t->master;
+	if (t->peers.master && (node == 0 || (node == t->peers.master->node && node)))
+		return t->peers.master;
 	for (struct peer *p = *bucket(t, node); p; p = p->hash)
-		if (p->node == node && p != t->master)
+		if (p->node == node && p != t->peers.master)
 			return p;
 	return NULL;
 }
@@ -115,7 +173,7 @@ static void tell(struct tw_tcp *t, const struct peer *p, bool up)
 
 void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 {
-	const bool back = p->attempt > 1 || p->told_down || (p->lost && p->heard);
+	const bool back = p->dial.attempt > 1 || p->told_down || (p->lost && p->heard);
 
 	if (p->conn && p->conn != c) {
 		struct conn *old = p->conn;
@@ -124,23 +182,23 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 		tw_conn_close(old, "it has connected anew");
 	}
 	if (back)
-		tw_log_line(t->o.log, TW_INFO, t->who, "connected to %s%s on %s again", the(p),
+		tw_log_line(t->o.log, TW_INFO, t->self.who, "connected to %s%s on %s again", the(p),
 			    p->name, p->host);
 	else if (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER && !p->paired)
-		tw_log_line(t->o.log, TW_INFO, t->who, "%s on %s joined", p->name, p->host);
+		tw_log_line(t->o.log, TW_INFO, t->self.who, "%s on %s joined", p->name, p->host);
 	p->conn = c;
 	p->lost = 0;
-	p->attempt = 0;
+	p->dial.attempt = 0;
 	p->told_down = p->leaves = false;
 	p->suspect = false;
-	p->complained = p->since = 0;
+	p->dial.complained = p->dial.since = 0;
 	c->peer = p;
 	c->state = CONN_OPEN;
-	c->heard = c->wrote = t->now;
+	c->heard = c->wrote = t->loop.now;
 	/* open first: what an actor says when it hears of it must not find the door closed */
 	pthread_mutex_lock(&t->lock);
 	empty_outbox(t, p);
-	p->heard = t->now;
+	p->heard = t->loop.now;
 	p->open = true;
 	pthread_mutex_unlock(&t->lock);
 	tell(t, p, true); /* (4) */
@@ -152,7 +210,7 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 /* Later, by tw_peers_regroup: writing to peers may end some, and callers walk the list of them. */
 static void gone_from(struct tw_tcp *t, const struct peer *p)
 {
-	t->regroup = t->regroup || (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER);
+	t->peers.regroup = t->peers.regroup || (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER);
 }
 
 /* A pause that grows and never beats time with others. */
@@ -173,17 +231,17 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 {
 	char where[TW_ADDRESS_TEXT];
 
-	if (!p->since)
-		p->since = t->now;
-	if (p->complained && t->now - p->complained < 5 * TW_SECOND)
+	if (!p->dial.since)
+		p->dial.since = t->loop.now;
+	if (p->dial.complained && t->loop.now - p->dial.complained < 5 * TW_SECOND)
 		return;
-	p->complained = t->now;
+	p->dial.complained = t->loop.now;
 	tw_address_text(&p->address, where);
 	/* one that was given up may have left for good: that was said */
-	tw_log_line(t->o.log, p->told_down && p->role != TW_MASTER ? TW_DEBUG : TW_WARNING, t->who,
-		    "%s %s%s at %s (%.0f s): %s; trying again",
-		    p->defers ? "waiting for" : "cannot reach", the(p), p->name, where,
-		    (double)(t->now - p->since) / (double)TW_SECOND, why);
+	tw_log_line(t->o.log, p->told_down && p->role != TW_MASTER ? TW_DEBUG : TW_WARNING,
+		    t->self.who, "%s %s%s at %s (%.0f s): %s; trying again",
+		    p->dial.deferred ? "waiting for" : "cannot reach", the(p), p->name, where,
+		    (double)(t->loop.now - p->dial.since) / (double)TW_SECOND, why);
 }
 
 /* A worker that a server loses may have heard of the end before it; the master knows, and warns. */
@@ -210,15 +268,15 @@ void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
 	empty_outbox(t, p);
 	pthread_mutex_unlock(&t->lock);
 	if (was)
-		p->lost = t->now;
+		p->lost = t->loop.now;
 	if (p->leaves)
 		gone_from(t, p);
-	if (t->ending || t->over)
+	if (t->farewell.ending || t->end.over)
 		return;
 	if (was && is_stranger(p))
 		tw_tcp_refusal(t, p->name, "lost the connection to it on %s: %s", p->host, why);
 	else if (was)
-		tw_log_line(t->o.log, level_for(t, p), t->who,
+		tw_log_line(t->o.log, level_for(t, p), t->self.who,
 			    "lost the connection to %s%s on %s: %s", the(p), p->name, p->host, why);
 	if (p->paired) {
 		if (p->role == TW_MASTER)
@@ -227,12 +285,12 @@ void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why)
 			tw_peer_down(t, p, why);
 		return;
 	}
-	if (!p->dials)
+	if (!p->dial.wanted)
 		return;
 	if (!was)
 		complain(t, p, why);
-	if (p->dial_at <= t->now)
-		p->dial_at = t->now + pause_for(p->attempt);
+	if (p->dial.at <= t->loop.now)
+		p->dial.at = t->loop.now + pause_for(p->dial.attempt);
 }
 
 void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
@@ -243,9 +301,9 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 	if (!p->leaves) /* else it was told when the connection was lost */
 		gone_from(t, p);
 	/* where actors are told who is gone, they say so */
-	if (p->role != TW_MASTER && !is_stranger(p) && !t->ending)
-		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG, t->who,
-			    "%s on %s is given up: %s", p->name, p->host, why);
+	if (p->role != TW_MASTER && !is_stranger(p) && !t->farewell.ending)
+		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG,
+			    t->self.who, "%s on %s is given up: %s", p->name, p->host, why);
 	tell(t, p, false);
 	if (p->role == TW_WORKER && t->o.role == TW_TCP_SERVE)
 		tw_ticket_tell(t, p, true);
@@ -257,23 +315,23 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 /* A pair that has broken cannot be made anew. */
 static bool may_dial(const struct peer *p)
 {
-	return p->dials && !p->conn && (!p->paired || p->fd >= 0);
+	return p->dial.wanted && !p->conn && (!p->paired || p->dial.fd >= 0);
 }
 
 static void dial(struct tw_tcp *t, struct peer *p)
 {
 	struct tw_error why = { 0 };
-	int fd = p->fd;
+	int fd = p->dial.fd;
 
-	p->fd = -1;
-	p->defers = false;
-	p->attempt++;
-	if (fd < 0 && tw_address_dial(&p->address, p->attempt - 1, &fd, &why) != TW_OK) {
+	p->dial.fd = -1;
+	p->dial.deferred = false;
+	p->dial.attempt++;
+	if (fd < 0 && tw_address_dial(&p->address, p->dial.attempt - 1, &fd, &why) != TW_OK) {
 		complain(t, p, why.text);
-		p->dial_at = t->now + pause_for(p->attempt);
+		p->dial.at = t->loop.now + pause_for(p->dial.attempt);
 		return;
 	}
-	p->dial_at = 0;
+	p->dial.at = 0;
 	p->conn = tw_conn_new(t, fd, true, p->paired, p);
 	if (!p->conn)
 		tw_peer_lost(t, p, "no memory for a connection");
@@ -283,33 +341,32 @@ static void dial(struct tw_tcp *t, struct peer *p)
 
 void tw_peers_tick(struct tw_tcp *t)
 {
-	struct peer *p, *next;
+	for (struct peer *p = t->peers.all; p; p = p->next) {
+		const int64_t gone = p->lost ? t->loop.now - p->lost : 0;
 
-	for (p = t->peers; p; p = next) {
-		const int64_t gone = p->lost ? t->now - p->lost : 0;
-
-		next = p->next;
+		if (p->forgotten)
+			continue;
 		if (p->conn && p->open) {
 			pthread_mutex_lock(&t->lock);
 			p->heard = p->conn->heard;
 			pthread_mutex_unlock(&t->lock);
 			continue;
 		}
-		if (p == t->master && !t->asked && t->o.interrupted && *t->o.interrupted)
-			t->asked = t->now;
+		if (p == t->peers.master && !t->end.asked && t->o.interrupted && *t->o.interrupted)
+			t->end.asked = t->loop.now;
 		/* who can go without the master has gone by now */
-		if (p == t->master && gone > CLOSED_GRACE && t->port && t->asked &&
-		    t->now - t->asked > CLOSED_GRACE) {
+		if (p == t->peers.master && gone > CLOSED_GRACE && t->port && t->end.asked &&
+		    t->loop.now - t->end.asked > CLOSED_GRACE) {
 			tw_tcp_end(t, TW_INTERRUPTED,
 				   "left without the master, which is not there");
 			return;
 		}
-		if (p == t->master && t->o.patience && gone > t->o.patience && t->port) {
+		if (p == t->peers.master && t->o.patience && gone > t->o.patience && t->port) {
 			tw_tcp_end(t, TW_IO, "the master has not been there for %.0f s",
 				   (double)gone / (double)TW_SECOND);
 			return;
 		}
-		if (may_dial(p) && t->now >= p->dial_at && !t->over)
+		if (may_dial(p) && t->loop.now >= p->dial.at && !t->end.over)
 			dial(t, p);
 		if (p->lost && !p->told_down && gone >= CLOSED_GRACE)
 			tw_peer_down(t, p, "it has not come back");
@@ -320,24 +377,25 @@ int64_t tw_peers_next(const struct tw_tcp *t)
 {
 	/* who is not a worker dials the master at most, and may know thousands */
 	const bool many = t->o.role != TW_TCP_WORKER;
-	int64_t next = t->now + 200 * MS;
+	int64_t next = t->loop.now + 200 * MS;
 
-	for (const struct peer *p = many ? t->master : t->peers; p; p = many ? NULL : p->next)
-		if (may_dial(p) && p->dial_at < next)
-			next = p->dial_at;
+	for (const struct peer *p = many ? t->peers.master : t->peers.all; p;
+	     p = many ? NULL : p->next)
+		if (may_dial(p) && p->dial.at < next)
+			next = p->dial.at;
 	return next;
 }
 
 void tw_peer_post(struct tw_tcp *t, struct peer *p, struct tw_msg *m)
 {
 	m->next = NULL;
-	*p->out_end = m;
-	p->out_end = &m->next;
-	if (p->listed)
+	*p->out.end = m;
+	p->out.end = &m->next;
+	if (p->out.listed)
 		return;
-	p->listed = true;
-	p->work = t->work;
-	t->work = p;
+	p->out.listed = true;
+	p->out.next = t->peers.work;
+	t->peers.work = p;
 }
 
 void tw_peer_flush(struct tw_tcp *t, struct peer *p)
@@ -345,9 +403,9 @@ void tw_peer_flush(struct tw_tcp *t, struct peer *p)
 	struct tw_msg *m, *next;
 
 	pthread_mutex_lock(&t->lock);
-	m = p->out;
-	p->out = NULL;
-	p->out_end = &p->out;
+	m = p->out.first;
+	p->out.first = NULL;
+	p->out.end = &p->out.first;
 	pthread_mutex_unlock(&t->lock);
 	for (; m; m = next) {
 		next = m->next;
@@ -366,14 +424,14 @@ void tw_peers_collect(struct tw_tcp *t)
 		struct peer *p;
 
 		pthread_mutex_lock(&t->lock);
-		p = t->work;
+		p = t->peers.work;
 		if (!p) {
-			t->rung = false;
+			t->loop.rung = false;
 			pthread_mutex_unlock(&t->lock);
 			return;
 		}
-		t->work = p->work;
-		p->listed = false;
+		t->peers.work = p->out.next;
+		p->out.listed = false;
 		pthread_mutex_unlock(&t->lock);
 		tw_peer_flush(t, p);
 	}
@@ -414,7 +472,7 @@ static bool send_places(struct tw_tcp *t, struct peer *to, const struct tw_peer_
 		memcpy(place, list, bytes);
 	for (size_t k = 0; k < count; k++)
 		tw_ticket_make(t, to, tw_peer_of(t, place[k].node), place[k].ticket);
-	m->b.peers.number = t->peers_number;
+	m->b.peers.number = t->peers.number;
 	m->h.tail = (uint32_t)bytes;
 	tw_conn_send(to->conn, m);
 	tw_conn_flush(to->conn);
@@ -427,8 +485,8 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 		t->heap->get(t->heap, (t->o.servers + 1) * sizeof(struct tw_peer_place));
 	size_t count = 0;
 
-	t->peers_number += !only;
-	t->regroup = !list || (t->regroup && only);
+	t->peers.number += !only;
+	t->peers.regroup = !list || (t->peers.regroup && only);
 	if (!list)
 		return; /* to all, at the next turn */
 	for (uint32_t node = 2; node <= t->o.servers; node++) {
@@ -437,18 +495,17 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
 		if (p && listens(p))
 			place_of(p, &list[count++]);
 	}
-	for (struct peer *p = t->peers, *next; p; p = next) {
-		next = p->next; /* writing may show that a paired one is gone: it is forgotten */
+	for (struct peer *p = t->peers.all; p; p = p->next) {
 		if ((only && p != only) || !p->open || p->role != TW_WORKER)
 			continue;
 		if (!send_places(t, p, list, count))
-			t->regroup = true;
+			t->peers.regroup = true;
 	}
 	t->heap->put(t->heap, list);
 }
 
 void tw_peers_regroup(struct tw_tcp *t)
 {
-	if (t->regroup && !t->ending)
+	if (t->peers.regroup && !t->farewell.ending)
 		tw_peers_broadcast(t, NULL);
 }

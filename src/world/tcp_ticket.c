@@ -28,7 +28,7 @@ static void make(const struct tw_tcp *t, const uint32_t ends[4], uint8_t out[TW_
 	uint8_t mac[EVP_MAX_MD_SIZE] = { 0 };
 	unsigned len = 0;
 
-	HMAC(EVP_sha256(), t->id.secret, sizeof t->id.secret, (const uint8_t *)ends,
+	HMAC(EVP_sha256(), t->self.id.secret, sizeof t->self.id.secret, (const uint8_t *)ends,
 	     4 * sizeof *ends, mac, &len);
 	memcpy(out, mac, TW_TICKET);
 	OPENSSL_cleanse(mac, sizeof mac);
@@ -90,7 +90,7 @@ void tw_ticket_tell(struct tw_tcp *t, const struct peer *worker, bool gone)
 
 void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server)
 {
-	const struct peer *p = t->peers;
+	const struct peer *p = t->peers.all;
 	bool anew = true;
 
 	while (p || anew) {
@@ -102,7 +102,7 @@ void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server)
 			return;
 		row = (struct tw_ticket *)m->tail->data;
 		for (; p && rows < ROWS_MOST; p = p->next)
-			if (p->role == TW_WORKER)
+			if (p->role == TW_WORKER && !p->forgotten)
 				fill(t, p, server, false, &row[rows++]);
 		m->b.tickets.anew = anew;
 		m->h.tail = (uint32_t)(rows * sizeof *row);
@@ -159,7 +159,7 @@ static bool learn(struct tw_tcp *t, const struct tw_ticket *row)
 	if (!*at)
 		return false;
 	(*at)->ticket = *row;
-	(*at)->master = t->master->master_boot;
+	(*at)->master = t->peers.master->master_boot;
 	return true;
 }
 
@@ -168,7 +168,7 @@ void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m)
 	const struct tw_ticket *row = m->tail ? (const void *)m->tail->data : NULL;
 
 	if (m->b.tickets.anew)
-		drop_all(t, t->master->master_boot);
+		drop_all(t, t->peers.master->master_boot);
 	for (size_t k = 0; k < m->h.tail / sizeof *row; k++)
 		if (!learn(t, &row[k])) {
 			tw_tcp_end(t, TW_NO_MEMORY, "no memory for those who may connect");
@@ -206,7 +206,7 @@ enum claim tw_ticket_check(const struct tw_tcp *t, const struct tw_body_greet *b
 {
 	uint8_t mine[TW_TICKET];
 
-	if (b->run != t->id.run)
+	if (b->run != t->self.id.run)
 		return CLAIM_FALSE;
 	if (t->o.role != TW_TCP_SERVE)
 		return by_passes(t, b);
