@@ -104,8 +104,10 @@ static void post_first(struct sim *s, uint64_t count)
  * two of its sends. */
 static void kill_now(struct sim *s, const struct cell *c)
 {
-	for (; s->killed < s->kills && s->kill[s->killed]->event <= s->ran->events; s->killed++) {
-		const struct tw_fault *f = s->kill[s->killed];
+	for (; s->faults.killed < s->faults.kills &&
+	       s->faults.kill[s->faults.killed]->event <= s->ran->events;
+	     s->faults.killed++) {
+		const struct tw_fault *f = s->faults.kill[s->faults.killed];
 		uint64_t sends = 0;
 
 		for (const struct tw_msg *m = s->out; m; m = m->next)
@@ -117,14 +119,16 @@ static void kill_now(struct sim *s, const struct cell *c)
 		if (!s->over)
 			tw_sim_crash(s, f->a, f->lasts);
 	}
-	s->next_kill = s->killed < s->kills ? s->kill[s->killed]->event : UINT64_MAX;
+	s->faults.next_kill = s->faults.killed < s->faults.kills
+				      ? s->faults.kill[s->faults.killed]->event
+				      : UINT64_MAX;
 }
 
 void tw_sim_leave(struct sim *s, struct cell *c)
 {
 	s->ran->events++;
 	tw_sim_wait_look(s, c);
-	if (s->ran->events >= s->next_kill)
+	if (s->ran->events >= s->faults.next_kill)
 		kill_now(s, c);
 	else if (s->out)
 		post_first(s, UINT64_MAX);
@@ -179,7 +183,7 @@ static void handle(struct sim *s, struct event *e)
 /* Has the user, or the observer, had enough?  A master that came back is told again. */
 static void interrupt(struct sim *s)
 {
-	struct cell *m = s->master;
+	struct cell *m = s->cast.master;
 	const int signals = s->cluster->interrupted ? atomic_load(s->cluster->interrupted) : 0;
 
 	if (signals > 1) {
@@ -266,8 +270,8 @@ static void cells_fill(struct sim *s)
 {
 	const struct tw_cluster *k = s->cluster;
 
-	for (uint32_t i = 0; i < s->cells; i++) {
-		struct cell *c = &s->cell[i];
+	for (uint32_t i = 0; i < s->cast.cells; i++) {
+		struct cell *c = &s->cast.cell[i];
 
 		c->ctx = (struct tw_context){
 			.world = &tw_sim_world,
@@ -281,7 +285,7 @@ static void cells_fill(struct sim *s)
 		for (uint32_t t = 0; t < SIM_TIMERS; t++)
 			c->deadline[t] = -1;
 	}
-	qsort(s->cell, s->cells, sizeof *s->cell, seat_order);
+	qsort(s->cast.cell, s->cast.cells, sizeof *s->cast.cell, seat_order);
 }
 
 static enum tw_status nodes_fill(struct sim *s)
@@ -293,11 +297,11 @@ static enum tw_status nodes_fill(struct sim *s)
 		[TW_WORKER] = NODE_WORKER,
 	};
 
-	for (uint32_t i = s->cells; i-- > 0;) {
-		const struct tw_addr a = s->cell[i].ctx.self;
-		struct node *n = &s->node[a.node];
+	for (uint32_t i = s->cast.cells; i-- > 0;) {
+		const struct tw_addr a = s->cast.cell[i].ctx.self;
+		struct node *n = &s->cast.node[a.node];
 
-		if (i && seat_order(&s->cell[i - 1], &s->cell[i]) == 0)
+		if (i && seat_order(&s->cast.cell[i - 1], &s->cast.cell[i]) == 0)
 			return tw_fail(&s->ran->error, TW_BAD_INPUT,
 				       "two seats at node %u, role %u, index %u", a.node, a.role,
 				       a.index);
@@ -306,18 +310,18 @@ static enum tw_status nodes_fill(struct sim *s)
 		n->count[a.role]++;
 		n->kinds |= kind[a.role];
 		if (a.role == TW_MASTER)
-			s->master = &s->cell[i];
+			s->cast.master = &s->cast.cell[i];
 	}
-	for (uint32_t i = 0; i < s->nodes; i++) {
-		struct node *n = &s->node[i];
+	for (uint32_t i = 0; i < s->cast.nodes; i++) {
+		struct node *n = &s->cast.node[i];
 
 		n->slow = 1.0;
-		n->worker = n->kinds & NODE_WORKER ? s->workers++ : 0;
-		n->server = n->kinds & NODE_SERVER ? s->servers++ : 0;
+		n->worker = n->kinds & NODE_WORKER ? s->cast.workers++ : 0;
+		n->server = n->kinds & NODE_SERVER ? s->cast.servers++ : 0;
 		if (n->kinds & (NODE_MASTER | NODE_SERVER))
-			s->hub[s->hubs++] = i;
+			s->cast.hub[s->cast.hubs++] = i;
 	}
-	if (!s->master)
+	if (!s->cast.master)
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "a cluster needs a master");
 	return TW_OK;
 }
@@ -328,8 +332,8 @@ static void trace_names(struct sim *s)
 
 	if (!s->trace.file)
 		return;
-	for (uint32_t i = 0; i < s->nodes; i++) {
-		const struct node *n = &s->node[i];
+	for (uint32_t i = 0; i < s->cast.nodes; i++) {
+		const struct node *n = &s->cast.node[i];
 
 		if (n->kinds & NODE_MASTER)
 			snprintf(name, sizeof name, "master");
@@ -339,9 +343,9 @@ static void trace_names(struct sim *s)
 			snprintf(name, sizeof name, "worker %u", n->worker);
 		tw_trace_process(&s->trace, i, name);
 	}
-	for (uint32_t i = 0; i < s->cells; i++) {
-		tw_sim_name(s, s->cell[i].ctx.self, name, sizeof name);
-		tw_trace_thread(&s->trace, s->cell[i].ctx.self, name);
+	for (uint32_t i = 0; i < s->cast.cells; i++) {
+		tw_sim_name(s, s->cast.cell[i].ctx.self, name, sizeof name);
+		tw_trace_thread(&s->trace, s->cast.cell[i].ctx.self, name);
 	}
 }
 
@@ -350,14 +354,14 @@ static enum tw_status open_run(struct sim *s)
 	const struct tw_cluster *k = s->cluster;
 	const struct tw_sim_options *o = s->options;
 
-	s->nodes = k->nodes;
-	s->cell = tw_heap_zeros(s->heap, (k->seats ? k->seats : 1) * sizeof *s->cell);
-	s->node = tw_heap_zeros(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->node);
-	s->hub = s->heap->get(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->hub);
+	s->cast.nodes = k->nodes;
+	s->cast.cell = tw_heap_zeros(s->heap, (k->seats ? k->seats : 1) * sizeof *s->cast.cell);
+	s->cast.node = tw_heap_zeros(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->cast.node);
+	s->cast.hub = s->heap->get(s->heap, (k->nodes ? k->nodes : 1) * sizeof *s->cast.hub);
 	s->waits.cell = s->heap->get(s->heap, (k->seats ? k->seats : 1) * sizeof(struct cell *));
-	if (!s->cell || !s->node || !s->hub || !s->waits.cell)
+	if (!s->cast.cell || !s->cast.node || !s->cast.hub || !s->waits.cell)
 		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %u nodes", k->nodes);
-	s->cells = (uint32_t)k->seats;
+	s->cast.cells = (uint32_t)k->seats;
 	cells_fill(s);
 	if (nodes_fill(s) != TW_OK)
 		return s->ran->error.status;
@@ -377,10 +381,10 @@ static void boot(struct sim *s)
 		tw_slab_give(&s->events, tick);
 		return;
 	}
-	for (uint32_t i = 0; i < s->nodes; i++)
+	for (uint32_t i = 0; i < s->cast.nodes; i++)
 		if (!tw_sim_node_make(s, i))
 			return;
-	for (uint32_t i = 0; i < s->nodes && !s->over; i++)
+	for (uint32_t i = 0; i < s->cast.nodes && !s->over; i++)
 		tw_sim_node_start(s, i);
 }
 
@@ -388,7 +392,7 @@ static void close_run(struct sim *s)
 {
 	post_first(s, 0);
 	tw_sim_saves_close(s);
-	for (uint32_t i = 0; s->node && s->cells && i < s->nodes; i++)
+	for (uint32_t i = 0; s->cast.node && s->cast.cells && i < s->cast.nodes; i++)
 		tw_sim_node_stop(s, i);
 	tw_job_pool_stop(&s->pool);
 	for (size_t i = 0; i < s->queue.count; i++) {
@@ -405,9 +409,9 @@ static void close_run(struct sim *s)
 	tw_msg_pool_release(&s->messages);
 	tw_slab_release(&s->jobs);
 	s->heap->put(s->heap, s->waits.cell);
-	s->heap->put(s->heap, s->hub);
-	s->heap->put(s->heap, s->cell);
-	s->heap->put(s->heap, s->node);
+	s->heap->put(s->heap, s->cast.hub);
+	s->heap->put(s->heap, s->cast.cell);
+	s->heap->put(s->heap, s->cast.node);
 }
 
 enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_options *options,
@@ -422,8 +426,8 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 		.rng = tw_rng_make(cluster->seed, TW_RNG_SIM),
 		.now = options->start,
 		.latest = max_ns ? options->start + max_ns : INT64_MAX,
-		.next_kill = UINT64_MAX,
-		.lossy = options->jitter > 0 || options->loss > 0.0,
+		.faults.next_kill = UINT64_MAX,
+		.links.lossy = options->jitter > 0 || options->loss > 0.0,
 	};
 
 	*ran = (struct tw_ran){ 0 };
@@ -433,9 +437,9 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 		return ran->error.status;
 	s.out_end = &s.out;
 	tw_queue_init(&s.queue, s.heap);
-	tw_map_init(&s.fifo, s.heap);
-	tw_map_init(&s.pairs, s.heap);
-	tw_map_init(&s.friends, s.heap);
+	tw_map_init(&s.links.fifo, s.heap);
+	tw_map_init(&s.links.pairs, s.heap);
+	tw_map_init(&s.links.friends, s.heap);
 	tw_slab_init(&s.events, s.heap, sizeof(struct event));
 	tw_msg_pool_init(&s.messages, s.heap, sizeof(struct parcel), offsetof(struct parcel, msg),
 			 SIZE_MAX);

@@ -17,7 +17,7 @@ static bool straggles(const struct sim *s, const struct node *n)
 	const struct tw_sim_options *o = s->options;
 	const int64_t period = o->straggle_on + o->straggle_off;
 
-	if (!(n->kinds & NODE_WORKER) || n->worker + o->stragglers < s->workers)
+	if (!(n->kinds & NODE_WORKER) || n->worker + o->stragglers < s->cast.workers)
 		return false;
 	return o->straggle_on == 0 || o->straggle_off == 0 || s->now % period < o->straggle_on;
 }

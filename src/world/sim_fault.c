@@ -31,13 +31,13 @@ static bool told(struct sim *s, uint32_t who, uint32_t whom, bool down)
 
 static void tell(struct sim *s, uint32_t who, uint32_t whom, bool down)
 {
-	const struct node *n = &s->node[who];
+	const struct node *n = &s->cast.node[who];
 	const uint32_t boot = n->boot;
 
 	if (!n->alive || (told(s, who, whom, down) && down))
 		return;
 	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = &s->cast.cell[i];
 		const struct tw_actor_class *class = c->seat->class;
 
 		if (!tw_sim_lives(s, c, boot))
@@ -47,7 +47,7 @@ static void tell(struct sim *s, uint32_t who, uint32_t whom, bool down)
 		if (down)
 			class->down(c->actor, &c->ctx, whom);
 		else
-			class->up(c->actor, &c->ctx, whom, s->node[whom].boot);
+			class->up(c->actor, &c->ctx, whom, s->cast.node[whom].boot);
 		tw_sim_leave(s, c);
 	}
 }
@@ -55,9 +55,9 @@ static void tell(struct sim *s, uint32_t who, uint32_t whom, bool down)
 /* Both reach each other again. */
 static void tell_up(struct sim *s, uint32_t a, uint32_t b)
 {
-	if (s->node[a].alive && s->node[b].alive)
+	if (s->cast.node[a].alive && s->cast.node[b].alive)
 		tell(s, a, b, false);
-	if (s->node[a].alive && s->node[b].alive)
+	if (s->cast.node[a].alive && s->cast.node[b].alive)
 		tell(s, b, a, false);
 }
 
@@ -72,7 +72,7 @@ static bool is_cut(const struct sim *s, uint32_t a, uint32_t b)
 
 void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 	struct event *e;
 
 	if (!n->alive)
@@ -96,7 +96,7 @@ void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts)
 
 static void closed(struct sim *s, uint32_t node, uint32_t boot)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 
 	if (n->alive || n->boot != boot)
 		return;
@@ -118,15 +118,15 @@ static void look_round(struct sim *s, uint32_t node, uint32_t boot)
 
 		if (!tw_sim_linked(s, i, node))
 			continue;
-		if (s->node[node].boot != boot || !s->node[node].alive)
+		if (s->cast.node[node].boot != boot || !s->cast.node[node].alive)
 			return;
 		told(s, node, i, false);
 		if (p && p->cuts) {
 			if (p->down)
 				tell(s, node, i, true);
-		} else if (s->node[i].alive) {
+		} else if (s->cast.node[i].alive) {
 			tell(s, node, i, false);
-		} else if (s->node[i].given_up) {
+		} else if (s->cast.node[i].given_up) {
 			tell(s, node, i, true);
 		}
 	}
@@ -134,7 +134,7 @@ static void look_round(struct sim *s, uint32_t node, uint32_t boot)
 
 static void restart(struct sim *s, uint32_t node, uint32_t boot)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 
 	if (n->alive || n->boot != boot)
 		return;
@@ -162,8 +162,8 @@ static void cut(struct sim *s, uint32_t a, uint32_t b)
 	if (!p || p->cuts++)
 		return;
 	p->number++;
-	p->boot[0] = s->node[p->node[0]].boot;
-	p->boot[1] = s->node[p->node[1]].boot;
+	p->boot[0] = s->cast.node[p->node[0]].boot;
+	p->boot[1] = s->cast.node[p->node[1]].boot;
 	e = tw_sim_event(s, s->now + s->options->silent_limit, EVENT_SILENT, NULL, p);
 	if (e)
 		e->node = p->number;
@@ -201,13 +201,13 @@ static void release_held(struct sim *s, struct pair *p)
 static void heal(struct sim *s, uint32_t a, uint32_t b)
 {
 	struct pair *p = tw_sim_pair(s, a, b);
-	const struct node *x = &s->node[a], *y = &s->node[b];
+	const struct node *x = &s->cast.node[a], *y = &s->cast.node[b];
 	bool fresh;
 
 	if (!p || !p->cuts || --p->cuts)
 		return;
-	fresh = p->down || p->broken || s->node[p->node[0]].boot != p->boot[0] ||
-		s->node[p->node[1]].boot != p->boot[1];
+	fresh = p->down || p->broken || s->cast.node[p->node[0]].boot != p->boot[0] ||
+		s->cast.node[p->node[1]].boot != p->boot[1];
 	p->down = p->broken = false;
 	if (!fresh && x->alive && y->alive) {
 		release_held(s, p);
@@ -294,7 +294,7 @@ static void reset(struct sim *s, uint32_t a, uint32_t b)
 	struct entry *caught;
 	size_t count;
 
-	if (!s->node[a].alive || !s->node[b].alive)
+	if (!s->cast.node[a].alive || !s->cast.node[b].alive)
 		return;
 	p = tw_sim_pair_new(s, a, b);
 	if (!p)
@@ -323,14 +323,14 @@ static void reset(struct sim *s, uint32_t a, uint32_t b)
 
 static void leave(struct sim *s, uint32_t node)
 {
-	const struct node *n = &s->node[node];
+	const struct node *n = &s->cast.node[node];
 	const uint32_t boot = n->boot;
 
 	if (!n->alive)
 		return;
 	tw_trace_mark(&s->trace, node, "leave", s->now);
 	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = &s->cast.cell[i];
 
 		if (!tw_sim_lives(s, c, boot))
 			return;
@@ -347,14 +347,14 @@ static void set_slow(struct sim *s, uint32_t node)
 {
 	double slow = 1.0;
 
-	for (size_t i = 0; i < s->faults; i++) {
-		const struct tw_fault *f = &s->fault[i];
+	for (size_t i = 0; i < s->faults.count; i++) {
+		const struct tw_fault *f = &s->faults.all[i];
 
 		if (f->kind == TW_FAULT_SLOW && f->a == node && f->at <= s->now &&
 		    (f->lasts < 0 || s->now < f->at + f->lasts))
 			slow *= f->factor;
 	}
-	s->node[node].slow = slow;
+	s->cast.node[node].slow = slow;
 }
 
 /* The schedule. */
@@ -441,9 +441,9 @@ static int64_t while_draw(double u)
  * does, and the master does. */
 static int64_t crash_draw(const struct sim *s, const struct tw_fault *f, double u, uint32_t gone[2])
 {
-	const uint32_t kinds = s->node[f->a].kinds;
+	const uint32_t kinds = s->cast.node[f->a].kinds;
 	const uint32_t kind = (kinds & NODE_SERVER) != 0;
-	const uint32_t all = kind ? s->servers : s->workers;
+	const uint32_t all = kind ? s->cast.servers : s->cast.workers;
 
 	if (!(kinds & NODE_MASTER) && u < 0.125 && 2 * (gone[kind] + 1) <= all) {
 		gone[kind]++;
@@ -458,10 +458,10 @@ static void fault_draw(const struct sim *s, struct tw_fault *f, uint32_t nth, ui
 	const double lasts = draw(&r, f, nth, DRAW_LASTS);
 	const double limit = (double)s->options->silent_limit;
 
-	f->a = (uint32_t)(draw(&r, f, nth, DRAW_WHO) * s->nodes);
-	f->b = (uint32_t)(draw(&r, f, nth, DRAW_WHOM) * s->nodes);
-	for (uint32_t i = 0; i < s->nodes && !tw_sim_linked(s, f->a, f->b); i++)
-		f->b = (f->b + 1) % s->nodes;
+	f->a = (uint32_t)(draw(&r, f, nth, DRAW_WHO) * s->cast.nodes);
+	f->b = (uint32_t)(draw(&r, f, nth, DRAW_WHOM) * s->cast.nodes);
+	for (uint32_t i = 0; i < s->cast.nodes && !tw_sim_linked(s, f->a, f->b); i++)
+		f->b = (f->b + 1) % s->cast.nodes;
 	f->at = (int64_t)(draw(&r, f, nth, DRAW_AT) * (double)s->options->fault_span);
 	f->lasts = while_draw(lasts);
 	if (f->kind == TW_FAULT_CRASH)
@@ -490,7 +490,7 @@ static void faults_draw(struct sim *s)
 
 	for (size_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++)
 		for (uint32_t i = 0; i < wanted[k].count; i++) {
-			struct tw_fault *f = &s->fault[s->faults++];
+			struct tw_fault *f = &s->faults.all[s->faults.count++];
 
 			*f = (struct tw_fault){ .kind = wanted[k].kind };
 			fault_draw(s, f, i, gone);
@@ -499,13 +499,13 @@ static void faults_draw(struct sim *s)
 
 static enum tw_status fault_check(const struct sim *s, size_t i)
 {
-	const struct tw_fault *f = &s->fault[i];
+	const struct tw_fault *f = &s->faults.all[i];
 	const bool two = f->kind == TW_FAULT_PARTITION || f->kind == TW_FAULT_RESET;
 
-	if (f->a >= s->nodes || (two && f->b >= s->nodes && f->b != TW_EVERYBODY))
+	if (f->a >= s->cast.nodes || (two && f->b >= s->cast.nodes && f->b != TW_EVERYBODY))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: there are only %u nodes",
-			       i, s->nodes);
-	if (f->kind == TW_FAULT_LEAVE && s->node[f->a].kinds != NODE_WORKER)
+			       i, s->cast.nodes);
+	if (f->kind == TW_FAULT_LEAVE && s->cast.node[f->a].kinds != NODE_WORKER)
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: only workers can leave",
 			       i);
 	if (f->kind == TW_FAULT_SLOW && !(f->factor > 0.0 && isfinite(f->factor)))
@@ -521,7 +521,7 @@ static bool schedule(struct sim *s, struct tw_fault *f)
 	int64_t at = f->at;
 
 	if (f->kind == TW_FAULT_KILL_AT) {
-		s->kill[s->kills++] = f;
+		s->faults.kill[s->faults.kills++] = f;
 		return true;
 	}
 	if (at < s->now) {
@@ -548,28 +548,28 @@ enum tw_status tw_sim_faults_open(struct sim *s, const struct tw_fault *given, s
 
 	if (!all)
 		return TW_OK;
-	s->fault = s->heap->get(s->heap, all * sizeof *s->fault);
-	s->kill = s->heap->get(s->heap, all * sizeof *s->kill);
-	if (!s->fault || !s->kill)
+	s->faults.all = s->heap->get(s->heap, all * sizeof *s->faults.all);
+	s->faults.kill = s->heap->get(s->heap, all * sizeof *s->faults.kill);
+	if (!s->faults.all || !s->faults.kill)
 		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %zu faults", all);
 	if (count)
-		memcpy(s->fault, given, count * sizeof *given);
-	s->faults = count;
+		memcpy(s->faults.all, given, count * sizeof *given);
+	s->faults.count = count;
 	for (size_t i = 0; i < count; i++)
 		if (fault_check(s, i) != TW_OK)
 			return s->ran->error.status;
 	faults_draw(s);
-	for (size_t i = 0; i < s->faults; i++)
-		if (!schedule(s, &s->fault[i]))
+	for (size_t i = 0; i < s->faults.count; i++)
+		if (!schedule(s, &s->faults.all[i]))
 			return s->ran->error.status;
-	qsort(s->kill, s->kills, sizeof *s->kill, by_event);
-	if (s->kills)
-		s->next_kill = s->kill[0]->event;
+	qsort(s->faults.kill, s->faults.kills, sizeof *s->faults.kill, by_event);
+	if (s->faults.kills)
+		s->faults.next_kill = s->faults.kill[0]->event;
 	return TW_OK;
 }
 
 void tw_sim_faults_close(struct sim *s)
 {
-	s->heap->put(s->heap, s->fault);
-	s->heap->put(s->heap, s->kill);
+	s->heap->put(s->heap, s->faults.all);
+	s->heap->put(s->heap, s->faults.kill);
 }

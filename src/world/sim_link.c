@@ -24,19 +24,19 @@ struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr)
 	const struct node *n;
 	uint32_t low, high;
 
-	if (addr.node >= s->nodes || addr.role >= TW_ROLES)
+	if (addr.node >= s->cast.nodes || addr.role >= TW_ROLES)
 		return NULL;
-	n = &s->node[addr.node];
+	n = &s->cast.node[addr.node];
 	low = n->at[addr.role];
 	high = low + n->count[addr.role];
-	if (addr.index < high - low && s->cell[low + addr.index].ctx.self.index == addr.index)
-		return &s->cell[low + addr.index]; /* numbered without gaps: nearly always */
+	if (addr.index < high - low && s->cast.cell[low + addr.index].ctx.self.index == addr.index)
+		return &s->cast.cell[low + addr.index]; /* numbered without gaps: nearly always */
 	while (low < high) {
 		const uint32_t middle = low + (high - low) / 2;
 
-		if (s->cell[middle].ctx.self.index == addr.index)
-			return &s->cell[middle];
-		if (s->cell[middle].ctx.self.index < addr.index)
+		if (s->cast.cell[middle].ctx.self.index == addr.index)
+			return &s->cast.cell[middle];
+		if (s->cast.cell[middle].ctx.self.index < addr.index)
 			low = middle + 1;
 		else
 			high = middle;
@@ -51,7 +51,7 @@ static uint64_t pair_key(uint32_t a, uint32_t b)
 
 static bool linked_by_role(const struct sim *s, uint32_t a, uint32_t b)
 {
-	const uint32_t ka = s->node[a].kinds, kb = s->node[b].kinds;
+	const uint32_t ka = s->cast.node[a].kinds, kb = s->cast.node[b].kinds;
 
 	return ((ka | kb) & NODE_MASTER) || ((ka & NODE_SERVER) && (kb & NODE_WORKER)) ||
 	       ((ka & NODE_WORKER) && (kb & NODE_SERVER));
@@ -62,29 +62,29 @@ bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b)
 	if (a == b)
 		return false;
 	return linked_by_role(s, a, b) ||
-	       (s->node[a].friends && tw_map_find(&s->friends, pair_key(a, b)));
+	       (s->cast.node[a].friends && tw_map_find(&s->links.friends, pair_key(a, b)));
 }
 
 static bool is_hub(const struct sim *s, uint32_t node)
 {
-	return s->node[node].kinds & (NODE_MASTER | NODE_SERVER);
+	return s->cast.node[node].kinds & (NODE_MASTER | NODE_SERVER);
 }
 
 uint32_t tw_sim_neighbours(const struct sim *s, uint32_t node)
 {
-	return is_hub(s, node) ? s->nodes : s->hubs + s->node[node].friends;
+	return is_hub(s, node) ? s->cast.nodes : s->cast.hubs + s->cast.node[node].friends;
 }
 
 uint32_t tw_sim_neighbour(const struct sim *s, uint32_t node, uint32_t k)
 {
 	if (is_hub(s, node))
 		return k;
-	return k < s->hubs ? s->hub[k] : s->node[node].friend[k - s->hubs];
+	return k < s->cast.hubs ? s->cast.hub[k] : s->cast.node[node].friend[k - s->cast.hubs];
 }
 
 static bool befriend_one(struct sim *s, uint32_t node, uint32_t other)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 
 	if ((n->friends & (n->friends - 1)) == 0) { /* full: it has room for a power of two */
 		uint32_t *more = s->heap->get(s->heap, 2 * (n->friends + 1) * sizeof *more);
@@ -105,16 +105,16 @@ static bool befriend(struct sim *s, uint32_t a, uint32_t b)
 {
 	return a == b || tw_sim_linked(s, a, b) ||
 	       (befriend_one(s, a, b) && befriend_one(s, b, a) &&
-		tw_map_put(&s->friends, pair_key(a, b), 1));
+		tw_map_put(&s->links.friends, pair_key(a, b), 1));
 }
 
 struct pair *tw_sim_pair(const struct sim *s, uint32_t a, uint32_t b)
 {
 	const int64_t *found;
 
-	if (!s->node[a].odd || !s->node[b].odd)
+	if (!s->cast.node[a].odd || !s->cast.node[b].odd)
 		return NULL;
-	found = tw_map_find(&s->pairs, pair_key(a, b));
+	found = tw_map_find(&s->links.pairs, pair_key(a, b));
 	return found ? (struct pair *)(intptr_t)*found : NULL;
 }
 
@@ -126,7 +126,7 @@ struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b)
 	if (p)
 		return p;
 	p = tw_heap_zeros(s->heap, sizeof *p);
-	place = p ? tw_map_put(&s->pairs, pair_key(a, b), (intptr_t)p) : NULL;
+	place = p ? tw_map_put(&s->links.pairs, pair_key(a, b), (intptr_t)p) : NULL;
 	if (!place) {
 		s->heap->put(s->heap, p);
 		tw_sim_fail(s, TW_NO_MEMORY, "no memory for the state of a link");
@@ -136,9 +136,9 @@ struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b)
 	p->node[1] = a < b ? b : a;
 	p->held_end = &p->held;
 	for (int i = 0; i < 2; i++)
-		p->told[i] = !s->node[p->node[!i]].alive && s->node[p->node[!i]].given_up;
-	s->node[a].odd++;
-	s->node[b].odd++;
+		p->told[i] = !s->cast.node[p->node[!i]].alive && s->cast.node[p->node[!i]].given_up;
+	s->cast.node[a].odd++;
+	s->cast.node[b].odd++;
 	return p;
 }
 
@@ -155,18 +155,18 @@ void tw_sim_pair_drop_held(struct sim *s, struct pair *p)
 
 void tw_sim_links_release(struct sim *s)
 {
-	for (size_t i = 0; i < s->pairs.room; i++)
-		if (s->pairs.key[i]) {
-			struct pair *p = (struct pair *)(intptr_t)s->pairs.value[i];
+	for (size_t i = 0; i < s->links.pairs.room; i++)
+		if (s->links.pairs.key[i]) {
+			struct pair *p = (struct pair *)(intptr_t)s->links.pairs.value[i];
 
 			tw_sim_pair_drop_held(s, p);
 			s->heap->put(s->heap, p);
 		}
-	for (uint32_t i = 0; s->node && i < s->nodes; i++)
-		s->heap->put(s->heap, s->node[i].friend);
-	tw_map_release(&s->friends);
-	tw_map_release(&s->pairs);
-	tw_map_release(&s->fifo);
+	for (uint32_t i = 0; s->cast.node && i < s->cast.nodes; i++)
+		s->heap->put(s->heap, s->cast.node[i].friend);
+	tw_map_release(&s->links.friends);
+	tw_map_release(&s->links.pairs);
+	tw_map_release(&s->links.fifo);
 }
 
 /* What jitter and loss add.  Drawn for (link; time, type, shard), which a run that was resumed
@@ -193,7 +193,7 @@ static int64_t disturb(struct sim *s, const struct parcel *p)
 /* (3): a message that was less unlucky waits for the one before it. */
 static bool in_order(struct sim *s, const struct tw_msg *m, int64_t *at)
 {
-	int64_t *last = tw_map_put(&s->fifo, (uint64_t)m->from.node << 32 | m->to.node, *at);
+	int64_t *last = tw_map_put(&s->links.fifo, (uint64_t)m->from.node << 32 | m->to.node, *at);
 
 	if (!last)
 		return false;
@@ -207,7 +207,7 @@ static bool in_order(struct sim *s, const struct tw_msg *m, int64_t *at)
 static bool travel(struct sim *s, struct parcel *p, int64_t *at)
 {
 	const size_t bytes = tw_msg_bytes(&p->msg);
-	struct node *from = &s->node[p->msg.from.node];
+	struct node *from = &s->cast.node[p->msg.from.node];
 
 	s->ran->bytes_sent += bytes;
 	*at = s->now;
@@ -218,7 +218,7 @@ static bool travel(struct sim *s, struct parcel *p, int64_t *at)
 		from->egress = p->left = *at + p->lasts;
 	}
 	*at += s->options->latency;
-	if (!s->lossy)
+	if (!s->links.lossy)
 		return true;
 	*at += disturb(s, p);
 	return in_order(s, &p->msg, at);
@@ -254,8 +254,8 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 		s->ran->peak_bytes = s->alive_bytes;
 	pair = tw_sim_pair(s, m->from.node, m->to.node);
 	p->epoch = pair ? pair->epoch : 0;
-	p->from_boot = s->node[m->from.node].boot;
-	p->event.boot = s->node[m->to.node].boot;
+	p->from_boot = s->cast.node[m->from.node].boot;
+	p->event.boot = s->cast.node[m->to.node].boot;
 	p->event.cell = to;
 	p->sent = p->left = s->now;
 	p->event.kind = EVENT_ARRIVE;
@@ -275,7 +275,7 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 /* Did its sender crash before it had left? */
 static bool never_left(const struct sim *s, const struct parcel *p)
 {
-	const struct node *from = &s->node[p->msg.from.node];
+	const struct node *from = &s->cast.node[p->msg.from.node];
 
 	if (from->boot == p->from_boot && from->alive)
 		return false;
@@ -285,14 +285,14 @@ static bool never_left(const struct sim *s, const struct parcel *p)
 /* (6): whoever was told that its sender is gone hears nothing more of it. */
 static bool from_the_dead(const struct sim *s, const struct parcel *p)
 {
-	const struct node *from = &s->node[p->msg.from.node];
+	const struct node *from = &s->cast.node[p->msg.from.node];
 
 	return !from->alive && from->given_up && p->msg.from.node != p->msg.to.node;
 }
 
 void tw_sim_arrive(struct sim *s, struct parcel *p)
 {
-	struct node *to = &s->node[p->msg.to.node];
+	struct node *to = &s->cast.node[p->msg.to.node];
 	struct pair *pair = tw_sim_pair(s, p->msg.from.node, p->msg.to.node);
 	int64_t begin = s->now;
 

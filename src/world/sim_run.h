@@ -116,6 +116,31 @@ struct waits {
 	uint32_t count;
 };
 
+/* Everybody, from the seats; never changes but for what cells and nodes hold. */
+struct cast {
+	struct cell *cell; /* by node, role, index */
+	struct node *node;
+	struct cell *master;
+	uint32_t cells, nodes, workers, servers;
+	uint32_t *hub, hubs; /* nodes with a master or servers, ascending */
+};
+
+/* What is known of links.  Those that were never disturbed have nothing here. */
+struct links {
+	struct map fifo;    /* (from, to) -> last arrival; only with jitter or loss */
+	struct map pairs;   /* (a, b), a < b -> struct pair * */
+	struct map friends; /* (a, b), a < b: they are friends */
+	bool lossy;
+};
+
+struct faults {
+	struct tw_fault *all; /* given and drawn */
+	size_t count;
+	const struct tw_fault **kill; /* KILL_AT, ascending */
+	size_t kills, killed;
+	uint64_t next_kill;
+};
+
 struct sim {
 	const struct tw_cluster *cluster;
 	const struct tw_sim_options *options;
@@ -127,28 +152,16 @@ struct sim {
 	struct tw_msg_pool messages; /* in their parcels */
 	struct pool pool;
 	struct trace trace;
-	struct map fifo;    /* (from, to) -> last arrival; only with jitter or loss */
-	struct map pairs;   /* (a, b), a < b -> struct pair * */
-	struct map friends; /* (a, b), a < b: they are friends */
+	struct cast cast;
+	struct links links;
 	struct waits waits;
-
-	struct cell *cell;
-	struct node *node;
-	struct cell *master;
-	uint32_t cells, nodes, workers, servers;
-	uint32_t *hub, hubs; /* nodes with a master or servers, ascending */
-
+	struct faults faults;
 	int64_t now, latest; /* latest: the end at the latest, INT64_MAX: none */
 	uint64_t due, alive_bytes;
 	struct tw_msg *out, **out_end;
 	struct save *saves;
-	bool over, interrupting, lossy;
+	bool over, interrupting;
 	uint32_t interrupted_boot; /* the master that was told */
-	struct tw_fault *fault;    /* all of them, given and drawn */
-	size_t faults;
-	const struct tw_fault **kill; /* KILL_AT, ascending */
-	size_t kills, killed;
-	uint64_t next_kill;
 };
 
 /* sim.c */
@@ -222,7 +235,7 @@ void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts);
 
 static inline struct node *tw_sim_node_of(const struct sim *s, const struct cell *c)
 {
-	return &s->node[c->ctx.self.node];
+	return &s->cast.node[c->ctx.self.node];
 }
 
 static inline struct parcel *tw_sim_parcel(struct tw_msg *m)

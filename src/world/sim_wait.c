@@ -12,7 +12,7 @@
 static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot, char *out,
 		    size_t room)
 {
-	const struct node *n = a.node < s->nodes ? &s->node[a.node] : NULL;
+	const struct node *n = a.node < s->cast.nodes ? &s->cast.node[a.node] : NULL;
 
 	switch (a.role) {
 	case TW_MASTER:
@@ -136,14 +136,14 @@ void tw_sim_stuck(struct sim *s, const char *why)
 	char text[sizeof e->text - 60];
 	size_t used = (size_t)snprintf(text, sizeof text, "%s", why), count = 0, untold = 0;
 
-	for (uint32_t i = 0; i < s->cells; i++) {
+	for (uint32_t i = 0; i < s->cast.cells; i++) {
 		struct tw_wait w;
 		char line[300];
 		int n;
 
-		if (!waits(&s->cell[i], &w))
+		if (!waits(&s->cast.cell[i], &w))
 			continue;
-		sentence(s, &s->cell[i], &w, line, sizeof line);
+		sentence(s, &s->cast.cell[i], &w, line, sizeof line);
 		tw_log_line(s->cluster->log, TW_ERROR, "sim", "%s", line);
 		if (untold || used + strlen(line) + 2 >= sizeof text) {
 			untold++;

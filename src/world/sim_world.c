@@ -9,14 +9,14 @@
 
 bool tw_sim_node_make(struct sim *s, uint32_t node)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 
 	n->boot++;
 	n->alive = true;
 	n->given_up = false;
 	n->egress = n->ingress = s->now;
 	for (uint32_t i = n->first; i < n->first + n->cells; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = &s->cast.cell[i];
 
 		c->ctx.boot = n->boot;
 		c->busy = s->now;
@@ -33,11 +33,11 @@ bool tw_sim_node_make(struct sim *s, uint32_t node)
 
 void tw_sim_node_start(struct sim *s, uint32_t node)
 {
-	const struct node *n = &s->node[node];
+	const struct node *n = &s->cast.node[node];
 	const uint32_t boot = n->boot;
 
 	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = &s->cast.cell[i];
 
 		if (!tw_sim_lives(s, c, boot))
 			return;
@@ -87,11 +87,11 @@ static void saves_stop(struct sim *s, uint32_t node)
 
 void tw_sim_node_stop(struct sim *s, uint32_t node)
 {
-	struct node *n = &s->node[node];
+	struct node *n = &s->cast.node[node];
 
 	saves_stop(s, node);
 	for (uint32_t i = n->first; i < n->first + n->cells; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = &s->cast.cell[i];
 
 		tw_sim_jobs_stop(s, c);
 		for (uint32_t t = 0; t < SIM_TIMERS; t++) {
