@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.c - events per second of the simulator, and the memory of ten thousand workers. */
+/* sim.c - events per second of the simulator, the memory of ten thousand workers, and what an event
+ * costs where there are a hundred thousand. */
 #include "bench/bench.h"
 
 #include "bench/children.h"
@@ -29,6 +30,28 @@ static const char large[] = "model: {quadratic: {dimension: 10000}}\n"
 			    "strategy: asgd\n"
 			    "sim: {compute: {law: log-normal, median: 100ms, sigma: 0.2}, "
 			    "latency: 100us, bandwidth: 100Gbit/s}\n";
+
+/* --- a hundred thousand workers ---------------------------------------------------------------- */
+
+#define FEW   1000u
+#define MANY  100000u
+#define LEAST 0.5 /* of the handlers per second that few workers enter */
+
+static const char *const strategies[] = { "asgd", "ssp", "softsync", "ssgd" };
+
+static void crowd(char *text, size_t room, const char *strategy, uint32_t workers, uint32_t all)
+{
+	snprintf(text, room,
+		 "model: {quadratic: {dimension: 10, noise: 0.1}}\n"
+		 "data: {source: none, samples: %u, batch: 1}\n"
+		 "train: {epochs: 3}\n"
+		 "update: {rule: sgd, rate: 0.0001}\n"
+		 "cluster: {workers: %u, shards: 1}\n"
+		 "strategy: %s\n"
+		 "sim: {compute: {law: log-normal, median: 100ms, sigma: 0.2}, "
+		 "latency: 100us, bandwidth: 10Gbit/s}\n",
+		 all, workers, strategy);
+}
 
 static enum tw_status simulate(const char *text, const struct tw_log *log, json_t **result,
 			       struct tw_error *why)
@@ -71,6 +94,67 @@ static enum tw_status peak_memory(struct tw_log *log, double *out, struct tw_err
 			       : tw_fail(why, status, "10,000 workers did not run: %s", cause.text);
 }
 
+/* Handlers entered per second, from the first to the last. */
+static enum tw_status rate_of(const char *text, const struct tw_log *log, double *out,
+			      struct tw_error *why)
+{
+	json_t *r = NULL;
+	const enum tw_status status = simulate(text, log, &r, why);
+
+	if (status == TW_OK)
+		*out = json_number_value(json_object_get(r, "events")) /
+		       json_number_value(json_object_get(r, "seconds"));
+	json_decref(r);
+	return status;
+}
+
+static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *strategy,
+				    uint32_t many, const struct tw_log *quiet, json_t *cases,
+				    struct tw_error *why)
+{
+	const unsigned rounds = how->rounds ? how->rounds : 1;
+	double few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS], ratio;
+	char text[600], name[40];
+	enum tw_status status = TW_OK;
+
+	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
+		tw_log_line(how->log, TW_DEBUG, "bench", "sim: %s with %u and %u workers", strategy,
+			    FEW, many);
+		crowd(text, sizeof text, strategy, FEW, many);
+		status = rate_of(text, quiet, &few_[i], why);
+		crowd(text, sizeof text, strategy, many, many);
+		if (status == TW_OK)
+			status = rate_of(text, quiet, &many_[i], why);
+	}
+	if (status != TW_OK)
+		return status;
+	snprintf(name, sizeof name, "sim-crowd-%s", strategy);
+	ratio = tw_paired(many_, few_, rounds);
+	return tw_bench_paired(cases, name, tw_median(many_, rounds), "events/s",
+			       tw_median(few_, rounds), ratio,
+			       json_pack("{s:f, s:i, s:i}", "target_least", LEAST, "workers",
+					 (int)many, "floor_workers", (int)FEW),
+			       why);
+}
+
+static enum tw_status measure_crowds(const struct tw_bench_how *how, const struct tw_log *quiet,
+				     json_t *cases, struct tw_error *why)
+{
+	const uint32_t many = how->size ? (uint32_t)how->size : MANY;
+	enum tw_status status = TW_OK;
+
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0] && status == TW_OK; k++)
+		status = measure_crowd(how, strategies[k], many, quiet, cases, why);
+	if (status != TW_OK)
+		return status;
+	return tw_bench_note(
+		how, why,
+		"sim-crowd: handlers per second that %u simulated workers enter (floor: "
+		"%u workers on the same samples), joining included; a quadratic of "
+		"dimension 10",
+		many, FEW);
+}
+
 static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
 	const struct tw_log *log = how->log;
@@ -81,25 +165,21 @@ static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct 
 	tw_log_line(log, TW_DEBUG, "bench", "sim: memory of 10,000 workers");
 	status = peak_memory(&quiet, &bytes, why);
 	for (size_t i = 0; i < ROUNDS && status == TW_OK; i++) {
-		json_t *r = NULL;
-
 		tw_log_line(log, TW_DEBUG, "bench", "sim: events, round %zu of %d", i + 1, ROUNDS);
-		status = simulate(small, &quiet, &r, why);
-		if (status == TW_OK)
-			rate[i] = json_number_value(json_object_get(r, "events")) /
-				  json_number_value(json_object_get(r, "seconds"));
-		json_decref(r);
+		status = rate_of(small, &quiet, &rate[i], why);
 	}
 	if (status == TW_OK)
 		status = tw_bench_case(cases, "sim-events", tw_median(rate, ROUNDS), "events/s",
 				       EVENTS_FLOOR, why);
 	if (status == TW_OK)
 		status = tw_bench_case(cases, "sim-memory", bytes, "bytes", MEMORY_FLOOR, why);
+	if (status == TW_OK)
+		status = measure_crowds(how, &quiet, cases, why);
 	return status;
 }
 
 const struct tw_bench tw_bench_sim = {
 	.name = "sim",
-	.help = "events per second with 1,000 workers; memory of 10,000",
+	.help = "events per second with 1,000 workers; memory of 10,000; events of 100,000",
 	.run = sim,
 };
