@@ -17,6 +17,8 @@
 
 #define FEW       10
 #define MANY      500
+#define CROWD     2000
+#define CROWD_RUN 40.0        /* seconds: they begin one after the other */
 #define RUN       6.0         /* seconds of training ... */
 #define WINDOW    (4.0 / 6.0) /* ... of which so much, after the beginning, is looked at */
 #define PACE      2000        /* updates a second, of all together */
@@ -140,7 +142,9 @@ static enum tw_status paced_gradient(const struct tw_engine *e, void *scratch,
 {
 	const struct paced *p = paced_of(e);
 
-	nanosleep(&(struct timespec){ .tv_nsec = p->pause }, NULL);
+	nanosleep(&(struct timespec){ .tv_sec = p->pause / TW_SECOND,
+				      .tv_nsec = p->pause % TW_SECOND },
+		  NULL);
 	return p->inner->class->gradient(p->inner, scratch, in, gradient, score);
 }
 
@@ -266,6 +270,7 @@ static enum tw_status judge(const struct crowd *c, struct figures *out, struct t
 static enum tw_status measure(uint32_t workers, double seconds, bool paces,
 			      const struct tw_log *log, struct figures *out, struct tw_error *why)
 {
+	const double share = workers <= MANY ? WINDOW : WINDOW / 2; /* those begin slowly */
 	struct crowd c = { .workers = workers, .seconds = seconds, .log = *log };
 	enum tw_status status;
 
@@ -274,8 +279,8 @@ static enum tw_status measure(uint32_t workers, double seconds, bool paces,
 	c.shared = tw_shared_new(shared_bytes(workers));
 	if (!c.shared)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %u workers", workers);
-	c.shared->seen = (struct seen){ .first = 2 * workers,
-					.window = (int64_t)(WINDOW * seconds * TW_SECOND) };
+	c.shared->seen = (struct seen){ .first = workers <= MANY ? 2 * workers : workers,
+					.window = (int64_t)(share * seconds * TW_SECOND) };
 	status = read_job(workers, seconds, &c.job, why);
 	if (status == TW_OK)
 		status = tw_guest_link_open(&c.link, false, false, why);
@@ -349,6 +354,40 @@ static enum tw_status measure_both(uint32_t many, double seconds, unsigned round
 	return status;
 }
 
+/* --- two thousand --- */
+
+/* A connection takes a descriptor of the server, which takes as many as the system allows. */
+static bool has_descriptors(uint32_t connections)
+{
+	struct rlimit files;
+
+	return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= connections + 64;
+}
+
+static enum tw_status measure_crowd(const struct tw_bench_how *how, const struct tw_log *log,
+				    json_t *cases, struct tw_error *why)
+{
+	struct figures few_[1], many_[1];
+	enum tw_status status;
+
+	if (!has_descriptors(CROWD))
+		return tw_bench_note(how, why,
+				     "connections: %u were not tried, because a process may have "
+				     "fewer open files here: raise ulimit -Hn",
+				     CROWD);
+	status = measure_both(CROWD, CROWD_RUN, 1, true, log, few_, many_, why);
+	if (status == TW_OK)
+		status = report_cpu("connections-2000-cpu", CROWD, 1, few_, many_, cases, why);
+	if (status == TW_OK)
+		status = tw_bench_case(cases, "connections-2000-rate", many_->rate, "updates/s",
+				       few_->rate, why);
+	if (status == TW_OK)
+		status = tw_bench_case(cases, "connections-2000-memory",
+				       (many_->bytes - few_->bytes) / (CROWD - FEW),
+				       "bytes/connection", (double)tw_frame_memory(), why);
+	return status;
+}
+
 static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 				  struct tw_error *why)
 {
@@ -371,6 +410,8 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 				    why);
 	if (status == TW_OK)
 		status = report_rest(many, rounds, few_, many_, cases, why);
+	if (status == TW_OK && !how->size)
+		status = measure_crowd(how, &quiet, cases, why);
 	if (status == TW_OK)
 		status = tw_bench_note(
 			how, why,
@@ -391,6 +432,6 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 
 const struct tw_bench tw_bench_connections = {
 	.name = "connections",
-	.help = "memory and CPU of a server that 500 worker processes are connected to",
+	.help = "memory and CPU of a server that 500, and 2,000, worker processes are connected to",
 	.run = connections,
 };

@@ -102,7 +102,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench exchange --json", "push, apply and pull in threads, for a program" },
 	{ "thalweg bench exchange --world tcp",
 	  "the same between two processes, with and without TLS" },
-	{ "thalweg bench connections", "500 worker processes on one server" },
+	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench compute", "a training step of five nets, beside PyTorch's" },
 	{ 0 },
 };
@@ -122,10 +122,11 @@ const struct tw_verb tw_verb_bench = {
 		"between two processes, against the same bytes and the same pass over a bare\n"
 		"socket, and over a bare TLS connection), connections (500 worker processes on "
 		"one\n"
-		"server: memory of a connection, and CPU time of an update against 10 workers'),\n"
-		"sim (events per second; memory of 10,000 workers) and codec (encode and decode\n"
-		"against an SGD pass over the same values).  Where PyTorch is missing our own\n"
-		"figures stand alone.\n",
+		"server, then 2,000: memory of a connection, and CPU time of an update against\n"
+		"that with 10 workers), sim (events per second; memory of 10,000 workers; events\n"
+		"per second of 100,000 workers against those of 1,000) and codec (encode and\n"
+		"decode against an SGD pass over the same values).  Where PyTorch is missing our\n"
+		"own figures stand alone.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct bench_flags),
