@@ -349,8 +349,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (st == TW_OK && anew)
 			st = restore_master(m, parts, count, &x);
 		if (st == TW_OK && !adopted &&
-		    (!m->restart.begun ||
-		     (m->restart.rebuild && tw_plan_worker_goes_back(m->plan))))
+		    (!m->restart.begun || (anew && tw_plan_worker_goes_back(m->plan))))
 			restore_workers(m, ctx, parts, other ? 0 : count);
 		if (other && !m->restart.begun &&
 		    (tw_plan_update(m->plan)->rule->traits & TW_RULE_PER_WORKER))
