@@ -989,18 +989,18 @@ static void say_numbered(struct stage *s, struct player *p, uint32_t slot, uint6
 {
 	const struct shard *h = (const struct shard *)p->actor;
 	struct tw_msg m = *s->sample[TW_PUSH][0];
-	struct tw_block *b = tw_block_new(&s->memory.heap, h->n * sizeof(float));
+	struct tw_block *b = tw_block_new(&s->memory.heap, h->slice.n * sizeof(float));
 
 	memset(b->data, 0, b->bytes);
-	m.from = h->guest[slot].addr;
+	m.from = h->members.guest[slot].addr;
 	m.to = p->seat->addr;
 	m.h.from = slot;
-	m.h.incarnation = h->guest[slot].incarnation;
-	m.h.view = h->generation;
+	m.h.incarnation = h->members.guest[slot].incarnation;
+	m.h.view = h->fence.generation;
 	m.h.shard = h->index;
 	m.h.seq = seq;
 	m.h.flags = TW_FLAG_PLAIN;
-	m.b.push.base = h->version;
+	m.b.push.base = h->slice.version;
 	m.b.push.link = link;
 	m.tail = NULL;
 	m.h.tail = 0;
@@ -1043,20 +1043,20 @@ static void a_push_is_known_by_its_link(void **state)
 		uint32_t slot;
 
 		open_running(&s, seed, &p, &slot);
-		g = &((const struct shard *)p->actor)->guest[slot];
+		g = &((const struct shard *)p->actor)->members.guest[slot];
 		link = g->link;
-		n = ((const struct shard *)p->actor)->version.n;
+		n = ((const struct shard *)p->actor)->slice.version.n;
 		say_numbered(&s, p, slot, link + 7, link + 1); /* contributions went elsewhere */
 		assert_int_equal(g->link, link + 1);
 		assert_int_equal(g->seq, link + 7);
-		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 1);
+		assert_int_equal(((const struct shard *)p->actor)->slice.version.n, n + 1);
 		say_numbered(&s, p, slot, link + 8, link + 1); /* seen */
 		say_numbered(&s, p, slot, link + 8, link + 3); /* a gap */
 		assert_int_equal(g->link, link + 1);
-		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 1);
+		assert_int_equal(((const struct shard *)p->actor)->slice.version.n, n + 1);
 		say_numbered(&s, p, slot, link + 9, link + 2);
 		assert_int_equal(g->link, link + 2);
-		assert_int_equal(((const struct shard *)p->actor)->version.n, n + 2);
+		assert_int_equal(((const struct shard *)p->actor)->slice.version.n, n + 2);
 		stage_close(&s);
 	}
 }
