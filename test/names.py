@@ -235,7 +235,8 @@ def main():
     for line in bad:
         print(line)
     if bad or count < 60:
-        print('names: %d offences, %d variants' % (len(bad), count))
+        print('names: %d offences, %d variants; a word that means something else there belongs in '
+              'OTHER_MEANINGS' % (len(bad), count))
         return 1
     print('names: none of %d variants is known by name outside its file' % count)
     return 0
