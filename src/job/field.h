@@ -72,7 +72,7 @@ enum tw_status tw_job_read_faults(struct tw_job *job, const struct tw_tree *list
 				  struct tw_error *why);
 /* One fault as it is written in a job file, {crash: worker 3, at: 5s}. */
 void tw_fault_text(const struct tw_job *job, const struct tw_fault *fault, char *out, size_t room);
-enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why);    /* plan.c */
+enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why); /* plan.c */
 /* Write the fields that aliases stand for, of whatever variants the job chose (aliases.c). */
 enum tw_status tw_job_complete_aliases(struct tw_job *job, struct tw_error *why);
 enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why); /* check.c */
