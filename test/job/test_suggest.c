@@ -77,7 +77,9 @@ static char *literals(const char *path)
 	assert_true(text && out && fread(text, 1, (1 << 20) - 1, f) > 0);
 	fclose(f);
 	for (const char *p = text; *p; p++) {
-		if (*p == '"' && p[-1] != '\'')
+		if (inside && *p == '\\' && p[1])
+			p++;
+		else if (*p == '"')
 			inside = !inside;
 		else if (inside)
 			*to++ = *p;
