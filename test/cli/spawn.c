@@ -234,3 +234,16 @@ char *digest_of(const struct said *s)
 	json_decref(r);
 	return text;
 }
+
+void thalweg_refuses(const char *environment, const char *why, const char *command)
+{
+	struct running r;
+	struct said said;
+
+	thalweg_begin(&r, environment, "%s", command);
+	thalweg_end(&r, &said);
+	expect(&said, 2);
+	has(said.err, why);
+	assert_string_equal(said.out, "");
+	said_free(&said);
+}

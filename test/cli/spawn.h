@@ -44,6 +44,10 @@ json_t *object_of(const struct said *s);
 /* Its parameters' digest; the caller's to free. */
 char *digest_of(const struct said *s);
 
+/* The command, with these words in its environment (may be NULL), must end with exit code 2, a
+ * sentence with `why` in it, and nothing on stdout. */
+void thalweg_refuses(const char *environment, const char *why, const char *command);
+
 void pause_ms(long ms);
 
 /* Or fail the test, and say what there was instead. */

@@ -165,52 +165,44 @@ static void ranks_find_each_other(void **state)
 
 /* --- refusals --------------------------------------------------------------------------------- */
 
-static void refused(const char *environment, const char *why, const char *command)
-{
-	struct running r;
-	struct said said;
-
-	thalweg_begin(&r, environment, "%s", command);
-	thalweg_end(&r, &said);
-	expect(&said, 2);
-	has(said.err, why);
-	assert_string_equal(said.out, "");
-	said_free(&said);
-}
-
 static void without_a_key_nobody_listens_for_other_machines(void **state)
 {
 	char line[800];
 
 	snprintf(line, sizeof line, "serve %s --run %s/no --listen :0 --http off", job, scratch());
-	refused(NULL, "(umask 077; thalweg key > cluster.key)", line);
+	thalweg_refuses(NULL, "(umask 077; thalweg key > cluster.key)", line);
 	assert_false(exists("no"));
 	snprintf(line, sizeof line,
 		 "serve %s --run %s/no --listen :0 --http off --insecure --key %s", job, scratch(),
 		 key);
-	refused(NULL, "--insecure says to go without, and --key is given", line);
+	thalweg_refuses(NULL, "--insecure says to go without, and --key is given", line);
 	snprintf(line, sizeof line, "serve %s --run %s/no --listen :0 --insecure", job, scratch());
-	refused("THALWEG_KEY=x", "THALWEG_KEY is given", line);
+	thalweg_refuses("THALWEG_KEY=x", "THALWEG_KEY is given", line);
 	snprintf(line, sizeof line, "serve %s --run %s/no --key %s --authority ca.pem", job,
 		 scratch(), key);
-	refused(NULL, "a cluster has one or the other", line);
-	refused("MASTER_ADDR=192.0.2.1 RANK=0", "there is no key", "join --job examples/ssgd.yaml");
-	refused(NULL, "there is no key", "join 127.0.0.1:1 --as server --listen :0");
+	thalweg_refuses(NULL, "a cluster has one or the other", line);
+	thalweg_refuses("MASTER_ADDR=192.0.2.1 RANK=0", "there is no key",
+			"join --job examples/ssgd.yaml");
+	thalweg_refuses(NULL, "there is no key", "join 127.0.0.1:1 --as server --listen :0");
 }
 
 static void requests_that_make_no_sense(void **state)
 {
-	refused(NULL, "where is the master?", "join");
-	refused("RANK=0 MASTER_ADDR=127.0.0.1", "rank 0 runs the master and needs the job", "join");
-	refused("RANK=0 MASTER_ADDR=127.0.0.1", "which is a server already", "join --as server");
-	refused("", "--insecure is for --as server", "join 127.0.0.1:1 --insecure");
-	refused(NULL, "a worker listens nowhere", "join localhost --listen :0");
-	refused(NULL, "with ADDRESS the job is the master's", "join localhost --job a.yaml");
-	refused(NULL, "leave out --as server", "join localhost --workers 2 --as server");
-	refused(NULL, "cannot have the same port", "join localhost --workers 2 --http 8080");
-	refused(NULL, "needs a port from 0", "join localhost --http x");
-	refused(NULL, "all three of", "join localhost --certificate a.pem");
-	refused("THALWEG_KEY=nonsense", "THALWEG_KEY: ", "join localhost");
+	thalweg_refuses(NULL, "where is the master?", "join");
+	thalweg_refuses("RANK=0 MASTER_ADDR=127.0.0.1", "rank 0 runs the master and needs the job",
+			"join");
+	thalweg_refuses("RANK=0 MASTER_ADDR=127.0.0.1", "which is a server already",
+			"join --as server");
+	thalweg_refuses("", "--insecure is for --as server", "join 127.0.0.1:1 --insecure");
+	thalweg_refuses(NULL, "a worker listens nowhere", "join localhost --listen :0");
+	thalweg_refuses(NULL, "with ADDRESS the job is the master's",
+			"join localhost --job a.yaml");
+	thalweg_refuses(NULL, "leave out --as server", "join localhost --workers 2 --as server");
+	thalweg_refuses(NULL, "cannot have the same port",
+			"join localhost --workers 2 --http 8080");
+	thalweg_refuses(NULL, "needs a port from 0", "join localhost --http x");
+	thalweg_refuses(NULL, "all three of", "join localhost --certificate a.pem");
+	thalweg_refuses("THALWEG_KEY=nonsense", "THALWEG_KEY: ", "join localhost");
 }
 
 static void who_has_another_key_is_not_let_in(void **state)
@@ -287,7 +279,7 @@ static void pages_and_signals(void **state)
 	free(page);
 	/* a port that is given must be free */
 	snprintf(line, sizeof line, "%s --http %u", join, port);
-	refused(NULL, "is in use", line);
+	thalweg_refuses(NULL, "is in use", line);
 	for (int k = 0; k < 2; k++)
 		thalweg_begin(&worker[k], NULL, "%s --json", join);
 	for (int left = 500; left; left--) {

@@ -2,15 +2,16 @@
 /* test_joiners.c - what a process that joins opens, what it is given and what it keeps: real
  * processes with a home of their own. */
 #include "cli/spawn.h"
+#include "kit/watch.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -131,24 +132,6 @@ static void nothing_but_the_key(void **state)
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-static int watch_on(const char *path)
-{
-	const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-
-	assert_true(watch >= 0 && inotify_add_watch(watch, path, IN_OPEN | IN_ACCESS) >= 0);
-	return watch;
-}
-
-static bool was_touched(int watch)
-{
-	char events[4096];
-	bool any = false;
-
-	while (read(watch, events, sizeof events) > 0)
-		any = true;
-	return any;
-}
-
 /* The job's paths name files that a joiner has, too: a relative path begins where it stands. */
 static void what_the_master_names_stays_closed(void **state)
 {
@@ -170,7 +153,7 @@ static void what_the_master_names_stays_closed(void **state)
 	assert_int_equal(mkdir(path, 0700), 0);
 	snprintf(path, sizeof path, "%s", path_of("victim/sets"));
 	assert_int_equal(mkdir(path, 0700), 0);
-	sets = watch_on(path);
+	sets = watch_on(path, READING);
 	put_text("victim/points.csv", "x,y,side\n1,2,secret\n3,4,open\n5,6,open\n7,8,secret\n");
 	put_text("victim/sets/points.csv", "x,y,side\n1,2,secret\n3,4,open\n5,6,open\n");
 	{
@@ -182,7 +165,7 @@ static void what_the_master_names_stays_closed(void **state)
 	}
 	was_touched(sets);
 	snprintf(path, sizeof path, "%s", path_of("victim"));
-	watch = watch_on(path);
+	watch = watch_on(path, READING);
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
 		struct running master, worker;
 		struct said said;
@@ -254,19 +237,6 @@ static void what_is_not_over_is_not_saved(void **state)
 
 /* --- refusals --------------------------------------------------------------------------------- */
 
-static void refused(const char *environment, const char *why, const char *command)
-{
-	struct running r;
-	struct said said;
-
-	thalweg_begin(&r, environment, "%s", command);
-	thalweg_end(&r, &said);
-	expect(&said, 2);
-	has(said.err, why);
-	assert_string_equal(said.out, "");
-	said_free(&said);
-}
-
 /* Before anybody is dialled: there is no master at port 1. */
 static void bad_paths_are_refused_at_once(void **state)
 {
@@ -274,34 +244,34 @@ static void bad_paths_are_refused_at_once(void **state)
 	char line[800];
 
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/points/job.yaml", s);
-	refused(NULL, "is there already; name a new file", line);
+	thalweg_refuses(NULL, "is there already; name a new file", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/points", s);
-	refused(NULL, "is a directory; name a new file", line);
+	thalweg_refuses(NULL, "is a directory; name a new file", line);
 	assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/pipe", s);
-	refused(NULL, "is there already; name a new file", line);
+	thalweg_refuses(NULL, "is there already; name a new file", line);
 	assert_int_equal(symlink("/nowhere/at/all", path_of("dangling")), 0);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/dangling", s);
-	refused(NULL, "is there already; name a new file", line);
+	thalweg_refuses(NULL, "is there already; name a new file", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/no/such/place", s);
-	refused(NULL, "name a file in a directory that is there", line);
+	thalweg_refuses(NULL, "name a file in a directory that is there", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/fresh/", s);
-	refused(NULL, "name a file in a directory that is there", line);
+	thalweg_refuses(NULL, "name a file in a directory that is there", line);
 	if (geteuid() != 0) {
 		assert_int_equal(mkdir(path_of("closed"), 0500), 0);
 		snprintf(line, sizeof line, "join 127.0.0.1:1 --save %s/closed/x", s);
-		refused(NULL, "name a file where you may write", line);
+		thalweg_refuses(NULL, "name a file where you may write", line);
 	}
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --workers 2 --save %s/fresh", s);
-	refused(NULL, "2 processes cannot write one file", line);
+	thalweg_refuses(NULL, "2 processes cannot write one file", line);
 	snprintf(line, sizeof line, "join --save %s/fresh", s);
-	refused("RANK=1 MASTER_ADDR=127.0.0.1", "--save needs ADDRESS", line);
+	thalweg_refuses("RANK=1 MASTER_ADDR=127.0.0.1", "--save needs ADDRESS", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --data %s/points/job.yaml", s);
-	refused(NULL, "is not a directory; name one that has", line);
+	thalweg_refuses(NULL, "is not a directory; name one that has", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --data %s/nowhere", s);
-	refused(NULL, "--data: ", line);
+	thalweg_refuses(NULL, "--data: ", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --data %s --allow-path", s);
-	refused(NULL, "give one of them", line);
+	thalweg_refuses(NULL, "give one of them", line);
 	assert_false(exists("fresh"));
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kit/near.h"
+
 #include "base/rng.h"
 #include "graph/oproom.h"
 
@@ -70,12 +72,6 @@ static void slow_statistics(const struct truth *t, size_t c, double *mean, doubl
 	}
 }
 
-static void near(double is, double want, double by)
-{
-	if (!(fabs(is - want) <= by))
-		fail_msg("%.9g is not within %g of %.9g", is, by, want);
-}
-
 static void check_running(const char *text, float momentum, const struct tw_shape *in,
 			  enum tw_layout layout)
 {
@@ -92,9 +88,9 @@ static void check_running(const char *text, float momentum, const struct tw_shap
 		double mean, var;
 
 		slow_statistics(&a.t, c, &mean, &var);
-		near((double)r.gradient[TW_OP_INS + MEAN][c],
+		NEAR((double)r.gradient[TW_OP_INS + MEAN][c],
 		     (double)momentum * (mean - 0.25 * (double)c), 1e-6);
-		near((double)r.gradient[TW_OP_INS + VAR][c], (double)momentum * (var - 1.5), 1e-6);
+		NEAR((double)r.gradient[TW_OP_INS + VAR][c], (double)momentum * (var - 1.5), 1e-6);
 	}
 	oproom_result_free(&r);
 	done(&a);
@@ -124,7 +120,7 @@ static void one_value_has_no_variance(void **state)
 		assert_true(r.out[c] == a.t.value[TW_OP_INS + BIAS][c]);
 		assert_true(r.gradient[0][c] == 0);
 		assert_true(r.gradient[TW_OP_INS + VAR][c] == 0);
-		near((double)r.gradient[TW_OP_INS + MEAN][c],
+		NEAR((double)r.gradient[TW_OP_INS + MEAN][c],
 		     0.1 * (double)(a.t.value[0][c] - a.t.value[TW_OP_INS + MEAN][c]), 1e-6);
 	}
 	oproom_result_free(&r);
@@ -149,7 +145,7 @@ static void far_means_keep_their_variance(void **state)
 			double mean, var;
 
 			slow_statistics(&a.t, c, &mean, &var);
-			near((double)r.gradient[TW_OP_INS + VAR][c],
+			NEAR((double)r.gradient[TW_OP_INS + VAR][c],
 			     0.1 * (var - (double)a.t.value[TW_OP_INS + VAR][c]), 2e-6);
 		}
 		oproom_result_free(&r);

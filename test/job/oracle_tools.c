@@ -15,6 +15,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kit/near.h"
+
 const char *const oracle_laws[] = {
 	"constant",    "uniform, spread: 0.9", "log-normal, median: 100ms, sigma: 0.7",
 	"exponential", "gamma, shape: 100",    "pareto, shape: 3",
@@ -146,12 +148,6 @@ double oracle_harmonic(uint32_t n)
 	return sum;
 }
 
-static void near(double is, double should, double within, const char *what)
-{
-	if (!(fabs(is - should) <= within * fabs(should)))
-		fail_msg("%s is %.6g, not %.6g within %g %%", what, is, should, 100 * within);
-}
-
 /* --- staleness --------------------------------------------------------------------------- */
 
 void oracle_check_identity(uint32_t workers, const char *law, uint64_t seed, uint64_t updates)
@@ -202,7 +198,7 @@ void oracle_check_staleness(uint32_t workers, uint32_t collect, const char *law,
 		   "strategy: %s\n" NO_CUTS "sim: {compute: {law: %s}, " FREE_LINKS "}\n",
 		   updates, workers, collect ? strategy : "asgd", law);
 	assert_int_equal(r.totals.tally.updates, updates);
-	near(oracle_staleness(&r), (workers - 1.0) / (collect ? collect : 1), 0.005, what);
+	NEAR_SHARE(oracle_staleness(&r), (workers - 1.0) / (collect ? collect : 1), 0.005, what);
 	oracle_free(&r);
 }
 
@@ -405,11 +401,12 @@ void oracle_check_backup(uint32_t counted, uint32_t extra, uint64_t steps, doubl
 	assert_int_equal(r.totals.dropped, steps * extra);
 	assert_int_equal(r.totals.samples, steps * counted);
 	snprintf(what, sizeof what, "step time of %u + %u workers", counted, extra);
-	near(seconds, closed, within_, what);
+	NEAR_SHARE(seconds, closed, within_, what);
 	patient = step_seconds(&r, counted, extra, steps, false);
 	printf("%s: %.4f s; H(%u) - H(%u) = %.4f; when nobody abandons %.4f s\n", what, seconds,
 	       counted + extra, extra, closed, patient);
-	near(patient, lonely_step_seconds(counted, counted + extra, 5 * steps), within_, what);
+	NEAR_SHARE(patient, lonely_step_seconds(counted, counted + extra, 5 * steps), within_,
+		   what);
 	oracle_free(&r);
 }
 
@@ -520,7 +517,7 @@ static double gap_of(const char *how, uint32_t workers, uint64_t seed)
 		   "cluster: {workers: %u, shards: 1}\n"
 		   "%s\n" NO_CUTS "sim: {compute: {law: constant}, " FREE_LINKS "}\n",
 		   seed, workers, how);
-	near(oracle_staleness(&r), workers - 1.0, 0.01, "round-robin staleness");
+	NEAR_SHARE(oracle_staleness(&r), workers - 1.0, 0.01, "round-robin staleness");
 	gap = oracle_gap(&r, 20);
 	oracle_free(&r);
 	return gap;
@@ -540,7 +537,7 @@ void oracle_check_gaps(uint32_t workers, uint64_t seed, const double ratio[5])
 
 	for (int k = 0; k < 5; k++) {
 		is[k] = gap_of(how[k], workers, seed) / plain;
-		near(is[k], ratio[k], 0.15, how[k]);
+		NEAR_SHARE(is[k], ratio[k], 0.15, how[k]);
 	}
 	printf("gap ratios, %u workers: heavy-ball %.2f, nag %.2f, multi %.2f, with nesterov %.2f, "
 	       "dana %.2f\n",

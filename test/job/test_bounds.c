@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bounds.c - slots and snapshots are bounded: a long run with faults needs no more memory
  * than a short one, and never more than a number of vectors per worker that can be written down. */
-#include "faultrun.h"
-
-#include "job/cast.h"
-#include "world/memory.h"
+#include "job/faultrun.h"
+#include "job/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <cmocka.h>
 
 #define DIMENSION 4096
@@ -50,51 +47,26 @@ static void counting_put(struct tw_heap *heap, void *memory)
 /* The most bytes that a run of so many epochs had out at once. */
 static size_t peak_of(const char *preset, unsigned epochs)
 {
-	static const char *const nothing[] = { NULL };
 	struct counting heap = { .heap = { counting_get, counting_put } };
-	const struct tw_log log = { NULL, NULL, TW_ERROR };
-	struct tw_error why = { 0 };
-	struct tw_engine *engine;
-	struct tw_cast cast;
-	struct tw_job *job;
-	struct tw_ran ran = { 0 };
-	struct tw_cluster c;
-	char text[900];
+	struct tw_ran ran;
+	struct trial t;
 
-	snprintf(text, sizeof text,
-		 "model: {quadratic: {dimension: %d, noise: 0.1}}\n"
-		 "data: {source: none, samples: 256, batch: 2}\n"
-		 "train: {epochs: %u, seed: 5}\n"
-		 "update: {rate: 0.01}\n"
-		 "cluster: {workers: %d, servers: 2, shards: 2, wait: 30s}\n"
-		 "strategy: %s\n"
-		 "checkpoint: {every: 4s}\n"
-		 "sim: {compute: {law: exponential, mean: 100ms}, latency: 2ms, threads: 1, "
-		 "random: {crashes: %u, resets: %u, span: %us, seed: 3}}\n",
-		 DIMENSION, epochs, WORKERS, preset, epochs, 2 * epochs, 3 * epochs);
-	if (tw_job_read_text("bounds", text, strlen(text), NULL, 0, nothing, TW_WORLD_SIM, &job,
-			     &why) != TW_OK)
-		fail_msg("%s", why.text);
-	assert_int_equal(tw_job_open_engine(job, &tw_heap_system, &engine, &why), TW_OK);
-	assert_int_equal(tw_job_finish_plan(job, engine, &why), TW_OK);
-	assert_int_equal(tw_cast_init(&cast, &job->plan, false), TW_OK);
-	c = (struct tw_cluster){ .seat = cast.seat,
-				 .seats = cast.seats,
-				 .nodes = tw_cast_nodes(&job->plan),
-				 .seed = 5,
-				 .engine = engine,
-				 .store = tw_memory_store_new(&tw_heap_system),
-				 .heap = &heap.heap,
-				 .log = &log };
-	tw_sim_run(&c, &job->sim, job->fault, job->faults, NULL, 36000 * TW_SECOND, &ran);
-	if (ran.error.status != TW_OK)
+	trial_open(&t, TW_WORLD_SIM,
+		   "model: {quadratic: {dimension: %d, noise: 0.1}}\n"
+		   "data: {source: none, samples: 256, batch: 2}\n"
+		   "train: {epochs: %u, seed: 5}\n"
+		   "update: {rate: 0.01}\n"
+		   "cluster: {workers: %d, servers: 2, shards: 2, wait: 30s}\n"
+		   "strategy: %s\n"
+		   "checkpoint: {every: 4s}\n"
+		   "sim: {compute: {law: exponential, mean: 100ms}, latency: 2ms, "
+		   "random: {crashes: %u, resets: %u, span: %us, seed: 3}}\n",
+		   DIMENSION, epochs, WORKERS, preset, epochs, 2 * epochs, 3 * epochs);
+	if (trial_run(&t, &heap.heap, NULL, &ran) != TW_OK)
 		fail_msg("%s: %s", preset, ran.error.text);
 	tw_totals_release(&ran.totals);
-	tw_memory_store_free(c.store);
 	assert_int_equal(heap.live, 0);
-	tw_cast_release(&cast);
-	engine->class->close(engine);
-	tw_job_free(job);
+	trial_close(&t);
 	return heap.peak;
 }
 

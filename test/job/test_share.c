@@ -9,6 +9,7 @@
 #include "job/share.h"
 #include "engine/network.h"
 #include "kit/scratch.h"
+#include "kit/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -1041,28 +1041,6 @@ static void write_weights(const char *name, float seed)
 
 /* --- paths that the master names ------------------------------------------------------------- */
 
-/* What happens to files in a scratch(), as the kernel sees it. */
-static int watch_on(const char *path)
-{
-	const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-
-	assert_true(watch >= 0);
-	assert_true(inotify_add_watch(watch, path,
-				      IN_OPEN | IN_ACCESS | IN_CREATE | IN_MODIFY | IN_ATTRIB |
-					      IN_DELETE) >= 0);
-	return watch;
-}
-
-static bool was_touched(int watch)
-{
-	char events[4096];
-	bool any = false;
-
-	while (read(watch, events, sizeof events) > 0)
-		any = true;
-	return any;
-}
-
 static void copy_file(const char *from, const char *to)
 {
 	uint8_t bytes[16384];
@@ -1113,7 +1091,7 @@ static void named_paths_stay_closed(void **state)
 		snprintf(to, sizeof to, "secret/%s", files[k]);
 		copy_file(files[k], to);
 	}
-	watch = watch_on(path);
+	watch = watch_on(path, ANYTHING);
 	for (size_t k = 0; k < sizeof named / sizeof named[0]; k++) {
 		char text[1400];
 		struct side master, s;
@@ -1158,7 +1136,7 @@ static void named_paths_stay_closed(void **state)
 	close(watch);
 }
 
-/* --data DIR: by its name in that scratch(), wherever the job says it is. */
+/* --data DIR: by its name in that folder, wherever the job says it is. */
 static void data_is_found_by_name(void **state)
 {
 	static const char format[] = "data: {source: csv, file: '%s', batch: 8}\n" LAYERS;
@@ -1189,7 +1167,7 @@ static void data_is_found_by_name(void **state)
 	mkdir(path_of("away"), 0700);
 	copy_file("classes.csv", "away/classes.csv");
 	assert_int_equal(symlink("../away/classes.csv", path_of("sets/far.csv")), 0);
-	watch = watch_on(path_of("away"));
+	watch = watch_on(path_of("away"), ANYTHING);
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
 		char where[600];
 

@@ -3,6 +3,7 @@
 #include "base/refusing.h"
 #include "job/gauges.h"
 #include "web/http.h"
+#include "kit/watch.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -182,18 +183,6 @@ static void stop(struct tw_http *h)
 {
 	tw_http_stop(h);
 	assert_int_equal(heap.live, 0);
-}
-
-static int files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* --- tests ----------------------------------------------------------------------------------- */
@@ -434,7 +423,7 @@ static void idlers_stop_nobody(void **state)
 	static const char part[] = "GET /hello HTTP/1.1\r\nHost: ";
 	static const char all[] = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct tw_http *h = start();
-	const int before = files();
+	const int before = open_files();
 	const double began = now();
 	int idle[210];
 	double slowest = 0;
@@ -454,7 +443,7 @@ static void idlers_stop_nobody(void **state)
 	for (int k = 0; k < 50; k++)
 		assert_int_equal(ask(h, "GET", "/hello"), 200);
 	/* ours, and the few of theirs that the server still has */
-	assert_true(files() <= before + 210 + TW_HTTP_CONNECTIONS);
+	assert_true(open_files() <= before + 210 + TW_HTTP_CONNECTIONS);
 	print_message("slowest answer among idlers: %.3f s, all in %.3f s\n", slowest,
 		      now() - began);
 	assert_true(slowest < 1.0);
@@ -493,7 +482,7 @@ static void bad_requests_are_sentences(void **state)
 		{ "127.0.0.1:80", "is not an address", false },
 		{ "300.0.0.1", "is not an address", true },
 	};
-	const int before = files();
+	const int before = open_files();
 
 	for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
 		const struct tw_http_options o = { .address = row[k].address,
@@ -507,7 +496,7 @@ static void bad_requests_are_sentences(void **state)
 		if (!strstr(why.text, row[k].says))
 			fail_msg("\"%s\": %s", row[k].address, why.text);
 	}
-	assert_int_equal(files(), before);
+	assert_int_equal(open_files(), before);
 	assert_int_equal(heap.live, 0);
 	tw_http_stop(NULL);
 }
@@ -518,13 +507,13 @@ static void a_port_is_for_one(void **state)
 	const struct tw_http_options o = { .port = tw_http_port(h), .pages = pages };
 	const uint16_t port = tw_http_port(h);
 	struct tw_error why = { 0 };
-	const int before = files();
+	const int before = open_files();
 	char want[60];
 
 	assert_int_equal(tw_http_start(&heap.heap, &o, &second, &why), TW_BAD_INPUT);
 	snprintf(want, sizeof want, "port %u of 127.0.0.1 is in use", port);
 	assert_non_null(strstr(why.text, want));
-	assert_int_equal(files(), before);
+	assert_int_equal(open_files(), before);
 	assert_int_equal(ask(h, "GET", "/hello"), 200);
 	stop(h);
 	why = (struct tw_error){ 0 };
@@ -604,7 +593,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 static void without_threads(void **state)
 {
 	const struct tw_http_options o = { .pages = pages };
-	const int before = files();
+	const int before = open_files();
 	struct tw_error why = { 0 };
 	struct tw_http *h = NULL;
 
@@ -612,7 +601,7 @@ static void without_threads(void **state)
 	assert_int_equal(tw_http_start(&heap.heap, &o, &h, &why), TW_IO);
 	no_threads = false;
 	assert_non_null(strstr(why.text, "cannot be started"));
-	assert_int_equal(files(), before);
+	assert_int_equal(open_files(), before);
 	assert_int_equal(heap.live, 0);
 }
 #endif
@@ -621,7 +610,7 @@ static void without_threads(void **state)
 static void without_descriptors(void **state)
 {
 	const struct tw_http_options o = { .pages = pages };
-	const int before = files();
+	const int before = open_files();
 	struct rlimit old, tight;
 	int failed = 0;
 
@@ -644,7 +633,7 @@ static void without_descriptors(void **state)
 			failed++;
 		}
 		tw_http_stop(h);
-		assert_int_equal(files(), before);
+		assert_int_equal(open_files(), before);
 		assert_int_equal(heap.live, 0);
 	}
 	assert_true(failed > 0 && failed < 6);

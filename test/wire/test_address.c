@@ -2,6 +2,7 @@
 /* test_address.c - addresses as text, listeners and connections of both families on loopback. */
 #include "base/shown.h"
 #include "wire/address.h"
+#include "kit/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,18 +19,6 @@
 #include <cmocka.h>
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-static int open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 static int files_before;
 

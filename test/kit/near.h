@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* near.h - numbers that agree within a bound, or the test fails and says both.
+ *
+ * After cmocka.h. */
+#ifndef TW_TEST_KIT_NEAR_H
+#define TW_TEST_KIT_NEAR_H
+
+#include <math.h>
+
+/* Within `by`. */
+#define NEAR(is, want, by)                                                                         \
+	do {                                                                                       \
+		const double is_ = (is), want_ = (want), by_ = (by);                               \
+		if (!(fabs(is_ - want_) <= by_))                                                   \
+			fail_msg("%s is %.9g, not within %g of %.9g", #is, is_, by_, want_);       \
+	} while (0)
+
+/* Within a share of what it should be: 0.01 is one per cent. */
+#define NEAR_SHARE(is, want, share, what)                                                          \
+	do {                                                                                       \
+		const double is_ = (is), want_ = (want), share_ = (share);                         \
+		if (!(fabs(is_ - want_) <= share_ * fabs(want_)))                                  \
+			fail_msg("%s is %.6g, not %.6g within %g %%", what, is_, want_,            \
+				 100 * share_);                                                    \
+	} while (0)
+
+#endif
