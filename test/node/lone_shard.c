@@ -124,6 +124,9 @@ struct tw_msg lone_push(const struct lone_shard *l, uint32_t slot, uint32_t inca
 	return m;
 }
 
+/* Who is named does not matter to a shard alone. */
+static void heard_members(struct tw_context *ctx, const struct tw_member *list, size_t count) {}
+
 void lone_open(struct lone_shard *l, struct tw_heap *heap, const char *gate, uint32_t workers)
 {
 	struct tw_role_arg arg;
@@ -139,7 +142,8 @@ void lone_open(struct lone_shard *l, struct tw_heap *heap, const char *gate, uin
 				      .send = msg_send,
 				      .now = now,
 				      .log = speak,
-				      .finish = finish };
+				      .finish = finish,
+				      .members = heard_members };
 	l->engine = (struct tw_engine){ .class = &engine_class, .trainable = 10 };
 	l->ctx = (struct tw_context){
 		.world = &l->world, .self = { 1, TW_SHARD, 0 }, .heap = heap, .engine = &l->engine
