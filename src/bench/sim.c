@@ -37,7 +37,14 @@ static const char large[] = "model: {quadratic: {dimension: 10000}}\n"
 #define MANY  100000u
 #define LEAST 0.5 /* of the handlers per second that few workers enter */
 
-static const char *const strategies[] = { "asgd", "ssp", "softsync", "ssgd" };
+static const struct {
+	const char *name, *strategy;
+} crowds[] = {
+	{ "asgd", "asgd" },
+	{ "ssp", "ssp" },
+	{ "softsync", "{name: softsync, collect: 100}" }, /* as much for an update, few or many */
+	{ "ssgd", "ssgd" },
+};
 
 static void crowd(char *text, size_t room, const char *strategy, uint32_t workers, uint32_t all)
 {
@@ -108,9 +115,9 @@ static enum tw_status rate_of(const char *text, const struct tw_log *log, double
 	return status;
 }
 
-static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *strategy,
-				    uint32_t many, const struct tw_log *quiet, json_t *cases,
-				    struct tw_error *why)
+static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *what,
+				    const char *strategy, uint32_t many, const struct tw_log *quiet,
+				    json_t *cases, struct tw_error *why)
 {
 	const unsigned rounds = how->rounds ? how->rounds : 1;
 	double few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS], ratio;
@@ -118,7 +125,7 @@ static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *
 	enum tw_status status = TW_OK;
 
 	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
-		tw_log_line(how->log, TW_DEBUG, "bench", "sim: %s with %u and %u workers", strategy,
+		tw_log_line(how->log, TW_DEBUG, "bench", "sim: %s with %u and %u workers", what,
 			    FEW, many);
 		crowd(text, sizeof text, strategy, FEW, many);
 		status = rate_of(text, quiet, &few_[i], why);
@@ -128,7 +135,7 @@ static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *
 	}
 	if (status != TW_OK)
 		return status;
-	snprintf(name, sizeof name, "sim-crowd-%s", strategy);
+	snprintf(name, sizeof name, "sim-crowd-%s", what);
 	ratio = tw_paired(many_, few_, rounds);
 	return tw_bench_paired(cases, name, tw_median(many_, rounds), "events/s",
 			       tw_median(few_, rounds), ratio,
@@ -143,8 +150,9 @@ static enum tw_status measure_crowds(const struct tw_bench_how *how, const struc
 	const uint32_t many = how->size ? (uint32_t)how->size : MANY;
 	enum tw_status status = TW_OK;
 
-	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0] && status == TW_OK; k++)
-		status = measure_crowd(how, strategies[k], many, quiet, cases, why);
+	for (size_t k = 0; k < sizeof crowds / sizeof crowds[0] && status == TW_OK; k++)
+		status = measure_crowd(how, crowds[k].name, crowds[k].strategy, many, quiet, cases,
+				       why);
 	if (status != TW_OK)
 		return status;
 	return tw_bench_note(

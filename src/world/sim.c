@@ -194,12 +194,12 @@ static void interrupt(struct sim *s)
 		s->interrupting = true;
 	if (!s->interrupting || !m->actor || s->interrupted_boot == m->ctx.boot)
 		return;
-	if (!m->seat->class->interrupt) {
+	if (!m->class->interrupt) {
 		tw_sim_fail(s, TW_INTERRUPTED, "stopped as asked, without a checkpoint");
 		return;
 	}
 	s->interrupted_boot = m->ctx.boot;
-	m->seat->class->interrupt(m->actor, &m->ctx);
+	m->class->interrupt(m->actor, &m->ctx);
 	tw_sim_leave(s, m);
 }
 
@@ -281,7 +281,8 @@ static void cells_fill(struct sim *s)
 			.engine = k->engine,
 		};
 		c->sim = s;
-		c->seat = &k->seat[i];
+		c->class = k->seat[i].class;
+		c->arg = k->seat[i].arg;
 		for (uint32_t t = 0; t < SIM_TIMERS; t++)
 			c->deadline[t] = -1;
 	}

@@ -145,7 +145,7 @@ void tw_sim_computed(struct sim *s, struct job *j)
 	step_out(n, j);
 	end(s, j);
 	begin(s, n);
-	cell->seat->class->computed(cell->actor, &cell->ctx, c);
+	cell->class->computed(cell->actor, &cell->ctx, c);
 	tw_sim_leave(s, cell);
 }
 

@@ -38,7 +38,7 @@ static void tell(struct sim *s, uint32_t who, uint32_t whom, bool down)
 		return;
 	for (uint32_t i = n->first; i < n->first + n->cells && !s->over; i++) {
 		struct cell *c = &s->cast.cell[i];
-		const struct tw_actor_class *class = c->seat->class;
+		const struct tw_actor_class *class = c->class;
 
 		if (!tw_sim_lives(s, c, boot))
 			return;
@@ -334,9 +334,9 @@ static void leave(struct sim *s, uint32_t node)
 
 		if (!tw_sim_lives(s, c, boot))
 			return;
-		if (!c->seat->class->interrupt)
+		if (!c->class->interrupt)
 			continue;
-		c->seat->class->interrupt(c->actor, &c->ctx);
+		c->class->interrupt(c->actor, &c->ctx);
 		tw_sim_leave(s, c);
 	}
 }

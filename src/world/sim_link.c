@@ -327,7 +327,7 @@ static void enter(struct sim *s, struct parcel *p)
 	if (m->from.node != m->to.node && !(m->h.flags & TW_FLAG_FREE))
 		s->ran->bytes_received += tw_msg_bytes(m);
 	tw_trace_message(&s->trace, m, p->sent, s->now);
-	c->seat->class->message(c->actor, &c->ctx, m);
+	c->class->message(c->actor, &c->ctx, m);
 	tw_sim_leave(s, c);
 	tw_sim_parcel_free(s, p);
 }

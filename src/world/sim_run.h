@@ -69,8 +69,9 @@ struct save {
 struct cell {
 	struct tw_context ctx; /* must stay first */
 	struct sim *sim;
-	const struct tw_seat *seat;
+	const struct tw_actor_class *class;
 	struct tw_actor *actor; /* NULL while its node is down */
+	const void *arg;        /* of its seat */
 	struct job *jobs;
 	int64_t busy;                 /* a shard's queue is empty again */
 	int64_t queued;               /* when the last message in that queue is served */

@@ -54,7 +54,7 @@ static void sentence(const struct sim *s, const struct cell *c, const struct tw_
 static bool waits(const struct cell *c, struct tw_wait *w)
 {
 	*w = (struct tw_wait){ 0 };
-	return c->actor && c->seat->class->waiting && c->seat->class->waiting(c->actor, w);
+	return c->actor && c->class->waiting && c->class->waiting(c->actor, w);
 }
 
 static bool same_wait(const struct tw_wait *a, const struct tw_wait *b)

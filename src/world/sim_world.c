@@ -22,9 +22,9 @@ bool tw_sim_node_make(struct sim *s, uint32_t node)
 		c->busy = s->now;
 		c->queued = s->now - 1;
 		c->named = (struct tw_wait){ 0 };
-		c->actor = c->seat->class->new (s->heap, c->seat->arg);
+		c->actor = c->class->new (s->heap, c->arg);
 		if (!c->actor) {
-			tw_sim_fail(s, TW_NO_MEMORY, "no memory for a %s", c->seat->class->name);
+			tw_sim_fail(s, TW_NO_MEMORY, "no memory for a %s", c->class->name);
 			return false;
 		}
 	}
@@ -41,7 +41,7 @@ void tw_sim_node_start(struct sim *s, uint32_t node)
 
 		if (!tw_sim_lives(s, c, boot))
 			return;
-		c->seat->class->start(c->actor, &c->ctx);
+		c->class->start(c->actor, &c->ctx);
 		tw_sim_leave(s, c);
 	}
 }
@@ -101,7 +101,7 @@ void tw_sim_node_stop(struct sim *s, uint32_t node)
 			c->pending[t] = NULL;
 		}
 		if (c->actor)
-			c->seat->class->free(c->actor);
+			c->class->free(c->actor);
 		c->actor = NULL;
 	}
 	n->alive = false;
@@ -335,7 +335,7 @@ void tw_sim_timer(struct sim *s, struct event *e)
 	if (c->deadline[timer] < 0)
 		return;
 	timer_clear(s, c, timer);
-	c->seat->class->timer(c->actor, &c->ctx, timer);
+	c->class->timer(c->actor, &c->ctx, timer);
 	tw_sim_leave(s, c);
 }
 
@@ -345,9 +345,9 @@ static void on_saved(struct sim *s, struct save *v, struct cell *c)
 	const enum tw_status status = save_do(s, v);
 
 	save_end(s, v);
-	if (!c->seat->class->saved)
+	if (!c->class->saved)
 		return;
-	c->seat->class->saved(c->actor, &c->ctx, cut, status);
+	c->class->saved(c->actor, &c->ctx, cut, status);
 	tw_sim_leave(s, c);
 }
 
@@ -362,7 +362,7 @@ static void on_loaded(struct sim *s, struct cell *c, uint32_t boot)
 	if (!tw_sim_lives(s, c, boot))
 		return;
 	status = store->load(store, &cut, &part, &parts);
-	c->seat->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
+	c->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
 	tw_sim_leave(s, c);
 	if (status == TW_OK)
 		store->loaded_free(store, part, parts);
