@@ -31,7 +31,7 @@ static const char large[] = "model: {quadratic: {dimension: 10000}}\n"
 			    "sim: {compute: {law: log-normal, median: 100ms, sigma: 0.2}, "
 			    "latency: 100us, bandwidth: 100Gbit/s}\n";
 
-/* --- a hundred thousand workers ---------------------------------------------------------------- */
+/* --- a hundred thousand workers -------------------------------------------------- */
 
 #define FEW   1000u
 #define MANY  100000u
