@@ -6,23 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct tw_msg *tw_msg_to(struct tw_context *ctx, struct tw_addr to, enum tw_type type)
-{
-	struct tw_msg *m = ctx->world->msg_new(ctx);
-
-	if (!m) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a message");
-		return NULL;
-	}
-	m->to = to;
-	m->from = ctx->self;
-	m->h.magic = TW_WIRE_MAGIC;
-	m->h.major = TW_WIRE_MAJOR;
-	m->h.minor = TW_WIRE_MINOR;
-	m->h.type = (uint16_t)type;
-	return m;
-}
-
 void *tw_msg_tail(struct tw_context *ctx, struct tw_msg *m, size_t bytes)
 {
 	m->tail = tw_block_new(ctx->heap, bytes);

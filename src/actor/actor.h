@@ -216,7 +216,8 @@ struct tw_seat {
 
 /* A message of `type` to `to`, with magic and type filled.  Without memory it ends the run by
  * tw_give_up and returns NULL. */
-struct tw_msg *tw_msg_to(struct tw_context *ctx, struct tw_addr to, enum tw_type type);
+static inline struct tw_msg *tw_msg_to(struct tw_context *ctx, struct tw_addr to,
+				       enum tw_type type);
 /* Give the message a tail of `bytes` (not cleared); NULL: as above, and the message is freed. */
 void *tw_msg_tail(struct tw_context *ctx, struct tw_msg *m, size_t bytes);
 /* End the run: this node cannot go on. */
@@ -230,6 +231,22 @@ void tw_say(struct tw_context *ctx, enum tw_level level, const char *format, ...
 static inline bool tw_hears(const struct tw_context *ctx, const struct tw_msg *m)
 {
 	return tw_may_say(m->h.type, m->from.role, ctx->self.role, m->from.node == ctx->self.node);
+}
+static inline struct tw_msg *tw_msg_to(struct tw_context *ctx, struct tw_addr to, enum tw_type type)
+{
+	struct tw_msg *m = ctx->world->msg_new(ctx);
+
+	if (!m) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a message");
+		return NULL;
+	}
+	m->to = to;
+	m->from = ctx->self;
+	m->h.magic = TW_WIRE_MAGIC;
+	m->h.major = TW_WIRE_MAJOR;
+	m->h.minor = TW_WIRE_MINOR;
+	m->h.type = (uint16_t)type;
+	return m;
 }
 static inline void tw_send(struct tw_context *ctx, struct tw_msg *m)
 {

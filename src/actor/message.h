@@ -434,9 +434,22 @@ struct tw_kind {
 	uint8_t to[TW_ROLES];     /* by the sender's role: bits of the roles it may say it to */
 	uint8_t within[TW_ROLES]; /* ... and of those on its own node that it may, beside these */
 };
-const struct tw_kind *tw_kind_of(uint16_t type); /* NULL: there is no such type */
+extern const struct tw_kind tw_kinds[TW_TYPES]; /* message_kinds.c */
+
+/* NULL: there is no such type. */
+static inline const struct tw_kind *tw_kind_of(uint16_t type)
+{
+	return type < TW_TYPES && tw_kinds[type].name ? &tw_kinds[type] : NULL;
+}
 /* May an actor of the role `sender` say it to one of the role `receiver`? */
-bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver, bool one_node);
+static inline bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver, bool one_node)
+{
+	const struct tw_kind *k = tw_kind_of(type);
+
+	if (!k || sender >= TW_ROLES || receiver >= TW_ROLES)
+		return false;
+	return (k->to[sender] | (one_node ? k->within[sender] : 0u)) >> receiver & 1;
+}
 /* The longest payload of a type where no slice has more than `slice` bytes and no part more than
  * `part`; 0: it has none. */
 size_t tw_payload_most(uint16_t type, size_t slice, size_t part);
@@ -447,7 +460,10 @@ static inline bool tw_type_is_worlds(uint16_t type)
 }
 
 /* Bytes of the body of a type, 0 for an unknown type. */
-size_t tw_body_bytes(uint16_t type);
+static inline size_t tw_body_bytes(uint16_t type)
+{
+	return type < TW_TYPES ? tw_kinds[type].body : 0;
+}
 const char *tw_type_name(uint16_t type);
 /* Bytes the message takes on a wire. */
 static inline size_t tw_msg_bytes(const struct tw_msg *m)

@@ -23,7 +23,7 @@
 #define SENTENCE_MOST (64u << 10)
 #define RESULT_MOST   (4u << 20)
 
-static const struct tw_kind kinds[TW_TYPES] = {
+const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_HELLO] = { "HELLO", BODY(hello), TAIL(tw_range),
 		       .to = { [TW_WORKER] = TO_MASTER, [TW_SERVER] = TO_MASTER } },
 	[TW_WELCOME] = { "WELCOME", BODY(welcome), TAIL(tw_place), PART,
@@ -78,30 +78,9 @@ _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &
 		       sizeof(struct tw_peer_place) == 144 && sizeof(struct tw_ticket) == 32,
 	       "tail records");
 
-const struct tw_kind *tw_kind_of(uint16_t type)
-{
-	return type < TW_TYPES && kinds[type].name ? &kinds[type] : NULL;
-}
-
-size_t tw_body_bytes(uint16_t type)
-{
-	return type < TW_TYPES ? kinds[type].body : 0;
-}
-
 const char *tw_type_name(uint16_t type)
 {
-	return tw_kind_of(type) ? kinds[type].name : "?";
-}
-
-bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver, bool one_node)
-{
-	const struct tw_kind *k = tw_kind_of(type);
-	unsigned to;
-
-	if (!k || sender >= TW_ROLES || receiver >= TW_ROLES)
-		return false;
-	to = k->to[sender] | (one_node ? k->within[sender] : 0u);
-	return to >> receiver & 1;
+	return tw_kind_of(type) ? tw_kinds[type].name : "?";
 }
 
 size_t tw_payload_most(uint16_t type, size_t slice, size_t part)

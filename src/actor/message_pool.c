@@ -9,24 +9,6 @@ static void *whole(const struct tw_msg *m, size_t place)
 	return (char *)m - place;
 }
 
-struct tw_msg *tw_msg_pool_take(struct tw_msg_pool *p)
-{
-	struct tw_msg *m = p->spare;
-	char *bytes;
-
-	if (m) {
-		p->spare = m->next;
-		p->spares--;
-		bytes = whole(m, p->place);
-	} else {
-		bytes = p->heap->get(p->heap, p->bytes);
-		if (!bytes)
-			return NULL;
-	}
-	memset(bytes, 0, p->bytes);
-	return (struct tw_msg *)(bytes + p->place);
-}
-
 static void drop_blocks(struct tw_msg *m)
 {
 	tw_block_drop(m->tail);

@@ -10,6 +10,8 @@
 
 #include "actor/message.h"
 
+#include <string.h>
+
 struct tw_msg_pool {
 	struct tw_heap *heap;
 	size_t bytes; /* of what a world keeps with a message, the message included */
@@ -25,7 +27,23 @@ static inline void tw_msg_pool_init(struct tw_msg_pool *p, struct tw_heap *heap,
 	*p = (struct tw_msg_pool){ .heap = heap, .bytes = bytes, .place = place, .most = most };
 }
 /* All `bytes` are zero; NULL without memory. */
-struct tw_msg *tw_msg_pool_take(struct tw_msg_pool *p);
+static inline struct tw_msg *tw_msg_pool_take(struct tw_msg_pool *p)
+{
+	struct tw_msg *m = p->spare;
+	char *bytes;
+
+	if (m) {
+		p->spare = m->next;
+		p->spares--;
+		bytes = (char *)m - p->place;
+	} else {
+		bytes = p->heap->get(p->heap, p->bytes);
+		if (!bytes)
+			return NULL;
+	}
+	memset(bytes, 0, p->bytes);
+	return (struct tw_msg *)(bytes + p->place);
+}
 /* Drops its blocks. */
 void tw_msg_pool_give(struct tw_msg_pool *p, struct tw_msg *m);
 /* The same for a thread that has no pool. */

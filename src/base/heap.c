@@ -153,10 +153,8 @@ static void pool_back(struct tw_pool *pool, struct tw_block *b)
 		pool_end(pool);
 }
 
-void tw_block_drop(struct tw_block *b)
+void tw_block_put(struct tw_block *b)
 {
-	if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
-		return;
 	if (b->pool)
 		pool_back(b->pool, b);
 	else

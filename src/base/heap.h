@@ -41,8 +41,14 @@ static inline struct tw_block *tw_block_keep(struct tw_block *b)
 		atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
 	return b;
 }
+/* Nobody has a reference any more: the block goes back to where it came from. */
+void tw_block_put(struct tw_block *b);
 /* Drop one reference; NULL is allowed. */
-void tw_block_drop(struct tw_block *b);
+static inline void tw_block_drop(struct tw_block *b)
+{
+	if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
+		tw_block_put(b);
+}
 static inline float *tw_block_floats(struct tw_block *b)
 {
 	return (float *)b->data;

@@ -84,22 +84,6 @@ static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
 	return true;
 }
 
-struct held *tw_worker_held(struct worker *w, uint64_t id)
-{
-	for (uint32_t k = 0; k < w->leases.count; k++)
-		if (w->leases.held[k].id == id)
-			return &w->leases.held[k];
-	return NULL;
-}
-
-struct held *tw_worker_current(struct worker *w)
-{
-	for (uint32_t k = 0; k < w->leases.count; k++)
-		if (w->leases.held[k].next < w->leases.held[k].to && !w->leases.held[k].over)
-			return &w->leases.held[k];
-	return NULL;
-}
-
 const uint64_t *tw_worker_round(struct worker *w)
 {
 	const struct held *h = tw_worker_current(w);
@@ -115,13 +99,6 @@ uint64_t tw_worker_positions_left(const struct worker *w)
 		if (!w->leases.held[k].over)
 			left += w->leases.held[k].to - w->leases.held[k].next;
 	return left;
-}
-
-void tw_worker_close_leases(struct worker *w, uint64_t seq)
-{
-	for (uint32_t k = 0; k < w->leases.count; k++)
-		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
-			w->leases.held[k].closing = seq;
 }
 
 void tw_worker_drop_lease(struct worker *w, struct held *h)

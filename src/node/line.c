@@ -195,6 +195,8 @@ static void buffers(struct slice *s, const struct update *u)
 	const float live = (float)(u->live ? u->live : 1);
 	float *out = tw_block_floats(u->next), *sum = s->tile;
 
+	if (s->n == s->trainable)
+		return;
 	if (u->next != s->w)
 		tw_vec_copy(out + s->trainable, tw_block_floats(s->w) + s->trainable,
 			    s->n - s->trainable);
@@ -290,7 +292,7 @@ static struct tw_block *next_block(struct slice *s)
 									    : tw_pool_take(s->pool);
 }
 
-static void begin_update(struct slice *s, struct tw_context *ctx, struct update *u)
+static void begin_update(struct slice *s, struct update *u)
 {
 	const struct tw_plan *p = s->plan;
 
@@ -298,10 +300,8 @@ static void begin_update(struct slice *s, struct tw_context *ctx, struct update 
 	u->total = p->gate->totals && p->gate->totals(p->gate_options);
 	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u->observes = p->staleness->observe != NULL;
-	for (uint32_t j = 0; j < u->count; j++) {
+	for (uint32_t j = 0; j < u->count; j++)
 		u->weight += u->c[j]->push.weight;
-		tw_slice_count(s, ctx, u->c[j]);
-	}
 	u->rate = rate_of(s, u);
 	if (u->in_turn && !u->total)
 		u->rate /= (float)u->count;
@@ -318,11 +318,8 @@ static void run_tiles(struct slice *s, const struct update *u)
 
 static void finish_update(struct slice *s, struct tw_context *ctx, const struct update *u)
 {
-	for (uint32_t j = 0; j < u->count; j++) {
-		if (s->own)
-			s->own[u->c[j]->slot].before = u->rate;
-		tw_slice_remember(s, u->c[j]);
-	}
+	for (uint32_t j = 0; s->own && j < u->count; j++)
+		s->own[u->c[j]->slot].before = u->rate;
 	s->history.corrections += u->count;
 	tw_line_unstage(s);
 	tw_block_drop(s->w);
@@ -345,13 +342,15 @@ enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
 	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
 	if (count == 0)
 		return TW_OK;
-	if (tw_slice_make_room(s, c, count) != TW_OK)
-		return TW_NO_MEMORY;
 	tw_slice_hide(s);
 	u.next = next_block(s);
 	if (!u.next)
 		return TW_NO_MEMORY;
-	begin_update(s, ctx, &u);
+	if (tw_slice_record(s, ctx, c, count) != TW_OK) {
+		tw_block_drop(u.next);
+		return TW_NO_MEMORY;
+	}
+	begin_update(s, &u);
 	run_tiles(s, &u);
 	finish_update(s, ctx, &u);
 	return TW_OK;
@@ -359,13 +358,11 @@ enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
 
 enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c)
 {
-	if (tw_slice_make_room(s, &c, 1) != TW_OK)
+	if (tw_slice_record(s, ctx, &c, 1) != TW_OK)
 		return TW_NO_MEMORY;
-	tw_slice_count(s, ctx, c);
 	if (c->push.progress > s->history.progress)
 		s->history.progress = c->push.progress;
 	s->version.n++;
 	s->tally.updates++;
-	tw_slice_remember(s, c);
 	return TW_OK;
 }

@@ -198,7 +198,16 @@ void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 /* --- shard_bucket.c ------------------------------------------------------------------------- */
 
 /* An empty contribution, a used one if there is one; NULL without memory. */
-struct contribution *tw_bucket_take(struct shard *s);
+static inline struct contribution *tw_bucket_take(struct shard *s)
+{
+	struct contribution *c = s->bucket.spare;
+
+	if (!c)
+		return tw_heap_zeros(s->heap, sizeof *c);
+	s->bucket.spare = c->spare;
+	*c = (struct contribution){ .slot = 0 };
+	return c;
+}
 /* It is done with: its reference is dropped.  NULL is allowed. */
 void tw_bucket_give_back(struct shard *s, struct contribution *c);
 /* Make room for so many more. */
@@ -233,10 +242,21 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		     uint32_t flags);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
-/* What this worker computed on, if it is remembered; else NULL. */
-const float *tw_shard_sent(const struct shard *s, uint32_t slot, uint64_t version);
+/* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
+const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version);
+static inline const float *tw_shard_sent(const struct shard *s, uint32_t slot, uint64_t version)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+
+	return g->sent ? tw_shard_find_sent(s, g, version) : NULL;
+}
 /* A worker that computes on `base` will never again compute on what it was sent before. */
-void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base);
+void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base);
+static inline void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
+{
+	if (g->sent && !s->plan->delay.steps)
+		tw_shard_forget_older(s, g, base);
+}
 /* What it was sent is of no use any more. */
 void tw_shard_forget_all_sent(struct shard *s, struct guest *g);
 
@@ -268,11 +288,36 @@ void tw_shard_forget_view(struct shard *s);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
+/* Somebody who is not known as this worker speaks: a newcomer's guest, or NULL. */
+struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+				     const struct tw_msg *m);
 /* Is this message from a worker that may talk to this shard?  Its guest is up to date then; else
  * NULL, and it was answered as it deserves. */
-struct guest *tw_shard_admitted(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+static inline struct guest *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
+					      const struct tw_msg *m)
+{
+	struct guest *g;
+
+	if (!s->hosted || m->h.from >= s->plan->crew.workers || m->h.view != s->fence.generation ||
+	    (m->h.flags & TW_FLAG_RELAYED))
+		return tw_shard_admit_unknown(s, ctx, m);
+	g = tw_shard_guest(s, m->h.from);
+	if (m->h.incarnation != g->incarnation || !tw_guest_is_here(g) || g->node != m->from.node)
+		return tw_shard_admit_unknown(s, ctx, m);
+	g->addr = m->from;
+	return g;
+}
 /* The worker says its clock (gates that hold only). */
-void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock);
+static inline void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+
+	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
+		return;
+	tw_clocks_say(&s->clocks, slot, clock, tw_guest_is_here(g));
+	if (g->request.parked)
+		s->queue.due = true;
+}
 void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* So many of its contributions in a row were refused for their numbers. */

@@ -36,11 +36,9 @@ static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_bloc
 	return TW_OK;
 }
 
-const float *tw_shard_sent(const struct shard *s, uint32_t slot, uint64_t version)
+const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version)
 {
-	const struct guest *g = tw_shard_guest(s, slot);
-
-	for (uint32_t k = 0; g->sent && k < s->members.memory; k++)
+	for (uint32_t k = 0; k < s->members.memory; k++)
 		if (g->sent[k].block && g->sent[k].n == version)
 			return tw_block_floats(g->sent[k].block);
 	/* its worker has gone, or an answer was sent twice: no distance is known */
@@ -53,10 +51,8 @@ static void forget_sent(struct guest_sent *one)
 	one->block = NULL;
 }
 
-void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
+void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base)
 {
-	if (!g->sent || s->plan->delay.steps)
-		return;
 	for (uint32_t k = 1; k < s->members.memory; k++)
 		if (g->sent[k].n < base)
 			forget_sent(&g->sent[k]);

@@ -11,17 +11,6 @@
 
 #include <string.h>
 
-struct contribution *tw_bucket_take(struct shard *s)
-{
-	struct contribution *c = s->bucket.spare;
-
-	if (!c)
-		return tw_heap_zeros(s->heap, sizeof *c);
-	s->bucket.spare = c->spare;
-	*c = (struct contribution){ .slot = 0 };
-	return c;
-}
-
 void tw_bucket_give_back(struct shard *s, struct contribution *c)
 {
 	if (!c)

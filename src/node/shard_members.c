@@ -48,17 +48,6 @@ static void see(struct shard *s, uint32_t slot)
 	tw_clocks_see(&s->clocks, slot, tw_guest_is_here(tw_shard_guest(s, slot)));
 }
 
-void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
-{
-	const struct guest *g = tw_shard_guest(s, slot);
-
-	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
-		return;
-	tw_clocks_say(&s->clocks, slot, clock, tw_guest_is_here(g));
-	if (g->request.parked)
-		s->queue.due = true;
-}
-
 /* --- guests --------------------------------------------------------------------------------- */
 
 static void forget(struct shard *s, uint32_t slot)
@@ -151,7 +140,8 @@ static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32
 	see(s, slot); /* its clock comes with its word */
 }
 
-struct guest *tw_shard_admitted(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+				     const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
 	struct tw_addr sender = m->from;

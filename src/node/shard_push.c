@@ -361,7 +361,8 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 {
 	struct guest *g = tw_shard_guest(s, c->slot);
 
-	tw_guest_strike(s, g, 0);
+	if (g->strikes.count)
+		tw_guest_strike(s, g, 0);
 	if (tw_shard_rounds(s)) {
 		tw_shard_forget_sent(s, g, c->push.base.n);
 		park_for_round(s, ctx, m);

@@ -116,7 +116,13 @@ bool tw_slice_shows_each(const struct slice *s);
 enum tw_status tw_slice_show(struct slice *s, uint32_t slot, struct slice_answer *out);
 void tw_slice_answer_drop(struct slice_answer *a);
 /* Forget what was made to be shown: parameters or arrays change. */
-void tw_slice_hide(struct slice *s);
+static inline void tw_slice_hide(struct slice *s)
+{
+	tw_block_drop(s->view.shown);
+	tw_block_drop(s->view.wire);
+	tw_block_drop(s->view.decoded);
+	s->view.shown = s->view.wire = s->view.decoded = NULL;
+}
 
 /* --- slice_part.c --------------------------------------------------------------------------- */
 
@@ -130,12 +136,10 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 
 struct contribution;
 
-/* Get all memory that tw_slice_remember will need for these contributions. */
-enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c, uint32_t count);
-/* Count one contribution that is applied, and note it; before its positions are remembered. */
-void tw_slice_count(struct slice *s, struct tw_context *ctx, const struct contribution *c);
-/* Its positions are in; tw_slice_make_room has made room for them. */
-void tw_slice_remember(struct slice *s, const struct contribution *c);
+/* These contributions are applied: count and note each, and remember its positions.  TW_NO_MEMORY:
+ * nothing was changed. */
+enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
+			       struct contribution *const *c, uint32_t count);
 /* Its positions are done with, though nothing was applied (a gate dropped it). */
 enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c);
 

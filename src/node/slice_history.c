@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slice_history.c - what went into a slice: counts, staleness and the positions of samples.
  *
- *  (1) tw_slice_remember cannot fail.  An add makes at most one range more, and an add of a range
+ *  (1) remember() cannot fail.  An add makes at most one range more, and an add of a range
  *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
- *      most A + 2m all together, which is what tw_slice_make_room makes room for. */
+ *      most A + 2m all together, which is what make_room() makes room for. */
 #include "node/line.h"
 
 /* The first range of the set that [from, to) meets, as far as they have positions in common, at or
@@ -20,7 +20,8 @@ static bool meets(const struct tw_spans *s, uint64_t from, uint64_t to, uint64_t
 	return true;
 }
 
-enum tw_status tw_slice_make_room(struct slice *s, struct contribution *const *c, uint32_t count)
+/* All memory that `remember` will need for these contributions. */
+static enum tw_status make_room(struct slice *s, struct contribution *const *c, uint32_t count)
 {
 	size_t ranges = 0, twice = 0;
 	bool in_order = true; /* then none of them meets another one */
@@ -68,7 +69,7 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 	}
 }
 
-void tw_slice_count(struct slice *s, struct tw_context *ctx, const struct contribution *c)
+static void count_one(struct slice *s, struct tw_context *ctx, const struct contribution *c)
 {
 	const uint64_t tau = c->tau;
 	struct tw_tally *t = &s->tally;
@@ -95,7 +96,7 @@ static void put_span(struct tw_spans *s, uint64_t from, uint64_t to)
 	(void)st;
 }
 
-void tw_slice_remember(struct slice *s, const struct contribution *c)
+static void remember(struct slice *s, const struct contribution *c)
 {
 	struct slice_history *h = &s->history;
 
@@ -107,6 +108,18 @@ void tw_slice_remember(struct slice *s, const struct contribution *c)
 			put_span(&h->twice, met.from, met.to);
 		put_span(&h->applied, from, to);
 	}
+}
+
+enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
+			       struct contribution *const *c, uint32_t count)
+{
+	if (make_room(s, c, count) != TW_OK)
+		return TW_NO_MEMORY;
+	for (uint32_t j = 0; j < count; j++)
+		count_one(s, ctx, c[j]);
+	for (uint32_t j = 0; j < count; j++)
+		remember(s, c[j]);
+	return TW_OK;
 }
 
 enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c)

@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-void tw_slice_hide(struct slice *s)
-{
-	tw_block_drop(s->view.shown);
-	tw_block_drop(s->view.wire);
-	tw_block_drop(s->view.decoded);
-	s->view.shown = s->view.wire = s->view.decoded = NULL;
-}
-
 void tw_slice_answer_drop(struct slice_answer *a)
 {
 	tw_block_drop(a->wire);

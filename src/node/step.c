@@ -207,7 +207,7 @@ static void finish_gradient(struct worker *w, float *g)
 	drop_views(w);
 }
 
-void tw_step_computed(struct worker *w, struct tw_context *ctx)
+static void step_computed(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_compute *c = &w->step.compute;
 	struct held *h = tw_worker_held(w, c->id);
@@ -225,6 +225,18 @@ void tw_step_computed(struct worker *w, struct tw_context *ctx)
 	finish_gradient(w, tw_block_floats(w->step.gradient));
 	tw_worker_contribute(w, ctx, w->step.gradient, (float)(c->in.count / h->nominal),
 			     h->next == h->to);
+}
+
+void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (c == &w->eval.compute) {
+		tw_worker_evaluated(w, ctx);
+		return;
+	}
+	step_computed(w, ctx);
+	tw_worker_advance(w, ctx);
 }
 
 /* --- fetched ------------------------------------------------------------------------------ */

@@ -126,18 +126,6 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	}
 }
 
-static void worker_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
-{
-	struct worker *w = (struct worker *)a;
-
-	if (c == &w->eval.compute) {
-		tw_worker_evaluated(w, ctx);
-		return;
-	}
-	tw_step_computed(w, ctx);
-	tw_worker_advance(w, ctx);
-}
-
 static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
 {
 	struct worker *w = (struct worker *)a;
@@ -238,7 +226,7 @@ const struct tw_actor_class tw_worker_class = {
 	.start = worker_start,
 	.message = worker_message,
 	.timer = worker_timer,
-	.computed = worker_computed,
+	.computed = tw_step_computed,
 	.down = worker_down,
 	.up = worker_up,
 	.interrupt = worker_interrupt,

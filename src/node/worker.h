@@ -221,14 +221,31 @@ void tw_worker_reset_leases(struct worker_leases *l);
 void tw_worker_want(struct worker *w, struct tw_context *ctx);
 void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* The lease to work on; NULL: none. */
-struct held *tw_worker_current(struct worker *w);
+static inline struct held *tw_worker_current(struct worker *w)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].next < w->leases.held[k].to && !w->leases.held[k].over)
+			return &w->leases.held[k];
+	return NULL;
+}
 /* The lease with this id; NULL: it is not held. */
-struct held *tw_worker_held(struct worker *w, uint64_t id);
+static inline struct held *tw_worker_held(struct worker *w, uint64_t id)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].id == id)
+			return &w->leases.held[k];
+	return NULL;
+}
 /* The round of the lease to work on; NULL: there is none. */
 const uint64_t *tw_worker_round(struct worker *w);
 uint64_t tw_worker_positions_left(const struct worker *w);
 /* Contribution `seq` carries the last samples of leases that are computed to their end. */
-void tw_worker_close_leases(struct worker *w, uint64_t seq);
+static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
+			w->leases.held[k].closing = seq;
+}
 /* Leases of rounds before this one are void, but not the one that is being computed. */
 void tw_worker_void_leases(struct worker *w, uint64_t round);
 void tw_worker_drop_lease(struct worker *w, struct held *h);
@@ -247,7 +264,7 @@ void tw_step_close(struct worker *w);
 /* Its result is not wanted any more. */
 void tw_step_abandon(struct worker *w, struct tw_context *ctx);
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
-void tw_step_computed(struct worker *w, struct tw_context *ctx);
+void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
 /* New parameters have come from all shards. */
 void tw_step_fetched(struct worker *w);
 void tw_step_forget_past(struct worker *w);

@@ -47,11 +47,12 @@ void tw_worker_reset_building(struct worker_building *b)
 /* B-FASGD's draw with constant `c`. */
 static bool transmits(const struct worker *w, double c, uint64_t draw)
 {
-	const struct tw_rng rng = tw_rng_make(w->plan->seed, TW_RNG_SKIP);
+	struct tw_rng rng;
 	double mean = 0;
 
 	if (isnan(c) || !w->building.transmitted)
 		return true;
+	rng = tw_rng_make(w->plan->seed, TW_RNG_SKIP);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		mean += w->exchange.holder[k].statistic;
 	mean /= (double)w->plan->problem.trainable;
@@ -84,14 +85,15 @@ static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offe
 
 	b->fetch_due = false;
 	b->farewells += offer->plain;
+	forget_ranges(b); /* the offer has them */
 	if (tw_exchange_push(&w->exchange, ctx, offer) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
 		return;
 	}
 	b->transmitted = true;
 	b->own++;
-	forget_ranges(b);
-	tw_kept_forget_drift(w);
+	if (w->kept.drift)
+		tw_kept_forget_drift(w);
 	w->since = tw_now(ctx);
 }
 

@@ -175,7 +175,13 @@ static inline void tw_threads_rest(void)
 /* threads_mail.c */
 
 /* Nanoseconds since the run began. */
-int64_t tw_threads_now(const struct threads *w);
+static inline int64_t tw_threads_now(const struct threads *w)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - w->began;
+}
 /* Bytes that all hands, and the gateway, have moved so far. */
 void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *received);
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);

@@ -8,14 +8,6 @@
 #define XXH_STATIC_LINKING_ONLY /* a state on the stack */
 #include <xxhash.h>
 
-int64_t tw_threads_now(const struct threads *w)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - w->began;
-}
-
 static size_t place_of(const struct threads *w, struct tw_addr a)
 {
 	const uint64_t key = (uint64_t)a.node << 32 | (uint32_t)a.role << 16 | a.index;
