@@ -42,7 +42,7 @@ static const struct {
 } crowds[] = {
 	{ "asgd", "asgd" },
 	{ "ssp", "ssp" },
-	{ "softsync", "{name: softsync, collect: 100}" }, /* as much for an update, few or many */
+	{ "softsync", "softsync" },
 	{ "ssgd", "ssgd" },
 };
 

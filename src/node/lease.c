@@ -9,6 +9,7 @@
  *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
  *      more (worker_answer.c).  What comes back is pushed again, TW_FAREWELLS times at most. */
 #include "node/worker.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,32 +54,13 @@ static void send_done(struct worker *w, struct tw_context *ctx, const struct don
 	tw_send(ctx, m);
 }
 
-static void *grown(struct worker *w, void *old, uint32_t *room, size_t each)
-{
-	const uint32_t bigger = *room ? *room * 2 : 8;
-	void *fresh = tw_heap_zeros(w->heap, bigger * each);
-
-	if (!fresh)
-		return NULL;
-	if (old)
-		memcpy(fresh, old, *room * each);
-	w->heap->put(w->heap, old);
-	*room = bigger;
-	return fresh;
-}
-
 static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
 {
 	struct worker_leases *l = &w->leases;
 
-	if (l->done_count == l->done_room) {
-		void *bigger = grown(w, l->done, &l->done_room, sizeof *l->done);
-
-		if (!bigger) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
-			return false;
-		}
-		l->done = bigger;
+	if (!TW_GROW(w->heap, l->done, l->done_room, l->done_count, (size_t)l->done_count + 1)) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
+		return false;
 	}
 	l->done[l->done_count++] = d;
 	return true;
@@ -165,14 +147,9 @@ static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_b
 {
 	struct worker_leases *l = &w->leases;
 
-	if (l->count == l->room) {
-		void *bigger = grown(w, l->held, &l->room, sizeof *l->held);
-
-		if (!bigger) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
-			return false;
-		}
-		l->held = bigger;
+	if (!TW_GROW(w->heap, l->held, l->room, l->count, (size_t)l->count + 1)) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
+		return false;
 	}
 	l->held[l->count++] = (struct held){ .id = b->range.lease,
 					     .from = b->range.from,

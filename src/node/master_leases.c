@@ -6,6 +6,7 @@
  *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
  *      applied; elsewhere some shards may have applied some of it, and count that as repeated. */
 #include "node/master.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -72,28 +73,17 @@ bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 {
 	struct member *e = &m->member[slot];
 
-	if (e->held.count == e->held.room) {
-		const uint32_t room = e->held.room ? 2 * e->held.room : 4;
-		struct open_lease *bigger = tw_heap_zeros(m->heap, room * sizeof *bigger);
-
-		if (!bigger)
-			goto fail;
-		if (e->held.count)
-			memcpy(bigger, e->held.lease, e->held.count * sizeof *bigger);
-		m->heap->put(m->heap, e->held.lease);
-		e->held.lease = bigger;
-		e->held.room = room;
+	if (!TW_GROW(m->heap, e->held.lease, e->held.room, e->held.count,
+		     (size_t)e->held.count + 1) ||
+	    tw_deal_take(m, from, to) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
+		return false;
 	}
-	if (tw_deal_take(m, from, to) != TW_OK)
-		goto fail;
 	if (e->held.count == 0)
 		tw_stuck_asked(m, ctx, e);
 	e->held.lease[e->held.count++] = (struct open_lease){ id, from, to };
 	m->dealing.open_leases++;
 	return true;
-fail:
-	tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
-	return false;
 }
 
 static void close_lease(struct master *m, uint32_t slot, uint32_t k)

@@ -50,7 +50,8 @@ struct open_lease {
  * and tw_master_rejoin begin new numbers. */
 struct holding {
 	struct open_lease *lease;
-	uint32_t count, room;
+	uint32_t count;
+	size_t room;
 	uint64_t next;       /* number of the lease given last */
 	uint64_t confirmed;  /* newest lease that it reported done */
 	uint64_t generation; /* it held its leases in, when it came to us from another master */

@@ -109,7 +109,8 @@ struct shard_round {
 /* Contributions that wait for their update, and those that can be used again. */
 struct shard_bucket {
 	struct contribution **at; /* collected, not applied yet */
-	uint32_t count, room;
+	uint32_t count;
+	size_t room;
 	struct contribution *spare; /* made and not in use */
 };
 

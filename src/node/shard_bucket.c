@@ -8,8 +8,7 @@
  *      round's: in the order of its set).
  *  (3) who adds has made room before, so that adding cannot fail half-way through a round. */
 #include "node/shard.h"
-
-#include <string.h>
+#include "base/grow.h"
 
 void tw_bucket_give_back(struct shard *s, struct contribution *c)
 {
@@ -24,22 +23,9 @@ void tw_bucket_give_back(struct shard *s, struct contribution *c)
 enum tw_status tw_bucket_reserve(struct shard *s, uint32_t more)
 {
 	struct shard_bucket *b = &s->bucket;
-	struct contribution **at;
-	uint32_t room = b->room ? b->room : 8;
 
-	if (b->room - b->count >= more)
-		return TW_OK;
-	while (room - b->count < more)
-		room *= 2;
-	at = s->heap->get(s->heap, room * sizeof *at);
-	if (!at)
-		return TW_NO_MEMORY;
-	if (b->count)
-		memcpy(at, b->at, b->count * sizeof *at);
-	s->heap->put(s->heap, b->at);
-	b->at = at;
-	b->room = room;
-	return TW_OK;
+	return TW_GROW(s->heap, b->at, b->room, b->count, (size_t)b->count + more) ? TW_OK
+										   : TW_NO_MEMORY;
 }
 
 void tw_bucket_add(struct shard *s, struct contribution *c)

@@ -56,9 +56,11 @@ struct done {
 
 struct worker_leases {
 	struct held *held; /* in the order in which they were given */
-	uint32_t count, room;
+	uint32_t count;
+	size_t room;
 	struct done *done; /* told, not confirmed */
-	uint32_t done_count, done_room;
+	uint32_t done_count;
+	size_t done_room;
 	uint64_t last; /* id of the newest one heard of */
 	bool asked;    /* for more, and none has come since */
 	bool dry;      /* the master has nothing for us */

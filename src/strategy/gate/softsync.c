@@ -23,7 +23,7 @@ static enum tw_status collect_of_n(void *base, uint32_t workers, struct tw_error
 }
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 65536,
+	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 100000,
 		  "how many contributions make one update"),
 	TW_OPTION_SUM(struct options),
 	TW_OPTION_ALIAS(struct options, n, TW_U32, "0", 0, 100000, "collect", collect_of_n,
