@@ -9,6 +9,7 @@
  *  (3) memory is got before anything is changed, so a refusal leaves the set as it was.
  *  (4) run[runs] to run[runs + spares - 1] are empty; room >= runs + spares. */
 #include "base/spans.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -102,22 +103,7 @@ static void seal(struct tw_run *run)
 
 static enum tw_status widen(struct tw_spans *s, size_t runs)
 {
-	size_t room = s->room ? s->room : 4;
-	struct tw_run *run;
-
-	if (runs <= s->room)
-		return TW_OK;
-	while (room < runs)
-		room *= 2;
-	run = s->heap->get(s->heap, room * sizeof *run);
-	if (!run)
-		return TW_NO_MEMORY;
-	if (s->room)
-		memcpy(run, s->run, (s->runs + s->spares) * sizeof *run);
-	s->heap->put(s->heap, s->run);
-	s->run = run;
-	s->room = room;
-	return TW_OK;
+	return TW_GROW(s->heap, s->run, s->room, s->runs + s->spares, runs) ? TW_OK : TW_NO_MEMORY;
 }
 
 /* Have so many spare runs at least; of RUN ranges, unless they are for an empty set. */
