@@ -85,6 +85,16 @@ static void run(struct master *m, struct tw_context *ctx)
 	}
 }
 
+/* A worker that asks has heard all answers of the rounds before.  What its codec owes is right only
+ * then, and its part of the cut has that. */
+static bool unheard_answers(const struct master *m)
+{
+	const struct dealing *d = &m->dealing;
+
+	return tw_master_rounds(m) && tw_plan_worker_goes_back(m->plan) &&
+	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
+}
+
 static void drained(struct master *m, struct tw_context *ctx)
 {
 	if (m->dealing.open_leases || m->rounds.open)
@@ -95,7 +105,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->cuts.final)) {
 		/* what late workers still push would be in the way of a run that goes on, and not
 		 * of one that resumes */
-		if (tw_round_late(m))
+		if (tw_round_late(m) || unheard_answers(m))
 			return;
 		m->cuts.final = tw_deal_exhausted(m);
 		tw_cut_snap(m, ctx);

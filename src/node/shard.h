@@ -169,12 +169,16 @@ static inline bool tw_guest_is_bad(const struct guest *g)
 	return g->strikes.link && g->strikes.link == g->link;
 }
 
-/* Number `link` of this worker's link, which carried contribution `seq`, is closed. */
+/* Number `link` of this worker's link, which carried contribution `seq`, is closed, and with it all
+ * numbers before it: `applied` holds for those that were not closed yet. */
 static inline void tw_guest_close(struct guest *g, uint64_t link, uint64_t seq, bool applied)
 {
 	const uint64_t by = link > g->link ? link - g->link : 0;
+	const uint32_t skipped = by < 32 ? (1u << by) - 1 : UINT32_MAX;
 
-	g->unapplied = (by < 32 ? g->unapplied << by : 0) | !applied;
+	g->unapplied = by < 32 ? g->unapplied << by : 0;
+	if (!applied)
+		g->unapplied |= by ? skipped : 1;
 	g->link = link;
 	g->seq = seq;
 }
