@@ -361,13 +361,15 @@ static void bump(_Atomic uint64_t *count, size_t by)
 
 static void read_some(struct conn *c);
 
-/* What it said before it went may be the reason: hear that first. */
+/* What it said before it went may be the reason: hear that first.  One that waits with a message in
+ * hand has nobody to hear the next one. */
 static void write_broke(struct conn *c)
 {
-	if (!c->broken) {
-		c->broken = true;
+	const bool first = !c->broken;
+
+	c->broken = true;
+	if (first && !c->held)
 		read_some(c);
-	}
 	if (c->state != CONN_DEAD)
 		broke(c);
 }

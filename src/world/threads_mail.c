@@ -289,15 +289,16 @@ void tw_threads_settle(struct hand *me, struct cell *c)
 	struct tw_compute *gone;
 
 	deliver(me, c);
-	if (me->gone && g)
-		g->gone(g->arg, c->seat->addr);
-	me->gone = false;
 	while (c->wanted && !atomic_load(&me->world->over) && (gone = take_cancelled(c))) {
 		gone->status = TW_CANCELLED;
 		me->events++;
 		c->seat->class->computed(c->actor, &c->door.ctx, gone);
 		deliver(me, c);
 	}
+	/* all that it sent is out, also what a cancelled computation made it say */
+	if (me->gone && g)
+		g->gone(g->arg, c->seat->addr);
+	me->gone = false;
 	share(me);
 }
 
