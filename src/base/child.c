@@ -129,6 +129,12 @@ int tw_child_exec(struct tw_child *c, const struct tw_child_how *how, const char
 	/* not one of the three that the child is given */
 	const int tell = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
 
+	if (tell < 0) {
+		error = errno;
+		close(ends[0]);
+		close(ends[1]);
+		return error;
+	}
 	pid = begin(c, how, &before, &ready);
 	error = errno;
 	if (pid == 0)
