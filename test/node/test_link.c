@@ -18,7 +18,7 @@ static void what_was_not_applied_is_remembered(void **state)
 	assert_int_equal(g.link, 2);
 	assert_int_equal(g.seq, 5);
 	assert_int_equal(g.unapplied, 2); /* number 1, as seen from 2 */
-	tw_guest_close(&g, 5, 9, false); /* refused across a gap: 3 and 4 are closed with it */
+	tw_guest_close(&g, 5, 9, false);  /* refused across a gap: 3 and 4 are closed with it */
 	assert_int_equal(g.unapplied, 16 + 7);
 	tw_guest_close(&g, 32, 30, true);
 	assert_true(g.unapplied == (1u << 31 | 7u << 27));
