@@ -160,6 +160,11 @@ struct tw_actor_class {
 	void (*interrupt)(struct tw_actor *a, struct tw_context *ctx);
 	/* Does it wait for somebody?  Called by the world now and then, entered like a handler. */
 	bool (*waiting)(const struct tw_actor *a, struct tw_wait *out);
+	/* This message, or where it is NULL the end of a computation, will be handed over soon, and
+	 * `bytes` of the actor are in the cache.  Only a hint: fetch what will be touched besides
+	 * (base/fetch.h), and change nothing. */
+	size_t bytes;
+	void (*soon)(const struct tw_actor *a, const struct tw_msg *m);
 	/* LOCKFREE shards only: like message, but entered by many threads at a time. */
 	void (*shared)(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
 };

@@ -9,6 +9,7 @@
 #define TW_ACTOR_MESSAGE_POOL_H
 
 #include "actor/message.h"
+#include "base/fetch.h"
 
 #include <string.h>
 
@@ -35,6 +36,7 @@ static inline struct tw_msg *tw_msg_pool_take(struct tw_msg_pool *p)
 	if (m) {
 		p->spare = m->next;
 		p->spares--;
+		tw_fetch(p->spare ? (char *)p->spare - p->place : NULL, p->bytes);
 		bytes = (char *)m - p->place;
 	} else {
 		bytes = p->heap->get(p->heap, p->bytes);

@@ -3,6 +3,7 @@
  *
  * Handlers only record what happened; tw_master_drive (master_phases.c) then does what is due. */
 #include "node/master.h"
+#include "base/fetch.h"
 
 #include <math.h>
 
@@ -101,6 +102,19 @@ static bool may_say(const struct master *m, const struct tw_context *ctx, const 
 	default:
 		return served && msg->h.shard == msg->from.index;
 	}
+}
+
+/* A worker's message, and what a shard has of it, touch that member. */
+static void master_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct master *s = (const struct master *)a;
+	uint32_t slot;
+
+	if (!m || !s->member)
+		return;
+	slot = m->from.role == TW_WORKER ? m->h.from : m->b.have.slot;
+	if (slot < s->plan->crew.workers)
+		tw_fetch(&s->member[slot], sizeof(struct member));
 }
 
 static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *msg)
@@ -270,6 +284,7 @@ const struct tw_actor_class tw_master_class = {
 	.free = master_free,
 	.start = master_start,
 	.message = master_message,
+	.soon = master_soon,
 	.timer = master_timer,
 	.saved = master_saved,
 	.loaded = master_loaded,

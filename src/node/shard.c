@@ -32,6 +32,7 @@
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard.h"
+#include "base/fetch.h"
 
 struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type)
 {
@@ -80,6 +81,19 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 static bool may_say(const struct tw_msg *m, const struct tw_context *ctx)
 {
 	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || (m->h.flags & TW_FLAG_RELAYED));
+}
+
+/* A worker's message touches what is known of that worker. */
+static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct shard *s = (const struct shard *)a;
+
+	if (!m || !s->members.guest || m->h.from >= s->plan->crew.workers ||
+	    m->from.role != TW_WORKER)
+		return;
+	tw_fetch(tw_shard_guest(s, m->h.from), sizeof(struct guest));
+	tw_fetch(m->payload, sizeof *m->payload + 64);
+	tw_fetch(s->bucket.spare, sizeof(struct contribution));
 }
 
 static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
@@ -174,6 +188,7 @@ const struct tw_actor_class tw_shard_class = {
 	.free = shard_free,
 	.start = shard_start,
 	.message = shard_message,
+	.soon = shard_soon,
 	.timer = shard_timer,
 	.down = shard_down,
 	.up = shard_up,

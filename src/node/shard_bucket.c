@@ -8,6 +8,7 @@
  *      round's: in the order of its set).
  *  (3) who adds has made room before, so that adding cannot fail half-way through a round. */
 #include "node/shard.h"
+#include "base/fetch.h"
 #include "base/grow.h"
 
 void tw_bucket_give_back(struct shard *s, struct contribution *c)
@@ -43,6 +44,7 @@ void tw_bucket_flush(struct shard *s, struct tw_context *ctx)
 		b->at[k]->sent = tw_shard_sent(s, b->at[k]->slot, b->at[k]->push.base.n);
 	st = tw_line_commit(&s->slice, ctx, b->at, b->count, s->members.live);
 	for (uint32_t k = 0; k < b->count; k++) {
+		tw_fetch(b->at[k + 8 < b->count ? k + 8 : k], sizeof **b->at);
 		tw_shard_guest(s, b->at[k]->slot)->applied += st == TW_OK;
 		tw_bucket_give_back(s, b->at[k]);
 	}

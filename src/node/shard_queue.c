@@ -6,6 +6,7 @@
  *  (2) unless `due` is set, or the clocks rose, no parked request may go.  So looking for those
  *      that may costs nothing where nothing has changed. */
 #include "node/shard.h"
+#include "base/fetch.h"
 
 bool tw_shard_outdated(const struct guest *g, uint64_t number)
 {
@@ -106,6 +107,8 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 
 		next = r->after;
 		r->after = 0;
+		if (next)
+			tw_fetch(tw_shard_guest(s, next - 1), sizeof(struct guest));
 		tw_shard_answer(s, ctx, link - 1, r->number, 0);
 	}
 }

@@ -5,6 +5,9 @@
  *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
  *      most A + 2m all together, which is what make_room() makes room for. */
 #include "node/line.h"
+#include "base/fetch.h"
+
+#define AHEAD 8 /* contributions whose memory is fetched beforehand */
 
 /* The first range of the set that [from, to) meets, as far as they have positions in common, at or
  * after `at`; false: none. */
@@ -28,7 +31,8 @@ static enum tw_status make_room(struct slice *s, struct contribution *const *c, 
 	uint64_t end = 0;
 	enum tw_status st;
 
-	for (uint32_t j = 0; j < count; j++)
+	for (uint32_t j = 0; j < count; j++) {
+		tw_fetch(c[j + AHEAD < count ? j + AHEAD : j], sizeof **c);
 		for (uint32_t r = 0; r < c[j]->push.ranges; r++, ranges++) {
 			const struct tw_range *x = &c[j]->push.range[r];
 			const uint64_t from = x->from, to = from + x->count;
@@ -39,6 +43,7 @@ static enum tw_status make_room(struct slice *s, struct contribution *const *c, 
 			in_order = in_order && from >= end;
 			end = to;
 		}
+	}
 	st = tw_spans_reserve(&s->history.applied, ranges);
 	if (st == TW_OK && (twice || !in_order))
 		st = tw_spans_reserve(&s->history.twice, twice + 2 * ranges);
@@ -115,10 +120,11 @@ enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
 {
 	if (make_room(s, c, count) != TW_OK)
 		return TW_NO_MEMORY;
-	for (uint32_t j = 0; j < count; j++)
+	for (uint32_t j = 0; j < count; j++) {
+		tw_fetch(c[j + AHEAD < count ? j + AHEAD : j], sizeof **c);
 		count_one(s, ctx, c[j]);
-	for (uint32_t j = 0; j < count; j++)
 		remember(s, c[j]);
+	}
 	return TW_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
 #include "node/worker.h"
+#include "base/fetch.h"
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -79,6 +80,21 @@ static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 static void worker_start(struct tw_actor *a, struct tw_context *ctx)
 {
 	tw_worker_hello((struct worker *)a, ctx, true);
+}
+
+static void worker_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct worker *w = (const struct worker *)a;
+
+	tw_fetch(w->exchange.holder, sizeof *w->exchange.holder);
+	tw_fetch(w->exchange.slices, TW_CREDITS * sizeof *w->exchange.slices);
+	tw_fetch(w->leases.held, sizeof *w->leases.held);
+	tw_fetch(w->shard, sizeof *w->shard);
+	if (!m) {
+		tw_fetch(w->step.piece, sizeof *w->step.piece);
+		tw_fetch(w->step.gradient, 2 * sizeof *w->step.gradient);
+		tw_fetch(w->step.pool, 128);
+	}
 }
 
 static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
@@ -225,6 +241,8 @@ const struct tw_actor_class tw_worker_class = {
 	.free = worker_free,
 	.start = worker_start,
 	.message = worker_message,
+	.bytes = sizeof(struct worker),
+	.soon = worker_soon,
 	.timer = worker_timer,
 	.computed = tw_step_computed,
 	.down = worker_down,

@@ -253,16 +253,19 @@ static struct entry *take_off(struct sim *s, const struct pair *p, size_t *count
 	struct entry *out;
 
 	*count = 0;
-	for (size_t i = 0; i < s->queue.count; i++)
-		*count += on_link(s->queue.entry[i].event, p);
+	for (size_t i = 0; i < tw_queue_count(&s->queue); i++)
+		*count += on_link(tw_queue_at(&s->queue, i)->event, p);
 	out = s->heap->get(s->heap, (*count ? *count : 1) * sizeof *out);
 	*count = 0;
-	for (size_t i = 0; out && i < s->queue.count; i++)
-		if (on_link(s->queue.entry[i].event, p)) {
-			out[(*count)++] = s->queue.entry[i];
-			s->queue.entry[i].event = NULL;
+	for (size_t i = 0; out && i < tw_queue_count(&s->queue); i++) {
+		struct entry *e = tw_queue_at(&s->queue, i);
+
+		if (on_link(e->event, p)) {
+			out[(*count)++] = *e;
+			e->event = NULL;
 			s->due--;
 		}
+	}
 	if (out)
 		qsort(out, *count, sizeof *out, in_time);
 	return out;

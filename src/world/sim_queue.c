@@ -52,14 +52,14 @@ static inline bool before(const struct entry *a, const struct entry *b)
 	return a->at < b->at || (a->at == b->at && a->seq < b->seq);
 }
 
-bool tw_queue_push(struct queue *q, int64_t at, struct event *event)
+/* --- the heap --- */
+
+static bool heap_push(struct queue *q, struct entry fresh)
 {
-	const struct entry fresh = { at, q->seq, event };
 	size_t i = q->count;
 
 	if (!TW_GROW(q->heap, q->entry, q->room, q->count, q->count + 1))
 		return false;
-	q->seq++;
 	q->count++;
 	while (i) {
 		const size_t up = (i - 1) / 4;
@@ -73,7 +73,7 @@ bool tw_queue_push(struct queue *q, int64_t at, struct event *event)
 	return true;
 }
 
-struct entry tw_queue_pop(struct queue *q)
+static struct entry heap_pop(struct queue *q)
 {
 	struct entry *const e = q->entry;
 	const struct entry first = e[0], last = e[--q->count];
@@ -96,6 +96,57 @@ struct entry tw_queue_pop(struct queue *q)
 	}
 	if (n)
 		e[i] = last;
+	return first;
+}
+
+/* --- the earliest entries --- */
+
+static struct entry *soon_at(struct queue *q, uint32_t k)
+{
+	return &q->soon[(q->first + k) % QUEUE_SOON];
+}
+
+static void soon_insert(struct queue *q, const struct entry *fresh)
+{
+	uint32_t k = q->sooner++;
+
+	for (; k && before(fresh, soon_at(q, k - 1)); k--)
+		*soon_at(q, k) = *soon_at(q, k - 1);
+	*soon_at(q, k) = *fresh;
+}
+
+bool tw_queue_push(struct queue *q, int64_t at, struct event *event)
+{
+	const struct entry fresh = { at, q->seq, event };
+
+	if (!q->sooner || !before(&fresh, soon_at(q, q->sooner - 1))) {
+		if (!heap_push(q, fresh))
+			return false;
+	} else {
+		if (q->sooner == QUEUE_SOON) {
+			if (!heap_push(q, *soon_at(q, q->sooner - 1)))
+				return false;
+			q->sooner--;
+		}
+		soon_insert(q, &fresh);
+	}
+	q->seq++;
+	return true;
+}
+
+struct entry tw_queue_pop(struct queue *q)
+{
+	struct entry first;
+
+	if (q->sooner) {
+		first = *soon_at(q, 0);
+		q->first = (q->first + 1) % QUEUE_SOON;
+		q->sooner--;
+	} else {
+		first = heap_pop(q);
+	}
+	while (q->sooner < QUEUE_AHEAD && q->count) /* (2): nearly always once */
+		*soon_at(q, q->sooner++) = heap_pop(q);
 	return first;
 }
 

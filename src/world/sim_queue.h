@@ -38,8 +38,15 @@ static inline void tw_slab_give(struct slab *s, void *thing)
 	s->idle = thing;
 }
 
-/* What is to happen, ordered by (at, seq): a heap with four children per entry, whose entries
- * hold their own keys so that sifting touches nothing else. */
+/* What is to happen, ordered by (at, seq).  The earliest entries are sorted in `soon`, so that the
+ * loop can fetch into the cache what they will touch; the rest is a heap with four children per
+ * entry, whose entries hold their own keys so that sifting touches nothing else.
+ *
+ *  (1) no entry of `soon` is after an entry of the heap.
+ *  (2) after a pop, `soon` has at least QUEUE_AHEAD entries, or the heap is empty. */
+#define QUEUE_AHEAD 24
+#define QUEUE_SOON  64
+
 struct event;
 struct entry {
 	int64_t at;
@@ -49,14 +56,30 @@ struct entry {
 struct queue {
 	struct tw_heap *heap;
 	struct entry *entry;
-	size_t count, room;
+	size_t count, room; /* of the heap */
 	uint64_t seq;
+	struct entry soon[QUEUE_SOON]; /* a ring */
+	uint32_t first, sooner;        /* of the ring: where it begins, and how many there are */
 };
 void tw_queue_init(struct queue *q, struct tw_heap *heap);
 void tw_queue_release(struct queue *q);
 /* False without memory, and the queue is as it was. */
 bool tw_queue_push(struct queue *q, int64_t at, struct event *event);
 struct entry tw_queue_pop(struct queue *q); /* it must not be empty */
+/* All entries, in any order: the i-th of tw_queue_count. */
+static inline size_t tw_queue_count(const struct queue *q)
+{
+	return q->sooner + q->count;
+}
+static inline struct entry *tw_queue_at(struct queue *q, size_t i)
+{
+	return i < q->sooner ? &q->soon[(q->first + i) % QUEUE_SOON] : &q->entry[i - q->sooner];
+}
+/* The event that is k-th to come, 0 the next one; NULL: not known yet, or taken off. */
+static inline struct event *tw_queue_ahead(const struct queue *q, uint32_t k)
+{
+	return k < q->sooner ? q->soon[(q->first + k) % QUEUE_SOON].event : NULL;
+}
 
 /* uint64_t (never 0) -> int64_t, open addressing; nothing is ever taken out. */
 struct map {
