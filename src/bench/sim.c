@@ -33,9 +33,10 @@ static const char large[] = "model: {quadratic: {dimension: 10000}}\n"
 
 /* --- a hundred thousand workers -------------------------------------------------- */
 
-#define FEW   1000u
-#define MANY  100000u
-#define LEAST 0.5 /* of the handlers per second that few workers enter */
+#define FEW          1000u
+#define MANY         100000u
+#define LEAST        0.5 /* of the handlers per second that few workers enter */
+#define CROWD_ROUNDS 3
 
 static const struct {
 	const char *name, *strategy;
@@ -119,7 +120,7 @@ static enum tw_status measure_crowd(const struct tw_bench_how *how, const char *
 				    const char *strategy, uint32_t many, const struct tw_log *quiet,
 				    json_t *cases, struct tw_error *why)
 {
-	const unsigned rounds = how->rounds ? how->rounds : 1;
+	const unsigned rounds = how->rounds ? how->rounds : CROWD_ROUNDS;
 	double few_[TW_BENCH_ROUNDS], many_[TW_BENCH_ROUNDS], ratio;
 	char text[600], name[40];
 	enum tw_status status = TW_OK;
