@@ -14,6 +14,7 @@
 #include "node/part.h"
 #include "wire/frame.h"
 #include "kit/one_frame.h"
+#include "job/open_engine.h"
 
 #include <dirent.h>
 #include <stdarg.h>

@@ -7,6 +7,7 @@
 #include "job/join.h"
 #include "job/run.h"
 #include "wire/frame.h"
+#include "job/open_engine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

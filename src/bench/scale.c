@@ -5,6 +5,7 @@
 #include "bench/timed.h"
 #include "job/progress.h"
 #include "vec/vec.h"
+#include "job/open_engine.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -80,25 +80,6 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why); /* 
 enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why);
 enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why);
 
-struct tw_reach;
-/* The data set alone, and the engine of a network on it (network.c). */
-enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
-				struct tw_data **out, struct tw_error *why);
-/* ... opening no more files than `reach` allows (data/input.h). */
-enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
-				   struct tw_heap *heap, struct tw_data **out,
-				   struct tw_error *why);
-enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
-				   struct tw_engine **out, struct tw_error *why);
-/* Gives a network's first values (*out from the heap, NULL: they are drawn) in place of the file
- * that model.weights names. */
-typedef enum tw_status (*tw_job_first)(void *arg, const struct tw_job *job, struct tw_heap *heap,
-				       const struct tw_graph *g, float **out, struct tw_error *why);
-/* The same on a data set that is open already; it is closed with the engine, and where opening
- * fails.  `first` NULL: as the job says. */
-enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *heap,
-				      struct tw_data *data, tw_job_first first, void *arg,
-				      struct tw_engine **out, struct tw_error *why);
 /* The layers of the job's network for such data, a network by name written out; what is not the
  * job's is made in `keep`. */
 enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
@@ -106,12 +87,12 @@ enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_d
 				     struct tw_error *why);
 /* The field below data. that names a file of test samples where the job names one, or NULL. */
 const char *tw_job_test_set(const struct tw_job *job);
-/* That file, and that of its answers ("" where they are in it), by their paths from the job's
- * folder: 8,200 bytes of room each.  False: the job names none. */
-bool tw_job_test_files(const struct tw_job *job, char *file, char *answers);
-/* The values of model.weights; *out stays as it is where the job names none. */
-enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
-				   const struct tw_graph *g, float **out, struct tw_error *why);
+/* Where a field was given, for the head of a sentence; the job's file if it was not. */
+const char *tw_job_place(const struct tw_job *job, const char *path);
+/* The graph of the job's network for such data. */
+enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data *data,
+				  struct tw_heap *heap, struct tw_graph **out,
+				  struct tw_error *why);
 /* What only the graph can tell: which loss it took, and what its writer may not have meant. */
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why);

@@ -162,9 +162,6 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 				struct tw_error *why);
 void tw_job_free(struct tw_job *job);
 
-/* The engine of the job's model; the caller closes it through its class.  Opens the data set. */
-enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
-				  struct tw_engine **out, struct tw_error *why);
 /* What needs the engine: sizes, positions, shard borders, and the checks of all these. */
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why);

@@ -8,6 +8,8 @@
 #include "job/progress.h"
 #include "job/result.h"
 #include "world/memory.h"
+#include "job/export.h"
+#include "job/open_engine.h"
 
 #include <errno.h>
 #include <inttypes.h>

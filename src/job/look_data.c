@@ -3,6 +3,7 @@
 #include "job/look.h"
 
 #include "job/field.h"
+#include "job/open_engine.h"
 
 #include <stdlib.h>
 

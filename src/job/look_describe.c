@@ -4,6 +4,7 @@
 #include "job/look.h"
 
 #include "engine/network.h"
+#include "job/open_engine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "job/predictions.h"
 #include "job/progress.h"
 #include "job/tensors.h"
+#include "job/open_engine.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* look_export.c - trained parameters as files that others read: safetensors, or one .npy each.
  *
  * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
-#include "job/look.h"
+#include "job/export.h"
 
 #include "base/regular.h"
 #include "data/npy.h"

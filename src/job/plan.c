@@ -412,34 +412,6 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	return st;
 }
 
-enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
-				  struct tw_engine **out, struct tw_error *why)
-{
-	struct tw_engine *e = NULL;
-
-	switch (job->model) {
-	case TW_MODEL_NETWORK:
-		return tw_job_open_network(job, heap, out, why);
-	case TW_MODEL_EXTERNAL:
-		return tw_job_refuse(job, why, "model.external.parameters",
-				     "is a model of a program that links libthalweg, and only that "
-				     "program can run it; use a network");
-	case TW_MODEL_QUADRATIC:
-		e = tw_quadratic_open(heap, &job->engine.quadratic, job->data.samples,
-				      job->train.seed);
-		break;
-	case TW_MODEL_LEAST_SQUARES:
-		e = tw_least_squares_open(heap, &job->engine.least_squares, job->data.samples,
-					  job->train.seed);
-		break;
-	}
-	if (!e)
-		return tw_fail(why, TW_NO_MEMORY,
-			       "%s: model: no memory for it; use a smaller dimension", job->file);
-	*out = e;
-	return TW_OK;
-}
-
 /* The start of a tensor nearest to `cut`, at most `reach` away; else the cut itself. */
 static size_t snap(const size_t *tensor, size_t tensors, size_t cut, size_t reach)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - what can be written in a job file, printed from the rows and tables. */
 #include "job/field.h"
-#include "job/result.h"
+#include "job/result_fields.h"
 
 #include <string.h>
 

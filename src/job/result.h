@@ -16,12 +16,6 @@ struct tw_result_facts {
 	double goal_seconds;    /* when train.until was reached, as `seconds` or virtual */
 };
 
-/* What each field of a result means, for the reference; ends with a name of NULL. */
-struct tw_result_field {
-	const char *name, *help;
-};
-extern const struct tw_result_field tw_result_fields[];
-
 /* The result of `job`.  TW_NO_MEMORY, or TW_BAD_BYTES if the vector is not what the plan says. */
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,

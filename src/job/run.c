@@ -16,6 +16,8 @@
 #include "vec/clone.h"
 #include "world/memory.h"
 #include "world/threads.h"
+#include "job/export.h"
+#include "job/open_engine.h"
 
 #include <errno.h>
 #include <inttypes.h>

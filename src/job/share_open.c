@@ -15,6 +15,7 @@
 #include "job/field.h"
 #include "job/files.h"
 #include "job/share_inner.h"
+#include "job/open_engine.h"
 
 #include <errno.h>
 #include <fcntl.h>

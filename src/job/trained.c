@@ -4,6 +4,7 @@
 
 #include "engine/network.h"
 #include "job/tensors.h"
+#include "job/open_engine.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "job/cast.h"
 #include "watcher.h"
+#include "job/open_engine.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "kit/near.h"
+#include "job/open_engine.h"
 
 const char *const oracle_laws[] = {
 	"constant",    "uniform, spread: 0.9", "log-normal, median: 100ms, sigma: 0.7",

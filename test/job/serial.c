@@ -8,6 +8,7 @@
 #include "node/part.h"
 #include "world/memory.h"
 #include "world/threads.h"
+#include "job/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include "job/card.h"
 #include "job/reading.h"
 #include "job/tensors.h"
+#include "job/open_engine.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 #include "kit/one_frame.h"
 #include "kit/scratch.h"
 #include "kit/watch.h"
+#include "job/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

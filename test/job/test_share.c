@@ -10,6 +10,7 @@
 #include "engine/network.h"
 #include "kit/scratch.h"
 #include "kit/watch.h"
+#include "job/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

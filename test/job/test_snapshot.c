@@ -9,6 +9,7 @@
 #include "job/tensors.h"
 #include "kit/has.h"
 #include "kit/scratch.h"
+#include "job/export.h"
 
 #include <dirent.h>
 #include <fcntl.h>

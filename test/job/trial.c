@@ -5,6 +5,7 @@
 #include "job/reading.h"
 #include "world/memory.h"
 #include "world/threads.h"
+#include "job/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,6 +7,7 @@
 #include "job/job.h"
 #include "watcher.h"
 #include "world/sim.h"
+#include "job/open_engine.h"
 
 #include <stdarg.h>
 #include <stdio.h>

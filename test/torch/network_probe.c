@@ -18,6 +18,7 @@
 #include "job/job.h"
 #include "job/snapshot.h"
 #include "model/safetensors.h"
+#include "job/open_engine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "job/crowd.h"
 #include "job/look.h"
 #include "job/run.h"
+#include "job/export.h"
 
 #include <errno.h>
 #include <string.h>
