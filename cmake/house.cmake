@@ -96,7 +96,7 @@ if(TW_TESTS)
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
 			add_executable(network_probe ${here}/torch/network_probe.c)
-			target_link_libraries(network_probe PRIVATE tw_job)
+			target_link_libraries(network_probe PRIVATE tw_query)
 			set_target_properties(network_probe PROPERTIES
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			tw_script(torch_networks full /usr/bin/python3 ${here}/torch/networks.py)

@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms base vec data graph model strategy actor wire engine node world job api)
+set(rooms base vec data graph model strategy actor wire engine node world spec checkpoint metrics run query api)
 list(TRANSFORM rooms PREPEND tw_)
 # One set of objects serves the program and both libraries.
 foreach(room ${rooms})
@@ -23,7 +23,7 @@ set(TW_SONAME ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(map ${CMAKE_SOURCE_DIR}/cmake/thalweg.map)
 
 add_library(thalweg_shared SHARED $<TARGET_OBJECTS:tw_api>)
-target_link_libraries(thalweg_shared PRIVATE tw_job)
+target_link_libraries(thalweg_shared PRIVATE tw_query)
 target_link_options(thalweg_shared PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined
 	-Wl,--as-needed)
 set_target_properties(thalweg_shared PROPERTIES OUTPUT_NAME thalweg LINKER_LANGUAGE C

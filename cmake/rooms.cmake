@@ -75,12 +75,17 @@ tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
 tw_room(wire NEEDS actor base LIBRARIES PkgConfig::OPENSSL)
 tw_room(world NEEDS wire actor base)
-tw_room(job NEEDS node world wire engine strategy actor model graph data vec base)
-tw_room(bench NEEDS job node world wire engine strategy actor model graph data vec base
-	SOURCES ${torch_program})
-tw_room(api NEEDS job engine world actor model graph data vec base)
-tw_room(web NEEDS job base LIBRARIES PkgConfig::MICROHTTPD)
-tw_room(cli NEEDS web bench job SOURCES ${TW_GENERATED_verb})
+tw_room(spec NEEDS node world engine strategy actor model graph data vec base)
+tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
+tw_room(metrics NEEDS checkpoint spec node world actor vec base)
+tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
+	base)
+tw_room(query NEEDS run metrics checkpoint spec engine actor model graph data vec base)
+tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
+	graph data vec base SOURCES ${torch_program})
+tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
+tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)
+tw_room(cli NEEDS web bench query run SOURCES ${TW_GENERATED_verb})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 	add_executable(thalweg src/cli/main.c)
@@ -96,6 +101,9 @@ if(TW_TESTS)
 	add_library(tw_kit STATIC ${kit})
 	target_include_directories(tw_kit PUBLIC ${CMAKE_SOURCE_DIR}/test)
 	target_link_libraries(tw_kit PUBLIC tw_flags PkgConfig::CMOCKA)
+	# test/job has whole jobs, from the file to the result: all rooms below the faces.
+	add_library(tw_job INTERFACE)
+	target_link_libraries(tw_job INTERFACE tw_query)
 	foreach(room base vec data graph model strategy actor wire engine node world job bench web api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		# other .c files beside the tests are their shared tools

@@ -3,18 +3,18 @@
  *
  *	make_seeds fuzz/corpus examples */
 #include "actor/message.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/names_pack.h"
 #include "data/set_file.h"
 #include "data/split.h"
 #include "fuzz.h"
-#include "job/part_file.h"
-#include "job/card.h"
+#include "checkpoint/part_file.h"
+#include "checkpoint/model_card.h"
 #include "model/safetensors.h"
-#include "node/part.h"
+#include "node/checkpoint_part.h"
 #include "wire/frame.h"
 #include "kit/one_frame.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <dirent.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *
  * Input: the request for memory that is refused, then the card as JSON text. */
 #include "fuzz.h"
-#include "job/card.h"
+#include "checkpoint/model_card.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,14 +6,14 @@
  * manifest, then names and contents of files by turns.  With choice 1 hashes and lengths in the
  * manifest are put right, with choice 2 DONE, so that what lies behind them is met. */
 #include "fuzz.h"
-#include "job/card.h"
-#include "job/cut_read.h"
-#include "job/digest.h"
-#include "job/files.h"
-#include "job/part_file.h"
-#include "job/snapshot.h"
-#include "job/store.h"
-#include "node/part.h"
+#include "checkpoint/model_card.h"
+#include "checkpoint/checkpoint_read.h"
+#include "checkpoint/digest.h"
+#include "checkpoint/files.h"
+#include "checkpoint/part_file.h"
+#include "checkpoint/snapshot.h"
+#include "checkpoint/store.h"
+#include "node/checkpoint_part.h"
 
 #include <fcntl.h>
 #include <stdio.h>

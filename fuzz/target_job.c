@@ -4,7 +4,7 @@
  *
  * Input: the world; the text up to a zero byte; then texts of --set, a zero byte after each. */
 #include "fuzz.h"
-#include "job/job.h"
+#include "spec/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>

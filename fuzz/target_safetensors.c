@@ -4,7 +4,7 @@
  *
  * Input: the request for memory that is refused, then the file. */
 #include "fuzz.h"
-#include "job/card.h"
+#include "checkpoint/model_card.h"
 #include "model/safetensors.h"
 
 #include <stdlib.h>

@@ -154,8 +154,8 @@ self_test() {
 	expect src/world/a.c 'world may not include strategy' '#include "strategy/gate.h"'
 	expect src/node/a.c 'node may not include world' '# include "world/sim.h"'
 	expect src/cli/verb/a.c 'cli may not include node' '#include "node/plan.h"'
-	expect src/job/a.c 'include "job.h" by its folder' '#include "job.h"'
-	expect src/job/a.c 'includes "cellar/a.h"' '#include "cellar/a.h"'
+	expect src/spec/a.c 'include "job.h" by its folder' '#include "job.h"'
+	expect src/spec/a.c 'includes "cellar/a.h"' '#include "cellar/a.h"'
 	expect src/strategy/rule/a.c 'a rule may not know of a' '#include "strategy/gate.h"'
 	expect src/strategy/rule/a.c 'a rule may not know of a codec' '#include "strategy/codec/fp16.h"'
 	expect src/strategy/gate/a.c 'a policy neither' '#include <stdio.h>'
@@ -167,7 +167,7 @@ self_test() {
 	expect src/node/a.c 'calls rand()' '	return rand () % 6;'
 	expect src/node/a.c 'calls fopen()' '	f = fopen(path, "r");'
 	expect src/node/a.c 'calls rand()' '	puts_nothing("/*"); x = rand();'
-	expect src/job/a.c 'names stdout' '	fputs(text, stdout);'
+	expect src/spec/a.c 'names stdout' '	fputs(text, stdout);'
 	expect src/world/a.c 'names stderr' '	fputs(text, stderr);'
 	expect src/bench/a.c 'calls printf()' '	printf("%d\n", 1);'
 
@@ -178,9 +178,9 @@ self_test() {
 	expect src/node/a.c '' '#include "actor/actor.h"' '#include "strategy/rule.h"' '#include <stdio.h>' \
 		'	snprintf(out, room, "time(0) %s", s->open(1));' '	/* rand() and' '	 * fopen(), stdout */'
 	expect src/strategy/rule/a.c '' '#include "strategy/rule.h"' '#include "strategy/scalar.h"' '#include "vec/vec.h"' '#include <math.h>'
-	expect src/strategy/find.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
+	expect src/strategy/find_variant.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
 	expect src/base/log.c '' '	fputs(line, stderr);'
-	expect src/cli/a.c '' '#include "job/job.h"' '	printf("%d\n", 1);'
+	expect src/cli/a.c '' '#include "spec/job.h"' '	printf("%d\n", 1);'
 
 	rm -rf "$dir/src"
 	mkdir -p "$dir/src/attic" "$dir/src/actor"

@@ -44,11 +44,11 @@ EXAMPLES = {'op', 'zoo', 'source', 'verb'}
 
 # Data that names variants: why, files, kinds.
 DATA = [
-    ('presets are fields of a job', r'job/presets\.c', None),
-    ('names of other programs', r'job/synonyms\.c', None),
+    ('presets are fields of a job', r'spec/presets\.c', None),
+    ('names of other programs', r'spec/synonyms\.c', None),
     ('jobs that the program runs by itself', r'bench/.*|cli/verb/doctor\.c', None),
-    ('text of layers', r'model/zoo/.*|model/sheet\.c|job/card_make\.c', {'op'}),
-    ('the words of a model card', r'job/card\.c', {'op'}),
+    ('text of layers', r'model/zoo/.*|model/layer_list\.c|checkpoint/model_card_make\.c', {'op'}),
+    ('the words of a model card', r'checkpoint/model_card\.c', {'op'}),
 ]
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -201,9 +201,9 @@ def self_test():
                 print('%s: %s: said %s, not %s' % (file, code, said, offence))
                 failed = 1
 
-    a = 'job/a.c'
-    expect(a, 'if (strcmp(rule, "dana") == 0)', 'src/job/a.c:1: knows the rule dana by its name')
-    expect(a, '\n\nextern x = &tw_rule_dana;', 'src/job/a.c:3: knows the rule dana by its symbol')
+    a = 'spec/a.c'
+    expect(a, 'if (strcmp(rule, "dana") == 0)', 'src/spec/a.c:1: knows the rule dana by its name')
+    expect(a, '\n\nextern x = &tw_rule_dana;', 'src/spec/a.c:3: knows the rule dana by its symbol')
     expect(a, 'say("use rule: sgd or "\n"momentum");', 'the rule momentum by its name (choice)')
     expect(a, 'say("not with dana, please");', 'the rule dana by its name (word)')
     expect(a, 'say("loss: %s", "mean-squared");', 'the loss mean-squared by its name (literal)')
@@ -215,7 +215,7 @@ def self_test():
     expect(a, 'say("danaides", "mdana", "tw_rule_dana_options", \'"\', "such as relu");', None)
     expect(a, 'rows = { TW_OPTION(S, rule, TW_TEXT, "dana", NULL, 0, f(1), "see dana") };', None)
     expect(a, 'static const struct tw_example e[] = {\n\t{ "help dana", "dana" },\n};', None)
-    expect('job/presets.c', 'p = "update: {rule: dana}";', None)
+    expect('spec/presets.c', 'p = "update: {rule: dana}";', None)
     expect('strategy/rule/dana2.c', 'const struct tw_rule tw_rule_dana2 = {\n\t.name = "dana2",\n'
            '\t.help = "like dana",', None)
     if not failed:

@@ -8,7 +8,7 @@
 #define TW_ACTOR_MESSAGE_H
 
 #include "base/heap.h"
-#include "base/sha.h"
+#include "base/sha256.h"
 #include "base/status.h"
 
 #include <stdbool.h>

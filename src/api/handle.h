@@ -6,8 +6,8 @@
 #include "thalweg.h"
 
 #include "base/log.h"
-#include "job/job.h"
-#include "job/tensors.h"
+#include "spec/job.h"
+#include "checkpoint/tensors.h"
 
 #include <jansson.h>
 #include <pthread.h>

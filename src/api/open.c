@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open.c - a job of the public header: opened, checked, closed, and its tensors. */
 #include "api/handle.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 /* parameters.c - what was trained: loaded, saved, evaluated, handed out. */
 #include "api/handle.h"
 
-#include "base/regular.h"
+#include "base/regular_file.h"
 #include "engine/score.h"
-#include "job/card.h"
-#include "job/files.h"
-#include "job/snapshot.h"
+#include "checkpoint/model_card.h"
+#include "checkpoint/files.h"
+#include "checkpoint/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* predict.c - a trained network that predicts rows in memory. */
 #include "api/handle.h"
 
-#include "job/trained.h"
+#include "query/trained_model.h"
 
 #include <stdlib.h>
 #include <string.h>

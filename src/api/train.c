@@ -2,7 +2,7 @@
 /* train.c - a job is trained: the listener hears of it, and the result in both forms. */
 #include "api/handle.h"
 
-#include "job/run.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log.c - makes a line when somebody listens, and one sink for terminals. */
 #include "base/log.h"
-#include "base/shown.h"
+#include "base/printable.h"
 
 #include <errno.h>
 #include <stdio.h>

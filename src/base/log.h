@@ -18,7 +18,7 @@ struct tw_log {
 	enum tw_level level; /* lines above this level are not made */
 };
 
-/* What came from outside is made printable (base/shown.h). */
+/* What came from outside is made printable (base/printable.h). */
 void tw_log_line(const struct tw_log *log, enum tw_level level, const char *who, const char *format,
 		 ...) __attribute__((format(printf, 4, 5)));
 /* A sink that writes "thalweg: who: line" to stderr, one write per line. */

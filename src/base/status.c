@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* status.c - names of statuses, sentences, and the end of a program that broke its own word. */
-#include "base/shown.h"
+#include "base/printable.h"
 #include "base/status.h"
 
 #include <stdio.h>

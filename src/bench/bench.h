@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "job/job.h"
+#include "spec/job.h"
 
 #include <jansson.h>
 #include <stddef.h>

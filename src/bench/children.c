@@ -3,7 +3,7 @@
 #include "bench/children.h"
 
 #include "base/heap.h"
-#include "job/progress.h"
+#include "metrics/progress.h"
 
 #include <errno.h>
 #include <signal.h>

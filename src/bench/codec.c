@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 
 #include "base/arena.h"
-#include "job/progress.h"
+#include "metrics/progress.h"
 #include "strategy/codec.h"
 #include "vec/vec.h"
 

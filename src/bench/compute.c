@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compute.c - a training step of five nets beside PyTorch's, one thread each, in turns. */
-#include "bench/beside.h"
-#include "bench/peak.h"
+#include "bench/torch_notes.h"
+#include "bench/peak_flops.h"
 
 #include <math.h>
 #include <stdio.h>

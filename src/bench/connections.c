@@ -3,11 +3,11 @@
  * does everybody get on, what does a connection hold, and what does an update cost the server? */
 #include "bench/bench.h"
 #include "bench/children.h"
-#include "bench/guest.h"
-#include "job/join.h"
-#include "job/run.h"
+#include "bench/harness_tcp.h"
+#include "run/join.h"
+#include "run/run.h"
 #include "wire/frame.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

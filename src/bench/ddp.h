@@ -3,7 +3,7 @@
 #ifndef TW_BENCH_DDP_H
 #define TW_BENCH_DDP_H
 
-#include "bench/beside.h"
+#include "bench/torch_notes.h"
 
 #define TW_DDP_SIZE 2
 

@@ -3,8 +3,8 @@
  * one memcpy over the same bytes by one thread. */
 #include "bench/exchange.h"
 
-#include "bench/spine.h"
-#include "job/progress.h"
+#include "bench/harness_threads.h"
+#include "metrics/progress.h"
 #include "vec/vec.h"
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define TW_BENCH_EXCHANGE_H
 
 #include "bench/bench.h"
-#include "bench/idle.h"
-#include "job/job.h"
+#include "bench/null_engine.h"
+#include "spec/job.h"
 
 #define TW_EXCHANGE_WARM 8 /* first exchanges, left out: buffers are touched for the first time */
 

@@ -3,9 +3,9 @@
  * pass over the same kind of socket without anything else. */
 #include "bench/children.h"
 #include "bench/exchange.h"
-#include "bench/guest.h"
-#include "bench/raw.h"
-#include "job/run.h"
+#include "bench/harness_tcp.h"
+#include "bench/raw_socket.h"
+#include "run/run.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale.c - workers in threads against one that exchanges nothing, and beside PyTorch's DDP. */
 #include "bench/ddp.h"
-#include "bench/spine.h"
-#include "bench/timed.h"
-#include "job/progress.h"
+#include "bench/harness_threads.h"
+#include "bench/timed_engine.h"
+#include "metrics/progress.h"
 #include "vec/vec.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 
 #include "bench/children.h"
-#include "job/run.h"
+#include "run/run.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /* torch.c - PyTorch in a process of its own beside us, asked one thing after the other. */
 #include "bench/torch.h"
 
-#include "job/json_lines.h"
-#include "job/progress.h"
+#include "base/json_lines.h"
+#include "metrics/progress.h"
 
 #include <errno.h>
 #include <poll.h>

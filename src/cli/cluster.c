@@ -2,8 +2,8 @@
 /* cluster.c - the key, where to listen, pages over HTTP, and the line to paste. */
 #include "cli/cluster.h"
 
-#include "cli/where.h"
-#include "cli/work.h"
+#include "cli/rendezvous.h"
+#include "cli/run_job.h"
 #include "wire/key.h"
 
 #include <errno.h>

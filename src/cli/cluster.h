@@ -4,7 +4,7 @@
 #define TW_CLI_CLUSTER_H
 
 #include "cli/verb.h"
-#include "job/net.h"
+#include "run/tcp_setup.h"
 #include "web/http.h"
 
 #define TW_HTTP_PORT 7434

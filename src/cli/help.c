@@ -3,7 +3,7 @@
 #include "cli/help.h"
 
 #include "cli/args.h"
-#include "job/job.h"
+#include "spec/job.h"
 
 #include <string.h>
 

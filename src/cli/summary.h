@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 void tw_print_json(const json_t *object);
-/* The result of a run (job/result.h). */
+/* The result of a run (run/result.h). */
 void tw_print_summary(const json_t *result);
 /* The same of one that joined, with its own part in it. */
 void tw_print_joined(const json_t *result);

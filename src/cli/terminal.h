@@ -4,7 +4,7 @@
 #define TW_CLI_TERMINAL_H
 
 #include "base/log.h"
-#include "job/progress.h"
+#include "metrics/progress.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* csv.c - separated text taken apart, one field at a time. */
 #include "data/csv.h"
 
-#include "base/shown.h"
+#include "base/printable.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.c - opening a data set: source, checks, split, fingerprint, normalisation. */
 #include "data/data.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/names_pack.h"
 #include "data/split.h"
 

@@ -5,8 +5,8 @@
  * place by one rename, and the fresh folder is removed whatever happened. */
 #include "data/data.h"
 
-#include "base/regular.h"
-#include "data/child.h"
+#include "base/regular_file.h"
+#include "data/subprocess.h"
 #include "data/idx.h"
 #include "data/input.h"
 #include "data/source.h"

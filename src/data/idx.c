@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx.c - IDX files: the header is checked against the file before memory is asked for. */
 #include "data/idx.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/labels.h"
 
 #include <inttypes.h>

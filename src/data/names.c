@@ -2,9 +2,9 @@
 /* names.c - names of columns and classes: checked, cleaned, kept. */
 #include "data/names.h"
 
-#include "base/shown.h"
+#include "base/printable.h"
 #include "data/csv.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -32,7 +32,7 @@ struct tw_names {
 
 extern const char *const tw_names_digits[]; /* "0" to "9" */
 
-/* At most TW_NAME_MOST bytes of UTF-8 that may be shown as they are (base/shown.h). */
+/* At most TW_NAME_MOST bytes of UTF-8 that may be shown as they are (base/printable.h). */
 bool tw_name_valid(const char *text, size_t bytes);
 extern const char tw_name_needed[]; /* the same as the end of a sentence */
 /* What may not be shown becomes '?', byte by byte. */

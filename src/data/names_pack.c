@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* names_pack.c - the names of a data set as bytes, and back; the layout is in the header. */
 #include "data/names_pack.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* normalise.c - scale and shift of every feature, from the training set, in doubles and in the
  * samples' order: the same bits on every machine. */
 #include "data/split.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 
 #include <inttypes.h>
 #include <math.h>

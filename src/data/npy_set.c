@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy_set.c - samples and their labels or values out of NumPy arrays. */
 #include "data/npy_set.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/labels.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "data/rows.h"
 #include "data/idx.h"
 #include "data/input.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/npy_set.h"
 #include "data/table.h"
 

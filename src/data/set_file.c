@@ -4,7 +4,7 @@
  *  (1) before anything is allocated, the lengths in the head add up to its length of everything,
  *      and there are so many bytes. */
 #include "data/set_file.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/names_pack.h"
 #include "data/split.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/option.h"
-#include "base/sha.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "data/names.h"
 #include "data/warn.h"

@@ -5,7 +5,7 @@
  * training set; who is left (with `samples`) is dropped.  Within each set the source's order
  * stays, and only what is held out is copied. */
 #include "data/split.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 
 #include <inttypes.h>
 #include <math.h>

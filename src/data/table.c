@@ -6,7 +6,7 @@
  *  (2) a row's values are stored when the row is whole.
  *  (3) a cell that is kept as text had a separator or a line end behind it, or the file's end. */
 #include "data/table.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/table_inner.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_header.c - the first row of a table: header or data, and what each column is. */
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/table_inner.h"
 
 #include <inttypes.h>

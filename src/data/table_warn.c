@@ -4,7 +4,7 @@
  * Each look at the columns ends as soon as nothing can be found any more, which in an ordinary
  * table is after a few rows. */
 #include "data/table.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/warn.h"
 
 #include <inttypes.h>

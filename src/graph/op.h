@@ -14,7 +14,7 @@
 
 #include "base/option.h"
 #include "base/status.h"
-#include "graph/kit.h"
+#include "graph/onednn.h"
 #include "graph/shape.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "model/layer_text.h"
 
 #include "base/arena.h"
-#include "base/shown.h"
+#include "base/printable.h"
 #include "graph/loss.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* safetensors.c - reads headers that nobody vouches for. */
 #include "model/safe_inner.h"
 
-#include "base/shown.h"
+#include "base/printable.h"
 #include "vec/vec.h"
 
 #include <inttypes.h>

@@ -32,7 +32,7 @@
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H
 
-#include "node/part.h"
+#include "node/checkpoint_part.h"
 #include "node/plan.h"
 
 #define TW_CREDITS 2 /* contributions that may be on their way without an answer */

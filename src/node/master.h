@@ -24,7 +24,7 @@ void tw_master_heard_survivor(struct master *m);
 bool tw_master_waits_for(const struct master *m, uint32_t slot);
 bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
 
-/* members.c */
+/* master_workers.c */
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 /* Nobody is in.  TW_NO_MEMORY leaves what release gives back. */
 enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots);
@@ -76,7 +76,7 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
-/* gather.c */
+/* master_shards.c */
 /* Is some shard kept as it was when it outlived a master? */
 bool tw_master_adopted_any(const struct master *m);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */
@@ -86,7 +86,7 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 /* PHASE_AGREE, until every shard has confirmed. */
 void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
-/* deal.c */
+/* master_deal.c */
 void tw_deal(struct master *m, struct tw_context *ctx);
 /* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
 enum tw_status tw_deal_init(struct master *m);
@@ -161,7 +161,7 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
 
-/* cut.c */
+/* master_checkpoint.c */
 void tw_cut_snap(struct master *m, struct tw_context *ctx);
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot);
@@ -174,7 +174,7 @@ bool tw_cut_workers_keep_state(const struct master *m);
 int64_t tw_cut_period(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
 
-/* stuck.c */
+/* master_stuck.c */
 /* This member has work to do from now on. */
 void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e);
 /* It has finished what it was asked for last. */
@@ -191,7 +191,7 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx);
 /* Was this node removed for that, and has not been started again since? */
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
-/* score.c */
+/* master_eval.c */
 /* Training (re)starts: what was asked of shards before is asked again, or the first evaluation is
  * awaited. */
 void tw_score_begin(struct master *m, struct tw_context *ctx);

@@ -4,7 +4,7 @@
  *  (1) what a shard was told and may have lost is told again when its connection is made anew.
  *  (2) a server that leaves goes when its shards are in a cut that nothing followed: they are taken
  *      from it elsewhere, and nothing is lost.
- *  (3) under a round gate all shards go on from one state: see gather.c. */
+ *  (3) under a round gate all shards go on from one state: see master_shards.c. */
 #include "node/master.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #define TW_NODE_MASTER_STATE_H
 
 #include "base/slots.h"
-#include "node/part.h"
+#include "node/checkpoint_part.h"
 #include "node/plan.h"
 
 enum phase {
@@ -105,7 +105,7 @@ struct member {
 
 #define NO_CHUNK UINT32_MAX
 
-/* Who is in.  `seat` and `unseat` in members.c alone change live, at_node and next_at.
+/* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
  *
  *  (1) `live` has exactly the slots whose member is live.
  *  (2) a live member is in the chain at_node[node & mask], once. */
@@ -185,7 +185,7 @@ struct restart {
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training goes on; 0: at once */
-	uint64_t generation;    /* see (1) in gather.c */
+	uint64_t generation;    /* see (1) in master_shards.c */
 	uint64_t current;       /* that workers may know: every shard has agreed to it */
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
 };
@@ -205,7 +205,7 @@ struct waits {
 
 /* --- dealing ---------------------------------------------------------------------------------- */
 
-/* See deal.c.
+/* See master_deal.c.
  *
  *  (1) hungry, dry and early have exactly the slots of that appetite.
  *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
@@ -233,7 +233,7 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
-/* The set that was committed last, in case a shard has not heard of it.  roll_back in gather.c
+/* The set that was committed last, in case a shard has not heard of it.  roll_back in master_shards.c
  * forgets it. */
 struct commit {
 	bool sent; /* there is one */
@@ -250,7 +250,7 @@ struct wishes {
 
 /* --- cuts ------------------------------------------------------------------------------------- */
 
-/* See cut.c.  tw_cut_abort resets what belongs to the one under way.
+/* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
  *
  *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
  *      one. */
@@ -285,13 +285,13 @@ enum eval_state {
 	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
 };
 
-/* The evaluation that is awaited or under way.  `start` in score.c resets it.
+/* The evaluation that is awaited or under way.  `start` in master_eval.c resets it.
  *
  *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
 struct evaluation {
 	enum eval_state state;
 	uint64_t pin;
-	uint64_t number;         /* of the threshold, see (5) in score.c; 0: at the end */
+	uint64_t number;         /* of the threshold, see (5) in master_eval.c; 0: at the end */
 	uint64_t round, samples; /* shards keep their view when they have so many */
 	struct tw_point label;
 	int64_t at;
@@ -325,7 +325,7 @@ struct counts {
 	double train_loss;
 };
 
-/* Who may be stuck: see stuck.c. */
+/* Who may be stuck: see master_stuck.c. */
 struct watch {
 	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
 	int64_t checked, awake_since; /* (3) */

@@ -7,7 +7,7 @@
 #define TW_NODE_PLAN_H
 
 #include "actor/actor.h"
-#include "base/sha.h"
+#include "base/sha256.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 #include "strategy/rule.h"

@@ -3,7 +3,7 @@
  *
  * The rules of all this are in shard.c.  The parts, who keeps them true and who resets them:
  *
- *	slice      what is trained                       slice.h, line.h; shard_host.c
+ *	slice      what is trained                       slice.h, slice_update.h; shard_host.c
  *	fence      whom it obeys, and what is too old    shard.c, shard_members.c
  *	guest      one worker                            shard_members.c
  *	members    all workers                           shard_members.c
@@ -17,7 +17,7 @@
 #ifndef TW_NODE_SHARD_H
 #define TW_NODE_SHARD_H
 
-#include "node/line.h"
+#include "node/slice_update.h"
 #include "node/shard_clocks.h"
 
 /* A snapshot that a worker was sent, as the worker decodes it. */

@@ -4,7 +4,7 @@
  *
  * Whoever holds parameters holds slices.  A server's shard is a slice with guests and a gate
  * (node/shard.h); a peer will hold all slices of its own replica.  A slice knows no message, no
- * member and no gate's verdict.  Only the line changes its parameters (node/line.h).
+ * member and no gate's verdict.  Only the line changes its parameters (node/slice_update.h).
  *
  *  (1) version.n counts updates and never goes back.  version.incarnation is the holder's: it sets
  *      it once, after tw_slice_init.
@@ -126,7 +126,7 @@ static inline void tw_slice_hide(struct slice *s)
 
 /* --- slice_part.c --------------------------------------------------------------------------- */
 
-/* The slice as a part of a checkpoint (node/part.h), in a new block; NULL without memory. */
+/* The slice as a part of a checkpoint (node/checkpoint_part.h), in a new block; NULL without memory. */
 struct tw_block *tw_slice_pack(struct slice *s);
 /* Make a slice that tw_slice_init just made what the part says; the bytes may be hostile.  When it
  * fails, the slice may only be released. */

@@ -4,7 +4,7 @@
  *  (1) remember() cannot fail.  An add makes at most one range more, and an add of a range
  *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
  *      most A + 2m all together, which is what make_room() makes room for. */
-#include "node/line.h"
+#include "node/slice_update.h"
 #include "base/fetch.h"
 
 #define AHEAD 8 /* contributions whose memory is fetched beforehand */

@@ -10,7 +10,7 @@
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
  *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
  *	               update, 0 if there was none */
-#include "node/part.h"
+#include "node/checkpoint_part.h"
 #include "node/slice.h"
 
 #include <float.h>

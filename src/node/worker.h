@@ -2,12 +2,12 @@
 /* worker.h - a worker's state as parts, and who changes which:
  *
  *	membership    worker_membership.c    who it is, and whether it belongs to the cluster
- *	leases        lease.c                what it may work on, and what is done
+ *	leases        worker_lease.c                what it may work on, and what is done
  *	exchange      exchange.c             what it sends to shards, and what they answer
- *	step          step.c                 the computation under way
+ *	step          worker_step.c                 the computation under way
  *	building      worker_contribution.c  what is computed and not pushed yet
  *	kept          worker_state.c         what survives it in a checkpoint, and local parameters
- *	evaluation    eval.c                 scoring at a pinned version
+ *	evaluation    worker_eval.c                 scoring at a pinned version
  *
  * worker_answer.c hears the shards and decides what is next.
  *
@@ -217,7 +217,7 @@ void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg
 /* For whom does it wait?  False: for nobody. */
 bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
 
-/* --- lease.c ------------------------------------------------------------------------------ */
+/* --- worker_lease.c ------------------------------------------------------------------------------ */
 
 void tw_worker_reset_leases(struct worker_leases *l);
 void tw_worker_want(struct worker *w, struct tw_context *ctx);
@@ -259,7 +259,7 @@ void tw_worker_resend_done(struct worker *w, struct tw_context *ctx);
 /* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
 
-/* --- step.c ------------------------------------------------------------------------------- */
+/* --- worker_step.c ------------------------------------------------------------------------------- */
 
 enum tw_status tw_step_open(struct worker *w);
 void tw_step_close(struct worker *w);
@@ -306,7 +306,7 @@ struct tw_block *tw_kept_part(struct worker *w);
 /* TW_BAD_BYTES: the part is not of this plan; then nothing of it is used. */
 enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len);
 
-/* --- eval.c ------------------------------------------------------------------------------- */
+/* --- worker_eval.c ------------------------------------------------------------------------------- */
 
 enum tw_status tw_eval_open(struct worker *w);
 void tw_eval_close(struct worker *w);

@@ -37,7 +37,7 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held
 }
 
 /* In a round only a stripe can carry what the codec of one who leaves owes: it works on one more
- * (4 in lease.c). */
+ * (4 in worker_lease.c). */
 static bool works_on(const struct worker *w)
 {
 	return tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS &&

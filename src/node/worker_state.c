@@ -7,7 +7,7 @@
  *  (2) a part is taken whole or not at all: one that does not fit leaves everything blank.
  *  (3) borders may be others than those of the part: arrays are over the whole vector, and rates
  *      say from which parameter on they hold. */
-#include "node/part.h"
+#include "node/checkpoint_part.h"
 #include "node/worker.h"
 #include "vec/vec.h"
 

@@ -6,7 +6,7 @@
  * dials numbers. */
 #include "wire/address.h"
 
-#include "base/shown.h"
+#include "base/printable.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

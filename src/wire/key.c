@@ -2,7 +2,7 @@
 /* key.c - the cluster's key: made, written as text, read from a file that nobody else reads. */
 #include "wire/key.h"
 
-#include "base/regular.h"
+#include "base/regular_file.h"
 #include "wire/tls_inner.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* sim_trace.c - writes the timeline of a simulated run, event by event. */
 #include "world/sim_trace.h"
 
-#include "base/regular.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <inttypes.h>

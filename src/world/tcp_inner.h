@@ -334,7 +334,7 @@ void tw_conn_wait_no_more(struct conn *c, struct conn **list);
 void tw_conns_try_held(struct tw_tcp *t);
 void tw_conns_bury(struct tw_tcp *t); /* the dead */
 
-/* tcp_claim.c */
+/* tcp_identity.c */
 enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m);
 /* What our actors say of workers (struct tw_gateway).  Any thread; arg is the struct tw_tcp. */
 void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation);
@@ -354,7 +354,7 @@ void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server);
 void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
 void tw_ticket_close(struct tw_tcp *t);
 
-/* tcp_greet.c */
+/* tcp_handshake.c */
 void tw_greet_send(struct conn *c);
 /* Those who greeted too early: let in who is named now; time is up for one. */
 void tw_greet_waiting(struct tw_tcp *t);

@@ -210,7 +210,7 @@ bool tw_threads_work(struct hand *me);
 void tw_threads_drain(struct hand *me, struct cell *c);
 void tw_threads_wake(struct hand *h);
 
-/* threads_port.c */
+/* threads_gateway.c */
 
 /* A message of a cell here to an actor that is not. */
 void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
@@ -218,7 +218,7 @@ void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
 void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
 		     size_t room);
 
-/* threads_door.c */
+/* threads_context.c */
 
 extern const struct tw_world tw_threads_world;
 /* The first end counts.  Takes what totals hold; `who` (may be NULL) begins the sentence. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_jobs_threads.c - jobs through the public header: results, events, stopping, parameters. */
-#include "job/digest.h"
+#include "checkpoint/digest.h"
 #include "thalweg.h"
 #include "kit/has.h"
 #include "kit/scratch.h"

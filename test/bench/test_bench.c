@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bench.c - what the benches share, and the shape of what they say. */
 #include "bench/bench.h"
-#include "bench/idle.h"
+#include "bench/null_engine.h"
 #include "strategy/codec.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 /* labels: threads */
 #include "bench/cases.h"
 #include "bench/children.h"
-#include "bench/raw.h"
+#include "bench/raw_socket.h"
 #include "wire/frame.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  * broken PyTorch.  How fast anything is does not matter here. */
 #include "base/skipping.h"
 #include "bench/cases.h"
-#include "bench/beside.h"
-#include "bench/peak.h"
-#include "bench/timed.h"
+#include "bench/torch_notes.h"
+#include "bench/peak_flops.h"
+#include "bench/timed_engine.h"
 #include "kit/scratch.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* test_examples.c - there is an example for every preset, and it learns what its file promises;
  * those of networks train. */
 #include "cli/spawn.h"
-#include "job/job.h"
+#include "spec/job.h"
 
 #include <glob.h>
 #include <math.h>

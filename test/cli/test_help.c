@@ -2,7 +2,7 @@
 /* test_help.c - what the command line says about itself, and how it refuses what makes no sense. */
 #include "cli/spawn.h"
 #include "cli/verb.h"
-#include "job/synonyms.h"
+#include "spec/synonyms.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* test_predict.c - what was trained can be used: predict, eval on other rows and standalone exports
  * agree with each other and with what the training did, and say what is wrong with their input. */
 #include "cli/spawn.h"
-#include "job/digest.h"
+#include "checkpoint/digest.h"
 
 #include <glob.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_run.c - results, exit codes and run directories of `sim` and `train`. */
 #include "cli/spawn.h"
-#include "job/result_fields.h"
+#include "spec/result_fields.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fetch.c - fetching that goes wrong: with an npm of our own, which misbehaves as told. */
 #include "data/kit.h"
-#include "data/child.h"
+#include "data/subprocess.h"
 
 #include <dirent.h>
 #include <stdio.h>

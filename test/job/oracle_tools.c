@@ -2,9 +2,9 @@
 /* oracle_tools.c - what the tests against closed forms share. */
 #include "job/oracle_tools.h"
 
-#include "job/cast.h"
-#include "job/job.h"
-#include "world/memory.h"
+#include "run/placement.h"
+#include "spec/job.h"
+#include "world/memory_store.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "kit/near.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 const char *const oracle_laws[] = {
 	"constant",    "uniform, spread: 0.9", "log-normal, median: 100ms, sigma: 0.7",

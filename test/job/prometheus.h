@@ -3,7 +3,7 @@
 #ifndef TW_TEST_JOB_PROMETHEUS_H
 #define TW_TEST_JOB_PROMETHEUS_H
 
-#include "job/gauges.h"
+#include "metrics/gauges.h"
 
 #define SAMPLES 4000
 

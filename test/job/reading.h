@@ -3,7 +3,7 @@
 #ifndef TW_TEST_JOB_READING_H
 #define TW_TEST_JOB_READING_H
 
-#include "job/job.h"
+#include "spec/job.h"
 
 /* A job that every world accepts. */
 #define SMALL                                                                                      \

@@ -4,7 +4,7 @@
 
 #include "base/refusing.h"
 #include "job/trial.h"
-#include "world/memory.h"
+#include "world/memory_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

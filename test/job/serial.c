@@ -3,12 +3,12 @@
 #include "job/serial.h"
 
 #include "base/rng.h"
-#include "job/cast.h"
+#include "run/placement.h"
 #include "job/reading.h"
-#include "node/part.h"
-#include "world/memory.h"
+#include "node/checkpoint_part.h"
+#include "world/memory_store.h"
 #include "world/threads.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

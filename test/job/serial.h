@@ -9,8 +9,8 @@
 #define TW_TEST_JOB_SERIAL_H
 
 #include "actor/cluster.h"
-#include "job/digest.h"
-#include "job/job.h"
+#include "checkpoint/digest.h"
+#include "spec/job.h"
 
 /* --- jobs --- */
 

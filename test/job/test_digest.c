@@ -2,10 +2,10 @@
 /* test_digest.c - same seed, same bits: on one core and on two, run again, stopped and resumed. */
 #include "job/serial.h"
 
-#include "job/run.h"
-#include "job/store.h"
+#include "run/run.h"
+#include "checkpoint/store.h"
 #include "job/reading.h"
-#include "world/memory.h"
+#include "world/memory_store.h"
 #include "kit/scratch.h"
 
 #include <setjmp.h>

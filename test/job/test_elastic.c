@@ -2,8 +2,8 @@
 /* test_elastic.c - workers and servers that come, leave and die, in the simulator with the real
  * actors; and checkpoints that another cluster goes on from. */
 #include "job/trial.h"
-#include "node/part.h"
-#include "world/memory.h"
+#include "node/checkpoint_part.h"
+#include "world/memory_store.h"
 
 #include <math.h>
 #include <setjmp.h>

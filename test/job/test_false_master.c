@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_false_master.c - a master that lies to who joins it: about paths, data and the model. */
 #include "actor/message.h"
-#include "job/field.h"
-#include "job/join.h"
+#include "spec/field.h"
+#include "run/join.h"
 #include "job/reading.h"
 #include "model/safetensors.h"
 #include "kit/one_frame.h"
 #include "kit/scratch.h"
 #include "kit/watch.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

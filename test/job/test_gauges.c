@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_gauges.c - figures follow from notes, peers and waits; asking costs nobody anything. */
-#include "job/gauges.h"
+#include "metrics/gauges.h"
 
 #include "base/refusing.h"
-#include "job/progress.h"
+#include "metrics/progress.h"
 #include "job/prometheus.h"
 
 #include <jansson.h>

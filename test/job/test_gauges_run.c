@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_gauges_run.c - what is shown of a real run agrees with its result. */
-#include "job/gauges.h"
+#include "metrics/gauges.h"
 #include "job/prometheus.h"
-#include "job/run.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_json_lines.c - lines are whole at once, and what cannot be written is said once. */
-#include "job/json_lines.h"
+#include "base/json_lines.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

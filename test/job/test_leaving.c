@@ -4,8 +4,8 @@
 #include "faultrun.h"
 
 #include "job/trial.h"
-#include "node/part.h"
-#include "world/memory.h"
+#include "node/checkpoint_part.h"
+#include "world/memory_store.h"
 
 #include <math.h>
 #include <setjmp.h>

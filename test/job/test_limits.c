@@ -2,7 +2,7 @@
 /* test_limits.c - limits as positions, warm starts, shard borders, and the hash of a job. */
 #include "job/reading.h"
 #include "base/rng.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define PATIENCE 10 /* as in stuck.c */
+#define PATIENCE 10 /* as in master_stuck.c */
 
 /* What all runs together have shown; a test that never saw a thing shows nothing about it. */
 static struct {

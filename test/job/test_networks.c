@@ -2,7 +2,7 @@
 /* test_networks.c - networks through the whole spine: same seed, same bits, in every world, run
  * again, stopped and resumed; rounds of many workers equal one that accumulates. */
 /* labels: threads */
-#include "job/run.h"
+#include "run/run.h"
 #include "kit/scratch.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_precedence.c - flag before environment before file before preset before default. */
 #include "job/reading.h"
-#include "job/field.h"
+#include "spec/field.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

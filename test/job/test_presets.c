@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_presets.c - every preset resolves, means what it says, and is explained in full. */
 #include "job/reading.h"
-#include "job/field.h"
+#include "spec/field.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /* test_processes.c - the world tcp over inherited pairs: the same bits as in the other worlds. */
 /* labels: threads */
 #include "base/child.h"
-#include "job/join.h"
-#include "job/run.h"
+#include "run/join.h"
+#include "run/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_progress.c - what people are told of a run follows from its notes. */
-#include "job/progress.h"
+#include "metrics/progress.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,8 +7,8 @@
  * the codec was given: what each shard must have, and what each worker must owe. */
 #include "job/trial.h"
 #include "node/every_other.h"
-#include "node/part.h"
-#include "world/memory.h"
+#include "node/checkpoint_part.h"
+#include "world/memory_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

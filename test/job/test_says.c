@@ -6,7 +6,7 @@
  * its receiver is given copies of it that say to come from actors of other roles.  An actor that
  * obeyed one of them would ask its world for something, which is noticed, or do something twice or
  * early, and the run would have other parameters than the run that nobody disturbed. */
-#include "job/digest.h"
+#include "checkpoint/digest.h"
 #include "job/trial.h"
 #include "node/plan.h"
 

@@ -2,14 +2,14 @@
 /* test_snapshot.c - what is read from a run directory is what the run evaluated and digested at its
  * end, bit for bit; and what is damaged, missing or of another model is refused by name. */
 #include "base/refusing.h"
-#include "job/digest.h"
-#include "job/files.h"
-#include "job/look.h"
-#include "job/run.h"
-#include "job/tensors.h"
+#include "checkpoint/digest.h"
+#include "checkpoint/files.h"
+#include "query/query.h"
+#include "run/run.h"
+#include "checkpoint/tensors.h"
 #include "kit/has.h"
 #include "kit/scratch.h"
-#include "job/export.h"
+#include "checkpoint/export.h"
 
 #include <dirent.h>
 #include <fcntl.h>

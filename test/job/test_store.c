@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store.c - cuts on disk: what was saved is loaded bit for bit, and what is damaged is refused
  * by name in favour of the cut before it, whichever byte of whichever file it is. */
-#include "job/digest.h"
-#include "job/files.h"
-#include "job/part_file.h"
-#include "job/store.h"
-#include "node/part.h"
+#include "checkpoint/digest.h"
+#include "checkpoint/files.h"
+#include "checkpoint/part_file.h"
+#include "checkpoint/store.h"
+#include "node/checkpoint_part.h"
 #include "kit/scratch.h"
 
 #include <dirent.h>

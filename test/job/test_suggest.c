@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "job/suggest.h"
+#include "spec/suggest.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 
@@ -91,8 +91,8 @@ static char *literals(const char *path)
 /* An unknown mark would end the program when its sentence is said. */
 static void every_mark_of_the_program_is_known(void **state)
 {
-	static const char *const files[] = { "src/job/check.c", "src/job/check_choices.c",
-					     "src/job/values.c" };
+	static const char *const files[] = { "src/spec/check.c", "src/spec/check_choices.c",
+					     "src/spec/values.c" };
 	const struct tw_job job = { .plan = { .gate = tw_gate_find("ssp") } };
 	size_t marks = 0;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_synonyms.c - what other programs call things: every target of the table exists, refusals
  * name it, and help knows every word of a job file. */
-#include "job/synonyms.h"
-#include "job/field.h"
+#include "spec/synonyms.h"
+#include "spec/field.h"
 #include "job/reading.h"
-#include "job/topic.h"
+#include "spec/help_topic.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
 #include "job/trial.h"
 
 #include "job/reading.h"
-#include "world/memory.h"
+#include "world/memory_store.h"
 #include "world/threads.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

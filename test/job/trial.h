@@ -3,8 +3,8 @@
 #ifndef TW_TEST_JOB_TRIAL_H
 #define TW_TEST_JOB_TRIAL_H
 
-#include "job/cast.h"
-#include "job/job.h"
+#include "run/placement.h"
+#include "spec/job.h"
 
 struct trial {
 	struct tw_job *job;

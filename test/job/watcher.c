@@ -6,8 +6,8 @@
  *  (2) `total` is how many samples are in them, each as often as it was applied. */
 #include "watcher.h"
 
-#include "node/part.h"
-#include "world/memory.h"
+#include "node/checkpoint_part.h"
+#include "world/memory_store.h"
 
 #include <stdarg.h>
 #include <stdio.h>

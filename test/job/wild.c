@@ -3,11 +3,11 @@
 #include "wild.h"
 
 #include "base/rng.h"
-#include "job/cast.h"
-#include "job/job.h"
+#include "run/placement.h"
+#include "spec/job.h"
 #include "watcher.h"
 #include "world/sim.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <stdarg.h>
 #include <stdio.h>

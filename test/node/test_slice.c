@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_slice.c - slices keep their word (src/node/slice.h, src/node/line.h), with every rule and
+/* test_slice.c - slices keep their word (src/node/slice.h, src/node/slice_update.h), with every rule and
  * every staleness policy: parts there and back, updates whole or not at all, and a staged version
  * that is the version of a plain update, or nothing. */
 #include "base/refusing.h"
-#include "node/line.h"
+#include "node/slice_update.h"
 #include "node/small_plan.h"
 
 #include <math.h>

@@ -15,10 +15,10 @@
  */
 #include "engine/network.h"
 #include "engine/order.h"
-#include "job/job.h"
-#include "job/snapshot.h"
+#include "spec/job.h"
+#include "checkpoint/snapshot.h"
 #include "model/safetensors.h"
-#include "job/open_engine.h"
+#include "run/open_engine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_http.c - the page server, asked over real sockets by polite and by rude clients. */
 #include "base/refusing.h"
-#include "job/gauges.h"
+#include "metrics/gauges.h"
 #include "web/http.h"
 #include "kit/watch.h"
 

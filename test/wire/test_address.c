@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_address.c - addresses as text, listeners and connections of both families on loopback. */
-#include "base/shown.h"
+#include "base/printable.h"
 #include "wire/address.h"
 #include "kit/watch.h"
 

@@ -4,7 +4,7 @@
 #define TW_TEST_FAKES_H
 
 #include "actor/cluster.h"
-#include "world/memory.h"
+#include "world/memory_store.h"
 #include "world/sim.h"
 
 #define FAKE_SIZE 8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.c - thalweg data list|fetch|check|show: where samples come from. */
-#include "cli/look.h"
+#include "cli/query_output.h"
 #include "cli/summary.h"
 
 #include <stdio.h>

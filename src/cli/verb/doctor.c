@@ -3,8 +3,8 @@
 #include "bench/torch.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
-#include "job/look.h"
-#include "job/run.h"
+#include "query/query.h"
+#include "run/run.h"
 
 #include <microhttpd.h>
 #include <openssl/crypto.h>

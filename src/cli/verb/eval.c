@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eval.c - thalweg eval PATH: trained parameters, scored on data. */
-#include "cli/look.h"
+#include "cli/query_output.h"
 
 #include <stdio.h>
 #include <unistd.h>

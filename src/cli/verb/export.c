@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - thalweg export PATH --to FILE: trained parameters for other programs. */
-#include "cli/look.h"
-#include "job/export.h"
+#include "cli/query_output.h"
+#include "checkpoint/export.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /* help.c - thalweg help: what there is, from the tables. */
 #include "cli/help.h"
 
-#include "base/shown.h"
-#include "job/job.h"
-#include "job/topic.h"
+#include "base/printable.h"
+#include "spec/job.h"
+#include "spec/help_topic.h"
 
 #include <string.h>
 

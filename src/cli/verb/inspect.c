@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c - thalweg inspect WHAT: layers and memory of a job, or what a checkpoint holds. */
-#include "cli/look.h"
+#include "cli/query_output.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* join.c - thalweg join: a worker, or a server with shards, in a cluster that is there. */
-#include "cli/joining.h"
-#include "job/crowd.h"
-#include "job/look.h"
-#include "job/run.h"
-#include "job/export.h"
+#include "cli/join_modes.h"
+#include "spec/oversubscription.h"
+#include "query/query.h"
+#include "run/run.h"
+#include "checkpoint/export.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* predict.c - thalweg predict PATH --data FILE: what a trained network says of rows. */
-#include "cli/look.h"
+#include "cli/query_output.h"
 
 #include <errno.h>
 #include <stdio.h>

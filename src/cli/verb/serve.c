@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* serve.c - thalweg serve JOB: the master of a cluster, which others join. */
 #include "cli/cluster.h"
-#include "cli/work.h"
+#include "cli/run_job.h"
 
 struct serve_flags {
 	struct tw_work_flags work;

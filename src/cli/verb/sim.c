@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.c - thalweg sim JOB: the job in the simulator. */
-#include "cli/work.h"
+#include "cli/run_job.h"
 
 static int sim(const struct tw_call *call)
 {

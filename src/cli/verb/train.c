@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train.c - thalweg train JOB: the job on this machine, in threads or in processes. */
-#include "cli/local.h"
-#include "cli/work.h"
+#include "cli/local_cluster.h"
+#include "cli/run_job.h"
 
 struct train_flags {
 	struct tw_work_flags work;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c - tables of numbers with a column that is to be predicted: a class or a value. */
 #include "data/input.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/table.h"
 
 #include <inttypes.h>

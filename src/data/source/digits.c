@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* digits.c - digits drawn by the program: nothing to fetch, as many as wanted, always the same. */
-#include "data/keep.h"
-#include "data/strokes.h"
+#include "data/data_memory.h"
+#include "data/digit_strokes.h"
 
 struct options {
 	uint64_t seed;

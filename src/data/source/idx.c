@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx.c - images and labels from IDX files that the user has, gzipped or not. */
 #include "data/idx.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/labels.h"
 
 struct options {

@@ -2,7 +2,7 @@
 /* mnist.c - the 70,000 handwritten digits, fetched before or wherever the user keeps them. */
 #include "data/idx.h"
 #include "data/input.h"
-#include "data/keep.h"
+#include "data/data_memory.h"
 
 #include <stdio.h>
 #include <string.h>

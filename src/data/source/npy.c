@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy.c - pairs of NumPy arrays: samples, and their labels or values. */
-#include "data/keep.h"
+#include "data/data_memory.h"
 #include "data/labels.h"
 #include "data/npy_set.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* autoencoder.c - fully connected layers down to a code and back up to the input. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct autoencoder_options {
 	struct tw_f64s hidden;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lenet.c - two convolutions of 5x5 with pooling and one hidden layer, as in Caffe's LeNet. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct lenet_options {
 	uint32_t activation, pool;

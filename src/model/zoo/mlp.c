@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mlp.c - fully connected layers with an activation between them. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct mlp_options {
 	struct tw_f64s hidden;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resnet20.c - He et al. (2016) as they ran it on CIFAR: three stages of residual pairs of 3x3
  * convolutions.  Where a stage halves the image, a 1x1 convolution goes around the first pair. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct resnet_options {
 	uint32_t width, blocks, activation, pool;

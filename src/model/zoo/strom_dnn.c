@@ -5,7 +5,7 @@
  * five sigmoid layers of 1536 and 3000 states are 14,608,824 parameters.  With other data only
  * the first and the last layer change: n inputs and m outputs make
  * (n + 1) 1536 + 4 * 1537 * 1536 + 1537 m. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct strom_options {
 	uint32_t layers, width, activation;

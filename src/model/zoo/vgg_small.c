@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vgg_small.c - pairs of 3x3 convolutions between poolings, and one hidden layer. */
-#include "model/sheet.h"
+#include "model/layer_list.h"
 
 struct vgg_options {
 	uint32_t width, hidden, activation, pool;

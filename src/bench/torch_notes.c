@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch_notes.c - what compute and scale share of PyTorch: it may be missing, or fail on the way. */
+#include "bench/torch_notes.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The notes are those of all benches of a run: the same sentence is not said twice. */
+static bool noted(const struct tw_bench_how *how, const char *text)
+{
+	const json_t *note;
+	size_t i;
+
+	json_array_foreach(how->notes, i, note)
+	{
+		if (strcmp(json_string_value(note), text) == 0)
+			return true;
+	}
+	return false;
+}
+
+static enum tw_status describe(const struct tw_bench_how *how, const json_t *hello,
+			       struct tw_error *why)
+{
+	const char *version = json_string_value(json_object_get(hello, "torch"));
+	const char *blas = json_string_value(json_object_get(hello, "blas"));
+	const char *path = json_string_value(json_object_get(hello, "blas_path"));
+	char text[700];
+
+	if (!version || !blas || !path)
+		return tw_fail(why, TW_IO, "PyTorch's process does not say what it is");
+	if (strcmp(blas, "reference") == 0)
+		snprintf(
+			text, sizeof text,
+			"PyTorch %.40s runs on the reference BLAS here (%.300s), which is slow and "
+			"makes us look better than we are: with Debian's libopenblas0 the "
+			"comparison is fair",
+			version, path);
+	else
+		snprintf(text, sizeof text, "PyTorch %.40s, BLAS: %.40s%s%.300s", version, blas,
+			 *path ? ", " : "", path);
+	return noted(how, text) ? TW_OK : tw_bench_note(how, why, "%s", text);
+}
+
+enum tw_status tw_beside_open(const struct tw_bench_how *how, struct tw_torch *t,
+			      struct tw_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	json_t *hello = NULL;
+	enum tw_status status = TW_OK;
+
+	*t = (struct tw_torch){ .fill = 0 };
+	if (tw_torch_open(t, how->python, &hello, &said) == TW_OK)
+		status = describe(how, hello, why);
+	else if (!noted(how, said.text))
+		status = tw_bench_note(how, why, "%s", said.text);
+	if (json_object_set_new(how->facts, "torch", hello ? hello : json_null()) &&
+	    status == TW_OK)
+		status = tw_fail(why, TW_NO_MEMORY, "no memory for the facts");
+	if (status != TW_OK)
+		tw_torch_stop(t);
+	return status;
+}
+
+enum tw_status tw_beside_ask(struct tw_torch *t, const struct tw_net_facts *net,
+			     struct tw_error *why)
+{
+	json_error_t bad;
+	json_t *shape = json_array();
+
+	for (uint32_t k = 0; k < net->in.rank; k++)
+		json_array_append_new(shape, json_integer(net->in.d[k]));
+	return tw_torch_tell(t,
+			     json_pack("{s:s, s:s, s:s, s:o, s:o, s:I}", "do", "make", "net",
+				       net->name, "zoo", net->zoo, "hidden",
+				       net->hidden ? json_loads(net->hidden, JSON_DECODE_ANY, &bad)
+						   : json_null(),
+				       "shape", shape, "batch", (json_int_t)net->batch),
+			     why);
+}
+
+enum tw_status tw_beside_made(struct tw_torch *t, const struct tw_net_facts *net, size_t parameters,
+			      struct tw_error *why)
+{
+	json_t *answer = NULL;
+	const enum tw_status status = tw_torch_hear(t, TW_TORCH_ANSWER, &answer, why);
+	size_t theirs;
+
+	if (status != TW_OK)
+		return status;
+	theirs = (size_t)json_integer_value(json_object_get(answer, "parameters"));
+	json_decref(answer);
+	if (theirs != parameters)
+		return tw_fail(why, TW_IO, "PyTorch's %s has %zu parameters, ours %zu", net->name,
+			       theirs, parameters);
+	return TW_OK;
+}
+
+enum tw_status tw_beside_make(struct tw_torch *t, const struct tw_net_facts *net, size_t parameters,
+			      struct tw_error *why)
+{
+	const enum tw_status status = tw_beside_ask(t, net, why);
+
+	return status == TW_OK ? tw_beside_made(t, net, parameters, why) : status;
+}
+
+enum tw_status tw_beside_lost(const struct tw_bench_how *how, struct tw_torch *t,
+			      const struct tw_error *cause, struct tw_error *why)
+{
+	tw_torch_stop(t);
+	return tw_bench_note(how, why,
+			     "PyTorch stopped on the way (%s): what it should have been "
+			     "compared with from there on stands alone",
+			     cause->text);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_read.c - a cut on disk, checked to its last byte: DONE vouches for the manifest, the manifest
+ * for every part. */
+#include "checkpoint/checkpoint_read.h"
+
+#include "base/grow.h"
+#include "base/regular_file.h"
+#include "checkpoint/digest.h"
+#include "checkpoint/files.h"
+#include "checkpoint/part_file.h"
+#include "checkpoint/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MANIFEST_MOST ((size_t)64 << 20)
+#define PARTS_MOST    1000000
+
+uint64_t tw_cut_number(const char *name)
+{
+	uint64_t n = 0;
+
+	if (strncmp(name, "ckpt-", 5) != 0 || name[5] == '0')
+		return 0;
+	for (name += 5; *name >= '0' && *name <= '9' && n < UINT64_MAX / 16; name++)
+		n = 10 * n + (uint64_t)(*name - '0');
+	return *name ? 0 : n;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+enum tw_status tw_cut_list(int at, uint64_t **out, size_t *count)
+{
+	const int fd = tw_folder_at(at, ".");
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	uint64_t *list = NULL;
+	const struct dirent *e;
+	size_t n = 0, room = 0;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return TW_IO;
+	}
+	while ((e = readdir(d))) {
+		const uint64_t cut = tw_cut_number(e->d_name);
+
+		if (!cut)
+			continue;
+		if (!TW_GROW(&tw_heap_system, list, room, n, n + 1)) {
+			free(list);
+			closedir(d);
+			return TW_NO_MEMORY;
+		}
+		list[n++] = cut;
+	}
+	closedir(d);
+	if (n)
+		qsort(list, n, sizeof *list, newest_first);
+	*out = list;
+	*count = n;
+	return TW_OK;
+}
+
+enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *what)
+{
+	snprintf(c->why, sizeof c->why, "%.80s %s", file, what);
+	return TW_BAD_BYTES;
+}
+
+/* Where this process has run out of something, nothing is wrong with the cut: no older one may be
+ * taken for it. */
+static enum tw_status unreadable(struct tw_cut_files *c, const char *file)
+{
+	const bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+
+	tw_cut_bad(c, file, tw_cause(errno));
+	return scarce ? TW_IO : TW_BAD_BYTES;
+}
+
+static enum tw_status read_checked(struct tw_cut_files *c, const char *file, size_t most,
+				   struct tw_block **out)
+{
+	const enum tw_status status = tw_file_read(c->fd, file, most, c->heap, out);
+
+	switch (status) {
+	case TW_OK:
+	case TW_NO_MEMORY:
+		return status;
+	case TW_ABSENT:
+		return tw_cut_bad(c, file, "is missing");
+	case TW_BAD_BYTES:
+		return tw_cut_bad(c, file, "is too long");
+	default:
+		return unreadable(c, file);
+	}
+}
+
+static enum tw_status read_manifest(struct tw_cut_files *c)
+{
+	struct tw_block *text = NULL, *done = NULL;
+	char hash[TW_DIGEST_TEXT];
+	enum tw_status status;
+
+	status = read_checked(c, "DONE", TW_DIGEST_TEXT, &done);
+	if (status == TW_OK)
+		status = read_checked(c, "manifest.json", MANIFEST_MOST, &text);
+	if (status == TW_OK) {
+		tw_digest_bytes(text->data, text->bytes, hash);
+		if (done->bytes != TW_DIGEST_TEXT || done->data[TW_DIGEST_TEXT - 1] != '\n' ||
+		    memcmp(done->data, hash, TW_DIGEST_TEXT - 1) != 0)
+			status = tw_cut_bad(c, "manifest.json", "does not match DONE");
+	}
+	if (status == TW_OK) {
+		c->manifest = json_loadb((const char *)text->data, text->bytes, 0, NULL);
+		if (!c->manifest)
+			status = tw_cut_bad(c, "manifest.json", "is not JSON");
+	}
+	tw_block_drop(text);
+	tw_block_drop(done);
+	return status;
+}
+
+static enum tw_status check_format(struct tw_cut_files *c)
+{
+	json_int_t number, format;
+
+	if (json_unpack(c->manifest, "{s:I, s:I}", "format", &format, "cut", &number))
+		return tw_cut_bad(c, "manifest.json", "lacks a field");
+	if (format != TW_STORE_FORMAT)
+		return tw_cut_bad(c, "manifest.json", "is of another version of the format");
+	c->number = (uint64_t)number;
+	return TW_OK;
+}
+
+enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name, struct tw_cut_files *out)
+{
+	enum tw_status status;
+
+	*out = (struct tw_cut_files){ .heap = heap, .fd = tw_folder_at(at, name) };
+	if (out->fd < 0)
+		return unreadable(out, name);
+	status = read_manifest(out);
+	return status == TW_OK ? check_format(out) : status;
+}
+
+static enum tw_status read_part(struct tw_cut_files *c, json_t *row, struct tw_part *out)
+{
+	const char *name, *file, *encoding, *hash;
+	struct tw_part_image image = { .bytes = NULL };
+	char seen[TW_DIGEST_TEXT];
+	enum tw_status status;
+	json_int_t bytes;
+
+	if (json_unpack(row, "{s:s, s:s, s:s, s:I, s:s}", "name", &name, "file", &file, "encoding",
+			&encoding, "bytes", &bytes, "xxh3_128", &hash) ||
+	    strlen(name) >= sizeof out->name || strchr(file, '/') || bytes < 0)
+		return tw_cut_bad(c, "manifest.json", "has a part that makes no sense");
+	if (!tw_part_encoding_find(encoding, &image.encoding))
+		return tw_cut_bad(c, file, "has an encoding that this version does not know");
+	status = read_checked(c, file, (size_t)bytes, &image.bytes);
+	if (status != TW_OK)
+		return status;
+	tw_digest_bytes(image.bytes->data, image.bytes->bytes, seen);
+	if (image.bytes->bytes < (size_t)bytes)
+		status = tw_cut_bad(c, file, "is truncated");
+	else if (strcmp(seen, hash) != 0)
+		status = tw_cut_bad(c, file, "does not match its hash");
+	else if ((status = tw_part_decode(c->heap, &image, &out->bytes)) == TW_BAD_BYTES)
+		status = tw_cut_bad(c, file, "is not a part");
+	if (status == TW_OK)
+		strcpy(out->name, name);
+	tw_block_drop(image.bytes);
+	return status;
+}
+
+enum tw_status tw_cut_parts(struct tw_cut_files *c)
+{
+	json_t *rows = json_object_get(c->manifest, "parts");
+	const size_t count = json_array_size(rows);
+	enum tw_status status = TW_OK;
+
+	if (!json_is_array(rows) || count > PARTS_MOST)
+		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	c->part = tw_heap_zeros(c->heap, (count ? count : 1) * sizeof *c->part);
+	if (!c->part)
+		return TW_NO_MEMORY;
+	c->parts = count;
+	for (size_t i = 0; i < count && status == TW_OK; i++)
+		status = read_part(c, json_array_get(rows, i), &c->part[i]);
+	return status;
+}
+
+void tw_cut_drop_parts(struct tw_heap *heap, struct tw_part *part, size_t parts)
+{
+	for (size_t i = 0; i < parts; i++)
+		tw_block_drop(part[i].bytes);
+	heap->put(heap, part);
+}
+
+void tw_cut_release(struct tw_cut_files *c)
+{
+	if (c->part)
+		tw_cut_drop_parts(c->heap, c->part, c->parts);
+	json_decref(c->manifest);
+	if (c->fd >= 0)
+		close(c->fd);
+}

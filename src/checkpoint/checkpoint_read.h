@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_read.h - a cut on disk (store.h), checked to its last byte, for whoever wants it. */
+#ifndef TW_CHECKPOINT_CHECKPOINT_READ_H
+#define TW_CHECKPOINT_CHECKPOINT_READ_H
+
+#include "actor/actor.h"
+
+#include <jansson.h>
+
+struct tw_cut_files {
+	struct tw_heap *heap;
+	int fd; /* the cut's directory; -1: none */
+	json_t *manifest;
+	uint64_t number;
+	struct tw_part *part;
+	size_t parts;
+	char why[200]; /* after TW_BAD_BYTES: which file, and what is wrong with it */
+};
+
+/* ckpt-<n> gives n; anything else, also ckpt-<n>.new, gives 0. */
+uint64_t tw_cut_number(const char *name);
+/* Numbers of the cuts under a directory, newest first, in *out for free().  TW_IO: see errno. */
+enum tw_status tw_cut_list(int at, uint64_t **out, size_t *count);
+
+/* Open the cut's directory and check its manifest against DONE; the parts are not read yet.
+ * Release in any case. */
+enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name,
+			   struct tw_cut_files *out);
+/* Read every part and check it. */
+enum tw_status tw_cut_parts(struct tw_cut_files *c);
+/* A sentence about one of its files; gives TW_BAD_BYTES. */
+enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *what);
+void tw_cut_release(struct tw_cut_files *c);
+void tw_cut_drop_parts(struct tw_heap *heap, struct tw_part *part, size_t parts);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* digest.h - XXH3-128 as 32 hexadecimal digits: of files in checkpoints and of parameters. */
+#ifndef TW_CHECKPOINT_DIGEST_H
+#define TW_CHECKPOINT_DIGEST_H
+
+#include "actor/actor.h"
+
+#define TW_DIGEST_TEXT 33
+
+void tw_digest_bytes(const void *bytes, size_t len, char out[TW_DIGEST_TEXT]);
+/* Of floats from..to of a vector that lies in one block per shard, little endian, in layout order:
+ * the same text however many shards there are.  border has shards + 1 entries.  TW_NO_MEMORY, or
+ * TW_BAD_BYTES if a block is shorter than its shard. */
+enum tw_status tw_digest_floats(struct tw_block *const *vector, const size_t *border,
+				uint32_t shards, size_t from, size_t to, char out[TW_DIGEST_TEXT]);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c - whole files that survive a power cut, and directories that go as a whole. */
+#include "checkpoint/files.h"
+
+#include "base/regular_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int tw_folder_at(int at, const char *name)
+{
+	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static enum tw_status write_all(int fd, const void *bytes, size_t len)
+{
+	const char *from = bytes;
+
+	while (len > 0) {
+		const ssize_t n = write(fd, from, len < (1u << 30) ? len : 1u << 30);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return TW_IO;
+		from += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) ? TW_IO : TW_OK;
+}
+
+static enum tw_status open_trouble(void)
+{
+	return tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO;
+}
+
+enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len)
+{
+	const int fd = tw_regular_open(at, name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	enum tw_status status;
+	int cause;
+
+	if (fd < 0)
+		return open_trouble();
+	status = write_all(fd, bytes, len);
+	cause = errno;
+	if (close(fd) && status == TW_OK) {
+		cause = errno;
+		status = TW_IO;
+	}
+	if (status != TW_OK)
+		unlinkat(at, name, 0);
+	errno = cause;
+	return status;
+}
+
+int tw_file_nameless(int at)
+{
+	if (access("/proc/self/fd", X_OK)) /* then it could not be given a name */
+		return -1;
+	return openat(at, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+enum tw_status tw_file_name(int fd, int at, const char *name)
+{
+	char from[40];
+
+	snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, from, at, name, AT_SYMLINK_FOLLOW) ? TW_IO : TW_OK;
+}
+
+bool tw_file_beside(const char *name, char *out, size_t room)
+{
+	uint32_t dice = 0;
+
+	if (getrandom(&dice, sizeof dice, 0) != sizeof dice)
+		dice = (uint32_t)getpid();
+	if ((size_t)snprintf(out, room, "%s.%08" PRIx32 ".new", name, dice) < room)
+		return true;
+	errno = ENAMETOOLONG;
+	return false;
+}
+
+/* A new file under this name, whole or not at all. */
+static enum tw_status write_new(int at, const char *name, const void *bytes, size_t len)
+{
+	int fd = tw_file_nameless(at), cause;
+	const bool nameless = fd >= 0;
+	enum tw_status status;
+
+	if (!nameless)
+		fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return TW_IO;
+	status = write_all(fd, bytes, len);
+	if (status == TW_OK && nameless)
+		status = tw_file_name(fd, at, name);
+	cause = errno;
+	if (close(fd) && status == TW_OK) {
+		cause = errno;
+		status = TW_IO;
+	}
+	if (status != TW_OK && !nameless)
+		unlinkat(at, name, 0);
+	errno = cause;
+	return status;
+}
+
+enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len)
+{
+	char beside[300];
+	enum tw_status status;
+	int cause;
+
+	if (!tw_file_beside(name, beside, sizeof beside))
+		return TW_IO;
+	if (tw_regular_check(at, name, true)) /* renaming would put an end to a device */
+		return open_trouble();
+	status = write_new(at, beside, bytes, len);
+	if (status != TW_OK)
+		return status;
+	if (renameat(at, beside, at, name)) {
+		cause = errno;
+		unlinkat(at, beside, 0);
+		errno = cause;
+		return TW_IO;
+	}
+	return fsync(at) ? TW_IO : TW_OK;
+}
+
+static enum tw_status read_all(int fd, uint8_t *to, size_t len)
+{
+	while (len > 0) {
+		const ssize_t n = read(fd, to, len < (1u << 30) ? len : 1u << 30);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return TW_IO;
+		to += n;
+		len -= (size_t)n;
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
+			    struct tw_block **out)
+{
+	const int fd = tw_regular_open(at, name, O_RDONLY, 0);
+	enum tw_status status = TW_OK;
+	struct tw_block *b = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT ? TW_ABSENT : open_trouble();
+	if (fstat(fd, &st))
+		status = TW_IO;
+	else if ((uint64_t)st.st_size > most)
+		status = TW_BAD_BYTES;
+	else if (!(b = tw_block_new(heap, (size_t)st.st_size + 1)))
+		status = TW_NO_MEMORY;
+	else
+		status = read_all(fd, b->data, (size_t)st.st_size);
+	if (status == TW_OK) {
+		b->data[st.st_size] = 0;
+		b->bytes = (size_t)st.st_size;
+		*out = b;
+	} else {
+		tw_block_drop(b);
+	}
+	close(fd);
+	return status;
+}
+
+enum tw_status tw_folder_remove(int at, const char *name)
+{
+	const int fd = tw_folder_at(at, name);
+	const struct dirent *e;
+	DIR *d;
+
+	if (fd < 0) {
+		if (errno == ENOENT)
+			return TW_OK;
+		return unlinkat(at, name, 0) ? TW_IO : TW_OK;
+	}
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return TW_IO;
+	}
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			unlinkat(fd, e->d_name, 0);
+	closedir(d);
+	return unlinkat(at, name, AT_REMOVEDIR) ? TW_IO : TW_OK;
+}
+
+enum tw_status tw_folder_make(const char *path)
+{
+	char part[4096];
+	struct stat st;
+
+	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+		errno = ENAMETOOLONG;
+		return TW_IO;
+	}
+	for (char *s = part + 1; *s; s++) {
+		if (*s != '/')
+			continue;
+		*s = 0;
+		if (mkdir(part, 0777) && errno != EEXIST)
+			return TW_IO;
+		*s = '/';
+	}
+	if (mkdir(part, 0777) && errno != EEXIST)
+		return TW_IO;
+	if (stat(part, &st))
+		return TW_IO;
+	if (!S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR;
+		return TW_IO;
+	}
+	return TW_OK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* last_good_checkpoint.h - which checkpoint of a run that diverged can be gone on from. */
+#ifndef TW_CHECKPOINT_LAST_GOOD_CHECKPOINT_H
+#define TW_CHECKPOINT_LAST_GOOD_CHECKPOINT_H
+
+#include "actor/engine.h"
+#include "base/heap.h"
+#include "base/log.h"
+
+/* Evaluate the checkpoints under `dir`, the newest first.  A good one has a loss on the test set
+ * that is finite and not above that of the initial weights.  Those before a good one are trusted;
+ * those after it lose their name (ckpt-<n>.refused), so that nobody takes them for the newest.
+ * *cut: the good one, 0: none.  Where nothing can be evaluated, none is good.  TW_IO, TW_NO_MEMORY:
+ * one cannot be read now, and keeps its name.  The caller holds the directory's lock. */
+enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
+			   const struct tw_log *log, uint64_t *cut);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot.h - trained parameters, wherever they are: a run directory (its newest whole
+ * checkpoint), one checkpoint of it, or a safetensors file. */
+#ifndef TW_CHECKPOINT_SNAPSHOT_H
+#define TW_CHECKPOINT_SNAPSHOT_H
+
+#include "spec/job.h"
+#include "model/safetensors.h"
+
+#include <jansson.h>
+
+struct tw_snapshot {
+	char *path;          /* what was really read: ".../ckpt-12" or the file */
+	uint64_t cut;        /* number of the checkpoint; 0: a file */
+	json_t *manifest;    /* of the checkpoint; NULL: a file */
+	struct tw_job *job;  /* as the checkpoint says it; NULL: a file */
+	float *vector;       /* checkpoint: what is evaluated (w, or theta of dana, nag, multi), all
+			       elements, trainable then buffers; file: NULL */
+	size_t count;        /* elements of it */
+	struct tw_safe safe; /* file: its tensors */
+	struct tw_block *bytes;
+};
+
+/* Open what `path` names.  TW_ABSENT: nothing there; TW_BAD_BYTES: damaged, with the sentence that
+ * says which file and what (a run directory falls back to the checkpoint before, and says so on the
+ * log); TW_BAD_INPUT: it is none of the three. */
+enum tw_status tw_snapshot_open(const char *path, const struct tw_log *log,
+				struct tw_snapshot **out, struct tw_error *why);
+void tw_snapshot_close(struct tw_snapshot *s); /* NULL is allowed */
+
+/* The checkpoint's job with fields overridden, as tw_job_read takes them. */
+enum tw_status tw_snapshot_job(const struct tw_snapshot *s, const char *const *set, size_t n,
+			       struct tw_job **out, struct tw_error *why);
+/* The model card of a checkpoint or file.  TW_ABSENT without a sentence: it has none. */
+struct tw_card;
+enum tw_status tw_snapshot_card(const struct tw_snapshot *s, struct tw_card **out,
+				struct tw_error *why);
+/* How many epochs of samples are in it; NAN: not known. */
+double tw_snapshot_epochs(const struct tw_snapshot *s);
+/* Names and shapes in the vector of a checkpoint; one that does not know them has "parameters". */
+struct tw_tensors;
+enum tw_status tw_snapshot_tensors(const struct tw_snapshot *s, struct tw_heap *heap,
+				   struct tw_tensors *out);
+/* The vector for a model with these tensors, from the heap; refusals as below. */
+enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tensors *want,
+			       struct tw_heap *heap, float **out, struct tw_error *why);
+
+/* The parameter vector for this graph, from the heap (the caller puts it back): a checkpoint's as
+ * it is, a file's tensors by their names and shapes.  What is missing, left over or of another
+ * shape is refused, naming the tensor and both shapes; `path` is for sentences. */
+struct tw_graph;
+enum tw_status tw_snapshot_vector(const struct tw_snapshot *s, const struct tw_graph *g,
+				  struct tw_heap *heap, float **out, struct tw_error *why);
+/* The same straight from a safetensors file: what model.weights names. */
+enum tw_status tw_weights_read(const char *path, const struct tw_graph *g, struct tw_heap *heap,
+			       float **out, struct tw_error *why);
+
+#endif

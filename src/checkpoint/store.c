@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - cuts as directories: ckpt-<n>/ is complete or it is not there.
+ *
+ *  (1) a directory named ckpt-<n> was renamed from ckpt-<n>.new after everything in it was synced;
+ *  (2) DONE holds the hash of manifest.json, which holds the hash of every part: no byte of a cut
+ *      can change unnoticed;
+ *  (3) an older cut is removed only after a newer one is complete, and never by a failed save. */
+#include "checkpoint/store.h"
+
+#include "base/regular_file.h"
+#include "checkpoint/checkpoint_read.h"
+#include "checkpoint/digest.h"
+#include "checkpoint/files.h"
+#include "checkpoint/part_file.h"
+#include "node/checkpoint_part.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TOLD 16
+
+struct dir_store {
+	struct tw_store store; /* must stay first */
+	struct tw_heap *heap;
+	const struct tw_store_facts *facts;
+	const struct tw_log *log;
+	struct tw_error error; /* of the last save */
+	double seconds;        /* spent before this process, up to the cut that was loaded */
+	struct tw_store_counts counts; /* likewise */
+	const struct tw_ran *ran;      /* what this process counts; may be NULL */
+	uint64_t told[TOLD];           /* refused cuts that were said, 0 for none; a ring */
+	size_t tells;
+	int64_t began;
+	int fd;
+	char dir[];
+};
+
+static double seconds_now(const struct dir_store *d)
+{
+	struct timespec t;
+
+	if (!d->began)
+		return d->seconds;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return d->seconds +
+	       (double)((int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - d->began) / (double)TW_SECOND;
+}
+
+/* ckpt-<n>.new and ckpt-<n>.old; ckpt-<n>.refused where n is not above `refused`. */
+static bool leftover(const char *name, uint64_t refused)
+{
+	const char *dot = strrchr(name, '.');
+	char number[40];
+
+	if (strncmp(name, "ckpt-", 5) != 0 || !dot || dot - name >= (ptrdiff_t)sizeof number)
+		return false;
+	snprintf(number, sizeof number, "%.*s", (int)(dot - name), name);
+	return strcmp(dot, ".new") == 0 || strcmp(dot, ".old") == 0 ||
+	       (strcmp(dot, ".refused") == 0 && tw_cut_number(number) <= refused);
+}
+
+static void remove_leftovers(int at, uint64_t refused)
+{
+	const int fd = tw_folder_at(at, ".");
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (leftover(e->d_name, refused))
+			tw_folder_remove(at, e->d_name);
+	closedir(d);
+}
+
+/* A cut loses its name before it loses its files, so that (1) holds at every instant. */
+static enum tw_status remove_cut(int at, uint64_t cut)
+{
+	char name[40], old[48];
+
+	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
+	snprintf(old, sizeof old, "%s.old", name);
+	tw_folder_remove(at, old);
+	if (renameat(at, name, at, old))
+		return errno == ENOENT ? TW_OK : TW_IO;
+	return tw_folder_remove(at, old);
+}
+
+/* --- saving --- */
+
+static enum tw_status save_failed(struct dir_store *d, uint64_t cut, const char *what)
+{
+	const char *cause = tw_cause(errno);
+
+	tw_fail(&d->error, TW_IO,
+		"checkpoint %" PRIu64
+		" cannot be written to %s (%s: %s); what was saved before it is intact",
+		cut, d->dir, what, cause);
+	tw_log_line(d->log, TW_WARNING, "checkpoint", "%s", d->error.text);
+	return TW_IO;
+}
+
+static struct tw_store_counts counts_now(const struct dir_store *d)
+{
+	struct tw_store_counts c = d->counts;
+
+	if (d->ran) {
+		c.bytes_sent += d->ran->bytes_sent;
+		c.bytes_received += d->ran->bytes_received;
+		c.events += d->ran->events;
+	}
+	return c;
+}
+
+/* How far the run was, as the master's part says; without one, nothing. */
+static void describe(json_t *manifest, const struct tw_part *parts, size_t count)
+{
+	struct tw_master_part m;
+	json_t *rows;
+
+	if (tw_master_part_read(parts, count, &m) != TW_OK)
+		return;
+	rows = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "round", (json_int_t)m.round,
+			 "generation", (json_int_t)m.generation, "steps", (json_int_t)m.steps,
+			 "applied_samples", (json_int_t)m.samples, "redealt", (json_int_t)m.redealt,
+			 "dropped", (json_int_t)m.dropped, "workers", (json_int_t)m.workers,
+			 "shards", (json_int_t)m.shards);
+	json_object_update(manifest, rows);
+	json_decref(rows);
+}
+
+static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
+{
+	const struct tw_store_facts *f = d->facts;
+	const struct tw_store_counts c = counts_now(d);
+	char hash[TW_SHA_TEXT];
+	json_t *m;
+
+	tw_sha_text(&d->facts->job_hash, hash);
+	m = json_pack("{s:i, s:s, s:I, s:s, s:s, s:I, s:f, s:I, s:I, s:I, s:[], s:s, s:s}",
+		      "format", TW_STORE_FORMAT, "program", "thalweg " TW_VERSION, "cut",
+		      (json_int_t)cut, "job_hash", hash, "isa", f->isa, "threads",
+		      (json_int_t)f->threads, "seconds", seconds_now(d), "bytes_sent",
+		      (json_int_t)c.bytes_sent, "bytes_received", (json_int_t)c.bytes_received,
+		      "events", (json_int_t)c.events, "parts", "job_file",
+		      f->job_file ? f->job_file : "", "job", f->job_text);
+	if (m && f->epoch_samples)
+		json_object_set_new(m, "epoch_samples", json_integer((json_int_t)f->epoch_samples));
+	if (m && f->layout)
+		json_object_set(m, "layout", f->layout);
+	if (m && f->card)
+		json_object_set(m, "card", f->card);
+	return m;
+}
+
+static enum tw_status save_part(struct dir_store *d, int fd, uint64_t cut,
+				const struct tw_part *part, json_t *manifest)
+{
+	char file[80], hash[TW_DIGEST_TEXT];
+	struct tw_part_image image;
+	enum tw_status status;
+	json_t *row;
+
+	status = tw_part_encode(d->heap, part, &image);
+	if (status != TW_OK)
+		return status;
+	tw_part_file_name(part->name, &image, file);
+	tw_digest_bytes(image.bytes->data, image.bytes->bytes, hash);
+	row = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", part->name, "file", file, "encoding",
+			tw_part_encoding_name(image.encoding), "bytes",
+			(json_int_t)image.bytes->bytes, "xxh3_128", hash);
+	if (row && image.ranged) {
+		json_object_set_new(row, "from", json_integer((json_int_t)image.from));
+		json_object_set_new(row, "to", json_integer((json_int_t)image.to));
+	}
+	if (!row || json_array_append_new(json_object_get(manifest, "parts"), row))
+		status = TW_NO_MEMORY;
+	else if (tw_file_write(fd, file, image.bytes->data, image.bytes->bytes) != TW_OK)
+		status = save_failed(d, cut, file);
+	tw_block_drop(image.bytes);
+	return status;
+}
+
+static enum tw_status save_manifest(struct dir_store *d, int fd, uint64_t cut,
+				    const json_t *manifest)
+{
+	char *text = json_dumps(manifest, JSON_INDENT(1));
+	char done[TW_DIGEST_TEXT + 1];
+	enum tw_status status = TW_OK;
+
+	if (!text)
+		return TW_NO_MEMORY;
+	tw_digest_bytes(text, strlen(text), done);
+	strcat(done, "\n");
+	if (tw_file_write(fd, "manifest.json", text, strlen(text)) != TW_OK)
+		status = save_failed(d, cut, "manifest.json");
+	else if (tw_file_write(fd, "DONE", done, strlen(done)) != TW_OK || fsync(fd))
+		status = save_failed(d, cut, "DONE");
+	free(text);
+	return status;
+}
+
+static enum tw_status save_into(struct dir_store *d, const char *folder, uint64_t cut,
+				const struct tw_part *parts, size_t count)
+{
+	json_t *manifest = manifest_of(d, cut);
+	enum tw_status status = TW_OK;
+	int fd;
+
+	if (!manifest)
+		return TW_NO_MEMORY;
+	describe(manifest, parts, count);
+	fd = mkdirat(d->fd, folder, 0777) ? -1 : tw_folder_at(d->fd, folder);
+	if (fd < 0)
+		status = save_failed(d, cut, folder);
+	for (size_t i = 0; i < count && status == TW_OK; i++)
+		status = save_part(d, fd, cut, &parts[i], manifest);
+	if (status == TW_OK)
+		status = save_manifest(d, fd, cut, manifest);
+	if (fd >= 0)
+		close(fd);
+	json_decref(manifest);
+	return status;
+}
+
+/* Cut `cut` is complete: of those before it `keep` - 1 stay; those after it were refused when this
+ * run went on from an earlier one, and must not be taken for its future. */
+static void prune(struct dir_store *d, uint64_t cut)
+{
+	uint64_t *list = NULL;
+	size_t count = 0, kept = 0;
+
+	if (tw_cut_list(d->fd, &list, &count) != TW_OK)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		if (list[i] > cut) {
+			char name[40], away[52];
+
+			snprintf(name, sizeof name, "ckpt-%" PRIu64, list[i]);
+			snprintf(away, sizeof away, "%s.refused", name);
+			tw_folder_remove(d->fd, away);
+			renameat(d->fd, name, d->fd, away);
+		} else if (++kept > (d->facts->keep ? d->facts->keep : 1)) {
+			remove_cut(d->fd, list[i]);
+		}
+	}
+	free(list);
+	remove_leftovers(d->fd, cut);
+}
+
+/* The new cut takes the name; one that had it (of a history rolled back) goes only then. */
+static enum tw_status give_name(int at, const char *fresh, const char *name)
+{
+	char old[48];
+
+	snprintf(old, sizeof old, "%s.old", name);
+	tw_folder_remove(at, old);
+	if (renameat(at, name, at, old) && errno != ENOENT)
+		return TW_IO;
+	if (renameat(at, fresh, at, name) || fsync(at)) {
+		const int cause = errno;
+
+		renameat(at, old, at, name);
+		errno = cause;
+		return TW_IO;
+	}
+	tw_folder_remove(at, old);
+	return TW_OK;
+}
+
+static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
+			       size_t count)
+{
+	struct dir_store *d = (struct dir_store *)s;
+	char name[40], fresh[48];
+	enum tw_status status;
+
+	d->error = (struct tw_error){ .status = TW_OK };
+	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
+	snprintf(fresh, sizeof fresh, "%s.new", name);
+	tw_folder_remove(d->fd, fresh);
+	status = save_into(d, fresh, cut, parts, count);
+	if (status == TW_OK && give_name(d->fd, fresh, name) != TW_OK)
+		status = save_failed(d, cut, name);
+	if (status != TW_OK) {
+		tw_folder_remove(d->fd, fresh);
+		if (status == TW_NO_MEMORY)
+			tw_fail(&d->error, status, "no memory to write checkpoint %" PRIu64, cut);
+		return status;
+	}
+	for (size_t i = 0; i < TOLD; i++)
+		if (d->told[i] == cut)
+			d->told[i] = 0;
+	prune(d, cut);
+	return TW_OK;
+}
+
+/* --- loading --- */
+
+struct loading {
+	struct tw_cut_files cut;
+	double seconds;
+	struct tw_store_counts counts;
+};
+
+static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct loading *l)
+{
+	json_int_t sent, received, events;
+	const char *hash, *isa;
+	char mine[TW_SHA_TEXT];
+
+	if (json_unpack(l->cut.manifest, "{s:s, s:s, s:F, s:I, s:I, s:I}", "job_hash", &hash, "isa",
+			&isa, "seconds", &l->seconds, "bytes_sent", &sent, "bytes_received",
+			&received, "events", &events))
+		return tw_cut_bad(&l->cut, "manifest.json", "lacks a field");
+	l->counts =
+		(struct tw_store_counts){ (uint64_t)sent, (uint64_t)received, (uint64_t)events };
+	if (l->cut.number != cut)
+		return tw_cut_bad(&l->cut, "manifest.json", "is of another checkpoint");
+	if (strcmp(tw_sha_text(&d->facts->job_hash, mine), hash) != 0)
+		return tw_cut_bad(&l->cut, "manifest.json", "is of another job");
+	if (strcmp(isa, d->facts->isa) != 0)
+		tw_log_line(d->log, TW_WARNING, "checkpoint",
+			    "checkpoint %" PRIu64 " was made with --isa %s and goes on with %s: "
+			    "the last digits may differ from a run that was not stopped",
+			    cut, isa, d->facts->isa);
+	return TW_OK;
+}
+
+static enum tw_status load_cut(struct dir_store *d, uint64_t cut, struct loading *l)
+{
+	enum tw_status status;
+	char name[40];
+
+	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
+	status = tw_cut_open(d->heap, d->fd, name, &l->cut);
+	if (status == TW_OK)
+		status = check_manifest(d, cut, l);
+	return status == TW_OK ? tw_cut_parts(&l->cut) : status;
+}
+
+/* A run loads more than once; what is wrong with a cut is said once. */
+static bool first_told(struct dir_store *d, uint64_t cut)
+{
+	for (size_t i = 0; i < TOLD; i++)
+		if (d->told[i] == cut)
+			return false;
+	d->told[d->tells++ % TOLD] = cut;
+	return true;
+}
+
+static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
+			       size_t *count)
+{
+	struct dir_store *d = (struct dir_store *)s;
+	enum tw_status status;
+	uint64_t *list = NULL;
+	size_t cuts = 0;
+
+	d->error = (struct tw_error){ .status = TW_OK };
+	status = tw_cut_list(d->fd, &list, &cuts);
+	if (status != TW_OK)
+		return tw_fail(&d->error, status, "the checkpoints in %s cannot be read: %s",
+			       d->dir, strerror(errno));
+	*cut = 0;
+	*parts = NULL;
+	*count = 0;
+	for (size_t i = 0; i < cuts; i++) {
+		struct loading l;
+
+		status = load_cut(d, list[i], &l);
+		if (status == TW_OK) {
+			*cut = list[i];
+			*parts = l.cut.part;
+			*count = l.cut.parts;
+			l.cut.part = NULL; /* the caller's now */
+			if (!d->began) {   /* later it is this process's own */
+				d->seconds = l.seconds;
+				d->counts = l.counts;
+			}
+			tw_cut_release(&l.cut);
+			break;
+		}
+		if (status == TW_BAD_BYTES && first_told(d, list[i]))
+			tw_log_line(d->log, TW_WARNING, "checkpoint",
+				    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i],
+				    l.cut.why,
+				    i + 1 < cuts ? "using the one before it"
+						 : "there is none before it");
+		if (status == TW_NO_MEMORY)
+			tw_fail(&d->error, status, "no memory to read %s/ckpt-%" PRIu64, d->dir,
+				list[i]);
+		else if (status != TW_BAD_BYTES)
+			tw_fail(&d->error, status, "%s/ckpt-%" PRIu64 " cannot be read: %s", d->dir,
+				list[i], l.cut.why);
+		tw_cut_release(&l.cut);
+		if (status != TW_BAD_BYTES)
+			break;
+		status = TW_OK;
+	}
+	free(list);
+	return status;
+}
+
+static void dir_loaded_free(struct tw_store *s, struct tw_part *parts, size_t count)
+{
+	if (parts)
+		tw_cut_drop_parts(((struct dir_store *)s)->heap, parts, count);
+}
+
+/* --- opening --- */
+
+enum tw_status tw_dir_store_open(struct tw_heap *heap, const char *dir,
+				 const struct tw_store_facts *facts, const struct tw_log *log,
+				 struct tw_store **out, struct tw_error *why)
+{
+	const int fd = tw_folder_at(AT_FDCWD, dir);
+	struct dir_store *d;
+
+	if (fd < 0)
+		return tw_fail(why, TW_IO, "%s cannot be opened: %s", dir, strerror(errno));
+	d = tw_heap_zeros(heap, sizeof *d + strlen(dir) + 1);
+	if (!d) {
+		close(fd);
+		return tw_fail(why, TW_NO_MEMORY, "no memory to open %s", dir);
+	}
+	*d = (struct dir_store){
+		.store = { .save = dir_save, .load = dir_load, .loaded_free = dir_loaded_free },
+		.heap = heap,
+		.facts = facts,
+		.log = log,
+		.fd = fd,
+	};
+	strcpy(d->dir, dir);
+	remove_leftovers(fd, 0);
+	*out = &d->store;
+	return TW_OK;
+}
+
+void tw_dir_store_close(struct tw_store *s)
+{
+	struct dir_store *d = (struct dir_store *)s;
+
+	if (!d)
+		return;
+	close(d->fd);
+	d->heap->put(d->heap, d);
+}
+
+const struct tw_error *tw_dir_store_error(const struct tw_store *s)
+{
+	return &((const struct dir_store *)s)->error;
+}
+
+double tw_dir_store_seconds(const struct tw_store *s)
+{
+	return ((const struct dir_store *)s)->seconds;
+}
+
+void tw_dir_store_began(struct tw_store *s, int64_t began)
+{
+	((struct dir_store *)s)->began = began;
+}
+
+struct tw_store_counts tw_dir_store_counts(const struct tw_store *s)
+{
+	return ((const struct dir_store *)s)->counts;
+}
+
+void tw_dir_store_counted(struct tw_store *s, const struct tw_ran *ran)
+{
+	((struct dir_store *)s)->ran = ran;
+}
+
+enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+	uint64_t *list = NULL;
+	size_t cuts = 0;
+	int fd;
+
+	fd = tw_folder_at(AT_FDCWD, dir);
+	if (fd < 0 || tw_cut_list(fd, &list, &cuts) != TW_OK)
+		status = tw_fail(why, TW_IO, "%s cannot be read: %s", dir, strerror(errno));
+	for (size_t i = 0; i < cuts && status == TW_OK; i++)
+		if (remove_cut(fd, list[i]) != TW_OK)
+			status = tw_fail(why, TW_IO, "%s/ckpt-%" PRIu64 " cannot be removed: %s",
+					 dir, list[i], strerror(errno));
+	if (count)
+		*count = cuts;
+	if (fd >= 0) {
+		remove_leftovers(fd, UINT64_MAX);
+		close(fd);
+	}
+	free(list);
+	return status;
+}

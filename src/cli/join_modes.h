@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join_modes.h - the ways into a cluster: one process, several, or rank 0 with the master. */
+#ifndef TW_CLI_JOIN_MODES_H
+#define TW_CLI_JOIN_MODES_H
+
+#include "cli/cluster.h"
+#include "cli/rendezvous.h"
+#include "cli/run_job.h"
+
+enum tw_join_role { TW_JOIN_WORKER, TW_JOIN_SERVER };
+
+struct tw_join_flags {
+	struct tw_work_flags work; /* json, log, isa; rank 0: run and set, too */
+	struct tw_link_flags link;
+	uint32_t as; /* enum tw_join_role */
+	uint32_t workers;
+	int64_t patience;
+	const char *job;
+	const char *data;
+	bool allow_path;
+	const char *save;
+};
+
+/* All return the exit code, after everything was said and printed. */
+/* This process joins the master. */
+int tw_join_alone(const struct tw_call *call, struct tw_link *l, const struct tw_address *master);
+/* It starts so many workers, and waits for them. */
+int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_address *master);
+/* Rank 0: the master is here, and workers in processes beside it. */
+int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_where *where);
+
+#endif

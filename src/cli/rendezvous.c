@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rendezvous.c - the variables of torchrun and Slurm, strictly read, and Slurm's lists of hosts. */
+#include "cli/rendezvous.h"
+
+#include "base/printable.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BRACKETS_MOST 8
+#define DIGITS_MOST   18 /* such a number always fits in 64 bits */
+
+static bool digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* ---- lists of hosts ---- */
+
+/* One host or family of hosts of a list: text with brackets in it. */
+struct family {
+	const char *text, *end;
+	size_t brackets;
+	uint64_t hosts; /* the product of what its brackets have */
+	size_t longest; /* bytes of the longest name */
+};
+
+struct reader {
+	const char *what, *list, *at;
+	struct tw_error *why;
+};
+
+struct range {
+	uint64_t first, last;
+	int digits; /* of the first: shorter numbers get zeros in front */
+};
+
+static enum tw_status wrong(const struct reader *r, const char *problem)
+{
+	const struct tw_shown list = tw_show(r->list);
+
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s is \"%s\": %s at character %zu; accepted are lists of hosts such as "
+		       "node[01-03,07],gpu5 with at most %" PRIu64 " hosts",
+		       r->what, list.text, problem, (size_t)(r->at - r->list) + 1, TW_HOSTS_MOST);
+}
+
+static bool number(const char **at, uint64_t *out, int *digits)
+{
+	*out = 0;
+	for (*digits = 0; digit(**at) && *digits < DIGITS_MOST; (*digits)++, (*at)++)
+		*out = *out * 10 + (uint64_t)(**at - '0');
+	return *digits > 0 && !digit(**at);
+}
+
+/* "7" or "01-03"; leaves *at behind it.  The words of what is wrong, or NULL. */
+static const char *range(const char **at, struct range *out)
+{
+	int digits;
+
+	if (!number(at, &out->first, &out->digits))
+		return "a number of 1 to 18 digits is missing";
+	out->last = out->first;
+	if (**at == '-') {
+		++*at;
+		if (!number(at, &out->last, &digits))
+			return "a number of 1 to 18 digits is missing";
+	}
+	return out->last < out->first ? "a range that runs downwards ends" : NULL;
+}
+
+static size_t digits_of(const struct range *r)
+{
+	char text[24];
+
+	return (size_t)snprintf(text, sizeof text, "%0*" PRIu64, r->digits, r->last);
+}
+
+/* Behind a '[': its ranges, up to behind the ']'. */
+static enum tw_status bracket(struct reader *r, struct family *f)
+{
+	uint64_t values = 0;
+	size_t longest = 0;
+
+	if (f->brackets == BRACKETS_MOST)
+		return wrong(r, "there are more than 8 brackets in one name");
+	for (;; r->at++) {
+		struct range x;
+		const char *problem = range(&r->at, &x);
+
+		if (problem)
+			return wrong(r, problem);
+		if (x.last - x.first >= TW_HOSTS_MOST - values)
+			return wrong(r, "there are too many hosts");
+		values += x.last - x.first + 1;
+		longest = digits_of(&x) > longest ? digits_of(&x) : longest;
+		if (*r->at != ',')
+			break;
+	}
+	if (*r->at != ']')
+		return wrong(r, "a , or ] is missing");
+	r->at++;
+	f->brackets++;
+	f->hosts *= values; /* both at most TW_HOSTS_MOST: no overflow */
+	f->longest += longest;
+	return f->hosts > TW_HOSTS_MOST ? wrong(r, "there are too many hosts") : TW_OK;
+}
+
+static bool name_letter(char c)
+{
+	return digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+	       c == '_' || c == '.';
+}
+
+/* The next family, up to behind its comma. */
+static enum tw_status next_family(struct reader *r, struct family *f)
+{
+	enum tw_status st = TW_OK;
+
+	*f = (struct family){ .text = r->at, .hosts = 1 };
+	while (*r->at && *r->at != ',' && st == TW_OK) {
+		if (*r->at == '[') {
+			r->at++;
+			st = bracket(r, f);
+		} else if (name_letter(*r->at)) {
+			r->at++;
+			f->longest++;
+		} else {
+			return wrong(r, "there is no letter of a name");
+		}
+		if (st == TW_OK && f->longest >= TW_HOST_TEXT)
+			return wrong(r, "there is a name of more than 255 letters");
+	}
+	if (st != TW_OK)
+		return st;
+	f->end = r->at;
+	if (f->end == f->text)
+		return wrong(r, "a name is missing");
+	if (*r->at == ',' && !*++r->at)
+		return wrong(r, "a name is missing");
+	return TW_OK;
+}
+
+/* The first host of a family: of every bracket the first number. */
+static void write_first(const struct family *f, char out[TW_HOST_TEXT])
+{
+	size_t n = 0;
+
+	for (const char *p = f->text; p < f->end;) {
+		struct range x = { 0 };
+
+		if (*p != '[') {
+			out[n++] = *p++;
+			continue;
+		}
+		p++;
+		range(&p, &x); /* was read before: it is right */
+		n += (size_t)snprintf(out + n, TW_HOST_TEXT - n, "%0*" PRIu64, x.digits, x.first);
+		p = strchr(p, ']') + 1;
+	}
+	out[n] = 0;
+}
+
+enum tw_status tw_hosts_first(const char *what, const char *list, char out[TW_HOST_TEXT],
+			      struct tw_error *why)
+{
+	struct reader r = { .what = what, .list = list, .at = list, .why = why };
+	uint64_t count = 0;
+
+	do { /* the whole list is read: its end must be right, too */
+		struct family f;
+		const enum tw_status st = next_family(&r, &f);
+
+		if (st != TW_OK)
+			return st;
+		if (f.hosts > TW_HOSTS_MOST - count)
+			return wrong(&r, "there are too many hosts");
+		if (count == 0)
+			write_first(&f, out);
+		count += f.hosts;
+	} while (*r.at);
+	return TW_OK;
+}
+
+/* ---- variables ---- */
+
+/* The value of a variable; NULL: not set, or to nothing. */
+static const char *variable(const char *const *environment, const char *name)
+{
+	const size_t n = strlen(name);
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=')
+			return (*environment)[n + 1] ? *environment + n + 1 : NULL;
+	return NULL;
+}
+
+/* The first variable of `names` that is set, into *name and *value. */
+static bool first_set(const char *const *environment, const char *const *names, const char **name,
+		      const char **value)
+{
+	for (; *names; names++) {
+		*name = *names;
+		*value = variable(environment, *names);
+		if (*value)
+			return true;
+	}
+	return false;
+}
+
+static enum tw_status whole(const char *name, const char *value, uint32_t least, uint32_t most,
+			    uint32_t *out, struct tw_error *why)
+{
+	const char *at = value;
+	uint64_t n;
+	int digits;
+
+	if (!number(&at, &n, &digits) || *at || n < least || n > most)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s is \"%s\": accepted is a whole number from %" PRIu32
+			       " to %" PRIu32,
+			       name, tw_show(value).text, least, most);
+	*out = (uint32_t)n;
+	return TW_OK;
+}
+
+static enum tw_status find_port(const char *const *environment, uint16_t *port,
+				struct tw_error *why)
+{
+	const char *value = variable(environment, "MASTER_PORT");
+	uint32_t n = TW_PORT;
+	enum tw_status st = TW_OK;
+
+	if (value)
+		st = whole("MASTER_PORT", value, 1, UINT16_MAX, &n, why);
+	*port = (uint16_t)n;
+	return st;
+}
+
+static enum tw_status from_nodelist(const char *name, const char *value, struct tw_where *w,
+				    struct tw_error *why)
+{
+	char host[TW_HOST_TEXT];
+	struct tw_address a;
+	enum tw_status st = tw_hosts_first(name, value, host, why);
+
+	if (st != TW_OK)
+		return st;
+	if (tw_address_parse(host, w->master.port, &a, NULL) != TW_OK)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s is \"%s\": its first host \"%s\" is no name of a host; accepted "
+			       "are lists such as node[01-03,07],gpu5",
+			       name, tw_show(value).text, tw_show(host).text);
+	w->master = a;
+	w->source = TW_WHERE_NODELIST;
+	w->have_master = true;
+	return TW_OK;
+}
+
+/* A port in both variables must be the same one: to choose silently would send half of the
+ * processes elsewhere. */
+static enum tw_status from_master_addr(const char *value, bool port_set, struct tw_where *w,
+				       struct tw_error *why)
+{
+	struct tw_address a;
+
+	if (tw_address_parse(value, w->master.port, &a, NULL) != TW_OK || !a.host[0] || a.port == 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "MASTER_ADDR is \"%s\": accepted are HOST, HOST:PORT, IPV6 and "
+			       "[IPV6]:PORT, with a port from 1 to 65535",
+			       tw_show(value).text);
+	if (port_set && a.port != w->master.port)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "MASTER_ADDR is \"%s\" and MASTER_PORT is \"%u\": accepted is the "
+			       "port in one of them, or the same in both",
+			       tw_show(value).text, w->master.port);
+	w->master = a;
+	w->source = TW_WHERE_MASTER_ADDR;
+	w->have_master = true;
+	return TW_OK;
+}
+
+static enum tw_status find_master(const char *const *environment, struct tw_where *w,
+				  struct tw_error *why)
+{
+	static const char *const lists[] = { "SLURM_JOB_NODELIST", "SLURM_NODELIST", NULL };
+	const char *name, *value;
+	const enum tw_status st = find_port(environment, &w->master.port, why);
+
+	if (st != TW_OK)
+		return st;
+	if (first_set(environment, lists, &name, &value))
+		return from_nodelist(name, value, w, why);
+	value = variable(environment, "MASTER_ADDR");
+	if (!value)
+		return TW_OK;
+	return from_master_addr(value, variable(environment, "MASTER_PORT") != NULL, w, why);
+}
+
+static enum tw_status from_argument(const char *address, struct tw_where *w, struct tw_error *why)
+{
+	const enum tw_status st = tw_address_parse(address, TW_PORT, &w->master, why);
+
+	if (st != TW_OK)
+		return st;
+	w->source = TW_WHERE_ARGUMENT;
+	w->have_master = true;
+	return TW_OK;
+}
+
+static enum tw_status find_rank(const char *const *environment, struct tw_where *w,
+				struct tw_error *why)
+{
+	static const char *const ranks[] = { "RANK", "SLURM_PROCID", NULL };
+	static const char *const worlds[] = { "WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", NULL };
+	static const char *const torch_worlds[] = { "WORLD_SIZE", NULL };
+	const char *rank_name, *rank, *world_name, *world;
+	enum tw_status st = TW_OK;
+
+	w->have_rank = first_set(environment, ranks, &rank_name, &rank);
+	w->have_world =
+		first_set(environment, variable(environment, "RANK") ? torch_worlds : worlds,
+			  &world_name, &world);
+	if (w->have_rank)
+		st = whole(rank_name, rank, 0, UINT32_MAX - 1, &w->rank, why);
+	if (st == TW_OK && w->have_world)
+		st = whole(world_name, world, 1, UINT32_MAX, &w->world, why);
+	if (st == TW_OK && w->have_rank && w->have_world && w->rank >= w->world)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s is \"%s\" and %s is \"%s\": accepted is a rank from 0 to one "
+			       "less than the number of processes",
+			       rank_name, tw_show(rank).text, world_name, tw_show(world).text);
+	return st;
+}
+
+enum tw_status tw_where_find(const char *address, const char *const *environment,
+			     struct tw_where *out, struct tw_error *why)
+{
+	struct tw_where w = { .source = TW_WHERE_NOWHERE };
+	enum tw_status st;
+
+	st = address ? from_argument(address, &w, why) : find_master(environment, &w, why);
+	if (st == TW_OK)
+		st = find_rank(environment, &w, why);
+	if (st == TW_OK)
+		*out = w;
+	return st;
+}
+
+enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why)
+{
+	if (w->have_master)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "where is the master? accepted are an address (thalweg join HOST, HOST:PORT "
+		       "or [IPV6]:PORT; serve prints it), or one of the variables "
+		       "SLURM_JOB_NODELIST (srun sets it) and MASTER_ADDR, with MASTER_PORT if it "
+		       "is not %d",
+		       TW_PORT);
+}
+
+bool tw_where_leads(const struct tw_where *w)
+{
+	return w->have_rank && w->rank == 0;
+}
+
+/* "", "0.0.0.0", "::" and every other way to write the latter. */
+static bool any_host(const char *host)
+{
+	static const struct in6_addr six_any = IN6ADDR_ANY_INIT;
+	struct in6_addr six;
+	struct in_addr four;
+
+	if (inet_pton(AF_INET, host, &four) == 1)
+		return four.s_addr == INADDR_ANY;
+	if (inet_pton(AF_INET6, host, &six) == 1)
+		return memcmp(&six, &six_any, sizeof six) == 0;
+	return !host[0];
+}
+
+void tw_where_join_text(const struct tw_address *bound, const char *hostname,
+			char out[TW_ADDRESS_TEXT])
+{
+	struct tw_address a = *bound;
+
+	if (any_host(bound->host) &&
+	    (tw_address_parse(hostname, 0, &a, NULL) != TW_OK || any_host(a.host) || a.port))
+		snprintf(a.host, sizeof a.host, "localhost");
+	a.port = bound->port;
+	tw_address_text(&a, out);
+}

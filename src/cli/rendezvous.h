@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rendezvous.h - who this process is and where the master is, from an argument and the environment.
+ *
+ * Nothing here reads the process's own environment, waits or asks a name server: everything is a
+ * function of its arguments.  A variable that is set to nothing counts as not set.
+ *
+ * The master's address, the first of:
+ *   the argument        HOST, HOST:PORT, ... as tw_address_parse reads it; port TW_PORT without one
+ *   SLURM_JOB_NODELIST  (or SLURM_NODELIST) its first host
+ *   MASTER_ADDR         HOST or HOST:PORT
+ * The port of the last two is MASTER_PORT, else TW_PORT.
+ * The rank is RANK, else SLURM_PROCID; the number of processes WORLD_SIZE, else (unless RANK is
+ * set, which does not count as Slurm does) SLURM_NTASKS, else SLURM_NPROCS. */
+#ifndef TW_CLI_RENDEZVOUS_H
+#define TW_CLI_RENDEZVOUS_H
+
+#include "wire/address.h"
+
+enum tw_where_source {
+	TW_WHERE_NOWHERE,
+	TW_WHERE_ARGUMENT,
+	TW_WHERE_NODELIST,
+	TW_WHERE_MASTER_ADDR,
+};
+
+struct tw_where {
+	struct tw_address master; /* without have_master: any host, the port to listen on */
+	enum tw_where_source source;
+	bool have_master, have_rank, have_world;
+	uint32_t rank, world; /* rank < world where both are known */
+};
+
+/* `address` may be NULL; `environment` is like environ: "NAME=value", ..., NULL.  Having found no
+ * master is no failure: see tw_where_need.  TW_BAD_INPUT: a sentence that names the variable (or
+ * the argument), its value and what would be accepted; *out is then untouched.  Variables that
+ * the argument makes needless are not looked at. */
+enum tw_status tw_where_find(const char *address, const char *const *environment,
+			     struct tw_where *out, struct tw_error *why);
+/* TW_BAD_INPUT with what would be accepted, unless a master is known. */
+enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why);
+/* Is this the process that runs the master: rank 0? */
+bool tw_where_leads(const struct tw_where *w);
+
+/* What to paste behind `thalweg join` on another machine: where the listener is bound, or this
+ * machine's name where it is bound to all addresses, or "localhost" where that name is none that
+ * could be typed. */
+void tw_where_join_text(const struct tw_address *bound, const char *hostname,
+			char out[TW_ADDRESS_TEXT]);
+
+/* Slurm's lists of hosts: "node[01-03,07],gpu5", "r[1-2]n[01-04]", "b[2-3]-ib".  Numbers have at
+ * least the digits of their range's first; of several brackets the last runs fastest; the order
+ * is the list's and repeated hosts stay.  `what` names the list in sentences.  TW_BAD_INPUT: not
+ * such a list, or more hosts than TW_HOSTS_MOST (as many as Slurm itself has). */
+#define TW_HOSTS_MOST UINT64_C(65536)
+#define TW_HOST_TEXT  256
+
+/* The first of them. */
+enum tw_status tw_hosts_first(const char *what, const char *list, char out[TW_HOST_TEXT],
+			      struct tw_error *why);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_job.c - what the verbs that run a job have in common: a job, a world, a result. */
+#include "cli/run_job.h"
+
+#include "cli/signals.h"
+#include "cli/summary.h"
+#include "cli/terminal.h"
+#include "run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void tw_work_dir(const char *job, char *out, size_t room)
+{
+	const char *slash = strrchr(job, '/'), *base = slash ? slash + 1 : job;
+	const char *dot = strrchr(base, '.');
+	const size_t len = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+
+	if (strcmp(job, "-") == 0)
+		snprintf(out, room, "runs/stdin");
+	else
+		snprintf(out, room, "runs/%.*s", (int)len, base);
+}
+
+static enum tw_status check_flags(const struct tw_work_flags *f, const char *dir,
+				  struct tw_error *why)
+{
+	if (f->explain && f->json)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--explain prints the job as YAML: leave out --json");
+	if (!dir && f->checkpoints)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--checkpoints needs --run DIR, or there is nothing to go on from");
+	if (!dir && f->again)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--again needs --run DIR: nothing is kept "
+			       "without it");
+	return *f->isa ? tw_run_isa(f->isa, why) : TW_OK;
+}
+
+enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why)
+{
+	const enum tw_status status = tw_run_check(job, why);
+
+	if (status == TW_OK)
+		tw_job_explain(job, stdout);
+	return status;
+}
+
+enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
+			   struct tw_net *net, struct tw_error *why)
+{
+	const struct tw_work_flags *f = call->flags;
+	const struct tw_run_request request = {
+		.dir = dir,
+		.again = f->again,
+		.metrics = *f->log ? f->log : NULL,
+		.trace = f->trace && *f->trace ? f->trace : NULL,
+		.threads = f->threads,
+		.checkpoints = f->checkpoints,
+		.log = call->log,
+		.interrupted = tw_signals_count(dir != NULL),
+		.show = call->quiet ? NULL : tw_terminal_show,
+		.show_arg = call->terminal,
+		.net = net,
+	};
+	json_t *result = NULL;
+	enum tw_status status;
+
+	status = tw_run(&request, job, &result, why);
+	tw_terminal_clear(call->terminal);
+	if (result && f->json)
+		tw_print_json(result);
+	else if (result && (status == TW_OK || status == TW_INTERRUPTED))
+		tw_print_summary(result);
+	if (status == TW_INTERRUPTED)
+		tw_fail(why, status, "interrupted %s",
+			json_is_string(json_object_get(result, "checkpoint"))
+				? "after a checkpoint; run the same command again to go on"
+				: "before the first checkpoint; run the same command again to "
+				  "start over");
+	json_decref(result);
+	return status;
+}
+
+enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,
+			    const char *dir, struct tw_job **out, struct tw_error *why)
+{
+	const struct tw_work_flags *f = call->flags;
+	const enum tw_status status = check_flags(f, dir, why);
+
+	if (status != TW_OK)
+		return status;
+	return tw_job_read(path, f->set.at, f->set.count, (const char *const *)environ, world, out,
+			   why);
+}
+
+int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *dir)
+{
+	const struct tw_work_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	struct tw_job *job = NULL;
+	enum tw_status status;
+
+	status = tw_work_read(call, call->word[0], world, dir, &job, &why);
+	if (status == TW_OK)
+		status = f->explain ? tw_work_explain(job, &why)
+				    : tw_work_run(call, job, dir, NULL, &why);
+	tw_job_free(job);
+	return status == TW_OK ? TW_EXIT_DONE : tw_exit_for(call, &why);
+}

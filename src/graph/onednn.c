@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onednn.c - primitives and the hands that run them.
+ *
+ *  (1) the engine and the attribute are made once per process and never destroyed.
+ *  (2) a primitive never changes after tw_kit_add; its scratchpad is its caller's.
+ *  (3) a hand is in the kit's list or with exactly one thread. */
+#include "graph/onednn.h"
+#include "base/grow.h"
+#include "graph/inner.h"
+#include "graph/shape.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct made {
+	dnnl_primitive_t primitive;
+	uint32_t first, args; /* in a hand's list; the scratchpad is one more, where there is one */
+	int arg[TW_KIT_ARGS];
+	bool scratch;
+};
+
+struct tw_kit {
+	struct tw_heap *heap;
+	struct made *made;
+	uint32_t count;
+	size_t room;
+	uint32_t slots; /* arguments of all primitives */
+	pthread_mutex_t lock;
+	struct tw_hand *rest; /* hands that nobody has */
+};
+
+struct tw_hand {
+	struct tw_hand *next;
+	struct tw_kit *kit;
+	dnnl_stream_t stream;
+	uint32_t count, slots; /* what the kit had when the hand was made */
+	uint32_t threads;      /* what the thread that has it had before */
+	dnnl_exec_arg_t arg[];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static dnnl_engine_t engine;
+static dnnl_primitive_attr_t attr;
+
+/* At its first product oneDNN makes kernels (6 MiB), and it crashes when there is no memory for
+ * them: so that happens here, once, where there is room. */
+#define ROOM (24u << 20)
+/* Nor does it look whether it got memory for what a hand is made of. */
+#define HAND_ROOM (4u << 20)
+
+static bool has_room(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return at != MAP_FAILED && munmap(at, bytes) == 0;
+}
+
+static bool first_product(void)
+{
+	const float a[4] = { 1, 2, 3, 4 };
+	float c[4];
+
+	return dnnl_sgemm('N', 'N', 2, 2, 2, 1, a, 2, a, 2, 0, c, 2) == dnnl_success;
+}
+
+static void make_engine(void)
+{
+	if (!has_room(ROOM) || !first_product())
+		return;
+	if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
+		engine = NULL;
+	if (dnnl_primitive_attr_create(&attr) != dnnl_success)
+		attr = NULL;
+	else if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) !=
+		 dnnl_success)
+		engine = NULL;
+}
+
+dnnl_engine_t tw_kit_engine(const struct tw_kit *kit)
+{
+	return engine;
+}
+
+const_dnnl_primitive_attr_t tw_kit_attr(const struct tw_kit *kit)
+{
+	return attr;
+}
+
+enum tw_status tw_kit_status(dnnl_status_t st)
+{
+	switch (st) {
+	case dnnl_success:
+		return TW_OK;
+	case dnnl_out_of_memory:
+		return TW_NO_MEMORY;
+	case dnnl_invalid_arguments:
+		return TW_BAD_INPUT;
+	case dnnl_unimplemented:
+		return TW_ABSENT;
+	default:
+		return TW_REFUSED;
+	}
+}
+
+uint32_t tw_kit_threads(uint32_t threads)
+{
+	const int before = omp_get_max_threads();
+
+	if (before != (int)threads)
+		omp_set_num_threads((int)threads);
+	return (uint32_t)before;
+}
+
+struct tw_kit *tw_kit_new(struct tw_heap *heap)
+{
+	struct tw_kit *kit;
+
+	pthread_once(&once, make_engine);
+	if (!engine || !attr)
+		return NULL;
+	kit = tw_heap_zeros(heap, sizeof *kit);
+	if (!kit)
+		return NULL;
+	kit->heap = heap;
+	if (pthread_mutex_init(&kit->lock, NULL) != 0) {
+		heap->put(heap, kit);
+		return NULL;
+	}
+	tw_kit_threads(1);
+	return kit;
+}
+
+static void hand_free(struct tw_hand *hand)
+{
+	struct tw_heap *heap = hand->kit->heap;
+
+	for (uint32_t k = 0; k < hand->slots; k++)
+		if (hand->arg[k].memory)
+			dnnl_memory_destroy(hand->arg[k].memory);
+	if (hand->stream)
+		dnnl_stream_destroy(hand->stream);
+	heap->put(heap, hand);
+}
+
+void tw_kit_free(struct tw_kit *kit)
+{
+	if (!kit)
+		return;
+	while (kit->rest) {
+		struct tw_hand *hand = kit->rest;
+
+		kit->rest = hand->next;
+		hand_free(hand);
+	}
+	for (uint32_t k = 0; k < kit->count; k++)
+		dnnl_primitive_destroy(kit->made[k].primitive);
+	pthread_mutex_destroy(&kit->lock);
+	kit->heap->put(kit->heap, kit->made);
+	kit->heap->put(kit->heap, kit);
+}
+
+uint32_t tw_kit_count(const struct tw_kit *kit)
+{
+	return kit->count;
+}
+
+static const_dnnl_primitive_desc_t desc_of(const struct made *m)
+{
+	const_dnnl_primitive_desc_t pd = NULL;
+
+	return dnnl_primitive_get_primitive_desc(m->primitive, &pd) == dnnl_success ? pd : NULL;
+}
+
+const char *tw_kit_implementation(const struct tw_kit *kit, uint32_t id)
+{
+	const const_dnnl_primitive_desc_t pd = desc_of(&kit->made[id]);
+	const char *name = NULL;
+
+	if (!pd || dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != 0 || !name)
+		return "unknown";
+	return name;
+}
+
+enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id)
+{
+	const const_dnnl_primitive_desc_t pd = desc_of(&kit->made[id]);
+	dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
+	dnnl_prop_kind_t prop = dnnl_prop_kind_undef;
+
+	dnnl_primitive_desc_query(pd, dnnl_query_primitive_kind, 0, &kind);
+	dnnl_primitive_desc_query(pd, dnnl_query_prop_kind, 0, &prop);
+	switch (prop) {
+	case dnnl_backward:
+	case dnnl_backward_data:
+	case dnnl_backward_weights:
+	case dnnl_backward_bias:
+		return TW_KIT_BACKWARD;
+	default:
+		return kind == dnnl_reorder ? TW_KIT_BOTH : TW_KIT_FORWARD;
+	}
+}
+
+static enum tw_status more_room(struct tw_kit *kit)
+{
+	return TW_GROW(kit->heap, kit->made, kit->room, kit->count, (size_t)kit->count + 1)
+		       ? TW_OK
+		       : TW_NO_MEMORY;
+}
+
+static size_t scratch_bytes(const_dnnl_primitive_desc_t pd)
+{
+	const dnnl_memory_desc_t *md =
+		dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+
+	return md && md->ndims ? dnnl_memory_desc_get_size(md) : 0;
+}
+
+enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const int *arg, size_t n,
+			  uint32_t *id, size_t *scratch)
+{
+	struct made m = { .first = kit->slots, .args = (uint32_t)n };
+	const size_t bytes = scratch_bytes(pd);
+	enum tw_status st = more_room(kit);
+
+	HOLDS(2, n <= TW_KIT_ARGS);
+	memcpy(m.arg, arg, n * sizeof *arg);
+	m.scratch = bytes > 0;
+	if (st == TW_OK)
+		st = tw_kit_status(dnnl_primitive_create(&m.primitive, pd));
+	dnnl_primitive_desc_destroy(pd);
+	if (st != TW_OK)
+		return st;
+	*id = kit->count;
+	kit->made[kit->count++] = m;
+	kit->slots += m.args + m.scratch;
+	if (scratch && *scratch < bytes)
+		*scratch = bytes;
+	return TW_OK;
+}
+
+enum tw_status tw_kit_product(const struct tw_kit *kit, const dnnl_memory_desc_t *a,
+			      const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
+			      dnnl_primitive_desc_t *out)
+{
+	dnnl_matmul_desc_t d;
+	dnnl_status_t st = dnnl_matmul_desc_init(&d, a, b, NULL, c);
+
+	if (st == dnnl_success)
+		st = dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit), tw_kit_engine(kit),
+						NULL);
+	return tw_kit_status(st);
+}
+
+enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from,
+			      const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch)
+{
+	static const int arg[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
+	dnnl_primitive_desc_t pd;
+	enum tw_status st;
+
+	if (dnnl_memory_desc_equal(from, to)) {
+		*id = TW_KIT_NONE;
+		return TW_OK;
+	}
+	st = tw_kit_status(dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr));
+	return st == TW_OK ? tw_kit_add(kit, pd, arg, 2, id, scratch) : st;
+}
+
+enum tw_status tw_hand_run(struct tw_hand *hand, uint32_t id, void *const *data, void *scratch)
+{
+	const struct made *m;
+	dnnl_exec_arg_t *arg;
+
+	HOLDS(3, id < hand->count);
+	m = &hand->kit->made[id];
+	arg = hand->arg + m->first;
+	for (uint32_t k = 0; k < m->args; k++)
+		dnnl_memory_set_data_handle(arg[k].memory, data[k]);
+	if (m->scratch)
+		dnnl_memory_set_data_handle(arg[m->args].memory, scratch);
+	return tw_kit_status(dnnl_primitive_execute(m->primitive, hand->stream,
+						    (int)(m->args + m->scratch), arg));
+}
+
+static enum tw_status hand_arg(struct tw_hand *hand, const struct made *m, uint32_t k)
+{
+	const const_dnnl_primitive_desc_t pd = desc_of(m);
+	dnnl_exec_arg_t *arg = &hand->arg[m->first + k];
+	const dnnl_memory_desc_t *md;
+
+	arg->arg = k < m->args ? m->arg[k] : DNNL_ARG_SCRATCHPAD;
+	md = k < m->args ? dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg->arg)
+			 : dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+	HOLDS(2, md && md->ndims); /* an op asked to pass an argument that there is not */
+	return tw_kit_status(dnnl_memory_create(&arg->memory, md, engine, DNNL_MEMORY_NONE));
+}
+
+static enum tw_status hand_fill(struct tw_hand *hand)
+{
+	const struct tw_kit *kit = hand->kit;
+	enum tw_status st =
+		tw_kit_status(dnnl_stream_create(&hand->stream, engine, dnnl_stream_default_flags));
+
+	for (uint32_t i = 0; st == TW_OK && i < kit->count; i++)
+		for (uint32_t k = 0; st == TW_OK && k < kit->made[i].args + kit->made[i].scratch;
+		     k++)
+			st = hand_arg(hand, &kit->made[i], k);
+	return st;
+}
+
+static struct tw_hand *hand_new(struct tw_kit *kit)
+{
+	struct tw_hand *hand = NULL;
+
+	if (has_room(HAND_ROOM))
+		hand = tw_heap_zeros(kit->heap,
+				     sizeof *hand + kit->slots * sizeof(dnnl_exec_arg_t));
+	if (!hand)
+		return NULL;
+	hand->kit = kit;
+	hand->count = kit->count;
+	hand->slots = kit->slots;
+	if (hand_fill(hand) == TW_OK)
+		return hand;
+	hand_free(hand);
+	return NULL;
+}
+
+struct tw_hand *tw_kit_take(struct tw_kit *kit)
+{
+	const uint32_t before = tw_kit_threads(1);
+	struct tw_hand *hand;
+
+	pthread_mutex_lock(&kit->lock);
+	hand = kit->rest;
+	if (hand)
+		kit->rest = hand->next;
+	pthread_mutex_unlock(&kit->lock);
+	if (hand && hand->count != kit->count) { /* primitives came after it */
+		hand_free(hand);
+		hand = NULL;
+	}
+	if (!hand)
+		hand = hand_new(kit);
+	if (hand)
+		hand->threads = before;
+	else
+		tw_kit_threads(before);
+	return hand;
+}
+
+void tw_kit_give(struct tw_kit *kit, struct tw_hand *hand)
+{
+	if (!hand)
+		return;
+	tw_kit_threads(hand->threads);
+	pthread_mutex_lock(&kit->lock);
+	hand->next = kit->rest;
+	kit->rest = hand;
+	pthread_mutex_unlock(&kit->lock);
+}
+
+enum tw_status tw_kit_describe(const struct tw_shape *s, uint32_t batch, int layout,
+			       dnnl_memory_desc_t *out)
+{
+	static const dnnl_format_tag_t tag[] = {
+		[TW_LAYOUT_PLAIN] = dnnl_nchw,
+		[TW_LAYOUT_LAST] = dnnl_nhwc,
+		[TW_LAYOUT_BLOCK16] = dnnl_nChw16c,
+	};
+	const dnnl_dims_t d = { batch, s->d[0], s->d[1], s->d[2] };
+
+	if (s->rank == 1)
+		return tw_kit_status(dnnl_memory_desc_init_by_tag(out, 2, d, dnnl_f32, dnnl_ab));
+	if (s->rank != 3 || (layout == TW_LAYOUT_BLOCK16 && s->d[0] % 16 != 0))
+		return TW_BAD_INPUT;
+	return tw_kit_status(dnnl_memory_desc_init_by_tag(out, 4, d, dnnl_f32, tag[layout]));
+}
+
+enum tw_status tw_kit_isa(const char *name)
+{
+	static const struct {
+		const char *name;
+		dnnl_cpu_isa_t isa;
+	} known[] = {
+		{ "avx512", dnnl_cpu_isa_all },
+		{ "avx2", dnnl_cpu_isa_avx2 },
+		{ "plain", dnnl_cpu_isa_sse41 },
+	};
+	static _Atomic uint32_t chosen; /* 1 + index: oneDNN takes it once */
+
+	for (uint32_t k = 0; k < sizeof known / sizeof *known; k++) {
+		if (strcmp(known[k].name, name))
+			continue;
+		if (chosen == k + 1)
+			return TW_OK;
+		if (dnnl_set_max_cpu_isa(known[k].isa) != dnnl_success)
+			return TW_REFUSED;
+		chosen = k + 1;
+		return TW_OK;
+	}
+	return TW_BAD_INPUT;
+}

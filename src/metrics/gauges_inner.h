@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gauges_inner.h - the figures themselves, between those who gather and those who show them. */
+#ifndef TW_METRICS_GAUGES_INNER_H
+#define TW_METRICS_GAUGES_INNER_H
+
+#include "metrics/gauges.h"
+
+#include <pthread.h>
+
+/* A worker, by its slot. */
+struct gauge_slot {
+	bool seen;            /* it did something, or a view named it */
+	bool viewed;          /* `state` is known */
+	bool stepping;        /* its steps are seen here, not only what shards get of them */
+	bool timed;           /* `at` is when its last step or contribution was */
+	uint32_t state;       /* enum tw_member_state */
+	uint32_t incarnation; /* of its newest contribution ... */
+	uint64_t seq;         /* ... on whichever shard it came first */
+	int64_t at;           /* of the world's clock */
+	double last, sum;     /* seconds between steps */
+	uint64_t steps;       /* in sum */
+	uint32_t one_shard;   /* lock-free: the contribution last counted */
+	uint32_t one_incarnation;
+	uint64_t one_seq;
+};
+
+struct gauge_shard {
+	bool seen;
+	uint32_t one_slot, one_incarnation; /* the contribution last counted */
+	uint64_t one_seq;
+	uint64_t updates, steps, samples, refused, dropped;
+};
+
+struct gauge_peer {
+	struct tw_gauge_peer p;
+	int64_t heard; /* CLOCK_MONOTONIC, ns */
+};
+
+struct gauge_wait {
+	char who[48], whom[48], why[120];
+	int64_t since;
+	bool counted;
+};
+
+struct gauge_mark {
+	int64_t at;
+	uint64_t samples;
+};
+
+struct gauge_facts {
+	uint64_t computed_steps, computed_samples; /* of workers here */
+	uint64_t applied_steps, applied_samples;   /* by that shard here which has most */
+	uint64_t refused, dropped, dropped_rounds, redealt, dealt_upto;
+	uint64_t checkpoints, cut, rollbacks, waits;
+	uint64_t closed; /* positions dealt */
+	double in;       /* samples whose contributions the master knows to be in */
+	uint64_t staleness[TW_HISTOGRAM], staleness_sum, staleness_count;
+	uint64_t sent, received;
+	double loss, accuracy, train_loss;
+	bool evaluated, dealt, has_in, has_closed, has_train_loss, has_live, begun, over;
+	uint32_t live;
+	int64_t made, progressed, cut_at; /* CLOCK_MONOTONIC */
+	struct gauge_mark old, mid;       /* the rate is since `old` */
+};
+
+struct tw_gauges {
+	struct tw_heap *heap;
+	pthread_mutex_t lock; /* guards everything but the codec's counts */
+	const struct tw_plan *plan;
+	char role[48], host[64];
+	struct gauge_facts f;
+	struct gauge_slot *slot;
+	struct gauge_shard *shard;
+	struct gauge_peer *peer;
+	struct gauge_wait *wait;
+	size_t peers, peer_room, waits, wait_room;
+	_Atomic uint64_t raw[TW_GAUGE_DIRECTIONS], encoded[TW_GAUGE_DIRECTIONS];
+};
+
+/* Everything at one moment. */
+struct gauge_picture {
+	struct gauge_facts f;
+	const struct tw_plan *plan; /* may be NULL */
+	const char *role, *host;
+	int64_t clock;
+	struct gauge_slot *slot;
+	struct gauge_shard *shard;
+	struct gauge_peer *peer;
+	struct gauge_wait *wait;      /* the long ones */
+	const struct gauge_peer **of; /* peer of each slot, or NULL */
+	size_t slots, shards, peers, waits;
+	uint64_t raw[TW_GAUGE_DIRECTIONS], encoded[TW_GAUGE_DIRECTIONS];
+	struct tw_heap *heap;
+	void *memory;
+};
+
+/* Text from elsewhere becomes UTF-8, which both formats ask for, and fits. */
+void tw_gauges_name(char *to, size_t room, const char *from);
+/* Copy it; NULL memory and TW_NO_MEMORY otherwise. */
+enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out);
+void tw_gauges_picture_release(struct gauge_picture *p);
+
+static inline uint64_t gauge_steps(const struct gauge_facts *f)
+{
+	return f->computed_steps > f->applied_steps ? f->computed_steps : f->applied_steps;
+}
+static inline uint64_t gauge_samples(const struct gauge_facts *f)
+{
+	return f->computed_samples > f->applied_samples ? f->computed_samples : f->applied_samples;
+}
+static inline double gauge_seconds(int64_t ns)
+{
+	return ns > 0 ? (double)ns / (double)TW_SECOND : 0.0;
+}
+/* Is the worker there? */
+bool tw_gauges_up(const struct gauge_picture *p, size_t slot);
+/* How many are. */
+uint32_t tw_gauges_live(const struct gauge_picture *p);
+
+#endif

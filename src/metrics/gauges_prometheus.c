@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gauges_prometheus.c - the figures in Prometheus' text format. */
+#include "metrics/gauges_inner.h"
+#include "metrics/prometheus.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit: see plan.c */
+
+/* --- what there is --------------------------------------------------------------------------- */
+
+static double epochs(const struct gauge_picture *g)
+{
+	return g->plan && g->plan->problem.samples ? g->f.in / (double)g->plan->problem.samples
+						   : NAN;
+}
+
+static double loss(const struct gauge_facts *f)
+{
+	return f->evaluated ? f->loss : f->train_loss;
+}
+
+static double rate(const struct gauge_picture *g)
+{
+	const double seconds = gauge_seconds(g->clock - g->f.old.at);
+
+	return seconds > 0.0 ? (double)(gauge_samples(&g->f) - g->f.old.samples) / seconds : 0.0;
+}
+
+static void training(struct tw_page *p, const struct gauge_picture *g)
+{
+	const struct gauge_facts *f = &g->f;
+	const bool bounded =
+		g->plan && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
+
+	tw_page_counter(p, "thalweg_steps_total", "Gradients of one batch.", gauge_steps(f));
+	tw_page_counter(p, "thalweg_samples_total", "Samples whose gradients were computed.",
+			gauge_samples(f));
+	tw_page_gauge(p, "thalweg_loss",
+		      "Loss of the last evaluation, before the first that of recent samples.",
+		      f->evaluated || f->has_train_loss, loss(f));
+	tw_page_gauge(p, "thalweg_train_loss", "Mean loss of recent training samples.",
+		      f->has_train_loss, f->train_loss);
+	tw_page_gauge(p, "thalweg_accuracy", "Accuracy of the last evaluation.",
+		      f->evaluated && !(f->accuracy < 0), f->accuracy);
+	tw_page_gauge(p, "thalweg_samples_per_second",
+		      "Samples per second of the last 5 to 10 seconds.", f->begun, rate(g));
+	tw_page_gauge(p, "thalweg_epochs", "Epochs of samples that were applied.", f->has_in,
+		      epochs(g));
+	tw_page_gauge(p, "thalweg_progress_ratio", "The share of all samples that was dealt.",
+		      f->has_closed && bounded,
+		      bounded ? (double)f->closed / (double)g->plan->dealing.positions : NAN);
+	tw_page_gauge(p, "thalweg_workers", "Workers that are there.", true, tw_gauges_live(g));
+	tw_page_counter(p, "thalweg_refused_total", "Contributions that a shard refused.",
+			f->refused);
+	tw_page_counter(p, "thalweg_dropped_total", "Samples whose contributions came too late.",
+			f->dropped + f->dropped_rounds);
+	tw_page_counter(p, "thalweg_redealt_total",
+			"Samples dealt again: of workers that died, or handed back.", f->redealt);
+	tw_page_counter(p, "thalweg_checkpoints_total", "Checkpoints completed.", f->checkpoints);
+	tw_page_gauge(p, "thalweg_last_checkpoint_seconds", "Seconds since the last checkpoint.",
+		      f->checkpoints > 0, gauge_seconds(g->clock - f->cut_at));
+	tw_page_counter(p, "thalweg_rollbacks_total",
+			"Times the cluster went back to a checkpoint.", f->rollbacks);
+}
+
+static void updates(struct tw_page *p, const struct gauge_picture *g)
+{
+	static const char name[] = "thalweg_updates_total";
+	char shard[24];
+
+	tw_page_head(p, name, "counter", "Updates of the parameters, for each shard that is here.");
+	for (size_t k = 0; k < g->shards; k++) {
+		if (!g->shard[k].seen)
+			continue;
+		snprintf(shard, sizeof shard, "%zu", k);
+		tw_page_labelled_count(p, name, TW_LABELS({ "shard", shard }), g->shard[k].updates);
+	}
+}
+
+static void staleness(struct tw_page *p, const struct gauge_facts *f)
+{
+	static const char name[] = "thalweg_staleness";
+	/* whole numbers below the last bin, which holds all that is later */
+	static const uint32_t border[] = { 0,  1,  2,  3,  4,  5,  6,  7,  8,  10,
+					   12, 16, 20, 24, 32, 48, 64, 96, 126 };
+	uint64_t sum = 0;
+	uint32_t bin = 0;
+	char le[16];
+
+	tw_page_head(p, name, "histogram",
+		     "Updates between what a contribution was computed on and its own, by shard.");
+	for (size_t k = 0; k < sizeof border / sizeof border[0]; k++) {
+		while (bin <= border[k])
+			sum += f->staleness[bin++];
+		snprintf(le, sizeof le, "%u", border[k]);
+		tw_page_labelled_count(p, "thalweg_staleness_bucket", TW_LABELS({ "le", le }), sum);
+	}
+	tw_page_labelled_count(p, "thalweg_staleness_bucket", TW_LABELS({ "le", "+Inf" }),
+			       f->staleness_count);
+	tw_page_put(p, "thalweg_staleness_sum ");
+	tw_page_put_count(p, f->staleness_sum);
+	tw_page_put(p, "\nthalweg_staleness_count ");
+	tw_page_put_count(p, f->staleness_count);
+	tw_page_put(p, "\n");
+}
+
+static void bytes(struct tw_page *p, const struct gauge_picture *g)
+{
+	static const char *const direction[] = {
+		[TW_GAUGE_PUSH] = "push", [TW_GAUGE_PARAMS] = "params"
+	};
+	static const char name[] = "thalweg_codec_bytes_total";
+
+	tw_page_counter(p, "thalweg_bytes_sent_total", "Bytes sent on the wire.", g->f.sent);
+	tw_page_counter(p, "thalweg_bytes_received_total", "Bytes received from the wire.",
+			g->f.received);
+	tw_page_head(p, name, "counter", "Bytes of vectors before and after the codec.");
+	for (int d = 0; d < TW_GAUGE_DIRECTIONS; d++) {
+		tw_page_labelled_count(p, name,
+				       TW_LABELS({ "direction", direction[d] }, { "stage", "raw" }),
+				       g->raw[d]);
+		tw_page_labelled_count(
+			p, name, TW_LABELS({ "direction", direction[d] }, { "stage", "encoded" }),
+			g->encoded[d]);
+	}
+}
+
+/* --- workers, peers, waits ------------------------------------------------------------------- */
+
+enum worker_figure { UP, HEARD, LAST, MEAN };
+
+static bool worker_figure(const struct gauge_picture *g, size_t k, enum worker_figure what,
+			  double *out)
+{
+	const struct gauge_slot *s = &g->slot[k];
+
+	switch (what) {
+	case UP:
+		*out = tw_gauges_up(g, k);
+		return s->seen || g->of[k];
+	case HEARD:
+		*out = g->of[k] ? gauge_seconds(g->clock - g->of[k]->heard) : 0.0;
+		return g->of[k] != NULL;
+	case LAST:
+		*out = s->last;
+		return s->steps > 0;
+	default:
+		*out = s->steps ? s->sum / (double)s->steps : 0.0;
+		return s->steps > 0;
+	}
+}
+
+static void workers(struct tw_page *p, const struct gauge_picture *g)
+{
+	static const struct {
+		const char *name, *help;
+	} row[] = {
+		[UP] = { "thalweg_worker_up", "1 while the worker is there." },
+		[HEARD] = { "thalweg_worker_last_heard_seconds", "Seconds since it was heard of." },
+		[LAST] = { "thalweg_worker_step_seconds", "Seconds of its last step." },
+		[MEAN] = { "thalweg_worker_step_seconds_mean", "Mean seconds of its steps." },
+	};
+	char worker[24];
+	double x;
+
+	for (int what = UP; what <= MEAN; what++) {
+		tw_page_head(p, row[what].name, "gauge", row[what].help);
+		for (size_t k = 0; k < g->slots; k++) {
+			if (!worker_figure(g, k, (enum worker_figure)what, &x))
+				continue;
+			snprintf(worker, sizeof worker, "%zu", k);
+			tw_page_labelled_number(
+				p, row[what].name,
+				TW_LABELS({ "worker", worker },
+					  { "host", g->of[k] ? g->of[k]->p.host : g->host }),
+				x);
+		}
+	}
+}
+
+static const char *role_name(enum tw_role role)
+{
+	static const char *const names[TW_ROLES] = { "master", "server", "shard", "worker" };
+
+	return (unsigned)role < TW_ROLES ? names[role] : "unknown";
+}
+
+enum peer_figure { PEER_UP, PEER_SUSPECT, PEER_HEARD, PEER_SENT, PEER_RECEIVED };
+
+static double peer_figure(const struct gauge_picture *g, const struct gauge_peer *e,
+			  enum peer_figure what)
+{
+	switch (what) {
+	case PEER_UP:
+		return e->p.connected;
+	case PEER_SUSPECT:
+		return e->p.suspect;
+	case PEER_HEARD:
+		return gauge_seconds(g->clock - e->heard);
+	case PEER_SENT:
+		return (double)e->p.bytes_sent;
+	default:
+		return (double)e->p.bytes_received;
+	}
+}
+
+static void peers(struct tw_page *p, const struct gauge_picture *g)
+{
+	static const struct {
+		const char *name, *type, *help;
+	} row[] = {
+		[PEER_UP] = { "thalweg_peer_up", "gauge", "1 while the peer is connected." },
+		[PEER_SUSPECT] = { "thalweg_peer_suspect", "gauge",
+				   "1 while it is silent for long." },
+		[PEER_HEARD] = { "thalweg_peer_last_heard_seconds", "gauge",
+				 "Seconds since it was heard of." },
+		[PEER_SENT] = { "thalweg_peer_bytes_sent_total", "counter", "Bytes sent to it." },
+		[PEER_RECEIVED] = { "thalweg_peer_bytes_received_total", "counter",
+				    "Bytes received from it." },
+	};
+	char node[16];
+
+	for (int what = PEER_UP; what <= PEER_RECEIVED; what++) {
+		tw_page_head(p, row[what].name, row[what].type, row[what].help);
+		for (size_t k = 0; k < g->peers; k++) {
+			const struct gauge_peer *e = &g->peer[k];
+
+			snprintf(node, sizeof node, "%u", e->p.node);
+			tw_page_labelled(p, row[what].name,
+					 TW_LABELS({ "peer", e->p.name }, { "host", e->p.host },
+						   { "role", role_name(e->p.role) },
+						   { "node", node }));
+			if (what >= PEER_SENT)
+				tw_page_put_count(p, what == PEER_SENT ? e->p.bytes_sent
+								       : e->p.bytes_received);
+			else
+				tw_page_put_number(p, peer_figure(g, e, (enum peer_figure)what));
+			tw_page_put(p, "\n");
+		}
+	}
+}
+
+static void waits(struct tw_page *p, const struct gauge_picture *g)
+{
+	tw_page_counter(p, "thalweg_waits_total", "Waits of more than 5 seconds.", g->f.waits);
+	tw_page_head(p, "thalweg_waits", "gauge", "Seconds of the waits over 5 seconds that last.");
+	for (size_t k = 0; k < g->waits; k++) {
+		const struct gauge_wait *w = &g->wait[k];
+
+		tw_page_labelled_number(
+			p, "thalweg_waits",
+			TW_LABELS({ "who", w->who }, { "whom", w->whom }, { "why", w->why }),
+			gauge_seconds(g->clock - w->since));
+	}
+}
+
+enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
+{
+	struct gauge_picture g;
+	struct tw_page p;
+
+	if (tw_gauges_picture(gauges, &g) != TW_OK)
+		return TW_NO_MEMORY;
+	p = (struct tw_page){ .heap = g.heap };
+	tw_page_gauge(&p, "thalweg_up", "1 while the process runs.", true, 1.0);
+	tw_page_head(&p, "thalweg_build_info", "gauge", "1, with the version and who this is.");
+	tw_page_labelled_count(
+		&p, "thalweg_build_info",
+		TW_LABELS({ "version", TW_VERSION }, { "role", g.role }, { "host", g.host }), 1);
+	training(&p, &g);
+	updates(&p, &g);
+	staleness(&p, &g.f);
+	bytes(&p, &g);
+	workers(&p, &g);
+	peers(&p, &g);
+	waits(&p, &g);
+	tw_gauges_picture_release(&g);
+	if (p.failed) {
+		p.heap->put(p.heap, p.text);
+		return TW_NO_MEMORY;
+	}
+	*out = p.text;
+	*len = p.len;
+	return TW_OK;
+}

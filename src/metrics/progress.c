@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
+#include "metrics/progress.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit: see plan.c */
+
+int64_t tw_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec;
+}
+
+void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
+		   tw_progress_show show, void *show_arg)
+{
+	*w = (struct tw_watch){
+		.plan = plan,
+		.dir = dir,
+		.show = show,
+		.show_arg = show_arg,
+		.now = { .positions =
+				 plan->dealing.positions < ENDLESS ? plan->dealing.positions : 0,
+			 .loss = NAN,
+			 .accuracy = -1.0,
+			 .left = -1.0,
+			 .live = plan->crew.workers },
+		.began = tw_clock(),
+		.from = INT64_MIN,
+		.rate = NAN,
+		.updates = NAN,
+	};
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0.0;
+}
+
+static void reckon(struct tw_watch *w, int64_t clock)
+{
+	struct tw_progress *p = &w->now;
+	const double dealt = (double)(p->dealt - w->first_dealt);
+
+	p->seconds = (double)(clock - w->began) / (double)TW_SECOND;
+	p->rate = p->seconds > 0.0 ? (p->samples - w->first) / p->seconds : 0.0;
+	p->epochs = w->plan->problem.samples ? p->samples / (double)w->plan->problem.samples : 0.0;
+	p->staleness = share(w->tau_sum, w->tau_count);
+	p->left = dealt > 0.0 && p->seconds > 0.0 && p->positions > p->dealt
+			  ? (double)(p->positions - p->dealt) * p->seconds / dealt
+			  : -1.0;
+}
+
+static void progress(struct tw_watch *w, const struct tw_note *n)
+{
+	if (!w->seen) {
+		w->seen = true;
+		w->first = n->label.samples;
+		w->first_dealt = n->from;
+	}
+	w->now.samples = n->label.samples > w->first ? n->label.samples : w->first;
+	w->now.dealt = n->from > w->first_dealt ? n->from : w->first_dealt;
+	w->now.live = n->count;
+	if (!w->evaluated && isfinite(n->value))
+		w->now.loss = n->value;
+}
+
+static json_t *real(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+void tw_watch_line(struct tw_watch *w, json_t *line)
+{
+	tw_json_lines_put(&w->metrics, line);
+	if (w->dir)
+		tw_rundir_log(w->dir, line);
+	else
+		json_decref(line);
+}
+
+/* Seconds on the run's own clock: earlier parts included. */
+static double run_time(const struct tw_watch *w, int64_t at)
+{
+	return (double)at / (double)TW_SECOND + w->earlier.time;
+}
+
+static double run_seconds(const struct tw_watch *w, int64_t clock)
+{
+	return (double)(clock - w->began) / (double)TW_SECOND + w->earlier.seconds;
+}
+
+/* A number of single precision as its seven digits, not as the double that is next to it. */
+static json_t *single(double x)
+{
+	char text[32];
+
+	if (!isfinite(x))
+		return json_null();
+	snprintf(text, sizeof text, "%.7g", x);
+	return json_real(strtod(text, NULL));
+}
+
+/* What evaluations and progress have in common: the curves. */
+static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epochs",
+			 real(l->samples / (double)w->plan->problem.samples), "samples",
+			 real(l->samples), "steps", real(l->steps), "updates", real(l->updates),
+			 "train_loss", real(l->train_loss), "staleness", real(l->staleness), "rate",
+			 single(l->rate));
+}
+
+/* How it goes, for programs: once a second. */
+static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
+{
+	const struct tw_progress *p = &w->now;
+	struct tw_point label = n->label;
+	json_t *line, *rest;
+
+	if (!w->metrics.file || n->kind != TW_NOTE_PROGRESS || n->at < w->from ||
+	    clock - w->measured < TW_SECOND)
+		return;
+	w->measured = clock;
+	label.staleness = w->tau_count ? p->staleness : NAN;
+	label.rate = w->rate;
+	if (!isfinite(label.updates))
+		label.updates = w->updates;
+	line = json_pack("{s:s, s:f, s:f, s:I, s:I, s:o, s:f, s:i}", "event", "progress", "time",
+			 run_time(w, n->at), "seconds", run_seconds(w, clock), "dealt",
+			 (json_int_t)p->dealt, "bytes", (json_int_t)(n->bytes + w->earlier.bytes),
+			 "loss", real(p->loss), "samples_per_second", p->rate, "live",
+			 (int)p->live);
+	rest = curve(w, &label);
+	if (line && rest) {
+		json_object_update(line, rest);
+		tw_json_lines_put(&w->metrics, line);
+	}
+	json_decref(rest);
+	json_decref(line);
+}
+
+/* A line of log.jsonl; `time` is the world's clock at `at`. */
+static void log_at(struct tw_watch *w, int64_t at, const char *event, json_t *rest)
+{
+	json_t *line;
+
+	if ((!w->dir && !w->metrics.file) || !rest || at < w->from) {
+		json_decref(rest);
+		return;
+	}
+	line = json_pack("{s:s, s:f}", "event", event, "time", run_time(w, at));
+	if (line)
+		json_object_update(line, rest);
+	json_decref(rest);
+	tw_watch_line(w, line);
+}
+
+static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
+{
+	log_at(w, n->at, event, rest);
+}
+
+/* What a number on the wire means is in its lower half; the upper one says which master gave it. */
+static uint32_t view_number(const struct tw_note *n)
+{
+	return (uint32_t)(n->seq & UINT32_MAX);
+}
+
+/* The same for people, with -v. */
+static void detail(const struct tw_watch *w, const struct tw_note *n)
+{
+	const double at = run_time(w, n->at);
+
+	if (!w->log || w->log->level < TW_DEBUG || n->at < w->from)
+		return;
+	switch (n->kind) {
+	case TW_NOTE_EVAL:
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
+			    n->label.samples / (double)w->plan->problem.samples, n->value);
+		return;
+	case TW_NOTE_VIEW:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
+			    view_number(n), n->count);
+		return;
+	case TW_NOTE_CUT:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: checkpoint %" PRIu64 " is complete",
+			    at, n->seq);
+		return;
+	case TW_NOTE_ROLLBACK:
+		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: rolled back to checkpoint %" PRIu64,
+			    at, n->seq);
+		return;
+	case TW_NOTE_HOSTED:
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "%.3f s: shard %u is taken at version %" PRIu64, at, n->shard,
+			    n->version);
+		return;
+	default:
+		return;
+	}
+}
+
+/* Training that diverges must not do so in silence. */
+static void refused(struct tw_watch *w, const struct tw_note *n)
+{
+	if (n->value > 0.0) /* its shard came back from a checkpoint: that says nothing of it */
+		return;
+	if (w->refused++ == 0 && w->log)
+		tw_log_line(w->log, TW_WARNING, "run",
+			    "a contribution of worker %u was refused: it is not finite; is "
+			    "update.rate too large?",
+			    n->slot);
+	/* everybody's, several times over, on one shard that applied nothing in between; what the
+	 * others apply meanwhile does not help it */
+	if (w->row == 0)
+		w->row_shard = n->shard;
+	if (n->shard == w->row_shard && ++w->row >= 4u * w->plan->crew.workers + 16)
+		w->diverged = true;
+}
+
+/* It belongs to the views it was made of, and to the time when these were kept. */
+static void evaluation(struct tw_watch *w, const struct tw_note *n)
+{
+	const double epochs = n->label.samples / (double)w->plan->problem.samples;
+	json_t *line;
+
+	w->evaluated = true;
+	w->now.loss = n->value;
+	w->now.accuracy = n->extra;
+	if (!isfinite(n->value))
+		w->diverged = true; /* no step leads back from there */
+	if (w->network && n->at >= w->from && n->extra >= 0.0)
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,
+			    n->value, n->extra);
+	else if (w->network && n->at >= w->from)
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs, n->value);
+	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
+			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
+			 real(n->value), "accuracy", n->extra < 0.0 ? json_null() : real(n->extra));
+	if (line) {
+		json_t *rest = curve(w, &n->label);
+
+		json_object_update(line, rest);
+		json_decref(rest);
+	}
+	log_at(w, w->pinned.at, "evaluation", line);
+}
+
+bool tw_watch_note(void *arg, const struct tw_note *n)
+{
+	struct tw_watch *w = arg;
+	int64_t clock;
+
+	w->now.world = (double)n->at / (double)TW_SECOND;
+	detail(w, n);
+	switch (n->kind) {
+	case TW_NOTE_APPLY:
+		if (n->shard == w->row_shard)
+			w->row = 0;
+		w->tau_sum += n->tau;
+		w->tau_count++;
+		return true;
+	case TW_NOTE_UPDATE:
+		w->rate = n->value;
+		w->updates = (double)n->version;
+		return true;
+	case TW_NOTE_REFUSED:
+		refused(w, n);
+		return !w->diverged;
+	case TW_NOTE_DEAL:
+		if (!w->dealt) { /* waiting for others to join is not training */
+			w->dealt = true;
+			w->began = tw_clock();
+		}
+		return true;
+	case TW_NOTE_PROGRESS:
+		progress(w, n);
+		break;
+	case TW_NOTE_PINNED:
+		w->pinned.at = n->at;
+		w->pinned.clock = tw_clock();
+		w->pinned.bytes = n->bytes;
+		return true;
+	case TW_NOTE_EVAL:
+		evaluation(w, n);
+		break;
+	case TW_NOTE_VIEW:
+		w->now.live = n->count;
+		log_line(w, n, "view",
+			 json_pack("{s:I, s:i}", "view", (json_int_t)view_number(n), "live",
+				   (int)n->count));
+		break;
+	case TW_NOTE_CUT:
+		log_line(w, n, "checkpoint", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		break;
+	case TW_NOTE_ROLLBACK:
+		if (!w->dealt) /* nothing was done here: the start line names the checkpoint */
+			break;
+		log_line(w, n, "rollback", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		break;
+	case TW_NOTE_HOSTED:
+		log_line(w, n, "hosted",
+			 json_pack("{s:i, s:i, s:I}", "shard", (int)n->shard, "incarnation",
+				   (int)n->incarnation, "version", (json_int_t)n->version));
+		break;
+	default:
+		return true;
+	}
+	if (!w->show && !w->metrics.file)
+		return !w->diverged;
+	clock = tw_clock();
+	reckon(w, clock);
+	measure(w, n, clock);
+	if (w->show && clock - w->shown >= TW_SECOND / 10) {
+		w->shown = clock;
+		w->show(w->show_arg, &w->now);
+	}
+	return !w->diverged;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice_update.c - the one line that every method runs through, over one slice:
+ *
+ *	correct → add → divide → weight decay → rule.apply → rule.view
+ *
+ * tile by tile, so that a tile stays in cache from the first hook to the last.  The rules are in
+ * slice_update.h. */
+#include "node/slice_update.h"
+#include "vec/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What one update needs to know in every tile. */
+struct update {
+	struct contribution *const *c;
+	uint32_t count, live;
+	bool in_turn, total, decays, observes;
+	float rate, weight; /* weight: collected */
+	struct tw_block *next;
+};
+
+/* The corrected mean gradient of contribution j at tile `at`, in scratch or in place. */
+static const float *corrected(struct slice *s, const struct update *u, uint32_t j, const float *w,
+			      size_t at, size_t n, float *scratch, float *decay)
+{
+	const struct tw_staleness *policy = s->plan->staleness;
+	const struct contribution *c = u->c[j];
+	const float *raw = c->g + at;
+	struct tw_correction k = { .g = scratch, .w = w, .n = n, .tau = c->tau };
+
+	if (!policy->correct)
+		return raw;
+	if (c->push.divide == 1.0f)
+		tw_vec_copy(scratch, raw, n);
+	else
+		tw_vec_scale_to(scratch, 1.0f / c->push.divide, raw, n);
+	if (policy->traits & TW_STALENESS_SENT)
+		k.sent = (c->sent ? c->sent : tw_block_floats(s->w)) + at;
+	if (u->decays && (policy->traits & TW_STALENESS_DECAY))
+		k.decay = decay;
+	for (uint32_t i = 0; i < policy->arrays; i++)
+		k.array[i] = s->policy[i] + at;
+	k.count = s->history.corrections + j + 1;
+	k.rate_max = s->rate_max;
+	policy->correct(s->plan->staleness_options, &k);
+	if (policy->traits & TW_STALENESS_STATISTIC)
+		s->history.statistic += k.statistic;
+	return scratch;
+}
+
+/* The only contribution of an update: a mean, which counts `weight` in a total. */
+static const float *single(struct slice *s, const struct update *u, size_t at, size_t n)
+{
+	const struct tw_body_push *p = &u->c[0]->push;
+	const float *w = tw_block_floats(s->w) + at;
+	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
+	const float share = u->total ? p->weight / divide : 1.0f / divide;
+	float *sum = s->tile, *factors = s->tile + 3 * TW_TILE;
+	const float *g = corrected(s, u, 0, w, at, n, sum, factors);
+
+	if (share != 1.0f) {
+		tw_vec_scale_to(sum, share, g, n);
+		g = sum;
+	}
+	if (u->total && u->weight != 1.0f && u->decays &&
+	    (s->plan->staleness->traits & TW_STALENESS_DECAY))
+		tw_vec_scale(factors, u->weight, n);
+	return g;
+}
+
+/* The mean of all contributions, or their total: *g is read only.  tile[0], tile[1] are scratch;
+ * factors for the decay end in tile[3]. */
+static const float *summed(struct slice *s, const struct update *u, size_t at, size_t n)
+{
+	float *sum = s->tile, *one = s->tile + TW_TILE, *factor = s->tile + 2 * TW_TILE;
+	float *factors = s->tile + 3 * TW_TILE;
+	const bool corrects = s->plan->staleness->correct != NULL;
+	const bool varies = u->decays && (s->plan->staleness->traits & TW_STALENESS_DECAY);
+	const float all = u->total ? 1.0f : u->weight;
+	const float *w = tw_block_floats(s->w) + at, *g;
+
+	if (u->count == 1)
+		return single(s, u, at, n);
+	for (uint32_t j = 0; j < u->count; j++) {
+		const struct tw_body_push *p = &u->c[j]->push;
+		const float share = corrects ? p->weight : p->weight / p->divide;
+
+		g = corrected(s, u, j, w, at, n, one, factor);
+		if (j == 0 && share == 1.0f)
+			tw_vec_copy(sum, g, n);
+		else if (j == 0)
+			tw_vec_scale_to(sum, share, g, n);
+		else if (share == 1.0f)
+			tw_vec_add(sum, g, n);
+		else
+			tw_vec_axpy(sum, share, g, n);
+		if (varies && j == 0)
+			tw_vec_scale_to(factors, p->weight / all, factor, n);
+		else if (varies)
+			tw_vec_axpy(factors, p->weight / all, factor, n);
+	}
+	if (all != 1.0f)
+		tw_vec_scale(sum, 1.0f / all, n);
+	return sum;
+}
+
+/* g + decay * factor * w, in scratch; factor NULL: 1, or in a total as often as all weigh. */
+static const float *decayed(struct slice *s, const struct update *u, const float *g, const float *w,
+			    const float *factor, size_t n)
+{
+	const float decay = s->plan->decay;
+	float *const scratch = s->tile;
+
+	if (g != scratch)
+		tw_vec_copy(scratch, g, n);
+	if (!factor) {
+		tw_vec_axpy(scratch, u->total && !u->in_turn ? decay * u->weight : decay, w, n);
+		return scratch;
+	}
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fmaf(decay * factor[i], w[i], scratch[i]);
+	return scratch;
+}
+
+static void apply(struct slice *s, const struct update *u, uint32_t j, const float *w,
+		  const float *g, size_t at, size_t n)
+{
+	const struct tw_plan *p = s->plan;
+	struct tw_apply a = { .w = w,
+			      .out = tw_block_floats(u->next) + at,
+			      .g = g,
+			      .n = n,
+			      .rate = u->rate,
+			      .count = s->version.n + 1,
+			      .stream = s->streams && u->next != s->w && !u->observes };
+
+	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
+		a.array[k] = s->array[k] + at;
+	if (p->far.rule->traits & TW_RULE_PER_WORKER) {
+		const struct slice_own *own = &s->own[u->c[j]->slot];
+
+		a.mine = tw_block_floats(own->array) + at;
+		a.before = own->before;
+	}
+	if (p->far.rule->traits & TW_RULE_OWN_DECAY)
+		a.decay = p->decay;
+	if (u->observes)
+		a.direction = s->tile + TW_TILE;
+	p->far.rule->apply(p->far.options, &a);
+	if (u->observes) {
+		float *policy[TW_STALENESS_ARRAYS];
+
+		for (uint32_t k = 0; k < TW_STALENESS_ARRAYS; k++)
+			policy[k] = s->policy[k] ? s->policy[k] + at : NULL;
+		p->staleness->observe(p->staleness_options, policy, a.direction, n,
+				      s->version.n + 1);
+	}
+}
+
+static void one_tile(struct slice *s, const struct update *u, size_t at, size_t n)
+{
+	const bool varies = s->plan->staleness->traits & TW_STALENESS_DECAY;
+	const float *w = tw_block_floats(s->w) + at;
+	const float *g;
+
+	if (!u->in_turn) {
+		g = summed(s, u, at, n);
+		if (u->decays)
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
+		apply(s, u, 0, w, g, at, n);
+		return;
+	}
+	for (uint32_t j = 0; j < u->count; j++) {
+		const float divide = u->c[j]->push.divide;
+
+		g = corrected(s, u, j, w, at, n, s->tile, s->tile + 3 * TW_TILE);
+		if (!s->plan->staleness->correct && divide != 1.0f) {
+			tw_vec_scale_to(s->tile, 1.0f / divide, g, n);
+			g = s->tile;
+		}
+		if (u->decays)
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
+		apply(s, u, j, w, g, at, n);
+		w = tw_block_floats(u->next) + at;
+	}
+}
+
+/* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
+ * adds them like gradients, so that N workers and one that accumulates N batches give the same
+ * bits; `divide` makes a sum of batches a mean here too. */
+static void buffers(struct slice *s, const struct update *u)
+{
+	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
+	const float live = (float)(u->live ? u->live : 1);
+	float *out = tw_block_floats(u->next), *sum = s->tile;
+
+	if (s->n == s->trainable)
+		return;
+	if (u->next != s->w)
+		tw_vec_copy(out + s->trainable, tw_block_floats(s->w) + s->trainable,
+			    s->n - s->trainable);
+	for (size_t at = s->trainable; at < s->n; at += TW_TILE) {
+		const size_t n = s->n - at < TW_TILE ? s->n - at : TW_TILE;
+
+		for (uint32_t j = 0; j < u->count; j++) {
+			const struct tw_body_push *p = &u->c[j]->push;
+			const float *g = u->c[j]->g + at;
+
+			if (!rounds)
+				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
+			else if (j == 0)
+				tw_vec_scale_to(sum, p->weight / p->divide, g, n);
+			else
+				tw_vec_axpy(sum, p->weight / p->divide, g, n);
+		}
+		if (rounds) {
+			tw_vec_scale(sum, 1.0f / u->weight, n);
+			tw_vec_add(out + at, sum, n);
+		}
+	}
+}
+
+/* The rate of an update, and how far the run is with it. */
+static float rate_of(struct slice *s, const struct update *u)
+{
+	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
+	double progress = u->c[0]->push.progress;
+
+	/* a round is where its first stripe is, as for one worker that accumulates all of them;
+	 * stripes dealt again do not take it back */
+	for (uint32_t j = 1; j < u->count; j++)
+		progress = rounds ? fmin(progress, u->c[j]->push.progress)
+				  : fmax(progress, u->c[j]->push.progress);
+	if (rounds)
+		progress = fmax(progress, s->history.progress);
+	if (progress > s->history.progress)
+		s->history.progress = progress;
+	if (tw_plan_update(s->plan)->rule->traits & TW_RULE_STAMPED)
+		return u->c[0]->push.rate;
+	return tw_schedule_rate(&s->plan->schedule, progress);
+}
+
+/* --- verify and stage ----------------------------------------------------------------------- */
+
+/* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
+static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
+{
+	return (p->far.rule->traits & TW_RULE_PLAIN) &&
+	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
+	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
+	       push->divide == 1.0f;
+}
+
+enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_push *push,
+					const float *g)
+{
+	struct tw_block *next;
+
+	tw_line_unstage(s);
+	/* one pass that checks and writes another block costs less than two over the same one */
+	if (!is_plain(s->plan, push))
+		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
+	next = tw_pool_take(s->pool);
+	if (!next)
+		return TW_NO_MEMORY;
+	if (!tw_vec_sgd_finite(tw_block_floats(next), tw_block_floats(s->w), g,
+			       tw_schedule_rate(&s->plan->schedule, push->progress), s->trainable,
+			       false) ||
+	    !tw_vec_finite(g + s->trainable, s->n - s->trainable)) {
+		tw_block_drop(next);
+		return TW_BAD_BYTES;
+	}
+	s->next = (struct slice_next){ next, g };
+	return TW_OK;
+}
+
+void tw_line_unstage(struct slice *s)
+{
+	tw_block_drop(s->next.w);
+	s->next = (struct slice_next){ NULL, NULL };
+}
+
+/* --- commit --------------------------------------------------------------------------------- */
+
+/* Where the next version goes: what is staged, or over this one if nobody else has it. */
+static struct tw_block *next_block(struct slice *s)
+{
+	if (s->next.w)
+		return tw_block_keep(s->next.w);
+	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? tw_block_keep(s->w)
+									    : tw_pool_take(s->pool);
+}
+
+static void begin_update(struct slice *s, struct update *u)
+{
+	const struct tw_plan *p = s->plan;
+
+	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
+	u->total = p->gate->totals && p->gate->totals(p->gate_options);
+	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
+	u->observes = p->staleness->observe != NULL;
+	for (uint32_t j = 0; j < u->count; j++)
+		u->weight += u->c[j]->push.weight;
+	u->rate = rate_of(s, u);
+	if (u->in_turn && !u->total)
+		u->rate /= (float)u->count;
+}
+
+static void run_tiles(struct slice *s, const struct update *u)
+{
+	s->history.statistic = 0;
+	for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
+		one_tile(s, u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
+	buffers(s, u);
+	s->history.statistic /= u->count;
+}
+
+static void finish_update(struct slice *s, struct tw_context *ctx, const struct update *u)
+{
+	for (uint32_t j = 0; s->own && j < u->count; j++)
+		s->own[u->c[j]->slot].before = u->rate;
+	s->history.corrections += u->count;
+	tw_line_unstage(s);
+	tw_block_drop(s->w);
+	s->w = u->next;
+	s->view.moved = false;
+	s->version.n++;
+	s->tally.updates++;
+	if (ctx->noting)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
+						.shard = s->index,
+						.version = s->version.n,
+						.value = u->rate });
+}
+
+enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
+			      struct contribution *const *c, uint32_t count, uint32_t live)
+{
+	struct update u = { .c = c, .count = count, .live = live };
+
+	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
+	if (count == 0)
+		return TW_OK;
+	tw_slice_hide(s);
+	u.next = next_block(s);
+	if (!u.next)
+		return TW_NO_MEMORY;
+	if (tw_slice_record(s, ctx, c, count) != TW_OK) {
+		tw_block_drop(u.next);
+		return TW_NO_MEMORY;
+	}
+	begin_update(s, &u);
+	run_tiles(s, &u);
+	finish_update(s, ctx, &u);
+	return TW_OK;
+}
+
+enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c)
+{
+	if (tw_slice_record(s, ctx, &c, 1) != TW_OK)
+		return TW_NO_MEMORY;
+	if (c->push.progress > s->history.progress)
+		s->history.progress = c->push.progress;
+	s->version.n++;
+	s->tally.updates++;
+	return TW_OK;
+}

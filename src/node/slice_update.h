@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice_update.h - contributions, and the one way in which they change a slice.
+ *
+ *	verify and stage → commit, or unstage
+ *
+ *  (1) an update reads the version before and writes the next one beside it, unless nobody else
+ *      holds the version before: then it is changed in place.
+ *  (2) nothing is written before all memory is there: an update happens whole or not at all.
+ *  (3) a step of the line that has nothing to do (weight 1, no decay, no correction) is left out
+ *      and does not change a bit by being left out.
+ *  (4) what is staged is committed as it is, or dropped: no second pass over the parameters. */
+#ifndef TW_NODE_SLICE_UPDATE_H
+#define TW_NODE_SLICE_UPDATE_H
+
+#include "node/slice.h"
+
+/* One contribution to one slice. */
+struct contribution {
+	uint32_t slot, incarnation;
+	uint64_t seq, tau;
+	struct tw_block *block; /* a reference ... */
+	const float *g;         /* ... to what holds these n floats */
+	const float *sent;      /* what its worker computed on, valid during the commit; NULL: not
+				   known, it is taken to be what there is now */
+	struct tw_body_push push;
+	struct contribution *spare; /* the list of those that are not in use */
+};
+
+/* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g,
+ * the same pass over memory makes the next version and stages it (slice.h, (5)). */
+enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_push *push,
+					const float *g);
+/* Drop what is staged, if anything is: it was not committed. */
+void tw_line_unstage(struct slice *s);
+/* Run contributions through the line as one update, which counts them and remembers their
+ * positions; their references stay the caller's.  `live` workers share the running statistics.  On
+ * TW_NO_MEMORY nothing has changed (slice.h, (6)). */
+enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
+			      struct contribution *const *c, uint32_t count, uint32_t live);
+/* The books of one contribution that its worker has applied by itself: counts, history, version. */
+enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c);
+
+#endif

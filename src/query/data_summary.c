@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data_summary.c - the data set of a job: how much there is, and what it looks like. */
+#include "query/query.h"
+
+#include "spec/field.h"
+#include "run/open_engine.h"
+
+#include <stdlib.h>
+
+static void set(json_t *o, const char *name, json_t *value)
+{
+	json_object_set_new(o, name, value ? value : json_null());
+}
+
+static json_t *whole(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+json_t *tw_look_counts(const struct tw_data *d)
+{
+	json_t *o = json_object(), *shape = json_array();
+
+	for (uint32_t k = 0; k < d->rank; k++)
+		json_array_append_new(shape, whole(d->shape[k]));
+	set(o, "shape", shape);
+	set(o, "train", whole(d->train.count));
+	set(o, "test", whole(d->test.count));
+	set(o, "validation", whole(d->validation.count));
+	set(o, "classes", whole(d->classes));
+	set(o, "targets", whole(d->targets));
+	return o;
+}
+
+static json_t *occurrences(const struct tw_samples *s, uint32_t classes)
+{
+	uint64_t *n = calloc(classes ? classes : 1, sizeof *n);
+	json_t *list = json_array();
+
+	for (uint64_t k = 0; n && s->label && k < s->count; k++)
+		n[s->label[k]]++;
+	for (uint32_t c = 0; n && c < classes; c++)
+		json_array_append_new(list, whole(n[c]));
+	free(n);
+	return list;
+}
+
+static enum tw_status open_data(const struct tw_job *job, struct tw_data **out,
+				struct tw_error *why)
+{
+	if (!job->data.from)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"%.300s: data.source: none: the model makes its samples up, there is "
+			"nothing to look at",
+			job->file);
+	return tw_job_open_data(job, &tw_heap_system, out, why);
+}
+
+/* A list of names; NULL where they are unknown. */
+static json_t *names(const char *const *name)
+{
+	json_t *list = name ? json_array() : NULL;
+
+	for (; list && *name; name++)
+		json_array_append_new(list, json_string(*name));
+	return list;
+}
+
+static json_t *warnings(const struct tw_data *d)
+{
+	json_t *list = json_array();
+
+	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++)
+		json_array_append_new(list, json_string(d->warnings->text[k]));
+	return list;
+}
+
+enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why)
+{
+	struct tw_data *d = NULL;
+	enum tw_status st;
+	char print[TW_SHA_TEXT];
+	json_t *o;
+
+	st = open_data(job, &d, why);
+	if (st != TW_OK)
+		return st;
+	o = tw_look_counts(d);
+	tw_sha_text(&d->fingerprint, print);
+	set(o, "source", json_string(job->data.from->name));
+	set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
+	set(o, "fingerprint", json_string(print));
+	if (d->classes) {
+		json_t *sets = json_object();
+
+		set(sets, "train", occurrences(&d->train, d->classes));
+		set(sets, "test", occurrences(&d->test, d->classes));
+		set(sets, "validation", occurrences(&d->validation, d->classes));
+		set(o, "occurrences", sets);
+	}
+	if (d->names.column)
+		set(o, "columns", names(d->names.column));
+	if (d->names.answer)
+		set(o, "answers", names(d->names.answer));
+	if (d->names.label)
+		set(o, "label", json_string(d->names.label));
+	set(o, "warnings", warnings(d));
+	tw_data_close(d);
+	*out = o;
+	return o ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the description");
+}
+
+/* --- images --- */
+
+static double pixel(const struct tw_data *d, uint64_t sample, size_t at)
+{
+	const size_t plane = (size_t)d->shape[1] * d->shape[2];
+	double sum = 0;
+
+	for (uint32_t c = 0; c < d->shape[0]; c++) {
+		const size_t k = sample * d->features + c * plane + at;
+
+		sum += d->kind == TW_VALUE_U8 ? (double)((const uint8_t *)d->train.value)[k]
+					      : (double)((const float *)d->train.value)[k];
+	}
+	return sum / d->shape[0];
+}
+
+static json_t *image(const struct tw_data *d, uint64_t sample)
+{
+	const size_t n = (size_t)d->shape[1] * d->shape[2];
+	double low = pixel(d, sample, 0), high = low;
+	json_t *row = json_object(), *list = json_array();
+
+	for (size_t k = 1; k < n; k++) {
+		const double v = pixel(d, sample, k);
+
+		low = v < low ? v : low;
+		high = v > high ? v : high;
+	}
+	for (size_t k = 0; k < n; k++)
+		json_array_append_new(
+			list,
+			json_real(high > low ? (pixel(d, sample, k) - low) / (high - low) : 0.0));
+	if (d->train.label)
+		set(row, "label", whole(d->train.label[sample]));
+	set(row, "image", list);
+	return row;
+}
+
+enum tw_status tw_look_images(const struct tw_job *job, uint32_t count, json_t **out,
+			      struct tw_error *why)
+{
+	struct tw_data *d = NULL;
+	enum tw_status st = open_data(job, &d, why);
+	json_t *list;
+
+	if (st != TW_OK)
+		return st;
+	if (d->rank != 3) {
+		tw_data_close(d);
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the samples of %.300s are rows of numbers, not "
+			       "images",
+			       job->file);
+	}
+	list = json_array();
+	for (uint64_t k = 0; k < count && k < d->train.count; k++)
+		json_array_append_new(list, image(d, k));
+	*out = json_pack("{s:I, s:I, s:o}", "height", (json_int_t)d->shape[1], "width",
+			 (json_int_t)d->shape[2], "samples", list);
+	tw_data_close(d);
+	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for images");
+}

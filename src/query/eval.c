@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* eval.c - trained parameters scored on a set of data. */
+#include "query/query.h"
+
+#include "engine/network.h"
+#include "engine/score.h"
+#include "graph/loss.h"
+#include "checkpoint/digest.h"
+#include "spec/field.h"
+#include "query/predictions.h"
+#include "metrics/progress.h"
+#include "checkpoint/tensors.h"
+#include "run/open_engine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH 8200
+
+static const char *const set_name[] = {
+	[TW_SET_TEST] = "test",
+	[TW_SET_VALIDATION] = "validation",
+	[TW_SET_TRAIN] = "train",
+};
+
+/* --- a job, in any world --- */
+
+static enum tw_status slurp(FILE *f, char **out, size_t *bytes, struct tw_error *why)
+{
+	*out = malloc(TW_JOB_BYTES_MAX + 1);
+	if (!*out)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for standard input");
+	*bytes = fread(*out, 1, TW_JOB_BYTES_MAX + 1, f);
+	return TW_OK;
+}
+
+enum tw_status tw_look_job(const char *path, const struct tw_look_words *w, struct tw_job **out,
+			   struct tw_error *why)
+{
+	const bool input = strcmp(path, "-") == 0;
+	struct tw_error said = { 0 }, other = { 0 };
+	enum tw_status st = TW_OK;
+	char *text = NULL;
+	size_t bytes = 0;
+
+	if (input)
+		st = slurp(stdin, &text, &bytes, why);
+	for (int k = 0; k < 2 && st != TW_NO_MEMORY; k++) {
+		const enum tw_world_kind world = k ? TW_WORLD_SIM : TW_WORLD_THREADS;
+		struct tw_error *e = k ? &other : &said;
+
+		st = input ? tw_job_read_text("standard input", text, bytes, w->set, w->sets,
+					      w->environ_, world, out, e)
+			   : tw_job_read(path, w->set, w->sets, w->environ_, world, out, e);
+		if (st != TW_BAD_INPUT)
+			break;
+	}
+	free(text);
+	return st == TW_OK ? TW_OK : tw_fail(why, said.status, "%s", said.text);
+}
+
+/* --- what both kinds of models need --- */
+
+static json_t *number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+struct scored {
+	const char *set, *path;
+	const float *vector;
+	size_t trainable, buffers;
+	struct tw_score score;
+	double seconds;
+};
+
+static enum tw_status report(const struct scored *e, json_t **out, struct tw_error *why)
+{
+	const double n = (double)e->score.samples;
+	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
+
+	tw_digest_bytes(e->vector, e->trainable * sizeof(float), trained);
+	tw_digest_bytes(e->vector + e->trainable, e->buffers * sizeof(float), buffers);
+	*out = json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:s, s:s}", "set", e->set, "loss",
+			 number(e->score.loss / n), "accuracy",
+			 e->score.correct < 0 ? json_null() : number(e->score.correct / n),
+			 "samples", (json_int_t)e->score.samples, "seconds", number(e->seconds),
+			 "samples_per_second", number(e->seconds > 0 ? n / e->seconds : 0.0),
+			 "checkpoint", e->path, "parameters_digest", trained, "buffers_digest",
+			 buffers);
+	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+}
+
+static void add_score(struct tw_score *sum, const struct tw_score *s)
+{
+	sum->loss += s->loss;
+	sum->correct = s->correct < 0 || sum->correct < 0 ? -1 : sum->correct + s->correct;
+	sum->samples += s->samples;
+}
+
+/* --- a model that makes its samples up --- */
+
+struct made_up {
+	struct tw_job *job;
+	struct tw_engine *engine;
+	float *vector;
+	void *scratch;
+};
+
+static enum tw_status find_vector(struct made_up *e, const struct tw_snapshot *s,
+				  struct tw_error *why)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	struct tw_tensors want;
+	enum tw_status st = tw_tensors_of_engine(heap, e->engine, &want);
+
+	if (st == TW_OK)
+		st = tw_snapshot_fit(s, &want, heap, &e->vector, why);
+	tw_tensors_release(&want);
+	return st == TW_NO_MEMORY ? tw_fail(why, st, "no memory for the parameters") : st;
+}
+
+static enum tw_status check_made_up(const struct tw_eval_request *r, struct tw_error *why)
+{
+	if (r->on != TW_SET_TEST)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on: the job makes its samples up and has no %s set; leave --on "
+			       "out",
+			       set_name[r->on]);
+	if (r->predictions || *r->data)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--%s: the job's model predicts nothing; use it with a network",
+			       *r->data ? "data" : "predictions");
+	return TW_OK;
+}
+
+static enum tw_status eval_made_up(const struct tw_eval_request *r, const struct tw_snapshot *s,
+				   struct tw_job *job, json_t **out, struct tw_error *why)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	struct made_up e = { .job = job };
+	struct scored done = { .set = set_name[r->on], .path = s->path };
+	enum tw_status st = check_made_up(r, why);
+	int64_t began = 0;
+
+	if (st == TW_OK)
+		st = tw_job_open_engine(e.job, heap, &e.engine, why);
+	if (st == TW_OK)
+		st = find_vector(&e, s, why);
+	if (st == TW_OK && !(e.scratch = heap->get(heap, e.engine->scratch_bytes + TW_ALIGN)))
+		st = tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+	if (st == TW_OK) {
+		began = tw_clock();
+		st = tw_score_all(e.engine, e.vector, e.scratch, &done.score);
+		if (st != TW_OK)
+			tw_fail(why, st, "the samples cannot be scored: %s", tw_status_name(st));
+	}
+	if (st == TW_OK) {
+		done.seconds = (double)(tw_clock() - began) / 1e9;
+		done.vector = e.vector;
+		done.trainable = e.engine->trainable;
+		done.buffers = e.engine->buffers;
+		st = report(&done, out, why);
+	}
+	heap->put(heap, e.scratch);
+	heap->put(heap, e.vector);
+	if (e.engine)
+		e.engine->class->close(e.engine);
+	return st;
+}
+
+/* --- which samples --- */
+
+struct eval {
+	const struct tw_eval_request *request;
+	struct tw_trained t;
+	struct tw_job *job;     /* of the checkpoint, with what --set said */
+	struct tw_data *opened; /* its data */
+	struct tw_rows rows;    /* or those of a file */
+	struct tw_data data;    /* whichever, as the network sees it */
+	const struct tw_samples *set;
+	struct tw_predictions *lines;
+	struct scored done;
+};
+
+static enum tw_status take_rows(struct eval *e, const char *file, const char *answers,
+				struct tw_error *why)
+{
+	const struct tw_rows_request from = {
+		.heap = &tw_heap_system,
+		.file = file,
+		.answers = answers,
+		.separator = e->request->separator,
+		.score = e->t.card->task != TW_CARD_INPUT,
+	};
+	const enum tw_status st = tw_trained_rows(&e->t, &from, e->request->log, &e->rows, why);
+
+	if (st != TW_OK)
+		return st;
+	e->data = *e->rows.data;
+	e->set = &e->rows.data->test;
+	return TW_OK;
+}
+
+/* The same classes in the same order. */
+static bool same_answers(const struct tw_data *a, const struct tw_data *b)
+{
+	if (a->classes != b->classes || a->targets != b->targets)
+		return false;
+	for (uint32_t k = 0; k < a->classes && a->names.answer && b->names.answer; k++)
+		if (strcmp(a->names.answer[k], b->names.answer[k]) != 0)
+			return false;
+	return true;
+}
+
+static enum tw_status check_data(const struct eval *e, const struct tw_data *d,
+				 struct tw_error *why)
+{
+	const struct tw_data *want = &e->t.card->data;
+
+	if (d->rank != want->rank || memcmp(d->shape, want->shape, sizeof d->shape) != 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the samples of %.300s have %zu values, and the network takes %zu "
+			       "in another shape",
+			       e->job ? e->job->file : e->t.job->file, d->features, want->features);
+	for (size_t k = 0; d->names.column && want->names.column && k < want->features; k++)
+		if (strcmp(d->names.column[k], want->names.column[k]) != 0)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "column %zu of the data (without the one to predict) is "
+				       "'%.100s', and was '%.100s' in the training; score on the "
+				       "file itself, whose columns go by name: --data FILE",
+				       k + 1, d->names.column[k], want->names.column[k]);
+	if (e->t.card->task != TW_CARD_INPUT && !same_answers(d, want))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the classes of the data are not those that the network was trained "
+			       "on; score on a file with its classes: --data FILE");
+	return TW_OK;
+}
+
+/* Is it what the network was trained on?  A set that is drawn from changed samples has some that
+ * were trained on. */
+static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
+				  struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	const struct tw_card *c = e->t.card;
+	char print[TW_SHA_TEXT];
+
+	tw_sha_text(&d->fingerprint, print);
+	if (e->t.made || strcmp(print, c->fingerprint) == 0)
+		return TW_OK;
+	if (!r->job && (c->drawn || r->on != TW_SET_TEST))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on %s: the data, or how it is split, is not what %.200s was "
+			       "trained on: the %s set drawn now %s; name a file of other samples: "
+			       "--data FILE, or --set data.test_file=FILE",
+			       set_name[r->on], e->t.snapshot->path, set_name[r->on],
+			       r->on == TW_SET_TRAIN ? "is another"
+						     : "would have samples that were trained on");
+	tw_log_line(r->log, TW_WARNING, "data",
+		    "the data is not what %s was trained on (its fingerprint is %s, not %s): the "
+		    "figures are not those of the training",
+		    e->t.snapshot->path, print, c->fingerprint);
+	return TW_OK;
+}
+
+static enum tw_status take_set(struct eval *e, const struct tw_data *d, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	enum tw_status st;
+
+	e->set = tw_data_set(d, r->on);
+	if (!e->set->count)
+		return tw_fail(why, TW_BAD_INPUT, "--on: there are no %s samples%s",
+			       set_name[r->on],
+			       r->on == TW_SET_VALIDATION ? "; data.validation says how many are "
+							    "held out"
+							  : "");
+	st = check_data(e, d, why);
+	if (st == TW_OK)
+		st = check_print(e, d, why);
+	e->data = *d;
+	e->data.scale = e->t.card->data.scale;
+	e->data.shift = e->t.card->data.shift;
+	return st;
+}
+
+/* The card says how the network computes.  A field that says so too would be read and do
+ * nothing. */
+static enum tw_status check_words(const struct tw_look_words *w, struct tw_error *why)
+{
+	static const char *const without[] = { "normalise", "batch", "global_batch", "accumulate",
+					       "shift",     "flip",  "noise",        "prefetch",
+					       "predict",   NULL };
+
+	for (size_t k = 0; k < w->sets; k++) {
+		const size_t n = strcspn(w->set[k], "=");
+		bool useless = strncmp(w->set[k], "data.", 5) != 0;
+
+		for (size_t i = 0; without[i] && !useless; i++)
+			useless = n == 5 + strlen(without[i]) &&
+				  strncmp(w->set[k] + 5, without[i], n - 5) == 0;
+		if (useless)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "--set %.*s: eval takes this from the model card; what can "
+				       "be set here says which samples, such as data.test_file",
+				       (int)(n < 80 ? n : 80), w->set[k]);
+	}
+	return TW_OK;
+}
+
+static enum tw_status job_set(struct eval *e, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+	enum tw_status st = e->t.made ? TW_OK : check_words(&r->words, why);
+	char *file = st == TW_OK ? malloc(2 * PATH) : NULL;
+
+	if (st != TW_OK)
+		return st;
+	if (!file)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a path");
+	if (!e->t.job)
+		st = tw_snapshot_job(e->t.snapshot, r->words.set, r->words.sets, &e->job, why);
+	if (st == TW_OK && r->on == TW_SET_TEST && !e->t.made &&
+	    tw_job_test_files(e->job ? e->job : e->t.job, file, file + PATH)) {
+		st = take_rows(e, file, file + PATH, why);
+	} else if (st == TW_OK && e->t.engine) {
+		st = take_set(e, tw_network_data(e->t.engine), why);
+	} else if (st == TW_OK) {
+		st = tw_job_open_data(e->job, &tw_heap_system, &e->opened, why);
+		if (st == TW_OK)
+			st = take_set(e, e->opened, why);
+	}
+	free(file);
+	return st;
+}
+
+static enum tw_status find_samples(struct eval *e, struct tw_error *why)
+{
+	const struct tw_eval_request *r = e->request;
+
+	if (e->t.card->standalone && e->t.card->task == TW_CARD_INPUT)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"%.300s was exported with --standalone and predicts its input after "
+			"normalisation, which it has inside; score the run or a plain export",
+			r->path);
+	e->done.set = *r->data ? "data" : set_name[r->on];
+	if (*r->data && r->on != TW_SET_TEST)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--on: a file that --data names is one set; leave --on out");
+	if (*r->data)
+		return take_rows(e, r->data, r->answers, why);
+	if (!e->t.snapshot->manifest && !r->job)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%.300s knows its network, but not where its data is; name samples "
+			       "with --data FILE, or their job with --job JOB",
+			       r->path);
+	return job_set(e, why);
+}
+
+/* --- scoring --- */
+
+/* Are the targets such as the loss can take?  *judged: predictions are right or wrong, because
+ * there are labels, or each target is 0 or 1. */
+static enum tw_status check_targets(const struct eval *e, bool *judged, struct tw_error *why)
+{
+	const struct tw_loss *loss = tw_graph_loss(e->t.graph);
+	const uint32_t n = e->data.targets;
+
+	*judged = loss->judges && e->t.card->task != TW_CARD_INPUT;
+	if (e->t.card->task != TW_CARD_VALUES)
+		return TW_OK;
+	for (uint64_t i = 0; i < e->set->count * n; i++) {
+		const float v = e->set->target[i];
+
+		if ((loss->takes & TW_LOSS_UNIT) && !(v >= 0 && v <= 1))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s needs targets from 0 to 1, but row %" PRIu64 " has %g",
+				       loss->op.name, i / n + 1, (double)v);
+		*judged &= v == 0 || v == 1;
+	}
+	return TW_OK;
+}
+
+static enum tw_status begin_lines(struct eval *e, const struct tw_predictions_request *to,
+				  struct tw_error *why)
+{
+	const struct tw_predictions_facts facts = {
+		.trained = &e->t,
+		.set = e->set,
+		.known = e->rows.known,
+		.answers = !e->rows.data || e->rows.answers > 0,
+		.extra = e->rows.data ? &e->rows : NULL,
+	};
+
+	return to->to ? tw_predictions_open(to, &facts, &e->lines, why) : TW_OK;
+}
+
+static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
+				struct tw_error *why)
+{
+	const uint32_t block = tw_look_block(&e->t);
+
+	for (uint64_t from = 0; from < e->set->count; from += block) {
+		const uint64_t left = e->set->count - from;
+		const uint32_t n = left < block ? (uint32_t)left : block;
+		struct tw_score s = { 0 };
+		const enum tw_status st = tw_forward_run(f, e->set, from, n, y, &s);
+
+		if (st != TW_OK)
+			return tw_fail(why, st, "sample %" PRIu64 " cannot be scored: %s", from,
+				       tw_status_name(st));
+		add_score(&e->done.score, &s);
+		if (e->lines)
+			tw_predictions_add(e->lines, from, n, y);
+	}
+	return TW_OK;
+}
+
+static enum tw_status score(struct eval *e, struct tw_error *why)
+{
+	const size_t room = (size_t)tw_look_block(&e->t) * e->t.outputs;
+	struct tw_forward *f = NULL;
+	float *y = malloc(room * sizeof *y);
+	bool judged = false;
+	enum tw_status st = check_targets(e, &judged, why);
+	const int64_t began = tw_clock();
+
+	if (st == TW_OK)
+		st = y ? tw_trained_forward(&e->t, &e->data, &f, why)
+		       : tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+	if (st == TW_OK)
+		st = score_set(e, f, y, why);
+	if (!judged)
+		e->done.score.correct = -1;
+	e->done.seconds = (double)(tw_clock() - began) / 1e9;
+	tw_forward_close(f);
+	free(y);
+	return st;
+}
+
+static struct tw_predictions_request lines_of(const struct tw_eval_request *r)
+{
+	return (struct tw_predictions_request){
+		.flag = "--predictions",
+		.to = r->predictions,
+		.format = "",
+		.any = true,
+		.force = r->force,
+		.log = r->log,
+	};
+}
+
+static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_snapshot *s,
+				   struct tw_job *job, json_t **out, struct tw_error *why)
+{
+	const struct tw_predictions_request to = lines_of(r);
+	struct eval e = { .request = r };
+	enum tw_status st = tw_trained_take(s, job, r->path, &r->words, r->log, &e.t, why);
+
+	if (st == TW_OK)
+		st = find_samples(&e, why);
+	if (st == TW_OK)
+		st = begin_lines(&e, &to, why);
+	if (st == TW_OK)
+		st = score(&e, why);
+	if (e.lines) {
+		const enum tw_status closed = tw_predictions_close(e.lines, st == TW_OK, why);
+
+		st = st == TW_OK ? closed : st;
+	}
+	if (st == TW_OK) {
+		e.done.path = e.t.snapshot->path;
+		e.done.vector = e.t.vector;
+		e.done.trainable = e.t.graph->trainable;
+		e.done.buffers = e.t.graph->buffers;
+		st = report(&e.done, out, why);
+	}
+	if (st == TW_OK && *r->data)
+		json_object_set_new(*out, "data", json_string(r->data));
+	tw_data_close(e.opened);
+	tw_data_close(e.rows.data);
+	tw_job_free(e.job);
+	tw_trained_close(&e.t);
+	return st;
+}
+
+/* --- either --- */
+
+static enum tw_status check_request(const struct tw_eval_request *r, struct tw_error *why)
+{
+	const struct tw_predictions_request to = lines_of(r);
+
+	if (!*r->data && *r->answers)
+		return tw_fail(why, TW_BAD_INPUT, "--answers goes with --data FILE");
+	if (!*r->data && r->separator && *r->separator)
+		return tw_fail(why, TW_BAD_INPUT, "--separator goes with --data FILE");
+	if (*r->data && r->words.sets && !r->job)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--set: changes the job, which --data goes without; leave one of "
+			       "them out");
+	return tw_predictions_check(&to, why);
+}
+
+enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why)
+{
+	struct tw_snapshot *s = NULL;
+	struct tw_job *job = NULL;
+	enum tw_model_kind kind = TW_MODEL_NETWORK;
+	enum tw_status st = check_request(r, why);
+
+	if (st == TW_OK)
+		st = tw_snapshot_open(r->path, r->log, &s, why);
+	if (st == TW_OK && r->job)
+		st = tw_look_job(r->job, &r->words, &job, why);
+	else if (st == TW_OK && s->manifest && s->job->model != TW_MODEL_NETWORK)
+		st = tw_snapshot_job(s, r->words.set, r->words.sets, &job, why);
+	if (job)
+		kind = job->model;
+	if (st == TW_OK && kind != TW_MODEL_NETWORK) {
+		st = eval_made_up(r, s, job, out, why);
+	} else if (st == TW_OK) {
+		st = eval_network(r, s, job, out, why);
+		s = NULL; /* both are taken */
+		job = NULL;
+	}
+	tw_job_free(job);
+	tw_snapshot_close(s);
+	return st;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inspect_job.c - what a job trains: its layers, their shapes and costs, and what memory one
+ * worker needs. */
+#include "query/query.h"
+
+#include "engine/network.h"
+#include "run/open_engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void set(json_t *o, const char *name, json_t *value)
+{
+	json_object_set_new(o, name, value ? value : json_null());
+}
+
+static json_t *whole(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+/* --- layers --- */
+
+/* Does the option have its default?  `spare` is the op's options once more, to write into. */
+static bool is_standard(const struct tw_option *row, const char *value, void *spare,
+			struct tw_arena *keep)
+{
+	char text[120];
+
+	if (!row->standard || tw_option_set(row, spare, row->standard, keep, NULL) != TW_OK)
+		return false;
+	tw_option_text(row, spare, text, sizeof text);
+	return strcmp(text, value) == 0;
+}
+
+/* A layer as people write it: positional options, then what differs from its default. */
+static void layer_text(const struct tw_op *op, const void *options, char *out, size_t room)
+{
+	size_t at = (size_t)snprintf(out, room, "%s", op->name);
+	const struct tw_option *row = op->options;
+	struct tw_arena keep;
+	void *spare;
+
+	tw_arena_init(&keep, &tw_heap_system);
+	spare = tw_arena_get(&keep, op->options_bytes ? op->options_bytes : 1);
+	for (uint32_t k = 0; spare && row && row->name && at < room; row++, k++) {
+		char value[120];
+
+		tw_option_text(row, options, value, sizeof value);
+		if (k < op->positional)
+			at += (size_t)snprintf(out + at, room - at, " %s", value);
+		else if (!is_standard(row, value, spare, &keep))
+			at += (size_t)snprintf(out + at, room - at, " %s %s", row->name, value);
+	}
+	tw_arena_release(&keep);
+}
+
+static json_t *layer_row(const struct tw_graph_node *n)
+{
+	size_t trained = 0, kept = 0;
+	char text[300], shape[40];
+
+	for (uint32_t k = 0; k < n->form.parameters; k++) {
+		const struct tw_op_parameter *p = &n->form.parameter[k];
+		size_t size = 1;
+
+		for (uint32_t i = 0; i < p->rank; i++)
+			size *= p->d[i];
+		*(p->buffer ? &kept : &trained) += size;
+	}
+	layer_text(n->op, n->options, text, sizeof text);
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "number", n->name, "text", text,
+			 "output", n->shape.rank ? tw_shape_text(&n->shape, shape) : "",
+			 "parameters", (json_int_t)trained, "buffers", (json_int_t)kept, "mflop",
+			 n->form.flops / 1e6);
+}
+
+static json_t *layers(const struct tw_graph *g)
+{
+	json_t *list = json_array();
+
+	for (uint32_t k = 1; k < g->nodes && list; k++)
+		json_array_append_new(list, layer_row(&g->node[k]));
+	return list;
+}
+
+/* --- memory --- */
+
+static json_t *memory(const struct tw_engine *e, const struct tw_program_plan *plan, uint32_t batch)
+{
+	const struct tw_data *d = tw_network_data(e);
+	const size_t vector = (e->trainable + e->buffers) * sizeof(float);
+	const size_t sample = (d->features + d->targets) * sizeof(float) +
+			      (d->classes ? sizeof(uint32_t) : 0) + sizeof(uint64_t);
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "arena_bytes", (json_int_t)plan->bytes,
+			 "without_reuse_bytes", (json_int_t)plan->no_reuse, "batch_bytes",
+			 (json_int_t)(batch * sample), "parameter_bytes", (json_int_t)vector,
+			 "gradient_bytes", (json_int_t)vector, "scratch_bytes",
+			 (json_int_t)e->scratch_bytes);
+}
+
+static json_t *buffers(const struct tw_program_plan *plan)
+{
+	json_t *list = json_array();
+
+	for (size_t k = 0; k < plan->buffers; k++) {
+		const struct tw_program_buffer *b = &plan->buffer[k];
+		const char *dot = strchr(b->what, '.'); /* the node's number is before it */
+
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "layer", b->name, "what",
+					dot ? dot + 1 : b->what, "offset", (json_int_t)b->from,
+					"bytes", (json_int_t)b->bytes, "first",
+					(json_int_t)b->first, "last", (json_int_t)b->last));
+	}
+	return list;
+}
+
+static json_t *steps(const struct tw_program *p)
+{
+	json_t *list = json_array();
+	char *text = NULL, *save = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	if (!f)
+		return list;
+	tw_program_describe(p, f);
+	fclose(f);
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		json_array_append_new(list, json_string(line));
+	free(text);
+	return list;
+}
+
+static enum tw_status network(const struct tw_job *job, const struct tw_engine *e, bool plan,
+			      json_t *o, struct tw_error *why)
+{
+	const struct tw_graph *g = tw_network_graph(e);
+	const uint32_t batch = tw_job_batch(job);
+	const struct tw_program *p = tw_network_program(e, TW_PROGRAM_TRAIN, batch);
+	json_t *data = tw_look_counts(tw_network_data(e));
+
+	if (!p) {
+		json_decref(data);
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a batch of %u", batch);
+	}
+	set(data, "source", json_string(job->data.from->name));
+	set(o, "data", data);
+	set(o, "model", json_string(job->network.zoo ? job->network.zoo->name : "layers"));
+	set(o, "layers", layers(g));
+	set(o, "mflop", json_real(g->flops / 1e6));
+	set(o, "batch", whole(batch));
+	set(o, "memory", memory(e, tw_program_plan(p), batch));
+	if (plan) {
+		set(o, "plan", buffers(tw_program_plan(p)));
+		set(o, "steps", steps(p));
+	}
+	return TW_OK;
+}
+
+static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t *o)
+{
+	const bool bowl = job->model == TW_MODEL_QUADRATIC;
+
+	set(o, "model", json_string(bowl ? "quadratic" : "least-squares"));
+	set(o, "about",
+	    json_string(bowl ? "a made-up quadratic whose answers are known: no data, "
+			       "no layers"
+			     : "made-up least squares whose answers are known: no data, "
+			       "no layers"));
+	set(o, "samples", whole(e->samples));
+	set(o, "batch", whole(tw_job_batch(job)));
+	set(o, "mflop", json_real(e->cost / 1e6));
+}
+
+enum tw_status tw_look_describe(const struct tw_job *job, bool plan, json_t **out,
+				struct tw_error *why)
+{
+	struct tw_engine *e = NULL;
+	struct tw_job plain = *job;
+	enum tw_status st;
+	json_t *o;
+
+	/* neither first values nor batches ahead are needed */
+	plain.network.weights = "";
+	plain.data.set.prefetch = 0;
+	if (plan && job->model != TW_MODEL_NETWORK)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--plan: the job's model is made up and has no memory plan; leave "
+			       "it out");
+	st = tw_job_open_engine(&plain, &tw_heap_system, &e, why);
+	if (st != TW_OK)
+		return st;
+	o = json_object();
+	set(o, "kind", json_string("job"));
+	set(o, "job", json_string(job->file));
+	set(o, "strategy", json_string(job->title));
+	set(o, "workers", whole(job->cluster.workers));
+	set(o, "parameters", whole(e->trainable));
+	set(o, "buffers", whole(e->buffers));
+	if (job->model == TW_MODEL_NETWORK)
+		st = network(job, e, plan, o, why);
+	else
+		made_up(job, e, o);
+	e->class->close(e);
+	if (st == TW_OK)
+		*out = o;
+	else
+		json_decref(o);
+	return st;
+}

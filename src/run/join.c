@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - a process that joins a run: the job from the master, its own seats, its result. */
+#include "run/join.h"
+
+#include "base/regular_file.h"
+#include "run/placement.h"
+#include "metrics/progress.h"
+#include "run/result.h"
+#include "world/memory_store.h"
+#include "checkpoint/export.h"
+#include "run/open_engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MODEL_HEAD     (64u << 20) /* names and facts in front of the values */
+#define MODEL_PATIENCE (10 * TW_SECOND)
+
+struct join {
+	const struct tw_join_request *q;
+	struct tw_job *job; /* the caller's, or ours to free */
+	struct tw_engine *engine;
+	struct tw_tcp *tcp;
+	struct tw_store *store;
+	struct tw_cast cast;
+	struct tw_ran ran;
+	uint64_t steps, samples;
+	struct tw_json_lines metrics;
+	int64_t began;
+};
+
+/* What the world needs to know before there is a job. */
+static void dialling(const struct join *j, struct tw_tcp_options *o)
+{
+	const struct tw_join_request *q = j->q;
+
+	*o = (struct tw_tcp_options){
+		.role = q->server ? TW_TCP_SERVER : TW_TCP_WORKER,
+		.heap = &tw_heap_system,
+		.log = q->log,
+		.tls = q->net->tls,
+		.master = q->master,
+		.master_fd = q->job ? q->master_fd : -1,
+		.route = q->route,
+		.routes = q->routes,
+		.wish = q->job ? q->wish : TW_NODE_NEW,
+		.patience = q->patience,
+		.interrupted = q->interrupted,
+		.keeps = q->save != NULL,
+	};
+}
+
+/* The job and its data, from the master or from what is here. */
+static enum tw_status get_job(struct join *j, struct tw_error *why)
+{
+	struct tw_tcp_options o;
+	struct tw_tcp_ask *ask = NULL;
+	struct tw_tcp_facts facts;
+	char *text = NULL;
+	size_t bytes = 0;
+	enum tw_status status;
+
+	dialling(j, &o);
+	status = tw_tcp_ask_open(&o, &ask, &facts, why);
+	if (status == TW_OK)
+		status = tw_tcp_ask_job(ask, &text, &bytes, why);
+	if (status == TW_OK)
+		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
+					  TW_WORLD_TCP, &j->job, why);
+	if (status == TW_OK)
+		status = tw_share_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
+					      tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
+	tw_tcp_ask_close(ask);
+	tw_heap_system.put(&tw_heap_system, text);
+	return status;
+}
+
+static enum tw_status prepare(struct join *j, struct tw_error *why)
+{
+	enum tw_status status;
+
+	/* a wrong request is said before anybody is asked */
+	if (j->q->metrics &&
+	    tw_json_lines_open(&j->metrics, j->q->metrics, j->q->log, why) != TW_OK)
+		return why->status;
+	if (j->q->job) {
+		j->job = j->q->job;
+		j->engine = j->q->engine;
+		status = j->engine ? TW_OK
+				   : tw_job_open_engine(j->job, &tw_heap_system, &j->engine, why);
+	} else {
+		status = get_job(j, why);
+	}
+	if (status == TW_OK)
+		status = tw_job_finish_plan(j->job, j->engine, why);
+	if (status != TW_OK)
+		return status;
+	j->job->plan.checkpoint.final = true;
+	j->store = tw_memory_store_new(&tw_heap_system);
+	if (!j->store)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
+	return TW_OK;
+}
+
+static void write_line(struct join *j, json_t *line)
+{
+	tw_json_lines_put(&j->metrics, line);
+	json_decref(line);
+}
+
+static bool observe(void *arg, const struct tw_note *n)
+{
+	struct join *j = arg;
+
+	if (n->kind == TW_NOTE_GRADIENT) {
+		j->steps++;
+		j->samples += n->count;
+		if (j->metrics.file)
+			write_line(j, json_pack("{s:s, s:f, s:i, s:f, s:I}", "event", "step",
+						"time", (double)n->at / (double)TW_SECOND, "worker",
+						(int)n->slot, "loss",
+						isfinite(n->value) && n->count ? n->value / n->count
+									       : 0.0,
+						"samples", (json_int_t)n->count));
+	}
+	if (j->q->net->gauges)
+		tw_gauges_note(j->q->net->gauges, n);
+	return true;
+}
+
+static enum tw_status enter(struct join *j, struct tw_error *why)
+{
+	const struct tw_plan *p = &j->job->plan;
+	struct tw_tcp_options o;
+	enum tw_status status;
+
+	dialling(j, &o);
+	status = tw_net_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
+	if (!j->q->server)
+		o.helpers = 0;
+	if (status == TW_OK)
+		status = tw_tcp_open(&o, &j->tcp, why);
+	if (status == TW_OK)
+		status = tw_cast_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
+				 ? TW_OK
+				 : tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	if (status != TW_OK)
+		return status;
+	const struct tw_cluster cluster = {
+		.seat = j->cast.seat,
+		.seats = j->cast.seats,
+		.seed = p->seed,
+		.engine = j->engine,
+		.store = j->store,
+		.heap = &tw_heap_system,
+		.log = j->q->log,
+		.observer = observe,
+		.observer_arg = j,
+		.interrupted = j->q->interrupted,
+	};
+
+	/* A worker computes: it need not interrupt the server that has just answered it, which may
+	 * be on the same machine and has others to answer. */
+	if (!j->q->server)
+		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
+	if (j->q->net->opened)
+		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));
+	tw_net_attach(j->q->net, j->tcp);
+	j->began = tw_clock();
+	status = tw_tcp_run(j->tcp, &cluster, &j->ran);
+	tw_net_attach(j->q->net, NULL);
+	if (status != TW_OK)
+		return tw_fail(why, status, "%s", j->ran.error.text);
+	return TW_OK;
+}
+
+/* One who left before the end knows what it has done, and no more. */
+static enum tw_status own_result(struct join *j, json_t **result, struct tw_error *why)
+{
+	const struct tw_result_facts facts = {
+		.seconds = (double)(tw_clock() - j->began) / (double)TW_SECOND,
+	};
+
+	tw_tcp_bytes(j->tcp, &j->ran.bytes_sent, &j->ran.bytes_received);
+	j->ran.totals.loss = NAN;
+	j->ran.totals.accuracy = -1;
+	j->ran.totals.applied = j->ran.totals.steady.samples = NAN;
+	j->ran.totals.steps = j->steps;
+	j->ran.totals.samples = j->samples;
+	j->ran.totals.epochs = (double)j->samples / (double)j->job->plan.problem.samples;
+	return tw_result_make(j->job, &j->ran, &facts, result, why);
+}
+
+static enum tw_status make_result(struct join *j, json_t **result, struct tw_error *why)
+{
+	const char *heard = tw_tcp_heard(j->tcp);
+	json_error_t bad;
+	enum tw_status status = TW_OK;
+
+	if (heard)
+		*result = json_loads(heard, JSON_REJECT_DUPLICATES, &bad);
+	if (*result && !json_is_object(*result)) {
+		json_decref(*result);
+		*result = NULL;
+	}
+	tw_result_printable(*result, false);
+	if (!*result)
+		status = own_result(j, result, why);
+	if (status == TW_OK) {
+		json_object_set_new(*result, "role",
+				    json_string(j->q->server ? "server" : "worker"));
+		json_object_set_new(*result, "own_steps", json_integer((json_int_t)j->steps));
+		json_object_set_new(*result, "own_samples", json_integer((json_int_t)j->samples));
+		json_object_set_new(*result, "left", json_boolean(heard == NULL));
+		write_line(j, json_pack("{s:s, s:O}", "event", "result", "result", *result));
+	}
+	return status;
+}
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+static enum tw_status cannot_save(const struct join *j, const struct tw_error *said,
+				  struct tw_error *why)
+{
+	return tw_fail(why, said->status,
+		       "--save: %.200s was not written: %.300s; the master's run directory has the "
+		       "model (thalweg export)",
+		       j->q->save, said->text);
+}
+
+/* The run is over and was heard of: the model as the master exports it. */
+static enum tw_status save_model(struct join *j, json_t *result, struct tw_error *why)
+{
+	const struct tw_plan *p = &j->job->plan;
+	const uint64_t most =
+		(p->problem.trainable + p->problem.buffers) * sizeof(float) + MODEL_HEAD;
+	struct tw_block *model = NULL;
+	struct tw_error said = { 0 };
+	struct tw_tcp_options o;
+	struct tw_sha hash;
+	const uint64_t bytes = tw_tcp_given(j->tcp, &hash);
+
+	dialling(j, &o);
+	o.patience = MODEL_PATIENCE;
+	if (!bytes)
+		tw_fail(&said, TW_IO, "the master did not give the model");
+	else if (bytes > most)
+		tw_fail(&said, TW_BAD_BYTES,
+			"the master announces %" PRIu64 " bytes, more than such a model can have",
+			bytes);
+	else if (tw_tcp_ask_model(&o, bytes, &hash, &model, &said) == TW_OK)
+		tw_look_save(model, j->q->save, &said);
+	tw_block_drop(model);
+	if (said.status != TW_OK)
+		return cannot_save(j, &said, why);
+	tw_log_line(j->q->log, TW_INFO, "join", "the model was saved: %s (%" PRIu64 " bytes)",
+		    j->q->save, bytes);
+	json_object_set_new(result, "saved", json_string(j->q->save));
+	return TW_OK;
+}
+
+/* There will be no model here: who asked for it is told where it will be. */
+static void say_unsaved(const struct join *j, const char *reason)
+{
+	tw_log_line(j->q->log, TW_WARNING, "join",
+		    "--save: there is nothing to save: %s; when the run is over, `thalweg export` "
+		    "of the master's run directory gives the model",
+		    reason);
+}
+
+/* What it was in the cluster is over. */
+static void leave(struct join *j)
+{
+	tw_tcp_close(j->tcp);
+	tw_totals_release(&j->ran.totals);
+	tw_cast_release(&j->cast);
+	j->tcp = NULL;
+	j->ran = (struct tw_ran){ 0 };
+	j->cast = (struct tw_cast){ .seat = NULL };
+}
+
+static void release(struct join *j)
+{
+	if (j->q->net->gauges)
+		tw_gauges_over(j->q->net->gauges);
+	leave(j);
+	if (j->store)
+		tw_memory_store_free(j->store);
+	if (j->engine && j->engine != j->q->engine)
+		j->engine->class->close(j->engine);
+	if (j->job != j->q->job && j->q->net->gauges)
+		j->q->net->kept = j->job;
+	else if (j->job != j->q->job)
+		tw_job_free(j->job);
+	tw_json_lines_close(&j->metrics);
+}
+
+enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why)
+{
+	struct join j = { .q = q };
+	enum tw_status status;
+
+	*result = NULL;
+	status = prepare(&j, why);
+	if (q->prepared)
+		q->prepared();
+	if (status == TW_OK)
+		status = enter(&j, why);
+	/* a server that was given up and replaced: one more is as good as another */
+	while (status == TW_REFUSED && j.tcp && tw_tcp_replaced(j.tcp)) {
+		tw_log_line(q->log, TW_WARNING, "server",
+			    "another has taken its place while it was away: joining anew");
+		leave(&j);
+		*why = (struct tw_error){ .status = TW_OK };
+		status = enter(&j, why);
+	}
+	if (status == TW_OK)
+		status = make_result(&j, result, why);
+	if (q->save && status == TW_OK && tw_tcp_heard(j.tcp))
+		status = save_model(&j, *result, why);
+	else if (q->save && j.tcp)
+		say_unsaved(&j, status == TW_OK ? "this process left before the run was over"
+						: "the run did not come to its end here");
+	release(&j);
+	return status;
+}

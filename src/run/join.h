@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.h - a process that joins a run: a worker, or a server with shards. */
+#ifndef TW_RUN_JOIN_H
+#define TW_RUN_JOIN_H
+
+#include "run/tcp_setup.h"
+#include "run/transfer.h"
+
+#include <jansson.h>
+
+struct tw_join_request {
+	bool server;                     /* host shards; else a worker */
+	const struct tw_address *master; /* where; NULL with master_fd */
+	struct tw_net *net;
+	int64_t patience; /* ns without a master before it gives up; 0: never */
+	const struct tw_log *log;
+	const _Atomic int *interrupted; /* may be NULL */
+	void (*prepared)(void); /* job and data are here, and it asks to be let in; may be NULL */
+	const char *metrics;    /* file of JSON lines; NULL: none */
+	struct tw_share_paths paths; /* what may be opened of what the master's job names */
+	const char *save;            /* a new file for the model when the run is over; NULL: none */
+	/* started by `train --processes`: the job is here, the connections are inherited */
+	struct tw_job *job; /* NULL: the master gives it */
+	int master_fd;      /* -1: none */
+	const struct tw_tcp_route *route;
+	size_t routes;
+	uint32_t wish;            /* a server's node; TW_NODE_NEW */
+	struct tw_engine *engine; /* computes instead of the job's own, stays the caller's; NULL */
+};
+
+/* Join, work, and end when the run does, when the user interrupts (a worker leaves cleanly: TW_OK)
+ * or when there is no master any more.  *result is the caller's: the master's result with "role",
+ * or, for one that left before, what it has done itself. */
+enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* open_engine.c - opens the data set of a job and the engine that computes on it. */
+#include "run/open_engine.h"
+
+#include "data/input.h"
+#include "engine/network.h"
+#include "engine/targets.h"
+#include "spec/field.h"
+#include "checkpoint/snapshot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What one worker may get when as many as may are gone: those that are left share global_batch. */
+static uint32_t largest_batch(const struct tw_job *job, const struct tw_data *data)
+{
+	const uint32_t live = job->cluster.min ? job->cluster.min : 1;
+	const uint64_t most = ((uint64_t)job->data.global_batch + live - 1) / live;
+
+	return (uint32_t)(most < data->train.count ? most : data->train.count);
+}
+
+/* The folder that relative paths begin at: the job file's, or where we are. */
+static const char *folder(const struct tw_job *job, char *out, size_t room)
+{
+	const char *slash = strrchr(job->file, '/');
+
+	snprintf(out, room, "%.*s", slash ? (int)(slash - job->file + 1) : 0, job->file);
+	return out;
+}
+
+static bool file_option(const struct tw_job *job, const char *name, char *out, size_t room)
+{
+	const struct tw_option *row = name ? tw_option_find(job->data.from->options, name) : NULL;
+	char value[4096] = "", base[4096];
+
+	*out = '\0';
+	if (!row)
+		return false;
+	tw_option_text(row, job->data.options, value, sizeof value);
+	if (*value)
+		snprintf(out, room, "%s%s", *value == '/' ? "" : folder(job, base, sizeof base),
+			 value);
+	return *value;
+}
+
+bool tw_job_test_files(const struct tw_job *job, char *file, char *answers)
+{
+	const size_t room = 8200;
+
+	if (!job->data.from || !file_option(job, tw_job_test_set(job), file, room))
+		return false;
+	*answers = '\0';
+	file_option(job, job->data.from->answers_option, answers, room);
+	return true;
+}
+
+/* What a source said: "evaluate: ..." is about data.evaluate, "x.csv:4: ..." about the source. */
+static enum tw_status refuse_data(const struct tw_job *job, const struct tw_error *said,
+				  struct tw_error *why)
+{
+	const char *colon = strstr(said->text, ": ");
+	char path[60] = "";
+
+	if (colon && colon - said->text < 40)
+		snprintf(path, sizeof path, "data.%.*s", (int)(colon - said->text), said->text);
+	if (said->status == TW_BAD_INPUT && tw_job_field(job, path))
+		return tw_job_refuse(job, why, path, "%s", colon + 2);
+	return tw_fail(why, said->status, "%.200s: data.source: %s",
+		       tw_job_place(job, "data.source"), said->text);
+}
+
+enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
+				struct tw_data **out, struct tw_error *why)
+{
+	char base[4096];
+	const struct tw_reach all = { TW_REACH_ALL, folder(job, base, sizeof base) };
+
+	return tw_job_open_data_at(job, &all, heap, out, why);
+}
+
+enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
+				   struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
+{
+	char cache[4096] = "";
+	struct tw_source_site site = { .heap = heap, .cache = cache, .base = reach };
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	if (!tw_data_cache(cache, sizeof cache))
+		cache[0] = '\0';
+	st = tw_data_open(job->data.from, job->data.options, &job->data.set, &site,
+			  job->data.set.split, out, &said);
+	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
+}
+
+/* Training from a value that is no number would only say that it diverged. */
+static enum tw_status check_weights(const struct tw_job *job, const struct tw_network_facts *facts,
+				    struct tw_error *why)
+{
+	const struct tw_graph *g = facts->graph;
+
+	for (uint32_t t = 0; t < g->tensors; t++)
+		for (size_t i = 0; i < g->tensor[t].n; i++)
+			if (!isfinite(facts->weights[g->tensor[t].from + i]))
+				return tw_job_refuse(job, why, "model.weights",
+						     "value %zu (from 1) of tensor %s in %.200s is "
+						     "not a finite number",
+						     i + 1, g->tensor[t].name,
+						     job->network.weights);
+	return TW_OK;
+}
+
+/* model.weights, by its path from the job file. */
+enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
+				   const struct tw_graph *g, float **out, struct tw_error *why)
+{
+	const char *name = job->network.weights;
+	char base[4096], path[8200];
+	struct tw_error said = { 0 };
+
+	if (!*name)
+		return TW_OK;
+	snprintf(path, sizeof path, "%s%s", *name == '/' ? "" : folder(job, base, sizeof base),
+		 name);
+	if (tw_weights_read(path, g, heap, out, &said) == TW_OK)
+		return TW_OK;
+	if (said.status == TW_NO_MEMORY)
+		return tw_fail(why, TW_NO_MEMORY, "%s", said.text);
+	return tw_job_refuse(job, why, "model.weights", "%s", said.text);
+}
+
+static enum tw_status read_first(void *arg, const struct tw_job *job, struct tw_heap *heap,
+				 const struct tw_graph *g, float **out, struct tw_error *why)
+{
+	return tw_job_read_weights(job, heap, g, out, why);
+}
+
+/* What only data and network together show to be wrong. */
+static enum tw_status check_fit(const struct tw_job *job, const struct tw_network_facts *facts,
+				struct tw_error *why)
+{
+	const enum tw_data_set set = (enum tw_data_set)job->data.set.evaluate;
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	if (facts->graph->trainable == 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: model: no layer of it has parameters, so there is nothing to "
+			       "train; it needs such as 'linear 10' or 'conv 20 5x5'",
+			       tw_job_place(job, "model.name"));
+	if (tw_data_set(facts->data, set)->count == 0)
+		return tw_job_refuse(job, why, "data.evaluate",
+				     "there are no %s samples to evaluate on; set data.%s above 0",
+				     set == TW_SET_VALIDATION ? "validation" : "test",
+				     set == TW_SET_VALIDATION ? "validation" : "test");
+	st = tw_targets_check(facts, &said);
+	if (st == TW_BAD_INPUT)
+		return tw_job_refuse(job, why, "loss.name", "%s", said.text);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
+}
+
+/* A network that does not fit the data is perhaps right, and the data read as it is not meant. */
+static void add_doubts(const struct tw_data *d, struct tw_error *why)
+{
+	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++) {
+		const size_t n = strlen(why->text);
+
+		snprintf(why->text + n, sizeof why->text - n, "%s%s",
+			 k ? "; " : "; or the data is not read as it is meant: ",
+			 d->warnings->text[k]);
+	}
+}
+
+enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
+				   struct tw_engine **out, struct tw_error *why)
+{
+	struct tw_data *data = NULL;
+	enum tw_status st = tw_job_open_data(job, heap, &data, why);
+
+	return st == TW_OK ? tw_job_open_network_on(job, heap, data, NULL, NULL, out, why) : st;
+}
+
+enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *heap,
+				      struct tw_data *data, tw_job_first first, void *arg,
+				      struct tw_engine **out, struct tw_error *why)
+{
+	struct tw_network_facts facts = {
+		.data = data,
+		.options = job->data.set,
+		.seed = job->train.seed,
+		.batch = tw_job_batch(job),
+		.own_input = job->data.predict == TW_PREDICT_INPUT,
+	};
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	if (facts.batch > facts.data->train.count) {
+		st = tw_job_refuse(job, why,
+				   job->data.global_batch ? "data.global_batch" : "data.batch",
+				   "%u samples per worker are more than the %llu of an epoch; use "
+				   "less",
+				   facts.batch, (unsigned long long)facts.data->train.count);
+		tw_data_close(facts.data);
+		return st;
+	}
+	st = tw_job_build_graph(job, facts.data, heap, &facts.graph, why);
+	if (st != TW_OK) {
+		add_doubts(facts.data, why);
+		tw_data_close(facts.data);
+		return st;
+	}
+	st = (first ? first : read_first)(arg, job, heap, facts.graph, &facts.weights, why);
+	if (st == TW_OK && facts.weights)
+		st = check_weights(job, &facts, why);
+	if (st == TW_OK)
+		st = check_fit(job, &facts, why);
+	if (st != TW_OK) {
+		heap->put(heap, facts.weights);
+		tw_graph_free(facts.graph);
+		tw_data_close(facts.data);
+		return st;
+	}
+	facts.most = largest_batch(job, facts.data);
+	st = tw_network_open(heap, &facts, out, &said);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: model: %s", job->file, said.text);
+}
+
+enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
+				  struct tw_engine **out, struct tw_error *why)
+{
+	struct tw_engine *e = NULL;
+
+	switch (job->model) {
+	case TW_MODEL_NETWORK:
+		return tw_job_open_network(job, heap, out, why);
+	case TW_MODEL_EXTERNAL:
+		return tw_job_refuse(job, why, "model.external.parameters",
+				     "is a model of a program that links libthalweg, and only that "
+				     "program can run it; use a network");
+	case TW_MODEL_QUADRATIC:
+		e = tw_quadratic_open(heap, &job->engine.quadratic, job->data.samples,
+				      job->train.seed);
+		break;
+	case TW_MODEL_LEAST_SQUARES:
+		e = tw_least_squares_open(heap, &job->engine.least_squares, job->data.samples,
+					  job->train.seed);
+		break;
+	}
+	if (!e)
+		return tw_fail(why, TW_NO_MEMORY,
+			       "%s: model: no memory for it; use a smaller dimension", job->file);
+	*out = e;
+	return TW_OK;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* placement.c - the actors of a plan and where they sit. */
+#include "run/placement.h"
+
+#include <stdlib.h>
+
+/* Room for the seats and what they are told: the master's, each shard's, each worker's. */
+static enum tw_status make_room(struct tw_cast *c, const struct tw_plan *p, size_t seats,
+				uint32_t workers)
+{
+	*c = (struct tw_cast){
+		.seat = calloc(seats, sizeof *c->seat),
+		.arg = calloc(1 + (size_t)p->problem.shards + workers, sizeof *c->arg),
+	};
+	if (!c->seat || !c->arg) {
+		tw_cast_release(c);
+		return TW_NO_MEMORY;
+	}
+	c->arg[0] = (struct tw_role_arg){ .plan = p };
+	for (uint32_t k = 0; k < p->problem.shards; k++)
+		c->arg[1 + k] = (struct tw_role_arg){ .plan = p, .index = k };
+	return TW_OK;
+}
+
+static void seat(struct tw_cast *c, struct tw_addr addr, const struct tw_actor_class *class,
+		 const struct tw_role_arg *arg)
+{
+	c->seat[c->seats++] = (struct tw_seat){ addr, class, arg };
+}
+
+static void seat_master(struct tw_cast *c, bool resume)
+{
+	c->arg[0].resume = resume;
+	seat(c, tw_master_addr(), &tw_master_class, c->arg);
+}
+
+static void seat_server(struct tw_cast *c, const struct tw_plan *p, uint32_t node)
+{
+	seat(c, (struct tw_addr){ node, TW_SERVER, 0 }, &tw_server_class, c->arg);
+	for (uint32_t k = 0; k < p->problem.shards; k++)
+		seat(c, (struct tw_addr){ node, TW_SHARD, (uint16_t)k }, &tw_shard_class,
+		     &c->arg[1 + k]);
+}
+
+static void seat_worker(struct tw_cast *c, const struct tw_plan *p, uint32_t node, uint32_t slot,
+			struct tw_role_arg *arg)
+{
+	*arg = (struct tw_role_arg){ .plan = p, .index = slot };
+	seat(c, (struct tw_addr){ node, TW_WORKER, 0 }, &tw_worker_class, arg);
+}
+
+enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *p, bool resume)
+{
+	const size_t seats =
+		1 + (size_t)p->crew.servers * (1 + p->problem.shards) + p->crew.workers;
+
+	if (make_room(c, p, seats, p->crew.workers) != TW_OK)
+		return TW_NO_MEMORY;
+	seat_master(c, resume);
+	for (uint32_t n = 1; n <= p->crew.servers; n++)
+		seat_server(c, p, n);
+	for (uint32_t k = 0; k < p->crew.workers; k++)
+		seat_worker(c, p, tw_plan_worker_node(p, k), k, &c->arg[1 + p->problem.shards + k]);
+	return TW_OK;
+}
+
+enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
+{
+	if (make_room(c, p, 2 + (size_t)p->problem.shards, 0) != TW_OK)
+		return TW_NO_MEMORY;
+	seat_master(c, false);
+	seat_server(c, p, 1);
+	return TW_OK;
+}
+
+enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *p, uint32_t node, bool server)
+{
+	if (make_room(c, p, 1 + (size_t)p->problem.shards, 1) != TW_OK)
+		return TW_NO_MEMORY;
+	if (server)
+		seat_server(c, p, node);
+	else
+		seat_worker(c, p, node, UINT32_MAX, &c->arg[1 + p->problem.shards]);
+	return TW_OK;
+}
+
+void tw_cast_release(struct tw_cast *c)
+{
+	free(c->seat);
+	free(c->arg);
+	*c = (struct tw_cast){ .seat = NULL };
+}

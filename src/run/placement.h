@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* placement.h - the actors of a plan and where they sit. */
+#ifndef TW_RUN_PLACEMENT_H
+#define TW_RUN_PLACEMENT_H
+
+#include "actor/cluster.h"
+#include "node/plan.h"
+
+struct tw_cast {
+	struct tw_seat *seat;
+	size_t seats;
+	struct tw_role_arg *arg; /* what the seats point to */
+};
+
+/* Node 0 is the master; each server node has a server and a dormant shard of every number, which
+ * wakes when the master tells the server to host it; then one worker per node.  The plan must
+ * outlive the cast.  `resume`: the world's clock goes on from that of the cut (sim). */
+enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+/* Only the master and the first server: what `serve` runs itself. */
+enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *plan);
+/* Only a server, or a worker in whatever slot is free, at this node. */
+enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *plan, uint32_t node,
+			    bool server);
+void tw_cast_release(struct tw_cast *c);
+static inline uint32_t tw_cast_nodes(const struct tw_plan *p)
+{
+	return 1 + p->crew.servers + p->crew.workers;
+}
+
+#endif

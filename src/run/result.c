@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c - what a run says at its end, as one JSON object. */
+#include "run/result.h"
+
+#include "base/printable.h"
+#include "checkpoint/digest.h"
+#include "spec/field.h"
+#include "vec/clone.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tw_result_evaluated(const struct tw_plan *plan)
+{
+	if (plan->near.rule)
+		return plan->near.rule->kept_sent;
+	return tw_rule_shows(plan->far.rule, plan->far.options) ? plan->far.rule->kept : "w";
+}
+
+/* JSON has no NaN: what is not a number is null. */
+static json_t *number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+/* Beyond what JSON libraries call an integer it is a text of digits. */
+static json_t *count(uint64_t n)
+{
+	if (n > INT64_MAX)
+		return json_sprintf("%" PRIu64, n);
+	return json_integer((json_int_t)n);
+}
+
+/* Entry k counts contributions applied k updates late; the last of TW_HISTOGRAM, if it is there,
+ * all that were later. */
+static json_t *staleness(const struct tw_tally *t)
+{
+	json_t *bins = json_array();
+	size_t last = TW_HISTOGRAM;
+
+	while (last > 0 && t->histogram[last - 1] == 0)
+		last--;
+	for (size_t i = 0; bins && i < last; i++)
+		json_array_append_new(bins, count(t->histogram[i]));
+	return json_pack("{s:o, s:o, s:o}", "mean",
+			 number(t->staleness_count
+					? (double)t->staleness_sum / (double)t->staleness_count
+					: 0.0),
+			 "max", count(t->staleness_max), "histogram", bins);
+}
+
+static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals *t, json_t *r)
+{
+	const size_t all = plan->problem.trainable + plan->problem.buffers;
+	char text[TW_DIGEST_TEXT];
+	enum tw_status status;
+
+	if (!t->vector) {
+		json_object_set_new(r, "parameters_digest", json_null());
+		json_object_set_new(r, "buffers_digest", json_null());
+		return TW_OK;
+	}
+	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards, 0,
+				  plan->problem.trainable, text);
+	if (status != TW_OK)
+		return status;
+	json_object_set_new(r, "parameters_digest", json_string(text));
+	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards,
+				  plan->problem.trainable, all, text);
+	if (status != TW_OK)
+		return status;
+	json_object_set_new(r, "buffers_digest", json_string(text));
+	return TW_OK;
+}
+
+static void set(json_t *r, const char *name, json_t *value)
+{
+	json_object_set_new(r, name, value ? value : json_null());
+}
+
+static json_t *accuracy(double x)
+{
+	return x < 0.0 ? json_null() : number(x);
+}
+
+static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double seconds)
+{
+	if (isnan(p->ends.loss) && isnan(p->ends.accuracy))
+		return NULL;
+	if (!g->reached)
+		return json_pack("{s:b, s:n, s:n, s:n, s:n, s:n}", "reached", 0, "epochs",
+				 "updates", "seconds", "loss", "accuracy");
+	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "reached", 1, "epochs",
+			 number(g->samples / (double)p->problem.samples), "updates",
+			 number(g->updates), "seconds", number(seconds), "loss", number(g->loss),
+			 "accuracy", accuracy(g->accuracy));
+}
+
+static json_t *steady(const struct tw_steady *s)
+{
+	const double seconds = (double)s->lasted / (double)TW_SECOND;
+
+	if (isnan(s->samples) || s->lasted <= 0)
+		return NULL;
+	return json_pack("{s:o, s:o, s:o}", "samples", number(s->samples), "seconds",
+			 number(seconds), "samples_per_second", number(s->samples / seconds));
+}
+
+static void measures(const struct tw_plan *p, const struct tw_totals *t,
+		     const struct tw_result_facts *facts, json_t *r)
+{
+	const double seconds = facts->seconds;
+
+	set(r, "loss", number(t->loss));
+	set(r, "accuracy", accuracy(t->accuracy));
+	set(r, "goal", goal(p, &t->goal, facts->goal_seconds));
+	set(r, "epochs", number(t->epochs));
+	set(r, "epochs_applied", number(t->applied / (double)p->problem.samples));
+	set(r, "steps", count(t->steps));
+	set(r, "updates", number(t->updates));
+	set(r, "samples", count(t->samples));
+	set(r, "seconds", number(seconds));
+	set(r, "samples_per_second", number(seconds > 0.0 ? (double)t->samples / seconds : 0.0));
+	set(r, "steady", steady(&t->steady));
+}
+
+static void counts(const struct tw_ran *ran, json_t *r)
+{
+	const struct tw_totals *t = &ran->totals;
+
+	set(r, "staleness", staleness(&t->tally));
+	set(r, "bytes_sent", count(ran->bytes_sent));
+	set(r, "bytes_received", count(ran->bytes_received));
+	set(r, "dropped", count(t->dropped));
+	set(r, "refused", count(t->refused));
+	set(r, "redealt", count(t->redealt));
+	set(r, "repeated", count(t->repeated));
+	set(r, "lost_updates", count(t->lost_updates));
+}
+
+enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
+			      const struct tw_result_facts *facts, json_t **out,
+			      struct tw_error *why)
+{
+	const struct tw_plan *plan = &job->plan;
+	json_t *r = json_object();
+	enum tw_status status;
+
+	if (!r)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+	set(r, "strategy", json_string(job->title));
+	set(r, "seed", count(plan->seed));
+	set(r, "world", json_string(tw_job_world(job->world)));
+	set(r, "interrupted", json_boolean(facts->interrupted));
+	set(r, "diverged", json_boolean(facts->diverged));
+	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
+	measures(plan, &ran->totals, facts, r);
+	set(r, "workers", count(plan->crew.workers));
+	set(r, "shards", count(plan->problem.shards));
+	set(r, "parameters", count(plan->problem.trainable));
+	counts(ran, r);
+	status = digests(plan, &ran->totals, r);
+	set(r, "isa", json_string(tw_isa_name(tw_isa())));
+	set(r, "threads", json_integer(1));
+	set(r, "checkpoint", facts->checkpoint ? json_string(facts->checkpoint) : json_null());
+	if (job->world == TW_WORLD_SIM) {
+		set(r, "virtual_seconds", number((double)ran->virtual_ns / (double)TW_SECOND));
+		set(r, "events", count(ran->events));
+	}
+	if (status != TW_OK) {
+		json_decref(r);
+		return tw_fail(why, status, "the parameters at the end cannot be digested: %s",
+			       tw_status_name(status));
+	}
+	*out = r;
+	return TW_OK;
+}
+
+static void text_printable(json_t *value, bool lines)
+{
+	char *copy =
+		tw_is_printable(json_string_value(value)) ? NULL : strdup(json_string_value(value));
+
+	if (!copy)
+		return;
+	for (char *line = copy, *end; line; line = end ? end + 1 : NULL) {
+		end = lines ? strchr(line, '\n') : NULL;
+		if (end)
+			*end = '\0';
+		tw_printable(line);
+		if (!end)
+			break;
+		/* what became shorter leaves a gap before the line end */
+		memset(line + strlen(line), ' ', (size_t)(end - line) - strlen(line));
+		*end = '\n';
+	}
+	json_string_set(value, copy);
+	free(copy);
+}
+
+/* A name that must change is put in again under the new one. */
+static void names_printable(json_t *object)
+{
+	void *at = json_object_iter(object);
+
+	while (at) {
+		const char *name = json_object_iter_key(at);
+		json_t *value = json_object_iter_value(at);
+		char *copy = tw_is_printable(name) ? NULL : strdup(name);
+
+		at = json_object_iter_next(object, at);
+		if (!copy)
+			continue;
+		tw_printable(copy);
+		json_object_set(object, copy, value);
+		json_object_del(object, name);
+		free(copy);
+		at = json_object_iter(object);
+	}
+}
+
+void tw_result_printable(json_t *result, bool lines)
+{
+	const char *name;
+	json_t *value;
+	size_t k;
+
+	if (json_is_string(result))
+		text_printable(result, lines);
+	else if (json_is_object(result))
+		names_printable(result);
+	json_object_foreach(result, name, value) tw_result_printable(value, lines);
+	json_array_foreach(result, k, value) tw_result_printable(value, lines);
+}

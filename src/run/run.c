@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - a job, run in its world, with its directory, to its result. */
+#include "run/run.h"
+
+#include "base/regular_file.h"
+#include "graph/onednn.h"
+#include "checkpoint/model_card.h"
+#include "run/placement.h"
+#include "checkpoint/last_good_checkpoint.h"
+#include "run/result.h"
+#include "run/transfer.h"
+#include "checkpoint/store.h"
+#include "checkpoint/tensors.h"
+#include "node/checkpoint_part.h"
+#include "vec/clone.h"
+#include "world/memory_store.h"
+#include "world/threads.h"
+#include "checkpoint/export.h"
+#include "run/open_engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOUR (3600 * TW_SECOND)
+
+/* Everything a run holds, so that whatever happens it is let go in one place. */
+struct run {
+	const struct tw_run_request *request;
+	struct tw_job *job;
+	struct tw_engine *engine;
+	struct tw_rundir *dir;
+	struct tw_store_facts facts;
+	char job_file[PATH_MAX];
+	struct tw_store *store;
+	struct tw_cast cast;
+	struct tw_watch watch;
+	struct tw_ran ran;
+	struct tw_json_lines metrics; /* until the watch has it */
+	uint64_t cut;                 /* gone on from; 0: from the beginning */
+	int64_t began;
+	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
+	/* the world tcp */
+	struct tw_tcp *tcp;
+	struct tw_share_set *set;
+	char *text; /* of the job, for joiners */
+};
+
+/* --- the store --- */
+
+/* A resumed simulation must draw what the run that was not stopped drew: its clock starts well
+ * before the moment at which the cut let everybody go on. */
+static enum tw_status find_start(struct run *r, struct tw_error *why)
+{
+	struct tw_part *parts = NULL;
+	enum tw_status status;
+	size_t count = 0;
+	uint64_t cut = 0;
+
+	status = r->store->load(r->store, &cut, &parts, &count);
+	if (status != TW_OK)
+		return tw_fail(why, status, "the checkpoints in %s cannot be read: %s",
+			       tw_rundir_path(r->dir), tw_status_name(status));
+	if (!cut)
+		tw_log_line(r->request->log, TW_INFO, "run",
+			    "%s has no checkpoint yet: starting from the beginning",
+			    tw_rundir_path(r->dir));
+	if (cut) {
+		tw_log_line(r->request->log, TW_INFO, "run", "going on from %s/ckpt-%" PRIu64,
+			    tw_rundir_path(r->dir), cut);
+		if (r->job->world == TW_WORLD_SIM) {
+			r->release = tw_master_release_time(parts, count);
+			r->start = r->release - HOUR;
+		}
+	}
+	r->cut = cut;
+	r->store->loaded_free(r->store, parts, count);
+	return TW_OK;
+}
+
+static enum tw_status describe(const struct run *r, json_t **out, struct tw_error *why)
+{
+	struct tw_tensors layout;
+
+	if (tw_tensors_of_engine(&tw_heap_system, r->engine, &layout) == TW_OK)
+		*out = tw_tensors_json(&layout);
+	tw_tensors_release(&layout);
+	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the names of tensors");
+}
+
+/* Who writes checkpoints has the data: the card says how it was read. */
+static enum tw_status describe_model(const struct run *r, json_t **out, struct tw_error *why)
+{
+	struct tw_card *card = NULL;
+	enum tw_status status = tw_card_make(r->job, r->engine, &card, why);
+
+	if (status == TW_OK && !(*out = tw_card_json(card)))
+		status = tw_fail(why, TW_NO_MEMORY, "no memory for the model card");
+	tw_card_free(card);
+	return status;
+}
+
+static enum tw_status open_store(struct run *r, struct tw_error *why)
+{
+	enum tw_status status;
+
+	if (!r->request->dir) {
+		r->store = tw_memory_store_new(&tw_heap_system);
+		return r->store ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for checkpoints");
+	}
+	status = tw_rundir_open(r->request->dir, r->job, r->request->again, r->request->log,
+				&r->dir, why);
+	if (status != TW_OK)
+		return status;
+	r->facts = (struct tw_store_facts){
+		.job_hash = r->job->plan.checkpoint.job_hash,
+		.job_text = tw_rundir_job_text(r->dir),
+		.job_file = realpath(r->job->file, r->job_file) ? r->job_file : "",
+		.epoch_samples = r->job->plan.problem.samples,
+		.isa = tw_isa_name(tw_isa()),
+		.threads = 1,
+		.keep = r->job->checkpoint.keep,
+	};
+	status = describe(r, &r->facts.layout, why);
+	if (status == TW_OK)
+		status = describe_model(r, &r->facts.card, why);
+	if (status != TW_OK)
+		return status;
+	status = tw_dir_store_open(&tw_heap_system, r->request->dir, &r->facts, r->request->log,
+				   &r->store, why);
+	if (status == TW_OK && tw_rundir_resumes(r->dir))
+		status = find_start(r, why);
+	if (status == TW_OK)
+		tw_dir_store_counted(r->store, &r->ran);
+	return status;
+}
+
+/* --- other processes --- */
+
+static enum tw_status give_set(void *arg, uint64_t from, void *to, size_t bytes)
+{
+	return tw_share_set_read(arg, from, to, bytes);
+}
+
+static enum tw_status open_net(struct run *r, struct tw_error *why)
+{
+	struct tw_net *net = r->request->net;
+	struct tw_tcp_options o = { .role = TW_TCP_SERVE, .master_fd = -1 };
+	enum tw_status status;
+
+	status = tw_net_options(net, r->job, r->engine, r->request->log, &o, why);
+	if (status == TW_OK)
+		status = tw_share_text(r->job, &r->text, &o.job_bytes, why);
+	if (status == TW_OK && net->listen) {
+		struct tw_error none = { 0 };
+
+		status = tw_share_set_open(r->job, r->engine, &r->set, &none);
+		if (status != TW_OK && status != TW_ABSENT)
+			return tw_fail(why, status, "%s", none.text);
+		status = TW_OK;
+	}
+	if (status == TW_OK)
+		status = tw_net_identity(r->dir ? tw_rundir_path(r->dir) : NULL,
+					 r->dir && tw_rundir_resumes(r->dir), &o.identity, why);
+	if (status != TW_OK)
+		return status;
+	o.job_text = r->text;
+	o.data_bytes = r->set ? tw_share_set_bytes(r->set) : 0;
+	o.data_read = give_set;
+	o.data_arg = r->set;
+	status = tw_tcp_open(&o, &r->tcp, why);
+	if (status == TW_OK && net->opened)
+		net->opened(net->arg, tw_tcp_bound(r->tcp));
+	return status;
+}
+
+/* --- running --- */
+
+static bool observe(void *arg, const struct tw_note *n)
+{
+	struct run *r = arg;
+	const struct tw_run_request *q = r->request;
+	const bool waits = r->tcp && r->dir && !r->watch.dealt;
+	const bool go_on = tw_watch_note(&r->watch, n);
+
+	if (waits && r->watch.dealt) /* waiting for others to join is not training */
+		tw_dir_store_began(r->store, r->watch.began);
+
+	if (q->net && q->net->gauges)
+		tw_gauges_note(q->net->gauges, n);
+
+	return (!q->observer || q->observer(q->observer_arg, n)) && go_on;
+}
+
+static void enter_world(struct run *r)
+{
+	const struct tw_run_request *q = r->request;
+	const struct tw_plan *p = &r->job->plan;
+	const struct tw_cluster cluster = {
+		.seat = r->cast.seat,
+		.seats = r->cast.seats,
+		.nodes = tw_cast_nodes(p),
+		.seed = p->seed,
+		.engine = r->engine,
+		.store = r->store,
+		.heap = &tw_heap_system,
+		.log = q->log,
+		.observer = r->dir || q->show || q->metrics || q->observer || q->net ||
+					    (q->log && q->log->sink)
+				    ? observe
+				    : NULL,
+		.observer_arg = r,
+		.interrupted = q->interrupted,
+	};
+
+	if (r->job->world == TW_WORLD_SIM) {
+		struct tw_sim_options options = r->job->sim;
+
+		if (q->threads)
+			options.threads = q->threads;
+		options.start = r->start;
+		options.rest = r->release;
+		tw_sim_run(&cluster, &options, r->job->fault, r->job->faults, q->trace, 0, &r->ran);
+	} else if (r->tcp) {
+		tw_net_attach(q->net, r->tcp);
+		tw_tcp_run(r->tcp, &cluster, &r->ran);
+		tw_net_attach(q->net, NULL);
+	} else {
+		const struct tw_threads_options options = {
+			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
+		};
+
+		tw_threads_run(&cluster, &options, &r->ran);
+	}
+}
+
+/* Outside the simulator each process has a clock of its own; the limit is the run's. */
+static void subtract_time(struct run *r)
+{
+	struct tw_plan *p = &r->job->plan;
+	const double used = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+
+	if (r->job->world == TW_WORLD_SIM || !p->ends.time)
+		return;
+	p->ends.time -= (int64_t)(used * (double)TW_SECOND);
+	if (p->ends.time < TW_SECOND / 1000)
+		p->ends.time = TW_SECOND / 1000;
+}
+
+static void add_counts(struct run *r)
+{
+	const struct tw_store_counts before =
+		r->dir ? tw_dir_store_counts(r->store) : (struct tw_store_counts){ 0 };
+
+	r->ran.bytes_sent += before.bytes_sent;
+	r->ran.bytes_received += before.bytes_received;
+	r->ran.events += before.events;
+}
+
+/* What was resolved, for -v. */
+static void say_details(const struct run *r)
+{
+	const struct tw_log *log = r->request->log;
+	const struct tw_plan *p = &r->job->plan;
+	char hash[TW_SHA_TEXT];
+
+	tw_log_line(log, TW_DEBUG, "run",
+		    "%s: gate %s, staleness %s, rule %s, codecs %s up and %s down; %u workers, %u "
+		    "servers, %u shards of %zu parameters; isa %s",
+		    r->job->title, p->gate->name, p->staleness->name, tw_plan_update(p)->rule->name,
+		    p->traffic.up->name, p->traffic.down->name, p->crew.workers, p->crew.servers,
+		    p->problem.shards, p->problem.trainable + p->problem.buffers,
+		    tw_isa_name(tw_isa()));
+	if (r->dir)
+		tw_log_line(log, TW_DEBUG, "run",
+			    "checkpoints go to %s, the newest %u are kept; job hash %s",
+			    tw_rundir_path(r->dir), r->job->checkpoint.keep,
+			    tw_sha_text(&p->checkpoint.job_hash, hash));
+	else
+		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
+}
+
+/* What the parts of the run before this one came to. */
+static struct tw_earlier earlier(const struct run *r)
+{
+	struct tw_earlier e = { .time = 0.0 };
+
+	if (!r->dir)
+		return e;
+	e.seconds = tw_dir_store_seconds(r->store);
+	e.bytes = tw_dir_store_counts(r->store).bytes_sent;
+	if (r->job->world == TW_WORLD_SIM || !r->cut)
+		return e;
+	/* the log's own clock goes on: saving took a moment, too */
+	e.time = tw_rundir_cut_time(r->dir, r->cut);
+	if (e.time < e.seconds)
+		e.time = e.seconds;
+	return e;
+}
+
+/* Where others must join first, training begins when they have. */
+static int64_t waited(const struct run *r)
+{
+	return r->tcp && r->watch.dealt ? r->watch.began - r->began : 0;
+}
+
+static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
+				  struct tw_error *why)
+{
+	const double before = r->dir ? tw_dir_store_seconds(r->store) : 0.0;
+	const bool virtual = r->job->world == TW_WORLD_SIM;
+	const int64_t now = tw_clock();
+	struct tw_result_facts facts = {
+		.seconds = (double)(now - r->began - waited(r)) / (double)TW_SECOND + before,
+		.goal_seconds = (double)(r->ran.totals.goal.at - waited(r)) / (double)TW_SECOND +
+				(virtual ? 0.0 : before),
+		.interrupted = r->ran.error.status == TW_INTERRUPTED,
+		.diverged = diverged,
+	};
+	char path[4200];
+
+	if (r->dir && r->ran.totals.cut) {
+		snprintf(path, sizeof path, "%s/ckpt-%" PRIu64, tw_rundir_path(r->dir),
+			 r->ran.totals.cut);
+		facts.checkpoint = path;
+	}
+	return tw_result_make(r->job, &r->ran, &facts, result, why);
+}
+
+/* What to do after a divergence: in the same directory it works as it is said here. */
+static void remedy(const struct run *r, char *out, size_t room)
+{
+	const double rate = r->job->update.schedule.rate;
+	size_t n;
+
+	if (!r->dir) {
+		snprintf(out, room, "use a lower rate, such as update.rate=%g (it is %g)",
+			 rate / 10.0, rate);
+		return;
+	}
+	n = (size_t)snprintf(out, room,
+			     "run the same command again with a lower rate, such as --set "
+			     "update.rate=%g (it is %g), or with --set update.clip=1: ",
+			     rate / 10.0, rate);
+	if (r->ran.totals.cut)
+		snprintf(out + n, room - n, "it goes on from %.200s/ckpt-%" PRIu64,
+			 tw_rundir_path(r->dir), r->ran.totals.cut);
+	else
+		snprintf(out + n, room - n, "it starts over, because no checkpoint is usable");
+}
+
+/* Parameters stay finite, since what is not is refused; but there is nothing more to learn. */
+static enum tw_status diverged(const struct run *r, struct tw_error *why)
+{
+	char what[450];
+
+	remedy(r, what, sizeof what);
+	return tw_fail(why, TW_REFUSED,
+		       "training diverged after %.4g epochs: the loss is not a number any more; %s",
+		       r->ran.totals.applied / (double)r->job->plan.problem.samples, what);
+}
+
+/* It is no result to be kept.  The directory is left so that training can go on with another rate:
+ * the newest checkpoint is a good one, or there is none. */
+static enum tw_status leave_diverged(struct run *r, struct tw_error *why)
+{
+	enum tw_status status;
+
+	if (!r->dir)
+		return TW_OK;
+	status =
+		tw_good_cut(tw_rundir_path(r->dir), r->engine, r->request->log, &r->ran.totals.cut);
+	if (status == TW_OK)
+		status = tw_rundir_diverged(r->dir);
+	return status == TW_OK ? TW_OK
+			       : tw_fail(why, status,
+					 "training diverged, and the checkpoints in %s cannot be "
+					 "sorted: %s; use --again",
+					 tw_rundir_path(r->dir), tw_status_name(status));
+}
+
+/* Was there something to apply, and was all of it refused? */
+static bool none_applied(const struct run *r)
+{
+	return r->ran.totals.refused && r->ran.totals.updates == 0.0;
+}
+
+static enum tw_status unusable(const struct run *r, struct tw_error *why)
+{
+	char what[400];
+
+	remedy(r, what, sizeof what);
+	return tw_fail(why, TW_REFUSED,
+		       "nothing was learnt: all %" PRIu64
+		       " gradients were refused, because they are not finite; look at the data and "
+		       "the initial weights, or %s",
+		       r->ran.totals.refused, what);
+}
+
+static void write_result(struct tw_watch *w, json_t *made)
+{
+	json_t *line = json_pack("{s:s, s:f, s:O}", "event", "result", "time",
+				 w->earlier.time + w->now.world, "result", made);
+
+	tw_json_lines_put(&w->metrics, line);
+	json_decref(line);
+}
+
+static void copy_vector(const struct run *r)
+{
+	const struct tw_plan *p = &r->job->plan;
+	struct tw_block *const *from = r->ran.totals.vector;
+
+	for (uint32_t s = 0; from && r->request->vector && s < p->problem.shards; s++)
+		memcpy(r->request->vector + p->problem.border[s], tw_block_floats(from[s]),
+		       (p->problem.border[s + 1] - p->problem.border[s]) * sizeof(float));
+}
+
+static enum tw_status finish(struct run *r, json_t **result, struct tw_error *why)
+{
+	const struct tw_error *unsaved = r->dir ? tw_dir_store_error(r->store) : NULL;
+	enum tw_status status = r->ran.error.status;
+	json_t *made = NULL;
+
+	if (status != TW_OK && status != TW_INTERRUPTED)
+		return tw_fail(why, status, "%s%s%s",
+			       r->ran.error.text[0] ? r->ran.error.text : tw_status_name(status),
+			       unsaved && unsaved->status == status ? ": " : "",
+			       unsaved && unsaved->status == status ? unsaved->text : "");
+	if (r->watch.diverged ||
+	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
+		if (leave_diverged(r, why) != TW_OK || make_result(r, true, result, why) != TW_OK)
+			return why->status;
+		if (r->watch.metrics.file)
+			write_result(&r->watch, *result);
+		return none_applied(r) ? unusable(r, why) : diverged(r, why);
+	}
+	/* the last checkpoint is what a second run goes on from, or the trained parameters */
+	if (unsaved && unsaved->status != TW_OK)
+		return tw_fail(why, unsaved->status, "%s", unsaved->text);
+	if (make_result(r, false, &made, why) != TW_OK)
+		return why->status;
+	if (status == TW_OK && r->dir && tw_rundir_finish(r->dir, made, why) != TW_OK) {
+		json_decref(made);
+		return why->status;
+	}
+	if (r->watch.metrics.file) /* the directory has it as result.json */
+		write_result(&r->watch, made);
+	copy_vector(r);
+	*result = made;
+	return status;
+}
+
+static void release(struct run *r)
+{
+	tw_json_lines_close(&r->metrics);
+	tw_json_lines_close(&r->watch.metrics);
+	if (r->request->net && r->request->net->gauges)
+		tw_gauges_over(r->request->net->gauges);
+	tw_tcp_close(r->tcp);
+	tw_share_set_close(r->set);
+	free(r->text);
+	tw_totals_release(&r->ran.totals);
+	tw_cast_release(&r->cast);
+	if (r->dir || r->request->dir)
+		tw_dir_store_close(r->store);
+	else
+		tw_memory_store_free(r->store);
+	json_decref(r->facts.layout);
+	json_decref(r->facts.card);
+	tw_rundir_close(r->dir);
+	if (r->engine && r->engine != r->request->engine)
+		r->engine->class->close(r->engine);
+}
+
+/* A file that cannot be written is a wrong request: said before anything is made. */
+static enum tw_status check_trace(const char *path, struct tw_error *why)
+{
+	FILE *f = tw_regular_stream(path, "a");
+
+	if (!f)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--trace: %s cannot be written: %s; name a file in a directory "
+			       "that is there, or " TW_STREAM_NAMES,
+			       path, tw_cause(errno));
+	fclose(f);
+	return TW_OK;
+}
+
+static enum tw_status make_cast(struct run *r, struct tw_error *why)
+{
+	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
+	const bool on_time = virtual && r->dir && tw_rundir_resumes(r->dir);
+	const struct tw_plan *p = &r->job->plan;
+
+	if ((r->tcp ? tw_cast_serve(&r->cast, p) : tw_cast_init(&r->cast, p, on_time)) != TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	return TW_OK;
+}
+
+/* What `thalweg export` would write; NULL: there is none, and the log says why. */
+static struct tw_block *for_keepers(const struct run *r)
+{
+	struct tw_error why = { 0 };
+	struct tw_block *model = NULL;
+
+	if (!r->dir)
+		tw_fail(&why, TW_ABSENT, "the run has no directory");
+	else
+		tw_look_export_bytes(tw_rundir_path(r->dir), r->request->log, &model, &why);
+	if (!model)
+		tw_log_line(r->request->log, TW_WARNING, "run",
+			    "who joined with --save does not get the model: %s", why.text);
+	return model;
+}
+
+/* Those who joined end with the run, and say what it came to. */
+static void tell_joiners(struct run *r, enum tw_status status, const json_t *result,
+			 const struct tw_error *why)
+{
+	const bool ended = status == TW_OK || status == TW_INTERRUPTED;
+	char *text = !ended ? strdup(why->text) : result ? json_dumps(result, JSON_COMPACT) : NULL;
+	struct tw_block *model = NULL;
+
+	if (status == TW_OK && tw_tcp_keepers(r->tcp))
+		model = for_keepers(r);
+	tw_tcp_farewell(r->tcp, status, r->ran.totals.cut, text, model);
+	tw_block_drop(model);
+	free(text);
+}
+
+static json_t *start_line(const struct run *r)
+{
+	const struct tw_job *job = r->job;
+	const uint64_t seed = job->plan.seed;
+
+	return json_pack("{s:s, s:f, s:I, s:s, s:f, s:o, s:i}", "event", "start", "time",
+			 (double)r->release / (double)TW_SECOND + r->watch.earlier.time,
+			 "checkpoint", (json_int_t)r->cut, "strategy", job->title, "rate",
+			 job->update.schedule.rate, "seed",
+			 seed > INT64_MAX ? json_sprintf("%" PRIu64, seed)
+					  : json_integer((json_int_t)seed),
+			 "workers", (int)job->plan.crew.workers);
+}
+
+enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
+		      struct tw_error *why)
+{
+	struct run r = { .request = request, .job = job, .engine = request->engine };
+	enum tw_status status = TW_OK;
+
+	*result = NULL;
+	if (!r.engine)
+		status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
+	if (status == TW_OK)
+		status = tw_job_finish_plan(job, r.engine, why);
+	if (status == TW_OK && request->trace)
+		status = check_trace(request->trace, why);
+	if (status == TW_OK && request->metrics)
+		status = tw_json_lines_open(&r.metrics, request->metrics, request->log, why);
+	if (status == TW_OK) {
+		job->plan.checkpoint.final = request->dir != NULL;
+		job->plan.checkpoint.stop_after = request->checkpoints;
+		for (size_t i = 0; i < job->warnings; i++)
+			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
+		status = open_store(&r, why);
+	}
+	if (status == TW_OK && job->world == TW_WORLD_TCP)
+		status = open_net(&r, why);
+	if (status == TW_OK)
+		status = make_cast(&r, why);
+	if (status == TW_OK) {
+		r.began = tw_clock();
+		if (r.dir)
+			tw_dir_store_began(r.store, r.began);
+		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
+		r.watch.log = request->log;
+		r.watch.network = job->data.from != NULL;
+		r.watch.metrics = r.metrics;
+		r.metrics.file = NULL;
+		r.watch.earlier = earlier(&r);
+		tw_watch_line(&r.watch, start_line(&r));
+		if (r.start)
+			r.watch.from = r.release;
+		subtract_time(&r);
+		say_details(&r);
+		enter_world(&r);
+		if (r.watch.refused)
+			tw_log_line(request->log, TW_WARNING, "run",
+				    "contributions were refused %" PRIu64
+				    " times because they were not "
+				    "finite",
+				    r.watch.refused);
+		add_counts(&r);
+		status = finish(&r, result, why);
+		if (r.tcp)
+			tell_joiners(&r, status, *result, why);
+	}
+	release(&r);
+	return status;
+}
+
+enum tw_status tw_run_check(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_engine *engine = NULL;
+	enum tw_status status;
+
+	status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
+	if (status == TW_OK)
+		status = tw_job_finish_plan(job, engine, why);
+	if (engine)
+		engine->class->close(engine);
+	return status;
+}
+
+enum tw_status tw_run_isa(const char *name, struct tw_error *why)
+{
+	static const enum tw_isa all[] = { TW_ISA_PLAIN, TW_ISA_AVX2, TW_ISA_AVX512 };
+
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		if (strcmp(name, tw_isa_name(all[i])) != 0)
+			continue;
+		if (tw_isa_pin(all[i]) && tw_kit_isa(name) == TW_OK)
+			return TW_OK;
+		return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
+			       tw_isa_name(tw_isa()));
+	}
+	return tw_fail(why, TW_BAD_INPUT, "--isa: needs plain, avx2 or avx512, not '%s'", name);
+}
+
+const char *tw_run_isa_name(void)
+{
+	return tw_isa_name(tw_isa());
+}

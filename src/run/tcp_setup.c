@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp_setup.c - what processes of one run agree on, and what is known about them while they run. */
+#include "run/tcp_setup.h"
+
+#include "base/regular_file.h"
+#include "checkpoint/files.h"
+#include "run/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PEERS_MOST 4096
+#define SMALL      (64u << 10) /* parameters: the I/O thread applies them itself */
+#define BOOTS_MOST 4095        /* what incarnations have room for */
+
+void tw_net_init(struct tw_net *n)
+{
+	*n = (struct tw_net){ .tls = NULL };
+	pthread_mutex_init(&n->lock, NULL);
+}
+
+void tw_net_release(struct tw_net *n)
+{
+	tw_job_free(n->kept);
+	pthread_mutex_destroy(&n->lock);
+}
+
+void tw_net_attach(struct tw_net *n, struct tw_tcp *tcp)
+{
+	pthread_mutex_lock(&n->lock);
+	n->tcp = tcp;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void copy_peers(struct tw_net *n)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	struct tw_tcp_peer_info *info = heap->get(heap, PEERS_MOST * sizeof *info);
+	struct tw_gauge_peer *peer = heap->get(heap, PEERS_MOST * sizeof *peer);
+	const size_t count = info && peer ? tw_tcp_peers(n->tcp, info, PEERS_MOST) : 0;
+
+	for (size_t k = 0; k < count; k++) {
+		peer[k] = (struct tw_gauge_peer){
+			.role = info[k].role,
+			.slot = info[k].slot,
+			.node = info[k].node,
+			.connected = info[k].connected,
+			.suspect = info[k].suspect,
+			.heard_ago = info[k].heard,
+			.bytes_sent = info[k].bytes_sent,
+			.bytes_received = info[k].bytes_received,
+		};
+		memcpy(peer[k].name, info[k].name, sizeof peer[k].name);
+		memcpy(peer[k].host, info[k].host, sizeof peer[k].host);
+	}
+	if (info && peer)
+		tw_gauges_peers(n->gauges, peer, count);
+	heap->put(heap, info);
+	heap->put(heap, peer);
+}
+
+void tw_net_refresh(struct tw_net *n)
+{
+	uint64_t sent, received, codec[4];
+
+	pthread_mutex_lock(&n->lock);
+	if (n->tcp && n->gauges) {
+		tw_tcp_bytes(n->tcp, &sent, &received);
+		tw_gauges_bytes(n->gauges, sent, received);
+		tw_tcp_codec(n->tcp, codec);
+		tw_gauges_codec(n->gauges, TW_GAUGE_PUSH, codec[0] - n->codec[0],
+				codec[1] - n->codec[1]);
+		tw_gauges_codec(n->gauges, TW_GAUGE_PARAMS, codec[2] - n->codec[2],
+				codec[3] - n->codec[3]);
+		memcpy(n->codec, codec, sizeof codec);
+		copy_peers(n);
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void waits(void *arg, const char *who, const char *whom, const char *why, double seconds)
+{
+	struct tw_net *n = arg;
+
+	if (!n->gauges)
+		return;
+	if (why)
+		tw_gauges_wait(n->gauges, who, whom, why, seconds);
+	else
+		tw_gauges_wait_over(n->gauges, who);
+}
+
+/* The longest slice, and the most that a part of it can have. */
+static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
+{
+	const size_t all = p->problem.trainable + p->problem.buffers;
+	size_t longest = 0;
+	uint64_t part;
+
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		if (p->problem.border[s + 1] - p->problem.border[s] > longest)
+			longest = p->problem.border[s + 1] - p->problem.border[s];
+	out->push_most = longest * 8 + 4096;
+	part = (uint64_t)longest * sizeof(float) *
+	       (4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
+		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p)));
+	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
+		part = (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS);
+	part += 16u << 20; /* names, spans, marks of who pushed what */
+	out->part_most = part < UINT32_MAX ? (size_t)part : UINT32_MAX;
+}
+
+/* A cluster of another shape has other nodes and shards, and a run that diverged may have another
+ * rate: who knows the old ones must ask anew. */
+static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *job,
+			    struct tw_sha *out)
+{
+	const struct tw_plan *p = &job->plan;
+	const double all[] = { p->crew.servers, p->problem.shards, p->crew.workers,
+			       job->update.schedule.rate, job->update.clip };
+	struct tw_sha_run h;
+
+	tw_sha_init(&h);
+	tw_sha_update(&h, layout, sizeof *layout);
+	tw_sha_update(&h, all, sizeof all);
+	return tw_sha_final(&h, out);
+}
+
+enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
+			      const struct tw_engine *engine, const struct tw_log *log,
+			      struct tw_tcp_options *out, struct tw_error *why)
+{
+	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	struct tw_share_facts facts;
+	enum tw_status status = tw_share_facts(job, engine, &facts, why);
+
+	if (status != TW_OK)
+		return status;
+	if (shape(&facts.layout, job, &out->layout) != TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the model's layout",
+			       job->file);
+	out->heap = &tw_heap_system;
+	out->log = log;
+	out->tls = n->tls;
+	out->listen = n->listen;
+	out->accepted = n->accepted;
+	out->accepts = n->accepts;
+	out->job = facts.job;
+	out->data = facts.data;
+	out->servers = job->plan.crew.servers;
+	out->border = job->plan.problem.border;
+	out->shards = job->plan.problem.shards;
+	out->every = job->cluster.heartbeat;
+	out->suspect = job->cluster.suspect;
+	out->limit = job->cluster.limit;
+	out->waits = waits;
+	out->waits_arg = n;
+	out->helpers = n->helpers ? n->helpers : cores > 2 ? (uint32_t)cores - 1 : 1;
+	if (out->helpers > job->plan.problem.shards)
+		out->helpers = job->plan.problem.shards;
+	/* where an update takes microseconds, waking another thread for it takes longer */
+	if (!n->helpers && job->plan.problem.trainable + job->plan.problem.buffers <= SMALL)
+		out->helpers = 0;
+	bounds(&job->plan, out);
+	if (n->gauges)
+		status = tw_gauges_plan(n->gauges, &job->plan);
+	return status == TW_OK ? TW_OK : tw_fail(why, status, "no memory for the gauges");
+}
+
+/* --- who a run is ----------------------------------------------------------------------------- */
+
+static enum tw_status draw(struct tw_tcp_identity *out, struct tw_error *why)
+{
+	if (getrandom(&out->run, sizeof out->run, 0) != sizeof out->run ||
+	    getrandom(out->secret, sizeof out->secret, 0) != sizeof out->secret)
+		return tw_fail(why, TW_IO, "no random numbers: %s", strerror(errno));
+	out->run |= 1;
+	out->boot = 0;
+	return TW_OK;
+}
+
+static bool read_identity(int at, struct tw_tcp_identity *out)
+{
+	struct tw_block *text = NULL;
+	bool good = false;
+
+	if (tw_file_read(at, "cluster", 4096, &tw_heap_system, &text) == TW_OK)
+		good = sscanf((const char *)text->data,
+			      "run %" SCNx64 " secret %" SCNx64 " %" SCNx64 " boot %" SCNu32,
+			      &out->run, &out->secret[0], &out->secret[1], &out->boot) == 4 &&
+		       out->run;
+	tw_block_drop(text);
+	return good;
+}
+
+static enum tw_status keep_identity(int at, const char *dir, const struct tw_tcp_identity *id,
+				    struct tw_error *why)
+{
+	char text[160];
+	const int n = snprintf(text, sizeof text,
+			       "run %016" PRIx64 " secret %016" PRIx64 " %016" PRIx64
+			       " boot %" PRIu32 "\n",
+			       id->run, id->secret[0], id->secret[1], id->boot);
+	const int fd = tw_regular_open(at, ".cluster", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	bool good = fd >= 0 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
+
+	if (fd >= 0)
+		good = close(fd) == 0 && good;
+	good = good && renameat(at, ".cluster", at, "cluster") == 0 && fsync(at) == 0;
+	return good ? TW_OK
+		    : tw_fail(why, tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO,
+			      "%s/cluster cannot be written: %s", dir, tw_cause(errno));
+}
+
+enum tw_status tw_net_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
+			       struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+	int at;
+
+	*out = (struct tw_tcp_identity){ .run = 0 };
+	if (!dir) {
+		status = draw(out, why);
+		out->boot = 1;
+		return status;
+	}
+	at = tw_folder_at(AT_FDCWD, dir);
+	if (at < 0)
+		return tw_fail(why, TW_IO, "%s cannot be opened: %s", dir, strerror(errno));
+	if (!resumes || !read_identity(at, out))
+		status = draw(out, why);
+	if (status == TW_OK && ++out->boot > BOOTS_MOST)
+		status = tw_fail(why, TW_REFUSED,
+				 "%s was started %d times: no more numbers; go on from its last "
+				 "checkpoint in another directory",
+				 dir, BOOTS_MOST);
+	if (status == TW_OK)
+		status = keep_identity(at, dir, out, why);
+	close(at);
+	return status;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transfer_open.c - the engine of a job that came as text: its data from here, from the cache, or from
+ * who has it.
+ *
+ *  (0) no path that the job names is opened beyond what struct tw_share_paths allows: the job is
+ *      the master's, and the files are not.
+ *
+ *  (1) the cache's file of a set appears whole, under its name, or not at all: it is written beside
+ *      it under a lock, checked, synced and renamed.
+ *  (2) whoever does not get the lock keeps the set in memory only: somebody else is writing it. */
+#include "run/transfer.h"
+
+#include "data/input.h"
+#include "data/set_file.h"
+#include "spec/field.h"
+#include "checkpoint/files.h"
+#include "run/transfer_inner.h"
+#include "run/open_engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_ROOM 4200
+
+struct taking {
+	const struct tw_job *job;
+	const struct tw_share_paths *paths;
+	struct tw_heap *heap;
+	struct tw_sha fingerprint;
+	uint64_t bytes;
+	tw_share_receive receive;
+	void *arg;
+	const struct tw_log *log;
+	char folder[PATH_ROOM], name[72], fresh[80]; /* folder "": there is no cache */
+	int dir, fd;                                 /* of the cache and of the file; -1: none */
+	const char *unkept;  /* why a received set is not in the cache; NULL: it is */
+	uint64_t set;        /* bytes of the data set alone */
+	struct tw_error own; /* what was wrong with the data as the job names it */
+};
+
+/* --- as the job says -------------------------------------------------------------------------- */
+
+/* TW_ABSENT: not here, or another; t->own says which. */
+static enum tw_status take_own(struct taking *t, struct tw_data **out)
+{
+	const struct tw_reach some = {
+		.how = t->paths->data ? TW_REACH_WITHIN : TW_REACH_NONE,
+		.folder = t->paths->data ? t->paths->data : "",
+	};
+	const enum tw_status st =
+		t->paths->all ? tw_job_open_data(t->job, t->heap, out, &t->own)
+			      : tw_job_open_data_at(t->job, &some, t->heap, out, &t->own);
+	char found[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
+
+	if (st == TW_NO_MEMORY)
+		return st;
+	if (st != TW_OK)
+		return TW_ABSENT;
+	if (tw_sha_same(&(*out)->fingerprint, &t->fingerprint)) {
+		tw_log_line(t->log, TW_INFO, "data", "the data set is here, as the job says");
+		return TW_OK;
+	}
+	tw_fail(&t->own, TW_ABSENT,
+		"the data that the job names is another here: its fingerprint is %s, and the run's "
+		"is %s",
+		tw_sha_short(&(*out)->fingerprint, found), tw_sha_short(&t->fingerprint, wanted));
+	tw_data_close(*out);
+	*out = NULL;
+	return TW_ABSENT;
+}
+
+/* --- the cache -------------------------------------------------------------------------------- */
+
+static void find_cache(struct taking *t)
+{
+	char cache[4096], hex[TW_SHA_TEXT];
+	int n;
+
+	snprintf(t->name, sizeof t->name, "%s.tws", tw_sha_text(&t->fingerprint, hex));
+	snprintf(t->fresh, sizeof t->fresh, ".%s.new", t->name);
+	if (!tw_data_cache(cache, sizeof cache))
+		return;
+	n = snprintf(t->folder, sizeof t->folder, "%s/sets", cache);
+	if (n >= (int)sizeof t->folder)
+		t->folder[0] = '\0';
+}
+
+static enum tw_status read_file(void *arg, uint64_t from, void *to, size_t bytes,
+				struct tw_error *why)
+{
+	const int fd = *(const int *)arg;
+	uint8_t *at = to;
+
+	while (bytes > 0) {
+		const ssize_t n = pread(fd, at, bytes, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return tw_fail(why, TW_IO, "the cache's file cannot be read: %s",
+				       n ? strerror(errno) : "it became shorter");
+		at += n;
+		from += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return TW_OK;
+}
+
+static enum tw_status read_cached(struct taking *t, int fd, const char *path, struct tw_data **out,
+				  struct tw_error *why)
+{
+	struct stat st;
+	enum tw_status status;
+	struct tw_set_origin from = {
+		.name = path,
+		.read = read_file,
+		.arg = &fd,
+		.fingerprint = t->fingerprint,
+	};
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return tw_fail(why, TW_BAD_BYTES, "%.300s: is not a file", path);
+	from.bytes = (uint64_t)st.st_size;
+	status = tw_set_open(t->heap, &from, &t->job->data.set, out, why);
+	if (status != TW_OK || tw_set_bytes(*out) == from.bytes)
+		return status;
+	tw_data_close(*out);
+	*out = NULL;
+	return tw_fail(why, TW_BAD_BYTES, "%.300s: has bytes behind its end", path);
+}
+
+/* TW_ABSENT: there is nothing in the cache that can be used. */
+static enum tw_status take_cached(struct taking *t, struct tw_data **out, struct tw_error *why)
+{
+	char path[PATH_ROOM + 96];
+	struct tw_error said = { 0 };
+	enum tw_status st;
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", t->folder, t->name);
+	fd = t->folder[0] ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0)
+		return TW_ABSENT;
+	st = read_cached(t, fd, path, out, &said);
+	close(fd);
+	if (st == TW_OK)
+		tw_log_line(t->log, TW_INFO, "data", "the data set is in the cache: %s", path);
+	if (st == TW_OK || st == TW_NO_MEMORY || st == TW_BAD_INPUT)
+		return st == TW_OK ? st : tw_fail(why, st, "%s", said.text);
+	tw_log_line(t->log, TW_WARNING, "data", "not taken from the cache: %s", said.text);
+	return TW_ABSENT;
+}
+
+/* Is the file that we locked still the one of that name? */
+static bool still_there(const struct taking *t)
+{
+	struct stat a, b;
+
+	return fstat(t->fd, &a) == 0 && fstatat(t->dir, t->fresh, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void unkeep(struct taking *t, const char *reason)
+{
+	if (t->fd >= 0) {
+		unlinkat(t->dir, t->fresh, 0);
+		close(t->fd);
+	}
+	t->fd = -1;
+	t->unkept = reason;
+}
+
+/* A new file for the set; without one it is kept in memory only. */
+static void start_file(struct taking *t)
+{
+	t->unkept = "no cache folder is known";
+	if (!t->folder[0])
+		return;
+	t->unkept = "the cache cannot be written";
+	if (tw_folder_make(t->folder) != TW_OK || (t->dir = tw_folder_at(AT_FDCWD, t->folder)) < 0)
+		return;
+	t->fd = openat(t->dir, t->fresh, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (t->fd < 0)
+		return;
+	if (flock(t->fd, LOCK_EX | LOCK_NB) || !still_there(t)) {
+		close(t->fd);
+		t->fd = -1;
+		t->unkept = "another process is putting it there";
+		return;
+	}
+	t->unkept = NULL;
+	if (ftruncate(t->fd, 0))
+		unkeep(t, "the cache cannot be written");
+}
+
+static void append(struct taking *t, uint64_t from, const uint8_t *bytes, size_t n)
+{
+	while (n > 0 && t->fd >= 0) {
+		const ssize_t put = pwrite(t->fd, bytes, n, (off_t)from);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0) {
+			unkeep(t, put < 0 ? strerror(errno) : "the cache cannot be written");
+			return;
+		}
+		bytes += put;
+		from += (uint64_t)put;
+		n -= (size_t)put;
+	}
+}
+
+static void finish_file(struct taking *t)
+{
+	if (t->fd < 0)
+		return;
+	if (fsync(t->fd) || renameat(t->dir, t->fresh, t->dir, t->name)) {
+		unkeep(t, strerror(errno));
+		return;
+	}
+	fsync(t->dir); /* after a power cut it may have to be received again */
+	close(t->fd);
+	t->fd = -1;
+}
+
+/* --- from who has it -------------------------------------------------------------------------- */
+
+static enum tw_status receive_piece(void *arg, uint64_t from, void *to, size_t bytes,
+				    struct tw_error *why)
+{
+	struct taking *t = arg;
+	const enum tw_status st = t->receive(t->arg, from, to, bytes, why);
+
+	if (st == TW_OK)
+		append(t, from, to, bytes);
+	return st;
+}
+
+static enum tw_status receive_set(struct taking *t, struct tw_data **out, struct tw_error *why)
+{
+	const struct tw_set_origin from = {
+		.name = "the data set that was received",
+		.read = receive_piece,
+		.arg = t,
+		.bytes = t->bytes,
+		.fingerprint = t->fingerprint,
+	};
+	char wanted[TW_SHA_SHORT];
+	enum tw_status st;
+
+	if (!t->bytes || !t->receive)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the run's data set (fingerprint %s) is neither here nor in the "
+			       "cache, and nobody gives it; %.400s",
+			       tw_sha_short(&t->fingerprint, wanted), t->own.text);
+	start_file(t);
+	st = tw_set_open(t->heap, &from, &t->job->data.set, out, why);
+	if (st == TW_OK)
+		finish_file(t);
+	else
+		unkeep(t, NULL);
+	if (t->dir >= 0)
+		close(t->dir);
+	t->dir = -1;
+	if (st == TW_OK && t->unkept)
+		tw_log_line(t->log, TW_INFO, "data",
+			    "the data set was received (%" PRIu64
+			    " bytes) and is in memory only: %s",
+			    tw_set_bytes(*out), t->unkept);
+	else if (st == TW_OK)
+		tw_log_line(t->log, TW_INFO, "data",
+			    "the data set was received (%" PRIu64
+			    " bytes) and is in the cache now: %s/%s",
+			    tw_set_bytes(*out), t->folder, t->name);
+	return st;
+}
+
+/* --- first values ----------------------------------------------------------------------------- */
+
+static enum tw_status receive_head(struct taking *t, uint64_t count, struct tw_first_head *h,
+				   struct tw_error *why)
+{
+	const uint64_t left = t->bytes > t->set ? t->bytes - t->set : 0;
+	enum tw_status st;
+
+	if (left < sizeof *h)
+		return tw_fail(why, TW_BAD_BYTES,
+			       "model.weights: the first values of the run should follow its data "
+			       "set, and nothing does");
+	st = t->receive(t->arg, t->set, h, sizeof *h, why);
+	if (st != TW_OK)
+		return st;
+	if (!tw_first_whole(h) || h->count != count || (left - sizeof *h) / sizeof(float) < count)
+		return tw_fail(why, TW_BAD_BYTES,
+			       "model.weights: the first values that were received are damaged, or "
+			       "not the %" PRIu64 " of this model",
+			       count);
+	return TW_OK;
+}
+
+static bool is_hash_of(const void *bytes, size_t n, const struct tw_sha *hash)
+{
+	struct tw_sha found;
+
+	return tw_sha_of(bytes, n, &found) == TW_OK && tw_sha_same(&found, hash);
+}
+
+static enum tw_status receive_values(struct taking *t, const struct tw_first_head *h, float **out,
+				     struct tw_error *why)
+{
+	const size_t bytes = (size_t)h->count * sizeof(float);
+	uint8_t *values = t->heap->get(t->heap, bytes);
+	enum tw_status st = TW_OK;
+
+	if (!values)
+		return tw_fail(why, TW_NO_MEMORY, "model.weights: no memory for %zu bytes", bytes);
+	for (size_t at = 0; at < bytes && st == TW_OK;) {
+		const size_t n = bytes - at < TW_SET_PIECE ? bytes - at : TW_SET_PIECE;
+
+		st = t->receive(t->arg, t->set + sizeof *h + at, values + at, n, why);
+		at += n;
+	}
+	if (st == TW_OK && !is_hash_of(values, bytes, &h->values))
+		st = tw_fail(why, TW_BAD_BYTES,
+			     "model.weights: the first values that were received are damaged: "
+			     "their hash differs");
+	if (st != TW_OK) {
+		t->heap->put(t->heap, values);
+		return st;
+	}
+	*out = (float *)values;
+	return TW_OK;
+}
+
+/* From who has them.  The file that the job names is looked at only where the user allows it. */
+static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_heap *heap,
+				 const struct tw_graph *g, float **out, struct tw_error *why)
+{
+	struct taking *t = arg;
+	const uint64_t count = g->trainable + g->buffers;
+	struct tw_error quiet = { 0 };
+	struct tw_first_head h;
+	enum tw_status st;
+
+	if (!*job->network.weights)
+		return TW_OK;
+	if ((!t->bytes || !t->receive) && t->paths->all)
+		return tw_job_read_weights(job, heap, g, out, why);
+	if (!t->bytes || !t->receive)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "model.weights: nobody gives the run's first values, and %.200s is "
+			       "named by the master and not opened here",
+			       job->network.weights);
+	st = receive_head(t, count, &h, why);
+	if (st != TW_OK)
+		return st;
+	if (!t->paths->all)
+		return receive_values(t, &h, out, why);
+	st = tw_job_read_weights(job, heap, g, out, &quiet);
+	if (st == TW_NO_MEMORY)
+		return tw_fail(why, st, "%s", quiet.text);
+	if (st == TW_OK && is_hash_of(*out, (size_t)count * sizeof(float), &h.values))
+		return TW_OK;
+	heap->put(heap, *out);
+	*out = NULL;
+	return receive_values(t, &h, out, why);
+}
+
+enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_share_paths *paths,
+				    const struct tw_sha *fingerprint, uint64_t bytes,
+				    tw_share_receive receive, void *arg, const struct tw_log *log,
+				    struct tw_engine **out, struct tw_error *why)
+{
+	struct taking t = {
+		.job = job,
+		.paths = paths,
+		.heap = &tw_heap_system,
+		.fingerprint = *fingerprint,
+		.bytes = bytes,
+		.receive = receive,
+		.arg = arg,
+		.log = log,
+		.dir = -1,
+		.fd = -1,
+	};
+	struct tw_data *data = NULL;
+	char hex[TW_SHA_SHORT];
+	enum tw_status st;
+
+	if (job->model != TW_MODEL_NETWORK && !tw_sha_none(fingerprint))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: its model makes its samples up, and the run has a data set of "
+			       "fingerprint %s",
+			       job->file, tw_sha_short(fingerprint, hex));
+	if (job->model != TW_MODEL_NETWORK)
+		return tw_job_open_engine(job, t.heap, out, why);
+	find_cache(&t);
+	st = take_own(&t, &data);
+	if (st == TW_NO_MEMORY)
+		return tw_fail(why, st, "%s", t.own.text);
+	if (st == TW_ABSENT)
+		st = take_cached(&t, &data, why);
+	if (st == TW_ABSENT)
+		st = receive_set(&t, &data, why);
+	if (st != TW_OK)
+		return st;
+	t.set = tw_set_bytes(data);
+	return tw_job_open_network_on(job, t.heap, data, take_first, &t, out, why);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - the numbers of a job that must fit each other. */
+#include "spec/check_choices.h"
+#include "spec/oversubscription.h"
+#include "spec/field.h"
+#include "spec/suggest.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CONTRIBUTION_MOST (1u << 26) /* samples; counts of them fit 32 bits with room to add */
+
+/* A variant's own check names its field first ("collect: ..."); here it gets place and path. */
+static enum tw_status refuse_said(const struct tw_job *job, const char *section,
+				  const struct tw_error *said, struct tw_error *why)
+{
+	const char *colon = strstr(said->text, ": ");
+	char path[80];
+
+	if (!colon || colon - said->text > 60)
+		return tw_job_refuse(job, why, section, "%s", said->text);
+	snprintf(path, sizeof path, "%s.%.*s", section, (int)(colon - said->text), said->text);
+	return tw_job_refuse(job, why, path, "%s", colon + 2);
+}
+
+static enum tw_status refuse_suggesting(const struct tw_job *job, const char *path,
+					const char *sentence, struct tw_error *why)
+{
+	char text[480];
+
+	return tw_job_refuse(job, why, path, "%s", tw_suggest(job, sentence, text, sizeof text));
+}
+
+static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	struct tw_error said = { 0 };
+
+	if (!p->gate->check || p->gate->check(p->gate_options, p->crew.workers, &said) == TW_OK)
+		return TW_OK;
+	if (p->crew.workers == 1)
+		return refuse_suggesting(job, "strategy.gate",
+					 "[gate] asks for more than the one worker there is; use "
+					 "cluster: {workers: 2} or more, or gate: [at-once gate]",
+					 why);
+	return refuse_said(job, "strategy", &said, why);
+}
+
+static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
+{
+	struct tw_error said = { 0 };
+
+	if (job->world != TW_WORLD_SIM)
+		return TW_OK;
+	if (tw_sim_check(&job->sim, &said) != TW_OK)
+		return refuse_said(job, "sim", &said, why);
+	if (job->sim.speeds.count > job->cluster.workers)
+		return tw_job_refuse(job, why, "sim.speeds",
+				     "has %zu speeds for %u workers; leave the last out, or use "
+				     "more workers",
+				     job->sim.speeds.count, job->cluster.workers);
+	if (job->sim.stragglers > job->cluster.workers)
+		return tw_job_refuse(job, why, "sim.stragglers.count",
+				     "%u is more than all %u workers; use 0 to %u",
+				     job->sim.stragglers, job->cluster.workers,
+				     job->cluster.workers);
+	return TW_OK;
+}
+
+/* Fields that say nothing under the choices made: silent since complete_sim, refused if given. */
+static enum tw_status check_idle(const struct tw_job *job, struct tw_error *why)
+{
+	static const struct {
+		const char *path, *sentence;
+	} idle[] = {
+		{ "sim.compute.mean",
+		  "goes with every sim.compute.law but log-normal; use median:, or another law" },
+		{ "sim.compute.median",
+		  "goes only with sim.compute.law: log-normal; choose that, or use mean:" },
+		{ "sim.compute.sigma",
+		  "goes only with sim.compute.law: log-normal; choose that or leave this out" },
+		{ "sim.compute.spread",
+		  "goes only with sim.compute.law: uniform; choose that or leave this out" },
+		{ "sim.compute.shape", "goes only with sim.compute.law: gamma or pareto; choose "
+				       "that or leave this out" },
+		{ "sim.stragglers.slower",
+		  "slows nobody while stragglers.count is 0; give count:, or leave this out" },
+		{ "sim.stragglers.on",
+		  "needs stragglers.count, .slower and .off beside it (slow for so long, then well "
+		  "for so long); give these, or leave this out" },
+		{ "sim.stragglers.off",
+		  "needs stragglers.count, .slower and .on beside it (slow for so long, then well "
+		  "for so long); give these, or leave this out" },
+		{ "sim.delay.law",
+		  "draws nothing while sim.delay.steps is 0; give steps:, or leave this out" },
+		{ "sim.delay.ramp",
+		  "leads nowhere while sim.delay.steps is 0; give steps:, or leave this out" },
+	};
+
+	if (job->world != TW_WORLD_SIM)
+		return TW_OK;
+	for (size_t k = 0; k < sizeof idle / sizeof idle[0]; k++)
+		if (tw_job_field(job, idle[k].path)->silent && tw_job_given(job, idle[k].path))
+			return tw_job_refuse(job, why, idle[k].path, "%s", idle[k].sentence);
+	if (job->sim.stragglers && !tw_job_given(job, "sim.stragglers.slower"))
+		return tw_job_refuse(job, why, "sim.stragglers.slower",
+				     "must be given with stragglers.count, such as slower: 8");
+	return TW_OK;
+}
+
+static enum tw_status check_train(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_train *t = &job->train;
+	const bool until = !isnan(t->until_loss) || !isnan(t->until_accuracy);
+	const double step = 1.0 / (double)job->data.samples;
+
+	if (until && t->evaluate == 0)
+		return tw_job_refuse(job, why, "train.evaluate",
+				     "train.until looks at evaluations, and 0 makes none before "
+				     "the end; use evaluate: 1, or leave until: out");
+	if (t->evaluate > 0 && t->evaluate * (double)job->data.samples < 1.0)
+		return tw_job_refuse(job, why, "train.evaluate",
+				     "%g epochs are less than one of the %llu samples; use at "
+				     "least %g, or 0",
+				     t->evaluate, (unsigned long long)job->data.samples, step);
+	return TW_OK;
+}
+
+static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_cluster *c = &job->cluster;
+
+	if (job->world == TW_WORLD_THREADS && c->workers > TW_CROWD_THREADS)
+		return tw_job_refuse(job, why, "cluster.workers",
+				     "%u threads are more than one process may have; use 1 to %u, "
+				     "or `thalweg sim`, which takes up to 100000 workers",
+				     c->workers, TW_CROWD_THREADS);
+	if (c->min > c->workers)
+		return tw_job_refuse(job, why, "cluster.min",
+				     "%u is more than all %u workers; use 1 to %u", c->min,
+				     c->workers, c->workers);
+	if (c->shards && c->servers > c->shards)
+		return tw_job_refuse(job, why, "cluster.servers",
+				     "%u servers would share %u shards, and some have none; use at "
+				     "most %u, or more shards",
+				     c->servers, c->shards, c->shards);
+	return TW_OK;
+}
+
+static void said_time(char out[32], int64_t ns)
+{
+	static const struct tw_option row = { .name = "", .type = TW_TIME };
+
+	tw_option_text(&row, &ns, out, 32);
+}
+
+/* What only processes do: say that they are alive, and run engines that came as text. */
+static enum tw_status check_processes(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_cluster *c = &job->cluster;
+	char heartbeat[32], suspect[32], limit[32];
+
+	if (job->world != TW_WORLD_TCP)
+		return TW_OK;
+	said_time(heartbeat, c->heartbeat);
+	said_time(suspect, c->suspect);
+	said_time(limit, c->limit);
+	if (c->suspect >= c->limit)
+		return tw_job_refuse(job, why, "cluster.suspect",
+				     "%s is not before the limit of %s, at which who is silent is "
+				     "removed; use less, or a longer cluster.limit",
+				     suspect, limit);
+	if (c->heartbeat >= c->suspect)
+		return tw_job_refuse(
+			job, why, "cluster.heartbeat",
+			"every %s is not more often than the %s after which silence is "
+			"suspect; use less, or a longer cluster.suspect",
+			heartbeat, suspect);
+	if (job->model == TW_MODEL_EXTERNAL)
+		return tw_job_refuse(job, why, "model.external.parameters",
+				     "is a model of a program that links libthalweg, which other "
+				     "processes do not have; use a network");
+	return TW_OK;
+}
+
+static enum tw_status check_samples(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_data *d = &job->data;
+	const uint32_t n = job->cluster.workers;
+	const char *field = d->global_batch ? "data.global_batch" : "data.batch";
+	const uint64_t batch = d->global_batch ? ((uint64_t)d->global_batch + n - 1) / n : d->batch;
+	const double all = (double)batch * d->accumulate * job->strategy.push;
+
+	if (batch > d->samples)
+		return tw_job_refuse(job, why, field,
+				     "%llu samples per worker are more than the %llu of an epoch; "
+				     "use less, or more data.samples",
+				     (unsigned long long)batch, (unsigned long long)d->samples);
+	if (all > (double)CONTRIBUTION_MOST)
+		return tw_job_refuse(job, why,
+				     job->strategy.push > 1 ? "strategy.push"
+				     : d->accumulate > 1    ? "data.accumulate"
+							    : field,
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%u of the largest contribution; use at most %u in all",
+				     all, CONTRIBUTION_MOST, CONTRIBUTION_MOST);
+	if (all > (double)d->samples)
+		return tw_job_refuse(job, why,
+				     job->strategy.push > 1 ? "strategy.push" : "data.accumulate",
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%llu of an epoch; use less, or more data.samples",
+				     all, (unsigned long long)d->samples);
+	return TW_OK;
+}
+
+static enum tw_status check_model(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_quadratic_options *q = &job->engine.quadratic;
+	const struct tw_least_squares_options *l = &job->engine.least_squares;
+
+	if (job->model == TW_MODEL_NETWORK && !job->data.from)
+		return refuse_suggesting(job, "data.source",
+					 "a network needs samples to learn from; use source: "
+					 "[drawn source], which needs no files, or one's own",
+					 why);
+	if (job->model != TW_MODEL_NETWORK && job->data.from)
+		return tw_job_refuse(job, why, "data.source",
+				     "a made-up model makes its own samples; use source: none with "
+				     "samples:, or a network");
+	if (job->data.from && !job->data.from->splits && tw_job_given(job, "data.test"))
+		return tw_job_refuse(job, why, "data.test",
+				     "%s has a test set of its own; leave this out",
+				     job->data.from->name);
+	if (job->model == TW_MODEL_NETWORK || job->model == TW_MODEL_EXTERNAL)
+		return TW_OK;
+	if (job->model == TW_MODEL_LEAST_SQUARES) {
+		if (l->blocks > l->dimension)
+			return tw_job_refuse(job, why, "model.least-squares.blocks",
+					     "more blocks than dimensions; use 0 to %llu",
+					     (unsigned long long)l->dimension);
+		return TW_OK;
+	}
+	if (q->curvature.count < 1 || q->curvature.count > 2)
+		return tw_job_refuse(
+			job, why, "model.quadratic.curvature",
+			"needs one number or two, lowest and highest, such as [0.1, 1]");
+	if (q->curvature.count == 2 && q->curvature.at[0] > q->curvature.at[1])
+		return tw_job_refuse(job, why, "model.quadratic.curvature",
+				     "needs the lower number first, such as [0.1, 1]");
+	if (q->tensors > q->dimension)
+		return tw_job_refuse(job, why, "model.quadratic.tensors",
+				     "more tensors than dimensions; use 0 to %llu",
+				     (unsigned long long)q->dimension);
+	return TW_OK;
+}
+
+enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why)
+{
+	const enum tw_status st = check_samples(job, why);
+
+	return st == TW_OK ? check_train(job, why) : st;
+}
+
+enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st = check_cluster(job, why);
+
+	if (st == TW_OK)
+		st = check_processes(job, why);
+	if (st == TW_OK)
+		st = check_gate(job, why);
+	if (st == TW_OK)
+		st = tw_job_check_choices(job, why);
+	if (st == TW_OK)
+		st = check_model(job, why);
+	if (st == TW_OK && !job->data.from)
+		st = tw_job_check_lengths(job, why);
+	if (st == TW_OK)
+		st = check_sim(job, why);
+	if (st == TW_OK)
+		st = check_idle(job, why);
+	return st;
+}

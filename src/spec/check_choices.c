@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_choices.c - which choices go together: one table of what is true of a job, and sentences.
+ *
+ * Facts come from the tables of the chosen variants; nothing here knows a variant by its name.
+ * Marks in brackets stand for the variants that would do (suggest.h). */
+#include "spec/check_choices.h"
+
+#include "graph/loss.h"
+#include "spec/field.h"
+#include "spec/suggest.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What is true of a job, as far as combinations ask for it: a bit each, of 64. */
+#define FACT(k)          (UINT64_C(1) << (k))
+#define IN_SIM           FACT(0)
+#define ROUNDS           FACT(1)  /* the gate commits whole rounds */
+#define LOCKFREE         FACT(2)  /* workers write the parameters themselves */
+#define COLLECTS         FACT(3)  /* an update takes several contributions */
+#define IN_TURN          FACT(4)  /* a round's contributions are applied one after the other */
+#define PER_WORKER       FACT(5)  /* the rule keeps an array for each worker */
+#define STAMPED          FACT(6)  /* the rule uses the rate of the answer */
+#define PLAIN_RULE       FACT(7)  /* w - rate * g and nothing else */
+#define TURNABLE         FACT(8)  /* linear, shows what it keeps: may be applied in turn */
+#define POLICY           FACT(9)  /* late gradients are corrected */
+#define SENT             FACT(10) /* the policy compares with what a worker was sent */
+#define STATISTIC        FACT(11) /* the policy has what skipping asks */
+#define MOMENTUM         FACT(12) /* send: momentum */
+#define PREPARES         FACT(13) /* the rule has a worker's half */
+#define PUSHES_LATE      FACT(14) /* push above 1 */
+#define FETCHES_LATE     FACT(15) /* fetch above 1 */
+#define SKIPS            FACT(16)
+#define LOCAL            FACT(17)
+#define LOCAL_PER_WORKER FACT(18)
+#define KEEPS            FACT(19) /* merge: keep */
+#define UP_LOSSY         FACT(20)
+#define DOWN_LOSSY       FACT(21)
+#define NOT_DOWN         FACT(22) /* codec.down carries only gradients */
+#define DECAYS           FACT(23)
+#define DELAYED          FACT(24) /* sim.delay */
+#define MANY             FACT(25) /* more than one worker */
+#define ASYNC            FACT(26) /* applies each contribution at once and holds nobody */
+#define ACCURACY         FACT(27) /* train.until.accuracy */
+#define SCORED           FACT(28) /* the model has an accuracy */
+#define IN_TCP           FACT(29) /* processes, which share no memory */
+#define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
+#define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
+#define TOTALS           FACT(32) /* sum: total */
+
+/* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
+ * `because` was given by the user, its place is named. */
+static const struct refusal {
+	uint64_t with, without;
+	const char *field, *because, *sentence;
+} refusals[] = {
+	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
+	  "[gate] races on memory that threads share, which the simulator has not; run it with "
+	  "thalweg train, or use gate: [at-once gate]" },
+	{ LOCKFREE | IN_TCP, 0, "strategy.gate", NULL,
+	  "[gate] needs threads: it races on memory, which processes do not share; run it with "
+	  "thalweg train, or use gate: [at-once gate]" },
+	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
+	  "[gate] has no lock to keep a rule's state under; use rule: [plain rule], or gate: "
+	  "[at-once gate]" },
+	{ LOCKFREE | POLICY, 0, "strategy.staleness", "strategy.gate",
+	  "[gate] has no versions to count staleness by; use staleness: [idle policy], or "
+	  "gate: [at-once gate]" },
+	{ LOCKFREE | DECAYS, 0, "update.decay", "strategy.gate",
+	  "[gate] writes gradients straight into the parameters; use decay: 0, or gate: "
+	  "[at-once gate]" },
+	{ LOCKFREE | UP_LOSSY, 0, "strategy.codec.up", "strategy.gate",
+	  "[gate] sends nothing; use codec: {up: [an exact codec]}, or gate: [at-once gate]" },
+	{ LOCKFREE | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.gate",
+	  "[gate] sends nothing; use codec: {down: [an exact codec]}, or gate: [at-once gate]" },
+	{ LOCKFREE | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
+	  "[gate] applies every step at once; use push: 1, or gate: [at-once gate]" },
+	{ LOCKFREE | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
+	  "[gate] always reads the newest parameters; use fetch: 1, or gate: [at-once gate]" },
+	{ LOCKFREE | MOMENTUM, 0, "strategy.send", "strategy.gate",
+	  "[gate] applies gradients; use send: gradient, or gate: [at-once gate]" },
+
+	{ MOMENTUM, PREPARES, "strategy.send", "update.rule",
+	  "momentum on the worker needs a rule that has a worker's half; use rule: [rule with "
+	  "a worker's half], or send: gradient" },
+	{ MOMENTUM | ROUNDS, 0, "strategy.send", "strategy.gate",
+	  "momentum on the worker has its rate inside, so a round cannot average it; use gate: "
+	  "[one-by-one gate], or send: gradient" },
+	{ MOMENTUM | COLLECTS, 0, "strategy.send", "strategy.gate",
+	  "momentum on the worker has its rate inside, so an update cannot average it; use "
+	  "gate: [one-by-one gate], or send: gradient" },
+	{ MOMENTUM | POLICY, 0, "strategy.staleness", "strategy.send",
+	  "a policy corrects raw gradients, and send: momentum sends none; use staleness: "
+	  "[idle policy], or send: gradient" },
+
+	{ PER_WORKER | ROUNDS, 0, "update.rule", "strategy.gate",
+	  "keeps a state for each worker, so each contribution must be applied alone, which "
+	  "rounds do not; use gate: [one-by-one gate], or rule: [rule with one velocity]" },
+	{ PER_WORKER | COLLECTS, 0, "update.rule", "strategy.gate",
+	  "keeps a state for each worker, so each contribution must be applied alone; use "
+	  "collect: 1, gate: [one-by-one gate], or rule: [rule with one velocity]" },
+	{ STAMPED | ROUNDS, 0, "update.rule", "strategy.gate",
+	  "uses the rate each gradient was computed at, and a round has only one; use gate: "
+	  "[one-by-one gate]" },
+	{ ROUNDS | IN_TURN, TURNABLE, "update.rule", "strategy.gate",
+	  "a round applied in turn needs a rule that is linear in the gradients and shows what "
+	  "it keeps; use rule: [turnable rule], or apply: sum" },
+	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
+	  "in a round that is applied as one nothing is stale; use staleness: [idle policy], "
+	  "apply: in-turn with staleness: [comparing policy], or gate: [at-once gate]" },
+	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
+	  "contributions applied in turn are all of one version; use staleness: [comparing "
+	  "policy] or [idle policy]" },
+	{ ROUNDS | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
+	  "a round takes one step of every worker; use push: 1 (data.accumulate makes steps "
+	  "larger), or gate: [at-once gate]" },
+	{ ROUNDS | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
+	  "after a round everybody has the new parameters; use fetch: 1, or gate: [at-once "
+	  "gate]" },
+	{ ROUNDS | SKIPS, 0, "strategy.skip", "strategy.gate",
+	  "a round waits for every push; leave skip: out, or use gate: [at-once gate]" },
+	{ ROUNDS | LOCAL, 0, "strategy.local.rule", "strategy.gate",
+	  "in rounds there are no steps between fetches; leave local: out, or use gate: "
+	  "[at-once gate] with fetch: 2 or more" },
+	{ ROUNDS | KEEPS, 0, "strategy.merge", "strategy.gate",
+	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: [at-once "
+	  "gate]" },
+
+	{ TOTALS | NORMALISES, 0, "strategy.sum", "update.rule",
+	  "this rule divides by the size of gradients, so their total does what their mean "
+	  "does; use sum: mean, or rule: [linear rule]" },
+	{ SCALES | NORMALISES, 0, "strategy.staleness", "update.rule",
+	  "a factor on the gradient does nothing here, because the rule divides by the size of "
+	  "the gradients it has seen; use rule: [turnable rule], or staleness: [idle policy]" },
+	{ SKIPS, STATISTIC, "strategy.skip", "strategy.staleness",
+	  "skipping looks at the deviation that only [measuring policy] keeps; use staleness: "
+	  "[measuring policy], or leave skip: out" },
+	{ SKIPS | LOCAL, 0, "strategy.skip", "strategy.local.rule",
+	  "a worker that takes local steps does not skip; leave skip: or local: out" },
+	{ LOCAL_PER_WORKER, 0, "strategy.local.rule", NULL,
+	  "a worker is alone with its own steps; use rule: [turnable rule]" },
+	{ LOCAL, FETCHES_LATE | KEEPS, "strategy.local.rule", "strategy.fetch",
+	  "with fetch: 1 every local step is overwritten at once; use fetch: 2 or more, or "
+	  "leave local: out" },
+	{ LOCAL | KEEPS, FETCHES_LATE | PUSHES_LATE, "strategy.local.rule", "strategy.fetch",
+	  "with push: 1 and fetch: 1 no local step is ever kept; use push: or fetch: 2 or "
+	  "more, or leave local: out" },
+	{ LOCAL | MOMENTUM, 0, "strategy.local.rule", "strategy.send",
+	  "local steps go with gradients; use send: gradient, or leave local: out" },
+	{ KEEPS, LOCAL, "strategy.merge", NULL,
+	  "without local steps there is nothing to keep; use merge: replace, or add local: "
+	  "{rule: [a plain rule]}" },
+	{ NOT_DOWN, 0, "strategy.codec.down", NULL,
+	  "carries gradients, not parameters; use [downward codec]" },
+
+	{ DELAYED | MANY, 0, "sim.delay.steps", "cluster.workers",
+	  "delays the gradients of a single worker; use cluster: {workers: 1}, or leave "
+	  "sim.delay out" },
+	{ DELAYED, ASYNC, "sim.delay.steps", "strategy.gate",
+	  "needs every gradient applied at once; use gate: [at-once gate], or leave sim.delay "
+	  "out" },
+	{ DELAYED | PUSHES_LATE, 0, "strategy.push", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; use push: 1" },
+	{ DELAYED | FETCHES_LATE, 0, "strategy.fetch", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; use fetch: 1" },
+	{ DELAYED | SKIPS, 0, "strategy.skip", "sim.delay.steps",
+	  "sim.delay counts in steps of one update each; leave skip: out" },
+	{ ACCURACY, SCORED, "train.until.accuracy", NULL,
+	  "this model has no accuracy; use until: {loss: ...}" },
+};
+
+static uint64_t facts_of_gate(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	const uint32_t t = p->gate->traits;
+	uint64_t facts = 0;
+
+	if (t & TW_GATE_ROUNDS)
+		facts |= ROUNDS;
+	else if (tw_job_collects(job) > 1)
+		facts |= COLLECTS;
+	if (t & TW_GATE_LOCKFREE)
+		facts |= LOCKFREE;
+	if (p->gate->totals && p->gate->totals(p->gate_options))
+		facts |= TOTALS;
+	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
+		facts |= IN_TURN;
+	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)))
+		facts |= ASYNC;
+	return facts;
+}
+
+static uint64_t facts_of_rule(const struct tw_plan *p)
+{
+	const struct tw_rule *rule = tw_plan_update(p)->rule;
+	const uint32_t t = rule->traits;
+	uint64_t facts = 0;
+
+	if (t & TW_RULE_PER_WORKER)
+		facts |= PER_WORKER;
+	if (t & TW_RULE_STAMPED)
+		facts |= STAMPED;
+	if ((t & TW_RULE_LINEAR) && !(t & (TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER))) {
+		facts |= TURNABLE;
+	}
+	if (t & TW_RULE_PLAIN)
+		facts |= PLAIN_RULE;
+	if (t & TW_RULE_NORMALISES)
+		facts |= NORMALISES;
+	if (rule->prepare)
+		facts |= PREPARES;
+	if (p->local.rule)
+		facts |= LOCAL;
+	if (p->local.rule && (p->local.rule->traits & TW_RULE_PER_WORKER))
+		facts |= LOCAL_PER_WORKER;
+	return facts;
+}
+
+static uint64_t facts_of_line(const struct tw_plan *p)
+{
+	uint64_t facts = 0;
+
+	if (p->staleness->correct)
+		facts |= POLICY;
+	if (p->staleness->traits & TW_STALENESS_SENT &&
+	    !(p->staleness->traits & TW_STALENESS_OBSERVES))
+		facts |= SENT;
+	if (p->staleness->traits & TW_STALENESS_STATISTIC)
+		facts |= STATISTIC;
+	if (p->staleness->traits & TW_STALENESS_SCALES)
+		facts |= SCALES;
+	if (p->near.rule)
+		facts |= MOMENTUM;
+	if (p->traffic.push > 1)
+		facts |= PUSHES_LATE;
+	if (p->traffic.fetch > 1)
+		facts |= FETCHES_LATE;
+	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
+		facts |= SKIPS;
+	if (p->traffic.merge == TW_MERGE_KEEP)
+		facts |= KEEPS;
+	if (!(p->traffic.up->traits & TW_CODEC_IDENTITY))
+		facts |= UP_LOSSY;
+	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))
+		facts |= DOWN_LOSSY;
+	if (!(p->traffic.down->traits & TW_CODEC_DOWN))
+		facts |= NOT_DOWN;
+	if (p->decay > 0)
+		facts |= DECAYS;
+	if (p->delay.steps)
+		facts |= DELAYED;
+	if (p->crew.workers > 1)
+		facts |= MANY;
+	if (!isnan(p->ends.accuracy))
+		facts |= ACCURACY;
+	return facts;
+}
+
+/* The field itself where it is a mapping (skip:), whichever of its fields was given. */
+static const char *blamed(const struct tw_job *job, const char *field)
+{
+	if (strcmp(field, "strategy.skip") != 0)
+		return field;
+	return tw_job_given(job, "strategy.skip.push") ? "strategy.skip.push"
+						       : "strategy.skip.fetch";
+}
+
+static enum tw_status refuse_combination(const struct tw_job *job, const struct refusal *r,
+					 struct tw_error *why)
+{
+	const char *field = blamed(job, r->field);
+	const struct tw_field *f = tw_job_field(job, field);
+	const struct tw_field *b = r->because ? tw_job_field(job, r->because) : NULL;
+	const char *place = job->file;
+	char sentence[480];
+
+	if (b && b->from)
+		place = b->from->place;
+	if (f && f->from && (f->from->origin != TW_FROM_PRESET || place == job->file))
+		place = f->from->place;
+	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place, field,
+		       tw_suggest(job, r->sentence, sentence, sizeof sentence));
+}
+
+enum tw_status tw_job_check_choices(const struct tw_job *job, struct tw_error *why)
+{
+	const bool scored = job->model == TW_MODEL_EXTERNAL ||
+			    (job->loss.op && tw_loss_of(job->loss.op)->judges);
+	const uint64_t world = job->world == TW_WORLD_SIM   ? IN_SIM
+			       : job->world == TW_WORLD_TCP ? IN_TCP
+							    : 0;
+	const uint64_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
+			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
+
+	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
+		if ((facts & refusals[k].with) == refusals[k].with &&
+		    !(facts & refusals[k].without))
+			return refuse_combination(job, &refusals[k], why);
+	return TW_OK;
+}

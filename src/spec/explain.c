@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain.c - a job as YAML with everything spelled out, and the hash of what must stay. */
+#include "spec/field.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A text that YAML would read as something else than itself needs quotes; lists do not. */
+static bool is_plain(const char *text)
+{
+	return *text && !strpbrk(text, ":#'\"&*!|>%@`{}\n\t") && !strchr("-? ,]", text[0]) &&
+	       text[strlen(text) - 1] != ' ';
+}
+
+static void print_text(FILE *out, const char *text)
+{
+	const bool number = text[0] == '-' && text[1] >= '.' && text[1] <= '9';
+
+	if (is_plain(text) || text[0] == '{' || number) {
+		fprintf(out, "%s", text);
+		return;
+	}
+	fputc('\'', out);
+	for (; *text; text++)
+		fprintf(out, *text == '\'' ? "''" : "%c", *text);
+	fputc('\'', out);
+}
+
+/* A list's mappings and lists begin on lines of their own. */
+static void print_tree(FILE *out, const struct tw_tree *map, int depth)
+{
+	for (const struct tw_tree *c = map->first; c; c = c->next) {
+		if (map->kind == TW_TREE_LIST)
+			fprintf(out, "%*s-%s", depth * 2, "", c->kind == TW_TREE_TEXT ? " " : "\n");
+		else
+			fprintf(out, "%*s%s:%s", depth * 2, "", c->key,
+				c->kind == TW_TREE_TEXT ? " " : "\n");
+		if (c->kind == TW_TREE_TEXT) {
+			print_text(out, c->text);
+			fprintf(out, "\n");
+		} else {
+			print_tree(out, c, depth + 1);
+		}
+	}
+}
+
+static bool put(struct tw_arena *keep, struct tw_tree *root, const char *path, const char *text)
+{
+	struct tw_tree *node =
+		text ? tw_tree_new(keep, TW_TREE_TEXT, TW_FROM_FILE, "", text) : NULL;
+
+	return node && tw_tree_put(keep, root, path, node, NULL) == TW_OK;
+}
+
+static bool put_faults(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
+{
+	struct tw_tree *list = tw_tree_new(keep, TW_TREE_LIST, TW_FROM_FILE, "", NULL);
+
+	if (!list)
+		return false;
+	for (size_t k = 0; k < job->faults; k++) {
+		char text[200];
+		struct tw_tree *entry;
+		const char *kept;
+
+		tw_fault_text(job, &job->fault[k], text, sizeof text);
+		kept = tw_arena_text(keep, text);
+		entry = kept ? tw_tree_new(keep, TW_TREE_TEXT, TW_FROM_FILE, "", kept) : NULL;
+		if (!entry)
+			return false;
+		if (list->last)
+			list->last->next = entry;
+		else
+			list->first = entry;
+		list->last = entry;
+	}
+	return tw_tree_put(keep, root, "sim.faults", list, NULL) == TW_OK;
+}
+
+static struct tw_tree *copied(struct tw_arena *keep, const struct tw_tree *from)
+{
+	struct tw_tree *node = tw_tree_new(keep, from->kind, TW_FROM_FILE, "", from->text);
+
+	if (node)
+		node->key = from->key;
+	for (const struct tw_tree *c = from->first; c && node; c = c->next) {
+		struct tw_tree *child = copied(keep, c);
+
+		if (!child)
+			return NULL;
+		if (node->last)
+			node->last->next = child;
+		else
+			node->first = child;
+		node->last = child;
+		node->count++;
+	}
+	return node;
+}
+
+static bool put_layers(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
+{
+	struct tw_tree *list = copied(keep, job->network.tree);
+
+	return list && tw_tree_put(keep, root, "model.layers", list, NULL) == TW_OK;
+}
+
+static bool told(const struct tw_job *job, const struct tw_field *f, bool lasting)
+{
+	if (f->silent || (lasting && tw_field_may_change(job, f->path)))
+		return false;
+	if (job->world != TW_WORLD_SIM && strncmp(f->path, "sim.", 4) == 0)
+		return false;
+	return strcmp(f->path, "strategy.name") != 0 || *job->strategy.name;
+}
+
+/* `lasting`: only what must be the same when a run goes on. */
+static bool write_job(const struct tw_job *job, FILE *out, bool lasting)
+{
+	struct tw_arena keep;
+	struct tw_tree *root;
+	bool good;
+
+	tw_arena_init(&keep, &tw_heap_system);
+	root = tw_tree_new(&keep, TW_TREE_MAP, TW_FROM_FILE, "", NULL);
+	good = root;
+	for (size_t k = 0; good && k < job->fields; k++)
+		if (told(job, &job->field[k], lasting))
+			good = put(&keep, root, job->field[k].path,
+				   tw_field_text(job->field[k].row, job->field[k].base, &keep));
+	if (good && job->network.tree)
+		good = put_layers(&keep, root, job);
+	if (good && job->faults && job->world == TW_WORLD_SIM)
+		good = put_faults(&keep, root, job);
+	if (good)
+		print_tree(out, root, 0);
+	tw_arena_release(&keep);
+	return good;
+}
+
+void tw_job_explain(const struct tw_job *job, FILE *out)
+{
+	if (!write_job(job, out, false))
+		fprintf(out, "# no memory to explain the job\n");
+}
+
+enum tw_status tw_job_hash(const struct tw_job *job, struct tw_sha *out)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+	enum tw_status status = TW_NO_MEMORY;
+	bool good;
+
+	if (!f)
+		return TW_NO_MEMORY;
+	good = write_job(job, f, true);
+	if (fclose(f) == 0 && good)
+		status = tw_sha_of(text, bytes, out);
+	free(text);
+	return status;
+}

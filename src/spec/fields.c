@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
+#include "spec/field.h"
+
+#include "graph/loss.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define MANY  1e18 /* counts that nobody reaches */
+#define LARGE 1e30
+
+static const char *const predicts[] = { "label", "input", NULL };
+static const char *const sends[] = { "gradient", "momentum", NULL };
+static const char *const merges[] = { "replace", "keep", NULL };
+static const char *const topologies[] = { "server", NULL };
+static const char *const kinds[] = {
+	[TW_SCHEDULE_CONSTANT] = "constant",
+	[TW_SCHEDULE_STEP] = "step",
+	[TW_SCHEDULE_COSINE] = "cosine",
+	[TW_SCHEDULE_LINEAR] = "linear",
+	NULL,
+};
+static const char *const cuts[] = { "drain", "running", NULL };
+static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
+
+#define D struct tw_job_data
+const struct tw_option tw_data_rows[] = {
+	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
+		  "where samples come from; see the data sources; none: the model makes them up"),
+	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
+		  "samples per worker and step; 0 with global_batch (default with a data set: 64)"),
+	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
+		  "samples per step of all workers together, instead of batch; 0: batch counts"),
+	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
+		  "steps whose gradients are added, in order, and averaged into one"),
+	TW_OPTION_END
+};
+
+const struct tw_option tw_made_up_rows[] = { TW_OPTION(D, samples, TW_U64, "1024", "samples", 1,
+						       1e15, "training samples in an epoch"),
+					     TW_OPTION_END };
+const struct tw_option tw_data_set_rows[] = {
+	TW_OPTION_CHOICE(D, predict, "predict", "label", predicts,
+			 "what the network predicts: a sample's label or values, or its own input "
+			 "(the default of an autoencoder)"),
+	TW_OPTION_END
+};
+
+#define N struct tw_job_network
+const struct tw_option tw_network_rows[] = {
+	TW_OPTION(N, name, TW_TEXT, "", NULL, 0, 0,
+		  "a network by its name, instead of layers; see the networks"),
+	TW_OPTION_CHOICE(N, init, "init", "torch", tw_init_names,
+			 "how weights get their first values, where a layer does not say"),
+	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
+		  "a safetensors file with first values instead, such as thalweg export writes"),
+	TW_OPTION_END
+};
+
+#define E struct tw_job_external
+const struct tw_option tw_external_rows[] = {
+	TW_OPTION(E, parameters, TW_U64, "1", "parameters", 1, 1e10,
+		  "how many trainable parameters; like the others here filled in by the program "
+		  "that links libthalweg"),
+	TW_OPTION(E, buffers, TW_U64, "0", "buffers", 0, 1e9,
+		  "running statistics kept beside the parameters"),
+	TW_OPTION(E, samples, TW_U64, "1", "samples", 1, 1e15, "training samples in an epoch"),
+	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples that are evaluated"),
+	TW_OPTION_END
+};
+
+#define L struct tw_job_loss
+const struct tw_option tw_loss_rows[] = {
+	TW_OPTION(L, name, TW_TEXT, "cross-entropy", NULL, 0, 0,
+		  "what the model minimises; see the losses (quadratic and least-squares: "
+		  "squared; an autoencoder, and data with values: mean-squared)"),
+	TW_OPTION_END
+};
+
+#define T struct tw_job_train
+const struct tw_option tw_train_rows[] = {
+	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
+		  "passes over the data; 0: no limit (the default where another limit is given)"),
+	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
+		  "steps (gradients of one batch) of all workers together, rounded up to "
+		  "whole data.accumulate; 0: no limit"),
+	TW_OPTION(T, updates, TW_U64, "0", "updates", 0, MANY,
+		  "updates of the parameters; 0: no limit"),
+	TW_OPTION(T, time, TW_TIME, "0s", NULL, 0, 3.2e18,
+		  "how long, by the world's clock; 0s: no limit"),
+	TW_OPTION(T, seed, TW_U64, "1", NULL, 0, 0, "random seed of the run"),
+	TW_OPTION_AS(T, warm_workers, "warm.workers", TW_U32, "0", "workers", 0, 1e6,
+		     "so many workers begin alone; 0: no warm start"),
+	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
+		     "how long they are alone"),
+	TW_OPTION_AS(T, until_loss, "until.loss", TW_F64, "none", NULL, -LARGE, LARGE,
+		     "stop when an evaluation's loss is at or below this (or the accuracy where it "
+		     "should be)"),
+	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
+		     "stop when an evaluation's accuracy is at or above this"),
+	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
+		  "epochs, as applied, between evaluations; 0: only at the end (default with a "
+		  "data set, and "
+		  "where until is given: 1)"),
+	TW_OPTION_END
+};
+
+#define U struct tw_job_update
+const struct tw_option tw_update_rows[] = {
+	TW_OPTION(U, rule, TW_TEXT, "sgd", NULL, 0, 0,
+		  "what a gradient does to the parameters; see the rules"),
+	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6, "the learning rate"),
+	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none"),
+	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
+		  "longest gradient, clipped on the worker; 0: any"),
+	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
+			 "how the rate changes over the run"),
+	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
+		     "linear warm-up of the rate; 0: none"),
+	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,
+		     "factor of the rate at the beginning of the warm-up"),
+	TW_OPTION_END
+};
+static const struct tw_option step_rows[] = {
+	TW_OPTION_AS(U, schedule.factor, "factor", TW_F64, "0.1", NULL, 0, 1e6,
+		     "the rate is multiplied by this ..."),
+	TW_OPTION_AS(U, schedule.at, "at", TW_F64S, "[]", "epochs", 0, 1e9,
+		     "... at each of these epochs, ascending"),
+	TW_OPTION_AS(U, schedule.every, "every", TW_F64, "0", "epochs", 0, 1e9,
+		     "... or every so many epochs; 0: see at"),
+	TW_OPTION_END
+};
+static const struct tw_option final_rows[] = {
+	TW_OPTION_AS(U, schedule.final, "final", TW_F64, "0", NULL, 0, 1,
+		     "the last rate as a factor of the rate"),
+	TW_OPTION_END
+};
+const struct tw_option *const tw_schedule_rows[] = {
+	[TW_SCHEDULE_CONSTANT] = NULL,
+	[TW_SCHEDULE_STEP] = step_rows,
+	[TW_SCHEDULE_COSINE] = final_rows,
+	[TW_SCHEDULE_LINEAR] = final_rows,
+};
+
+#define C struct tw_job_cluster
+const struct tw_option tw_cluster_rows[] = {
+	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000,
+		  "all workers; as threads of one process, at most 4096"),
+	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000, "with fewer the run pauses"),
+	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
+		  "how long to wait for all workers, and for min"),
+	TW_OPTION(C, servers, TW_U32, "1", "servers", 1, 4096, "servers that hold the shards"),
+	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
+		  "ranges the parameters are cut into; 0: one per MiB of parameters, at most 16"),
+	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
+		  "who says nothing for so long is removed"),
+	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
+		  "how often a process says that it is alive; read by processes only (default: at "
+		  "most a fifth of suspect)"),
+	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
+		  "who says nothing for so long is named in the log as somebody to wait for; read "
+		  "by processes only (default: at most a third of limit)"),
+	TW_OPTION(
+		C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
+		"remove a worker that answers but makes no progress while others wait for it: "
+		"after this time, or ten times the longest of its last 32 steps (leases without "
+		"rounds; before its first: of anybody's) if that is longer; 0s: never; not with "
+		"a gate that holds workers back; read by processes, and in sim where it is given"),
+	TW_OPTION_END
+};
+
+#define S struct tw_job_strategy
+const struct tw_option tw_strategy_rows[] = {
+	TW_OPTION(S, name, TW_TEXT, "", NULL, 0, 0,
+		  "a preset, whose fields this strategy begins with; see the presets"),
+	TW_OPTION(S, gate, TW_TEXT, "async", NULL, 0, 0,
+		  "when a contribution is applied and a worker may go on; see the gates"),
+	TW_OPTION(S, staleness, TW_TEXT, "none", NULL, 0, 0,
+		  "how a late gradient is corrected; see the staleness policies"),
+	TW_OPTION_CHOICE(S, send, "send", "gradient", sends,
+			 "what a worker sends: its gradient, or its own momentum (DANA-Slim)"),
+	TW_OPTION(S, push, TW_U32, "1", "steps", 1, 1e6,
+		  "steps between pushes; a push is the total of their gradients, not the mean"),
+	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6, "steps between fetches"),
+	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
+			 "at a fetch: replace all, or keep own steps that were not pushed yet"),
+	TW_OPTION_AS(S, up, "codec.up", TW_TEXT, "fp32", NULL, 0, 0,
+		     "how gradients travel; see the codecs"),
+	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
+		     "how parameters travel; see the codecs"),
+	TW_OPTION_CHOICE(S, topology, "topology", "server", topologies, "who exchanges with whom"),
+	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
+		     "rule of a worker's own steps between fetches; none: it takes none"),
+	TW_OPTION_AS(S, skip_push, "skip.push", TW_F64, "none", NULL, 0, LARGE,
+		     "B-FASGD's c of skipping pushes"),
+	TW_OPTION_AS(S, skip_fetch, "skip.fetch", TW_F64, "none", NULL, 0, LARGE,
+		     "B-FASGD's c of skipping fetches"),
+	TW_OPTION_END
+};
+const struct tw_option tw_local_rows[] = {
+	TW_OPTION_AS(S, local_rate, "rate", TW_F64, "0", NULL, 0, 1e6,
+		     "the rate of a worker's own steps; 0: update.rate"),
+	TW_OPTION_END
+};
+
+#define K struct tw_job_checkpoint
+const struct tw_option tw_checkpoint_rows[] = {
+	TW_OPTION(K, every, TW_TIME, "60s", NULL, 0, 3.2e18,
+		  "time between checkpoints, by the world's clock; 0s: only when stopped"),
+	TW_OPTION(K, keep, TW_U32, "2", "checkpoints", 1, 1e6, "so many of the newest are kept"),
+	TW_OPTION_CHOICE(K, cut, "cut", "drain", cuts,
+			 "drain all workers at a checkpoint, or pause nobody (the default outside "
+			 "the simulator)"),
+	TW_OPTION_END
+};
+
+#define Y struct tw_job_delay
+const struct tw_option tw_delay_rows[] = {
+	TW_OPTION(Y, steps, TW_U32, "0", "updates", 0, 100000,
+		  "apply gradients computed so many versions back; 0: as they come"),
+	TW_OPTION_CHOICE(Y, law, "law", "constant", laws, "how the delay is drawn (mean: steps)"),
+	TW_OPTION(Y, ramp, TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
+		  "the delay grows from 0 over so many epochs"),
+	TW_OPTION_END
+};
+
+const struct tw_section tw_sections[] = {
+	{ "data", "What is learned from." },
+	{ "model", "What is trained: a network by name (model: lenet) or by its layers (model: "
+		   "{layers: [conv 20 5x5, relu, ...]}), or a made-up problem for experiments." },
+	{ "loss", "What is minimised: a name, or a mapping with options." },
+	{ "train", "How long, from which seed, and when to look." },
+	{ "update", "What a gradient does to the parameters." },
+	{ "cluster", "Who takes part." },
+	{ "strategy", "How workers and shards exchange: a preset's name, or a mapping that may "
+		      "begin with one." },
+	{ "checkpoint", "When the run is saved." },
+	{ "sim", "The simulated machines; read by thalweg sim only." },
+	{ NULL, NULL },
+};
+
+static const struct tw_group fixed[] = {
+	{ "data.", NULL, NULL, tw_data_rows },
+	{ "data.", "data.source", "none", tw_made_up_rows },
+	{ "data.", "data.source", "a data set", tw_data_common_rows },
+	{ "data.", "data.source", "a data set", tw_data_set_rows },
+	{ "model.", "model", "a network", tw_network_rows },
+	{ "model.quadratic.", "model", "quadratic", tw_quadratic_rows },
+	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
+	{ "model.external.", "model", "external", tw_external_rows },
+	{ "loss.", NULL, NULL, tw_loss_rows },
+	{ "train.", NULL, NULL, tw_train_rows },
+	{ "update.", NULL, NULL, tw_update_rows },
+	{ "cluster.", NULL, NULL, tw_cluster_rows },
+	{ "strategy.", NULL, NULL, tw_strategy_rows },
+	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
+	{ "sim.", NULL, NULL, tw_sim_rows },
+	{ "sim.delay.", NULL, NULL, tw_delay_rows },
+};
+#define FIXED (sizeof fixed / sizeof fixed[0])
+
+bool tw_group_at(size_t k, struct tw_group *out)
+{
+	const struct tw_rule *const *rule = tw_rule_all;
+
+	if (k < FIXED) {
+		*out = fixed[k];
+		return true;
+	}
+	k -= FIXED;
+	for (size_t i = 0; kinds[i]; i++)
+		if (tw_schedule_rows[i] && k-- == 0) {
+			*out = (struct tw_group){ "update.schedule.", "update.schedule.kind",
+						  kinds[i], tw_schedule_rows[i] };
+			return true;
+		}
+	for (size_t i = 0; tw_source_all[i]; i++)
+		if (tw_source_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "data.", "data.source", tw_source_all[i]->name,
+						  tw_source_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_zoo_all[i]; i++)
+		if (tw_zoo_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "model.", "model.name", tw_zoo_all[i]->name,
+						  tw_zoo_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_loss_all[i]; i++)
+		if (tw_loss_all[i]->op.options && k-- == 0) {
+			*out = (struct tw_group){ "loss.", "loss.name", tw_loss_all[i]->op.name,
+						  tw_loss_all[i]->op.options };
+			return true;
+		}
+	for (size_t i = 0; tw_gate_all[i]; i++)
+		if (tw_gate_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.", "strategy.gate",
+						  tw_gate_all[i]->name, tw_gate_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_staleness_all[i]; i++)
+		if (tw_staleness_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.", "strategy.staleness",
+						  tw_staleness_all[i]->name,
+						  tw_staleness_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; rule[i]; i++)
+		if (rule[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "update.", "update.rule", rule[i]->name,
+						  rule[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_codec_all[i]; i++)
+		if (tw_codec_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.codec.up_", "strategy.codec.up",
+						  tw_codec_all[i]->name, tw_codec_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_codec_all[i]; i++)
+		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
+		    k-- == 0) {
+			*out = (struct tw_group){ "strategy.codec.down_", "strategy.codec.down",
+						  tw_codec_all[i]->name, tw_codec_all[i]->options };
+			return true;
+		}
+	if (k-- == 0) {
+		*out = (struct tw_group){ "strategy.local.", "strategy.local.rule", "any rule",
+					  tw_local_rows };
+		return true;
+	}
+	for (size_t i = 0; rule[i]; i++)
+		if (rule[i]->options && !(rule[i]->traits & TW_RULE_PER_WORKER) && k-- == 0) {
+			*out = (struct tw_group){ "strategy.local.", "strategy.local.rule",
+						  rule[i]->name, rule[i]->options };
+			return true;
+		}
+	return false;
+}
+
+static const struct later {
+	const char *path, *value; /* value NULL: any */
+	const char *sentence;
+} laters[] = {
+	{ "strategy.send", "delta",
+	  "sending deltas is not available in this version; use send: gradient or momentum" },
+	{ "strategy.outer", NULL,
+	  "sending deltas is not available in this version; leave outer: out" },
+	{ "strategy.topology", "ring",
+	  "ring is not available in this version; use topology: server" },
+	{ "strategy.topology", "tree",
+	  "tree is not available in this version; use topology: server" },
+	{ "strategy.topology", "mesh",
+	  "mesh is not available in this version; use topology: server" },
+	{ "strategy.topology", "gossip",
+	  "gossip is not available in this version; use topology: server" },
+};
+
+const char *tw_job_world(enum tw_world_kind world)
+{
+	static const char *const names[] = {
+		[TW_WORLD_SIM] = "sim",
+		[TW_WORLD_THREADS] = "threads",
+		[TW_WORLD_TCP] = "tcp",
+	};
+
+	return names[world];
+}
+
+const char *tw_field_later(const char *path, const char *value)
+{
+	for (size_t k = 0; k < sizeof laters / sizeof laters[0]; k++)
+		if (strcmp(laters[k].path, path) == 0 &&
+		    (!laters[k].value || strcmp(laters[k].value, value) == 0))
+			return laters[k].sentence;
+	return NULL;
+}
+
+struct tw_field *tw_job_field(const struct tw_job *job, const char *path)
+{
+	for (size_t k = 0; k < job->fields; k++)
+		if (strcmp(job->field[k].path, path) == 0)
+			return (struct tw_field *)&job->field[k];
+	return NULL;
+}
+
+bool tw_job_given(const struct tw_job *job, const char *path)
+{
+	const struct tw_field *f = tw_job_field(job, path);
+
+	return f && f->from && f->from->origin != TW_FROM_PRESET;
+}
+
+static bool may_be_none(const struct tw_option *row)
+{
+	return row->type == TW_F64 && row->standard && strcmp(row->standard, "none") == 0;
+}
+
+void tw_field_accepts(const struct tw_option *row, char *out, size_t room)
+{
+	size_t n;
+
+	tw_option_accepts(row, out, room);
+	n = strlen(out);
+	if (may_be_none(row))
+		snprintf(out + n, room - n, " or none");
+}
+
+enum tw_status tw_field_set(const struct tw_option *row, void *base, const char *text,
+			    struct tw_arena *keep, struct tw_error *why)
+{
+	struct tw_error said = { 0 };
+	const size_t n = strlen(row->name);
+	const char *reason = said.text;
+	enum tw_status st;
+
+	if (may_be_none(row) && strcmp(text, "none") == 0) {
+		*(double *)((char *)base + row->offset) = (double)NAN;
+		return TW_OK;
+	}
+	st = tw_option_set(row, base, text, keep, &said);
+	if (st == TW_OK)
+		return TW_OK;
+	if (strncmp(reason, row->name, n) == 0 && strncmp(reason + n, ": ", 2) == 0)
+		reason += n + 2;
+	return tw_fail(why, st, "%s%s", reason, may_be_none(row) ? ", or none" : "");
+}
+
+static const char *list_text(const struct tw_f64s *list, struct tw_arena *keep)
+{
+	static const struct tw_option one = { .name = "", .type = TW_F64 };
+	const size_t room = list->count * 32 + 3;
+	char *text = tw_arena_get(keep, room);
+	size_t n = 0;
+
+	if (!text)
+		return NULL;
+	text[n++] = '[';
+	for (size_t k = 0; k < list->count; k++) {
+		if (k) {
+			memcpy(text + n, ", ", 2);
+			n += 2;
+		}
+		tw_option_text(&one, &list->at[k], text + n, room - n);
+		n += strlen(text + n);
+	}
+	text[n] = ']';
+	return text;
+}
+
+const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep)
+{
+	const void *at = (const char *)base + row->offset;
+	char text[300];
+
+	if (row->type == TW_F64S)
+		return list_text(at, keep);
+	if (may_be_none(row) && isnan(*(const double *)at))
+		return "none";
+	tw_option_text(row, base, text, sizeof text);
+	return tw_arena_text(keep, text);
+}
+
+bool tw_field_is_length(const char *path)
+{
+	static const char *const names[] = { "train.epochs", "train.steps", "train.updates",
+					     "train.time", NULL };
+
+	for (size_t k = 0; names[k]; k++)
+		if (strcmp(names[k], path) == 0)
+			return true;
+	return false;
+}
+
+bool tw_field_may_change(const struct tw_job *job, const char *path)
+{
+	const struct tw_field *f = tw_job_field(job, path);
+	const uint32_t kind = job->update.schedule.kind;
+
+	if (f && f->follows)
+		return true;
+	if (tw_field_is_length(path))
+		/* unless the rate at every moment follows from it */
+		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
+	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
+	       strncmp(path, "train.until.", 12) == 0 || strcmp(path, "train.evaluate") == 0 ||
+	       strcmp(path, "sim.threads") == 0 ||
+	       /* after a divergence; run_directory.c allows them only then */
+	       strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
+}
+
+/* How far two paths lead the same way, in names: "a.b.c" and "a.b.d" agree for two. */
+static size_t agree(const char *a, const char *b)
+{
+	size_t names = 0;
+
+	for (; *a && *a == *b; a++, b++)
+		names += *a == '.';
+	return names;
+}
+
+/* Where a field was given; where it was not, its nearest neighbour; else the file. */
+static const char *place_of(const struct tw_job *job, const char *path)
+{
+	const struct tw_field *f = tw_job_field(job, path);
+	const char *place = job->file;
+	size_t most = 0;
+
+	if (f && f->from)
+		return f->from->place;
+	for (size_t k = 0; k < job->fields; k++)
+		if (job->field[k].from && agree(job->field[k].path, path) > most) {
+			most = agree(job->field[k].path, path);
+			place = job->field[k].from->place;
+		}
+	return place;
+}
+
+enum tw_status tw_job_refuse(const struct tw_job *job, struct tw_error *why, const char *path,
+			     const char *format, ...)
+{
+	char reason[480];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason, sizeof reason, format, args);
+	va_end(args);
+	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place_of(job, path), path, reason);
+}
+
+enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)
+{
+	const char **list = tw_arena_get(&job->arena, (job->warnings + 1) * sizeof *list);
+	char text[300];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (!list || !(list[job->warnings] = tw_arena_text(&job->arena, text)))
+		return TW_NO_MEMORY;
+	if (job->warnings)
+		memcpy(list, job->warning, job->warnings * sizeof *list);
+	job->warning = list;
+	job->warnings++;
+	return TW_OK;
+}

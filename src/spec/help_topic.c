@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* help_topic.c - help on one word of a job file, from the rows and tables. */
+#include "spec/help_topic.h"
+
+#include "spec/field.h"
+#include "spec/read.h"
+#include "spec/synonyms.h"
+#include "model/layer_text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEXT    "            " /* under the second column */
+#define RELATED 8              /* fields that are named beside one */
+#define FULL    3              /* more fields of one name than this are only listed */
+
+static void line(FILE *out, const char *label, const char *text)
+{
+	fprintf(out, "  %-9s %s\n", label, text);
+}
+
+/* --- fields --- */
+
+static const char *last_name(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+/* The path of a row; rows whose prefix is "" are sections with a value of their own. */
+static const char *path_of(const struct tw_group *g, const struct tw_option *row,
+			   char out[TW_PATH_ROOM])
+{
+	snprintf(out, TW_PATH_ROOM, "%s%s", g->prefix, row->name);
+	return out;
+}
+
+/* The first row at that path; *g is its group. */
+static const struct tw_option *find_row(const char *path, struct tw_group *g)
+{
+	char text[TW_PATH_ROOM];
+
+	for (size_t k = 0; tw_group_at(k, g); k++)
+		for (const struct tw_option *row = g->rows; row->name; row++)
+			if (strcmp(path_of(g, row, text), path) == 0)
+				return row;
+	return NULL;
+}
+
+static bool same_row(const struct tw_option *a, const struct tw_option *b)
+{
+	return a->type == b->type && a->min == b->min && a->max == b->max &&
+	       !a->standard == !b->standard &&
+	       (!a->standard || strcmp(a->standard, b->standard) == 0);
+}
+
+/* "with update.rule: momentum, nag": who has a row like this at the path. */
+static void who_uses(FILE *out, const char *path, const struct tw_option *like)
+{
+	char text[TW_PATH_ROOM];
+	struct tw_group g;
+	size_t found = 0;
+
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			if (strcmp(path_of(&g, row, text), path) != 0 || !same_row(row, like))
+				continue;
+			if (!g.variant) {
+				line(out, "used",
+				     strncmp(path, "sim.", 4) == 0 ? "always, by `thalweg sim`"
+								   : "always");
+				return;
+			}
+			if (found++)
+				fprintf(out, ", %s", g.variant);
+			else
+				fprintf(out, "  %-9s with %s: %s", "used", g.chooser, g.variant);
+		}
+	fputc('\n', out);
+}
+
+/* A value that the field would take: the default, unless that says nothing. */
+static const char *example_of(const struct tw_option *row, char *out, size_t room)
+{
+	const char *s = row->standard;
+	const bool zero = s && *s == '0' && strtod(s, NULL) == 0.0;
+	const bool tells = s && *s && !zero && strcmp(s, "none") != 0 && strcmp(s, "[]") != 0;
+	const bool part = row->max > 0.0 && row->max <= 1.0;
+
+	if (tells)
+		snprintf(out, room, "%s", s);
+	else if (row->type == TW_CHOICE)
+		snprintf(out, room, "%s", row->choices[0]);
+	else if (row->type == TW_TEXT)
+		snprintf(out, room, "%s", row->help && strstr(row->help, "file") ? "FILE" : "NAME");
+	else if (row->type == TW_F64S)
+		snprintf(out, room, "[1, 2]");
+	else if (row->type == TW_TIME)
+		snprintf(out, room, "10s");
+	else if (row->type == TW_EPOCHS)
+		snprintf(out, room, "0.5 epochs");
+	else if (row->type == TW_F32 || row->type == TW_F64)
+		snprintf(out, room, "%s", part ? "0.1" : "1");
+	else if (row->type == TW_U32 || row->type == TW_U64)
+		snprintf(out, room, "%d", row->max > 0.0 && row->max < 4.0 ? (int)row->max : 4);
+	else
+		snprintf(out, room, "%s", s ? s : "VALUE");
+	return out;
+}
+
+/* "update: {rate: 0.1}" for update.rate: mappings inside mappings. */
+static void as_yaml(FILE *out, const char *path, const char *value)
+{
+	size_t deep = 0;
+
+	fprintf(out, "  %-9s ", "in a job");
+	for (const char *p = path; *p; p++)
+		if (*p == '.') {
+			fprintf(out, ": {");
+			deep++;
+		} else {
+			fputc(*p, out);
+		}
+	fprintf(out, ": %s", value);
+	while (deep--)
+		fputc('}', out);
+	fputc('\n', out);
+}
+
+static void as_setting(FILE *out, const char *path, const char *value)
+{
+	const char *quote = strpbrk(value, " []") ? "'" : "";
+
+	fprintf(out, "  %-9s --set %s%s=%s%s, or THALWEG_", "or", quote, path, value, quote);
+	for (; *path; path++)
+		fputc(isalnum((unsigned char)*path) ? toupper((unsigned char)*path) : '_', out);
+	fprintf(out, "=%s%s%s\n", quote, value, quote);
+}
+
+/* Is it a neighbour: a field with the same words before its name? */
+static bool beside(const char *a, const char *b)
+{
+	const size_t n = (size_t)(last_name(a) - a);
+
+	return n && strncmp(a, b, n) == 0 && strcmp(a, b) != 0 && !strchr(b + n, '.');
+}
+
+/* Those of the same variant first. */
+static void related(FILE *out, const char *path, const char *variant)
+{
+	char text[TW_PATH_ROOM], seen[1200] = " ";
+	struct tw_group g;
+	size_t found = 0;
+
+	for (size_t turn = variant ? 0 : 1; turn < 2; turn++)
+		for (size_t k = 0; tw_group_at(k, &g); k++)
+			for (const struct tw_option *row = g.rows; row->name; row++) {
+				char name[TW_PATH_ROOM + 2];
+
+				if (found == RELATED || !beside(path, path_of(&g, row, text)) ||
+				    (turn ? g.variant != NULL
+					  : !g.variant || strcmp(g.variant, variant) != 0))
+					continue;
+				snprintf(name, sizeof name, " %s ", text);
+				if (strstr(seen, name) ||
+				    strlen(seen) + strlen(name) >= sizeof seen)
+					continue;
+				strcat(strcat(seen, text), " ");
+				if (found++)
+					fprintf(out, ", %s", text);
+				else
+					fprintf(out, "  %-9s %s", "related", text);
+			}
+	if (found)
+		fputc('\n', out);
+}
+
+static void print_row(FILE *out, const char *path, const struct tw_group *g,
+		      const struct tw_option *row)
+{
+	char accepts[400], value[120];
+
+	fprintf(out, "%s - %s%s%s%s\n", path, row->help ? row->help : "", row->unit ? " (" : "",
+		row->unit ? row->unit : "", row->unit ? ")" : "");
+	tw_field_accepts(row, accepts, sizeof accepts);
+	line(out, "takes", accepts);
+	line(out, "default",
+	     !row->standard   ? "none: it must be given"
+	     : *row->standard ? row->standard
+			      : "none");
+	who_uses(out, path, row);
+	example_of(row, value, sizeof value);
+	as_yaml(out, path, value);
+	as_setting(out, path, value);
+	related(out, path, g->variant);
+}
+
+/* Every row at that path that differs from those before it. */
+static size_t print_path(FILE *out, const char *path, size_t found)
+{
+	const struct tw_option *printed[16];
+	char text[TW_PATH_ROOM];
+	struct tw_group g;
+	size_t n = 0;
+
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			bool again = false;
+
+			if (strcmp(path_of(&g, row, text), path) != 0)
+				continue;
+			for (size_t i = 0; i < n; i++)
+				again = again || same_row(printed[i], row);
+			if (again || n == 16)
+				continue;
+			fprintf(out, "%s", found + n ? "\n" : "");
+			printed[n++] = row;
+			print_row(out, path, &g, row);
+		}
+	return n;
+}
+
+/* Paths of fields whose last word this is, each once. */
+static size_t namesakes(const char *word, char paths[][TW_PATH_ROOM], size_t room)
+{
+	char text[TW_PATH_ROOM];
+	struct tw_group g;
+	size_t n = 0;
+
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			size_t i = 0;
+
+			if (!*g.prefix || strcmp(last_name(row->name), word) != 0)
+				continue;
+			path_of(&g, row, text);
+			while (i < n && strcmp(paths[i], text) != 0)
+				i++;
+			if (i == n && n < room)
+				strcpy(paths[n++], text);
+		}
+	return n;
+}
+
+static size_t topic_field(FILE *out, const char *word, size_t found)
+{
+	char paths[16][TW_PATH_ROOM];
+	struct tw_group g;
+	size_t n, printed = 0;
+
+	if (strchr(word, '.'))
+		return print_path(out, word, found);
+	n = namesakes(word, paths, 16);
+	if (n > FULL) {
+		fprintf(out, "%sfields of that name: ", found ? "\n" : "");
+		for (size_t k = 0; k < n; k++)
+			fprintf(out, "%s%s", k ? ", " : "", paths[k]);
+		fprintf(out, "; say which\n");
+		return n;
+	}
+	for (size_t k = 0; k < n; k++)
+		if (find_row(paths[k], &g))
+			printed += print_path(out, paths[k], found + printed);
+	return printed;
+}
+
+/* --- sections, and what fields of them have in common: "update", "update.schedule" --- */
+
+static void short_row(FILE *out, const char *path, const struct tw_option *row)
+{
+	const char *s = row->standard;
+
+	fprintf(out, "  %-26s  %s%s%s%s\n", path, row->help ? row->help : "",
+		s ? " (default " : " (must be given",
+		!s   ? ""
+		: *s ? s
+		     : "none",
+		")");
+}
+
+/* Is the group shown with its section?  One that a choice brings in is not, unless the choice is
+ * the usual one: a network, a data set. */
+static bool usual(const struct tw_group *g)
+{
+	return !g->variant || strncmp(g->variant, "a ", 2) == 0;
+}
+
+bool tw_job_is_section(const char *word)
+{
+	for (const struct tw_section *s = tw_sections; s->name; s++)
+		if (strcmp(s->name, word) == 0)
+			return true;
+	return false;
+}
+
+static size_t topic_section(FILE *out, const char *word, size_t found)
+{
+	const size_t n = strlen(word);
+	const bool all = strchr(word, '.') || strcmp(word, "sim") == 0;
+	char text[TW_PATH_ROOM], before[TW_PATH_ROOM] = "";
+	const char *help = "fields that belong together";
+	size_t rows = 0, left_out = 0;
+	struct tw_group g;
+
+	for (const struct tw_section *s = tw_sections; s->name; s++)
+		if (strcmp(s->name, word) == 0)
+			help = s->help;
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			path_of(&g, row, text);
+			if (strncmp(text, word, n) != 0 || text[n] != '.' ||
+			    strcmp(text, before) == 0)
+				continue;
+			if (!all && !usual(&g)) {
+				left_out++;
+				continue;
+			}
+			strcpy(before, text);
+			if (rows++ == 0)
+				fprintf(out, "%s%s - %s\n", found ? "\n" : "", word, help);
+			short_row(out, text, row);
+		}
+	if (rows && strcmp(word, "model") == 0)
+		fprintf(out, "  %-26s  its layers in a list; `thalweg help layers` has them\n",
+			"model.layers");
+	if (rows && left_out)
+		fprintf(out,
+			"  Choices bring in further fields: `thalweg help options` has all.\n");
+	return rows > 0;
+}
+
+/* --- names that are values --- */
+
+static void own_rows(FILE *out, const char *prefix, const struct tw_option *rows)
+{
+	char path[TW_PATH_ROOM];
+
+	for (const struct tw_option *row = rows; row && row->name; row++) {
+		if (row == rows)
+			fprintf(out, "  fields of its own:\n");
+		snprintf(path, sizeof path, "%s%s", prefix, row->name);
+		short_row(out, path, row);
+	}
+}
+
+/* One entry of a table: "csv - a data source: tables ...". */
+struct entry {
+	const char *name, *help, *what, *field, *prefix;
+	const struct tw_option *rows;
+};
+
+static size_t print_entry(FILE *out, const char *word, size_t found, const struct entry *e)
+{
+	if (strcmp(e->name, word) != 0)
+		return 0;
+	fprintf(out, "%s%s - %s: %s\n", found ? "\n" : "", e->name, e->what, e->help);
+	as_yaml(out, e->field, e->name);
+	own_rows(out, e->prefix, e->rows);
+	return 1;
+}
+
+#define ENTRIES(all, what_, field_, prefix_)                                                       \
+	for (size_t k = 0; (all)[k]; k++)                                                          \
+	n += print_entry(out, word, found + n,                                                     \
+			 &(struct entry){ (all)[k]->name, (all)[k]->help, what_, field_, prefix_,  \
+					  (all)[k]->options })
+
+static size_t topic_entry(FILE *out, const char *word, size_t found)
+{
+	size_t n = 0;
+
+	ENTRIES(tw_source_all, "a data source", "data.source", "data.");
+	ENTRIES(tw_zoo_all, "a network", "model.name", "model.");
+	ENTRIES(tw_gate_all, "a gate, which decides when a gradient is applied", "strategy.gate",
+		"strategy.");
+	ENTRIES(tw_staleness_all, "a staleness policy, which corrects late gradients",
+		"strategy.staleness", "strategy.");
+	ENTRIES(tw_rule_all, "a rule, which says what a gradient does to the parameters",
+		"update.rule", "update.");
+	ENTRIES(tw_codec_all, "a codec, which says how values travel", "strategy.codec.up",
+		"strategy.codec.up_");
+	return n;
+}
+
+static size_t topic_preset(FILE *out, const char *word, size_t found)
+{
+	const struct tw_preset *p = tw_preset_find(word);
+
+	if (!p)
+		return 0;
+	fprintf(out, "%s%s - a preset: %s\n", found ? "\n" : "", p->name, p->help);
+	line(out, "from", p->paper);
+	fprintf(out, "  %-9s ", "is");
+	for (const char *c = p->fields; *c; c++)
+		if (*c != '\n')
+			fputc(*c, out);
+		else if (c[1])
+			fprintf(out, "\n" NEXT);
+	fputc('\n', out);
+	fprintf(out, "  %-9s strategy: %s\n", "in a job", p->name);
+	line(out, "related", "`thalweg help strategies` lists presets and what they are made of");
+	return 1;
+}
+
+static size_t topic_op(FILE *out, const char *word, size_t found)
+{
+	const struct tw_op *op = tw_op_find(word);
+	const bool loss = op && (op->traits & TW_OP_LOSS);
+	uint32_t k = 0;
+
+	if (!op || (!loss && op->ins != 1))
+		return 0;
+	fprintf(out, "%s%s - a %s: %s\n", found ? "\n" : "", op->name, loss ? "loss" : "layer",
+		op->help);
+	if (loss) {
+		fprintf(out, "  %-9s loss: %s\n", "in a job", op->name);
+		own_rows(out, "loss.", op->options);
+		return 1;
+	}
+	fprintf(out, "  %-9s model: {layers: [%s", "in a job", op->name);
+	for (const struct tw_option *row = op->options; row && row->name; row++, k++)
+		if (k < op->positional && !row->standard)
+			fprintf(out, " <%s>", row->name);
+	fprintf(out, ", ...]}\n");
+	for (const struct tw_option *row = op->options; row && row->name; row++) {
+		if (row == op->options)
+			fprintf(out, "  words behind its name:\n");
+		short_row(out, row->name, row);
+	}
+	line(out, "related", "`thalweg help layers` lists all layers");
+	return 1;
+}
+
+/* --- what has no row --- */
+
+static size_t topic_other(FILE *out, const char *word, size_t found)
+{
+	static const struct {
+		const char *word, *text;
+	} others[] = {
+		{ "model.layers",
+		  "model.layers - the layers of a network, from the input to the last one\n"
+		  "  takes     a list of texts; `thalweg help layers` has all layers\n"
+		  "  in a job  model: {layers: [conv 20 5x5, relu, maxpool 2, linear 10]}\n" },
+		{ "residual",
+		  "residual - a layer: what its layers make is added to what goes around them\n"
+		  "  in a job  model: {layers: [residual: [conv 16 3x3 pad 1, relu], linear "
+		  "10]}\n" },
+		{ "sim.faults",
+		  "sim.faults - what goes wrong in a simulated cluster, and when\n"
+		  "  takes     a list of mappings; `thalweg help options` has all kinds\n"
+		  "  in a job  sim: {faults: [{crash: worker 3, at: 5s, restart: 2s}]}\n" },
+	};
+
+	for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
+		if (strcmp(others[k].word, word) == 0) {
+			fprintf(out, "%s%s", found ? "\n" : "", others[k].text);
+			return 1;
+		}
+	return 0;
+}
+
+/* --- all of it --- */
+
+static size_t topic(FILE *out, const char *word)
+{
+	size_t n = 0;
+
+	n += topic_preset(out, word, n);
+	n += topic_section(out, word, n);
+	n += topic_entry(out, word, n);
+	n += topic_op(out, word, n);
+	n += topic_other(out, word, n);
+	n += topic_field(out, word, n);
+	return n;
+}
+
+/* The word that help is asked about where a synonym points: "update.rate", "mean-squared". */
+static const char *target(const char *ours)
+{
+	const char *value = strstr(ours, ": ");
+
+	return value ? value + 2 : ours;
+}
+
+/* Another program's name for a value. */
+static const struct tw_synonym *value_called(const char *word)
+{
+	const char *const fields[] = { "loss", "update.rule", "strategy" };
+	const struct tw_synonym *s = NULL;
+
+	for (size_t k = 0; !s && k < 3; k++)
+		s = tw_synonym_value(fields[k], word);
+	return s;
+}
+
+static size_t topic_synonym(FILE *out, const char *word)
+{
+	const struct tw_synonym *s = tw_synonym_field(word);
+	const char *layer = tw_layer_elsewhere(word);
+	char text[300];
+
+	if (!s)
+		s = value_called(word);
+	if (!s && layer) {
+		fprintf(out, "%s is the layer %s here.\n\n", word, layer);
+		return topic(out, layer);
+	}
+	if (!s)
+		return 0;
+	fprintf(out, "%s: %s.\n", word, tw_synonym_say(s, text, sizeof text));
+	if (!s->ours || *s->ours == '-')
+		return 1;
+	fputc('\n', out);
+	return 1 + topic(out, target(s->ours));
+}
+
+size_t tw_job_topic(FILE *out, const char *word)
+{
+	const size_t n = topic(out, word);
+	const struct tw_synonym *s = value_called(word);
+	char text[300];
+
+	if (!n)
+		return topic_synonym(out, word);
+	if (s && strcmp(target(s->ours), word) != 0)
+		fprintf(out, "\n%s as a name elsewhere: %s.\n", word,
+			tw_synonym_say(s, text, sizeof text));
+	return n;
+}
+
+#define NAMES(all)                                                                                 \
+	for (size_t i = 0; (all)[i]; i++)                                                          \
+		if (k-- == 0)                                                                      \
+			return (all)[i]->name;
+
+const char *tw_job_topic_at(size_t k)
+{
+	static _Thread_local char path[TW_PATH_ROOM];
+	struct tw_group g;
+
+	for (const struct tw_section *s = tw_sections; s->name; s++)
+		if (k-- == 0)
+			return s->name;
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		if (k-- == 0)
+			return p->name;
+	NAMES(tw_source_all)
+	NAMES(tw_zoo_all)
+	NAMES(tw_gate_all)
+	NAMES(tw_staleness_all)
+	NAMES(tw_rule_all)
+	NAMES(tw_codec_all)
+	for (size_t i = 0; tw_op_at(i); i++)
+		if ((tw_op_at(i)->ins == 1 || tw_op_at(i)->traits & TW_OP_LOSS) && k-- == 0)
+			return tw_op_at(i)->name;
+	for (size_t i = 0; tw_group_at(i, &g); i++)
+		for (const struct tw_option *row = g.rows; row->name; row++)
+			if (k-- == 0)
+				return path_of(&g, row, path);
+	return NULL;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h - a job file, read, completed, checked, and turned into the plan of a run.
+ *
+ * One struct per section, filled by the rows beside it (fields.c, and the rows of the chosen gate,
+ * staleness policy, rules, model and of the simulator).  Everything a job points to lives in its
+ * arena and dies with it; the tables (gates, rules, ...) are static. */
+#ifndef TW_SPEC_JOB_H
+#define TW_SPEC_JOB_H
+
+#include "actor/engine.h"
+#include "base/arena.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "data/data.h"
+#include "engine/quadratic.h"
+#include "model/model.h"
+#include "node/plan.h"
+#include "world/sim.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#define TW_JOB_BYTES_MAX (1u << 20) /* a job file is text that somebody wrote */
+
+enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
+enum tw_model_kind {
+	TW_MODEL_QUADRATIC,
+	TW_MODEL_LEAST_SQUARES,
+	TW_MODEL_NETWORK,
+	TW_MODEL_EXTERNAL
+};
+enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
+
+enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
+
+struct tw_job_data {
+	const char *source;
+	uint64_t samples; /* of an epoch; with a data set known only when the engine is open */
+	uint32_t batch, global_batch; /* one of them is 0 */
+	uint32_t accumulate;
+	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
+	const void *options;          /* the source's own */
+	struct tw_data_options set;   /* what all data sets have */
+	uint32_t predict;             /* enum tw_predict */
+};
+
+/* A network: one of the zoo, or layers written out. */
+struct tw_job_network {
+	const char *name;
+	const struct tw_zoo *zoo; /* NULL: layers */
+	const void *options;
+	struct tw_layer *layer;
+	size_t layers;
+	const struct tw_tree *tree; /* the layers as they were written */
+	uint32_t init;              /* enum tw_init */
+	const char *weights;        /* file of first values; "" none */
+};
+
+/* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */
+struct tw_job_external {
+	uint64_t parameters, buffers, samples, tests;
+};
+
+struct tw_job_loss {
+	const char *name;
+	const struct tw_op *op; /* NULL: the model has its own */
+	const void *options;
+};
+
+struct tw_job_train {
+	double epochs;           /* 0: no limit by epochs */
+	uint64_t steps, updates; /* 0: no limit */
+	int64_t time;            /* ns of the world's clock; 0: no limit */
+	uint64_t seed;
+	uint32_t warm_workers;             /* 0: no warm start */
+	double warm_for;                   /* epochs */
+	double until_loss, until_accuracy; /* NAN: never */
+	double evaluate;                   /* epochs between evaluations; 0: only at the end */
+};
+
+struct tw_job_update {
+	const char *rule;
+	double decay, clip;
+	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
+};
+
+struct tw_job_cluster {
+	uint32_t workers, min, servers, shards; /* shards 0: by the size of the model */
+	int64_t wait, limit;
+	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
+	int64_t stuck;              /* of processes; in sim only where it is given */
+};
+
+struct tw_job_strategy {
+	const char *name; /* the preset's, "" for none */
+	const char *gate, *staleness, *up, *down, *local;
+	uint32_t send, push, fetch, merge, topology;
+	double local_rate;            /* 0: update.rate */
+	double skip_push, skip_fetch; /* NAN: never skips */
+};
+
+struct tw_job_checkpoint {
+	int64_t every; /* ns; 0: only when stopped */
+	uint32_t keep;
+	uint32_t cut; /* enum tw_cut */
+};
+
+struct tw_job_delay {
+	uint32_t steps; /* 0: none */
+	uint32_t law;   /* enum tw_delay_law */
+	double ramp;    /* epochs */
+};
+
+struct tw_job {
+	struct tw_arena arena;
+	const char *file;  /* what errors call it: the path, or "standard input" */
+	const char *title; /* what results call the strategy: the preset, or gate and policy */
+	enum tw_world_kind world;
+
+	struct tw_job_data data;
+	enum tw_model_kind model;
+	union {
+		struct tw_quadratic_options quadratic;
+		struct tw_least_squares_options least_squares;
+		struct tw_job_external external;
+	} engine; /* options of the engine */
+	struct tw_job_network network;
+	struct tw_job_loss loss;
+	struct tw_job_train train;
+	struct tw_job_update update;
+	struct tw_job_cluster cluster;
+	struct tw_job_strategy strategy;
+	struct tw_job_checkpoint checkpoint;
+	struct tw_sim_options sim;
+	struct tw_job_delay delay;
+	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
+	size_t faults;
+
+	/* Complete after tw_job_finish_plan but for checkpoint_final, stop_after_cuts and gaps,
+	 * which are the runner's. */
+	struct tw_plan plan;
+
+	/* What the world should say on stderr before it starts, one line each. */
+	const char **warning;
+	size_t warnings;
+
+	const struct tw_field *field; /* every row with where its value is; see field.h */
+	size_t fields;
+};
+
+/* Read, complete and check the job at `path` ("-": standard input).  `set`: n texts
+ * "path=value"; `environ_`: NULL-terminated "NAME=value" texts, or NULL for none.  On success
+ * *out is the caller's (tw_job_free).  On failure *why is one sentence that names place, field,
+ * reason and what would be accepted; TW_BAD_INPUT for anything the user can mend. */
+enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
+			   const char *const *environ_, enum tw_world_kind world,
+			   struct tw_job **out, struct tw_error *why);
+/* The same for text in memory; `name` is what errors call it. */
+enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
+				const char *const *set, size_t n, const char *const *environ_,
+				enum tw_world_kind world, struct tw_job **out,
+				struct tw_error *why);
+void tw_job_free(struct tw_job *job);
+
+/* What needs the engine: sizes, positions, shard borders, and the checks of all these. */
+enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
+				  struct tw_error *why);
+
+/* Cut [0, tensor[tensors]) into `shards` ranges: between tensors where that makes none twice the
+ * even length; else even cuts, moved to a tensor's start that is within a quarter of the even
+ * length.  border: shards + 1 values, strictly ascending.  shards must be from 1 to the number of
+ * elements. */
+void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_t *border);
+
+/* The job as YAML with every preset and default spelled out.  Reading it again in the same world
+ * gives the same text.  What a world does not read is left out. */
+void tw_job_explain(const struct tw_job *job, FILE *out);
+
+enum tw_reference_format { TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
+/* Every field of a job file, from the rows. */
+void tw_job_reference(FILE *out, enum tw_reference_format format);
+/* Presets, gates, staleness policies, rules and codecs, one line each, from the tables. */
+void tw_job_strategies(FILE *out);
+/* Layers and losses with their options, networks by name, and data sources, from the tables. */
+void tw_job_layers(FILE *out);
+/* The largest batch of one worker. */
+uint32_t tw_job_batch(const struct tw_job *job);
+
+/* A preset is nothing but fields of a job file. */
+struct tw_preset {
+	const char *name, *paper, *help;
+	const char *fields;  /* YAML: a mapping of sections */
+	const char *between; /* fields added when strategy.fetch is above 1 */
+	bool any_rule;       /* its rule is only what the paper used; another may be given */
+};
+extern const struct tw_preset tw_presets[]; /* name NULL at the end */
+const struct tw_preset *tw_preset_find(const char *name);
+
+#endif

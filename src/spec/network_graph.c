@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* network_graph.c - the graph of a job's network for the data that it is trained on. */
+#include "spec/field.h"
+
+#include "engine/network.h"
+#include "graph/loss.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool says_loss(const struct tw_job *job)
+{
+	for (size_t k = 0; k < job->fields; k++)
+		if (strncmp(job->field[k].path, "loss.", 5) == 0 && job->field[k].from)
+			return true;
+	return job->network.zoo && job->network.zoo->predicts_input;
+}
+
+/* The loss as the text of a layer: its name and every option.  "" where nobody said one and the
+ * data has values, not classes: then the model takes what is usual for these. */
+static const char *loss_text(const struct tw_job *job, const struct tw_data *data, char *out,
+			     size_t room)
+{
+	size_t at = (size_t)snprintf(out, room, "%s", job->loss.name);
+	const struct tw_option *row = job->loss.op->options;
+
+	if (!says_loss(job) && !data->classes) {
+		out[0] = '\0';
+		return out;
+	}
+	for (; row && row->name && at < room; row++) {
+		char value[100];
+
+		tw_option_text(row, job->loss.options, value, sizeof value);
+		at += (size_t)snprintf(out + at, room - at, " %s %s", row->name, value);
+	}
+	return out;
+}
+
+const char *tw_job_place(const struct tw_job *job, const char *path)
+{
+	const struct tw_field *f = tw_job_field(job, path);
+
+	return f && f->from ? f->from->place : job->file;
+}
+
+/* Where to look when the loss does not fit: at the loss, or, if none is written, at the model. */
+static const char *loss_place(const struct tw_job *job)
+{
+	const struct tw_field *f = tw_job_field(job, "loss.name");
+
+	if (f && f->from)
+		return f->from->place;
+	return job->network.tree ? job->network.tree->place : tw_job_place(job, "model.name");
+}
+
+static struct tw_model_site site_of(const struct tw_job *job, const struct tw_data *data,
+				    struct tw_heap *heap)
+{
+	const bool own = job->data.predict == TW_PREDICT_INPUT;
+	struct tw_model_site site = {
+		.heap = heap,
+		.in = { .rank = data->rank },
+		.classes = own ? 0 : data->classes,
+		.targets = own ? (uint32_t)data->features : data->targets,
+		.init = job->network.init,
+		.loss_place = loss_place(job),
+	};
+
+	memcpy(site.in.d, data->shape, sizeof site.in.d);
+	return site;
+}
+
+enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
+				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+				     struct tw_error *why)
+{
+	const struct tw_job_network *n = &job->network;
+	const struct tw_model_site site = site_of(job, data, keep->heap);
+	struct tw_error said = { 0 };
+	enum tw_status st;
+
+	*out = n->layer;
+	*count = n->layers;
+	if (!n->zoo)
+		return TW_OK;
+	st = n->zoo->layers(n->options, &site, keep, out, count, &said);
+	return st == TW_OK ? TW_OK
+			   : tw_fail(why, st, "%s: model.name: %s", tw_job_place(job, "model.name"),
+				     said.text);
+}
+
+enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data *data,
+				  struct tw_heap *heap, struct tw_graph **out, struct tw_error *why)
+{
+	const struct tw_job_network *n = &job->network;
+	struct tw_model_site site = site_of(job, data, heap);
+	struct tw_layer *layer = NULL;
+	size_t layers = 0;
+	struct tw_error said = { 0 };
+	struct tw_arena keep;
+	enum tw_status st;
+	char loss[300];
+
+	site.loss = loss_text(job, data, loss, sizeof loss);
+	tw_arena_init(&keep, heap);
+	st = tw_job_network_layers(job, data, &keep, &layer, &layers, why);
+	if (st == TW_OK)
+		st = tw_model_build(&site, layer, layers, out, &said);
+	if (st != TW_OK && !why->text[0])
+		st = tw_fail(why, st,
+			     n->zoo && said.text[0] && strncmp(said.text, "layer", 5) == 0
+				     ? "%s: model.name: %s"
+				     : "%.0s%s",
+			     tw_job_place(job, "model.name"), said.text);
+	tw_arena_release(&keep);
+	return st;
+}
+
+/* The loss that the model took is the job's, without the options of the one it might have been. */
+static enum tw_status settle_loss(struct tw_job *job, const struct tw_op *op, struct tw_error *why)
+{
+	if (op == job->loss.op)
+		return TW_OK;
+	job->loss = (struct tw_job_loss){ .name = op->name, .op = op };
+	for (size_t k = 0; k < job->fields; k++)
+		if (strncmp(job->field[k].path, "loss.", 5) == 0 &&
+		    strcmp(job->field[k].path, "loss.name") != 0)
+			((struct tw_field *)&job->field[k])->silent = true;
+	if (!isnan(job->train.until_accuracy) && !tw_loss_of(op)->judges)
+		return tw_job_refuse(job, why, "train.until.accuracy",
+				     "values have no accuracy; use until: {loss: ...}");
+	return TW_OK;
+}
+
+enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
+				     struct tw_error *why)
+{
+	const struct tw_graph_node *end = &g->node[g->nodes - 1];
+	const struct tw_op *loss = end->op, *before = g->node[end->in[0]].op;
+
+	if (before && (loss->traits & before->traits & (TW_OP_SOFTMAX | TW_OP_SIGMOID)) &&
+	    tw_job_warn(job, "%s has a %s inside: the %s before it makes two; leave it out",
+			loss->name, before->name, before->name) != TW_OK)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	return settle_loss(job, loss, why);
+}

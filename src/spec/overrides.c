@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* overrides.c - what comes from outside the file: flags, the environment, and presets. */
+#include "spec/read.h"
+
+#include "spec/synonyms.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
+static enum tw_status spell_out(struct tw_reading *r)
+{
+	static const struct {
+		const char *section, *field;
+	} shorts[] = { { "strategy", "name" },
+		       { "model", "name" },
+		       { "data", "source" },
+		       { "loss", "name" } };
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; k < sizeof shorts / sizeof shorts[0] && st == TW_OK; k++) {
+		struct tw_tree *s = tw_tree_child(r->root, shorts[k].section), *name;
+
+		if (!s || s->kind != TW_TREE_TEXT || tw_tree_is_null(s))
+			continue;
+		name = tw_tree_new(r->keep, TW_TREE_TEXT, s->origin, s->place, s->text);
+		if (!name)
+			return tw_read_no_memory(r);
+		s->kind = TW_TREE_MAP;
+		st = tw_tree_put(r->keep, s, shorts[k].field, name, r->why);
+	}
+	return st;
+}
+
+/* A value given outside the file: YAML where it begins like a list or a mapping, else as it is. */
+static enum tw_status outside_value(struct tw_reading *r, const struct tw_text_source *source,
+				    const char *value, struct tw_tree **out)
+{
+	const char *text;
+
+	if (value[0] == '[' || value[0] == '{')
+		return tw_tree_read(r->keep, source, value, strlen(value), out, r->why);
+	if (strlen(value) > TW_TREE_LETTER)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: the value is longer than 256 bytes, which no field takes",
+			       source->name);
+	text = tw_arena_text(r->keep, value);
+	*out = text ? tw_tree_new(r->keep, TW_TREE_TEXT, source->origin, source->name, text) : NULL;
+	return *out ? TW_OK : tw_read_no_memory(r);
+}
+
+static enum tw_status put(struct tw_reading *r, const struct tw_text_source *source,
+			  const char *path, const char *value)
+{
+	struct tw_tree *node = NULL;
+	enum tw_status st = outside_value(r, source, value, &node);
+
+	if (st == TW_OK)
+		st = tw_tree_put(r->keep, r->root, path, node, r->why);
+	return st == TW_OK ? spell_out(r) : st;
+}
+
+static enum tw_status put_flag(struct tw_reading *r, const char *set)
+{
+	const char *equals = strchr(set, '=');
+	struct tw_text_source source = { .origin = TW_FROM_FLAG };
+	char shown[96], path[TW_PATH_ROOM];
+	size_t n;
+
+	snprintf(path, sizeof path, "--set %s", tw_tree_show(set, shown, sizeof shown - 8));
+	source.name = tw_arena_text(r->keep, path);
+	if (!source.name)
+		return tw_read_no_memory(r);
+	n = equals ? (size_t)(equals - set) : 0;
+	if (n == 0 || n >= sizeof path || set[0] == '.' || set[n - 1] == '.' ||
+	    memmem(set, n, "..", 2))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: needs path=value, such as --set train.seed=2", source.name);
+	memcpy(path, set, n);
+	path[n] = '\0';
+	return put(r, &source, path, equals + 1);
+}
+
+/* "strategy.codec.up" as a variable says it: STRATEGY_CODEC_UP. */
+static void capitals(const char *path, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (; *path && n + 1 < room; path++)
+		out[n++] =
+			isalnum((unsigned char)*path) ? (char)toupper((unsigned char)*path) : '_';
+	out[n] = '\0';
+}
+
+/* The path whose variable is THALWEG_<name>, of any row, section or model; or the nearest
+ * variable in *near. */
+static bool path_of_variable(const char *name, char *path, size_t room, struct tw_name_list *all,
+			     struct tw_arena *keep)
+{
+	struct tw_group g;
+	char text[TW_PATH_ROOM];
+
+	for (const struct tw_section *s = tw_sections; s->name; s++) {
+		capitals(s->name, text, sizeof text);
+		if (strcmp(text, name) == 0) {
+			snprintf(path, room, "%s", s->name);
+			return true;
+		}
+	}
+	if (strcmp(name, "SIM_FAULTS") == 0 || strcmp(name, "MODEL_LAYERS") == 0) {
+		snprintf(path, room, "%s", *name == 'S' ? "sim.faults" : "model.layers");
+		return true;
+	}
+	for (size_t k = 0; tw_group_at(k, &g); k++)
+		for (const struct tw_option *row = g.rows; row->name; row++) {
+			const char *kept;
+
+			snprintf(path, room, "%s%s", g.prefix, row->name);
+			capitals(path, text, sizeof text);
+			if (strcmp(text, name) == 0)
+				return true;
+			kept = tw_arena_text(keep, text);
+			if (kept)
+				tw_names_add(all, kept);
+		}
+	return false;
+}
+
+static enum tw_status put_variable(struct tw_reading *r, const char *variable)
+{
+	static const char prefix[] = "THALWEG_";
+	const char *equals = strchr(variable, '=');
+	struct tw_text_source source = { .origin = TW_FROM_ENVIRONMENT };
+	char name[TW_PATH_ROOM], shown[96], path[TW_PATH_ROOM], help[300];
+	struct tw_name_list all = { .count = 0 };
+	size_t n;
+
+	if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || !equals)
+		return TW_OK;
+	n = (size_t)(equals - variable);
+	if (n >= sizeof name)
+		n = sizeof name - 1;
+	memcpy(name, variable, n);
+	name[n] = '\0';
+	if (strcmp(name, "THALWEG_KEY") == 0 || strcmp(name, "THALWEG_KEY_FILE") == 0)
+		return TW_OK; /* the cluster's key, which is no field and never the job's */
+	source.name = tw_arena_text(r->keep, tw_tree_show(name, shown, sizeof shown));
+	if (!source.name)
+		return tw_read_no_memory(r);
+	if (path_of_variable(name + sizeof prefix - 1, path, sizeof path, &all, r->keep))
+		return put(r, &source, path, equals + 1);
+	all.at[all.count] = NULL;
+	if (tw_nearest(name + sizeof prefix - 1, all.at))
+		snprintf(help, sizeof help, "did you mean THALWEG_%s?",
+			 tw_nearest(name + sizeof prefix - 1, all.at));
+	else
+		snprintf(help, sizeof help,
+			 "THALWEG_ and a field's path in capitals is, "
+			 "such as THALWEG_TRAIN_SEED");
+	return tw_fail(r->why, TW_BAD_INPUT, "%s: the environment variable is no field; %s",
+		       source.name, help);
+}
+
+static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
+{
+	const struct tw_synonym *other = tw_synonym_value("strategy.name", name->text);
+	struct tw_name_list n = { .count = 0 };
+	char help[400], text[520], shown[60];
+
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		tw_names_add(&n, p->name);
+	snprintf(text, sizeof text, "no preset is called '%s'; %s",
+		 tw_tree_show(name->text, shown, sizeof shown),
+		 other ? tw_synonym_say(other, help, sizeof help)
+		       : tw_names_suggest(&n, name->text, "there are", help, sizeof help));
+	return tw_read_refuse(r, name, "strategy.name", text);
+}
+
+static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name, const char *text,
+				struct tw_tree **out)
+{
+	const struct tw_text_source source = { .name = name->place, .origin = TW_FROM_PRESET };
+
+	return tw_tree_read(r->keep, &source, text, strlen(text), out, r->why);
+}
+
+/* A run that bears a preset's name is the preset's method: what makes it that cannot be said
+ * otherwise; its other fields can. */
+static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset *p,
+				   const struct tw_tree *fields)
+{
+	static const char *const essence[] = { "update.rule", "strategy.gate", "strategy.staleness",
+					       "strategy.send" };
+
+	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
+		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);
+		const struct tw_tree *named = tw_tree_at(fields, essence[k]);
+		char text[400], shown[60];
+
+		if (!own || !named || own->kind != TW_TREE_TEXT ||
+		    strcmp(own->text, named->text) == 0)
+			continue;
+		snprintf(text, sizeof text,
+			 "'%s' is not the preset's: %s is %s: %s; leave %s out, or spell the "
+			 "strategy out instead of naming a preset",
+			 tw_tree_show(own->text, shown, sizeof shown), p->name, essence[k],
+			 named->text, essence[k]);
+		return tw_read_refuse(r, own, essence[k], text);
+	}
+	return TW_OK;
+}
+
+enum tw_status tw_read_preset(struct tw_reading *r)
+{
+	const struct tw_tree *name = tw_tree_at(r->root, "strategy.name"), *fetch;
+	struct tw_tree *fields = NULL;
+	const struct tw_preset *p;
+	enum tw_status st;
+
+	if (!name)
+		return TW_OK;
+	if (name->kind != TW_TREE_TEXT)
+		return tw_read_refuse(r, name, "strategy.name", "needs a preset's name");
+	p = tw_preset_find(name->text);
+	if (!p)
+		return unknown_preset(r, name);
+	st = fields_of(r, name, p->fields, &fields);
+	if (st == TW_OK)
+		st = contradicted(r, p, fields);
+	if (st != TW_OK)
+		return st;
+	tw_tree_fill(r->root, fields);
+	fetch = tw_tree_at(r->root, "strategy.fetch");
+	if (!p->between || !fetch || fetch->kind != TW_TREE_TEXT ||
+	    strtoul(fetch->text, NULL, 10) <= 1)
+		return TW_OK;
+	st = fields_of(r, name, p->between, &fields);
+	if (st == TW_OK)
+		tw_tree_fill(r->root, fields);
+	return st;
+}
+
+enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
+			       const char *const *environ_)
+{
+	enum tw_status st = spell_out(r);
+
+	for (; st == TW_OK && environ_ && *environ_; environ_++)
+		st = put_variable(r, *environ_);
+	for (size_t k = 0; st == TW_OK && k < n; k++)
+		st = put_flag(r, set[k]);
+	return st;
+}

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - from the values of a job to the plan of its actors: limits, positions, borders.
+ *
+ * Limits are positions of samples wherever that is possible, so that a run ends by what it dealt
+ * and not by who was quick. */
+#include "spec/field.h"
+
+#include "engine/network.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
+#define MIB     ((size_t)1 << 20)
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) || product > ENDLESS ? ENDLESS : product;
+}
+
+static uint64_t of_epochs(const struct tw_job *job, double epochs)
+{
+	const double positions = epochs * (double)job->data.samples;
+
+	return positions < (double)ENDLESS ? (uint64_t)llround(positions) : ENDLESS;
+}
+
+/* Positions that so many gradients, of `accumulate` batches each, of all workers take, one worker
+ * after the other. */
+static uint64_t of_gradients(const struct tw_job *job, uint64_t gradients)
+{
+	const struct tw_job_data *d = &job->data;
+	const uint64_t n = job->cluster.workers;
+	uint64_t samples;
+
+	if (d->global_batch == 0)
+		samples = times(gradients, d->batch);
+	else if (times(gradients / n, d->global_batch) == ENDLESS)
+		samples = ENDLESS;
+	else
+		samples = gradients / n * d->global_batch + gradients % n * d->global_batch / n;
+	return times(samples, d->accumulate);
+}
+
+/* A step is one gradient on one batch: `accumulate` of them go into what is applied, whole. */
+static uint64_t of_steps(const struct tw_job *job, uint64_t steps)
+{
+	const uint64_t a = job->data.accumulate;
+
+	return of_gradients(job, steps / a + (steps % a != 0));
+}
+
+uint32_t tw_job_collects(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	uint32_t c = 1;
+
+	if (p->gate->traits & TW_GATE_ROUNDS)
+		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers, 0)
+				       : job->cluster.workers;
+	if (!(p->gate->traits & TW_GATE_COLLECTS) || !p->gate->full)
+		return 1;
+	while (c < job->cluster.workers && !p->gate->full(p->gate_options, c))
+		c++;
+	return c;
+}
+
+static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_data *d = &job->data;
+
+	if (d->global_batch && tw_job_given(job, "data.batch") && d->batch)
+		return tw_job_refuse(job, why, "data.global_batch",
+				     "goes instead of data.batch, not beside it; leave one out");
+	if (d->global_batch && d->global_batch < job->cluster.workers)
+		return tw_job_refuse(job, why, "data.global_batch",
+				     "%u samples do not go round %u workers; use at least %u",
+				     d->global_batch, job->cluster.workers, job->cluster.workers);
+	if (d->global_batch)
+		d->batch = 0;
+	else if (d->from && !tw_job_given(job, "data.batch"))
+		d->batch = 64;
+	else if (d->batch == 0)
+		return tw_job_refuse(job, why, "data.batch",
+				     "needs at least 1 sample, unless global_batch is given");
+	return TW_OK;
+}
+
+static double mean_staleness(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+
+	if (p->gate->staleness)
+		return p->gate->staleness(p->gate_options, job->cluster.workers);
+	return (double)job->cluster.workers / tw_job_collects(job);
+}
+
+/* A policy may leave the mean staleness open. */
+static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_staleness *policy = job->plan.staleness;
+	const double mean = mean_staleness(job);
+	char path[80], text[40];
+	struct tw_error said = { 0 };
+	struct tw_field *f;
+	double value;
+
+	if (!policy->open)
+		return TW_OK;
+	snprintf(path, sizeof path, "strategy.%s", policy->open);
+	f = tw_job_field(job, path);
+	memcpy(&value, (const char *)f->base + f->row->offset, sizeof value);
+	f->follows = value == 0 || value == mean; /* an explained job is the job it explains */
+	if (value > 0.0 && value < 1.0 && value != mean)
+		return tw_job_refuse(job, why, path,
+				     "%g has no effect, because a staleness below 1 divides "
+				     "nothing; use 1 or more, or 0 for that of this job (%g)",
+				     value, mean);
+	snprintf(text, sizeof text, "%.17g", mean);
+	if (value == 0 && tw_field_set(f->row, f->base, text, &job->arena, &said) != TW_OK)
+		return tw_job_refuse(job, why, path, "%s", said.text);
+	return TW_OK;
+}
+
+static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_train *t = &job->train;
+	struct tw_plan *p = &job->plan;
+	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
+
+	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
+		t->epochs = 0;
+	if (t->epochs == 0 && !t->steps && !t->updates && !t->time)
+		return tw_job_refuse(job, why, "train.epochs",
+				     "the run would have no end; give epochs, steps, updates or "
+				     "time above 0");
+	p->dealing.positions = t->epochs > 0 ? of_epochs(job, t->epochs) : ENDLESS;
+	if (t->epochs > 0 && p->dealing.positions == 0)
+		return tw_job_refuse(job, why, "train.epochs",
+				     "is less than one of the %llu samples; use more epochs",
+				     (unsigned long long)job->data.samples);
+	if (t->steps && of_steps(job, t->steps) < p->dealing.positions)
+		p->dealing.positions = of_steps(job, t->steps);
+	if (t->updates && !rounds) {
+		const uint64_t most = of_gradients(
+			job, times(times(t->updates, tw_job_collects(job)), job->strategy.push));
+
+		p->dealing.positions = most < p->dealing.positions ? most : p->dealing.positions;
+	}
+	p->ends.updates = rounds ? t->updates : 0;
+	p->ends.time = t->time;
+	return TW_OK;
+}
+
+/* The run's length in epochs where it has one; 0 where only time ends it. */
+static double length(const struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	uint64_t positions = p->dealing.positions;
+
+	if (p->ends.updates) {
+		const uint64_t most =
+			of_gradients(job, times(p->ends.updates, job->cluster.workers));
+
+		positions = positions < most ? positions : most;
+	}
+	return positions >= ENDLESS ? 0 : (double)positions / (double)job->data.samples;
+}
+
+static enum tw_status complete_schedule(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_schedule *s = &job->update.schedule;
+
+	s->epochs = length(job);
+	if (s->kind == TW_SCHEDULE_STEP && s->every == 0 && s->at.count == 0)
+		return tw_job_refuse(job, why, "update.schedule.kind",
+				     "step needs at: (a list of epochs) or every: (epochs)");
+	if (s->kind == TW_SCHEDULE_STEP && s->every > 0 && s->at.count > 0)
+		return tw_job_refuse(job, why, "update.schedule.every",
+				     "goes instead of update.schedule.at, not beside it; "
+				     "leave one out");
+	for (size_t k = 1; s->kind == TW_SCHEDULE_STEP && k < s->at.count; k++)
+		if (s->at.at[k] <= s->at.at[k - 1])
+			return tw_job_refuse(job, why, "update.schedule.at",
+					     "needs ascending epochs, such as [80, 120]");
+	if ((s->kind == TW_SCHEDULE_COSINE || s->kind == TW_SCHEDULE_LINEAR) && s->epochs == 0)
+		return tw_job_refuse(job, why, "update.schedule.kind",
+				     "a schedule over the whole run needs its length; give "
+				     "train.epochs, steps or updates");
+	job->plan.schedule = *s;
+	return TW_OK;
+}
+
+/* A preset's warm start that cannot be is left out; the user's own is refused. */
+static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_train *t = &job->train;
+	const bool own =
+		tw_job_given(job, "train.warm.workers") || tw_job_given(job, "train.warm.for");
+	const double run = length(job);
+	struct tw_error said = { 0 };
+
+	if (t->warm_workers == 0 && t->warm_for == 0)
+		return TW_OK;
+	if (t->warm_workers == 0)
+		tw_job_refuse(job, &said, "train.warm.workers",
+			      "must be given with warm.for: how many workers begin alone");
+	else if (t->warm_for == 0)
+		tw_job_refuse(job, &said, "train.warm.for",
+			      "must be given with warm.workers, such as 0.2 epochs");
+	else if (t->warm_workers >= job->cluster.workers)
+		tw_job_refuse(job, &said, "train.warm.workers",
+			      "%u workers alone are not fewer than all %u; use fewer, or leave "
+			      "warm: out",
+			      t->warm_workers, job->cluster.workers);
+	else if (run > 0 && t->warm_for >= run)
+		tw_job_refuse(job, &said, "train.warm.for",
+			      "the warm start would be the whole run of %g epochs; use less", run);
+	if (said.status != TW_OK && own)
+		return tw_fail(why, said.status, "%s", said.text);
+	if (said.status != TW_OK) {
+		t->warm_workers = 0;
+		t->warm_for = 0;
+		if (tw_job_warn(job, "the preset's warm start is left out: it does not fit the "
+				     "run") != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
+		return TW_OK;
+	}
+	job->plan.dealing.warm_workers = t->warm_workers;
+	job->plan.dealing.warm_until = of_epochs(job, t->warm_for);
+	return TW_OK;
+}
+
+static void copy_values(struct tw_job *job)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+	struct tw_plan *p = &job->plan;
+
+	p->seed = job->train.seed;
+	p->problem.samples = job->data.samples;
+	p->dealing.batch = job->data.batch;
+	p->dealing.global_batch = job->data.global_batch;
+	p->dealing.accumulate = job->data.accumulate;
+	p->ends.loss = job->train.until_loss;
+	p->ends.accuracy = job->train.until_accuracy;
+	p->evaluate_every = job->train.evaluate;
+	p->crew.workers = job->cluster.workers;
+	p->crew.min = job->cluster.min;
+	p->crew.servers = job->cluster.servers;
+	p->crew.wait = job->cluster.wait;
+	p->crew.limit = job->cluster.limit;
+	p->crew.stuck = job->cluster.stuck;
+	if (s->send == 1 && !p->near.rule) { /* the whole update is the worker's */
+		p->near = p->far;
+		p->far = (struct tw_half){ &tw_rule_subtract, NULL };
+	}
+	p->traffic.push = s->push;
+	p->traffic.fetch = s->fetch;
+	p->traffic.merge = s->merge == 1 ? TW_MERGE_KEEP : TW_MERGE_REPLACE;
+	p->local.rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
+	p->traffic.skip_push = s->skip_push;
+	p->traffic.skip_fetch = s->skip_fetch;
+	p->clip = (float)job->update.clip;
+	p->decay = (float)job->update.decay;
+	p->delay.steps = job->world == TW_WORLD_SIM ? job->delay.steps : 0;
+	p->delay.law = (enum tw_delay_law)job->delay.law;
+	p->delay.ramp = job->delay.ramp;
+	p->checkpoint.every = job->checkpoint.every;
+	p->checkpoint.drain = job->checkpoint.cut == TW_CUT_DRAIN;
+	p->checkpoint.save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
+}
+
+static void silence(struct tw_job *job, const char *path, bool idle)
+{
+	tw_job_field(job, path)->silent = idle;
+}
+
+/* Fields that say nothing under the choices made are not explained; given, they are refused. */
+static void complete_sim(struct tw_job *job)
+{
+	const struct tw_sim_options *s = &job->sim;
+	const bool logarithmic = s->law == TW_LAW_LOG_NORMAL;
+	const bool shaped = s->law == TW_LAW_GAMMA || s->law == TW_LAW_PARETO;
+
+	silence(job, "sim.compute.mean", logarithmic);
+	silence(job, "sim.compute.median", !logarithmic);
+	silence(job, "sim.compute.sigma", !logarithmic);
+	silence(job, "sim.compute.spread", s->law != TW_LAW_UNIFORM);
+	silence(job, "sim.compute.shape", !shaped);
+	silence(job, "sim.stragglers.slower", s->stragglers == 0);
+	silence(job, "sim.stragglers.on", s->stragglers == 0 || s->straggle_off == 0);
+	silence(job, "sim.stragglers.off", s->stragglers == 0 || s->straggle_on == 0);
+	silence(job, "sim.delay.law", job->delay.steps == 0);
+	silence(job, "sim.delay.ramp", job->delay.steps == 0);
+}
+
+/* A limit that was given shorter takes what must be within it along. */
+static void complete_pulse(struct tw_job *job)
+{
+	struct tw_job_cluster *c = &job->cluster;
+	const bool processes = job->world == TW_WORLD_TCP;
+
+	if (!tw_job_given(job, "cluster.suspect") && c->suspect > c->limit / 3)
+		c->suspect = c->limit / 3;
+	if (!tw_job_given(job, "cluster.heartbeat") && c->heartbeat > c->suspect / 5)
+		c->heartbeat = c->suspect / 5;
+	silence(job, "cluster.heartbeat", !processes);
+	silence(job, "cluster.suspect", !processes);
+	/* a thread cannot hang alone, and simulated workers may be as slow as the job says */
+	if (!processes && !(job->world == TW_WORLD_SIM && tw_job_given(job, "cluster.stuck")))
+		c->stuck = 0;
+	silence(job, "cluster.stuck", c->stuck == 0 && !processes);
+}
+
+/* The caller's engine knows how many samples it has. */
+static enum tw_status complete_external(struct tw_job *job, struct tw_error *why)
+{
+	const uint64_t samples = job->engine.external.samples;
+
+	if (job->model != TW_MODEL_EXTERNAL)
+		return TW_OK;
+	if (tw_job_given(job, "data.samples") && job->data.samples != samples)
+		return tw_job_refuse(job, why, "data.samples",
+				     "the program's own engine has %llu samples; leave this out",
+				     (unsigned long long)samples);
+	job->data.samples = samples;
+	return TW_OK;
+}
+
+const char *tw_job_test_set(const struct tw_job *job)
+{
+	const struct tw_source *from = job->data.from;
+	char value[2];
+
+	if (!from || !from->test_option)
+		return NULL;
+	tw_option_text(tw_option_find(from->options, from->test_option), job->data.options, value,
+		       sizeof value);
+	return *value ? from->test_option : NULL;
+}
+
+/* A test set that --set names goes before a share that stands in the file. */
+static bool overrules_share(const struct tw_job *job, const char *own)
+{
+	const struct tw_field *share = tw_job_field(job, "data.test"), *file;
+	char path[60];
+
+	snprintf(path, sizeof path, "data.%s", own);
+	file = tw_job_field(job, path);
+	return file && file->from && share->from && file->from->origin > share->from->origin;
+}
+
+/* An autoencoder predicts what it sees; what is held out, and whether. */
+static enum tw_status complete_network(struct tw_job *job, struct tw_error *why)
+{
+	const char *own = tw_job_test_set(job);
+	const struct tw_zoo *zoo = job->network.zoo;
+
+	if (own && tw_job_given(job, "data.test") && !overrules_share(job, own))
+		return tw_job_refuse(
+			job, why, "data.test",
+			"nothing is held out where data.%s gives a test set; leave one "
+			"of them out",
+			own);
+	if (zoo && zoo->predicts_input && !tw_job_given(job, "data.predict"))
+		job->data.predict = TW_PREDICT_INPUT;
+	if (own || (job->data.from && !job->data.from->splits))
+		silence(job, "data.test", true);
+	if (job->model == TW_MODEL_NETWORK)
+		silence(job, "model.name", !zoo);
+	return TW_OK;
+}
+
+enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
+{
+	enum tw_status st = complete_limits(job, why);
+
+	if (st == TW_OK)
+		st = complete_schedule(job, why);
+	return st == TW_OK ? complete_warm(job, why) : st;
+}
+
+enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_train *t = &job->train;
+	enum tw_status st;
+
+	if (!tw_job_given(job, "checkpoint.cut"))
+		job->checkpoint.cut = job->world == TW_WORLD_SIM ? TW_CUT_DRAIN : TW_CUT_RUNNING;
+	if (!tw_job_given(job, "train.evaluate") &&
+	    (!isnan(t->until_loss) || !isnan(t->until_accuracy)))
+		job->train.evaluate = 1;
+	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
+		job->train.evaluate = 1;
+	complete_sim(job);
+	complete_pulse(job);
+	st = complete_network(job, why);
+	if (st == TW_OK)
+		st = complete_external(job, why);
+	if (st == TW_OK)
+		st = complete_batch(job, why);
+	if (st == TW_OK)
+		st = tw_job_complete_aliases(job, why);
+	if (st == TW_OK)
+		st = complete_staleness(job, why);
+	if (st == TW_OK)
+		copy_values(job);
+	if (st == TW_OK && !job->data.from)
+		st = tw_job_complete_lengths(job, why);
+	return st;
+}
+
+/* The start of a tensor nearest to `cut`, at most `reach` away; else the cut itself. */
+static size_t snap(const size_t *tensor, size_t tensors, size_t cut, size_t reach)
+{
+	size_t low = 0, high = tensors, best = cut, least = reach + 1;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (tensor[mid] < cut)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (size_t k = low ? low - 1 : 0; k <= low && k <= tensors; k++) {
+		const size_t away = tensor[k] > cut ? tensor[k] - cut : cut - tensor[k];
+
+		if (away < least) {
+			least = away;
+			best = tensor[k];
+		}
+	}
+	return best;
+}
+
+/* Shards that tensors t.. fill when each takes as many whole ones as fit into `most`. */
+static size_t needed(const size_t *tensor, size_t tensors, size_t t, size_t most)
+{
+	size_t shards = 0;
+
+	while (t < tensors) {
+		const size_t from = tensor[t];
+
+		shards++;
+		while (t < tensors && tensor[t + 1] - from <= most)
+			t++;
+	}
+	return shards;
+}
+
+/* The least `most`, up to `limit`, with which `shards` are enough; 0: there is none. */
+static size_t least(const size_t *tensor, size_t tensors, uint32_t shards, size_t limit)
+{
+	size_t low = 1, high = limit;
+
+	for (size_t t = 0; t < tensors; t++)
+		if (tensor[t + 1] - tensor[t] > low)
+			low = tensor[t + 1] - tensor[t];
+	if (low > limit || needed(tensor, tensors, 0, limit) > shards)
+		return 0;
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (needed(tensor, tensors, 0, mid) <= shards)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return high;
+}
+
+static size_t apart(size_t a, size_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* Only whole tensors, so that nobody has to gather one; no shard is twice the even length.  Each
+ * takes what brings it nearest to an even share of what is left. */
+static bool cut_between(const size_t *tensor, size_t tensors, uint32_t shards, size_t *border)
+{
+	const size_t total = tensor[tensors];
+	const size_t most =
+		tensors < shards ? 0 : least(tensor, tensors, shards, 2 * (total / shards + 1));
+	size_t t = 0;
+
+	if (!most)
+		return false;
+	for (uint32_t k = 0; k < shards; k++) {
+		const size_t after = shards - k - 1, from = tensor[t];
+		const size_t aim = from + (total - from) / (after + 1);
+
+		border[k] = from;
+		t++; /* a shard has at least one */
+		while (tensors - t > after && tensor[t + 1] - from <= most &&
+		       (needed(tensor, tensors, t, most) > after ||
+			apart(tensor[t + 1], aim) < apart(tensor[t], aim)))
+			t++;
+	}
+	border[shards] = total;
+	return t == tensors;
+}
+
+void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_t *border)
+{
+	const size_t total = tensor[tensors];
+	const size_t even = total / shards, rest = total % shards;
+
+	if (cut_between(tensor, tensors, shards, border))
+		return;
+	border[0] = 0;
+	for (uint32_t k = 1; k < shards; k++)
+		border[k] = snap(tensor, tensors, k * even + (k < rest ? k : rest), even / 4);
+	border[shards] = total;
+}
+
+static uint32_t usual_shards(const struct tw_job *job, size_t total)
+{
+	const size_t bytes = total * sizeof(float);
+	size_t shards = bytes / MIB + (bytes % MIB != 0);
+
+	shards = shards > 16 ? 16 : shards;
+	return shards < job->cluster.servers ? job->cluster.servers : (uint32_t)shards;
+}
+
+/* Lengths of parts and messages are 32 bits wide. */
+static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const uint64_t arrays =
+		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays +
+		(p->far.rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->crew.workers : 0);
+	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
+
+	for (uint32_t k = 0; k < p->problem.shards; k++)
+		if (p->problem.border[k + 1] - p->problem.border[k] > largest)
+			largest = p->problem.border[k + 1] - p->problem.border[k];
+	if (largest <= most)
+		return TW_OK;
+	return tw_job_refuse(
+		job, why, "cluster.shards",
+		"a shard of %llu parameters with %llu arrays of rule, policy and "
+		"workers would pass 4 GiB; use more shards, at least %llu",
+		(unsigned long long)largest, (unsigned long long)arrays - 1,
+		(unsigned long long)((p->problem.border[p->problem.shards] + most - 1) / most));
+}
+
+/* What the source found odd is the job's to say. */
+static enum tw_status warn_data(struct tw_job *job, const struct tw_data *d, struct tw_error *why)
+{
+	for (unsigned k = 0; d && d->warnings && k < d->warnings->count; k++)
+		if (tw_job_warn(job, "%s", d->warnings->text[k]) != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its warnings",
+				       job->file);
+	return TW_OK;
+}
+
+/* The same words about other data are another job. */
+static enum tw_status hash_with_data(const struct tw_job *job, const struct tw_engine *engine,
+				     struct tw_sha *out)
+{
+	struct tw_sha both[2];
+	enum tw_status st = tw_job_hash(job, &both[0]);
+
+	if (st != TW_OK || !tw_network_data(engine)) {
+		*out = both[0];
+		return st;
+	}
+	both[1] = tw_network_data(engine)->fingerprint;
+	return tw_sha_of(both, sizeof both, out);
+}
+
+enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
+				  struct tw_error *why)
+{
+	struct tw_plan *p = &job->plan;
+	const size_t total = engine->trainable + engine->buffers;
+	size_t *border;
+
+	p->problem.trainable = engine->trainable;
+	p->problem.buffers = engine->buffers;
+	p->problem.samples = engine->samples;
+	p->problem.tests = engine->tests;
+	if (job->data.from) {
+		enum tw_status st;
+
+		job->data.samples = engine->samples;
+		st = tw_network_graph(engine)
+			     ? tw_job_settle_network(job, tw_network_graph(engine), why)
+			     : TW_OK;
+		if (st == TW_OK)
+			st = warn_data(job, tw_network_data(engine), why);
+		if (st == TW_OK)
+			st = tw_job_complete_lengths(job, why);
+		if (st == TW_OK)
+			st = tw_job_check_lengths(job, why);
+		if (st != TW_OK)
+			return st;
+		if (hash_with_data(job, engine, &p->checkpoint.job_hash) != TW_OK)
+			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
+	}
+	p->problem.shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
+	if (p->problem.shards > total)
+		return tw_job_refuse(job, why,
+				     job->cluster.shards ? "cluster.shards" : "cluster.servers",
+				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
+				     p->problem.shards, total, total);
+	border = tw_arena_get(&job->arena, ((size_t)p->problem.shards + 1) * sizeof *border);
+	if (!border)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	tw_job_borders(engine->tensor, engine->tensors, p->problem.shards, border);
+	p->problem.border = border;
+	return check_parts(job, why);
+}

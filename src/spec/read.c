@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.c - from text to a job: the tree, what overrides it, presets, choices, rows.
+ *
+ *  (1) one tree holds all that was given: environment and flags are put over the file, presets are
+ *      filled in under it; so precedence is the order of these steps and nothing else.
+ *  (2) every value in the tree belongs to a row that the job's choices brought in, or is refused;
+ *      only a preset may carry fields of a choice that the user overruled. */
+#include "spec/read.h"
+
+#include "base/regular_file.h"
+#include "spec/oversubscription.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum tw_status tw_read_no_memory(struct tw_reading *r)
+{
+	return tw_fail(r->why, TW_NO_MEMORY, "%s: no memory to read it", r->job->file);
+}
+
+void tw_names_add(struct tw_name_list *n, const char *name)
+{
+	for (size_t k = 0; k < n->count; k++)
+		if (strcmp(n->at[k], name) == 0)
+			return;
+	if (n->count < TW_FIELDS_MAX)
+		n->at[n->count++] = name;
+}
+
+const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
+			     char *out, size_t room)
+{
+	const char *near = tw_nearest(wrong, n->at);
+	size_t at = 0;
+
+	if (near) {
+		snprintf(out, room, "did you mean '%s'?", near);
+		return out;
+	}
+	snprintf(out, room, "%s", lead);
+	for (size_t k = 0; k < n->count; k++) {
+		at = strlen(out);
+		if (at + strlen(n->at[k]) + 8 > room) {
+			snprintf(out + at, room - at, ", ...");
+			break;
+		}
+		snprintf(out + at, room - at, "%s%s", k ? ", " : " ", n->at[k]);
+	}
+	return out;
+}
+
+enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, const char *path,
+			      const char *reason)
+{
+	return tw_fail(r->why, TW_BAD_INPUT, "%.300s: %s: %s", node ? node->place : r->job->file,
+		       path, reason);
+}
+
+static enum tw_status title(struct tw_reading *r)
+{
+	struct tw_job *job = r->job;
+	char text[128];
+
+	if (*job->strategy.name)
+		snprintf(text, sizeof text, "%s", job->strategy.name);
+	else
+		snprintf(text, sizeof text, "%s%s%s", job->plan.gate->name,
+			 job->plan.staleness->correct ? "+" : "",
+			 job->plan.staleness->correct ? job->plan.staleness->name : "");
+	job->title = tw_arena_text(r->keep, text);
+	return job->title ? TW_OK : tw_read_no_memory(r);
+}
+
+/* A job file may serve several worlds: what is for another one is said, not refused. */
+static enum tw_status say_unread(struct tw_reading *r)
+{
+	static const char *const pulse[] = { "cluster.heartbeat", "cluster.suspect" };
+	const enum tw_world_kind world = r->job->world;
+	enum tw_status st = TW_OK;
+	char crowd[250];
+
+	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
+		st = tw_job_warn(r->job, "section sim: is not read by %s",
+				 world == TW_WORLD_TCP ? "processes" : "threads");
+	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
+		if (tw_job_given(r->job, pulse[k]))
+			st = tw_job_warn(r->job, "%s: is read by processes only", pulse[k]);
+	if (st == TW_OK && world == TW_WORLD_THREADS && tw_job_given(r->job, "cluster.stuck"))
+		st = tw_job_warn(r->job, "cluster.stuck: is read by processes and sim only");
+	if (st == TW_OK && world == TW_WORLD_THREADS &&
+	    tw_crowd(r->job->cluster.workers, "threads", crowd, sizeof crowd))
+		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
+	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
+}
+
+static enum tw_status build(struct tw_reading *r, const char *const *set, size_t n,
+			    const char *const *environ_)
+{
+	enum tw_status st;
+
+	if (r->root->kind != TW_TREE_MAP)
+		return tw_fail(
+			r->why, TW_BAD_INPUT,
+			"%s: a job is a mapping of sections such as data: and model:, not %s",
+			r->root->place,
+			r->root->kind == TW_TREE_LIST ? "a list" : "a single value");
+	st = tw_read_outside(r, set, n, environ_);
+	if (st == TW_OK)
+		st = tw_read_sections(r);
+	if (st == TW_OK)
+		st = tw_read_preset(r);
+	if (st == TW_OK)
+		st = tw_read_bind(r);
+	if (st == TW_OK)
+		st = tw_read_values(r);
+	if (st == TW_OK)
+		st = title(r);
+	if (st == TW_OK)
+		st = tw_job_read_faults(r->job, tw_tree_at(r->root, "sim.faults"), r->why);
+	if (st == TW_OK)
+		st = tw_job_complete(r->job, r->why);
+	if (st == TW_OK)
+		st = tw_job_check(r->job, r->why);
+	if (st == TW_OK)
+		st = say_unread(r);
+	if (st == TW_OK && tw_job_hash(r->job, &r->job->plan.checkpoint.job_hash) != TW_OK)
+		st = tw_fail(r->why, TW_NO_MEMORY, "%s: no memory for its hash", r->job->file);
+	return st;
+}
+
+enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
+				const char *const *set, size_t n, const char *const *environ_,
+				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
+{
+	struct tw_error said = { 0 };
+	struct tw_job *job = tw_heap_zeros(&tw_heap_system, sizeof *job);
+	struct tw_reading r = { .job = job, .why = &said };
+	struct tw_text_source source = { .origin = TW_FROM_FILE };
+	char shown[280];
+	enum tw_status st = TW_NO_MEMORY;
+
+	if (!job)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
+	tw_arena_init(&job->arena, &tw_heap_system);
+	r.keep = &job->arena;
+	job->world = world;
+	job->file = source.name = tw_arena_text(r.keep, tw_tree_show(name, shown, sizeof shown));
+	job->field = r.field = tw_arena_get(r.keep, TW_FIELDS_MAX * sizeof *r.field);
+	if (!job->file || !job->field)
+		tw_fail(&said, st, "no memory for the job");
+	else if (bytes > TW_JOB_BYTES_MAX)
+		st = tw_fail(&said, TW_BAD_INPUT,
+			     "%s: is longer than 1 MiB, which no job file needs to be", job->file);
+	else
+		st = tw_tree_read(r.keep, &source, text, bytes, &r.root, &said);
+	if (st == TW_OK)
+		st = build(&r, set, n, environ_);
+	if (st == TW_OK) {
+		*out = job;
+		return TW_OK;
+	}
+	tw_job_free(job);
+	return tw_fail(why, st, "%s", said.text);
+}
+
+void tw_job_free(struct tw_job *job)
+{
+	if (!job)
+		return;
+	tw_arena_release(&job->arena);
+	tw_heap_system.put(&tw_heap_system, job);
+}
+
+/* All of a file, up to one byte more than a job may have. */
+static enum tw_status read_all(int fd, char **text, size_t *bytes)
+{
+	const size_t room = TW_JOB_BYTES_MAX + 1;
+	char *at = malloc(room);
+	size_t n = 0;
+
+	if (!at)
+		return TW_NO_MEMORY;
+	while (n < room) {
+		const ssize_t got = read(fd, at + n, room - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			free(at);
+			return TW_IO;
+		}
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	*text = at;
+	*bytes = n;
+	return TW_OK;
+}
+
+enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
+			   const char *const *environ_, enum tw_world_kind world,
+			   struct tw_job **out, struct tw_error *why)
+{
+	const bool standard = strcmp(path, "-") == 0;
+	const int fd = standard ? STDIN_FILENO : tw_regular_input(path);
+	char *text = NULL, shown[200];
+	size_t bytes = 0;
+	enum tw_status st;
+
+	tw_tree_show(path, shown, sizeof shown);
+	if (fd < 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: cannot be opened: %s; name a job file, or - for standard input",
+			       shown, tw_cause(errno));
+	st = read_all(fd, &text, &bytes);
+	if (st == TW_IO)
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "%s: cannot be read: %s; name a job file, or - for standard input",
+			     shown, strerror(errno));
+	else if (st != TW_OK)
+		tw_fail(why, st, "%s: no memory to read it", shown);
+	if (!standard)
+		close(fd);
+	if (st == TW_OK)
+		st = tw_job_read_text(standard ? "standard input" : path, text, bytes, set, n,
+				      environ_, world, out, why);
+	free(text);
+	return st;
+}

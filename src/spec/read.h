@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.h - the steps between the text of a job and its values; for the files of this folder. */
+#ifndef TW_SPEC_READ_H
+#define TW_SPEC_READ_H
+
+#include "spec/field.h"
+
+#define TW_FIELDS_MAX 256
+#define TW_PATH_ROOM  192
+
+struct tw_reading {
+	struct tw_job *job;
+	struct tw_arena *keep;  /* the job's */
+	struct tw_tree *root;   /* all that was given, and then what a preset adds */
+	struct tw_field *field; /* the job's, TW_FIELDS_MAX of room */
+	struct tw_error *why;
+};
+
+/* In this order (overrides.c, variants.c, values.c): */
+enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
+			       const char *const *environ_);
+enum tw_status tw_read_sections(struct tw_reading *r); /* no section is unknown */
+enum tw_status tw_read_preset(struct tw_reading *r);
+/* Choose the variants, and bring in the rows with their defaults. */
+enum tw_status tw_read_bind(struct tw_reading *r);
+/* Give every row its value; what belongs to no row is refused, what is missing too. */
+enum tw_status tw_read_values(struct tw_reading *r);
+
+/* A field that chooses a variant: `rows` has its row, under `name`, with the default. */
+struct tw_chooser {
+	const char *prefix;
+	const struct tw_option *rows;
+	const char *name;
+	const char *what; /* what is chosen, for people: "rule" */
+};
+
+/* Parts of binding: the rows at `base` under `prefix`; those of a variant with options of their own
+ * from the arena (never NULL, so that variants need not look); the value of a chooser, which must
+ * be among `n`. */
+struct tw_name_list;
+enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
+			    void *base);
+enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
+			       const struct tw_option *rows, size_t bytes, const void **out);
+enum tw_status tw_read_choose(struct tw_reading *r, const struct tw_chooser *c,
+			      const struct tw_name_list *n, const char **out);
+/* Where a key is known that is not one of its section's: another program's name for a field, or a
+ * field of that name elsewhere.  False: nowhere, and out is as it was. */
+bool tw_read_elsewhere(const char *key, char *out, size_t room);
+/* The sections that say what is trained on what (network.c). */
+enum tw_status tw_read_data(struct tw_reading *r);
+enum tw_status tw_read_model(struct tw_reading *r);
+enum tw_status tw_read_loss(struct tw_reading *r);
+
+enum tw_status tw_read_no_memory(struct tw_reading *r);
+/* "place: path: reason"; a node of NULL stands for the file. */
+enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, const char *path,
+			      const char *reason);
+
+/* Names to choose from, as a sentence needs them; NULL after the last. */
+struct tw_name_list {
+	const char *at[TW_FIELDS_MAX + 1];
+	size_t count;
+};
+void tw_names_add(struct tw_name_list *n, const char *name); /* once */
+/* "did you mean 'x'?", or `lead` and all of them. */
+const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
+			     char *out, size_t room);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* synonyms.c - what other programs call things, and what they are called here. */
+#include "spec/synonyms.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct tw_synonym tw_synonyms[] = {
+	/* the update */
+	{ "lr", "update.rate", "the learning rate" },
+	{ "learning_rate", "update.rate", "the learning rate" },
+	{ "eta", "update.rate", "the learning rate" },
+	{ "step_size", "update.rate", "the learning rate" },
+	{ "optimizer", "update.rule", "the optimiser" },
+	{ "optimiser", "update.rule", "the optimiser" },
+	{ "optim", "update.rule", "the optimiser" },
+	{ "solver", "update.rule", "the optimiser" },
+	{ "weight_decay", "update.decay", "weight decay" },
+	{ "wd", "update.decay", "weight decay" },
+	{ "l2", "update.decay", "weight decay" },
+	{ "betas", "update.beta1", "the first of Adam's two betas" },
+	{ "eps", "update.epsilon", "Adam's epsilon" },
+	{ "grad_clip", "update.clip", "the longest gradient" },
+	{ "clip_norm", "update.clip", "the longest gradient" },
+	{ "max_grad_norm", "update.clip", "the longest gradient" },
+	{ "gradient_clip_val", "update.clip", "the longest gradient" },
+	{ "gradient_clipping", "update.clip", "the longest gradient" },
+	{ "scheduler", "update.schedule.kind", "how the rate changes over the run" },
+	{ "lr_scheduler", "update.schedule.kind", "how the rate changes over the run" },
+	{ "lr_decay", "update.schedule.factor", "what the rate is multiplied by" },
+	{ "milestones", "update.schedule.at", "the list of epochs at which the rate changes" },
+	{ "warmup_epochs", "update.schedule.warmup", "the warm-up of the rate" },
+	{ "warmup_steps", "update.schedule.warmup", "the warm-up of the rate, in epochs," },
+	/* how long */
+	{ "num_epochs", "train.epochs", "the number of epochs" },
+	{ "n_epochs", "train.epochs", "the number of epochs" },
+	{ "max_epochs", "train.epochs", "the number of epochs" },
+	{ "max_iter", "train.steps", "the number of steps" },
+	{ "max_steps", "train.steps", "the number of steps" },
+	{ "iterations", "train.steps", "the number of steps" },
+	{ "random_seed", "train.seed", "the random seed" },
+	{ "random_state", "train.seed", "the random seed" },
+	{ "manual_seed", "train.seed", "the random seed" },
+	{ "early_stopping", "train.until.accuracy", "the accuracy at which a run ends early" },
+	{ "target_accuracy", "train.until.accuracy", "the accuracy at which a run ends early" },
+	{ "target_loss", "train.until.loss", "the loss at which a run ends early" },
+	{ "eval_every", "train.evaluate", "the number of epochs between evaluations" },
+	{ "eval_steps", "train.evaluate", "the number of epochs between evaluations" },
+	{ "validation_freq", "train.evaluate", "the number of epochs between evaluations" },
+	/* data */
+	{ "batch_size", "data.batch", "the batch of one worker" },
+	{ "minibatch", "data.batch", "the batch of one worker" },
+	{ "train_batch_size", "data.batch", "the batch of one worker" },
+	{ "global_batch_size", "data.global_batch", "the batch of all workers together" },
+	{ "gradient_accumulation_steps", "data.accumulate", "the number of batches per step" },
+	{ "accumulate_grad_batches", "data.accumulate", "the number of batches per step" },
+	{ "dataset", "data.source", "the data set" },
+	{ "data_dir", "data.source", "the data set" },
+	{ "train_file", "data.file", "the file of training samples" },
+	{ "test_data", "data.test_file", "the file of test samples" },
+	{ "test_size", "data.test", "the part held out for testing" },
+	{ "test_split", "data.test", "the part held out for testing" },
+	{ "validation_split", "data.validation", "the part held out for validation" },
+	{ "val_split", "data.validation", "the part held out for validation" },
+	{ "target", "data.label", "the column to predict" },
+	{ "target_column", "data.label", "the column to predict" },
+	{ "label_column", "data.label", "the column to predict" },
+	{ "normalize", "data.normalise", "normalisation" },
+	{ "normalization", "data.normalise", "normalisation" },
+	{ "standardize", "data.normalise", "normalisation" },
+	{ "delimiter", "data.separator", "what separates two columns" },
+	{ "regression", "data.task", "the choice of values (regression) or classes" },
+	{ "classification", "data.task", "the choice of values (regression) or classes" },
+	{ "sep", "data.separator", "what separates two columns" },
+	{ "shuffle", NULL, "samples are always shuffled, by train.seed" },
+	{ "num_classes", NULL, "the number of classes comes from the data" },
+	{ "input_size", NULL, "the number of inputs comes from the data" },
+	/* the network */
+	{ "arch", "model.name", "the network" },
+	{ "architecture", "model.name", "the network" },
+	{ "network", "model.name", "the network" },
+	{ "dropout_rate", "model.dropout", "the part that dropout leaves out" },
+	{ "hidden_size", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "hidden_dim", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "hidden_layers", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "hidden_layer_sizes", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "units", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "pretrained", "model.weights", "the file of initial weights" },
+	{ "initializer", "model.init", "the law of the initial weights" },
+	{ "criterion", "loss.name", "the loss" },
+	{ "objective", "loss.name", "the loss" },
+	{ "loss_fn", "loss.name", "the loss" },
+	{ "label_smoothing", "loss.smoothing", "label smoothing" },
+	/* the cluster */
+	{ "num_workers", "cluster.workers", "the number of workers" },
+	{ "n_workers", "cluster.workers", "the number of workers" },
+	{ "world_size", "cluster.workers", "the number of workers" },
+	{ "nproc_per_node", "cluster.workers", "the number of workers" },
+	{ "num_servers", "cluster.servers", "the number of servers" },
+	{ "num_ps", "cluster.servers", "the number of servers" },
+	{ "algorithm", "strategy.name", "the method of training together" },
+	{ "max_staleness", "strategy.lead", "how far a worker may run ahead" },
+	{ "staleness_bound", "strategy.lead", "how far a worker may run ahead" },
+	{ "sync_every", "strategy.push", "the number of steps between two pushes" },
+	{ "local_steps", "strategy.push", "the number of steps between two pushes" },
+	{ "compression", "strategy.codec.up", "the encoding of what workers send" },
+	{ "quantization", "strategy.codec.up", "the encoding of what workers send" },
+	{ "precision", "strategy.codec.up", "the encoding of what workers send" },
+	{ "amp", NULL, "networks compute in 32-bit floats; strategy.codec.up: fp16 sends half" },
+	{ "device", NULL,
+	  "networks compute on the cores of CPUs; cluster.workers says on how many" },
+	{ "gpu", NULL, "networks compute on the cores of CPUs; cluster.workers says on how many" },
+	{ "gpus", NULL, "networks compute on the cores of CPUs; cluster.workers says on how many" },
+	{ "cuda", NULL, "networks compute on the cores of CPUs; cluster.workers says on how many" },
+	{ "accelerator", NULL,
+	  "networks compute on the cores of CPUs; cluster.workers says on how many" },
+	{ "backend", NULL, "the verb says where workers run: train, serve or sim" },
+	/* what is kept */
+	{ "checkpoint_dir", "--run", "the directory of checkpoints" },
+	{ "output_dir", "--run", "the directory of checkpoints" },
+	{ "save_dir", "--run", "the directory of checkpoints" },
+	{ "log_dir", "--run", "the directory of the log" },
+	{ "log_file", "--log", "the file of metrics" },
+	{ "save_every", "checkpoint.every", "the time between two checkpoints" },
+	{ "save_steps", "checkpoint.every", "the time between two checkpoints" },
+	{ "save_total_limit", "checkpoint.keep", "the number of checkpoints that are kept" },
+	{ "max_to_keep", "checkpoint.keep", "the number of checkpoints that are kept" },
+	{ "resume", NULL, "run the same command again to resume" },
+	{ "resume_from_checkpoint", NULL, "run the same command again to resume" },
+	/* values */
+	{ "mse", "loss: mean-squared", "the mean squared error" },
+	{ "mse_loss", "loss: mean-squared", "the mean squared error" },
+	{ "mean_squared_error", "loss: mean-squared", "the mean squared error" },
+	{ "squared_error", "loss: mean-squared", "the mean squared error" },
+	{ "nll", "loss: cross-entropy", "the negative log-likelihood of the right class" },
+	{ "nll_loss", "loss: cross-entropy", "the negative log-likelihood of the right class" },
+	{ "ce", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "crossentropy", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "cross_entropy", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "cross_entropy_loss", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "categorical_crossentropy", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "sparse_categorical_crossentropy", "loss: cross-entropy",
+	  "the cross-entropy of classes" },
+	{ "log_loss", "loss: cross-entropy", "the cross-entropy of classes" },
+	{ "bce", "loss: binary-cross-entropy", "the cross-entropy of each output" },
+	{ "bce_loss", "loss: binary-cross-entropy", "the cross-entropy of each output" },
+	{ "bce_with_logits", "loss: binary-cross-entropy", "the cross-entropy of each output" },
+	{ "binary_crossentropy", "loss: binary-cross-entropy", "the cross-entropy of each output" },
+	{ "nesterov", "update.rule: nag", "Nesterov's momentum" },
+	{ "sgdm", "update.rule: momentum", "gradient descent with momentum" },
+	{ "heavy_ball", "update.rule: momentum", "heavy-ball momentum" },
+	{ "sync", "strategy: ssgd", "synchronous training" },
+	{ "synchronous", "strategy: ssgd", "synchronous training" },
+	{ "ddp", "strategy: ssgd", "synchronous training" },
+	{ "allreduce", "strategy: ssgd", "synchronous training" },
+	{ "all_reduce", "strategy: ssgd", "synchronous training" },
+	{ "data_parallel", "strategy: ssgd", "synchronous training" },
+	{ "asynchronous", "strategy: asgd", "asynchronous training" },
+	{ "parameter_server", "strategy: asgd", "asynchronous training" },
+	{ NULL },
+};
+
+/* "learningRate", "batch-size" and "BCEWithLogits" as the table has them; the letters of an
+ * abbreviation stay together. */
+static void plain(const char *word, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; word[k] && n + 2 < room; k++) {
+		const unsigned char c = (unsigned char)word[k];
+		const bool begins = k && isupper(c) &&
+				    (islower((unsigned char)word[k - 1]) ||
+				     (isupper((unsigned char)word[k - 1]) &&
+				      islower((unsigned char)word[k + 1])));
+
+		if (begins && n && out[n - 1] != '_')
+			out[n++] = '_';
+		out[n++] = c == '-' || c == ' ' ? '_' : (char)tolower(c);
+	}
+	out[n] = 0;
+}
+
+static const struct tw_synonym *find(const char *word, const char *path)
+{
+	const size_t n = path ? strlen(path) : 0;
+	char text[64];
+
+	plain(word, text, sizeof text);
+	for (const struct tw_synonym *s = tw_synonyms; s->theirs; s++) {
+		const char *value = s->ours ? strstr(s->ours, ": ") : NULL;
+
+		if (strcmp(s->theirs, text) != 0 || !value != !path)
+			continue;
+		if (!path || ((size_t)(value - s->ours) == n && strncmp(s->ours, path, n) == 0))
+			return s;
+	}
+	return NULL;
+}
+
+const struct tw_synonym *tw_synonym_field(const char *word)
+{
+	return find(word, NULL);
+}
+
+const struct tw_synonym *tw_synonym_value(const char *path, const char *word)
+{
+	/* a loss and a preset may be the section's value */
+	if (strcmp(path, "loss.name") == 0)
+		path = "loss";
+	if (strcmp(path, "strategy.name") == 0)
+		path = "strategy";
+	return find(word, path);
+}
+
+const char *tw_synonym_say(const struct tw_synonym *s, char *out, size_t room)
+{
+	if (!s->ours)
+		snprintf(out, room, "%s", s->note);
+	else if (*s->ours == '-')
+		snprintf(out, room, "%s is %s on the command line", s->note, s->ours);
+	else
+		snprintf(out, room, "%s is %s here", s->note, s->ours);
+	return out;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_options.c - the options of the simulator: the section `sim:` of a job file. */
+#include "world/sim.h"
+
+static const char *const laws[] = { [TW_LAW_CONSTANT] = "constant",
+				    [TW_LAW_UNIFORM] = "uniform",
+				    [TW_LAW_LOG_NORMAL] = "log-normal",
+				    [TW_LAW_EXPONENTIAL] = "exponential",
+				    [TW_LAW_GAMMA] = "gamma",
+				    [TW_LAW_PARETO] = "pareto",
+				    NULL };
+
+#define SECONDS 1e9
+#define YEAR    (366.0 * 86400.0 * SECONDS)
+#define ROW(field, key, kind, standard, unit, low, high, help)                                     \
+	TW_OPTION_AS(struct tw_sim_options, field, key, kind, standard, unit, low, high, help)
+
+const struct tw_option tw_sim_rows[] = {
+	TW_OPTION_CHOICE(struct tw_sim_options, law, "compute.law", "constant", laws,
+			 "how the time of a step is distributed"),
+	ROW(mean, "compute.mean", TW_TIME, "100ms", NULL, 1, YEAR,
+	    "mean time of a step of a worker of speed 1 (all laws but log-normal)"),
+	ROW(median, "compute.median", TW_TIME, "100ms", NULL, 1, YEAR,
+	    "median time of a step (log-normal)"),
+	ROW(sigma, "compute.sigma", TW_F64, "0.2", NULL, 0, 10,
+	    "standard deviation of the logarithm of the time (log-normal)"),
+	ROW(spread, "compute.spread", TW_F64, "0.5", NULL, 0, 1,
+	    "times lie within mean x (1 - spread) and mean x (1 + spread) (uniform)"),
+	ROW(shape, "compute.shape", TW_F64, "2", NULL, 0.01, 1e6,
+	    "shape of the law (gamma; pareto: above 1)"),
+	ROW(per_sample, "compute.per_sample", TW_BOOL, "false", NULL, 0, 0,
+	    "the time is for one sample of the batch, not for a step"),
+	ROW(speeds, "speeds", TW_F64S, "[]", NULL, 1e-6, 1e6,
+	    "speed of each worker, from the first again if there are fewer; none: 1"),
+	ROW(stragglers, "stragglers.count", TW_U32, "0", "workers", 0, 1000000,
+	    "how many workers, the last ones, are slower"),
+	ROW(slower, "stragglers.slower", TW_F64, "1", "times", 1, 1e6, "how much slower they are"),
+	ROW(straggle_on, "stragglers.on", TW_TIME, "0s", NULL, 0, YEAR,
+	    "for how long at a time they are slow; 0s: always"),
+	ROW(straggle_off, "stragglers.off", TW_TIME, "0s", NULL, 0, YEAR,
+	    "for how long they are well in between; 0s: never"),
+	ROW(apply_rate, "apply_rate", TW_F64, "0", "parameters/s", 0, 1e18,
+	    "parameters that a shard applies in a second; 0: infinitely many"),
+	ROW(latency, "latency", TW_TIME, "100us", NULL, 0, YEAR, "one way, from node to node"),
+	ROW(jitter, "jitter", TW_TIME, "0s", NULL, 0, YEAR,
+	    "added to the latency, uniform from 0 to this"),
+	ROW(bandwidth, "bandwidth", TW_BITS, "10Gbit/s", NULL, 0, 1e18,
+	    "of each node's network card, each direction; 0bit/s: infinite"),
+	ROW(loss, "loss", TW_F64, "0", NULL, 0, 0.99,
+	    "share of messages that are lost and sent again by the link"),
+	ROW(retransmit, "retransmit", TW_TIME, "200ms", NULL, 0, YEAR, "what each of these costs"),
+	ROW(save_time, "save_time", TW_TIME, "0s", NULL, 0, YEAR,
+	    "how long it takes to save a checkpoint"),
+	ROW(load_time, "load_time", TW_TIME, "0s", NULL, 0, YEAR,
+	    "how long it takes to read a checkpoint"),
+	ROW(local, "local", TW_TIME, "0s", NULL, 0, YEAR,
+	    "what a message takes from one actor of a node to another"),
+	ROW(closed_limit, "closed_limit", TW_TIME, "2s", NULL, 0, YEAR,
+	    "a node whose connection closed is given up after this"),
+	ROW(silent_limit, "silent_limit", TW_TIME, "15s", NULL, 0, YEAR,
+	    "a node that is silent is given up after this"),
+	ROW(random_crashes, "random.crashes", TW_U32, "0", NULL, 0, 100000,
+	    "crashes at random times, most of them with a restart"),
+	ROW(random_partitions, "random.partitions", TW_U32, "0", NULL, 0, 100000,
+	    "links, or all links of a node, cut at random times for a while"),
+	ROW(random_resets, "random.resets", TW_U32, "0", NULL, 0, 100000,
+	    "connections broken and made again at random times"),
+	ROW(random_slow, "random.slow", TW_U32, "0", NULL, 0, 100000,
+	    "nodes that are slow for a while, at random times"),
+	ROW(fault_seed, "random.seed", TW_U64, "1", NULL, 0, 0, "what these faults are drawn from"),
+	ROW(fault_span, "random.span", TW_TIME, "60s", NULL, 0, YEAR,
+	    "they begin before this much virtual time has passed"),
+	ROW(threads, "threads", TW_U32, "0", NULL, 0, 4096,
+	    "threads that really compute; 0: one per core; never changes a result"),
+	TW_OPTION_END
+};
+
+enum tw_status tw_sim_check(const struct tw_sim_options *o, struct tw_error *why)
+{
+	if (o->law == TW_LAW_PARETO && !(o->shape > 1.0))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "compute.shape: pareto needs a shape above 1 (at %g it has no mean)",
+			       o->shape);
+	if (o->law == TW_LAW_GAMMA && !(o->shape > 0.0))
+		return tw_fail(why, TW_BAD_INPUT, "compute.shape: gamma needs a shape above 0");
+	if (o->law == TW_LAW_UNIFORM && !(o->spread >= 0.0 && o->spread <= 1.0))
+		return tw_fail(why, TW_BAD_INPUT, "compute.spread: needs a number from 0 to 1");
+	if (!(o->loss >= 0.0 && o->loss < 1.0))
+		return tw_fail(why, TW_BAD_INPUT, "loss: needs a share from 0 to below 1");
+	for (size_t i = 0; i < o->speeds.count; i++)
+		if (!(o->speeds.at[i] > 0.0))
+			return tw_fail(why, TW_BAD_INPUT, "speeds: each must be above 0, not %g",
+				       o->speeds.at[i]);
+	return TW_OK;
+}

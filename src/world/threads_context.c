@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* threads_context.c - the effects of actors in the threads world; all are called inside a cell. */
+#include "world/threads_inner.h"
+#include "base/grow.h"
+
+#include <string.h>
+
+static struct door *door_of(struct tw_context *ctx)
+{
+	return (struct door *)ctx;
+}
+
+static struct tw_msg *door_msg_new(struct tw_context *ctx)
+{
+	return tw_msg_pool_take(&door_of(ctx)->hand->messages);
+}
+
+static void door_msg_free(struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m)
+		tw_msg_pool_give(&door_of(ctx)->hand->messages, m);
+}
+
+static void door_send(struct tw_context *ctx, struct tw_msg *m)
+{
+	struct hand *me = door_of(ctx)->hand;
+
+	m->from = ctx->self;
+	m->next = NULL;
+	*me->out_end = m;
+	me->out_end = &m->next;
+}
+
+static int64_t door_now(struct tw_context *ctx)
+{
+	return tw_threads_now(door_of(ctx)->cell->world);
+}
+
+/* Room for one more alarm. */
+static bool more_alarms(struct cell *c)
+{
+	return TW_GROW(c->world->heap, c->alarm, c->alarm_room, c->alarms, c->alarms + 1);
+}
+
+static void door_timer(struct tw_context *ctx, uint32_t id, int64_t after)
+{
+	struct cell *c = door_of(ctx)->cell;
+	struct threads *w = c->world;
+	const int64_t now = tw_threads_now(w);
+	int64_t due = INT64_MAX;
+	size_t k = 0;
+
+	HOLDS(1, &c->door.ctx == ctx); /* not from `shared` */
+	while (k < c->alarms && c->alarm[k].id != id)
+		k++;
+	if (after < 0) {
+		if (k < c->alarms)
+			c->alarm[k] = c->alarm[--c->alarms];
+	} else {
+		if (k == c->alarms) {
+			if (!more_alarms(c)) {
+				tw_give_up(ctx, TW_NO_MEMORY, "no memory for a timer");
+				return;
+			}
+			c->alarms++;
+		}
+		/* always later than now, or a timer that sets itself would never let go */
+		after = after ? after : 1;
+		c->alarm[k] = (struct alarm){
+			.id = id,
+			.due = after < INT64_MAX - 1 - now ? now + after : INT64_MAX - 1,
+		};
+	}
+	for (k = 0; k < c->alarms; k++)
+		if (c->alarm[k].due < due)
+			due = c->alarm[k].due;
+	atomic_store(&c->due, due);
+	if (!c->owner && due < atomic_load(&w->wake_at))
+		tw_threads_wake(&w->hand[HOUSEKEEPER]);
+}
+
+static void door_compute(struct tw_context *ctx, struct tw_compute *compute)
+{
+	struct cell *c = door_of(ctx)->cell;
+
+	HOLDS(4, c->owner && &c->door.ctx == ctx); /* it has a thread to compute with */
+	atomic_store(&compute->cancel, false);
+	compute->world = NULL;
+	*c->wanted_end = compute;
+	c->wanted_end = (struct tw_compute **)&compute->world;
+}
+
+static void door_cancel(struct tw_context *ctx, struct tw_compute *compute)
+{
+	struct cell *c = door_of(ctx)->cell;
+
+	atomic_store(&compute->cancel, true);
+	if (c->running == compute)
+		atomic_store(&c->owner->stop, true);
+	/* one that has not begun is completed when this handler has returned */
+}
+
+void tw_threads_job(struct threads *w, struct job *j)
+{
+	struct hand *keeper = &w->hand[STOREKEEPER];
+
+	j->next = NULL;
+	pthread_mutex_lock(&keeper->lock);
+	*w->job_end = j;
+	w->job_end = &j->next;
+	pthread_cond_signal(&keeper->wake);
+	pthread_mutex_unlock(&keeper->lock);
+}
+
+void tw_threads_job_free(struct threads *w, struct job *j)
+{
+	if (j->kind == JOB_SAVE) {
+		for (size_t k = 0; k < j->count; k++)
+			tw_block_drop(j->parts[k].bytes);
+		w->heap->put(w->heap, j->parts);
+	} else if (j->parts) {
+		w->cluster->store->loaded_free(w->cluster->store, j->parts, j->count);
+	}
+	w->heap->put(w->heap, j);
+}
+
+static struct job *new_job(struct tw_context *ctx, enum job_kind kind)
+{
+	struct cell *c = door_of(ctx)->cell;
+	struct job *j = tw_heap_zeros(c->world->heap, sizeof *j);
+
+	if (!j) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint");
+		return NULL;
+	}
+	j->mail.kind = kind == JOB_SAVE ? MAIL_SAVED : MAIL_LOADED;
+	j->kind = kind;
+	j->cell = c;
+	return j;
+}
+
+static void door_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		      size_t count)
+{
+	struct threads *w = door_of(ctx)->cell->world;
+	struct job *j = new_job(ctx, JOB_SAVE);
+
+	if (!j)
+		return;
+	j->parts = w->heap->get(w->heap, count * sizeof *parts);
+	if (!j->parts) {
+		w->heap->put(w->heap, j);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint");
+		return;
+	}
+	for (size_t k = 0; k < count; k++) {
+		j->parts[k] = parts[k];
+		tw_block_keep(parts[k].bytes);
+	}
+	j->cut = cut;
+	j->count = count;
+	tw_threads_job(w, j);
+}
+
+static void door_load(struct tw_context *ctx)
+{
+	struct job *j = new_job(ctx, JOB_LOAD);
+
+	if (j)
+		tw_threads_job(door_of(ctx)->cell->world, j);
+}
+
+static void door_note(struct tw_context *ctx, struct tw_note *note)
+{
+	struct threads *w = door_of(ctx)->cell->world;
+	uint64_t received;
+	bool go_on;
+
+	if (!w->cluster->observer)
+		return;
+	if (note->kind == TW_NOTE_PINNED || note->kind == TW_NOTE_PROGRESS)
+		tw_threads_bytes(w, &note->bytes, &received);
+	pthread_mutex_lock(&w->note_lock);
+	note->at = tw_threads_now(w); /* inside: times of notes never go back */
+	go_on = w->cluster->observer(w->cluster->observer_arg, note);
+	pthread_mutex_unlock(&w->note_lock);
+	if (!go_on && !atomic_exchange(&w->stopped_by_observer, true))
+		tw_threads_wake(&w->hand[HOUSEKEEPER]);
+}
+
+static void door_log(struct tw_context *ctx, enum tw_level level, const char *line)
+{
+	struct cell *c = door_of(ctx)->cell;
+
+	if (c->world->cluster->log)
+		tw_log_line(c->world->cluster->log, level, c->name, "%s", line);
+}
+
+void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *totals,
+		    const char *who)
+{
+	struct tw_totals late = { 0 };
+	bool first;
+
+	pthread_mutex_lock(&w->end_lock);
+	first = !atomic_load(&w->over);
+	if (first) {
+		if (totals)
+			w->ran->totals = *totals;
+		w->ran->totals.status = status;
+		if (status != TW_OK)
+			tw_fail(&w->ran->error, status, "%s%s%s", who ? who : "", who ? ": " : "",
+				totals && totals->text[0] ? totals->text : tw_status_name(status));
+		atomic_store(&w->over, true);
+	} else if (totals) {
+		late = *totals;
+	}
+	pthread_mutex_unlock(&w->end_lock);
+	tw_totals_release(&late);
+	if (!first)
+		return;
+	for (size_t k = 0; k < w->hands; k++) {
+		atomic_store(&w->hand[k].stop, true);
+		tw_threads_wake(&w->hand[k]);
+	}
+	pthread_mutex_lock(&w->hand[STOREKEEPER].lock);
+	pthread_cond_signal(&w->hand[STOREKEEPER].wake);
+	pthread_mutex_unlock(&w->hand[STOREKEEPER].lock);
+}
+
+static void door_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
+{
+	struct cell *c = door_of(ctx)->cell;
+
+	/* a worker that the cluster let go; where it is alone in its process, that ends */
+	if (status == TW_CANCELLED && ctx->self.role == TW_WORKER && !c->world->options.gateway) {
+		tw_log_line(c->world->cluster->log, TW_ERROR, c->name, "%s",
+			    totals ? totals->text : "");
+		return;
+	}
+	tw_threads_end(c->world, status, totals, c == c->world->master ? NULL : c->name);
+}
+
+/* Others of the process go on.  The gateway is told when what the handler sent is on its way. */
+static void door_gone(struct tw_context *ctx)
+{
+	door_of(ctx)->hand->gone = true;
+}
+
+static void door_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	struct cell *c = door_of(ctx)->cell;
+	const struct tw_gateway *g = c->world->options.gateway;
+
+	if (!g)
+		return;
+	tw_threads_name(c->world, ctx->self, slot, c->name, sizeof c->name);
+	g->named(g->arg, slot, incarnation);
+}
+
+static void door_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
+{
+	const struct tw_gateway *g = door_of(ctx)->cell->world->options.gateway;
+
+	if (g && count)
+		g->members(g->arg, ctx->self, list, count);
+}
+
+const struct tw_world tw_threads_world = {
+	.name = "threads",
+	.msg_new = door_msg_new,
+	.msg_free = door_msg_free,
+	.send = door_send,
+	.timer = door_timer,
+	.now = door_now,
+	.compute = door_compute,
+	.cancel = door_cancel,
+	.save = door_save,
+	.load = door_load,
+	.note = door_note,
+	.log = door_log,
+	.finish = door_finish,
+	.gone = door_gone,
+	.named = door_named,
+	.members = door_members,
+};

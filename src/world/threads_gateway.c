@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* threads_gateway.c - the gateway's side of the threads world: actors elsewhere, and their news. */
+#include "world/threads_inner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct hand *hand_of(struct tw_port *p)
+{
+	return (struct hand *)p;
+}
+
+void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
+		     size_t room)
+{
+	const struct tw_gateway *g = w->options.gateway;
+
+	if (g) {
+		g->name(g->arg, a, slot, out, room);
+		return;
+	}
+	switch (a.role) {
+	case TW_MASTER:
+		snprintf(out, room, "master");
+		break;
+	case TW_SERVER:
+		snprintf(out, room, "server %u", tw_server_number(a.node));
+		break;
+	case TW_SHARD:
+		snprintf(out, room, "shard %u", a.index);
+		break;
+	default:
+		snprintf(out, room, "worker %u", slot);
+	}
+}
+
+void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m)
+{
+	const struct threads *w = me->world;
+
+	if (w->options.gateway) {
+		w->options.gateway->send(w->options.gateway->arg, m);
+		return;
+	}
+	tw_log_line(w->cluster->log, TW_WARNING, from->name,
+		    "sent %s to node %u role %u index %u, where nobody is", tw_type_name(m->h.type),
+		    m->to.node, m->to.role, m->to.index);
+	tw_msg_pool_give(&me->messages, m);
+}
+
+size_t tw_port_msg_bytes(void)
+{
+	return sizeof(struct mail);
+}
+
+bool tw_port_deliver(struct tw_port *p, struct tw_msg *m)
+{
+	struct hand *me = hand_of(p);
+	struct cell *c = tw_threads_find(me->world, m->to);
+
+	if (!c)
+		return false;
+	((struct mail *)m)->kind = MAIL_MESSAGE;
+	((struct mail *)m)->abroad = sizeof(struct mail) + m->h.tail + m->h.payload;
+	atomic_fetch_add_explicit(&me->world->mailed, ((struct mail *)m)->abroad,
+				  memory_order_relaxed);
+	tw_threads_post(me, c, (struct mail *)m);
+	return true;
+}
+
+size_t tw_port_mailed(struct tw_port *p)
+{
+	return atomic_load_explicit(&hand_of(p)->world->mailed, memory_order_relaxed);
+}
+
+static bool tell(struct hand *me, enum mail_kind kind, uint32_t node, uint32_t boot)
+{
+	const struct threads *w = me->world;
+
+	for (size_t k = 0; k < w->cells; k++) {
+		struct cell *c = &w->cell[k];
+		struct mail *mail;
+
+		if (kind == MAIL_UP ? !c->seat->class->up : !c->seat->class->down)
+			continue;
+		mail = (struct mail *)tw_msg_pool_take(&me->messages);
+		if (!mail)
+			return false;
+		mail->kind = kind;
+		mail->m.from.node = node;
+		mail->m.h.incarnation = boot;
+		tw_threads_post(me, c, mail);
+	}
+	return true;
+}
+
+bool tw_port_up(struct tw_port *p, uint32_t node, uint32_t boot)
+{
+	return tell(hand_of(p), MAIL_UP, node, boot);
+}
+
+bool tw_port_down(struct tw_port *p, uint32_t node)
+{
+	return tell(hand_of(p), MAIL_DOWN, node, 0);
+}
+
+void tw_port_work(struct tw_port *p)
+{
+	tw_threads_work(hand_of(p));
+}
+
+void tw_port_end(struct tw_port *p, enum tw_status status, const char *text)
+{
+	struct tw_totals t = { 0 };
+
+	snprintf(t.text, sizeof t.text, "%s", text ? text : "");
+	tw_threads_end(hand_of(p)->world, status, &t, NULL);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_where.c - who and where, over tables of environments, and Slurm's lists of hosts. */
+#include "cli/rendezvous.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#define VARS     8
+
+/* ---- lists of hosts ---- */
+
+static void begins(const char *list, const char *host)
+{
+	struct tw_error why = { 0 };
+	char first[TW_HOST_TEXT];
+
+	if (tw_hosts_first("LIST", list, first, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_string_equal(first, host);
+}
+
+static void the_first_host_is_found(void **state)
+{
+	static const struct {
+		const char *list, *host;
+	} rows[] = {
+		{ "node7", "node7" },
+		{ "a,b,a", "a" },
+		{ "node[01-03,07],gpu5", "node01" },
+		{ "a1,b[2-3]-ib", "a1" },
+		{ "r[1-2]n[01-04]", "r1n01" },
+		{ "n[8-11]", "n8" },
+		{ "n[08-11]", "n08" },
+		{ "n[098-101]", "n098" },
+		{ "n[99-101]", "n99" },
+		{ "n[0-0]", "n0" },
+		{ "n[000]", "n000" },
+		{ "n[007,7,07]", "n007" },
+		{ "n[3,1,2-2]", "n3" },
+		{ "n[1-2][1-2].x.org", "n11.x.org" },
+		{ "a[1,3]b[5-6]c[7,09]", "a1b5c7" },
+		{ "[1-2]x", "1x" },
+		{ "x-[1-2]_y,z", "x-1_y" },
+		{ "n[999999999999999998-999999999999999999]", "n999999999999999998" },
+		{ "tux[0-2],tux12,tux[18-20]", "tux0" },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		begins(rows[i].list, rows[i].host);
+}
+
+static void not_a_list(const char *list, const char *says)
+{
+	struct tw_error why = { 0 };
+	char first[TW_HOST_TEXT];
+
+	if (tw_hosts_first("LIST", list, first, &why) != TW_BAD_INPUT)
+		fail_msg("\"%s\" was taken", list);
+	assert_int_equal(strncmp(why.text, "LIST is \"", 9), 0);
+	if (!strstr(why.text, says))
+		fail_msg("\"%s\" does not say \"%s\"", why.text, says);
+	assert_non_null(strstr(why.text, "; accepted are lists of hosts such as "));
+	for (const char *p = why.text; *p; p++)
+		assert_in_range(*p, ' ', '~');
+}
+
+static void bad_lists_are_refused(void **state)
+{
+	static const struct {
+		const char *list, *says;
+	} rows[] = {
+		{ "", "a name is missing at character 1;" },
+		{ ",", "a name is missing at character 1;" },
+		{ "a,", "a name is missing at character 3;" },
+		{ "a,,b", "a name is missing at character 3;" },
+		{ ",a", "a name is missing at character 1;" },
+		{ "n[", "a number of 1 to 18 digits is missing at character 3;" },
+		{ "n[]", "a number of 1 to 18 digits is missing at character 3;" },
+		{ "n[1", "a , or ] is missing at character 4;" },
+		{ "n[1-", "a number of 1 to 18 digits is missing at character 5;" },
+		{ "n[1-]", "a number of 1 to 18 digits is missing at character 5;" },
+		{ "n[-1]", "a number of 1 to 18 digits is missing at character 3;" },
+		{ "n[1,]", "a number of 1 to 18 digits is missing at character 5;" },
+		{ "n[1-2-3]", "a , or ] is missing at character 6;" },
+		{ "n[a-c]", "a number of 1 to 18 digits is missing at character 3;" },
+		{ "n[1x2]", "a , or ] is missing at character 4;" },
+		{ "n[3-1]", "a range that runs downwards ends at character 6;" },
+		{ "n[1-2", "a , or ] is missing at character 6;" },
+		{ "n[1[2]]", "a , or ] is missing at character 4;" },
+		{ "n1]", "there is no letter of a name at character 3;" },
+		{ "n 1", "there is no letter of a name at character 2;" },
+		{ "(null)", "there is no letter of a name at character 1;" },
+		{ "n\x1b[31m", "there is no letter of a name at character 2;" },
+		{ "n\xff", "there is no letter of a name at character 2;" },
+		{ "n[1234567890123456789]", "a number of 1 to 18 digits is missing" },
+		{ "a[1][1][1][1][1][1][1][1][1]", "more than 8 brackets" },
+		{ "n[1-65537]", "too many hosts" },
+		{ "n[1-32768],m[1-32769]", "too many hosts" },
+		{ "a,n[1-65536]", "too many hosts" },
+		{ "n[1-257]m[1-256]", "too many hosts" },
+		{ "n[0-999999999999999999]", "too many hosts" },
+		{ "n[1-65536,1-1]", "too many hosts" },
+		{ "n[1-100][1-100][1-100][1-100][1-100][1-100][1-100][1-100]", "too many hosts" },
+	};
+	char much[400];
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		not_a_list(rows[i].list, rows[i].says);
+	memset(much, 'a', sizeof much);
+	much[256] = 0;
+	not_a_list(much, "a name of more than 255 letters at character 257;");
+	strcpy(much + 250, "[1]b[000001]"); /* fits only without its numbers */
+	not_a_list(much, "a name of more than 255 letters");
+}
+
+static void longest_name_has_room(void **state)
+{
+	char list[300];
+	struct tw_error why = { 0 };
+	char first[TW_HOST_TEXT];
+
+	memset(list, 'a', 250);
+	strcpy(list + 250, "[00001-00002]");
+	assert_int_equal(tw_hosts_first("LIST", list, first, &why), TW_OK);
+	assert_int_equal(strlen(first), 255);
+	assert_string_equal(first + 250, "00001");
+}
+
+static void the_bound_is_exact(void **state)
+{
+	begins("n[1-65536]", "n1");
+	begins("m,n[1-65535]", "m");
+	begins("n[001-256]m[01-256]", "n001m01");
+}
+
+/* Whatever the bytes, the reader ends, and what it takes for a name is one. */
+static void any_bytes(void **state)
+{
+	static const char letters[] = "nn,,[[]]--00123456789x.\xff";
+	uint32_t x = 7;
+	unsigned taken = 0;
+
+	for (int k = 0; k < 200000; k++) {
+		char list[20];
+		struct tw_error why = { 0 };
+		char host[TW_HOST_TEXT];
+		size_t n;
+
+		x = x * 1664525u + 1013904223u;
+		n = (x >> 16) % (sizeof list - 1);
+		for (size_t i = 0; i < n; i++) {
+			x = x * 1664525u + 1013904223u;
+			list[i] = letters[(x >> 16) % (sizeof letters - 1)];
+		}
+		list[n] = 0;
+		if (tw_hosts_first("LIST", list, host, &why) != TW_OK)
+			continue;
+		taken++;
+		assert_in_range(strlen(host), 1, TW_HOST_TEXT - 1);
+		assert_null(strpbrk(host, ",[]"));
+	}
+	assert_true(taken > 1000);
+}
+
+/* ---- environments ---- */
+
+struct row {
+	const char *address;
+	const char *environment[VARS];
+	const char *master; /* NULL: none, and `port` is the one to listen on */
+	enum tw_where_source source;
+	int64_t rank, world; /* -1: not known */
+	uint16_t port;
+};
+
+static void check_row(const struct row *row)
+{
+	struct tw_error why = { 0 };
+	char text[TW_ADDRESS_TEXT];
+	struct tw_where w;
+
+	if (tw_where_find(row->address, row->environment, &w, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_int_equal(w.have_master, row->master != NULL);
+	tw_address_text(&w.master, text);
+	if (row->master) {
+		assert_string_equal(text, row->master);
+	} else {
+		assert_string_equal(w.master.host, "");
+		assert_int_equal(w.master.port, row->port);
+	}
+	assert_int_equal(w.source, row->source);
+	assert_int_equal(w.have_rank ? (int64_t)w.rank : -1, row->rank);
+	assert_int_equal(w.have_world ? (int64_t)w.world : -1, row->world);
+	assert_int_equal(tw_where_leads(&w), row->rank == 0);
+	assert_int_equal(tw_where_need(&w, &why), row->master ? TW_OK : TW_BAD_INPUT);
+}
+
+static void precedence(void **state)
+{
+	static const struct row rows[] = {
+		{ NULL, { NULL }, NULL, TW_WHERE_NOWHERE, -1, -1, 7433 },
+		{ NULL, { "MASTER_PORT=29500" }, NULL, TW_WHERE_NOWHERE, -1, -1, 29500 },
+		{ NULL, { "MASTER_ADDR=m" }, "m:7433", TW_WHERE_MASTER_ADDR, -1, -1 },
+		{ NULL,
+		  { "MASTER_ADDR=m", "MASTER_PORT=29500", "RANK=0", "WORLD_SIZE=4" },
+		  "m:29500",
+		  TW_WHERE_MASTER_ADDR,
+		  0,
+		  4 },
+		{ NULL, { "MASTER_ADDR=m:9" }, "m:9", TW_WHERE_MASTER_ADDR, -1, -1 },
+		{ NULL,
+		  { "MASTER_ADDR=m:9", "MASTER_PORT=9" },
+		  "m:9",
+		  TW_WHERE_MASTER_ADDR,
+		  -1,
+		  -1 },
+		{ NULL,
+		  { "MASTER_ADDR=2001:db8::1", "MASTER_PORT=9" },
+		  "[2001:db8::1]:9",
+		  TW_WHERE_MASTER_ADDR,
+		  -1,
+		  -1 },
+		/* Slurm's list goes before MASTER_ADDR, its new name before its old one */
+		{ NULL,
+		  { "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[07-09],g1", "SLURM_PROCID=3",
+		    "SLURM_NTASKS=8" },
+		  "n07:7433",
+		  TW_WHERE_NODELIST,
+		  3,
+		  8 },
+		{ NULL,
+		  { "MASTER_ADDR=m", "SLURM_NODELIST=old", "SLURM_JOB_NODELIST=new[1-2]",
+		    "MASTER_PORT=5" },
+		  "new1:5",
+		  TW_WHERE_NODELIST,
+		  -1,
+		  -1 },
+		{ NULL, { "SLURM_NODELIST=old[2-3]" }, "old2:7433", TW_WHERE_NODELIST, -1, -1 },
+		{ NULL,
+		  { "SLURM_JOB_ID=7", "MASTER_ADDR=m" },
+		  "m:7433",
+		  TW_WHERE_MASTER_ADDR,
+		  -1,
+		  -1 },
+		/* the argument goes before everything, and what it replaces is not looked at */
+		{ "h",
+		  { "MASTER_ADDR=m", "MASTER_PORT=x", "SLURM_JOB_NODELIST=[", "RANK=1" },
+		  "h:7433",
+		  TW_WHERE_ARGUMENT,
+		  1,
+		  -1 },
+		{ "[::1]:1", { "MASTER_PORT=5" }, "[::1]:1", TW_WHERE_ARGUMENT, -1, -1 },
+		{ ":80", { NULL }, "*:80", TW_WHERE_ARGUMENT, -1, -1 },
+		/* ranks: RANK before SLURM_PROCID, and Slurm's count only for Slurm's ranks */
+		{ NULL,
+		  { "RANK=5", "SLURM_PROCID=0", "SLURM_NTASKS=2", "WORLD_SIZE=6" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  5,
+		  6,
+		  7433 },
+		{ NULL,
+		  { "RANK=5", "SLURM_PROCID=0", "SLURM_NTASKS=2" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  5,
+		  -1,
+		  7433 },
+		{ NULL,
+		  { "SLURM_PROCID=0", "SLURM_NPROCS=2" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  0,
+		  2,
+		  7433 },
+		{ NULL,
+		  { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_NPROCS=3", "WORLD_SIZE=4" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  0,
+		  4,
+		  7433 },
+		{ NULL, { "WORLD_SIZE=4294967295" }, NULL, TW_WHERE_NOWHERE, -1, 4294967295, 7433 },
+		/* set to nothing is not set; the first of two wins; names match whole */
+		{ NULL,
+		  { "RANK=", "SLURM_PROCID=2",
+		    "MASTER_ADDR=", "SLURM_JOB_NODELIST=", "MASTER_PORT=" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  2,
+		  -1,
+		  7433 },
+		{ NULL,
+		  { "XRANK=1", "RANKS=2", "RANK", "RANK=3", "RANK=4" },
+		  NULL,
+		  TW_WHERE_NOWHERE,
+		  3,
+		  -1,
+		  7433 },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		check_row(&rows[i]);
+}
+
+static void bad_variables_are_said(void **state)
+{
+	static const struct {
+		const char *address;
+		const char *environment[VARS];
+		const char *says;
+	} rows[] = {
+		{ NULL, { "MASTER_PORT=x" }, "MASTER_PORT is \"x\": accepted is a whole number" },
+		{ NULL, { "MASTER_PORT=0" }, "MASTER_PORT is \"0\": accepted is a whole number" },
+		{ NULL, { "MASTER_PORT=65536" }, "from 1 to 65535" },
+		{ NULL, { "MASTER_PORT=-1" }, "MASTER_PORT is \"-1\"" },
+		{ NULL, { "MASTER_PORT=80 " }, "MASTER_PORT is \"80 \"" },
+		{ NULL, { "MASTER_PORT=99999999999999999999999" }, "from 1 to 65535" },
+		{ NULL, { "MASTER_PORT=x", "SLURM_JOB_NODELIST=n1" }, "MASTER_PORT is \"x\"" },
+		{ NULL, { "MASTER_ADDR=a b" }, "MASTER_ADDR is \"a b\": accepted are HOST," },
+		{ NULL, { "MASTER_ADDR=*" }, "MASTER_ADDR is \"*\": accepted are HOST," },
+		{ NULL, { "MASTER_ADDR=:80" }, "MASTER_ADDR is \":80\"" },
+		{ NULL, { "MASTER_ADDR=h:0" }, "MASTER_ADDR is \"h:0\"" },
+		{ NULL, { "MASTER_ADDR=h\n" }, "MASTER_ADDR is \"h?\"" },
+		{ NULL,
+		  { "MASTER_ADDR=h:1", "MASTER_PORT=2" },
+		  "MASTER_ADDR is \"h:1\" and MASTER_PORT is \"2\": accepted is" },
+		{ NULL,
+		  { "SLURM_JOB_NODELIST=n[3-1]" },
+		  "SLURM_JOB_NODELIST is \"n[3-1]\": a range that runs downwards ends" },
+		{ NULL,
+		  { "SLURM_JOB_NODELIST=n[", "MASTER_ADDR=m" },
+		  "SLURM_JOB_NODELIST is \"n[\"" },
+		{ NULL, { "SLURM_NODELIST=n[1-99999999]" }, "SLURM_NODELIST is" },
+		{ NULL, { "SLURM_JOB_NODELIST=[1-3]" }, "its first host \"1\" is no name" },
+		{ NULL, { "RANK=-1" }, "RANK is \"-1\": accepted is a whole number from 0" },
+		{ NULL, { "RANK=1.5" }, "RANK is \"1.5\"" },
+		{ NULL, { "RANK=4294967296" }, "RANK is \"4294967296\"" },
+		{ NULL, { "RANK=x", "SLURM_PROCID=1" }, "RANK is \"x\"" },
+		{ NULL, { "SLURM_PROCID=x" }, "SLURM_PROCID is \"x\"" },
+		{ NULL, { "WORLD_SIZE=0" }, "WORLD_SIZE is \"0\": accepted is a whole number" },
+		{ NULL, { "SLURM_NTASKS=2(x3)" }, "SLURM_NTASKS is \"2(x3)\"" },
+		{ NULL,
+		  { "RANK=4", "WORLD_SIZE=4" },
+		  "RANK is \"4\" and WORLD_SIZE is \"4\": accepted is a rank from 0" },
+		{ NULL,
+		  { "SLURM_PROCID=2", "SLURM_NTASKS=1" },
+		  "SLURM_PROCID is \"2\" and SLURM_NTASKS is \"1\"" },
+		{ "h:x", { "MASTER_ADDR=m" }, "address \"h:x\"" },
+		{ "h", { "RANK=x" }, "RANK is \"x\"" },
+		{ "", { "MASTER_ADDR=m" }, "\"\" is no address" },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct tw_where before = { .rank = 77 };
+		struct tw_where w = before;
+		struct tw_error why = { 0 };
+
+		assert_int_equal(tw_where_find(rows[i].address, rows[i].environment, &w, &why),
+				 TW_BAD_INPUT);
+		if (!strstr(why.text, rows[i].says))
+			fail_msg("\"%s\" does not say \"%s\"", why.text, rows[i].says);
+		assert_non_null(strstr(why.text, "accepted"));
+		assert_memory_equal(&w, &before, sizeof w);
+	}
+}
+
+static void nowhere_says_what_would_do(void **state)
+{
+	static const char *const words[] = { "thalweg join HOST", "SLURM_JOB_NODELIST",
+					     "MASTER_ADDR", "MASTER_PORT", "7433" };
+	const struct tw_where w = { 0 };
+	struct tw_error why = { 0 };
+
+	assert_int_equal(tw_where_need(&w, &why), TW_BAD_INPUT);
+	for (size_t i = 0; i < COUNT(words); i++)
+		assert_non_null(strstr(why.text, words[i]));
+	assert_false(tw_where_leads(&w));
+}
+
+static void the_line_to_paste(void **state)
+{
+	static const struct {
+		const char *bound, *hostname, *text;
+	} rows[] = {
+		{ "*:7433", "node7", "node7:7433" },
+		{ ":1", "node7.example.org", "node7.example.org:1" },
+		{ "0.0.0.0:2", "node7", "node7:2" },
+		{ "[::]:3", "node7", "node7:3" },
+		{ "[0:0::0]:3", "node7", "node7:3" },
+		{ "10.0.0.2:4", "node7", "10.0.0.2:4" },
+		{ "[2001:db8::1]:5", "node7", "[2001:db8::1]:5" },
+		{ "master:6", "node7", "master:6" },
+		{ "127.0.0.1:7", "node7", "127.0.0.1:7" },
+		{ "*:8", "", "localhost:8" },
+		{ "*:8", "*", "localhost:8" },
+		{ "*:8", "a b", "localhost:8" },
+		{ "*:8", "a:9", "localhost:8" },
+		{ "*:8", "12", "localhost:8" },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct tw_error why = { 0 };
+		struct tw_address bound;
+		char text[TW_ADDRESS_TEXT];
+
+		assert_int_equal(tw_address_parse(rows[i].bound, 0, &bound, &why), TW_OK);
+		tw_where_join_text(&bound, rows[i].hostname, text);
+		assert_string_equal(text, rows[i].text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_host_is_found),
+		cmocka_unit_test(bad_lists_are_refused),
+		cmocka_unit_test(longest_name_has_room),
+		cmocka_unit_test(the_bound_is_exact),
+		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(precedence),
+		cmocka_unit_test(bad_variables_are_said),
+		cmocka_unit_test(nowhere_says_what_would_do),
+		cmocka_unit_test(the_line_to_paste),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
