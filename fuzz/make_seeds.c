@@ -5,7 +5,7 @@
 #include "actor/message.h"
 #include "data/data_memory.h"
 #include "data/names_pack.h"
-#include "data/set_file.h"
+#include "data/format/set_file.h"
 #include "data/split.h"
 #include "fuzz.h"
 #include "checkpoint/part_file.h"

@@ -5,7 +5,7 @@
  * that file; the rest is the file of answers.  A file goes by its path or, gzipped or not, through
  * a pipe. */
 #include "fuzz.h"
-#include "data/rows.h"
+#include "data/format/rows.h"
 
 #include <math.h>
 #include <stdio.h>

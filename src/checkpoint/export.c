@@ -5,7 +5,7 @@
 #include "checkpoint/export.h"
 
 #include "base/regular_file.h"
-#include "data/npy.h"
+#include "data/format/npy.h"
 #include "checkpoint/model_card.h"
 #include "checkpoint/files.h"
 #include "checkpoint/tensors.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* class_names.c - distinct words and their sorted order: the classes of a table with names in it. */
-#include "data/csv.h"
+#include "data/format/csv.h"
 
 #include <string.h>
 #include <xxhash.h>

@@ -7,7 +7,7 @@
 
 #include "base/regular_file.h"
 #include "data/subprocess.h"
-#include "data/idx.h"
+#include "data/format/idx.h"
 #include "data/input.h"
 #include "data/source.h"
 

@@ -3,7 +3,7 @@
 #include "data/names.h"
 
 #include "base/printable.h"
-#include "data/csv.h"
+#include "data/format/csv.h"
 #include "data/data_memory.h"
 
 #include <stdio.h>

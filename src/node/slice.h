@@ -3,7 +3,7 @@
  * and of the staleness policy, its version, what went into it, and its part of a checkpoint.
  *
  * Whoever holds parameters holds slices.  A server's shard is a slice with guests and a gate
- * (node/shard.h); a peer will hold all slices of its own replica.  A slice knows no message, no
+ * (node/shard/shard.h); a peer will hold all slices of its own replica.  A slice knows no message, no
  * member and no gate's verdict.  Only the line changes its parameters (node/slice_update.h).
  *
  *  (1) version.n counts updates and never goes back.  version.incarnation is the holder's: it sets

@@ -2,7 +2,7 @@
 /* predictions.c - what a network says of rows, as a table. */
 #include "query/predictions.h"
 
-#include "data/npy.h"
+#include "data/format/npy.h"
 #include "checkpoint/files.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef TW_QUERY_TRAINED_MODEL_H
 #define TW_QUERY_TRAINED_MODEL_H
 
-#include "data/rows.h"
+#include "data/format/rows.h"
 #include "engine/forward.h"
 #include "checkpoint/model_card.h"
 #include "query/query.h"

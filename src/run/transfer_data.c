@@ -2,7 +2,7 @@
 /* transfer_data.c - the data set of a run, given away piece by piece out of the engine's own memory. */
 #include "run/transfer.h"
 
-#include "data/set_file.h"
+#include "data/format/set_file.h"
 #include "engine/network.h"
 #include "run/transfer_inner.h"
 

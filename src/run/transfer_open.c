@@ -11,7 +11,7 @@
 #include "run/transfer.h"
 
 #include "data/input.h"
-#include "data/set_file.h"
+#include "data/format/set_file.h"
 #include "spec/field.h"
 #include "checkpoint/files.h"
 #include "run/transfer_inner.h"

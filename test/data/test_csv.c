@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_csv.c - tables: what is read, how numbers are, and every way in which they can be wrong. */
 #include "data/kit.h"
-#include "data/csv.h"
+#include "data/format/csv.h"
 
 #include <math.h>
 #include <stdio.h>

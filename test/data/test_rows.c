@@ -2,7 +2,7 @@
 /* test_rows.c - rows for a model: by name, by place, with answers and without, and every way in
  * which they do not fit. */
 #include "data/kit.h"
-#include "data/rows.h"
+#include "data/format/rows.h"
 #include "base/refusing.h"
 
 #include <fcntl.h>

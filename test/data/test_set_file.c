@@ -5,7 +5,7 @@
 #include "data/kit.h"
 #include "base/refusing.h"
 #include "data/names_pack.h"
-#include "data/set_file.h"
+#include "data/format/set_file.h"
 #include "data/split.h"
 
 #include <math.h>

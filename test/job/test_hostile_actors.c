@@ -8,9 +8,9 @@
 #include "actor/cluster.h"
 #include "base/rng.h"
 #include "job/trial.h"
-#include "node/master.h"
-#include "node/shard.h"
-#include "node/worker.h"
+#include "node/master/master.h"
+#include "node/shard/shard.h"
+#include "node/worker/worker.h"
 #include "vec/vec.h"
 #include "kit/one_frame.h"
 

@@ -2,7 +2,7 @@
 /* test_master_counts.c - every count and set that the master keeps as members change, compared with
  * a recount by plain loops after every event of simulated runs with faults. */
 #include "job/trial.h"
-#include "node/master.h"
+#include "node/master/master.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #ifndef TEST_NODE_LONE_SHARD_H
 #define TEST_NODE_LONE_SHARD_H
 
-#include "node/shard.h"
+#include "node/shard/shard.h"
 #include "node/small_plan.h"
 
 #define LONE_WORKER(slot) (2 + (slot)) /* its node; the master is 0, the server 1 */

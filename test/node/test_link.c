@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_link.c - what a shard remembers of a worker's link: how far it is closed, and which of the
  * last numbers were not applied. */
-#include "node/shard.h"
+#include "node/shard/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

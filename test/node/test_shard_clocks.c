@@ -3,7 +3,7 @@
  * over all workers. */
 #include "actor/message.h"
 #include "base/refusing.h"
-#include "node/shard_clocks.h"
+#include "node/shard/shard_clocks.h"
 #include "node/small_plan.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* csv.c - tables of numbers with a column that is to be predicted: a class or a value. */
 #include "data/input.h"
 #include "data/data_memory.h"
-#include "data/table.h"
+#include "data/format/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>

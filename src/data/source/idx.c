@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx.c - images and labels from IDX files that the user has, gzipped or not. */
-#include "data/idx.h"
+#include "data/format/idx.h"
 #include "data/data_memory.h"
 #include "data/labels.h"
 

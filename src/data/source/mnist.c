@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mnist.c - the 70,000 handwritten digits, fetched before or wherever the user keeps them. */
-#include "data/idx.h"
+#include "data/format/idx.h"
 #include "data/input.h"
 #include "data/data_memory.h"
 

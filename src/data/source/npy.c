@@ -2,7 +2,7 @@
 /* npy.c - pairs of NumPy arrays: samples, and their labels or values. */
 #include "data/data_memory.h"
 #include "data/labels.h"
-#include "data/npy_set.h"
+#include "data/format/npy_set.h"
 
 struct options {
 	const char *x, *y, *test_x, *test_y;

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - rows of a CSV file; the first row decides how many columns there are.
+ *
+ *  (1) a value is stored only for a field that is not empty, so there are never more of them than
+ *      (bytes + 1) / 2: that, or rows times columns if it is less, is the room asked for.
+ *  (2) a row's values are stored when the row is whole.
+ *  (3) a cell that is kept as text had a separator or a line end behind it, or the file's end. */
+#include "data/format/table.h"
+#include "data/data_memory.h"
+#include "data/format/table_inner.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* " (width)": what the column is called, where that is known. */
+static const char *name_of(const struct tw_table_reader *r, char *out, size_t room)
+{
+	const struct tw_names *n = &r->d->names;
+	const uint32_t to = r->to[r->csv.column - 1];
+	const char *name = to < r->features && n->column ? n->column[to] : NULL;
+	char shown[TW_FIELD_SHOWN];
+
+	if (to == TW_TO_LABEL)
+		name = n->label;
+	out[0] = 0;
+	if (name && name[0])
+		snprintf(out, room, " (%s)",
+			 tw_field_show(&(struct tw_field){ .at = name, .bytes = strlen(name) },
+				       shown));
+	return out;
+}
+
+enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_field *f,
+			      const char *what)
+{
+	char shown[TW_FIELD_SHOWN], name[80];
+
+	name_of(r, name, sizeof name);
+	if (f->bytes == 0)
+		return tw_fail(r->why, TW_BAD_INPUT, "%s:%" PRIu64 ": column %u%s: is empty; %s",
+			       r->csv.name, r->csv.line, r->csv.column, name, what);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:%" PRIu64 ": column %u%s: '%s' is not accepted; %s", r->csv.name,
+		       r->csv.line, r->csv.column, name, tw_field_show(f, shown), what);
+}
+
+/* The columns of the first row and the rows at most, without touching the text. */
+static uint64_t survey(struct tw_table_reader *r, const char *text, const char *end)
+{
+	uint64_t columns = 1, rows = 1;
+	bool quotes = false, first = true;
+
+	for (const char *p = text; p < end; p++) {
+		if (*p == '\n' || *p == '\r') {
+			rows += *p == '\n' || p + 1 == end || p[1] != '\n';
+			first = first && quotes;
+		} else if (first && *p == '"') {
+			quotes = !quotes;
+		} else if (first && !quotes && *p == r->facts->separator) {
+			columns++;
+		}
+	}
+	r->row_room = rows;
+	return columns;
+}
+
+/* Room for `count` things, or for `most` if the file cannot hold more. */
+static enum tw_status room_for(struct tw_table_reader *r, uint64_t count, uint64_t most,
+			       size_t each, uint64_t *room, void **out)
+{
+	*room = count < most ? count : most;
+	return tw_keep_room(r->d, *room, each, out, r->why);
+}
+
+static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
+{
+	const uint64_t most = (uint64_t)bytes / 2 + 1, rows = r->row_room;
+	void *value = NULL, *answer = NULL, *known = NULL, *cell = NULL;
+	uint64_t values, cells;
+	enum tw_status st;
+
+	if (__builtin_mul_overflow(rows, (uint64_t)r->features, &values))
+		values = UINT64_MAX;
+	if (__builtin_mul_overflow(rows, (uint64_t)r->out->extras, &cells))
+		cells = UINT64_MAX;
+	st = room_for(r, values, most, sizeof(float), &r->value_room, &value);
+	if (st == TW_OK)
+		st = room_for(r, rows, most, sizeof(float), &r->row_room, &answer);
+	if (st == TW_OK && tw_table_for_model(r) && r->label)
+		st = tw_keep_room(r->d, r->row_room, 1, &known, r->why);
+	if (st == TW_OK && cells)
+		st = room_for(r, cells, (uint64_t)bytes + 1, sizeof(char *), &r->cell_room, &cell);
+	if (st != TW_OK)
+		return st;
+	r->value = value;
+	if (r->facts->classes)
+		r->class = answer;
+	else
+		r->target = answer;
+	r->known = known;
+	r->out->cell = cell;
+	return TW_OK;
+}
+
+/* The class of that name; whole numbers by their value. */
+static bool find_class(const struct tw_table_reader *r, const struct tw_field *f, uint32_t *out)
+{
+	char text[24];
+	int64_t v;
+
+	if (tw_words_find(r->words, f, out))
+		return true;
+	if (!r->whole || !tw_field_whole(f, &v))
+		return false;
+	return tw_words_find(r->words,
+			     &(struct tw_field){
+				     .at = text,
+				     .bytes = (size_t)snprintf(text, sizeof text, "%" PRId64, v),
+			     },
+			     out);
+}
+
+static enum tw_status new_class(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const uint32_t known = r->words->count;
+	const enum tw_status st = tw_words_number(r->words, f, &r->class[r->rows]);
+
+	if (r->words->count > known && !tw_name_valid(f->at, f->bytes))
+		return tw_table_wrong(r, f, tw_name_needed);
+	if (st == TW_NO_ROOM)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:%" PRIu64
+			       ": column %u: is class number %u; at most %u different "
+			       "classes are accepted (task: values takes numbers)",
+			       r->csv.name, r->csv.line, r->csv.column, TW_CLASSES_MAX + 1,
+			       TW_CLASSES_MAX);
+	return st == TW_OK ? st : tw_keep_no_memory(r->why, r->csv.name, f->bytes);
+}
+
+/* "only a, b and c are accepted": the classes as far as they fit. */
+static enum tw_status unknown_class(const struct tw_table_reader *r, const struct tw_field *f)
+{
+	char what[200];
+	size_t n = (size_t)snprintf(what, sizeof what, "the classes of the training are");
+	uint32_t k = 0;
+
+	for (; k < r->words->count && n + r->words->word[k].bytes + 24 < sizeof what; k++)
+		n += (size_t)snprintf(what + n, sizeof what - n, "%s %.*s", k ? "," : "",
+				      (int)r->words->word[k].bytes, r->words->word[k].at);
+	if (k < r->words->count)
+		snprintf(what + n, sizeof what - n, " and %u more", r->words->count - k);
+	return tw_table_wrong(r, f, what);
+}
+
+static enum tw_status take_class(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const bool may_lack = r->facts->use == TW_TABLE_PREDICT;
+
+	if (f->bytes == 0 && !may_lack)
+		return tw_table_wrong(r, f, "a class is needed");
+	if (r->facts->use == TW_TABLE_TRAIN)
+		return new_class(r, f);
+	r->class[r->rows] = 0;
+	if (!find_class(r, f, &r->class[r->rows])) {
+		if (!may_lack)
+			return unknown_class(r, f);
+		r->known[r->rows] = 0;
+		return TW_OK;
+	}
+	if (r->known)
+		r->known[r->rows] = 1;
+	r->out->answers++;
+	return TW_OK;
+}
+
+static enum tw_status take_target(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const bool number = tw_field_number(f, &r->target[r->rows]);
+
+	if (!number && r->facts->use != TW_TABLE_PREDICT)
+		return tw_table_wrong(r, f, "a finite number is needed");
+	if (!number)
+		r->target[r->rows] = 0;
+	if (r->known)
+		r->known[r->rows] = number;
+	r->out->answers += number;
+	return TW_OK;
+}
+
+/* The field becomes a text of its own in place: what stood behind it was read already. */
+static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
+{
+	HOLDS(3, r->cells < r->cell_room);
+	((char *)f->at)[f->bytes] = 0;
+	tw_name_print((char *)f->at, f->bytes);
+	r->out->cell[r->cells++] = f->at;
+}
+
+/* Words are for the label alone, which is perhaps another column than the job says. */
+static enum tw_status no_number(const struct tw_table_reader *r, const struct tw_field *f)
+{
+	char what[160] = "a finite number is needed";
+
+	if (memchr(f->at, ',', f->bytes))
+		snprintf(what, sizeof what,
+			 "a finite number with a decimal point and no commas is needed");
+	else if (r->facts->use == TW_TABLE_TRAIN && !tw_table_no_name(f))
+		snprintf(what, sizeof what,
+			 "a finite number is needed; only the column to predict may have words "
+			 "(label: %.40s)",
+			 r->facts->label);
+	return tw_table_wrong(r, f, what);
+}
+
+static enum tw_status take_other(struct tw_table_reader *r, const struct tw_field *f, uint32_t to)
+{
+	if (to < r->features)
+		return no_number(r, f);
+	HOLDS(1, r->rows < r->row_room);
+	if (to == TW_TO_LABEL)
+		return r->class ? take_class(r, f) : take_target(r, f);
+	if (r->out->cell)
+		take_cell(r, f);
+	return TW_OK;
+}
+
+/* Nearly all fields are numbers of features. */
+static inline enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
+{
+	const uint32_t to = r->to[r->csv.column - 1];
+
+	if (to < r->features && tw_field_number(f, &r->row[to]))
+		return TW_OK;
+	return take_other(r, f, to);
+}
+
+static inline void end_row(struct tw_table_reader *r)
+{
+	HOLDS(1, r->values + r->features <= r->value_room && r->rows < r->row_room);
+	memcpy(r->value + r->values, r->row, r->features * sizeof *r->row);
+	r->values += r->features;
+	if (!r->label && r->class)
+		r->class[r->rows] = 0;
+	else if (!r->label)
+		r->target[r->rows] = 0;
+	r->rows++;
+}
+
+static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_field *f)
+{
+	if (f->last && r->csv.column == 1 && f->bytes == 0)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:%" PRIu64 ": is blank; blank lines are accepted at the end only",
+			       r->csv.name, r->csv.line);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:%" PRIu64 ": has %s%u columns, but the first row has %u", r->csv.name,
+		       r->csv.line, f->last ? "" : "more than ", r->csv.column, r->columns);
+}
+
+static enum tw_status read_row(struct tw_table_reader *r)
+{
+	struct tw_field f;
+	enum tw_status st;
+
+	do {
+		st = tw_csv_field(&r->csv, &f, r->why);
+		if (st == TW_OK && f.last != (r->csv.column == r->columns))
+			st = ragged(r, &f);
+		if (st == TW_OK)
+			st = take(r, &f);
+	} while (st == TW_OK && !f.last);
+	if (st == TW_OK)
+		end_row(r);
+	return st;
+}
+
+/* Read the first row; as data too, unless it is a header. */
+static enum tw_status first_row(struct tw_table_reader *r, struct tw_field *row, size_t bytes)
+{
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
+		st = tw_csv_field(&r->csv, &row[k], r->why);
+		if (st == TW_OK && row[k].last != (k + 1 == r->columns))
+			st = ragged(r, &row[k]);
+	}
+	if (st == TW_OK)
+		st = tw_table_match(r, row);
+	if (st == TW_OK)
+		st = make_room(r, bytes);
+	if (st != TW_OK || r->out->header)
+		return st;
+	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
+		r->csv.column = k + 1;
+		st = take(r, &row[k]);
+	}
+	if (st == TW_OK)
+		end_row(r);
+	return st;
+}
+
+/* The first row has one column: which separator would give the most? */
+static enum tw_status one_column(const struct tw_table_reader *r)
+{
+	static const char *const name[] = { ";", "tab", ",", "|" };
+	static const char mark[] = ";\t,|";
+	unsigned most = 0, best = 0;
+	char advice[60] = "";
+
+	for (unsigned k = 0; k < sizeof mark - 1; k++) {
+		unsigned found = 0;
+
+		for (const char *p = r->csv.next; p < r->csv.end && *p != '\n' && *p != '\r'; p++)
+			found += *p == mark[k];
+		if (found > most && mark[k] != r->facts->separator) {
+			most = found;
+			best = k;
+		}
+	}
+	if (most)
+		snprintf(advice, sizeof advice, "; separator: '%s' would give %u", name[best],
+			 most + 1);
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:1: has one column; at least two are needed (a value and the label), "
+		       "separated by '%c'%s",
+		       r->csv.name, r->facts->separator, advice);
+}
+
+static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
+{
+	if (columns < 2 && !tw_table_for_model(r))
+		return one_column(r);
+	if (columns > TW_WORDS_MOST)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s:1: has %" PRIu64 " columns; at most %u are accepted",
+			       r->csv.name, columns, (unsigned)TW_WORDS_MOST);
+	r->columns = (uint32_t)columns;
+	r->features = r->facts->use == TW_TABLE_TRAIN ? r->columns - 1 : (uint32_t)r->d->features;
+	return TW_OK;
+}
+
+static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
+{
+	struct tw_heap *heap = r->d->heap;
+	struct tw_field *row = heap->get(heap, r->columns * sizeof *row);
+	enum tw_status st;
+
+	if (!row)
+		return tw_keep_no_memory(r->why, r->csv.name, r->columns * sizeof *row);
+	st = first_row(r, row, bytes);
+	heap->put(heap, row);
+	while (st == TW_OK && !tw_csv_done(&r->csv))
+		st = read_row(r);
+	if (st == TW_OK && r->rows == 0)
+		st = tw_fail(r->why, TW_BAD_INPUT,
+			     "%s: has no rows of data; at least one is needed", r->csv.name);
+	return st;
+}
+
+/* Rows that all count upwards are data. */
+static bool second_counts(const struct tw_table_reader *r)
+{
+	const float *v = r->value + r->features;
+	uint32_t k = 1;
+
+	while (k < r->features && v[k] == v[0] + (float)k)
+		k++;
+	return k == r->features;
+}
+
+/* What is needed while reading alone. */
+static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
+{
+	struct tw_heap *heap = r->d->heap;
+	const size_t to = r->columns * sizeof *r->to, row = r->features * sizeof *r->row;
+	enum tw_status st;
+
+	r->to = heap->get(heap, to);
+	r->row = r->to ? heap->get(heap, row) : NULL;
+	if (r->row) {
+		for (uint32_t k = 0; k < r->columns; k++)
+			r->to[k] = TW_TO_NOTHING;
+		st = read_all(r, bytes);
+	} else {
+		st = tw_keep_no_memory(r->why, r->csv.name, to + row);
+	}
+	heap->put(heap, r->row);
+	heap->put(heap, r->to);
+	return st;
+}
+
+enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
+			     struct tw_words *words, struct tw_data *d, struct tw_table *out,
+			     struct tw_error *why)
+{
+	struct tw_table_reader r = {
+		.facts = facts,
+		.words = words,
+		.whole = facts->use != TW_TABLE_TRAIN && tw_words_whole(words),
+		.d = d,
+		.out = out,
+		.why = why,
+	};
+	enum tw_status st;
+
+	*out = (struct tw_table){ 0 };
+	if (bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
+		return tw_fail(why, TW_BAD_INPUT, "%s: is UTF-16; save it as UTF-8", facts->name);
+	tw_csv_init(&r.csv, facts->name, facts->separator, text, bytes);
+	if (tw_csv_done(&r.csv))
+		return tw_fail(why, TW_BAD_INPUT, "%s: is empty; rows of numbers are needed",
+			       facts->name);
+	st = check_columns(&r, survey(&r, r.csv.next, r.csv.end));
+	if (st == TW_OK)
+		st = read_with_scratch(&r, bytes);
+	if (st == TW_OK && facts->use == TW_TABLE_TRAIN) {
+		const uint64_t features = r.features;
+
+		d->names.separator = facts->separator;
+		d->names.place = r.label;
+		st = tw_keep_shape(d, facts->name, 1, &features, why);
+	}
+	out->samples = (struct tw_samples){
+		.count = r.rows,
+		.value = r.value,
+		.label = r.class,
+		.target = r.target,
+	};
+	out->known = r.known;
+	out->numbered = st == TW_OK && out->numbered && r.rows > 1 && !second_counts(&r);
+	return st;
+}
+
+enum tw_status tw_separator_parse(const char *text, char *out, struct tw_error *why)
+{
+	if (!strcmp(text, "tab") || !strcmp(text, "\\t")) {
+		*out = '\t';
+		return TW_OK;
+	}
+	if (text[0] && !text[1] && !isalnum((unsigned char)text[0]) &&
+	    !strchr("\"\r\n.+-", text[0])) {
+		*out = text[0];
+		return TW_OK;
+	}
+	return tw_fail(why, TW_BAD_INPUT,
+		       "separator: needs one character that is no letter, digit, quote, point or "
+		       "sign, or tab; not '%.20s'",
+		       text);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - a whole CSV file as rows of floats, with a column of labels or targets.
+ *
+ * The first file (TW_TABLE_TRAIN) decides what there is to know: columns, their names, classes.
+ * Every other file is matched with it: by name where both have a header, else by place. */
+#ifndef TW_DATA_FORMAT_TABLE_H
+#define TW_DATA_FORMAT_TABLE_H
+
+#include "data/format/csv.h"
+#include "data/source.h"
+
+enum tw_header { TW_HEADER_AUTO, TW_HEADER_YES, TW_HEADER_NO };
+
+enum tw_table_use {
+	TW_TABLE_TRAIN,   /* all columns but the label are features */
+	TW_TABLE_TEST,    /* a test set of the same job: both files have a header or none has */
+	TW_TABLE_SCORE,   /* rows for a model; each has its answer */
+	TW_TABLE_PREDICT, /* rows for a model; answers may be missing or unknown */
+};
+
+/* How the file is to be read. */
+struct tw_table_facts {
+	const char *name; /* of the file, for sentences */
+	enum tw_table_use use;
+	char separator;
+	enum tw_header header;
+	const char *label;            /* TRAIN: "last", a number from 1, or a name in the header */
+	bool classes;                 /* the label names a class; else it is a number */
+	struct tw_warnings *warnings; /* NULL: nobody listens */
+};
+
+/* What came of it; memory of the data set. */
+struct tw_table {
+	struct tw_samples samples; /* with labels (or targets) in any case; 0 where unknown */
+	bool header;               /* the first row was one */
+	bool numbered; /* the first row was guessed to be data, and alone counts: 0, 1, 2, ... */
+	const uint8_t *known; /* for each row: its answer is known; NULL: there are none */
+	uint64_t answers;     /* rows whose answer is known */
+	/* SCORE and PREDICT: columns that the model does not know, as printable UTF-8.  Cell k of
+	 * row i is cell[i * extras + k]; it points into `text`. */
+	uint32_t extras;
+	const char *const *extra; /* their names, NULL behind the last */
+	const char **cell;
+};
+
+/* Read `text` (bytes of it, and a zero byte behind; it changes).
+ * TRAIN: sets d->features, shape and names; new words go to `words`, labels are words' numbers;
+ * the text must outlive `words`.
+ * Others: d->features, classes, targets and names say what is accepted, and `words` are the names
+ * of the classes in their order (tw_words_names).  The text must outlive out->cell. */
+enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, size_t bytes,
+			     struct tw_words *words, struct tw_data *d, struct tw_table *out,
+			     struct tw_error *why);
+
+/* Say what is odd about a training file that was read; `words` as it left them. */
+enum tw_status tw_table_warn(const struct tw_table_facts *facts, const struct tw_table *table,
+			     const struct tw_words *words, const struct tw_data *d,
+			     struct tw_error *why);
+
+/* What stands between columns as users write it: one character, or tab. */
+enum tw_status tw_separator_parse(const char *text, char *out, struct tw_error *why);
+
+#endif

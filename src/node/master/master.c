@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master.c - the master as an actor: what it is told.
+ *
+ * Handlers only record what happened; tw_master_drive (master_phases.c) then does what is due. */
+#include "node/master/master.h"
+#include "base/fetch.h"
+
+#include <math.h>
+
+static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	const struct tw_plan *p = a->plan;
+	struct master *m = tw_heap_zeros(heap, sizeof *m);
+	bool all = true;
+
+	if (!m)
+		return NULL;
+	m->plan = p;
+	m->heap = heap;
+	m->restart.resume = a->resume;
+	m->restart.history = HISTORY_UNKNOWN;
+	m->scores.loss = NAN; /* nothing was evaluated yet */
+	m->scores.accuracy = -1;
+	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
+	tw_spans_init(&m->cuts.closed, heap);
+	m->scores.chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
+	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
+	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
+	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
+	m->commit.set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->commit.set);
+	m->scores.chunk = tw_heap_zeros(heap, m->scores.chunks * sizeof *m->scores.chunk);
+	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
+	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
+	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK;
+	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
+		m->member[k].chunk = NO_CHUNK;
+	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
+		tw_spans_init(&m->shard[s].applied, heap);
+		tw_spans_init(&m->shard[s].twice, heap);
+	}
+	if (all)
+		return (struct tw_actor *)m;
+	tw_master_class.free((struct tw_actor *)m);
+	return NULL;
+}
+
+static void master_free(struct tw_actor *a)
+{
+	struct master *m = (struct master *)a;
+
+	if (!m)
+		return;
+	for (uint32_t k = 0; m->member && k < m->plan->crew.workers; k++)
+		tw_master_member_release(&m->member[k], m->heap);
+	for (uint32_t s = 0; m->shard && s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		tw_spans_release(&i->applied);
+		tw_spans_release(&i->twice);
+		tw_block_drop(i->part);
+		tw_block_drop(i->vector);
+		tw_block_drop(i->host);
+		m->heap->put(m->heap, i->set);
+	}
+	tw_master_members_release(&m->members, m->heap);
+	tw_deal_release(m);
+	tw_round_release(m);
+	tw_spans_release(&m->cuts.closed);
+	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
+	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
+		m->heap->put(m->heap, plain[k]);
+	m->heap->put(m->heap, m);
+}
+
+static void master_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	struct master *m = (struct master *)a;
+
+	m->since = tw_now(ctx);
+	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
+	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
+	tw_stuck_watch(m, ctx);
+	m->restart.loading = true;
+	ctx->world->load(ctx);
+}
+
+/* Each role has its own words, and its own nodes. */
+static bool may_say(const struct master *m, const struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const bool served = tw_plan_is_server(m->plan, msg->from.node);
+	const bool hello = msg->h.type == TW_HELLO;
+
+	if (!tw_hears(ctx, msg))
+		return false;
+	switch (msg->from.role) {
+	case TW_WORKER:
+		return msg->from.node > m->plan->crew.servers &&
+		       !(hello && msg->b.hello.role == TW_SERVER);
+	case TW_SERVER:
+		return served && !(hello && msg->b.hello.role != TW_SERVER);
+	default:
+		return served && msg->h.shard == msg->from.index;
+	}
+}
+
+/* A worker's message, and what a shard has of it, touch that member. */
+static void master_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct master *s = (const struct master *)a;
+	uint32_t slot;
+
+	if (!m || !s->member)
+		return;
+	slot = m->from.role == TW_WORKER ? m->h.from : m->b.have.slot;
+	if (slot < s->plan->crew.workers)
+		tw_fetch(&s->member[slot], sizeof(struct member));
+}
+
+static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *msg)
+{
+	struct master *m = (struct master *)a;
+
+	if (m->phase == PHASE_OVER || !may_say(m, ctx, msg))
+		return;
+	switch (msg->h.type) {
+	case TW_HELLO:
+		if (msg->b.hello.role == TW_SERVER)
+			tw_master_server_hello(m, ctx, msg);
+		else if (msg->h.flags & TW_FLAG_FRESH)
+			tw_master_admit(m, ctx, msg);
+		else
+			tw_master_rejoin(m, ctx, msg);
+		break;
+	case TW_BYE:
+		if (msg->from.role == TW_SERVER)
+			tw_master_server_leaves(m, ctx, msg);
+		else
+			tw_master_leaves(m, ctx, msg);
+		break;
+	case TW_REFUSE:
+		tw_master_let_go(m, ctx, msg);
+		break;
+	case TW_IDLE:
+		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
+			tw_deal_asks(m, msg->h.from);
+		break;
+	case TW_DONE:
+		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
+			tw_deal_done(m, ctx, msg);
+		break;
+	case TW_HAVE:
+		tw_round_have(m, ctx, msg);
+		break;
+	case TW_STATE:
+		tw_master_shard_state(m, ctx, msg);
+		break;
+	case TW_HOSTED:
+		tw_master_shard_hosted(m, ctx, msg);
+		break;
+	case TW_PART:
+		tw_cut_part(m, ctx, msg);
+		break;
+	case TW_PIN:
+		tw_score_pinned(m, ctx, msg);
+		break;
+	case TW_RESULT:
+		if (tw_master_from_member(m, ctx, msg))
+			tw_score_result(m, ctx, msg);
+		break;
+	default:
+		break;
+	}
+	tw_master_drive(m, ctx);
+}
+
+static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	struct master *m = (struct master *)a;
+
+	switch (timer) {
+	case TIMER_GATHER:
+		tw_master_servers_due(m, ctx);
+		break;
+	case TIMER_MOVE:
+		m->restart.move = MOVE_NONE;
+		break;
+	case TIMER_STUCK:
+		tw_stuck_check(m, ctx);
+		break;
+	case TIMER_HOMELESS:
+		m->waits.counting_homes = false;
+		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
+		       (double)m->plan->crew.wait / 1e9);
+		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		return;
+	case TIMER_CUT:
+		if (m->phase == PHASE_RUN && !m->cuts.making)
+			m->wish.cut = true;
+		else
+			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
+		break;
+	case TIMER_LIMIT:
+		m->wish.time_up = true;
+		break;
+	case TIMER_PAUSE:
+		tw_master_waited(m, ctx);
+		break;
+	default:
+		break;
+	}
+	tw_master_drive(m, ctx);
+}
+
+static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
+{
+	struct master *m = (struct master *)a;
+	const uint32_t slot = tw_master_slot_at(m, node);
+
+	if (node && node <= m->plan->crew.servers) {
+		m->server[node - 1].state = SERVER_AWAY;
+		tw_master_lose_shards(m, ctx, node);
+	} else if (slot != UINT32_MAX) {
+		tw_master_remove(m, ctx, slot, TW_GONE);
+	}
+	tw_master_drive(m, ctx);
+}
+
+static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	struct master *m = (struct master *)a;
+	const uint32_t slot = tw_master_slot_at(m, node);
+
+	if (m->phase == PHASE_OVER)
+		return;
+	if (node && node <= m->plan->crew.servers) {
+		/* a server that lost its memory says so itself; one that did not is told again */
+		if (m->server[node - 1].boot == boot) {
+			for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+				if (m->shard[s].node == node)
+					tw_master_resync_shard(m, ctx, s);
+		}
+	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
+		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */
+	} else if (slot != UINT32_MAX) {
+		tw_master_reconnected(m, ctx, slot);
+	}
+	tw_master_drive(m, ctx);
+}
+
+static void master_saved(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
+			 enum tw_status status)
+{
+	struct master *m = (struct master *)a;
+
+	tw_cut_saved(m, ctx, cut, status);
+	tw_master_drive(m, ctx);
+}
+
+static void master_loaded(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
+			  const struct tw_part *parts, size_t count, enum tw_status status)
+{
+	struct master *m = (struct master *)a;
+
+	tw_cut_loaded(m, ctx, cut, parts, count, status);
+	tw_master_drive(m, ctx);
+}
+
+static void master_interrupt(struct tw_actor *a, struct tw_context *ctx)
+{
+	struct master *m = (struct master *)a;
+
+	m->wish.stop = true;
+	if (!m->restart.begun) {
+		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		return;
+	}
+	tw_master_drive(m, ctx);
+}
+
+const struct tw_actor_class tw_master_class = {
+	.name = "master",
+	.new = master_new,
+	.free = master_free,
+	.start = master_start,
+	.message = master_message,
+	.soon = master_soon,
+	.timer = master_timer,
+	.saved = master_saved,
+	.loaded = master_loaded,
+	.down = master_down,
+	.up = master_up,
+	.interrupt = master_interrupt,
+	.waiting = tw_master_waiting,
+};

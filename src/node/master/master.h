@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master.h - what the files of the master do for one another; its state is in master_state.h.
+ *
+ * All of them are entered by the master's handlers alone, do not wait, and act through ctx. */
+#ifndef TW_NODE_MASTER_MASTER_H
+#define TW_NODE_MASTER_MASTER_H
+
+#include "node/master/master_state.h"
+
+/* master_phases.c */
+void tw_master_drive(struct master *m, struct tw_context *ctx);
+uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
+
+/* master_waiting.c */
+bool tw_master_too_few(const struct master *m);
+/* Set and clear the timers of cluster.wait. */
+void tw_master_count_waits(struct master *m, struct tw_context *ctx);
+/* TIMER_GATHER and TIMER_PAUSE: servers had time to come; so had workers. */
+void tw_master_servers_due(struct master *m, struct tw_context *ctx);
+void tw_master_waited(struct master *m, struct tw_context *ctx);
+/* Somebody outlived a master before us: there is more to lose than time. */
+void tw_master_heard_survivor(struct master *m);
+/* Is the master waiting for this member? */
+bool tw_master_waits_for(const struct master *m, uint32_t slot);
+bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
+
+/* master_workers.c */
+uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
+/* Nobody is in.  TW_NO_MEMORY leaves what release gives back. */
+enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots);
+void tw_master_member_release(struct member *e, struct tw_heap *heap);
+void tw_master_members_release(struct membership *all, struct tw_heap *heap);
+struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   enum tw_type type);
+/* Where the shards are, to one worker. */
+void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
+/* Every member, and who of them has no work, to one shard. */
+void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* The slot of the member on this node; UINT32_MAX: none. */
+uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
+/* Is it from a worker that is a member now?  One that is not is told so. */
+bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A worker that knows nothing. */
+void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A worker that outlived an earlier master, or whose connection was made anew. */
+void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* A worker goes: cleanly, to start over, or before it knew that it was in. */
+void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A member is removed and told why. */
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why);
+/* A shard says of a worker that its contributions are not finite, again and again. */
+void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A member that has not worked yet gets its part of a cut, as somebody new. */
+void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
+		      enum tw_member_state state);
+
+/* master_servers.c */
+struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
+				  enum tw_type type);
+bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags);
+/* What a shard was told and may have lost, once more. */
+void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+uint32_t tw_master_servers_live(const struct master *m);
+void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
+/* A server asks to leave. */
+void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Is a cut due, so that the shards of a server that leaves can go elsewhere? */
+bool tw_master_must_move(const struct master *m);
+/* That cut is complete: its shards have no server now. */
+void tw_master_move(struct master *m, struct tw_context *ctx);
+/* Servers that leave and host nothing any more may go; the last one does not go alone. */
+void tw_master_servers_go(struct master *m, struct tw_context *ctx);
+void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+
+/* master_shards.c */
+/* Is some shard kept as it was when it outlived a master? */
+bool tw_master_adopted_any(const struct master *m);
+/* PHASE_GATHER, until every shard is hosted and enough workers are here. */
+void tw_master_gather(struct master *m, struct tw_context *ctx);
+/* Steps and samples that the shards have applied, by their last word: the mean over shards. */
+void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
+/* PHASE_AGREE, until every shard has confirmed. */
+void tw_master_agreed(struct master *m, struct tw_context *ctx);
+
+/* master_deal.c */
+void tw_deal(struct master *m, struct tw_context *ctx);
+/* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
+enum tw_status tw_deal_init(struct master *m);
+void tw_deal_release(struct master *m);
+void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to);
+/* A worker asks for work. */
+void tw_deal_asks(struct master *m, uint32_t slot);
+/* Was it told that there is no work, and waits for some? */
+static inline bool tw_deal_was_told(const struct member *e)
+{
+	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
+}
+bool tw_deal_exhausted(const struct master *m);
+uint32_t tw_deal_unit(const struct master *m);
+/* Samples per step of this worker, by its rank among the live ones. */
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
+/* Is this a warm start, in which it is not this worker's turn yet? */
+bool tw_deal_too_early(const struct master *m, uint32_t slot);
+/* The next free range below `end`, at most `most` long, inside one epoch. */
+bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out);
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
+void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		  uint64_t to);
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
+
+/* master_leases.c */
+bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+/* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
+void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+/* Everything this worker holds goes back and is dealt again; it asks for nothing. */
+void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Say to one shard whether this member has work. */
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags);
+/* Nobody gets more work: whoever has none is not to be waited for. */
+void tw_deal_no_more(struct master *m, struct tw_context *ctx);
+void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* Are these leases that somebody may hold? */
+bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
+bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
+		   const struct tw_range *list, size_t count);
+/* A new generation: nobody holds anything; what was held is dealt again. */
+void tw_deal_forget(struct master *m, struct tw_context *ctx);
+
+/* master_rounds.c */
+enum tw_status tw_round_init(struct master *m);
+void tw_round_release(struct master *m);
+void tw_round_deal(struct master *m, struct tw_context *ctx);
+void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
+/* Does it have a stripe in the round that is open? */
+static inline bool tw_round_planned(const struct member *e)
+{
+	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
+}
+/* Workers that are behind and have not come home. */
+static inline uint32_t tw_round_late(const struct master *m)
+{
+	return m->rounds.stripes[STRIPE_BEHIND] - m->rounds.back.members;
+}
+void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+
+/* master_restore.c */
+/* Choose a server for every shard that has none, and fetch the newest cut. */
+void tw_cut_assign(struct master *m, struct tw_context *ctx);
+void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
+		   const struct tw_part *parts, size_t count, enum tw_status status);
+
+/* master_checkpoint.c */
+void tw_cut_snap(struct master *m, struct tw_context *ctx);
+void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_cut_check(struct master *m, struct tw_context *ctx);
+void tw_cut_abort(struct master *m);
+/* Are workers' parts in a cut, too? */
+bool tw_cut_workers_keep_state(const struct master *m);
+/* How long after one cut the next is due. */
+int64_t tw_cut_period(const struct master *m);
+void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
+
+/* master_stuck.c */
+/* This member has work to do from now on. */
+void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e);
+/* It has finished what it was asked for last. */
+void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e);
+/* It has a chunk of an evaluation to compute, and has computed it. */
+void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx, const struct member *e);
+void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
+/* Members may owe a part of a cut that they did not owe before. */
+void tw_stuck_owes_part(struct master *m);
+/* Set TIMER_STUCK, where somebody may be stuck at all. */
+void tw_stuck_watch(struct master *m, struct tw_context *ctx);
+/* TIMER_STUCK: remove members that others have waited for too long. */
+void tw_stuck_check(struct master *m, struct tw_context *ctx);
+/* Was this node removed for that, and has not been started again since? */
+bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
+
+/* master_eval.c */
+/* Training (re)starts: what was asked of shards before is asked again, or the first evaluation is
+ * awaited. */
+void tw_score_begin(struct master *m, struct tw_context *ctx);
+/* Every shard has told its state: what is in, when a master knows no better. */
+void tw_score_agreed(struct master *m, bool adopted);
+/* A round was committed: evaluate it if another threshold is passed. */
+void tw_score_committed(struct master *m, struct tw_context *ctx);
+/* More contributions are in. */
+void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps);
+void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_score_deal(struct master *m, struct tw_context *ctx);
+void tw_score_abort(struct master *m, struct tw_context *ctx);
+/* The last evaluation of the run begins. */
+void tw_score_final(struct master *m, struct tw_context *ctx);
+void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
+		       const struct tw_body_pin *what);
+
+/* master_finish.c */
+/* Something is dealt; a worker finds nothing left to deal. */
+void tw_score_dealt(struct master *m, struct tw_context *ctx);
+void tw_score_dry(struct master *m, struct tw_context *ctx);
+/* A shard says how much was in when nothing was left to deal. */
+void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has);
+void tw_score_count(struct master *m, struct tw_context *ctx);
+void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
+void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
+
+#endif

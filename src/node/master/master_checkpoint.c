@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_checkpoint.c - cuts: what is saved, and when.  How shards are taken from one is in master_restore.c.
+ *
+ *  (1) a cut is the parts of all shards, of the workers that keep state, and of the master, under
+ *      one number; the store keeps all of them or none.
+ *  (2) a cut that drains has no lease open and nothing collected: what is applied is what is dealt.
+ *      One that does not drain says for each shard what it has applied, and what the master knew to
+ *      be done when it asked. */
+#include "node/master/master.h"
+
+#include <stdio.h>
+
+#define MOVE_AGAIN (5 * TW_SECOND) /* after a cut for a server that leaves could not be written */
+
+bool tw_cut_workers_keep_state(const struct master *m)
+{
+	return tw_plan_worker_keeps(m->plan);
+}
+
+void tw_cut_abort(struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		tw_block_drop(m->shard[s].part);
+		m->shard[s].part = NULL;
+	}
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
+		tw_block_drop(m->member[k].part);
+		m->member[k].part = NULL;
+	}
+	m->cuts.making = 0;
+	m->cuts.parts_here = 0;
+	m->cuts.running = false;
+}
+
+static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
+{
+	if (!msg)
+		return;
+	msg->b.snap = (struct tw_body_snap){ m->cuts.making, !m->cuts.running, 1 };
+	tw_send(ctx, msg);
+}
+
+void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	if (m->cuts.making && m->phase != PHASE_SAVE && !m->shard[shard].part)
+		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
+}
+
+void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	if (m->cuts.making && m->phase != PHASE_SAVE && tw_cut_workers_keep_state(m) &&
+	    m->member[slot].live && !m->member[slot].part)
+		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
+}
+
+void tw_cut_snap(struct master *m, struct tw_context *ctx)
+{
+	enum tw_status st;
+
+	tw_cut_abort(m);
+	/* one that was let go while the store wrote it keeps its number: what the store says of it
+	 * must not be taken for this one's, and it may become complete */
+	m->cuts.making = (m->cuts.stored > m->cuts.last ? m->cuts.stored : m->cuts.last) + 1;
+	m->cuts.running = m->phase == PHASE_RUN;
+	m->wish.cut = false;
+	m->since = tw_now(ctx);
+	st = tw_spans_copy(&m->cuts.closed, &m->dealing.taken);
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		for (uint32_t i = 0; i < m->member[k].held.count && st == TW_OK; i++)
+			st = tw_spans_remove(&m->cuts.closed, m->member[k].held.lease[i].from,
+					     m->member[k].held.lease[i].to);
+	if (st != TW_OK) {
+		tw_give_up(ctx, st, "no memory for a checkpoint");
+		return;
+	}
+	if (!m->cuts.running)
+		m->phase = PHASE_SNAP;
+	tw_stuck_owes_part(m);
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_cut_snap_shard(m, ctx, s);
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		tw_cut_snap_worker(m, ctx, k);
+}
+
+int64_t tw_cut_period(const struct master *m)
+{
+	return m->cuts.period > m->plan->checkpoint.every ? m->cuts.period
+							  : m->plan->checkpoint.every;
+}
+
+/* A cut that drains pauses everybody.  Where nothing was finished since the one before, the next
+ * one comes later, or the run would never end. */
+static void stretch(struct master *m, struct tw_context *ctx)
+{
+	const int64_t pause = m->restart.release - m->cuts.draining, period = tw_cut_period(m);
+	const bool idle =
+		m->cuts.closed_before == tw_spans_total(&m->cuts.closed) && !m->cuts.was_paused;
+
+	m->cuts.closed_before = tw_spans_total(&m->cuts.closed);
+	m->cuts.was_paused = m->waits.paused;
+	if (!m->plan->checkpoint.every || !idle || tw_deal_exhausted(m))
+		return;
+	m->cuts.period = pause > 2 * period ? pause : 2 * period;
+	tw_say(ctx, TW_WARNING,
+	       "checkpoints leave no time to train: one takes %.3g s, and nothing was finished in "
+	       "the %.3g s before it; the next one follows after %.3g s (checkpoint.every is %.3g "
+	       "s)",
+	       (double)pause / 1e9, (double)period / 1e9, (double)m->cuts.period / 1e9,
+	       (double)m->plan->checkpoint.every / 1e9);
+}
+
+static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
+{
+	struct tw_master_part x = { .cut = m->cuts.making,
+				    .round = m->rounds.number,
+				    .generation = m->restart.generation,
+				    .release = tw_now(ctx) + m->plan->checkpoint.save_time +
+					       TW_SECOND / 10,
+				    .steps = m->count.steps,
+				    .samples = m->count.samples,
+				    .redealt = m->count.redealt,
+				    .dropped = m->count.dropped,
+				    .refused = m->count.refused,
+				    .evaluated_at = m->scores.evaluated_at,
+				    .workers = tw_master_live(m),
+				    .shards = m->plan->problem.shards,
+				    .slots = m->plan->crew.workers,
+				    .servers = m->plan->crew.servers };
+	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
+	const struct tw_array list[2] = {
+		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
+		{ .name = "closed",
+		  .n = m->cuts.closed.count * sizeof *closed,
+		  .kind = TW_BYTES,
+		  .at = closed },
+	};
+	struct tw_block *part = NULL;
+
+	if (!m->cuts.running) {
+		m->restart.release = x.release;
+		stretch(m, ctx);
+	}
+	x.period = m->cuts.period;
+	if (closed)
+		part = tw_part_pack(m->heap, list, 2);
+	m->heap->put(m->heap, closed);
+	return part;
+}
+
+static void save(struct master *m, struct tw_context *ctx)
+{
+	const size_t most = 1 + m->plan->problem.shards + m->plan->crew.workers;
+	struct tw_part *parts = tw_heap_zeros(m->heap, most * sizeof *parts);
+	size_t count = 0;
+
+	if (!parts || !(parts[0].bytes = master_part(m, ctx))) {
+		m->heap->put(m->heap, parts);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint");
+		return;
+	}
+	snprintf(parts[count++].name, sizeof parts[0].name, "master");
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		snprintf(parts[count].name, sizeof parts[0].name, "shard %u", s);
+		parts[count++].bytes = m->shard[s].part;
+	}
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].part) {
+			snprintf(parts[count].name, sizeof parts[0].name, "worker %u", k);
+			parts[count++].bytes = m->member[k].part;
+		}
+	if (!m->cuts.running)
+		m->phase = PHASE_SAVE;
+	m->cuts.stored = m->cuts.making;
+	ctx->world->save(ctx, m->cuts.making, parts, count);
+	tw_block_drop(parts[0].bytes);
+	m->heap->put(m->heap, parts);
+}
+
+void tw_cut_check(struct master *m, struct tw_context *ctx)
+{
+	if (!m->cuts.making || m->phase == PHASE_SAVE)
+		return;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (!m->shard[s].part)
+			return;
+	if (tw_cut_workers_keep_state(m) && m->cuts.parts_here < tw_master_live(m))
+		return;
+	save(m, ctx);
+}
+
+static void keep(struct tw_block **place, struct tw_block *b)
+{
+	tw_block_drop(*place);
+	*place = tw_block_keep(b);
+}
+
+static void keep_of_worker(struct master *m, uint32_t slot, struct tw_block *b)
+{
+	struct member *e = &m->member[slot];
+
+	m->cuts.parts_here += e->live && !e->part;
+	keep(&e->part, b);
+}
+
+void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+
+	if (msg->h.view != m->restart.generation || !msg->payload)
+		return;
+	if (msg->from.role == TW_WORKER) {
+		if (m->cuts.making && m->cuts.making == msg->b.part.cut &&
+		    msg->h.from < m->plan->crew.workers &&
+		    m->member[msg->h.from].incarnation == msg->h.incarnation &&
+		    m->member[msg->h.from].node == msg->from.node)
+			keep_of_worker(m, msg->h.from, msg->payload);
+	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
+		return;
+	} else if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number) {
+		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
+	} else if (msg->b.part.cut == 0) {
+		if (msg->h.payload ==
+		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
+			keep(&m->shard[s].vector, msg->payload);
+	} else if (m->cuts.making == msg->b.part.cut && m->phase != PHASE_SAVE) {
+		keep(&m->shard[s].part, msg->payload);
+	}
+	if (m->cuts.running)
+		tw_cut_check(m, ctx);
+}
+
+void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
+{
+	const bool drained = m->phase == PHASE_SAVE;
+	const bool stop = m->wish.stop || (m->plan->checkpoint.stop_after &&
+					   m->cuts.made + 1 >= m->plan->checkpoint.stop_after);
+
+	if (cut != m->cuts.making)
+		return;
+	tw_cut_abort(m);
+	if (status != TW_OK) {
+		tw_say(ctx, TW_WARNING, "checkpoint %llu could not be written: %s",
+		       (unsigned long long)cut, tw_status_name(status));
+	} else {
+		m->cuts.last = cut;
+		m->cuts.made++;
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT,
+						.seq = cut,
+						.from = tw_spans_total(&m->cuts.closed) });
+	}
+	if (stop && drained && (!m->cuts.final || m->wish.stop)) {
+		m->wish.stopping = true; /* count what there is, and go */
+		if (status == TW_OK)
+			tw_score_count(m, ctx);
+		else
+			tw_score_finish(m, ctx, TW_IO);
+		return;
+	}
+	if (stop && !drained && status == TW_OK) {
+		m->wish.stop = true; /* stop at a drained cut of its own */
+		return;
+	}
+	if (m->plan->checkpoint.every)
+		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
+	if (!drained)
+		return;
+	if (m->cuts.final) {
+		tw_score_count(m, ctx);
+		return;
+	}
+	tw_master_new_generation(m, ctx);
+	tw_deal_forget(m, ctx);
+	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+	if (!tw_master_must_move(m))
+		return;
+	if (status == TW_OK) {
+		tw_master_move(m, ctx);
+	} else {
+		m->restart.move = MOVE_PUT_OFF;
+		tw_timer(ctx, TIMER_MOVE, MOVE_AGAIN);
+	}
+}

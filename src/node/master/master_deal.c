@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_deal.c - who gets which samples next.  What members hold is in master_leases.c, rounds are in
+ * master_rounds.c.
+ *
+ *  (1) `taken` holds every position that is dealt, done, dropped or refused; what is not in it is
+ *      dealt next, lowest first, so an epoch's order is followed but for what comes back.
+ *  (2) hungry workers are served in ascending order of slots.  One that was told that there is
+ *      nothing is not looked at again before that can have changed, so an event costs as many
+ *      looks as it serves workers, plus one. */
+#include "node/master/master.h"
+
+#include <math.h>
+
+uint32_t tw_deal_unit(const struct master *m)
+{
+	const struct tw_plan *p = m->plan;
+	const uint32_t batch =
+		p->dealing.global_batch
+			? (p->dealing.global_batch + p->crew.workers - 1) / p->crew.workers
+			: p->dealing.batch;
+
+	return batch * p->dealing.accumulate * p->traffic.push;
+}
+
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
+{
+	const uint64_t g = m->plan->dealing.global_batch, n = tw_master_live(m);
+	uint64_t k;
+
+	if (!g)
+		return m->plan->dealing.batch;
+	k = tw_slots_rank(&m->members.live, slot);
+	return (uint32_t)(g * (k + 1) / n - g * k / n);
+}
+
+bool tw_deal_too_early(const struct master *m, uint32_t slot)
+{
+	return m->plan->dealing.warm_until && m->dealing.frontier < m->plan->dealing.warm_until &&
+	       tw_slots_rank(&m->members.live, slot) >= m->plan->dealing.warm_workers;
+}
+
+bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out)
+{
+	const struct tw_plan *p = m->plan;
+	uint64_t border;
+
+	if (!tw_spans_gap(&m->dealing.taken, 0, end, most, out))
+		return false;
+	border = (out->from / p->problem.samples + 1) * p->problem.samples;
+	if (p->dealing.warm_until && out->from < p->dealing.warm_until &&
+	    p->dealing.warm_until < border)
+		border = p->dealing.warm_until;
+	if (out->to > border)
+		out->to = border;
+	return true;
+}
+
+bool tw_deal_exhausted(const struct master *m)
+{
+	struct tw_span gap;
+
+	if (m->wish.time_up || m->wish.finish)
+		return true;
+	if (tw_master_rounds(m) && m->plan->ends.updates &&
+	    m->rounds.number >= m->plan->ends.updates)
+		return true;
+	return !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap);
+}
+
+enum tw_status tw_deal_init(struct master *m)
+{
+	struct dealing *d = &m->dealing;
+	const uint32_t slots = m->plan->crew.workers;
+
+	if (tw_slots_init(&d->hungry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->early, m->heap, slots) != TW_OK)
+		return TW_NO_MEMORY;
+	return TW_OK;
+}
+
+void tw_deal_release(struct master *m)
+{
+	tw_slots_release(&m->dealing.hungry);
+	tw_slots_release(&m->dealing.dry);
+	tw_slots_release(&m->dealing.early);
+	tw_spans_release(&m->dealing.taken);
+}
+
+void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to)
+{
+	struct dealing *d = &m->dealing;
+	struct tw_slots *const of[] = { NULL, &d->hungry, &d->dry, &d->early };
+	struct member *e = &m->member[slot];
+
+	if (of[e->appetite])
+		tw_slots_put(of[e->appetite], slot, false);
+	if (of[to])
+		tw_slots_put(of[to], slot, true);
+	e->appetite = to;
+	tw_round_put(m, slot, e->stripe.state);
+}
+
+void tw_deal_asks(struct master *m, uint32_t slot)
+{
+	if (m->member[slot].appetite == APPETITE_NONE)
+		tw_deal_appetite(m, slot, APPETITE_HUNGRY);
+}
+
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to)
+{
+	const enum tw_status st = tw_spans_add(&m->dealing.taken, from, to, NULL);
+
+	if (st == TW_OK && to > m->dealing.frontier)
+		m->dealing.frontier = to;
+	return st;
+}
+
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to)
+{
+	m->dealing.again = true;
+	return tw_spans_remove(&m->dealing.taken, from, to);
+}
+
+static uint64_t lease_size(const struct master *m, uint32_t slot)
+{
+	const struct tw_plan *p = m->plan;
+	const uint64_t unit =
+		(uint64_t)tw_deal_batch(m, slot) * p->dealing.accumulate * p->traffic.push;
+	const uint64_t done = tw_spans_total(&m->dealing.taken);
+	const uint64_t left = p->dealing.positions > done ? p->dealing.positions - done : 0;
+	uint64_t units = left / (4 * (uint64_t)(tw_master_live(m) ? tw_master_live(m) : 1) *
+				 (unit ? unit : 1));
+
+	if (p->checkpoint.every && units > 16)
+		units = 16;
+	units = units < 1 ? 1 : units > 64 ? 64 : units;
+	return units * unit;
+}
+
+void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
+		  uint64_t to)
+{
+	tw_score_dealt(m, ctx);
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
+					.slot = slot,
+					.from = from,
+					.count = (uint32_t)(to - from) });
+}
+
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_point label = {
+		.samples = (double)m->count.samples,
+		.steps = (double)m->count.steps,
+		.updates = tw_master_rounds(m) ? (double)m->rounds.number : NAN,
+		.train_loss = m->count.train_loss,
+	};
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
+					.count = tw_master_live(m),
+					.from = tw_spans_total(&m->dealing.taken),
+					.value = m->count.train_loss,
+					.round = m->rounds.number,
+					.label = label });
+}
+
+/* A lease for this worker, if there is one; *warm: it is the last of the warm start. */
+static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot, bool *warm)
+{
+	const uint64_t until = m->plan->dealing.warm_until;
+	const bool was_warm = until && m->dealing.frontier < until;
+	struct member *e = &m->member[slot];
+	struct tw_span r;
+
+	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot) ||
+	    !tw_deal_next_range(m, m->plan->dealing.positions, lease_size(m, slot), &r))
+		return false;
+	e->held.next++;
+	if (!tw_deal_open(m, ctx, slot, e->held.next, r.from, r.to))
+		return true; /* the run is given up */
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	tw_deal_tell_idle(m, ctx, slot, false);
+	tw_deal_note(m, ctx, slot, r.from, r.to);
+	tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
+	*warm = was_warm && m->dealing.frontier >= until;
+	return true;
+}
+
+/* There is nothing for this worker: it is told so once. */
+static void leave_dry(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	const bool told = tw_deal_was_told(e);
+
+	tw_deal_appetite(m, slot, tw_deal_exhausted(m) ? APPETITE_DRY : APPETITE_EARLY);
+	if (!told)
+		tw_deal_send(m, ctx, slot, 0, 0, 0);
+	if (e->held.count == 0)
+		tw_deal_tell_idle(m, ctx, slot, true);
+}
+
+static uint32_t next_to_look_at(const struct dealing *d, uint32_t from, bool dry, bool early)
+{
+	uint32_t first = tw_slots_next(&d->hungry, from);
+	uint32_t k = dry ? tw_slots_next(&d->dry, from) : TW_NO_SLOT;
+
+	first = k < first ? k : first;
+	k = early ? tw_slots_next(&d->early, from) : TW_NO_SLOT;
+	return k < first ? k : first;
+}
+
+/* Does anybody at or after this slot ask for work? */
+static bool anybody_asks(const struct dealing *d, uint32_t from)
+{
+	return tw_slots_next(&d->hungry, from) != TW_NO_SLOT ||
+	       tw_slots_next(&d->dry, from) != TW_NO_SLOT ||
+	       tw_slots_next(&d->early, from) != TW_NO_SLOT;
+}
+
+/* (2) Everybody who may get something is looked at; nobody else would be told anything new. */
+static void serve(struct master *m, struct tw_context *ctx)
+{
+	struct dealing *d = &m->dealing;
+	bool early = false; /* it is not the turn of anybody from here on */
+	uint32_t k = 0;
+
+	for (;; k++) {
+		const bool left = !tw_deal_exhausted(m);
+		bool warm = false;
+
+		if (!left && anybody_asks(d, k))
+			tw_score_dry(m, ctx);
+		k = next_to_look_at(d, k, left && d->again, left && d->turns && !early);
+		if (k == TW_NO_SLOT)
+			break;
+		if (!lease_to(m, ctx, k, &warm)) {
+			early = early || tw_deal_too_early(m, k);
+			leave_dry(m, ctx, k);
+		}
+		if (warm) { /* the others may begin */
+			d->turns = true;
+			early = false;
+			k = UINT32_MAX;
+		}
+	}
+	if (!tw_deal_exhausted(m))
+		d->again = d->turns = false;
+}
+
+void tw_deal(struct master *m, struct tw_context *ctx)
+{
+	if (tw_master_rounds(m))
+		tw_round_deal(m, ctx);
+	else if (m->phase == PHASE_RUN && !m->waits.paused)
+		serve(m, ctx);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_finish.c - the end of a run: throughput without the tail, last vectors, totals. */
+#include "node/master/master.h"
+
+#include <math.h>
+
+/* --- throughput without the tail -------------------------------------------------------------- */
+
+void tw_score_dealt(struct master *m, struct tw_context *ctx)
+{
+	if (m->steady.dealt)
+		return;
+	m->steady.dealt = true;
+	m->steady.began = tw_now(ctx);
+}
+
+void tw_score_dry(struct master *m, struct tw_context *ctx)
+{
+	struct tw_body_pin what = { .what = TW_PIN_COUNT };
+
+	if (!m->steady.dealt || m->steady.dry)
+		return;
+	m->steady.dry = true;
+	m->steady.end = tw_now(ctx);
+	if (tw_master_rounds(m)) {
+		m->steady.samples = (double)m->count.samples;
+		return;
+	}
+	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
+	m->steady.left = m->plan->problem.shards;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_score_send_pin(m, ctx, s, &what);
+}
+
+/* How much was in when nothing was left to deal. */
+void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has)
+{
+	if (!m->steady.ask || has->pin != m->steady.ask || i->steady)
+		return;
+	i->steady = true;
+	m->steady.samples += (double)has->samples / m->plan->problem.shards;
+	m->steady.left--;
+}
+
+/* A shard that was lost before it could answer takes the answer with it. */
+static struct tw_steady steady_of(const struct master *m)
+{
+	const struct steady *s = &m->steady;
+
+	if (!s->dry || s->left || s->end <= s->began)
+		return (struct tw_steady){ .samples = NAN };
+	return (struct tw_steady){ s->samples - s->from, s->end - s->began };
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	struct tw_msg *msg;
+
+	if (m->phase != PHASE_COUNT || (m->shard[shard].vector && m->shard[shard].counted))
+		return;
+	msg = tw_master_to_shard(m, ctx, shard, TW_SNAP);
+	if (!msg)
+		return;
+	/* not free of time: it must not overtake the last COMMIT */
+	msg->b.snap = (struct tw_body_snap){ 0, 1, 1 };
+	tw_send(ctx, msg);
+	tw_master_ask(m, ctx, shard, 0);
+}
+
+/* Fetch the final vectors and tallies, then score them. */
+void tw_score_count(struct master *m, struct tw_context *ctx)
+{
+	if (m->phase != PHASE_COUNT) {
+		tw_score_abort(m, ctx);
+		m->phase = PHASE_COUNT;
+		m->since = tw_now(ctx);
+		m->restart.asks++;
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+			m->shard[s].counted = false;
+			tw_block_drop(m->shard[s].vector);
+			m->shard[s].vector = NULL;
+			tw_score_count_shard(m, ctx, s);
+		}
+		return;
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (!m->shard[s].vector || !m->shard[s].counted)
+			return;
+	if (m->wish.stopping)
+		tw_score_finish(m, ctx, TW_INTERRUPTED);
+	else
+		tw_score_final(m, ctx);
+}
+
+static void add_tally(struct tw_tally *to, const struct tw_tally *t)
+{
+	to->updates += t->updates;
+	to->contributions += t->contributions;
+	to->staleness_sum += t->staleness_sum;
+	to->staleness_count += t->staleness_count;
+	if (t->staleness_max > to->staleness_max)
+		to->staleness_max = t->staleness_max;
+	if (t->refused > to->refused)
+		to->refused = t->refused;
+	to->fenced += t->fenced;
+	to->dropped_pushes += t->dropped_pushes;
+	to->dropped_samples += t->dropped_samples;
+	to->steps += t->steps;
+	to->samples += t->samples;
+	for (int k = 0; k < TW_HISTOGRAM; k++)
+		to->histogram[k] += t->histogram[k];
+}
+
+/* Has every shard said what it has at the end? */
+static bool counted(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (!m->shard[s].counted)
+			return false;
+	return true;
+}
+
+/* Samples applied more than once by some shard; updates that some shard lost. */
+static enum tw_status add_up(struct master *m, struct tw_totals *t)
+{
+	const uint64_t unit = tw_deal_unit(m);
+	struct tw_spans twice, all;
+	enum tw_status st;
+	uint64_t lost = 0;
+
+	tw_spans_init(&twice, m->heap);
+	tw_spans_init(&all, m->heap);
+	st = tw_spans_copy(&all, &m->dealing.taken);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
+		st = tw_spans_unite(&all, &m->shard[s].applied);
+		if (st == TW_OK)
+			st = tw_spans_unite(&twice, &m->shard[s].twice);
+	}
+	t->repeated = tw_spans_total(&twice);
+	t->dealt = tw_spans_total(&all);
+	for (uint32_t s = 0; s < m->plan->problem.shards && counted(m) && !tw_master_rounds(m);
+	     s++) {
+		const uint64_t applied = tw_spans_total(&m->shard[s].applied);
+		const uint64_t missing = (t->dealt - applied + unit - 1) / unit;
+		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
+
+		lost += missing > refused ? missing - refused : 0;
+	}
+	t->lost_updates = (lost + m->plan->problem.shards - 1) / m->plan->problem.shards;
+	tw_spans_release(&twice);
+	tw_spans_release(&all);
+	return st;
+}
+
+void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status)
+{
+	const struct tw_plan *p = m->plan;
+	struct tw_totals t = { .status = status,
+			       .steps = m->count.steps,
+			       .samples = m->count.samples,
+			       .redealt = m->count.redealt,
+			       .dropped = m->count.dropped,
+			       .refused = m->count.refused,
+			       .goal = m->scores.goal,
+			       .steady = steady_of(m),
+			       .loss = m->scores.loss,
+			       .accuracy = m->scores.accuracy,
+			       .train_loss = m->count.train_loss,
+			       .workers = p->crew.workers,
+			       .shards = p->problem.shards,
+			       .cut = m->cuts.last };
+	uint64_t steps, samples;
+
+	tw_master_applied(m, &steps, &samples);
+	if (counted(m) || samples > t.samples) {
+		t.steps = steps;
+		t.samples = samples;
+	}
+	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		add_tally(&t.tally, &m->shard[s].tally);
+	t.updates = (double)t.tally.updates / p->problem.shards;
+	t.applied =
+		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
+	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
+		t.refused = t.tally.refused;
+	t.dropped += t.tally.dropped_samples / p->problem.shards;
+	if (add_up(m, &t) != TW_OK)
+		goto fail;
+	if (status == TW_OK) {
+		t.vector = tw_heap_zeros(m->heap, p->problem.shards * sizeof *t.vector);
+		if (!t.vector)
+			goto fail;
+		t.vector_heap = m->heap;
+		for (uint32_t s = 0; s < p->problem.shards; s++)
+			t.vector[s] = tw_block_keep(m->shard[s].vector);
+	}
+	for (uint32_t k = 0; k < p->crew.workers; k++)
+		if (m->member[k].live) {
+			struct tw_msg *msg = tw_master_to_worker(m, ctx, k, TW_BYE);
+
+			if (msg)
+				tw_send(ctx, msg);
+		}
+	m->phase = PHASE_OVER;
+	ctx->world->finish(ctx, status, &t);
+	return;
+fail:
+	tw_give_up(ctx, TW_NO_MEMORY, "no memory for the result");
+}

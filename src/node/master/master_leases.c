@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_leases.c - what members hold: leases are opened, come home done, are returned, adopted and
+ * sent again.
+ *
+ *  (1) a lease is open exactly while its positions are in `taken` and somebody may work on them.
+ *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
+ *      applied; elsewhere some shards may have applied some of it, and count that as repeated. */
+#include "node/master/master.h"
+#include "base/grow.h"
+
+#include <string.h>
+
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to)
+{
+	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_LEASE);
+	const struct tw_plan *p = m->plan;
+
+	if (!msg)
+		return;
+	msg->h.incarnation = m->member[slot].incarnation;
+	msg->b.lease = (struct tw_body_lease){
+		.round = m->rounds.number,
+		.confirmed = m->member[slot].held.confirmed,
+		.range = { from, (uint32_t)(to - from), (uint32_t)id },
+		.batch = tw_deal_batch(m, slot),
+		.live = tw_master_live(m),
+		.nominal = p->dealing.global_batch
+				   ? (double)p->dealing.global_batch / tw_master_live(m)
+				   : p->dealing.batch,
+	};
+	tw_send(ctx, msg);
+}
+
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags)
+{
+	const struct member *e = &m->member[slot];
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_IDLE);
+
+	if (!msg)
+		return false;
+	msg->h.flags = flags;
+	msg->b.idle = (struct tw_body_idle){ slot, e->incarnation, e->idle, 0 };
+	tw_send(ctx, msg);
+	return true;
+}
+
+/* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
+void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle)
+{
+	struct member *e = &m->member[slot];
+
+	if (e->idle == idle)
+		return;
+	e->idle = idle;
+	if (!(m->plan->gate->traits & TW_GATE_HOLDS))
+		return;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (!tw_deal_idle_to(m, ctx, slot, s, 0))
+			return;
+}
+
+void tw_deal_no_more(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].live && m->member[k].held.count == 0)
+			tw_deal_tell_idle(m, ctx, k, true);
+}
+
+bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to)
+{
+	struct member *e = &m->member[slot];
+
+	if (!TW_GROW(m->heap, e->held.lease, e->held.room, e->held.count,
+		     (size_t)e->held.count + 1) ||
+	    tw_deal_take(m, from, to) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
+		return false;
+	}
+	if (e->held.count == 0)
+		tw_stuck_asked(m, ctx, e);
+	e->held.lease[e->held.count++] = (struct open_lease){ id, from, to };
+	m->dealing.open_leases++;
+	return true;
+}
+
+static void close_lease(struct master *m, uint32_t slot, uint32_t k)
+{
+	struct member *e = &m->member[slot];
+
+	memmove(e->held.lease + k, e->held.lease + k + 1,
+		(--e->held.count - k) * sizeof *e->held.lease);
+	m->dealing.open_leases--;
+}
+
+/* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
+ * computed, which may be more, no more than that counts yet. */
+static void count_done(struct master *m, struct tw_context *ctx, struct member *e,
+		       const struct tw_body_done *d, const struct open_lease *l)
+{
+	const uint64_t upto = d->upto < l->to ? d->upto : l->to;
+	const uint64_t said = d->samples > e->samples ? d->samples - e->samples : 0;
+	uint64_t samples = upto > l->from ? upto - l->from : 0;
+	uint64_t steps = d->steps > e->steps ? d->steps - e->steps : 0;
+
+	samples = samples < said ? samples : said;
+	steps = steps < samples ? steps : samples;
+	e->samples += samples;
+	e->steps += steps;
+	if (samples)
+		tw_score_more(m, ctx, samples, steps);
+}
+
+void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_done *d = &msg->b.done;
+	const uint32_t slot = msg->h.from;
+	struct member *e = &m->member[slot];
+
+	m->count.loss_sum += d->loss;
+	m->count.loss_samples += d->losses;
+	if (m->count.loss_samples)
+		m->count.train_loss = m->count.loss_sum / (double)m->count.loss_samples;
+	if (m->count.loss_samples > m->plan->problem.samples) { /* a mean over about an epoch */
+		m->count.loss_sum /= 2;
+		m->count.loss_samples /= 2;
+	}
+	if (d->lease > e->held.confirmed)
+		e->held.confirmed = d->lease;
+	for (uint32_t k = 0; k < e->held.count; k++) {
+		const struct open_lease l = e->held.lease[k];
+
+		if (l.id != d->lease)
+			continue;
+		if (d->upto < l.to &&
+		    tw_deal_give_back(m, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for what was given back");
+		close_lease(m, slot, k);
+		count_done(m, ctx, e, d, &l);
+		tw_stuck_finished(m, ctx, e);
+		break;
+	}
+	if (e->held.count == 0 && (tw_deal_was_told(e) || m->phase == PHASE_DRAIN))
+		tw_deal_tell_idle(m, ctx, slot, true);
+	tw_deal_note_progress(m, ctx);
+}
+
+void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	struct tw_spans back;
+	struct tw_span x;
+	enum tw_status st = TW_OK;
+
+	tw_spans_init(&back, m->heap);
+	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++)
+		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
+	m->dealing.open_leases -= e->held.count;
+	e->held.count = 0;
+	m->count.redealt += st == TW_OK ? tw_spans_total(&back) : 0;
+	for (uint64_t at = 0; st == TW_OK && tw_spans_next(&back, at, &x); at = x.to)
+		st = tw_deal_give_back(m, x.from, x.to);
+	tw_spans_release(&back);
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	e->idle = false;
+	if (e->stripe.state == STRIPE_REFUSED) {
+		m->count.refused++;
+	} else if (e->stripe.state == STRIPE_STAGING) {
+		m->count.redealt += e->stripe.count;
+		if (st == TW_OK)
+			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
+	}
+	if (e->stripe.state != STRIPE_COMPLETE) /* that one counts, although its worker is gone */
+		tw_round_put(m, slot, STRIPE_NONE);
+	if (st != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for what comes back");
+}
+
+bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count)
+{
+	for (size_t k = 0; k < count; k++)
+		if (!list[k].count || list[k].from >= m->plan->dealing.positions ||
+		    list[k].count > m->plan->dealing.positions - list[k].from)
+			return false;
+	return true;
+}
+
+bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
+		   const struct tw_range *list, size_t count)
+{
+	for (size_t k = 0; k < count; k++)
+		if (!tw_deal_open(m, ctx, slot, list[k].lease, list[k].from,
+				  list[k].from + list[k].count))
+			return false;
+	return true;
+}
+
+void tw_deal_forget(struct master *m, struct tw_context *ctx)
+{
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
+		struct member *e = &m->member[k];
+
+		for (uint32_t i = 0; i < e->held.count && st == TW_OK; i++) {
+			m->count.redealt += e->held.lease[i].to - e->held.lease[i].from;
+			st = tw_deal_give_back(m, e->held.lease[i].from, e->held.lease[i].to);
+		}
+		if (tw_round_planned(e) && st == TW_OK) {
+			m->count.redealt += e->stripe.count;
+			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
+		}
+		e->held.count = 0;
+		e->idle = false;
+		tw_round_put(m, k, STRIPE_NONE);
+		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
+	}
+	m->dealing.open_leases = 0;
+	m->rounds.open = false;
+	if (st != TW_OK)
+		tw_give_up(ctx, st, "no memory for what comes back");
+}
+
+/* A connection was made anew: say again what this worker may not have heard. */
+void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+
+	for (uint32_t k = 0; k < e->held.count; k++)
+		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,
+			     e->held.lease[k].to);
+	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
+		tw_deal_send(m, ctx, slot, e->held.next, e->stripe.from,
+			     e->stripe.from + e->stripe.count);
+	if (tw_deal_was_told(e))
+		tw_deal_send(m, ctx, slot, 0, 0, 0);
+}

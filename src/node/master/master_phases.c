@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_phases.c - which phase the run is in, and what is due.
+ *
+ *  (1) `drive` looks at the whole state after every event and does whatever is due; handlers only
+ *      record what happened.  So there is no order of events that is not covered by it.
+ *  (2) what it looks at are counts and sets that are kept as members change: it walks over all
+ *      members only where a generation, a round or a cut begins or ends. */
+#include "node/master/master.h"
+
+uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
+{
+	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
+}
+
+static void begin(struct master *m, struct tw_context *ctx)
+{
+	const int64_t left = m->plan->ends.time - tw_now(ctx);
+
+	if (m->restart.release > tw_now(ctx))
+		return;
+	m->restart.release = 0;
+	m->restart.current = m->restart.generation;
+	if (!m->restart.begun && m->plan->ends.time)
+		tw_timer(ctx, TIMER_LIMIT, left > 0 ? left : 0);
+	m->restart.begun = true;
+	m->phase = PHASE_RUN;
+	m->dealing.again = m->dealing.turns = true;
+	if (m->plan->checkpoint.every)
+		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].live)
+			tw_master_places(m, ctx, k, true);
+	tw_score_begin(m, ctx);
+}
+
+static void drain(struct master *m, struct tw_context *ctx)
+{
+	m->phase = PHASE_DRAIN;
+	m->since = m->cuts.draining = tw_now(ctx);
+	if (tw_master_rounds(m))
+		return;
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].live)
+			tw_master_places(m, ctx, k, false);
+	tw_deal_no_more(m, ctx);
+}
+
+static void check_members(struct master *m, struct tw_context *ctx)
+{
+	const bool few = tw_master_too_few(m);
+
+	if (few == m->waits.paused)
+		return;
+	m->waits.paused = few;
+	m->cuts.was_paused = m->cuts.was_paused || few;
+	m->since = tw_now(ctx);
+	if (!few)
+		return;
+	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
+	       tw_master_live(m), m->plan->crew.min);
+}
+
+static void run(struct master *m, struct tw_context *ctx)
+{
+	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
+	const bool moves = tw_master_must_move(m);
+
+	check_members(m, ctx);
+	tw_deal(m, ctx);
+	if (m->phase != PHASE_RUN)
+		return;
+	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
+		if (!tw_master_rounds(m) || !m->rounds.open)
+			tw_cut_snap(m, ctx);
+		if (tw_master_rounds(m))
+			tw_deal(m, ctx);
+		return;
+	}
+	if (tw_master_rounds(m)) {
+		if (!m->rounds.open && (ends || moves || m->wish.cut || tw_deal_exhausted(m)))
+			drain(m, ctx);
+	} else if (ends || moves || m->wish.cut ||
+		   (tw_deal_exhausted(m) && !m->dealing.open_leases)) {
+		drain(m, ctx);
+	}
+}
+
+/* A worker that asks has heard all answers of the rounds before.  What its codec owes is right only
+ * then, and its part of the cut has that. */
+static bool unheard_answers(const struct master *m)
+{
+	const struct dealing *d = &m->dealing;
+
+	return tw_master_rounds(m) && tw_plan_worker_goes_back(m->plan) &&
+	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
+}
+
+static void drained(struct master *m, struct tw_context *ctx)
+{
+	if (m->dealing.open_leases || m->rounds.open)
+		return;
+	if (m->cuts.making) /* one is still being collected: it is let go */
+		tw_cut_abort(m);
+	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
+	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->cuts.final)) {
+		/* what late workers still push would be in the way of a run that goes on, and not
+		 * of one that resumes */
+		if (tw_round_late(m) || unheard_answers(m))
+			return;
+		m->cuts.final = tw_deal_exhausted(m);
+		tw_cut_snap(m, ctx);
+		return;
+	}
+	if (tw_deal_exhausted(m))
+		tw_score_count(m, ctx);
+	else
+		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
+}
+
+static void score(struct master *m, struct tw_context *ctx)
+{
+	check_members(m, ctx);
+	if (m->wish.stop) { /* nobody is there to score it */
+		tw_score_abort(m, ctx);
+		m->cuts.final = false;
+		drain(m, ctx);
+	} else {
+		tw_score_deal(m, ctx);
+	}
+}
+
+static void do_what_is_due(struct master *m, struct tw_context *ctx)
+{
+	for (;;) {
+		const enum phase before = m->phase;
+
+		if (before != PHASE_OVER)
+			tw_master_servers_go(m, ctx);
+		switch (m->phase) {
+		case PHASE_GATHER:
+			tw_master_gather(m, ctx);
+			break;
+		case PHASE_AGREE:
+			tw_master_agreed(m, ctx);
+			break;
+		case PHASE_RELEASE:
+			begin(m, ctx);
+			break;
+		case PHASE_RUN:
+			run(m, ctx);
+			break;
+		case PHASE_DRAIN:
+			if (tw_master_rounds(m))
+				tw_deal(m, ctx);
+			drained(m, ctx);
+			break;
+		case PHASE_SNAP:
+			tw_cut_check(m, ctx);
+			break;
+		case PHASE_COUNT:
+			tw_score_count(m, ctx);
+			break;
+		case PHASE_SCORE:
+			score(m, ctx);
+			break;
+		default:
+			break;
+		}
+		if (m->phase == before)
+			return;
+	}
+}
+
+void tw_master_drive(struct master *m, struct tw_context *ctx)
+{
+	do_what_is_due(m, ctx);
+	if (m->phase != PHASE_OVER)
+		tw_master_count_waits(m, ctx);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_rounds.c - rounds: stripes are planned, staged on all shards, and committed as one set.
+ *
+ *  (1) a round's stripes lie in one epoch, in slot order; a round is committed with those whose
+ *      contribution is staged on *every* shard, dead or alive, and with nobody else.
+ *  (2) a worker whose stripe was too late for its round is behind until it asks for work again, and
+ *      gets no stripe meanwhile.
+ *  (3) opening and committing a round walk over all members; every other event costs as much as it
+ *      changes. */
+#include "node/master/master.h"
+
+#include <string.h>
+
+enum tw_status tw_round_init(struct master *m)
+{
+	struct rounds *r = &m->rounds;
+	const uint32_t slots = m->plan->crew.workers;
+
+	r->stripes[STRIPE_NONE] = slots;
+	if (tw_slots_init(&r->back, m->heap, slots) != TW_OK)
+		return TW_NO_MEMORY;
+	if (!tw_master_rounds(m))
+		return TW_OK;
+	r->words = (m->plan->problem.shards + 63) / 64;
+	r->have = tw_heap_zeros(m->heap, (size_t)slots * r->words * sizeof *r->have);
+	return r->have ? TW_OK : TW_NO_MEMORY;
+}
+
+void tw_round_release(struct master *m)
+{
+	tw_slots_release(&m->rounds.back);
+	m->heap->put(m->heap, m->rounds.have);
+}
+
+void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to)
+{
+	struct member *e = &m->member[slot];
+
+	m->rounds.stripes[e->stripe.state]--;
+	m->rounds.stripes[to]++;
+	e->stripe.state = to;
+	tw_slots_put(&m->rounds.back, slot, to == STRIPE_BEHIND && e->appetite != APPETITE_NONE);
+}
+
+static uint32_t planned(const struct rounds *r)
+{
+	return r->stripes[STRIPE_STAGING] + r->stripes[STRIPE_COMPLETE] +
+	       r->stripes[STRIPE_REFUSED];
+}
+
+static uint64_t *have_of(struct master *m, uint32_t slot)
+{
+	return m->rounds.have + (size_t)slot * m->rounds.words;
+}
+
+static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	const uint64_t size = (uint64_t)tw_deal_batch(m, slot) * m->plan->dealing.accumulate;
+	const uint64_t samples = m->plan->problem.samples;
+	const bool first = planned(&m->rounds) == 0;
+	struct member *e = &m->member[slot];
+	uint64_t end = m->plan->dealing.positions;
+	struct tw_span r;
+
+	if (!first && m->rounds.border < end) /* (1) */
+		end = m->rounds.border;
+	if (!size || !tw_deal_next_range(m, end, size, &r))
+		return false;
+	if (tw_deal_take(m, r.from, r.to) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
+		return false;
+	}
+	if (first)
+		m->rounds.border = (r.from / samples + 1) * samples;
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	tw_round_put(m, slot, STRIPE_STAGING);
+	e->stripe.have = 0;
+	memset(have_of(m, slot), 0, m->rounds.words * sizeof *m->rounds.have);
+	e->stripe.incarnation = e->incarnation;
+	e->stripe.node = e->node;
+	e->stripe.from = r.from;
+	e->stripe.count = (uint32_t)(r.to - r.from);
+	tw_stuck_asked(m, ctx, e);
+	tw_deal_note(m, ctx, slot, r.from, r.to);
+	tw_deal_send(m, ctx, slot, ++e->held.next, r.from, r.to);
+	return true;
+}
+
+/* Late workers that came home are behind no more. */
+static void forgive(struct master *m)
+{
+	const struct tw_slots *back = &m->rounds.back;
+
+	for (uint32_t k = tw_slots_next(back, 0); k != TW_NO_SLOT; k = tw_slots_next(back, k + 1))
+		tw_round_put(m, k, STRIPE_NONE);
+}
+
+/* False: there is nobody who could work in it. */
+static bool open_round(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_slots *live = &m->members.live;
+
+	m->since = tw_now(ctx);
+	m->rounds.open = true;
+	if (m->rounds.stripes[STRIPE_BEHIND] < live->members)
+		for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT;
+		     k = tw_slots_next(live, k + 1)) {
+			if (m->member[k].stripe.state == STRIPE_BEHIND || tw_deal_too_early(m, k) ||
+			    plan_one(m, ctx, k))
+				continue;
+			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
+				tw_score_dry(m, ctx);
+			break;
+		}
+	m->rounds.open = planned(&m->rounds) != 0;
+	return m->rounds.open;
+}
+
+void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	struct tw_msg *msg;
+	void *tail;
+
+	if (!m->commit.sent || !tw_shard_has_home(&m->shard[shard]))
+		return;
+	msg = tw_master_to_shard(m, ctx, shard, TW_COMMIT);
+	if (!msg)
+		return;
+	msg->b.commit.round = m->commit.round;
+	msg->b.commit.count = m->commit.count;
+	if (m->commit.count) {
+		tail = tw_msg_tail(ctx, msg, m->commit.count * sizeof *m->commit.set);
+		if (!tail)
+			return;
+		memcpy(tail, m->commit.set, m->commit.count * sizeof *m->commit.set);
+	}
+	tw_send(ctx, msg);
+}
+
+static void commit_round(struct master *m, struct tw_context *ctx)
+{
+	const bool abandons =
+		m->plan->gate->abandons && m->plan->gate->abandons(m->plan->gate_options);
+
+	m->commit.count = 0;
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
+		const struct member *e = &m->member[k];
+		bool late = false;
+
+		if (!tw_round_planned(e))
+			continue;
+		if (e->stripe.state == STRIPE_COMPLETE) {
+			m->commit.set[m->commit.count++] =
+				(struct tw_member){ k, e->stripe.incarnation, TW_LIVE,
+						    e->stripe.node };
+			m->count.steps += e->stripe.steps;
+			m->count.samples += e->stripe.count;
+			m->count.loss_sum += e->stripe.loss;
+			m->count.loss_samples += e->stripe.count;
+		} else if (e->stripe.state == STRIPE_REFUSED) {
+			m->count.refused++;
+		} else {
+			late = !abandons;
+			m->count.dropped += e->stripe.count;
+			tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+							.slot = k,
+							.shard = UINT32_MAX,
+							.from = e->stripe.from,
+							.count = e->stripe.count,
+							.round = m->rounds.number });
+		}
+		tw_round_put(m, k, late ? STRIPE_BEHIND : STRIPE_NONE);
+	}
+	if (m->count.loss_samples)
+		m->count.train_loss = m->count.loss_sum / (double)m->count.loss_samples;
+	if (m->count.loss_samples > m->plan->problem.samples) {
+		m->count.loss_sum /= 2;
+		m->count.loss_samples /= 2;
+	}
+	m->commit.round = m->rounds.number;
+	m->commit.sent = true;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_round_commit_to(m, ctx, s);
+	m->rounds.number++;
+	m->rounds.open = false;
+	tw_score_committed(m, ctx);
+	tw_deal_note_progress(m, ctx);
+}
+
+/* Is the round due?  Contributions of the dead count where they are complete; those of the dead
+ * that are not were given back. */
+static bool round_full(const struct master *m)
+{
+	const uint32_t *n = m->rounds.stripes;
+	const uint32_t complete = n[STRIPE_COMPLETE], stripes = complete + n[STRIPE_STAGING];
+
+	return complete == stripes ||
+	       complete >= m->plan->gate->quorum(m->plan->gate_options, stripes, n[STRIPE_BEHIND]);
+}
+
+void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_have *h = &msg->b.have;
+	const uint32_t s = msg->h.shard;
+	const uint64_t bit = UINT64_C(1) << s % 64;
+	uint64_t *word;
+	struct member *e;
+
+	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||
+	    m->shard[s].node != msg->from.node || h->slot >= m->plan->crew.workers)
+		return;
+	e = &m->member[h->slot];
+	e->heard = e->heard || e->incarnation == h->incarnation;
+	if (h->round != m->rounds.number || e->stripe.state != STRIPE_STAGING ||
+	    e->stripe.incarnation != h->incarnation)
+		return;
+	word = have_of(m, h->slot) + s / 64;
+	if (*word & bit)
+		return;
+	if (msg->h.flags & TW_FLAG_REFUSED) {
+		tw_round_put(m, h->slot, STRIPE_REFUSED);
+		return;
+	}
+	*word |= bit;
+	e->stripe.steps = h->steps;
+	e->stripe.loss = h->loss;
+	if (++e->stripe.have < m->plan->problem.shards)
+		return;
+	tw_round_put(m, h->slot, STRIPE_COMPLETE);
+	tw_stuck_finished(m, ctx, e);
+}
+
+/* (2) Late workers that came home get a stripe of the round that is open, if there is one. */
+static void plan_late(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_slots *back = &m->rounds.back;
+
+	for (uint32_t k = tw_slots_next(back, 0); k != TW_NO_SLOT; k = tw_slots_next(back, k + 1)) {
+		tw_round_put(m, k, STRIPE_NONE);
+		tw_stuck_finished(m, ctx, &m->member[k]);
+		if (!tw_deal_exhausted(m))
+			plan_one(m, ctx, k);
+	}
+}
+
+/* Between rounds a cut, a pause or the end come first. */
+static bool may_open(const struct master *m)
+{
+	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
+	       !tw_master_must_move(m) && !tw_deal_exhausted(m);
+}
+
+void tw_round_deal(struct master *m, struct tw_context *ctx)
+{
+	for (;;) {
+		if (m->rounds.open) {
+			plan_late(m, ctx);
+			if (planned(&m->rounds) == 0) {
+				m->rounds.open = false; /* everybody went: nothing to commit */
+				continue;
+			}
+			if (!round_full(m))
+				return;
+			commit_round(m, ctx);
+			continue;
+		}
+		if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
+			tw_score_dry(m, ctx);
+		if (!may_open(m))
+			return;
+		forgive(m);
+		if (!open_round(m, ctx))
+			return;
+	}
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_servers.c - servers and shards: who hosts what, who leaves, and what shards say.
+ *
+ *  (1) what a shard was told and may have lost is told again when its connection is made anew.
+ *  (2) a server that leaves goes when its shards are in a cut that nothing followed: they are taken
+ *      from it elsewhere, and nothing is lost.
+ *  (3) under a round gate all shards go on from one state: see master_shards.c. */
+#include "node/master/master.h"
+
+#include <string.h>
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
+				  enum tw_type type)
+{
+	const struct tw_addr to = { m->shard[shard].node, TW_SHARD, (uint16_t)shard };
+	struct tw_msg *msg = tw_msg_to(ctx, to, type);
+
+	if (msg) {
+		msg->h.view = m->restart.generation;
+		msg->h.incarnation = ctx->boot; /* of the master: a shard obeys the newest only */
+		msg->h.shard = shard;
+	}
+	return msg;
+}
+
+bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags)
+{
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_ASK);
+
+	if (!msg)
+		return false;
+	msg->h.flags = flags;
+	msg->b.ask.number = m->restart.asks;
+	tw_send(ctx, msg);
+	return true;
+}
+
+void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s)
+{
+	if (m->shard[s].place == SHARD_ASSIGNED) {
+		tw_cut_host(m, ctx, s);
+		return;
+	}
+	if (!tw_shard_has_home(&m->shard[s]))
+		return;
+	tw_master_full_view(m, ctx, s);
+	tw_round_commit_to(m, ctx, s);
+	if (m->phase == PHASE_AGREE && !m->shard[s].agreed && !tw_master_ask(m, ctx, s, 0))
+		return;
+	tw_cut_snap_shard(m, ctx, s);
+	tw_score_count_shard(m, ctx, s);
+	tw_score_pin_shard(m, ctx, s);
+}
+
+/* --- who hosts what --------------------------------------------------------------------------- */
+
+/* Nobody hosts the shards of this node any more; false: it had none. */
+static bool drop_shards(struct master *m, uint32_t node)
+{
+	bool lost = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (i->place == SHARD_HOMELESS || i->node != node)
+			continue;
+		i->place = SHARD_HOMELESS;
+		tw_block_drop(i->host);
+		i->host = NULL;
+		lost = true;
+	}
+	return lost;
+}
+
+void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node)
+{
+	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
+		return;
+	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
+	m->waits.lost = m->cuts.was_paused = true;
+	tw_cut_abort(m);
+	tw_score_abort(m, ctx);
+	m->cuts.final = false;
+	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+}
+
+void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node, k = node - 1;
+
+	if (m->server[k].boot && m->server[k].boot != msg->h.incarnation)
+		tw_master_lose_shards(m, ctx, node);
+	m->server[k].state = msg->h.flags & TW_FLAG_LEAVE ? SERVER_LEAVING : SERVER_HERE;
+	m->server[k].left = m->server[k].left && m->server[k].state == SERVER_LEAVING;
+	m->server[k].boot = msg->h.incarnation;
+	m->server[k].hosted = msg->b.hello.hosted;
+	if (msg->b.hello.hosted && !m->restart.begun)
+		tw_master_heard_survivor(m);
+}
+
+static void unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation)
+{
+	struct tw_msg *go = tw_msg_to(ctx, (struct tw_addr){ node, TW_SERVER, 0 }, TW_HOST);
+
+	if (!go)
+		return;
+	go->h.incarnation = ctx->boot;
+	go->b.host = (struct tw_body_host){ .shard = shard,
+					    .unhost = 1,
+					    .incarnation = incarnation + 1 };
+	tw_send(ctx, go);
+}
+
+/* --- servers that leave ----------------------------------------------------------------------- */
+
+void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node;
+	struct server_info *i = &m->server[node - 1];
+
+	if (i->state == SERVER_AWAY || i->boot != msg->h.incarnation ||
+	    !(msg->h.flags & TW_FLAG_LEAVE))
+		return;
+	if (i->state != SERVER_LEAVING)
+		tw_say(ctx, TW_INFO, "server %u wants to leave", tw_server_number(node));
+	i->state = SERVER_LEAVING;
+}
+
+static uint32_t staying(const struct master *m)
+{
+	uint32_t count = 0;
+
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		count += m->server[k].state == SERVER_HERE;
+	return count;
+}
+
+static bool leaver(const struct master *m, uint32_t k)
+{
+	return m->server[k].state == SERVER_LEAVING;
+}
+
+static bool hosts(const struct master *m, uint32_t node)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (m->shard[s].place != SHARD_HOMELESS && m->shard[s].node == node)
+			return true;
+	return false;
+}
+
+bool tw_master_must_move(const struct master *m)
+{
+	if (m->restart.move == MOVE_PUT_OFF || !staying(m))
+		return false;
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		if (leaver(m, k))
+			return true;
+	return false;
+}
+
+/* (2) */
+void tw_master_move(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
+		if (!leaver(m, k))
+			continue;
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+			if (m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node == k + 1)
+				unhost(ctx, k + 1, s, m->shard[s].incarnation);
+		if (!drop_shards(m, k + 1))
+			continue;
+		tw_score_abort(m, ctx); /* what these shards kept is gone */
+		m->restart.move = MOVE_BEGUN;
+		m->waits.servers_due = m->waits.lost = true;
+		m->since = tw_now(ctx);
+	}
+}
+
+static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
+{
+	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ k + 1, TW_SERVER, 0 }, TW_BYE);
+
+	if (!msg)
+		return;
+	tw_say(ctx, TW_INFO, "server %u left; %u remain%s", k, staying(m),
+	       staying(m) == 1 ? "s" : "");
+	m->server[k].state = SERVER_AWAY;
+	m->server[k].left = true;
+	tw_send(ctx, msg);
+}
+
+void tw_master_servers_go(struct master *m, struct tw_context *ctx)
+{
+	/* nothing was learnt yet */
+	if (!m->restart.begun && !tw_master_adopted_any(m) && m->phase == PHASE_GATHER &&
+	    !m->restart.loading && tw_master_must_move(m))
+		tw_master_move(m, ctx);
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
+		if (!leaver(m, k))
+			continue;
+		if (!hosts(m, k + 1)) {
+			let_go(m, ctx, k);
+		} else if (!staying(m) && !m->wish.stop) {
+			tw_say(ctx, TW_WARNING,
+			       "server %u leaves and no other is here to take its shards: "
+			       "stopping at a checkpoint",
+			       k);
+			m->wish.stop = true;
+			if (!m->restart.begun)
+				tw_score_finish(m, ctx, TW_INTERRUPTED);
+		}
+	}
+}
+
+/* --- what shards say -------------------------------------------------------------------------- */
+
+static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
+				 const struct tw_plan *plan, struct tw_heap *heap)
+{
+	const struct tw_body_state *b = &msg->b.state;
+	const struct tw_span *span = msg->tail ? (const void *)msg->tail->data : NULL;
+	const uint64_t records = (uint64_t)b->spans + b->twice + b->members;
+	enum tw_status st = TW_OK;
+
+	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally ||
+	    b->members > plan->crew.workers)
+		return TW_BAD_BYTES;
+	for (uint32_t k = 0; k < b->spans + b->twice; k++)
+		if (span[k].from >= span[k].to || span[k].to > plan->dealing.positions)
+			return TW_BAD_BYTES;
+	tw_spans_clear(&i->applied);
+	tw_spans_clear(&i->twice);
+	for (uint32_t k = 0; k < b->spans + b->twice && st == TW_OK; k++)
+		st = tw_spans_add(k < b->spans ? &i->applied : &i->twice, span[k].from, span[k].to,
+				  NULL);
+	if (st != TW_OK)
+		return st;
+	heap->put(heap, i->set);
+	i->set = tw_heap_zeros(heap, (b->members + 1) * sizeof *i->set);
+	if (!i->set)
+		return TW_NO_MEMORY;
+	if (b->members)
+		memcpy(i->set, span + b->spans + b->twice, b->members * sizeof *i->set);
+	i->set_count = b->members;
+	i->round = b->round;
+	memcpy(&i->tally, tw_msg_payload(msg), sizeof i->tally);
+	return TW_OK;
+}
+
+static bool take_state(struct master *m, struct tw_context *ctx, struct shard_info *i,
+		       const struct tw_msg *msg)
+{
+	const enum tw_status st = copy_state(i, msg, m->plan, m->heap);
+
+	if (st == TW_NO_MEMORY)
+		tw_give_up(ctx, st, "no memory for the state of shard %u", msg->h.shard);
+	else if (st != TW_OK)
+		tw_say(ctx, TW_WARNING, "the state of shard %u is malformed", msg->h.shard);
+	return st == TW_OK;
+}
+
+/* A shard that outlived the master before us, or our belief that it is gone: it is kept as it is,
+ * also while the cut is read that it was to be taken from. */
+static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node;
+
+	tw_master_heard_survivor(m);
+	i->place = SHARD_ADOPTED;
+	i->node = node;
+	i->incarnation = msg->b.state.version.incarnation;
+	m->server[node - 1].stated++;
+	if (msg->h.view > m->restart.generation)
+		m->restart.generation = msg->h.view;
+	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
+}
+
+/* May a shard that nobody else has be kept as it is?  Not where its server was told that it may go,
+ * and (3) not if some shard is to be taken from the cut. */
+static bool adoptable(const struct master *m, uint32_t node)
+{
+	const struct server_info *on = &m->server[node - 1];
+
+	if (m->phase != PHASE_GATHER || on->left ||
+	    (m->restart.move == MOVE_BEGUN && on->state == SERVER_LEAVING))
+		return false;
+	for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
+		if (m->shard[s].place == SHARD_PENDING || m->shard[s].place == SHARD_ASSIGNED)
+			return false;
+	return m->restart.history != HISTORY_ROLLED_BACK;
+}
+
+void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+	struct shard_info *i;
+
+	/* nobody outlived a master that is yet to come */
+	if (s >= m->plan->problem.shards || msg->h.view >> 32 > ctx->boot ||
+	    msg->b.state.version.incarnation >> 20 > ctx->boot)
+		return;
+	i = &m->shard[s];
+	if (tw_shard_has_home(i) && i->node == msg->from.node &&
+	    i->incarnation == msg->b.state.version.incarnation) {
+		if (msg->b.state.asked != m->restart.asks || msg->h.view != m->restart.generation ||
+		    (tw_master_rounds(m) && msg->b.state.round != m->rounds.number))
+			return;
+		if (!take_state(m, ctx, i, msg))
+			return;
+		i->agreed = true;
+		i->counted = m->phase == PHASE_COUNT;
+		return;
+	}
+	if (i->place < SHARD_ASSIGNED && adoptable(m, msg->from.node) &&
+	    msg->b.state.version.incarnation >= i->incarnation) {
+		if (!take_state(m, ctx, i, msg))
+			return;
+		adopt(m, i, msg);
+		return;
+	}
+	/* somebody has it who was given up by an earlier master, and came first */
+	if (i->place == SHARD_ADOPTED && adoptable(m, msg->from.node) &&
+	    msg->from.node != i->node && msg->b.state.version.incarnation > i->incarnation) {
+		const uint32_t node = i->node, incarnation = i->incarnation;
+
+		if (!take_state(m, ctx, i, msg))
+			return;
+		unhost(ctx, node, s, incarnation);
+		adopt(m, i, msg);
+		return;
+	}
+	if (msg->from.node != i->node) /* somebody else has it now */
+		unhost(ctx, msg->from.node, s, msg->b.state.version.incarnation);
+}
+
+void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t s = msg->h.shard;
+	struct shard_info *i;
+
+	if (s >= m->plan->problem.shards)
+		return;
+	i = &m->shard[s];
+	if (i->place != SHARD_ASSIGNED || i->node != msg->from.node ||
+	    i->incarnation != msg->b.host.incarnation)
+		return;
+	if (msg->h.flags & TW_FLAG_REFUSED) { /* to try again would not make it better */
+		m->phase = PHASE_OVER;
+		if (i->host_cut)
+			tw_give_up(ctx, TW_BAD_BYTES,
+				   "the part of shard %u in checkpoint %llu cannot be used (server "
+				   "%u says so)",
+				   s, (unsigned long long)i->host_cut, tw_server_number(i->node));
+		else
+			tw_give_up(ctx, TW_BAD_BYTES,
+				   "server %u cannot make the first parameters of shard %u",
+				   tw_server_number(i->node), s);
+		return;
+	}
+	i->place = SHARD_HOSTED;
+	tw_block_drop(i->host);
+	i->host = NULL;
+}
+
+uint32_t tw_master_servers_live(const struct master *m)
+{
+	uint32_t here = 0;
+
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		here += m->server[k].state != SERVER_AWAY;
+	return here;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_shards.c - from which one state all shards go on, and that they agree on it.
+ *
+ *  (1) a generation begins when training (re)starts from one agreed state: at the start, after a
+ *      cut that drained, after a rollback, after a takeover under a round gate.  Every shard
+ *      confirms it before any worker gets a lease of it.
+ *  (2) under a round gate all shards go on from one state: adopted as they are, or all from the
+ *      cut. */
+#include "node/master/master.h"
+
+#include <string.h>
+
+static bool servers_here(const struct master *m)
+{
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		if (m->server[k].state != SERVER_AWAY &&
+		    m->server[k].stated < m->server[k].hosted && !m->waits.servers_due)
+			return false;
+	return m->waits.servers_due || tw_master_servers_live(m) == m->plan->crew.servers;
+}
+
+/* (2) */
+static bool one_state(struct master *m)
+{
+	uint32_t adopted = 0, lost = 0, behind = 0;
+	uint64_t round = 0;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct shard_info *i = &m->shard[s];
+
+		lost += i->place < SHARD_ASSIGNED;
+		if (i->place != SHARD_ADOPTED)
+			continue;
+		adopted++;
+		behind += i->host_cut != m->restart.generation;
+		if (i->round > round)
+			round = i->round;
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		behind += m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round;
+	return !(adopted && lost) && !behind && !(m->restart.begun && lost);
+}
+
+static void roll_back(struct master *m, struct tw_context *ctx)
+{
+	m->restart.history = HISTORY_ROLLED_BACK;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		if (m->shard[s].place >= SHARD_ASSIGNED)
+			m->shard[s].place = SHARD_HOMELESS;
+		tw_block_drop(m->shard[s].host);
+		m->shard[s].host = NULL;
+	}
+	tw_deal_forget(m, ctx);
+	m->commit.sent = false;
+	if (m->cuts.last)
+		tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
+		       (unsigned long long)m->cuts.last);
+	else
+		tw_say(ctx, TW_WARNING, "there is no checkpoint: the cluster starts over");
+}
+
+bool tw_master_adopted_any(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (m->shard[s].place == SHARD_ADOPTED)
+			return true;
+	return false;
+}
+
+/* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
+ * reached nobody is known to us, if we sent it. */
+static void complete_round(struct master *m, struct tw_context *ctx)
+{
+	const struct shard_info *ahead = &m->shard[0];
+
+	for (uint32_t s = 1; s < m->plan->problem.shards; s++)
+		if (m->shard[s].round > ahead->round)
+			ahead = &m->shard[s];
+	if (!(m->commit.sent && m->commit.round == ahead->round) && ahead->round) {
+		memcpy(m->commit.set, ahead->set, ahead->set_count * sizeof *m->commit.set);
+		m->commit.count = ahead->set_count;
+		m->commit.round = ahead->round - 1;
+		m->commit.sent = true;
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_round_commit_to(m, ctx, s);
+	m->rounds.number = m->commit.sent ? m->commit.round + 1 : 0;
+}
+
+/* Shards and workers that outlived a master may come from several of its generations. */
+static void one_generation(struct master *m, struct tw_context *ctx)
+{
+	bool mixed = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		mixed = mixed || (m->shard[s].place == SHARD_ADOPTED &&
+				  m->shard[s].host_cut != m->restart.generation);
+	/* leases of another generation were forgotten by those who held them */
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].live && m->member[k].held.count &&
+		    m->member[k].held.generation != m->restart.generation) {
+			tw_deal_return(m, ctx, k);
+			tw_deal_asks(m, k);
+		}
+	if (mixed) {
+		tw_master_new_generation(m, ctx);
+		tw_deal_forget(m, ctx);
+		tw_spans_clear(&m->dealing.taken);
+	}
+}
+
+/* Every shard is there and so are enough workers: all that is missing is that they agree. */
+static void agree(struct master *m, struct tw_context *ctx)
+{
+	m->phase = PHASE_AGREE;
+	m->since = tw_now(ctx);
+	m->restart.asks++;
+	if (tw_master_rounds(m) && tw_master_adopted_any(m)) {
+		complete_round(m, ctx);
+		tw_deal_forget(m, ctx);
+		tw_master_new_generation(m, ctx);
+	} else if (m->restart.history != HISTORY_KNOWN) {
+		one_generation(m, ctx);
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		m->shard[s].agreed = false;
+		tw_master_full_view(m, ctx, s);
+		if (!tw_master_ask(m, ctx, s, tw_master_untimed(m)))
+			return;
+	}
+}
+
+void tw_master_gather(struct master *m, struct tw_context *ctx)
+{
+	bool lost = false, waits = false;
+
+	if (m->restart.loading || !servers_here(m))
+		return;
+	if (tw_master_rounds(m) && m->restart.history != HISTORY_ROLLED_BACK &&
+	    !(m->restart.move == MOVE_BEGUN && m->restart.begun) && !one_state(m))
+		roll_back(m, ctx);
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		lost = lost || m->shard[s].place < SHARD_ASSIGNED;
+		waits = waits || !tw_shard_has_home(&m->shard[s]);
+	}
+	if (lost)
+		tw_cut_assign(m, ctx);
+	if (waits)
+		return;
+	/* once it has begun, `run` pauses when there are too few */
+	if (m->restart.begun || tw_master_live(m) == m->plan->crew.workers ||
+	    (tw_master_live(m) >= m->plan->crew.min && tw_master_live(m) && m->waits.over))
+		agree(m, ctx);
+}
+
+/* What is dealt already, when nobody remembers: what every shard has. */
+static enum tw_status rebuild_taken(struct master *m)
+{
+	const bool adopted = tw_master_adopted_any(m);
+	struct tw_spans all;
+	enum tw_status st = TW_OK;
+
+	tw_spans_init(&all, m->heap);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
+		st = s ? tw_spans_intersect(&all, &m->shard[s].applied)
+		       : tw_spans_copy(&all, &m->shard[0].applied);
+	if (st == TW_OK)
+		st = tw_spans_unite(&m->dealing.taken, &all);
+	if (tw_spans_end(&m->dealing.taken) > m->dealing.frontier)
+		m->dealing.frontier = tw_spans_end(&m->dealing.taken);
+	/* a master that was not there counts as dealt again what it cannot know better: what some
+	 * shard has applied twice, or has applied and will apply again */
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].twice);
+	if (adopted && tw_spans_total(&all) > m->count.redealt)
+		m->count.redealt = tw_spans_total(&all);
+	tw_spans_clear(&all);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
+		st = tw_spans_unite(&all, &m->shard[s].applied);
+	if (st == TW_OK)
+		st = tw_spans_subtract(&all, &m->dealing.taken);
+	if (!tw_master_rounds(m))
+		m->count.redealt += tw_spans_total(&all);
+	for (uint32_t k = 0; k < m->plan->crew.workers && adopted; k++)
+		for (uint32_t i = 0; i < m->member[k].held.count; i++)
+			m->count.redealt +=
+				m->member[k].held.lease[i].to - m->member[k].held.lease[i].from;
+	tw_spans_release(&all);
+	return st;
+}
+
+void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
+{
+	uint64_t all_steps = 0, all_samples = 0;
+	const uint32_t n = m->plan->problem.shards;
+
+	for (uint32_t s = 0; s < n; s++) {
+		all_steps += m->shard[s].tally.steps;
+		all_samples += m->shard[s].tally.samples;
+	}
+	*steps = (all_steps + n / 2) / n;
+	*samples = (all_samples + n / 2) / n;
+}
+
+void tw_master_agreed(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (!m->shard[s].agreed)
+			return;
+	if (m->restart.history != HISTORY_KNOWN && rebuild_taken(m) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
+		return;
+	}
+	/* they outlive whoever counted before us */
+	if (m->restart.history != HISTORY_KNOWN || tw_master_rounds(m))
+		tw_master_applied(m, &m->count.steps, &m->count.samples);
+	tw_score_agreed(m, tw_master_adopted_any(m));
+	m->restart.history = HISTORY_KNOWN;
+	if (m->restart.move == MOVE_BEGUN)
+		m->restart.move = MOVE_NONE;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (m->shard[s].place == SHARD_ADOPTED)
+			m->shard[s].place = SHARD_HOSTED;
+	m->phase = PHASE_RELEASE;
+	if (m->restart.release > tw_now(ctx))
+		tw_timer(ctx, TIMER_RELEASE, m->restart.release - tw_now(ctx));
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_state.h - what the master knows, in parts; each says what holds in it and who resets it.
+ *
+ * The files that change a part are named with it.  Sets and counts over members are kept as members
+ * change, so that no event walks over all of them. */
+#ifndef TW_NODE_MASTER_MASTER_STATE_H
+#define TW_NODE_MASTER_MASTER_STATE_H
+
+#include "base/slots.h"
+#include "node/checkpoint_part.h"
+#include "node/plan.h"
+
+enum phase {
+	PHASE_GATHER,  /* servers, shards and workers are not all there */
+	PHASE_AGREE,   /* every shard confirms members and generation */
+	PHASE_RELEASE, /* all is ready; it goes on at a certain time */
+	PHASE_RUN,
+	PHASE_DRAIN, /* no more leases; those open come home */
+	PHASE_SNAP,  /* parts of a cut are on their way */
+	PHASE_SAVE,  /* and are being written */
+	PHASE_COUNT, /* final vectors and tallies are on their way */
+	PHASE_SCORE, /* the final evaluation */
+	PHASE_OVER,
+};
+
+enum {
+	TIMER_GATHER = 1,
+	TIMER_CUT,
+	TIMER_LIMIT,
+	TIMER_RELEASE,
+	TIMER_PAUSE,
+	TIMER_HOMELESS,
+	TIMER_MOVE,
+	TIMER_STUCK
+};
+
+/* How long somebody takes: the longest of the last 32 to 64 times. */
+struct pace {
+	int64_t longest[2]; /* of this 32, and of the 32 before */
+	uint32_t count;
+};
+
+/* --- members ---------------------------------------------------------------------------------- */
+
+struct open_lease {
+	uint64_t id, from, to;
+};
+
+/* What a member holds.  Reset: tw_deal_return and tw_deal_forget close the leases; tw_master_admit
+ * and tw_master_rejoin begin new numbers. */
+struct holding {
+	struct open_lease *lease;
+	uint32_t count;
+	size_t room;
+	uint64_t next;       /* number of the lease given last */
+	uint64_t confirmed;  /* newest lease that it reported done */
+	uint64_t generation; /* it held its leases in, when it came to us from another master */
+};
+
+/* Does a member ask for work?  tw_deal_appetite alone changes it. */
+enum appetite {
+	APPETITE_NONE,   /* it has work, or is not here */
+	APPETITE_HUNGRY, /* it asks for work, and nobody has looked yet */
+	APPETITE_DRY,    /* it was told that there is none: it is looked at when some comes back */
+	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
+};
+
+/* Its stripe of the round.  tw_round_put alone changes the state. */
+enum stripe_state {
+	STRIPE_NONE,
+	STRIPE_STAGING,  /* not on every shard yet */
+	STRIPE_COMPLETE, /* on every shard: it counts, even if its worker goes */
+	STRIPE_REFUSED,  /* some shard found it not finite */
+	STRIPE_BEHIND,   /* too late for its round; its worker still computes it.  It is live */
+	STRIPE_STATES
+};
+
+struct stripe {
+	enum stripe_state state;
+	uint32_t have;              /* shards that have it */
+	uint32_t incarnation, node; /* who computes it */
+	uint32_t count, steps;
+	uint64_t from;
+	double loss;
+};
+
+struct member {
+	bool live;
+	bool heard; /* it knows who it is */
+	bool idle;  /* the shards of a gate that holds know that it has nothing to do */
+	enum appetite appetite;
+	uint32_t incarnation, node, boot;
+	uint32_t next_at; /* the next one in membership.at_node */
+	struct holding held;
+	uint64_t steps, samples; /* it has reported since it joined */
+	struct pace pace;        /* of its contributions, or leases */
+	int64_t asked;           /* when it was last given work, or finished some */
+	struct stripe stripe;
+	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
+	uint32_t barred_node,
+		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
+	struct tw_block *part;    /* its part of the cut being made */
+	struct tw_block *restore; /* its part of the cut we came from */
+};
+
+#define NO_CHUNK UINT32_MAX
+
+/* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
+ *
+ *  (1) `live` has exactly the slots whose member is live.
+ *  (2) a live member is in the chain at_node[node & mask], once. */
+struct membership {
+	struct tw_slots live;
+	uint32_t *at_node; /* first slots of chains, by node; TW_NO_SLOT: none */
+	uint32_t mask;
+	struct tw_slots barred; /* slots with a barred node */
+	uint32_t incarnations;  /* given by this master */
+	uint64_t views;         /* number of the last view */
+};
+
+/* --- servers and shards ----------------------------------------------------------------------- */
+
+enum shard_place {
+	SHARD_HOMELESS, /* no server has it */
+	SHARD_PENDING,  /* a server is chosen; HOST is to be sent when the cut was read */
+	SHARD_ASSIGNED, /* HOST was sent */
+	SHARD_HOSTED,
+	SHARD_ADOPTED, /* hosted as it was when it outlived a master, or our belief in it */
+};
+
+struct shard_info {
+	enum shard_place place;
+	uint32_t node, incarnation;
+	bool agreed, counted;
+	bool pinned;             /* it keeps its view for the evaluation ... */
+	struct tw_body_pin view; /* ... which has this */
+	bool steady;             /* it has said how much was in when nothing was left to deal */
+	struct tw_block *part, *vector;
+	struct tw_spans applied, twice;
+	uint64_t round;
+	struct tw_member *set; /* its last committed set */
+	uint32_t set_count;
+	struct tw_tally tally;
+	struct tw_block *host; /* what HOST carries, kept to send again */
+	uint64_t host_cut;
+};
+
+static inline bool tw_shard_has_home(const struct shard_info *i)
+{
+	return i->place >= SHARD_HOSTED;
+}
+
+enum server_state {
+	SERVER_AWAY,
+	SERVER_HERE,
+	SERVER_LEAVING, /* here; it asked to go, and its shards are not elsewhere yet */
+};
+
+struct server_info {
+	enum server_state state;
+	bool left; /* it was told that it may go */
+	uint32_t boot;
+	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
+};
+
+/* What was dealt and applied before this generation. */
+enum history {
+	HISTORY_KNOWN,
+	HISTORY_UNKNOWN,     /* the shards that outlived a master say, or the cut does */
+	HISTORY_ROLLED_BACK, /* all shards are taken from the cut */
+};
+
+/* Shards of a server that leaves go elsewhere, from a cut that nothing followed. */
+enum move {
+	MOVE_NONE,
+	MOVE_BEGUN,   /* they have no server now */
+	MOVE_PUT_OFF, /* that cut could not be made: not again before TIMER_MOVE */
+};
+
+/* From which state the run goes on.  tw_master_agreed makes the history known, and ends a move. */
+struct restart {
+	bool resume;          /* the world's clock goes on from the cut's: release on time */
+	bool begun;           /* training has begun in this generation or an earlier one */
+	bool loading, looked; /* looked: the newest cut's number is known */
+	enum history history;
+	enum move move;
+	int64_t release;        /* when training goes on; 0: at once */
+	uint64_t generation;    /* see (1) in master_shards.c */
+	uint64_t current;       /* that workers may know: every shard has agreed to it */
+	uint64_t counter, asks; /* of generations and pins; of ASKs */
+};
+
+/* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows
+ * the number of members; the others are set once. */
+struct waits {
+	bool servers_due; /* servers had time to come */
+	bool patient;     /* servers that are started by hand get cluster.wait to come */
+	bool outlived;    /* somebody is here who outlived a master before us */
+	bool came;        /* a worker has joined this master */
+	bool lost;        /* a shard was hosted, and its server went */
+	bool over;        /* one cluster.wait is over, and training has not begun */
+	bool paused;      /* workers are fewer than cluster.min */
+	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
+};
+
+/* --- dealing ---------------------------------------------------------------------------------- */
+
+/* See master_deal.c.
+ *
+ *  (1) hungry, dry and early have exactly the slots of that appetite.
+ *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
+ *      the warm start is over, and so it is for the early ones.
+ *  (3) open_leases is the sum of all members' leases. */
+struct dealing {
+	struct tw_spans taken;
+	uint64_t frontier, open_leases;
+	struct tw_slots hungry, dry, early;
+	bool again, turns;
+};
+
+/* The round, of a gate that has them.  See master_rounds.c.
+ *
+ *  (1) stripes[x] is the number of members whose stripe is in state x.
+ *  (2) `back` has the slots that are behind and hungry: late workers that came home.
+ *  (3) stripes are planned only while a round is open. */
+struct rounds {
+	uint64_t number;
+	bool open;
+	uint32_t stripes[STRIPE_STATES];
+	struct tw_slots back;
+	uint64_t border; /* end of the epoch that its stripes lie in */
+	uint64_t *have;  /* bits by slot and shard: who has which stripe */
+	uint32_t words;  /* of 64 shards, per slot */
+};
+
+/* The set that was committed last, in case a shard has not heard of it.  roll_back in master_shards.c
+ * forgets it. */
+struct commit {
+	bool sent; /* there is one */
+	uint64_t round;
+	uint32_t count;
+	struct tw_member *set;
+};
+
+/* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
+struct wishes {
+	bool cut, stop, finish, time_up;
+	bool stopping; /* the last cut is kept: count, and end as interrupted */
+};
+
+/* --- cuts ------------------------------------------------------------------------------------- */
+
+/* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
+ *
+ *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
+ *      one. */
+struct cuts {
+	uint64_t last, made; /* last complete cut; made by this master */
+	uint64_t making;     /* number of the one under way; 0 none */
+	uint64_t stored;     /* number of the last one given to the store */
+	bool running;        /* collected while training goes on */
+	bool final;          /* the one at the end is made, or being made */
+	bool was_paused;     /* workers or shards were missing since the cut before */
+	uint32_t parts_here;
+	struct tw_spans closed; /* at the SNAP */
+	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
+	int64_t draining;       /* since when nobody gets work, for the cut being made */
+	uint64_t closed_before; /* positions closed in the drained cut before */
+};
+
+/* --- evaluation ------------------------------------------------------------------------------- */
+
+struct chunk {
+	bool asked, done;
+	uint32_t slot;
+	int64_t since; /* when it was given to that member */
+	double loss, correct;
+	uint64_t samples;
+};
+
+enum eval_state {
+	EVAL_OFF,
+	EVAL_AWAITED, /* shards were told to keep a view */
+	EVAL_HURRIED, /* those who have not kept one were told not to wait any longer */
+	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
+};
+
+/* The evaluation that is awaited or under way.  `start` in master_eval.c resets it.
+ *
+ *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
+struct evaluation {
+	enum eval_state state;
+	uint64_t pin;
+	uint64_t number;         /* of the threshold, see (5) in master_eval.c; 0: at the end */
+	uint64_t round, samples; /* shards keep their view when they have so many */
+	struct tw_point label;
+	int64_t at;
+};
+
+/* Its chunks, and what came of evaluations so far. */
+struct scores {
+	struct chunk *chunk;
+	uint32_t chunks, done;
+	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
+	double loss, accuracy;
+	struct tw_goal goal;
+};
+
+/* For the throughput without the tail. */
+struct steady {
+	bool dealt, dry;    /* something was dealt; and a worker then found nothing left */
+	int64_t began, end; /* when */
+	double from, samples;
+	uint64_t ask;  /* number of the count; 0: none was asked for */
+	uint32_t left; /* shards that have not answered */
+};
+
+/* What happened, as far as the master knows.  A cut restores redealt, dropped and refused; steps
+ * and samples are the shards' when a generation is agreed on. */
+struct counts {
+	uint64_t steps, samples; /* applied */
+	uint64_t redealt, dropped, refused;
+	double loss_sum;
+	uint64_t loss_samples;
+	double train_loss;
+};
+
+/* Who may be stuck: see master_stuck.c. */
+struct watch {
+	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
+	int64_t checked, awake_since; /* (3) */
+	int64_t earliest;             /* (6) */
+	enum phase phase;             /* `earliest` was found in */
+};
+
+struct master {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	enum phase phase;
+	int64_t since; /* the phase, or the wait in it, began */
+	struct restart restart;
+	struct waits waits;
+	struct wishes wish;
+	struct member *member; /* by slot */
+	struct membership members;
+	struct shard_info *shard;
+	struct server_info *server; /* by server number (node - 1) */
+	struct dealing dealing;
+	struct rounds rounds;
+	struct commit commit;
+	struct cuts cuts;
+	struct evaluation eval;
+	struct scores scores;
+	struct steady steady;
+	struct counts count;
+	struct watch watch;
+};
+
+/* Members that are in. */
+static inline uint32_t tw_master_live(const struct master *m)
+{
+	return m->members.live.members;
+}
+
+static inline bool tw_master_rounds(const struct master *m)
+{
+	return m->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+/* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would
+ * put the release off in the run that was not stopped, and not in the one that resumes here. */
+static inline uint32_t tw_master_untimed(const struct master *m)
+{
+	return m->restart.release ? TW_FLAG_FREE : 0;
+}
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_waiting.c - for whom the master waits, for what, and how long.
+ *
+ *  (1) the timers of cluster.wait run exactly while the state says that somebody is waited for:
+ *      `drive` sets and clears them, so no order of events can swallow one.
+ *  (2) the world asks for whom the master waits now and then, and not at every event: only that
+ *      search walks over all members. */
+#include "node/master/master.h"
+
+/* --- how long --------------------------------------------------------------------------------- */
+
+bool tw_master_too_few(const struct master *m)
+{
+	return tw_master_live(m) < m->plan->crew.min || tw_master_live(m) == 0;
+}
+
+/* Is there a shard without a server?  One that is on its way to one has it. */
+static bool homeless(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (m->shard[s].place == SHARD_HOMELESS)
+			return true;
+	return false;
+}
+
+/* Is cluster.wait counted for workers to come?  Before training begins: from the first worker on,
+ * or from the start of a master that comes after another. */
+static bool wants_workers(const struct master *m, const struct tw_context *ctx)
+{
+	if (m->restart.begun)
+		return m->waits.paused && !m->wish.stop;
+	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) &&
+	       (m->waits.came || ctx->boot > 1);
+}
+
+static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer, bool wants,
+		       bool *counting)
+{
+	if (wants == *counting)
+		return;
+	*counting = wants;
+	tw_timer(ctx, timer, wants ? m->plan->crew.wait : -1);
+}
+
+/* (1) */
+void tw_master_count_waits(struct master *m, struct tw_context *ctx)
+{
+	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->waits.counting_workers);
+	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->waits.lost && homeless(m),
+		   &m->waits.counting_homes);
+}
+
+/* Servers had time to come back.  At a first start, where there is nothing to come back to, those
+ * who are started by hand have as long as workers have. */
+void tw_master_servers_due(struct master *m, struct tw_context *ctx)
+{
+	const int64_t more = m->plan->crew.wait - m->plan->crew.limit;
+
+	m->waits.servers_due = m->restart.begun || m->waits.patient || m->waits.outlived ||
+			       !m->restart.looked || m->cuts.last || more <= 0 ||
+			       tw_master_servers_live(m) == m->plan->crew.servers;
+	if (m->waits.servers_due)
+		return;
+	m->waits.patient = true;
+	tw_timer(ctx, TIMER_GATHER, more);
+}
+
+void tw_master_heard_survivor(struct master *m)
+{
+	m->waits.outlived = true;
+	m->waits.servers_due = m->waits.servers_due || m->waits.patient;
+}
+
+/* Too few came before training began; says so and ends the run. */
+static void give_up_start(struct master *m, struct tw_context *ctx)
+{
+	if (tw_master_too_few(m))
+		tw_say(ctx, TW_WARNING,
+		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
+		       "waits longer",
+		       tw_master_live(m), m->plan->crew.min,
+		       (m->waits.over ? 2.0 : 1.0) * (double)m->plan->crew.wait /
+			       (double)TW_SECOND);
+	else
+		tw_say(ctx, TW_WARNING,
+		       "%u of %u servers came, and shards are without one: stopping",
+		       tw_master_servers_live(m), m->plan->crew.servers);
+	tw_score_finish(m, ctx, TW_INTERRUPTED);
+}
+
+/* cluster.wait is over, and workers were waited for all the time. */
+void tw_master_waited(struct master *m, struct tw_context *ctx)
+{
+	const bool reading = m->restart.loading || !homeless(m); /* shards are on their way */
+	const bool nobody = tw_master_live(m) == 0 && ctx->boot > 1;
+
+	m->waits.counting_workers = false;
+	if (m->restart.begun && tw_master_too_few(m)) {
+		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
+		       (double)m->plan->crew.wait / 1e9);
+		m->wish.stop = true;
+	} else if (m->restart.begun) {
+		m->waits.paused = false; /* they came while the shards were brought back */
+	} else if ((m->waits.over && (tw_master_too_few(m) || !reading)) || nobody) {
+		give_up_start(m, ctx);
+	} else {
+		m->waits.over = true;
+	}
+}
+
+/* --- for whom --------------------------------------------------------------------------------- */
+
+/* It was too late for its round and has not come home. */
+static bool is_late(const struct member *e)
+{
+	return e->stripe.state == STRIPE_BEHIND && e->appetite == APPETITE_NONE;
+}
+
+bool tw_master_waits_for(const struct master *m, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+
+	if (!e->live)
+		return false;
+	if (m->phase == PHASE_SNAP)
+		return tw_cut_workers_keep_state(m) && !e->part;
+	if (m->phase == PHASE_SCORE)
+		return e->chunk != NO_CHUNK;
+	if (m->phase == PHASE_DRAIN)
+		return e->held.count != 0 || is_late(e);
+	if (m->phase != PHASE_RUN)
+		return false;
+	if (e->chunk != NO_CHUNK)
+		return true;
+	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
+		return e->held.count && tw_deal_exhausted(m);
+	return m->rounds.open && (e->stripe.state == STRIPE_STAGING || is_late(e));
+}
+
+static const char *expected_of(const struct master *m, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+
+	switch (m->phase) {
+	case PHASE_SNAP:
+		return "its part of the checkpoint";
+	case PHASE_SCORE:
+		return "its score";
+	case PHASE_DRAIN:
+		return "its lease";
+	default:
+		return m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
+		       : e->chunk != NO_CHUNK                           ? "its score"
+									: "its lease";
+	}
+}
+
+/* What a shard is waited for; NULL: nothing. */
+static const char *owes(const struct master *m, const struct shard_info *i)
+{
+	switch (m->phase) {
+	case PHASE_GATHER:
+		return tw_shard_has_home(i)         ? NULL
+		       : i->place == SHARD_ASSIGNED ? "it is not taken yet"
+						    : "a server to host it";
+	case PHASE_AGREE:
+		return i->agreed ? NULL : "its state";
+	case PHASE_SNAP:
+		return i->part ? NULL : "its part of the checkpoint";
+	case PHASE_COUNT:
+		return i->counted && i->vector ? NULL : "its last parameters";
+	case PHASE_SCORE:
+		return i->pinned ? NULL : "the version to evaluate";
+	default:
+		return NULL;
+	}
+}
+
+bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
+{
+	const struct master *m = (const struct master *)a;
+
+	*out = (struct tw_wait){ .since = m->since, .step = m->rounds.number };
+	if (m->phase == PHASE_SAVE || (m->phase == PHASE_GATHER && m->restart.loading)) {
+		out->whom = tw_master_addr();
+		out->why = m->phase == PHASE_SAVE ? "its checkpoint to be written"
+						  : "the newest checkpoint to be read";
+		return true;
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if ((out->why = owes(m, &m->shard[s]))) {
+			const bool placed = m->shard[s].place >= SHARD_ASSIGNED;
+
+			out->whom = (struct tw_addr){ placed ? m->shard[s].node : UINT32_MAX,
+						      TW_SHARD, (uint16_t)s };
+			return true;
+		}
+	if ((m->phase == PHASE_GATHER && tw_master_live(m) < m->plan->crew.workers) ||
+	    m->waits.paused) {
+		const uint32_t missing = tw_slots_first_free(&m->members.live);
+
+		out->slot = missing == TW_NO_SLOT ? 0 : missing;
+		out->whom =
+			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
+		out->why = "it has not joined";
+		out->step = 0;
+		return true;
+	}
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (tw_master_waits_for(m, k)) {
+			out->slot = k;
+			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };
+			out->why = expected_of(m, k);
+			return true;
+		}
+	return false;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_workers.c - who is a member: workers are admitted, come back, are removed, and everybody is told.
+ *
+ *  (1) the master alone decides membership; ids and incarnations come from it, grow with every join
+ *      and with every boot of the master, and are never given twice.
+ *  (2) one who was removed is refused until it joins again as somebody new.
+ *  (3) what a worker was told and may have lost is told again when its connection is made anew. */
+#include "node/master/master.h"
+
+#include <string.h>
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   enum tw_type type)
+{
+	const struct tw_addr to = { m->member[slot].node, TW_WORKER, 0 };
+	struct tw_msg *msg = tw_msg_to(ctx, to, type);
+
+	if (msg)
+		msg->h.view = m->restart.current;
+	return msg;
+}
+
+static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
+{
+	struct tw_place *tail;
+	uint32_t count = 0;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		count += tw_shard_has_home(&m->shard[s]);
+	if (!count)
+		return true;
+	tail = tw_msg_tail(ctx, msg, count * sizeof *tail);
+	if (!tail)
+		return false;
+	count = 0;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (tw_shard_has_home(&m->shard[s]))
+			tail[count++] = (struct tw_place){ s, m->shard[s].node,
+							   m->shard[s].incarnation, 0 };
+	return true;
+}
+
+void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running)
+{
+	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_VIEW);
+
+	if (!msg)
+		return;
+	msg->h.incarnation = m->member[slot].incarnation;
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
+	if (put_places(m, ctx, msg))
+		tw_send(ctx, msg);
+}
+
+void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
+	struct tw_member *tail;
+	uint32_t count = 0;
+
+	if (!msg)
+		return;
+	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
+	if (tw_master_live(m)) {
+		tail = tw_msg_tail(ctx, msg, tw_master_live(m) * sizeof *tail);
+		if (!tail)
+			return;
+		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
+		     k = tw_slots_next(&m->members.live, k + 1))
+			tail[count++] = (struct tw_member){ k, m->member[k].incarnation, TW_LIVE,
+							    m->member[k].node };
+	}
+	tw_send(ctx, msg);
+	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_HOLDS);
+	     k++)
+		if (m->member[k].live && m->member[k].idle &&
+		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))
+			return;
+}
+
+static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
+			enum tw_member_state state)
+{
+	const struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
+				       m->member[slot].node };
+
+	tw_members(ctx, &one, 1);
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct tw_member *tail;
+		struct tw_msg *msg;
+
+		if (!tw_shard_has_home(&m->shard[s]))
+			continue;
+		msg = tw_master_to_shard(m, ctx, s, TW_VIEW);
+		if (!msg)
+			return;
+		msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
+		tail = tw_msg_tail(ctx, msg, sizeof *tail);
+		if (!tail)
+			return;
+		*tail = one;
+		tw_send(ctx, msg);
+	}
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
+					.slot = slot,
+					.count = tw_master_live(m),
+					.incarnation = m->member[slot].incarnation,
+					.seq = m->members.views,
+					.value = state });
+}
+
+static void refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
+			enum tw_refusal why)
+{
+	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, TW_REFUSE);
+
+	if (!msg)
+		return;
+	msg->h.incarnation = incarnation;
+	msg->b.refuse.why = why;
+	tw_send(ctx, msg);
+}
+
+static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
+{
+	refuse_node(ctx, to->from.node, to->h.incarnation, why);
+}
+
+static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_WELCOME);
+
+	if (!msg)
+		return;
+	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
+						   .incarnation = e->incarnation,
+						   .workers = m->plan->crew.workers,
+						   .boot = e->boot,
+						   .cut = m->cuts.last };
+	if (e->restore) {
+		msg->payload = tw_block_keep(e->restore);
+		msg->h.payload = (uint32_t)e->restore->bytes;
+	}
+	if (put_places(m, ctx, msg))
+		tw_send(ctx, msg);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots)
+{
+	uint32_t chains = 1;
+
+	while (chains < slots && chains < UINT32_C(1) << 31)
+		chains *= 2;
+	all->mask = chains - 1;
+	all->at_node = heap->get(heap, chains * sizeof *all->at_node);
+	if (tw_slots_init(&all->live, heap, slots) != TW_OK ||
+	    tw_slots_init(&all->barred, heap, slots) != TW_OK || !all->at_node)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < chains; k++)
+		all->at_node[k] = TW_NO_SLOT;
+	return TW_OK;
+}
+
+void tw_master_members_release(struct membership *all, struct tw_heap *heap)
+{
+	heap->put(heap, all->at_node);
+	tw_slots_release(&all->live);
+	tw_slots_release(&all->barred);
+}
+
+void tw_master_member_release(struct member *e, struct tw_heap *heap)
+{
+	heap->put(heap, e->held.lease);
+	tw_block_drop(e->part);
+	tw_block_drop(e->restore);
+}
+
+/* This slot's member is in, on this node. */
+static void seat(struct master *m, uint32_t slot, uint32_t node)
+{
+	uint32_t *chain = &m->members.at_node[node & m->members.mask];
+	struct member *e = &m->member[slot];
+
+	e->live = true;
+	e->node = node;
+	e->next_at = *chain;
+	*chain = slot;
+	tw_slots_put(&m->members.live, slot, true);
+	m->cuts.parts_here += e->part != NULL;
+	m->dealing.turns = true;
+	m->waits.came = true;
+}
+
+static void unseat(struct master *m, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+	uint32_t *link = &m->members.at_node[e->node & m->members.mask];
+
+	while (*link != slot)
+		link = &m->member[*link].next_at;
+	*link = e->next_at;
+	e->live = false;
+	tw_slots_put(&m->members.live, slot, false);
+	m->cuts.parts_here -= e->part != NULL;
+	m->dealing.turns = true;
+}
+
+uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
+{
+	uint32_t first = TW_NO_SLOT;
+
+	for (uint32_t k = m->members.at_node[node & m->members.mask]; k != TW_NO_SLOT;
+	     k = m->member[k].next_at)
+		if (k < first && m->member[k].node == node)
+			first = k;
+	return first;
+}
+
+bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t slot = msg->h.from;
+
+	if (slot < m->plan->crew.workers && m->member[slot].live &&
+	    m->member[slot].incarnation == msg->h.incarnation &&
+	    m->member[slot].node == msg->from.node)
+		return m->member[slot].heard = true;
+	if (slot < m->plan->crew.workers && m->member[slot].incarnation < msg->h.incarnation &&
+	    msg->h.incarnation >> 20 < ctx->boot)
+		return false; /* from before our time: its hello is on its way */
+	refuse(ctx, msg, TW_REFUSED_FENCED);
+	return false;
+}
+
+uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx)
+{
+	return ctx->boot << 20 | ++m->members.incarnations;
+}
+
+void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct member *e = &m->member[slot];
+
+	e->incarnation = tw_master_new_incarnation(m, ctx);
+	e->steps = e->samples = 0;
+	e->heard = false;
+	send_welcome(m, ctx, slot);
+}
+
+void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
+		      enum tw_member_state state)
+{
+	struct member *e = &m->member[slot];
+
+	if (!e->live)
+		return;
+	tw_say(ctx, TW_INFO, "worker %u %s; %u remain%s", slot,
+	       state == TW_LEFT ? "left" : "is gone", tw_master_live(m) - 1,
+	       tw_master_live(m) == 2 ? "s" : "");
+	unseat(m, slot);
+	e->steps = e->samples = 0;
+	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
+		tw_block_drop(e->restore);
+		e->restore = NULL;
+	}
+	tw_deal_return(m, ctx, slot);
+	tell_member(m, ctx, slot, state);
+	tw_score_lost(m, ctx, slot);
+}
+
+void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t node = msg->from.node, slot = tw_master_slot_at(m, node);
+
+	if (!(msg->h.flags & TW_FLAG_FRESH)) {
+		if (tw_master_from_member(m, ctx, msg))
+			tw_master_remove(m, ctx, msg->h.from,
+					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
+		return;
+	}
+	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
+	if (slot == UINT32_MAX || m->member[slot].heard)
+		return;
+	refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
+	tw_master_remove(m, ctx, slot, TW_LEFT);
+}
+
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why)
+{
+	refuse_node(ctx, m->member[slot].node, m->member[slot].incarnation, why);
+	tw_master_remove(m, ctx, slot, TW_GONE);
+}
+
+void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_refuse *b = &msg->b.refuse;
+	const uint32_t s = msg->h.shard;
+	const struct member *e;
+
+	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
+	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node ||
+	    b->slot >= m->plan->crew.workers)
+		return;
+	e = &m->member[b->slot];
+	if (!e->live || e->incarnation != msg->h.incarnation)
+		return;
+	tw_say(ctx, TW_WARNING,
+	       "worker %u is let go: its contributions were not finite %d times in a row, while "
+	       "those of others were",
+	       b->slot, TW_STRIKES);
+	tw_master_expel(m, ctx, b->slot, TW_REFUSED_NUMBERS);
+}
+
+void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	uint32_t slot = tw_master_slot_at(m, msg->from.node);
+	bool turned_away = false; /* by a shard, although it is who it says */
+	struct member *e;
+
+	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot)
+		turned_away = m->member[slot].incarnation == msg->h.incarnation;
+	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
+	    !m->member[slot].heard && !turned_away) { /* it asked twice */
+		send_welcome(m, ctx, slot);
+		tw_deal_resend(m, ctx, slot);
+		return;
+	}
+	if (slot != UINT32_MAX) /* the same machine, without its memory */
+		tw_master_remove(m, ctx, slot, TW_GONE);
+	if (tw_stuck_barred(m, msg->from.node, msg->b.hello.boot)) {
+		refuse(ctx, msg, TW_REFUSED_STUCK);
+		return;
+	}
+	slot = msg->b.hello.slot;
+	if (slot >= m->plan->crew.workers || m->member[slot].live)
+		slot = tw_slots_first_free(&m->members.live);
+	if (slot == TW_NO_SLOT) {
+		refuse(ctx, msg, TW_REFUSED_FULL);
+		return;
+	}
+	e = &m->member[slot];
+	seat(m, slot, msg->from.node);
+	tw_deal_appetite(m, slot, APPETITE_HUNGRY);
+	e->boot = msg->b.hello.boot;
+	e->incarnation = tw_master_new_incarnation(m, ctx);
+	e->held.next = (uint64_t)ctx->boot << 20; /* newer than any master's before */
+	e->held.confirmed = 0;
+	e->idle = e->heard = false;
+	e->pace = (struct pace){ 0 };
+	send_welcome(m, ctx, slot);
+	tell_member(m, ctx, slot, TW_LIVE);
+	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
+		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
+			tw_master_full_view(m, ctx, s);
+	tw_cut_snap_worker(m, ctx, slot);
+	tw_stuck_owes_part(m);
+}
+
+/* --- coming back ----------------------------------------------------------------------------- */
+
+void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_hello *h = &msg->b.hello;
+	const struct tw_range *list = msg->tail ? (const void *)msg->tail->data : NULL;
+	struct member *e;
+
+	if (h->slot >= m->plan->crew.workers) {
+		refuse(ctx, msg, TW_REFUSED_FENCED);
+		return;
+	}
+	e = &m->member[h->slot];
+	if (e->live && e->incarnation == h->incarnation && e->node == msg->from.node) {
+		/* the drain comes last: a lease that it hears of now begins no work */
+		tw_deal_resend(m, ctx, h->slot);
+		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+		tw_cut_snap_worker(m, ctx, h->slot);
+		return;
+	}
+	/* removed by this very master, or too late: the shards know the members without it */
+	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
+	    m->restart.begun || m->phase != PHASE_GATHER ||
+	    !tw_deal_adoptable(m, list, msg->h.tail / sizeof *list)) {
+		refuse(ctx, msg, TW_REFUSED_FENCED);
+		return;
+	}
+	tw_master_heard_survivor(m);
+	seat(m, h->slot, msg->from.node);
+	e->heard = true;
+	e->boot = h->boot;
+	e->incarnation = h->incarnation;
+	e->held.next = (uint64_t)ctx->boot << 20;
+	e->steps = h->steps;
+	e->samples = h->samples;
+	e->held.generation = msg->h.view;
+	if (!tw_master_rounds(m) &&
+	    !tw_deal_adopt(m, ctx, h->slot, list, msg->h.tail / sizeof *list))
+		return;
+	if (e->held.count == 0)
+		tw_deal_asks(m, h->slot);
+	tell_member(m, ctx, h->slot, TW_LIVE);
+	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+}
+
+void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	send_welcome(m, ctx, slot);
+	tw_deal_resend(m, ctx, slot);
+	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
+	tw_cut_snap_worker(m, ctx, slot);
+	if (m->member[slot].chunk != NO_CHUNK)
+		tw_score_lost(m, ctx, slot);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.c - one contiguous range of the parameters, and the right to change it.
+ *
+ *  (1) a version is (incarnation, n); n counts applied updates and never goes back; a shard that is
+ *      hosted again begins a new incarnation, and a push on another incarnation is refused and
+ *      answered with what there is now.
+ *  (2) an answer comes from one version: a snapshot is counted, and written by nobody while held.
+ *  (3) a contribution (worker, incarnation, link number) is taken once: an older number is
+ *      acknowledged again and not applied, one that leaves a gap is left alone until the sender
+ *      fills the gap, so a sender may always resend what was not acknowledged, in order.  What was
+ *      closed without being applied is told with every answer.
+ *  (4) a slice is applied whole or not at all: it is checked (length, finite values) before.
+ *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
+ *  (6) what is older than the shard's generation is fenced.
+ *  (7) it obeys the newest master only.
+ *  (8) while a worker is active, clocks.seen.least is the smallest clock of an active one.  A
+ *      worker's clock is its own word and the same on all shards: clocks that shards count by
+ *      themselves differ after one of them was lost, and two workers then wait for each other, each
+ *      on another shard.
+ *  (9) a worker speaks from its own node only.  One that no view has named yet is believed, unless
+ *      its incarnation is of a master yet to come, or of one before the master whose full view is
+ *      here; a full view has the last word.
+ *  (10) a view that the master wants for an evaluation is kept at the first version that has the
+ *      rounds and the samples it asked for, and what is told of it is what that version has.
+ *
+ *  (11) what a message costs does not grow with the number of workers.  Exceptions are a full view
+ *      and a new master, which are about all of them, and the commit of a round, which costs what
+ *      the round has.
+ *
+ * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
+ * it: shard_push.c, shard_round.c, shard_answer.c, shard_members.c, shard_pin.c, shard_host.c.
+ *
+ * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
+#include "node/shard/shard.h"
+#include "base/fetch.h"
+
+struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), type);
+
+	if (m) {
+		m->h.view = s->fence.generation;
+		m->h.shard = m->h.from = s->index;
+	}
+	return m;
+}
+
+/* --- the actor ---------------------------------------------------------------------------- */
+
+static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	struct shard *s = tw_heap_zeros(heap, sizeof *s);
+
+	if (!s)
+		return NULL;
+	s->plan = a->plan;
+	s->heap = heap;
+	s->index = a->index;
+	tw_slice_empty(&s->slice, a->plan, heap, a->index);
+	return (struct tw_actor *)s;
+}
+
+static void shard_free(struct tw_actor *a)
+{
+	struct shard *s = (struct shard *)a;
+
+	if (!s)
+		return;
+	tw_shard_let_go(s);
+	s->heap->put(s->heap, s);
+}
+
+static void shard_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	(void)a;
+	(void)ctx;
+}
+
+/* Of what a shard may say to itself, it hears what was relayed. */
+static bool may_say(const struct tw_msg *m, const struct tw_context *ctx)
+{
+	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || (m->h.flags & TW_FLAG_RELAYED));
+}
+
+/* A worker's message touches what is known of that worker. */
+static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct shard *s = (const struct shard *)a;
+
+	if (!m || !s->members.guest || m->h.from >= s->plan->crew.workers ||
+	    m->from.role != TW_WORKER)
+		return;
+	tw_fetch(tw_shard_guest(s, m->h.from), sizeof(struct guest));
+	tw_fetch(m->payload, sizeof *m->payload + 64);
+	tw_fetch(s->bucket.spare, sizeof(struct contribution));
+}
+
+static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct shard *s = (struct shard *)a;
+
+	/* only a lock-free shard may say these, and only to itself */
+	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
+	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
+		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
+	if (!may_say(m, ctx)) {
+		s->slice.tally.refused++;
+		return;
+	}
+	/* (7): what an earlier master said may still be on its way when a later one has asked */
+	if (m->from.role == TW_MASTER) {
+		if (m->h.incarnation < s->fence.term)
+			return;
+		s->fence.term = m->h.incarnation;
+	}
+	switch (m->h.type) {
+	case TW_PUSH:
+		tw_shard_push(s, ctx, m);
+		break;
+	case TW_PULL:
+		tw_shard_pull(s, ctx, m);
+		break;
+	case TW_COMMIT:
+		tw_shard_commit(s, ctx, m);
+		break;
+	case TW_VIEW:
+		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
+			   m->h.tail / sizeof(struct tw_member));
+		tw_shard_view(s, ctx, m);
+		break;
+	case TW_IDLE:
+		tw_shard_idle(s, ctx, m);
+		break;
+	case TW_HOST:
+		tw_shard_host(s, ctx, m);
+		break;
+	case TW_ASK:
+		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+		break;
+	case TW_PIN:
+		tw_shard_pin(s, ctx, m);
+		break;
+	case TW_SNAP:
+		tw_shard_snap(s, ctx, m);
+		break;
+	default:
+		s->slice.tally.refused++;
+	}
+}
+
+static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	struct shard *s = (struct shard *)a;
+
+	if (node != 0)
+		return;
+	if (boot > s->fence.term)
+		s->fence.term = boot;
+	if (!s->hosted)
+		return;
+	tw_shard_state(s, ctx, 0, 0);
+	tw_shard_tell_again(s, ctx);
+}
+
+static void shard_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	(void)a;
+	(void)ctx;
+	(void)timer;
+}
+
+static void shard_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
+{
+	(void)a;
+	(void)ctx;
+	(void)node;
+}
+
+static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
+{
+	return tw_shard_waits((const struct shard *)a, out);
+}
+
+const struct tw_actor_class tw_shard_class = {
+	.name = "shard",
+	.new = shard_new,
+	.free = shard_free,
+	.start = shard_start,
+	.message = shard_message,
+	.soon = shard_soon,
+	.timer = shard_timer,
+	.down = shard_down,
+	.up = shard_up,
+	.waiting = shard_waiting,
+	.shared = tw_shard_shared,
+};

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.h - a server's shard: a slice of the parameters, its guests, a gate, and whoever waits.
+ *
+ * The rules of all this are in shard.c.  The parts, who keeps them true and who resets them:
+ *
+ *	slice      what is trained                       slice.h, slice_update.h; shard_host.c
+ *	fence      whom it obeys, and what is too old    shard.c, shard_members.c
+ *	guest      one worker                            shard_members.c
+ *	members    all workers                           shard_members.c
+ *	clocks     how far workers are                   shard_clocks.h
+ *	queue      requests that wait                    shard_queue.c
+ *	round      what is staged, what was committed    shard_round.c
+ *	bucket     contributions on their way            shard_bucket.c
+ *	pin        the view for an evaluation            shard_pin.c
+ *
+ * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
+#ifndef TW_NODE_SHARD_SHARD_H
+#define TW_NODE_SHARD_SHARD_H
+
+#include "node/slice_update.h"
+#include "node/shard/shard_clocks.h"
+
+/* A snapshot that a worker was sent, as the worker decodes it. */
+struct guest_sent {
+	uint64_t n; /* version */
+	struct tw_block *block;
+};
+
+/* How far the link of an incarnation is closed; bit k of `unapplied`: number link - k was not
+ * applied. */
+struct guest_mark {
+	uint32_t incarnation, unapplied;
+	uint64_t link;
+};
+
+/* A request that waits.  The list is by slot + 1; 0 is nobody. */
+struct guest_request {
+	bool parked;
+	uint32_t before, after; /* in the queue, while parked */
+	uint64_t number, round;
+	int64_t since;
+};
+
+/* Contributions that were refused for their numbers. */
+struct guest_strikes {
+	uint32_t count;  /* in a row ... */
+	uint64_t others; /* ... since so many contributions of others were applied */
+	uint64_t link;   /* number of the last one; 0 none */
+};
+
+enum guest_state {
+	GUEST_ABSENT,  /* it has not come, has left, or was removed */
+	GUEST_CLAIMED, /* here by its own word only: no view has named it yet */
+	GUEST_MEMBER,  /* a view has named it */
+};
+
+/* One worker as this shard knows it.  `staged` is there exactly while round.staged lists the slot,
+ * and may be of an earlier incarnation: what was promised is kept.  `sent` and `last` are there
+ * only while the worker is here. */
+struct guest {
+	struct tw_addr addr;
+	uint32_t incarnation, node; /* node: nobody else speaks for it */
+	enum guest_state state;
+	uint32_t listed;    /* number of the last full view that named it */
+	uint64_t link;      /* its last number closed: applied, collected, dropped or refused ... */
+	uint64_t seq;       /* ... and the contribution that it carried */
+	uint32_t unapplied; /* as in struct guest_mark */
+	struct guest_mark other; /* of who was here before, in case that the claim is not true */
+	uint64_t applied;        /* contributions of this slot */
+	struct guest_strikes strikes;
+	struct guest_request request;
+	struct guest_sent *sent;      /* newest first; members.memory of them, or NULL */
+	struct contribution *staged;  /* for the round; NULL none */
+	struct contribution *refused; /* rounds: the last that was refused for its numbers */
+	struct contribution *last;    /* its last gradient (B-FASGD's skipped pushes) */
+};
+
+/* What is older, or of another master, is fenced. */
+struct shard_fence {
+	uint64_t generation;
+	uint64_t term;      /* boot of the newest master heard of */
+	uint64_t view;      /* number of the last full view: what is older says nothing new */
+	uint32_t view_term; /* boot of the master that sent it */
+};
+
+/* Everybody who may be here.  `failing` counts the guests that are here and have strikes. */
+struct shard_members {
+	struct guest *guest; /* by slot */
+	uint32_t live;       /* as the master counts */
+	uint32_t failing;
+	uint32_t full_views; /* so many came */
+	uint32_t memory;     /* snapshots that are remembered per guest */
+	bool at_zero;        /* clocks began here at 0, as they did everywhere */
+};
+
+/* Parked requests, oldest first. */
+struct shard_queue {
+	uint32_t first, last; /* slot + 1; 0: nobody waits */
+	bool due;             /* something has changed that may let one of them go */
+};
+
+/* What a round has; the number of rounds committed is the slice's. */
+struct shard_round {
+	uint32_t *staged, staged_count; /* slots whose guest has something staged, each once */
+	struct tw_block *last_set;      /* tail of the last COMMIT: struct tw_member ... */
+	uint32_t last_count;            /* ... so many */
+};
+
+/* Contributions that wait for their update, and those that can be used again. */
+struct shard_bucket {
+	struct contribution **at; /* collected, not applied yet */
+	uint32_t count;
+	size_t room;
+	struct contribution *spare; /* made and not in use */
+};
+
+enum pin_state {
+	PIN_NONE,
+	PIN_AWAITED, /* round or samples of `want` are not there yet */
+	PIN_KEPT,
+};
+
+/* The view that is kept for an evaluation, or will be. */
+struct shard_pin {
+	enum pin_state state;
+	struct tw_body_pin want; /* as the master said it */
+	struct tw_body_pin has;  /* KEPT: what the view has */
+	struct tw_block *view;   /* KEPT: a reference; else NULL */
+};
+
+struct shard {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	uint32_t index;
+	bool hosted; /* it has a slice */
+	struct shard_fence fence;
+	struct slice slice;
+	struct shard_members members;
+	struct shard_clocks clocks;
+	struct shard_queue queue;
+	struct shard_round round;
+	struct shard_bucket bucket;
+	struct shard_pin pin;
+};
+
+static inline bool tw_shard_rounds(const struct shard *s)
+{
+	return s->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+static inline bool tw_shard_lockfree(const struct shard *s)
+{
+	return s->plan->gate->traits & TW_GATE_LOCKFREE;
+}
+
+static inline struct guest *tw_shard_guest(const struct shard *s, uint32_t slot)
+{
+	return &s->members.guest[slot];
+}
+
+static inline bool tw_guest_is_here(const struct guest *g)
+{
+	return g->state != GUEST_ABSENT;
+}
+
+/* Was the last contribution of this worker refused for its numbers? */
+static inline bool tw_guest_is_bad(const struct guest *g)
+{
+	return g->strikes.link && g->strikes.link == g->link;
+}
+
+/* Number `link` of this worker's link, which carried contribution `seq`, is closed, and with it all
+ * numbers before it: `applied` holds for those that were not closed yet. */
+static inline void tw_guest_close(struct guest *g, uint64_t link, uint64_t seq, bool applied)
+{
+	const uint64_t by = link > g->link ? link - g->link : 0;
+	const uint32_t skipped = by < 32 ? (1u << by) - 1 : UINT32_MAX;
+
+	g->unapplied = by < 32 ? g->unapplied << by : 0;
+	if (!applied)
+		g->unapplied |= by ? skipped : 1;
+	g->link = link;
+	g->seq = seq;
+}
+
+/* --- shard.c -------------------------------------------------------------------------------- */
+
+/* A message to the master with what all of a shard's have in its header; NULL: see tw_msg_to. */
+struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type);
+
+/* --- shard_push.c --------------------------------------------------------------------------- */
+
+/* Somebody pushes: a contribution is taken, staged, refused or dropped, and answered. */
+void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* What the numbers beside a slice must be, whoever sent them. */
+bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
+/* How many updates of others the slice is behind. */
+uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p);
+/* A contribution that came in order, and will not be applied; its seq is closed already. */
+void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			const struct tw_body_push *push);
+
+/* --- shard_bucket.c ------------------------------------------------------------------------- */
+
+/* An empty contribution, a used one if there is one; NULL without memory. */
+static inline struct contribution *tw_bucket_take(struct shard *s)
+{
+	struct contribution *c = s->bucket.spare;
+
+	if (!c)
+		return tw_heap_zeros(s->heap, sizeof *c);
+	s->bucket.spare = c->spare;
+	*c = (struct contribution){ .slot = 0 };
+	return c;
+}
+/* It is done with: its reference is dropped.  NULL is allowed. */
+void tw_bucket_give_back(struct shard *s, struct contribution *c);
+/* Make room for so many more. */
+enum tw_status tw_bucket_reserve(struct shard *s, uint32_t more);
+/* It will be part of the next update, which takes it over; there is room. */
+void tw_bucket_add(struct shard *s, struct contribution *c);
+/* Apply what is collected as one update. */
+void tw_bucket_flush(struct shard *s, struct tw_context *ctx);
+void tw_bucket_release(struct shard *s);
+
+/* --- shard_round.c -------------------------------------------------------------------------- */
+
+/* Keep a contribution for its round, and tell the master; takes it over. */
+void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c);
+/* Tell the master of a contribution that is staged, or (TW_FLAG_REFUSED) will not come. */
+void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+		   uint32_t flags);
+/* The master may have lost what it was told. */
+void tw_shard_tell_again(struct shard *s, struct tw_context *ctx);
+/* A new generation: nothing is staged. */
+void tw_shard_unstage_all(struct shard *s);
+/* TW_COMMIT: apply the set, drop what else is staged. */
+void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_shard_forget_rounds(struct shard *s);
+
+/* --- shard_answer.c ------------------------------------------------------------------------- */
+
+/* TW_PULL: a worker wants to read. */
+void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
+void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		     uint32_t flags);
+/* Say only how far its contributions are closed. */
+void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
+/* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
+const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version);
+static inline const float *tw_shard_sent(const struct shard *s, uint32_t slot, uint64_t version)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+
+	return g->sent ? tw_shard_find_sent(s, g, version) : NULL;
+}
+/* A worker that computes on `base` will never again compute on what it was sent before. */
+void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base);
+static inline void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
+{
+	if (g->sent && !s->plan->delay.steps)
+		tw_shard_forget_older(s, g, base);
+}
+/* What it was sent is of no use any more. */
+void tw_shard_forget_all_sent(struct shard *s, struct guest *g);
+
+/* --- shard_queue.c -------------------------------------------------------------------------- */
+
+/* Is this request older than the one the worker has parked here?  It was late on its way. */
+bool tw_shard_outdated(const struct guest *g, uint64_t number);
+/* May the worker read when `round` rounds are committed, and if not, for whom does it wait?  *whom
+ * is UINT32_MAX when it is the master. */
+bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom);
+/* Keep the request until it may be answered. */
+void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		   uint64_t round);
+/* The request of this worker, if one is parked, will not be answered. */
+void tw_shard_unpark(struct shard *s, uint32_t slot);
+/* Answer every parked request that may go now, oldest first. */
+void tw_shard_release(struct shard *s, struct tw_context *ctx);
+/* For whom does the oldest request wait? */
+bool tw_shard_waits(const struct shard *s, struct tw_wait *out);
+
+/* --- shard_pin.c ---------------------------------------------------------------------------- */
+
+/* TW_PIN: keep a view when it has what is asked for, let it go, or count only. */
+void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* After every change of rounds or samples: keep the view that is waited for. */
+void tw_shard_keep_view(struct shard *s, struct tw_context *ctx);
+/* No view is kept or waited for. */
+void tw_shard_forget_view(struct shard *s);
+
+/* --- shard_members.c ------------------------------------------------------------------------ */
+
+/* Somebody who is not known as this worker speaks: a newcomer's guest, or NULL. */
+struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+				     const struct tw_msg *m);
+/* Is this message from a worker that may talk to this shard?  Its guest is up to date then; else
+ * NULL, and it was answered as it deserves. */
+static inline struct guest *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
+					      const struct tw_msg *m)
+{
+	struct guest *g;
+
+	if (!s->hosted || m->h.from >= s->plan->crew.workers || m->h.view != s->fence.generation ||
+	    (m->h.flags & TW_FLAG_RELAYED))
+		return tw_shard_admit_unknown(s, ctx, m);
+	g = tw_shard_guest(s, m->h.from);
+	if (m->h.incarnation != g->incarnation || !tw_guest_is_here(g) || g->node != m->from.node)
+		return tw_shard_admit_unknown(s, ctx, m);
+	g->addr = m->from;
+	return g;
+}
+/* The worker says its clock (gates that hold only). */
+static inline void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+
+	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
+		return;
+	tw_clocks_say(&s->clocks, slot, clock, tw_guest_is_here(g));
+	if (g->request.parked)
+		s->queue.due = true;
+}
+void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* So many of its contributions in a row were refused for their numbers. */
+void tw_guest_strike(struct shard *s, struct guest *g, uint32_t count);
+enum tw_status tw_guests_init(struct shard *s);
+void tw_guests_release(struct shard *s);
+
+/* --- shard_host.c --------------------------------------------------------------------------- */
+
+void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* Give back all memory but the shard itself; only its generation and its term stay known. */
+void tw_shard_let_go(struct shard *s);
+/* Tell the master what is applied, or will be; `asked` is the number of its question, or 0. */
+void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags);
+/* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
+void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
+/* --- shard_lockfree.c ----------------------------------------------------------------------- */
+
+/* A message to a lock-free shard, entered by many threads at a time. */
+void tw_shard_shared(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_answer.c - what a worker is sent, and what is remembered of it.
+ *
+ * Responsible for (2) of the rules in shard.c: an answer comes from one version, and what the
+ * worker decodes from it is what `delay` and `gap` compare with later. */
+#include "node/shard/shard.h"
+
+#include <string.h>
+
+/* --- what was sent -------------------------------------------------------------------------- */
+
+static bool remembers(const struct shard *s)
+{
+	return (s->plan->staleness->traits & TW_STALENESS_SENT) || s->plan->gaps;
+}
+
+static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_block *b)
+{
+	const uint32_t memory = s->members.memory;
+	const uint64_t n = s->slice.version.n;
+
+	if (!remembers(s))
+		return TW_OK;
+	if (!g->sent) {
+		g->sent = tw_heap_zeros(s->heap, memory * sizeof *g->sent);
+		if (!g->sent)
+			return TW_NO_MEMORY;
+	}
+	if (g->sent[0].block == b && g->sent[0].n == n)
+		return TW_OK;
+	if (g->sent[0].block && g->sent[0].n == n && tw_slice_shows_each(&s->slice))
+		return TW_OK; /* made again from the same version: the same numbers */
+	tw_block_drop(g->sent[memory - 1].block);
+	memmove(g->sent + 1, g->sent, (memory - 1) * sizeof *g->sent);
+	g->sent[0] = (struct guest_sent){ n, tw_block_keep(b) };
+	return TW_OK;
+}
+
+const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version)
+{
+	for (uint32_t k = 0; k < s->members.memory; k++)
+		if (g->sent[k].block && g->sent[k].n == version)
+			return tw_block_floats(g->sent[k].block);
+	/* its worker has gone, or an answer was sent twice: no distance is known */
+	return NULL;
+}
+
+static void forget_sent(struct guest_sent *one)
+{
+	tw_block_drop(one->block);
+	one->block = NULL;
+}
+
+void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base)
+{
+	for (uint32_t k = 1; k < s->members.memory; k++)
+		if (g->sent[k].n < base)
+			forget_sent(&g->sent[k]);
+}
+
+void tw_shard_forget_all_sent(struct shard *s, struct guest *g)
+{
+	for (uint32_t k = 0; g->sent && k < s->members.memory; k++)
+		forget_sent(&g->sent[k]);
+}
+
+/* --- answers -------------------------------------------------------------------------------- */
+
+/* The worker is told, whichever answer reaches it. */
+static uint32_t bad_flags(const struct guest *g)
+{
+	return tw_guest_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
+}
+
+static struct tw_msg *to_guest(struct shard *s, struct tw_context *ctx, const struct guest *g,
+			       enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, g->addr, type);
+
+	if (!m)
+		return NULL;
+	m->h.view = s->fence.generation;
+	m->h.shard = m->h.from = s->index;
+	m->h.incarnation = g->incarnation;
+	return m;
+}
+
+/* An answer with its body, without its payload. */
+static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const struct guest *g,
+			     enum tw_type type, uint64_t number)
+{
+	const struct tw_clocks *c = &s->clocks.seen;
+	struct tw_msg *m = to_guest(s, ctx, g, type);
+
+	if (m)
+		m->b.params = (struct tw_body_params){ .version = s->slice.version,
+						       .link = g->link,
+						       .round = s->slice.round,
+						       .number = number,
+						       .least = c->active_count ? c->least : 0,
+						       .statistic = s->slice.history.statistic,
+						       .rate = tw_slice_rate(&s->slice),
+						       .unapplied = g->unapplied };
+	return m;
+}
+
+void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		     uint32_t flags)
+{
+	struct guest *g = tw_shard_guest(s, slot);
+	struct slice_answer a;
+	enum tw_status st = tw_slice_show(&s->slice, slot, &a);
+	struct tw_msg *m;
+
+	if (st == TW_OK && a.decoded)
+		st = keep_sent(s, g, a.decoded);
+	m = st == TW_OK ? answer(s, ctx, g, TW_PARAMS, number) : NULL;
+	if (m) {
+		m->h.flags |= flags | bad_flags(g);
+		m->payload = tw_block_keep(a.wire);
+		m->h.payload = (uint32_t)a.wire->bytes;
+		tw_send(ctx, m);
+	}
+	tw_slice_answer_drop(&a);
+	if (st != TW_OK)
+		tw_give_up(ctx, st, "no memory for an answer of %zu parameters", s->slice.n);
+}
+
+void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+	struct tw_msg *m = to_guest(s, ctx, g, TW_ACK);
+
+	if (!m)
+		return;
+	m->h.flags = flags | bad_flags(g);
+	m->b.ack.link = g->link;
+	m->b.ack.unapplied = g->unapplied;
+	m->b.ack.version = s->slice.version;
+	tw_send(ctx, m);
+}
+
+/* --- reading -------------------------------------------------------------------------------- */
+
+/* The view of an evaluation, if it is the one that is kept. */
+static void pull_pinned(struct shard *s, struct tw_context *ctx, const struct guest *g,
+			const struct tw_body_pull *p)
+{
+	struct tw_msg *m;
+
+	if (p->pin != s->pin.want.pin || s->pin.state != PIN_KEPT)
+		return;
+	m = answer(s, ctx, g, TW_PARAMS, p->number);
+	if (!m)
+		return;
+	m->b.params.pin = p->pin;
+	m->h.flags = TW_FLAG_FREE;
+	m->payload = tw_block_keep(s->pin.view);
+	m->h.payload = (uint32_t)(s->slice.n * sizeof(float));
+	tw_send(ctx, m);
+}
+
+/* Does the worker have what it would be sent? */
+static bool is_unchanged(const struct shard *s, const struct tw_msg *m)
+{
+	const struct tw_version *have = &m->b.pull.have, *now = &s->slice.version;
+
+	return !(m->h.flags & TW_FLAG_FRESH) && have->incarnation == now->incarnation &&
+	       have->n == now->n && !tw_shard_lockfree(s) && !s->slice.view.moved;
+}
+
+void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_pull *p = &m->b.pull;
+	struct guest *g = tw_shard_admitted(s, ctx, m);
+	const uint32_t slot = m->h.from;
+	struct tw_msg *out;
+	uint32_t whom;
+
+	if (!g)
+		return;
+	if (p->pin) {
+		pull_pinned(s, ctx, g, p);
+		return;
+	}
+	if (tw_shard_outdated(g, p->number))
+		return;
+	if (p->link > g->link)
+		tw_guest_close(g, p->link, g->seq, true);
+	tw_shard_clock(s, slot, p->clock);
+	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
+		tw_shard_park(s, ctx, slot, p->number, p->round);
+		return;
+	}
+	tw_shard_unpark(s, slot);
+	if (!is_unchanged(s, m)) {
+		tw_shard_answer(s, ctx, slot, p->number, 0);
+		return;
+	}
+	out = answer(s, ctx, g, TW_UNCHANGED, p->number);
+	if (out)
+		tw_send(ctx, out);
+}

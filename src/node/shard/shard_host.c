@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_host.c - how a range is taken and given up, and what is told of it: its state and its cuts.
+ *
+ * Of the rules of a shard (the list is in shard.c) this file sees to
+ *
+ *  (1) HOST begins a new incarnation, at the version of the cut it is taken from; one that is not
+ *      newer than what is hosted changes nothing.
+ *  (2) what goes into a cut is one version (slice_part.c). */
+#include "node/shard/shard.h"
+
+#include <string.h>
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to tw_shard_let_go. */
+static enum tw_status furnish(struct shard *s)
+{
+	const uint32_t all = s->plan->crew.workers;
+	enum tw_status st = tw_slice_init(&s->slice);
+
+	if (st == TW_OK)
+		st = tw_guests_init(s);
+	if (st == TW_OK)
+		st = tw_clocks_init(&s->clocks, s->heap, all);
+	if (st == TW_OK && tw_shard_rounds(s) &&
+	    !(s->round.staged = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof(uint32_t))))
+		st = TW_NO_MEMORY;
+	return st;
+}
+
+void tw_shard_let_go(struct shard *s)
+{
+	tw_shard_forget_rounds(s);
+	tw_guests_release(s);
+	tw_bucket_release(s);
+	tw_clocks_release(&s->clocks, s->heap);
+	tw_shard_forget_view(s);
+	tw_slice_release(&s->slice);
+	s->queue = (struct shard_queue){ .first = 0 };
+	s->fence = (struct shard_fence){ .generation = s->fence.generation, .term = s->fence.term };
+	s->hosted = false;
+}
+
+/* --- taking the range, from a cut or anew ------------------------------------------------- */
+
+static void hosted(struct shard *s, struct tw_context *ctx, const struct tw_body_host *what,
+		   uint32_t flags)
+{
+	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_HOSTED);
+
+	if (!m)
+		return;
+	m->h.flags = flags;
+	m->b.host.shard = s->index;
+	m->b.host.incarnation = what->incarnation;
+	m->b.host.cut = flags ? what->cut : 0;
+	tw_send(ctx, m);
+}
+
+/* From the part that came with HOST, or as the engine begins. */
+static enum tw_status take_range(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct slice *p = &s->slice;
+	enum tw_status st = furnish(s);
+
+	if (st != TW_OK)
+		return st;
+	if (m->b.host.cut == 0)
+		return ctx->engine->class->init(ctx->engine, p->from, p->n, tw_block_floats(p->w));
+	return m->payload ? tw_slice_restore(p, tw_msg_payload(m), m->h.payload) : TW_BAD_BYTES;
+}
+
+/* What it should be taken from cannot be used: the master hears of it, and says what follows. */
+static void cannot_host(struct shard *s, struct tw_context *ctx, const struct tw_body_host *h,
+			enum tw_status st)
+{
+	tw_shard_let_go(s);
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for shard %u", s->index);
+		return;
+	}
+	tw_say(ctx, TW_ERROR, "shard %u cannot be taken from checkpoint %llu: %s", s->index,
+	       (unsigned long long)h->cut, tw_status_name(st));
+	hosted(s, ctx, h, TW_FLAG_REFUSED);
+}
+
+void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_host *h = &m->b.host;
+	enum tw_status st;
+
+	if (s->hosted && s->slice.version.incarnation >= h->incarnation) { /* sent again */
+		if (s->slice.version.incarnation == h->incarnation && !h->unhost)
+			hosted(s, ctx, h, 0);
+		return;
+	}
+	tw_shard_let_go(s);
+	if (h->unhost)
+		return;
+	s->fence.generation = m->h.view;
+	if (m->h.incarnation > s->fence.term)
+		s->fence.term = m->h.incarnation;
+	s->members.live = h->live;
+	st = take_range(s, ctx, m);
+	if (st != TW_OK) {
+		cannot_host(s, ctx, h, st);
+		return;
+	}
+	s->hosted = true;
+	s->members.at_zero = m->h.flags & TW_FLAG_FRESH;
+	s->slice.version.incarnation = h->incarnation;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
+					.shard = s->index,
+					.incarnation = h->incarnation,
+					.version = s->slice.version.n,
+					.seq = h->cut,
+					.before = tw_block_floats(s->slice.w),
+					.n = s->slice.n,
+					.from = s->slice.from });
+	hosted(s, ctx, h, 0);
+}
+
+/* --- what the master asks for ------------------------------------------------------------- */
+
+/* What is applied, and what is collected and will be; and what is, or will be, applied twice. */
+static enum tw_status in_hand(const struct shard *s, struct tw_spans *out, struct tw_spans *twice)
+{
+	enum tw_status st = tw_spans_copy(out, &s->slice.history.applied);
+
+	if (st == TW_OK)
+		st = tw_spans_copy(twice, &s->slice.history.twice);
+
+	for (uint32_t k = 0; k < s->bucket.count; k++)
+		for (uint32_t r = 0; r < s->bucket.at[k]->push.ranges && st == TW_OK; r++) {
+			const struct tw_range *range = &s->bucket.at[k]->push.range[r];
+
+			if (tw_spans_within(out, range->from, range->from + range->count))
+				st = tw_spans_add(twice, range->from, range->from + range->count,
+						  NULL);
+			if (st == TW_OK)
+				st = tw_spans_add(out, range->from, range->from + range->count,
+						  NULL);
+		}
+	return st;
+}
+
+static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags,
+		       const struct tw_spans *hand, const struct tw_spans *twice)
+{
+	const size_t a = hand->count, t = twice->count;
+	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_STATE);
+	struct tw_span *tail;
+
+	if (!m)
+		return;
+	m->h.flags = flags;
+	m->b.state = (struct tw_body_state){ .version = s->slice.version,
+					     .round = s->slice.round,
+					     .contributions = s->slice.history.contributions,
+					     .asked = asked,
+					     .spans = (uint32_t)a,
+					     .twice = (uint32_t)t,
+					     .members = s->round.last_count,
+					     .progress = s->slice.history.progress };
+	tail = tw_msg_tail(ctx, m, (a + t + s->round.last_count) * sizeof *tail);
+	if (!tail)
+		return;
+	tw_spans_write(hand, tail);
+	tw_spans_write(twice, tail + a);
+	if (s->round.last_count)
+		memcpy(tail + a + t, s->round.last_set->data, s->round.last_count * sizeof *tail);
+	m->payload = tw_block_new(ctx->heap, sizeof s->slice.tally);
+	if (!m->payload) {
+		ctx->world->msg_free(ctx, m);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
+		return;
+	}
+	memcpy(m->payload->data, &s->slice.tally, sizeof s->slice.tally);
+	m->h.payload = sizeof s->slice.tally;
+	tw_send(ctx, m);
+}
+
+void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags)
+{
+	struct tw_spans hand, twice;
+
+	if (!s->hosted)
+		return;
+	tw_spans_init(&hand, s->heap);
+	tw_spans_init(&twice, s->heap);
+	if (in_hand(s, &hand, &twice) == TW_OK)
+		send_state(s, ctx, asked, flags, &hand, &twice);
+	else
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's state");
+	tw_spans_release(&hand);
+	tw_spans_release(&twice);
+}
+
+/* --- parts of a cut ----------------------------------------------------------------------- */
+
+void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_msg *out;
+
+	if (!s->hosted || m->h.view != s->fence.generation)
+		return;
+	if (m->b.snap.flush && s->bucket.count)
+		tw_bucket_flush(s, ctx);
+	if (!m->b.snap.part)
+		return;
+	out = tw_shard_to_master(s, ctx, TW_PART);
+	if (!out)
+		return;
+	out->b.part.cut = m->b.snap.cut;
+	out->b.part.round = s->slice.round;
+	out->payload = m->b.snap.cut ? tw_slice_pack(&s->slice) : tw_slice_snapshot(&s->slice);
+	if (!out->payload) {
+		ctx->world->msg_free(ctx, out);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a cut of shard %u", s->index);
+		return;
+	}
+	out->h.payload = (uint32_t)out->payload->bytes;
+	out->h.flags = m->h.flags & TW_FLAG_FREE;
+	tw_send(ctx, out);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_members.c - whom a shard knows: the workers of the master's view, and who may speak.
+ *
+ * Of the rules of a shard (the list is in shard.c) this file sees to
+ *
+ *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.
+ *  (6) a new generation forgets what was parked, staged and sent under the old one, and starts the
+ *      clocks anew.
+ *  (8) every change of a clock, or of who is active, goes through shard_clocks.h.
+ *  (9) a worker that no view has named yet is believed only until a full view says otherwise; views
+ *      of one worker that are older than it may just be slower than its own words.
+ *
+ * A full view costs what the view and the cluster have; a view of some workers costs what it
+ * names. */
+#include "node/shard/shard.h"
+
+#include <string.h>
+
+enum tw_status tw_guests_init(struct shard *s)
+{
+	const size_t all = s->plan->crew.workers;
+
+	s->members.memory = tw_plan_memory(s->plan);
+	s->members.guest = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.guest);
+	return s->members.guest ? TW_OK : TW_NO_MEMORY;
+}
+
+static void set_state(struct shard *s, struct guest *g, enum guest_state state)
+{
+	const bool was = tw_guest_is_here(g);
+
+	g->state = state;
+	if (g->strikes.count && was != tw_guest_is_here(g))
+		s->members.failing += was ? UINT32_MAX : 1;
+}
+
+void tw_guest_strike(struct shard *s, struct guest *g, uint32_t count)
+{
+	if (tw_guest_is_here(g) && !g->strikes.count != !count)
+		s->members.failing += count ? 1 : UINT32_MAX;
+	g->strikes.count = count;
+}
+
+/* --- clocks --------------------------------------------------------------------------------- */
+
+static void see(struct shard *s, uint32_t slot)
+{
+	tw_clocks_see(&s->clocks, slot, tw_guest_is_here(tw_shard_guest(s, slot)));
+}
+
+/* --- guests --------------------------------------------------------------------------------- */
+
+static void forget(struct shard *s, uint32_t slot)
+{
+	struct guest *g = tw_shard_guest(s, slot);
+
+	tw_shard_unpark(s, slot);
+	tw_slice_leave(&s->slice, slot);
+	tw_shard_forget_all_sent(s, g);
+	s->heap->put(s->heap, g->sent);
+	g->sent = NULL;
+	tw_bucket_give_back(s, g->last);
+	g->last = NULL;
+}
+
+void tw_guests_release(struct shard *s)
+{
+	for (uint32_t k = 0; s->members.guest && k < s->plan->crew.workers; k++) {
+		struct guest *g = tw_shard_guest(s, k);
+
+		tw_shard_forget_all_sent(s, g);
+		s->heap->put(s->heap, g->sent);
+		tw_bucket_give_back(s, g->last);
+		tw_bucket_give_back(s, g->refused);
+	}
+	s->heap->put(s->heap, s->members.guest);
+	s->members = (struct shard_members){ .guest = NULL };
+}
+
+/* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
+ * claimed, the other may come back, and what it pushed must not be taken twice. */
+static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
+{
+	struct guest *g = tw_shard_guest(s, slot);
+	const struct guest_mark before = { g->incarnation, g->unapplied, g->link };
+	const bool back = g->other.incarnation == incarnation;
+
+	if (tw_guest_is_here(g))
+		forget(s, slot);
+	g->link = back ? g->other.link : 0;
+	g->unapplied = back ? g->other.unapplied : 0;
+	g->other = before;
+	g->incarnation = incarnation;
+	set_state(s, g, GUEST_ABSENT);
+	tw_guest_strike(s, g, 0);
+	g->strikes.link = 0;
+	tw_bucket_give_back(s, g->refused);
+	g->refused = NULL;
+	tw_clocks_forget(&s->clocks, slot);
+}
+
+static void make_live(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		      enum guest_state state)
+{
+	set_state(s, tw_shard_guest(s, slot), state);
+	if (tw_slice_welcome(&s->slice, slot) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
+}
+
+/* --- who may speak -------------------------------------------------------------------------- */
+
+/* Say to one who is not a member, as far as we know, that it has to join again. */
+static void turn_away(struct tw_context *ctx, struct tw_addr whom, uint32_t incarnation)
+{
+	struct tw_msg *no = tw_msg_to(ctx, whom, TW_REFUSE);
+
+	if (!no)
+		return;
+	no->h.incarnation = incarnation;
+	no->b.refuse.why = TW_REFUSED_FENCED;
+	tw_send(ctx, no);
+}
+
+/* (9): may this be a newcomer that the master has named, in a view that is still on its way?  Those
+ * whom an earlier master let in are in the full view of this one, or are members no more. */
+static bool claimable(const struct shard *s, uint32_t incarnation)
+{
+	const uint32_t boot = incarnation >> 20;
+
+	return boot <= s->fence.term && boot >= s->fence.view_term;
+}
+
+/* What its own first message says of a worker that no view has named yet. */
+static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
+		  uint32_t node)
+{
+	become(s, slot, incarnation);
+	tw_shard_guest(s, slot)->node = node;
+	make_live(s, ctx, slot, GUEST_CLAIMED);
+	see(s, slot); /* its clock comes with its word */
+}
+
+struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+				     const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+	struct tw_addr sender = m->from;
+	struct guest *g;
+
+	if (!s->hosted || slot >= s->plan->crew.workers || m->h.view != s->fence.generation) {
+		s->slice.tally.fenced++;
+		return NULL;
+	}
+	if (m->h.flags & TW_FLAG_RELAYED)
+		memcpy(&sender, m->tail->data, sizeof sender);
+	g = tw_shard_guest(s, slot);
+	if (m->h.incarnation < g->incarnation ||
+	    (m->h.incarnation == g->incarnation && !tw_guest_is_here(g)) ||
+	    (m->h.incarnation > g->incarnation && !claimable(s, m->h.incarnation))) { /* (9) */
+		s->slice.tally.fenced++;
+		if (!(m->h.flags & TW_FLAG_RELAYED))
+			turn_away(ctx, m->from, m->h.incarnation);
+		return NULL;
+	}
+	if (m->h.incarnation > g->incarnation) { /* the master's view is on its way */
+		claim(s, ctx, slot, m->h.incarnation, sender.node);
+	} else if (g->node != sender.node) { /* (9) */
+		s->slice.tally.fenced++;
+		return NULL;
+	}
+	g->addr = sender;
+	return g;
+}
+
+/* --- views ---------------------------------------------------------------------------------- */
+
+/* (9): the master does not know of this claim.  If it is true, the worker joins again. */
+static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+{
+	const struct guest *g = tw_shard_guest(s, slot);
+
+	s->slice.tally.fenced++;
+	turn_away(ctx, g->addr, g->incarnation);
+	become(s, slot, incarnation);
+}
+
+static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
+{
+	struct guest *g = tw_shard_guest(s, m->slot);
+	const bool claimed = g->state == GUEST_CLAIMED;
+
+	if (m->incarnation < g->incarnation && !(claimed && full))
+		return;
+	if (m->incarnation < g->incarnation)
+		disclaim(s, ctx, m->slot, m->incarnation);
+	else if (m->incarnation > g->incarnation)
+		become(s, m->slot, m->incarnation);
+	g->node = m->node;
+	if (m->state == TW_LIVE) {
+		make_live(s, ctx, m->slot, GUEST_MEMBER);
+	} else if (tw_guest_is_here(g)) {
+		forget(s, m->slot);
+		set_state(s, g, GUEST_ABSENT);
+	}
+	/* of those who worked before this shard was taken anew nothing is known */
+	if (!full || s->members.at_zero)
+		tw_clocks_guess(&s->clocks, m->slot);
+	see(s, m->slot);
+}
+
+/* (6): everybody starts anew from here. */
+static void new_generation(struct shard *s, uint64_t generation)
+{
+	s->fence.generation = generation;
+	tw_shard_unstage_all(s);
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+		struct guest *g = tw_shard_guest(s, k);
+
+		tw_shard_unpark(s, k);
+		tw_shard_forget_all_sent(s, g);
+		tw_bucket_give_back(s, g->last);
+		tw_bucket_give_back(s, g->refused);
+		g->last = g->refused = NULL;
+		g->strikes.link = 0;
+	}
+	s->members.at_zero = true;
+	tw_clocks_reset(&s->clocks);
+}
+
+static bool names(const struct shard *s, const struct tw_member *m)
+{
+	return m->slot < s->plan->crew.workers;
+}
+
+/* Who is not in a full view is gone. */
+static void remove_absent(struct shard *s, struct tw_context *ctx, const struct tw_member *list,
+			  size_t count)
+{
+	const uint32_t number = ++s->members.full_views;
+
+	for (size_t k = 0; k < count; k++)
+		if (names(s, &list[k]))
+			tw_shard_guest(s, list[k].slot)->listed = number;
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+		struct guest *g = tw_shard_guest(s, k);
+
+		if (g->listed == number)
+			continue;
+		if (g->state == GUEST_CLAIMED)
+			disclaim(s, ctx, k, g->other.incarnation);
+		if (tw_guest_is_here(g) || tw_slice_keeps(&s->slice, k))
+			forget(s, k);
+		set_state(s, g, GUEST_ABSENT);
+		see(s, k);
+	}
+}
+
+void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
+	const size_t count = m->h.tail / sizeof *list;
+	const bool full = m->h.flags & TW_FLAG_FULL;
+
+	if (!s->hosted || m->h.view < s->fence.generation || m->b.view.number < s->fence.view)
+		return;
+	if (full) {
+		s->fence.view = m->b.view.number;
+		s->fence.view_term = m->h.incarnation;
+		tw_clocks_all_busy(&s->clocks); /* who is idle is said after it */
+	}
+	if (m->h.view > s->fence.generation)
+		new_generation(s, m->h.view);
+	if (full)
+		remove_absent(s, ctx, list, count);
+	for (size_t k = 0; k < count; k++)
+		if (names(s, &list[k]) && list[k].state <= TW_LEFT)
+			member(s, ctx, &list[k], full);
+	s->members.live = m->b.view.live;
+	tw_shard_release(s, ctx);
+}
+
+void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_idle *i = &m->b.idle;
+
+	if (!s->hosted || m->h.view != s->fence.generation || i->slot >= s->plan->crew.workers ||
+	    tw_shard_guest(s, i->slot)->incarnation != i->incarnation)
+		return;
+	s->clocks.of[i->slot].idle = i->idle;
+	see(s, i->slot);
+	tw_shard_release(s, ctx);
+}

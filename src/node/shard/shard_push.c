@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_push.c - what comes of a push: taken, staged, refused or dropped, and answered.
+ *
+ * Of the rules of a shard (the list is in shard.c) this file sees to (1) a push on another
+ * incarnation, (3) that a contribution is taken once and in order, and (4) that it is checked
+ * before. */
+#include "node/shard/shard.h"
+#include "vec/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- checks --------------------------------------------------------------------------------- */
+
+/* A share of a batch: far from where dividing by it, or adding it up, leaves the finite. */
+static bool is_share(float x)
+{
+	return x >= 1e-12f && x <= 1e12f;
+}
+
+bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
+{
+	const uint64_t positions = s->plan->dealing.positions;
+	uint64_t samples = 0;
+
+	if (p->ranges > TW_RANGES || !is_share(p->weight) || !is_share(p->divide))
+		return false;
+	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max) ||
+	    !(p->progress >= 0.0 &&
+	      p->progress <= (double)positions / (double)s->plan->problem.samples))
+		return false;
+	for (uint32_t k = 0; k < p->ranges; k++) {
+		if (p->range[k].from > positions || !p->range[k].count ||
+		    p->range[k].count > positions - p->range[k].from)
+			return false;
+		samples += p->range[k].count;
+	}
+	return p->samples == samples && p->steps <= samples;
+}
+
+uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
+{
+	const uint64_t since = s->slice.version.n - p->base.n;
+
+	return since > p->own ? since - p->own : 0;
+}
+
+/* --- what is noted -------------------------------------------------------------------------- */
+
+static void note_refused(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const bool fenced = m->b.push.base.incarnation != s->slice.version.incarnation;
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
+					.shard = s->index,
+					.slot = m->h.from,
+					.seq = m->h.seq,
+					.value = fenced });
+}
+
+void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			const struct tw_body_push *push)
+{
+	s->slice.tally.dropped_pushes++;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+					.shard = s->index,
+					.slot = slot,
+					.seq = tw_shard_guest(s, slot)->seq,
+					.from = push->range[0].from,
+					.count = push->samples });
+}
+
+/* --- replies -------------------------------------------------------------------------------- */
+
+static void release_held(struct shard *s, struct tw_context *ctx)
+{
+	if (s->plan->gate->traits & TW_GATE_HOLDS)
+		tw_shard_release(s, ctx);
+}
+
+/* The answer to a push that was taken: now, when the gate allows, or an acknowledgement only. */
+static void reply(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_push *p = &m->b.push;
+	const uint32_t slot = m->h.from;
+	uint32_t whom;
+
+	if (!(m->h.flags & TW_FLAG_ANSWER)) {
+		tw_shard_acknowledge(s, ctx, slot, 0);
+	} else if (tw_shard_may_read(s, slot, p->round + 1, &whom)) {
+		tw_shard_unpark(s, slot);
+		tw_shard_answer(s, ctx, slot, p->number, 0);
+	} else {
+		tw_shard_park(s, ctx, slot, p->number, p->round + 1);
+		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_HELD);
+	}
+}
+
+/* Under rounds the answer waits for the commit. */
+static void park_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (m->h.flags & TW_FLAG_ANSWER)
+		tw_shard_park(s, ctx, m->h.from, m->b.push.number, m->b.push.round + 1);
+}
+
+static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+
+	tw_guest_close(tw_shard_guest(s, slot), m->b.push.link, m->h.seq, false);
+	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
+	note_refused(s, ctx, m);
+	if (m->h.flags & TW_FLAG_ANSWER)
+		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
+	else
+		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
+	release_held(s, ctx);
+}
+
+/* --- not taken ------------------------------------------------------------------------------ */
+
+/* Seen, foreign, malformed, out of order or late: answered as it deserves, and not taken. */
+static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+	struct guest *g = tw_shard_guest(s, slot);
+
+	if (m->b.push.link <= g->link) { /* (3): seen */
+		const bool answers =
+			(m->h.flags & TW_FLAG_ANSWER) && !tw_shard_outdated(g, m->b.push.number);
+
+		if (tw_shard_rounds(s) || !answers)
+			tw_shard_acknowledge(s, ctx, slot, 0);
+		if (answers)
+			reply(s, ctx, m);
+		return true;
+	}
+	if (m->b.push.base.incarnation != s->slice.version.incarnation) { /* (1) */
+		s->slice.tally.fenced++;
+		refuse(s, ctx, m);
+		return true;
+	}
+	if (m->b.push.link != g->link + 1) /* (3): a gap */
+		return true;
+	if (tw_shard_rounds(s) && m->b.push.round < s->slice.round) { /* too late */
+		tw_guest_close(g, m->b.push.link, m->h.seq, false);
+		tw_shard_note_drop(s, ctx, slot, &m->b.push);
+		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
+		return true;
+	}
+	if (g->staged && g->staged->incarnation == m->h.incarnation) { /* (5): promised already */
+		park_for_round(s, ctx, m);
+		tw_shard_have(s, ctx, g->staged, 0);
+		return true;
+	}
+	return false;
+}
+
+/* Its numbers were refused again.  Where those of others are not, it is not the training that goes
+ * astray but this worker: the master is told, each time until it listens. */
+static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link)
+{
+	struct guest *g = tw_shard_guest(s, slot);
+	const uint64_t others = s->slice.history.contributions - g->applied;
+	struct tw_msg *m;
+
+	if (g->strikes.count == 0)
+		g->strikes.others = others;
+	tw_guest_strike(s, g, g->strikes.count + 1);
+	g->strikes.link = link;
+	/* a run that diverges makes everybody's numbers bad: then nobody is to blame */
+	if (g->strikes.count < TW_STRIKES || others - g->strikes.others < g->strikes.count ||
+	    s->members.failing > 1)
+		return;
+	m = tw_shard_to_master(s, ctx, TW_REFUSE);
+	if (!m)
+		return;
+	m->h.incarnation = g->incarnation;
+	m->b.refuse = (struct tw_body_refuse){ TW_REFUSED_NUMBERS, slot };
+	tw_send(ctx, m);
+}
+
+/* Under rounds the master is told that the contribution will not come, and may ask again. */
+static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct guest *g = tw_shard_guest(s, m->h.from);
+
+	if (!g->refused)
+		g->refused = tw_bucket_take(s);
+	if (!g->refused) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	*g->refused = (struct contribution){
+		.slot = m->h.from, .incarnation = g->incarnation, .seq = m->h.seq, .push = m->b.push
+	};
+	tw_guest_close(g, m->b.push.link, m->h.seq, false);
+	note_refused(s, ctx, m);
+	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
+	park_for_round(s, ctx, m);
+}
+
+/* (4): a push that failed its check. */
+static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	s->slice.tally.refused++;
+	if (tw_shard_rounds(s))
+		reject_for_round(s, ctx, m);
+	else
+		refuse(s, ctx, m);
+}
+
+/* --- what a push brings --------------------------------------------------------------------- */
+
+static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	const struct tw_traffic *t = &s->plan->traffic;
+	const size_t trainable = s->slice.trainable, buffers = s->slice.n - trainable;
+	const size_t tail = buffers * sizeof(float), len = m->h.payload;
+	enum tw_status st;
+	float *to;
+
+	c->block = tw_pool_take(s->slice.pool);
+	if (!c->block)
+		return TW_NO_MEMORY;
+	c->g = to = tw_block_floats(c->block);
+	st = t->up->decode(t->up_options, tw_msg_payload(m), len - tail, to, trainable);
+	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
+	if (st == TW_OK && !tw_vec_finite(to + trainable, buffers))
+		return TW_BAD_BYTES;
+	return st;
+}
+
+/* The slice as floats, checked whole. */
+static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	const size_t n = s->slice.n;
+
+	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
+		return TW_BAD_BYTES;
+	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY) && !(m->h.flags & TW_FLAG_PLAIN))
+		return decode_slice(s, m, c);
+	if (m->h.payload != n * sizeof(float))
+		return TW_BAD_BYTES;
+	c->block = tw_block_keep(m->payload);
+	c->g = (const float *)tw_msg_payload(m);
+	return tw_line_verify_and_stage(&s->slice, &m->b.push, c->g);
+}
+
+/* What the push contributes.  TW_ABSENT: it was skipped, and the worker's last gradient is not
+ * known here. */
+static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	const struct guest *g = tw_shard_guest(s, m->h.from);
+
+	c->slot = m->h.from;
+	c->incarnation = m->h.incarnation;
+	c->seq = m->h.seq;
+	c->push = m->b.push;
+	if (m->h.flags & TW_FLAG_APPLIED)
+		return TW_OK;
+	if (!(m->h.flags & TW_FLAG_SKIPPED))
+		return unpack_slice(s, m, c);
+	if (!g->last)
+		return TW_ABSENT;
+	c->block = tw_block_keep(g->last->block);
+	c->g = g->last->g;
+	/* the gradient of then: it is as old, and as large */
+	c->push.base = g->last->push.base;
+	c->push.weight = g->last->push.weight;
+	c->push.divide = g->last->push.divide;
+	return TW_OK;
+}
+
+/* Keep it for pushes that are skipped. */
+static enum tw_status keep_last(struct shard *s, struct guest *g, const struct contribution *c)
+{
+	if (!g->last)
+		g->last = tw_bucket_take(s);
+	if (!g->last)
+		return TW_NO_MEMORY;
+	tw_block_drop(g->last->block);
+	*g->last = *c;
+	tw_block_keep(c->block);
+	return TW_OK;
+}
+
+/* --- taken ---------------------------------------------------------------------------------- */
+
+/* A gate without rounds found it too late: its samples are done with, and counted. */
+static void pass_over(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	for (uint32_t k = 0; k < c->push.ranges; k++)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
+						.shard = s->index,
+						.slot = c->slot,
+						.seq = c->seq,
+						.from = c->push.range[k].from,
+						.count = c->push.range[k].count });
+	tw_shard_guest(s, c->slot)->unapplied |= 1;
+	if (tw_slice_pass_over(&s->slice, c) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
+	tw_bucket_give_back(s, c);
+}
+
+/* A contribution that the gate has not seen: through the line now, or into the bucket.  Takes it
+ * over. */
+static void admit(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	const struct tw_gate *gate = s->plan->gate;
+	const void *options = s->plan->gate_options;
+	const enum tw_verdict verdict = gate->admit(options, c->slot, c->tau);
+
+	if (verdict == TW_DROP) {
+		pass_over(s, ctx, c);
+		return;
+	}
+	if (tw_bucket_reserve(s, 1) != TW_OK) {
+		tw_bucket_give_back(s, c);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	tw_bucket_add(s, c);
+	/* no update waits for more contributions than there are workers */
+	if (verdict == TW_APPLY || gate->full(options, s->bucket.count) ||
+	    s->bucket.count == s->plan->crew.workers)
+		tw_bucket_flush(s, ctx);
+}
+
+/* The books of a contribution that a lock-free worker applied by itself. */
+static void count(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	if (tw_line_count(&s->slice, ctx, c) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
+	tw_shard_guest(s, c->slot)->applied++;
+	tw_bucket_give_back(s, c);
+	tw_shard_keep_view(s, ctx);
+}
+
+/* Outside rounds a contribution is closed as soon as it is here. */
+static void take(struct shard *s, struct tw_context *ctx, struct contribution *c, uint32_t flags)
+{
+	const bool may_skip = !isnan(s->plan->traffic.skip_push);
+	struct guest *g = tw_shard_guest(s, c->slot);
+
+	tw_guest_close(g, c->push.link, c->seq, true);
+	c->tau = tw_shard_staleness(s, &c->push);
+	if (flags & TW_FLAG_APPLIED) {
+		count(s, ctx, c);
+		return;
+	}
+	if (may_skip && !(flags & TW_FLAG_SKIPPED) && keep_last(s, g, c) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's last gradient");
+	tw_shard_forget_sent(s, g, c->push.base.n);
+	tw_shard_clock(s, c->slot, c->push.clock);
+	admit(s, ctx, c);
+}
+
+static void accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			const struct tw_msg *m)
+{
+	struct guest *g = tw_shard_guest(s, c->slot);
+
+	if (g->strikes.count)
+		tw_guest_strike(s, g, 0);
+	if (tw_shard_rounds(s)) {
+		tw_shard_forget_sent(s, g, c->push.base.n);
+		park_for_round(s, ctx, m);
+		tw_shard_stage(s, ctx, c);
+		return;
+	}
+	take(s, ctx, c, m->h.flags);
+	tw_line_unstage(&s->slice); /* the gate did not apply it */
+	reply(s, ctx, m);
+	release_held(s, ctx);
+}
+
+void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = m->h.from;
+	struct contribution *c;
+	enum tw_status st;
+
+	if (!tw_shard_admitted(s, ctx, m) || turned_down(s, ctx, m))
+		return;
+	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
+		strike(s, ctx, slot, m->b.push.link);
+		reject(s, ctx, m);
+		return;
+	}
+	c = tw_bucket_take(s);
+	st = c ? bring(s, m, c) : TW_NO_MEMORY;
+	if (st == TW_OK) {
+		accept_push(s, ctx, c, m);
+		return;
+	}
+	tw_bucket_give_back(s, c);
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for a contribution");
+		return;
+	}
+	if (st != TW_ABSENT)
+		strike(s, ctx, slot, m->b.push.link);
+	reject(s, ctx, m);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_queue.c - requests that wait until the gate, or the round, lets them be answered.
+ *
+ *  (1) a worker has one request parked at most; the queue has the parked, in the order in which
+ *      they were parked first.
+ *  (2) unless `due` is set, or the clocks rose, no parked request may go.  So looking for those
+ *      that may costs nothing where nothing has changed. */
+#include "node/shard/shard.h"
+#include "base/fetch.h"
+
+bool tw_shard_outdated(const struct guest *g, uint64_t number)
+{
+	return g->request.parked && number < g->request.number;
+}
+
+bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom)
+{
+	const struct tw_gate *gate = s->plan->gate;
+
+	*whom = UINT32_MAX;
+	if (tw_shard_rounds(s))
+		return s->slice.round >= round;
+	return !gate->may_read ||
+	       gate->may_read(s->plan->gate_options, &s->clocks.seen, s->clocks.of[slot].at, whom);
+}
+
+/* The guest that is `link` in the list, or NULL. */
+static struct guest_request *linked(const struct shard *s, uint32_t link)
+{
+	return link ? &s->members.guest[link - 1].request : NULL;
+}
+
+static void append(struct shard *s, uint32_t slot)
+{
+	struct guest_request *r = linked(s, slot + 1), *last = linked(s, s->queue.last);
+
+	r->parked = true;
+	r->before = s->queue.last;
+	r->after = 0;
+	if (last)
+		last->after = slot + 1;
+	else
+		s->queue.first = slot + 1;
+	s->queue.last = slot + 1;
+}
+
+static void detach(struct shard *s, uint32_t slot)
+{
+	struct guest_request *r = linked(s, slot + 1);
+	struct guest_request *before = linked(s, r->before), *after = linked(s, r->after);
+
+	*(before ? &before->after : &s->queue.first) = r->after;
+	*(after ? &after->before : &s->queue.last) = r->before;
+	r->parked = false;
+	r->before = r->after = 0;
+}
+
+void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
+		   uint64_t round)
+{
+	struct guest_request *r = linked(s, slot + 1);
+	uint32_t whom;
+
+	if (!r->parked) {
+		r->since = tw_now(ctx);
+		append(s, slot);
+	}
+	r->number = number;
+	r->round = round;
+	if (tw_shard_may_read(s, slot, round, &whom)) /* (2) */
+		s->queue.due = true;
+}
+
+void tw_shard_unpark(struct shard *s, uint32_t slot)
+{
+	if (linked(s, slot + 1)->parked)
+		detach(s, slot);
+}
+
+/* Move those that may go from the queue to a list of their own; returns the first. */
+static uint32_t take_due(struct shard *s)
+{
+	uint32_t first = 0, *end = &first, next, whom;
+
+	for (uint32_t link = s->queue.first; link; link = next) {
+		struct guest_request *r = linked(s, link);
+
+		next = r->after;
+		if (!tw_shard_may_read(s, link - 1, r->round, &whom))
+			continue;
+		detach(s, link - 1);
+		*end = link;
+		end = &r->after;
+	}
+	return first;
+}
+
+void tw_shard_release(struct shard *s, struct tw_context *ctx)
+{
+	uint32_t link, next;
+
+	if (!s->queue.due && !s->clocks.rose)
+		return;
+	s->queue.due = s->clocks.rose = false;
+	for (link = take_due(s); link; link = next) {
+		struct guest_request *r = linked(s, link);
+
+		next = r->after;
+		r->after = 0;
+		if (next)
+			tw_fetch(tw_shard_guest(s, next - 1), sizeof(struct guest));
+		tw_shard_answer(s, ctx, link - 1, r->number, 0);
+	}
+}
+
+bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
+{
+	const uint32_t slot = s->queue.first - 1;
+	const struct guest_request *r = linked(s, s->queue.first);
+	uint32_t whom;
+
+	if (!r)
+		return false;
+	tw_shard_may_read(s, slot, r->round, &whom);
+	*out = (struct tw_wait){
+		.slot = whom,
+		.step = s->slice.round,
+		.since = r->since,
+		.whom = { whom == UINT32_MAX ? 0 : tw_shard_guest(s, whom)->addr.node,
+			  whom == UINT32_MAX ? TW_MASTER : TW_WORKER, 0 },
+		.why = whom == UINT32_MAX ? "the commit of the round" : "its next contribution"
+	};
+	return true;
+}

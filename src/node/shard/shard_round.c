@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_round.c - what is staged for a round, and its commit.
+ *
+ * Responsible for (5) of the rules in shard.c: under round gates only COMMIT applies; what is
+ * staged waits for it, whoever dies meanwhile.
+ *
+ *  (1) round.staged lists the slots whose guest has something staged, each once.  So a commit costs
+ *      what the round has, not what the cluster has. */
+#include "node/shard/shard.h"
+
+#include <stdlib.h>
+
+/* --- staging -------------------------------------------------------------------------------- */
+
+void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+		   uint32_t flags)
+{
+	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_HAVE);
+
+	if (!m)
+		return;
+	m->h.flags = flags;
+	m->b.have = (struct tw_body_have){ .round = c->push.round,
+					   .slot = c->slot,
+					   .incarnation = c->incarnation,
+					   .samples = c->push.samples,
+					   .steps = c->push.steps,
+					   .loss = c->push.loss };
+	tw_send(ctx, m);
+}
+
+void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	struct guest *g = tw_shard_guest(s, c->slot);
+
+	if (!g->staged)
+		s->round.staged[s->round.staged_count++] = c->slot;
+	tw_bucket_give_back(s, g->staged); /* of who was here before */
+	g->staged = c;
+	tw_shard_have(s, ctx, c, 0);
+}
+
+void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+		const struct guest *g = tw_shard_guest(s, k);
+
+		if (g->staged)
+			tw_shard_have(s, ctx, g->staged, 0);
+		else if (g->refused && tw_guest_is_bad(g) &&
+			 g->refused->push.round == s->slice.round)
+			tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
+	}
+}
+
+void tw_shard_unstage_all(struct shard *s)
+{
+	for (uint32_t k = 0; k < s->round.staged_count; k++) {
+		struct guest *g = tw_shard_guest(s, s->round.staged[k]);
+
+		tw_bucket_give_back(s, g->staged);
+		g->staged = NULL;
+	}
+	s->round.staged_count = 0;
+}
+
+void tw_shard_forget_rounds(struct shard *s)
+{
+	if (s->round.staged)
+		tw_shard_unstage_all(s);
+	s->heap->put(s->heap, s->round.staged);
+	tw_block_drop(s->round.last_set);
+	s->round = (struct shard_round){ .staged = NULL };
+}
+
+/* --- commit --------------------------------------------------------------------------------- */
+
+/* A set names workers whose slice for this round is here, each once. */
+static bool all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
+		       size_t bytes)
+{
+	if (count > s->plan->crew.workers || count * sizeof *set != bytes)
+		return false;
+	for (uint32_t k = 0; k < count; k++) {
+		const struct contribution *c;
+
+		if (set[k].slot >= s->plan->crew.workers || (k && set[k].slot <= set[k - 1].slot))
+			return false;
+		c = tw_shard_guest(s, set[k].slot)->staged;
+		if (!c || c->push.round != s->slice.round || c->incarnation != set[k].incarnation)
+			return false;
+	}
+	return true;
+}
+
+/* What the guest has staged, which is closed now. */
+static struct contribution *unstaged(struct shard *s, uint32_t slot, bool applied)
+{
+	struct guest *g = tw_shard_guest(s, slot);
+	struct contribution *c = g->staged;
+
+	g->staged = NULL;
+	if (c && c->incarnation == g->incarnation)
+		tw_guest_close(g, c->push.link, c->seq, applied);
+	return c;
+}
+
+static void apply_set(struct shard *s, struct tw_context *ctx, const struct tw_member *set,
+		      uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++) {
+		struct contribution *c = unstaged(s, set[k].slot, true);
+
+		c->tau = tw_shard_staleness(s, &c->push);
+		tw_bucket_add(s, c);
+	}
+	tw_bucket_flush(s, ctx);
+}
+
+static int by_slot(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Staged, but not in the set: too late. */
+static void drop_late(struct shard *s, struct tw_context *ctx)
+{
+	uint32_t *late = s->round.staged, count = 0;
+
+	for (uint32_t k = 0; k < s->round.staged_count; k++)
+		if (tw_shard_guest(s, s->round.staged[k])->staged)
+			late[count++] = s->round.staged[k];
+	s->round.staged_count = 0;
+	qsort(late, count, sizeof *late, by_slot);
+	for (uint32_t k = 0; k < count; k++) {
+		struct contribution *c = unstaged(s, late[k], false);
+
+		tw_shard_note_drop(s, ctx, late[k], &c->push);
+		tw_bucket_give_back(s, c);
+	}
+}
+
+void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t count = m->b.commit.count;
+	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
+
+	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round ||
+	    !tw_shard_rounds(s))
+		return;
+	if (!all_staged(s, set, count, m->h.tail)) {
+		s->slice.tally.refused++;
+		tw_say(ctx, TW_ERROR,
+		       "shard %u cannot commit round %llu: what it needs is not staged", s->index,
+		       (unsigned long long)s->slice.round);
+		return;
+	}
+	if (tw_bucket_reserve(s, count) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a round of %u", count);
+		return;
+	}
+	apply_set(s, ctx, set, count);
+	tw_block_drop(s->round.last_set);
+	s->round.last_set = tw_block_keep(m->tail);
+	s->round.last_count = count;
+	s->slice.round++;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
+					.shard = s->index,
+					.round = s->slice.round - 1,
+					.count = count,
+					.version = s->slice.version.n });
+	tw_shard_keep_view(s, ctx);
+	drop_late(s, ctx);
+	s->queue.due = true;
+	tw_shard_release(s, ctx);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
+#include "node/worker/worker.h"
+#include "base/fetch.h"
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* Every shard of the plan holds a range for every worker. */
+static enum tw_status open_exchange(struct worker *w)
+{
+	const uint32_t count = w->plan->problem.shards;
+	uint32_t *shards = tw_heap_zeros(w->heap, count * sizeof *shards);
+	enum tw_status st;
+
+	if (!shards)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < count; k++)
+		shards[k] = k;
+	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, shards, count);
+	w->heap->put(w->heap, shards);
+	return st;
+}
+
+static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
+{
+	const struct tw_role_arg *a = arg;
+	struct worker *w = tw_heap_zeros(heap, sizeof *w);
+
+	if (!w)
+		return NULL;
+	w->plan = a->plan;
+	w->heap = heap;
+	w->me.index = w->me.id.slot = a->index;
+	if (open_exchange(w) == TW_OK && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
+	    tw_kept_open(w) == TW_OK)
+		return (struct tw_actor *)w;
+	tw_worker_class.free((struct tw_actor *)w);
+	return NULL;
+}
+
+static void worker_free(struct tw_actor *a)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (!w)
+		return;
+	tw_worker_reset_building(&w->building);
+	tw_eval_close(w);
+	tw_step_close(w);
+	tw_kept_close(w);
+	tw_exchange_close(&w->exchange);
+	w->heap->put(w->heap, w->leases.held);
+	w->heap->put(w->heap, w->leases.done);
+	w->heap->put(w->heap, w);
+}
+
+/* --- what it is told ---------------------------------------------------------------------- */
+
+static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_msg *out;
+
+	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation)
+		return;
+	out = tw_worker_to_master(w, ctx, TW_PART);
+	if (!out)
+		return;
+	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->me.id.slot };
+	out->payload = tw_kept_part(w);
+	if (!out->payload) {
+		ctx->world->msg_free(ctx, out);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut",
+			   w->me.id.slot);
+		return;
+	}
+	out->h.payload = (uint32_t)out->payload->bytes;
+	tw_send(ctx, out);
+}
+
+static void worker_start(struct tw_actor *a, struct tw_context *ctx)
+{
+	tw_worker_hello((struct worker *)a, ctx, true);
+}
+
+static void worker_soon(const struct tw_actor *a, const struct tw_msg *m)
+{
+	const struct worker *w = (const struct worker *)a;
+
+	tw_fetch(w->exchange.holder, sizeof *w->exchange.holder);
+	tw_fetch(w->exchange.slices, TW_CREDITS * sizeof *w->exchange.slices);
+	tw_fetch(w->leases.held, sizeof *w->leases.held);
+	tw_fetch(w->shard, sizeof *w->shard);
+	if (!m) {
+		tw_fetch(w->step.piece, sizeof *w->step.piece);
+		tw_fetch(w->step.gradient, 2 * sizeof *w->step.gradient);
+		tw_fetch(w->step.pool, 128);
+	}
+}
+
+static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m))
+		return;
+	if (w->me.state == WORKER_LEFT) {
+		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)
+			tw_worker_still_member(w, ctx, m);
+		return;
+	}
+	switch (m->h.type) {
+	case TW_WELCOME:
+		tw_worker_welcome(w, ctx, m);
+		break;
+	case TW_REFUSE:
+		tw_worker_refused(w, ctx, m);
+		break;
+	case TW_VIEW:
+		tw_worker_view(w, ctx, m);
+		break;
+	case TW_LEASE:
+		tw_worker_lease(w, ctx, m);
+		break;
+	case TW_PARAMS:
+	case TW_UNCHANGED:
+		tw_worker_params(w, ctx, m);
+		break;
+	case TW_ACK:
+		tw_worker_ack(w, ctx, m);
+		break;
+	case TW_EVAL:
+		tw_worker_evaluate(w, ctx, m);
+		break;
+	case TW_SNAP:
+		snap(w, ctx, m);
+		break;
+	case TW_BYE:
+		tw_worker_stop(w, ctx);
+		break;
+	default:
+		break;
+	}
+}
+
+static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (node == 0) {
+		w->since = tw_now(ctx);
+		return;
+	}
+	tw_exchange_down(&w->exchange, node);
+	if (tw_exchange_is_down(&w->exchange, node))
+		tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
+}
+
+/* A server is silent for us, and the master has not moved its shards: others must not wait for
+ * us.  Leave, and ask again later, or as soon as the server can be reached. */
+static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
+{
+	struct worker *w = (struct worker *)a;
+	struct tw_msg *m;
+
+	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT)
+		return;
+	if (!tw_worker_is_member(w)) {
+		tw_worker_hello(w, ctx, true);
+		return;
+	}
+	if (timer != TW_TIMER_LOST || !tw_exchange_is_down(&w->exchange, UINT32_MAX))
+		return;
+	m = tw_worker_to_master(w, ctx, TW_BYE);
+	if (!m)
+		return;
+	tw_send(ctx, m);
+	if (!tw_worker_drop_out(w, ctx))
+		tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
+}
+
+/* The master can be reached again, or a newer one can. */
+static void master_up(struct worker *w, struct tw_context *ctx, uint32_t boot)
+{
+	if (w->me.state == WORKER_OVER) {
+		if (boot <= w->me.id.incarnation >> 20)
+			return;
+		w->me.state = w->me.was; /* it had stopped, and goes on */
+		tw_worker_start_again(w, ctx);
+		return;
+	}
+	/* leases of a master before this one, still on their way, are void (4) */
+	w->me.term = boot;
+	if (w->leases.last < (uint64_t)boot << 20)
+		w->leases.last = (uint64_t)boot << 20;
+	tw_worker_hello(w, ctx, !tw_worker_is_member(w));
+	if (tw_worker_is_member(w))
+		tw_worker_resend(w, ctx);
+}
+
+/* (2) */
+static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (w->me.state == WORKER_LEFT) {
+		if (node == 0)
+			tw_worker_leave_again(w, ctx);
+	} else if (node == 0) {
+		master_up(w, ctx, boot);
+	} else if (w->me.state != WORKER_OVER) {
+		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
+		if (tw_worker_is_member(w))
+			tw_worker_ask_pinned(w, ctx);
+		else
+			tw_worker_hello(w, ctx, true);
+	}
+}
+
+static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (w->me.state == WORKER_LEFT)
+		return;
+	if (!tw_worker_is_member(w)) {
+		tw_worker_go(w, ctx);
+		return;
+	}
+	w->me.state = WORKER_LEAVING;
+	tw_worker_advance(w, ctx);
+}
+
+static bool worker_waiting(const struct tw_actor *a, struct tw_wait *out)
+{
+	return tw_worker_waits((const struct worker *)a, out);
+}
+
+const struct tw_actor_class tw_worker_class = {
+	.name = "worker",
+	.new = worker_new,
+	.free = worker_free,
+	.start = worker_start,
+	.message = worker_message,
+	.bytes = sizeof(struct worker),
+	.soon = worker_soon,
+	.timer = worker_timer,
+	.computed = tw_step_computed,
+	.down = worker_down,
+	.up = worker_up,
+	.interrupt = worker_interrupt,
+	.waiting = worker_waiting,
+};

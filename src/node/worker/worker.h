@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.h - a worker's state as parts, and who changes which:
+ *
+ *	membership    worker_membership.c    who it is, and whether it belongs to the cluster
+ *	leases        worker_lease.c                what it may work on, and what is done
+ *	exchange      exchange.c             what it sends to shards, and what they answer
+ *	step          worker_step.c                 the computation under way
+ *	building      worker_contribution.c  what is computed and not pushed yet
+ *	kept          worker_state.c         what survives it in a checkpoint, and local parameters
+ *	evaluation    worker_eval.c                 scoring at a pinned version
+ *
+ * worker_answer.c hears the shards and decides what is next.
+ *
+ * A new generation (tw_worker_reset) empties leases, exchange and building, abandons the step, and
+ * leaves membership, evaluation and what is kept as they are.  A new identity (WELCOME) does the
+ * same, and restores what is kept from the slot's part of a checkpoint, if there is one. */
+#ifndef TW_NODE_WORKER_WORKER_H
+#define TW_NODE_WORKER_WORKER_H
+
+#include "node/exchange.h"
+
+#define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
+
+/* --- membership --------------------------------------------------------------------------- */
+
+enum worker_presence {
+	WORKER_OUTSIDE, /* it has asked to join, or will */
+	WORKER_WAITING, /* ... and the cluster has no place for it now */
+	WORKER_MEMBER,
+	WORKER_LEAVING, /* a member that was asked to go: it gives back what it holds first */
+	WORKER_LEFT,    /* for good */
+	WORKER_OVER,    /* the run is over, or it was let go: only a newer master changes that */
+};
+
+struct worker_membership {
+	enum worker_presence state, was; /* was: before WORKER_OVER */
+	struct tw_identity id;
+	uint32_t index; /* the slot it asks for */
+	uint32_t term;  /* boot of the newest master heard of */
+	uint32_t bye;   /* WORKER_LEFT: flags of its last word */
+	uint64_t view;  /* number of the newest view heard of */
+};
+
+/* --- leases ------------------------------------------------------------------------------- */
+
+struct held {
+	uint64_t id, from, to, next, round, closing; /* closing: seq that carries its last sample */
+	uint32_t batch;
+	double nominal;
+	bool over; /* nothing more will be computed for it */
+};
+
+struct done {
+	uint64_t id, upto;
+};
+
+struct worker_leases {
+	struct held *held; /* in the order in which they were given */
+	uint32_t count;
+	size_t room;
+	struct done *done; /* told, not confirmed */
+	uint32_t done_count;
+	size_t done_room;
+	uint64_t last; /* id of the newest one heard of */
+	bool asked;    /* for more, and none has come since */
+	bool dry;      /* the master has nothing for us */
+	bool draining; /* the master wants back what is not begun */
+};
+
+/* --- the step under way ------------------------------------------------------------------- */
+
+enum worker_stepping {
+	STEP_IDLE,
+	STEP_COMPUTING,
+	STEP_ABANDONED, /* the computation goes on, and its result is not wanted any more */
+};
+
+struct worker_step {
+	enum worker_stepping state;
+	struct tw_compute compute;
+	struct tw_piece *piece; /* by holder: what it reads */
+	struct tw_pool *pool;   /* blocks as long as the whole vector */
+	struct tw_block *gradient;
+	uint32_t pasts; /* sim.delay: views that are kept of each holder */
+};
+
+/* --- what is not pushed yet --------------------------------------------------------------- */
+
+struct worker_building {
+	struct tw_block *group; /* batches of one gradient, summed ... */
+	uint32_t micros;        /* ... so many ... */
+	float weight;           /* ... that weigh this */
+	struct tw_block *sum;   /* gradients of several steps, summed ... */
+	uint32_t summed;        /* ... so many */
+	struct tw_range range[TW_RANGES];
+	uint32_t ranges, samples, steps;
+	double loss;
+	uint64_t cycle;     /* gradients made since the start: push and fetch count these */
+	uint32_t own;       /* own contributions already in the local parameters */
+	bool transmitted;   /* something was pushed in this generation */
+	bool fetch_due;     /* new parameters are to be asked for */
+	uint32_t farewells; /* pushes that took along all that the codec owes ... */
+	bool reads_again;   /* ... and the parameters that the next one needs are asked for */
+};
+
+/* --- what is kept ------------------------------------------------------------------------- */
+
+/* `momentum`, `array` and `count` survive in a checkpoint, and so does what the codec owes (7 in
+ * exchange.h).  `parameters` and `drift` begin anew with every generation. */
+struct worker_kept {
+	float *momentum;           /* plan.near: the worker's half of the update; NULL none */
+	float *parameters, *drift; /* plan.local: own copy; own steps in it that are not pushed */
+	float *array[TW_RULE_ARRAYS];
+	uint64_t count; /* local steps so far */
+};
+
+/* --- evaluation --------------------------------------------------------------------------- */
+
+struct worker_evaluation {
+	struct tw_compute compute;
+	bool busy, wanted; /* the next may be wanted while one is under way */
+	struct tw_body_eval what;
+	uint32_t incarnation;   /* of us, when we were asked */
+	struct tw_piece *piece; /* by holder */
+};
+
+/* --- by holder of the exchange ------------------------------------------------------------ */
+
+/* What this worker was sent, at an earlier fetch (sim.delay). */
+struct past {
+	struct tw_block *view;
+	struct tw_version version;
+};
+
+struct worker_shard {
+	struct tw_block *using;  /* the view that the computation reads */
+	struct tw_stamp base;    /* ... and what it is */
+	float momentum_rate;     /* that the momentum was last prepared with; 0: never */
+	struct tw_block *pinned; /* what the evaluation reads */
+	struct past *past;       /* newest first */
+};
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+struct worker {
+	const struct tw_plan *plan;
+	struct tw_heap *heap;
+	struct worker_membership me;
+	struct worker_leases leases;
+	struct exchange exchange;
+	struct worker_step step;
+	struct worker_building building;
+	struct worker_kept kept;
+	struct worker_evaluation eval;
+	struct worker_shard *shard; /* by holder of the exchange */
+	uint64_t steps, samples;    /* since it joined */
+	double loss;                /* of samples that no DONE has told yet ... */
+	uint64_t losses;            /* ... so many */
+	uint64_t bad, bad_seq;      /* contributions refused for their numbers; the last of them */
+	int64_t since;              /* when it last began to wait */
+};
+
+static inline bool tw_worker_rounds(const struct worker *w)
+{
+	return w->plan->gate->traits & TW_GATE_ROUNDS;
+}
+static inline bool tw_worker_is_member(const struct worker *w)
+{
+	return w->me.state == WORKER_MEMBER || w->me.state == WORKER_LEAVING;
+}
+static inline bool tw_worker_busy(const struct worker *w)
+{
+	return w->step.state != STEP_IDLE;
+}
+/* Floats of the whole vector. */
+static inline size_t tw_worker_total(const struct worker *w)
+{
+	return w->plan->problem.trainable + w->plan->problem.buffers;
+}
+
+/* --- worker_membership.c ------------------------------------------------------------------ */
+
+enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE };
+
+struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
+/* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
+void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh);
+/* What the master may not have heard, once more. */
+void tw_worker_resend(struct worker *w, struct tw_context *ctx);
+/* Forget everything but who we are and what we keep, and go on in this generation. */
+void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation);
+/* Leave at once: nothing of ours is on its way. */
+void tw_worker_go(struct worker *w, struct tw_context *ctx);
+/* We have left, and the master may not have heard it. */
+void tw_worker_leave_again(struct worker *w, struct tw_context *ctx);
+/* The master counts us among its members although we have left: our last word was lost, or was
+ * overtaken by an earlier one. */
+void tw_worker_still_member(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* It is not a member any more.  True: it wanted to leave, and is gone. */
+bool tw_worker_drop_out(struct worker *w, struct tw_context *ctx);
+/* ... and joins again as somebody new. */
+void tw_worker_start_again(struct worker *w, struct tw_context *ctx);
+/* It is over for us. */
+void tw_worker_stop(struct worker *w, struct tw_context *ctx);
+/* WELCOME, REFUSE, VIEW. */
+void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+
+/* --- worker_answer.c ---------------------------------------------------------------------- */
+
+/* Do what is next, if anything is. */
+void tw_worker_advance(struct worker *w, struct tw_context *ctx);
+/* PARAMS, UNCHANGED, ACK. */
+void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* For whom does it wait?  False: for nobody. */
+bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
+
+/* --- worker_lease.c ------------------------------------------------------------------------------ */
+
+void tw_worker_reset_leases(struct worker_leases *l);
+void tw_worker_want(struct worker *w, struct tw_context *ctx);
+void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* The lease to work on; NULL: none. */
+static inline struct held *tw_worker_current(struct worker *w)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].next < w->leases.held[k].to && !w->leases.held[k].over)
+			return &w->leases.held[k];
+	return NULL;
+}
+/* The lease with this id; NULL: it is not held. */
+static inline struct held *tw_worker_held(struct worker *w, uint64_t id)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (w->leases.held[k].id == id)
+			return &w->leases.held[k];
+	return NULL;
+}
+/* The round of the lease to work on; NULL: there is none. */
+const uint64_t *tw_worker_round(struct worker *w);
+uint64_t tw_worker_positions_left(const struct worker *w);
+/* Contribution `seq` carries the last samples of leases that are computed to their end. */
+static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
+{
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
+			w->leases.held[k].closing = seq;
+}
+/* Leases of rounds before this one are void, but not the one that is being computed. */
+void tw_worker_void_leases(struct worker *w, uint64_t round);
+void tw_worker_drop_lease(struct worker *w, struct held *h);
+/* Leases whose contributions every shard has closed are told. */
+void tw_worker_closings(struct worker *w, struct tw_context *ctx);
+/* What the master may not have heard of our leases, once more. */
+void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx);
+void tw_worker_resend_done(struct worker *w, struct tw_context *ctx);
+/* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
+void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
+
+/* --- worker_step.c ------------------------------------------------------------------------------- */
+
+enum tw_status tw_step_open(struct worker *w);
+void tw_step_close(struct worker *w);
+/* Its result is not wanted any more. */
+void tw_step_abandon(struct worker *w, struct tw_context *ctx);
+void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
+void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
+/* New parameters have come from all shards. */
+void tw_step_fetched(struct worker *w);
+void tw_step_forget_past(struct worker *w);
+
+/* --- worker_contribution.c ---------------------------------------------------------------- */
+
+void tw_worker_reset_building(struct worker_building *b);
+/* Batches of a stripe whose round closed without it. */
+void tw_worker_forget_group(struct worker_building *b);
+/* A gradient of `count` samples at `from`, as it was computed, weighing `weight`: push it, or add
+ * it to what is pushed later.  `last`: its lease is computed to the end. */
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,
+			  float weight, bool last);
+/* Push what is not pushed yet; true if there was something. */
+bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
+/* Is a last push due before it leaves? */
+bool tw_worker_owes(const struct worker *w);
+/* The last push of one who leaves cleanly: momentum, and what the codec owes. */
+void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
+
+/* --- worker_state.c ----------------------------------------------------------------------- */
+
+enum tw_status tw_kept_open(struct worker *w);
+void tw_kept_close(struct worker *w);
+/* Own steps are pushed, or void. */
+void tw_kept_forget_drift(struct worker *w);
+/* plan.near on a mean gradient, in place. */
+void tw_kept_prepare(struct worker *w, float *g);
+/* Decay, where shards only subtract. */
+void tw_kept_decay(struct worker *w, float *g);
+/* plan.local: one step on the worker's own parameters; new parameters merged into them. */
+void tw_kept_local_step(struct worker *w, const float *g);
+void tw_kept_merge(struct worker *w);
+void tw_kept_forget_momentum(struct worker *w);
+/* The worker's part of a checkpoint; NULL without memory. */
+struct tw_block *tw_kept_part(struct worker *w);
+/* TW_BAD_BYTES: the part is not of this plan; then nothing of it is used. */
+enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len);
+
+/* --- worker_eval.c ------------------------------------------------------------------------------- */
+
+enum tw_status tw_eval_open(struct worker *w);
+void tw_eval_close(struct worker *w);
+void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* Ask all shards for the pinned version, if one is wanted and no evaluation is under way. */
+void tw_worker_ask_pinned(struct worker *w, struct tw_context *ctx);
+/* A shard's answer to that. */
+void tw_worker_pinned(struct worker *w, struct tw_context *ctx, struct holder *h,
+		      const struct tw_msg *m);
+void tw_worker_evaluated(struct worker *w, struct tw_context *ctx);
+
+#endif

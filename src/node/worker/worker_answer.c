@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_answer.c - what a worker hears from shards, and what it does next.
+ *
+ *  (1) it starts a step only with parameters from every shard and a credit for the push.
+ *  (2) an answer to somebody it was, or from another generation, is not heard. */
+#include "node/worker/worker.h"
+
+/* --- what next ---------------------------------------------------------------------------- */
+
+/* Ask for what the lease needs; true: it is all here. */
+static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held *lease)
+{
+	struct exchange *x = &w->exchange;
+	const bool rounds = tw_worker_rounds(w);
+	bool all = true;
+
+	for (uint32_t k = 0; rounds && k < x->holders; k++)
+		if (x->holder[k].view && x->holder[k].round > lease->round) { /* it is over */
+			tw_worker_drop_lease(w, lease);
+			tw_worker_advance(w, ctx);
+			return false;
+		}
+	for (uint32_t k = 0; k < x->holders; k++) {
+		struct holder *h = &x->holder[k];
+		const bool past = rounds && h->round != lease->round;
+		const bool old = !h->view || past || w->building.fetch_due;
+
+		if (old && h->request == TW_REQUEST_NONE && h->known) {
+			w->since = tw_now(ctx);
+			tw_exchange_pull(x, ctx, h, lease->round);
+		}
+		if (h->request != TW_REQUEST_NONE || old)
+			all = false;
+	}
+	w->building.fetch_due = false;
+	return all;
+}
+
+/* In a round only a stripe can carry what the codec of one who leaves owes: it works on one more
+ * (4 in worker_lease.c). */
+static bool works_on(const struct worker *w)
+{
+	return tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS &&
+	       tw_exchange_owes(&w->exchange);
+}
+
+void tw_worker_advance(struct worker *w, struct tw_context *ctx)
+{
+	struct held *h;
+
+	if (!tw_worker_is_member(w) || tw_worker_busy(w))
+		return;
+	if (w->leases.draining || (w->me.state == WORKER_LEAVING && !works_on(w))) {
+		tw_worker_give_back(w, ctx);
+		return;
+	}
+	h = tw_worker_current(w);
+	if (!h) {
+		/* a stripe is pushed whole, or its round is over */
+		if (w->leases.dry && !tw_worker_rounds(w))
+			tw_worker_flush(w, ctx);
+		/* in rounds, asking says that nothing of ours is on its way any more */
+		if (!tw_worker_rounds(w) || !w->exchange.outs)
+			tw_worker_want(w, ctx);
+		return;
+	}
+	if (!has_parameters(w, ctx, h) || !tw_exchange_has_credit(&w->exchange)) /* (1) */
+		return;
+	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
+		tw_worker_want(w, ctx);
+	tw_step_start(w, ctx, h);
+}
+
+/* --- hearing ------------------------------------------------------------------------------ */
+
+/* (2): the holder that says this, if it may say it to us. */
+static struct holder *heard_from(struct worker *w, const struct tw_msg *m)
+{
+	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation ||
+	    m->h.incarnation != w->me.id.incarnation)
+		return NULL;
+	return tw_exchange_find(&w->exchange, m->h.shard);
+}
+
+/* A shard did not take the numbers of a contribution; every other shard may say the same. */
+static void was_bad(struct worker *w, struct tw_context *ctx, const struct holder *h,
+		    const struct tw_msg *m, uint64_t link)
+{
+	const uint64_t seq = tw_exchange_seq_at(&w->exchange, h, link);
+
+	if (!(m->h.flags & TW_FLAG_NUMBERS) || seq <= w->bad_seq)
+		return;
+	w->bad_seq = seq;
+	if (w->bad++ % 100 == 0)
+		tw_say(ctx, TW_WARNING,
+		       "contribution %llu was refused by shard %u: it is not finite (%llu so far)",
+		       (unsigned long long)seq, h->shard, (unsigned long long)w->bad);
+}
+
+void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_params *b = &m->b.params;
+	struct holder *h = heard_from(w, m);
+	enum tw_status st;
+
+	if (!h)
+		return;
+	if (b->pin) {
+		tw_worker_pinned(w, ctx, h, m);
+		return;
+	}
+	if (b->version.incarnation < h->incarnation)
+		return;
+	was_bad(w, ctx, h, m, b->link);
+	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->version.incarnation);
+	/* what was dropped came late: the leases of rounds that are over are void */
+	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
+		tw_worker_void_leases(w, b->round);
+	tw_worker_closings(w, ctx);
+	st = tw_exchange_answered(&w->exchange, h, m);
+	if (st == TW_NO_MEMORY) {
+		tw_give_up(ctx, st, "no memory for an answer of shard %u", h->shard);
+		return;
+	}
+	if (st == TW_BAD_BYTES) {
+		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", h->shard);
+		return;
+	}
+	if (st == TW_OK && tw_exchange_has_all(&w->exchange))
+		tw_step_fetched(w);
+	tw_worker_advance(w, ctx);
+}
+
+void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_ack *b = &m->b.ack;
+	struct holder *h = heard_from(w, m);
+
+	if (!h || b->version.incarnation < h->incarnation)
+		return;
+	was_bad(w, ctx, h, m, b->link);
+	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->version.incarnation);
+	tw_worker_closings(w, ctx);
+	tw_worker_advance(w, ctx);
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+/* The first holder that keeps it from going on; NULL: none.  *why says how. */
+static const struct holder *held_up(const struct worker *w, const char **why)
+{
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct holder *h = &w->exchange.holder[k];
+
+		if (!h->known) {
+			if (!w->leases.count)
+				continue;
+			*why = "a server to host it";
+			return h;
+		}
+		if (h->request != TW_REQUEST_NONE || h->closed < h->sent) {
+			*why = h->down ? "its server, which cannot be reached"
+			       : h->request == TW_REQUEST_PULL ? "its parameters"
+							       : "its answer to push";
+			return h;
+		}
+	}
+	return NULL;
+}
+
+bool tw_worker_waits(const struct worker *w, struct tw_wait *out)
+{
+	const bool member = tw_worker_is_member(w);
+	const struct holder *h;
+
+	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT || tw_worker_busy(w))
+		return false;
+	*out = (struct tw_wait){ .slot = w->me.id.slot, .since = w->since };
+	if (member && (h = held_up(w, &out->why))) {
+		const struct tw_addr nowhere = { UINT32_MAX, TW_SHARD, (uint16_t)h->shard };
+
+		out->whom = h->known ? h->addr : nowhere;
+		if (h->known && !h->down && h->request != TW_REQUEST_PULL)
+			out->step = w->exchange.seq; /* behind the words "its answer to push" */
+		return true;
+	}
+	out->whom = tw_master_addr();
+	out->why = member                          ? "work to do"
+		   : w->me.state == WORKER_WAITING ? "a free place"
+						   : "a welcome";
+	return true;
+}

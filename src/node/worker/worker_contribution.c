@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_contribution.c - gradients on their way to a push:
+ *
+ *	batches → [summed: accumulate] → [summed: push] → [plan.near] → encoded → pushed
+ *
+ *  (1) a contribution is weight and divide beside the vector: `vector / divide` is the mean, and it
+ *      counts `weight` among others; both are 1 for a full batch, so that N workers of b and one
+ *      worker that accumulates N batches of b add the same numbers in the same order.
+ *  (2) what keeps something from one contribution to the next, a momentum or a residual, is given
+ *      means: divide is 1 then.
+ *  (3) what is pushed by one who leaves takes along all that its codec owes, not encoded. */
+#include "node/worker/worker.h"
+#include "vec/vec.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool codec_remembers(const struct worker *w)
+{
+	return w->plan->traffic.up->traits & TW_CODEC_REMEMBERS;
+}
+
+static void forget_ranges(struct worker_building *b)
+{
+	b->ranges = b->samples = b->steps = 0;
+	b->loss = 0;
+}
+
+void tw_worker_forget_group(struct worker_building *b)
+{
+	tw_block_drop(b->group);
+	b->group = NULL;
+	b->micros = 0;
+	b->weight = 0;
+	forget_ranges(b);
+}
+
+void tw_worker_reset_building(struct worker_building *b)
+{
+	tw_worker_forget_group(b);
+	tw_block_drop(b->sum);
+	*b = (struct worker_building){ .group = NULL };
+}
+
+/* --- pushing ------------------------------------------------------------------------------ */
+
+/* B-FASGD's draw with constant `c`. */
+static bool transmits(const struct worker *w, double c, uint64_t draw)
+{
+	struct tw_rng rng;
+	double mean = 0;
+
+	if (isnan(c) || !w->building.transmitted)
+		return true;
+	rng = tw_rng_make(w->plan->seed, TW_RNG_SKIP);
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		mean += w->exchange.holder[k].statistic;
+	mean /= (double)w->plan->problem.trainable;
+	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
+}
+
+static struct tw_body_push body_of(struct worker *w, float weight, float divide)
+{
+	const struct worker_building *b = &w->building;
+	const double samples = (double)w->plan->problem.samples;
+	struct tw_body_push body = { .steps = b->steps,
+				     .own = w->kept.parameters ? b->own : 0,
+				     .samples = b->samples,
+				     .ranges = b->ranges,
+				     .weight = weight,
+				     .divide = divide,
+				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
+				     .loss = b->loss };
+	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
+
+	memcpy(body.range, b->range, b->ranges * sizeof *b->range);
+	if (h)
+		body.round = h->round;
+	return body;
+}
+
+static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offer)
+{
+	struct worker_building *b = &w->building;
+
+	b->fetch_due = false;
+	b->farewells += offer->plain;
+	forget_ranges(b); /* the offer has them */
+	if (tw_exchange_push(&w->exchange, ctx, offer) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	b->transmitted = true;
+	b->own++;
+	if (w->kept.drift)
+		tw_kept_forget_drift(w);
+	w->since = tw_now(ctx);
+}
+
+static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block *vector,
+		       float weight, float divide, bool fetch)
+{
+	const struct tw_traffic *t = &w->plan->traffic;
+	const uint64_t first = w->building.range[0].from;
+	struct tw_offer offer = {
+		.vector = vector,
+		.skips = !transmits(w, t->skip_push, 2 * first),
+		.reads = fetch && transmits(w, t->skip_fetch, 2 * first + 1),
+		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING, /* (3) */
+	};
+
+	if ((w->kept.momentum || codec_remembers(w)) && divide != 1.0f) { /* (2) */
+		tw_vec_scale(tw_block_floats(vector), 1.0f / divide, tw_worker_total(w));
+		divide = 1.0f;
+	}
+	offer.body = body_of(w, weight, divide);
+	tw_worker_close_leases(w, w->exchange.seq + 1);
+	if (w->kept.momentum)
+		tw_kept_prepare(w, tw_block_floats(vector));
+	push(w, ctx, &offer);
+}
+
+/* --- adding up ---------------------------------------------------------------------------- */
+
+/* Add x to *sum (a block of the pool's, made when needed), weighing it. */
+static bool add_to(struct worker *w, struct tw_context *ctx, struct tw_block **sum, uint32_t count,
+		   float weight, const float *x)
+{
+	const size_t n = tw_worker_total(w);
+
+	if (!*sum)
+		*sum = tw_pool_take(w->step.pool);
+	if (!*sum) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory to add gradients");
+		return false;
+	}
+	if (count == 0 && weight == 1.0f)
+		tw_vec_copy(tw_block_floats(*sum), x, n);
+	else if (count == 0)
+		tw_vec_scale_to(tw_block_floats(*sum), weight, x, n);
+	else if (weight == 1.0f)
+		tw_vec_add(tw_block_floats(*sum), x, n);
+	else
+		tw_vec_axpy(tw_block_floats(*sum), weight, x, n);
+	return true;
+}
+
+static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
+{
+	struct tw_block *sum = w->building.sum;
+
+	w->building.sum = NULL;
+	w->building.summed = 0;
+	contribute(w, ctx, sum, 1.0f, 1.0f, fetch);
+	tw_block_drop(sum);
+}
+
+/* A gradient (of `accumulate` batches) is complete, weighing `weight`; `divide` makes it a mean.
+ * Push it, or add it to what is pushed later. */
+static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_block *group,
+			   float weight, float divide, bool flush)
+{
+	const struct tw_traffic *t = &w->plan->traffic;
+	struct worker_building *b = &w->building;
+	bool fetch;
+
+	b->cycle++;
+	fetch = !flush && b->cycle % t->fetch == 0;
+	b->fetch_due = fetch;
+	if (t->push == 1) {
+		contribute(w, ctx, group, weight, divide, fetch);
+		return;
+	}
+	if (divide != 1.0f)
+		tw_vec_scale(tw_block_floats(group), 1.0f / divide, tw_worker_total(w));
+	if (!add_to(w, ctx, &b->sum, b->summed, 1.0f, tw_block_floats(group)))
+		return;
+	b->summed++;
+	if (b->cycle % t->push == 0 || b->ranges == TW_RANGES)
+		push_sum(w, ctx, fetch);
+}
+
+static void group_ready(struct worker *w, struct tw_context *ctx, bool flush)
+{
+	struct tw_block *group = w->building.group;
+
+	w->building.group = NULL;
+	w->building.micros = 0;
+	gradient_ready(w, ctx, group, w->building.weight, w->building.weight, flush);
+	tw_block_drop(group);
+}
+
+static void take_range(struct worker_building *b, const struct tw_compute *c)
+{
+	struct tw_range *last = b->ranges ? &b->range[b->ranges - 1] : NULL;
+	const uint32_t lease = (uint32_t)c->id;
+
+	b->samples += c->in.count;
+	b->steps++;
+	b->loss += c->score.loss;
+	if (last && last->lease == lease && last->from + last->count == c->in.from)
+		last->count += c->in.count;
+	else
+		b->range[b->ranges++] = (struct tw_range){ c->in.from, c->in.count, lease };
+}
+
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,
+			  float weight, bool last)
+{
+	struct worker_building *b = &w->building;
+	const uint32_t accumulate = w->plan->dealing.accumulate;
+
+	if (b->micros == 0 && b->summed == 0)
+		for (uint32_t k = 0; k < w->exchange.holders; k++)
+			w->exchange.holder[k].base = w->shard[k].base;
+	take_range(b, &w->step.compute);
+	if (w->kept.parameters)
+		tw_kept_local_step(w, tw_block_floats(gradient));
+	if (accumulate == 1) {
+		gradient_ready(w, ctx, gradient, weight, 1.0f, false);
+		return;
+	}
+	if (!add_to(w, ctx, &b->group, b->micros, weight, tw_block_floats(gradient)))
+		return;
+	b->weight = b->micros ? b->weight + weight : weight;
+	b->micros++;
+	if (b->micros == accumulate || (tw_worker_rounds(w) && last) || b->ranges == TW_RANGES)
+		group_ready(w, ctx, false);
+}
+
+/* --- before it drains or leaves ----------------------------------------------------------- */
+
+bool tw_worker_flush(struct worker *w, struct tw_context *ctx)
+{
+	if (!tw_exchange_has_credit(&w->exchange) || tw_worker_busy(w))
+		return false;
+	if (w->building.micros)
+		group_ready(w, ctx, true);
+	if (!w->building.summed || !tw_exchange_has_credit(&w->exchange))
+		return false;
+	push_sum(w, ctx, false);
+	return true;
+}
+
+bool tw_worker_owes(const struct worker *w)
+{
+	return (w->kept.momentum && w->building.transmitted) || tw_exchange_owes(&w->exchange);
+}
+
+void tw_worker_farewell(struct worker *w, struct tw_context *ctx)
+{
+	const struct tw_plan *p = w->plan;
+	struct tw_block *b = tw_pool_take(w->step.pool);
+	struct tw_offer offer = { .vector = b, .plain = codec_remembers(w) };
+
+	if (!b) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a last push");
+		return;
+	}
+	tw_vec_fill(tw_block_floats(b), 0.0f, tw_worker_total(w));
+	if (w->kept.momentum)
+		p->near.rule->farewell(p->near.options, w->kept.momentum, tw_block_floats(b),
+				       p->problem.trainable);
+	tw_kept_forget_momentum(w);
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		w->exchange.holder[k].base = w->exchange.holder[k].seen;
+	offer.body = body_of(w, 1.0f, 1.0f);
+	push(w, ctx, &offer); /* a momentum that is empty now has no part in it */
+	tw_block_drop(b);
+	w->building.transmitted = false; /* nothing is left to say */
+}

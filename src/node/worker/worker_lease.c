@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_lease.c - a worker's leases: what it holds, what is done, and how it gives back the rest.
+ *
+ *  (1) leases are taken in the order in which they were given, each once.
+ *  (2) a lease is done when every shard has closed the contribution with its last sample; it is
+ *      told until the master confirms it.
+ *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back.
+ *  (4) one that leaves also pushes what it owes.  Outside rounds that is a push of its own, on
+ *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
+ *      more (worker_answer.c).  What comes back is pushed again, TW_FAREWELLS times at most. */
+#include "node/worker/worker.h"
+#include "base/grow.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- held and done ------------------------------------------------------------------------ */
+
+void tw_worker_reset_leases(struct worker_leases *l)
+{
+	l->count = l->done_count = 0;
+	l->asked = l->draining = l->dry = false;
+}
+
+void tw_worker_want(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m;
+
+	if (w->leases.asked)
+		return;
+	m = tw_worker_to_master(w, ctx, TW_IDLE);
+	if (!m)
+		return;
+	m->b.idle = (struct tw_body_idle){ w->me.id.slot, w->me.id.incarnation, 1, 0 };
+	w->leases.asked = true;
+	w->since = tw_now(ctx);
+	tw_send(ctx, m);
+}
+
+static void send_done(struct worker *w, struct tw_context *ctx, const struct done *d)
+{
+	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_DONE);
+
+	if (!m)
+		return;
+	m->b.done = (struct tw_body_done){ .lease = d->id,
+					   .upto = d->upto,
+					   .steps = w->steps,
+					   .samples = w->samples,
+					   .loss = w->loss,
+					   .losses = w->losses };
+	w->loss = 0;
+	w->losses = 0;
+	tw_send(ctx, m);
+}
+
+static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
+{
+	struct worker_leases *l = &w->leases;
+
+	if (!TW_GROW(w->heap, l->done, l->done_room, l->done_count, (size_t)l->done_count + 1)) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
+		return false;
+	}
+	l->done[l->done_count++] = d;
+	return true;
+}
+
+const uint64_t *tw_worker_round(struct worker *w)
+{
+	const struct held *h = tw_worker_current(w);
+
+	return h ? &h->round : NULL;
+}
+
+uint64_t tw_worker_positions_left(const struct worker *w)
+{
+	uint64_t left = 0;
+
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].over)
+			left += w->leases.held[k].to - w->leases.held[k].next;
+	return left;
+}
+
+void tw_worker_drop_lease(struct worker *w, struct held *h)
+{
+	const size_t after = (size_t)(w->leases.held + w->leases.count - (h + 1));
+
+	memmove(h, h + 1, after * sizeof *h);
+	w->leases.count--;
+}
+
+void tw_worker_void_leases(struct worker *w, uint64_t round)
+{
+	struct worker_leases *l = &w->leases;
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < l->count; k++)
+		if (l->held[k].round >= round ||
+		    (tw_worker_busy(w) && l->held[k].id == w->step.compute.id))
+			l->held[kept++] = l->held[k];
+	l->count = kept;
+}
+
+/* (2): is nothing of it on its way any more? */
+static bool is_done(const struct worker *w, const struct held *h)
+{
+	return (h->over && w->exchange.outs == 0) ||
+	       (h->closing && h->closing <= tw_exchange_closed(&w->exchange));
+}
+
+void tw_worker_closings(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_leases *l = &w->leases;
+	const uint32_t count = l->count, told = l->done_count;
+	uint32_t kept = 0;
+
+	if (tw_worker_rounds(w))
+		return; /* a round's lease ends with its commit, which the master knows first */
+	for (uint32_t k = 0; k < count; k++) {
+		const struct held h = l->held[k];
+
+		if (!is_done(w, &h))
+			l->held[kept++] = h;
+		else if (!add_done(w, ctx, (struct done){ h.id, h.next }))
+			return;
+	}
+	l->count = kept;
+	for (uint32_t k = told; k < l->done_count; k++)
+		send_done(w, ctx, &l->done[k]);
+}
+
+static void confirm(struct worker_leases *l, uint64_t upto)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < l->done_count; k++)
+		if (l->done[k].id > upto)
+			l->done[kept++] = l->done[k];
+	l->done_count = kept;
+}
+
+/* --- given -------------------------------------------------------------------------------- */
+
+static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
+{
+	struct worker_leases *l = &w->leases;
+
+	if (!TW_GROW(w->heap, l->held, l->room, l->count, (size_t)l->count + 1)) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
+		return false;
+	}
+	l->held[l->count++] = (struct held){ .id = b->range.lease,
+					     .from = b->range.from,
+					     .to = b->range.from + b->range.count,
+					     .next = b->range.from,
+					     .round = b->round,
+					     .batch = b->batch,
+					     .nominal = b->nominal };
+	return true;
+}
+
+/* A round that is over needs nothing more, unless it is being computed still. */
+static void end_rounds(struct worker *w, struct tw_context *ctx)
+{
+	const struct tw_gate *gate = w->plan->gate;
+	struct held *h;
+
+	if (gate->abandons && gate->abandons(w->plan->gate_options))
+		tw_step_abandon(w, ctx);
+	h = w->step.state == STEP_COMPUTING ? tw_worker_held(w, w->step.compute.id) : NULL;
+	w->leases.count = h != NULL;
+	if (h)
+		w->leases.held[0] = *h;
+}
+
+/* A range that can be worked on in steps: inside one epoch of the run. */
+static bool workable(const struct worker *w, const struct tw_body_lease *b)
+{
+	const struct tw_plan *p = w->plan;
+	const uint64_t from = b->range.from, count = b->range.count;
+
+	return from < p->dealing.positions && count <= p->dealing.positions - from &&
+	       count <= p->problem.samples - from % p->problem.samples && b->batch &&
+	       b->nominal > 0 && isfinite(b->nominal);
+}
+
+void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_lease *b = &m->b.lease;
+	struct worker_leases *l = &w->leases;
+
+	if (!tw_worker_is_member(w) || m->h.incarnation != w->me.id.incarnation ||
+	    m->h.view < w->me.id.generation || (b->range.count && !workable(w, b)))
+		return;
+	if (m->h.view > w->me.id.generation)
+		tw_worker_reset(w, ctx, m->h.view);
+	confirm(l, b->confirmed);
+	if (b->range.count == 0) {
+		l->dry = true;
+		tw_worker_advance(w, ctx);
+		return;
+	}
+	/* (1): in order, or one that was lost and is sent again would look old; a round's lease
+	 * needs none before it */
+	if (b->range.lease <= l->last || (!tw_worker_rounds(w) && b->range.lease != l->last + 1))
+		return;
+	if (l->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
+		/* others went on meanwhile: read again, and count from where they are */
+		w->exchange.clock_known = false;
+		w->building.fetch_due = true;
+	}
+	l->last = b->range.lease;
+	l->asked = l->dry = l->draining = false; /* one sent again ends no drain */
+	if (tw_worker_rounds(w))
+		end_rounds(w, ctx);
+	if (!add_held(w, ctx, b))
+		return;
+	w->since = tw_now(ctx);
+	tw_worker_advance(w, ctx);
+}
+
+void tw_worker_resend_done(struct worker *w, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < w->leases.done_count; k++)
+		send_done(w, ctx, &w->leases.done[k]);
+}
+
+void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx)
+{
+	tw_worker_resend_done(w, ctx);
+	if (w->leases.asked) {
+		w->leases.asked = false;
+		tw_worker_want(w, ctx);
+	}
+}
+
+/* --- giving back -------------------------------------------------------------------------- */
+
+/* (4): the last push is of parameters as they are now; true: they are here. */
+static bool read_again(struct worker *w, struct tw_context *ctx)
+{
+	struct exchange *x = &w->exchange;
+
+	if (!w->building.reads_again) {
+		w->building.reads_again = true;
+		for (uint32_t k = 0; k < x->holders; k++)
+			if (x->holder[k].known && x->holder[k].request == TW_REQUEST_NONE)
+				tw_exchange_pull(x, ctx, &x->holder[k], 0);
+	}
+	return tw_exchange_has_all(x);
+}
+
+static void leave(struct worker *w, struct tw_context *ctx)
+{
+	if (w->exchange.outs || w->leases.count)
+		return;
+	if (tw_worker_owes(w) && !tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS) {
+		if (tw_exchange_owes(&w->exchange) && !read_again(w, ctx))
+			return;
+		w->building.reads_again = false;
+		tw_worker_farewell(w, ctx);
+		return;
+	}
+	if (tw_worker_owes(w))
+		tw_say(ctx, TW_WARNING,
+		       "worker %u leaves, and what its codec owes is lost: no shard took it",
+		       w->me.id.slot);
+	tw_worker_go(w, ctx);
+}
+
+/* (3) */
+void tw_worker_give_back(struct worker *w, struct tw_context *ctx)
+{
+	if (!tw_worker_rounds(w)) {
+		tw_worker_flush(w, ctx);
+		if (w->building.micros || w->building.summed)
+			return; /* no credit: go on when one comes back */
+		for (uint32_t k = 0; k < w->leases.count; k++)
+			w->leases.held[k].over = true;
+		tw_worker_closings(w, ctx);
+	} else if (w->me.state == WORKER_LEAVING) {
+		w->leases.count = 0;
+	}
+	if (w->me.state == WORKER_LEAVING)
+		leave(w, ctx);
+}

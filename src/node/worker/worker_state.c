@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_state.c - what a worker keeps itself: the near half of the update, local parameters, and
+ * its part of a checkpoint.
+ *
+ *  (1) tw_plan_worker_keeps says whether anything must survive the worker; arrays_of lists it, and
+ *      packing, restoring and starting blank walk that list.
+ *  (2) a part is taken whole or not at all: one that does not fit leaves everything blank.
+ *  (3) borders may be others than those of the part: arrays are over the whole vector, and rates
+ *      say from which parameter on they hold. */
+#include "node/checkpoint_part.h"
+#include "node/worker/worker.h"
+#include "vec/vec.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+static float *floats(struct worker *w)
+{
+	const size_t bytes = tw_worker_total(w) * sizeof(float);
+
+	return tw_heap_zeros(w->heap, bytes ? bytes : 1);
+}
+
+enum tw_status tw_kept_open(struct worker *w)
+{
+	const struct tw_plan *p = w->plan;
+	struct worker_kept *k = &w->kept;
+
+	if (p->near.rule && !(k->momentum = floats(w)))
+		return TW_NO_MEMORY;
+	if (p->local.rule && (!(k->parameters = floats(w)) || !(k->drift = floats(w))))
+		return TW_NO_MEMORY;
+	for (uint32_t i = 0; p->local.rule && i < p->local.rule->arrays; i++)
+		if (!(k->array[i] = floats(w)))
+			return TW_NO_MEMORY;
+	return TW_OK;
+}
+
+void tw_kept_close(struct worker *w)
+{
+	struct worker_kept *k = &w->kept;
+
+	w->heap->put(w->heap, k->momentum);
+	w->heap->put(w->heap, k->parameters);
+	w->heap->put(w->heap, k->drift);
+	for (uint32_t i = 0; i < TW_RULE_ARRAYS; i++)
+		w->heap->put(w->heap, k->array[i]);
+}
+
+void tw_kept_forget_drift(struct worker *w)
+{
+	if (w->kept.drift)
+		tw_vec_fill(w->kept.drift, 0.0f, tw_worker_total(w));
+}
+
+/* --- the near half of the update ---------------------------------------------------------- */
+
+/* A slice that is not finite would be in the momentum for good: it goes as it is, and its shard
+ * refuses it. */
+void tw_kept_prepare(struct worker *w, float *g)
+{
+	const struct tw_half *near = &w->plan->near;
+
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct holder *h = &w->exchange.holder[k];
+		const size_t from = h->range.from;
+		const struct tw_prepare half = { .v = w->kept.momentum + from,
+						 .g = g + from,
+						 .u = g + from,
+						 .n = h->range.trainable,
+						 .rate = h->base.rate,
+						 .before = w->shard[k].momentum_rate };
+
+		if (!tw_vec_finite(g + from, h->range.n))
+			continue;
+		near->rule->prepare(near->options, &half);
+		w->shard[k].momentum_rate = half.rate;
+	}
+}
+
+/* At the views that the gradient is of. */
+void tw_kept_decay(struct worker *w, float *g)
+{
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct tw_holding *r = &w->exchange.holder[k].range;
+
+		tw_vec_axpy(g + r->from, w->plan->decay, tw_block_floats(w->shard[k].using),
+			    r->trainable);
+	}
+}
+
+void tw_kept_forget_momentum(struct worker *w)
+{
+	if (!w->kept.momentum)
+		return;
+	tw_vec_fill(w->kept.momentum, 0.0f, tw_worker_total(w));
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		w->shard[k].momentum_rate = 0.0f;
+}
+
+/* --- local parameters --------------------------------------------------------------------- */
+
+void tw_kept_local_step(struct worker *w, const float *g)
+{
+	const struct tw_plan *p = w->plan;
+	struct worker_kept *k = &w->kept;
+	struct tw_apply a = { .w = k->parameters,
+			      .out = k->parameters,
+			      .g = g,
+			      .n = p->problem.trainable,
+			      .rate = p->local.rate,
+			      .count = ++k->count };
+
+	for (uint32_t i = 0; i < p->local.rule->arrays; i++)
+		a.array[i] = k->array[i];
+	tw_vec_sub(k->drift, k->drift, k->parameters, p->problem.trainable);
+	p->local.rule->apply(p->local.options, &a);
+	tw_vec_add(k->drift, k->parameters, p->problem.trainable);
+}
+
+void tw_kept_merge(struct worker *w)
+{
+	struct worker_kept *k = &w->kept;
+
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		const struct holder *h = &w->exchange.holder[i];
+
+		tw_vec_copy(k->parameters + h->range.from, tw_block_floats(h->view), h->range.n);
+	}
+	if (w->plan->traffic.merge == TW_MERGE_KEEP)
+		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
+	else
+		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
+}
+
+/* --- the worker's part of a checkpoint ---------------------------------------------------- */
+
+/* (1): arrays of the whole vector's length. */
+struct keeps {
+	char name[40];
+	float *at;
+};
+
+static size_t arrays_of(struct worker *w, struct keeps list[1 + TW_RULE_ARRAYS])
+{
+	const struct tw_rule *local = w->plan->local.rule;
+	size_t count = 0;
+
+	if (w->kept.momentum)
+		list[count++] = (struct keeps){ "momentum", w->kept.momentum };
+	for (uint32_t k = 0; local && k < local->arrays; k++) {
+		snprintf(list[count].name, sizeof list[0].name, "local.%u", k);
+		list[count++].at = w->kept.array[k];
+	}
+	return count;
+}
+
+/* (3): the rate of the momentum from parameter `from` on. */
+struct part_rate {
+	uint64_t from;
+	float rate;
+	uint32_t zero;
+};
+
+static void pack_rates(struct worker *w, struct part_rate *rates)
+{
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		rates[k] = (struct part_rate){ w->exchange.holder[k].range.from,
+					       w->shard[k].momentum_rate, 0 };
+}
+
+/* Each holder takes the rate that its first parameter had. */
+static enum tw_status restore_rates(struct worker *w, const struct tw_array *a)
+{
+	if (!a || a->kind != TW_BYTES || a->n == 0 || a->n % sizeof(struct part_rate))
+		return TW_BAD_BYTES;
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		for (size_t i = 0; i < a->n / sizeof(struct part_rate); i++) {
+			struct part_rate one;
+
+			memcpy(&one, (const uint8_t *)a->at + i * sizeof one, sizeof one);
+			if (!(one.rate >= 0.0f && one.rate <= FLT_MAX))
+				return TW_BAD_BYTES;
+			if (one.from <= w->exchange.holder[k].range.from)
+				w->shard[k].momentum_rate = one.rate;
+		}
+	return TW_OK;
+}
+
+struct tw_block *tw_kept_part(struct worker *w)
+{
+	const uint32_t holders = w->exchange.holders;
+	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	const size_t kept = arrays_of(w, arrays);
+	struct tw_array *list = tw_heap_zeros(w->heap, (4 + kept + holders) * sizeof *list);
+	struct part_rate *rates = tw_heap_zeros(w->heap, holders * sizeof *rates);
+	float *owed = NULL;
+	struct tw_block *b = NULL;
+	size_t count = 0;
+
+	if (!list || !rates)
+		goto out;
+	list[count++] = (struct tw_array){
+		.name = "worker", .n = sizeof w->kept.count, .kind = TW_BYTES, .at = &w->kept.count
+	};
+	for (size_t k = 0; k < kept; k++) {
+		list[count] = (struct tw_array){ .n = tw_worker_total(w),
+						 .kind = TW_FLOATS,
+						 .at = arrays[k].at };
+		memcpy(list[count++].name, arrays[k].name, sizeof arrays[k].name);
+	}
+	pack_rates(w, rates);
+	if (w->kept.momentum)
+		list[count++] = (struct tw_array){ .name = "momentum.rates",
+						   .n = holders * sizeof *rates,
+						   .kind = TW_BYTES,
+						   .at = rates };
+	if (tw_exchange_pack(&w->exchange, list, &count, &owed) == TW_OK)
+		b = tw_part_pack(w->heap, list, count);
+out:
+	w->heap->put(w->heap, owed);
+	w->heap->put(w->heap, rates);
+	w->heap->put(w->heap, list);
+	return b;
+}
+
+static void blank(struct worker *w)
+{
+	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	const size_t kept = arrays_of(w, arrays);
+
+	w->kept.count = 0;
+	tw_kept_forget_momentum(w);
+	for (size_t k = 0; k < kept; k++)
+		tw_vec_fill(arrays[k].at, 0.0f, tw_worker_total(w));
+	tw_exchange_blank(&w->exchange);
+}
+
+static enum tw_status restore_array(struct worker *w, const struct tw_array *list, size_t count,
+				    const struct keeps *to)
+{
+	const struct tw_array *a = tw_part_find(list, count, to->name);
+
+	if (!a || a->kind != TW_FLOATS || a->n != tw_worker_total(w))
+		return TW_BAD_BYTES;
+	memcpy(to->at, a->at, a->n * sizeof(float));
+	return TW_OK;
+}
+
+static enum tw_status restore_list(struct worker *w, const struct tw_array *list, size_t count)
+{
+	const struct tw_array *a = tw_part_find(list, count, "worker");
+	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	const size_t kept = arrays_of(w, arrays);
+	enum tw_status st = TW_OK;
+
+	if (!a || a->n != sizeof w->kept.count)
+		return TW_BAD_BYTES;
+	memcpy(&w->kept.count, a->at, sizeof w->kept.count);
+	for (size_t k = 0; k < kept && st == TW_OK; k++)
+		st = restore_array(w, list, count, &arrays[k]);
+	if (st == TW_OK && w->kept.momentum)
+		st = restore_rates(w, tw_part_find(list, count, "momentum.rates"));
+	return st == TW_OK ? tw_exchange_restore(&w->exchange, list, count) : st;
+}
+
+enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len)
+{
+	struct tw_array *list;
+	enum tw_status st;
+	size_t count;
+
+	st = tw_part_unpack(bytes, len, w->heap, &list, &count);
+	if (st == TW_OK) {
+		st = restore_list(w, list, count);
+		w->heap->put(w->heap, list);
+	}
+	if (st != TW_OK)
+		blank(w); /* (2) */
+	return st;
+}
