@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target_set.c - a data set as bytes (data/format/set_file.h), names included, as a joiner receives it.
+/* target_set.c - a data set as bytes (data/format/set_file.h), names included, as a joiner receives
+ * it.
  *
  * Input: choices (1: the head's hash is put right; 2: its fingerprint is made that of the samples;
  * the rest: how to normalise), the request for memory that is refused, the set. */

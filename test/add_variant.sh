@@ -292,7 +292,7 @@ breaks src/strategy/gate/lead-share.c 's/percent \/ 100.0/percent/' strategy_tes
 breaks src/graph/op/softsign.c 's/dy\[i\] \* rest \* rest/dy[i] * rest/' graph_test_ops
 breaks src/graph/loss/huber.c 's/e < 0 ? -delta : delta/e/' graph_test_ops
 breaks src/graph/loss/huber.c 's/\.takes = .*/.takes = TW_LOSS_LABELS,/' graph_test_loss_table
-breaks src/model/zoo/tiny-conv.c 's/, tw_sheet_outputs(site)/, 9u/' model_test_zoo
+breaks src/model/zoo/tiny-conv.c 's/, tw_layer_list_outputs(site)/, 9u/' model_test_zoo
 breaks src/data/source/spirals.c 's/= i % o->arms;/= i % 4;/' data_test_contract
 breaks src/cli/verb/presets.c 's/{ "thalweg presets", .*/{ "thalweg", "nothing" },/' cli_test_help
 if [ -n "$full" ]; then

@@ -300,7 +300,7 @@ struct tw_body_greet {
 	uint32_t port, minor;      /* a server's: where it listens; minor version of the wire */
 	uint64_t process;          /* random: the same process asks again; 0 to servers */
 };
-enum tw_greet_flags {
+enum tw_handshake_flags {
 	TW_GREET_ASK = 1,
 	TW_GREET_PAIR = 2,  /* an inherited socket pair */
 	TW_GREET_KEEPS = 4, /* I want the model when the run is over */

@@ -52,7 +52,7 @@ static enum tw_status make_room(struct thalweg_model *m, struct tw_error *why)
 enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **out,
 				       struct thalweg_error *why)
 {
-	const struct tw_look_words none = { .set = NULL };
+	const struct tw_query_words none = { .set = NULL };
 	const struct tw_log silence = { .sink = NULL };
 	struct tw_error said = { .status = TW_OK };
 	struct thalweg_model *m;

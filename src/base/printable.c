@@ -119,9 +119,9 @@ const char *tw_show_in(const char *text, size_t bytes, char *out, size_t room)
 	return out;
 }
 
-struct tw_shown tw_show(const char *text)
+struct tw_printable tw_show(const char *text)
 {
-	struct tw_shown s = { "" };
+	struct tw_printable s = { "" };
 
 	tw_show_in(text, strlen(text), s.text, sizeof s.text);
 	return s;

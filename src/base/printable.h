@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct tw_shown {
+struct tw_printable {
 	char text[81];
 };
 
@@ -29,6 +29,6 @@ void tw_printable(char *text);
 /* A copy of at most room - 1 bytes of whole characters; what is too long ends in "...".  room is
  * at least 4.  Returns out. */
 const char *tw_show_in(const char *text, size_t bytes, char *out, size_t room);
-struct tw_shown tw_show(const char *text);
+struct tw_printable tw_show(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regular_file.h - opens what must be a regular file.  A FIFO, a socket, a device or a directory in its
- * place is refused at once: nothing waits for a writer, and no device is touched. */
+/* regular_file.h - opens what must be a regular file. A FIFO, a socket, a device or a directory in
+ * its place is refused at once: nothing waits for a writer, and no device is touched. */
 #ifndef TW_BASE_REGULAR_FILE_H
 #define TW_BASE_REGULAR_FILE_H
 

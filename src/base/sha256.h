@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.h - SHA-256, by which data sets, jobs and files are known where somebody could gain by making
- * another one of the same hash.  Checksums against plain damage stay XXH3 (docs/RATIONALE.md). */
+/* sha256.h - SHA-256, by which data sets, jobs and files are known where somebody could gain by
+ * making another one of the same hash. Checksums against plain damage stay XXH3
+ * (docs/RATIONALE.md). */
 #ifndef TW_BASE_SHA256_H
 #define TW_BASE_SHA256_H
 

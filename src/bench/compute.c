@@ -11,7 +11,7 @@
 #define PEAK_SHARE 0.70 /* of the machine's peak, that the first net's step should reach */
 
 static const struct {
-	struct tw_net_facts net;
+	struct tw_net_step_facts net;
 	double target; /* times PyTorch's speed */
 } nets[] = {
 	{ { "mlp", "mlp", "[512, 512]", { 1, { 784 } }, 64 }, 2.2 },
@@ -56,7 +56,7 @@ static unsigned steps_for(double block, double step)
 }
 
 /* One side's first steps, which touch memory for the first time; then as many as a block takes. */
-static enum tw_status warm_ours(struct tw_net *n, double block, unsigned *steps,
+static enum tw_status warm_ours(struct tw_net_step *n, double block, unsigned *steps,
 				struct tw_error *why)
 {
 	double s = 0.0;
@@ -81,7 +81,7 @@ static enum tw_status warm_theirs(struct tw_torch *t, const char *net, double bl
 }
 
 /* Both sides in turns.  Where PyTorch fails we go on alone, and *lost says why. */
-static enum tw_status take_turns(const struct tw_bench_how *how, struct tw_net *n,
+static enum tw_status take_turns(const struct tw_bench_how *how, struct tw_net_step *n,
 				 struct tw_torch *t, struct measured *m, struct tw_error *lost,
 				 struct tw_error *why)
 {
@@ -93,7 +93,7 @@ static enum tw_status take_turns(const struct tw_bench_how *how, struct tw_net *
 
 	m->rounds = how->rounds ? how->rounds : ROUNDS;
 	m->beside = t->child.pid &&
-		    tw_beside_make(t, n->facts, n->graph->trainable, lost) == TW_OK &&
+		    tw_torch_notes_make(t, n->facts, n->graph->trainable, lost) == TW_OK &&
 		    warm_theirs(t, name, block, &theirs, lost) == TW_OK;
 	for (unsigned i = 0; i < m->rounds && status == TW_OK; i++) {
 		m->peak[i] = tw_peak_now();
@@ -173,19 +173,19 @@ static enum tw_status measure(const struct tw_bench_how *how, size_t k, struct t
 {
 	struct tw_error lost = { .status = TW_OK };
 	struct measured m = { .rounds = 0 };
-	struct tw_net net;
-	enum tw_status status = tw_net_open(&net, &nets[k].net, why);
+	struct tw_net_step net;
+	enum tw_status status = tw_net_step_open(&net, &nets[k].net, why);
 
 	tw_log_line(how->log, TW_DEBUG, "bench", "compute: %s", nets[k].net.name);
 	if (status == TW_OK)
 		status = take_turns(how, &net, t, &m, &lost, why);
 	*cpu += net.cpu;
 	*wall += net.wall;
-	tw_net_close(&net);
+	tw_net_step_close(&net);
 	if (status == TW_OK)
 		status = report(how, k, &m, cases, why);
 	if (status == TW_OK && lost.status != TW_OK)
-		status = tw_beside_lost(how, t, &lost, why);
+		status = tw_torch_notes_lost(how, t, &lost, why);
 	return status;
 }
 
@@ -213,7 +213,7 @@ static enum tw_status compute(const struct tw_bench_how *how, json_t *cases, str
 {
 	struct tw_torch torch;
 	double cpu = 0.0, wall = 0.0;
-	enum tw_status status = tw_beside_open(how, &torch, why);
+	enum tw_status status = tw_torch_notes_open(how, &torch, why);
 
 	if (status == TW_OK)
 		status = say_how(how, &torch, why);

@@ -43,7 +43,7 @@ struct crowd {
 	uint32_t workers;
 	double seconds; /* of training */
 	int64_t pause;  /* ns that a gradient takes; 0: none */
-	struct tw_guest_link link;
+	struct tw_harness_tcp_link link;
 	struct tw_job *job;
 	struct tw_log log;
 	struct shared {
@@ -109,9 +109,9 @@ static enum tw_status serve(void *arg, size_t number, struct tw_error *why)
 				    .observer = observe,
 				    .observer_arg = &c->shared->seen };
 	json_t *result = NULL;
-	struct tw_net net;
+	struct tw_tcp_setup net;
 
-	tw_guest_serve(&c->link, &net);
+	tw_harness_tcp_serve(&c->link, &net);
 	q.net = &net;
 	return tw_run(&q, c->job, &result, why);
 }
@@ -180,12 +180,12 @@ static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 {
 	struct crowd *c = arg;
 	struct tw_address master;
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	json_t *result = NULL;
 	struct paced paced = { .pause = 0 };
-	enum tw_status status = tw_guest_find(&c->link, &master, why);
+	enum tw_status status = tw_harness_tcp_find(&c->link, &master, why);
 
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	if (status == TW_OK && c->pause)
 		status = pace(c, &paced, why);
 	if (status == TW_OK)
@@ -233,7 +233,7 @@ static enum tw_status run_all(struct crowd *c, struct tw_error *why)
 		status = tw_children_add(&all, serve, c, why);
 	for (uint32_t k = 0; k < c->workers && status == TW_OK; k++)
 		status = tw_children_add(&all, work, c, why);
-	tw_guest_link_close(&c->link);
+	tw_harness_tcp_link_close(&c->link);
 	if (status == TW_OK)
 		status = tw_children_wait(&all, PATIENCE, why);
 	tw_children_release(&all);
@@ -284,7 +284,7 @@ static enum tw_status measure(uint32_t workers, double seconds, bool paces,
 					.window = (int64_t)(share * seconds * TW_SECOND) };
 	status = read_job(workers, seconds, &c.job, why);
 	if (status == TW_OK)
-		status = tw_guest_link_open(&c.link, false, false, why);
+		status = tw_harness_tcp_link_open(&c.link, false, false, why);
 	if (status == TW_OK)
 		status = run_all(&c, why);
 	if (status == TW_OK)

@@ -33,8 +33,9 @@ static enum tw_status start(struct tw_ddp *d, const char *python, struct tw_erro
 	return status;
 }
 
-enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python, const struct tw_net_facts *net,
-			   size_t parameters, struct tw_error *why)
+enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python,
+			   const struct tw_net_step_facts *net, size_t parameters,
+			   struct tw_error *why)
 {
 	enum tw_status status;
 
@@ -48,9 +49,9 @@ enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python, const struct tw
 		json_decref(hello);
 	}
 	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++)
-		status = tw_beside_ask(&d->rank[k], net, why);
+		status = tw_torch_notes_ask(&d->rank[k], net, why);
 	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++)
-		status = tw_beside_made(&d->rank[k], net, parameters, why);
+		status = tw_torch_notes_made(&d->rank[k], net, parameters, why);
 	return status;
 }
 

@@ -14,8 +14,9 @@ struct tw_ddp {
 };
 
 /* Start them with the Python that has PyTorch, and make the net.  Close in any case. */
-enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python, const struct tw_net_facts *net,
-			   size_t parameters, struct tw_error *why);
+enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python,
+			   const struct tw_net_step_facts *net, size_t parameters,
+			   struct tw_error *why);
 void tw_ddp_close(struct tw_ddp *d);
 /* So many steps of each, together; seconds per step of the slower. */
 enum tw_status tw_ddp_steps(struct tw_ddp *d, const char *net, unsigned steps, double *seconds,

@@ -97,7 +97,7 @@ static int ascending(const void *a, const void *b)
 /* Seconds from one gradient to the next, of all workers together: the slowest part of an exchange
  * that costs nothing but itself.  Without the warm-up and without the end, where one worker may be
  * alone. */
-static double period(struct tw_idle *idle, uint32_t workers)
+static double period(struct tw_null_engine *idle, uint32_t workers)
 {
 	size_t n = atomic_load(&idle->calls), from, to;
 
@@ -112,16 +112,16 @@ static double period(struct tw_idle *idle, uint32_t workers)
 static enum tw_status measure(uint32_t workers, const struct tw_log *log, double *out,
 			      struct tw_error *why)
 {
-	struct tw_idle *idle = malloc(sizeof *idle);
+	struct tw_null_engine *idle = malloc(sizeof *idle);
 	struct tw_job *job = NULL;
 	enum tw_status status;
 
 	if (!idle)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the engine");
-	tw_idle_init(idle, PARAMETERS, (uint64_t)STEPS * workers);
+	tw_null_engine_init(idle, PARAMETERS, (uint64_t)STEPS * workers);
 	status = tw_exchange_job(TW_WORLD_THREADS, workers, STEPS, PARAMETERS, &job, why);
 	if (status == TW_OK)
-		status = tw_spine_run(job, &idle->engine, &tw_heap_system, log, why);
+		status = tw_harness_threads_run(job, &idle->engine, &tw_heap_system, log, why);
 	if (status == TW_OK && atomic_load(&idle->calls) < STEPS * workers)
 		status = tw_fail(why, TW_BAD_BYTES, "only %zu of %u exchanges happened",
 				 atomic_load(&idle->calls), STEPS * workers);

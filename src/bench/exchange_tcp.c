@@ -30,9 +30,9 @@ static const struct kind {
 };
 
 struct two {
-	struct tw_guest_link link;
+	struct tw_harness_tcp_link link;
 	struct tw_job *job;
-	struct tw_idle *idle; /* shared: the worker's engine */
+	struct tw_null_engine *idle; /* shared: the worker's engine */
 	size_t parameters;
 	struct tw_log log;
 };
@@ -42,11 +42,11 @@ static enum tw_status serve(void *arg, size_t number, struct tw_error *why)
 	struct two *t = arg;
 	struct tw_run_request q = { .log = &t->log };
 	json_t *result = NULL;
-	struct tw_idle idle;
-	struct tw_net net;
+	struct tw_null_engine idle;
+	struct tw_tcp_setup net;
 
-	tw_idle_init(&idle, t->parameters, STEPS + TW_EXCHANGE_WARM);
-	tw_guest_serve(&t->link, &net);
+	tw_null_engine_init(&idle, t->parameters, STEPS + TW_EXCHANGE_WARM);
+	tw_harness_tcp_serve(&t->link, &net);
 	q.engine = &idle.engine;
 	q.net = &net;
 	return tw_run(&q, t->job, &result, why);
@@ -56,7 +56,7 @@ static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 {
 	struct two *t = arg;
 
-	return tw_guest_work(&t->link, t->job, &t->idle->engine, &t->log, why);
+	return tw_harness_tcp_work(&t->link, t->job, &t->idle->engine, &t->log, why);
 }
 
 static enum tw_status run_both(struct two *t, struct tw_error *why)
@@ -68,7 +68,7 @@ static enum tw_status run_both(struct two *t, struct tw_error *why)
 		status = tw_children_add(&c, serve, t, why);
 	if (status == TW_OK)
 		status = tw_children_add(&c, work, t, why);
-	tw_guest_link_close(&t->link);
+	tw_harness_tcp_link_close(&t->link);
 	if (status == TW_OK)
 		status = tw_children_wait(&c, PATIENCE, why);
 	tw_children_release(&c);
@@ -76,7 +76,7 @@ static enum tw_status run_both(struct two *t, struct tw_error *why)
 }
 
 /* The median of seconds from one gradient to the next; 0 where some are missing. */
-static double period(const struct tw_idle *idle)
+static double period(const struct tw_null_engine *idle)
 {
 	const int64_t *at = idle->at + TW_EXCHANGE_WARM;
 	double x[STEPS - 1];
@@ -97,11 +97,11 @@ static enum tw_status measure(const struct kind *k, size_t parameters, const str
 	t.idle = tw_shared_new(sizeof *t.idle);
 	if (!t.idle)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the engine");
-	tw_idle_init(t.idle, parameters, STEPS + TW_EXCHANGE_WARM);
+	tw_null_engine_init(t.idle, parameters, STEPS + TW_EXCHANGE_WARM);
 	status =
 		tw_exchange_job(TW_WORLD_TCP, 1, STEPS + TW_EXCHANGE_WARM, parameters, &t.job, why);
 	if (status == TW_OK)
-		status = tw_guest_link_open(&t.link, k->pair, k->tls, why);
+		status = tw_harness_tcp_link_open(&t.link, k->pair, k->tls, why);
 	if (status == TW_OK)
 		status = run_both(&t, why);
 	if (status == TW_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness_threads.c - a job through the real actors in threads, with an engine and a heap of the bench's. */
+/* harness_threads.c - a job through the real actors in threads, with an engine and a heap of the
+ * bench's. */
 #include "bench/harness_threads.h"
 
 #include "run/placement.h"
@@ -16,10 +17,10 @@ static enum tw_status run(struct tw_job *job, struct tw_engine *engine, struct t
 		.lockfree = (job->plan.gate->traits & TW_GATE_LOCKFREE) != 0,
 	};
 	struct tw_store *store = tw_memory_store_new(heap);
-	struct tw_cast cast = { .seat = NULL };
+	struct tw_placement cast = { .seat = NULL };
 	struct tw_ran ran;
 	struct tw_cluster cluster = {
-		.nodes = tw_cast_nodes(&job->plan),
+		.nodes = tw_placement_nodes(&job->plan),
 		.seed = job->plan.seed,
 		.engine = engine,
 		.store = store,
@@ -28,7 +29,7 @@ static enum tw_status run(struct tw_job *job, struct tw_engine *engine, struct t
 	};
 	enum tw_status status;
 
-	if (!store || tw_cast_init(&cast, &job->plan, false) != TW_OK) {
+	if (!store || tw_placement_init(&cast, &job->plan, false) != TW_OK) {
 		tw_memory_store_free(store);
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	}
@@ -39,13 +40,14 @@ static enum tw_status run(struct tw_job *job, struct tw_engine *engine, struct t
 	if (status != TW_OK)
 		tw_fail(why, status, "the actors failed: %s", ran.error.text);
 	tw_totals_release(&ran.totals);
-	tw_cast_release(&cast);
+	tw_placement_release(&cast);
 	tw_memory_store_free(store);
 	return status;
 }
 
-enum tw_status tw_spine_run(struct tw_job *job, struct tw_engine *engine, struct tw_heap *heap,
-			    const struct tw_log *log, struct tw_error *why)
+enum tw_status tw_harness_threads_run(struct tw_job *job, struct tw_engine *engine,
+				      struct tw_heap *heap, const struct tw_log *log,
+				      struct tw_error *why)
 {
 	const enum tw_status status = tw_job_finish_plan(job, engine, why);
 

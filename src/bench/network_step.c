@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_step.c - a training step of a net with all it needs in memory: no data set, no exchange. */
+/* network_step.c - a training step of a net with all it needs in memory: no data set, no exchange.
+ * */
 #include "bench/network_step.h"
 
 #include "bench/timed_engine.h"
@@ -12,9 +13,9 @@
 #define CLASSES 10
 #define RATE    0.001f
 
-static enum tw_status build(struct tw_net *n, struct tw_error *why)
+static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
 {
-	const struct tw_net_facts *f = n->facts;
+	const struct tw_net_step_facts *f = n->facts;
 	const struct tw_zoo *zoo = tw_zoo_find(f->zoo);
 	const struct tw_model_site site = {
 		.heap = &tw_heap_system,
@@ -47,7 +48,7 @@ static enum tw_status build(struct tw_net *n, struct tw_error *why)
 	return status;
 }
 
-static enum tw_status fill(struct tw_net *n, struct tw_error *why)
+static enum tw_status fill(struct tw_net_step *n, struct tw_error *why)
 {
 	const struct tw_graph *g = n->graph;
 	const size_t all = g->trainable + g->buffers, batch = n->facts->batch;
@@ -71,17 +72,18 @@ static enum tw_status fill(struct tw_net *n, struct tw_error *why)
 	return TW_OK;
 }
 
-enum tw_status tw_net_open(struct tw_net *n, const struct tw_net_facts *facts, struct tw_error *why)
+enum tw_status tw_net_step_open(struct tw_net_step *n, const struct tw_net_step_facts *facts,
+				struct tw_error *why)
 {
 	enum tw_status status;
 
-	*n = (struct tw_net){ .facts = facts };
+	*n = (struct tw_net_step){ .facts = facts };
 	tw_arena_init(&n->arena, &tw_heap_system);
 	status = build(n, why);
 	return status == TW_OK ? fill(n, why) : status;
 }
 
-void tw_net_close(struct tw_net *n)
+void tw_net_step_close(struct tw_net_step *n)
 {
 	tw_program_free(n->program);
 	tw_graph_free(n->graph);
@@ -90,10 +92,10 @@ void tw_net_close(struct tw_net *n)
 	tw_heap_system.put(&tw_heap_system, n->w);
 	tw_heap_system.put(&tw_heap_system, n->g);
 	tw_arena_release(&n->arena);
-	*n = (struct tw_net){ .facts = NULL };
+	*n = (struct tw_net_step){ .facts = NULL };
 }
 
-static enum tw_status step(struct tw_net *n)
+static enum tw_status step(struct tw_net_step *n)
 {
 	const struct tw_graph *g = n->graph;
 	double loss = 0, correct = 0;
@@ -114,7 +116,8 @@ static enum tw_status step(struct tw_net *n)
 	return TW_OK;
 }
 
-enum tw_status tw_net_steps(struct tw_net *n, unsigned steps, double *seconds, struct tw_error *why)
+enum tw_status tw_net_steps(struct tw_net_step *n, unsigned steps, double *seconds,
+			    struct tw_error *why)
 {
 	const int64_t began = tw_clock(), cpu = tw_timed_cpu();
 	int64_t at = began;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_step.h - a training step of a net with all it needs in memory: no data set, no exchange. */
+/* network_step.h - a training step of a net with all it needs in memory: no data set, no exchange.
+ * */
 #ifndef TW_BENCH_NETWORK_STEP_H
 #define TW_BENCH_NETWORK_STEP_H
 
@@ -7,7 +8,7 @@
 #include "graph/graph.h"
 
 /* A net that can be made here and in PyTorch (torch_bench.py) alike. */
-struct tw_net_facts {
+struct tw_net_step_facts {
 	const char *name;
 	const char *zoo;    /* its name in the zoo */
 	const char *hidden; /* the zoo's option of that name, a JSON list too; NULL: has none */
@@ -15,8 +16,8 @@ struct tw_net_facts {
 	uint32_t batch;
 };
 
-struct tw_net {
-	const struct tw_net_facts *facts;
+struct tw_net_step {
+	const struct tw_net_step_facts *facts;
 	struct tw_arena arena;
 	struct tw_graph *graph;
 	struct tw_program *program;
@@ -31,12 +32,12 @@ struct tw_net {
 };
 
 /* Build it with random inputs and labels.  Close in any case. */
-enum tw_status tw_net_open(struct tw_net *n, const struct tw_net_facts *facts,
-			   struct tw_error *why);
-void tw_net_close(struct tw_net *n);
+enum tw_status tw_net_step_open(struct tw_net_step *n, const struct tw_net_step_facts *facts,
+				struct tw_error *why);
+void tw_net_step_close(struct tw_net_step *n);
 /* Forward, cross-entropy, backward, and plain SGD on all parameters, so many times; seconds per
  * step. */
-enum tw_status tw_net_steps(struct tw_net *n, unsigned steps, double *seconds,
+enum tw_status tw_net_steps(struct tw_net_step *n, unsigned steps, double *seconds,
 			    struct tw_error *why);
 
 #endif

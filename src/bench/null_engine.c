@@ -18,7 +18,7 @@ static enum tw_status idle_gradient(const struct tw_engine *engine, void *scratc
 				    const struct tw_inputs *in, float *gradient,
 				    struct tw_score *score)
 {
-	struct tw_idle *e = (struct tw_idle *)engine;
+	struct tw_null_engine *e = (struct tw_null_engine *)engine;
 	const size_t n = engine->trainable;
 	const size_t call = atomic_fetch_add_explicit(&e->calls, 1, memory_order_relaxed);
 
@@ -47,9 +47,9 @@ static const struct tw_engine_class idle_class = {
 	.close = idle_close,
 };
 
-void tw_idle_init(struct tw_idle *e, size_t parameters, uint64_t samples)
+void tw_null_engine_init(struct tw_null_engine *e, size_t parameters, uint64_t samples)
 {
-	*e = (struct tw_idle){
+	*e = (struct tw_null_engine){
 		.engine = {
 			.class = &idle_class,
 			.trainable = parameters,

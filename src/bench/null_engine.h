@@ -7,7 +7,7 @@
 
 #define TW_IDLE_CALLS 4096
 
-struct tw_idle {
+struct tw_null_engine {
 	struct tw_engine engine; /* must stay first */
 	size_t tensor[2];
 	_Atomic size_t calls;
@@ -16,6 +16,6 @@ struct tw_idle {
 
 /* An engine of so many parameters, in the caller's storage.  A gradient buffer is filled the first
  * time it is seen and left alone afterwards. */
-void tw_idle_init(struct tw_idle *e, size_t parameters, uint64_t samples);
+void tw_null_engine_init(struct tw_null_engine *e, size_t parameters, uint64_t samples);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw_socket.c - what a careful programmer would write in a page to send gradients to a process and get
- * parameters back: large reads and writes, both directions at the same time, no frames, no hashes,
- * nobody else. */
+/* raw_socket.c - what a careful programmer would write in a page to send gradients to a process and
+ * get parameters back: large reads and writes, both directions at the same time, no frames, no
+ * hashes, nobody else. */
 #include "bench/raw_socket.h"
 
 #include "bench/bench.h"

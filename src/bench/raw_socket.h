@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw_socket.h - the floor of an exchange between processes: the bytes and the pass, and nothing else. */
+/* raw_socket.h - the floor of an exchange between processes: the bytes and the pass, and nothing
+ * else. */
 #ifndef TW_BENCH_RAW_SOCKET_H
 #define TW_BENCH_RAW_SOCKET_H
 

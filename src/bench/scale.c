@@ -22,7 +22,7 @@
 #define DDP_TARGET  4.0
 
 /* The net of the comparison, which is also that of the job's text. */
-static const struct tw_net_facts net = { "mlp", "mlp", "[512, 512]", { 1, { 784 } }, 64 };
+static const struct tw_net_step_facts net = { "mlp", "mlp", "[512, 512]", { 1, { 784 } }, 64 };
 
 /* Figures of all rounds; samples per second, seconds. */
 struct figures {
@@ -123,7 +123,7 @@ static enum tw_status run_workers(struct scale *s, unsigned c, unsigned round, s
 	tw_timed_init(&timed, s->engine, s->at, s->room);
 	tw_counted_init(&heap);
 	if (status == TW_OK)
-		status = tw_spine_run(job, &timed.engine, &heap.heap, &s->log, why);
+		status = tw_harness_threads_run(job, &timed.engine, &heap.heap, &s->log, why);
 	tw_job_free(job);
 	if (status != TW_OK)
 		return status;
@@ -179,7 +179,7 @@ static enum tw_status give_up(struct scale *s, const struct tw_bench_how *how,
 		return TW_OK;
 	s->f.beside = s->f.together = false;
 	tw_ddp_close(&s->ddp);
-	return tw_beside_lost(how, &s->torch, lost, why);
+	return tw_torch_notes_lost(how, &s->torch, lost, why);
 }
 
 /* PyTorch's processes, warm. */
@@ -190,12 +190,12 @@ static enum tw_status open_theirs(struct scale *s, const struct tw_bench_how *ho
 	struct tw_error lost = { .status = TW_OK };
 	const char *python;
 	double t = 0.0;
-	enum tw_status status = tw_beside_open(how, &s->torch, why);
+	enum tw_status status = tw_torch_notes_open(how, &s->torch, why);
 
 	if (status != TW_OK || !s->torch.child.pid)
 		return status;
 	python = json_string_value(json_object_get(json_object_get(how->facts, "torch"), "python"));
-	s->f.beside = tw_beside_make(&s->torch, &net, parameters, &lost) == TW_OK &&
+	s->f.beside = tw_torch_notes_make(&s->torch, &net, parameters, &lost) == TW_OK &&
 		      tw_torch_steps(&s->torch, net.name, 10, &t, &lost) == TW_OK;
 	s->torch_steps = (unsigned)fmax(2.0, block / t);
 	if (s->f.beside && s->counts > 1) {

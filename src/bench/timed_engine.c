@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timed_engine.c - an engine around another that notes when it was asked, and a heap that counts. */
+/* timed_engine.c - an engine around another that notes when it was asked, and a heap that counts.
+ * */
 #include "bench/timed_engine.h"
 
 #include "metrics/progress.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timed_engine.h - an engine around another that notes when it was asked, and a heap that counts. */
+/* timed_engine.h - an engine around another that notes when it was asked, and a heap that counts.
+ * */
 #ifndef TW_BENCH_TIMED_ENGINE_H
 #define TW_BENCH_TIMED_ENGINE_H
 

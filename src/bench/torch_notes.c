@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_notes.c - what compute and scale share of PyTorch: it may be missing, or fail on the way. */
+/* torch_notes.c - what compute and scale share of PyTorch: it may be missing, or fail on the way.
+ * */
 #include "bench/torch_notes.h"
 
 #include <stdbool.h>
@@ -43,8 +44,8 @@ static enum tw_status describe(const struct tw_bench_how *how, const json_t *hel
 	return noted(how, text) ? TW_OK : tw_bench_note(how, why, "%s", text);
 }
 
-enum tw_status tw_beside_open(const struct tw_bench_how *how, struct tw_torch *t,
-			      struct tw_error *why)
+enum tw_status tw_torch_notes_open(const struct tw_bench_how *how, struct tw_torch *t,
+				   struct tw_error *why)
 {
 	struct tw_error said = { .status = TW_OK };
 	json_t *hello = NULL;
@@ -63,8 +64,8 @@ enum tw_status tw_beside_open(const struct tw_bench_how *how, struct tw_torch *t
 	return status;
 }
 
-enum tw_status tw_beside_ask(struct tw_torch *t, const struct tw_net_facts *net,
-			     struct tw_error *why)
+enum tw_status tw_torch_notes_ask(struct tw_torch *t, const struct tw_net_step_facts *net,
+				  struct tw_error *why)
 {
 	json_error_t bad;
 	json_t *shape = json_array();
@@ -80,8 +81,8 @@ enum tw_status tw_beside_ask(struct tw_torch *t, const struct tw_net_facts *net,
 			     why);
 }
 
-enum tw_status tw_beside_made(struct tw_torch *t, const struct tw_net_facts *net, size_t parameters,
-			      struct tw_error *why)
+enum tw_status tw_torch_notes_made(struct tw_torch *t, const struct tw_net_step_facts *net,
+				   size_t parameters, struct tw_error *why)
 {
 	json_t *answer = NULL;
 	const enum tw_status status = tw_torch_hear(t, TW_TORCH_ANSWER, &answer, why);
@@ -97,16 +98,16 @@ enum tw_status tw_beside_made(struct tw_torch *t, const struct tw_net_facts *net
 	return TW_OK;
 }
 
-enum tw_status tw_beside_make(struct tw_torch *t, const struct tw_net_facts *net, size_t parameters,
-			      struct tw_error *why)
+enum tw_status tw_torch_notes_make(struct tw_torch *t, const struct tw_net_step_facts *net,
+				   size_t parameters, struct tw_error *why)
 {
-	const enum tw_status status = tw_beside_ask(t, net, why);
+	const enum tw_status status = tw_torch_notes_ask(t, net, why);
 
-	return status == TW_OK ? tw_beside_made(t, net, parameters, why) : status;
+	return status == TW_OK ? tw_torch_notes_made(t, net, parameters, why) : status;
 }
 
-enum tw_status tw_beside_lost(const struct tw_bench_how *how, struct tw_torch *t,
-			      const struct tw_error *cause, struct tw_error *why)
+enum tw_status tw_torch_notes_lost(const struct tw_bench_how *how, struct tw_torch *t,
+				   const struct tw_error *cause, struct tw_error *why)
 {
 	tw_torch_stop(t);
 	return tw_bench_note(how, why,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_read.c - a cut on disk, checked to its last byte: DONE vouches for the manifest, the manifest
- * for every part. */
+/* checkpoint_read.c - a cut on disk, checked to its last byte: DONE vouches for the manifest, the
+ * manifest for every part. */
 #include "checkpoint/checkpoint_read.h"
 
 #include "base/grow.h"

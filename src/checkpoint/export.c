@@ -470,7 +470,7 @@ static enum tw_status check_target(const struct tw_export_request *r, struct tw_
 	return TW_OK;
 }
 
-enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out, struct tw_error *why)
+enum tw_status tw_export(const struct tw_export_request *r, json_t **out, struct tw_error *why)
 {
 	struct tw_snapshot *s = NULL;
 	struct goods g = { .tensor = NULL };
@@ -498,8 +498,8 @@ enum tw_status tw_look_export(const struct tw_export_request *r, json_t **out, s
 
 /* --- for those who are elsewhere --- */
 
-enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
-				    struct tw_block **out, struct tw_error *why)
+enum tw_status tw_export_bytes(const char *path, const struct tw_log *log, struct tw_block **out,
+			       struct tw_error *why)
 {
 	struct tw_snapshot *s = NULL;
 	struct goods g = { .tensor = NULL };
@@ -516,7 +516,7 @@ enum tw_status tw_look_export_bytes(const char *path, const struct tw_log *log,
 
 /* --- for those who are elsewhere --- */
 
-enum tw_status tw_look_save_check(const char *to, struct tw_error *why)
+enum tw_status tw_save_check(const char *to, struct tw_error *why)
 {
 	const char *name;
 	struct stat there;
@@ -540,7 +540,7 @@ enum tw_status tw_look_save_check(const char *to, struct tw_error *why)
 	return why->status;
 }
 
-enum tw_status tw_look_save(const struct tw_block *b, const char *to, struct tw_error *why)
+enum tw_status tw_save(const struct tw_block *b, const char *to, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
 	struct tw_safe safe;
@@ -549,7 +549,7 @@ enum tw_status tw_look_save(const struct tw_block *b, const char *to, struct tw_
 		return tw_fail(why, TW_BAD_BYTES, "the model that was received cannot be read: %s",
 			       said.text);
 	tw_safe_release(&safe);
-	if (tw_look_save_check(to, why) != TW_OK) /* it may have appeared since */
+	if (tw_save_check(to, why) != TW_OK) /* it may have appeared since */
 		return why->status;
 	return write_file(b, to, why);
 }

@@ -73,8 +73,8 @@ static enum tw_status is_good(const struct judge *j, const char *path, const str
 	return status == TW_NO_MEMORY || status == TW_IO ? status : TW_OK;
 }
 
-enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
-			   const struct tw_log *log, uint64_t *cut)
+enum tw_status tw_last_good_checkpoint(const char *dir, const struct tw_engine *engine,
+				       const struct tw_log *log, uint64_t *cut)
 {
 	const int at = tw_folder_at(AT_FDCWD, dir);
 	enum tw_status status = TW_IO;

@@ -12,7 +12,7 @@
  * those after it lose their name (ckpt-<n>.refused), so that nobody takes them for the newest.
  * *cut: the good one, 0: none.  Where nothing can be evaluated, none is good.  TW_IO, TW_NO_MEMORY:
  * one cannot be read now, and keeps its name.  The caller holds the directory's lock. */
-enum tw_status tw_good_cut(const char *dir, const struct tw_engine *engine,
-			   const struct tw_log *log, uint64_t *cut);
+enum tw_status tw_last_good_checkpoint(const char *dir, const struct tw_engine *engine,
+				       const struct tw_log *log, uint64_t *cut);
 
 #endif

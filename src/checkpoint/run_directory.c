@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_directory.c - the directory of a run: whose it is, what is in it, and that nobody else writes to
- * it. */
+/* run_directory.c - the directory of a run: whose it is, what is in it, and that nobody else writes
+ * to it. */
 #include "checkpoint/run_directory.h"
 
 #include "base/regular_file.h"
@@ -21,7 +21,7 @@
 #define RESULT_MOST ((size_t)64 << 20)
 #define HEAD        "# A run of thalweg; world %s; job %s."
 
-struct tw_rundir {
+struct tw_run_directory {
 	int fd, lock;
 	struct tw_json_lines lines; /* log.jsonl */
 	const struct tw_log *log;
@@ -43,7 +43,7 @@ static enum tw_status because(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM ? TW_IO : TW_BAD_INPUT;
 }
 
-static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
+static enum tw_status lock_it(struct tw_run_directory *r, struct tw_error *why)
 {
 	r->lock = tw_regular_open(r->fd, "lock", O_RDWR | O_CREAT, 0666);
 	if (r->lock < 0)
@@ -59,7 +59,7 @@ static enum tw_status lock_it(struct tw_rundir *r, struct tw_error *why)
 	return tw_fail(why, TW_IO, "%s cannot be locked: %s", r->path, strerror(errno));
 }
 
-static bool has(const struct tw_rundir *r, const char *name)
+static bool has(const struct tw_run_directory *r, const char *name)
 {
 	return faccessat(r->fd, name, F_OK, 0) == 0;
 }
@@ -92,7 +92,7 @@ struct owner {
 	struct tw_sha hash;
 };
 
-static enum tw_status read_owner(struct tw_rundir *r, struct owner *o, struct tw_error *why)
+static enum tw_status read_owner(struct tw_run_directory *r, struct owner *o, struct tw_error *why)
 {
 	const enum tw_status status =
 		tw_file_read(r->fd, "job.yaml", 4 * TW_JOB_BYTES_MAX, &tw_heap_system, &o->file);
@@ -180,7 +180,7 @@ static bool is_remedy(const char *path)
 
 /* The first field that differs and may not: in one text or the other it has no equal.  False: there
  * is none. */
-static bool difference(const struct tw_rundir *r, const struct tw_job *job, const char *old,
+static bool difference(const struct tw_run_directory *r, const struct tw_job *job, const char *old,
 		       char *out, size_t room)
 {
 	const bool diverged = has(r, "diverged");
@@ -208,7 +208,7 @@ static bool difference(const struct tw_rundir *r, const struct tw_job *job, cons
 }
 
 /* Samples that the finished run has dealt, as its result says; 0: it does not say. */
-static double dealt_before(const struct tw_rundir *r, const struct tw_job *job)
+static double dealt_before(const struct tw_run_directory *r, const struct tw_job *job)
 {
 	struct tw_block *file = NULL;
 	json_t *result;
@@ -224,7 +224,8 @@ static double dealt_before(const struct tw_rundir *r, const struct tw_job *job)
 }
 
 /* Does the job say another length than the finished run's, and is there more to do by it? */
-static bool is_longer(const struct tw_rundir *r, const struct owner *o, const struct tw_job *job)
+static bool is_longer(const struct tw_run_directory *r, const struct owner *o,
+		      const struct tw_job *job)
 {
 	struct line l = { .value = false }, other;
 	const char *now = r->job_text;
@@ -236,7 +237,7 @@ static bool is_longer(const struct tw_rundir *r, const struct owner *o, const st
 	return differs && (double)job->plan.dealing.positions > dealt_before(r, job) + 0.5;
 }
 
-static enum tw_status compare_owner(const struct tw_rundir *r, const struct owner *o,
+static enum tw_status compare_owner(const struct tw_run_directory *r, const struct owner *o,
 				    const struct tw_job *job, struct tw_error *why)
 {
 	const char *remedy = "give another --run DIR, or --again to start over in this one";
@@ -260,7 +261,7 @@ static enum tw_status compare_owner(const struct tw_rundir *r, const struct owne
 
 /* --- starting --- */
 
-static enum tw_status start_over(struct tw_rundir *r, struct tw_error *why)
+static enum tw_status start_over(struct tw_run_directory *r, struct tw_error *why)
 {
 	enum tw_status status;
 	size_t cuts = 0;
@@ -278,7 +279,8 @@ static enum tw_status start_over(struct tw_rundir *r, struct tw_error *why)
 	return TW_OK;
 }
 
-static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, struct tw_error *why)
+static enum tw_status write_job(struct tw_run_directory *r, const struct tw_job *job,
+				struct tw_error *why)
 {
 	char *text = NULL;
 	enum tw_status status;
@@ -297,7 +299,7 @@ static enum tw_status write_job(struct tw_rundir *r, const struct tw_job *job, s
 }
 
 /* A finished run that goes on is not finished any more. */
-static enum tw_status reopen(struct tw_rundir *r, struct tw_error *why)
+static enum tw_status reopen(struct tw_run_directory *r, struct tw_error *why)
 {
 	if (!has(r, "result.json"))
 		return TW_OK;
@@ -309,7 +311,7 @@ static enum tw_status reopen(struct tw_rundir *r, struct tw_error *why)
 	return TW_OK;
 }
 
-static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool again,
+static enum tw_status settle(struct tw_run_directory *r, const struct tw_job *job, bool again,
 			     struct tw_error *why)
 {
 	struct owner o = { .file = NULL };
@@ -338,7 +340,7 @@ static enum tw_status settle(struct tw_rundir *r, const struct tw_job *job, bool
 	return status == TW_OK ? write_job(r, job, why) : status;
 }
 
-static enum tw_status open_log(struct tw_rundir *r, struct tw_error *why)
+static enum tw_status open_log(struct tw_run_directory *r, struct tw_error *why)
 {
 	int fd;
 
@@ -357,11 +359,11 @@ static enum tw_status open_log(struct tw_rundir *r, struct tw_error *why)
 	return TW_OK;
 }
 
-enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
-			      const struct tw_log *log, struct tw_rundir **out,
-			      struct tw_error *why)
+enum tw_status tw_run_directory_open(const char *path, const struct tw_job *job, bool again,
+				     const struct tw_log *log, struct tw_run_directory **out,
+				     struct tw_error *why)
 {
-	struct tw_rundir *r = calloc(1, sizeof *r);
+	struct tw_run_directory *r = calloc(1, sizeof *r);
 	enum tw_status status;
 
 	if (!r || !(r->path = strdup(path))) {
@@ -384,14 +386,14 @@ enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool a
 	if (status == TW_OK)
 		status = open_log(r, why);
 	if (status != TW_OK) {
-		tw_rundir_close(r);
+		tw_run_directory_close(r);
 		return status;
 	}
 	*out = r;
 	return TW_OK;
 }
 
-void tw_rundir_close(struct tw_rundir *r)
+void tw_run_directory_close(struct tw_run_directory *r)
 {
 	if (!r)
 		return;
@@ -405,22 +407,22 @@ void tw_rundir_close(struct tw_rundir *r)
 	free(r);
 }
 
-bool tw_rundir_resumes(const struct tw_rundir *r)
+bool tw_run_directory_resumes(const struct tw_run_directory *r)
 {
 	return r->resumes;
 }
 
-const char *tw_rundir_path(const struct tw_rundir *r)
+const char *tw_run_directory_path(const struct tw_run_directory *r)
 {
 	return r->path;
 }
 
-const char *tw_rundir_job_text(const struct tw_rundir *r)
+const char *tw_run_directory_job_text(const struct tw_run_directory *r)
 {
 	return r->job_text;
 }
 
-double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut)
+double tw_run_directory_cut_time(const struct tw_run_directory *r, uint64_t cut)
 {
 	const int fd = tw_regular_open(r->fd, "log.jsonl", O_RDONLY, 0);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
@@ -447,20 +449,21 @@ double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut)
 	return at;
 }
 
-void tw_rundir_log(struct tw_rundir *r, json_t *line)
+void tw_run_directory_log(struct tw_run_directory *r, json_t *line)
 {
 	tw_json_lines_put(&r->lines, line);
 	json_decref(line);
 }
 
-enum tw_status tw_rundir_diverged(struct tw_rundir *r)
+enum tw_status tw_run_directory_diverged(struct tw_run_directory *r)
 {
 	static const char text[] = "This run diverged.  Run it again with a lower update.rate.\n";
 
 	return tw_file_replace(r->fd, "diverged", text, sizeof text - 1);
 }
 
-enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struct tw_error *why)
+enum tw_status tw_run_directory_finish(struct tw_run_directory *r, const json_t *result,
+				       struct tw_error *why)
 {
 	char *text = json_dumps(result, JSON_INDENT(1));
 	enum tw_status status;

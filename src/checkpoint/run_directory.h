@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_directory.h - the directory of a run: whose it is, what is in it, and that nobody else writes to it.
+/* run_directory.h - the directory of a run: whose it is, what is in it, and that nobody else writes
+ * to it.
  *
  *	lock         held (flock) while a run uses the directory
  *	job.yaml     the job with everything spelled out, under a line that names world and hash
@@ -15,30 +16,31 @@
 
 #include <jansson.h>
 
-struct tw_rundir;
+struct tw_run_directory;
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
  * gone on with; one that diverged may have another update.rate and update.clip then, and a finished
  * one must have become longer; another job or a finished run of the same length is refused
  * (TW_BAD_INPUT), unless `again`, which starts over after saying on the log what it removes.
  * TW_BAD_INPUT also where the path cannot be a directory; TW_REFUSED: somebody else runs in it. */
-enum tw_status tw_rundir_open(const char *path, const struct tw_job *job, bool again,
-			      const struct tw_log *log, struct tw_rundir **out,
-			      struct tw_error *why);
-void tw_rundir_close(struct tw_rundir *r); /* NULL is allowed */
+enum tw_status tw_run_directory_open(const char *path, const struct tw_job *job, bool again,
+				     const struct tw_log *log, struct tw_run_directory **out,
+				     struct tw_error *why);
+void tw_run_directory_close(struct tw_run_directory *r); /* NULL is allowed */
 
-bool tw_rundir_resumes(const struct tw_rundir *r);
-const char *tw_rundir_path(const struct tw_rundir *r);
+bool tw_run_directory_resumes(const struct tw_run_directory *r);
+const char *tw_run_directory_path(const struct tw_run_directory *r);
 /* The job as it is spelled out; lives as long as the directory is open. */
-const char *tw_rundir_job_text(const struct tw_rundir *r);
+const char *tw_run_directory_job_text(const struct tw_run_directory *r);
 /* When log.jsonl says that the checkpoint was complete; 0 if it does not say so. */
-double tw_rundir_cut_time(const struct tw_rundir *r, uint64_t cut);
+double tw_run_directory_cut_time(const struct tw_run_directory *r, uint64_t cut);
 /* Append one line to log.jsonl; takes the reference.  What cannot be written is said once. */
-void tw_rundir_log(struct tw_rundir *r, json_t *line);
+void tw_run_directory_log(struct tw_run_directory *r, json_t *line);
 /* The run diverged: it may be gone on with by a job with another update.rate or update.clip, until
  * it is finished.  TW_IO. */
-enum tw_status tw_rundir_diverged(struct tw_rundir *r);
+enum tw_status tw_run_directory_diverged(struct tw_run_directory *r);
 /* The run is over: write result.json. */
-enum tw_status tw_rundir_finish(struct tw_rundir *r, const json_t *result, struct tw_error *why);
+enum tw_status tw_run_directory_finish(struct tw_run_directory *r, const json_t *result,
+				       struct tw_error *why);
 
 #endif

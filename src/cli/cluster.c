@@ -83,7 +83,7 @@ enum tw_status tw_link_open(struct tw_link *l, const struct tw_link_flags *flags
 	enum tw_status status;
 
 	*l = (struct tw_link){ .flags = flags, .log = log };
-	tw_net_init(&l->net);
+	tw_tcp_setup_init(&l->net);
 	status = check_flags(flags, why);
 	if (status != TW_OK || (!key_from(flags) && !any_certificate(flags)))
 		return status;
@@ -108,7 +108,7 @@ void tw_link_close(struct tw_link *l)
 	tw_http_stop(l->http);
 	tw_gauges_free(l->gauges);
 	tw_tls_free(l->tls);
-	tw_net_release(&l->net);
+	tw_tcp_setup_release(&l->net);
 }
 
 enum tw_status tw_link_listen(struct tw_link *l, const struct tw_address *a, struct tw_error *why)
@@ -137,7 +137,7 @@ static enum tw_status metrics_page(void *arg, struct tw_heap *heap, struct tw_ht
 {
 	struct tw_link *l = arg;
 
-	tw_net_refresh(&l->net);
+	tw_tcp_setup_refresh(&l->net);
 	return tw_gauges_text(l->gauges, &out->bytes, &out->len);
 }
 
@@ -145,7 +145,7 @@ static enum tw_status health_page(void *arg, struct tw_heap *heap, struct tw_htt
 {
 	struct tw_link *l = arg;
 
-	tw_net_refresh(&l->net);
+	tw_tcp_setup_refresh(&l->net);
 	return tw_gauges_health(l->gauges, &out->bytes, &out->len, &out->status);
 }
 
@@ -245,7 +245,7 @@ static void join_line(const struct tw_link *l, const struct tw_address *bound, b
 	char host[256], where[TW_ADDRESS_TEXT];
 
 	tw_address_hostname(host, sizeof host);
-	tw_where_join_text(bound, host, where);
+	tw_rendezvous_join_text(bound, host, where);
 	word(t, "thalweg");
 	word(t, "join");
 	word(t, where);

@@ -35,7 +35,7 @@ struct tw_link_flags {
 struct tw_link {
 	const struct tw_link_flags *flags;
 	const struct tw_log *log;
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	struct tw_tls *tls;    /* NULL: in the clear */
 	bool from_environment; /* the key */
 	struct tw_address listen;

@@ -252,7 +252,7 @@ int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_
 		out[k] = -1;
 	if (status == TW_OK)
 		status = tw_processes_init(&p, call->log, f->workers, &why);
-	if (status == TW_OK && tw_crowd(f->workers, "processes", crowd, sizeof crowd))
+	if (status == TW_OK && tw_oversubscribed(f->workers, "processes", crowd, sizeof crowd))
 		tw_log_line(call->log, TW_WARNING, "", "--workers: %s", crowd);
 	if (status == TW_OK)
 		status = start(call, l, master, &p, out, &why);
@@ -277,7 +277,7 @@ int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_
 /* --- rank 0 ----------------------------------------------------------------------------------- */
 
 /* Where the others will look for it: on all addresses, unless they are told loopback. */
-static enum tw_status lead_address(const struct tw_link_flags *f, const struct tw_where *where,
+static enum tw_status lead_address(const struct tw_link_flags *f, const struct tw_rendezvous *where,
 				   struct tw_address *listen, struct tw_address *dial,
 				   struct tw_error *why)
 {
@@ -311,7 +311,7 @@ static enum tw_status check_lead(const struct tw_join_flags *f, struct tw_error 
 }
 
 static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
-			   const struct tw_where *where, struct tw_processes *p,
+			   const struct tw_rendezvous *where, struct tw_processes *p,
 			   struct tw_error *why)
 {
 	const struct tw_join_flags *f = call->flags;
@@ -352,7 +352,7 @@ static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
 	return status;
 }
 
-int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_where *where)
+int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_rendezvous *where)
 {
 	struct tw_processes p = { .count = 0 };
 	struct tw_error why = { .status = TW_OK };

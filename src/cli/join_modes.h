@@ -27,6 +27,6 @@ int tw_join_alone(const struct tw_call *call, struct tw_link *l, const struct tw
 /* It starts so many workers, and waits for them. */
 int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_address *master);
 /* Rank 0: the master is here, and workers in processes beside it. */
-int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_where *where);
+int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_rendezvous *where);
 
 #endif

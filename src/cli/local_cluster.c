@@ -130,7 +130,7 @@ static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 	const size_t n = server ? l->workers : l->servers;
 	int *mine = tw_heap_system.get(&tw_heap_system, (n + 1) * sizeof *mine);
 	struct tw_tcp_route *route = tw_heap_system.get(&tw_heap_system, (n + 1) * sizeof *route);
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	struct tw_join_request q = {
 		.server = server,
 		.net = &net,
@@ -145,7 +145,7 @@ static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 	if (!mine || !route)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the connections");
 	keep_own(l, i, mine);
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	q.master_fd = l->own[i];
 	if (server) {
 		net.accepted = mine;
@@ -158,7 +158,7 @@ static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 	}
 	status = tw_join(&q, &result, why);
 	json_decref(result);
-	tw_net_release(&net);
+	tw_tcp_setup_release(&net);
 	tw_heap_system.put(&tw_heap_system, mine);
 	tw_heap_system.put(&tw_heap_system, route);
 	return status;
@@ -213,7 +213,7 @@ static enum tw_status check_crowd(const struct local *l, struct tw_error *why)
 			       "--processes starts on one machine; use %u at most, or `thalweg "
 			       "sim`, which takes up to 100000 workers",
 			       child_count(l), TW_CROWD_PROCESSES);
-	if (tw_crowd((uint32_t)l->workers, "processes", crowd, sizeof crowd))
+	if (tw_oversubscribed((uint32_t)l->workers, "processes", crowd, sizeof crowd))
 		tw_log_line(l->call->log, TW_WARNING, "", "cluster.workers: %s", crowd);
 	return TW_OK;
 }
@@ -227,13 +227,13 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 		.workers = job->cluster.workers,
 		.servers = job->cluster.servers > 1 ? job->cluster.servers - 1 : 0,
 	};
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	enum tw_status status = check_crowd(&l, why);
 
 	if (status == TW_OK)
 		status = start(&l, why);
 
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	if (status == TW_OK) {
 		net.accepted = l.master;
 		net.accepts = child_count(&l);
@@ -246,7 +246,7 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 	tw_processes_end(&l.children,
 			 status == TW_OK || status == TW_INTERRUPTED ? END_SECONDS : 0);
 	tw_processes_release(&l.children);
-	tw_net_release(&net);
+	tw_tcp_setup_release(&net);
 	tw_heap_system.put(&tw_heap_system, l.all);
 	return status;
 }

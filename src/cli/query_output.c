@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-int tw_look_failed(const struct tw_call *call, const struct tw_error *why)
+int tw_query_failed(const struct tw_call *call, const struct tw_error *why)
 {
 	const int code = tw_exit_for(call, why);
 
 	return why->status == TW_ABSENT || why->status == TW_BAD_BYTES ? TW_EXIT_WRONG : code;
 }
 
-int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o))
+int tw_query_show(json_t *o, bool json, void (*print)(const json_t *o))
 {
 	tw_result_printable(o, json);
 	(json ? tw_print_json : print)(o);
@@ -22,7 +22,7 @@ int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o))
 	return TW_EXIT_DONE;
 }
 
-const char *tw_look_bytes(double bytes, char out[24])
+const char *tw_query_bytes(double bytes, char out[24])
 {
 	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	size_t k = 0;
@@ -33,7 +33,7 @@ const char *tw_look_bytes(double bytes, char out[24])
 	return out;
 }
 
-const char *tw_look_shape(const json_t *list, char out[100])
+const char *tw_query_shape(const json_t *list, char out[100])
 {
 	const json_t *d;
 	size_t at = 0, k;
@@ -44,7 +44,7 @@ const char *tw_look_shape(const json_t *list, char out[100])
 	return out;
 }
 
-bool tw_look_is_job(const char *path)
+bool tw_query_is_job(const char *path)
 {
 	const char *dot = strrchr(path, '.');
 

@@ -7,14 +7,14 @@
 #include "query/query.h"
 
 /* As tw_exit_for; here a path that is missing or damaged was a wrong request. */
-int tw_look_failed(const struct tw_call *call, const struct tw_error *why);
+int tw_query_failed(const struct tw_call *call, const struct tw_error *why);
 /* Give `o` to the user, as JSON or by `print`, and let go of it: TW_EXIT_DONE. */
-int tw_look_show(json_t *o, bool json, void (*print)(const json_t *o));
+int tw_query_show(json_t *o, bool json, void (*print)(const json_t *o));
 /* "1.2 MiB". */
-const char *tw_look_bytes(double bytes, char out[24]);
+const char *tw_query_bytes(double bytes, char out[24]);
 /* "3x28x28" of a list of numbers. */
-const char *tw_look_shape(const json_t *list, char out[100]);
+const char *tw_query_shape(const json_t *list, char out[100]);
 /* Is it the name of a job file: -, *.yaml or *.yml? */
-bool tw_look_is_job(const char *path);
+bool tw_query_is_job(const char *path);
 
 #endif

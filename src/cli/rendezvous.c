@@ -39,7 +39,7 @@ struct range {
 
 static enum tw_status wrong(const struct reader *r, const char *problem)
 {
-	const struct tw_shown list = tw_show(r->list);
+	const struct tw_printable list = tw_show(r->list);
 
 	return tw_fail(r->why, TW_BAD_INPUT,
 		       "%s is \"%s\": %s at character %zu; accepted are lists of hosts such as "
@@ -239,7 +239,7 @@ static enum tw_status find_port(const char *const *environment, uint16_t *port,
 	return st;
 }
 
-static enum tw_status from_nodelist(const char *name, const char *value, struct tw_where *w,
+static enum tw_status from_nodelist(const char *name, const char *value, struct tw_rendezvous *w,
 				    struct tw_error *why)
 {
 	char host[TW_HOST_TEXT];
@@ -261,7 +261,7 @@ static enum tw_status from_nodelist(const char *name, const char *value, struct 
 
 /* A port in both variables must be the same one: to choose silently would send half of the
  * processes elsewhere. */
-static enum tw_status from_master_addr(const char *value, bool port_set, struct tw_where *w,
+static enum tw_status from_master_addr(const char *value, bool port_set, struct tw_rendezvous *w,
 				       struct tw_error *why)
 {
 	struct tw_address a;
@@ -282,7 +282,7 @@ static enum tw_status from_master_addr(const char *value, bool port_set, struct 
 	return TW_OK;
 }
 
-static enum tw_status find_master(const char *const *environment, struct tw_where *w,
+static enum tw_status find_master(const char *const *environment, struct tw_rendezvous *w,
 				  struct tw_error *why)
 {
 	static const char *const lists[] = { "SLURM_JOB_NODELIST", "SLURM_NODELIST", NULL };
@@ -299,7 +299,8 @@ static enum tw_status find_master(const char *const *environment, struct tw_wher
 	return from_master_addr(value, variable(environment, "MASTER_PORT") != NULL, w, why);
 }
 
-static enum tw_status from_argument(const char *address, struct tw_where *w, struct tw_error *why)
+static enum tw_status from_argument(const char *address, struct tw_rendezvous *w,
+				    struct tw_error *why)
 {
 	const enum tw_status st = tw_address_parse(address, TW_PORT, &w->master, why);
 
@@ -310,7 +311,7 @@ static enum tw_status from_argument(const char *address, struct tw_where *w, str
 	return TW_OK;
 }
 
-static enum tw_status find_rank(const char *const *environment, struct tw_where *w,
+static enum tw_status find_rank(const char *const *environment, struct tw_rendezvous *w,
 				struct tw_error *why)
 {
 	static const char *const ranks[] = { "RANK", "SLURM_PROCID", NULL };
@@ -335,10 +336,10 @@ static enum tw_status find_rank(const char *const *environment, struct tw_where 
 	return st;
 }
 
-enum tw_status tw_where_find(const char *address, const char *const *environment,
-			     struct tw_where *out, struct tw_error *why)
+enum tw_status tw_rendezvous_find(const char *address, const char *const *environment,
+				  struct tw_rendezvous *out, struct tw_error *why)
 {
-	struct tw_where w = { .source = TW_WHERE_NOWHERE };
+	struct tw_rendezvous w = { .source = TW_WHERE_NOWHERE };
 	enum tw_status st;
 
 	st = address ? from_argument(address, &w, why) : find_master(environment, &w, why);
@@ -349,7 +350,7 @@ enum tw_status tw_where_find(const char *address, const char *const *environment
 	return st;
 }
 
-enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why)
+enum tw_status tw_rendezvous_need(const struct tw_rendezvous *w, struct tw_error *why)
 {
 	if (w->have_master)
 		return TW_OK;
@@ -361,7 +362,7 @@ enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why)
 		       TW_PORT);
 }
 
-bool tw_where_leads(const struct tw_where *w)
+bool tw_rendezvous_leads(const struct tw_rendezvous *w)
 {
 	return w->have_rank && w->rank == 0;
 }
@@ -380,8 +381,8 @@ static bool any_host(const char *host)
 	return !host[0];
 }
 
-void tw_where_join_text(const struct tw_address *bound, const char *hostname,
-			char out[TW_ADDRESS_TEXT])
+void tw_rendezvous_join_text(const struct tw_address *bound, const char *hostname,
+			     char out[TW_ADDRESS_TEXT])
 {
 	struct tw_address a = *bound;
 

@@ -16,36 +16,36 @@
 
 #include "wire/address.h"
 
-enum tw_where_source {
+enum tw_rendezvous_source {
 	TW_WHERE_NOWHERE,
 	TW_WHERE_ARGUMENT,
 	TW_WHERE_NODELIST,
 	TW_WHERE_MASTER_ADDR,
 };
 
-struct tw_where {
+struct tw_rendezvous {
 	struct tw_address master; /* without have_master: any host, the port to listen on */
-	enum tw_where_source source;
+	enum tw_rendezvous_source source;
 	bool have_master, have_rank, have_world;
 	uint32_t rank, world; /* rank < world where both are known */
 };
 
-/* `address` may be NULL; `environment` is like environ: "NAME=value", ..., NULL.  Having found no
- * master is no failure: see tw_where_need.  TW_BAD_INPUT: a sentence that names the variable (or
- * the argument), its value and what would be accepted; *out is then untouched.  Variables that
+/* `address` may be NULL; `environment` is like environ: "NAME=value", ..., NULL. Having found no
+ * master is no failure: see tw_rendezvous_need. TW_BAD_INPUT: a sentence that names the variable
+ * (or the argument), its value and what would be accepted; *out is then untouched. Variables that
  * the argument makes needless are not looked at. */
-enum tw_status tw_where_find(const char *address, const char *const *environment,
-			     struct tw_where *out, struct tw_error *why);
+enum tw_status tw_rendezvous_find(const char *address, const char *const *environment,
+				  struct tw_rendezvous *out, struct tw_error *why);
 /* TW_BAD_INPUT with what would be accepted, unless a master is known. */
-enum tw_status tw_where_need(const struct tw_where *w, struct tw_error *why);
+enum tw_status tw_rendezvous_need(const struct tw_rendezvous *w, struct tw_error *why);
 /* Is this the process that runs the master: rank 0? */
-bool tw_where_leads(const struct tw_where *w);
+bool tw_rendezvous_leads(const struct tw_rendezvous *w);
 
 /* What to paste behind `thalweg join` on another machine: where the listener is bound, or this
  * machine's name where it is bound to all addresses, or "localhost" where that name is none that
  * could be typed. */
-void tw_where_join_text(const struct tw_address *bound, const char *hostname,
-			char out[TW_ADDRESS_TEXT]);
+void tw_rendezvous_join_text(const struct tw_address *bound, const char *hostname,
+			     char out[TW_ADDRESS_TEXT]);
 
 /* Slurm's lists of hosts: "node[01-03,07],gpu5", "r[1-2]n[01-04]", "b[2-3]-ib".  Numbers have at
  * least the digits of their range's first; of several brackets the last runs fastest; the order

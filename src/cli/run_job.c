@@ -49,7 +49,7 @@ enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why)
 }
 
 enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
-			   struct tw_net *net, struct tw_error *why)
+			   struct tw_tcp_setup *net, struct tw_error *why)
 {
 	const struct tw_work_flags *f = call->flags;
 	const struct tw_run_request request = {

@@ -46,7 +46,7 @@ enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum t
 enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why);
 /* Run it (`net`: in the world tcp) and print its result. */
 enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
-			   struct tw_net *net, struct tw_error *why);
+			   struct tw_tcp_setup *net, struct tw_error *why);
 /* runs/<the job file's name without folder and suffix>. */
 void tw_work_dir(const char *job, char *out, size_t room);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* class_names.c - distinct words and their sorted order: the classes of a table with names in it. */
+/* class_names.c - distinct words and their sorted order: the classes of a table with names in it.
+ * */
 #include "data/format/csv.h"
 
 #include <string.h>
@@ -19,13 +20,13 @@ void tw_words_release(struct tw_words *w)
 	*w = (struct tw_words){ .heap = w->heap, .most = w->most };
 }
 
-static bool same(const struct tw_field *a, const struct tw_field *b)
+static bool same(const struct tw_csv_field *a, const struct tw_csv_field *b)
 {
 	return a->bytes == b->bytes && memcmp(a->at, b->at, a->bytes) == 0;
 }
 
 /* The slot that has the word or where it would go; there are two slots to a word. */
-static uint32_t place(const struct tw_words *w, const struct tw_field *f)
+static uint32_t place(const struct tw_words *w, const struct tw_csv_field *f)
 {
 	const uint32_t mask = 2 * w->room - 1;
 	uint32_t k = (uint32_t)XXH3_64bits(f->at, f->bytes) & mask;
@@ -60,7 +61,7 @@ static enum tw_status enlarge(struct tw_words *w)
 	return TW_OK;
 }
 
-bool tw_words_find(const struct tw_words *w, const struct tw_field *f, uint32_t *out)
+bool tw_words_find(const struct tw_words *w, const struct tw_csv_field *f, uint32_t *out)
 {
 	const uint32_t k = w->room ? place(w, f) : 0;
 
@@ -70,7 +71,7 @@ bool tw_words_find(const struct tw_words *w, const struct tw_field *f, uint32_t 
 	return true;
 }
 
-enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uint32_t *out)
+enum tw_status tw_words_number(struct tw_words *w, const struct tw_csv_field *f, uint32_t *out)
 {
 	if (tw_words_find(w, f, out))
 		return TW_OK;
@@ -93,7 +94,7 @@ enum tw_status tw_words_names(struct tw_words *w, const char *const *name)
 	enum tw_status st = TW_OK;
 
 	for (; *name && st == TW_OK; name++) {
-		const struct tw_field f = { .at = *name, .bytes = strlen(*name) };
+		const struct tw_csv_field f = { .at = *name, .bytes = strlen(*name) };
 		uint32_t number;
 
 		st = tw_words_number(w, &f, &number);
@@ -111,7 +112,7 @@ bool tw_words_whole(const struct tw_words *w)
 	return true;
 }
 
-static int compare(const struct tw_field *a, const struct tw_field *b, bool whole)
+static int compare(const struct tw_csv_field *a, const struct tw_csv_field *b, bool whole)
 {
 	const size_t n = a->bytes < b->bytes ? a->bytes : b->bytes;
 	int64_t x = 0, y = 0;

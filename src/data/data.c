@@ -59,7 +59,7 @@ void tw_data_close(struct tw_data *d)
 	if (!d)
 		return;
 	heap = d->heap;
-	tw_keep_release(d);
+	tw_data_keep_release(d);
 	heap->put(heap, d);
 }
 
@@ -129,17 +129,17 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 	enum tw_status st;
 
 	if (!d)
-		return tw_keep_no_memory(why, source->name, sizeof *d);
+		return tw_data_keep_no_memory(why, source->name, sizeof *d);
 	d->heap = site->heap;
 	own.warnings = warnings = tw_heap_zeros(site->heap, sizeof *own.warnings);
 	if (!warnings)
-		st = tw_keep_no_memory(why, source->name, sizeof *own.warnings);
+		st = tw_data_keep_no_memory(why, source->name, sizeof *own.warnings);
 	else
 		st = source->open(source_options, &own, d, why);
 	if (st == TW_OK)
 		d->warnings = warnings;
 	if (warnings)
-		tw_keep_adopt(d, warnings);
+		tw_data_keep_adopt(d, warnings);
 	if (st == TW_OK)
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
@@ -149,7 +149,7 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 	if (st == TW_OK)
 		st = tw_names_pack(d, why);
 	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)
-		st = tw_keep_no_memory(why, "the fingerprint", sizeof d->fingerprint);
+		st = tw_data_keep_no_memory(why, "the fingerprint", sizeof d->fingerprint);
 	if (st != TW_OK) {
 		tw_data_close(d);
 		return st;

@@ -6,42 +6,42 @@
 
 #define SLOTS (sizeof((struct tw_data *)0)->memory / sizeof(void *))
 
-enum tw_status tw_keep_no_memory(struct tw_error *why, const char *what, uint64_t bytes)
+enum tw_status tw_data_keep_no_memory(struct tw_error *why, const char *what, uint64_t bytes)
 {
 	return tw_fail(why, TW_NO_MEMORY, "%s: no memory for %" PRIu64 " bytes", what, bytes);
 }
 
-enum tw_status tw_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
-			    struct tw_error *why)
+enum tw_status tw_data_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
+				 struct tw_error *why)
 {
 	uint64_t bytes;
 	void *memory;
 
 	HOLDS(1, d->memories < SLOTS);
 	if (__builtin_mul_overflow(count, each, &bytes) || bytes > SIZE_MAX / 2)
-		return tw_keep_no_memory(why, "data", UINT64_MAX);
+		return tw_data_keep_no_memory(why, "data", UINT64_MAX);
 	memory = d->heap->get(d->heap, (size_t)bytes);
 	if (!memory)
-		return tw_keep_no_memory(why, "data", bytes);
+		return tw_data_keep_no_memory(why, "data", bytes);
 	d->memory[d->memories++] = memory;
 	*out = memory;
 	return TW_OK;
 }
 
-void tw_keep_adopt(struct tw_data *d, void *memory)
+void tw_data_keep_adopt(struct tw_data *d, void *memory)
 {
 	HOLDS(1, d->memories < SLOTS);
 	d->memory[d->memories++] = memory;
 }
 
-void tw_keep_release(struct tw_data *d)
+void tw_data_keep_release(struct tw_data *d)
 {
 	while (d->memories > 0)
 		d->heap->put(d->heap, d->memory[--d->memories]);
 }
 
-enum tw_status tw_keep_shape(struct tw_data *d, const char *what, uint32_t rank,
-			     const uint64_t *shape, struct tw_error *why)
+enum tw_status tw_data_keep_shape(struct tw_data *d, const char *what, uint32_t rank,
+				  const uint64_t *shape, struct tw_error *why)
 {
 	uint64_t features = 1;
 

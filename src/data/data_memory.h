@@ -7,16 +7,16 @@
 
 /* Room for count * each bytes that lives as long as `d`; TW_NO_MEMORY also where the product is
  * more than a size can be. */
-enum tw_status tw_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
-			    struct tw_error *why);
+enum tw_status tw_data_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
+				 struct tw_error *why);
 /* Memory of d's heap becomes d's. */
-void tw_keep_adopt(struct tw_data *d, void *memory);
+void tw_data_keep_adopt(struct tw_data *d, void *memory);
 /* Put back everything that `d` kept. */
-void tw_keep_release(struct tw_data *d);
+void tw_data_keep_release(struct tw_data *d);
 /* Set rank, shape and features; TW_BAD_INPUT where one is 0 or their product is no size.
  * `what` says whose shape it is. */
-enum tw_status tw_keep_shape(struct tw_data *d, const char *what, uint32_t rank,
-			     const uint64_t *shape, struct tw_error *why);
-enum tw_status tw_keep_no_memory(struct tw_error *why, const char *what, uint64_t bytes);
+enum tw_status tw_data_keep_shape(struct tw_data *d, const char *what, uint32_t rank,
+				  const uint64_t *shape, struct tw_error *why);
+enum tw_status tw_data_keep_no_memory(struct tw_error *why, const char *what, uint64_t bytes);
 
 #endif

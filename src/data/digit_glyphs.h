@@ -12,14 +12,14 @@
 #define TW_GLYPH_POINTS  12
 #define TW_GLYPH_STROKES 2
 
-struct tw_point {
+struct tw_glyph_point {
 	float x, y;
 };
 
 struct tw_stroke {
 	uint32_t points;
 	bool smooth;
-	struct tw_point at[TW_GLYPH_POINTS];
+	struct tw_glyph_point at[TW_GLYPH_POINTS];
 };
 
 struct tw_glyph {

@@ -63,12 +63,12 @@ static void hold_pen(struct pen *pen, const float *g, float distort)
 	pen->y = (SIDE - 1) * 0.5f + mild(g, DRAW_Y, distort) * 1.3f;
 }
 
-static struct tw_point map(const struct pen *pen, struct tw_point p)
+static struct tw_glyph_point map(const struct pen *pen, struct tw_glyph_point p)
 {
 	const float x = p.x - 0.5f, y = p.y - 0.5f;
 
-	return (struct tw_point){ pen->xx * x + pen->xy * y + pen->x,
-				  pen->yx * x + pen->yy * y + pen->y };
+	return (struct tw_glyph_point){ pen->xx * x + pen->xy * y + pen->x,
+					pen->yx * x + pen->yy * y + pen->y };
 }
 
 static int pixel(float v)
@@ -77,7 +77,7 @@ static int pixel(float v)
 }
 
 /* Every pixel near the segment is covered as far as the pen reaches it. */
-static void draw_segment(struct pen *pen, struct tw_point a, struct tw_point b)
+static void draw_segment(struct pen *pen, struct tw_glyph_point a, struct tw_glyph_point b)
 {
 	const float reach = pen->radius + 0.5f, dx = b.x - a.x, dy = b.y - a.y;
 	const float square = dx * dx + dy * dy, inverse = square > 1e-12f ? 1 / square : 0;
@@ -99,24 +99,24 @@ static void draw_segment(struct pen *pen, struct tw_point a, struct tw_point b)
 }
 
 /* Catmull and Rom's curve between b and c, whose neighbours are a and d. */
-static struct tw_point between(struct tw_point a, struct tw_point b, struct tw_point c,
-			       struct tw_point d, float t)
+static struct tw_glyph_point between(struct tw_glyph_point a, struct tw_glyph_point b,
+				     struct tw_glyph_point c, struct tw_glyph_point d, float t)
 {
 	const float t2 = t * t, t3 = t2 * t;
 	const float wa = (2 * t2 - t - t3) * 0.5f, wb = (2 - 5 * t2 + 3 * t3) * 0.5f;
 	const float wc = (t + 4 * t2 - 3 * t3) * 0.5f, wd = (t3 - t2) * 0.5f;
 
-	return (struct tw_point){ wa * a.x + wb * b.x + wc * c.x + wd * d.x,
-				  wa * a.y + wb * b.y + wc * c.y + wd * d.y };
+	return (struct tw_glyph_point){ wa * a.x + wb * b.x + wc * c.x + wd * d.x,
+					wa * a.y + wb * b.y + wc * c.y + wd * d.y };
 }
 
-static void draw_stroke(struct pen *pen, const struct tw_point *p, uint32_t n, bool smooth)
+static void draw_stroke(struct pen *pen, const struct tw_glyph_point *p, uint32_t n, bool smooth)
 {
 	for (uint32_t k = 0; k + 1 < n; k++) {
-		struct tw_point last = p[k];
+		struct tw_glyph_point last = p[k];
 
 		for (int i = 1; smooth && i < PER_CURVE; i++) {
-			const struct tw_point next =
+			const struct tw_glyph_point next =
 				between(p[k ? k - 1 : 0], p[k], p[k + 1],
 					p[k + 2 < n ? k + 2 : k + 1], (float)i / PER_CURVE);
 
@@ -132,7 +132,7 @@ static void draw_glyph(struct pen *pen, const struct tw_glyph *glyph, const floa
 {
 	for (uint32_t s = 0; s < glyph->strokes; s++) {
 		const struct tw_stroke *stroke = &glyph->stroke[s];
-		struct tw_point p[TW_GLYPH_POINTS];
+		struct tw_glyph_point p[TW_GLYPH_POINTS];
 
 		for (uint32_t k = 0; k < stroke->points; k++) {
 			const float *by = shake + 2 * (s * TW_GLYPH_POINTS + k);

@@ -39,7 +39,7 @@ static bool blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-void tw_name_clean(struct tw_field *f)
+void tw_name_clean(struct tw_csv_field *f)
 {
 	char *text = (char *)f->at; /* a reader's own text, see tw_csv */
 
@@ -55,7 +55,7 @@ void tw_name_clean(struct tw_field *f)
 	f->at = text;
 }
 
-enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uint64_t count,
+enum tw_status tw_names_keep(struct tw_data *d, const struct tw_csv_field *name, uint64_t count,
 			     const char *const **out, struct tw_error *why)
 {
 	uint64_t bytes = (count + 1) * sizeof(char *);
@@ -66,7 +66,7 @@ enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uin
 
 	for (uint64_t k = 0; k < count; k++)
 		bytes += name[k].bytes + 1;
-	st = tw_keep_room(d, bytes, 1, &room, why);
+	st = tw_data_keep_room(d, bytes, 1, &room, why);
 	if (st != TW_OK)
 		return st;
 	list = room;
@@ -85,7 +85,7 @@ enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uin
 static enum tw_status copy_list(struct tw_data *d, const char *const *from, uint64_t count,
 				const char *const **out, struct tw_error *why)
 {
-	struct tw_field *name;
+	struct tw_csv_field *name;
 	enum tw_status st;
 
 	*out = NULL;
@@ -93,9 +93,9 @@ static enum tw_status copy_list(struct tw_data *d, const char *const *from, uint
 		return TW_OK;
 	if (count > SIZE_MAX / sizeof *name ||
 	    !(name = d->heap->get(d->heap, (size_t)count * sizeof *name)))
-		return tw_keep_no_memory(why, "names", count);
+		return tw_data_keep_no_memory(why, "names", count);
 	for (uint64_t k = 0; k < count; k++)
-		name[k] = (struct tw_field){ .at = from[k], .bytes = strlen(from[k]) };
+		name[k] = (struct tw_csv_field){ .at = from[k], .bytes = strlen(from[k]) };
 	st = tw_names_keep(d, name, count, out, why);
 	d->heap->put(d->heap, name);
 	return st;

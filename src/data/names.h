@@ -12,7 +12,7 @@
 #define TW_NAME_MOST 255u /* bytes of a name */
 
 struct tw_data;
-struct tw_field;
+struct tw_csv_field;
 
 /* Names that a source knows.  Each list has NULL behind its last name.  All of it is memory of the
  * data set (or constant), and every name passes tw_name_valid.  A column's name may be "" (pandas
@@ -39,9 +39,9 @@ extern const char tw_name_needed[]; /* the same as the end of a sentence */
 void tw_name_print(char *text, size_t bytes);
 /* A column's name as a header has it, made what it is called: no blanks around it, and a blank for
  * each tab and line end in it.  Changes the text that `f` points to. */
-void tw_name_clean(struct tw_field *f);
+void tw_name_clean(struct tw_csv_field *f);
 /* Copy `count` names into one piece of d's memory. */
-enum tw_status tw_names_keep(struct tw_data *d, const struct tw_field *name, uint64_t count,
+enum tw_status tw_names_keep(struct tw_data *d, const struct tw_csv_field *name, uint64_t count,
 			     const char *const **out, struct tw_error *why);
 /* Copy all of `from`: `columns` and `answers` names, where they are known.  Takes at most three
  * places of d's memory. */

@@ -52,7 +52,7 @@ enum tw_status tw_names_pack(struct tw_data *d, struct tw_error *why)
 			       list_bytes(n->answer, h.answers) +
 			       list_bytes(n->label ? &n->label : NULL, h.label);
 	void *room = NULL;
-	enum tw_status st = tw_keep_room(d, bytes, 1, &room, why);
+	enum tw_status st = tw_data_keep_room(d, bytes, 1, &room, why);
 	uint8_t *to = room;
 
 	if (st != TW_OK)
@@ -125,7 +125,7 @@ static enum tw_status check_different(struct tw_data *d, const char *const *list
 	enum tw_status st = TW_OK;
 
 	if (!sorted)
-		return tw_keep_no_memory(why, "names", count * sizeof *sorted);
+		return tw_data_keep_no_memory(why, "names", count * sizeof *sorted);
 	memcpy(sorted, list, (size_t)count * sizeof *sorted);
 	qsort(sorted, (size_t)count, sizeof *sorted, by_text);
 	for (uint64_t k = 1; k < count && st == TW_OK; k++)
@@ -146,7 +146,7 @@ static enum tw_status take_list(struct tw_data *d, const uint8_t **at, const uin
 		return TW_OK;
 	if (count > (uint64_t)(end - *at)) /* each has a byte at least */
 		return refuse(why, "has fewer names than it claims");
-	st = tw_keep_room(d, count + 1, sizeof *list, &room, why);
+	st = tw_data_keep_room(d, count + 1, sizeof *list, &room, why);
 	list = room;
 	for (uint64_t k = 0; k < count && st == TW_OK; k++)
 		st = take_name(at, end, &list[k], why);

@@ -112,7 +112,7 @@ static enum tw_status measure(struct work *w, enum tw_normalise how, struct tw_e
 
 	w->column = d->heap->get(d->heap, w->columns * sizeof *w->column);
 	if (!w->column)
-		return tw_keep_no_memory(why, "normalise", w->columns * sizeof *w->column);
+		return tw_data_keep_no_memory(why, "normalise", w->columns * sizeof *w->column);
 	if (d->kind == TW_VALUE_U8)
 		measure_bytes(w);
 	else
@@ -141,7 +141,7 @@ enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_
 {
 	struct work w = { .d = d, .columns = d->features, .run = 1 };
 	void *room = NULL;
-	enum tw_status st = tw_keep_room(d, d->features, 2 * sizeof(float), &room, why);
+	enum tw_status st = tw_data_keep_room(d, d->features, 2 * sizeof(float), &room, why);
 
 	if (st != TW_OK)
 		return st;

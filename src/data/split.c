@@ -34,9 +34,10 @@ static enum tw_status new_set(struct tw_data *d, uint64_t n, struct tw_samples *
 
 	if (n == 0)
 		return TW_OK;
-	st = tw_keep_room(d, n, width_of(d), &value, why);
+	st = tw_data_keep_room(d, n, width_of(d), &value, why);
 	if (st == TW_OK)
-		st = tw_keep_room(d, n, (uint64_t)(d->targets ? d->targets : 1) * 4, &answer, why);
+		st = tw_data_keep_room(d, n, (uint64_t)(d->targets ? d->targets : 1) * 4, &answer,
+				       why);
 	s->value = value;
 	if (d->targets)
 		s->target = answer;
@@ -106,7 +107,7 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 		return st;
 	fate = d->heap->get(d->heap, n);
 	if (!fate)
-		return tw_keep_no_memory(why, "data", n);
+		return tw_data_keep_no_memory(why, "data", n);
 	for (uint64_t i = 0; i < n; i++) {
 		const uint64_t place = tw_rng_permute(&rng, 0, n, i);
 

@@ -33,7 +33,7 @@ struct tw_conv_data {
 };
 
 /* *scratch becomes the bytes that a run needs.  `hint` is forward's. */
-enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				    const struct tw_conv_shapes *s,
 				    const_dnnl_primitive_desc_t hint, struct tw_conv_data *d,
 				    size_t *scratch);

@@ -25,7 +25,7 @@ static void carve(struct tw_conv_data *d, size_t pad, size_t first, size_t secon
 	*scratch = d->rows_at + rows;
 }
 
-static enum tw_status prepare_direct(struct tw_kit *kit, const struct tw_conv_shapes *s,
+static enum tw_status prepare_direct(struct tw_onednn *kit, const struct tw_conv_shapes *s,
 				     const_dnnl_primitive_desc_t hint, struct tw_conv_data *d,
 				     size_t *scratch)
 {
@@ -34,24 +34,24 @@ static enum tw_status prepare_direct(struct tw_kit *kit, const struct tw_conv_sh
 	dnnl_primitive_desc_t pd;
 	dnnl_memory_desc_t md;
 	size_t pad = 0;
-	enum tw_status st = tw_kit_status(dnnl_convolution_backward_data_desc_init(
+	enum tw_status st = tw_onednn_status(dnnl_convolution_backward_data_desc_init(
 		&desc, dnnl_convolution_direct, &s->in, &s->any, &s->out, s->stride, s->pad,
 		s->pad));
 
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_create(&pd, &desc, tw_kit_attr(kit),
-							      tw_kit_engine(kit), hint));
+		st = tw_onednn_status(dnnl_primitive_desc_create(&pd, &desc, tw_onednn_attr(kit),
+								 tw_onednn_engine(kit), hint));
 	if (st != TW_OK)
 		return st;
 	md = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-	st = tw_kit_add(kit, pd, arg, 3, &d->primitive, &pad);
+	st = tw_onednn_add(kit, pd, arg, 3, &d->primitive, &pad);
 	if (st == TW_OK)
-		st = tw_kit_reorder(kit, &s->plain, &md, &d->order, &pad);
+		st = tw_onednn_reorder(kit, &s->plain, &md, &d->order, &pad);
 	carve(d, pad, dnnl_memory_desc_get_size(&md), 0, 0, scratch);
 	return st;
 }
 
-static enum tw_status prepare_turned(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status prepare_turned(const struct tw_op_site *site, struct tw_onednn *kit,
 				     const struct tw_conv_shapes *s, struct tw_conv_data *d,
 				     size_t *scratch)
 {
@@ -63,47 +63,48 @@ static enum tw_status prepare_turned(const struct tw_op_site *site, struct tw_ki
 	dnnl_convolution_desc_t desc;
 	dnnl_primitive_desc_t pd;
 	size_t pad = 0;
-	enum tw_status st =
-		tw_kit_status(dnnl_memory_desc_init_by_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw));
+	enum tw_status st = tw_onednn_status(
+		dnnl_memory_desc_init_by_tag(&plain, 4, dims, dnnl_f32, dnnl_oihw));
 
 	if (st == TW_OK)
-		st = tw_kit_status(
+		st = tw_onednn_status(
 			dnnl_memory_desc_init_by_tag(&any, 4, dims, dnnl_f32, dnnl_format_tag_any));
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_convolution_forward_desc_init(
+		st = tw_onednn_status(dnnl_convolution_forward_desc_init(
 			&desc, dnnl_forward_training, dnnl_convolution_direct, &s->out, &any, NULL,
 			&s->in, s->stride, around, around));
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_create(&pd, &desc, tw_kit_attr(kit),
-							      tw_kit_engine(kit), NULL));
+		st = tw_onednn_status(dnnl_primitive_desc_create(&pd, &desc, tw_onednn_attr(kit),
+								 tw_onednn_engine(kit), NULL));
 	if (st != TW_OK)
 		return st;
 	md = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-	st = tw_kit_add(kit, pd, arg, 3, &d->primitive, &pad);
+	st = tw_onednn_add(kit, pd, arg, 3, &d->primitive, &pad);
 	if (st == TW_OK)
-		st = tw_kit_reorder(kit, &plain, &md, &d->order, &pad);
+		st = tw_onednn_reorder(kit, &plain, &md, &d->order, &pad);
 	carve(d, pad, dnnl_memory_desc_get_size(&plain), dnnl_memory_desc_get_size(&md), 0,
 	      scratch);
 	return st;
 }
 
 /* [place][filter] times [filter][window], for one sample. */
-static enum tw_status product(const struct tw_op_site *site, struct tw_kit *kit, dnnl_dim_t window,
-			      const dnnl_memory_desc_t *any, dnnl_primitive_desc_t *out)
+static enum tw_status product(const struct tw_op_site *site, struct tw_onednn *kit,
+			      dnnl_dim_t window, const dnnl_memory_desc_t *any,
+			      dnnl_primitive_desc_t *out)
 {
 	const struct tw_conv_options *o = site->options;
 	const dnnl_dim_t places = (dnnl_dim_t)site->out.d[1] * site->out.d[2];
 	const dnnl_dims_t da = { places, o->filters }, dc = { places, window };
 	dnnl_memory_desc_t a, c;
 	enum tw_status st =
-		tw_kit_status(dnnl_memory_desc_init_by_tag(&a, 2, da, dnnl_f32, dnnl_ab));
+		tw_onednn_status(dnnl_memory_desc_init_by_tag(&a, 2, da, dnnl_f32, dnnl_ab));
 
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_memory_desc_init_by_tag(&c, 2, dc, dnnl_f32, dnnl_ab));
-	return st == TW_OK ? tw_kit_product(kit, &a, any, &c, out) : st;
+		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(&c, 2, dc, dnnl_f32, dnnl_ab));
+	return st == TW_OK ? tw_onednn_product(kit, &a, any, &c, out) : st;
 }
 
-static enum tw_status prepare_folded(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status prepare_folded(const struct tw_op_site *site, struct tw_onednn *kit,
 				     const struct tw_conv_shapes *s, struct tw_conv_data *d,
 				     size_t *scratch)
 {
@@ -115,31 +116,31 @@ static enum tw_status prepare_folded(const struct tw_op_site *site, struct tw_ki
 	dnnl_memory_desc_t last, matrix, any, md;
 	dnnl_primitive_desc_t pd;
 	size_t pad = 0;
-	enum tw_status st = tw_kit_status(
+	enum tw_status st = tw_onednn_status(
 		dnnl_memory_desc_init_by_tag(&last, 4, s->plain.dims, dnnl_f32, dnnl_ohwi));
 
 	if (st == TW_OK)
-		st = tw_kit_status(
+		st = tw_onednn_status(
 			dnnl_memory_desc_init_by_tag(&matrix, 2, flat, dnnl_f32, dnnl_ab));
 	if (st == TW_OK)
-		st = tw_kit_status(
+		st = tw_onednn_status(
 			dnnl_memory_desc_init_by_tag(&any, 2, flat, dnnl_f32, dnnl_format_tag_any));
 	if (st == TW_OK)
 		st = product(site, kit, window, &any, &pd);
 	if (st != TW_OK)
 		return st;
 	md = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-	st = tw_kit_add(kit, pd, arg, 3, &d->primitive, &pad);
+	st = tw_onednn_add(kit, pd, arg, 3, &d->primitive, &pad);
 	if (st == TW_OK)
-		st = tw_kit_reorder(kit, &s->plain, &last, &d->order, &pad);
+		st = tw_onednn_reorder(kit, &s->plain, &last, &d->order, &pad);
 	if (st == TW_OK)
-		st = tw_kit_reorder(kit, &matrix, &md, &d->order_again, &pad);
+		st = tw_onednn_reorder(kit, &matrix, &md, &d->order_again, &pad);
 	carve(d, pad, dnnl_memory_desc_get_size(&last), dnnl_memory_desc_get_size(&md),
 	      places * (size_t)window * sizeof(float), scratch);
 	return st;
 }
 
-enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				    const struct tw_conv_shapes *s,
 				    const_dnnl_primitive_desc_t hint, struct tw_conv_data *d,
 				    size_t *scratch)

@@ -26,14 +26,14 @@ static void print_shapes(const struct tw_item *item, FILE *out)
 static void print_primitives(const struct tw_program *p, const struct tw_step *step, FILE *out)
 {
 	const struct tw_item *item = &p->net.item[step->item];
-	const enum tw_kit_way way =
+	const enum tw_onednn_way way =
 		step->kind == TW_STEP_FORWARD ? TW_KIT_FORWARD : TW_KIT_BACKWARD;
 	const char *between = " by ";
 
 	for (uint32_t k = item->kit_first; k < item->kit_last; k++) {
-		if (!(tw_kit_way(p->kit, k) & way))
+		if (!(tw_onednn_way(p->kit, k) & way))
 			continue;
-		fprintf(out, "%s%s", between, tw_kit_implementation(p->kit, k));
+		fprintf(out, "%s%s", between, tw_onednn_implementation(p->kit, k));
 		between = ", ";
 	}
 }
@@ -65,7 +65,7 @@ static void print_reorder(const struct tw_program *p, const struct tw_step *step
 
 	fprintf(out, "%s%s%s %s -> %s by %s", node->name, node->name[0] ? " " : "",
 		tw_shape_text(&node->shape, text), back ? reader : producer,
-		back ? producer : reader, tw_kit_implementation(p->kit, step->primitive));
+		back ? producer : reader, tw_onednn_implementation(p->kit, step->primitive));
 }
 
 void tw_program_describe(const struct tw_program *p, FILE *out)

@@ -11,11 +11,11 @@
 #include "graph/graph.h"
 
 /* Primitives made so far, and what oneDNN calls the implementation of one of them. */
-uint32_t tw_kit_count(const struct tw_kit *kit);
-const char *tw_kit_implementation(const struct tw_kit *kit, uint32_t id);
+uint32_t tw_onednn_count(const struct tw_onednn *kit);
+const char *tw_onednn_implementation(const struct tw_onednn *kit, uint32_t id);
 /* What it is for, as far as oneDNN knows: reorders serve either way. */
-enum tw_kit_way { TW_KIT_FORWARD = 1, TW_KIT_BACKWARD = 2, TW_KIT_BOTH = 3 };
-enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id);
+enum tw_onednn_way { TW_KIT_FORWARD = 1, TW_KIT_BACKWARD = 2, TW_KIT_BOTH = 3 };
+enum tw_onednn_way tw_onednn_way(const struct tw_onednn *kit, uint32_t id);
 
 /* One storage for the planner: how long, from which step to which (inclusive), and where. */
 struct tw_plan_entry {
@@ -51,7 +51,7 @@ struct tw_item {
 	size_t value, saved, gradient; /* places, while steps are made */
 };
 
-struct tw_net {
+struct tw_lowered {
 	const struct tw_graph *graph;
 	enum tw_program_kind kind;
 	uint32_t batch;
@@ -61,14 +61,14 @@ struct tw_net {
 };
 
 /* Items in order, layouts chosen, reorders put in, ReLUs taken, needs known; memory is `keep`'s. */
-enum tw_status tw_net_make(struct tw_net *net, struct tw_arena *keep, struct tw_error *why);
+enum tw_status tw_lowered_make(struct tw_lowered *net, struct tw_arena *keep, struct tw_error *why);
 /* Kernels and primitives of all items. */
-enum tw_status tw_net_prepare(struct tw_net *net, struct tw_kit *kit, struct tw_arena *keep,
-			      struct tw_error *why);
-bool tw_item_has(const struct tw_net *net, const struct tw_item *item, uint32_t trait);
+enum tw_status tw_lowered_prepare(struct tw_lowered *net, struct tw_onednn *kit,
+				  struct tw_arena *keep, struct tw_error *why);
+bool tw_item_has(const struct tw_lowered *net, const struct tw_item *item, uint32_t trait);
 /* Its op's backward is called. */
-bool tw_item_goes_back(const struct tw_net *net, const struct tw_item *item);
-size_t tw_item_floats(const struct tw_net *net, const struct tw_item *item); /* of its value */
+bool tw_item_goes_back(const struct tw_lowered *net, const struct tw_item *item);
+size_t tw_item_floats(const struct tw_lowered *net, const struct tw_item *item); /* of its value */
 
 enum tw_step_kind {
 	TW_STEP_FORWARD,
@@ -102,7 +102,7 @@ struct tw_storage {
 };
 
 struct tw_steps {
-	struct tw_net *net;
+	struct tw_lowered *net;
 	struct tw_step *step;
 	uint32_t steps;
 	struct tw_storage *storage;
@@ -110,13 +110,13 @@ struct tw_steps {
 };
 /* The list of steps of a prepared net, with the storages they touch and when; arrays are `work`'s,
  * and places are still numbers of storages. */
-enum tw_status tw_steps_make(struct tw_steps *s, struct tw_net *net, struct tw_arena *work);
+enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, struct tw_arena *work);
 
 struct tw_program {
 	struct tw_heap *heap;
 	struct tw_arena keep;
-	struct tw_kit *kit;
-	struct tw_net net;
+	struct tw_onednn *kit;
+	struct tw_lowered net;
 	struct tw_step *step;
 	uint32_t steps;
 	struct tw_program_plan plan;

@@ -13,18 +13,18 @@
 /* More of one value than this is a mistake, and sums of sizes stay within a size_t. */
 #define BYTES_MAX (UINT64_C(1) << 44)
 
-bool tw_item_has(const struct tw_net *net, const struct tw_item *item, uint32_t trait)
+bool tw_item_has(const struct tw_lowered *net, const struct tw_item *item, uint32_t trait)
 {
 	return item->kind == TW_ITEM_OP && (net->graph->node[item->node].op->traits & trait);
 }
 
-bool tw_item_goes_back(const struct tw_net *net, const struct tw_item *item)
+bool tw_item_goes_back(const struct tw_lowered *net, const struct tw_item *item)
 {
 	return net->kind == TW_PROGRAM_TRAIN && item->kind == TW_ITEM_OP && item->needs &&
 	       !item->passes && !tw_item_has(net, item, TW_OP_ADDS);
 }
 
-size_t tw_item_floats(const struct tw_net *net, const struct tw_item *item)
+size_t tw_item_floats(const struct tw_lowered *net, const struct tw_item *item)
 {
 	return net->batch * tw_shape_size(&net->graph->node[item->node].shape);
 }
@@ -61,7 +61,7 @@ static void choose_layout(const struct tw_op *op, struct tw_op_site *site)
 }
 
 /* The item that has p's value in `layout`: p itself, a reorder that is there, or a new one. */
-static uint32_t in_layout(struct tw_net *net, uint32_t p, enum tw_layout layout)
+static uint32_t in_layout(struct tw_lowered *net, uint32_t p, enum tw_layout layout)
 {
 	struct tw_item *fresh = &net->item[net->items];
 
@@ -78,7 +78,7 @@ static uint32_t in_layout(struct tw_net *net, uint32_t p, enum tw_layout layout)
 	return net->items++;
 }
 
-static enum tw_status add_op(struct tw_net *net, uint32_t n, uint32_t *item_of,
+static enum tw_status add_op(struct tw_lowered *net, uint32_t n, uint32_t *item_of,
 			     struct tw_error *why)
 {
 	const struct tw_graph_node *node = &net->graph->node[n];
@@ -109,7 +109,7 @@ static enum tw_status add_op(struct tw_net *net, uint32_t n, uint32_t *item_of,
 	return TW_OK;
 }
 
-static void find_needs(struct tw_net *net)
+static void find_needs(struct tw_lowered *net)
 {
 	for (uint32_t i = 0; i < net->items; i++) {
 		struct tw_item *item = &net->item[i];
@@ -127,7 +127,7 @@ static void find_needs(struct tw_net *net)
 }
 
 /* An op that both passes and draws passes only where nothing is drawn. */
-static void find_passes(struct tw_net *net)
+static void find_passes(struct tw_lowered *net)
 {
 	for (uint32_t i = 0; i < net->items; i++) {
 		struct tw_item *item = &net->item[i];
@@ -137,7 +137,7 @@ static void find_passes(struct tw_net *net)
 	}
 }
 
-static void take_relus(struct tw_net *net)
+static void take_relus(struct tw_lowered *net)
 {
 	for (uint32_t i = 0; i < net->items; i++) {
 		struct tw_item *relu = &net->item[i], *from = &net->item[relu->in[0]];
@@ -153,7 +153,7 @@ static void take_relus(struct tw_net *net)
 	}
 }
 
-enum tw_status tw_net_make(struct tw_net *net, struct tw_arena *keep, struct tw_error *why)
+enum tw_status tw_lowered_make(struct tw_lowered *net, struct tw_arena *keep, struct tw_error *why)
 {
 	const struct tw_graph *g = net->graph;
 	const size_t most = (size_t)g->nodes * (1 + TW_OP_INS);
@@ -178,26 +178,27 @@ enum tw_status tw_net_make(struct tw_net *net, struct tw_arena *keep, struct tw_
 	return TW_OK;
 }
 
-static enum tw_status prepare_reorder(struct tw_net *net, struct tw_item *item, struct tw_kit *kit)
+static enum tw_status prepare_reorder(struct tw_lowered *net, struct tw_item *item,
+				      struct tw_onednn *kit)
 {
 	const struct tw_shape *shape = &net->graph->node[item->node].shape;
 	dnnl_memory_desc_t from, to;
 	enum tw_status st;
 
-	st = tw_kit_describe(shape, net->batch, (int)net->item[item->in[0]].layout, &from);
+	st = tw_onednn_describe(shape, net->batch, (int)net->item[item->in[0]].layout, &from);
 	if (st == TW_OK)
-		st = tw_kit_describe(shape, net->batch, (int)item->layout, &to);
+		st = tw_onednn_describe(shape, net->batch, (int)item->layout, &to);
 	if (st == TW_OK)
-		st = tw_kit_reorder(kit, &from, &to, &item->primitive, &item->memory.forward);
+		st = tw_onednn_reorder(kit, &from, &to, &item->primitive, &item->memory.forward);
 	/* planes of one value are the same bytes in both layouts */
 	item->passes = st == TW_OK && item->primitive == TW_KIT_NONE;
 	if (st == TW_OK && net->kind == TW_PROGRAM_TRAIN && item->needs)
-		st = tw_kit_reorder(kit, &to, &from, &item->back, &item->memory.backward);
+		st = tw_onednn_reorder(kit, &to, &from, &item->back, &item->memory.backward);
 	return st;
 }
 
-static enum tw_status prepare_op(struct tw_net *net, struct tw_item *item, struct tw_kit *kit,
-				 struct tw_arena *keep)
+static enum tw_status prepare_op(struct tw_lowered *net, struct tw_item *item,
+				 struct tw_onednn *kit, struct tw_arena *keep)
 {
 	const struct tw_op *op = net->graph->node[item->node].op;
 
@@ -211,18 +212,18 @@ static enum tw_status prepare_op(struct tw_net *net, struct tw_item *item, struc
 	return op->prepare ? op->prepare(&item->site, kit, item->kernel, &item->memory) : TW_OK;
 }
 
-enum tw_status tw_net_prepare(struct tw_net *net, struct tw_kit *kit, struct tw_arena *keep,
-			      struct tw_error *why)
+enum tw_status tw_lowered_prepare(struct tw_lowered *net, struct tw_onednn *kit,
+				  struct tw_arena *keep, struct tw_error *why)
 {
 	for (uint32_t i = 1; i < net->items; i++) {
 		struct tw_item *item = &net->item[i];
 		const struct tw_graph_node *node = &net->graph->node[item->node];
 		enum tw_status st;
 
-		item->kit_first = tw_kit_count(kit);
+		item->kit_first = tw_onednn_count(kit);
 		st = item->kind == TW_ITEM_REORDER ? prepare_reorder(net, item, kit)
 						   : prepare_op(net, item, kit, keep);
-		item->kit_last = tw_kit_count(kit);
+		item->kit_last = tw_onednn_count(kit);
 		if (st == TW_NO_MEMORY)
 			return tw_fail(why, st, "no memory for the program");
 		if (st != TW_OK)

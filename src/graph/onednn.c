@@ -2,7 +2,7 @@
 /* onednn.c - primitives and the hands that run them.
  *
  *  (1) the engine and the attribute are made once per process and never destroyed.
- *  (2) a primitive never changes after tw_kit_add; its scratchpad is its caller's.
+ *  (2) a primitive never changes after tw_onednn_add; its scratchpad is its caller's.
  *  (3) a hand is in the kit's list or with exactly one thread. */
 #include "graph/onednn.h"
 #include "base/grow.h"
@@ -21,7 +21,7 @@ struct made {
 	bool scratch;
 };
 
-struct tw_kit {
+struct tw_onednn {
 	struct tw_heap *heap;
 	struct made *made;
 	uint32_t count;
@@ -33,7 +33,7 @@ struct tw_kit {
 
 struct tw_hand {
 	struct tw_hand *next;
-	struct tw_kit *kit;
+	struct tw_onednn *kit;
 	dnnl_stream_t stream;
 	uint32_t count, slots; /* what the kit had when the hand was made */
 	uint32_t threads;      /* what the thread that has it had before */
@@ -78,17 +78,17 @@ static void make_engine(void)
 		engine = NULL;
 }
 
-dnnl_engine_t tw_kit_engine(const struct tw_kit *kit)
+dnnl_engine_t tw_onednn_engine(const struct tw_onednn *kit)
 {
 	return engine;
 }
 
-const_dnnl_primitive_attr_t tw_kit_attr(const struct tw_kit *kit)
+const_dnnl_primitive_attr_t tw_onednn_attr(const struct tw_onednn *kit)
 {
 	return attr;
 }
 
-enum tw_status tw_kit_status(dnnl_status_t st)
+enum tw_status tw_onednn_status(dnnl_status_t st)
 {
 	switch (st) {
 	case dnnl_success:
@@ -104,7 +104,7 @@ enum tw_status tw_kit_status(dnnl_status_t st)
 	}
 }
 
-uint32_t tw_kit_threads(uint32_t threads)
+uint32_t tw_onednn_threads(uint32_t threads)
 {
 	const int before = omp_get_max_threads();
 
@@ -113,9 +113,9 @@ uint32_t tw_kit_threads(uint32_t threads)
 	return (uint32_t)before;
 }
 
-struct tw_kit *tw_kit_new(struct tw_heap *heap)
+struct tw_onednn *tw_onednn_new(struct tw_heap *heap)
 {
-	struct tw_kit *kit;
+	struct tw_onednn *kit;
 
 	pthread_once(&once, make_engine);
 	if (!engine || !attr)
@@ -128,7 +128,7 @@ struct tw_kit *tw_kit_new(struct tw_heap *heap)
 		heap->put(heap, kit);
 		return NULL;
 	}
-	tw_kit_threads(1);
+	tw_onednn_threads(1);
 	return kit;
 }
 
@@ -144,7 +144,7 @@ static void hand_free(struct tw_hand *hand)
 	heap->put(heap, hand);
 }
 
-void tw_kit_free(struct tw_kit *kit)
+void tw_onednn_free(struct tw_onednn *kit)
 {
 	if (!kit)
 		return;
@@ -161,7 +161,7 @@ void tw_kit_free(struct tw_kit *kit)
 	kit->heap->put(kit->heap, kit);
 }
 
-uint32_t tw_kit_count(const struct tw_kit *kit)
+uint32_t tw_onednn_count(const struct tw_onednn *kit)
 {
 	return kit->count;
 }
@@ -173,7 +173,7 @@ static const_dnnl_primitive_desc_t desc_of(const struct made *m)
 	return dnnl_primitive_get_primitive_desc(m->primitive, &pd) == dnnl_success ? pd : NULL;
 }
 
-const char *tw_kit_implementation(const struct tw_kit *kit, uint32_t id)
+const char *tw_onednn_implementation(const struct tw_onednn *kit, uint32_t id)
 {
 	const const_dnnl_primitive_desc_t pd = desc_of(&kit->made[id]);
 	const char *name = NULL;
@@ -183,7 +183,7 @@ const char *tw_kit_implementation(const struct tw_kit *kit, uint32_t id)
 	return name;
 }
 
-enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id)
+enum tw_onednn_way tw_onednn_way(const struct tw_onednn *kit, uint32_t id)
 {
 	const const_dnnl_primitive_desc_t pd = desc_of(&kit->made[id]);
 	dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
@@ -202,7 +202,7 @@ enum tw_kit_way tw_kit_way(const struct tw_kit *kit, uint32_t id)
 	}
 }
 
-static enum tw_status more_room(struct tw_kit *kit)
+static enum tw_status more_room(struct tw_onednn *kit)
 {
 	return TW_GROW(kit->heap, kit->made, kit->room, kit->count, (size_t)kit->count + 1)
 		       ? TW_OK
@@ -217,8 +217,8 @@ static size_t scratch_bytes(const_dnnl_primitive_desc_t pd)
 	return md && md->ndims ? dnnl_memory_desc_get_size(md) : 0;
 }
 
-enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const int *arg, size_t n,
-			  uint32_t *id, size_t *scratch)
+enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, const int *arg,
+			     size_t n, uint32_t *id, size_t *scratch)
 {
 	struct made m = { .first = kit->slots, .args = (uint32_t)n };
 	const size_t bytes = scratch_bytes(pd);
@@ -228,7 +228,7 @@ enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const in
 	memcpy(m.arg, arg, n * sizeof *arg);
 	m.scratch = bytes > 0;
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_create(&m.primitive, pd));
+		st = tw_onednn_status(dnnl_primitive_create(&m.primitive, pd));
 	dnnl_primitive_desc_destroy(pd);
 	if (st != TW_OK)
 		return st;
@@ -240,21 +240,21 @@ enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const in
 	return TW_OK;
 }
 
-enum tw_status tw_kit_product(const struct tw_kit *kit, const dnnl_memory_desc_t *a,
-			      const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
-			      dnnl_primitive_desc_t *out)
+enum tw_status tw_onednn_product(const struct tw_onednn *kit, const dnnl_memory_desc_t *a,
+				 const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
+				 dnnl_primitive_desc_t *out)
 {
 	dnnl_matmul_desc_t d;
 	dnnl_status_t st = dnnl_matmul_desc_init(&d, a, b, NULL, c);
 
 	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit), tw_kit_engine(kit),
+		st = dnnl_primitive_desc_create(out, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
 						NULL);
-	return tw_kit_status(st);
+	return tw_onednn_status(st);
 }
 
-enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from,
-			      const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch)
+enum tw_status tw_onednn_reorder(struct tw_onednn *kit, const dnnl_memory_desc_t *from,
+				 const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch)
 {
 	static const int arg[] = { DNNL_ARG_FROM, DNNL_ARG_TO };
 	dnnl_primitive_desc_t pd;
@@ -264,8 +264,9 @@ enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from
 		*id = TW_KIT_NONE;
 		return TW_OK;
 	}
-	st = tw_kit_status(dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr));
-	return st == TW_OK ? tw_kit_add(kit, pd, arg, 2, id, scratch) : st;
+	st = tw_onednn_status(
+		dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr));
+	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 2, id, scratch) : st;
 }
 
 enum tw_status tw_hand_run(struct tw_hand *hand, uint32_t id, void *const *data, void *scratch)
@@ -280,8 +281,8 @@ enum tw_status tw_hand_run(struct tw_hand *hand, uint32_t id, void *const *data,
 		dnnl_memory_set_data_handle(arg[k].memory, data[k]);
 	if (m->scratch)
 		dnnl_memory_set_data_handle(arg[m->args].memory, scratch);
-	return tw_kit_status(dnnl_primitive_execute(m->primitive, hand->stream,
-						    (int)(m->args + m->scratch), arg));
+	return tw_onednn_status(dnnl_primitive_execute(m->primitive, hand->stream,
+						       (int)(m->args + m->scratch), arg));
 }
 
 static enum tw_status hand_arg(struct tw_hand *hand, const struct made *m, uint32_t k)
@@ -294,14 +295,14 @@ static enum tw_status hand_arg(struct tw_hand *hand, const struct made *m, uint3
 	md = k < m->args ? dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg->arg)
 			 : dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
 	HOLDS(2, md && md->ndims); /* an op asked to pass an argument that there is not */
-	return tw_kit_status(dnnl_memory_create(&arg->memory, md, engine, DNNL_MEMORY_NONE));
+	return tw_onednn_status(dnnl_memory_create(&arg->memory, md, engine, DNNL_MEMORY_NONE));
 }
 
 static enum tw_status hand_fill(struct tw_hand *hand)
 {
-	const struct tw_kit *kit = hand->kit;
-	enum tw_status st =
-		tw_kit_status(dnnl_stream_create(&hand->stream, engine, dnnl_stream_default_flags));
+	const struct tw_onednn *kit = hand->kit;
+	enum tw_status st = tw_onednn_status(
+		dnnl_stream_create(&hand->stream, engine, dnnl_stream_default_flags));
 
 	for (uint32_t i = 0; st == TW_OK && i < kit->count; i++)
 		for (uint32_t k = 0; st == TW_OK && k < kit->made[i].args + kit->made[i].scratch;
@@ -310,7 +311,7 @@ static enum tw_status hand_fill(struct tw_hand *hand)
 	return st;
 }
 
-static struct tw_hand *hand_new(struct tw_kit *kit)
+static struct tw_hand *hand_new(struct tw_onednn *kit)
 {
 	struct tw_hand *hand = NULL;
 
@@ -328,9 +329,9 @@ static struct tw_hand *hand_new(struct tw_kit *kit)
 	return NULL;
 }
 
-struct tw_hand *tw_kit_take(struct tw_kit *kit)
+struct tw_hand *tw_onednn_take(struct tw_onednn *kit)
 {
-	const uint32_t before = tw_kit_threads(1);
+	const uint32_t before = tw_onednn_threads(1);
 	struct tw_hand *hand;
 
 	pthread_mutex_lock(&kit->lock);
@@ -347,23 +348,23 @@ struct tw_hand *tw_kit_take(struct tw_kit *kit)
 	if (hand)
 		hand->threads = before;
 	else
-		tw_kit_threads(before);
+		tw_onednn_threads(before);
 	return hand;
 }
 
-void tw_kit_give(struct tw_kit *kit, struct tw_hand *hand)
+void tw_onednn_give(struct tw_onednn *kit, struct tw_hand *hand)
 {
 	if (!hand)
 		return;
-	tw_kit_threads(hand->threads);
+	tw_onednn_threads(hand->threads);
 	pthread_mutex_lock(&kit->lock);
 	hand->next = kit->rest;
 	kit->rest = hand;
 	pthread_mutex_unlock(&kit->lock);
 }
 
-enum tw_status tw_kit_describe(const struct tw_shape *s, uint32_t batch, int layout,
-			       dnnl_memory_desc_t *out)
+enum tw_status tw_onednn_describe(const struct tw_shape *s, uint32_t batch, int layout,
+				  dnnl_memory_desc_t *out)
 {
 	static const dnnl_format_tag_t tag[] = {
 		[TW_LAYOUT_PLAIN] = dnnl_nchw,
@@ -373,13 +374,13 @@ enum tw_status tw_kit_describe(const struct tw_shape *s, uint32_t batch, int lay
 	const dnnl_dims_t d = { batch, s->d[0], s->d[1], s->d[2] };
 
 	if (s->rank == 1)
-		return tw_kit_status(dnnl_memory_desc_init_by_tag(out, 2, d, dnnl_f32, dnnl_ab));
+		return tw_onednn_status(dnnl_memory_desc_init_by_tag(out, 2, d, dnnl_f32, dnnl_ab));
 	if (s->rank != 3 || (layout == TW_LAYOUT_BLOCK16 && s->d[0] % 16 != 0))
 		return TW_BAD_INPUT;
-	return tw_kit_status(dnnl_memory_desc_init_by_tag(out, 4, d, dnnl_f32, tag[layout]));
+	return tw_onednn_status(dnnl_memory_desc_init_by_tag(out, 4, d, dnnl_f32, tag[layout]));
 }
 
-enum tw_status tw_kit_isa(const char *name)
+enum tw_status tw_onednn_isa(const char *name)
 {
 	static const struct {
 		const char *name;

@@ -15,46 +15,46 @@
 
 #define TW_KIT_ARGS 12
 
-struct tw_kit;
+struct tw_onednn;
 struct tw_hand;
 
 /* The one CPU engine of the process and the attribute with user scratchpad; never NULL after a
  * kit was made. */
-dnnl_engine_t tw_kit_engine(const struct tw_kit *kit);
-const_dnnl_primitive_attr_t tw_kit_attr(const struct tw_kit *kit);
+dnnl_engine_t tw_onednn_engine(const struct tw_onednn *kit);
+const_dnnl_primitive_attr_t tw_onednn_attr(const struct tw_onednn *kit);
 
 /* Make the primitive of `pd` (which the kit takes and destroys, also on failure), to be run with
  * the arguments arg[0..n) (DNNL_ARG_SRC, ...; never the scratchpad).  *id names it;
  * *scratch (may be NULL) becomes max(*scratch, bytes of its scratchpad). */
-enum tw_status tw_kit_add(struct tw_kit *kit, dnnl_primitive_desc_t pd, const int *arg, size_t n,
-			  uint32_t *id, size_t *scratch);
-/* What tw_kit_add takes for the matrix product c = a b (source, weights, destination). */
-enum tw_status tw_kit_product(const struct tw_kit *kit, const dnnl_memory_desc_t *a,
-			      const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
-			      dnnl_primitive_desc_t *out);
+enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, const int *arg,
+			     size_t n, uint32_t *id, size_t *scratch);
+/* What tw_onednn_add takes for the matrix product c = a b (source, weights, destination). */
+enum tw_status tw_onednn_product(const struct tw_onednn *kit, const dnnl_memory_desc_t *a,
+				 const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
+				 dnnl_primitive_desc_t *out);
 /* A reorder between two descriptors; *id is TW_KIT_NONE where they are equal. */
 #define TW_KIT_NONE UINT32_MAX
-enum tw_status tw_kit_reorder(struct tw_kit *kit, const dnnl_memory_desc_t *from,
-			      const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch);
-/* Run it: data[k] belongs to arg[k]; `scratch` is at least what tw_kit_add asked for. */
+enum tw_status tw_onednn_reorder(struct tw_onednn *kit, const dnnl_memory_desc_t *from,
+				 const dnnl_memory_desc_t *to, uint32_t *id, size_t *scratch);
+/* Run it: data[k] belongs to arg[k]; `scratch` is at least what tw_onednn_add asked for. */
 enum tw_status tw_hand_run(struct tw_hand *hand, uint32_t id, void *const *data, void *scratch);
 /* A status of oneDNN's as one of ours. */
-enum tw_status tw_kit_status(dnnl_status_t st);
+enum tw_status tw_onednn_status(dnnl_status_t st);
 
 /* The descriptor of a batch in a layout (float, or the given type). */
 struct tw_shape;
-enum tw_status tw_kit_describe(const struct tw_shape *s, uint32_t batch, int layout,
-			       dnnl_memory_desc_t *out);
+enum tw_status tw_onednn_describe(const struct tw_shape *s, uint32_t batch, int layout,
+				  dnnl_memory_desc_t *out);
 
 /* For programs. */
-struct tw_kit *tw_kit_new(struct tw_heap *heap); /* NULL without memory */
-void tw_kit_free(struct tw_kit *kit);
-struct tw_hand *tw_kit_take(struct tw_kit *kit); /* NULL without memory */
-void tw_kit_give(struct tw_kit *kit, struct tw_hand *hand);
+struct tw_onednn *tw_onednn_new(struct tw_heap *heap); /* NULL without memory */
+void tw_onednn_free(struct tw_onednn *kit);
+struct tw_hand *tw_onednn_take(struct tw_onednn *kit); /* NULL without memory */
+void tw_onednn_give(struct tw_onednn *kit, struct tw_hand *hand);
 /* How many threads what this thread starts may use (OpenMP); returns what it was.  Making and
  * running want 1; a hand that is given back restores what its thread had. */
-uint32_t tw_kit_threads(uint32_t threads);
+uint32_t tw_onednn_threads(uint32_t threads);
 /* Pin oneDNN to an instruction set ("avx512", "avx2", "plain"), before anything else is made. */
-enum tw_status tw_kit_isa(const char *name);
+enum tw_status tw_onednn_isa(const char *name);
 
 #endif

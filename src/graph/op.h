@@ -142,8 +142,8 @@ struct tw_op {
 	void (*layout)(struct tw_op_site *site);
 	/* Make the kernel (kernel_bytes of zeros) and say what memory it needs.  Primitives go into
 	 * the kit, which owns them.  NULL: nothing to prepare. */
-	enum tw_status (*prepare)(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
-				  struct tw_op_memory *need);
+	enum tw_status (*prepare)(const struct tw_op_site *site, struct tw_onednn *kit,
+				  void *kernel, struct tw_op_memory *need);
 	enum tw_status (*forward)(const struct tw_op_site *site, const void *kernel,
 				  const struct tw_op_run *run);
 	enum tw_status (*backward)(const struct tw_op_site *site, const void *kernel,

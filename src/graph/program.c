@@ -100,7 +100,7 @@ static enum tw_status make_steps(struct tw_program *p)
 	return st;
 }
 
-static double count_products(const struct tw_net *net)
+static double count_products(const struct tw_lowered *net)
 {
 	double sum = 0;
 
@@ -128,18 +128,18 @@ enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kin
 	if (!p)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the program");
 	HOLDS(1, batch > 0);
-	threads = tw_kit_threads(1); /* the calling program may use OpenMP, too */
+	threads = tw_onednn_threads(1); /* the calling program may use OpenMP, too */
 	p->heap = g->heap;
 	tw_arena_init(&p->keep, p->heap);
-	p->net = (struct tw_net){ .graph = g, .kind = kind, .batch = batch, .seed = seed };
-	p->kit = tw_kit_new(p->heap);
+	p->net = (struct tw_lowered){ .graph = g, .kind = kind, .batch = batch, .seed = seed };
+	p->kit = tw_onednn_new(p->heap);
 	if (p->kit)
-		st = tw_net_make(&p->net, &p->keep, why);
+		st = tw_lowered_make(&p->net, &p->keep, why);
 	if (st == TW_OK)
-		st = tw_net_prepare(&p->net, p->kit, &p->keep, why);
+		st = tw_lowered_prepare(&p->net, p->kit, &p->keep, why);
 	if (st == TW_OK)
 		st = make_steps(p);
-	tw_kit_threads(threads);
+	tw_onednn_threads(threads);
 	if (st != TW_OK) {
 		tw_program_free(p);
 		return tw_fail(why, st, "no memory for the program");
@@ -153,7 +153,7 @@ void tw_program_free(struct tw_program *p)
 {
 	if (!p)
 		return;
-	tw_kit_free(p->kit);
+	tw_onednn_free(p->kit);
 	tw_arena_release(&p->keep);
 	p->heap->put(p->heap, p);
 }
@@ -276,7 +276,7 @@ enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw
 	struct running r = { .p = p, .run = run, .arena = arena };
 	enum tw_status st = TW_OK;
 
-	r.hand = tw_kit_take(p->kit);
+	r.hand = tw_onednn_take(p->kit);
 	if (!r.hand)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; st == TW_OK && k < p->steps; k++) {
@@ -285,6 +285,6 @@ enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw
 		else
 			st = run_step(&r, &p->step[k]);
 	}
-	tw_kit_give(p->kit, r.hand);
+	tw_onednn_give(p->kit, r.hand);
 	return st;
 }

@@ -62,7 +62,7 @@ static struct tw_step empty(enum tw_step_kind kind, uint32_t item)
 }
 
 /* Does anybody still read what item r finds in `place` when item i has overwritten it? */
-static bool reads_later(const struct tw_net *net, uint32_t r, size_t place, uint32_t i)
+static bool reads_later(const struct tw_lowered *net, uint32_t r, size_t place, uint32_t i)
 {
 	const struct tw_item *item = &net->item[r];
 	const bool back = tw_item_goes_back(net, item);
@@ -74,7 +74,7 @@ static bool reads_later(const struct tw_net *net, uint32_t r, size_t place, uint
 	return r < i && item->value == place && back && tw_item_has(net, item, TW_OP_READS_OUT);
 }
 
-static bool in_place(const struct tw_net *net, uint32_t i)
+static bool in_place(const struct tw_lowered *net, uint32_t i)
 {
 	const struct tw_item *item = &net->item[i];
 	const size_t place = net->item[item->in[0]].value;
@@ -259,7 +259,7 @@ static void zero_dead(struct tw_steps *s)
 	}
 }
 
-enum tw_status tw_steps_make(struct tw_steps *s, struct tw_net *net, struct tw_arena *work)
+enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, struct tw_arena *work)
 {
 	const size_t most = 5 * (size_t)net->items + net->graph->nodes;
 

@@ -19,7 +19,7 @@ int64_t tw_clock(void)
 	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec;
 }
 
-void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
+void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run_directory *dir,
 		   tw_progress_show show, void *show_arg)
 {
 	*w = (struct tw_watch){
@@ -82,7 +82,7 @@ void tw_watch_line(struct tw_watch *w, json_t *line)
 {
 	tw_json_lines_put(&w->metrics, line);
 	if (w->dir)
-		tw_rundir_log(w->dir, line);
+		tw_run_directory_log(w->dir, line);
 	else
 		json_decref(line);
 }

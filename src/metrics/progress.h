@@ -37,8 +37,8 @@ struct tw_earlier {
 
 struct tw_watch {
 	const struct tw_plan *plan;
-	struct tw_rundir *dir; /* may be NULL */
-	tw_progress_show show; /* may be NULL */
+	struct tw_run_directory *dir; /* may be NULL */
+	tw_progress_show show;        /* may be NULL */
 	void *show_arg;
 	struct tw_progress now;
 	struct tw_earlier earlier;
@@ -67,7 +67,7 @@ struct tw_watch {
 
 /* ns of CLOCK_MONOTONIC. */
 int64_t tw_clock(void);
-void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_rundir *dir,
+void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run_directory *dir,
 		   tw_progress_show show, void *show_arg);
 /* A tw_observer; arg is the watch.  Interrupts the run when a shard has nothing but refusals, or
  * an evaluation a loss that is not finite: then `diverged` is true. */

@@ -10,18 +10,17 @@
 
 #define TEXT_ROOM 96
 
-const char *const tw_sheet_activations[] = {
-	"relu", "leaky-relu", "gelu", "tanh", "sigmoid", NULL
-};
-const char *const tw_sheet_pools[] = { "max", "average", NULL };
+const char *const tw_layer_list_activations[] = { "relu", "leaky-relu", "gelu",
+						  "tanh", "sigmoid",    NULL };
+const char *const tw_layer_list_pools[] = { "max", "average", NULL };
 
-const char *tw_sheet_pool(uint32_t choice)
+const char *tw_layer_list_pool(uint32_t choice)
 {
 	return choice ? "avgpool" : "maxpool";
 }
 
 /* One more layer, or NULL once something failed. */
-static struct tw_layer *one_more(struct tw_sheet *s)
+static struct tw_layer *one_more(struct tw_layer_list *s)
 {
 	if (!TW_GROW_IN(s->keep, s->layer, s->room, s->layers, s->layers + 1))
 		s->failed = true;
@@ -31,7 +30,7 @@ static struct tw_layer *one_more(struct tw_sheet *s)
 	return &s->layer[s->layers++];
 }
 
-void tw_sheet_layer(struct tw_sheet *s, const char *format, ...)
+void tw_layer_list_layer(struct tw_layer_list *s, const char *format, ...)
 {
 	struct tw_layer *l = one_more(s);
 	char text[TEXT_ROOM];
@@ -48,8 +47,8 @@ void tw_sheet_layer(struct tw_sheet *s, const char *format, ...)
 		s->failed = true;
 }
 
-void tw_sheet_residual(struct tw_sheet *s, const struct tw_sheet *body,
-		       const struct tw_sheet *shortcut)
+void tw_layer_list_residual(struct tw_layer_list *s, const struct tw_layer_list *body,
+			    const struct tw_layer_list *shortcut)
 {
 	struct tw_layer *l;
 
@@ -66,14 +65,14 @@ void tw_sheet_residual(struct tw_sheet *s, const struct tw_sheet *body,
 	}
 }
 
-void tw_sheet_dropout(struct tw_sheet *s, float rate)
+void tw_layer_list_dropout(struct tw_layer_list *s, float rate)
 {
 	if (rate > 0)
-		tw_sheet_layer(s, "dropout %.9g", (double)rate);
+		tw_layer_list_layer(s, "dropout %.9g", (double)rate);
 }
 
-enum tw_status tw_sheet_done(const struct tw_sheet *s, struct tw_layer **out, size_t *count,
-			     struct tw_error *why)
+enum tw_status tw_layer_list_done(const struct tw_layer_list *s, struct tw_layer **out,
+				  size_t *count, struct tw_error *why)
 {
 	if (s->failed)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the layers of the model");
@@ -82,12 +81,13 @@ enum tw_status tw_sheet_done(const struct tw_sheet *s, struct tw_layer **out, si
 	return TW_OK;
 }
 
-uint32_t tw_sheet_outputs(const struct tw_model_site *site)
+uint32_t tw_layer_list_outputs(const struct tw_model_site *site)
 {
 	return tw_loss_outputs(site);
 }
 
-enum tw_status tw_sheet_widths(const char *row, const struct tw_f64s *list, struct tw_error *why)
+enum tw_status tw_layer_list_widths(const char *row, const struct tw_f64s *list,
+				    struct tw_error *why)
 {
 	for (size_t k = 0; k < list->count; k++)
 		if (!(list->at[k] >= 1) || list->at[k] > 1e6 || list->at[k] != floor(list->at[k]))
@@ -98,8 +98,8 @@ enum tw_status tw_sheet_widths(const char *row, const struct tw_f64s *list, stru
 	return TW_OK;
 }
 
-enum tw_status tw_sheet_wants_image(const char *who, const struct tw_shape *in, uint32_t side,
-				    struct tw_error *why)
+enum tw_status tw_layer_list_wants_image(const char *who, const struct tw_shape *in, uint32_t side,
+					 struct tw_error *why)
 {
 	char text[40];
 

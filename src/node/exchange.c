@@ -191,8 +191,8 @@ static void send_slices(struct exchange *x, struct tw_context *ctx, const struct
 			send_slice(x, ctx, o, (first + k) % x->holders);
 }
 
-static enum tw_status encode(struct exchange *x, struct outgoing *o, const struct tw_offer *offer,
-			     uint32_t k)
+static enum tw_status encode_slice(struct exchange *x, struct outgoing *o,
+				   const struct tw_offer *offer, uint32_t k)
 {
 	if (!(x->plan->traffic.up->traits & TW_CODEC_IDENTITY))
 		return tw_exchange_encode(x, o, offer, k);
@@ -217,7 +217,7 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		struct holder *h = &x->holder[k];
 
 		o->slice[k] = (struct carried){ .link = ++h->sent, .base = h->base };
-		if (!offer->skips && encode(x, o, offer, k) != TW_OK)
+		if (!offer->skips && encode_slice(x, o, offer, k) != TW_OK)
 			return TW_NO_MEMORY;
 		if (!offer->reads)
 			continue;

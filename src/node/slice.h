@@ -2,9 +2,9 @@
 /* slice.h - a range of the parameters with everything that is kept for it: the arrays of the rule
  * and of the staleness policy, its version, what went into it, and its part of a checkpoint.
  *
- * Whoever holds parameters holds slices.  A server's shard is a slice with guests and a gate
- * (node/shard/shard.h); a peer will hold all slices of its own replica.  A slice knows no message, no
- * member and no gate's verdict.  Only the line changes its parameters (node/slice_update.h).
+ * Whoever holds parameters holds slices. A server's shard is a slice with workers and a gate
+ * (node/shard/shard.h); a peer will hold all slices of its own replica. A slice knows no message,
+ * no member and no gate's verdict. Only the line changes its parameters (node/slice_update.h).
  *
  *  (1) version.n counts updates and never goes back.  version.incarnation is the holder's: it sets
  *      it once, after tw_slice_init.
@@ -14,7 +14,7 @@
  *  (4) what all workers see is made once per version.  Where each sees another vector, it is made
  *      from own[slot], which is there from tw_slice_welcome to tw_slice_leave.
  *  (5) `next` was made from `w` and next.g by the line.  Either the commit of that one contribution
- *      takes it, or tw_line_unstage drops it.  Nobody else reads it.
+ *      takes it, or tw_slice_update_unstage drops it.  Nobody else reads it.
  *  (6) an update happens whole or not at all.  Without memory nothing but `view` and `next` has
  *      changed.
  *  (7) tw_slice_restore of what tw_slice_pack made gives the same bits, counts and history, in
@@ -126,7 +126,8 @@ static inline void tw_slice_hide(struct slice *s)
 
 /* --- slice_part.c --------------------------------------------------------------------------- */
 
-/* The slice as a part of a checkpoint (node/checkpoint_part.h), in a new block; NULL without memory. */
+/* The slice as a part of a checkpoint (node/checkpoint_part.h), in a new block; NULL without
+ * memory. */
 struct tw_block *tw_slice_pack(struct slice *s);
 /* Make a slice that tw_slice_init just made what the part says; the bytes may be hostile.  When it
  * fails, the slice may only be released. */

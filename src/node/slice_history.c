@@ -3,7 +3,7 @@
  *
  *  (1) remember() cannot fail.  An add makes at most one range more, and an add of a range
  *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
- *      most A + 2m all together, which is what make_room() makes room for. */
+ *      most A + 2m all together, which is what reserve_history() makes room for. */
 #include "node/slice_update.h"
 #include "base/fetch.h"
 
@@ -24,7 +24,8 @@ static bool meets(const struct tw_spans *s, uint64_t from, uint64_t to, uint64_t
 }
 
 /* All memory that `remember` will need for these contributions. */
-static enum tw_status make_room(struct slice *s, struct contribution *const *c, uint32_t count)
+static enum tw_status reserve_history(struct slice *s, struct contribution *const *c,
+				      uint32_t count)
 {
 	size_t ranges = 0, twice = 0;
 	bool in_order = true; /* then none of them meets another one */
@@ -118,7 +119,7 @@ static void remember(struct slice *s, const struct contribution *c)
 enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
 			       struct contribution *const *c, uint32_t count)
 {
-	if (make_room(s, c, count) != TW_OK)
+	if (reserve_history(s, c, count) != TW_OK)
 		return TW_NO_MEMORY;
 	for (uint32_t j = 0; j < count; j++) {
 		tw_fetch(c[j + AHEAD < count ? j + AHEAD : j], sizeof **c);

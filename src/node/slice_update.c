@@ -189,7 +189,7 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 /* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
  * adds them like gradients, so that N workers and one that accumulates N batches give the same
  * bits; `divide` makes a sum of batches a mean here too. */
-static void buffers(struct slice *s, const struct update *u)
+static void update_buffers(struct slice *s, const struct update *u)
 {
 	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
 	const float live = (float)(u->live ? u->live : 1);
@@ -222,7 +222,7 @@ static void buffers(struct slice *s, const struct update *u)
 }
 
 /* The rate of an update, and how far the run is with it. */
-static float rate_of(struct slice *s, const struct update *u)
+static float update_rate(struct slice *s, const struct update *u)
 {
 	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
 	double progress = u->c[0]->push.progress;
@@ -244,7 +244,7 @@ static float rate_of(struct slice *s, const struct update *u)
 /* --- verify and stage ----------------------------------------------------------------------- */
 
 /* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
-static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
+static bool is_plain_update(const struct tw_plan *p, const struct tw_body_push *push)
 {
 	return (p->far.rule->traits & TW_RULE_PLAIN) &&
 	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
@@ -252,14 +252,14 @@ static bool is_plain(const struct tw_plan *p, const struct tw_body_push *push)
 	       push->divide == 1.0f;
 }
 
-enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_push *push,
-					const float *g)
+enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw_body_push *push,
+						const float *g)
 {
 	struct tw_block *next;
 
-	tw_line_unstage(s);
+	tw_slice_update_unstage(s);
 	/* one pass that checks and writes another block costs less than two over the same one */
-	if (!is_plain(s->plan, push))
+	if (!is_plain_update(s->plan, push))
 		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
 	next = tw_pool_take(s->pool);
 	if (!next)
@@ -275,7 +275,7 @@ enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_pu
 	return TW_OK;
 }
 
-void tw_line_unstage(struct slice *s)
+void tw_slice_update_unstage(struct slice *s)
 {
 	tw_block_drop(s->next.w);
 	s->next = (struct slice_next){ NULL, NULL };
@@ -302,7 +302,7 @@ static void begin_update(struct slice *s, struct update *u)
 	u->observes = p->staleness->observe != NULL;
 	for (uint32_t j = 0; j < u->count; j++)
 		u->weight += u->c[j]->push.weight;
-	u->rate = rate_of(s, u);
+	u->rate = update_rate(s, u);
 	if (u->in_turn && !u->total)
 		u->rate /= (float)u->count;
 }
@@ -312,7 +312,7 @@ static void run_tiles(struct slice *s, const struct update *u)
 	s->history.statistic = 0;
 	for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
 		one_tile(s, u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
-	buffers(s, u);
+	update_buffers(s, u);
 	s->history.statistic /= u->count;
 }
 
@@ -321,7 +321,7 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 	for (uint32_t j = 0; s->own && j < u->count; j++)
 		s->own[u->c[j]->slot].before = u->rate;
 	s->history.corrections += u->count;
-	tw_line_unstage(s);
+	tw_slice_update_unstage(s);
 	tw_block_drop(s->w);
 	s->w = u->next;
 	s->view.moved = false;
@@ -334,8 +334,8 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 						.value = u->rate });
 }
 
-enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
-			      struct contribution *const *c, uint32_t count, uint32_t live)
+enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
+				      struct contribution *const *c, uint32_t count, uint32_t live)
 {
 	struct update u = { .c = c, .count = count, .live = live };
 
@@ -356,7 +356,8 @@ enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
 	return TW_OK;
 }
 
-enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c)
+enum tw_status tw_slice_update_count(struct slice *s, struct tw_context *ctx,
+				     struct contribution *c)
 {
 	if (tw_slice_record(s, ctx, &c, 1) != TW_OK)
 		return TW_NO_MEMORY;

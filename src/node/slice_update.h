@@ -28,16 +28,17 @@ struct contribution {
 
 /* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g,
  * the same pass over memory makes the next version and stages it (slice.h, (5)). */
-enum tw_status tw_line_verify_and_stage(struct slice *s, const struct tw_body_push *push,
-					const float *g);
+enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw_body_push *push,
+						const float *g);
 /* Drop what is staged, if anything is: it was not committed. */
-void tw_line_unstage(struct slice *s);
+void tw_slice_update_unstage(struct slice *s);
 /* Run contributions through the line as one update, which counts them and remembers their
  * positions; their references stay the caller's.  `live` workers share the running statistics.  On
  * TW_NO_MEMORY nothing has changed (slice.h, (6)). */
-enum tw_status tw_line_commit(struct slice *s, struct tw_context *ctx,
-			      struct contribution *const *c, uint32_t count, uint32_t live);
+enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
+				      struct contribution *const *c, uint32_t count, uint32_t live);
 /* The books of one contribution that its worker has applied by itself: counts, history, version. */
-enum tw_status tw_line_count(struct slice *s, struct tw_context *ctx, struct contribution *c);
+enum tw_status tw_slice_update_count(struct slice *s, struct tw_context *ctx,
+				     struct contribution *c);
 
 #endif

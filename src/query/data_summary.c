@@ -17,7 +17,7 @@ static json_t *whole(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
-json_t *tw_look_counts(const struct tw_data *d)
+json_t *tw_query_counts(const struct tw_data *d)
 {
 	json_t *o = json_object(), *shape = json_array();
 
@@ -76,7 +76,7 @@ static json_t *warnings(const struct tw_data *d)
 	return list;
 }
 
-enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why)
+enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_error *why)
 {
 	struct tw_data *d = NULL;
 	enum tw_status st;
@@ -86,7 +86,7 @@ enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_er
 	st = open_data(job, &d, why);
 	if (st != TW_OK)
 		return st;
-	o = tw_look_counts(d);
+	o = tw_query_counts(d);
 	tw_sha_text(&d->fingerprint, print);
 	set(o, "source", json_string(job->data.from->name));
 	set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
@@ -149,8 +149,8 @@ static json_t *image(const struct tw_data *d, uint64_t sample)
 	return row;
 }
 
-enum tw_status tw_look_images(const struct tw_job *job, uint32_t count, json_t **out,
-			      struct tw_error *why)
+enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t **out,
+			       struct tw_error *why)
 {
 	struct tw_data *d = NULL;
 	enum tw_status st = open_data(job, &d, why);

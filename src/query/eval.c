@@ -36,8 +36,8 @@ static enum tw_status slurp(FILE *f, char **out, size_t *bytes, struct tw_error 
 	return TW_OK;
 }
 
-enum tw_status tw_look_job(const char *path, const struct tw_look_words *w, struct tw_job **out,
-			   struct tw_error *why)
+enum tw_status tw_query_job(const char *path, const struct tw_query_words *w, struct tw_job **out,
+			    struct tw_error *why)
 {
 	const bool input = strcmp(path, "-") == 0;
 	struct tw_error said = { 0 }, other = { 0 };
@@ -289,7 +289,7 @@ static enum tw_status take_set(struct eval *e, const struct tw_data *d, struct t
 
 /* The card says how the network computes.  A field that says so too would be read and do
  * nothing. */
-static enum tw_status check_words(const struct tw_look_words *w, struct tw_error *why)
+static enum tw_status check_words(const struct tw_query_words *w, struct tw_error *why)
 {
 	static const char *const without[] = { "normalise", "batch", "global_batch", "accumulate",
 					       "shift",     "flip",  "noise",        "prefetch",
@@ -402,7 +402,7 @@ static enum tw_status begin_lines(struct eval *e, const struct tw_predictions_re
 static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 				struct tw_error *why)
 {
-	const uint32_t block = tw_look_block(&e->t);
+	const uint32_t block = tw_query_block(&e->t);
 
 	for (uint64_t from = 0; from < e->set->count; from += block) {
 		const uint64_t left = e->set->count - from;
@@ -422,7 +422,7 @@ static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 
 static enum tw_status score(struct eval *e, struct tw_error *why)
 {
-	const size_t room = (size_t)tw_look_block(&e->t) * e->t.outputs;
+	const size_t room = (size_t)tw_query_block(&e->t) * e->t.outputs;
 	struct tw_forward *f = NULL;
 	float *y = malloc(room * sizeof *y);
 	bool judged = false;
@@ -505,7 +505,7 @@ static enum tw_status check_request(const struct tw_eval_request *r, struct tw_e
 	return tw_predictions_check(&to, why);
 }
 
-enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why)
+enum tw_status tw_query_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why)
 {
 	struct tw_snapshot *s = NULL;
 	struct tw_job *job = NULL;
@@ -515,7 +515,7 @@ enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struc
 	if (st == TW_OK)
 		st = tw_snapshot_open(r->path, r->log, &s, why);
 	if (st == TW_OK && r->job)
-		st = tw_look_job(r->job, &r->words, &job, why);
+		st = tw_query_job(r->job, &r->words, &job, why);
 	else if (st == TW_OK && s->manifest && s->job->model != TW_MODEL_NETWORK)
 		st = tw_snapshot_job(s, r->words.set, r->words.sets, &job, why);
 	if (job)

@@ -189,7 +189,7 @@ static enum tw_status describe_card(const struct tw_snapshot *s, json_t *o, stru
 	return st;
 }
 
-enum tw_status tw_look_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why)
+enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why)
 {
 	json_t *o = json_object();
 	enum tw_status st;

@@ -140,7 +140,7 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 	const struct tw_graph *g = tw_network_graph(e);
 	const uint32_t batch = tw_job_batch(job);
 	const struct tw_program *p = tw_network_program(e, TW_PROGRAM_TRAIN, batch);
-	json_t *data = tw_look_counts(tw_network_data(e));
+	json_t *data = tw_query_counts(tw_network_data(e));
 
 	if (!p) {
 		json_decref(data);
@@ -175,8 +175,8 @@ static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t 
 	set(o, "mflop", json_real(e->cost / 1e6));
 }
 
-enum tw_status tw_look_describe(const struct tw_job *job, bool plan, json_t **out,
-				struct tw_error *why)
+enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **out,
+				 struct tw_error *why)
 {
 	struct tw_engine *e = NULL;
 	struct tw_job plain = *job;

@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-json_t *tw_look_sources(const char *cache)
+json_t *tw_query_sources(const char *cache)
 {
 	json_t *o = json_object(), *sources = json_array(), *sets = json_array();
 
@@ -61,7 +61,7 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
 	return "an instruction set without a name here";
 }
 
-json_t *tw_look_libraries(void)
+json_t *tw_query_libraries(void)
 {
 	const dnnl_version_t *v = dnnl_version();
 	char version[120];

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 /* Rows computed at once: whole batches, and outputs of a few megabytes. */
-uint32_t tw_look_block(const struct tw_trained *t)
+uint32_t tw_query_block(const struct tw_trained *t)
 {
 	const uint64_t batch = t->card->batch, most = (uint64_t)1 << 20;
 	const uint64_t fits = most / (batch * t->outputs);
@@ -18,7 +18,7 @@ uint32_t tw_look_block(const struct tw_trained *t)
 static enum tw_status compute(const struct tw_trained *t, const struct tw_rows *rows,
 			      struct tw_predictions *p, struct tw_error *why)
 {
-	const uint32_t block = tw_look_block(t);
+	const uint32_t block = tw_query_block(t);
 	struct tw_forward *f = NULL;
 	float *y = malloc((size_t)block * t->outputs * sizeof *y);
 	enum tw_status st = y ? tw_trained_forward(t, rows->data, &f, why)
@@ -85,8 +85,8 @@ static enum tw_status check(const struct tw_predict_request *r, struct tw_error 
 	return tw_predictions_check(&to, why);
 }
 
-enum tw_status tw_look_predict(const struct tw_predict_request *r, json_t **out,
-			       struct tw_error *why)
+enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
+				struct tw_error *why)
 {
 	const struct tw_rows_request from = {
 		.heap = &tw_heap_system,

@@ -33,7 +33,7 @@ struct tw_predictions_facts {
 };
 
 /* Rows that are worth computing at once: whole batches of the card. */
-uint32_t tw_look_block(const struct tw_trained *t);
+uint32_t tw_query_block(const struct tw_trained *t);
 
 struct tw_predictions;
 /* May it be written there?  Looked at before anything is computed. */

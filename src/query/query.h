@@ -9,20 +9,20 @@
 #include "checkpoint/snapshot.h"
 
 /* Fields to override and, for job files, the environment: as tw_job_read takes them. */
-struct tw_look_words {
+struct tw_query_words {
 	const char *const *set;
 	size_t sets;
 	const char *const *environ_;
 };
 
 /* The job at `path` ("-": standard input), in whichever world accepts it. */
-enum tw_status tw_look_job(const char *path, const struct tw_look_words *w, struct tw_job **out,
-			   struct tw_error *why);
+enum tw_status tw_query_job(const char *path, const struct tw_query_words *w, struct tw_job **out,
+			    struct tw_error *why);
 
 struct tw_eval_request {
 	const char *path; /* a run directory, a checkpoint, or a safetensors file */
 	const char *job;  /* NULL: the checkpoint's own */
-	struct tw_look_words words;
+	struct tw_query_words words;
 	enum tw_data_set on;
 	const char *data;        /* a file of rows with answers, instead of the job's; "" none */
 	const char *answers;     /* as of tw_predict_request */
@@ -35,12 +35,12 @@ struct tw_eval_request {
  * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}.  Values are
  * normalised and classes numbered as the model card says.  Refused: data that changed since the
  * training where the set is drawn from it, since it would have samples that were trained on. */
-enum tw_status tw_look_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
+enum tw_status tw_query_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
 
 struct tw_predict_request {
 	const char *path; /* as above */
 	const char *job;  /* what a file without a card belongs to; NULL: its own */
-	struct tw_look_words words;
+	struct tw_query_words words;
 	const char *data;        /* the rows; "-": standard input */
 	const char *answers;     /* of NPY and IDX, which have them apart; "" none */
 	const char *data_format; /* "csv", "npy", "idx"; "": as the bytes say */
@@ -55,28 +55,28 @@ struct tw_predict_request {
 /* Predict rows, and write one line for each (predictions.h): {checkpoint, data, to, rows, answers,
  * task}.  The data of the training is not needed.  TW_IO with errno EPIPE and no sentence: nobody
  * reads on. */
-enum tw_status tw_look_predict(const struct tw_predict_request *r, json_t **out,
-			       struct tw_error *why);
+enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
+				struct tw_error *why);
 
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`
  * also {plan, steps} of one training batch. */
-enum tw_status tw_look_describe(const struct tw_job *job, bool plan, json_t **out,
-				struct tw_error *why);
+enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **out,
+				 struct tw_error *why);
 /* What is in a snapshot: where it comes from, its files, and statistics of every tensor. */
-enum tw_status tw_look_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why);
+enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why);
 
 /* The data set of a job: shape, classes, counts, how often each class occurs, fingerprint, names of
  * columns, answers and label where they are known, and what its source found odd (warnings). */
-enum tw_status tw_look_data(const struct tw_job *job, json_t **out, struct tw_error *why);
+enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_error *why);
 /* {shape, train, test, validation, classes, targets} of a data set that is open. */
-json_t *tw_look_counts(const struct tw_data *d);
+json_t *tw_query_counts(const struct tw_data *d);
 /* The first `count` training images, pixels from 0 (least of the image) to 1: {height, width,
  * samples: [{label, image}]}; channels are averaged.  TW_BAD_INPUT where samples are no images. */
-enum tw_status tw_look_images(const struct tw_job *job, uint32_t count, json_t **out,
-			      struct tw_error *why);
+enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t **out,
+			       struct tw_error *why);
 /* Sources of data, and the sets that can be fetched with whether they are in `cache`. */
-json_t *tw_look_sources(const char *cache);
+json_t *tw_query_sources(const char *cache);
 /* What graphs compute with: oneDNN's version and instruction set, zlib's version. */
-json_t *tw_look_libraries(void);
+json_t *tw_query_libraries(void);
 
 #endif

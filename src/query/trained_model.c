@@ -43,7 +43,7 @@ static enum tw_status no_card(const struct tw_trained *t, const char *path, stru
 
 /* A checkpoint of an earlier version has a job, which makes the card if its data is here. */
 static enum tw_status make_card(struct tw_trained *t, const char *path,
-				const struct tw_look_words *words, const struct tw_log *log,
+				const struct tw_query_words *words, const struct tw_log *log,
 				struct tw_error *why)
 {
 	enum tw_status st = TW_OK;
@@ -67,7 +67,7 @@ static enum tw_status make_card(struct tw_trained *t, const char *path,
 }
 
 static enum tw_status find_card(struct tw_trained *t, const char *path,
-				const struct tw_look_words *words, const struct tw_log *log,
+				const struct tw_query_words *words, const struct tw_log *log,
 				struct tw_error *why)
 {
 	enum tw_status st = tw_snapshot_card(t->snapshot, &t->card, why);
@@ -94,7 +94,7 @@ static enum tw_status find_network(struct tw_trained *t, const char *path, struc
 }
 
 enum tw_status tw_trained_take(struct tw_snapshot *s, struct tw_job *job, const char *path,
-			       const struct tw_look_words *words, const struct tw_log *log,
+			       const struct tw_query_words *words, const struct tw_log *log,
 			       struct tw_trained *out, struct tw_error *why)
 {
 	struct tw_trained t = { .snapshot = s, .job = job };
@@ -113,16 +113,16 @@ enum tw_status tw_trained_take(struct tw_snapshot *s, struct tw_job *job, const 
 	return st;
 }
 
-enum tw_status tw_trained_open(const char *path, const char *job, const struct tw_look_words *words,
-			       const struct tw_log *log, struct tw_trained *out,
-			       struct tw_error *why)
+enum tw_status tw_trained_open(const char *path, const char *job,
+			       const struct tw_query_words *words, const struct tw_log *log,
+			       struct tw_trained *out, struct tw_error *why)
 {
 	struct tw_snapshot *s = NULL;
 	struct tw_job *j = NULL;
 	enum tw_status st = tw_snapshot_open(path, log, &s, why);
 
 	if (st == TW_OK && job)
-		st = tw_look_job(job, words, &j, why);
+		st = tw_query_job(job, words, &j, why);
 	if (st == TW_OK)
 		return tw_trained_take(s, j, path, words, log, out, why);
 	tw_snapshot_close(s);

@@ -23,13 +23,13 @@ struct tw_trained {
 /* Open what `path` names.  `job` NULL: the parameters must have a card, or be a checkpoint whose
  * job and data make one.  Else the job's network must fit, and its data makes the card where the
  * parameters have none. */
-enum tw_status tw_trained_open(const char *path, const char *job, const struct tw_look_words *words,
-			       const struct tw_log *log, struct tw_trained *out,
-			       struct tw_error *why);
+enum tw_status tw_trained_open(const char *path, const char *job,
+			       const struct tw_query_words *words, const struct tw_log *log,
+			       struct tw_trained *out, struct tw_error *why);
 /* The same of a snapshot and a job (NULL: none) that are open; both are taken, and closed where
  * this fails.  `words` are for the job of a checkpoint that has no card. */
 enum tw_status tw_trained_take(struct tw_snapshot *s, struct tw_job *job, const char *path,
-			       const struct tw_look_words *words, const struct tw_log *log,
+			       const struct tw_query_words *words, const struct tw_log *log,
 			       struct tw_trained *out, struct tw_error *why);
 void tw_trained_close(struct tw_trained *t);
 

@@ -26,7 +26,7 @@ struct join {
 	struct tw_engine *engine;
 	struct tw_tcp *tcp;
 	struct tw_store *store;
-	struct tw_cast cast;
+	struct tw_placement cast;
 	struct tw_ran ran;
 	uint64_t steps, samples;
 	struct tw_json_lines metrics;
@@ -72,8 +72,9 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
 					  TW_WORLD_TCP, &j->job, why);
 	if (status == TW_OK)
-		status = tw_share_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
-					      tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
+		status =
+			tw_transfer_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
+						tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
 	tw_tcp_ask_close(ask);
 	tw_heap_system.put(&tw_heap_system, text);
 	return status;
@@ -139,13 +140,13 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 	enum tw_status status;
 
 	dialling(j, &o);
-	status = tw_net_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
+	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
 	if (!j->q->server)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
 	if (status == TW_OK)
-		status = tw_cast_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
+		status = tw_placement_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
 				 ? TW_OK
 				 : tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	if (status != TW_OK)
@@ -169,10 +170,10 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));
-	tw_net_attach(j->q->net, j->tcp);
+	tw_tcp_setup_attach(j->q->net, j->tcp);
 	j->began = tw_clock();
 	status = tw_tcp_run(j->tcp, &cluster, &j->ran);
-	tw_net_attach(j->q->net, NULL);
+	tw_tcp_setup_attach(j->q->net, NULL);
 	if (status != TW_OK)
 		return tw_fail(why, status, "%s", j->ran.error.text);
 	return TW_OK;
@@ -253,7 +254,7 @@ static enum tw_status save_model(struct join *j, json_t *result, struct tw_error
 			"the master announces %" PRIu64 " bytes, more than such a model can have",
 			bytes);
 	else if (tw_tcp_ask_model(&o, bytes, &hash, &model, &said) == TW_OK)
-		tw_look_save(model, j->q->save, &said);
+		tw_save(model, j->q->save, &said);
 	tw_block_drop(model);
 	if (said.status != TW_OK)
 		return cannot_save(j, &said, why);
@@ -277,10 +278,10 @@ static void leave(struct join *j)
 {
 	tw_tcp_close(j->tcp);
 	tw_totals_release(&j->ran.totals);
-	tw_cast_release(&j->cast);
+	tw_placement_release(&j->cast);
 	j->tcp = NULL;
 	j->ran = (struct tw_ran){ 0 };
-	j->cast = (struct tw_cast){ .seat = NULL };
+	j->cast = (struct tw_placement){ .seat = NULL };
 }
 
 static void release(struct join *j)

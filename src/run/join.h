@@ -11,14 +11,14 @@
 struct tw_join_request {
 	bool server;                     /* host shards; else a worker */
 	const struct tw_address *master; /* where; NULL with master_fd */
-	struct tw_net *net;
+	struct tw_tcp_setup *net;
 	int64_t patience; /* ns without a master before it gives up; 0: never */
 	const struct tw_log *log;
 	const _Atomic int *interrupted; /* may be NULL */
 	void (*prepared)(void); /* job and data are here, and it asks to be let in; may be NULL */
 	const char *metrics;    /* file of JSON lines; NULL: none */
-	struct tw_share_paths paths; /* what may be opened of what the master's job names */
-	const char *save;            /* a new file for the model when the run is over; NULL: none */
+	struct tw_transfer_paths paths; /* what may be opened of what the master's job names */
+	const char *save; /* a new file for the model when the run is over; NULL: none */
 	/* started by `train --processes`: the job is here, the connections are inherited */
 	struct tw_job *job; /* NULL: the master gives it */
 	int master_fd;      /* -1: none */

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 
 /* Room for the seats and what they are told: the master's, each shard's, each worker's. */
-static enum tw_status make_room(struct tw_cast *c, const struct tw_plan *p, size_t seats,
+static enum tw_status make_room(struct tw_placement *c, const struct tw_plan *p, size_t seats,
 				uint32_t workers)
 {
-	*c = (struct tw_cast){
+	*c = (struct tw_placement){
 		.seat = calloc(seats, sizeof *c->seat),
 		.arg = calloc(1 + (size_t)p->problem.shards + workers, sizeof *c->arg),
 	};
 	if (!c->seat || !c->arg) {
-		tw_cast_release(c);
+		tw_placement_release(c);
 		return TW_NO_MEMORY;
 	}
 	c->arg[0] = (struct tw_role_arg){ .plan = p };
@@ -22,19 +22,19 @@ static enum tw_status make_room(struct tw_cast *c, const struct tw_plan *p, size
 	return TW_OK;
 }
 
-static void seat(struct tw_cast *c, struct tw_addr addr, const struct tw_actor_class *class,
+static void seat(struct tw_placement *c, struct tw_addr addr, const struct tw_actor_class *class,
 		 const struct tw_role_arg *arg)
 {
 	c->seat[c->seats++] = (struct tw_seat){ addr, class, arg };
 }
 
-static void seat_master(struct tw_cast *c, bool resume)
+static void seat_master(struct tw_placement *c, bool resume)
 {
 	c->arg[0].resume = resume;
 	seat(c, tw_master_addr(), &tw_master_class, c->arg);
 }
 
-static void seat_server(struct tw_cast *c, const struct tw_plan *p, uint32_t node)
+static void seat_server(struct tw_placement *c, const struct tw_plan *p, uint32_t node)
 {
 	seat(c, (struct tw_addr){ node, TW_SERVER, 0 }, &tw_server_class, c->arg);
 	for (uint32_t k = 0; k < p->problem.shards; k++)
@@ -42,14 +42,14 @@ static void seat_server(struct tw_cast *c, const struct tw_plan *p, uint32_t nod
 		     &c->arg[1 + k]);
 }
 
-static void seat_worker(struct tw_cast *c, const struct tw_plan *p, uint32_t node, uint32_t slot,
-			struct tw_role_arg *arg)
+static void seat_worker(struct tw_placement *c, const struct tw_plan *p, uint32_t node,
+			uint32_t slot, struct tw_role_arg *arg)
 {
 	*arg = (struct tw_role_arg){ .plan = p, .index = slot };
 	seat(c, (struct tw_addr){ node, TW_WORKER, 0 }, &tw_worker_class, arg);
 }
 
-enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *p, bool resume)
+enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *p, bool resume)
 {
 	const size_t seats =
 		1 + (size_t)p->crew.servers * (1 + p->problem.shards) + p->crew.workers;
@@ -64,7 +64,7 @@ enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *p, bool res
 	return TW_OK;
 }
 
-enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
+enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *p)
 {
 	if (make_room(c, p, 2 + (size_t)p->problem.shards, 0) != TW_OK)
 		return TW_NO_MEMORY;
@@ -73,7 +73,8 @@ enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *p)
 	return TW_OK;
 }
 
-enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *p, uint32_t node, bool server)
+enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *p, uint32_t node,
+				 bool server)
 {
 	if (make_room(c, p, 1 + (size_t)p->problem.shards, 1) != TW_OK)
 		return TW_NO_MEMORY;
@@ -84,9 +85,9 @@ enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *p, uint32_t
 	return TW_OK;
 }
 
-void tw_cast_release(struct tw_cast *c)
+void tw_placement_release(struct tw_placement *c)
 {
 	free(c->seat);
 	free(c->arg);
-	*c = (struct tw_cast){ .seat = NULL };
+	*c = (struct tw_placement){ .seat = NULL };
 }

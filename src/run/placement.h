@@ -6,7 +6,7 @@
 #include "actor/cluster.h"
 #include "node/plan.h"
 
-struct tw_cast {
+struct tw_placement {
 	struct tw_seat *seat;
 	size_t seats;
 	struct tw_role_arg *arg; /* what the seats point to */
@@ -15,14 +15,14 @@ struct tw_cast {
 /* Node 0 is the master; each server node has a server and a dormant shard of every number, which
  * wakes when the master tells the server to host it; then one worker per node.  The plan must
  * outlive the cast.  `resume`: the world's clock goes on from that of the cut (sim). */
-enum tw_status tw_cast_init(struct tw_cast *c, const struct tw_plan *plan, bool resume);
+enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *plan, bool resume);
 /* Only the master and the first server: what `serve` runs itself. */
-enum tw_status tw_cast_serve(struct tw_cast *c, const struct tw_plan *plan);
+enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *plan);
 /* Only a server, or a worker in whatever slot is free, at this node. */
-enum tw_status tw_cast_join(struct tw_cast *c, const struct tw_plan *plan, uint32_t node,
-			    bool server);
-void tw_cast_release(struct tw_cast *c);
-static inline uint32_t tw_cast_nodes(const struct tw_plan *p)
+enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *plan, uint32_t node,
+				 bool server);
+void tw_placement_release(struct tw_placement *c);
+static inline uint32_t tw_placement_nodes(const struct tw_plan *p)
 {
 	return 1 + p->crew.servers + p->crew.workers;
 }

@@ -33,11 +33,11 @@ struct run {
 	const struct tw_run_request *request;
 	struct tw_job *job;
 	struct tw_engine *engine;
-	struct tw_rundir *dir;
+	struct tw_run_directory *dir;
 	struct tw_store_facts facts;
 	char job_file[PATH_MAX];
 	struct tw_store *store;
-	struct tw_cast cast;
+	struct tw_placement cast;
 	struct tw_watch watch;
 	struct tw_ran ran;
 	struct tw_json_lines metrics; /* until the watch has it */
@@ -46,7 +46,7 @@ struct run {
 	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
 	/* the world tcp */
 	struct tw_tcp *tcp;
-	struct tw_share_set *set;
+	struct tw_transfer_set *set;
 	char *text; /* of the job, for joiners */
 };
 
@@ -64,14 +64,14 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 	status = r->store->load(r->store, &cut, &parts, &count);
 	if (status != TW_OK)
 		return tw_fail(why, status, "the checkpoints in %s cannot be read: %s",
-			       tw_rundir_path(r->dir), tw_status_name(status));
+			       tw_run_directory_path(r->dir), tw_status_name(status));
 	if (!cut)
 		tw_log_line(r->request->log, TW_INFO, "run",
 			    "%s has no checkpoint yet: starting from the beginning",
-			    tw_rundir_path(r->dir));
+			    tw_run_directory_path(r->dir));
 	if (cut) {
 		tw_log_line(r->request->log, TW_INFO, "run", "going on from %s/ckpt-%" PRIu64,
-			    tw_rundir_path(r->dir), cut);
+			    tw_run_directory_path(r->dir), cut);
 		if (r->job->world == TW_WORLD_SIM) {
 			r->release = tw_master_release_time(parts, count);
 			r->start = r->release - HOUR;
@@ -112,13 +112,13 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 		r->store = tw_memory_store_new(&tw_heap_system);
 		return r->store ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for checkpoints");
 	}
-	status = tw_rundir_open(r->request->dir, r->job, r->request->again, r->request->log,
-				&r->dir, why);
+	status = tw_run_directory_open(r->request->dir, r->job, r->request->again, r->request->log,
+				       &r->dir, why);
 	if (status != TW_OK)
 		return status;
 	r->facts = (struct tw_store_facts){
 		.job_hash = r->job->plan.checkpoint.job_hash,
-		.job_text = tw_rundir_job_text(r->dir),
+		.job_text = tw_run_directory_job_text(r->dir),
 		.job_file = realpath(r->job->file, r->job_file) ? r->job_file : "",
 		.epoch_samples = r->job->plan.problem.samples,
 		.isa = tw_isa_name(tw_isa()),
@@ -132,7 +132,7 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 		return status;
 	status = tw_dir_store_open(&tw_heap_system, r->request->dir, &r->facts, r->request->log,
 				   &r->store, why);
-	if (status == TW_OK && tw_rundir_resumes(r->dir))
+	if (status == TW_OK && tw_run_directory_resumes(r->dir))
 		status = find_start(r, why);
 	if (status == TW_OK)
 		tw_dir_store_counted(r->store, &r->ran);
@@ -143,33 +143,34 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 
 static enum tw_status give_set(void *arg, uint64_t from, void *to, size_t bytes)
 {
-	return tw_share_set_read(arg, from, to, bytes);
+	return tw_transfer_set_read(arg, from, to, bytes);
 }
 
 static enum tw_status open_net(struct run *r, struct tw_error *why)
 {
-	struct tw_net *net = r->request->net;
+	struct tw_tcp_setup *net = r->request->net;
 	struct tw_tcp_options o = { .role = TW_TCP_SERVE, .master_fd = -1 };
 	enum tw_status status;
 
-	status = tw_net_options(net, r->job, r->engine, r->request->log, &o, why);
+	status = tw_tcp_setup_options(net, r->job, r->engine, r->request->log, &o, why);
 	if (status == TW_OK)
-		status = tw_share_text(r->job, &r->text, &o.job_bytes, why);
+		status = tw_transfer_text(r->job, &r->text, &o.job_bytes, why);
 	if (status == TW_OK && net->listen) {
 		struct tw_error none = { 0 };
 
-		status = tw_share_set_open(r->job, r->engine, &r->set, &none);
+		status = tw_transfer_set_open(r->job, r->engine, &r->set, &none);
 		if (status != TW_OK && status != TW_ABSENT)
 			return tw_fail(why, status, "%s", none.text);
 		status = TW_OK;
 	}
 	if (status == TW_OK)
-		status = tw_net_identity(r->dir ? tw_rundir_path(r->dir) : NULL,
-					 r->dir && tw_rundir_resumes(r->dir), &o.identity, why);
+		status = tw_tcp_setup_identity(r->dir ? tw_run_directory_path(r->dir) : NULL,
+					       r->dir && tw_run_directory_resumes(r->dir),
+					       &o.identity, why);
 	if (status != TW_OK)
 		return status;
 	o.job_text = r->text;
-	o.data_bytes = r->set ? tw_share_set_bytes(r->set) : 0;
+	o.data_bytes = r->set ? tw_transfer_set_bytes(r->set) : 0;
 	o.data_read = give_set;
 	o.data_arg = r->set;
 	status = tw_tcp_open(&o, &r->tcp, why);
@@ -203,7 +204,7 @@ static void enter_world(struct run *r)
 	const struct tw_cluster cluster = {
 		.seat = r->cast.seat,
 		.seats = r->cast.seats,
-		.nodes = tw_cast_nodes(p),
+		.nodes = tw_placement_nodes(p),
 		.seed = p->seed,
 		.engine = r->engine,
 		.store = r->store,
@@ -226,9 +227,9 @@ static void enter_world(struct run *r)
 		options.rest = r->release;
 		tw_sim_run(&cluster, &options, r->job->fault, r->job->faults, q->trace, 0, &r->ran);
 	} else if (r->tcp) {
-		tw_net_attach(q->net, r->tcp);
+		tw_tcp_setup_attach(q->net, r->tcp);
 		tw_tcp_run(r->tcp, &cluster, &r->ran);
-		tw_net_attach(q->net, NULL);
+		tw_tcp_setup_attach(q->net, NULL);
 	} else {
 		const struct tw_threads_options options = {
 			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
@@ -278,7 +279,7 @@ static void say_details(const struct run *r)
 	if (r->dir)
 		tw_log_line(log, TW_DEBUG, "run",
 			    "checkpoints go to %s, the newest %u are kept; job hash %s",
-			    tw_rundir_path(r->dir), r->job->checkpoint.keep,
+			    tw_run_directory_path(r->dir), r->job->checkpoint.keep,
 			    tw_sha_text(&p->checkpoint.job_hash, hash));
 	else
 		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
@@ -296,7 +297,7 @@ static struct tw_earlier earlier(const struct run *r)
 	if (r->job->world == TW_WORLD_SIM || !r->cut)
 		return e;
 	/* the log's own clock goes on: saving took a moment, too */
-	e.time = tw_rundir_cut_time(r->dir, r->cut);
+	e.time = tw_run_directory_cut_time(r->dir, r->cut);
 	if (e.time < e.seconds)
 		e.time = e.seconds;
 	return e;
@@ -324,7 +325,7 @@ static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 	char path[4200];
 
 	if (r->dir && r->ran.totals.cut) {
-		snprintf(path, sizeof path, "%s/ckpt-%" PRIu64, tw_rundir_path(r->dir),
+		snprintf(path, sizeof path, "%s/ckpt-%" PRIu64, tw_run_directory_path(r->dir),
 			 r->ran.totals.cut);
 		facts.checkpoint = path;
 	}
@@ -348,7 +349,7 @@ static void remedy(const struct run *r, char *out, size_t room)
 			     rate / 10.0, rate);
 	if (r->ran.totals.cut)
 		snprintf(out + n, room - n, "it goes on from %.200s/ckpt-%" PRIu64,
-			 tw_rundir_path(r->dir), r->ran.totals.cut);
+			 tw_run_directory_path(r->dir), r->ran.totals.cut);
 	else
 		snprintf(out + n, room - n, "it starts over, because no checkpoint is usable");
 }
@@ -372,15 +373,15 @@ static enum tw_status leave_diverged(struct run *r, struct tw_error *why)
 
 	if (!r->dir)
 		return TW_OK;
-	status =
-		tw_good_cut(tw_rundir_path(r->dir), r->engine, r->request->log, &r->ran.totals.cut);
+	status = tw_last_good_checkpoint(tw_run_directory_path(r->dir), r->engine, r->request->log,
+					 &r->ran.totals.cut);
 	if (status == TW_OK)
-		status = tw_rundir_diverged(r->dir);
+		status = tw_run_directory_diverged(r->dir);
 	return status == TW_OK ? TW_OK
 			       : tw_fail(why, status,
 					 "training diverged, and the checkpoints in %s cannot be "
 					 "sorted: %s; use --again",
-					 tw_rundir_path(r->dir), tw_status_name(status));
+					 tw_run_directory_path(r->dir), tw_status_name(status));
 }
 
 /* Was there something to apply, and was all of it refused? */
@@ -444,7 +445,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 		return tw_fail(why, unsaved->status, "%s", unsaved->text);
 	if (make_result(r, false, &made, why) != TW_OK)
 		return why->status;
-	if (status == TW_OK && r->dir && tw_rundir_finish(r->dir, made, why) != TW_OK) {
+	if (status == TW_OK && r->dir && tw_run_directory_finish(r->dir, made, why) != TW_OK) {
 		json_decref(made);
 		return why->status;
 	}
@@ -462,17 +463,17 @@ static void release(struct run *r)
 	if (r->request->net && r->request->net->gauges)
 		tw_gauges_over(r->request->net->gauges);
 	tw_tcp_close(r->tcp);
-	tw_share_set_close(r->set);
+	tw_transfer_set_close(r->set);
 	free(r->text);
 	tw_totals_release(&r->ran.totals);
-	tw_cast_release(&r->cast);
+	tw_placement_release(&r->cast);
 	if (r->dir || r->request->dir)
 		tw_dir_store_close(r->store);
 	else
 		tw_memory_store_free(r->store);
 	json_decref(r->facts.layout);
 	json_decref(r->facts.card);
-	tw_rundir_close(r->dir);
+	tw_run_directory_close(r->dir);
 	if (r->engine && r->engine != r->request->engine)
 		r->engine->class->close(r->engine);
 }
@@ -494,10 +495,11 @@ static enum tw_status check_trace(const char *path, struct tw_error *why)
 static enum tw_status make_cast(struct run *r, struct tw_error *why)
 {
 	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
-	const bool on_time = virtual && r->dir && tw_rundir_resumes(r->dir);
+	const bool on_time = virtual && r->dir && tw_run_directory_resumes(r->dir);
 	const struct tw_plan *p = &r->job->plan;
 
-	if ((r->tcp ? tw_cast_serve(&r->cast, p) : tw_cast_init(&r->cast, p, on_time)) != TW_OK)
+	if ((r->tcp ? tw_placement_serve(&r->cast, p) : tw_placement_init(&r->cast, p, on_time)) !=
+	    TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	return TW_OK;
 }
@@ -511,7 +513,7 @@ static struct tw_block *for_keepers(const struct run *r)
 	if (!r->dir)
 		tw_fail(&why, TW_ABSENT, "the run has no directory");
 	else
-		tw_look_export_bytes(tw_rundir_path(r->dir), r->request->log, &model, &why);
+		tw_export_bytes(tw_run_directory_path(r->dir), r->request->log, &model, &why);
 	if (!model)
 		tw_log_line(r->request->log, TW_WARNING, "run",
 			    "who joined with --save does not get the model: %s", why.text);
@@ -624,7 +626,7 @@ enum tw_status tw_run_isa(const char *name, struct tw_error *why)
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
 		if (strcmp(name, tw_isa_name(all[i])) != 0)
 			continue;
-		if (tw_isa_pin(all[i]) && tw_kit_isa(name) == TW_OK)
+		if (tw_isa_pin(all[i]) && tw_onednn_isa(name) == TW_OK)
 			return TW_OK;
 		return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
 			       tw_isa_name(tw_isa()));

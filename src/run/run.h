@@ -26,7 +26,7 @@ struct tw_run_request {
 	float *vector;        /* for TW_OK: all elements of what is evaluated; may be NULL */
 	tw_observer observer; /* sees every note; false interrupts; may be NULL */
 	void *observer_arg;
-	struct tw_net *net; /* the world tcp: how others reach us; else NULL */
+	struct tw_tcp_setup *net; /* the world tcp: how others reach us; else NULL */
 };
 
 /* Run the job, which tw_job_read made, in the world it was read for.  *result is the caller's

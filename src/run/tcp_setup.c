@@ -19,26 +19,26 @@
 #define SMALL      (64u << 10) /* parameters: the I/O thread applies them itself */
 #define BOOTS_MOST 4095        /* what incarnations have room for */
 
-void tw_net_init(struct tw_net *n)
+void tw_tcp_setup_init(struct tw_tcp_setup *n)
 {
-	*n = (struct tw_net){ .tls = NULL };
+	*n = (struct tw_tcp_setup){ .tls = NULL };
 	pthread_mutex_init(&n->lock, NULL);
 }
 
-void tw_net_release(struct tw_net *n)
+void tw_tcp_setup_release(struct tw_tcp_setup *n)
 {
 	tw_job_free(n->kept);
 	pthread_mutex_destroy(&n->lock);
 }
 
-void tw_net_attach(struct tw_net *n, struct tw_tcp *tcp)
+void tw_tcp_setup_attach(struct tw_tcp_setup *n, struct tw_tcp *tcp)
 {
 	pthread_mutex_lock(&n->lock);
 	n->tcp = tcp;
 	pthread_mutex_unlock(&n->lock);
 }
 
-static void copy_peers(struct tw_net *n)
+static void copy_peers(struct tw_tcp_setup *n)
 {
 	struct tw_heap *heap = &tw_heap_system;
 	struct tw_tcp_peer_info *info = heap->get(heap, PEERS_MOST * sizeof *info);
@@ -65,7 +65,7 @@ static void copy_peers(struct tw_net *n)
 	heap->put(heap, peer);
 }
 
-void tw_net_refresh(struct tw_net *n)
+void tw_tcp_setup_refresh(struct tw_tcp_setup *n)
 {
 	uint64_t sent, received, codec[4];
 
@@ -86,7 +86,7 @@ void tw_net_refresh(struct tw_net *n)
 
 static void waits(void *arg, const char *who, const char *whom, const char *why, double seconds)
 {
-	struct tw_net *n = arg;
+	struct tw_tcp_setup *n = arg;
 
 	if (!n->gauges)
 		return;
@@ -132,13 +132,13 @@ static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *jo
 	return tw_sha_final(&h, out);
 }
 
-enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
-			      const struct tw_engine *engine, const struct tw_log *log,
-			      struct tw_tcp_options *out, struct tw_error *why)
+enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job *job,
+				    const struct tw_engine *engine, const struct tw_log *log,
+				    struct tw_tcp_options *out, struct tw_error *why)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	struct tw_share_facts facts;
-	enum tw_status status = tw_share_facts(job, engine, &facts, why);
+	struct tw_transfer_facts facts;
+	enum tw_status status = tw_transfer_facts(job, engine, &facts, why);
 
 	if (status != TW_OK)
 		return status;
@@ -218,8 +218,8 @@ static enum tw_status keep_identity(int at, const char *dir, const struct tw_tcp
 			      "%s/cluster cannot be written: %s", dir, tw_cause(errno));
 }
 
-enum tw_status tw_net_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
-			       struct tw_error *why)
+enum tw_status tw_tcp_setup_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
+				     struct tw_error *why)
 {
 	enum tw_status status = TW_OK;
 	int at;

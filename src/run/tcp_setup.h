@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_setup.h - what `serve`, `join` and `train --processes` have in common: how processes reach each
- * other, and what is known about them while they run. */
+/* tcp_setup.h - what `serve`, `join` and `train --processes` have in common: how processes reach
+ * each other, and what is known about them while they run. */
 #ifndef TW_RUN_TCP_SETUP_H
 #define TW_RUN_TCP_SETUP_H
 
@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-struct tw_net {
+struct tw_tcp_setup {
 	struct tw_tls *tls;              /* NULL: in the clear */
 	const struct tw_address *listen; /* NULL: nowhere */
 	const int *accepted;             /* inherited pairs, taken over */
@@ -29,21 +29,21 @@ struct tw_net {
 	struct tw_job *kept; /* a joiner's: the gauges may be asked for its plan until release */
 };
 
-void tw_net_init(struct tw_net *n);
-void tw_net_release(struct tw_net *n); /* after the gauges are free */
+void tw_tcp_setup_init(struct tw_tcp_setup *n);
+void tw_tcp_setup_release(struct tw_tcp_setup *n); /* after the gauges are free */
 /* Bring the gauges up to date; any thread, any time between init and release. */
-void tw_net_refresh(struct tw_net *n);
+void tw_tcp_setup_refresh(struct tw_tcp_setup *n);
 /* From now on (or no more: NULL) this is the run's world. */
-void tw_net_attach(struct tw_net *n, struct tw_tcp *tcp);
+void tw_tcp_setup_attach(struct tw_tcp_setup *n, struct tw_tcp *tcp);
 
 /* Fill what follows from the job: bounds, hashes, heartbeats, helpers, gauges. */
-enum tw_status tw_net_options(struct tw_net *n, const struct tw_job *job,
-			      const struct tw_engine *engine, const struct tw_log *log,
-			      struct tw_tcp_options *out, struct tw_error *why);
+enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job *job,
+				    const struct tw_engine *engine, const struct tw_log *log,
+				    struct tw_tcp_options *out, struct tw_error *why);
 
 /* Who a run is: from `dir`/cluster if the run goes on there (with the next boot), else new.  Kept
  * before it is used.  dir NULL: only for this process. */
-enum tw_status tw_net_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
-			       struct tw_error *why);
+enum tw_status tw_tcp_setup_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
+				     struct tw_error *why);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.c - what processes of one run must agree about, and the job as text for those who join. */
+/* transfer.c - what processes of one run must agree about, and the job as text for those who join.
+ * */
 #include "run/transfer.h"
 
 #include "engine/network.h"
@@ -45,12 +46,12 @@ static enum tw_status hash_layout(const struct tw_engine *e, struct tw_sha *out)
 	return status;
 }
 
-enum tw_status tw_share_facts(const struct tw_job *job, const struct tw_engine *engine,
-			      struct tw_share_facts *out, struct tw_error *why)
+enum tw_status tw_transfer_facts(const struct tw_job *job, const struct tw_engine *engine,
+				 struct tw_transfer_facts *out, struct tw_error *why)
 {
 	const struct tw_data *data = tw_network_data(engine);
 
-	*out = (struct tw_share_facts){ .job = job->plan.checkpoint.job_hash };
+	*out = (struct tw_transfer_facts){ .job = job->plan.checkpoint.job_hash };
 	if (data)
 		out->data = data->fingerprint;
 	if (hash_layout(engine, &out->layout) != TW_OK)
@@ -104,8 +105,8 @@ static enum tw_status read_back(const struct tw_job *job, const char *text, size
 	return st;
 }
 
-enum tw_status tw_share_text(const struct tw_job *job, char **text, size_t *bytes,
-			     struct tw_error *why)
+enum tw_status tw_transfer_text(const struct tw_job *job, char **text, size_t *bytes,
+				struct tw_error *why)
 {
 	char *own = NULL;
 	enum tw_status st;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer_data.c - the data set of a run, given away piece by piece out of the engine's own memory. */
+/* transfer_data.c - the data set of a run, given away piece by piece out of the engine's own
+ * memory. */
 #include "run/transfer.h"
 
 #include "data/format/set_file.h"
@@ -8,7 +9,7 @@
 
 #define AT_ONCE 1024u /* floats */
 
-struct tw_share_set {
+struct tw_transfer_set {
 	const struct tw_data *data;
 	const struct tw_engine *engine;
 	uint64_t set, all;          /* bytes of the data set, and with what follows it */
@@ -34,11 +35,11 @@ static enum tw_status hash_first(const struct tw_engine *e, uint64_t count, stru
 	return st == TW_OK ? hashed : st;
 }
 
-enum tw_status tw_share_set_open(const struct tw_job *job, const struct tw_engine *engine,
-				 struct tw_share_set **out, struct tw_error *why)
+enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_engine *engine,
+				    struct tw_transfer_set **out, struct tw_error *why)
 {
 	const struct tw_data *data = tw_network_data(engine);
-	struct tw_share_set *s;
+	struct tw_transfer_set *s;
 
 	if (!data)
 		return tw_fail(why, TW_ABSENT,
@@ -47,12 +48,12 @@ enum tw_status tw_share_set_open(const struct tw_job *job, const struct tw_engin
 	s = tw_heap_zeros(&tw_heap_system, sizeof *s);
 	if (!s)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to give its data away", job->file);
-	*s = (struct tw_share_set){ .data = data, .engine = engine, .set = tw_set_bytes(data) };
+	*s = (struct tw_transfer_set){ .data = data, .engine = engine, .set = tw_set_bytes(data) };
 	s->all = s->set;
 	if (job->model == TW_MODEL_NETWORK && *job->network.weights) {
 		s->first.count = engine->trainable + engine->buffers;
 		if (hash_first(engine, s->first.count, &s->first.values) != TW_OK) {
-			tw_share_set_close(s);
+			tw_transfer_set_close(s);
 			return tw_fail(why, TW_NO_MEMORY, "%s: its first values cannot be read",
 				       job->file);
 		}
@@ -63,18 +64,18 @@ enum tw_status tw_share_set_open(const struct tw_job *job, const struct tw_engin
 	return TW_OK;
 }
 
-void tw_share_set_close(struct tw_share_set *s)
+void tw_transfer_set_close(struct tw_transfer_set *s)
 {
 	tw_heap_system.put(&tw_heap_system, s);
 }
 
-uint64_t tw_share_set_bytes(const struct tw_share_set *s)
+uint64_t tw_transfer_set_bytes(const struct tw_transfer_set *s)
 {
 	return s->all;
 }
 
 /* Bytes from.. of the values, which the engine gives by whole floats. */
-static enum tw_status copy_values(const struct tw_share_set *s, uint64_t from, uint8_t *to,
+static enum tw_status copy_values(const struct tw_transfer_set *s, uint64_t from, uint8_t *to,
 				  size_t bytes)
 {
 	float some[AT_ONCE];
@@ -102,8 +103,8 @@ static size_t before(uint64_t from, size_t n, uint64_t end)
 	return from >= end ? 0 : end - from < n ? (size_t)(end - from) : n;
 }
 
-enum tw_status tw_share_set_read(const struct tw_share_set *s, uint64_t from, void *to,
-				 size_t bytes)
+enum tw_status tw_transfer_set_read(const struct tw_transfer_set *s, uint64_t from, void *to,
+				    size_t bytes)
 {
 	const uint64_t values = s->set + sizeof s->first;
 	uint8_t *out = to;

@@ -7,8 +7,8 @@
  *	48  8  XXH3-64 of the 48 bytes before: tells damage, and nothing more
  *	56     the values, f32, little endian
  *
- * It stands behind the bytes of the set (data/format/set_file.h) and is never in the cache: the same data
- * may be trained on from other values. */
+ * It stands behind the bytes of the set (data/format/set_file.h) and is never in the cache: the
+ * same data may be trained on from other values. */
 #ifndef TW_RUN_TRANSFER_INNER_H
 #define TW_RUN_TRANSFER_INNER_H
 

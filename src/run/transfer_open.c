@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer_open.c - the engine of a job that came as text: its data from here, from the cache, or from
- * who has it.
+/* transfer_open.c - the engine of a job that came as text: its data from here, from the cache, or
+ * from who has it.
  *
- *  (0) no path that the job names is opened beyond what struct tw_share_paths allows: the job is
+ *  (0) no path that the job names is opened beyond what struct tw_transfer_paths allows: the job is
  *      the master's, and the files are not.
  *
  *  (1) the cache's file of a set appears whole, under its name, or not at all: it is written beside
@@ -30,11 +30,11 @@
 
 struct taking {
 	const struct tw_job *job;
-	const struct tw_share_paths *paths;
+	const struct tw_transfer_paths *paths;
 	struct tw_heap *heap;
 	struct tw_sha fingerprint;
 	uint64_t bytes;
-	tw_share_receive receive;
+	tw_transfer_receive receive;
 	void *arg;
 	const struct tw_log *log;
 	char folder[PATH_ROOM], name[72], fresh[80]; /* folder "": there is no cache */
@@ -372,10 +372,11 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	return receive_values(t, &h, out, why);
 }
 
-enum tw_status tw_share_open_engine(struct tw_job *job, const struct tw_share_paths *paths,
-				    const struct tw_sha *fingerprint, uint64_t bytes,
-				    tw_share_receive receive, void *arg, const struct tw_log *log,
-				    struct tw_engine **out, struct tw_error *why)
+enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_transfer_paths *paths,
+				       const struct tw_sha *fingerprint, uint64_t bytes,
+				       tw_transfer_receive receive, void *arg,
+				       const struct tw_log *log, struct tw_engine **out,
+				       struct tw_error *why)
 {
 	struct taking t = {
 		.job = job,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* help_topic.h - help on one word of a job file: a field, a section, a preset, a variant, a layer. */
+/* help_topic.h - help on one word of a job file: a field, a section, a preset, a variant, a layer.
+ * */
 #ifndef TW_SPEC_HELP_TOPIC_H
 #define TW_SPEC_HELP_TOPIC_H
 

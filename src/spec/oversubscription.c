@@ -7,7 +7,7 @@
 
 #define PER_CORE 4
 
-bool tw_crowd(uint32_t n, const char *what, char *out, size_t room)
+bool tw_oversubscribed(uint32_t n, const char *what, char *out, size_t room)
 {
 	const long online = sysconf(_SC_NPROCESSORS_ONLN);
 	const uint32_t cores = online > 0 ? (uint32_t)online : 1;

@@ -12,6 +12,6 @@
 
 /* Are `n` workers so many more than this machine has cores (over four times) that they mostly wait
  * for one?  Then out has a sentence that says so; `what` is "threads" or "processes". */
-bool tw_crowd(uint32_t n, const char *what, char *out, size_t room);
+bool tw_oversubscribed(uint32_t n, const char *what, char *out, size_t room);
 
 #endif

@@ -91,7 +91,7 @@ static enum tw_status say_unread(struct tw_reading *r)
 	if (st == TW_OK && world == TW_WORLD_THREADS && tw_job_given(r->job, "cluster.stuck"))
 		st = tw_job_warn(r->job, "cluster.stuck: is read by processes and sim only");
 	if (st == TW_OK && world == TW_WORLD_THREADS &&
-	    tw_crowd(r->job->cluster.workers, "threads", crowd, sizeof crowd))
+	    tw_oversubscribed(r->job->cluster.workers, "threads", crowd, sizeof crowd))
 		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }

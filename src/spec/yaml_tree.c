@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yaml_tree.c - libyaml's events into a tree, with everything refused that a job file has no use for. */
+/* yaml_tree.c - libyaml's events into a tree, with everything refused that a job file has no use
+ * for. */
 #include "spec/yaml_tree.h"
 
 #include "base/printable.h"

@@ -27,7 +27,7 @@ static uint64_t steps(const struct tw_schedule *s, double progress)
 	return taken;
 }
 
-static double shape(const struct tw_schedule *s, double progress)
+static double schedule_shape(const struct tw_schedule *s, double progress)
 {
 	const double done = fraction(progress, s->epochs);
 
@@ -50,14 +50,14 @@ static double warm(const struct tw_schedule *s, double progress)
 	return s->warmup_from + (1.0 - s->warmup_from) * done;
 }
 
-static double rate(const struct tw_schedule *s, double progress)
+static double schedule_rate(const struct tw_schedule *s, double progress)
 {
-	return s->rate * shape(s, progress) * warm(s, progress);
+	return s->rate * schedule_shape(s, progress) * warm(s, progress);
 }
 
 float tw_schedule_rate(const struct tw_schedule *s, double progress)
 {
-	return (float)rate(s, progress);
+	return (float)schedule_rate(s, progress);
 }
 
 /* The largest rate on [from, to], where the rate is smooth: the best of many samples, then a
@@ -65,13 +65,13 @@ float tw_schedule_rate(const struct tw_schedule *s, double progress)
 static double largest_between(const struct tw_schedule *s, double from, double to)
 {
 	const double width = (to - from) / SAMPLES;
-	double best = rate(s, from), at = from;
+	double best = schedule_rate(s, from), at = from;
 
 	for (int k = 1; k <= SAMPLES; k++) {
 		const double p = k < SAMPLES ? from + k * width : to;
 
-		if (rate(s, p) > best) {
-			best = rate(s, p);
+		if (schedule_rate(s, p) > best) {
+			best = schedule_rate(s, p);
 			at = p;
 		}
 	}
@@ -81,12 +81,12 @@ static double largest_between(const struct tw_schedule *s, double from, double t
 	for (int k = 0; k < 100; k++) {
 		const double a = low + (high - low) / 3.0, b = high - (high - low) / 3.0;
 
-		if (rate(s, a) < rate(s, b))
+		if (schedule_rate(s, a) < schedule_rate(s, b))
 			low = a;
 		else
 			high = b;
 	}
-	return fmax(best, rate(s, low));
+	return fmax(best, schedule_rate(s, low));
 }
 
 /* Where a step falls inside the warm-up the rate is largest just before it. */
@@ -94,13 +94,13 @@ static double largest_step(const struct tw_schedule *s)
 {
 	const double end = fmax(s->warmup, s->epochs);
 	const uint64_t count = s->every > 0.0 ? (uint64_t)(end / s->every) : s->at.count;
-	double best = fmax(rate(s, 0.0), rate(s, end));
+	double best = fmax(schedule_rate(s, 0.0), schedule_rate(s, end));
 
 	for (uint64_t k = 0; k < count; k++) {
 		const double at = s->every > 0.0 ? (double)(k + 1) * s->every : s->at.at[k];
 
 		best = fmax(best, s->rate * tw_power(s->factor, k) * warm(s, at));
-		best = fmax(best, rate(s, at));
+		best = fmax(best, schedule_rate(s, at));
 	}
 	return best;
 }

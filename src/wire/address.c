@@ -134,7 +134,7 @@ static bool cut(const char *text, const char **host, size_t *bytes, const char *
 enum tw_status tw_address_parse(const char *text, uint16_t port, struct tw_address *out,
 				struct tw_error *why)
 {
-	const struct tw_shown shown = tw_show(text);
+	const struct tw_printable shown = tw_show(text);
 	struct tw_address a = { .port = port };
 	const char *host, *port_text;
 	size_t bytes;
@@ -193,7 +193,7 @@ static int resolve(const struct tw_address *a, struct addrinfo **list)
 static enum tw_status unresolved(const struct tw_address *a, int rc, enum tw_status status,
 				 struct tw_error *why)
 {
-	const struct tw_shown host = tw_show(a->host);
+	const struct tw_printable host = tw_show(a->host);
 
 	if (rc == EAI_MEMORY)
 		return tw_fail(why, TW_NO_MEMORY, "no memory to look up host \"%s\"", host.text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_store.h - a store that keeps cuts in memory: for runs without a directory, and for tests. */
+/* memory_store.h - a store that keeps cuts in memory: for runs without a directory, and for tests.
+ * */
 #ifndef TW_WORLD_MEMORY_STORE_H
 #define TW_WORLD_MEMORY_STORE_H
 

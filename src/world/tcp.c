@@ -101,7 +101,7 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_error *why)
+static enum tw_status gateway_opened(void *arg, struct tw_port *port, struct tw_error *why)
 {
 	struct tw_tcp *t = arg;
 	int failed;
@@ -118,7 +118,7 @@ static enum tw_status gate_opened(void *arg, struct tw_port *port, struct tw_err
 	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
 }
 
-static void gate_send(void *arg, struct tw_msg *m)
+static void gateway_send(void *arg, struct tw_msg *m)
 {
 	struct tw_tcp *t = arg;
 	const bool inside = pthread_equal(pthread_self(), t->thread);
@@ -141,7 +141,7 @@ static void gate_send(void *arg, struct tw_msg *m)
 		tw_loop_ring(t);
 }
 
-static void gate_gone(void *arg, struct tw_addr who)
+static void gateway_gone(void *arg, struct tw_addr who)
 {
 	struct tw_tcp *t = arg;
 
@@ -176,12 +176,12 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }
 
-static void gate_bytes(void *arg, uint64_t *sent, uint64_t *received)
+static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 {
 	tw_tcp_bytes(arg, sent, received);
 }
 
-static void gate_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
+static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
 {
 	struct tw_tcp *t = arg;
 	const bool ours = who.node == t->self.node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
@@ -215,8 +215,8 @@ static void gate_name(void *arg, struct tw_addr who, uint32_t slot, char *out, s
 	}
 }
 
-static void gate_waits(void *arg, const char *who, const char *whom, const char *why,
-		       double seconds)
+static void gateway_waits(void *arg, const char *who, const char *whom, const char *why,
+			  double seconds)
 {
 	struct tw_tcp *t = arg;
 
@@ -224,7 +224,7 @@ static void gate_waits(void *arg, const char *who, const char *whom, const char 
 		t->o.waits(t->o.waits_arg, who, whom, why, seconds);
 }
 
-static void gate_closing(void *arg)
+static void gateway_closing(void *arg)
 {
 	struct tw_tcp *t = arg;
 
@@ -350,15 +350,15 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 {
 	const struct tw_gateway gateway = {
 		.arg = t,
-		.opened = gate_opened,
-		.send = gate_send,
-		.gone = gate_gone,
-		.named = tw_claim_named,
-		.members = tw_claim_members,
-		.bytes = gate_bytes,
-		.name = gate_name,
-		.waits = gate_waits,
-		.closing = gate_closing,
+		.opened = gateway_opened,
+		.send = gateway_send,
+		.gone = gateway_gone,
+		.named = tw_identity_named,
+		.members = tw_identity_members,
+		.bytes = gateway_bytes,
+		.name = gateway_name,
+		.waits = gateway_waits,
+		.closing = gateway_closing,
 	};
 	const struct tw_threads_options options = { .gateway = &gateway, .helpers = t->o.helpers };
 	struct tw_cluster mine = *cluster;

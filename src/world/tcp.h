@@ -134,7 +134,7 @@ enum tw_status tw_tcp_ask_open(const struct tw_tcp_options *o, struct tw_tcp_ask
 /* *text is 0-terminated and freed through o->heap. */
 enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
 			      struct tw_error *why);
-/* As tw_share_receive of run/transfer.h; arg is the struct tw_tcp_ask. */
+/* As tw_transfer_receive of run/transfer.h; arg is the struct tw_tcp_ask. */
 enum tw_status tw_tcp_ask_data(void *arg, uint64_t from, void *to, size_t bytes,
 			       struct tw_error *why);
 void tw_tcp_ask_close(struct tw_tcp_ask *a);

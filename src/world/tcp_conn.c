@@ -23,7 +23,7 @@ static void reader_msg_free(void *arg, struct tw_msg *m)
 
 static bool reader_admit(void *arg, const struct tw_header *h, const char **why)
 {
-	return tw_greet_admit(arg, h, why);
+	return tw_handshake_admit(arg, h, why);
 }
 
 static struct tw_block *reader_block(void *arg, const struct tw_header *h)
@@ -56,7 +56,7 @@ static void deliver(struct conn *c, struct tw_msg *m)
 {
 	m->from.node = node_of(c->peer, m->from.role);
 	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->self.node;
-	switch (tw_claim_of(c, m)) {
+	switch (tw_identity_of(c, m)) {
 	case CLAIM_TRUE:
 		pass(c, m);
 		break;
@@ -108,7 +108,7 @@ static bool reader_message(void *arg, struct tw_msg *m)
 	if (c->state == CONN_OPEN && !tw_type_is_worlds(m->h.type))
 		deliver(c, m);
 	else
-		tw_greet_message(c, m); /* takes m */
+		tw_handshake_message(c, m); /* takes m */
 	/* what follows the terms waits until there are actors to hear it */
 	if (c->dialled && c->state == CONN_OPEN && !c->t->port)
 		return false;
@@ -345,7 +345,7 @@ static void broke(struct conn *c)
 	const char *why = reason(c);
 
 	if (!c->dialled && c->state == CONN_GREETING && tw_reader_other_version(c->reader)) {
-		tw_greet_deny(c, TW_DENY_VERSION, 0, "%s", why);
+		tw_handshake_deny(c, TW_DENY_VERSION, 0, "%s", why);
 		return;
 	}
 	if (!c->dialled && (c->state != CONN_OPEN || *tw_reader_why(c->reader)))
@@ -454,7 +454,7 @@ static bool shake(struct conn *c)
 		c->state = CONN_GREETING;
 		c->heard = c->t->loop.now;
 		if (c->dialled)
-			tw_greet_send(c);
+			tw_handshake_send(c);
 		return true;
 	case TW_FLOW_WAIT:
 		return false;
@@ -614,7 +614,7 @@ void tw_conns_tick(struct tw_tcp *t)
 			break;
 		default:
 			if (c->held && age > NAMED_TIME) {
-				tw_greet_too_late(c);
+				tw_handshake_too_late(c);
 				break;
 			}
 			if (age <= GREET_TIME)

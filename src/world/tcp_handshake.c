@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_handshake.c - how processes get to know each other, and what worlds say to each other later. */
+/* tcp_handshake.c - how processes get to know each other, and what worlds say to each other later.
+ * */
 #include "base/printable.h"
 #include "world/tcp_inner.h"
 
@@ -45,7 +46,7 @@ static bool actor_says(const struct conn *c, const struct tw_header *h)
 	       (roles_of(c->peer->role) >> h->sender & 1) && (our_roles(c->t) >> h->receiver & 1);
 }
 
-bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
+bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why)
 {
 	const bool open = c->state == CONN_OPEN;
 
@@ -85,7 +86,7 @@ bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why)
 
 /* --- who dials -------------------------------------------------------------------------------- */
 
-void tw_greet_send(struct conn *c)
+void tw_handshake_send(struct conn *c)
 {
 	struct tw_tcp *t = c->t;
 	struct tw_msg *m = tw_tcp_msg(t, TW_GREET);
@@ -315,7 +316,8 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 
 /* --- who is dialled --------------------------------------------------------------------------- */
 
-void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format, ...)
+void tw_handshake_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format,
+		       ...)
 {
 	struct tw_tcp *t = c->t;
 	struct tw_msg *m = tw_tcp_msg(t, TW_DENY);
@@ -353,14 +355,15 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 	char its[TW_SHA_SHORT], ours[TW_SHA_SHORT];
 
 	if (!tw_sha_same(&b->job, &o->job)) {
-		tw_greet_deny(c, TW_DENY_JOB, 0,
-			      "it runs another job (hash %s, here %s); join without a job of your "
-			      "own: the master gives it",
-			      tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
+		tw_handshake_deny(
+			c, TW_DENY_JOB, 0,
+			"it runs another job (hash %s, here %s); join without a job of your "
+			"own: the master gives it",
+			tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
 		return false;
 	}
 	if (!tw_sha_same(&b->layout, &o->layout)) {
-		tw_greet_deny(
+		tw_handshake_deny(
 			c, TW_DENY_LAYOUT, 0,
 			"its parameters or the cluster's servers, shards and workers are laid "
 			"out otherwise (hash %s, here %s): start it again, with the same version "
@@ -369,9 +372,9 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 		return false;
 	}
 	if (!tw_sha_same(&b->data, &o->data)) {
-		tw_greet_deny(c, TW_DENY_DATA, 0,
-			      "its data set is another (fingerprint %s, here %s)",
-			      tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
+		tw_handshake_deny(c, TW_DENY_DATA, 0,
+				  "its data set is another (fingerprint %s, here %s)",
+				  tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
 		return false;
 	}
 	return true;
@@ -413,10 +416,10 @@ static bool known(struct conn *c, const struct tw_body_greet *b)
 {
 	if (tw_ticket_check(c->t, b) == CLAIM_TRUE)
 		return true;
-	tw_greet_deny(c, TW_DENY_RUN, 0,
-		      "it says it is node %u of run %016" PRIx64
-		      ", which nobody here has given; start it again",
-		      b->node, b->run);
+	tw_handshake_deny(c, TW_DENY_RUN, 0,
+			  "it says it is node %u of run %016" PRIx64
+			  ", which nobody here has given; start it again",
+			  b->node, b->run);
 	return false;
 }
 
@@ -457,7 +460,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 
 static void no_memory(struct conn *c)
 {
-	tw_greet_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
+	tw_handshake_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
 }
 
 /* The boot of the master is in it, so that one that comes back does not give a node twice; after
@@ -490,8 +493,8 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 
 	if (node == TW_NODE_NEW) {
 		if (t->o.role != TW_TCP_SERVE) {
-			tw_greet_deny(c, TW_DENY_ROLE, 0,
-				      "this is a server, not the master; join the master");
+			tw_handshake_deny(c, TW_DENY_ROLE, 0,
+					  "this is a server, not the master; join the master");
 			return;
 		}
 		p = tw_peer_of_process(t, b->process);
@@ -503,11 +506,11 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		p = tw_peer_of(t, node);
 	}
 	if (node <= t->o.servers || (p && p->role != TW_WORKER)) {
-		tw_greet_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
 		return;
 	}
 	if (p && boot < p->boot) {
-		tw_greet_deny(c, TW_DENY_RUN, 0, "node %u is somebody else now", node);
+		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is somebody else now", node);
 		return;
 	}
 	if (!p) {
@@ -553,16 +556,16 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 	struct peer *p;
 
 	if (t->o.role != TW_TCP_SERVE) {
-		tw_greet_deny(c, TW_DENY_ROLE, 0, "this is a server, not the master");
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "this is a server, not the master");
 		return;
 	}
 	if (asks) {
 		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
 			node = free_server(t);
 		if (!node) {
-			tw_greet_deny(c, TW_DENY_BUSY, 2000,
-				      "the job's %u servers are all here (cluster.servers)",
-				      t->o.servers);
+			tw_handshake_deny(c, TW_DENY_BUSY, 2000,
+					  "the job's %u servers are all here (cluster.servers)",
+					  t->o.servers);
 			return;
 		}
 		boot = t->self.id.boot << 16 | (uint32_t)++t->given.servers;
@@ -571,12 +574,12 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 	}
 	p = tw_peer_of(t, node);
 	if (node < 2 || node > t->o.servers) {
-		tw_greet_deny(c, TW_DENY_RUN, 0, "node %u is not a server", node);
+		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is not a server", node);
 		return;
 	}
 	if (p && taken(p) && p->boot != boot) {
-		tw_greet_deny(c, TW_DENY_PLACE, 0, "server %u is somebody else now",
-			      tw_server_number(node));
+		tw_handshake_deny(c, TW_DENY_PLACE, 0, "server %u is somebody else now",
+				  tw_server_number(node));
 		return;
 	}
 	if (!p)
@@ -615,13 +618,13 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	const uint32_t end = TW_GREET_ASK | TW_GREET_MODEL;
 
 	if (t->farewell.ending && !(t->farewell.giving && (b->flags & end) == end)) {
-		tw_greet_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
+		tw_handshake_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
 		return;
 	}
 	if (b->flags & TW_GREET_ASK) {
 		if (t->o.role != TW_TCP_SERVE) {
-			tw_greet_deny(c, TW_DENY_ROLE, 0,
-				      "this is a server, not the master; join the master");
+			tw_handshake_deny(c, TW_DENY_ROLE, 0,
+					  "this is a server, not the master; join the master");
 			return;
 		}
 		let_ask(c);
@@ -634,7 +637,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	else if (b->role == TW_SERVER)
 		greet_server(c, b);
 	else
-		tw_greet_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
 }
 
 /* --- who greets before the master has named it ------------------------------------------------ */
@@ -654,7 +657,7 @@ static void hold(struct conn *c, struct tw_msg *m)
 }
 
 /* Letting one in ends no other that waits: those have no peer. */
-void tw_greet_waiting(struct tw_tcp *t)
+void tw_handshake_waiting(struct tw_tcp *t)
 {
 	struct conn *c, *next, *list = t->conns.waiting;
 
@@ -675,7 +678,7 @@ void tw_greet_waiting(struct tw_tcp *t)
 	}
 }
 
-void tw_greet_too_late(struct conn *c)
+void tw_handshake_too_late(struct conn *c)
 {
 	struct tw_msg *m = c->held;
 	const uint32_t node = m->b.greet.node;
@@ -685,7 +688,7 @@ void tw_greet_too_late(struct conn *c)
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
 	tw_tcp_refusal(c->t, c->name, "refused: the master has not named node %u", node);
-	tw_greet_deny(c, TW_DENY_BUSY, 1000, "the master has not named node %u here", node);
+	tw_handshake_deny(c, TW_DENY_BUSY, 1000, "the master has not named node %u here", node);
 }
 
 /* --- what is given -------------------------------------------------------------------------- */
@@ -731,7 +734,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 
 	if (!known_data(t, b->what, &all) || b->from > all ||
 	    b->bytes > tw_payload_most(TW_DATA, 0, 0) || b->bytes > all - b->from) {
-		tw_greet_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
+		tw_handshake_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
 		return;
 	}
 	m = tw_tcp_msg(t, TW_DATA);
@@ -745,7 +748,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	}
 	if (read_data(t, b, m->payload->data) != TW_OK) {
 		tw_tcp_msg_free(t, m);
-		tw_greet_deny(c, TW_DENY_DATA, 0, "the data set cannot be read here");
+		tw_handshake_deny(c, TW_DENY_DATA, 0, "the data set cannot be read here");
 		return;
 	}
 	m->b.data = *b;
@@ -756,7 +759,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	tw_conn_flush(c);
 }
 
-void tw_greet_message(struct conn *c, struct tw_msg *m)
+void tw_handshake_message(struct conn *c, struct tw_msg *m)
 {
 	switch (m->h.type) {
 	case TW_GREET:
@@ -775,7 +778,7 @@ void tw_greet_message(struct conn *c, struct tw_msg *m)
 	case TW_TICKETS:
 		if (c->t->o.role == TW_TCP_SERVER) {
 			tw_ticket_learn(c->t, m);
-			tw_greet_waiting(c->t);
+			tw_handshake_waiting(c->t);
 		}
 		break;
 	case TW_PEERS:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_identity.c - for whom a worker may speak to shards: for the slot that the master has given it.
+/* tcp_identity.c - for whom a worker may speak to shards: for the slot that the master has given
+ * it.
  *
  * Shards believe whoever has the newest incarnation of a slot, because the master's word may be
  * slower than the worker's.  Here its word is waited for.  Where the master is, it says who is a
@@ -69,7 +70,7 @@ static enum claim by_views(const struct conn *c, const struct tw_msg *m)
 	return CLAIM_TRUE;
 }
 
-enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m)
+enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
 
@@ -132,7 +133,7 @@ static void learn_member(struct tw_tcp *t, const struct tw_member *one)
 		tw_log_line(t->o.log, TW_INFO, t->self.who, "%s on %s joined", name, host);
 }
 
-void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count)
+void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count)
 {
 	struct tw_tcp *t = arg;
 
@@ -150,7 +151,7 @@ void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *lis
 	tw_loop_ring(t);
 }
 
-void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation)
+void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation)
 {
 	struct tw_tcp *t = arg;
 
@@ -172,7 +173,7 @@ static void take_name(struct tw_tcp *t, const struct tw_tcp_news *news)
 		tw_log_line(t->o.log, TW_INFO, t->self.who, "joined");
 }
 
-void tw_claim_hear(struct tw_tcp *t)
+void tw_identity_hear(struct tw_tcp *t)
 {
 	struct tw_tcp_news news;
 

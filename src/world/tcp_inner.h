@@ -335,12 +335,12 @@ void tw_conns_try_held(struct tw_tcp *t);
 void tw_conns_bury(struct tw_tcp *t); /* the dead */
 
 /* tcp_identity.c */
-enum claim tw_claim_of(const struct conn *c, const struct tw_msg *m);
+enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m);
 /* What our actors say of workers (struct tw_gateway).  Any thread; arg is the struct tw_tcp. */
-void tw_claim_named(void *arg, uint32_t slot, uint32_t incarnation);
-void tw_claim_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
+void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
+void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
 /* The loop: take in what they have said. */
-void tw_claim_hear(struct tw_tcp *t);
+void tw_identity_hear(struct tw_tcp *t);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */
@@ -355,15 +355,15 @@ void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
 void tw_ticket_close(struct tw_tcp *t);
 
 /* tcp_handshake.c */
-void tw_greet_send(struct conn *c);
+void tw_handshake_send(struct conn *c);
 /* Those who greeted too early: let in who is named now; time is up for one. */
-void tw_greet_waiting(struct tw_tcp *t);
-void tw_greet_too_late(struct conn *c);
+void tw_handshake_waiting(struct tw_tcp *t);
+void tw_handshake_too_late(struct conn *c);
 /* A message of a connection that has not greeted, or of the world's own kind; takes it. */
-void tw_greet_message(struct conn *c, struct tw_msg *m);
-bool tw_greet_admit(struct conn *c, const struct tw_header *h, const char **why);
-void tw_greet_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+void tw_handshake_message(struct conn *c, struct tw_msg *m);
+bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why);
+void tw_handshake_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format,
+		       ...) __attribute__((format(printf, 4, 5)));
 
 /* tcp_loop.c */
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why);

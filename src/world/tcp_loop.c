@@ -274,7 +274,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 		tw_peers_tick(t);
 		tw_conns_tick(t);
 	}
-	tw_claim_hear(t);
+	tw_identity_hear(t);
 	tw_peers_regroup(t);
 	tw_peers_collect(t);
 	say_farewell(t);

@@ -5,25 +5,25 @@
 
 #include <string.h>
 
-static struct door *door_of(struct tw_context *ctx)
+static struct door *context_of(struct tw_context *ctx)
 {
 	return (struct door *)ctx;
 }
 
-static struct tw_msg *door_msg_new(struct tw_context *ctx)
+static struct tw_msg *context_msg_new(struct tw_context *ctx)
 {
-	return tw_msg_pool_take(&door_of(ctx)->hand->messages);
+	return tw_msg_pool_take(&context_of(ctx)->hand->messages);
 }
 
-static void door_msg_free(struct tw_context *ctx, struct tw_msg *m)
+static void context_msg_free(struct tw_context *ctx, struct tw_msg *m)
 {
 	if (m)
-		tw_msg_pool_give(&door_of(ctx)->hand->messages, m);
+		tw_msg_pool_give(&context_of(ctx)->hand->messages, m);
 }
 
-static void door_send(struct tw_context *ctx, struct tw_msg *m)
+static void context_send(struct tw_context *ctx, struct tw_msg *m)
 {
-	struct hand *me = door_of(ctx)->hand;
+	struct hand *me = context_of(ctx)->hand;
 
 	m->from = ctx->self;
 	m->next = NULL;
@@ -31,9 +31,9 @@ static void door_send(struct tw_context *ctx, struct tw_msg *m)
 	me->out_end = &m->next;
 }
 
-static int64_t door_now(struct tw_context *ctx)
+static int64_t context_now(struct tw_context *ctx)
 {
-	return tw_threads_now(door_of(ctx)->cell->world);
+	return tw_threads_now(context_of(ctx)->cell->world);
 }
 
 /* Room for one more alarm. */
@@ -42,9 +42,9 @@ static bool more_alarms(struct cell *c)
 	return TW_GROW(c->world->heap, c->alarm, c->alarm_room, c->alarms, c->alarms + 1);
 }
 
-static void door_timer(struct tw_context *ctx, uint32_t id, int64_t after)
+static void context_timer(struct tw_context *ctx, uint32_t id, int64_t after)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 	struct threads *w = c->world;
 	const int64_t now = tw_threads_now(w);
 	int64_t due = INT64_MAX;
@@ -79,9 +79,9 @@ static void door_timer(struct tw_context *ctx, uint32_t id, int64_t after)
 		tw_threads_wake(&w->hand[HOUSEKEEPER]);
 }
 
-static void door_compute(struct tw_context *ctx, struct tw_compute *compute)
+static void context_compute(struct tw_context *ctx, struct tw_compute *compute)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 
 	HOLDS(4, c->owner && &c->door.ctx == ctx); /* it has a thread to compute with */
 	atomic_store(&compute->cancel, false);
@@ -90,9 +90,9 @@ static void door_compute(struct tw_context *ctx, struct tw_compute *compute)
 	c->wanted_end = (struct tw_compute **)&compute->world;
 }
 
-static void door_cancel(struct tw_context *ctx, struct tw_compute *compute)
+static void context_cancel(struct tw_context *ctx, struct tw_compute *compute)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 
 	atomic_store(&compute->cancel, true);
 	if (c->running == compute)
@@ -126,7 +126,7 @@ void tw_threads_job_free(struct threads *w, struct job *j)
 
 static struct job *new_job(struct tw_context *ctx, enum job_kind kind)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 	struct job *j = tw_heap_zeros(c->world->heap, sizeof *j);
 
 	if (!j) {
@@ -139,10 +139,10 @@ static struct job *new_job(struct tw_context *ctx, enum job_kind kind)
 	return j;
 }
 
-static void door_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
-		      size_t count)
+static void context_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+			 size_t count)
 {
-	struct threads *w = door_of(ctx)->cell->world;
+	struct threads *w = context_of(ctx)->cell->world;
 	struct job *j = new_job(ctx, JOB_SAVE);
 
 	if (!j)
@@ -162,17 +162,17 @@ static void door_save(struct tw_context *ctx, uint64_t cut, const struct tw_part
 	tw_threads_job(w, j);
 }
 
-static void door_load(struct tw_context *ctx)
+static void context_load(struct tw_context *ctx)
 {
 	struct job *j = new_job(ctx, JOB_LOAD);
 
 	if (j)
-		tw_threads_job(door_of(ctx)->cell->world, j);
+		tw_threads_job(context_of(ctx)->cell->world, j);
 }
 
-static void door_note(struct tw_context *ctx, struct tw_note *note)
+static void context_note(struct tw_context *ctx, struct tw_note *note)
 {
-	struct threads *w = door_of(ctx)->cell->world;
+	struct threads *w = context_of(ctx)->cell->world;
 	uint64_t received;
 	bool go_on;
 
@@ -188,9 +188,9 @@ static void door_note(struct tw_context *ctx, struct tw_note *note)
 		tw_threads_wake(&w->hand[HOUSEKEEPER]);
 }
 
-static void door_log(struct tw_context *ctx, enum tw_level level, const char *line)
+static void context_log(struct tw_context *ctx, enum tw_level level, const char *line)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 
 	if (c->world->cluster->log)
 		tw_log_line(c->world->cluster->log, level, c->name, "%s", line);
@@ -228,9 +228,9 @@ void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *
 	pthread_mutex_unlock(&w->hand[STOREKEEPER].lock);
 }
 
-static void door_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
+static void context_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 
 	/* a worker that the cluster let go; where it is alone in its process, that ends */
 	if (status == TW_CANCELLED && ctx->self.role == TW_WORKER && !c->world->options.gateway) {
@@ -242,14 +242,14 @@ static void door_finish(struct tw_context *ctx, enum tw_status status, struct tw
 }
 
 /* Others of the process go on.  The gateway is told when what the handler sent is on its way. */
-static void door_gone(struct tw_context *ctx)
+static void context_gone(struct tw_context *ctx)
 {
-	door_of(ctx)->hand->gone = true;
+	context_of(ctx)->hand->gone = true;
 }
 
-static void door_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+static void context_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
 {
-	struct cell *c = door_of(ctx)->cell;
+	struct cell *c = context_of(ctx)->cell;
 	const struct tw_gateway *g = c->world->options.gateway;
 
 	if (!g)
@@ -258,9 +258,9 @@ static void door_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnati
 	g->named(g->arg, slot, incarnation);
 }
 
-static void door_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
+static void context_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
 {
-	const struct tw_gateway *g = door_of(ctx)->cell->world->options.gateway;
+	const struct tw_gateway *g = context_of(ctx)->cell->world->options.gateway;
 
 	if (g && count)
 		g->members(g->arg, ctx->self, list, count);
@@ -268,19 +268,19 @@ static void door_members(struct tw_context *ctx, const struct tw_member *list, s
 
 const struct tw_world tw_threads_world = {
 	.name = "threads",
-	.msg_new = door_msg_new,
-	.msg_free = door_msg_free,
-	.send = door_send,
-	.timer = door_timer,
-	.now = door_now,
-	.compute = door_compute,
-	.cancel = door_cancel,
-	.save = door_save,
-	.load = door_load,
-	.note = door_note,
-	.log = door_log,
-	.finish = door_finish,
-	.gone = door_gone,
-	.named = door_named,
-	.members = door_members,
+	.msg_new = context_msg_new,
+	.msg_free = context_msg_free,
+	.send = context_send,
+	.timer = context_timer,
+	.now = context_now,
+	.compute = context_compute,
+	.cancel = context_cancel,
+	.save = context_save,
+	.load = context_load,
+	.note = context_note,
+	.log = context_log,
+	.finish = context_finish,
+	.gone = context_gone,
+	.named = context_named,
+	.members = context_members,
 };

@@ -8,7 +8,7 @@
 #define XXH_STATIC_LINKING_ONLY /* a state on the stack */
 #include <xxhash.h>
 
-static size_t place_of(const struct threads *w, struct tw_addr a)
+static size_t mailbox_of(const struct threads *w, struct tw_addr a)
 {
 	const uint64_t key = (uint64_t)a.node << 32 | (uint32_t)a.role << 16 | a.index;
 
@@ -22,7 +22,7 @@ static bool same_addr(struct tw_addr a, struct tw_addr b)
 
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to)
 {
-	for (size_t p = place_of(w, to); w->place[p]; p = (p + 1) & (w->places - 1)) {
+	for (size_t p = mailbox_of(w, to); w->place[p]; p = (p + 1) & (w->places - 1)) {
 		struct cell *c = &w->cell[w->place[p] - 1];
 
 		if (same_addr(c->seat->addr, to))
@@ -34,7 +34,7 @@ struct cell *tw_threads_find(const struct threads *w, struct tw_addr to)
 bool tw_threads_index(struct threads *w)
 {
 	for (size_t k = 0; k < w->cells; k++) {
-		size_t p = place_of(w, w->cell[k].seat->addr);
+		size_t p = mailbox_of(w, w->cell[k].seat->addr);
 
 		if (tw_threads_find(w, w->cell[k].seat->addr))
 			return false;
@@ -126,7 +126,7 @@ static struct cell *unlist(struct hand *me)
 }
 
 /* Make what this hand cannot begin at once ready for hands that wait. */
-static void share(struct hand *me)
+static void share_payload(struct hand *me)
 {
 	struct threads *w = me->world;
 	const bool port = me == &w->hand[PORT] && w->helpers; /* it enters nothing itself */
@@ -216,10 +216,10 @@ void tw_threads_leave(struct cell *c)
 	atomic_store(&c->busy, false);
 }
 
-static void deliver(struct hand *me, struct cell *from);
+static void deliver_mail(struct hand *me, struct cell *from);
 
 /* Only its own hand writes a count; others may read it meanwhile. */
-static void bump(_Atomic uint64_t *count, uint64_t by)
+static void bump_mail(_Atomic uint64_t *count, uint64_t by)
 {
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + by,
 			      memory_order_relaxed);
@@ -231,14 +231,14 @@ static void enter_shared(struct hand *me, struct cell *c, struct tw_msg *m)
 
 	me->events++;
 	if (m->from.node != m->to.node)
-		bump(&me->bytes_received, tw_msg_bytes(m));
+		bump_mail(&me->bytes_received, tw_msg_bytes(m));
 	c->seat->class->shared(c->actor, &door.ctx, m);
 	tw_msg_pool_give(&me->messages, m);
-	deliver(me, c);
+	deliver_mail(me, c);
 }
 
 /* Put the sends of the handler that has returned into their mailboxes. */
-static void deliver(struct hand *me, struct cell *from)
+static void deliver_mail(struct hand *me, struct cell *from)
 {
 	struct threads *w = me->world;
 	struct tw_msg *m = me->out;
@@ -255,7 +255,7 @@ static void deliver(struct hand *me, struct cell *from)
 			continue;
 		}
 		if (m->from.node != m->to.node && !w->options.gateway)
-			bump(&me->bytes_sent, tw_msg_bytes(m));
+			bump_mail(&me->bytes_sent, tw_msg_bytes(m));
 		if (c->open && from->owner && tw_kind_of(m->h.type)->shared &&
 		    !atomic_load(&w->over)) {
 			enter_shared(me, c, m);
@@ -288,18 +288,18 @@ void tw_threads_settle(struct hand *me, struct cell *c)
 	const struct tw_gateway *g = me->world->options.gateway;
 	struct tw_compute *gone;
 
-	deliver(me, c);
+	deliver_mail(me, c);
 	while (c->wanted && !atomic_load(&me->world->over) && (gone = take_cancelled(c))) {
 		gone->status = TW_CANCELLED;
 		me->events++;
 		c->seat->class->computed(c->actor, &c->door.ctx, gone);
-		deliver(me, c);
+		deliver_mail(me, c);
 	}
 	/* all that it sent is out, also what a cancelled computation made it say */
 	if (me->gone && g)
 		g->gone(g->arg, c->seat->addr);
 	me->gone = false;
-	share(me);
+	share_payload(me);
 }
 
 void tw_threads_ring(struct hand *me, struct cell *c)
@@ -328,7 +328,7 @@ void tw_threads_ring(struct hand *me, struct cell *c)
 	}
 }
 
-static void handle(struct hand *me, struct cell *c, struct mail *mail)
+static void handle_mail(struct hand *me, struct cell *c, struct mail *mail)
 {
 	const struct tw_actor_class *class = c->seat->class;
 	struct tw_context *ctx = &c->door.ctx;
@@ -338,7 +338,7 @@ static void handle(struct hand *me, struct cell *c, struct mail *mail)
 	switch (mail->kind) {
 	case MAIL_MESSAGE:
 		if (mail->m.from.node != mail->m.to.node && !w->options.gateway)
-			bump(&me->bytes_received, tw_msg_bytes(&mail->m));
+			bump_mail(&me->bytes_received, tw_msg_bytes(&mail->m));
 		if (w->options.hash && mail->m.h.hash != hash_of(&mail->m))
 			tw_give_up(ctx, TW_BAD_BYTES, "%s changed after it was sent",
 				   tw_type_name(mail->m.h.type));
@@ -422,7 +422,7 @@ void tw_threads_handle(struct hand *me, struct cell *c)
 			}
 		}
 		c->batch = (struct mail *)mail->m.next;
-		handle(me, c, mail);
+		handle_mail(me, c, mail);
 	}
 }
 
@@ -442,7 +442,7 @@ bool tw_threads_work(struct hand *me)
 	while (!atomic_load(&me->world->over)) {
 		struct cell *c;
 
-		share(me);
+		share_payload(me);
 		if (!me->works && me == &me->world->hand[PORT] && me->world->helpers)
 			break;
 		c = me->works ? unlist(me) : take_ready(me->world);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sha.c - SHA-256 gives the digests of FIPS 180-4's examples, in any pieces. */
+/* test_sha256.c - SHA-256 gives the digests of FIPS 180-4's examples, in any pieces. */
 #include "base/sha256.h"
 
 #include <setjmp.h>

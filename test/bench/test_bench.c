@@ -65,13 +65,13 @@ static void every_codec_is_measured(void **state)
 /* The engine of the exchange fills a buffer once and then leaves it alone. */
 static void the_idle_engine_costs_nothing_twice(void **state)
 {
-	struct tw_idle *e = malloc(sizeof *e);
+	struct tw_null_engine *e = malloc(sizeof *e);
 	const struct tw_inputs in = { .count = 3 };
 	struct tw_score score;
 	float g[40] = { 0 };
 
 	assert_non_null(e);
-	tw_idle_init(e, 40, 100);
+	tw_null_engine_init(e, 40, 100);
 	assert_int_equal(e->engine.class->gradient(&e->engine, NULL, &in, g, &score), TW_OK);
 	assert_true(g[0] != 0.0f && g[20] == g[0] && g[39] == g[0]);
 	g[20] = 7.0f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_look.c - eval, inspect, export and data: what they print, and what they refuse. */
+/* test_query.c - eval, inspect, export and data: what they print, and what they refuse. */
 #include "base/skipping.h"
 #include "cli/spawn.h"
 

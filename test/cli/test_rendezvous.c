@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_where.c - who and where, over tables of environments, and Slurm's lists of hosts. */
+/* test_rendezvous.c - who and where, over tables of environments, and Slurm's lists of hosts. */
 #include "cli/rendezvous.h"
 
 #include <setjmp.h>
@@ -172,7 +172,7 @@ struct row {
 	const char *address;
 	const char *environment[VARS];
 	const char *master; /* NULL: none, and `port` is the one to listen on */
-	enum tw_where_source source;
+	enum tw_rendezvous_source source;
 	int64_t rank, world; /* -1: not known */
 	uint16_t port;
 };
@@ -181,9 +181,9 @@ static void check_row(const struct row *row)
 {
 	struct tw_error why = { 0 };
 	char text[TW_ADDRESS_TEXT];
-	struct tw_where w;
+	struct tw_rendezvous w;
 
-	if (tw_where_find(row->address, row->environment, &w, &why) != TW_OK)
+	if (tw_rendezvous_find(row->address, row->environment, &w, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	assert_int_equal(w.have_master, row->master != NULL);
 	tw_address_text(&w.master, text);
@@ -196,8 +196,8 @@ static void check_row(const struct row *row)
 	assert_int_equal(w.source, row->source);
 	assert_int_equal(w.have_rank ? (int64_t)w.rank : -1, row->rank);
 	assert_int_equal(w.have_world ? (int64_t)w.world : -1, row->world);
-	assert_int_equal(tw_where_leads(&w), row->rank == 0);
-	assert_int_equal(tw_where_need(&w, &why), row->master ? TW_OK : TW_BAD_INPUT);
+	assert_int_equal(tw_rendezvous_leads(&w), row->rank == 0);
+	assert_int_equal(tw_rendezvous_need(&w, &why), row->master ? TW_OK : TW_BAD_INPUT);
 }
 
 static void precedence(void **state)
@@ -357,11 +357,11 @@ static void bad_variables_are_said(void **state)
 	};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		const struct tw_where before = { .rank = 77 };
-		struct tw_where w = before;
+		const struct tw_rendezvous before = { .rank = 77 };
+		struct tw_rendezvous w = before;
 		struct tw_error why = { 0 };
 
-		assert_int_equal(tw_where_find(rows[i].address, rows[i].environment, &w, &why),
+		assert_int_equal(tw_rendezvous_find(rows[i].address, rows[i].environment, &w, &why),
 				 TW_BAD_INPUT);
 		if (!strstr(why.text, rows[i].says))
 			fail_msg("\"%s\" does not say \"%s\"", why.text, rows[i].says);
@@ -374,13 +374,13 @@ static void nowhere_says_what_would_do(void **state)
 {
 	static const char *const words[] = { "thalweg join HOST", "SLURM_JOB_NODELIST",
 					     "MASTER_ADDR", "MASTER_PORT", "7433" };
-	const struct tw_where w = { 0 };
+	const struct tw_rendezvous w = { 0 };
 	struct tw_error why = { 0 };
 
-	assert_int_equal(tw_where_need(&w, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_rendezvous_need(&w, &why), TW_BAD_INPUT);
 	for (size_t i = 0; i < COUNT(words); i++)
 		assert_non_null(strstr(why.text, words[i]));
-	assert_false(tw_where_leads(&w));
+	assert_false(tw_rendezvous_leads(&w));
 }
 
 static void the_line_to_paste(void **state)
@@ -410,7 +410,7 @@ static void the_line_to_paste(void **state)
 		char text[TW_ADDRESS_TEXT];
 
 		assert_int_equal(tw_address_parse(rows[i].bound, 0, &bound, &why), TW_OK);
-		tw_where_join_text(&bound, rows[i].hostname, text);
+		tw_rendezvous_join_text(&bound, rows[i].hostname, text);
 		assert_string_equal(text, rows[i].text);
 	}
 }

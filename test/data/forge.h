@@ -121,7 +121,8 @@ static inline uint64_t forge_xxh(const struct tw_data *d)
 	return hash;
 }
 
-/* The head of a set's bytes (data/format/set_file.h) says that it is the set of this fingerprint. */
+/* The head of a set's bytes (data/format/set_file.h) says that it is the set of this fingerprint.
+ * */
 static inline void forge_head(uint8_t *set, const struct tw_sha *fingerprint)
 {
 	uint64_t hash;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn.c - see kit.h. */
+/* kit.c - see kit.h. */
 #include "data/kit.h"
 
 #include <fcntl.h>

@@ -236,7 +236,7 @@ static void room_is_bounded_by_the_file(void **state)
 
 static bool number(const char *text, float *out)
 {
-	const struct tw_field f = { .at = text, .bytes = strlen(text) };
+	const struct tw_csv_field f = { .at = text, .bytes = strlen(text) };
 
 	return tw_field_number(&f, out);
 }

@@ -72,7 +72,7 @@ void oproom_make(struct oproom *room, const struct truth *t, const struct tw_op_
 	enum tw_status st = TW_OK;
 
 	*room = (struct oproom){ .truth = t, .site = *site };
-	room->kit = tw_kit_new(&tw_heap_system);
+	room->kit = tw_onednn_new(&tw_heap_system);
 	room->kernel = tw_heap_zeros(&tw_heap_system, bytes + 1);
 	room->kernel_copy = malloc(bytes + 1);
 	assert_true(room->kit && room->kernel && room->kernel_copy);
@@ -85,7 +85,7 @@ void oproom_make(struct oproom *room, const struct truth *t, const struct tw_op_
 
 void oproom_free(struct oproom *room)
 {
-	tw_kit_free(room->kit);
+	tw_onednn_free(room->kit);
 	tw_heap_system.put(&tw_heap_system, room->kernel);
 	free(room->kernel_copy);
 }
@@ -262,7 +262,7 @@ struct oproom_result oproom_run(const struct oproom *room, const struct oproom_w
 
 	batch.loss = &r.loss;
 	batch.correct = &r.correct;
-	run.hand = tw_kit_take(room->kit);
+	run.hand = tw_onednn_take(room->kit);
 	if (!run.hand) {
 		r.wrong = "got no hand";
 		return r;
@@ -272,7 +272,7 @@ struct oproom_result oproom_run(const struct oproom *room, const struct oproom_w
 	if (!r.wrong && room->site.train && op->backward)
 		r.wrong = backward(room, way, &m, &run, &r);
 	each(&m, give_one, NULL);
-	tw_kit_give(room->kit, run.hand);
+	tw_onednn_give(room->kit, run.hand);
 	return r;
 }
 

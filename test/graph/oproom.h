@@ -10,7 +10,7 @@
 struct oproom {
 	const struct truth *truth;
 	struct tw_op_site site;
-	struct tw_kit *kit;
+	struct tw_onednn *kit;
 	void *kernel, *kernel_copy;
 	struct tw_op_memory need;
 };

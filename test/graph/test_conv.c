@@ -186,10 +186,10 @@ static void kernels_are_compiled(void **state)
 			site[0].relu = relu;
 			site[0].wants[0] = true;
 			oproom_make(&room, &t, &site[0]);
-			for (uint32_t k = 0; k < tw_kit_count(room.kit); k++)
-				if (strstr(tw_kit_implementation(room.kit, k), "ref"))
+			for (uint32_t k = 0; k < tw_onednn_count(room.kit); k++)
+				if (strstr(tw_onednn_implementation(room.kit, k), "ref"))
 					fail_msg("conv %s: primitive %u is %s", net[n].text, k,
-						 tw_kit_implementation(room.kit, k));
+						 tw_onednn_implementation(room.kit, k));
 			oproom_free(&room);
 			truth_free(&t);
 			free(options);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plan.c - nothing that lives at the same time shares a byte; no byte is planned in vain. */
+/* test_memory_plan.c - nothing that lives at the same time shares a byte; no byte is planned in
+ * vain. */
 #include "base/refusing.h"
 #include "base/rng.h"
 #include "graph/inner.h"

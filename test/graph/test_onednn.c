@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_kit.c - primitives and hands: reorders against plain loops, concurrency, refusals. */
+/* test_onednn.c - primitives and hands: reorders against plain loops, concurrency, refusals. */
 #include "graph/layout_move.h"
 #include "base/refusing.h"
 #include "graph/onednn.h"
@@ -15,16 +15,16 @@
 /* Before anything else: oneDNN takes an instruction set once. */
 static void an_instruction_set_is_pinned_once(void **state)
 {
-	assert_int_equal(tw_kit_isa("sse9"), TW_BAD_INPUT);
-	assert_int_equal(tw_kit_isa("avx2"), TW_OK);
-	assert_int_equal(tw_kit_isa("avx2"), TW_OK);
+	assert_int_equal(tw_onednn_isa("sse9"), TW_BAD_INPUT);
+	assert_int_equal(tw_onednn_isa("avx2"), TW_OK);
+	assert_int_equal(tw_onednn_isa("avx2"), TW_OK);
 	assert_int_equal(dnnl_get_effective_cpu_isa() & ~dnnl_cpu_isa_avx2, 0);
-	assert_int_equal(tw_kit_isa("avx512"), TW_REFUSED);
+	assert_int_equal(tw_onednn_isa("avx512"), TW_REFUSED);
 }
 
 static const struct tw_shape image = { .rank = 3, .d = { 32, 3, 5 } };
 
-static void move(struct tw_kit *kit, enum tw_layout from, enum tw_layout to)
+static void move(struct tw_onednn *kit, enum tw_layout from, enum tw_layout to)
 {
 	_Alignas(64) float x[960], y[960], truth[960];
 	dnnl_memory_desc_t a, b;
@@ -35,31 +35,31 @@ static void move(struct tw_kit *kit, enum tw_layout from, enum tw_layout to)
 
 	for (size_t i = 0; i < 960; i++)
 		x[i] = (float)i;
-	assert_int_equal(tw_kit_describe(&image, 2, (int)from, &a), TW_OK);
-	assert_int_equal(tw_kit_describe(&image, 2, (int)to, &b), TW_OK);
-	assert_int_equal(tw_kit_reorder(kit, &a, &b, &id, &bytes), TW_OK);
+	assert_int_equal(tw_onednn_describe(&image, 2, (int)from, &a), TW_OK);
+	assert_int_equal(tw_onednn_describe(&image, 2, (int)to, &b), TW_OK);
+	assert_int_equal(tw_onednn_reorder(kit, &a, &b, &id, &bytes), TW_OK);
 	assert_int_equal(id == TW_KIT_NONE, from == to);
 	if (from == to)
 		return;
-	hand = tw_kit_take(kit);
+	hand = tw_onednn_take(kit);
 	assert_non_null(hand);
 	scratch = tw_heap_system.get(&tw_heap_system, bytes + 1);
 	assert_int_equal(tw_hand_run(hand, id, (void *const[]){ x, y }, scratch), TW_OK);
 	tw_heap_system.put(&tw_heap_system, scratch);
-	tw_kit_give(kit, hand);
+	tw_onednn_give(kit, hand);
 	layout_move(&image, 2, from, x, to, truth);
 	assert_memory_equal(y, truth, sizeof y);
 }
 
 static void reorders_are_moves(void **state)
 {
-	struct tw_kit *kit = tw_kit_new(&tw_heap_system);
+	struct tw_onednn *kit = tw_onednn_new(&tw_heap_system);
 
 	assert_non_null(kit);
 	for (int from = 0; from < 3; from++)
 		for (int to = 0; to < 3; to++)
 			move(kit, (enum tw_layout)from, (enum tw_layout)to);
-	tw_kit_free(kit);
+	tw_onednn_free(kit);
 }
 
 static void layouts_that_there_are_not(void **state)
@@ -68,56 +68,56 @@ static void layouts_that_there_are_not(void **state)
 	const struct tw_shape flat = { .rank = 2, .d = { 17, 2 } };
 	dnnl_memory_desc_t md;
 
-	assert_int_equal(tw_kit_describe(&odd, 2, TW_LAYOUT_BLOCK16, &md), TW_BAD_INPUT);
-	assert_int_equal(tw_kit_describe(&flat, 2, TW_LAYOUT_PLAIN, &md), TW_BAD_INPUT);
-	assert_int_equal(tw_kit_describe(&odd, 2, TW_LAYOUT_LAST, &md), TW_OK);
+	assert_int_equal(tw_onednn_describe(&odd, 2, TW_LAYOUT_BLOCK16, &md), TW_BAD_INPUT);
+	assert_int_equal(tw_onednn_describe(&flat, 2, TW_LAYOUT_PLAIN, &md), TW_BAD_INPUT);
+	assert_int_equal(tw_onednn_describe(&odd, 2, TW_LAYOUT_LAST, &md), TW_OK);
 }
 
 static void hands_are_kept(void **state)
 {
 	struct refusing heap = REFUSING(0);
-	struct tw_kit *kit = tw_kit_new(&heap.heap);
+	struct tw_onednn *kit = tw_onednn_new(&heap.heap);
 	struct tw_hand *a, *b;
 	unsigned calls;
 
 	assert_non_null(kit);
 	move(kit, TW_LAYOUT_PLAIN, TW_LAYOUT_LAST);
-	a = tw_kit_take(kit);
-	b = tw_kit_take(kit);
+	a = tw_onednn_take(kit);
+	b = tw_onednn_take(kit);
 	assert_true(a && b && a != b);
-	tw_kit_give(kit, a);
-	tw_kit_give(kit, b);
+	tw_onednn_give(kit, a);
+	tw_onednn_give(kit, b);
 	calls = heap.calls;
 	for (int k = 0; k < 10; k++) {
-		a = tw_kit_take(kit);
-		b = tw_kit_take(kit);
-		tw_kit_give(kit, a);
-		tw_kit_give(kit, b);
+		a = tw_onednn_take(kit);
+		b = tw_onednn_take(kit);
+		tw_onednn_give(kit, a);
+		tw_onednn_give(kit, b);
 	}
 	assert_int_equal(heap.calls, calls);
 	assert_int_equal(omp_get_max_threads(), 1);
-	tw_kit_free(kit);
+	tw_onednn_free(kit);
 	assert_int_equal(heap.live, 0);
 }
 
 static enum tw_status many(struct tw_heap *heap)
 {
-	struct tw_kit *kit = tw_kit_new(heap);
+	struct tw_onednn *kit = tw_onednn_new(heap);
 	enum tw_status st = kit ? TW_OK : TW_NO_MEMORY;
 	dnnl_memory_desc_t a, b;
 	struct tw_hand *hand;
 	uint32_t id;
 
-	tw_kit_describe(&image, 2, TW_LAYOUT_PLAIN, &a);
-	tw_kit_describe(&image, 2, TW_LAYOUT_LAST, &b);
+	tw_onednn_describe(&image, 2, TW_LAYOUT_PLAIN, &a);
+	tw_onednn_describe(&image, 2, TW_LAYOUT_LAST, &b);
 	for (int k = 0; st == TW_OK && k < 40; k++) /* beyond the first room */
-		st = tw_kit_reorder(kit, &a, &b, &id, NULL);
+		st = tw_onednn_reorder(kit, &a, &b, &id, NULL);
 	if (st == TW_OK) {
-		hand = tw_kit_take(kit);
+		hand = tw_onednn_take(kit);
 		st = hand ? TW_OK : TW_NO_MEMORY;
-		tw_kit_give(kit, hand);
+		tw_onednn_give(kit, hand);
 	}
-	tw_kit_free(kit);
+	tw_onednn_free(kit);
 	return st;
 }
 

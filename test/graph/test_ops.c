@@ -357,7 +357,7 @@ static void losses_look_at_their_facts(void **state)
 static bool prepare_scarce(const struct truth *t, unsigned nth)
 {
 	struct refusing heap = REFUSING(nth);
-	struct tw_kit *kit = tw_kit_new(&heap.heap);
+	struct tw_onednn *kit = tw_onednn_new(&heap.heap);
 	void *kernel = calloc(1, t->op->kernel_bytes + 1);
 	struct tw_op_memory need = { 0 };
 	enum tw_status st = kit ? TW_OK : TW_NO_MEMORY;
@@ -366,10 +366,10 @@ static bool prepare_scarce(const struct truth *t, unsigned nth)
 	if (kit && t->op->prepare)
 		st = t->op->prepare(&t->site, kit, kernel, &need);
 	if (st == TW_OK)
-		hand = tw_kit_take(kit);
+		hand = tw_onednn_take(kit);
 	if (hand)
-		tw_kit_give(kit, hand);
-	tw_kit_free(kit);
+		tw_onednn_give(kit, hand);
+	tw_onednn_free(kit);
 	free(kernel);
 	if (heap.live || (st != TW_OK && st != TW_NO_MEMORY) || !hand != (heap.calls >= nth))
 		fail_msg("%s: request %u refused: %s, %d left", truth_where, nth,

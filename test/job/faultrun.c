@@ -108,7 +108,7 @@ static struct tw_actor_class leaving(const struct tw_actor_class *class)
 }
 
 /* The cast, with ears; and those who come too many, who want a place that is somebody's. */
-static struct tw_seat *seats_of(const struct faultrun *r, const struct tw_cast *cast,
+static struct tw_seat *seats_of(const struct faultrun *r, const struct tw_placement *cast,
 				struct tw_actor_class class[2])
 {
 	struct tw_seat *seat = calloc(cast->seats + r->spare, sizeof *seat);
@@ -167,7 +167,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	struct tw_error why = { 0 };
 	struct tw_engine *engine = NULL;
 	struct tw_job *job = NULL;
-	struct tw_cast cast = { 0 };
+	struct tw_placement cast = { 0 };
 	struct tw_actor_class class[2];
 	struct tw_seat *seat;
 	struct tw_cluster c;
@@ -181,7 +181,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 			     &why) != TW_OK ||
 	    tw_job_open_engine(job, &tw_heap_system, &engine, &why) != TW_OK ||
 	    tw_job_finish_plan(job, engine, &why) != TW_OK ||
-	    tw_cast_init(&cast, &job->plan, false) != TW_OK) {
+	    tw_placement_init(&cast, &job->plan, false) != TW_OK) {
 		snprintf(said, sizeof said, "no run: %s", why.text);
 		tw_job_free(job);
 		return said;
@@ -206,7 +206,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	seat = seats_of(r, &cast, class);
 	c = (struct tw_cluster){ .seat = seat,
 				 .seats = cast.seats + r->spare,
-				 .nodes = tw_cast_nodes(&job->plan) + r->spare,
+				 .nodes = tw_placement_nodes(&job->plan) + r->spare,
 				 .seed = r->seed,
 				 .engine = engine,
 				 .store = watcher_store(w),
@@ -236,7 +236,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 		snprintf(said, sizeof said, "%s: %s", r->preset, watcher_wrong(w));
 	watcher_free(w);
 	tw_totals_release(&ran.totals);
-	tw_cast_release(&cast);
+	tw_placement_release(&cast);
 	engine->class->close(engine);
 	tw_job_free(job);
 	return right ? NULL : said;

@@ -69,16 +69,16 @@ static void run_plan(struct oracle_run *r, struct tw_job *job, const struct tw_e
 		     const char *text)
 {
 	const struct tw_log quiet = { .sink = NULL };
-	struct tw_cast cast;
+	struct tw_placement cast;
 	struct tw_ran ran = { 0 };
 	struct tw_store *store = tw_memory_store_new(&tw_heap_system);
 
 	assert_non_null(store);
-	assert_int_equal(tw_cast_init(&cast, &job->plan, false), TW_OK);
+	assert_int_equal(tw_placement_init(&cast, &job->plan, false), TW_OK);
 	const struct tw_cluster cluster = {
 		.seat = cast.seat,
 		.seats = cast.seats,
-		.nodes = tw_cast_nodes(&job->plan),
+		.nodes = tw_placement_nodes(&job->plan),
 		.seed = job->plan.seed,
 		.engine = engine,
 		.store = store,
@@ -97,7 +97,7 @@ static void run_plan(struct oracle_run *r, struct tw_job *job, const struct tw_e
 	r->totals = ran.totals;
 	tw_totals_release(&ran.totals);
 	tw_memory_store_free(store);
-	tw_cast_release(&cast);
+	tw_placement_release(&cast);
 }
 
 void oracle_run(struct oracle_run *r, const char *format, ...)

@@ -81,14 +81,14 @@ void outcome_run(struct outcome *o, const struct watch *watch)
 	struct tw_sim_options options = o->job->sim;
 	struct tw_plan *p = &o->job->plan;
 	struct tw_store *own = NULL;
-	struct tw_cast cast;
+	struct tw_placement cast;
 	struct tw_cluster cluster;
 	enum tw_status st;
 
 	p->checkpoint.stop_after = w->stop_after;
 	if (!w->store)
 		assert_non_null(own = tw_memory_store_new(&tw_heap_system));
-	assert_int_equal(tw_cast_init(&cast, p, w->resume), TW_OK);
+	assert_int_equal(tw_placement_init(&cast, p, w->resume), TW_OK);
 	if (w->worker_hears) {
 		listening = w;
 		listening_plan = p;
@@ -99,7 +99,7 @@ void outcome_run(struct outcome *o, const struct watch *watch)
 	}
 	cluster = (struct tw_cluster){ .seat = cast.seat,
 				       .seats = cast.seats,
-				       .nodes = tw_cast_nodes(p),
+				       .nodes = tw_placement_nodes(p),
 				       .seed = p->seed,
 				       .engine = o->engine,
 				       .store = own ? own : w->store,
@@ -121,7 +121,7 @@ void outcome_run(struct outcome *o, const struct watch *watch)
 		fail_msg("the run ended with %s: %s", tw_status_name(st), o->ran.error.text);
 	if (st == TW_OK)
 		take_vector(o);
-	tw_cast_release(&cast);
+	tw_placement_release(&cast);
 	if (own)
 		tw_memory_store_free(own);
 }

@@ -205,7 +205,7 @@ static void be_silent(struct liar *l)
 static enum tw_status join(struct liar *l, const char *save, struct tw_error *why)
 {
 	struct tw_address master = { .host = "127.0.0.1" };
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	const struct tw_join_request q = {
 		.master = &master,
 		.net = &net,
@@ -221,9 +221,9 @@ static enum tw_status join(struct liar *l, const char *save, struct tw_error *wh
 	*why = (struct tw_error){ 0 };
 	lie(l);
 	master.port = l->port;
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	status = tw_join(&q, &result, why);
-	tw_net_release(&net);
+	tw_tcp_setup_release(&net);
 	be_silent(l);
 	json_decref(result);
 	return status;

@@ -846,7 +846,7 @@ static void betray(struct stage *s)
 		p = player_at(s, like->to);
 		shard = (const struct shard *)p->actor;
 		if (shard->hosted && slot != UINT32_MAX) {
-			m.h.seq = m.b.push.link = shard->members.guest[slot].link + 1;
+			m.h.seq = m.b.push.link = shard->members.worker[slot].link + 1;
 			m.b.push.round = shard->slice.round;
 			m.b.push.base = shard->slice.version;
 		}
@@ -969,8 +969,8 @@ static void say_push(struct stage *s, struct player *p, uint32_t slot, uint32_t 
 	m.h.view = h->fence.generation;
 	m.h.shard = h->index;
 	m.h.seq = 1;
-	if (incarnation == h->members.guest[slot].incarnation)
-		m.h.seq += h->members.guest[slot].link;
+	if (incarnation == h->members.worker[slot].incarnation)
+		m.h.seq += h->members.worker[slot].link;
 	m.b.push.link = m.h.seq;
 	m.h.flags = 0;
 	m.b.push.base = h->slice.version;
@@ -992,10 +992,10 @@ static void say_numbered(struct stage *s, struct player *p, uint32_t slot, uint6
 	struct tw_block *b = tw_block_new(&s->memory.heap, h->slice.n * sizeof(float));
 
 	memset(b->data, 0, b->bytes);
-	m.from = h->members.guest[slot].addr;
+	m.from = h->members.worker[slot].addr;
 	m.to = p->seat->addr;
 	m.h.from = slot;
-	m.h.incarnation = h->members.guest[slot].incarnation;
+	m.h.incarnation = h->members.worker[slot].incarnation;
 	m.h.view = h->fence.generation;
 	m.h.shard = h->index;
 	m.h.seq = seq;
@@ -1028,7 +1028,7 @@ static void open_running(struct stage *s, uint64_t seed, struct player **p, uint
 	*p = shard_player(s);
 	assert_non_null(*p);
 	for (*slot = 0;
-	     !tw_guest_is_here(tw_shard_guest((const struct shard *)(*p)->actor, *slot));)
+	     !tw_shard_worker_is_here(tw_shard_worker((const struct shard *)(*p)->actor, *slot));)
 		assert_true(++*slot < 3);
 }
 
@@ -1038,12 +1038,12 @@ static void a_push_is_known_by_its_link(void **state)
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct player *p;
 		struct stage s;
-		const struct guest *g;
+		const struct shard_worker *g;
 		uint64_t link, n;
 		uint32_t slot;
 
 		open_running(&s, seed, &p, &slot);
-		g = &((const struct shard *)p->actor)->members.guest[slot];
+		g = &((const struct shard *)p->actor)->members.worker[slot];
 		link = g->link;
 		n = ((const struct shard *)p->actor)->slice.version.n;
 		say_numbered(&s, p, slot, link + 7, link + 1); /* contributions went elsewhere */
@@ -1068,7 +1068,7 @@ static void nobody_speaks_for_another(void **state)
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		const struct master *master;
 		const struct shard *h;
-		const struct guest *g;
+		const struct shard_worker *g;
 		struct player *p;
 		struct stage s;
 		struct tw_msg m;
@@ -1078,7 +1078,7 @@ static void nobody_speaks_for_another(void **state)
 		open_running(&s, seed, &p, &slot);
 		master = (const struct master *)s.player[0].actor;
 		h = (const struct shard *)p->actor;
-		g = &h->members.guest[slot];
+		g = &h->members.worker[slot];
 		assert_int_equal(g->node, master->member[slot].node);
 		other = 3 + (slot + 1) % 3;
 		seq = g->link;
@@ -1119,7 +1119,7 @@ static void nobody_locks_a_slot(void **state)
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct master *master;
 		const struct shard *h;
-		const struct guest *g;
+		const struct shard_worker *g;
 		struct player *p;
 		struct stage s;
 		uint32_t slot, incarnation;
@@ -1128,7 +1128,7 @@ static void nobody_locks_a_slot(void **state)
 		open_running(&s, seed, &p, &slot);
 		master = (struct master *)s.player[0].actor;
 		h = (const struct shard *)p->actor;
-		g = &h->members.guest[slot];
+		g = &h->members.worker[slot];
 		incarnation = g->incarnation;
 		seq = g->link;
 		/* of a master yet to come: nobody believes it */
@@ -1140,7 +1140,7 @@ static void nobody_locks_a_slot(void **state)
 		assert_int_equal(g->incarnation, 1u << 20 | 0xfffff);
 		if (seed % 2) {
 			tw_master_full_view(master, &s.player[0].ctx, h->index);
-			while (g->state == GUEST_CLAIMED)
+			while (g->state == SHARD_WORKER_CLAIMED)
 				assert_true(step(&s));
 			if (master->member[slot].incarnation == incarnation) {
 				assert_int_equal(g->incarnation, incarnation);

@@ -74,12 +74,12 @@ static struct tw_child child(struct tw_job *job, bool server, uint32_t wish, int
 	const pid_t pid = tw_child_fork(&one, &(struct tw_child_how){ .death = SIGKILL });
 	struct tw_error why = { 0 };
 	json_t *result = NULL;
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	enum tw_status status;
 
 	if (pid)
 		return one;
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	net.accepted = accepted;
 	net.accepts = accepts;
 	status = tw_join(&(struct tw_join_request){ .server = server,
@@ -106,7 +106,7 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 	json_t *result = NULL;
 	int accepted[SERVERS_MOST + WORKERS];
 	const uint32_t joiners = servers - 1 + WORKERS;
-	struct tw_net net;
+	struct tw_tcp_setup net;
 	enum tw_status status;
 
 	for (uint32_t k = 0; k < joiners; k++)
@@ -139,7 +139,7 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 		close(up[k][1]);
 		accepted[k] = up[k][0];
 	}
-	tw_net_init(&net);
+	tw_tcp_setup_init(&net);
 	net.accepted = accepted;
 	net.accepts = joiners;
 	status = tw_run(&(struct tw_run_request){ .net = &net, .log = loud() }, job, &result, &why);
@@ -149,7 +149,7 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 	}
 	if (status != TW_OK)
 		fail_msg("%s", why.text);
-	tw_net_release(&net);
+	tw_tcp_setup_release(&net);
 	tw_job_free(job);
 	return result;
 }

@@ -184,7 +184,7 @@ static void every_kind_of_path(void **state)
 	tw_snapshot_close(c);
 	assert_int_equal(rename(path_of("best"), path_of(cut)), 0);
 
-	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
+	assert_int_equal(tw_export(&out, &r, &why), TW_OK);
 	c = good(out.to);
 	assert_int_equal(c->cut, 0);
 	assert_null(c->manifest);
@@ -393,7 +393,7 @@ static void another_model_is_refused_by_tensor_and_shapes(void **state)
 	struct tw_snapshot *s[2] = { good(path_of("run")) };
 	json_t *r = NULL;
 
-	assert_int_equal(tw_look_export(&out, &r, &why), TW_OK);
+	assert_int_equal(tw_export(&out, &r, &why), TW_OK);
 	s[1] = good(out.to);
 	for (size_t k = 0; k < 2; k++) {
 		struct tw_tensors want;

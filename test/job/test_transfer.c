@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_share.c - whoever joins has the master's job and data, from wherever they come, or is told
- * why not. */
+/* test_transfer.c - whoever joins has the master's job and data, from wherever they come, or is
+ * told why not. */
 #include "data/forge.h" /* first: it wants all of xxhash */
 #include "base/skipping.h"
 #include "job/reading.h"
@@ -117,7 +117,7 @@ static int setup(void **state)
 struct side {
 	struct tw_job *job;
 	struct tw_engine *engine;
-	struct tw_share_facts facts;
+	struct tw_transfer_facts facts;
 };
 
 static void finish(struct side *s)
@@ -125,7 +125,7 @@ static void finish(struct side *s)
 	struct tw_error why = { 0 };
 
 	if (tw_job_finish_plan(s->job, s->engine, &why) != TW_OK ||
-	    tw_share_facts(s->job, s->engine, &s->facts, &why) != TW_OK)
+	    tw_transfer_facts(s->job, s->engine, &s->facts, &why) != TW_OK)
 		fail_msg("%s", why.text);
 }
 
@@ -157,7 +157,7 @@ static void read_shared(const struct side *from, struct side *to)
 	size_t bytes = 0;
 
 	*to = (struct side){ 0 };
-	if (tw_share_text(from->job, &text, &bytes, &why) != TW_OK ||
+	if (tw_transfer_text(from->job, &text, &bytes, &why) != TW_OK ||
 	    tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL, TW_WORLD_TCP, &to->job,
 			     &why) != TW_OK)
 		fail_msg("%s", why.text);
@@ -168,22 +168,22 @@ static void read_shared(const struct side *from, struct side *to)
 
 /* Where a joiner's bytes come from, and what happens to them on the way. */
 struct line {
-	struct tw_share_set *set;
+	struct tw_transfer_set *set;
 	int calls;
 	uint64_t bytes;
-	uint64_t dead_from, damaged; /* UINT64_MAX: not */
-	const uint8_t *instead;      /* what a liar gives; NULL: the set */
-	struct tw_share_paths paths; /* what the joiner may open; at first nothing */
+	uint64_t dead_from, damaged;    /* UINT64_MAX: not */
+	const uint8_t *instead;         /* what a liar gives; NULL: the set */
+	struct tw_transfer_paths paths; /* what the joiner may open; at first nothing */
 };
 
-static const struct tw_share_paths everything = { .all = true }, nothing = { .all = false };
+static const struct tw_transfer_paths everything = { .all = true }, nothing = { .all = false };
 
 static struct line line_of(const struct side *master)
 {
 	struct line l = { .dead_from = UINT64_MAX, .damaged = UINT64_MAX };
 	struct tw_error why = { 0 };
 
-	assert_int_equal(tw_share_set_open(master->job, master->engine, &l.set, &why), TW_OK);
+	assert_int_equal(tw_transfer_set_open(master->job, master->engine, &l.set, &why), TW_OK);
 	return l;
 }
 
@@ -199,7 +199,7 @@ static enum tw_status receive(void *arg, uint64_t from, void *to, size_t bytes,
 	if (l->instead)
 		memcpy(to, l->instead + from, bytes);
 	else
-		assert_int_equal(tw_share_set_read(l->set, from, to, bytes), TW_OK);
+		assert_int_equal(tw_transfer_set_read(l->set, from, to, bytes), TW_OK);
 	if (l->damaged >= from && l->damaged < from + bytes)
 		((uint8_t *)to)[l->damaged - from] ^= 4;
 	return TW_OK;
@@ -228,8 +228,9 @@ static enum tw_status join(struct side *s, const struct side *master, struct lin
 	*why = (struct tw_error){ 0 };
 	l->calls = 0;
 	l->bytes = 0;
-	return tw_share_open_engine(s->job, &l->paths, &master->facts.data,
-				    tw_share_set_bytes(l->set), receive, l, &log, &s->engine, why);
+	return tw_transfer_open_engine(s->job, &l->paths, &master->facts.data,
+				       tw_transfer_set_bytes(l->set), receive, l, &log, &s->engine,
+				       why);
 }
 
 /* First values, and a gradient at them, to the bit. */
@@ -291,8 +292,8 @@ static void agrees(struct side *master)
 	struct tw_error why = { 0 };
 
 	read_shared(master, &joiner);
-	if (tw_share_open_engine(joiner.job, &everything, &master->facts.data, 0, NULL, NULL,
-				 &(struct tw_log){ 0 }, &joiner.engine, &why) != TW_OK)
+	if (tw_transfer_open_engine(joiner.job, &everything, &master->facts.data, 0, NULL, NULL,
+				    &(struct tw_log){ 0 }, &joiner.engine, &why) != TW_OK)
 		fail_msg("%s", why.text);
 	finish(&joiner);
 	same_facts(master, &joiner);
@@ -449,13 +450,13 @@ static void what_cannot_travel_is_said(void **state)
 	char *text = NULL;
 	size_t bytes;
 
-	assert_int_equal(tw_share_text(job, &text, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_transfer_text(job, &text, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "threads"));
 	tw_job_free(job);
 	job = good_job("data: {source: csv, file: x}\nmodel: {layers: [linear 2]}\n",
 		       "data.file=two\nlines", TW_WORLD_TCP);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_text(job, &text, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_transfer_text(job, &text, &bytes, &why), TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "cannot be passed on"));
 	assert_true(is_sentence(why.text));
 	assert_null(text);
@@ -531,19 +532,20 @@ static void directories_know_the_world(void **state)
 	const char *path = path_of("run");
 	struct tw_job *tcp = good_job(SMALL, NULL, TW_WORLD_TCP);
 	struct tw_job *threads = good_job(SMALL, NULL, TW_WORLD_THREADS);
-	struct tw_rundir *r = NULL;
+	struct tw_run_directory *r = NULL;
 	struct tw_error why = { 0 };
 
 	assert_true(
 		tw_sha_same(&tcp->plan.checkpoint.job_hash, &threads->plan.checkpoint.job_hash));
-	assert_int_equal(tw_rundir_open(path, tcp, false, &quiet, &r, &why), TW_OK);
-	tw_rundir_close(r);
-	assert_int_equal(tw_rundir_open(path, threads, false, &quiet, &r, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_run_directory_open(path, tcp, false, &quiet, &r, &why), TW_OK);
+	tw_run_directory_close(r);
+	assert_int_equal(tw_run_directory_open(path, threads, false, &quiet, &r, &why),
+			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "holds a run of `thalweg serve`"));
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_rundir_open(path, tcp, false, &quiet, &r, &why), TW_OK);
-	assert_true(tw_rundir_resumes(r));
-	tw_rundir_close(r);
+	assert_int_equal(tw_run_directory_open(path, tcp, false, &quiet, &r, &why), TW_OK);
+	assert_true(tw_run_directory_resumes(r));
+	tw_run_directory_close(r);
 	tw_job_free(tcp);
 	tw_job_free(threads);
 }
@@ -579,7 +581,7 @@ static void data_is_received_once(void **state)
 			read_shared(&master, &s);
 			if (join(&s, &master, &l, &said, &why) != TW_OK)
 				fail_msg("%s", why.text);
-			assert_int_equal(l.bytes, turn ? 0 : tw_share_set_bytes(l.set));
+			assert_int_equal(l.bytes, turn ? 0 : tw_transfer_set_bytes(l.set));
 			assert_int_equal(said.infos, 1);
 			assert_int_equal(said.warnings, 0);
 			assert_non_null(strstr(said.info, turn ? "is in the cache: " : "received"));
@@ -589,7 +591,7 @@ static void data_is_received_once(void **state)
 			same_engines(master.engine, s.engine);
 			side_close(&s);
 		}
-		tw_share_set_close(l.set);
+		tw_transfer_set_close(l.set);
 		side_close(&master);
 	}
 	empty_cache();
@@ -615,12 +617,12 @@ static void mnist_travels(void **state)
 		assert_int_equal(read_job(nowhere, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
 		if (join(&s, &master, &l, &said, &why) != TW_OK)
 			fail_msg("%s", why.text);
-		assert_int_equal(l.bytes, turn ? 0 : tw_share_set_bytes(l.set));
+		assert_int_equal(l.bytes, turn ? 0 : tw_transfer_set_bytes(l.set));
 		same_engines(master.engine, s.engine);
 		side_close(&s);
 		s = (struct side){ .job = NULL };
 	}
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 	empty_cache();
 }
@@ -633,7 +635,7 @@ static void made_up_data_needs_nobody(void **state)
 	struct line l;
 	struct said said;
 	struct tw_error why = { 0 };
-	struct tw_share_set *none = NULL;
+	struct tw_transfer_set *none = NULL;
 
 	l = line_of(&master);
 	read_shared(&master, &s);
@@ -645,15 +647,16 @@ static void made_up_data_needs_nobody(void **state)
 	same_engines(master.engine, s.engine);
 	side_close(&s);
 	assert_int_equal(cached(), 0);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 
-	assert_int_equal(tw_share_set_open(small.job, small.engine, &none, &why), TW_ABSENT);
+	assert_int_equal(tw_transfer_set_open(small.job, small.engine, &none, &why), TW_ABSENT);
 	assert_null(none);
-	tw_share_set_close(none);
+	tw_transfer_set_close(none);
 	read_shared(&small, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, &nothing, &(struct tw_sha){ { 5 } }, 0, NULL,
-					      NULL, &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_transfer_open_engine(s.job, &nothing, &(struct tw_sha){ { 5 } }, 0,
+						 NULL, NULL, &(struct tw_log){ 0 }, &s.engine,
+						 &why),
 			 TW_BAD_INPUT);
 	assert_true(is_sentence(why.text));
 	side_close(&s);
@@ -682,22 +685,22 @@ static void another_file_is_passed_over(void **state)
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
 	assert_true(tw_sha_same(&tw_network_data(s.engine)->fingerprint, &master.facts.data));
-	assert_true(l.bytes == tw_share_set_bytes(l.set));
+	assert_true(l.bytes == tw_transfer_set_bytes(l.set));
 	side_close(&s);
 	empty_cache();
 
 	/* and where nobody gives the right one, both are named */
 	s = (struct side){ .job = NULL };
 	assert_int_equal(read_job(text, NULL, NULL, TW_WORLD_TCP, &s.job, &why), TW_OK);
-	assert_int_equal(tw_share_open_engine(s.job, &everything, &master.facts.data, 0, receive,
-					      &l, &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_transfer_open_engine(s.job, &everything, &master.facts.data, 0, receive,
+						 &l, &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	tw_sha_short(&master.facts.data, text);
 	assert_non_null(strstr(why.text, text));
 	assert_non_null(strstr(why.text, "is another here"));
 	assert_null(s.engine);
 	side_close(&s);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -707,8 +710,8 @@ static void nobody_has_it(void **state)
 	struct tw_error why = { 0 };
 
 	read_shared(&master, &s);
-	assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
-					      &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_transfer_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
+						 &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "neither here nor in the cache"));
 	assert_non_null(strstr(why.text, "classes.csv: is named by the master, and not opened"));
@@ -720,7 +723,7 @@ static void a_dead_line_leaves_nothing(void **state)
 {
 	struct side master = master_of(jobs[3]);
 	struct line l = line_of(&master);
-	const uint64_t all = tw_share_set_bytes(l.set);
+	const uint64_t all = tw_transfer_set_bytes(l.set);
 
 	for (uint64_t k = 0; k < 40; k++) {
 		struct side s;
@@ -739,7 +742,7 @@ static void a_dead_line_leaves_nothing(void **state)
 		assert_int_equal(cached(), 0);
 		side_close(&s);
 	}
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -759,7 +762,7 @@ static void another_set_is_refused(void **state)
 	assert_non_null(strstr(why.text, text));
 	assert_int_equal(cached(), 0);
 	side_close(&s);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&other);
 	side_close(&master);
 }
@@ -790,12 +793,12 @@ static void a_damaged_cache_is_mended(void **state)
 		for (int turn = 0; turn < 2; turn++) {
 			read_shared(&master, &s);
 			assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-			assert_int_equal(l.bytes, turn || how ? 0 : tw_share_set_bytes(l.set));
+			assert_int_equal(l.bytes, turn || how ? 0 : tw_transfer_set_bytes(l.set));
 			side_close(&s);
 		}
-		n = (size_t)tw_share_set_bytes(l.set);
+		n = (size_t)tw_transfer_set_bytes(l.set);
 		assert_true(n < sizeof bytes - 1);
-		assert_int_equal(tw_share_set_read(l.set, 0, bytes, n), TW_OK);
+		assert_int_equal(tw_transfer_set_read(l.set, 0, bytes, n), TW_OK);
 		bytes[n / 2] ^= how == 0;
 		put(name, bytes, how == 1 ? 0 : how == 2 ? n - 1 : how == 3 ? n + 1 : n);
 		if (how == 4) { /* not even a file */
@@ -812,7 +815,7 @@ static void a_damaged_cache_is_mended(void **state)
 		assert_int_equal(cached(), 1);
 	}
 	empty_cache();
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -853,12 +856,12 @@ static void make_twins(struct side *honest, struct side *forged)
 static size_t lie(const struct side *honest, const struct side *forged, uint8_t *out, size_t room)
 {
 	struct line l = line_of(forged);
-	const size_t n = (size_t)tw_share_set_bytes(l.set);
+	const size_t n = (size_t)tw_transfer_set_bytes(l.set);
 
 	assert_true(n <= room);
-	assert_int_equal(tw_share_set_read(l.set, 0, out, n), TW_OK);
+	assert_int_equal(tw_transfer_set_read(l.set, 0, out, n), TW_OK);
 	forge_head(out, &honest->facts.data);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	return n;
 }
 
@@ -884,7 +887,7 @@ static void a_forged_cache_is_not_used(void **state)
 	assert_int_equal(join(&s, &honest, &l, &said, &why), TW_OK);
 	assert_int_equal(said.warnings, 1);
 	assert_non_null(strstr(said.warning, "is damaged or forged"));
-	assert_int_equal(l.bytes, tw_share_set_bytes(l.set)); /* the honest one came instead */
+	assert_int_equal(l.bytes, tw_transfer_set_bytes(l.set)); /* the honest one came instead */
 	finish(&s);
 	same_facts(&honest, &s);
 	same_engines(honest.engine, s.engine);
@@ -896,7 +899,7 @@ static void a_forged_cache_is_not_used(void **state)
 	same_engines(honest.engine, s.engine);
 	side_close(&s);
 	empty_cache();
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&forged);
 	side_close(&honest);
 }
@@ -919,7 +922,7 @@ static void a_forged_set_is_not_taken(void **state)
 	assert_null(s.engine);
 	assert_int_equal(cached(), 0);
 	side_close(&s);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&forged);
 	side_close(&honest);
 }
@@ -929,20 +932,21 @@ static void a_run_does_not_go_on_with_forged_data(void **state)
 	const struct tw_log quiet = { 0 };
 	const char *path = path_of("forged-run");
 	struct side honest, forged;
-	struct tw_rundir *r = NULL;
+	struct tw_run_directory *r = NULL;
 	struct tw_error why = { 0 };
 
 	make_twins(&honest, &forged);
 	assert_false(tw_sha_same(&honest.facts.job, &forged.facts.job));
 	assert_true(tw_sha_same(&honest.facts.layout, &forged.facts.layout));
-	assert_int_equal(tw_rundir_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
-	tw_rundir_close(r);
-	assert_int_equal(tw_rundir_open(path, forged.job, false, &quiet, &r, &why), TW_BAD_INPUT);
+	assert_int_equal(tw_run_directory_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
+	tw_run_directory_close(r);
+	assert_int_equal(tw_run_directory_open(path, forged.job, false, &quiet, &r, &why),
+			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "the data has changed"));
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_rundir_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
-	assert_true(tw_rundir_resumes(r));
-	tw_rundir_close(r);
+	assert_int_equal(tw_run_directory_open(path, honest.job, false, &quiet, &r, &why), TW_OK);
+	assert_true(tw_run_directory_resumes(r));
+	tw_run_directory_close(r);
 	side_close(&forged);
 	side_close(&honest);
 }
@@ -952,14 +956,14 @@ static void an_earlier_run_is_named(void **state)
 {
 	static const char old[] = "# A run of thalweg; world tcp; job 05923f958cd003a6.\ndata:\n";
 	struct tw_job *job = good_job(SMALL, NULL, TW_WORLD_TCP);
-	struct tw_rundir *r = NULL;
+	struct tw_run_directory *r = NULL;
 	struct tw_error why = { 0 };
 
 	mkdir(path_of("old-run"), 0700);
 	put("old-run/job.yaml", old, sizeof old - 1);
-	assert_int_equal(
-		tw_rundir_open(path_of("old-run"), job, false, &(struct tw_log){ 0 }, &r, &why),
-		TW_BAD_INPUT);
+	assert_int_equal(tw_run_directory_open(path_of("old-run"), job, false,
+					       &(struct tw_log){ 0 }, &r, &why),
+			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "earlier version of thalweg"));
 	tw_job_free(job);
 }
@@ -977,14 +981,14 @@ static void without_a_cache_memory_will_do(void **state)
 		for (int turn = 0; turn < 2; turn++) {
 			read_shared(&master, &s);
 			assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-			assert_int_equal(l.bytes, tw_share_set_bytes(l.set));
+			assert_int_equal(l.bytes, tw_transfer_set_bytes(l.set));
 			assert_non_null(strstr(said.info, "in memory only"));
 			same_engines(master.engine, s.engine);
 			side_close(&s);
 		}
 	}
 	setenv("XDG_CACHE_HOME", path_of("cache"), 1);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -1017,7 +1021,7 @@ static void only_one_writes(void **state)
 		assert_int_equal(cached(), 1);
 		side_close(&s);
 	}
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 	empty_cache();
 }
@@ -1118,8 +1122,9 @@ static void named_paths_stay_closed(void **state)
 		empty_cache();
 		read_shared(&master, &s);
 		why = (struct tw_error){ 0 };
-		assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL,
-						      NULL, &(struct tw_log){ 0 }, &s.engine, &why),
+		assert_int_equal(tw_transfer_open_engine(s.job, &nothing, &master.facts.data, 0,
+							 NULL, NULL, &(struct tw_log){ 0 },
+							 &s.engine, &why),
 				 TW_BAD_INPUT);
 		assert_non_null(strstr(why.text, "is named by the master, and not opened here"));
 		assert_false(was_touched(watch));
@@ -1131,7 +1136,7 @@ static void named_paths_stay_closed(void **state)
 		assert_string_equal(said.info, "the data set is here, as the job says");
 		assert_true(was_touched(watch));
 		side_close(&s);
-		tw_share_set_close(l.set);
+		tw_transfer_set_close(l.set);
 		side_close(&master);
 	}
 	close(watch);
@@ -1173,7 +1178,7 @@ static void data_is_found_by_name(void **state)
 		char where[600];
 
 		snprintf(where, sizeof where, "%s/sets", scratch());
-		l.paths = (struct tw_share_paths){ .data = where };
+		l.paths = (struct tw_transfer_paths){ .data = where };
 		read_named(format, cases[k].path, &s);
 		if (join(&s, &master, &l, &said, &why) != TW_OK)
 			fail_msg("%s: %s", cases[k].path, why.text);
@@ -1185,7 +1190,7 @@ static void data_is_found_by_name(void **state)
 	}
 	assert_false(was_touched(watch));
 	close(watch);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -1205,7 +1210,7 @@ static void first_values_are_the_masters(void **state)
 	l = line_of(&master);
 	snprintf(where, sizeof where, "%s/sets", scratch());
 	write_weights("sets/first.safetensors", 7);
-	l.paths = (struct tw_share_paths){ .data = where };
+	l.paths = (struct tw_transfer_paths){ .data = where };
 	read_shared(&master, &s);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
 	assert_string_equal(said.info, "the data set is here, as the job says");
@@ -1215,12 +1220,12 @@ static void first_values_are_the_masters(void **state)
 	/* and nobody's where nobody gives them */
 	read_shared(&master, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, &l.paths, &master.facts.data, 0, NULL, NULL,
-					      &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_transfer_open_engine(s.job, &l.paths, &master.facts.data, 0, NULL, NULL,
+						 &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "model.weights: nobody gives the run's first values"));
 	side_close(&s);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 
@@ -1240,7 +1245,7 @@ static void first_values_travel(void **state)
 	master = master_of("data: {source: csv, file: classes.csv, batch: 8}\n"
 			   "model: {layers: [linear 2], weights: first.safetensors}\n");
 	l = line_of(&master);
-	data = tw_share_set_bytes(l.set) - FIRST;
+	data = tw_transfer_set_bytes(l.set) - FIRST;
 	for (int turn = 0; turn < 2; turn++) { /* with the data received, and in the cache */
 		read_shared(&master, &s);
 		if (join(&s, &master, &l, &said, &why) != TW_OK)
@@ -1282,12 +1287,12 @@ static void first_values_travel(void **state)
 	/* where nobody gives any, there are none */
 	read_shared(&master, &s);
 	why = (struct tw_error){ 0 };
-	assert_int_equal(tw_share_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
-					      &(struct tw_log){ 0 }, &s.engine, &why),
+	assert_int_equal(tw_transfer_open_engine(s.job, &nothing, &master.facts.data, 0, NULL, NULL,
+						 &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
 	assert_non_null(strstr(why.text, "model.weights: "));
 	side_close(&s);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 	empty_cache();
 }
@@ -1298,20 +1303,20 @@ static void any_piece_is_of_the_whole(void **state)
 				       "model: {layers: [linear 2], weights: "
 				       "first.safetensors}\n");
 	struct line l = line_of(&master);
-	const uint64_t n = tw_share_set_bytes(l.set);
+	const uint64_t n = tw_transfer_set_bytes(l.set);
 	uint8_t *all = malloc(n), *piece = malloc(n);
 
-	assert_int_equal(tw_share_set_read(l.set, 0, all, n), TW_OK);
+	assert_int_equal(tw_transfer_set_read(l.set, 0, all, n), TW_OK);
 	for (uint64_t from = 0; from <= n; from += from < n - 80 ? 61 : 1)
 		for (size_t k = 0; k <= n - from; k += 1 + k / 4) {
-			assert_int_equal(tw_share_set_read(l.set, from, piece, k), TW_OK);
+			assert_int_equal(tw_transfer_set_read(l.set, from, piece, k), TW_OK);
 			assert_memory_equal(piece, all + from, k);
 		}
-	assert_int_equal(tw_share_set_read(l.set, n, piece, 1), TW_BAD_INPUT);
-	assert_int_equal(tw_share_set_read(l.set, UINT64_MAX, piece, 2), TW_BAD_INPUT);
+	assert_int_equal(tw_transfer_set_read(l.set, n, piece, 1), TW_BAD_INPUT);
+	assert_int_equal(tw_transfer_set_read(l.set, UINT64_MAX, piece, 2), TW_BAD_INPUT);
 	free(all);
 	free(piece);
-	tw_share_set_close(l.set);
+	tw_transfer_set_close(l.set);
 	side_close(&master);
 }
 

@@ -30,12 +30,12 @@ void trial_open(struct trial *t, enum tw_world_kind world, const char *format, .
 	if (tw_job_open_engine(t->job, &tw_heap_system, &t->engine, &why) != TW_OK ||
 	    tw_job_finish_plan(t->job, t->engine, &why) != TW_OK)
 		fail_msg("%s", why.text);
-	assert_int_equal(tw_cast_init(&t->cast, &t->job->plan, false), TW_OK);
+	assert_int_equal(tw_placement_init(&t->cast, &t->job->plan, false), TW_OK);
 }
 
 void trial_close(struct trial *t)
 {
-	tw_cast_release(&t->cast);
+	tw_placement_release(&t->cast);
 	t->engine->class->close(t->engine);
 	tw_job_free(t->job);
 }
@@ -49,7 +49,7 @@ enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_
 	const struct tw_cluster cluster = {
 		.seat = t->cast.seat,
 		.seats = t->cast.seats,
-		.nodes = tw_cast_nodes(p),
+		.nodes = tw_placement_nodes(p),
 		.seed = p->seed,
 		.engine = t->engine,
 		.store = store ? store : own,

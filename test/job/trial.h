@@ -9,7 +9,7 @@
 struct trial {
 	struct tw_job *job;
 	struct tw_engine *engine;
-	struct tw_cast cast;
+	struct tw_placement cast;
 	bool resume;
 	bool loud;                /* the log goes to stderr */
 	const struct tw_log *log; /* where it goes instead; may be NULL */

@@ -237,7 +237,7 @@ static void up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32
 	classes[ctx->self.role]->up(a, ctx, node, boot);
 }
 
-static void listen(const struct tw_cast *cast, struct tw_actor_class loud[TW_ROLES])
+static void listen(const struct tw_placement *cast, struct tw_actor_class loud[TW_ROLES])
 {
 	for (int r = 0; r < TW_ROLES; r++) {
 		loud[r] = *classes[r];
@@ -323,7 +323,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	struct tw_engine *engine = NULL;
 	struct tw_job *job = read_job(text, &engine, &why);
 	struct tw_sim_options sim;
-	struct tw_cast cast = { 0 };
+	struct tw_placement cast = { 0 };
 	struct tw_cluster c;
 	struct tw_actor_class heard[TW_ROLES];
 	struct watcher *w;
@@ -334,7 +334,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 		snprintf(said, sizeof said, "no run: %.350s", why.text);
 		return said;
 	}
-	if (tw_cast_init(&cast, &job->plan, false) != TW_OK)
+	if (tw_placement_init(&cast, &job->plan, false) != TW_OK)
 		abort();
 	if (loud)
 		listen(&cast, heard);
@@ -343,7 +343,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	sim.threads = 1;
 	c = (struct tw_cluster){ .seat = cast.seat,
 				 .seats = cast.seats,
-				 .nodes = tw_cast_nodes(&job->plan),
+				 .nodes = tw_placement_nodes(&job->plan),
 				 .seed = job->plan.seed,
 				 .engine = engine,
 				 .store = watcher_store(w),
@@ -368,7 +368,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 		snprintf(said, sizeof said, "%s: %s", job->title, watcher_wrong(w));
 	watcher_free(w);
 	tw_totals_release(&ran.totals);
-	tw_cast_release(&cast);
+	tw_placement_release(&cast);
 	engine->class->close(engine);
 	tw_job_free(job);
 	return right ? NULL : said;

@@ -99,7 +99,7 @@ def inline_functions():
     names = set()
     for header in glob.glob(os.path.join(ROOT, "src", "**", "*.h"), recursive=True):
         with open(header, encoding="utf-8") as f:
-            names |= set(re.findall(r"^static inline [^;{(]*?(\w+)\(", f.read(), re.M))
+            names |= set(re.findall(r"^static inline (?:__attribute__\(\(\w+\)\) )?[^;{(]*?(\w+)\(", f.read(), re.M))
     return names
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_part.c - parts: there and back bit for bit, and nothing from hostile bytes. */
+/* test_checkpoint_part.c - parts: there and back bit for bit, and nothing from hostile bytes. */
 #include "base/refusing.h"
 #include "base/rng.h"
 #include "node/checkpoint_part.h"

@@ -10,28 +10,29 @@
 
 static void what_was_not_applied_is_remembered(void **state)
 {
-	struct guest g = { 0 };
+	struct shard_worker g = { 0 };
 
-	tw_guest_close(&g, 1, 4, false);
+	tw_shard_worker_close(&g, 1, 4, false);
 	assert_int_equal(g.unapplied, 1);
-	tw_guest_close(&g, 2, 5, true);
+	tw_shard_worker_close(&g, 2, 5, true);
 	assert_int_equal(g.link, 2);
 	assert_int_equal(g.seq, 5);
 	assert_int_equal(g.unapplied, 2); /* number 1, as seen from 2 */
-	tw_guest_close(&g, 5, 9, false);  /* refused across a gap: 3 and 4 are closed with it */
+	tw_shard_worker_close(&g, 5, 9,
+			      false); /* refused across a gap: 3 and 4 are closed with it */
 	assert_int_equal(g.unapplied, 16 + 7);
-	tw_guest_close(&g, 32, 30, true);
+	tw_shard_worker_close(&g, 32, 30, true);
 	assert_true(g.unapplied == (1u << 31 | 7u << 27));
-	tw_guest_close(&g, 900, 31, true); /* the sender gave up a whole generation */
+	tw_shard_worker_close(&g, 900, 31, true); /* the sender gave up a whole generation */
 	assert_int_equal(g.unapplied, 0);
 }
 
 /* What a worker closes by itself (PULL) never moves a link back. */
 static void a_link_never_goes_back(void **state)
 {
-	struct guest g = { .link = 7, .unapplied = 4 };
+	struct shard_worker g = { .link = 7, .unapplied = 4 };
 
-	tw_guest_close(&g, 7, 7, true);
+	tw_shard_worker_close(&g, 7, 7, true);
 	assert_int_equal(g.link, 7);
 	assert_int_equal(g.unapplied, 4);
 }

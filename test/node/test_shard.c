@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shard.c - who is answered, and when, by a shard that keeps its minimum and its queue from
- * change to change, against loops over all workers; and what 100,000 guests take. */
+ * change to change, against loops over all workers; and what 100,000 workers take. */
 #include "base/refusing.h"
 #include "node/lone_shard.h"
 
@@ -321,7 +321,7 @@ static void a_round_is_its_set(void **state)
 		for (uint32_t k = 0; k < SLOTS; k++)
 			order[k] = (uint32_t)((k * 4 + round) % SLOTS);
 		for (uint32_t k = 0; k < SLOTS; k++) {
-			const uint64_t seq = tw_shard_guest(l.shard, order[k])->link + 1;
+			const uint64_t seq = tw_shard_worker(l.shard, order[k])->link + 1;
 
 			m = lone_push(&l, order[k], LONE_INCARNATION(1), seq, payload);
 			lone_say(&l, &m);
@@ -375,8 +375,8 @@ static void count_put(struct tw_heap *heap, void *memory)
 	tw_heap_system.put(&tw_heap_system, memory);
 }
 
-/* What a shard gets for guests that have nothing staged. */
-static void guests_are_small(void **state)
+/* What a shard gets for workers that have nothing staged. */
+static void workers_are_small(void **state)
 {
 	static const char *const gates[] = { "async", "ssp", "softsync", "bsp" };
 
@@ -403,7 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ssp_answers_as_a_plain_queue_would),
 		cmocka_unit_test(a_round_is_its_set),
-		cmocka_unit_test(guests_are_small),
+		cmocka_unit_test(workers_are_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_slice.c - slices keep their word (src/node/slice.h, src/node/slice_update.h), with every rule and
- * every staleness policy: parts there and back, updates whole or not at all, and a staged version
- * that is the version of a plain update, or nothing. */
+/* test_slice.c - slices keep their word (src/node/slice.h, src/node/slice_update.h), with every
+ * rule and every staleness policy: parts there and back, updates whole or not at all, and a staged
+ * version that is the version of a plain update, or nothing. */
 #include "base/refusing.h"
 #include "node/slice_update.h"
 #include "node/small_plan.h"
@@ -59,7 +59,7 @@ static enum tw_status commit(struct slice *s, uint64_t nth, uint64_t from, uint3
 {
 	struct contribution c = contribution(nth, from, count);
 	struct contribution *one = &c;
-	enum tw_status st = tw_line_commit(s, &quiet, &one, 1, 3);
+	enum tw_status st = tw_slice_update_commit(s, &quiet, &one, 1, 3);
 
 	tw_block_drop(c.block);
 	return st;
@@ -228,7 +228,7 @@ static enum tw_status commit_many(struct slice *s, uint64_t first)
 		c[k] = contribution(first + k, (first + k / 2) * 1000 + k % 2, 3);
 		list[k] = &c[k];
 	}
-	st = tw_line_commit(s, &quiet, list, 6, 3);
+	st = tw_slice_update_commit(s, &quiet, list, 6, 3);
 	for (uint64_t k = 0; k < 6; k++)
 		tw_block_drop(c[k].block);
 	return st;
@@ -319,11 +319,11 @@ static void what_is_staged_is_the_update(void **state)
 	for (uint64_t k = 0; k < 20; k++) {
 		struct contribution c = contribution(k, k * 50, 50), *one = &c;
 
-		assert_int_equal(tw_line_verify_and_stage(&fused, &c.push, c.g), TW_OK);
+		assert_int_equal(tw_slice_update_verify_and_stage(&fused, &c.push, c.g), TW_OK);
 		assert_non_null(fused.next.w);
-		assert_int_equal(tw_line_commit(&fused, &quiet, &one, 1, 3), TW_OK);
+		assert_int_equal(tw_slice_update_commit(&fused, &quiet, &one, 1, 3), TW_OK);
 		assert_null(fused.next.w);
-		assert_int_equal(tw_line_commit(&plain, &quiet, &one, 1, 3), TW_OK);
+		assert_int_equal(tw_slice_update_commit(&plain, &quiet, &one, 1, 3), TW_OK);
 		same_slices(&fused, &plain);
 		tw_block_drop(c.block);
 	}
@@ -347,12 +347,12 @@ static void what_is_dropped_leaves_nothing(void **state)
 		struct tw_block *before = photo(&s);
 		struct tw_block *staged, *back;
 
-		assert_int_equal(tw_line_verify_and_stage(&s, &c.push, c.g), TW_OK);
+		assert_int_equal(tw_slice_update_verify_and_stage(&s, &c.push, c.g), TW_OK);
 		if (k % 2) /* staging anew drops what was staged before */
-			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, c.g), TW_OK);
+			assert_int_equal(tw_slice_update_verify_and_stage(&s, &c.push, c.g), TW_OK);
 		staged = s.next.w;
 		assert_non_null(staged);
-		tw_line_unstage(&s);
+		tw_slice_update_unstage(&s);
 		assert_null(s.next.w);
 		back = tw_pool_take(s.pool); /* the pool gives what came back last */
 		assert_ptr_equal(back, staged);
@@ -386,10 +386,11 @@ static void what_is_not_finite_is_not_staged(void **state)
 			struct tw_block *before = photo(&s);
 			float *g = tw_block_floats(c.block);
 
-			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, g), TW_OK);
-			tw_line_unstage(&s);
+			assert_int_equal(tw_slice_update_verify_and_stage(&s, &c.push, g), TW_OK);
+			tw_slice_update_unstage(&s);
 			g[places[k]] = k % 2 ? NAN : -INFINITY;
-			assert_int_equal(tw_line_verify_and_stage(&s, &c.push, g), TW_BAD_BYTES);
+			assert_int_equal(tw_slice_update_verify_and_stage(&s, &c.push, g),
+					 TW_BAD_BYTES);
 			assert_null(s.next.w);
 			same_photos(before, photo(&s));
 			tw_block_drop(c.block);
@@ -430,7 +431,7 @@ static void history_counts_positions(void **state)
 				for (uint64_t i = from; i < from + n; i++)
 					times[i]++;
 			}
-			assert_int_equal(tw_line_commit(&s, &quiet, list, count, 1), TW_OK);
+			assert_int_equal(tw_slice_update_commit(&s, &quiet, list, count, 1), TW_OK);
 			for (uint32_t j = 0; j < count; j++)
 				tw_block_drop(c[j].block);
 		}

@@ -75,7 +75,7 @@ static void roles_are_those_of_the_table(void **state)
 				continue;
 			want = allowed(h.type, h.sender, h.receiver) && lives(p.role, h.sender) &&
 			       lives(process_of[own], h.receiver);
-			if (tw_greet_admit(&c, &h, &why) != want)
+			if (tw_handshake_admit(&c, &h, &why) != want)
 				fail_msg("process %u, peer %u: %s from role %u to role %u is %s",
 					 own, p.role, tw_type_name(h.type), h.sender, h.receiver,
 					 want ? "refused" : "let in");
@@ -118,10 +118,10 @@ static void payloads_have_their_bounds(void **state)
 
 		t.o.role = cases[k].own;
 		p.role = cases[k].peer;
-		if (!tw_greet_admit(&c, &h, &why))
+		if (!tw_handshake_admit(&c, &h, &why))
 			fail_msg("%s of %u bytes: %s", tw_type_name(h.type), h.payload, why);
 		h.payload++;
-		assert_false(tw_greet_admit(&c, &h, &why));
+		assert_false(tw_handshake_admit(&c, &h, &why));
 		assert_string_equal(why, "it sends more than such a message can have");
 	}
 }

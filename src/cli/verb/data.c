@@ -67,7 +67,7 @@ static enum tw_status list(const struct tw_call *call, struct tw_error *why)
 {
 	const struct data_flags *f = call->flags;
 	char cache[4096];
-	json_t *o = tw_look_sources(cache_of(f, cache, sizeof cache));
+	json_t *o = tw_query_sources(cache_of(f, cache, sizeof cache));
 	const json_t *row;
 	size_t k;
 
@@ -112,7 +112,7 @@ static enum tw_status fetch(const struct tw_call *call, struct tw_error *why)
 		json_decref(o);
 	} else {
 		printf("%s is in %s/%s, %s\n", name, cache, name,
-		       tw_look_bytes((double)bytes, shown));
+		       tw_query_bytes((double)bytes, shown));
 	}
 	return TW_OK;
 }
@@ -123,10 +123,10 @@ static enum tw_status read_job(const struct tw_call *call, struct tw_job **out,
 			       struct tw_error *why)
 {
 	const struct data_flags *f = call->flags;
-	const struct tw_look_words words = { f->set.at, f->set.count,
-					     (const char *const *)environ };
+	const struct tw_query_words words = { f->set.at, f->set.count,
+					      (const char *const *)environ };
 
-	return tw_look_job(call->word[1], &words, out, why);
+	return tw_query_job(call->word[1], &words, out, why);
 }
 
 static void print_set(const json_t *o, const char *name)
@@ -181,7 +181,7 @@ static void print_counts(const json_t *o)
 	size_t k;
 
 	printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
-	       tw_look_shape(json_object_get(o, "shape"), shape), text(o, "values"));
+	       tw_query_shape(json_object_get(o, "shape"), shape), text(o, "values"));
 	printf("%-12s %lld classes, %lld targets\n", "predicts",
 	       (long long)json_integer_value(json_object_get(o, "classes")),
 	       (long long)json_integer_value(json_object_get(o, "targets")));
@@ -204,10 +204,10 @@ static enum tw_status check_job(const struct tw_call *call, struct tw_error *why
 	enum tw_status st = read_job(call, &job, why);
 
 	if (st == TW_OK)
-		st = tw_look_data(job, &o, why);
+		st = tw_query_data(job, &o, why);
 	tw_job_free(job);
 	if (st == TW_OK)
-		tw_look_show(o, f->json, print_counts);
+		tw_query_show(o, f->json, print_counts);
 	return st;
 }
 
@@ -217,7 +217,7 @@ static enum tw_status check(const struct tw_call *call, struct tw_error *why)
 	const char *name = call->word[1];
 	char cache[4096];
 
-	if (tw_look_is_job(name))
+	if (tw_query_is_job(name))
 		return check_job(call, why);
 	if (!find(name))
 		return no_such_set(name, why);
@@ -283,10 +283,10 @@ static enum tw_status show(const struct tw_call *call, struct tw_error *why)
 	enum tw_status st = read_job(call, &job, why);
 
 	if (st == TW_OK)
-		st = tw_look_images(job, f->count, &o, why);
+		st = tw_query_images(job, f->count, &o, why);
 	tw_job_free(job);
 	if (st == TW_OK)
-		tw_look_show(o, f->json, print_images);
+		tw_query_show(o, f->json, print_images);
 	return st;
 }
 
@@ -325,7 +325,7 @@ static int data(const struct tw_call *call)
 		tw_fail(&why, TW_BAD_INPUT, "it is: thalweg data %s%s", p->name, p->words);
 	else
 		p->run(call, &why);
-	return why.status == TW_OK ? TW_EXIT_DONE : tw_look_failed(call, &why);
+	return why.status == TW_OK ? TW_EXIT_DONE : tw_query_failed(call, &why);
 }
 
 static const struct tw_flag flags[] = {

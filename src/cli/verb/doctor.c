@@ -45,7 +45,7 @@ static json_t *libraries(void)
 {
 	char xxhash[32];
 	const unsigned v = XXH_versionNumber();
-	json_t *networks = tw_look_libraries(), *all;
+	json_t *networks = tw_query_libraries(), *all;
 
 	snprintf(xxhash, sizeof xxhash, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
 	all = json_pack("{s:s, s:s, s:s, s:s, s:s}", "libyaml", yaml_get_version_string(),
@@ -98,7 +98,7 @@ static bool in_path(const char *program)
 /* Nothing here is needed to train; each line says what it is good for. */
 static json_t *extras(const char *cache)
 {
-	json_t *sources = tw_look_sources(cache), *o = json_object(), *hello = NULL;
+	json_t *sources = tw_query_sources(cache), *o = json_object(), *hello = NULL;
 	struct tw_error why = { .status = TW_OK };
 	const json_t *row;
 	struct tw_torch torch = { 0 };

@@ -54,9 +54,9 @@ static int eval(const struct tw_call *call)
 	struct tw_error why = { .status = TW_OK };
 	json_t *r = NULL;
 
-	if (tw_look_eval(&request, &r, &why) != TW_OK)
-		return tw_look_failed(call, &why);
-	return tw_look_show(r, f->json, print);
+	if (tw_query_eval(&request, &r, &why) != TW_OK)
+		return tw_query_failed(call, &why);
+	return tw_query_show(r, f->json, print);
 }
 
 static const struct tw_flag flags[] = {

@@ -21,7 +21,7 @@ static void print(const json_t *r)
 	       json_string_value(json_object_get(r, "format")));
 	printf("%-12s %lld, %s\n", "tensors",
 	       (long long)json_integer_value(json_object_get(r, "tensors")),
-	       tw_look_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
+	       tw_query_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
 }
 
 /* A program that loads the file: the network's source is ours, and has lines. */
@@ -59,11 +59,11 @@ static int export(const struct tw_call *call)
 		tw_fail(&why, TW_BAD_INPUT,
 			"export needs --to FILE.safetensors, or --to DIR --format npy");
 	else
-		tw_look_export(&request, &r, &why);
+		tw_export(&request, &r, &why);
 	if (why.status != TW_OK)
-		return tw_look_failed(call, &why);
+		return tw_query_failed(call, &why);
 	source = json_copy(json_object_get(r, "pytorch"));
-	code = tw_look_show(r, f->json, print);
+	code = tw_query_show(r, f->json, print);
 	if (!f->json && f->standalone && f->format == TW_EXPORT_SAFETENSORS)
 		print_source(source, f->to);
 	json_decref(source);

@@ -43,7 +43,7 @@ static void bytes_line(const json_t *o, const char *label, const char *name)
 	char bytes[24];
 
 	printf("  %-24s %12lld  %s\n", label, whole(o, name),
-	       tw_look_bytes(number(o, name), bytes));
+	       tw_query_bytes(number(o, name), bytes));
 }
 
 /* --- a job --- */
@@ -113,7 +113,7 @@ static void print_job(const json_t *o)
 		return;
 	}
 	printf("%-12s %s, %s, %lld train, %lld validation, %lld test\n", "data", text(d, "source"),
-	       tw_look_shape(json_object_get(d, "shape"), shape), whole(d, "train"),
+	       tw_query_shape(json_object_get(d, "shape"), shape), whole(d, "train"),
 	       whole(d, "validation"), whole(d, "test"));
 	print_layers(o);
 	print_memory(o);
@@ -135,7 +135,7 @@ static void print_tensors(const json_t *o)
 		char shape[100];
 
 		printf("%-28s %-16s", text(row, "name"),
-		       tw_look_shape(json_object_get(row, "shape"), shape));
+		       tw_query_shape(json_object_get(row, "shape"), shape));
 		cell(row, "mean");
 		cell(row, "deviation");
 		cell(row, "min");
@@ -180,7 +180,7 @@ static void print_card(const json_t *o)
 		return;
 	}
 	printf("%-12s %s of %s, normalised: %s%s\n", "takes",
-	       tw_look_shape(json_object_get(in, "shape"), shape), text(in, "values"),
+	       tw_query_shape(json_object_get(in, "shape"), shape), text(in, "values"),
 	       text(json_object_get(c, "normalise"), "name"),
 	       json_is_true(json_object_get(json_object_get(c, "network"), "standalone"))
 		       ? " (its first layer does it)"
@@ -218,7 +218,7 @@ static void print_checkpoint(const json_t *o)
 	print_card(o);
 	printf("\n%-44s %12s\n", "file", "size");
 	json_array_foreach(json_object_get(o, "files"), k, row) printf(
-		"%-44s %12s\n", text(row, "file"), tw_look_bytes(number(row, "bytes"), bytes));
+		"%-44s %12s\n", text(row, "file"), tw_query_bytes(number(row, "bytes"), bytes));
 	print_tensors(o);
 }
 
@@ -229,7 +229,7 @@ static void print_file(const json_t *o)
 	char bytes[24];
 
 	printf("%-12s %s\n", "file", text(o, "path"));
-	printf("%-12s %s, %lld values\n", "size", tw_look_bytes(number(o, "bytes"), bytes),
+	printf("%-12s %s, %lld values\n", "size", tw_query_bytes(number(o, "bytes"), bytes),
 	       whole(o, "values"));
 	json_object_foreach((json_t *)json_object_get(o, "metadata"), name,
 			    v) if (strcmp(name, "pytorch") !=
@@ -244,13 +244,13 @@ static void print_file(const json_t *o)
 static enum tw_status look_at_job(const struct tw_call *call, json_t **out, struct tw_error *why)
 {
 	const struct inspect_flags *f = call->flags;
-	const struct tw_look_words words = { f->set.at, f->set.count,
-					     (const char *const *)environ };
+	const struct tw_query_words words = { f->set.at, f->set.count,
+					      (const char *const *)environ };
 	struct tw_job *job = NULL;
-	enum tw_status st = tw_look_job(call->word[0], &words, &job, why);
+	enum tw_status st = tw_query_job(call->word[0], &words, &job, why);
 
 	if (st == TW_OK)
-		st = tw_look_describe(job, f->plan, out, why);
+		st = tw_query_describe(job, f->plan, out, why);
 	tw_job_free(job);
 	return st;
 }
@@ -268,7 +268,7 @@ static enum tw_status look_at_snapshot(const struct tw_call *call, json_t **out,
 			       f->plan ? "plan" : "set", call->word[0]);
 	st = tw_snapshot_open(call->word[0], call->log, &s, why);
 	if (st == TW_OK)
-		st = tw_look_snapshot(s, out, why);
+		st = tw_query_snapshot(s, out, why);
 	tw_snapshot_close(s);
 	return st;
 }
@@ -280,14 +280,14 @@ static int inspect(const struct tw_call *call)
 	const char *kind;
 	json_t *o = NULL;
 
-	if ((tw_look_is_job(call->word[0]) ? look_at_job : look_at_snapshot)(call, &o, &why) !=
+	if ((tw_query_is_job(call->word[0]) ? look_at_job : look_at_snapshot)(call, &o, &why) !=
 	    TW_OK)
-		return tw_look_failed(call, &why);
+		return tw_query_failed(call, &why);
 	kind = text(o, "kind");
-	return tw_look_show(o, f->json,
-			    strcmp(kind, "job") == 0          ? print_job
-			    : strcmp(kind, "checkpoint") == 0 ? print_checkpoint
-							      : print_file);
+	return tw_query_show(o, f->json,
+			     strcmp(kind, "job") == 0          ? print_job
+			     : strcmp(kind, "checkpoint") == 0 ? print_checkpoint
+							       : print_file);
 }
 
 static const struct tw_flag flags[] = {

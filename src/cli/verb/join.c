@@ -14,7 +14,7 @@
 static const char *const roles[] = { "worker", "server", NULL };
 
 /* Where ranks are told apart, all have the same command; else what only rank 0 reads is wrong. */
-static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_where_source source,
+static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_rendezvous_source source,
 				  struct tw_error *why)
 {
 	if (source != TW_WHERE_ARGUMENT && *f->save)
@@ -55,14 +55,15 @@ static enum tw_status check_paths(const struct tw_join_flags *f, struct tw_error
 			"--data: %.300s is not a directory; name one that has the job's data "
 			"files",
 			f->data);
-	return *f->save ? tw_look_save_check(f->save, why) : TW_OK;
+	return *f->save ? tw_save_check(f->save, why) : TW_OK;
 }
 
-static int enter(const struct tw_call *call, struct tw_link *link, const struct tw_where *where)
+static int enter(const struct tw_call *call, struct tw_link *link,
+		 const struct tw_rendezvous *where)
 {
 	const struct tw_join_flags *f = call->flags;
 
-	if (!call->words && tw_where_leads(where))
+	if (!call->words && tw_rendezvous_leads(where))
 		return tw_join_lead(call, link, where);
 	if (*f->job || *f->work.run || f->work.set.count || (*f->link.listen && !f->as))
 		tw_log_line(
@@ -78,17 +79,17 @@ static int join(const struct tw_call *call)
 {
 	const struct tw_join_flags *f = call->flags;
 	struct tw_error why = { .status = TW_OK };
-	struct tw_where where;
+	struct tw_rendezvous where;
 	struct tw_link link;
 	enum tw_status status;
 	int code;
 
 	status = tw_link_open(&link, &f->link, call->log, &why);
 	if (status == TW_OK)
-		status = tw_where_find(call->words ? call->word[0] : NULL,
-				       (const char *const *)environ, &where, &why);
-	if (status == TW_OK && (call->words || !tw_where_leads(&where)))
-		status = tw_where_need(&where, &why);
+		status = tw_rendezvous_find(call->words ? call->word[0] : NULL,
+					    (const char *const *)environ, &where, &why);
+	if (status == TW_OK && (call->words || !tw_rendezvous_leads(&where)))
+		status = tw_rendezvous_need(&where, &why);
 	if (status == TW_OK)
 		status = check_flags(f, where.source, &why);
 	if (status == TW_OK)

@@ -66,13 +66,13 @@ static int predict(const struct tw_call *call)
 	enum tw_status st = check(f, request.to, &why);
 
 	if (st == TW_OK)
-		st = tw_look_predict(&request, &r, &why);
+		st = tw_query_predict(&request, &r, &why);
 	if (st == TW_IO && !why.text[0] && errno == EPIPE)
 		return TW_EXIT_FAILED; /* whoever read has what it wanted */
 	if (st != TW_OK)
-		return tw_look_failed(call, &why);
+		return tw_query_failed(call, &why);
 	if (file)
-		return tw_look_show(r, f->json, print);
+		return tw_query_show(r, f->json, print);
 	json_decref(r);
 	return TW_EXIT_DONE;
 }

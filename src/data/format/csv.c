@@ -33,7 +33,7 @@ bool tw_csv_done(const struct tw_csv *c)
 	return true;
 }
 
-const char *tw_field_show(const struct tw_field *f, char out[TW_FIELD_SHOWN])
+const char *tw_field_show(const struct tw_csv_field *f, char out[TW_FIELD_SHOWN])
 {
 	return tw_show_in(f->at, f->bytes, out, TW_FIELD_SHOWN);
 }
@@ -45,7 +45,7 @@ static enum tw_status wrong(const struct tw_csv *c, const char *what, struct tw_
 }
 
 /* Behind a field: a separator, the row's end (LF, CRLF or CR) or the file's. */
-static bool leave(struct tw_csv *c, char *p, struct tw_field *out)
+static bool leave(struct tw_csv *c, char *p, struct tw_csv_field *out)
 {
 	if (p < c->end && *p == c->separator) {
 		c->next = p + 1;
@@ -66,7 +66,7 @@ static bool leave(struct tw_csv *c, char *p, struct tw_field *out)
 }
 
 /* After the opening quote.  Two quotes are one. */
-static enum tw_status quoted(struct tw_csv *c, struct tw_field *out, struct tw_error *why)
+static enum tw_status quoted(struct tw_csv *c, struct tw_csv_field *out, struct tw_error *why)
 {
 	char *p = c->next + 1, *to = p;
 
@@ -89,13 +89,13 @@ static enum tw_status quoted(struct tw_csv *c, struct tw_field *out, struct tw_e
 	return TW_OK;
 }
 
-enum tw_status tw_csv_field(struct tw_csv *c, struct tw_field *out, struct tw_error *why)
+enum tw_status tw_csv_field(struct tw_csv *c, struct tw_csv_field *out, struct tw_error *why)
 {
 	char *p = c->next;
 
 	c->column = c->inside ? c->column + 1 : 1;
 	c->line = c->after;
-	*out = (struct tw_field){ .at = p };
+	*out = (struct tw_csv_field){ .at = p };
 	if (p < c->end && *p == '"')
 		return quoted(c, out, why);
 	while (p < c->end && *p != c->separator && *p != '\n' && *p != '\r') {
@@ -190,7 +190,7 @@ static void trim(const char **p, const char **end)
 		(*end)--;
 }
 
-bool tw_field_number(const struct tw_field *f, float *out)
+bool tw_field_number(const struct tw_csv_field *f, float *out)
 {
 	const char *p = f->at, *end = p + f->bytes;
 	bool minus = false;
@@ -214,7 +214,7 @@ bool tw_field_number(const struct tw_field *f, float *out)
 	return true;
 }
 
-bool tw_field_whole(const struct tw_field *f, int64_t *out)
+bool tw_field_whole(const struct tw_csv_field *f, int64_t *out)
 {
 	const char *p = f->at, *end = p + f->bytes;
 	bool minus = false;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tw_field {
+struct tw_csv_field {
 	const char *at;
 	size_t bytes;
 	bool last; /* of its row */
@@ -32,35 +32,35 @@ void tw_csv_init(struct tw_csv *c, const char *name, char separator, char *text,
 /* Nothing but line ends is left (and no row is half read). */
 bool tw_csv_done(const struct tw_csv *c);
 /* The next field.  TW_BAD_INPUT for quotes that are wrong, with line and column. */
-enum tw_status tw_csv_field(struct tw_csv *c, struct tw_field *out, struct tw_error *why);
+enum tw_status tw_csv_field(struct tw_csv *c, struct tw_csv_field *out, struct tw_error *why);
 /* The field as a sentence may show it. */
 #define TW_FIELD_SHOWN 64
-const char *tw_field_show(const struct tw_field *f, char out[TW_FIELD_SHOWN]);
+const char *tw_field_show(const struct tw_csv_field *f, char out[TW_FIELD_SHOWN]);
 
 /* The decimal number that is the whole field (blanks around it are allowed), as a float: the
  * nearest one, or its neighbour where the number is within 1e-9 of the middle between the two.
  * Plain operations on doubles, so it is the same on all machines and in all locales.  False: not a
  * number, or not finite as a float. */
-bool tw_field_number(const struct tw_field *f, float *out);
+bool tw_field_number(const struct tw_csv_field *f, float *out);
 /* The field as a whole number, perhaps negative, of at most 18 digits. */
-bool tw_field_whole(const struct tw_field *f, int64_t *out);
+bool tw_field_whole(const struct tw_csv_field *f, int64_t *out);
 
 /* Distinct words, numbered as they came; at most `most` of them.  They stay where they are: the
  * text that they came from must outlive the table. */
 #define TW_WORDS_MOST (UINT32_C(1) << 30)
 struct tw_words {
 	struct tw_heap *heap;
-	struct tw_field *word;
+	struct tw_csv_field *word;
 	uint32_t *slot; /* hash table of number + 1 */
 	uint32_t count, room, most;
 };
 void tw_words_init(struct tw_words *w, struct tw_heap *heap, uint32_t most);
 void tw_words_release(struct tw_words *w);
 /* The word's number, adding it where it is new.  TW_NO_MEMORY; TW_NO_ROOM if there are too many. */
-enum tw_status tw_words_number(struct tw_words *w, const struct tw_field *f, uint32_t *out);
+enum tw_status tw_words_number(struct tw_words *w, const struct tw_csv_field *f, uint32_t *out);
 /* Add the names of a list that ends with NULL.  TW_NO_MEMORY, TW_NO_ROOM. */
 enum tw_status tw_words_names(struct tw_words *w, const char *const *name);
-bool tw_words_find(const struct tw_words *w, const struct tw_field *f, uint32_t *out);
+bool tw_words_find(const struct tw_words *w, const struct tw_csv_field *f, uint32_t *out);
 /* All are whole numbers. */
 bool tw_words_whole(const struct tw_words *w);
 /* Write to rank[number] the word's place in sorted order and return how many classes that makes:

@@ -110,12 +110,12 @@ static enum tw_status take_shape(struct tw_data *d, struct tw_input *in, const s
 	uint64_t image[TW_DATA_RANK] = { 1 };
 
 	if (h->rank <= 2)
-		return tw_keep_shape(d, tw_input_name(in), 1, &h->each, why);
+		return tw_data_keep_shape(d, tw_input_name(in), 1, &h->each, why);
 	if (h->rank == 4)
 		image[0] = h->size[1];
 	image[1] = h->size[h->rank - 2];
 	image[2] = h->size[h->rank - 1];
-	return tw_keep_shape(d, tw_input_name(in), TW_DATA_RANK, image, why);
+	return tw_data_keep_shape(d, tw_input_name(in), TW_DATA_RANK, image, why);
 }
 
 /* The test set must look like the training set. */
@@ -159,7 +159,7 @@ enum tw_status tw_idx_samples(struct tw_input *in, bool first, struct tw_data *d
 		st = same_shape(d, in, &h, why);
 	}
 	if (st == TW_OK)
-		st = tw_keep_room(d, h.size[0] * h.each, width_of(h.type), &room, why);
+		st = tw_data_keep_room(d, h.size[0] * h.each, width_of(h.type), &room, why);
 	if (st == TW_OK)
 		st = tw_input_read(in, room, h.size[0] * h.each * width_of(h.type), "its values",
 				   why);
@@ -209,7 +209,7 @@ enum tw_status tw_idx_labels(struct tw_input *in, const char *images, struct tw_
 	if (st == TW_OK)
 		st = tw_labels_count(images, s->count, tw_input_name(in), h.size[0], why);
 	if (st == TW_OK)
-		st = tw_keep_room(d, s->count, sizeof *s->label, &room, why);
+		st = tw_data_keep_room(d, s->count, sizeof *s->label, &room, why);
 	if (st == TW_OK)
 		st = tw_input_read(in, room, s->count * width_of(h.type), "its labels", why);
 	if (st == TW_OK)

@@ -13,12 +13,12 @@ static enum tw_status take_shape(struct tw_data *d, const char *name, const stru
 	uint64_t image[TW_DATA_RANK] = { 1 };
 
 	if (n->rank <= 2)
-		return tw_keep_shape(d, name, 1, &features, why);
+		return tw_data_keep_shape(d, name, 1, &features, why);
 	if (n->rank == 4)
 		image[0] = n->size[1];
 	image[1] = n->size[n->rank - 2];
 	image[2] = n->size[n->rank - 1];
-	return tw_keep_shape(d, name, TW_DATA_RANK, image, why);
+	return tw_data_keep_shape(d, name, TW_DATA_RANK, image, why);
 }
 
 static enum tw_value kind_of(const struct tw_npy *n)
@@ -62,8 +62,8 @@ enum tw_status tw_npy_samples(struct tw_input *in, bool first, struct tw_data *d
 	if (st == TW_OK)
 		st = settle_shape(d, first, tw_input_name(in), &n, why);
 	if (st == TW_OK)
-		st = tw_keep_room(d, n.values, d->kind == TW_VALUE_U8 ? 1 : sizeof(float), &room,
-				  why);
+		st = tw_data_keep_room(d, n.values, d->kind == TW_VALUE_U8 ? 1 : sizeof(float),
+				       &room, why);
 	if (st != TW_OK)
 		return st;
 	s->count = n.size[0];
@@ -112,7 +112,7 @@ enum tw_status tw_npy_answers(struct tw_input *in, const struct tw_npy_pair *pai
 	if (st == TW_OK)
 		st = tw_labels_count(pair->x, s->count, tw_input_name(in), n.size[0], why);
 	if (st == TW_OK)
-		st = tw_keep_room(d, n.values, 4, &room, why);
+		st = tw_data_keep_room(d, n.values, 4, &room, why);
 	if (st != TW_OK)
 		return st;
 	if (d->targets) {

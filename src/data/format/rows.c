@@ -85,7 +85,7 @@ static enum tw_status number_classes(struct reading *r)
 	const char **list;
 	char *text;
 	const enum tw_status st =
-		tw_keep_room(r->d, (uint64_t)count + 1, sizeof *list + ROOM, &memory, r->why);
+		tw_data_keep_room(r->d, (uint64_t)count + 1, sizeof *list + ROOM, &memory, r->why);
 
 	if (st != TW_OK)
 		return st;
@@ -110,7 +110,7 @@ static enum tw_status class_words(struct reading *r, struct tw_words *w)
 	if (st == TW_OK && r->facts->classes)
 		st = tw_words_names(w, r->d->names.answer);
 	if (st == TW_NO_MEMORY)
-		return tw_keep_no_memory(r->why, "classes", r->facts->classes);
+		return tw_data_keep_no_memory(r->why, "classes", r->facts->classes);
 	if (st != TW_OK || w->count != r->facts->classes)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "the model has %u classes, but names for %u different ones (at "
@@ -170,7 +170,7 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	st = tw_input_all(in, &text, &bytes, r->why);
 	if (st != TW_OK)
 		return st;
-	tw_keep_adopt(r->d, text);
+	tw_data_keep_adopt(r->d, text);
 	r->d->kind = TW_VALUE_F32;
 	st = class_words(r, &words);
 	if (st == TW_OK)
@@ -233,10 +233,10 @@ static enum tw_status classify(struct reading *r, const char *name, struct tw_sa
 	const bool whole = st == TW_OK && tw_words_whole(&words);
 
 	if (st == TW_OK)
-		st = tw_keep_room(r->d, s->count, 1, &known, r->why);
+		st = tw_data_keep_room(r->d, s->count, 1, &known, r->why);
 	for (uint64_t i = 0; st == TW_OK && i < s->count; i++) {
 		char text[16];
-		const struct tw_field f = {
+		const struct tw_csv_field f = {
 			.at = text,
 			.bytes = (size_t)snprintf(text, sizeof text, "%u", label[i]),
 		};
@@ -280,7 +280,7 @@ static enum tw_status read_answers(struct reading *r, struct tw_samples *s)
 	tw_input_close(in);
 	if (st != TW_OK || r->facts->classes)
 		return st;
-	st = tw_keep_room(r->d, s->count, 1, &known, r->why);
+	st = tw_data_keep_room(r->d, s->count, 1, &known, r->why);
 	if (st != TW_OK)
 		return st;
 	r->out->known = memset(known, 1, s->count);
@@ -299,7 +299,7 @@ static enum tw_status no_answers(struct reading *r, struct tw_samples *s)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s: has no answers in it; their file (NPY%s) is needed, too",
 			       r->shown, r->facts->targets ? "" : " or IDX");
-	st = tw_keep_room(r->d, s->count, each, &zeros, r->why);
+	st = tw_data_keep_room(r->d, s->count, each, &zeros, r->why);
 	if (st != TW_OK)
 		return st;
 	memset(zeros, 0, s->count * each);
@@ -368,7 +368,7 @@ static enum tw_status take_facts(struct reading *r)
 			       f->rank, f->classes, f->targets);
 	for (uint32_t k = 0; k < TW_DATA_RANK; k++)
 		shape[k] = f->shape[k];
-	st = tw_keep_shape(r->d, "the model", f->rank, shape, r->why);
+	st = tw_data_keep_shape(r->d, "the model", f->rank, shape, r->why);
 	r->d->classes = f->classes;
 	r->d->targets = f->targets;
 	return st == TW_OK ? tw_names_copy(r->d, &f->names, r->d->features,
@@ -408,7 +408,7 @@ enum tw_status tw_rows_open(const struct tw_rows_facts *facts,
 
 	memset(out, 0, sizeof *out);
 	if (!r.d)
-		return tw_keep_no_memory(why, request->file, sizeof *r.d);
+		return tw_data_keep_no_memory(why, request->file, sizeof *r.d);
 	r.d->heap = request->heap;
 	st = take_facts(&r);
 	if (st == TW_OK)

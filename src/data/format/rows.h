@@ -34,7 +34,7 @@ struct tw_rows_request {
 struct tw_rows {
 	/* The rows are data->test, and there are no other sets.  Shape, classes, targets and names
 	 * are the model's; kind is the file's.  The caller sets scale and shift, from memory that
-	 * lives as long or that tw_keep_room gave, before tw_data_fill.  The fingerprint is 0.
+	 * lives as long or that tw_data_keep_room gave, before tw_data_fill.  The fingerprint is 0.
 	 * Rows without an answer have label 0 and targets 0. */
 	struct tw_data *data;
 	uint64_t count;       /* rows, at least 1; row i was number i + 1 of the file */

@@ -163,7 +163,7 @@ static enum tw_status take_shape(const struct tw_set_origin *from, const struct 
 			return refuse(from, why, "has rows with a height or width");
 		shape[k] = h->shape[k];
 	}
-	if (tw_keep_shape(d, "its shape", h->rank, shape, &said) != TW_OK)
+	if (tw_data_keep_shape(d, "its shape", h->rank, shape, &said) != TW_OK)
 		return refuse(from, why, said.text);
 	d->kind = (enum tw_value)h->kind;
 	d->classes = h->classes;
@@ -219,7 +219,7 @@ static enum tw_status take_body(const struct tw_set_origin *from, const struct h
 	uint64_t at = TW_SET_HEAD;
 	struct tw_error said = { 0 };
 	void *names = NULL;
-	enum tw_status taken = tw_keep_room(d, h->names, 1, &names, why);
+	enum tw_status taken = tw_data_keep_room(d, h->names, 1, &names, why);
 
 	if (taken == TW_OK)
 		taken = take_array(from, &at, names, h->names, why);
@@ -240,7 +240,7 @@ static enum tw_status take_body(const struct tw_set_origin *from, const struct h
 
 		if (count == 0)
 			continue;
-		st = tw_keep_room(d, count, width_of(d, k), &room, why);
+		st = tw_data_keep_room(d, count, width_of(d, k), &room, why);
 		if (st == TW_OK)
 			st = take_array(from, &at, room, count * width_of(d, k), why);
 		if (st != TW_OK)
@@ -283,7 +283,7 @@ static enum tw_status check_body(const struct tw_set_origin *from, const struct 
 	struct tw_sha found;
 
 	if (tw_fingerprint(d, &found) != TW_OK)
-		return tw_keep_no_memory(why, from->name, sizeof found);
+		return tw_data_keep_no_memory(why, from->name, sizeof found);
 	if (!tw_sha_same(&found, &from->fingerprint))
 		return tw_fail(why, TW_BAD_BYTES,
 			       "%.300s: is damaged or forged: the fingerprint of its samples is "
@@ -333,7 +333,7 @@ enum tw_status tw_set_open(struct tw_heap *heap, const struct tw_set_origin *fro
 	enum tw_status st;
 
 	if (!d)
-		return tw_keep_no_memory(why, from->name, sizeof *d);
+		return tw_data_keep_no_memory(why, from->name, sizeof *d);
 	d->heap = heap;
 	st = take(from, d, why);
 	if (st == TW_OK)

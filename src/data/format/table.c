@@ -27,12 +27,12 @@ static const char *name_of(const struct tw_table_reader *r, char *out, size_t ro
 	out[0] = 0;
 	if (name && name[0])
 		snprintf(out, room, " (%s)",
-			 tw_field_show(&(struct tw_field){ .at = name, .bytes = strlen(name) },
+			 tw_field_show(&(struct tw_csv_field){ .at = name, .bytes = strlen(name) },
 				       shown));
 	return out;
 }
 
-enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_field *f,
+enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_csv_field *f,
 			      const char *what)
 {
 	char shown[TW_FIELD_SHOWN], name[80];
@@ -71,7 +71,7 @@ static enum tw_status room_for(struct tw_table_reader *r, uint64_t count, uint64
 			       size_t each, uint64_t *room, void **out)
 {
 	*room = count < most ? count : most;
-	return tw_keep_room(r->d, *room, each, out, r->why);
+	return tw_data_keep_room(r->d, *room, each, out, r->why);
 }
 
 static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
@@ -89,7 +89,7 @@ static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 	if (st == TW_OK)
 		st = room_for(r, rows, most, sizeof(float), &r->row_room, &answer);
 	if (st == TW_OK && tw_table_for_model(r) && r->label)
-		st = tw_keep_room(r->d, r->row_room, 1, &known, r->why);
+		st = tw_data_keep_room(r->d, r->row_room, 1, &known, r->why);
 	if (st == TW_OK && cells)
 		st = room_for(r, cells, (uint64_t)bytes + 1, sizeof(char *), &r->cell_room, &cell);
 	if (st != TW_OK)
@@ -105,7 +105,7 @@ static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 }
 
 /* The class of that name; whole numbers by their value. */
-static bool find_class(const struct tw_table_reader *r, const struct tw_field *f, uint32_t *out)
+static bool find_class(const struct tw_table_reader *r, const struct tw_csv_field *f, uint32_t *out)
 {
 	char text[24];
 	int64_t v;
@@ -115,14 +115,14 @@ static bool find_class(const struct tw_table_reader *r, const struct tw_field *f
 	if (!r->whole || !tw_field_whole(f, &v))
 		return false;
 	return tw_words_find(r->words,
-			     &(struct tw_field){
+			     &(struct tw_csv_field){
 				     .at = text,
 				     .bytes = (size_t)snprintf(text, sizeof text, "%" PRId64, v),
 			     },
 			     out);
 }
 
-static enum tw_status new_class(struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status new_class(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const uint32_t known = r->words->count;
 	const enum tw_status st = tw_words_number(r->words, f, &r->class[r->rows]);
@@ -136,11 +136,11 @@ static enum tw_status new_class(struct tw_table_reader *r, const struct tw_field
 			       "classes are accepted (task: values takes numbers)",
 			       r->csv.name, r->csv.line, r->csv.column, TW_CLASSES_MAX + 1,
 			       TW_CLASSES_MAX);
-	return st == TW_OK ? st : tw_keep_no_memory(r->why, r->csv.name, f->bytes);
+	return st == TW_OK ? st : tw_data_keep_no_memory(r->why, r->csv.name, f->bytes);
 }
 
 /* "only a, b and c are accepted": the classes as far as they fit. */
-static enum tw_status unknown_class(const struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status unknown_class(const struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	char what[200];
 	size_t n = (size_t)snprintf(what, sizeof what, "the classes of the training are");
@@ -154,7 +154,7 @@ static enum tw_status unknown_class(const struct tw_table_reader *r, const struc
 	return tw_table_wrong(r, f, what);
 }
 
-static enum tw_status take_class(struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status take_class(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const bool may_lack = r->facts->use == TW_TABLE_PREDICT;
 
@@ -175,7 +175,7 @@ static enum tw_status take_class(struct tw_table_reader *r, const struct tw_fiel
 	return TW_OK;
 }
 
-static enum tw_status take_target(struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status take_target(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const bool number = tw_field_number(f, &r->target[r->rows]);
 
@@ -190,7 +190,7 @@ static enum tw_status take_target(struct tw_table_reader *r, const struct tw_fie
 }
 
 /* The field becomes a text of its own in place: what stood behind it was read already. */
-static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
+static void take_cell(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	HOLDS(3, r->cells < r->cell_room);
 	((char *)f->at)[f->bytes] = 0;
@@ -199,7 +199,7 @@ static void take_cell(struct tw_table_reader *r, const struct tw_field *f)
 }
 
 /* Words are for the label alone, which is perhaps another column than the job says. */
-static enum tw_status no_number(const struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status no_number(const struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	char what[160] = "a finite number is needed";
 
@@ -214,7 +214,8 @@ static enum tw_status no_number(const struct tw_table_reader *r, const struct tw
 	return tw_table_wrong(r, f, what);
 }
 
-static enum tw_status take_other(struct tw_table_reader *r, const struct tw_field *f, uint32_t to)
+static enum tw_status take_other(struct tw_table_reader *r, const struct tw_csv_field *f,
+				 uint32_t to)
 {
 	if (to < r->features)
 		return no_number(r, f);
@@ -227,7 +228,7 @@ static enum tw_status take_other(struct tw_table_reader *r, const struct tw_fiel
 }
 
 /* Nearly all fields are numbers of features. */
-static inline enum tw_status take(struct tw_table_reader *r, const struct tw_field *f)
+static inline enum tw_status take(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const uint32_t to = r->to[r->csv.column - 1];
 
@@ -248,7 +249,7 @@ static inline void end_row(struct tw_table_reader *r)
 	r->rows++;
 }
 
-static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_field *f)
+static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	if (f->last && r->csv.column == 1 && f->bytes == 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
@@ -261,7 +262,7 @@ static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_fi
 
 static enum tw_status read_row(struct tw_table_reader *r)
 {
-	struct tw_field f;
+	struct tw_csv_field f;
 	enum tw_status st;
 
 	do {
@@ -277,7 +278,7 @@ static enum tw_status read_row(struct tw_table_reader *r)
 }
 
 /* Read the first row; as data too, unless it is a header. */
-static enum tw_status first_row(struct tw_table_reader *r, struct tw_field *row, size_t bytes)
+static enum tw_status first_row(struct tw_table_reader *r, struct tw_csv_field *row, size_t bytes)
 {
 	enum tw_status st = TW_OK;
 
@@ -344,11 +345,11 @@ static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
 static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
 {
 	struct tw_heap *heap = r->d->heap;
-	struct tw_field *row = heap->get(heap, r->columns * sizeof *row);
+	struct tw_csv_field *row = heap->get(heap, r->columns * sizeof *row);
 	enum tw_status st;
 
 	if (!row)
-		return tw_keep_no_memory(r->why, r->csv.name, r->columns * sizeof *row);
+		return tw_data_keep_no_memory(r->why, r->csv.name, r->columns * sizeof *row);
 	st = first_row(r, row, bytes);
 	heap->put(heap, row);
 	while (st == TW_OK && !tw_csv_done(&r->csv))
@@ -384,7 +385,7 @@ static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 			r->to[k] = TW_TO_NOTHING;
 		st = read_all(r, bytes);
 	} else {
-		st = tw_keep_no_memory(r->why, r->csv.name, to + row);
+		st = tw_data_keep_no_memory(r->why, r->csv.name, to + row);
 	}
 	heap->put(heap, r->row);
 	heap->put(heap, r->to);
@@ -420,7 +421,7 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 
 		d->names.separator = facts->separator;
 		d->names.place = r.label;
-		st = tw_keep_shape(d, facts->name, 1, &features, why);
+		st = tw_data_keep_shape(d, facts->name, 1, &features, why);
 	}
 	out->samples = (struct tw_samples){
 		.count = r.rows,

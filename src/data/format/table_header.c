@@ -11,7 +11,7 @@
 
 /* --- is it a header? -------------------------------------------------------------------------- */
 
-bool tw_table_no_name(const struct tw_field *f)
+bool tw_table_no_name(const struct tw_csv_field *f)
 {
 	static const char *const words[] = {
 		"nan", "inf", "infinity", "na", "n/a", "null", "none"
@@ -34,7 +34,7 @@ bool tw_table_no_name(const struct tw_field *f)
 
 /* Is the first row a header?  Its columns but the label's (which may be words in every row) say
  * so: all numbers, or none; some of each is for the user to decide. */
-static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_field *row,
+static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_csv_field *row,
 				   bool *header)
 {
 	uint32_t numbers = 0, other = 0;
@@ -61,7 +61,7 @@ static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_fi
 }
 
 /* Does the row count upwards by one, as columns that have only a number would? */
-static bool counts(const struct tw_table_reader *r, const struct tw_field *row)
+static bool counts(const struct tw_table_reader *r, const struct tw_csv_field *row)
 {
 	int64_t first = 0, v = 0;
 
@@ -73,7 +73,7 @@ static bool counts(const struct tw_table_reader *r, const struct tw_field *row)
 
 /* --- the training file ------------------------------------------------------------------------ */
 
-static bool called(const struct tw_field *f, const char *name)
+static bool called(const struct tw_csv_field *f, const char *name)
 {
 	return f->bytes == strlen(name) && memcmp(f->at, name, f->bytes) == 0;
 }
@@ -103,7 +103,7 @@ static enum tw_status label_place(struct tw_table_reader *r, bool *named)
 	return TW_OK;
 }
 
-static enum tw_status label_by_name(struct tw_table_reader *r, const struct tw_field *row)
+static enum tw_status label_by_name(struct tw_table_reader *r, const struct tw_csv_field *row)
 {
 	const char *label = r->facts->label;
 	const bool header = r->out->header;
@@ -120,7 +120,7 @@ static enum tw_status label_by_name(struct tw_table_reader *r, const struct tw_f
 		       r->columns);
 }
 
-static void clean(const struct tw_table_reader *r, struct tw_field *row)
+static void clean(const struct tw_table_reader *r, struct tw_csv_field *row)
 {
 	for (uint32_t k = 0; k < r->columns; k++)
 		tw_name_clean(&row[k]);
@@ -128,7 +128,7 @@ static void clean(const struct tw_table_reader *r, struct tw_field *row)
 
 /* A label's name is looked up in the header, which there must then be; its place is known
  * without. */
-static enum tw_status settle_header(struct tw_table_reader *r, struct tw_field *row)
+static enum tw_status settle_header(struct tw_table_reader *r, struct tw_csv_field *row)
 {
 	const enum tw_header asked = r->facts->header;
 	bool named = false, *header = &r->out->header;
@@ -145,7 +145,7 @@ static enum tw_status settle_header(struct tw_table_reader *r, struct tw_field *
 
 /* Two columns of one name cannot be told apart. */
 static enum tw_status twice(const struct tw_table_reader *r, uint32_t a, uint32_t b,
-			    const struct tw_field *name)
+			    const struct tw_csv_field *name)
 {
 	char shown[TW_FIELD_SHOWN];
 
@@ -156,7 +156,7 @@ static enum tw_status twice(const struct tw_table_reader *r, uint32_t a, uint32_
 }
 
 /* Each name must be text, and no other column may have it too. */
-static enum tw_status check_names(struct tw_table_reader *r, const struct tw_field *row)
+static enum tw_status check_names(struct tw_table_reader *r, const struct tw_csv_field *row)
 {
 	struct tw_words seen;
 	enum tw_status st = TW_OK;
@@ -172,7 +172,7 @@ static enum tw_status check_names(struct tw_table_reader *r, const struct tw_fie
 		}
 		st = tw_words_number(&seen, &row[k], &number);
 		if (st != TW_OK)
-			st = tw_keep_no_memory(r->why, r->csv.name, row[k].bytes);
+			st = tw_data_keep_no_memory(r->why, r->csv.name, row[k].bytes);
 		else if (number < k)
 			st = twice(r, number, k, &row[k]);
 	}
@@ -181,11 +181,11 @@ static enum tw_status check_names(struct tw_table_reader *r, const struct tw_fie
 }
 
 /* The features' names and the label's. */
-static enum tw_status keep_names(struct tw_table_reader *r, struct tw_field *row)
+static enum tw_status keep_names(struct tw_table_reader *r, struct tw_csv_field *row)
 {
 	struct tw_names *names = &r->d->names;
 	const char *const *label = NULL;
-	const struct tw_field last = row[r->label - 1];
+	const struct tw_csv_field last = row[r->label - 1];
 	enum tw_status st = check_names(r, row);
 
 	if (st != TW_OK)
@@ -219,11 +219,11 @@ static enum tw_status list_names(struct tw_table_reader *r, struct tw_words *w)
 
 	for (uint32_t k = 0; k <= r->features && st == TW_OK; k++) {
 		const char *name = k < r->features ? n->column[k] : n->label;
-		const struct tw_field f = { .at = name, .bytes = name ? strlen(name) : 0 };
+		const struct tw_csv_field f = { .at = name, .bytes = name ? strlen(name) : 0 };
 		uint32_t number = k;
 
 		if (name && tw_words_number(w, &f, &number) != TW_OK)
-			st = tw_keep_no_memory(r->why, r->csv.name, r->features);
+			st = tw_data_keep_no_memory(r->why, r->csv.name, r->features);
 		else if (number != k)
 			st = tw_fail(r->why, TW_BAD_INPUT,
 				     "%s: cannot be matched: the model has two columns '%.60s'",
@@ -233,14 +233,14 @@ static enum tw_status list_names(struct tw_table_reader *r, struct tw_words *w)
 }
 
 /* Does the row hold the names?  All of them do for numbers that are names; one does otherwise. */
-static bool holds_names(struct tw_table_reader *r, const struct tw_field *row,
+static bool holds_names(struct tw_table_reader *r, const struct tw_csv_field *row,
 			const struct tw_words *w)
 {
 	uint32_t found = 0, numbers = 0, at;
 	float v;
 
 	for (uint32_t k = 0; k < r->columns; k++) {
-		struct tw_field f = row[k];
+		struct tw_csv_field f = row[k];
 
 		while (f.bytes && (f.at[0] == ' ' || f.at[0] == '\t')) {
 			f.at++;
@@ -254,7 +254,7 @@ static bool holds_names(struct tw_table_reader *r, const struct tw_field *row,
 	return found >= r->features || (found > 0 && numbers < r->columns);
 }
 
-static enum tw_status find_header(struct tw_table_reader *r, const struct tw_field *row,
+static enum tw_status find_header(struct tw_table_reader *r, const struct tw_csv_field *row,
 				  const struct tw_words *w)
 {
 	if (r->facts->header != TW_HEADER_AUTO) {
@@ -334,7 +334,7 @@ static enum tw_status lacks(const struct tw_table_reader *r, const uint8_t *seen
 		r->csv.name, r->d->names.label ? r->d->names.label : "(label)");
 }
 
-static enum tw_status match_each(struct tw_table_reader *r, struct tw_field *row,
+static enum tw_status match_each(struct tw_table_reader *r, struct tw_csv_field *row,
 				 const struct tw_words *w, uint8_t *seen)
 {
 	for (uint32_t k = 0; k < r->columns; k++) {
@@ -362,7 +362,7 @@ static enum tw_status match_each(struct tw_table_reader *r, struct tw_field *row
 }
 
 /* A job's test file may have columns that the training file has not: they are not read. */
-static void warn_extras(const struct tw_table_reader *r, const struct tw_field *extra)
+static void warn_extras(const struct tw_table_reader *r, const struct tw_csv_field *extra)
 {
 	char names[200], shown[TW_FIELD_SHOWN];
 	uint32_t k = 0;
@@ -378,7 +378,7 @@ static void warn_extras(const struct tw_table_reader *r, const struct tw_field *
 		r->csv.name, names);
 }
 
-static enum tw_status keep_extras(struct tw_table_reader *r, struct tw_field *extra)
+static enum tw_status keep_extras(struct tw_table_reader *r, struct tw_csv_field *extra)
 {
 	if (!tw_table_for_model(r)) {
 		warn_extras(r, extra);
@@ -390,7 +390,7 @@ static enum tw_status keep_extras(struct tw_table_reader *r, struct tw_field *ex
 	return tw_names_keep(r->d, extra, r->out->extras, &r->out->extra, r->why);
 }
 
-static enum tw_status by_name(struct tw_table_reader *r, struct tw_field *row,
+static enum tw_status by_name(struct tw_table_reader *r, struct tw_csv_field *row,
 			      const struct tw_words *w)
 {
 	struct tw_heap *heap = r->d->heap;
@@ -398,7 +398,7 @@ static enum tw_status by_name(struct tw_table_reader *r, struct tw_field *row,
 	enum tw_status st;
 
 	if (!seen)
-		return tw_keep_no_memory(r->why, r->csv.name, r->features);
+		return tw_data_keep_no_memory(r->why, r->csv.name, r->features);
 	r->label = 0;
 	clean(r, row);
 	st = match_each(r, row, w, seen);
@@ -438,7 +438,7 @@ static enum tw_status check_count(const struct tw_table_reader *r)
 }
 
 /* Match with the names that `w` has; NULL: there are none. */
-static enum tw_status match(struct tw_table_reader *r, struct tw_field *row,
+static enum tw_status match(struct tw_table_reader *r, struct tw_csv_field *row,
 			    const struct tw_words *w)
 {
 	enum tw_status st;
@@ -458,7 +458,7 @@ static enum tw_status match(struct tw_table_reader *r, struct tw_field *row,
 	return st;
 }
 
-enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_field *row)
+enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_csv_field *row)
 {
 	const struct tw_names *names = &r->d->names;
 	struct tw_words w;

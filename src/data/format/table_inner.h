@@ -31,13 +31,13 @@ struct tw_table_reader {
 };
 
 /* TW_BAD_INPUT: the field is not accepted; `what` is. */
-enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_field *f,
+enum tw_status tw_table_wrong(const struct tw_table_reader *r, const struct tw_csv_field *f,
 			      const char *what);
 /* Is it a number that is out of range, or a word for a missing value?  No column is called so. */
-bool tw_table_no_name(const struct tw_field *f);
+bool tw_table_no_name(const struct tw_csv_field *f);
 /* From the first row: is it a header, which column is the label, where does each column go?  Sets
  * r->label, r->to, names (TRAIN), out->header, out->extra. */
-enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_field *row);
+enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_csv_field *row);
 
 static inline bool tw_table_for_model(const struct tw_table_reader *r)
 {

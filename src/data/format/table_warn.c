@@ -104,7 +104,7 @@ static size_t list(const struct look *l, const uint8_t *still, unsigned what, ch
 	out[0] = 0;
 	for (size_t k = 0; k < l->columns; k++) {
 		const char *name = l->d->names.column ? l->d->names.column[k] : "";
-		const struct tw_field f = { .at = name, .bytes = strlen(name) };
+		const struct tw_csv_field f = { .at = name, .bytes = strlen(name) };
 		char text[TW_FIELD_SHOWN];
 
 		if (!(still[k] & what))
@@ -128,7 +128,7 @@ static enum tw_status warn_columns(const struct look *l, struct tw_error *why)
 	char columns[SHOWN];
 
 	if (!still)
-		return tw_keep_no_memory(why, l->facts->name, l->columns);
+		return tw_data_keep_no_memory(why, l->facts->name, l->columns);
 	look_at(l, still);
 	if (list(l, still, NUMBERING, columns))
 		tw_warn(l->facts->warnings,

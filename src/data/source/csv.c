@@ -55,13 +55,13 @@ static enum tw_status keep_classes(const struct tw_words *words, const uint32_t 
 				   struct tw_data *d, struct tw_error *why)
 {
 	const bool whole = tw_words_whole(words);
-	const size_t each = sizeof(struct tw_field) + (whole ? NUMBER_ROOM : 0);
-	struct tw_field *name = d->heap->get(d->heap, d->classes * each);
+	const size_t each = sizeof(struct tw_csv_field) + (whole ? NUMBER_ROOM : 0);
+	struct tw_csv_field *name = d->heap->get(d->heap, d->classes * each);
 	enum tw_status st;
 	char *text;
 
 	if (!name)
-		return tw_keep_no_memory(why, "csv", d->classes * each);
+		return tw_data_keep_no_memory(why, "csv", d->classes * each);
 	text = (char *)(name + d->classes);
 	for (uint32_t i = 0; i < words->count; i++) {
 		char *at = text + (size_t)rank[i] * NUMBER_ROOM;
@@ -70,7 +70,7 @@ static enum tw_status keep_classes(const struct tw_words *words, const uint32_t 
 		name[rank[i]] = words->word[i];
 		if (!whole || !tw_field_whole(&words->word[i], &v))
 			continue;
-		name[rank[i]] = (struct tw_field){
+		name[rank[i]] = (struct tw_csv_field){
 			.at = at,
 			.bytes = (size_t)snprintf(at, NUMBER_ROOM, "%" PRId64, v),
 		};
@@ -90,7 +90,7 @@ static enum tw_status rank_labels(const struct tw_words *words, struct tw_data *
 	enum tw_status st;
 
 	if (!rank)
-		return tw_keep_no_memory(why, "csv", bytes);
+		return tw_data_keep_no_memory(why, "csv", bytes);
 	d->classes = tw_words_rank(words, rank + words->count, rank);
 	for (uint64_t i = 0; i < d->train.count; i++)
 		label[i] = rank[label[i]];
@@ -142,7 +142,7 @@ static enum tw_status read_test(const struct options *o, const struct tw_source_
 	facts->name = o->test_file;
 	facts->use = TW_TABLE_TEST;
 	if (facts->classes && tw_words_names(&words, out->names.answer) != TW_OK)
-		st = tw_keep_no_memory(why, "csv", out->classes);
+		st = tw_data_keep_no_memory(why, "csv", out->classes);
 	if (st == TW_OK)
 		st = tw_table_read(facts, text, bytes, &words, out, &table, why);
 	out->test = table.samples;
@@ -173,7 +173,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	if (st == TW_OK && o->test_file && o->test_file[0])
 		st = read_test(o, site, &facts, out, why);
 	if (st != TW_OK)
-		tw_keep_release(out);
+		tw_data_keep_release(out);
 	return st;
 }
 

@@ -32,11 +32,11 @@ static enum tw_status draw_set(const struct options *o, uint64_t set, uint32_t c
 {
 	const struct tw_rng rng = tw_rng_make(o->seed, TW_RNG_PROBLEM);
 	void *value = NULL, *room = NULL;
-	enum tw_status st = tw_keep_room(d, count, TW_STROKES_AREA, &value, why);
+	enum tw_status st = tw_data_keep_room(d, count, TW_STROKES_AREA, &value, why);
 	uint32_t *label;
 
 	if (st == TW_OK)
-		st = tw_keep_room(d, count, sizeof *label, &room, why);
+		st = tw_data_keep_room(d, count, sizeof *label, &room, why);
 	if (st != TW_OK)
 		return st;
 	label = room;
@@ -54,7 +54,7 @@ static enum tw_status draw_all(const void *options, const struct tw_source_site 
 {
 	static const uint64_t shape[] = { 1, TW_STROKES_SIDE, TW_STROKES_SIDE };
 	const struct options *o = options;
-	enum tw_status st = tw_keep_shape(out, "digits", 3, shape, why);
+	enum tw_status st = tw_data_keep_shape(out, "digits", 3, shape, why);
 
 	out->kind = TW_VALUE_U8;
 	out->classes = 10;
@@ -64,7 +64,7 @@ static enum tw_status draw_all(const void *options, const struct tw_source_site 
 	if (st == TW_OK)
 		st = draw_set(o, 1, o->tests, out, &out->test, why);
 	if (st != TW_OK)
-		tw_keep_release(out);
+		tw_data_keep_release(out);
 	return st;
 }
 

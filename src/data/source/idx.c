@@ -51,7 +51,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 			       given(o->test_images) ? "test_labels" : "test_images");
 	st = tw_idx_open(&files, out, why);
 	if (st != TW_OK)
-		tw_keep_release(out);
+		tw_data_keep_release(out);
 	return st;
 }
 

@@ -120,7 +120,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	st = tw_idx_open(&files, out, why);
 	out->names.answer = tw_names_digits;
 	if (st != TW_OK)
-		tw_keep_release(out);
+		tw_data_keep_release(out);
 	return st;
 }
 

@@ -66,7 +66,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	if (st == TW_OK && out->targets == 0)
 		st = tw_labels_check(out, o->classes, o->y, given(o->test_y) ? o->test_y : "", why);
 	if (st != TW_OK)
-		tw_keep_release(out);
+		tw_data_keep_release(out);
 	return st;
 }
 

@@ -26,7 +26,7 @@ static inline enum tw_status loss_form(const void *options, const struct tw_shap
 	return TW_OK;
 }
 
-static inline enum tw_status loss_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+static inline enum tw_status loss_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 					  void *kernel, struct tw_op_memory *need)
 {
 	if (site->train)

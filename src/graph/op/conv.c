@@ -89,57 +89,57 @@ static enum tw_status describe(const struct tw_op_site *site, struct tw_conv_sha
 	const dnnl_dims_t bias = { o->filters };
 	/* one channel: PLAIN and LAST are the same bytes, and only LAST has quick kernels */
 	const enum tw_layout in = c == 1 ? site->out_layout : site->in_layout[0];
-	enum tw_status st = tw_kit_describe(&site->in[0], site->batch, (int)in, &s->in);
+	enum tw_status st = tw_onednn_describe(&site->in[0], site->batch, (int)in, &s->in);
 
 	if (st == TW_OK)
-		st = tw_kit_describe(&site->out, site->batch, (int)site->out_layout, &s->out);
+		st = tw_onednn_describe(&site->out, site->batch, (int)site->out_layout, &s->out);
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_memory_desc_init_by_tag(&s->plain, g > 1 ? 5 : 4,
-								g > 1 ? grouped : single, dnnl_f32,
-								g > 1 ? dnnl_goihw : dnnl_oihw));
+		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(
+			&s->plain, g > 1 ? 5 : 4, g > 1 ? grouped : single, dnnl_f32,
+			g > 1 ? dnnl_goihw : dnnl_oihw));
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_memory_desc_init_by_tag(
+		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(
 			&s->any, s->plain.ndims, s->plain.dims, dnnl_f32, dnnl_format_tag_any));
 	if (st == TW_OK)
-		st = tw_kit_status(
+		st = tw_onednn_status(
 			dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_a));
 	s->stride[0] = o->stride.h, s->stride[1] = o->stride.w;
 	s->pad[0] = o->pad.h, s->pad[1] = o->pad.w;
 	return st;
 }
 
-static enum tw_status forward_desc(const struct tw_op_site *site, const struct tw_kit *kit,
+static enum tw_status forward_desc(const struct tw_op_site *site, const struct tw_onednn *kit,
 				   const struct tw_conv_shapes *s, dnnl_primitive_desc_t *out)
 {
 	const struct tw_conv_options *o = site->options;
 	dnnl_convolution_desc_t d;
-	enum tw_status st = tw_kit_status(dnnl_convolution_forward_desc_init(
+	enum tw_status st = tw_onednn_status(dnnl_convolution_forward_desc_init(
 		&d, site->train ? dnnl_forward_training : dnnl_forward_inference,
 		dnnl_convolution_direct, &s->in, &s->any, o->bias ? &s->bias : NULL, &s->out,
 		s->stride, s->pad, s->pad));
 
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit),
-							      tw_kit_engine(kit), NULL));
+		st = tw_onednn_status(dnnl_primitive_desc_create(out, &d, tw_onednn_attr(kit),
+								 tw_onednn_engine(kit), NULL));
 	return st;
 }
 
-static enum tw_status weights_desc(const struct tw_op_site *site, const struct tw_kit *kit,
+static enum tw_status weights_desc(const struct tw_op_site *site, const struct tw_onednn *kit,
 				   const struct tw_conv_shapes *s, const_dnnl_primitive_desc_t hint,
 				   dnnl_primitive_desc_t *out)
 {
 	const struct tw_conv_options *o = site->options;
 	dnnl_convolution_desc_t d;
-	const enum tw_status st = tw_kit_status(dnnl_convolution_backward_weights_desc_init(
+	const enum tw_status st = tw_onednn_status(dnnl_convolution_backward_weights_desc_init(
 		&d, dnnl_convolution_direct, &s->in, &s->any, o->bias ? &s->bias : NULL, &s->out,
 		s->stride, s->pad, s->pad));
 
 	return st != TW_OK ? st
-			   : tw_kit_status(dnnl_primitive_desc_create(out, &d, tw_kit_attr(kit),
-								      tw_kit_engine(kit), hint));
+			   : tw_onednn_status(dnnl_primitive_desc_create(
+				     out, &d, tw_onednn_attr(kit), tw_onednn_engine(kit), hint));
 }
 
-static enum tw_status add_forward(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status add_forward(const struct tw_op_site *site, struct tw_onednn *kit,
 				  const struct tw_conv_shapes *s, dnnl_primitive_desc_t pd,
 				  struct conv_kernel *k, dnnl_memory_desc_t *ordered,
 				  struct tw_op_memory *need)
@@ -149,12 +149,12 @@ static enum tw_status add_forward(const struct tw_op_site *site, struct tw_kit *
 	enum tw_status st;
 
 	*ordered = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-	st = tw_kit_add(kit, pd, arg, o->bias ? 4 : 3, &k->forward, &need->forward);
-	return st == TW_OK ? tw_kit_reorder(kit, &s->plain, ordered, &k->order, &need->forward)
+	st = tw_onednn_add(kit, pd, arg, o->bias ? 4 : 3, &k->forward, &need->forward);
+	return st == TW_OK ? tw_onednn_reorder(kit, &s->plain, ordered, &k->order, &need->forward)
 			   : st;
 }
 
-static enum tw_status add_weights(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status add_weights(const struct tw_op_site *site, struct tw_onednn *kit,
 				  const struct tw_conv_shapes *s, dnnl_primitive_desc_t pd,
 				  struct conv_kernel *k, size_t *bytes, size_t *scratch)
 {
@@ -163,13 +163,13 @@ static enum tw_status add_weights(const struct tw_op_site *site, struct tw_kit *
 	const struct tw_conv_options *o = site->options;
 	const dnnl_memory_desc_t md =
 		*dnnl_primitive_desc_query_md(pd, dnnl_query_diff_weights_md, 0);
-	enum tw_status st = tw_kit_add(kit, pd, arg, o->bias ? 4 : 3, &k->weights, scratch);
+	enum tw_status st = tw_onednn_add(kit, pd, arg, o->bias ? 4 : 3, &k->weights, scratch);
 
 	*bytes = dnnl_memory_desc_get_size(&md);
-	return st == TW_OK ? tw_kit_reorder(kit, &md, &s->plain, &k->plain, scratch) : st;
+	return st == TW_OK ? tw_onednn_reorder(kit, &md, &s->plain, &k->plain, scratch) : st;
 }
 
-static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_onednn *kit,
 				       const struct tw_conv_shapes *s,
 				       const_dnnl_primitive_desc_t hint, struct conv_kernel *k,
 				       size_t *bytes)
@@ -188,7 +188,7 @@ static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_
 	return st;
 }
 
-static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
 			      struct tw_op_memory *need)
 {
 	struct conv_kernel *k = kernel;
@@ -201,7 +201,7 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit,
 	if (st == TW_OK)
 		st = forward_desc(site, kit, &s, &hint);
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_primitive_desc_clone(&pd, hint));
+		st = tw_onednn_status(dnnl_primitive_desc_clone(&pd, hint));
 	if (st == TW_OK)
 		st = add_forward(site, kit, &s, pd, k, &ordered, need);
 	if (st == TW_OK && site->train)

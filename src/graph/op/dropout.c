@@ -106,7 +106,7 @@ static double rate_of(const struct tw_op_site *site)
 	return (double)((const struct dropout_options *)site->options)->rate;
 }
 
-static enum tw_status dropout_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status dropout_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				      void *kernel, struct tw_op_memory *need)
 {
 	struct dropout_kernel *d = kernel;

@@ -37,7 +37,7 @@ static enum tw_status form(const void *options, const struct tw_shape *in, struc
 	return TW_OK;
 }
 
-static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
 			      struct tw_op_memory *need)
 {
 	if (site->train) {

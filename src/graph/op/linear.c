@@ -91,7 +91,7 @@ TW_CLONED_STATIC(void, column_sums,
 			out[i] += g[r * n + i];
 }
 
-static enum tw_status make_forward(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status make_forward(const struct tw_op_site *site, struct tw_onednn *kit,
 				   struct linear_kernel *l, struct tw_op_memory *need)
 {
 	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
@@ -99,9 +99,9 @@ static enum tw_status make_forward(const struct tw_op_site *site, struct tw_kit 
 	const dnnl_memory_desc_t x = matrix(site->batch, in, dnnl_ab), w = matrix(in, out, dnnl_ba);
 	const dnnl_memory_desc_t y = matrix(site->batch, out, dnnl_ab);
 	dnnl_primitive_desc_t pd;
-	const enum tw_status st = tw_kit_product(kit, &x, &w, &y, &pd);
+	const enum tw_status st = tw_onednn_product(kit, &x, &w, &y, &pd);
 
-	return st == TW_OK ? tw_kit_add(kit, pd, arg, 3, &l->forward, &need->forward) : st;
+	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, &l->forward, &need->forward) : st;
 }
 
 /* What oneDNN wants to see before it makes a backward inner product. */
@@ -110,7 +110,7 @@ struct hint {
 	dnnl_primitive_desc_t forward;
 };
 
-static dnnl_status_t make_hint(const struct tw_op_site *site, struct tw_kit *kit, struct hint *h)
+static dnnl_status_t make_hint(const struct tw_op_site *site, struct tw_onednn *kit, struct hint *h)
 {
 	const uint32_t in = site->in[0].d[0], out = site->out.d[0];
 	dnnl_inner_product_desc_t d;
@@ -123,11 +123,11 @@ static dnnl_status_t make_hint(const struct tw_op_site *site, struct tw_kit *kit
 						  &h->y);
 	if (st != dnnl_success)
 		return st;
-	return dnnl_primitive_desc_create(&h->forward, &d, tw_kit_attr(kit), tw_kit_engine(kit),
-					  NULL);
+	return dnnl_primitive_desc_create(&h->forward, &d, tw_onednn_attr(kit),
+					  tw_onednn_engine(kit), NULL);
 }
 
-static enum tw_status make_weights(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status make_weights(const struct tw_op_site *site, struct tw_onednn *kit,
 				   const struct hint *h, struct linear_kernel *l,
 				   struct tw_op_memory *need)
 {
@@ -138,15 +138,15 @@ static enum tw_status make_weights(const struct tw_op_site *site, struct tw_kit 
 		dnnl_inner_product_backward_weights_desc_init(&d, &h->x, &h->w, NULL, &h->y);
 
 	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(&pd, &d, tw_kit_attr(kit), tw_kit_engine(kit),
+		st = dnnl_primitive_desc_create(&pd, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
 						h->forward);
 	if (st != dnnl_success)
-		return tw_kit_status(st);
-	return tw_kit_add(kit, pd, arg, 3, &l->weights, &need->backward);
+		return tw_onednn_status(st);
+	return tw_onednn_add(kit, pd, arg, 3, &l->weights, &need->backward);
 }
 
-static enum tw_status make_data(struct tw_kit *kit, const struct hint *h, struct linear_kernel *l,
-				struct tw_op_memory *need)
+static enum tw_status make_data(struct tw_onednn *kit, const struct hint *h,
+				struct linear_kernel *l, struct tw_op_memory *need)
 {
 	static const int arg[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC };
 	dnnl_inner_product_desc_t d;
@@ -154,14 +154,14 @@ static enum tw_status make_data(struct tw_kit *kit, const struct hint *h, struct
 	dnnl_status_t st = dnnl_inner_product_backward_data_desc_init(&d, &h->x, &h->w, &h->y);
 
 	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(&pd, &d, tw_kit_attr(kit), tw_kit_engine(kit),
+		st = dnnl_primitive_desc_create(&pd, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
 						h->forward);
 	if (st != dnnl_success)
-		return tw_kit_status(st);
-	return tw_kit_add(kit, pd, arg, 3, &l->data, &need->backward);
+		return tw_onednn_status(st);
+	return tw_onednn_add(kit, pd, arg, 3, &l->data, &need->backward);
 }
 
-static enum tw_status linear_prepare(const struct tw_op_site *site, struct tw_kit *kit,
+static enum tw_status linear_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				     void *kernel, struct tw_op_memory *need)
 {
 	struct linear_kernel *l = kernel;
@@ -170,7 +170,7 @@ static enum tw_status linear_prepare(const struct tw_op_site *site, struct tw_ki
 
 	if (st != TW_OK || !site->train)
 		return st;
-	st = tw_kit_status(make_hint(site, kit, &h));
+	st = tw_onednn_status(make_hint(site, kit, &h));
 	if (st != TW_OK)
 		return st;
 	st = make_weights(site, kit, &h, l, need);

@@ -98,8 +98,8 @@ static struct frame frame_of(const struct tw_op_site *site)
 }
 
 /* A product c[m][n] = a b, with a and b given by their steps from row to row and within one. */
-static enum tw_status product(struct tw_kit *kit, size_t m, size_t n, size_t k, const size_t a[2],
-			      const size_t b[2], uint32_t *id, size_t *scratch)
+static enum tw_status product(struct tw_onednn *kit, size_t m, size_t n, size_t k,
+			      const size_t a[2], const size_t b[2], uint32_t *id, size_t *scratch)
 {
 	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
 	const dnnl_dims_t da = { (dnnl_dim_t)m, (dnnl_dim_t)k },
@@ -110,15 +110,15 @@ static enum tw_status product(struct tw_kit *kit, size_t m, size_t n, size_t k, 
 	dnnl_memory_desc_t ma, mb, mc;
 	dnnl_primitive_desc_t pd;
 	enum tw_status st =
-		tw_kit_status(dnnl_memory_desc_init_by_strides(&ma, 2, da, dnnl_f32, sa));
+		tw_onednn_status(dnnl_memory_desc_init_by_strides(&ma, 2, da, dnnl_f32, sa));
 
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_memory_desc_init_by_strides(&mb, 2, db, dnnl_f32, sb));
+		st = tw_onednn_status(dnnl_memory_desc_init_by_strides(&mb, 2, db, dnnl_f32, sb));
 	if (st == TW_OK)
-		st = tw_kit_status(dnnl_memory_desc_init_by_tag(&mc, 2, dc, dnnl_f32, dnnl_ab));
+		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(&mc, 2, dc, dnnl_f32, dnnl_ab));
 	if (st == TW_OK)
-		st = tw_kit_product(kit, &ma, &mb, &mc, &pd);
-	return st == TW_OK ? tw_kit_add(kit, pd, arg, 3, id, scratch) : st;
+		st = tw_onednn_product(kit, &ma, &mb, &mc, &pd);
+	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, scratch) : st;
 }
 
 static size_t aligned(size_t bytes)
@@ -126,7 +126,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
 }
 
-static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
 			      struct tw_op_memory *need)
 {
 	struct local_kernel *k = kernel;

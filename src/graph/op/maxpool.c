@@ -144,7 +144,7 @@ TW_CLONED_STATIC(void, max_any,
 		}
 }
 
-static enum tw_status prepare(const struct tw_op_site *site, struct tw_kit *kit, void *kernel,
+static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
 			      struct tw_op_memory *need)
 {
 	const size_t taps = site->batch * tw_shape_size(&site->out) * sizeof(uint32_t);

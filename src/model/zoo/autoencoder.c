@@ -11,7 +11,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct autoencoder_options, hidden, TW_F64S, "[512, 64]", NULL, 1, 1e6,
 		  "sizes on the way to the code, which is the last; the way back mirrors them"),
 	TW_OPTION_CHOICE(struct autoencoder_options, activation, "activation", "relu",
-			 tw_sheet_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "what follows each hidden layer"),
 	TW_OPTION_END
 };
 
@@ -29,7 +29,7 @@ static enum tw_status check(const struct autoencoder_options *o, const struct tw
 			       "be predicted",
 			       size, site->classes ? site->classes : site->targets,
 			       site->classes ? "classes" : "target values");
-	return tw_sheet_widths("hidden", &o->hidden, why);
+	return tw_layer_list_widths("hidden", &o->hidden, why);
 }
 
 static enum tw_status layers(const void *options, const struct tw_model_site *site,
@@ -37,18 +37,18 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct autoencoder_options *o = options;
-	struct tw_sheet s = { .keep = keep };
+	struct tw_layer_list s = { .keep = keep };
 	const enum tw_status status = check(o, site, why);
 	const size_t n = o->hidden.count;
 
 	if (status != TW_OK)
 		return status;
 	for (size_t k = 0; k < 2 * n - 1; k++) {
-		tw_sheet_layer(&s, "linear %.0f", o->hidden.at[k < n ? k : 2 * n - 2 - k]);
-		tw_sheet_layer(&s, "%s", tw_sheet_activations[o->activation]);
+		tw_layer_list_layer(&s, "linear %.0f", o->hidden.at[k < n ? k : 2 * n - 2 - k]);
+		tw_layer_list_layer(&s, "%s", tw_layer_list_activations[o->activation]);
 	}
-	tw_sheet_layer(&s, "linear %u", site->targets);
-	return tw_sheet_done(&s, out, count, why);
+	tw_layer_list_layer(&s, "linear %u", site->targets);
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_autoencoder = {

@@ -8,8 +8,8 @@ struct lenet_options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION_CHOICE(struct lenet_options, activation, "activation", "relu",
-			 tw_sheet_activations, "what follows each hidden layer"),
-	TW_OPTION_CHOICE(struct lenet_options, pool, "pool", "max", tw_sheet_pools,
+			 tw_layer_list_activations, "what follows each hidden layer"),
+	TW_OPTION_CHOICE(struct lenet_options, pool, "pool", "max", tw_layer_list_pools,
 			 "which of 2x2 values goes on, the largest or their average"),
 	TW_OPTION_END
 };
@@ -19,22 +19,22 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct lenet_options *o = options;
-	const char *activation = tw_sheet_activations[o->activation];
-	struct tw_sheet s = { .keep = keep };
+	const char *activation = tw_layer_list_activations[o->activation];
+	struct tw_layer_list s = { .keep = keep };
 	/* 16 -> 12 -> 6 -> 2 -> 1 */
-	enum tw_status status = tw_sheet_wants_image("lenet", &site->in, 16, why);
+	enum tw_status status = tw_layer_list_wants_image("lenet", &site->in, 16, why);
 
 	if (status != TW_OK)
 		return status;
 	for (uint32_t filters = 20; filters <= 50; filters += 30) {
-		tw_sheet_layer(&s, "conv %u 5x5", filters);
-		tw_sheet_layer(&s, "%s", activation);
-		tw_sheet_layer(&s, "%s 2", tw_sheet_pool(o->pool));
+		tw_layer_list_layer(&s, "conv %u 5x5", filters);
+		tw_layer_list_layer(&s, "%s", activation);
+		tw_layer_list_layer(&s, "%s 2", tw_layer_list_pool(o->pool));
 	}
-	tw_sheet_layer(&s, "linear 500");
-	tw_sheet_layer(&s, "%s", activation);
-	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
-	return tw_sheet_done(&s, out, count, why);
+	tw_layer_list_layer(&s, "linear 500");
+	tw_layer_list_layer(&s, "%s", activation);
+	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_lenet = {

@@ -11,8 +11,8 @@ struct mlp_options {
 static const struct tw_option rows[] = {
 	TW_OPTION(struct mlp_options, hidden, TW_F64S, "[512, 512]", NULL, 1, 1e6,
 		  "sizes of the hidden layers; [] is a linear model"),
-	TW_OPTION_CHOICE(struct mlp_options, activation, "activation", "relu", tw_sheet_activations,
-			 "what follows each hidden layer"),
+	TW_OPTION_CHOICE(struct mlp_options, activation, "activation", "relu",
+			 tw_layer_list_activations, "what follows each hidden layer"),
 	TW_OPTION(struct mlp_options, dropout, TW_F32, "0", NULL, 0, 0.99,
 		  "share of hidden values that a step leaves out"),
 	TW_OPTION_END
@@ -23,18 +23,18 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct mlp_options *o = options;
-	struct tw_sheet s = { .keep = keep };
-	enum tw_status status = tw_sheet_widths("hidden", &o->hidden, why);
+	struct tw_layer_list s = { .keep = keep };
+	enum tw_status status = tw_layer_list_widths("hidden", &o->hidden, why);
 
 	if (status != TW_OK)
 		return status;
 	for (size_t k = 0; k < o->hidden.count; k++) {
-		tw_sheet_layer(&s, "linear %.0f", o->hidden.at[k]);
-		tw_sheet_layer(&s, "%s", tw_sheet_activations[o->activation]);
-		tw_sheet_dropout(&s, o->dropout);
+		tw_layer_list_layer(&s, "linear %.0f", o->hidden.at[k]);
+		tw_layer_list_layer(&s, "%s", tw_layer_list_activations[o->activation]);
+		tw_layer_list_dropout(&s, o->dropout);
 	}
-	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
-	return tw_sheet_done(&s, out, count, why);
+	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_mlp = {

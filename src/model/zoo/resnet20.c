@@ -23,28 +23,29 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static void convolve(struct tw_sheet *s, uint32_t filters, uint32_t stride)
+static void convolve(struct tw_layer_list *s, uint32_t filters, uint32_t stride)
 {
 	if (stride > 1)
-		tw_sheet_layer(s, "conv %u 3x3 pad 1 stride %u bias false", filters, stride);
+		tw_layer_list_layer(s, "conv %u 3x3 pad 1 stride %u bias false", filters, stride);
 	else
-		tw_sheet_layer(s, "conv %u 3x3 pad 1 bias false", filters);
-	tw_sheet_layer(s, "batchnorm");
+		tw_layer_list_layer(s, "conv %u 3x3 pad 1 bias false", filters);
+	tw_layer_list_layer(s, "batchnorm");
 }
 
-static void block(struct tw_sheet *s, uint32_t filters, uint32_t stride, const char *activation)
+static void block(struct tw_layer_list *s, uint32_t filters, uint32_t stride,
+		  const char *activation)
 {
-	struct tw_sheet body = { .keep = s->keep }, shortcut = { .keep = s->keep };
+	struct tw_layer_list body = { .keep = s->keep }, shortcut = { .keep = s->keep };
 
 	convolve(&body, filters, stride);
-	tw_sheet_layer(&body, "%s", activation);
+	tw_layer_list_layer(&body, "%s", activation);
 	convolve(&body, filters, 1);
 	if (stride > 1) {
-		tw_sheet_layer(&shortcut, "conv %u 1x1 stride %u bias false", filters, stride);
-		tw_sheet_layer(&shortcut, "batchnorm");
+		tw_layer_list_layer(&shortcut, "conv %u 1x1 stride %u bias false", filters, stride);
+		tw_layer_list_layer(&shortcut, "batchnorm");
 	}
-	tw_sheet_residual(s, &body, stride > 1 ? &shortcut : NULL);
-	tw_sheet_layer(s, "%s", activation);
+	tw_layer_list_residual(s, &body, stride > 1 ? &shortcut : NULL);
+	tw_layer_list_layer(s, "%s", activation);
 }
 
 /* What two strides of 2 leave of a side. */
@@ -59,22 +60,23 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 {
 	const struct resnet_options *o = options;
 	const char *activation = activations[o->activation];
-	struct tw_sheet s = { .keep = keep };
-	const enum tw_status status = tw_sheet_wants_image("resnet20", &site->in, 8, why);
+	struct tw_layer_list s = { .keep = keep };
+	const enum tw_status status = tw_layer_list_wants_image("resnet20", &site->in, 8, why);
 
 	if (status != TW_OK)
 		return status;
 	convolve(&s, o->width, 1);
-	tw_sheet_layer(&s, "%s", activation);
+	tw_layer_list_layer(&s, "%s", activation);
 	for (uint32_t stage = 0; stage < 3; stage++)
 		for (uint32_t k = 0; k < o->blocks; k++)
 			block(&s, o->width << stage, stage && !k ? 2 : 1, activation);
 	if (o->pool == MAX)
-		tw_sheet_layer(&s, "maxpool %ux%u", quarter(site->in.d[1]), quarter(site->in.d[2]));
+		tw_layer_list_layer(&s, "maxpool %ux%u", quarter(site->in.d[1]),
+				    quarter(site->in.d[2]));
 	else
-		tw_sheet_layer(&s, "globalpool");
-	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
-	return tw_sheet_done(&s, out, count, why);
+		tw_layer_list_layer(&s, "globalpool");
+	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_resnet20 = {

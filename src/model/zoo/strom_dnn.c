@@ -17,7 +17,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct strom_options, width, TW_U32, "1536", "values", 1, 1e6,
 		  "size of each hidden layer"),
 	TW_OPTION_CHOICE(struct strom_options, activation, "activation", "sigmoid",
-			 tw_sheet_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "what follows each hidden layer"),
 	TW_OPTION_END
 };
 
@@ -26,14 +26,14 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct strom_options *o = options;
-	struct tw_sheet s = { .keep = keep };
+	struct tw_layer_list s = { .keep = keep };
 
 	for (uint32_t k = 0; k < o->layers; k++) {
-		tw_sheet_layer(&s, "linear %u", o->width);
-		tw_sheet_layer(&s, "%s", tw_sheet_activations[o->activation]);
+		tw_layer_list_layer(&s, "linear %u", o->width);
+		tw_layer_list_layer(&s, "%s", tw_layer_list_activations[o->activation]);
 	}
-	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
-	return tw_sheet_done(&s, out, count, why);
+	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_strom_dnn = {

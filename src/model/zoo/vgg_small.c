@@ -13,9 +13,9 @@ static const struct tw_option rows[] = {
 		  "filters of the first two convolutions; the other two have twice as many"),
 	TW_OPTION(struct vgg_options, hidden, TW_U32, "256", "values", 1, 1e6,
 		  "size of the hidden layer"),
-	TW_OPTION_CHOICE(struct vgg_options, activation, "activation", "relu", tw_sheet_activations,
-			 "what follows each hidden layer"),
-	TW_OPTION_CHOICE(struct vgg_options, pool, "pool", "max", tw_sheet_pools,
+	TW_OPTION_CHOICE(struct vgg_options, activation, "activation", "relu",
+			 tw_layer_list_activations, "what follows each hidden layer"),
+	TW_OPTION_CHOICE(struct vgg_options, pool, "pool", "max", tw_layer_list_pools,
 			 "which of 2x2 values goes on, the largest or their average"),
 	TW_OPTION(struct vgg_options, batchnorm, TW_BOOL, "false", NULL, 0, 0,
 		  "normalise behind each convolution, which then has no bias"),
@@ -29,26 +29,26 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct vgg_options *o = options;
-	const char *activation = tw_sheet_activations[o->activation];
-	struct tw_sheet s = { .keep = keep };
-	enum tw_status status = tw_sheet_wants_image("vgg-small", &site->in, 4, why);
+	const char *activation = tw_layer_list_activations[o->activation];
+	struct tw_layer_list s = { .keep = keep };
+	enum tw_status status = tw_layer_list_wants_image("vgg-small", &site->in, 4, why);
 
 	if (status != TW_OK)
 		return status;
 	for (uint32_t k = 0; k < 4; k++) {
-		tw_sheet_layer(&s, "conv %u 3x3 pad 1%s", o->width << (k / 2),
-			       o->batchnorm ? " bias false" : "");
+		tw_layer_list_layer(&s, "conv %u 3x3 pad 1%s", o->width << (k / 2),
+				    o->batchnorm ? " bias false" : "");
 		if (o->batchnorm)
-			tw_sheet_layer(&s, "batchnorm");
-		tw_sheet_layer(&s, "%s", activation);
+			tw_layer_list_layer(&s, "batchnorm");
+		tw_layer_list_layer(&s, "%s", activation);
 		if (k % 2)
-			tw_sheet_layer(&s, "%s 2", tw_sheet_pool(o->pool));
+			tw_layer_list_layer(&s, "%s 2", tw_layer_list_pool(o->pool));
 	}
-	tw_sheet_layer(&s, "linear %u", o->hidden);
-	tw_sheet_layer(&s, "%s", activation);
-	tw_sheet_dropout(&s, o->dropout);
-	tw_sheet_layer(&s, "linear %u", tw_sheet_outputs(site));
-	return tw_sheet_done(&s, out, count, why);
+	tw_layer_list_layer(&s, "linear %u", o->hidden);
+	tw_layer_list_layer(&s, "%s", activation);
+	tw_layer_list_dropout(&s, o->dropout);
+	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	return tw_layer_list_done(&s, out, count, why);
 }
 
 const struct tw_zoo tw_zoo_vgg_small = {

@@ -86,7 +86,8 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 }
 
 /* Each role has its own words, and its own nodes. */
-static bool may_say(const struct master *m, const struct tw_context *ctx, const struct tw_msg *msg)
+static bool master_may_hear(const struct master *m, const struct tw_context *ctx,
+			    const struct tw_msg *msg)
 {
 	const bool served = tw_plan_is_server(m->plan, msg->from.node);
 	const bool hello = msg->h.type == TW_HELLO;
@@ -121,7 +122,7 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct master *m = (struct master *)a;
 
-	if (m->phase == PHASE_OVER || !may_say(m, ctx, msg))
+	if (m->phase == PHASE_OVER || !master_may_hear(m, ctx, msg))
 		return;
 	switch (msg->h.type) {
 	case TW_HELLO:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_checkpoint.c - cuts: what is saved, and when.  How shards are taken from one is in master_restore.c.
+/* master_checkpoint.c - cuts: what is saved, and when. How shards are taken from one is in
+ * master_restore.c.
  *
  *  (1) a cut is the parts of all shards, of the workers that keep state, and of the master, under
  *      one number; the store keeps all of them or none.

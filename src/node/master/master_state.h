@@ -233,8 +233,8 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
-/* The set that was committed last, in case a shard has not heard of it.  roll_back in master_shards.c
- * forgets it. */
+/* The set that was committed last, in case a shard has not heard of it. roll_back in
+ * master_shards.c forgets it. */
 struct commit {
 	bool sent; /* there is one */
 	uint64_t round;

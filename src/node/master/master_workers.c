@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_workers.c - who is a member: workers are admitted, come back, are removed, and everybody is told.
+/* master_workers.c - who is a member: workers are admitted, come back, are removed, and everybody
+ * is told.
  *
  *  (1) the master alone decides membership; ids and incarnations come from it, grow with every join
  *      and with every boot of the master, and are never given twice.

@@ -78,7 +78,7 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 }
 
 /* Of what a shard may say to itself, it hears what was relayed. */
-static bool may_say(const struct tw_msg *m, const struct tw_context *ctx)
+static bool shard_may_hear(const struct tw_msg *m, const struct tw_context *ctx)
 {
 	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || (m->h.flags & TW_FLAG_RELAYED));
 }
@@ -88,10 +88,10 @@ static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
 {
 	const struct shard *s = (const struct shard *)a;
 
-	if (!m || !s->members.guest || m->h.from >= s->plan->crew.workers ||
+	if (!m || !s->members.worker || m->h.from >= s->plan->crew.workers ||
 	    m->from.role != TW_WORKER)
 		return;
-	tw_fetch(tw_shard_guest(s, m->h.from), sizeof(struct guest));
+	tw_fetch(tw_shard_worker(s, m->h.from), sizeof(struct shard_worker));
 	tw_fetch(m->payload, sizeof *m->payload + 64);
 	tw_fetch(s->bucket.spare, sizeof(struct contribution));
 }
@@ -104,7 +104,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
 	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
 		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
-	if (!may_say(m, ctx)) {
+	if (!shard_may_hear(m, ctx)) {
 		s->slice.tally.refused++;
 		return;
 	}

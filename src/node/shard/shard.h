@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h - a server's shard: a slice of the parameters, its guests, a gate, and whoever waits.
+/* shard.h - a server's shard: a slice of the parameters, its workers, a gate, and whoever waits.
  *
  * The rules of all this are in shard.c.  The parts, who keeps them true and who resets them:
  *
  *	slice      what is trained                       slice.h, slice_update.h; shard_host.c
  *	fence      whom it obeys, and what is too old    shard.c, shard_members.c
- *	guest      one worker                            shard_members.c
+ *	worker      one worker                            shard_members.c
  *	members    all workers                           shard_members.c
  *	clocks     how far workers are                   shard_clocks.h
  *	queue      requests that wait                    shard_queue.c
@@ -21,20 +21,20 @@
 #include "node/shard/shard_clocks.h"
 
 /* A snapshot that a worker was sent, as the worker decodes it. */
-struct guest_sent {
+struct shard_worker_sent {
 	uint64_t n; /* version */
 	struct tw_block *block;
 };
 
 /* How far the link of an incarnation is closed; bit k of `unapplied`: number link - k was not
  * applied. */
-struct guest_mark {
+struct shard_worker_mark {
 	uint32_t incarnation, unapplied;
 	uint64_t link;
 };
 
 /* A request that waits.  The list is by slot + 1; 0 is nobody. */
-struct guest_request {
+struct shard_worker_request {
 	bool parked;
 	uint32_t before, after; /* in the queue, while parked */
 	uint64_t number, round;
@@ -42,37 +42,38 @@ struct guest_request {
 };
 
 /* Contributions that were refused for their numbers. */
-struct guest_strikes {
+struct shard_worker_strikes {
 	uint32_t count;  /* in a row ... */
 	uint64_t others; /* ... since so many contributions of others were applied */
 	uint64_t link;   /* number of the last one; 0 none */
 };
 
-enum guest_state {
-	GUEST_ABSENT,  /* it has not come, has left, or was removed */
-	GUEST_CLAIMED, /* here by its own word only: no view has named it yet */
-	GUEST_MEMBER,  /* a view has named it */
+enum shard_worker_state {
+	SHARD_WORKER_ABSENT,  /* it has not come, has left, or was removed */
+	SHARD_WORKER_CLAIMED, /* here by its own word only: no view has named it yet */
+	SHARD_WORKER_MEMBER,  /* a view has named it */
 };
 
 /* One worker as this shard knows it.  `staged` is there exactly while round.staged lists the slot,
  * and may be of an earlier incarnation: what was promised is kept.  `sent` and `last` are there
  * only while the worker is here. */
-struct guest {
+struct shard_worker {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: nobody else speaks for it */
-	enum guest_state state;
+	enum shard_worker_state state;
 	uint32_t listed;    /* number of the last full view that named it */
 	uint64_t link;      /* its last number closed: applied, collected, dropped or refused ... */
 	uint64_t seq;       /* ... and the contribution that it carried */
-	uint32_t unapplied; /* as in struct guest_mark */
-	struct guest_mark other; /* of who was here before, in case that the claim is not true */
-	uint64_t applied;        /* contributions of this slot */
-	struct guest_strikes strikes;
-	struct guest_request request;
-	struct guest_sent *sent;      /* newest first; members.memory of them, or NULL */
-	struct contribution *staged;  /* for the round; NULL none */
-	struct contribution *refused; /* rounds: the last that was refused for its numbers */
-	struct contribution *last;    /* its last gradient (B-FASGD's skipped pushes) */
+	uint32_t unapplied; /* as in struct shard_worker_mark */
+	struct shard_worker_mark
+		other;    /* of who was here before, in case that the claim is not true */
+	uint64_t applied; /* contributions of this slot */
+	struct shard_worker_strikes strikes;
+	struct shard_worker_request request;
+	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */
+	struct contribution *staged;    /* for the round; NULL none */
+	struct contribution *refused;   /* rounds: the last that was refused for its numbers */
+	struct contribution *last;      /* its last gradient (B-FASGD's skipped pushes) */
 };
 
 /* What is older, or of another master, is fenced. */
@@ -83,13 +84,13 @@ struct shard_fence {
 	uint32_t view_term; /* boot of the master that sent it */
 };
 
-/* Everybody who may be here.  `failing` counts the guests that are here and have strikes. */
+/* Everybody who may be here.  `failing` counts the workers that are here and have strikes. */
 struct shard_members {
-	struct guest *guest; /* by slot */
-	uint32_t live;       /* as the master counts */
+	struct shard_worker *worker; /* by slot */
+	uint32_t live;               /* as the master counts */
 	uint32_t failing;
 	uint32_t full_views; /* so many came */
-	uint32_t memory;     /* snapshots that are remembered per guest */
+	uint32_t memory;     /* snapshots that are remembered per worker */
 	bool at_zero;        /* clocks began here at 0, as they did everywhere */
 };
 
@@ -101,7 +102,7 @@ struct shard_queue {
 
 /* What a round has; the number of rounds committed is the slice's. */
 struct shard_round {
-	uint32_t *staged, staged_count; /* slots whose guest has something staged, each once */
+	uint32_t *staged, staged_count; /* slots whose worker has something staged, each once */
 	struct tw_block *last_set;      /* tail of the last COMMIT: struct tw_member ... */
 	uint32_t last_count;            /* ... so many */
 };
@@ -153,25 +154,26 @@ static inline bool tw_shard_lockfree(const struct shard *s)
 	return s->plan->gate->traits & TW_GATE_LOCKFREE;
 }
 
-static inline struct guest *tw_shard_guest(const struct shard *s, uint32_t slot)
+static inline struct shard_worker *tw_shard_worker(const struct shard *s, uint32_t slot)
 {
-	return &s->members.guest[slot];
+	return &s->members.worker[slot];
 }
 
-static inline bool tw_guest_is_here(const struct guest *g)
+static inline bool tw_shard_worker_is_here(const struct shard_worker *g)
 {
-	return g->state != GUEST_ABSENT;
+	return g->state != SHARD_WORKER_ABSENT;
 }
 
 /* Was the last contribution of this worker refused for its numbers? */
-static inline bool tw_guest_is_bad(const struct guest *g)
+static inline bool tw_shard_worker_is_bad(const struct shard_worker *g)
 {
 	return g->strikes.link && g->strikes.link == g->link;
 }
 
 /* Number `link` of this worker's link, which carried contribution `seq`, is closed, and with it all
  * numbers before it: `applied` holds for those that were not closed yet. */
-static inline void tw_guest_close(struct guest *g, uint64_t link, uint64_t seq, bool applied)
+static inline void tw_shard_worker_close(struct shard_worker *g, uint64_t link, uint64_t seq,
+					 bool applied)
 {
 	const uint64_t by = link > g->link ? link - g->link : 0;
 	const uint32_t skipped = by < 32 ? (1u << by) - 1 : UINT32_MAX;
@@ -248,27 +250,28 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
 /* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
-const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version);
+const float *tw_shard_find_sent(const struct shard *s, const struct shard_worker *g,
+				uint64_t version);
 static inline const float *tw_shard_sent(const struct shard *s, uint32_t slot, uint64_t version)
 {
-	const struct guest *g = tw_shard_guest(s, slot);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
 
 	return g->sent ? tw_shard_find_sent(s, g, version) : NULL;
 }
 /* A worker that computes on `base` will never again compute on what it was sent before. */
-void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base);
-static inline void tw_shard_forget_sent(struct shard *s, struct guest *g, uint64_t base)
+void tw_shard_forget_older(struct shard *s, struct shard_worker *g, uint64_t base);
+static inline void tw_shard_forget_sent(struct shard *s, struct shard_worker *g, uint64_t base)
 {
 	if (g->sent && !s->plan->delay.steps)
 		tw_shard_forget_older(s, g, base);
 }
 /* What it was sent is of no use any more. */
-void tw_shard_forget_all_sent(struct shard *s, struct guest *g);
+void tw_shard_forget_all_sent(struct shard *s, struct shard_worker *g);
 
 /* --- shard_queue.c -------------------------------------------------------------------------- */
 
 /* Is this request older than the one the worker has parked here?  It was late on its way. */
-bool tw_shard_outdated(const struct guest *g, uint64_t number);
+bool tw_shard_outdated(const struct shard_worker *g, uint64_t number);
 /* May the worker read when `round` rounds are committed, and if not, for whom does it wait?  *whom
  * is UINT32_MAX when it is the master. */
 bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom);
@@ -293,21 +296,22 @@ void tw_shard_forget_view(struct shard *s);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
-/* Somebody who is not known as this worker speaks: a newcomer's guest, or NULL. */
-struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
-				     const struct tw_msg *m);
-/* Is this message from a worker that may talk to this shard?  Its guest is up to date then; else
+/* Somebody who is not known as this worker speaks: a newcomer's worker, or NULL. */
+struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+					    const struct tw_msg *m);
+/* Is this message from a worker that may talk to this shard?  Its worker is up to date then; else
  * NULL, and it was answered as it deserves. */
-static inline struct guest *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
-					      const struct tw_msg *m)
+static inline struct shard_worker *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
+						     const struct tw_msg *m)
 {
-	struct guest *g;
+	struct shard_worker *g;
 
 	if (!s->hosted || m->h.from >= s->plan->crew.workers || m->h.view != s->fence.generation ||
 	    (m->h.flags & TW_FLAG_RELAYED))
 		return tw_shard_admit_unknown(s, ctx, m);
-	g = tw_shard_guest(s, m->h.from);
-	if (m->h.incarnation != g->incarnation || !tw_guest_is_here(g) || g->node != m->from.node)
+	g = tw_shard_worker(s, m->h.from);
+	if (m->h.incarnation != g->incarnation || !tw_shard_worker_is_here(g) ||
+	    g->node != m->from.node)
 		return tw_shard_admit_unknown(s, ctx, m);
 	g->addr = m->from;
 	return g;
@@ -315,20 +319,20 @@ static inline struct guest *tw_shard_admitted(struct shard *s, struct tw_context
 /* The worker says its clock (gates that hold only). */
 static inline void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
 {
-	const struct guest *g = tw_shard_guest(s, slot);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
 
 	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
 		return;
-	tw_clocks_say(&s->clocks, slot, clock, tw_guest_is_here(g));
+	tw_clocks_say(&s->clocks, slot, clock, tw_shard_worker_is_here(g));
 	if (g->request.parked)
 		s->queue.due = true;
 }
 void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* So many of its contributions in a row were refused for their numbers. */
-void tw_guest_strike(struct shard *s, struct guest *g, uint32_t count);
-enum tw_status tw_guests_init(struct shard *s);
-void tw_guests_release(struct shard *s);
+void tw_shard_worker_strike(struct shard *s, struct shard_worker *g, uint32_t count);
+enum tw_status tw_shard_workers_init(struct shard *s);
+void tw_shard_workers_release(struct shard *s);
 
 /* --- shard_host.c --------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@ static bool remembers(const struct shard *s)
 	return (s->plan->staleness->traits & TW_STALENESS_SENT) || s->plan->gaps;
 }
 
-static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_block *b)
+static enum tw_status keep_sent(struct shard *s, struct shard_worker *g, struct tw_block *b)
 {
 	const uint32_t memory = s->members.memory;
 	const uint64_t n = s->slice.version.n;
@@ -32,11 +32,12 @@ static enum tw_status keep_sent(struct shard *s, struct guest *g, struct tw_bloc
 		return TW_OK; /* made again from the same version: the same numbers */
 	tw_block_drop(g->sent[memory - 1].block);
 	memmove(g->sent + 1, g->sent, (memory - 1) * sizeof *g->sent);
-	g->sent[0] = (struct guest_sent){ n, tw_block_keep(b) };
+	g->sent[0] = (struct shard_worker_sent){ n, tw_block_keep(b) };
 	return TW_OK;
 }
 
-const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, uint64_t version)
+const float *tw_shard_find_sent(const struct shard *s, const struct shard_worker *g,
+				uint64_t version)
 {
 	for (uint32_t k = 0; k < s->members.memory; k++)
 		if (g->sent[k].block && g->sent[k].n == version)
@@ -45,20 +46,20 @@ const float *tw_shard_find_sent(const struct shard *s, const struct guest *g, ui
 	return NULL;
 }
 
-static void forget_sent(struct guest_sent *one)
+static void forget_sent(struct shard_worker_sent *one)
 {
 	tw_block_drop(one->block);
 	one->block = NULL;
 }
 
-void tw_shard_forget_older(struct shard *s, struct guest *g, uint64_t base)
+void tw_shard_forget_older(struct shard *s, struct shard_worker *g, uint64_t base)
 {
 	for (uint32_t k = 1; k < s->members.memory; k++)
 		if (g->sent[k].n < base)
 			forget_sent(&g->sent[k]);
 }
 
-void tw_shard_forget_all_sent(struct shard *s, struct guest *g)
+void tw_shard_forget_all_sent(struct shard *s, struct shard_worker *g)
 {
 	for (uint32_t k = 0; g->sent && k < s->members.memory; k++)
 		forget_sent(&g->sent[k]);
@@ -67,13 +68,13 @@ void tw_shard_forget_all_sent(struct shard *s, struct guest *g)
 /* --- answers -------------------------------------------------------------------------------- */
 
 /* The worker is told, whichever answer reaches it. */
-static uint32_t bad_flags(const struct guest *g)
+static uint32_t bad_flags(const struct shard_worker *g)
 {
-	return tw_guest_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
+	return tw_shard_worker_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
 }
 
-static struct tw_msg *to_guest(struct shard *s, struct tw_context *ctx, const struct guest *g,
-			       enum tw_type type)
+static struct tw_msg *to_worker(struct shard *s, struct tw_context *ctx,
+				const struct shard_worker *g, enum tw_type type)
 {
 	struct tw_msg *m = tw_msg_to(ctx, g->addr, type);
 
@@ -86,11 +87,11 @@ static struct tw_msg *to_guest(struct shard *s, struct tw_context *ctx, const st
 }
 
 /* An answer with its body, without its payload. */
-static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const struct guest *g,
+static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const struct shard_worker *g,
 			     enum tw_type type, uint64_t number)
 {
 	const struct tw_clocks *c = &s->clocks.seen;
-	struct tw_msg *m = to_guest(s, ctx, g, type);
+	struct tw_msg *m = to_worker(s, ctx, g, type);
 
 	if (m)
 		m->b.params = (struct tw_body_params){ .version = s->slice.version,
@@ -107,7 +108,7 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		     uint32_t flags)
 {
-	struct guest *g = tw_shard_guest(s, slot);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	struct slice_answer a;
 	enum tw_status st = tw_slice_show(&s->slice, slot, &a);
 	struct tw_msg *m;
@@ -128,8 +129,8 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)
 {
-	const struct guest *g = tw_shard_guest(s, slot);
-	struct tw_msg *m = to_guest(s, ctx, g, TW_ACK);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
+	struct tw_msg *m = to_worker(s, ctx, g, TW_ACK);
 
 	if (!m)
 		return;
@@ -143,7 +144,7 @@ void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot
 /* --- reading -------------------------------------------------------------------------------- */
 
 /* The view of an evaluation, if it is the one that is kept. */
-static void pull_pinned(struct shard *s, struct tw_context *ctx, const struct guest *g,
+static void pull_pinned(struct shard *s, struct tw_context *ctx, const struct shard_worker *g,
 			const struct tw_body_pull *p)
 {
 	struct tw_msg *m;
@@ -172,7 +173,7 @@ static bool is_unchanged(const struct shard *s, const struct tw_msg *m)
 void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_pull *p = &m->b.pull;
-	struct guest *g = tw_shard_admitted(s, ctx, m);
+	struct shard_worker *g = tw_shard_admitted(s, ctx, m);
 	const uint32_t slot = m->h.from;
 	struct tw_msg *out;
 	uint32_t whom;
@@ -186,7 +187,7 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (tw_shard_outdated(g, p->number))
 		return;
 	if (p->link > g->link)
-		tw_guest_close(g, p->link, g->seq, true);
+		tw_shard_worker_close(g, p->link, g->seq, true);
 	tw_shard_clock(s, slot, p->clock);
 	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
 		tw_shard_park(s, ctx, slot, p->number, p->round);

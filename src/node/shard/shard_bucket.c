@@ -2,7 +2,7 @@
 /* shard_bucket.c - contributions: where they come from, those that wait for their update, and the
  * update.
  *
- *  (1) a contribution is in one place only: with a guest, in the bucket, or spare.  Only what is in
+ *  (1) a contribution is in one place only: with a worker, in the bucket, or spare. Only what is in
  *      use holds a block.
  *  (2) the bucket holds what the gate admitted and has not let be applied, in order of arrival (a
  *      round's: in the order of its set).
@@ -42,10 +42,10 @@ void tw_bucket_flush(struct shard *s, struct tw_context *ctx)
 
 	for (uint32_t k = 0; k < b->count; k++)
 		b->at[k]->sent = tw_shard_sent(s, b->at[k]->slot, b->at[k]->push.base.n);
-	st = tw_line_commit(&s->slice, ctx, b->at, b->count, s->members.live);
+	st = tw_slice_update_commit(&s->slice, ctx, b->at, b->count, s->members.live);
 	for (uint32_t k = 0; k < b->count; k++) {
 		tw_fetch(b->at[k + 8 < b->count ? k + 8 : k], sizeof **b->at);
-		tw_shard_guest(s, b->at[k]->slot)->applied += st == TW_OK;
+		tw_shard_worker(s, b->at[k]->slot)->applied += st == TW_OK;
 		tw_bucket_give_back(s, b->at[k]);
 	}
 	b->count = 0;

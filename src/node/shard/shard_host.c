@@ -19,7 +19,7 @@ static enum tw_status furnish(struct shard *s)
 	enum tw_status st = tw_slice_init(&s->slice);
 
 	if (st == TW_OK)
-		st = tw_guests_init(s);
+		st = tw_shard_workers_init(s);
 	if (st == TW_OK)
 		st = tw_clocks_init(&s->clocks, s->heap, all);
 	if (st == TW_OK && tw_shard_rounds(s) &&
@@ -31,7 +31,7 @@ static enum tw_status furnish(struct shard *s)
 void tw_shard_let_go(struct shard *s)
 {
 	tw_shard_forget_rounds(s);
-	tw_guests_release(s);
+	tw_shard_workers_release(s);
 	tw_bucket_release(s);
 	tw_clocks_release(&s->clocks, s->heap);
 	tw_shard_forget_view(s);

@@ -16,27 +16,27 @@
 
 #include <string.h>
 
-enum tw_status tw_guests_init(struct shard *s)
+enum tw_status tw_shard_workers_init(struct shard *s)
 {
 	const size_t all = s->plan->crew.workers;
 
 	s->members.memory = tw_plan_memory(s->plan);
-	s->members.guest = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.guest);
-	return s->members.guest ? TW_OK : TW_NO_MEMORY;
+	s->members.worker = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.worker);
+	return s->members.worker ? TW_OK : TW_NO_MEMORY;
 }
 
-static void set_state(struct shard *s, struct guest *g, enum guest_state state)
+static void set_state(struct shard *s, struct shard_worker *g, enum shard_worker_state state)
 {
-	const bool was = tw_guest_is_here(g);
+	const bool was = tw_shard_worker_is_here(g);
 
 	g->state = state;
-	if (g->strikes.count && was != tw_guest_is_here(g))
+	if (g->strikes.count && was != tw_shard_worker_is_here(g))
 		s->members.failing += was ? UINT32_MAX : 1;
 }
 
-void tw_guest_strike(struct shard *s, struct guest *g, uint32_t count)
+void tw_shard_worker_strike(struct shard *s, struct shard_worker *g, uint32_t count)
 {
-	if (tw_guest_is_here(g) && !g->strikes.count != !count)
+	if (tw_shard_worker_is_here(g) && !g->strikes.count != !count)
 		s->members.failing += count ? 1 : UINT32_MAX;
 	g->strikes.count = count;
 }
@@ -45,14 +45,14 @@ void tw_guest_strike(struct shard *s, struct guest *g, uint32_t count)
 
 static void see(struct shard *s, uint32_t slot)
 {
-	tw_clocks_see(&s->clocks, slot, tw_guest_is_here(tw_shard_guest(s, slot)));
+	tw_clocks_see(&s->clocks, slot, tw_shard_worker_is_here(tw_shard_worker(s, slot)));
 }
 
-/* --- guests --------------------------------------------------------------------------------- */
+/* --- workers --------------------------------------------------------------------------------- */
 
 static void forget(struct shard *s, uint32_t slot)
 {
-	struct guest *g = tw_shard_guest(s, slot);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 
 	tw_shard_unpark(s, slot);
 	tw_slice_leave(&s->slice, slot);
@@ -63,36 +63,36 @@ static void forget(struct shard *s, uint32_t slot)
 	g->last = NULL;
 }
 
-void tw_guests_release(struct shard *s)
+void tw_shard_workers_release(struct shard *s)
 {
-	for (uint32_t k = 0; s->members.guest && k < s->plan->crew.workers; k++) {
-		struct guest *g = tw_shard_guest(s, k);
+	for (uint32_t k = 0; s->members.worker && k < s->plan->crew.workers; k++) {
+		struct shard_worker *g = tw_shard_worker(s, k);
 
 		tw_shard_forget_all_sent(s, g);
 		s->heap->put(s->heap, g->sent);
 		tw_bucket_give_back(s, g->last);
 		tw_bucket_give_back(s, g->refused);
 	}
-	s->heap->put(s->heap, s->members.guest);
-	s->members = (struct shard_members){ .guest = NULL };
+	s->heap->put(s->heap, s->members.worker);
+	s->members = (struct shard_members){ .worker = NULL };
 }
 
 /* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
  * claimed, the other may come back, and what it pushed must not be taken twice. */
 static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 {
-	struct guest *g = tw_shard_guest(s, slot);
-	const struct guest_mark before = { g->incarnation, g->unapplied, g->link };
+	struct shard_worker *g = tw_shard_worker(s, slot);
+	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->link };
 	const bool back = g->other.incarnation == incarnation;
 
-	if (tw_guest_is_here(g))
+	if (tw_shard_worker_is_here(g))
 		forget(s, slot);
 	g->link = back ? g->other.link : 0;
 	g->unapplied = back ? g->other.unapplied : 0;
 	g->other = before;
 	g->incarnation = incarnation;
-	set_state(s, g, GUEST_ABSENT);
-	tw_guest_strike(s, g, 0);
+	set_state(s, g, SHARD_WORKER_ABSENT);
+	tw_shard_worker_strike(s, g, 0);
 	g->strikes.link = 0;
 	tw_bucket_give_back(s, g->refused);
 	g->refused = NULL;
@@ -100,9 +100,9 @@ static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 }
 
 static void make_live(struct shard *s, struct tw_context *ctx, uint32_t slot,
-		      enum guest_state state)
+		      enum shard_worker_state state)
 {
-	set_state(s, tw_shard_guest(s, slot), state);
+	set_state(s, tw_shard_worker(s, slot), state);
 	if (tw_slice_welcome(&s->slice, slot) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's arrays");
 }
@@ -135,17 +135,17 @@ static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32
 		  uint32_t node)
 {
 	become(s, slot, incarnation);
-	tw_shard_guest(s, slot)->node = node;
-	make_live(s, ctx, slot, GUEST_CLAIMED);
+	tw_shard_worker(s, slot)->node = node;
+	make_live(s, ctx, slot, SHARD_WORKER_CLAIMED);
 	see(s, slot); /* its clock comes with its word */
 }
 
-struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
-				     const struct tw_msg *m)
+struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+					    const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
 	struct tw_addr sender = m->from;
-	struct guest *g;
+	struct shard_worker *g;
 
 	if (!s->hosted || slot >= s->plan->crew.workers || m->h.view != s->fence.generation) {
 		s->slice.tally.fenced++;
@@ -153,9 +153,9 @@ struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
 	}
 	if (m->h.flags & TW_FLAG_RELAYED)
 		memcpy(&sender, m->tail->data, sizeof sender);
-	g = tw_shard_guest(s, slot);
+	g = tw_shard_worker(s, slot);
 	if (m->h.incarnation < g->incarnation ||
-	    (m->h.incarnation == g->incarnation && !tw_guest_is_here(g)) ||
+	    (m->h.incarnation == g->incarnation && !tw_shard_worker_is_here(g)) ||
 	    (m->h.incarnation > g->incarnation && !claimable(s, m->h.incarnation))) { /* (9) */
 		s->slice.tally.fenced++;
 		if (!(m->h.flags & TW_FLAG_RELAYED))
@@ -177,7 +177,7 @@ struct guest *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
 /* (9): the master does not know of this claim.  If it is true, the worker joins again. */
 static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
 {
-	const struct guest *g = tw_shard_guest(s, slot);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
 
 	s->slice.tally.fenced++;
 	turn_away(ctx, g->addr, g->incarnation);
@@ -186,8 +186,8 @@ static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
 {
-	struct guest *g = tw_shard_guest(s, m->slot);
-	const bool claimed = g->state == GUEST_CLAIMED;
+	struct shard_worker *g = tw_shard_worker(s, m->slot);
+	const bool claimed = g->state == SHARD_WORKER_CLAIMED;
 
 	if (m->incarnation < g->incarnation && !(claimed && full))
 		return;
@@ -197,10 +197,10 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 		become(s, m->slot, m->incarnation);
 	g->node = m->node;
 	if (m->state == TW_LIVE) {
-		make_live(s, ctx, m->slot, GUEST_MEMBER);
-	} else if (tw_guest_is_here(g)) {
+		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
+	} else if (tw_shard_worker_is_here(g)) {
 		forget(s, m->slot);
-		set_state(s, g, GUEST_ABSENT);
+		set_state(s, g, SHARD_WORKER_ABSENT);
 	}
 	/* of those who worked before this shard was taken anew nothing is known */
 	if (!full || s->members.at_zero)
@@ -214,7 +214,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 	s->fence.generation = generation;
 	tw_shard_unstage_all(s);
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
-		struct guest *g = tw_shard_guest(s, k);
+		struct shard_worker *g = tw_shard_worker(s, k);
 
 		tw_shard_unpark(s, k);
 		tw_shard_forget_all_sent(s, g);
@@ -240,17 +240,17 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 
 	for (size_t k = 0; k < count; k++)
 		if (names(s, &list[k]))
-			tw_shard_guest(s, list[k].slot)->listed = number;
+			tw_shard_worker(s, list[k].slot)->listed = number;
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
-		struct guest *g = tw_shard_guest(s, k);
+		struct shard_worker *g = tw_shard_worker(s, k);
 
 		if (g->listed == number)
 			continue;
-		if (g->state == GUEST_CLAIMED)
+		if (g->state == SHARD_WORKER_CLAIMED)
 			disclaim(s, ctx, k, g->other.incarnation);
-		if (tw_guest_is_here(g) || tw_slice_keeps(&s->slice, k))
+		if (tw_shard_worker_is_here(g) || tw_slice_keeps(&s->slice, k))
 			forget(s, k);
-		set_state(s, g, GUEST_ABSENT);
+		set_state(s, g, SHARD_WORKER_ABSENT);
 		see(s, k);
 	}
 }
@@ -284,7 +284,7 @@ void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_body_idle *i = &m->b.idle;
 
 	if (!s->hosted || m->h.view != s->fence.generation || i->slot >= s->plan->crew.workers ||
-	    tw_shard_guest(s, i->slot)->incarnation != i->incarnation)
+	    tw_shard_worker(s, i->slot)->incarnation != i->incarnation)
 		return;
 	s->clocks.of[i->slot].idle = i->idle;
 	see(s, i->slot);

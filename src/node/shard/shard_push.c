@@ -65,7 +65,7 @@ void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
 					.shard = s->index,
 					.slot = slot,
-					.seq = tw_shard_guest(s, slot)->seq,
+					.seq = tw_shard_worker(s, slot)->seq,
 					.from = push->range[0].from,
 					.count = push->samples });
 }
@@ -107,7 +107,7 @@ static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	const uint32_t slot = m->h.from;
 
-	tw_guest_close(tw_shard_guest(s, slot), m->b.push.link, m->h.seq, false);
+	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, false);
 	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
 	note_refused(s, ctx, m);
 	if (m->h.flags & TW_FLAG_ANSWER)
@@ -123,7 +123,7 @@ static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t slot = m->h.from;
-	struct guest *g = tw_shard_guest(s, slot);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 
 	if (m->b.push.link <= g->link) { /* (3): seen */
 		const bool answers =
@@ -143,7 +143,7 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 	if (m->b.push.link != g->link + 1) /* (3): a gap */
 		return true;
 	if (tw_shard_rounds(s) && m->b.push.round < s->slice.round) { /* too late */
-		tw_guest_close(g, m->b.push.link, m->h.seq, false);
+		tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
 		tw_shard_note_drop(s, ctx, slot, &m->b.push);
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
 		return true;
@@ -160,13 +160,13 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
  * astray but this worker: the master is told, each time until it listens. */
 static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link)
 {
-	struct guest *g = tw_shard_guest(s, slot);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	const uint64_t others = s->slice.history.contributions - g->applied;
 	struct tw_msg *m;
 
 	if (g->strikes.count == 0)
 		g->strikes.others = others;
-	tw_guest_strike(s, g, g->strikes.count + 1);
+	tw_shard_worker_strike(s, g, g->strikes.count + 1);
 	g->strikes.link = link;
 	/* a run that diverges makes everybody's numbers bad: then nobody is to blame */
 	if (g->strikes.count < TW_STRIKES || others - g->strikes.others < g->strikes.count ||
@@ -183,7 +183,7 @@ static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 /* Under rounds the master is told that the contribution will not come, and may ask again. */
 static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
-	struct guest *g = tw_shard_guest(s, m->h.from);
+	struct shard_worker *g = tw_shard_worker(s, m->h.from);
 
 	if (!g->refused)
 		g->refused = tw_bucket_take(s);
@@ -194,7 +194,7 @@ static void reject_for_round(struct shard *s, struct tw_context *ctx, const stru
 	*g->refused = (struct contribution){
 		.slot = m->h.from, .incarnation = g->incarnation, .seq = m->h.seq, .push = m->b.push
 	};
-	tw_guest_close(g, m->b.push.link, m->h.seq, false);
+	tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
 	note_refused(s, ctx, m);
 	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
 	park_for_round(s, ctx, m);
@@ -244,14 +244,14 @@ static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, stru
 		return TW_BAD_BYTES;
 	c->block = tw_block_keep(m->payload);
 	c->g = (const float *)tw_msg_payload(m);
-	return tw_line_verify_and_stage(&s->slice, &m->b.push, c->g);
+	return tw_slice_update_verify_and_stage(&s->slice, &m->b.push, c->g);
 }
 
 /* What the push contributes.  TW_ABSENT: it was skipped, and the worker's last gradient is not
  * known here. */
 static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
-	const struct guest *g = tw_shard_guest(s, m->h.from);
+	const struct shard_worker *g = tw_shard_worker(s, m->h.from);
 
 	c->slot = m->h.from;
 	c->incarnation = m->h.incarnation;
@@ -273,7 +273,8 @@ static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct cont
 }
 
 /* Keep it for pushes that are skipped. */
-static enum tw_status keep_last(struct shard *s, struct guest *g, const struct contribution *c)
+static enum tw_status keep_last(struct shard *s, struct shard_worker *g,
+				const struct contribution *c)
 {
 	if (!g->last)
 		g->last = tw_bucket_take(s);
@@ -297,7 +298,7 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 						.seq = c->seq,
 						.from = c->push.range[k].from,
 						.count = c->push.range[k].count });
-	tw_shard_guest(s, c->slot)->unapplied |= 1;
+	tw_shard_worker(s, c->slot)->unapplied |= 1;
 	if (tw_slice_pass_over(&s->slice, c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
 	tw_bucket_give_back(s, c);
@@ -305,7 +306,7 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 
 /* A contribution that the gate has not seen: through the line now, or into the bucket.  Takes it
  * over. */
-static void admit(struct shard *s, struct tw_context *ctx, struct contribution *c)
+static void admit_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	const struct tw_gate *gate = s->plan->gate;
 	const void *options = s->plan->gate_options;
@@ -330,20 +331,21 @@ static void admit(struct shard *s, struct tw_context *ctx, struct contribution *
 /* The books of a contribution that a lock-free worker applied by itself. */
 static void count(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
-	if (tw_line_count(&s->slice, ctx, c) != TW_OK)
+	if (tw_slice_update_count(&s->slice, ctx, c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
-	tw_shard_guest(s, c->slot)->applied++;
+	tw_shard_worker(s, c->slot)->applied++;
 	tw_bucket_give_back(s, c);
 	tw_shard_keep_view(s, ctx);
 }
 
 /* Outside rounds a contribution is closed as soon as it is here. */
-static void take(struct shard *s, struct tw_context *ctx, struct contribution *c, uint32_t flags)
+static void take_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			      uint32_t flags)
 {
 	const bool may_skip = !isnan(s->plan->traffic.skip_push);
-	struct guest *g = tw_shard_guest(s, c->slot);
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
-	tw_guest_close(g, c->push.link, c->seq, true);
+	tw_shard_worker_close(g, c->push.link, c->seq, true);
 	c->tau = tw_shard_staleness(s, &c->push);
 	if (flags & TW_FLAG_APPLIED) {
 		count(s, ctx, c);
@@ -353,24 +355,24 @@ static void take(struct shard *s, struct tw_context *ctx, struct contribution *c
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's last gradient");
 	tw_shard_forget_sent(s, g, c->push.base.n);
 	tw_shard_clock(s, c->slot, c->push.clock);
-	admit(s, ctx, c);
+	admit_contribution(s, ctx, c);
 }
 
 static void accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
 			const struct tw_msg *m)
 {
-	struct guest *g = tw_shard_guest(s, c->slot);
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
 	if (g->strikes.count)
-		tw_guest_strike(s, g, 0);
+		tw_shard_worker_strike(s, g, 0);
 	if (tw_shard_rounds(s)) {
 		tw_shard_forget_sent(s, g, c->push.base.n);
 		park_for_round(s, ctx, m);
 		tw_shard_stage(s, ctx, c);
 		return;
 	}
-	take(s, ctx, c, m->h.flags);
-	tw_line_unstage(&s->slice); /* the gate did not apply it */
+	take_contribution(s, ctx, c, m->h.flags);
+	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
 	reply(s, ctx, m);
 	release_held(s, ctx);
 }

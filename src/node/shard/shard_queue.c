@@ -8,7 +8,7 @@
 #include "node/shard/shard.h"
 #include "base/fetch.h"
 
-bool tw_shard_outdated(const struct guest *g, uint64_t number)
+bool tw_shard_outdated(const struct shard_worker *g, uint64_t number)
 {
 	return g->request.parked && number < g->request.number;
 }
@@ -24,15 +24,15 @@ bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uin
 	       gate->may_read(s->plan->gate_options, &s->clocks.seen, s->clocks.of[slot].at, whom);
 }
 
-/* The guest that is `link` in the list, or NULL. */
-static struct guest_request *linked(const struct shard *s, uint32_t link)
+/* The worker that is `link` in the list, or NULL. */
+static struct shard_worker_request *linked(const struct shard *s, uint32_t link)
 {
-	return link ? &s->members.guest[link - 1].request : NULL;
+	return link ? &s->members.worker[link - 1].request : NULL;
 }
 
 static void append(struct shard *s, uint32_t slot)
 {
-	struct guest_request *r = linked(s, slot + 1), *last = linked(s, s->queue.last);
+	struct shard_worker_request *r = linked(s, slot + 1), *last = linked(s, s->queue.last);
 
 	r->parked = true;
 	r->before = s->queue.last;
@@ -46,8 +46,8 @@ static void append(struct shard *s, uint32_t slot)
 
 static void detach(struct shard *s, uint32_t slot)
 {
-	struct guest_request *r = linked(s, slot + 1);
-	struct guest_request *before = linked(s, r->before), *after = linked(s, r->after);
+	struct shard_worker_request *r = linked(s, slot + 1);
+	struct shard_worker_request *before = linked(s, r->before), *after = linked(s, r->after);
 
 	*(before ? &before->after : &s->queue.first) = r->after;
 	*(after ? &after->before : &s->queue.last) = r->before;
@@ -58,7 +58,7 @@ static void detach(struct shard *s, uint32_t slot)
 void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		   uint64_t round)
 {
-	struct guest_request *r = linked(s, slot + 1);
+	struct shard_worker_request *r = linked(s, slot + 1);
 	uint32_t whom;
 
 	if (!r->parked) {
@@ -83,7 +83,7 @@ static uint32_t take_due(struct shard *s)
 	uint32_t first = 0, *end = &first, next, whom;
 
 	for (uint32_t link = s->queue.first; link; link = next) {
-		struct guest_request *r = linked(s, link);
+		struct shard_worker_request *r = linked(s, link);
 
 		next = r->after;
 		if (!tw_shard_may_read(s, link - 1, r->round, &whom))
@@ -103,12 +103,12 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 		return;
 	s->queue.due = s->clocks.rose = false;
 	for (link = take_due(s); link; link = next) {
-		struct guest_request *r = linked(s, link);
+		struct shard_worker_request *r = linked(s, link);
 
 		next = r->after;
 		r->after = 0;
 		if (next)
-			tw_fetch(tw_shard_guest(s, next - 1), sizeof(struct guest));
+			tw_fetch(tw_shard_worker(s, next - 1), sizeof(struct shard_worker));
 		tw_shard_answer(s, ctx, link - 1, r->number, 0);
 	}
 }
@@ -116,7 +116,7 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
 {
 	const uint32_t slot = s->queue.first - 1;
-	const struct guest_request *r = linked(s, s->queue.first);
+	const struct shard_worker_request *r = linked(s, s->queue.first);
 	uint32_t whom;
 
 	if (!r)
@@ -126,7 +126,7 @@ bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
 		.slot = whom,
 		.step = s->slice.round,
 		.since = r->since,
-		.whom = { whom == UINT32_MAX ? 0 : tw_shard_guest(s, whom)->addr.node,
+		.whom = { whom == UINT32_MAX ? 0 : tw_shard_worker(s, whom)->addr.node,
 			  whom == UINT32_MAX ? TW_MASTER : TW_WORKER, 0 },
 		.why = whom == UINT32_MAX ? "the commit of the round" : "its next contribution"
 	};

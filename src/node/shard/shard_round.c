@@ -4,7 +4,7 @@
  * Responsible for (5) of the rules in shard.c: under round gates only COMMIT applies; what is
  * staged waits for it, whoever dies meanwhile.
  *
- *  (1) round.staged lists the slots whose guest has something staged, each once.  So a commit costs
+ *  (1) round.staged lists the slots whose worker has something staged, each once. So a commit costs
  *      what the round has, not what the cluster has. */
 #include "node/shard/shard.h"
 
@@ -31,7 +31,7 @@ void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contrib
 
 void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
-	struct guest *g = tw_shard_guest(s, c->slot);
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
 	if (!g->staged)
 		s->round.staged[s->round.staged_count++] = c->slot;
@@ -43,11 +43,11 @@ void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
-		const struct guest *g = tw_shard_guest(s, k);
+		const struct shard_worker *g = tw_shard_worker(s, k);
 
 		if (g->staged)
 			tw_shard_have(s, ctx, g->staged, 0);
-		else if (g->refused && tw_guest_is_bad(g) &&
+		else if (g->refused && tw_shard_worker_is_bad(g) &&
 			 g->refused->push.round == s->slice.round)
 			tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
 	}
@@ -56,7 +56,7 @@ void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 void tw_shard_unstage_all(struct shard *s)
 {
 	for (uint32_t k = 0; k < s->round.staged_count; k++) {
-		struct guest *g = tw_shard_guest(s, s->round.staged[k]);
+		struct shard_worker *g = tw_shard_worker(s, s->round.staged[k]);
 
 		tw_bucket_give_back(s, g->staged);
 		g->staged = NULL;
@@ -86,22 +86,22 @@ static bool all_staged(const struct shard *s, const struct tw_member *set, uint3
 
 		if (set[k].slot >= s->plan->crew.workers || (k && set[k].slot <= set[k - 1].slot))
 			return false;
-		c = tw_shard_guest(s, set[k].slot)->staged;
+		c = tw_shard_worker(s, set[k].slot)->staged;
 		if (!c || c->push.round != s->slice.round || c->incarnation != set[k].incarnation)
 			return false;
 	}
 	return true;
 }
 
-/* What the guest has staged, which is closed now. */
+/* What the worker has staged, which is closed now. */
 static struct contribution *unstaged(struct shard *s, uint32_t slot, bool applied)
 {
-	struct guest *g = tw_shard_guest(s, slot);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	struct contribution *c = g->staged;
 
 	g->staged = NULL;
 	if (c && c->incarnation == g->incarnation)
-		tw_guest_close(g, c->push.link, c->seq, applied);
+		tw_shard_worker_close(g, c->push.link, c->seq, applied);
 	return c;
 }
 
@@ -130,7 +130,7 @@ static void drop_late(struct shard *s, struct tw_context *ctx)
 	uint32_t *late = s->round.staged, count = 0;
 
 	for (uint32_t k = 0; k < s->round.staged_count; k++)
-		if (tw_shard_guest(s, s->round.staged[k])->staged)
+		if (tw_shard_worker(s, s->round.staged[k])->staged)
 			late[count++] = s->round.staged[k];
 	s->round.staged_count = 0;
 	qsort(late, count, sizeof *late, by_slot);

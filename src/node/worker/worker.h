@@ -217,7 +217,8 @@ void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg
 /* For whom does it wait?  False: for nobody. */
 bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
 
-/* --- worker_lease.c ------------------------------------------------------------------------------ */
+/* --- worker_lease.c ------------------------------------------------------------------------------
+ * */
 
 void tw_worker_reset_leases(struct worker_leases *l);
 void tw_worker_want(struct worker *w, struct tw_context *ctx);
@@ -259,7 +260,8 @@ void tw_worker_resend_done(struct worker *w, struct tw_context *ctx);
 /* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
 
-/* --- worker_step.c ------------------------------------------------------------------------------- */
+/* --- worker_step.c -------------------------------------------------------------------------------
+ * */
 
 enum tw_status tw_step_open(struct worker *w);
 void tw_step_close(struct worker *w);
@@ -306,7 +308,8 @@ struct tw_block *tw_kept_part(struct worker *w);
 /* TW_BAD_BYTES: the part is not of this plan; then nothing of it is used. */
 enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len);
 
-/* --- worker_eval.c ------------------------------------------------------------------------------- */
+/* --- worker_eval.c -------------------------------------------------------------------------------
+ * */
 
 enum tw_status tw_eval_open(struct worker *w);
 void tw_eval_close(struct worker *w);

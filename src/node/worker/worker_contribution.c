@@ -97,8 +97,8 @@ static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offe
 	w->since = tw_now(ctx);
 }
 
-static void contribute(struct worker *w, struct tw_context *ctx, struct tw_block *vector,
-		       float weight, float divide, bool fetch)
+static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct tw_block *vector,
+				float weight, float divide, bool fetch)
 {
 	const struct tw_traffic *t = &w->plan->traffic;
 	const uint64_t first = w->building.range[0].from;
@@ -151,7 +151,7 @@ static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
 
 	w->building.sum = NULL;
 	w->building.summed = 0;
-	contribute(w, ctx, sum, 1.0f, 1.0f, fetch);
+	contribute_gradient(w, ctx, sum, 1.0f, 1.0f, fetch);
 	tw_block_drop(sum);
 }
 
@@ -168,7 +168,7 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 	fetch = !flush && b->cycle % t->fetch == 0;
 	b->fetch_due = fetch;
 	if (t->push == 1) {
-		contribute(w, ctx, group, weight, divide, fetch);
+		contribute_gradient(w, ctx, group, weight, divide, fetch);
 		return;
 	}
 	if (divide != 1.0f)
@@ -190,7 +190,7 @@ static void group_ready(struct worker *w, struct tw_context *ctx, bool flush)
 	tw_block_drop(group);
 }
 
-static void take_range(struct worker_building *b, const struct tw_compute *c)
+static void add_range(struct worker_building *b, const struct tw_compute *c)
 {
 	struct tw_range *last = b->ranges ? &b->range[b->ranges - 1] : NULL;
 	const uint32_t lease = (uint32_t)c->id;
@@ -213,7 +213,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 	if (b->micros == 0 && b->summed == 0)
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
-	take_range(b, &w->step.compute);
+	add_range(b, &w->step.compute);
 	if (w->kept.parameters)
 		tw_kept_local_step(w, tw_block_floats(gradient));
 	if (accumulate == 1) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_step.c - a worker's computation: what it reads, when it starts, and what comes of its result.
+/* worker_step.c - a worker's computation: what it reads, when it starts, and what comes of its
+ * result.
  *
  *	compute → clip → [local rule step] → [decay] → a contribution (worker_contribution.c)
  *
