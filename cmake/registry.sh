@@ -1,10 +1,15 @@
 #!/bin/sh
 # registry.sh KIND FOLDER OUT FILES...: the table of a folder's variants, in order of name.
-# A file a-b.c or a_b.c defines `const struct tw_KIND tw_KIND_a_b`.
+# A file a-b.c or a_b.c defines `const struct tw_KIND tw_KIND_a_b`; an outer rule is a struct
+# tw_rule.
 set -eu
 kind=$1 folder=$2 out=$3
 shift 3
 mkdir -p "$(dirname "$out")"
+case $kind in
+outer) type=tw_rule ;;
+*) type=tw_$kind ;;
+esac
 names=$(for f in "$@"; do basename "$f" .c | tr - _; done | LC_ALL=C sort)
 {
 	echo "/* Made by cmake/registry.sh from src/$folder; do not edit. */"
@@ -13,8 +18,8 @@ names=$(for f in "$@"; do basename "$f" .c | tr - _; done | LC_ALL=C sort)
 	zoo) echo '#include "model/model.h"' ;;
 	*) echo "#include \"$(dirname "$folder")/$kind.h\"" ;;
 	esac
-	for n in $names; do echo "extern const struct tw_$kind tw_${kind}_$n;"; done
-	echo "const struct tw_$kind *const tw_${kind}_all[] = {"
+	for n in $names; do echo "extern const struct $type tw_${kind}_$n;"; done
+	echo "const struct $type *const tw_${kind}_all[] = {"
 	for n in $names; do echo "	&tw_${kind}_$n,"; done
 	echo "	0"
 	echo "};"

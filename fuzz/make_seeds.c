@@ -505,7 +505,7 @@ static void set(const char *name, struct tw_data *d)
 	add_byte(&s, 0);
 	add(&s, bytes, n);
 	save(&s, "set", "%s", name);
-	tw_keep_release(d);
+	tw_data_keep_release(d);
 }
 
 static void sets(void)

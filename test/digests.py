@@ -23,6 +23,8 @@ MODELS = {
     'quadratic': 'model: {quadratic: {dimension: 37, noise: 0.3, spread: 0.5, buffers: 5}}\n',
     'least-squares': 'model: {least-squares: {dimension: 23, noise: 0.1}}\n',
 }
+DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'easgd', 'eamsgd',
+          'diloco', 'async-diloco', 'fedbuff', 'fedasync')
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '
             'bandwidth: 0bit/s}\n',
@@ -37,10 +39,12 @@ FAULTS = {
 
 
 def job(preset, model, seed, shards, faults):
+    # presets that send deltas do so every two steps: the runs are short
+    strategy = f'{{name: {preset}, push: 2}}' if preset in DELTAS else preset
     return (MODELS[model] + 'data: {source: none, samples: 80, batch: 3}\n'
             f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
             f'cluster: {{workers: 6, shards: {shards}, servers: {1 if shards == 1 else 2}}}\n'
-            f'strategy: {preset}\ncheckpoint: {{every: 300ms}}\n' + FAULTS[faults])
+            f'strategy: {strategy}\ncheckpoint: {{every: 300ms}}\n' + FAULTS[faults])
 
 
 def presets(binary):

@@ -25,6 +25,7 @@ KINDS = {
     'gate': ('strategy/gate', ['gate']),
     'staleness': ('strategy/staleness', ['staleness']),
     'rule': ('strategy/rule', ['rule']),
+    'outer': ('strategy/outer', ['outer']),
     'codec': ('strategy/codec', ['codec', 'up', 'down']),
     'loss': ('graph/loss', ['loss']),
     'source': ('data/source', ['source']),
@@ -35,7 +36,7 @@ KINDS = {
 
 # Names that are also other things: a literal that is such a word alone says nothing.
 OTHER_MEANINGS = set('''
-    none mean momentum delay gap inverse multi backup async
+    none mean momentum nesterov average delay gap inverse multi backup async
     linear local scale add csv npy idx digits softmax sigmoid tanh affine
 '''.split())
 

@@ -13,7 +13,9 @@
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
-enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP };
+/* What new parameters do to a worker's own copy: they take its place; they do, but own steps that
+ * were not pushed stay; nothing, both are drawn together when the worker pushes; a mix of both. */
+enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP, TW_MERGE_ELASTIC, TW_MERGE_MIX };
 enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 
 /* A worker whose contributions are not finite so often in a row, while others' are, is let go. */
@@ -64,7 +66,10 @@ struct tw_traffic {
 	const struct tw_codec *up, *down;
 	const void *up_options, *down_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
-	enum tw_merges merge; /* at a fetch: replace, or keep own steps that were not pushed yet */
+	uint64_t push_from;   /* positions before this one are pushed step by step */
+	bool delta;           /* a worker steps by itself, and pushes where that led */
+	enum tw_merges merge; /* at a fetch */
+	float alpha;          /* ELASTIC: share of the difference; MIX: share of the own copy */
 	double skip_push, skip_fetch; /* B-FASGD's c; NAN: never skips */
 };
 
@@ -144,19 +149,53 @@ static inline const struct tw_half *tw_plan_update(const struct tw_plan *p)
 	return p->near.rule ? &p->near : &p->far;
 }
 
-/* Does a worker keep anything that must survive it: momentum, the state of its local rule, what a
- * codec owes? */
+/* What a worker steps its own copy of the parameters with; rule NULL: it has no copy. */
+static inline struct tw_half tw_plan_own_steps(const struct tw_plan *p)
+{
+	return p->traffic.delta ? p->near : (struct tw_half){ p->local.rule, p->local.options };
+}
+
+/* Does a worker's copy of the parameters outlive a fetch? */
+static inline bool tw_plan_own_parameters(const struct tw_plan *p)
+{
+	return p->traffic.merge == TW_MERGE_ELASTIC || p->traffic.merge == TW_MERGE_MIX;
+}
+
+/* Does a worker keep anything that must survive it: momentum, the state of its own steps, its own
+ * parameters, what a codec owes? */
 static inline bool tw_plan_worker_keeps(const struct tw_plan *p)
 {
-	return p->near.rule || (p->local.rule && p->local.rule->arrays) ||
-	       (p->traffic.up->traits & TW_CODEC_REMEMBERS);
+	const struct tw_rule *own = tw_plan_own_steps(p).rule;
+
+	return (p->near.rule && !p->traffic.delta) || (own && own->arrays) ||
+	       tw_plan_own_parameters(p) || (p->traffic.up->traits & TW_CODEC_REMEMBERS);
 }
 
 /* Does what a worker keeps go back with the shards at a rollback?  What a codec owes does: it is
- * what was contributed less what they applied. */
+ * what was contributed less what they applied.  So does what its deltas were made with. */
 static inline bool tw_plan_worker_goes_back(const struct tw_plan *p)
 {
-	return p->traffic.up->traits & TW_CODEC_REMEMBERS;
+	return (p->traffic.up->traits & TW_CODEC_REMEMBERS) ||
+	       (p->traffic.delta && tw_plan_worker_keeps(p));
+}
+
+/* Steps between two pushes, from this position on. */
+static inline uint32_t tw_plan_period(const struct tw_plan *p, uint64_t position)
+{
+	return position < p->traffic.push_from ? 1 : p->traffic.push;
+}
+
+/* Samples that this worker should take for one contribution which begins at this position. */
+static inline double tw_plan_stripe(const struct tw_plan *p, double batch, uint64_t position)
+{
+	return batch * p->dealing.accumulate * (p->traffic.delta ? tw_plan_period(p, position) : 1);
+}
+
+/* May a stripe of a round go beyond the end of an epoch?  One of many steps must, or the last round
+ * of every epoch would leave most workers without work. */
+static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
+{
+	return p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS);
 }
 
 /* Node numbers. */

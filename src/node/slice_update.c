@@ -133,6 +133,7 @@ static void apply(struct slice *s, const struct update *u, uint32_t j, const flo
 			      .n = n,
 			      .rate = u->rate,
 			      .count = s->version.n + 1,
+			      .workers = p->crew.workers,
 			      .stream = s->streams && u->next != s->w && !u->observes };
 
 	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
@@ -297,7 +298,8 @@ static void begin_update(struct slice *s, struct update *u)
 	const struct tw_plan *p = s->plan;
 
 	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
-	u->total = p->gate->totals && p->gate->totals(p->gate_options);
+	u->total = (p->far.rule->traits & TW_RULE_TOTAL) ||
+		   (p->gate->totals && p->gate->totals(p->gate_options));
 	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u->observes = p->staleness->observe != NULL;
 	for (uint32_t j = 0; j < u->count; j++)

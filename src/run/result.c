@@ -14,7 +14,7 @@
 
 const char *tw_result_evaluated(const struct tw_plan *plan)
 {
-	if (plan->near.rule)
+	if (plan->near.rule && !plan->traffic.delta)
 		return plan->near.rule->kept_sent;
 	return tw_rule_shows(plan->far.rule, plan->far.options) ? plan->far.rule->kept : "w";
 }

@@ -46,6 +46,47 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 	return refuse_said(job, "strategy", &said, why);
 }
 
+/* Periods of a worker that takes its own steps. */
+static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+	const bool rounds = job->plan.gate->traits & TW_GATE_ROUNDS;
+	static const char *const own[] = { "strategy.alpha", "strategy.elasticity" };
+
+	for (size_t k = 0; k < 2; k++)
+		if (tw_job_given(job, own[k]) && !tw_plan_own_parameters(&job->plan))
+			return tw_job_refuse(
+				job, why, own[k],
+				"has an effect only with merge: elastic or mix; choose "
+				"one of these, or leave this out");
+	if (s->send != TW_SEND_DELTA)
+		return tw_job_given(job, "strategy.push_after")
+			       ? tw_job_refuse(job, why, "strategy.push_after",
+					       "has an effect only with send: delta; leave it out")
+			       : TW_OK;
+	if (s->push_after != 0.0 && s->push == 1)
+		return tw_job_refuse(job, why, "strategy.push_after",
+				     "changes nothing with push: 1; use a longer push:, or leave "
+				     "this out");
+	if (rounds && s->fetch != s->push)
+		return tw_job_refuse(
+			job, why, "strategy.fetch",
+			"after a round every worker has the new parameters; use fetch: "
+			"%u, as push:, or leave it out",
+			s->push);
+	if (s->fetch % s->push)
+		return tw_job_refuse(job, why, "strategy.fetch",
+				     "%u steps are not a multiple of push: %u, and new parameters "
+				     "come with a push; use %u, %u, ...",
+				     s->fetch, s->push, s->push, 2 * s->push);
+	if (s->merge == TW_MERGE_ELASTIC && s->fetch != s->push)
+		return tw_job_refuse(job, why, "strategy.fetch",
+				     "merge: elastic pushes what it finds at a fetch; use fetch: "
+				     "%u, as push:, or leave it out",
+				     s->push);
+	return TW_OK;
+}
+
 static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
@@ -204,7 +245,12 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 				     "push * accumulate * batch = %.0f samples are more than the "
 				     "%u of the largest contribution; use at most %u in all",
 				     all, CONTRIBUTION_MOST, CONTRIBUTION_MOST);
-	if (all > (double)d->samples)
+	if (job->plan.traffic.delta && all > (double)job->plan.dealing.positions)
+		return tw_job_refuse(job, why, "strategy.push",
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%llu of the whole run; use less, or more train.epochs",
+				     all, (unsigned long long)job->plan.dealing.positions);
+	if (!job->plan.traffic.delta && all > (double)d->samples)
 		return tw_job_refuse(job, why,
 				     job->strategy.push > 1 ? "strategy.push" : "data.accumulate",
 				     "push * accumulate * batch = %.0f samples are more than the "
@@ -269,6 +315,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 		st = check_processes(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
+	if (st == TW_OK)
+		st = check_delta(job, why);
 	if (st == TW_OK)
 		st = tw_job_check_choices(job, why);
 	if (st == TW_OK)

@@ -8,6 +8,7 @@
 #include "graph/loss.h"
 #include "spec/field.h"
 #include "spec/suggest.h"
+#include "strategy/outer.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,6 +48,10 @@
 #define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
 #define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
 #define TOTALS           FACT(32) /* sum: total */
+#define DELTA            FACT(33) /* send: delta */
+#define OUTER            FACT(34) /* an outer rule is chosen */
+#define ONE_BY_ONE       FACT(35) /* the outer rule takes one contribution at a time */
+#define OWN_COPY         FACT(36) /* merge: elastic or mix */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -54,6 +59,41 @@ static const struct refusal {
 	uint64_t with, without;
 	const char *field, *because, *sentence;
 } refusals[] = {
+	{ DELTA, OUTER, "strategy.outer.rule", "strategy.send",
+	  "send: delta needs to know what the shards do with deltas; use outer: {rule: [outer "
+	  "rule]}, or send: gradient" },
+	{ OUTER, DELTA, "strategy.outer.rule", NULL,
+	  "an outer rule takes deltas, and this job sends none; use send: delta, or leave outer: "
+	  "out" },
+	{ DELTA | LOCKFREE, 0, "strategy.send", "strategy.gate",
+	  "[gate] applies gradients; use send: gradient, or gate: [at-once gate]" },
+	{ DELTA | PER_WORKER, 0, "update.rule", "strategy.send",
+	  "with send: delta the rule runs on the worker, which is alone with its own steps; use "
+	  "rule: [turnable rule]" },
+	{ DELTA | IN_TURN, 0, "strategy.apply", "strategy.send",
+	  "deltas of a round are applied together; use apply: sum, or send: gradient" },
+	{ DELTA | POLICY, SCALES, "strategy.staleness", "strategy.send",
+	  "this policy compares gradients, and a delta is not one; use staleness: [scaling "
+	  "policy] or [idle policy], or send: gradient" },
+	{ DELTA | SKIPS, 0, "strategy.skip", "strategy.send",
+	  "skipping looks at gradients; leave skip: out, or use send: gradient" },
+	{ DELTA | LOCAL, 0, "strategy.local.rule", "strategy.send",
+	  "with send: delta the rule of update: makes the steps; leave local: out" },
+	{ DELTA | KEEPS, 0, "strategy.merge", "strategy.send",
+	  "a delta is pushed before new parameters come, so nothing is left to keep; use merge: "
+	  "replace, elastic or mix" },
+	{ DELTA | DELAYED, 0, "sim.delay.steps", "strategy.send",
+	  "sim.delay delays gradients; use send: gradient, or leave sim.delay out" },
+	{ OWN_COPY, DELTA, "strategy.merge", "strategy.send",
+	  "elastic and mix need steps on a worker's own parameters; use send: delta, or merge: "
+	  "replace" },
+	{ ONE_BY_ONE | ROUNDS, 0, "strategy.outer.rule", "strategy.gate",
+	  "this outer rule takes one delta at a time, and a round has one of each worker; use "
+	  "gate: [one-by-one gate], or another outer rule" },
+	{ ONE_BY_ONE | COLLECTS, 0, "strategy.outer.rule", "strategy.gate",
+	  "this outer rule takes one delta at a time; use collect: 1, gate: [one-by-one gate], or "
+	  "another outer rule" },
+
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
 	  "[gate] races on memory that threads share, which the simulator has not; run it with "
 	  "thalweg train, or use gate: [at-once gate]" },
@@ -102,7 +142,7 @@ static const struct refusal {
 	{ STAMPED | ROUNDS, 0, "update.rule", "strategy.gate",
 	  "uses the rate each gradient was computed at, and a round has only one; use gate: "
 	  "[one-by-one gate]" },
-	{ ROUNDS | IN_TURN, TURNABLE, "update.rule", "strategy.gate",
+	{ ROUNDS | IN_TURN, TURNABLE | DELTA, "update.rule", "strategy.gate",
 	  "a round applied in turn needs a rule that is linear in the gradients and shows what "
 	  "it keeps; use rule: [turnable rule], or apply: sum" },
 	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
@@ -111,10 +151,10 @@ static const struct refusal {
 	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
 	  "contributions applied in turn are all of one version; use staleness: [comparing "
 	  "policy] or [idle policy]" },
-	{ ROUNDS | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
+	{ ROUNDS | PUSHES_LATE, DELTA, "strategy.push", "strategy.gate",
 	  "a round takes one step of every worker; use push: 1 (data.accumulate makes steps "
 	  "larger), or gate: [at-once gate]" },
-	{ ROUNDS | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
+	{ ROUNDS | FETCHES_LATE, DELTA, "strategy.fetch", "strategy.gate",
 	  "after a round everybody has the new parameters; use fetch: 1, or gate: [at-once "
 	  "gate]" },
 	{ ROUNDS | SKIPS, 0, "strategy.skip", "strategy.gate",
@@ -126,10 +166,10 @@ static const struct refusal {
 	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: [at-once "
 	  "gate]" },
 
-	{ TOTALS | NORMALISES, 0, "strategy.sum", "update.rule",
+	{ TOTALS | NORMALISES, DELTA, "strategy.sum", "update.rule",
 	  "this rule divides by the size of gradients, so their total does what their mean "
 	  "does; use sum: mean, or rule: [linear rule]" },
-	{ SCALES | NORMALISES, 0, "strategy.staleness", "update.rule",
+	{ SCALES | NORMALISES, DELTA, "strategy.staleness", "update.rule",
 	  "a factor on the gradient does nothing here, because the rule divides by the size of "
 	  "the gradients it has seen; use rule: [turnable rule], or staleness: [idle policy]" },
 	{ SKIPS, STATISTIC, "strategy.skip", "strategy.staleness",
@@ -229,8 +269,14 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= STATISTIC;
 	if (p->staleness->traits & TW_STALENESS_SCALES)
 		facts |= SCALES;
-	if (p->near.rule)
+	if (p->near.rule && !p->traffic.delta)
 		facts |= MOMENTUM;
+	if (p->traffic.delta)
+		facts |= DELTA;
+	if (tw_plan_own_parameters(p))
+		facts |= OWN_COPY;
+	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)
+		facts |= ONE_BY_ONE;
 	if (p->traffic.push > 1)
 		facts |= PUSHES_LATE;
 	if (p->traffic.fetch > 1)
@@ -290,7 +336,8 @@ enum tw_status tw_job_check_choices(const struct tw_job *job, struct tw_error *w
 			       : job->world == TW_WORLD_TCP ? IN_TCP
 							    : 0;
 	const uint64_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
-			       facts_of_rule(&job->plan) | facts_of_line(&job->plan);
+			       facts_of_rule(&job->plan) | facts_of_line(&job->plan) |
+			       (tw_outer_find(job->strategy.outer) ? OUTER : 0);
 
 	for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++)
 		if ((facts & refusals[k].with) == refusals[k].with &&

@@ -2,6 +2,8 @@
 /* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
 #include "spec/field.h"
 
+#include "strategy/outer.h"
+
 #include "graph/loss.h"
 
 #include <math.h>
@@ -12,8 +14,8 @@
 #define LARGE 1e30
 
 static const char *const predicts[] = { "label", "input", NULL };
-static const char *const sends[] = { "gradient", "momentum", NULL };
-static const char *const merges[] = { "replace", "keep", NULL };
+static const char *const sends[] = { "gradient", "momentum", "delta", NULL };
+static const char *const merges[] = { "replace", "keep", "elastic", "mix", NULL };
 static const char *const topologies[] = { "server", NULL };
 static const char *const kinds[] = {
 	[TW_SCHEDULE_CONSTANT] = "constant",
@@ -172,6 +174,19 @@ const struct tw_option tw_cluster_rows[] = {
 };
 
 #define S struct tw_job_strategy
+static enum tw_status alpha_of_elasticity(void *base, uint32_t workers, struct tw_error *why)
+{
+	struct tw_job_strategy *s = base;
+
+	if (s->elasticity > (double)workers)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%g is more than the %u workers, so alpha would be above 1; use at "
+			       "most %u",
+			       s->elasticity, workers, workers);
+	s->alpha = s->elasticity / (double)workers;
+	return TW_OK;
+}
+
 const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, name, TW_TEXT, "", NULL, 0, 0,
 		  "a preset, whose fields this strategy begins with; see the presets"),
@@ -180,12 +195,25 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, staleness, TW_TEXT, "none", NULL, 0, 0,
 		  "how a late gradient is corrected; see the staleness policies"),
 	TW_OPTION_CHOICE(S, send, "send", "gradient", sends,
-			 "what a worker sends: its gradient, or its own momentum (DANA-Slim)"),
+			 "what a worker sends: its gradient, its own momentum (DANA-Slim), or "
+			 "where its own steps led (delta: averaging and its relatives)"),
 	TW_OPTION(S, push, TW_U32, "1", "steps", 1, 1e6,
 		  "steps between pushes; a push is the total of their gradients, not the mean"),
-	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6, "steps between fetches"),
+	TW_OPTION(S, push_after, TW_F64, "0", "epochs", -1, 1e9,
+		  "send: delta: push every step before this epoch, and every `push` steps after "
+		  "it; -1: after the first drop of the learning rate, or half of the run "
+		  "where it does not drop"),
+	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
+		  "steps between fetches (default with send: delta: push)"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
-			 "at a fetch: replace all, or keep own steps that were not pushed yet"),
+			 "at a fetch: replace all, or keep own steps that were not pushed yet; "
+			 "with send: delta also elastic (EASGD: own and shared parameters are "
+			 "drawn together) or mix"),
+	TW_OPTION(S, alpha, TW_F64, "0.5", NULL, 0, 1,
+		  "merge: elastic: share of the difference that is exchanged; merge: mix: share "
+		  "of the own parameters that stays"),
+	TW_OPTION_ALIAS(S, elasticity, TW_F64, "0", 0, 1e6, "alpha", alpha_of_elasticity,
+			"EASGD's beta, instead of alpha: alpha = elasticity / workers"),
 	TW_OPTION_AS(S, up, "codec.up", TW_TEXT, "fp32", NULL, 0, 0,
 		     "how gradients travel; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
@@ -193,6 +221,8 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION_CHOICE(S, topology, "topology", "server", topologies, "who exchanges with whom"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "rule of a worker's own steps between fetches; none: it takes none"),
+	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
+		     "send: delta: what the shards do with deltas; see the outer rules"),
 	TW_OPTION_AS(S, skip_push, "skip.push", TW_F64, "none", NULL, 0, LARGE,
 		     "B-FASGD's c of skipping pushes"),
 	TW_OPTION_AS(S, skip_fetch, "skip.fetch", TW_F64, "none", NULL, 0, LARGE,
@@ -326,6 +356,12 @@ bool tw_group_at(size_t k, struct tw_group *out)
 						  tw_codec_all[i]->name, tw_codec_all[i]->options };
 			return true;
 		}
+	for (size_t i = 0; tw_outer_all[i]; i++)
+		if (tw_outer_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.outer.", "strategy.outer.rule",
+						  tw_outer_all[i]->name, tw_outer_all[i]->options };
+			return true;
+		}
 	if (k-- == 0) {
 		*out = (struct tw_group){ "strategy.local.", "strategy.local.rule", "any rule",
 					  tw_local_rows };
@@ -344,10 +380,6 @@ static const struct later {
 	const char *path, *value; /* value NULL: any */
 	const char *sentence;
 } laters[] = {
-	{ "strategy.send", "delta",
-	  "sending deltas is not available in this version; use send: gradient or momentum" },
-	{ "strategy.outer", NULL,
-	  "sending deltas is not available in this version; leave outer: out" },
 	{ "strategy.topology", "ring",
 	  "ring is not available in this version; use topology: server" },
 	{ "strategy.topology", "tree",

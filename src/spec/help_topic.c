@@ -2,6 +2,8 @@
 /* help_topic.c - help on one word of a job file, from the rows and tables. */
 #include "spec/help_topic.h"
 
+#include "strategy/outer.h"
+
 #include "spec/field.h"
 #include "spec/read.h"
 #include "spec/synonyms.h"
@@ -379,6 +381,8 @@ static size_t topic_entry(FILE *out, const char *word, size_t found)
 		"strategy.staleness", "strategy.");
 	ENTRIES(tw_rule_all, "a rule, which says what a gradient does to the parameters",
 		"update.rule", "update.");
+	ENTRIES(tw_outer_all, "an outer rule, which says what a delta does to the parameters",
+		"strategy.outer.rule", "strategy.outer.");
 	ENTRIES(tw_codec_all, "a codec, which says how values travel", "strategy.codec.up",
 		"strategy.codec.up_");
 	return n;
@@ -552,6 +556,7 @@ const char *tw_job_topic_at(size_t k)
 	NAMES(tw_gate_all)
 	NAMES(tw_staleness_all)
 	NAMES(tw_rule_all)
+	NAMES(tw_outer_all)
 	NAMES(tw_codec_all)
 	for (size_t i = 0; tw_op_at(i); i++)
 		if ((tw_op_at(i)->ins == 1 || tw_op_at(i)->traits & TW_OP_LOSS) && k-- == 0)

@@ -30,6 +30,7 @@ enum tw_model_kind {
 	TW_MODEL_EXTERNAL
 };
 enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
+enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 
 enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
 
@@ -93,8 +94,10 @@ struct tw_job_cluster {
 
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
-	const char *gate, *staleness, *up, *down, *local;
-	uint32_t send, push, fetch, merge, topology;
+	const char *gate, *staleness, *up, *down, *local, *outer;
+	uint32_t send, push, fetch, merge, topology; /* send: enum tw_send */
+	double push_after; /* epochs; below 0: at the first drop of the rate */
+	double alpha, elasticity;
 	double local_rate;            /* 0: update.rate */
 	double skip_push, skip_fetch; /* NAN: never skips */
 };

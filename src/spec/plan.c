@@ -161,8 +161,9 @@ static double length(const struct tw_job *job)
 	uint64_t positions = p->dealing.positions;
 
 	if (p->ends.updates) {
-		const uint64_t most =
-			of_gradients(job, times(p->ends.updates, job->cluster.workers));
+		const uint64_t period = p->traffic.delta ? p->traffic.push : 1;
+		const uint64_t most = of_gradients(
+			job, times(times(p->ends.updates, job->cluster.workers), period));
 
 		positions = positions < most ? positions : most;
 	}
@@ -190,6 +191,25 @@ static enum tw_status complete_schedule(struct tw_job *job, struct tw_error *why
 				     "a schedule over the whole run needs its length; give "
 				     "train.epochs, steps or updates");
 	job->plan.schedule = *s;
+	return TW_OK;
+}
+
+/* From where on a worker takes several steps between two pushes. */
+static enum tw_status complete_period(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_schedule *s = &job->update.schedule;
+	double after = job->strategy.push_after;
+
+	if (after < 0.0 && s->kind == TW_SCHEDULE_STEP)
+		after = s->every > 0.0 ? s->every : s->at.at[0];
+	else if (after < 0.0 && length(job) == 0)
+		return tw_job_refuse(
+			job, why, "strategy.push_after",
+			"-1 waits for the first drop of the learning rate, or for half "
+			"of the run, and this job has neither; use an epoch");
+	else if (after < 0.0)
+		after = length(job) / 2;
+	job->plan.traffic.push_from = of_epochs(job, after);
 	return TW_OK;
 }
 
@@ -252,13 +272,15 @@ static void copy_values(struct tw_job *job)
 	p->crew.wait = job->cluster.wait;
 	p->crew.limit = job->cluster.limit;
 	p->crew.stuck = job->cluster.stuck;
-	if (s->send == 1 && !p->near.rule) { /* the whole update is the worker's */
+	if (s->send == TW_SEND_MOMENTUM && !p->near.rule) { /* the whole update is the worker's */
 		p->near = p->far;
 		p->far = (struct tw_half){ &tw_rule_subtract, NULL };
 	}
+	p->traffic.delta = s->send == TW_SEND_DELTA;
 	p->traffic.push = s->push;
 	p->traffic.fetch = s->fetch;
-	p->traffic.merge = s->merge == 1 ? TW_MERGE_KEEP : TW_MERGE_REPLACE;
+	p->traffic.merge = (enum tw_merges)s->merge;
+	p->traffic.alpha = (float)s->alpha;
 	p->local.rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
 	p->traffic.skip_push = s->skip_push;
 	p->traffic.skip_fetch = s->skip_fetch;
@@ -294,6 +316,18 @@ static void complete_sim(struct tw_job *job)
 	silence(job, "sim.stragglers.off", s->stragglers == 0 || s->straggle_on == 0);
 	silence(job, "sim.delay.law", job->delay.steps == 0);
 	silence(job, "sim.delay.ramp", job->delay.steps == 0);
+}
+
+static void complete_delta(struct tw_job *job)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+	const bool own = s->merge == TW_MERGE_ELASTIC || s->merge == TW_MERGE_MIX;
+
+	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
+	if (!own) { /* else one of the two is, because it stands for the other */
+		silence(job, "strategy.alpha", true);
+		silence(job, "strategy.elasticity", true);
+	}
 }
 
 /* A limit that was given shorter takes what must be within it along. */
@@ -379,6 +413,8 @@ enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
 
 	if (st == TW_OK)
 		st = complete_schedule(job, why);
+	if (st == TW_OK)
+		st = complete_period(job, why);
 	return st == TW_OK ? complete_warm(job, why) : st;
 }
 
@@ -394,6 +430,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		job->train.evaluate = 1;
 	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
 		job->train.evaluate = 1;
+	if (job->strategy.send == TW_SEND_DELTA && !tw_job_given(job, "strategy.fetch"))
+		job->strategy.fetch = job->strategy.push;
 	complete_sim(job);
 	complete_pulse(job);
 	st = complete_network(job, why);
@@ -403,6 +441,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		st = complete_batch(job, why);
 	if (st == TW_OK)
 		st = tw_job_complete_aliases(job, why);
+	if (st == TW_OK)
+		complete_delta(job);
 	if (st == TW_OK)
 		st = complete_staleness(job, why);
 	if (st == TW_OK)

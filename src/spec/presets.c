@@ -91,6 +91,79 @@ const struct tw_preset tw_presets[] = {
 	  .help = "DANA with delay compensation",
 	  .fields = "strategy: {gate: async, staleness: delay, lambda: 2, send: gradient}\n"
 		    "update: {rule: dana, momentum: 0.9}\n" },
+	{ .name = "averaging",
+	  .paper = "Su, Chen 2015; DL4J",
+	  .help = "workers train alone for `push` steps, then the parameters are averaged",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 5, "
+		    "outer: {rule: average}}\n" },
+	{ .name = "update-based",
+	  .paper = "DL4J",
+	  .help = "workers train alone, then the sum of their changes is applied, scaled",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 5, "
+		    "outer: {rule: add, per_worker: 1}}\n" },
+	{ .name = "local-sgd",
+	  .paper = "Stich 2018",
+	  .help = "SGD on every worker, and the mean of all every `push` steps",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 8, "
+		    "outer: {rule: average}}\n"
+		    "update: {rule: sgd}\n",
+	  .any_rule = true },
+	{ .name = "post-local-sgd",
+	  .paper = "Lin, Stich, Patel, Jaggi 2020",
+	  .help = "synchronous until the learning rate first drops, then local SGD",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 16, "
+		    "push_after: -1, outer: {rule: average}}\n"
+		    "update: {rule: sgd}\n",
+	  .any_rule = true },
+	{ .name = "bmuf",
+	  .paper = "Chen, Huo 2016",
+	  .help = "averaging with a momentum over the blocks, and a look-ahead",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 10, "
+		    "outer: {rule: bmuf, gain: 1, rate: 1, nesterov: true}}\n" },
+	{ .name = "easgd",
+	  .paper = "Zhang, Choromanska, LeCun 2015",
+	  .help = "workers keep their own parameters, drawn to a common centre by a spring",
+	  .fields = "strategy: {gate: async, staleness: none, send: delta, push: 10, merge: "
+		    "elastic, elasticity: 0.9, outer: {rule: add, scale: 1}}\n"
+		    "update: {rule: sgd}\n" },
+	{ .name = "eamsgd",
+	  .paper = "Zhang, Choromanska, LeCun 2015",
+	  .help = "elastic averaging with Nesterov's momentum on the workers",
+	  .fields = "strategy: {gate: async, staleness: none, send: delta, push: 10, merge: "
+		    "elastic, elasticity: 0.9, outer: {rule: add, scale: 1}}\n"
+		    "update: {rule: nag, momentum: 0.99}\n" },
+	{ .name = "diloco",
+	  .paper = "Douillard et al. 2023",
+	  .help = "AdamW for many steps on every worker, Nesterov's momentum on their mean",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 50, "
+		    "outer: {rule: nesterov, rate: 0.7, momentum: 0.9}}\n"
+		    "update: {rule: adamw}\n",
+	  .any_rule = true },
+	{ .name = "async-diloco",
+	  .paper = "Liu et al. 2024",
+	  .help = "DiLoCo without rounds: deltas count at once, the momentum is delayed",
+	  .fields = "strategy: {gate: async, staleness: none, send: delta, push: 50, outer: "
+		    "{rule: delayed-nesterov, rate: 0.7, momentum: 0.9}}\n"
+		    "update: {rule: adamw}\n",
+	  .any_rule = true },
+	{ .name = "fedbuff",
+	  .paper = "Nguyen et al. 2022",
+	  .help = "a buffer of deltas per update, each weighed by its staleness",
+	  .fields = "strategy: {gate: softsync, n: 1, staleness: polynomial, power: 0.5, "
+		    "send: delta, push: 10, outer: {rule: average, rate: 1}}\n"
+		    "update: {rule: sgd}\n",
+	  .any_rule = true },
+	{ .name = "fedasync",
+	  .paper = "Xie, Koyejo, Gupta 2019",
+	  .help = "every delta is mixed in at once, the less the staler it is",
+	  .fields = "strategy: {gate: async, staleness: polynomial, power: 0.5, send: delta, "
+		    "push: 10, outer: {rule: average, rate: 0.6}}\n"
+		    "update: {rule: sgd}\n",
+	  .any_rule = true },
+	{ .name = "delay-adaptive",
+	  .paper = "Koloskova, Stich, Jaggi 2022; Mishchenko et al. 2022",
+	  .help = "asynchronous SGD that takes smaller steps for later gradients",
+	  .fields = "strategy: {gate: async, staleness: proportional}\n" },
 	{ .name = "hogwild",
 	  .paper = "Recht, Re, Wright, Niu 2011",
 	  .help = "threads write the parameters without locks; in threads only",

@@ -2,6 +2,7 @@
 /* reference.c - what can be written in a job file, printed from the rows and tables. */
 #include "spec/field.h"
 #include "spec/result_fields.h"
+#include "strategy/outer.h"
 
 #include <string.h>
 
@@ -201,6 +202,9 @@ static void print_tables(FILE *out, printer print)
 	fprintf(out, "%s", gap);
 	heading(out, print, "Rules", "update.rule", false);
 	LINES(tw_rule_all);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Outer rules", "strategy.outer.rule", false);
+	LINES(tw_outer_all);
 	fprintf(out, "%s", gap);
 	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down", false);
 	LINES(tw_codec_all);

@@ -4,6 +4,8 @@
  *  (1) every mark of a sentence is in the table, and at least one variant answers to it. */
 #include "spec/suggest.h"
 
+#include "strategy/outer.h"
+
 #include "data/source.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
@@ -17,7 +19,7 @@
 #define CORRECTS (1u << 31) /* a staleness policy: changes gradients */
 #define DRAWS    (1u << 31) /* a data source: needs no files */
 
-enum kind { GATE, RULE, STALENESS, CODEC, SOURCE };
+enum kind { GATE, RULE, OUTER, STALENESS, CODEC, SOURCE };
 
 static const struct mark {
 	const char *text;
@@ -36,6 +38,8 @@ static const struct mark {
 	{ "idle policy", STALENESS, 0, CORRECTS },
 	{ "comparing policy", STALENESS, TW_STALENESS_SENT, TW_STALENESS_OBSERVES },
 	{ "measuring policy", STALENESS, TW_STALENESS_STATISTIC, 0 },
+	{ "scaling policy", STALENESS, TW_STALENESS_SCALES, 0 },
+	{ "outer rule", OUTER, 0, 0 },
 	{ "exact codec", CODEC, TW_CODEC_IDENTITY, 0 },
 	{ "downward codec", CODEC, TW_CODEC_DOWN, 0 },
 	{ "drawn source", SOURCE, DRAWS, 0 },
@@ -54,6 +58,9 @@ static const char *variant(enum kind kind, size_t k, uint32_t *traits)
 			return NULL;
 		*traits = tw_rule_all[k]->traits | (tw_rule_all[k]->prepare ? PREPARES : 0);
 		return tw_rule_all[k]->name;
+	case OUTER:
+		*traits = tw_outer_all[k] ? tw_outer_all[k]->traits : 0;
+		return tw_outer_all[k] ? tw_outer_all[k]->name : NULL;
 	case STALENESS:
 		if (!tw_staleness_all[k])
 			return NULL;

@@ -4,6 +4,8 @@
  *  (3) no choices together bring in more than TW_FIELDS_MAX rows. */
 #include "spec/read.h"
 
+#include "strategy/outer.h"
+
 #include "spec/synonyms.h"
 
 #include <string.h>
@@ -183,6 +185,27 @@ static enum tw_status bind_local(struct tw_reading *r)
 	return st;
 }
 
+static enum tw_status bind_outer(struct tw_reading *r)
+{
+	struct tw_plan *plan = &r->job->plan;
+	static const struct tw_chooser outer_of = { "strategy.", tw_strategy_rows, "outer.rule",
+						    "outer rule" };
+	struct tw_name_list rules = { .at = { "none" }, .count = 1 };
+	const struct tw_rule *rule;
+	const char *outer;
+	enum tw_status st;
+
+	NAMES(&rules, tw_outer_all);
+	st = tw_read_choose(r, &outer_of, &rules, &outer);
+	rule = st == TW_OK ? tw_outer_find(outer) : NULL;
+	if (!rule)
+		return st;
+	plan->near = plan->far; /* the rule of `update:` is the worker's */
+	plan->far.rule = rule;
+	return tw_read_variant(r, "strategy.outer.", rule->options, rule->options_bytes,
+			       &plan->far.options);
+}
+
 static enum tw_status bind_strategy(struct tw_reading *r)
 {
 	struct tw_job *job = r->job;
@@ -212,6 +235,8 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 				     plan->staleness->options_bytes, &plan->staleness_options);
 	if (st == TW_OK)
 		st = bind_codecs(r);
+	if (st == TW_OK)
+		st = bind_outer(r);
 	return st == TW_OK ? bind_local(r) : st;
 }
 

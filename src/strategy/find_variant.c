@@ -2,6 +2,7 @@
 /* find_variant.c - from a name in a job file to the variant of that name. */
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/outer.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
@@ -20,3 +21,11 @@ FIND(gate)
 FIND(staleness)
 FIND(rule)
 FIND(codec)
+
+const struct tw_rule *tw_outer_find(const char *name)
+{
+	for (size_t k = 0; tw_outer_all[k]; k++)
+		if (!strcmp(tw_outer_all[k]->name, name))
+			return tw_outer_all[k];
+	return NULL;
+}

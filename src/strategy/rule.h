@@ -27,6 +27,8 @@ enum tw_rule_traits {
 	TW_RULE_NORMALISES = 64, /* divides by the size of the gradients it has seen, so a factor on
 				    all of them changes nothing */
 	TW_RULE_VIEW_MINE = 128, /* `view` reads `mine`: each worker sees a vector of its own */
+	TW_RULE_TOTAL = 256,     /* takes the total of what an update collects, not the mean */
+	TW_RULE_ONE_BY_ONE = 512, /* each contribution must be an update of its own */
 };
 
 /* One tile of one update.  Pointers are to n floats; `out` may be `w`. */
@@ -40,11 +42,12 @@ struct tw_apply {
 				 (TW_RULE_PER_WORKER) */
 	size_t n;
 	float rate;
-	float before;   /* TW_RULE_PER_WORKER: the rate of this worker's update before this one; 0
+	float before;     /* TW_RULE_PER_WORKER: the rate of this worker's update before this one; 0
 			   if there was none */
-	float decay;    /* weight decay, for TW_RULE_OWN_DECAY only; else 0 */
-	uint64_t count; /* updates so far on this shard, this one included */
-	bool stream;    /* `out` will not be read soon: it may be written past the caches */
+	float decay;      /* weight decay, for TW_RULE_OWN_DECAY only; else 0 */
+	uint64_t count;   /* updates so far on this shard, this one included */
+	uint32_t workers; /* of the job; at least 1 */
+	bool stream;      /* `out` will not be read soon: it may be written past the caches */
 };
 
 /* The worker's half of one contribution to one shard.  Pointers are to n floats; `u` may be `g`. */

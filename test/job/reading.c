@@ -43,6 +43,29 @@ char *explained(const struct tw_job *job)
 	return text;
 }
 
+const char *short_strategy(const struct tw_preset *p)
+{
+	static char text[64][60];
+	const size_t k = (size_t)(p - tw_presets);
+
+	assert_true(k < sizeof text / sizeof text[0]);
+	if (!strstr(p->fields, "send: delta"))
+		return p->name;
+	snprintf(text[k], sizeof text[k], "{name: %s, push: 2}", p->name);
+	return text[k];
+}
+
+const char *with_fields(const char *strategy, const char *more)
+{
+	static char text[300];
+	const bool map = strategy[0] == '{';
+	const int length = (int)strlen(strategy) - map;
+
+	snprintf(text, sizeof text, "%s%.*s%s}", map ? "" : "{name: ", length, strategy,
+		 more ? more : "");
+	return text;
+}
+
 int is_sentence(const char *text)
 {
 	if (!*text || !strstr(text, ": "))

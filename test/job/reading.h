@@ -17,6 +17,11 @@ enum tw_status read_job(const char *text, const char *const *set, const char *co
 struct tw_job *good_job(const char *text, const char *set, enum tw_world_kind world);
 /* The explained job, to be freed. */
 char *explained(const struct tw_job *job);
+/* The preset as it stands behind `strategy:` in a short run: one that pushes deltas does so every
+ * two steps.  The text lives as long as the program. */
+const char *short_strategy(const struct tw_preset *p);
+/* The same with more fields, such as ", extra: 1" (NULL: none); good until the next call. */
+const char *with_fields(const char *strategy, const char *more);
 /* Is it one sentence: one line, no control characters, not empty, begins with a place? */
 int is_sentence(const char *text);
 

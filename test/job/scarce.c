@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scarce.c - clusters without memory: every request refused in turn. */
 #include "job/scarce.h"
+#include "job/reading.h"
 
 #include "base/refusing.h"
 #include "job/trial.h"
@@ -186,14 +187,14 @@ static void open_sim(struct trial *t, const struct scarce *s, uint32_t workers, 
 		   "update: {rate: 0.01}\n"
 		   "cluster: {workers: %u, servers: %u, shards: %u, min: 1, wait: 5s, limit: 1s}\n"
 		   "checkpoint: {every: 350ms%s}\n"
-		   "strategy: {name: %s%s}\n"
+		   "strategy: %s\n"
 		   "sim: {closed_limit: 100ms, save_time: 10ms%s, faults: ["
 		   "{crash: worker 1, at: 250ms, restart: 200ms}, "
 		   "{crash: server 0, at: 800ms, restart: 300ms}, "
 		   "{crash: master, at: 1300ms, restart: 200ms}, "
 		   "{reset: worker 0, to: server 0, at: 150ms}]}\n",
-		   workers, s->servers, shards, text(s->checkpoint), s->preset, text(s->strategy),
-		   text(s->sim));
+		   workers, s->servers, shards, text(s->checkpoint),
+		   with_fields(s->preset, s->strategy), text(s->sim));
 }
 
 /* A cut of another cluster. */
@@ -254,9 +255,9 @@ unsigned scarce_threads(const struct scarce *s)
 		   "update: {rate: 0.01}\n"
 		   "cluster: {workers: %u, servers: %u, shards: %u}\n"
 		   "checkpoint: {every: 1ms%s}\n"
-		   "strategy: {name: %s%s}\n",
-		   s->workers, s->servers, s->shards, text(s->checkpoint), s->preset,
-		   text(s->strategy));
+		   "strategy: %s\n",
+		   s->workers, s->servers, s->shards, text(s->checkpoint),
+		   with_fields(s->preset, s->strategy));
 	if (run(&l, &heap, &ran) != TW_OK)
 		fail_msg("%s: %s", s->preset, ran.error.text);
 	assert_int_equal(heap.live, 0);

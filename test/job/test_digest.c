@@ -106,7 +106,7 @@ static bool next_sort(struct sort *s, uint64_t *turn, size_t rounds)
 	if (k < presets && !strcmp(tw_presets[k].name, "hogwild"))
 		return next_sort(s, turn, rounds);
 	if (k < presets)
-		write_sort(s, tw_presets[k].name, "rate: 0.02", "batch: 3", shape);
+		write_sort(s, short_strategy(&tw_presets[k]), "rate: 0.02", "batch: 3", shape);
 	else
 		write_sort(s, variants[k - presets].strategy, variants[k - presets].update,
 			   variants[k - presets].data, shape);

@@ -2,6 +2,7 @@
 /* test_elastic.c - workers and servers that come, leave and die, in the simulator with the real
  * actors; and checkpoints that another cluster goes on from. */
 #include "job/trial.h"
+#include "job/reading.h"
 #include "node/checkpoint_part.h"
 #include "world/memory_store.h"
 
@@ -132,10 +133,10 @@ static void open_shape(struct trial *t, const struct shape *s, struct watch *w)
 		   "update: {rate: 0.01}\n"
 		   "cluster: {workers: %u, servers: %u, shards: %u%s}\n"
 		   "checkpoint: {keep: 2%s}\n"
-		   "strategy: {name: %s%s}\n"
+		   "strategy: %s\n"
 		   "sim: {compute: {mean: 100ms}%s}\n",
 		   SAMPLES, EPOCHS, text(s->train), s->workers, s->servers, s->shards,
-		   text(s->cluster), text(s->checkpoint), s->preset, text(s->strategy),
+		   text(s->cluster), text(s->checkpoint), with_fields(s->preset, s->strategy),
 		   text(s->sim));
 	*w = (struct watch){ .first_step = -1, .cold_version = UINT64_MAX };
 	w->warm_until = t->job->plan.dealing.warm_until;

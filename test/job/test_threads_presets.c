@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_threads_presets.c - every preset in threads: all samples, a falling loss, nothing lost. */
 /* labels: threads */
+#include "job/reading.h"
 #include "job/trial.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static void every_preset_trains(void **state)
 {
 	(void)state;
 	for (size_t k = 0; tw_presets[k].name; k++)
-		train(tw_presets[k].name);
+		train(short_strategy(&tw_presets[k]));
 }
 
 int main(void)

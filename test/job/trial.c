@@ -88,7 +88,7 @@ const char *trial_preset(enum tw_world_kind world, size_t k)
 		if (world == TW_WORLD_SIM && strcmp(p->name, "hogwild") == 0)
 			continue;
 		if (k-- == 0)
-			return p->name;
+			return short_strategy(p);
 	}
 	return NULL;
 }

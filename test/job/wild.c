@@ -3,6 +3,7 @@
 #include "wild.h"
 
 #include "base/rng.h"
+#include "job/reading.h"
 #include "run/placement.h"
 #include "spec/job.h"
 #include "watcher.h"
@@ -130,7 +131,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
-	switch (below(d, 12)) {
+	switch (below(d, 14)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
 		    ONE_OF(d, char *, "true", "false"));
@@ -145,8 +146,19 @@ static void strategy(struct draw *d, const struct shape *c)
 		say(d, "strategy: {name: downpour, push: %u, fetch: %u}\n", 1 + below(d, 3),
 		    1 + below(d, 3));
 		return;
+	case 4:
+		say(d, "strategy: {gate: %s, send: delta, push: %u, outer: {rule: %s}}\n",
+		    ONE_OF(d, char *, "bsp", "backup", "async", "ssp", "softsync"), 1 + below(d, 4),
+		    ONE_OF(d, char *, "average", "add", "bmuf", "nesterov"));
+		return;
+	case 5:
+		say(d,
+		    "strategy: {gate: %s, send: delta, push: %u, merge: %s, outer: {rule: add}}\n",
+		    ONE_OF(d, char *, "bsp", "async", "ssp"), 1 + below(d, 4),
+		    ONE_OF(d, char *, "elastic", "mix"));
+		return;
 	default:
-		say(d, "strategy: %s\n", tw_presets[below(d, (uint32_t)count)].name);
+		say(d, "strategy: %s\n", short_strategy(&tw_presets[below(d, (uint32_t)count)]));
 	}
 }
 
@@ -269,7 +281,7 @@ static bool may_stop(const struct tw_job *job)
 	return job->sim.jitter >= TW_SECOND || job->sim.bandwidth == 1e5;
 }
 
-static struct tw_job *read_job(const char *text, struct tw_engine **engine, struct tw_error *why)
+static struct tw_job *read_wild(const char *text, struct tw_engine **engine, struct tw_error *why)
 {
 	static const char *const nothing[] = { NULL };
 	struct tw_job *job = NULL;
@@ -321,7 +333,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	struct tw_ran ran = { 0 };
 	struct tw_error why = { 0 };
 	struct tw_engine *engine = NULL;
-	struct tw_job *job = read_job(text, &engine, &why);
+	struct tw_job *job = read_wild(text, &engine, &why);
 	struct tw_sim_options sim;
 	struct tw_placement cast = { 0 };
 	struct tw_cluster c;

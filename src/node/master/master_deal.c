@@ -46,7 +46,9 @@ bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, str
 
 	if (!tw_spans_gap(&m->dealing.taken, 0, end, most, out))
 		return false;
-	border = (out->from / p->problem.samples + 1) * p->problem.samples;
+	border = tw_plan_crosses_epochs(p)
+			 ? UINT64_MAX
+			 : (out->from / p->problem.samples + 1) * p->problem.samples;
 	if (p->dealing.warm_until && out->from < p->dealing.warm_until &&
 	    p->dealing.warm_until < border)
 		border = p->dealing.warm_until;

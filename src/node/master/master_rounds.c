@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master_rounds.c - rounds: stripes are planned, staged on all shards, and committed as one set.
  *
- *  (1) a round's stripes lie in one epoch, in slot order; a round is committed with those whose
- *      contribution is staged on *every* shard, dead or alive, and with nobody else.
+ *  (1) a round's stripes lie in one epoch, in slot order, unless they are of many steps; a round is
+ *      committed with those whose contribution is staged on *every* shard, dead or alive, and with
+ *      nobody else.
  *  (2) a worker whose stripe was too late for its round is behind until it asks for work again, and
  *      gets no stripe meanwhile.
  *  (3) opening and committing a round walk over all members; every other event costs as much as it
@@ -55,13 +56,16 @@ static uint64_t *have_of(struct master *m, uint32_t slot)
 
 static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	const uint64_t size = (uint64_t)tw_deal_batch(m, slot) * m->plan->dealing.accumulate;
-	const uint64_t samples = m->plan->problem.samples;
+	const bool crosses = tw_plan_crosses_epochs(m->plan);
 	const bool first = planned(&m->rounds) == 0;
+	const uint64_t samples = m->plan->problem.samples;
 	struct member *e = &m->member[slot];
-	uint64_t end = m->plan->dealing.positions;
+	uint64_t end = m->plan->dealing.positions, size;
 	struct tw_span r;
 
+	if (first && tw_spans_gap(&m->dealing.taken, 0, end, 1, &r))
+		m->rounds.begins = r.from;
+	size = (uint64_t)tw_plan_stripe(m->plan, tw_deal_batch(m, slot), m->rounds.begins);
 	if (!first && m->rounds.border < end) /* (1) */
 		end = m->rounds.border;
 	if (!size || !tw_deal_next_range(m, end, size, &r))
@@ -70,7 +74,10 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
 		return false;
 	}
-	if (first)
+	if (first && crosses)
+		m->rounds.border = r.from < m->plan->traffic.push_from ? m->plan->traffic.push_from
+								       : UINT64_MAX;
+	else if (first)
 		m->rounds.border = (r.from / samples + 1) * samples;
 	tw_deal_appetite(m, slot, APPETITE_NONE);
 	tw_round_put(m, slot, STRIPE_STAGING);

@@ -228,7 +228,8 @@ struct rounds {
 	bool open;
 	uint32_t stripes[STRIPE_STATES];
 	struct tw_slots back;
-	uint64_t border; /* end of the epoch that its stripes lie in */
+	uint64_t border; /* end of the epoch that its stripes lie in, or of the steps one by one */
+	uint64_t begins; /* its first position, which says how long its stripes are */
 	uint64_t *have;  /* bits by slot and shard: who has which stripe */
 	uint32_t words;  /* of 64 shards, per slot */
 };

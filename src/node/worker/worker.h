@@ -91,11 +91,13 @@ struct worker_building {
 	uint32_t micros;        /* ... so many ... */
 	float weight;           /* ... that weigh this */
 	struct tw_block *sum;   /* gradients of several steps, summed ... */
-	uint32_t summed;        /* ... so many */
+	uint32_t summed;        /* ... so many (send: delta: own steps) */
 	struct tw_range range[TW_RANGES];
 	uint32_t ranges, samples, steps;
 	double loss;
-	uint64_t cycle;     /* gradients made since the start: push and fetch count these */
+	double nominal;     /* samples of a full batch */
+	uint64_t cycle;     /* gradients (send: delta: pushes) made: push and fetch count these */
+	bool elastic_due;   /* the difference from fresh parameters is to be pushed */
 	uint32_t own;       /* own contributions already in the local parameters */
 	bool transmitted;   /* something was pushed in this generation */
 	bool fetch_due;     /* new parameters are to be asked for */
@@ -106,12 +108,18 @@ struct worker_building {
 /* --- what is kept ------------------------------------------------------------------------- */
 
 /* `momentum`, `array` and `count` survive in a checkpoint, and so does what the codec owes (7 in
- * exchange.h).  `parameters` and `drift` begin anew with every generation. */
+ * exchange.h), and `parameters` where they outlive a fetch (tw_plan_own_parameters).  Everything
+ * else starts again with every generation. */
 struct worker_kept {
-	float *momentum;           /* plan.near: the worker's half of the update; NULL none */
-	float *parameters, *drift; /* plan.local: own copy; own steps in it that are not pushed */
+	float *momentum;   /* plan.near: the worker's half of the update; NULL none */
+	float *parameters; /* own copy, where it steps by itself; NULL none ... */
+	float *drift;      /* plan.local: ... own steps in it that are not pushed */
+	float *base;       /* send: delta: ... what it was after the last fetch or push */
+	float *shown;      /* ... what it computes on, if its rule shows another vector */
+	bool own;          /* `parameters` are to be kept or mixed at the next fetch */
 	float *array[TW_RULE_ARRAYS];
 	uint64_t count; /* local steps so far */
+	float rate;     /* of the last own step */
 };
 
 /* --- evaluation --------------------------------------------------------------------------- */
@@ -167,6 +175,10 @@ static inline bool tw_worker_rounds(const struct worker *w)
 static inline bool tw_worker_is_member(const struct worker *w)
 {
 	return w->me.state == WORKER_MEMBER || w->me.state == WORKER_LEAVING;
+}
+static inline bool tw_worker_deltas(const struct worker *w)
+{
+	return w->plan->traffic.delta;
 }
 static inline bool tw_worker_busy(const struct worker *w)
 {
@@ -288,6 +300,8 @@ bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
 bool tw_worker_owes(const struct worker *w);
 /* The last push of one who leaves cleanly: momentum, and what the codec owes. */
 void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
+/* New parameters have come, and the difference from them is due (merge: elastic). */
+void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_state.c ----------------------------------------------------------------------- */
 
@@ -302,6 +316,14 @@ void tw_kept_decay(struct worker *w, float *g);
 /* plan.local: one step on the worker's own parameters; new parameters merged into them. */
 void tw_kept_local_step(struct worker *w, const float *g);
 void tw_kept_merge(struct worker *w);
+/* send: delta: one step of the near rule with a mean gradient of samples at `position`, which it
+ * may change.  False: it is not finite, and nothing was done. */
+bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);
+/* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
+ * then. */
+void tw_kept_delta(struct worker *w, float *out);
+/* Everything that is kept starts at zero, and the next fetch replaces the worker's copy. */
+void tw_kept_blank(struct worker *w);
 void tw_kept_forget_momentum(struct worker *w);
 /* The worker's part of a checkpoint; NULL without memory. */
 struct tw_block *tw_kept_part(struct worker *w);

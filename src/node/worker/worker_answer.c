@@ -37,11 +37,13 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held
 }
 
 /* In a round only a stripe can carry what the codec of one who leaves owes: it works on one more
- * (4 in worker_lease.c). */
+ * (4 in worker_lease.c).  A stripe of many steps that is begun is finished, too. */
 static bool works_on(const struct worker *w)
 {
-	return tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS &&
-	       tw_exchange_owes(&w->exchange);
+	if (!tw_worker_rounds(w))
+		return false;
+	return (tw_worker_deltas(w) && w->building.summed) ||
+	       (w->building.farewells < TW_FAREWELLS && tw_exchange_owes(&w->exchange));
 }
 
 void tw_worker_advance(struct worker *w, struct tw_context *ctx)
@@ -126,8 +128,10 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", h->shard);
 		return;
 	}
-	if (st == TW_OK && tw_exchange_has_all(&w->exchange))
+	if (st == TW_OK && tw_exchange_has_all(&w->exchange)) {
 		tw_step_fetched(w);
+		tw_worker_elastic(w, ctx);
+	}
 	tw_worker_advance(w, ctx);
 }
 

@@ -145,6 +145,68 @@ static bool add_to(struct worker *w, struct tw_context *ctx, struct tw_block **s
 	return true;
 }
 
+/* Where the worker's own steps led: a mean of samples where updates are means, or itself. */
+static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
+{
+	const struct tw_plan *p = w->plan;
+	struct worker_building *b = &w->building;
+	const double full = tw_plan_stripe(p, b->nominal, b->ranges ? b->range[0].from : 0);
+	const bool total = p->far.rule->traits & TW_RULE_TOTAL;
+	struct tw_block *delta = tw_pool_take(w->step.pool);
+	bool fetch;
+
+	if (!delta) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a delta");
+		return;
+	}
+	b->summed = 0;
+	b->cycle++;
+	fetch = !flush &&
+		(tw_worker_rounds(w) || b->cycle % (p->traffic.fetch / p->traffic.push) == 0);
+	tw_kept_delta(w, tw_block_floats(delta));
+	contribute_gradient(w, ctx, delta, total ? 1.0f : (float)((double)b->samples / full), 1.0f,
+			    fetch && !b->elastic_due);
+	b->elastic_due = false;
+	tw_block_drop(delta);
+}
+
+/* Elastic steps outside rounds compare with fresh parameters: these are asked for first. */
+static void delta_due(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_building *b = &w->building;
+
+	if (w->plan->traffic.merge == TW_MERGE_ELASTIC && !tw_worker_rounds(w))
+		b->fetch_due = b->elastic_due = true;
+	else
+		push_delta(w, ctx, false);
+}
+
+void tw_worker_elastic(struct worker *w, struct tw_context *ctx)
+{
+	if (!w->building.elastic_due || !w->building.summed)
+		return;
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		w->exchange.holder[k].base = w->exchange.holder[k].seen;
+	push_delta(w, ctx, false);
+}
+
+/* One step on the worker's own parameters; `last`: its lease is computed to the end. */
+static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *mean, bool last)
+{
+	struct worker_building *b = &w->building;
+	const uint64_t position = w->step.compute.in.from;
+
+	if (!tw_kept_own_step(w, tw_block_floats(mean), position) && w->bad++ % 100 == 0)
+		tw_say(ctx, TW_WARNING,
+		       "worker %u skips a gradient that is not finite (%llu so far)", w->me.id.slot,
+		       (unsigned long long)w->bad);
+	b->summed++;
+	if (tw_worker_rounds(w) ? last
+				: b->summed >= tw_plan_period(w->plan, b->range[0].from) ||
+					  b->ranges == TW_RANGES)
+		delta_due(w, ctx);
+}
+
 static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
 {
 	struct tw_block *sum = w->building.sum;
@@ -158,12 +220,18 @@ static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
 /* A gradient (of `accumulate` batches) is complete, weighing `weight`; `divide` makes it a mean.
  * Push it, or add it to what is pushed later. */
 static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_block *group,
-			   float weight, float divide, bool flush)
+			   float weight, float divide, bool flush, bool last)
 {
 	const struct tw_traffic *t = &w->plan->traffic;
 	struct worker_building *b = &w->building;
 	bool fetch;
 
+	if (t->delta) {
+		if (divide != 1.0f)
+			tw_vec_scale(tw_block_floats(group), 1.0f / divide, tw_worker_total(w));
+		own_step(w, ctx, group, last);
+		return;
+	}
 	b->cycle++;
 	fetch = !flush && b->cycle % t->fetch == 0;
 	b->fetch_due = fetch;
@@ -180,13 +248,13 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 		push_sum(w, ctx, fetch);
 }
 
-static void group_ready(struct worker *w, struct tw_context *ctx, bool flush)
+static void group_ready(struct worker *w, struct tw_context *ctx, bool flush, bool last)
 {
 	struct tw_block *group = w->building.group;
 
 	w->building.group = NULL;
 	w->building.micros = 0;
-	gradient_ready(w, ctx, group, w->building.weight, w->building.weight, flush);
+	gradient_ready(w, ctx, group, w->building.weight, w->building.weight, flush, last);
 	tw_block_drop(group);
 }
 
@@ -214,10 +282,10 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
 	add_range(b, &w->step.compute);
-	if (w->kept.parameters)
+	if (w->kept.drift)
 		tw_kept_local_step(w, tw_block_floats(gradient));
 	if (accumulate == 1) {
-		gradient_ready(w, ctx, gradient, weight, 1.0f, false);
+		gradient_ready(w, ctx, gradient, weight, 1.0f, false, last);
 		return;
 	}
 	if (!add_to(w, ctx, &b->group, b->micros, weight, tw_block_floats(gradient)))
@@ -225,7 +293,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 	b->weight = b->micros ? b->weight + weight : weight;
 	b->micros++;
 	if (b->micros == accumulate || (tw_worker_rounds(w) && last) || b->ranges == TW_RANGES)
-		group_ready(w, ctx, false);
+		group_ready(w, ctx, false, last);
 }
 
 /* --- before it drains or leaves ----------------------------------------------------------- */
@@ -235,10 +303,13 @@ bool tw_worker_flush(struct worker *w, struct tw_context *ctx)
 	if (!tw_exchange_has_credit(&w->exchange) || tw_worker_busy(w))
 		return false;
 	if (w->building.micros)
-		group_ready(w, ctx, true);
+		group_ready(w, ctx, true, false);
 	if (!w->building.summed || !tw_exchange_has_credit(&w->exchange))
 		return false;
-	push_sum(w, ctx, false);
+	if (tw_worker_deltas(w))
+		push_delta(w, ctx, true);
+	else
+		push_sum(w, ctx, false);
 	return true;
 }
 

@@ -175,15 +175,17 @@ static void end_rounds(struct worker *w, struct tw_context *ctx)
 		w->leases.held[0] = *h;
 }
 
-/* A range that can be worked on in steps: inside one epoch of the run. */
+/* A range that can be worked on in steps: of the run, and inside one epoch unless stripes go beyond
+ * the end of one. */
 static bool workable(const struct worker *w, const struct tw_body_lease *b)
 {
 	const struct tw_plan *p = w->plan;
 	const uint64_t from = b->range.from, count = b->range.count;
 
 	return from < p->dealing.positions && count <= p->dealing.positions - from &&
-	       count <= p->problem.samples - from % p->problem.samples && b->batch &&
-	       b->nominal > 0 && isfinite(b->nominal);
+	       (tw_plan_crosses_epochs(p) ||
+		count <= p->problem.samples - from % p->problem.samples) &&
+	       b->batch && b->nominal > 0 && isfinite(b->nominal);
 }
 
 void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)

@@ -166,6 +166,8 @@ static bool restore(struct worker *w, struct tw_context *ctx, const struct tw_ms
 {
 	enum tw_status st = TW_OK;
 
+	if (!m->payload && tw_worker_deltas(w))
+		tw_kept_blank(w); /* it begins at what the shards have */
 	if (m->payload && tw_plan_worker_keeps(w->plan))
 		st = tw_kept_restore(w, tw_msg_payload(m), m->h.payload);
 	if (st == TW_NO_MEMORY) {

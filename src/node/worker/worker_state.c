@@ -12,6 +12,7 @@
 #include "vec/vec.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,14 +27,19 @@ static float *floats(struct worker *w)
 
 enum tw_status tw_kept_open(struct worker *w)
 {
-	const struct tw_plan *p = w->plan;
+	const struct tw_half own = tw_plan_own_steps(w->plan);
+	const bool delta = tw_worker_deltas(w);
 	struct worker_kept *k = &w->kept;
 
-	if (p->near.rule && !(k->momentum = floats(w)))
+	if (w->plan->near.rule && !delta && !(k->momentum = floats(w)))
 		return TW_NO_MEMORY;
-	if (p->local.rule && (!(k->parameters = floats(w)) || !(k->drift = floats(w))))
+	if (!own.rule)
+		return TW_OK;
+	if (!(k->parameters = floats(w)) || !(*(delta ? &k->base : &k->drift) = floats(w)))
 		return TW_NO_MEMORY;
-	for (uint32_t i = 0; p->local.rule && i < p->local.rule->arrays; i++)
+	if (delta && tw_rule_shows(own.rule, own.options) && !(k->shown = floats(w)))
+		return TW_NO_MEMORY;
+	for (uint32_t i = 0; i < own.rule->arrays; i++)
 		if (!(k->array[i] = floats(w)))
 			return TW_NO_MEMORY;
 	return TW_OK;
@@ -43,9 +49,10 @@ void tw_kept_close(struct worker *w)
 {
 	struct worker_kept *k = &w->kept;
 
-	w->heap->put(w->heap, k->momentum);
-	w->heap->put(w->heap, k->parameters);
-	w->heap->put(w->heap, k->drift);
+	void *const plain[] = { k->momentum, k->parameters, k->drift, k->base, k->shown };
+
+	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+		w->heap->put(w->heap, plain[i]);
 	for (uint32_t i = 0; i < TW_RULE_ARRAYS; i++)
 		w->heap->put(w->heap, k->array[i]);
 }
@@ -121,19 +128,125 @@ void tw_kept_local_step(struct worker *w, const float *g)
 	tw_vec_add(k->drift, k->parameters, p->problem.trainable);
 }
 
-void tw_kept_merge(struct worker *w)
+/* What the worker computes on, where its rule shows another vector than it keeps. */
+static void show_own(struct worker *w)
 {
+	const struct tw_half own = tw_plan_own_steps(w->plan);
 	struct worker_kept *k = &w->kept;
+	const size_t n = w->plan->problem.trainable;
+	struct tw_apply a = { .w = k->parameters, .n = n, .rate = k->rate };
 
+	if (!k->shown)
+		return;
+	for (uint32_t i = 0; i < own.rule->arrays; i++)
+		a.array[i] = k->array[i];
+	own.rule->view(own.options, &a, k->shown);
+	tw_vec_copy(k->shown + n, k->parameters + n, tw_worker_total(w) - n);
+}
+
+/* The part of the views in the own copy: 1 - alpha of its trainable values, all of its buffers. */
+static void mix(struct worker *w)
+{
+	const float alpha = w->plan->traffic.alpha;
+
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		const struct tw_holding *r = &w->exchange.holder[i].range;
+		const float *view = tw_block_floats(w->exchange.holder[i].view);
+		float *own = w->kept.parameters + r->from;
+
+		for (size_t j = 0; j < r->trainable; j++)
+			own[j] = fmaf(alpha, own[j] - view[j], view[j]);
+		tw_vec_copy(own + r->trainable, view + r->trainable, r->n - r->trainable);
+	}
+}
+
+static void replace(struct worker *w)
+{
 	for (uint32_t i = 0; i < w->exchange.holders; i++) {
 		const struct holder *h = &w->exchange.holder[i];
 
-		tw_vec_copy(k->parameters + h->range.from, tw_block_floats(h->view), h->range.n);
+		tw_vec_copy(w->kept.parameters + h->range.from, tw_block_floats(h->view),
+			    h->range.n);
 	}
-	if (w->plan->traffic.merge == TW_MERGE_KEEP)
+}
+
+void tw_kept_merge(struct worker *w)
+{
+	struct worker_kept *k = &w->kept;
+	const enum tw_merges merge = w->plan->traffic.merge;
+
+	if (!k->own || !tw_plan_own_parameters(w->plan))
+		replace(w);
+	else if (merge == TW_MERGE_MIX)
+		mix(w);
+	k->own = true;
+	if (merge == TW_MERGE_KEEP)
 		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
-	else
+	else if (k->drift)
 		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
+	if (k->base)
+		tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
+	show_own(w);
+}
+
+/* --- deltas ------------------------------------------------------------------------------- */
+
+bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
+{
+	const struct tw_plan *p = w->plan;
+	const struct tw_half own = tw_plan_own_steps(p);
+	struct worker_kept *k = &w->kept;
+	const size_t n = p->problem.trainable;
+	struct tw_apply a = { .w = k->parameters, .out = k->parameters, .g = g, .n = n };
+
+	if (!tw_vec_finite(g, tw_worker_total(w)))
+		return false;
+	k->rate = tw_schedule_rate(&p->schedule, (double)position / (double)p->problem.samples);
+	a.rate = k->rate;
+	a.count = ++k->count;
+	a.workers = p->crew.workers;
+	if (own.rule->traits & TW_RULE_OWN_DECAY)
+		a.decay = p->decay;
+	else if (p->decay != 0.0f)
+		tw_vec_axpy(g, p->decay, k->parameters, n);
+	for (uint32_t i = 0; i < own.rule->arrays; i++)
+		a.array[i] = k->array[i];
+	own.rule->apply(own.options, &a);
+	tw_vec_add(k->parameters + n, g + n, tw_worker_total(w) - n);
+	show_own(w);
+	return true;
+}
+
+/* -alpha (own - view): what the shards add, the own copy gives away. */
+static void elastic(struct worker *w, float *out)
+{
+	const float alpha = w->plan->traffic.alpha;
+
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		const struct tw_holding *r = &w->exchange.holder[i].range;
+		const float *view = tw_block_floats(w->exchange.holder[i].view);
+		float *own = w->kept.parameters + r->from, *d = out + r->from;
+
+		for (size_t j = 0; j < r->trainable; j++) {
+			d[j] = -alpha * (own[j] - view[j]);
+			own[j] += d[j];
+		}
+	}
+}
+
+/* Buffers are changes, and not subtracted where they arrive. */
+void tw_kept_delta(struct worker *w, float *out)
+{
+	struct worker_kept *k = &w->kept;
+	const size_t n = w->plan->problem.trainable, rest = tw_worker_total(w) - n;
+
+	if (w->plan->traffic.merge == TW_MERGE_ELASTIC)
+		elastic(w, out);
+	else
+		tw_vec_sub(out, k->base, k->parameters, n);
+	tw_vec_sub(out + n, k->parameters + n, k->base + n, rest);
+	tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
+	show_own(w);
 }
 
 /* --- the worker's part of a checkpoint ---------------------------------------------------- */
@@ -144,9 +257,11 @@ struct keeps {
 	float *at;
 };
 
-static size_t arrays_of(struct worker *w, struct keeps list[1 + TW_RULE_ARRAYS])
+#define KEEPS_MOST (2 + TW_RULE_ARRAYS)
+
+static size_t arrays_of(struct worker *w, struct keeps list[KEEPS_MOST])
 {
-	const struct tw_rule *local = w->plan->local.rule;
+	const struct tw_rule *local = tw_plan_own_steps(w->plan).rule;
 	size_t count = 0;
 
 	if (w->kept.momentum)
@@ -155,6 +270,8 @@ static size_t arrays_of(struct worker *w, struct keeps list[1 + TW_RULE_ARRAYS])
 		snprintf(list[count].name, sizeof list[0].name, "local.%u", k);
 		list[count++].at = w->kept.array[k];
 	}
+	if (tw_plan_own_parameters(w->plan))
+		list[count++] = (struct keeps){ "parameters", w->kept.parameters };
 	return count;
 }
 
@@ -193,9 +310,9 @@ static enum tw_status restore_rates(struct worker *w, const struct tw_array *a)
 struct tw_block *tw_kept_part(struct worker *w)
 {
 	const uint32_t holders = w->exchange.holders;
-	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	struct keeps arrays[KEEPS_MOST];
 	const size_t kept = arrays_of(w, arrays);
-	struct tw_array *list = tw_heap_zeros(w->heap, (4 + kept + holders) * sizeof *list);
+	struct tw_array *list = tw_heap_zeros(w->heap, (5 + kept + holders) * sizeof *list);
 	struct part_rate *rates = tw_heap_zeros(w->heap, holders * sizeof *rates);
 	float *owed = NULL;
 	struct tw_block *b = NULL;
@@ -212,6 +329,11 @@ struct tw_block *tw_kept_part(struct worker *w)
 						 .at = arrays[k].at };
 		memcpy(list[count++].name, arrays[k].name, sizeof arrays[k].name);
 	}
+	if (w->kept.shown)
+		list[count++] = (struct tw_array){ .name = "local.rate",
+						   .n = sizeof w->kept.rate,
+						   .kind = TW_BYTES,
+						   .at = &w->kept.rate };
 	pack_rates(w, rates);
 	if (w->kept.momentum)
 		list[count++] = (struct tw_array){ .name = "momentum.rates",
@@ -227,12 +349,14 @@ out:
 	return b;
 }
 
-static void blank(struct worker *w)
+void tw_kept_blank(struct worker *w)
 {
-	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	struct keeps arrays[KEEPS_MOST];
 	const size_t kept = arrays_of(w, arrays);
 
 	w->kept.count = 0;
+	w->kept.rate = 0.0f;
+	w->kept.own = false;
 	tw_kept_forget_momentum(w);
 	for (size_t k = 0; k < kept; k++)
 		tw_vec_fill(arrays[k].at, 0.0f, tw_worker_total(w));
@@ -250,10 +374,24 @@ static enum tw_status restore_array(struct worker *w, const struct tw_array *lis
 	return TW_OK;
 }
 
+/* Of the last own step: what the rule shows depends on it. */
+static enum tw_status restore_rate(struct worker *w, const struct tw_array *a)
+{
+	float rate;
+
+	if (!a || a->kind != TW_BYTES || a->n != sizeof rate)
+		return TW_BAD_BYTES;
+	memcpy(&rate, a->at, sizeof rate);
+	if (!(rate >= 0.0f && rate <= FLT_MAX))
+		return TW_BAD_BYTES;
+	w->kept.rate = rate;
+	return TW_OK;
+}
+
 static enum tw_status restore_list(struct worker *w, const struct tw_array *list, size_t count)
 {
 	const struct tw_array *a = tw_part_find(list, count, "worker");
-	struct keeps arrays[1 + TW_RULE_ARRAYS];
+	struct keeps arrays[KEEPS_MOST];
 	const size_t kept = arrays_of(w, arrays);
 	enum tw_status st = TW_OK;
 
@@ -262,6 +400,9 @@ static enum tw_status restore_list(struct worker *w, const struct tw_array *list
 	memcpy(&w->kept.count, a->at, sizeof w->kept.count);
 	for (size_t k = 0; k < kept && st == TW_OK; k++)
 		st = restore_array(w, list, count, &arrays[k]);
+	w->kept.own = st == TW_OK && tw_plan_own_parameters(w->plan);
+	if (st == TW_OK && w->kept.shown)
+		st = restore_rate(w, tw_part_find(list, count, "local.rate"));
 	if (st == TW_OK && w->kept.momentum)
 		st = restore_rates(w, tw_part_find(list, count, "momentum.rates"));
 	return st == TW_OK ? tw_exchange_restore(&w->exchange, list, count) : st;
@@ -279,6 +420,6 @@ enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t le
 		w->heap->put(w->heap, list);
 	}
 	if (st != TW_OK)
-		blank(w); /* (2) */
+		tw_kept_blank(w); /* (2) */
 	return st;
 }

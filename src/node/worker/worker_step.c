@@ -135,13 +135,17 @@ static bool take_gradient(struct worker *w)
 
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
-	const uint64_t left = lease->to - lease->next;
-	const uint32_t count = left < lease->batch ? (uint32_t)left : lease->batch;
-	const bool local = w->kept.parameters;
+	const uint64_t samples = w->plan->problem.samples;
+	const uint64_t left = lease->to - lease->next, epoch = samples - lease->next % samples;
+	const uint64_t most = left < epoch ? left : epoch; /* no batch is of two epochs */
+	const uint32_t count = most < lease->batch ? (uint32_t)most : lease->batch;
+	const float *local = w->kept.shown ? w->kept.shown : w->kept.parameters;
 	struct worker_step *s = &w->step;
 
-	if (tw_worker_rounds(w) && lease->next == lease->from)
+	if (tw_worker_rounds(w) && lease->next == lease->from) {
 		tw_worker_forget_group(&w->building);
+		w->building.summed = 0;
+	}
 	if (!take_gradient(w)) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a gradient of %zu parameters",
 			   tw_worker_total(w));
@@ -150,7 +154,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		look(w, k, lease->next);
 	if (local)
-		s->piece[0] = (struct tw_piece){ w->kept.parameters, 0, tw_worker_total(w) };
+		s->piece[0] = (struct tw_piece){ local, 0, tw_worker_total(w) };
 	s->compute = (struct tw_compute){ .in = { .from = lease->next,
 						  .count = count,
 						  .piece = s->piece,
@@ -224,6 +228,7 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 	}
 	count_step(w, ctx, h);
 	finish_gradient(w, tw_block_floats(w->step.gradient));
+	w->building.nominal = h->nominal;
 	tw_worker_contribute(w, ctx, w->step.gradient, (float)(c->in.count / h->nominal),
 			     h->next == h->to);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* polynomial.c - a late contribution counts (1 + staleness)^-power (FedAsync, FedBuff), or, with a
+ * hinge, all of it up to some staleness and less from there on (Xie, Koyejo, Gupta 2019).
+ *
+ *	polynomial: (1 + tau)^-power
+ *	hinge: 1 for tau <= from, else 1 / (power (tau - from) + 1)
+ *
+ * What is scaled is the rate, and with it the weight decay. */
+#include "strategy/staleness.h"
+#include "vec/vec.h"
+
+#include <math.h>
+
+enum { POLYNOMIAL, HINGE };
+
+struct options {
+	uint32_t shape, from;
+	float power;
+};
+
+static const char *const shapes[] = { [POLYNOMIAL] = "polynomial", [HINGE] = "hinge", NULL };
+
+static const struct tw_option rows[] = {
+	TW_OPTION_CHOICE(struct options, shape, "shape", "polynomial", shapes,
+			 "how the factor falls with the staleness"),
+	TW_OPTION(struct options, power, TW_F32, "0.5", NULL, 0, 100,
+		  "how fast it falls; 0: not at all"),
+	TW_OPTION(struct options, from, TW_U32, "4", "updates", 0, 100000,
+		  "hinge: the largest staleness that still counts in full"),
+	TW_OPTION_END,
+};
+
+static float factor_of(const struct options *o, uint64_t tau)
+{
+	if (o->shape == POLYNOMIAL)
+		return (float)pow(1.0 + (double)tau, -(double)o->power);
+	return tau <= o->from ? 1.0f
+			      : (float)(1.0 / ((double)o->power * (double)(tau - o->from) + 1.0));
+}
+
+static void correct(const void *options, struct tw_correction *c)
+{
+	const float factor = factor_of(options, c->tau);
+
+	if (factor != 1.0f)
+		tw_vec_scale(c->g, factor, c->n);
+	if (c->decay)
+		tw_vec_fill(c->decay, factor, c->n);
+}
+
+const struct tw_staleness tw_staleness_polynomial = {
+	.name = "polynomial",
+	.help = "a late contribution counts (1 + staleness)^-power, or less from a hinge on",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
+	.correct = correct,
+};
