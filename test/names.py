@@ -117,7 +117,7 @@ def variants(root):
             file = os.path.relpath(path, os.path.join(root, 'src'))
             text = open(path).read()
             names = re.findall(r'const struct tw_%s \w+ = \{\s*(?:\.op = \{\s*)?\.name = "([^"]+)"'
-                               % kind, text)
+                               % ('rule' if kind == 'outer' else kind), text)
             base = os.path.basename(path)[:-2].replace('_', '-')
             if kind != 'op' and names != [base]:
                 bad.append('src/%s:1: defines %s, not %s' % (file, ', '.join(names) or 'nothing',

@@ -380,7 +380,7 @@ static void presets_travel(void **state)
 				 k ? "data: {source: digits, count: 200, tests: 40, batch: 8}\n"
 				     "model: {layers: [linear 12, relu, linear 10]}\n"
 				   : SMALL,
-				 p->name);
+				 short_strategy(p));
 			s = master_of(text);
 			agrees(&s);
 			side_close(&s);
