@@ -50,10 +50,12 @@ def job(preset, model, seed, shards, faults):
 def presets(binary):
     out = subprocess.run([binary, 'help', 'strategies'], capture_output=True, text=True, check=True)
     names = []
-    for line in out.stdout.splitlines()[1:]:
-        if not line.startswith('  '):
-            break
-        names.append(line.split()[0])
+    listed = False
+    for line in out.stdout.splitlines():
+        if line.startswith('  ') and listed:
+            names.append(line.split()[0])
+        elif line:
+            listed = line.startswith('Presets')
     return [n for n in names if n != 'hogwild']  # which `sim` refuses
 
 

@@ -20,6 +20,11 @@ static bool keeps_own(const struct tw_plan *p)
 	return p->far.rule->traits & TW_RULE_PER_WORKER;
 }
 
+static bool sorts(const struct tw_plan *p)
+{
+	return p->gate->trims && p->gate->trims(p->gate_options) >= 0.0f;
+}
+
 static void set_range(struct slice *s)
 {
 	const struct tw_problem *p = &s->plan->problem;
@@ -48,9 +53,11 @@ enum tw_status tw_slice_init(struct slice *s)
 	set_range(s);
 	s->pool = tw_pool_new(s->heap, s->n * sizeof(float));
 	s->tile = tw_heap_zeros(s->heap, 4 * TW_TILE * sizeof(float));
+	if (sorts(p))
+		s->sorted = tw_heap_zeros(s->heap, p->crew.workers * sizeof(float));
 	if (keeps_own(p))
 		s->own = tw_heap_zeros(s->heap, p->crew.workers * sizeof *s->own);
-	if (!s->pool || !s->tile || (keeps_own(p) && !s->own) ||
+	if (!s->pool || !s->tile || (keeps_own(p) && !s->own) || (sorts(p) && !s->sorted) ||
 	    !make_arrays(s, s->array, p->far.rule->arrays) ||
 	    !make_arrays(s, s->policy, p->staleness->arrays) || !(s->w = tw_pool_take(s->pool))) {
 		tw_slice_release(s);
@@ -72,6 +79,7 @@ void tw_slice_release(struct slice *s)
 		s->heap->put(s->heap, s->policy[k]);
 	s->heap->put(s->heap, s->own);
 	s->heap->put(s->heap, s->tile);
+	s->heap->put(s->heap, s->sorted);
 	tw_spans_release(&s->history.applied);
 	tw_spans_release(&s->history.twice);
 	tw_pool_free(s->pool);

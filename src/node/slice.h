@@ -76,6 +76,7 @@ struct slice {
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
 	struct slice_own *own; /* by slot; NULL unless the rule keeps one per worker */
 	float *tile;           /* 4 tiles of scratch */
+	float *sorted;         /* scratch for a value of each worker; NULL: never sorted */
 };
 
 /* --- slice.c -------------------------------------------------------------------------------- */

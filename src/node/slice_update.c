@@ -9,6 +9,7 @@
 #include "vec/vec.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What one update needs to know in every tile. */
@@ -16,6 +17,7 @@ struct update {
 	struct contribution *const *c;
 	uint32_t count, live;
 	bool in_turn, total, decays, observes;
+	float trims;        /* below 0: a mean by weight */
 	float rate, weight; /* weight: collected */
 	struct tw_block *next;
 };
@@ -69,6 +71,49 @@ static const float *single(struct slice *s, const struct update *u, size_t at, s
 	return g;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Values of one parameter, smallest first: a few are put in place one by one. */
+static void sort(float *x, uint32_t n)
+{
+	if (n > 32) {
+		qsort(x, n, sizeof *x, by_value);
+		return;
+	}
+	for (uint32_t i = 1; i < n; i++) {
+		const float v = x[i];
+		uint32_t k = i;
+
+		for (; k && x[k - 1] > v; k--)
+			x[k] = x[k - 1];
+		x[k] = v;
+	}
+}
+
+/* The mean of what is left when a share is cut off at each end; the median where that would leave
+ * nothing, or where the share is a half. */
+static void trimmed(struct slice *s, const struct update *u, float *out, size_t at, size_t n)
+{
+	const uint32_t cut = (uint32_t)(u->trims * (float)u->count);
+	const uint32_t most = (u->count - 1) / 2, off = cut < most ? cut : most;
+
+	for (size_t i = 0; i < n; i++) {
+		double sum = 0.0;
+
+		for (uint32_t j = 0; j < u->count; j++)
+			s->sorted[j] = u->c[j]->g[at + i] / u->c[j]->push.divide;
+		sort(s->sorted, u->count);
+		for (uint32_t j = off; j < u->count - off; j++)
+			sum += s->sorted[j];
+		out[i] = (float)(sum / (double)(u->count - 2 * off));
+	}
+}
+
 /* The mean of all contributions, or their total: *g is read only.  tile[0], tile[1] are scratch;
  * factors for the decay end in tile[3]. */
 static const float *summed(struct slice *s, const struct update *u, size_t at, size_t n)
@@ -82,6 +127,10 @@ static const float *summed(struct slice *s, const struct update *u, size_t at, s
 
 	if (u->count == 1)
 		return single(s, u, at, n);
+	if (u->trims >= 0.0f) {
+		trimmed(s, u, sum, at, n);
+		return sum;
+	}
 	for (uint32_t j = 0; j < u->count; j++) {
 		const struct tw_body_push *p = &u->c[j]->push;
 		const float share = corrects ? p->weight : p->weight / p->divide;
@@ -300,6 +349,7 @@ static void begin_update(struct slice *s, struct update *u)
 	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
 	u->total = (p->far.rule->traits & TW_RULE_TOTAL) ||
 		   (p->gate->totals && p->gate->totals(p->gate_options));
+	u->trims = p->gate->trims ? p->gate->trims(p->gate_options) : -1.0f;
 	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u->observes = p->staleness->observe != NULL;
 	for (uint32_t j = 0; j < u->count; j++)

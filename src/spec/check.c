@@ -52,7 +52,13 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 	const struct tw_job_strategy *s = &job->strategy;
 	const bool rounds = job->plan.gate->traits & TW_GATE_ROUNDS;
 	static const char *const own[] = { "strategy.alpha", "strategy.elasticity" };
+	float (*const trims)(const void *) = job->plan.gate->trims;
 
+	if (trims && tw_job_given(job, "strategy.trim") &&
+	    (trims(job->plan.gate_options) < 0.0f || trims(job->plan.gate_options) == 0.5f))
+		return tw_job_refuse(job, why, "strategy.trim",
+				     "has an effect only with sum: trimmed; choose that, or leave "
+				     "this out");
 	for (size_t k = 0; k < 2; k++)
 		if (tw_job_given(job, own[k]) && !tw_plan_own_parameters(&job->plan))
 			return tw_job_refuse(

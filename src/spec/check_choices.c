@@ -52,6 +52,8 @@
 #define OUTER            FACT(34) /* an outer rule is chosen */
 #define ONE_BY_ONE       FACT(35) /* the outer rule takes one contribution at a time */
 #define OWN_COPY         FACT(36) /* merge: elastic or mix */
+#define ROBUST           FACT(37) /* sum: median or trimmed */
+#define OUTER_TOTALS     FACT(38) /* the outer rule takes the total of the deltas */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -87,6 +89,12 @@ static const struct refusal {
 	{ OWN_COPY, DELTA, "strategy.merge", "strategy.send",
 	  "elastic and mix need steps on a worker's own parameters; use send: delta, or merge: "
 	  "replace" },
+	{ ROBUST | IN_TURN, 0, "strategy.sum", "strategy.apply",
+	  "contributions that are applied in turn are not compared with each other; use apply: "
+	  "sum, "
+	  "or sum: mean" },
+	{ ROBUST | OUTER_TOTALS, 0, "strategy.sum", "strategy.outer.rule",
+	  "this outer rule takes the total of all deltas; use sum: mean, or another outer rule" },
 	{ ONE_BY_ONE | ROUNDS, 0, "strategy.outer.rule", "strategy.gate",
 	  "this outer rule takes one delta at a time, and a round has one of each worker; use "
 	  "gate: [one-by-one gate], or another outer rule" },
@@ -277,6 +285,10 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= OWN_COPY;
 	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)
 		facts |= ONE_BY_ONE;
+	if (p->far.rule->traits & TW_RULE_TOTAL)
+		facts |= OUTER_TOTALS;
+	if (p->gate->trims && p->gate->trims(p->gate_options) >= 0.0f)
+		facts |= ROBUST;
 	if (p->traffic.push > 1)
 		facts |= PUSHES_LATE;
 	if (p->traffic.fetch > 1)

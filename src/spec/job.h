@@ -191,6 +191,7 @@ uint32_t tw_job_batch(const struct tw_job *job);
 
 /* A preset is nothing but fields of a job file. */
 struct tw_preset {
+	const char *family; /* presets of one family stand together; NULL: that of the one before */
 	const char *name, *paper, *help;
 	const char *fields;  /* YAML: a mapping of sections */
 	const char *between; /* fields added when strategy.fetch is above 1 */

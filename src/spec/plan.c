@@ -323,6 +323,11 @@ static void complete_delta(struct tw_job *job)
 	const struct tw_job_strategy *s = &job->strategy;
 	const bool own = s->merge == TW_MERGE_ELASTIC || s->merge == TW_MERGE_MIX;
 
+	const struct tw_plan *p = &job->plan;
+	const float trims = p->gate->trims ? p->gate->trims(p->gate_options) : -1.0f;
+
+	if (tw_job_field(job, "strategy.trim"))
+		silence(job, "strategy.trim", trims < 0.0f || trims == 0.5f);
 	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
 	if (!own) { /* else one of the two is, because it stands for the other */
 		silence(job, "strategy.alpha", true);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 const struct tw_preset tw_presets[] = {
-	{ .name = "ssgd",
+	{ .family = "Synchronous",
+	  .name = "ssgd",
 	  .paper = "synchronous SGD",
 	  .help = "every round averages the gradients of all workers",
 	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none}\n" },
@@ -17,7 +18,8 @@ const struct tw_preset tw_presets[] = {
 	  .paper = "Chen, Pan, Monga, Bengio, Jozefowicz 2016",
 	  .help = "synchronous rounds that average, and do not wait for the slowest workers",
 	  .fields = "strategy: {gate: backup, extra: 1, staleness: none}\n" },
-	{ .name = "asgd",
+	{ .family = "Asynchronous",
+	  .name = "asgd",
 	  .paper = "asynchronous SGD",
 	  .help = "every gradient is applied as it comes",
 	  .fields = "strategy: {gate: async, staleness: none}\n" },
@@ -49,7 +51,12 @@ const struct tw_preset tw_presets[] = {
 	  .paper = "Odena 2016",
 	  .help = "the rate divided by deviation and staleness; skip: makes it B-FASGD",
 	  .fields = "strategy: {gate: async, staleness: fasgd}\n" },
-	{ .name = "dc-asgd",
+	{ .name = "delay-adaptive",
+	  .paper = "Koloskova, Stich, Jaggi 2022; Mishchenko et al. 2022",
+	  .help = "asynchronous SGD that takes smaller steps for later gradients",
+	  .fields = "strategy: {gate: async, staleness: proportional}\n" },
+	{ .family = "Asynchronous, with corrections and momentum",
+	  .name = "dc-asgd",
 	  .paper = "Zheng et al. 2017",
 	  .help = "delay compensation with a constant strength",
 	  .fields = "strategy: {gate: async, staleness: delay, lambda: 0.04}\n" },
@@ -91,7 +98,8 @@ const struct tw_preset tw_presets[] = {
 	  .help = "DANA with delay compensation",
 	  .fields = "strategy: {gate: async, staleness: delay, lambda: 2, send: gradient}\n"
 		    "update: {rule: dana, momentum: 0.9}\n" },
-	{ .name = "averaging",
+	{ .family = "Averaging and local steps",
+	  .name = "averaging",
 	  .paper = "Su, Chen 2015; DL4J",
 	  .help = "workers train alone for `push` steps, then the parameters are averaged",
 	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 5, "
@@ -160,11 +168,8 @@ const struct tw_preset tw_presets[] = {
 		    "push: 10, outer: {rule: average, rate: 0.6}}\n"
 		    "update: {rule: sgd}\n",
 	  .any_rule = true },
-	{ .name = "delay-adaptive",
-	  .paper = "Koloskova, Stich, Jaggi 2022; Mishchenko et al. 2022",
-	  .help = "asynchronous SGD that takes smaller steps for later gradients",
-	  .fields = "strategy: {gate: async, staleness: proportional}\n" },
-	{ .name = "hogwild",
+	{ .family = "Shared memory",
+	  .name = "hogwild",
 	  .paper = "Recht, Re, Wright, Niu 2011",
 	  .help = "threads write the parameters without locks; in threads only",
 	  .fields = "strategy: {gate: hogwild, staleness: none}\n" },

@@ -190,9 +190,14 @@ static void print_tables(FILE *out, printer print)
 {
 	const char *gap = print == plain_line ? "\n" : "";
 
-	heading(out, print, "Presets", "strategy", true);
-	for (const struct tw_preset *p = tw_presets; p->name; p++)
+	if (print != plain_line)
+		heading(out, print, "Presets", "strategy", true);
+	for (const struct tw_preset *p = tw_presets; p->name; p++) {
+		if (p->family && print == plain_line)
+			fprintf(out, "%sPresets: %s (strategy)\n", p == tw_presets ? "" : "\n",
+				p->family);
 		print(out, &(struct line){ p->name, p->help, p->paper });
+	}
 	fprintf(out, "%s", gap);
 	heading(out, print, "Gates", "strategy.gate", false);
 	LINES(tw_gate_all);

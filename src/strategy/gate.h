@@ -59,6 +59,11 @@ struct tw_gate {
 	 * gradients; running statistics are averaged either way. */
 	bool (*totals)(const void *options);
 
+	/* Round gates: for each parameter, leave out this share of the contributions at each end
+	 * and take the mean of the rest, which all count the same; 0.5: the median; below 0, or
+	 * NULL: the mean by weight.  Not together with `totals`. */
+	float (*trims)(const void *options);
+
 	/* How many updates late a contribution is on average, among so many workers that are
 	 * equally fast; NULL: workers / contributions of an update. */
 	double (*staleness)(const void *options, uint32_t workers);

@@ -252,6 +252,13 @@ static void workers_get_back_what_they_kept(void **state)
 {
 	static const struct variant keeps[] = {
 		{ "dana-slim", "rate: 0.02", "batch: 3" },
+		{ "{name: averaging, push: 2}", "rate: 0.02, rule: adamw", "batch: 3" },
+		{ "{name: diloco, push: 3}", "rate: 0.02, rule: adam", "batch: 2, accumulate: 2" },
+		{ "{name: eamsgd, push: 2}", "rate: 0.02", "batch: 3" },
+		{ "{gate: async, send: delta, push: 2, merge: mix, alpha: 0.3, outer: {rule: "
+		  "average, "
+		  "rate: 0.5}}",
+		  "rate: 0.02, rule: momentum", "batch: 3" },
 		{ "{name: downpour, push: 2, fetch: 3, local: {rule: momentum}, merge: keep}",
 		  "rate: 0.1", "batch: 3" },
 	};
@@ -323,8 +330,18 @@ static void stopping_does_not_matter_on_disk(void **state)
 /* Full sets in slot order: the world does not matter either. */
 static void worlds_do_not_matter_to_rounds(void **state)
 {
-	static const char *const strategies[] = { "ssgd", "{name: dc-ssgd, lambda: 0.5}",
-						  "{name: backup, extra: 0}" };
+	static const char *const strategies[] = {
+		"ssgd",
+		"{name: dc-ssgd, lambda: 0.5}",
+		"{name: backup, extra: 0}",
+		"averaging",
+		"{name: update-based, push: 3}",
+		"{name: bmuf, push: 2}",
+		"{name: averaging, push: 4, push_after: 1}",
+		"{gate: bsp, sum: median}",
+		"{gate: bsp, send: delta, push: 2, merge: elastic, "
+		"outer: {rule: add}}"
+	};
 	static const char *const data[] = { "batch: 3", "global_batch: 20",
 					    "batch: 2, accumulate: 3" };
 	static const uint32_t workers[] = { 1, 2, 3, 8 }, shards[] = { 1, 2, 7, 16 };

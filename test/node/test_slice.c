@@ -445,9 +445,81 @@ static void history_counts_positions(void **state)
 	small_plan_close(&p);
 }
 
+/* --- robust sums ----------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+	const float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* sum: median (2) or trimmed (3), by the rows of the gate. */
+static void choose_sum(const struct small_plan *p, uint32_t sum, float trim)
+{
+	char *base = (char *)(uintptr_t)p->plan.gate_options;
+
+	memcpy(base + tw_option_find(p->plan.gate->options, "sum")->offset, &sum, sizeof sum);
+	memcpy(base + tw_option_find(p->plan.gate->options, "trim")->offset, &trim, sizeof trim);
+}
+
+/* One update with `count` contributions, of which the first sends nonsense, against a sort of each
+ * parameter's values; `off` of them are left out at each end. */
+static void robust_update(uint32_t sum, float trim, uint32_t count, uint32_t off)
+{
+	struct contribution all[40], *at[40];
+	struct small_plan p;
+	struct slice s;
+	float *before = malloc(ALL * sizeof *before), values[40];
+
+	small_plan_open(&p, TRAINABLE, BUFFERS, "bsp", "none", "sgd");
+	p.plan.crew.workers = 40;
+	choose_sum(&p, sum, trim);
+	open_slice(&s, &p, &tw_heap_system);
+	memcpy(before, tw_block_floats(s.w), ALL * sizeof *before);
+	for (uint32_t j = 0; j < count; j++) {
+		all[j] = contribution(j, 10 * j, 10);
+		all[j].slot = j;
+		at[j] = &all[j];
+	}
+	for (size_t i = 0; count > 2 && i < TRAINABLE; i++)
+		tw_block_floats(all[0].block)[i] = i % 2 ? 1e30f : -1e30f;
+	assert_int_equal(tw_slice_update_commit(&s, &quiet, at, count, count), TW_OK);
+	for (size_t i = 0; i < TRAINABLE; i++) {
+		double mean = 0.0;
+
+		for (uint32_t j = 0; j < count; j++)
+			values[j] = all[j].g[i];
+		qsort(values, count, sizeof *values, ascending);
+		for (uint32_t j = off; j < count - off; j++)
+			mean += values[j];
+		mean /= count - 2 * off;
+		if (tw_block_floats(s.w)[i] !=
+		    fmaf(-(float)p.plan.schedule.rate, (float)mean, before[i]))
+			fail_msg("%u contributions, parameter %zu: %g after %g", count, i,
+				 (double)tw_block_floats(s.w)[i], (double)before[i]);
+	}
+	for (uint32_t j = 0; j < count; j++)
+		tw_block_drop(all[j].block);
+	tw_slice_release(&s);
+	small_plan_close(&p);
+	free(before);
+}
+
+static void robust_sums_leave_out_the_extremes(void **state)
+{
+	for (uint32_t n = 2; n <= 9; n++)
+		robust_update(2, 0.25f, n, (n - 1) / 2);
+	robust_update(2, 0.25f, 40, 19);
+	robust_update(3, 0.25f, 8, 2);
+	robust_update(3, 0.2f, 40, 8);
+	robust_update(3, 0.49f, 3, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(robust_sums_leave_out_the_extremes),
 		cmocka_unit_test(parts_come_back),
 		cmocka_unit_test(hostile_parts_do_no_harm),
 		cmocka_unit_test(without_memory_nothing_changes),

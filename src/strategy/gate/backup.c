@@ -7,6 +7,7 @@
 
 struct options {
 	uint32_t extra, sum;
+	float trim;
 	bool abandon;
 };
 
@@ -15,7 +16,7 @@ static const struct tw_option rows[] = {
 		  "how many of the workers a round does not wait for"),
 	TW_OPTION(struct options, abandon, TW_BOOL, "false", NULL, 0, 0,
 		  "late workers give up their computation when their round closes"),
-	TW_OPTION_SUM(struct options), TW_OPTION_END
+	TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END
 };
 
 static enum tw_status check(const void *options, uint32_t workers, struct tw_error *why)
@@ -55,6 +56,13 @@ static bool totals(const void *options)
 	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
 }
 
+static float trims(const void *options)
+{
+	const struct options *o = options;
+
+	return tw_sum_trims(o->sum, o->trim);
+}
+
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
 	(void)options, (void)worker, (void)staleness;
@@ -72,5 +80,6 @@ const struct tw_gate tw_gate_backup = {
 	.abandons = abandons,
 	.in_turn = in_turn,
 	.totals = totals,
+	.trims = trims,
 	.admit = admit,
 };

@@ -7,6 +7,7 @@ enum { TOGETHER, IN_TURN };
 
 struct options {
 	uint32_t apply, sum;
+	float trim;
 };
 
 static const char *const ways[] = { [TOGETHER] = "sum", [IN_TURN] = "in-turn", NULL };
@@ -16,7 +17,7 @@ static const struct tw_option rows[] = {
 		struct options, apply, "apply", "sum", ways,
 		"apply a round's gradients as one, or in turn (at rate/N each, unless sum: "
 		"total)"),
-	TW_OPTION_SUM(struct options), TW_OPTION_END
+	TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END
 };
 
 static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
@@ -41,6 +42,13 @@ static bool totals(const void *options)
 	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
 }
 
+static float trims(const void *options)
+{
+	const struct options *o = options;
+
+	return tw_sum_trims(o->sum, o->trim);
+}
+
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
 	(void)options, (void)worker, (void)staleness;
@@ -57,5 +65,6 @@ const struct tw_gate tw_gate_bsp = {
 	.abandons = abandons,
 	.in_turn = in_turn,
 	.totals = totals,
+	.trims = trims,
 	.admit = admit,
 };
