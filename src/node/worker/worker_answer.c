@@ -128,7 +128,9 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", h->shard);
 		return;
 	}
-	if (st == TW_OK && tw_exchange_has_all(&w->exchange)) {
+	/* what outlives a fetch stays as it is in the checkpoint that a drain is for */
+	if (st == TW_OK && tw_exchange_has_all(&w->exchange) &&
+	    !(w->leases.draining && tw_plan_own_parameters(w->plan))) {
 		tw_step_fetched(w);
 		tw_worker_elastic(w, ctx);
 	}

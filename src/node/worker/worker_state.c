@@ -270,7 +270,7 @@ static size_t arrays_of(struct worker *w, struct keeps list[KEEPS_MOST])
 		snprintf(list[count].name, sizeof list[0].name, "local.%u", k);
 		list[count++].at = w->kept.array[k];
 	}
-	if (tw_plan_own_parameters(w->plan))
+	if (tw_plan_own_parameters(w->plan) && w->kept.own)
 		list[count++] = (struct keeps){ "parameters", w->kept.parameters };
 	return count;
 }
@@ -392,15 +392,17 @@ static enum tw_status restore_list(struct worker *w, const struct tw_array *list
 {
 	const struct tw_array *a = tw_part_find(list, count, "worker");
 	struct keeps arrays[KEEPS_MOST];
-	const size_t kept = arrays_of(w, arrays);
 	enum tw_status st = TW_OK;
+	size_t kept;
 
+	/* one that had fetched nothing yet has no parameters in its part */
+	w->kept.own = tw_part_find(list, count, "parameters") != NULL;
+	kept = arrays_of(w, arrays);
 	if (!a || a->n != sizeof w->kept.count)
 		return TW_BAD_BYTES;
 	memcpy(&w->kept.count, a->at, sizeof w->kept.count);
 	for (size_t k = 0; k < kept && st == TW_OK; k++)
 		st = restore_array(w, list, count, &arrays[k]);
-	w->kept.own = st == TW_OK && tw_plan_own_parameters(w->plan);
 	if (st == TW_OK && w->kept.shown)
 		st = restore_rate(w, tw_part_find(list, count, "local.rate"));
 	if (st == TW_OK && w->kept.momentum)
