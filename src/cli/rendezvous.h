@@ -47,15 +47,4 @@ bool tw_rendezvous_leads(const struct tw_rendezvous *w);
 void tw_rendezvous_join_text(const struct tw_address *bound, const char *hostname,
 			     char out[TW_ADDRESS_TEXT]);
 
-/* Slurm's lists of hosts: "node[01-03,07],gpu5", "r[1-2]n[01-04]", "b[2-3]-ib".  Numbers have at
- * least the digits of their range's first; of several brackets the last runs fastest; the order
- * is the list's and repeated hosts stay.  `what` names the list in sentences.  TW_BAD_INPUT: not
- * such a list, or more hosts than TW_HOSTS_MOST (as many as Slurm itself has). */
-#define TW_HOSTS_MOST UINT64_C(65536)
-#define TW_HOST_TEXT  256
-
-/* The first of them. */
-enum tw_status tw_hosts_first(const char *what, const char *list, char out[TW_HOST_TEXT],
-			      struct tw_error *why);
-
 #endif
