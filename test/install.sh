@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# install.sh: `cmake --install` puts program, man page, documents and examples where they belong.
+# install.sh: `cmake --install` puts program, man page, completion, documents and examples where they
+# belong.
 set -euo pipefail
 build=${TW_BUILD:?the build directory}
 dir=$(mktemp -d)
@@ -21,4 +22,9 @@ thalweg\ [0-9]*) ;;
 *) echo "install: the installed program does not say its version"; exit 1 ;;
 esac
 grep -q '^\.TH THALWEG 1' "$dir/share/man/man1/thalweg.1" || { echo "install: the man page is none"; exit 1; }
+for row in bash:bash-completion/completions/thalweg zsh:zsh/site-functions/_thalweg \
+	fish:fish/vendor_completions.d/thalweg.fish; do
+	"$dir/bin/thalweg" completion "${row%%:*}" | cmp -s - "$dir/share/${row#*:}" ||
+		{ echo "install: share/${row#*:} is not the script for ${row%%:*}"; exit 1; }
+done
 echo "install: everything is there"

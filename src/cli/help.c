@@ -31,14 +31,25 @@ static void flags_plain(FILE *out, const struct tw_flag *rows)
 	}
 }
 
+static int wider(int width, const char *text)
+{
+	return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
 void tw_help_overview(FILE *out)
 {
+	int name = 0, words = 0;
+
+	for (size_t i = 0; tw_verb_all[i]; i++) {
+		name = wider(name, tw_verb_all[i]->name);
+		words = wider(words, tw_verb_all[i]->words);
+	}
 	fprintf(out, "thalweg " TW_VERSION
 		     " - train one model on many machines, by every method worth naming\n\n"
 		     "usage: thalweg VERB [WORDS] [FLAGS]\n\n");
 	for (size_t i = 0; tw_verb_all[i]; i++)
-		fprintf(out, "  %-8s %-8s  %s\n", tw_verb_all[i]->name, tw_verb_all[i]->words,
-			tw_verb_all[i]->help);
+		fprintf(out, "  %-*s %-*s  %s\n", name, tw_verb_all[i]->name, words,
+			tw_verb_all[i]->words, tw_verb_all[i]->help);
 	fprintf(out, "\nflags of every verb:\n");
 	flags_plain(out, tw_common_flags);
 	fprintf(out, "\nExit codes: %s\n", exits);

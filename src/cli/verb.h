@@ -26,9 +26,11 @@ struct tw_texts {
 /* --name, or -letter, with a value unless it is TW_BOOL. */
 struct tw_flag {
 	struct tw_option option; /* `help` is one line; offset is in the verb's flags struct */
-	const char *value;       /* what help calls the value: "DIR"; NULL for TW_BOOL */
-	char letter;             /* 0: none */
-	bool many;               /* the field is a struct tw_texts */
+	/* What help calls the value; NULL for TW_BOOL.  Shells complete a DIR as a folder, FILE,
+	 * JOB, PATH and PROGRAM as files, and PATH=VALUE as a field of a job. */
+	const char *value;
+	char letter; /* 0: none */
+	bool many;   /* the field is a struct tw_texts */
 };
 
 #define TW_FLAG(s, field, key, kind, standard_, value_, low, high, help_)                          \
@@ -69,13 +71,16 @@ struct tw_example {
 
 struct tw_verb {
 	const char *name;
-	const char *words;                /* "JOB", "[WHAT]"; "" for none */
+	const char *words;                /* "JOB", "[WHAT]"; "" for none; see tw_flag.value */
 	const char *help;                 /* one line */
 	const char *about;                /* a few lines for --help, each ended by \n */
 	const struct tw_example *example; /* command NULL at the end; at least one */
 	const struct tw_flag *flags;      /* option.name NULL at the end; NULL: none */
 	size_t flags_bytes;
 	size_t least, most; /* words */
+	/* Name number k of those that the first word may be; NULL after the last.  The text lives
+	 * until the next call.  NULL: the word is no such name. */
+	const char *(*word_at)(size_t k);
 	/* Goes on when nobody reads its stdout any more.  A verb that only prints ends then, by
 	 * SIGPIPE and without a word, as other programs do. */
 	bool works;

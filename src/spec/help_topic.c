@@ -2,11 +2,11 @@
 /* help_topic.c - help on one word of a job file, from the rows and tables. */
 #include "spec/help_topic.h"
 
-#include "strategy/outer.h"
-
+#include "spec/choice.h"
 #include "spec/field.h"
 #include "spec/read.h"
 #include "spec/synonyms.h"
+#include "strategy/outer.h"
 #include "model/layer_text.h"
 
 #include <ctype.h>
@@ -347,44 +347,19 @@ static void own_rows(FILE *out, const char *prefix, const struct tw_option *rows
 	}
 }
 
-/* One entry of a table: "csv - a data source: tables ...". */
-struct entry {
-	const char *name, *help, *what, *field, *prefix;
-	const struct tw_option *rows;
-};
-
-static size_t print_entry(FILE *out, const char *word, size_t found, const struct entry *e)
-{
-	if (strcmp(e->name, word) != 0)
-		return 0;
-	fprintf(out, "%s%s - %s: %s\n", found ? "\n" : "", e->name, e->what, e->help);
-	as_yaml(out, e->field, e->name);
-	own_rows(out, e->prefix, e->rows);
-	return 1;
-}
-
-#define ENTRIES(all, what_, field_, prefix_)                                                       \
-	for (size_t k = 0; (all)[k]; k++)                                                          \
-	n += print_entry(out, word, found + n,                                                     \
-			 &(struct entry){ (all)[k]->name, (all)[k]->help, what_, field_, prefix_,  \
-					  (all)[k]->options })
-
+/* Entries of tables: "csv - a data source: tables ...". */
 static size_t topic_entry(FILE *out, const char *word, size_t found)
 {
+	struct tw_choice c;
 	size_t n = 0;
 
-	ENTRIES(tw_source_all, "a data source", "data.source", "data.");
-	ENTRIES(tw_zoo_all, "a network", "model.name", "model.");
-	ENTRIES(tw_gate_all, "a gate, which decides when a gradient is applied", "strategy.gate",
-		"strategy.");
-	ENTRIES(tw_staleness_all, "a staleness policy, which corrects late gradients",
-		"strategy.staleness", "strategy.");
-	ENTRIES(tw_rule_all, "a rule, which says what a gradient does to the parameters",
-		"update.rule", "update.");
-	ENTRIES(tw_outer_all, "an outer rule, which says what a delta does to the parameters",
-		"strategy.outer.rule", "strategy.outer.");
-	ENTRIES(tw_codec_all, "a codec, which says how values travel", "strategy.codec.up",
-		"strategy.codec.up_");
+	for (size_t k = 0; tw_choice_at(k, &c); k++) {
+		if (!c.what || strcmp(c.name, word) != 0)
+			continue;
+		fprintf(out, "%s%s - %s: %s\n", found + n++ ? "\n" : "", c.name, c.what, c.help);
+		as_yaml(out, c.field, c.name);
+		own_rows(out, c.prefix, c.rows);
+	}
 	return n;
 }
 

@@ -25,14 +25,17 @@ static const struct tw_bench *find(const char *name)
 	return NULL;
 }
 
+static const char *word_at(size_t k)
+{
+	return tw_bench_all[k] ? tw_bench_all[k]->name : NULL;
+}
+
 static int no_such_bench(const struct tw_call *call, const char *name)
 {
-	const char *names[16], *near;
-	size_t n = 0;
+	const char *names[16] = { NULL }, *near;
 
-	for (; n < 15 && tw_bench_all[n]; n++)
-		names[n] = tw_bench_all[n]->name;
-	names[n] = NULL;
+	for (size_t n = 0; n < 15 && word_at(n); n++)
+		names[n] = word_at(n);
 	near = tw_nearest(name, names);
 	tw_log_line(call->log, TW_ERROR, "", "there is no bench '%s'%s%s%s", name,
 		    near ? "; did you mean " : "", near ? near : "",
@@ -131,6 +134,7 @@ const struct tw_verb tw_verb_bench = {
 	.flags = flags,
 	.flags_bytes = sizeof(struct bench_flags),
 	.most = 1,
+	.word_at = word_at,
 	.works = true,
 	.run = bench,
 };

@@ -304,6 +304,11 @@ static const struct part {
 };
 #define PARTS (sizeof parts / sizeof parts[0])
 
+static const char *word_at(size_t k)
+{
+	return k < PARTS ? parts[k].name : NULL;
+}
+
 static int data(const struct tw_call *call)
 {
 	const struct part *p = NULL;
@@ -365,5 +370,6 @@ const struct tw_verb tw_verb_data = {
 	.flags_bytes = sizeof(struct data_flags),
 	.least = 1,
 	.most = 2,
+	.word_at = word_at,
 	.run = data,
 };

@@ -14,17 +14,54 @@ struct help_flags {
 	bool markdown, man;
 };
 
+static void options(const struct help_flags *f)
+{
+	if (f->markdown)
+		tw_help_markdown(stdout);
+	tw_job_reference(stdout, TW_REFERENCE_MARKDOWN);
+}
+
+static void strategies(const struct help_flags *f)
+{
+	tw_job_strategies(stdout);
+}
+
+static void layers(const struct help_flags *f)
+{
+	tw_job_layers(stdout);
+}
+
+/* Topics that are lists. */
+static const struct {
+	const char *name;
+	void (*print)(const struct help_flags *f);
+} lists[] = {
+	{ "strategies", strategies },
+	{ "layers", layers },
+	{ "options", options },
+};
+#define LISTS (sizeof lists / sizeof lists[0])
+
+static const char *word_at(size_t k)
+{
+	size_t verbs = 0;
+
+	while (tw_verb_all[verbs])
+		verbs++;
+	if (k < LISTS)
+		return lists[k].name;
+	return k < LISTS + verbs ? tw_verb_all[k - LISTS]->name
+				 : tw_job_topic_at(k - LISTS - verbs);
+}
+
 static int no_such_topic(const struct tw_call *call, const char *topic)
 {
 	static char words[WORDS][80];
-	const char *names[WORDS + 32] = { "strategies", "layers", "options" }, *near, *word;
-	size_t n = 3;
+	const char *names[WORDS + 1] = { NULL }, *near, *word;
 
-	for (size_t i = 0; tw_verb_all[i] && n < 31; i++)
-		names[n++] = tw_verb_all[i]->name;
-	for (size_t i = 0; i < WORDS && (word = tw_job_topic_at(i)); i++) {
+	for (size_t i = 0; i < WORDS && (word = word_at(i)); i++) {
 		snprintf(words[i], sizeof words[i], "%s", word);
-		names[n++] = words[i];
+		names[i] = words[i];
 	}
 	near = tw_nearest(topic, names);
 	if (near)
@@ -64,20 +101,18 @@ static int help(const struct tw_call *call)
 
 	if (f->man) {
 		tw_help_man(stdout);
-	} else if (strcmp(topic, "options") == 0) {
-		if (f->markdown)
-			tw_help_markdown(stdout);
-		tw_job_reference(stdout, TW_REFERENCE_MARKDOWN);
-	} else if (strcmp(topic, "strategies") == 0) {
-		tw_job_strategies(stdout);
-	} else if (strcmp(topic, "layers") == 0) {
-		tw_job_layers(stdout);
-	} else if (!*topic) {
-		tw_help_overview(stdout);
-	} else {
-		return one_topic(call, topic);
+		return TW_EXIT_DONE;
 	}
-	return TW_EXIT_DONE;
+	if (!*topic) {
+		tw_help_overview(stdout);
+		return TW_EXIT_DONE;
+	}
+	for (size_t k = 0; k < LISTS; k++)
+		if (strcmp(lists[k].name, topic) == 0) {
+			lists[k].print(f);
+			return TW_EXIT_DONE;
+		}
+	return one_topic(call, topic);
 }
 
 static const struct tw_flag flags[] = {
@@ -115,5 +150,6 @@ const struct tw_verb tw_verb_help = {
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),
 	.most = 1,
+	.word_at = word_at,
 	.run = help,
 };

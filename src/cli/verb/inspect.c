@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect.c - thalweg inspect WHAT: layers and memory of a job, or what a checkpoint holds. */
+/* inspect.c - thalweg inspect PATH: layers and memory of a job, or what a checkpoint holds. */
 #include "cli/query_output.h"
 
 #include <stdio.h>
@@ -311,7 +311,7 @@ static const struct tw_example examples[] = {
 
 const struct tw_verb tw_verb_inspect = {
 	.name = "inspect",
-	.words = "WHAT",
+	.words = "PATH",
 	.help = "look into a job, a run directory, a checkpoint or a safetensors file",
 	.about = "Of a job file (*.yaml, *.yml, or - for standard input): its layers with shapes,\n"
 		 "parameters and work per sample (forward), and the memory that one worker needs.  "
