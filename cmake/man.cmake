@@ -1,5 +1,5 @@
-# What the program makes from its own tables: the manual page, and scripts that let shells
-# complete commands.  Tests of cli/ start the program.
+# What the program makes from its own tables: the manual page, scripts that let shells complete
+# commands, and, on demand, docs/REFERENCE.md.  Tests of cli/ start the program.
 
 if(TARGET thalweg)
 	add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/thalweg.1
@@ -7,6 +7,12 @@ if(TARGET thalweg)
 		DEPENDS thalweg VERBATIM)
 	add_custom_target(man ALL DEPENDS ${CMAKE_BINARY_DIR}/thalweg.1)
 	install(FILES ${CMAKE_BINARY_DIR}/thalweg.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+	# docs/REFERENCE.md and the manual page; a program that fails leaves the page as it was.
+	set(page ${CMAKE_BINARY_DIR}/REFERENCE.md)
+	add_custom_target(reference COMMAND thalweg help options --markdown > ${page}
+		COMMAND ${CMAKE_COMMAND} -E copy_if_different ${page} ${CMAKE_SOURCE_DIR}/docs
+		DEPENDS man VERBATIM)
 
 	# Shells look for these names in these folders.
 	set(bash_script bash-completion/completions/thalweg)
