@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_full_speed.c - the figures that README.md ("Measured") gives, with an allowance for noise.
+/* test_full_speed.c - the figures of docs/BENCHMARKS.md, with an allowance for noise.
  *
- * README.md has two machines: a 2-core Ice Lake Xeon with AVX-512, and a 2-core AMD EPYC with AVX2.
- * Each case is held to what README.md says of the machine with the same instruction set: to the
+ * That page has two machines: a 2-core Ice Lake Xeon with AVX-512, and a 2-core AMD EPYC with AVX2.
+ * Each case is held to what the page says of the machine with the same instruction set: to the
  * worst figure of a range, less the allowance.  Figures are ratios to a floor of the same run, or
- * of absolute size where README.md says so. */
+ * of absolute size where the page says so. */
 /* labels: full serial */
 #include "base/skipping.h"
 #include "bench/cases.h"
@@ -24,7 +24,7 @@
 
 struct promise {
 	const char *name, *field;
-	double avx512, avx2; /* README's worst figure there; 0: it has none */
+	double avx512, avx2; /* the page's worst figure there; 0: it has none */
 	bool at_most;        /* less is better */
 	double noise;
 };
@@ -51,8 +51,8 @@ static bool kept(const json_t *result, const struct promise *p)
 		return true;
 	}
 	is = field(c, p->field);
-	print_message("%s: %s %.4g; README says %.4g, %s %.4g is allowed%s\n", p->name, p->field,
-		      is, figure, p->at_most ? "up to" : "down to", limit,
+	print_message("%s: %s %.4g; BENCHMARKS.md says %.4g, %s %.4g is allowed%s\n", p->name,
+		      p->field, is, figure, p->at_most ? "up to" : "down to", limit,
 		      figure > 0 ? "" : " (no figure for this instruction set)");
 	return figure <= 0 || (p->at_most ? is <= limit : is >= limit);
 }
@@ -65,7 +65,8 @@ static void all_kept(json_t *result, const struct promise *list, size_t n)
 		broken += !kept(result, &list[k]);
 	json_decref(result);
 	if (broken)
-		fail_msg("%zu of %zu figures are worse than README.md says, allowance included",
+		fail_msg("%zu of %zu figures are worse than docs/BENCHMARKS.md says, allowance "
+			 "included",
 			 broken, n);
 }
 
