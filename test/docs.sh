@@ -85,7 +85,7 @@ compare() { # COMMAND EXPECTED
 	fi
 }
 
-# Run all blocks of a page, of which there are at least so many.
+# Run all blocks of a page; fewer than AT-LEAST is a failure.
 page() { # DOC AT-LEAST
 	local passed=0 ran=0 able word words language
 	doc=$1 block=
