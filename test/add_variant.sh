@@ -227,8 +227,8 @@ strategies() {
 	[ "$(job '{gate: lead-share, percent: 5}' sgd 0.01 | field parameters_digest)" = "$share" ] ||
 		fail "percent: 5 is not share: 0.05"
 	! job '{gate: lead-share, percent: 5, share: 0.05}' sgd 0.01 >"$dir/log" 2>&1 ||
-		fail "an alias is taken beside the field that it stands for"
-	grep -q 'strategy.percent: goes instead of strategy.share' "$dir/log" || { cat "$dir/log"; fail "no reason"; }
+		fail "an alias is accepted together with the field that it stands for"
+	grep -q 'strategy.percent: cannot be combined with strategy.share' "$dir/log" || { cat "$dir/log"; fail "no reason"; }
 	[ "$(job '{gate: async}' optimistic 0.01 | field evaluated)" = 'w (optimistic)' ] ||
 		fail "the result does not say which vector of a rule with its own view is evaluated"
 	! job '{gate: async, codec: {down: sign}}' sgd 0.01 >"$dir/log" 2>&1 ||
@@ -249,7 +249,7 @@ networks() {
 	above 0.01 "$(field loss <<<"$own")" || fail "huber does not become small: $own"
 	[ "$(field accuracy <<<"$own")" = null ] || fail "huber judges: $own"
 	! train "$spirals" '{layers: [linear 2]}' huber 1 >"$dir/log" 2>&1 || fail "huber takes labels"
-	grep -q "loss 'huber[^']*': wants target values, but the data has labels of 2 classes" "$dir/log" ||
+	grep -q "loss 'huber[^']*': needs target values, but the data has labels of 2 classes" "$dir/log" ||
 		{ cat "$dir/log"; fail "no reason"; }
 }
 

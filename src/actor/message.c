@@ -48,11 +48,12 @@ static enum tw_status check_parts(const struct tw_header *h, const struct tw_kin
 				  struct tw_error *why)
 {
 	if (h->tail && !k->record)
-		return tw_fail(why, TW_BAD_BYTES, "%s has no tail, and this one has %u bytes",
+		return tw_fail(why, TW_BAD_BYTES, "%s must have no tail, but this one has %u bytes",
 			       k->name, h->tail);
 	if (h->payload && k->payload == TW_PAYLOAD_NONE)
-		return tw_fail(why, TW_BAD_BYTES, "%s has no payload, and this one has %u bytes",
-			       k->name, h->payload);
+		return tw_fail(why, TW_BAD_BYTES,
+			       "%s must have no payload, but this one has %u bytes", k->name,
+			       h->payload);
 	if (h->payload > tw_payload_most(h->type, UINT32_MAX, UINT32_MAX))
 		return tw_fail(why, TW_BAD_BYTES, "a payload of %s has at most %u bytes, not %u",
 			       k->name, k->most, h->payload);
@@ -78,8 +79,8 @@ static enum tw_status check_length(const struct tw_header *h, const struct tw_ki
 		length += (uint64_t)k->body + h->tail;
 	if (h->length != length)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "a frame of %s says %u bytes where its parts make %llu", k->name,
-			       h->length, (unsigned long long)length);
+			       "a frame of %s says that it has %u bytes, but its parts have %llu",
+			       k->name, h->length, (unsigned long long)length);
 	return TW_OK;
 }
 
@@ -89,10 +90,11 @@ enum tw_status tw_header_check(const struct tw_header *h, struct tw_error *why)
 	enum tw_status st;
 
 	if (h->magic != TW_WIRE_MAGIC)
-		return tw_fail(why, TW_BAD_BYTES, "these are not Thalweg's bytes (%08x)", h->magic);
+		return tw_fail(why, TW_BAD_BYTES, "these bytes are not a message of Thalweg (%08x)",
+			       h->magic);
 	if (h->major != TW_WIRE_MAJOR)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "it speaks version %u.%u of the protocol, and this is %u.%u",
+			       "it uses version %u.%u of the protocol, and this process uses %u.%u",
 			       h->major, h->minor, TW_WIRE_MAJOR, TW_WIRE_MINOR);
 	if (!k)
 		return tw_fail(why, TW_BAD_BYTES, "there is no message of type %u", h->type);

@@ -16,11 +16,12 @@
 
 const struct tw_option tw_least_squares_rows[] = {
 	TW_OPTION(struct tw_least_squares_options, dimension, TW_U64, "10", "parameters", 1, 1e10,
-		  "how many parameters"),
+		  "number of parameters"),
 	TW_OPTION(struct tw_least_squares_options, noise, TW_F64, "0", NULL, 0, 1e30,
 		  "standard deviation of the labels' noise"),
 	TW_OPTION(struct tw_least_squares_options, blocks, TW_U64, "0", "blocks", 0, 1e10,
-		  "disjoint supports: each sample touches one of so many blocks; 0: dense"),
+		  "number of blocks with disjoint supports; each sample touches one of them; 0: "
+		  "dense"),
 	TW_OPTION(struct tw_least_squares_options, start, TW_F64, "0", NULL, -1e30, 1e30,
 		  "initial value of every parameter"),
 	TW_OPTION_END,

@@ -18,9 +18,9 @@
 
 const struct tw_option tw_quadratic_rows[] = {
 	TW_OPTION(struct tw_quadratic_options, dimension, TW_U64, "100", "parameters", 1, 1e10,
-		  "how many trainable parameters"),
+		  "number of trainable parameters"),
 	TW_OPTION(struct tw_quadratic_options, curvature, TW_F64S, "[0.1, 1]", NULL, 0, 1e30,
-		  "curvature of every direction, or low and high to draw from"),
+		  "curvature of every direction, or the lowest and highest to draw from"),
 	TW_OPTION(struct tw_quadratic_options, noise, TW_F64, "0", NULL, 0, 1e30,
 		  "standard deviation of each sample's gradient noise"),
 	TW_OPTION(struct tw_quadratic_options, start, TW_F64, "1", NULL, -1e30, 1e30,
@@ -30,9 +30,9 @@ const struct tw_option tw_quadratic_rows[] = {
 	TW_OPTION(struct tw_quadratic_options, target, TW_F64, "0", NULL, 0, 1e30,
 		  "standard deviation of the minimum's coordinates; 0: at the origin"),
 	TW_OPTION(struct tw_quadratic_options, buffers, TW_U64, "0", "buffers", 0, 1e9,
-		  "running statistics kept beside the parameters"),
+		  "running statistics that are kept with the parameters but not trained"),
 	TW_OPTION(struct tw_quadratic_options, tensors, TW_U64, "0", "tensors", 0, 1e6,
-		  "cut the parameters evenly into so many tensors; 0: one"),
+		  "number of tensors of equal size that the parameters are split into; 0: one"),
 	TW_OPTION_END,
 };
 

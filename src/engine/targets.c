@@ -53,9 +53,9 @@ static enum tw_status check_augmented(const struct tw_network_facts *f, struct t
 	for (size_t k = 0; f->options.shift && k < f->data->features; k++)
 		if (!within(f->data->shift[k]))
 			return tw_fail(why, TW_BAD_INPUT,
-				       "%s needs inputs from 0 to 1 to predict, and data.shift "
-				       "puts %g behind moved images; leave shift out, or use "
-				       "loss: %s",
+				       "%s needs inputs from 0 to 1 to predict, but data.shift "
+				       "fills the border of shifted images with %g; leave shift "
+				       "out, or use loss: %s",
 				       tw_graph_loss(f->graph)->op.name, (double)f->data->shift[k],
 				       tw_loss_usual(false)->op.name);
 	return TW_OK;

@@ -97,10 +97,10 @@ static enum tw_status unknown(struct reading *r)
 		}
 	}
 	if (!names[0])
-		return tw_fail(r->why, TW_BAD_INPUT, "takes no options, so not '%s'", r->word);
+		return tw_fail(r->why, TW_BAD_INPUT, "takes no options, but got '%s'", r->word);
 	near = tw_nearest(r->word, names);
-	return tw_fail(r->why, TW_BAD_INPUT, "'%s' is no option of it (there %s %s)%s%s%s", r->word,
-		       names[1] ? "are" : "is", list, near ? "; did you mean '" : "",
+	return tw_fail(r->why, TW_BAD_INPUT, "'%s' is not one of its options (there %s %s)%s%s%s",
+		       r->word, names[1] ? "are" : "is", list, near ? "; did you mean '" : "",
 		       near ? near : "", near ? "'?" : "");
 }
 

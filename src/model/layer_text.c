@@ -65,10 +65,10 @@ static enum tw_status unknown(const char *wrong, const char *what, const char *c
 	if (!near)
 		near = tw_nearest(wrong, names);
 	if (near)
-		return tw_fail(why, TW_BAD_INPUT, "'%s' is no %s; did you mean '%s'?", said, what,
-			       near);
+		return tw_fail(why, TW_BAD_INPUT, "'%s' is not a known %s; did you mean '%s'?",
+			       said, what, near);
 	list_names(names, list, sizeof list);
-	return tw_fail(why, TW_BAD_INPUT, "'%s' is no %s; there are %s", said, what, list);
+	return tw_fail(why, TW_BAD_INPUT, "'%s' is not a known %s; there are %s", said, what, list);
 }
 
 static enum tw_status unknown_op(const char *name, enum tw_layer_kind kind, struct tw_error *why)
@@ -102,14 +102,14 @@ static enum tw_status find_op(const char *name, enum tw_layer_kind kind, const s
 		return TW_OK;
 	if (kind == TW_LAYER_LOSS)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "'%s' is a layer and no loss, which would be such as %s or %s", name,
-			       tw_loss_usual(true)->op.name, tw_loss_usual(false)->op.name);
+			       "'%s' is a layer, not a loss; a loss is, for example, %s or %s",
+			       name, tw_loss_usual(true)->op.name, tw_loss_usual(false)->op.name);
 	if (op->traits & TW_OP_LOSS)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "'%s' is a loss and not a layer; write it as loss: %s", name, name);
+			       "'%s' is a loss, not a layer; write it as loss: %s", name, name);
 	return tw_fail(why, TW_BAD_INPUT,
-		       "'%s' needs two inputs; write residual: [...], which adds what its layers "
-		       "give to what goes into them",
+		       "'%s' needs two inputs; write residual: [...], which adds the output of its "
+		       "layers to its input",
 		       name);
 }
 
@@ -167,7 +167,7 @@ enum tw_status tw_layer_text_read(const char *text, enum tw_layer_kind kind,
 		return tw_fail(why, TW_NO_MEMORY, "no memory");
 	words += strspn(words, SPACES);
 	if (!*words)
-		return tw_fail(why, TW_BAD_INPUT, "is empty; it would be such as %s",
+		return tw_fail(why, TW_BAD_INPUT, "is empty; an example is %s",
 			       kind == TW_LAYER_LOSS ? tw_loss_usual(true)->op.name
 						     : "'linear 10' or 'relu'");
 	behind = words + strcspn(words, SPACES);

@@ -101,7 +101,7 @@ static enum tw_status plain(struct builder *b, const struct spot *s)
 				t.init == TW_INIT_UNSAID ? b->site->init : t.init, &inner);
 	if (status == TW_OK && t.init != TW_INIT_UNSAID && !draws(&b->g->node[b->at]))
 		status = tw_fail(&inner, TW_BAD_INPUT,
-				 "has nothing to initialise, so no init can be given");
+				 "has no weights to initialise, so init cannot be given");
 	return pass_on(b, s, status, &inner);
 }
 
@@ -146,8 +146,8 @@ static void suggest(const struct tw_shape *in, const struct tw_shape *out, char 
 		snprintf(text, room, "give it shortcut: [linear %u]", out->d[0]);
 	else
 		snprintf(text, room,
-			 "give it a shortcut that makes the same shape, such as "
-			 "shortcut: [conv 32 1x1 stride 2]");
+			 "give it a shortcut with the same output shape, such as shortcut: [conv "
+			 "32 1x1 stride 2]");
 }
 
 static enum tw_status join(struct builder *b, const struct spot *s, uint32_t from, uint32_t body,
@@ -179,13 +179,12 @@ static enum tw_status residual(struct builder *b, const struct spot *s)
 
 	if (!s->layer->bodies)
 		return complain(b, s, TW_BAD_INPUT,
-				"has no layers; it would be such as "
-				"residual: [conv 16 3x3 pad 1, relu]");
+				"has no layers; an example is residual: [conv 16 3x3 pad 1, relu]");
 	if (s->depth >= TW_LAYERS_DEPTH) {
 		char sentence[80];
 
-		snprintf(sentence, sizeof sentence,
-			 "residuals can be %d inside each other, not more", TW_LAYERS_DEPTH);
+		snprintf(sentence, sizeof sentence, "residuals can be nested at most %d deep",
+			 TW_LAYERS_DEPTH);
 		return complain(b, s, TW_BAD_INPUT, sentence);
 	}
 	status = branch(b, s, false);
@@ -215,7 +214,7 @@ static enum tw_status build_row(struct builder *b, const struct row *r)
 				       *s.place ? ": " : "", TW_LAYERS_MAX);
 		if (letters < 0 || (size_t)letters >= sizeof s.name)
 			return complain(b, &s, TW_BAD_INPUT,
-					"is inside so many residuals that its name gets too long");
+					"is inside too many residuals: its name would be too long");
 		status = s.layer->text ? plain(b, &s) : residual(b, &s);
 	}
 	return status;
@@ -270,8 +269,8 @@ enum tw_status tw_model_build(const struct tw_model_site *site, const struct tw_
 
 	if (layers == 0)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "the model has no layers; it would have such as "
-			       "layers: [linear 100, relu, linear 10]");
+			       "the model has no layers; an example is layers: [linear 100, relu, "
+			       "linear 10]");
 	b.g = tw_graph_new(site->heap, &site->in);
 	if (!b.g)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a model of %zu layers", layers);

@@ -23,16 +23,16 @@ static enum tw_status refuse(const struct tw_loss *loss, const struct tw_model_s
 
 	if (!site->classes)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "wants labels, but the data has %u target values per sample; write "
+			       "needs labels, but the data has %u target values per sample; write "
 			       "loss: %s",
 			       site->targets, usual(false));
 	if (pair)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "wants %slabels of 2 classes, but the data has %u classes; write "
-			       "loss: %s",
-			       values ? "target values or " : "", site->classes, usual(true));
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"needs %slabels of 2 classes, but the data has %u classes; write loss: %s",
+			values ? "target values or " : "", site->classes, usual(true));
 	return tw_fail(why, TW_BAD_INPUT,
-		       "wants target values, but the data has labels of %u classes; write loss: %s",
+		       "needs target values, but the data has labels of %u classes; write loss: %s",
 		       site->classes, usual(true));
 }
 
@@ -56,12 +56,12 @@ enum tw_status tw_loss_fits(const struct tw_loss *loss, const struct tw_model_si
 	if (!n && (site->classes || !takes(loss, TW_LOSS_TARGETS)))
 		return refuse(loss, site, why);
 	if (site->classes && n != site->classes)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "wants %u output for %u classes, but %s gives %u; end with "
-			       "'linear %u'",
-			       n, site->classes, last, outputs, n);
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"needs %u output for %u classes, but %s gives %u; end with 'linear %u'", n,
+			site->classes, last, outputs, n);
 	return tw_fail(why, TW_BAD_INPUT,
-		       "wants one output for each of %u %s, but %s gives %u; end with 'linear %u'",
+		       "needs one output for each of %u %s, but %s gives %u; end with 'linear %u'",
 		       n, site->classes ? "classes" : "target values", last, outputs, n);
 }
 

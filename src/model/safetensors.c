@@ -75,9 +75,7 @@ static enum tw_status read_shape(const json_t *row, const char *name, struct tw_
 	json_array_foreach(shape, k, v)
 	{
 		if (!json_is_integer(v) || json_integer_value(v) < 0)
-			return BAD(why,
-				   "tensor '%s': shape has something that is not a whole "
-				   "number from 0",
+			return BAD(why, "tensor '%s': shape must contain only whole numbers from 0",
 				   name);
 		t->d[k] = (uint64_t)json_integer_value(v);
 	}
@@ -169,11 +167,11 @@ static enum tw_status check_places(const struct tw_safe *s, const uint8_t *data,
 			return BAD(why, "tensor '%s' starts at byte %td of the data, %s",
 				   shown(t->name, name), t->data - data,
 				   t->data < at ? "inside another tensor"
-						: "after a hole that belongs to nobody");
+						: "after a gap that belongs to no tensor");
 		at += t->bytes;
 	}
 	if (at != data + room)
-		return BAD(why, "%td bytes follow the last tensor and belong to nobody",
+		return BAD(why, "%td bytes after the last tensor belong to no tensor",
 			   data + room - at);
 	return TW_OK;
 }

@@ -31,7 +31,7 @@ static enum tw_status complete_alias(struct tw_job *job, struct tw_field *alias,
 
 	if (given && tw_job_given(job, alias->path) && !has_default(job, alias))
 		return tw_job_refuse(job, why, alias->path,
-				     "goes instead of %s, not beside it; leave one out", of->path);
+				     "cannot be combined with %s; leave one out", of->path);
 	if (given && tw_field_set(alias->row, alias->base, alias->row->standard, &job->arena,
 				  &said) != TW_OK)
 		return tw_job_refuse(job, why, alias->path, "%s", said.text);

@@ -40,7 +40,7 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 		return TW_OK;
 	if (p->crew.workers == 1)
 		return refuse_suggesting(job, "strategy.gate",
-					 "[gate] asks for more than the one worker there is; use "
+					 "[gate] needs more than 1 worker, and this job has 1; use "
 					 "cluster: {workers: 2} or more, or gate: [at-once gate]",
 					 why);
 	return refuse_said(job, "strategy", &said, why);
@@ -103,12 +103,12 @@ static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 		return refuse_said(job, "sim", &said, why);
 	if (job->sim.speeds.count > job->cluster.workers)
 		return tw_job_refuse(job, why, "sim.speeds",
-				     "has %zu speeds for %u workers; leave the last out, or use "
-				     "more workers",
+				     "has %zu speeds for %u workers; use at most one speed per "
+				     "worker, or more workers",
 				     job->sim.speeds.count, job->cluster.workers);
 	if (job->sim.stragglers > job->cluster.workers)
 		return tw_job_refuse(job, why, "sim.stragglers.count",
-				     "%u is more than all %u workers; use 0 to %u",
+				     "%u is more than cluster.workers, which is %u; use 0 to %u",
 				     job->sim.stragglers, job->cluster.workers,
 				     job->cluster.workers);
 	return TW_OK;
@@ -121,27 +121,27 @@ static enum tw_status check_idle(const struct tw_job *job, struct tw_error *why)
 		const char *path, *sentence;
 	} idle[] = {
 		{ "sim.compute.mean",
-		  "goes with every sim.compute.law but log-normal; use median:, or another law" },
+		  "is not valid with sim.compute.law: log-normal; use median:, or another law" },
 		{ "sim.compute.median",
-		  "goes only with sim.compute.law: log-normal; choose that, or use mean:" },
+		  "is valid only with sim.compute.law: log-normal; choose that, or use mean:" },
 		{ "sim.compute.sigma",
-		  "goes only with sim.compute.law: log-normal; choose that or leave this out" },
+		  "is valid only with sim.compute.law: log-normal; choose that or leave this out" },
 		{ "sim.compute.spread",
-		  "goes only with sim.compute.law: uniform; choose that or leave this out" },
-		{ "sim.compute.shape", "goes only with sim.compute.law: gamma or pareto; choose "
-				       "that or leave this out" },
+		  "is valid only with sim.compute.law: uniform; choose that or leave this out" },
+		{ "sim.compute.shape", "is valid only with sim.compute.law: gamma or pareto; "
+				       "choose that or leave this out" },
 		{ "sim.stragglers.slower",
-		  "slows nobody while stragglers.count is 0; give count:, or leave this out" },
+		  "has no effect while stragglers.count is 0; give count:, or leave this out" },
 		{ "sim.stragglers.on",
-		  "needs stragglers.count, .slower and .off beside it (slow for so long, then well "
-		  "for so long); give these, or leave this out" },
+		  "also needs stragglers.count, .slower and .off (a straggler is slow for the time "
+		  "`on`, then normal for the time `off`); give these, or leave this out" },
 		{ "sim.stragglers.off",
-		  "needs stragglers.count, .slower and .on beside it (slow for so long, then well "
-		  "for so long); give these, or leave this out" },
+		  "also needs stragglers.count, .slower and .on (a straggler is slow for the time "
+		  "`on`, then normal for the time `off`); give these, or leave this out" },
 		{ "sim.delay.law",
-		  "draws nothing while sim.delay.steps is 0; give steps:, or leave this out" },
+		  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
 		{ "sim.delay.ramp",
-		  "leads nowhere while sim.delay.steps is 0; give steps:, or leave this out" },
+		  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
 	};
 
 	if (job->world != TW_WORLD_SIM)
@@ -163,12 +163,12 @@ static enum tw_status check_train(const struct tw_job *job, struct tw_error *why
 
 	if (until && t->evaluate == 0)
 		return tw_job_refuse(job, why, "train.evaluate",
-				     "train.until looks at evaluations, and 0 makes none before "
-				     "the end; use evaluate: 1, or leave until: out");
+				     "train.until is checked at every evaluation, and 0 evaluates "
+				     "only at the end; use evaluate: 1, or leave until: out");
 	if (t->evaluate > 0 && t->evaluate * (double)job->data.samples < 1.0)
 		return tw_job_refuse(job, why, "train.evaluate",
-				     "%g epochs are less than one of the %llu samples; use at "
-				     "least %g, or 0",
+				     "%g epochs is less than one sample (an epoch has %llu); use "
+				     "at least %g, or 0",
 				     t->evaluate, (unsigned long long)job->data.samples, step);
 	return TW_OK;
 }
@@ -179,17 +179,17 @@ static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *w
 
 	if (job->world == TW_WORLD_THREADS && c->workers > TW_CROWD_THREADS)
 		return tw_job_refuse(job, why, "cluster.workers",
-				     "%u threads are more than one process may have; use 1 to %u, "
+				     "one process cannot run %u workers as threads; use 1 to %u, "
 				     "or `thalweg sim`, which takes up to 100000 workers",
 				     c->workers, TW_CROWD_THREADS);
 	if (c->min > c->workers)
 		return tw_job_refuse(job, why, "cluster.min",
-				     "%u is more than all %u workers; use 1 to %u", c->min,
-				     c->workers, c->workers);
+				     "%u is more than cluster.workers, which is %u; use 1 to %u",
+				     c->min, c->workers, c->workers);
 	if (c->shards && c->servers > c->shards)
 		return tw_job_refuse(job, why, "cluster.servers",
-				     "%u servers would share %u shards, and some have none; use at "
-				     "most %u, or more shards",
+				     "%u servers for %u shards would leave some servers without a "
+				     "shard; use at most %u, or more shards",
 				     c->servers, c->shards, c->shards);
 	return TW_OK;
 }
@@ -214,19 +214,19 @@ static enum tw_status check_processes(const struct tw_job *job, struct tw_error 
 	said_time(limit, c->limit);
 	if (c->suspect >= c->limit)
 		return tw_job_refuse(job, why, "cluster.suspect",
-				     "%s is not before the limit of %s, at which who is silent is "
-				     "removed; use less, or a longer cluster.limit",
+				     "%s is not below cluster.limit (%s), after which a silent "
+				     "peer is removed; use less, or a longer cluster.limit",
 				     suspect, limit);
 	if (c->heartbeat >= c->suspect)
 		return tw_job_refuse(
 			job, why, "cluster.heartbeat",
-			"every %s is not more often than the %s after which silence is "
-			"suspect; use less, or a longer cluster.suspect",
+			"%s between heartbeats is not below cluster.suspect (%s), after which a "
+			"silent peer is suspect; use less, or a longer cluster.suspect",
 			heartbeat, suspect);
 	if (job->model == TW_MODEL_EXTERNAL)
 		return tw_job_refuse(job, why, "model.external.parameters",
-				     "is a model of a program that links libthalweg, which other "
-				     "processes do not have; use a network");
+				     "is a model inside a program that links libthalweg, and other "
+				     "processes do not have it; use a network");
 	return TW_OK;
 }
 
@@ -240,16 +240,16 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 
 	if (batch > d->samples)
 		return tw_job_refuse(job, why, field,
-				     "%llu samples per worker are more than the %llu of an epoch; "
-				     "use less, or more data.samples",
+				     "a batch of %llu samples per worker is larger than an epoch, "
+				     "which has %llu; use less, or more data.samples",
 				     (unsigned long long)batch, (unsigned long long)d->samples);
 	if (all > (double)CONTRIBUTION_MOST)
 		return tw_job_refuse(job, why,
 				     job->strategy.push > 1 ? "strategy.push"
 				     : d->accumulate > 1    ? "data.accumulate"
 							    : field,
-				     "push * accumulate * batch = %.0f samples are more than the "
-				     "%u of the largest contribution; use at most %u in all",
+				     "push * accumulate * batch = %.0f samples, but one "
+				     "contribution holds at most %u; use at most %u in all",
 				     all, CONTRIBUTION_MOST, CONTRIBUTION_MOST);
 	if (job->plan.traffic.delta && all > (double)job->plan.dealing.positions)
 		return tw_job_refuse(job, why, "strategy.push",
@@ -259,8 +259,8 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 	if (!job->plan.traffic.delta && all > (double)d->samples)
 		return tw_job_refuse(job, why,
 				     job->strategy.push > 1 ? "strategy.push" : "data.accumulate",
-				     "push * accumulate * batch = %.0f samples are more than the "
-				     "%llu of an epoch; use less, or more data.samples",
+				     "push * accumulate * batch = %.0f samples, but an epoch has "
+				     "only %llu; use less, or more data.samples",
 				     all, (unsigned long long)d->samples);
 	return TW_OK;
 }
@@ -273,12 +273,12 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 	if (job->model == TW_MODEL_NETWORK && !job->data.from)
 		return refuse_suggesting(job, "data.source",
 					 "a network needs samples to learn from; use source: "
-					 "[drawn source], which needs no files, or one's own",
+					 "[drawn source], which needs no files, or your own data",
 					 why);
 	if (job->model != TW_MODEL_NETWORK && job->data.from)
 		return tw_job_refuse(job, why, "data.source",
-				     "a made-up model makes its own samples; use source: none with "
-				     "samples:, or a network");
+				     "a made-up model generates its own samples; use source: none "
+				     "with samples:, or a network");
 	if (job->data.from && !job->data.from->splits && tw_job_given(job, "data.test"))
 		return tw_job_refuse(job, why, "data.test",
 				     "%s has a test set of its own; leave this out",

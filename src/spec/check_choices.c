@@ -103,116 +103,118 @@ static const struct refusal {
 	  "another outer rule" },
 
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
-	  "[gate] races on memory that threads share, which the simulator has not; run it with "
-	  "thalweg train, or use gate: [at-once gate]" },
+	  "[gate] needs threads that share memory, and the simulator has none; run it with thalweg "
+	  "train, or use gate: [at-once gate]" },
 	{ LOCKFREE | IN_TCP, 0, "strategy.gate", NULL,
-	  "[gate] needs threads: it races on memory, which processes do not share; run it with "
-	  "thalweg train, or use gate: [at-once gate]" },
+	  "[gate] needs threads that share memory, and processes share none; run it with thalweg "
+	  "train, or use gate: [at-once gate]" },
 	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
-	  "[gate] has no lock to keep a rule's state under; use rule: [plain rule], or gate: "
+	  "[gate] has no lock to protect the state of a rule; use rule: [plain rule], or gate: "
 	  "[at-once gate]" },
 	{ LOCKFREE | POLICY, 0, "strategy.staleness", "strategy.gate",
-	  "[gate] has no versions to count staleness by; use staleness: [idle policy], or "
-	  "gate: [at-once gate]" },
+	  "[gate] has no versions, so staleness cannot be counted; use staleness: [idle policy], "
+	  "or gate: [at-once gate]" },
 	{ LOCKFREE | DECAYS, 0, "update.decay", "strategy.gate",
-	  "[gate] writes gradients straight into the parameters; use decay: 0, or gate: "
-	  "[at-once gate]" },
+	  "[gate] writes gradients directly into the parameters, without weight decay; use decay: "
+	  "0, or gate: [at-once gate]" },
 	{ LOCKFREE | UP_LOSSY, 0, "strategy.codec.up", "strategy.gate",
-	  "[gate] sends nothing; use codec: {up: [an exact codec]}, or gate: [at-once gate]" },
+	  "[gate] sends nothing, so a codec has no effect; use codec: {up: [an exact codec]}, or "
+	  "gate: [at-once gate]" },
 	{ LOCKFREE | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.gate",
-	  "[gate] sends nothing; use codec: {down: [an exact codec]}, or gate: [at-once gate]" },
+	  "[gate] sends nothing, so a codec has no effect; use codec: {down: [an exact codec]}, or "
+	  "gate: [at-once gate]" },
 	{ LOCKFREE | PUSHES_LATE, 0, "strategy.push", "strategy.gate",
-	  "[gate] applies every step at once; use push: 1, or gate: [at-once gate]" },
+	  "[gate] applies every step immediately; use push: 1, or gate: [at-once gate]" },
 	{ LOCKFREE | FETCHES_LATE, 0, "strategy.fetch", "strategy.gate",
 	  "[gate] always reads the newest parameters; use fetch: 1, or gate: [at-once gate]" },
 	{ LOCKFREE | MOMENTUM, 0, "strategy.send", "strategy.gate",
-	  "[gate] applies gradients; use send: gradient, or gate: [at-once gate]" },
+	  "[gate] applies only gradients; use send: gradient, or gate: [at-once gate]" },
 
 	{ MOMENTUM, PREPARES, "strategy.send", "update.rule",
-	  "momentum on the worker needs a rule that has a worker's half; use rule: [rule with "
-	  "a worker's half], or send: gradient" },
+	  "momentum on the worker needs a rule of which a part runs on the worker; use rule: [rule "
+	  "with a worker's half], or send: gradient" },
 	{ MOMENTUM | ROUNDS, 0, "strategy.send", "strategy.gate",
-	  "momentum on the worker has its rate inside, so a round cannot average it; use gate: "
-	  "[one-by-one gate], or send: gradient" },
+	  "momentum on the worker already contains the learning rate, so a round cannot average "
+	  "it; use gate: [one-by-one gate], or send: gradient" },
 	{ MOMENTUM | COLLECTS, 0, "strategy.send", "strategy.gate",
-	  "momentum on the worker has its rate inside, so an update cannot average it; use "
-	  "gate: [one-by-one gate], or send: gradient" },
+	  "momentum on the worker already contains the learning rate, so an update cannot average "
+	  "it; use gate: [one-by-one gate], or send: gradient" },
 	{ MOMENTUM | POLICY, 0, "strategy.staleness", "strategy.send",
-	  "a policy corrects raw gradients, and send: momentum sends none; use staleness: "
+	  "a staleness policy corrects gradients, and send: momentum sends none; use staleness: "
 	  "[idle policy], or send: gradient" },
 
 	{ PER_WORKER | ROUNDS, 0, "update.rule", "strategy.gate",
-	  "keeps a state for each worker, so each contribution must be applied alone, which "
-	  "rounds do not; use gate: [one-by-one gate], or rule: [rule with one velocity]" },
+	  "keeps a state for each worker, so each contribution must be applied separately, and "
+	  "rounds do not do that; use gate: [one-by-one gate], or rule: [rule with one velocity]" },
 	{ PER_WORKER | COLLECTS, 0, "update.rule", "strategy.gate",
-	  "keeps a state for each worker, so each contribution must be applied alone; use "
+	  "keeps a state for each worker, so each contribution must be applied separately; use "
 	  "collect: 1, gate: [one-by-one gate], or rule: [rule with one velocity]" },
 	{ STAMPED | ROUNDS, 0, "update.rule", "strategy.gate",
-	  "uses the rate each gradient was computed at, and a round has only one; use gate: "
-	  "[one-by-one gate]" },
+	  "needs the learning rate at which each gradient was computed, and a round has only one; "
+	  "use gate: [one-by-one gate]" },
 	{ ROUNDS | IN_TURN, TURNABLE | DELTA, "update.rule", "strategy.gate",
-	  "a round applied in turn needs a rule that is linear in the gradients and shows what "
-	  "it keeps; use rule: [turnable rule], or apply: sum" },
+	  "a round applied in turn needs a rule that is linear in the gradients and that gives "
+	  "workers its parameters unchanged; use rule: [turnable rule], or apply: sum" },
 	{ ROUNDS | POLICY, IN_TURN, "strategy.staleness", "strategy.gate",
-	  "in a round that is applied as one nothing is stale; use staleness: [idle policy], "
+	  "no gradient is stale in a round that is applied as one; use staleness: [idle policy], "
 	  "apply: in-turn with staleness: [comparing policy], or gate: [at-once gate]" },
 	{ ROUNDS | IN_TURN | POLICY, SENT, "strategy.staleness", "strategy.gate",
-	  "contributions applied in turn are all of one version; use staleness: [comparing "
-	  "policy] or [idle policy]" },
+	  "contributions applied in turn were all computed on the same version; use staleness: "
+	  "[comparing policy] or [idle policy]" },
 	{ ROUNDS | PUSHES_LATE, DELTA, "strategy.push", "strategy.gate",
-	  "a round takes one step of every worker; use push: 1 (data.accumulate makes steps "
+	  "a round takes one step from every worker; use push: 1 (data.accumulate makes steps "
 	  "larger), or gate: [at-once gate]" },
 	{ ROUNDS | FETCHES_LATE, DELTA, "strategy.fetch", "strategy.gate",
-	  "after a round everybody has the new parameters; use fetch: 1, or gate: [at-once "
+	  "every worker gets the new parameters after each round; use fetch: 1, or gate: [at-once "
 	  "gate]" },
 	{ ROUNDS | SKIPS, 0, "strategy.skip", "strategy.gate",
 	  "a round waits for every push; leave skip: out, or use gate: [at-once gate]" },
 	{ ROUNDS | LOCAL, 0, "strategy.local.rule", "strategy.gate",
-	  "in rounds there are no steps between fetches; leave local: out, or use gate: "
-	  "[at-once gate] with fetch: 2 or more" },
+	  "rounds have no steps between fetches; leave local: out, or use gate: [at-once gate] "
+	  "with fetch: 2 or more" },
 	{ ROUNDS | KEEPS, 0, "strategy.merge", "strategy.gate",
-	  "in rounds nothing is left to keep at a fetch; use merge: replace, or gate: [at-once "
-	  "gate]" },
+	  "in rounds every step is pushed before the next fetch, so there is nothing to keep; use "
+	  "merge: replace, or gate: [at-once gate]" },
 
 	{ TOTALS | NORMALISES, DELTA, "strategy.sum", "update.rule",
-	  "this rule divides by the size of gradients, so their total does what their mean "
-	  "does; use sum: mean, or rule: [linear rule]" },
+	  "this rule divides by the size of gradients, so their total has the same effect as their "
+	  "mean; use sum: mean, or rule: [linear rule]" },
 	{ SCALES | NORMALISES, DELTA, "strategy.staleness", "update.rule",
-	  "a factor on the gradient does nothing here, because the rule divides by the size of "
-	  "the gradients it has seen; use rule: [turnable rule], or staleness: [idle policy]" },
+	  "scaling a gradient has no effect here, because the rule divides by the size of the "
+	  "gradients it has seen; use rule: [turnable rule], or staleness: [idle policy]" },
 	{ SKIPS, STATISTIC, "strategy.skip", "strategy.staleness",
-	  "skipping looks at the deviation that only [measuring policy] keeps; use staleness: "
-	  "[measuring policy], or leave skip: out" },
+	  "skip: needs the deviation of the gradients, which only [measuring policy] measures; use "
+	  "staleness: [measuring policy], or leave skip: out" },
 	{ SKIPS | LOCAL, 0, "strategy.skip", "strategy.local.rule",
-	  "a worker that takes local steps does not skip; leave skip: or local: out" },
+	  "skip: cannot be combined with local:; leave one of them out" },
 	{ LOCAL_PER_WORKER, 0, "strategy.local.rule", NULL,
-	  "a worker is alone with its own steps; use rule: [turnable rule]" },
+	  "is a rule that keeps a state for each worker, and local steps have only one worker; use "
+	  "rule: [turnable rule]" },
 	{ LOCAL, FETCHES_LATE | KEEPS, "strategy.local.rule", "strategy.fetch",
-	  "with fetch: 1 every local step is overwritten at once; use fetch: 2 or more, or "
+	  "with fetch: 1 every local step is overwritten immediately; use fetch: 2 or more, or "
 	  "leave local: out" },
 	{ LOCAL | KEEPS, FETCHES_LATE | PUSHES_LATE, "strategy.local.rule", "strategy.fetch",
 	  "with push: 1 and fetch: 1 no local step is ever kept; use push: or fetch: 2 or "
 	  "more, or leave local: out" },
 	{ LOCAL | MOMENTUM, 0, "strategy.local.rule", "strategy.send",
-	  "local steps go with gradients; use send: gradient, or leave local: out" },
+	  "local steps can be combined only with send: gradient; use that, or leave local: out" },
 	{ KEEPS, LOCAL, "strategy.merge", NULL,
 	  "without local steps there is nothing to keep; use merge: replace, or add local: "
 	  "{rule: [a plain rule]}" },
 	{ NOT_DOWN, 0, "strategy.codec.down", NULL,
-	  "carries gradients, not parameters; use [downward codec]" },
+	  "encodes gradients, not parameters; use [downward codec]" },
 
 	{ DELAYED | MANY, 0, "sim.delay.steps", "cluster.workers",
-	  "delays the gradients of a single worker; use cluster: {workers: 1}, or leave "
-	  "sim.delay out" },
+	  "is valid only for a single worker; use cluster: {workers: 1}, or leave sim.delay out" },
 	{ DELAYED, ASYNC, "sim.delay.steps", "strategy.gate",
-	  "needs every gradient applied at once; use gate: [at-once gate], or leave sim.delay "
-	  "out" },
+	  "needs a gate that applies every gradient immediately; use gate: [at-once gate], or "
+	  "leave sim.delay out" },
 	{ DELAYED | PUSHES_LATE, 0, "strategy.push", "sim.delay.steps",
-	  "sim.delay counts in steps of one update each; use push: 1" },
+	  "sim.delay needs exactly one update per step; use push: 1" },
 	{ DELAYED | FETCHES_LATE, 0, "strategy.fetch", "sim.delay.steps",
-	  "sim.delay counts in steps of one update each; use fetch: 1" },
+	  "sim.delay needs exactly one update per step; use fetch: 1" },
 	{ DELAYED | SKIPS, 0, "strategy.skip", "sim.delay.steps",
-	  "sim.delay counts in steps of one update each; leave skip: out" },
+	  "sim.delay needs exactly one update per step; leave skip: out" },
 	{ ACCURACY, SCORED, "train.until.accuracy", NULL,
 	  "this model has no accuracy; use until: {loss: ...}" },
 };

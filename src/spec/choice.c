@@ -30,7 +30,7 @@ bool tw_choice_at(size_t k, struct tw_choice *out)
 		"an outer rule, which says what a delta does to the parameters", "strategy.outer.")
 	CHOICES(tw_codec_all, "strategy.codec.up",
 		tw_codec_all[i]->traits & TW_CODEC_DOWN ? "strategy.codec.down" : NULL,
-		"a codec, which says how values travel", "strategy.codec.up_")
+		"a codec, which encodes values for the network", "strategy.codec.up_")
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0) {
 			*out = (struct tw_choice){ "strategy", "strategy.name", p->name, p->help };

@@ -15,9 +15,11 @@ struct values {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct values, at, TW_TIME, NULL, NULL, 0, 3.2e18, "when it happens"),
-	TW_OPTION(struct values, restart, TW_TIME, NULL, NULL, 0, 3.2e18, "back after so long"),
-	TW_OPTION(struct values, lasts, TW_TIME, NULL, NULL, 1, 3.2e18, "for how long"),
-	TW_OPTION(struct values, event, TW_U64, NULL, NULL, 1, 1e18, "at which event of the run"),
+	TW_OPTION(struct values, restart, TW_TIME, NULL, NULL, 0, 3.2e18,
+		  "time until the node restarts"),
+	TW_OPTION(struct values, lasts, TW_TIME, NULL, NULL, 1, 3.2e18, "how long it lasts"),
+	TW_OPTION(struct values, event, TW_U64, NULL, NULL, 1, 1e18,
+		  "number of the event of the run at which it happens"),
 	TW_OPTION(struct values, factor, TW_F64, NULL, NULL, 1, 1e9, "how many times slower"),
 	TW_OPTION_END
 };
@@ -117,8 +119,8 @@ static enum tw_status node_value(const struct entry *e, const struct tw_tree *at
 	    (e->kind->kind != TW_FAULT_LEAVE || *node > e->job->cluster.servers))
 		return TW_OK;
 	if (e->kind->kind == TW_FAULT_LEAVE)
-		snprintf(reason, sizeof reason, "needs %s, not '%s': only workers leave", workers,
-			 tw_tree_show(at->text, shown, sizeof shown));
+		snprintf(reason, sizeof reason, "needs %s, not '%s': only workers can leave",
+			 workers, tw_tree_show(at->text, shown, sizeof shown));
 	else
 		snprintf(reason, sizeof reason, "needs master, %s, %s%s, not '%s'", servers,
 			 workers, all ? " or everybody" : "",
@@ -153,7 +155,7 @@ static enum tw_status find_kind(struct entry *e)
 	if (e->node->first)
 		near = tw_nearest(e->node->first->key, names);
 	snprintf(reason, sizeof reason,
-		 "names no fault: needs one of crash, partition, reset, slow, leave%s%s%s",
+		 "does not name a fault; needs one of crash, partition, reset, slow, leave%s%s%s",
 		 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	return refuse(e, NULL, "", reason);
 }
@@ -166,7 +168,7 @@ static enum tw_status value(const struct entry *e, const struct tw_tree *at, str
 	char reason[300], shown[60];
 
 	if (!row || (!listed(e->kind->needs, at->key) && !listed(e->kind->may, at->key))) {
-		snprintf(reason, sizeof reason, "a %s has no such field; it looks like %s",
+		snprintf(reason, sizeof reason, "a %s has no such field; an example is %s",
 			 e->kind->name, e->kind->example);
 		return refuse(e, at, tw_tree_show(at->key, shown, sizeof shown), reason);
 	}
@@ -191,11 +193,11 @@ static enum tw_status complete(const struct entry *e, const struct values *v, st
 			return refuse(e, NULL, e->kind->needs[k], reason);
 		}
 	if (e->kind->kind == TW_FAULT_CRASH && at == event)
-		return refuse(e, NULL, "at",
-			      "give either at: (a time such as 5s) or event: "
-			      "(a number), not both or none");
+		return refuse(
+			e, NULL, "at",
+			"needs either at: (a time such as 5s) or event: (a number), not both");
 	if (e->kind->other && f->a == f->b)
-		return refuse(e, NULL, e->kind->other, "needs another node than the first");
+		return refuse(e, NULL, e->kind->other, "needs a node other than the first");
 	f->kind = event ? TW_FAULT_KILL_AT : e->kind->kind;
 	f->at = at ? v->at : 0;
 	f->event = event ? v->event : 0;

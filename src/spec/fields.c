@@ -30,13 +30,13 @@ static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 #define D struct tw_job_data
 const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
-		  "where samples come from; see the data sources; none: the model makes them up"),
+		  "where samples come from; see the data sources; none: the model generates them"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
 		  "samples per worker and step; 0 with global_batch (default with a data set: 64)"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
-		  "samples per step of all workers together, instead of batch; 0: batch counts"),
+		  "samples per step of all workers together, instead of batch; 0: use batch"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
-		  "steps whose gradients are added, in order, and averaged into one"),
+		  "steps whose gradients a worker averages, in order, into one gradient"),
 	TW_OPTION_END
 };
 
@@ -55,21 +55,21 @@ const struct tw_option tw_network_rows[] = {
 	TW_OPTION(N, name, TW_TEXT, "", NULL, 0, 0,
 		  "a network by its name, instead of layers; see the networks"),
 	TW_OPTION_CHOICE(N, init, "init", "torch", tw_init_names,
-			 "how weights get their first values, where a layer does not say"),
+			 "how initial weights are drawn, unless a layer gives its own init"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
-		  "a safetensors file with first values instead, such as thalweg export writes"),
+		  "a safetensors file with the initial weights, such as one from thalweg export"),
 	TW_OPTION_END
 };
 
 #define E struct tw_job_external
 const struct tw_option tw_external_rows[] = {
 	TW_OPTION(E, parameters, TW_U64, "1", "parameters", 1, 1e10,
-		  "how many trainable parameters; like the others here filled in by the program "
-		  "that links libthalweg"),
+		  "number of trainable parameters; the program that links libthalweg sets this "
+		  "field and the ones below"),
 	TW_OPTION(E, buffers, TW_U64, "0", "buffers", 0, 1e9,
-		  "running statistics kept beside the parameters"),
+		  "running statistics that are kept with the parameters but not trained"),
 	TW_OPTION(E, samples, TW_U64, "1", "samples", 1, 1e15, "training samples in an epoch"),
-	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples that are evaluated"),
+	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples in an evaluation"),
 	TW_OPTION_END
 };
 
@@ -84,28 +84,27 @@ const struct tw_option tw_loss_rows[] = {
 #define T struct tw_job_train
 const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
-		  "passes over the data; 0: no limit (the default where another limit is given)"),
+		  "passes over the data; 0: no limit (the default if another limit is given)"),
 	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
-		  "steps (gradients of one batch) of all workers together, rounded up to "
-		  "whole data.accumulate; 0: no limit"),
+		  "steps (gradients of one batch) of all workers together, rounded up to a "
+		  "multiple of data.accumulate; 0: no limit"),
 	TW_OPTION(T, updates, TW_U64, "0", "updates", 0, MANY,
 		  "updates of the parameters; 0: no limit"),
 	TW_OPTION(T, time, TW_TIME, "0s", NULL, 0, 3.2e18,
-		  "how long, by the world's clock; 0s: no limit"),
+		  "longest time of the run, by the world's clock; 0s: no limit"),
 	TW_OPTION(T, seed, TW_U64, "1", NULL, 0, 0, "random seed of the run"),
 	TW_OPTION_AS(T, warm_workers, "warm.workers", TW_U32, "0", "workers", 0, 1e6,
-		     "so many workers begin alone; 0: no warm start"),
+		     "number of workers that train alone at first; 0: no warm start"),
 	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
-		     "how long they are alone"),
+		     "how long these workers train alone"),
 	TW_OPTION_AS(T, until_loss, "until.loss", TW_F64, "none", NULL, -LARGE, LARGE,
-		     "stop when an evaluation's loss is at or below this (or the accuracy where it "
-		     "should be)"),
+		     "stop when an evaluation's loss is at or below this; if until.accuracy is "
+		     "given too, either one stops the run"),
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
 		     "stop when an evaluation's accuracy is at or above this"),
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
-		  "epochs, as applied, between evaluations; 0: only at the end (default with a "
-		  "data set, and "
-		  "where until is given: 1)"),
+		  "applied epochs between evaluations; 0: only at the end (default with a data "
+		  "set, or if until is given: 1)"),
 	TW_OPTION_END
 };
 
@@ -116,27 +115,27 @@ const struct tw_option tw_update_rows[] = {
 	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6, "the learning rate"),
 	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none"),
 	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
-		  "longest gradient, clipped on the worker; 0: any"),
+		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping"),
 	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
-			 "how the rate changes over the run"),
+			 "how the learning rate changes over the run"),
 	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
-		     "linear warm-up of the rate; 0: none"),
+		     "linear warm-up of the learning rate; 0: none"),
 	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,
-		     "factor of the rate at the beginning of the warm-up"),
+		     "factor of the learning rate at the start of the warm-up"),
 	TW_OPTION_END
 };
 static const struct tw_option step_rows[] = {
 	TW_OPTION_AS(U, schedule.factor, "factor", TW_F64, "0.1", NULL, 0, 1e6,
-		     "the rate is multiplied by this ..."),
+		     "factor that multiplies the learning rate at each change"),
 	TW_OPTION_AS(U, schedule.at, "at", TW_F64S, "[]", "epochs", 0, 1e9,
-		     "... at each of these epochs, ascending"),
+		     "epochs at which the learning rate changes, ascending"),
 	TW_OPTION_AS(U, schedule.every, "every", TW_F64, "0", "epochs", 0, 1e9,
-		     "... or every so many epochs; 0: see at"),
+		     "epochs between changes of the learning rate, instead of at; 0: use at"),
 	TW_OPTION_END
 };
 static const struct tw_option final_rows[] = {
 	TW_OPTION_AS(U, schedule.final, "final", TW_F64, "0", NULL, 0, 1,
-		     "the last rate as a factor of the rate"),
+		     "final learning rate, as a factor of update.rate"),
 	TW_OPTION_END
 };
 const struct tw_option *const tw_schedule_rows[] = {
@@ -149,27 +148,31 @@ const struct tw_option *const tw_schedule_rows[] = {
 #define C struct tw_job_cluster
 const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000,
-		  "all workers; as threads of one process, at most 4096"),
-	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000, "with fewer the run pauses"),
+		  "number of workers; as threads of one process, at most 4096"),
+	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000,
+		  "the run pauses while it has fewer workers than this"),
 	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
-		  "how long to wait for all workers, and for min"),
-	TW_OPTION(C, servers, TW_U32, "1", "servers", 1, 4096, "servers that hold the shards"),
+		  "how long to wait for all workers to join, and in a pause for at least min of "
+		  "them"),
+	TW_OPTION(C, servers, TW_U32, "1", "servers", 1, 4096,
+		  "number of servers, which hold the shards"),
 	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
-		  "ranges the parameters are cut into; 0: one per MiB of parameters, at most 16"),
+		  "number of ranges that the parameters are split into; 0: one per MiB of "
+		  "parameters, at most 16"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
-		  "who says nothing for so long is removed"),
+		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
-		  "how often a process says that it is alive; read by processes only (default: at "
-		  "most a fifth of suspect)"),
+		  "time between heartbeats; used by serve and join only (default: at most a fifth "
+		  "of suspect)"),
 	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
-		  "who says nothing for so long is named in the log as somebody to wait for; read "
-		  "by processes only (default: at most a third of limit)"),
-	TW_OPTION(
-		C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
-		"remove a worker that answers but makes no progress while others wait for it: "
-		"after this time, or ten times the longest of its last 32 steps (leases without "
-		"rounds; before its first: of anybody's) if that is longer; 0s: never; not with "
-		"a gate that holds workers back; read by processes, and in sim where it is given"),
+		  "name a peer in the log as suspect when it has been silent for this long; used "
+		  "by serve and join only (default: at most a third of limit)"),
+	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
+		  "remove a worker that answers but makes no progress for this long while others "
+		  "wait for it. The time is extended to ten times the longest of its last 32 steps "
+		  "(without rounds: of its leases; before its first: of any worker). 0s: never. "
+		  "Not used with a gate that holds workers back. Used by serve and join, and by "
+		  "sim if it is given"),
 	TW_OPTION_END
 };
 
@@ -189,9 +192,9 @@ static enum tw_status alpha_of_elasticity(void *base, uint32_t workers, struct t
 
 const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, name, TW_TEXT, "", NULL, 0, 0,
-		  "a preset, whose fields this strategy begins with; see the presets"),
+		  "a preset whose fields this strategy starts from; see the presets"),
 	TW_OPTION(S, gate, TW_TEXT, "async", NULL, 0, 0,
-		  "when a contribution is applied and a worker may go on; see the gates"),
+		  "when a contribution is applied and when a worker may continue; see the gates"),
 	TW_OPTION(S, staleness, TW_TEXT, "none", NULL, 0, 0,
 		  "how a late gradient is corrected; see the staleness policies"),
 	TW_OPTION_CHOICE(S, send, "send", "gradient", sends,
@@ -206,7 +209,8 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
 		  "steps between fetches (default with send: delta: push)"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
-			 "at a fetch: replace all, or keep own steps that were not pushed yet; "
+			 "at a fetch: replace all parameters, or keep the worker's own steps that "
+			 "it has not pushed yet; "
 			 "with send: delta also elastic (EASGD: own and shared parameters are "
 			 "drawn together) or mix"),
 	TW_OPTION(S, alpha, TW_F64, "0.5", NULL, 0, 1,
@@ -215,59 +219,63 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION_ALIAS(S, elasticity, TW_F64, "0", 0, 1e6, "alpha", alpha_of_elasticity,
 			"EASGD's beta, instead of alpha: alpha = elasticity / workers"),
 	TW_OPTION_AS(S, up, "codec.up", TW_TEXT, "fp32", NULL, 0, 0,
-		     "how gradients travel; see the codecs"),
+		     "how gradients are encoded; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
-		     "how parameters travel; see the codecs"),
-	TW_OPTION_CHOICE(S, topology, "topology", "server", topologies, "who exchanges with whom"),
+		     "how parameters are encoded; see the codecs"),
+	TW_OPTION_CHOICE(S, topology, "topology", "server", topologies,
+			 "which nodes exchange gradients and parameters"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
-		     "rule of a worker's own steps between fetches; none: it takes none"),
+		     "rule of the local steps of a worker between fetches; none: no local steps"),
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "send: delta: what the shards do with deltas; see the outer rules"),
 	TW_OPTION_AS(S, skip_push, "skip.push", TW_F64, "none", NULL, 0, LARGE,
-		     "B-FASGD's c of skipping pushes"),
+		     "the constant c of B-FASGD for skipping pushes"),
 	TW_OPTION_AS(S, skip_fetch, "skip.fetch", TW_F64, "none", NULL, 0, LARGE,
-		     "B-FASGD's c of skipping fetches"),
+		     "the constant c of B-FASGD for skipping fetches"),
 	TW_OPTION_END
 };
 const struct tw_option tw_local_rows[] = {
 	TW_OPTION_AS(S, local_rate, "rate", TW_F64, "0", NULL, 0, 1e6,
-		     "the rate of a worker's own steps; 0: update.rate"),
+		     "learning rate of the local steps; 0: update.rate"),
 	TW_OPTION_END
 };
 
 #define K struct tw_job_checkpoint
 const struct tw_option tw_checkpoint_rows[] = {
 	TW_OPTION(K, every, TW_TIME, "60s", NULL, 0, 3.2e18,
-		  "time between checkpoints, by the world's clock; 0s: only when stopped"),
-	TW_OPTION(K, keep, TW_U32, "2", "checkpoints", 1, 1e6, "so many of the newest are kept"),
+		  "time between checkpoints, by the world's clock; 0s: only when the run stops"),
+	TW_OPTION(K, keep, TW_U32, "2", "checkpoints", 1, 1e6,
+		  "number of checkpoints to keep, the newest ones"),
 	TW_OPTION_CHOICE(K, cut, "cut", "drain", cuts,
-			 "drain all workers at a checkpoint, or pause nobody (the default outside "
-			 "the simulator)"),
+			 "drain: all workers pause for a checkpoint; running: no worker pauses "
+			 "(the default outside the simulator)"),
 	TW_OPTION_END
 };
 
 #define Y struct tw_job_delay
 const struct tw_option tw_delay_rows[] = {
 	TW_OPTION(Y, steps, TW_U32, "0", "updates", 0, 100000,
-		  "apply gradients computed so many versions back; 0: as they come"),
-	TW_OPTION_CHOICE(Y, law, "law", "constant", laws, "how the delay is drawn (mean: steps)"),
+		  "apply each gradient this many versions after the one it was computed on; 0: no "
+		  "delay"),
+	TW_OPTION_CHOICE(Y, law, "law", "constant", laws,
+			 "distribution of the delay (its mean is steps)"),
 	TW_OPTION(Y, ramp, TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
-		  "the delay grows from 0 over so many epochs"),
+		  "time over which the delay grows from 0 to its full value"),
 	TW_OPTION_END
 };
 
 const struct tw_section tw_sections[] = {
-	{ "data", "What is learned from." },
+	{ "data", "The samples to train and test on." },
 	{ "model", "What is trained: a network by name (model: lenet) or by its layers (model: "
 		   "{layers: [conv 20 5x5, relu, ...]}), or a made-up problem for experiments." },
 	{ "loss", "What is minimised: a name, or a mapping with options." },
-	{ "train", "How long, from which seed, and when to look." },
+	{ "train", "The length of the run, the random seed, and when to evaluate." },
 	{ "update", "What a gradient does to the parameters." },
-	{ "cluster", "Who takes part." },
-	{ "strategy", "How workers and shards exchange: a preset's name, or a mapping that may "
-		      "begin with one." },
-	{ "checkpoint", "When the run is saved." },
-	{ "sim", "The simulated machines; read by thalweg sim only." },
+	{ "cluster", "The workers and servers, and the timeouts between them." },
+	{ "strategy", "How workers and shards exchange gradients and parameters: the name of a "
+		      "preset, or a mapping that may start from one." },
+	{ "checkpoint", "When checkpoints are written, and how many are kept." },
+	{ "sim", "The simulated machines; used by thalweg sim only." },
 	{ NULL, NULL },
 };
 

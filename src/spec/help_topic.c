@@ -259,7 +259,7 @@ static size_t topic_field(FILE *out, const char *word, size_t found)
 		fprintf(out, "%sfields of that name: ", found ? "\n" : "");
 		for (size_t k = 0; k < n; k++)
 			fprintf(out, "%s%s", k ? ", " : "", paths[k]);
-		fprintf(out, "; say which\n");
+		fprintf(out, "; give one of these paths\n");
 		return n;
 	}
 	for (size_t k = 0; k < n; k++)
@@ -325,11 +325,11 @@ static size_t topic_section(FILE *out, const char *word, size_t found)
 			short_row(out, text, row);
 		}
 	if (rows && strcmp(word, "model") == 0)
-		fprintf(out, "  %-26s  its layers in a list; `thalweg help layers` has them\n",
+		fprintf(out, "  %-26s  the list of its layers; `thalweg help layers` shows them\n",
 			"model.layers");
 	if (rows && left_out)
-		fprintf(out,
-			"  Choices bring in further fields: `thalweg help options` has all.\n");
+		fprintf(out, "  Some choices have further fields; `thalweg help options` lists "
+			     "them all.\n");
 	return rows > 0;
 }
 
@@ -405,7 +405,7 @@ static size_t topic_op(FILE *out, const char *word, size_t found)
 	fprintf(out, ", ...]}\n");
 	for (const struct tw_option *row = op->options; row && row->name; row++) {
 		if (row == op->options)
-			fprintf(out, "  words behind its name:\n");
+			fprintf(out, "  options after its name:\n");
 		short_row(out, row->name, row);
 	}
 	line(out, "related", "`thalweg help layers` lists all layers");
@@ -420,17 +420,16 @@ static size_t topic_other(FILE *out, const char *word, size_t found)
 		const char *word, *text;
 	} others[] = {
 		{ "model.layers",
-		  "model.layers - the layers of a network, from the input to the last one\n"
-		  "  takes     a list of texts; `thalweg help layers` has all layers\n"
-		  "  in a job  model: {layers: [conv 20 5x5, relu, maxpool 2, linear 10]}\n" },
+		  "model.layers - the layers of a network, from the input to the last one\n  takes "
+		  "    a list of texts; `thalweg help layers` lists all layers\n  in a job  model: "
+		  "{layers: [conv 20 5x5, relu, maxpool 2, linear 10]}\n" },
 		{ "residual",
-		  "residual - a layer: what its layers make is added to what goes around them\n"
-		  "  in a job  model: {layers: [residual: [conv 16 3x3 pad 1, relu], linear "
-		  "10]}\n" },
+		  "residual - a layer: adds the output of its layers to its input\n  in a job  "
+		  "model: {layers: [residual: [conv 16 3x3 pad 1, relu], linear 10]}\n" },
 		{ "sim.faults",
-		  "sim.faults - what goes wrong in a simulated cluster, and when\n"
-		  "  takes     a list of mappings; `thalweg help options` has all kinds\n"
-		  "  in a job  sim: {faults: [{crash: worker 3, at: 5s, restart: 2s}]}\n" },
+		  "sim.faults - what goes wrong in a simulated cluster, and when\n  takes     a "
+		  "list of mappings; `thalweg help options` lists all kinds\n  in a job  sim: "
+		  "{faults: [{crash: worker 3, at: 5s, restart: 2s}]}\n" },
 	};
 
 	for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
@@ -505,7 +504,7 @@ size_t tw_job_topic(FILE *out, const char *word)
 	if (!n)
 		return topic_synonym(out, word);
 	if (s && strcmp(target(s->ours), word) != 0)
-		fprintf(out, "\n%s as a name elsewhere: %s.\n", word,
+		fprintf(out, "\nIn other libraries, %s has another meaning: %s.\n", word,
 			tw_synonym_say(s, text, sizeof text));
 	return n;
 }

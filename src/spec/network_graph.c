@@ -141,7 +141,9 @@ enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *
 	const struct tw_op *loss = end->op, *before = g->node[end->in[0]].op;
 
 	if (before && (loss->traits & before->traits & (TW_OP_SOFTMAX | TW_OP_SIGMOID)) &&
-	    tw_job_warn(job, "%s has a %s inside: the %s before it makes two; leave it out",
+	    tw_job_warn(job,
+			"%s already contains a %s, and the layer %s before it is a second one; "
+			"leave that layer out",
 			loss->name, before->name, before->name) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
 	return settle_loss(job, loss, why);

@@ -60,11 +60,11 @@ static enum tw_status read_residual(struct tw_reading *r, const struct tw_tree *
 	for (const struct tw_tree *c = node->first; c; c = c->next)
 		if (c != body && c != shortcut)
 			return refuse_layer(r, c,
-					    "a layer that is a mapping has residual: [...] and "
-					    "perhaps shortcut: [...], and nothing else; options of "
-					    "a layer stand in its text, such as conv 20 5x5 pad 2");
+					    "a layer that is a mapping can have only residual: "
+					    "[...] and shortcut: [...]; write the options of a "
+					    "layer in its text, such as conv 20 5x5 pad 2");
 	if (!body)
-		return refuse_layer(r, node, "shortcut: goes with residual: [...]; add that");
+		return refuse_layer(r, node, "shortcut: needs residual: [...]; add that");
 	if (depth >= TW_LAYERS_DEPTH)
 		return refuse_layer(r, node, "residuals are nested too deeply; use at most 4");
 	st = read_list(r, body, depth + 1, &out->body, &out->bodies);
@@ -135,8 +135,8 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 		if (strcmp(c->key, m->name) != 0) {
 			char text[200], shown[60];
 
-			snprintf(text, sizeof text,
-				 "goes instead of '%s', not beside it; leave one out", m->name);
+			snprintf(text, sizeof text, "cannot be combined with '%s'; leave one out",
+				 m->name);
 			snprintf(shown, sizeof shown, "model.%.40s", c->key);
 			return tw_read_refuse(r, c, shown, text);
 		}
@@ -220,7 +220,7 @@ enum tw_status tw_read_model(struct tw_reading *r)
 	layers = tw_tree_child(model, "layers");
 	if (name && layers)
 		return tw_read_refuse(r, layers, "model.layers",
-				      "goes instead of model.name, not beside it; leave one out");
+				      "cannot be combined with model.name; leave one out");
 	if (!name && !layers)
 		return no_model(r, model);
 	r->job->model = TW_MODEL_NETWORK;

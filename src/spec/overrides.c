@@ -156,10 +156,11 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 			 tw_nearest(name + sizeof prefix - 1, all.at));
 	else
 		snprintf(help, sizeof help,
-			 "THALWEG_ and a field's path in capitals is, "
-			 "such as THALWEG_TRAIN_SEED");
-	return tw_fail(r->why, TW_BAD_INPUT, "%s: the environment variable is no field; %s",
-		       source.name, help);
+			 "use THALWEG_ and the path of a field in capitals, such as "
+			 "THALWEG_TRAIN_SEED");
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s: this environment variable does not name a field; %s", source.name,
+		       help);
 }
 
 static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
@@ -202,7 +203,7 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 		    strcmp(own->text, named->text) == 0)
 			continue;
 		snprintf(text, sizeof text,
-			 "'%s' is not the preset's: %s is %s: %s; leave %s out, or spell the "
+			 "'%s' contradicts the preset: %s means %s: %s; leave %s out, or spell the "
 			 "strategy out instead of naming a preset",
 			 tw_tree_show(own->text, shown, sizeof shown), p->name, essence[k],
 			 named->text, essence[k]);

@@ -15,8 +15,8 @@ bool tw_oversubscribed(uint32_t n, const char *what, char *out, size_t room)
 	if (n <= PER_CORE * cores)
 		return false;
 	snprintf(out, room,
-		 "%u workers as %s share %u core%s and mostly wait for one: gradients come late; "
-		 "`thalweg sim` runs a large cluster on a small machine",
+		 "%u workers as %s share %u core%s and mostly wait for a core, so gradients come "
+		 "late; `thalweg sim` simulates a large cluster on a small machine",
 		 n, what, cores, cores == 1 ? "" : "s");
 	return true;
 }

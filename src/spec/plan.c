@@ -73,10 +73,10 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 
 	if (d->global_batch && tw_job_given(job, "data.batch") && d->batch)
 		return tw_job_refuse(job, why, "data.global_batch",
-				     "goes instead of data.batch, not beside it; leave one out");
+				     "cannot be combined with data.batch; leave one out");
 	if (d->global_batch && d->global_batch < job->cluster.workers)
 		return tw_job_refuse(job, why, "data.global_batch",
-				     "%u samples do not go round %u workers; use at least %u",
+				     "%u samples are too few for %u workers; use at least %u",
 				     d->global_batch, job->cluster.workers, job->cluster.workers);
 	if (d->global_batch)
 		d->batch = 0;
@@ -114,10 +114,11 @@ static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *wh
 	memcpy(&value, (const char *)f->base + f->row->offset, sizeof value);
 	f->follows = value == 0 || value == mean; /* an explained job is the job it explains */
 	if (value > 0.0 && value < 1.0 && value != mean)
-		return tw_job_refuse(job, why, path,
-				     "%g has no effect, because a staleness below 1 divides "
-				     "nothing; use 1 or more, or 0 for that of this job (%g)",
-				     value, mean);
+		return tw_job_refuse(
+			job, why, path,
+			"%g has no effect, because the rate is divided only by a staleness above "
+			"1; use 1 or more, or 0 for the mean staleness of this job (%g)",
+			value, mean);
 	snprintf(text, sizeof text, "%.17g", mean);
 	if (value == 0 && tw_field_set(f->row, f->base, text, &job->arena, &said) != TW_OK)
 		return tw_job_refuse(job, why, path, "%s", said.text);
@@ -139,7 +140,7 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 	p->dealing.positions = t->epochs > 0 ? of_epochs(job, t->epochs) : ENDLESS;
 	if (t->epochs > 0 && p->dealing.positions == 0)
 		return tw_job_refuse(job, why, "train.epochs",
-				     "is less than one of the %llu samples; use more epochs",
+				     "is less than one sample (an epoch has %llu); use more epochs",
 				     (unsigned long long)job->data.samples);
 	if (t->steps && of_steps(job, t->steps) < p->dealing.positions)
 		p->dealing.positions = of_steps(job, t->steps);
@@ -180,8 +181,7 @@ static enum tw_status complete_schedule(struct tw_job *job, struct tw_error *why
 				     "step needs at: (a list of epochs) or every: (epochs)");
 	if (s->kind == TW_SCHEDULE_STEP && s->every > 0 && s->at.count > 0)
 		return tw_job_refuse(job, why, "update.schedule.every",
-				     "goes instead of update.schedule.at, not beside it; "
-				     "leave one out");
+				     "cannot be combined with update.schedule.at; leave one out");
 	for (size_t k = 1; s->kind == TW_SCHEDULE_STEP && k < s->at.count; k++)
 		if (s->at.at[k] <= s->at.at[k - 1])
 			return tw_job_refuse(job, why, "update.schedule.at",
@@ -226,18 +226,20 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 		return TW_OK;
 	if (t->warm_workers == 0)
 		tw_job_refuse(job, &said, "train.warm.workers",
-			      "must be given with warm.for: how many workers begin alone");
+			      "must be given with warm.for: the number of workers that train alone "
+			      "at first");
 	else if (t->warm_for == 0)
 		tw_job_refuse(job, &said, "train.warm.for",
 			      "must be given with warm.workers, such as 0.2 epochs");
 	else if (t->warm_workers >= job->cluster.workers)
 		tw_job_refuse(job, &said, "train.warm.workers",
-			      "%u workers alone are not fewer than all %u; use fewer, or leave "
-			      "warm: out",
+			      "%u is not less than cluster.workers, which is %u; use fewer, or "
+			      "leave warm: out",
 			      t->warm_workers, job->cluster.workers);
 	else if (run > 0 && t->warm_for >= run)
 		tw_job_refuse(job, &said, "train.warm.for",
-			      "the warm start would be the whole run of %g epochs; use less", run);
+			      "the warm start would take the whole run of %g epochs; use less",
+			      run);
 	if (said.status != TW_OK && own)
 		return tw_fail(why, said.status, "%s", said.text);
 	if (said.status != TW_OK) {
@@ -398,11 +400,10 @@ static enum tw_status complete_network(struct tw_job *job, struct tw_error *why)
 	const struct tw_zoo *zoo = job->network.zoo;
 
 	if (own && tw_job_given(job, "data.test") && !overrules_share(job, own))
-		return tw_job_refuse(
-			job, why, "data.test",
-			"nothing is held out where data.%s gives a test set; leave one "
-			"of them out",
-			own);
+		return tw_job_refuse(job, why, "data.test",
+				     "cannot be combined with data.%s, which gives a test set; "
+				     "leave one of them out",
+				     own);
 	if (zoo && zoo->predicts_input && !tw_job_given(job, "data.predict"))
 		job->data.predict = TW_PREDICT_INPUT;
 	if (own || (job->data.from && !job->data.from->splits))
@@ -586,8 +587,8 @@ static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why
 		return TW_OK;
 	return tw_job_refuse(
 		job, why, "cluster.shards",
-		"a shard of %llu parameters with %llu arrays of rule, policy and "
-		"workers would pass 4 GiB; use more shards, at least %llu",
+		"a shard of %llu parameters with %llu arrays of rule, policy and workers would "
+		"exceed 4 GiB; use at least %llu shards",
 		(unsigned long long)largest, (unsigned long long)arrays - 1,
 		(unsigned long long)((p->problem.border[p->problem.shards] + most - 1) / most));
 }

@@ -83,13 +83,15 @@ static enum tw_status say_unread(struct tw_reading *r)
 	char crowd[250];
 
 	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
-		st = tw_job_warn(r->job, "section sim: is not read by %s",
+		st = tw_job_warn(r->job, "section sim: is ignored by %s; only thalweg sim uses it",
 				 world == TW_WORLD_TCP ? "processes" : "threads");
 	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
 		if (tw_job_given(r->job, pulse[k]))
-			st = tw_job_warn(r->job, "%s: is read by processes only", pulse[k]);
+			st = tw_job_warn(r->job, "%s: is ignored here; only serve and join use it",
+					 pulse[k]);
 	if (st == TW_OK && world == TW_WORLD_THREADS && tw_job_given(r->job, "cluster.stuck"))
-		st = tw_job_warn(r->job, "cluster.stuck: is read by processes and sim only");
+		st = tw_job_warn(r->job,
+				 "cluster.stuck: is ignored here; only serve, join and sim use it");
 	if (st == TW_OK && world == TW_WORLD_THREADS &&
 	    tw_oversubscribed(r->job->cluster.workers, "threads", crowd, sizeof crowd))
 		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);

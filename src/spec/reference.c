@@ -97,8 +97,8 @@ static const char faults_help[] =
 	"worker 0, event: 1234}; {partition: worker 2, from: everybody, at: 3s, lasts: 20s}; "
 	"{reset: worker 1, to: server 0, at: 2s}; {slow: worker 4, factor: 8, at: 1s, lasts: 10s}; "
 	"{leave: worker 3, at: 5s}. Nodes are master, server K and worker K, counted from 0. "
-	"Without restart a node stays away. A worker that leaves is not lost: it pushes what it "
-	"has, says goodbye and goes.";
+	"Without restart a crashed node does not come back. A worker that leaves is not lost: it "
+	"pushes its last contribution, tells the master and stops.";
 
 static void reference_section(FILE *out, const struct tw_section *s,
 			      enum tw_reference_format format)
@@ -253,8 +253,8 @@ static void print_networks(FILE *out, printer print)
 	heading(out, print, "Layers", "model.layers", false);
 	print_ops(out, print, false);
 	print(out, &(struct line){ "residual: [...]",
-				   "what its layers make is added to what goes around them; with "
-				   "shortcut: [...], to what those make",
+				   "adds the output of its layers to its input or, with shortcut: "
+				   "[...], to the output of the shortcut's layers",
 				   NULL });
 	fprintf(out, "%s", gap);
 	heading(out, print, "Losses", "loss", false);
@@ -270,9 +270,9 @@ static void print_networks(FILE *out, printer print)
 static void print_result(FILE *out, printer print)
 {
 	if (print == markdown_line)
-		fprintf(out, "\n## Result\n\nWhat `train`, `sim`, `serve` and `join` print with "
-			     "`--json`, and a run directory keeps as `result.json`.\n\n| field | "
-			     "meaning |\n| --- | --- |\n");
+		fprintf(out, "\n## Result\n\n`train`, `sim`, `serve` and `join` print these fields "
+			     "with `--json`. A run directory keeps them in `result.json`.\n\n| "
+			     "field | meaning |\n| --- | --- |\n");
 	else
 		fprintf(out, ".SS Result (\\-\\-json)\n");
 	for (const struct tw_result_field *f = tw_result_fields; f->name; f++)
@@ -292,15 +292,12 @@ void tw_job_strategies(FILE *out)
 void tw_job_reference(FILE *out, enum tw_reference_format format)
 {
 	if (format == TW_REFERENCE_MARKDOWN)
-		fprintf(out,
-			"# Reference of the job file\n\n"
-			"Made from the option rows of the program; do not edit. Every field may "
-			"also "
-			"be given as `--set path=value` or as an environment variable: `THALWEG_` "
-			"and "
-			"the path in capitals with `_` for `.` and `-`. A flag goes before the "
-			"environment, that before the file, the file before a preset and a preset "
-			"before the default.\n");
+		fprintf(out, "# Reference of the job file\n\nGenerated from the option tables of "
+			     "the program; do not edit. Every field can also be given as `--set "
+			     "path=value` or as an environment variable: `THALWEG_` and the path "
+			     "in capitals with `_` for `.` and `-`. A flag overrides the "
+			     "environment, the environment overrides the file, the file overrides "
+			     "a preset, and a preset overrides the default.\n");
 	for (const struct tw_section *s = tw_sections; s->name; s++)
 		reference_section(out, s, format);
 	print_networks(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);

@@ -5,53 +5,59 @@
 #include <stddef.h>
 
 const struct tw_result_field tw_result_fields[] = {
-	{ "strategy", "the preset's name, or the choices it is made of" },
+	{ "strategy", "the name of the preset, or the choices that make up the strategy" },
 	{ "seed", "train.seed" },
-	{ "world", "where the actors lived: sim, threads or tcp" },
-	{ "interrupted", "true: it was stopped before its end, and the figures are those so far" },
-	{ "diverged", "true: the loss was not a number any more, or every gradient was refused" },
-	{ "evaluated", "which vector loss and accuracy are of: w, or the rule's own" },
-	{ "loss", "mean over the test set, at the end; of an interrupted run: when it was last "
-		  "evaluated, null if it was not since it was started, or where it is not finite" },
-	{ "accuracy", "share of the test set, measured with the loss; null where a task has none" },
-	{ "goal", "train.until: reached, and epochs (applied), updates, seconds (virtual in sim), "
-		  "loss and accuracy of the first evaluation that reached it, null if none did; "
-		  "null without train.until" },
-	{ "epochs", "positions dealt / samples of an epoch" },
+	{ "world", "where the actors ran: sim, threads or tcp" },
+	{ "interrupted",
+	  "true: the run was stopped before its end, and the figures are those up to that point" },
+	{ "diverged", "true: the loss became not finite, or every gradient was refused" },
+	{ "evaluated",
+	  "which parameters loss and accuracy were measured on: w, or a vector of the rule" },
+	{ "loss",
+	  "mean over the test set at the end; for an interrupted run: at its last evaluation; null "
+	  "if this process made no evaluation, or if the loss is not finite" },
+	{ "accuracy", "share of the test set that is classified correctly, measured with the loss; "
+		      "null if the task has no accuracy" },
+	{ "goal", "for train.until: reached (true or false), then the epochs (applied), updates, "
+		  "seconds (virtual in sim), loss and accuracy of the first evaluation that "
+		  "reached it, each null if none did; null without train.until" },
+	{ "epochs", "samples dealt / samples of an epoch" },
 	{ "epochs_applied", "samples applied / samples of an epoch, mean over the shards" },
 	{ "steps", "gradients on one batch that the shards applied; mean over the shards" },
-	{ "updates", "mean over the shards" },
-	{ "samples", "samples in these gradients, each as often as it was applied; mean over the "
-		     "shards" },
-	{ "seconds", "of the wall clock, earlier parts of a resumed run included" },
+	{ "updates", "updates of a shard; mean over the shards" },
+	{ "samples",
+	  "samples in these gradients, counted each time they were applied; mean over the shards" },
+	{ "seconds", "wall-clock time, including the earlier parts of a resumed run" },
 	{ "samples_per_second", "samples / seconds" },
-	{ "steady", "without the tail: samples applied, seconds (virtual in sim) and "
-		    "samples_per_second from the first deal of this part of the run until a worker "
-		    "first found nothing left to deal; null if that did not happen" },
+	{ "steady",
+	  "speed without the tail of the run: samples applied, seconds (virtual in sim) and "
+	  "samples_per_second, from the first samples dealt in this part of the run until a worker "
+	  "first asked for more and there were none; null if that did not happen" },
 	{ "workers", "cluster.workers" },
-	{ "shards", "the pieces of the parameters" },
-	{ "parameters", "trainable ones" },
-	{ "staleness", "how many updates late contributions were applied: mean, max, and a "
-		       "histogram from 0 up" },
-	{ "bytes_sent", "by this process; in sim by all" },
-	{ "bytes_received", "by this process; in sim by all" },
-	{ "dropped", "samples refused as late" },
+	{ "shards", "number of shards that the parameters are split into" },
+	{ "parameters", "number of trainable parameters" },
+	{ "staleness", "staleness of the applied contributions, in updates: mean, max, and a "
+		       "histogram that starts at 0" },
+	{ "bytes_sent", "by this process; in sim by all nodes" },
+	{ "bytes_received", "by this process; in sim by all nodes" },
+	{ "dropped", "samples whose contribution came too late for its gate" },
 	{ "refused", "contributions that were not finite, or malformed" },
-	{ "redealt", "samples dealt again" },
+	{ "redealt", "samples dealt again because their worker was lost" },
 	{ "repeated", "samples that some shard applied more than once" },
-	{ "lost_updates", "updates that went with a server, mean over the shards" },
+	{ "lost_updates", "updates lost with a server; mean over the shards" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
-	{ "buffers_digest", "of the buffers; null if interrupted" },
-	{ "isa", "the instructions it computed with" },
-	{ "threads", "that compute, per worker" },
-	{ "checkpoint", "path of the last complete one, or null" },
-	{ "virtual_seconds", "sim: on the simulated clock" },
-	{ "events", "sim: how many there were" },
-	{ "role", "join: worker or server" },
-	{ "own_steps", "join: of this process" },
-	{ "own_samples", "join: of this process" },
-	{ "processes", "join --workers: exit_code, own_steps, own_samples and left of each" },
-	{ "left", "join: true: it left before the end, and all figures are its own" },
+	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },
+	{ "isa", "instruction set that the kernels used" },
+	{ "threads", "compute threads per worker" },
+	{ "checkpoint", "path of the last complete checkpoint, or null" },
+	{ "virtual_seconds", "sim: seconds on the simulated clock" },
+	{ "events", "sim: number of simulated events" },
+	{ "role", "join: role of this process, worker or server" },
+	{ "own_steps", "join: the part done by this process" },
+	{ "own_samples", "join: the part done by this process" },
+	{ "processes",
+	  "join --workers: exit_code, own_steps, own_samples and left of each process" },
+	{ "left", "join: true if this process left before the end; then all figures are its own" },
 	{ NULL, NULL },
 };

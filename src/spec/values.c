@@ -37,7 +37,7 @@ static enum tw_status list_value(struct tw_reading *r, const struct tw_field *f,
 	if (!plain) {
 		tw_field_accepts(f->row, accepts, sizeof accepts);
 		snprintf(reason, sizeof reason, "needs %s, not %s", accepts,
-			 f->row->type == TW_F64S ? "a list of anything else" : "a list");
+			 f->row->type == TW_F64S ? "a list of other values" : "a list");
 		return tw_read_refuse(r, node, f->path, reason);
 	}
 	*text = joined(r, node);
@@ -143,7 +143,8 @@ static bool of_another(struct tw_reading *r, const char *path, char *out, size_t
 			if (strcmp(whole, path) != 0 && !inside(whole, path))
 				continue;
 			if (found++ == 0)
-				snprintf(out, room, "goes only with %s: %s", g.chooser, g.variant);
+				snprintf(out, room, "is valid only with %s: %s", g.chooser,
+					 g.variant);
 			else if ((n = strlen(out)) + strlen(g.variant) + 8 < room)
 				snprintf(out + n, room - n, " or %s", g.variant);
 			break;
@@ -203,9 +204,9 @@ static enum tw_status unknown(struct tw_reading *r, const char *parent, const ch
 	if (later)
 		return tw_read_refuse(r, node, path, later);
 	if (strchr(node->key, '.'))
-		return tw_read_refuse(r, node, path,
-				      "no field's name has a dot; write a mapping inside a "
-				      "mapping instead");
+		return tw_read_refuse(
+			r, node, path,
+			"names of fields contain no dot; write a mapping inside a mapping instead");
 	if (of_another(r, path, reason, sizeof reason))
 		return tw_read_refuse(r, node, path, reason);
 	siblings(r, parent, &n);

@@ -104,7 +104,8 @@ enum tw_status tw_tree_put(struct tw_arena *keep, struct tw_tree *root, const ch
 	char whole[200], *rest = NULL, *save = whole;
 
 	if (snprintf(whole, sizeof whole, "%s", path) >= (int)sizeof whole)
-		return tw_fail(why, TW_BAD_INPUT, "%s: names no field of a job file", node->place);
+		return tw_fail(why, TW_BAD_INPUT, "%s: does not name a field of a job file",
+			       node->place);
 	for (char *key = strtok_r(save, ".", &rest); key;) {
 		char *after = strtok_r(NULL, ".", &rest);
 		struct tw_tree *child = tw_tree_child(root, key);
@@ -122,14 +123,14 @@ enum tw_status tw_tree_put(struct tw_arena *keep, struct tw_tree *root, const ch
 		if (tw_tree_is_null(child))
 			child->kind = TW_TREE_MAP;
 		if (child->kind != TW_TREE_MAP)
-			return tw_fail(
-				why, TW_BAD_INPUT,
-				"%s: %s is no mapping at %s; set all of it: --set '%s={...}'",
-				node->place, key, child->place, key);
+			return tw_fail(why, TW_BAD_INPUT,
+				       "%s: %s is not a mapping at %s; set it as a whole: --set "
+				       "'%s={...}'",
+				       node->place, key, child->place, key);
 		root = child;
 		key = after;
 	}
-	return tw_fail(why, TW_BAD_INPUT, "%s: names no field of a job file", node->place);
+	return tw_fail(why, TW_BAD_INPUT, "%s: does not name a field of a job file", node->place);
 }
 
 void tw_tree_fill(struct tw_tree *root, struct tw_tree *under)

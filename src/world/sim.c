@@ -198,7 +198,7 @@ static void interrupt(struct sim *s)
 	const int signals = s->cluster->interrupted ? atomic_load(s->cluster->interrupted) : 0;
 
 	if (signals > 1) {
-		tw_sim_fail(s, TW_INTERRUPTED, "stopped at once, as asked twice");
+		tw_sim_fail(s, TW_INTERRUPTED, "interrupted twice: stopped immediately");
 		return;
 	}
 	if (signals)
@@ -206,7 +206,7 @@ static void interrupt(struct sim *s)
 	if (!s->interrupting || !m->actor || s->interrupted_boot == m->ctx.boot)
 		return;
 	if (!m->class->interrupt) {
-		tw_sim_fail(s, TW_INTERRUPTED, "stopped as asked, without a checkpoint");
+		tw_sim_fail(s, TW_INTERRUPTED, "interrupted: stopped without a checkpoint");
 		return;
 	}
 	s->interrupted_boot = m->ctx.boot;
@@ -269,7 +269,7 @@ static void loop(struct sim *s)
 		if (s->over)
 			return;
 		if (!s->due) {
-			tw_sim_stuck(s, "nothing can happen any more");
+			tw_sim_stuck(s, "the simulation is stuck: no event is left");
 			return;
 		}
 		next = tw_queue_pop(&s->queue);
@@ -283,7 +283,7 @@ static void loop(struct sim *s)
 		if (next.at > s->latest) {
 			tw_sim_queue(s, next.at, next.event); /* the end will find it */
 			s->now = s->latest;
-			tw_sim_stuck(s, "the virtual time allowed is over");
+			tw_sim_stuck(s, "the limit of virtual time is reached");
 			return;
 		}
 		HOLDS(1, next.at >= s->now);
@@ -357,8 +357,8 @@ static enum tw_status nodes_fill(struct sim *s)
 
 		if (i && seat_order(&s->cast.cell[i - 1], &s->cast.cell[i]) == 0)
 			return tw_fail(&s->ran->error, TW_BAD_INPUT,
-				       "two seats at node %u, role %u, index %u", a.node, a.role,
-				       a.index);
+				       "two actors have the address node %u, role %u, index %u",
+				       a.node, a.role, a.index);
 		n->first = n->at[a.role] = i;
 		n->cells++;
 		n->count[a.role]++;

@@ -236,8 +236,8 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 
 		tw_sim_name(s, m->from, name, sizeof name);
 		tw_sim_fail(s, TW_ABSENT,
-			    "%s sent %s to node %u, role %u, index %u: nobody is there", name,
-			    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
+			    "%s sent %s to node %u, role %u, index %u, but there is no such actor",
+			    name, tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
 	}
 	if (!to || !to->actor) {
 		tw_sim_parcel_free(s, p);

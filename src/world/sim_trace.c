@@ -37,7 +37,7 @@ enum tw_status tw_trace_close(struct trace *t, struct tw_error *why)
 	bad = ferror(t->file) != 0;
 	bad |= fclose(t->file) != 0;
 	t->file = NULL;
-	return bad ? tw_fail(why, TW_IO, "the trace %s could not be written whole", t->path)
+	return bad ? tw_fail(why, TW_IO, "the trace %s could not be written completely", t->path)
 		   : TW_OK;
 }
 

@@ -153,9 +153,9 @@ void tw_sim_stuck(struct sim *s, const char *why)
 		used += (size_t)n;
 	}
 	if (untold)
-		tw_sim_fail(s, TW_REFUSED, "%s; and %zu others wait", text, untold);
+		tw_sim_fail(s, TW_REFUSED, "%s; and %zu other actors wait", text, untold);
 	else if (count)
 		tw_sim_fail(s, TW_REFUSED, "%s", text);
 	else
-		tw_sim_fail(s, TW_REFUSED, "%s, and nobody says that it waits", text);
+		tw_sim_fail(s, TW_REFUSED, "%s, and no actor reports that it waits", text);
 }

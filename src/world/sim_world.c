@@ -119,7 +119,7 @@ void tw_sim_saves_close(struct sim *s)
 		if (e->status == TW_OK || e->status == TW_INTERRUPTED)
 			status = save_do(s, v);
 		if (status != TW_OK)
-			tw_fail(e, status, "cut %llu could not be saved: %s",
+			tw_fail(e, status, "checkpoint %llu could not be saved: %s",
 				(unsigned long long)v->cut, tw_status_name(status));
 		tw_sim_give_up(s, v->event);
 		save_end(s, v);
@@ -220,7 +220,7 @@ out_put:
 	s->heap->put(s->heap, v->part);
 	s->heap->put(s->heap, v);
 out:
-	tw_sim_fail(s, TW_NO_MEMORY, "no memory to save cut %llu", (unsigned long long)cut);
+	tw_sim_fail(s, TW_NO_MEMORY, "no memory to save checkpoint %llu", (unsigned long long)cut);
 }
 
 static void world_load(struct tw_context *ctx)

@@ -50,7 +50,7 @@ void tw_tcp_refusals_tick(struct tw_tcp *t)
 	if (t->loop.now - t->refusals.since < TW_SECOND)
 		return;
 	if (t->refusals.unsaid)
-		tw_log_line(t->o.log, TW_WARNING, t->self.who, "%u more were refused",
+		tw_log_line(t->o.log, TW_WARNING, t->self.who, "%u more connections were refused",
 			    t->refusals.unsaid);
 	t->refusals.since = t->loop.now;
 	t->refusals.said = t->refusals.unsaid = 0;

@@ -264,7 +264,7 @@ void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process)
 	while (c && !(c->state == CONN_SILENT && c->process == process))
 		c = c->next;
 	if (c)
-		tw_conn_close(c, "it has connected anew");
+		tw_conn_close(c, "it has opened a new connection");
 }
 
 bool tw_conn_close_silent(struct tw_tcp *t)
@@ -275,7 +275,7 @@ bool tw_conn_close_silent(struct tw_tcp *t)
 		if (c->state == CONN_SILENT)
 			oldest = c;
 	if (oldest)
-		tw_conn_close(oldest, "room is needed");
+		tw_conn_close(oldest, "the connection is needed for another process");
 	return oldest != NULL;
 }
 
@@ -322,7 +322,7 @@ void tw_conn_arm(struct conn *c)
 	e.events = events;
 	if (epoll_ctl(c->t->loop.epoll, c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
 		      tw_stream_fd(c->stream), &e) != 0) {
-		tw_conn_close(c, "it cannot be watched");
+		tw_conn_close(c, "its socket cannot be watched");
 		return;
 	}
 	c->watched = true;
@@ -336,7 +336,7 @@ static const char *reason(const struct conn *c)
 	if (*why)
 		return why;
 	why = tw_stream_why(c->stream);
-	return *why ? why : "it broke";
+	return *why ? why : "the connection broke";
 }
 
 /* Who has not greeted and speaks nonsense is refused aloud. */
@@ -556,10 +556,11 @@ static void tick_open(struct conn *c)
 	silent = t->loop.now - c->heard;
 	stuck = t->loop.now - c->wrote;
 	if (c->held && silent >= NAMED_TIME) { /* if it is named later, it says all of it again */
-		tw_tcp_refusal(t, c->name,
-			       "%s as worker %u is not heard: the master has not said so",
-			       tw_type_name(c->held->h.type), c->held->h.from);
-		tw_conn_close(c, "the master has not named it");
+		tw_tcp_refusal(
+			t, c->name,
+			"%s as worker %u is ignored: the master has not announced this worker",
+			tw_type_name(c->held->h.type), c->held->h.from);
+		tw_conn_close(c, "the master has not announced it");
 		return;
 	}
 	if (!c->paused && silent >= t->beat.limit) {
@@ -578,8 +579,8 @@ static void tick_open(struct conn *c)
 	if (!c->paused && silent >= t->beat.suspect && !c->peer->suspect) {
 		c->peer->suspect = true;
 		tw_log_line(t->o.log, TW_WARNING, t->self.who,
-			    "%s on %s has not been heard of for %.1f s", c->peer->name,
-			    c->peer->host, seconds(silent));
+			    "%s on %s has been silent for %.1f s", c->peer->name, c->peer->host,
+			    seconds(silent));
 	} else if (silent < t->beat.suspect) {
 		c->peer->suspect = false;
 	}
@@ -610,7 +611,7 @@ void tw_conns_tick(struct tw_tcp *t)
 		case CONN_ASKING:
 			if (t->loop.now - c->heard > 6 * GREET_TIME ||
 			    t->loop.now - c->wrote > 2 * t->beat.limit)
-				tw_conn_close(c, "it asked for nothing more");
+				tw_conn_close(c, "it asked for nothing else");
 			break;
 		default:
 			if (c->held && age > NAMED_TIME) {
@@ -620,7 +621,7 @@ void tw_conns_tick(struct tw_tcp *t)
 			if (age <= GREET_TIME)
 				break;
 			if (!c->dialled)
-				tw_tcp_refusal(t, c->name, "it said nothing for %.0f s",
+				tw_tcp_refusal(t, c->name, "it sent no greeting for %.0f s",
 					       seconds(GREET_TIME));
 			tw_conn_close(c, c->state == CONN_DIALLING ? "no answer"
 								   : "it did not answer in time");

@@ -47,7 +47,7 @@ static void free_msg(void *arg, struct tw_msg *m)
 static bool admit(void *arg, const struct tw_header *h, const char **why)
 {
 	(void)arg;
-	*why = "it answers what was not asked";
+	*why = "it answers a question that was not asked";
 	return h->type == TW_TERMS || h->type == TW_DENY || h->type == TW_DATA ||
 	       h->type == TW_PING;
 }
@@ -96,7 +96,7 @@ static const char *broken(const struct tw_tcp_ask *a)
 	if (*why)
 		return why;
 	return a->o->tls || a->facts.run ? "it closed the connection"
-					 : "it closed the connection; does it want a key (--key)?";
+					 : "it closed the connection; does it need a key (--key)?";
 }
 
 /* Send m (taken) and wait for the answer, which is the caller's. */
@@ -180,7 +180,8 @@ static enum tw_status connect_to(struct tw_tcp_ask *a, unsigned attempt, struct 
 			return tw_fail(why, tw_stream_left(a->stream) ? TW_IO : TW_REFUSED,
 				       "%s: %s", a->where, broken(a));
 		if (!wait_for(a, tw_stream_wants(a->stream) & EPOLLOUT ? POLLOUT : POLLIN, until))
-			return tw_fail(why, TW_IO, "%s does not answer in TLS", a->where);
+			return tw_fail(why, TW_IO, "%s does not answer the TLS handshake",
+				       a->where);
 	}
 }
 
@@ -190,7 +191,7 @@ static enum tw_status greet(struct tw_tcp_ask *a, struct tw_error *why)
 	enum tw_status status;
 
 	if (!m)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for a question");
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
 	m->b.greet = (struct tw_body_greet){
 		.role = a->o->role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
 		.flags = TW_GREET_ASK | (a->over ? TW_GREET_MODEL : 0),
@@ -316,7 +317,7 @@ static enum tw_status fetch(struct tw_tcp_ask *a, enum tw_data_what what, uint64
 		enum tw_status status;
 
 		if (!m)
-			return tw_fail(why, TW_NO_MEMORY, "no memory for a question");
+			return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
 		m->b.data = (struct tw_body_data){ .what = what, .from = from, .bytes = n };
 		status = exchange(a, m, &answer, why);
 		if (status != TW_OK)
@@ -325,7 +326,7 @@ static enum tw_status fetch(struct tw_tcp_ask *a, enum tw_data_what what, uint64
 		    answer->b.data.from != from || answer->b.data.what != what) {
 			free_msg(a, answer);
 			return tw_fail(why, TW_BAD_BYTES,
-				       "%s gives other bytes than were asked for", a->where);
+				       "%s sent other bytes than those requested", a->where);
 		}
 		memcpy(at, tw_msg_payload(answer), n);
 		free_msg(a, answer);
@@ -346,7 +347,7 @@ enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
 
 	*text = NULL;
 	if (!m)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for a question");
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
 	m->b.data = (struct tw_body_data){ .what = TW_DATA_JOB };
 	status = exchange(a, m, &answer, why);
 	if (status != TW_OK)
@@ -354,7 +355,7 @@ enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
 	n = answer->h.type == TW_DATA ? answer->b.data.bytes : 0;
 	free_msg(a, answer);
 	if (n == 0 || n > (1u << 20))
-		return tw_fail(why, TW_BAD_BYTES, "%s has no job to give", a->where);
+		return tw_fail(why, TW_BAD_BYTES, "%s sent no job", a->where);
 	*text = a->heap->get(a->heap, n + 1);
 	if (!*text)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");

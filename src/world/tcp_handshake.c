@@ -51,7 +51,7 @@ bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **
 	const bool open = c->state == CONN_OPEN;
 
 	if (h->payload > tw_payload_most(h->type, c->t->o.push_most, c->t->o.part_most)) {
-		*why = "it sends more than such a message can have";
+		*why = "it sends a message that is too large for its type";
 		return false;
 	}
 	switch (h->type) {
@@ -59,10 +59,10 @@ bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **
 		*why = "it greets twice";
 		return !c->dialled && c->state == CONN_GREETING;
 	case TW_TERMS:
-		*why = "it answers what was not asked";
+		*why = "it answers a question that was not asked";
 		return c->dialled && c->state == CONN_GREETING;
 	case TW_DENY:
-		*why = "it refuses what was not asked";
+		*why = "it refuses a request that was not made";
 		return c->dialled;
 	case TW_PING:
 		*why = "it has not greeted";
@@ -71,15 +71,16 @@ bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **
 		*why = "it has not greeted";
 		return open;
 	case TW_DATA:
-		*why = "it asks for data without having said so";
+		*why = "it asks for data, but its greeting did not say so";
 		return c->state == CONN_ASKING && !h->payload;
 	case TW_PEERS:
 	case TW_TICKETS:
 	case TW_OVER:
-		*why = "it speaks as if it were the master";
+		*why = "it sends a message that only the master may send";
 		return open && c->peer->role == TW_MASTER;
 	default:
-		*why = open ? "it says what its role does not say" : "it has not greeted";
+		*why = open ? "it sends a message that its role may not send"
+			    : "it has not greeted";
 		return open && actor_says(c, h);
 	}
 }
@@ -121,12 +122,12 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 
 	if (p->role == TW_MASTER) {
 		if (t->self.id.run && t->self.id.run != b->run) {
-			tw_tcp_end(t, TW_REFUSED, "another run is at this address now");
+			tw_tcp_end(t, TW_REFUSED, "another run now uses this address");
 			return;
 		}
 		if ((t->self.node && t->self.node != b->node) || b->every < MS ||
 		    b->suspect < b->every || b->limit < b->suspect) {
-			tw_conn_close(c, "its terms make no sense");
+			tw_conn_close(c, "its heartbeat times or its node number are not valid");
 			return;
 		}
 		if (t->o.role == TW_TCP_SERVER)
@@ -148,7 +149,7 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
 	} else if (b->own != p->node) {
-		tw_conn_close(c, "another server is at its address");
+		tw_conn_close(c, "another server now uses its address");
 		return;
 	} else {
 		p->boot = b->own_boot;
@@ -213,7 +214,7 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 		p->dial.since = p->dial.complained = 0;
 	}
 	if (p->boot && p->boot != b->boot && p->conn) /* it is another process now */
-		tw_conn_close(p->conn, "it was started anew");
+		tw_conn_close(p->conn, "its process was restarted");
 	p->boot = b->boot;
 	memcpy(p->ticket, b->ticket, TW_TICKET);
 	snprintf(p->address.host, sizeof p->address.host, "%s",
@@ -239,7 +240,7 @@ static void leave_out(struct tw_tcp *t, const struct tw_peer_place *list, size_t
 			continue;
 		p->dial.wanted = false;
 		if (p->conn && !p->open)
-			tw_conn_close(p->conn, "the master does not list it any more");
+			tw_conn_close(p->conn, "the master no longer lists it");
 	}
 }
 
@@ -309,7 +310,7 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		tw_tcp_end(t, TW_INTERRUPTED, "%s", stopped(m->b.over.cut, how, sizeof how));
 		break;
 	default:
-		tw_tcp_end(t, TW_REFUSED, "the run has failed at the master%s%s",
+		tw_tcp_end(t, TW_REFUSED, "the run has failed on the master%s%s",
 			   *reason ? ": " : "", reason);
 	}
 }
@@ -355,25 +356,23 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 	char its[TW_SHA_SHORT], ours[TW_SHA_SHORT];
 
 	if (!tw_sha_same(&b->job, &o->job)) {
-		tw_handshake_deny(
-			c, TW_DENY_JOB, 0,
-			"it runs another job (hash %s, here %s); join without a job of your "
-			"own: the master gives it",
-			tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
+		tw_handshake_deny(c, TW_DENY_JOB, 0,
+				  "it has another job (hash %s, expected %s); join without a job "
+				  "file: the master sends the job",
+				  tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
 		return false;
 	}
 	if (!tw_sha_same(&b->layout, &o->layout)) {
 		tw_handshake_deny(
 			c, TW_DENY_LAYOUT, 0,
-			"its parameters or the cluster's servers, shards and workers are laid "
-			"out otherwise (hash %s, here %s): start it again, with the same version "
-			"of thalweg",
+			"its layout of parameters, servers, shards and workers is different (hash "
+			"%s, expected %s): start it again, with the same version of thalweg",
 			tw_sha_short(&b->layout, its), tw_sha_short(&o->layout, ours));
 		return false;
 	}
 	if (!tw_sha_same(&b->data, &o->data)) {
 		tw_handshake_deny(c, TW_DENY_DATA, 0,
-				  "its data set is another (fingerprint %s, here %s)",
+				  "it has another data set (fingerprint %s, expected %s)",
 				  tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
 		return false;
 	}
@@ -417,8 +416,8 @@ static bool known(struct conn *c, const struct tw_body_greet *b)
 	if (tw_ticket_check(c->t, b) == CLAIM_TRUE)
 		return true;
 	tw_handshake_deny(c, TW_DENY_RUN, 0,
-			  "it says it is node %u of run %016" PRIx64
-			  ", which nobody here has given; start it again",
+			  "it claims to be node %u of run %016" PRIx64
+			  ", but this run has given it no such number; start it again",
 			  b->node, b->run);
 	return false;
 }
@@ -510,7 +509,7 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		return;
 	}
 	if (p && boot < p->boot) {
-		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is somebody else now", node);
+		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is now another process", node);
 		return;
 	}
 	if (!p) {
@@ -563,9 +562,10 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
 			node = free_server(t);
 		if (!node) {
-			tw_handshake_deny(c, TW_DENY_BUSY, 2000,
-					  "the job's %u servers are all here (cluster.servers)",
-					  t->o.servers);
+			tw_handshake_deny(
+				c, TW_DENY_BUSY, 2000,
+				"the job already has all its %u servers (cluster.servers)",
+				t->o.servers);
 			return;
 		}
 		boot = t->self.id.boot << 16 | (uint32_t)++t->given.servers;
@@ -578,7 +578,7 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		return;
 	}
 	if (p && taken(p) && p->boot != boot) {
-		tw_handshake_deny(c, TW_DENY_PLACE, 0, "server %u is somebody else now",
+		tw_handshake_deny(c, TW_DENY_PLACE, 0, "server %u is now another process",
 				  tw_server_number(node));
 		return;
 	}
@@ -601,8 +601,8 @@ static void let_ask(struct conn *c)
 		if (o->state == CONN_ASKING && (!oldest || o->heard <= oldest->heard))
 			oldest = o;
 	if (oldest) {
-		tw_tcp_refusal(t, oldest->name, "too many ask for the job or its data");
-		tw_conn_close(oldest, "too many ask");
+		tw_tcp_refusal(t, oldest->name, "too many processes ask for the job or its data");
+		tw_conn_close(oldest, "too many processes ask");
 	}
 	t->conns.pending--;
 	t->conns.asking++;
@@ -637,7 +637,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	else if (b->role == TW_SERVER)
 		greet_server(c, b);
 	else
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "it has no role that joins");
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "its role may not join");
 }
 
 /* --- who greets before the master has named it ------------------------------------------------ */
@@ -687,8 +687,9 @@ void tw_handshake_too_late(struct conn *c)
 	c->held = NULL;
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
-	tw_tcp_refusal(c->t, c->name, "refused: the master has not named node %u", node);
-	tw_handshake_deny(c, TW_DENY_BUSY, 1000, "the master has not named node %u here", node);
+	tw_tcp_refusal(c->t, c->name, "refused: the master has not announced node %u", node);
+	tw_handshake_deny(c, TW_DENY_BUSY, 1000,
+			  "the master has not announced node %u to this server", node);
 }
 
 /* --- what is given -------------------------------------------------------------------------- */
@@ -734,7 +735,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 
 	if (!known_data(t, b->what, &all) || b->from > all ||
 	    b->bytes > tw_payload_most(TW_DATA, 0, 0) || b->bytes > all - b->from) {
-		tw_handshake_deny(c, TW_DENY_DATA, 0, "it asks for data that there is not");
+		tw_handshake_deny(c, TW_DENY_DATA, 0, "it asks for data that does not exist");
 		return;
 	}
 	m = tw_tcp_msg(t, TW_DATA);
@@ -748,7 +749,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	}
 	if (read_data(t, b, m->payload->data) != TW_OK) {
 		tw_tcp_msg_free(t, m);
-		tw_handshake_deny(c, TW_DENY_DATA, 0, "the data set cannot be read here");
+		tw_handshake_deny(c, TW_DENY_DATA, 0, "this process cannot read the data set");
 		return;
 	}
 	m->b.data = *b;

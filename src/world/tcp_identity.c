@@ -41,7 +41,7 @@ static bool is_member(struct tw_tcp *t, const struct peer *p, uint32_t slot)
 
 static enum claim false_claim(const struct conn *c, const struct tw_msg *m)
 {
-	tw_tcp_refusal(c->t, c->name, "%s as worker %u is not heard: it is %s",
+	tw_tcp_refusal(c->t, c->name, "%s as worker %u is ignored: it comes from %s",
 		       tw_type_name(m->h.type), m->h.from, c->peer->name);
 	return CLAIM_FALSE;
 }

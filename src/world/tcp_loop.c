@@ -67,8 +67,9 @@ static bool close_oldest(struct tw_tcp *t)
 			oldest = c;
 	if (!oldest)
 		return false;
-	tw_tcp_refusal(t, oldest->name, "too many connections wait to greet");
-	tw_conn_close(oldest, "too many wait"); /* freed later: epoll may have named it, too */
+	tw_tcp_refusal(t, oldest->name, "too many connections have not greeted yet");
+	/* freed later: epoll may have named it, too */
+	tw_conn_close(oldest, "too many connections have not greeted yet");
 	return true;
 }
 
@@ -141,7 +142,8 @@ static void forgive(struct tw_tcp *t)
 
 	if (t->loop.turned && gap > STOPPED) {
 		tw_log_line(t->o.log, TW_WARNING, t->self.who,
-			    "this process stood still for %.1f s", (double)gap / (double)TW_SECOND);
+			    "this process was suspended for %.1f s",
+			    (double)gap / (double)TW_SECOND);
 		for (struct conn *c = t->conns.all; c; c = c->next) {
 			c->heard += gap;
 			c->wrote += gap;
@@ -246,7 +248,7 @@ static void handle(struct tw_tcp *t, const struct epoll_event *e)
 	else if (e->data.ptr == &t->door.listener)
 		accept_all(t);
 	else if (is_held(e->data.ptr) && (e->events & (EPOLLHUP | EPOLLERR)))
-		tw_conn_close(e->data.ptr, "it broke"); /* nobody would read that */
+		tw_conn_close(e->data.ptr, "the connection broke"); /* nobody would read that */
 	else
 		tw_conn_ready(e->data.ptr);
 }

@@ -179,7 +179,7 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 		struct conn *old = p->conn;
 
 		p->conn = NULL;
-		tw_conn_close(old, "it has connected anew");
+		tw_conn_close(old, "it has opened a new connection");
 	}
 	if (back)
 		tw_log_line(t->o.log, TW_INFO, t->self.who, "connected to %s%s on %s again", the(p),
@@ -303,7 +303,7 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 	/* where actors are told who is gone, they say so */
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->farewell.ending)
 		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG,
-			    t->self.who, "%s on %s is given up: %s", p->name, p->host, why);
+			    t->self.who, "%s on %s is considered lost: %s", p->name, p->host, why);
 	tell(t, p, false);
 	if (p->role == TW_WORKER && t->o.role == TW_TCP_SERVE)
 		tw_ticket_tell(t, p, true);
@@ -358,11 +358,11 @@ void tw_peers_tick(struct tw_tcp *t)
 		if (p == t->peers.master && gone > CLOSED_GRACE && t->port && t->end.asked &&
 		    t->loop.now - t->end.asked > CLOSED_GRACE) {
 			tw_tcp_end(t, TW_INTERRUPTED,
-				   "left without the master, which is not there");
+				   "left without the master, which cannot be reached");
 			return;
 		}
 		if (p == t->peers.master && t->o.patience && gone > t->o.patience && t->port) {
-			tw_tcp_end(t, TW_IO, "the master has not been there for %.0f s",
+			tw_tcp_end(t, TW_IO, "the master could not be reached for %.0f s",
 				   (double)gone / (double)TW_SECOND);
 			return;
 		}

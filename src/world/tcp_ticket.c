@@ -66,7 +66,7 @@ static struct tw_msg *message(struct tw_tcp *t, struct peer *server, size_t rows
 		return m;
 	if (m)
 		tw_tcp_msg_free(t, m);
-	tw_conn_close(server->conn, "no memory to tell it who may dial it");
+	tw_conn_close(server->conn, "no memory to tell it which workers may connect");
 	return NULL;
 }
 
@@ -171,7 +171,8 @@ void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m)
 		drop_all(t, t->peers.master->master_boot);
 	for (size_t k = 0; k < m->h.tail / sizeof *row; k++)
 		if (!learn(t, &row[k])) {
-			tw_tcp_end(t, TW_NO_MEMORY, "no memory for those who may connect");
+			tw_tcp_end(t, TW_NO_MEMORY,
+				   "no memory for the list of workers that may connect");
 			return;
 		}
 }

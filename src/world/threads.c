@@ -314,7 +314,7 @@ static void housekeep(struct hand *me)
 		int64_t now = tw_threads_now(w), until;
 
 		if (interrupts > 1) {
-			struct tw_totals t = { .text = "interrupted twice: ended at once" };
+			struct tw_totals t = { .text = "interrupted twice: stopped immediately" };
 
 			tw_threads_end(w, TW_INTERRUPTED, &t, NULL);
 			break;
@@ -458,7 +458,7 @@ static enum tw_status make(struct threads *w)
 	for (size_t k = 0; k < w->cells; k++)
 		init_cell(w, k, &workers);
 	if (!tw_threads_index(w))
-		return tw_fail(&w->ran->error, TW_BAD_INPUT, "two seats have the same address");
+		return tw_fail(&w->ran->error, TW_BAD_INPUT, "two actors have the same address");
 	for (size_t k = 0; k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 

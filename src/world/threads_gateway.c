@@ -43,8 +43,8 @@ void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m)
 		return;
 	}
 	tw_log_line(w->cluster->log, TW_WARNING, from->name,
-		    "sent %s to node %u role %u index %u, where nobody is", tw_type_name(m->h.type),
-		    m->to.node, m->to.role, m->to.index);
+		    "sent %s to node %u role %u index %u, but there is no such actor",
+		    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
 	tw_msg_pool_give(&me->messages, m);
 }
 

@@ -215,7 +215,7 @@ static void engines_that_cannot_be(void **state)
 	BUT((e.tensor = wrong, wrong[1].shape[0] = 2), "tensor bias: reaches beyond the 37");
 	BUT((e.tensor = wrong, wrong[0].shape[1] = UINT64_MAX), "tensor weight: its shape");
 	BUT((e.tensor = wrong, wrong[2].shape[0] = 6), "tensor mean: its shape");
-	refused(&p.engine, "model: lenet\n", "model.name: goes instead of 'external'");
+	refused(&p.engine, "model: lenet\n", "model.name: cannot be combined with 'external'");
 	refused(&p.engine, "model: {quadratic: {}}\n", "model.external");
 	refused(&p.engine, "data: {source: digits}\n", "data.source: a made-up model");
 	refused(&p.engine, "data: {samples: 49}\n",

@@ -58,10 +58,10 @@ static void wrong_networks(void **state)
 {
 	static const struct wrong list[] = {
 		{ DIGITS "model:\n  layers:\n    - conv 4 3x3\n    - rellu\n    - linear 10\n",
-		  { "job.yaml:5: ", "layer 2 of 3", "'rellu' is no layer",
+		  { "job.yaml:5: ", "layer 2 of 3", "'rellu' is not a known layer",
 		    "did you mean 'relu'?" } },
 		{ DIGITS "model:\n  layers: [conv 4 3x3 padd 1, relu, linear 10]\n",
-		  { "job.yaml:3: ", "layer 1 of 3", "'padd' is no option",
+		  { "job.yaml:3: ", "layer 1 of 3", "'padd' is not one of its options",
 		    "did you mean 'pad'?" } },
 		{ DIGITS "model:\n  layers: [conv 4 3x, relu, linear 10]\n",
 		  { "job.yaml:3: ", "layer 1 of 3", "size: needs height and width", "not '3x'" } },

@@ -383,7 +383,7 @@ static void one_name_for_a_server(void **state)
 	await_line(&part[0], "run: epoch ", line, sizeof line);
 	kill(part[1].pid, SIGKILL);
 	await_line(&part[0], "lost the connection to server 1 on 127.0.0.1: ", line, sizeof line);
-	await_line(&part[0], "server 1 is gone with its shards", line, sizeof line);
+	await_line(&part[0], "server 1 is gone, and its shards with it", line, sizeof line);
 	await_line(&part[2], "lost the connection to server 1 on 127.0.0.1: ", line, sizeof line);
 	thalweg_end(&part[1], &said);
 	said_free(&said);
@@ -421,7 +421,7 @@ static void stopped_before_anybody_came(void **state)
 	serve(&master, "nobody", "--set cluster.wait=1s", join);
 	thalweg_end(&master, &said);
 	expect(&said, 75);
-	has(said.err, "0 of at least 1 workers came in 1 s: stopping; a longer cluster.wait");
+	has(said.err, "only 0 of at least 1 workers joined in 1 s: stopping; use a longer");
 	said_free(&said);
 }
 
@@ -478,7 +478,7 @@ static void joiners_hear_why_a_run_failed(void **state)
 		thalweg_end(&part[k], &said);
 		expect(&said, 1);
 		if (k)
-			has(said.err, "the run has failed at the master: training diverged after ");
+			has(said.err, "the run has failed on the master: training diverged after ");
 		has(said.err, "update.rate=100000");
 		said_free(&said);
 	}

@@ -201,7 +201,7 @@ static void one_word_is_explained(void **state)
 		{ "nesterov", { "nag" } },
 		{ "ddp", { "strategy: ssgd here", "a preset" } },
 		{ "dense", { "linear" } },
-		{ "gpu", { "CPUs" } },
+		{ "gpu", { "CPU cores" } },
 		{ "checkpoint_dir", { "--run on the command line" } },
 	};
 

@@ -761,7 +761,7 @@ static void a_crowd_of_workers_is_said(void **state)
 	file = strdup(job_file());
 	s = thalweg(NULL, "train %s --run %s/mob --set cluster.workers=100000", file, scratch());
 	expect(s, 2);
-	has(s->err, "100000 threads");
+	has(s->err, "100000 workers as threads");
 	assert_false(exists("mob"));
 	s = thalweg(NULL, "train %s --run %s/mob --processes --set cluster.workers=2000", file,
 		    scratch());

@@ -464,8 +464,8 @@ def other(sha):
 def denied(cluster, port, facts):
     h = facts["hashes"]
     for what, word, hashes in (("job", "another job", (other(h[0]), h[1], h[2])),
-                               ("layout", "laid out otherwise", (h[0], other(h[1]), h[2])),
-                               ("data", "data set is another", (h[0], h[1], other(h[2])))):
+                               ("layout", "and workers is different", (h[0], other(h[1]), h[2])),
+                               ("data", "another data set", (h[0], h[1], other(h[2])))):
         c = Client(port)
         c.send(greet(dict(hashes=hashes)))
         got = c.answer("DENY")
@@ -657,7 +657,7 @@ def tls_to_plain(port):
 
 def quiet_lines(cluster, name, begun):
     """Refusals name the peer and are few: at most six a second (five, and how many more there were)."""
-    lines = [(at, x) for at, x in cluster.serve.lines if re.search(r"127\.0\.0\.1:\d+: |more were refused", x)]
+    lines = [(at, x) for at, x in cluster.serve.lines if re.search(r"127\.0\.0\.1:\d+: |more connections were refused", x)]
     check(len(lines) > 5, "%s: refusals are in the log (%d lines)" % (name, len(lines)))
     seconds = max(1.0, (lines[-1][0] - lines[0][0]) if lines else 0)
     check(len(lines) <= 6 * (seconds + 2), "%s: refusals are few: %d lines in %.1f s" % (name, len(lines), seconds))

@@ -181,7 +181,7 @@ until_said elastic 'epoch 1'
 kill -KILL "${pid[doomed]}"
 until_said elastic 'is gone; '
 kill -KILL "${pid[server]}"
-until_said elastic 'is gone with its shards'
+until_said elastic 'is gone, and its shards with it'
 start again 3 join-server
 pid=${pid[elastic]} bash -c "$(text stop)"
 ends 75 elastic

@@ -85,7 +85,7 @@ static void what_does_not_fit_is_refused(void **state)
 		  "has 2; use loss: mean-squared" },
 		{ TABLE "file: hard.csv, test_file: hard.csv, test: 0.3}\nmodel: {layers: [linear "
 			"1]}\nloss: mean-squared\n" RATE,
-		  "data.test: nothing is held out where data.test_file gives a test set" },
+		  "data.test: cannot be combined with data.test_file, which gives a test set" },
 		{ TABLE "file: hard.csv, test: 0}\nmodel: {layers: [linear 1]}\nloss: "
 			"mean-squared\n" RATE,
 		  "data.evaluate: there are no test samples to evaluate on" },

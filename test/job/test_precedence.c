@@ -128,7 +128,8 @@ static void worlds_say_what_they_do_not_read(void **state)
 
 	(void)state;
 	assert_int_equal(job->warnings, 1);
-	assert_string_equal(job->warning[0], "section sim: is not read by threads");
+	assert_string_equal(job->warning[0],
+			    "section sim: is ignored by threads; only thalweg sim uses it");
 	text = explained(job);
 	assert_null(strstr(text, "sim:"));
 	free(text);

@@ -183,8 +183,8 @@ static bool see(void *arg, const struct tw_note *note)
 
 static void hear(void *arg, enum tw_level level, const char *who, const char *line)
 {
-	seen.lost += strstr(line, "what its codec owes is lost") != NULL;
-	seen.unusable += strstr(line, "cannot be used (bad bytes): what it kept itself") != NULL;
+	seen.lost += strstr(line, "the residual of its codec is lost") != NULL;
+	seen.unusable += strstr(line, "(bad bytes): its own state") != NULL;
 }
 
 /* --- runs --------------------------------------------------------------------------------- */

@@ -111,9 +111,8 @@ static void refusals_answer_with_our_names(void **state)
 		{ "hidden=[1]", "did you mean model.hidden?" },
 		{ "early_stopping=1", "train.until.accuracy here" },
 		{ "checkpoint_dir=x", "the directory of checkpoints is --run on the command line" },
-		{ "device=gpu", "device: there is no such field; networks compute on the cores of "
-				"CPUs" },
-		{ "gpus=1", "cluster.workers says on how many" },
+		{ "device=gpu", "device: there is no such field; networks run on CPU cores" },
+		{ "gpus=1", "cluster.workers sets how many" },
 		{ "loss=mse", "no loss is called 'mse'; the mean squared error is loss: "
 			      "mean-squared here" },
 		{ "loss=nll", "loss: cross-entropy here" },

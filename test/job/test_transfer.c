@@ -338,7 +338,7 @@ static void examples_travel(void **state)
 			if (strstr(path, "hogwild")) {
 				assert_int_equal(st, TW_BAD_INPUT);
 				assert_non_null(strstr(why.text, "strategy.gate: hogwild needs "
-								 "threads: "));
+								 "threads that"));
 				continue;
 			}
 			if (st != TW_OK)
@@ -471,7 +471,8 @@ static void the_world_has_its_fields(void **state)
 	char *text = explained(job);
 
 	assert_int_equal(job->warnings, 1);
-	assert_string_equal(job->warning[0], "section sim: is not read by processes");
+	assert_string_equal(job->warning[0],
+			    "section sim: is ignored by processes; only thalweg sim uses it");
 	assert_false(job->plan.checkpoint.drain);
 	assert_non_null(strstr(text, "\n  heartbeat: 1s\n"));
 	assert_non_null(strstr(text, "\n  suspect: 5s\n"));
@@ -480,7 +481,8 @@ static void the_world_has_its_fields(void **state)
 	tw_job_free(job);
 	job = good_job(SMALL "cluster: {heartbeat: 1s}\n", NULL, TW_WORLD_THREADS);
 	assert_int_equal(job->warnings, 1);
-	assert_string_equal(job->warning[0], "cluster.heartbeat: is read by processes only");
+	assert_string_equal(job->warning[0],
+			    "cluster.heartbeat: is ignored here; only serve and join use it");
 	text = explained(job);
 	assert_null(strstr(text, "heartbeat"));
 	free(text);
@@ -501,13 +503,15 @@ static void the_world_refuses(void **state)
 		const char *text, *says[2];
 	} cases[] = {
 		{ SMALL "cluster: {suspect: 15s}\n",
-		  { "job.yaml:3: cluster.suspect: 15s", "limit of 15s" } },
+		  { "job.yaml:3: cluster.suspect: 15s", "cluster.limit (15s)" } },
 		{ SMALL "cluster: {limit: 4s, suspect: 5s}\n", { "cluster.suspect: 5s", "4s" } },
-		{ SMALL "cluster: {heartbeat: 5s}\n", { "cluster.heartbeat: every 5s", "5s" } },
+		{ SMALL "cluster: {heartbeat: 5s}\n",
+		  { "cluster.heartbeat: 5s between heartbeats", "5s" } },
 		{ SMALL "cluster: {heartbeat: 0s}\n", { "cluster.heartbeat:", "from" } },
 		{ SMALL "strategy: {gate: hogwild}\n",
-		  { "job.yaml:3: strategy.gate: hogwild needs threads: ", "gate: async" } },
-		{ SMALL "strategy: hogwild\n", { "strategy.gate: hogwild needs threads: ", "" } },
+		  { "job.yaml:3: strategy.gate: hogwild needs threads that ", "gate: async" } },
+		{ SMALL "strategy: hogwild\n",
+		  { "strategy.gate: hogwild needs threads that ", "" } },
 		{ "data: {source: none}\nmodel: {external: {parameters: 5}}\n",
 		  { "model.external.parameters:", "libthalweg" } },
 	};

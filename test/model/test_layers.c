@@ -118,24 +118,24 @@ static void wrong(const char *text, const char *sentence)
 
 static void wrong_words(void **state)
 {
-	wrong("cnov 3 3x3", "'cnov' is no layer; did you mean 'conv'?");
-	wrong("Linear 3", "'Linear' is no layer; did you mean 'linear'?");
-	wrong("dense 3", "'dense' is no layer; did you mean 'linear'?");
+	wrong("cnov 3 3x3", "'cnov' is not a known layer; did you mean 'conv'?");
+	wrong("Linear 3", "'Linear' is not a known layer; did you mean 'linear'?");
+	wrong("dense 3", "'dense' is not a known layer; did you mean 'linear'?");
 	wrong("residual", "a residual is written as a list, such as "
 			  "residual: [conv 16 3x3 pad 1, relu]");
-	wrong("", "is empty; it would be such as 'linear 10' or 'relu'");
-	wrong(" ", "is empty; it would be such as 'linear 10' or 'relu'");
-	wrong("add",
-	      "'add' needs two inputs; write residual: [...], which adds what its layers give "
-	      "to what goes into them");
-	wrong("cross-entropy", "'cross-entropy' is a loss and not a layer; write it as "
+	wrong("", "is empty; an example is 'linear 10' or 'relu'");
+	wrong(" ", "is empty; an example is 'linear 10' or 'relu'");
+	wrong("add", "'add' needs two inputs; write residual: [...], which adds the output of "
+		     "its layers to its input");
+	wrong("cross-entropy", "'cross-entropy' is a loss, not a layer; write it as "
 			       "loss: cross-entropy");
-	wrong("linear 10 init xaver", "'xaver' is no initialisation; did you mean 'xavier'?");
+	wrong("linear 10 init xaver",
+	      "'xaver' is not a known initialisation; did you mean 'xavier'?");
 	wrong("linear 10 init",
 	      "init needs a value: one of he, he-uniform, xavier, xavier-uniform, "
 	      "lecun, torch, normal, zeros");
 	wrong("linear 10 init he init he", "init is given twice");
-	wrong("relu init he", "has nothing to initialise, so no init can be given");
+	wrong("relu init he", "has no weights to initialise, so init cannot be given");
 }
 
 static void wrong_options(void **state)
@@ -196,9 +196,10 @@ static void residuals_that_do_not_fit(void **state)
 		    "5x12x12; only equal shapes can be added");
 	all[1].shortcut = typo;
 	all[1].shortcuts = 2;
-	net_refused(&site, all, 3,
-		    "a:3: layer 2 shortcut 2, 'linaer 5': 'linaer' is no layer; did you mean "
-		    "'linear'?");
+	net_refused(
+		&site, all, 3,
+		"a:3: layer 2 shortcut 2, 'linaer 5': 'linaer' is not a known layer; did you mean "
+		"'linear'?");
 	all[1] = (struct tw_layer){ .body = wide, .bodies = 1 };
 	net_refused(&site, all, 3,
 		    "layer 2 of 3, a residual: its body gives 5x12x12, but its input is 3x12x12; "
@@ -206,7 +207,7 @@ static void residuals_that_do_not_fit(void **state)
 	all[1].body = typo;
 	all[1].bodies = 2;
 	net_refused(&site, all, 3,
-		    "layer 2.2, 'linaer 5': 'linaer' is no layer; did you mean 'linear'?");
+		    "layer 2.2, 'linaer 5': 'linaer' is not a known layer; did you mean 'linear'?");
 	all[1].body = fifty;
 	all[1].bodies = 1;
 	net_refused(&flat, all, 3,
@@ -214,8 +215,8 @@ static void residuals_that_do_not_fit(void **state)
 		    "shortcut: [linear 50]");
 	all[1].bodies = 0;
 	net_refused(&flat, all, 3,
-		    "layer 2 of 3, a residual: has no layers; it would be such as "
-		    "residual: [conv 16 3x3 pad 1, relu]");
+		    "layer 2 of 3, a residual: has no layers; an example is residual: [conv 16 3x3 "
+		    "pad 1, relu]");
 }
 
 static void depth_has_an_end(void **state)
@@ -227,7 +228,7 @@ static void depth_has_an_end(void **state)
 		nest[k] = (struct tw_layer){ .body = &nest[k - 1], .bodies = 1 };
 	tw_graph_free(net_build(&site, &nest[TW_LAYERS_DEPTH], 1));
 	net_refused(&site, &nest[5], 1,
-		    "layer 1.1.1.1.1, a residual: residuals can be 4 inside each other, not more");
+		    "layer 1.1.1.1.1, a residual: residuals can be nested at most 4 deep");
 }
 
 /* Shortcuts in shortcuts have names so long that the graph could not keep them. */
@@ -242,8 +243,8 @@ static void names_have_an_end(void **state)
 		};
 	tw_graph_free(net_build(&site, &nest[3], 1));
 	net_refused(&site, &nest[4], 1,
-		    "layer 1 shortcut 1 shortcut 1 shortcut 1 shortcut 1, 'linear 6': is inside so "
-		    "many residuals that its name gets too long");
+		    "layer 1 shortcut 1 shortcut 1 shortcut 1 shortcut 1, 'linear 6': is inside "
+		    "too many residuals: its name would be too long");
 }
 
 static void count_has_an_end(void **state)
@@ -260,8 +261,7 @@ static void count_has_an_end(void **state)
 	all[0] = (struct tw_layer){ .body = body, .bodies = 3 };
 	net_refused(&site, all, TW_LAYERS_MAX - 2, "the model has more than 1000 layers");
 	net_refused(&site, all, 0,
-		    "the model has no layers; it would have such as "
-		    "layers: [linear 100, relu, linear 10]");
+		    "the model has no layers; an example is layers: [linear 100, relu, linear 10]");
 }
 
 /* Words in any order: a network or a sentence, and nothing else. */

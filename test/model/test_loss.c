@@ -33,29 +33,30 @@ static void losses_fit_or_say_why(void **state)
 	loss("binary-cross-entropy", 0, 3, "linear 3", NULL);
 	loss("binary-cross-entropy", 2, 0, "linear 1", NULL);
 	loss("cross-entropy", 10, 0, "linear 12",
-	     "wants one output for each of 10 classes, but layer 1 of 1, 'linear 12', gives 12; "
+	     "needs one output for each of 10 classes, but layer 1 of 1, 'linear 12', gives 12; "
 	     "end "
 	     "with 'linear 10'");
 	loss("cross-entropy", 0, 4, "linear 4",
-	     "wants labels, but the data has 4 target values per sample; write loss: mean-squared");
+	     "needs labels, but the data has 4 target values per sample; write loss: mean-squared");
 	loss("mean-squared", 10, 0, "linear 10",
-	     "wants target values, but the data has labels of 10 classes; write loss: "
+	     "needs target values, but the data has labels of 10 classes; write loss: "
 	     "cross-entropy");
 	loss("mean-squared", 0, 4, "relu",
-	     "wants one output for each of 4 target values, but layer 1 of 1, 'relu', gives 12; "
+	     "needs one output for each of 4 target values, but layer 1 of 1, 'relu', gives 12; "
 	     "end "
 	     "with 'linear 4'");
 	loss("binary-cross-entropy", 2, 0, "linear 2",
-	     "wants 1 output for 2 classes, but layer 1 of 1, 'linear 2', gives 2; end with "
+	     "needs 1 output for 2 classes, but layer 1 of 1, 'linear 2', gives 2; end with "
 	     "'linear 1'");
 	loss("binary-cross-entropy", 3, 0, "linear 3",
-	     "wants target values or labels of 2 classes, but the data has 3 classes; write loss: "
+	     "needs target values or labels of 2 classes, but the data has 3 classes; write loss: "
 	     "cross-entropy");
 	loss("cross-entrpy", 10, 0, "linear 10",
-	     "'cross-entrpy' is no loss; did you mean 'cross-entropy'?");
-	loss("mse", 10, 0, "linear 10", "'mse' is no loss; did you mean 'mean-squared'?");
+	     "'cross-entrpy' is not a known loss; did you mean 'cross-entropy'?");
+	loss("mse", 10, 0, "linear 10", "'mse' is not a known loss; did you mean 'mean-squared'?");
 	loss("relu", 10, 0, "linear 10",
-	     "'relu' is a layer and no loss, which would be such as cross-entropy or mean-squared");
+	     "'relu' is a layer, not a loss; a loss is, for example, cross-entropy or "
+	     "mean-squared");
 }
 
 static void a_loss_unsaid_follows_the_data(void **state)

@@ -82,7 +82,7 @@ static void bad_headers(void **state)
 	refused("{}x", 0, "not JSON");
 	refused("{\"a\":" ROW("F32", "[1]", "0", "4") ",\"a\":" ROW("F32", "[1]", "0", "4") "}", 4,
 		"duplicate");
-	refused("{}", 4, "4 bytes follow the last tensor");
+	refused("{}", 4, "4 bytes after the last tensor");
 	refused("{\"a\":3}", 0, "dtype, shape and data_offsets");
 	refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "dtype, shape and data_offsets");
 	refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
@@ -101,7 +101,7 @@ static void bad_headers(void **state)
 	refused("{\"a\":" ROW("F32", "[1]", "-4", "0") "}", 4, "data_offsets");
 	refused("{\"a\":" ROW("F32", "[1]", "0", "4,8") "}", 4, "data_offsets");
 	refused("{\"a\":" ROW("F32", "[1]", "4", "8") "}", 4, "only 4");
-	refused("{\"a\":" ROW("F32", "[1]", "4", "8") "}", 8, "hole");
+	refused("{\"a\":" ROW("F32", "[1]", "4", "8") "}", 8, "gap");
 	refused("{\"a\":" ROW("F32", "[1]", "0", "4") ",\"b\":" ROW("F32", "[1]", "0", "4") "}", 4,
 		"inside another");
 	refused("{\"a\":" ROW("F32", "[2]", "0", "8") ",\"b\":" ROW("F32", "[1]", "4", "8") "}", 8,

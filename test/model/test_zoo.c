@@ -130,8 +130,8 @@ static void autoencoder(void **state)
 	struct tw_graph *g;
 
 	refused("autoencoder", NULL, images(1, 28, 10),
-		"an autoencoder predicts its input of 784 values, but 10 classes are to be "
-		"predicted");
+		"an autoencoder predicts its input of 784 values, but the data asks it to predict "
+		"10 classes");
 	site.loss = "mean-squared";
 	site.targets = 784;
 	assert_int_equal(trainable("autoencoder", NULL, &site), connected(size, 5));
@@ -148,8 +148,8 @@ static void autoencoder(void **state)
 		"hidden: an autoencoder needs at least one size, such as [512, 64]");
 	site.targets = 5;
 	refused("autoencoder", NULL, &site,
-		"an autoencoder predicts its input of 784 values, but 5 target values are to be "
-		"predicted");
+		"an autoencoder predicts its input of 784 values, but the data asks it to predict "
+		"5 target values");
 }
 
 /* Convolutions without bias, two numbers of each normalisation per filter; running mean and

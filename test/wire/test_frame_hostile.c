@@ -165,22 +165,22 @@ static void headers_that_do_not_fit_are_refused(void **state)
 	size_t len;
 	uint8_t *bytes = kit_bytes(&m, 1, false, &len);
 
-	REFUSED(0, magic, TW_WIRE_MAGIC ^ 1, "not Thalweg's bytes");
+	REFUSED(0, magic, TW_WIRE_MAGIC ^ 1, "not a message of Thalweg");
 	REFUSED(0, major, 7, "version 7.");
-	REFUSED(0, major, 7, "this is 2.0");
+	REFUSED(0, major, 7, "this process uses 2.0");
 	REFUSED(0, type, 0, "no message of type 0");
 	REFUSED(0, type, TW_TYPES, "no message of type");
 	REFUSED(0, type, 60000, "no message of type 60000");
 	REFUSED(0, sender, TW_ROLES, "roles are 0 to 3");
 	REFUSED(0, receiver, 255, "roles are 0 to 3");
-	REFUSED(0, length, 0, "its parts make");
-	REFUSED(0, length, UINT32_MAX, "its parts make");
-	REFUSED(0, tail, 48, "its parts make");
+	REFUSED(0, length, 0, "but its parts have");
+	REFUSED(0, length, UINT32_MAX, "but its parts have");
+	REFUSED(0, tail, 48, "but its parts have");
 	REFUSED(0, tail, 33, "records of 16 bytes");
 	REFUSED(0, tail, (16u << 20) + 16, "at most");
 	REFUSED(0, tail, UINT32_MAX - 15, "at most");
-	REFUSED(0, payload, 1, "has no payload");
-	REFUSED(0, type, TW_ACK, "has no tail");
+	REFUSED(0, payload, 1, "must have no payload");
+	REFUSED(0, type, TW_ACK, "must have no tail");
 	REFUSED(0, chunk, 1, "chunk 1");
 	free(bytes);
 	m = kit_make(&tw_heap_system, 3, TW_ACK, 0, 0, 0);
@@ -198,7 +198,7 @@ static void chunks_out_of_turn_are_refused(void **state)
 	enum tw_flow flow;
 	char why[600];
 
-	REFUSED(0, chunk, 1, "its parts make");
+	REFUSED(0, chunk, 1, "but its parts have");
 	REFUSED(second(), chunk, 2, "where chunk 1 of PUSH must follow");
 	REFUSED(second(), chunk, 3, "chunk 3 of a payload");
 	REFUSED(second(), seq, 1, "another PUSH");

@@ -608,7 +608,7 @@ static void random_faults_are_the_same_again(void **state)
 			st.o.threads = 1 + (uint32_t)again;
 			/* a worker that is gone for good leaves the others to end the run */
 			if (stage_run(&st) != TW_OK)
-				assert_non_null(strstr(st.ran.error.text, "time allowed"));
+				assert_non_null(strstr(st.ran.error.text, "limit of virtual time"));
 			hashes[again] = hash ^ st.ran.events ^ (uint64_t)st.ran.virtual_ns;
 			stage_release(&st);
 		}

@@ -339,7 +339,7 @@ static void strangers_are_not_heard(void **state)
 	m.h.from = 3;
 	m.h.incarnation = UINT32_MAX;
 	assert_true(raw_send(fd, &m));
-	assert_true(party_says(&serve, "PULL as worker 3 is not heard: it is new worker"));
+	assert_true(party_says(&serve, "PULL as worker 3 is ignored: it comes from new worker"));
 	raw_end(fd);
 	party_close(&serve);
 	assert_int_equal(serve.shard.count, 0);
@@ -478,10 +478,12 @@ static void end_by_bye(uint16_t port)
 
 static void what_must_agree_is_named(void **state)
 {
-	static const char *const sentence[] = { "it runs another job (hash 0a00000000000000...",
-						"laid out otherwise (hash 0a00000000000000...",
-						"its data set is another (fingerprint "
-						"0a00000000000000..." };
+	static const char *const sentence[] = {
+		"it has another job (hash 0a00000000000000...",
+		"and workers is different (hash 0a00000000000000...",
+		"it has another data set (fingerprint "
+		"0a00000000000000..."
+	};
 	struct party serve;
 
 	party_serve(&serve, NULL);
@@ -535,7 +537,7 @@ static void nodes_are_not_forged(void **state)
 	assert_true(raw_read(fd, &good));
 	m.h.major = TW_WIRE_MAJOR + 1;
 	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_VERSION);
-	assert_true(party_says(&serve, "it speaks version 3.0"));
+	assert_true(party_says(&serve, "it uses version 3.0"));
 	m.h.major = TW_WIRE_MAJOR;
 	m.b.greet.process = 6;
 	m.b.greet.run = 99;
@@ -618,7 +620,7 @@ static void data_is_given_to_its_end(void **state)
 		wrong += got[k] != byte_at(k);
 	assert_int_equal(wrong, 0);
 	assert_int_equal(tw_tcp_ask_data(ask, DATA_BYTES - 5, got, 6, &why), TW_REFUSED);
-	assert_non_null(strstr(why.text, "it asks for data that there is not"));
+	assert_non_null(strstr(why.text, "it asks for data that does not exist"));
 	tw_tcp_ask_close(ask);
 	end_by_bye(party_port(&serve));
 	party_close(&serve);

@@ -122,7 +122,7 @@ static void payloads_have_their_bounds(void **state)
 			fail_msg("%s of %u bytes: %s", tw_type_name(h.type), h.payload, why);
 		h.payload++;
 		assert_false(tw_handshake_admit(&c, &h, &why));
-		assert_string_equal(why, "it sends more than such a message can have");
+		assert_string_equal(why, "it sends a message that is too large for its type");
 	}
 }
 

@@ -250,12 +250,12 @@ static void only_the_master_gives_a_slot(void **state)
 	/* one that speaks for it, and one that says to be newer */
 	bad = dials_server(&server, &two, second);
 	says(bad, TW_PULL, shard, 40, 5);
-	assert_true(party_says(&server, "PULL as worker 40 is not heard: it is new worker"));
+	assert_true(party_says(&server, "PULL as worker 40 is ignored: it comes from new worker"));
 	says(bad, TW_PULL, shard, 40, 6);
 	says(good, TW_PULL, shard, 40, 5);
 	await_count(&server.shard, 3);
 	assert_true(raw_closed(bad));
-	assert_true(party_said(&server, "PULL as worker 40 is not heard: the master has not"));
+	assert_true(party_said(&server, "PULL as worker 40 is ignored: the master has not"));
 	close(bad);
 	/* one that goes while it waits */
 	worse = dials_server(&server, &two, second);

@@ -189,7 +189,7 @@ static void a_ticket_outlives_its_master(void **state)
 	assert_true(wait > 0);
 	assert_int_equal(answer(dials(&h.server, &row), &wait), TW_DENY_BUSY);
 	assert_true(wait > 0);
-	assert_true(party_said(&h.server, "the master has not named node 50"));
+	assert_true(party_said(&h.server, "the master has not announced node 50"));
 	hand_end(&h);
 }
 
@@ -243,7 +243,7 @@ static void those_who_wait_are_bounded(void **state)
 
 		fd[k] = dials(&h.server, &stranger);
 	}
-	assert_true(party_says(&h.server, "too many connections wait to greet"));
+	assert_true(party_says(&h.server, "too many connections have not greeted yet"));
 	hand_tells(&h, false, &row, 1);
 	assert_int_equal(tries(&h, &row), 0);
 	for (uint32_t k = 0; k < EARLY - 256; k++) /* the oldest make room */

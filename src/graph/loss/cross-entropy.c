@@ -14,7 +14,7 @@ struct entropy_options {
 
 static const struct tw_option entropy_rows[] = {
 	TW_OPTION(struct entropy_options, smoothing, TW_F32, "0", NULL, 0, 0.999,
-		  "how much of the truth is spread evenly over all classes"),
+		  "share of the target that is spread evenly over all classes"),
 	TW_OPTION_END,
 };
 
@@ -171,8 +171,7 @@ static const struct tw_op_sample entropy_samples[] = {
 const struct tw_loss tw_loss_cross_entropy = {
 	.op = {
 		.name = "cross-entropy",
-		.help = "minus the logarithm of the probability given to the right class (softmax "
-			"inside)",
+		.help = "negative log-likelihood of the right class (includes softmax)",
 		.traits = TW_OP_LOSS | TW_OP_SOFTMAX,
 		.ins = 1,
 		.options = entropy_rows,

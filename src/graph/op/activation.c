@@ -316,7 +316,7 @@ struct gelu_options {
 
 static const struct tw_option gelu_rows[] = {
 	TW_OPTION_CHOICE(struct gelu_options, approximate, "approximate", "none", gelu_choices,
-			 "none: the normal distribution itself; tanh: the older approximation"),
+			 "none: the exact normal distribution; tanh: the older approximation"),
 	TW_OPTION_END,
 };
 
@@ -419,7 +419,7 @@ static void gelu_torch(const void *options, const struct tw_shape *in, char text
 
 static const struct tw_op gelu_op = {
 	.name = "gelu",
-	.help = "x times the part of a normal distribution below x",
+	.help = "x times the probability that a normal variable is below x",
 	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT,
 	.ins = 1,
 	.options = gelu_rows,

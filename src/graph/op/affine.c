@@ -16,8 +16,9 @@ struct affine_options {
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION_CHOICE(struct affine_options, by, "by", "channel", by_names,
-			 "which numbers an image has: of each channel, or of each value"),
+	TW_OPTION_CHOICE(
+		struct affine_options, by, "by", "channel", by_names,
+		"whether an image has one pair of numbers for each channel or for each value"),
 	TW_OPTION_END,
 };
 
@@ -130,7 +131,7 @@ static const struct tw_op_sample samples[] = {
 
 static const struct tw_op affine_op = {
 	.name = "affine",
-	.help = "times a number, plus a number, both fixed: the normalisation of a standalone "
+	.help = "multiplies by a fixed number and adds another: the normalisation of a standalone "
 		"export",
 	.ins = 1,
 	.options = rows,

@@ -24,7 +24,7 @@ struct norm_options {
 
 static const struct tw_option norm_options[] = {
 	TW_OPTION(struct norm_options, momentum, TW_F32, "0.1", NULL, 0, 1,
-		  "how far the running statistics move towards those of a batch"),
+		  "weight of a batch in the running statistics"),
 	TW_OPTION(struct norm_options, epsilon, TW_F32, "1e-5", NULL, 1e-12, 1,
 		  "added to the variance"),
 	TW_OPTION_END
@@ -281,7 +281,8 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op batchnorm = {
 	.name = "batchnorm",
 	.elsewhere = (const char *const[]){ "bn", NULL },
-	.help = "each channel to mean 0 and variance 1 over the batch, then scaled and moved",
+	.help = "normalises each channel to mean 0 and variance 1 over the batch, then scales and "
+		"shifts it",
 	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_TAKES_RELU |
 		  TW_OP_RANDOM_BATCH,
 	.ins = 1,

@@ -83,8 +83,7 @@ struct scale_options {
 };
 
 static const struct tw_option scale_rows[] = {
-	TW_OPTION(struct scale_options, by, TW_F32, NULL, NULL, -1e6, 1e6,
-		  "what every value is multiplied by"),
+	TW_OPTION(struct scale_options, by, TW_F32, NULL, NULL, -1e6, 1e6, "factor of every value"),
 	TW_OPTION_END,
 };
 
@@ -139,7 +138,7 @@ static void scale_torch(const void *options, const struct tw_shape *in, char tex
 
 static const struct tw_op scale_op = {
 	.name = "scale",
-	.help = "times a constant",
+	.help = "multiplies by a constant",
 	.traits = TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT,
 	.ins = 1,
 	.options = scale_rows,

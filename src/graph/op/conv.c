@@ -17,13 +17,13 @@ static const struct tw_option conv_options[] = {
 	TW_OPTION(struct tw_conv_options, size, TW_EXTENT, NULL, "pixels", 1, 255,
 		  "height and width of a filter"),
 	TW_OPTION(struct tw_conv_options, stride, TW_EXTENT, "1", "pixels", 1, 255,
-		  "pixels from one place of the filter to the next"),
+		  "pixels from one position of the filter to the next"),
 	TW_OPTION(struct tw_conv_options, pad, TW_EXTENT, "0", "pixels", 0, 254,
 		  "zeros put around each plane"),
 	TW_OPTION(struct tw_conv_options, groups, TW_U32, "1", "groups", 1, 65536,
-		  "groups of channels that do not see each other"),
+		  "number of independent groups of channels"),
 	TW_OPTION(struct tw_conv_options, bias, TW_BOOL, "true", NULL, 0, 0,
-		  "add a learned number per filter"),
+		  "add one trained value per filter"),
 	TW_OPTION_END
 };
 

@@ -24,7 +24,7 @@ struct dropout_options {
 
 static const struct tw_option dropout_rows[] = {
 	TW_OPTION(struct dropout_options, rate, TW_F32, "0.5", NULL, 0, 0.999,
-		  "the part of the values that is left out in training"),
+		  "share of the values that is set to 0 in training"),
 	TW_OPTION_END,
 };
 
@@ -192,7 +192,7 @@ static void dropout_torch(const void *options, const struct tw_shape *in, char t
 
 static const struct tw_op dropout_op = {
 	.name = "dropout",
-	.help = "leaves out a part of the values in training, drawn for each sample",
+	.help = "sets a random share of the values to 0 in training, drawn for each sample",
 	.traits = TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_DRAWS |
 		  TW_OP_PASSES,
 	.ins = 1,

@@ -99,7 +99,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 
 static const struct tw_op globalpool = {
 	.name = "globalpool",
-	.help = "the mean of each whole plane: as many values as channels",
+	.help = "the mean of each channel: one value per channel",
 	.ins = 1,
 	.samples = samples,
 	.form = form,

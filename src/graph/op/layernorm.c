@@ -179,7 +179,8 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op layernorm = {
 	.name = "layernorm",
 	.elsewhere = (const char *const[]){ "ln", NULL },
-	.help = "all values of a sample to mean 0 and variance 1, then scaled and moved",
+	.help = "normalises all values of a sample to mean 0 and variance 1, then scales and "
+		"shifts them",
 	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE,
 	.ins = 1,
 	.options = layernorm_options,

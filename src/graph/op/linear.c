@@ -16,9 +16,9 @@ struct linear_options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct linear_options, outputs, TW_U32, NULL, NULL, 1, 16777216,
-		  "how many features it gives"),
+		  "number of output features"),
 	TW_OPTION(struct linear_options, bias, TW_BOOL, "true", NULL, 0, 0,
-		  "adds one trained value to each output"),
+		  "add one trained value to each output"),
 	TW_OPTION_END,
 };
 

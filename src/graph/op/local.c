@@ -27,7 +27,7 @@ static const struct tw_option local_options[] = {
 	TW_OPTION(struct local_options, pad, TW_EXTENT, "0", "pixels", 0, 254,
 		  "zeros put around each plane"),
 	TW_OPTION(struct local_options, bias, TW_BOOL, "true", NULL, 0, 0,
-		  "add a learned number per place and filter"),
+		  "add one trained value per place and filter"),
 	TW_OPTION_END
 };
 
@@ -309,7 +309,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 
 static const struct tw_op local = {
 	.name = "local",
-	.help = "as conv, but every place has filters of its own: local 16 3x3",
+	.help = "like conv, but every place has its own filters: local 16 3x3",
 	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU,
 	.ins = 1,
 	.options = local_options,

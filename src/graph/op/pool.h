@@ -17,8 +17,9 @@ static const struct tw_option tw_pool_rows[] = {
 		  "height and width of the window"),
 	TW_OPTION(struct tw_pool_options, stride, TW_EXTENT, "0", "pixels", 0, 255,
 		  "pixels from one window to the next; 0: the window's size"),
-	TW_OPTION(struct tw_pool_options, pad, TW_EXTENT, "0", "pixels", 0, 127,
-		  "pixels added around each plane; never the largest, 0 in a mean"),
+	TW_OPTION(
+		struct tw_pool_options, pad, TW_EXTENT, "0", "pixels", 0, 127,
+		"pixels added around each plane; a maximum ignores them, a mean counts them as 0"),
 	TW_OPTION_END
 };
 

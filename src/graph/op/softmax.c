@@ -265,7 +265,8 @@ static void softmax_torch(const void *options, const struct tw_shape *in, char t
 
 static const struct tw_op softmax_op = {
 	.name = "softmax",
-	.help = "positive values with sum 1: over the features, or over the channels of each pixel",
+	.help = "makes values positive with sum 1, over the features or over the channels of each "
+		"pixel",
 	.traits = TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT |
 		  TW_OP_SOFTMAX,
 	.ins = 1,

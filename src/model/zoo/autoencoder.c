@@ -9,9 +9,10 @@ struct autoencoder_options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct autoencoder_options, hidden, TW_F64S, "[512, 64]", NULL, 1, 1e6,
-		  "sizes on the way to the code, which is the last; the way back mirrors them"),
+		  "sizes of the encoder's layers, the last of which is the code; the decoder "
+		  "mirrors them"),
 	TW_OPTION_CHOICE(struct autoencoder_options, activation, "activation", "relu",
-			 tw_layer_list_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION_END
 };
 
@@ -25,8 +26,8 @@ static enum tw_status check(const struct autoencoder_options *o, const struct tw
 			       "hidden: an autoencoder needs at least one size, such as [512, 64]");
 	if (site->classes || site->targets != size)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "an autoencoder predicts its input of %zu values, but %u %s are to "
-			       "be predicted",
+			       "an autoencoder predicts its input of %zu values, but the data asks "
+			       "it to predict %u %s",
 			       size, site->classes ? site->classes : site->targets,
 			       site->classes ? "classes" : "target values");
 	return tw_layer_list_widths("hidden", &o->hidden, why);
@@ -53,8 +54,8 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 
 const struct tw_zoo tw_zoo_autoencoder = {
 	.name = "autoencoder",
-	.help = "fully connected, predicts its input through a narrow code; loss mean-squared, or "
-		"binary-cross-entropy for inputs from 0 to 1",
+	.help = "fully connected, predicts its own input through a narrow code; use loss "
+		"mean-squared, or binary-cross-entropy for inputs from 0 to 1",
 	.options = rows,
 	.options_bytes = sizeof(struct autoencoder_options),
 	.layers = layers,

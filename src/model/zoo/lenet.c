@@ -8,9 +8,9 @@ struct lenet_options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION_CHOICE(struct lenet_options, activation, "activation", "relu",
-			 tw_layer_list_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION_CHOICE(struct lenet_options, pool, "pool", "max", tw_layer_list_pools,
-			 "which of 2x2 values goes on, the largest or their average"),
+			 "how 2x2 values become one: the largest, or their average"),
 	TW_OPTION_END
 };
 

@@ -12,9 +12,9 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct mlp_options, hidden, TW_F64S, "[512, 512]", NULL, 1, 1e6,
 		  "sizes of the hidden layers; [] is a linear model"),
 	TW_OPTION_CHOICE(struct mlp_options, activation, "activation", "relu",
-			 tw_layer_list_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION(struct mlp_options, dropout, TW_F32, "0", NULL, 0, 0.99,
-		  "share of hidden values that a step leaves out"),
+		  "dropout rate of the hidden layers"),
 	TW_OPTION_END
 };
 

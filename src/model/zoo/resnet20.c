@@ -15,9 +15,9 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct resnet_options, width, TW_U32, "16", "filters", 1, 4096,
 		  "filters of the first stage; the next have twice and four times as many"),
 	TW_OPTION(struct resnet_options, blocks, TW_U32, "3", "blocks", 1, 40,
-		  "residuals in each stage; 3 make 20 layers, 9 make 56"),
+		  "residual blocks in each stage; 3 make 20 layers, 9 make 56"),
 	TW_OPTION_CHOICE(struct resnet_options, activation, "activation", "relu", activations,
-			 "what follows each normalisation"),
+			 "activation after each normalisation"),
 	TW_OPTION_CHOICE(struct resnet_options, pool, "pool", "average", pools,
 			 "how each filter's last image becomes one value"),
 	TW_OPTION_END

@@ -13,11 +13,11 @@ struct strom_options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct strom_options, layers, TW_U32, "5", "layers", 1, 100,
-		  "how many hidden layers"),
+		  "number of hidden layers"),
 	TW_OPTION(struct strom_options, width, TW_U32, "1536", "values", 1, 1e6,
 		  "size of each hidden layer"),
 	TW_OPTION_CHOICE(struct strom_options, activation, "activation", "sigmoid",
-			 tw_layer_list_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION_END
 };
 

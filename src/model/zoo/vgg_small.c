@@ -14,13 +14,13 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct vgg_options, hidden, TW_U32, "256", "values", 1, 1e6,
 		  "size of the hidden layer"),
 	TW_OPTION_CHOICE(struct vgg_options, activation, "activation", "relu",
-			 tw_layer_list_activations, "what follows each hidden layer"),
+			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION_CHOICE(struct vgg_options, pool, "pool", "max", tw_layer_list_pools,
-			 "which of 2x2 values goes on, the largest or their average"),
+			 "how 2x2 values become one: the largest, or their average"),
 	TW_OPTION(struct vgg_options, batchnorm, TW_BOOL, "false", NULL, 0, 0,
-		  "normalise behind each convolution, which then has no bias"),
+		  "add batch normalisation after each convolution, which then has no bias"),
 	TW_OPTION(struct vgg_options, dropout, TW_F32, "0", NULL, 0, 0.99,
-		  "share of the hidden layer's values that a step leaves out"),
+		  "dropout rate of the hidden layer"),
 	TW_OPTION_END
 };
 

@@ -103,9 +103,9 @@ static void stretch(struct master *m, struct tw_context *ctx)
 		return;
 	m->cuts.period = pause > 2 * period ? pause : 2 * period;
 	tw_say(ctx, TW_WARNING,
-	       "checkpoints leave no time to train: one takes %.3g s, and nothing was finished in "
-	       "the %.3g s before it; the next one follows after %.3g s (checkpoint.every is %.3g "
-	       "s)",
+	       "checkpoints leave no time to train: one takes %.3g s, and no work was finished in "
+	       "the %.3g s before it; the next checkpoint follows after %.3g s (checkpoint.every "
+	       "is %.3g s)",
 	       (double)pause / 1e9, (double)period / 1e9, (double)m->cuts.period / 1e9,
 	       (double)m->plan->checkpoint.every / 1e9);
 }

@@ -136,7 +136,8 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 			continue;
 		if (d->upto < l.to &&
 		    tw_deal_give_back(m, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for what was given back");
+			tw_give_up(ctx, TW_NO_MEMORY,
+				   "no memory for samples that a worker returned");
 		close_lease(m, slot, k);
 		count_done(m, ctx, e, d, &l);
 		tw_stuck_finished(m, ctx, e);
@@ -175,7 +176,7 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (e->stripe.state != STRIPE_COMPLETE) /* that one counts, although its worker is gone */
 		tw_round_put(m, slot, STRIPE_NONE);
 	if (st != TW_OK)
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for what comes back");
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples of a lost worker");
 }
 
 bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count)
@@ -220,7 +221,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 	m->dealing.open_leases = 0;
 	m->rounds.open = false;
 	if (st != TW_OK)
-		tw_give_up(ctx, st, "no memory for what comes back");
+		tw_give_up(ctx, st, "no memory for samples of a lost worker");
 }
 
 /* A connection was made anew: say again what this worker may not have heard. */

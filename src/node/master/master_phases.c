@@ -56,7 +56,8 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	if (!few)
 		return;
-	tw_say(ctx, TW_WARNING, "%u workers are fewer than cluster.min (%u): waiting for others",
+	tw_say(ctx, TW_WARNING,
+	       "%u workers are fewer than cluster.min (%u): the run pauses and waits for more",
 	       tw_master_live(m), m->plan->crew.min);
 }
 

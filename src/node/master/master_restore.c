@@ -354,8 +354,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (other && !m->restart.begun &&
 		    (tw_plan_update(m->plan)->rule->traits & TW_RULE_PER_WORKER))
 			tw_say(ctx, TW_WARNING,
-			       "the checkpoint is of %u workers, not %u: "
-			       "their velocities start at 0",
+			       "the checkpoint was written with %u workers, and there are now %u: "
+			       "the velocities of the workers start at 0",
 			       x.slots, m->plan->crew.workers);
 	} else if (anew) {
 		tw_deal_forget(m, ctx);

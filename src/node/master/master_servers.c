@@ -78,7 +78,8 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 {
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
-	tw_say(ctx, TW_WARNING, "server %u is gone with its shards", tw_server_number(node));
+	tw_say(ctx, TW_WARNING, "server %u is gone, and its shards with it",
+	       tw_server_number(node));
 	m->waits.lost = m->cuts.was_paused = true;
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
@@ -205,7 +206,7 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 			let_go(m, ctx, k);
 		} else if (!staying(m) && !m->wish.stop) {
 			tw_say(ctx, TW_WARNING,
-			       "server %u leaves and no other is here to take its shards: "
+			       "server %u leaves, and no other server can take its shards: "
 			       "stopping at a checkpoint",
 			       k);
 			m->wish.stop = true;
@@ -351,12 +352,12 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 		m->phase = PHASE_OVER;
 		if (i->host_cut)
 			tw_give_up(ctx, TW_BAD_BYTES,
-				   "the part of shard %u in checkpoint %llu cannot be used (server "
-				   "%u says so)",
+				   "shard %u cannot be restored from checkpoint %llu (reported by "
+				   "server %u)",
 				   s, (unsigned long long)i->host_cut, tw_server_number(i->node));
 		else
 			tw_give_up(ctx, TW_BAD_BYTES,
-				   "server %u cannot make the first parameters of shard %u",
+				   "server %u cannot make the initial weights of shard %u",
 				   tw_server_number(i->node), s);
 		return;
 	}

@@ -53,10 +53,11 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 	tw_deal_forget(m, ctx);
 	m->commit.sent = false;
 	if (m->cuts.last)
-		tw_say(ctx, TW_WARNING, "the cluster goes back to checkpoint %llu",
+		tw_say(ctx, TW_WARNING, "the cluster is restored from checkpoint %llu",
 		       (unsigned long long)m->cuts.last);
 	else
-		tw_say(ctx, TW_WARNING, "there is no checkpoint: the cluster starts over");
+		tw_say(ctx, TW_WARNING,
+		       "there is no checkpoint yet: the cluster restarts from the initial weights");
 }
 
 bool tw_master_adopted_any(const struct master *m)

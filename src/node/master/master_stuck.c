@@ -124,8 +124,8 @@ static void expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64
 	struct member *e = &m->member[slot];
 
 	tw_say(ctx, TW_WARNING,
-	       "worker %u answers but has made no progress for %.3g s while others waited for it: "
-	       "it is removed (cluster.stuck is %.3g s)",
+	       "worker %u is removed: it answers, but has made no progress for %.3g s while others "
+	       "waited for it (cluster.stuck is %.3g s)",
 	       slot, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
 	e->barred_node = e->node;
 	e->barred_boot = e->boot;

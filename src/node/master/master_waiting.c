@@ -76,14 +76,14 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 {
 	if (tw_master_too_few(m))
 		tw_say(ctx, TW_WARNING,
-		       "%u of at least %u workers came in %.3g s: stopping; a longer cluster.wait "
-		       "waits longer",
+		       "only %u of at least %u workers joined in %.3g s: stopping; use a longer "
+		       "cluster.wait to wait longer",
 		       tw_master_live(m), m->plan->crew.min,
 		       (m->waits.over ? 2.0 : 1.0) * (double)m->plan->crew.wait /
 			       (double)TW_SECOND);
 	else
 		tw_say(ctx, TW_WARNING,
-		       "%u of %u servers came, and shards are without one: stopping",
+		       "only %u of %u servers joined, and some shards have no server: stopping",
 		       tw_master_servers_live(m), m->plan->crew.servers);
 	tw_score_finish(m, ctx, TW_INTERRUPTED);
 }
@@ -96,7 +96,8 @@ void tw_master_waited(struct master *m, struct tw_context *ctx)
 
 	m->waits.counting_workers = false;
 	if (m->restart.begun && tw_master_too_few(m)) {
-		tw_say(ctx, TW_WARNING, "nobody came for %.0f s: stopping at a checkpoint",
+		tw_say(ctx, TW_WARNING,
+		       "not enough workers joined in %.0f s: stopping at a checkpoint",
 		       (double)m->plan->crew.wait / 1e9);
 		m->wish.stop = true;
 	} else if (m->restart.begun) {
@@ -161,7 +162,7 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 	switch (m->phase) {
 	case PHASE_GATHER:
 		return tw_shard_has_home(i)         ? NULL
-		       : i->place == SHARD_ASSIGNED ? "it is not taken yet"
+		       : i->place == SHARD_ASSIGNED ? "its server to take it"
 						    : "a server to host it";
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";

@@ -311,8 +311,8 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	if (!e->live || e->incarnation != msg->h.incarnation)
 		return;
 	tw_say(ctx, TW_WARNING,
-	       "worker %u is let go: its contributions were not finite %d times in a row, while "
-	       "those of others were",
+	       "worker %u is removed: %d of its contributions in a row were not finite, while "
+	       "those of other workers were",
 	       b->slot, TW_STRIKES);
 	tw_master_expel(m, ctx, b->slot, TW_REFUSED_NUMBERS);
 }

@@ -79,7 +79,7 @@ static void cannot_host(struct shard *s, struct tw_context *ctx, const struct tw
 		tw_give_up(ctx, st, "no memory for shard %u", s->index);
 		return;
 	}
-	tw_say(ctx, TW_ERROR, "shard %u cannot be taken from checkpoint %llu: %s", s->index,
+	tw_say(ctx, TW_ERROR, "shard %u cannot be restored from checkpoint %llu: %s", s->index,
 	       (unsigned long long)h->cut, tw_status_name(st));
 	hosted(s, ctx, h, TW_FLAG_REFUSED);
 }
@@ -216,7 +216,7 @@ void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	out->payload = m->b.snap.cut ? tw_slice_pack(&s->slice) : tw_slice_snapshot(&s->slice);
 	if (!out->payload) {
 		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a cut of shard %u", s->index);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint of shard %u", s->index);
 		return;
 	}
 	out->h.payload = (uint32_t)out->payload->bytes;

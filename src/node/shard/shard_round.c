@@ -153,7 +153,7 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	if (!all_staged(s, set, count, m->h.tail)) {
 		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR,
-		       "shard %u cannot commit round %llu: what it needs is not staged", s->index,
+		       "shard %u cannot commit round %llu: a contribution is missing", s->index,
 		       (unsigned long long)s->slice.round);
 		return;
 	}

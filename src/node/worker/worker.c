@@ -69,7 +69,7 @@ static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 	out->payload = tw_kept_part(w);
 	if (!out->payload) {
 		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a cut",
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a checkpoint",
 			   w->me.id.slot);
 		return;
 	}

@@ -95,7 +95,8 @@ static void was_bad(struct worker *w, struct tw_context *ctx, const struct holde
 	w->bad_seq = seq;
 	if (w->bad++ % 100 == 0)
 		tw_say(ctx, TW_WARNING,
-		       "contribution %llu was refused by shard %u: it is not finite (%llu so far)",
+		       "contribution %llu was refused by shard %u: it is not finite (%llu refused "
+		       "so far)",
 		       (unsigned long long)seq, h->shard, (unsigned long long)w->bad);
 }
 

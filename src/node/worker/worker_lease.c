@@ -267,7 +267,8 @@ static void leave(struct worker *w, struct tw_context *ctx)
 	}
 	if (tw_worker_owes(w))
 		tw_say(ctx, TW_WARNING,
-		       "worker %u leaves, and what its codec owes is lost: no shard took it",
+		       "worker %u leaves, and the residual of its codec is lost, because no shard "
+		       "accepted it",
 		       w->me.id.slot);
 	tw_worker_go(w, ctx);
 }

@@ -177,9 +177,9 @@ static bool restore(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	}
 	if (st != TW_OK)
 		tw_say(ctx, TW_WARNING,
-		       "worker %u's part of checkpoint %llu cannot be used (%s): what it kept "
-		       "itself, momentum, the state of its local rule or what its codec owes, is "
-		       "lost and begins at 0",
+		       "worker %u cannot use its part of checkpoint %llu (%s): its own state "
+		       "(momentum, the state of its local rule, the residual of its codec) is lost "
+		       "and starts at 0",
 		       w->me.id.slot, (unsigned long long)m->b.welcome.cut, tw_status_name(st));
 	return true;
 }
@@ -226,14 +226,14 @@ void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw
 	} else if (m->b.refuse.why == TW_REFUSED_NUMBERS && master && tw_worker_is_member(w)) {
 		tw_worker_stop(w, ctx);
 		tw_give_up(ctx, TW_CANCELLED,
-			   "its contributions were not finite %d times in a row, while those of "
-			   "others were: check this machine's memory, its processor and its data; "
-			   "it may join again",
+			   "the master removed this worker: %d of its contributions in a row were "
+			   "not finite, while those of other workers were; check the memory, the "
+			   "processor and the data of this machine, then join again",
 			   TW_STRIKES);
 	} else if (m->b.refuse.why == TW_REFUSED_STUCK && master) {
 		tw_worker_stop(w, ctx);
 		tw_give_up(ctx, TW_CANCELLED,
-			   "it made no progress for so long that the master removed it: is this "
+			   "the master removed this worker because it made no progress; is this "
 			   "machine overloaded, or much slower than the others?  Start it again to "
 			   "join again, or use a longer cluster.stuck");
 	}

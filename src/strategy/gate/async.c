@@ -10,6 +10,6 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 
 const struct tw_gate tw_gate_async = {
 	.name = "async",
-	.help = "asynchronous: each contribution is applied as it arrives; nobody waits",
+	.help = "asynchronous: each contribution is applied when it arrives; no worker waits",
 	.admit = admit,
 };

@@ -15,7 +15,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, extra, TW_U32, "1", "workers", 0, 65535,
 		  "how many of the workers a round does not wait for"),
 	TW_OPTION(struct options, abandon, TW_BOOL, "false", NULL, 0, 0,
-		  "late workers give up their computation when their round closes"),
+		  "late workers cancel their computation when their round closes"),
 	TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END
 };
 
@@ -26,8 +26,8 @@ static enum tw_status check(const void *options, uint32_t workers, struct tw_err
 	if (o->extra < workers)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "extra: with %u workers, %u extra would leave a round nobody to wait for; "
-		       "use 0 to %u, or more workers",
+		       "extra: with %u workers, %u extra would leave no worker for a round; use 0 "
+		       "to %u, or more workers",
 		       workers, o->extra, workers ? workers - 1 : 0);
 }
 
@@ -71,7 +71,8 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 
 const struct tw_gate tw_gate_backup = {
 	.name = "backup",
-	.help = "synchronous rounds with backup workers: the slowest `extra` are not waited for",
+	.help = "synchronous rounds with backup workers: a round does not wait for the slowest "
+		"`extra`",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS,

@@ -12,13 +12,11 @@ struct options {
 
 static const char *const ways[] = { [TOGETHER] = "sum", [IN_TURN] = "in-turn", NULL };
 
-static const struct tw_option rows[] = {
-	TW_OPTION_CHOICE(
-		struct options, apply, "apply", "sum", ways,
-		"apply a round's gradients as one, or in turn (at rate/N each, unless sum: "
-		"total)"),
-	TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END
-};
+static const struct tw_option rows[] = { TW_OPTION_CHOICE(
+						 struct options, apply, "apply", "sum", ways,
+						 "apply the gradients of a round as one, or in "
+						 "turn (each at rate/N, unless sum: total)"),
+					 TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END };
 
 static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
 {
@@ -57,7 +55,7 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 
 const struct tw_gate tw_gate_bsp = {
 	.name = "bsp",
-	.help = "synchronous rounds: every worker contributes before anyone goes on",
+	.help = "synchronous rounds: every worker contributes before any worker continues",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_IN_TURN,

@@ -12,7 +12,8 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 
 const struct tw_gate tw_gate_hogwild = {
 	.name = "hogwild",
-	.help = "threads write the shared parameters without any lock (threads, fp32, sgd only)",
+	.help = "threads write the shared parameters without any lock (only with threads, fp32 and "
+		"sgd)",
 	.traits = TW_GATE_LOCKFREE,
 	.admit = admit,
 };

@@ -15,8 +15,8 @@ static enum tw_status collect_of_n(void *base, uint32_t workers, struct tw_error
 
 	if (o->n > workers)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%u does not fit %u workers: floor(workers / n) must be at least "
-			       "1; use 1 to %u",
+			       "%u does not fit %u workers, because floor(workers / n) must be at "
+			       "least 1; use 1 to %u",
 			       o->n, workers, workers);
 	o->collect = workers / o->n;
 	return TW_OK;
@@ -24,10 +24,10 @@ static enum tw_status collect_of_n(void *base, uint32_t workers, struct tw_error
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 100000,
-		  "how many contributions make one update"),
+		  "number of contributions in one update"),
 	TW_OPTION_SUM(struct options),
 	TW_OPTION_ALIAS(struct options, n, TW_U32, "0", 0, 100000, "collect", collect_of_n,
-			"a paper's n-softsync, instead of collect: collect = floor(workers / n)"),
+			"the n of n-softsync, instead of collect: collect = floor(workers / n)"),
 	TW_OPTION_END
 };
 
@@ -68,7 +68,7 @@ static bool full(const void *options, uint32_t collected)
 
 const struct tw_gate tw_gate_softsync = {
 	.name = "softsync",
-	.help = "an update with every `collect` contributions, from anyone; nobody is held",
+	.help = "every `collect` contributions, from any workers, make one update; no worker waits",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_COLLECTS,

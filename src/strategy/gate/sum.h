@@ -23,8 +23,8 @@ static const char *const tw_robust_sums[] __attribute__((unused)) = {
 /* The row of a struct whose uint32_t `sum` it is. */
 #define TW_OPTION_SUM(type)                                                                        \
 	TW_OPTION_CHOICE(type, sum, "sum", "mean", tw_sums,                                        \
-			 "an update takes the mean of its gradients, or their total; total is "    \
-			 "mean at N times the rate")
+			 "an update applies the mean of its gradients, or their total, which "     \
+			 "equals the mean at N times the rate")
 
 /* The rows of a struct with such a `sum` and a float `trim`, for gates of rounds. */
 #define TW_OPTION_ROBUST_SUM(type)                                                                 \

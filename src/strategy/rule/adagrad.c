@@ -15,7 +15,8 @@ struct options {
 };
 
 static const struct tw_option rows[] = { TW_OPTION(struct options, epsilon, TW_F32, "1e-10", NULL,
-						   0, 1e6, "added to the root of the squares"),
+						   0, 1e6,
+						   "added to the root of the sum of squares"),
 					 TW_OPTION_END };
 
 TW_CLONED_STATIC(void, step, (const struct tw_apply *a, float *square, float epsilon, size_t n),
@@ -46,7 +47,7 @@ static const char *const names[] = { "squares" };
 
 const struct tw_rule tw_rule_adagrad = {
 	.name = "adagrad",
-	.help = "rates that shrink with the sum of squared gradients",
+	.help = "divides the rate by the root of the sum of squared gradients",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_RULE_NORMALISES,

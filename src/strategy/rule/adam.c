@@ -8,9 +8,9 @@
 
 const struct tw_option tw_adam_rows[] = {
 	TW_OPTION(struct tw_adam_options, beta1, TW_F64, "0.9", NULL, 0, 0.999999,
-		  "share of the old that the mean keeps"),
+		  "share of the old value that the running mean keeps"),
 	TW_OPTION(struct tw_adam_options, beta2, TW_F64, "0.999", NULL, 0, 0.9999999,
-		  "share of the old that the mean square keeps"),
+		  "share of the old value that the running mean square keeps"),
 	TW_OPTION(struct tw_adam_options, epsilon, TW_F32, "1e-8", NULL, 0, 1e6,
 		  "added to the root of the mean square"),
 	TW_OPTION_END
@@ -84,7 +84,7 @@ static void apply(const void *options, const struct tw_apply *a)
 
 const struct tw_rule tw_rule_adam = {
 	.name = "adam",
-	.help = "running mean of the gradient over the root of its running mean square",
+	.help = "divides the running mean of the gradient by the root of its running mean square",
 	.options = tw_adam_rows,
 	.options_bytes = sizeof(struct tw_adam_options),
 	.traits = TW_RULE_NORMALISES,

@@ -14,7 +14,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION_AS(struct options, heavy.momentum, "momentum", TW_F32, "0.9", NULL, 0, 0.999999,
 		     "share of the velocity that each update keeps"),
 	TW_OPTION(struct options, nesterov, TW_BOOL, "false", NULL, 0, 0,
-		  "each worker sees where its own velocity would take the parameters"),
+		  "each worker sees the parameters moved ahead by its own velocity"),
 	TW_OPTION_END
 };
 

@@ -13,12 +13,13 @@ struct options {
 	float epsilon;
 };
 
-static const struct tw_option rows[] = { TW_OPTION(struct options, alpha, TW_F64, "0.99", NULL, 0,
-						   0.999999,
-						   "share of the old that the mean square keeps"),
-					 TW_OPTION(struct options, epsilon, TW_F32, "1e-8", NULL, 0,
-						   1e6, "added to the root of the mean square"),
-					 TW_OPTION_END };
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, alpha, TW_F64, "0.99", NULL, 0, 0.999999,
+		  "share of the old value that the running mean square keeps"),
+	TW_OPTION(struct options, epsilon, TW_F32, "1e-8", NULL, 0, 1e6,
+		  "added to the root of the mean square"),
+	TW_OPTION_END
+};
 
 struct factors {
 	float keep, add, epsilon;

@@ -20,7 +20,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, lambda, TW_F32, "2", NULL, 0, 1e9,
 		  "strength of the compensation; 0 compensates nothing"),
 	TW_OPTION(struct options, memory, TW_F64, "0.95", NULL, 0, 0.999999,
-		  "share of the old mean square that each gradient keeps"),
+		  "share of the old value that the running mean square of the gradient keeps"),
 	TW_OPTION_END
 };
 
@@ -58,7 +58,7 @@ static void correct(const void *options, struct tw_correction *c)
 
 const struct tw_staleness tw_staleness_delay_adaptive = {
 	.name = "delay-adaptive",
-	.help = "delay compensation, scaled down where gradients are large",
+	.help = "delay compensation that is weaker where gradients are large",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_STALENESS_SENT,

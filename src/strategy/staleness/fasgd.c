@@ -23,13 +23,14 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, gamma, TW_F64, "0.9", NULL, 0, 0.999999,
-		  "share of the old that the means of the gradient and its square keep"),
+		  "share of the old value that the running means of the gradient and its square "
+		  "keep"),
 	TW_OPTION(struct options, beta, TW_F64, "0.9", NULL, 0, 0.999999,
-		  "share of the old that the mean deviation keeps"),
+		  "share of the old value that the running mean of the deviation keeps"),
 	TW_OPTION(struct options, epsilon, TW_F32, "1e-4", NULL, 1e-12, 1e6,
-		  "added to the variance before its root"),
+		  "added to the variance before the square root"),
 	TW_OPTION(struct options, unbias, TW_BOOL, "false", NULL, 0, 0,
-		  "correct the bias of the means towards 0, which the paper does not"),
+		  "correct the bias of the running means towards 0, unlike the paper"),
 	TW_OPTION_END
 };
 

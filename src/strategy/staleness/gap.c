@@ -19,7 +19,7 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, memory, TW_F64, "0.999", NULL, 0, 0.999999,
-		  "share of the old that the mean square of the direction keeps"),
+		  "share of the old value that the running mean square of the direction keeps"),
 	TW_OPTION(struct options, epsilon, TW_F32, "1e-8", NULL, 0, 1e6,
 		  "added to the average step"),
 	TW_OPTION_END
@@ -79,7 +79,8 @@ static void observe(const void *options, float *const *array, const float *direc
 
 const struct tw_staleness tw_staleness_gap = {
 	.name = "gap",
-	.help = "gap-aware: divides by the distance the parameters moved, in average steps",
+	.help = "gap-aware: divides a gradient by the distance the parameters moved, in average "
+		"steps",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_STALENESS_SENT | TW_STALENESS_OBSERVES | TW_STALENESS_DECAY,

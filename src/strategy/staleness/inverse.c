@@ -35,7 +35,7 @@ static void correct(const void *options, struct tw_correction *c)
 
 const struct tw_staleness tw_staleness_inverse = {
 	.name = "inverse",
-	.help = "staleness-aware: a gradient's rate is divided by its staleness",
+	.help = "staleness-aware: divides the rate of a gradient by its staleness",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,

@@ -11,8 +11,8 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, expected, TW_F64, "0", "updates", 0, 1e9,
-		  "mean staleness to divide by, if above 1; 0: that of the gate, which is workers "
-		  "/ contributions of an update, or its n"),
+		  "mean staleness to divide by, if above 1; 0: the expected one of the gate, which "
+		  "is workers / contributions per update, or its n"),
 	TW_OPTION_END
 };
 
@@ -29,7 +29,7 @@ static void correct(const void *options, struct tw_correction *c)
 
 const struct tw_staleness tw_staleness_mean = {
 	.name = "mean",
-	.help = "every gradient's rate is divided by the mean staleness",
+	.help = "divides the rate of every gradient by the mean staleness",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
