@@ -125,7 +125,8 @@ const struct tw_loss tw_loss_binary_cross_entropy = {
 	.op = {
 		.name = "binary-cross-entropy",
 		.elsewhere = (const char *const[]){ "bce", NULL },
-		.help = "cross-entropy of each output separately, targets 0 to 1 (includes sigmoid)",
+		.help = "cross-entropy of each output separately, with targets from 0 to 1 "
+			"(includes sigmoid)",
 		.traits = TW_OP_LOSS | TW_OP_SIGMOID,
 		.ins = 1,
 		.samples = binary_samples,
