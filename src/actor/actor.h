@@ -132,7 +132,7 @@ struct tw_totals {
 
 /* What a store keeps: named parts of a numbered cut. */
 struct tw_part {
-	char name[48];          /* "shard 0", "worker 3", "master": the store may name files anew */
+	char name[48]; /* "shard 0", "worker 3", "master": the store may name files differently */
 	struct tw_block *bytes; /* a reference */
 };
 
@@ -156,9 +156,9 @@ struct tw_actor_class {
 	/* The node can be reached (again).  What was on its way may have arrived, may be lost,
 	 * may still arrive late.  Another `boot` than before: it has lost its memory. */
 	void (*up)(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot);
-	/* Somebody asked the run to stop (SIGINT, --checkpoints): checkpoint and end. */
+	/* The run was asked to stop (SIGINT, --checkpoints): checkpoint and end. */
 	void (*interrupt)(struct tw_actor *a, struct tw_context *ctx);
-	/* Does it wait for somebody?  Called by the world now and then, entered like a handler. */
+	/* Does it wait for another actor?  Called by the world at times, entered like a handler. */
 	bool (*waiting)(const struct tw_actor *a, struct tw_wait *out);
 	/* This message, or where it is NULL the end of a computation, will be handed over soon, and
 	 * `bytes` of the actor are in the cache.  Only a hint: fetch what will be touched besides

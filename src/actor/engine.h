@@ -39,7 +39,7 @@ struct tw_engine {
 				      trainable + buffers */
 	size_t tensors;
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
-	size_t scratch_bytes;    /* what one computation needs beside its output */
+	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
 };
 

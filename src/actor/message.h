@@ -91,7 +91,7 @@ enum tw_flags {
 		       was not welcomed yet, or do not know it; HOST: all clocks are at 0 */
 	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death); a server's HELLO: I leave */
 	TW_FLAG_APPLIED = 256,  /* PUSH to itself: a lock-free shard has applied it already */
-	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; who is not in it is gone */
+	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; a worker not in it is gone */
 	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
@@ -139,7 +139,7 @@ struct tw_body_hello {
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers;
 	uint32_t boot; /* of the node it is meant for: one that restarted since must not take it */
-	uint64_t cut;  /* number of the cut training goes on from */
+	uint64_t cut;  /* number of the cut that training resumes from */
 };
 struct tw_body_refuse {
 	uint32_t why;  /* enum tw_refusal */
@@ -162,7 +162,7 @@ struct tw_place {
 };
 struct tw_member {
 	uint32_t slot, incarnation, state; /* state: enum tw_member_state */
-	uint32_t node;                     /* where it lives: nobody else speaks for it */
+	uint32_t node;                     /* where it lives: only this node speaks for it */
 };
 enum tw_member_state { TW_GONE, TW_LIVE, TW_LEFT /* cleanly */ };
 struct tw_body_host {
@@ -267,7 +267,7 @@ struct tw_body_pin {
 enum tw_pin_what {
 	TW_PIN_KEEP,
 	TW_PIN_RELEASE, /* no answer */
-	TW_PIN_COUNT,   /* keep nothing, and answer at once */
+	TW_PIN_COUNT,   /* keep nothing, and answer immediately */
 };
 struct tw_body_eval {
 	uint64_t pin, from;
@@ -359,7 +359,7 @@ struct tw_body_over {
 
 /* TICKETS' tail: struct tw_ticket. */
 struct tw_body_tickets {
-	uint32_t anew, pad; /* anew: what this master has told before is void */
+	uint32_t anew, pad; /* replaces everything this master has told before */
 };
 struct tw_ticket {
 	uint32_t node, boot;       /* who dials */
@@ -400,7 +400,7 @@ union tw_body {
 };
 
 struct tw_msg {
-	struct tw_msg *next; /* whoever owns the message may chain it */
+	struct tw_msg *next; /* the owner of the message may chain it */
 	struct tw_addr to, from;
 	struct tw_header h;
 	union tw_body b;

@@ -18,7 +18,7 @@ struct tw_quadratic_options {
 	double spread;            /* ... start + spread * gauss */
 	double target;            /* where the minimum is: target * gauss(i); 0: at the origin */
 	uint64_t buffers;         /* running statistics that the engine keeps: tests of the path */
-	uint64_t tensors;         /* cut the vector into so many tensors; 0: one */
+	uint64_t tensors;         /* number of tensors to split the vector into; 0: one */
 };
 extern const struct tw_option tw_quadratic_rows[];
 

@@ -40,7 +40,7 @@ struct tw_item {
 	uint32_t in[TW_OP_INS], ins;
 	uint32_t readers;
 	enum tw_layout layout; /* of its value */
-	bool needs;            /* somebody wants the gradient of its value */
+	bool needs;            /* the gradient of its value is needed */
 	bool passes;           /* its value is that of in[0], forward and backward */
 	bool taken;            /* a ReLU that in[0] applies */
 	struct tw_op_site site;

@@ -4,7 +4,7 @@
  * One file per loss in loss/; a file defines `const struct tw_loss tw_loss_<file>` (`-` in the name
  * is `_` in the symbol).  A loss is an op of graph/op.h, so programs run it and the suite of ops
  * tests it: its values against `reference`, its gradient against differences of `reference`.  The
- * rest of the table says which data it fits; nobody else knows a loss by its name. */
+ * rest of the table says which data it fits; no other code knows a loss by its name. */
 #ifndef TW_GRAPH_LOSS_H
 #define TW_GRAPH_LOSS_H
 
@@ -23,7 +23,7 @@ struct tw_loss {
 	uint32_t takes;  /* of enum tw_loss_takes */
 	bool judges;     /* predictions are right or wrong: it counts `correct` for labels, and for
 			    targets that are all 0 or 1; else `correct` is -1 */
-	bool usual; /* what is meant where nobody names a loss and the data is such; exactly one
+	bool usual;      /* the default loss for such data if the job names none; exactly one
 			    for labels and one for any target values */
 };
 

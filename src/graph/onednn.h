@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.h - oneDNN's primitives as a program keeps them: made once, run by any thread.
  *
- * A kit owns the primitives of one program.  A hand is what one running thread needs beside: memory
+ * A kit owns the primitives of one program.  A hand is what one running thread also needs: memory
  * objects for every argument and a stream.  Hands are made when more threads run at the same time
  * than ever before, and kept.  Scratchpads are the user's (dnnl_scratchpad_mode_user), so nothing
  * ties a primitive to the thread that made it. */

@@ -48,14 +48,14 @@ struct tw_op_site {
 	struct tw_shape in[TW_OP_INS], out;
 	enum tw_layout in_layout[TW_OP_INS], out_layout; /* as `layout` chose them */
 	bool train;            /* batch statistics, dropout, and backward will follow */
-	bool wants[TW_OP_INS]; /* somebody reads the gradient of input k */
+	bool wants[TW_OP_INS]; /* the gradient of input k is needed */
 	bool relu;             /* forward also applies ReLU to the output (TW_OP_TAKES_RELU); the
 				  backward pass of that ReLU is not the op's business */
 	uint32_t layer;        /* number of the node: what chance is drawn for */
 	uint64_t seed;
 };
 
-/* Memory beside inputs and outputs, in bytes. */
+/* Memory besides inputs and outputs, in bytes. */
 struct tw_op_memory {
 	size_t saved;    /* written by forward, read by backward of the same step */
 	size_t forward;  /* scratch of forward */
@@ -129,7 +129,7 @@ struct tw_op {
 	uint32_t traits;                 /* of enum tw_op_trait */
 	uint32_t ins;                    /* 1 or 2 */
 	const struct tw_option *options; /* NULL: none */
-	uint32_t positional; /* so many of the first rows may be given without their names */
+	uint32_t positional; /* number of leading rows that may be given without their names */
 	size_t options_bytes, kernel_bytes;
 	const struct tw_op_sample *samples;
 
@@ -154,7 +154,7 @@ struct tw_op {
 	void (*reference)(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			  const double *const *in, const double *const *parameter, double *out);
 	/* The same layer in PyTorch, whose module has the same tensors: "nn.Conv2d(1, 20, (5, 5))"
-	 * for an input of this shape.  NULL: nobody wrote it down. */
+	 * for an input of this shape.  NULL: none is known. */
 	void (*torch)(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM]);
 	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
 };

@@ -9,7 +9,7 @@
 #define TW_LAYERS_MAX   1000
 #define TW_LAYERS_DEPTH 4 /* residuals inside each other */
 
-/* One layer as somebody wrote it.  Either text ("conv 20 5x5 pad 2"), or a residual: `body` and
+/* One layer as the job gives it.  Either text ("conv 20 5x5 pad 2"), or a residual: `body` and
  * perhaps `shortcut`, added to what goes around them. */
 struct tw_layer {
 	const char *text;  /* NULL: a residual */
@@ -18,7 +18,7 @@ struct tw_layer {
 	size_t bodies, shortcuts;
 };
 
-/* How tensors with fans get their first values; biases are 0 unless `torch`. */
+/* How the initial weights of tensors with fans are drawn; biases are 0 unless `torch`. */
 enum tw_init {
 	TW_INIT_HE, /* gauss, variance 2 / fan_in */
 	TW_INIT_HE_UNIFORM,
@@ -49,8 +49,8 @@ struct tw_model_site {
 enum tw_status tw_model_build(const struct tw_model_site *site, const struct tw_layer *layer,
 			      size_t layers, struct tw_graph **out, struct tw_error *why);
 
-/* First values of elements from..from+n of the vector.  Drawn for (tensor, element), so any range
- * can be made by anybody. */
+/* Initial weights of elements from..from+n of the vector.  Draws are keyed by (tensor, element), so
+ * any process can make any range. */
 void tw_model_init(const struct tw_graph *g, uint64_t seed, size_t from, size_t n, float *out);
 
 /* Networks by name: zoo/<name>.c (`-` in the name is `_` in the symbol), each with option rows. */

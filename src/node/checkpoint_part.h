@@ -29,10 +29,10 @@ enum tw_status tw_part_unpack(const uint8_t *bytes, size_t len, struct tw_heap *
 			      struct tw_array **arrays, size_t *count);
 const struct tw_array *tw_part_find(const struct tw_array *arrays, size_t count, const char *name);
 
-/* What the master's part says, for whoever resumes a run. */
+/* What the master's part says, to resume a run. */
 struct tw_master_part {
 	uint64_t cut, round, generation;
-	int64_t release; /* world's clock at which training went on */
+	int64_t release; /* world's clock at which training continued */
 	uint64_t steps, samples, redealt, dropped, refused, evaluated_at;
 	uint32_t workers, shards, slots, servers;
 	int64_t period; /* between cuts, if longer than checkpoint.every; else 0 */
@@ -47,7 +47,7 @@ struct tw_shard_part {
 /* Find the master's among a cut's parts; TW_ABSENT or TW_BAD_BYTES. */
 enum tw_status tw_master_part_read(const struct tw_part *parts, size_t count,
 				   struct tw_master_part *out);
-/* The time at which a simulated run that resumes this cut goes on; 0 if unknown. */
+/* The time at which a simulated run that resumes this cut continues; 0 if unknown. */
 int64_t tw_master_release_time(const struct tw_part *parts, size_t count);
 
 #endif

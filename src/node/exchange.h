@@ -8,26 +8,26 @@
  *
  *  (1) A contribution has one seq (1, 2, 3 ...) and, on each link that carries a slice of it, a
  *      number of that link (1, 2, 3 ...).  Holders find duplicates and gaps by the link's number.
- *      Both counts begin anew with a new identity of the sender, and only then.
+ *      Both counts restart with a new identity of the sender, and only then.
  *  (2) A contribution is kept as it was encoded until every link has closed it.  At most TW_CREDITS
- *      are kept, oldest first; who wants to contribute looks at tw_exchange_has_credit before.
- *  (3) When a connection is made anew, and when a holder moves, everything that is open on its link
+ *      are kept, oldest first; check tw_exchange_has_credit before contributing.
+ *  (3) When a connection is replaced, and when a holder moves, everything that is open on its link
  *      is sent again: the same bytes, in the order of the numbers, then the open request.  Nothing
  *      is sent again because of time alone.
  *  (4) A new incarnation of a holder knows nothing.  It refuses what was computed on the one
- *      before, and closes it.  An answer of an older incarnation is not heard any more.
+ *      before, and closes it.  An answer of an older incarnation is ignored.
  *  (5) An answer is taken only if it has the number of the newest request on its link.  The view
- *      that it replaces lives on for whoever has a reference.
- *  (6) tw_exchange_reset (a new generation) forgets contributions, requests and views.  Numbers go
- *      on: each link counts as closed, and the next PULL tells the holder so.  Places stay known.
- *      tw_exchange_renew (a new identity) does the same, and begins (1) anew.
+ *      that it replaces lives on while there are references to it.
+ *  (6) tw_exchange_reset (a new generation) forgets contributions, requests and views.  Numbers
+ *      continue: each link counts as closed, and the next PULL says so.  Places stay known.
+ *      tw_exchange_renew (a new identity) does the same, and restarts (1).
  *  (7) What a codec owes to a link, its residual, is what was contributed there less what the
  *      holder applied, or may still apply.  So a contribution that is closed and was not applied
  *      comes back: whole, if its samples are done with (4); less its own gradient, if they are
  *      dealt again or dropped on purpose (refused, late, or open at a reset).  Later contributions
  *      may have been encoded meanwhile, so nothing is set back: the difference is added.
  *      What is not finite is never owed: a slice that is not goes as it is, to be refused, and a
- *      residual that grew so large that it cannot be sent begins anew at 0.
+ *      residual that grew so large that it cannot be sent restarts at 0.
  *      A new identity owes nothing, until tw_exchange_restore. */
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H
@@ -54,7 +54,7 @@ struct tw_stamp {
 	float rate;
 };
 
-/* What is open on a link beside contributions: nothing, the answer to a push, or a PULL. */
+/* What is open on a link besides contributions: nothing, the answer to a push, or a PULL. */
 enum tw_request { TW_REQUEST_NONE, TW_REQUEST_PUSH, TW_REQUEST_PULL };
 
 struct holder {
@@ -156,7 +156,7 @@ static inline uint64_t tw_exchange_closed(const struct exchange *x)
 	return x->seq - x->outs;
 }
 
-/* Contribute; TW_NO_MEMORY: nobody can go on. */
+/* Contribute; TW_NO_MEMORY: the run cannot continue. */
 enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 				const struct tw_offer *offer);
 /* A request of its own, for parameters of this round or later. */
@@ -176,7 +176,7 @@ void tw_exchange_forget_places(struct exchange *x);
 /* Is any holder of this node, or (UINT32_MAX) of any node, out of reach? */
 bool tw_exchange_is_down(const struct exchange *x, uint32_t node);
 void tw_exchange_down(struct exchange *x, uint32_t node);
-/* Its connection was made anew (3). */
+/* Its connection was replaced (3). */
 void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		    const uint64_t *round);
 
@@ -211,7 +211,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 				  const struct tw_offer *offer, uint32_t k);
 /* (7): slice `k` of o is not applied and will not be; `keeps`: its samples are done with. */
 void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps);
-/* Is anything owed to anybody? */
+/* Is anything owed to any link? */
 bool tw_exchange_owes(const struct exchange *x);
 void tw_exchange_blank(struct exchange *x);
 /* The residual as one array over the trainable parameters, and what else codecs keep of each range:

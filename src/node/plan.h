@@ -18,7 +18,7 @@
 enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP, TW_MERGE_ELASTIC, TW_MERGE_MIX };
 enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 
-/* A worker whose contributions are not finite so often in a row, while others' are, is let go. */
+/* Remove a worker after this many contributions in a row that are not finite, if others' are. */
 #define TW_STRIKES 8
 
 /* What is trained: one vector, cut into shards. */
@@ -35,13 +35,13 @@ struct tw_dealing {
 	uint32_t global_batch; /* 0: none; else slot k of N gets floor(G(k+1)/N) - floor(Gk/N) */
 	uint32_t accumulate;   /* batches per step's gradient, summed in order */
 	uint64_t positions;    /* deal [0, positions) */
-	uint32_t warm_workers; /* so many workers alone ... */
+	uint32_t warm_workers; /* number of workers that train alone ... */
 	uint64_t warm_until;   /* ... until this position is dealt; 0: no warm start */
 };
 
 /* What else ends the run. */
 struct tw_ends {
-	uint64_t updates; /* round gates: stop after so many rounds; 0: no limit */
+	uint64_t updates; /* round gates: stop after this many rounds; 0: no limit */
 	int64_t time;     /* ns of the world's clock; 0: none */
 	double loss;      /* stop when an evaluation is at or below; NAN: never */
 	double accuracy;  /* ... at or above; NAN: never */
@@ -51,8 +51,8 @@ struct tw_ends {
 struct tw_crew {
 	uint32_t workers, min, servers;
 	int64_t wait;  /* see cluster.wait */
-	int64_t limit; /* heartbeat limit: what one may wait for somebody silent */
-	int64_t stuck; /* ... for somebody who answers and does not work, at least; 0: for ever */
+	int64_t limit; /* heartbeat limit: how long to wait for a silent peer */
+	int64_t stuck; /* ... at least, for one that answers but does not work; 0: no limit */
 };
 
 /* One half of the update: near, at the worker, or far, where the parameters are. */
@@ -91,7 +91,7 @@ struct tw_checkpoint_plan {
 	int64_t every;          /* ns; 0: only when asked to stop */
 	bool final;             /* also at the end */
 	bool drain;             /* cut: drain; else running */
-	uint64_t stop_after;    /* end as interrupted after so many; 0: never */
+	uint64_t stop_after;    /* end as interrupted after this many; 0: never */
 	int64_t save_time;      /* what saving takes on the world's clock (sim); 0: not known */
 	struct tw_sha job_hash; /* of what must be the same to resume */
 };
@@ -124,7 +124,7 @@ struct tw_plan {
 struct tw_role_arg {
 	const struct tw_plan *plan;
 	uint32_t index; /* shard number; worker's wanted slot */
-	bool resume; /* master: the world's clock goes on from the cut's (sim): release on time */
+	bool resume; /* master: the world's clock continues from the cut's (sim): release on time */
 };
 
 extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_class,

@@ -2,19 +2,19 @@
 /* slice.h - a range of the parameters with everything that is kept for it: the arrays of the rule
  * and of the staleness policy, its version, what went into it, and its part of a checkpoint.
  *
- * Whoever holds parameters holds slices. A server's shard is a slice with workers and a gate
+ * Parameters are held as slices. A server's shard is a slice with workers and a gate
  * (node/shard/shard.h); a peer will hold all slices of its own replica. A slice knows no message,
  * no member and no gate's verdict. Only the line changes its parameters (node/slice_update.h).
  *
  *  (1) version.n counts updates and never goes back.  version.incarnation is the holder's: it sets
  *      it once, after tw_slice_init.
- *  (2) `w` is what the rule keeps.  A block that somebody else holds is not written: the next
- *      version is made beside it.  Under a lock-free gate `w` is one block, and workers write it.
+ *  (2) `w` is what the rule keeps.  A block that has another holder is not written: the next
+ *      version is a new block.  Under a lock-free gate `w` is one block, and workers write it.
  *  (3) `view` was made from this version and these arrays, or it is empty.
  *  (4) what all workers see is made once per version.  Where each sees another vector, it is made
  *      from own[slot], which is there from tw_slice_welcome to tw_slice_leave.
  *  (5) `next` was made from `w` and next.g by the line.  Either the commit of that one contribution
- *      takes it, or tw_slice_update_unstage drops it.  Nobody else reads it.
+ *      takes it, or tw_slice_update_unstage drops it.  Nothing else reads it.
  *  (6) an update happens whole or not at all.  Without memory nothing but `view` and `next` has
  *      changed.
  *  (7) tw_slice_restore of what tw_slice_pack made gives the same bits, counts and history, in
@@ -36,7 +36,7 @@ struct slice_history {
 	struct tw_spans applied, twice; /* positions */
 };
 
-/* What was made from this version to be shown; NULL until somebody asks. */
+/* What was made from this version to be shown; NULL until it is asked for. */
 struct slice_view {
 	struct tw_block *shown;   /* what all see; == w unless the rule has its own view */
 	struct tw_block *wire;    /* shown, encoded */
@@ -112,7 +112,7 @@ struct slice_answer {
 
 /* Does each worker see another vector? */
 bool tw_slice_shows_each(const struct slice *s);
-/* What this worker sees now, encoded.  `decoded` is NULL where nobody can tell what it will see,
+/* What this worker sees now, encoded.  `decoded` is NULL where what it will see is unknown,
  * because others write meanwhile (lock-free).  TW_NO_MEMORY: nothing is in *out. */
 enum tw_status tw_slice_show(struct slice *s, uint32_t slot, struct slice_answer *out);
 void tw_slice_answer_drop(struct slice_answer *a);

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define TW_JOB_BYTES_MAX (1u << 20) /* a job file is text that somebody wrote */
+#define TW_JOB_BYTES_MAX (1u << 20) /* a job file is written by a person */
 
 enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
 enum tw_model_kind {
@@ -54,7 +54,7 @@ struct tw_job_network {
 	size_t layers;
 	const struct tw_tree *tree; /* the layers as they were written */
 	uint32_t init;              /* enum tw_init */
-	const char *weights;        /* file of first values; "" none */
+	const char *weights;        /* file of initial weights; "" none */
 };
 
 /* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */

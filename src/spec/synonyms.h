@@ -15,7 +15,7 @@ struct tw_synonym {
 };
 extern const struct tw_synonym tw_synonyms[]; /* theirs NULL at the end */
 
-/* The synonym for a field that somebody called `word`, in any spelling ("learningRate", "batch-
+/* The synonym for a field that a user called `word`, in any spelling ("learningRate", "batch-
  * size"); NULL: none. */
 const struct tw_synonym *tw_synonym_field(const char *word);
 /* The synonym for a value of the field at `path`; NULL: none. */

@@ -46,12 +46,12 @@ enum tw_status tw_tree_read(struct tw_arena *keep, const struct tw_text_source *
 /* A node of its own; NULL without memory. */
 struct tw_tree *tw_tree_new(struct tw_arena *keep, enum tw_tree_kind kind, enum tw_origin origin,
 			    const char *place, const char *text);
-/* The child of a mapping with that key, or NULL (also for what is no mapping). */
+/* The child of a mapping with that key, or NULL (also if it is not a mapping). */
 struct tw_tree *tw_tree_child(const struct tw_tree *map, const char *key);
 /* The node at "a.b.c" below `root`, or NULL. */
 struct tw_tree *tw_tree_at(const struct tw_tree *root, const char *path);
 /* Put `node` at `path` below the mapping `root`, replacing what is there and making mappings on
- * the way; TW_BAD_INPUT if the way leads through something that is no mapping. */
+ * the way; TW_BAD_INPUT if the path leads through something that is not a mapping. */
 enum tw_status tw_tree_put(struct tw_arena *keep, struct tw_tree *root, const char *path,
 			   struct tw_tree *node, struct tw_error *why);
 /* Add from `under` whatever `root` does not have; `under` is used up. */

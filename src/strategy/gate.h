@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.h - when is a contribution applied, and when may a worker go on?
+/* gate.h - when is a contribution applied, and when may a worker continue?
  *
  * A gate decides; the shard parks, the master commits.  Every function here is pure: it reads no
- * clock, allocates nothing, waits for nobody and cannot fail (impossible options were refused at
+ * clock, allocates nothing, never waits and cannot fail (impossible options were refused at
  * the start).  Shard functions are called with the shard entered by one thread. */
 #ifndef TW_STRATEGY_GATE_H
 #define TW_STRATEGY_GATE_H
@@ -41,7 +41,7 @@ struct tw_gate {
 	size_t options_bytes;
 	uint32_t traits;
 
-	/* Refuse option values that make no sense with so many workers; NULL: nothing to refuse.
+	/* Refuse option values that do not fit this number of workers; NULL: nothing to refuse.
 	 * The sentence names the field and what would work. */
 	enum tw_status (*check)(const void *options, uint32_t workers, struct tw_error *why);
 
@@ -64,14 +64,14 @@ struct tw_gate {
 	 * NULL: the mean by weight.  Not together with `totals`. */
 	float (*trims)(const void *options);
 
-	/* How many updates late a contribution is on average, among so many workers that are
-	 * equally fast; NULL: workers / contributions of an update. */
+	/* How many updates late a contribution is on average, among this number of equally
+	 * fast workers; NULL: workers / contributions of an update. */
 	double (*staleness)(const void *options, uint32_t workers);
 
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,
 	 * incarnation, seq). */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
-	/* After TW_ACCUMULATE: is the update due with so many contributions collected? */
+	/* After TW_ACCUMULATE: is the update due with this number of contributions? */
 	bool (*full)(const void *options, uint32_t collected);
 
 	/* May the answer or pull of a worker at this clock leave now?  NULL: always.  On false

@@ -10,7 +10,7 @@
 #include <float.h>
 #include <stdint.h>
 
-/* The nearest finite value: an average that once became infinite would stay so for ever. */
+/* The nearest finite value: an average that once became infinite would stay infinite. */
 static inline __attribute__((always_inline)) float tw_tame(float x)
 {
 	const float low = x > FLT_MAX ? FLT_MAX : x;

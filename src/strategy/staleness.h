@@ -17,7 +17,7 @@ enum tw_staleness_traits {
 	TW_STALENESS_OBSERVES = 2,  /* wants to see the direction of every update */
 	TW_STALENESS_DECAY = 4,     /* writes a factor for the weight decay, element by element */
 	TW_STALENESS_STATISTIC = 8, /* has a statistic (B-FASGD's mean of v) */
-	TW_STALENESS_SCALES = 16,   /* multiplies the whole gradient with one number, and no more */
+	TW_STALENESS_SCALES = 16,   /* only multiplies the whole gradient by one number */
 };
 
 /* One tile of one contribution.  All pointers are to n floats. */

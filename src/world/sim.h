@@ -7,7 +7,8 @@
  *
  * A node has one device: what its actors compute runs one after the other (sim_device.c).
  *
- * Links: the master's node with every other, servers with workers, and whoever talks to each other;
+ * Links: the master's node with every other, servers with workers, and any nodes that exchange
+ * messages;
  * `up` comes only after a restart,
  * a reset or a partition that outlasted silent_limit, never at the start.  Messages within a node
  * take `local`, those with TW_FLAG_FREE no time; neither are counted in bytes, and both may
@@ -36,7 +37,7 @@ enum tw_fault_kind {
 			       way arrives, is lost or arrives late (duplicates, reordering) */
 	TW_FAULT_SLOW,      /* node computes `factor` times slower for `lasts` */
 	TW_FAULT_KILL_AT,   /* crash the node at the `event`-th handler entered in the run */
-	TW_FAULT_LEAVE,     /* somebody asks the worker's node to stop: it leaves cleanly */
+	TW_FAULT_LEAVE,     /* the worker's node is asked to stop: it leaves cleanly */
 };
 #define TW_EVERYBODY UINT32_MAX
 struct tw_fault {
@@ -53,9 +54,9 @@ struct tw_sim_options {
 	int64_t mean, median; /* mean: all but log-normal, which takes the median */
 	double sigma, spread, shape;
 	struct tw_f64s speeds;             /* per worker, cyclic; empty: 1 */
-	uint32_t stragglers;               /* the last so many workers ... */
-	double slower;                     /* ... are so many times slower ... */
-	int64_t straggle_on, straggle_off; /* ... for so long, then well for so long; 0: always */
+	uint32_t stragglers;               /* number of stragglers, the last workers ... */
+	double slower;                     /* ... how many times slower they are ... */
+	int64_t straggle_on, straggle_off; /* ... slow for `on`, then normal for `off`; 0: always */
 	bool per_sample;                   /* the cost is per sample of the batch, not per step */
 	/* shards and links */
 	double apply_rate; /* parameters per second that a shard applies; 0: infinitely fast */
@@ -69,14 +70,14 @@ struct tw_sim_options {
 	/* failure detection */
 	int64_t closed_limit; /* a closed connection is down after this */
 	int64_t silent_limit; /* a silent one after this */
-	/* faults from the seed: so many of each, at times drawn in [0, fault_span) */
+	/* faults from the seed: the number of each, at times drawn in [0, fault_span) */
 	uint32_t random_crashes, random_partitions, random_resets, random_slow;
 	uint64_t fault_seed;
 	int64_t fault_span;
 	/* the machine underneath */
 	uint32_t threads; /* compute pool; 0: as many as cores.  Never changes a result */
 	int64_t start;    /* virtual time at the start (a resumed run: before its cut) */
-	int64_t rest;     /* a resumed run goes on at this time: no wait before it is named */
+	int64_t rest;     /* a resumed run continues at this time: no wait before it is logged */
 };
 /* Rows with dotted names ("compute.law", "stragglers.count"): nested mappings in a job file. */
 extern const struct tw_option tw_sim_rows[];
@@ -86,7 +87,7 @@ enum tw_status tw_sim_check(const struct tw_sim_options *options, struct tw_erro
 
 /* Run the cluster until its master finishes, nothing can happen any more, or `max_ns` of virtual
  * time (0: no limit) have passed; the last two end with TW_REFUSED and name every wait.  `faults`
- * are beside those drawn from the seed.  `trace` (may be NULL) gets Chrome's trace-event JSON.
+ * are added to those drawn from the seed.  `trace` (may be NULL) gets Chrome's trace-event JSON.
  * The return value is ran->error.status. */
 enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_options *options,
 			  const struct tw_fault *faults, size_t fault_count, const char *trace,

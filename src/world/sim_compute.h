@@ -63,7 +63,7 @@ void tw_job_pool_stop(struct pool *p); /* no job may be left in it; stopping twi
 void tw_job_submit(struct pool *p, struct job *j);
 /* Have the result in j->c: runs it here or waits for it. */
 void tw_job_finish(struct pool *p, struct job *j);
-/* Nobody works on it any more when this returns. */
+/* No thread works on it any more when this returns. */
 void tw_job_drop(struct pool *p, struct job *j);
 
 #endif

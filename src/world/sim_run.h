@@ -28,7 +28,7 @@ enum event_kind {
 	EVENT_COMPUTED,
 	EVENT_SAVED,
 	EVENT_LOADED,
-	EVENT_TICK,    /* ask who waits */
+	EVENT_TICK,    /* ask which actors wait */
 	EVENT_FAULT,   /* `what` begins */
 	EVENT_HEAL,    /* a partition ends */
 	EVENT_WELL,    /* a slow node is itself again */
@@ -110,8 +110,8 @@ struct pair {
 	struct parcel *held, **held_end;
 };
 
-/* Cells that a handler has left since the last tick, and those whose wait is not long yet.  Whoever
- * is not among them waits as it did, and that was said, or does not wait. */
+/* Cells that a handler has left since the last tick, and those whose wait is not long yet.  A cell
+ * that is not among them does not wait, or its wait is unchanged and was logged. */
 struct waits {
 	struct cell **cell;
 	uint32_t count;
@@ -178,7 +178,7 @@ struct event *tw_sim_event(struct sim *s, int64_t at, enum event_kind kind, stru
 			   void *what);
 /* The event will not happen. */
 void tw_sim_give_up(struct sim *s, struct event *e);
-/* A handler of the cell has returned: count it, post what it sent, crash who must. */
+/* A handler of the cell has returned: count it, post what it sent, crash the nodes that must. */
 void tw_sim_leave(struct sim *s, struct cell *c);
 /* May this cell of a node be entered, if it was up since `boot`? */
 bool tw_sim_lives(const struct sim *s, const struct cell *c, uint32_t boot);
@@ -207,7 +207,7 @@ void tw_sim_jobs_stop(struct sim *s, struct cell *c); /* its node is gone */
 void tw_sim_wait_look(struct sim *s, struct cell *c);
 /* "worker 3", "shard 1 on server 2". */
 void tw_sim_name(const struct sim *s, struct tw_addr addr, char *out, size_t room);
-/* Say who has waited for more than five seconds and did not say so before. */
+/* Log the waits of more than five seconds that were not logged before. */
 void tw_sim_tick(struct sim *s);
 /* End the run with a sentence that names every wait. */
 void tw_sim_stuck(struct sim *s, const char *why);

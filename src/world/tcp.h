@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp.h - the world of many processes: actors of one process live in the threads world, and an
- * epoll thread carries what they say to the others.
+ * epoll thread carries their messages to the other processes.
  *
  * Who listens, who dials: the master's process (`serve`: node 0, and node 1, a server) listens;
  * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
- * too; the master tells workers where (PEERS), and they dial whom it lists.  A connection that
- * breaks is dialled again with growing, jittered pauses; actors are told (`up`), and resend.  A
- * node whose connection was closed and not made anew within two seconds, or that was silent for
- * the limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end of
- * the run: a process that was stopped meanwhile finds that when it is continued.
+ * too; the master tells workers where (PEERS), and they dial the servers it lists.  A connection
+ * that breaks is dialled again, with exponential backoff and jitter; actors are told (`up`), and
+ * resend.  A node whose connection was closed and not replaced within two seconds, or that was
+ * silent for the limit, is `down`.  The master keeps the connection of a silent node, to tell
+ * it of the end of the run: a process that was stopped meanwhile finds that when it is continued.
  *
- * Nobody is believed: until a connection has greeted (or its time is up, or too many others wait to
- * do so), it costs a few KiB and may say nothing else; then every frame is checked for who may
- * say it, and the node in it is that of the connection. */
+ * No process is trusted: until a connection has greeted (or its time is up, or too many others wait
+ * to greet), it costs a few KiB and may send nothing else; then every frame is checked: may its
+ * sender send it?  The node in it is that of the connection. */
 #ifndef TW_WORLD_TCP_H
 #define TW_WORLD_TCP_H
 
@@ -25,7 +25,7 @@
 
 enum tw_tcp_role { TW_TCP_SERVE, TW_TCP_SERVER, TW_TCP_WORKER };
 
-/* What a run is known by, kept beside its checkpoints: a master that comes back has them again. */
+/* The identity of a run, kept with its checkpoints: a restarted master reads it again. */
 struct tw_tcp_identity {
 	uint64_t run;                   /* random, not 0 */
 	uint64_t secret[TW_TCP_SECRET]; /* of tickets; no other process has it */
@@ -100,7 +100,7 @@ const struct tw_address *tw_tcp_bound(const struct tw_tcp *t);
 /* Run the seats of this process until the run ends, here or in the master's process.  ran->totals
  * are filled where the master is. */
 enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, struct tw_ran *ran);
-/* SERVE: how many of those who are here want the model. */
+/* SERVE: how many connected processes want the model. */
 size_t tw_tcp_keepers(struct tw_tcp *t);
 /* SERVE, after the run: tell everybody, with the result as JSON text, or with the sentence why it
  * failed.  Waits up to five seconds until they have heard it; it does not wait for nodes that were
@@ -113,7 +113,7 @@ void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, cons
 const char *tw_tcp_heard(const struct tw_tcp *t);
 /* SERVER, WORKER, after the run: bytes and hash of the model that the master gives now; 0: none. */
 uint64_t tw_tcp_given(const struct tw_tcp *t, struct tw_sha *hash);
-/* SERVER, after a run that was refused: another has its place, and it may ask for one anew. */
+/* SERVER, after a run that was refused: another has its place, and it may ask for a new one. */
 bool tw_tcp_replaced(const struct tw_tcp *t);
 /* Copy what is known of others; returns how many.  Any thread, any time. */
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room);

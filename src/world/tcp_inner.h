@@ -101,7 +101,7 @@ struct peer {
 	struct conn *conn; /* in any state while we dial; OPEN otherwise */
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
-	bool leaves;    /* it has said so: that it closes is no news */
+	bool leaves;    /* it has announced that it leaves: that it closes is not reported */
 	bool keeps;     /* guarded by lock: it wants the model */
 	bool forgotten; /* freed at the end of the turn */
 	_Atomic bool suspect;
@@ -118,7 +118,7 @@ struct seat {
 	uint32_t incarnation, node;
 };
 
-/* Who may dial us, as the master has told. */
+/* Which nodes may dial us, as the master has told. */
 struct pass {
 	struct pass *next;
 	struct tw_ticket ticket;
@@ -177,7 +177,7 @@ struct tcp_door {
 };
 
 /* Connections.  The loop's.  One that is closed is DEAD at once, and stays in `all` until the end
- * of the turn (tw_conns_bury): so whoever walks the list may close any of them. */
+ * of the turn (tw_conns_bury): so code that walks the list may close any of them. */
 struct tcp_conns {
 	struct conn *all, *dead;
 	uint32_t pending, asking; /* that have not greeted; that only ask */
@@ -216,9 +216,9 @@ struct tcp_farewell {
 	struct tw_msg *over;    /* guarded by lock: to all */
 	struct tw_msg *last;    /* kept for it from the start: an end is told in any case */
 	struct tw_block *model; /* guarded by lock until it is given; then the loop's */
-	bool ending;            /* accept nobody any more */
-	bool giving;            /* the run is over, and who asks for the model gets it */
-	_Atomic int64_t gave;   /* when somebody asked for some of it last */
+	bool ending;            /* accept no connection any more */
+	bool giving;            /* the run is over, and a process that asks for the model gets it */
+	_Atomic int64_t gave;   /* when a process last asked for some of it */
 	_Atomic bool flushed;
 };
 
@@ -299,10 +299,10 @@ void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 /* The connection of this peer is open: tell the actors, let messages through. */
 void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
-/* Its connection is no more; `why` for people. */
+/* Its connection is closed; `why` is for people. */
 void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why);
 void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
-/* Timers of all peers: dial who must be dialled, give up who does not come back. */
+/* Timers of all peers: dial those that must be dialled, give up those that do not come back. */
 void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
@@ -330,7 +330,7 @@ void tw_conn_flush(struct conn *c); /* write what goes now */
 /* A connection with a message that is held goes to one of the lists of those, or leaves it. */
 void tw_conn_wait(struct conn *c, struct conn **list);
 void tw_conn_wait_no_more(struct conn *c, struct conn **list);
-/* Views have named somebody: deliver what may be delivered now. */
+/* Views have named new members: deliver what may be delivered now. */
 void tw_conns_try_held(struct tw_tcp *t);
 void tw_conns_bury(struct tw_tcp *t); /* the dead */
 
@@ -356,7 +356,7 @@ void tw_ticket_close(struct tw_tcp *t);
 
 /* tcp_handshake.c */
 void tw_handshake_send(struct conn *c);
-/* Those who greeted too early: let in who is named now; time is up for one. */
+/* Connections that greeted too early: admit those that are named now; time is up for one. */
 void tw_handshake_waiting(struct tw_tcp *t);
 void tw_handshake_too_late(struct conn *c);
 /* A message of a connection that has not greeted, or of the world's own kind; takes it. */

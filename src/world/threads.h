@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threads.h - the world of one process: a compute thread per worker, passive shards.
  *
- * Whoever has `computed` in its class has a thread of its own; with today's actors that is the
- * worker.
+ * An actor whose class has `computed` has a thread of its own; today that is only the worker.
  *
  * A worker's own thread enters the master and the shards it talks to, under their locks, on memory
  * in place; where a lock is taken the message is left in the actor's mailbox, whose holder empties
- * it before it lets go; threads that wait for an answer help with mailboxes that nobody empties.
- * The caller's thread is the housekeeper: it enters actors for timers and says who waits for whom;
+ * it before it lets go; threads that wait for an answer help with unattended mailboxes.
+ * The caller's thread is the housekeeper: it enters actors for timers and logs long waits;
  * one more thread talks to the store, so that a slow disk stops neither training nor timers. */
 #ifndef TW_WORLD_THREADS_H
 #define TW_WORLD_THREADS_H
@@ -36,13 +35,13 @@ struct tw_gateway {
 	/* A wait of more than five seconds (why not NULL), or it is over.  May be NULL. */
 	void (*waits)(void *arg, const char *who, const char *whom, const char *why,
 		      double seconds);
-	/* The run has ended in this process: use the port no more. */
+	/* The run has ended in this process: do not use the port any more. */
 	void (*closing)(void *arg);
 };
 
 struct tw_threads_options {
 	const struct tw_gateway *gateway; /* NULL: all actors are here */
-	uint32_t helpers; /* threads that enter shards, beside those of the workers */
+	uint32_t helpers; /* threads that enter shards, besides those of the workers */
 	bool hash; /* check hashes although nothing crosses a wire (tests); not with lockfree */
 	/* Messages of the kinds that may be shared (struct tw_kind), from an actor that computes,
 	 * enter one whose class has `shared` without its lock, many at a time; there it may send,
@@ -67,7 +66,7 @@ size_t tw_port_mailed(struct tw_port *p);
 /* Tell all actors here that a node can be reached (again), or cannot.  False without memory. */
 bool tw_port_up(struct tw_port *p, uint32_t node, uint32_t boot);
 bool tw_port_down(struct tw_port *p, uint32_t node);
-/* After some of these: do now what nobody else does. */
+/* After some of these: do the work that no other thread does. */
 void tw_port_work(struct tw_port *p);
 /* End the run in this process. */
 void tw_port_end(struct tw_port *p, enum tw_status status, const char *text);

@@ -12,13 +12,13 @@
  *      returned and before its cell is left.  A mailbox is one total order, taken out under the
  *      cell's lock and handled one by one.  So messages from one actor to another stay in order
  *      whichever threads run the two.
- *  (3) Who put mail into a passive cell tries to enter it afterwards; who leaves a cell looks at
- *      its mailbox afterwards.  All four accesses are sequentially consistent, so one of the two
+ *  (3) A hand that put mail into a passive cell then tries to enter it; a hand that leaves a cell
+ *      then looks at its mailbox.  All four accesses are sequentially consistent, so one of the two
  *      sees the other and no mail is left lying.
  *  (4) A worker's cell is entered by its own hand, and by others only while that hand computes
  *      (`computing`), so that a message can cancel a computation and timers are on time.
- *  (5) A hand that is asleep set `asleep` before it looked at its mailbox for the last time; who
- *      puts mail there looks at `asleep` afterwards.  As in (3), nobody sleeps on mail.
+ *  (5) A hand that is asleep set `asleep` before it looked at its mailbox for the last time; a
+ *      hand that puts mail there then looks at `asleep`.  As in (3), no hand sleeps on mail.
  *  (6) After `over` is set no handler is entered any more; what is left in mailboxes is freed by
  *      the housekeeper when all other hands are gone.
  *
@@ -187,9 +187,9 @@ void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *receive
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);
 /* Fills the table that `find` uses; false if two cells have the same address. */
 bool tw_threads_index(struct threads *w);
-/* Free what lies in the cell's mailbox; nobody else is there any more. */
+/* Free the mail in the cell's mailbox; no other hand is left. */
 void tw_threads_empty(struct hand *me, struct cell *c);
-/* Put mail into a mailbox; somebody will handle it, perhaps this hand at its next `work`. */
+/* Put mail into a mailbox; some hand will handle it, perhaps this one at its next `work`. */
 void tw_threads_post(struct hand *me, struct cell *c, struct mail *mail);
 bool tw_threads_try(struct hand *me, struct cell *c);
 /* Enter as its owner, who waits for the short visits of others. */

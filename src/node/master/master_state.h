@@ -34,7 +34,7 @@ enum {
 	TIMER_STUCK
 };
 
-/* How long somebody takes: the longest of the last 32 to 64 times. */
+/* How long a worker takes: the longest of the last 32 to 64 times. */
 struct pace {
 	int64_t longest[2]; /* of this 32, and of the 32 before */
 	uint32_t count;
@@ -60,7 +60,7 @@ struct holding {
 /* Does a member ask for work?  tw_deal_appetite alone changes it. */
 enum appetite {
 	APPETITE_NONE,   /* it has work, or is not here */
-	APPETITE_HUNGRY, /* it asks for work, and nobody has looked yet */
+	APPETITE_HUNGRY, /* it asks for work, and the request was not looked at yet */
 	APPETITE_DRY,    /* it was told that there is none: it is looked at when some comes back */
 	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
 };
@@ -177,14 +177,14 @@ enum move {
 	MOVE_PUT_OFF, /* that cut could not be made: not again before TIMER_MOVE */
 };
 
-/* From which state the run goes on.  tw_master_agreed makes the history known, and ends a move. */
+/* The state to resume from.  tw_master_agreed makes the history known, and ends a move. */
 struct restart {
-	bool resume;          /* the world's clock goes on from the cut's: release on time */
+	bool resume;          /* the world's clock continues from the cut's: release on time */
 	bool begun;           /* training has begun in this generation or an earlier one */
 	bool loading, looked; /* looked: the newest cut's number is known */
 	enum history history;
 	enum move move;
-	int64_t release;        /* when training goes on; 0: at once */
+	int64_t release;        /* when training continues; 0: immediately */
 	uint64_t generation;    /* see (1) in master_shards.c */
 	uint64_t current;       /* that workers may know: every shard has agreed to it */
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
@@ -195,7 +195,7 @@ struct restart {
 struct waits {
 	bool servers_due; /* servers had time to come */
 	bool patient;     /* servers that are started by hand get cluster.wait to come */
-	bool outlived;    /* somebody is here who outlived a master before us */
+	bool outlived;    /* a process is here that outlived an earlier master */
 	bool came;        /* a worker has joined this master */
 	bool lost;        /* a shard was hosted, and its server went */
 	bool over;        /* one cluster.wait is over, and training has not begun */
@@ -259,7 +259,7 @@ struct cuts {
 	uint64_t last, made; /* last complete cut; made by this master */
 	uint64_t making;     /* number of the one under way; 0 none */
 	uint64_t stored;     /* number of the last one given to the store */
-	bool running;        /* collected while training goes on */
+	bool running;        /* collected while training continues */
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;

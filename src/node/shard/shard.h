@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h - a server's shard: a slice of the parameters, its workers, a gate, and whoever waits.
+/* shard.h - a server's shard: a slice of the parameters, its workers, a gate, and waiting requests.
  *
  * The rules of all this are in shard.c.  The parts, who keeps them true and who resets them:
  *
@@ -33,7 +33,7 @@ struct shard_worker_mark {
 	uint64_t link;
 };
 
-/* A request that waits.  The list is by slot + 1; 0 is nobody. */
+/* A request that waits.  The list is by slot + 1; 0: none. */
 struct shard_worker_request {
 	bool parked;
 	uint32_t before, after; /* in the queue, while parked */
@@ -44,7 +44,7 @@ struct shard_worker_request {
 /* Contributions that were refused for their numbers. */
 struct shard_worker_strikes {
 	uint32_t count;  /* in a row ... */
-	uint64_t others; /* ... since so many contributions of others were applied */
+	uint64_t others; /* ... since this many contributions of others were applied */
 	uint64_t link;   /* number of the last one; 0 none */
 };
 
@@ -59,7 +59,7 @@ enum shard_worker_state {
  * only while the worker is here. */
 struct shard_worker {
 	struct tw_addr addr;
-	uint32_t incarnation, node; /* node: nobody else speaks for it */
+	uint32_t incarnation, node; /* node: only this one speaks for it */
 	enum shard_worker_state state;
 	uint32_t listed;    /* number of the last full view that named it */
 	uint64_t link;      /* its last number closed: applied, collected, dropped or refused ... */
@@ -84,7 +84,7 @@ struct shard_fence {
 	uint32_t view_term; /* boot of the master that sent it */
 };
 
-/* Everybody who may be here.  `failing` counts the workers that are here and have strikes. */
+/* All workers that may be here.  `failing` counts the workers that are here and have strikes. */
 struct shard_members {
 	struct shard_worker *worker; /* by slot */
 	uint32_t live;               /* as the master counts */
@@ -96,7 +96,7 @@ struct shard_members {
 
 /* Parked requests, oldest first. */
 struct shard_queue {
-	uint32_t first, last; /* slot + 1; 0: nobody waits */
+	uint32_t first, last; /* slot + 1; 0: none waits */
 	bool due;             /* something has changed that may let one of them go */
 };
 
@@ -192,9 +192,9 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
-/* Somebody pushes: a contribution is taken, staged, refused or dropped, and answered. */
+/* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* What the numbers beside a slice must be, whoever sent them. */
+/* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
 /* How many updates of others the slice is behind. */
 uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p);
@@ -217,7 +217,7 @@ static inline struct contribution *tw_bucket_take(struct shard *s)
 }
 /* It is done with: its reference is dropped.  NULL is allowed. */
 void tw_bucket_give_back(struct shard *s, struct contribution *c);
-/* Make room for so many more. */
+/* Make room for this many more. */
 enum tw_status tw_bucket_reserve(struct shard *s, uint32_t more);
 /* It will be part of the next update, which takes it over; there is room. */
 void tw_bucket_add(struct shard *s, struct contribution *c);
@@ -272,8 +272,8 @@ void tw_shard_forget_all_sent(struct shard *s, struct shard_worker *g);
 
 /* Is this request older than the one the worker has parked here?  It was late on its way. */
 bool tw_shard_outdated(const struct shard_worker *g, uint64_t number);
-/* May the worker read when `round` rounds are committed, and if not, for whom does it wait?  *whom
- * is UINT32_MAX when it is the master. */
+/* May the worker read when `round` rounds are committed, and if not, which worker does it wait
+ * for?  *whom is UINT32_MAX when it is the master. */
 bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uint32_t *whom);
 /* Keep the request until it may be answered. */
 void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
@@ -282,7 +282,7 @@ void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 void tw_shard_unpark(struct shard *s, uint32_t slot);
 /* Answer every parked request that may go now, oldest first. */
 void tw_shard_release(struct shard *s, struct tw_context *ctx);
-/* For whom does the oldest request wait? */
+/* Which worker does the oldest request wait for? */
 bool tw_shard_waits(const struct shard *s, struct tw_wait *out);
 
 /* --- shard_pin.c ---------------------------------------------------------------------------- */
@@ -296,7 +296,7 @@ void tw_shard_forget_view(struct shard *s);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
-/* Somebody who is not known as this worker speaks: a newcomer's worker, or NULL. */
+/* A sender that is not known as this worker speaks: a newcomer's worker, or NULL. */
 struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
 					    const struct tw_msg *m);
 /* Is this message from a worker that may talk to this shard?  Its worker is up to date then; else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_clocks.h - how far each worker is, and who is the slowest: what a gate that holds looks at.
+/* shard_clocks.h - how far each worker is, and which is the slowest: for gates that hold.
  *
  *  (1) a worker is active while it is here, is not idle and its clock is known.
  *  (2) `seen` has the number of active workers, the smallest of their clocks, and the lowest slot
@@ -8,7 +8,7 @@
  *      workers; only tw_clocks_reset and tw_clocks_all_busy look at all of them.
  *  (4) a worker that becomes active is not behind `least`: it starts there.
  *  (5) `rose` is set when a request may be answered now that was held before: the least clock grew,
- *      or nobody is active any more.  Whoever has looked clears it. */
+ *      or no worker is active any more.  The reader clears it. */
 #ifndef TW_NODE_SHARD_SHARD_CLOCKS_H
 #define TW_NODE_SHARD_SHARD_CLOCKS_H
 
@@ -33,22 +33,22 @@ struct shard_clocks {
 	bool rose;
 };
 
-/* Nobody is known.  TW_NO_MEMORY: nothing to release. */
+/* No worker is known.  TW_NO_MEMORY: nothing to release. */
 enum tw_status tw_clocks_init(struct shard_clocks *c, struct tw_heap *heap, uint32_t slots);
 void tw_clocks_release(struct shard_clocks *c, struct tw_heap *heap);
-/* A new generation: no clock is known, nobody is active. */
+/* A new generation: no clock is known, no worker is active. */
 void tw_clocks_reset(struct shard_clocks *c);
 
 /* The worker says its clock; TW_CLOCK_MOST and more: it does not know.  An older word than its last
  * changes nothing. */
 void tw_clocks_say(struct shard_clocks *c, uint32_t slot, uint64_t at, bool here);
-/* Nobody has said the clock of this worker: it is taken to be where the slowest is. */
+/* The clock of this worker is unknown: it is taken to be that of the slowest. */
 void tw_clocks_guess(struct shard_clocks *c, uint32_t slot);
-/* Somebody else has this slot now.  It counts as before until tw_clocks_see. */
+/* Another worker has this slot now.  It counts as before until tw_clocks_see. */
 void tw_clocks_forget(struct shard_clocks *c, uint32_t slot);
 /* What (1) needs to know may have changed. */
 void tw_clocks_see(struct shard_clocks *c, uint32_t slot, bool here);
-/* Nobody is said to be idle; (1) of each is looked at by tw_clocks_see. */
+/* No worker is idle; tw_clocks_see decides (1) for each. */
 void tw_clocks_all_busy(struct shard_clocks *c);
 
 #endif

@@ -29,7 +29,7 @@ enum worker_presence {
 	WORKER_MEMBER,
 	WORKER_LEAVING, /* a member that was asked to go: it gives back what it holds first */
 	WORKER_LEFT,    /* for good */
-	WORKER_OVER,    /* the run is over, or it was let go: only a newer master changes that */
+	WORKER_OVER,    /* the run is over, or it was removed: only a newer master changes that */
 };
 
 struct worker_membership {
@@ -72,7 +72,7 @@ struct worker_leases {
 enum worker_stepping {
 	STEP_IDLE,
 	STEP_COMPUTING,
-	STEP_ABANDONED, /* the computation goes on, and its result is not wanted any more */
+	STEP_ABANDONED, /* the computation continues, but its result is not wanted any more */
 };
 
 struct worker_step {
@@ -199,9 +199,9 @@ struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enu
 void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh);
 /* What the master may not have heard, once more. */
 void tw_worker_resend(struct worker *w, struct tw_context *ctx);
-/* Forget everything but who we are and what we keep, and go on in this generation. */
+/* Forget everything but our identity and what we keep, and continue in this generation. */
 void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation);
-/* Leave at once: nothing of ours is on its way. */
+/* Leave immediately: nothing of ours is on its way. */
 void tw_worker_go(struct worker *w, struct tw_context *ctx);
 /* We have left, and the master may not have heard it. */
 void tw_worker_leave_again(struct worker *w, struct tw_context *ctx);
@@ -210,7 +210,7 @@ void tw_worker_leave_again(struct worker *w, struct tw_context *ctx);
 void tw_worker_still_member(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* It is not a member any more.  True: it wanted to leave, and is gone. */
 bool tw_worker_drop_out(struct worker *w, struct tw_context *ctx);
-/* ... and joins again as somebody new. */
+/* ... and joins again with a new identity. */
 void tw_worker_start_again(struct worker *w, struct tw_context *ctx);
 /* It is over for us. */
 void tw_worker_stop(struct worker *w, struct tw_context *ctx);
@@ -226,7 +226,7 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx);
 /* PARAMS, UNCHANGED, ACK. */
 void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
-/* For whom does it wait?  False: for nobody. */
+/* What does it wait for?  False: it does not wait. */
 bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
 
 /* --- worker_lease.c ------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx);
 /* What the master may not have heard of our leases, once more. */
 void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx);
 void tw_worker_resend_done(struct worker *w, struct tw_context *ctx);
-/* Draining or leaving: push what is computed, give back the rest; one who leaves then goes. */
+/* Draining or leaving: push what is computed, give back the rest; if leaving, go then. */
 void tw_worker_give_back(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_step.c -------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
 /* Is a last push due before it leaves? */
 bool tw_worker_owes(const struct worker *w);
-/* The last push of one who leaves cleanly: momentum, and what the codec owes. */
+/* The last push of a worker that leaves cleanly: momentum, and what the codec owes. */
 void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
 /* New parameters have come, and the difference from them is due (merge: elastic). */
 void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
