@@ -114,7 +114,7 @@ static bool told(const struct tw_job *job, const struct tw_field *f, bool lastin
 	return strcmp(f->path, "strategy.name") != 0 || *job->strategy.name;
 }
 
-/* `lasting`: only what must be the same when a run goes on. */
+/* `lasting`: only what must be the same when a run resumes. */
 static bool write_job(const struct tw_job *job, FILE *out, bool lasting)
 {
 	struct tw_arena keep;

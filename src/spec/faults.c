@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The plain values of one entry, beside the nodes. */
+/* The plain values of one entry, besides the nodes. */
 struct values {
 	int64_t at, restart, lasts;
 	uint64_t event;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NEXT    "            " /* under the second column */
-#define RELATED 8              /* fields that are named beside one */
+#define RELATED 8              /* fields that are named as related */
 #define FULL    3              /* more fields of one name than this are only listed */
 
 static void line(FILE *out, const char *label, const char *text)

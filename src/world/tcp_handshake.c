@@ -107,7 +107,7 @@ void tw_handshake_send(struct conn *c)
 		.data = t->o.data,
 		.port = t->door.bound.port,
 		.minor = TW_WIRE_MINOR,
-		/* who knows it is given this node anew: nobody but the master is told */
+		/* a sender that knows it gets this node again: only the master is told */
 		.process = c->peer->role == TW_MASTER ? t->self.process : 0,
 	};
 	memcpy(m->b.greet.ticket, c->peer->ticket, TW_TICKET);

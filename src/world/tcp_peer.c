@@ -213,7 +213,7 @@ static void gone_from(struct tw_tcp *t, const struct peer *p)
 	t->peers.regroup = t->peers.regroup || (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER);
 }
 
-/* A pause that grows and never beats time with others. */
+/* Exponential backoff with jitter. */
 static int64_t pause_for(unsigned attempt)
 {
 	int64_t pause = BACKOFF_FIRST;
@@ -300,7 +300,7 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 	p->told_down = true;
 	if (!p->leaves) /* else it was told when the connection was lost */
 		gone_from(t, p);
-	/* where actors are told who is gone, they say so */
+	/* where actors are told which node is gone, they log it */
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->farewell.ending)
 		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG,
 			    t->self.who, "%s on %s is considered lost: %s", p->name, p->host, why);
@@ -312,7 +312,7 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 		tw_peer_forget(t, p);
 }
 
-/* A pair that has broken cannot be made anew. */
+/* A broken pair cannot be replaced. */
 static bool may_dial(const struct peer *p)
 {
 	return p->dial.wanted && !p->conn && (!p->paired || p->dial.fd >= 0);
