@@ -142,8 +142,7 @@ static void forgive(struct tw_tcp *t)
 
 	if (t->loop.turned && gap > STOPPED) {
 		tw_log_line(t->o.log, TW_WARNING, t->self.who,
-			    "this process was suspended for %.1f s",
-			    (double)gap / (double)TW_SECOND);
+			    "this process did not run for %.1f s", (double)gap / (double)TW_SECOND);
 		for (struct conn *c = t->conns.all; c; c = c->next) {
 			c->heard += gap;
 			c->wrote += gap;
