@@ -36,11 +36,11 @@ sim() { # STRATEGY RATE MORE...
 	build/thalweg sim build/strategies.yaml --json -q --set strategy="$strategy" --set update.rate="$rate" "$@"
 }
 
-# The rate of `rates` with which STRATEGY is the first to reach the goal, and when; "- LIMIT" if none.
+# The rate of `rates` with which STRATEGY reaches the goal first, and when; "- LIMIT" if none does.
 best() {
 	local rate result
 	for rate in $rates; do
-		# a rate that makes it diverge is none
+		# skip a rate with which it diverges
 		result=$(sim "$1" "$rate" --set train.until.loss=$goal 2>/dev/null) || continue
 		echo "$rate $(field "$result" virtual_seconds)"
 	done | awk -v limit=$limit 'BEGIN { rate = "-"; time = limit }
@@ -49,7 +49,7 @@ best() {
 
 cat <<END
 strategies: eight simulated workers, two of them 8 times slower; one job, ${#strategies[@]} strategies, each with
-strategies: the rate (of nine) that brings it to a loss of $goal first
+strategies: the learning rate (of nine) that reaches a loss of $goal first
 
               rate   seconds to   updates        mean   loss after
 strategy     taken    loss $goal   in $limit s   staleness         $limit s
@@ -70,9 +70,9 @@ for strategy in "${strategies[@]}"; do
 done
 cat <<'END'
 
-Waiting for everybody (ssgd), or for the slowest to be near (ssp), costs the time of the slowest. Not waiting for two
-(backup) or for anybody (asgd, dc-asgd-a, dana) does not, at the price of lost or stale gradients. Time here is virtual:
-nobody waited for it, and another run, on any number of cores, gives every digit again.
+Strategies that wait for all workers (ssgd), or for the slowest to catch up (ssp), take the time of the slowest. Those
+that do not wait for two workers (backup) or for any (asgd, dc-asgd-a, dana) are faster, but lose gradients or use stale
+ones. Time here is virtual, and every run gives the same digits on any number of cores.
 
 Try next:
   build/thalweg sim build/strategies.yaml --set strategy=dana             one run, in full

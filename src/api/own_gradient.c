@@ -197,7 +197,7 @@ static enum tw_status check(const struct thalweg_engine *from, struct tw_error *
 			       : !from->samples  ? "samples"
 						 : "tests");
 	if (from->parameters > SIZE_MAX / 64 || from->buffers > SIZE_MAX / 64)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for so many parameters");
+		return tw_fail(why, TW_NO_MEMORY, "no memory for this many parameters");
 	if (from->tensors && !from->tensor)
 		return tw_fail(why, TW_BAD_INPUT, "the engine has %zu tensors, but tensor is NULL",
 			       from->tensors);
@@ -317,7 +317,7 @@ static enum tw_status take(struct outer *o, struct tw_error *why)
 	for (size_t i = 0; o->initial && i < elements(o); i++)
 		if (!isfinite(o->initial[i]))
 			return tw_fail(why, TW_BAD_INPUT,
-				       "the engine's first value number %zu is not finite", i);
+				       "initial weight number %zu of the engine is not finite", i);
 	o->e.tensor = o->start;
 	o->e.tensors = o->own.tensors;
 	if (o->own.tensors)

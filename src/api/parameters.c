@@ -164,7 +164,7 @@ static enum tw_status save(const struct thalweg_job *h, const char *path, struct
 		return tw_fail(why, TW_BAD_INPUT, "'%.200s' names no file to save to", path);
 	st = pack(h, &bytes);
 	if (st != TW_OK)
-		return tw_fail(why, st, "%.200s: the parameters cannot be written down: %s", path,
+		return tw_fail(why, st, "%.200s: the parameters cannot be encoded: %s", path,
 			       tw_status_name(st));
 	st = replace(path, bytes);
 	if (st != TW_OK)

@@ -167,14 +167,16 @@ static enum tw_status run(struct thalweg_job *h, const char *directory, unsigned
 	}
 	if (st == TW_INTERRUPTED && !why->text[0])
 		tw_fail(why, st, "stopped as asked%s",
-			directory ? " after a checkpoint; train again to go on" : "");
+			directory ? " after a checkpoint; train again to resume" : "");
 	return st;
 }
 
 static enum tw_status check(const char *directory, unsigned flags, struct tw_error *why)
 {
 	if (flags & ~(unsigned)THALWEG_AGAIN)
-		return tw_fail(why, TW_BAD_INPUT, "unknown flags %#x; there is THALWEG_AGAIN",
+		return tw_fail(why, TW_BAD_INPUT,
+			       "unknown flags %#x; the only flag is "
+			       "THALWEG_AGAIN",
 			       flags);
 	if (flags & THALWEG_AGAIN && !directory)
 		return tw_fail(why, TW_BAD_INPUT,

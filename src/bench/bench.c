@@ -99,8 +99,8 @@ enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, 
 		return TW_OK;
 	return tw_bench_note(
 		how, why,
-		"%s: the machine was busy, we got %.0f %% of a core while we measured: "
-		"measure again on a quiet one",
+		"%s: the machine was busy, and the bench got only %.0f %% of a core: measure "
+		"again when it is idle",
 		what, 100.0 * share);
 }
 

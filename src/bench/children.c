@@ -70,9 +70,9 @@ static bool ended(struct tw_children *c, size_t number, struct tw_error *why)
 	if (c->why[number].status != TW_OK)
 		*why = c->why[number];
 	else if (k->signal)
-		tw_fail(why, TW_IO, "process %zu was ended by signal %d", number, k->signal);
+		tw_fail(why, TW_IO, "process %zu was killed by signal %d", number, k->signal);
 	else
-		tw_fail(why, TW_IO, "process %zu ended without a word", number);
+		tw_fail(why, TW_IO, "process %zu ended without a report", number);
 	return true;
 }
 

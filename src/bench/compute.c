@@ -225,6 +225,6 @@ static enum tw_status compute(const struct tw_bench_how *how, json_t *cases, str
 
 const struct tw_bench tw_bench_compute = {
 	.name = "compute",
-	.help = "a training step of five nets beside PyTorch's",
+	.help = "a training step of five networks, compared with PyTorch",
 	.run = compute,
 };

@@ -253,8 +253,8 @@ static enum tw_status judge(const struct crowd *c, struct figures *out, struct t
 
 	if (!s->done || s->live != c->workers)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%u of %u workers were there, and %" PRIu64
-			       " updates were made in %g s",
+			       "%u of %u workers were connected, and %" PRIu64 " updates were "
+			       "made in %g s",
 			       s->live, c->workers, s->updates, c->seconds);
 	for (uint32_t k = 0; k < c->workers; k++)
 		least = c->shared->steps[k] < least ? c->shared->steps[k] : least;
@@ -433,6 +433,6 @@ static enum tw_status connections(const struct tw_bench_how *how, json_t *cases,
 
 const struct tw_bench tw_bench_connections = {
 	.name = "connections",
-	.help = "memory and CPU of a server that 500, and 2,000, worker processes are connected to",
+	.help = "memory and CPU of a server with 500, and 2,000, connected worker processes",
 	.run = connections,
 };

@@ -161,7 +161,7 @@ static enum tw_status open_ours(struct scale *s, double block, struct tw_error *
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a worker");
 	status = s->engine->class->init(s->engine, 0, all, s->w);
 	if (status != TW_OK)
-		return tw_fail(why, status, "no first parameters");
+		return tw_fail(why, status, "no initial weights");
 	status = run_plain(s, STEPS_LEAST, &rate, &update, why);
 	if (status != TW_OK)
 		return status;
@@ -322,8 +322,8 @@ static enum tw_status say_how(const struct scale *s, const struct tw_bench_how *
 				       "PyTorch's DDP over Gloo, one thread each");
 	else if (status == TW_OK)
 		status = tw_bench_note(how, why,
-				       "scale: this machine has one core, so there is "
-				       "nothing to say of two workers");
+				       "scale: this machine has one core, so two workers are "
+				       "not measured");
 	if (status == TW_OK)
 		status = tw_bench_note(how, why,
 				       "scale-update: CPU time of a worker's thread outside the "
@@ -377,6 +377,6 @@ static enum tw_status scale(const struct tw_bench_how *how, json_t *cases, struc
 
 const struct tw_bench tw_bench_scale = {
 	.name = "scale",
-	.help = "samples per second of workers in threads, beside PyTorch's DDP",
+	.help = "samples per second of workers in threads, compared with PyTorch's DDP",
 	.run = scale,
 };

@@ -94,7 +94,7 @@ static enum tw_status receive(struct tw_torch *t, int64_t deadline, struct tw_er
 	ssize_t n;
 
 	if (t->fill == sizeof t->line)
-		return tw_fail(why, TW_IO, "PyTorch's process speaks in too long lines");
+		return tw_fail(why, TW_IO, "PyTorch's process sends lines that are too long");
 	if (left <= 0)
 		return tw_fail(why, TW_IO, "PyTorch's process did not answer in time");
 	if (poll(&p, 1, (int)(left / (TW_SECOND / 1000)) + 1) <= 0)
@@ -120,7 +120,7 @@ static enum tw_status take_line(struct tw_torch *t, const char *end, json_t **an
 	t->fill -= n + 1;
 	memmove(t->line, end + 1, t->fill);
 	if (!json_is_object(said))
-		status = tw_fail(why, TW_IO, "PyTorch's process says what is not JSON");
+		status = tw_fail(why, TW_IO, "PyTorch's process sends text that is not JSON");
 	else if (wrong)
 		status = tw_fail(why, TW_IO, "%s", wrong);
 	if (status == TW_OK)
@@ -193,7 +193,7 @@ enum tw_status tw_torch_time(struct tw_torch *t, unsigned steps, double *seconds
 	*seconds = json_number_value(json_object_get(answer, "seconds")) / steps;
 	json_decref(answer);
 	if (!(*seconds > 0.0))
-		return tw_fail(why, TW_IO, "PyTorch's process says no time for %u steps", steps);
+		return tw_fail(why, TW_IO, "PyTorch's process reports no time for %u steps", steps);
 	return TW_OK;
 }
 

@@ -30,14 +30,13 @@ static enum tw_status describe(const struct tw_bench_how *how, const json_t *hel
 	char text[700];
 
 	if (!version || !blas || !path)
-		return tw_fail(why, TW_IO, "PyTorch's process does not say what it is");
+		return tw_fail(why, TW_IO, "PyTorch's process does not report its version");
 	if (strcmp(blas, "reference") == 0)
-		snprintf(
-			text, sizeof text,
-			"PyTorch %.40s runs on the reference BLAS here (%.300s), which is slow and "
-			"makes us look better than we are: with Debian's libopenblas0 the "
-			"comparison is fair",
-			version, path);
+		snprintf(text, sizeof text,
+			 "PyTorch %.40s runs on the reference BLAS here (%.300s), which is slow "
+			 "and makes Thalweg look better than it is; install Debian's "
+			 "libopenblas0 for a fair comparison",
+			 version, path);
 	else
 		snprintf(text, sizeof text, "PyTorch %.40s, BLAS: %.40s%s%.300s", version, blas,
 			 *path ? ", " : "", path);
@@ -111,7 +110,7 @@ enum tw_status tw_torch_notes_lost(const struct tw_bench_how *how, struct tw_tor
 {
 	tw_torch_stop(t);
 	return tw_bench_note(how, why,
-			     "PyTorch stopped on the way (%s): what it should have been "
-			     "compared with from there on stands alone",
+			     "PyTorch stopped during the run (%s): later figures have no "
+			     "comparison",
 			     cause->text);
 }

@@ -173,8 +173,7 @@ static enum tw_status stand_alone(const struct tw_snapshot *s, struct goods *g,
 	st = tw_card_computes(g->card, s->path, why);
 	if (st == TW_OK && g->card->standalone)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--standalone: %.300s has its normalisation inside already",
-			       s->path);
+			       "--standalone: %.300s already contains its normalisation", s->path);
 	if (st == TW_OK)
 		st = check_tensors(s, g, why);
 	if (st == TW_OK)
@@ -466,7 +465,7 @@ static enum tw_status check_target(const struct tw_export_request *r, struct tw_
 			       r->to);
 	if (!r->force)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--to: %.300s is there already; --force writes over it", r->to);
+			       "--to: %.300s exists already; --force overwrites it", r->to);
 	return TW_OK;
 }
 

@@ -225,7 +225,7 @@ static enum tw_status read_choice(const struct reading *r, const json_t *from, c
 			*out = k;
 			return TW_OK;
 		}
-	return wrong(r, field, "is of another kind than this version knows");
+	return wrong(r, field, "is of a kind that this version does not know");
 }
 
 static enum tw_status read_names(const struct reading *r, const json_t *from, const char *field,
@@ -356,7 +356,7 @@ static enum tw_status read_output(const struct reading *r, const json_t *o)
 	d->targets = (uint32_t)targets;
 	if ((classes > 0) == (targets > 0) || (r->c->task == TW_CARD_CLASSES && classes < 2) ||
 	    (r->c->task == TW_CARD_VALUES && !targets))
-		return wrong(r, "output", "has not the classes or the targets of its task");
+		return wrong(r, "output", "does not have the classes or the targets of its task");
 	st = read_names(r, json_object_get(o, "names"), "output.names", classes ? classes : targets,
 			&d->names.answer);
 	if (st == TW_OK && label)
@@ -372,7 +372,7 @@ static enum tw_status read_layers(const struct reading *r, const json_t *list, u
 	enum tw_status st = TW_OK;
 
 	if (!json_is_array(list) || !n || n > TW_LAYERS_MAX || depth > TW_LAYERS_DEPTH)
-		return wrong(r, "network.layers", "is no list of layers");
+		return wrong(r, "network.layers", "is not a list of layers");
 	layer = tw_arena_get(&r->c->keep, n * sizeof *layer);
 	if (!layer)
 		return no_memory(r);
@@ -450,7 +450,7 @@ static enum tw_status read_card(const struct reading *r, const json_t *o)
 	enum tw_status st;
 
 	if (!json_is_object(o))
-		return wrong(r, "it", "is no JSON object");
+		return wrong(r, "it", "is not a JSON object");
 	st = read_whole(r, json_object_get(o, "format"), "format", 0, INT64_MAX, &format);
 	if (st == TW_OK && format != TW_CARD_FORMAT)
 		return tw_fail(r->why, TW_BAD_BYTES,
@@ -506,7 +506,7 @@ enum tw_status tw_card_of_metadata(struct tw_heap *heap, const char *metadata, s
 		card = json_loadb(json_string_value(text), json_string_length(text),
 				  JSON_REJECT_DUPLICATES, NULL);
 		st = card ? tw_card_read(heap, card, out, why)
-			  : tw_fail(why, TW_BAD_BYTES, "its card is no JSON");
+			  : tw_fail(why, TW_BAD_BYTES, "its card is not JSON");
 		json_decref(card);
 	}
 	json_decref(all);

@@ -263,8 +263,8 @@ enum tw_status tw_card_computes(const struct tw_card *c, const char *path, struc
 {
 	if (c->task == TW_CARD_MADE_UP)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%.300s is of a made-up model, which predicts nothing; use a "
-			       "network",
+			       "%.300s is of a generated problem, which predicts nothing; use "
+			       "a network",
 			       path);
 	if (c->task == TW_CARD_EXTERNAL)
 		return tw_fail(why, TW_BAD_INPUT,
@@ -293,7 +293,8 @@ enum tw_status tw_card_graph(const struct tw_card *c, struct tw_heap *heap, stru
 	st = tw_model_build(&site, c->layer, c->layers, out, &said);
 	if (st == TW_OK || st == TW_NO_MEMORY)
 		return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
-	return tw_fail(why, TW_BAD_BYTES, "its card makes no network: %s", said.text);
+	return tw_fail(why, TW_BAD_BYTES, "its card does not describe a valid network: %s",
+		       said.text);
 }
 
 enum tw_status tw_card_stand_alone(struct tw_card *c, const float **scale, const float **shift,

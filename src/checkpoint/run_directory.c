@@ -111,7 +111,7 @@ static enum tw_status read_owner(struct tw_run_directory *r, struct owner *o, st
 		if (strlen(hash) == 16)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "%s holds a run of an earlier version of thalweg, which "
-				       "this one cannot go on with; give another --run DIR",
+				       "this one cannot resume; give another --run DIR",
 				       r->path);
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s is not the directory of a run (its job.yaml was not written by "
@@ -253,8 +253,8 @@ static enum tw_status compare_owner(const struct tw_run_directory *r, const stru
 			       what, remedy);
 	if (has(r, "result.json") && !is_longer(r, o, job))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s holds a finished run; --again starts it over, --run DIR keeps "
-			       "it, a longer train.epochs goes on with it",
+			       "%s holds a finished run; --again starts it over, --run DIR "
+			       "keeps it, a larger train.epochs continues it",
 			       r->path);
 	return TW_OK;
 }

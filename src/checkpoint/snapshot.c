@@ -293,7 +293,9 @@ static enum tw_status open_run(int at, const char *dir, const struct tw_log *log
 	for (int k = 0; k < TRIES && st == TW_ABSENT && !why->text[0]; k++)
 		st = open_newest(at, dir, log, s, why);
 	if (st == TW_ABSENT)
-		tw_fail(why, st, "the checkpoints of %.*s go faster than they can be read",
+		tw_fail(why, st,
+			"the checkpoints of %.*s are replaced faster than they can be "
+			"read",
 			PATH_SHOWN, dir);
 	return st;
 }
@@ -316,9 +318,9 @@ static const struct {
 	{ "\x80\x04", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
 	{ "\x80\x05", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
 	{ "\x89HDF", 4, "an HDF5 file, such as Keras writes", "make a safetensors file of it" },
-	{ "\x93NUMPY", 6, "a NumPy array", "rows to predict go behind --data" },
-	{ "\x89PNG", 4, "an image", "rows to predict go behind --data, as CSV, NPY or IDX" },
-	{ "\xff\xd8\xff", 3, "an image", "rows to predict go behind --data, as CSV, NPY or IDX" },
+	{ "\x93NUMPY", 6, "a NumPy array", "give rows to predict with --data" },
+	{ "\x89PNG", 4, "an image", "give rows to predict with --data, as CSV, NPY or IDX" },
+	{ "\xff\xd8\xff", 3, "an image", "give rows to predict with --data, as CSV, NPY or IDX" },
 	{ "\x1f\x8b", 2, "a gzip file", "unpack it first" },
 };
 
@@ -441,7 +443,8 @@ enum tw_status tw_snapshot_open(const char *path, const struct tw_log *log,
 		st = open_file(plain, s, why);
 	else
 		st = tw_fail(why, TW_BAD_INPUT,
-			     "%.*s is none of a run directory, a checkpoint and a safetensors file",
+			     "%.*s is neither a run directory nor a checkpoint nor a "
+			     "safetensors file",
 			     PATH_SHOWN, path);
 	free(plain);
 	if (st == TW_OK)

@@ -56,7 +56,7 @@ static enum tw_status left_over(const char *path, const char *name, const char *
 {
 	return tw_fail(why, TW_BAD_INPUT,
 		       "%.*s is of another model: it has a tensor %.80s of %s, which the model "
-		       "has not",
+		       "does not have",
 		       PATH_SHOWN, path, name, shape);
 }
 
@@ -83,7 +83,7 @@ static enum tw_status compare(const char *path, const struct tw_tensors *there,
 		/* the same names and shapes in another order are another vector */
 		if (strcmp(t->name, want->tensor[k].name) != 0)
 			return tw_fail(why, TW_BAD_INPUT,
-				       "%.*s is of another model: tensor %s stands where the "
+				       "%.*s is of another model: it has tensor %s where the "
 				       "model has %s",
 				       PATH_SHOWN, path, t->name, want->tensor[k].name);
 	}

@@ -333,7 +333,7 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct l
 		return tw_cut_bad(&l->cut, "manifest.json", "is of another job");
 	if (strcmp(isa, d->facts->isa) != 0)
 		tw_log_line(d->log, TW_WARNING, "checkpoint",
-			    "checkpoint %" PRIu64 " was made with --isa %s and goes on with %s: "
+			    "checkpoint %" PRIu64 " was made with --isa %s and resumes with %s: "
 			    "the last digits may differ from a run that was not stopped",
 			    cut, isa, d->facts->isa);
 	return TW_OK;

@@ -9,10 +9,10 @@
 #define NAMES_MOST 64
 
 const struct tw_flag tw_common_flags[] = {
-	TW_FLAG_SHORT(struct tw_common, help, "help", 'h', "say how the verb is used"),
-	TW_FLAG_SHORT(struct tw_common, version, "version", 0, "say which version this is"),
-	TW_FLAG_SHORT(struct tw_common, quiet, "quiet", 'q', "on stderr, only errors"),
-	TW_FLAG_SHORT(struct tw_common, verbose, "verbose", 'v', "on stderr, every detail"),
+	TW_FLAG_SHORT(struct tw_common, help, "help", 'h', "show the help of the verb"),
+	TW_FLAG_SHORT(struct tw_common, version, "version", 0, "show the version"),
+	TW_FLAG_SHORT(struct tw_common, quiet, "quiet", 'q', "print only errors on stderr"),
+	TW_FLAG_SHORT(struct tw_common, verbose, "verbose", 'v', "print every detail on stderr"),
 	TW_FLAG_END,
 };
 

@@ -45,12 +45,12 @@ static enum tw_status check_flags(const struct tw_link_flags *f, struct tw_error
 
 	if (f->insecure && (from || any_certificate(f)))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--insecure says to go without, and %s is given: leave out one of "
-			       "them",
+			       "--insecure and %s cannot be combined: leave out one of them",
 			       from ? from : "a certificate");
 	if (from && any_certificate(f))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s and certificates are given: a cluster has one or the other",
+			       "%s and certificates cannot be combined: a cluster uses one or "
+			       "the other",
 			       from);
 	if (any_certificate(f) && !(*f->certificate && *f->certificate_key && *f->authority))
 		return tw_fail(why, TW_BAD_INPUT,
@@ -126,8 +126,9 @@ enum tw_status tw_link_listen(struct tw_link *l, const struct tw_address *a, str
 		return status;
 	tw_address_text(a, text);
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s can be reached from other machines, and there is no key: make one with "
-		       "%s and give --key cluster.key, or listen on 127.0.0.1, or say --insecure",
+		       "%s can be reached from other machines, and there is no key: make one "
+		       "with %s and give --key cluster.key, or listen on 127.0.0.1, or give "
+		       "--insecure",
 		       text, MAKE_A_KEY);
 }
 
@@ -263,7 +264,7 @@ static void join_line(const struct tw_link *l, const struct tw_address *bound, b
 static void say_join(void *arg, const struct tw_address *bound)
 {
 	const struct tw_link *l = arg;
-	const char *with = l->from_environment ? " (with the key in its environment, too)" : "";
+	const char *with = l->from_environment ? " (its environment needs the key, too)" : "";
 	struct text line = { .n = 0 };
 
 	join_line(l, bound, false, &line);
@@ -276,7 +277,8 @@ static void say_join(void *arg, const struct tw_address *bound)
 	}
 	if (!l->tls && l->flags->insecure)
 		tw_log_line(l->log, TW_WARNING, "",
-			    "--insecure: whoever reaches this port can read and change everything");
+			    "--insecure: anyone who can reach this port can read and change "
+			    "everything");
 }
 
 enum tw_status tw_link_serve(struct tw_link *l, const struct tw_call *call, struct tw_job *job,

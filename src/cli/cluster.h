@@ -21,15 +21,15 @@ struct tw_link_flags {
 			"the cluster's key, as `thalweg key` makes it (or THALWEG_KEY_FILE, "      \
 			"THALWEG_KEY)"),                                                           \
 		TW_FLAG(s, at.certificate, "certificate", TW_TEXT, "", "FILE", 0, 0,               \
-			"instead of a key: this process's certificate (PEM)"),                     \
+			"certificate of this process (PEM), instead of a key"),                    \
 		TW_FLAG(s, at.certificate_key, "certificate-key", TW_TEXT, "", "FILE", 0, 0,       \
 			"the certificate's private key (PEM)"),                                    \
 		TW_FLAG(s, at.authority, "authority", TW_TEXT, "", "FILE", 0, 0,                   \
-			"who signs the certificates of all (PEM)"),                                \
+			"certificate of the authority that signs all certificates (PEM)"),         \
 		TW_FLAG(s, at.http, "http", TW_TEXT, "", "PORT|off", 0, 0, http_help),             \
 		TW_FLAG(s, at.http_host, "http-host", TW_TEXT, "", "NAME[,NAME]", 0, 0,            \
-			"further names under which requests for the pages may come; addresses, "   \
-			"localhost and this machine's name always may")
+			"further host names that requests for the pages may use; addresses, "      \
+			"localhost and this machine's name are always accepted")
 
 /* How others reach this process, and what it tells them about itself. */
 struct tw_link {

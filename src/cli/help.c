@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static const char exits[] = "0 done; 1 failed at run time; 2 the request was wrong; 75 interrupted "
-			    "after a clean checkpoint, run again to go on; 128+n on signal n.";
+static const char exits[] = "0 done; 1 failed at run time; 2 the request was wrong; 75 "
+			    "interrupted after a clean checkpoint, run the same command again "
+			    "to resume; 128+n on signal n.";
 
 /* "--run DIR" or "-q, --quiet" into out. */
 static void spelled(const struct tw_flag *f, char *out, size_t room)
@@ -159,11 +160,17 @@ void tw_help_man(FILE *out)
 {
 	fprintf(out,
 		".TH THALWEG 1 \"\" \"thalweg " TW_VERSION "\" \"User Commands\"\n"
-		".SH NAME\nthalweg \\- train one model on many machines\n"
-		".SH SYNOPSIS\n.B thalweg\n.I VERB\n[words] [flags]\n"
-		".SH DESCRIPTION\nThalweg trains one model on many workers, in threads of this "
-		"machine or in a deterministic simulator of a cluster, by the strategy that a "
-		"job file names.\n.SH OPTIONS\n");
+		".SH NAME\n"
+		"thalweg \\- train one model on many machines\n"
+		".SH SYNOPSIS\n"
+		".B thalweg\n"
+		".I VERB\n"
+		"[words] [flags]\n"
+		".SH DESCRIPTION\n"
+		"Thalweg trains one model on many workers, in threads or processes of this "
+		"machine, on a cluster, or in a deterministic simulator of a cluster, with the "
+		"strategy that a job file names.\n"
+		".SH OPTIONS\n");
 	flags_roff(out, tw_common_flags);
 	fprintf(out, ".SH VERBS\n");
 	for (size_t i = 0; tw_verb_all[i]; i++)

@@ -200,8 +200,8 @@ static enum tw_status check_many(const struct tw_join_flags *f, struct tw_error 
 
 	if (f->as == TW_JOIN_SERVER)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--workers starts workers: leave out --as server, and start every "
-			       "server by itself");
+			       "--workers starts workers: leave out --as server, and start "
+			       "each server separately");
 	if (*http && strcmp(http, "off") != 0 && strcmp(http, "0") != 0)
 		return tw_fail(
 			why, TW_BAD_INPUT,
@@ -216,7 +216,7 @@ static enum tw_status check_many(const struct tw_join_flags *f, struct tw_error 
 	if (*f->work.log)
 		return tw_fail(
 			why, TW_BAD_INPUT,
-			"--log: %u processes cannot write one file; start each by itself, or "
+			"--log: %u processes cannot write one file; start each separately, or "
 			"see the master's log",
 			f->workers);
 	return TW_OK;
@@ -232,7 +232,7 @@ static int judge(const struct tw_call *call, const struct tw_processes *p)
 		bad += p->list[k].child.code != TW_EXIT_DONE;
 	if (bad)
 		tw_log_line(call->log, code == TW_EXIT_INTERRUPTED ? TW_INFO : TW_ERROR, "",
-			    "%zu of %zu workers did not end well", bad, p->count);
+			    "%zu of %zu workers ended with an error", bad, p->count);
 	return code;
 }
 
@@ -306,7 +306,7 @@ static enum tw_status check_lead(const struct tw_join_flags *f, struct tw_error 
 	if (!*f->job)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "rank 0 runs the master and needs the job: thalweg join --job "
-			       "job.yaml; or name a master that is there: thalweg join HOST");
+			       "job.yaml; or name a running master: thalweg join HOST");
 	return TW_OK;
 }
 

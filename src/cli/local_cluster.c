@@ -86,8 +86,8 @@ static enum tw_status make_pairs(struct local *l, struct tw_error *why)
 		good = make_pair(&l->there[k], &l->here[k]);
 	if (!good)
 		return tw_fail(why, TW_IO,
-			       "cannot connect %zu processes: %s; raise the limit of open files "
-			       "(ulimit -n), or have fewer workers or servers",
+			       "cannot connect %zu processes: %s; raise the limit of open "
+			       "files (ulimit -n), or use fewer workers or servers",
 			       n, strerror(errno));
 	return TW_OK;
 }

@@ -136,7 +136,7 @@ void tw_processes_end(struct tw_processes *p, double seconds)
 	for (size_t i = 0; i < p->count; i++)
 		if (!p->list[i].child.over && !p->ending)
 			tw_log_line(p->log, TW_WARNING, p->list[i].name,
-				    "process %d has not ended after %.0f s: it is killed",
+				    "process %d did not end within %.0f s and is killed",
 				    (int)p->list[i].child.pid, seconds);
 	p->ending = true;
 	tw_processes_signal(p, SIGKILL);

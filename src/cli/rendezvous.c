@@ -75,8 +75,8 @@ static enum tw_status from_nodelist(const char *name, const char *value, struct 
 		return st;
 	if (tw_address_parse(host, w->master.port, &a, NULL) != TW_OK)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s is \"%s\": its first host \"%s\" is no name of a host; accepted "
-			       "are lists such as node[01-03,07],gpu5",
+			       "%s is \"%s\": its first host \"%s\" is not a host name; "
+			       "accepted are lists such as node[01-03,07],gpu5",
 			       name, tw_show(value).text, tw_show(host).text);
 	w->master = a;
 	w->source = TW_WHERE_NODELIST;
@@ -180,10 +180,10 @@ enum tw_status tw_rendezvous_need(const struct tw_rendezvous *w, struct tw_error
 	if (w->have_master)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "where is the master? accepted are an address (thalweg join HOST, HOST:PORT "
-		       "or [IPV6]:PORT; serve prints it), or one of the variables "
-		       "SLURM_JOB_NODELIST (srun sets it) and MASTER_ADDR, with MASTER_PORT if it "
-		       "is not %d",
+		       "the address of the master is missing; accepted are an address (thalweg "
+		       "join HOST, HOST:PORT or [IPV6]:PORT; serve prints it), or one of the "
+		       "variables SLURM_JOB_NODELIST (srun sets it) and MASTER_ADDR, with "
+		       "MASTER_PORT if it is not %d",
 		       TW_PORT);
 }
 

@@ -31,7 +31,8 @@ static enum tw_status check_flags(const struct tw_work_flags *f, const char *dir
 			       "--explain prints the job as YAML: leave out --json");
 	if (!dir && f->checkpoints)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--checkpoints needs --run DIR, or there is nothing to go on from");
+			       "--checkpoints needs --run DIR: without it there is nothing to "
+			       "resume from");
 	if (!dir && f->again)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--again needs --run DIR: nothing is kept "
@@ -77,7 +78,7 @@ enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const
 	if (status == TW_INTERRUPTED)
 		tw_fail(why, status, "interrupted %s",
 			json_is_string(json_object_get(result, "checkpoint"))
-				? "after a checkpoint; run the same command again to go on"
+				? "after a checkpoint; run the same command again to resume"
 				: "before the first checkpoint; run the same command again to "
 				  "start over");
 	json_decref(result);

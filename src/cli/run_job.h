@@ -24,12 +24,12 @@ struct tw_work_flags {
 		TW_FLAG(struct tw_work_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,          \
 			"print the result as one JSON object"),                                    \
 		TW_FLAG(struct tw_work_flags, explain, "explain", TW_BOOL, "false", NULL, 0, 0,    \
-			"print the job with every preset and default spelled out, and stop"),      \
+			"print the job with every preset and default spelled out, and exit"),      \
 		TW_FLAG(struct tw_work_flags, run, "run", TW_TEXT, "", "DIR", 0, 0, run_help),     \
 		TW_FLAG(struct tw_work_flags, again, "again", TW_BOOL, "false", NULL, 0, 0,        \
 			"start over in a run directory that holds a finished run or another job"), \
 		TW_FLAG(struct tw_work_flags, checkpoints, "checkpoints", TW_U64, "0", "N", 0,     \
-			1e15, "stop with exit code 75 after so many checkpoints; 0: never"),       \
+			1e15, "stop with exit code 75 after this many checkpoints; 0: never"),     \
 		TW_FLAG(struct tw_work_flags, log, "log", TW_TEXT, "", "FILE", 0, 0,               \
 			"append metrics as JSON lines; a file, /dev/stdout, /dev/stderr or "       \
 			"/dev/null"),                                                              \

@@ -13,27 +13,28 @@ static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
 	TW_OPTION(struct tw_data_options, samples, TW_U64, "0", "samples", 0, 0,
-		  "train on so many samples only, drawn by split; 0: all"),
+		  "number of training samples to use, chosen with split; 0: all"),
 	TW_OPTION_CHOICE(struct tw_data_options, normalise, "normalise", "standard",
 			 normalise_names,
-			 "standard: mean 0, deviation 1; unit: 0 to 1; by channel or column"),
+			 "standard: mean 0, standard deviation 1; unit: 0 to 1; per channel or "
+			 "column"),
 	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
-		  "share held out as test set, where the source has none"),
+		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
 		  "share of the training set held out for validation"),
 	TW_OPTION_CHOICE(struct tw_data_options, evaluate, "evaluate", "test", evaluate_names,
-			 "the set that is scored while training"),
+			 "set to evaluate on during training"),
 	TW_OPTION(struct tw_data_options, shift, TW_U32, "0", "pixels", 0, 1024,
-		  "move training images at random by up to so many pixels each way"),
+		  "shift training images at random by up to this many pixels in each direction"),
 	TW_OPTION(struct tw_data_options, flip, TW_BOOL, "false", NULL, 0, 0,
 		  "mirror half of the training images left to right, at random"),
 	TW_OPTION(struct tw_data_options, noise, TW_F64, "0", NULL, 0, 100,
-		  "deviation of noise added to normalised training samples"),
+		  "standard deviation of the noise added to normalised training samples"),
 	TW_OPTION(struct tw_data_options, split, TW_U64, "1", NULL, 0, 0,
-		  "the seed by which samples are held out or chosen; runs of another train.seed "
-		  "keep their sets"),
+		  "random seed for holding out and choosing samples; train.seed does not "
+		  "change these sets"),
 	TW_OPTION(struct tw_data_options, prefetch, TW_U32, "0", "batches", 0, 64,
-		  "batches made ahead by a helper thread; 0: none"),
+		  "batches that a helper thread prepares ahead; 0: none"),
 	TW_OPTION_END,
 };
 

@@ -153,7 +153,7 @@ enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_err
 	if (!join(folder, cache, name))
 		return tw_fail(why, TW_IO, "%.300s: its path is too long", cache);
 	if (stat(folder, &s) != 0 && (errno == ENOENT || errno == ENOTDIR))
-		return tw_fail(why, TW_ABSENT, "%.300s: is not there; run `thalweg data fetch %s`",
+		return tw_fail(why, TW_ABSENT, "%.300s: is missing; run `thalweg data fetch %s`",
 			       folder, name);
 	return check_folder(r, folder, false, why);
 }
@@ -187,7 +187,7 @@ static enum tw_status make_folders(const char *path, struct tw_error *why)
 	const size_t n = strlen(path);
 
 	if (n == 0 || n >= PATH_ROOM)
-		return tw_fail(why, TW_IO, "the cache folder's path must have 1 to %d letters",
+		return tw_fail(why, TW_IO, "the cache folder's path must have 1 to %d characters",
 			       PATH_ROOM - 1);
 	memcpy(part, path, n + 1);
 	for (size_t i = 1; i <= n; i++) {

@@ -187,7 +187,7 @@ static enum tw_status inflate_some(struct tw_input *in, void *to, size_t n, size
 		if (st != TW_OK)
 			break;
 		if (in->first == in->last)
-			return damaged(in, "is cut short", why);
+			return damaged(in, "is truncated", why);
 		in->z.next_in = in->first;
 		in->z.avail_in = (unsigned)(in->last - in->first);
 		rc = inflate(&in->z, Z_NO_FLUSH);
@@ -288,7 +288,7 @@ enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why)
 	if (st != TW_OK || got == 0)
 		return st;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s: goes on after byte %" PRIu64 ", where its header says it ends",
+		       "%s: continues after byte %" PRIu64 ", where its header says it ends",
 		       in->shown, end);
 }
 
@@ -552,8 +552,8 @@ static enum tw_status place(const struct tw_reach *r, const char *name, char las
 		name = last;
 	}
 	if (!join_path(r, name, path))
-		return tw_fail(why, TW_BAD_INPUT, "%s: a path may have at most %d letters", shown,
-			       TW_REACH_PATH - 1);
+		return tw_fail(why, TW_BAD_INPUT, "%s: a path may have at most %d characters",
+			       shown, TW_REACH_PATH - 1);
 	return TW_OK;
 }
 

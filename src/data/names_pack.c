@@ -93,7 +93,7 @@ static enum tw_status check_head(const struct tw_data *d, const struct head *h,
 		return refuse(why, "names other classes or targets than it has");
 	if (h->label > 1 || h->separator > 127 || (h->separator == 0) != (h->place == 0) ||
 	    h->place > d->features + (uint64_t)1)
-		return refuse(why, "says of its table what cannot be");
+		return refuse(why, "describes a table that cannot exist");
 	return TW_OK;
 }
 
@@ -105,7 +105,7 @@ static enum tw_status take_name(const uint8_t **at, const uint8_t *end, const ch
 	const uint8_t *stop = memchr(*at, 0, left < TW_NAME_MOST + 1 ? left : TW_NAME_MOST + 1);
 
 	if (!stop)
-		return refuse(why, "has a name that is cut off, or of more than 255 bytes");
+		return refuse(why, "has a name that is truncated, or of more than 255 bytes");
 	if (!tw_name_valid((const char *)*at, (size_t)(stop - *at)))
 		return refuse(why, "has a name that is not printable UTF-8");
 	*out = (const char *)*at;
@@ -180,7 +180,7 @@ enum tw_status tw_names_unpack(struct tw_data *d, struct tw_error *why)
 	if (st != TW_OK)
 		return st;
 	if (at != end)
-		return refuse(why, "has bytes behind its last name");
+		return refuse(why, "has bytes after its last name");
 	for (uint64_t k = 0; n.answer && k < h.answers; k++)
 		if (d->classes && !*n.answer[k])
 			return refuse(why, "has a class without a name");

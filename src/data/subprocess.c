@@ -52,7 +52,7 @@ static const char *line_of(struct tail *t)
 	while (t->bytes > 0 && (unsigned char)t->text[t->bytes - 1] <= ' ')
 		t->bytes--;
 	t->text[t->bytes] = 0;
-	return t->bytes ? t->text : "it said nothing";
+	return t->bytes ? t->text : "it printed nothing";
 }
 
 /* Listen until the child closes its output or the time is over: false. */
@@ -85,7 +85,7 @@ static enum tw_status judge(const char *name, const struct tw_child *c, struct t
 	if (c->code == 127)
 		return tw_fail(why, TW_ABSENT, "%s: cannot be run: %s", name, line_of(t));
 	if (c->signal)
-		return tw_fail(why, TW_IO, "%s: was ended by signal %d: %s", name, c->signal,
+		return tw_fail(why, TW_IO, "%s: was killed by signal %d: %s", name, c->signal,
 			       line_of(t));
 	return tw_fail(why, TW_IO, "%s: failed: %s", name, line_of(t));
 }
@@ -118,6 +118,6 @@ enum tw_status tw_child_run(const char *folder, const char *const *argv, int sec
 	if (done)
 		return judge(argv[0], &child, &t, why);
 	tw_child_kill(&child);
-	return tw_fail(why, TW_IO, "%s: was not done after %d seconds: %s", argv[0], seconds,
+	return tw_fail(why, TW_IO, "%s: did not end within %d seconds: %s", argv[0], seconds,
 		       line_of(&t));
 }

@@ -34,35 +34,44 @@ static void training(struct tw_page *p, const struct gauge_picture *g)
 	const bool bounded =
 		g->plan && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
 
-	tw_page_counter(p, "thalweg_steps_total", "Gradients of one batch.", gauge_steps(f));
+	tw_page_counter(p, "thalweg_steps_total", "Steps computed: gradients of one batch each.",
+			gauge_steps(f));
 	tw_page_counter(p, "thalweg_samples_total", "Samples whose gradients were computed.",
 			gauge_samples(f));
 	tw_page_gauge(p, "thalweg_loss",
-		      "Loss of the last evaluation, before the first that of recent samples.",
+		      "Loss of the last evaluation; before the first one, loss of recent "
+		      "training samples.",
 		      f->evaluated || f->has_train_loss, loss(f));
 	tw_page_gauge(p, "thalweg_train_loss", "Mean loss of recent training samples.",
 		      f->has_train_loss, f->train_loss);
 	tw_page_gauge(p, "thalweg_accuracy", "Accuracy of the last evaluation.",
 		      f->evaluated && !(f->accuracy < 0), f->accuracy);
 	tw_page_gauge(p, "thalweg_samples_per_second",
-		      "Samples per second of the last 5 to 10 seconds.", f->begun, rate(g));
-	tw_page_gauge(p, "thalweg_epochs", "Epochs of samples that were applied.", f->has_in,
-		      epochs(g));
-	tw_page_gauge(p, "thalweg_progress_ratio", "The share of all samples that was dealt.",
+		      "Samples per second over the last 5 to 10 seconds.", f->begun, rate(g));
+	tw_page_gauge(p, "thalweg_epochs",
+		      "Epochs applied: applied samples divided by the "
+		      "samples of an epoch.",
+		      f->has_in, epochs(g));
+	tw_page_gauge(p, "thalweg_progress_ratio",
+		      "Share of all samples that have been dealt "
+		      "to workers.",
 		      f->has_closed && bounded,
 		      bounded ? (double)f->closed / (double)g->plan->dealing.positions : NAN);
-	tw_page_gauge(p, "thalweg_workers", "Workers that are there.", true, tw_gauges_live(g));
+	tw_page_gauge(p, "thalweg_workers", "Workers in the cluster now.", true, tw_gauges_live(g));
 	tw_page_counter(p, "thalweg_refused_total", "Contributions that a shard refused.",
 			f->refused);
-	tw_page_counter(p, "thalweg_dropped_total", "Samples whose contributions came too late.",
+	tw_page_counter(p, "thalweg_dropped_total",
+			"Samples dropped because their "
+			"contributions came too late.",
 			f->dropped + f->dropped_rounds);
 	tw_page_counter(p, "thalweg_redealt_total",
-			"Samples dealt again: of workers that died, or handed back.", f->redealt);
+			"Samples dealt again, because their worker died or handed them back.",
+			f->redealt);
 	tw_page_counter(p, "thalweg_checkpoints_total", "Checkpoints completed.", f->checkpoints);
 	tw_page_gauge(p, "thalweg_last_checkpoint_seconds", "Seconds since the last checkpoint.",
 		      f->checkpoints > 0, gauge_seconds(g->clock - f->cut_at));
 	tw_page_counter(p, "thalweg_rollbacks_total",
-			"Times the cluster went back to a checkpoint.", f->rollbacks);
+			"Times the cluster rolled back to a checkpoint.", f->rollbacks);
 }
 
 static void updates(struct tw_page *p, const struct gauge_picture *g)
@@ -70,7 +79,9 @@ static void updates(struct tw_page *p, const struct gauge_picture *g)
 	static const char name[] = "thalweg_updates_total";
 	char shard[24];
 
-	tw_page_head(p, name, "counter", "Updates of the parameters, for each shard that is here.");
+	tw_page_head(p, name, "counter",
+		     "Updates of the parameters, for each shard of this "
+		     "process.");
 	for (size_t k = 0; k < g->shards; k++) {
 		if (!g->shard[k].seen)
 			continue;
@@ -90,7 +101,8 @@ static void staleness(struct tw_page *p, const struct gauge_facts *f)
 	char le[16];
 
 	tw_page_head(p, name, "histogram",
-		     "Updates between what a contribution was computed on and its own, by shard.");
+		     "Staleness: updates between the version that a contribution was computed "
+		     "on and its own update, for each shard.");
 	for (size_t k = 0; k < sizeof border / sizeof border[0]; k++) {
 		while (bin <= border[k])
 			sum += f->staleness[bin++];
@@ -157,10 +169,12 @@ static void workers(struct tw_page *p, const struct gauge_picture *g)
 	static const struct {
 		const char *name, *help;
 	} row[] = {
-		[UP] = { "thalweg_worker_up", "1 while the worker is there." },
-		[HEARD] = { "thalweg_worker_last_heard_seconds", "Seconds since it was heard of." },
-		[LAST] = { "thalweg_worker_step_seconds", "Seconds of its last step." },
-		[MEAN] = { "thalweg_worker_step_seconds_mean", "Mean seconds of its steps." },
+		[UP] = { "thalweg_worker_up", "1 while the worker is in the cluster." },
+		[HEARD] = { "thalweg_worker_last_heard_seconds", "Seconds since the last message "
+								 "from the worker." },
+		[LAST] = { "thalweg_worker_step_seconds", "Duration of the worker's last step." },
+		[MEAN] = { "thalweg_worker_step_seconds_mean",
+			   "Mean duration of the worker's steps." },
 	};
 	char worker[24];
 	double x;
@@ -213,12 +227,14 @@ static void peers(struct tw_page *p, const struct gauge_picture *g)
 	} row[] = {
 		[PEER_UP] = { "thalweg_peer_up", "gauge", "1 while the peer is connected." },
 		[PEER_SUSPECT] = { "thalweg_peer_suspect", "gauge",
-				   "1 while it is silent for long." },
+				   "1 while the peer is suspect: silent for cluster.suspect, "
+				   "or disconnected." },
 		[PEER_HEARD] = { "thalweg_peer_last_heard_seconds", "gauge",
-				 "Seconds since it was heard of." },
-		[PEER_SENT] = { "thalweg_peer_bytes_sent_total", "counter", "Bytes sent to it." },
+				 "Seconds since the last message from the peer." },
+		[PEER_SENT] = { "thalweg_peer_bytes_sent_total", "counter",
+				"Bytes sent to the peer." },
 		[PEER_RECEIVED] = { "thalweg_peer_bytes_received_total", "counter",
-				    "Bytes received from it." },
+				    "Bytes received from the peer." },
 	};
 	char node[16];
 
@@ -244,8 +260,11 @@ static void peers(struct tw_page *p, const struct gauge_picture *g)
 
 static void waits(struct tw_page *p, const struct gauge_picture *g)
 {
-	tw_page_counter(p, "thalweg_waits_total", "Waits of more than 5 seconds.", g->f.waits);
-	tw_page_head(p, "thalweg_waits", "gauge", "Seconds of the waits over 5 seconds that last.");
+	tw_page_counter(p, "thalweg_waits_total", "Waits that took more than 5 seconds.",
+			g->f.waits);
+	tw_page_head(p, "thalweg_waits", "gauge",
+		     "Seconds waited so far, for each current "
+		     "wait of more than 5 seconds.");
 	for (size_t k = 0; k < g->waits; k++) {
 		const struct gauge_wait *w = &g->wait[k];
 
@@ -265,7 +284,9 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 		return TW_NO_MEMORY;
 	p = (struct tw_page){ .heap = g.heap };
 	tw_page_gauge(&p, "thalweg_up", "1 while the process runs.", true, 1.0);
-	tw_page_head(&p, "thalweg_build_info", "gauge", "1, with the version and who this is.");
+	tw_page_head(&p, "thalweg_build_info", "gauge",
+		     "Always 1; the labels are the version, "
+		     "the role and the host of this process.");
 	tw_page_labelled_count(
 		&p, "thalweg_build_info",
 		TW_LABELS({ "version", TW_VERSION }, { "role", g.role }, { "host", g.host }), 1);

@@ -51,8 +51,8 @@ static enum tw_status open_data(const struct tw_job *job, struct tw_data **out,
 	if (!job->data.from)
 		return tw_fail(
 			why, TW_BAD_INPUT,
-			"%.300s: data.source: none: the model makes its samples up, there is "
-			"nothing to look at",
+			"%.300s: data.source: none: the model generates its samples, so there "
+			"is nothing to show",
 			job->file);
 	return tw_job_open_data(job, &tw_heap_system, out, why);
 }

@@ -126,8 +126,8 @@ static enum tw_status check_made_up(const struct tw_eval_request *r, struct tw_e
 {
 	if (r->on != TW_SET_TEST)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--on: the job makes its samples up and has no %s set; leave --on "
-			       "out",
+			       "--on: the job generates its samples and has no %s set; leave "
+			       "--on out",
 			       set_name[r->on]);
 	if (r->predictions || *r->data)
 		return tw_fail(why, TW_BAD_INPUT,
@@ -229,8 +229,9 @@ static enum tw_status check_data(const struct eval *e, const struct tw_data *d,
 		if (strcmp(d->names.column[k], want->names.column[k]) != 0)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "column %zu of the data (without the one to predict) is "
-				       "'%.100s', and was '%.100s' in the training; score on the "
-				       "file itself, whose columns go by name: --data FILE",
+				       "'%.100s', but was '%.100s' in the training; score on "
+				       "the file itself, whose columns are matched by name: "
+				       "--data FILE",
 				       k + 1, d->names.column[k], want->names.column[k]);
 	if (e->t.card->task != TW_CARD_INPUT && !same_answers(d, want))
 		return tw_fail(why, TW_BAD_INPUT,
@@ -253,15 +254,15 @@ static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
 		return TW_OK;
 	if (!r->job && (c->drawn || r->on != TW_SET_TEST))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--on %s: the data, or how it is split, is not what %.200s was "
-			       "trained on: the %s set drawn now %s; name a file of other samples: "
-			       "--data FILE, or --set data.test_file=FILE",
+			       "--on %s: the data, or how it is split, differs from what "
+			       "%.200s was trained on: the %s set drawn now %s; name a file of "
+			       "other samples: --data FILE, or --set data.test_file=FILE",
 			       set_name[r->on], e->t.snapshot->path, set_name[r->on],
-			       r->on == TW_SET_TRAIN ? "is another"
-						     : "would have samples that were trained on");
+			       r->on == TW_SET_TRAIN ? "is a different one"
+						     : "would contain training samples");
 	tw_log_line(r->log, TW_WARNING, "data",
-		    "the data is not what %s was trained on (its fingerprint is %s, not %s): the "
-		    "figures are not those of the training",
+		    "the data differs from what %s was trained on (its fingerprint is %s, not "
+		    "%s): the figures are not those of the training",
 		    e->t.snapshot->path, print, c->fingerprint);
 	return TW_OK;
 }
@@ -304,8 +305,9 @@ static enum tw_status check_words(const struct tw_query_words *w, struct tw_erro
 				  strncmp(w->set[k] + 5, without[i], n - 5) == 0;
 		if (useless)
 			return tw_fail(why, TW_BAD_INPUT,
-				       "--set %.*s: eval takes this from the model card; what can "
-				       "be set here says which samples, such as data.test_file",
+				       "--set %.*s: eval takes this from the model card; only "
+				       "fields that choose the samples can be set here, such "
+				       "as data.test_file",
 				       (int)(n < 80 ? n : 80), w->set[k]);
 	}
 	return TW_OK;
@@ -350,7 +352,8 @@ static enum tw_status find_samples(struct eval *e, struct tw_error *why)
 	e->done.set = *r->data ? "data" : set_name[r->on];
 	if (*r->data && r->on != TW_SET_TEST)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--on: a file that --data names is one set; leave --on out");
+			       "--on cannot be combined with --data, whose file is a single "
+			       "set; leave --on out");
 	if (*r->data)
 		return take_rows(e, r->data, r->answers, why);
 	if (!e->t.snapshot->manifest && !r->job)
@@ -495,13 +498,13 @@ static enum tw_status check_request(const struct tw_eval_request *r, struct tw_e
 	const struct tw_predictions_request to = lines_of(r);
 
 	if (!*r->data && *r->answers)
-		return tw_fail(why, TW_BAD_INPUT, "--answers goes with --data FILE");
+		return tw_fail(why, TW_BAD_INPUT, "--answers needs --data FILE");
 	if (!*r->data && r->separator && *r->separator)
-		return tw_fail(why, TW_BAD_INPUT, "--separator goes with --data FILE");
+		return tw_fail(why, TW_BAD_INPUT, "--separator needs --data FILE");
 	if (*r->data && r->words.sets && !r->job)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--set: changes the job, which --data goes without; leave one of "
-			       "them out");
+			       "--set and --data cannot be combined: --set changes the job, "
+			       "which --data does not use; leave one of them out");
 	return tw_predictions_check(&to, why);
 }
 

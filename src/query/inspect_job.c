@@ -166,10 +166,8 @@ static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t 
 
 	set(o, "model", json_string(bowl ? "quadratic" : "least-squares"));
 	set(o, "about",
-	    json_string(bowl ? "a made-up quadratic whose answers are known: no data, "
-			       "no layers"
-			     : "made-up least squares whose answers are known: no data, "
-			       "no layers"));
+	    json_string(bowl ? "a generated quadratic with known answers: no data, no layers"
+			     : "generated least squares with known answers: no data, no layers"));
 	set(o, "samples", whole(e->samples));
 	set(o, "batch", whole(tw_job_batch(job)));
 	set(o, "mflop", json_real(e->cost / 1e6));
@@ -188,8 +186,8 @@ enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **o
 	plain.data.set.prefetch = 0;
 	if (plan && job->model != TW_MODEL_NETWORK)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--plan: the job's model is made up and has no memory plan; leave "
-			       "it out");
+			       "--plan: the job's model is a generated problem and has no "
+			       "memory plan; leave it out");
 	st = tw_job_open_engine(&plain, &tw_heap_system, &e, why);
 	if (st != TW_OK)
 		return st;

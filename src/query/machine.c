@@ -12,8 +12,8 @@ json_t *tw_query_sources(const char *cache)
 
 	json_array_append_new(sources,
 			      json_pack("{s:s, s:s}", "name", "none", "help",
-					"for quadratic and least-squares: the model makes its "
-					"samples up"));
+					"for quadratic and least-squares: the model generates "
+					"its samples"));
 	for (size_t k = 0; tw_source_all[k]; k++)
 		json_array_append_new(sources,
 				      json_pack("{s:s, s:s}", "name", tw_source_all[k]->name,

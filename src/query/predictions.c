@@ -352,13 +352,13 @@ enum tw_status tw_predictions_check(const struct tw_predictions_request *r, stru
 				       r->flag, r->to);
 		if (!S_ISREG(there.st_mode))
 			return tw_fail(why, TW_BAD_INPUT,
-				       "%s: %.300s is no plain file; leave %s out to write to "
-				       "standard output",
+				       "%s: %.300s is not a regular file; leave %s out to "
+				       "write to standard output",
 				       r->flag, r->to, r->flag);
 		if (!r->force)
 			return tw_fail(why, TW_BAD_INPUT,
-				       "%s: %.300s is there already; --force writes over it",
-				       r->flag, r->to);
+				       "%s: %.300s exists already; --force overwrites it", r->flag,
+				       r->to);
 	}
 	return find_format(r, &format, why);
 }
@@ -474,9 +474,8 @@ enum tw_status tw_predictions_close(struct tw_predictions *p, bool whole, struct
 		return TW_OK;
 	if (whole && p->silent && p->request->log)
 		tw_log_line(p->request->log, TW_WARNING, "predictions",
-			    "%" PRIu64 " of %" PRIu64
-			    " rows have outputs that are not numbers: their values are too large, "
-			    "or the parameters are of no use",
+			    "%" PRIu64 " of %" PRIu64 " rows have outputs that are not numbers: "
+			    "their values are too large, or the parameters are unusable",
 			    p->silent, p->facts.set->count);
 	st = finish(p, whole, why);
 	cause = errno;

@@ -36,8 +36,8 @@ static enum tw_status no_card(const struct tw_trained *t, const char *path, stru
 {
 	return tw_fail(
 		why, TW_BAD_INPUT,
-		"%.300s has no model card: it was not exported by thalweg; say with --job JOB "
-		"what it belongs to",
+		"%.300s has no model card: it was not exported by thalweg; name its job with "
+		"--job JOB",
 		path);
 }
 

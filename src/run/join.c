@@ -314,7 +314,8 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 	/* a server that was given up and replaced: one more is as good as another */
 	while (status == TW_REFUSED && j.tcp && tw_tcp_replaced(j.tcp)) {
 		tw_log_line(q->log, TW_WARNING, "server",
-			    "another has taken its place while it was away: joining anew");
+			    "another process took its place while it was disconnected: joining "
+			    "again as a new member");
 		leave(&j);
 		*why = (struct tw_error){ .status = TW_OK };
 		status = enter(&j, why);
@@ -325,7 +326,7 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 		status = save_model(&j, *result, why);
 	else if (q->save && j.tcp)
 		say_unsaved(&j, status == TW_OK ? "this process left before the run was over"
-						: "the run did not come to its end here");
+						: "the run did not finish here");
 	release(&j);
 	return status;
 }

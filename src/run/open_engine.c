@@ -147,8 +147,8 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 
 	if (facts->graph->trainable == 0)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: model: no layer of it has parameters, so there is nothing to "
-			       "train; it needs such as 'linear 10' or 'conv 20 5x5'",
+			       "%s: model: no layer of it has parameters, so there is nothing "
+			       "to train; it needs a layer such as 'linear 10' or 'conv 20 5x5'",
 			       tw_job_place(job, "model.name"));
 	if (tw_data_set(facts->data, set)->count == 0)
 		return tw_job_refuse(job, why, "data.evaluate",
@@ -167,9 +167,9 @@ static void add_doubts(const struct tw_data *d, struct tw_error *why)
 	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++) {
 		const size_t n = strlen(why->text);
 
-		snprintf(why->text + n, sizeof why->text - n, "%s%s",
-			 k ? "; " : "; or the data is not read as it is meant: ",
-			 d->warnings->text[k]);
+		snprintf(
+			why->text + n, sizeof why->text - n, "%s%s",
+			k ? "; " : "; or the data is not read as intended: ", d->warnings->text[k]);
 	}
 }
 
@@ -199,8 +199,8 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	if (facts.batch > facts.data->train.count) {
 		st = tw_job_refuse(job, why,
 				   job->data.global_batch ? "data.global_batch" : "data.batch",
-				   "%u samples per worker are more than the %llu of an epoch; use "
-				   "less",
+				   "%u samples per worker are more than the %llu of an epoch; "
+				   "use fewer",
 				   facts.batch, (unsigned long long)facts.data->train.count);
 		tw_data_close(facts.data);
 		return st;

@@ -70,7 +70,7 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 			    "%s has no checkpoint yet: starting from the beginning",
 			    tw_run_directory_path(r->dir));
 	if (cut) {
-		tw_log_line(r->request->log, TW_INFO, "run", "going on from %s/ckpt-%" PRIu64,
+		tw_log_line(r->request->log, TW_INFO, "run", "resuming from %s/ckpt-%" PRIu64,
 			    tw_run_directory_path(r->dir), cut);
 		if (r->job->world == TW_WORLD_SIM) {
 			r->release = tw_master_release_time(parts, count);
@@ -282,7 +282,7 @@ static void say_details(const struct run *r)
 			    tw_run_directory_path(r->dir), r->job->checkpoint.keep,
 			    tw_sha_text(&p->checkpoint.job_hash, hash));
 	else
-		tw_log_line(log, TW_DEBUG, "run", "nothing is kept: there is no --run DIR");
+		tw_log_line(log, TW_DEBUG, "run", "nothing is kept without --run DIR");
 }
 
 /* What the parts of the run before this one came to. */
@@ -348,7 +348,7 @@ static void remedy(const struct run *r, char *out, size_t room)
 			     "update.rate=%g (it is %g), or with --set update.clip=1: ",
 			     rate / 10.0, rate);
 	if (r->ran.totals.cut)
-		snprintf(out + n, room - n, "it goes on from %.200s/ckpt-%" PRIu64,
+		snprintf(out + n, room - n, "it resumes from %.200s/ckpt-%" PRIu64,
 			 tw_run_directory_path(r->dir), r->ran.totals.cut);
 	else
 		snprintf(out + n, room - n, "it starts over, because no checkpoint is usable");
@@ -516,7 +516,7 @@ static struct tw_block *for_keepers(const struct run *r)
 		tw_export_bytes(tw_run_directory_path(r->dir), r->request->log, &model, &why);
 	if (!model)
 		tw_log_line(r->request->log, TW_WARNING, "run",
-			    "who joined with --save does not get the model: %s", why.text);
+			    "processes that joined with --save do not get the model: %s", why.text);
 	return model;
 }
 

@@ -237,8 +237,8 @@ enum tw_status tw_tcp_setup_identity(const char *dir, bool resumes, struct tw_tc
 		status = draw(out, why);
 	if (status == TW_OK && ++out->boot > BOOTS_MOST)
 		status = tw_fail(why, TW_REFUSED,
-				 "%s was started %d times: no more numbers; go on from its last "
-				 "checkpoint in another directory",
+				 "%s was started %d times, which is the limit; resume from its "
+				 "last checkpoint in another directory",
 				 dir, BOOTS_MOST);
 	if (status == TW_OK)
 		status = keep_identity(at, dir, out, why);

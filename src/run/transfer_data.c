@@ -43,18 +43,18 @@ enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_en
 
 	if (!data)
 		return tw_fail(why, TW_ABSENT,
-			       "%s: its model makes its samples up; there is no data set to give",
+			       "%s: its model generates its samples; there is no data set to send",
 			       job->file);
 	s = tw_heap_zeros(&tw_heap_system, sizeof *s);
 	if (!s)
-		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to give its data away", job->file);
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to send its data", job->file);
 	*s = (struct tw_transfer_set){ .data = data, .engine = engine, .set = tw_set_bytes(data) };
 	s->all = s->set;
 	if (job->model == TW_MODEL_NETWORK && *job->network.weights) {
 		s->first.count = engine->trainable + engine->buffers;
 		if (hash_first(engine, s->first.count, &s->first.values) != TW_OK) {
 			tw_transfer_set_close(s);
-			return tw_fail(why, TW_NO_MEMORY, "%s: its first values cannot be read",
+			return tw_fail(why, TW_NO_MEMORY, "%s: its initial weights cannot be read",
 				       job->file);
 		}
 		tw_first_seal(&s->first);

@@ -63,12 +63,14 @@ static enum tw_status take_own(struct taking *t, struct tw_data **out)
 	if (st != TW_OK)
 		return TW_ABSENT;
 	if (tw_sha_same(&(*out)->fingerprint, &t->fingerprint)) {
-		tw_log_line(t->log, TW_INFO, "data", "the data set is here, as the job says");
+		tw_log_line(t->log, TW_INFO, "data",
+			    "the data set that the job names is on "
+			    "this machine");
 		return TW_OK;
 	}
 	tw_fail(&t->own, TW_ABSENT,
-		"the data that the job names is another here: its fingerprint is %s, and the run's "
-		"is %s",
+		"the data that the job names differs here: its fingerprint is %s, and the "
+		"run's is %s",
 		tw_sha_short(&(*out)->fingerprint, found), tw_sha_short(&t->fingerprint, wanted));
 	tw_data_close(*out);
 	*out = NULL;
@@ -132,7 +134,7 @@ static enum tw_status read_cached(struct taking *t, int fd, const char *path, st
 		return status;
 	tw_data_close(*out);
 	*out = NULL;
-	return tw_fail(why, TW_BAD_BYTES, "%.300s: has bytes behind its end", path);
+	return tw_fail(why, TW_BAD_BYTES, "%.300s: has bytes after its end", path);
 }
 
 /* TW_ABSENT: there is nothing in the cache that can be used. */
@@ -179,7 +181,7 @@ static void unkeep(struct taking *t, const char *reason)
 /* A new file for the set; without one it is kept in memory only. */
 static void start_file(struct taking *t)
 {
-	t->unkept = "no cache folder is known";
+	t->unkept = "the cache folder is not known";
 	if (!t->folder[0])
 		return;
 	t->unkept = "the cache cannot be written";
@@ -257,7 +259,7 @@ static enum tw_status receive_set(struct taking *t, struct tw_data **out, struct
 	if (!t->bytes || !t->receive)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the run's data set (fingerprint %s) is neither here nor in the "
-			       "cache, and nobody gives it; %.400s",
+			       "cache, and no process sends it; %.400s",
 			       tw_sha_short(&t->fingerprint, wanted), t->own.text);
 	start_file(t);
 	st = tw_set_open(t->heap, &from, &t->job->data.set, out, why);
@@ -291,14 +293,14 @@ static enum tw_status receive_head(struct taking *t, uint64_t count, struct tw_f
 
 	if (left < sizeof *h)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "model.weights: the first values of the run should follow its data "
-			       "set, and nothing does");
+			       "model.weights: the initial weights of the run should follow "
+			       "its data set, but are missing");
 	st = t->receive(t->arg, t->set, h, sizeof *h, why);
 	if (st != TW_OK)
 		return st;
 	if (!tw_first_whole(h) || h->count != count || (left - sizeof *h) / sizeof(float) < count)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "model.weights: the first values that were received are damaged, or "
+			       "model.weights: the received initial weights are damaged, or "
 			       "not the %" PRIu64 " of this model",
 			       count);
 	return TW_OK;
@@ -328,8 +330,8 @@ static enum tw_status receive_values(struct taking *t, const struct tw_first_hea
 	}
 	if (st == TW_OK && !is_hash_of(values, bytes, &h->values))
 		st = tw_fail(why, TW_BAD_BYTES,
-			     "model.weights: the first values that were received are damaged: "
-			     "their hash differs");
+			     "model.weights: the received initial weights are damaged: their "
+			     "hash differs");
 	if (st != TW_OK) {
 		t->heap->put(t->heap, values);
 		return st;
@@ -354,8 +356,8 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 		return tw_job_read_weights(job, heap, g, out, why);
 	if (!t->bytes || !t->receive)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "model.weights: nobody gives the run's first values, and %.200s is "
-			       "named by the master and not opened here",
+			       "model.weights: no process sends the run's initial weights, and "
+			       "%.200s is named by the master and not opened here",
 			       job->network.weights);
 	st = receive_head(t, count, &h, why);
 	if (st != TW_OK)
@@ -396,8 +398,8 @@ enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_trans
 
 	if (job->model != TW_MODEL_NETWORK && !tw_sha_none(fingerprint))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: its model makes its samples up, and the run has a data set of "
-			       "fingerprint %s",
+			       "%s: its model generates its samples, but the run has a data "
+			       "set of fingerprint %s",
 			       job->file, tw_sha_short(fingerprint, hex));
 	if (job->model != TW_MODEL_NETWORK)
 		return tw_job_open_engine(job, t.heap, out, why);

@@ -98,7 +98,7 @@ static enum MHD_Result sentence(struct MHD_Connection *c, int status, const char
 /* Nothing is there: say what is. */
 static enum MHD_Result absent(struct tw_http *h, struct MHD_Connection *c)
 {
-	static const char start[] = "There is no such page. There is:\n";
+	static const char start[] = "There is no such page. The pages are:\n";
 	size_t len = sizeof start;
 	char *text, *at;
 
@@ -326,8 +326,8 @@ static enum tw_status resolve(const struct tw_http_options *o, struct sockaddr_s
 	if (o->everywhere || loopback((const struct sockaddr *)out))
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "http: %.80s can be reached from other machines, and whoever reaches it may "
-		       "read everything there; use 127.0.0.1, ::1 or localhost",
+		       "http: %.80s can be reached from other machines, and anyone who can "
+		       "reach it can read everything there; use 127.0.0.1, ::1 or localhost",
 		       address);
 }
 

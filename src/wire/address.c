@@ -141,19 +141,21 @@ enum tw_status tw_address_parse(const char *text, uint16_t port, struct tw_addre
 	bool v6;
 
 	if (!cut(text, &host, &bytes, &port_text, &v6) || bytes >= sizeof a.host || !*text)
-		return tw_fail(why, TW_BAD_INPUT, "\"%s\" is no address: %s", shown.text, ACCEPTED);
+		return tw_fail(why, TW_BAD_INPUT, "\"%s\" is not an address: %s", shown.text,
+			       ACCEPTED);
 	memcpy(a.host, host, bytes);
 	if (port_text && !port_fits(port_text, &a.port))
 		return tw_fail(why, TW_BAD_INPUT, "the port of address \"%s\" is wrong: %s",
 			       shown.text, ACCEPTED);
 	if (v6 && !v6_fits(a.host))
-		return tw_fail(why, TW_BAD_INPUT, "\"%s\" is no IPv6 address: %s", shown.text,
+		return tw_fail(why, TW_BAD_INPUT, "\"%s\" is not an IPv6 address: %s", shown.text,
 			       ACCEPTED);
 	if (!v6 && strcmp(a.host, "*") == 0)
 		a.host[0] = 0;
 	if (!v6 && a.host[0] && !name_fits(a.host))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "the host of address \"%s\" is neither a name nor a number: %s",
+			       "the host of address \"%s\" is neither a name nor an IP "
+			       "address: %s",
 			       shown.text, ACCEPTED);
 	*out = a;
 	return TW_OK;
@@ -202,7 +204,7 @@ static enum tw_status unresolved(const struct tw_address *a, int rc, enum tw_sta
 			       strerror(errno));
 	return tw_fail(why, status,
 		       "host \"%s\" is not known here: %s; give a name that this machine can "
-		       "look up, or the host's number",
+		       "look up, or the host's IP address",
 		       host.text, gai_strerror(rc));
 }
 
@@ -324,14 +326,14 @@ static enum tw_status no_listener(const struct tw_address *a, int problem, struc
 	switch (problem) {
 	case EADDRINUSE:
 		return tw_fail(why, TW_BAD_INPUT,
-			       "cannot listen on %s: another process does; stop it, or choose "
-			       "another port (port 0 takes a free one)",
+			       "cannot listen on %s: another process listens there; stop it, "
+			       "or choose another port (port 0 takes a free one)",
 			       text);
 	case EADDRNOTAVAIL:
 	case EAFNOSUPPORT:
 		return tw_fail(why, TW_BAD_INPUT,
-			       "cannot listen on %s: this is no address of this machine; choose "
-			       "one of its own, or *:%u for all of them",
+			       "cannot listen on %s: this machine does not have this address; "
+			       "choose one that it has, or *:%u for all of them",
 			       text, a->port);
 	case EACCES:
 		return tw_fail(why, TW_BAD_INPUT,
@@ -368,7 +370,7 @@ enum tw_status tw_address_listen(const struct tw_address *a, int *fd, struct tw_
 		return no_listener(a, problem, why);
 	if (getsockname(s, (struct sockaddr *)&sa, &bytes) || !numbers_of(&sa, bytes, &ours)) {
 		close(s);
-		return tw_fail(why, TW_IO, "the system does not say which port it gave us");
+		return tw_fail(why, TW_IO, "the system does not tell which port it assigned");
 	}
 	*bound = *a; /* the name the user chose is the one that others will be told */
 	bound->port = ours.port;

@@ -137,7 +137,7 @@ static enum tw_status begin_message(struct tw_reader *r)
 {
 	const struct tw_reader_owner *o = r->owner;
 	const struct tw_header *h = &r->h;
-	const char *why = "it is not wanted here";
+	const char *why = "it is not expected here";
 	struct tw_msg *m;
 
 	if (!o->admit(o->arg, h, &why))
@@ -339,7 +339,7 @@ static enum tw_status keep(struct tw_reader *r)
 	const size_t left = r->to - r->from;
 
 	if (left > sizeof r->keep && !(r->more = r->heap->get(r->heap, left)))
-		return tw_fail(&r->why, TW_NO_MEMORY, "no memory for %zu bytes that came early",
+		return tw_fail(&r->why, TW_NO_MEMORY, "no memory for %zu bytes that arrived early",
 			       left);
 	if (left)
 		memcpy(r->more ? r->more : r->keep, r->buffer + r->from, left);

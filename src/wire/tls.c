@@ -151,12 +151,12 @@ static enum tw_status take_certificate(struct tw_tls *tls, const char *path, str
 	const X509 *own;
 
 	if (tw_regular_check(AT_FDCWD, path, false))
-		return tw_fail(why, TW_BAD_INPUT, "%s: cannot take this as our certificate: %s",
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot use this as our certificate: %s",
 			       path, tw_cause(errno));
 	if (SSL_CTX_use_certificate_chain_file(tls->context, path) != 1)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: cannot take this as our certificate: %s; a PEM file with the "
-			       "certificate first is accepted",
+			       "%s: cannot use this as our certificate: %s; a PEM file with "
+			       "the certificate first is accepted",
 			       path, reason());
 	own = SSL_CTX_get0_certificate(tls->context);
 	if (X509_cmp_current_time(X509_get0_notAfter(own)) < 0)
@@ -182,12 +182,12 @@ static enum tw_status take_private_key(struct tw_tls *tls, const char *path,
 		close(fd);
 	if (!key)
 		status = tw_fail(why, TW_BAD_INPUT,
-				 "%s: cannot take this as our private key: %s; a PEM file without "
-				 "a password is accepted",
+				 "%s: cannot use this as our private key: %s; a PEM file "
+				 "without a password is accepted",
 				 path, reason());
 	else if (SSL_CTX_use_PrivateKey(tls->context, key) != 1)
 		status = tw_fail(why, TW_BAD_INPUT,
-				 "%s: this private key is not that of the certificate %s", path,
+				 "%s: this private key does not belong to the certificate %s", path,
 				 certificate);
 	EVP_PKEY_free(key);
 	BIO_free(file);
@@ -198,13 +198,13 @@ static enum tw_status take_authority(struct tw_tls *tls, const char *path, struc
 {
 	snprintf(tls->authority, sizeof tls->authority, "%s", path);
 	if (tw_regular_check(AT_FDCWD, path, false))
-		return tw_fail(why, TW_BAD_INPUT, "%s: cannot take this as the authority: %s", path,
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot use this as the authority: %s", path,
 			       tw_cause(errno));
 	if (SSL_CTX_load_verify_file(tls->context, path) == 1)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s: cannot take this as the authority: %s; a PEM file with its certificate "
-		       "is accepted",
+		       "%s: cannot use this as the authority: %s; a PEM file with its "
+		       "certificate is accepted",
 		       path, reason());
 }
 

@@ -69,7 +69,9 @@ static void distrust(const struct tw_tls *tls, const SSL *ssl, const char *peer,
 			 "the certificate of %s is for another name than the one dialled", peer);
 		break;
 	case X509_V_ERR_CERT_HAS_EXPIRED:
-		snprintf(why, room, "the certificate of %s, or one it stands on, has expired",
+		snprintf(why, room,
+			 "the certificate of %s, or of an authority that signed it, "
+			 "has expired",
 			 peer);
 		break;
 	case X509_V_ERR_CERT_NOT_YET_VALID:
@@ -95,7 +97,7 @@ static void refused(const struct tw_tls *tls, const SSL *ssl, unsigned long caus
 	else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
 		snprintf(why, room, "%s shows no certificate", peer);
 	else if (!tls->keyed && reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
-		snprintf(why, room, "%s does not agree to certificates; does it use a key instead?",
+		snprintf(why, room, "%s does not accept certificates; does it use a key instead?",
 			 peer);
 	else if (!tls->keyed && alert(reason))
 		snprintf(why, room, "%s does not accept our certificate: %s", peer,

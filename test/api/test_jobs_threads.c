@@ -164,7 +164,7 @@ static void stopped_and_resumed(void **state)
 			 THALWEG_INTERRUPTED);
 	assert_true(part.interrupted && part.epochs < 4 && !*part.digest);
 	assert_true(part.loss == h.loss); /* of the evaluation that stopped it */
-	has(why.text, "train again to go on");
+	has(why.text, "train again to resume");
 	assert_null(thalweg_parameters(job, NULL));
 	good(thalweg_load(job, path_of("stopped"), &why), &why);
 	assert_non_null(thalweg_parameters(job, NULL));

@@ -124,7 +124,7 @@ static void nobody_is_left_behind(void **state)
 {
 	wait_for(well, 30.0, TW_OK, "");
 	wait_for(badly, 30.0, TW_BAD_BYTES, "number 1 failed");
-	wait_for(killed, 30.0, TW_IO, "process 1 was ended by signal 9");
+	wait_for(killed, 30.0, TW_IO, "process 1 was killed by signal 9");
 	wait_for(for_ever, 0.05, TW_IO, "2 of 2 processes did not end within 0 s");
 }
 

@@ -142,14 +142,14 @@ static void pytorch_may_fail_on_the_way(void **state)
 
 	for (size_t i = 0; i < 5; i++)
 		stands_alone(get(r, nets[i]));
-	assert_true(says(r, "stopped on the way"));
+	assert_true(says(r, "stopped during the run"));
 	json_decref(r);
 	r = run(&tw_bench_compute, stand_in(GREET "read -r x; echo '{\"parameters\": 7}'; cat\n"));
 	assert_true(says(r, "PyTorch's mlp has 7 parameters, ours 669706"));
 	json_decref(r);
 	r = run(&tw_bench_scale, stand_in(GREET "read -r x; echo '{\"error\": \"Broken: x\"}'\n"));
 	stands_alone(get(r, "scale-plain"));
-	assert_true(says(r, "stopped on the way (Broken: x)"));
+	assert_true(says(r, "stopped during the run (Broken: x)"));
 	json_decref(r);
 }
 

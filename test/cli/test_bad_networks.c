@@ -208,7 +208,7 @@ static void wrong_npy_and_sizes(void **state)
 		  { "job.yaml:1: data.samples: there are ", " for training, not 100" } },
 		{ NPY ", shift: 1}\n" ANY_MODEL, { "job.yaml:1: data.shift: needs images" } },
 		{ "data:\n  source: digits\n  count: 100\n  batch: 101\n" ANY_MODEL,
-		  { "job.yaml:4: data.batch: ", "101 samples", "100 of an epoch", "use less" } },
+		  { "job.yaml:4: data.batch: ", "101 samples", "100 of an epoch", "use fewer" } },
 	};
 
 	put_npy("x.npy", "<f4", 20, 4, 4);
@@ -411,7 +411,7 @@ static void a_checkpoint_of_another_model_is_refused(void **state)
 	refused(thalweg(NULL, "sim %s --run %s/run -q", path_of("other.yaml"), scratch()), 2,
 		SAYS("run holds a run of another job", "(model."));
 	/* and it is there to be gone on with */
-	goes_on("sim", job, "going on from", NULL, whole);
+	goes_on("sim", job, "resuming from", NULL, whole);
 	free(whole);
 }
 
@@ -539,7 +539,7 @@ static void interrupted_training_ends_with_the_same_bits(void **state)
 	assert_true(number_of(r, "steps") > 0 && number_of(r, "steps") < 12000);
 	json_decref(r);
 	assert_false(exists("run/result.json"));
-	goes_on("train", job, "going on from", NULL, whole);
+	goes_on("train", job, "resuming from", NULL, whole);
 	free(whole);
 }
 

@@ -175,12 +175,12 @@ static void without_a_key_nobody_listens_for_other_machines(void **state)
 	snprintf(line, sizeof line,
 		 "serve %s --run %s/no --listen :0 --http off --insecure --key %s", job, scratch(),
 		 key);
-	thalweg_refuses(NULL, "--insecure says to go without, and --key is given", line);
+	thalweg_refuses(NULL, "--insecure and --key cannot be combined", line);
 	snprintf(line, sizeof line, "serve %s --run %s/no --listen :0 --insecure", job, scratch());
-	thalweg_refuses("THALWEG_KEY=x", "THALWEG_KEY is given", line);
+	thalweg_refuses("THALWEG_KEY=x", "--insecure and THALWEG_KEY cannot be combined", line);
 	snprintf(line, sizeof line, "serve %s --run %s/no --key %s --authority ca.pem", job,
 		 scratch(), key);
-	thalweg_refuses(NULL, "a cluster has one or the other", line);
+	thalweg_refuses(NULL, "a cluster uses one or the other", line);
 	thalweg_refuses("MASTER_ADDR=192.0.2.1 RANK=0", "there is no key",
 			"join --job examples/ssgd.yaml");
 	thalweg_refuses(NULL, "there is no key", "join 127.0.0.1:1 --as server --listen :0");
@@ -188,14 +188,14 @@ static void without_a_key_nobody_listens_for_other_machines(void **state)
 
 static void requests_that_make_no_sense(void **state)
 {
-	thalweg_refuses(NULL, "where is the master?", "join");
+	thalweg_refuses(NULL, "the address of the master is missing", "join");
 	thalweg_refuses("RANK=0 MASTER_ADDR=127.0.0.1", "rank 0 runs the master and needs the job",
 			"join");
 	thalweg_refuses("RANK=0 MASTER_ADDR=127.0.0.1", "which is a server already",
 			"join --as server");
 	thalweg_refuses("", "--insecure is for --as server", "join 127.0.0.1:1 --insecure");
-	thalweg_refuses(NULL, "a worker listens nowhere", "join localhost --listen :0");
-	thalweg_refuses(NULL, "with ADDRESS the job is the master's",
+	thalweg_refuses(NULL, "a worker does not listen on a port", "join localhost --listen :0");
+	thalweg_refuses(NULL, "with ADDRESS the job comes from the master",
 			"join localhost --job a.yaml");
 	thalweg_refuses(NULL, "leave out --as server", "join localhost --workers 2 --as server");
 	thalweg_refuses(NULL, "cannot have the same port",

@@ -141,7 +141,7 @@ static void what_the_master_names_stays_closed(void **state)
 	} cases[] = {
 		{ "", "the data set was received", false },
 		{ "", "the data set is in the cache", false },
-		{ "--data away", "the data set is here", false },
+		{ "--data away", "the data set that the job names is on this machine", false },
 		{ "--data sets", "the data set is in the cache", true }, /* others: not used */
 		{ "--allow-path", "the data set is in the cache", true },
 	};
@@ -226,7 +226,7 @@ static void what_is_not_over_is_not_saved(void **state)
 	thalweg_begin(&worker, environment, "%s --save kept.safetensors", join);
 	thalweg_end(&worker, &said);
 	assert_int_equal(said.code, 1);
-	has(said.err, "--save: there is nothing to save: the run did not come to its end here");
+	has(said.err, "--save: there is nothing to save: the run did not finish here");
 	said_free(&said);
 	thalweg_end(&master, &said);
 	assert_int_equal(said.code, 1);
@@ -271,7 +271,7 @@ static void bad_paths_are_refused_at_once(void **state)
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --data %s/nowhere", s);
 	thalweg_refuses(NULL, "--data: ", line);
 	snprintf(line, sizeof line, "join 127.0.0.1:1 --data %s --allow-path", s);
-	thalweg_refuses(NULL, "give one of them", line);
+	thalweg_refuses(NULL, "--data and --allow-path cannot be combined", line);
 	assert_false(exists("fresh"));
 }
 

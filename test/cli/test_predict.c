@@ -343,7 +343,7 @@ static void how_rows_come_does_not_matter(void **state)
 		*p = *p == ',' ? ';' : *p;
 	refuses(run(text, "predict @/flowers --data -"), "--separator names another separator");
 	refuses(run(text, "predict @/flowers --data - --separator semicolon"), "one character");
-	refuses(run(NULL, "eval @/flowers --separator ;"), "goes with --data");
+	refuses(run(NULL, "eval @/flowers --separator ;"), "needs --data");
 	s = run(text, "predict @/flowers --data - --separator ;");
 	expect(s, 0);
 	assert_string_equal(s->out, all);
@@ -396,7 +396,7 @@ static void files_are_what_is_printed(void **state)
 	free(text);
 	/* what is there stays */
 	refuses(run(NULL, "predict @/flowers --data @/new.csv --to @/out.csv"),
-		"out.csv is there already; --force writes over it");
+		"out.csv exists already; --force overwrites it");
 	expect(run(NULL, "predict @/flowers --data @/new.csv --to @/out.csv --force"), 0);
 	text = file_text("out.csv", &n);
 	assert_null(strstr(text, "truth"));
@@ -556,7 +556,7 @@ static void a_file_is_scored(void **state)
 	free(at);
 	free(text);
 	refuses(run(NULL, "eval @/price --data @/priced.csv --predictions @/scored.csv"),
-		"is there already; --force writes over it");
+		"exists already; --force overwrites it");
 }
 
 /* Rows that were added change the split: some of the test set would have been trained on. */
@@ -568,9 +568,9 @@ static void changed_data_is_refused(void **state)
 	assert_true(eval_of("eval @/flowers --json", "samples") == 60);
 	assert_true(asprintf(&all, "%s%s", text, more) > 0);
 	put_text("flowers.csv", all);
-	refuses(run(NULL, "eval @/flowers"), "is not what");
-	refuses(run(NULL, "eval @/flowers"), "samples that were trained on; name a file");
-	refuses(run(NULL, "eval @/flowers --on train"), "is not what");
+	refuses(run(NULL, "eval @/flowers"), "differs from what");
+	refuses(run(NULL, "eval @/flowers"), "would contain training samples; name a file");
+	refuses(run(NULL, "eval @/flowers --on train"), "differs from what");
 	expect(run(NULL, "eval @/flowers --data @/known.csv"), 0);
 	put_text("flowers.csv", text);
 	refuses(run(NULL, "eval @/flowers --set data.split=7"), "how it is split");
@@ -597,13 +597,13 @@ static void other_data_is_told(void **state)
 				"model: {layers: [linear 8, relu, linear 3]}\n" REST);
 	s = run(NULL, "eval @/flowers --job @/others.yaml");
 	expect(s, 0);
-	has(s->err, "is not what");
+	has(s->err, "differs from what");
 	has(s->err, "the figures are not those of the training");
 	/* digits draws its test samples apart from those that are trained on */
 	s = run(NULL, "eval @/image --set data.tests=40");
 	expect(s, 0);
 	has(s->err, "the figures are not those of the training");
-	assert_null(strstr(run(NULL, "eval @/image")->err, "is not what"));
+	assert_null(strstr(run(NULL, "eval @/image")->err, "differs from what"));
 	for (at = text; (at = strstr(at, "rose")); at++)
 		memcpy(at, "aloe", 4);
 	put_text("others.csv", text);
@@ -613,7 +613,7 @@ static void other_data_is_told(void **state)
 	/* a job reads columns as they come: in another order they are others */
 	put_rows("others.csv", "back", 300, 500);
 	refuses(run(NULL, "eval @/flowers --job @/others.yaml"),
-		"column 1 of the data (without the one to predict) is 'b', and was 'a'");
+		"column 1 of the data (without the one to predict) is 'b', but was 'a'");
 	/* "back" has b, a and c; with --data they go by name */
 	expect(run(NULL, "eval @/flowers --data @/others.csv"), 0);
 }
@@ -662,7 +662,7 @@ static void wrong_requests_are_refused(void **state)
 		"neither .csv nor .jsonl nor .npy");
 	refuses(run(NULL, "predict @/flowers --data @/new.csv --to @"), "is a directory");
 	refuses(run(NULL, "predict @/flowers --data @/new.csv --to /dev/null --force"),
-		"is no plain file");
+		"is not a regular file");
 	refuses(run(NULL, "predict @/flowers --data @/new.csv --to @/no/out.csv"),
 		"cannot be written");
 	refuses(run(NULL, "predict @/flowers --data @/new.csv --format parquet"), "format");
@@ -671,10 +671,10 @@ static void wrong_requests_are_refused(void **state)
 	refuses(run(NULL, "eval @/flowers --data @/new.csv"), "kind");
 	refuses(run(NULL, "eval @/flowers --data @/known.csv --on train"), "leave --on out");
 	refuses(run(NULL, "eval @/flowers --data @/known.csv --set data.batch=2"), "--set");
-	refuses(run(NULL, "eval @/flowers --answers @/known.csv"), "--answers goes with --data");
+	refuses(run(NULL, "eval @/flowers --answers @/known.csv"), "--answers needs --data");
 	refuses(run(NULL, "eval @/own-alone.safetensors --data @/new.csv"), "--standalone");
 	refuses(run(NULL, "export @/own-alone.safetensors --standalone --to @/x"),
-		"inside already");
+		"already contains its normalisation");
 	expect(run(NULL, "predict @/own-alone.safetensors --data @/new.csv"), 0);
 	expect(run(NULL, "export @/flowers --to @/homeless.safetensors"), 0);
 	refuses(run(NULL, "eval @/homeless.safetensors"), "not where its data is");
@@ -730,7 +730,8 @@ static void without_a_card_the_data_makes_one(void **state)
 	has(s->err, "has no model card: values are normalised by the data as it is now");
 	refuses(run(NULL, "export @/old --standalone --to @/x"), "has no model card");
 	expect(run(NULL, "export @/old --to @/old.safetensors"), 0);
-	refuses(run(NULL, "predict @/old.safetensors --data @/new.csv"), "say with --job JOB");
+	refuses(run(NULL, "predict @/old.safetensors --data @/new.csv"),
+		"name its job with --job JOB");
 	s = run(NULL, "predict @/old.safetensors --data @/new.csv --job @/flowers.yaml");
 	expect(s, 0);
 	assert_string_equal(s->out, before);

@@ -501,7 +501,7 @@ static void names_and_warnings_of_a_table(void **state)
 			     "model: {layers: [linear 3]}\n");
 	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd2", scratch(), scratch());
 	refuses(s, 2,
-		"end with 'linear 2'; or the data is not read as it is meant: odd.csv: column 1");
+		"end with 'linear 2'; or the data is not read as intended: odd.csv: column 1");
 }
 
 static void wrong_requests_about_data(void **state)
@@ -510,7 +510,7 @@ static void wrong_requests_about_data(void **state)
 		"thalweg data fetch mnist");
 	refuses(thalweg(NULL, "data fetch minst --cache %s/cache", scratch()), 2,
 		"did you mean mnist?");
-	refuses(thalweg(NULL, "data check %s/bowl.yaml", scratch()), 2, "makes its samples up");
+	refuses(thalweg(NULL, "data check %s/bowl.yaml", scratch()), 2, "generates its samples");
 	refuses(thalweg(NULL, "data lsit"), 2, "did you mean list");
 	refuses(thalweg(NULL, "data fetch"), 2, "thalweg data fetch NAME");
 	refuses(thalweg(NULL, "data list mnist"), 2, "thalweg data list");

@@ -175,12 +175,12 @@ static void bad_variables_are_said(void **state)
 		  "MASTER_ADDR is \"h:1\" and MASTER_PORT is \"2\": accepted is" },
 		{ NULL,
 		  { "SLURM_JOB_NODELIST=n[3-1]" },
-		  "SLURM_JOB_NODELIST is \"n[3-1]\": a range that runs downwards ends" },
+		  "SLURM_JOB_NODELIST is \"n[3-1]\": a range of descending numbers ends" },
 		{ NULL,
 		  { "SLURM_JOB_NODELIST=n[", "MASTER_ADDR=m" },
 		  "SLURM_JOB_NODELIST is \"n[\"" },
 		{ NULL, { "SLURM_NODELIST=n[1-99999999]" }, "SLURM_NODELIST is" },
-		{ NULL, { "SLURM_JOB_NODELIST=[1-3]" }, "its first host \"1\" is no name" },
+		{ NULL, { "SLURM_JOB_NODELIST=[1-3]" }, "its first host \"1\" is not a host name" },
 		{ NULL, { "RANK=-1" }, "RANK is \"-1\": accepted is a whole number from 0" },
 		{ NULL, { "RANK=1.5" }, "RANK is \"1.5\"" },
 		{ NULL, { "RANK=4294967296" }, "RANK is \"4294967296\"" },
@@ -196,7 +196,7 @@ static void bad_variables_are_said(void **state)
 		  "SLURM_PROCID is \"2\" and SLURM_NTASKS is \"1\"" },
 		{ "h:x", { "MASTER_ADDR=m" }, "address \"h:x\"" },
 		{ "h", { "RANK=x" }, "RANK is \"x\"" },
-		{ "", { "MASTER_ADDR=m" }, "\"\" is no address" },
+		{ "", { "MASTER_ADDR=m" }, "\"\" is not an address" },
 	};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {

@@ -264,7 +264,7 @@ static void a_good_checkpoint_is_gone_on_from(void **state)
 		 "cluster.workers=2 --set update.schedule.kind=step --set "
 		 "update.schedule.factor=100 --set update.schedule.at=[2] --set checkpoint.keep=9",
 		 path_of("job.yaml"), scratch());
-	follows_its_advice(command, "late", "it goes on from ");
+	follows_its_advice(command, "late", "it resumes from ");
 }
 
 static void verbose_says_details(void **state)
@@ -434,7 +434,7 @@ static void a_finished_run_can_be_made_longer(void **state)
 		s = thalweg(NULL, "%s", command);
 		expect(s, 2);
 		has(s->err, "holds a finished run");
-		has(s->err, "a longer train.epochs goes on with it");
+		has(s->err, "a larger train.epochs continues it");
 		s = thalweg(NULL, "%s --set train.epochs=0.5", command);
 		expect(s, 2);
 		s = thalweg(NULL, "%s --set train.evaluate=0.5", command); /* is no longer */
@@ -622,7 +622,7 @@ static void an_interrupted_run_goes_on(void **state)
 		json_decref(r);
 		s = thalweg(NULL, "%s", command);
 		expect(s, 0);
-		has(s->err, "going on from");
+		has(s->err, "resuming from");
 		r = object_of(s);
 		assert_true(number_of(r, "steps") > steps);
 		assert_true(json_is_false(json_object_get(r, "interrupted")));

@@ -103,7 +103,7 @@ def replace_server(strategy):
             c.until(lambda: "joined" in second.err(), "the second takes its place", 30, serve)
             c.until_steps(one, 100)
             first.signal(signal.SIGCONT)
-            c.until(lambda: "joining anew" in first.err(), "the first is told so", 30, serve, first)
+            c.until(lambda: "joining again" in first.err(), "the first is told so", 30, serve, first)
             c.until_steps(one, 100)
             second.kill()
             c.until(lambda: first.err().count("joined") == 2, "the first is back", 30, serve, first)
@@ -126,7 +126,7 @@ def kill_master(strategy):
             c.until_steps(one, 200)
             c.until_steps(two, 200)
             r = c.finish(serve, again=True)
-            need("going on from" in serve.err(), "the second master does not say that it goes on")
+            need("resuming from" in serve.err(), "the second master does not say that it goes on")
             return f"redealt {r['redealt']}, samples {r['samples']}"
     return test
 

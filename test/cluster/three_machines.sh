@@ -187,7 +187,7 @@ pid=${pid[elastic]} bash -c "$(text stop)"
 ends 75 elastic
 until_said stays 'cannot reach the master'
 start resumed 1 resume
-until_said resumed 'going on from'
+until_said resumed 'resuming from'
 ends 0 resumed stays again
 good resumed
 unset THALWEG_TRAIN_EPOCHS THALWEG_CLUSTER_WORKERS

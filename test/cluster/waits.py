@@ -58,7 +58,7 @@ def nobody_comes_back(servers):
                 p.kill()
             serve = c.serve()
             stops_with_75(serve, 2 * WAIT)
-            need("going on from" in serve.err(), "the second master does not say that it goes on")
+            need("resuming from" in serve.err(), "the second master does not say that it goes on")
             need(re.search(r"has waited [0-9.]+ s for ", serve.err()),
                  "the master does not say for whom it waits")
     return test

@@ -156,12 +156,12 @@ static void bad(const char *header, const char *part)
 static void headers_are_not_believed(void **state)
 {
 	bad(OF("(13, 2)"), "ends before byte");
-	bad(OF("(11, 2)"), "goes on after byte");
+	bad(OF("(11, 2)"), "continues after byte");
 	bad(OF("(18446744073709551615, 2)"), "ends before byte");
 	bad(OF("(18446744073709551616,)"), "shape");
 	bad(OF("(4294967296, 4294967296, 4294967296)"), "ends before byte");
 	bad(OF("(4611686018427387904,)"), "ends before byte");
-	bad(OF("(0, 2)"), "goes on after byte");
+	bad(OF("(0, 2)"), "continues after byte");
 	bad(OF("()"), "shape");
 	bad(OF("(24)"), "shape");
 	bad(OF("(-1, 2)"), "shape");
@@ -176,7 +176,7 @@ static void headers_are_not_believed(void **state)
 	bad("{'descr': '<c8', 'fortran_order': False, 'shape': (12, 2), }\n", "type");
 	bad("{'descr': '|O', 'fortran_order': False, 'shape': (12, 2), }\n", "type");
 	bad("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (24,), }\n", "type");
-	bad("{'descr': '<f4', 'descr': '<f4', 'shape': (24,), }\n", "twice");
+	bad("{'descr': '<f4', 'descr': '<f4', 'shape': (24,), }\n", "repeated");
 	bad("{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), 'x': 1}\n", "unknown");
 	bad("{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), } x\n", "no more");
 	bad("{'descr': '<f4', 'fortran_order': None, 'shape': (12, 2), }\n", "True or False");

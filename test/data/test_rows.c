@@ -163,7 +163,7 @@ static void columns_are_taken_by_place_without_names(void **state)
 	r = opened(&nameless, "0,1,2\n9,2,3\n4,5,7\n", false);
 	assert_int_equal(r.count, 3);
 	assert_int_equal(r.warnings.count, 1);
-	kit_says(r.warnings.text[0], PARTS("rows.csv:1:", "counts upwards", "take it out"));
+	kit_says(r.warnings.text[0], PARTS("rows.csv:1:", "counts upwards", "remove it"));
 	tw_data_close(r.data);
 	/* images as rows */
 	r = opened(&images, "0,1,2,3,4,5\n", false);
@@ -263,7 +263,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 	no(&trees, &q, PARTS("rows.csv", "NPY"));
 	q.format = NULL;
 	q.answers = "y.npy";
-	no(&trees, &q, PARTS("rows.csv", "as a column"));
+	no(&trees, &q, PARTS("rows.csv", "in a column"));
 	q = at("none.csv");
 	no(&trees, &q, PARTS("none.csv: cannot be opened"));
 	q = at(".");
@@ -351,7 +351,7 @@ static void arrays_are_read(void **state)
 	q.answers = "";
 	no(&nameless, &q, PARTS("x.npy", "no answers", "NPY or IDX"));
 	q.answers = at("rows.csv").file;
-	no(&nameless, &q, PARTS("rows.csv", "no NPY or IDX"));
+	no(&nameless, &q, PARTS("rows.csv", "not an NPY or IDX"));
 	put_npy("y.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", labels, 8);
 	q.answers = y.file;
 	no(&nameless, &q, PARTS("y.npy: has 1 labels", "x.npy has 2"));

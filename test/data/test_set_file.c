@@ -206,7 +206,7 @@ static void damage_is_seen_everywhere(void **state)
 			b.at[at] ^= (uint8_t)(1u << at % 8);
 		}
 		for (b.n = 0; b.n < n; b.n += b.n < 2 * TW_SET_HEAD ? 1 : step)
-			refused(&b, &d->fingerprint, &o, "cut off");
+			refused(&b, &d->fingerprint, &o, "truncated");
 		tw_data_close(d);
 		free(b.at);
 	}
@@ -287,7 +287,7 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 	forge(&b, 40, (uint64_t)1 << 32, 8);
 	forge(&b, 48, 0, 8);
 	forge(&b, 96, TW_SET_HEAD + d->packed_bytes + 5 * ((uint64_t)1 << 32), 8);
-	refused(&b, &d->fingerprint, &o, "cut off");
+	refused(&b, &d->fingerprint, &o, "truncated");
 	assert_int_equal(b.next, TW_SET_HEAD);
 	tw_data_close(d);
 	free(b.at);
@@ -300,9 +300,9 @@ static void forged_samples_are_refused(void **state)
 		size_t sample;
 		uint32_t value;
 		const char *says;
-	} lies[] = { { 2, 3, "none of its classes" },
-		     { 2, UINT32_MAX, "none of its classes" },
-		     { 6, UINT32_MAX, "none of its classes" },
+	} lies[] = { { 2, 3, "not one of its classes" },
+		     { 2, UINT32_MAX, "not one of its classes" },
+		     { 6, UINT32_MAX, "not one of its classes" },
 		     { 5, 0x7fc00000, "finite" },
 		     { 5, 0xff800000, "finite" } };
 
@@ -397,15 +397,15 @@ static void forged_names_are_refused(void **state)
 		{ NAMES(4, 3, 1, ',', 4), "a|b|c|d|x|y|z|kind|", "other columns" },
 		{ NAMES(3, 2, 1, ',', 4), "a|b|c|x|y|kind|", "other classes" },
 		{ NAMES(3, 4, 1, ',', 4), "a|b|c|w|x|y|z|kind|", "other classes" },
-		{ NAMES(3, 3, 2, ',', 4), "a|b|c|x|y|z|kind|k|", "what cannot be" },
-		{ NAMES(3, 3, 1, 200, 4), "a|b|c|x|y|z|kind|", "what cannot be" },
-		{ NAMES(3, 3, 1, ',', 0), "a|b|c|x|y|z|kind|", "what cannot be" },
-		{ NAMES(3, 3, 1, 0, 4), "a|b|c|x|y|z|kind|", "what cannot be" },
-		{ NAMES(3, 3, 1, ',', 9), "a|b|c|x|y|z|kind|", "what cannot be" },
+		{ NAMES(3, 3, 2, ',', 4), "a|b|c|x|y|z|kind|k|", "a table that cannot exist" },
+		{ NAMES(3, 3, 1, 200, 4), "a|b|c|x|y|z|kind|", "a table that cannot exist" },
+		{ NAMES(3, 3, 1, ',', 0), "a|b|c|x|y|z|kind|", "a table that cannot exist" },
+		{ NAMES(3, 3, 1, 0, 4), "a|b|c|x|y|z|kind|", "a table that cannot exist" },
+		{ NAMES(3, 3, 1, ',', 9), "a|b|c|x|y|z|kind|", "a table that cannot exist" },
 		{ NAMES(3, 3, 1, ',', 4), "a|", "fewer names" },
-		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kin", "cut off" },
-		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|", "cut off" },
-		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kind||", "behind its last name" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kin", "truncated" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|", "truncated" },
+		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|z|kind||", "after its last name" },
 		{ NAMES(3, 3, 1, ',', 4), "a|b|a|x|y|z|kind|", "a name twice" },
 		{ NAMES(3, 3, 1, ',', 4), "a|b|c|x|y|x|kind|", "a name twice" },
 		{ NAMES(3, 3, 1, ',', 4), "a|b|c||y|z|kind|", "class without a name" },

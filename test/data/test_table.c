@@ -58,7 +58,7 @@ static void unknown_columns_of_a_test_file_are_passed_over(void **state)
 
 	put_text("w.csv", "id,kind,c,b,a,\"n\x1bte\"\n7,ash,3,2,1,word\n8,oak,1,2,3,\n");
 	kit_warns("csv", SETS("file=train.csv", "test_file=w.csv"),
-		  PARTS("w.csv:1:", "no column 'id', 'n?te'", "not read"));
+		  PARTS("w.csv:1:", "no column 'id', 'n?te'", "ignored"));
 	d = kit_must_open("csv", SETS("file=train.csv", "test_file=w.csv"));
 	assert_true(((const float *)d->test.value)[3] == 3);
 	assert_int_equal(d->test.label[1], 2);

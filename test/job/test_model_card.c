@@ -165,7 +165,7 @@ static void models_without_a_network_say_so(void **state)
 	assert_int_equal(tw_card_read(&tw_heap_system, m.json, &c, &why), TW_OK);
 	assert_int_equal(c->task, TW_CARD_MADE_UP);
 	assert_int_equal(tw_card_computes(c, "runs/x", &why), TW_BAD_INPUT);
-	assert_non_null(strstr(why.text, "runs/x is of a made-up model"));
+	assert_non_null(strstr(why.text, "runs/x is of a generated problem"));
 	tw_card_free(c);
 	json_object_set_new(m.json, "task", json_string("external"));
 	why = (struct tw_error){ 0 };
@@ -245,7 +245,7 @@ static void hostile_cards_are_refused(void **state)
 		refused(m.json, all[k], "[]", "its card: ");
 	}
 	refused(m.json, "format", "2", "its card has format 2, and this version reads 1");
-	refused(m.json, "task", "\"regression\"", "task is of another kind");
+	refused(m.json, "task", "\"regression\"", "task is of a kind that");
 	refused(m.json, "program", "\"x\\u001b[2J\"", "program is not the text");
 	refused(m.json, "input.shape", "[1, 2, 3, 4]", "has neither 1 number nor 3");
 	refused(m.json, "input.shape", "[1, 0, 28]", "input.shape is not the number");
@@ -258,25 +258,28 @@ static void hostile_cards_are_refused(void **state)
 	refused(m.json, "normalise.scale", "\"AACAPw=\"", "normalise.scale is not base64");
 	refused(m.json, "normalise.scale", "\"AADAfw==\"", "is not finite");
 	refused(m.json, "normalise.shift", "\"AACA/w==\"", "is not finite");
-	refused(m.json, "output.classes", "1", "has not the classes");
+	refused(m.json, "output.classes", "1", "does not have the classes");
 	refused(m.json, "output.classes", "70000", "output.classes");
-	refused(m.json, "output.targets", "1", "has not the classes");
+	refused(m.json, "output.targets", "1", "does not have the classes");
 	refused(m.json, "output.names", "[\"a\", \"b\"]", "another number of names");
 	refused(m.json, "output.names",
 		"[\"0\", \"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\", \"\\u009b31m\"]",
 		"output.names is not the text");
-	refused(m.json, "network.layers", "[]", "is no list of layers");
+	refused(m.json, "network.layers", "[]", "is not a list of layers");
 	refused(m.json, "network.layers", "[[\"relu\"]]", "network.layers");
-	refused(m.json, "network.layers", "[{\"residual\": \"relu\"}]", "is no list of layers");
+	refused(m.json, "network.layers", "[{\"residual\": \"relu\"}]", "is not a list of layers");
 	refused(m.json, "network.layers",
 		"[{\"residual\": [{\"residual\": [{\"residual\": [{\"residual\": "
 		"[{\"residual\": [{\"residual\": [\"relu\"]}]}]}]}]}]}]",
-		"is no list of layers");
-	refused(m.json, "network.layers", "[\"warp 9\"]", "its card makes no network");
+		"is not a list of layers");
+	refused(m.json, "network.layers", "[\"warp 9\"]",
+		"its card does not describe a valid network");
 	refused(m.json, "network.layers", "[\"linear\\u009b 10\"]", "has control characters");
-	refused(m.json, "network.layers", "[\"linear 11\"]", "its card makes no network");
-	refused(m.json, "network.loss", "\"relu\"", "its card makes no network");
-	refused(m.json, "network.loss", "\"mean-squared\"", "its card makes no network");
+	refused(m.json, "network.layers", "[\"linear 11\"]",
+		"its card does not describe a valid network");
+	refused(m.json, "network.loss", "\"relu\"", "its card does not describe a valid network");
+	refused(m.json, "network.loss", "\"mean-squared\"",
+		"its card does not describe a valid network");
 	refused(m.json, "network.batch", "0", "network.batch");
 	refused(m.json, "network.batch", "1000000", "network.batch");
 	refused(m.json, "data.fingerprint", "7", "data.fingerprint");
@@ -303,7 +306,7 @@ static void metadata_has_it_as_text(void **state)
 	assert_int_equal(
 		tw_card_of_metadata(&tw_heap_system, "{\"thalweg.card\": \"{\"}", &c, &why),
 		TW_BAD_BYTES);
-	assert_string_equal(why.text, "its card is no JSON");
+	assert_string_equal(why.text, "its card is not JSON");
 	free(text);
 	free(all);
 	json_decref(o);

@@ -296,7 +296,7 @@ static void what_is_none_of_them(void **state)
 	refused(path_of("x.bin"), TW_BAD_BYTES, "is not a safetensors file");
 	write_text("empty", "", 0);
 	refused(path_of("empty"), TW_BAD_BYTES, "is not a safetensors file");
-	refused("/dev/null", TW_BAD_INPUT, "none of");
+	refused("/dev/null", TW_BAD_INPUT, "is neither");
 	assert_int_equal(mkdir(path_of("ckpt-3"), 0777), 0);
 	refused(path_of("ckpt-3"), TW_BAD_BYTES, "DONE is missing");
 	assert_int_equal(mkdir(path_of("young"), 0777), 0);
@@ -404,7 +404,7 @@ static void another_model_is_refused_by_tensor_and_shapes(void **state)
 		misfit(s[k], "[{\"name\": \"0.weight\", \"shape\": [10, 784]}]",
 		       "it has no tensor 0.weight, which the model has as 10x784");
 		misfit(s[k], "[{\"name\": \"parameters\", \"shape\": [50]}]",
-		       "it has a tensor buffers of 7, which the model has not");
+		       "it has a tensor buffers of 7, which the model does not have");
 		assert_int_equal(
 			tw_snapshot_fit(s[k], wanted(fits, &want), &tw_heap_system, &v, &why),
 			TW_OK);

@@ -645,7 +645,7 @@ static void made_up_data_needs_nobody(void **state)
 	read_shared(&master, &s);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
 	assert_int_equal(l.calls, 0);
-	assert_string_equal(said.info, "the data set is here, as the job says");
+	assert_string_equal(said.info, "the data set that the job names is on this machine");
 	finish(&s);
 	same_facts(&master, &s);
 	same_engines(master.engine, s.engine);
@@ -701,7 +701,7 @@ static void another_file_is_passed_over(void **state)
 			 TW_BAD_INPUT);
 	tw_sha_short(&master.facts.data, text);
 	assert_non_null(strstr(why.text, text));
-	assert_non_null(strstr(why.text, "is another here"));
+	assert_non_null(strstr(why.text, "differs here"));
 	assert_null(s.engine);
 	side_close(&s);
 	tw_transfer_set_close(l.set);
@@ -1137,7 +1137,8 @@ static void named_paths_stay_closed(void **state)
 		l.paths = everything;
 		read_shared(&master, &s);
 		assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-		assert_string_equal(said.info, "the data set is here, as the job says");
+		assert_string_equal(said.info,
+				    "the data set that the job names is on this machine");
 		assert_true(was_touched(watch));
 		side_close(&s);
 		tw_transfer_set_close(l.set);
@@ -1217,7 +1218,7 @@ static void first_values_are_the_masters(void **state)
 	l.paths = (struct tw_transfer_paths){ .data = where };
 	read_shared(&master, &s);
 	assert_int_equal(join(&s, &master, &l, &said, &why), TW_OK);
-	assert_string_equal(said.info, "the data set is here, as the job says");
+	assert_string_equal(said.info, "the data set that the job names is on this machine");
 	assert_int_equal(l.bytes, 56 + 6 * 4);
 	same_engines(master.engine, s.engine);
 	side_close(&s);
@@ -1227,7 +1228,8 @@ static void first_values_are_the_masters(void **state)
 	assert_int_equal(tw_transfer_open_engine(s.job, &l.paths, &master.facts.data, 0, NULL, NULL,
 						 &(struct tw_log){ 0 }, &s.engine, &why),
 			 TW_BAD_INPUT);
-	assert_non_null(strstr(why.text, "model.weights: nobody gives the run's first values"));
+	assert_non_null(
+		strstr(why.text, "model.weights: no process sends the run's initial weights"));
 	side_close(&s);
 	tw_transfer_set_close(l.set);
 	side_close(&master);

@@ -389,18 +389,18 @@ static void an_address_in_use_is_said(void **state)
 	struct tw_address bound, four;
 	const int all = listen_on("", 0, &bound), one = listen_on("127.0.0.1", 0, &four);
 
-	no_listener("", bound.port, "another process does");
-	no_listener("127.0.0.1", bound.port, "another process does");
-	no_listener("127.0.0.1", four.port, "another process does");
-	no_listener("", four.port, "another process does"); /* IPv4 must not be left out */
+	no_listener("", bound.port, "another process listens there");
+	no_listener("127.0.0.1", bound.port, "another process listens there");
+	no_listener("127.0.0.1", four.port, "another process listens there");
+	no_listener("", four.port, "another process listens there"); /* IPv4 must not be left out */
 	close(all);
 	close(one);
 }
 
 static void a_strange_address_is_said(void **state)
 {
-	no_listener("192.0.2.77", 0, "no address of this machine");
-	no_listener("2001:db8::77", 0, "no address of this machine");
+	no_listener("192.0.2.77", 0, "this machine does not have this address");
+	no_listener("2001:db8::77", 0, "this machine does not have this address");
 	no_listener("name.invalid", 0, "is not known here");
 }
 

@@ -330,23 +330,23 @@ static void bad_files_are_refused(void **state)
 
 	refuse(&old, "old.crt: our certificate has expired");
 	o.private_key = q.private_key;
-	refuse(&o, "old.key: this private key is not that of the certificate");
+	refuse(&o, "old.key: this private key does not belong to the certificate");
 	o.private_key = p.certificate;
 	assert_int_equal(chmod(p.certificate, 0600), 0);
-	refuse(&o, "good.crt: cannot take this as our private key");
+	refuse(&o, "good.crt: cannot use this as our private key");
 	assert_int_equal(chmod(p.private_key, 0640), 0);
 	refuse(&good, "chmod 600 ");
 	assert_int_equal(chmod(p.private_key, 0600), 0);
 	o = good;
 	o.authority = p.private_key;
-	refuse(&o, "good.key: cannot take this as the authority");
+	refuse(&o, "good.key: cannot use this as the authority");
 	o.authority = "/nowhere/ca";
 	refuse(&o, "No such file");
 	o.authority = NULL;
 	refuse(&o, "the authority is missing");
 	o = good;
 	o.certificate = "/nowhere/crt";
-	refuse(&o, "/nowhere/crt: cannot take this as our certificate: No such file");
+	refuse(&o, "/nowhere/crt: cannot use this as our certificate: No such file");
 	o = good;
 	o.key = one_key;
 	refuse(&o, "not both");

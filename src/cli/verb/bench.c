@@ -92,8 +92,8 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct bench_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the cases as one JSON object"),
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
-		"a Python that has PyTorch, for compute and scale; else /usr/bin/python3 or that "
-		"of PATH"),
+		"Python with PyTorch, for compute and scale (default: /usr/bin/python3, or the "
+		"one in PATH)"),
 	{ .option = TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
 				     "exchange: in threads, or between two processes over sockets"),
 	  .value = "WORLD" },
@@ -102,34 +102,32 @@ static const struct tw_flag flags[] = {
 
 static const struct tw_example examples[] = {
 	{ "thalweg bench", "all benches, as a table" },
-	{ "thalweg bench exchange --json", "push, apply and pull in threads, for a program" },
+	{ "thalweg bench exchange --json", "push, apply and pull in threads; the result as JSON" },
 	{ "thalweg bench exchange --world tcp",
 	  "the same between two processes, with and without TLS" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
-	{ "thalweg bench compute", "a training step of five nets, beside PyTorch's" },
+	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_bench = {
 	.name = "bench",
 	.words = "[WHAT]",
-	.help = "measure this machine: compute, scale, exchange, connections, sim or codec; all "
-		"without a word",
-	.about =
-		"Measures against floors taken in the same run, in medians of interleaved rounds:\n"
-		"compute (a training step of five nets against PyTorch's, one thread each, and\n"
-		"against one core's peak), scale (workers in threads against one that exchanges\n"
-		"nothing, and against PyTorch's DDP), exchange (push, apply and pull of 14.6\n"
-		"million parameters in threads, against one SGD pass and one copy; with --world "
-		"tcp\n"
-		"between two processes, against the same bytes and the same pass over a bare\n"
-		"socket, and over a bare TLS connection), connections (500 worker processes on "
-		"one\n"
-		"server, then 2,000: memory of a connection, and CPU time of an update against\n"
-		"that with 10 workers), sim (events per second; memory of 10,000 workers; events\n"
-		"per second of 100,000 workers against those of 1,000) and codec (encode and\n"
-		"decode against an SGD pass over the same values).  Where PyTorch is missing our\n"
-		"own figures stand alone.\n",
+	.help = "measure this machine: compute, scale, exchange, connections, sim or codec; "
+		"all of them if none is named",
+	.about = "Measures each case against a floor in the same run, and prints medians of\n"
+		 "interleaved rounds.  compute: a training step of five networks against\n"
+		 "PyTorch's, one thread each, and against one core's peak.  scale: workers in\n"
+		 "threads against one that exchanges nothing, and against PyTorch's DDP.\n"
+		 "exchange: push, apply and pull of 14.6 million parameters in threads, against\n"
+		 "one SGD pass and one copy; with --world tcp between two processes, against the\n"
+		 "same bytes and the same pass over a bare socket and over a bare TLS\n"
+		 "connection.  connections: 500 worker processes on one server, then 2,000:\n"
+		 "memory of a connection, and CPU time of an update against that with 10\n"
+		 "workers.  sim: events per second, memory of 10,000 workers, and events per\n"
+		 "second of 100,000 workers against those of 1,000.  codec: encode and decode\n"
+		 "against an SGD pass over the same values.  Without PyTorch, only Thalweg's own\n"
+		 "figures are shown.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct bench_flags),

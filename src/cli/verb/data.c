@@ -56,7 +56,7 @@ static enum tw_status no_such_set(const char *name, struct tw_error *why)
 			names[n++] = tw_source_all[k]->name;
 	names[n] = NULL;
 	near = tw_nearest(name, names);
-	return tw_fail(why, TW_BAD_INPUT, "there is no set '%.80s' to fetch%s%s%s", name,
+	return tw_fail(why, TW_BAD_INPUT, "there is no data set '%.80s' to fetch%s%s%s", name,
 		       near ? "; did you mean " : "", near ? near : "",
 		       near ? "?" : "; `thalweg data list` lists them");
 }
@@ -81,7 +81,7 @@ static enum tw_status list(const struct tw_call *call, struct tw_error *why)
 	printf("sources of samples (data.source in a job)\n");
 	json_array_foreach(json_object_get(o, "sources"), k, row)
 		printf("  %-10s %s\n", text(row, "name"), text(row, "help"));
-	printf("\nsets that can be fetched, in %s\n",
+	printf("\ndata sets that can be fetched, in %s\n",
 	       *cache ? cache : "no cache: give --cache DIR");
 	json_array_foreach(json_object_get(o, "fetchable"), k, row)
 		printf("  %-10s %-8s %s (needs %s)\n", text(row, "name"), text(row, "state"),
@@ -222,7 +222,7 @@ static enum tw_status check(const struct tw_call *call, struct tw_error *why)
 	if (!find(name))
 		return no_such_set(name, why);
 	if (f->set.count)
-		return tw_fail(why, TW_BAD_INPUT, "--set goes with a job file; %s is a set", name);
+		return tw_fail(why, TW_BAD_INPUT, "--set needs a job file; %s is a data set", name);
 	if (find_cache(f, cache, sizeof cache, why) != TW_OK ||
 	    tw_data_verify(name, cache, why) != TW_OK)
 		return why->status;
@@ -233,7 +233,7 @@ static enum tw_status check(const struct tw_call *call, struct tw_error *why)
 		tw_print_json(o);
 		json_decref(o);
 	} else {
-		printf("%s in %s/%s is whole\n", name, cache, name);
+		printf("%s in %s/%s is intact\n", name, cache, name);
 	}
 	return TW_OK;
 }
@@ -327,7 +327,7 @@ static int data(const struct tw_call *call)
 			"check or show",
 			call->word[0], near ? "; did you mean " : "", near ? near : "");
 	else if (call->words != p->count)
-		tw_fail(&why, TW_BAD_INPUT, "it is: thalweg data %s%s", p->name, p->words);
+		tw_fail(&why, TW_BAD_INPUT, "usage: thalweg data %s%s", p->name, p->words);
 	else
 		p->run(call, &why);
 	return why.status == TW_OK ? TW_EXIT_DONE : tw_query_failed(call, &why);
@@ -335,24 +335,26 @@ static int data(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct data_flags, cache, "cache", TW_TEXT, "", "DIR", 0, 0,
-		"where fetched sets are (default: $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg)"),
+		"folder of the fetched data sets (default: $XDG_CACHE_HOME/thalweg or "
+		"~/.cache/thalweg)"),
 	TW_FLAG(struct data_flags, path, "path", TW_TEXT, "", "DIR", 0, 0,
-		"fetch: take the set's files from this folder, gzipped or not, instead of the net"),
+		"fetch: copy the set's files from this folder, gzipped or not, instead of "
+		"downloading them"),
 	TW_FLAG_MANY(struct data_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct data_flags, count, "count", TW_U32, "3", "N", 1, 1000,
-		"show: so many samples"),
+		"show: number of samples"),
 	TW_FLAG(struct data_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
-	{ "thalweg data list", "sources, and which sets are fetched" },
+	{ "thalweg data list", "the sources, and the data sets that are fetched" },
 	{ "thalweg data fetch mnist", "put MNIST into the cache, checked by its hashes" },
-	{ "thalweg data fetch mnist --path ~/mnist", "the same from IDX files that are there" },
+	{ "thalweg data fetch mnist --path ~/mnist", "the same from IDX files in a folder" },
 	{ "thalweg data check examples/lenet-mnist.yaml", "open a job's data and count it" },
-	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "look at images as letters" },
+	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "draw two images as text" },
 	{ 0 },
 };
 
@@ -360,11 +362,11 @@ const struct tw_verb tw_verb_data = {
 	.name = "data",
 	.words = "WHAT",
 	.help = "list, fetch, check or show data sets",
-	.about =
-		"`data list` names the sources of samples and says which sets are fetched.\n"
-		"`data fetch NAME` puts a set into the cache, whole or not at all.\n"
-		"`data check NAME` compares a fetched set with its hashes; `data check JOB` opens\n"
-		"a job's data and counts it.  `data show JOB` draws some training images.\n",
+	.about = "`data list` lists the sources of samples and the data sets that are fetched.\n"
+		 "`data fetch NAME` puts a data set into the cache, completely or not at all.\n"
+		 "`data check NAME` compares a fetched set with its hashes; `data check JOB`\n"
+		 "opens a job's data and counts its samples.  `data show JOB` draws some\n"
+		 "training images.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct data_flags),

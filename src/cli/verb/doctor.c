@@ -111,8 +111,9 @@ static json_t *extras(const char *cache)
 
 		json_object_set_new(o, name,
 				    strcmp(state, "whole") == 0
-					    ? json_string("in the cache, whole")
-					    : json_sprintf("%s; `thalweg data fetch %s` gets it",
+					    ? json_string("in the cache, complete")
+					    : json_sprintf("%s; get it with `thalweg data "
+							   "fetch %s`",
 							   strcmp(state, "damaged") == 0
 								   ? "damaged in the cache"
 								   : "not in the cache",
@@ -120,14 +121,14 @@ static json_t *extras(const char *cache)
 	}
 	json_object_set_new(
 		o, "npm",
-		json_string(in_path("npm") ? "there" : "not there; `thalweg data fetch` needs it"));
+		json_string(in_path("npm") ? "there" : "not found; `thalweg data fetch` needs it"));
 	if (tw_torch_open(&torch, NULL, &hello, &why) == TW_OK) {
 		json_object_set_new(o, "pytorch", json_incref(json_object_get(hello, "torch")));
 		tw_torch_stop(&torch);
 	} else {
 		json_object_set_new(o, "pytorch",
-				    json_string("not there; `thalweg bench` has nothing to compare "
-						"with"));
+				    json_string("not found; `thalweg bench` has nothing to "
+						"compare with"));
 	}
 	json_decref(hello);
 	json_decref(sources);
@@ -248,8 +249,8 @@ static int doctor(const struct tw_call *call)
 	json_object_set_new(r, "worlds",
 			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 1,
 				      "tls", 1, "mpi", 0));
-	well = check(checks, "this directory takes run directories", folder_writable(),
-		     "train needs --run DIR with a directory that can be written to");
+	well = check(checks, "run directories can be created here", folder_writable(),
+		     "train needs --run DIR with a writable directory");
 	well &= self_test(checks);
 	json_object_set_new(r, "checks", checks);
 	json_object_set_new(r, "well", json_boolean(well));
@@ -268,19 +269,18 @@ static const struct tw_flag flags[] = {
 };
 
 static const struct tw_example examples[] = {
-	{ "thalweg doctor", "look at this machine before the first run" },
+	{ "thalweg doctor", "check this machine before the first run" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_doctor = {
 	.name = "doctor",
 	.words = "",
-	.help = "say what this machine has and what is missing",
-	.about = "Says what this machine has (processor, instruction set, memory, libraries), what "
-		 "this\n"
-		 "version can do, what is good to have (data sets, npm, PyTorch), and runs a "
-		 "small job\n"
-		 "in each world.  Exit code 1 if something that is needed does not work.\n",
+	.help = "show what this machine has and what is missing",
+	.about = "Shows what this machine has (processor, instruction set, memory, libraries),\n"
+		 "what this version can do and which optional tools are there (data sets, npm,\n"
+		 "PyTorch), and runs a small job in each world.  The exit code is 1 if something\n"
+		 "necessary does not work.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct doctor_flags),

@@ -61,23 +61,25 @@ static int eval(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	{ .option = TW_OPTION_CHOICE(struct eval_flags, on, "on", "test", sets,
-				     "score on this set of the data: test, validation or train"),
+				     "the set to score on: test, validation or train"),
 	  .value = "SET" },
 	TW_FLAG(struct eval_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
-		"the job to evaluate for; a safetensors file has none of its own"),
+		"the job that names the data; a safetensors file contains none"),
 	TW_FLAG(struct eval_flags, data, "data", TW_TEXT, "", "FILE", 0, 0,
-		"score on this file instead: CSV with its answers, NPY or IDX with --answers"),
+		"score on this file instead: CSV that includes the answers, or NPY or IDX with "
+		"--answers"),
 	TW_FLAG(struct eval_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
-		"labels or values of the NPY or IDX rows of --data"),
+		"file with the labels or values of the NPY or IDX rows of --data"),
 	TW_FLAG(struct eval_flags, separator, "separator", TW_TEXT, "", "TEXT", 0, 0,
-		"what stands between columns of --data: one character, or tab; else as in "
-		"training"),
+		"separator of the columns of --data: one character, or tab (default: as in "
+		"training)"),
 	TW_FLAG_MANY(struct eval_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct eval_flags, predictions, "predictions", TW_TEXT, "", "FILE", 0, 0,
-		"write what predict writes, of each sample; CSV, or as .jsonl and .npy say"),
+		"write the prediction for each sample to this file: CSV, or as .jsonl or .npy "
+		"in its name says"),
 	TW_FLAG(struct eval_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
-		"let --predictions write over what is there"),
+		"let --predictions overwrite an existing file"),
 	TW_FLAG(struct eval_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG_END,
@@ -86,24 +88,23 @@ static const struct tw_flag flags[] = {
 static const struct tw_example examples[] = {
 	{ "thalweg eval runs/lenet-mnist", "loss and accuracy of the newest checkpoint" },
 	{ "thalweg eval runs/lenet-mnist/ckpt-3 --on train --json",
-	  "of an earlier one on the training set, for a program" },
-	{ "thalweg eval runs/iris --data unseen.csv", "on other rows, which have answers" },
+	  "an earlier checkpoint on the training set; the result as JSON" },
+	{ "thalweg eval runs/iris --data unseen.csv", "on other rows that have answers" },
 	{ "thalweg eval model.safetensors --job examples/lenet-mnist.yaml --predictions out.csv",
-	  "of a file that may come from PyTorch, with every prediction" },
+	  "a file, for example from PyTorch, with every prediction" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_eval = {
 	.name = "eval",
 	.words = "PATH",
-	.help = "score trained parameters on the test set, or another",
-	.about =
-		"Scores trained parameters on data.  PATH is a run directory (its newest whole\n"
-		"checkpoint), one checkpoint of it, or a safetensors file.  A checkpoint knows "
-		"its\n"
-		"job; relative paths in it begin where the job file was.  Values are normalised\n"
-		"and classes numbered as in the training.  Where the test set was drawn from data\n"
-		"that has changed since, --data FILE or --set data.test_file=FILE names another.\n",
+	.help = "score trained parameters on the test set or on other data",
+	.about = "Scores trained parameters on data.  PATH is a run directory (its newest\n"
+		 "complete checkpoint), one checkpoint of it, or a safetensors file.  A\n"
+		 "checkpoint contains its job; relative paths in the job start at the folder of\n"
+		 "the job file.  Values are normalised and classes are numbered as in training.\n"
+		 "If the test set was drawn from data that has changed since, name other data\n"
+		 "with --data FILE or --set data.test_file=FILE.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct eval_flags),

@@ -35,7 +35,7 @@ static void print_source(const json_t *source, const char *to)
 		       "safetensors.torch.load_file(%s))\nnet.eval()\n",
 		       json_string_value(source), quoted ? quoted : "\"FILE\"");
 	else
-		printf("%-12s has not all of its layers\n", "PyTorch");
+		printf("%-12s no source: PyTorch lacks some of the layers\n", "PyTorch");
 	free(quoted);
 	json_decref(name);
 }
@@ -72,15 +72,16 @@ static int export(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct export_flags, to, "to", TW_TEXT, "", "FILE", 0, 0,
-		"the file to write; with --format npy a directory"),
+		"file to write; with --format npy a directory"),
 	{ .option = TW_OPTION_CHOICE(struct export_flags, format, "format", "safetensors",
 				     tw_export_formats,
-				     "safetensors, or npy: one file per tensor, named like it"),
+				     "safetensors, or npy: one file per tensor, named after the "
+				     "tensor"),
 	  .value = "NAME" },
 	TW_FLAG(struct export_flags, standalone, "standalone", TW_BOOL, "false", NULL, 0, 0,
-		"put the normalisation in front as layer 0, and print the network for PyTorch"),
+		"add the normalisation to the network as layer 0, and print PyTorch code for it"),
 	TW_FLAG(struct export_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
-		"write over what is there"),
+		"overwrite existing files"),
 	TW_FLAG(struct export_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print what was written as one JSON object"),
 	TW_FLAG_END,
@@ -90,7 +91,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg export runs/lenet-mnist --to lenet.safetensors",
 	  "for PyTorch: load_state_dict(safetensors.torch.load_file(...))" },
 	{ "thalweg export runs/lenet-mnist --standalone --to lenet.safetensors",
-	  "the same, which takes values as the files have them: 0 to 255" },
+	  "the same for inputs as the data files have them: 0 to 255" },
 	{ "thalweg export runs/lenet-mnist/ckpt-3 --to weights --format npy",
 	  "for NumPy, from one checkpoint" },
 	{ 0 },
@@ -100,14 +101,12 @@ const struct tw_verb tw_verb_export = {
 	.name = "export",
 	.words = "PATH",
 	.help = "write trained parameters as safetensors or npy",
-	.about = "Writes what is evaluated, buffers included, under the names that PyTorch's\n"
-		 "nn.Sequential gives them.  PATH is a run directory, a checkpoint or a "
-		 "safetensors\n"
-		 "file.  Nothing is left half-written, and nothing is overwritten without "
-		 "--force.\n"
-		 "A safetensors file gets the model card as metadata, so that `thalweg predict` "
-		 "and\n"
-		 "`thalweg eval` need nothing else.\n",
+	.about = "Writes the evaluated parameters, buffers included, under the names that\n"
+		 "PyTorch's nn.Sequential gives them.  PATH is a run directory, a checkpoint or\n"
+		 "a safetensors file.  A failed export leaves no incomplete file, and existing\n"
+		 "files are overwritten only with --force.  A safetensors file contains the\n"
+		 "model card as metadata, so that `thalweg predict` and `thalweg eval` need\n"
+		 "nothing else.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct export_flags),

@@ -69,10 +69,9 @@ static int no_such_topic(const struct tw_call *call, const char *topic)
 			    tw_show(topic).text, near);
 	else
 		tw_log_line(call->log, TW_ERROR, "",
-			    "there is no help on '%s'; a verb, a field (update.rate), a section, a "
-			    "preset, a layer or a data source is a topic, and so are strategies, "
-			    "layers "
-			    "and options",
+			    "there is no help on '%s'; a topic is a verb, a field "
+			    "(update.rate), a section, a preset, a layer, a data source, or "
+			    "one of strategies, layers and options",
 			    tw_show(topic).text);
 	return TW_EXIT_WRONG;
 }
@@ -87,7 +86,9 @@ static int one_topic(const struct tw_call *call, const char *topic)
 	if (verb) {
 		tw_help_verb(stdout, verb);
 		if (tw_job_is_section(topic))
-			printf("\n`thalweg help %s:` has the section of job files.\n", topic);
+			printf("\n`thalweg help %s:` shows the section of job files with this "
+			       "name.\n",
+			       topic);
 		return TW_EXIT_DONE;
 	}
 	snprintf(word, sizeof word, "%.*s", (int)(n && topic[n - 1] == ':' ? n - 1 : n), topic);
@@ -117,7 +118,7 @@ static int help(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct help_flags, markdown, "markdown", TW_BOOL, "false", NULL, 0, 0,
-		"with options: the whole reference page, flags of the verbs included"),
+		"with options: print the whole reference page, including the flags of the verbs"),
 	TW_FLAG(struct help_flags, man, "man", TW_BOOL, "false", NULL, 0, 0,
 		"print the manual page thalweg(1) in roff"),
 	TW_FLAG_END,
@@ -136,16 +137,12 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_help = {
 	.name = "help",
 	.words = "[TOPIC]",
-	.help = "a verb, a field, a preset, a layer ...: what it is",
-	.about = "Says what there is.  TOPIC is strategies (presets, gates, staleness policies, "
-		 "rules\n"
-		 "and codecs, one line each), layers (layers, losses, networks and data sources), "
-		 "options\n"
-		 "(every field of a job file), a verb, or one word of a job file: a field, a "
-		 "section, a\n"
-		 "preset, a data source, a layer.  Names of other programs, such as lr, are "
-		 "answered with\n"
-		 "the ones here.\n",
+	.help = "explain a verb, a field, a preset, a layer ...",
+	.about = "Explains a topic.  TOPIC is strategies (presets, gates, staleness policies,\n"
+		 "rules and codecs, one line each), layers (layers, losses, networks and data\n"
+		 "sources), options (every field of a job file), a verb, or one word of a job\n"
+		 "file: a field, a section, a preset, a data source, a layer.  For a name from\n"
+		 "another program, such as lr, it shows the name that thalweg uses.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),

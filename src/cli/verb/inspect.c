@@ -175,21 +175,20 @@ static void print_card(const json_t *o)
 		return;
 	}
 	if (!in) {
-		printf("%-12s a model without a network that is known: %s\n", "card",
-		       text(c, "task"));
+		printf("%-12s a model whose network is not known: %s\n", "card", text(c, "task"));
 		return;
 	}
 	printf("%-12s %s of %s, normalised: %s%s\n", "takes",
 	       tw_query_shape(json_object_get(in, "shape"), shape), text(in, "values"),
 	       text(json_object_get(c, "normalise"), "name"),
 	       json_is_true(json_object_get(json_object_get(c, "network"), "standalone"))
-		       ? " (its first layer does it)"
+		       ? " (by its first layer)"
 		       : "");
 	print_names("columns", json_object_get(in, "columns"));
 	printf("%-12s %s", "predicts", text(c, "task"));
 	if (json_object_get(out, "label"))
 		printf(", %s", text(out, "label"));
-	printf("; outputs are read as %s\n", text(out, "reading"));
+	printf("; outputs mean: %s\n", text(out, "reading"));
 	print_names(whole(out, "classes") ? "classes" : "targets", json_object_get(out, "names"));
 	printf("%-12s %s, %lld train, %lld validation, %lld test, fingerprint %s\n", "trained on",
 	       text(d, "source"), whole(d, "train"), whole(d, "validation"), whole(d, "test"),
@@ -263,8 +262,7 @@ static enum tw_status look_at_snapshot(const struct tw_call *call, json_t **out,
 	enum tw_status st;
 
 	if (f->plan || f->set.count)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--%s goes with a job file; %s is not called *.yaml",
+		return tw_fail(why, TW_BAD_INPUT, "--%s needs a job file; %s is not called *.yaml",
 			       f->plan ? "plan" : "set", call->word[0]);
 	st = tw_snapshot_open(call->word[0], call->log, &s, why);
 	if (st == TW_OK)
@@ -292,7 +290,7 @@ static int inspect(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct inspect_flags, plan, "plan", TW_BOOL, "false", NULL, 0, 0,
-		"of a job: every buffer of the memory plan, and every step"),
+		"for a job: every buffer of the memory plan, and every step"),
 	TW_FLAG_MANY(struct inspect_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
 	TW_FLAG(struct inspect_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
@@ -303,21 +301,20 @@ static const struct tw_flag flags[] = {
 static const struct tw_example examples[] = {
 	{ "thalweg inspect examples/lenet-mnist.yaml", "layers, shapes, costs, memory" },
 	{ "thalweg inspect examples/lenet-mnist.yaml --plan",
-	  "which buffer lives where and when, which kernels run" },
+	  "where and when each buffer is in memory, and which kernels run" },
 	{ "thalweg inspect runs/lenet-mnist", "its newest checkpoint: files and tensors" },
-	{ "thalweg inspect model.safetensors --json", "tensors of a file, for a program" },
+	{ "thalweg inspect model.safetensors --json", "tensors of a file, as JSON" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_inspect = {
 	.name = "inspect",
 	.words = "PATH",
-	.help = "look into a job, a run directory, a checkpoint or a safetensors file",
-	.about = "Of a job file (*.yaml, *.yml, or - for standard input): its layers with shapes,\n"
-		 "parameters and work per sample (forward), and the memory that one worker needs.  "
-		 "Of a\n"
-		 "run directory or a checkpoint: what it is, its files and its tensors.  Of a\n"
-		 "safetensors file: its tensors and metadata.\n",
+	.help = "show what is in a job, a run directory, a checkpoint or a safetensors file",
+	.about = "For a job file (*.yaml, *.yml, or - for standard input): its layers with\n"
+		 "shapes, parameters and work per sample (forward), and the memory that one\n"
+		 "worker needs.  For a run directory or a checkpoint: where it comes from, its\n"
+		 "files and its tensors.  For a safetensors file: its tensors and metadata.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct inspect_flags),

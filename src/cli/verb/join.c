@@ -19,18 +19,19 @@ static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_rendezv
 {
 	if (source != TW_WHERE_ARGUMENT && *f->save)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--save needs ADDRESS: where ranks are told apart, all would write "
-			       "the same file; rank 0 has the run directory (thalweg export)");
+			       "--save needs ADDRESS: without it every rank would write the "
+			       "same file; rank 0 has the run directory (thalweg export)");
 	if (source != TW_WHERE_ARGUMENT)
 		return TW_OK;
 	if (*f->job || *f->work.run || f->work.set.count)
 		return tw_fail(
 			why, TW_BAD_INPUT,
 			"--job, --run and --set are for rank 0 of a cluster that is found in "
-			"the environment; with ADDRESS the job is the master's");
+			"the environment; with ADDRESS the job comes from the master");
 	if ((*f->link.listen || f->link.insecure) && f->as == TW_JOIN_WORKER)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s is for --as server: a worker listens nowhere; leave it out",
+			       "%s is for --as server: a worker does not listen on a port; "
+			       "leave it out",
 			       f->link.insecure ? "--insecure" : "--listen");
 	return TW_OK;
 }
@@ -42,8 +43,8 @@ static enum tw_status check_paths(const struct tw_join_flags *f, struct tw_error
 
 	if (*f->data && f->allow_path)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--data looks in DIR only, and --allow-path looks wherever the job "
-			       "says: give one of them");
+			       "--data and --allow-path cannot be combined: --data searches "
+			       "only DIR, and --allow-path opens any path that the job names");
 	if (*f->data && stat(f->data, &s) != 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--data: %.300s cannot be opened: %s; name a directory that has the "
@@ -103,24 +104,26 @@ static int join(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	{ .option = TW_OPTION_CHOICE(struct tw_join_flags, as, "as", "worker", roles,
-				     "what to be: worker, or server with a part of the parameters"),
+				     "role of this process: worker, or server (holds a part of "
+				     "the parameters)"),
 	  .value = "ROLE" },
 	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, TW_CROWD_PROCESSES,
-		"so many workers, each a process"),
+		"number of workers to start, each a process"),
 	TW_LINK_FLAGS(struct tw_join_flags, link,
-		      "a server: where workers reach it (default: a free port; on this machine "
-		      "only if the master is)",
+		      "server: the address where workers reach it (default: a free port; on "
+		      "this machine only if the master is)",
 		      "port on this machine for /metrics and /health (default: off)"),
 	TW_FLAG(struct tw_join_flags, link.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
-		"a server, or rank 0: listen for other machines without key or certificates"),
+		"server or rank 0: accept other machines without key or certificates"),
 	TW_FLAG(struct tw_join_flags, patience, "patience", TW_TIME, "10min", "TIME", 0, 0,
-		"give up when no master has answered for so long; 0s: never"),
+		"give up if no master answers for this long; 0s: never"),
 	TW_FLAG(struct tw_join_flags, data, "data", TW_TEXT, "", "DIR", 0, 0,
-		"look for the job's data files in DIR, by their names, before asking for them"),
+		"look for the job's data files by name in DIR before asking the master for them"),
 	TW_FLAG(struct tw_join_flags, allow_path, "allow-path", TW_BOOL, "false", NULL, 0, 0,
-		"open the files that the master's job names, wherever they are: trust it so far"),
+		"open the files that the master's job names, at any path; only for a master "
+		"you trust"),
 	TW_FLAG(struct tw_join_flags, save, "save", TW_TEXT, "", "FILE", 0, 0,
-		"keep the model: write it here when the run is over (safetensors)"),
+		"write the model to this safetensors file when the run ends"),
 	TW_FLAG(struct tw_join_flags, work.json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the result as one JSON object"),
 	TW_FLAG(struct tw_join_flags, work.log, "log", TW_TEXT, "", "FILE", 0, 0,
@@ -128,22 +131,23 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct tw_join_flags, work.isa, "isa", TW_TEXT, "", "NAME", 0, 0,
 		"use at most this instruction set: plain, avx2 or avx512"),
 	TW_FLAG(struct tw_join_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
-		"rank 0: the job whose master it runs"),
+		"rank 0: the job that its master runs"),
 	TW_FLAG(struct tw_join_flags, work.run, "run", TW_TEXT, "", "DIR", 0, 0,
-		"rank 0: run directory (default: runs/ and the job file's name)"),
+		"rank 0: run directory (default: runs/ plus the job file's name)"),
 	TW_FLAG_MANY(struct tw_join_flags, work.set, "set", "PATH=VALUE",
 		     "rank 0: override a field of the job; may be repeated"),
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
-	{ "thalweg join master.example.org --key cluster.key", "work for the master there" },
+	{ "thalweg join master.example.org --key cluster.key", "join that master as a worker" },
 	{ "thalweg join localhost --workers 4", "four workers, each a process" },
-	{ "thalweg join localhost --as server", "hold a part of the parameters" },
+	{ "thalweg join localhost --as server", "join as a server, which holds a part of the "
+						"parameters" },
 	{ "thalweg join master --key cluster.key --data /data/sets",
-	  "use the data files that are here already" },
+	  "use data files that are already on this machine" },
 	{ "srun -n 8 thalweg join --job job.yaml --key cluster.key",
-	  "under Slurm: rank 0 runs the master, all eight work" },
+	  "under Slurm: rank 0 runs the master, and all eight ranks train" },
 	{ 0 },
 };
 
@@ -151,20 +155,15 @@ const struct tw_verb tw_verb_join = {
 	.name = "join",
 	.words = "[ADDRESS]",
 	.help = "join a cluster as a worker, or as a server",
-	.about = "Joins the cluster whose master (`thalweg serve`) is at ADDRESS: HOST or "
-		 "HOST:PORT, port\n"
-		 "7433 unless it says otherwise.  The job comes from the master; the data from the "
-		 "cache or\n"
-		 "from the master.  No file that the job names is opened here, unless --data or "
-		 "--allow-path\n"
-		 "says so.  Who loses the master waits for it and comes back by itself.  Interrupt "
-		 "once to\n"
-		 "leave cleanly, twice to end at once.\n"
-		 "Without ADDRESS it is found in the environment: the first host of "
-		 "SLURM_JOB_NODELIST, or\n"
-		 "MASTER_ADDR, with MASTER_PORT.  Rank 0 (RANK, or SLURM_PROCID) then runs the "
-		 "master of\n"
-		 "--job, with a worker beside it.\n",
+	.about = "Joins the cluster whose master (`thalweg serve`) is at ADDRESS: HOST or\n"
+		 "HOST:PORT; the default port is 7433.  The job comes from the master; the data\n"
+		 "comes from the cache or from the master.  A file that the job names is opened\n"
+		 "here only if --data or --allow-path allows it.  A process that loses the\n"
+		 "master waits for it and reconnects by itself.  Interrupt once to leave\n"
+		 "cleanly, twice to stop at once.\n"
+		 "Without ADDRESS, the address comes from the environment: the first host of\n"
+		 "SLURM_JOB_NODELIST, or MASTER_ADDR, with MASTER_PORT.  Rank 0 (RANK, or\n"
+		 "SLURM_PROCID) then runs the master of --job, and a worker as well.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct tw_join_flags),

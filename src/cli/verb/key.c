@@ -18,16 +18,16 @@ static enum tw_status close_to_others(const struct tw_call *call, struct tw_erro
 
 	if (isatty(STDOUT_FILENO)) {
 		tw_log_line(call->log, TW_INFO, "",
-			    "this key is nowhere else; to have one in a file: "
-			    "(umask 077; thalweg key > cluster.key), or chmod 600 afterwards");
+			    "this key is not stored anywhere; to store one in a file: (umask "
+			    "077; thalweg key > cluster.key), or chmod 600 afterwards");
 		return TW_OK;
 	}
 	if (fstat(STDOUT_FILENO, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & 077))
 		return TW_OK;
 	if (fchmod(STDOUT_FILENO, st.st_mode & 0600))
 		return tw_fail(why, TW_IO,
-			       "the file for the key can be read by others and will not be closed "
-			       "to them (%s); write it elsewhere, with umask 077",
+			       "other users can read the file for the key, and its mode cannot "
+			       "be changed (%s); write it elsewhere, with umask 077",
 			       strerror(errno));
 	return TW_OK;
 }
@@ -72,13 +72,11 @@ const struct tw_verb tw_verb_key = {
 	.name = "key",
 	.words = "",
 	.help = "make a key that the processes of a cluster share",
-	.about = "Prints a new random key.  Every process of a cluster gets the same one; "
-		 "connections between\n"
-		 "them are then encrypted, and who has another key or none is not let in.  Whoever "
-		 "has the key\n"
-		 "is a member: keep it in a file that only its owner can read (mode 600; others "
-		 "are refused).\n"
-		 "When stdout is a file, it is given that mode.\n",
+	.about = "Prints a new random key.  Every process of a cluster gets the same key;\n"
+		 "connections between them are then encrypted, and a process with another key or\n"
+		 "none is refused.  Anyone who has the key is a member: keep it in a file that\n"
+		 "only its owner can read (mode 600; other modes are refused).  If stdout is a\n"
+		 "file, thalweg gives it that mode.\n",
 	.example = examples,
 	.run = key,
 };

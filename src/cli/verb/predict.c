@@ -36,9 +36,11 @@ static enum tw_status check(const struct predict_flags *f, const char *to, struc
 			       "--json: the rows go to standard output; write them to a file with "
 			       "--to FILE, or as JSON with --format jsonl");
 	if (!to && f->force)
-		return tw_fail(why, TW_BAD_INPUT, "--force goes with --to FILE");
+		return tw_fail(why, TW_BAD_INPUT, "--force needs --to FILE");
 	if (f->set.count && !*f->job)
-		return tw_fail(why, TW_BAD_INPUT, "--set changes the job that --job JOB names");
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--set needs --job JOB: it changes a field "
+			       "of that job");
 	return TW_OK;
 }
 
@@ -81,24 +83,24 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct predict_flags, data, "data", TW_TEXT, "", "FILE", 0, 0,
 		"the rows: CSV, NPY or IDX, gzipped or not; - is standard input"),
 	TW_FLAG(struct predict_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
-		"labels or values of NPY or IDX rows, where they are known"),
+		"file with the labels or values of the NPY or IDX rows, if they are known"),
 	TW_FLAG(struct predict_flags, separator, "separator", TW_TEXT, "", "TEXT", 0, 0,
-		"what stands between columns of CSV rows: one character, or tab; else as in "
-		"training"),
+		"separator of the columns of CSV rows: one character, or tab (default: as in "
+		"training)"),
 	{ .option = TW_OPTION_CHOICE(struct predict_flags, input, "input", "auto", inputs,
-				     "what the rows are; auto: as their first bytes say"),
+				     "format of the rows; auto: detect it from their first bytes"),
 	  .value = "NAME" },
 	TW_FLAG(struct predict_flags, to, "to", TW_TEXT, "", "FILE", 0, 0,
-		"the file to write: .csv, .jsonl or .npy; else standard output"),
+		"file to write: .csv, .jsonl or .npy (default: standard output)"),
 	{ .option = TW_OPTION_CHOICE(struct predict_flags, format, "format", "auto", formats,
-				     "what is written; auto: as the file's name says, else csv"),
+				     "output format; auto: as the file's name says, else csv"),
 	  .value = "NAME" },
 	TW_FLAG(struct predict_flags, raw, "raw", TW_BOOL, "false", NULL, 0, 0,
-		"write the network's outputs as they are, no probabilities"),
+		"write the raw outputs of the network instead of probabilities"),
 	TW_FLAG(struct predict_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
-		"write over what is there"),
+		"overwrite an existing file"),
 	TW_FLAG(struct predict_flags, job, "job", TW_TEXT, "", "JOB", 0, 0,
-		"the job that a safetensors file without a model card belongs to"),
+		"the job of a safetensors file that has no model card"),
 	TW_FLAG_MANY(struct predict_flags, set, "set", "PATH=VALUE",
 		     "override a field of that job; may be repeated"),
 	TW_FLAG(struct predict_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
@@ -118,16 +120,15 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_predict = {
 	.name = "predict",
 	.words = "PATH",
-	.help = "predict rows that have no answers",
-	.about =
-		"Computes what a trained network says of new rows.  PATH is a run directory (its\n"
-		"newest whole checkpoint), one checkpoint of it, or a safetensors file that\n"
-		"`thalweg export` wrote.  The training data is not needed: the model card has\n"
-		"its normalisation, its columns and its classes.  Columns are found by name where\n"
-		"both files have a header.  Each row gives one line, in order: its number, "
-		"columns\n"
-		"that the network does not know (an id, say), the class with its probability or\n"
-		"the values, the truth where the rows have it, the probability of every class.\n",
+	.help = "predict the answers of new rows",
+	.about = "Computes the predictions of a trained network for new rows.  PATH is a run\n"
+		 "directory (its newest complete checkpoint), one checkpoint of it, or a\n"
+		 "safetensors file that `thalweg export` wrote.  The training data is not\n"
+		 "needed: the model card has the normalisation, the columns and the classes.  If\n"
+		 "both files have a header, columns are matched by name.  Each row gives one\n"
+		 "line, in order: its number, columns that the network does not know (an id, for\n"
+		 "example), the class with its probability or the values, the true answer if the\n"
+		 "rows have it, and the probability of every class.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct predict_flags),

@@ -46,21 +46,21 @@ static int serve(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_WORK_FLAGS("run directory (default: runs/ and the job file's name)"),
+	TW_WORK_FLAGS("run directory (default: runs/ plus the job file's name)"),
 	TW_LINK_FLAGS(struct serve_flags, link,
-		      "where others join: HOST:PORT, :PORT for all addresses (default: "
-		      "127.0.0.1:7433)",
+		      "address where others join: HOST:PORT, or :PORT for all addresses "
+		      "(default: 127.0.0.1:7433)",
 		      "port on this machine for /metrics and /health (default: 7434 or a free "
 		      "one)"),
 	TW_FLAG(struct serve_flags, link.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
-		"listen for other machines without key or certificates"),
+		"accept other machines without key or certificates"),
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
 	{ "thalweg serve job.yaml", "workers on this machine join with: thalweg join localhost" },
 	{ "thalweg serve job.yaml --listen :7433 --key cluster.key",
-	  "workers of other machines may join, if they have the key" },
+	  "workers on other machines can join if they have the key" },
 	{ "thalweg serve job.yaml --listen :7433 --certificate node.pem --certificate-key "
 	  "node.key --authority ca.pem",
 	  "the same with certificates" },
@@ -71,19 +71,14 @@ const struct tw_verb tw_verb_serve = {
 	.name = "serve",
 	.words = "JOB",
 	.help = "run the master of a cluster, which workers join over TCP",
-	.about = "Runs the master and the first server of a cluster; workers, and further servers "
-		 "where the\n"
-		 "job has more than one, join it over TCP: the line to paste is printed.  "
-		 "Training starts\n"
-		 "when there are enough workers (cluster.min, cluster.wait), goes on when some "
-		 "come, leave\n"
-		 "or die, and the run directory keeps the job, checkpoints, log and result.  "
-		 "Interrupt once\n"
-		 "to checkpoint and stop (exit code 75), twice to stop at once; run again, it goes "
-		 "on from the\n"
-		 "last checkpoint and those who joined come back by themselves.  Without a key it "
-		 "listens on\n"
-		 "this machine only.\n",
+	.about = "Runs the master and the first server of a cluster.  Workers, and further\n"
+		 "servers if the job has more than one, join it over TCP; serve prints the\n"
+		 "command for that.  Training starts when there are enough workers (cluster.min,\n"
+		 "cluster.wait) and continues when workers come, leave or die.  The run\n"
+		 "directory keeps the job, checkpoints, log and result.  Interrupt once to\n"
+		 "checkpoint and stop (exit code 75), twice to stop at once.  Run the same\n"
+		 "command again to resume from the last checkpoint; processes that had joined\n"
+		 "reconnect by themselves.  Without a key it listens on this machine only.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct serve_flags),

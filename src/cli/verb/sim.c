@@ -12,19 +12,18 @@ static int sim(const struct tw_call *call)
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("keep checkpoints, log and result in this directory (default: keep nothing)"),
 	TW_FLAG(struct tw_work_flags, trace, "trace", TW_TEXT, "", "FILE", 0, 0,
-		"write a timeline in Chrome's format, which Perfetto opens, to a file or "
-		"/dev/stdout"),
+		"write a timeline for Perfetto (Chrome's trace format) to a file or /dev/stdout"),
 	TW_FLAG(struct tw_work_flags, threads, "threads", TW_U32, "0", "N", 0, 1024,
-		"threads that compute; 0: all cores; never changes a result"),
+		"number of compute threads; 0: all cores; the result is the same for any number"),
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
 	{ "thalweg sim examples/asgd.yaml", "simulate a cluster and print a summary" },
 	{ "thalweg sim examples/asgd.yaml --set cluster.workers=64 --json",
-	  "the same with 64 workers, for a program" },
+	  "the same with 64 workers; the result as JSON" },
 	{ "thalweg sim examples/dc-asgd.yaml --trace timeline.json",
-	  "look at who waited for whom, in ui.perfetto.dev" },
+	  "see in ui.perfetto.dev which worker waited, for what and how long" },
 	{ 0 },
 };
 
@@ -32,10 +31,10 @@ const struct tw_verb tw_verb_sim = {
 	.name = "sim",
 	.words = "JOB",
 	.help = "run a job in the simulator: virtual time, any number of workers, faults",
-	.about = "Runs the job in a deterministic simulator: the same seed gives the same bits, on "
-		 "any\n"
-		 "number of cores.  JOB is a YAML file, or - for standard input.  Nothing is kept\n"
-		 "without --run; with it, running again goes on from the last checkpoint.\n",
+	.about = "Runs the job in a deterministic simulator: the same seed gives the same bits,\n"
+		 "on any number of cores.  JOB is a YAML file, or - for standard input.  Without\n"
+		 "--run nothing is kept; with it, run the same command again to resume from the\n"
+		 "last checkpoint.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct tw_work_flags),

@@ -34,19 +34,20 @@ static int train(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_WORK_FLAGS("run directory (default: runs/ and the job file's name)"),
+	TW_WORK_FLAGS("run directory (default: runs/ plus the job file's name)"),
 	TW_FLAG(struct train_flags, processes, "processes", TW_BOOL, "false", NULL, 0, 0,
-		"a process for every worker and server instead of threads"),
+		"start a process for every worker and server instead of threads"),
 	TW_FLAG_END,
 };
 
 static const struct tw_example examples[] = {
 	{ "thalweg train examples/hogwild.yaml",
 	  "train in threads; keep everything in runs/hogwild" },
-	{ "thalweg train examples/ssgd.yaml --again --json", "start over, result for a program" },
-	{ "thalweg train examples/asgd.yaml --explain", "what the preset and the defaults are" },
+	{ "thalweg train examples/ssgd.yaml --again --json", "start over; the result as JSON" },
+	{ "thalweg train examples/asgd.yaml --explain", "show the fields that the preset and "
+							"the defaults set" },
 	{ "thalweg train examples/mlp-digits.yaml --processes",
-	  "a cluster of processes on this machine, for one command" },
+	  "a cluster of processes on this machine, with one command" },
 	{ 0 },
 };
 
@@ -54,15 +55,11 @@ const struct tw_verb tw_verb_train = {
 	.name = "train",
 	.words = "JOB",
 	.help = "train on this machine, one thread or process per worker",
-	.about = "Trains the job on this machine with one compute thread per worker.  JOB is a "
-		 "YAML\n"
-		 "file, or - for standard input.  The run directory keeps the job, checkpoints, "
-		 "log and\n"
-		 "result; running again goes on where it was stopped.  Interrupt once to "
-		 "checkpoint and\n"
-		 "stop, twice to stop at once.  With --processes every worker and every server is "
-		 "a process;\n"
-		 "when one dies the others go on.\n",
+	.about = "Trains the job on this machine with one compute thread per worker.  JOB is a\n"
+		 "YAML file, or - for standard input.  The run directory keeps the job,\n"
+		 "checkpoints, log and result; run the same command again to resume.  Interrupt\n"
+		 "once to checkpoint and stop, twice to stop at once.  With --processes every\n"
+		 "worker and every server is a process; if one dies, the others continue.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct train_flags),

@@ -85,7 +85,7 @@ static enum tw_status quoted(struct tw_csv *c, struct tw_csv_field *out, struct 
 	}
 	out->bytes = (size_t)(to - out->at);
 	if (!leave(c, p + 1, out))
-		return wrong(c, "something stands behind its closing quote", why);
+		return wrong(c, "there is text after its closing quote", why);
 	return TW_OK;
 }
 
@@ -101,7 +101,8 @@ enum tw_status tw_csv_field(struct tw_csv *c, struct tw_csv_field *out, struct t
 	while (p < c->end && *p != c->separator && *p != '\n' && *p != '\r') {
 		if (*p == '"')
 			return wrong(c,
-				     "a quote stands inside a field that does not begin with one",
+				     "there is a quote inside a field that does not begin with "
+				     "one",
 				     why);
 		p++;
 	}

@@ -59,7 +59,8 @@ static enum tw_status check_size(struct tw_input *in, struct header *h, struct t
 			       tw_input_name(in), large ? UINT64_MAX : bytes, h->size[0]);
 	if (tw_input_exact(in) && bytes < tw_input_most(in))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: goes on after byte %" PRIu64 ", where its header says it ends",
+			       "%s: continues after byte %" PRIu64 ", where its header says it "
+			       "ends",
 			       tw_input_name(in), bytes);
 	return TW_OK;
 }
@@ -132,7 +133,7 @@ static enum tw_status same_shape(struct tw_data *d, struct tw_input *in, const s
 	    memcmp(other.shape, d->shape, sizeof d->shape) == 0)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s: its samples (%zu values) are not of the shape and type of the "
+		       "%s: its samples (%zu values) do not have the shape and type of the "
 		       "training images (%zu values)",
 		       tw_input_name(in), other.features, d->features);
 }

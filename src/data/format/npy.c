@@ -125,7 +125,7 @@ static enum tw_status take_dictionary(struct tw_input *in, const char *p, struct
 		while (k < 3 && strcmp(key, keys[k]))
 			k++;
 		if (k == 3 || (seen & 1u << k))
-			return bad_header(in, "has a key that is unknown or there twice", why);
+			return bad_header(in, "has a key that is unknown or repeated", why);
 		seen |= 1u << k;
 		p = skip(p + 1);
 		if (k == 0 && !take_descr(&p, n))
@@ -169,7 +169,8 @@ static enum tw_status check_size(struct tw_input *in, struct tw_npy *n, struct t
 			       tw_input_name(in), large ? UINT64_MAX : bytes);
 	if (tw_input_exact(in) && bytes < tw_input_most(in))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: goes on after byte %" PRIu64 ", where its header says it ends",
+			       "%s: continues after byte %" PRIu64 ", where its header says it "
+			       "ends",
 			       tw_input_name(in), bytes);
 	return TW_OK;
 }

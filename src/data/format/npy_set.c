@@ -47,8 +47,8 @@ static enum tw_status settle_shape(struct tw_data *d, bool first, const char *na
 	    memcmp(other.shape, d->shape, sizeof d->shape) == 0)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s: its samples (%zu values) are not of the shape and type of the training "
-		       "samples (%zu values)",
+		       "%s: its samples (%zu values) do not have the shape and type of the "
+		       "training samples (%zu values)",
 		       name, other.features, d->features);
 }
 
@@ -88,15 +88,15 @@ static enum tw_status check_y(struct tw_data *d, bool first, const char *name,
 			       name);
 	if (floats && classes)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: has floats, but classes are asked for; labels are integers",
+			       "%s: has floats, but the task needs classes; labels are integers",
 			       name);
 	if (first)
 		d->targets = floats ? (uint32_t)each : 0;
 	if (d->targets == (floats ? each : 0))
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT,
-		       "%s: is not of the type and shape of the training set's: labels (integers) "
-		       "or %u values for each sample (floats)",
+		       "%s: does not have the type and shape of the training set's: labels "
+		       "(integers) or %u values for each sample (floats)",
 		       name, d->targets);
 }
 

@@ -126,8 +126,8 @@ static void warn_place(const struct reading *r, const struct tw_table *t)
 
 	if (t->numbered)
 		tw_warn(&r->out->warnings,
-			"%.100s:1: the first row counts upwards and is taken for data; take it "
-			"out if these are the names of the columns",
+			"%.100s:1: the first row counts upwards and is read as data; remove it "
+			"if these are the names of the columns",
 			r->shown);
 	if (!name || t->header)
 		return;
@@ -159,8 +159,8 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 		return st;
 	if (given(r->request->answers))
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s: is CSV, which has the answers as a column; another file of "
-			       "them goes with NPY and IDX only",
+			       "%s: is CSV, which has the answers in a column; a separate file "
+			       "of answers is only for NPY and IDX",
 			       tw_input_name(in));
 	if (r->facts->targets > 1)
 		return tw_fail(r->why, TW_BAD_INPUT,
@@ -246,8 +246,8 @@ static enum tw_status classify(struct reading *r, const char *name, struct tw_sa
 
 		if (!ok && r->request->score)
 			st = tw_fail(r->why, TW_BAD_INPUT,
-				     "%s: label %" PRIu64 " (from 1) is %u, which is none of the "
-				     "model's %u classes",
+				     "%s: label %" PRIu64 " (from 1) is %u, which is not one of "
+				     "the model's %u classes",
 				     name, i + 1, label[i], r->facts->classes);
 		((uint8_t *)known)[i] = ok;
 		label[i] = ok ? class : 0;
@@ -269,7 +269,7 @@ static enum tw_status read_answers(struct reading *r, struct tw_samples *s)
 	if (st == TW_OK)
 		st = format_of(r, in, "", &format);
 	if (st == TW_OK && (format == CSV || (format == IDX && r->facts->targets)))
-		st = tw_fail(r->why, TW_BAD_INPUT, "%s: is no NPY%s file; %s are needed",
+		st = tw_fail(r->why, TW_BAD_INPUT, "%s: is not an NPY%s file; %s are needed",
 			     tw_input_name(in), r->facts->targets ? "" : " or IDX",
 			     r->facts->targets ? "values" : "labels");
 	if (st == TW_OK)
@@ -297,7 +297,7 @@ static enum tw_status no_answers(struct reading *r, struct tw_samples *s)
 
 	if (r->request->score)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s: has no answers in it; their file (NPY%s) is needed, too",
+			       "%s: has no answers; a file with them (NPY%s) is needed, too",
 			       r->shown, r->facts->targets ? "" : " or IDX");
 	st = tw_data_keep_room(r->d, s->count, each, &zeros, r->why);
 	if (st != TW_OK)

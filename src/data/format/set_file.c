@@ -190,7 +190,7 @@ static enum tw_status check_lengths(const struct tw_set_origin *from, const stru
 			       from->name, sum, h->bytes);
 	if (sum > from->bytes)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%.300s: is cut off: it has %" PRIu64 " bytes of %" PRIu64,
+			       "%.300s: is truncated: it has %" PRIu64 " bytes of %" PRIu64,
 			       from->name, from->bytes, sum);
 	return TW_OK;
 }
@@ -297,7 +297,7 @@ static enum tw_status check_body(const struct tw_set_origin *from, const struct 
 		if (floats && !all_finite(&p))
 			return refuse(from, why, "has a value that is not a finite number");
 		if (k % 2 && !d->targets && !all_below(&p, d->classes))
-			return refuse(from, why, "has a label that is none of its classes");
+			return refuse(from, why, "has a label that is not one of its classes");
 	}
 	return TW_OK;
 }
@@ -310,8 +310,8 @@ static enum tw_status take(const struct tw_set_origin *from, struct tw_data *d,
 
 	if (from->bytes < sizeof h)
 		return tw_fail(why, TW_BAD_BYTES,
-			       "%.300s: is cut off: it has %" PRIu64
-			       " bytes, and the head of a data set alone has %zu",
+			       "%.300s: is truncated: it has %" PRIu64 " bytes, and the head of "
+			       "a data set alone has %zu",
 			       from->name, from->bytes, sizeof h);
 	st = from->read(from->arg, 0, &h, sizeof h, why);
 	if (st == TW_OK)

@@ -446,7 +446,7 @@ enum tw_status tw_separator_parse(const char *text, char *out, struct tw_error *
 		return TW_OK;
 	}
 	return tw_fail(why, TW_BAD_INPUT,
-		       "separator: needs one character that is no letter, digit, quote, point or "
-		       "sign, or tab; not '%.20s'",
+		       "separator: needs one character that is not a letter, digit, quote, "
+		       "point or sign, or tab; not '%.20s'",
 		       text);
 }

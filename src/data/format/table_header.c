@@ -321,7 +321,7 @@ static enum tw_status lacks(const struct tw_table_reader *r, const uint8_t *seen
 
 	if (missing_names(r, seen, names, sizeof names) > 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "%s:1: has %s, but lacks %s of the %u that the training had; %s",
+			       "%s:1: has %s, but lacks %s of the %u columns of the training; %s",
 			       r->csv.name, counted(r, has), names, r->features,
 			       r->columns == 1 && tw_table_for_model(r)
 				       ? "--separator names another separator"
@@ -374,8 +374,8 @@ static void warn_extras(const struct tw_table_reader *r, const struct tw_csv_fie
 	if (k < r->out->extras)
 		snprintf(names + n, sizeof names - n, " and %u more", r->out->extras - k);
 	tw_warn(r->facts->warnings,
-		"%s:1: the training file has no column %s; what stands there is not read",
-		r->csv.name, names);
+		"%s:1: the training file has no column %s; such columns are ignored", r->csv.name,
+		names);
 }
 
 static enum tw_status keep_extras(struct tw_table_reader *r, struct tw_csv_field *extra)

@@ -133,17 +133,17 @@ static enum tw_status warn_columns(const struct look *l, struct tw_error *why)
 	if (list(l, still, NUMBERING, columns))
 		tw_warn(l->facts->warnings,
 			"%.100s: %s has no name and numbers the rows; take it out of the file "
-			"(pandas: index=False), or it is learnt from",
+			"(pandas: index=False), or the model learns from it",
 			l->facts->name, columns);
 	if (list(l, still, INCREASING, columns))
 		tw_warn(l->facts->warnings,
-			"%.100s: %s numbers the rows; take it out of the file, or it is learnt "
-			"from",
+			"%.100s: %s numbers the rows; take it out of the file, or the model "
+			"learns from it",
 			l->facts->name, columns);
 	if (list(l, still, CONSTANT, columns))
 		tw_warn(l->facts->warnings,
-			"%.100s: %s: every row has the same value, so nothing is learnt from it; "
-			"take it out of the file",
+			"%.100s: %s: every row has the same value, so the model learns nothing "
+			"from it; take it out of the file",
 			l->facts->name, columns);
 	heap->put(heap, still);
 	return TW_OK;
@@ -154,9 +154,9 @@ static void warn_header(const struct look *l)
 {
 	if (l->table->numbered)
 		tw_warn(l->facts->warnings,
-			"%.100s:1: the first row has the numbers %.0f, %.0f, ... and is taken for "
-			"data; write header: yes if these are the names of the columns, else "
-			"header: no",
+			"%.100s:1: the first row has the numbers %.0f, %.0f, ... and is read "
+			"as data; write header: yes if these are the names of the columns, "
+			"else header: no",
 			l->facts->name, (double)l->value[0], (double)l->value[1]);
 }
 

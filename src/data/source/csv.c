@@ -20,18 +20,18 @@ static const char *const tasks[] = { "classes", "values", NULL };
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, file, TW_TEXT, NULL, NULL, 0, 0,
 		  "CSV file of the training samples, gzipped or not"),
-	TW_OPTION(
-		struct options, test_file, TW_TEXT, "", NULL, 0, 0,
-		"CSV file of the test samples, matched by column names; none: `test` of the others "
-		"are held out"),
+	TW_OPTION(struct options, test_file, TW_TEXT, "", NULL, 0, 0,
+		  "CSV file of the test samples, matched by column names; without it the share "
+		  "`test` of the training file is held out"),
 	TW_OPTION(struct options, label, TW_TEXT, "last", NULL, 0, 0,
 		  "the column to predict: its name in the header, its number from 1, or last"),
 	TW_OPTION_CHOICE(struct options, header, "header", "auto", headers,
-			 "the first row has names; auto: if it has no numbers"),
+			 "whether the first row has the column names; auto: yes if it has no "
+			 "numbers"),
 	TW_OPTION(struct options, separator, TW_TEXT, ",", NULL, 0, 0,
-		  "what stands between columns: one character, or tab"),
+		  "separator of the columns: one character, or tab"),
 	TW_OPTION_CHOICE(struct options, task, "task", "classes", tasks,
-			 "the label is a class (a word or whole number) or a value"),
+			 "whether the label is a class (a word or whole number) or a value"),
 	TW_OPTION_END,
 };
 

@@ -15,11 +15,11 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, tests, TW_U32, "4000", "samples", 1, 10000000,
 		  "test samples to draw"),
 	TW_OPTION(struct options, seed, TW_U64, "1", NULL, 0, 0,
-		  "which digits are drawn: another seed, other ones"),
+		  "random seed for drawing the digits"),
 	TW_OPTION(struct options, distort, TW_F32, "1", NULL, 0, 2,
 		  "how far digits are turned, slanted, stretched, moved and shaken; 0: not at all"),
 	TW_OPTION(struct options, speckle, TW_F32, "24", "of 255", 0, 128,
-		  "deviation of the noise on each pixel"),
+		  "standard deviation of the noise on each pixel"),
 	TW_OPTION_END,
 };
 

@@ -15,7 +15,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, labels, TW_TEXT, NULL, NULL, 0, 0,
 		  "IDX file of the training labels"),
 	TW_OPTION(struct options, test_images, TW_TEXT, "", NULL, 0, 0,
-		  "IDX file of the test samples; none: `test` of the others are held out"),
+		  "IDX file of the test samples; without it the share `test` of the training "
+		  "samples is held out"),
 	TW_OPTION(struct options, test_labels, TW_TEXT, "", NULL, 0, 0,
 		  "IDX file of the test labels"),
 	TW_CLASSES_ROW(struct options),
@@ -47,7 +48,8 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 			       given(o->images) ? "labels" : "images");
 	if (given(o->test_images) != given(o->test_labels))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: is missing; test_images and test_labels go together",
+			       "%s: is missing; test_images and test_labels must be given "
+			       "together",
 			       given(o->test_images) ? "test_labels" : "test_images");
 	st = tw_idx_open(&files, out, why);
 	if (st != TW_OK)

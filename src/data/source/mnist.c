@@ -15,7 +15,7 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, path, TW_TEXT, "", NULL, 0, 0,
-		  "folder with the four IDX files, gzipped or not; none: as fetched"),
+		  "folder with the four IDX files, gzipped or not; without it: the fetched files"),
 	TW_OPTION_END,
 };
 
@@ -88,7 +88,7 @@ static enum tw_status unreached(const struct options *o, const struct tw_source_
 	if (site->base && site->base->how == TW_REACH_WITHIN)
 		return tw_fail(why, TW_BAD_INPUT, "path: %.200s has no folder such as %.200s",
 			       site->base->folder, o->path);
-	return tw_fail(why, TW_BAD_INPUT, "path: may have at most %d letters", PATH_ROOM - 1);
+	return tw_fail(why, TW_BAD_INPUT, "path: may have at most %d characters", PATH_ROOM - 1);
 }
 
 static enum tw_status open_files(const void *options, const struct tw_source_site *site,

@@ -15,7 +15,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, y, TW_TEXT, NULL, NULL, 0, 0,
 		  "NPY file of the training labels (integers) or values (floats)"),
 	TW_OPTION(struct options, test_x, TW_TEXT, "", NULL, 0, 0,
-		  "NPY file of the test samples; none: `test` of the others are held out"),
+		  "NPY file of the test samples; without it the share `test` of the training "
+		  "samples is held out"),
 	TW_OPTION(struct options, test_y, TW_TEXT, "", NULL, 0, 0,
 		  "NPY file of the test labels or values"),
 	TW_CLASSES_ROW(struct options),
@@ -58,7 +59,9 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		return tw_fail(why, TW_BAD_INPUT, "%s: must be given: an NPY file",
 			       given(o->x) ? "y" : "x");
 	if (given(o->test_x) != given(o->test_y))
-		return tw_fail(why, TW_BAD_INPUT, "%s: is missing; test_x and test_y go together",
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: is missing; test_x and test_y must be "
+			       "given together",
 			       given(o->test_x) ? "test_y" : "test_x");
 	st = read_pair(site, o->x, o->y, true, o->classes, out, &out->train, why);
 	if (st == TW_OK && given(o->test_x))
