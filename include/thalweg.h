@@ -2,29 +2,28 @@
 /* thalweg.h - train one model on many workers, from a program of your own.
  *
  * Open a job (what `thalweg train` reads), train it, look at the parameters, evaluate, save.  Or
- * bring a gradient function of your own, and the job says only how many workers there are and how
- * they work together.
+ * supply your own gradient function; the job then only says how many workers there are and how they
+ * work together.
  *
- * Names.  Everything here begins with thalweg_ or THALWEG_, and nothing inside the library does: it
- * uses tw_ itself, so that one prefix tells what is promised from what is not, in the shared
- * library's exports and in the static one's.
+ * Names.  Every public name begins with thalweg_ or THALWEG_; names inside the library begin with
+ * tw_.  The prefix therefore tells which symbols of the shared or static library are public.
  *
- * Ownership.  What a function gives through a pointer to const belongs to the job and says how long
- * it lives.  What you pass in is read during the call and copied where it is needed later, but for
- * `user` pointers and functions, which must stay good until thalweg_close.
+ * Ownership.  What a function returns through a pointer to const belongs to the job; its comment
+ * says how long it lives.  What you pass in is read during the call and copied if it is needed
+ * later, except `user` pointers and functions, which must stay valid until thalweg_close.
  *
  * Threads.  A job is used by one thread at a time; thalweg_stop is the exception.  Different jobs
- * know nothing of each other and may be used at the same time.
+ * are independent and may be used at the same time.
  *
  * Failures.  Functions that can fail return a status and fill *why, which may be NULL, with one
  * sentence; outputs are written on success only.  NULL for a pointer that may not be NULL is
  * THALWEG_BAD_INPUT and a sentence; functions without a status then do nothing and return 0 or
- * NULL.  Nothing here writes to stdout or stderr, handles
- * signals or ends the process, with one exception: where the library finds its own memory in a
- * state that cannot be, it says so on stderr and aborts.
+ * NULL.  The library does not write to stdout or stderr, handle signals or end the process, with
+ * one exception: if it finds its own memory in an impossible state, it reports that on stderr and
+ * aborts.
  *
  * Versions.  Structs here may grow between minor versions, and the shared library's name changes
- * with them; programs start structs as { 0 } or with designated initialisers. */
+ * with them; programs must initialise structs with { 0 } or designated initialisers. */
 #ifndef THALWEG_H
 #define THALWEG_H
 
@@ -52,15 +51,15 @@ THALWEG_API const char *thalweg_version(void);
 enum thalweg_status {
 	THALWEG_OK = 0,
 	THALWEG_NO_MEMORY,   /* an allocation failed */
-	THALWEG_BAD_INPUT,   /* the request or the job is wrong; the sentence says what would do */
+	THALWEG_BAD_INPUT,   /* the request or the job is wrong; the text says what is accepted */
 	THALWEG_BAD_BYTES,   /* a file is damaged */
 	THALWEG_NO_ROOM,     /* a buffer is too small */
 	THALWEG_IO,          /* disk or operating system refused */
 	THALWEG_REFUSED,     /* training diverged or no gradient was usable, a directory is in use,
-			      * your function said no */
-	THALWEG_ABSENT,      /* what was asked for does not exist */
-	THALWEG_INTERRUPTED, /* stopped as asked */
-	THALWEG_CANCELLED    /* given up because nobody wants the result any more */
+			      * your function returned a failure */
+	THALWEG_ABSENT,      /* the requested thing does not exist */
+	THALWEG_INTERRUPTED, /* stopped on request */
+	THALWEG_CANCELLED    /* abandoned because the result is no longer needed */
 };
 
 /* One word for a status, never NULL, static. */
@@ -82,39 +81,40 @@ struct thalweg_tensor {
 	int buffer; /* a running statistic: kept, averaged and saved, but not trained */
 };
 
-/* What a function of an engine is asked about. */
+/* The input of an engine's functions. */
 struct thalweg_batch {
 	const uint64_t *sample; /* numbers of samples, 0..samples-1 (evaluation: 0..tests-1) */
 	size_t count;
 	uint64_t epoch;          /* 0, 1, ...; samples come in another order in each */
-	const float *parameters; /* all elements, buffers behind; good during the call */
-	void *scratch; /* scratch_bytes aligned to 64, not cleared; no other call has it now */
+	const float *parameters; /* all elements, buffers last; valid during the call */
+	void *scratch; /* scratch_bytes, aligned to 64, not cleared; not shared with other calls */
 };
 
-/* Your own model: you compute, the library deals samples, moves gradients and applies them.
+/* Your own model: your functions compute, the library deals samples, moves gradients and applies
+ * them.
  *
- * Both functions are called from threads of the library, several at a time (one for each worker;
- * in the simulator as many as sim.threads says), unless one_at_a_time is set; thalweg_evaluate
- * calls from its own thread.  The same batch and parameters must give the same answer: samples are
- * dealt again when a worker is lost.  They return 0, or anything else to end the training with
+ * Both functions are called from threads of the library, several at a time (one for each worker; in
+ * the simulator as many as sim.threads says), unless one_at_a_time is set; thalweg_evaluate calls
+ * from its own thread.  The same batch and parameters must give the same answer: samples are dealt
+ * again when a worker is lost.  The functions return 0; any other value ends the training with
  * THALWEG_REFUSED. */
 struct thalweg_engine {
 	size_t parameters, buffers; /* floats; at least 1 parameter */
-	const float *initial;       /* first values of all of them, copied; NULL: zeros */
-	uint64_t samples, tests;    /* of an epoch, and to evaluate on; at least 1 each */
+	const float *initial;       /* initial weights and buffers, copied; NULL: zeros */
+	uint64_t samples, tests;    /* samples per epoch, and test samples; at least 1 each */
 	/* Optional.  Name, rank and shape of each tensor in the order of the vector, trainable ones
-	 * first, together parameters + buffers elements; from, count and buffer are not read. */
+	 * first, together parameters + buffers elements; from, count and buffer are ignored. */
 	const struct thalweg_tensor *tensor;
 	size_t tensors;
 	size_t scratch_bytes;
 	int one_at_a_time; /* never call a function of this engine while another call runs */
-	void *user;        /* handed to the functions */
-	/* gradient[0..parameters): mean of the loss's gradient over the batch; behind it the change
-	 * of each buffer; all of it is to be written.  *loss: mean over the batch. */
+	void *user;        /* passed to the functions */
+	/* gradient[0..parameters): mean gradient of the loss over the batch, then the change of
+	 * each buffer; the function must write all of it.  *loss: mean over the batch. */
 	int (*gradient)(void *user, const struct thalweg_batch *batch, float *gradient,
 			double *loss);
-	/* *loss: mean over these test samples; *correct: how many were right, left as it is
-	 * (negative) where there is no such thing. */
+	/* *loss: mean over these test samples; *correct: how many predictions were right;
+	 * leave it as it is (negative) if the task has no accuracy. */
 	int (*evaluate)(void *user, const struct thalweg_batch *batch, double *loss,
 			double *correct);
 };
@@ -122,10 +122,10 @@ struct thalweg_engine {
 /* --- opening a job ---------------------------------------------------------------------------- */
 
 enum thalweg_event_kind {
-	THALWEG_PROGRESS,   /* some times a second */
-	THALWEG_EVALUATION, /* loss and accuracy; epochs, samples and staleness of what it saw */
+	THALWEG_PROGRESS,   /* several times a second */
+	THALWEG_EVALUATION, /* loss and accuracy; epochs, samples and staleness of its parameters */
 	THALWEG_CHECKPOINT, /* number `checkpoint` is complete in the run directory */
-	THALWEG_LOG         /* a line for people: level, who, line; nothing else is filled */
+	THALWEG_LOG         /* a line to show: level, who, line; other fields are not filled */
 };
 
 enum thalweg_level { THALWEG_ERROR, THALWEG_WARNING, THALWEG_INFO, THALWEG_DEBUG };
@@ -134,20 +134,20 @@ struct thalweg_event {
 	enum thalweg_event_kind kind;
 	double seconds;          /* since training began */
 	double epochs;           /* samples / samples of an epoch */
-	uint64_t samples, total; /* applied so far, and to be dealt in all; total 0: unknown */
+	uint64_t samples, total; /* applied so far, and in the whole run; total 0: unknown */
 	double samples_per_second;
-	double seconds_left;   /* a guess; negative: unknown */
-	double loss, accuracy; /* NaN: unknown, or there is no such thing */
-	double staleness;      /* mean number of updates that a gradient was late */
-	uint32_t workers;      /* that take part now */
+	double seconds_left;   /* an estimate; negative: unknown */
+	double loss, accuracy; /* NaN: unknown, or the task has none */
+	double staleness;      /* mean over the applied contributions, in updates */
+	uint32_t workers;      /* in the cluster now */
 	uint64_t checkpoint;
 	enum thalweg_level level;
-	const char *who, *line; /* good during the call */
+	const char *who, *line; /* valid during the call */
 };
 
-/* Hears of everything.  Called from threads of the library, never twice at a time for one job; the
- * training waits meanwhile, so be brief, and call nothing of the job but thalweg_stop.  Returning
- * anything but 0 does what thalweg_stop does. */
+/* Receives every event.  Called from threads of the library, never twice at a time for one job.
+ * The training waits during the call: return soon, and call no function of the job except
+ * thalweg_stop.  A return value other than 0 has the effect of thalweg_stop. */
 typedef int (*thalweg_listener)(void *user, const struct thalweg_event *event);
 
 enum thalweg_world {
@@ -156,22 +156,22 @@ enum thalweg_world {
 };
 
 struct thalweg_request {
-	const char *path;       /* a job file; or: */
-	const char *text;       /* the job itself, YAML; relative paths in it begin where we are */
+	const char *path; /* a job file; or: */
+	const char *text; /* the job itself, YAML; relative paths start at the current folder */
 	const char *const *set; /* overrides, "train.seed=2" */
 	size_t sets;
 	int environment; /* also read THALWEG_ variables, as the program does */
 	enum thalweg_world world;
-	const struct thalweg_engine *engine; /* then the job has no model: and no data.source: */
+	const struct thalweg_engine *engine; /* then the job has no model and no data.source */
 	thalweg_listener listen;             /* may be NULL */
-	void *user;                          /* handed to it */
-	int verbosity; /* of THALWEG_LOG: -1 warnings, 0 what the program says, 1 details */
+	void *user;                          /* passed to `listen` */
+	int verbosity; /* of THALWEG_LOG: -1 warnings, 0 as the program prints, 1 details */
 };
 
 struct thalweg_job;
 
-/* Read the job, open its data, make its model and check that it can be trained.  May read files and
- * take a while.  On success *out is yours until thalweg_close. */
+/* Read the job, open its data, make its model and check that it can be trained.  Reads files and
+ * may take a while.  On success the caller owns *out until thalweg_close. */
 THALWEG_API enum thalweg_status thalweg_open(const struct thalweg_request *request,
 					     struct thalweg_job **out, struct thalweg_error *why);
 /* Not while training; NULL is allowed. */
@@ -180,90 +180,90 @@ THALWEG_API void thalweg_close(struct thalweg_job *job);
 /* --- training --------------------------------------------------------------------------------- */
 
 struct thalweg_result {
-	/* On the test set; NaN: there is no such thing, or interrupted before any evaluation. */
+	/* On the test set; NaN: the task has none, or interrupted before any evaluation. */
 	double loss, accuracy;
-	double epochs, updates; /* epochs: dealt; "epochs_applied" of json are those applied */
+	double epochs, updates; /* epochs dealt; json has "epochs_applied", too */
 	uint64_t steps, samples;
 	double seconds, samples_per_second;
 	double staleness; /* mean */
 	uint32_t workers;
 	int interrupted;
 	char digest[33];        /* of the trainable parameters; "" if interrupted */
-	const char *checkpoint; /* path of the last one, or NULL; like json: */
-	const char *json; /* all of it, as `thalweg train --json` prints; until the next training */
+	const char *checkpoint; /* path of the last one, or NULL; until the next training */
+	const char *json; /* all of it, as `thalweg train --json` prints; lives as `checkpoint` */
 };
 
-enum thalweg_flags { THALWEG_AGAIN = 1 /* start over where the directory has a finished run */ };
+enum thalweg_flags { THALWEG_AGAIN = 1 /* start over if the directory has a finished run */ };
 
-/* Train from the first values to the end that the job says.  Blocks.  `directory` is a run
- * directory: it is made, gets checkpoints, log and result, and a run in it that was stopped is
- * gone on with; NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL) and the
- * parameters are the job's (see below).  THALWEG_INTERRUPTED: the same, but without parameters,
- * and loss and accuracy are of the last evaluation before; where there is a directory, training
- * again goes on from its checkpoint.  THALWEG_REFUSED: training diverged, or every gradient was
+/* Train from the initial weights to the end of the job.  Blocks.  `directory` is a run directory:
+ * it is created and gets checkpoints, log and result; if it has a run that was stopped, training
+ * resumes from its checkpoint.  NULL keeps nothing.  THALWEG_OK: *result is filled (it may be NULL)
+ * and the job has the parameters (see below).  THALWEG_INTERRUPTED: the same, but without
+ * parameters, and loss and accuracy are those of the last evaluation; with a directory, the next
+ * call resumes from its checkpoint.  THALWEG_REFUSED: training diverged, or every gradient was
  * refused because it was not finite; the job then has no parameters.  May be called again. */
 THALWEG_API enum thalweg_status thalweg_train(struct thalweg_job *job, const char *directory,
 					      unsigned flags, struct thalweg_result *result,
 					      struct thalweg_error *why);
 
-/* Ask the training to make a checkpoint and end with THALWEG_INTERRUPTED; returns at once.  From
- * any thread, from the listener and from a signal handler.  Asked while nothing is trained it ends
- * the next training. */
+/* Ask the training to make a checkpoint and end with THALWEG_INTERRUPTED; returns at once.  May be
+ * called from any thread, from the listener and from a signal handler.  If no training runs, it
+ * stops the next one. */
 THALWEG_API void thalweg_stop(struct thalweg_job *job);
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* How many tensors the model has, and in *out (may be NULL) the tensors in order of the vector;
- * they live as long as the job. */
+/* The number of tensors of the model, and in *out (may be NULL) the tensors in the order of the
+ * vector; they live as long as the job. */
 THALWEG_API size_t thalweg_tensors(const struct thalweg_job *job,
 				   const struct thalweg_tensor **out);
-/* What was trained or loaded last, and how many floats; NULL: nothing yet.  Until the next
- * training, load or close. */
+/* The parameters that were trained or loaded last, and their number of floats; NULL: none yet.
+ * Valid until the next training, load or close. */
 THALWEG_API const float *thalweg_parameters(const struct thalweg_job *job, size_t *count);
 
 /* Take parameters from a run directory (its newest checkpoint), one checkpoint, or a safetensors
- * file.  What does not fit the job's model is refused.  Training does not begin from them: for that
- * the job names a file as model.weights, or the engine has other `initial` values. */
+ * file.  Parameters that do not fit the job's model are refused.  Training does not start from
+ * them: for that, name a file as model.weights in the job, or set `initial` of the engine. */
 THALWEG_API enum thalweg_status thalweg_load(struct thalweg_job *job, const char *path,
 					     struct thalweg_error *why);
-/* Write the parameters as safetensors; what is there is replaced only when all is written.
+/* Write the parameters as safetensors; an existing file is replaced only when all is written.
  * THALWEG_ABSENT: nothing was trained or loaded. */
 THALWEG_API enum thalweg_status thalweg_save(struct thalweg_job *job, const char *path,
 					     struct thalweg_error *why);
 
 struct thalweg_score {
-	double loss, accuracy; /* means; accuracy NaN: there is no such thing */
+	double loss, accuracy; /* means; accuracy NaN: the task has none */
 	uint64_t samples;
 };
 
-/* Score the parameters on the whole test set, in this thread: the same figures, to the last bit, as
- * at the end of their training.  THALWEG_ABSENT: nothing was trained or loaded. */
+/* Score the parameters on the whole test set, in this thread.  The figures are bit for bit those of
+ * the end of their training.  THALWEG_ABSENT: nothing was trained or loaded. */
 THALWEG_API enum thalweg_status thalweg_evaluate(struct thalweg_job *job,
 						 struct thalweg_score *score,
 						 struct thalweg_error *why);
 
-/* --- using what was trained ------------------------------------------------------------------- */
+/* --- using a trained model -------------------------------------------------------------------- */
 
-/* A trained network without its job and its data: everything comes from the model card that
- * checkpoints and exported files have. */
+/* A trained network without its job and its data: everything comes from the model card in
+ * checkpoints and exported files. */
 struct thalweg_model;
 
 struct thalweg_model_facts {
-	size_t inputs; /* values of a row, as the data had them: the model normalises */
+	size_t inputs; /* values of a row, not normalised: the model does that */
 	uint32_t rank; /* 1, or 3: channels, height, width */
 	uint32_t shape[3];
-	size_t outputs; /* numbers that thalweg_predict gives for a row */
-	int classes;    /* they are probabilities, one for each class; else values */
+	size_t outputs;                  /* numbers that thalweg_predict writes for a row */
+	int classes;                     /* not 0: outputs are probabilities, one per class */
 	const char *const *input_names;  /* of columns; NULL: unknown */
 	const char *const *output_names; /* of classes or values; NULL: numbers from 0 */
 };
 
-/* Open a run directory (its newest checkpoint), one checkpoint, or a safetensors file that was
- * exported.  On success *out is yours until thalweg_model_close. */
+/* Open a run directory (its newest checkpoint), one checkpoint, or an exported safetensors file.
+ * On success the caller owns *out until thalweg_model_close. */
 THALWEG_API enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **out,
 						   struct thalweg_error *why);
 THALWEG_API void thalweg_model_close(struct thalweg_model *model); /* NULL is allowed */
-/* They live as long as the model. */
+/* The facts live as long as the model. */
 THALWEG_API const struct thalweg_model_facts *thalweg_model_facts(
 	const struct thalweg_model *model);
 /* Predict `count` rows of `inputs` floats: `out` gets count * outputs numbers, the same that

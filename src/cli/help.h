@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* help.h - everything that is said about the verbs, from their tables. */
+/* help.h - help texts of the verbs, from their tables. */
 #ifndef TW_CLI_HELP_H
 #define TW_CLI_HELP_H
 

@@ -21,12 +21,12 @@ struct tw_join_flags {
 	const char *save;
 };
 
-/* All return the exit code, after everything was said and printed. */
+/* All return the exit code; messages and results are printed before. */
 /* This process joins the master. */
 int tw_join_alone(const struct tw_call *call, struct tw_link *l, const struct tw_address *master);
-/* It starts so many workers, and waits for them. */
+/* Start flags->workers workers, and wait for them. */
 int tw_join_many(const struct tw_call *call, struct tw_link *l, const struct tw_address *master);
-/* Rank 0: the master is here, and workers in processes beside it. */
+/* Rank 0: run the master in this process, and workers in further processes. */
 int tw_join_lead(const struct tw_call *call, struct tw_link *l, const struct tw_rendezvous *where);
 
 #endif

@@ -23,7 +23,7 @@ struct tw_processes {
 	size_t count, room;
 	pthread_mutex_t
 		lock; /* who is over, against signals for a number that is another's by now */
-	_Atomic bool ending; /* what happens to them now is what we want */
+	_Atomic bool ending; /* their ends are expected from now on */
 	pthread_t watcher;
 	bool watched;
 	_Atomic bool stop;
@@ -36,9 +36,9 @@ enum tw_status tw_processes_init(struct tw_processes *p, const struct tw_log *lo
  * everybody, and its standard input is empty.  It must leave by _exit. */
 pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why, const char *name,
 			...) __attribute__((format(printf, 4, 5)));
-/* From now on say who has died, and how; a thread. */
+/* From now on log each process that dies, and how; starts a thread. */
 enum tw_status tw_processes_watch(struct tw_processes *p, struct tw_error *why);
-/* See who is over; true: all are. */
+/* Update which processes have ended; true: all have. */
 bool tw_processes_look(struct tw_processes *p);
 void tw_processes_signal(struct tw_processes *p, int signal_);
 /* Wait for all; after `seconds`, or at once for 0, end them.  Also ends the watching. */

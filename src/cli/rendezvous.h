@@ -30,10 +30,10 @@ struct tw_rendezvous {
 	uint32_t rank, world; /* rank < world where both are known */
 };
 
-/* `address` may be NULL; `environment` is like environ: "NAME=value", ..., NULL. Having found no
- * master is no failure: see tw_rendezvous_need. TW_BAD_INPUT: a sentence that names the variable
+/* `address` may be NULL; `environment` is like environ: "NAME=value", ..., NULL. Finding no
+ * master is not a failure: see tw_rendezvous_need. TW_BAD_INPUT: a sentence that names the variable
  * (or the argument), its value and what would be accepted; *out is then untouched. Variables that
- * the argument makes needless are not looked at. */
+ * the argument replaces are ignored. */
 enum tw_status tw_rendezvous_find(const char *address, const char *const *environment,
 				  struct tw_rendezvous *out, struct tw_error *why);
 /* TW_BAD_INPUT with what would be accepted, unless a master is known. */
@@ -41,7 +41,7 @@ enum tw_status tw_rendezvous_need(const struct tw_rendezvous *w, struct tw_error
 /* Is this the process that runs the master: rank 0? */
 bool tw_rendezvous_leads(const struct tw_rendezvous *w);
 
-/* What to paste behind `thalweg join` on another machine: where the listener is bound, or this
+/* What to paste after `thalweg join` on another machine: where the listener is bound, or this
  * machine's name where it is bound to all addresses, or "localhost" where that name is none that
  * could be typed. */
 void tw_rendezvous_join_text(const struct tw_address *bound, const char *hostname,

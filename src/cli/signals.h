@@ -9,7 +9,7 @@
 
 /* Count SIGINT, SIGTERM and SIGHUP from now on.  SIGHUP stays ignored where it was (nohup), and is
  * never the second signal.  With `patient` the second one ends the process at once
- * with 128 + its number; without, where nothing could be gone on with, the first one does. */
+ * with 128 + its number; without, where there is nothing to resume, the first one does. */
 const _Atomic int *tw_signals_count(bool patient);
 /* While `on` there is nothing yet that could be lost: where the first signal has not ended the
  * process within a second, because it is reading or computing something long, the process ends with

@@ -19,12 +19,12 @@ struct tw_terminal {
 };
 
 void tw_terminal_init(struct tw_terminal *t, bool quiet, bool verbose);
-/* This process is another's child now, and the progress line on the terminal is not ours: say only
- * what is wrong, unless every detail was asked for. */
+/* This process is another's child now, and the progress line on the terminal is not ours: log only
+ * warnings and errors, unless --verbose was given. */
 void tw_terminal_child(struct tw_terminal *t);
 /* Wipe the progress line, before something else is printed. */
 void tw_terminal_clear(struct tw_terminal *t);
-/* A tw_progress_show; arg is the terminal.  A line that is drawn anew a few times a second on a
+/* A tw_progress_show; arg is the terminal.  A line that is redrawn a few times a second on a
  * terminal; elsewhere a line every few seconds. */
 void tw_terminal_show(void *arg, const struct tw_progress *p);
 /* The text of a progress line: "epoch 1.25/5, loss 0.0123, ...". */

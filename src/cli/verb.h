@@ -13,7 +13,7 @@ enum tw_exit {
 	TW_EXIT_DONE = 0,
 	TW_EXIT_FAILED = 1,
 	TW_EXIT_WRONG = 2,        /* the request was wrong */
-	TW_EXIT_INTERRUPTED = 75, /* after a clean checkpoint: run again to go on */
+	TW_EXIT_INTERRUPTED = 75, /* after a clean checkpoint: run again to resume */
 	TW_EXIT_SIGNAL = 128,     /* + the signal's number */
 };
 
@@ -81,8 +81,8 @@ struct tw_verb {
 	/* Name number k of those that the first word may be; NULL after the last.  The text lives
 	 * until the next call.  NULL: the word is no such name. */
 	const char *(*word_at)(size_t k);
-	/* Goes on when nobody reads its stdout any more.  A verb that only prints ends then, by
-	 * SIGPIPE and without a word, as other programs do. */
+	/* Continues when its stdout is closed.  A verb that only prints then ends silently by
+	 * SIGPIPE, as other programs do. */
 	bool works;
 
 	/* Do it.  Results go to stdout, everything else through the log.  Returns the exit code. */
@@ -92,7 +92,7 @@ struct tw_verb {
 extern const struct tw_verb *const tw_verb_all[]; /* NULL at the end; made from the folder */
 const struct tw_verb *tw_verb_find(const char *name);
 
-/* The exit code for a failure, after its sentence was said on the log. */
+/* Log the failure, and return its exit code. */
 int tw_exit_for(const struct tw_call *call, const struct tw_error *why);
 
 #endif

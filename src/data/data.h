@@ -16,16 +16,15 @@ enum tw_data_set { TW_SET_TEST, TW_SET_VALIDATION, TW_SET_TRAIN };
 
 /* What every source has in common; rows in tw_data_common_rows. */
 struct tw_data_options {
-	uint64_t samples; /* only so many training samples, chosen by the seed; 0: all */
+	uint64_t samples; /* number of training samples, chosen with the seed; 0: all */
 	uint32_t normalise;
 	double test; /* share held out as test set, for sources that have none (default 0.2) */
 	double validation; /* share of the training set held out */
-	uint32_t evaluate; /* enum tw_data_set: what is scored while training */
-	uint32_t shift;    /* augmentation: images move by up to so many pixels each way */
+	uint32_t evaluate; /* enum tw_data_set: the set evaluated during training */
+	uint32_t shift;    /* augmentation: images shift by up to this many pixels each way */
 	bool flip;         /* augmentation: half of the images are mirrored left to right */
 	double noise;      /* augmentation: deviation of gauss added after normalisation */
-	uint64_t
-		split; /* what held-out and chosen samples are drawn from: the same for all seeds */
+	uint64_t split; /* random seed of held-out and chosen samples; independent of train.seed */
 	uint32_t prefetch; /* batches made ahead by a helper thread; 0: none */
 };
 extern const struct tw_option tw_data_common_rows[];
@@ -56,7 +55,7 @@ void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
 
 /* Batches of the training set made ahead.  What comes out is bit for bit what tw_data_fill makes:
  * the helper thread only guesses which positions will be asked for next (each asker's last step,
- * continued), and a wrong guess costs nothing but its work.  Any thread may take. */
+ * continued), and a wrong guess only wastes its work.  Any thread may take. */
 struct tw_prefetch;
 struct tw_prefetch_facts {
 	const struct tw_data *data;
@@ -82,7 +81,7 @@ bool tw_data_cache(char *out, size_t room);
  * much is there afterwards.  TW_ABSENT where the tool it needs is missing, TW_IO where it fails. */
 enum tw_status tw_data_fetch(const char *name, const char *from, const char *cache, uint64_t *bytes,
 			     struct tw_error *why);
-/* Is it there and whole (hashes)?  TW_ABSENT: not fetched; TW_BAD_BYTES: damaged. */
+/* Is it there and intact (hashes)?  TW_ABSENT: not fetched; TW_BAD_BYTES: damaged. */
 enum tw_status tw_data_verify(const char *name, const char *cache, struct tw_error *why);
 
 #endif

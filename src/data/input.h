@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 /* Which files may be opened.  A job that came from a master names paths, and a process that joined
- * must not open them on its word: it could be made to train on whatever its user can read. */
+ * must not open them just because the master says so: a master could make it train on any file that
+ * its user can read. */
 enum tw_reach_how {
 	TW_REACH_ALL,    /* as named; relative paths begin at `folder`, "" is here */
 	TW_REACH_WITHIN, /* the file of that name in `folder`, wherever the path says it is */
@@ -29,8 +30,8 @@ bool tw_reach_folder(const struct tw_reach *r, const char *name, char out[TW_REA
 struct tw_input;
 
 /* Open `name` as far as `reach` (NULL: all, from here) allows.  TW_BAD_INPUT where it is missing,
- * is no plain file or may not be read; TW_REFUSED where nothing may be opened.  WITHIN, no link
- * and no .. leads out of the folder. */
+ * is not a regular file or may not be read; TW_REFUSED where nothing may be opened.  WITHIN, no
+ * link and no .. leads out of the folder. */
 enum tw_status tw_input_open(struct tw_heap *heap, const struct tw_reach *reach, const char *name,
 			     struct tw_input **out, struct tw_error *why);
 /* The same for what the user named on the command line: "-" is standard input, and pipes, sockets
@@ -42,7 +43,7 @@ void tw_input_close(struct tw_input *in); /* NULL is allowed */
 /* The path for sentences; a very long one is cut at its front. */
 const char *tw_input_name(const struct tw_input *in);
 /* No more bytes than this can come out of it in all: the file's size, or what gzip could make of
- * it.  Whoever believes a header checks it against this before asking for memory. */
+ * it.  Code that trusts a header checks it against this before it allocates memory. */
 uint64_t tw_input_most(const struct tw_input *in);
 bool tw_input_exact(const struct tw_input *in);  /* tw_input_most is the very size */
 uint64_t tw_input_at(const struct tw_input *in); /* bytes read so far (after inflating) */

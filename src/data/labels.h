@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* labels.h - what is asked of class labels, whatever file they came from. */
+/* labels.h - checks of class labels, for all file formats. */
 #ifndef TW_DATA_LABELS_H
 #define TW_DATA_LABELS_H
 

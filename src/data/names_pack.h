@@ -6,7 +6,7 @@
  *	 0  4  columns that have names: 0, or all features
  *	 4  4  answers that have names: 0, or all classes or targets
  *	 8  4  1: the label's column has a name; else 0
- *	12  4  what stands between columns, a byte; 0: the samples are from no table
+ *	12  4  separator of the columns, a byte; 0: the samples are from no table
  *	16  4  column of the label in the table, from 1; 0: from no table
  *	20     the names, each with a zero byte behind it: columns, answers, label */
 #ifndef TW_DATA_NAMES_PACK_H
@@ -20,7 +20,7 @@
 enum tw_status tw_names_pack(struct tw_data *d, struct tw_error *why);
 /* The most bytes that names of such a set can have. */
 uint64_t tw_names_most(const struct tw_data *d);
-/* Set d->names from d->packed, bytes of anybody's making.  What tw_names promises is checked:
+/* Set d->names from d->packed, untrusted bytes.  What tw_names promises is checked:
  * counts that fit the set, printable UTF-8 of at most TW_NAME_MOST bytes, no name twice, no class
  * without one.  TW_BAD_BYTES with the end of a sentence that begins with the set's name. */
 enum tw_status tw_names_unpack(struct tw_data *d, struct tw_error *why);

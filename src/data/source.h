@@ -52,11 +52,11 @@ struct tw_reach;
 /* What a source needs to know of its surroundings. */
 struct tw_source_site {
 	struct tw_heap *heap;
-	const char *cache; /* folder where fetched data sets are; "" if nobody knows */
+	const char *cache; /* folder where fetched data sets are; "" if unknown */
 	/* How far paths of the options reach (data/input.h); NULL: everywhere, from here.  The
 	 * cache is no such path: it is the user's own. */
 	const struct tw_reach *base;
-	struct tw_warnings *warnings; /* what is odd; NULL: nobody listens.  tw_data_open's own */
+	struct tw_warnings *warnings; /* warnings; NULL: dropped.  tw_data_open's own */
 };
 
 /* A file of a data set that can be fetched: what it must be. */

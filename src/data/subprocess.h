@@ -7,7 +7,7 @@
 
 /* Run argv[0], found in PATH, in `folder`, without a shell and with nothing to read; it and what
  * it started are ended after `seconds`.  TW_ABSENT where there is no such program; TW_IO where it
- * failed, with the end of what it said. */
+ * failed, with the end of its output. */
 enum tw_status tw_child_run(const char *folder, const char *const *argv, int seconds,
 			    struct tw_error *why);
 

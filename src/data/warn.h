@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warn.h - what is probably not meant: sentences that stop nobody, a bounded list of them. */
+/* warn.h - warnings about what is probably a mistake: a bounded list of sentences. */
 #ifndef TW_DATA_WARN_H
 #define TW_DATA_WARN_H
 
@@ -12,7 +12,7 @@ struct tw_warnings {
 };
 
 /* Add a sentence: what is odd (file, line, column), and what to write instead.  It becomes
- * printable UTF-8.  `w` may be NULL: nobody listens. */
+ * printable UTF-8.  `w` may be NULL: warnings are dropped. */
 void tw_warn(struct tw_warnings *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predictions.h - what a network says of rows, as a table: CSV, JSON lines, or a NumPy array.
+/* predictions.h - the predictions of a network for rows, as a table: CSV, JSON lines, or a NumPy
+ * array.
  *
  * One line per row, in order: its number from 1, the columns of the input that the network does not
  * know, and then either the class, the truth where the input has it, the class's probability and
@@ -43,7 +44,7 @@ enum tw_status tw_predictions_open(const struct tw_predictions_request *r,
 				   const struct tw_predictions_facts *facts,
 				   struct tw_predictions **out, struct tw_error *why);
 /* Write rows from..from+count, whose outputs these are.  No class is named for a row with an output
- * that is no number: the cells of the class and its probability are empty. */
+ * that is not a number: the cells of the class and its probability are empty. */
 void tw_predictions_add(struct tw_predictions *p, uint64_t from, uint32_t count,
 			const float *output);
 /* Give the file its name, or with `whole` false forget it.  A closed pipe is TW_IO with errno

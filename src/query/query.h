@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.h - jobs and trained parameters, looked at from outside a run: described, scored, exported.
  *
- * Everything that is said comes out as JSON, one object; whoever asks prints it.  TW_BAD_INPUT,
+ * Every answer is one JSON object; the caller prints it.  TW_BAD_INPUT,
  * TW_ABSENT and TW_BAD_BYTES mean that what was asked for is wrong, not there, or damaged. */
 #ifndef TW_QUERY_QUERY_H
 #define TW_QUERY_QUERY_H
@@ -34,7 +34,7 @@ struct tw_eval_request {
 /* Score trained parameters on a set of the job's data, or on a file: {set, loss, accuracy, samples,
  * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}.  Values are
  * normalised and classes numbered as the model card says.  Refused: data that changed since the
- * training where the set is drawn from it, since it would have samples that were trained on. */
+ * training where the set is drawn from it, since it would contain training samples. */
 enum tw_status tw_query_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
 
 struct tw_predict_request {
@@ -53,8 +53,8 @@ struct tw_predict_request {
 	const struct tw_log *log;
 };
 /* Predict rows, and write one line for each (predictions.h): {checkpoint, data, to, rows, answers,
- * task}.  The data of the training is not needed.  TW_IO with errno EPIPE and no sentence: nobody
- * reads on. */
+ * task}.  The data of the training is not needed.  TW_IO with errno EPIPE and no sentence: the
+ * reader closed the pipe. */
 enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
 				struct tw_error *why);
 
@@ -71,7 +71,7 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 /* {shape, train, test, validation, classes, targets} of a data set that is open. */
 json_t *tw_query_counts(const struct tw_data *d);
 /* The first `count` training images, pixels from 0 (least of the image) to 1: {height, width,
- * samples: [{label, image}]}; channels are averaged.  TW_BAD_INPUT where samples are no images. */
+ * samples: [{label, image}]}; channels are averaged.  TW_BAD_INPUT if samples are not images. */
 enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t **out,
 			       struct tw_error *why);
 /* Sources of data, and the sets that can be fetched with whether they are in `cache`. */

@@ -15,12 +15,13 @@ struct tw_join_request {
 	int64_t patience; /* ns without a master before it gives up; 0: never */
 	const struct tw_log *log;
 	const _Atomic int *interrupted; /* may be NULL */
-	void (*prepared)(void); /* job and data are here, and it asks to be let in; may be NULL */
-	const char *metrics;    /* file of JSON lines; NULL: none */
+	void (*prepared)(
+		void); /* called when job and data are here and it asks to join; may be NULL */
+	const char *metrics;            /* file of JSON lines; NULL: none */
 	struct tw_transfer_paths paths; /* what may be opened of what the master's job names */
 	const char *save; /* a new file for the model when the run is over; NULL: none */
 	/* started by `train --processes`: the job is here, the connections are inherited */
-	struct tw_job *job; /* NULL: the master gives it */
+	struct tw_job *job; /* NULL: the master sends it */
 	int master_fd;      /* -1: none */
 	const struct tw_tcp_route *route;
 	size_t routes;
@@ -29,7 +30,7 @@ struct tw_join_request {
 };
 
 /* Join, work, and end when the run does, when the user interrupts (a worker leaves cleanly: TW_OK)
- * or when there is no master any more.  *result is the caller's: the master's result with "role",
+ * or when the master is lost for good.  *result is the caller's: the master's result with "role",
  * or, for one that left before, what it has done itself. */
 enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why);
 

@@ -19,7 +19,7 @@ enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_rea
 				   struct tw_error *why);
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why);
-/* Gives a network's first values (*out from the heap, NULL: they are drawn) in place of the file
+/* Gives a network's initial weights (*out from the heap, NULL: random) instead of the file
  * that model.weights names. */
 typedef enum tw_status (*tw_job_first)(void *arg, const struct tw_job *job, struct tw_heap *heap,
 				       const struct tw_graph *g, float **out, struct tw_error *why);

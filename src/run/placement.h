@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.h - the actors of a plan and where they sit. */
+/* placement.h - the actors of a plan and their nodes. */
 #ifndef TW_RUN_PLACEMENT_H
 #define TW_RUN_PLACEMENT_H
 
@@ -14,7 +14,7 @@ struct tw_placement {
 
 /* Node 0 is the master; each server node has a server and a dormant shard of every number, which
  * wakes when the master tells the server to host it; then one worker per node.  The plan must
- * outlive the cast.  `resume`: the world's clock goes on from that of the cut (sim). */
+ * outlive the cast.  `resume`: the world's clock resumes from that of the checkpoint (sim). */
 enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *plan, bool resume);
 /* Only the master and the first server: what `serve` runs itself. */
 enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* result.h - what a run says at its end, as one JSON object.  Names in it never change meaning. */
+/* result.h - the result of a run, as one JSON object.  Names in it never change meaning. */
 #ifndef TW_RUN_RESULT_H
 #define TW_RUN_RESULT_H
 
@@ -12,7 +12,7 @@ struct tw_result_facts {
 	double seconds;         /* of the wall clock, earlier sessions of a resumed run included */
 	const char *checkpoint; /* path of the last complete one, or NULL */
 	bool interrupted;       /* stopped on request; the figures are those so far */
-	bool diverged;          /* stopped because the loss is not a number any more */
+	bool diverged;          /* stopped because the loss is no longer a number */
 	double goal_seconds;    /* when train.until was reached, as `seconds` or virtual */
 };
 
@@ -21,7 +21,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why);
 /* A result from outside (a peer, a file), before it is shown: all of its text becomes printable.
- * lines: line ends stay, for whoever prints JSON, where they are escaped. */
+ * lines: line ends stay, for callers that print JSON, where they are escaped. */
 void tw_result_printable(json_t *result, bool lines);
 /* Which vector is evaluated, exported and digested: "w", "theta (dana)". */
 const char *tw_result_evaluated(const struct tw_plan *plan);

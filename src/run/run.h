@@ -16,7 +16,7 @@ struct tw_run_request {
 	const char *metrics;  /* file of JSON lines; NULL: none */
 	const char *trace;    /* sim: timeline for Perfetto; NULL: none */
 	uint32_t threads;     /* sim: compute pool; 0: as the job says */
-	uint64_t checkpoints; /* stop as if interrupted after so many; 0: never */
+	uint64_t checkpoints; /* stop as if interrupted after this many; 0: never */
 	const struct tw_log *log;
 	const _Atomic int *interrupted; /* signals so far; may be NULL */
 	tw_progress_show show;          /* may be NULL */
@@ -31,7 +31,7 @@ struct tw_run_request {
 
 /* Run the job, which tw_job_read made, in the world it was read for.  *result is the caller's
  * reference; it is made for TW_OK and, with "interrupted": true, for TW_INTERRUPTED (then the
- * checkpoint in it is what a second run goes on from), and with "diverged": true for a TW_REFUSED
+ * checkpoint in it is where a second run resumes), and with "diverged": true for a TW_REFUSED
  * whose *why says that training diverged.  Otherwise it is NULL and *why has the sentence;
  * TW_BAD_INPUT and TW_ABSENT mean that the request was wrong. */
 enum tw_status tw_run(const struct tw_run_request *r, struct tw_job *job, json_t **result,

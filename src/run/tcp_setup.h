@@ -41,7 +41,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 				    const struct tw_engine *engine, const struct tw_log *log,
 				    struct tw_tcp_options *out, struct tw_error *why);
 
-/* Who a run is: from `dir`/cluster if the run goes on there (with the next boot), else new.  Kept
+/* Who a run is: from `dir`/cluster if the run resumes there (with the next boot), else new.  Saved
  * before it is used.  dir NULL: only for this process. */
 enum tw_status tw_tcp_setup_identity(const char *dir, bool resumes, struct tw_tcp_identity *out,
 				     struct tw_error *why);

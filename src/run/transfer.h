@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "spec/job.h"
 
-/* What must agree between processes of one run: SHA-256, because who joins takes a data set for the
- * run's by its hash alone.  Zeros only where there is nothing to hash (a model that makes its
- * samples up has no data). */
+/* What must agree between processes of one run: SHA-256, because a joiner identifies the run's data
+ * set by its hash alone.  Zeros only where there is nothing to hash (a model that generates
+ * its samples has no data). */
 struct tw_transfer_facts {
 	struct tw_sha job, layout, data;
 };
@@ -25,7 +25,7 @@ enum tw_status tw_transfer_text(const struct tw_job *job, char **text, size_t *b
 
 /* The data set as bytes, for those who do not have it. */
 struct tw_transfer_set;
-/* TW_ABSENT: there is none to give (the model makes its samples up). */
+/* TW_ABSENT: there is none to send (the model generates its samples). */
 enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_engine *engine,
 				    struct tw_transfer_set **out, struct tw_error *why);
 void tw_transfer_set_close(struct tw_transfer_set *s); /* NULL is allowed */
@@ -34,23 +34,23 @@ uint64_t tw_transfer_set_bytes(const struct tw_transfer_set *s);
 enum tw_status tw_transfer_set_read(const struct tw_transfer_set *s, uint64_t from, void *to,
 				    size_t bytes);
 
-/* Which files of its own machine a joiner opens, on its user's word.  What a job names is the
- * master's choice: without the user's word nothing of it is opened, written or looked for.  First
- * values (model.weights) come from the master unless `all`. */
+/* Which files of its own machine a joiner may open, by its user's flags.  The master chooses what a
+ * job names: without the user's permission none of it is opened, written or searched.  Initial
+ * weights (model.weights) come from the master unless `all`. */
 struct tw_transfer_paths {
 	bool all;         /* what the job names, as it names it */
 	const char *data; /* its data files, by their names in this folder; NULL: none */
 };
 
-/* Gives bytes of the data set from who has it. */
+/* Gets bytes of the data set from a process that has it. */
 typedef enum tw_status (*tw_transfer_receive)(void *arg, uint64_t from, void *to, size_t bytes,
 					      struct tw_error *why);
 /* Open the engine of a job that came as text, with the data set of this fingerprint: as the job
  * says, if it needs no files or `paths` allow them and it is the right one; else from the cache (by
  * fingerprint); else received (`bytes` of it, 0: it cannot be given), checked, and kept in the
  * cache.  What is in the cache is
- * checked like anything from outside.  One info line on `log` says where the data came from.  A
- * sentence when nobody has it. */
+ * checked like anything from outside.  One info line on `log` says where the data came from.  An
+ * error if no process has it. */
 enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_transfer_paths *paths,
 				       const struct tw_sha *fingerprint, uint64_t bytes,
 				       tw_transfer_receive receive, void *arg,

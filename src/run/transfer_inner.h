@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer_inner.h - what follows a data set where the job names a file of first values.
+/* transfer_inner.h - what follows a data set if the job names a file of initial weights.
  *
  *	 0  8  "TWFIRST\x1a"
  *	 8  8  how many values
@@ -7,7 +7,7 @@
  *	48  8  XXH3-64 of the 48 bytes before: tells damage, and nothing more
  *	56     the values, f32, little endian
  *
- * It stands behind the bytes of the set (data/format/set_file.h) and is never in the cache: the
+ * It follows the bytes of the set (data/format/set_file.h) and is never in the cache: the
  * same data may be trained on from other values. */
 #ifndef TW_RUN_TRANSFER_INNER_H
 #define TW_RUN_TRANSFER_INNER_H

@@ -57,7 +57,7 @@ enum tw_status tw_table_warn(const struct tw_table_facts *facts, const struct tw
 			     const struct tw_words *words, const struct tw_data *d,
 			     struct tw_error *why);
 
-/* What stands between columns as users write it: one character, or tab. */
+/* The separator of columns as users write it: one character, or tab. */
 enum tw_status tw_separator_parse(const char *text, char *out, struct tw_error *why);
 
 #endif
