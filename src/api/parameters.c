@@ -75,7 +75,7 @@ enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct
 	return THALWEG_OK;
 }
 
-/* The model card, so that whoever has the file can predict; for free(). */
+/* The model card, so that the file alone is enough to predict; for free(). */
 static char *metadata(const struct thalweg_job *h)
 {
 	struct tw_error why = { 0 };

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* What a bench is told, and where it puts what is no case. */
+/* What a bench is told, and where it puts results that are not cases. */
 struct tw_bench_how {
 	const struct tw_log *log;
 	const char *python;       /* which has PyTorch; NULL: see torch.h */
@@ -18,7 +18,7 @@ struct tw_bench_how {
 	size_t size;     /* exchange over tcp: parameters, connections: workers; 0: as usual */
 	unsigned rounds; /* of those that count them; 0: as many as they want */
 	double block;    /* their seconds of one side in one round; 0: as they want */
-	json_t *facts;   /* object: members beside "cases" */
+	json_t *facts;   /* object: members besides "cases" */
 	json_t *notes;   /* array of sentences that belong to the figures */
 };
 

@@ -25,7 +25,7 @@ enum tw_status tw_children_init(struct tw_children *c, size_t room, struct tw_er
 /* Fork one more.  This process has no other threads now.  The child dies with its parent. */
 enum tw_status tw_children_add(struct tw_children *c, tw_child_program run, void *arg,
 			       struct tw_error *why);
-/* Wait until all have ended well.  Where one fails, or after so many seconds, all are killed. */
+/* Wait until all have ended well.  Where one fails, or after this many seconds, all are killed. */
 enum tw_status tw_children_wait(struct tw_children *c, double seconds, struct tw_error *why);
 /* Kills and buries those that still run. */
 void tw_children_release(struct tw_children *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compute.c - a training step of five nets beside PyTorch's, one thread each, in turns. */
+/* compute.c - a training step of five networks, compared with PyTorch, one thread each, in turns.
+ * */
 #include "bench/torch_notes.h"
 #include "bench/peak_flops.h"
 

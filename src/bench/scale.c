@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.c - workers in threads against one that exchanges nothing, and beside PyTorch's DDP. */
+/* scale.c - workers in threads against one that exchanges nothing, and against PyTorch's DDP. */
 #include "bench/ddp.h"
 #include "bench/harness_threads.h"
 #include "bench/timed_engine.h"

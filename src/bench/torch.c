@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.c - PyTorch in a process of its own beside us, asked one thing after the other. */
+/* torch.c - PyTorch in its own process, asked one thing after the other. */
 #include "bench/torch.h"
 
 #include "base/json_lines.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.h - PyTorch in a process of its own beside us, asked one thing after the other. */
+/* torch.h - PyTorch in its own process, asked one thing after the other. */
 #ifndef TW_BENCH_TORCH_H
 #define TW_BENCH_TORCH_H
 

@@ -9,7 +9,8 @@
 #include "bench/torch.h"
 
 /* Start PyTorch and put "torch" into the facts, an object or null, and what people should know of
- * it into the notes.  Where there is none t->pid is 0 and all goes on: that is no failure. */
+ * it into the notes.  Where there is none t->pid is 0 and the bench continues: that is not a
+ * failure. */
 enum tw_status tw_torch_notes_open(const struct tw_bench_how *how, struct tw_torch *t,
 				   struct tw_error *why);
 /* Tell it to make a net, which must have so many parameters. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* last_good_checkpoint.c - which checkpoint of a run that diverged can be gone on from.
+/* last_good_checkpoint.c - the checkpoint from which a diverged run can resume.
  *
  * Parameters of a run that diverges are finite for a while, and useless: they grow until gradients
  * are no numbers any more.  On its way there the loss passes that of the initial weights, so that

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_card.h - the model card: what a user of trained parameters needs beside them.
+/* model_card.h - the model card: what a user of trained parameters needs besides them.
  *
  * What a sample looks like, how it was normalised, what columns and classes are called, the network
  * itself, how its outputs are to be read, and which data it was trained on.  Every checkpoint has

@@ -298,7 +298,7 @@ static enum tw_status write_job(struct tw_run_directory *r, const struct tw_job 
 	return TW_OK;
 }
 
-/* A finished run that goes on is not finished any more. */
+/* A finished run that is trained further is no longer finished. */
 static enum tw_status reopen(struct tw_run_directory *r, struct tw_error *why)
 {
 	if (!has(r, "result.json"))

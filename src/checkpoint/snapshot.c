@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES      5 /* a run that goes on may remove a cut while we read it */
+#define TRIES      5 /* a running job may remove a checkpoint while we read it */
 #define FILE_MOST  ((size_t)1 << 40)
 #define PATH_SHOWN 300 /* bytes of a path in a sentence */
 

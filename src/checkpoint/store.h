@@ -15,7 +15,7 @@
 
 #define TW_STORE_FORMAT 2
 
-/* What a manifest says beside its parts.  Borrowed: must outlive the store. */
+/* What a manifest says besides its parts.  Borrowed: must outlive the store. */
 struct tw_store_facts {
 	struct tw_sha job_hash; /* a cut of another job is refused */
 	const char *job_text;   /* the resolved job */

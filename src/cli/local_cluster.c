@@ -239,7 +239,8 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 		net.accepts = child_count(&l);
 		status = tw_work_run(call, job, dir, &net, why);
 	}
-	/* who was told the end leaves by itself; after a failure nobody has anything to keep */
+	/* processes that know of the end leave by themselves; after a failure there is nothing to
+	 * keep */
 	l.children.ending = status != TW_OK;
 	if (status == TW_INTERRUPTED)
 		tw_processes_signal(&l.children, SIGTERM);

@@ -54,7 +54,7 @@ static void count(int number)
 {
 	struct sigaction action = { .sa_handler = received, .sa_flags = SA_RESTART }, before;
 
-	/* nohup: whoever had it ignored wants it ignored */
+	/* nohup: if it was ignored before, it stays ignored */
 	if (number == SIGHUP && sigaction(number, NULL, &before) == 0 &&
 	    before.sa_handler == SIG_IGN)
 		return;

@@ -6,13 +6,13 @@
 #include <math.h>
 
 #define RATE_WINDOW (5 * TW_SECOND) /* the rate is that of the last one to two of these */
-#define SMOOTH      16              /* training loss of a worker: a mean of about so many steps */
+#define SMOOTH      16              /* training loss of a worker: a mean of about this many steps */
 
 /* --- life ------------------------------------------------------------------------------------ */
 
 enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 {
-	if (g->plan == plan) /* joined anew */
+	if (g->plan == plan) /* joined again */
 		return TW_OK;
 
 	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->crew.workers * sizeof *slot);
@@ -293,7 +293,7 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->cut_at = clock;
 		return;
 	case TW_NOTE_ROLLBACK:
-		if (f->dealt) /* else the run only goes on from there */
+		if (f->dealt) /* else the run only resumes from there */
 			f->rollbacks++;
 		f->cut = n->seq;
 		forget_numbers(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gauges.h - what is known of a run while it runs, for /metrics, /health and whoever else asks.
+/* gauges.h - what is known of a run while it runs, for /metrics, /health and other callers.
  *
  * A process fills it from the notes of its own actors and from what its world knows about peers;
  * so a server's figures come from shards, a worker's from its steps, and what this process cannot

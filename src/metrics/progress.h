@@ -28,9 +28,9 @@ struct tw_progress {
  * how often it speaks. */
 typedef void (*tw_progress_show)(void *arg, const struct tw_progress *p);
 
-/* What earlier parts of a resumed run came to, up to the checkpoint it goes on from. */
+/* What earlier parts of a resumed run came to, up to the checkpoint it resumes from. */
 struct tw_earlier {
-	double time;    /* seconds of the world's clock; 0 where the clock itself goes on (sim) */
+	double time;    /* seconds of the world's clock; 0 where the clock itself resumes (sim) */
 	double seconds; /* of the wall clock */
 	uint64_t bytes; /* sent */
 };

@@ -181,7 +181,7 @@ enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **o
 	enum tw_status st;
 	json_t *o;
 
-	/* neither first values nor batches ahead are needed */
+	/* neither initial weights nor batches ahead are needed */
 	plain.network.weights = "";
 	plain.data.set.prefetch = 0;
 	if (plan && job->model != TW_MODEL_NETWORK)

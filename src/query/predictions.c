@@ -39,7 +39,7 @@ struct tw_predictions {
 	bool first;            /* nothing of this line is written yet */
 	float *row;            /* `values` of them */
 	size_t at;             /* the next name of this line */
-	uint64_t silent;       /* rows with an output that is no number */
+	uint64_t silent;       /* rows with an output that is not a number */
 };
 
 /* --- names of columns --- */
@@ -93,7 +93,7 @@ static const char *value_name(const struct tw_predictions *p, uint32_t k, char o
 	return out;
 }
 
-/* What stands before the name of a value, so that nobody takes it for the truth. */
+/* Prefix of the name of a predicted value, so that it is not taken for the truth. */
 static const char *value_prefix(const struct tw_predictions *p)
 {
 	if (p->request->raw || p->facts.trained->card->task == TW_CARD_INPUT)

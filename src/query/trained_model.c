@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The job's engine; neither first values nor batches ahead are needed. */
+/* The job's engine; neither initial weights nor batches ahead are needed. */
 static enum tw_status open_engine(struct tw_trained *t, struct tw_error *why)
 {
 	t->job->network.weights = "";

@@ -95,7 +95,7 @@ enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_rea
 	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
 }
 
-/* Training from a value that is no number would only say that it diverged. */
+/* Training from a value that is not a number would only say that it diverged. */
 static enum tw_status check_weights(const struct tw_job *job, const struct tw_network_facts *facts,
 				    struct tw_error *why)
 {

@@ -41,9 +41,9 @@ struct run {
 	struct tw_watch watch;
 	struct tw_ran ran;
 	struct tw_json_lines metrics; /* until the watch has it */
-	uint64_t cut;                 /* gone on from; 0: from the beginning */
+	uint64_t cut;                 /* resumed from; 0: from the beginning */
 	int64_t began;
-	int64_t start, release; /* of the virtual clock, and when a resumed run goes on */
+	int64_t start, release; /* of the virtual clock, and when a resumed run continues */
 	/* the world tcp */
 	struct tw_tcp *tcp;
 	struct tw_transfer_set *set;
@@ -365,7 +365,7 @@ static enum tw_status diverged(const struct run *r, struct tw_error *why)
 		       r->ran.totals.applied / (double)r->job->plan.problem.samples, what);
 }
 
-/* It is no result to be kept.  The directory is left so that training can go on with another rate:
+/* It is no result to be kept.  The directory is left so that training can resume with another rate:
  * the newest checkpoint is a good one, or there is none. */
 static enum tw_status leave_diverged(struct run *r, struct tw_error *why)
 {
@@ -440,7 +440,7 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 			write_result(&r->watch, *result);
 		return none_applied(r) ? unusable(r, why) : diverged(r, why);
 	}
-	/* the last checkpoint is what a second run goes on from, or the trained parameters */
+	/* the last checkpoint is what a second run resumes from, or the trained parameters */
 	if (unsaved && unsaved->status != TW_OK)
 		return tw_fail(why, unsaved->status, "%s", unsaved->text);
 	if (make_result(r, false, &made, why) != TW_OK)

@@ -117,7 +117,7 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 }
 
 /* A cluster of another shape has other nodes and shards, and a run that diverged may have another
- * rate: who knows the old ones must ask anew. */
+ * rate: a process that knows the old ones must ask again. */
 static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *job,
 			    struct tw_sha *out)
 {

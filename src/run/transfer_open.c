@@ -7,7 +7,7 @@
  *
  *  (1) the cache's file of a set appears whole, under its name, or not at all: it is written beside
  *      it under a lock, checked, synced and renamed.
- *  (2) whoever does not get the lock keeps the set in memory only: somebody else is writing it. */
+ *  (2) a process that does not get the lock keeps the set in memory only: another one writes it. */
 #include "run/transfer.h"
 
 #include "data/input.h"
@@ -283,7 +283,7 @@ static enum tw_status receive_set(struct taking *t, struct tw_data **out, struct
 	return st;
 }
 
-/* --- first values ----------------------------------------------------------------------------- */
+/* --- initial weights -------------------------------------------------------------------------- */
 
 static enum tw_status receive_head(struct taking *t, uint64_t count, struct tw_first_head *h,
 				   struct tw_error *why)

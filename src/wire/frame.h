@@ -66,7 +66,7 @@ enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most
 bool tw_reader_other_version(const struct tw_reader *r);
 /* One sentence for BROKEN: what was wrong with the bytes, or "" when it was the stream. */
 const char *tw_reader_why(const struct tw_reader *r);
-/* Bytes that a reader and a writer hold beside messages, for the bound that is printed. */
+/* Bytes that a reader and a writer hold besides messages, for the bound that is printed. */
 size_t tw_frame_memory(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_sizes.h - what a connection holds beside its messages; only for frame_*.c.
+/* frame_sizes.h - what a connection holds besides its messages; only for frame_*.c.
  *
  * A control message is 64 + 8 ... 176 bytes, so 8 KiB take some fifty of them with one call, and
  * a connection holds one for writing.  With 16 KiB control messages were no faster. */

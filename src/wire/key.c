@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c - the cluster's key: made, written as text, read from a file that nobody else reads. */
+/* key.c - the cluster's key: made, written as text, read from a file that only its owner can read.
+ * */
 #include "wire/key.h"
 
 #include "base/regular_file.h"

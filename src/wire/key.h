@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.h - the cluster's key: made, written as text, read from a file that nobody else reads. */
+/* key.h - the cluster's key: made, written as text, read from a file that only its owner can read.
+ * */
 #ifndef TW_WIRE_KEY_H
 #define TW_WIRE_KEY_H
 

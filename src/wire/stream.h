@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h - bytes over a socket that never make anybody wait, in the clear or in TLS.
  *
- * One thread at a time.  The socket is non-blocking; whoever uses a stream waits with epoll. */
+ * One thread at a time.  The socket is non-blocking; the user of a stream waits with epoll. */
 #ifndef TW_WIRE_STREAM_H
 #define TW_WIRE_STREAM_H
 

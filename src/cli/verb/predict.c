@@ -70,7 +70,7 @@ static int predict(const struct tw_call *call)
 	if (st == TW_OK)
 		st = tw_query_predict(&request, &r, &why);
 	if (st == TW_IO && !why.text[0] && errno == EPIPE)
-		return TW_EXIT_FAILED; /* whoever read has what it wanted */
+		return TW_EXIT_FAILED; /* the reader has what it wanted */
 	if (st != TW_OK)
 		return tw_query_failed(call, &why);
 	if (file)
