@@ -23,6 +23,11 @@ for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || { echo "$doc: the link $link leads nowhere"; bad=1; }
 	done
 done
+# Every preset has a row in docs/STRATEGIES.md.
+for preset in $(sed -n 's/^.*\.name = "\([a-z-]*\)",$/\1/p' src/spec/presets.c); do
+	grep -q "^| \`$preset\` |" docs/STRATEGIES.md ||
+		{ echo "docs/STRATEGIES.md: has no row for the preset $preset"; bad=1; }
+done
 [ $bad -eq 0 ] || exit 1
 
 build=$(cd "${TW_BUILD:-build}" && pwd)

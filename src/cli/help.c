@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define COLUMNS 100 /* of a page of documents */
+
 static const char exits[] = "0 done; 1 failed at run time; 2 the request was wrong; 75 "
 			    "interrupted after a clean checkpoint, run the same command again "
 			    "to resume; 128+n on signal n.";
@@ -105,6 +107,39 @@ void tw_help_markdown(FILE *out)
 		for (const struct tw_example *e = v->example; e->command; e++)
 			fprintf(out, "- `%s`: %s\n", e->command, e->what);
 		fputc('\n', out);
+	}
+}
+
+/* Where a line of at most `most` bytes ends: at a space that is not inside `code`; 0: nowhere. */
+static size_t line_end(const char *text, size_t most)
+{
+	size_t end = 0;
+	bool code = false;
+
+	for (size_t k = 0; text[k] && text[k] != '\n' && (k <= most || !end); k++) {
+		code = code != (text[k] == '`');
+		if (text[k] == ' ' && !code && k > 2)
+			end = k;
+	}
+	return end;
+}
+
+void tw_help_wrapped(FILE *out, const char *text)
+{
+	while (*text) {
+		const bool item = strncmp(text, "- ", 2) == 0, row = *text == '|';
+		size_t room = COLUMNS, left = strcspn(text, "\n"), end;
+
+		while (!row && left > room && (end = line_end(text, room))) {
+			fprintf(out, "%.*s\n%s", (int)end, text, item ? "  " : "");
+			text += end + 1;
+			left -= end + 1;
+			room = COLUMNS - (item ? 2 : 0);
+		}
+		fprintf(out, "%.*s", (int)left, text);
+		text += left;
+		if (*text)
+			fputc(*text++, out);
 	}
 }
 

@@ -67,7 +67,7 @@ static const char *range(const char **at, struct range *out)
 		if (!number(at, &out->last, &digits))
 			return "a number of 1 to 18 digits is missing";
 	}
-	return out->last < out->first ? "a range that runs downwards ends" : NULL;
+	return out->last < out->first ? "a range of descending numbers ends" : NULL;
 }
 
 static size_t digits_of(const struct range *r)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.c - the simulator's main loop, and the beginning and end of a run. */
+#include "base/crowd_heap.h"
 #include "base/fetch.h"
 #include "world/sim_run.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define TICK       (5 * TW_SECOND)
+#define CROWD      4096 /* actors for which a heap of their own pays */
 #define POST_AHEAD 3
 #define LOOK_EVERY 256 /* events between two looks at the signals */
 
@@ -472,11 +474,14 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 			  const struct tw_fault *faults, size_t fault_count, const char *trace,
 			  int64_t max_ns, struct tw_ran *ran)
 {
+	struct tw_heap *crowd = cluster->seats >= CROWD && cluster->heap == &tw_heap_system
+					? tw_crowd_heap_new(cluster->heap)
+					: NULL;
 	struct sim s = {
 		.cluster = cluster,
 		.options = options,
 		.ran = ran,
-		.heap = cluster->heap,
+		.heap = crowd ? crowd : cluster->heap,
 		.rng = tw_rng_make(cluster->seed, TW_RNG_SIM),
 		.now = options->start,
 		.latest = max_ns ? options->start + max_ns : INT64_MAX,
@@ -487,8 +492,10 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 	*ran = (struct tw_ran){ 0 };
 	if (tw_sim_check(options, &ran->error) != TW_OK ||
 	    check_seats(cluster, &ran->error) != TW_OK ||
-	    tw_trace_open(&s.trace, trace, &ran->error) != TW_OK)
+	    tw_trace_open(&s.trace, trace, &ran->error) != TW_OK) {
+		tw_crowd_heap_release(crowd);
 		return ran->error.status;
+	}
 	s.out_end = &s.out;
 	tw_queue_init(&s.queue, s.heap);
 	tw_map_init(&s.links.fifo, s.heap);
@@ -505,5 +512,6 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 	ran->virtual_ns = s.now;
 	close_run(&s);
 	tw_trace_close(&s.trace, &ran->error);
+	tw_crowd_heap_release(crowd); /* what the totals have of it lives on */
 	return ran->error.status;
 }

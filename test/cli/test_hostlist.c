@@ -85,7 +85,7 @@ static void bad_lists_are_refused(void **state)
 		{ "n[1-2-3]", "a , or ] is missing at character 6;" },
 		{ "n[a-c]", "a number of 1 to 18 digits is missing at character 3;" },
 		{ "n[1x2]", "a , or ] is missing at character 4;" },
-		{ "n[3-1]", "a range that runs downwards ends at character 6;" },
+		{ "n[3-1]", "a range of descending numbers ends at character 6;" },
 		{ "n[1-2", "a , or ] is missing at character 6;" },
 		{ "n[1[2]]", "a , or ] is missing at character 4;" },
 		{ "n1]", "there is no letter of a name at character 3;" },

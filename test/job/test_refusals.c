@@ -384,7 +384,7 @@ static const struct refused {
 	  0,
 	  0,
 	  SIM,
-	  { "job.yaml:3: strategy.staleness:", "nothing is stale" } },
+	  { "job.yaml:3: strategy.staleness:", "no gradient is stale" } },
 	{ SMALL "strategy: {send: delta, outer: {rule: average}, push: 2, merge: keep}\n",
 	  0,
 	  0,
@@ -525,7 +525,7 @@ static const struct refused {
 	  0,
 	  0,
 	  SIM,
-	  { "job.yaml:3: strategy.staleness:", "a factor on the gradient does nothing" } },
+	  { "job.yaml:3: strategy.staleness:", "scaling a gradient has no effect" } },
 
 	{ SMALL "strategy: {gate: bsp, apply: in-turn, sum: median}\n",
 	  0,

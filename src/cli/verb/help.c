@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include <stdlib.h>
+
 #define WORDS 1000 /* of a job file that help knows, at most */
 
 struct help_flags {
@@ -16,9 +18,16 @@ struct help_flags {
 
 static void options(const struct help_flags *f)
 {
-	if (f->markdown)
-		tw_help_markdown(stdout);
-	tw_job_reference(stdout, TW_REFERENCE_MARKDOWN);
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *page = f->markdown ? open_memstream(&text, &bytes) : NULL;
+
+	if (page)
+		tw_help_markdown(page);
+	tw_job_reference(page ? page : stdout, TW_REFERENCE_MARKDOWN);
+	if (page && fclose(page) == 0)
+		tw_help_wrapped(stdout, text);
+	free(text);
 }
 
 static void strategies(const struct help_flags *f)
