@@ -8,7 +8,7 @@
 #include "data/format/set_file.h"
 #include "data/split.h"
 #include "fuzz.h"
-#include "checkpoint/part_file.h"
+#include "checkpoint/part_format.h"
 #include "checkpoint/model_card.h"
 #include "model/safetensors.h"
 #include "node/checkpoint_part.h"

@@ -10,9 +10,9 @@
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
-#include "checkpoint/part_file.h"
+#include "checkpoint/part_format.h"
 #include "checkpoint/snapshot.h"
-#include "checkpoint/store.h"
+#include "checkpoint/checkpoint_directory.h"
 #include "node/checkpoint_part.h"
 
 #include <fcntl.h>

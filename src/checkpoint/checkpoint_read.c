@@ -7,8 +7,8 @@
 #include "base/regular_file.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
-#include "checkpoint/part_file.h"
-#include "checkpoint/store.h"
+#include "checkpoint/part_format.h"
+#include "checkpoint/checkpoint_directory.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_read.h - a checkpoint on disk (store.h), checked to its last byte. */
+/* checkpoint_read.h - a checkpoint on disk (checkpoint_directory.h), checked to its last byte. */
 #ifndef TW_CHECKPOINT_CHECKPOINT_READ_H
 #define TW_CHECKPOINT_CHECKPOINT_READ_H
 

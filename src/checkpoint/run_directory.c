@@ -7,7 +7,7 @@
 #include "spec/field.h"
 #include "checkpoint/files.h"
 #include "base/json_lines.h"
-#include "checkpoint/store.h"
+#include "checkpoint/checkpoint_directory.h"
 
 #include <errno.h>
 #include <fcntl.h>

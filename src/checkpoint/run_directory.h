@@ -5,7 +5,7 @@
  *	lock         held (flock) while a run uses the directory
  *	job.yaml     the job with everything spelled out, under a line that names world and hash
  *	log.jsonl    evaluations, views, checkpoints, one JSON object per line
- *	ckpt-<n>/    see store.h
+ *	ckpt-<n>/    see checkpoint_directory.h
  *	diverged     the run diverged and is not finished: it may go on with a lower rate
  *	result.json  the result, when the run is finished */
 #ifndef TW_CHECKPOINT_RUN_DIRECTORY_H

@@ -9,7 +9,7 @@
 #include "checkpoint/last_good_checkpoint.h"
 #include "run/result.h"
 #include "run/transfer.h"
-#include "checkpoint/store.h"
+#include "checkpoint/checkpoint_directory.h"
 #include "checkpoint/tensors.h"
 #include "node/checkpoint_part.h"
 #include "vec/clone.h"

@@ -3,7 +3,7 @@
 #include "job/serial.h"
 
 #include "run/run.h"
-#include "checkpoint/store.h"
+#include "checkpoint/checkpoint_directory.h"
 #include "job/reading.h"
 #include "world/memory_store.h"
 #include "kit/scratch.h"

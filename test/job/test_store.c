@@ -3,8 +3,8 @@
  * by name in favour of the cut before it, whichever byte of whichever file it is. */
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
-#include "checkpoint/part_file.h"
-#include "checkpoint/store.h"
+#include "checkpoint/part_format.h"
+#include "checkpoint/checkpoint_directory.h"
 #include "node/checkpoint_part.h"
 #include "kit/scratch.h"
 

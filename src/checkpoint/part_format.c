@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part_file.c - a part of a cut as the bytes of a file, and back. */
-#include "checkpoint/part_file.h"
+/* part_format.c - a part of a cut as the bytes of a file, and back. */
+#include "checkpoint/part_format.h"
 
 #include "model/safetensors.h"
 #include "node/checkpoint_part.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - cuts as directories: ckpt-<n>/ is complete or it is not there.
+/* checkpoint_directory.c - cuts as directories: ckpt-<n>/ is complete or it is not there.
  *
  *  (1) a directory named ckpt-<n> was renamed from ckpt-<n>.new after everything in it was synced;
  *  (2) DONE holds the hash of manifest.json, which holds the hash of every part: no byte of a cut
  *      can change unnoticed;
  *  (3) an older cut is removed only after a newer one is complete, and never by a failed save. */
-#include "checkpoint/store.h"
+#include "checkpoint/checkpoint_directory.h"
 
 #include "base/regular_file.h"
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
-#include "checkpoint/part_file.h"
+#include "checkpoint/part_format.h"
 #include "node/checkpoint_part.h"
 
 #include <dirent.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - cuts as directories: ckpt-<n>/ is complete or it is not there.
+/* checkpoint_directory.h - cuts as directories: ckpt-<n>/ is complete or it is not there.
  *
  * A cut is written to ckpt-<n>.new/: one file per part, manifest.json with the hash of each and
  * with what the run had done by then, and DONE, with the hash of the manifest, last; everything is
  * synced to the disk before the directory gets its name.  Whatever is torn, truncated or flipped is
  * therefore refused, and the cut before it is used. */
-#ifndef TW_CHECKPOINT_STORE_H
-#define TW_CHECKPOINT_STORE_H
+#ifndef TW_CHECKPOINT_CHECKPOINT_DIRECTORY_H
+#define TW_CHECKPOINT_CHECKPOINT_DIRECTORY_H
 
 #include "actor/cluster.h"
 #include "base/sha256.h"

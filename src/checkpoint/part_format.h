@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part_file.h - a part of a cut as the bytes of a file, and back.
+/* part_format.h - a part of a cut as the bytes of a file, and back.
  *
  * Parts that actors packed (node/checkpoint_part.h) become safetensors: u64 length of the header,
  * the header as JSON, the data. An array of floats is the F32 tensor "name[from:to]", named by its
  * parameter range; an array of bytes is the U8 tensor "name". Anything else is kept as it is. */
-#ifndef TW_CHECKPOINT_PART_FILE_H
-#define TW_CHECKPOINT_PART_FILE_H
+#ifndef TW_CHECKPOINT_PART_FORMAT_H
+#define TW_CHECKPOINT_PART_FORMAT_H
 
 #include "actor/actor.h"
 
