@@ -89,7 +89,8 @@ struct worker_step {
 struct worker_building {
 	struct tw_block *group; /* batches of one gradient, summed ... */
 	uint32_t micros;        /* ... so many ... */
-	float weight;           /* ... that weigh this */
+	float weight;           /* ... that weigh this ... */
+	uint64_t group_from;    /* ... and whose first sample is at this position */
 	struct tw_block *sum;   /* gradients of several steps, summed ... */
 	uint32_t summed;        /* ... so many (send: delta: own steps) */
 	struct tw_range range[TW_RANGES];
@@ -114,7 +115,7 @@ struct worker_kept {
 	float *momentum;   /* plan.near: the worker's half of the update; NULL none */
 	float *parameters; /* own copy, where it steps by itself; NULL none ... */
 	float *drift;      /* plan.local: ... own steps in it that are not pushed */
-	float *base;       /* send: delta: ... what it was after the last fetch or push */
+	float *base;       /* send: delta: ... what it was after the last merge or push */
 	float *shown;      /* ... what it computes on, if its rule shows another vector */
 	bool own;          /* `parameters` are to be kept or mixed at the next fetch */
 	float *array[TW_RULE_ARRAYS];

@@ -194,9 +194,8 @@ void tw_worker_elastic(struct worker *w, struct tw_context *ctx)
 static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *mean, bool last)
 {
 	struct worker_building *b = &w->building;
-	const uint64_t position = w->step.compute.in.from;
 
-	if (!tw_kept_own_step(w, tw_block_floats(mean), position) && w->bad++ % 100 == 0)
+	if (!tw_kept_own_step(w, tw_block_floats(mean), b->group_from) && w->bad++ % 100 == 0)
 		tw_say(ctx, TW_WARNING,
 		       "worker %u skips a gradient that is not finite (%llu so far)", w->me.id.slot,
 		       (unsigned long long)w->bad);
@@ -281,6 +280,8 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 	if (b->micros == 0 && b->summed == 0)
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
+	if (b->micros == 0)
+		b->group_from = w->step.compute.in.from;
 	add_range(b, &w->step.compute);
 	if (w->kept.drift)
 		tw_kept_local_step(w, tw_block_floats(gradient));
