@@ -339,7 +339,7 @@ static void text_of(const struct row *r, uint32_t workers, uint32_t shards, uint
 		       "strategy: {%s, push: %u%s}\n"
 		       "checkpoint: {every: 0s}\n"
 		       "sim: {compute: %s, %s, stragglers: {count: 1, slower: 3}, threads: 1}\n",
-		       turn % 2 && r->f.merge != MERGE_ELASTIC ? ", buffers: 5, tensors: 3" : "",
+		       turn % 2 ? ", buffers: 5, tensors: 3" : "",
 		       global ? "global_batch: 11" : "batch: 3", global ? "" : r->data,
 		       (unsigned long long)turn + 1, r->update, workers, shards, shards > 1 ? 2 : 1,
 		       r->strategy, push, fetch, laws[turn % COUNT(laws)],

@@ -174,6 +174,7 @@ void tw_kept_merge(struct worker *w)
 {
 	struct worker_kept *k = &w->kept;
 	const enum tw_merges merge = w->plan->traffic.merge;
+	const bool stays = k->own && merge == TW_MERGE_ELASTIC;
 
 	if (!k->own || !tw_plan_own_parameters(w->plan))
 		replace(w);
@@ -184,7 +185,7 @@ void tw_kept_merge(struct worker *w)
 		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
 	else if (k->drift)
 		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
-	if (k->base)
+	if (k->base && !stays) /* an elastic step is pushed after its fetch */
 		tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
 	show_own(w);
 }
@@ -403,6 +404,8 @@ static enum tw_status restore_list(struct worker *w, const struct tw_array *list
 	memcpy(&w->kept.count, a->at, sizeof w->kept.count);
 	for (size_t k = 0; k < kept && st == TW_OK; k++)
 		st = restore_array(w, list, count, &arrays[k]);
+	if (st == TW_OK && w->kept.own && w->kept.base)
+		tw_vec_copy(w->kept.base, w->kept.parameters, tw_worker_total(w));
 	if (st == TW_OK && w->kept.shown)
 		st = restore_rate(w, tw_part_find(list, count, "local.rate"));
 	if (st == TW_OK && w->kept.momentum)
