@@ -2,6 +2,7 @@
 /* test_averaging.c - every method that pushes deltas against a serial loop of its formula, bit for
  * bit, and against what it must be equal to. */
 #include "job/deltas.h"
+#include "world/memory_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -421,6 +422,44 @@ static void a_wrong_formula_is_noticed(void **state)
 		for (size_t i = 0; i < COUNT(wrong); i++)
 			if (!deltas_differ(text, &wrong[i], NULL))
 				fail_msg("%s: wrong formula %zu is not noticed", r->name, i);
+	}
+}
+
+/* What workers keep, local parameters, buffers and a look-ahead's rate too, is theirs again in a run
+ * that was stopped. */
+static void stopping_does_not_matter(void **state)
+{
+	const char *const set[] = { "checkpoint.every=900ms", NULL };
+
+	(void)state;
+	for (size_t k = 0; k < COUNT(in_rounds) + COUNT(at_once); k++) {
+		const struct row *r =
+			k < COUNT(in_rounds) ? &in_rounds[k] : &at_once[k - COUNT(in_rounds)];
+		struct outcome whole, part, again;
+		char text[2048];
+
+		text_of(r, 3, 2, 4, 2 * k + 1, text, sizeof text);
+		outcome_open(&whole, text, set, TW_WORLD_SIM);
+		outcome_run(&whole, NULL);
+		assert_true(whole.ran.totals.cut >= 4);
+		for (uint64_t stop = 1; stop <= 3; stop++) {
+			struct tw_store *store = tw_memory_store_new(&tw_heap_system);
+
+			assert_non_null(store);
+			outcome_open(&part, text, set, TW_WORLD_SIM);
+			outcome_run(&part,
+				    &(const struct watch){ .store = store, .stop_after = stop });
+			outcome_close(&part);
+			outcome_open(&again, text, set, TW_WORLD_SIM);
+			outcome_run(&again,
+				    &(const struct watch){ .store = store, .resume = true });
+			if (memcmp(whole.vector, again.vector, whole.n * sizeof(float)) != 0)
+				fail_msg("%s: ends elsewhere if stopped after %llu cuts\n%s",
+					 r->name, (unsigned long long)stop, text);
+			outcome_close(&again);
+			tw_memory_store_free(store);
+		}
+		outcome_close(&whole);
 	}
 }
 
@@ -936,6 +975,7 @@ int main(void)
 		cmocka_unit_test(every_method_in_rounds_is_its_formula),
 		cmocka_unit_test(every_method_without_rounds_is_its_formula),
 		cmocka_unit_test(a_wrong_formula_is_noticed),
+		cmocka_unit_test(stopping_does_not_matter),
 		cmocka_unit_test(averaging_every_step_is_synchronous),
 		cmocka_unit_test(one_worker_that_averages_is_alone),
 		cmocka_unit_test(some_methods_are_averaging_bit_for_bit),
