@@ -6,7 +6,8 @@
  *	exchange      exchange.c             what it sends to shards, and what they answer
  *	step          worker_step.c                 the computation under way
  *	building      worker_contribution.c  what is computed and not pushed yet
- *	kept          worker_state.c         what survives it in a checkpoint, and local parameters
+ *	kept          worker_state.c         what survives it in a checkpoint
+ *	              worker_own_steps.c     ... and its own copy of the parameters
  *	evaluation    worker_eval.c                 scoring at a pinned version
  *
  * worker_answer.c hears the shards and decides what is next.
@@ -304,6 +305,18 @@ void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
 /* New parameters have come, and the difference from them is due (merge: elastic). */
 void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 
+/* --- worker_own_steps.c -------------------------------------------------------------------- */
+
+/* plan.local: one step on the worker's own parameters; new parameters merged into them. */
+void tw_kept_local_step(struct worker *w, const float *g);
+void tw_kept_merge(struct worker *w);
+/* send: delta: one step of the near rule with a mean gradient of samples at `position`, which it
+ * may change.  False: it is not finite, and nothing was done. */
+bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);
+/* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
+ * then. */
+void tw_kept_delta(struct worker *w, float *out);
+
 /* --- worker_state.c ----------------------------------------------------------------------- */
 
 enum tw_status tw_kept_open(struct worker *w);
@@ -314,15 +327,6 @@ void tw_kept_forget_drift(struct worker *w);
 void tw_kept_prepare(struct worker *w, float *g);
 /* Decay, where shards only subtract. */
 void tw_kept_decay(struct worker *w, float *g);
-/* plan.local: one step on the worker's own parameters; new parameters merged into them. */
-void tw_kept_local_step(struct worker *w, const float *g);
-void tw_kept_merge(struct worker *w);
-/* send: delta: one step of the near rule with a mean gradient of samples at `position`, which it
- * may change.  False: it is not finite, and nothing was done. */
-bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);
-/* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
- * then. */
-void tw_kept_delta(struct worker *w, float *out);
 /* Everything that is kept starts at zero, and the next fetch replaces the worker's copy. */
 void tw_kept_blank(struct worker *w);
 void tw_kept_forget_momentum(struct worker *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_state.c - what a worker keeps itself: the near half of the update, local parameters, and
- * its part of a checkpoint.
+/* worker_state.c - what a worker keeps itself: the near half of the update, memory for its own copy
+ * of the parameters (worker_own_steps.c), and its part of a checkpoint.
  *
  *  (1) tw_plan_worker_keeps says whether anything must survive the worker; arrays_of lists it, and
  *      packing, restoring and starting blank walk that list.
@@ -12,7 +12,6 @@
 #include "vec/vec.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,148 +105,6 @@ void tw_kept_forget_momentum(struct worker *w)
 	tw_vec_fill(w->kept.momentum, 0.0f, tw_worker_total(w));
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		w->shard[k].momentum_rate = 0.0f;
-}
-
-/* --- local parameters --------------------------------------------------------------------- */
-
-void tw_kept_local_step(struct worker *w, const float *g)
-{
-	const struct tw_plan *p = w->plan;
-	struct worker_kept *k = &w->kept;
-	struct tw_apply a = { .w = k->parameters,
-			      .out = k->parameters,
-			      .g = g,
-			      .n = p->problem.trainable,
-			      .rate = p->local.rate,
-			      .count = ++k->count };
-
-	for (uint32_t i = 0; i < p->local.rule->arrays; i++)
-		a.array[i] = k->array[i];
-	tw_vec_sub(k->drift, k->drift, k->parameters, p->problem.trainable);
-	p->local.rule->apply(p->local.options, &a);
-	tw_vec_add(k->drift, k->parameters, p->problem.trainable);
-}
-
-/* What the worker computes on, where its rule shows another vector than it keeps. */
-static void show_own(struct worker *w)
-{
-	const struct tw_half own = tw_plan_own_steps(w->plan);
-	struct worker_kept *k = &w->kept;
-	const size_t n = w->plan->problem.trainable;
-	struct tw_apply a = { .w = k->parameters, .n = n, .rate = k->rate };
-
-	if (!k->shown)
-		return;
-	for (uint32_t i = 0; i < own.rule->arrays; i++)
-		a.array[i] = k->array[i];
-	own.rule->view(own.options, &a, k->shown);
-	tw_vec_copy(k->shown + n, k->parameters + n, tw_worker_total(w) - n);
-}
-
-/* The part of the views in the own copy: 1 - alpha of its trainable values, all of its buffers. */
-static void mix(struct worker *w)
-{
-	const float alpha = w->plan->traffic.alpha;
-
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct tw_holding *r = &w->exchange.holder[i].range;
-		const float *view = tw_block_floats(w->exchange.holder[i].view);
-		float *own = w->kept.parameters + r->from;
-
-		for (size_t j = 0; j < r->trainable; j++)
-			own[j] = fmaf(alpha, own[j] - view[j], view[j]);
-		tw_vec_copy(own + r->trainable, view + r->trainable, r->n - r->trainable);
-	}
-}
-
-static void replace(struct worker *w)
-{
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct holder *h = &w->exchange.holder[i];
-
-		tw_vec_copy(w->kept.parameters + h->range.from, tw_block_floats(h->view),
-			    h->range.n);
-	}
-}
-
-void tw_kept_merge(struct worker *w)
-{
-	struct worker_kept *k = &w->kept;
-	const enum tw_merges merge = w->plan->traffic.merge;
-	const bool stays = k->own && merge == TW_MERGE_ELASTIC;
-
-	if (!k->own || !tw_plan_own_parameters(w->plan))
-		replace(w);
-	else if (merge == TW_MERGE_MIX)
-		mix(w);
-	k->own = true;
-	if (merge == TW_MERGE_KEEP)
-		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
-	else if (k->drift)
-		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
-	if (k->base && !stays) /* an elastic step is pushed after its fetch */
-		tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
-	show_own(w);
-}
-
-/* --- deltas ------------------------------------------------------------------------------- */
-
-bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
-{
-	const struct tw_plan *p = w->plan;
-	const struct tw_half own = tw_plan_own_steps(p);
-	struct worker_kept *k = &w->kept;
-	const size_t n = p->problem.trainable;
-	struct tw_apply a = { .w = k->parameters, .out = k->parameters, .g = g, .n = n };
-
-	if (!tw_vec_finite(g, tw_worker_total(w)))
-		return false;
-	k->rate = tw_schedule_rate(&p->schedule, (double)position / (double)p->problem.samples);
-	a.rate = k->rate;
-	a.count = ++k->count;
-	a.workers = p->crew.workers;
-	if (own.rule->traits & TW_RULE_OWN_DECAY)
-		a.decay = p->decay;
-	else if (p->decay != 0.0f)
-		tw_vec_axpy(g, p->decay, k->parameters, n);
-	for (uint32_t i = 0; i < own.rule->arrays; i++)
-		a.array[i] = k->array[i];
-	own.rule->apply(own.options, &a);
-	tw_vec_add(k->parameters + n, g + n, tw_worker_total(w) - n);
-	show_own(w);
-	return true;
-}
-
-/* -alpha (own - view): what the shards add, the own copy gives away. */
-static void elastic(struct worker *w, float *out)
-{
-	const float alpha = w->plan->traffic.alpha;
-
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct tw_holding *r = &w->exchange.holder[i].range;
-		const float *view = tw_block_floats(w->exchange.holder[i].view);
-		float *own = w->kept.parameters + r->from, *d = out + r->from;
-
-		for (size_t j = 0; j < r->trainable; j++) {
-			d[j] = -alpha * (own[j] - view[j]);
-			own[j] += d[j];
-		}
-	}
-}
-
-/* Buffers are changes, and not subtracted where they arrive. */
-void tw_kept_delta(struct worker *w, float *out)
-{
-	struct worker_kept *k = &w->kept;
-	const size_t n = w->plan->problem.trainable, rest = tw_worker_total(w) - n;
-
-	if (w->plan->traffic.merge == TW_MERGE_ELASTIC)
-		elastic(w, out);
-	else
-		tw_vec_sub(out, k->base, k->parameters, n);
-	tw_vec_sub(out + n, k->parameters + n, k->base + n, rest);
-	tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
-	show_own(w);
 }
 
 /* --- the worker's part of a checkpoint ---------------------------------------------------- */
