@@ -425,8 +425,8 @@ static void a_wrong_formula_is_noticed(void **state)
 	}
 }
 
-/* What workers keep, local parameters, buffers and a look-ahead's rate too, is theirs again in a run
- * that was stopped. */
+/* What workers keep, local parameters, buffers and a look-ahead's rate too, is theirs again in a
+ * run that was stopped. */
 static void stopping_does_not_matter(void **state)
 {
 	const char *const set[] = { "checkpoint.every=900ms", NULL };
