@@ -197,6 +197,20 @@ static void near_step(const struct loop *l, struct lone *a, const float *g, uint
 	look_ahead(l, a);
 }
 
+/* At most so long: the trainable part, in 16 sums. */
+static void clip_to(const struct loop *l, float *g)
+{
+	double lane[16] = { 0 }, norm = 0;
+
+	for (size_t i = 0; i < l->trainable; i++)
+		lane[i % 16] += (double)g[i] * (double)g[i];
+	for (size_t k = 0; k < 16; k++)
+		norm += lane[k];
+	norm = sqrt(norm);
+	for (size_t i = 0; i < l->trainable && norm > (double)l->f->clip; i++)
+		g[i] *= (float)((double)l->f->clip / norm);
+}
+
 static void compute(const struct loop *l, struct lone *a, uint64_t from, uint32_t count)
 {
 	const struct tw_piece piece = { a->look, 0, l->n };
@@ -207,6 +221,8 @@ static void compute(const struct loop *l, struct lone *a, uint64_t from, uint32_
 		memcpy(path_put(l->path, from), a->look, l->n * sizeof(float));
 	assert_int_equal(
 		l->engine->class->gradient(l->engine, l->scratch, &in, a->gradient, &score), TW_OK);
+	if (l->f->clip > 0)
+		clip_to(l, a->gradient);
 }
 
 static void end_group(const struct loop *l, struct lone *a)
@@ -343,6 +359,18 @@ static float mean_of(const float *const *d, const float *weight, uint32_t count,
 	return total || all == 1.0f ? sum : 1.0f / all * sum;
 }
 
+/* The change of a buffer in a round. */
+static float buffer_mean(const float *const *d, const float *weight, uint32_t count, size_t i)
+{
+	float sum = 0, all = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		sum = k ? fmaf(weight[k], d[k][i], sum) : weight[k] * d[k][i];
+		all += weight[k];
+	}
+	return 1.0f / all * sum;
+}
+
 /* --- rounds ------------------------------------------------------------------------------- */
 
 static void one_round(struct loop *l, struct far *c, const float *const *d, const float *weight,
@@ -350,15 +378,8 @@ static void one_round(struct loop *l, struct far *c, const float *const *d, cons
 {
 	for (size_t i = 0; i < l->trainable; i++)
 		far_step(l, c, i, mean_of(d, weight, count, i, l->f->outer == OUTER_ADD));
-	for (size_t i = l->trainable; i < l->n; i++) {
-		float sum = 0, all = 0;
-
-		for (uint32_t k = 0; k < count; k++) {
-			sum = k ? fmaf(weight[k], d[k][i], sum) : weight[k] * d[k][i];
-			all += weight[k];
-		}
-		c->view[i] = c->w[i] += 1.0f / all * sum;
-	}
+	for (size_t i = l->trainable; i < l->n; i++)
+		c->view[i] = c->w[i] += buffer_mean(d, weight, count, i);
 	c->version++;
 }
 
@@ -484,7 +505,9 @@ struct replay {
 		uint64_t seq, tau;
 	} * bucket; /* [shard * MOST_BUCKET] */
 	uint32_t *collected;
-	uint64_t stale;
+	uint64_t stale, dropped; /* dropped: stripes that were begun in vain */
+	bool rounds;
+	uint64_t *stripe, *stripe_end; /* by position: what it was dealt with */
 	char complaint[200];
 };
 
@@ -507,6 +530,9 @@ struct replay *replay_new(const struct outcome *o, const struct delta_formula *f
 
 	loop_init(&z->l, o, f, &z->path);
 	path_init(&z->path, o);
+	z->stripe = made(z->path.positions, sizeof *z->stripe);
+	z->stripe_end = made(z->path.positions, sizeof *z->stripe_end);
+	z->rounds = o->job->plan.gate->traits & TW_GATE_ROUNDS;
 	z->far = (struct far){ made(z->l.n, sizeof(float)), made(z->l.n, sizeof(float)),
 			       made(z->l.n, sizeof(float)), made(z->l.n, sizeof(float)), 0 };
 	z->version = made(shards, sizeof *z->version);
@@ -538,7 +564,7 @@ void replay_free(struct replay *z)
 	}
 	free(z->far.w), free(z->far.v), free(z->far.collected), free(z->far.view);
 	free(z->version), free(z->shown), free(z->bucket), free(z->collected), free(z->slot);
-	free(z->l.scratch);
+	free(z->l.scratch), free(z->stripe), free(z->stripe_end);
 	path_release(&z->path);
 	free(z);
 }
@@ -592,7 +618,9 @@ static void step_begins(struct replay *z, const struct tw_note *note)
 	if (note->seq != w->gifts)
 		complain(z, "worker %u has made %llu contributions, not %llu", note->slot,
 			 (unsigned long long)note->seq, (unsigned long long)w->gifts);
-	if (w->fresh != (w->due || !w->started))
+	if (z->rounds && note->from == z->stripe[note->from])
+		w->a.summed = w->a.micros = w->samples = 0;
+	if (!z->rounds && w->fresh != (w->due || !w->started))
 		complain(z, "worker %u steps %s new parameters", note->slot,
 			 w->fresh ? "with" : "without");
 	if (w->fresh) {
@@ -622,9 +650,13 @@ static void step_ends(struct replay *z, const struct tw_note *note)
 		complain(z, "worker %u computed what it did not begin", note->slot);
 	w->samples += w->count;
 	take_gradient(&z->l, &w->a, w->from, w->count, w->nominal);
-	if (w->a.micros || w->a.summed < period)
+	if (z->rounds && w->from + w->count < z->stripe_end[w->from])
 		return;
-	if (z->l.f->merge == MERGE_ELASTIC)
+	if (z->rounds && w->a.micros)
+		end_group(&z->l, &w->a);
+	if (!z->rounds && (w->a.micros || w->a.summed < period))
+		return;
+	if (z->l.f->merge == MERGE_ELASTIC && !z->rounds)
 		w->awaited = z->l.p->problem.shards;
 	else
 		give_delta(z, w);
@@ -671,7 +703,7 @@ static void delta_arrives(struct replay *z, const struct tw_note *note)
 	if (last && z->bucket[s * MOST_BUCKET + last - 1].slot == note->slot &&
 	    z->bucket[s * MOST_BUCKET + last - 1].seq == note->seq)
 		return; /* another range of the same */
-	if (note->seq > w->gifts)
+	if (note->seq > w->gifts && !z->rounds)
 		give_rest(z, w);
 	if (note->seq == 0 || note->seq > w->gifts || last == MOST_BUCKET) {
 		complain(z, "shard %u applies contribution %llu of worker %u, which made %llu", s,
@@ -685,6 +717,9 @@ static void delta_arrives(struct replay *z, const struct tw_note *note)
 		complain(z, "shard %u: staleness %llu at version %llu, not %llu at %llu", s,
 			 (unsigned long long)note->tau, (unsigned long long)note->version,
 			 (unsigned long long)tau, (unsigned long long)z->version[s]);
+	if (z->rounds && tau)
+		complain(z, "shard %u: a round takes what is %llu versions old", s,
+			 (unsigned long long)tau);
 	z->stale = tau > z->stale ? tau : z->stale;
 	z->bucket[s * MOST_BUCKET + last].slot = note->slot;
 	z->bucket[s * MOST_BUCKET + last].seq = note->seq;
@@ -737,9 +772,11 @@ static void far_updates(struct replay *z, uint32_t s)
 				 mean_of(scaled, weight, count, 0, z->l.f->outer == OUTER_ADD));
 			continue;
 		}
-		for (uint32_t j = 0; j < count; j++)
+		for (uint32_t j = 0; j < count && !z->rounds; j++)
 			z->far.w[i] =
 				fmaf(1.0f / (float)z->l.p->crew.workers, d[j][i], z->far.w[i]);
+		if (z->rounds)
+			z->far.w[i] += buffer_mean(d, weight, count, i);
 		z->far.view[i] = z->far.w[i];
 	}
 	z->collected[s] = 0;
@@ -761,6 +798,12 @@ bool replay_note(void *arg, const struct tw_note *note)
 		memcpy(z->far.view + from, note->before, note->n * sizeof(float));
 		show_shard(z, note->shard);
 		break;
+	case TW_NOTE_DEAL:
+		for (uint64_t k = note->from; k < note->from + note->count; k++) {
+			z->stripe[k] = note->from;
+			z->stripe_end[k] = note->from + note->count;
+		}
+		break;
 	case TW_NOTE_STEP:
 		step_begins(z, note);
 		break;
@@ -773,6 +816,9 @@ bool replay_note(void *arg, const struct tw_note *note)
 	case TW_NOTE_UPDATE:
 		far_updates(z, note->shard);
 		break;
+	case TW_NOTE_DROP:
+		z->dropped++;
+		break;
 	default:
 		break;
 	}
@@ -783,9 +829,12 @@ bool replay_note(void *arg, const struct tw_note *note)
 
 static char difference[400];
 
-static bool paths_differ(const struct path *run, const struct path *mine)
+/* What is given up may be computed or not: `all` says that nothing is. */
+static bool paths_differ(const struct path *run, const struct path *mine, bool all)
 {
 	for (uint64_t k = 0; k < run->positions; k++) {
+		if (!all && (!run->at[k] || !mine->at[k]))
+			continue;
 		if (!run->at[k] != !mine->at[k]) {
 			snprintf(difference, sizeof difference, "only %s has a batch at %llu",
 				 run->at[k] ? "the run" : "the serial loop", (unsigned long long)k);
@@ -807,7 +856,7 @@ static bool paths_differ(const struct path *run, const struct path *mine)
 static bool results_differ(const struct outcome *o, const float *mine)
 {
 	for (size_t i = 0; i < o->n; i++)
-		if (memcmp(&mine[i], &o->vector[i], sizeof mine[i]) != 0) {
+		if (!isfinite(mine[i]) || memcmp(&mine[i], &o->vector[i], sizeof mine[i]) != 0) {
 			snprintf(difference, sizeof difference,
 				 "element %zu of %zu is %.9g, the serial loop has %.9g", i, o->n,
 				 (double)o->vector[i], (double)mine[i]);
@@ -824,7 +873,7 @@ const char *deltas_differ(const char *text, const struct delta_formula *f, uint6
 
 	outcome_open(&o, text, NULL, TW_WORLD_SIM);
 	assert_true(o.job->plan.traffic.delta);
-	if (o.job->plan.gate->traits & TW_GATE_ROUNDS) {
+	if (strcmp(o.job->plan.gate->name, "bsp") == 0) {
 		struct path mine;
 		float *w = made(o.n, sizeof *w);
 
@@ -832,7 +881,7 @@ const char *deltas_differ(const char *text, const struct delta_formula *f, uint6
 		rounds_alone(&o, f, &mine, w);
 		spy_open(&spy, &o);
 		outcome_run(&o, NULL);
-		differs = paths_differ(&spy.path, &mine) || results_differ(&o, w);
+		differs = paths_differ(&spy.path, &mine, true) || results_differ(&o, w);
 		path_release(&mine);
 		free(w);
 	} else {
@@ -846,9 +895,10 @@ const char *deltas_differ(const char *text, const struct delta_formula *f, uint6
 		if (differs)
 			snprintf(difference, sizeof difference, "%s", z->complaint);
 		else
-			differs = paths_differ(&spy.path, &z->path) || results_differ(&o, z->far.w);
+			differs = paths_differ(&spy.path, &z->path, !z->rounds) ||
+				  results_differ(&o, z->far.w);
 		if (stale)
-			*stale = z->stale;
+			*stale = z->rounds ? z->dropped : z->stale;
 		replay_free(z);
 	}
 	spy_close(&spy, &o);

@@ -2,9 +2,9 @@
 /* deltas.h - serial loops for workers that step by themselves and push where that led.
  *
  * There are two, both over whole vectors and written from the formulas of the literature.  The one
- * for rounds needs nothing but the job's numbers; the other follows the order in which things
- * happened in a run.  Both must end with the same bits as the actors, and must have computed every
- * gradient at the same bits. */
+ * for rounds of all workers needs nothing but the job's numbers; the other follows the order in
+ * which things happened in a run.  Both must end with the same bits as the actors, and must have
+ * computed every gradient at the same bits. */
 #ifndef TW_TEST_JOB_DELTAS_H
 #define TW_TEST_JOB_DELTAS_H
 
@@ -18,8 +18,8 @@ enum merge_rule { MERGE_REPLACE, MERGE_ELASTIC, MERGE_MIX };
 struct delta_formula {
 	enum near_rule near;
 	double rate;
-	float momentum, decay; /* near */
-	bool cosine;           /* down to 0; else, if drop > 0, times 0.3 at that epoch */
+	float momentum, decay, clip; /* near */
+	bool cosine;                 /* down to 0; else, if drop > 0, times 0.3 at that epoch */
 	double drop;
 	uint32_t push, fetch; /* steps; fetch 0: as push */
 	double push_after;    /* epochs with push 1 before */
@@ -59,7 +59,7 @@ void spy_close(struct spy *s, struct outcome *o);
 void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct path *path,
 		  float *w);
 
-/* No rounds: a loop that follows a run. */
+/* Without rounds, or where some come too late for theirs: a loop that follows a run. */
 struct replay;
 struct replay *replay_new(const struct outcome *o, const struct delta_formula *f);
 void replay_free(struct replay *z);
@@ -67,7 +67,7 @@ bool replay_note(void *z, const struct tw_note *note);
 void replay_hears(void *z, uint32_t slot, const struct tw_msg *m);
 
 /* Run `text` and the loop for it; fails the test, naming `label`, if a bit differs.  Returns the
- * largest staleness. */
+ * largest staleness, or in rounds how many stripes were begun in vain. */
 uint64_t deltas_agree(const char *label, const char *text, const struct delta_formula *f);
 
 /* The first difference between the job's result or path and the loop's, or NULL; the text lives

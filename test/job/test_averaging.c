@@ -44,6 +44,12 @@ static const struct row in_rounds[] = {
 	  "",
 	  { SGD, .outer = OUTER_AVERAGE, .outer_rate = 0.4f },
 	  .gain = 0 },
+	{ "averaging, clip",
+	  "name: averaging",
+	  "rate: 0.1, clip: 0.8, decay: 0.01",
+	  ", accumulate: 2",
+	  { SGD, AVERAGE, .clip = 0.8f, .decay = 0.01f },
+	  .gain = 0 },
 	{ "averaging, mix",
 	  "name: averaging, merge: mix, alpha: 0.3",
 	  "rate: 0.1",
@@ -294,6 +300,27 @@ static const struct row at_once[] = {
 	  .gain = 0 },
 };
 
+/* Some workers are too late for their round. */
+static const struct row with_backup[] = {
+	{ "averaging, backup",
+	  "gate: backup, extra: 1, send: delta, outer: {rule: average}",
+	  "rule: momentum, momentum: 0.6, rate: 0.1",
+	  "",
+	  { .near = NEAR_MOMENTUM, .momentum = 0.6f, .rate = 0.1, AVERAGE },
+	  .least = 3 },
+	{ "diloco, backup, abandon",
+	  "gate: backup, extra: 1, abandon: true, send: delta, outer: {rule: nesterov}",
+	  "rule: adamw, rate: 0.03, " COSINE,
+	  ", accumulate: 2",
+	  { .near = NEAR_ADAMW,
+	    .rate = 0.03,
+	    .cosine = true,
+	    .outer = OUTER_NESTEROV,
+	    .outer_rate = 0.7f,
+	    .outer_momentum = 0.9f },
+	  .least = 3 },
+};
+
 static const char *const laws[] = {
 	"{law: constant, mean: 100ms}",
 	"{law: uniform, mean: 100ms, spread: 0.5}",
@@ -324,6 +351,13 @@ static struct delta_formula formula_of(const struct row *r, uint32_t workers, ui
 static void text_of(const struct row *r, uint32_t workers, uint32_t shards, uint32_t push,
 		    uint64_t turn, char *text, size_t room)
 {
+	static const char *const models[] = {
+		"quadratic: {dimension: 37, curvature: [0.1, 1], noise: 0.3, spread: 0.5, target: "
+		"0.5}",
+		"quadratic: {dimension: 37, curvature: [0.1, 1], noise: 0.3, spread: 0.5, buffers: "
+		"5, tensors: 3}",
+		"least-squares: {dimension: 23, noise: 0.1}",
+	};
 	const bool global = !strcmp(r->data, "global");
 	char fetch[40] = "";
 	int len;
@@ -331,8 +365,7 @@ static void text_of(const struct row *r, uint32_t workers, uint32_t shards, uint
 	if (r->fetches)
 		snprintf(fetch, sizeof fetch, ", fetch: %u", r->fetches * push);
 	len = snprintf(text, room,
-		       "model: {quadratic: {dimension: 37, curvature: [0.1, 1], noise: 0.3, "
-		       "spread: 0.5, target: 0.5%s}}\n"
+		       "model: {%s}\n"
 		       "data: {source: none, samples: 100, %s%s}\n"
 		       "train: {epochs: 4.17, seed: %llu}\n"
 		       "update: {%s}\n"
@@ -340,7 +373,7 @@ static void text_of(const struct row *r, uint32_t workers, uint32_t shards, uint
 		       "strategy: {%s, push: %u%s}\n"
 		       "checkpoint: {every: 0s}\n"
 		       "sim: {compute: %s, %s, stragglers: {count: 1, slower: 3}, threads: 1}\n",
-		       turn % 2 ? ", buffers: 5, tensors: 3" : "",
+		       turn % 2 ? models[1] : models[turn % 4],
 		       global ? "global_batch: 11" : "batch: 3", global ? "" : r->data,
 		       (unsigned long long)turn + 1, r->update, workers, shards, shards > 1 ? 2 : 1,
 		       r->strategy, push, fetch, laws[turn % COUNT(laws)],
@@ -393,6 +426,12 @@ static void every_method_in_rounds_is_its_formula(void **state)
 {
 	(void)state;
 	try_rows(in_rounds, COUNT(in_rounds), false);
+}
+
+static void late_workers_change_no_formula(void **state)
+{
+	(void)state;
+	try_rows(with_backup, COUNT(with_backup), true);
 }
 
 static void every_method_without_rounds_is_its_formula(void **state)
@@ -974,6 +1013,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_method_in_rounds_is_its_formula),
 		cmocka_unit_test(every_method_without_rounds_is_its_formula),
+		cmocka_unit_test(late_workers_change_no_formula),
 		cmocka_unit_test(a_wrong_formula_is_noticed),
 		cmocka_unit_test(stopping_does_not_matter),
 		cmocka_unit_test(averaging_every_step_is_synchronous),
