@@ -70,7 +70,7 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 			       ? tw_job_refuse(job, why, "strategy.push_after",
 					       "has an effect only with send: delta; leave it out")
 			       : TW_OK;
-	if (s->push_after != 0.0 && s->push == 1)
+	if (tw_job_given(job, "strategy.push_after") && s->push_after != 0.0 && s->push == 1)
 		return tw_job_refuse(job, why, "strategy.push_after",
 				     "changes nothing with push: 1; use a longer push:, or leave "
 				     "this out");

@@ -2,6 +2,9 @@
 /* polynomial.c - a late contribution counts (1 + staleness)^-power (FedAsync, FedBuff), or, with a
  * hinge, all of it up to some staleness and less from there on (Xie, Koyejo, Gupta 2019).
  *
+ * FedAsync's paper mixes the worker's model into the newest one; here its delta is added, which is
+ * the same where nothing was applied meanwhile.
+ *
  *	polynomial: (1 + tau)^-power
  *	hinge: 1 for tau <= from, else 1 / (power (tau - from) + 1)
  *
