@@ -6,24 +6,13 @@
  *	w = w - rate momentum m,  s = 0
  *
  * N deltas that all began at the same parameters make one step of `nesterov` on their mean. */
-#include "strategy/outer.h"
+#include "strategy/outer/nesterov.h"
 
 #include <math.h>
 
-struct options {
-	float rate, momentum;
-};
-
-static const struct tw_option rows[] = {
-	TW_OPTION(struct options, rate, TW_F32, "0.7", NULL, 0, 1000, "learning rate"),
-	TW_OPTION(struct options, momentum, TW_F32, "0.9", NULL, 0, 0.999999,
-		  "share of the momentum that stays"),
-	TW_OPTION_END,
-};
-
 static void apply(const void *options, const struct tw_apply *a)
 {
-	const struct options *o = options;
+	const struct tw_nesterov_options *o = options;
 	float *const m = a->array[0], *const s = a->array[1];
 	const float share = 1.0f / (float)a->workers;
 	const bool moves = a->count % a->workers == 0;
@@ -46,8 +35,8 @@ static const char *const names[] = { "momentum", "collected" };
 const struct tw_rule tw_outer_delayed_nesterov = {
 	.name = "delayed-nesterov",
 	.help = "every delta counts at once, the momentum once per round of workers",
-	.options = rows,
-	.options_bytes = sizeof(struct options),
+	.options = tw_nesterov_rows,
+	.options_bytes = sizeof(struct tw_nesterov_options),
 	.traits = TW_RULE_OWN_DECAY | TW_RULE_LINEAR | TW_RULE_ONE_BY_ONE,
 	.arrays = 2,
 	.array_names = names,

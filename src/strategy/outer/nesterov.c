@@ -3,24 +3,13 @@
  * (Douillard et al. 2023).
  *
  *	b = momentum b + g;  w = w - rate (g + momentum b) */
-#include "strategy/outer.h"
+#include "strategy/outer/nesterov.h"
 
 #include <math.h>
 
-struct options {
-	float rate, momentum;
-};
-
-static const struct tw_option rows[] = {
-	TW_OPTION(struct options, rate, TW_F32, "0.7", NULL, 0, 1000, "learning rate"),
-	TW_OPTION(struct options, momentum, TW_F32, "0.9", NULL, 0, 0.999999,
-		  "share of the momentum that stays"),
-	TW_OPTION_END,
-};
-
 static void apply(const void *options, const struct tw_apply *a)
 {
-	const struct options *o = options;
+	const struct tw_nesterov_options *o = options;
 	float *const b = a->array[0];
 
 	for (size_t i = 0; i < a->n; i++) {
@@ -34,8 +23,8 @@ static const char *const names[] = { "momentum" };
 const struct tw_rule tw_outer_nesterov = {
 	.name = "nesterov",
 	.help = "Nesterov's momentum on the mean delta, as DiLoCo does",
-	.options = rows,
-	.options_bytes = sizeof(struct options),
+	.options = tw_nesterov_rows,
+	.options_bytes = sizeof(struct tw_nesterov_options),
 	.traits = TW_RULE_OWN_DECAY | TW_RULE_LINEAR,
 	.arrays = 1,
 	.array_names = names,
