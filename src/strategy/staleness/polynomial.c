@@ -5,8 +5,9 @@
  * FedAsync's paper mixes the worker's model into the newest one; here its delta is added, which is
  * the same where nothing was applied meanwhile.
  *
- *	polynomial: (1 + tau)^-power
- *	hinge: 1 for tau <= from, else 1 / (power (tau - from) + 1)
+ *	late = max(tau - from, 0)
+ *	polynomial: (1 + late)^-power
+ *	hinge: 1 / (power late + 1)
  *
  * What is scaled is the rate, and with it the weight decay. */
 #include "strategy/staleness.h"
@@ -28,17 +29,18 @@ static const struct tw_option rows[] = {
 			 "how the factor falls with the staleness"),
 	TW_OPTION(struct options, power, TW_F32, "0.5", NULL, 0, 100,
 		  "how fast it falls; 0: not at all"),
-	TW_OPTION(struct options, from, TW_U32, "4", "updates", 0, 100000,
-		  "hinge: the largest staleness that still counts in full"),
+	TW_OPTION(struct options, from, TW_U32, "0", "updates", 0, 100000,
+		  "the largest staleness that still counts in full"),
 	TW_OPTION_END,
 };
 
 static float factor_of(const struct options *o, uint64_t tau)
 {
+	const double late = tau > o->from ? (double)(tau - o->from) : 0.0;
+
 	if (o->shape == POLYNOMIAL)
-		return (float)pow(1.0 + (double)tau, -(double)o->power);
-	return tau <= o->from ? 1.0f
-			      : (float)(1.0 / ((double)o->power * (double)(tau - o->from) + 1.0));
+		return (float)pow(1.0 + late, -(double)o->power);
+	return (float)(1.0 / ((double)o->power * late + 1.0));
 }
 
 static void correct(const void *options, struct tw_correction *c)
