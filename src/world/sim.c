@@ -451,6 +451,7 @@ static void close_run(struct sim *s)
 	for (uint32_t i = 0; s->cast.node && s->cast.cells && i < s->cast.nodes; i++)
 		tw_sim_node_stop(s, i);
 	tw_job_pool_stop(&s->pool);
+	tw_queue_gather(&s->queue);
 	for (size_t i = 0; i < tw_queue_count(&s->queue); i++) {
 		struct event *e = tw_queue_at(&s->queue, i)->event;
 

@@ -252,6 +252,7 @@ static struct entry *take_off(struct sim *s, const struct pair *p, size_t *count
 {
 	struct entry *out;
 
+	tw_queue_gather(&s->queue);
 	*count = 0;
 	for (size_t i = 0; i < tw_queue_count(&s->queue); i++)
 		*count += on_link(tw_queue_at(&s->queue, i)->event, p);

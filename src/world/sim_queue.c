@@ -38,13 +38,15 @@ bool tw_slab_grow(struct slab *s)
 
 void tw_queue_init(struct queue *q, struct tw_heap *heap)
 {
-	*q = (struct queue){ .heap = heap };
+	*q = (struct queue){ .heap = heap, .bins = { .until = INT64_MAX, .crowd = QUEUE_CROWD } };
+	tw_slab_init(&q->bins.chunks, heap, sizeof(struct chunk));
 }
 
 void tw_queue_release(struct queue *q)
 {
 	q->heap->put(q->heap, q->entry);
-	*q = (struct queue){ .heap = q->heap };
+	tw_slab_release(&q->bins.chunks);
+	tw_queue_init(q, q->heap);
 }
 
 static inline bool before(const struct entry *a, const struct entry *b)
@@ -54,13 +56,11 @@ static inline bool before(const struct entry *a, const struct entry *b)
 
 /* --- the heap --- */
 
-static bool heap_push(struct queue *q, struct entry fresh)
+/* There is room for it (4). */
+static void heap_push(struct queue *q, struct entry fresh)
 {
-	size_t i = q->count;
+	size_t i = q->count++;
 
-	if (!TW_GROW(q->heap, q->entry, q->room, q->count, q->count + 1))
-		return false;
-	q->count++;
 	while (i) {
 		const size_t up = (i - 1) / 4;
 
@@ -70,7 +70,6 @@ static bool heap_push(struct queue *q, struct entry fresh)
 		i = up;
 	}
 	q->entry[i] = fresh;
-	return true;
 }
 
 static struct entry heap_pop(struct queue *q)
@@ -99,6 +98,134 @@ static struct entry heap_pop(struct queue *q)
 	return first;
 }
 
+/* --- the bins --- */
+
+#define BINS 256
+
+/* (4), with this number of entries in bins: every bin may have one chunk that is not full, and
+ * while one is dealt out its last chunk is in use too. */
+static bool bins_reserve(struct bins *b, size_t count)
+{
+	const size_t wanted = count / QUEUE_CHUNK + (count < BINS ? count : BINS) + 1;
+
+	while (b->owned < wanted) {
+		struct chunk *c = tw_slab_take(&b->chunks);
+
+		if (!c)
+			return false;
+		c->next = b->idle;
+		b->idle = c;
+		b->owned++;
+	}
+	return true;
+}
+
+/* The chunks for it are there. */
+static void bins_add(struct bins *b, const struct entry *e)
+{
+	const uint64_t differs = (uint64_t)e->at ^ (uint64_t)b->since;
+	const unsigned digit = differs ? (63u - (unsigned)__builtin_clzll(differs)) / 4 : 0;
+	const unsigned value = (unsigned)((uint64_t)e->at >> 4 * digit) & 15u;
+	struct chunk **bin = &b->bin[digit][value], *c = *bin;
+
+	if (!c || c->count == QUEUE_CHUNK) {
+		c = b->idle;
+		b->idle = c->next;
+		c->next = *bin;
+		c->count = 0;
+		*bin = c;
+		b->used[digit] |= (uint16_t)(1u << value);
+	}
+	c->entry[c->count++] = *e;
+	b->count++;
+}
+
+/* The first bin: its digit; its entries are the caller's, who gives the chunks back. */
+static struct chunk *bins_take(struct bins *b, unsigned *digit)
+{
+	struct chunk *first;
+	unsigned d = 0, value;
+
+	while (!b->used[d])
+		d++;
+	value = (unsigned)__builtin_ctz(b->used[d]);
+	first = b->bin[d][value];
+	b->bin[d][value] = NULL;
+	b->used[d] &= (uint16_t)(b->used[d] - 1);
+	for (const struct chunk *c = first; c; c = c->next)
+		b->count -= c->count;
+	b->since = (int64_t)((uint64_t)b->since >> 4 * d >> 4 << 4 << 4 * d | (uint64_t)value
+										      << 4 * d);
+	*digit = d;
+	return first;
+}
+
+static bool is_small(const struct chunk *c)
+{
+	for (size_t n = 0; c; c = c->next)
+		if ((n += c->count) > QUEUE_CROWD / 2)
+			return false;
+	return true;
+}
+
+/* The next entries of the bins come to the heap. */
+static void refill(struct queue *q)
+{
+	struct bins *b = &q->bins;
+
+	while (!q->count && b->count) {
+		unsigned digit;
+		struct chunk *c = bins_take(b, &digit), *next;
+		const bool whole = digit == 0 || is_small(c);
+
+		for (; c; c = next) {
+			for (size_t i = 0; i < c->count; i++)
+				if (whole)
+					heap_push(q, c->entry[i]);
+				else
+					bins_add(b, &c->entry[i]);
+			next = c->next;
+			c->next = b->idle;
+			b->idle = c;
+		}
+		b->until = b->since + (whole ? INT64_C(1) << 4 * digit : 0);
+	}
+	if (!b->count)
+		b->until = INT64_MAX; /* (3) */
+}
+
+/* The heap has become large: all of it goes to bins, if there is memory for that.  Entries of one
+ * time all come back; then the next try is when there are twice as many. */
+static void spill(struct queue *q)
+{
+	q->bins.crowd = 2 * q->count;
+	if (!bins_reserve(&q->bins, q->count))
+		return;
+	q->bins.since = q->entry[0].at;
+	for (size_t i = 0; i < q->count; i++)
+		bins_add(&q->bins, &q->entry[i]);
+	q->count = 0;
+	refill(q);
+	if (q->bins.count)
+		q->bins.crowd = QUEUE_CROWD;
+}
+
+void tw_queue_gather(struct queue *q)
+{
+	struct bins *b = &q->bins;
+	unsigned digit;
+
+	while (b->count)
+		for (struct chunk *c = bins_take(b, &digit), *next; c; c = next) {
+			for (size_t i = 0; i < c->count; i++)
+				heap_push(q, c->entry[i]);
+			next = c->next;
+			c->next = b->idle;
+			b->idle = c;
+		}
+	b->until = INT64_MAX;
+}
+
 /* --- the earliest entries --- */
 
 static struct entry *soon_at(struct queue *q, uint32_t k)
@@ -115,22 +242,31 @@ static void soon_insert(struct queue *q, const struct entry *fresh)
 	*soon_at(q, k) = *fresh;
 }
 
+/* Room for one more, wherever it goes (4). */
+static bool reserve(struct queue *q)
+{
+	return TW_GROW(q->heap, q->entry, q->room, q->count, tw_queue_count(q) + 1) &&
+	       (!q->bins.count || bins_reserve(&q->bins, q->bins.count + 1));
+}
+
 bool tw_queue_push(struct queue *q, int64_t at, struct event *event)
 {
 	const struct entry fresh = { at, q->seq, event };
 
-	if (!q->sooner || !before(&fresh, soon_at(q, q->sooner - 1))) {
-		if (!heap_push(q, fresh))
-			return false;
+	if (!reserve(q))
+		return false;
+	q->seq++;
+	if (at >= q->bins.until && q->bins.count) {
+		bins_add(&q->bins, &fresh);
+	} else if (!q->sooner || !before(&fresh, soon_at(q, q->sooner - 1))) {
+		heap_push(q, fresh);
+		if (q->count > q->bins.crowd && !q->bins.count)
+			spill(q);
 	} else {
-		if (q->sooner == QUEUE_SOON) {
-			if (!heap_push(q, *soon_at(q, q->sooner - 1)))
-				return false;
-			q->sooner--;
-		}
+		if (q->sooner == QUEUE_SOON)
+			heap_push(q, *soon_at(q, --q->sooner));
 		soon_insert(q, &fresh);
 	}
-	q->seq++;
 	return true;
 }
 
@@ -145,8 +281,12 @@ struct entry tw_queue_pop(struct queue *q)
 	} else {
 		first = heap_pop(q);
 	}
-	while (q->sooner < QUEUE_AHEAD && q->count) /* (2): nearly always once */
+	while (q->sooner < QUEUE_AHEAD &&
+	       (q->count || q->bins.count)) { /* (2): nearly always once */
+		if (!q->count)
+			refill(q);
 		*soon_at(q, q->sooner++) = heap_pop(q);
+	}
 	return first;
 }
 

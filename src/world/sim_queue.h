@@ -39,19 +39,47 @@ static inline void tw_slab_give(struct slab *s, void *thing)
 }
 
 /* What is to happen, ordered by (at, seq).  The earliest entries are sorted in `soon`, so that the
- * loop can fetch into the cache what they will touch; the rest is a heap with four children per
- * entry, whose entries hold their own keys so that sifting touches nothing else.
+ * loop can fetch into the cache what they will touch; those that follow are a heap with four
+ * children per entry, whose entries hold their own keys so that sifting touches nothing else.
  *
- *  (1) no entry of `soon` is after an entry of the heap.
- *  (2) after a pop, `soon` has at least QUEUE_AHEAD entries, or the heap is empty. */
+ * A heap of 100,000 entries does not fit the nearest caches.  So one that grows beyond QUEUE_CROWD
+ * entries keeps only those before `until`; the rest waits in bins, unsorted, and comes to the heap
+ * bin by bin.  A bin is found by the highest hexadecimal digit in which a time differs from
+ * `since`, and by that digit; a bin with many entries is dealt out to finer ones first (a radix
+ * heap).
+ *
+ *  (1) no entry of `soon` is after an entry of the heap, and none of the heap after one of a bin.
+ *  (2) after a pop, `soon` has at least QUEUE_AHEAD entries, or heap and bins are empty.
+ *  (3) since <= until; entries of bins are not before `until`, all others are.  Without entries in
+ *      bins `until` is INT64_MAX.
+ *  (4) a pop takes no memory: the heap has room for all entries, and there are chunks enough for
+ *      any way in which those of the bins may come to lie.
+ *  (5) nothing is pushed that is before what was popped last. */
 #define QUEUE_AHEAD 24
 #define QUEUE_SOON  64
+#define QUEUE_CROWD 1024
+#define QUEUE_CHUNK 42 /* entries: a chunk is 1 KiB */
 
 struct event;
 struct entry {
 	int64_t at;
 	uint64_t seq;
 	struct event *event;
+};
+struct chunk {
+	struct chunk *next;
+	size_t count;
+	struct entry entry[QUEUE_CHUNK];
+};
+struct bins {
+	int64_t since, until;
+	struct chunk *bin[16][16]; /* by digit from the lowest, by its value */
+	uint16_t used[16];         /* by digit: the bins that are not empty, a bit each */
+	size_t count;              /* entries of all of them */
+	size_t crowd;              /* try to use them when the heap has more entries than this */
+	struct slab chunks;
+	size_t owned;       /* chunks taken from the slab, ... */
+	struct chunk *idle; /* ... of which these are not in use */
 };
 struct queue {
 	struct tw_heap *heap;
@@ -60,17 +88,20 @@ struct queue {
 	uint64_t seq;
 	struct entry soon[QUEUE_SOON]; /* a ring */
 	uint32_t first, sooner;        /* of the ring: where it begins, and how many there are */
+	struct bins bins;
 };
 void tw_queue_init(struct queue *q, struct tw_heap *heap);
 void tw_queue_release(struct queue *q);
 /* False without memory, and the queue is as it was. */
 bool tw_queue_push(struct queue *q, int64_t at, struct event *event);
 struct entry tw_queue_pop(struct queue *q); /* it must not be empty */
-/* All entries, in any order: the i-th of tw_queue_count. */
 static inline size_t tw_queue_count(const struct queue *q)
 {
-	return q->sooner + q->count;
+	return q->sooner + q->count + q->bins.count;
 }
+/* Empty the bins, so that tw_queue_at reaches everything until the next push. */
+void tw_queue_gather(struct queue *q);
+/* All entries, in any order: the i-th of tw_queue_count. */
 static inline struct entry *tw_queue_at(struct queue *q, size_t i)
 {
 	return i < q->sooner ? &q->soon[(q->first + i) % QUEUE_SOON] : &q->entry[i - q->sooner];

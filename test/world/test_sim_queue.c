@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -95,10 +96,98 @@ static void entries_come_in_order(void **state)
 	assert_true(full); /* a push into a full window was among them */
 }
 
+/* --- a crowd: beyond QUEUE_CROWD entries the rest waits in bins ----------------------------- */
+
+#define CROWD 20000
+
+static int by_time(const void *a, const void *b)
+{
+	return earlier(a, b) ? -1 : 1;
+}
+
+/* Memory that ends after so many blocks. */
+struct short_heap {
+	struct tw_heap heap; /* must stay first */
+	size_t left;
+};
+
+static void *short_get(struct tw_heap *heap, size_t bytes)
+{
+	struct short_heap *h = (struct short_heap *)heap;
+
+	return h->left && h->left-- ? tw_heap_system.get(&tw_heap_system, bytes) : NULL;
+}
+
+static void short_put(struct tw_heap *heap, void *memory)
+{
+	(void)heap;
+	tw_heap_system.put(&tw_heap_system, memory);
+}
+
+/* Push a crowd, then hold it: each entry that is popped is pushed again until all were, and
+ * everything must come in the order that sorting gives.  `gather`: the bins are emptied by the way.
+ * After `blocks` the memory ends: pushes may fail then, and what was pushed must come anyway. */
+static bool crowd_agrees(uint64_t seed, uint64_t spread, bool gather, size_t blocks, bool *binned)
+{
+	static struct entry all[2 * CROWD], got[2 * CROWD];
+	const struct tw_rng r = tw_rng_make(seed, TW_RNG_SIM);
+	struct short_heap heap = { { short_get, short_put }, blocks };
+	struct queue q;
+	size_t n = 0, popped = 0;
+	bool good = true;
+
+	tw_queue_init(&q, &heap.heap);
+	for (uint64_t i = 0; i < 2 * CROWD; i++) {
+		int64_t now = 0;
+
+		if (i >= CROWD && popped < n) {
+			if (gather && i % 977 == 0) {
+				tw_queue_gather(&q);
+				good = good && q.sooner + q.count == tw_queue_count(&q);
+			}
+			got[popped] = tw_queue_pop(&q);
+			now = got[popped++].at;
+		}
+		all[n] = (struct entry){ now + (int64_t)(tw_rng_u64(&r, i, 0) % (spread + 1)),
+					 q.seq, (struct event *)(uintptr_t)(i + 1) };
+		n += tw_queue_push(&q, all[n].at, all[n].event);
+		*binned = *binned || q.bins.count;
+	}
+	while (tw_queue_count(&q))
+		got[popped++] = tw_queue_pop(&q);
+	qsort(all, n, sizeof *all, by_time);
+	good = good && popped == n;
+	for (size_t i = 0; i < n && good; i++)
+		good = got[i].at == all[i].at && got[i].seq == all[i].seq &&
+		       got[i].event == all[i].event;
+	tw_queue_release(&q);
+	return good;
+}
+
+static void crowd_comes_in_order(void **state)
+{
+	static const uint64_t spreads[] = { 0, 3, 1000, 100000000, UINT64_C(1) << 60 };
+
+	for (uint64_t seed = 1; seed <= 6; seed++)
+		for (size_t k = 0; k < sizeof spreads / sizeof spreads[0]; k++) {
+			bool binned = false;
+
+			if (!crowd_agrees(seed, spreads[k], seed % 2, SIZE_MAX, &binned))
+				fail_msg("seed %llu, spread %llu: another order",
+					 (unsigned long long)seed, (unsigned long long)spreads[k]);
+			assert_true(binned || !spreads[k]); /* of one time: no bins */
+			binned = false;
+			if (!crowd_agrees(seed, spreads[k], seed % 2, 40 * seed, &binned))
+				fail_msg("seed %llu, spread %llu: not all came when memory ended",
+					 (unsigned long long)seed, (unsigned long long)spreads[k]);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries_come_in_order),
+		cmocka_unit_test(crowd_comes_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
