@@ -2,6 +2,7 @@
 /* faultrun.c - a run with faults, watched. */
 #include "faultrun.h"
 
+#include "job/reading.h"
 #include "run/placement.h"
 #include "watcher.h"
 #include "run/open_engine.h"
@@ -19,6 +20,32 @@ const char *const faultrun_presets[] = {
 	"ssp",      "fasgd",  "dc-asgd",   "dc-asgd-a", "dc-ssgd",  "gap-aware",       "multi-asgd",
 	"nag-asgd", "dana",   "dana-slim", "dana-dc",   NULL,
 };
+
+const char *const *faultrun_deltas(void)
+{
+	static const char *list[64] = {
+		"{gate: bsp, send: delta, push: 2, merge: elastic, alpha: 0.2, outer: {rule: add, "
+		"scale: 1}}",
+		"{gate: backup, extra: 1, abandon: true, send: delta, push: 3, outer: {rule: "
+		"average}}",
+		"{gate: ssp, lead: 1, send: delta, push: 2, merge: mix, alpha: 0.4, outer: {rule: "
+		"average}}",
+		"{gate: async, send: delta, push: 1, fetch: 3, outer: {rule: add, scale: 0.3}}",
+	};
+	static bool made;
+	size_t count = 0;
+
+	while (list[count])
+		count++;
+	for (const struct tw_preset *p = tw_presets; !made && p->name; p++)
+		if (strstr(p->fields, "send: delta")) {
+			if (count + 1 == sizeof list / sizeof list[0])
+				abort();
+			list[count++] = short_strategy(p);
+		}
+	made = true;
+	return list;
+}
 
 /* --- those who leave ------------------------------------------------------------------------ */
 
@@ -246,7 +273,7 @@ const char *faultrun_replay(const struct faultrun *r)
 {
 	static char text[600];
 	int at = snprintf(text, sizeof text,
-			  "build/test/job_test_full_faults --replay %s %u %u %u seed %llu faults "
+			  "build/test/job_test_full_faults --replay '%s' %u %u %u seed %llu faults "
 			  "%u %u %u %u %llu loss %g",
 			  r->preset, r->workers, r->servers, r->shards, (unsigned long long)r->seed,
 			  r->crashes, r->partitions, r->resets, r->slow,
@@ -308,29 +335,27 @@ static void kill_everywhere(const char *preset, uint32_t node, int64_t lasts, ui
 	}
 }
 
-unsigned long faultrun_kills(uint64_t stride)
+unsigned long faultrun_kills(const char *const *presets, uint64_t stride)
 {
 	failures = runs = interrupted = 0;
-	for (size_t k = 0; faultrun_presets[k] && failures < 20; k++) {
-		kill_everywhere(faultrun_presets[k], 0, 2 * TW_SECOND, stride); /* master */
-		kill_everywhere(faultrun_presets[k], 1, 3 * TW_SECOND,
-				stride);                             /* a server, back soon */
-		kill_everywhere(faultrun_presets[k], 2, -1, stride); /* a server, for ever */
-		kill_everywhere(faultrun_presets[k], 3, TW_SECOND / 10,
-				stride);                             /* worker, at once */
-		kill_everywhere(faultrun_presets[k], 4, -1, stride); /* worker, for ever */
+	for (size_t k = 0; presets[k] && failures < 20; k++) {
+		kill_everywhere(presets[k], 0, 2 * TW_SECOND, stride);  /* master */
+		kill_everywhere(presets[k], 1, 3 * TW_SECOND, stride);  /* a server, back soon */
+		kill_everywhere(presets[k], 2, -1, stride);             /* a server, for ever */
+		kill_everywhere(presets[k], 3, TW_SECOND / 10, stride); /* worker, at once */
+		kill_everywhere(presets[k], 4, -1, stride);             /* worker, for ever */
 	}
 	printf("%lu runs, %lu interrupted\n", runs, interrupted);
 	return failures;
 }
 
-unsigned long faultrun_seeds(uint64_t first, uint64_t count)
+unsigned long faultrun_seeds(const char *const *presets, uint64_t first, uint64_t count)
 {
 	failures = runs = interrupted = 0;
 	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
-		for (size_t k = 0; faultrun_presets[k]; k++) {
+		for (size_t k = 0; presets[k]; k++) {
 			const uint64_t h = seed * 2654435761u + k * 40503u;
-			struct faultrun r = { .preset = faultrun_presets[k],
+			struct faultrun r = { .preset = presets[k],
 					      .workers = 2 + (uint32_t)(h >> 3) % 4,
 					      .servers = 1 + (uint32_t)(h >> 7) % 3,
 					      .shards = 3 + (uint32_t)(h >> 11) % 3,
@@ -341,6 +366,7 @@ unsigned long faultrun_seeds(uint64_t first, uint64_t count)
 					      .resets = (uint32_t)(h >> 19) % 6,
 					      .slow = (uint32_t)(h >> 23) % 2,
 					      .loss = (h >> 29) % 3 == 0 ? 0.1 : 0,
+					      .running = (h >> 31) % 2,
 					      .forever = true };
 			struct faultend end;
 
@@ -389,28 +415,28 @@ static void leave_once(const char *preset, uint64_t seed, uint64_t h, uint32_t c
 	try_run(&r, &end);
 }
 
-unsigned long faultrun_leaves(uint64_t first, uint64_t count)
+unsigned long faultrun_leaves(const char *const *presets, uint64_t first, uint64_t count)
 {
 	failures = runs = interrupted = 0;
 	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
-		for (size_t k = 0; faultrun_presets[k]; k++) {
+		for (size_t k = 0; presets[k]; k++) {
 			const uint64_t h = (seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u;
 
-			leave_once(faultrun_presets[k], seed, h >> 8, 0);
-			leave_once(faultrun_presets[k], seed, h >> 12, 1 + (h >> 40) % 3);
+			leave_once(presets[k], seed, h >> 8, 0);
+			leave_once(presets[k], seed, h >> 12, 1 + (h >> 40) % 3);
 		}
 	printf("%lu runs, %lu interrupted\n", runs, interrupted);
 	return failures;
 }
 
-unsigned long faultrun_masters(uint64_t first, uint64_t count)
+unsigned long faultrun_masters(const char *const *presets, uint64_t first, uint64_t count)
 {
 	failures = runs = interrupted = 0;
 	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
-		for (size_t k = 0; faultrun_presets[k]; k++) {
+		for (size_t k = 0; presets[k]; k++) {
 			const uint64_t h =
 				((seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u) >> 8;
-			struct faultrun r = { .preset = faultrun_presets[k],
+			struct faultrun r = { .preset = presets[k],
 					      .workers = 2 + (uint32_t)(h >> 3) % 3,
 					      .servers = 1 + (uint32_t)(h >> 7) % 3,
 					      .shards = 3 + (uint32_t)(h >> 11) % 3,

@@ -51,21 +51,24 @@ const char *faultrun(const struct faultrun *r, struct faultend *end);
 /* The command that replays it, for the one who reads a failure. */
 const char *faultrun_replay(const struct faultrun *r);
 
-/* For every preset kill the master, a server (back soon; for ever) and a worker (back at once; for
+/* For every one of these presets kill the master, a server (back soon; for ever) and a worker (back at once; for
  * ever) at every `stride`-th event.  Failures are printed with the command that replays them;
  * returns how many there were (it stops after twenty). */
-unsigned long faultrun_kills(uint64_t stride);
+unsigned long faultrun_kills(const char *const *presets, uint64_t stride);
 /* For every preset and seed: crashes, partitions, resets, slow nodes and loss drawn from it. */
-unsigned long faultrun_seeds(uint64_t first, uint64_t count);
+unsigned long faultrun_seeds(const char *const *presets, uint64_t first, uint64_t count);
 
 /* For every preset and seed: servers that leave, workers that leave, more workers than places; then
  * the same with crashes. */
-unsigned long faultrun_leaves(uint64_t first, uint64_t count);
+unsigned long faultrun_leaves(const char *const *presets, uint64_t first, uint64_t count);
 
 /* For every preset and seed: the master alone is lost, once or twice; the servers outlive it. */
-unsigned long faultrun_masters(uint64_t first, uint64_t count);
+unsigned long faultrun_masters(const char *const *presets, uint64_t first, uint64_t count);
 
-/* Presets that the simulator accepts, NULL at the end. */
+/* Presets that push gradients and that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];
+/* Every preset of the table that pushes deltas, and gates and merges that go with them: what a job
+ * file has behind `strategy:`.  NULL at the end. */
+const char *const *faultrun_deltas(void);
 
 #endif

@@ -10,25 +10,34 @@
 static void nodes_at_some_events(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_kills(61), 0);
+	assert_int_equal(faultrun_kills(faultrun_presets, 61), 0);
 }
 
 static void some_seeds(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_seeds(1, 30), 0);
+	assert_int_equal(faultrun_seeds(faultrun_presets, 1, 30), 0);
 }
 
 static void masters(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_masters(1, 40), 0);
+	assert_int_equal(faultrun_masters(faultrun_presets, 1, 40), 0);
 }
 
 static void those_who_leave(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_leaves(1, 20), 0);
+	assert_int_equal(faultrun_leaves(faultrun_presets, 1, 20), 0);
+}
+
+static void some_of_deltas(void **state)
+{
+	(void)state;
+	assert_int_equal(faultrun_kills(faultrun_deltas(), 61), 0);
+	assert_int_equal(faultrun_seeds(faultrun_deltas(), 1, 30), 0);
+	assert_int_equal(faultrun_masters(faultrun_deltas(), 1, 40), 0);
+	assert_int_equal(faultrun_leaves(faultrun_deltas(), 1, 20), 0);
 }
 
 /* The watcher is worth something only if it sees what it should: a run that loses a server for
@@ -54,6 +63,67 @@ static void a_lost_server_is_seen(void **state)
 	assert_true(end.totals.lost_updates > 0);
 }
 
+/* A round was committed while a cut that pauses nobody was collected: the master's part was of the
+ * next round, the shards' of this one, and nobody could go on from it. */
+static void a_cut_under_way_is_of_one_round(void **state)
+{
+	static const struct faultrun once_stuck[] = {
+		{ .preset = "{gate: bsp, send: delta, push: 2, merge: elastic, alpha: 0.2, outer: "
+			    "{rule: add, scale: 1}}",
+		  .workers = 4,
+		  .servers = 3,
+		  .shards = 5,
+		  .seed = 84,
+		  .fault_seed = 84,
+		  .crashes = 3,
+		  .partitions = 1 },
+		{ .preset = "{gate: backup, extra: 1, abandon: true, send: delta, push: 3, outer: "
+			    "{rule: average}}",
+		  .workers = 3,
+		  .servers = 1,
+		  .shards = 5,
+		  .seed = 289,
+		  .fault_seed = 289,
+		  .crashes = 3,
+		  .partitions = 1,
+		  .resets = 4,
+		  .slow = 1,
+		  .loss = 0.1 },
+		{ .preset = "{name: diloco, push: 2}",
+		  .workers = 4,
+		  .servers = 1,
+		  .shards = 3,
+		  .seed = 521,
+		  .fault_seed = 521,
+		  .crashes = 3,
+		  .partitions = 2,
+		  .resets = 3,
+		  .slow = 1 },
+		{ .preset = "{name: diloco, push: 2}",
+		  .workers = 2,
+		  .servers = 3,
+		  .shards = 4,
+		  .seed = 1446,
+		  .fault_seed = 1446,
+		  .crashes = 1,
+		  .partitions = 2,
+		  .resets = 2,
+		  .loss = 0.1 },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof once_stuck / sizeof once_stuck[0]; k++) {
+		struct faultrun r = once_stuck[k];
+		struct faultend end;
+		const char *wrong;
+
+		r.running = r.forever = true;
+		wrong = faultrun(&r, &end);
+		if (wrong)
+			fail_msg("%s\n  replay: %s", wrong, faultrun_replay(&r));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -61,7 +131,9 @@ int main(void)
 		cmocka_unit_test(some_seeds),
 		cmocka_unit_test(masters),
 		cmocka_unit_test(those_who_leave),
+		cmocka_unit_test(some_of_deltas),
 		cmocka_unit_test(a_lost_server_is_seen),
+		cmocka_unit_test(a_cut_under_way_is_of_one_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

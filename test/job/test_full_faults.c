@@ -24,25 +24,25 @@ static uint64_t wanted(const char *name, uint64_t standard)
 static void every_node_at_every_event(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_kills(wanted("TW_FAULTS_STRIDE", 3)), 0);
+	assert_int_equal(faultrun_kills(faultrun_presets, wanted("TW_FAULTS_STRIDE", 3)), 0);
 }
 
 static void seeds(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_seeds(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
+	assert_int_equal(faultrun_seeds(faultrun_presets, 1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
 }
 
 static void masters(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_masters(1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
+	assert_int_equal(faultrun_masters(faultrun_presets, 1, wanted("TW_FAULTS_SEEDS", 2000)), 0);
 }
 
 static void leavers(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_leaves(1, wanted("TW_FAULTS_SEEDS", 2000) / 4), 0);
+	assert_int_equal(faultrun_leaves(faultrun_presets, 1, wanted("TW_FAULTS_SEEDS", 2000) / 4), 0);
 }
 
 static uint64_t number(char **argv, int *k)

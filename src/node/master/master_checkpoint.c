@@ -6,7 +6,9 @@
  *      one number; the store keeps all of them or none.
  *  (2) a cut that drains has no lease open and nothing collected: what is applied is what is dealt.
  *      One that does not drain says for each shard what it has applied, and what the master knew to
- *      be done when it asked. */
+ *      be done when it asked.
+ *  (3) under rounds a cut is of one round, that of the SNAP: the parts of all shards and the
+ *      master's own.  Where a shard has gone on meanwhile, the cut is let go and made again. */
 #include "node/master/master.h"
 
 #include <stdio.h>
@@ -54,6 +56,23 @@ void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
 }
 
+/* What the master says of a cut, as things are now. */
+static struct tw_master_part as_of_now(const struct master *m)
+{
+	return (struct tw_master_part){ .cut = m->cuts.making,
+					.round = m->rounds.number,
+					.generation = m->restart.generation,
+					.steps = m->count.steps,
+					.samples = m->count.samples,
+					.redealt = m->count.redealt,
+					.dropped = m->count.dropped,
+					.refused = m->count.refused,
+					.evaluated_at = m->scores.evaluated_at,
+					.shards = m->plan->problem.shards,
+					.slots = m->plan->crew.workers,
+					.servers = m->plan->crew.servers };
+}
+
 void tw_cut_snap(struct master *m, struct tw_context *ctx)
 {
 	enum tw_status st;
@@ -63,6 +82,7 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	 * must not be taken for this one's, and it may become complete */
 	m->cuts.making = (m->cuts.stored > m->cuts.last ? m->cuts.stored : m->cuts.last) + 1;
 	m->cuts.running = m->phase == PHASE_RUN;
+	m->cuts.asked = as_of_now(m);
 	m->wish.cut = false;
 	m->since = tw_now(ctx);
 	st = tw_spans_copy(&m->cuts.closed, &m->dealing.taken);
@@ -112,21 +132,8 @@ static void stretch(struct master *m, struct tw_context *ctx)
 
 static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 {
-	struct tw_master_part x = { .cut = m->cuts.making,
-				    .round = m->rounds.number,
-				    .generation = m->restart.generation,
-				    .release = tw_now(ctx) + m->plan->checkpoint.save_time +
-					       TW_SECOND / 10,
-				    .steps = m->count.steps,
-				    .samples = m->count.samples,
-				    .redealt = m->count.redealt,
-				    .dropped = m->count.dropped,
-				    .refused = m->count.refused,
-				    .evaluated_at = m->scores.evaluated_at,
-				    .workers = tw_master_live(m),
-				    .shards = m->plan->problem.shards,
-				    .slots = m->plan->crew.workers,
-				    .servers = m->plan->crew.servers };
+	const bool earlier = m->cuts.running && tw_master_rounds(m); /* (3) */
+	struct tw_master_part x = earlier ? m->cuts.asked : as_of_now(m);
 	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
 	const struct tw_array list[2] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
@@ -137,6 +144,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	};
 	struct tw_block *part = NULL;
 
+	x.workers = tw_master_live(m);
+	x.release = tw_now(ctx) + m->plan->checkpoint.save_time + TW_SECOND / 10;
 	if (!m->cuts.running) {
 		m->restart.release = x.release;
 		stretch(m, ctx);
@@ -179,7 +188,7 @@ static void save(struct master *m, struct tw_context *ctx)
 
 void tw_cut_check(struct master *m, struct tw_context *ctx)
 {
-	if (!m->cuts.making || m->phase == PHASE_SAVE)
+	if (!m->cuts.making || m->cuts.stored == m->cuts.making)
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].part)
@@ -203,6 +212,19 @@ static void keep_of_worker(struct master *m, uint32_t slot, struct tw_block *b)
 	keep(&e->part, b);
 }
 
+/* A shard's part of the cut under way. */
+static void keep_of_shard(struct master *m, uint32_t shard, const struct tw_msg *msg)
+{
+	const uint64_t round = msg->b.part.round;
+
+	if (tw_master_rounds(m) && round > m->cuts.asked.round) { /* (3) */
+		tw_cut_abort(m);
+		m->wish.cut = true;
+	} else if (!tw_master_rounds(m) || round == m->cuts.asked.round) {
+		keep(&m->shard[shard].part, msg->payload);
+	} /* else a COMMIT was lost on the way there: it is sent again, and this, too */
+}
+
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t s = msg->h.shard;
@@ -217,14 +239,14 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 			keep_of_worker(m, msg->h.from, msg->payload);
 	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
 		return;
-	} else if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number) {
-		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
 	} else if (msg->b.part.cut == 0) {
+		if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)
+			return; /* as in keep_of_shard */
 		if (msg->h.payload ==
 		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
 			keep(&m->shard[s].vector, msg->payload);
-	} else if (m->cuts.making == msg->b.part.cut && m->phase != PHASE_SAVE) {
-		keep(&m->shard[s].part, msg->payload);
+	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making) {
+		keep_of_shard(m, s, msg);
 	}
 	if (m->cuts.running)
 		tw_cut_check(m, ctx);

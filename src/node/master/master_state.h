@@ -263,7 +263,8 @@ struct cuts {
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;
-	struct tw_spans closed; /* at the SNAP */
+	struct tw_spans closed;      /* at the SNAP */
+	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
 	int64_t draining;       /* since when nobody gets work, for the cut being made */
 	uint64_t closed_before; /* positions closed in the drained cut before */
