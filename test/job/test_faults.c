@@ -124,6 +124,30 @@ static void a_cut_under_way_is_of_one_round(void **state)
 	}
 }
 
+/* A master is lost, and the next one hears of a worker late: meanwhile the worker was in no view,
+ * and what it had asked the shards was forgotten. */
+static void a_request_outlives_a_view_without_its_worker(void **state)
+{
+	const struct faultrun r = { .preset = "{gate: ssp, lead: 1, send: delta, push: 2, merge: "
+					      "mix, alpha: 0.4, outer: {rule: average}}",
+				    .workers = 4,
+				    .servers = 1,
+				    .shards = 3,
+				    .seed = 9557,
+				    .fault_seed = 9557,
+				    .crashes = 1,
+				    .partitions = 2,
+				    .resets = 4,
+				    .running = true,
+				    .forever = true };
+	struct faultend end;
+	const char *wrong = faultrun(&r, &end);
+
+	(void)state;
+	if (wrong)
+		fail_msg("%s\n  replay: %s", wrong, faultrun_replay(&r));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +158,7 @@ int main(void)
 		cmocka_unit_test(some_of_deltas),
 		cmocka_unit_test(a_lost_server_is_seen),
 		cmocka_unit_test(a_cut_under_way_is_of_one_round),
+		cmocka_unit_test(a_request_outlives_a_view_without_its_worker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ struct shard_worker_mark {
 
 /* A request that waits.  The list is by slot + 1; 0: none. */
 struct shard_worker_request {
-	bool parked;
+	bool parked, aside;     /* not both */
 	uint32_t before, after; /* in the queue, while parked */
 	uint64_t number, round;
 	int64_t since;
@@ -280,6 +280,9 @@ void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 		   uint64_t round);
 /* The request of this worker, if one is parked, will not be answered. */
 void tw_shard_unpark(struct shard *s, uint32_t slot);
+/* Its worker is in no view any more; if the same one is in a view again, so is the request. */
+void tw_shard_put_aside(struct shard *s, uint32_t slot);
+void tw_shard_park_again(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* Answer every parked request that may go now, oldest first. */
 void tw_shard_release(struct shard *s, struct tw_context *ctx);
 /* Which worker does the oldest request wait for? */

@@ -54,7 +54,7 @@ static void forget(struct shard *s, uint32_t slot)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
 
-	tw_shard_unpark(s, slot);
+	tw_shard_put_aside(s, slot);
 	tw_slice_leave(&s->slice, slot);
 	tw_shard_forget_all_sent(s, g);
 	s->heap->put(s->heap, g->sent);
@@ -87,6 +87,7 @@ static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 
 	if (tw_shard_worker_is_here(g))
 		forget(s, slot);
+	tw_shard_unpark(s, slot);
 	g->link = back ? g->other.link : 0;
 	g->unapplied = back ? g->other.unapplied : 0;
 	g->other = before;
@@ -206,6 +207,8 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (!full || s->members.at_zero)
 		tw_clocks_guess(&s->clocks, m->slot);
 	see(s, m->slot);
+	if (m->state == TW_LIVE)
+		tw_shard_park_again(s, ctx, m->slot);
 }
 
 /* (6): everybody starts anew from here. */

@@ -4,7 +4,9 @@
  *  (1) a worker has one request parked at most; the queue has the parked, in the order in which
  *      they were parked first.
  *  (2) unless `due` is set, or the clocks rose, no parked request may go.  So looking for those
- *      that may costs nothing where nothing has changed. */
+ *      that may costs nothing where nothing has changed.
+ *  (3) the request of a worker that is in no view any more is put aside.  The worker may be back as
+ *      it was, where the next master just had not heard of it; it would not ask again. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
 
@@ -67,14 +69,36 @@ void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 	}
 	r->number = number;
 	r->round = round;
+	r->aside = false;
 	if (tw_shard_may_read(s, slot, round, &whom)) /* (2) */
 		s->queue.due = true;
 }
 
 void tw_shard_unpark(struct shard *s, uint32_t slot)
 {
-	if (linked(s, slot + 1)->parked)
+	struct shard_worker_request *r = linked(s, slot + 1);
+
+	if (r->parked)
 		detach(s, slot);
+	r->aside = false;
+}
+
+void tw_shard_put_aside(struct shard *s, uint32_t slot)
+{
+	struct shard_worker_request *r = linked(s, slot + 1);
+
+	if (!r->parked)
+		return;
+	detach(s, slot);
+	r->aside = true;
+}
+
+void tw_shard_park_again(struct shard *s, struct tw_context *ctx, uint32_t slot)
+{
+	const struct shard_worker_request *r = linked(s, slot + 1);
+
+	if (r->aside)
+		tw_shard_park(s, ctx, slot, r->number, r->round);
 }
 
 /* Move those that may go from the queue to a list of their own; returns the first. */
