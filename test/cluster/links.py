@@ -187,6 +187,7 @@ class Relay:
                 try:
                     if data:
                         b.sendall(data)
+                        self.carried(b, len(data))
                     else:
                         b.shutdown(socket.SHUT_WR)
                 except OSError:
@@ -196,6 +197,9 @@ class Relay:
 
         for f in (take, give):
             threading.Thread(target=f, daemon=True).start()
+
+    def carried(self, to, count):
+        """So many bytes went to this socket."""
 
     def close(self):
         self.listener.close()
