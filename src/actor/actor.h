@@ -123,7 +123,8 @@ struct tw_totals {
 	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;
-	uint64_t cut;             /* last complete checkpoint, 0 none */
+	uint32_t least_period, most_period; /* that workers were told; 0: none was */
+	uint64_t cut;                       /* last complete checkpoint, 0 none */
 	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
 	struct tw_heap *vector_heap; /* where `vector` itself came from */
 	enum tw_status status;       /* TW_OK, TW_INTERRUPTED, or why it failed */

@@ -191,12 +191,15 @@ struct tw_body_lease {
 	uint32_t batch;        /* samples of one step */
 	uint32_t live;         /* workers the leases are shared by */
 	double nominal;        /* samples that weigh 1 */
+	uint32_t period;       /* steps between two pushes; 0: as the job says */
+	uint32_t pad;
 };
 struct tw_body_done {
 	uint64_t lease, upto;    /* below `upto` it is done; the rest is given back */
 	uint64_t steps, samples; /* of this worker since it joined */
 	double loss;             /* sum of sample losses since the last DONE ... */
-	uint64_t losses;         /* ... of so many samples */
+	uint64_t losses;         /* ... of so many samples ... */
+	uint64_t busy;           /* ... whose gradients took so long, ns */
 };
 struct tw_body_idle {
 	uint32_t slot, incarnation, idle, pad;

@@ -68,6 +68,7 @@ struct tw_traffic {
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	uint64_t push_from;   /* positions before this one are pushed step by step */
 	bool delta;           /* a worker steps by itself, and pushes where that led */
+	bool adaptive;        /* `push` is for quick workers: others take fewer steps */
 	enum tw_merges merge; /* at a fetch */
 	float alpha;          /* ELASTIC: share of the difference; MIX: share of the own copy */
 	double skip_push, skip_fetch; /* B-FASGD's c; NAN: never skips */

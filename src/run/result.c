@@ -131,6 +131,10 @@ static void counts(const struct tw_ran *ran, json_t *r)
 	const struct tw_totals *t = &ran->totals;
 
 	set(r, "staleness", staleness(&t->tally));
+	set(r, "periods",
+	    t->most_period ? json_pack("{s:o, s:o}", "least", count(t->least_period), "most",
+				       count(t->most_period))
+			   : NULL);
 	set(r, "bytes_sent", count(ran->bytes_sent));
 	set(r, "bytes_received", count(ran->bytes_received));
 	set(r, "dropped", count(t->dropped));

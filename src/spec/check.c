@@ -93,6 +93,24 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
+/* Periods by worker speed. */
+static enum tw_status check_adaptive(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+
+	if (!s->adaptive)
+		return TW_OK;
+	if (s->push == 1)
+		return tw_job_refuse(job, why, "strategy.adaptive",
+				     "makes push: shorter for slow workers, and 1 step is the "
+				     "least; use a longer push:, or leave this out");
+	if (job->train.updates)
+		return tw_job_refuse(job, why, "train.updates",
+				     "with strategy.adaptive updates are of different lengths; use "
+				     "train.epochs or train.steps");
+	return TW_OK;
+}
+
 static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
@@ -325,6 +343,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 		st = check_delta(job, why);
 	if (st == TW_OK)
 		st = tw_job_check_choices(job, why);
+	if (st == TW_OK)
+		st = check_adaptive(job, why);
 	if (st == TW_OK)
 		st = check_model(job, why);
 	if (st == TW_OK && !job->data.from)

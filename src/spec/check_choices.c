@@ -54,6 +54,7 @@
 #define OWN_COPY         FACT(36) /* merge: elastic or mix */
 #define ROBUST           FACT(37) /* sum: median or trimmed */
 #define OUTER_TOTALS     FACT(38) /* the outer rule takes the total of the deltas */
+#define ADAPTIVE         FACT(39) /* periods by worker speed */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -95,6 +96,12 @@ static const struct refusal {
 	  "or sum: mean" },
 	{ ROBUST | OUTER_TOTALS, 0, "strategy.sum", "strategy.outer.rule",
 	  "this outer rule takes the total of all deltas; use sum: mean, or another outer rule" },
+	{ ADAPTIVE, DELTA, "strategy.adaptive", "strategy.send",
+	  "gives workers different numbers of own steps, and only send: delta takes own steps; use "
+	  "send: delta, or leave this out" },
+	{ ADAPTIVE | ROUNDS, 0, "strategy.adaptive", "strategy.gate",
+	  "a round takes the same number of steps from every worker; use gate: [at-once gate], or "
+	  "leave this out" },
 	{ ONE_BY_ONE | ROUNDS, 0, "strategy.outer.rule", "strategy.gate",
 	  "this outer rule takes one delta at a time, and a round has one of each worker; use "
 	  "gate: [one-by-one gate], or another outer rule" },
@@ -283,6 +290,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= MOMENTUM;
 	if (p->traffic.delta)
 		facts |= DELTA;
+	if (p->traffic.adaptive)
+		facts |= ADAPTIVE;
 	if (tw_plan_own_parameters(p))
 		facts |= OWN_COPY;
 	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)

@@ -206,6 +206,9 @@ const struct tw_option tw_strategy_rows[] = {
 		  "send: delta: push every step before this epoch, and every `push` steps after "
 		  "it; -1: after the first drop of the learning rate, or half of the run "
 		  "where it does not drop"),
+	TW_OPTION(S, adaptive, TW_BOOL, "false", NULL, 0, 0,
+		  "send: delta without rounds: a worker takes push * (its speed / the 0.9 quantile "
+		  "of all speeds) steps between pushes, so that all push equally often (DyLU)"),
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
 		  "steps between fetches (default with send: delta: push)"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,

@@ -97,6 +97,7 @@ struct tw_job_strategy {
 	const char *gate, *staleness, *up, *down, *local, *outer;
 	uint32_t send, push, fetch, merge, topology; /* send: enum tw_send */
 	double push_after; /* epochs; below 0: at the first drop of the rate */
+	bool adaptive;     /* slow workers push after fewer steps */
 	double alpha, elasticity;
 	double local_rate;            /* 0: update.rate */
 	double skip_push, skip_fetch; /* NAN: never skips */

@@ -279,6 +279,7 @@ static void copy_values(struct tw_job *job)
 		p->far = (struct tw_half){ &tw_rule_subtract, NULL };
 	}
 	p->traffic.delta = s->send == TW_SEND_DELTA;
+	p->traffic.adaptive = s->adaptive;
 	p->traffic.push = s->push;
 	p->traffic.fetch = s->fetch;
 	p->traffic.merge = (enum tw_merges)s->merge;
@@ -331,6 +332,7 @@ static void complete_delta(struct tw_job *job)
 	if (tw_job_field(job, "strategy.trim"))
 		silence(job, "strategy.trim", trims < 0.0f || trims == 0.5f);
 	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
+	silence(job, "strategy.adaptive", s->send != TW_SEND_DELTA && !s->adaptive);
 	if (!own) { /* else one of the two is, because it stands for the other */
 		silence(job, "strategy.alpha", true);
 		silence(job, "strategy.elasticity", true);

@@ -38,6 +38,8 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "parameters", "number of trainable parameters" },
 	{ "staleness", "staleness of the applied contributions, in updates: mean, max, and a "
 		       "histogram that starts at 0" },
+	{ "periods", "strategy.adaptive: the least and the most steps between two pushes that the "
+		     "master gave to a worker; null without it" },
 	{ "bytes_sent", "by this process; in sim by all nodes" },
 	{ "bytes_received", "by this process; in sim by all nodes" },
 	{ "dropped", "samples whose contribution came too late for its gate" },

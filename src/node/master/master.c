@@ -32,7 +32,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->scores.chunk = tw_heap_zeros(heap, m->scores.chunks * sizeof *m->scores.chunk);
 	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
-	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK;
+	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -66,6 +66,7 @@ static void master_free(struct tw_actor *a)
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
+	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)

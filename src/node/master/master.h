@@ -113,6 +113,28 @@ void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 		  uint64_t to);
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
 
+/* master_speeds.c */
+enum tw_status tw_speeds_init(struct master *m);
+/* A member computed so many samples in so many nanoseconds. */
+void tw_speed_told(struct master *m, uint32_t slot, uint64_t samples, uint64_t busy);
+/* The member is in, or out; one who is out has no speed that counts. */
+void tw_speed_seat(struct master *m, uint32_t slot, bool in);
+/* Who comes next in this slot is somebody else. */
+void tw_speed_forget(struct master *m, uint32_t slot);
+/* The most pushes that a lease of this member should last: its speed, and with it the next period,
+ * is heard of when it is done. */
+uint64_t tw_speed_units(const struct master *m, uint32_t slot);
+/* Steps between two pushes of this member. */
+uint32_t tw_speed_period(const struct master *m, uint32_t slot);
+/* ... which it is told now; 0: as the plan says. */
+uint32_t tw_speed_tell(struct master *m, uint32_t slot);
+/* The least and the most that anybody was told; 0: nobody was. */
+void tw_speed_range(const struct master *m, uint32_t *least, uint32_t *most);
+/* For a cut: an array of the plan's slots, the caller's to put back; NULL without memory. */
+struct speed *tw_speeds_list(const struct master *m);
+/* From such an array of `bytes`; one of other workers is not used. */
+void tw_speeds_restore(struct master *m, const void *list, size_t bytes);
+
 /* master_leases.c */
 bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
 		  uint64_t from, uint64_t to);

@@ -135,12 +135,17 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	const bool earlier = m->cuts.running && tw_master_rounds(m); /* (3) */
 	struct tw_master_part x = earlier ? m->cuts.asked : as_of_now(m);
 	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
-	const struct tw_array list[2] = {
+	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
+	const struct tw_array list[3] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->cuts.closed.count * sizeof *closed,
 		  .kind = TW_BYTES,
 		  .at = closed },
+		{ .name = "speeds",
+		  .n = m->plan->crew.workers * sizeof *speeds,
+		  .kind = TW_BYTES,
+		  .at = speeds },
 	};
 	struct tw_block *part = NULL;
 
@@ -151,8 +156,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		stretch(m, ctx);
 	}
 	x.period = m->cuts.period;
-	if (closed)
-		part = tw_part_pack(m->heap, list, 2);
+	if (closed && (speeds || !m->plan->traffic.adaptive))
+		part = tw_part_pack(m->heap, list, speeds ? 3 : 2);
+	m->heap->put(m->heap, speeds);
 	m->heap->put(m->heap, closed);
 	return part;
 }

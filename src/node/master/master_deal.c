@@ -128,7 +128,7 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
 	const uint64_t unit =
-		(uint64_t)tw_deal_batch(m, slot) * p->dealing.accumulate * p->traffic.push;
+		(uint64_t)tw_deal_batch(m, slot) * p->dealing.accumulate * tw_speed_period(m, slot);
 	const uint64_t done = tw_spans_total(&m->dealing.taken);
 	const uint64_t left = p->dealing.positions > done ? p->dealing.positions - done : 0;
 	uint64_t units = left / (4 * (uint64_t)(tw_master_live(m) ? tw_master_live(m) : 1) *
@@ -137,6 +137,8 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	if (p->checkpoint.every && units > 16)
 		units = 16;
 	units = units < 1 ? 1 : units > 64 ? 64 : units;
+	if (tw_speed_units(m, slot) < units)
+		units = tw_speed_units(m, slot);
 	return units * unit;
 }
 

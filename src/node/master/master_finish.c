@@ -173,6 +173,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .cut = m->cuts.last };
 	uint64_t steps, samples;
 
+	tw_speed_range(m, &t.least_period, &t.most_period);
 	tw_master_applied(m, &steps, &samples);
 	if (counted(m) || samples > t.samples) {
 		t.steps = steps;

@@ -28,6 +28,7 @@ void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 		.nominal = p->dealing.global_batch
 				   ? (double)p->dealing.global_batch / tw_master_live(m)
 				   : p->dealing.batch,
+		.period = to > from ? tw_speed_tell(m, slot) : 0,
 	};
 	tw_send(ctx, msg);
 }
@@ -119,6 +120,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
+	tw_speed_told(m, slot, d->losses, d->busy);
 	m->count.loss_sum += d->loss;
 	m->count.loss_samples += d->losses;
 	if (m->count.loss_samples)

@@ -273,6 +273,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 
 	tw_spans_clear(&m->dealing.taken);
 	for (size_t k = 0; k < count; k++) {
+		const struct tw_array *speeds;
 		struct source one;
 
 		if (strcmp(parts[k].name, "master") != 0)
@@ -282,6 +283,9 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (st != TW_OK)
 			return st;
 		st = read_spans(&m->dealing.taken, &one, "closed");
+		speeds = tw_part_find(one.list, one.count, "speeds");
+		if (speeds && !m->restart.begun)
+			tw_speeds_restore(m, speeds->at, speeds->n);
 		m->heap->put(m->heap, one.list);
 	}
 	m->rounds.number = x->round;

@@ -6,6 +6,7 @@
 #ifndef TW_NODE_MASTER_MASTER_STATE_H
 #define TW_NODE_MASTER_MASTER_STATE_H
 
+#include "base/quantile.h"
 #include "base/slots.h"
 #include "node/checkpoint_part.h"
 #include "node/plan.h"
@@ -38,6 +39,13 @@ enum {
 struct pace {
 	int64_t longest[2]; /* of this 32, and of the 32 before */
 	uint32_t count;
+};
+
+/* How fast a worker computes: samples and nanoseconds, what was earlier counting less; and how many
+ * steps between two pushes it was ever told to take (0: none). */
+struct speed {
+	double samples, busy;
+	uint32_t least, most;
 };
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -94,6 +102,7 @@ struct member {
 	struct holding held;
 	uint64_t steps, samples; /* it has reported since it joined */
 	struct pace pace;        /* of its contributions, or leases */
+	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
 	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
@@ -356,6 +365,7 @@ struct master {
 	struct steady steady;
 	struct counts count;
 	struct watch watch;
+	struct tw_quantile speeds; /* of the live members whose speed is known */
 };
 
 /* Members that are in. */

@@ -193,6 +193,7 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	e->next_at = *chain;
 	*chain = slot;
 	tw_slots_put(&m->members.live, slot, true);
+	tw_speed_seat(m, slot, true);
 	m->cuts.parts_here += e->part != NULL;
 	m->dealing.turns = true;
 	m->waits.came = true;
@@ -208,6 +209,7 @@ static void unseat(struct master *m, uint32_t slot)
 	*link = e->next_at;
 	e->live = false;
 	tw_slots_put(&m->members.live, slot, false);
+	tw_speed_seat(m, slot, false);
 	m->cuts.parts_here -= e->part != NULL;
 	m->dealing.turns = true;
 }
@@ -268,6 +270,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
 		tw_block_drop(e->restore);
 		e->restore = NULL;
+		tw_speed_forget(m, slot);
 	}
 	tw_deal_return(m, ctx, slot);
 	tell_member(m, ctx, slot, state);

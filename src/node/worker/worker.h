@@ -47,6 +47,7 @@ struct worker_membership {
 struct held {
 	uint64_t id, from, to, next, round, closing; /* closing: seq that carries its last sample */
 	uint32_t batch;
+	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's */
 	double nominal;
 	bool over; /* nothing more will be computed for it */
 };
@@ -83,6 +84,7 @@ struct worker_step {
 	struct tw_pool *pool;   /* blocks as long as the whole vector */
 	struct tw_block *gradient;
 	uint32_t pasts; /* sim.delay: views that are kept of each holder */
+	int64_t began;  /* when the computation was asked for */
 };
 
 /* --- what is not pushed yet --------------------------------------------------------------- */
@@ -165,7 +167,8 @@ struct worker {
 	struct worker_shard *shard; /* by holder of the exchange */
 	uint64_t steps, samples;    /* since it joined */
 	double loss;                /* of samples that no DONE has told yet ... */
-	uint64_t losses;            /* ... so many */
+	uint64_t losses;            /* ... so many ... */
+	int64_t busy;               /* ... which took so long to compute */
 	uint64_t bad, bad_seq;      /* contributions refused for their numbers; the last of them */
 	int64_t since;              /* when it last began to wait */
 };

@@ -190,6 +190,15 @@ void tw_worker_elastic(struct worker *w, struct tw_context *ctx)
 	push_delta(w, ctx, false);
 }
 
+/* Steps between two pushes: as the master says of this worker, or as the job says of all. */
+static uint32_t period(struct worker *w)
+{
+	const uint32_t usual = tw_plan_period(w->plan, w->building.range[0].from);
+	const struct held *h = tw_worker_held(w, w->step.compute.id);
+
+	return h && h->period && usual > 1 ? h->period : usual;
+}
+
 /* One step on the worker's own parameters; `last`: its lease is computed to the end. */
 static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *mean, bool last)
 {
@@ -200,9 +209,7 @@ static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *
 		       "worker %u skips a gradient that is not finite (%llu so far)", w->me.id.slot,
 		       (unsigned long long)w->bad);
 	b->summed++;
-	if (tw_worker_rounds(w) ? last
-				: b->summed >= tw_plan_period(w->plan, b->range[0].from) ||
-					  b->ranges == TW_RANGES)
+	if (tw_worker_rounds(w) ? last : b->summed >= period(w) || b->ranges == TW_RANGES)
 		delta_due(w, ctx);
 }
 

@@ -48,9 +48,11 @@ static void send_done(struct worker *w, struct tw_context *ctx, const struct don
 					   .steps = w->steps,
 					   .samples = w->samples,
 					   .loss = w->loss,
-					   .losses = w->losses };
+					   .losses = w->losses,
+					   .busy = (uint64_t)w->busy };
 	w->loss = 0;
 	w->losses = 0;
+	w->busy = 0;
 	tw_send(ctx, m);
 }
 
@@ -157,6 +159,7 @@ static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_b
 					     .next = b->range.from,
 					     .round = b->round,
 					     .batch = b->batch,
+					     .period = b->period,
 					     .nominal = b->nominal };
 	return true;
 }
