@@ -10,20 +10,38 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VALUES ((size_t)4 << 20)
+/* Strom's network, and the share of its values that mattered in one step. */
+#define VALUES ((size_t)14600000)
+#define MATTER 0.0036
+#define LARGE  1e-3f
 #define ROUNDS 15
 
 struct work {
 	struct tw_arena arena;
-	float *x, *w, *back; /* back: decoded */
+	float *x, *w, *back; /* back: decoded, or where a version goes that somebody holds */
 	uint8_t *bytes;
 	void *options, *state;
 	struct tw_rng rng;
 };
 
+/* Seconds of one round each. */
+struct times {
+	double pass[ROUNDS], encode[ROUNDS], decode[ROUNDS], apply[ROUNDS], held[ROUNDS];
+};
+
 static double seconds_since(int64_t began)
 {
 	return (double)(tw_clock() - began) / (double)TW_SECOND;
+}
+
+/* A gradient of which few values matter: those are LARGE, the others a thousand times smaller. */
+static void make_gradient(struct work *k)
+{
+	k->rng = tw_rng_make(1, TW_RNG_TEST);
+	tw_rng_gauss_fill(&k->rng, 0, 0, k->x, VALUES);
+	tw_vec_scale(k->x, LARGE / 1000, VALUES);
+	for (size_t j = 0; j < (size_t)(MATTER * (double)VALUES); j++)
+		k->x[tw_rng_u64(&k->rng, 1, j) % VALUES] = j % 2 ? LARGE : -LARGE;
 }
 
 static enum tw_status prepare(struct work *k, const struct tw_codec *c, struct tw_error *why)
@@ -42,42 +60,86 @@ static enum tw_status prepare(struct work *k, const struct tw_codec *c, struct t
 				c->state_bytes ? c->state_bytes(k->options, VALUES) + 1 : 1);
 	if (!k->x || !k->w || !k->back || !k->bytes || !k->state)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for codec %s", c->name);
-	k->rng = tw_rng_make(1, TW_RNG_TEST);
-	tw_rng_gauss_fill(&k->rng, 0, 0, k->x, VALUES);
+	make_gradient(k);
 	return TW_OK;
+}
+
+/* What a holder does with the bytes of a sparse codec: in place, and beside a version that
+ * somebody holds. */
+static enum tw_status apply(struct work *k, const struct tw_codec *c, size_t len, struct times *t,
+			    size_t i)
+{
+	int64_t began = tw_clock();
+	size_t sent;
+
+	if (c->check(k->options, k->bytes, len, VALUES, &sent) != TW_OK)
+		return TW_BAD_BYTES;
+	c->add(k->options, k->bytes, len, -0.01f, k->w, VALUES);
+	t->apply[i] = seconds_since(began);
+	began = tw_clock();
+	if (c->check(k->options, k->bytes, len, VALUES, &sent) != TW_OK)
+		return TW_BAD_BYTES;
+	tw_vec_copy(k->back, k->w, VALUES);
+	c->add(k->options, k->bytes, len, -0.01f, k->back, VALUES);
+	t->held[i] = seconds_since(began);
+	return TW_OK;
+}
+
+static enum tw_status one_round(struct work *k, const struct tw_codec *c, struct times *t, size_t i,
+				size_t *len)
+{
+	const struct tw_encoding of = { .rng = &k->rng, .draw = i };
+	int64_t began = tw_clock();
+
+	tw_vec_sgd(k->w, k->w, k->x, 0.01f, VALUES, false);
+	t->pass[i] = seconds_since(began);
+	*len = c->bound(k->options, VALUES);
+	began = tw_clock();
+	if (c->encode(k->options, k->state, &of, k->x, VALUES, k->bytes, len) != TW_OK)
+		return TW_BAD_BYTES;
+	t->encode[i] = seconds_since(began);
+	began = tw_clock();
+	if (tw_codec_decode(c, k->options, k->bytes, *len, k->back, VALUES) != TW_OK)
+		return TW_BAD_BYTES;
+	t->decode[i] = seconds_since(began);
+	return c->add ? apply(k, c, *len, t, i) : TW_OK;
+}
+
+static enum tw_status report(const struct tw_codec *c, const char *what, const double *seconds,
+			     const double *pass, json_t *cases, struct tw_error *why)
+{
+	const double ratio = tw_paired(seconds, pass, ROUNDS);
+	double value[ROUNDS], floor[ROUNDS];
+	char name[60];
+
+	memcpy(value, seconds, sizeof value);
+	memcpy(floor, pass, sizeof floor);
+	snprintf(name, sizeof name, "%s-%s", c->name, what);
+	return tw_bench_paired(cases, name, tw_median(value, ROUNDS), "s", tw_median(floor, ROUNDS),
+			       ratio, NULL, why);
 }
 
 static enum tw_status measure(struct work *k, const struct tw_codec *c, json_t *cases,
 			      struct tw_error *why)
 {
-	double floors[ROUNDS], encodes[ROUNDS], decodes[ROUNDS];
+	struct times t;
+	enum tw_status st;
 	size_t len = 0;
 	char name[60];
-	double floor;
 
-	for (size_t i = 0; i < ROUNDS; i++) {
-		int64_t began = tw_clock();
-
-		tw_vec_sgd(k->w, k->w, k->x, 0.01f, VALUES, false);
-		floors[i] = seconds_since(began);
-		len = c->bound(k->options, VALUES);
-		began = tw_clock();
-		if (c->encode(k->options, k->state, &k->rng, i, k->x, VALUES, k->bytes, &len) !=
-		    TW_OK)
-			return tw_fail(why, TW_BAD_BYTES, "codec %s does not encode", c->name);
-		encodes[i] = seconds_since(began);
-		began = tw_clock();
-		if (c->decode(k->options, k->bytes, len, k->back, VALUES) != TW_OK)
-			return tw_fail(why, TW_BAD_BYTES, "codec %s does not decode", c->name);
-		decodes[i] = seconds_since(began);
-	}
-	floor = tw_median(floors, ROUNDS);
-	snprintf(name, sizeof name, "%s-encode", c->name);
-	if (tw_bench_case(cases, name, tw_median(encodes, ROUNDS), "s", floor, why) != TW_OK)
-		return why->status;
-	snprintf(name, sizeof name, "%s-decode", c->name);
-	if (tw_bench_case(cases, name, tw_median(decodes, ROUNDS), "s", floor, why) != TW_OK)
-		return why->status;
+	for (size_t i = 0; i < ROUNDS; i++)
+		if (one_round(k, c, &t, i, &len) != TW_OK)
+			return tw_fail(why, TW_BAD_BYTES, "codec %s does not encode or decode",
+				       c->name);
+	st = report(c, "encode", t.encode, t.pass, cases, why);
+	if (st == TW_OK)
+		st = report(c, "decode", t.decode, t.pass, cases, why);
+	if (st == TW_OK && c->add)
+		st = report(c, "apply", t.apply, t.pass, cases, why);
+	if (st == TW_OK && c->add)
+		st = report(c, "apply-held", t.held, t.pass, cases, why);
+	if (st != TW_OK)
+		return st;
 	snprintf(name, sizeof name, "%s-bytes", c->name);
 	return tw_bench_case(cases, name, (double)len / (double)VALUES, "bytes/value",
 			     sizeof(float), why);

@@ -90,6 +90,7 @@ static enum tw_status encode_bytes(struct exchange *x, struct carried *s, const 
 {
 	const struct tw_traffic *c = &x->plan->traffic;
 	const struct tw_rng rng = tw_rng_make(x->plan->seed, TW_RNG_CODEC);
+	const struct tw_encoding of = { .rng = &rng, .draw = draw, .first = h->range.from };
 	const size_t t = h->range.trainable, tail = (h->range.n - t) * sizeof(float);
 	size_t len = c->up->bound(c->up_options, t);
 	struct tw_block *b = tw_block_new(x->heap, len + tail);
@@ -97,7 +98,7 @@ static enum tw_status encode_bytes(struct exchange *x, struct carried *s, const 
 	if (!b)
 		return TW_NO_MEMORY;
 	s->payload = b;
-	if (c->up->encode(c->up_options, h->state, &rng, draw, v, t, b->data, &len) != TW_OK)
+	if (c->up->encode(c->up_options, h->state, &of, v, t, b->data, &len) != TW_OK)
 		return TW_NO_ROOM;
 	memcpy(b->data + len, v + t, tail);
 	s->bytes = len + tail;
@@ -137,7 +138,8 @@ static const float *decoded(struct exchange *x, const struct carried *s, const s
 
 	if (s->plain)
 		return (const float *)(s->payload->data + s->at);
-	if (c->up->decode(c->up_options, s->payload->data + s->at, len, x->scratch, t) != TW_OK)
+	if (tw_codec_decode(c->up, c->up_options, s->payload->data + s->at, len, x->scratch, t) !=
+	    TW_OK)
 		return NULL;
 	return x->scratch;
 }

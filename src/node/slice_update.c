@@ -236,6 +236,12 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 	}
 }
 
+/* The floats of the buffers in a contribution. */
+static const float *buffers_of(const struct slice *s, const struct contribution *c)
+{
+	return c->coded ? tw_block_floats(c->block) : c->g + s->trainable;
+}
+
 /* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
  * adds them like gradients, so that N workers and one that accumulates N batches give the same
  * bits; `divide` makes a sum of batches a mean here too. */
@@ -255,7 +261,7 @@ static void update_buffers(struct slice *s, const struct update *u)
 
 		for (uint32_t j = 0; j < u->count; j++) {
 			const struct tw_body_push *p = &u->c[j]->push;
-			const float *g = u->c[j]->g + at;
+			const float *g = buffers_of(s, u->c[j]) + (at - s->trainable);
 
 			if (!rounds)
 				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
@@ -300,6 +306,12 @@ static bool is_plain_update(const struct tw_plan *p, const struct tw_body_push *
 	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
 	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
 	       push->divide == 1.0f;
+}
+
+bool tw_slice_update_takes_sparse(const struct slice *s, const struct tw_body_push *push)
+{
+	return s->plan->traffic.up->add && is_plain_update(s->plan, push) &&
+	       isnan(s->plan->traffic.skip_push);
 }
 
 enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw_body_push *push,
@@ -359,11 +371,28 @@ static void begin_update(struct slice *s, struct update *u)
 		u->rate /= (float)u->count;
 }
 
+/* (5): a sparse contribution, which is alone in its update. */
+static void add_sparse(struct slice *s, const struct update *u)
+{
+	const struct tw_traffic *t = &s->plan->traffic;
+	const struct contribution *c = u->c[0];
+	float *out = tw_block_floats(u->next);
+
+	HOLDS(5, u->count == 1);
+	if (u->next != s->w)
+		tw_vec_copy(out, tw_block_floats(s->w), s->trainable);
+	t->up->add(t->up_options, c->coded, c->coded_bytes, -u->rate, out, s->trainable);
+}
+
 static void run_tiles(struct slice *s, const struct update *u)
 {
 	s->history.statistic = 0;
-	for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
-		one_tile(s, u, at, s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
+	if (u->c[0]->coded)
+		add_sparse(s, u);
+	else
+		for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
+			one_tile(s, u, at,
+				 s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
 	update_buffers(s, u);
 	s->history.statistic /= u->count;
 }

@@ -8,7 +8,10 @@
  *  (2) nothing is written before all memory is there: an update happens whole or not at all.
  *  (3) a step of the line that has nothing to do (weight 1, no decay, no correction) is left out
  *      and does not change a bit by being left out.
- *  (4) what is staged is committed as it is, or dropped: no second pass over the parameters. */
+ *  (4) what is staged is committed as it is, or dropped: no second pass over the parameters.
+ *  (5) a sparse contribution changes the values that it has, and no others are read or written;
+ *      where (1) asks for another block, the version before is copied into it first.  Either way
+ *      the bits are those of the line over the decoded contribution. */
 #ifndef TW_NODE_SLICE_UPDATE_H
 #define TW_NODE_SLICE_UPDATE_H
 
@@ -19,13 +22,19 @@ struct contribution {
 	uint32_t slot, incarnation;
 	uint64_t seq, tau;
 	struct tw_block *block; /* a reference ... */
-	const float *g;         /* ... to what holds these n floats */
-	const float *sent;      /* what its worker computed on, valid during the commit; NULL: not
+	const float *g;         /* ... to what holds these n floats; NULL: it is sparse */
+	const uint8_t *coded;   /* sparse: the codec's bytes for the trainable values, checked; the
+				   block begins with the floats of the buffers */
+	size_t coded_bytes;
+	const float *sent; /* what its worker computed on, valid during the commit; NULL: not
 				   known, it is taken to be what there is now */
 	struct tw_body_push push;
 	struct contribution *spare; /* the list of those that are not in use */
 };
 
+/* May a push of a sparse codec be committed as it came (5)?  Where the line is no more than
+ * w - rate * g, and the contribution is needed only once. */
+bool tw_slice_update_takes_sparse(const struct slice *s, const struct tw_body_push *push);
 /* Is the slice of a push finite?  TW_BAD_BYTES: no.  Where the line is no more than w - rate * g,
  * the same pass over memory makes the next version and stages it (slice.h, (5)). */
 enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw_body_push *push,

@@ -59,6 +59,9 @@ static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct
 	const struct tw_codec *c = s->plan->traffic.down;
 	const void *options = s->plan->traffic.down_options;
 	const struct tw_rng rng = tw_rng_make(s->plan->seed, TW_RNG_CODEC);
+	const struct tw_encoding of = { .rng = &rng,
+					.draw = TW_DRAW_DOWN | s->version.n,
+					.first = s->from };
 	const size_t tail = (s->n - s->trainable) * sizeof(float);
 	size_t len = c->bound(options, s->trainable);
 
@@ -68,10 +71,10 @@ static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct
 	}
 	*out = (struct slice_answer){ tw_block_new(s->heap, len + tail), tw_pool_take(s->pool) };
 	if (!out->wire || !out->decoded ||
-	    c->encode(options, NULL, &rng, s->version.n, tw_block_floats(what), s->trainable,
-		      out->wire->data, &len) != TW_OK ||
-	    c->decode(options, out->wire->data, len, tw_block_floats(out->decoded), s->trainable) !=
-		    TW_OK) {
+	    c->encode(options, NULL, &of, tw_block_floats(what), s->trainable, out->wire->data,
+		      &len) != TW_OK ||
+	    tw_codec_decode(c, options, out->wire->data, len, tw_block_floats(out->decoded),
+			    s->trainable) != TW_OK) {
 		tw_slice_answer_drop(out);
 		return TW_NO_MEMORY;
 	}

@@ -33,14 +33,13 @@ static size_t every_other_bound(const void *options, size_t n)
 	return sizeof(uint32_t) + every_other_sent(n, 0) * sizeof(float);
 }
 
-static enum tw_status every_other_encode(const void *options, void *state, const struct tw_rng *rng,
-					 uint64_t draw, const float *x, size_t n, uint8_t *out,
-					 size_t *len)
+static enum tw_status every_other_encode(const void *options, void *state,
+					 const struct tw_encoding *of, const float *x, size_t n,
+					 uint8_t *out, size_t *len)
 {
 	float *owed = state;
 	uint32_t parity, next;
 
-	(void)rng;
 	if (*len < every_other_bound(options, n))
 		return TW_NO_ROOM;
 	memcpy(&parity, owed + n, sizeof parity);
@@ -56,7 +55,7 @@ static enum tw_status every_other_encode(const void *options, void *state, const
 	}
 	*len = sizeof parity + every_other_sent(n, parity) * sizeof(float);
 	if (every_other_seen)
-		every_other_seen(draw, out, *len, n);
+		every_other_seen(of->draw, out, *len, n);
 	return TW_OK;
 }
 

@@ -212,6 +212,32 @@ static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 /* --- what a push brings --------------------------------------------------------------------- */
 
+/* The push of a sparse codec as it came: checked, not decoded. */
+static enum tw_status keep_sparse(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	const struct tw_traffic *t = &s->plan->traffic;
+	const size_t buffers = s->slice.n - s->slice.trainable, tail = buffers * sizeof(float);
+	const size_t len = m->h.payload - tail;
+	const uint8_t *bytes = tw_msg_payload(m);
+	size_t sent;
+
+	if (t->up->check(t->up_options, bytes, len, s->slice.trainable, &sent) != TW_OK)
+		return TW_BAD_BYTES;
+	c->coded_bytes = len;
+	if (!tail) {
+		c->block = tw_block_keep(m->payload);
+		c->coded = bytes;
+		return TW_OK;
+	}
+	c->block = tw_block_new(s->heap, tail + len);
+	if (!c->block)
+		return TW_NO_MEMORY;
+	memcpy(c->block->data, bytes + len, tail);
+	memcpy(c->block->data + tail, bytes, len);
+	c->coded = c->block->data + tail;
+	return tw_vec_finite(tw_block_floats(c->block), buffers) ? TW_OK : TW_BAD_BYTES;
+}
+
 static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const struct tw_traffic *t = &s->plan->traffic;
@@ -224,14 +250,14 @@ static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, stru
 	if (!c->block)
 		return TW_NO_MEMORY;
 	c->g = to = tw_block_floats(c->block);
-	st = t->up->decode(t->up_options, tw_msg_payload(m), len - tail, to, trainable);
+	st = tw_codec_decode(t->up, t->up_options, tw_msg_payload(m), len - tail, to, trainable);
 	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
 	if (st == TW_OK && !tw_vec_finite(to + trainable, buffers))
 		return TW_BAD_BYTES;
 	return st;
 }
 
-/* The slice as floats, checked whole. */
+/* The slice, checked whole. */
 static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const size_t n = s->slice.n;
@@ -239,7 +265,8 @@ static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, stru
 	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
 		return TW_BAD_BYTES;
 	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY) && !(m->h.flags & TW_FLAG_PLAIN))
-		return decode_slice(s, m, c);
+		return tw_slice_update_takes_sparse(&s->slice, &m->b.push) ? keep_sparse(s, m, c)
+									   : decode_slice(s, m, c);
 	if (m->h.payload != n * sizeof(float))
 		return TW_BAD_BYTES;
 	c->block = tw_block_keep(m->payload);

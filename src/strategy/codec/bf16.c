@@ -2,10 +2,10 @@
 /* bf16.c - bfloat16: 8 significant bits over the whole range of a float. */
 #include "strategy/codec/half.h"
 
-static enum tw_status encode(const void *options, void *state, const struct tw_rng *rng,
-			     uint64_t draw, const float *x, size_t n, uint8_t *out, size_t *len)
+static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
+			     const float *x, size_t n, uint8_t *out, size_t *len)
 {
-	(void)options, (void)state, (void)rng, (void)draw;
+	(void)options, (void)state, (void)of;
 	return tw_half_encode(tw_vec_to_bf16, x, n, out, len);
 }
 

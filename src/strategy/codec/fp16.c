@@ -2,10 +2,10 @@
 /* fp16.c - IEEE half precision: 11 significant bits, values beyond 65504 become 65504. */
 #include "strategy/codec/half.h"
 
-static enum tw_status encode(const void *options, void *state, const struct tw_rng *rng,
-			     uint64_t draw, const float *x, size_t n, uint8_t *out, size_t *len)
+static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
+			     const float *x, size_t n, uint8_t *out, size_t *len)
 {
-	(void)options, (void)state, (void)rng, (void)draw;
+	(void)options, (void)state, (void)of;
 	return tw_half_encode(tw_vec_to_fp16, x, n, out, len);
 }
 

@@ -31,10 +31,10 @@ static void carry(void *to, const void *from, size_t n)
 #endif
 }
 
-static enum tw_status encode(const void *options, void *state, const struct tw_rng *rng,
-			     uint64_t draw, const float *x, size_t n, uint8_t *out, size_t *len)
+static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
+			     const float *x, size_t n, uint8_t *out, size_t *len)
 {
-	(void)state, (void)rng, (void)draw;
+	(void)state, (void)of;
 	if (*len < bound(options, n))
 		return TW_NO_ROOM;
 	carry(out, x, n);

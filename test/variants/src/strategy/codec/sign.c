@@ -22,13 +22,13 @@ static size_t bound(const void *options, size_t n)
 	return sizeof(float) + (n + 7) / 8;
 }
 
-static enum tw_status encode(const void *options, void *state, const struct tw_rng *rng,
-			     uint64_t draw, const float *x, size_t n, uint8_t *out, size_t *len)
+static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
+			     const float *x, size_t n, uint8_t *out, size_t *len)
 {
 	float *owed = state, scale;
 	double sum = 0;
 
-	(void)rng, (void)draw;
+	(void)of;
 	if (*len < bound(options, n))
 		return TW_NO_ROOM;
 	for (size_t i = 0; i < n; i++) {
