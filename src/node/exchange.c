@@ -308,6 +308,18 @@ static void resend(struct exchange *x, struct tw_context *ctx, struct holder *h,
 	}
 }
 
+bool tw_exchange_unknown_to(const struct holder *h, const struct tw_body_params *b)
+{
+	return h->request == TW_REQUEST_PULL && b->number == h->number && b->link < h->closed &&
+	       b->version.incarnation != h->seen.version.incarnation;
+}
+
+void tw_exchange_ask_again(struct exchange *x, struct tw_context *ctx, struct holder *h,
+			   const uint64_t *round)
+{
+	resend(x, ctx, h, round);
+}
+
 void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		    const uint64_t *round)
 {

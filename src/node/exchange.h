@@ -186,6 +186,12 @@ void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint
 		       uint32_t incarnation);
 /* The contribution that number `link` carries to this holder; 0: it is closed everywhere. */
 uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, uint64_t link);
+/* Does this answer come from a new life of the holder that does not know what has been closed?  An
+ * acknowledgement of the life before came after the request.  The holder would wait for what is not
+ * sent any more; the request, sent again, tells it. */
+bool tw_exchange_unknown_to(const struct holder *h, const struct tw_body_params *b);
+void tw_exchange_ask_again(struct exchange *x, struct tw_context *ctx, struct holder *h,
+			   const uint64_t *round);
 /* PARAMS or UNCHANGED (5).  TW_ABSENT: not the answer that is waited for.  TW_BAD_BYTES: it is
  * malformed, and the request stays open. */
 enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const struct tw_msg *m);

@@ -63,6 +63,16 @@ static void a_lost_server_is_seen(void **state)
 	assert_true(end.totals.lost_updates > 0);
 }
 
+/* Runs that were once stuck. */
+static void must_hold(struct faultrun r)
+{
+	struct faultend end;
+	const char *wrong = faultrun(&r, &end);
+
+	if (wrong)
+		fail_msg("%s\n  replay: %s", wrong, faultrun_replay(&r));
+}
+
 /* A round was committed while a cut that pauses nobody was collected: the master's part was of the
  * next round, the shards' of this one, and nobody could go on from it. */
 static void a_cut_under_way_is_of_one_round(void **state)
@@ -114,13 +124,9 @@ static void a_cut_under_way_is_of_one_round(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof once_stuck / sizeof once_stuck[0]; k++) {
 		struct faultrun r = once_stuck[k];
-		struct faultend end;
-		const char *wrong;
 
 		r.running = r.forever = true;
-		wrong = faultrun(&r, &end);
-		if (wrong)
-			fail_msg("%s\n  replay: %s", wrong, faultrun_replay(&r));
+		must_hold(r);
 	}
 }
 
@@ -140,12 +146,28 @@ static void a_request_outlives_a_view_without_its_worker(void **state)
 				    .resets = 4,
 				    .running = true,
 				    .forever = true };
-	struct faultend end;
-	const char *wrong = faultrun(&r, &end);
 
 	(void)state;
-	if (wrong)
-		fail_msg("%s\n  replay: %s", wrong, faultrun_replay(&r));
+	must_hold(r);
+}
+
+/* A shard's acknowledgement comes when its server is dead, and after the request to the next life of
+ * the shard: that life must hear that the contribution is closed. */
+static void a_late_acknowledgement_of_a_dead_server(void **state)
+{
+	const struct faultrun r = { .preset = "{name: eamsgd, push: 2}",
+				    .workers = 4,
+				    .servers = 2,
+				    .shards = 5,
+				    .seed = 18030,
+				    .fault_seed = 18030,
+				    .crashes = 2,
+				    .partitions = 1,
+				    .loss = 0.1,
+				    .forever = true };
+
+	(void)state;
+	must_hold(r);
 }
 
 int main(void)
@@ -159,6 +181,7 @@ int main(void)
 		cmocka_unit_test(a_lost_server_is_seen),
 		cmocka_unit_test(a_cut_under_way_is_of_one_round),
 		cmocka_unit_test(a_request_outlives_a_view_without_its_worker),
+		cmocka_unit_test(a_late_acknowledgement_of_a_dead_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,11 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
 		tw_worker_void_leases(w, b->round);
 	tw_worker_closings(w, ctx);
+	if (tw_exchange_unknown_to(h, b)) {
+		tw_exchange_ask_again(&w->exchange, ctx, h, tw_worker_round(w));
+		tw_worker_advance(w, ctx);
+		return;
+	}
 	st = tw_exchange_answered(&w->exchange, h, m);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for an answer of shard %u", h->shard);
