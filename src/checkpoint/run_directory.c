@@ -273,6 +273,7 @@ static enum tw_status start_over(struct tw_run_directory *r, struct tw_error *wh
 		return status;
 	unlinkat(r->fd, "log.jsonl", 0);
 	unlinkat(r->fd, "diverged", 0);
+	unlinkat(r->fd, "restarts", 0);
 	if (unlinkat(r->fd, "result.json", 0) && errno != ENOENT)
 		return tw_fail(why, TW_IO, "%s/result.json cannot be removed: %s", r->path,
 			       strerror(errno));
@@ -460,6 +461,33 @@ enum tw_status tw_run_directory_diverged(struct tw_run_directory *r)
 	static const char text[] = "This run diverged.  Run it again with a lower update.rate.\n";
 
 	return tw_file_replace(r->fd, "diverged", text, sizeof text - 1);
+}
+
+uint32_t tw_run_directory_restarts(const struct tw_run_directory *r, double rate)
+{
+	struct tw_block *file = NULL;
+	uint32_t restarts = 0;
+	double of = 0.0;
+
+	if (tw_file_read(r->fd, "restarts", 100, &tw_heap_system, &file) != TW_OK)
+		return 0;
+	if (sscanf((const char *)file->data, "%" SCNu32 " restarts of a run with update.rate=%lf",
+		   &restarts, &of) != 2 ||
+	    of != rate)
+		restarts = 0; /* another rate was given by hand: that is a new beginning */
+	tw_block_drop(file);
+	return restarts;
+}
+
+enum tw_status tw_run_directory_restarted(struct tw_run_directory *r, uint32_t restarts,
+					  double rate)
+{
+	char text[100];
+	const int n =
+		snprintf(text, sizeof text,
+			 "%" PRIu32 " restarts of a run with update.rate=%.17g\n", restarts, rate);
+
+	return tw_file_replace(r->fd, "restarts", text, (size_t)n);
 }
 
 enum tw_status tw_run_directory_finish(struct tw_run_directory *r, const json_t *result,

@@ -7,6 +7,7 @@
  *	log.jsonl    evaluations, views, checkpoints, one JSON object per line
  *	ckpt-<n>/    see checkpoint_directory.h
  *	diverged     the run diverged and is not finished: it may go on with a lower rate
+ *	restarts     how often it was restarted with a lower rate, and the rate of its job
  *	result.json  the result, when the run is finished */
 #ifndef TW_CHECKPOINT_RUN_DIRECTORY_H
 #define TW_CHECKPOINT_RUN_DIRECTORY_H
@@ -39,6 +40,11 @@ void tw_run_directory_log(struct tw_run_directory *r, json_t *line);
 /* The run diverged: it may be gone on with by a job with another update.rate or update.clip, until
  * it is finished.  TW_IO. */
 enum tw_status tw_run_directory_diverged(struct tw_run_directory *r);
+/* How often the run of a job with this update.rate was restarted after a divergence. */
+uint32_t tw_run_directory_restarts(const struct tw_run_directory *r, double rate);
+/* It is so often now, whatever becomes of this process.  TW_IO. */
+enum tw_status tw_run_directory_restarted(struct tw_run_directory *r, uint32_t restarts,
+					  double rate);
 /* The run is over: write result.json. */
 enum tw_status tw_run_directory_finish(struct tw_run_directory *r, const json_t *result,
 				       struct tw_error *why);

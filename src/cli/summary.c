@@ -119,6 +119,11 @@ void tw_print_summary(const json_t *r)
 	line("staleness");
 	printf("mean %.4g, max %s\n", number(staleness, "mean"), whole(staleness, "max", a));
 	troubles(r);
+	if (json_integer_value(json_object_get(r, "restarts")) > 0) {
+		line("restarts");
+		printf("%s after divergences, update.rate is %.6g\n", whole(r, "restarts", a),
+		       number(r, "rate"));
+	}
 	if (json_is_string(json_object_get(r, "parameters_digest"))) { /* it came to its end */
 		line("digest");
 		printf("%s (%s, %s)\n", json_string_value(json_object_get(r, "parameters_digest")),

@@ -54,29 +54,53 @@ static void dialling(const struct join *j, struct tw_tcp_options *o)
 	};
 }
 
-/* The job and its data, from the master or from what is here. */
-static enum tw_status get_job(struct join *j, struct tw_error *why)
+/* The job, from the master.  *ask is the caller's to close, whatever comes of it. */
+static enum tw_status ask_job(const struct join *j, struct tw_tcp_ask **ask,
+			      struct tw_tcp_facts *facts, struct tw_job **job, struct tw_error *why)
 {
 	struct tw_tcp_options o;
-	struct tw_tcp_ask *ask = NULL;
-	struct tw_tcp_facts facts;
 	char *text = NULL;
 	size_t bytes = 0;
 	enum tw_status status;
 
 	dialling(j, &o);
-	status = tw_tcp_ask_open(&o, &ask, &facts, why);
+	status = tw_tcp_ask_open(&o, ask, facts, why);
 	if (status == TW_OK)
-		status = tw_tcp_ask_job(ask, &text, &bytes, why);
+		status = tw_tcp_ask_job(*ask, &text, &bytes, why);
 	if (status == TW_OK)
 		status = tw_job_read_text("the master's job", text, bytes, NULL, 0, NULL,
-					  TW_WORLD_TCP, &j->job, why);
+					  TW_WORLD_TCP, job, why);
+	tw_heap_system.put(&tw_heap_system, text);
+	return status;
+}
+
+/* The job and its data, from the master or from what is here. */
+static enum tw_status get_job(struct join *j, struct tw_error *why)
+{
+	struct tw_tcp_ask *ask = NULL;
+	struct tw_tcp_facts facts;
+	enum tw_status status = ask_job(j, &ask, &facts, &j->job, why);
+
 	if (status == TW_OK)
 		status =
 			tw_transfer_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
 						tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
 	tw_tcp_ask_close(ask);
-	tw_heap_system.put(&tw_heap_system, text);
+	return status;
+}
+
+/* The run starts again: everything is as it was, but for the rate. */
+static enum tw_status learn_rate(struct join *j, struct tw_error *why)
+{
+	struct tw_tcp_ask *ask = NULL;
+	struct tw_tcp_facts facts;
+	struct tw_job *now = NULL;
+	const enum tw_status status = ask_job(j, &ask, &facts, &now, why);
+
+	if (status == TW_OK)
+		tw_job_set_rate(j->job, now->update.schedule.rate);
+	tw_tcp_ask_close(ask);
+	tw_job_free(now);
 	return status;
 }
 
@@ -300,6 +324,35 @@ static void release(struct join *j)
 	tw_json_lines_close(&j->metrics);
 }
 
+/* What ended may be begun again: by a server that was given up and replaced, since one more is as
+ * good as another, and by all when the master restarts the run. */
+static bool may_enter_again(const struct join *j, enum tw_status status)
+{
+	if (!j->tcp)
+		return false;
+	return (status == TW_REFUSED && tw_tcp_replaced(j->tcp)) ||
+	       (status == TW_CANCELLED && tw_tcp_again(j->tcp));
+}
+
+static enum tw_status enter_again(struct join *j, struct tw_error *why)
+{
+	const bool restarts = why->status == TW_CANCELLED;
+	enum tw_status status = TW_OK;
+
+	if (restarts)
+		tw_log_line(j->q->log, TW_WARNING, j->q->server ? "server" : "worker",
+			    "%s; joining again", why->text);
+	else
+		tw_log_line(j->q->log, TW_WARNING, "server",
+			    "another process took its place while it was disconnected: joining "
+			    "again as a new member");
+	leave(j);
+	*why = (struct tw_error){ .status = TW_OK };
+	if (restarts)
+		status = learn_rate(j, why);
+	return status == TW_OK ? enter(j, why) : status;
+}
+
 enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct tw_error *why)
 {
 	struct join j = { .q = q };
@@ -311,15 +364,8 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 		q->prepared();
 	if (status == TW_OK)
 		status = enter(&j, why);
-	/* a server that was given up and replaced: one more is as good as another */
-	while (status == TW_REFUSED && j.tcp && tw_tcp_replaced(j.tcp)) {
-		tw_log_line(q->log, TW_WARNING, "server",
-			    "another process took its place while it was disconnected: joining "
-			    "again as a new member");
-		leave(&j);
-		*why = (struct tw_error){ .status = TW_OK };
-		status = enter(&j, why);
-	}
+	while (may_enter_again(&j, status))
+		status = enter_again(&j, why);
 	if (status == TW_OK)
 		status = make_result(&j, result, why);
 	if (q->save && status == TW_OK && tw_tcp_heard(j.tcp))

@@ -159,6 +159,8 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "world", json_string(tw_job_world(job->world)));
 	set(r, "interrupted", json_boolean(facts->interrupted));
 	set(r, "diverged", json_boolean(facts->diverged));
+	set(r, "restarts", count(facts->restarts));
+	set(r, "rate", number(job->update.schedule.rate));
 	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
 	measures(plan, &ran->totals, facts, r);
 	set(r, "workers", count(plan->crew.workers));

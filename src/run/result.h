@@ -13,6 +13,7 @@ struct tw_result_facts {
 	const char *checkpoint; /* path of the last complete one, or NULL */
 	bool interrupted;       /* stopped on request; the figures are those so far */
 	bool diverged;          /* stopped because the loss is no longer a number */
+	uint32_t restarts;      /* after divergences */
 	double goal_seconds;    /* when train.until was reached, as `seconds` or virtual */
 };
 

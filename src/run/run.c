@@ -44,10 +44,16 @@ struct run {
 	uint64_t cut;                 /* resumed from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run continues */
+	/* after divergences */
+	double rate;       /* the job's own update.rate */
+	uint32_t restarts; /* so far */
+	bool again;        /* this part has diverged, and another one follows */
 	/* the world tcp */
 	struct tw_tcp *tcp;
 	struct tw_transfer_set *set;
 	char *text; /* of the job, for joiners */
+	struct tw_address listen;
+	uint16_t port; /* where the part before this one listened; 0: none */
 };
 
 /* --- the store --- */
@@ -153,6 +159,11 @@ static enum tw_status open_net(struct run *r, struct tw_error *why)
 	enum tw_status status;
 
 	status = tw_tcp_setup_options(net, r->job, r->engine, r->request->log, &o, why);
+	if (r->port) { /* those who joined come back */
+		r->listen = *net->listen;
+		r->listen.port = r->port;
+		o.listen = &r->listen;
+	}
 	if (status == TW_OK)
 		status = tw_transfer_text(r->job, &r->text, &o.job_bytes, why);
 	if (status == TW_OK && net->listen) {
@@ -174,8 +185,10 @@ static enum tw_status open_net(struct run *r, struct tw_error *why)
 	o.data_read = give_set;
 	o.data_arg = r->set;
 	status = tw_tcp_open(&o, &r->tcp, why);
-	if (status == TW_OK && net->opened)
+	if (status == TW_OK && net->opened && !r->port)
 		net->opened(net->arg, tw_tcp_bound(r->tcp));
+	if (status == TW_OK && net->listen)
+		r->port = tw_tcp_bound(r->tcp)->port;
 	return status;
 }
 
@@ -321,6 +334,7 @@ static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 				(virtual ? 0.0 : before),
 		.interrupted = r->ran.error.status == TW_INTERRUPTED,
 		.diverged = diverged,
+		.restarts = r->restarts,
 	};
 	char path[4200];
 
@@ -384,6 +398,50 @@ static enum tw_status leave_diverged(struct run *r, struct tw_error *why)
 					 tw_run_directory_path(r->dir), tw_status_name(status));
 }
 
+/* What was restarted so often trains with this rate. */
+static double rate_after(const struct run *r, uint32_t restarts)
+{
+	double rate = r->rate;
+
+	for (uint32_t k = 0; k < restarts; k++)
+		rate *= r->job->train.restart_rate;
+	return rate;
+}
+
+static bool may_restart(const struct run *r)
+{
+	const _Atomic int *signals = r->request->interrupted;
+
+	return r->restarts < r->job->train.restarts && !(signals && *signals);
+}
+
+/* This part is over; the next one begins where leave_diverged left the directory. */
+static enum tw_status restart(struct run *r, struct tw_error *why)
+{
+	const uint32_t number = r->restarts + 1;
+	const double rate = rate_after(r, number);
+	char from[300] = "the beginning";
+
+	if (r->dir && r->ran.totals.cut)
+		snprintf(from, sizeof from, "%.250s/ckpt-%" PRIu64, tw_run_directory_path(r->dir),
+			 r->ran.totals.cut);
+	if (r->dir && tw_run_directory_restarted(r->dir, number, r->rate) != TW_OK)
+		return tw_fail(why, TW_IO, "training diverged, and %s/restarts cannot be written",
+			       tw_run_directory_path(r->dir));
+	tw_watch_line(&r->watch, json_pack("{s:s, s:f, s:I, s:I, s:f}", "event", "restart", "time",
+					   r->watch.earlier.time + r->watch.now.world, "restart",
+					   (json_int_t)number, "checkpoint",
+					   (json_int_t)r->ran.totals.cut, "rate", rate));
+	r->again = true;
+	tw_fail(why, TW_CANCELLED,
+		"training diverged after %.4g epochs: restart %" PRIu32 " of %" PRIu32
+		", from %s, with update.rate=%g (it was %g)",
+		r->ran.totals.applied / (double)r->job->plan.problem.samples, number,
+		r->job->train.restarts, from, rate, r->job->update.schedule.rate);
+	tw_log_line(r->request->log, TW_WARNING, "run", "%s", why->text);
+	return TW_CANCELLED;
+}
+
 /* Was there something to apply, and was all of it refused? */
 static bool none_applied(const struct run *r)
 {
@@ -434,7 +492,11 @@ static enum tw_status finish(struct run *r, json_t **result, struct tw_error *wh
 			       unsaved && unsaved->status == status ? unsaved->text : "");
 	if (r->watch.diverged ||
 	    (status == TW_OK && (none_applied(r) || !isfinite(r->ran.totals.loss)))) {
-		if (leave_diverged(r, why) != TW_OK || make_result(r, true, result, why) != TW_OK)
+		if (leave_diverged(r, why) != TW_OK)
+			return why->status;
+		if (may_restart(r))
+			return restart(r, why);
+		if (make_result(r, true, result, why) != TW_OK)
 			return why->status;
 		if (r->watch.metrics.file)
 			write_result(&r->watch, *result);
@@ -460,8 +522,6 @@ static void release(struct run *r)
 {
 	tw_json_lines_close(&r->metrics);
 	tw_json_lines_close(&r->watch.metrics);
-	if (r->request->net && r->request->net->gauges)
-		tw_gauges_over(r->request->net->gauges);
 	tw_tcp_close(r->tcp);
 	tw_transfer_set_close(r->set);
 	free(r->text);
@@ -474,8 +534,6 @@ static void release(struct run *r)
 	json_decref(r->facts.layout);
 	json_decref(r->facts.card);
 	tw_run_directory_close(r->dir);
-	if (r->engine && r->engine != r->request->engine)
-		r->engine->class->close(r->engine);
 }
 
 /* A file that cannot be written is a wrong request: said before anything is made. */
@@ -549,60 +607,120 @@ static json_t *start_line(const struct run *r)
 			 "workers", (int)job->plan.crew.workers);
 }
 
+/* From opening to its end, or to a divergence that a restart follows. */
+static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *why)
+{
+	const struct tw_run_request *request = r->request;
+	struct tw_job *job = r->job;
+	enum tw_status status = TW_OK;
+
+	if (request->metrics)
+		status = tw_json_lines_open(&r->metrics, request->metrics, request->log, why);
+	if (status == TW_OK)
+		status = open_store(r, why);
+	if (status == TW_OK && r->dir)
+		r->restarts = tw_run_directory_restarts(r->dir, r->rate);
+	if (status == TW_OK && r->restarts) /* the directory's job has the rate that was given */
+		tw_job_set_rate(job, rate_after(r, r->restarts));
+	if (status == TW_OK && job->world == TW_WORLD_TCP)
+		status = open_net(r, why);
+	if (status == TW_OK)
+		status = make_cast(r, why);
+	if (status == TW_OK) {
+		r->began = tw_clock();
+		if (r->dir)
+			tw_dir_store_began(r->store, r->began);
+		tw_watch_init(&r->watch, &job->plan, r->dir, request->show, request->show_arg);
+		r->watch.log = request->log;
+		r->watch.network = job->data.from != NULL;
+		r->watch.metrics = r->metrics;
+		r->metrics.file = NULL;
+		r->watch.earlier = earlier(r);
+		tw_watch_line(&r->watch, start_line(r));
+		if (r->start)
+			r->watch.from = r->release;
+		subtract_time(r);
+		say_details(r);
+		enter_world(r);
+		if (r->watch.refused)
+			tw_log_line(request->log, TW_WARNING, "run",
+				    "contributions were refused %" PRIu64
+				    " times because they were not "
+				    "finite",
+				    r->watch.refused);
+		add_counts(r);
+		status = finish(r, result, why);
+		if (r->tcp)
+			tell_joiners(r, status, *result, why);
+	}
+	release(r);
+	return status;
+}
+
+/* Parts, as long as one diverges and may be restarted. */
+static enum tw_status run_parts(const struct tw_run_request *request, struct tw_job *job,
+				struct tw_engine *engine, json_t **result, struct tw_error *why)
+{
+	const double rate = job->update.schedule.rate;
+	const int64_t time = job->plan.ends.time;
+	struct tw_run_request q = *request;
+	uint32_t restarts = 0;
+	uint16_t port = 0;
+	enum tw_status status;
+	bool again;
+
+	do {
+		struct run r = { .request = &q,
+				 .job = job,
+				 .engine = engine,
+				 .rate = rate,
+				 .restarts = restarts,
+				 .port = port };
+
+		*why = (struct tw_error){ .status = TW_OK };
+		tw_job_set_rate(job, rate);
+		job->plan.ends.time = time;
+		status = run_part(&r, result, why);
+		again = r.again;
+		restarts = r.restarts + 1;
+		port = r.port;
+		q.again = false;
+	} while (again);
+	tw_job_set_rate(job, rate);
+	job->plan.ends.time = time;
+	return status;
+}
+
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
-	struct run r = { .request = request, .job = job, .engine = request->engine };
+	struct tw_engine *engine = request->engine;
 	enum tw_status status = TW_OK;
 
 	*result = NULL;
-	if (!r.engine)
-		status = tw_job_open_engine(job, &tw_heap_system, &r.engine, why);
+	if (job->train.restarts && request->net && !request->net->listen)
+		status = tw_fail(why, TW_BAD_INPUT,
+				 "%s: train.on_divergence.restarts: the processes of --processes "
+				 "end with a run that diverges; leave --processes out, or use "
+				 "thalweg serve",
+				 job->file);
+	if (status == TW_OK && !engine)
+		status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
 	if (status == TW_OK)
-		status = tw_job_finish_plan(job, r.engine, why);
+		status = tw_job_finish_plan(job, engine, why);
 	if (status == TW_OK && request->trace)
 		status = check_trace(request->trace, why);
-	if (status == TW_OK && request->metrics)
-		status = tw_json_lines_open(&r.metrics, request->metrics, request->log, why);
 	if (status == TW_OK) {
 		job->plan.checkpoint.final = request->dir != NULL;
 		job->plan.checkpoint.stop_after = request->checkpoints;
 		for (size_t i = 0; i < job->warnings; i++)
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
-		status = open_store(&r, why);
+		status = run_parts(request, job, engine, result, why);
 	}
-	if (status == TW_OK && job->world == TW_WORLD_TCP)
-		status = open_net(&r, why);
-	if (status == TW_OK)
-		status = make_cast(&r, why);
-	if (status == TW_OK) {
-		r.began = tw_clock();
-		if (r.dir)
-			tw_dir_store_began(r.store, r.began);
-		tw_watch_init(&r.watch, &job->plan, r.dir, request->show, request->show_arg);
-		r.watch.log = request->log;
-		r.watch.network = job->data.from != NULL;
-		r.watch.metrics = r.metrics;
-		r.metrics.file = NULL;
-		r.watch.earlier = earlier(&r);
-		tw_watch_line(&r.watch, start_line(&r));
-		if (r.start)
-			r.watch.from = r.release;
-		subtract_time(&r);
-		say_details(&r);
-		enter_world(&r);
-		if (r.watch.refused)
-			tw_log_line(request->log, TW_WARNING, "run",
-				    "contributions were refused %" PRIu64
-				    " times because they were not "
-				    "finite",
-				    r.watch.refused);
-		add_counts(&r);
-		status = finish(&r, result, why);
-		if (r.tcp)
-			tell_joiners(&r, status, *result, why);
-	}
-	release(&r);
+	if (request->net && request->net->gauges)
+		tw_gauges_over(request->net->gauges);
+	if (engine && engine != request->engine)
+		engine->class->close(engine);
 	return status;
 }
 

@@ -179,6 +179,16 @@ static enum tw_status check_train(const struct tw_job *job, struct tw_error *why
 	const bool until = !isnan(t->until_loss) || !isnan(t->until_accuracy);
 	const double step = 1.0 / (double)job->data.samples;
 
+	if (tw_job_given(job, "train.on_divergence.rate") &&
+	    !tw_job_given(job, "train.on_divergence.restarts"))
+		return tw_job_refuse(
+			job, why, "train.on_divergence.rate",
+			"has no effect without on_divergence.restarts; give restarts:, "
+			"or leave this out");
+	if (!(t->restart_rate > 0.0 && t->restart_rate < 1.0))
+		return tw_job_refuse(job, why, "train.on_divergence.rate",
+				     "each restart needs a lower rate: use a number above 0 and "
+				     "below 1, such as 0.5");
 	if (until && t->evaluate == 0)
 		return tw_job_refuse(job, why, "train.evaluate",
 				     "train.until is checked at every evaluation, and 0 evaluates "

@@ -105,6 +105,11 @@ const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
 		  "applied epochs between evaluations; 0: only at the end (default with a data "
 		  "set, or if until is given: 1)"),
+	TW_OPTION_AS(T, restarts, "on_divergence.restarts", TW_U32, "0", "restarts", 0, 1000,
+		     "how often a run that diverges goes back to its last good checkpoint (without "
+		     "one: to the beginning) and trains on with a lower rate; 0: it ends"),
+	TW_OPTION_AS(T, restart_rate, "on_divergence.rate", TW_F64, "0.5", NULL, 0, 1,
+		     "what each restart multiplies update.rate with; above 0 and below 1"),
 	TW_OPTION_END
 };
 
@@ -528,8 +533,9 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
-	       strncmp(path, "train.until.", 12) == 0 || strcmp(path, "train.evaluate") == 0 ||
-	       strcmp(path, "sim.threads") == 0 ||
+	       strncmp(path, "train.until.", 12) == 0 ||
+	       strncmp(path, "train.on_divergence.", 20) == 0 ||
+	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
 	       /* after a divergence; run_directory.c allows them only then */
 	       strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
 }

@@ -15,7 +15,7 @@
 
 #define NEXT    "            " /* under the second column */
 #define RELATED 8              /* fields that are named as related */
-#define FULL    3              /* more fields of one name than this are only listed */
+#define FULL    4              /* more fields of one name than this are only listed */
 
 static void line(FILE *out, const char *label, const char *text)
 {

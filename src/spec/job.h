@@ -77,6 +77,8 @@ struct tw_job_train {
 	double warm_for;                   /* epochs */
 	double until_loss, until_accuracy; /* NAN: never */
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
+	uint32_t restarts;                 /* after a divergence, at most */
+	double restart_rate;               /* what each of them multiplies the rate with */
 };
 
 struct tw_job_update {
@@ -169,6 +171,9 @@ void tw_job_free(struct tw_job *job);
 /* What needs the engine: sizes, positions, shard borders, and the checks of all these. */
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why);
+
+/* From now on the job trains with this update.rate. */
+void tw_job_set_rate(struct tw_job *job, double rate);
 
 /* Cut [0, tensor[tensors]) into `shards` ranges: between tensors where that makes none twice the
  * even length; else even cuts, moved to a tensor's start that is within a quarter of the even

@@ -284,7 +284,7 @@ static void copy_values(struct tw_job *job)
 	p->traffic.fetch = s->fetch;
 	p->traffic.merge = (enum tw_merges)s->merge;
 	p->traffic.alpha = (float)s->alpha;
-	p->local.rate = (float)(s->local_rate > 0 ? s->local_rate : job->update.schedule.rate);
+	tw_job_set_rate(job, job->update.schedule.rate);
 	p->traffic.skip_push = s->skip_push;
 	p->traffic.skip_fetch = s->skip_fetch;
 	p->clip = (float)job->update.clip;
@@ -295,6 +295,14 @@ static void copy_values(struct tw_job *job)
 	p->checkpoint.every = job->checkpoint.every;
 	p->checkpoint.drain = job->checkpoint.cut == TW_CUT_DRAIN;
 	p->checkpoint.save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
+}
+
+void tw_job_set_rate(struct tw_job *job, double rate)
+{
+	const double local = job->strategy.local_rate;
+
+	job->update.schedule.rate = job->plan.schedule.rate = rate;
+	job->plan.local.rate = (float)(local > 0 ? local : rate);
 }
 
 static void silence(struct tw_job *job, const char *path, bool idle)
@@ -349,6 +357,7 @@ static void complete_pulse(struct tw_job *job)
 		c->suspect = c->limit / 3;
 	if (!tw_job_given(job, "cluster.heartbeat") && c->heartbeat > c->suspect / 5)
 		c->heartbeat = c->suspect / 5;
+	silence(job, "train.on_divergence.rate", job->train.restarts == 0);
 	silence(job, "cluster.heartbeat", !processes);
 	silence(job, "cluster.suspect", !processes);
 	/* a thread cannot hang alone, and simulated workers may be as slow as the job says */

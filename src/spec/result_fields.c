@@ -11,6 +11,8 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "interrupted",
 	  "true: the run was stopped before its end, and the figures are those up to that point" },
 	{ "diverged", "true: the loss became not finite, or every gradient was refused" },
+	{ "restarts", "how often the run diverged and was restarted (train.on_divergence)" },
+	{ "rate", "update.rate, lowered by these restarts" },
 	{ "evaluated",
 	  "which parameters loss and accuracy were measured on: w, or a vector of the rule" },
 	{ "loss",

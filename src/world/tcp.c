@@ -439,6 +439,11 @@ bool tw_tcp_replaced(const struct tw_tcp *t)
 	return t->end.replaced;
 }
 
+bool tw_tcp_again(const struct tw_tcp *t)
+{
+	return t->end.again;
+}
+
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
 {
 	const int64_t now = tw_tcp_now();

@@ -115,6 +115,9 @@ const char *tw_tcp_heard(const struct tw_tcp *t);
 uint64_t tw_tcp_given(const struct tw_tcp *t, struct tw_sha *hash);
 /* SERVER, after a run that was refused: another has its place, and it may ask for a new one. */
 bool tw_tcp_replaced(const struct tw_tcp *t);
+/* A joiner that ended with TW_CANCELLED: the master starts the run again, with another job text; it
+ * may be asked for that, and joined, as soon as it listens again. */
+bool tw_tcp_again(const struct tw_tcp *t);
 /* Copy what is known of others; returns how many.  Any thread, any time. */
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room);
 void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received);

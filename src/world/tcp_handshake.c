@@ -309,6 +309,10 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 	case TW_INTERRUPTED:
 		tw_tcp_end(t, TW_INTERRUPTED, "%s", stopped(m->b.over.cut, how, sizeof how));
 		break;
+	case TW_CANCELLED:
+		t->end.again = true;
+		tw_tcp_end(t, TW_CANCELLED, "%s", reason);
+		break;
 	default:
 		tw_tcp_end(t, TW_REFUSED, "the run has failed on the master%s%s",
 			   *reason ? ": " : "", reason);

@@ -226,6 +226,7 @@ struct tcp_farewell {
 struct tcp_end {
 	struct tw_error denied;   /* open: the master said no, for good */
 	bool replaced;            /* ... because another has our place */
+	bool again;               /* the master starts the run again */
 	char *heard;              /* OVER's text */
 	uint64_t given;           /* OVER's model: bytes ... */
 	struct tw_sha given_hash; /* ... and hash */

@@ -42,7 +42,8 @@ static void masters(void **state)
 static void leavers(void **state)
 {
 	(void)state;
-	assert_int_equal(faultrun_leaves(faultrun_presets, 1, wanted("TW_FAULTS_SEEDS", 2000) / 4), 0);
+	assert_int_equal(faultrun_leaves(faultrun_presets, 1, wanted("TW_FAULTS_SEEDS", 2000) / 4),
+			 0);
 }
 
 static uint64_t number(char **argv, int *k)

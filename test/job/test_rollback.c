@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rollback.c - a server dies while workers step by themselves: all go back to a checkpoint, and
- * what they keep (an optimiser's state, parameters of their own, buffers) goes back with them.
+/* test_rollback.c - a server dies while workers step by themselves: all go back to a checkpoint,
+ * and what they keep (an optimiser's state, parameters of their own, buffers) goes back with them.
  *
  * In rounds of all workers the bits do not depend on time.  So the run that lost a server ends with
  * the bits of a run that was resumed from that checkpoint, and of one that lost nothing. */
