@@ -31,12 +31,24 @@ size_t tw_sparse_count(double share, size_t n)
 
 /* --- the largest ---------------------------------------------------------------------------- */
 
-static uint32_t size_of(float x)
+static inline __attribute__((always_inline)) uint32_t size_of(float x)
 {
 	uint32_t bits;
 
 	memcpy(&bits, &x, sizeof bits);
 	return bits & 0x7fffffff;
+}
+
+#define STRETCH 32 /* values that are looked at together, most of them in vain */
+
+/* Has any of them this size? */
+TW_CLONED_STATIC(bool, reaches, (const float *v, uint32_t least, size_t n), (v, least, n))
+{
+	int32_t any = 0;
+
+	for (size_t i = 0; i < n; i++)
+		any |= (int32_t)size_of(v[i]) >= (int32_t)least;
+	return any;
 }
 
 /* Digits of the 31 bits of a size, the highest first. */
@@ -51,11 +63,17 @@ static void count_digit(const float *v, size_t n, unsigned digit, uint32_t above
 	const uint32_t mask = (1u << digit_bits[digit]) - 1;
 
 	memset(count, 0, sizeof *count << digit_bits[digit]);
-	for (size_t i = 0; i < n; i++) {
-		const uint32_t size = size_of(v[i]);
+	for (size_t at = 0; at < n; at += STRETCH) {
+		const size_t end = n - at < STRETCH ? n : at + STRETCH;
 
-		if ((uint64_t)size >> before == (uint64_t)above >> before)
-			count[size >> shift & mask]++;
+		if (!reaches(v + at, above, end - at))
+			continue;
+		for (size_t i = at; i < end; i++) {
+			const uint32_t size = size_of(v[i]);
+
+			if ((uint64_t)size >> before == (uint64_t)above >> before)
+				count[size >> shift & mask]++;
+		}
 	}
 }
 
@@ -91,17 +109,6 @@ static size_t put_all(uint8_t *out, float *v, float *also, size_t n)
 	if (also)
 		tw_vec_fill(also, 0.0f, n);
 	return 4 + 4 * n;
-}
-
-#define STRETCH 64 /* values that are looked at together, most of them in vain */
-
-TW_CLONED_STATIC(bool, reaches, (const float *v, uint32_t least, size_t n), (v, least, n))
-{
-	int32_t any = 0;
-
-	for (size_t i = 0; i < n; i++)
-		any |= (int32_t)size_of(v[i]) >= (int32_t)least;
-	return any;
 }
 
 /* Indices of the values that the cut keeps; zeros are never sent. */

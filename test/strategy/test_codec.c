@@ -117,6 +117,18 @@ static void keeps_its_word_at_all_lengths(const struct tw_codec *codec, void *op
 	keeps_its_word(codec, options, LARGE, 2, 1);
 }
 
+/* Every value of every choice that a codec offers. */
+static void every_option_keeps_its_word(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_codec_all[k]; k++)
+		for (const struct tw_option *o = tw_codec_all[k]->options; o && o->name; o++)
+			for (size_t i = 0; o->type == TW_CHOICE && o->choices[i]; i++)
+				keeps_its_word_at_all_lengths(
+					tw_codec_all[k],
+					OPTIONS(tw_codec_all[k], o->name, o->choices[i], NULL));
+}
+
 static void every_codec_keeps_its_word(void **state)
 {
 	(void)state;
@@ -472,6 +484,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_codec_keeps_its_word),
+		cmocka_unit_test(every_option_keeps_its_word),
 		cmocka_unit_test(every_codec_that_remembers_sends_it_later),
 		cmocka_unit_test(every_codec_gives_the_same_bytes_on_every_isa),
 		cmocka_unit_test(every_codec_goes_on_from_its_state),

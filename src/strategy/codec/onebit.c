@@ -46,12 +46,15 @@ static size_t bound(const void *options, size_t n)
 TW_CLONED_STATIC(double, collect, (float *r, const float *x, size_t n), (r, x, n))
 {
 	double lane[16] = { 0 }, sum = 0;
+	size_t at = 0;
 
 	for (size_t i = 0; i < n; i++)
 		r[i] += x[i];
-	for (size_t at = 0; at < n; at += 16)
-		for (size_t k = 0; k < 16 && at + k < n; k++)
+	for (; n - at >= 16; at += 16)
+		for (size_t k = 0; k < 16; k++)
 			lane[k] += (double)fabsf(r[at + k]);
+	for (size_t k = 0; at + k < n; k++)
+		lane[k] += (double)fabsf(r[at + k]);
 	for (size_t k = 0; k < 16; k++)
 		sum += lane[k];
 	return sum / (double)n;
@@ -83,8 +86,17 @@ TW_CLONED_STATIC(void, pack, (uint8_t * out, const uint8_t *minus, size_t bytes)
 TW_CLONED_STATIC(void, unpack, (float *out, const uint8_t *bits, float scale, size_t n),
 		 (out, bits, scale, n))
 {
-	for (size_t i = 0; i < n; i++)
-		out[i] = bits[i / 8] >> (i % 8) & 1 ? -scale : scale;
+	uint32_t positive;
+
+	memcpy(&positive, &scale, sizeof positive);
+	for (size_t at = 0; at < n; at += 8) {
+		const uint32_t eight = bits[at / 8];
+		uint32_t to[8];
+
+		for (unsigned k = 0; k < 8; k++)
+			to[k] = positive | (eight >> k & 1) << 31;
+		memcpy(out + at, to, (n - at < 8 ? n - at : 8) * sizeof *to);
+	}
 }
 
 static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,

@@ -14,11 +14,11 @@
 #define KEY 8
 
 struct randomk_options {
-	float share;
+	double share;
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct randomk_options, share, TW_F32, "0.01", NULL, 1e-6, 1.0,
+	TW_OPTION(struct randomk_options, share, TW_F64, "0.01", NULL, 1e-6, 1.0,
 		  "the share of the values that is sent, of each shard"),
 	TW_OPTION_END
 };
@@ -44,12 +44,27 @@ static struct tw_rng key_at(const uint8_t *bytes)
 	return (struct tw_rng){ .key = { tw_get_u32(bytes), tw_get_u32(bytes + 4) } };
 }
 
-/* The value that is drawn from stretch j of k. */
-static size_t drawn(const struct tw_rng *rng, size_t j, size_t k, size_t n)
-{
-	const uint64_t from = (uint64_t)j * n / k, to = (uint64_t)(j + 1) * n / k;
+/* The stretches of a slice, one after the other: the value that is drawn from the next one. */
+struct stretches {
+	struct tw_rng rng;
+	size_t k, n, j;
+	uint64_t from;  /* of stretch j: floor(j * n / k) ... */
+	uint64_t rest;  /* ... and j * n % k */
+	uint64_t named; /* two draws */
+};
 
-	return from + ((tw_rng_u64(rng, 0, j) >> 32) * (to - from) >> 32);
+static size_t next_drawn(struct stretches *s)
+{
+	const uint64_t wide = s->n / s->k, rest = s->rest + s->n % s->k;
+	const uint64_t from = s->from, to = from + wide + (rest >= s->k);
+	uint32_t u;
+
+	if (s->j % 2 == 0)
+		s->named = tw_rng_u64(&s->rng, 0, s->j / 2);
+	u = (uint32_t)(s->j++ % 2 ? s->named >> 32 : s->named);
+	s->from = to;
+	s->rest = rest >= s->k ? rest - s->k : rest;
+	return from + (u * (to - from) >> 32);
 }
 
 static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
@@ -58,16 +73,16 @@ static enum tw_status encode(const void *options, void *state, const struct tw_e
 	const size_t k = sent_of(options, n);
 	const uint64_t key = tw_rng_u64(of->rng, of->draw, of->first);
 	float *const owed = state;
-	struct tw_rng rng;
+	struct stretches s;
 
 	if (*len < bound(options, n))
 		return TW_NO_ROOM;
 	tw_put_u32(out, (uint32_t)key);
 	tw_put_u32(out + 4, (uint32_t)(key >> 32));
-	rng = key_at(out);
+	s = (struct stretches){ .rng = key_at(out), .k = k, .n = n };
 	tw_vec_add(owed, x, n);
 	for (size_t j = 0; j < k; j++) {
-		const size_t i = drawn(&rng, j, k, n);
+		const size_t i = next_drawn(&s);
 
 		tw_put_f32(out + KEY + 4 * j, owed[i]);
 		owed[i] = 0.0f;
@@ -92,11 +107,11 @@ static void add(const void *options, const uint8_t *bytes, size_t len, float sca
 		size_t n)
 {
 	const size_t k = sent_of(options, n);
-	const struct tw_rng rng = key_at(bytes);
+	struct stretches s = { .rng = key_at(bytes), .k = k, .n = n };
 
 	(void)len;
 	for (size_t j = 0; j < k; j++) {
-		float *const to = out + drawn(&rng, j, k, n);
+		float *const to = out + next_drawn(&s);
 
 		*to = fmaf(scale, tw_get_f32(bytes + KEY + 4 * j), *to);
 	}

@@ -4,8 +4,9 @@
  *	r = r + x; where r >= tau send +tau and r = r - tau; where r <= -tau send -tau and
  *	r = r + tau
  *
- * With a density, tau follows: after each encoding it is multiplied by the root of what was sent
- * / what should have been, between 1/2 and 2.  Each slice has a tau of its own then.
+ * With a density, tau follows: after each encoding it is multiplied by the fourth root of what was
+ * sent / what should have been, between 1 / 1.1 and 1.1.  (Residuals answer to another tau only
+ * after as many steps as a value waits, so larger steps swing.)  Each slice has a tau of its own.
  *
  * Bytes: f32 tau, u32 count, then what is shortest of
  *
@@ -83,6 +84,26 @@ static size_t bound(const void *options, size_t n)
 
 #define STRETCH 64 /* values that are looked at together, most of them in vain */
 
+/* A word for each of the bytes that is not 0: 1 for +tau, 2 for -tau. */
+static inline __attribute__((always_inline)) size_t list_hits(const uint8_t *hit, uint32_t first,
+							      uint32_t *words)
+{
+	size_t count = 0;
+
+	for (unsigned at = 0; at < STRETCH; at += 8) {
+		uint64_t eight = 0;
+
+		for (unsigned k = 0; k < 8; k++)
+			eight |= (uint64_t)hit[at + k] << 8 * k;
+		for (; eight; eight &= eight - 1) {
+			const unsigned bit = (unsigned)__builtin_ctzll(eight);
+
+			words[count++] = (first + at + bit / 8) << 1 | bit % 8;
+		}
+	}
+	return count;
+}
+
 /* r = r + x, less what is sent of it; a word for each value that is.  Returns how many. */
 TW_CLONED_STATIC(size_t, step,
 		 (float *r, const float *x, size_t n, float tau, uint32_t first, uint32_t *words),
@@ -92,6 +113,7 @@ TW_CLONED_STATIC(size_t, step,
 
 	for (size_t at = 0; at < n; at += STRETCH) {
 		const size_t m = n - at < STRETCH ? n - at : STRETCH;
+		uint8_t hit[STRETCH];
 		float *const owed = r + at;
 		int32_t any = 0;
 
@@ -102,14 +124,17 @@ TW_CLONED_STATIC(size_t, step,
 			owed[i] = sum;
 			any |= fabsf(sum) >= tau;
 		}
-		for (size_t i = 0; any && i < m; i++) {
+		if (!any)
+			continue;
+		memset(hit, 0, sizeof hit);
+#pragma GCC ivdep
+		for (size_t i = 0; i < m; i++) {
 			const float sum = owed[i];
-			const bool sent = fabsf(sum) >= tau, negative = sum < 0.0f;
 
-			words[count] = (first + (uint32_t)(at + i)) << 1 | negative;
-			count += sent;
-			owed[i] = sent ? sum - (negative ? -tau : tau) : sum;
+			hit[i] = (uint8_t)((sum >= tau) | (sum <= -tau) << 1);
+			owed[i] = sum - (sum >= tau ? tau : sum <= -tau ? -tau : 0.0f);
 		}
+		count += list_hits(hit, first + (uint32_t)at, words + count);
 	}
 	return count;
 }
@@ -245,8 +270,8 @@ static size_t put_bitmap(float *owed, const float *x, size_t n, float tau, uint8
 
 static float followed(const struct threshold_options *o, float tau, size_t count, size_t n)
 {
-	const float off = sqrtf((float)count / (o->density * (float)n));
-	const float next = tau * (off < 0.5f ? 0.5f : off > 2.0f ? 2.0f : off);
+	const float off = sqrtf(sqrtf((float)count / (o->density * (float)n)));
+	const float next = tau * (off < 1 / 1.1f ? 1 / 1.1f : off > 1.1f ? 1.1f : off);
 
 	return next > o->tau * RANGE ? o->tau * RANGE
 				     : (next < o->tau / RANGE ? o->tau / RANGE : next);

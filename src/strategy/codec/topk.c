@@ -11,11 +11,11 @@
 #include "vec/vec.h"
 
 struct topk_options {
-	float share;
+	double share;
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct topk_options, share, TW_F32, "0.01", NULL, 1e-6, 1.0,
+	TW_OPTION(struct topk_options, share, TW_F64, "0.01", NULL, 1e-6, 1.0,
 		  "the share of the values that is sent, of each shard; from 0.5 on all are sent"),
 	TW_OPTION_END
 };
