@@ -55,6 +55,9 @@
 #define ROBUST           FACT(37) /* sum: median or trimmed */
 #define OUTER_TOTALS     FACT(38) /* the outer rule takes the total of the deltas */
 #define ADAPTIVE         FACT(39) /* periods by worker speed */
+#define REMEMBERS        FACT(40) /* codec.up sends later what it leaves out */
+#define SKIPS_PUSH       FACT(41) /* skip: {push} */
+#define ELASTIC          FACT(42) /* merge: elastic */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -136,6 +139,24 @@ static const struct refusal {
 	  "[gate] always reads the newest parameters; use fetch: 1, or gate: [at-once gate]" },
 	{ LOCKFREE | MOMENTUM, 0, "strategy.send", "strategy.gate",
 	  "[gate] applies only gradients; use send: gradient, or gate: [at-once gate]" },
+
+	{ REMEMBERS | SKIPS_PUSH, 0, "strategy.skip.push", "strategy.codec.up",
+	  "a shard repeats the last push instead of a skipped one, and this codec's last push has "
+	  "parts of many gradients; leave skip.push out, or use codec: {up: [plain codec]}" },
+	{ REMEMBERS | POLICY, SCALES | DELTA, "strategy.staleness", "strategy.codec.up",
+	  "this policy looks at the gradient of one version, and this codec sends parts of several "
+	  "together; use staleness: [scaling policy] or [idle policy], or codec: {up: [plain "
+	  "codec]}" },
+	{ REMEMBERS | NORMALISES, DELTA, "update.rule", "strategy.codec.up",
+	  "this rule divides by the size of the gradients, so what this codec sends later does not "
+	  "make up for what it left out; use rule: [linear rule], or codec: {up: [plain codec]}" },
+	{ REMEMBERS | ROBUST, 0, "strategy.sum", "strategy.codec.up",
+	  "this codec leaves out most values of a push, and a middle of zeros applies none of "
+	  "them; "
+	  "use sum: mean, or codec: {up: [plain codec]}" },
+	{ REMEMBERS | ELASTIC, 0, "strategy.merge", "strategy.codec.up",
+	  "an elastic worker moves by what it pushes, and this codec sends most of that later; use "
+	  "merge: replace or mix, or codec: {up: [plain codec]}" },
 
 	{ MOMENTUM, PREPARES, "strategy.send", "update.rule",
 	  "momentum on the worker needs a rule of which a part runs on the worker; use rule: [rule "
@@ -306,8 +327,14 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= FETCHES_LATE;
 	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		facts |= SKIPS;
+	if (!isnan(p->traffic.skip_push))
+		facts |= SKIPS_PUSH;
 	if (p->traffic.merge == TW_MERGE_KEEP)
 		facts |= KEEPS;
+	if (p->traffic.merge == TW_MERGE_ELASTIC)
+		facts |= ELASTIC;
+	if (p->traffic.up->traits & TW_CODEC_REMEMBERS)
+		facts |= REMEMBERS;
 	if (!(p->traffic.up->traits & TW_CODEC_IDENTITY))
 		facts |= UP_LOSSY;
 	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))

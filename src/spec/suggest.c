@@ -42,6 +42,7 @@ static const struct mark {
 	{ "outer rule", OUTER, 0, 0 },
 	{ "exact codec", CODEC, TW_CODEC_IDENTITY, 0 },
 	{ "downward codec", CODEC, TW_CODEC_DOWN, 0 },
+	{ "plain codec", CODEC, 0, TW_CODEC_REMEMBERS },
 	{ "drawn source", SOURCE, DRAWS, 0 },
 };
 #define MARKS (sizeof marks / sizeof marks[0])

@@ -57,6 +57,12 @@ void small_plan_open(struct small_plan *p, size_t trainable, size_t buffers, con
 	plan->traffic.down_options = plan->traffic.up_options;
 }
 
+void small_plan_codec(struct small_plan *p, const struct tw_codec *up)
+{
+	p->plan.traffic.up = up;
+	p->plan.traffic.up_options = defaults(p, up->options, up->options_bytes);
+}
+
 void small_plan_close(struct small_plan *p)
 {
 	tw_arena_release(&p->arena);

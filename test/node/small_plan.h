@@ -17,6 +17,8 @@ struct small_plan {
  * options.  The plan points into *p. */
 void small_plan_open(struct small_plan *p, size_t trainable, size_t buffers, const char *gate,
 		     const char *staleness, const char *rule);
+/* With this codec for contributions. */
+void small_plan_codec(struct small_plan *p, const struct tw_codec *up);
 void small_plan_close(struct small_plan *p);
 
 /* The nth number below `most`; the same in every run. */

@@ -516,6 +516,117 @@ static void robust_sums_leave_out_the_extremes(void **state)
 	robust_update(3, 0.49f, 3, 1);
 }
 
+/* --- sparse contributions ------------------------------------------------------------------- */
+
+/* A contribution as a sparse codec sends it, and decoded. */
+static void sparse_pair(const struct small_plan *p, uint64_t nth, struct contribution *coded,
+			struct contribution *dense)
+{
+	const struct tw_traffic *t = &p->plan.traffic;
+	const struct tw_rng rng = tw_rng_make(1, TW_RNG_TEST);
+	const struct tw_encoding of = { .rng = &rng, .draw = nth };
+	const size_t tail = BUFFERS * sizeof(float);
+	size_t len = t->up->bound(t->up_options, TRAINABLE);
+	void *state = calloc(1, t->up->state_bytes(t->up_options, TRAINABLE));
+	float *g;
+
+	*dense = contribution(nth, nth * 50, 50);
+	*coded = *dense;
+	g = tw_block_floats(dense->block);
+	coded->block = tw_block_new(&tw_heap_system, tail + len);
+	assert_true(coded->block && state);
+	memcpy(coded->block->data, g + TRAINABLE, tail);
+	assert_int_equal(t->up->encode(t->up_options, state, &of, g, TRAINABLE,
+				       coded->block->data + tail, &len),
+			 TW_OK);
+	coded->g = NULL;
+	coded->coded = coded->block->data + tail;
+	coded->coded_bytes = len;
+	assert_int_equal(tw_codec_decode(t->up, t->up_options, coded->coded, len, g, TRAINABLE),
+			 TW_OK);
+	free(state);
+}
+
+/* Added value by value, or decoded and run through the line: the same bits; and a version that
+ * somebody holds is not written. */
+static void sparse_and_dense_agree(void **state)
+{
+	for (size_t k = 0; tw_codec_all[k]; k++) {
+		struct contribution coded, dense, *one;
+		struct small_plan p;
+		struct slice a, b;
+
+		if (!tw_codec_all[k]->add)
+			continue;
+		small_plan_open(&p, TRAINABLE, BUFFERS, "async", "none", "sgd");
+		small_plan_codec(&p, tw_codec_all[k]);
+		open_slice(&a, &p, &tw_heap_system);
+		open_slice(&b, &p, &tw_heap_system);
+		for (uint64_t nth = 0; nth < 6; nth++) {
+			struct tw_block *held = nth % 2 ? tw_slice_snapshot(&a) : NULL;
+			struct tw_block *before = a.w, *copy = photo(&a), *after;
+			float *kept = malloc(ALL * sizeof *kept);
+
+			sparse_pair(&p, nth, &coded, &dense);
+			assert_true(tw_slice_update_takes_sparse(&a, &coded.push));
+			memcpy(kept, tw_block_floats(a.w), ALL * sizeof *kept);
+			one = &coded;
+			assert_int_equal(tw_slice_update_commit(&a, &quiet, &one, 1, 3), TW_OK);
+			one = &dense;
+			assert_int_equal(tw_slice_update_commit(&b, &quiet, &one, 1, 3), TW_OK);
+			same_slices(&a, &b);
+			assert_int_equal(a.w == before, !held);
+			if (held)
+				same_floats(tw_block_floats(held), kept);
+			after = photo(&a);
+			assert_true(memcmp(after->data, copy->data, copy->bytes) != 0);
+			tw_block_drop(after);
+			tw_block_drop(copy);
+			tw_block_drop(held);
+			tw_block_drop(coded.block);
+			tw_block_drop(dense.block);
+			free(kept);
+		}
+		tw_slice_release(&a);
+		tw_slice_release(&b);
+		small_plan_close(&p);
+	}
+}
+
+/* Where the line does more than w - rate * g, sparse contributions are decoded. */
+static void only_a_plain_line_takes_sparse(void **state)
+{
+	static const struct {
+		const char *gate, *staleness, *rule, *codec;
+		float divide;
+		double skip;
+		bool takes;
+	} cases[] = { { "async", "none", "sgd", "topk", 1, NAN, true },
+		      { "ssp", "none", "sgd", "topk", 1, NAN, true },
+		      { "async", "none", "sgd", "fp16", 1, NAN, false },
+		      { "async", "none", "sgd", "topk", 2, NAN, false },
+		      { "async", "none", "sgd", "topk", 1, 0.5, false },
+		      { "async", "none", "momentum", "topk", 1, NAN, false },
+		      { "async", "inverse", "sgd", "topk", 1, NAN, false },
+		      { "softsync", "none", "sgd", "topk", 1, NAN, false },
+		      { "bsp", "none", "sgd", "topk", 1, NAN, false } };
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		struct tw_body_push push = { .divide = cases[k].divide };
+		struct small_plan p;
+		struct slice s;
+
+		small_plan_open(&p, TRAINABLE, BUFFERS, cases[k].gate, cases[k].staleness,
+				cases[k].rule);
+		small_plan_codec(&p, tw_codec_find(cases[k].codec));
+		p.plan.traffic.skip_push = cases[k].skip;
+		open_slice(&s, &p, &tw_heap_system);
+		assert_int_equal(tw_slice_update_takes_sparse(&s, &push), cases[k].takes);
+		tw_slice_release(&s);
+		small_plan_close(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -528,6 +639,8 @@ int main(void)
 		cmocka_unit_test(what_is_dropped_leaves_nothing),
 		cmocka_unit_test(what_is_not_finite_is_not_staged),
 		cmocka_unit_test(history_counts_positions),
+		cmocka_unit_test(sparse_and_dense_agree),
+		cmocka_unit_test(only_a_plain_line_takes_sparse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
