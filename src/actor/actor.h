@@ -56,7 +56,8 @@ enum tw_note_kind {
 			     incarnation */
 	TW_NOTE_UPDATE, /* a shard made an update: shard, version, rate in value */
 	TW_NOTE_COMMIT, /* a shard committed a round: shard, round, count */
-	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count */
+	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count; of a gate
+			     without rounds `value`: the shard's incarnation */
 	TW_NOTE_REFUSED,  /* not finite, malformed: slot; of a shard's earlier life: value = 1 */
 	TW_NOTE_DEAL,     /* the master dealt: slot, from, count; seq 1 if dealt again */
 	TW_NOTE_VIEW,     /* membership changed: count = live, seq = view */

@@ -95,6 +95,7 @@ enum tw_flags {
 	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
+	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
 };
 
 struct tw_header {
@@ -171,14 +172,14 @@ struct tw_body_host {
 	uint32_t unhost; /* 1: let go instead */
 	uint32_t live;
 };
-/* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then struct
- * tw_member of the last committed set; payload: struct tw_tally. */
+/* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then of what
+ * came too late and was not applied, then struct tw_member of the last committed set; payload:
+ * struct tw_tally. */
 struct tw_body_state {
 	struct tw_version version;
 	uint64_t round, contributions;
-	uint64_t asked;                 /* number of the ASK answered, 0 unasked */
-	uint32_t spans, twice, members; /* records in the tail */
-	uint32_t pad;
+	uint64_t asked;                       /* number of the ASK answered, 0 unasked */
+	uint32_t spans, twice, members, late; /* records in the tail */
 	double progress;
 };
 struct tw_body_ask {
@@ -201,6 +202,7 @@ struct tw_body_done {
 	uint64_t losses;         /* ... of so many samples ... */
 	uint64_t busy;           /* ... whose gradients took so long, ns */
 };
+/* DONE's tail: struct tw_range of the lease that every shard dropped as late: to be dealt again. */
 struct tw_body_idle {
 	uint32_t slot, incarnation, idle, pad;
 };
@@ -222,7 +224,8 @@ struct tw_body_push {
 struct tw_body_ack {
 	struct tw_version version;
 	uint64_t link;      /* what the link carried is closed up to this number */
-	uint32_t unapplied; /* bit k: number link - k was closed and not applied */
+	uint16_t unapplied; /* bit k: number link - k was closed and not applied ... */
+	uint16_t late;      /* ... because it came too late for a gate without rounds */
 	uint32_t pad;
 };
 struct tw_body_pull {
@@ -243,7 +246,7 @@ struct tw_body_params {
 	uint64_t least; /* clock of the slowest worker that is waited for */
 	double statistic;
 	float rate;
-	uint32_t unapplied; /* as in ACK */
+	uint16_t unapplied, late; /* as in ACK */
 };
 struct tw_body_have {
 	uint64_t round;

@@ -42,7 +42,7 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 		       .to = { [TW_SHARD] = TO_MASTER } },
 	[TW_ASK] = { "ASK", BODY(ask), .to = { [TW_MASTER] = TO_SHARD } },
 	[TW_LEASE] = { "LEASE", BODY(lease), .to = { [TW_MASTER] = TO_WORKER } },
-	[TW_DONE] = { "DONE", BODY(done), .to = { [TW_WORKER] = TO_MASTER } },
+	[TW_DONE] = { "DONE", BODY(done), TAIL(tw_range), .to = { [TW_WORKER] = TO_MASTER } },
 	[TW_IDLE] = { "IDLE", BODY(idle),
 		      .to = { [TW_WORKER] = TO_MASTER, [TW_MASTER] = TO_SHARD } },
 	/* a lock-free shard hands both on to itself */

@@ -72,6 +72,8 @@ static void drop_open(struct exchange *x)
 void tw_exchange_reset(struct exchange *x)
 {
 	drop_open(x);
+	x->agains = 0;
+	x->outdated = false;
 	x->clock = 0;
 	x->clock_known = false;
 	for (uint32_t k = 0; k < x->holders; k++) {
@@ -353,10 +355,27 @@ static bool closed_everywhere(const struct exchange *x)
 	return x->outs;
 }
 
+/* (8): did every holder that was sent something of it drop it? */
+static bool was_late(const struct exchange *x, const struct outgoing *o)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < x->holders; k++) {
+		if (o->slice[k].link && !o->slice[k].late)
+			return false;
+		any = any || o->slice[k].link;
+	}
+	return any;
+}
+
 static void let_go(struct exchange *x)
 {
 	while (closed_everywhere(x)) {
 		struct carried *const slice = x->out[0].slice;
+		const struct tw_body_push *b = &x->out[0].body;
+
+		for (uint32_t k = 0; k < b->ranges && was_late(x, &x->out[0]); k++)
+			x->again[x->agains++] = b->range[k];
 
 		clear_outgoing(x, &x->out[0]);
 		memmove(x->out, x->out + 1, (TW_CREDITS - 1) * sizeof x->out[0]);
@@ -366,7 +385,7 @@ static void let_go(struct exchange *x)
 }
 
 void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint32_t unapplied,
-		       uint32_t incarnation)
+		       uint32_t late, uint32_t incarnation)
 {
 	const uint32_t k = tw_exchange_index(x, h);
 
@@ -375,10 +394,13 @@ void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint
 	if (link <= h->closed)
 		return;
 	for (uint32_t i = 0; i < x->outs; i++) {
-		const struct carried *s = &x->out[i].slice[k];
+		struct carried *s = &x->out[i].slice[k];
 
-		if (s->link > h->closed && s->link <= link && link - s->link < 32 &&
-		    (unapplied >> (link - s->link) & 1))
+		if (s->link <= h->closed || s->link > link || link - s->link >= 16)
+			continue;
+		s->late = late >> (link - s->link) & 1;
+		x->outdated = x->outdated || (s->late && !(x->out[i].flags & TW_FLAG_ANSWER));
+		if (unapplied >> (link - s->link) & 1)
 			tw_exchange_return(x, &x->out[i], k,
 					   s->base.version.incarnation != incarnation);
 	}

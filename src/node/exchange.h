@@ -28,7 +28,11 @@
  *      may have been encoded meanwhile, so nothing is set back: the difference is added.
  *      What is not finite is never owed: a slice that is not goes as it is, to be refused, and a
  *      residual that grew so large that it cannot be sent restarts at 0.
- *      A new identity owes nothing, until tw_exchange_restore. */
+ *      A new identity owes nothing, until tw_exchange_restore.
+ *  (8) A contribution that every holder dropped as late was computed for nothing: its positions are
+ *      in `again` until the owner has taken them out, which it does after each tw_exchange_acked.
+ *      One that some holder has applied is done with.  `outdated` says that one was dropped whose
+ *      sender did not ask for new parameters: without them the next one would be late, too. */
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H
 
@@ -91,6 +95,7 @@ struct carried {
 	size_t at, bytes;
 	bool plain;   /* floats, not the codec's bytes */
 	bool returns; /* (7): comes back if it is not applied */
+	bool late;    /* (8): the holder dropped it */
 };
 
 /* A contribution that is not closed on every link. */
@@ -110,12 +115,15 @@ struct exchange {
 	uint32_t holders;
 	bool *node_down; /* by node of a server */
 	struct outgoing out[TW_CREDITS];
-	uint32_t outs;     /* oldest first */
-	uint64_t seq;      /* last contribution made */
-	uint64_t requests; /* number of the last request */
-	uint64_t clock;    /* contributions made, and what it began with: the same on all links */
-	bool clock_known;  /* false: to be taken from the next answers */
-	float *scratch;    /* (7): as long as the longest range; NULL where no codec remembers */
+	uint32_t outs;                                 /* oldest first */
+	struct tw_range again[TW_CREDITS * TW_RANGES]; /* (8) */
+	uint32_t agains;                               /* so many */
+	bool outdated;                                 /* (8) */
+	uint64_t seq;                                  /* last contribution made */
+	uint64_t requests;                             /* number of the last request */
+	uint64_t clock;   /* contributions made, and what it began with: the same on all links */
+	bool clock_known; /* false: to be taken from the next answers */
+	float *scratch;   /* (7): as long as the longest range; NULL where no codec remembers */
 	struct carried *slices; /* of all `out` */
 	uint8_t *states;        /* of all holders */
 };
@@ -183,7 +191,7 @@ void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 /* A holder says how far its link is closed: what was not applied comes back (7), and what every
  * link has closed is let go. */
 void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint32_t unapplied,
-		       uint32_t incarnation);
+		       uint32_t late, uint32_t incarnation);
 /* The contribution that number `link` carries to this holder; 0: it is closed everywhere. */
 uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, uint64_t link);
 /* Does this answer come from a new life of the holder that does not know what has been closed?  An

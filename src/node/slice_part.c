@@ -6,6 +6,7 @@
  *
  *	shard          struct tw_shard_part: the numbers
  *	applied twice  struct tw_span of positions
+ *	late           the same, only where there are any
  *	parameters     what the rule keeps
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
  *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
@@ -85,26 +86,28 @@ static size_t list_own(const struct slice *s, float *rates, struct tw_array *lis
 struct packing {
 	struct tw_array *list;
 	float *rates;
-	struct tw_span *applied, *twice;
+	struct tw_span *applied, *twice, *late;
 	struct tw_block *w;
 };
 
 static bool packing_open(struct packing *p, struct slice *s)
 {
 	const size_t own = s->own ? s->plan->crew.workers : 0;
-	const size_t most = 5 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
+	const size_t most = 6 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
 
 	p->list = s->heap->get(s->heap, most * sizeof *p->list);
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
 	p->applied = tw_spans_list(&s->history.applied);
 	p->twice = tw_spans_list(&s->history.twice);
+	p->late = tw_spans_list(&s->history.late);
 	p->w = tw_slice_snapshot(s);
-	return p->list && p->rates && p->applied && p->twice && p->w;
+	return p->list && p->rates && p->applied && p->twice && p->late && p->w;
 }
 
 static void packing_close(struct packing *p, struct slice *s)
 {
 	tw_block_drop(p->w);
+	s->heap->put(s->heap, p->late);
 	s->heap->put(s->heap, p->twice);
 	s->heap->put(s->heap, p->applied);
 	s->heap->put(s->heap, p->rates);
@@ -126,6 +129,8 @@ struct tw_block *tw_slice_pack(struct slice *s)
 		p.list[count++] =
 			bytes_of("applied", p.applied, h->applied.count * sizeof *p.applied);
 		p.list[count++] = bytes_of("twice", p.twice, h->twice.count * sizeof *p.twice);
+		if (h->late.count)
+			p.list[count++] = bytes_of("late", p.late, h->late.count * sizeof *p.late);
 		p.list[count++] = floats(s, "parameters", tw_block_floats(p.w));
 		count += list_shared(s, p.list + count);
 		count += list_own(s, p.rates, p.list + count);
@@ -283,6 +288,8 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 		st = restore_spans(&l, "applied", &s->history.applied);
 	if (st == TW_OK)
 		st = restore_spans(&l, "twice", &s->history.twice);
+	if (st == TW_OK && tw_part_find(l.array, l.count, "late"))
+		st = restore_spans(&l, "late", &s->history.late);
 	s->heap->put(s->heap, l.array);
 	return st;
 }

@@ -58,6 +58,7 @@
 #define REMEMBERS        FACT(40) /* codec.up sends later what it leaves out */
 #define SKIPS_PUSH       FACT(41) /* skip: {push} */
 #define ELASTIC          FACT(42) /* merge: elastic */
+#define STOPS            FACT(43) /* a late computation is given up before it is pushed */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -90,6 +91,11 @@ static const struct refusal {
 	  "replace, elastic or mix" },
 	{ DELTA | DELAYED, 0, "sim.delay.steps", "strategy.send",
 	  "sim.delay delays gradients; use send: gradient, or leave sim.delay out" },
+	{ STOPS | DELTA, 0, "strategy.stop", "strategy.send",
+	  "a worker that has stepped by itself cannot begin again; use stop: false, or send: "
+	  "gradient" },
+	{ STOPS | LOCAL, 0, "strategy.stop", "strategy.local.rule",
+	  "local steps cannot begin again; use stop: false, or leave local: out" },
 	{ OWN_COPY, DELTA, "strategy.merge", "strategy.send",
 	  "elastic and mix need steps on a worker's own parameters; use send: delta, or merge: "
 	  "replace" },
@@ -259,11 +265,14 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 		facts |= COLLECTS;
 	if (t & TW_GATE_LOCKFREE)
 		facts |= LOCKFREE;
+	if (p->gate->stops && p->gate->stops(p->gate_options))
+		facts |= STOPS;
 	if (p->gate->totals && p->gate->totals(p->gate_options))
 		facts |= TOTALS;
 	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
 		facts |= IN_TURN;
-	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)))
+	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE |
+		   TW_GATE_DROPS)))
 		facts |= ASYNC;
 	return facts;
 }

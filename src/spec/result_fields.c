@@ -46,7 +46,8 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "bytes_received", "by this process; in sim by all nodes" },
 	{ "dropped", "samples whose contribution came too late for its gate" },
 	{ "refused", "contributions that were not finite, or malformed" },
-	{ "redealt", "samples dealt again because their worker was lost" },
+	{ "redealt", "samples dealt again because their worker was lost, or because their "
+		     "contribution came too late" },
 	{ "repeated", "samples that some shard applied more than once" },
 	{ "lost_updates", "updates lost with a server; mean over the shards" },
 	{ "parameters_digest",

@@ -27,8 +27,9 @@ static const struct mark {
 	uint32_t with, without;
 } marks[] = {
 	{ "at-once gate", GATE, 0,
-	  TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE },
-	{ "one-by-one gate", GATE, 0, TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE },
+	  TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
+	{ "one-by-one gate", GATE, 0,
+	  TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
 	{ "plain rule", RULE, TW_RULE_PLAIN, 0 },
 	{ "rule with one velocity", RULE, TW_RULE_LINEAR,
 	  TW_RULE_PLAIN | TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },

@@ -26,6 +26,8 @@ enum tw_gate_traits {
 	TW_GATE_COLLECTS = 4, /* one update may take several contributions */
 	TW_GATE_LOCKFREE = 8, /* workers write the parameters themselves: threads only */
 	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
+	TW_GATE_DROPS = 32,   /* without rounds: `admit` may drop what is late; its positions are
+				 dealt again if every shard has dropped it */
 };
 
 /* What a shard knows of the clocks of its workers: how many contributions each has closed. */
@@ -73,6 +75,10 @@ struct tw_gate {
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
 	/* After TW_ACCUMULATE: is the update due with this number of contributions? */
 	bool (*full)(const void *options, uint32_t collected);
+
+	/* Staleness at which a gradient that is being computed is given up: its worker is told, and
+	 * begins again with new parameters; 0, or NULL: never. */
+	uint64_t (*stops)(const void *options);
 
 	/* May the answer or pull of a worker at this clock leave now?  NULL: always.  On false
 	 * *whom is the slot of a worker that is waited for; the shard parks the request, and asks

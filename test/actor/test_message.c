@@ -23,7 +23,7 @@ static const struct {
 	{ TW_HELLO, true, false },   { TW_WELCOME, true, true },      { TW_REFUSE, false, false },
 	{ TW_VIEW, true, false },    { TW_BYE, false, false },        { TW_HOST, false, true },
 	{ TW_HOSTED, false, false }, { TW_STATE, true, true },        { TW_ASK, false, false },
-	{ TW_LEASE, false, false },  { TW_DONE, false, false },       { TW_IDLE, false, false },
+	{ TW_LEASE, false, false },  { TW_DONE, true, false },        { TW_IDLE, false, false },
 	{ TW_PUSH, false, true },    { TW_ACK, false, false },        { TW_PULL, false, false },
 	{ TW_PARAMS, false, true },  { TW_UNCHANGED, false, false },  { TW_HAVE, false, false },
 	{ TW_COMMIT, true, false },  { TW_PIN, false, false },        { TW_EVAL, false, false },

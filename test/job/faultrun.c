@@ -16,9 +16,29 @@
 #define EPOCHS  2
 
 const char *const faultrun_presets[] = {
-	"ssgd",     "backup", "asgd",      "downpour",  "softsync", "staleness-aware", "rudra",
-	"ssp",      "fasgd",  "dc-asgd",   "dc-asgd-a", "dc-ssgd",  "gap-aware",       "multi-asgd",
-	"nag-asgd", "dana",   "dana-slim", "dana-dc",   NULL,
+	"ssgd",
+	"backup",
+	"asgd",
+	"downpour",
+	"softsync",
+	"staleness-aware",
+	"rudra",
+	"ssp",
+	"fasgd",
+	"dc-asgd",
+	"dc-asgd-a",
+	"dc-ssgd",
+	"gap-aware",
+	"multi-asgd",
+	"nag-asgd",
+	"dana",
+	"dana-slim",
+	"dana-dc",
+	"ringmaster",
+	"{gate: ringmaster, limit: 2}",
+	"{gate: ringmaster, limit: 1, stop: true}",
+	"{gate: ringmaster, limit: 2, stop: true, push: 2}",
+	NULL,
 };
 
 const char *const *faultrun_deltas(void)

@@ -51,6 +51,8 @@ static bool keep(void *arg, const struct tw_note *note)
 				    .tau = note->tau,
 				    .version = note->version,
 				    .round = note->round,
+				    .from = note->from,
+				    .count = note->count,
 				    .at = note->at };
 	if (!note->before)
 		return true;
@@ -94,6 +96,10 @@ static void run_plan(struct oracle_run *r, struct tw_job *job, const struct tw_e
 	r->ns = ran.virtual_ns;
 	r->bytes = ran.bytes_sent;
 	r->final = (double)tw_block_floats(ran.totals.vector[0])[0];
+	r->n = ran.totals.vector[0]->bytes / sizeof(float);
+	r->vector = realloc(r->vector, r->n * sizeof *r->vector);
+	assert_non_null(r->vector);
+	memcpy(r->vector, tw_block_floats(ran.totals.vector[0]), r->n * sizeof *r->vector);
 	r->totals = ran.totals;
 	tw_totals_release(&ran.totals);
 	tw_memory_store_free(store);
@@ -128,7 +134,9 @@ void oracle_run(struct oracle_run *r, const char *format, ...)
 void oracle_free(struct oracle_run *r)
 {
 	free(r->event);
+	free(r->vector);
 	r->event = NULL;
+	r->vector = NULL;
 	r->events = r->room = 0;
 }
 

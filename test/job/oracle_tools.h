@@ -15,6 +15,8 @@ struct oracle_event {
 	enum tw_note_kind kind;
 	uint32_t shard, slot;
 	uint64_t seq, tau, version, round;
+	uint64_t from;  /* APPLY, DROP: positions ... */
+	uint32_t count; /* ... so many */
 	int64_t at;
 	double first; /* APPLY with gaps: element 0 of the parameters before it */
 	double gap;   /* APPLY with gaps: sum of squares of parameters now - vector sent */
@@ -31,6 +33,8 @@ struct oracle_run {
 	size_t events, room;
 	struct tw_totals totals; /* its vector is released already */
 	double final;            /* element 0 of the evaluated vector */
+	float *vector;           /* shard 0 of it, a copy ... */
+	size_t n;                /* ... so long */
 	int64_t ns;              /* virtual time at the end */
 	uint64_t bytes;          /* sent by all nodes */
 };
@@ -38,7 +42,7 @@ struct oracle_run {
 /* Run the job; any failure fails the test with its sentence.  `format` makes the whole YAML. */
 void oracle_run(struct oracle_run *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Free the events; the numbers stay. */
+/* Free the events and the vector; the numbers stay. */
 void oracle_free(struct oracle_run *r);
 
 /* Every law that a computation's time may follow, with finite variance: text after "law: ".  The

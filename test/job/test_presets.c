@@ -179,6 +179,7 @@ static void presets_mean_their_papers(void **state)
 		{ "fedbuff", "softsync", "polynomial", "sgd", "strategy.power", "0.5" },
 		{ "fedasync", "async", "polynomial", "sgd", "strategy.outer.rate", "0.6" },
 		{ "delay-adaptive", "async", "proportional", "sgd", "strategy.send", "gradient" },
+		{ "ringmaster", "ringmaster", "none", "sgd", "strategy.limit", "4" },
 		{ "hogwild", "hogwild", "none", "sgd", "strategy.fetch", "1" },
 	};
 	size_t count = 0;

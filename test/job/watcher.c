@@ -22,12 +22,15 @@ struct key {
 /* A shard in a cut. */
 struct kept {
 	uint8_t *times; /* NULL: there is no such cut */
-	uint64_t total;
+	uint8_t *late;
+	uint64_t total, dropped;
 };
 
 struct watched {
 	uint8_t *times;   /* by position: see (1) */
+	uint8_t *late;    /* by position: it was dropped as late, by a gate without rounds */
 	uint64_t total;   /* see (2) */
+	uint64_t dropped; /* samples, each as often as it was */
 	struct kept *cut; /* by number */
 	uint32_t life;    /* incarnation */
 	uint64_t lives;
@@ -74,8 +77,9 @@ bool watcher_saw_worker(const struct watcher *w)
  * before it is saved). */
 static struct kept read_part(const struct watcher *w, const struct tw_part *part)
 {
-	static const char *const names[] = { "applied", "twice" };
-	struct kept out = { .times = calloc(w->plan->dealing.positions, 1) };
+	static const char *const names[] = { "applied", "twice", "late" };
+	struct kept out = { .times = calloc(w->plan->dealing.positions, 1),
+			    .late = calloc(w->plan->dealing.positions, 1) };
 	const struct tw_array *a;
 	struct tw_shard_part numbers;
 	struct tw_array *list;
@@ -84,7 +88,7 @@ static struct kept read_part(const struct watcher *w, const struct tw_part *part
 	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
 	    TW_OK)
 		return out;
-	for (int k = 0; k < 2; k++) {
+	for (int k = 0; k < 3; k++) {
 		struct tw_span span;
 
 		a = tw_part_find(list, count, names[k]);
@@ -92,13 +96,14 @@ static struct kept read_part(const struct watcher *w, const struct tw_part *part
 			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
 			for (uint64_t p = span.from; p < span.to && p < w->plan->dealing.positions;
 			     p++)
-				out.times[p]++;
+				(k < 2 ? out.times : out.late)[p]++;
 		}
 	}
 	a = tw_part_find(list, count, TW_SHARD_PART);
 	if (a && a->n == sizeof numbers) {
 		memcpy(&numbers, a->at, sizeof numbers);
 		out.total = numbers.tally.samples;
+		out.dropped = numbers.tally.dropped_samples;
 	}
 	tw_heap_system.put(&tw_heap_system, list);
 	return out;
@@ -132,6 +137,7 @@ static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct 
 		    shard >= w->plan->problem.shards)
 			continue;
 		free(w->shard[shard].cut[cut].times);
+		free(w->shard[shard].cut[cut].late);
 		w->shard[shard].cut[cut] = read_part(w, &parts[k]);
 		if (w->loud)
 			fprintf(stderr, "cut %llu of shard %u: %llu samples\n",
@@ -173,17 +179,21 @@ struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
 	w->loud = loud;
 	w->shard = calloc(plan->problem.shards, sizeof *w->shard);
 	for (uint32_t s = 0; s < plan->problem.shards; s++)
-		w->shard[s].times = calloc(plan->dealing.positions, 1);
+		w->shard[s].times = calloc(plan->dealing.positions, 1),
+		w->shard[s].late = calloc(plan->dealing.positions, 1);
 	return w;
 }
 
 void watcher_free(struct watcher *w)
 {
 	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-		for (size_t k = 0; k < w->cuts; k++)
+		for (size_t k = 0; k < w->cuts; k++) {
 			free(w->shard[s].cut[k].times);
+			free(w->shard[s].cut[k].late);
+		}
 		free(w->shard[s].cut);
 		free(w->shard[s].times);
+		free(w->shard[s].late);
 		free(w->shard[s].seen);
 	}
 	tw_memory_store_free(w->inner);
@@ -255,6 +265,18 @@ static void applied(struct watcher *w, const struct tw_note *n)
 			s->times[p]++;
 }
 
+/* Of a gate without rounds; a shard that was given up says so with its earlier life. */
+static void dropped(struct watcher *w, const struct tw_note *n)
+{
+	struct watched *s = &w->shard[n->shard];
+
+	if ((w->plan->gate->traits & TW_GATE_ROUNDS) || n->value != s->life)
+		return;
+	s->dropped += n->count;
+	for (uint64_t p = n->from; p < n->from + n->count && p < w->plan->dealing.positions; p++)
+		s->late[p] = 1;
+}
+
 static void hosted(struct watcher *w, const struct tw_note *n)
 {
 	struct watched *s = &w->shard[n->shard];
@@ -266,16 +288,20 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 				 n->shard, (unsigned long long)n->seq);
 		return;
 	}
-	if (n->seq)
+	if (n->seq) {
 		memcpy(s->times, s->cut[n->seq].times, w->plan->dealing.positions);
-	else
+		memcpy(s->late, s->cut[n->seq].late, w->plan->dealing.positions);
+	} else {
 		memset(s->times, 0, w->plan->dealing.positions);
+		memset(s->late, 0, w->plan->dealing.positions);
+	}
 	if (s->seen)
 		memset(s->seen, 0, s->seen_room * sizeof *s->seen);
 	s->seen_count = 0;
 	s->last = (struct key){ 0 };
 	s->life = n->incarnation;
 	s->total = n->seq ? s->cut[n->seq].total : 0;
+	s->dropped = n->seq ? s->cut[n->seq].dropped : 0;
 	w->hosted_again = w->hosted_again || s->lives++;
 }
 
@@ -305,6 +331,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 			(unsigned long long)n->tau, (unsigned long long)n->from, n->count);
 	if (n->kind == TW_NOTE_APPLY)
 		applied(w, n);
+	else if (n->kind == TW_NOTE_DROP)
+		dropped(w, n);
 	else if (n->kind == TW_NOTE_HOSTED)
 		hosted(w, n);
 	else if (n->kind == TW_NOTE_VIEW)
@@ -377,13 +405,17 @@ static void judge_samples(struct watcher *w, const struct tw_totals *t)
 
 static void judge_others(struct watcher *w, const struct tw_totals *t)
 {
-	uint64_t missing = 0, repeated = 0;
+	uint64_t missing = 0, repeated = 0, late = 0;
 
 	for (uint64_t p = 0; p < w->plan->dealing.positions; p++) {
-		bool twice = false;
+		bool twice = false, some = false;
 
+		for (uint32_t s = 0; s < w->plan->problem.shards; s++)
+			some = some || w->shard[s].times[p];
 		for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-			missing += w->shard[s].times[p] == 0;
+			/* what came too late for one shard may be missing there, if another has
+			 * applied it; what all have dropped is dealt again */
+			missing += w->shard[s].times[p] == 0 && !(some && w->shard[s].late[p]);
 			twice = twice || w->shard[s].times[p] > 1;
 		}
 		repeated += twice;
@@ -404,8 +436,12 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 	if (t->repeated > t->redealt)
 		watcher_complain(w, "repeated %llu is more than redealt %llu",
 				 (unsigned long long)t->repeated, (unsigned long long)t->redealt);
-	if (t->dropped)
-		watcher_complain(w, "dropped %llu without rounds", (unsigned long long)t->dropped);
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++)
+		late += w->shard[s].dropped;
+	if (t->dropped != late / w->plan->problem.shards)
+		watcher_complain(
+			w, "shards dropped %llu samples in all, the run says %llu in the mean",
+			(unsigned long long)late, (unsigned long long)t->dropped);
 }
 
 void watcher_judge(struct watcher *w, const struct tw_totals *t)

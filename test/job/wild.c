@@ -131,7 +131,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
-	switch (below(d, 14)) {
+	switch (below(d, 15)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
 		    ONE_OF(d, char *, "true", "false"));
@@ -156,6 +156,11 @@ static void strategy(struct draw *d, const struct shape *c)
 		    "strategy: {gate: %s, send: delta, push: %u, merge: %s, outer: {rule: add}}\n",
 		    ONE_OF(d, char *, "bsp", "async", "ssp"), 1 + below(d, 4),
 		    ONE_OF(d, char *, "elastic", "mix"));
+		return;
+	case 6:
+		say(d, "strategy: {gate: ringmaster, limit: %u, stop: %s, push: %u, fetch: %u}\n",
+		    1 + below(d, 2 * c->workers), ONE_OF(d, char *, "true", "false"),
+		    1 + below(d, 2), 1 + below(d, 2));
 		return;
 	default:
 		say(d, "strategy: %s\n", short_strategy(&tw_presets[below(d, (uint32_t)count)]));

@@ -110,12 +110,49 @@ static void push(struct fixture *f, float value, struct tw_offer how)
 static void ack(struct fixture *f, uint32_t k, uint64_t link, uint32_t unapplied,
 		uint32_t incarnation)
 {
-	tw_exchange_acked(&f->x, &f->x.holder[k], link, unapplied, incarnation);
+	tw_exchange_acked(&f->x, &f->x.holder[k], link, unapplied, 0, incarnation);
 }
 
 static float owed(const struct fixture *f, uint32_t k, size_t i)
 {
 	return ((const float *)f->x.holder[k].state)[i];
+}
+
+/* What every holder has dropped as late comes back to be computed again; what one has applied does
+ * not.  One that did not ask for parameters must do so. */
+static void what_every_holder_dropped_is_to_be_done_again(void **state)
+{
+	struct fixture f;
+	const struct tw_body_push body = { .ranges = 2,
+					   .samples = 7,
+					   .range = { { 10, 4, 1 }, { 20, 3, 2 } } };
+
+	open_it(&f, tw_codec_find("fp32"));
+	place_all(&f, 1);
+	push(&f, 0, (struct tw_offer){ .body = body, .reads = true });
+	push(&f, 0, (struct tw_offer){ .body = body });
+	for (uint32_t k = 0; k + 1 < HOLDERS; k++)
+		tw_exchange_acked(&f.x, &f.x.holder[k], 1, 1, 1, 1);
+	assert_int_equal(f.x.agains, 0);
+	/* the last one says of both at once, and has applied the second */
+	tw_exchange_acked(&f.x, &f.x.holder[HOLDERS - 1], 2, 2, 2, 1);
+	assert_int_equal(f.x.agains, 2);
+	assert_true(f.x.again[0].from == 10 && f.x.again[1].from == 20);
+	assert_false(f.x.outdated);
+	f.x.agains = 0;
+	for (uint32_t k = 0; k + 1 < HOLDERS; k++)
+		tw_exchange_acked(&f.x, &f.x.holder[k], 2, 3, 3, 1);
+	assert_int_equal(f.x.outs + f.x.agains, 0);
+	assert_true(f.x.outdated);
+	/* refused is not late */
+	f.x.outdated = false;
+	push(&f, 0, (struct tw_offer){ .body = body });
+	for (uint32_t k = 0; k < HOLDERS; k++)
+		tw_exchange_acked(&f.x, &f.x.holder[k], 3, 1, 0, 1);
+	assert_int_equal(f.x.outs + f.x.agains, 0);
+	assert_false(f.x.outdated);
+	close_it(&f);
+	(void)state;
 }
 
 /* --- links -------------------------------------------------------------------------------- */
@@ -609,6 +646,7 @@ int main(void)
 		cmocka_unit_test(borders_may_be_others),
 		cmocka_unit_test(a_malformed_part_is_refused),
 		cmocka_unit_test(every_allocation_may_fail),
+		cmocka_unit_test(what_every_holder_dropped_is_to_be_done_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

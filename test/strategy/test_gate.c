@@ -18,6 +18,13 @@ static void every_gate_has_what_its_traits_need(void **state)
 		CHECK(g->admit);
 		CHECK(!(g->traits & TW_GATE_HOLDS) == !g->may_read);
 		CHECK(!(g->traits & TW_GATE_IN_TURN) || rounds);
+		CHECK(!(g->traits & TW_GATE_DROPS) || !rounds);
+		CHECK(!g->stops || (g->traits & TW_GATE_DROPS));
+		if (!rounds) { /* what is fresh is never dropped, or a run would not end */
+			CHECK(g->admit(OPTIONS(g, NULL), 0, 0) != TW_DROP);
+			CHECK((g->traits & TW_GATE_DROPS) ||
+			      g->admit(OPTIONS(g, NULL), 0, UINT64_MAX) != TW_DROP);
+		}
 		if (!rounds && (g->traits & TW_GATE_COLLECTS))
 			CHECK(g->full);
 		CHECK(!(g->traits & TW_GATE_COLLECTS) == !g->totals);
@@ -190,6 +197,22 @@ static void async_and_hogwild_apply_at_once(void **state)
 	CHECK(a->traits == 0 && h->traits == TW_GATE_LOCKFREE);
 }
 
+static void ringmaster_drops_at_its_limit(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("ringmaster");
+	const void *three = OPTIONS(g, "limit", "3", NULL);
+	void *twice = OPTIONS(g, "per_worker", "2", NULL);
+
+	(void)state;
+	CHECK(g->admit(three, 0, 0) == TW_APPLY && g->admit(three, 0, 2) == TW_APPLY);
+	CHECK(g->admit(three, 0, 3) == TW_DROP && g->admit(three, 0, UINT64_MAX) == TW_DROP);
+	CHECK(g->stops(three) == 0);
+	CHECK(g->stops(OPTIONS(g, "limit", "3", "stop", "true", NULL)) == 3);
+	CHECK(g->staleness(three, 2) == 2.0 && g->staleness(three, 30) == 3.0);
+	CHECK(tw_option_find(g->options, "per_worker")->convert(twice, 5, NULL) == TW_OK);
+	CHECK(g->admit(twice, 0, 9) == TW_APPLY && g->admit(twice, 0, 10) == TW_DROP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +225,7 @@ int main(void)
 		cmocka_unit_test(ssp_holds_who_is_too_far_ahead),
 		cmocka_unit_test(ssp_does_not_hold_the_idle_or_the_last),
 		cmocka_unit_test(async_and_hogwild_apply_at_once),
+		cmocka_unit_test(ringmaster_drops_at_its_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

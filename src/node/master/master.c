@@ -38,6 +38,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
 		tw_spans_init(&m->shard[s].twice, heap);
+		tw_spans_init(&m->shard[s].late, heap);
 	}
 	if (all)
 		return (struct tw_actor *)m;
@@ -58,6 +59,7 @@ static void master_free(struct tw_actor *a)
 
 		tw_spans_release(&i->applied);
 		tw_spans_release(&i->twice);
+		tw_spans_release(&i->late);
 		tw_block_drop(i->part);
 		tw_block_drop(i->vector);
 		tw_block_drop(i->host);

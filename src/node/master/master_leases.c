@@ -4,7 +4,9 @@
  *
  *  (1) a lease is open exactly while its positions are in `taken` and somebody may work on them.
  *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
- *      applied; elsewhere some shards may have applied some of it, and count that as repeated. */
+ *      applied; elsewhere some shards may have applied some of it, and count that as repeated.
+ *  (3) what every shard dropped as late comes back with the lease that is done, and is dealt again.
+ *      What only some of them dropped does not: the others would apply it twice. */
 #include "node/master/master.h"
 #include "base/grow.h"
 
@@ -99,12 +101,14 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 /* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
  * computed, which may be more, no more than that counts yet. */
 static void count_done(struct master *m, struct tw_context *ctx, struct member *e,
-		       const struct tw_body_done *d, const struct open_lease *l)
+		       const struct tw_body_done *d, const struct open_lease *l, uint64_t late)
 {
 	const uint64_t upto = d->upto < l->to ? d->upto : l->to;
 	const uint64_t said = d->samples > e->samples ? d->samples - e->samples : 0;
 	uint64_t samples = upto > l->from ? upto - l->from : 0;
 	uint64_t steps = d->steps > e->steps ? d->steps - e->steps : 0;
+
+	samples -= late < samples ? late : samples;
 
 	samples = samples < said ? samples : said;
 	steps = steps < samples ? steps : samples;
@@ -112,6 +116,26 @@ static void count_done(struct master *m, struct tw_context *ctx, struct member *
 	e->steps += steps;
 	if (samples)
 		tw_score_more(m, ctx, samples, steps);
+}
+
+/* (3): returns how many positions come back. */
+static uint64_t deal_late_again(struct master *m, struct tw_context *ctx, const struct tw_msg *msg,
+				const struct open_lease *l)
+{
+	const struct tw_range *late = msg->tail ? (const void *)msg->tail->data : NULL;
+	const uint64_t upto = msg->b.done.upto < l->to ? msg->b.done.upto : l->to;
+	uint64_t count = 0;
+
+	for (size_t k = 0; k < msg->h.tail / sizeof *late; k++) {
+		if (late[k].from < l->from || late[k].from >= upto ||
+		    late[k].count > upto - late[k].from)
+			continue; /* not of this lease */
+		if (tw_deal_give_back(m, late[k].from, late[k].from + late[k].count) != TW_OK)
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples that came too late");
+		count += late[k].count;
+	}
+	m->count.redealt += count;
+	return count;
 }
 
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -141,7 +165,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 			tw_give_up(ctx, TW_NO_MEMORY,
 				   "no memory for samples that a worker returned");
 		close_lease(m, slot, k);
-		count_done(m, ctx, e, d, &l);
+		count_done(m, ctx, e, d, &l, deal_late_again(m, ctx, msg, &l));
 		tw_stuck_finished(m, ctx, e);
 		break;
 	}

@@ -223,20 +223,24 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 {
 	const struct tw_body_state *b = &msg->b.state;
 	const struct tw_span *span = msg->tail ? (const void *)msg->tail->data : NULL;
-	const uint64_t records = (uint64_t)b->spans + b->twice + b->members;
+	const uint64_t ranges = (uint64_t)b->spans + b->twice + b->late;
+	const uint64_t records = ranges + b->members;
 	enum tw_status st = TW_OK;
 
 	if (records * sizeof *span != msg->h.tail || msg->h.payload != sizeof i->tally ||
 	    b->members > plan->crew.workers)
 		return TW_BAD_BYTES;
-	for (uint32_t k = 0; k < b->spans + b->twice; k++)
+	for (uint64_t k = 0; k < ranges; k++)
 		if (span[k].from >= span[k].to || span[k].to > plan->dealing.positions)
 			return TW_BAD_BYTES;
 	tw_spans_clear(&i->applied);
 	tw_spans_clear(&i->twice);
-	for (uint32_t k = 0; k < b->spans + b->twice && st == TW_OK; k++)
-		st = tw_spans_add(k < b->spans ? &i->applied : &i->twice, span[k].from, span[k].to,
-				  NULL);
+	tw_spans_clear(&i->late);
+	for (uint64_t k = 0; k < ranges && st == TW_OK; k++)
+		st = tw_spans_add(k < b->spans                        ? &i->applied
+				  : k < (uint64_t)b->spans + b->twice ? &i->twice
+								      : &i->late,
+				  span[k].from, span[k].to, NULL);
 	if (st != TW_OK)
 		return st;
 	heap->put(heap, i->set);
@@ -244,7 +248,7 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 	if (!i->set)
 		return TW_NO_MEMORY;
 	if (b->members)
-		memcpy(i->set, span + b->spans + b->twice, b->members * sizeof *i->set);
+		memcpy(i->set, span + ranges, b->members * sizeof *i->set);
 	i->set_count = b->members;
 	i->round = b->round;
 	memcpy(&i->tally, tw_msg_payload(msg), sizeof i->tally);

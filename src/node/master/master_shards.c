@@ -154,17 +154,41 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		agree(m, ctx);
 }
 
-/* What is dealt already, when nobody remembers: what every shard has. */
+/* What every shard has applied or dropped as late, and some shard has applied. */
+static enum tw_status done_with(const struct master *m, struct tw_spans *out)
+{
+	struct tw_spans one, some;
+	enum tw_status st = TW_OK;
+
+	tw_spans_init(&one, m->heap);
+	tw_spans_init(&some, m->heap);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
+		const struct shard_info *i = &m->shard[s];
+
+		st = tw_spans_copy(&one, &i->applied);
+		if (st == TW_OK && i->late.count)
+			st = tw_spans_unite(&one, &i->late);
+		if (st == TW_OK)
+			st = s ? tw_spans_intersect(out, &one) : tw_spans_copy(out, &one);
+		if (st == TW_OK)
+			st = tw_spans_unite(&some, &i->applied);
+	}
+	if (st == TW_OK)
+		st = tw_spans_intersect(out, &some);
+	tw_spans_release(&one);
+	tw_spans_release(&some);
+	return st;
+}
+
+/* What is dealt already, when nobody remembers. */
 static enum tw_status rebuild_taken(struct master *m)
 {
 	const bool adopted = tw_master_adopted_any(m);
 	struct tw_spans all;
-	enum tw_status st = TW_OK;
+	enum tw_status st;
 
 	tw_spans_init(&all, m->heap);
-	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
-		st = s ? tw_spans_intersect(&all, &m->shard[s].applied)
-		       : tw_spans_copy(&all, &m->shard[0].applied);
+	st = done_with(m, &all);
 	if (st == TW_OK)
 		st = tw_spans_unite(&m->dealing.taken, &all);
 	if (tw_spans_end(&m->dealing.taken) > m->dealing.frontier)

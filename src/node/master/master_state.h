@@ -145,7 +145,7 @@ struct shard_info {
 	struct tw_body_pin view; /* ... which has this */
 	bool steady;             /* it has said how much was in when nothing was left to deal */
 	struct tw_block *part, *vector;
-	struct tw_spans applied, twice;
+	struct tw_spans applied, twice, late;
 	uint64_t round;
 	struct tw_member *set; /* its last committed set */
 	uint32_t set_count;

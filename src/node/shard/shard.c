@@ -24,8 +24,9 @@
  *      rounds and the samples it asked for, and what is told of it is what that version has.
  *
  *  (11) what a message costs does not grow with the number of workers.  Exceptions are a full view
- *      and a new master, which are about all of them, and the commit of a round, which costs what
- *      the round has.
+ *      and a new master, which are about all of them, the commit of a round, which costs what
+ *      the round has, and an update that makes readers begin again: it tells each of them, once
+ *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
  * it: shard_push.c, shard_round.c, shard_answer.c, shard_members.c, shard_pin.c, shard_host.c.

@@ -9,6 +9,7 @@
  *	members    all workers                           shard_members.c
  *	clocks     how far workers are                   shard_clocks.h
  *	queue      requests that wait                    shard_queue.c
+ *	readers    who computes on which version         shard_readers.c
  *	round      what is staged, what was committed    shard_round.c
  *	bucket     contributions on their way            shard_bucket.c
  *	pin        the view for an evaluation            shard_pin.c
@@ -27,9 +28,10 @@ struct shard_worker_sent {
 };
 
 /* How far the link of an incarnation is closed; bit k of `unapplied`: number link - k was not
- * applied. */
+ * applied; of `late`: because the gate dropped it. */
 struct shard_worker_mark {
-	uint32_t incarnation, unapplied;
+	uint32_t incarnation;
+	uint16_t unapplied, late;
 	uint64_t link;
 };
 
@@ -61,10 +63,10 @@ struct shard_worker {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: only this one speaks for it */
 	enum shard_worker_state state;
-	uint32_t listed;    /* number of the last full view that named it */
-	uint64_t link;      /* its last number closed: applied, collected, dropped or refused ... */
-	uint64_t seq;       /* ... and the contribution that it carried */
-	uint32_t unapplied; /* as in struct shard_worker_mark */
+	uint32_t listed; /* number of the last full view that named it */
+	uint64_t link;   /* its last number closed: applied, collected, dropped or refused ... */
+	uint64_t seq;    /* ... and the contribution that it carried */
+	uint16_t unapplied, late; /* as in struct shard_worker_mark */
 	struct shard_worker_mark
 		other;    /* of who was here before, in case that the claim is not true */
 	uint64_t applied; /* contributions of this slot */
@@ -98,6 +100,19 @@ struct shard_members {
 struct shard_queue {
 	uint32_t first, last; /* slot + 1; 0: none waits */
 	bool due;             /* something has changed that may let one of them go */
+};
+
+/* The version that a worker was answered with last.  The list is by slot + 1; 0: none. */
+struct shard_reading {
+	bool listed;
+	uint32_t before, after;
+	uint64_t version;
+};
+
+/* Workers that compute, the oldest version first. */
+struct shard_readers {
+	struct shard_reading *of; /* by slot; NULL: the gate stops nobody */
+	uint32_t first, last;     /* slot + 1; 0: nobody */
 };
 
 /* What a round has; the number of rounds committed is the slice's. */
@@ -139,6 +154,7 @@ struct shard {
 	struct shard_members members;
 	struct shard_clocks clocks;
 	struct shard_queue queue;
+	struct shard_readers readers;
 	struct shard_round round;
 	struct shard_bucket bucket;
 	struct shard_pin pin;
@@ -176,11 +192,12 @@ static inline void tw_shard_worker_close(struct shard_worker *g, uint64_t link, 
 					 bool applied)
 {
 	const uint64_t by = link > g->link ? link - g->link : 0;
-	const uint32_t skipped = by < 32 ? (1u << by) - 1 : UINT32_MAX;
+	const uint32_t skipped = by < 16 ? (1u << by) - 1 : UINT16_MAX;
 
-	g->unapplied = by < 32 ? g->unapplied << by : 0;
+	g->unapplied = by < 16 ? (uint16_t)(g->unapplied << by) : 0;
+	g->late = by < 16 ? (uint16_t)(g->late << by) : 0;
 	if (!applied)
-		g->unapplied |= by ? skipped : 1;
+		g->unapplied |= (uint16_t)(by ? skipped : 1);
 	g->link = link;
 	g->seq = seq;
 }
@@ -249,6 +266,8 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		     uint32_t flags);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
+/* What this worker read at `version` is too old: it may as well begin again. */
+void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t version);
 /* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
 const float *tw_shard_find_sent(const struct shard *s, const struct shard_worker *g,
 				uint64_t version);
@@ -287,6 +306,17 @@ void tw_shard_park_again(struct shard *s, struct tw_context *ctx, uint32_t slot)
 void tw_shard_release(struct shard *s, struct tw_context *ctx);
 /* Which worker does the oldest request wait for? */
 bool tw_shard_waits(const struct shard *s, struct tw_wait *out);
+
+/* --- shard_readers.c ------------------------------------------------------------------------ */
+
+enum tw_status tw_shard_readers_init(struct shard *s);
+void tw_shard_readers_release(struct shard *s);
+/* The worker is being answered with this version (gates that stop only). */
+void tw_shard_reads(struct shard *s, uint32_t slot);
+/* It computes on nothing of this shard any more, or will be answered. */
+void tw_shard_reads_no_more(struct shard *s, uint32_t slot);
+/* After an update: tell those whose version has become too old. */
+void tw_shard_stop_late(struct shard *s, struct tw_context *ctx);
 
 /* --- shard_pin.c ---------------------------------------------------------------------------- */
 

@@ -101,7 +101,8 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 						       .least = c->active_count ? c->least : 0,
 						       .statistic = s->slice.history.statistic,
 						       .rate = tw_slice_rate(&s->slice),
-						       .unapplied = g->unapplied };
+						       .unapplied = g->unapplied,
+						       .late = g->late };
 	return m;
 }
 
@@ -117,6 +118,7 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		st = keep_sent(s, g, a.decoded);
 	m = st == TW_OK ? answer(s, ctx, g, TW_PARAMS, number) : NULL;
 	if (m) {
+		tw_shard_reads(s, slot);
 		m->h.flags |= flags | bad_flags(g);
 		m->payload = tw_block_keep(a.wire);
 		m->h.payload = (uint32_t)a.wire->bytes;
@@ -137,7 +139,24 @@ void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot
 	m->h.flags = flags | bad_flags(g);
 	m->b.ack.link = g->link;
 	m->b.ack.unapplied = g->unapplied;
+	m->b.ack.late = g->late;
 	m->b.ack.version = s->slice.version;
+	tw_send(ctx, m);
+}
+
+void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t version)
+{
+	const struct shard_worker *g = tw_shard_worker(s, slot);
+	struct tw_msg *m = to_worker(s, ctx, g, TW_ACK);
+
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_STALE | bad_flags(g);
+	m->b.ack = (struct tw_body_ack){ .version = { .incarnation = s->slice.version.incarnation,
+						      .n = version },
+					 .link = g->link,
+					 .unapplied = g->unapplied,
+					 .late = g->late };
 	tw_send(ctx, m);
 }
 
@@ -199,6 +218,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	}
 	out = answer(s, ctx, g, TW_UNCHANGED, p->number);
-	if (out)
-		tw_send(ctx, out);
+	if (!out)
+		return;
+	tw_shard_reads(s, slot);
+	tw_send(ctx, out);
 }

@@ -52,6 +52,7 @@ void tw_bucket_flush(struct shard *s, struct tw_context *ctx)
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for an update of %zu parameters", s->slice.n);
 	tw_shard_keep_view(s, ctx);
+	tw_shard_stop_late(s, ctx);
 }
 
 void tw_bucket_release(struct shard *s)

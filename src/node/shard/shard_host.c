@@ -22,6 +22,8 @@ static enum tw_status furnish(struct shard *s)
 		st = tw_shard_workers_init(s);
 	if (st == TW_OK)
 		st = tw_clocks_init(&s->clocks, s->heap, all);
+	if (st == TW_OK)
+		st = tw_shard_readers_init(s);
 	if (st == TW_OK && tw_shard_rounds(s) &&
 	    !(s->round.staged = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof(uint32_t))))
 		st = TW_NO_MEMORY;
@@ -37,6 +39,7 @@ void tw_shard_let_go(struct shard *s)
 	tw_shard_forget_view(s);
 	tw_slice_release(&s->slice);
 	s->queue = (struct shard_queue){ .first = 0 };
+	tw_shard_readers_release(s);
 	s->fence = (struct shard_fence){ .generation = s->fence.generation, .term = s->fence.term };
 	s->hosted = false;
 }
@@ -147,7 +150,8 @@ static enum tw_status in_hand(const struct shard *s, struct tw_spans *out, struc
 static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags,
 		       const struct tw_spans *hand, const struct tw_spans *twice)
 {
-	const size_t a = hand->count, t = twice->count;
+	const struct tw_spans *late = &s->slice.history.late;
+	const size_t a = hand->count, t = twice->count, l = late->count;
 	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_STATE);
 	struct tw_span *tail;
 
@@ -161,14 +165,17 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, 
 					     .spans = (uint32_t)a,
 					     .twice = (uint32_t)t,
 					     .members = s->round.last_count,
+					     .late = (uint32_t)l,
 					     .progress = s->slice.history.progress };
-	tail = tw_msg_tail(ctx, m, (a + t + s->round.last_count) * sizeof *tail);
+	tail = tw_msg_tail(ctx, m, (a + t + l + s->round.last_count) * sizeof *tail);
 	if (!tail)
 		return;
 	tw_spans_write(hand, tail);
 	tw_spans_write(twice, tail + a);
+	tw_spans_write(late, tail + a + t);
 	if (s->round.last_count)
-		memcpy(tail + a + t, s->round.last_set->data, s->round.last_count * sizeof *tail);
+		memcpy(tail + a + t + l, s->round.last_set->data,
+		       s->round.last_count * sizeof *tail);
 	m->payload = tw_block_new(ctx->heap, sizeof s->slice.tally);
 	if (!m->payload) {
 		ctx->world->msg_free(ctx, m);

@@ -55,6 +55,7 @@ static void forget(struct shard *s, uint32_t slot)
 	struct shard_worker *g = tw_shard_worker(s, slot);
 
 	tw_shard_put_aside(s, slot);
+	tw_shard_reads_no_more(s, slot);
 	tw_slice_leave(&s->slice, slot);
 	tw_shard_forget_all_sent(s, g);
 	s->heap->put(s->heap, g->sent);
@@ -82,7 +83,7 @@ void tw_shard_workers_release(struct shard *s)
 static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
-	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->link };
+	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->late, g->link };
 	const bool back = g->other.incarnation == incarnation;
 
 	if (tw_shard_worker_is_here(g))
@@ -90,6 +91,7 @@ static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 	tw_shard_unpark(s, slot);
 	g->link = back ? g->other.link : 0;
 	g->unapplied = back ? g->other.unapplied : 0;
+	g->late = back ? g->other.late : 0;
 	g->other = before;
 	g->incarnation = incarnation;
 	set_state(s, g, SHARD_WORKER_ABSENT);
@@ -220,6 +222,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 		struct shard_worker *g = tw_shard_worker(s, k);
 
 		tw_shard_unpark(s, k);
+		tw_shard_reads_no_more(s, k);
 		tw_shard_forget_all_sent(s, g);
 		tw_bucket_give_back(s, g->last);
 		tw_bucket_give_back(s, g->refused);

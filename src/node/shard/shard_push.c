@@ -315,7 +315,8 @@ static enum tw_status keep_last(struct shard *s, struct shard_worker *g,
 
 /* --- taken ---------------------------------------------------------------------------------- */
 
-/* A gate without rounds found it too late: its samples are done with, and counted. */
+/* A gate without rounds found it too late: it is counted, and its worker gives its samples back if
+ * every shard found so. */
 static void pass_over(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	for (uint32_t k = 0; k < c->push.ranges; k++)
@@ -324,8 +325,10 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 						.slot = c->slot,
 						.seq = c->seq,
 						.from = c->push.range[k].from,
+						.value = s->slice.version.incarnation,
 						.count = c->push.range[k].count });
 	tw_shard_worker(s, c->slot)->unapplied |= 1;
+	tw_shard_worker(s, c->slot)->late |= 1;
 	if (tw_slice_pass_over(&s->slice, c) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
 	tw_bucket_give_back(s, c);
@@ -398,6 +401,8 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 		tw_shard_stage(s, ctx, c);
 		return;
 	}
+	if (m->h.flags & TW_FLAG_ANSWER)
+		tw_shard_reads_no_more(s, c->slot);
 	take_contribution(s, ctx, c, m->h.flags);
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
 	reply(s, ctx, m);

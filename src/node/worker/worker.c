@@ -51,6 +51,7 @@ static void worker_free(struct tw_actor *a)
 	tw_exchange_close(&w->exchange);
 	w->heap->put(w->heap, w->leases.held);
 	w->heap->put(w->heap, w->leases.done);
+	w->heap->put(w->heap, w->leases.again);
 	w->heap->put(w->heap, w);
 }
 

@@ -56,6 +56,12 @@ struct done {
 	uint64_t id, upto;
 };
 
+/* Positions of a lease whose contribution every shard dropped as late. */
+struct given_back {
+	uint64_t id, from;
+	uint32_t count;
+};
+
 struct worker_leases {
 	struct held *held; /* in the order in which they were given */
 	uint32_t count;
@@ -63,6 +69,9 @@ struct worker_leases {
 	struct done *done; /* told, not confirmed */
 	uint32_t done_count;
 	size_t done_room;
+	struct given_back *again; /* told with the lease that is done, until it is confirmed */
+	uint32_t again_count;
+	size_t again_room;
 	uint64_t last; /* id of the newest one heard of */
 	bool asked;    /* for more, and none has come since */
 	bool dry;      /* the master has nothing for us */
@@ -83,6 +92,7 @@ struct worker_step {
 	struct tw_piece *piece; /* by holder: what it reads */
 	struct tw_pool *pool;   /* blocks as long as the whole vector */
 	struct tw_block *gradient;
+	uint32_t again; /* so often this batch was begun and given up as too late */
 	uint32_t pasts; /* sim.delay: views that are kept of each holder */
 	int64_t began;  /* when the computation was asked for */
 };
@@ -269,7 +279,12 @@ static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
 /* Leases of rounds before this one are void, but not the one that is being computed. */
 void tw_worker_void_leases(struct worker *w, uint64_t round);
 void tw_worker_drop_lease(struct worker *w, struct held *h);
-/* Leases whose contributions every shard has closed are told. */
+/* These positions of a lease were computed for nothing: they are told when it is done.  False: the
+ * run is given up. */
+bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r);
+/* After something came too late: what is left of leases that came to nothing so far (2). */
+void tw_worker_give_up_leases(struct worker *w);
+/* Leases whose contributions every shard has closed are told, and what came too late of them. */
 void tw_worker_closings(struct worker *w, struct tw_context *ctx);
 /* What the master may not have heard of our leases, once more. */
 void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx);
@@ -295,6 +310,8 @@ void tw_step_forget_past(struct worker *w);
 void tw_worker_reset_building(struct worker_building *b);
 /* Batches of a stripe whose round closed without it. */
 void tw_worker_forget_group(struct worker_building *b);
+/* What is computed and not pushed is of no use: its positions are given back. */
+void tw_worker_forget_building(struct worker *w, struct tw_context *ctx);
 /* A gradient of `count` samples at `from`, as it was computed, weighing `weight`: push it, or add
  * it to what is pushed later.  `last`: its lease is computed to the end. */
 void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,

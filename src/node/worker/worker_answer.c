@@ -2,7 +2,9 @@
 /* worker_answer.c - what a worker hears from shards, and what it does next.
  *
  *  (1) it starts a step only with parameters from every shard and a credit for the push.
- *  (2) an answer to somebody it was, or from another generation, is not heard. */
+ *  (2) an answer to somebody it was, or from another generation, is not heard.
+ *  (3) the first shard that says that what was read is too old ends the computation on it: what
+ *      other shards would still apply is not worth the time.  Then all shards are read again. */
 #include "node/worker/worker.h"
 
 /* --- what next ---------------------------------------------------------------------------- */
@@ -115,7 +117,7 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	if (b->version.incarnation < h->incarnation)
 		return;
 	was_bad(w, ctx, h, m, b->link);
-	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->version.incarnation);
+	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->late, b->version.incarnation);
 	/* what was dropped came late: the leases of rounds that are over are void */
 	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
 		tw_worker_void_leases(w, b->round);
@@ -143,6 +145,20 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	tw_worker_advance(w, ctx);
 }
 
+/* (3) */
+static void begin_again(struct worker *w, struct tw_context *ctx, const struct holder *h,
+			const struct tw_version *old)
+{
+	if (h->request != TW_REQUEST_NONE || h->seen.version.n != old->n ||
+	    h->seen.version.incarnation != old->incarnation)
+		return; /* it has been pushed, or read again, meanwhile */
+	tw_worker_forget_building(w, ctx);
+	w->building.fetch_due = true;
+	w->step.again += w->step.state == STEP_COMPUTING;
+	tw_step_abandon(w, ctx);
+	tw_worker_give_up_leases(w);
+}
+
 void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_ack *b = &m->b.ack;
@@ -151,7 +167,9 @@ void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	if (!h || b->version.incarnation < h->incarnation)
 		return;
 	was_bad(w, ctx, h, m, b->link);
-	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->version.incarnation);
+	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->late, b->version.incarnation);
+	if (m->h.flags & TW_FLAG_STALE)
+		begin_again(w, ctx, h, &b->version);
 	tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
 }

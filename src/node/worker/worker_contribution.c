@@ -42,6 +42,23 @@ void tw_worker_reset_building(struct worker_building *b)
 	*b = (struct worker_building){ .group = NULL };
 }
 
+void tw_worker_forget_building(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_building *b = &w->building;
+
+	for (uint32_t k = 0; k < b->ranges; k++)
+		if (!tw_worker_give_again(w, ctx, &b->range[k]))
+			return;
+	tw_worker_forget_group(b);
+	tw_block_drop(b->sum);
+	b->sum = NULL;
+	b->summed = 0;
+	/* no contribution will carry the last samples of these */
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
+			w->leases.held[k].over = true;
+}
+
 /* --- pushing ------------------------------------------------------------------------------ */
 
 /* B-FASGD's draw with constant `c`. */

@@ -3,7 +3,9 @@
  *
  *  (1) leases are taken in the order in which they were given, each once.
  *  (2) a lease is done when every shard has closed the contribution with its last sample; it is
- *      told until the master confirms it.
+ *      told until the master confirms it, and with it what every shard dropped of it as late.
+ *      A lease of which everything so far came too late is given back: one that is always late must
+ *      not keep to the end what others could do.
  *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back.
  *  (4) one that leaves also pushes what it owes.  Outside rounds that is a push of its own, on
  *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
@@ -18,7 +20,7 @@
 
 void tw_worker_reset_leases(struct worker_leases *l)
 {
-	l->count = l->done_count = 0;
+	l->count = l->done_count = l->again_count = 0;
 	l->asked = l->draining = l->dry = false;
 }
 
@@ -37,12 +39,37 @@ void tw_worker_want(struct worker *w, struct tw_context *ctx)
 	tw_send(ctx, m);
 }
 
+/* What came too late of this lease, into `out` if it is not NULL; returns how many ranges. */
+static uint32_t late_of(const struct worker_leases *l, uint64_t id, struct tw_range *out)
+{
+	uint32_t count = 0;
+
+	for (uint32_t k = 0; k < l->again_count; k++) {
+		const struct given_back *g = &l->again[k];
+
+		if (g->id != id)
+			continue;
+		if (out)
+			out[count] = (struct tw_range){ g->from, g->count, (uint32_t)id };
+		count++;
+	}
+	return count;
+}
+
 static void send_done(struct worker *w, struct tw_context *ctx, const struct done *d)
 {
 	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_DONE);
+	const uint32_t late = late_of(&w->leases, d->id, NULL);
+	struct tw_range *tail;
 
 	if (!m)
 		return;
+	if (late) {
+		tail = tw_msg_tail(ctx, m, late * sizeof *tail);
+		if (!tail)
+			return;
+		late_of(&w->leases, d->id, tail);
+	}
 	m->b.done = (struct tw_body_done){ .lease = d->id,
 					   .upto = d->upto,
 					   .steps = w->steps,
@@ -112,6 +139,50 @@ static bool is_done(const struct worker *w, const struct held *h)
 	       (h->closing && h->closing <= tw_exchange_closed(&w->exchange));
 }
 
+bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r)
+{
+	struct worker_leases *l = &w->leases;
+
+	for (uint32_t k = 0; k < l->count; k++) {
+		if ((uint32_t)l->held[k].id != r->lease)
+			continue;
+		if (!TW_GROW(w->heap, l->again, l->again_room, l->again_count,
+			     (size_t)l->again_count + 1)) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
+			return false;
+		}
+		l->again[l->again_count++] =
+			(struct given_back){ l->held[k].id, r->from, r->count };
+		return true;
+	}
+	return true;
+}
+
+/* Positions of this lease that were computed for nothing. */
+static uint64_t late_in(const struct worker_leases *l, uint64_t id)
+{
+	uint64_t count = 0;
+
+	for (uint32_t k = 0; k < l->again_count; k++)
+		if (l->again[k].id == id)
+			count += l->again[k].count;
+	return count;
+}
+
+void tw_worker_give_up_leases(struct worker *w)
+{
+	if (w->step.state == STEP_COMPUTING || w->building.ranges)
+		return;
+	/* in order: the master takes all leases before one that is done for done */
+	for (uint32_t k = 0; k < w->leases.count; k++) {
+		struct held *h = &w->leases.held[k];
+
+		if (!h->over && late_in(&w->leases, h->id) != h->next - h->from)
+			return;
+		h->over = true;
+	}
+}
+
 void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_leases *l = &w->leases;
@@ -120,6 +191,16 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 
 	if (tw_worker_rounds(w))
 		return; /* a round's lease ends with its commit, which the master knows first */
+	if (w->exchange.outdated)
+		w->building.fetch_due = true;
+	w->exchange.outdated = false;
+	if (w->exchange.agains) {
+		for (; w->exchange.agains; w->exchange.agains--)
+			if (!tw_worker_give_again(w, ctx,
+						  &w->exchange.again[w->exchange.agains - 1]))
+				return;
+		tw_worker_give_up_leases(w);
+	}
 	for (uint32_t k = 0; k < count; k++) {
 		const struct held h = l->held[k];
 
@@ -141,6 +222,11 @@ static void confirm(struct worker_leases *l, uint64_t upto)
 		if (l->done[k].id > upto)
 			l->done[kept++] = l->done[k];
 	l->done_count = kept;
+	kept = 0;
+	for (uint32_t k = 0; k < l->again_count; k++)
+		if (l->again[k].id > upto)
+			l->again[kept++] = l->again[k];
+	l->again_count = kept;
 }
 
 /* --- given -------------------------------------------------------------------------------- */

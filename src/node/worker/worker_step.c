@@ -161,7 +161,8 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 						  .pieces = local ? 1 : w->exchange.holders },
 					  .gradient = tw_block_floats(s->gradient),
 					  .epoch_position = lease->next,
-					  .id = lease->id };
+					  .id = lease->id,
+					  .pass = s->again };
 	s->compute.in.cancel = &s->compute.cancel;
 	s->state = STEP_COMPUTING;
 	s->began = tw_now(ctx);
@@ -228,6 +229,7 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 				   tw_status_name(c->status));
 		return;
 	}
+	w->step.again = 0;
 	count_step(w, ctx, h);
 	finish_gradient(w, tw_block_floats(w->step.gradient));
 	w->building.nominal = h->nominal;
