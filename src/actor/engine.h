@@ -4,6 +4,7 @@
 #ifndef TW_ACTOR_ENGINE_H
 #define TW_ACTOR_ENGINE_H
 
+#include "base/order.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -41,6 +42,7 @@ struct tw_engine {
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
+	struct tw_order order;   /* of the training samples; divided, if at all, before any use */
 };
 
 struct tw_engine_class {

@@ -159,6 +159,8 @@ static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_en
 				   h->job->train.seed, &h->engine, why);
 	else
 		st = tw_job_open_engine(h->job, h->heap, &h->engine, why);
+	if (own && st == TW_OK)
+		tw_job_divide(h->job, h->engine);
 	if (st == TW_OK)
 		st = tw_job_finish_plan(h->job, h->engine, why);
 	if (st == TW_OK && lay_out(h) != TW_OK)

@@ -26,7 +26,6 @@ struct outer {
 	size_t *start;
 	float *initial; /* NULL: zeros */
 	uint64_t most;
-	struct tw_rng shuffle;
 	pthread_mutex_t *alone; /* NULL: calls may overlap */
 	_Atomic int failure;    /* the first that was not 0 */
 	const char *_Atomic function;
@@ -92,7 +91,7 @@ static enum tw_status outer_gradient(const struct tw_engine *e, void *scratch,
 				     struct tw_score *score)
 {
 	const struct outer *o = (const struct outer *)e;
-	const uint64_t epoch = in->from / e->samples, first = in->from % e->samples;
+	const uint64_t epoch = in->from / e->samples;
 	uint64_t *sample = scratch;
 	struct thalweg_batch batch;
 	double loss = NAN;
@@ -104,7 +103,7 @@ static enum tw_status outer_gradient(const struct tw_engine *e, void *scratch,
 		return TW_CANCELLED;
 	fill_batch(o, in, scratch, &batch);
 	for (uint32_t k = 0; k < in->count; k++)
-		sample[k] = tw_order_sample(&o->shuffle, e->samples, epoch, first + k);
+		sample[k] = tw_order_sample(&e->order, in->from + k);
 	batch.count = in->count;
 	batch.epoch = epoch;
 	enter(o);
@@ -341,13 +340,13 @@ enum tw_status tw_outer_open(struct tw_heap *heap, const struct thalweg_engine *
 	o->heap = heap;
 	o->own = *from;
 	o->most = batch > PORTION ? batch : PORTION;
-	o->shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
 	o->e = (struct tw_engine){
 		.class = &outer_class,
 		.trainable = from->parameters,
 		.buffers = from->buffers,
 		.samples = from->samples,
 		.tests = from->tests,
+		.order = tw_order_make(seed, from->samples),
 		.cost = 1e12, /* nobody knows: always worth a thread */
 	};
 	o->e.scratch_bytes = rounded(o->most * sizeof(uint64_t)) +

@@ -3,7 +3,7 @@
 #ifndef TW_DATA_DATA_H
 #define TW_DATA_DATA_H
 
-#include "base/rng.h"
+#include "base/order.h"
 #include "data/source.h"
 
 enum tw_normalise {
@@ -60,7 +60,7 @@ struct tw_prefetch;
 struct tw_prefetch_facts {
 	const struct tw_data *data;
 	const struct tw_data_options *options;
-	struct tw_rng shuffle; /* sample at place p of epoch e: tw_rng_permute(&shuffle, e, n, p) */
+	const struct tw_order *order; /* which sample stands where; it must outlive the helper */
 	uint64_t seed;
 	uint32_t batch_max; /* samples of the largest batch */
 	uint32_t ahead;     /* batches kept ready, at least 1 */

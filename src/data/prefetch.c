@@ -72,7 +72,6 @@ static struct slot *next_wanted(struct tw_prefetch *p)
 static void make(struct tw_prefetch *p, struct slot *s)
 {
 	const struct tw_data *d = p->facts.data;
-	const uint64_t n = d->train.count;
 	const struct tw_batch batch = {
 		.set = &d->train,
 		.index = p->index,
@@ -81,8 +80,7 @@ static void make(struct tw_prefetch *p, struct slot *s)
 	};
 
 	for (uint32_t k = 0; k < s->count; k++)
-		p->index[k] =
-			tw_rng_permute(&p->facts.shuffle, (s->from + k) / n, n, (s->from + k) % n);
+		p->index[k] = tw_order_sample(p->facts.order, s->from + k);
 	tw_data_fill(d, &batch, p->facts.options, p->facts.seed, s->x, s->label, s->target);
 }
 

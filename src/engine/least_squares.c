@@ -41,7 +41,7 @@ struct least_squares {
 	double *label;
 	size_t tensor[2];
 	float start;
-	struct tw_rng shuffle, problem;
+	struct tw_rng problem;
 };
 
 /* Where block k begins: dimension * k / blocks. */
@@ -100,7 +100,6 @@ static enum tw_status squares_gradient(const struct tw_engine *e, void *scratch,
 				       struct tw_score *score)
 {
 	const struct least_squares *q = (const struct least_squares *)e;
-	const uint64_t epoch = in->from / e->samples, first = in->from % e->samples;
 	float *room = scratch, *row = room + q->width;
 	double sum = 0;
 
@@ -108,7 +107,7 @@ static enum tw_status squares_gradient(const struct tw_engine *e, void *scratch,
 		return TW_BAD_INPUT;
 	memset(gradient, 0, e->trainable * sizeof *gradient);
 	for (uint32_t k = 0; k < in->count; k++) {
-		const uint64_t s = tw_order_sample(&q->shuffle, e->samples, epoch, first + k);
+		const uint64_t s = tw_order_sample(&e->order, in->from + k);
 
 		if (tw_order_cancelled(in))
 			return TW_CANCELLED;
@@ -228,7 +227,6 @@ struct tw_engine *tw_least_squares_open(struct tw_heap *heap,
 	q->width = (o->dimension + q->blocks - 1) / q->blocks;
 	q->tensor[1] = o->dimension;
 	q->start = (float)o->start;
-	q->shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
 	q->problem = tw_rng_make(seed, TW_RNG_PROBLEM);
 	q->e = (struct tw_engine){
 		.class = &squares_class,
@@ -237,6 +235,7 @@ struct tw_engine *tw_least_squares_open(struct tw_heap *heap,
 		.tensors = 1,
 		.samples = samples,
 		.tests = samples,
+		.order = tw_order_make(seed, samples),
 		.scratch_bytes = q->width * sizeof(float),
 		.cost = 4 * (double)q->width,
 	};

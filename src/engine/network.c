@@ -32,7 +32,6 @@ struct network {
 	struct tw_engine e; /* must stay first */
 	struct tw_heap *heap;
 	struct tw_network_facts facts;
-	struct tw_rng shuffle;
 	struct tw_prefetch *prefetch;
 	size_t *tensor; /* starts */
 	const struct tw_samples *test;
@@ -194,7 +193,6 @@ static bool augments(const struct tw_data_options *o)
 static void fill_training(const struct network *n, uint64_t from, uint32_t count, struct bench *b)
 {
 	const struct tw_network_facts *f = &n->facts;
-	const uint64_t samples = n->e.samples, epoch = from / samples, first = from % samples;
 	const struct tw_batch batch = { &f->data->train, b->index, count, from };
 	struct tw_data_options clean = f->options;
 	const bool ready = n->prefetch &&
@@ -203,7 +201,7 @@ static void fill_training(const struct network *n, uint64_t from, uint32_t count
 	if (ready && !denoises(n))
 		return;
 	for (uint32_t k = 0; k < count; k++)
-		b->index[k] = tw_order_sample(&n->shuffle, samples, epoch, first + k);
+		b->index[k] = tw_order_sample(&n->e.order, from + k);
 	if (!ready)
 		tw_data_fill(f->data, &batch, augments(&f->options) ? &f->options : NULL, f->seed,
 			     b->x, b->label, b->target);
@@ -429,6 +427,7 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 		.samples = d->train.count,
 		.tests = n->test->count,
 		.cost = 3 * g->flops,
+		.order = tw_order_make(n->facts.seed, d->train.count),
 	};
 	st = make_usual(n, why);
 	if (st != TW_OK)
@@ -439,7 +438,7 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 				       &(struct tw_prefetch_facts){
 					       .data = d,
 					       .options = &n->facts.options,
-					       .shuffle = n->shuffle,
+					       .order = &n->e.order,
 					       .seed = n->facts.seed,
 					       .batch_max = batch,
 					       .ahead = n->facts.options.prefetch,
@@ -464,7 +463,6 @@ enum tw_status tw_network_open(struct tw_heap *heap, const struct tw_network_fac
 	n->facts = *facts;
 	if (n->facts.most < facts->batch)
 		n->facts.most = facts->batch;
-	n->shuffle = tw_rng_make(facts->seed, TW_RNG_SHUFFLE);
 	pthread_mutex_init(&n->making, NULL);
 	st = fill_in(n, why);
 	if (st != TW_OK) {

@@ -45,7 +45,7 @@ struct quadratic {
 	float *curvature, *target;
 	size_t *tensor;
 	double noise, start, spread;
-	struct tw_rng init, shuffle, draw;
+	struct tw_rng init, draw;
 };
 
 /* g = a (w - t) */
@@ -140,12 +140,11 @@ static void add_noise(const struct quadratic *q, uint64_t counter, size_t from, 
 static enum tw_status sum_noise(const struct quadratic *q, const struct tw_inputs *in, size_t from,
 				size_t to, float *sum)
 {
-	const uint64_t epoch = in->from / q->e.samples, first = in->from % q->e.samples;
+	const uint64_t epoch = in->from / q->e.samples;
 
 	memset(sum + from, 0, (to - from) * sizeof *sum);
 	for (uint32_t k = 0; k < in->count; k++) {
-		const uint64_t sample =
-			tw_order_sample(&q->shuffle, q->e.samples, epoch, first + k);
+		const uint64_t sample = tw_order_sample(&q->e.order, in->from + k);
 
 		if (tw_order_cancelled(in))
 			return TW_CANCELLED;
@@ -297,6 +296,7 @@ struct tw_engine *tw_quadratic_open(struct tw_heap *heap, const struct tw_quadra
 		.trainable = o->dimension,
 		.buffers = o->buffers,
 		.samples = samples,
+		.order = tw_order_make(seed, samples),
 		.tests = 1,
 		.cost = (double)o->dimension * (o->noise == 0 ? 7 : 60),
 	};
@@ -304,7 +304,6 @@ struct tw_engine *tw_quadratic_open(struct tw_heap *heap, const struct tw_quadra
 	q->start = o->start;
 	q->spread = o->spread;
 	q->init = tw_rng_make(seed, TW_RNG_INIT);
-	q->shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
 	q->draw = tw_rng_make(seed, TW_RNG_NOISE);
 	q->curvature = get_array(heap, o->dimension, sizeof(float));
 	q->target = get_array(heap, o->dimension, sizeof(float));

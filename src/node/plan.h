@@ -7,6 +7,7 @@
 #define TW_NODE_PLAN_H
 
 #include "actor/actor.h"
+#include "base/order.h"
 #include "base/sha256.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
@@ -35,8 +36,9 @@ struct tw_dealing {
 	uint32_t global_batch; /* 0: none; else slot k of N gets floor(G(k+1)/N) - floor(Gk/N) */
 	uint32_t accumulate;   /* batches per step's gradient, summed in order */
 	uint64_t positions;    /* deal [0, positions) */
-	uint32_t warm_workers; /* number of workers that train alone ... */
-	uint64_t warm_until;   /* ... until this position is dealt; 0: no warm start */
+	struct tw_subsets subsets; /* one for each slot; count 0: everybody gets everything */
+	uint32_t warm_workers;     /* number of workers that train alone ... */
+	uint64_t warm_until;       /* ... until this position is dealt; 0: no warm start */
 };
 
 /* What else ends the run. */
@@ -193,10 +195,10 @@ static inline double tw_plan_stripe(const struct tw_plan *p, double batch, uint6
 }
 
 /* May a stripe of a round go beyond the end of an epoch?  One of many steps must, or the last round
- * of every epoch would leave most workers without work. */
+ * of every epoch would leave most workers without work.  With subsets it leaves everybody some. */
 static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 {
-	return p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS);
+	return p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) && !p->dealing.subsets.count;
 }
 
 /* Node numbers. */

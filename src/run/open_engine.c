@@ -224,7 +224,10 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	}
 	facts.most = largest_batch(job, facts.data);
 	st = tw_network_open(heap, &facts, out, &said);
-	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: model: %s", job->file, said.text);
+	if (st != TW_OK)
+		return tw_fail(why, st, "%s: model: %s", job->file, said.text);
+	tw_job_divide(job, *out);
+	return TW_OK;
 }
 
 enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
@@ -251,6 +254,7 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 	if (!e)
 		return tw_fail(why, TW_NO_MEMORY,
 			       "%s: model: no memory for it; use a smaller dimension", job->file);
+	tw_job_divide(job, e);
 	*out = e;
 	return TW_OK;
 }

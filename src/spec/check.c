@@ -266,6 +266,17 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 	const uint64_t batch = d->global_batch ? ((uint64_t)d->global_batch + n - 1) / n : d->batch;
 	const double all = (double)batch * d->accumulate * job->strategy.push;
 
+	if (d->deal != TW_DEAL_SHUFFLED && n > d->samples)
+		return tw_job_refuse(job, why, "data.deal",
+				     "%llu samples are too few for a subset for each of %u "
+				     "workers; use fewer workers, or deal: shuffled",
+				     (unsigned long long)d->samples, n);
+	if (d->deal != TW_DEAL_SHUFFLED && all > (double)(d->samples / n))
+		return tw_job_refuse(job, why, "data.deal",
+				     "push * accumulate * batch = %.0f samples are more than the "
+				     "%llu of one worker's subset; use less, fewer workers, or "
+				     "deal: shuffled",
+				     all, (unsigned long long)(d->samples / n));
 	if (batch > d->samples)
 		return tw_job_refuse(job, why, field,
 				     "a batch of %llu samples per worker is larger than an epoch, "

@@ -13,6 +13,12 @@
 #define MANY  1e18 /* counts that nobody reaches */
 #define LARGE 1e30
 
+static const char *const deals[] = {
+	[TW_DEAL_SHUFFLED] = "shuffled",
+	[TW_DEAL_PARTITION] = "partition",
+	[TW_DEAL_BLOCKS] = "blocks",
+	NULL,
+};
 static const char *const predicts[] = { "label", "input", NULL };
 static const char *const sends[] = { "gradient", "momentum", "delta", NULL };
 static const char *const merges[] = { "replace", "keep", "elastic", "mix", NULL };
@@ -37,6 +43,10 @@ const struct tw_option tw_data_rows[] = {
 		  "samples per step of all workers together, instead of batch; 0: use batch"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
 		  "steps whose gradients a worker averages, in order, into one gradient"),
+	TW_OPTION_CHOICE(D, deal, "deal", "shuffled", deals,
+			 "which samples a worker gets: any of them; only its own subset, the same "
+			 "in every epoch and drawn at random (partition); or only its own range "
+			 "of the data in the order in which they are stored (blocks)"),
 	TW_OPTION_END
 };
 
@@ -529,6 +539,8 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 
 	if (f && f->follows)
 		return true;
+	if (job->data.deal != TW_DEAL_SHUFFLED && strcmp(path, "cluster.workers") == 0)
+		return false; /* subsets follow from it */
 	if (tw_field_is_length(path))
 		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;

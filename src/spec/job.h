@@ -32,6 +32,9 @@ enum tw_model_kind {
 enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
 enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 
+/* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
+enum tw_deal_kind { TW_DEAL_SHUFFLED, TW_DEAL_PARTITION, TW_DEAL_BLOCKS };
+
 enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
 
 struct tw_job_data {
@@ -39,6 +42,7 @@ struct tw_job_data {
 	uint64_t samples; /* of an epoch; with a data set known only when the engine is open */
 	uint32_t batch, global_batch; /* one of them is 0 */
 	uint32_t accumulate;
+	uint32_t deal;                /* enum tw_deal_kind */
 	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
 	const void *options;          /* the source's own */
 	struct tw_data_options set;   /* what all data sets have */
@@ -192,6 +196,8 @@ void tw_job_reference(FILE *out, enum tw_reference_format format);
 void tw_job_strategies(FILE *out);
 /* Layers and losses with their options, networks by name, and data sources, from the tables. */
 void tw_job_layers(FILE *out);
+/* Tell an engine that was just opened which samples are whose (data.deal). */
+void tw_job_divide(const struct tw_job *job, struct tw_engine *e);
 /* The largest batch of one worker. */
 uint32_t tw_job_batch(const struct tw_job *job);
 

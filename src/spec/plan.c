@@ -78,6 +78,10 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 		return tw_job_refuse(job, why, "data.global_batch",
 				     "%u samples are too few for %u workers; use at least %u",
 				     d->global_batch, job->cluster.workers, job->cluster.workers);
+	if (d->global_batch && d->deal != TW_DEAL_SHUFFLED)
+		return tw_job_refuse(job, why, "data.global_batch",
+				     "workers with subsets of their own share no batch; use "
+				     "data.batch, or deal: shuffled");
 	if (d->global_batch)
 		d->batch = 0;
 	else if (d->from && !tw_job_given(job, "data.batch"))
@@ -220,6 +224,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	const bool own =
 		tw_job_given(job, "train.warm.workers") || tw_job_given(job, "train.warm.for");
 	const double run = length(job);
+	const double own_run = run * t->warm_workers / job->cluster.workers;
 	struct tw_error said = { 0 };
 
 	if (t->warm_workers == 0 && t->warm_for == 0)
@@ -240,6 +245,11 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 		tw_job_refuse(job, &said, "train.warm.for",
 			      "the warm start would take the whole run of %g epochs; use less",
 			      run);
+	else if (run > 0 && job->data.deal != TW_DEAL_SHUFFLED && t->warm_for >= own_run)
+		tw_job_refuse(job, &said, "train.warm.for",
+			      "with data.deal these workers have only %g epochs of samples of "
+			      "their own in the whole run; use less, or deal: shuffled",
+			      own_run);
 	if (said.status != TW_OK && own)
 		return tw_fail(why, said.status, "%s", said.text);
 	if (said.status != TW_OK) {
@@ -253,6 +263,25 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	job->plan.dealing.warm_workers = t->warm_workers;
 	job->plan.dealing.warm_until = of_epochs(job, t->warm_for);
 	return TW_OK;
+}
+
+static struct tw_subsets subsets_of(const struct tw_job *job, uint64_t samples)
+{
+	const struct tw_job_data *d = &job->data;
+
+	if (d->deal == TW_DEAL_SHUFFLED)
+		return (struct tw_subsets){ 0 };
+	return (struct tw_subsets){
+		.samples = samples,
+		.unit = (uint64_t)d->batch * d->accumulate * job->strategy.push,
+		.count = job->cluster.workers,
+	};
+}
+
+void tw_job_divide(const struct tw_job *job, struct tw_engine *e)
+{
+	e->order.subsets = subsets_of(job, e->samples);
+	e->order.blocks = job->data.deal == TW_DEAL_BLOCKS;
 }
 
 static void copy_values(struct tw_job *job)
@@ -428,6 +457,7 @@ enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
 {
 	enum tw_status st = complete_limits(job, why);
 
+	job->plan.dealing.subsets = subsets_of(job, job->data.samples);
 	if (st == TW_OK)
 		st = complete_schedule(job, why);
 	if (st == TW_OK)

@@ -77,6 +77,9 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "classification", "data.task", "the choice of values (regression) or classes" },
 	{ "sep", "data.separator", "the separator between columns" },
 	{ "shuffle", NULL, "samples are always shuffled, by train.seed" },
+	{ "partition", "data.deal", "the choice of each worker's samples" },
+	{ "partitions", "data.deal", "the choice of each worker's samples" },
+	{ "shard_data", "data.deal", "the choice of each worker's samples" },
 	{ "num_classes", NULL, "the number of classes comes from the data" },
 	{ "input_size", NULL, "the number of inputs comes from the data" },
 	/* the network */

@@ -48,12 +48,14 @@ static int setup(void **state)
 
 static const struct tw_data_options options = { .shift = 2, .flip = true, .noise = 0.125 };
 
+static struct tw_order order;
+
 static struct tw_prefetch *start(const struct tw_data *d, uint32_t ahead)
 {
 	const struct tw_prefetch_facts facts = {
 		.data = d,
 		.options = &options,
-		.shuffle = tw_rng_make(3, TW_RNG_SHUFFLE),
+		.order = &order,
 		.seed = 3,
 		.batch_max = LARGEST,
 		.ahead = ahead,
@@ -61,6 +63,7 @@ static struct tw_prefetch *start(const struct tw_data *d, uint32_t ahead)
 	struct tw_error why = { 0 };
 	struct tw_prefetch *p = NULL;
 
+	order = tw_order_make(3, d->train.count);
 	assert_int_equal(tw_prefetch_start(&tw_heap_system, &facts, &p, &why), TW_OK);
 	return p;
 }
@@ -200,9 +203,10 @@ static void starting_may_fail_anywhere(void **state)
 {
 	const struct tw_data d = made(0);
 	struct tw_prefetch_facts facts = {
-		.data = &d, .options = &options, .batch_max = LARGEST, .ahead = 2
+		.data = &d, .options = &options, .order = &order, .batch_max = LARGEST, .ahead = 2
 	};
 
+	order = tw_order_make(0, d.train.count);
 	for (unsigned nth = 1;; nth++) {
 		struct refusing r = REFUSING(nth);
 		struct tw_error why = { 0 };

@@ -97,6 +97,45 @@ static void check_members(const struct master *m)
 	seen.barred += m->members.barred.members;
 }
 
+/* With data.deal: is there a free position of this worker's subset, or of one without a worker? */
+static bool has_something(const struct master *m, uint32_t slot)
+{
+	const struct tw_subsets *s = &m->plan->dealing.subsets;
+	const uint64_t end = m->plan->dealing.positions;
+	struct tw_span gap = { 0, 0 };
+
+	while (tw_spans_gap(&m->dealing.taken, gap.to, end, 1, &gap)) {
+		const uint32_t owner = tw_subsets_cell(s, gap.from).subset;
+
+		if (owner == slot || !m->member[owner].live)
+			return true;
+	}
+	return false;
+}
+
+static void check_orphans(const struct master *m)
+{
+	const struct tw_subsets *s = &m->plan->dealing.subsets;
+	const struct orphans *o = &m->dealing.orphans;
+	struct tw_span gap = { 0, 0 };
+
+	if (!s->count)
+		return;
+	assert_int_equal(o->count + tw_master_live(m), m->plan->crew.workers);
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
+		const uint32_t at = o->place[k];
+
+		assert_int_equal(at == 0, m->member[k].live);
+		if (!at)
+			continue;
+		assert_int_equal(o->heap[at], k);
+		assert_true(at == 1 || o->next[o->heap[at / 2]] < o->next[k] ||
+			    (o->next[o->heap[at / 2]] == o->next[k] && o->heap[at / 2] < k));
+	}
+	while (tw_spans_gap(&m->dealing.taken, gap.to, m->plan->dealing.positions, 1, &gap))
+		assert_true(o->next[tw_subsets_cell(s, gap.from).subset] <= gap.from);
+}
+
 /* Would the loop over everybody, which tw_deal was once, have given this one something? */
 static bool would_be_served(const struct master *m, uint32_t slot)
 {
@@ -105,6 +144,8 @@ static bool would_be_served(const struct master *m, uint32_t slot)
 
 	if (m->wish.time_up || m->wish.finish ||
 	    !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap))
+		return false;
+	if (m->plan->dealing.subsets.count && !has_something(m, slot))
 		return false;
 	for (uint32_t k = 0; k < slot; k++)
 		rank += m->member[k].live;
@@ -121,6 +162,7 @@ static void check_dealing(const struct master *m)
 	same_set(m, &d->hungry, is_hungry);
 	same_set(m, &d->dry, is_dry);
 	same_set(m, &d->early, is_early);
+	check_orphans(m);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
 
@@ -155,7 +197,8 @@ static void check_round(const struct master *m)
 		assert_true(tw_plan_crosses_epochs(m->plan) ||
 			    (e->stripe.from / m->plan->problem.samples + 1) *
 					    m->plan->problem.samples ==
-				    m->rounds.border);
+				    m->rounds.border ||
+			    (m->plan->dealing.subsets.count && e->stripe.from < m->rounds.border));
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 			have += m->rounds.have[k * m->rounds.words + s / 64] >> s % 64 & 1;
 		assert_int_equal(e->stripe.have, have);
@@ -308,6 +351,8 @@ static bool observe(void *arg, const struct tw_note *note)
 
 	if (note->kind != TW_NOTE_DEAL || event.rounds)
 		return true;
+	if (event.dealt && note->slot == event.last && d->subsets.count)
+		return true; /* one worker gets several cells */
 	if (event.dealt && note->slot <= event.last) {
 		assert_true(d->warm_until && !event.turned);
 		event.turned = true;
@@ -361,14 +406,14 @@ static void every_preset_with_faults(void **state)
 
 	for (size_t p = 0; (preset = trial_preset(TW_WORLD_SIM, p)); p++)
 		for (uint32_t seed = 1; seed <= 2; seed++)
-			run(MODEL "data: {source: none, samples: 150, batch: 2}\n"
+			run(MODEL "data: {source: none, samples: 150, batch: 2, deal: %s}\n"
 				  "train: {epochs: 2, seed: %u, evaluate: 0.4}\n"
 				  "cluster: {workers: 9, shards: %u, servers: 2, stuck: %us}\n"
 				  "strategy: %s\ncheckpoint: {every: 400ms, cut: %s}\n"
 				  "sim:\n  compute: {law: exponential, mean: 100ms}\n"
 				  "  latency: 2ms\n  jitter: 5ms\n  loss: 0.02\n" FAULTS,
-			    seed, seed == 1 ? 2 : 3, seed == 1 ? 1 : 0, preset,
-			    seed == 1 ? "drain" : "running", 3, seed);
+			    seed == 1 ? "shuffled" : "partition", seed, seed == 1 ? 2 : 3,
+			    seed == 1 ? 1 : 0, preset, seed == 1 ? "drain" : "running", 3, seed);
 }
 
 /* So many workers that sets have several words, and more die than a checkpoint can wait for. */
@@ -389,6 +434,14 @@ static void many_workers(void **state)
 			  "sim:\n  compute: {law: exponential, mean: 100ms}\n"
 			  "  latency: 2ms\n  silent_limit: 1s\n  closed_limit: 100ms\n" FAULTS,
 		    s % 2 ? "global_batch: 400" : "batch: 2", strategies[s], 40, (unsigned)s);
+	for (size_t s = 0; s < sizeof strategies / sizeof strategies[0]; s++)
+		run(MODEL "data: {source: none, samples: 1500, batch: 2, deal: partition}\n"
+			  "train: {epochs: 2, seed: 3}\n"
+			  "cluster: {workers: 150, shards: 3}\n"
+			  "strategy: %s\ncheckpoint: {every: 500ms}\n"
+			  "sim:\n  compute: {law: exponential, mean: 100ms}\n"
+			  "  latency: 2ms\n  silent_limit: 1s\n  closed_limit: 100ms\n" FAULTS,
+		    strategies[s], 40, (unsigned)s);
 }
 
 /* A worker is alone at first; then everybody's turn comes in one event. */

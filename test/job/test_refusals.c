@@ -1294,6 +1294,33 @@ static const struct refused {
 	{ "a: &a [x]\nb: [*a, *a]\n", 0, 0, SIM, { "job.yaml:1: an anchor" } },
 	{ SMALL "train: *a\n", 0, 0, SIM, { "job.yaml:3: an alias" } },
 	{ SMALL "train: !!map {seed: 1}\n", 0, 0, SIM, { "job.yaml:3: a tag" } },
+	/* subsets */
+	{ "data: {samples: 3, batch: 1, deal: partition}\nmodel: {quadratic: {dimension: 20}}\n"
+	  "cluster: {workers: 4}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.deal: 3 samples are too few for a subset for each of 4 workers",
+	    "use fewer workers, or deal: shuffled" } },
+	{ "data: {samples: 100, batch: 10, deal: blocks}\nmodel: {quadratic: {dimension: 20}}\n"
+	  "cluster: {workers: 4}\nstrategy: {gate: async, push: 3}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.deal: push * accumulate * batch = 30 samples are more than the 25",
+	    "use less, fewer workers" } },
+	{ "data: {samples: 100, global_batch: 10, deal: partition}\n"
+	  "model: {quadratic: {dimension: 20}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.global_batch:", "share no batch", "use data.batch" } },
+	{ "data: {samples: 100, batch: 1, deal: partition}\nmodel: {quadratic: {dimension: 20}}\n"
+	  "cluster: {workers: 4}\ntrain: {epochs: 2, warm: {workers: 1, for: 0.5 epochs}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:4: train.warm.for:", "only 0.5 epochs of samples of their own" } },
 	{ SMALL "train: {seed: \"1\\0\"}\n",
 	  0,
 	  0,

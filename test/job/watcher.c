@@ -358,6 +358,7 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 	/* does the gate leave late contributions out? */
 	const bool drops = p->gate->quorum(p->gate_options, 2, 0) < 2;
 	const uint64_t unit = unit_of(p);
+	const uint32_t subsets = p->dealing.subsets.count; /* each ends with a stripe of its own */
 	uint64_t applied = 0;
 
 	for (uint32_t s = 1; s < p->problem.shards; s++)
@@ -381,7 +382,7 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 		watcher_complain(w, "%llu samples were applied, the run says %llu",
 				 (unsigned long long)applied, (unsigned long long)t->samples);
 	/* stripes are whole, whoever gets them */
-	if (p->dealing.batch && p->problem.samples % unit == 0 &&
+	if (p->dealing.batch && p->problem.samples % (unit * (subsets ? subsets : 1)) == 0 &&
 	    p->dealing.positions % unit == 0 && t->steps * p->dealing.batch != t->samples)
 		watcher_complain(w, "%llu steps of %u samples are not %llu",
 				 (unsigned long long)t->steps, p->dealing.batch,

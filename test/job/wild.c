@@ -175,9 +175,15 @@ static void data(struct draw *d, const struct shape *c)
 	if (below(d, 6) == 0)
 		say(d, "data: {samples: %u, global_batch: %u, accumulate: %u}\n", samples,
 		    c->workers + below(d, 3 * c->workers), accumulate);
-	else
-		say(d, "data: {samples: %u, batch: %u, accumulate: %u}\n", samples,
-		    ONE_OF(d, uint32_t, 1, 3, 8, 16), accumulate);
+	else {
+		const uint32_t batch = ONE_OF(d, uint32_t, 1, 3, 8, 16);
+		/* no strategy here pushes more than 4 steps at once */
+		const bool divides =
+			d->seed % 3 == 0 && 4 * batch * accumulate * c->workers <= samples;
+
+		say(d, "data: {samples: %u, batch: %u, accumulate: %u%s}\n", samples, batch,
+		    accumulate, divides ? ", deal: partition" : "");
+	}
 }
 
 void wild_describe(uint64_t seed, char out[WILD_TEXT])

@@ -140,7 +140,7 @@ static void write_out(struct probe *p, const char *path)
 static void fill(const struct probe *p, const struct tw_inputs *in, bool training, struct seen *s)
 {
 	const uint64_t samples = p->engine->samples, seed = p->job->train.seed;
-	const struct tw_rng shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
+	const struct tw_order order = tw_order_make(seed, samples);
 	const struct tw_data *d = p->data;
 	const struct tw_data_options *o = &p->job->data.set;
 	const struct tw_batch batch = {
@@ -153,9 +153,7 @@ static void fill(const struct probe *p, const struct tw_inputs *in, bool trainin
 	if (!training && in->from + in->count > d->test.count)
 		stop("there are not so many test samples");
 	for (uint32_t k = 0; k < in->count; k++)
-		s->index[k] = training ? tw_order_sample(&shuffle, samples, in->from / samples,
-							 in->from % samples + k)
-				       : in->from + k;
+		s->index[k] = training ? tw_order_sample(&order, in->from + k) : in->from + k;
 	tw_data_fill(d, &batch, training ? o : NULL, seed, s->x, s->label, s->target);
 }
 

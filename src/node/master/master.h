@@ -105,8 +105,9 @@ uint32_t tw_deal_unit(const struct master *m);
 uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
 /* Is this a warm start, in which it is not this worker's turn yet? */
 bool tw_deal_too_early(const struct master *m, uint32_t slot);
-/* The next free range below `end`, at most `most` long, inside one epoch. */
-bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out);
+/* The next free range for this worker below `end`, at most `most` long, inside one epoch. */
+bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
+			struct tw_span *out);
 enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
 enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
 void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
@@ -134,6 +135,19 @@ void tw_speed_range(const struct master *m, uint32_t *least, uint32_t *most);
 struct speed *tw_speeds_list(const struct master *m);
 /* From such an array of `bytes`; one of other workers is not used. */
 void tw_speeds_restore(struct master *m, const void *list, size_t bytes);
+/* master_subsets.c: with data.deal, else these do nothing */
+enum tw_status tw_orphans_init(struct master *m);
+void tw_orphans_release(struct master *m);
+/* This slot has a worker now, or has none any more. */
+void tw_orphans_seat(struct master *m, uint32_t slot, bool live);
+/* These positions are not taken any more; or all may have changed. */
+void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to);
+void tw_orphans_restart(struct master *m);
+/* Only with data.deal: the next free range below `end` for this worker, in one cell. */
+bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
+			   struct tw_span *out);
+/* May a worker that was told that there is nothing for it get something now? */
+bool tw_orphans_may_help(struct master *m);
 
 /* master_leases.c */
 bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,

@@ -39,19 +39,22 @@ bool tw_deal_too_early(const struct master *m, uint32_t slot)
 	       tw_slots_rank(&m->members.live, slot) >= m->plan->dealing.warm_workers;
 }
 
-bool tw_deal_next_range(const struct master *m, uint64_t end, uint64_t most, struct tw_span *out)
+bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
+			struct tw_span *out)
 {
 	const struct tw_plan *p = m->plan;
+	const uint64_t done = tw_spans_total(&m->dealing.taken);
 	uint64_t border;
 
+	if (p->dealing.warm_until > done && most > p->dealing.warm_until - done)
+		most = p->dealing.warm_until - done;
+	if (p->dealing.subsets.count)
+		return tw_orphans_next_range(m, slot, end, most, out);
 	if (!tw_spans_gap(&m->dealing.taken, 0, end, most, out))
 		return false;
 	border = tw_plan_crosses_epochs(p)
 			 ? UINT64_MAX
 			 : (out->from / p->problem.samples + 1) * p->problem.samples;
-	if (p->dealing.warm_until && out->from < p->dealing.warm_until &&
-	    p->dealing.warm_until < border)
-		border = p->dealing.warm_until;
 	if (out->to > border)
 		out->to = border;
 	return true;
@@ -78,7 +81,7 @@ enum tw_status tw_deal_init(struct master *m)
 	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
 	    tw_slots_init(&d->early, m->heap, slots) != TW_OK)
 		return TW_NO_MEMORY;
-	return TW_OK;
+	return tw_orphans_init(m);
 }
 
 void tw_deal_release(struct master *m)
@@ -86,6 +89,7 @@ void tw_deal_release(struct master *m)
 	tw_slots_release(&m->dealing.hungry);
 	tw_slots_release(&m->dealing.dry);
 	tw_slots_release(&m->dealing.early);
+	tw_orphans_release(m);
 	tw_spans_release(&m->dealing.taken);
 }
 
@@ -113,14 +117,15 @@ enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to)
 {
 	const enum tw_status st = tw_spans_add(&m->dealing.taken, from, to, NULL);
 
-	if (st == TW_OK && to > m->dealing.frontier)
-		m->dealing.frontier = to;
+	if (tw_spans_total(&m->dealing.taken) > m->dealing.frontier)
+		m->dealing.frontier = tw_spans_total(&m->dealing.taken);
 	return st;
 }
 
 enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to)
 {
 	m->dealing.again = true;
+	tw_orphans_came_back(m, from, to);
 	return tw_spans_remove(&m->dealing.taken, from, to);
 }
 
@@ -169,24 +174,32 @@ void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 					.label = label });
 }
 
-/* A lease for this worker, if there is one; *warm: it is the last of the warm start. */
+/* Leases for this worker, if there is something: one, or as many as are as long together, where a
+ * range ends with its cell.  *warm: the last one ends the warm start. */
 static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot, bool *warm)
 {
 	const uint64_t until = m->plan->dealing.warm_until;
 	const bool was_warm = until && m->dealing.frontier < until;
 	struct member *e = &m->member[slot];
+	uint64_t left;
 	struct tw_span r;
 
-	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot) ||
-	    !tw_deal_next_range(m, m->plan->dealing.positions, lease_size(m, slot), &r))
+	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot))
 		return false;
-	e->held.next++;
-	if (!tw_deal_open(m, ctx, slot, e->held.next, r.from, r.to))
-		return true; /* the run is given up */
-	tw_deal_appetite(m, slot, APPETITE_NONE);
-	tw_deal_tell_idle(m, ctx, slot, false);
-	tw_deal_note(m, ctx, slot, r.from, r.to);
-	tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
+	left = lease_size(m, slot);
+	if (!tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r))
+		return false;
+	do {
+		e->held.next++;
+		if (!tw_deal_open(m, ctx, slot, e->held.next, r.from, r.to))
+			return true; /* the run is given up */
+		tw_deal_appetite(m, slot, APPETITE_NONE);
+		tw_deal_tell_idle(m, ctx, slot, false);
+		tw_deal_note(m, ctx, slot, r.from, r.to);
+		tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
+		left -= r.to - r.from;
+	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&
+		 tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r));
 	*warm = was_warm && m->dealing.frontier >= until;
 	return true;
 }
@@ -197,7 +210,9 @@ static void leave_dry(struct master *m, struct tw_context *ctx, uint32_t slot)
 	struct member *e = &m->member[slot];
 	const bool told = tw_deal_was_told(e);
 
-	tw_deal_appetite(m, slot, tw_deal_exhausted(m) ? APPETITE_DRY : APPETITE_EARLY);
+	tw_deal_appetite(m, slot,
+			 tw_deal_too_early(m, slot) && !tw_deal_exhausted(m) ? APPETITE_EARLY
+									     : APPETITE_DRY);
 	if (!told)
 		tw_deal_send(m, ctx, slot, 0, 0, 0);
 	if (e->held.count == 0)
@@ -235,7 +250,8 @@ static void serve(struct master *m, struct tw_context *ctx)
 
 		if (!left && anybody_asks(d, k))
 			tw_score_dry(m, ctx);
-		k = next_to_look_at(d, k, left && d->again, left && d->turns && !early);
+		k = next_to_look_at(d, k, left && d->again && tw_orphans_may_help(m),
+				    left && d->turns && !early);
 		if (k == TW_NO_SLOT)
 			break;
 		if (!lease_to(m, ctx, k, &warm)) {

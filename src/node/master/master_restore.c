@@ -275,6 +275,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	enum tw_status st = TW_BAD_BYTES;
 
 	tw_spans_clear(&m->dealing.taken);
+	tw_orphans_restart(m);
 	for (size_t k = 0; k < count; k++) {
 		const struct tw_array *speeds;
 		struct source one;
@@ -301,7 +302,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (m->restart.resume)
 			m->restart.release = x->release;
 	}
-	m->dealing.frontier = tw_spans_end(&m->dealing.taken);
+	m->dealing.frontier = tw_spans_total(&m->dealing.taken);
 	m->cuts.closed_before = tw_spans_total(&m->dealing.taken);
 	return st;
 }
@@ -368,6 +369,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
+		tw_orphans_restart(m);
 		m->rounds.number = m->dealing.frontier = m->count.dropped = m->scores.evaluated_at =
 			0;
 		if (m->restart.begun && tw_plan_worker_goes_back(m->plan))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master_rounds.c - rounds: stripes are planned, staged on all shards, and committed as one set.
  *
- *  (1) a round's stripes lie in one epoch, in slot order, unless they are of many steps; a round is
+ *  (1) a round's stripes lie in one epoch, in slot order, unless they are of many steps; with
+ *      data.deal each is of its worker's subset, or of one that has no worker.  A round is
  *      committed with those whose contribution is staged on *every* shard, dead or alive, and with
  *      nobody else.
  *  (2) a worker whose stripe was too late for its round is behind until it asks for work again, and
@@ -68,7 +69,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	size = (uint64_t)tw_plan_stripe(m->plan, tw_deal_batch(m, slot), m->rounds.begins);
 	if (!first && m->rounds.border < end) /* (1) */
 		end = m->rounds.border;
-	if (!size || !tw_deal_next_range(m, end, size, &r))
+	if (!size || !tw_deal_next_range(m, slot, end, size, &r))
 		return false;
 	if (tw_deal_take(m, r.from, r.to) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
@@ -117,7 +118,8 @@ static bool open_round(struct master *m, struct tw_context *ctx)
 				continue;
 			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
 				tw_score_dry(m, ctx);
-			break;
+			if (!m->plan->dealing.subsets.count)
+				break;
 		}
 	m->rounds.open = planned(&m->rounds) != 0;
 	return m->rounds.open;

@@ -107,6 +107,7 @@ static void one_generation(struct master *m, struct tw_context *ctx)
 		tw_master_new_generation(m, ctx);
 		tw_deal_forget(m, ctx);
 		tw_spans_clear(&m->dealing.taken);
+		tw_orphans_restart(m);
 	}
 }
 
@@ -191,8 +192,8 @@ static enum tw_status rebuild_taken(struct master *m)
 	st = done_with(m, &all);
 	if (st == TW_OK)
 		st = tw_spans_unite(&m->dealing.taken, &all);
-	if (tw_spans_end(&m->dealing.taken) > m->dealing.frontier)
-		m->dealing.frontier = tw_spans_end(&m->dealing.taken);
+	if (tw_spans_total(&m->dealing.taken) > m->dealing.frontier)
+		m->dealing.frontier = tw_spans_total(&m->dealing.taken);
 	/* a master that was not there counts as dealt again what it cannot know better: what some
 	 * shard has applied twice, or has applied and will apply again */
 	tw_spans_clear(&all);

@@ -214,14 +214,23 @@ struct waits {
 
 /* --- dealing ---------------------------------------------------------------------------------- */
 
+/* Subsets of slots without a worker, and how far each subset is dealt.  See master_subsets.c. */
+struct orphans {
+	uint64_t *next;         /* by slot */
+	uint32_t *heap, *place; /* of slots without a worker; by slot */
+	uint32_t count;
+};
+
 /* See master_deal.c.
  *
  *  (1) hungry, dry and early have exactly the slots of that appetite.
  *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
  *      the warm start is over, and so it is for the early ones.
- *  (3) open_leases is the sum of all members' leases. */
+ *  (3) open_leases is the sum of all members' leases.
+ *  (4) `frontier` is how many positions were taken at a time, at most. */
 struct dealing {
 	struct tw_spans taken;
+	struct orphans orphans;
 	uint64_t frontier, open_leases;
 	struct tw_slots hungry, dry, early;
 	bool again, turns;

@@ -194,6 +194,7 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	*chain = slot;
 	tw_slots_put(&m->members.live, slot, true);
 	tw_speed_seat(m, slot, true);
+	tw_orphans_seat(m, slot, true);
 	m->cuts.parts_here += e->part != NULL;
 	m->dealing.turns = true;
 	m->waits.came = true;
@@ -210,6 +211,7 @@ static void unseat(struct master *m, uint32_t slot)
 	e->live = false;
 	tw_slots_put(&m->members.live, slot, false);
 	tw_speed_seat(m, slot, false);
+	tw_orphans_seat(m, slot, false);
 	m->cuts.parts_here -= e->part != NULL;
 	m->dealing.turns = true;
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.h - which sample stands at a position of the endless row of shuffled epochs, and whose it
+ * is where the samples are divided among the slots of workers.
+ *
+ * Position p is place p % samples of epoch p / samples.  Without subsets each epoch is a
+ * permutation of its own of all samples.  With subsets, each has a fixed part of the samples, as
+ * equal in size as possible, and an epoch is a permutation of every part.  Its places are rows of
+ * *cells*: `unit` places for subset 0, then `unit` for subset 1, and so on; the last row has what
+ * is left, again in equal parts.  So every beginning of the row of epochs has almost as much of one
+ * subset as of another. */
+#ifndef TW_BASE_ORDER_H
+#define TW_BASE_ORDER_H
+
+#include "base/rng.h"
+
+#include <stdbool.h>
+
+struct tw_subsets {
+	uint64_t samples; /* of an epoch, at least `count` */
+	uint64_t unit;    /* places of a full cell, at most samples / count */
+	uint32_t count;   /* 0: the samples are not divided, and nothing below may be asked */
+};
+
+struct tw_cell {
+	uint32_t subset;
+	uint64_t from, to; /* positions */
+	uint64_t first;    /* number of place `from` within its subset and epoch */
+};
+
+struct tw_order {
+	struct tw_rng shuffle;
+	uint64_t samples;
+	struct tw_subsets subsets;
+	bool blocks; /* a subset is a range of the data as it was read, not drawn at random */
+};
+
+/* Samples of subset k, and how many samples the subsets before it have. */
+uint64_t tw_subsets_size(const struct tw_subsets *s, uint32_t k);
+uint64_t tw_subsets_start(const struct tw_subsets *s, uint32_t k);
+/* The cell that a position lies in. */
+struct tw_cell tw_subsets_cell(const struct tw_subsets *s, uint64_t position);
+/* The first cell of subset k that ends after this position. */
+struct tw_cell tw_subsets_next(const struct tw_subsets *s, uint32_t k, uint64_t position);
+
+/* Not divided. */
+struct tw_order tw_order_make(uint64_t seed, uint64_t samples);
+uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position);
+static inline uint64_t tw_order_sample(const struct tw_order *o, uint64_t position)
+{
+	if (o->subsets.count)
+		return tw_order_sample_divided(o, position);
+	return tw_rng_permute(&o->shuffle, position / o->samples, o->samples,
+			      position % o->samples);
+}
+
+#endif

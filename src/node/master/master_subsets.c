@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_subsets.c - what is next for a worker, where the samples are divided among the slots
+ * (data.deal).
+ *
+ *  (1) a worker is dealt its own slot's subset, and subsets of slots without a worker: whichever
+ *      position is lower.  So what a worker that went had left is trained by the others in the
+ *      order of the epoch, and one that takes its slot gets the rest.
+ *  (2) next[k]: all positions of subset k below it are taken.
+ *  (3) `heap` has the slots without a worker, the least (next, slot) first; place[k] is where slot
+ *      k is in it, from 1; 0: it has a worker.
+ *  (4) a position is passed over once, so what an event costs does not grow with the number of
+ *      workers, but for the logarithm of the heap. */
+#include "node/master/master.h"
+
+static bool divided(const struct master *m)
+{
+	return m->plan->dealing.subsets.count;
+}
+
+/* --- the heap --------------------------------------------------------------------------------- */
+
+static bool before(const struct orphans *o, uint32_t a, uint32_t b)
+{
+	return o->next[a] != o->next[b] ? o->next[a] < o->next[b] : a < b;
+}
+
+static void put_at(struct orphans *o, uint32_t at, uint32_t slot)
+{
+	o->heap[at] = slot;
+	o->place[slot] = at;
+}
+
+/* Slot `slot` belongs at or above place `at`, or at or below it. */
+static void sift(struct orphans *o, uint32_t at, uint32_t slot)
+{
+	while (at > 1 && before(o, slot, o->heap[at / 2])) {
+		put_at(o, at, o->heap[at / 2]);
+		at /= 2;
+	}
+	for (;;) {
+		uint32_t child = 2 * at;
+
+		if (child > o->count)
+			break;
+		if (child < o->count && before(o, o->heap[child + 1], o->heap[child]))
+			child++;
+		if (before(o, slot, o->heap[child]))
+			break;
+		put_at(o, at, o->heap[child]);
+		at = child;
+	}
+	put_at(o, at, slot);
+}
+
+enum tw_status tw_orphans_init(struct master *m)
+{
+	struct orphans *o = &m->dealing.orphans;
+	const size_t slots = m->plan->crew.workers;
+
+	if (!divided(m))
+		return TW_OK;
+	o->next = tw_heap_zeros(m->heap, slots * sizeof *o->next);
+	o->heap = tw_heap_zeros(m->heap, (slots + 1) * sizeof *o->heap);
+	o->place = tw_heap_zeros(m->heap, slots * sizeof *o->place);
+	if (!o->next || !o->heap || !o->place)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < slots; k++)
+		put_at(o, ++o->count, k);
+	return TW_OK;
+}
+
+void tw_orphans_release(struct master *m)
+{
+	struct orphans *o = &m->dealing.orphans;
+
+	m->heap->put(m->heap, o->next);
+	m->heap->put(m->heap, o->heap);
+	m->heap->put(m->heap, o->place);
+}
+
+void tw_orphans_seat(struct master *m, uint32_t slot, bool live)
+{
+	struct orphans *o = &m->dealing.orphans;
+
+	if (!divided(m))
+		return;
+	if (!live) {
+		sift(o, ++o->count, slot);
+		m->dealing.again = true;
+	} else {
+		const uint32_t at = o->place[slot], last = o->heap[o->count--];
+
+		o->place[slot] = 0;
+		if (last != slot)
+			sift(o, at, last);
+	}
+}
+
+/* --- positions -------------------------------------------------------------------------------- */
+
+/* next[k] goes back to this position, or on to it. */
+static void move_to(struct orphans *o, uint32_t k, uint64_t position)
+{
+	o->next[k] = position;
+	if (o->place[k])
+		sift(o, o->place[k], k);
+}
+
+void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to)
+{
+	struct orphans *o = &m->dealing.orphans;
+
+	while (divided(m) && from < to) {
+		const struct tw_cell c = tw_subsets_cell(&m->plan->dealing.subsets, from);
+
+		if (from < o->next[c.subset])
+			move_to(o, c.subset, from);
+		if (m->member[c.subset].appetite == APPETITE_DRY)
+			tw_deal_appetite(m, c.subset, APPETITE_HUNGRY);
+		from = c.to;
+	}
+}
+
+void tw_orphans_restart(struct master *m)
+{
+	for (uint32_t k = 0; divided(m) && k < m->plan->crew.workers; k++)
+		move_to(&m->dealing.orphans, k, 0);
+}
+
+/* The first free range of subset k below `end`, at most `most` long. */
+static bool next_of(struct master *m, uint32_t k, uint64_t end, uint64_t most, struct tw_span *out)
+{
+	struct orphans *o = &m->dealing.orphans;
+	uint64_t at = o->next[k];
+	bool found = tw_spans_gap(&m->dealing.taken, at, end, 1, out);
+
+	at = found ? out->from : end > at ? end : at; /* all below it is taken, whosever it is */
+	for (; found && at < end;) {
+		const struct tw_cell c = tw_subsets_next(&m->plan->dealing.subsets, k, at);
+
+		at = at > c.from ? at : c.from;
+		if (at >= end)
+			found = false;
+		else if (tw_spans_gap(&m->dealing.taken, at, c.to < end ? c.to : end, most, out))
+			break;
+		else
+			at = c.to < end ? c.to : end;
+	}
+	found = found && at < end;
+	at = found ? out->from : at;
+	if (at != o->next[k])
+		move_to(o, k, at);
+	return found;
+}
+
+/* The same of all slots without a worker. */
+static bool next_orphan(struct master *m, uint64_t end, uint64_t most, struct tw_span *out)
+{
+	struct orphans *o = &m->dealing.orphans;
+
+	while (o->count && o->next[o->heap[1]] < end) {
+		const uint32_t k = o->heap[1];
+
+		if (next_of(m, k, end, most, out) && o->heap[1] == k)
+			return true;
+	}
+	return false;
+}
+
+bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
+			   struct tw_span *out)
+{
+	struct tw_span other;
+	const bool own = next_of(m, slot, end, most, out);
+
+	if (!next_orphan(m, own ? out->from : end, most, &other))
+		return own;
+	*out = other;
+	return true;
+}
+
+bool tw_orphans_may_help(struct master *m)
+{
+	struct tw_span r;
+
+	return !divided(m) || next_orphan(m, m->plan->dealing.positions, 1, &r);
+}
