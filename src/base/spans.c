@@ -475,11 +475,6 @@ enum tw_status tw_spans_subtract(struct tw_spans *s, const struct tw_spans *othe
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-uint64_t tw_spans_end(const struct tw_spans *s)
-{
-	return s->runs ? s->run[s->runs - 1].end : 0;
-}
-
 bool tw_spans_next(const struct tw_spans *s, uint64_t pos, struct tw_span *out)
 {
 	const struct place p = first_beyond(s, pos);

@@ -54,8 +54,6 @@ static inline uint64_t tw_spans_total(const struct tw_spans *s)
 {
 	return s->total;
 }
-/* Where the last range ends; 0: the set is empty. */
-uint64_t tw_spans_end(const struct tw_spans *s);
 /* The first range that ends after `at`; false: none.  To walk: at = 0, then out->to. */
 bool tw_spans_next(const struct tw_spans *s, uint64_t at, struct tw_span *out);
 /* All ranges, in order, into out[s->count]. */
