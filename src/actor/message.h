@@ -213,7 +213,7 @@ struct tw_body_push {
 	uint32_t samples, ranges;
 	float weight, divide; /* how much it counts among others; vector / divide is the mean */
 	float rate;           /* stamped in the answer it was computed on */
-	uint32_t pad;
+	uint32_t count;       /* average_state: steps that the state in the payload has seen */
 	double progress; /* dealt position / samples, in epochs */
 	double loss;     /* sum of the samples' losses */
 	uint64_t number; /* comes back in the answer */
@@ -247,6 +247,8 @@ struct tw_body_params {
 	double statistic;
 	float rate;
 	uint16_t unapplied, late; /* as in ACK */
+	uint32_t count;           /* as in PUSH */
+	uint32_t pad;
 };
 struct tw_body_have {
 	uint64_t round;

@@ -7,12 +7,15 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static struct tw_holding holding_of(const struct tw_problem *p, uint32_t shard)
+static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard)
 {
+	const struct tw_problem *p = &plan->problem;
 	const size_t from = p->border[shard], n = p->border[shard + 1] - from;
 	const size_t trainable = p->trainable <= from ? 0 : p->trainable - from;
+	const size_t width = 1 + tw_plan_state_arrays(plan);
 
-	return (struct tw_holding){ from, n, trainable < n ? trainable : n };
+	return (struct tw_holding){ from, n, trainable < n ? trainable : n, width * from,
+				    width * n };
 }
 
 enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
@@ -27,8 +30,8 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 		return TW_NO_MEMORY;
 	x->holders = count;
 	for (uint32_t k = 0; k < count; k++)
-		x->holder[k] = (struct holder){ .shard = shards[k],
-						.range = holding_of(&plan->problem, shards[k]) };
+		x->holder[k] =
+			(struct holder){ .shard = shards[k], .range = holding_of(plan, shards[k]) };
 	for (uint32_t k = 0; k < TW_CREDITS; k++)
 		x->out[k].slice = x->slices + (size_t)k * count;
 	return tw_exchange_open_codec(x);
@@ -412,7 +415,8 @@ enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
 				  const struct tw_msg *m, struct tw_block **place)
 {
 	const struct tw_traffic *c = &x->plan->traffic;
-	const size_t n = h->range.n, t = h->range.trainable, tail = (n - t) * sizeof(float);
+	const size_t n = m->b.params.pin ? h->range.n : h->range.all, t = h->range.trainable;
+	const size_t tail = (n - t) * sizeof(float);
 	struct tw_block *b;
 
 	if (!m->payload || m->h.payload < tail)
@@ -452,6 +456,7 @@ enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const 
 	h->seen = (struct tw_stamp){ b->version, b->rate };
 	h->round = b->round;
 	h->least = b->least;
+	h->count = b->count;
 	h->statistic = b->statistic;
 	return TW_OK;
 }

@@ -47,9 +47,11 @@ struct tw_identity {
 	uint64_t generation;
 };
 
-/* A range of the vector; the first `trainable` values of it are not buffers. */
+/* A range of the vector; the first `trainable` values of it are not buffers.  What is pushed has
+ * `all` floats of it from `at` on: the values, then those of each array of the state
+ * (tw_plan_state_arrays); without one that is the vector itself. */
 struct tw_holding {
-	size_t from, n, trainable;
+	size_t from, n, trainable, at, all;
 };
 
 /* The version that something was computed on, and the rate stamped in that answer. */
@@ -80,6 +82,7 @@ struct holder {
 	struct tw_stamp seen;  /* of the view */
 	uint64_t round;        /* that the view belongs to */
 	uint64_t least;        /* clock of the slowest worker there */
+	uint32_t count;        /* steps that the state in the view has seen */
 	double statistic;      /* of the staleness policy there */
 
 	void *state; /* of the codec, the residual first; NULL: it keeps none */
@@ -130,7 +133,8 @@ struct exchange {
 
 /* What is contributed. */
 struct tw_offer {
-	struct tw_block *vector;  /* all of it; a reference is kept where that saves a copy */
+	struct tw_block *vector;  /* all of it, by tw_holding; a reference is kept where that saves
+				     a copy */
 	struct tw_body_push body; /* what is the same for all holders */
 	uint32_t first, count;    /* holders that get a slice of it; count 0: all */
 	bool skips;               /* the holders apply the one before again (B-FASGD) */
@@ -217,8 +221,8 @@ static inline void tw_exchange_refer(struct carried *s, struct tw_block *vector,
 				     const struct tw_holding *r)
 {
 	s->payload = tw_block_keep(vector);
-	s->at = r->from * sizeof(float);
-	s->bytes = r->n * sizeof(float);
+	s->at = r->at * sizeof(float);
+	s->bytes = r->all * sizeof(float);
 }
 /* Encode slice `k` of the offer into o->slice[k]; not for codecs that send floats as they are. */
 enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,

@@ -71,7 +71,7 @@ bool tw_exchange_owes(const struct exchange *x)
 static enum tw_status encode_plain(struct exchange *x, struct carried *s, const struct holder *h,
 				   const float *v)
 {
-	const size_t n = h->range.n, t = h->range.trainable;
+	const size_t n = h->range.all, t = h->range.trainable;
 	struct tw_block *b = tw_block_new(x->heap, n * sizeof(float));
 
 	if (!b)
@@ -91,7 +91,7 @@ static enum tw_status encode_bytes(struct exchange *x, struct carried *s, const 
 	const struct tw_traffic *c = &x->plan->traffic;
 	const struct tw_rng rng = tw_rng_make(x->plan->seed, TW_RNG_CODEC);
 	const struct tw_encoding of = { .rng = &rng, .draw = draw, .first = h->range.from };
-	const size_t t = h->range.trainable, tail = (h->range.n - t) * sizeof(float);
+	const size_t t = h->range.trainable, tail = (h->range.all - t) * sizeof(float);
 	size_t len = c->up->bound(c->up_options, t);
 	struct tw_block *b = tw_block_new(x->heap, len + tail);
 
@@ -109,7 +109,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 				  const struct tw_offer *offer, uint32_t k)
 {
 	const struct holder *h = &x->holder[k];
-	const float *v = tw_block_floats(offer->vector) + h->range.from;
+	const float *v = tw_block_floats(offer->vector) + h->range.at;
 	struct carried *s = &o->slice[k];
 
 	if (!remembers(x))
@@ -134,7 +134,7 @@ static const float *decoded(struct exchange *x, const struct carried *s, const s
 {
 	const struct tw_traffic *c = &x->plan->traffic;
 	const size_t t = h->range.trainable;
-	const size_t len = s->bytes - (h->range.n - t) * sizeof(float);
+	const size_t len = s->bytes - (h->range.all - t) * sizeof(float);
 
 	if (s->plain)
 		return (const float *)(s->payload->data + s->at);
@@ -157,7 +157,7 @@ void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k
 	if (d)
 		tw_vec_add(residual(h), d, t);
 	if (d && !keeps)
-		tw_vec_sub(residual(h), residual(h), tw_block_floats(o->vector) + h->range.from, t);
+		tw_vec_sub(residual(h), residual(h), tw_block_floats(o->vector) + h->range.at, t);
 	if (!d || !tw_vec_finite(residual(h), t))
 		memset(h->state, 0, h->state_bytes); /* it grew out of all numbers */
 }

@@ -69,7 +69,8 @@ struct tw_traffic {
 	const void *up_options, *down_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	uint64_t push_from;   /* positions before this one are pushed step by step */
-	bool delta;           /* a worker steps by itself, and pushes where that led */
+	bool delta;           /* a worker steps by itself, and pushes where that led ... */
+	bool average_state;   /* ... with the state of its rule, which is averaged as well */
 	bool adaptive;        /* `push` is for quick workers: others take fewer steps */
 	enum tw_merges merge; /* at a fetch */
 	float alpha;          /* ELASTIC: share of the difference; MIX: share of the own copy */
@@ -164,14 +165,24 @@ static inline bool tw_plan_own_parameters(const struct tw_plan *p)
 	return p->traffic.merge == TW_MERGE_ELASTIC || p->traffic.merge == TW_MERGE_MIX;
 }
 
-/* Does a worker keep anything that must survive it: momentum, the state of its own steps, its own
- * parameters, what a codec owes? */
+/* Arrays of the workers' rule that travel with the parameters and are averaged, each as long as the
+ * vector: the *state*.  A slice is its parameters and buffers, then its range of each array. */
+static inline uint32_t tw_plan_state_arrays(const struct tw_plan *p)
+{
+	return p->traffic.average_state ? p->near.rule->arrays : 0;
+}
+
+/* Does a worker keep anything that must survive it: momentum, the state of its own steps (unless
+ * the shards have it; what the rule shows still depends on its last rate), its own parameters, what
+ * a codec owes? */
 static inline bool tw_plan_worker_keeps(const struct tw_plan *p)
 {
-	const struct tw_rule *own = tw_plan_own_steps(p).rule;
+	const struct tw_half own = tw_plan_own_steps(p);
+	const bool state = own.rule && own.rule->arrays &&
+			   (!p->traffic.average_state || tw_rule_shows(own.rule, own.options));
 
-	return (p->near.rule && !p->traffic.delta) || (own && own->arrays) ||
-	       tw_plan_own_parameters(p) || (p->traffic.up->traits & TW_CODEC_REMEMBERS);
+	return (p->near.rule && !p->traffic.delta) || state || tw_plan_own_parameters(p) ||
+	       (p->traffic.up->traits & TW_CODEC_REMEMBERS);
 }
 
 /* Does what a worker keeps go back with the shards at a rollback?  What a codec owes does: it is

@@ -35,6 +35,7 @@ static void set_range(struct slice *s)
 	s->trainable = p->trainable <= s->from         ? 0
 		       : p->trainable - s->from < s->n ? p->trainable - s->from
 						       : s->n;
+	s->all = s->n * (1 + tw_plan_state_arrays(s->plan));
 	s->streams = s->n * sizeof(float) > 1u << 20;
 	s->rate_max = tw_schedule_largest(&s->plan->schedule);
 }
@@ -52,7 +53,7 @@ enum tw_status tw_slice_init(struct slice *s)
 	const struct tw_plan *p = s->plan;
 
 	set_range(s);
-	s->pool = tw_pool_new(s->heap, s->n * sizeof(float));
+	s->pool = tw_pool_new(s->heap, s->all * sizeof(float));
 	s->tile = tw_heap_zeros(s->heap, 4 * TW_TILE * sizeof(float));
 	if (sorts(p))
 		s->sorted = tw_heap_zeros(s->heap, p->crew.workers * sizeof(float));

@@ -17,7 +17,9 @@
  *      takes it, or tw_slice_update_unstage drops it.  Nothing else reads it.
  *  (6) an update happens whole or not at all.  Without memory nothing but `view` and `next` has
  *      changed.
- *  (7) tw_slice_restore of what tw_slice_pack made gives the same bits, counts and history, in
+ *  (7) the state (tw_plan_state_arrays) is behind the parameters in `w`.  It is averaged and sent
+ *      to workers, but is no part of what is evaluated, kept as the result, decayed or encoded.
+ *  (8) tw_slice_restore of what tw_slice_pack made gives the same bits, counts and history, in
  *      whatever process and for whatever holder.
  *
  * tw_slice_init sets all fields, tw_slice_release clears all but the first three.  One thread at a
@@ -62,15 +64,17 @@ struct slice {
 	struct tw_heap *heap;
 	uint32_t index;            /* number of the range; its holder is shard `index` */
 	size_t from, n, trainable; /* the range; the first `trainable` of it are not buffers */
+	size_t all;                /* floats of `w`: n, then n of each array of the state */
 	bool streams;              /* too large for the caches */
 	float rate_max;            /* the largest rate of the schedule */
 
 	struct tw_version version;
-	uint64_t round; /* rounds committed */
+	uint64_t round;       /* rounds committed */
+	uint32_t state_count; /* steps that the state has seen */
 	struct slice_history history;
 	struct tw_tally tally;
 
-	struct tw_pool *pool; /* blocks of n floats */
+	struct tw_pool *pool; /* blocks of `all` floats */
 	struct tw_block *w;
 	struct slice_view view;
 	struct slice_next next;

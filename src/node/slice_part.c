@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slice_part.c - a slice as a part of a checkpoint, there and back.
  *
- * Responsible for (7) of the rules in slice.h.  What goes into a part is one version, unless
+ * Responsible for (8) of the rules in slice.h.  What goes into a part is one version, unless
  * workers write it lock-free meanwhile.  The arrays of a part:
  *
  *	shard          struct tw_shard_part: the numbers
@@ -9,6 +9,7 @@
  *	late           the same, only where there are any
  *	parameters     what the rule keeps
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
+ *	state.<name>   averaged arrays of the workers' rule; state.count the steps they have seen
  *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
  *	               update, 0 if there was none */
 #include "node/checkpoint_part.h"
@@ -19,11 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char rates_name[] = "worker.rates";
+static const char rates_name[] = "worker.rates", count_name[] = "state.count";
 
 static void rule_name(const struct slice *s, uint32_t k, char *out, size_t room)
 {
 	snprintf(out, room, "rule.%s", s->plan->far.rule->array_names[k]);
+}
+
+static void state_name(const struct slice *s, uint32_t k, char *out, size_t room)
+{
+	snprintf(out, room, "state.%s", s->plan->near.rule->array_names[k]);
 }
 
 static void policy_name(uint32_t k, char *out, size_t room)
@@ -65,6 +71,21 @@ static size_t list_shared(const struct slice *s, struct tw_array *list)
 	return count;
 }
 
+static size_t list_state(const struct slice *s, const float *w, struct tw_array *list)
+{
+	const uint32_t arrays = tw_plan_state_arrays(s->plan);
+	size_t count = 0;
+	char name[40];
+
+	for (uint32_t k = 0; k < arrays; k++) {
+		state_name(s, k, name, sizeof name);
+		list[count++] = floats(s, name, w + (1 + k) * s->n);
+	}
+	if (arrays)
+		list[count++] = bytes_of(count_name, &s->state_count, sizeof s->state_count);
+	return count;
+}
+
 static size_t list_own(const struct slice *s, float *rates, struct tw_array *list)
 {
 	size_t count = 0;
@@ -93,7 +114,7 @@ struct packing {
 static bool packing_open(struct packing *p, struct slice *s)
 {
 	const size_t own = s->own ? s->plan->crew.workers : 0;
-	const size_t most = 6 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
+	const size_t most = 6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
 
 	p->list = s->heap->get(s->heap, most * sizeof *p->list);
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
@@ -133,6 +154,7 @@ struct tw_block *tw_slice_pack(struct slice *s)
 			p.list[count++] = bytes_of("late", p.late, h->late.count * sizeof *p.late);
 		p.list[count++] = floats(s, "parameters", tw_block_floats(p.w));
 		count += list_shared(s, p.list + count);
+		count += list_state(s, tw_block_floats(p.w), p.list + count);
 		count += list_own(s, p.rates, p.list + count);
 		b = tw_part_pack(s->heap, p.list, count);
 	}
@@ -218,6 +240,25 @@ static enum tw_status restore_shared(struct slice *s, const struct listed *l)
 	return st;
 }
 
+static enum tw_status restore_state(struct slice *s, const struct listed *l)
+{
+	const uint32_t arrays = tw_plan_state_arrays(s->plan);
+	const struct tw_array *a = tw_part_find(l->array, l->count, count_name);
+	enum tw_status st = TW_OK;
+	char name[40];
+
+	if (!arrays)
+		return TW_OK;
+	for (uint32_t k = 0; k < arrays && st == TW_OK; k++) {
+		state_name(s, k, name, sizeof name);
+		st = restore_floats(s, l, name, tw_block_floats(s->w) + (1 + k) * s->n);
+	}
+	if (!a || a->kind != TW_BYTES || a->n != sizeof s->state_count)
+		return TW_BAD_BYTES;
+	memcpy(&s->state_count, a->at, sizeof s->state_count);
+	return st;
+}
+
 /* The slot that an array is of; UINT32_MAX if it is no worker's. */
 static uint32_t slot_of(const char *name)
 {
@@ -282,6 +323,8 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 	st = restore_numbers(s, &l);
 	if (st == TW_OK)
 		st = restore_shared(s, &l);
+	if (st == TW_OK)
+		st = restore_state(s, &l);
 	if (st == TW_OK)
 		st = restore_own(s, &l);
 	if (st == TW_OK)

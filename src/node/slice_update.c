@@ -277,6 +277,36 @@ static void update_buffers(struct slice *s, const struct update *u)
 	}
 }
 
+/* The state of the workers' rule is a mean of values, by samples: a mean of second moments is never
+ * negative.  It has seen as many steps as the one of them that has seen most. */
+static void update_state(struct slice *s, const struct update *u)
+{
+	float *const out = tw_block_floats(u->next);
+	double samples = 0;
+
+	for (uint32_t j = 0; j < u->count; j++)
+		samples += u->c[j]->push.samples;
+	for (size_t at = s->n; at < s->all; at += TW_TILE) {
+		const size_t n = s->all - at < TW_TILE ? s->all - at : TW_TILE;
+
+		if (u->count == 1)
+			tw_vec_copy(out + at, u->c[0]->g + at, n);
+		else if (u->trims >= 0.0f)
+			trimmed(s, u, out + at, at, n);
+		for (uint32_t j = 0; j < u->count && u->count > 1 && u->trims < 0.0f; j++) {
+			const float share = (float)(u->c[j]->push.samples / samples);
+
+			if (j == 0)
+				tw_vec_scale_to(out + at, share, u->c[j]->g + at, n);
+			else
+				tw_vec_axpy(out + at, share, u->c[j]->g + at, n);
+		}
+	}
+	for (uint32_t j = 0; j < u->count; j++)
+		if (u->c[j]->push.count > s->state_count)
+			s->state_count = u->c[j]->push.count;
+}
+
 /* The rate of an update, and how far the run is with it. */
 static float update_rate(struct slice *s, const struct update *u)
 {
@@ -322,7 +352,7 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 	tw_slice_update_unstage(s);
 	/* one pass that checks and writes another block costs less than two over the same one */
 	if (!is_plain_update(s->plan, push))
-		return tw_vec_finite(g, s->n) ? TW_OK : TW_BAD_BYTES;
+		return tw_vec_finite(g, s->all) ? TW_OK : TW_BAD_BYTES;
 	next = tw_pool_take(s->pool);
 	if (!next)
 		return TW_NO_MEMORY;
@@ -394,6 +424,8 @@ static void run_tiles(struct slice *s, const struct update *u)
 			one_tile(s, u, at,
 				 s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
 	update_buffers(s, u);
+	if (s->all > s->n)
+		update_state(s, u);
 	s->history.statistic /= u->count;
 }
 

@@ -39,7 +39,7 @@ static struct tw_block *make_view(struct slice *s, float *mine)
 		rule->view(s->plan->far.options, &a, tw_block_floats(b) + at);
 	}
 	tw_vec_copy(tw_block_floats(b) + s->trainable, tw_block_floats(s->w) + s->trainable,
-		    s->n - s->trainable);
+		    s->all - s->trainable);
 	return b;
 }
 
@@ -62,7 +62,7 @@ static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct
 	const struct tw_encoding of = { .rng = &rng,
 					.draw = TW_DRAW_DOWN | s->version.n,
 					.first = s->from };
-	const size_t tail = (s->n - s->trainable) * sizeof(float);
+	const size_t tail = (s->all - s->trainable) * sizeof(float);
 	size_t len = c->bound(options, s->trainable);
 
 	if (c->traits & TW_CODEC_IDENTITY) {

@@ -106,9 +106,9 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		if (p->problem.border[s + 1] - p->problem.border[s] > longest)
 			longest = p->problem.border[s + 1] - p->problem.border[s];
-	out->push_most = longest * 8 + 4096;
+	out->push_most = longest * (8 + sizeof(float) * tw_plan_state_arrays(p)) + 4096;
 	part = (uint64_t)longest * sizeof(float) *
-	       (4 + TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
+	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
 		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p)));
 	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
 		part = (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS);
@@ -155,6 +155,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	out->data = facts.data;
 	out->servers = job->plan.crew.servers;
 	out->border = job->plan.problem.border;
+	out->width = 1 + tw_plan_state_arrays(&job->plan);
 	out->shards = job->plan.problem.shards;
 	out->every = job->cluster.heartbeat;
 	out->suspect = job->cluster.suspect;

@@ -59,6 +59,8 @@
 #define SKIPS_PUSH       FACT(41) /* skip: {push} */
 #define ELASTIC          FACT(42) /* merge: elastic */
 #define STOPS            FACT(43) /* a late computation is given up before it is pushed */
+#define AVERAGES_STATE   FACT(44) /* average_state: true */
+#define STATELESS        FACT(45) /* the rule of update: keeps no array */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -99,6 +101,18 @@ static const struct refusal {
 	{ OWN_COPY, DELTA, "strategy.merge", "strategy.send",
 	  "elastic and mix need steps on a worker's own parameters; use send: delta, or merge: "
 	  "replace" },
+	{ AVERAGES_STATE, DELTA, "strategy.average_state", "strategy.send",
+	  "only workers that step by themselves have a state to average; use send: delta, or leave "
+	  "this out" },
+	{ AVERAGES_STATE, ROUNDS, "strategy.average_state", "strategy.gate",
+	  "states are averaged when all workers exchange theirs, and this gate has no rounds; use "
+	  "gate: [round gate], or leave this out" },
+	{ AVERAGES_STATE | STATELESS, 0, "strategy.average_state", "update.rule",
+	  "this rule keeps no state that could be averaged; use rule: [rule with a state], or "
+	  "leave this out" },
+	{ AVERAGES_STATE | OWN_COPY, 0, "strategy.average_state", "strategy.merge",
+	  "with merge: elastic or mix every worker keeps its own parameters, to which an averaged "
+	  "state does not belong; use merge: replace, or leave this out" },
 	{ ROBUST | IN_TURN, 0, "strategy.sum", "strategy.apply",
 	  "contributions that are applied in turn are not compared with each other; use apply: "
 	  "sum, "
@@ -294,6 +308,8 @@ static uint64_t facts_of_rule(const struct tw_plan *p)
 		facts |= PLAIN_RULE;
 	if (t & TW_RULE_NORMALISES)
 		facts |= NORMALISES;
+	if (!rule->arrays)
+		facts |= STATELESS;
 	if (rule->prepare)
 		facts |= PREPARES;
 	if (p->local.rule)
@@ -322,6 +338,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= DELTA;
 	if (p->traffic.adaptive)
 		facts |= ADAPTIVE;
+	if (p->traffic.average_state)
+		facts |= AVERAGES_STATE;
 	if (tw_plan_own_parameters(p))
 		facts |= OWN_COPY;
 	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)

@@ -224,6 +224,9 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, adaptive, TW_BOOL, "false", NULL, 0, 0,
 		  "send: delta without rounds: a worker takes push * (its speed / the 0.9 quantile "
 		  "of all speeds) steps between pushes, so that all push equally often (DyLU)"),
+	TW_OPTION(S, average_state, TW_BOOL, "false", NULL, 0, 0,
+		  "send: delta in rounds: average the state of the workers' rule (momentum, Adam's "
+		  "moments and step count) together with the parameters; it travels uncompressed"),
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
 		  "steps between fetches (default with send: delta: push)"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,

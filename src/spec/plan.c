@@ -309,6 +309,7 @@ static void copy_values(struct tw_job *job)
 	}
 	p->traffic.delta = s->send == TW_SEND_DELTA;
 	p->traffic.adaptive = s->adaptive;
+	p->traffic.average_state = s->average_state;
 	p->traffic.push = s->push;
 	p->traffic.fetch = s->fetch;
 	p->traffic.merge = (enum tw_merges)s->merge;
@@ -370,6 +371,7 @@ static void complete_delta(struct tw_job *job)
 		silence(job, "strategy.trim", trims < 0.0f || trims == 0.5f);
 	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
 	silence(job, "strategy.adaptive", s->send != TW_SEND_DELTA && !s->adaptive);
+	silence(job, "strategy.average_state", s->send != TW_SEND_DELTA);
 	if (!own) { /* else one of the two is, because it stands for the other */
 		silence(job, "strategy.alpha", true);
 		silence(job, "strategy.elasticity", true);
@@ -617,7 +619,7 @@ static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why
 {
 	const struct tw_plan *p = &job->plan;
 	const uint64_t arrays =
-		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays +
+		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
 		(p->far.rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->crew.workers : 0);
 	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
 

@@ -16,6 +16,7 @@
 
 /* What a table says by a function or a flag of its own, beside the bits of its traits. */
 #define PREPARES (1u << 31) /* a rule: has a worker's half */
+#define STATE    (1u << 30) /* a rule: keeps arrays */
 #define CORRECTS (1u << 31) /* a staleness policy: changes gradients */
 #define DRAWS    (1u << 31) /* a data source: needs no files */
 
@@ -28,6 +29,7 @@ static const struct mark {
 } marks[] = {
 	{ "at-once gate", GATE, 0,
 	  TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
+	{ "round gate", GATE, TW_GATE_ROUNDS, 0 },
 	{ "one-by-one gate", GATE, 0,
 	  TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
 	{ "plain rule", RULE, TW_RULE_PLAIN, 0 },
@@ -36,6 +38,7 @@ static const struct mark {
 	{ "turnable rule", RULE, TW_RULE_LINEAR, TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
 	{ "linear rule", RULE, TW_RULE_LINEAR, TW_RULE_PER_WORKER },
 	{ "rule with a worker's half", RULE, PREPARES, 0 },
+	{ "rule with a state", RULE, STATE, TW_RULE_PER_WORKER },
 	{ "idle policy", STALENESS, 0, CORRECTS },
 	{ "comparing policy", STALENESS, TW_STALENESS_SENT, TW_STALENESS_OBSERVES },
 	{ "measuring policy", STALENESS, TW_STALENESS_STATISTIC, 0 },
@@ -58,7 +61,8 @@ static const char *variant(enum kind kind, size_t k, uint32_t *traits)
 	case RULE:
 		if (!tw_rule_all[k])
 			return NULL;
-		*traits = tw_rule_all[k]->traits | (tw_rule_all[k]->prepare ? PREPARES : 0);
+		*traits = tw_rule_all[k]->traits | (tw_rule_all[k]->prepare ? PREPARES : 0) |
+			  (tw_rule_all[k]->arrays ? STATE : 0);
 		return tw_rule_all[k]->name;
 	case OUTER:
 		*traits = tw_outer_all[k] ? tw_outer_all[k]->traits : 0;

@@ -171,7 +171,8 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	if (tw_kind_of(m->h.type)->payload != TW_PAYLOAD_SLICE || !m->h.payload || s >= t->o.shards)
 		return;
 	atomic_fetch_add_explicit(&t->counts.codec[k],
-				  (t->o.border[s + 1] - t->o.border[s]) * sizeof(float),
+				  (t->o.border[s + 1] - t->o.border[s]) * t->o.width *
+					  sizeof(float),
 				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }

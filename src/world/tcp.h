@@ -76,7 +76,8 @@ struct tw_tcp_options {
 	uint64_t data_bytes;
 	enum tw_status (*data_read)(void *arg, uint64_t from, void *to, size_t bytes);
 	void *data_arg;
-	const size_t *border; /* of shards, for counting what codecs save */
+	const size_t *border; /* of shards, for counting what codecs save ... */
+	uint32_t width;       /* ... floats that travel for each place of the vector */
 	uint32_t shards;
 	/* bounds of what others may send */
 	size_t push_most, part_most;

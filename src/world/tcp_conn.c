@@ -412,7 +412,7 @@ static bool flooded(const struct conn *c, size_t all)
 static void pause_or_go_on(struct conn *c)
 {
 	const struct tw_tcp_options *o = &c->t->o;
-	const size_t all = o->border ? o->border[o->shards] * sizeof(float) : 0;
+	const size_t all = o->border ? o->border[o->shards] * o->width * sizeof(float) : 0;
 	/* who only asks waits for each answer */
 	const size_t most = c->state == CONN_ASKING ? 0 : 2 * all + (16u << 20);
 	const size_t bytes = tw_writer_bytes(c->writer);

@@ -383,6 +383,47 @@ static void one_round(struct loop *l, struct far *c, const float *const *d, cons
 	c->version++;
 }
 
+/* What is averaged beside the parameters. */
+struct shared_state {
+	float *m, *s;
+	uint64_t count, begins; /* begins: where the round began that it is of */
+};
+
+static void average_state(const struct loop *l, struct shared_state *all, const struct lone *hand,
+			  const uint64_t *samples, uint32_t count, uint64_t begins)
+{
+	uint64_t total = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		total += samples[k];
+		all->count = hand[k].count > all->count ? hand[k].count : all->count;
+	}
+	all->begins = begins;
+	for (size_t i = 0; i < l->trainable; i++) {
+		float m = 0, s = 0;
+
+		for (uint32_t k = 0; k < count; k++) {
+			const float share = (float)((double)samples[k] / (double)total);
+
+			m = k ? fmaf(share, hand[k].m[i], m) : share * hand[k].m[i];
+			s = k ? fmaf(share, hand[k].s[i], s) : share * hand[k].s[i];
+		}
+		all->m[i] = m;
+		all->s[i] = s;
+	}
+}
+
+static void take_state(const struct loop *l, struct lone *a, const struct shared_state *all)
+{
+	if (!l->f->average_state)
+		return;
+	memcpy(a->m, all->m, l->n * sizeof(float));
+	memcpy(a->s, all->s, l->n * sizeof(float));
+	a->count = all->count;
+	if (a->rate == 0.0f)
+		a->rate = rate_at(l, all->begins);
+}
+
 static void one_stripe(struct loop *l, struct lone *a, uint64_t from, uint64_t to, uint32_t batch,
 		       double nominal)
 {
@@ -410,10 +451,14 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 	struct lone hand[MOST];
 	uint64_t merged[MOST];
 	float *d[MOST], weight[MOST];
+	struct shared_state all = { .count = 0 };
+	uint64_t samples[MOST];
 	uint32_t workers, accumulate;
 	uint64_t at = 0, positions;
 
 	loop_init(&l, o, f, path);
+	all.m = made(l.n, sizeof(float));
+	all.s = made(l.n, sizeof(float));
 	workers = l.p->crew.workers;
 	accumulate = l.p->dealing.accumulate;
 	positions = l.p->dealing.positions;
@@ -443,8 +488,10 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 
 			if (at >= end)
 				break;
-			if (merged[k] != c.version)
+			if (merged[k] != c.version) {
+				take_state(&l, &hand[k], &all);
 				merge(&l, &hand[k], c.view, false);
+			}
 			one_stripe(&l, &hand[k], at, to, batch, nominal);
 			take_delta(&l, &hand[k], c.view, d[k]);
 			weight[count] = f->outer == OUTER_ADD
@@ -452,11 +499,14 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 						: (float)((double)(to - at) /
 							  (nominal * accumulate *
 							   (at < change ? 1 : f->push)));
+			samples[count] = to - at;
 			pushed[count++] = d[k];
 			at = to;
 		}
 		one_round(&l, &c, pushed, weight, count);
+		average_state(&l, &all, hand, samples, count, begins);
 		for (uint32_t k = 0; k < count; k++) { /* stripes go to the first slots */
+			take_state(&l, &hand[k], &all);
 			merge(&l, &hand[k], c.view, false);
 			merged[k] = c.version;
 		}
@@ -465,7 +515,7 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 		lone_release(&hand[k]);
 		free(d[k]);
 	}
-	free(c.v), free(c.view), free(l.scratch);
+	free(c.v), free(c.view), free(l.scratch), free(all.m), free(all.s);
 }
 
 /* --- without rounds ----------------------------------------------------------------------- */

@@ -29,7 +29,8 @@ struct delta_formula {
 	bool nesterov;                    /* bmuf */
 	enum merge_rule merge;
 	float alpha;
-	double power; /* a contribution counts (1 + tau)^-power */
+	double power;       /* a contribution counts (1 + tau)^-power */
+	bool average_state; /* the near rule's state is a mean by samples after each round */
 };
 
 /* The vectors that gradients were computed at, by first position. */

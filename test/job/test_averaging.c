@@ -149,6 +149,60 @@ static const struct row in_rounds[] = {
 	  ", accumulate: 2",
 	  { SGD, .outer = OUTER_NESTEROV, .outer_rate = 0.5f, .outer_momentum = 0.4f },
 	  .gain = 0 },
+	{ "averaging, state of momentum",
+	  "name: averaging, average_state: true",
+	  "rule: momentum, momentum: 0.9, rate: 0.05",
+	  "",
+	  { .near = NEAR_MOMENTUM, .momentum = 0.9f, .rate = 0.05, AVERAGE, .average_state = true },
+	  .gain = 0 },
+	{ "averaging, state of adamw",
+	  "name: averaging, average_state: true",
+	  "rule: adamw, rate: 0.03, decay: 0.1, " COSINE,
+	  ", accumulate: 2",
+	  { .near = NEAR_ADAMW,
+	    .rate = 0.03,
+	    .decay = 0.1f,
+	    .cosine = true,
+	    AVERAGE,
+	    .average_state = true },
+	  .gain = 0 },
+	{ "diloco, state, shares of a global batch",
+	  "name: diloco, average_state: true",
+	  "rate: 0.03, decay: 0.1",
+	  "global",
+	  { .near = NEAR_ADAMW,
+	    .rate = 0.03,
+	    .decay = 0.1f,
+	    .outer = OUTER_NESTEROV,
+	    .outer_rate = 0.7f,
+	    .outer_momentum = 0.9f,
+	    .average_state = true },
+	  .gain = 0 },
+	{ "update-based, state of nag",
+	  "name: update-based, average_state: true",
+	  "rule: nag, momentum: 0.8, rate: 0.05, " DROP,
+	  ", accumulate: 2",
+	  { .near = NEAR_NAG,
+	    .momentum = 0.8f,
+	    .rate = 0.05,
+	    .outer = OUTER_ADD,
+	    .drop = 1.37,
+	    .average_state = true },
+	  .per_worker = 1 },
+	{ "bmuf, state, post-local switch",
+	  "name: bmuf, push_after: 0.8, average_state: true, outer: {momentum: 0.6, rate: 0.9}",
+	  "rate: 0.05, rule: momentum, momentum: 0.5",
+	  "",
+	  { .near = NEAR_MOMENTUM,
+	    .momentum = 0.5f,
+	    .rate = 0.05,
+	    .outer = OUTER_BMUF,
+	    .outer_rate = 0.9f,
+	    .outer_momentum = 0.6f,
+	    .nesterov = true,
+	    .push_after = 0.8,
+	    .average_state = true },
+	  .gain = 0 },
 	{ "elastic in rounds",
 	  "gate: bsp, send: delta, merge: elastic, elasticity: 0.8, outer: {rule: add, scale: 1}",
 	  "rule: sgd, rate: 0.1",
@@ -448,7 +502,7 @@ static void a_wrong_formula_is_noticed(void **state)
 		const struct row *r =
 			k < COUNT(in_rounds) ? &in_rounds[k] : &at_once[k - COUNT(in_rounds)];
 		const struct delta_formula right = formula_of(r, 3, 4);
-		struct delta_formula wrong[4] = { right, right, right, right };
+		struct delta_formula wrong[5] = { right, right, right, right, right };
 		char text[2048];
 
 		wrong[0].push = 5;
@@ -456,9 +510,12 @@ static void a_wrong_formula_is_noticed(void **state)
 		wrong[2].rate *= 1.00001;
 		wrong[3].merge = right.merge == MERGE_REPLACE ? MERGE_MIX : MERGE_REPLACE;
 		wrong[3].alpha = 0.01f;
+		wrong[4].average_state = !right.average_state;
 		text_of(r, 3, 2, 4, 2 * k + 1, text, sizeof text);
 		deltas_agree(r->name, text, &right);
-		for (size_t i = 0; i < COUNT(wrong); i++)
+		/* only a state can be averaged, and the loop can do it in rounds only */
+		const bool stateful = right.near != NEAR_SGD && k < COUNT(in_rounds);
+		for (size_t i = 0; i < COUNT(wrong) - !stateful; i++)
 			if (!deltas_differ(text, &wrong[i], NULL))
 				fail_msg("%s: wrong formula %zu is not noticed", r->name, i);
 	}

@@ -338,6 +338,7 @@ static void worlds_do_not_matter_to_rounds(void **state)
 		"{name: update-based, push: 3}",
 		"{name: bmuf, push: 2}",
 		"{name: averaging, push: 4, push_after: 1}",
+		"{name: averaging, push: 3, average_state: true}",
 		"{gate: bsp, sum: median}",
 		"{gate: bsp, send: delta, push: 2, merge: elastic, "
 		"outer: {rule: add}}"

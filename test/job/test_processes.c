@@ -32,16 +32,22 @@ static const char text[] = "data: {source: none, samples: 480, batch: 4}\n"
 			   "checkpoint: {cut: running, every: 0s}\n"
 			   "strategy: {gate: bsp}\n";
 
+/* Further fields of the next jobs: where workers step by themselves, and average their state. */
+static const char *const averages[] = { "strategy.name=averaging", "strategy.push=4",
+					"strategy.average_state=true" };
+static size_t further;
+
 static struct tw_job *read_job(enum tw_world_kind world, uint32_t servers, const char *gate)
 {
 	struct tw_error why = { 0 };
 	struct tw_job *job = NULL;
 	char count[40], named[40];
-	const char *set[] = { count, named };
+	const char *set[] = { count, named, averages[0], averages[1], averages[2] };
 
 	snprintf(count, sizeof count, "cluster.servers=%u", servers);
 	snprintf(named, sizeof named, "strategy.gate=%s", gate);
-	if (tw_job_read_text("test", text, strlen(text), set, 2, NULL, world, &job, &why) != TW_OK)
+	if (tw_job_read_text("test", text, strlen(text), set, 2 + further, NULL, world, &job,
+			     &why) != TW_OK)
 		fail_msg("%s", why.text);
 	return job;
 }
@@ -177,6 +183,20 @@ static void bsp_gives_the_same_bits_everywhere(void **state)
 	json_decref(threads);
 }
 
+static void averaged_states_give_the_same_bits_everywhere(void **state)
+{
+	json_t *without = run_in(TW_WORLD_SIM, "bsp");
+	json_t *with;
+
+	further = 3;
+	bsp_gives_the_same_bits_everywhere(state);
+	with = run_in(TW_WORLD_SIM, "bsp");
+	further = 0;
+	assert_string_not_equal(digest(with), digest(without));
+	json_decref(without);
+	json_decref(with);
+}
+
 static void async_takes_every_sample_once(void **state)
 {
 	json_t *here = run_in_processes(3, "async");
@@ -192,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bsp_gives_the_same_bits_everywhere),
+		cmocka_unit_test(averaged_states_give_the_same_bits_everywhere),
 		cmocka_unit_test(async_takes_every_sample_once),
 	};
 

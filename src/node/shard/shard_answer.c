@@ -102,7 +102,8 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 						       .statistic = s->slice.history.statistic,
 						       .rate = tw_slice_rate(&s->slice),
 						       .unapplied = g->unapplied,
-						       .late = g->late };
+						       .late = g->late,
+						       .count = s->slice.state_count };
 	return m;
 }
 

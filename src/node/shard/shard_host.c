@@ -68,6 +68,7 @@ static enum tw_status take_range(struct shard *s, struct tw_context *ctx, const 
 
 	if (st != TW_OK)
 		return st;
+	memset(tw_block_floats(p->w) + p->n, 0, (p->all - p->n) * sizeof(float));
 	if (m->b.host.cut == 0)
 		return ctx->engine->class->init(ctx->engine, p->from, p->n, tw_block_floats(p->w));
 	return m->payload ? tw_slice_restore(p, tw_msg_payload(m), m->h.payload) : TW_BAD_BYTES;
@@ -226,7 +227,9 @@ void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint of shard %u", s->index);
 		return;
 	}
-	out->h.payload = (uint32_t)out->payload->bytes;
+	/* the vector without the state behind it */
+	out->h.payload =
+		(uint32_t)(m->b.snap.cut ? out->payload->bytes : s->slice.n * sizeof(float));
 	out->h.flags = m->h.flags & TW_FLAG_FREE;
 	tw_send(ctx, out);
 }

@@ -241,8 +241,8 @@ static enum tw_status keep_sparse(struct shard *s, const struct tw_msg *m, struc
 static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const struct tw_traffic *t = &s->plan->traffic;
-	const size_t trainable = s->slice.trainable, buffers = s->slice.n - trainable;
-	const size_t tail = buffers * sizeof(float), len = m->h.payload;
+	const size_t trainable = s->slice.trainable, rest = s->slice.all - trainable;
+	const size_t tail = rest * sizeof(float), len = m->h.payload;
 	enum tw_status st;
 	float *to;
 
@@ -252,7 +252,7 @@ static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, stru
 	c->g = to = tw_block_floats(c->block);
 	st = tw_codec_decode(t->up, t->up_options, tw_msg_payload(m), len - tail, to, trainable);
 	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
-	if (st == TW_OK && !tw_vec_finite(to + trainable, buffers))
+	if (st == TW_OK && !tw_vec_finite(to + trainable, rest))
 		return TW_BAD_BYTES;
 	return st;
 }
@@ -260,7 +260,7 @@ static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, stru
 /* The slice, checked whole. */
 static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
-	const size_t n = s->slice.n;
+	const size_t n = s->slice.all;
 
 	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
 		return TW_BAD_BYTES;

@@ -121,9 +121,9 @@ struct worker_building {
 
 /* --- what is kept ------------------------------------------------------------------------- */
 
-/* `momentum`, `array` and `count` survive in a checkpoint, and so does what the codec owes (7 in
- * exchange.h), and `parameters` where they outlive a fetch (tw_plan_own_parameters).  Everything
- * else starts again with every generation. */
+/* `momentum`, `array` (unless it is averaged) and `count` survive in a checkpoint, and so does what
+ * the codec owes (7 in exchange.h), and `parameters` where they outlive a fetch
+ * (tw_plan_own_parameters).  Everything else starts again with every generation. */
 struct worker_kept {
 	float *momentum;   /* plan.near: the worker's half of the update; NULL none */
 	float *parameters; /* own copy, where it steps by itself; NULL none ... */
@@ -132,8 +132,9 @@ struct worker_kept {
 	float *shown;      /* ... what it computes on, if its rule shows another vector */
 	bool own;          /* `parameters` are to be kept or mixed at the next fetch */
 	float *array[TW_RULE_ARRAYS];
-	uint64_t count; /* local steps so far */
-	float rate;     /* of the last own step */
+	uint64_t count;             /* local steps so far */
+	float rate;                 /* of the last own step */
+	struct tw_pool *with_state; /* average_state: blocks as long as what is pushed */
 };
 
 /* --- evaluation --------------------------------------------------------------------------- */
@@ -203,6 +204,12 @@ static inline bool tw_worker_busy(const struct worker *w)
 static inline size_t tw_worker_total(const struct worker *w)
 {
 	return w->plan->problem.trainable + w->plan->problem.buffers;
+}
+
+/* Floats of what it pushes: with the state of its rule, if that is averaged. */
+static inline size_t tw_worker_pushes(const struct worker *w)
+{
+	return tw_worker_total(w) * (1 + tw_plan_state_arrays(w->plan));
 }
 
 /* --- worker_membership.c ------------------------------------------------------------------ */

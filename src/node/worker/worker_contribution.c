@@ -76,6 +76,16 @@ static bool transmits(const struct worker *w, double c, uint64_t draw)
 	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
+/* Steps that the pushed state has seen, if one is pushed. */
+static uint32_t state_count(const struct worker *w)
+{
+	const uint64_t count = w->kept.count;
+
+	if (!w->plan->traffic.average_state)
+		return 0;
+	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 {
 	const struct worker_building *b = &w->building;
@@ -86,6 +96,7 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .ranges = b->ranges,
 				     .weight = weight,
 				     .divide = divide,
+				     .count = state_count(w),
 				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
 				     .loss = b->loss };
 	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
@@ -169,7 +180,8 @@ static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 	struct worker_building *b = &w->building;
 	const double full = tw_plan_stripe(p, b->nominal, b->ranges ? b->range[0].from : 0);
 	const bool total = p->far.rule->traits & TW_RULE_TOTAL;
-	struct tw_block *delta = tw_pool_take(w->step.pool);
+	struct tw_block *delta =
+		tw_pool_take(p->traffic.average_state ? w->kept.with_state : w->step.pool);
 	bool fetch;
 
 	if (!delta) {

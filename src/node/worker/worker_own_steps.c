@@ -5,7 +5,9 @@
  *  (1) `base` is what the copy was after the last fetch or push, so base - parameters is what was
  *      not pushed yet.  An elastic step is pushed after its fetch, which leaves `base` as it is.
  *  (2) a copy that outlives a fetch (tw_plan_own_parameters) is replaced by the first one only.
- *  (3) `shown` is what the worker's rule shows of the copy, and is made again whenever it moves. */
+ *  (3) the state of its rule is its own; with strategy.average_state every fetch replaces it with
+ *      the mean of all.
+ *  (4) `shown` is what the worker's rule shows of the copy, and is made again whenever it moves. */
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -63,6 +65,27 @@ static void mix(struct worker *w)
 	}
 }
 
+/* The averaged state takes the place of the own one.  A worker that has made no step yet looks
+ * ahead with the rate of the answer. */
+static void take_state(struct worker *w)
+{
+	const uint32_t arrays = tw_plan_state_arrays(w->plan);
+	struct worker_kept *k = &w->kept;
+
+	k->count = 0;
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		const struct holder *h = &w->exchange.holder[i];
+		const struct tw_holding *r = &h->range;
+
+		for (uint32_t a = 0; a < arrays; a++)
+			tw_vec_copy(k->array[a] + r->from,
+				    tw_block_floats(h->view) + (1 + a) * r->n, r->n);
+		k->count = h->count > k->count ? h->count : k->count;
+	}
+	if (k->rate == 0.0f)
+		k->rate = w->exchange.holder[0].seen.rate;
+}
+
 static void replace(struct worker *w)
 {
 	for (uint32_t i = 0; i < w->exchange.holders; i++) {
@@ -84,6 +107,8 @@ void tw_kept_merge(struct worker *w)
 	else if (merge == TW_MERGE_MIX)
 		mix(w);
 	k->own = true;
+	if (w->plan->traffic.average_state)
+		take_state(w);
 	if (merge == TW_MERGE_KEEP)
 		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
 	else if (k->drift)
@@ -121,34 +146,37 @@ bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
 	return true;
 }
 
-/* -alpha (own - view): what the shards add, the own copy gives away. */
-static void elastic(struct worker *w, float *out)
+/* -alpha (own - view): what the shard adds, the own copy gives away. */
+static void elastic(float alpha, const struct holder *h, float *own, float *out)
 {
-	const float alpha = w->plan->traffic.alpha;
+	const float *view = tw_block_floats(h->view);
 
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct tw_holding *r = &w->exchange.holder[i].range;
-		const float *view = tw_block_floats(w->exchange.holder[i].view);
-		float *own = w->kept.parameters + r->from, *d = out + r->from;
-
-		for (size_t j = 0; j < r->trainable; j++) {
-			d[j] = -alpha * (own[j] - view[j]);
-			own[j] += d[j];
-		}
+	for (size_t j = 0; j < h->range.trainable; j++) {
+		out[j] = -alpha * (own[j] - view[j]);
+		own[j] += out[j];
 	}
 }
 
-/* Buffers are changes, and not subtracted where they arrive. */
+/* Buffers are changes, and not subtracted where they arrive; the state goes as it is. */
 void tw_kept_delta(struct worker *w, float *out)
 {
+	const uint32_t arrays = tw_plan_state_arrays(w->plan);
+	const struct tw_traffic *t = &w->plan->traffic;
 	struct worker_kept *k = &w->kept;
-	const size_t n = w->plan->problem.trainable, rest = tw_worker_total(w) - n;
 
-	if (w->plan->traffic.merge == TW_MERGE_ELASTIC)
-		elastic(w, out);
-	else
-		tw_vec_sub(out, k->base, k->parameters, n);
-	tw_vec_sub(out + n, k->parameters + n, k->base + n, rest);
-	tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		const struct tw_holding *r = &w->exchange.holder[i].range;
+		float *own = k->parameters + r->from, *base = k->base + r->from, *d = out + r->at;
+
+		if (t->merge == TW_MERGE_ELASTIC)
+			elastic(t->alpha, &w->exchange.holder[i], own, d);
+		else
+			tw_vec_sub(d, base, own, r->trainable);
+		tw_vec_sub(d + r->trainable, own + r->trainable, base + r->trainable,
+			   r->n - r->trainable);
+		for (uint32_t a = 0; a < arrays; a++)
+			tw_vec_copy(d + (1 + a) * r->n, k->array[a] + r->from, r->n);
+		tw_vec_copy(base, own, r->n);
+	}
 	show_own(w);
 }

@@ -41,7 +41,10 @@ enum tw_status tw_kept_open(struct worker *w)
 	for (uint32_t i = 0; i < own.rule->arrays; i++)
 		if (!(k->array[i] = floats(w)))
 			return TW_NO_MEMORY;
-	return TW_OK;
+	if (!w->plan->traffic.average_state)
+		return TW_OK;
+	k->with_state = tw_pool_new(w->heap, tw_worker_pushes(w) * sizeof(float));
+	return k->with_state ? TW_OK : TW_NO_MEMORY;
 }
 
 void tw_kept_close(struct worker *w)
@@ -54,6 +57,7 @@ void tw_kept_close(struct worker *w)
 		w->heap->put(w->heap, plain[i]);
 	for (uint32_t i = 0; i < TW_RULE_ARRAYS; i++)
 		w->heap->put(w->heap, k->array[i]);
+	tw_pool_free(k->with_state);
 }
 
 void tw_kept_forget_drift(struct worker *w)
@@ -109,7 +113,7 @@ void tw_kept_forget_momentum(struct worker *w)
 
 /* --- the worker's part of a checkpoint ---------------------------------------------------- */
 
-/* (1): arrays of the whole vector's length. */
+/* (1): arrays of the whole vector's length.  The shards keep a state that is averaged. */
 struct keeps {
 	char name[40];
 	float *at;
@@ -124,7 +128,7 @@ static size_t arrays_of(struct worker *w, struct keeps list[KEEPS_MOST])
 
 	if (w->kept.momentum)
 		list[count++] = (struct keeps){ "momentum", w->kept.momentum };
-	for (uint32_t k = 0; local && k < local->arrays; k++) {
+	for (uint32_t k = 0; local && !w->plan->traffic.average_state && k < local->arrays; k++) {
 		snprintf(list[count].name, sizeof list[0].name, "local.%u", k);
 		list[count++].at = w->kept.array[k];
 	}
