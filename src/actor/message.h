@@ -214,11 +214,11 @@ struct tw_body_push {
 	float weight, divide; /* how much it counts among others; vector / divide is the mean */
 	float rate;           /* stamped in the answer it was computed on */
 	uint32_t count;       /* average_state: steps that the state in the payload has seen */
-	double progress; /* dealt position / samples, in epochs */
-	double loss;     /* sum of the samples' losses */
-	uint64_t number; /* comes back in the answer */
-	uint64_t clock;  /* of the worker: contributions closed, this one included */
-	uint64_t link;   /* what this link carries counts from 1: how the receiver finds gaps */
+	double progress;      /* dealt position / samples, in epochs */
+	double loss;          /* sum of the samples' losses */
+	uint64_t number;      /* comes back in the answer */
+	uint64_t clock;       /* of the worker: contributions closed, this one included */
+	uint64_t link; /* what this link carries counts from 1: how the receiver finds gaps */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
