@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_divergence.c - train.on_divergence: a run that diverges trains on with a lower rate, and ends
- * as if somebody had given that rate by hand. */
+/* test_divergence.c - train.on_divergence: a run that diverges trains on with a lower rate, and
+ * ends as if somebody had given that rate by hand. */
 #include "cli/spawn.h"
 
 #include <setjmp.h>

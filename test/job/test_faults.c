@@ -151,8 +151,8 @@ static void a_request_outlives_a_view_without_its_worker(void **state)
 	must_hold(r);
 }
 
-/* A shard's acknowledgement comes when its server is dead, and after the request to the next life of
- * the shard: that life must hear that the contribution is closed. */
+/* A shard's acknowledgement comes when its server is dead, and after the request to the next life
+ * of the shard: that life must hear that the contribution is closed. */
 static void a_late_acknowledgement_of_a_dead_server(void **state)
 {
 	const struct faultrun r = { .preset = "{name: eamsgd, push: 2}",
