@@ -5,6 +5,7 @@
 #define TW_ACTOR_ENGINE_H
 
 #include "base/order.h"
+#include "base/option.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -33,6 +34,13 @@ struct tw_score {
 	uint64_t samples;
 };
 
+/* How much longer than others some samples take, for the simulator's cost: a factor for each label
+ * (1 for those beyond the list), or for each sample of the training set (the list repeats).  At
+ * most one list is not empty. */
+struct tw_effort {
+	struct tw_f64s by_label, by_sample;
+};
+
 struct tw_engine {
 	const struct tw_engine_class *class;
 	size_t trainable, buffers; /* floats; the parameter vector is trainable, then buffers */
@@ -43,6 +51,7 @@ struct tw_engine {
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
 	struct tw_order order;   /* of the training samples; divided, if at all, before any use */
+	struct tw_effort effort; /* set by whoever opens it, before anybody else has it */
 };
 
 struct tw_engine_class {
@@ -57,6 +66,9 @@ struct tw_engine_class {
 	/* Score test samples from..from+count (in.from is a test position here). */
 	enum tw_status (*evaluate)(const struct tw_engine *e, void *scratch,
 				   const struct tw_inputs *in, struct tw_score *score);
+	/* The mean factor of these samples of the training set, by `effort`.  NULL: the engine
+	 * cannot say, and nobody may set `effort`. */
+	double (*effort)(const struct tw_engine *e, const struct tw_inputs *in);
 	void (*close)(struct tw_engine *e);
 };
 

@@ -8,6 +8,7 @@
  * different blocks are disjoint.  Rows are kept while they are few, else drawn again for every
  * use; the bits are the same. */
 #include "engine/quadratic.h"
+#include "engine/effort.h"
 #include "engine/order.h"
 #include "base/rng.h"
 #include "vec/vec.h"
@@ -164,11 +165,17 @@ static void squares_close(struct tw_engine *e)
 	q->heap->put(q->heap, q);
 }
 
+static double squares_effort(const struct tw_engine *e, const struct tw_inputs *in)
+{
+	return tw_effort_mean(e, &((const struct least_squares *)e)->shuffle, NULL, in);
+}
+
 static const struct tw_engine_class squares_class = {
 	.name = "least-squares",
 	.init = squares_init,
 	.gradient = squares_gradient,
 	.evaluate = squares_evaluate,
+	.effort = squares_effort,
 	.close = squares_close,
 };
 

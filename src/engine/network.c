@@ -9,6 +9,7 @@
  * gather tensors that a shard's border cuts in two. */
 #include "engine/network.h"
 
+#include "engine/effort.h"
 #include "engine/order.h"
 #include "engine/targets.h"
 #include "model/model.h"
@@ -358,11 +359,19 @@ static void network_close(struct tw_engine *e)
 	n->heap->put(n->heap, n);
 }
 
+static double network_effort(const struct tw_engine *e, const struct tw_inputs *in)
+{
+	const struct network *n = (const struct network *)e;
+
+	return tw_effort_mean(e, &n->shuffle, n->facts.data->train.label, in);
+}
+
 static const struct tw_engine_class network_class = {
 	.name = "network",
 	.init = network_init,
 	.gradient = network_gradient,
 	.evaluate = network_evaluate,
+	.effort = network_effort,
 	.close = network_close,
 };
 

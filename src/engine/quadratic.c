@@ -9,6 +9,7 @@
  * between epochs and not between workers.  Buffers follow the batch mean m of the unit gauss of
  * their element, whatever `noise` is: their change is 0.1f * (m - pulled). */
 #include "engine/quadratic.h"
+#include "engine/effort.h"
 #include "engine/order.h"
 #include "base/rng.h"
 #include "vec/clone.h"
@@ -240,11 +241,17 @@ static void quadratic_close(struct tw_engine *e)
 	q->heap->put(q->heap, q);
 }
 
+static double quadratic_effort(const struct tw_engine *e, const struct tw_inputs *in)
+{
+	return tw_effort_mean(e, &((const struct quadratic *)e)->shuffle, NULL, in);
+}
+
 static const struct tw_engine_class quadratic_class = {
 	.name = "quadratic",
 	.init = quadratic_init,
 	.gradient = quadratic_gradient,
 	.evaluate = quadratic_evaluate,
+	.effort = quadratic_effort,
 	.close = quadratic_close,
 };
 

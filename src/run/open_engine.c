@@ -155,6 +155,13 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 				     "there are no %s samples to evaluate on; set data.%s above 0",
 				     set == TW_SET_VALIDATION ? "validation" : "test",
 				     set == TW_SET_VALIDATION ? "validation" : "test");
+	if (job->sim.by_label.count && !facts->data->classes)
+		return tw_job_refuse(job, why, "sim.compute.by_label",
+				     "the data has no labels; use by_sample, or leave this out");
+	if (job->sim.by_label.count > facts->data->classes)
+		return tw_job_refuse(job, why, "sim.compute.by_label",
+				     "has %zu factors, but the data has only %u labels",
+				     job->sim.by_label.count, facts->data->classes);
 	st = tw_targets_check(facts, &said);
 	if (st == TW_BAD_INPUT)
 		return tw_job_refuse(job, why, "loss.name", "%s", said.text);
@@ -230,14 +237,32 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	return TW_OK;
 }
 
+/* Samples that take longer than others, in the simulator. */
+static enum tw_status set_effort(const struct tw_job *job, struct tw_engine *e,
+				 struct tw_error *why)
+{
+	const struct tw_sim_options *o = &job->sim;
+
+	if (job->world != TW_WORLD_SIM)
+		return TW_OK;
+	if (o->by_sample.count > e->samples)
+		return tw_job_refuse(job, why, "sim.compute.by_sample",
+				     "has %zu factors, but there are only %llu samples",
+				     o->by_sample.count, (unsigned long long)e->samples);
+	e->effort = (struct tw_effort){ .by_label = o->by_label, .by_sample = o->by_sample };
+	return TW_OK;
+}
+
 enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
 				  struct tw_engine **out, struct tw_error *why)
 {
 	struct tw_engine *e = NULL;
+	enum tw_status st = TW_OK;
 
 	switch (job->model) {
 	case TW_MODEL_NETWORK:
-		return tw_job_open_network(job, heap, out, why);
+		st = tw_job_open_network(job, heap, &e, why);
+		break;
 	case TW_MODEL_EXTERNAL:
 		return tw_job_refuse(job, why, "model.external.parameters",
 				     "is a model of a program that links libthalweg, and only that "
@@ -251,10 +276,18 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 					  job->train.seed);
 		break;
 	}
-	if (!e)
-		return tw_fail(why, TW_NO_MEMORY,
-			       "%s: model: no memory for it; use a smaller dimension", job->file);
-	tw_job_divide(job, e);
+	if (st == TW_OK && !e)
+		st = tw_fail(why, TW_NO_MEMORY,
+			     "%s: model: no memory for it; use a smaller dimension", job->file);
+	if (st == TW_OK)
+		st = set_effort(job, e, why);
+	if (st != TW_OK) {
+		if (e)
+			e->class->close(e);
+		return st;
+	}
+	if (job->model != TW_MODEL_NETWORK) /* which has done it */
+		tw_job_divide(job, e);
 	*out = e;
 	return TW_OK;
 }

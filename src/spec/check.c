@@ -119,6 +119,14 @@ static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 		return TW_OK;
 	if (tw_sim_check(&job->sim, &said) != TW_OK)
 		return refuse_said(job, "sim", &said, why);
+	if (job->sim.by_label.count && job->model != TW_MODEL_NETWORK)
+		return tw_job_refuse(job, why, "sim.compute.by_label",
+				     "needs a data set with labels; use by_sample, or leave this "
+				     "out");
+	if (job->sim.by_sample.count && job->model == TW_MODEL_EXTERNAL)
+		return tw_job_refuse(job, why, "sim.compute.by_sample",
+				     "a program's own model does not say which sample is where; "
+				     "leave this out");
 	if (job->sim.speeds.count > job->cluster.workers)
 		return tw_job_refuse(job, why, "sim.speeds",
 				     "has %zu speeds for %u workers; use at most one speed per "

@@ -37,6 +37,8 @@ static int64_t cost(const struct sim *s, const struct job *j)
 	ns *= n->slow;
 	if (o->per_sample)
 		ns *= c->in.count;
+	if (o->by_label.count || o->by_sample.count)
+		ns *= s->pool.engine->class->effort(s->pool.engine, &c->in);
 	if (c->share > 0.0)
 		ns *= c->share;
 	return ns < LONGEST_COST ? llround(ns) : (int64_t)LONGEST_COST;

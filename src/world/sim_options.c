@@ -30,6 +30,13 @@ const struct tw_option tw_sim_rows[] = {
 	    "shape of the law (gamma; pareto: above 1)"),
 	ROW(per_sample, "compute.per_sample", TW_BOOL, "false", NULL, 0, 0,
 	    "the times above are per sample of the batch, not per step"),
+	ROW(by_label, "compute.by_label", TW_F64S, "[]", "times", 1e-6, 1e6,
+	    "how many times longer samples of each label take, from label 0 on (1 for labels "
+	    "beyond "
+	    "the list); a step takes the mean of its samples; []: all are alike"),
+	ROW(by_sample, "compute.by_sample", TW_F64S, "[]", "times", 1e-6, 1e6,
+	    "the same for each sample of the training set, in its own order; a shorter list is "
+	    "repeated from its start"),
 	ROW(speeds, "speeds", TW_F64S, "[]", NULL, 1e-6, 1e6,
 	    "speed of each worker; a shorter list is repeated from its start; []: all have speed "
 	    "1"),
@@ -94,6 +101,10 @@ enum tw_status tw_sim_check(const struct tw_sim_options *o, struct tw_error *why
 		return tw_fail(why, TW_BAD_INPUT, "compute.spread: needs a number from 0 to 1");
 	if (!(o->loss >= 0.0 && o->loss < 1.0))
 		return tw_fail(why, TW_BAD_INPUT, "loss: needs a share from 0 to below 1");
+	if (o->by_label.count && o->by_sample.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "compute.by_sample: cannot be combined with compute.by_label; leave "
+			       "one out");
 	for (size_t i = 0; i < o->speeds.count; i++)
 		if (!(o->speeds.at[i] > 0.0))
 			return tw_fail(why, TW_BAD_INPUT, "speeds: each must be above 0, not %g",

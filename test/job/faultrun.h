@@ -52,8 +52,8 @@ const char *faultrun(const struct faultrun *r, struct faultend *end);
 const char *faultrun_replay(const struct faultrun *r);
 
 /* For every one of these presets kill the master, a server (back soon; for ever) and a worker (back
- * at once; for ever) at every `stride`-th event.  Failures are printed with the command that replays
- * them; returns how many there were (it stops after twenty). */
+ * at once; for ever) at every `stride`-th event.  Failures are printed with the command that
+ * replays them; returns how many there were (it stops after twenty). */
 unsigned long faultrun_kills(const char *const *presets, uint64_t stride);
 /* For every preset and seed: crashes, partitions, resets, slow nodes and loss drawn from it. */
 unsigned long faultrun_seeds(const char *const *presets, uint64_t first, uint64_t count);
