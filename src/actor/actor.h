@@ -90,7 +90,7 @@ struct tw_note {
 					       so far by this process, in sim by all */
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
-	size_t n;
+	size_t n;                           /* APPLY: trainable values; extra: those sent */
 };
 
 /* The end of a run, from the master. */
@@ -100,6 +100,10 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t refused, fenced, dropped_pushes;
 	uint64_t dropped_samples; /* by a gate without rounds; the master counts a round's */
 	uint64_t steps, samples;  /* in the contributions; the master may not live to count them */
+	/* slices before and after the codecs, of contributions that were accepted and of answers:
+	 * how many, and their bytes; trainable values of the former, all and those that were sent */
+	uint64_t up_slices, up_raw, up_encoded, up_values, up_sent;
+	uint64_t down_slices, down_raw, down_encoded;
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 /* The first evaluation that train.until asked for. */

@@ -193,6 +193,8 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 	f->staleness[n->tau < TW_HISTOGRAM - 1 ? n->tau : TW_HISTOGRAM - 1]++;
 	f->staleness_sum += n->tau;
 	f->staleness_count++;
+	f->values += n->n;
+	f->values_sent += (uint64_t)n->extra;
 	if (g->plan->gate->traits & TW_GATE_LOCKFREE)
 		h->updates++; /* every one is an update, and the shard says so only here */
 	if (n->incarnation < s->incarnation ||

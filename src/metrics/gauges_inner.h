@@ -56,6 +56,7 @@ struct gauge_facts {
 	double in;       /* samples whose contributions the master knows to be in */
 	uint64_t staleness[TW_HISTOGRAM], staleness_sum, staleness_count;
 	uint64_t sent, received;
+	uint64_t values, values_sent; /* in contributions that shards here applied */
 	double loss, accuracy, train_loss;
 	bool evaluated, dealt, has_in, has_closed, has_train_loss, has_live, begun, over;
 	uint32_t live;

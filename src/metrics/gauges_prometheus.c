@@ -124,6 +124,7 @@ static void bytes(struct tw_page *p, const struct gauge_picture *g)
 		[TW_GAUGE_PUSH] = "push", [TW_GAUGE_PARAMS] = "params"
 	};
 	static const char name[] = "thalweg_codec_bytes_total";
+	static const char values[] = "thalweg_codec_values_total";
 
 	tw_page_counter(p, "thalweg_bytes_sent_total", "Bytes sent on the wire.", g->f.sent);
 	tw_page_counter(p, "thalweg_bytes_received_total", "Bytes received from the wire.",
@@ -137,6 +138,11 @@ static void bytes(struct tw_page *p, const struct gauge_picture *g)
 			p, name, TW_LABELS({ "direction", direction[d] }, { "stage", "encoded" }),
 			g->encoded[d]);
 	}
+	tw_page_head(p, values, "counter",
+		     "Trainable values in the contributions applied by shards here: all, and those "
+		     "that the codec sent.");
+	tw_page_labelled_count(p, values, TW_LABELS({ "stage", "raw" }), g->f.values);
+	tw_page_labelled_count(p, values, TW_LABELS({ "stage", "sent" }), g->f.values_sent);
 }
 
 /* --- workers, peers, waits ------------------------------------------------------------------- */

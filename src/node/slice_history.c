@@ -68,12 +68,13 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 					.round = s->round,
 					.from = c->push.range[k].from,
 					.value = s->version.incarnation,
+					.extra = (double)c->values,
+					.n = s->trainable,
 					.count = c->push.range[k].count };
 
 		if (s->plan->gaps && k == 0) {
 			note.before = tw_block_floats(s->w);
 			note.sent = c->sent ? c->sent : note.before;
-			note.n = s->trainable;
 		}
 		tw_note(ctx, &note);
 	}

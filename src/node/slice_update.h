@@ -26,6 +26,7 @@ struct contribution {
 	const uint8_t *coded;   /* sparse: the codec's bytes for the trainable values, checked; the
 				   block begins with the floats of the buffers */
 	size_t coded_bytes;
+	size_t values;     /* trainable values that were sent; the others are 0 */
 	const float *sent; /* what its worker computed on, valid during the commit; NULL: not
 				   known, it is taken to be what there is now */
 	struct tw_body_push push;

@@ -126,6 +126,18 @@ static void measures(const struct tw_plan *p, const struct tw_totals *t,
 	set(r, "steady", steady(&t->steady));
 }
 
+/* Vectors before and after the codecs; density: the share of the values that was sent. */
+static json_t *codec(const struct tw_tally *t)
+{
+	const double density = t->up_values ? (double)t->up_sent / (double)t->up_values : NAN;
+
+	return json_pack("{s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}}", "up", "slices",
+			 count(t->up_slices), "raw", count(t->up_raw), "encoded",
+			 count(t->up_encoded), "density", number(density), "down", "slices",
+			 count(t->down_slices), "raw", count(t->down_raw), "encoded",
+			 count(t->down_encoded));
+}
+
 static void counts(const struct tw_ran *ran, json_t *r)
 {
 	const struct tw_totals *t = &ran->totals;
@@ -137,6 +149,7 @@ static void counts(const struct tw_ran *ran, json_t *r)
 			   : NULL);
 	set(r, "bytes_sent", count(ran->bytes_sent));
 	set(r, "bytes_received", count(ran->bytes_received));
+	set(r, "codec", codec(&t->tally));
 	set(r, "dropped", count(t->dropped));
 	set(r, "refused", count(t->refused));
 	set(r, "redealt", count(t->redealt));

@@ -44,6 +44,10 @@ const struct tw_result_field tw_result_fields[] = {
 		     "master gave to a worker; null without it" },
 	{ "bytes_sent", "by this process; in sim by all nodes" },
 	{ "bytes_received", "by this process; in sim by all nodes" },
+	{ "codec",
+	  "what the codecs did, counted by the shards: slices, and their bytes before (raw) and "
+	  "after (encoded) the codec; up: of contributions, with density, the share of the values "
+	  "that was sent (null if nothing was pushed); down: of parameters in answers" },
 	{ "dropped", "samples whose contribution came too late for its gate" },
 	{ "refused", "contributions that were not finite, or malformed" },
 	{ "redealt", "samples dealt again because their worker was lost, or because their "

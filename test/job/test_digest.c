@@ -124,6 +124,9 @@ static bool equal(const struct sort *s, const struct outcome *a, const struct ou
 
 	/* what was late for a cut is fenced or dropped after it, unless the run stopped there */
 	of_x.fenced = of_y.fenced = of_x.dropped_pushes = of_y.dropped_pushes = 0;
+	/* who comes back asks again for what it had */
+	of_x.down_slices = of_x.down_raw = of_x.down_encoded = 0;
+	of_y.down_slices = of_y.down_raw = of_y.down_encoded = 0;
 	if (strcmp(a->digest, b->digest) != 0 ||
 	    memcmp(a->vector, b->vector, a->n * sizeof(float)) != 0)
 		print_error("%s: another digest %s\n%s", s->name, how, s->text);

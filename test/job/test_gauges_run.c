@@ -84,6 +84,20 @@ static void same_staleness(const json_t *result)
 	assert_true(fabs(sum / all - json_number_value(json_object_get(st, "mean"))) < 1e-12);
 }
 
+/* Values of applied contributions, and those that were sent: all of them, without a codec. */
+static void same_values(const json_t *result, const struct tw_job *job)
+{
+	const json_t *up = json_object_get(json_object_get(result, "codec"), "up");
+	const double all = prometheus_of("thalweg_codec_values_total", "stage=\"raw\"");
+
+	if (job->plan.gate->traits & TW_GATE_LOCKFREE)
+		return; /* nothing is pushed */
+	assert_true(all > 0);
+	assert_true(prometheus_of("thalweg_codec_values_total", "stage=\"sent\"") == all);
+	assert_true(json_number_value(json_object_get(up, "density")) == 1.0);
+	assert_true(json_number_value(json_object_get(up, "raw")) >= 4 * all);
+}
+
 static double mean_updates(uint32_t shards)
 {
 	double sum = 0;
@@ -108,6 +122,7 @@ static void same_as_result(const json_t *result, const struct tw_job *job)
 	assert_true(prometheus_of("thalweg_refused_total", "") == said(result, "refused"));
 	assert_true(prometheus_of("thalweg_redealt_total", "") == said(result, "redealt"));
 	same_staleness(result);
+	same_values(result, job);
 }
 
 static void compare(const char *job_text, enum tw_world_kind world)
@@ -175,6 +190,7 @@ static void a_worker_dies_and_returns(void **state)
 	assert_true(mean_updates(2) == said(result, "updates"));
 	assert_false(prometheus_has("thalweg_last_checkpoint_seconds"));
 	same_staleness(result);
+	same_values(result, job);
 	done(&s, job, result);
 
 	result = run(JOB(CRASH "checkpoint: {every: 2s}\n", "name: asgd"), TW_WORLD_SIM, &s, &job);
@@ -187,6 +203,7 @@ static void a_worker_dies_and_returns(void **state)
 	assert_true(prometheus_of("thalweg_rollbacks_total", "") == 0);
 	assert_true(mean_updates(2) == said(result, "updates"));
 	same_staleness(result);
+	same_values(result, job);
 	done(&s, job, result);
 }
 

@@ -109,6 +109,14 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->dropped_samples += t->dropped_samples;
 	to->steps += t->steps;
 	to->samples += t->samples;
+	to->up_slices += t->up_slices;
+	to->up_raw += t->up_raw;
+	to->up_encoded += t->up_encoded;
+	to->up_values += t->up_values;
+	to->up_sent += t->up_sent;
+	to->down_slices += t->down_slices;
+	to->down_raw += t->down_raw;
+	to->down_encoded += t->down_encoded;
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }

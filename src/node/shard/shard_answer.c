@@ -123,6 +123,9 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		m->h.flags |= flags | bad_flags(g);
 		m->payload = tw_block_keep(a.wire);
 		m->h.payload = (uint32_t)a.wire->bytes;
+		s->slice.tally.down_slices++;
+		s->slice.tally.down_raw += s->slice.n * sizeof(float);
+		s->slice.tally.down_encoded += m->h.payload;
 		tw_send(ctx, m);
 	}
 	tw_slice_answer_drop(&a);

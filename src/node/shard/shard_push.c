@@ -219,9 +219,8 @@ static enum tw_status keep_sparse(struct shard *s, const struct tw_msg *m, struc
 	const size_t buffers = s->slice.n - s->slice.trainable, tail = buffers * sizeof(float);
 	const size_t len = m->h.payload - tail;
 	const uint8_t *bytes = tw_msg_payload(m);
-	size_t sent;
 
-	if (t->up->check(t->up_options, bytes, len, s->slice.trainable, &sent) != TW_OK)
+	if (t->up->check(t->up_options, bytes, len, s->slice.trainable, &c->values) != TW_OK)
 		return TW_BAD_BYTES;
 	c->coded_bytes = len;
 	if (!tail) {
@@ -250,6 +249,9 @@ static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, stru
 	if (!c->block)
 		return TW_NO_MEMORY;
 	c->g = to = tw_block_floats(c->block);
+	if (t->up->check && t->up->check(t->up_options, tw_msg_payload(m), len - tail, trainable,
+					 &c->values) != TW_OK)
+		return TW_BAD_BYTES;
 	st = tw_codec_decode(t->up, t->up_options, tw_msg_payload(m), len - tail, to, trainable);
 	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
 	if (st == TW_OK && !tw_vec_finite(to + trainable, rest))
@@ -262,6 +264,7 @@ static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, stru
 {
 	const size_t n = s->slice.all;
 
+	c->values = s->slice.trainable;
 	if (!m->payload || m->h.payload < (n - s->slice.trainable) * sizeof(float))
 		return TW_BAD_BYTES;
 	if (!(s->plan->traffic.up->traits & TW_CODEC_IDENTITY) && !(m->h.flags & TW_FLAG_PLAIN))
@@ -388,11 +391,26 @@ static void take_contribution(struct shard *s, struct tw_context *ctx, struct co
 	admit_contribution(s, ctx, c);
 }
 
+/* What the codec made of it; a push without a payload brings nothing. */
+static void count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m)
+{
+	struct tw_tally *t = &s->slice.tally;
+
+	if (m->h.flags & (TW_FLAG_APPLIED | TW_FLAG_SKIPPED))
+		return;
+	t->up_slices++;
+	t->up_raw += s->slice.n * sizeof(float);
+	t->up_encoded += m->h.payload;
+	t->up_values += s->slice.trainable;
+	t->up_sent += c->values;
+}
+
 static void accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
 			const struct tw_msg *m)
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
+	count_bytes(s, c, m);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
 	if (tw_shard_rounds(s)) {
