@@ -18,6 +18,11 @@ static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard)
 				    width * n };
 }
 
+static size_t vector_bytes(const struct tw_plan *p)
+{
+	return (p->problem.trainable + p->problem.buffers) * sizeof(float);
+}
+
 enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 				const struct tw_plan *plan, const struct tw_identity *who,
 				const uint32_t *shards, uint32_t count)
@@ -26,7 +31,10 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 	x->holder = tw_heap_zeros(heap, count * sizeof *x->holder);
 	x->slices = tw_heap_zeros(heap, (size_t)count * TW_CREDITS * sizeof *x->slices);
 	x->node_down = tw_heap_zeros(heap, plan->crew.servers + 1);
-	if (!x->holder || !x->slices || !x->node_down)
+	if (plan->traffic.merge == TW_MERGE_ELASTIC)
+		x->returned = tw_heap_zeros(heap, vector_bytes(plan));
+	if (!x->holder || !x->slices || !x->node_down ||
+	    (plan->traffic.merge == TW_MERGE_ELASTIC && !x->returned))
 		return TW_NO_MEMORY;
 	x->holders = count;
 	for (uint32_t k = 0; k < count; k++)
@@ -55,7 +63,8 @@ void tw_exchange_close(struct exchange *x)
 		clear_outgoing(x, &x->out[k]);
 	for (uint32_t k = 0; k < x->holders; k++)
 		tw_block_drop(x->holder[k].view);
-	void *const plain[] = { x->holder, x->slices, x->node_down, x->scratch, x->states };
+	void *const plain[] = { x->holder,  x->slices, x->node_down,
+				x->scratch, x->states, x->returned };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		x->heap->put(x->heap, plain[k]);
 }
@@ -95,6 +104,9 @@ void tw_exchange_renew(struct exchange *x)
 {
 	tw_exchange_reset(x);
 	tw_exchange_blank(x);
+	if (x->has_returned)
+		memset(x->returned, 0, vector_bytes(x->plan));
+	x->has_returned = false;
 	x->seq = 0;
 	for (uint32_t k = 0; k < x->holders; k++)
 		x->holder[k].sent = x->holder[k].closed = 0;
@@ -218,6 +230,8 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 	o->flags = (offer->reads ? TW_FLAG_ANSWER : 0) | (offer->skips ? TW_FLAG_SKIPPED : 0);
 	o->body = offer->body;
 	o->body.clock = ++x->clock;
+	if (x->returned) /* (9) */
+		o->vector = tw_block_keep(offer->vector);
 	for (uint32_t k = offer->first; k < offer->first + count; k++) {
 		struct holder *h = &x->holder[k];
 

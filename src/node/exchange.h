@@ -32,7 +32,11 @@
  *  (8) A contribution that every holder dropped as late was computed for nothing: its positions are
  *      in `again` until the owner has taken them out, which it does after each tw_exchange_acked.
  *      One that some holder has applied is done with.  `outdated` says that one was dropped whose
- *      sender did not ask for new parameters: without them the next one would be late, too. */
+ *      sender did not ask for new parameters: without them the next one would be late, too.
+ *  (9) An elastic contribution was taken from the sender's own parameters (merge: elastic).  What
+ *      comes back of it, unless it is owed by (7), is collected in `returned`, and the owner takes
+ *      it from there when nothing reads its parameters.  A slice that is not finite was not taken
+ *      from them. */
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H
 
@@ -106,7 +110,7 @@ struct outgoing {
 	uint64_t seq;
 	uint32_t flags;
 	struct tw_body_push body;
-	struct tw_block *vector; /* (7): as it was contributed; NULL where no codec remembers */
+	struct tw_block *vector; /* (7), (9): as it was contributed; NULL where nothing returns */
 	struct carried *slice;   /* by holder */
 };
 
@@ -127,6 +131,8 @@ struct exchange {
 	uint64_t clock;   /* contributions made, and what it began with: the same on all links */
 	bool clock_known; /* false: to be taken from the next answers */
 	float *scratch;   /* (7): as long as the longest range; NULL where no codec remembers */
+	float *returned;   /* (9): to be subtracted from the own parameters; NULL never */
+	bool has_returned; /* ... and not all of it is 0 */
 	struct carried *slices; /* of all `out` */
 	uint8_t *states;        /* of all holders */
 };
@@ -227,10 +233,12 @@ static inline void tw_exchange_refer(struct carried *s, struct tw_block *vector,
 /* Encode slice `k` of the offer into o->slice[k]; not for codecs that send floats as they are. */
 enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 				  const struct tw_offer *offer, uint32_t k);
-/* (7): slice `k` of o is not applied and will not be; `keeps`: its samples are done with. */
+/* (7), (9): slice `k` of o is not applied and will not be; `keeps`: its samples are done with. */
 void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps);
 /* Is anything owed to any link? */
 bool tw_exchange_owes(const struct exchange *x);
+/* The norm of what is owed to all links. */
+double tw_exchange_owed(const struct exchange *x);
 void tw_exchange_blank(struct exchange *x);
 /* The residual as one array over the trainable parameters, and what else codecs keep of each range:
  * appended to the list; what it points to is in *room, the caller's to put back.  At most

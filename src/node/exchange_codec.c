@@ -4,6 +4,7 @@
 #include "node/exchange.h"
 #include "vec/vec.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +64,15 @@ bool tw_exchange_owes(const struct exchange *x)
 				return true;
 	}
 	return false;
+}
+
+double tw_exchange_owed(const struct exchange *x)
+{
+	double square = 0;
+
+	for (uint32_t k = 0; remembers(x) && k < x->holders; k++)
+		square += tw_vec_square(residual(&x->holder[k]), x->holder[k].range.trainable);
+	return sqrt(square);
 }
 
 /* --- there -------------------------------------------------------------------------------- */
@@ -144,6 +154,18 @@ static const float *decoded(struct exchange *x, const struct carried *s, const s
 	return x->scratch;
 }
 
+/* (9) */
+static void give_back(struct exchange *x, const struct outgoing *o, uint32_t k)
+{
+	const struct tw_holding *r = &x->holder[k].range;
+	const float *d = tw_block_floats(o->vector) + r->at;
+
+	if (!tw_vec_finite(d, r->trainable))
+		return;
+	tw_vec_add(x->returned + r->from, d, r->trainable);
+	x->has_returned = true;
+}
+
 void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps)
 {
 	const struct carried *s = &o->slice[k];
@@ -151,6 +173,8 @@ void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k
 	const size_t t = h->range.trainable;
 	const float *d;
 
+	if (x->returned && s->payload && !(keeps && s->returns))
+		give_back(x, o, k);
 	if (!s->returns)
 		return;
 	d = decoded(x, s, h);

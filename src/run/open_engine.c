@@ -286,8 +286,7 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 			e->class->close(e);
 		return st;
 	}
-	if (job->model != TW_MODEL_NETWORK) /* which has done it */
-		tw_job_divide(job, e);
+	tw_job_divide(job, e);
 	*out = e;
 	return TW_OK;
 }

@@ -433,6 +433,79 @@ static void a_reset_returns_what_is_open(void **state)
 }
 
 /* Everything at once, as floats, whatever the codec is; if it is not taken it is owed again. */
+/* Without a codec that remembers: what is returned to the sender's own parameters. */
+static void open_elastic(struct fixture *f, const struct tw_codec *up)
+{
+	open_it(f, up);
+	tw_exchange_close(&f->x);
+	f->plan.traffic.merge = TW_MERGE_ELASTIC;
+	assert_int_equal(tw_exchange_open(&f->x, &f->heap.heap, &f->plan, &f->who, list, HOLDERS),
+			 TW_OK);
+	place_all(f, 4);
+}
+
+/* Are the trainable values of these holders' ranges `value`, `value` + 1, ..., times this, and all
+ * others 0? */
+static bool came_back(const struct fixture *f, uint32_t holders, float value, float times)
+{
+	for (size_t i = 0; i < TOTAL; i++) {
+		float want = 0;
+
+		for (uint32_t k = 0; k < HOLDERS; k++)
+			if ((holders >> k & 1) && i >= border[list[k]] && i < border[list[k] + 1] &&
+			    i < TRAINABLE)
+				want = times * (value + (float)i);
+		if (f->x.returned[i] != want)
+			return false;
+	}
+	return f->x.has_returned == (holders && times != 0.0f);
+}
+
+static void what_was_given_away_comes_back(void **state)
+{
+	struct fixture f;
+
+	open_elastic(&f, tw_codec_find("fp32"));
+	push(&f, 2, (struct tw_offer){ .skips = false });
+	ack(&f, 0, 1, 0, 4); /* applied */
+	assert_true(came_back(&f, 0, 2, 0));
+	ack(&f, 1, 1, 1, 4); /* refused, or late */
+	assert_true(came_back(&f, 2, 2, 1));
+	ack(&f, 1, 1, 1, 4); /* said twice */
+	assert_true(came_back(&f, 2, 2, 1));
+	push(&f, 2, (struct tw_offer){ .skips = false });
+	ack(&f, 0, 2, 1, 5); /* the shard has lost it */
+	ack(&f, 1, 2, 1, 5);
+	assert_true(f.x.returned[5] == 7 && f.x.returned[12] == 28);
+	tw_exchange_renew(&f.x); /* somebody else: nothing was its own */
+	assert_true(came_back(&f, 0, 2, 0));
+	close_it(&f);
+
+	/* a new generation: what is open never was */
+	open_elastic(&f, tw_codec_find("fp16"));
+	push(&f, 3, (struct tw_offer){ .skips = false });
+	tw_exchange_reset(&f.x);
+	assert_true(came_back(&f, 3, 3, 1));
+	close_it(&f);
+
+	/* what is not finite was not taken from the parameters */
+	open_elastic(&f, tw_codec_find("fp32"));
+	push(&f, INFINITY, (struct tw_offer){ .skips = false });
+	ack(&f, 0, 1, 1, 4);
+	ack(&f, 1, 1, 1, 4);
+	assert_true(came_back(&f, 0, 0, 0));
+	close_it(&f);
+
+	/* what the codec owes from now on is not the worker's any more */
+	open_elastic(&f, &every_other);
+	push(&f, 2, (struct tw_offer){ .skips = false });
+	ack(&f, 0, 1, 1, 4); /* refused: it never was, and nothing is owed */
+	assert_true(came_back(&f, 1, 2, 1));
+	ack(&f, 1, 1, 1, 5); /* a new incarnation gets it later */
+	assert_true(came_back(&f, 1, 2, 1));
+	close_it(&f);
+}
+
 static void a_plain_push_takes_everything_along(void **state)
 {
 	struct fixture f;
@@ -639,6 +712,7 @@ int main(void)
 		cmocka_unit_test(a_lost_answer_loses_nothing),
 		cmocka_unit_test(a_new_incarnation_gets_it_later),
 		cmocka_unit_test(a_reset_returns_what_is_open),
+		cmocka_unit_test(what_was_given_away_comes_back),
 		cmocka_unit_test(a_plain_push_takes_everything_along),
 		cmocka_unit_test(what_is_not_finite_is_never_owed),
 		cmocka_unit_test(a_debt_beyond_all_numbers_is_cancelled),

@@ -108,7 +108,9 @@ struct worker_building {
 	uint32_t summed;        /* ... so many (send: delta: own steps) */
 	struct tw_range range[TW_RANGES];
 	uint32_t ranges, samples, steps;
+	uint32_t own_steps, skipped; /* send: delta: of these steps, the first made, the last not */
 	double loss;
+	float drift;        /* send: delta: of what is pushed now */
 	double nominal;     /* samples of a full batch */
 	uint64_t cycle;     /* gradients (send: delta: pushes) made: push and fetch count these */
 	bool elastic_due;   /* the difference from fresh parameters is to be pushed */
@@ -337,6 +339,9 @@ void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 /* plan.local: one step on the worker's own parameters; new parameters merged into them. */
 void tw_kept_local_step(struct worker *w, const float *g);
 void tw_kept_merge(struct worker *w);
+/* merge: elastic: parameters get back what was refused, dropped or lost with a server (8 in
+ * exchange.h); not while a computation reads them. */
+void tw_kept_take_back(struct worker *w);
 /* send: delta: one step of the near rule with a mean gradient of samples at `position`, which it
  * may change.  False: it is not finite, and nothing was done. */
 bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);

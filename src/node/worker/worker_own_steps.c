@@ -118,6 +118,20 @@ void tw_kept_merge(struct worker *w)
 	show_own(w);
 }
 
+/* What the worker gave away and no shard has taken is its own again. */
+void tw_kept_take_back(struct worker *w)
+{
+	struct exchange *x = &w->exchange;
+	const size_t n = w->plan->problem.trainable;
+
+	if (!x->has_returned || tw_worker_busy(w))
+		return;
+	tw_vec_sub(w->kept.parameters, w->kept.parameters, x->returned, n);
+	tw_vec_fill(x->returned, 0.0f, n);
+	x->has_returned = false;
+	show_own(w);
+}
+
 /* --- deltas ------------------------------------------------------------------------------- */
 
 bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
@@ -128,6 +142,7 @@ bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
 	const size_t n = p->problem.trainable;
 	struct tw_apply a = { .w = k->parameters, .out = k->parameters, .g = g, .n = n };
 
+	tw_kept_take_back(w);
 	if (!tw_vec_finite(g, tw_worker_total(w)))
 		return false;
 	k->rate = tw_schedule_rate(&p->schedule, (double)position / (double)p->problem.samples);
@@ -151,10 +166,10 @@ static void elastic(float alpha, const struct holder *h, float *own, float *out)
 {
 	const float *view = tw_block_floats(h->view);
 
-	for (size_t j = 0; j < h->range.trainable; j++) {
+	for (size_t j = 0; j < h->range.trainable; j++)
 		out[j] = -alpha * (own[j] - view[j]);
-		own[j] += out[j];
-	}
+	if (tw_vec_finite(out, h->range.trainable)) /* else the shard refuses it */
+		tw_vec_add(own, out, h->range.trainable);
 }
 
 /* Buffers are changes, and not subtracted where they arrive; the state goes as it is. */
@@ -164,6 +179,7 @@ void tw_kept_delta(struct worker *w, float *out)
 	const struct tw_traffic *t = &w->plan->traffic;
 	struct worker_kept *k = &w->kept;
 
+	tw_kept_take_back(w);
 	for (uint32_t i = 0; i < w->exchange.holders; i++) {
 		const struct tw_holding *r = &w->exchange.holder[i].range;
 		float *own = k->parameters + r->from, *base = k->base + r->from, *d = out + r->at;

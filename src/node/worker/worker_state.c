@@ -182,6 +182,7 @@ struct tw_block *tw_kept_part(struct worker *w)
 
 	if (!list || !rates)
 		goto out;
+	tw_kept_take_back(w);
 	list[count++] = (struct tw_array){
 		.name = "worker", .n = sizeof w->kept.count, .kind = TW_BYTES, .at = &w->kept.count
 	};

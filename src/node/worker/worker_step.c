@@ -142,6 +142,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	const float *local = w->kept.shown ? w->kept.shown : w->kept.parameters;
 	struct worker_step *s = &w->step;
 
+	tw_kept_take_back(w);
 	if (tw_worker_rounds(w) && lease->next == lease->from) {
 		tw_worker_forget_group(&w->building);
 		w->building.summed = 0;
