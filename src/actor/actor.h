@@ -52,8 +52,8 @@ enum tw_note_kind {
 	TW_NOTE_STEP,     /* a worker starts a step: slot, clock, from, count */
 	TW_NOTE_GRADIENT, /* a gradient is ready: slot, loss, samples */
 	TW_NOTE_APPLY,  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
-			     tau, version, from, count (one note per range); `value`: the shard's
-			     incarnation */
+			     tau, version, from, count, push (one note per range); `value`: the
+			     shard's incarnation */
 	TW_NOTE_UPDATE, /* a shard made an update: shard, version, rate in value */
 	TW_NOTE_COMMIT, /* a shard committed a round: shard, round, count */
 	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count; of a gate
@@ -91,6 +91,7 @@ struct tw_note {
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;                           /* APPLY: trainable values; extra: those sent */
+	const struct tw_body_push *push; /* APPLY: the contribution; valid during the call only */
 };
 
 /* The end of a run, from the master. */
@@ -104,6 +105,11 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	 * how many, and their bytes; trainable values of the former, all and those that were sent */
 	uint64_t up_slices, up_raw, up_encoded, up_values, up_sent;
 	uint64_t down_slices, down_raw, down_encoded;
+	/* what contributions tell of themselves: see struct tw_body_push */
+	uint64_t own_steps, skipped;
+	double drift, drift_most, residual, residual_most; /* sums, and the largest */
+	double residual_lost;             /* that workers owed when they died ... */
+	uint64_t residuals_lost;          /* ... so many of them */
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 /* The first evaluation that train.until asked for. */
@@ -121,6 +127,7 @@ struct tw_steady {
 struct tw_totals {
 	struct tw_tally tally;
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
+	uint64_t lost_copies;   /* own parameters (merge: elastic, mix) that died with a worker */
 	double updates, epochs; /* epochs: dealt */
 	double applied;         /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;

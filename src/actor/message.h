@@ -219,6 +219,11 @@ struct tw_body_push {
 	uint64_t number;      /* comes back in the answer */
 	uint64_t clock;       /* of the worker: contributions closed, this one included */
 	uint64_t link; /* what this link carries counts from 1: how the receiver finds gaps */
+	/* what is told of it: of the whole contribution, not of the slice */
+	float drift;                 /* send: delta: norm of the worker's parameters - the centre */
+	float residual;              /* norm of what its codec owed when it was made */
+	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
+					they were not finite */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {

@@ -90,6 +90,8 @@ void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 	if (n < room)
 		n += (size_t)snprintf(out + n, room - n, ", staleness %.2f, %u worker%s",
 				      p->staleness, p->live, p->live == 1 ? "" : "s");
+	if (n < room && p->drift > 0.0)
+		n += (size_t)snprintf(out + n, room - n, ", drift %.3g", p->drift);
 	if (n < room && p->rate > 0.0) /* it takes a second look to know */
 		n += (size_t)snprintf(out + n, room - n, ", %.4g samples/s", p->rate);
 	if (n < room && p->left >= 0.0) {

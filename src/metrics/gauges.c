@@ -176,6 +176,20 @@ static bool first_of(const struct tw_gauges *g, struct gauge_shard *h, struct ga
 	return true;
 }
 
+/* What a contribution tells of itself. */
+static void told(struct gauge_facts *f, struct gauge_shard *h, const struct tw_body_push *push)
+{
+	if (!push)
+		return;
+	raise(&f->pushes, ++h->pushes);
+	raise(&f->own_steps, h->own_steps += push->own_steps);
+	raise(&f->skipped, h->skipped += push->skipped);
+	f->drift += (double)push->drift;
+	f->told++;
+	f->drift_most = fmax(f->drift_most, (double)push->drift);
+	f->residual_most = fmax(f->residual_most, (double)push->residual);
+}
+
 static void apply(struct tw_gauges *g, const struct tw_note *n)
 {
 	struct gauge_facts *f = &g->f;
@@ -195,6 +209,7 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 	f->staleness_count++;
 	f->values += n->n;
 	f->values_sent += (uint64_t)n->extra;
+	told(f, h, n->push);
 	if (g->plan->gate->traits & TW_GATE_LOCKFREE)
 		h->updates++; /* every one is an update, and the shard says so only here */
 	if (n->incarnation < s->incarnation ||

@@ -118,6 +118,34 @@ static void staleness(struct tw_page *p, const struct gauge_facts *f)
 	tw_page_put(p, "\n");
 }
 
+/* Workers that step by themselves, and codecs that remember. */
+static void deltas(struct tw_page *p, const struct gauge_picture *g)
+{
+	const struct gauge_facts *f = &g->f;
+
+	if (g->plan && g->plan->traffic.delta) {
+		tw_page_gauge(p, "thalweg_push_period", "Steps between pushes: strategy.push.",
+			      true, g->plan->traffic.push);
+		tw_page_counter(p, "thalweg_delta_pushes_total", "Deltas that a shard applied.",
+				f->pushes);
+		tw_page_counter(p, "thalweg_delta_steps_total",
+				"Steps on workers' own parameters in these deltas.", f->own_steps);
+		tw_page_counter(p, "thalweg_skipped_gradients_total",
+				"Gradients that were not finite, and that no step was made with.",
+				f->skipped);
+		tw_page_gauge(p, "thalweg_drift_mean",
+			      "Mean norm of a worker's parameters less the shared ones when it "
+			      "pushed.",
+			      f->told > 0, f->told ? f->drift / (double)f->told : NAN);
+		tw_page_gauge(p, "thalweg_drift_max", "The largest of these norms.", f->told > 0,
+			      f->drift_most);
+	}
+	if (g->plan && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS))
+		tw_page_gauge(p, "thalweg_residual_max",
+			      "Largest norm that the codec of a worker owed when it pushed.",
+			      f->told > 0, f->residual_most);
+}
+
 static void bytes(struct tw_page *p, const struct gauge_picture *g)
 {
 	static const char *const direction[] = {
@@ -299,6 +327,7 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	training(&p, &g);
 	updates(&p, &g);
 	staleness(&p, &g.f);
+	deltas(&p, &g);
 	bytes(&p, &g);
 	workers(&p, &g);
 	peers(&p, &g);

@@ -32,6 +32,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 			 .loss = NAN,
 			 .accuracy = -1.0,
 			 .left = -1.0,
+			 .drift = NAN,
 			 .live = plan->crew.workers },
 		.began = tw_clock(),
 		.from = INT64_MIN,
@@ -71,6 +72,27 @@ static void progress(struct tw_watch *w, const struct tw_note *n)
 	w->now.live = n->count;
 	if (!w->evaluated && isfinite(n->value))
 		w->now.loss = n->value;
+}
+
+/* Workers that step by themselves skip what is not finite: the shards never see it. */
+static void delta(struct tw_watch *w, uint32_t shard, const struct tw_body_push *p)
+{
+	if (!w->drifts)
+		w->skip_shard = shard;
+	w->drift += (double)p->drift;
+	w->drifts++;
+	w->now.drift = w->drift / (double)w->drifts;
+	if (p->skipped && !w->skipped && w->log)
+		tw_log_line(w->log, TW_WARNING, "run",
+			    "a worker skipped a gradient that is not finite; is update.rate too "
+			    "large?");
+	w->skipped = w->skipped || p->skipped;
+	if (p->own_steps)
+		w->skips = 0;
+	else if (shard == w->skip_shard)
+		w->skips += p->skipped;
+	if (w->skips >= 4u * w->plan->crew.workers + 16)
+		w->diverged = true;
 }
 
 static json_t *real(double x)
@@ -140,6 +162,8 @@ static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 			 "loss", real(p->loss), "samples_per_second", p->rate, "live",
 			 (int)p->live);
 	rest = curve(w, &label);
+	if (line && w->plan->traffic.delta)
+		json_object_set_new(line, "drift", real(p->drift));
 	if (line && rest) {
 		json_object_update(line, rest);
 		tw_json_lines_put(&w->metrics, line);
@@ -269,7 +293,9 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 			w->row = 0;
 		w->tau_sum += n->tau;
 		w->tau_count++;
-		return true;
+		if (w->plan->traffic.delta && n->push && n->from == n->push->range[0].from)
+			delta(w, n->shard, n->push);
+		return !w->diverged;
 	case TW_NOTE_UPDATE:
 		w->rate = n->value;
 		w->updates = (double)n->version;

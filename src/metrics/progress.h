@@ -21,6 +21,7 @@ struct tw_progress {
 	double loss;        /* of the last evaluation, else mean of recent samples; NAN: unknown */
 	double accuracy;    /* of the last evaluation; negative: none */
 	double staleness;   /* mean so far */
+	double drift;       /* send: delta: mean norm of own less shared parameters; NAN: none */
 	uint32_t live;      /* workers */
 };
 
@@ -59,8 +60,13 @@ struct tw_watch {
 	uint64_t refused;         /* contributions */
 	uint64_t row;             /* of these on row_shard, since it last applied one */
 	uint32_t row_shard;       /* the one that refused first */
-	bool diverged;            /* so many in a row, or such a loss, that the run was stopped */
-	bool network;             /* say every evaluation on the log; stop when it diverges */
+	double drift;             /* send: delta: sum over `drifts` contributions */
+	uint64_t drifts;
+	uint32_t skip_shard; /* the first that told of one */
+	uint64_t skips;      /* gradients that workers skipped, since any of them made a step */
+	bool skipped;        /* one was skipped, and it was said */
+	bool diverged;       /* so many in a row, or such a loss, that the run was stopped */
+	bool network;        /* say every evaluation on the log; stop when it diverges */
 	struct tw_json_lines metrics; /* --log: every line, and progress once a second */
 	int64_t measured;             /* when progress was last written there */
 };

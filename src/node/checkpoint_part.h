@@ -36,6 +36,7 @@ struct tw_master_part {
 	uint64_t steps, samples, redealt, dropped, refused, evaluated_at;
 	uint32_t workers, shards, slots, servers;
 	int64_t period; /* between cuts, if longer than checkpoint.every; else 0 */
+	uint64_t lost_copies;
 };
 /* The array of this name in a shard's part: its numbers. */
 #define TW_SHARD_PART "shard"

@@ -9,6 +9,8 @@
 #include "node/slice_update.h"
 #include "base/fetch.h"
 
+#include <math.h>
+
 #define AHEAD 8 /* contributions whose memory is fetched beforehand */
 
 /* The first range of the set that [from, to) meets, as far as they have positions in common, at or
@@ -70,6 +72,7 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 					.value = s->version.incarnation,
 					.extra = (double)c->values,
 					.n = s->trainable,
+					.push = &c->push,
 					.count = c->push.range[k].count };
 
 		if (s->plan->gaps && k == 0) {
@@ -94,6 +97,12 @@ static void count_one(struct slice *s, struct tw_context *ctx, const struct cont
 	if (tau > t->staleness_max)
 		t->staleness_max = tau;
 	t->histogram[tau < TW_HISTOGRAM - 1 ? tau : TW_HISTOGRAM - 1]++;
+	t->own_steps += c->push.own_steps;
+	t->skipped += c->push.skipped;
+	t->drift += (double)c->push.drift;
+	t->drift_most = fmax(t->drift_most, (double)c->push.drift);
+	t->residual += (double)c->push.residual;
+	t->residual_most = fmax(t->residual_most, (double)c->push.residual);
 	if (ctx->noting)
 		note_applied(s, ctx, c);
 }

@@ -157,6 +157,30 @@ static void counts(const struct tw_ran *ran, json_t *r)
 	set(r, "lost_updates", count(t->lost_updates));
 }
 
+/* What contributions told of themselves. */
+static void deltas(const struct tw_plan *p, const struct tw_totals *totals, json_t *r)
+{
+	const struct tw_tally *t = &totals->tally;
+	const double pushes = t->contributions ? (double)t->contributions : NAN;
+	const uint32_t shards = totals->shards ? totals->shards : 1;
+
+	set(r, "deltas",
+	    !p->traffic.delta
+		    ? NULL
+		    : json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "period",
+				count(p->traffic.push), "pushes", count(t->contributions / shards),
+				"steps_per_push", number((double)t->own_steps / pushes),
+				"drift_mean", number(t->drift / pushes), "drift_max",
+				number(t->drift_most), "skipped", count(t->skipped / shards),
+				"lost_copies", count(totals->lost_copies)));
+	set(r, "residual",
+	    !(p->traffic.up->traits & TW_CODEC_REMEMBERS)
+		    ? NULL
+		    : json_pack("{s:o, s:o, s:o, s:o}", "mean", number(t->residual / pushes), "max",
+				number(t->residual_most), "lost", number(t->residual_lost / shards),
+				"lost_workers", count(t->residuals_lost / shards)));
+}
+
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why)
@@ -180,6 +204,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "shards", count(plan->problem.shards));
 	set(r, "parameters", count(plan->problem.trainable));
 	counts(ran, r);
+	deltas(plan, &ran->totals, r);
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));

@@ -54,6 +54,15 @@ const struct tw_result_field tw_result_fields[] = {
 		     "contribution came too late" },
 	{ "repeated", "samples that some shard applied more than once" },
 	{ "lost_updates", "updates lost with a server; mean over the shards" },
+	{ "deltas",
+	  "for send: delta, of the applied contributions: period (strategy.push), pushes, "
+	  "steps_per_push (mean of the own steps in one), drift_mean and drift_max (norm of a "
+	  "worker's parameters less the shared ones when it pushed), skipped (gradients that were "
+	  "not finite, and that no step was made with), lost_copies (own parameters that died with "
+	  "their worker: merge: elastic or mix); null otherwise" },
+	{ "residual",
+	  "for codecs that remember: mean and max (norm of what a worker owed when it pushed), "
+	  "lost (sum of the norms that died with workers) and lost_workers; null otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },

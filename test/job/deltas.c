@@ -424,6 +424,23 @@ static void take_state(const struct loop *l, struct lone *a, const struct shared
 		a->rate = rate_at(l, all->begins);
 }
 
+/* Before a push. */
+static void note_drift(const struct loop *l, const struct lone *a, const float *centre)
+{
+	struct delta_figures *z = l->f->figures;
+	double square = 0;
+
+	if (!z)
+		return;
+	for (size_t i = 0; i < l->trainable; i++)
+		square += ((double)a->x[i] - (double)centre[i]) *
+			  ((double)a->x[i] - (double)centre[i]);
+	z->pushes++;
+	z->steps += a->summed;
+	z->drift += sqrt(square);
+	z->drift_most = fmax(z->drift_most, sqrt(square));
+}
+
 static void one_stripe(struct loop *l, struct lone *a, uint64_t from, uint64_t to, uint32_t batch,
 		       double nominal)
 {
@@ -493,6 +510,7 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 				merge(&l, &hand[k], c.view, false);
 			}
 			one_stripe(&l, &hand[k], at, to, batch, nominal);
+			note_drift(&l, &hand[k], c.view);
 			take_delta(&l, &hand[k], c.view, d[k]);
 			weight[count] = f->outer == OUTER_ADD
 						? 1.0f

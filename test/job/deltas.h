@@ -14,6 +14,12 @@ enum near_rule { NEAR_SGD, NEAR_MOMENTUM, NEAR_NAG, NEAR_ADAMW };
 enum outer_rule { OUTER_AVERAGE, OUTER_ADD, OUTER_BMUF, OUTER_NESTEROV, OUTER_DELAYED };
 enum merge_rule { MERGE_REPLACE, MERGE_ELASTIC, MERGE_MIX };
 
+/* What a result should say. */
+struct delta_figures {
+	uint64_t pushes, steps;
+	double drift, drift_most; /* norms of own - centre before each push: sum, largest */
+};
+
 /* What a job should mean. */
 struct delta_formula {
 	enum near_rule near;
@@ -31,6 +37,7 @@ struct delta_formula {
 	float alpha;
 	double power;       /* a contribution counts (1 + tau)^-power */
 	bool average_state; /* the near rule's state is a mean by samples after each round */
+	struct delta_figures *figures; /* in rounds: filled in; may be NULL */
 };
 
 /* The vectors that gradients were computed at, by first position. */

@@ -174,6 +174,45 @@ static void as_the_result_says_in_the_simulator(void **state)
 		TW_WORLD_SIM);
 }
 
+/* What contributions tell of themselves; the master alone does not know it. */
+static void deltas_are_as_the_result_says(void **state)
+{
+	static const char *const strategies[] = { "name: averaging, push: 3",
+						  "name: easgd, push: 2",
+						  "name: fedbuff, push: 4, collect: 2" };
+	static const char *const same[][2] = { { "thalweg_push_period", "period" },
+					       { "thalweg_delta_pushes_total", "pushes" },
+					       { "thalweg_skipped_gradients_total", "skipped" },
+					       { "thalweg_drift_mean", "drift_mean" },
+					       { "thalweg_drift_max", "drift_max" } };
+
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+		struct tw_job *job;
+		struct seen s;
+		char text[400];
+		json_t *result, *d;
+		double steps;
+
+		snprintf(text, sizeof text,
+			 "data: {source: none, samples: 1000, batch: 4}\n"
+			 "model: {quadratic: {dimension: 20}}\ntrain: {epochs: 3}\n"
+			 "update: {rule: sgd, rate: 0.01}\ncluster: {workers: 3, shards: 4}\n"
+			 "strategy: {%s}\n",
+			 strategies[k]);
+		result = run(text, k % 2 ? TW_WORLD_SIM : TW_WORLD_THREADS, &s, &job);
+		d = json_object_get(result, "deltas");
+		assert_non_null(d);
+		prometheus_read(s.served);
+		for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+			assert_true(fabs(prometheus_of(same[i][0], "") - said(d, same[i][1])) <
+				    1e-8 * (1 + said(d, same[i][1])));
+		steps = prometheus_of("thalweg_delta_steps_total", "");
+		assert_true(steps == 750 && said(d, "drift_mean") > 0);
+		assert_true(fabs(steps / said(d, "pushes") - said(d, "steps_per_push")) < 1e-12);
+		done(&s, job, result);
+	}
+}
+
 #define CRASH                                                                                      \
 	"cluster: {workers: 3, shards: 2, min: 1, wait: 5s, limit: 1s}\n"                          \
 	"sim: {faults: [{crash: worker 1, at: 4s, restart: 10s}]}\n"
@@ -231,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_the_result_says_in_threads),
 		cmocka_unit_test(as_the_result_says_in_the_simulator),
+		cmocka_unit_test(deltas_are_as_the_result_says),
 		cmocka_unit_test(a_worker_dies_and_returns),
 		cmocka_unit_test(a_rollback_is_counted),
 	};

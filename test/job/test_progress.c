@@ -97,6 +97,49 @@ static void refusals_are_said_once_and_counted(void **state)
 	assert_true(w.refused == 3);
 }
 
+/* Workers that step by themselves skip what is not finite, and no shard refuses anything. */
+static void skipped_gradients_are_said_and_end_the_run(void **state)
+{
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4,
+				      .traffic.delta = true };
+	const struct tw_log log = { .sink = listen, .level = TW_INFO };
+	struct tw_body_push push = { .own_steps = 3, .drift = 2, .skipped = 1 };
+	struct tw_note n = { .kind = TW_NOTE_APPLY, .push = &push };
+	struct tw_watch w;
+
+	tw_watch_init(&w, &plan, NULL, show, NULL);
+	w.log = &log;
+	said[0] = 0;
+	note(&w, n);
+	push.drift = 4;
+	note(&w, n);
+	n.from = 1; /* another range of it */
+	note(&w, n);
+	n.from = 0;
+	note(&w, progressed(2000, 1800, 4, 7.0));
+	assert_true(seen.drift == 3.0);
+	assert_string_equal(said,
+			    "1 a worker skipped a gradient that is not finite; is update.rate "
+			    "too large?\n");
+	push.own_steps = 0;
+	push.skipped = 4; /* of 4 workers: 4 * 4 + 16 in a row are too many */
+	for (uint32_t k = 0; k < 7; k++)
+		note(&w, n);
+	push.own_steps = 1;
+	note(&w, n);
+	push.own_steps = 0;
+	for (uint32_t k = 0; k < 7; k++) {
+		note(&w, n);
+		n.shard = 1; /* the other shards say the same */
+		note(&w, n);
+		n.shard = 0;
+	}
+	assert_false(tw_watch_note(&w, &n));
+	assert_true(w.diverged);
+}
+
 /* A view's number is its lower half; what was before the release of a resumed run is not said. */
 static void details_are_for_those_who_ask(void **state)
 {
@@ -145,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_follow_from_notes),
 		cmocka_unit_test(refusals_are_said_once_and_counted),
+		cmocka_unit_test(skipped_gradients_are_said_and_end_the_run),
 		cmocka_unit_test(details_are_for_those_who_ask),
 		cmocka_unit_test(nobody_is_told_too_often),
 	};

@@ -209,6 +209,7 @@ static void hear(void *arg, enum tw_level level, const char *who, const char *li
 /* --- runs --------------------------------------------------------------------------------- */
 
 struct ran {
+	struct tw_tally tally;
 	float w[DIMENSION];           /* what was subtracted, at the end */
 	float owed[SLOTS][DIMENSION]; /* as the last checkpoint has it */
 	bool has[SLOTS];
@@ -283,6 +284,7 @@ static enum tw_status run(const char *strategy, uint32_t shards, const char *mor
 		     i++)
 			out->w[i] = -tw_block_floats(
 				ran.totals.vector[s])[i - seen.plan->problem.border[s]];
+	out->tally = ran.totals.tally;
 	tw_totals_release(&ran.totals);
 	read_parts(store ? store : own, out);
 	tw_memory_store_free(own);
@@ -328,6 +330,7 @@ static void nothing_is_lost(void **state)
 				TW_OK);
 			compare(strategies[k], &r);
 			assert_true(seen.applied >= 60 && !seen.plain);
+			assert_true(r.tally.residual_most > 0 && !r.tally.residuals_lost);
 			for (size_t i = 0; k == 0 && i < DIMENSION; i++) {
 				/* without the books: every position once */
 				for (uint64_t p = 0; p < 192; p++)
@@ -362,6 +365,7 @@ static void a_leave_takes_nothing_along(void **state)
 static void a_death_takes_along_what_was_owed(void **state)
 {
 	unsigned died = 0;
+	uint64_t counted = 0;
 	char more[300];
 	struct ran r;
 
@@ -374,8 +378,11 @@ static void a_death_takes_along_what_was_owed(void **state)
 			assert_int_equal(run(strategies[k], 1, more, 0, NULL, &r), TW_OK);
 			compare(strategies[k], &r);
 			died += seen.died;
+			counted += r.tally.residuals_lost;
+			assert_true(r.tally.residuals_lost <= seen.died);
+			assert_int_equal(r.tally.residuals_lost > 0, r.tally.residual_lost > 0);
 		}
-	assert_true(died > 60);
+	assert_true(died > 60 && counted > 30);
 }
 
 /* Outside rounds a lost shard's range is taken from the checkpoint and others go on: what was

@@ -67,6 +67,7 @@ static struct tw_master_part as_of_now(const struct master *m)
 					.redealt = m->count.redealt,
 					.dropped = m->count.dropped,
 					.refused = m->count.refused,
+					.lost_copies = m->count.lost_copies,
 					.evaluated_at = m->scores.evaluated_at,
 					.shards = m->plan->problem.shards,
 					.slots = m->plan->crew.workers,

@@ -117,6 +117,14 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->down_slices += t->down_slices;
 	to->down_raw += t->down_raw;
 	to->down_encoded += t->down_encoded;
+	to->own_steps += t->own_steps;
+	to->skipped += t->skipped;
+	to->drift += t->drift;
+	to->drift_most = fmax(to->drift_most, t->drift_most);
+	to->residual += t->residual;
+	to->residual_most = fmax(to->residual_most, t->residual_most);
+	to->residual_lost += t->residual_lost;
+	to->residuals_lost += t->residuals_lost;
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }
@@ -200,6 +208,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .redealt = m->count.redealt,
 			       .dropped = m->count.dropped,
 			       .refused = m->count.refused,
+			       .lost_copies = m->count.lost_copies,
 			       .goal = m->scores.goal,
 			       .steady = steady_of(m),
 			       .loss = m->scores.loss,

@@ -299,6 +299,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	if (!m->restart.begun) {
 		m->count.redealt = x->redealt;
 		m->count.refused = x->refused;
+		m->count.lost_copies = x->lost_copies;
 		if (m->restart.resume)
 			m->restart.release = x->release;
 	}
@@ -427,6 +428,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_part_read(parts, count, &x) == TW_OK) {
 			m->count.redealt = x.redealt;
 			m->count.refused = x.refused;
+			m->count.lost_copies = x.lost_copies;
 			m->count.steps = x.steps; /* until the shards say what they have */
 			m->count.samples = x.samples;
 		}

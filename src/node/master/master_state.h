@@ -335,11 +335,12 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
-/* What happened, as far as the master knows.  A cut restores redealt, dropped and refused; steps
- * and samples are the shards' when a generation is agreed on. */
+/* What happened, as far as the master knows.  A cut restores redealt, dropped, refused and
+ * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
 	uint64_t steps, samples; /* applied */
 	uint64_t redealt, dropped, refused;
+	uint64_t lost_copies; /* own parameters that died with a worker */
 	double loss_sum;
 	uint64_t loss_samples;
 	double train_loss;

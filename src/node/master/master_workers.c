@@ -269,6 +269,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       tw_master_live(m) == 2 ? "s" : "");
 	unseat(m, slot);
 	e->steps = e->samples = 0;
+	m->count.lost_copies += state == TW_GONE && tw_plan_own_parameters(m->plan);
 	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
 		tw_block_drop(e->restore);
 		e->restore = NULL;

@@ -70,6 +70,7 @@ struct shard_worker {
 	struct shard_worker_mark
 		other;    /* of who was here before, in case that the claim is not true */
 	uint64_t applied; /* contributions of this slot */
+	float residual;   /* that it owed with its last push */
 	struct shard_worker_strikes strikes;
 	struct shard_worker_request request;
 	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */

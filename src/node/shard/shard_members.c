@@ -202,6 +202,11 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
 	} else if (tw_shard_worker_is_here(g)) {
+		if (m->state == TW_GONE && g->residual > 0.0f) {
+			s->slice.tally.residual_lost += (double)g->residual;
+			s->slice.tally.residuals_lost++;
+		}
+		g->residual = 0.0f;
 		forget(s, m->slot);
 		set_state(s, g, SHARD_WORKER_ABSENT);
 	}

@@ -7,6 +7,7 @@
 #include "node/shard/shard.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +29,10 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max) ||
 	    !(p->progress >= 0.0 &&
 	      p->progress <= (double)positions / (double)s->plan->problem.samples))
+		return false;
+	if (!(p->drift >= 0.0f && p->drift <= FLT_MAX) ||
+	    !(p->residual >= 0.0f && p->residual <= FLT_MAX) || p->own_steps > p->steps ||
+	    p->skipped > p->steps)
 		return false;
 	for (uint32_t k = 0; k < p->ranges; k++) {
 		if (p->range[k].from > positions || !p->range[k].count ||
@@ -413,6 +418,7 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 	count_bytes(s, c, m);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
+	g->residual = c->push.residual;
 	if (tw_shard_rounds(s)) {
 		tw_shard_forget_sent(s, g, c->push.base.n);
 		park_for_round(s, ctx, m);

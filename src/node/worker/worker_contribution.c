@@ -12,6 +12,7 @@
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static bool codec_remembers(const struct worker *w)
 
 static void forget_ranges(struct worker_building *b)
 {
-	b->ranges = b->samples = b->steps = 0;
+	b->ranges = b->samples = b->steps = b->own_steps = b->skipped = 0;
 	b->loss = 0;
 }
 
@@ -76,6 +77,12 @@ static bool transmits(const struct worker *w, double c, uint64_t draw)
 	return tw_rng_uniform(&rng, 1, draw) < 1.0 / (1.0 + c / (mean + 1e-4));
 }
 
+/* What is not finite is refused for other reasons than its norm. */
+static float to_float(double norm)
+{
+	return !isfinite(norm) ? 0.0f : norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
+}
+
 /* Steps that the pushed state has seen, if one is pushed. */
 static uint32_t state_count(const struct worker *w)
 {
@@ -97,6 +104,12 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .weight = weight,
 				     .divide = divide,
 				     .count = state_count(w),
+				     .drift = tw_worker_deltas(w) ? b->drift : 0.0f,
+				     .residual = codec_remembers(w)
+							 ? to_float(tw_exchange_owed(&w->exchange))
+							 : 0.0f,
+				     .own_steps = b->own_steps,
+				     .skipped = b->skipped,
 				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
 				     .loss = b->loss };
 	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
@@ -173,6 +186,22 @@ static bool add_to(struct worker *w, struct tw_context *ctx, struct tw_block **s
 	return true;
 }
 
+/* How far the own parameters were from the centre when they were pushed.  An elastic push is a
+ * share of that. */
+static float drift_of(const struct worker *w, const float *delta)
+{
+	const struct tw_traffic *t = &w->plan->traffic;
+	const bool elastic = t->merge == TW_MERGE_ELASTIC && t->alpha > 0.0f;
+	double square = 0;
+
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct tw_holding *r = &w->exchange.holder[k].range;
+
+		square += tw_vec_square(delta + r->at, r->trainable);
+	}
+	return to_float(elastic ? sqrt(square) / (double)t->alpha : sqrt(square));
+}
+
 /* Where the worker's own steps led: a mean of samples where updates are means, or itself. */
 static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 {
@@ -193,6 +222,7 @@ static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 	fetch = !flush &&
 		(tw_worker_rounds(w) || b->cycle % (p->traffic.fetch / p->traffic.push) == 0);
 	tw_kept_delta(w, tw_block_floats(delta));
+	b->drift = drift_of(w, tw_block_floats(delta));
 	contribute_gradient(w, ctx, delta, total ? 1.0f : (float)((double)b->samples / full), 1.0f,
 			    fetch && !b->elastic_due);
 	b->elastic_due = false;
@@ -233,7 +263,9 @@ static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *
 {
 	struct worker_building *b = &w->building;
 
-	if (!tw_kept_own_step(w, tw_block_floats(mean), b->group_from) && w->bad++ % 100 == 0)
+	if (tw_kept_own_step(w, tw_block_floats(mean), b->group_from))
+		b->own_steps++;
+	else if (b->skipped++, w->bad++ % 100 == 0)
 		tw_say(ctx, TW_WARNING,
 		       "worker %u skips a gradient that is not finite (%llu so far)", w->me.id.slot,
 		       (unsigned long long)w->bad);
