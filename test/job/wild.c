@@ -21,6 +21,7 @@ struct draw {
 	uint64_t seed, nth;
 	char *out;
 	size_t at;
+	bool state; /* the rule must keep one */
 };
 
 /* A whole number from 0 to below n. */
@@ -131,7 +132,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
-	switch (below(d, 15)) {
+	switch (below(d, 17)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
 		    ONE_OF(d, char *, "true", "false"));
@@ -161,6 +162,14 @@ static void strategy(struct draw *d, const struct shape *c)
 		say(d, "strategy: {gate: ringmaster, limit: %u, stop: %s, push: %u, fetch: %u}\n",
 		    1 + below(d, 2 * c->workers), ONE_OF(d, char *, "true", "false"),
 		    1 + below(d, 2), 1 + below(d, 2));
+		return;
+	case 7:
+		d->state = true;
+		say(d,
+		    "strategy: {gate: %s, send: delta, push: %u, average_state: true, outer: "
+		    "{rule: %s}}\n",
+		    ONE_OF(d, char *, "bsp", "backup"), 1 + below(d, 4),
+		    ONE_OF(d, char *, "average", "add", "bmuf", "nesterov"));
 		return;
 	default:
 		say(d, "strategy: %s\n", short_strategy(&tw_presets[below(d, (uint32_t)count)]));
@@ -201,7 +210,6 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	    ONE_OF(&d, uint32_t, 8, 13, 50, 200), below(&d, 3) ? 0 : 5);
 	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n", ONE_OF(&d, double, 0.5, 1, 2, 2.7),
 	    1 + below(&d, 1000), ONE_OF(&d, double, 0, 0.3, 1));
-	say(&d, "update: {rate: 0.01}\n");
 	say(&d,
 	    "cluster: {workers: %u, servers: %u, shards: %u, min: %u, wait: %us, limit: %us, "
 	    "stuck: %us}\n",
@@ -210,6 +218,7 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
 	    ONE_OF(&d, char *, "drain", "running"));
 	strategy(&d, &c);
+	say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
 	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
 	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
 	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
