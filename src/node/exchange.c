@@ -255,6 +255,14 @@ bool tw_exchange_has_all(const struct exchange *x)
 	return true;
 }
 
+bool tw_exchange_asks(const struct exchange *x)
+{
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].request != TW_REQUEST_NONE)
+			return true;
+	return false;
+}
+
 /* --- holders that move, vanish and come back ---------------------------------------------- */
 
 bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct tw_place *p,

@@ -185,6 +185,8 @@ bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const s
 			     uint64_t pin);
 /* Is every view there, and no request open? */
 bool tw_exchange_has_all(const struct exchange *x);
+/* Is any request open? */
+bool tw_exchange_asks(const struct exchange *x);
 
 /* Where a range is now (3, 4); `round`: the sender's, NULL if it has none.  False: nothing new, or
  * not a holder of this list. */

@@ -68,6 +68,7 @@ struct tw_traffic {
 	const struct tw_codec *up, *down;
 	const void *up_options, *down_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
+	bool overlap;         /* a worker computes on while it fetches */
 	uint64_t push_from;   /* positions before this one are pushed step by step */
 	bool delta;           /* a worker steps by itself, and pushes where that led ... */
 	bool average_state;   /* ... with the state of its rule, which is averaged as well */

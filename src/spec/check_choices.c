@@ -62,6 +62,9 @@
 #define AVERAGES_STATE   FACT(44) /* average_state: true */
 #define STATELESS        FACT(45) /* the rule of update: keeps no array */
 
+#define OVERLAPS   FACT(46) /* a worker computes on while it fetches */
+#define HOLDS_BACK FACT(47) /* the gate makes a worker wait for others by its answers */
+
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
 static const struct refusal {
@@ -224,6 +227,21 @@ static const struct refusal {
 	  "in rounds every step is pushed before the next fetch, so there is nothing to keep; use "
 	  "merge: replace, or gate: [at-once gate]" },
 
+	{ OVERLAPS | ROUNDS, 0, "strategy.overlap", "strategy.gate",
+	  "a worker needs the parameters of its round before it computes; use overlap: false, or "
+	  "gate: [at-once gate]" },
+	{ OVERLAPS | HOLDS_BACK, 0, "strategy.overlap", "strategy.gate",
+	  "[gate] holds a worker back by answering later, and one that computes on would not be "
+	  "held; use overlap: false, or gate: [at-once gate]" },
+	{ OVERLAPS | LOCKFREE, 0, "strategy.overlap", "strategy.gate",
+	  "[gate] fetches nothing; use overlap: false, or gate: [at-once gate]" },
+	{ OVERLAPS | DELTA, 0, "strategy.overlap", "strategy.send",
+	  "steps that a worker takes while it fetches would be lost; use overlap: false, or send: "
+	  "gradient" },
+	{ OVERLAPS | DELAYED, 0, "strategy.overlap", "sim.delay.steps",
+	  "sim.delay decides on which version a worker computes; use overlap: false, or leave "
+	  "sim.delay out" },
+
 	{ TOTALS | NORMALISES, DELTA, "strategy.sum", "update.rule",
 	  "this rule divides by the size of gradients, so their total has the same effect as their "
 	  "mean; use sum: mean, or rule: [linear rule]" },
@@ -281,6 +299,8 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 		facts |= LOCKFREE;
 	if (p->gate->stops && p->gate->stops(p->gate_options))
 		facts |= STOPS;
+	if (t & TW_GATE_HOLDS)
+		facts |= HOLDS_BACK;
 	if (p->gate->totals && p->gate->totals(p->gate_options))
 		facts |= TOTALS;
 	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
@@ -352,6 +372,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= PUSHES_LATE;
 	if (p->traffic.fetch > 1)
 		facts |= FETCHES_LATE;
+	if (p->traffic.overlap)
+		facts |= OVERLAPS;
 	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		facts |= SKIPS;
 	if (!isnan(p->traffic.skip_push))

@@ -228,7 +228,11 @@ const struct tw_option tw_strategy_rows[] = {
 		  "send: delta in rounds: average the state of the workers' rule (momentum, Adam's "
 		  "moments and step count) together with the parameters; it travels uncompressed"),
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
-		  "steps between fetches (default with send: delta: push)"),
+		  "steps between fetches (default with send: delta: push); fetch: {every: 2, "
+		  "overlap: true} is short for fetch: 2 and overlap: true"),
+	TW_OPTION(S, overlap, TW_BOOL, "false", NULL, 0, 0,
+		  "a worker that has asked for new parameters computes on with the old ones until "
+		  "they come, instead of waiting for them"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
 			 "at a fetch: replace all parameters, or keep the worker's own steps that "
 			 "it has not pushed yet; "

@@ -8,6 +8,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void unlink_child(struct tw_tree *map, const struct tw_tree *child)
+{
+	struct tw_tree *last = NULL, **link = &map->first;
+
+	while (*link != child) {
+		last = *link;
+		link = &last->next;
+	}
+	*link = child->next;
+	if (map->last == child)
+		map->last = last;
+	map->count--;
+}
+
+/* `fetch: {every: 2, overlap: true}` is `fetch: 2` and `overlap: true`. */
+static enum tw_status spell_out_fetch(struct tw_reading *r)
+{
+	struct tw_tree *strategy = tw_tree_child(r->root, "strategy");
+	struct tw_tree *map = tw_tree_at(r->root, "strategy.fetch"), *next;
+	enum tw_status st = TW_OK;
+
+	if (!map || map->kind != TW_TREE_MAP)
+		return TW_OK;
+	unlink_child(strategy, map);
+	for (struct tw_tree *c = map->first; c && st == TW_OK; c = next) {
+		next = c->next;
+		c->next = NULL;
+		if (strcmp(c->key, "every") == 0)
+			st = tw_tree_put(r->keep, strategy, "fetch", c, r->why);
+		else if (strcmp(c->key, "overlap") == 0)
+			st = tw_tree_put(r->keep, strategy, "overlap", c, r->why);
+		else
+			st = tw_read_refuse(r, c, "strategy.fetch",
+					    "takes a number of steps, or a mapping with every: and "
+					    "overlap:");
+	}
+	return st;
+}
+
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
 static enum tw_status spell_out(struct tw_reading *r)
 {
@@ -30,7 +69,7 @@ static enum tw_status spell_out(struct tw_reading *r)
 		s->kind = TW_TREE_MAP;
 		st = tw_tree_put(r->keep, s, shorts[k].field, name, r->why);
 	}
-	return st;
+	return st == TW_OK ? spell_out_fetch(r) : st;
 }
 
 /* A value given outside the file: YAML where it begins like a list or a mapping, else as it is. */

@@ -312,6 +312,7 @@ static void copy_values(struct tw_job *job)
 	p->traffic.average_state = s->average_state;
 	p->traffic.push = s->push;
 	p->traffic.fetch = s->fetch;
+	p->traffic.overlap = s->overlap;
 	p->traffic.merge = (enum tw_merges)s->merge;
 	p->traffic.alpha = (float)s->alpha;
 	tw_job_set_rate(job, job->update.schedule.rate);

@@ -26,8 +26,9 @@ const struct tw_preset tw_presets[] = {
 	  .fields = "strategy: {gate: async, staleness: none}\n" },
 	{ .name = "downpour",
 	  .paper = "Dean et al. 2012",
-	  .help = "Adagrad on the shards, push and fetch periods, local steps, a warm start",
-	  .fields = "strategy: {gate: async, staleness: none, push: 1, fetch: 1}\n"
+	  .help = "Adagrad on the shards, push and fetch periods, fetches beside the computation, "
+		  "local steps, a warm start",
+	  .fields = "strategy: {gate: async, staleness: none, push: 1, fetch: 1, overlap: true}\n"
 		    "update: {rule: adagrad}\n"
 		    "train: {warm: {workers: 1, for: 0.1 epochs}}\n",
 	  .between = "strategy: {local: {rule: sgd}}\n",

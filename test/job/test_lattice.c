@@ -605,7 +605,9 @@ static void downpour_of_single_steps_is_asgd(void **state)
 				const char *update = plain ? "rate: 0.05, rule: sgd"
 							   : "rate: 0.05, rule: adagrad";
 
-				run_shape(&a, &s, "{name: downpour, push: 1, fetch: 1}", update);
+				run_shape(&a, &s,
+					  "{name: downpour, push: 1, fetch: 1, overlap: false}",
+					  update);
 				run_shape(&b, &s, "asgd", update);
 				assert_same(&a, &b, "downpour(1, 1) and asgd", &s);
 				outcome_close(&a);

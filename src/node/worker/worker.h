@@ -117,6 +117,7 @@ struct worker_building {
 	uint32_t own;       /* own contributions already in the local parameters */
 	bool transmitted;   /* something was pushed in this generation */
 	bool fetch_due;     /* new parameters are to be asked for */
+	bool merge_due;     /* ... have come, while a step was computed on the old ones */
 	uint32_t farewells; /* pushes that took along all that the codec owes ... */
 	bool reads_again;   /* ... and the parameters that the next one needs are asked for */
 };
@@ -160,6 +161,7 @@ struct past {
 struct worker_shard {
 	struct tw_block *using;  /* the view that the computation reads */
 	struct tw_stamp base;    /* ... and what it is */
+	struct tw_stamp merged;  /* what was last merged into the worker's own copy */
 	float momentum_rate;     /* that the momentum was last prepared with; 0: never */
 	struct tw_block *pinned; /* what the evaluation reads */
 	struct past *past;       /* newest first */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_answer.c - what a worker hears from shards, and what it does next.
  *
- *  (1) it starts a step only with parameters from every shard and a credit for the push.
+ *  (1) it starts a step only with parameters from every shard and a credit for the push; they are
+ *      those that it asked for last, unless it computes on while it fetches (strategy.overlap).
  *  (2) an answer to somebody it was, or from another generation, is not heard.
  *  (3) the first shard that says that what was read is too old ends the computation on it: what
  *      other shards would still apply is not worth the time.  Then all shards are read again. */
@@ -14,6 +15,10 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held
 {
 	struct exchange *x = &w->exchange;
 	const bool rounds = tw_worker_rounds(w);
+	/* a fetch that is due while another is under way waits for it, but its worker does not */
+	const bool overlaps = w->plan->traffic.overlap;
+	const bool put_off = overlaps && tw_exchange_asks(x);
+	const bool due = w->building.fetch_due && !put_off;
 	bool all = true;
 
 	for (uint32_t k = 0; rounds && k < x->holders; k++)
@@ -25,16 +30,16 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held
 	for (uint32_t k = 0; k < x->holders; k++) {
 		struct holder *h = &x->holder[k];
 		const bool past = rounds && h->round != lease->round;
-		const bool old = !h->view || past || w->building.fetch_due;
+		const bool old = !h->view || past || due;
 
 		if (old && h->request == TW_REQUEST_NONE && h->known) {
 			w->since = tw_now(ctx);
 			tw_exchange_pull(x, ctx, h, lease->round);
 		}
-		if (h->request != TW_REQUEST_NONE || old)
+		if (overlaps ? !h->view : h->request != TW_REQUEST_NONE || old)
 			all = false;
 	}
-	w->building.fetch_due = false;
+	w->building.fetch_due = w->building.fetch_due && put_off;
 	return all;
 }
 
@@ -72,6 +77,8 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 		return;
 	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
 		tw_worker_want(w, ctx);
+	if (w->building.merge_due)
+		tw_step_fetched(w);
 	tw_step_start(w, ctx, h);
 }
 
@@ -139,7 +146,9 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	/* what outlives a fetch stays as it is in the checkpoint that a drain is for */
 	if (st == TW_OK && tw_exchange_has_all(&w->exchange) &&
 	    !(w->leases.draining && tw_plan_own_parameters(w->plan))) {
-		tw_step_fetched(w);
+		w->building.merge_due = w->step.state == STEP_COMPUTING;
+		if (!w->building.merge_due)
+			tw_step_fetched(w);
 		tw_worker_elastic(w, ctx);
 	}
 	tw_worker_advance(w, ctx);

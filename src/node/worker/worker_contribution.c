@@ -143,10 +143,11 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 {
 	const struct tw_traffic *t = &w->plan->traffic;
 	const uint64_t first = w->building.range[0].from;
+	const bool put_off = t->overlap && fetch && tw_exchange_asks(&w->exchange);
 	struct tw_offer offer = {
 		.vector = vector,
 		.skips = !transmits(w, t->skip_push, 2 * first),
-		.reads = fetch && transmits(w, t->skip_fetch, 2 * first + 1),
+		.reads = fetch && !put_off && transmits(w, t->skip_fetch, 2 * first + 1),
 		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING, /* (3) */
 	};
 
@@ -159,6 +160,7 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 	if (w->kept.momentum)
 		tw_kept_prepare(w, tw_block_floats(vector));
 	push(w, ctx, &offer);
+	w->building.fetch_due = put_off;
 }
 
 /* --- adding up ---------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 		return;
 	}
 	b->cycle++;
-	fetch = !flush && b->cycle % t->fetch == 0;
+	fetch = !flush && (b->cycle % t->fetch == 0 || (t->overlap && b->fetch_due));
 	b->fetch_due = fetch;
 	if (t->push == 1) {
 		contribute_gradient(w, ctx, group, weight, divide, fetch);

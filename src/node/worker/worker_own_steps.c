@@ -109,6 +109,8 @@ void tw_kept_merge(struct worker *w)
 	k->own = true;
 	if (w->plan->traffic.average_state)
 		take_state(w);
+	for (uint32_t i = 0; i < w->exchange.holders; i++)
+		w->shard[i].merged = w->exchange.holder[i].seen;
 	if (merge == TW_MERGE_KEEP)
 		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
 	else if (k->drift)

@@ -108,7 +108,8 @@ static void look(struct worker *w, uint32_t k, uint64_t position)
 	const struct holder *h = &w->exchange.holder[k];
 	struct worker_shard *s = &w->shard[k];
 
-	s->base = h->seen;
+	/* with an own copy, answers that came before others do not count yet */
+	s->base = w->plan->traffic.overlap && w->kept.parameters ? s->merged : h->seen;
 	s->using = tw_block_keep(h->view);
 	if (w->plan->delay.steps) {
 		const struct past *then = &s->past[delay_for(w, position)];
@@ -274,6 +275,7 @@ void tw_step_fetched(struct worker *w)
 {
 	struct exchange *x = &w->exchange;
 
+	w->building.merge_due = false;
 	w->building.own = 0;
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].least > x->clock)
