@@ -9,14 +9,11 @@ static double factor(const struct tw_effort *f, const uint32_t *label, uint64_t 
 	return label && label[sample] < f->by_label.count ? f->by_label.at[label[sample]] : 1.0;
 }
 
-double tw_effort_mean(const struct tw_engine *e, const struct tw_rng *shuffle,
-		      const uint32_t *label, const struct tw_inputs *in)
+double tw_effort_mean(const struct tw_engine *e, const uint32_t *label, const struct tw_inputs *in)
 {
-	const uint64_t epoch = in->from / e->samples, first = in->from % e->samples;
 	double sum = 0.0;
 
 	for (uint32_t k = 0; k < in->count; k++)
-		sum += factor(&e->effort, label,
-			      tw_order_sample(shuffle, e->samples, epoch, first + k));
+		sum += factor(&e->effort, label, tw_order_sample(&e->order, in->from + k));
 	return sum / in->count;
 }

@@ -7,7 +7,6 @@
 
 /* The mean factor of a batch (engine.h).  `label`: of the samples of the training set; NULL: they
  * have none. */
-double tw_effort_mean(const struct tw_engine *e, const struct tw_rng *shuffle,
-		      const uint32_t *label, const struct tw_inputs *in);
+double tw_effort_mean(const struct tw_engine *e, const uint32_t *label, const struct tw_inputs *in);
 
 #endif

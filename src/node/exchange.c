@@ -451,8 +451,8 @@ enum tw_status tw_exchange_decode(struct exchange *x, const struct holder *h,
 		b = tw_block_new(x->heap, n * sizeof(float));
 		if (!b)
 			return TW_NO_MEMORY;
-		if (tw_codec_decode(c->down, c->down_options, tw_msg_payload(m), m->h.payload - tail,
-				    tw_block_floats(b), t) != TW_OK) {
+		if (tw_codec_decode(c->down, c->down_options, tw_msg_payload(m),
+				    m->h.payload - tail, tw_block_floats(b), t) != TW_OK) {
 			tw_block_drop(b);
 			return TW_BAD_BYTES;
 		}

@@ -128,9 +128,9 @@ struct exchange {
 	bool outdated;                                 /* (8) */
 	uint64_t seq;                                  /* last contribution made */
 	uint64_t requests;                             /* number of the last request */
-	uint64_t clock;   /* contributions made, and what it began with: the same on all links */
-	bool clock_known; /* false: to be taken from the next answers */
-	float *scratch;   /* (7): as long as the longest range; NULL where no codec remembers */
+	uint64_t clock;    /* contributions made, and what it began with: the same on all links */
+	bool clock_known;  /* false: to be taken from the next answers */
+	float *scratch;    /* (7): as long as the longest range; NULL where no codec remembers */
 	float *returned;   /* (9): to be subtracted from the own parameters; NULL never */
 	bool has_returned; /* ... and not all of it is 0 */
 	struct carried *slices; /* of all `out` */
