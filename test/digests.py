@@ -25,6 +25,7 @@ MODELS = {
 }
 DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'easgd', 'eamsgd',
           'diloco', 'async-diloco', 'fedbuff', 'fedasync')
+STREAMS = ('streaming-diloco',)
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '
             'bandwidth: 0bit/s}\n',
@@ -41,6 +42,8 @@ FAULTS = {
 def job(preset, model, seed, shards, faults):
     # presets that send deltas do so every two steps: the runs are short
     strategy = f'{{name: {preset}, push: 2}}' if preset in DELTAS else preset
+    if preset in STREAMS:  # a part for every shard
+        strategy = f'{{name: {preset}, push: {2 * shards}, fragments: {shards}, delay: 1}}'
     return (MODELS[model] + 'data: {source: none, samples: 80, batch: 3}\n'
             f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
             f'cluster: {{workers: 6, shards: {shards}, servers: {1 if shards == 1 else 2}}}\n'

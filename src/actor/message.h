@@ -193,7 +193,7 @@ struct tw_body_lease {
 	uint32_t live;         /* workers the leases are shared by */
 	double nominal;        /* samples that weigh 1 */
 	uint32_t period;       /* steps between two pushes; 0: as the job says */
-	uint32_t pad;
+	uint32_t before;       /* the lease that comes first, if this one is sent ahead; else 0 */
 };
 struct tw_body_done {
 	uint64_t lease, upto;    /* below `upto` it is done; the rest is given back */

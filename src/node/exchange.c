@@ -184,6 +184,13 @@ void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder 
 	send_pull(x, ctx, h, round);
 }
 
+void tw_exchange_withdraw(struct exchange *x)
+{
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (x->holder[k].request == TW_REQUEST_PULL)
+			x->holder[k].request = TW_REQUEST_NONE;
+}
+
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,
 			     uint64_t pin)
 {
@@ -217,6 +224,12 @@ static enum tw_status encode_slice(struct exchange *x, struct outgoing *o,
 	return TW_OK;
 }
 
+static bool brings(const struct exchange *x, const struct tw_offer *offer, const struct holder *h)
+{
+	return !offer->skips &&
+	       (!offer->in_part || tw_plan_carries(x->plan, h->shard, offer->body.round));
+}
+
 enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 				const struct tw_offer *offer)
 {
@@ -236,7 +249,7 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		struct holder *h = &x->holder[k];
 
 		o->slice[k] = (struct carried){ .link = ++h->sent, .base = h->base };
-		if (!offer->skips && encode_slice(x, o, offer, k) != TW_OK)
+		if (brings(x, offer, h) && encode_slice(x, o, offer, k) != TW_OK)
 			return TW_NO_MEMORY;
 		if (!offer->reads)
 			continue;

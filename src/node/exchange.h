@@ -98,7 +98,7 @@ struct carried {
 	uint64_t link;   /* its number; 0: this link carries nothing of it */
 	uint64_t number; /* of the request that comes with it; 0 none */
 	struct tw_stamp base;
-	struct tw_block *payload; /* NULL: skipped */
+	struct tw_block *payload; /* NULL: skipped, or of other holders only */
 	size_t at, bytes;
 	bool plain;   /* floats, not the codec's bytes */
 	bool returns; /* (7): comes back if it is not applied */
@@ -143,6 +143,7 @@ struct tw_offer {
 				     a copy */
 	struct tw_body_push body; /* what is the same for all holders */
 	uint32_t first, count;    /* holders that get a slice of it; count 0: all */
+	bool in_part;             /* only what tw_plan_carries says of its round; others hear it */
 	bool skips;               /* the holders apply the one before again (B-FASGD) */
 	bool reads;               /* answers are asked for */
 	bool plain;               /* with all that is owed, as floats: nothing is owed after it */
@@ -179,6 +180,8 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 				const struct tw_offer *offer);
 /* A request of its own, for parameters of this round or later. */
 void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round);
+/* Requests of its own are not wanted any more: their round will not come. */
+void tw_exchange_withdraw(struct exchange *x);
 /* A request for the view that is pinned for an evaluation: it costs no time, and is no request of
  * (5).  False: there is no memory. */
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,

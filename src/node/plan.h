@@ -69,6 +69,8 @@ struct tw_traffic {
 	const void *up_options, *down_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	bool overlap;         /* a worker computes on while it fetches */
+	uint32_t fragments;   /* a push carries one of so many parts of the vector, in turn */
+	uint32_t delay;       /* own steps between a push and the merge of its answer */
 	uint64_t push_from;   /* positions before this one are pushed step by step */
 	bool delta;           /* a worker steps by itself, and pushes where that led ... */
 	bool average_state;   /* ... with the state of its rule, which is averaged as well */
@@ -160,10 +162,25 @@ static inline struct tw_half tw_plan_own_steps(const struct tw_plan *p)
 	return p->traffic.delta ? p->near : (struct tw_half){ p->local.rule, p->local.options };
 }
 
+/* Are parts of the vector exchanged in turn, or while a worker steps on? */
+static inline bool tw_plan_streams(const struct tw_plan *p)
+{
+	return p->traffic.fragments > 1 || p->traffic.delay;
+}
+
+/* Does a push of this round bring something for this shard?  Fragments are strided over shards. */
+static inline bool tw_plan_carries(const struct tw_plan *p, uint32_t shard, uint64_t round)
+{
+	const uint32_t parts = p->traffic.fragments;
+
+	return parts < 2 || shard % parts == round % parts;
+}
+
 /* Does a worker's copy of the parameters outlive a fetch? */
 static inline bool tw_plan_own_parameters(const struct tw_plan *p)
 {
-	return p->traffic.merge == TW_MERGE_ELASTIC || p->traffic.merge == TW_MERGE_MIX;
+	return p->traffic.merge == TW_MERGE_ELASTIC || p->traffic.merge == TW_MERGE_MIX ||
+	       tw_plan_streams(p);
 }
 
 /* Arrays of the workers' rule that travel with the parameters and are averaged, each as long as the

@@ -447,6 +447,18 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 						.value = u->rate });
 }
 
+/* Contributions that bring nothing for this slice: the version stays. */
+static enum tw_status count_all(struct slice *s, struct tw_context *ctx,
+				struct contribution *const *c, uint32_t count)
+{
+	struct update u = { .c = c, .count = count };
+
+	if (tw_slice_record(s, ctx, c, count) != TW_OK)
+		return TW_NO_MEMORY;
+	update_rate(s, &u); /* how far the run is */
+	return TW_OK;
+}
+
 enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 				      struct contribution *const *c, uint32_t count, uint32_t live)
 {
@@ -455,6 +467,8 @@ enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
 	if (count == 0)
 		return TW_OK;
+	if (!c[0]->g)
+		return count_all(s, ctx, c, count);
 	tw_slice_hide(s);
 	u.next = next_block(s);
 	if (!u.next)

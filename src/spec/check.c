@@ -60,7 +60,8 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 				     "has an effect only with sum: trimmed; choose that, or leave "
 				     "this out");
 	for (size_t k = 0; k < 2; k++)
-		if (tw_job_given(job, own[k]) && !tw_plan_own_parameters(&job->plan))
+		if (tw_job_given(job, own[k]) && s->merge != TW_MERGE_ELASTIC &&
+		    s->merge != TW_MERGE_MIX)
 			return tw_job_refuse(
 				job, why, own[k],
 				"has an effect only with merge: elastic or mix; choose "
@@ -90,6 +91,38 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 				     "merge: elastic pushes what it finds at a fetch; use fetch: "
 				     "%u, as push:, or leave it out",
 				     s->push);
+	return TW_OK;
+}
+
+/* Parts of the parameters in turn, and answers that are merged later. */
+static enum tw_status check_stream(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_strategy *s = &job->strategy;
+
+	if (s->push % s->fragments)
+		return tw_job_refuse(
+			job, why, "strategy.push",
+			"%u steps cannot be divided by fragments: %u, and one part is "
+			"pushed every push / fragments steps; use a multiple of %u, or "
+			"other fragments",
+			s->push, s->fragments, s->fragments);
+	if (s->delay >= s->push / s->fragments && s->delay)
+		return tw_job_refuse(
+			job, why, "strategy.delay",
+			"%u steps are not less than push / fragments = %u, after "
+			"which the next part is pushed; use 0 to %u, or a longer push:",
+			s->delay, s->push / s->fragments, s->push / s->fragments - 1);
+	if (tw_plan_streams(&job->plan) && tw_job_given(job, "strategy.push_after") &&
+	    s->push_after != 0.0)
+		return tw_job_refuse(job, why, "strategy.push_after",
+				     "cannot be combined with fragments: or delay:, which need the "
+				     "same period from the start; leave one of them out");
+	if (job->cluster.shards && job->cluster.shards < s->fragments)
+		return tw_job_refuse(job, why, "cluster.shards",
+				     "%u shards are fewer than the %u fragments of "
+				     "strategy.fragments, and each has at least one; use %u or "
+				     "more, or leave it out",
+				     job->cluster.shards, s->fragments, s->fragments);
 	return TW_OK;
 }
 
@@ -374,6 +407,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 		st = tw_job_check_choices(job, why);
 	if (st == TW_OK)
 		st = check_adaptive(job, why);
+	if (st == TW_OK)
+		st = check_stream(job, why);
 	if (st == TW_OK)
 		st = check_model(job, why);
 	if (st == TW_OK && !job->data.from)

@@ -61,9 +61,11 @@
 #define STOPS            FACT(43) /* a late computation is given up before it is pushed */
 #define AVERAGES_STATE   FACT(44) /* average_state: true */
 #define STATELESS        FACT(45) /* the rule of update: keeps no array */
-
-#define OVERLAPS   FACT(46) /* a worker computes on while it fetches */
-#define HOLDS_BACK FACT(47) /* the gate makes a worker wait for others by its answers */
+#define OVERLAPS         FACT(46) /* a worker computes on while it fetches */
+#define HOLDS_BACK       FACT(47) /* the gate makes a worker wait for others by its answers */
+#define FRAGMENTS        FACT(48) /* parts of the parameters are pushed in turn */
+#define LATER            FACT(49) /* answers are merged some steps later */
+#define LEAVES_OUT       FACT(50) /* a round may end without all of its workers */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -113,6 +115,12 @@ static const struct refusal {
 	{ AVERAGES_STATE | STATELESS, 0, "strategy.average_state", "update.rule",
 	  "this rule keeps no state that could be averaged; use rule: [rule with a state], or "
 	  "leave this out" },
+	{ AVERAGES_STATE | FRAGMENTS, 0, "strategy.average_state", "strategy.fragments",
+	  "a part of the parameters comes with the state of that part alone, while the step count "
+	  "is of all; use fragments: 1, or leave this out" },
+	{ AVERAGES_STATE | LATER, 0, "strategy.average_state", "strategy.delay",
+	  "the mean of the states would come some steps late and undo those; use delay: 0, or leave "
+	  "this out" },
 	{ AVERAGES_STATE | OWN_COPY, 0, "strategy.average_state", "strategy.merge",
 	  "with merge: elastic or mix every worker keeps its own parameters, to which an averaged "
 	  "state does not belong; use merge: replace, or leave this out" },
@@ -122,6 +130,32 @@ static const struct refusal {
 	  "or sum: mean" },
 	{ ROBUST | OUTER_TOTALS, 0, "strategy.sum", "strategy.outer.rule",
 	  "this outer rule takes the total of all deltas; use sum: mean, or another outer rule" },
+	{ FRAGMENTS, DELTA, "strategy.fragments", "strategy.send",
+	  "parts of the parameters are pushed by workers that take steps of their own; use send: "
+	  "delta, or leave this out" },
+	{ FRAGMENTS, ROUNDS, "strategy.fragments", "strategy.gate",
+	  "all workers push the same part at a time, which needs rounds; use gate: [round gate], "
+	  "or "
+	  "leave this out" },
+	{ FRAGMENTS | ELASTIC, 0, "strategy.fragments", "strategy.merge",
+	  "merge: elastic draws all parameters together at once; use merge: replace or mix, or "
+	  "leave "
+	  "this out" },
+	{ LATER, DELTA, "strategy.delay", "strategy.send",
+	  "a worker goes on with steps of its own while the answer is on its way; use send: delta, "
+	  "or "
+	  "leave this out" },
+	{ LATER, ROUNDS, "strategy.delay", "strategy.gate",
+	  "without rounds no worker waits for others, so there is nothing to hide; use gate: "
+	  "[whole-round gate], or leave this out" },
+	{ LATER | ELASTIC, 0, "strategy.delay", "strategy.merge",
+	  "merge: elastic pushes what it finds when new parameters come; use merge: replace or "
+	  "mix, "
+	  "or leave this out" },
+	{ LATER | LEAVES_OUT, 0, "strategy.delay", "strategy.gate",
+	  "workers get their next work before a round ends, and this gate may end it without some "
+	  "of "
+	  "them; use gate: [whole-round gate], or leave this out" },
 	{ ADAPTIVE, DELTA, "strategy.adaptive", "strategy.send",
 	  "gives workers different numbers of own steps, and only send: delta takes own steps; use "
 	  "send: delta, or leave this out" },
@@ -293,6 +327,8 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 
 	if (t & TW_GATE_ROUNDS)
 		facts |= ROUNDS;
+	if ((t & TW_GATE_ROUNDS) && tw_job_collects(job) < job->cluster.workers)
+		facts |= LEAVES_OUT;
 	else if (tw_job_collects(job) > 1)
 		facts |= COLLECTS;
 	if (t & TW_GATE_LOCKFREE)
@@ -360,6 +396,10 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= ADAPTIVE;
 	if (p->traffic.average_state)
 		facts |= AVERAGES_STATE;
+	if (p->traffic.fragments > 1)
+		facts |= FRAGMENTS;
+	if (p->traffic.delay)
+		facts |= LATER;
 	if (tw_plan_own_parameters(p))
 		facts |= OWN_COPY;
 	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)

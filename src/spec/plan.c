@@ -310,8 +310,10 @@ static void copy_values(struct tw_job *job)
 	p->traffic.delta = s->send == TW_SEND_DELTA;
 	p->traffic.adaptive = s->adaptive;
 	p->traffic.average_state = s->average_state;
-	p->traffic.push = s->push;
-	p->traffic.fetch = s->fetch;
+	p->traffic.fragments = s->fragments;
+	p->traffic.delay = s->delay;
+	p->traffic.push = s->push / s->fragments ? s->push / s->fragments : 1; /* see check.c */
+	p->traffic.fetch = s->fetch / s->fragments ? s->fetch / s->fragments : 1;
 	p->traffic.overlap = s->overlap;
 	p->traffic.merge = (enum tw_merges)s->merge;
 	p->traffic.alpha = (float)s->alpha;
@@ -371,6 +373,8 @@ static void complete_delta(struct tw_job *job)
 	if (tw_job_field(job, "strategy.trim"))
 		silence(job, "strategy.trim", trims < 0.0f || trims == 0.5f);
 	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
+	silence(job, "strategy.fragments", s->send != TW_SEND_DELTA && s->fragments == 1);
+	silence(job, "strategy.delay", s->send != TW_SEND_DELTA && s->delay == 0);
 	silence(job, "strategy.adaptive", s->send != TW_SEND_DELTA && !s->adaptive);
 	silence(job, "strategy.average_state", s->send != TW_SEND_DELTA);
 	if (!own) { /* else one of the two is, because it stands for the other */
@@ -609,10 +613,13 @@ void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_
 static uint32_t usual_shards(const struct tw_job *job, size_t total)
 {
 	const size_t bytes = total * sizeof(float);
+	const size_t parts = job->strategy.fragments;
 	size_t shards = bytes / MIB + (bytes % MIB != 0);
 
 	shards = shards > 16 ? 16 : shards;
-	return shards < job->cluster.servers ? job->cluster.servers : (uint32_t)shards;
+	shards = shards < job->cluster.servers ? job->cluster.servers : shards;
+	/* fragments of equal numbers of shards */
+	return (uint32_t)((shards + parts - 1) / parts * parts);
 }
 
 /* Lengths of parts and messages are 32 bits wide. */
@@ -694,7 +701,9 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
 	if (p->problem.shards > total)
 		return tw_job_refuse(job, why,
-				     job->cluster.shards ? "cluster.shards" : "cluster.servers",
+				     job->cluster.shards           ? "cluster.shards"
+				     : job->strategy.fragments > 1 ? "strategy.fragments"
+								   : "cluster.servers",
 				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
 				     p->problem.shards, total, total);
 	border = tw_arena_get(&job->arena, ((size_t)p->problem.shards + 1) * sizeof *border);

@@ -153,6 +153,15 @@ const struct tw_preset tw_presets[] = {
 		    "outer: {rule: nesterov, rate: 0.7, momentum: 0.9}}\n"
 		    "update: {rule: adamw}\n",
 	  .any_rule = true },
+	{ .name = "streaming-diloco",
+	  .paper = "Douillard et al. 2025",
+	  .help = "DiLoCo that exchanges one part of the parameters at a time, while workers train "
+		  "on",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, send: delta, push: 40, "
+		    "fragments: 4, delay: 5, merge: mix, alpha: 0.5, outer: {rule: nesterov, rate: "
+		    "0.7, momentum: 0.9}}\n"
+		    "update: {rule: adamw}\n",
+	  .any_rule = true },
 	{ .name = "async-diloco",
 	  .paper = "Liu et al. 2024",
 	  .help = "DiLoCo without rounds: deltas count at once, the momentum is delayed",

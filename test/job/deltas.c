@@ -536,6 +536,158 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 	free(c.v), free(c.view), free(l.scratch), free(all.m), free(all.s);
 }
 
+/* --- rounds that stream ------------------------------------------------------------------- */
+
+/* A worker's part in streaming: which elements are in flight. */
+struct streamer {
+	struct lone a;
+	bool pending;
+	uint32_t fragment;
+};
+
+struct stream {
+	struct loop l;
+	struct far c;
+	uint32_t *of; /* by element: its fragment */
+	uint32_t parts, steps;
+};
+
+/* The answer of the round before: part of it, and from it what is pushed next counts. */
+static void merge_fragment(const struct stream *s, struct streamer *z)
+{
+	const struct delta_formula *f = s->l.f;
+	struct lone *a = &z->a;
+
+	for (size_t i = 0; i < s->l.n; i++) {
+		const float view = s->c.view[i];
+
+		if (s->of[i] != z->fragment)
+			continue;
+		a->x[i] = f->merge == MERGE_MIX && i < s->l.trainable
+				  ? fmaf(f->alpha, a->x[i] - view, view)
+				  : view;
+		a->base[i] = view;
+	}
+	z->pending = false;
+	look_ahead(&s->l, a);
+}
+
+/* In step `delay` of the stripe, counted from 0, or in its last one if that is earlier. */
+static void stream_stripe(struct stream *s, struct streamer *z, uint64_t from, uint64_t to,
+			  uint32_t batch, double nominal)
+{
+	const uint64_t samples = s->l.p->problem.samples;
+	const uint64_t step = (uint64_t)batch * s->l.p->dealing.accumulate;
+
+	z->a.summed = 0;
+	while (from < to) {
+		const uint64_t epoch = (from / samples + 1) * samples;
+		const uint64_t end = to < epoch ? to : epoch;
+		const uint32_t count = end - from < batch ? (uint32_t)(end - from) : batch;
+
+		if (z->pending && !z->a.micros &&
+		    (z->a.summed >= s->l.f->delay || to - from <= step))
+			merge_fragment(s, z);
+		compute(&s->l, &z->a, from, count);
+		take_gradient(&s->l, &z->a, from, count, nominal);
+		from += count;
+	}
+	if (z->a.micros)
+		end_group(&s->l, &z->a);
+}
+
+static void stream_delta(const struct stream *s, const struct lone *a, uint32_t part, float *d)
+{
+	for (size_t i = 0; i < s->l.n; i++)
+		if (s->of[i] == part)
+			d[i] = i < s->l.trainable ? a->base[i] - a->x[i] : a->x[i] - a->base[i];
+}
+
+static void stream_round(struct stream *s, uint32_t part, const float *const *d,
+			 const float *weight, uint32_t count)
+{
+	const bool total = s->l.f->outer == OUTER_ADD;
+
+	for (size_t i = 0; i < s->l.n; i++) {
+		if (s->of[i] != part)
+			continue;
+		if (i < s->l.trainable)
+			far_step(&s->l, &s->c, i, mean_of(d, weight, count, i, total));
+		else
+			s->c.view[i] = s->c.w[i] += buffer_mean(d, weight, count, i);
+	}
+}
+
+static void stream_open(struct stream *s, const struct outcome *o, const struct delta_formula *f,
+			struct path *path, float *w)
+{
+	const struct tw_problem *p = &o->job->plan.problem;
+
+	*s = (struct stream){ .parts = f->fragments, .steps = f->push / f->fragments };
+	loop_init(&s->l, o, f, path);
+	s->c = (struct far){ w, made(s->l.n, sizeof(float)), NULL, made(s->l.n, sizeof(float)), 0 };
+	s->of = made(s->l.n, sizeof *s->of);
+	for (uint32_t k = 0; k < p->shards; k++)
+		for (size_t i = p->border[k]; i < p->border[k + 1]; i++)
+			s->of[i] = k % f->fragments;
+	assert_int_equal(o->engine->class->init(o->engine, 0, s->l.n, w), TW_OK);
+	memcpy(s->c.view, w, s->l.n * sizeof(float));
+}
+
+void rounds_streaming(const struct outcome *o, const struct delta_formula *f, struct path *path,
+		      float *w)
+{
+	enum { MOST = 16 };
+	struct streamer hand[MOST];
+	float *d[MOST], weight[MOST];
+	const float *pushed[MOST];
+	struct stream s;
+	uint32_t workers, accumulate;
+	uint64_t at = 0, positions, round = 0;
+
+	stream_open(&s, o, f, path, w);
+	workers = s.l.p->crew.workers;
+	accumulate = s.l.p->dealing.accumulate;
+	positions = s.l.p->dealing.positions;
+	assert_true(workers <= MOST);
+	for (uint32_t k = 0; k < workers; k++) {
+		lone_init(&s.l, &hand[k].a);
+		d[k] = made(s.l.n, sizeof(float));
+		hand[k].pending = false;
+		merge(&s.l, &hand[k].a, s.c.view, true);
+	}
+	for (; at < positions; round++) {
+		const uint32_t part = (uint32_t)(round % s.parts);
+		uint32_t count = 0;
+
+		for (uint32_t k = 0; k < workers && at < positions; k++) {
+			uint32_t batch;
+			const double nominal = batch_of(&s.l, k, &batch);
+			const uint64_t size = (uint64_t)s.steps * accumulate * batch;
+			const uint64_t to = positions - at < size ? positions : at + size;
+
+			stream_stripe(&s, &hand[k], at, to, batch, nominal);
+			stream_delta(&s, &hand[k].a, part, d[k]);
+			weight[count] = f->outer == OUTER_ADD
+						? 1.0f
+						: (float)((double)(to - at) /
+							  (nominal * accumulate * s.steps));
+			pushed[count++] = d[k];
+			at = to;
+		}
+		stream_round(&s, part, pushed, weight, count);
+		for (uint32_t k = 0; k < count; k++) {
+			hand[k].pending = true;
+			hand[k].fragment = part;
+		}
+	}
+	for (uint32_t k = 0; k < workers; k++) {
+		lone_release(&hand[k].a);
+		free(d[k]);
+	}
+	free(s.c.v), free(s.c.view), free(s.l.scratch), free(s.of);
+}
+
 /* --- without rounds ----------------------------------------------------------------------- */
 
 #define MOST_VERSIONS 4096
@@ -946,7 +1098,7 @@ const char *deltas_differ(const char *text, const struct delta_formula *f, uint6
 		float *w = made(o.n, sizeof *w);
 
 		path_init(&mine, &o);
-		rounds_alone(&o, f, &mine, w);
+		(f->fragments ? rounds_streaming : rounds_alone)(&o, f, &mine, w);
 		spy_open(&spy, &o);
 		outcome_run(&o, NULL);
 		differs = paths_differ(&spy.path, &mine, true) || results_differ(&o, w);

@@ -38,6 +38,7 @@ struct delta_formula {
 	double power;       /* a contribution counts (1 + tau)^-power */
 	bool average_state; /* the near rule's state is a mean by samples after each round */
 	struct delta_figures *figures; /* in rounds: filled in; may be NULL */
+	uint32_t fragments, delay; /* fragments 0: all parameters at once, and at once */
 };
 
 /* The vectors that gradients were computed at, by first position. */
@@ -66,6 +67,11 @@ void spy_close(struct spy *s, struct outcome *o);
  * `w`. */
 void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct path *path,
 		  float *w);
+
+/* The same, where a round exchanges every `fragments`-th shard's parameters only, and the answer is
+ * merged `delay` steps later. */
+void rounds_streaming(const struct outcome *o, const struct delta_formula *f, struct path *path,
+		      float *w);
 
 /* Without rounds, or where some come too late for theirs: a loop that follows a run. */
 struct replay;

@@ -38,6 +38,11 @@ const char *const faultrun_presets[] = {
 	"{gate: ringmaster, limit: 2}",
 	"{gate: ringmaster, limit: 1, stop: true}",
 	"{gate: ringmaster, limit: 2, stop: true, push: 2}",
+	"{name: diloco, push: 2}",
+	"{name: async-diloco, push: 3, adaptive: true}",
+	"{name: streaming-diloco, push: 4, fragments: 2, delay: 0}",
+	"{name: streaming-diloco, push: 4, fragments: 2, delay: 1}",
+	"{name: streaming-diloco, push: 3, fragments: 1, delay: 2}",
 	NULL,
 };
 

@@ -51,7 +51,8 @@ const char *short_strategy(const struct tw_preset *p)
 	assert_true(k < sizeof text / sizeof text[0]);
 	if (!strstr(p->fields, "send: delta"))
 		return p->name;
-	snprintf(text[k], sizeof text[k], "{name: %s, push: 2}", p->name);
+	snprintf(text[k], sizeof text[k], "{name: %s, push: 2%s}", p->name,
+		 strstr(p->fields, "fragments:") ? ", fragments: 1, delay: 1" : "");
 	return text[k];
 }
 

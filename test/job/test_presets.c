@@ -174,6 +174,7 @@ static void presets_mean_their_papers(void **state)
 		{ "easgd", "async", "none", "sgd", "strategy.merge", "elastic" },
 		{ "eamsgd", "async", "none", "nag", "strategy.elasticity", "0.9" },
 		{ "diloco", "bsp", "none", "adamw", "strategy.outer.rate", "0.7" },
+		{ "streaming-diloco", "bsp", "none", "adamw", "strategy.fragments", "4" },
 		{ "async-diloco", "async", "none", "adamw", "strategy.outer.rule",
 		  "delayed-nesterov" },
 		{ "fedbuff", "softsync", "polynomial", "sgd", "strategy.power", "0.5" },

@@ -48,7 +48,7 @@ static void say(struct draw *d, const char *format, ...)
 }
 
 struct shape {
-	uint32_t workers, servers;
+	uint32_t workers, servers, shards;
 	double span; /* seconds in which faults happen */
 };
 
@@ -125,6 +125,18 @@ static void faults(struct draw *d, const struct shape *c)
 	say(d, "]\n");
 }
 
+/* Parts of the parameters in turn; at least two steps each. */
+static void stream(struct draw *d, const struct shape *c)
+{
+	const uint32_t parts = 1 + below(d, c->shards), steps = 2 + below(d, 2);
+
+	say(d,
+	    "strategy: {gate: bsp, send: delta, push: %u, fragments: %u, delay: %u, merge: %s, "
+	    "outer: {rule: %s}}\n",
+	    parts * steps, parts, below(d, steps), ONE_OF(d, char *, "replace", "mix"),
+	    ONE_OF(d, char *, "average", "nesterov"));
+}
+
 /* A preset as it is, or with options that change who waits for whom. */
 static void strategy(struct draw *d, const struct shape *c)
 {
@@ -132,7 +144,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
-	switch (below(d, 17)) {
+	switch (below(d, 19)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
 		    ONE_OF(d, char *, "true", "false"));
@@ -171,6 +183,15 @@ static void strategy(struct draw *d, const struct shape *c)
 		    ONE_OF(d, char *, "bsp", "backup"), 1 + below(d, 4),
 		    ONE_OF(d, char *, "average", "add", "bmuf", "nesterov"));
 		return;
+	case 8:
+		stream(d, c);
+		return;
+	case 9:
+		say(d,
+		    "strategy: {gate: %s, send: delta, push: %u, adaptive: true, outer: {rule: "
+		    "average}}\n",
+		    ONE_OF(d, char *, "async", "ssp", "softsync"), 2 + below(d, 4));
+		return;
 	default:
 		say(d, "strategy: %s\n", short_strategy(&tw_presets[below(d, (uint32_t)count)]));
 	}
@@ -201,6 +222,7 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	const uint32_t shards = ONE_OF(&d, uint32_t, 1, 2, 3, 5, 7);
 	const struct shape c = { .workers = 1 + below(&d, 8),
 				 .servers = 1 + below(&d, shards < 3 ? shards : 3),
+				 .shards = shards,
 				 .span = ONE_OF(&d, double, 0.6, 2, 8, 30) };
 	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
 

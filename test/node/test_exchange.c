@@ -215,6 +215,51 @@ static void links_count_what_they_carry(void **state)
 	close_it(&f);
 }
 
+/* A push in parts goes to all, and has floats for some. */
+static void others_hear_of_a_part(void **state)
+{
+	struct fixture f;
+
+	open_it(&f, tw_codec_find("fp32"));
+	f.plan.traffic.fragments = 3;
+	place_all(&f, 1);
+	for (uint64_t round = 0; round < 6; round++) {
+		const size_t before = says;
+
+		push(&f, 1, (struct tw_offer){ .in_part = true, .body.round = round });
+		assert_int_equal(says, before + HOLDERS);
+		for (size_t k = before; k < says; k++) {
+			const size_t s = said[k]->h.shard;
+			const bool mine = s % 3 == round % 3;
+
+			assert_int_equal(said[k]->b.push.link, round + 1);
+			assert_int_equal(said[k]->h.payload,
+					 mine ? (border[s + 1] - border[s]) * sizeof(float) : 0);
+			assert_int_equal(!said[k]->payload, !mine);
+		}
+		ack(&f, 0, round + 1, 0, 1);
+		assert_int_equal(f.x.outs, 1);
+		ack(&f, 1, round + 1, 0, 1);
+		assert_int_equal(f.x.outs, 0);
+	}
+	close_it(&f);
+}
+
+/* What is withdrawn may be asked for again, and its answer is ignored. */
+static void a_withdrawn_request_is_not_answered(void **state)
+{
+	struct fixture f;
+
+	open_it(&f, tw_codec_find("fp32"));
+	place_all(&f, 1);
+	push(&f, 1, (struct tw_offer){ .first = 1, .count = 1, .reads = true });
+	tw_exchange_pull(&f.x, &ctx, &f.x.holder[0], 5);
+	tw_exchange_withdraw(&f.x);
+	assert_int_equal(f.x.holder[0].request, TW_REQUEST_NONE);
+	assert_int_equal(f.x.holder[1].request, TW_REQUEST_PUSH); /* its contribution is there */
+	close_it(&f);
+}
+
 static void a_credit_comes_back_when_all_have_closed(void **state)
 {
 	struct fixture f;
@@ -703,6 +748,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_holder_gets_its_own_range),
 		cmocka_unit_test(links_count_what_they_carry),
+		cmocka_unit_test(others_hear_of_a_part),
+		cmocka_unit_test(a_withdrawn_request_is_not_answered),
 		cmocka_unit_test(a_credit_comes_back_when_all_have_closed),
 		cmocka_unit_test(what_is_open_is_sent_again),
 		cmocka_unit_test(only_the_newest_request_is_answered),

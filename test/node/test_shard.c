@@ -355,6 +355,73 @@ static void a_round_is_its_set(void **state)
 	assert_int_equal(heap.live, 0);
 }
 
+/* --- parts of the parameters ------------------------------------------------------------------ */
+
+static struct {
+	uint32_t params, unchanged, have, refused;
+} part;
+
+static void hear_part(struct lone_shard *l, const struct tw_msg *m)
+{
+	(void)l;
+	part.params += m->h.type == TW_PARAMS;
+	part.unchanged += m->h.type == TW_UNCHANGED;
+	part.have += m->h.type == TW_HAVE && !(m->h.flags & TW_FLAG_REFUSED);
+	part.refused += m->h.type == TW_HAVE && (m->h.flags & TW_FLAG_REFUSED);
+}
+
+/* A round that is of other shards is counted here, and changes nothing; floats in it are refused,
+ * and so is a round of this shard without them. */
+static void a_round_of_other_shards_is_counted(void **state)
+{
+	struct refusing heap = REFUSING(0);
+	struct tw_block *payload = tw_block_new(&tw_heap_system, 10 * sizeof(float));
+	struct tw_member one = { 0, LONE_INCARNATION(1), TW_LIVE, LONE_WORKER(0) };
+	uint64_t version = 0, samples = 0;
+	struct lone_shard l;
+
+	(void)state;
+	for (int k = 0; k < 10; k++)
+		tw_block_floats(payload)[k] = 1.0f;
+	lone_open(&l, &heap.heap, "bsp", 1);
+	l.plan.plan.traffic.fragments = 3;
+	l.sent = hear_part;
+	lone_view(&l, &one, 1, true);
+	for (uint64_t round = 0; round < 30; round++) {
+		const bool mine = round % 3 == 0, wrong = round % 5 == 4;
+		struct tw_msg m = lone_push(&l, 0, LONE_INCARNATION(1), round + 1, payload);
+
+		memset(&part, 0, sizeof part);
+		if (mine == wrong) {
+			m.payload = NULL;
+			m.h.payload = 0;
+		}
+		lone_say(&l, &m);
+		assert_int_equal(part.have, !wrong);
+		assert_int_equal(part.refused, wrong);
+		m = lone_from_master(&l, TW_COMMIT);
+		m.b.commit = (struct tw_body_commit){ .round = round, .count = !wrong };
+		if (!wrong) {
+			m.tail = tw_block_new(&tw_heap_system, sizeof one);
+			memcpy(m.tail->data, &one, sizeof one);
+			m.h.tail = sizeof one;
+		}
+		lone_say(&l, &m);
+		tw_block_drop(m.tail);
+		version += mine && !wrong;
+		samples += !wrong;
+		assert_int_equal(l.shard->slice.version.n, version);
+		assert_int_equal(l.shard->slice.tally.samples, samples);
+		assert_int_equal(l.shard->slice.tally.updates, version);
+		assert_int_equal(l.shard->slice.round, round + 1);
+		assert_int_equal(part.params, mine);
+		assert_int_equal(part.unchanged, !mine);
+	}
+	lone_close(&l);
+	tw_block_drop(payload);
+	assert_int_equal(heap.live, 0);
+}
+
 /* --- many ----------------------------------------------------------------------------------- */
 
 static struct {
@@ -403,6 +470,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ssp_answers_as_a_plain_queue_would),
 		cmocka_unit_test(a_round_is_its_set),
+		cmocka_unit_test(a_round_of_other_shards_is_counted),
 		cmocka_unit_test(workers_are_small),
 	};
 

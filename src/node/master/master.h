@@ -156,6 +156,10 @@ bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
 void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
 		  uint64_t from, uint64_t to);
+/* The member's stripe of the next round. */
+void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* ... is taken back; TW_NO_MEMORY: the run cannot go on. */
+enum tw_status tw_deal_withdraw(struct master *m, uint32_t slot);
 /* Everything this worker holds goes back and is dealt again; it asks for nothing. */
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);

@@ -12,26 +12,50 @@
 
 #include <string.h>
 
-void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to)
+static struct tw_msg *lease_of(struct master *m, struct tw_context *ctx, uint32_t slot,
+			       struct tw_range range)
 {
 	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_LEASE);
 	const struct tw_plan *p = m->plan;
 
 	if (!msg)
-		return;
+		return NULL;
 	msg->h.incarnation = m->member[slot].incarnation;
 	msg->b.lease = (struct tw_body_lease){
 		.round = m->rounds.number,
 		.confirmed = m->member[slot].held.confirmed,
-		.range = { from, (uint32_t)(to - from), (uint32_t)id },
+		.range = range,
 		.batch = tw_deal_batch(m, slot),
 		.live = tw_master_live(m),
 		.nominal = p->dealing.global_batch
 				   ? (double)p->dealing.global_batch / tw_master_live(m)
 				   : p->dealing.batch,
-		.period = to > from ? tw_speed_tell(m, slot) : 0,
+		.period = range.count ? tw_speed_tell(m, slot) : 0,
 	};
+	return msg;
+}
+
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to)
+{
+	const struct tw_range range = { from, (uint32_t)(to - from), (uint32_t)id };
+	struct tw_msg *msg = lease_of(m, ctx, slot, range);
+
+	if (msg)
+		tw_send(ctx, msg);
+}
+
+void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+	const struct tw_range range = { e->ahead.from, e->ahead.count, (uint32_t)e->ahead.lease };
+	struct tw_msg *msg = lease_of(m, ctx, slot, range);
+
+	if (!msg)
+		return;
+	msg->b.lease.round++;
+	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
+		msg->b.lease.before = (uint32_t)e->stripe.lease;
 	tw_send(ctx, msg);
 }
 
@@ -174,6 +198,17 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	tw_deal_note_progress(m, ctx);
 }
 
+enum tw_status tw_deal_withdraw(struct master *m, uint32_t slot)
+{
+	const struct stripe_ahead a = m->member[slot].ahead;
+
+	if (!a.count)
+		return TW_OK;
+	m->member[slot].ahead.count = 0;
+	m->count.redealt += a.count;
+	return tw_deal_give_back(m, a.from, a.from + a.count);
+}
+
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
@@ -201,6 +236,8 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	}
 	if (e->stripe.state != STRIPE_COMPLETE) /* that one counts, although its worker is gone */
 		tw_round_put(m, slot, STRIPE_NONE);
+	if (st == TW_OK)
+		st = tw_deal_withdraw(m, slot);
 	if (st != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples of a lost worker");
 }
@@ -239,6 +276,8 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 			m->count.redealt += e->stripe.count;
 			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
 		}
+		if (st == TW_OK)
+			st = tw_deal_withdraw(m, k);
 		e->held.count = 0;
 		e->idle = false;
 		tw_round_put(m, k, STRIPE_NONE);
@@ -259,8 +298,10 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,
 			     e->held.lease[k].to);
 	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
-		tw_deal_send(m, ctx, slot, e->held.next, e->stripe.from,
+		tw_deal_send(m, ctx, slot, e->stripe.lease, e->stripe.from,
 			     e->stripe.from + e->stripe.count);
+	if (e->ahead.count)
+		tw_deal_send_ahead(m, ctx, slot);
 	if (tw_deal_was_told(e))
 		tw_deal_send(m, ctx, slot, 0, 0, 0);
 }

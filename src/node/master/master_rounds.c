@@ -8,7 +8,10 @@
  *  (2) a worker whose stripe was too late for its round is behind until it asks for work again, and
  *      gets no stripe meanwhile.
  *  (3) opening and committing a round walk over all members; every other event costs as much as it
- *      changes. */
+ *      changes.
+ *  (4) with plan.traffic.delay a worker has its stripe of the next round before this one is over,
+ *      so that it need not wait for the answers of this round.  One that comes in between begins
+ *      with the round after that. */
 #include "node/master/master.h"
 
 #include <string.h>
@@ -55,6 +58,30 @@ static uint64_t *have_of(struct master *m, uint32_t slot)
 	return m->rounds.have + (size_t)slot * m->rounds.words;
 }
 
+static void begin_stripe(struct master *m, struct tw_context *ctx, uint32_t slot,
+			 const struct stripe_ahead *what)
+{
+	struct member *e = &m->member[slot];
+
+	tw_deal_appetite(m, slot, APPETITE_NONE);
+	tw_round_put(m, slot, STRIPE_STAGING);
+	memset(have_of(m, slot), 0, m->rounds.words * sizeof *m->rounds.have);
+	e->stripe = (struct stripe){ .state = STRIPE_STAGING,
+				     .incarnation = e->incarnation,
+				     .node = e->node,
+				     .count = what->count,
+				     .from = what->from,
+				     .lease = what->lease };
+	tw_stuck_asked(m, ctx, e);
+}
+
+/* Between rounds a cut, a pause or the end come first. */
+static bool may_open(const struct master *m)
+{
+	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
+	       !tw_master_must_move(m) && !tw_deal_exhausted(m);
+}
+
 static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	const bool crosses = tw_plan_crosses_epochs(m->plan);
@@ -80,18 +107,76 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 								       : UINT64_MAX;
 	else if (first)
 		m->rounds.border = (r.from / samples + 1) * samples;
-	tw_deal_appetite(m, slot, APPETITE_NONE);
-	tw_round_put(m, slot, STRIPE_STAGING);
-	e->stripe.have = 0;
-	memset(have_of(m, slot), 0, m->rounds.words * sizeof *m->rounds.have);
-	e->stripe.incarnation = e->incarnation;
-	e->stripe.node = e->node;
-	e->stripe.from = r.from;
-	e->stripe.count = (uint32_t)(r.to - r.from);
-	tw_stuck_asked(m, ctx, e);
+	begin_stripe(m, ctx, slot,
+		     &(struct stripe_ahead){ .from = r.from,
+					     .lease = ++e->held.next,
+					     .count = (uint32_t)(r.to - r.from) });
 	tw_deal_note(m, ctx, slot, r.from, r.to);
-	tw_deal_send(m, ctx, slot, ++e->held.next, r.from, r.to);
+	tw_deal_send(m, ctx, slot, e->stripe.lease, r.from, r.to);
 	return true;
+}
+
+/* (4) Stripes of the round after this one. */
+static void plan_ahead(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_slots *live = &m->members.live;
+	const uint64_t last = m->plan->ends.updates;
+
+	if (!m->plan->traffic.delay || !may_open(m) || (last && m->rounds.number + 1 >= last))
+		return;
+	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1)) {
+		struct member *e = &m->member[k];
+		const uint64_t size =
+			(uint64_t)tw_plan_stripe(m->plan, tw_deal_batch(m, k), m->rounds.begins);
+		struct tw_span r;
+
+		if (tw_deal_too_early(m, k))
+			continue;
+		if (!size || !tw_deal_next_range(m, k, m->plan->dealing.positions, size, &r))
+			continue;
+		if (tw_deal_take(m, r.from, r.to) != TW_OK) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
+			return;
+		}
+		e->ahead =
+			(struct stripe_ahead){ r.from, ++e->held.next, (uint32_t)(r.to - r.from) };
+		tw_deal_note(m, ctx, k, r.from, r.to);
+		tw_deal_send_ahead(m, ctx, k);
+	}
+}
+
+/* (4) The next round begins with the stripes that were dealt ahead; false: there are none. */
+static bool open_ahead(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_slots *live = &m->members.live;
+
+	if (!m->plan->traffic.delay)
+		return false;
+	m->rounds.open = true;
+	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1)) {
+		const struct stripe_ahead a = m->member[k].ahead;
+
+		m->member[k].ahead.count = 0;
+		if (a.count)
+			begin_stripe(m, ctx, k, &a);
+	}
+	m->rounds.open = planned(&m->rounds) != 0;
+	if (m->rounds.open)
+		m->since = tw_now(ctx);
+	return m->rounds.open;
+}
+
+/* (4) A round that nobody works in any more is opened anew: what follows it was dealt too early. */
+static void close_empty(struct master *m, struct tw_context *ctx)
+{
+	enum tw_status st = TW_OK;
+
+	m->rounds.open = false;
+	for (uint32_t k = 0; m->plan->traffic.delay && k < m->plan->crew.workers; k++)
+		if (st == TW_OK)
+			st = tw_deal_withdraw(m, k);
+	if (st != TW_OK)
+		tw_give_up(ctx, st, "no memory for samples of a lost worker");
 }
 
 /* Late workers that came home are behind no more. */
@@ -252,20 +337,13 @@ static void plan_late(struct master *m, struct tw_context *ctx)
 	}
 }
 
-/* Between rounds a cut, a pause or the end come first. */
-static bool may_open(const struct master *m)
-{
-	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
-	       !tw_master_must_move(m) && !tw_deal_exhausted(m);
-}
-
 void tw_round_deal(struct master *m, struct tw_context *ctx)
 {
 	for (;;) {
 		if (m->rounds.open) {
 			plan_late(m, ctx);
 			if (planned(&m->rounds) == 0) {
-				m->rounds.open = false; /* everybody went: nothing to commit */
+				close_empty(m, ctx); /* everybody went: nothing to commit */
 				continue;
 			}
 			if (!round_full(m))
@@ -273,12 +351,15 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 			commit_round(m, ctx);
 			continue;
 		}
-		if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
-			tw_score_dry(m, ctx);
-		if (!may_open(m))
-			return;
-		forgive(m);
-		if (!open_round(m, ctx))
-			return;
+		if (!open_ahead(m, ctx)) {
+			if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
+				tw_score_dry(m, ctx);
+			if (!may_open(m))
+				return;
+			forgive(m);
+			if (!open_round(m, ctx))
+				return;
+		}
+		plan_ahead(m, ctx);
 	}
 }

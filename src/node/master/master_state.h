@@ -88,8 +88,15 @@ struct stripe {
 	uint32_t have;              /* shards that have it */
 	uint32_t incarnation, node; /* who computes it */
 	uint32_t count, steps;
-	uint64_t from;
+	uint64_t from, lease; /* lease: its id */
 	double loss;
+};
+
+/* plan.traffic.delay: its stripe of the round after this one, which it has already; count 0: none.
+ */
+struct stripe_ahead {
+	uint64_t from, lease;
+	uint32_t count;
 };
 
 struct member {
@@ -105,6 +112,7 @@ struct member {
 	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
+	struct stripe_ahead ahead;
 	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
 	uint32_t barred_node,
 		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */

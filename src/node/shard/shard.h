@@ -40,8 +40,10 @@ struct shard_worker_request {
 	bool parked, aside;     /* not both */
 	uint32_t before, after; /* in the queue, while parked */
 	uint64_t number, round;
+	uint64_t have; /* the version that need not be sent again; NO_VERSION: none */
 	int64_t since;
 };
+#define NO_VERSION UINT64_MAX
 
 /* Contributions that were refused for their numbers. */
 struct shard_worker_strikes {
@@ -265,6 +267,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		     uint32_t flags);
+/* Say that it has what it would be sent. */
+void tw_shard_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
 /* What this worker read at `version` is too old: it may as well begin again. */

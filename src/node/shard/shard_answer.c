@@ -133,6 +133,18 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		tw_give_up(ctx, st, "no memory for an answer of %zu parameters", s->slice.n);
 }
 
+void tw_shard_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number)
+{
+	const struct shard_worker *g = tw_shard_worker(s, slot);
+	struct tw_msg *m = answer(s, ctx, g, TW_UNCHANGED, number);
+
+	if (!m)
+		return;
+	m->h.flags |= bad_flags(g);
+	tw_shard_reads(s, slot);
+	tw_send(ctx, m);
+}
+
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)
 {
 	const struct shard_worker *g = tw_shard_worker(s, slot);
@@ -198,7 +210,6 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_body_pull *p = &m->b.pull;
 	struct shard_worker *g = tw_shard_admitted(s, ctx, m);
 	const uint32_t slot = m->h.from;
-	struct tw_msg *out;
 	uint32_t whom;
 
 	if (!g)
@@ -217,13 +228,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	}
 	tw_shard_unpark(s, slot);
-	if (!is_unchanged(s, m)) {
+	if (is_unchanged(s, m))
+		tw_shard_unchanged(s, ctx, slot, p->number);
+	else
 		tw_shard_answer(s, ctx, slot, p->number, 0);
-		return;
-	}
-	out = answer(s, ctx, g, TW_UNCHANGED, p->number);
-	if (!out)
-		return;
-	tw_shard_reads(s, slot);
-	tw_send(ctx, out);
 }

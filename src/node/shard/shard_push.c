@@ -101,11 +101,21 @@ static void reply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 	}
 }
 
-/* Under rounds the answer waits for the commit. */
+/* Does it bring something for this shard? */
+static bool carries(const struct shard *s, const struct tw_body_push *p)
+{
+	return !tw_shard_rounds(s) || tw_plan_carries(s->plan, s->index, p->round);
+}
+
+/* Under rounds the answer waits for the commit.  Where that changes nothing here, the worker has
+ * it already. */
 static void park_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (m->h.flags & TW_FLAG_ANSWER)
-		tw_shard_park(s, ctx, m->h.from, m->b.push.number, m->b.push.round + 1);
+	if (!(m->h.flags & TW_FLAG_ANSWER))
+		return;
+	tw_shard_park(s, ctx, m->h.from, m->b.push.number, m->b.push.round + 1);
+	if (!carries(s, &m->b.push))
+		tw_shard_worker(s, m->h.from)->request.have = m->b.push.base.n;
 }
 
 static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -294,6 +304,8 @@ static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct cont
 	c->push = m->b.push;
 	if (m->h.flags & TW_FLAG_APPLIED)
 		return TW_OK;
+	if (!carries(s, &m->b.push)) /* it is counted here, so that all shards count the same */
+		return m->payload ? TW_BAD_BYTES : TW_OK;
 	if (!(m->h.flags & TW_FLAG_SKIPPED))
 		return unpack_slice(s, m, c);
 	if (!g->last)

@@ -70,6 +70,7 @@ void tw_shard_park(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 	r->number = number;
 	r->round = round;
 	r->aside = false;
+	r->have = NO_VERSION;
 	if (tw_shard_may_read(s, slot, round, &whom)) /* (2) */
 		s->queue.due = true;
 }
@@ -133,7 +134,10 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 		r->after = 0;
 		if (next)
 			tw_fetch(tw_shard_worker(s, next - 1), sizeof(struct shard_worker));
-		tw_shard_answer(s, ctx, link - 1, r->number, 0);
+		if (r->have == s->slice.version.n && !s->slice.view.moved)
+			tw_shard_unchanged(s, ctx, link - 1, r->number);
+		else
+			tw_shard_answer(s, ctx, link - 1, r->number, 0);
 	}
 }
 

@@ -117,7 +117,9 @@ struct worker_building {
 	uint32_t own;       /* own contributions already in the local parameters */
 	bool transmitted;   /* something was pushed in this generation */
 	bool fetch_due;     /* new parameters are to be asked for */
-	bool merge_due;     /* ... have come, while a step was computed on the old ones */
+	bool merge_due;     /* ... have come, and are not merged yet: a step was computed on the old
+			       ones, or plan.traffic.delay */
+	uint64_t pushed;    /* round of the last push, and 1; 0: none in this generation */
 	uint32_t farewells; /* pushes that took along all that the codec owes ... */
 	bool reads_again;   /* ... and the parameters that the next one needs are asked for */
 };
@@ -134,6 +136,7 @@ struct worker_kept {
 	float *base;       /* send: delta: ... what it was after the last merge or push */
 	float *shown;      /* ... what it computes on, if its rule shows another vector */
 	bool own;          /* `parameters` are to be kept or mixed at the next fetch */
+	bool rejoined;     /* ... but all views are forgotten: the next fetch says what is known */
 	float *array[TW_RULE_ARRAYS];
 	uint64_t count;             /* local steps so far */
 	float rate;                 /* of the last own step */
@@ -312,6 +315,9 @@ void tw_step_close(struct worker *w);
 void tw_step_abandon(struct worker *w, struct tw_context *ctx);
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
 void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
+/* Is it time to merge the answer to the last push (plan.traffic.delay)?  After so many steps of the
+ * next lease, or before its last one. */
+bool tw_step_merges(const struct worker *w, const struct held *lease);
 /* New parameters have come from all shards. */
 void tw_step_fetched(struct worker *w);
 void tw_step_forget_past(struct worker *w);
@@ -348,8 +354,10 @@ void tw_kept_take_back(struct worker *w);
  * may change.  False: it is not finite, and nothing was done. */
 bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);
 /* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
- * then. */
-void tw_kept_delta(struct worker *w, float *out);
+ * then.  Of a vector that is pushed in parts, only those of this round. */
+void tw_kept_delta(struct worker *w, uint64_t round, float *out);
+/* A new generation: views are forgotten.  `open`: something was begun, and will be dealt again. */
+void tw_kept_rejoin(struct worker *w, bool open);
 
 /* --- worker_state.c ----------------------------------------------------------------------- */
 

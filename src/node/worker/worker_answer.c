@@ -10,7 +10,22 @@
 
 /* --- what next ---------------------------------------------------------------------------- */
 
-/* Ask for what the lease needs; true: it is all here. */
+/* plan.traffic.delay: the answer to the push before this lease may still be on its way. */
+static bool runs_ahead(const struct worker *w, const struct held *lease)
+{
+	return w->plan->traffic.delay && w->kept.own && !w->kept.rejoined && lease->round &&
+	       w->building.pushed == lease->round && !tw_step_merges(w, lease);
+}
+
+/* ... or it is here, and waits for its step. */
+static void merge_in_time(struct worker *w, const struct held *lease)
+{
+	if (!w->plan->traffic.delay || !w->building.merge_due || !tw_step_merges(w, lease))
+		return;
+	tw_step_fetched(w);
+}
+
+/* Ask for what the lease needs; true: it is all here, or need not be yet. */
 static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
 	struct exchange *x = &w->exchange;
@@ -40,7 +55,7 @@ static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held
 			all = false;
 	}
 	w->building.fetch_due = w->building.fetch_due && put_off;
-	return all;
+	return all || runs_ahead(w, lease);
 }
 
 /* In a round only a stripe can carry what the codec of one who leaves owes: it works on one more
@@ -73,11 +88,12 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 			tw_worker_want(w, ctx);
 		return;
 	}
+	merge_in_time(w, h);
 	if (!has_parameters(w, ctx, h) || !tw_exchange_has_credit(&w->exchange)) /* (1) */
 		return;
 	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
 		tw_worker_want(w, ctx);
-	if (w->building.merge_due)
+	if (w->building.merge_due && !w->plan->traffic.delay)
 		tw_step_fetched(w);
 	tw_step_start(w, ctx, h);
 }
@@ -107,6 +123,19 @@ static void was_bad(struct worker *w, struct tw_context *ctx, const struct holde
 		       "contribution %llu was refused by shard %u: it is not finite (%llu refused "
 		       "so far)",
 		       (unsigned long long)seq, h->shard, (unsigned long long)w->bad);
+}
+
+/* All shards have answered. */
+static void fetched(struct worker *w, struct tw_context *ctx)
+{
+	if (w->plan->traffic.delay && w->kept.own && !w->kept.rejoined) {
+		w->building.merge_due = true;
+		return;
+	}
+	w->building.merge_due = w->step.state == STEP_COMPUTING;
+	if (!w->building.merge_due)
+		tw_step_fetched(w);
+	tw_worker_elastic(w, ctx);
 }
 
 void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -145,12 +174,8 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	}
 	/* what outlives a fetch stays as it is in the checkpoint that a drain is for */
 	if (st == TW_OK && tw_exchange_has_all(&w->exchange) &&
-	    !(w->leases.draining && tw_plan_own_parameters(w->plan))) {
-		w->building.merge_due = w->step.state == STEP_COMPUTING;
-		if (!w->building.merge_due)
-			tw_step_fetched(w);
-		tw_worker_elastic(w, ctx);
-	}
+	    !(w->leases.draining && tw_plan_own_parameters(w->plan)))
+		fetched(w, ctx);
 	tw_worker_advance(w, ctx);
 }
 

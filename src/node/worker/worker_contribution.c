@@ -93,6 +93,14 @@ static uint32_t state_count(const struct worker *w)
 	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
+/* The round of what was computed last; 0 where there are none. */
+static uint64_t round_of(struct worker *w)
+{
+	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
+
+	return h ? h->round : 0;
+}
+
 static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 {
 	const struct worker_building *b = &w->building;
@@ -112,11 +120,9 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .skipped = b->skipped,
 				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
 				     .loss = b->loss };
-	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
 
 	memcpy(body.range, b->range, b->ranges * sizeof *b->range);
-	if (h)
-		body.round = h->round;
+	body.round = round_of(w);
 	return body;
 }
 
@@ -132,6 +138,7 @@ static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offe
 		return;
 	}
 	b->transmitted = true;
+	b->pushed = offer->body.round + 1;
 	b->own++;
 	if (w->kept.drift)
 		tw_kept_forget_drift(w);
@@ -148,6 +155,7 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 		.vector = vector,
 		.skips = !transmits(w, t->skip_push, 2 * first),
 		.reads = fetch && !put_off && transmits(w, t->skip_fetch, 2 * first + 1),
+		.in_part = t->fragments > 1,
 		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING, /* (3) */
 	};
 
@@ -188,9 +196,9 @@ static bool add_to(struct worker *w, struct tw_context *ctx, struct tw_block **s
 	return true;
 }
 
-/* How far the own parameters were from the centre when they were pushed.  An elastic push is a
- * share of that. */
-static float drift_of(const struct worker *w, const float *delta)
+/* How far the own parameters that are pushed were from the centre.  An elastic push is a share of
+ * that. */
+static float drift_of(const struct worker *w, uint64_t round, const float *delta)
 {
 	const struct tw_traffic *t = &w->plan->traffic;
 	const bool elastic = t->merge == TW_MERGE_ELASTIC && t->alpha > 0.0f;
@@ -199,7 +207,8 @@ static float drift_of(const struct worker *w, const float *delta)
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
 		const struct tw_holding *r = &w->exchange.holder[k].range;
 
-		square += tw_vec_square(delta + r->at, r->trainable);
+		if (tw_plan_carries(w->plan, w->exchange.holder[k].shard, round))
+			square += tw_vec_square(delta + r->at, r->trainable);
 	}
 	return to_float(elastic ? sqrt(square) / (double)t->alpha : sqrt(square));
 }
@@ -223,8 +232,8 @@ static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 	b->cycle++;
 	fetch = !flush &&
 		(tw_worker_rounds(w) || b->cycle % (p->traffic.fetch / p->traffic.push) == 0);
-	tw_kept_delta(w, tw_block_floats(delta));
-	b->drift = drift_of(w, tw_block_floats(delta));
+	tw_kept_delta(w, round_of(w), tw_block_floats(delta));
+	b->drift = drift_of(w, round_of(w), tw_block_floats(delta));
 	contribute_gradient(w, ctx, delta, total ? 1.0f : (float)((double)b->samples / full), 1.0f,
 			    fetch && !b->elastic_due);
 	b->elastic_due = false;

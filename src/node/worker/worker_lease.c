@@ -264,6 +264,23 @@ static void end_rounds(struct worker *w, struct tw_context *ctx)
 		w->leases.held[0] = *h;
 }
 
+/* plan.traffic.delay: a lease comes while the one of the round before is worked on.  Others are of
+ * rounds that are over, or that the master opens anew. */
+static void keep_round_before(struct worker *w, uint64_t round)
+{
+	struct worker_leases *l = &w->leases;
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < l->count; k++) {
+		if (l->held[k].round + 1 == round ||
+		    (w->step.state == STEP_COMPUTING && l->held[k].id == w->step.compute.id))
+			l->held[kept++] = l->held[k];
+		else if (l->held[k].round >= round)
+			tw_exchange_withdraw(&w->exchange);
+	}
+	l->count = kept;
+}
+
 /* A range that can be worked on in steps: of the run, and inside one epoch unless stripes go beyond
  * the end of one. */
 static bool workable(const struct worker *w, const struct tw_body_lease *b)
@@ -295,7 +312,8 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	}
 	/* (1): in order, or one that was lost and is sent again would look old; a round's lease
 	 * needs none before it */
-	if (b->range.lease <= l->last || (!tw_worker_rounds(w) && b->range.lease != l->last + 1))
+	if (b->range.lease <= l->last || b->before > l->last ||
+	    (!tw_worker_rounds(w) && b->range.lease != l->last + 1))
 		return;
 	if (l->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
 		/* others went on meanwhile: read again, and count from where they are */
@@ -304,7 +322,9 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	}
 	l->last = b->range.lease;
 	l->asked = l->dry = l->draining = false; /* one sent again ends no drain */
-	if (tw_worker_rounds(w))
+	if (tw_worker_rounds(w) && w->plan->traffic.delay)
+		keep_round_before(w, b->round);
+	else if (tw_worker_rounds(w))
 		end_rounds(w, ctx);
 	if (!add_held(w, ctx, b))
 		return;

@@ -80,6 +80,8 @@ void tw_worker_resend(struct worker *w, struct tw_context *ctx)
 void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generation)
 {
 	w->me.id.generation = generation;
+	tw_kept_rejoin(w, w->building.summed || w->building.micros || w->exchange.outs ||
+				  w->step.state == STEP_COMPUTING);
 	tw_worker_reset_leases(&w->leases);
 	tw_step_abandon(w, ctx);
 	tw_step_forget_past(w);

@@ -7,7 +7,11 @@
  *  (2) a copy that outlives a fetch (tw_plan_own_parameters) is replaced by the first one only.
  *  (3) the state of its rule is its own; with strategy.average_state every fetch replaces it with
  *      the mean of all.
- *  (4) `shown` is what the worker's rule shows of the copy, and is made again whenever it moves. */
+ *  (4) `shown` is what the worker's rule shows of the copy, and is made again whenever it moves.
+ *  (5) where parts of the vector are pushed in turn, a part is merged when it was pushed, or when
+ *      others pushed it meanwhile.  Its `base` is then the view itself, so what is left of the own
+ *      copy is pushed the next time.  After a drained checkpoint everything but the last part was
+ *      merged already: only `base` is taken from the views. */
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -49,20 +53,17 @@ static void show_own(struct worker *w)
 	tw_vec_copy(k->shown + n, k->parameters + n, tw_worker_total(w) - n);
 }
 
-/* The part of the views in the own copy: 1 - alpha of its trainable values, all of its buffers. */
-static void mix(struct worker *w)
+/* The part of a view in the own copy: 1 - alpha of its trainable values, all of its buffers. */
+static void mix(struct worker *w, const struct holder *h)
 {
 	const float alpha = w->plan->traffic.alpha;
+	const struct tw_holding *r = &h->range;
+	const float *view = tw_block_floats(h->view);
+	float *own = w->kept.parameters + r->from;
 
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct tw_holding *r = &w->exchange.holder[i].range;
-		const float *view = tw_block_floats(w->exchange.holder[i].view);
-		float *own = w->kept.parameters + r->from;
-
-		for (size_t j = 0; j < r->trainable; j++)
-			own[j] = fmaf(alpha, own[j] - view[j], view[j]);
-		tw_vec_copy(own + r->trainable, view + r->trainable, r->n - r->trainable);
-	}
+	for (size_t j = 0; j < r->trainable; j++)
+		own[j] = fmaf(alpha, own[j] - view[j], view[j]);
+	tw_vec_copy(own + r->trainable, view + r->trainable, r->n - r->trainable);
 }
 
 /* The averaged state takes the place of the own one.  A worker that has made no step yet looks
@@ -86,14 +87,34 @@ static void take_state(struct worker *w)
 		k->rate = w->exchange.holder[0].seen.rate;
 }
 
-static void replace(struct worker *w)
+static void replace(struct worker *w, const struct holder *h)
 {
-	for (uint32_t i = 0; i < w->exchange.holders; i++) {
-		const struct holder *h = &w->exchange.holder[i];
+	tw_vec_copy(w->kept.parameters + h->range.from, tw_block_floats(h->view), h->range.n);
+}
 
-		tw_vec_copy(w->kept.parameters + h->range.from, tw_block_floats(h->view),
-			    h->range.n);
-	}
+/* (5) */
+static void merge_in_part(struct worker *w, struct holder *h, struct tw_version *merged)
+{
+	struct worker_kept *k = &w->kept;
+	const struct tw_version now = h->seen.version;
+	const bool moved = now.n != merged->n || now.incarnation != merged->incarnation;
+
+	*merged = now;
+	if (k->own && !k->rejoined && !moved && !tw_plan_carries(w->plan, h->shard, h->round - 1))
+		return;
+	if (!k->own || (!k->rejoined && w->plan->traffic.merge != TW_MERGE_MIX))
+		replace(w, h);
+	else if (!k->rejoined)
+		mix(w, h);
+	tw_vec_copy(k->base + h->range.from, tw_block_floats(h->view), h->range.n);
+}
+
+void tw_kept_rejoin(struct worker *w, bool open)
+{
+	if (!tw_plan_streams(w->plan))
+		return;
+	w->kept.own = w->kept.own && !open;
+	w->kept.rejoined = true;
 }
 
 void tw_kept_merge(struct worker *w)
@@ -101,21 +122,28 @@ void tw_kept_merge(struct worker *w)
 	struct worker_kept *k = &w->kept;
 	const enum tw_merges merge = w->plan->traffic.merge;
 	const bool stays = k->own && merge == TW_MERGE_ELASTIC;
+	const bool streams = tw_plan_streams(w->plan);
 
-	if (!k->own || !tw_plan_own_parameters(w->plan))
-		replace(w);
-	else if (merge == TW_MERGE_MIX)
-		mix(w);
+	for (uint32_t i = 0; i < w->exchange.holders; i++)
+		if (streams)
+			merge_in_part(w, &w->exchange.holder[i], &w->shard[i].merged.version);
+		else if (!k->own || !tw_plan_own_parameters(w->plan))
+			replace(w, &w->exchange.holder[i]);
+		else if (merge == TW_MERGE_MIX)
+			mix(w, &w->exchange.holder[i]);
+	/* what a checkpoint left unmerged is merged in time, as if it had come just now */
+	w->building.merge_due = k->own && k->rejoined && w->plan->traffic.delay;
 	k->own = true;
 	if (w->plan->traffic.average_state)
 		take_state(w);
 	for (uint32_t i = 0; i < w->exchange.holders; i++)
 		w->shard[i].merged = w->exchange.holder[i].seen;
+	k->rejoined = false;
 	if (merge == TW_MERGE_KEEP)
 		tw_vec_add(k->parameters, k->drift, w->plan->problem.trainable);
 	else if (k->drift)
 		tw_vec_fill(k->drift, 0.0f, tw_worker_total(w));
-	if (k->base && !stays) /* an elastic step is pushed after its fetch */
+	if (k->base && !stays && !streams) /* an elastic step is pushed after its fetch */
 		tw_vec_copy(k->base, k->parameters, tw_worker_total(w));
 	show_own(w);
 }
@@ -174,14 +202,34 @@ static void elastic(float alpha, const struct holder *h, float *own, float *out)
 		tw_vec_add(own, out, h->range.trainable);
 }
 
+/* (5) */
+static void delta_in_part(struct worker *w, uint64_t round, float *out)
+{
+	for (uint32_t i = 0; i < w->exchange.holders; i++) {
+		struct holder *h = &w->exchange.holder[i];
+		const size_t from = h->range.from, n = h->range.trainable;
+		const float *base = w->kept.base + from, *own = w->kept.parameters + from;
+
+		h->base = h->seen; /* what `base` is of */
+		if (!tw_plan_carries(w->plan, h->shard, round))
+			continue;
+		tw_vec_sub(out + h->range.at, base, own, n);
+		tw_vec_sub(out + h->range.at + n, own + n, base + n, h->range.n - n);
+	}
+}
+
 /* Buffers are changes, and not subtracted where they arrive; the state goes as it is. */
-void tw_kept_delta(struct worker *w, float *out)
+void tw_kept_delta(struct worker *w, uint64_t round, float *out)
 {
 	const uint32_t arrays = tw_plan_state_arrays(w->plan);
 	const struct tw_traffic *t = &w->plan->traffic;
 	struct worker_kept *k = &w->kept;
 
 	tw_kept_take_back(w);
+	if (tw_plan_streams(w->plan)) {
+		delta_in_part(w, round, out);
+		return;
+	}
 	for (uint32_t i = 0; i < w->exchange.holders; i++) {
 		const struct tw_holding *r = &w->exchange.holder[i].range;
 		float *own = k->parameters + r->from, *base = k->base + r->from, *d = out + r->at;

@@ -271,6 +271,17 @@ static void remember_views(struct worker *w)
 		w->step.pasts++;
 }
 
+bool tw_step_merges(const struct worker *w, const struct held *lease)
+{
+	const struct worker_building *b = &w->building;
+	const uint64_t group = (uint64_t)lease->batch * w->plan->dealing.accumulate;
+	const uint32_t steps = lease->next == lease->from ? 0 : b->summed;
+
+	if (lease->next != lease->from && b->micros) /* in the middle of a step */
+		return false;
+	return steps >= w->plan->traffic.delay || lease->to - lease->next <= group;
+}
+
 void tw_step_fetched(struct worker *w)
 {
 	struct exchange *x = &w->exchange;
