@@ -412,7 +412,10 @@ static void let_go(struct exchange *x)
 		struct carried *const slice = x->out[0].slice;
 		const struct tw_body_push *b = &x->out[0].body;
 
-		for (uint32_t k = 0; k < b->ranges && was_late(x, &x->out[0]); k++)
+		const bool late = was_late(x, &x->out[0]);
+
+		x->landed = x->landed || !late;
+		for (uint32_t k = 0; k < b->ranges && late; k++)
 			x->again[x->agains++] = b->range[k];
 
 		clear_outgoing(x, &x->out[0]);

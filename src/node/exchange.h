@@ -126,6 +126,7 @@ struct exchange {
 	struct tw_range again[TW_CREDITS * TW_RANGES]; /* (8) */
 	uint32_t agains;                               /* so many */
 	bool outdated;                                 /* (8) */
+	bool landed;       /* one was closed that not all have dropped; the owner clears it */
 	uint64_t seq;                                  /* last contribution made */
 	uint64_t requests;                             /* number of the last request */
 	uint64_t clock;    /* contributions made, and what it began with: the same on all links */

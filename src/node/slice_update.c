@@ -15,7 +15,8 @@
 /* What one update needs to know in every tile. */
 struct update {
 	struct contribution *const *c;
-	uint32_t count, live;
+	uint32_t count, live; /* count: of those that have a vector */
+	bool together;        /* all are of one version, as if one worker had accumulated them */
 	bool in_turn, total, decays, observes;
 	float trims;        /* below 0: a mean by weight */
 	float rate, weight; /* weight: collected */
@@ -242,12 +243,12 @@ static const float *buffers_of(const struct slice *s, const struct contribution 
 	return c->coded ? tw_block_floats(c->block) : c->g + s->trainable;
 }
 
-/* Running statistics: averaged by samples in a round, the change ÷ live workers elsewhere.  A round
- * adds them like gradients, so that N workers and one that accumulates N batches give the same
+/* Running statistics: averaged by samples where contributions belong together, the change ÷ live
+ * workers elsewhere.  A round adds them like gradients, so that N workers and one that
+ * accumulates N batches give the same
  * bits; `divide` makes a sum of batches a mean here too. */
 static void update_buffers(struct slice *s, const struct update *u)
 {
-	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
 	const float live = (float)(u->live ? u->live : 1);
 	float *out = tw_block_floats(u->next), *sum = s->tile;
 
@@ -263,14 +264,14 @@ static void update_buffers(struct slice *s, const struct update *u)
 			const struct tw_body_push *p = &u->c[j]->push;
 			const float *g = buffers_of(s, u->c[j]) + (at - s->trainable);
 
-			if (!rounds)
+			if (!u->together)
 				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
 			else if (j == 0)
 				tw_vec_scale_to(sum, p->weight / p->divide, g, n);
 			else
 				tw_vec_axpy(sum, p->weight / p->divide, g, n);
 		}
-		if (rounds) {
+		if (u->together) {
 			tw_vec_scale(sum, 1.0f / u->weight, n);
 			tw_vec_add(out + at, sum, n);
 		}
@@ -310,15 +311,14 @@ static void update_state(struct slice *s, const struct update *u)
 /* The rate of an update, and how far the run is with it. */
 static float update_rate(struct slice *s, const struct update *u)
 {
-	const bool rounds = s->plan->gate->traits & TW_GATE_ROUNDS;
 	double progress = u->c[0]->push.progress;
 
 	/* a round is where its first stripe is, as for one worker that accumulates all of them;
 	 * stripes dealt again do not take it back */
 	for (uint32_t j = 1; j < u->count; j++)
-		progress = rounds ? fmin(progress, u->c[j]->push.progress)
-				  : fmax(progress, u->c[j]->push.progress);
-	if (rounds)
+		progress = u->together ? fmin(progress, u->c[j]->push.progress)
+				       : fmax(progress, u->c[j]->push.progress);
+	if (u->together)
 		progress = fmax(progress, s->history.progress);
 	if (progress > s->history.progress)
 		s->history.progress = progress;
@@ -388,6 +388,8 @@ static void begin_update(struct slice *s, struct update *u)
 {
 	const struct tw_plan *p = s->plan;
 
+	u->together = (p->gate->traits & TW_GATE_ROUNDS) ||
+		      tw_gate_keeps(p->gate, p->gate_options) != TW_KEEP_EACH;
 	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
 	u->total = (p->far.rule->traits & TW_RULE_TOTAL) ||
 		   (p->gate->totals && p->gate->totals(p->gate_options));
@@ -459,15 +461,60 @@ static enum tw_status count_all(struct slice *s, struct tw_context *ctx,
 	return TW_OK;
 }
 
+enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
+				    struct contribution *c)
+{
+	const float share = c->push.weight / c->push.divide;
+	struct tw_block *sum = into->block;
+
+	if (into->g != tw_block_floats(sum) || into->push.divide != into->push.weight ||
+	    atomic_load_explicit(&sum->refs, memory_order_acquire) != 1) {
+		sum = tw_pool_take(s->pool);
+		if (!sum)
+			return TW_NO_MEMORY;
+		tw_vec_scale_to(tw_block_floats(sum), into->push.weight / into->push.divide,
+				into->g, s->n);
+		tw_block_drop(into->block);
+		into->block = sum;
+		into->g = tw_block_floats(sum);
+	}
+	if (share == 1.0f)
+		tw_vec_add(tw_block_floats(sum), c->g, s->n);
+	else
+		tw_vec_axpy(tw_block_floats(sum), share, c->g, s->n);
+	into->push.weight += c->push.weight;
+	into->push.divide = into->push.weight;
+	into->push.progress = fmin(into->push.progress, c->push.progress);
+	tw_block_drop(c->block);
+	c->block = NULL;
+	c->g = NULL;
+	return TW_OK;
+}
+
+static bool has_vector(const struct contribution *c)
+{
+	return c->g || c->coded;
+}
+
+/* How many have a vector of their own. */
+static uint32_t leading(struct contribution *const *c, uint32_t count)
+{
+	uint32_t k = count;
+
+	while (k && !has_vector(c[k - 1]))
+		k--;
+	return k;
+}
+
 enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 				      struct contribution *const *c, uint32_t count, uint32_t live)
 {
-	struct update u = { .c = c, .count = count, .live = live };
+	struct update u = { .c = c, .count = leading(c, count), .live = live };
 
 	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
 	if (count == 0)
 		return TW_OK;
-	if (!c[0]->g)
+	if (!u.count)
 		return count_all(s, ctx, c, count);
 	tw_slice_hide(s);
 	u.next = next_block(s);

@@ -22,8 +22,8 @@ struct contribution {
 	uint32_t slot, incarnation;
 	uint64_t seq, tau;
 	struct tw_block *block; /* a reference ... */
-	const float *g;         /* ... to what holds these n floats; NULL: it is sparse, or none are for
-				   this slice */
+	const float *g;         /* ... to what holds these n floats; NULL: it is sparse, is part of
+				   another, or brings nothing for this slice */
 	const uint8_t *coded;   /* sparse: the codec's bytes for the trainable values, checked; the
 				   block begins with the floats of the buffers */
 	size_t coded_bytes;
@@ -43,10 +43,14 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 						const float *g);
 /* Drop what is staged, if anything is: it was not committed. */
 void tw_slice_update_unstage(struct slice *s);
+/* Add one contribution to another of the same version: *into becomes their mean by weight, and *c
+ * has no vector any more.  TW_NO_MEMORY: nothing has changed. */
+enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
+				    struct contribution *c);
 /* Run contributions through the line as one update, which counts them and remembers their
- * positions; their references stay the caller's.  Those without floats bring nothing for this
- * slice, and are only counted.  `live` workers share the running statistics.  On TW_NO_MEMORY
- * nothing has changed (slice.h, (6)). */
+ * positions; those that are part of others are behind these.  Their references stay the caller's.
+ * Where none has a vector, they bring nothing for this slice, and are only counted.  `live` workers
+ * share the running statistics.  On TW_NO_MEMORY nothing has changed (slice.h, (6)). */
 enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 				      struct contribution *const *c, uint32_t count, uint32_t live);
 /* The books of one contribution that its worker has applied by itself: counts, history, version. */

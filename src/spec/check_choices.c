@@ -66,6 +66,8 @@
 #define FRAGMENTS        FACT(48) /* parts of the parameters are pushed in turn */
 #define LATER            FACT(49) /* answers are merged some steps later */
 #define LEAVES_OUT       FACT(50) /* a round may end without all of its workers */
+#define FRESH            FACT(51) /* only what is of the current version counts */
+#define DROPS            FACT(52) /* the gate drops what is late, outside rounds */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -103,6 +105,21 @@ static const struct refusal {
 	  "gradient" },
 	{ STOPS | LOCAL, 0, "strategy.stop", "strategy.local.rule",
 	  "local steps cannot begin again; use stop: false, or leave local: out" },
+	{ STOPS, DROPS, "strategy.stop", "strategy.gate",
+	  "with these options [gate] drops nothing, so no worker needs to begin again; use "
+	  "fresh: true, or stop: false" },
+	{ FRESH | DELTA, 0, "strategy.send", "strategy.gate",
+	  "only gradients of the current parameters count here, and a delta is of many steps; use "
+	  "send: gradient, or gate: [at-once gate]" },
+	{ FRESH | LOCAL, 0, "strategy.local.rule", "strategy.gate",
+	  "only gradients of the current parameters count here, and local steps lead away from "
+	  "them; leave local: out, or use gate: [at-once gate]" },
+	{ FRESH | POLICY, 0, "strategy.staleness", "strategy.gate",
+	  "only gradients of the current parameters count here, and these are not stale; use "
+	  "staleness: [idle policy], or gate: [at-once gate]" },
+	{ FRESH | SKIPS, 0, "strategy.skip", "strategy.gate",
+	  "only gradients of the current parameters count here, and a skipped push repeats an "
+	  "older one; leave skip: out, or use gate: [at-once gate]" },
 	{ OWN_COPY, DELTA, "strategy.merge", "strategy.send",
 	  "elastic and mix need steps on a worker's own parameters; use send: delta, or merge: "
 	  "replace" },
@@ -337,6 +354,10 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 		facts |= STOPS;
 	if (t & TW_GATE_HOLDS)
 		facts |= HOLDS_BACK;
+	if (tw_gate_keeps(p->gate, p->gate_options) != TW_KEEP_EACH)
+		facts |= FRESH;
+	if ((t & TW_GATE_DROPS) && p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP)
+		facts |= DROPS;
 	if (p->gate->totals && p->gate->totals(p->gate_options))
 		facts |= TOTALS;
 	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))

@@ -10,8 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
-#define MIB     ((size_t)1 << 20)
+#define ENDLESS       ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
+#define MIB           ((size_t)1 << 20)
+#define COLLECTS_MOST ((uint32_t)1 << 20) /* no gate waits for more contributions */
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -52,19 +53,35 @@ static uint64_t of_steps(const struct tw_job *job, uint64_t steps)
 	return of_gradients(job, steps / a + (steps % a != 0));
 }
 
+/* `count` contributions of workers that are equally quick. */
+static struct tw_collected evenly(uint32_t count, uint32_t workers)
+{
+	const uint32_t each = count / workers, more = count % workers;
+
+	return (struct tw_collected){
+		.count = count,
+		.workers = count < workers ? count : workers,
+		.missing = count < workers ? workers - count : 0,
+		.inverse = (double)more / (each + 1) + (each ? (double)(workers - more) / each : 0),
+	};
+}
+
 uint32_t tw_job_collects(const struct tw_job *job)
 {
 	const struct tw_plan *p = &job->plan;
-	uint32_t c = 1;
+	const uint32_t workers = job->cluster.workers;
+	const bool several = tw_gate_keeps(p->gate, p->gate_options) != TW_KEEP_EACH;
+	const uint32_t most = several ? COLLECTS_MOST : workers;
+	struct tw_collected kept = evenly(1, workers);
 
 	if (p->gate->traits & TW_GATE_ROUNDS)
 		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers, 0)
 				       : job->cluster.workers;
 	if (!(p->gate->traits & TW_GATE_COLLECTS) || !p->gate->full)
 		return 1;
-	while (c < job->cluster.workers && !p->gate->full(p->gate_options, c))
-		c++;
-	return c;
+	while (kept.count < most && !p->gate->full(p->gate_options, &kept))
+		kept = evenly(kept.count + 1, workers);
+	return kept.count;
 }
 
 static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)

@@ -28,6 +28,25 @@ enum tw_gate_traits {
 	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
 	TW_GATE_DROPS = 32,   /* without rounds: `admit` may drop what is late; its positions are
 				 dealt again if every shard has dropped it */
+	TW_GATE_WAITS = 64,   /* without rounds: an update waits for every active worker */
+};
+
+/* Gates for which shards must know which workers are active. */
+#define TW_GATE_ACTIVE (TW_GATE_HOLDS | TW_GATE_WAITS)
+
+/* How a shard keeps what was admitted until its update. */
+enum tw_keeps {
+	TW_KEEP_EACH,      /* as it came: contributions may be of several versions */
+	TW_KEEP_SUM,       /* all are of the current version: they are one sum */
+	TW_KEEP_BY_WORKER, /* the same, one sum for each worker; their means count alike */
+};
+
+/* What is kept. */
+struct tw_collected {
+	uint32_t count;   /* contributions */
+	uint32_t workers; /* TW_KEEP_BY_WORKER: active workers of which there is one ... */
+	uint32_t missing; /* ... or none ... */
+	double inverse;   /* ... and the sum over `workers` of 1 / contributions of that one */
 };
 
 /* What a shard knows of the clocks of its workers: how many contributions each has closed. */
@@ -73,8 +92,11 @@ struct tw_gate {
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,
 	 * incarnation, seq). */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
-	/* After TW_ACCUMULATE: is the update due with this number of contributions? */
-	bool (*full)(const void *options, uint32_t collected);
+	/* After TW_ACCUMULATE: is the update due with what is kept?  Where `missing` counts, it is
+	 * asked again when a worker leaves or becomes idle. */
+	bool (*full)(const void *options, const struct tw_collected *kept);
+	/* NULL: TW_KEEP_EACH.  The others admit nothing of an earlier version. */
+	enum tw_keeps (*keeps)(const void *options);
 
 	/* Staleness at which a gradient that is being computed is given up: its worker is told, and
 	 * begins again with new parameters; 0, or NULL: never. */
@@ -87,6 +109,11 @@ struct tw_gate {
 	bool (*may_read)(const void *options, const struct tw_clocks *clocks, uint64_t clock,
 			 uint32_t *whom);
 };
+
+static inline enum tw_keeps tw_gate_keeps(const struct tw_gate *g, const void *options)
+{
+	return g->keeps ? g->keeps(options) : TW_KEEP_EACH;
+}
 
 extern const struct tw_gate *const tw_gate_all[];     /* NULL at the end; made from the folder */
 const struct tw_gate *tw_gate_find(const char *name); /* NULL if there is none */

@@ -43,6 +43,10 @@ const char *const faultrun_presets[] = {
 	"{name: streaming-diloco, push: 4, fragments: 2, delay: 0}",
 	"{name: streaming-diloco, push: 4, fragments: 2, delay: 1}",
 	"{name: streaming-diloco, push: 3, fragments: 1, delay: 2}",
+	"rennala",
+	"{gate: softsync, fresh: true, collect: 5, stop: true}",
+	"malenia",
+	"{gate: malenia, collect: 3, stop: true}",
 	NULL,
 };
 

@@ -2,6 +2,8 @@
 /* test_late.c - gates that drop late contributions, against plain loops over (time, worker) and
  * closed forms: who is applied when, how late, and how long it takes. */
 #include "job/oracle_tools.h"
+#include "run/open_engine.h"
+#include "spec/job.h"
 
 #include <float.h>
 #include <math.h>
@@ -300,6 +302,287 @@ static void what_every_shard_dropped_is_dealt_again(void **state)
 	assert_true(partly > 0 && again > 0);
 }
 
+/* --- rennala ---------------------------------------------------------------------------------- */
+
+/* Steps that all workers have finished after t seconds; those that just end count. */
+static uint32_t finished(const struct cluster *c, double t, uint32_t each[MOST])
+{
+	uint32_t all = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		all += each[i] = (uint32_t)floor(t / c->step[i] * (1.0 + 1e-12));
+	return all;
+}
+
+/* The least end of a step at which `due` holds of what every worker has finished. */
+static double first_time(const struct cluster *c,
+			 bool (*due)(const struct cluster *, const uint32_t *, uint32_t),
+			 uint32_t collect)
+{
+	uint32_t at[MOST] = { 0 }, each[MOST];
+
+	for (;;) {
+		uint32_t i = 0;
+		double t;
+
+		for (uint32_t k = 1; k < c->n; k++)
+			if ((at[k] + 1) * c->step[k] < (at[i] + 1) * c->step[i])
+				i = k;
+		t = ++at[i] * c->step[i];
+		finished(c, t, each);
+		if (due(c, each, collect))
+			return t;
+	}
+}
+
+static bool enough(const struct cluster *c, const uint32_t *each, uint32_t collect)
+{
+	uint32_t all = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		all += each[i];
+	return all >= collect;
+}
+
+static bool enough_of_each(const struct cluster *c, const uint32_t *each, uint32_t collect)
+{
+	double inverse = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		if (!each[i])
+			return false;
+		inverse += 1.0 / each[i];
+	}
+	return c->n * c->n * (1 + 1e-9) >= collect * inverse;
+}
+
+/* With `stops` all rounds take as long as the first; without, only the first begins with everybody
+ * at its start. */
+static void check_rounds(uint64_t seed, const char *gate, uint32_t collect, bool stops,
+			 bool (*due)(const struct cluster *, const uint32_t *, uint32_t))
+{
+	const struct cluster c = draw_cluster(seed);
+	const double round = first_time(&c, due, collect);
+	struct oracle_run r = { .gaps = false };
+	uint32_t rounds = 0, in_round = 0;
+	char strategy[120];
+	int64_t zero;
+
+	snprintf(strategy, sizeof strategy, "%s, collect: %u, stop: %s", gate, collect,
+		 stops ? "true" : "false");
+	run(&r, &c, strategy, 1, seed);
+	zero = began(&r);
+	for (size_t k = 0; k < r.events; k++) {
+		const struct oracle_event *e = &r.event[k];
+
+		if (e->kind == TW_NOTE_APPLY) {
+			assert_int_equal(e->tau, 0);
+			in_round++;
+		}
+		if (e->kind != TW_NOTE_UPDATE)
+			continue;
+		rounds++;
+		/* near the end there is not work for everybody */
+		if (r.event[k].version * 2 * (in_round + c.n) > 2 * UPDATES)
+			break;
+		if ((stops || rounds == 1) &&
+		    differ((double)(e->at - zero) / SECOND, rounds * round))
+			fail_msg("seed %llu, collect %u: round %u ended at %.9f, not at %.9f",
+				 (unsigned long long)seed, collect, rounds,
+				 (double)(e->at - zero) / SECOND, rounds * round);
+		if (due == enough)
+			assert_int_equal(in_round, collect);
+		in_round = 0;
+	}
+	assert_true(rounds >= 1);
+	assert_int_equal(r.totals.samples, 2 * UPDATES);
+	assert_int_equal(r.totals.repeated + r.totals.lost_updates, 0);
+	oracle_free(&r);
+}
+
+static void a_round_of_rennala_takes_what_it_must(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		const uint32_t collect = 1 + (uint32_t)(20 * drawn(seed, 100));
+
+		check_rounds(seed, "gate: softsync, fresh: true", collect, true, enough);
+		check_rounds(seed, "gate: softsync, fresh: true", collect, false, enough);
+	}
+}
+
+static void a_round_of_malenia_takes_what_it_must(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		const uint32_t collect = 1 + (uint32_t)(20 * drawn(seed, 100));
+
+		check_rounds(seed, "gate: malenia", collect, true, enough_of_each);
+		check_rounds(seed, "gate: malenia", collect, false, enough_of_each);
+	}
+}
+
+static const char *const schedules[] = {
+	"rate: 0.02",
+	"rate: 0.02, decay: 0.1, rule: momentum, momentum: 0.7, schedule: {kind: cosine}",
+	"rate: 0.02, rule: adam, schedule: {kind: step, at: [0.7], factor: 0.5}",
+};
+
+/* One worker: a bucket of `collect` fresh gradients is what `accumulate` adds up on the worker,
+ * short batches and ends of epochs included; with running statistics it is a round's. */
+static void rennala_on_one_worker_accumulates(void **state)
+{
+	static const char *const how[2][2] = {
+		{ "", "name: rennala, collect: %u" },
+		{ ", accumulate: %u", "name: asgd" },
+	};
+
+	(void)state;
+	for (uint32_t collect = 1; collect <= 9; collect++)
+		for (size_t k = 0; k < sizeof schedules / sizeof schedules[0]; k++) {
+			struct oracle_run r[2] = { { .gaps = false } };
+			/* one update more or less at the end would be another run */
+			const uint32_t samples = 4 * 3 * collect * 5 + 2 * (collect % 2);
+
+			for (int i = 0; i < 2; i++) {
+				char accumulate[40], strategy[60];
+
+				snprintf(accumulate, sizeof accumulate, how[i][0], collect);
+				snprintf(strategy, sizeof strategy, how[i][1], collect);
+				oracle_run(&r[i],
+					   "model: {quadratic: {dimension: 40, noise: 0.1}}\n"
+					   "data: {samples: %u, batch: 4%s}\n"
+					   "train: {epochs: 2, seed: %u}\n"
+					   "update: {%s}\n"
+					   "cluster: {workers: 1, shards: 1}\n"
+					   "strategy: {%s}\n"
+					   "checkpoint: {every: 0s}\n"
+					   "sim: {latency: 1ms, threads: 1}\n",
+					   samples, accumulate, collect, schedules[k], strategy);
+			}
+			assert_true(r[0].totals.updates == r[1].totals.updates);
+			assert_memory_equal(r[0].vector, r[1].vector, r[0].n * sizeof(float));
+			oracle_free(&r[0]);
+			oracle_free(&r[1]);
+		}
+}
+
+/* --- malenia ---------------------------------------------------------------------------------- */
+
+#define DIMENSION 9
+
+/* The loop of the paper, in doubles, over the gradients that the notes say were applied. */
+struct serial {
+	const struct tw_engine *engine;
+	void *scratch;
+	double w[DIMENSION], sum[MOST][DIMENSION];
+	uint32_t count[MOST];
+};
+
+static void add_gradient(struct serial *z, const struct oracle_event *e)
+{
+	float w[DIMENSION], g[DIMENSION];
+	const struct tw_piece piece = { w, 0, DIMENSION };
+	const struct tw_inputs in = {
+		.from = e->from, .count = e->count, .piece = &piece, .pieces = 1
+	};
+	struct tw_score score;
+
+	for (int i = 0; i < DIMENSION; i++)
+		w[i] = (float)z->w[i];
+	assert_int_equal(z->engine->class->gradient(z->engine, z->scratch, &in, g, &score), TW_OK);
+	for (int i = 0; i < DIMENSION; i++)
+		z->sum[e->slot][i] += e->count * (double)g[i];
+	z->count[e->slot] += e->count;
+}
+
+static void serial_update(struct serial *z, double rate)
+{
+	uint32_t workers = 0;
+
+	for (uint32_t k = 0; k < MOST; k++)
+		workers += z->count[k] != 0;
+	for (uint32_t k = 0; k < MOST; k++)
+		for (int i = 0; z->count[k] && i < DIMENSION; i++)
+			z->w[i] -= rate * z->sum[k][i] / z->count[k] / workers;
+	memset(z->sum, 0, sizeof z->sum);
+	memset(z->count, 0, sizeof z->count);
+}
+
+static void check_malenia(uint64_t seed, const char *faults, const char *more)
+{
+	char text[1200];
+	struct oracle_run r = { .gaps = false };
+	struct serial z = { .engine = NULL };
+	struct tw_engine *engine = NULL;
+	struct tw_job *job = NULL;
+	struct tw_error why = { 0 };
+	float w[DIMENSION];
+	uint32_t after = 0;
+
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: %d, noise: 0.3}}\n"
+		 "data: {samples: 1203, batch: 3, accumulate: %d}\n"
+		 "train: {epochs: 2, seed: %llu}\n"
+		 "update: {rate: 0.05}\n"
+		 "cluster: {workers: %d, shards: 1, limit: 2s}\n"
+		 "strategy: {gate: malenia, collect: %d%s}\n"
+		 "checkpoint: {every: 0s}\n"
+		 "sim: {compute: {law: exponential, mean: 100ms}, latency: 2ms, threads: 1%s}\n",
+		 DIMENSION, 1 + (int)(seed / 2 % 3), (unsigned long long)seed, 2 + (int)(seed % 7),
+		 1 + (int)(seed % 20), more, faults);
+	oracle_run(&r, "%s", text);
+	assert_int_equal(tw_job_read_text("late", text, strlen(text), NULL, 0, NULL, TW_WORLD_SIM,
+					  &job, &why),
+			 TW_OK);
+	assert_int_equal(tw_job_open_engine(job, &tw_heap_system, &engine, &why), TW_OK);
+	z.engine = engine;
+	z.scratch = calloc(1, engine->scratch_bytes + 1);
+	assert_int_equal(engine->class->init(engine, 0, DIMENSION, w), TW_OK);
+	for (int i = 0; i < DIMENSION; i++)
+		z.w[i] = w[i];
+	for (size_t k = 0; k < r.events; k++)
+		if (r.event[k].kind == TW_NOTE_APPLY)
+			add_gradient(&z, &r.event[k]);
+		else if (r.event[k].kind == TW_NOTE_UPDATE) {
+			serial_update(&z, 0.05);
+			after += r.event[k].at > (int64_t)(3 * SECOND);
+		}
+	for (int i = 0; i < DIMENSION; i++)
+		if (fabs(z.w[i] - (double)r.vector[i]) > 2e-5)
+			fail_msg("seed %llu: parameter %d is %.9g, the loop has %.9g",
+				 (unsigned long long)seed, i, (double)r.vector[i], z.w[i]);
+	/* the dead is missed after two seconds: of those after three, the last is the end's */
+	if (after <= 1)
+		fail_msg("seed %llu%s: %g updates, %u after, %.3f s", (unsigned long long)seed,
+			 faults, r.totals.updates, after, (double)r.ns / SECOND);
+	if (!*faults)
+		assert_int_equal(r.totals.samples, 2 * 1203);
+	free(z.scratch);
+	engine->class->close(engine);
+	tw_job_free(job);
+	oracle_free(&r);
+}
+
+static void malenia_is_the_plain_loop(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		check_malenia(seed, "", "");
+		check_malenia(seed, "", ", stop: true");
+	}
+}
+
+/* An update that waits for a worker that is gone goes on without it. */
+static void malenia_does_not_wait_for_the_dead(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		check_malenia(seed, ", faults: [{crash: worker 1, at: 0.5s}]", "");
+		check_malenia(seed, ", faults: [{leave: worker 0, at: 0.7s}]", ", stop: true");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +590,11 @@ int main(void)
 		cmocka_unit_test(equal_workers_need_a_limit_of_their_number),
 		cmocka_unit_test(a_limit_that_is_never_reached_is_asgd),
 		cmocka_unit_test(what_every_shard_dropped_is_dealt_again),
+		cmocka_unit_test(a_round_of_rennala_takes_what_it_must),
+		cmocka_unit_test(a_round_of_malenia_takes_what_it_must),
+		cmocka_unit_test(rennala_on_one_worker_accumulates),
+		cmocka_unit_test(malenia_is_the_plain_loop),
+		cmocka_unit_test(malenia_does_not_wait_for_the_dead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

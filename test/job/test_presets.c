@@ -181,6 +181,8 @@ static void presets_mean_their_papers(void **state)
 		{ "fedasync", "async", "polynomial", "sgd", "strategy.outer.rate", "0.6" },
 		{ "delay-adaptive", "async", "proportional", "sgd", "strategy.send", "gradient" },
 		{ "ringmaster", "ringmaster", "none", "sgd", "strategy.limit", "4" },
+		{ "rennala", "softsync", "none", "sgd", "strategy.fresh", "true" },
+		{ "malenia", "malenia", "none", "sgd", "strategy.collect", "8" },
 		{ "hogwild", "hogwild", "none", "sgd", "strategy.fetch", "1" },
 	};
 	size_t count = 0;

@@ -144,7 +144,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
-	switch (below(d, 19)) {
+	switch (below(d, 21)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
 		    ONE_OF(d, char *, "true", "false"));
@@ -171,11 +171,22 @@ static void strategy(struct draw *d, const struct shape *c)
 		    ONE_OF(d, char *, "elastic", "mix"));
 		return;
 	case 6:
+		say(d,
+		    "strategy: {gate: softsync, fresh: true, collect: %u, stop: %s, fetch: %u}\n",
+		    1 + below(d, 3 * c->workers), ONE_OF(d, char *, "true", "false"),
+		    1 + below(d, 2));
+		return;
+	case 7:
+		say(d, "strategy: {gate: malenia, collect: %u, stop: %s, push: %u}\n",
+		    1 + below(d, 3 * c->workers), ONE_OF(d, char *, "true", "false"),
+		    1 + below(d, 2));
+		return;
+	case 8:
 		say(d, "strategy: {gate: ringmaster, limit: %u, stop: %s, push: %u, fetch: %u}\n",
 		    1 + below(d, 2 * c->workers), ONE_OF(d, char *, "true", "false"),
 		    1 + below(d, 2), 1 + below(d, 2));
 		return;
-	case 7:
+	case 9:
 		d->state = true;
 		say(d,
 		    "strategy: {gate: %s, send: delta, push: %u, average_state: true, outer: "
@@ -183,10 +194,10 @@ static void strategy(struct draw *d, const struct shape *c)
 		    ONE_OF(d, char *, "bsp", "backup"), 1 + below(d, 4),
 		    ONE_OF(d, char *, "average", "add", "bmuf", "nesterov"));
 		return;
-	case 8:
+	case 10:
 		stream(d, c);
 		return;
-	case 9:
+	case 11:
 		say(d,
 		    "strategy: {gate: %s, send: delta, push: %u, adaptive: true, outer: {rule: "
 		    "average}}\n",

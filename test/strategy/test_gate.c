@@ -64,7 +64,9 @@ static void every_gate_closes_what_it_opens(void **state)
 
 			CHECK(v == TW_APPLY || v == TW_ACCUMULATE || v == TW_DROP);
 			if (v == TW_ACCUMULATE && g->full)
-				CHECK(g->full(o, workers));
+				CHECK(g->full(o, &(struct tw_collected){ .count = workers,
+									 .workers = workers,
+									 .inverse = workers }));
 		}
 	}
 }
@@ -113,8 +115,11 @@ static void softsync_is_full_with_enough(void **state)
 
 	(void)state;
 	CHECK(g->admit(four, 0, 0) == TW_ACCUMULATE && g->admit(four, 0, 1000) == TW_ACCUMULATE);
-	CHECK(!g->full(four, 1) && !g->full(four, 3) && g->full(four, 4) && g->full(four, 5));
-	CHECK(g->full(one, 1));
+	CHECK(!g->full(four, &(struct tw_collected){ .count = 1 }) &&
+	      !g->full(four, &(struct tw_collected){ .count = 3 }) &&
+	      g->full(four, &(struct tw_collected){ .count = 4 }) &&
+	      g->full(four, &(struct tw_collected){ .count = 5 }));
+	CHECK(g->full(one, &(struct tw_collected){ .count = 1 }));
 	CHECK(g->check(four, 4, &why) == TW_OK && why.status == TW_OK);
 	CHECK(g->check(OPTIONS(g, "collect", "9", NULL), 8, &why) == TW_BAD_INPUT);
 	CHECK(strstr(why.text, "collect") && strstr(why.text, "1 to 8"));
@@ -129,7 +134,8 @@ static void softsync_takes_a_papers_n(void **state)
 
 	(void)state;
 	CHECK(n->convert(four, 30, NULL) == TW_OK);
-	CHECK(!g->full(four, 6) && g->full(four, 7) && g->staleness(four, 30) == 4.0);
+	CHECK(!g->full(four, &(struct tw_collected){ .count = 6 }) &&
+	      g->full(four, &(struct tw_collected){ .count = 7 }) && g->staleness(four, 30) == 4.0);
 	CHECK(g->staleness(OPTIONS(g, "collect", "4", NULL), 30) == 7.5);
 	CHECK(n->convert(OPTIONS(g, "n", "31", NULL), 30, NULL) == TW_BAD_INPUT);
 }
@@ -213,6 +219,42 @@ static void ringmaster_drops_at_its_limit(void **state)
 	CHECK(g->admit(twice, 0, 9) == TW_APPLY && g->admit(twice, 0, 10) == TW_DROP);
 }
 
+static void softsync_may_take_what_is_fresh_only(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("softsync");
+	const void *fresh = OPTIONS(g, "collect", "9", "fresh", "true", NULL);
+	const void *stops = OPTIONS(g, "fresh", "true", "stop", "true", NULL);
+
+	(void)state;
+	CHECK(g->admit(fresh, 0, 0) == TW_ACCUMULATE && g->admit(fresh, 0, 1) == TW_DROP);
+	CHECK(g->check(fresh, 2, NULL) == TW_OK); /* several of a worker */
+	CHECK(g->keeps(fresh) == TW_KEEP_SUM && g->keeps(OPTIONS(g, NULL)) == TW_KEEP_EACH);
+	CHECK(g->stops(fresh) == 0 && g->stops(stops) == 1);
+}
+
+/* The harmonic mean of the workers' counts, times workers, reaches `collect`. */
+static void malenia_waits_for_everybody(void **state)
+{
+	const struct tw_gate *g = tw_gate_find("malenia");
+	const void *ten = OPTIONS(g, "collect", "10", NULL), *one = OPTIONS(g, NULL);
+
+	(void)state;
+	CHECK(g->admit(ten, 0, 0) == TW_ACCUMULATE && g->admit(ten, 0, 1) == TW_DROP);
+	CHECK(g->keeps(ten) == TW_KEEP_BY_WORKER);
+	for (uint32_t a = 1; a < 20; a++)
+		for (uint32_t b = 1; b < 20; b++) {
+			const struct tw_collected k = { .count = a + b,
+							.workers = 2,
+							.inverse = 1.0 / a + 1.0 / b };
+			struct tw_collected less = k;
+
+			less.missing = 1;
+			CHECK(g->full(ten, &k) == (4 * a * b >= 10 * (a + b)));
+			CHECK(g->full(one, &k) && !g->full(ten, &less) && !g->full(one, &less));
+		}
+	CHECK(!g->full(one, &(struct tw_collected){ .count = 0 }));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +268,8 @@ int main(void)
 		cmocka_unit_test(ssp_does_not_hold_the_idle_or_the_last),
 		cmocka_unit_test(async_and_hogwild_apply_at_once),
 		cmocka_unit_test(ringmaster_drops_at_its_limit),
+		cmocka_unit_test(softsync_may_take_what_is_fresh_only),
+		cmocka_unit_test(malenia_waits_for_everybody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 	return true;
 }
 
-/* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
+/* Say to the shards of a gate that asks who is active that this worker has nothing to do, or has again. */
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle)
 {
 	struct member *e = &m->member[slot];
@@ -81,7 +81,7 @@ void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	if (e->idle == idle)
 		return;
 	e->idle = idle;
-	if (!(m->plan->gate->traits & TW_GATE_HOLDS))
+	if (!(m->plan->gate->traits & TW_GATE_ACTIVE))
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!tw_deal_idle_to(m, ctx, slot, s, 0))

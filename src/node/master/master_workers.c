@@ -75,7 +75,7 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 							    m->member[k].node };
 	}
 	tw_send(ctx, msg);
-	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_HOLDS);
+	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_ACTIVE);
 	     k++)
 		if (m->member[k].live && m->member[k].idle &&
 		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))

@@ -125,11 +125,19 @@ struct shard_round {
 	uint32_t last_count;            /* ... so many */
 };
 
+/* What a gate keeps added up of one worker, or of all. */
+struct shard_sum {
+	struct contribution *of; /* in the bucket; it holds the sum; NULL: nothing is here */
+	uint32_t count;          /* contributions in it */
+};
+
 /* Contributions that wait for their update, and those that can be used again. */
 struct shard_bucket {
 	struct contribution **at; /* collected, not applied yet */
 	uint32_t count;
 	size_t room;
+	struct shard_sum *sum;    /* by slot, or one; NULL: the gate keeps each as it is */
+	struct tw_collected kept; /* sums of active workers; only these two fields are kept here */
 	struct contribution *spare; /* made and not in use */
 };
 
@@ -241,6 +249,15 @@ void tw_bucket_give_back(struct shard *s, struct contribution *c);
 enum tw_status tw_bucket_reserve(struct shard *s, uint32_t more);
 /* It will be part of the next update, which takes it over; there is room. */
 void tw_bucket_add(struct shard *s, struct contribution *c);
+/* The gate admitted it for an update with others: keep it as the gate wants, and apply all of it if
+ * that is due.  Takes it over; there is room. */
+void tw_bucket_collect(struct shard *s, struct tw_context *ctx, struct contribution *c);
+/* This worker has become active, or is not any more. */
+void tw_bucket_active(struct shard *s, uint32_t slot, bool active);
+/* A worker has left or has nothing to do: is the update due that waited for it? */
+void tw_bucket_check(struct shard *s, struct tw_context *ctx);
+/* Memory for what the gate keeps added up. */
+enum tw_status tw_bucket_init(struct shard *s);
 /* Apply what is collected as one update. */
 void tw_bucket_flush(struct shard *s, struct tw_context *ctx);
 void tw_bucket_release(struct shard *s);
@@ -267,8 +284,9 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		     uint32_t flags);
-/* Say that it has what it would be sent. */
-void tw_shard_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number);
+/* Say that the worker has what it would be sent. */
+void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			       uint64_t number);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
 /* What this worker read at `version` is too old: it may as well begin again. */
@@ -354,14 +372,18 @@ static inline struct shard_worker *tw_shard_admitted(struct shard *s, struct tw_
 	g->addr = m->from;
 	return g;
 }
-/* The worker says its clock (gates that hold only). */
+/* The worker says its clock (gates that ask who is active only). */
 static inline void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock)
 {
 	const struct shard_worker *g = tw_shard_worker(s, slot);
+	bool was;
 
-	if (!(s->plan->gate->traits & TW_GATE_HOLDS))
+	if (!(s->plan->gate->traits & TW_GATE_ACTIVE))
 		return;
+	was = s->clocks.of[slot].place;
 	tw_clocks_say(&s->clocks, slot, clock, tw_shard_worker_is_here(g));
+	if (was != (s->clocks.of[slot].place != 0))
+		tw_bucket_active(s, slot, !was);
 	if (g->request.parked)
 		s->queue.due = true;
 }

@@ -133,7 +133,8 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		tw_give_up(ctx, st, "no memory for an answer of %zu parameters", s->slice.n);
 }
 
-void tw_shard_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number)
+void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			       uint64_t number)
 {
 	const struct shard_worker *g = tw_shard_worker(s, slot);
 	struct tw_msg *m = answer(s, ctx, g, TW_UNCHANGED, number);
@@ -229,7 +230,7 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	}
 	tw_shard_unpark(s, slot);
 	if (is_unchanged(s, m))
-		tw_shard_unchanged(s, ctx, slot, p->number);
+		tw_shard_answer_unchanged(s, ctx, slot, p->number);
 	else
 		tw_shard_answer(s, ctx, slot, p->number, 0);
 }

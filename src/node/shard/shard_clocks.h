@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_clocks.h - how far each worker is, and which is the slowest: for gates that hold.
+/* shard_clocks.h - how far each worker is, which is the slowest, and who is active: for gates that
+ * hold, and for gates that wait for every active worker.
  *
  *  (1) a worker is active while it is here, is not idle and its clock is known.
  *  (2) `seen` has the number of active workers, the smallest of their clocks, and the lowest slot

@@ -24,6 +24,8 @@ static enum tw_status furnish(struct shard *s)
 		st = tw_clocks_init(&s->clocks, s->heap, all);
 	if (st == TW_OK)
 		st = tw_shard_readers_init(s);
+	if (st == TW_OK)
+		st = tw_bucket_init(s);
 	if (st == TW_OK && tw_shard_rounds(s) &&
 	    !(s->round.staged = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof(uint32_t))))
 		st = TW_NO_MEMORY;

@@ -45,7 +45,11 @@ void tw_shard_worker_strike(struct shard *s, struct shard_worker *g, uint32_t co
 
 static void see(struct shard *s, uint32_t slot)
 {
+	const bool was = s->clocks.of[slot].place;
+
 	tw_clocks_see(&s->clocks, slot, tw_shard_worker_is_here(tw_shard_worker(s, slot)));
+	if (was != (s->clocks.of[slot].place != 0))
+		tw_bucket_active(s, slot, !was);
 }
 
 /* --- workers --------------------------------------------------------------------------------- */
@@ -235,6 +239,9 @@ static void new_generation(struct shard *s, uint64_t generation)
 		g->strikes.link = 0;
 	}
 	s->members.at_zero = true;
+	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
+		if (s->clocks.of[k].place)
+			tw_bucket_active(s, k, false);
 	tw_clocks_reset(&s->clocks);
 }
 
@@ -287,6 +294,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		if (names(s, &list[k]) && list[k].state <= TW_LEFT)
 			member(s, ctx, &list[k], full);
 	s->members.live = m->b.view.live;
+	tw_bucket_check(s, ctx);
 	tw_shard_release(s, ctx);
 }
 
@@ -299,5 +307,6 @@ void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	s->clocks.of[i->slot].idle = i->idle;
 	see(s, i->slot);
+	tw_bucket_check(s, ctx);
 	tw_shard_release(s, ctx);
 }

@@ -92,6 +92,8 @@ static void reply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 
 	if (!(m->h.flags & TW_FLAG_ANSWER)) {
 		tw_shard_acknowledge(s, ctx, slot, 0);
+	} else if (s->bucket.sum && p->base.n == s->slice.version.n && !s->slice.view.moved) {
+		tw_shard_answer_unchanged(s, ctx, slot, p->number); /* it computed on that */
 	} else if (tw_shard_may_read(s, slot, p->round + 1, &whom)) {
 		tw_shard_unpark(s, slot);
 		tw_shard_answer(s, ctx, slot, p->number, 0);
@@ -358,9 +360,8 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
  * over. */
 static void admit_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
-	const struct tw_gate *gate = s->plan->gate;
-	const void *options = s->plan->gate_options;
-	const enum tw_verdict verdict = gate->admit(options, c->slot, c->tau);
+	const enum tw_verdict verdict =
+		s->plan->gate->admit(s->plan->gate_options, c->slot, c->tau);
 
 	if (verdict == TW_DROP) {
 		pass_over(s, ctx, c);
@@ -371,11 +372,12 @@ static void admit_contribution(struct shard *s, struct tw_context *ctx, struct c
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
 		return;
 	}
+	if (verdict == TW_ACCUMULATE) {
+		tw_bucket_collect(s, ctx, c);
+		return;
+	}
 	tw_bucket_add(s, c);
-	/* no update waits for more contributions than there are workers */
-	if (verdict == TW_APPLY || gate->full(options, s->bucket.count) ||
-	    s->bucket.count == s->plan->crew.workers)
-		tw_bucket_flush(s, ctx);
+	tw_bucket_flush(s, ctx);
 }
 
 /* The books of a contribution that a lock-free worker applied by itself. */

@@ -135,7 +135,7 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 		if (next)
 			tw_fetch(tw_shard_worker(s, next - 1), sizeof(struct shard_worker));
 		if (r->have == s->slice.version.n && !s->slice.view.moved)
-			tw_shard_unchanged(s, ctx, link - 1, r->number);
+			tw_shard_answer_unchanged(s, ctx, link - 1, r->number);
 		else
 			tw_shard_answer(s, ctx, link - 1, r->number, 0);
 	}

@@ -72,10 +72,11 @@ struct worker_leases {
 	struct given_back *again; /* told with the lease that is done, until it is confirmed */
 	uint32_t again_count;
 	size_t again_room;
-	uint64_t last; /* id of the newest one heard of */
-	bool asked;    /* for more, and none has come since */
-	bool dry;      /* the master has nothing for us */
-	bool draining; /* the master wants back what is not begun */
+	uint64_t last;    /* id of the newest one heard of */
+	uint32_t in_vain; /* so often in a row what it computed was too late */
+	bool asked;       /* for more, and none has come since */
+	bool dry;         /* the master has nothing for us */
+	bool draining;    /* the master wants back what is not begun */
 };
 
 /* --- the step under way ------------------------------------------------------------------- */
@@ -296,8 +297,8 @@ void tw_worker_drop_lease(struct worker *w, struct held *h);
 /* These positions of a lease were computed for nothing: they are told when it is done.  False: the
  * run is given up. */
 bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r);
-/* After something came too late: what is left of leases that came to nothing so far (2). */
-void tw_worker_give_up_leases(struct worker *w);
+/* Something came too late, or would have (2). */
+void tw_worker_was_late(struct worker *w);
 /* Leases whose contributions every shard has closed are told, and what came too late of them. */
 void tw_worker_closings(struct worker *w, struct tw_context *ctx);
 /* What the master may not have heard of our leases, once more. */

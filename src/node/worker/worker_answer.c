@@ -190,7 +190,7 @@ static void begin_again(struct worker *w, struct tw_context *ctx, const struct h
 	w->building.fetch_due = true;
 	w->step.again += w->step.state == STEP_COMPUTING;
 	tw_step_abandon(w, ctx);
-	tw_worker_give_up_leases(w);
+	tw_worker_was_late(w);
 }
 
 void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)

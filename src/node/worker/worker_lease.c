@@ -4,8 +4,8 @@
  *  (1) leases are taken in the order in which they were given, each once.
  *  (2) a lease is done when every shard has closed the contribution with its last sample; it is
  *      told until the master confirms it, and with it what every shard dropped of it as late.
- *      A lease of which everything so far came too late is given back: one that is always late must
- *      not keep to the end what others could do.
+ *      One that was too late twice in a row gives back what it has not begun: it must not keep to
+ *      the end what others could do.
  *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back.
  *  (4) one that leaves also pushes what it owes.  Outside rounds that is a push of its own, on
  *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
@@ -158,29 +158,13 @@ bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct
 	return true;
 }
 
-/* Positions of this lease that were computed for nothing. */
-static uint64_t late_in(const struct worker_leases *l, uint64_t id)
+void tw_worker_was_late(struct worker *w)
 {
-	uint64_t count = 0;
-
-	for (uint32_t k = 0; k < l->again_count; k++)
-		if (l->again[k].id == id)
-			count += l->again[k].count;
-	return count;
-}
-
-void tw_worker_give_up_leases(struct worker *w)
-{
-	if (w->step.state == STEP_COMPUTING || w->building.ranges)
+	if (++w->leases.in_vain < 2 || w->step.state == STEP_COMPUTING || w->building.ranges)
 		return;
-	/* in order: the master takes all leases before one that is done for done */
-	for (uint32_t k = 0; k < w->leases.count; k++) {
-		struct held *h = &w->leases.held[k];
-
-		if (!h->over && late_in(&w->leases, h->id) != h->next - h->from)
-			return;
-		h->over = true;
-	}
+	w->leases.in_vain = 0;
+	for (uint32_t k = 0; k < w->leases.count; k++)
+		w->leases.held[k].over = true;
 }
 
 void tw_worker_closings(struct worker *w, struct tw_context *ctx)
@@ -194,12 +178,15 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 	if (w->exchange.outdated)
 		w->building.fetch_due = true;
 	w->exchange.outdated = false;
+	if (w->exchange.landed)
+		w->leases.in_vain = 0;
+	w->exchange.landed = false;
 	if (w->exchange.agains) {
 		for (; w->exchange.agains; w->exchange.agains--)
 			if (!tw_worker_give_again(w, ctx,
 						  &w->exchange.again[w->exchange.agains - 1]))
 				return;
-		tw_worker_give_up_leases(w);
+		tw_worker_was_late(w);
 	}
 	for (uint32_t k = 0; k < count; k++) {
 		const struct held h = l->held[k];
