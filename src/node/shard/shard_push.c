@@ -439,7 +439,7 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 		tw_shard_stage(s, ctx, c);
 		return;
 	}
-	if (m->h.flags & TW_FLAG_ANSWER)
+	if ((m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
 		tw_shard_reads_no_more(s, c->slot);
 	take_contribution(s, ctx, c, m->h.flags);
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
