@@ -38,7 +38,8 @@ struct tw_dealing {
 	uint64_t positions;    /* deal [0, positions) */
 	struct tw_subsets subsets; /* one for each slot; count 0: everybody gets everything */
 	uint32_t warm_workers;     /* number of workers that train alone ... */
-	uint64_t warm_until;       /* ... until this position is dealt; 0: no warm start */
+	uint64_t warm_until;       /* ... until so many positions are dealt; 0: no warm start */
+	bool warm_gradual;         /* one after the other joins them, as that many are done */
 };
 
 /* What else ends the run. */

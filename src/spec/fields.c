@@ -19,6 +19,11 @@ static const char *const deals[] = {
 	[TW_DEAL_BLOCKS] = "blocks",
 	NULL,
 };
+static const char *const releases[] = {
+	[TW_RELEASE_AT_ONCE] = "at-once",
+	[TW_RELEASE_GRADUAL] = "gradual",
+	NULL,
+};
 static const char *const predicts[] = { "label", "input", NULL };
 static const char *const sends[] = { "gradient", "momentum", "delta", NULL };
 static const char *const merges[] = { "replace", "keep", "elastic", "mix", NULL };
@@ -107,6 +112,9 @@ const struct tw_option tw_train_rows[] = {
 		     "number of workers that train alone at first; 0: no warm start"),
 	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
 		     "how long these workers train alone"),
+	TW_OPTION_CHOICE(T, warm_release, "warm.release", "at-once", releases,
+			 "the other workers begin together after that time (at-once), or one after "
+			 "the other, as that many samples are done (gradual)"),
 	TW_OPTION_AS(T, until_loss, "until.loss", TW_F64, "none", NULL, -LARGE, LARGE,
 		     "stop when an evaluation's loss is at or below this; if until.accuracy is "
 		     "given too, either one stops the run"),

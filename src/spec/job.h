@@ -35,6 +35,8 @@ enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 /* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
 enum tw_deal_kind { TW_DEAL_SHUFFLED, TW_DEAL_PARTITION, TW_DEAL_BLOCKS };
 
+enum tw_release { TW_RELEASE_AT_ONCE, TW_RELEASE_GRADUAL };
+
 enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
 
 struct tw_job_data {
@@ -79,6 +81,7 @@ struct tw_job_train {
 	uint64_t seed;
 	uint32_t warm_workers;             /* 0: no warm start */
 	double warm_for;                   /* epochs */
+	uint32_t warm_release;             /* enum tw_release */
 	double until_loss, until_accuracy; /* NAN: never */
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
 	uint32_t restarts;                 /* after a divergence, at most */

@@ -245,7 +245,11 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	struct tw_error said = { 0 };
 
 	if (t->warm_workers == 0 && t->warm_for == 0)
-		return TW_OK;
+		return tw_job_given(job, "train.warm.release")
+			       ? tw_job_refuse(job, why, "train.warm.release",
+					       "has an effect only with warm.workers and warm.for; "
+					       "give these, or leave this out")
+			       : TW_OK;
 	if (t->warm_workers == 0)
 		tw_job_refuse(job, &said, "train.warm.workers",
 			      "must be given with warm.for: the number of workers that train alone "
@@ -272,6 +276,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	if (said.status != TW_OK) {
 		t->warm_workers = 0;
 		t->warm_for = 0;
+		tw_job_field(job, "train.warm.release")->silent = true;
 		if (tw_job_warn(job, "the preset's warm start is left out: it does not fit the "
 				     "run") != TW_OK)
 			return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
@@ -279,6 +284,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	}
 	job->plan.dealing.warm_workers = t->warm_workers;
 	job->plan.dealing.warm_until = of_epochs(job, t->warm_for);
+	job->plan.dealing.warm_gradual = t->warm_release == TW_RELEASE_GRADUAL;
 	return TW_OK;
 }
 
@@ -503,6 +509,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		job->train.evaluate = 1;
 	if (job->strategy.send == TW_SEND_DELTA && !tw_job_given(job, "strategy.fetch"))
 		job->strategy.fetch = job->strategy.push;
+	silence(job, "train.warm.release", t->warm_workers == 0);
 	complete_sim(job);
 	complete_pulse(job);
 	st = complete_network(job, why);

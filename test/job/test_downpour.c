@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_downpour.c - what Downpour SGD adds to asynchronous SGD: fetches beside the computation. */
+/* test_downpour.c - what Downpour SGD adds to asynchronous SGD: fetches beside the computation, and
+ * a warm start in which one worker after the other begins. */
 #include "job/serial.h"
 #include "world/memory_store.h"
 
@@ -145,6 +146,94 @@ static void a_fetch_costs_no_time(void **state)
 	}
 }
 
+/* --- a gradual warm start -------------------------------------------------------------------- */
+
+struct warm {
+	uint64_t until, applied;
+	uint32_t workers, alone;
+	int64_t first[16]; /* step of each slot */
+	bool stepped[16];
+	const char *complaint;
+};
+
+static bool see_warm(void *arg, const struct tw_note *n)
+{
+	struct warm *w = arg;
+
+	if (n->kind == TW_NOTE_APPLY && n->shard == 0)
+		w->applied += n->count;
+	if (n->kind != TW_NOTE_STEP)
+		return true;
+	if (w->applied < w->until &&
+	    n->slot >= w->alone + (w->workers - w->alone) * w->applied / w->until)
+		w->complaint = "a worker began before its turn";
+	if (!w->stepped[n->slot])
+		w->first[n->slot] = n->at;
+	w->stepped[n->slot] = true;
+	return true;
+}
+
+static void run_warm(struct warm *w, const char *strategy, uint32_t batches, const char *data)
+{
+	struct outcome o;
+	char text[1024];
+
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: 8}}\n"
+		 "data: {samples: 6000, batch: 2%s}\nupdate: {rate: 0.01}\n"
+		 "train: {warm: {workers: %u, for: %.17g epochs, release: gradual}}\n"
+		 "cluster: {workers: %u}\nstrategy: %s\ncheckpoint: {every: 0s}\n"
+		 "sim: {compute: {mean: 100ms}, latency: 0s, bandwidth: 0bit/s}\n",
+		 data, w->alone, batches * (w->workers - w->alone) * 2 / 6000.0, w->workers,
+		 strategy);
+	outcome_open(&o, text, NULL, TW_WORLD_SIM);
+	w->until = o.job->plan.dealing.warm_until;
+	assert_int_equal(w->until, batches * (w->workers - w->alone) * 2);
+	outcome_run(&o, &(const struct watch){ .observer = see_warm, .arg = w });
+	if (w->complaint)
+		fail_msg("%s\n%s", w->complaint, text);
+	outcome_close(&o);
+}
+
+/* Every `batches` batches that are applied let one worker more begin.  All take 100 ms for a batch,
+ * and leases have `batches` of them: after n leases' time there are 2^n times as many workers, less
+ * what the first ones had ahead.  So after 1, 3, 7 leases in all workers 1, 3 and 7 begin. */
+static void workers_begin_one_after_the_other(void **state)
+{
+	static const char *const strategies[] = { "asgd", "downpour", "{name: ssp, lead: 3}" };
+
+	(void)state;
+	for (size_t k = 0; k < COUNT(strategies); k++)
+		for (uint32_t batches = 1; batches <= 4; batches += 3) {
+			struct warm w = { .workers = 8, .alone = 1 };
+
+			run_warm(&w, strategies[k], batches, "");
+			for (uint32_t slot = 1; slot < 8; slot++) {
+				const int64_t waited = w.first[slot] - w.first[0];
+				const int64_t turn = slot < 2 ? 1 : slot < 4 ? 2 : 3;
+
+				assert_true(w.stepped[slot]);
+				if (llabs(waited - turn * batches * 100 * MS) > MS)
+					fail_msg("%s: worker %u began after %lld ms", strategies[k],
+						 slot, (long long)(waited / MS));
+			}
+		}
+}
+
+/* In rounds, after a failure, and where each worker has its own samples. */
+static void and_so_they_do_elsewhere(void **state)
+{
+	struct warm rounds = { .workers = 8, .alone = 2 }, own = { .workers = 8, .alone = 3 };
+
+	(void)state;
+	run_warm(&rounds, "ssgd", 5, "");
+	run_warm(&own, "asgd", 5, ", deal: partition");
+	for (uint32_t slot = 0; slot < 8; slot++)
+		assert_true(rounds.stepped[slot] && own.stepped[slot]);
+	assert_true(rounds.first[7] - rounds.first[0] > 500 * MS);
+	assert_true(own.first[7] - own.first[0] > 500 * MS);
+}
+
 /* --- checkpoints ---------------------------------------------------------------------------- */
 
 static void resuming_changes_nothing(void **state)
@@ -198,6 +287,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_worker_computes_on_old_parameters),
 		cmocka_unit_test(a_fetch_costs_no_time),
+		cmocka_unit_test(workers_begin_one_after_the_other),
+		cmocka_unit_test(and_so_they_do_elsewhere),
 		cmocka_unit_test(resuming_changes_nothing),
 	};
 

@@ -97,6 +97,18 @@ static void check_members(const struct master *m)
 	seen.barred += m->members.barred.members;
 }
 
+/* In a warm start, these many workers. */
+static uint64_t may_work(const struct master *m)
+{
+	const struct tw_dealing *d = &m->plan->dealing;
+	const uint64_t others = m->plan->crew.workers - d->warm_workers;
+	const uint64_t done = d->warm_gradual ? m->count.samples : m->dealing.frontier;
+
+	if (done >= d->warm_until)
+		return m->plan->crew.workers;
+	return d->warm_workers + (d->warm_gradual ? others * done / d->warm_until : 0);
+}
+
 /* With data.deal: is there a free position of this worker's subset, or of one without a worker? */
 static bool has_something(const struct master *m, uint32_t slot)
 {
@@ -149,8 +161,7 @@ static bool would_be_served(const struct master *m, uint32_t slot)
 		return false;
 	for (uint32_t k = 0; k < slot; k++)
 		rank += m->member[k].live;
-	return !(m->plan->dealing.warm_until && m->dealing.frontier < m->plan->dealing.warm_until &&
-		 rank >= m->plan->dealing.warm_workers);
+	return rank < may_work(m);
 }
 
 static void check_dealing(const struct master *m)
@@ -354,7 +365,7 @@ static bool observe(void *arg, const struct tw_note *note)
 	if (event.dealt && note->slot == event.last && d->subsets.count)
 		return true; /* one worker gets several cells */
 	if (event.dealt && note->slot <= event.last) {
-		assert_true(d->warm_until && !event.turned);
+		assert_true(d->warm_until && (!event.turned || d->warm_gradual));
 		event.turned = true;
 	}
 	event.last = note->slot;
@@ -456,6 +467,14 @@ static void a_warm_start(void **state)
 			  "sim:\n  compute: {law: exponential, mean: 100ms}\n  latency: 2ms\n"
 			  "  faults: [{crash: worker 0, at: 0.3s}, {crash: worker 5, at: 0.4s}]\n",
 		    strategies[s]);
+	for (size_t s = 0; s < sizeof strategies / sizeof strategies[0]; s++)
+		run(MODEL "data: {source: none, samples: 300, batch: 2, deal: %s}\n"
+			  "train: {epochs: 2, evaluate: 0, warm: {workers: 2, for: 0.3 epochs, "
+			  "release: gradual}}\n"
+			  "cluster: {workers: 12, shards: 2}\nstrategy: %s\n"
+			  "sim:\n  compute: {law: exponential, mean: 100ms}\n  latency: 2ms\n"
+			  "  faults: [{crash: worker 0, at: 0.3s}, {crash: worker 5, at: 0.4s}]\n",
+		    s % 2 ? "partition" : "shuffled", strategies[s]);
 }
 
 /* Momentum is kept by workers: their parts are in cuts. */

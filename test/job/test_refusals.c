@@ -1523,6 +1523,11 @@ static const struct refused {
 	  0,
 	  SIM,
 	  { "job.yaml:3: strategy.fetch:", "every: and overlap:" } },
+	{ SMALL "train: {warm: {release: gradual}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: train.warm.release:", "only with warm.workers and warm.for" } },
 	/* subsets */
 	{ "data: {samples: 3, batch: 1, deal: partition}\nmodel: {quadratic: {dimension: 20}}\n"
 	  "cluster: {workers: 4}\n",

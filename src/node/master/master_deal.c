@@ -33,21 +33,46 @@ uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
 	return (uint32_t)(g * (k + 1) / n - g * k / n);
 }
 
+/* How many workers may work now: in a warm start not all of them. */
+static uint32_t allowed(const struct master *m)
+{
+	const struct tw_dealing *p = &m->plan->dealing;
+	const uint64_t done = p->warm_gradual ? m->count.samples : m->dealing.frontier;
+	const uint64_t rest = m->plan->crew.workers - p->warm_workers;
+
+	if (done >= p->warm_until)
+		return UINT32_MAX;
+	if (!p->warm_gradual)
+		return p->warm_workers;
+	/* a double, because a product of positions and workers may not fit 64 bits */
+	return p->warm_workers + (uint32_t)((double)rest * (double)done / (double)p->warm_until);
+}
+
 bool tw_deal_too_early(const struct master *m, uint32_t slot)
 {
-	return m->plan->dealing.warm_until && m->dealing.frontier < m->plan->dealing.warm_until &&
-	       tw_slots_rank(&m->members.live, slot) >= m->plan->dealing.warm_workers;
+	return m->plan->dealing.warm_until && tw_slots_rank(&m->members.live, slot) >= allowed(m);
+}
+
+/* In a warm start leases are short, so that it ends, and goes on, when it should. */
+static uint64_t warm_most(const struct master *m)
+{
+	const struct tw_dealing *p = &m->plan->dealing;
+	const uint64_t taken = tw_spans_total(&m->dealing.taken);
+	const uint64_t rest = m->plan->crew.workers - p->warm_workers;
+
+	if (!p->warm_gradual)
+		return taken < p->warm_until ? p->warm_until - taken : UINT64_MAX;
+	return m->count.samples < p->warm_until ? (p->warm_until + rest - 1) / rest : UINT64_MAX;
 }
 
 bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
 			struct tw_span *out)
 {
 	const struct tw_plan *p = m->plan;
-	const uint64_t done = tw_spans_total(&m->dealing.taken);
 	uint64_t border;
 
-	if (p->dealing.warm_until > done && most > p->dealing.warm_until - done)
-		most = p->dealing.warm_until - done;
+	if (p->dealing.warm_until && most > warm_most(m))
+		most = warm_most(m);
 	if (p->dealing.subsets.count)
 		return tw_orphans_next_range(m, slot, end, most, out);
 	if (!tw_spans_gap(&m->dealing.taken, 0, end, most, out))
@@ -175,11 +200,9 @@ void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 }
 
 /* Leases for this worker, if there is something: one, or as many as are as long together, where a
- * range ends with its cell.  *warm: the last one ends the warm start. */
-static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot, bool *warm)
+ * range ends with its cell. */
+static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	const uint64_t until = m->plan->dealing.warm_until;
-	const bool was_warm = until && m->dealing.frontier < until;
 	struct member *e = &m->member[slot];
 	uint64_t left;
 	struct tw_span r;
@@ -200,7 +223,6 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot, bo
 		left -= r.to - r.from;
 	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&
 		 tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r));
-	*warm = was_warm && m->dealing.frontier >= until;
 	return true;
 }
 
@@ -246,22 +268,22 @@ static void serve(struct master *m, struct tw_context *ctx)
 
 	for (;; k++) {
 		const bool left = !tw_deal_exhausted(m);
-		bool warm = false;
 
+		if (m->plan->dealing.warm_until && allowed(m) > d->allowed) { /* others may begin */
+			d->turns = true;
+			early = false;
+			k = 0;
+		}
+		d->allowed = allowed(m);
 		if (!left && anybody_asks(d, k))
 			tw_score_dry(m, ctx);
 		k = next_to_look_at(d, k, left && d->again && tw_orphans_may_help(m),
 				    left && d->turns && !early);
 		if (k == TW_NO_SLOT)
 			break;
-		if (!lease_to(m, ctx, k, &warm)) {
+		if (!lease_to(m, ctx, k)) {
 			early = early || tw_deal_too_early(m, k);
 			leave_dry(m, ctx, k);
-		}
-		if (warm) { /* the others may begin */
-			d->turns = true;
-			early = false;
-			k = UINT32_MAX;
 		}
 	}
 	if (!tw_deal_exhausted(m))

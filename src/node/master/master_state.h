@@ -241,6 +241,7 @@ struct dealing {
 	struct orphans orphans;
 	uint64_t frontier, open_leases;
 	struct tw_slots hungry, dry, early;
+	uint32_t allowed; /* workers whose turn it was when somebody was last served */
 	bool again, turns;
 };
 
