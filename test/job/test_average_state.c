@@ -150,22 +150,22 @@ static void the_count_is_the_largest(void **state)
 	}
 }
 
+static const struct {
+	const char *update;
+	struct delta_formula f;
+} rules[] = {
+	{ "rule: adamw, rate: 0.03, decay: 0.1",
+	  { .near = NEAR_ADAMW, .rate = 0.03, .decay = 0.1f } },
+	{ "rule: momentum, momentum: 0.9, rate: 0.05",
+	  { .near = NEAR_MOMENTUM, .rate = 0.05, .momentum = 0.9f } },
+	{ "rule: nag, momentum: 0.8, rate: 0.05",
+	  { .near = NEAR_NAG, .rate = 0.05, .momentum = 0.8f } },
+};
+
 /* What a worker loses when it dies is with the shards: whoever takes its place ends where one that
  * never died would have, bit for bit; without average_state it does not. */
 static void a_joiner_has_state_and_count(void **state)
 {
-	static const struct {
-		const char *update;
-		struct delta_formula f;
-	} rules[] = {
-		{ "rule: adamw, rate: 0.03, decay: 0.1",
-		  { .near = NEAR_ADAMW, .rate = 0.03, .decay = 0.1f } },
-		{ "rule: momentum, momentum: 0.9, rate: 0.05",
-		  { .near = NEAR_MOMENTUM, .rate = 0.05, .momentum = 0.9f } },
-		{ "rule: nag, momentum: 0.8, rate: 0.05",
-		  { .near = NEAR_NAG, .rate = 0.05, .momentum = 0.8f } },
-	};
-
 	(void)state;
 	for (size_t k = 0; k < COUNT(rules); k++)
 		for (uint32_t at = 300; at < 8000; at += 700)
@@ -202,6 +202,38 @@ static void a_joiner_has_state_and_count(void **state)
 				free(w);
 				outcome_close(&o);
 			}
+}
+
+/* A server dies: shards and workers go back to a checkpoint, and end where they would have. */
+static void a_rollback_changes_nothing(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < COUNT(rules); k++)
+		for (uint32_t at = 700; at < 6000; at += 530) {
+			struct delta_formula f = rules[k].f;
+			char text[2048], faults[120];
+			struct outcome o;
+			float *w;
+
+			f.outer = OUTER_AVERAGE;
+			f.outer_rate = 1;
+			f.push = 4;
+			f.average_state = true;
+			snprintf(faults, sizeof faults,
+				 ", faults: [{crash: server 1, at: %ums, restart: 150ms}]", at);
+			snprintf(text, sizeof text, JOB, at, rules[k].update, 3u, 5u, 2u, f.push,
+				 ", average_state: true", "900ms", faults);
+			outcome_open(&o, text, NULL, TW_WORLD_SIM);
+			w = calloc(o.n, sizeof *w);
+			assert_non_null(w);
+			rounds_alone(&o, &f, NULL, w);
+			outcome_run(&o, NULL);
+			if (memcmp(w, o.vector, o.n * sizeof *w) != 0)
+				fail_msg("%s, the server dies at %u ms: ends elsewhere",
+					 rules[k].update, at);
+			free(w);
+			outcome_close(&o);
+		}
 }
 
 /* A checkpoint goes on with another number of shards. */
@@ -308,6 +340,7 @@ int main(void)
 		cmocka_unit_test(second_moments_are_never_negative),
 		cmocka_unit_test(the_count_is_the_largest),
 		cmocka_unit_test(a_joiner_has_state_and_count),
+		cmocka_unit_test(a_rollback_changes_nothing),
 		cmocka_unit_test(borders_do_not_matter),
 		cmocka_unit_test(nobody_else_sees_it),
 		cmocka_unit_test(the_bytes_are_counted),
