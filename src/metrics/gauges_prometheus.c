@@ -140,7 +140,7 @@ static void deltas(struct tw_page *p, const struct gauge_picture *g)
 		tw_page_gauge(p, "thalweg_drift_max", "The largest of these norms.", f->told > 0,
 			      f->drift_most);
 	}
-	if (g->plan && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS))
+	if (g->plan && g->plan->traffic.up && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS))
 		tw_page_gauge(p, "thalweg_residual_max",
 			      "Largest norm that the codec of a worker owed when it pushed.",
 			      f->told > 0, f->residual_most);

@@ -51,7 +51,7 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART GREET TERMS DENY PING PEERS DATA OVER TICKETS").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
-            LEASE=48, DONE=48, IDLE=16, PUSH=192, ACK=32, PULL=56, PARAMS=72, UNCHANGED=72, HAVE=32,
+            LEASE=48, DONE=48, IDLE=16, PUSH=208, ACK=32, PULL=56, PARAMS=80, UNCHANGED=80, HAVE=32,
             COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=152, TERMS=176, DENY=8,
             PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0)
 NEW = 0xFFFFFFFF
@@ -839,7 +839,7 @@ def bad_numbers(port, facts):
         return c
     size, base = got[0]["payload"], got[1][:16]
     body = base + struct.pack("<QIIIIfffIddQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1, 1)
-    body += struct.pack("<QII", 0, 1, 0) + bytes(80)
+    body += struct.pack("<ffII", 0.0, 0.0, 0, 0) + struct.pack("<QII", 0, 1, 0) + bytes(80)
     told = 0
     finite_numbers(c, body, size)
     for seq in range(2, 40):
