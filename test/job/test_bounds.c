@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #define DIMENSION 4096
@@ -78,13 +79,16 @@ static void memory_does_not_grow_with_the_run(void **state)
 	for (size_t k = 0; faultrun_presets[k]; k++) {
 		const double brief = (double)peak_of(faultrun_presets[k], 5) / vector;
 		const double longer = (double)peak_of(faultrun_presets[k], 15) / vector;
+		const bool own = strstr(faultrun_presets[k], "push:");
 
 		/* per worker: what it sees, its gradient and one on its way, what it was sent,
-		 * its own array and its part of a cut; beside that the shards' */
-		if (longer > 9 * WORKERS + 31 || longer > 1.25 * brief + 8)
+		 * its own array and its part of a cut; beside that the shards'.  One that steps by
+		 * itself has its parameters, its base and two arrays of its rule, and in its part
+		 * of a cut, where it is made, sent and kept, three of these */
+		if (longer > (own ? 20 : 9) * WORKERS + 31 || longer > 1.25 * brief + 8)
 			fail_msg("%s: %.1f vectors at most in 5 epochs, %.1f in 15",
 				 faultrun_presets[k], brief, longer);
-		printf("%-16s %5.1f vectors in 5 epochs, %5.1f in 15\n", faultrun_presets[k], brief,
+		printf("%-60s %5.1f vectors in 5 epochs, %5.1f in 15\n", faultrun_presets[k], brief,
 		       longer);
 	}
 }

@@ -95,7 +95,7 @@ struct worker_step {
 	struct tw_block *gradient;
 	uint32_t again; /* so often this batch was begun and given up as too late */
 	uint32_t pasts; /* sim.delay: views that are kept of each holder */
-	int64_t began;  /* when the computation was asked for */
+	int64_t began;  /* plan.traffic.adaptive: when the computation was asked for */
 };
 
 /* --- what is not pushed yet --------------------------------------------------------------- */

@@ -167,7 +167,8 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 					  .pass = s->again };
 	s->compute.in.cancel = &s->compute.cancel;
 	s->state = STEP_COMPUTING;
-	s->began = tw_now(ctx);
+	if (w->plan->traffic.adaptive)
+		s->began = tw_now(ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP,
 					.slot = w->me.id.slot,
 					.incarnation = w->me.id.incarnation,
@@ -196,7 +197,8 @@ static void count_step(struct worker *w, struct tw_context *ctx, struct held *h)
 	w->samples += c->in.count;
 	w->losses += c->in.count;
 	w->loss += c->score.loss;
-	w->busy += tw_now(ctx) - w->step.began;
+	if (w->plan->traffic.adaptive)
+		w->busy += tw_now(ctx) - w->step.began;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT,
 					.slot = w->me.id.slot,
 					.count = c->in.count,
