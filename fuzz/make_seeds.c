@@ -3,6 +3,7 @@
  *
  *	make_seeds fuzz/corpus examples */
 #include "actor/message.h"
+#include "base/arena.h"
 #include "data/data_memory.h"
 #include "data/names_pack.h"
 #include "data/format/set_file.h"
@@ -15,6 +16,7 @@
 #include "wire/frame.h"
 #include "kit/one_frame.h"
 #include "run/open_engine.h"
+#include "strategy/codec.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -597,6 +599,45 @@ static void jobs(const char *examples)
 	closedir(d);
 }
 
+/* A few values through every codec, with every value of its choices. */
+static void codecs(void)
+{
+	enum { N = 100 };
+	const struct tw_rng rng = tw_rng_make(1, TW_RNG_TEST);
+	const struct tw_encoding of = { .rng = &rng };
+	float x[N];
+
+	for (size_t i = 0; i < N; i++)
+		x[i] = i % 17 ? 1e-5f : 0.01f * (i % 2 ? 1.0f : -1.0f);
+	for (size_t k = 0; tw_codec_all[k]; k++)
+		for (uint32_t choice = 0; choice < 2; choice++) {
+			const struct tw_codec *c = tw_codec_all[k];
+			struct seed s = { .n = 0 };
+			char options[64] = { 0 }, state[N * 12] = { 0 };
+			struct tw_arena keep;
+			struct tw_error why;
+			size_t len;
+
+			tw_arena_init(&keep, &tw_heap_system);
+			MUST(c->options_bytes <= sizeof options);
+			if (c->options)
+				MUST(tw_option_defaults(c->options, options, &keep, &why) == TW_OK);
+			for (const struct tw_option *o = c->options; o && o->name; o++)
+				if (o->type == TW_CHOICE)
+					memcpy(options + o->offset, &choice, sizeof choice);
+			MUST(!c->state_bytes || c->state_bytes(options, N) <= sizeof state);
+			add_byte(&s, (uint8_t)k);
+			add_byte(&s, (uint8_t)choice);
+			add_byte(&s, N);
+			add_byte(&s, 0);
+			len = sizeof s.bytes - s.n;
+			MUST(c->encode(options, state, &of, x, N, s.bytes + s.n, &len) == TW_OK);
+			s.n += len;
+			save(&s, "codec", "%s-%u", c->name, choice);
+			tw_arena_release(&keep);
+		}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3) {
@@ -613,6 +654,7 @@ int main(int argc, char **argv)
 	checkpoint();
 	card();
 	sets();
+	codecs();
 	jobs(argv[2]);
 	return 0;
 }

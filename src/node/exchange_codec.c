@@ -96,11 +96,14 @@ static enum tw_status encode_plain(struct exchange *x, struct carried *s, const 
 }
 
 static enum tw_status encode_bytes(struct exchange *x, struct carried *s, const struct holder *h,
-				   const float *v, uint64_t draw)
+				   const float *v, const struct tw_body_push *what)
 {
 	const struct tw_traffic *c = &x->plan->traffic;
 	const struct tw_rng rng = tw_rng_make(x->plan->seed, TW_RNG_CODEC);
-	const struct tw_encoding of = { .rng = &rng, .draw = draw, .first = h->range.from };
+	const struct tw_encoding of = { .rng = &rng,
+					.draw = what->range[0].from,
+					.first = h->range.from,
+					.progress = what->progress };
 	const size_t t = h->range.trainable, tail = (h->range.all - t) * sizeof(float);
 	size_t len = c->up->bound(c->up_options, t);
 	struct tw_block *b = tw_block_new(x->heap, len + tail);
@@ -123,7 +126,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 	struct carried *s = &o->slice[k];
 
 	if (!remembers(x))
-		return encode_bytes(x, s, h, v, o->body.range[0].from);
+		return encode_bytes(x, s, h, v, &o->body);
 	if (!tw_vec_finite(v, h->range.trainable)) {
 		/* it would be owed for good: it goes as it is, and its holder refuses it */
 		tw_exchange_refer(s, offer->vector, &h->range);
@@ -133,8 +136,7 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 	s->returns = true;
 	if (!o->vector)
 		o->vector = tw_block_keep(offer->vector);
-	return offer->plain ? encode_plain(x, s, h, v)
-			    : encode_bytes(x, s, h, v, o->body.range[0].from);
+	return offer->plain ? encode_plain(x, s, h, v) : encode_bytes(x, s, h, v, &o->body);
 }
 
 /* --- not taken ---------------------------------------------------------------------------- */

@@ -61,7 +61,8 @@ static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct
 	const struct tw_rng rng = tw_rng_make(s->plan->seed, TW_RNG_CODEC);
 	const struct tw_encoding of = { .rng = &rng,
 					.draw = TW_DRAW_DOWN | s->version.n,
-					.first = s->from };
+					.first = s->from,
+					.progress = s->history.progress };
 	const size_t tail = (s->all - s->trainable) * sizeof(float);
 	size_t len = c->bound(options, s->trainable);
 

@@ -68,6 +68,8 @@
 #define LEAVES_OUT       FACT(50) /* a round may end without all of its workers */
 #define FRESH            FACT(51) /* only what is of the current version counts */
 #define DROPS            FACT(52) /* the gate drops what is late, outside rounds */
+#define UP_MOMENTUM      FACT(53) /* codec.up has momentum of its own */
+#define UP_FADES         FACT(54) /* codec.up forgets a part of what it leaves out */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -231,6 +233,18 @@ static const struct refusal {
 	{ REMEMBERS | ELASTIC, 0, "strategy.merge", "strategy.codec.up",
 	  "an elastic worker moves by what it pushes, and this codec sends most of that later; use "
 	  "merge: replace or mix, or codec: {up: [plain codec]}" },
+
+	{ UP_MOMENTUM, PLAIN_RULE, "update.rule", "strategy.codec.up",
+	  "this codec has momentum of its own, and a second one would be added to it; use rule: "
+	  "[plain rule], or another codec" },
+	{ UP_MOMENTUM | DELTA, 0, "strategy.codec.up", "strategy.send",
+	  "this codec makes velocities of gradients, and a delta is not one; use send: gradient, "
+	  "or "
+	  "another codec" },
+	{ UP_FADES, DELTA, "strategy.codec.up", "strategy.send",
+	  "this codec forgets a part of what it leaves out, which only the next delta makes up "
+	  "for; "
+	  "use send: delta, or another codec" },
 
 	{ MOMENTUM, PREPARES, "strategy.send", "update.rule",
 	  "momentum on the worker needs a rule of which a part runs on the worker; use rule: [rule "
@@ -445,6 +459,10 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= ELASTIC;
 	if (p->traffic.up->traits & TW_CODEC_REMEMBERS)
 		facts |= REMEMBERS;
+	if (p->traffic.up->traits & TW_CODEC_MOMENTUM)
+		facts |= UP_MOMENTUM;
+	if (p->traffic.up->traits & TW_CODEC_FADES)
+		facts |= UP_FADES;
 	if (!(p->traffic.up->traits & TW_CODEC_IDENTITY))
 		facts |= UP_LOSSY;
 	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))

@@ -20,15 +20,19 @@ enum tw_codec_traits {
 	TW_CODEC_PER_SLICE = 16, /* whether a value is sent depends on the others of its slice.
 				    Without this, results do not depend on the number of shards
 				    (with a scale per tile: on borders at multiples of it) */
+	/* What is sent does not add up to what was given: */
+	TW_CODEC_MOMENTUM = 32, /* it has momentum of its own, for a rule without */
+	TW_CODEC_FADES = 64, /* what it keeps decays: for deltas, where the next makes up for it */
 };
 
 /* What an encoding is of, besides its values. */
 struct tw_encoding {
 	const struct tw_rng *rng;
-	uint64_t draw;  /* names the draws (a of rng.h): the first sample position of a
+	uint64_t draw;   /* names the draws (a of rng.h): the first sample position of a
 			   contribution, or TW_DRAW_DOWN and the version of a view */
-	uint64_t first; /* x[0] is this element of the whole vector: a draw for x[i] is for
+	uint64_t first;  /* x[0] is this element of the whole vector: a draw for x[i] is for
 			   first + i (b of rng.h), so no two shards draw the same */
+	double progress; /* of the run, in epochs */
 };
 #define TW_DRAW_DOWN (UINT64_C(1) << 63)
 

@@ -128,7 +128,9 @@ static void the_virtual_iterate_follows_sgd(void **state)
 				double owed = 0, start;
 				struct ran r;
 
-				if (!(tw_codec_all[k]->traits & TW_CODEC_REMEMBERS))
+				if (!(tw_codec_all[k]->traits & TW_CODEC_REMEMBERS) ||
+				    (tw_codec_all[k]->traits &
+				     (TW_CODEC_MOMENTUM | TW_CODEC_FADES)))
 					continue;
 				snprintf(codec, sizeof codec, "up: %s", tw_codec_all[k]->name);
 				run(methods[m].strategy, codec, WORKERS, shards, &r);

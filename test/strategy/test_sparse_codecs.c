@@ -377,6 +377,104 @@ static void onebit_is_exact_for_equal_sizes(void **state)
 	close_coder(&c);
 }
 
+/* --- dgc, sparseloco ---------------------------------------------------------------------- */
+
+/* The formula in a plain loop: velocities, sums of them, and what is masked. */
+static void dgc_sends_the_largest_velocities(void **state)
+{
+	enum { N = 200, K = 10 };
+	struct coder c = OPEN("dgc", N, "share", "0.05", "momentum", "0.5", NULL);
+	float u[N] = { 0 }, v[N] = { 0 }, x[N], sorted[N];
+
+	(void)state;
+	for (uint64_t step = 0; step < 50; step++) {
+		gauss(x, N, step, 1.0f);
+		for (size_t i = 0; i < N; i++) {
+			u[i] = fmaf(0.5f, u[i], x[i]);
+			v[i] += u[i];
+		}
+		memcpy(sorted, v, sizeof v);
+		qsort(sorted, N, sizeof *sorted, further);
+		CHECK(through(&c, x, step) == K);
+		for (size_t i = 0; i < N; i++) {
+			const bool sent = fabsf(v[i]) >= fabsf(sorted[K - 1]);
+
+			CHECK(c.back[i] == (sent ? v[i] : 0.0f));
+			if (sent)
+				u[i] = v[i] = 0.0f;
+		}
+		CHECK(same_bits(v, c.state, N) && same_bits(u, (float *)c.state + N, N));
+	}
+	close_coder(&c);
+}
+
+/* 25 %, then by equal factors down to the share. */
+static void the_warm_up_sends_more(void **state)
+{
+	enum { N = 10000 };
+	static const struct {
+		double at, share;
+	} cases[] = {
+		{ 0, 0.25 }, { 2, 0.025 }, { 3.999999, 0.0025 }, { 4, 0.0025 }, { 9, 0.0025 }
+	};
+	float *x = malloc(N * sizeof *x);
+
+	(void)state;
+	gauss(x, N, 1, 1.0f);
+	for (size_t k = 0; k < 5; k++) {
+		struct coder c = OPEN("dgc", N, "share", "0.0025", "warmup", "4 epochs", NULL);
+		const struct tw_encoding of = { .rng = &rng, .progress = cases[k].at };
+		size_t sent;
+
+		c.len = c.codec->bound(c.options, N);
+		CHECK(c.codec->encode(c.options, c.state, &of, x, N, c.wire, &c.len) == TW_OK);
+		CHECK(c.codec->check(c.options, c.wire, c.len, N, &sent) == TW_OK);
+		CHECK(fabs((double)sent - cases[k].share * N) <= 1.0);
+		close_coder(&c);
+	}
+	free(x);
+}
+
+/* Of each chunk the largest, as one of four values; what is left fades. */
+static void sparseloco_keeps_a_fading_rest(void **state)
+{
+	enum { N = 4096 + 1000, K = 64 };
+	struct coder c = OPEN("sparseloco", N, "decay", "0.5", NULL);
+	float *x = malloc(N * sizeof *x), *r = calloc(N, sizeof *r),
+	      *sorted = malloc(N * sizeof *r);
+
+	(void)state;
+	for (uint64_t step = 0; step < 20; step++) {
+		gauss(x, N, step, 1.0f);
+		for (size_t i = 0; i < N; i++)
+			r[i] = fmaf(0.5f, r[i], x[i]);
+		CHECK(through(&c, x, step) == K + 16);
+		CHECK(c.len == 8 + 112 + 8 + 28);
+		for (size_t from = 0; from < N; from += 4096) {
+			const size_t n = N - from < 4096 ? N - from : 4096, k = from ? 16 : K;
+			double sent = 0, meant = 0;
+
+			memcpy(sorted, r + from, n * sizeof *r);
+			qsort(sorted, n, sizeof *sorted, further);
+			for (size_t i = from; i < from + n; i++) {
+				const bool is = c.back[i] != 0.0f;
+
+				CHECK(is == (fabsf(r[i]) >= fabsf(sorted[k - 1])));
+				CHECK(!is || signbit(c.back[i]) == signbit(r[i]));
+				sent += fabs((double)c.back[i]);
+				meant += is ? fabs((double)r[i]) : 0.0;
+				r[i] -= c.back[i];
+			}
+			NEAR(sent, meant, 1e-6 * meant); /* both halves are means */
+		}
+		CHECK(same_bits(r, c.state, N));
+	}
+	close_coder(&c);
+	free(x);
+	free(r);
+	free(sorted);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +491,9 @@ int main(void)
 		cmocka_unit_test(randomk_draws_from_every_stretch),
 		cmocka_unit_test(int8_has_no_bias),
 		cmocka_unit_test(onebit_is_exact_for_equal_sizes),
+		cmocka_unit_test(dgc_sends_the_largest_velocities),
+		cmocka_unit_test(the_warm_up_sends_more),
+		cmocka_unit_test(sparseloco_keeps_a_fading_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
