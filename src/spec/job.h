@@ -200,6 +200,8 @@ enum tw_reference_format { TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
 void tw_job_reference(FILE *out, enum tw_reference_format format);
 /* Presets, gates, staleness policies, rules and codecs, one line each, from the tables. */
 void tw_job_strategies(FILE *out);
+/* Codecs: where each may be used, whether it keeps a residual, and its options. */
+void tw_job_codecs(FILE *out);
 /* Layers and losses with their options, networks by name, and data sources, from the tables. */
 void tw_job_layers(FILE *out);
 /* Tell an engine that was just opened which samples are whose (data.deal). */

@@ -215,6 +215,29 @@ static void print_tables(FILE *out, printer print)
 	LINES(tw_codec_all);
 }
 
+void tw_job_codecs(FILE *out)
+{
+	fprintf(out, "Codecs (strategy.codec.up: gradients and deltas; strategy.codec.down: "
+		     "parameters)\n");
+	for (size_t k = 0; tw_codec_all[k]; k++) {
+		const struct tw_codec *c = tw_codec_all[k];
+
+		fprintf(out, "\n  %-16s  %s\n  %-16s  %s%s\n", c->name, c->help, "",
+			c->traits & TW_CODEC_DOWN ? "up and down" : "up",
+			c->traits & TW_CODEC_REMEMBERS
+				? "; keeps what it leaves out (a residual) and sends it later"
+				: "");
+		for (const struct tw_option *row = c->options; row && row->name; row++)
+			fprintf(out, "  %-16s  up_%s (default %s): %s\n", "", row->name,
+				row->standard, row->help);
+	}
+	fprintf(out,
+		"\nFor example: strategy: {name: asgd, codec: {up: %s}}.  The options of "
+		"codec.down begin with\ndown_ instead of up_.  docs/STRATEGIES.md says what to "
+		"expect of each codec.\n",
+		tw_codec_all[0]->name);
+}
+
 /* "conv filters size [stride 1] ...": how a layer is written. */
 static const char *layer_text(const struct tw_op *op, char *text, size_t room)
 {

@@ -3,6 +3,7 @@
 #include "cli/spawn.h"
 #include "cli/verb.h"
 #include "spec/synonyms.h"
+#include "strategy/codec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,6 +63,13 @@ static void topics(void **state)
 	s = thalweg(NULL, "help options");
 	assert_int_equal(s->code, 0);
 	has(s->out, "global_batch");
+	s = thalweg(NULL, "help codecs");
+	assert_int_equal(s->code, 0);
+	for (size_t k = 0; tw_codec_all[k]; k++) {
+		has(s->out, tw_codec_all[k]->help);
+		for (const struct tw_option *o = tw_codec_all[k]->options; o && o->name; o++)
+			has(s->out, o->help);
+	}
 }
 
 static void wrong_requests_are_refused(void **state)

@@ -35,6 +35,11 @@ static void strategies(const struct help_flags *f)
 	tw_job_strategies(stdout);
 }
 
+static void codecs(const struct help_flags *f)
+{
+	tw_job_codecs(stdout);
+}
+
 static void layers(const struct help_flags *f)
 {
 	tw_job_layers(stdout);
@@ -46,6 +51,7 @@ static const struct {
 	void (*print)(const struct help_flags *f);
 } lists[] = {
 	{ "strategies", strategies },
+	{ "codecs", codecs },
 	{ "layers", layers },
 	{ "options", options },
 };
@@ -80,7 +86,7 @@ static int no_such_topic(const struct tw_call *call, const char *topic)
 		tw_log_line(call->log, TW_ERROR, "",
 			    "there is no help on '%s'; a topic is a verb, a field "
 			    "(update.rate), a section, a preset, a layer, a data source, or "
-			    "one of strategies, layers and options",
+			    "one of strategies, codecs, layers and options",
 			    tw_show(topic).text);
 	return TW_EXIT_WRONG;
 }
@@ -135,6 +141,7 @@ static const struct tw_flag flags[] = {
 
 static const struct tw_example examples[] = {
 	{ "thalweg help strategies", "presets, gates, staleness policies, rules, codecs" },
+	{ "thalweg help codecs", "codecs with their options" },
 	{ "thalweg help layers", "layers, losses, networks by name, data sources" },
 	{ "thalweg help options", "every field of a job file" },
 	{ "thalweg help sim", "one verb and its flags" },
@@ -148,10 +155,11 @@ const struct tw_verb tw_verb_help = {
 	.words = "[TOPIC]",
 	.help = "explain a verb, a field, a preset, a layer ...",
 	.about = "Explains a topic.  TOPIC is strategies (presets, gates, staleness policies,\n"
-		 "rules and codecs, one line each), layers (layers, losses, networks and data\n"
-		 "sources), options (every field of a job file), a verb, or one word of a job\n"
-		 "file: a field, a section, a preset, a data source, a layer.  For a name from\n"
-		 "another program, such as lr, it shows the name that thalweg uses.\n",
+		 "rules and codecs, one line each), codecs (with their options), layers (layers,\n"
+		 "losses, networks and data sources), options (every field of a job file), a\n"
+		 "verb, or one word of a job file: a field, a section, a preset, a data source, a\n"
+		 "layer.  For a name from another program, such as lr, it shows the name that\n"
+		 "thalweg uses.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),
