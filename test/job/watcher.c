@@ -381,9 +381,10 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 	if (t->samples != applied)
 		watcher_complain(w, "%llu samples were applied, the run says %llu",
 				 (unsigned long long)applied, (unsigned long long)t->samples);
-	/* stripes are whole, whoever gets them */
+	/* stripes are whole, whoever gets them; none crosses push_after */
 	if (p->dealing.batch && p->problem.samples % (unit * (subsets ? subsets : 1)) == 0 &&
-	    p->dealing.positions % unit == 0 && t->steps * p->dealing.batch != t->samples)
+	    p->dealing.positions % unit == 0 && p->traffic.push_from % unit == 0 &&
+	    t->steps * p->dealing.batch != t->samples)
 		watcher_complain(w, "%llu steps of %u samples are not %llu",
 				 (unsigned long long)t->steps, p->dealing.batch,
 				 (unsigned long long)t->samples);

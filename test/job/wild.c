@@ -22,6 +22,7 @@ struct draw {
 	char *out;
 	size_t at;
 	bool state; /* the rule must keep one */
+	bool update; /* the rule is chosen */
 };
 
 /* A whole number from 0 to below n. */
@@ -137,6 +138,69 @@ static void stream(struct draw *d, const struct shape *c)
 	    ONE_OF(d, char *, "average", "nesterov"));
 }
 
+/* What the workers of a delta method do by themselves. */
+static void near_rule(struct draw *d)
+{
+	d->update = true;
+	say(d, "update: {rule: %s, rate: %g, decay: %g, clip: %g}\n",
+	    ONE_OF(d, char *, "sgd", "momentum", "nag", "adamw", "rmsprop", "adagrad"),
+	    ONE_OF(d, double, 0.001, 0.01), ONE_OF(d, double, 0, 0, 0.01),
+	    ONE_OF(d, double, 0, 0, 1));
+}
+
+/* Rounds: who merges how, and a switch from steps in common to steps alone. */
+static void deltas_in_rounds(struct draw *d, const struct shape *c)
+{
+	const uint32_t push = 1 + below(d, 5);
+
+	near_rule(d);
+	if (below(d, 2) && c->workers > 1)
+		say(d, "strategy: {gate: backup, extra: %u, abandon: %s, ", below(d, c->workers),
+		    ONE_OF(d, char *, "true", "false"));
+	else
+		say(d, "strategy: {gate: bsp, ");
+	say(d, "send: delta, push: %u, ", push);
+	if (push > 1 && below(d, 3) == 0)
+		say(d, "push_after: %g, ", ONE_OF(d, double, 0.2, 0.5, 1.1));
+	say(d, "%s}\n",
+	    ONE_OF(d, char *, "outer: {rule: average, rate: 0.7}",
+		   "outer: {rule: bmuf, momentum: 0.4, rate: 0.9, nesterov: true}",
+		   "outer: {rule: bmuf, momentum: 0.4, nesterov: false}",
+		   "outer: {rule: nesterov, rate: 0.7, momentum: 0.5}",
+		   "outer: {rule: add, scale: 0.2}",
+		   "merge: mix, alpha: 0.3, outer: {rule: average}",
+		   "merge: elastic, alpha: 0.1, outer: {rule: add, scale: 1}"));
+}
+
+/* No rounds: pushes and fetches of different periods, too. */
+static void deltas_at_once(struct draw *d, const struct shape *c)
+{
+	const uint32_t push = 1 + below(d, 4);
+
+	near_rule(d);
+	switch (below(d, 3)) {
+	case 0:
+		say(d, "strategy: {gate: ssp, lead: %u, ", below(d, 4));
+		break;
+	case 1:
+		say(d, "strategy: {gate: softsync, collect: %u, ", 1 + below(d, c->workers));
+		break;
+	default:
+		say(d, "strategy: {gate: async, ");
+	}
+	say(d, "send: delta, push: %u, ", push);
+	if (below(d, 3) == 0)
+		say(d, "fetch: %u, ", push * (1 + below(d, 3)));
+	say(d, "%s}\n",
+	    ONE_OF(d, char *,
+		   "staleness: polynomial, power: 0.5, outer: {rule: average, rate: 0.6}",
+		   "outer: {rule: add, scale: 0.3}",
+		   "outer: {rule: delayed-nesterov, rate: 0.7, momentum: 0.9}",
+		   "outer: {rule: bmuf, momentum: 0.4, rate: 0.4}",
+		   "merge: mix, alpha: 0.4, outer: {rule: average, rate: 0.5}",
+		   "merge: elastic, alpha: 0.2, outer: {rule: add, scale: 1}"));
+}
+
 /* A preset as it is, or with options that change who waits for whom. */
 static void strategy(struct draw *d, const struct shape *c)
 {
@@ -144,6 +208,17 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
+	switch (below(d, 26)) {
+	case 6:
+	case 7:
+		deltas_in_rounds(d, c);
+		return;
+	case 8:
+	case 9:
+		deltas_at_once(d, c);
+		return;
+	default:
+	}
 	switch (below(d, 21)) {
 	case 0:
 		say(d, "strategy: {name: backup, extra: %u, abandon: %s}\n", below(d, c->workers),
@@ -168,7 +243,8 @@ static void strategy(struct draw *d, const struct shape *c)
 		say(d,
 		    "strategy: {gate: %s, send: delta, push: %u, merge: %s, outer: {rule: add}}\n",
 		    ONE_OF(d, char *, "bsp", "async", "ssp"), 1 + below(d, 4),
-		    ONE_OF(d, char *, "elastic", "mix"));
+		    /* springs that are too strong for the workers together diverge */
+		    ONE_OF(d, char *, "elastic, elasticity: 0.8", "mix"));
 		return;
 	case 6:
 		say(d,
@@ -251,7 +327,8 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
 	    ONE_OF(&d, char *, "drain", "running"));
 	strategy(&d, &c);
-	say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
+	if (!d.update)
+		say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
 	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
 	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
 	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
