@@ -54,17 +54,18 @@ static void dialling(const struct join *j, struct tw_tcp_options *o)
 	};
 }
 
-/* The job, from the master.  *ask is the caller's to close, whatever comes of it. */
-static enum tw_status ask_job(const struct join *j, struct tw_tcp_ask **ask,
-			      struct tw_tcp_facts *facts, struct tw_job **job, struct tw_error *why)
+/* The job, from the master.  *ask is the caller's to close, whatever comes of it, and uses *o until
+ * then. */
+static enum tw_status ask_job(const struct join *j, struct tw_tcp_options *o,
+			      struct tw_tcp_ask **ask, struct tw_tcp_facts *facts,
+			      struct tw_job **job, struct tw_error *why)
 {
-	struct tw_tcp_options o;
 	char *text = NULL;
 	size_t bytes = 0;
 	enum tw_status status;
 
-	dialling(j, &o);
-	status = tw_tcp_ask_open(&o, ask, facts, why);
+	dialling(j, o);
+	status = tw_tcp_ask_open(o, ask, facts, why);
 	if (status == TW_OK)
 		status = tw_tcp_ask_job(*ask, &text, &bytes, why);
 	if (status == TW_OK)
@@ -77,9 +78,10 @@ static enum tw_status ask_job(const struct join *j, struct tw_tcp_ask **ask,
 /* The job and its data, from the master or from what is here. */
 static enum tw_status get_job(struct join *j, struct tw_error *why)
 {
+	struct tw_tcp_options o;
 	struct tw_tcp_ask *ask = NULL;
 	struct tw_tcp_facts facts;
-	enum tw_status status = ask_job(j, &ask, &facts, &j->job, why);
+	enum tw_status status = ask_job(j, &o, &ask, &facts, &j->job, why);
 
 	if (status == TW_OK)
 		status =
@@ -92,10 +94,11 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 /* The run starts again: everything is as it was, but for the rate. */
 static enum tw_status learn_rate(struct join *j, struct tw_error *why)
 {
+	struct tw_tcp_options o;
 	struct tw_tcp_ask *ask = NULL;
 	struct tw_tcp_facts facts;
 	struct tw_job *now = NULL;
-	const enum tw_status status = ask_job(j, &ask, &facts, &now, why);
+	const enum tw_status status = ask_job(j, &o, &ask, &facts, &now, why);
 
 	if (status == TW_OK)
 		tw_job_set_rate(j->job, now->update.schedule.rate);

@@ -218,6 +218,7 @@ static void strategy(struct draw *d, const struct shape *c)
 		deltas_at_once(d, c);
 		return;
 	default:
+		break;
 	}
 	switch (below(d, 21)) {
 	case 0:
