@@ -127,8 +127,8 @@ struct exchange {
 	uint32_t agains;                               /* so many */
 	bool outdated;                                 /* (8) */
 	bool landed;       /* one was closed that not all have dropped; the owner clears it */
-	uint64_t seq;                                  /* last contribution made */
-	uint64_t requests;                             /* number of the last request */
+	uint64_t seq;      /* last contribution made */
+	uint64_t requests; /* number of the last request */
 	uint64_t clock;    /* contributions made, and what it began with: the same on all links */
 	bool clock_known;  /* false: to be taken from the next answers */
 	float *scratch;    /* (7): as long as the longest range; NULL where no codec remembers */

@@ -138,7 +138,8 @@ static const struct refusal {
 	  "a part of the parameters comes with the state of that part alone, while the step count "
 	  "is of all; use fragments: 1, or leave this out" },
 	{ AVERAGES_STATE | LATER, 0, "strategy.average_state", "strategy.delay",
-	  "the mean of the states would come some steps late and undo those; use delay: 0, or leave "
+	  "the mean of the states would come some steps late and undo those; use delay: 0, or "
+	  "leave "
 	  "this out" },
 	{ AVERAGES_STATE | OWN_COPY, 0, "strategy.average_state", "strategy.merge",
 	  "with merge: elastic or mix every worker keeps its own parameters, to which an averaged "

@@ -21,8 +21,9 @@ struct draw {
 	uint64_t seed, nth;
 	char *out;
 	size_t at;
-	bool state; /* the rule must keep one */
-	bool update; /* the rule is chosen */
+	bool state;    /* the rule must keep one */
+	bool update;   /* the rule is chosen */
+	uint32_t push; /* the most steps of a contribution */
 };
 
 /* A whole number from 0 to below n. */
@@ -131,6 +132,7 @@ static void stream(struct draw *d, const struct shape *c)
 {
 	const uint32_t parts = 1 + below(d, c->shards), steps = 2 + below(d, 2);
 
+	d->push = parts * steps;
 	say(d,
 	    "strategy: {gate: bsp, send: delta, push: %u, fragments: %u, delay: %u, merge: %s, "
 	    "outer: {rule: %s}}\n",
@@ -208,6 +210,7 @@ static void strategy(struct draw *d, const struct shape *c)
 
 	while (tw_presets[count].name)
 		count++;
+	d->push = 5;
 	switch (below(d, 26)) {
 	case 6:
 	case 7:
@@ -295,9 +298,8 @@ static void data(struct draw *d, const struct shape *c)
 		    c->workers + below(d, 3 * c->workers), accumulate);
 	else {
 		const uint32_t batch = ONE_OF(d, uint32_t, 1, 3, 8, 16);
-		/* no strategy here pushes more than 4 steps at once */
 		const bool divides =
-			d->seed % 3 == 0 && 4 * batch * accumulate * c->workers <= samples;
+			d->seed % 3 == 0 && d->push * batch * accumulate * c->workers <= samples;
 
 		say(d, "data: {samples: %u, batch: %u, accumulate: %u%s}\n", samples, batch,
 		    accumulate, divides ? ", deal: partition" : "");
@@ -315,6 +317,9 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
 
 	out[0] = '\0';
+	strategy(&d, &c);
+	if (!d.update)
+		say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
 	data(&d, &c);
 	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u}}\n",
 	    ONE_OF(&d, uint32_t, 8, 13, 50, 200), below(&d, 3) ? 0 : 5);
@@ -327,9 +332,6 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	    ONE_OF(&d, uint32_t, 3, 15), ONE_OF(&d, uint32_t, 0, 0, 0, 2));
 	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
 	    ONE_OF(&d, char *, "drain", "running"));
-	strategy(&d, &c);
-	if (!d.update)
-		say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
 	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
 	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
 	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
