@@ -20,7 +20,7 @@
 
 void tw_worker_reset_leases(struct worker_leases *l)
 {
-	l->count = l->done_count = l->again_count = 0;
+	l->count = l->done_count = l->again_count = l->in_vain = 0;
 	l->asked = l->draining = l->dry = false;
 }
 

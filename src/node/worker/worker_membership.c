@@ -83,6 +83,7 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 	tw_kept_rejoin(w, w->building.summed || w->building.micros || w->exchange.outs ||
 				  w->step.state == STEP_COMPUTING);
 	tw_worker_reset_leases(&w->leases);
+	w->step.again = 0;
 	tw_step_abandon(w, ctx);
 	tw_step_forget_past(w);
 	tw_worker_reset_building(&w->building);
