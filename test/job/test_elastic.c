@@ -281,8 +281,7 @@ static void all_once(const struct shape *s, const struct watch *w)
 	for (uint32_t k = 0; k < s->shards; k++)
 		for (int i = 0; i < POSITIONS; i++)
 			if (w->applied[k][i] > 1 || (!w->applied[k][i] && !w->dropped[i]) ||
-			    (w->applied[k][i] && w->dropped[i] &&
-			     strcmp(s->preset, "backup") == 0))
+			    (w->applied[k][i] && w->dropped[i] && strcmp(s->preset, "backup") == 0))
 				fail_msg("%s: shard %u has position %d %u times, dropped %u times",
 					 s->preset, k, i, w->applied[k][i], w->dropped[i]);
 }
