@@ -101,8 +101,8 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t refused, fenced, dropped_pushes;
 	uint64_t dropped_samples; /* by a gate without rounds; the master counts a round's */
 	uint64_t steps, samples;  /* in the contributions; the master may not live to count them */
-	/* slices before and after the codecs, of contributions that were accepted and of answers:
-	 * how many, and their bytes; trainable values of the former, all and those that were sent */
+	/* slices before and after the codecs, of contributions that were accepted and of
+	 * answers: how many, and their bytes; trainable values of the former, all and sent */
 	uint64_t up_slices, up_raw, up_encoded, up_values, up_sent;
 	uint64_t down_slices, down_raw, down_encoded;
 	/* what contributions tell of themselves: see struct tw_body_push */

@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 
 #include "base/arena.h"
-#include "metrics/progress.h"
+#include "bench/timed_engine.h"
 #include "strategy/codec.h"
 #include "vec/vec.h"
 
@@ -29,9 +29,10 @@ struct times {
 	double pass[ROUNDS], encode[ROUNDS], decode[ROUNDS], apply[ROUNDS], held[ROUNDS];
 };
 
+/* On a processor: others may use the machine meanwhile. */
 static double seconds_since(int64_t began)
 {
-	return (double)(tw_clock() - began) / (double)TW_SECOND;
+	return (double)(tw_timed_cpu() - began) / (double)TW_SECOND;
 }
 
 /* A gradient of which few values matter: those are LARGE, the others a thousand times smaller. */
@@ -69,14 +70,14 @@ static enum tw_status prepare(struct work *k, const struct tw_codec *c, struct t
 static enum tw_status apply(struct work *k, const struct tw_codec *c, size_t len, struct times *t,
 			    size_t i)
 {
-	int64_t began = tw_clock();
+	int64_t began = tw_timed_cpu();
 	size_t sent;
 
 	if (c->check(k->options, k->bytes, len, VALUES, &sent) != TW_OK)
 		return TW_BAD_BYTES;
 	c->add(k->options, k->bytes, len, -0.01f, k->w, VALUES);
 	t->apply[i] = seconds_since(began);
-	began = tw_clock();
+	began = tw_timed_cpu();
 	if (c->check(k->options, k->bytes, len, VALUES, &sent) != TW_OK)
 		return TW_BAD_BYTES;
 	tw_vec_copy(k->back, k->w, VALUES);
@@ -89,16 +90,16 @@ static enum tw_status one_round(struct work *k, const struct tw_codec *c, struct
 				size_t *len)
 {
 	const struct tw_encoding of = { .rng = &k->rng, .draw = i };
-	int64_t began = tw_clock();
+	int64_t began = tw_timed_cpu();
 
 	tw_vec_sgd(k->w, k->w, k->x, 0.01f, VALUES, false);
 	t->pass[i] = seconds_since(began);
 	*len = c->bound(k->options, VALUES);
-	began = tw_clock();
+	began = tw_timed_cpu();
 	if (c->encode(k->options, k->state, &of, k->x, VALUES, k->bytes, len) != TW_OK)
 		return TW_BAD_BYTES;
 	t->encode[i] = seconds_since(began);
-	began = tw_clock();
+	began = tw_timed_cpu();
 	if (tw_codec_decode(c, k->options, k->bytes, *len, k->back, VALUES) != TW_OK)
 		return TW_BAD_BYTES;
 	t->decode[i] = seconds_since(began);

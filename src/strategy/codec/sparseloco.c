@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sparseloco.c - the largest values of each chunk in two bits, with a memory that fades (SparseLoCo,
- * Sarfi et al. 2025): for deltas.
+/* sparseloco.c - for deltas: the largest values of each chunk in two bits, with a memory that fades
+ * (SparseLoCo, Sarfi et al. 2025).
  *
  *	r = decay * r + x; of each chunk send the k values of r that are furthest from 0, each as
  *	plus or minus the mean of the larger or of the smaller half of them; r = r - what was sent

@@ -5,16 +5,17 @@
  *	r = r + tau
  *
  * With a density, tau follows: after each encoding it is multiplied by the fourth root of what was
- * sent / what should have been, between 1 / 1.1 and 1.1.  (Residuals answer to another tau only
- * after as many steps as a value waits, so larger steps swing.)  Each slice has a tau of its own.
+ * sent / what should have been, between 1 / 1.1 and 1.1; where that is far away, by 2 or 1/2.
+ * (Residuals answer to another tau only after as many steps as a value waits, so larger steps
+ * swing.)  Each slice has a tau of its own.
  *
  * Bytes: f32 tau, u32 count, then what is shortest of
  *
  *	words	count u32: index << 1 | negative, in ascending order (coding: plain)
  *	Rice	u8 k, then for each value the gap to the one before in Rice code k (the gap >> k in
  *		zeros, a one, the lower k bits) and one bit for negative (coding: rice)
- *	bitmap	(top bit of the count) ceil(n / 8) bytes with a bit for each value that is sent, then
- *		ceil(count / 8) bytes with their signs
+ *	bitmap	(top bit of the count) ceil(n / 8) bytes with a bit for each value that is sent,
+ *		then ceil(count / 8) bytes with their signs
  *
  * Bits are counted from the lowest of each byte; those left over are 0. */
 #include "strategy/sparse.h"
@@ -268,13 +269,21 @@ static size_t put_bitmap(float *owed, const float *x, size_t n, float tau, uint8
 	return HEADER + bytes_for(n) + bytes_for(*count);
 }
 
+#define FAR 16.0f /* times what should have been sent, or a part of it */
+
+static float between(float x, float least, float most)
+{
+	return x < least ? least : x > most ? most : x;
+}
+
 static float followed(const struct threshold_options *o, float tau, size_t count, size_t n)
 {
-	const float off = sqrtf(sqrtf((float)count / (o->density * (float)n)));
-	const float next = tau * (off < 1 / 1.1f ? 1 / 1.1f : off > 1.1f ? 1.1f : off);
+	const float want = o->density * (float)n, off = (float)count / want;
+	const bool far = want >= FAR && (off > FAR || off < 1 / FAR);
+	const float most = far ? 2.0f : 1.1f;
 
-	return next > o->tau * RANGE ? o->tau * RANGE
-				     : (next < o->tau / RANGE ? o->tau / RANGE : next);
+	return between(tau * between(sqrtf(sqrtf(off)), 1 / most, most), o->tau / RANGE,
+		       o->tau * RANGE);
 }
 
 static enum tw_status encode(const void *options, void *state, const struct tw_encoding *of,
