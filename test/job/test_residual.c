@@ -479,9 +479,14 @@ static void a_resumed_run_has_the_same_bits(void **state)
 	for (size_t k = 0; k < STRATEGIES; k++)
 		for (uint32_t shards = 1; shards <= 2; shards++)
 			for (uint64_t stop = 1; stop <= 2; stop++) {
-				struct tw_store *store = tw_memory_store_new(&tw_heap_system);
+				struct tw_store *store;
 				struct ran whole, half, rest;
 
+				/* who is late for a round may be another one after a cut: the last
+				 * strategy is compared with one codec only */
+				if (chosen && k == STRATEGIES - 1)
+					continue;
+				store = tw_memory_store_new(&tw_heap_system);
 				assert_int_equal(run(strategies[k], shards, more, 0, NULL, &whole),
 						 TW_OK);
 				assert_int_equal(

@@ -105,7 +105,8 @@ static void refusals_answer_with_our_names(void **state)
 		{ "weight_decay=1", "weight decay is update.decay here" },
 		{ "num_workers=1", "the number of workers is cluster.workers here" },
 		{ "momentum=0.9",
-		  "update.momentum, strategy.outer.momentum, strategy.local.momentum "
+		  "update.momentum, strategy.codec.up_momentum, strategy.outer.momentum, "
+		  "strategy.local.momentum "
 		  "have that name" },
 		{ "dropout_rate=1", "model.dropout here" },
 		{ "hidden=[1]", "did you mean model.hidden?" },
