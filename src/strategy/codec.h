@@ -48,6 +48,9 @@ struct tw_codec {
 	size_t (*state_bytes)(const void *options, size_t n);
 	/* The room that encoding n values takes, no less than the longest encoding. */
 	size_t (*bound)(const void *options, size_t n);
+	/* What an encoding of n values usually takes, for predictions; 0: that depends on the
+	 * values.  NULL: all of `bound`, whatever the values are. */
+	double (*usual)(const void *options, size_t n);
 	/* Encode n values.  *len is the room at `out` and becomes the length used; TW_NO_ROOM if it
 	 * was less than bound(n), and nothing has changed.  A codec that REMEMBERS is given finite
 	 * values only; of others, what has a value that is not finite is refused by decode. */

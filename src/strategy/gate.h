@@ -89,6 +89,10 @@ struct tw_gate {
 	 * fast workers; NULL: workers / contributions of an update. */
 	double (*staleness)(const void *options, uint32_t workers);
 
+	/* TW_GATE_HOLDS: how many contributions a worker may be ahead of the slowest when it starts
+	 * a step. */
+	double (*lead)(const void *options);
+
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,
 	 * incarnation, seq). */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);

@@ -31,6 +31,8 @@ static void set_up_with(struct bench *b, const struct tw_codec *codec, void *opt
 	const size_t bound = codec->bound(options, n);
 	const size_t state = codec->state_bytes ? codec->state_bytes(options, n) : 0;
 
+	if (codec->usual)
+		CHECK(codec->usual(options, n) <= (double)bound);
 	*b = (struct bench){ .codec = codec,
 			     .options = options,
 			     .state = calloc(1, state + 1),

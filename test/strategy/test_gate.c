@@ -17,6 +17,7 @@ static void every_gate_has_what_its_traits_need(void **state)
 		CHECK(rounds == (g->in_turn != NULL));
 		CHECK(g->admit);
 		CHECK(!(g->traits & TW_GATE_HOLDS) == !g->may_read);
+		CHECK(!(g->traits & TW_GATE_HOLDS) == !g->lead);
 		CHECK(!(g->traits & TW_GATE_IN_TURN) || rounds);
 		CHECK(!(g->traits & TW_GATE_DROPS) || !rounds);
 		CHECK(!g->stops || (g->traits & TW_GATE_DROPS));
@@ -168,6 +169,7 @@ static void ssp_holds_who_is_too_far_ahead(void **state)
 					     clock[worker], &whom);
 
 		CHECK(may == (clock[worker] - c.least <= lead_of[l]));
+		CHECK(g->lead(OPTIONS(g, "lead", lead_text[l], NULL)) == (double)lead_of[l]);
 		if (may) {
 			went++;
 		} else {

@@ -81,6 +81,18 @@ static size_t bound(const void *options, size_t n)
 	return front(n) + sizeof(uint32_t) * (words + 1);
 }
 
+/* The density is kept, as words or as a bitmap; Rice codes depend on where the values are. */
+static double usual(const void *options, size_t n)
+{
+	const struct threshold_options *o = options;
+	const double words = sizeof(uint32_t) * (double)o->density * (double)n;
+	const double bitmap = 2.0 * (double)bytes_for(n);
+
+	if (o->coding == RICE || o->density <= 0.0f)
+		return 0;
+	return HEADER + (words < bitmap ? words : bitmap);
+}
+
 /* --- encode --------------------------------------------------------------------------------- */
 
 #define STRETCH 64 /* values that are looked at together, most of them in vain */
@@ -514,6 +526,7 @@ const struct tw_codec tw_codec_threshold = {
 	.traits = TW_CODEC_REMEMBERS,
 	.state_bytes = state_bytes,
 	.bound = bound,
+	.usual = usual,
 	.encode = encode,
 	.check = check,
 	.add = add,

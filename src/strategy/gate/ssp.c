@@ -21,6 +21,11 @@ static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t stal
 	return TW_APPLY;
 }
 
+static double lead(const void *options)
+{
+	return ((const struct options *)options)->lead;
+}
+
 static bool may_read(const void *options, const struct tw_clocks *clocks, uint64_t clock,
 		     uint32_t *whom)
 {
@@ -39,6 +44,7 @@ const struct tw_gate tw_gate_ssp = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_HOLDS,
+	.lead = lead,
 	.admit = admit,
 	.may_read = may_read,
 };
