@@ -76,12 +76,13 @@ tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
 tw_room(wire NEEDS actor base LIBRARIES PkgConfig::OPENSSL)
 tw_room(world NEEDS wire actor base)
+tw_room(cost NEEDS node world strategy actor base)
 tw_room(spec NEEDS node world engine strategy actor model graph data vec base)
 tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
 tw_room(metrics NEEDS checkpoint spec node world actor vec base)
 tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
 	base)
-tw_room(query NEEDS run metrics checkpoint spec engine actor model graph data vec base)
+tw_room(query NEEDS cost run metrics checkpoint spec engine actor model graph data vec base)
 tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
@@ -105,7 +106,7 @@ if(TW_TESTS)
 	# test/job has whole jobs, from the file to the result: all rooms below the faces.
 	add_library(tw_job INTERFACE)
 	target_link_libraries(tw_job INTERFACE tw_query)
-	foreach(room base vec data graph model strategy actor wire engine node world job bench web api cli)
+	foreach(room base vec data graph model strategy actor wire engine node world cost job bench web api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		# other .c files beside the tests are their shared tools
 		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)

@@ -27,12 +27,12 @@ static const char *const set_name[] = {
 
 /* --- a job, in any world --- */
 
-static enum tw_status slurp(FILE *f, char **out, size_t *bytes, struct tw_error *why)
+enum tw_status tw_query_input(char **out, size_t *bytes, struct tw_error *why)
 {
 	*out = malloc(TW_JOB_BYTES_MAX + 1);
 	if (!*out)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for standard input");
-	*bytes = fread(*out, 1, TW_JOB_BYTES_MAX + 1, f);
+	*bytes = fread(*out, 1, TW_JOB_BYTES_MAX + 1, stdin);
 	return TW_OK;
 }
 
@@ -46,7 +46,7 @@ enum tw_status tw_query_job(const char *path, const struct tw_query_words *w, st
 	size_t bytes = 0;
 
 	if (input)
-		st = slurp(stdin, &text, &bytes, why);
+		st = tw_query_input(&text, &bytes, why);
 	for (int k = 0; k < 2 && st != TW_NO_MEMORY; k++) {
 		const enum tw_world_kind world = k ? TW_WORLD_SIM : TW_WORLD_THREADS;
 		struct tw_error *e = k ? &other : &said;

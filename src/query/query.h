@@ -19,6 +19,25 @@ struct tw_query_words {
 enum tw_status tw_query_job(const char *path, const struct tw_query_words *w, struct tw_job **out,
 			    struct tw_error *why);
 
+/* The text of a job on standard input, to be freed. */
+enum tw_status tw_query_input(char **text, size_t *bytes, struct tw_error *why);
+
+struct tw_plan_request {
+	const char *path; /* a job file, or "-" */
+	struct tw_query_words words;
+	const uint32_t *workers; /* numbers of workers to predict for */
+	size_t count;            /* ... of them; 0: as many as the job has */
+	/* what a step, a byte and a message cost, as the fields of sim: take it; "": as the job
+	 * says */
+	const char *compute, *bandwidth, *latency;
+	uint64_t memory; /* bytes that a node has; 0: any */
+};
+/* What every preset would cost for the job: {job, parameters, compute_seconds, ..., rows}.  The
+ * first row of each number of workers is the job's own strategy.  A row has `not_predicted`, the
+ * reason, or the figures of src/cost/cost.h.  Measures for a second where the job does not say what
+ * a step costs. */
+enum tw_status tw_query_plan(const struct tw_plan_request *r, json_t **out, struct tw_error *why);
+
 struct tw_eval_request {
 	const char *path; /* a run directory, a checkpoint, or a safetensors file */
 	const char *job;  /* NULL: the checkpoint's own */

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - thalweg plan JOB: what each strategy would cost, and whether distributing is worth it. */
+#include "cli/query_output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKERS_MOST 4096
+#define COUNTS_MOST  32
+
+struct plan_flags {
+	struct tw_texts set;
+	const char *workers, *compute, *bandwidth, *latency;
+	uint64_t memory;
+	bool json;
+};
+
+static double number(const json_t *o, const char *name)
+{
+	return json_number_value(json_object_get(o, name));
+}
+
+static const char *text(const json_t *o, const char *name)
+{
+	const char *t = json_string_value(json_object_get(o, name));
+
+	return t ? t : "";
+}
+
+static uint32_t workers_of(const json_t *row)
+{
+	return (uint32_t)json_integer_value(json_object_get(row, "workers"));
+}
+
+static bool is_own(const json_t *row)
+{
+	return json_is_null(json_object_get(row, "family"));
+}
+
+/* May it be chosen: predicted, and small enough? */
+static bool is_open(const json_t *row)
+{
+	return json_is_true(json_object_get(row, "fits"));
+}
+
+/* --- numbers for people --- */
+
+/* Three digits without an exponent. */
+static const char *short_text(double x, char out[24])
+{
+	if (x > 0 && x < 0.001)
+		snprintf(out, 24, "<0.001");
+	else
+		snprintf(out, 24, x >= 99.95 ? "%.0f" : "%.3g", x);
+	return out;
+}
+
+static const char *time_text(double seconds, char out[24])
+{
+	static const struct {
+		double least, unit;
+		const char *name;
+	} units[] = {
+		{ 1, 1, "s" }, { 1e-3, 1e-3, "ms" }, { 1e-6, 1e-6, "us" }, { 0, 1e-9, "ns" }
+	};
+	char value[24];
+	size_t k = 0;
+
+	while (seconds < units[k].least)
+		k++;
+	snprintf(out, 24, "%.18s %s", short_text(seconds / units[k].unit, value), units[k].name);
+	return out;
+}
+
+static const char *bits_text(double bits, char out[32])
+{
+	static const char *const names[] = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s" };
+	size_t k = 0;
+
+	while (bits >= 1000 && k < 4) {
+		bits /= 1000;
+		k++;
+	}
+	snprintf(out, 32, "%.3g %s", bits, names[k]);
+	return out;
+}
+
+/* --- the best --- */
+
+/* The best preset with so many workers; of one family, or of all for NULL.  NULL: none. */
+static const json_t *best_of(const json_t *o, uint32_t workers, const char *family)
+{
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(json_object_get(o, "best"), k, one)
+	{
+		const char *of = json_string_value(json_object_get(one, "family"));
+
+		if (workers_of(one) == workers && !of == !family &&
+		    (!family || strcmp(of, family) == 0))
+			return json_array_get(json_object_get(o, "rows"),
+					      (size_t)number(one, "row"));
+	}
+	return NULL;
+}
+
+/* Family number k of those that have a best with this number of workers; NULL after the last. */
+static const char *family_at(const json_t *o, uint32_t workers, size_t k)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(o, "best"), i, one)
+	{
+		const char *family = json_string_value(json_object_get(one, "family"));
+
+		if (workers_of(one) == workers && family && k-- == 0)
+			return family;
+	}
+	return NULL;
+}
+
+/* --- tables --- */
+
+static void print_head(const json_t *o)
+{
+	const json_t *first = json_array_get(json_object_get(o, "rows"), 0);
+	const double bandwidth = number(o, "bandwidth_bits_per_second");
+	char time[24], bits[32];
+
+	printf("%-10s %s: %.0f parameters, batch %.0f\n", "job", text(o, "job"),
+	       number(o, "parameters") + number(o, "buffers"), number(o, "batch"));
+	printf("%-10s %s per step (%s)", "computing", time_text(number(o, "compute_seconds"), time),
+	       text(o, "compute"));
+	if (json_object_get(first, "alone_samples_per_second"))
+		printf("; one machine alone: %.4g samples/s",
+		       number(first, "alone_samples_per_second"));
+	printf("\n%-10s %s, latency %s\n", "links",
+	       bandwidth > 0 ? bits_text(bandwidth, bits) : "any bandwidth",
+	       time_text(number(o, "latency_seconds"), time));
+}
+
+static void print_row(const json_t *row)
+{
+	char time[24], busy[24], server[24], worker[24], times[24], late[24], name[40];
+
+	snprintf(name, sizeof name, "%s%s", text(row, "strategy"), is_own(row) ? " *" : "");
+	printf("%-17.17s %8s %9.4g %7sx %10s %10s %10s %6s  %s\n", name,
+	       time_text(number(row, "step_seconds"), time), number(row, "samples_per_second"),
+	       short_text(number(row, "speedup"), times),
+	       tw_query_bytes(number(row, "busiest_node_bytes_per_step"), busy),
+	       tw_query_bytes(number(row, "server_memory_bytes"), server),
+	       tw_query_bytes(number(row, "worker_memory_bytes"), worker),
+	       short_text(number(row, "staleness"), late),
+	       is_open(row) ? text(row, "limited_by") : "memory");
+}
+
+/* At most 100 columns; long reasons are broken between words. */
+static void print_reason(const json_t *row)
+{
+	const char *at = text(row, "not_predicted");
+	int column = printf("%s%s: not predicted:", text(row, "strategy"), is_own(row) ? " *" : "");
+
+	while (*at) {
+		const int word = (int)strcspn(at, " ");
+
+		if (column + 1 + word > 100)
+			column = printf("\n ") - 1;
+		column += printf(" %.*s", word, at);
+		at += word + (at[word] == ' ');
+	}
+	printf("\n");
+}
+
+static void print_workers(const json_t *rows, uint32_t workers)
+{
+	const json_t *row;
+	size_t k;
+
+	printf("\n%-17s %8s %9s %8s %10s %10s %10s %6s  %s\n", "strategy", "step", "samples/s",
+	       "speed-up", "busiest", "server", "worker", "stale", "limited by");
+	json_array_foreach(rows, k, row) if (workers_of(row) == workers &&
+					     json_object_get(row, "fits")) print_row(row);
+	json_array_foreach(rows, k, row) if (workers_of(row) == workers &&
+					     !json_object_get(row, "fits")) print_reason(row);
+	printf("* this job; step: until every worker has done a batch; busiest: bytes through the\n"
+	       "busiest node in a step; server, worker: memory of a node, without data; stale: "
+	       "mean\n"
+	       "staleness in updates\n");
+}
+
+/* Where the job's own strategy and one machine are equally fast. */
+static void print_crossover(const json_t *own)
+{
+	const json_t *bits = json_object_get(own, "crossover_bits_per_second");
+	char out[32];
+
+	if (json_is_null(bits))
+		printf("this job's strategy is slower than one machine at any bandwidth\n");
+	else if (json_number_value(bits) > 0)
+		printf("this job's strategy is faster than one machine above %s\n",
+		       bits_text(json_number_value(bits), out));
+}
+
+static void print_verdict(const json_t *o, uint32_t workers)
+{
+	const json_t *best = best_of(o, workers, NULL);
+	const char *family;
+
+	printf("\n");
+	for (size_t k = 0; (family = family_at(o, workers, k)); k++) {
+		const json_t *row = best_of(o, workers, family);
+
+		printf("%-44s %-17s %6.3gx, limited by %s\n", family, text(row, "strategy"),
+		       number(row, "speedup"), text(row, "limited_by"));
+	}
+	if (!best)
+		printf("no preset can be predicted for this job and this memory\n");
+	else if (number(best, "speedup") <= 1)
+		printf("one machine is faster: with %u workers the best, %s, has %.3g of its "
+		       "speed\n(its transfers take %.3g times as long as its computing)\n",
+		       workers, text(best, "strategy"), number(best, "speedup"),
+		       number(best, "transfer_ratio"));
+	else
+		printf("fastest with %u workers: %s, %.3g times one machine\n(its transfers take "
+		       "%.3g times as long as its computing)\n",
+		       workers, text(best, "strategy"), number(best, "speedup"),
+		       number(best, "transfer_ratio"));
+	print_crossover(json_array_get(json_object_get(o, "rows"), 0));
+	printf("A stale or averaged step may teach less per sample: speed is not progress.\n");
+}
+
+static void print_growth(const json_t *o, uint32_t first)
+{
+	const char *family;
+	uint32_t last = 0;
+	const json_t *row;
+	size_t k;
+
+	printf("\n%-8s", "workers");
+	for (k = 0; (family = family_at(o, first, k)); k++)
+		printf(" %-21.21s", family);
+	printf("\n");
+	json_array_foreach(json_object_get(o, "rows"), k, row)
+	{
+		if (workers_of(row) == last)
+			continue;
+		last = workers_of(row);
+		printf("%-8u", last);
+		for (size_t i = 0; (family = family_at(o, first, i)); i++) {
+			const json_t *best = best_of(o, last, family);
+			char cell[60] = "-";
+
+			if (best)
+				snprintf(cell, sizeof cell, "%s %.3gx", text(best, "strategy"),
+					 number(best, "speedup"));
+			printf(" %-21.21s", cell);
+		}
+		printf("\n");
+	}
+}
+
+static void print_plan(const json_t *o)
+{
+	const json_t *rows = json_object_get(o, "rows");
+	const uint32_t first = workers_of(json_array_get(rows, 0));
+	const uint32_t last = workers_of(json_array_get(rows, json_array_size(rows) - 1));
+
+	print_head(o);
+	printf("%-10s %u\n", "workers", first);
+	print_workers(rows, first);
+	print_verdict(o, first);
+	if (last != first)
+		print_growth(o, first);
+}
+
+/* --- the call --- */
+
+/* "2,4,8": each number once. */
+static enum tw_status read_workers(const char *list, uint32_t *out, size_t *count,
+				   struct tw_error *why)
+{
+	const char *at = list;
+
+	for (*count = 0; *at || at != list; at++) {
+		char *end;
+		const unsigned long n = strtoul(at, &end, 10);
+		bool twice = false;
+
+		for (size_t k = 0; k < *count; k++)
+			twice = twice || out[k] == n;
+		if (*at < '0' || *at > '9' || n < 1 || n > WORKERS_MOST || twice ||
+		    *count == COUNTS_MOST || (*end && *end != ','))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "--workers: needs different whole numbers from 1 to %d, at "
+				       "most %d of them, such as 2,4,8, not '%.60s'",
+				       WORKERS_MOST, COUNTS_MOST, list);
+		out[(*count)++] = (uint32_t)n;
+		at = end;
+		if (!*at)
+			break;
+	}
+	return TW_OK;
+}
+
+static int plan(const struct tw_call *call)
+{
+	const struct plan_flags *f = call->flags;
+	uint32_t workers[COUNTS_MOST];
+	struct tw_plan_request r = { .path = call->word[0],
+				     .words = { f->set.at, f->set.count,
+						(const char *const *)environ },
+				     .workers = workers,
+				     .compute = f->compute,
+				     .bandwidth = f->bandwidth,
+				     .latency = f->latency,
+				     .memory = f->memory };
+	struct tw_error why = { .status = TW_OK };
+	json_t *o = NULL;
+
+	if (read_workers(f->workers, workers, &r.count, &why) != TW_OK ||
+	    tw_query_plan(&r, &o, &why) != TW_OK)
+		return tw_query_failed(call, &why);
+	return tw_query_show(o, f->json, print_plan);
+}
+
+static const struct tw_flag flags[] = {
+	TW_FLAG(struct plan_flags, workers, "workers", TW_TEXT, "", "N,...", 0, 0,
+		"numbers of workers; the first is shown in full (default: the job's)"),
+	TW_FLAG(struct plan_flags, bandwidth, "bandwidth", TW_TEXT, "", "B", 0, 0,
+		"bandwidth of each node, such as 1Gbit/s (default: sim.bandwidth)"),
+	TW_FLAG(struct plan_flags, latency, "latency", TW_TEXT, "", "L", 0, 0,
+		"latency from node to node, such as 1ms (default: sim.latency)"),
+	TW_FLAG(struct plan_flags, compute, "compute", TW_TEXT, "", "T", 0, 0,
+		"time of a step, such as 20ms (default: sim.compute; else measured here)"),
+	TW_FLAG(struct plan_flags, memory, "memory", TW_SIZE, "0B", "M", 0, 0,
+		"memory of a node: choose no strategy that needs more; 0B: any"),
+	TW_FLAG_MANY(struct plan_flags, set, "set", "PATH=VALUE",
+		     "override a field of the job: data.batch=128; may be repeated"),
+	TW_FLAG(struct plan_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
+		"print everything as one JSON object"),
+	TW_FLAG_END,
+};
+
+static const struct tw_example examples[] = {
+	{ "thalweg plan examples/asgd.yaml", "every strategy for this job, and the fastest" },
+	{ "thalweg plan examples/asgd.yaml --workers 8,2,4,16,64 --bandwidth 1Mbit/s",
+	  "the same for 8 workers on slow links, and how it grows" },
+	{ "thalweg plan examples/lenet-mnist.yaml --bandwidth 1Gbit/s --latency 200us",
+	  "measure a step on this machine first" },
+	{ 0 },
+};
+
+const struct tw_verb tw_verb_plan = {
+	.name = "plan",
+	.words = "JOB",
+	.help = "predict what each strategy costs, and whether one machine is faster",
+	.about = "Predicts for every preset that fits the job: time per step, samples per second,\n"
+		 "bytes through the busiest node, memory and mean staleness; without running it.\n"
+		 "JOB is a YAML file, or - for standard input.  The section sim: says what\n"
+		 "computing and links cost.  Predictions are of a cluster without faults and\n"
+		 "checkpoints.  docs/PLAN.md has the formulas and how exact they are.\n",
+	.example = examples,
+	.flags = flags,
+	.flags_bytes = sizeof(struct plan_flags),
+	.least = 1,
+	.most = 1,
+	.run = plan,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cost.c - predicted costs are those that the simulator counts.  test_full_cost.c has all
+ * presets on three networks with 2 to 64 workers. */
+#include "job/cost_tools.h"
+#include "job/trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define SMALL_MODEL                                                                                \
+	"data: {source: none, samples: 1280, batch: 2}\nmodel: {quadratic: {dimension: 2000}}\n"
+
+static const char middling[] =
+	"{compute: {law: log-normal, median: 10ms, sigma: 0.2}, latency: 200us, bandwidth: "
+	"60Mbit/s}";
+
+static void presets_take_as_long_as_predicted(void **state)
+{
+	const char *strategy;
+
+	for (size_t k = 0; (strategy = trial_preset(TW_WORLD_SIM, k)); k++)
+		cost_compare(&(struct cost_job){ SMALL_MODEL, strategy, middling, "", 8, 40 },
+			     0.15);
+}
+
+/* What the cost functions distinguish, on links from idle to full and under all laws. */
+static void all_kinds_of_exchange_take_as_long_as_predicted(void **state)
+{
+	static const char *const strategies[] = {
+		"ssgd",
+		"asgd",
+		"{name: averaging, push: 3}",
+		"{name: easgd, push: 4}",
+		"{name: asgd, push: 2, fetch: 4}",
+		"{name: asgd, codec: {up: int8, down: fp16}}",
+		"{name: ssgd, codec: {up: randomk}}",
+	};
+	static const char *const sims[] = {
+		"{compute: {law: constant, mean: 10ms}, latency: 100us, bandwidth: 1Gbit/s}",
+		"{compute: {law: exponential, mean: 10ms}, latency: 2ms, bandwidth: 20Mbit/s}",
+		"{compute: {law: uniform, mean: 10ms}, latency: 1ms, bandwidth: 8Mbit/s, "
+		"apply_rate: 1e6}",
+	};
+
+	for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
+		for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++)
+			for (uint32_t n = 2; n <= 32; n *= 4)
+				cost_compare(&(struct cost_job){ SMALL_MODEL, strategies[k],
+								 sims[s], "", n, 80 },
+					     0.15);
+}
+
+static void several_servers_share_the_bytes(void **state)
+{
+	static const char *const clusters[] = { ", shards: 4", ", servers: 2",
+						", servers: 3, shards: 7" };
+	static const char *const strategies[] = { "ssgd", "asgd", "backup" };
+
+	for (size_t c = 0; c < 3; c++)
+		for (size_t k = 0; k < 3; k++)
+			cost_compare(&(struct cost_job){ SMALL_MODEL, strategies[k], middling,
+							 clusters[c], 16, 40 },
+				     0.15);
+}
+
+static void bytes_and_staleness_are_as_predicted(void **state)
+{
+	static const char *const strategies[] = {
+		"ssgd", "asgd", "backup", "softsync", "{name: local-sgd, push: 3}", "ssp"
+	};
+
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+		const struct cost_job j = { SMALL_MODEL, strategies[k], middling, "", 8, 40 };
+		struct cost_counted seen;
+		struct tw_cost said;
+
+		cost_predict(&j, &said);
+		cost_count(&j, &seen);
+		assert_true(fabs(said.busiest_bytes / seen.bytes_per_step - 1) < 0.05);
+		assert_true(fabs(said.staleness - seen.staleness) < 0.05 * seen.staleness + 0.01);
+	}
+}
+
+/* --- one machine ----------------------------------------------------------------------------- */
+
+/* Samples per second of one worker whose messages take no time. */
+static double alone(const char *compute)
+{
+	char sim[200];
+	struct cost_counted seen;
+
+	snprintf(sim, sizeof sim, "{compute: %s, latency: 0s, bandwidth: 0bit/s}", compute);
+	cost_count(&(struct cost_job){ SMALL_MODEL, "asgd", sim, "", 1, 300 }, &seen);
+	return seen.samples_per_second;
+}
+
+static double together(const char *strategy, const char *compute, double bandwidth)
+{
+	char sim[200];
+	struct cost_counted seen;
+
+	snprintf(sim, sizeof sim, "{compute: %s, latency: 1ms, bandwidth: %.0fbit/s}", compute,
+		 bandwidth);
+	cost_count(&(struct cost_job){ SMALL_MODEL, strategy, sim, "", 8, 60 }, &seen);
+	return seen.samples_per_second;
+}
+
+static double crossover(const char *strategy, const char *compute)
+{
+	char text[600];
+	struct trial t;
+	double bits;
+
+	snprintf(text, sizeof text,
+		 SMALL_MODEL "cluster: {workers: 8}\nstrategy: %s\nsim: {compute: %s, latency: "
+			     "1ms}\n",
+		 strategy, compute);
+	trial_open(&t, TW_WORLD_SIM, "%s", text);
+	bits = tw_cost_crossover(&t.job->plan, &t.job->sim, t.engine);
+	trial_close(&t);
+	return bits;
+}
+
+static void one_machine_is_faster_below_the_crossover_and_slower_above(void **state)
+{
+	static const char *const strategies[] = { "ssgd", "asgd", "{name: averaging, push: 4}",
+						  "{name: ssgd, codec: {up: int8, down: bf16}}" };
+	static const char compute[] = "{law: log-normal, median: 10ms, sigma: 0.2}";
+	const double one = alone(compute);
+
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+		const double bits = crossover(strategies[k], compute);
+
+		assert_true(isfinite(bits) && bits > 1000);
+		assert_true(together(strategies[k], compute, bits * 1.2) > one);
+		assert_true(together(strategies[k], compute, bits / 1.2) < one);
+	}
+}
+
+static void latency_alone_can_make_one_machine_faster(void **state)
+{
+	assert_true(isinf(crossover("ssgd", "{law: constant, mean: 100us}")));
+	assert_true(together("ssgd", "{law: constant, mean: 100us}", 0) <
+		    alone("{law: constant, mean: 100us}"));
+}
+
+/* --- what is not predicted ------------------------------------------------------------------- */
+
+static void what_is_not_modelled_has_a_reason_instead_of_figures(void **state)
+{
+	static const struct {
+		const char *strategy, *sim, *reason;
+		uint32_t workers;
+	} cases[] = {
+		{ "{name: fasgd, skip: {push: 0.1, fetch: 0.1}}", middling, "skipped", 4 },
+		{ "{name: asgd, codec: {up: threshold}}", middling, "threshold", 4 },
+		{ "backup", middling, "half of their workers", 2 },
+		{ "{name: fedasync, push: 4, adaptive: true}", "{speeds: [1, 2]}", "adaptive", 4 },
+		{ "asgd", "{stragglers: {count: 1, slower: 2, on: 1s, off: 1s}}", "come and go",
+		  4 },
+		{ "asgd", "{random: {crashes: 1}}", "faults", 4 },
+	};
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		const struct cost_job j = { SMALL_MODEL, cases[k].strategy, cases[k].sim,
+					    "",          cases[k].workers,  1 };
+		struct tw_cost said;
+
+		cost_predict(&j, &said);
+		if (!said.unknown || !strstr(said.unknown, cases[k].reason))
+			fail_msg("%s: %s", cases[k].strategy, said.unknown ? said.unknown : "-");
+	}
+}
+
+static void a_density_is_what_a_threshold_sends(void **state)
+{
+	struct tw_cost with, without;
+
+	cost_predict(&(struct cost_job){ SMALL_MODEL,
+					 "{name: asgd, codec: {up: threshold, up_density: "
+					 "0.01}}",
+					 middling, "", 4, 1 },
+		     &with);
+	cost_predict(&(struct cost_job){ SMALL_MODEL, "asgd", middling, "", 4, 1 }, &without);
+	assert_null(with.unknown);
+	assert_true(with.busiest_bytes < 0.6 * without.busiest_bytes);
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static void rules_and_policies_count_in_memory(void **state)
+{
+	/* vectors of 8,000 bytes beyond those of asgd, with 8 workers */
+	static const struct {
+		const char *strategy;
+		double server, worker;
+	} cases[] = {
+		{ "multi-asgd", 16, 0 }, { "nag-asgd", 2, 0 }, { "dc-asgd", 8, 0 },
+		{ "dana-slim", 0, 1 },   { "ssgd", 7, 0 },
+	};
+	struct tw_cost plain;
+
+	cost_predict(&(struct cost_job){ SMALL_MODEL, "asgd", middling, "", 8, 1 }, &plain);
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		struct tw_cost c;
+
+		cost_predict(
+			&(struct cost_job){ SMALL_MODEL, cases[k].strategy, middling, "", 8, 1 },
+			&c);
+		assert_true(fabs((c.server_memory - plain.server_memory) / 8000 - cases[k].server) <
+			    0.3);
+		assert_true(fabs((c.worker_memory - plain.worker_memory) / 8000 - cases[k].worker) <
+			    0.3);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(presets_take_as_long_as_predicted),
+		cmocka_unit_test(all_kinds_of_exchange_take_as_long_as_predicted),
+		cmocka_unit_test(several_servers_share_the_bytes),
+		cmocka_unit_test(bytes_and_staleness_are_as_predicted),
+		cmocka_unit_test(one_machine_is_faster_below_the_crossover_and_slower_above),
+		cmocka_unit_test(latency_alone_can_make_one_machine_faster),
+		cmocka_unit_test(what_is_not_modelled_has_a_reason_instead_of_figures),
+		cmocka_unit_test(a_density_is_what_a_threshold_sends),
+		cmocka_unit_test(rules_and_policies_count_in_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
