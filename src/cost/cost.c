@@ -33,6 +33,17 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 		return "what is skipped depends on the gradients";
 	if (p->traffic.adaptive && (s->speeds.count > 1 || s->stragglers))
 		return "adaptive periods of workers of different speed are not modelled";
+	if ((p->gate->traits & TW_GATE_DROPS) &&
+	    p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP)
+		return "how many gradients come too late is not modelled";
+	if (tw_plan_streams(p))
+		return "parts of the parameters in turn, and delayed answers, are not modelled";
+	if (p->traffic.overlap)
+		return "computing on while parameters are fetched is not modelled";
+	if (s->by_label.count || s->by_sample.count)
+		return "samples that take longer than others are not modelled";
+	if (p->traffic.average_state)
+		return "the bytes of an averaged state are not modelled";
 	if (s->stragglers && s->straggle_on && s->straggle_off)
 		return "stragglers that come and go are not modelled";
 	if (s->random_crashes || s->random_partitions || s->random_resets || s->random_slow)

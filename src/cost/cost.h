@@ -3,9 +3,9 @@
  *
  * Pure functions of a plan and of the prices of the simulator (struct tw_sim_options).  The parts
  * of a strategy say what they cost themselves: a gate its quorum, lead and collection, a codec its
- * bytes, rules and policies their arrays.  What a schedule of messages costs is one row of
- * the schedules in cost.c: rounds through servers, or exchanges with servers without rounds.  A schedule
- * without a server is one more row.
+ * bytes, rules and policies their arrays.  What a schedule of messages costs is one row of the
+ * schedules in cost.c: rounds through servers, or exchanges with servers without rounds.  A
+ * schedule without a server is one more row.
  *
  * All times are in seconds, and those of a cluster that has been running for a while: no start, no
  * end, no checkpoints, no faults. */

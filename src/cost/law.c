@@ -115,8 +115,8 @@ void tw_cost_law_init(struct tw_cost_law *l, const struct tw_sim_options *of, do
 	l->centre = log(l->mean) - l->sigma * l->sigma / 2;
 }
 
-/* Without a variance (pareto) the longest of k steps makes the sum long.  The others take their mean
- * below the time that one step in k exceeds. */
+/* Without a variance (pareto) the longest of k steps makes the sum long.  The others take their
+ * mean below the time that one step in k exceeds. */
 static double heavy_below(const struct tw_cost_law *l, double x)
 {
 	const double k = l->steps, share = 1 - pow(k, 1 / l->of->shape - 1);

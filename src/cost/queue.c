@@ -134,7 +134,8 @@ static double staleness(const struct tw_cost_case *c, const struct cycle *y, dou
 		       (2 * l->latency + l->down + l->up + wait / y->pushes);
 	else if (per_fetch > 1)
 		late = others * (per_fetch + 1) / 2 + (own ? 0 : (per_fetch - 1) / 2);
-	while (p->gate->full && collect < c->workers && !p->gate->full(p->gate_options, collect))
+	while (p->gate->full && collect < c->workers &&
+	       !p->gate->full(p->gate_options, &(struct tw_collected){ .count = collect }))
 		collect++;
 	return late / collect;
 }

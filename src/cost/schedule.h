@@ -36,7 +36,8 @@ extern const struct tw_cost_schedule tw_cost_rounds, tw_cost_queue;
 double tw_cost_speed(const struct tw_cost_case *c, uint32_t worker);
 /* The mean, over all workers, of a time of `law`. */
 double tw_cost_mean(const struct tw_cost_case *c, const struct tw_cost_law *law);
-/* Who computes from when on: worker k from k * apart, and the last `late` ones later by `behind`. */
+/* Who computes from when on: worker k from k * apart, and the last `late` ones later by
+ * `behind`. */
 struct tw_cost_start {
 	uint32_t workers, late;
 	double apart, behind;

@@ -106,7 +106,7 @@ struct tw_job_strategy {
 	const char *gate, *staleness, *up, *down, *local, *outer;
 	uint32_t send, push, fetch, merge, topology; /* send: enum tw_send */
 	bool average_state;
-	bool overlap;      /* a worker computes on while it fetches */
+	bool overlap; /* a worker computes on while it fetches */
 	uint32_t fragments, delay;
 	double push_after; /* epochs; below 0: at the first drop of the rate */
 	bool adaptive;     /* slow workers push after fewer steps */

@@ -38,7 +38,7 @@ struct delta_formula {
 	double power;       /* a contribution counts (1 + tau)^-power */
 	bool average_state; /* the near rule's state is a mean by samples after each round */
 	struct delta_figures *figures; /* in rounds: filled in; may be NULL */
-	uint32_t fragments, delay; /* fragments 0: all parameters at once, and at once */
+	uint32_t fragments, delay;     /* fragments 0: all parameters at once, and at once */
 };
 
 /* The vectors that gradients were computed at, by first position. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - thalweg plan JOB: what each strategy would cost, and whether distributing is worth it. */
+/* plan.c - thalweg plan JOB: what each strategy would cost, and whether distributing is
+ * worth it. */
 #include "cli/query_output.h"
 
 #include <stdio.h>

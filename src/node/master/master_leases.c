@@ -73,7 +73,8 @@ bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 	return true;
 }
 
-/* Say to the shards of a gate that asks who is active that this worker has nothing to do, or has again. */
+/* Say to the shards of a gate that asks who is active that this worker has nothing to do, or has
+ * again. */
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle)
 {
 	struct member *e = &m->member[slot];

@@ -7,8 +7,8 @@
  *
  *	n^2 / sum(1 / B_i) >= collect
  *
- * It is the number of contributions where all B_i are equal.  What those who have gone meanwhile, or
- * have nothing left to do, have contributed counts in the mean and not in the condition.  Quick
+ * It is the number of contributions where all B_i are equal.  What those who have gone meanwhile,
+ * or have nothing left to do, have contributed counts in the mean and not in the condition.  Quick
  * workers make the mean of their own gradients better, and do not count more than slow ones. */
 #include "strategy/gate.h"
 #include "strategy/gate/sum.h"
