@@ -17,7 +17,7 @@ enum tw_codec_traits {
 		2, /* the bytes are the floats themselves: used in place, never copied */
 	TW_CODEC_REMEMBERS = 4,  /* what a step drops, a later step sends (has a residual) */
 	TW_CODEC_DOWN = 8,       /* may carry parameters down, not only gradients up */
-	TW_CODEC_PER_SLICE = 16, /* whether a value is sent depends on the others of its slice.
+	TW_CODEC_PER_SLICE = 16, /* what is sent of a value depends on the others of its slice.
 				    Without this, results do not depend on the number of shards
 				    (with a scale per tile: on borders at multiples of it) */
 	/* What is sent does not add up to what was given: */

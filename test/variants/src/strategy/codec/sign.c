@@ -67,7 +67,7 @@ static enum tw_status decode(const void *options, const uint8_t *bytes, size_t l
 const struct tw_codec tw_codec_sign = {
 	.name = "sign",
 	.help = "one bit per value and a common length; what is left over is sent later",
-	.traits = TW_CODEC_REMEMBERS,
+	.traits = TW_CODEC_REMEMBERS | TW_CODEC_PER_SLICE,
 	.state_bytes = state_bytes,
 	.bound = bound,
 	.encode = encode,
