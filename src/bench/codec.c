@@ -109,15 +109,14 @@ static enum tw_status one_round(struct work *k, const struct tw_codec *c, struct
 static enum tw_status report(const struct tw_codec *c, const char *what, const double *seconds,
 			     const double *pass, json_t *cases, struct tw_error *why)
 {
-	const double ratio = tw_paired(seconds, pass, ROUNDS);
 	double value[ROUNDS], floor[ROUNDS];
 	char name[60];
 
 	memcpy(value, seconds, sizeof value);
 	memcpy(floor, pass, sizeof floor);
 	snprintf(name, sizeof name, "%s-%s", c->name, what);
-	return tw_bench_paired(cases, name, tw_median(value, ROUNDS), "s", tw_median(floor, ROUNDS),
-			       ratio, NULL, why);
+	return tw_bench_case(cases, name, tw_median(value, ROUNDS), "s", tw_median(floor, ROUNDS),
+			     why);
 }
 
 static enum tw_status measure(struct work *k, const struct tw_codec *c, json_t *cases,
