@@ -27,7 +27,7 @@ struct cost_counted {
 void cost_predict(const struct cost_job *j, struct tw_cost *out);
 void cost_count(const struct cost_job *j, struct cost_counted *out);
 /* Both, and fail the test where the time of a step differs by more than `most` (0.15: 15 %).
- * Returns by how much it does. */
+ * Returns by how much it does.  With TW_COST_LOUD in the environment it prints every comparison. */
 double cost_compare(const struct cost_job *j, double most);
 
 /* Three networks: 784-512-512-10, a small convnet, and a quadratic; NULL after the last. */
