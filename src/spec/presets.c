@@ -68,8 +68,10 @@ const struct tw_preset tw_presets[] = {
 		    "none}\n" },
 	{ .name = "malenia",
 	  .paper = "Tyurin, Richtarik 2023",
-	  .help = "the mean of the workers' mean gradients, once every worker has contributed",
-	  .fields = "strategy: {gate: malenia, collect: 8, stop: false, staleness: none}\n" },
+	  .help = "the mean of the workers' mean gradients, once every worker has contributed; each "
+		  "worker has samples of its own",
+	  .fields = "strategy: {gate: malenia, collect: 8, stop: false, staleness: none}\n"
+		    "data: {deal: partition}\n" },
 	{ .family = "Asynchronous, with corrections and momentum",
 	  .name = "dc-asgd",
 	  .paper = "Zheng et al. 2017",

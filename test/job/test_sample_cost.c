@@ -85,7 +85,7 @@ static void only_times_change(void **state)
 /* Which labels were applied. */
 struct applied {
 	const struct tw_samples *train;
-	struct tw_rng shuffle;
+	struct tw_order order;
 	uint64_t of[LABELS], all;
 };
 
@@ -94,8 +94,7 @@ static bool see(void *arg, const struct tw_note *n)
 	struct applied *a = arg;
 
 	for (uint64_t i = n->from; n->kind == TW_NOTE_APPLY && i < n->from + n->count; i++) {
-		const uint64_t samples = a->train->count;
-		const uint64_t s = tw_order_sample(&a->shuffle, samples, i / samples, i % samples);
+		const uint64_t s = tw_order_sample(&a->order, i);
 
 		a->of[a->train->label[s]]++;
 		a->all++;
@@ -115,7 +114,7 @@ static uint64_t apply(uint32_t workers, unsigned seed, const char *strategy, str
 	trial_open(&t, TW_WORLD_SIM, DIGITS, seed, workers, strategy);
 	assert_int_equal(tw_job_open_data(t.job, &tw_heap_system, &data, &why), TW_OK);
 	a->train = tw_data_set(data, TW_SET_TRAIN);
-	a->shuffle = tw_rng_make(seed, TW_RNG_SHUFFLE);
+	a->order = tw_order_make(seed, a->train->count);
 	assert_int_equal(a->train->count, 990);
 	t.observer = see;
 	t.observer_arg = a;
