@@ -36,6 +36,8 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 	if ((p->gate->traits & TW_GATE_DROPS) &&
 	    p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP)
 		return "how many gradients come too late is not modelled";
+	if ((p->gate->traits & TW_GATE_HOLDS) && !p->gate->lead)
+		return "how far workers may run ahead of each other is not always the same";
 	if (tw_plan_streams(p))
 		return "parts of the parameters in turn, and delayed answers, are not modelled";
 	if (p->traffic.overlap)

@@ -436,7 +436,7 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= FRAGMENTS;
 	if (p->traffic.delay)
 		facts |= LATER;
-	if (tw_plan_own_parameters(p))
+	if (p->traffic.merge == TW_MERGE_ELASTIC || p->traffic.merge == TW_MERGE_MIX)
 		facts |= OWN_COPY;
 	if (p->far.rule->traits & TW_RULE_ONE_BY_ONE)
 		facts |= ONE_BY_ONE;

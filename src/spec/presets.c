@@ -68,7 +68,8 @@ const struct tw_preset tw_presets[] = {
 		    "none}\n" },
 	{ .name = "malenia",
 	  .paper = "Tyurin, Richtarik 2023",
-	  .help = "the mean of the workers' mean gradients, once every worker has contributed; each "
+	  .help = "the mean of the workers' mean gradients, once every worker has contributed; "
+		  "each "
 		  "worker has samples of its own",
 	  .fields = "strategy: {gate: malenia, collect: 8, stop: false, staleness: none}\n"
 		    "data: {deal: partition}\n" },

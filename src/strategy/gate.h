@@ -90,7 +90,7 @@ struct tw_gate {
 	double (*staleness)(const void *options, uint32_t workers);
 
 	/* TW_GATE_HOLDS: how many contributions a worker may be ahead of the slowest when it starts
-	 * a step. */
+	 * a step; NULL: not always the same. */
 	double (*lead)(const void *options);
 
 	/* Other gates, on the shard: judge one whole contribution, once per (worker,

@@ -116,6 +116,17 @@ void cost_count(const struct cost_job *j, struct cost_counted *out)
 	tw_totals_release(&two.totals);
 }
 
+bool cost_is_beyond(const char *strategy, uint32_t workers)
+{
+	static const char *const never[] = { "downpour", "ringmaster", "rennala", "malenia",
+					     "streaming-diloco" };
+
+	for (size_t k = 0; k < sizeof never / sizeof never[0]; k++)
+		if (strstr(strategy, never[k]))
+			return true;
+	return workers == 2 && strcmp(strategy, "backup") == 0;
+}
+
 double cost_compare(const struct cost_job *j, double most)
 {
 	struct cost_counted seen;

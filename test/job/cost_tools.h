@@ -5,6 +5,7 @@
 
 #include "cost/cost.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct cost_job {
@@ -29,6 +30,9 @@ void cost_count(const struct cost_job *j, struct cost_counted *out);
 /* Both, and fail the test where the time of a step differs by more than `most` (0.15: 15 %).
  * Returns by how much it does.  With TW_COST_LOUD in the environment it prints every comparison. */
 double cost_compare(const struct cost_job *j, double most);
+
+/* Presets that have a reason instead of a prediction (test_cost.c). */
+bool cost_is_beyond(const char *strategy, uint32_t workers);
 
 /* Three networks: 784-512-512-10, a small convnet, and a quadratic; NULL after the last. */
 extern const char *const cost_models[];

@@ -19,11 +19,6 @@ static uint32_t rounds_for(uint32_t workers, uint32_t contributions)
 	return rounds < 6 ? 6 : rounds;
 }
 
-static bool waits_for_half(const char *strategy, uint32_t workers)
-{
-	return workers == 2 && strcmp(strategy, "backup") == 0; /* not predicted: test_cost.c */
-}
-
 static void compare_all(const char *model, const char *sim, uint32_t contributions, uint32_t grow)
 {
 	double worst = 0;
@@ -36,7 +31,7 @@ static void compare_all(const char *model, const char *sim, uint32_t contributio
 						    "",    n,        rounds_for(n, contributions) };
 			double off;
 
-			if (waits_for_half(strategy, n))
+			if (cost_is_beyond(strategy, n))
 				continue;
 			off = cost_compare(&j, 0.15);
 			worst = off > worst ? off : -off > worst ? -off : worst;

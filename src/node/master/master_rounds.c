@@ -149,6 +149,7 @@ static void plan_ahead(struct master *m, struct tw_context *ctx)
 static bool open_ahead(struct master *m, struct tw_context *ctx)
 {
 	const struct tw_slots *live = &m->members.live;
+	const uint64_t samples = m->plan->problem.samples;
 
 	if (!m->plan->traffic.delay)
 		return false;
@@ -157,8 +158,11 @@ static bool open_ahead(struct master *m, struct tw_context *ctx)
 		const struct stripe_ahead a = m->member[k].ahead;
 
 		m->member[k].ahead.count = 0;
-		if (a.count)
-			begin_stripe(m, ctx, k, &a);
+		if (!a.count)
+			continue;
+		begin_stripe(m, ctx, k, &a);
+		if (a.from >= m->rounds.border) /* with samples of its own, in the next epoch */
+			m->rounds.border = (a.from / samples + 1) * samples;
 	}
 	m->rounds.open = planned(&m->rounds) != 0;
 	if (m->rounds.open)
