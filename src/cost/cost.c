@@ -42,6 +42,8 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 		return "parts of the parameters in turn, and delayed answers, are not modelled";
 	if (p->traffic.overlap)
 		return "computing on while parameters are fetched is not modelled";
+	if (p->traffic.cache)
+		return "how often a worker's parameters are too old is not modelled";
 	if (s->by_label.count || s->by_sample.count)
 		return "samples that take longer than others are not modelled";
 	if (p->traffic.average_state)

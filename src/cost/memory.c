@@ -40,7 +40,8 @@ double tw_cost_worker_memory(const struct tw_plan *p, const struct tw_cost_links
 	if (p->near.rule && !p->traffic.delta)
 		vectors++; /* the momentum */
 	if (own.rule)
-		vectors += 2 + own.rule->arrays + tw_rule_shows(own.rule, own.options);
+		vectors += (p->traffic.cache ? 1 : 2) + own.rule->arrays +
+			   tw_rule_shows(own.rule, own.options);
 	if (!(p->traffic.up->traits & TW_CODEC_IDENTITY))
 		bytes += l->up_bytes;
 	if (p->traffic.up->state_bytes)

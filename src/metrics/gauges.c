@@ -184,6 +184,7 @@ static void told(struct gauge_facts *f, struct gauge_shard *h, const struct tw_b
 	raise(&f->pushes, ++h->pushes);
 	raise(&f->own_steps, h->own_steps += push->own_steps);
 	raise(&f->skipped, h->skipped += push->skipped);
+	raise(&f->cached, h->cached += push->own > 0);
 	f->drift += (double)push->drift;
 	f->told++;
 	f->drift_most = fmax(f->drift_most, (double)push->drift);

@@ -29,7 +29,7 @@ struct gauge_shard {
 	uint32_t one_slot, one_incarnation; /* the contribution last counted */
 	uint64_t one_seq;
 	uint64_t updates, steps, samples, refused, dropped;
-	uint64_t pushes, own_steps, skipped;
+	uint64_t pushes, own_steps, skipped, cached;
 };
 
 struct gauge_peer {
@@ -56,7 +56,7 @@ struct gauge_facts {
 	uint64_t closed; /* positions dealt */
 	double in;       /* samples whose contributions the master knows to be in */
 	uint64_t staleness[TW_HISTOGRAM], staleness_sum, staleness_count;
-	uint64_t pushes, own_steps, skipped; /* by that shard here which has most */
+	uint64_t pushes, own_steps, skipped, cached; /* by that shard here which has most */
 	double drift, drift_most, residual_most;
 	uint64_t told; /* contributions in drift */
 	uint64_t sent, received;

@@ -118,7 +118,7 @@ static void staleness(struct tw_page *p, const struct gauge_facts *f)
 	tw_page_put(p, "\n");
 }
 
-/* Workers that step by themselves, and codecs that remember. */
+/* Workers that step by themselves, caches, and codecs that remember. */
 static void deltas(struct tw_page *p, const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
@@ -139,6 +139,14 @@ static void deltas(struct tw_page *p, const struct gauge_picture *g)
 			      f->told > 0, f->told ? f->drift / (double)f->told : NAN);
 		tw_page_gauge(p, "thalweg_drift_max", "The largest of these norms.", f->told > 0,
 			      f->drift_most);
+	}
+	if (g->plan && g->plan->traffic.cache) {
+		tw_page_counter(p, "thalweg_cache_fetches_total",
+				"Gradients applied that were computed on newly fetched parameters.",
+				f->pushes - f->cached);
+		tw_page_counter(p, "thalweg_cache_saved_total",
+				"Gradients applied that were computed on what the worker had.",
+				f->cached);
 	}
 	if (g->plan && g->plan->traffic.up && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS))
 		tw_page_gauge(p, "thalweg_residual_max",

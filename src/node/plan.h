@@ -70,6 +70,7 @@ struct tw_traffic {
 	const void *up_options, *down_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	bool overlap;         /* a worker computes on while it fetches */
+	bool cache;           /* it fetches only when the gate says that its copy is too old */
 	uint32_t fragments;   /* a push carries one of so many parts of the vector, in turn */
 	uint32_t delay;       /* own steps between a push and the merge of its answer */
 	uint64_t push_from;   /* positions before this one are pushed step by step */
@@ -160,6 +161,8 @@ static inline const struct tw_half *tw_plan_update(const struct tw_plan *p)
 /* What a worker steps its own copy of the parameters with; rule NULL: it has no copy. */
 static inline struct tw_half tw_plan_own_steps(const struct tw_plan *p)
 {
+	if (p->traffic.cache)
+		return p->far; /* it adds its own updates, as the shards do */
 	return p->traffic.delta ? p->near : (struct tw_half){ p->local.rule, p->local.options };
 }
 

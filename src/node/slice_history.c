@@ -92,6 +92,7 @@ static void count_one(struct slice *s, struct tw_context *ctx, const struct cont
 	t->contributions++;
 	t->steps += c->push.steps;
 	t->samples += c->push.samples;
+	t->cached += s->plan->traffic.cache && c->push.own;
 	t->staleness_sum += tau;
 	t->staleness_count++;
 	if (tau > t->staleness_max)

@@ -138,7 +138,20 @@ static json_t *codec(const struct tw_tally *t)
 			 count(t->down_encoded));
 }
 
-static void counts(const struct tw_ran *ran, json_t *r)
+/* Gradients computed on parameters that came for them, and on those that were here already. */
+static json_t *cache(const struct tw_totals *totals)
+{
+	const struct tw_tally *t = &totals->tally;
+	const uint32_t shards = totals->shards ? totals->shards : 1;
+	const double answer = t->down_slices ? (double)t->down_encoded / (double)t->down_slices : 0;
+
+	return json_pack("{s:o, s:o, s:o}", "fetches",
+			 count((t->contributions - t->cached) / shards), "saved",
+			 count(t->cached / shards), "bytes_saved",
+			 count((uint64_t)(answer * (double)t->cached + 0.5)));
+}
+
+static void counts(const struct tw_plan *p, const struct tw_ran *ran, json_t *r)
 {
 	const struct tw_totals *t = &ran->totals;
 
@@ -150,6 +163,7 @@ static void counts(const struct tw_ran *ran, json_t *r)
 	set(r, "bytes_sent", count(ran->bytes_sent));
 	set(r, "bytes_received", count(ran->bytes_received));
 	set(r, "codec", codec(&t->tally));
+	set(r, "cache", p->traffic.cache ? cache(t) : NULL);
 	set(r, "dropped", count(t->dropped));
 	set(r, "refused", count(t->refused));
 	set(r, "redealt", count(t->redealt));
@@ -203,7 +217,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "workers", count(plan->crew.workers));
 	set(r, "shards", count(plan->problem.shards));
 	set(r, "parameters", count(plan->problem.trainable));
-	counts(ran, r);
+	counts(plan, ran, r);
 	deltas(plan, &ran->totals, r);
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));

@@ -70,6 +70,7 @@
 #define DROPS            FACT(52) /* the gate drops what is late, outside rounds */
 #define UP_MOMENTUM      FACT(53) /* codec.up has momentum of its own */
 #define UP_FADES         FACT(54) /* codec.up forgets a part of what it leaves out */
+#define CACHES           FACT(55) /* cache: true */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -308,6 +309,37 @@ static const struct refusal {
 	  "sim.delay decides on which version a worker computes; use overlap: false, or leave "
 	  "sim.delay out" },
 
+	{ CACHES, HOLDS_BACK, "strategy.cache", "strategy.gate",
+	  "only [holding gate] says how old the parameters of a worker may be; use gate: [holding "
+	  "gate], or cache: false" },
+	{ CACHES | DELTA, 0, "strategy.cache", "strategy.send",
+	  "with send: delta a worker already keeps parameters of its own; use send: gradient, or "
+	  "cache: false" },
+	{ CACHES | MOMENTUM, 0, "strategy.cache", "strategy.send",
+	  "a worker adds its own updates to what it has, and these must be plain gradients; use "
+	  "send: gradient, or cache: false" },
+	{ CACHES, PLAIN_RULE, "strategy.cache", "update.rule",
+	  "a worker adds its own updates to what it has, and only those of the plain rule do not "
+	  "depend on others' updates; use rule: [plain rule], or cache: false" },
+	{ CACHES | DECAYS, 0, "strategy.cache", "update.decay",
+	  "weight decay depends on parameters that only the shards have, so a worker cannot add "
+	  "its own updates; use decay: 0, or cache: false" },
+	{ CACHES | POLICY, 0, "strategy.cache", "strategy.staleness",
+	  "this policy changes gradients at the shards, so a worker does not know its own updates; "
+	  "use staleness: [idle policy], or cache: false" },
+	{ CACHES | UP_LOSSY, 0, "strategy.cache", "strategy.codec.up",
+	  "this codec changes what the shards apply, so a worker does not know its own updates; "
+	  "use codec: {up: [exact codec]}, or cache: false" },
+	{ CACHES | PUSHES_LATE, 0, "strategy.cache", "strategy.push",
+	  "a worker adds each update when it pushes it; use push: 1, or cache: false" },
+	{ CACHES | FETCHES_LATE, 0, "strategy.cache", "strategy.fetch",
+	  "the gate decides when a worker fetches; use fetch: 1, or cache: false" },
+	{ CACHES | LOCAL, 0, "strategy.cache", "strategy.local.rule",
+	  "a worker adds its own updates by the rule of update:; leave local: out, or use cache: "
+	  "false" },
+	{ CACHES | SKIPS, 0, "strategy.cache", "strategy.skip",
+	  "skip: also decides when a worker fetches; leave skip: out, or use cache: false" },
+
 	{ TOTALS | NORMALISES, DELTA, "strategy.sum", "update.rule",
 	  "this rule divides by the size of gradients, so their total has the same effect as their "
 	  "mean; use sum: mean, or rule: [linear rule]" },
@@ -450,6 +482,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= FETCHES_LATE;
 	if (p->traffic.overlap)
 		facts |= OVERLAPS;
+	if (p->traffic.cache)
+		facts |= CACHES;
 	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		facts |= SKIPS;
 	if (!isnan(p->traffic.skip_push))

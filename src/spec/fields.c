@@ -248,6 +248,9 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, overlap, TW_BOOL, "false", NULL, 0, 0,
 		  "a worker that has asked for new parameters computes on with the old ones until "
 		  "they come, instead of waiting for them"),
+	TW_OPTION(S, cache, TW_BOOL, "false", NULL, 0, 0,
+		  "a worker fetches new parameters only when those that it has are too old for the "
+		  "gate (ssp's lead); until then it adds its own updates to them"),
 	TW_OPTION_CHOICE(S, merge, "merge", "replace", merges,
 			 "at a fetch: replace all parameters, or keep the worker's own steps that "
 			 "it has not pushed yet; "

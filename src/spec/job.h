@@ -107,6 +107,7 @@ struct tw_job_strategy {
 	uint32_t send, push, fetch, merge, topology; /* send: enum tw_send */
 	bool average_state;
 	bool overlap; /* a worker computes on while it fetches */
+	bool cache;   /* a worker fetches only what is too old for the gate */
 	uint32_t fragments, delay;
 	double push_after; /* epochs; below 0: at the first drop of the rate */
 	bool adaptive;     /* slow workers push after fewer steps */

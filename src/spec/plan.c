@@ -338,6 +338,7 @@ static void copy_values(struct tw_job *job)
 	p->traffic.push = s->push / s->fragments ? s->push / s->fragments : 1; /* see check.c */
 	p->traffic.fetch = s->fetch / s->fragments ? s->fetch / s->fragments : 1;
 	p->traffic.overlap = s->overlap;
+	p->traffic.cache = s->cache;
 	p->traffic.merge = (enum tw_merges)s->merge;
 	p->traffic.alpha = (float)s->alpha;
 	tw_job_set_rate(job, job->update.schedule.rate);

@@ -48,6 +48,10 @@ const struct tw_result_field tw_result_fields[] = {
 	  "what the codecs did, counted by the shards: slices, and their bytes before (raw) and "
 	  "after (encoded) the codec; up: of contributions, with density, the share of the values "
 	  "that was sent (null if nothing was pushed); down: of parameters in answers" },
+	{ "cache", "for strategy.cache, of the applied contributions: fetches (computed on "
+		   "parameters that were fetched for them), saved (computed on those that the "
+		   "worker had) and bytes_saved (of answers, at the mean size of those that were "
+		   "sent); null otherwise" },
 	{ "dropped", "samples whose contribution came too late for its gate" },
 	{ "refused", "contributions that were not finite, or malformed" },
 	{ "redealt", "samples dealt again because their worker was lost, or because their "

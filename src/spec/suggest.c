@@ -29,6 +29,7 @@ static const struct mark {
 } marks[] = {
 	{ "at-once gate", GATE, 0,
 	  TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
+	{ "holding gate", GATE, TW_GATE_HOLDS, TW_GATE_ROUNDS },
 	{ "round gate", GATE, TW_GATE_ROUNDS, 0 },
 	{ "whole-round gate", GATE, TW_GATE_ROUNDS | TW_GATE_IN_TURN, 0 },
 	{ "one-by-one gate", GATE, 0,

@@ -213,6 +213,25 @@ static void deltas_are_as_the_result_says(void **state)
 	}
 }
 
+static void caches_are_as_the_result_says(void **state)
+{
+	for (int k = 0; k < 2; k++) {
+		struct tw_job *job;
+		struct seen s;
+		json_t *result = run(JOB("cluster: {workers: 3, shards: 2}\n",
+					 "name: ssp, lead: 4, cache: true"),
+				     k ? TW_WORLD_SIM : TW_WORLD_THREADS, &s, &job);
+		const json_t *cache = json_object_get(result, "cache");
+
+		prometheus_read(s.served);
+		assert_true(said(cache, "saved") > 0);
+		assert_true(prometheus_of("thalweg_cache_saved_total", "") == said(cache, "saved"));
+		assert_true(prometheus_of("thalweg_cache_fetches_total", "") ==
+			    said(cache, "fetches"));
+		done(&s, job, result);
+	}
+}
+
 #define CRASH                                                                                      \
 	"cluster: {workers: 3, shards: 2, min: 1, wait: 5s, limit: 1s}\n"                          \
 	"sim: {faults: [{crash: worker 1, at: 4s, restart: 10s}]}\n"
@@ -271,6 +290,7 @@ int main(void)
 		cmocka_unit_test(as_the_result_says_in_threads),
 		cmocka_unit_test(as_the_result_says_in_the_simulator),
 		cmocka_unit_test(deltas_are_as_the_result_says),
+		cmocka_unit_test(caches_are_as_the_result_says),
 		cmocka_unit_test(a_worker_dies_and_returns),
 		cmocka_unit_test(a_rollback_is_counted),
 	};

@@ -109,6 +109,7 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->dropped_samples += t->dropped_samples;
 	to->steps += t->steps;
 	to->samples += t->samples;
+	to->cached += t->cached;
 	to->up_slices += t->up_slices;
 	to->up_raw += t->up_raw;
 	to->up_encoded += t->up_encoded;

@@ -347,6 +347,9 @@ void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 
 /* plan.local: one step on the worker's own parameters; new parameters merged into them. */
 void tw_kept_local_step(struct worker *w, const float *g);
+/* plan.traffic.cache: what the shards make of this push, in the worker's own copy.  An answer to a
+ * later push has it, too, and takes the place of the copy. */
+void tw_kept_add_update(struct worker *w, const float *g, double progress);
 void tw_kept_merge(struct worker *w);
 /* merge: elastic: parameters get back what was refused, dropped or lost with a server (8 in
  * exchange.h); not while a computation reads them. */

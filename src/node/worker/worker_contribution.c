@@ -6,9 +6,13 @@
  *  (1) a contribution is weight and divide beside the vector: `vector / divide` is the mean, and it
  *      counts `weight` among others; both are 1 for a full batch, so that N workers of b and one
  *      worker that accumulates N batches of b add the same numbers in the same order.
- *  (2) what keeps something from one contribution to the next, a momentum or a residual, is given
- *      means: divide is 1 then.
- *  (3) what is pushed by one who leaves takes along all that its codec owes, not encoded. */
+ *  (2) what keeps something from one contribution to the next, a momentum, a residual or a cached
+ *      copy of the parameters, is given means: divide is 1 then.
+ *  (3) what is pushed by one who leaves takes along all that its codec owes, not encoded.
+ *  (4) strategy.cache: the gate that would hold the answer at a shard is asked here, with the least
+ *      clock that the last answer told.  That was true of the cached copy, and clocks only grow: a
+ *      worker that the gate lets go on with it has all that the gate wants it to have.  What was
+ *      computed on an earlier life of a shard is refused there, so that is read again. */
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -159,7 +163,7 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING, /* (3) */
 	};
 
-	if ((w->kept.momentum || codec_remembers(w)) && divide != 1.0f) { /* (2) */
+	if ((w->kept.momentum || codec_remembers(w) || t->cache) && divide != 1.0f) { /* (2) */
 		tw_vec_scale(tw_block_floats(vector), 1.0f / divide, tw_worker_total(w));
 		divide = 1.0f;
 	}
@@ -167,6 +171,8 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 	tw_worker_close_leases(w, w->exchange.seq + 1);
 	if (w->kept.momentum)
 		tw_kept_prepare(w, tw_block_floats(vector));
+	if (t->cache)
+		tw_kept_add_update(w, tw_block_floats(vector), offer.body.progress);
 	push(w, ctx, &offer);
 	w->building.fetch_due = put_off;
 }
@@ -295,6 +301,23 @@ static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
 	tw_block_drop(sum);
 }
 
+/* (4): may the worker compute on with what it has after one more push? */
+static bool is_fresh(const struct worker *w)
+{
+	const struct tw_plan *p = w->plan;
+
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct holder *h = &w->exchange.holder[k];
+		const struct tw_clocks c = { .active_count = p->crew.workers, .least = h->least };
+		uint32_t whom;
+
+		if (h->seen.version.incarnation < h->incarnation ||
+		    !p->gate->may_read(p->gate_options, &c, w->exchange.clock + 1, &whom))
+			return false;
+	}
+	return true;
+}
+
 /* A gradient (of `accumulate` batches) is complete, weighing `weight`; `divide` makes it a mean.
  * Push it, or add it to what is pushed later. */
 static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_block *group,
@@ -311,7 +334,8 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 		return;
 	}
 	b->cycle++;
-	fetch = !flush && (b->cycle % t->fetch == 0 || (t->overlap && b->fetch_due));
+	fetch = !flush && (b->cycle % t->fetch == 0 || (t->overlap && b->fetch_due)) &&
+		!(t->cache && is_fresh(w));
 	b->fetch_due = fetch;
 	if (t->push == 1) {
 		contribute_gradient(w, ctx, group, weight, divide, fetch);

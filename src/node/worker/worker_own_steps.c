@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_own_steps.c - a worker that steps on its own copy of the parameters: local steps between
- * fetches (strategy.local), and deltas (send: delta).
+ * fetches (strategy.local), own updates that it has not read back (strategy.cache), and deltas
+ * (send: delta).
  *
  *  (1) `base` is what the copy was after the last fetch or push, so base - parameters is what was
  *      not pushed yet.  An elastic step is pushed after its fetch, which leaves `base` as it is.
@@ -35,6 +36,23 @@ void tw_kept_local_step(struct worker *w, const float *g)
 	tw_vec_sub(k->drift, k->drift, k->parameters, p->problem.trainable);
 	p->local.rule->apply(p->local.options, &a);
 	tw_vec_add(k->drift, k->parameters, p->problem.trainable);
+}
+
+void tw_kept_add_update(struct worker *w, const float *g, double progress)
+{
+	const struct tw_half *far = &w->plan->far;
+	const float rate = tw_schedule_rate(&w->plan->schedule, progress);
+
+	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+		const struct tw_holding *r = &w->exchange.holder[k].range;
+		float *own = w->kept.parameters + r->from;
+		const struct tw_apply a = {
+			.w = own, .out = own, .g = g + r->from, .n = r->trainable, .rate = rate
+		};
+
+		if (tw_vec_finite(g + r->from, r->n)) /* else the shard refuses it */
+			far->rule->apply(far->options, &a);
+	}
 }
 
 /* What the worker computes on, where its rule shows another vector than it keeps. */

@@ -34,7 +34,9 @@ enum tw_status tw_kept_open(struct worker *w)
 		return TW_NO_MEMORY;
 	if (!own.rule)
 		return TW_OK;
-	if (!(k->parameters = floats(w)) || !(*(delta ? &k->base : &k->drift) = floats(w)))
+	if (!(k->parameters = floats(w)))
+		return TW_NO_MEMORY;
+	if (!w->plan->traffic.cache && !(*(delta ? &k->base : &k->drift) = floats(w)))
 		return TW_NO_MEMORY;
 	if (delta && tw_rule_shows(own.rule, own.options) && !(k->shown = floats(w)))
 		return TW_NO_MEMORY;
