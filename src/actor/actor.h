@@ -101,7 +101,7 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	uint64_t refused, fenced, dropped_pushes;
 	uint64_t dropped_samples; /* by a gate without rounds; the master counts a round's */
 	uint64_t steps, samples;  /* in the contributions; the master may not live to count them */
-	uint64_t cached; /* contributions computed on what their worker had not asked for anew */
+	uint64_t cached;          /* contributions computed on a cached copy (strategy.cache) */
 	/* slices before and after the codecs, of contributions that were accepted and of
 	 * answers: how many, and their bytes; trainable values of the former, all and sent */
 	uint64_t up_slices, up_raw, up_encoded, up_values, up_sent;

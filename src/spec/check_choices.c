@@ -163,8 +163,7 @@ static const struct refusal {
 	  "leave "
 	  "this out" },
 	{ LATER, DELTA, "strategy.delay", "strategy.send",
-	  "a worker goes on with steps of its own while the answer is on its way; use send: delta, "
-	  "or "
+	  "needs workers that take steps of their own until the answer comes; use send: delta, or "
 	  "leave this out" },
 	{ LATER, ROUNDS, "strategy.delay", "strategy.gate",
 	  "without rounds no worker waits for others, so there is nothing to hide; use gate: "

@@ -231,11 +231,12 @@ const struct tw_option tw_strategy_rows[] = {
 		  "where it does not drop"),
 	TW_OPTION(
 		S, fragments, TW_U32, "1", NULL, 1, 100000,
-		"send: delta in rounds: push the parameters in so many parts, one after the other, "
+		"send: delta in rounds: number of parts of the parameters that are pushed in turn, "
 		"each every `push` steps (streaming DiLoCo); push must be a multiple of it"),
-	TW_OPTION(S, delay, TW_U32, "0", "steps", 0, 1e6,
-		  "send: delta in rounds: steps that a worker goes on with while the answer to its "
-		  "push is on its way; less than push / fragments"),
+	TW_OPTION(
+		S, delay, TW_U32, "0", "steps", 0, 1e6,
+		"send: delta in rounds: number of steps that a worker computes after a push before "
+		"it merges the answer; less than push / fragments"),
 	TW_OPTION(S, adaptive, TW_BOOL, "false", NULL, 0, 0,
 		  "send: delta without rounds: a worker takes push * (its speed / the 0.9 quantile "
 		  "of all speeds) steps between pushes, so that all push equally often (DyLU)"),

@@ -26,7 +26,7 @@ const struct tw_preset tw_presets[] = {
 	  .fields = "strategy: {gate: async, staleness: none}\n" },
 	{ .name = "downpour",
 	  .paper = "Dean et al. 2012",
-	  .help = "Adagrad on the shards, push and fetch periods, fetches beside the computation, "
+	  .help = "Adagrad on the shards, push and fetch periods, fetches during the computation, "
 		  "local steps, a warm start",
 	  .fields = "strategy: {gate: async, staleness: none, push: 1, fetch: 1, overlap: true}\n"
 		    "update: {rule: adagrad}\n"
@@ -63,7 +63,7 @@ const struct tw_preset tw_presets[] = {
 	  .fields = "strategy: {gate: ringmaster, per_worker: 1, stop: false, staleness: none}\n" },
 	{ .name = "rennala",
 	  .paper = "Tyurin, Richtarik 2023",
-	  .help = "one large batch per update, computed by whoever is quickest",
+	  .help = "one large batch per update, computed by the quickest workers",
 	  .fields = "strategy: {gate: softsync, fresh: true, collect: 8, stop: false, staleness: "
 		    "none}\n" },
 	{ .name = "malenia",

@@ -28,7 +28,7 @@ static enum tw_status limit_of_share(void *base, uint32_t workers, struct tw_err
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, limit, TW_U32, "16", "updates", 1, 4294967295.0,
-		  "a contribution that so many updates have overtaken is dropped"),
+		  "drop a contribution whose staleness is at least this number of updates"),
 	TW_OPTION(struct options, stop, TW_BOOL, "false", NULL, 0, 0,
 		  "a worker whose gradient has become too late gives it up and begins again"),
 	TW_OPTION_ALIAS(struct options, per_worker, TW_U32, "0", 0, 100000, "limit", limit_of_share,

@@ -5,7 +5,7 @@
  *
  * fresh: only gradients of the current parameters count, several of a worker if it is quick; the
  * others are dropped (Rennala SGD, Tyurin and Richtarik 2023).  That is one worker that accumulates
- * `collect` batches, computed by whoever is quickest. */
+ * `collect` batches, computed by the quickest workers. */
 #include "strategy/gate.h"
 #include "strategy/gate/sum.h"
 
