@@ -153,7 +153,8 @@ size_t tw_list_put(uint8_t *out, float *v, float *also, size_t n, size_t k)
 	return 4 + 8 * count;
 }
 
-enum tw_status tw_list_check(const uint8_t *bytes, size_t len, size_t n, size_t *sent)
+enum tw_status tw_list_check(const void *options, const uint8_t *bytes, size_t len, size_t n,
+			     size_t *sent)
 {
 	const uint32_t head = len >= 4 ? tw_get_u32(bytes) : 0;
 	const size_t count = head & ~ALL, words = head & ALL ? count : 2 * count;
@@ -199,7 +200,8 @@ TW_CLONED_STATIC(void, add_all, (const uint8_t *value, size_t n, float scale, fl
 		out[i] = fmaf(scale, tw_get_f32(value + 4 * i), out[i]);
 }
 
-void tw_list_add(const uint8_t *bytes, float scale, float *out, size_t n)
+void tw_list_add(const void *options, const uint8_t *bytes, size_t len, float scale, float *out,
+		 size_t n)
 {
 	const uint32_t head = tw_get_u32(bytes);
 

@@ -64,7 +64,10 @@ size_t tw_list_bound(size_t n, size_t k);
 /* Write the k largest of v as a list, without zeros, and set them to 0 in v (and in `also`, unless
  * it is NULL).  Where sending all costs no more, all are sent.  Returns the length. */
 size_t tw_list_put(uint8_t *out, float *v, float *also, size_t n, size_t k);
-enum tw_status tw_list_check(const uint8_t *bytes, size_t len, size_t n, size_t *sent);
-void tw_list_add(const uint8_t *bytes, float scale, float *out, size_t n);
+/* `check` and `add` of a codec whose bytes are a list. */
+enum tw_status tw_list_check(const void *options, const uint8_t *bytes, size_t len, size_t n,
+			     size_t *sent);
+void tw_list_add(const void *options, const uint8_t *bytes, size_t len, float scale, float *out,
+		 size_t n);
 
 #endif

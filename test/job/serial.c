@@ -136,6 +136,28 @@ void outcome_close(struct outcome *o)
 	*o = (struct outcome){ .job = NULL };
 }
 
+void outcome_stops_change_nothing(const struct outcome *whole, const char *text,
+				  const char *const *set)
+{
+	assert_true(whole->ran.totals.cut >= 3);
+	for (uint64_t stop = 1; stop <= 3; stop++) {
+		struct tw_store *store = tw_memory_store_new(&tw_heap_system);
+		struct outcome part, again;
+
+		outcome_open(&part, text, set, TW_WORLD_SIM);
+		outcome_run(&part, &(const struct watch){ .store = store, .stop_after = stop });
+		outcome_open(&again, text, set, TW_WORLD_SIM);
+		outcome_run(&again, &(const struct watch){ .store = store, .resume = true });
+		if (strcmp(whole->digest, again.digest) != 0)
+			fail_msg("ends elsewhere if stopped after %llu cuts\n%s",
+				 (unsigned long long)stop, text);
+		assert_int_equal(whole->ran.totals.tally.cached, again.ran.totals.tally.cached);
+		outcome_close(&part);
+		outcome_close(&again);
+		tw_memory_store_free(store);
+	}
+}
+
 void outcome_of(struct outcome *o, enum tw_world_kind world, const char *format, ...)
 {
 	char text[4096];

@@ -41,6 +41,10 @@ void outcome_open(struct outcome *o, const char *text, const char *const *set,
 /* Run it; fails the test if it does not end well (or, with stop_after, interrupted). */
 void outcome_run(struct outcome *o, const struct watch *watch);
 void outcome_close(struct outcome *o);
+/* The job of `whole`, which has run and made at least three cuts, stopped after each of the first
+ * three in turn and resumed: it ends with the same digest and counts. */
+void outcome_stops_change_nothing(const struct outcome *whole, const char *text,
+				  const char *const *set);
 /* All three for a text made like printf's, without a watch. */
 void outcome_of(struct outcome *o, enum tw_world_kind world, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -260,24 +260,7 @@ static void resuming_changes_nothing(void **state)
 			k + 1, strategies[k]);
 		outcome_open(&whole, text, NULL, TW_WORLD_SIM);
 		outcome_run(&whole, NULL);
-		assert_true(whole.ran.totals.cut >= 3);
-		for (uint64_t stop = 1; stop <= 3; stop++) {
-			struct tw_store *store = tw_memory_store_new(&tw_heap_system);
-			struct outcome part, again;
-
-			outcome_open(&part, text, NULL, TW_WORLD_SIM);
-			outcome_run(&part,
-				    &(const struct watch){ .store = store, .stop_after = stop });
-			outcome_open(&again, text, NULL, TW_WORLD_SIM);
-			outcome_run(&again,
-				    &(const struct watch){ .store = store, .resume = true });
-			if (strcmp(whole.digest, again.digest) != 0)
-				fail_msg("ends elsewhere if stopped after %llu cuts\n%s",
-					 (unsigned long long)stop, text);
-			outcome_close(&part);
-			outcome_close(&again);
-			tw_memory_store_free(store);
-		}
+		outcome_stops_change_nothing(&whole, text, NULL);
 		outcome_close(&whole);
 	}
 }

@@ -75,20 +75,6 @@ static enum tw_status encode(const void *options, void *state, const struct tw_e
 	return TW_OK;
 }
 
-static enum tw_status check(const void *options, const uint8_t *bytes, size_t len, size_t n,
-			    size_t *sent)
-{
-	(void)options;
-	return tw_list_check(bytes, len, n, sent);
-}
-
-static void add(const void *options, const uint8_t *bytes, size_t len, float scale, float *out,
-		size_t n)
-{
-	(void)options, (void)len;
-	tw_list_add(bytes, scale, out, n);
-}
-
 const struct tw_codec tw_codec_dgc = {
 	.name = "dgc",
 	.help = "the largest values of summed velocities; momentum is the codec's, not the rule's",
@@ -98,6 +84,6 @@ const struct tw_codec tw_codec_dgc = {
 	.state_bytes = state_bytes,
 	.bound = bound,
 	.encode = encode,
-	.check = check,
-	.add = add,
+	.check = tw_list_check,
+	.add = tw_list_add,
 };

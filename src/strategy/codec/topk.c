@@ -47,20 +47,6 @@ static enum tw_status encode(const void *options, void *state, const struct tw_e
 	return TW_OK;
 }
 
-static enum tw_status check(const void *options, const uint8_t *bytes, size_t len, size_t n,
-			    size_t *sent)
-{
-	(void)options;
-	return tw_list_check(bytes, len, n, sent);
-}
-
-static void add(const void *options, const uint8_t *bytes, size_t len, float scale, float *out,
-		size_t n)
-{
-	(void)options, (void)len;
-	tw_list_add(bytes, scale, out, n);
-}
-
 const struct tw_codec tw_codec_topk = {
 	.name = "topk",
 	.help = "the largest values, exactly; the rest is kept and sent when it has grown",
@@ -70,6 +56,6 @@ const struct tw_codec tw_codec_topk = {
 	.state_bytes = state_bytes,
 	.bound = bound,
 	.encode = encode,
-	.check = check,
-	.add = add,
+	.check = tw_list_check,
+	.add = tw_list_add,
 };
