@@ -86,9 +86,13 @@ if(TW_TESTS)
 			tw_script(cluster_faults "" /usr/bin/python3 ${here}/cluster/faults.py)
 			tw_script(cluster_waits "" /usr/bin/python3 ${here}/cluster/waits.py)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
+			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
+			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
+			tw_script(cluster_residuals_full full /usr/bin/python3
+				${here}/cluster/residuals.py --full)
 			tw_script(cluster_faults_full full /usr/bin/python3
 				${here}/cluster/full.py)
 			tw_script(cluster_links_full full /usr/bin/python3

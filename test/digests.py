@@ -25,6 +25,7 @@ MODELS = {
 }
 DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'easgd', 'eamsgd',
           'diloco', 'async-diloco', 'fedbuff', 'fedasync')
+PEERS = ('ring', 'tree', 'allreduce')  # without servers
 STREAMS = ('streaming-diloco',)
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '
@@ -44,10 +45,14 @@ def job(preset, model, seed, shards, faults):
     strategy = f'{{name: {preset}, push: 2}}' if preset in DELTAS else preset
     if preset in STREAMS:  # a part for every shard
         strategy = f'{{name: {preset}, push: {2 * shards}, fragments: {shards}, delay: 1}}'
+    servers = 0 if preset in PEERS else 1 if shards == 1 else 2
+    sim = FAULTS[faults]
+    if preset in PEERS:
+        sim = sim.replace('to: server 0', 'to: worker 2').replace('server 0', 'worker 0')
     return (MODELS[model] + 'data: {source: none, samples: 80, batch: 3}\n'
             f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
-            f'cluster: {{workers: 6, shards: {shards}, servers: {1 if shards == 1 else 2}}}\n'
-            f'strategy: {strategy}\ncheckpoint: {{every: 300ms}}\n' + FAULTS[faults])
+            f'cluster: {{workers: 6, shards: {shards}, servers: {servers}}}\n'
+            f'strategy: {strategy}\ncheckpoint: {{every: 300ms}}\n' + sim)
 
 
 def presets(binary):

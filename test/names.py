@@ -27,6 +27,7 @@ KINDS = {
     'rule': ('strategy/rule', ['rule']),
     'outer': ('strategy/outer', ['outer']),
     'codec': ('strategy/codec', ['codec', 'up', 'down']),
+    'reduction': ('strategy/reduction', ['schedule', 'topology']),
     'loss': ('graph/loss', ['loss']),
     'source': ('data/source', ['source']),
     'zoo': ('model/zoo', []),

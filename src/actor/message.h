@@ -65,6 +65,10 @@ enum tw_type {
 	TW_RESULT, /* worker → master: the score */
 	TW_SNAP,   /* master → shard, worker: send me your part; or: flush what is collected */
 	TW_PART,   /* shard, worker → master: the part (payload) */
+	TW_FORM,   /* master → shard of a replica: with whom to add up */
+	TW_REDUCE, /* shard → the same shard of another replica: a piece of the sum (payload) */
+	TW_GIVE,   /* master → shard of a replica: give a copy of yourself to this node */
+	TW_COPY,   /* shard → server of another node → its shard: the copy (payload: a part) */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -96,6 +100,8 @@ enum tw_flags {
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
+	TW_FLAG_LOCAL = 16384,  /* GREET: my end of the connection stays on this machine; TERMS: so
+				   does mine, and payloads are not hashed from now on */
 };
 
 struct tw_header {
@@ -171,6 +177,7 @@ struct tw_body_host {
 	uint64_t cut;    /* it is taken from this cut; 0: from the engine's initial parameters */
 	uint32_t unhost; /* 1: let go instead */
 	uint32_t live;
+	uint32_t attempt, pad; /* number of the copy, as in GIVE; 0: no copy */
 };
 /* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then of what
  * came too late and was not applied, then struct tw_member of the last committed set; payload:
@@ -204,7 +211,8 @@ struct tw_body_done {
 };
 /* DONE's tail: struct tw_range of the lease that every shard dropped as late: to be dealt again. */
 struct tw_body_idle {
-	uint32_t slot, incarnation, idle, pad;
+	uint32_t slot, incarnation, idle;
+	uint32_t lease; /* of a worker: the last that it has heard of */
 };
 struct tw_body_push {
 	struct tw_version base; /* what it was computed on */
@@ -221,7 +229,7 @@ struct tw_body_push {
 	uint64_t link; /* what this link carries counts from 1: how the receiver finds gaps */
 	/* what is told of it: of the whole contribution, not of the slice */
 	float drift;                 /* send: delta: norm of the worker's parameters - the centre */
-	float residual;              /* norm of what its codec owed when it was made */
+	float residual;              /* norm of what its codec owes after it */
 	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
 					they were not finite */
 	struct tw_range range[TW_RANGES];
@@ -260,11 +268,15 @@ struct tw_body_have {
 	uint32_t slot, incarnation;
 	uint32_t samples, steps;
 	double loss;
+	uint32_t attempt; /* replicas: the one whose sum is complete here; servers: 0 */
+	float rate;       /* ... and the rate that it will be applied with */
 };
-/* COMMIT's tail: struct tw_member in order of addition. */
+/* COMMIT's tail: struct tw_member in order of addition; to replicas, which have the sum already,
+ * struct tw_span of the positions in it. */
 struct tw_body_commit {
 	uint64_t round;
-	uint32_t count, pad;
+	uint32_t count;   /* records in the tail */
+	uint32_t attempt; /* replicas: the sum of this one; servers: 0 */
 };
 /* A PIN may be sent ahead of time: the shard keeps its view as soon as so many rounds are committed
  * and so many samples applied, and answers then.  One that has more already keeps what it has. */
@@ -276,6 +288,7 @@ struct tw_body_pin {
 	uint64_t steps, updates;
 	uint64_t staleness_sum, staleness_count;
 	double rate;
+	uint64_t digest; /* of the view, where there are replicas; else 0 */
 };
 enum tw_pin_what {
 	TW_PIN_KEEP,
@@ -293,6 +306,31 @@ struct tw_body_result {
 struct tw_body_snap {
 	uint64_t cut;         /* 0: the final vector only */
 	uint32_t flush, part; /* flush: apply what is collected; part: send it */
+};
+/* FORM's tail: struct tw_member of the replicas that add up, by rank.  State TW_LIVE: it
+ * contributes; TW_LEFT: it has nothing to add, and takes part.  It holds from this round on, until
+ * the next FORM.  `attempt` grows with every FORM and GIVE; what is of an earlier one is void. */
+struct tw_body_form {
+	uint64_t round;
+	uint32_t attempt, pad;
+};
+struct tw_body_reduce {
+	uint64_t round;
+	uint32_t attempt, chunk, part;
+	uint32_t whole;         /* it is the sum; else what is added up so far */
+	uint32_t contributions; /* in it; 0: there is nothing in it yet, and no payload */
+	uint32_t steps, samples, own_steps, skipped;
+	float weight, divide;    /* as in PUSH, of all of them */
+	float drift, drift_most; /* sum and largest */
+	uint32_t pad;
+	double progress, loss; /* least; sum */
+};
+struct tw_body_give {
+	uint64_t round; /* give it after this number of rounds */
+	uint32_t node, attempt;
+};
+struct tw_body_copy {
+	uint32_t shard, incarnation, attempt, live;
 };
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
@@ -318,6 +356,7 @@ enum tw_handshake_flags {
 	TW_GREET_PAIR = 2,  /* an inherited socket pair */
 	TW_GREET_KEEPS = 4, /* I want the model when the run is over */
 	TW_GREET_MODEL = 8, /* with ASK: it is over, and I ask for the model */
+	TW_GREET_NEAR = 16, /* where I listen, only processes of my machine reach me */
 };
 #define TW_NODE_NEW UINT32_MAX
 struct tw_body_terms {
@@ -410,6 +449,10 @@ union tw_body {
 	struct tw_body_result result;
 	struct tw_body_snap snap;
 	struct tw_body_part part;
+	struct tw_body_form form;
+	struct tw_body_reduce reduce;
+	struct tw_body_give give;
+	struct tw_body_copy copy;
 };
 
 struct tw_msg {

@@ -15,7 +15,8 @@ struct tw_bench_how {
 	const struct tw_log *log;
 	const char *python;       /* which has PyTorch; NULL: see torch.h */
 	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP; else threads */
-	size_t size;     /* exchange over tcp: parameters, connections: workers; 0: as usual */
+	size_t size;     /* exchange over tcp, allreduce: parameters, connections: workers; 0: as
+			  * usual */
 	unsigned rounds; /* of those that count them; 0: as many as they want */
 	double block;    /* their seconds of one side in one round; 0: as they want */
 	json_t *facts;   /* object: members besides "cases" */
@@ -29,7 +30,7 @@ struct tw_bench {
 };
 
 extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec, tw_bench_compute,
-	tw_bench_scale, tw_bench_connections;
+	tw_bench_scale, tw_bench_connections, tw_bench_allreduce;
 extern const struct tw_bench *const tw_bench_all[]; /* NULL at the end */
 
 /* Run one bench, or all for NULL.  *result is {"version", "isa", "cases": [{name, value, unit,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+const struct tw_net_step_facts tw_ddp_net = { "mlp", "mlp", "[512, 512]", { 1, { 784 } }, 64 };
+
 static enum tw_status start(struct tw_ddp *d, const char *python, struct tw_error *why)
 {
 	const char *temporary = getenv("TMPDIR");
@@ -33,9 +35,7 @@ static enum tw_status start(struct tw_ddp *d, const char *python, struct tw_erro
 	return status;
 }
 
-enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python,
-			   const struct tw_net_step_facts *net, size_t parameters,
-			   struct tw_error *why)
+enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python, struct tw_error *why)
 {
 	enum tw_status status;
 
@@ -48,10 +48,37 @@ enum tw_status tw_ddp_open(struct tw_ddp *d, const char *python,
 		status = tw_torch_hear(&d->rank[k], TW_TORCH_START, &hello, why);
 		json_decref(hello);
 	}
+	return status;
+}
+
+enum tw_status tw_ddp_make(struct tw_ddp *d, const struct tw_net_step_facts *net, size_t parameters,
+			   struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+
 	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++)
 		status = tw_torch_notes_ask(&d->rank[k], net, why);
 	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++)
 		status = tw_torch_notes_made(&d->rank[k], net, parameters, why);
+	return status;
+}
+
+enum tw_status tw_ddp_vector(struct tw_ddp *d, const char *name, size_t floats,
+			     struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+
+	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++)
+		status = tw_torch_tell(&d->rank[k],
+				       json_pack("{s:s, s:s, s:I}", "do", "make", "net", name,
+						 "floats", (json_int_t)floats),
+				       why);
+	for (unsigned k = 0; k < TW_DDP_SIZE && status == TW_OK; k++) {
+		json_t *answer = NULL;
+
+		status = tw_torch_hear(&d->rank[k], TW_TORCH_ANSWER, &answer, why);
+		json_decref(answer);
+	}
 	return status;
 }
 

@@ -232,16 +232,22 @@ static bool connect_loopback(int fd[2])
 	return good;
 }
 
+enum tw_status tw_raw_connect(enum tw_raw_kind kind, int fd[2], struct tw_error *why)
+{
+	const bool good = kind == TW_RAW_PAIR
+				  ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0
+				  : connect_loopback(fd);
+
+	return good ? TW_OK : tw_fail(why, TW_IO, "no sockets for the floor: %s", strerror(errno));
+}
+
 static enum tw_status run(struct raw *r, double *out, struct tw_error *why)
 {
 	struct tw_children c = { .child = NULL };
-	enum tw_status status;
-	bool good = r->kind == TW_RAW_PAIR
-			    ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r->fd) == 0
-			    : connect_loopback(r->fd);
+	enum tw_status status = tw_raw_connect(r->kind, r->fd, why);
 
-	status = good ? tw_children_init(&c, 2, why)
-		      : tw_fail(why, TW_IO, "no sockets for the floor: %s", strerror(errno));
+	if (status == TW_OK)
+		status = tw_children_init(&c, 2, why);
 	if (status == TW_OK)
 		status = tw_children_add(&c, serve, r, why);
 	if (status == TW_OK)

@@ -14,6 +14,9 @@ enum tw_raw_kind {
 	TW_RAW_TLS,  /* that with OpenSSL's TLS 1.3 on it, TLS_AES_128_GCM_SHA256 */
 };
 
+/* Two ends of a connection, in this process; TW_RAW_TLS is a connection over loopback. */
+enum tw_status tw_raw_connect(enum tw_raw_kind kind, int fd[2], struct tw_error *why);
+
 /* Seconds of one exchange, the median of `times`: a process sends n gradients, another makes the
  * SGD pass and sends n parameters back.  `block`: so many values at a time are passed over and sent
  * back while the next ones come; n: everything has come before anything goes back. */

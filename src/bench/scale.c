@@ -21,9 +21,6 @@
 #define TARGET      0.85 /* of the number of workers, times the plain one */
 #define DDP_TARGET  4.0
 
-/* The net of the comparison, which is also that of the job's text. */
-static const struct tw_net_step_facts net = { "mlp", "mlp", "[512, 512]", { 1, { 784 } }, 64 };
-
 /* Figures of all rounds; samples per second, seconds. */
 struct figures {
 	double plain[TW_BENCH_ROUNDS], update[TW_BENCH_ROUNDS];
@@ -65,7 +62,8 @@ static enum tw_status read_job(uint32_t workers, unsigned steps, struct tw_job *
 		 "update: {rule: sgd, rate: %g}\n"
 		 "cluster: {workers: %u}\n"
 		 "strategy: asgd\n",
-		 net.batch, net.zoo, net.hidden, steps * workers, (double)RATE, workers);
+		 tw_ddp_net.batch, tw_ddp_net.zoo, tw_ddp_net.hidden, steps * workers, (double)RATE,
+		 workers);
 	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_THREADS, job,
 				why);
 }
@@ -86,7 +84,7 @@ static enum tw_status run_plain(struct scale *s, unsigned steps, double *rate, d
 	for (unsigned i = 0; i < steps; i++) {
 		const struct tw_inputs in = {
 			.from = s->position,
-			.count = net.batch,
+			.count = tw_ddp_net.batch,
 			.piece = &piece,
 			.pieces = 1,
 		};
@@ -101,9 +99,9 @@ static enum tw_status run_plain(struct scale *s, unsigned steps, double *rate, d
 		t = tw_timed_cpu();
 		tw_vec_sgd(s->w, s->w, s->g, RATE, e->trainable, false);
 		updating += tw_timed_cpu() - t;
-		s->position += net.batch;
+		s->position += tw_ddp_net.batch;
 	}
-	*rate = steps * (double)net.batch / seconds_since(began);
+	*rate = steps * (double)tw_ddp_net.batch / seconds_since(began);
 	s->wall += seconds_since(began);
 	s->cpu += (double)(tw_timed_cpu() - cpu) / (double)TW_SECOND;
 	*update = (double)updating / (double)TW_SECOND / steps;
@@ -131,7 +129,7 @@ static enum tw_status run_workers(struct scale *s, unsigned c, unsigned round, s
 	if (!(rate > 0.0))
 		return tw_fail(why, TW_BAD_BYTES, "%u workers made only %zu steps", workers,
 			       atomic_load(&timed.calls));
-	s->f.workers[c][round] = rate * net.batch;
+	s->f.workers[c][round] = rate * tw_ddp_net.batch;
 	s->f.between[c][round] = tw_timed_between(&timed);
 	s->f.bytes[c] = atomic_load(&heap.most);
 	s->cpu += (double)atomic_load(&timed.cpu_ns) / (double)TW_SECOND;
@@ -165,7 +163,7 @@ static enum tw_status open_ours(struct scale *s, double block, struct tw_error *
 	status = run_plain(s, STEPS_LEAST, &rate, &update, why);
 	if (status != TW_OK)
 		return status;
-	s->steps = (unsigned)fmin(fmax(STEPS_LEAST, block * rate / net.batch), 1e5);
+	s->steps = (unsigned)fmin(fmax(STEPS_LEAST, block * rate / tw_ddp_net.batch), 1e5);
 	s->room = (size_t)s->steps << (s->counts - 1);
 	s->at = tw_heap_zeros(&tw_heap_system, s->room * sizeof *s->at);
 	return s->at ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the times");
@@ -195,12 +193,13 @@ static enum tw_status open_theirs(struct scale *s, const struct tw_bench_how *ho
 	if (status != TW_OK || !s->torch.child.pid)
 		return status;
 	python = json_string_value(json_object_get(json_object_get(how->facts, "torch"), "python"));
-	s->f.beside = tw_torch_notes_make(&s->torch, &net, parameters, &lost) == TW_OK &&
-		      tw_torch_steps(&s->torch, net.name, 10, &t, &lost) == TW_OK;
+	s->f.beside = tw_torch_notes_make(&s->torch, &tw_ddp_net, parameters, &lost) == TW_OK &&
+		      tw_torch_steps(&s->torch, tw_ddp_net.name, 10, &t, &lost) == TW_OK;
 	s->torch_steps = (unsigned)fmax(2.0, block / t);
 	if (s->f.beside && s->counts > 1) {
-		s->f.together = tw_ddp_open(&s->ddp, python, &net, parameters, &lost) == TW_OK &&
-				tw_ddp_steps(&s->ddp, net.name, 10, &t, &lost) == TW_OK;
+		s->f.together = tw_ddp_open(&s->ddp, python, &lost) == TW_OK &&
+				tw_ddp_make(&s->ddp, &tw_ddp_net, parameters, &lost) == TW_OK &&
+				tw_ddp_steps(&s->ddp, tw_ddp_net.name, 10, &t, &lost) == TW_OK;
 		s->ddp_steps = (unsigned)fmax(2.0, block / t);
 	}
 	return give_up(s, how, &lost, why);
@@ -215,12 +214,13 @@ static enum tw_status turn_theirs(struct scale *s, const struct tw_bench_how *ho
 	double t = 1.0;
 
 	if (s->f.beside)
-		s->f.beside =
-			tw_torch_steps(&s->torch, net.name, s->torch_steps, &t, &lost) == TW_OK;
-	s->f.torch[round] = net.batch / t;
+		s->f.beside = tw_torch_steps(&s->torch, tw_ddp_net.name, s->torch_steps, &t,
+					     &lost) == TW_OK;
+	s->f.torch[round] = tw_ddp_net.batch / t;
 	if (s->f.together)
-		s->f.together = tw_ddp_steps(&s->ddp, net.name, s->ddp_steps, &t, &lost) == TW_OK;
-	s->f.ddp[round] = TW_DDP_SIZE * net.batch / t;
+		s->f.together =
+			tw_ddp_steps(&s->ddp, tw_ddp_net.name, s->ddp_steps, &t, &lost) == TW_OK;
+	s->f.ddp[round] = TW_DDP_SIZE * tw_ddp_net.batch / t;
 	return give_up(s, how, &lost, why);
 }
 
@@ -315,7 +315,7 @@ static enum tw_status say_how(const struct scale *s, const struct tw_bench_how *
 		"scale: 784-512-512-10, batches of %u, asynchronous; scale-plain computes and "
 		"updates without exchange (floor: one PyTorch process); scale-N is N worker "
 		"threads (floor: the plain one); ratios are medians over the rounds",
-		net.batch);
+		tw_ddp_net.batch);
 	if (status == TW_OK && s->counts > 1)
 		status = tw_bench_note(how, why,
 				       "scale-ddp: two worker threads against two processes of "

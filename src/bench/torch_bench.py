@@ -3,6 +3,7 @@
 #
 # One JSON object per line each way.  The first line says what runs here, or {"error": ...}.
 #   {"do": "make", "net": "mlp", "zoo": "mlp", "hidden": [512, 512], "shape": [784], "batch": 64}
+#   {"do": "make", "net": "sum", "floats": 14600000}
 #   {"do": "run", "net": "mlp", "steps": 50}
 # Arguments: nothing, or "ddp RANK SIZE FOLDER": one of SIZE processes under DistributedDataParallel.
 import json
@@ -116,12 +117,28 @@ class Net:
         return seconds, loss.item()
 
 
+class Sum:
+    """The all-reduce of a vector, and nothing else."""
+
+    def __init__(self, floats):
+        self.parameters = floats
+        self.x = torch.zeros(floats)
+
+    def run(self, steps):
+        times = []
+        for _ in range(steps):
+            began = time.perf_counter()
+            torch.distributed.all_reduce(self.x)
+            times.append(time.perf_counter() - began)
+        return steps * sorted(times)[steps // 2], 0.0
+
+
 def serve(wrap, wait):
     nets = {}
     for line in sys.stdin:
         ask = json.loads(line)
         if ask["do"] == "make":
-            net = nets[ask["net"]] = Net(ask, wrap)
+            net = nets[ask["net"]] = Sum(ask["floats"]) if "floats" in ask else Net(ask, wrap)
             say(parameters=net.parameters)
         else:
             wait()

@@ -172,12 +172,6 @@ static bool contains(const char *text, const struct line *l, struct line *other)
 	return false;
 }
 
-/* Is it a field that helps a run that diverged?  Its checkpoints do not depend on them. */
-static bool is_remedy(const char *path)
-{
-	return strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
-}
-
 /* The first field that differs and may not: in one text or the other it has no equal.  False: there
  * is none. */
 static bool difference(const struct tw_run_directory *r, const struct tw_job *job, const char *old,
@@ -192,7 +186,8 @@ static bool difference(const struct tw_run_directory *r, const struct tw_job *jo
 
 		while (next_line(&mine, &l)) {
 			if (!l.value || contains(theirs, &l, &other) ||
-			    (is_remedy(l.path) ? diverged : tw_field_may_change(job, l.path)))
+			    (tw_field_is_remedy(l.path) ? diverged
+							: tw_field_may_change(job, l.path)))
 				continue;
 			snprintf(out, room, "%s: %s%s%s there, %s%s%s here", l.path,
 				 turn || *other.text ? "'" : "",

@@ -42,7 +42,7 @@ struct tw_link {
 	struct tw_gauges *gauges;
 	struct tw_http *http;
 	struct tw_http_page page[3];
-	uint32_t servers; /* of the run; printed for processes that should join */
+	uint32_t servers; /* of the run, 0: workers listen; for the line that others join with */
 };
 
 /* Read the key or the certificates; starts nothing.  Close in any case. */

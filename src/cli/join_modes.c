@@ -21,10 +21,15 @@
 
 /* --- one ------------------------------------------------------------------------------------- */
 
-/* Where a server listens, unless the user says: as far as its master, and no farther. */
-static enum tw_status server_address(const struct tw_link_flags *f, const struct tw_address *master,
-				     struct tw_address *out, struct tw_error *why)
+/* Where it listens, unless the user says: as far as its master, and no farther.  A worker that may
+ * be reached from other machines listens there in any case: others may join its master from
+ * them. */
+static enum tw_status own_address(const struct tw_link *l, const struct tw_join_flags *flags,
+				  const struct tw_address *master, struct tw_address *out,
+				  struct tw_error *why)
 {
+	const struct tw_link_flags *f = &flags->link;
+	const bool open = flags->as == TW_JOIN_WORKER && (l->tls || f->insecure);
 	bool loopback = false;
 	enum tw_status status;
 
@@ -32,9 +37,24 @@ static enum tw_status server_address(const struct tw_link_flags *f, const struct
 		return tw_address_parse(f->listen, 0, out, why);
 	*out = (struct tw_address){ .host = "" };
 	status = tw_address_is_loopback(master, &loopback, why);
-	if (loopback)
+	if (loopback && !open)
 		strcpy(out->host, strchr(master->host, ':') ? "::1" : "127.0.0.1");
 	return status;
+}
+
+struct listening {
+	struct tw_link *link;
+	const struct tw_join_flags *flags;
+	const struct tw_address *master;
+};
+
+static enum tw_status listen_here(void *arg, struct tw_error *why)
+{
+	const struct listening *w = arg;
+	struct tw_address address;
+	enum tw_status status = own_address(w->link, w->flags, w->master, &address, why);
+
+	return status == TW_OK ? tw_link_listen(w->link, &address, why) : status;
 }
 
 static void has_prepared(void)
@@ -47,6 +67,7 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 			    json_t **result, struct tw_error *why)
 {
 	const struct tw_join_flags *f = call->flags;
+	struct listening here = { l, f, master };
 	const struct tw_join_request q = {
 		.server = f->as == TW_JOIN_SERVER,
 		.master = master,
@@ -58,16 +79,16 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		.metrics = *f->work.log ? f->work.log : NULL,
 		.save = *f->save ? f->save : NULL,
 		.paths = { .all = f->allow_path, .data = *f->data ? f->data : NULL },
+		.listen = listen_here,
+		.listen_arg = &here,
+		.listens = !f->ranked && (*f->link.listen || f->link.insecure),
 		.master_fd = -1,
 		.wish = TW_NODE_NEW,
 	};
-	struct tw_address address;
 	enum tw_status status = TW_OK;
 
 	if (q.server)
-		status = server_address(&f->link, master, &address, why);
-	if (status == TW_OK && q.server)
-		status = tw_link_listen(l, &address, why);
+		status = listen_here(&here, why);
 	if (status == TW_OK)
 		status = tw_link_pages(l, q.server ? "server" : "worker", UINT32_MAX, why);
 	if (status != TW_OK)
@@ -208,6 +229,18 @@ static enum tw_status check_many(const struct tw_join_flags *f, struct tw_error 
 			"--http: %u processes cannot have the same port; 0 gives each a free "
 			"one",
 			f->workers);
+	if (*f->link.listen && !f->ranked) {
+		struct tw_address address;
+		const enum tw_status status = tw_address_parse(f->link.listen, 0, &address, why);
+
+		if (status != TW_OK)
+			return status;
+		if (address.port)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "--listen: %u processes cannot have the same port; without "
+				       "one each has a free one",
+				       f->workers);
+	}
 	if (*f->save)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--save: %u processes cannot write one file; start one with --save, "
@@ -337,6 +370,7 @@ static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
 		quiet.allow_path = true; /* the job is this user's own */
 		quiet.data = "";
 		quiet.link.http = "off";
+		quiet.link.listen = *listen.host ? "" : ":0"; /* as far as the master */
 		quiet.work.log = "";
 		theirs.flags = &quiet;
 		l->flags = &quiet.link;

@@ -19,6 +19,7 @@ struct tw_join_flags {
 	const char *data;
 	bool allow_path;
 	const char *save;
+	bool ranked; /* found in the environment: --listen and --insecure are rank 0's */
 };
 
 /* All return the exit code; messages and results are printed before. */

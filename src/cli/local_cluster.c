@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local_cluster.c - a whole cluster of processes on this machine, connected by socket pairs.
  *
- * Every process has a pair to the master's, and every worker one to every further server.  All are
- * made before the first fork; each process closes the ends that are not its own, so that whoever
- * dies is noticed by the end of the stream. */
+ * Every process has a pair to the master's, and every worker one to every further server, or to
+ * every other worker where there are no servers.  All are made before the first fork; each process
+ * closes the ends that are not its own, so that whoever dies is noticed by the end of the stream.
+ */
 #include "cli/local_cluster.h"
 
 #include "cli/processes.h"
@@ -22,18 +23,23 @@
 
 #define END_SECONDS 10.0
 
+/* A pair between two children: which of them, and their ends; -1: closed. */
+struct crossing {
+	size_t dialler, listener;
+	int there, here; /* the dialler's, the listener's */
+};
+
 struct local {
 	const struct tw_call *call;
 	struct tw_job *job;
 	struct tw_processes children;
 	size_t workers, servers; /* servers: the further ones */
-	/* ends; -1: closed.  Children: workers, then servers. */
-	int *master; /* of child i at the master's */
-	int *own;    /* of child i at its own */
-	int *there;  /* of worker w and server s, at w * servers + s: the worker's */
-	int *here;   /* ... the server's */
-	int *all;
-	size_t ends;
+	bool peers;              /* no servers: workers are connected to each other */
+	/* Children: workers, then servers. */
+	int *master; /* end of child i at the master's; -1: closed */
+	int *own;    /* ... at its own */
+	struct crossing *cross;
+	size_t crossings;
 };
 
 static size_t child_count(const struct local *l)
@@ -64,26 +70,35 @@ static void allow_files(size_t count)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Who dials whom: workers the servers; of two workers the later one. */
+static void list_crossings(struct local *l)
+{
+	struct crossing *c = l->cross;
+
+	for (size_t w = 0; w < l->workers; w++)
+		for (size_t k = 0; k < (l->peers ? w : l->servers); k++)
+			*c++ = (struct crossing){ w, l->peers ? k : l->workers + k, -1, -1 };
+}
+
 static enum tw_status make_pairs(struct local *l, struct tw_error *why)
 {
-	const size_t n = child_count(l), cross = l->workers * l->servers;
+	const size_t n = child_count(l);
 	bool good = true;
 
-	l->ends = 2 * (n + cross);
-	l->all = tw_heap_system.get(&tw_heap_system, l->ends * sizeof *l->all);
-	if (!l->all)
+	l->crossings = l->peers ? n * (n - 1) / 2 : l->workers * l->servers;
+	l->master = tw_heap_system.get(&tw_heap_system, 2 * n * sizeof *l->master);
+	l->cross = tw_heap_system.get(&tw_heap_system, (l->crossings + 1) * sizeof *l->cross);
+	if (!l->master || !l->cross)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %zu processes", n);
-	for (size_t k = 0; k < l->ends; k++)
-		l->all[k] = -1;
-	l->master = l->all;
 	l->own = l->master + n;
-	l->there = l->own + n;
-	l->here = l->there + cross;
-	allow_files(l->ends + 256);
+	for (size_t k = 0; k < 2 * n; k++)
+		l->master[k] = -1;
+	list_crossings(l);
+	allow_files(2 * (n + l->crossings) + 256);
 	for (size_t i = 0; i < n && good; i++)
 		good = make_pair(&l->master[i], &l->own[i]);
-	for (size_t k = 0; k < cross && good; k++)
-		good = make_pair(&l->there[k], &l->here[k]);
+	for (size_t k = 0; k < l->crossings && good; k++)
+		good = make_pair(&l->cross[k].there, &l->cross[k].here);
 	if (!good)
 		return tw_fail(why, TW_IO,
 			       "cannot connect %zu processes: %s; raise the limit of open "
@@ -101,66 +116,78 @@ static void close_end(int *fd)
 
 /* --- a child ---------------------------------------------------------------------------------- */
 
-/* Close all ends but those of child i; the routes of a worker, or a server's accepted pairs, go to
- * `mine` in order. */
-static void keep_own(struct local *l, size_t i, int *mine)
+/* What a child asks the master to be: a server's node, a peer's number. */
+static uint32_t wish_of(const struct local *l, size_t i)
 {
-	const int master = l->own[i];
+	if (i >= l->workers)
+		return (uint32_t)(i - l->workers) + 2;
+	return l->peers ? (uint32_t)i + 1 : TW_NODE_NEW;
+}
 
-	l->own[i] = -1;
-	for (size_t k = 0; k < l->workers * l->servers; k++) {
-		const size_t w = k / l->servers, s = k % l->servers;
+/* The ends of one child. */
+struct ends {
+	struct tw_tcp_route *route;
+	int *accepted;
+	size_t routes, accepts;
+};
 
-		if (i == w) {
-			mine[s] = l->there[k];
-			l->there[k] = -1;
-		} else if (i == l->workers + s) {
-			mine[w] = l->here[k];
-			l->here[k] = -1;
+/* Close all ends but those of child i. */
+static void keep_own(struct local *l, size_t i, struct ends *mine)
+{
+	for (size_t k = 0; k < l->crossings; k++) {
+		struct crossing *c = &l->cross[k];
+
+		if (c->dialler == i) {
+			mine->route[mine->routes++] =
+				(struct tw_tcp_route){ wish_of(l, c->listener), c->there };
+			c->there = -1;
+		} else if (c->listener == i) {
+			mine->accepted[mine->accepts++] = c->here;
+			c->here = -1;
 		}
+		close_end(&c->there);
+		close_end(&c->here);
 	}
-	for (size_t k = 0; k < l->ends; k++)
-		close_end(&l->all[k]);
-	l->own[i] = master;
+	for (size_t k = 0; k < child_count(l); k++) {
+		close_end(&l->master[k]);
+		if (k != i)
+			close_end(&l->own[k]);
+	}
 }
 
 static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 {
-	const bool server = i >= l->workers;
-	const size_t n = server ? l->workers : l->servers;
-	int *mine = tw_heap_system.get(&tw_heap_system, (n + 1) * sizeof *mine);
-	struct tw_tcp_route *route = tw_heap_system.get(&tw_heap_system, (n + 1) * sizeof *route);
+	const size_t n = child_count(l);
+	struct ends mine = {
+		.route = tw_heap_system.get(&tw_heap_system, n * sizeof *mine.route),
+		.accepted = tw_heap_system.get(&tw_heap_system, n * sizeof *mine.accepted),
+	};
 	struct tw_tcp_setup net;
 	struct tw_join_request q = {
-		.server = server,
+		.server = i >= l->workers,
 		.net = &net,
 		.log = l->call->log,
 		.interrupted = tw_signals_count_term(),
 		.job = l->job,
-		.wish = server ? (uint32_t)(i - l->workers) + 2 : TW_NODE_NEW,
+		.wish = wish_of(l, i),
 	};
 	json_t *result = NULL;
 	enum tw_status status;
 
-	if (!mine || !route)
+	if (!mine.route || !mine.accepted)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the connections");
-	keep_own(l, i, mine);
+	keep_own(l, i, &mine);
 	tw_tcp_setup_init(&net);
+	net.accepted = mine.accepted;
+	net.accepts = mine.accepts;
 	q.master_fd = l->own[i];
-	if (server) {
-		net.accepted = mine;
-		net.accepts = n;
-	} else {
-		for (size_t s = 0; s < n; s++)
-			route[s] = (struct tw_tcp_route){ .node = (uint32_t)s + 2, .fd = mine[s] };
-		q.route = route;
-		q.routes = n;
-	}
+	q.route = mine.route;
+	q.routes = mine.routes;
 	status = tw_join(&q, &result, why);
 	json_decref(result);
 	tw_tcp_setup_release(&net);
-	tw_heap_system.put(&tw_heap_system, mine);
-	tw_heap_system.put(&tw_heap_system, route);
+	tw_heap_system.put(&tw_heap_system, mine.route);
+	tw_heap_system.put(&tw_heap_system, mine.accepted);
 	return status;
 }
 
@@ -198,8 +225,12 @@ static enum tw_status start(struct local *l, struct tw_error *why)
 		if (pid < 0)
 			status = why->status;
 	}
-	for (size_t k = child_count(l); k < l->ends; k++)
-		close_end(&l->all[k]);
+	for (size_t i = 0; l->own && i < child_count(l); i++)
+		close_end(&l->own[i]);
+	for (size_t k = 0; l->cross && k < l->crossings; k++) {
+		close_end(&l->cross[k].there);
+		close_end(&l->cross[k].here);
+	}
 	return status == TW_OK ? tw_processes_watch(&l->children, why) : status;
 }
 
@@ -225,7 +256,8 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 		.call = call,
 		.job = job,
 		.workers = job->cluster.workers,
-		.servers = job->cluster.servers > 1 ? job->cluster.servers - 1 : 0,
+		.servers = job->plan.crew.servers > 1 ? job->plan.crew.servers - 1 : 0,
+		.peers = tw_plan_has_peers(&job->plan),
 	};
 	struct tw_tcp_setup net;
 	enum tw_status status = check_crowd(&l, why);
@@ -248,6 +280,7 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 			 status == TW_OK || status == TW_INTERRUPTED ? END_SECONDS : 0);
 	tw_processes_release(&l.children);
 	tw_tcp_setup_release(&net);
-	tw_heap_system.put(&tw_heap_system, l.all);
+	tw_heap_system.put(&tw_heap_system, l.master);
+	tw_heap_system.put(&tw_heap_system, l.cross);
 	return status;
 }

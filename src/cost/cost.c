@@ -14,7 +14,8 @@ const char *const tw_cost_limit_names[TW_LIMITS] = {
 	[TW_LIMIT_APPLYING] = "applying",
 };
 
-static const struct tw_cost_schedule *const schedules[] = { &tw_cost_rounds, &tw_cost_queue };
+static const struct tw_cost_schedule *const schedules[] = { &tw_cost_rounds, &tw_cost_peers,
+							    &tw_cost_queue };
 
 static const struct tw_cost_schedule *schedule_of(const struct tw_plan *plan)
 {
@@ -100,6 +101,7 @@ static void mix(struct tw_cost_rate *a, const struct tw_cost_rate *b, double sha
 	a->parts.applying = rest * a->parts.applying + share * b->parts.applying;
 	a->pushes = rest * a->pushes + share * b->pushes;
 	a->fetches = rest * a->fetches + share * b->fetches;
+	a->peers = rest * a->peers + share * b->peers;
 	a->staleness = rest * a->staleness + share * b->staleness;
 }
 
@@ -146,12 +148,14 @@ void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 	out->alone = alone(p, sim);
 	out->parts = rate.parts;
 	out->limit = limit_of(&rate.parts);
-	out->ratio =
-		(rate.pushes * c.links.up + rate.fetches * c.links.down) / rate.parts.computing;
-	through = rate.pushes * c.links.up_bytes + rate.fetches * c.links.down_bytes;
+	through = rate.pushes * c.links.up_bytes + rate.fetches * c.links.down_bytes + rate.peers;
+	out->ratio = through * c.links.per_byte / rate.parts.computing;
 	out->busiest_bytes = through * fmax(1, c.workers * c.links.share);
-	out->server_memory = tw_cost_server_memory(p, &c.links);
 	out->worker_memory = tw_cost_worker_memory(p, &c.links, engine);
+	if (tw_plan_has_peers(p))
+		out->worker_memory += tw_cost_replica_memory(p, &c.links);
+	else
+		out->server_memory = tw_cost_server_memory(p, &c.links);
 	out->staleness = rate.staleness;
 }
 

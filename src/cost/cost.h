@@ -3,9 +3,9 @@
  *
  * Pure functions of a plan and of the prices of the simulator (struct tw_sim_options).  The parts
  * of a strategy say what they cost themselves: a gate its quorum, lead and collection, a codec its
- * bytes, rules and policies their arrays.  What a schedule of messages costs is one row of the
- * schedules in cost.c: rounds through servers, or exchanges with servers without rounds.  A
- * schedule without a server is one more row.
+ * bytes, rules and policies their arrays, a reduction its bytes and seconds.  What a schedule of
+ * messages costs is one row of the schedules in cost.c: rounds through servers, rounds among peers,
+ * or exchanges with servers without rounds.
  *
  * All times are in seconds, and those of a cluster that has been running for a while: no start, no
  * end, no checkpoints, no faults. */
@@ -40,7 +40,7 @@ struct tw_cost {
 	enum tw_cost_limit limit;
 	double ratio;         /* bytes / bandwidth of one worker, over its computing time */
 	double busiest_bytes; /* in and out of the busiest node, per step */
-	double server_memory; /* bytes of the node that holds the most shards */
+	double server_memory; /* bytes of the server that holds the most shards; 0: there is none */
 	double worker_memory; /* ... of a worker, without its data set */
 	double staleness;     /* mean, in updates */
 	const char *unknown;  /* not NULL: why there is no prediction; the rest is then void */

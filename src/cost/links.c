@@ -6,14 +6,14 @@
 
 #define NS 1e-9
 
-static double head(enum tw_type type)
+double tw_cost_head(enum tw_type type)
 {
 	return (double)(sizeof(struct tw_header) + tw_body_bytes((uint16_t)type));
 }
 
 double tw_cost_message(const struct tw_cost_links *l, enum tw_type type, double more)
 {
-	return (head(type) + more) * l->per_byte;
+	return (tw_cost_head(type) + more) * l->per_byte;
 }
 
 /* Bytes of n values; 0: that depends on the values. */
@@ -29,12 +29,13 @@ static size_t length(const struct tw_plan *p, uint32_t shard)
 
 static double up_of(const struct tw_plan *p, uint32_t shard)
 {
-	return head(TW_PUSH) + encoded(p->traffic.up, p->traffic.up_options, length(p, shard));
+	return tw_cost_head(TW_PUSH) +
+	       encoded(p->traffic.up, p->traffic.up_options, length(p, shard));
 }
 
 static double down_of(const struct tw_plan *p, uint32_t shard)
 {
-	return head(TW_PARAMS) +
+	return tw_cost_head(TW_PARAMS) +
 	       encoded(p->traffic.down, p->traffic.down_options, length(p, shard));
 }
 
@@ -81,8 +82,8 @@ static double round_trip(const struct tw_cost_links *l, const struct tw_plan *p,
 static void apply_time(struct tw_cost_links *l, const struct tw_plan *p, double apply_rate)
 {
 	for (uint32_t k = 0; apply_rate > 0 && k < p->problem.shards; k++)
-		l->applying =
-			fmax(l->applying, floor((up_of(p, k) - head(TW_PUSH)) / 4) / apply_rate);
+		l->applying = fmax(l->applying,
+				   floor((up_of(p, k) - tw_cost_head(TW_PUSH)) / 4) / apply_rate);
 }
 
 bool tw_cost_links_init(struct tw_cost_links *l, const struct tw_plan *plan,

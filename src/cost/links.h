@@ -25,6 +25,8 @@ struct tw_cost_links {
 /* False: the length of an encoding depends on the values, and *codec is the codec. */
 bool tw_cost_links_init(struct tw_cost_links *l, const struct tw_plan *plan,
 			const struct tw_sim_options *sim, const struct tw_codec **codec);
+/* Bytes of a message of this type without tail and payload. */
+double tw_cost_head(enum tw_type type);
 /* Seconds in a card for a message of this type with so many bytes of tail and payload. */
 double tw_cost_message(const struct tw_cost_links *l, enum tw_type type, double more);
 

@@ -8,10 +8,10 @@ static double vector(const struct tw_plan *p)
 	return (double)(p->problem.trainable + p->problem.buffers) * sizeof(float);
 }
 
-double tw_cost_server_memory(const struct tw_plan *p, const struct tw_cost_links *l)
+/* Bytes of all shards that `workers` contribute to. */
+static double shards(const struct tw_plan *p, const struct tw_cost_links *l, double workers)
 {
 	const struct tw_rule *far = p->far.rule;
-	const double workers = p->crew.workers;
 	double vectors = 2 + far->arrays + p->staleness->arrays; /* parameters, and the next ones */
 
 	if (far->traits & TW_RULE_PER_WORKER)
@@ -22,8 +22,17 @@ double tw_cost_server_memory(const struct tw_plan *p, const struct tw_cost_links
 		vectors += workers;
 	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))
 		vectors += l->down_bytes / vector(p);
-	return l->share * (vectors * vector(p) +
-			   (p->gate->traits & TW_GATE_ROUNDS ? workers : 1) * l->up_bytes);
+	return vectors * vector(p) + (p->gate->traits & TW_GATE_ROUNDS ? workers : 1) * l->up_bytes;
+}
+
+double tw_cost_server_memory(const struct tw_plan *p, const struct tw_cost_links *l)
+{
+	return l->share * shards(p, l, p->crew.workers);
+}
+
+double tw_cost_replica_memory(const struct tw_plan *p, const struct tw_cost_links *l)
+{
+	return shards(p, l, 1) + vector(p); /* the sum */
 }
 
 double tw_cost_worker_memory(const struct tw_plan *p, const struct tw_cost_links *l,

@@ -8,6 +8,8 @@
 
 /* Bytes of the server with the most shards. */
 double tw_cost_server_memory(const struct tw_plan *plan, const struct tw_cost_links *links);
+/* Bytes of all shards on the node of a worker, where each has a replica. */
+double tw_cost_replica_memory(const struct tw_plan *plan, const struct tw_cost_links *links);
 /* Bytes of a worker, without its data set. */
 double tw_cost_worker_memory(const struct tw_plan *plan, const struct tw_cost_links *links,
 			     const struct tw_engine *engine);

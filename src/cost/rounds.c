@@ -13,7 +13,7 @@
 
 static bool takes(const struct tw_plan *plan)
 {
-	return plan->gate->traits & TW_GATE_ROUNDS;
+	return (plan->gate->traits & TW_GATE_ROUNDS) && !tw_plan_has_peers(plan);
 }
 
 static const char *unknown(const struct tw_plan *p)
@@ -39,9 +39,8 @@ static double come_back(const struct tw_cost_case *c, const struct tw_cost_law *
 	return fmax(0, fmax(after, l->up) + 2 * l->latency + l->down - quorum * l->down * l->share);
 }
 
-/* The time of a round in which the first so many workers have a stripe of `steps` steps. */
-static double round_time(const struct tw_cost_case *c, uint32_t workers, double steps,
-			 struct tw_cost_parts *parts)
+static double round_of_servers(const struct tw_cost_case *c, uint32_t workers, double steps,
+			       struct tw_cost_parts *parts)
 {
 	const struct tw_cost_links *l = &c->links;
 	const struct tw_plan *p = c->plan;
@@ -82,7 +81,8 @@ static double round_time(const struct tw_cost_case *c, uint32_t workers, double 
 	return full;
 }
 
-static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
+void tw_cost_rate_of_rounds(const struct tw_cost_case *c, tw_cost_round_fn *round_time,
+			    struct tw_cost_rate *out)
 {
 	const struct tw_plan *p = c->plan;
 	const double steps = p->dealing.accumulate * (p->traffic.delta ? (double)c->push : 1);
@@ -114,6 +114,11 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 		.pushes = c->workers / (quorum * steps), /* late ones are sent, too */
 		.fetches = c->workers / (quorum * steps),
 	};
+}
+
+static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
+{
+	tw_cost_rate_of_rounds(c, round_of_servers, out);
 }
 
 const struct tw_cost_schedule tw_cost_rounds = { takes, unknown, rate };

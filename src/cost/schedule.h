@@ -20,7 +20,8 @@ struct tw_cost_case {
 struct tw_cost_rate {
 	double steps;               /* per second, of all workers together */
 	struct tw_cost_parts parts; /* of the time in which each worker takes one step */
-	double pushes, fetches;     /* per step */
+	double pushes, fetches;     /* to and from servers, per step */
+	double peers;               /* bytes into and out of the busiest peer, per step; 0: none */
 	double staleness;
 };
 
@@ -30,7 +31,15 @@ struct tw_cost_schedule {
 	const char *(*unknown)(const struct tw_plan *plan);
 	void (*rate)(const struct tw_cost_case *c, struct tw_cost_rate *out);
 };
-extern const struct tw_cost_schedule tw_cost_rounds, tw_cost_queue;
+extern const struct tw_cost_schedule tw_cost_rounds, tw_cost_peers, tw_cost_queue;
+
+/* The seconds of a round in which the first so many workers have a stripe of `steps` steps, and
+ * where they go; NAN without memory. */
+typedef double tw_cost_round_fn(const struct tw_cost_case *c, uint32_t workers, double steps,
+				struct tw_cost_parts *parts);
+/* Rounds of that time, one after the other; the last one of an epoch has what is left. */
+void tw_cost_rate_of_rounds(const struct tw_cost_case *c, tw_cost_round_fn *round_time,
+			    struct tw_cost_rate *out);
 
 /* How fast a worker is: 1 over what its times are multiplied with. */
 double tw_cost_speed(const struct tw_cost_case *c, uint32_t worker);

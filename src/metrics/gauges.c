@@ -218,6 +218,7 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 		return; /* another shard was first */
 	s->incarnation = n->incarnation;
 	s->seq = n->seq;
+	s->owes = n->push ? n->push->residual : 0.0f;
 	if (!s->stepping)
 		tick(s, n->at, (uint64_t)g->plan->traffic.push * g->plan->dealing.accumulate);
 }
@@ -252,6 +253,11 @@ static void view(struct tw_gauges *g, const struct tw_note *n)
 	g->f.has_live = true;
 	if (!s)
 		return;
+	if (n->value == TW_GONE && s->owes > 0.0f) {
+		g->f.residual_lost += (double)s->owes;
+		g->f.residuals_lost++;
+	}
+	s->owes = 0.0f;
 	s->viewed = true;
 	s->state = (uint32_t)n->value;
 	s->timed = false; /* the time it was away is nobody's step */

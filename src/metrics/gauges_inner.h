@@ -19,6 +19,7 @@ struct gauge_slot {
 	int64_t at;           /* of the world's clock */
 	double last, sum;     /* seconds between steps */
 	uint64_t steps;       /* in sum */
+	float owes;           /* norm of its residual after its newest contribution */
 	uint32_t one_shard;   /* lock-free: the contribution last counted */
 	uint32_t one_incarnation;
 	uint64_t one_seq;
@@ -58,7 +59,9 @@ struct gauge_facts {
 	uint64_t staleness[TW_HISTOGRAM], staleness_sum, staleness_count;
 	uint64_t pushes, own_steps, skipped, cached; /* by that shard here which has most */
 	double drift, drift_most, residual_most;
-	uint64_t told; /* contributions in drift */
+	double residual_lost;    /* with workers that died ... */
+	uint64_t residuals_lost; /* ... so many of them */
+	uint64_t told;           /* contributions in drift */
 	uint64_t sent, received;
 	uint64_t values, values_sent; /* in contributions that shards here applied */
 	double loss, accuracy, train_loss;

@@ -148,10 +148,16 @@ static void deltas(struct tw_page *p, const struct gauge_picture *g)
 				"Gradients applied that were computed on what the worker had.",
 				f->cached);
 	}
-	if (g->plan && g->plan->traffic.up && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS))
+	if (g->plan && g->plan->traffic.up && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS)) {
 		tw_page_gauge(p, "thalweg_residual_max",
-			      "Largest norm that the codec of a worker owed when it pushed.",
+			      "Largest norm that the codec of a worker owed after a push.",
 			      f->told > 0, f->residual_most);
+		tw_page_gauge(p, "thalweg_residual_lost",
+			      "Sum of the norms that died with workers.", true, f->residual_lost);
+		tw_page_counter(p, "thalweg_residual_lost_workers_total",
+				"Workers that died while their codec owed something.",
+				f->residuals_lost);
+	}
 }
 
 static void bytes(struct tw_page *p, const struct gauge_picture *g)

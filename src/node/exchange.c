@@ -204,11 +204,13 @@ bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const s
 	return true;
 }
 
-/* Senders start at different holders, or the last to come would do all the work alone. */
+/* Senders start at different holders, or the last to come would do all the work alone.  Peers start
+ * at the same one: the sum of a shard needs the slices of all of them. */
 static void send_slices(struct exchange *x, struct tw_context *ctx, const struct outgoing *o)
 {
 	const uint32_t senders = x->plan->crew.workers ? x->plan->crew.workers : 1;
-	const uint32_t first = (uint32_t)((uint64_t)x->who->slot * x->holders / senders);
+	const uint32_t apart = (uint32_t)((uint64_t)x->who->slot * x->holders / senders);
+	const uint32_t first = tw_plan_has_peers(x->plan) ? 0 : apart;
 
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (o->slice[(first + k) % x->holders].link)
@@ -218,8 +220,12 @@ static void send_slices(struct exchange *x, struct tw_context *ctx, const struct
 static enum tw_status encode_slice(struct exchange *x, struct outgoing *o,
 				   const struct tw_offer *offer, uint32_t k)
 {
-	if (!(x->plan->traffic.up->traits & TW_CODEC_IDENTITY))
+	const bool identity = x->plan->traffic.up->traits & TW_CODEC_IDENTITY;
+
+	/* to the replica of its own node it needs no codec: replicas have one among themselves */
+	if (!identity && !tw_plan_has_peers(x->plan))
 		return tw_exchange_encode(x, o, offer, k);
+	o->slice[k].plain = !identity;
 	tw_exchange_refer(&o->slice[k], offer->vector, &x->holder[k].range);
 	return TW_OK;
 }
@@ -256,6 +262,8 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		o->slice[k].number = h->number = ++x->requests;
 		h->request = TW_REQUEST_PUSH;
 	}
+	if (x->scratch) /* (7): what is lost if nothing comes after it */
+		o->body.residual = tw_exchange_owed(x);
 	send_slices(x, ctx, o);
 	return TW_OK;
 }
@@ -284,7 +292,7 @@ bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct 
 	struct holder *h = tw_exchange_find(x, p->shard);
 	uint32_t k;
 
-	if (!h || !tw_plan_is_server(x->plan, p->node))
+	if (!h || !tw_plan_holds(x->plan, p->node))
 		return false;
 	if (h->known && h->addr.node == p->node && h->incarnation == p->incarnation)
 		return false;
@@ -293,7 +301,7 @@ bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct 
 	h->addr = (struct tw_addr){ p->node, TW_SHARD, (uint16_t)p->shard };
 	h->incarnation = p->incarnation;
 	h->known = true;
-	h->down = x->node_down[p->node];
+	h->down = p->node <= x->plan->crew.servers && x->node_down[p->node];
 	k = tw_exchange_index(x, h);
 	for (uint32_t i = 0; i < x->outs; i++)
 		if (x->out[i].slice[k].link > h->closed)

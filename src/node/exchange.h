@@ -243,8 +243,8 @@ enum tw_status tw_exchange_encode(struct exchange *x, struct outgoing *o,
 void tw_exchange_return(struct exchange *x, const struct outgoing *o, uint32_t k, bool keeps);
 /* Is anything owed to any link? */
 bool tw_exchange_owes(const struct exchange *x);
-/* The norm of what is owed to all links. */
-double tw_exchange_owed(const struct exchange *x);
+/* The norm of what is owed to all links, as a push tells it. */
+float tw_exchange_owed(const struct exchange *x);
 void tw_exchange_blank(struct exchange *x);
 /* The residual as one array over the trainable parameters, and what else codecs keep of each range:
  * appended to the list; what it points to is in *room, the caller's to put back.  At most

@@ -4,6 +4,7 @@
 #include "node/exchange.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,13 +67,13 @@ bool tw_exchange_owes(const struct exchange *x)
 	return false;
 }
 
-double tw_exchange_owed(const struct exchange *x)
+float tw_exchange_owed(const struct exchange *x)
 {
 	double square = 0;
 
 	for (uint32_t k = 0; remembers(x) && k < x->holders; k++)
 		square += tw_vec_square(residual(&x->holder[k]), x->holder[k].range.trainable);
-	return sqrt(square);
+	return (float)fmin(sqrt(square), (double)FLT_MAX);
 }
 
 /* --- there -------------------------------------------------------------------------------- */

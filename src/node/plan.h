@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
@@ -56,6 +57,14 @@ struct tw_crew {
 	int64_t wait;  /* see cluster.wait */
 	int64_t limit; /* heartbeat limit: how long to wait for a silent peer */
 	int64_t stuck; /* ... at least, for one that answers but does not work; 0: no limit */
+};
+
+/* Floats of a sum in one message, at most: what was added stays in the cache until it is sent. */
+#define TW_REDUCE_FLOATS (64u << 10)
+
+/* Who holds the parameters: servers, or every worker a replica of its own. */
+struct tw_topology {
+	const struct tw_reduction *reduction; /* peers add up what they contribute; NULL: servers */
 };
 
 /* One half of the update: near, at the worker, or far, where the parameters are. */
@@ -111,6 +120,7 @@ struct tw_plan {
 	struct tw_dealing dealing;
 	struct tw_ends ends;
 	struct tw_crew crew;
+	struct tw_topology topology;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */
@@ -138,6 +148,12 @@ struct tw_role_arg {
 
 extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_class,
 	tw_worker_class;
+
+/* Does each worker's node hold a replica of all shards?  There are no servers then. */
+static inline bool tw_plan_has_peers(const struct tw_plan *p)
+{
+	return p->topology.reduction;
+}
 
 /* Snapshots of what a worker was sent that may still be computed on. */
 static inline uint32_t tw_plan_memory(const struct tw_plan *p)
@@ -246,6 +262,11 @@ static inline struct tw_addr tw_master_addr(void)
 static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
 {
 	return node && node <= p->crew.servers;
+}
+/* May shards be on this node? */
+static inline bool tw_plan_holds(const struct tw_plan *p, uint32_t node)
+{
+	return tw_plan_has_peers(p) ? node != 0 : tw_plan_is_server(p, node);
 }
 
 #endif

@@ -66,6 +66,7 @@ struct slice {
 	size_t from, n, trainable; /* the range; the first `trainable` of it are not buffers */
 	size_t all;                /* floats of `w`: n, then n of each array of the state */
 	bool streams;              /* too large for the caches */
+	bool quiet;                /* the master tells what happens to all replicas of it */
 	float rate_max;            /* the largest rate of the schedule */
 
 	struct tw_version version;

@@ -104,7 +104,7 @@ static void count_one(struct slice *s, struct tw_context *ctx, const struct cont
 	t->drift_most = fmax(t->drift_most, (double)c->push.drift);
 	t->residual += (double)c->push.residual;
 	t->residual_most = fmax(t->residual_most, (double)c->push.residual);
-	if (ctx->noting)
+	if (ctx->noting && !s->quiet)
 		note_applied(s, ctx, c);
 }
 

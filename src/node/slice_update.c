@@ -23,13 +23,52 @@ struct update {
 	struct tw_block *next;
 };
 
+static const struct slice_part *part_at(const struct contribution *c, size_t at)
+{
+	uint32_t low = 0, high = c->parts - 1;
+
+	while (low < high) {
+		const uint32_t mid = low + (high - low) / 2;
+
+		if (at < c->part[mid].from + c->part[mid].n)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return &c->part[low];
+}
+
+/* What the contribution has from `at` on, as far as tile_from says. */
+static const float *values(const struct contribution *c, size_t at)
+{
+	const struct slice_part *p = c->g ? NULL : part_at(c, at);
+
+	return p ? p->at + (at - p->from) : c->g + at;
+}
+
+/* How many values from `at` on go through the line together: up to the next border of tiles, and
+ * only what lies together in every contribution. */
+static size_t tile_from(const struct update *u, size_t at, size_t end)
+{
+	size_t to = at - at % TW_TILE + TW_TILE;
+
+	to = to < end ? to : end;
+	for (uint32_t j = 0; j < u->count; j++)
+		if (u->c[j]->parts) {
+			const struct slice_part *p = part_at(u->c[j], at);
+
+			to = p->from + p->n < to ? p->from + p->n : to;
+		}
+	return to - at;
+}
+
 /* The corrected mean gradient of contribution j at tile `at`, in scratch or in place. */
 static const float *corrected(struct slice *s, const struct update *u, uint32_t j, const float *w,
 			      size_t at, size_t n, float *scratch, float *decay)
 {
 	const struct tw_staleness *policy = s->plan->staleness;
 	const struct contribution *c = u->c[j];
-	const float *raw = c->g + at;
+	const float *raw = values(c, at);
 	struct tw_correction k = { .g = scratch, .w = w, .n = n, .tau = c->tau };
 
 	if (!policy->correct)
@@ -237,10 +276,10 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 	}
 }
 
-/* The floats of the buffers in a contribution. */
-static const float *buffers_of(const struct slice *s, const struct contribution *c)
+/* The floats of the buffers in a contribution, from `at` on. */
+static const float *buffers_at(const struct slice *s, const struct contribution *c, size_t at)
 {
-	return c->coded ? tw_block_floats(c->block) : c->g + s->trainable;
+	return c->coded ? tw_block_floats(c->block) + (at - s->trainable) : values(c, at);
 }
 
 /* Running statistics: averaged by samples where contributions belong together, the change ÷ live
@@ -257,12 +296,11 @@ static void update_buffers(struct slice *s, const struct update *u)
 	if (u->next != s->w)
 		tw_vec_copy(out + s->trainable, tw_block_floats(s->w) + s->trainable,
 			    s->n - s->trainable);
-	for (size_t at = s->trainable; at < s->n; at += TW_TILE) {
-		const size_t n = s->n - at < TW_TILE ? s->n - at : TW_TILE;
-
+	for (size_t at = s->trainable, n; at < s->n; at += n) {
+		n = tile_from(u, at, s->n);
 		for (uint32_t j = 0; j < u->count; j++) {
 			const struct tw_body_push *p = &u->c[j]->push;
-			const float *g = buffers_of(s, u->c[j]) + (at - s->trainable);
+			const float *g = buffers_at(s, u->c[j], at);
 
 			if (!u->together)
 				tw_vec_axpy(out + at, 1.0f / (p->divide * live), g, n);
@@ -422,9 +460,10 @@ static void run_tiles(struct slice *s, const struct update *u)
 	if (u->c[0]->coded)
 		add_sparse(s, u);
 	else
-		for (size_t at = 0; at < s->trainable && !s->next.w; at += TW_TILE)
-			one_tile(s, u, at,
-				 s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE);
+		for (size_t at = 0, n; at < s->trainable && !s->next.w; at += n) {
+			n = tile_from(u, at, s->trainable);
+			one_tile(s, u, at, n);
+		}
 	update_buffers(s, u);
 	if (s->all > s->n)
 		update_state(s, u);
@@ -442,7 +481,7 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 	s->view.moved = false;
 	s->version.n++;
 	s->tally.updates++;
-	if (ctx->noting)
+	if (ctx->noting && !s->quiet)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
 						.shard = s->index,
 						.version = s->version.n,
@@ -493,7 +532,7 @@ enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
 
 static bool has_vector(const struct contribution *c)
 {
-	return c->g || c->coded;
+	return c->g || c->parts || c->coded;
 }
 
 /* How many have a vector of their own. */

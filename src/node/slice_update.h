@@ -17,14 +17,23 @@
 
 #include "node/slice.h"
 
+/* A stretch of a vector that does not lie in one piece. */
+struct slice_part {
+	size_t from, n;
+	const float *at;
+};
+
 /* One contribution to one slice. */
 struct contribution {
 	uint32_t slot, incarnation;
 	uint64_t seq, tau;
 	struct tw_block *block; /* a reference ... */
-	const float *g;         /* ... to what holds these n floats; NULL: it is sparse, is part of
-				   another, or brings nothing for this slice */
-	const uint8_t *coded;   /* sparse: the codec's bytes for the trainable values, checked; the
+	const float *g;         /* ... to what holds these n floats; NULL: it lies in parts, is
+				   sparse, is part of another, or brings nothing for this slice */
+	const struct slice_part *part; /* valid during the commit, in order and without gaps; the
+					  contribution is alone in its update */
+	uint32_t parts;
+	const uint8_t *coded; /* sparse: the codec's bytes for the trainable values, checked; the
 				   block begins with the floats of the buffers */
 	size_t coded_bytes;
 	size_t values;     /* trainable values that were sent; the others are 0 */

@@ -236,6 +236,20 @@ static const char *reason_of(const struct tw_error *why)
 	return ours ? ours + 3 : colon ? colon + 2 : why->text;
 }
 
+/* The number of servers that the job asks for does not keep it from a strategy that has none, or
+ * that needs one.  On failure *said stays. */
+static enum tw_status read_with_other_servers(struct again *a, const struct tw_job *own,
+					      struct tw_job **job, const struct tw_error *said,
+					      struct tw_error *why)
+{
+	const enum tw_status st =
+		put_field(a, why, "cluster.servers=%d", own->cluster.servers ? 0 : 1);
+
+	if (st == TW_OK && read_job(a, job, NULL) == TW_OK)
+		return TW_OK;
+	return st == TW_OK ? said->status : st;
+}
+
 /* A row of the job with this strategy (NULL: its own) and number of workers. */
 static enum tw_status add_row(struct again *a, const struct tw_job *own,
 			      const struct tw_preset *preset, const char *family, uint32_t workers,
@@ -251,6 +265,8 @@ static enum tw_status add_row(struct again *a, const struct tw_job *own,
 		st = put_strategy(a, own, preset->name, why);
 	if (st == TW_OK) {
 		st = read_job(a, &job, &said);
+		if (st == TW_BAD_INPUT && preset)
+			st = read_with_other_servers(a, own, &job, &said, why);
 		if (st == TW_OK)
 			st = tw_job_finish_plan(job, a->engine, &said);
 		if (st == TW_OK)

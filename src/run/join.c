@@ -107,6 +107,26 @@ static enum tw_status learn_rate(struct join *j, struct tw_error *why)
 	return status;
 }
 
+/* A worker listens where there are no servers, and only there. */
+static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
+{
+	const struct tw_join_request *q = j->q;
+	const bool peers = tw_plan_has_peers(&j->job->plan);
+	struct tw_error cause = { .status = TW_OK };
+
+	if (peers && q->server)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "this job has no servers: each worker has all parameters; leave out "
+			       "--as server");
+	if (!peers && !q->server && q->listens)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "this job has servers, and a worker does not listen on a port: "
+			       "leave out --listen and --insecure, which are for --as server");
+	if (!peers || !q->listen || q->listen(q->listen_arg, &cause) == TW_OK)
+		return TW_OK;
+	return tw_fail(why, cause.status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+}
+
 static enum tw_status prepare(struct join *j, struct tw_error *why)
 {
 	enum tw_status status;
@@ -123,6 +143,8 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	} else {
 		status = get_job(j, why);
 	}
+	if (status == TW_OK)
+		status = listen_or_not(j, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(j->job, j->engine, why);
 	if (status != TW_OK)
@@ -168,7 +190,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	dialling(j, &o);
 	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
-	if (!j->q->server)
+	if (!j->q->server && !o.peers)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
@@ -192,8 +214,8 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 	};
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may
-	 * be on the same machine and has others to answer. */
-	if (!j->q->server)
+	 * be on the same machine and has others to answer.  A peer serves as well. */
+	if (!j->q->server && !o.peers)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));

@@ -19,13 +19,18 @@ struct tw_join_request {
 		void); /* called when job and data are here and it asks to join; may be NULL */
 	const char *metrics;            /* file of JSON lines; NULL: none */
 	struct tw_transfer_paths paths; /* what may be opened of what the master's job names */
+	/* Where a worker listens if the job has no servers: sets net->listen.  Called when the job
+	 * is known; NULL: it has inherited pairs. */
+	enum tw_status (*listen)(void *arg, struct tw_error *why);
+	void *listen_arg;
+	bool listens;     /* the user has said where: not for a worker of a job with servers */
 	const char *save; /* a new file for the model when the run is over; NULL: none */
 	/* started by `train --processes`: the job is here, the connections are inherited */
 	struct tw_job *job; /* NULL: the master sends it */
 	int master_fd;      /* -1: none */
 	const struct tw_tcp_route *route;
 	size_t routes;
-	uint32_t wish;            /* a server's node; TW_NODE_NEW */
+	uint32_t wish;            /* as in struct tw_tcp_options */
 	struct tw_engine *engine; /* computes instead of the job's own, stays the caller's; NULL */
 };
 

@@ -46,13 +46,15 @@ static void seat_worker(struct tw_placement *c, const struct tw_plan *p, uint32_
 			uint32_t slot, struct tw_role_arg *arg)
 {
 	*arg = (struct tw_role_arg){ .plan = p, .index = slot };
+	if (tw_plan_has_peers(p)) /* its replica */
+		seat_server(c, p, node);
 	seat(c, (struct tw_addr){ node, TW_WORKER, 0 }, &tw_worker_class, arg);
 }
 
 enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *p, bool resume)
 {
-	const size_t seats =
-		1 + (size_t)p->crew.servers * (1 + p->problem.shards) + p->crew.workers;
+	const size_t holders = tw_plan_has_peers(p) ? p->crew.workers : p->crew.servers;
+	const size_t seats = 1 + holders * (1 + p->problem.shards) + p->crew.workers;
 
 	if (make_room(c, p, seats, p->crew.workers) != TW_OK)
 		return TW_NO_MEMORY;
@@ -69,14 +71,15 @@ enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *
 	if (make_room(c, p, 2 + (size_t)p->problem.shards, 0) != TW_OK)
 		return TW_NO_MEMORY;
 	seat_master(c, false);
-	seat_server(c, p, 1);
+	if (!tw_plan_has_peers(p))
+		seat_server(c, p, 1);
 	return TW_OK;
 }
 
 enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *p, uint32_t node,
 				 bool server)
 {
-	if (make_room(c, p, 1 + (size_t)p->problem.shards, 1) != TW_OK)
+	if (make_room(c, p, 2 + (size_t)p->problem.shards, 1) != TW_OK)
 		return TW_NO_MEMORY;
 	if (server)
 		seat_server(c, p, node);

@@ -192,7 +192,7 @@ static void deltas(const struct tw_plan *p, const struct tw_totals *totals, json
 		    ? NULL
 		    : json_pack("{s:o, s:o, s:o, s:o}", "mean", number(t->residual / pushes), "max",
 				number(t->residual_most), "lost", number(t->residual_lost / shards),
-				"lost_workers", count(t->residuals_lost / shards)));
+				"lost_workers", count((t->residuals_lost + shards - 1) / shards)));
 }
 
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,

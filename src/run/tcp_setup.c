@@ -148,6 +148,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	out->heap = &tw_heap_system;
 	out->log = log;
 	out->tls = n->tls;
+	out->peers = tw_plan_has_peers(&job->plan);
 	out->listen = n->listen;
 	out->accepted = n->accepted;
 	out->accepts = n->accepts;

@@ -14,7 +14,7 @@
 
 struct tw_tcp_setup {
 	struct tw_tls *tls;              /* NULL: in the clear */
-	const struct tw_address *listen; /* NULL: nowhere */
+	const struct tw_address *listen; /* NULL: only inherited pairs */
 	const int *accepted;             /* inherited pairs, taken over */
 	size_t accepts;
 	uint32_t helpers;         /* threads for shards; 0: one fewer than there are cores */

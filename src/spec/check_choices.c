@@ -71,6 +71,7 @@
 #define UP_MOMENTUM      FACT(53) /* codec.up has momentum of its own */
 #define UP_FADES         FACT(54) /* codec.up forgets a part of what it leaves out */
 #define CACHES           FACT(55) /* cache: true */
+#define PEERS            FACT(56) /* every worker holds the parameters */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -78,6 +79,35 @@ static const struct refusal {
 	uint64_t with, without;
 	const char *field, *because, *sentence;
 } refusals[] = {
+	{ PEERS, ROUNDS, "strategy.gate", "strategy.topology.kind",
+	  "workers that all hold the parameters change them together, in rounds, and [gate] has "
+	  "none; use gate: [whole-round gate], or topology: server" },
+	{ PEERS | LEAVES_OUT, 0, "strategy.gate", "strategy.topology.kind",
+	  "workers that all hold the parameters add up what all of them contribute, and [gate] "
+	  "ends a round without some; use gate: [whole-round gate], or topology: server" },
+	{ PEERS | IN_TURN, 0, "strategy.apply", "strategy.topology.kind",
+	  "without a server only the sum of a round's gradients is known, so they cannot be "
+	  "applied in turn; use apply: sum, or topology: server" },
+	{ PEERS | ROBUST, 0, "strategy.sum", "strategy.topology.kind",
+	  "without a server only the sum of a round's contributions is known, and a median or a "
+	  "trimmed mean needs each of them; use sum: mean or total, or topology: server" },
+	{ PEERS | REMEMBERS, 0, "strategy.codec.up", "strategy.topology.kind",
+	  "sums are encoded again on their way from worker to worker, and what this codec leaves "
+	  "out of them is nobody's to send later; use codec: {up: [plain codec]}, or topology: "
+	  "server" },
+	{ PEERS | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.topology.kind",
+	  "no parameters travel where every worker holds them; use codec: {down: [an exact "
+	  "codec]}, or topology: server" },
+	{ PEERS | AVERAGES_STATE, 0, "strategy.average_state", "strategy.topology.kind",
+	  "workers add up deltas among themselves, not the state of their rules; leave this out, "
+	  "or use topology: server" },
+	{ PEERS | FRAGMENTS, 0, "strategy.fragments", "strategy.topology.kind",
+	  "workers add up all of the parameters at a time among themselves; use fragments: 1, or "
+	  "topology: server" },
+	{ PEERS | LATER, 0, "strategy.delay", "strategy.topology.kind",
+	  "a worker that takes part in the sum does not step on meanwhile; use delay: 0, or "
+	  "topology: server" },
+
 	{ DELTA, OUTER, "strategy.outer.rule", "strategy.send",
 	  "send: delta needs to know what the shards do with deltas; use outer: {rule: [outer "
 	  "rule]}, or send: gradient" },
@@ -503,6 +533,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= DOWN_LOSSY;
 	if (!(p->traffic.down->traits & TW_CODEC_DOWN))
 		facts |= NOT_DOWN;
+	if (tw_plan_has_peers(p))
+		facts |= PEERS;
 	if (p->decay > 0)
 		facts |= DECAYS;
 	if (p->delay.steps)

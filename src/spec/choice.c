@@ -31,6 +31,18 @@ bool tw_choice_at(size_t k, struct tw_choice *out)
 	CHOICES(tw_codec_all, "strategy.codec.up",
 		tw_codec_all[i]->traits & TW_CODEC_DOWN ? "strategy.codec.down" : NULL,
 		"a codec, which encodes values for the network", "strategy.codec.up_")
+	for (size_t i = 0; tw_reduction_all[i]; i++)
+		if (k-- == 0) {
+			*out = (struct tw_choice){
+				"strategy.topology.schedule",
+				NULL,
+				tw_reduction_all[i]->name,
+				tw_reduction_all[i]->help,
+				"a reduction, which adds up what workers contribute without a "
+				"server",
+			};
+			return true;
+		}
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0) {
 			*out = (struct tw_choice){ "strategy", "strategy.name", p->name, p->help };

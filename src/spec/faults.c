@@ -122,8 +122,9 @@ static enum tw_status node_value(const struct entry *e, const struct tw_tree *at
 		snprintf(reason, sizeof reason, "needs %s, not '%s': only workers can leave",
 			 workers, tw_tree_show(at->text, shown, sizeof shown));
 	else
-		snprintf(reason, sizeof reason, "needs master, %s, %s%s, not '%s'", servers,
-			 workers, all ? " or everybody" : "",
+		snprintf(reason, sizeof reason, "needs master, %s%s%s%s, not '%s'",
+			 e->job->cluster.servers ? servers : "",
+			 e->job->cluster.servers ? ", " : "", workers, all ? " or everybody" : "",
 			 tw_tree_show(at->text, shown, sizeof shown));
 	return refuse(e, at, at->key, reason);
 }

@@ -20,8 +20,8 @@ bool tw_group_at(size_t k, struct tw_group *out);
 
 extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
 	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
-	tw_cluster_rows[], tw_strategy_rows[], tw_local_rows[], tw_checkpoint_rows[],
-	tw_delay_rows[];
+	tw_cluster_rows[], tw_strategy_rows[], tw_topology_rows[], tw_local_rows[],
+	tw_checkpoint_rows[], tw_delay_rows[];
 /* The rows that a kind of schedule brings in, by enum tw_schedule_kind; NULL: none. */
 extern const struct tw_option *const tw_schedule_rows[];
 
@@ -30,9 +30,6 @@ struct tw_section {
 	const char *name, *help;
 };
 extern const struct tw_section tw_sections[]; /* name NULL at the end */
-
-/* Values that later versions will take: what to say until then.  NULL: nothing special. */
-const char *tw_field_later(const char *path, const char *value);
 
 struct tw_field {
 	const char *path; /* "strategy.collect" */
@@ -58,6 +55,8 @@ const char *tw_field_text(const struct tw_option *row, const void *base, struct 
 void tw_field_accepts(const struct tw_option *row, char *out, size_t room);
 /* Is it one of those that say how long a run lasts? */
 bool tw_field_is_length(const char *path);
+/* Is it one of those that help a run that diverged?  Its checkpoints do not depend on them. */
+bool tw_field_is_remedy(const char *path);
 /* May this field differ between a run of `job` and its resumption? */
 bool tw_field_may_change(const struct tw_job *job, const char *path);
 

@@ -27,7 +27,11 @@ static const char *const releases[] = {
 static const char *const predicts[] = { "label", "input", NULL };
 static const char *const sends[] = { "gradient", "momentum", "delta", NULL };
 static const char *const merges[] = { "replace", "keep", "elastic", "mix", NULL };
-static const char *const topologies[] = { "server", NULL };
+static const char *const topologies[] = {
+	[TW_TOPOLOGY_SERVER] = "server",
+	[TW_TOPOLOGY_ALLREDUCE] = "allreduce",
+	NULL,
+};
 static const char *const kinds[] = {
 	[TW_SCHEDULE_CONSTANT] = "constant",
 	[TW_SCHEDULE_STEP] = "step",
@@ -132,6 +136,17 @@ const struct tw_option tw_train_rows[] = {
 };
 
 #define U struct tw_job_update
+/* The sum of N gradients that differ by chance is about sqrt(N) times as long as one (Lin et al.
+ * 2018). */
+static enum tw_status clip_of_sum(void *base, uint32_t workers, struct tw_error *why)
+{
+	U *u = base;
+
+	(void)why;
+	u->clip = u->global_clip / sqrt((double)workers);
+	return TW_OK;
+}
+
 const struct tw_option tw_update_rows[] = {
 	TW_OPTION(U, rule, TW_TEXT, "sgd", NULL, 0, 0,
 		  "what a gradient does to the parameters; see the rules"),
@@ -139,6 +154,9 @@ const struct tw_option tw_update_rows[] = {
 	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none"),
 	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
 		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping"),
+	TW_OPTION_ALIAS(U, global_clip, TW_F64, "0", 0, LARGE, "clip", clip_of_sum,
+			"maximum norm of the sum of all workers' gradients, instead of clip: clip "
+			"= global_clip / sqrt(workers)"),
 	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
 			 "how the learning rate changes over the run"),
 	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
@@ -177,8 +195,9 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "how long to wait for all workers to join, and in a pause for at least min of "
 		  "them"),
-	TW_OPTION(C, servers, TW_U32, "1", "servers", 1, 4096,
-		  "number of servers, which hold the shards"),
+	TW_OPTION(C, servers, TW_U32, "1", "servers", 0, 4096,
+		  "number of servers, which hold the shards; 0 where every worker holds them all "
+		  "(topology: allreduce)"),
 	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
 		  "number of ranges that the parameters are split into; 0: one per MiB of "
 		  "parameters, at most 16"),
@@ -266,8 +285,9 @@ const struct tw_option tw_strategy_rows[] = {
 		     "how gradients are encoded; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
 		     "how parameters are encoded; see the codecs"),
-	TW_OPTION_CHOICE(S, topology, "topology", "server", topologies,
-			 "which nodes exchange gradients and parameters"),
+	TW_OPTION_CHOICE(S, topology, "topology.kind", "server", topologies,
+			 "who holds the parameters: servers, or every worker, which then add up "
+			 "what they contribute among themselves (allreduce)"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "rule of the local steps of a worker between fetches; none: no local steps"),
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
@@ -276,6 +296,12 @@ const struct tw_option tw_strategy_rows[] = {
 		     "the constant c of B-FASGD for skipping pushes"),
 	TW_OPTION_AS(S, skip_fetch, "skip.fetch", TW_F64, "none", NULL, 0, LARGE,
 		     "the constant c of B-FASGD for skipping fetches"),
+	TW_OPTION_END
+};
+const struct tw_option tw_topology_rows[] = {
+	TW_OPTION_AS(S, reduction, "schedule", TW_TEXT, "ring", NULL, 0, 0,
+		     "how the workers add up what they contribute; see the reductions. topology: "
+		     "tree is short for topology: {kind: allreduce, schedule: tree}"),
 	TW_OPTION_END
 };
 const struct tw_option tw_local_rows[] = {
@@ -337,6 +363,7 @@ static const struct tw_group fixed[] = {
 	{ "update.", NULL, NULL, tw_update_rows },
 	{ "cluster.", NULL, NULL, tw_cluster_rows },
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
+	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
@@ -428,20 +455,6 @@ bool tw_group_at(size_t k, struct tw_group *out)
 	return false;
 }
 
-static const struct later {
-	const char *path, *value; /* value NULL: any */
-	const char *sentence;
-} laters[] = {
-	{ "strategy.topology", "ring",
-	  "ring is not available in this version; use topology: server" },
-	{ "strategy.topology", "tree",
-	  "tree is not available in this version; use topology: server" },
-	{ "strategy.topology", "mesh",
-	  "mesh is not available in this version; use topology: server" },
-	{ "strategy.topology", "gossip",
-	  "gossip is not available in this version; use topology: server" },
-};
-
 const char *tw_job_world(enum tw_world_kind world)
 {
 	static const char *const names[] = {
@@ -451,15 +464,6 @@ const char *tw_job_world(enum tw_world_kind world)
 	};
 
 	return names[world];
-}
-
-const char *tw_field_later(const char *path, const char *value)
-{
-	for (size_t k = 0; k < sizeof laters / sizeof laters[0]; k++)
-		if (strcmp(laters[k].path, path) == 0 &&
-		    (!laters[k].value || strcmp(laters[k].value, value) == 0))
-			return laters[k].sentence;
-	return NULL;
 }
 
 struct tw_field *tw_job_field(const struct tw_job *job, const char *path)
@@ -558,6 +562,12 @@ bool tw_field_is_length(const char *path)
 	return false;
 }
 
+bool tw_field_is_remedy(const char *path)
+{
+	return strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0 ||
+	       strcmp(path, "update.global_clip") == 0;
+}
+
 bool tw_field_may_change(const struct tw_job *job, const char *path)
 {
 	const struct tw_field *f = tw_job_field(job, path);
@@ -574,8 +584,7 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 	       strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
 	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
-	       /* after a divergence; run_directory.c allows them only then */
-	       strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0;
+	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
 }
 
 /* How far two paths lead the same way, in names: "a.b.c" and "a.b.d" agree for two. */

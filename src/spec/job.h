@@ -30,6 +30,8 @@ enum tw_model_kind {
 	TW_MODEL_EXTERNAL
 };
 enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
+/* Servers hold the parameters, or every worker does and they add up what they contribute. */
+enum tw_topology_kind { TW_TOPOLOGY_SERVER, TW_TOPOLOGY_ALLREDUCE };
 enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 
 /* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
@@ -90,12 +92,14 @@ struct tw_job_train {
 
 struct tw_job_update {
 	const char *rule;
-	double decay, clip;
+	double decay, clip, global_clip;
 	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
 };
 
 struct tw_job_cluster {
-	uint32_t workers, min, servers, shards; /* shards 0: by the size of the model */
+	uint32_t workers, min;
+	uint32_t servers; /* 0: the workers hold the parameters */
+	uint32_t shards;  /* 0: by the size of the model */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */
@@ -104,7 +108,9 @@ struct tw_job_cluster {
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
 	const char *gate, *staleness, *up, *down, *local, *outer;
-	uint32_t send, push, fetch, merge, topology; /* send: enum tw_send */
+	uint32_t send, push, fetch, merge; /* send: enum tw_send */
+	uint32_t topology;                 /* enum tw_topology_kind */
+	const char *reduction;             /* "" without peers */
 	bool average_state;
 	bool overlap; /* a worker computes on while it fetches */
 	bool cache;   /* a worker fetches only what is too old for the gate */

@@ -47,6 +47,54 @@ static enum tw_status spell_out_fetch(struct tw_reading *r)
 	return st;
 }
 
+static enum tw_status unknown_topology(struct tw_reading *r, const struct tw_tree *node,
+				       const char *const *kinds)
+{
+	struct tw_name_list n = { .count = 0 };
+	char help[300], text[420], shown[60];
+
+	for (size_t k = 0; kinds[k]; k++)
+		tw_names_add(&n, kinds[k]);
+	for (size_t k = 0; tw_reduction_all[k]; k++)
+		tw_names_add(&n, tw_reduction_all[k]->name);
+	snprintf(text, sizeof text, "no topology is called '%s'; %s",
+		 tw_tree_show(node->text, shown, sizeof shown),
+		 tw_names_suggest(&n, node->text, "there are", help, sizeof help));
+	return tw_read_refuse(r, node, "strategy.topology", text);
+}
+
+static enum tw_status put_text(struct tw_reading *r, struct tw_tree *map, const char *key,
+			       const struct tw_tree *like, const char *text)
+{
+	struct tw_tree *node = tw_tree_new(r->keep, TW_TREE_TEXT, like->origin, like->place, text);
+
+	return node ? tw_tree_put(r->keep, map, key, node, r->why) : tw_read_no_memory(r);
+}
+
+/* `topology: tree` is `topology: {schedule: tree}`, and that is `{kind: allreduce, schedule:
+ * tree}`; `topology: server` is a kind alone. */
+static enum tw_status spell_out_topology(struct tw_reading *r)
+{
+	const char *const *kinds = tw_option_find(tw_strategy_rows, "topology.kind")->choices;
+	struct tw_tree *t = tw_tree_at(r->root, "strategy.topology");
+	const char *text = t && t->kind == TW_TREE_TEXT && !tw_tree_is_null(t) ? t->text : NULL;
+	enum tw_status st = TW_OK;
+	size_t k = 0;
+
+	while (text && kinds[k] && strcmp(kinds[k], text) != 0)
+		k++;
+	if (text && !kinds[k] && !tw_reduction_find(text))
+		return unknown_topology(r, t, kinds);
+	if (text) {
+		t->kind = TW_TREE_MAP;
+		st = put_text(r, t, kinds[k] ? "kind" : "schedule", t, text);
+	}
+	if (st != TW_OK || !t || t->kind != TW_TREE_MAP || tw_tree_child(t, "kind") ||
+	    !tw_tree_child(t, "schedule"))
+		return st;
+	return put_text(r, t, "kind", tw_tree_child(t, "schedule"), kinds[TW_TOPOLOGY_ALLREDUCE]);
+}
+
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
 static enum tw_status spell_out(struct tw_reading *r)
 {
@@ -69,6 +117,8 @@ static enum tw_status spell_out(struct tw_reading *r)
 		s->kind = TW_TREE_MAP;
 		st = tw_tree_put(r->keep, s, shorts[k].field, name, r->why);
 	}
+	if (st == TW_OK)
+		st = spell_out_topology(r);
 	return st == TW_OK ? spell_out_fetch(r) : st;
 }
 
@@ -230,8 +280,10 @@ static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name
 static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset *p,
 				   const struct tw_tree *fields)
 {
-	static const char *const essence[] = { "update.rule", "strategy.gate", "strategy.staleness",
-					       "strategy.send" };
+	static const char *const essence[] = {
+		"update.rule",   "strategy.gate",          "strategy.staleness",
+		"strategy.send", "strategy.topology.kind", "strategy.topology.schedule"
+	};
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
 		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);

@@ -19,6 +19,22 @@ const struct tw_preset tw_presets[] = {
 	  .help = "synchronous rounds that average gradients and do not wait for the slowest "
 		  "workers",
 	  .fields = "strategy: {gate: backup, extra: 1, staleness: none}\n" },
+	{ .family = "Without a server",
+	  .name = "ring",
+	  .paper = "Patarasuk, Yuan 2009",
+	  .help = "synchronous; workers add up their gradients round a ring",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, topology: {kind: "
+		    "allreduce, schedule: ring}}\n" },
+	{ .name = "tree",
+	  .paper = "Iandola, Moskewicz, Ashraf, Keutzer 2016",
+	  .help = "synchronous; workers add up their gradients along a binomial tree (FireCaffe)",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, topology: {kind: "
+		    "allreduce, schedule: tree}}\n" },
+	{ .name = "allreduce",
+	  .paper = "Thakur, Rabenseifner, Gropp 2005",
+	  .help = "synchronous; each worker adds up one part of the gradients for all",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, topology: {kind: "
+		    "allreduce, schedule: direct}}\n" },
 	{ .family = "Asynchronous",
 	  .name = "asgd",
 	  .paper = "asynchronous SGD",

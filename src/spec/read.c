@@ -67,11 +67,33 @@ static enum tw_status title(struct tw_reading *r)
 	if (*job->strategy.name)
 		snprintf(text, sizeof text, "%s", job->strategy.name);
 	else
-		snprintf(text, sizeof text, "%s%s%s", job->plan.gate->name,
+		snprintf(text, sizeof text, "%s%s%s%s%s", job->plan.gate->name,
 			 job->plan.staleness->correct ? "+" : "",
-			 job->plan.staleness->correct ? job->plan.staleness->name : "");
+			 job->plan.staleness->correct ? job->plan.staleness->name : "",
+			 tw_plan_has_peers(&job->plan) ? "+" : "", job->strategy.reduction);
 	job->title = tw_arena_text(r->keep, text);
 	return job->title ? TW_OK : tw_read_no_memory(r);
+}
+
+/* Where every worker holds the parameters there is nothing for servers to do. */
+static enum tw_status settle_servers(struct tw_reading *r)
+{
+	struct tw_job *job = r->job;
+	const bool given = tw_job_given(job, "cluster.servers");
+
+	if (!tw_plan_has_peers(&job->plan))
+		return job->cluster.servers ? TW_OK
+					    : tw_job_refuse(job, r->why, "cluster.servers",
+							    "without servers every worker must "
+							    "hold the parameters; use 1 or more, "
+							    "or strategy: {topology: allreduce}");
+	if (given && job->cluster.servers)
+		return tw_job_refuse(job, r->why, "cluster.servers",
+				     "with topology: allreduce every worker holds the parameters, "
+				     "and a server would hold none; use 0 or leave this out, or "
+				     "use topology: server");
+	job->cluster.servers = 0;
+	return TW_OK;
 }
 
 /* A job file may serve several worlds: what is for another one is said, not refused. */
@@ -118,6 +140,8 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 		st = tw_read_bind(r);
 	if (st == TW_OK)
 		st = tw_read_values(r);
+	if (st == TW_OK)
+		st = settle_servers(r);
 	if (st == TW_OK)
 		st = title(r);
 	if (st == TW_OK)

@@ -169,7 +169,7 @@ static void plain_line(FILE *out, const struct line *l)
 
 typedef void (*printer)(FILE *out, const struct line *l);
 
-/* The heads of the five tables, each before its lines. */
+/* The head of a table, before its lines. */
 static void heading(FILE *out, printer print, const char *title, const char *field, bool more)
 {
 	if (print == markdown_line)
@@ -213,6 +213,9 @@ static void print_tables(FILE *out, printer print)
 	fprintf(out, "%s", gap);
 	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down", false);
 	LINES(tw_codec_all);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Reductions", "strategy.topology.schedule", false);
+	LINES(tw_reduction_all);
 }
 
 void tw_job_codecs(FILE *out)

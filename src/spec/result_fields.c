@@ -65,7 +65,7 @@ const struct tw_result_field tw_result_fields[] = {
 	  "not finite, and that no step was made with), lost_copies (own parameters that died with "
 	  "their worker: merge: elastic or mix); null otherwise" },
 	{ "residual",
-	  "for codecs that remember: mean and max (norm of what a worker owed when it pushed), "
+	  "for codecs that remember: mean and max (norm of what a worker owed after a push), "
 	  "lost (sum of the norms that died with workers) and lost_workers; null otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },

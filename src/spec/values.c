@@ -46,7 +46,7 @@ static enum tw_status list_value(struct tw_reading *r, const struct tw_field *f,
 
 static enum tw_status assign(struct tw_reading *r, struct tw_field *f, const struct tw_tree *node)
 {
-	const char *text = node->text, *later;
+	const char *text = node->text;
 	struct tw_error said = { 0 };
 	char accepts[200], reason[300];
 	enum tw_status st;
@@ -67,8 +67,7 @@ static enum tw_status assign(struct tw_reading *r, struct tw_field *f, const str
 		return TW_OK;
 	if (st == TW_NO_MEMORY)
 		return tw_read_no_memory(r);
-	later = tw_field_later(f->path, text);
-	return tw_read_refuse(r, node, f->path, later ? later : said.text);
+	return tw_read_refuse(r, node, f->path, said.text);
 }
 
 static bool inside(const char *path, const char *of)
@@ -199,10 +198,7 @@ static enum tw_status unknown(struct tw_reading *r, const char *parent, const ch
 {
 	struct tw_name_list n = { .count = 0 };
 	char help[300], reason[440], lead[120];
-	const char *later = tw_field_later(path, "");
 
-	if (later)
-		return tw_read_refuse(r, node, path, later);
 	if (strchr(node->key, '.'))
 		return tw_read_refuse(
 			r, node, path,

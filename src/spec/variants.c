@@ -92,42 +92,42 @@ enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
 	for (size_t k_ = 0; (all)[k_]; k_++)                                                       \
 	tw_names_add(list, (all)[k_]->name)
 
-/* The rows that the kind of schedule brings in. */
-static enum tw_status choose_schedule(struct tw_reading *r, const struct tw_option **rows)
+/* Which of the choices of its row a chooser takes. */
+static enum tw_status choose_kind(struct tw_reading *r, const struct tw_chooser *c, size_t *out)
 {
-	static const struct tw_chooser kind_of = { "update.", tw_update_rows, "schedule.kind",
-						   "schedule" };
-	const char *const *choices = tw_option_find(tw_update_rows, kind_of.name)->choices;
+	const char *const *choices = tw_option_find(c->rows, c->name)->choices;
 	struct tw_name_list names = { .count = 0 };
 	const char *kind = "";
 	enum tw_status st;
 
 	for (size_t k = 0; choices[k]; k++)
 		tw_names_add(&names, choices[k]);
-	st = tw_read_choose(r, &kind_of, &names, &kind);
+	st = tw_read_choose(r, c, &names, &kind);
 	for (size_t k = 0; st == TW_OK && choices[k]; k++)
 		if (strcmp(choices[k], kind) == 0)
-			*rows = tw_schedule_rows[k];
+			*out = k;
 	return st;
 }
 
 static enum tw_status bind_update(struct tw_reading *r)
 {
 	static const struct tw_chooser rule_of = { "update.", tw_update_rows, "rule", "rule" };
+	static const struct tw_chooser kind_of = { "update.", tw_update_rows, "schedule.kind",
+						   "schedule" };
 	struct tw_job *job = r->job;
 	struct tw_name_list rules = { .count = 0 };
-	const struct tw_option *rows = NULL;
 	const char *rule = "";
+	size_t kind = 0;
 	enum tw_status st;
 
 	NAMES(&rules, tw_rule_all);
 	st = tw_read_choose(r, &rule_of, &rules, &rule);
 	if (st == TW_OK)
-		st = choose_schedule(r, &rows);
+		st = choose_kind(r, &kind_of, &kind);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "update.", tw_update_rows, &job->update);
 	if (st == TW_OK)
-		st = tw_read_rows(r, "update.schedule.", rows, &job->update);
+		st = tw_read_rows(r, "update.schedule.", tw_schedule_rows[kind], &job->update);
 	if (st != TW_OK)
 		return st;
 	job->plan.far.rule = tw_rule_find(rule);
@@ -162,6 +162,28 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 				     plan->traffic.down->options_bytes,
 				     &plan->traffic.down_options);
 	return st;
+}
+
+static enum tw_status bind_topology(struct tw_reading *r)
+{
+	static const struct tw_chooser kind_of = { "strategy.", tw_strategy_rows, "topology.kind",
+						   "topology" };
+	static const struct tw_chooser reduction_of = { "strategy.topology.", tw_topology_rows,
+							"schedule", "reduction" };
+	struct tw_name_list reductions = { .count = 0 };
+	const char *reduction;
+	size_t kind = TW_TOPOLOGY_SERVER;
+	enum tw_status st = choose_kind(r, &kind_of, &kind);
+
+	r->job->strategy.reduction = "";
+	if (st != TW_OK || kind == TW_TOPOLOGY_SERVER)
+		return st;
+	NAMES(&reductions, tw_reduction_all);
+	st = tw_read_choose(r, &reduction_of, &reductions, &reduction);
+	if (st != TW_OK)
+		return st;
+	r->job->plan.topology.reduction = tw_reduction_find(reduction);
+	return tw_read_rows(r, "strategy.topology.", tw_topology_rows, &r->job->strategy);
 }
 
 static enum tw_status bind_local(struct tw_reading *r)
@@ -235,6 +257,8 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 				     plan->staleness->options_bytes, &plan->staleness_options);
 	if (st == TW_OK)
 		st = bind_codecs(r);
+	if (st == TW_OK)
+		st = bind_topology(r);
 	if (st == TW_OK)
 		st = bind_outer(r);
 	return st == TW_OK ? bind_local(r) : st;

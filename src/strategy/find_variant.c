@@ -3,6 +3,7 @@
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 #include "strategy/outer.h"
+#include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
@@ -21,6 +22,7 @@ FIND(gate)
 FIND(staleness)
 FIND(rule)
 FIND(codec)
+FIND(reduction)
 
 const struct tw_rule *tw_outer_find(const char *name)
 {

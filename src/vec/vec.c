@@ -40,11 +40,28 @@ TW_CLONED(void, tw_vec_add, (float *y, const float *x, size_t n), (y, x, n))
 		y[i] += x[i];
 }
 
+TW_CLONED(void, tw_vec_add_to, (float *out, const float *x, const float *y, size_t n),
+	  (out, x, y, n))
+{
+	APART
+	for (size_t i = 0; i < n; i++)
+		out[i] = x[i] + y[i];
+}
+
 TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n))
 {
 	APART
 	for (size_t i = 0; i < n; i++)
 		y[i] = fmaf(a, x[i], y[i]);
+}
+
+TW_CLONED(void, tw_vec_axpby_to,
+	  (float *out, float a, const float *x, float b, const float *y, size_t n),
+	  (out, a, x, b, y, n))
+{
+	APART
+	for (size_t i = 0; i < n; i++)
+		out[i] = fmaf(b, y[i], a * x[i]);
 }
 
 TW_CLONED(void, tw_vec_scale, (float *y, float a, size_t n), (y, a, n))

@@ -28,6 +28,8 @@
 #define KEEP_TRIES      4
 #define USER_TIMEOUT_MS 30000
 
+#define PAIR_BUFFER (1 << 20)
+
 #define ACCEPTED                                                                                   \
 	"accepted are HOST, HOST:PORT, :PORT, *:PORT, [IPV6]:PORT and IPV6, with a port from 0 "   \
 	"to 65535"
@@ -457,6 +459,27 @@ void tw_address_tune(int fd)
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
 			   sizeof options[i].value);
+}
+
+void tw_address_widen_pair(int fd)
+{
+	const int bytes = PAIR_BUFFER;
+
+	/* where that is not allowed, it is slower */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+bool tw_address_stays_here(int fd)
+{
+	struct sockaddr_storage own = { 0 }, peer = { 0 };
+	socklen_t bytes = sizeof own, more = sizeof peer;
+
+	if (getsockname(fd, (struct sockaddr *)&own, &bytes) ||
+	    getpeername(fd, (struct sockaddr *)&peer, &more))
+		return false;
+	if (own.ss_family != AF_INET && own.ss_family != AF_INET6)
+		return false;
+	return loopback((const struct sockaddr *)&own) && loopback((const struct sockaddr *)&peer);
 }
 
 void tw_address_peer(int fd, char out[TW_ADDRESS_TEXT])

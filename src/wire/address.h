@@ -36,6 +36,10 @@ enum tw_status tw_address_listen(const struct tw_address *a, int *fd, struct tw_
  * the name's addresses.  TW_IO: the name is not known now, or the system refuses. */
 enum tw_status tw_address_dial(const struct tw_address *a, unsigned attempt, int *fd,
 			       struct tw_error *why);
+/* Does what a connection carries stay on this machine, as far as its two addresses tell? */
+bool tw_address_stays_here(int fd);
+/* A socket pair's buffer: room for as much as one side writes at a time. */
+void tw_address_widen_pair(int fd);
 /* Options of a connection that was accepted. */
 void tw_address_tune(int fd);
 /* "10.0.0.2:41234" of the other side of a socket; "local" for a socket pair. */

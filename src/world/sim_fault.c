@@ -509,7 +509,7 @@ static enum tw_status fault_check(const struct sim *s, size_t i)
 	if (f->a >= s->cast.nodes || (two && f->b >= s->cast.nodes && f->b != TW_EVERYBODY))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: there are only %u nodes",
 			       i, s->cast.nodes);
-	if (f->kind == TW_FAULT_LEAVE && s->cast.node[f->a].kinds != NODE_WORKER)
+	if (f->kind == TW_FAULT_LEAVE && !(s->cast.node[f->a].kinds & NODE_WORKER))
 		return tw_fail(&s->ran->error, TW_BAD_INPUT, "fault %zu: only workers can leave",
 			       i);
 	if (f->kind == TW_FAULT_SLOW && !(f->factor > 0.0 && isfinite(f->factor)))

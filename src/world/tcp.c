@@ -145,7 +145,8 @@ static void gateway_gone(void *arg, struct tw_addr who)
 {
 	struct tw_tcp *t = arg;
 
-	if (who.role == TW_MASTER)
+	/* with a replica beside it, it is the worker whose leaving counts */
+	if (who.role == TW_MASTER || (t->o.peers && who.role != TW_WORKER))
 		return;
 	atomic_store(&t->end.gone, true);
 	tw_loop_ring(t);
@@ -168,6 +169,8 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	const int k = m->to.role == TW_SHARD ? 0 : 2;
 	const uint32_t s = m->h.shard;
 
+	if (m->from.role == m->to.role) /* replicas among each other: pieces of a slice */
+		return;
 	if (tw_kind_of(m->h.type)->payload != TW_PAYLOAD_SLICE || !m->h.payload || s >= t->o.shards)
 		return;
 	atomic_fetch_add_explicit(&t->counts.codec[k],
@@ -182,31 +185,51 @@ static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 	tw_tcp_bytes(arg, sent, received);
 }
 
+/* Whose server and shards are on a node; replicas are called after their workers.  Guarded by
+ * lock. */
+static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
+{
+	const bool ours = node == t->self.node;
+	const struct peer *p = ours ? NULL : tw_peer_of(t, node);
+	uint32_t slot = p ? p->slot : UINT32_MAX;
+
+	if (!t->o.peers) {
+		snprintf(out, room, "server %u", tw_server_number(node));
+		return;
+	}
+	if (ours && t->members.news.incarnation)
+		slot = t->members.news.slot;
+	if (slot == UINT32_MAX)
+		snprintf(out, room, "new worker");
+	else
+		snprintf(out, room, "worker %u", slot);
+}
+
 static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
 {
 	struct tw_tcp *t = arg;
 	const bool ours = who.node == t->self.node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
-	char host[64];
+	char host[64], holder[48];
 	struct peer *p;
 
 	pthread_mutex_lock(&t->lock);
 	p = ours ? NULL : tw_peer_of(t, who.node);
 	snprintf(host, sizeof host, "%s", ours ? t->self.host : p ? p->host : "");
+	name_holder(t, who.node, holder, sizeof holder);
 	pthread_mutex_unlock(&t->lock);
 	switch (who.role) {
 	case TW_MASTER:
 		snprintf(out, room, "master%s%s", *host ? " on " : "", host);
 		break;
 	case TW_SERVER:
-		snprintf(out, room, "server %u%s%s", tw_server_number(who.node),
-			 *host ? " on " : "", host);
+		snprintf(out, room, "%s%s%s", holder, *host ? " on " : "", host);
 		break;
 	case TW_SHARD:
 		if (who.node == UINT32_MAX) /* nobody has it */
 			snprintf(out, room, "shard %u", who.index);
 		else
-			snprintf(out, room, "shard %u of server %u%s%s", who.index,
-				 tw_server_number(who.node), *host ? " on " : "", host);
+			snprintf(out, room, "shard %u of %s%s%s", who.index, holder,
+				 *host ? " on " : "", host);
 		break;
 	default:
 		if (slot == UINT32_MAX)
@@ -268,7 +291,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		t->self.process = (uint64_t)t->loop.now ^ (uint64_t)getpid() << 32;
 	if (o->role == TW_TCP_SERVE) {
 		t->self.id = o->identity;
-		t->self.node = 1;
+		t->self.node = o->peers ? 0 : 1;
 		t->self.boot = o->identity.boot;
 		t->peers.number = 1;
 	}
@@ -313,6 +336,25 @@ static enum tw_status open_master(struct tw_tcp *t, struct tw_error *why)
 	return await_master(t, why);
 }
 
+/* Others find a peer by where it listens, or by a pair. */
+static enum tw_status open_door(struct tw_tcp *t, struct tw_error *why)
+{
+	struct tw_error cause = { .status = TW_OK };
+	enum tw_status status = TW_OK;
+
+	if (t->o.listen)
+		status = tw_address_listen(t->o.listen, &t->door.listener, &t->door.bound, &cause);
+	if (t->o.listen && status == TW_OK)
+		status = tw_address_is_loopback(&t->door.bound, &t->door.near, &cause);
+	else if (t->o.peers && t->o.role == TW_TCP_WORKER && t->o.master_fd < 0)
+		status = tw_fail(&cause, TW_BAD_INPUT, "this one listens nowhere");
+	if (status == TW_OK)
+		return TW_OK;
+	if (t->o.peers && t->o.role == TW_TCP_WORKER)
+		return tw_fail(why, status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+	return tw_fail(why, status, "%s", cause.text);
+}
+
 enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 			   struct tw_error *why)
 {
@@ -324,8 +366,8 @@ enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
 	if (!tw_loop_open(t, why))
 		status = TW_IO;
-	if (status == TW_OK && o->listen)
-		status = tw_address_listen(o->listen, &t->door.listener, &t->door.bound, why);
+	if (status == TW_OK)
+		status = open_door(t, why);
 	if (status == TW_OK && o->role != TW_TCP_SERVE)
 		status = open_master(t, why);
 	if (status == TW_OK)

@@ -4,11 +4,13 @@
  *
  * Who listens, who dials: the master's process (`serve`: node 0, and node 1, a server) listens;
  * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
- * too; the master tells workers where (PEERS), and they dial the servers it lists.  A connection
- * that breaks is dialled again, with exponential backoff and jitter; actors are told (`up`), and
- * resend.  A node whose connection was closed and not replaced within two seconds, or that was
- * silent for the limit, is `down`.  The master keeps the connection of a silent node, to tell
- * it of the end of the run: a process that was stopped meanwhile finds that when it is continued.
+ * too; the master tells workers where (PEERS), and they dial the servers it lists.  Without servers
+ * (`peers`) every worker's process has a replica of all shards, and all of them are connected: of
+ * two the one with the lower node listens, and the other dials.  A connection that breaks is
+ * dialled again, with exponential backoff and jitter; actors are told (`up`), and resend.  A node
+ * whose connection was closed and not replaced within two seconds, or that was silent for the
+ * limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end of
+ * the run: a process that was stopped meanwhile finds that when it is continued.
  *
  * No process is trusted: until a connection has greeted (or its time is up, or too many others wait
  * to greet), it costs a few KiB and may send nothing else; then every frame is checked: may its
@@ -22,6 +24,9 @@
 #include "world/threads.h"
 
 #define TW_TCP_SECRET 2 /* words */
+/* How the sentence begins for a worker that nobody could reach. */
+#define TW_TCP_PEERS_LISTEN                                                                        \
+	"this job has no servers: every worker must be reachable by the others; "
 
 enum tw_tcp_role { TW_TCP_SERVE, TW_TCP_SERVER, TW_TCP_WORKER };
 
@@ -33,7 +38,7 @@ struct tw_tcp_identity {
 };
 
 struct tw_tcp_route {
-	uint32_t node; /* a server's */
+	uint32_t node; /* a server's; a peer's wish */
 	int fd;        /* an inherited pair to it */
 };
 
@@ -50,8 +55,9 @@ struct tw_tcp_options {
 	struct tw_heap *heap;
 	const struct tw_log *log;
 	struct tw_tls *tls; /* NULL: in the clear */
+	bool peers;         /* SERVE, WORKER: no servers; node 0 is the master alone */
 
-	/* listening: SERVE and SERVER */
+	/* listening: SERVE, SERVER and peers */
 	const struct tw_address *listen; /* NULL: only inherited pairs */
 	const int *accepted;             /* inherited, as if they had just come in; taken over */
 	size_t accepts;
@@ -59,9 +65,11 @@ struct tw_tcp_options {
 	/* dialling: SERVER and WORKER */
 	const struct tw_address *master;
 	int master_fd;                    /* an inherited pair instead; -1: none */
-	const struct tw_tcp_route *route; /* inherited pairs to servers; taken over */
+	const struct tw_tcp_route *route; /* inherited pairs to whom it dials; taken over */
 	size_t routes;
-	uint32_t wish;    /* node wanted (inherited pairs only); TW_NODE_NEW: any */
+	/* Inherited pairs only: the node wanted; a peer's: which of them it is, from 1, and who is
+	 * lower is dialled.  TW_NODE_NEW: any. */
+	uint32_t wish;
 	int64_t patience; /* ns without a master after which it gives up; 0: never */
 	bool keeps;       /* it asks for the model when the run is over */
 
@@ -91,7 +99,8 @@ struct tw_tcp_options {
 
 struct tw_tcp;
 /* SERVE: listen.  SERVER, WORKER: dial until the master has answered (patience, interrupted), and
- * listen (SERVER).  TW_REFUSED: the master said no, with its sentence. */
+ * listen (SERVER, peers).  TW_REFUSED: the master said no, with its sentence; TW_BAD_INPUT: to the
+ * role, or to where it listens. */
 enum tw_status tw_tcp_open(const struct tw_tcp_options *o, struct tw_tcp **out,
 			   struct tw_error *why);
 /* Who we are: for the cast. */

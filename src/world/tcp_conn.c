@@ -130,6 +130,12 @@ static void unlink_conn(struct conn *c)
 		c->next->at = c->at;
 }
 
+void tw_conn_trust(struct conn *c)
+{
+	tw_writer_trust(c->writer);
+	tw_reader_trust(c->reader);
+}
+
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer)
 {
 	struct conn *c = tw_heap_zeros(t->heap, sizeof *c);
@@ -148,6 +154,8 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 			    .spoke = t->loop.now,
 			    .wrote = t->loop.now,
 			    .state = dialled && !pair ? CONN_DIALLING : CONN_SHAKING };
+	if (pair)
+		tw_address_widen_pair(fd);
 	if (peer)
 		tw_address_text(&peer->address, c->name);
 	else
@@ -169,14 +177,12 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 	t->conns.all = c;
 	if (!peer)
 		t->conns.pending++;
-	if (c->writer && c->reader && (tls || pair)) {
-		tw_writer_trust(c->writer);
-		tw_reader_trust(c->reader);
-	}
 	if (!c->stream || !c->writer || !c->reader) {
 		tw_conn_close(c, "no memory for a connection");
 		return NULL;
 	}
+	if (tls || pair)
+		tw_conn_trust(c);
 	tw_conn_arm(c);
 	return c->state == CONN_DEAD ? NULL : c;
 }

@@ -13,37 +13,42 @@
 
 #define ROLE(role) (1u << (role))
 
-/* The roles of the actors that a process of this kind may have. */
-static unsigned roles_of(uint32_t kind)
-{
-	const unsigned serves = ROLE(TW_SERVER) | ROLE(TW_SHARD);
+#define SERVES (ROLE(TW_SERVER) | ROLE(TW_SHARD))
 
+/* The roles of the actors that a process of this kind may have. */
+static unsigned roles_of(const struct tw_tcp *t, uint32_t kind)
+{
 	switch (kind) {
 	case TW_MASTER: /* with the first server */
-		return ROLE(TW_MASTER) | serves;
+		return ROLE(TW_MASTER) | (t->o.peers ? 0 : SERVES);
 	case TW_SERVER:
-		return serves;
-	default:
-		return ROLE(TW_WORKER);
+		return SERVES;
+	default: /* with a replica */
+		return ROLE(TW_WORKER) | (t->o.peers ? SERVES : 0);
 	}
 }
 
-static unsigned our_roles(const struct tw_tcp *t)
+static uint32_t our_kind(const struct tw_tcp *t)
 {
 	switch (t->o.role) {
 	case TW_TCP_SERVE:
-		return roles_of(TW_MASTER);
+		return TW_MASTER;
 	case TW_TCP_SERVER:
-		return roles_of(TW_SERVER);
+		return TW_SERVER;
 	default:
-		return roles_of(TW_WORKER);
+		return TW_WORKER;
 	}
 }
 
 static bool actor_says(const struct conn *c, const struct tw_header *h)
 {
+	const uint32_t theirs = c->peer->role, ours = our_kind(c->t);
+	/* a worker talks to its own replica, and replicas to each other */
+	const unsigned most = theirs == TW_WORKER && ours == TW_WORKER ? SERVES : ~0u;
+
 	return tw_may_say(h->type, h->sender, h->receiver, false) &&
-	       (roles_of(c->peer->role) >> h->sender & 1) && (our_roles(c->t) >> h->receiver & 1);
+	       (roles_of(c->t, theirs) & most) >> h->sender & 1 &&
+	       (roles_of(c->t, ours) & most) >> h->receiver & 1;
 }
 
 bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why)
@@ -87,6 +92,13 @@ bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **
 
 /* --- who dials -------------------------------------------------------------------------------- */
 
+/* What does not leave the machine cannot be damaged on the way.  Both ends must see it so: there
+ * may be a relay between them. */
+static bool may_trust(const struct conn *c)
+{
+	return !c->pair && !c->t->o.tls && tw_address_stays_here(tw_stream_fd(c->stream));
+}
+
 void tw_handshake_send(struct conn *c)
 {
 	struct tw_tcp *t = c->t;
@@ -98,7 +110,8 @@ void tw_handshake_send(struct conn *c)
 	}
 	m->b.greet = (struct tw_body_greet){
 		.role = t->o.role == TW_TCP_WORKER ? TW_WORKER : TW_SERVER,
-		.flags = (c->pair ? TW_GREET_PAIR : 0) | (t->o.keeps ? TW_GREET_KEEPS : 0),
+		.flags = (c->pair ? TW_GREET_PAIR : 0) | (t->o.keeps ? TW_GREET_KEEPS : 0) |
+			 (t->door.near ? TW_GREET_NEAR : 0),
 		.node = t->self.node ? t->self.node : t->o.wish,
 		.boot = t->self.boot,
 		.run = t->self.id.run,
@@ -111,6 +124,8 @@ void tw_handshake_send(struct conn *c)
 		.process = c->peer->role == TW_MASTER ? t->self.process : 0,
 	};
 	memcpy(m->b.greet.ticket, c->peer->ticket, TW_TICKET);
+	if (may_trust(c))
+		m->h.flags |= TW_FLAG_LOCAL;
 	tw_conn_send(c, m);
 	tw_conn_flush(c);
 }
@@ -149,7 +164,7 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
 	} else if (b->own != p->node) {
-		tw_conn_close(c, "another server now uses its address");
+		tw_conn_close(c, "another process now uses its address");
 		return;
 	} else {
 		p->boot = b->own_boot;
@@ -175,14 +190,30 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 		p->dial.at = t->loop.now + (int64_t)m->b.deny.wait * MS;
 		tw_conn_close(c, text);
 	} else if (p->role == TW_MASTER) {
+		/* a role that cannot be had was asked for by the user */
+		const enum tw_status status =
+			m->b.deny.why == TW_DENY_ROLE ? TW_BAD_INPUT : TW_REFUSED;
+
 		t->end.replaced = m->b.deny.why == TW_DENY_PLACE;
-		tw_fail(&t->end.denied, TW_REFUSED, "the master at %s refused: %s", c->name, text);
+		tw_fail(&t->end.denied, status, "the master at %s refused: %s", c->name, text);
 		tw_conn_close(c, text);
-		tw_tcp_end(t, TW_REFUSED, "%s", t->end.denied.text);
+		tw_tcp_end(t, status, "%s", t->end.denied.text);
 	} else {
 		p->dial.at = t->loop.now + BACKOFF_MOST;
 		tw_conn_close(c, text);
 	}
+}
+
+/* What the master lists: the servers, or of peers those with a lower node. */
+static uint32_t listed_role(const struct tw_tcp *t)
+{
+	return t->o.peers ? TW_WORKER : TW_SERVER;
+}
+
+/* The node of a route: peers know each other's wishes, and the master has given all the same. */
+static uint32_t route_node(const struct tw_tcp *t, size_t k)
+{
+	return t->o.route[k].node + (t->o.peers ? t->self.node - t->o.wish : 0);
 }
 
 static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
@@ -192,18 +223,19 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 	if (!b->node || b->node == t->peers.master->node ||
 	    memchr(b->host, 0, sizeof b->host) == NULL || b->port > UINT16_MAX)
 		return;
+	if (t->o.peers && b->node >= t->self.node)
+		return;
 	p = tw_peer_of(t, b->node);
-	if (p && p->role != TW_SERVER)
+	if (p && p->role != listed_role(t))
 		return;
 	if (!p) {
-		p = tw_peer_new(t, TW_SERVER, b->node);
+		p = tw_peer_new(t, listed_role(t), b->node);
 		if (!p) {
-			tw_tcp_end(t, TW_NO_MEMORY, "no memory for server %u",
-				   tw_server_number(b->node));
+			tw_tcp_end(t, TW_NO_MEMORY, "no memory for another process");
 			return;
 		}
 		for (size_t k = 0; k < t->o.routes; k++)
-			if (t->o.route[k].node == b->node) {
+			if (route_node(t, k) == b->node) {
 				p->dial.fd = t->o.route[k].fd;
 				p->paired = true;
 			}
@@ -236,11 +268,13 @@ static void leave_out(struct tw_tcp *t, const struct tw_peer_place *list, size_t
 
 		while (k < count && list[k].node != p->node)
 			k++;
-		if (k < count || p->role != TW_SERVER)
+		if (k < count || !p->dial.wanted || p->role == TW_MASTER)
 			continue;
 		p->dial.wanted = false;
 		if (p->conn && !p->open)
 			tw_conn_close(p->conn, "the master no longer lists it");
+		if (p->role == TW_WORKER && p->told_down && !p->conn)
+			tw_peer_forget(t, p);
 	}
 }
 
@@ -302,6 +336,8 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		t->end.given_hash = m->b.over.model;
 	}
 	t->end.over = true;
+	if (t->o.peers) /* one that hears of the end later does not miss us */
+		tw_loop_say_leaving(t);
 	switch (m->b.over.status) {
 	case TW_OK:
 		tw_tcp_end(t, TW_OK, "%s", "");
@@ -411,7 +447,11 @@ static void send_terms(struct conn *c, uint32_t node, uint32_t boot)
 	};
 	if (leads && c->peer)
 		tw_ticket_make(t, c->peer, NULL, m->b.terms.ticket);
+	if (c->local)
+		m->h.flags |= TW_FLAG_LOCAL;
 	tw_conn_send(c, m);
+	if (c->local)
+		tw_conn_trust(c);
 }
 
 /* One who was here before shows its ticket. */
@@ -435,6 +475,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	p->boot = boot;
 	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
+	p->near = b->flags & TW_GREET_NEAR;
 	snprintf(p->address.host, sizeof p->address.host, "%.255s", c->name);
 	colon = strrchr(p->address.host, ':');
 	if (colon)
@@ -456,7 +497,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	if (c->state == CONN_DEAD)
 		return;
 	tw_peer_up(t, p, c);
-	if (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER)
+	if (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER))
 		tw_ticket_tell_all(t, p);
 	tw_conn_flush(c);
 }
@@ -466,15 +507,19 @@ static void no_memory(struct conn *c)
 	tw_handshake_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
 }
 
+#define NODES 0xfffffu /* that one master gives to workers before it begins again */
+
 /* The boot of the master is in it, so that one that comes back does not give a node twice; after
- * 2^20 joins numbers of those who are gone are given again. */
-static uint32_t new_node(struct tw_tcp *t)
+ * 2^20 joins numbers of those who are gone are given again.  `wish`: which of them, from 1. */
+static uint32_t new_node(struct tw_tcp *t, uint32_t wish)
 {
 	const uint32_t first = 1 + t->o.servers + ((t->self.id.boot & 0xfff) << 20);
 
+	if (wish && wish <= NODES && !tw_peer_of(t, first + wish))
+		return first + wish;
 	do {
-		t->given.rounds += t->given.workers == 0xfffff;
-		t->given.workers = t->given.workers % 0xfffff + 1;
+		t->given.rounds += t->given.workers == NODES;
+		t->given.workers = t->given.workers % NODES + 1;
 	} while (tw_peer_of(t, first + t->given.workers));
 	return first + t->given.workers;
 }
@@ -488,28 +533,87 @@ static bool outlived(const struct tw_tcp *t, uint32_t node)
 	return node > first && (node - first) >> 20 != (t->self.id.boot & 0xfff);
 }
 
+static bool has_ticket(const struct tw_body_greet *b)
+{
+	static const uint8_t none[TW_TICKET];
+
+	return memcmp(b->ticket, none, TW_TICKET) != 0;
+}
+
+/* One who asks for a number; on a pair it may wish for one. */
+static bool asks(const struct conn *c, const struct tw_body_greet *b)
+{
+	return b->node == TW_NODE_NEW || (c->pair && !has_ticket(b));
+}
+
+static void not_the_master(struct conn *c)
+{
+	tw_handshake_deny(c, TW_DENY_ROLE, 0, "this is a %s, not the master; join the master",
+			  c->t->o.role == TW_TCP_SERVER ? "server" : "worker");
+}
+
+/* Is it on the master's machine, as far as the master can tell? */
+static bool is_here(const struct peer *p)
+{
+	return strncmp(p->address.host, "127.", 4) == 0 || strcmp(p->address.host, "::1") == 0;
+}
+
+/* Peers: one who comes must be reached by those who are there, and they by it.  False: it is
+ * denied. */
+static bool can_meet(struct conn *c, const struct tw_body_greet *b)
+{
+	const bool here = tw_address_stays_here(tw_stream_fd(c->stream));
+	const bool near = b->flags & TW_GREET_NEAR;
+	struct peer *p = tw_peer_listener(c->t, NULL);
+
+	if (c->pair)
+		return true;
+	while (p && !(here ? near && !is_here(p) : p->near))
+		p = tw_peer_listener(c->t, p);
+	if (b->port && !p && (here || !near))
+		return true;
+	if (!b->port)
+		tw_handshake_deny(c, TW_DENY_ROLE, 0,
+				  TW_TCP_PEERS_LISTEN "this one listens nowhere");
+	else if (near)
+		tw_handshake_deny(c, TW_DENY_ROLE, 0,
+				  TW_TCP_PEERS_LISTEN
+				  "this one listens on its own machine only, and "
+				  "others are elsewhere; start it with --listen "
+				  ":0");
+	else
+		tw_handshake_deny(c, TW_DENY_ROLE, 0,
+				  TW_TCP_PEERS_LISTEN "%s listens on the master's machine only; "
+						      "start it again with --listen :0",
+				  p->name);
+	return false;
+}
+
 static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
 	uint32_t node = b->node, boot = b->boot;
 	struct peer *p = NULL;
 
-	if (node == TW_NODE_NEW) {
+	if (asks(c, b)) {
 		if (t->o.role != TW_TCP_SERVE) {
-			tw_handshake_deny(c, TW_DENY_ROLE, 0,
-					  "this is a server, not the master; join the master");
+			not_the_master(c);
 			return;
 		}
+		if (t->o.peers && !can_meet(c, b))
+			return;
 		p = tw_peer_of_process(t, b->process);
-		node = p ? p->node : new_node(t);
+		node = p ? p->node : new_node(t, node == TW_NODE_NEW ? 0 : node);
 		boot = p ? p->boot : 1 + t->given.rounds; /* a number given again is another life */
 	} else if (!known(c, b)) {
 		return;
 	} else {
 		p = tw_peer_of(t, node);
 	}
-	if (node <= t->o.servers || (p && p->role != TW_WORKER)) {
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker", node);
+	/* of two peers the higher one dials; the node of the master, which all dial, is 0 */
+	if (node <= (t->o.peers ? t->self.node : t->o.servers) || (p && p->role != TW_WORKER)) {
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here",
+				  node);
 		return;
 	}
 	if (p && boot < p->boot) {
@@ -544,25 +648,23 @@ static uint32_t free_server(struct tw_tcp *t)
 	return 0;
 }
 
-static bool has_ticket(const struct tw_body_greet *b)
-{
-	static const uint8_t none[TW_TICKET];
-
-	return memcmp(b->ticket, none, TW_TICKET) != 0;
-}
-
 static void greet_server(struct conn *c, const struct tw_body_greet *b)
 {
 	struct tw_tcp *t = c->t;
-	const bool asks = b->node == TW_NODE_NEW || (c->pair && !has_ticket(b));
 	uint32_t node = b->node, boot = b->boot;
 	struct peer *p;
 
 	if (t->o.role != TW_TCP_SERVE) {
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "this is a server, not the master");
+		not_the_master(c);
 		return;
 	}
-	if (asks) {
+	if (t->o.peers) {
+		tw_handshake_deny(c, TW_DENY_ROLE, 0,
+				  "this job has no servers: each worker has all parameters; join "
+				  "as a worker");
+		return;
+	}
+	if (asks(c, b)) {
 		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
 			node = free_server(t);
 		if (!node) {
@@ -627,8 +729,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	}
 	if (b->flags & TW_GREET_ASK) {
 		if (t->o.role != TW_TCP_SERVE) {
-			tw_handshake_deny(c, TW_DENY_ROLE, 0,
-					  "this is a server, not the master; join the master");
+			not_the_master(c);
 			return;
 		}
 		let_ask(c);
@@ -649,7 +750,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 /* It costs one message more than any who has not greeted, and counts as one of them. */
 static bool comes_early(const struct conn *c, const struct tw_body_greet *b)
 {
-	return c->t->o.role == TW_TCP_SERVER && b->role == TW_WORKER && b->node != TW_NODE_NEW &&
+	return c->t->o.role != TW_TCP_SERVE && b->role == TW_WORKER && b->node != TW_NODE_NEW &&
 	       !(b->flags & TW_GREET_ASK) && tw_ticket_check(c->t, b) == CLAIM_WAITS;
 }
 
@@ -692,8 +793,7 @@ void tw_handshake_too_late(struct conn *c)
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
 	tw_tcp_refusal(c->t, c->name, "refused: the master has not announced node %u", node);
-	tw_handshake_deny(c, TW_DENY_BUSY, 1000,
-			  "the master has not announced node %u to this server", node);
+	tw_handshake_deny(c, TW_DENY_BUSY, 1000, "the master has not announced node %u here", node);
 }
 
 /* --- what is given -------------------------------------------------------------------------- */
@@ -768,6 +868,7 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 {
 	switch (m->h.type) {
 	case TW_GREET:
+		c->local = (m->h.flags & TW_FLAG_LOCAL) && may_trust(c);
 		if (comes_early(c, &m->b.greet)) {
 			hold(c, m);
 			return;
@@ -775,13 +876,15 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 		greet(c, &m->b.greet);
 		break;
 	case TW_TERMS:
+		if ((m->h.flags & TW_FLAG_LOCAL) && may_trust(c))
+			tw_conn_trust(c);
 		take_terms(c, &m->b.terms);
 		break;
 	case TW_DENY:
 		take_denial(c, m);
 		break;
 	case TW_TICKETS:
-		if (c->t->o.role == TW_TCP_SERVER) {
+		if (c->t->o.role != TW_TCP_SERVE) {
 			tw_ticket_learn(c->t, m);
 			tw_handshake_waiting(c->t);
 		}

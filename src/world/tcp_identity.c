@@ -74,7 +74,7 @@ enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
 
-	if (c->peer->role != TW_WORKER || m->to.role != TW_SHARD)
+	if (m->from.role != TW_WORKER || m->to.role != TW_SHARD)
 		return CLAIM_TRUE;
 	if (t->o.role == TW_TCP_SERVER)
 		return by_views(c, m);
@@ -106,6 +106,27 @@ static bool learn_seats(struct tw_tcp *t, const struct tw_member *list, size_t c
 				(struct seat){ list[k].incarnation, list[k].node };
 	}
 	return true;
+}
+
+uint32_t tw_identity_slot(const struct tw_tcp *t, uint32_t node)
+{
+	for (size_t k = 0; k < t->members.seats; k++)
+		if (t->members.seat[k].incarnation && t->members.seat[k].node == node)
+			return (uint32_t)k;
+	return UINT32_MAX;
+}
+
+/* Guarded by lock: what people call those whom we know already. */
+static void name_peers(struct tw_tcp *t, const struct tw_member *list, size_t count)
+{
+	for (size_t k = 0; k < count; k++) {
+		struct peer *p = tw_peer_of(t, list[k].node);
+
+		if (!p || p->role != TW_WORKER || list[k].state != TW_LIVE)
+			continue;
+		p->slot = list[k].slot;
+		tw_peer_rename(p);
+	}
 }
 
 /* A worker that was taken over from an earlier master has been a member all the time: people have
@@ -142,9 +163,11 @@ void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *
 			learn_member(t, &list[k]);
 		return;
 	}
-	if (t->o.role != TW_TCP_SERVER) /* the master is here, and has said so itself */
+	if (t->o.role == TW_TCP_SERVE) /* the master is here, and has said so itself */
 		return;
 	pthread_mutex_lock(&t->lock);
+	if (t->o.peers)
+		name_peers(t, list, count);
 	t->members.news.members = true;
 	t->members.news.untold = !learn_seats(t, list, count) || t->members.news.untold;
 	pthread_mutex_unlock(&t->lock);

@@ -57,6 +57,7 @@ struct conn {
 	struct peer *peer; /* dialled, or since it greeted */
 	enum conn_state state;
 	bool dialled, pair, paused, broken, watched;
+	bool local;                         /* accepted: the dialler says that it stays here */
 	bool again;                         /* its reader stopped before all was read */
 	unsigned events;                    /* what epoll was told */
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
@@ -69,7 +70,7 @@ struct conn {
 
 /* Dialling a peer that is ours to dial.  The loop's. */
 struct dialling {
-	bool wanted;      /* it is ours to dial: of servers, while the master lists them */
+	bool wanted;      /* it is ours to dial: others than the master while it lists them */
 	bool deferred;    /* it answered the last dial, and asked us to come later */
 	int fd;           /* an inherited pair not used yet; -1 */
 	unsigned attempt; /* since it was last reached */
@@ -98,6 +99,7 @@ struct peer {
 	struct tw_address address;
 	struct dialling dial;
 	bool paired;       /* by an inherited pair: never dialled again */
+	bool near;         /* only processes of its machine reach it */
 	struct conn *conn; /* in any state while we dial; OPEN otherwise */
 	_Atomic bool open; /* conn is OPEN; written by the loop, under lock */
 	bool told_down;
@@ -133,8 +135,8 @@ enum claim {
 
 /* What our actors have said since the loop last looked. */
 struct tw_tcp_news {
-	bool named, members;        /* WORKER: who we are; SERVER: who is a member */
-	bool untold;                /* SERVER: ... and there was no memory to note it */
+	bool named, members;        /* WORKER: who we are; where shards are: who is a member */
+	bool untold;                /* ... and there was no memory to note it */
 	uint32_t slot, incarnation; /* named */
 };
 
@@ -172,6 +174,7 @@ struct tcp_door {
 	struct tw_address bound;
 	int listener;
 	bool listening;
+	bool near;                    /* only processes of this machine reach us */
 	int64_t accept_at, full_said; /* no descriptor was free: when to try, when we said so */
 	size_t paired;                /* inherited pairs taken so far */
 };
@@ -182,7 +185,7 @@ struct tcp_conns {
 	struct conn *all, *dead;
 	uint32_t pending, asking; /* that have not greeted; that only ask */
 	uint32_t silent;
-	struct conn *waiting; /* SERVER: greeted before the master named them */
+	struct conn *waiting; /* not SERVE: greeted before the master named them */
 	struct conn *unnamed; /* SERVER: speak for slots that no view gave them */
 };
 
@@ -195,7 +198,7 @@ struct tcp_peers {
 	struct peer *work;                  /* whose outbox has something */
 	struct peer *master;                /* joiners */
 	uint64_t number;                    /* of the last PEERS */
-	bool regroup; /* SERVE: a server is gone, and those who dial it are to be told */
+	bool regroup; /* SERVE: one who listens is gone, and those who dial it are to be told */
 };
 
 /* SERVE: numbers that were given.  The loop's. */
@@ -206,7 +209,7 @@ struct tcp_given {
 
 /* What our actors have said of workers.  Guarded by lock. */
 struct tcp_members {
-	struct seat *seat; /* SERVER: by slot */
+	struct seat *seat; /* not SERVE: by slot */
 	size_t seats;
 	struct tw_tcp_news news;
 };
@@ -257,7 +260,7 @@ struct tw_tcp {
 	struct tcp_peers peers;
 	struct tcp_given given;
 	struct tcp_members members;
-	struct pass *pass[PEER_BUCKETS]; /* SERVER: who may dial us, by node; the loop's */
+	struct pass *pass[PEER_BUCKETS]; /* not SERVE: who may dial us, by node; the loop's */
 	struct tcp_farewell farewell;
 	struct tcp_end end;
 	struct tcp_refusals refusals;
@@ -298,6 +301,10 @@ struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; N
 /* SERVE: a worker says by which number its process can be found again; and who has it, or NULL. */
 void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
+/* SERVE: those who listen for others, one after the other; after NULL the first. */
+struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after);
+/* SERVE: does the one connect to the other, which listens? */
+bool tw_peer_dials(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener);
 /* The connection of this peer is open: tell the actors, let messages through. */
 void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
 /* Its connection is closed; `why` is for people. */
@@ -307,8 +314,9 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
 void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
-void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only); /* PEERS; NULL: to all */
-void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if a server is gone since */
+/* PEERS, to those for whom it changes when this one comes; NULL: to all. */
+void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause);
+void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if one who listens is gone since */
 void tw_peer_rename(struct peer *p);     /* guarded by lock */
 /* Behind what was said to this peer before; takes m.  Guarded by lock; the peer is open. */
 void tw_peer_post(struct tw_tcp *t, struct peer *p, struct tw_msg *m);
@@ -317,6 +325,7 @@ void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the wri
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
+void tw_conn_trust(struct conn *c); /* from the next frame on, payloads are not hashed */
 void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
 /* Its node has been silent for the limit: give it up, and keep the connection if OVER would go. */
 void tw_conn_give_up(struct conn *c, const char *why);
@@ -342,16 +351,18 @@ void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
 void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
 /* The loop: take in what they have said. */
 void tw_identity_hear(struct tw_tcp *t);
+/* The slot of a node, as views have named it; UINT32_MAX: not yet.  Guarded by lock. */
+uint32_t tw_identity_slot(const struct tw_tcp *t, uint32_t node);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */
 void tw_ticket_make(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener,
 		    uint8_t out[TW_TICKET]);
 enum claim tw_ticket_check(const struct tw_tcp *t, const struct tw_body_greet *b);
-/* SERVE: tell the servers of a worker that may dial them, or is gone; tell a server of all. */
+/* SERVE: tell those who listen of a worker that may dial them, or is gone; tell one of all. */
 void tw_ticket_tell(struct tw_tcp *t, const struct peer *worker, bool gone);
-void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server);
-/* SERVER: hear of it. */
+void tw_ticket_tell_all(struct tw_tcp *t, struct peer *listener);
+/* Not SERVE: hear of it. */
 void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
 void tw_ticket_close(struct tw_tcp *t);
 
@@ -370,6 +381,8 @@ void tw_handshake_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, co
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why);
 void tw_loop_turn(struct tw_tcp *t, int64_t until);
 void tw_loop_ring(struct tw_tcp *t); /* any thread */
+/* LEAVING to all, behind what our actors said last. */
+void tw_loop_say_leaving(struct tw_tcp *t);
 void tw_loop_close(struct tw_tcp *t);
 
 #endif

@@ -3,6 +3,7 @@
 #include "world/tcp_inner.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -101,16 +102,28 @@ static bool is_gone(int fd)
 	return getpeername(fd, (struct sockaddr *)&at, &len) != 0;
 }
 
+/* Linux takes a descriptor before it looks at the queue, so accept fails for want of one even if
+ * nobody has connected. */
+static bool somebody_connects(const struct tw_tcp *t)
+{
+	struct pollfd p = { .fd = t->door.listener, .events = POLLIN };
+
+	return poll(&p, 1, 0) != 0; /* without a free descriptor poll may fail as well */
+}
+
 static void accept_all(struct tw_tcp *t)
 {
 	for (int k = 0; k < ACCEPTS; k++) {
 		const int fd = accept4(t->door.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct conn *c;
 
-		if (fd < 0 && is_scarce(errno))
-			cannot_accept(t, errno);
-		if (fd < 0)
+		if (fd < 0) {
+			const int error = errno;
+
+			if (is_scarce(error) && somebody_connects(t))
+				cannot_accept(t, error);
 			return;
+		}
 		if (is_gone(fd)) {
 			close(fd);
 			continue;
@@ -195,8 +208,7 @@ static void say_farewell(struct tw_tcp *t)
 	atomic_store(&t->farewell.flushed, !busy);
 }
 
-/* Behind what our actors said last, to all. */
-static void say_leaving(struct tw_tcp *t)
+void tw_loop_say_leaving(struct tw_tcp *t)
 {
 	pthread_mutex_lock(&t->lock);
 	for (struct peer *p = t->peers.all; p; p = p->next) {
@@ -217,7 +229,7 @@ static void leave_when_said(struct tw_tcp *t)
 		return;
 	if (!t->end.gone_at) {
 		t->end.gone_at = t->loop.now;
-		say_leaving(t);
+		tw_loop_say_leaving(t);
 	}
 	for (struct conn *c = t->conns.all; c; c = c->next)
 		busy = busy || (c->state != CONN_DEAD && tw_writer_busy(c->writer));

@@ -104,6 +104,29 @@ struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process)
 	return p;
 }
 
+/* --- who listens ----------------------------------------------------------------------------- */
+
+struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after)
+{
+	struct peer *p;
+
+	if (t->o.peers) {
+		for (p = after ? after->next : t->peers.all; p && p->forgotten; p = p->next)
+			;
+		return p;
+	}
+	for (uint32_t node = after ? after->node + 1 : 2; node <= t->o.servers; node++)
+		if ((p = tw_peer_of(t, node)) != NULL)
+			return p;
+	return NULL;
+}
+
+bool tw_peer_dials(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener)
+{
+	return dialler->role == TW_WORKER &&
+	       (t->o.peers ? listener->node < dialler->node : listener->role == TW_SERVER);
+}
+
 /* --- forgetting ------------------------------------------------------------------------------ */
 
 void tw_peer_forget(struct tw_tcp *t, struct peer *p)
@@ -173,6 +196,7 @@ static void tell(struct tw_tcp *t, const struct peer *p, bool up)
 
 void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 {
+	const bool named = p->slot != UINT32_MAX;
 	const bool back = p->dial.attempt > 1 || p->told_down || (p->lost && p->heard);
 
 	if (p->conn && p->conn != c) {
@@ -200,17 +224,22 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 	empty_outbox(t, p);
 	p->heard = t->loop.now;
 	p->open = true;
+	if (t->o.peers && p->role == TW_WORKER && !named) {
+		p->slot = tw_identity_slot(t, p->node);
+		tw_peer_rename(p);
+	}
 	pthread_mutex_unlock(&t->lock);
 	tell(t, p, true); /* (4) */
 	/* who outlived an earlier master is told at once whom it need not dial any more */
-	if (t->o.role == TW_TCP_SERVE && (p->role == TW_SERVER || t->o.servers > 1))
-		tw_peers_broadcast(t, p->role == TW_SERVER ? NULL : p);
+	if (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER || t->o.servers > 1))
+		tw_peers_broadcast(t, p);
 }
 
 /* Later, by tw_peers_regroup: writing to peers may end some, and callers walk the list of them. */
 static void gone_from(struct tw_tcp *t, const struct peer *p)
 {
-	t->peers.regroup = t->peers.regroup || (t->o.role == TW_TCP_SERVE && p->role == TW_SERVER);
+	t->peers.regroup = t->peers.regroup ||
+			   (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER));
 }
 
 /* Exponential backoff with jitter. */
@@ -244,12 +273,13 @@ static void complain(struct tw_tcp *t, struct peer *p, const char *why)
 		    (double)(t->loop.now - p->dial.since) / (double)TW_SECOND, why);
 }
 
-/* A worker that a server loses may have heard of the end before it; the master knows, and warns. */
+/* A worker that another than the master loses may have heard of the end before it; the master
+ * knows, and warns. */
 static enum tw_level level_for(const struct tw_tcp *t, const struct peer *p)
 {
 	if (p->leaves) /* as it said */
 		return TW_DEBUG;
-	return t->o.role == TW_TCP_SERVER && p->role == TW_WORKER ? TW_INFO : TW_WARNING;
+	return t->o.role != TW_TCP_SERVE && p->role == TW_WORKER ? TW_INFO : TW_WARNING;
 }
 
 /* A worker that is nobody yet: who comes and goes so is worth no line of its own. */
@@ -302,13 +332,15 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why)
 		gone_from(t, p);
 	/* where actors are told which node is gone, they log it */
 	if (p->role != TW_MASTER && !is_stranger(p) && !t->farewell.ending)
-		tw_log_line(t->o.log, t->o.role == TW_TCP_WORKER ? TW_WARNING : TW_DEBUG,
+		tw_log_line(t->o.log,
+			    p->role == TW_SERVER && t->o.role == TW_TCP_WORKER ? TW_WARNING
+									       : TW_DEBUG,
 			    t->self.who, "%s on %s is considered lost: %s", p->name, p->host, why);
 	tell(t, p, false);
 	if (p->role == TW_WORKER && t->o.role == TW_TCP_SERVE)
 		tw_ticket_tell(t, p, true);
 	/* its ticket makes it known again */
-	if (p->role == TW_WORKER && !p->conn)
+	if (p->role == TW_WORKER && !p->conn && !p->dial.wanted)
 		tw_peer_forget(t, p);
 }
 
@@ -440,10 +472,10 @@ void tw_peers_collect(struct tw_tcp *t)
 /* One that is only away is dialled on: it may be the master alone that does not see it. */
 static bool listens(const struct peer *p)
 {
-	return p->role == TW_SERVER && (p->open || (!p->told_down && !p->leaves));
+	return p->open || (!p->told_down && !p->leaves);
 }
 
-/* Where servers listen; one that came over loopback is on the master's machine. */
+/* Where it listens; one that came over loopback is on the master's machine. */
 static void place_of(const struct peer *p, struct tw_peer_place *out)
 {
 	*out = (struct tw_peer_place){ .node = p->node, .boot = p->boot, .port = p->address.port };
@@ -452,56 +484,52 @@ static void place_of(const struct peer *p, struct tw_peer_place *out)
 			 p->address.host);
 }
 
-/* What one worker is told: each has its own tickets.  False without memory. */
-static bool send_places(struct tw_tcp *t, struct peer *to, const struct tw_peer_place *list,
-			size_t count)
+/* What one worker is told: whom it dials, each with its own ticket.  False without memory. */
+static bool send_places(struct tw_tcp *t, struct peer *to, size_t most)
 {
-	const size_t bytes = count * sizeof *list;
 	struct tw_msg *m = tw_tcp_msg(t, TW_PEERS);
 	struct tw_peer_place *place;
+	size_t count = 0;
 
 	if (m)
-		m->tail = tw_block_new(t->heap, bytes + 1);
+		m->tail = tw_block_new(t->heap, most * sizeof *place + 1);
 	if (!m || !m->tail) {
 		if (m)
 			tw_tcp_msg_free(t, m);
 		return false;
 	}
 	place = (struct tw_peer_place *)m->tail->data;
-	if (count)
-		memcpy(place, list, bytes);
-	for (size_t k = 0; k < count; k++)
-		tw_ticket_make(t, to, tw_peer_of(t, place[k].node), place[k].ticket);
+	for (struct peer *p = tw_peer_listener(t, NULL); p; p = tw_peer_listener(t, p)) {
+		if (!listens(p) || !tw_peer_dials(t, to, p))
+			continue;
+		place_of(p, &place[count]);
+		tw_ticket_make(t, to, p, place[count++].ticket);
+	}
 	m->b.peers.number = t->peers.number;
-	m->h.tail = (uint32_t)bytes;
+	m->h.tail = (uint32_t)(count * sizeof *place);
 	tw_conn_send(to->conn, m);
 	tw_conn_flush(to->conn);
 	return true;
 }
 
-void tw_peers_broadcast(struct tw_tcp *t, const struct peer *only)
+/* Does what this worker is told change when `cause` comes? */
+static bool concerns(const struct tw_tcp *t, const struct peer *p, const struct peer *cause)
 {
-	struct tw_peer_place *list =
-		t->heap->get(t->heap, (t->o.servers + 1) * sizeof(struct tw_peer_place));
-	size_t count = 0;
+	return !cause || p == cause || tw_peer_dials(t, p, cause);
+}
 
-	t->peers.number += !only;
-	t->peers.regroup = !list || (t->peers.regroup && only);
-	if (!list)
-		return; /* to all, at the next turn */
-	for (uint32_t node = 2; node <= t->o.servers; node++) {
-		const struct peer *p = tw_peer_of(t, node);
+void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause)
+{
+	size_t most = 0;
 
-		if (p && listens(p))
-			place_of(p, &list[count++]);
-	}
-	for (struct peer *p = t->peers.all; p; p = p->next) {
-		if ((only && p != only) || !p->open || p->role != TW_WORKER)
-			continue;
-		if (!send_places(t, p, list, count))
-			t->peers.regroup = true;
-	}
-	t->heap->put(t->heap, list);
+	t->peers.number++;
+	t->peers.regroup = t->peers.regroup && cause;
+	for (struct peer *p = tw_peer_listener(t, NULL); p; p = tw_peer_listener(t, p))
+		most++;
+	for (struct peer *p = t->peers.all; p; p = p->next)
+		if (p->open && p->role == TW_WORKER && concerns(t, p, cause) &&
+		    !send_places(t, p, most))
+			t->peers.regroup = true; /* to all, at the next turn */
 }
 
 void tw_peers_regroup(struct tw_tcp *t)

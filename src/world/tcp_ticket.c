@@ -44,19 +44,19 @@ void tw_ticket_make(const struct tw_tcp *t, const struct peer *dialler, const st
 	     out);
 }
 
-static void fill(const struct tw_tcp *t, const struct peer *worker, const struct peer *server,
+static void fill(const struct tw_tcp *t, const struct peer *worker, const struct peer *listener,
 		 bool gone, struct tw_ticket *out)
 {
 	*out = (struct tw_ticket){
 		.node = worker->node, .boot = worker->boot, .role = worker->role, .gone = gone
 	};
 	if (!gone)
-		tw_ticket_make(t, worker, server, out->ticket);
+		tw_ticket_make(t, worker, listener, out->ticket);
 }
 
-/* A message with room for so many; without memory the server is let go, and told all when it is
+/* A message with room for so many; without memory the listener is let go, and told all when it is
  * back. */
-static struct tw_msg *message(struct tw_tcp *t, struct peer *server, size_t rows)
+static struct tw_msg *message(struct tw_tcp *t, struct peer *listener, size_t rows)
 {
 	struct tw_msg *m = tw_tcp_msg(t, TW_TICKETS);
 
@@ -66,16 +66,17 @@ static struct tw_msg *message(struct tw_tcp *t, struct peer *server, size_t rows
 		return m;
 	if (m)
 		tw_tcp_msg_free(t, m);
-	tw_conn_close(server->conn, "no memory to tell it which workers may connect");
+	tw_conn_close(listener->conn, "no memory to tell it which workers may connect");
 	return NULL;
 }
 
 void tw_ticket_tell(struct tw_tcp *t, const struct peer *worker, bool gone)
 {
-	for (uint32_t node = 2; node <= t->o.servers; node++) {
-		struct peer *p = tw_peer_of(t, node);
-		struct tw_msg *m = p && p->open ? message(t, p, 1) : NULL;
+	for (struct peer *p = tw_peer_listener(t, NULL); p; p = tw_peer_listener(t, p)) {
+		struct tw_msg *m = NULL;
 
+		if (p->open && tw_peer_dials(t, worker, p))
+			m = message(t, p, 1);
 		if (!m)
 			continue;
 		fill(t, worker, p, gone, (struct tw_ticket *)m->tail->data);
@@ -88,13 +89,13 @@ void tw_ticket_tell(struct tw_tcp *t, const struct peer *worker, bool gone)
 	}
 }
 
-void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server)
+void tw_ticket_tell_all(struct tw_tcp *t, struct peer *listener)
 {
 	const struct peer *p = t->peers.all;
 	bool anew = true;
 
 	while (p || anew) {
-		struct tw_msg *m = server->open ? message(t, server, ROWS_MOST) : NULL;
+		struct tw_msg *m = listener->open ? message(t, listener, ROWS_MOST) : NULL;
 		struct tw_ticket *row;
 		size_t rows = 0;
 
@@ -102,14 +103,14 @@ void tw_ticket_tell_all(struct tw_tcp *t, struct peer *server)
 			return;
 		row = (struct tw_ticket *)m->tail->data;
 		for (; p && rows < ROWS_MOST; p = p->next)
-			if (p->role == TW_WORKER && !p->forgotten)
-				fill(t, p, server, false, &row[rows++]);
+			if (!p->forgotten && tw_peer_dials(t, p, listener))
+				fill(t, p, listener, false, &row[rows++]);
 		m->b.tickets.anew = anew;
 		m->h.tail = (uint32_t)(rows * sizeof *row);
 		anew = false;
-		tw_conn_send(server->conn, m);
+		tw_conn_send(listener->conn, m);
 	}
-	tw_conn_flush(server->conn);
+	tw_conn_flush(listener->conn);
 }
 
 /* --- keeping: where one is dialled ------------------------------------------------------------ */

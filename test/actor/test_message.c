@@ -20,17 +20,25 @@ static const struct {
 	bool tail, payload;
 	uint32_t record; /* 0: 16 bytes */
 } kinds[] = {
-	{ TW_HELLO, true, false },   { TW_WELCOME, true, true },      { TW_REFUSE, false, false },
-	{ TW_VIEW, true, false },    { TW_BYE, false, false },        { TW_HOST, false, true },
-	{ TW_HOSTED, false, false }, { TW_STATE, true, true },        { TW_ASK, false, false },
-	{ TW_LEASE, false, false },  { TW_DONE, true, false },        { TW_IDLE, false, false },
-	{ TW_PUSH, false, true },    { TW_ACK, false, false },        { TW_PULL, false, false },
-	{ TW_PARAMS, false, true },  { TW_UNCHANGED, false, false },  { TW_HAVE, false, false },
-	{ TW_COMMIT, true, false },  { TW_PIN, false, false },        { TW_EVAL, false, false },
-	{ TW_RESULT, false, false }, { TW_SNAP, false, false },       { TW_PART, true, true },
-	{ TW_GREET, false, false },  { TW_TERMS, false, false },      { TW_DENY, false, true },
-	{ TW_PING, false, false },   { TW_PEERS, true, false, 144 },  { TW_DATA, false, true },
-	{ TW_OVER, false, true },    { TW_TICKETS, true, false, 32 }, { TW_LEAVING, false, false },
+	{ TW_HELLO, true, false },      { TW_WELCOME, true, true },
+	{ TW_REFUSE, false, false },    { TW_VIEW, true, false },
+	{ TW_BYE, false, false },       { TW_HOST, false, true },
+	{ TW_HOSTED, false, false },    { TW_STATE, true, true },
+	{ TW_ASK, false, false },       { TW_LEASE, false, false },
+	{ TW_DONE, true, false },       { TW_IDLE, false, false },
+	{ TW_PUSH, false, true },       { TW_ACK, false, false },
+	{ TW_PULL, false, false },      { TW_PARAMS, false, true },
+	{ TW_UNCHANGED, false, false }, { TW_HAVE, false, false },
+	{ TW_COMMIT, true, false },     { TW_PIN, false, false },
+	{ TW_EVAL, false, false },      { TW_RESULT, false, false },
+	{ TW_SNAP, false, false },      { TW_PART, true, true },
+	{ TW_FORM, true, false },       { TW_REDUCE, false, true },
+	{ TW_GIVE, false, false },      { TW_COPY, false, true },
+	{ TW_GREET, false, false },     { TW_TERMS, false, false },
+	{ TW_DENY, false, true },       { TW_PING, false, false },
+	{ TW_PEERS, true, false, 144 }, { TW_DATA, false, true },
+	{ TW_OVER, false, true },       { TW_TICKETS, true, false, 32 },
+	{ TW_LEAVING, false, false },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

@@ -4,7 +4,7 @@
 /* labels: threads */
 #include "bench/cases.h"
 #include "bench/children.h"
-#include "bench/raw_socket.h"
+#include "bench/raw_reduce.h"
 #include "wire/frame.h"
 
 #include <errno.h>
@@ -73,6 +73,61 @@ static void floors_move_everything(void **state)
 		}
 }
 
+/* A sum that is wrong is said by the floor itself. */
+static void floors_of_sums_add_everything(void **state)
+{
+	static const size_t sizes[] = { 1, 2, 1001, 500001 };
+
+	for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+		struct tw_error why = { .status = TW_OK };
+		struct tw_raw_memory m = { 0 };
+
+		for (int kind = TW_RAW_PAIR; kind <= TW_RAW_TCP; kind++) {
+			double t = 0.0;
+
+			if (tw_raw_reduce(kind, sizes[k], 2, &t, &why) != TW_OK)
+				fail_msg("%s", why.text);
+			assert_true(t > 0.0);
+			no_child_is_left();
+		}
+		assert_int_equal(tw_raw_memory(sizes[k], 2, &m, &why), TW_OK);
+		assert_true(m.sum > 0.0 && m.update > 0.0 && m.cpu > 0.0 && m.wall > 0.0);
+	}
+}
+
+/* Without PyTorch only the floors are there to compare with. */
+static void an_allreduce_between_processes_is_measured(void **state)
+{
+	json_t *r = bench_result(&tw_bench_allreduce, (struct tw_bench_how){ .python = "/bin/false",
+									     .size = 3000,
+									     .rounds = 1,
+									     .block = 1e-9 });
+	static const struct {
+		const char *name, *raw;
+		double target;
+	} kinds[] = { { "allreduce-pair", "allreduce-pair-raw", 0.6 },
+		      { "allreduce-tcp", "allreduce-tcp-raw", 1.0 } };
+	const json_t *threads = get(r, "allreduce-threads");
+
+	for (size_t k = 0; k < 2; k++) {
+		const json_t *c = get(r, kinds[k].name), *raw = get(r, kinds[k].raw);
+
+		assert_true(field(c, "value") > 0.0);
+		assert_true(json_is_null(json_object_get(c, "ratio")));
+		assert_true(field(c, "target_most") == kinds[k].target);
+		/* one round: ratios are quotients */
+		assert_true(field(raw, "value") == field(c, "value"));
+		assert_true(field(raw, "ratio") == field(raw, "value") / field(raw, "floor"));
+	}
+	assert_true(field(threads, "value") > 0.0 && field(threads, "target_most") == 1.3);
+	assert_true(field(threads, "floor") ==
+		    field(threads, "floor_sum") + field(threads, "floor_update"));
+	assert_true(field(r, "allreduce_cpu_share") > 0.0);
+	assert_true(field(get(r, "allreduce-ddp"), "value") > 0.0);
+	assert_true(json_is_null(json_object_get(get(r, "allreduce-ddp"), "ratio")));
+	json_decref(r);
+}
+
 static enum tw_status well(void *arg, size_t number, struct tw_error *why)
 {
 	((size_t *)arg)[number] = number + 1;
@@ -133,7 +188,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_is_left_behind),
 		cmocka_unit_test(floors_move_everything),
+		cmocka_unit_test(floors_of_sums_add_everything),
 		cmocka_unit_test(an_exchange_between_processes_is_measured),
+		cmocka_unit_test(an_allreduce_between_processes_is_measured),
 		cmocka_unit_test(workers_that_are_processes_all_get_on),
 	};
 

@@ -22,7 +22,7 @@
 /* What a stand-in for PyTorch does: the program is a shell, whose arguments do not matter. */
 #define GREET                                                                                      \
 	"echo '{\"torch\": \"0.0\", \"blas\": \"reference\", \"blas_path\": \"/x\", \"python\": "  \
-	"\"p\"}'\n"
+	"\"'\"$0\"'\"}'\n"
 #define ANSWER                                                                                     \
 	"while read -r line; do case $line in\n"                                                   \
 	"*make*\\\"mlp\\\"*64*) echo '{\"parameters\": 669706}';;\n"                               \
@@ -30,6 +30,7 @@
 	"*make*mlp-large*) echo '{\"parameters\": 10020874}';;\n"                                  \
 	"*make*lenet*) echo '{\"parameters\": 431080}';;\n"                                        \
 	"*make*resnet20*) echo '{\"parameters\": 272474}';;\n"                                     \
+	"*make*sum*) echo '{\"parameters\": 3000}';;\n"                                            \
 	"*run*) echo '{\"seconds\": 100.0, \"loss\": 1.0}';;\nesac; done\n"
 
 static char path[300];
@@ -51,6 +52,13 @@ static json_t *run(const struct tw_bench *bench, const char *python)
 {
 	return bench_result(bench,
 			    (struct tw_bench_how){ .python = python, .rounds = 2, .block = 1e-9 });
+}
+
+static json_t *run_allreduce(const char *python)
+{
+	return bench_result(&tw_bench_allreduce,
+			    (struct tw_bench_how){
+				    .python = python, .size = 3000, .rounds = 1, .block = 1e-9 });
 }
 
 static bool says(const json_t *result, const char *text)
@@ -153,6 +161,24 @@ static void pytorch_may_fail_on_the_way(void **state)
 	json_decref(r);
 }
 
+/* A stand-in says 100 s for each of its runs, whatever was asked. */
+static void allreduce_beside_a_stand_in(void **state)
+{
+	json_t *r = run_allreduce(stand_in(GREET ANSWER));
+
+	assert_true(field(get(r, "allreduce-tcp"), "floor") == 100.0 / 15);
+	assert_true(field(get(r, "allreduce-pair"), "ratio") ==
+		    field(get(r, "allreduce-pair"), "value") / (100.0 / 15));
+	assert_true(field(get(r, "allreduce-ddp"), "floor") == 2 * 64 / (100.0 / 2));
+	assert_true(field(get(r, "allreduce-ddp"), "ratio") > 1.0);
+	json_decref(r);
+	r = run_allreduce(stand_in(GREET "read -r x; echo '{\"error\": \"Broken: x\"}'\n"));
+	stands_alone(get(r, "allreduce-tcp"));
+	stands_alone(get(r, "allreduce-ddp"));
+	assert_true(says(r, "stopped during the run (Broken: x)"));
+	json_decref(r);
+}
+
 static void nothing_is_waited_for_for_ever(void **state)
 {
 	struct tw_error why = { .status = TW_OK };
@@ -210,6 +236,10 @@ static void beside_pytorch_itself(void **state)
 	assert_true(field(get(r, "scale-plain"), "ratio") > 0.0);
 	assert_true(field(get(r, "scale-ddp"), "ratio") > 0.0);
 	json_decref(r);
+	r = run_allreduce(NULL);
+	assert_true(field(get(r, "allreduce-tcp"), "ratio") > 0.0);
+	assert_true(field(get(r, "allreduce-ddp"), "ratio") > 0.0);
+	json_decref(r);
 }
 
 static void the_heap_counts(void **state)
@@ -260,6 +290,7 @@ int main(void)
 		cmocka_unit_test(scale_without_pytorch),
 		cmocka_unit_test(a_reference_blas_is_named),
 		cmocka_unit_test(pytorch_may_fail_on_the_way),
+		cmocka_unit_test(allreduce_beside_a_stand_in),
 		cmocka_unit_test(nothing_is_waited_for_for_ever),
 		cmocka_unit_test(what_it_says_is_not_trusted),
 		cmocka_unit_test(beside_pytorch_itself),

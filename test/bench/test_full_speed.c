@@ -112,6 +112,21 @@ static void processes_are_near_their_floors(void **state)
 		 list);
 }
 
+static void peers_are_as_near_to_gloo_as_said(void **state)
+{
+	static const struct promise list[] = {
+		AT_MOST("allreduce-pair", "ratio", 0, 1.04, NOISE_PROCESSES),
+		AT_MOST("allreduce-pair-raw", "ratio", 0, 1.57, NOISE_PROCESSES),
+		AT_MOST("allreduce-tcp", "ratio", 0, 1.60, NOISE_PROCESSES),
+		AT_MOST("allreduce-tcp-raw", "ratio", 0, 1.18, NOISE_PROCESSES),
+		AT_MOST("allreduce-threads", "ratio", 0, 2.1, NOISE_PROCESSES),
+		AT_LEAST("allreduce-ddp", "ratio", 0, 1.42),
+	};
+
+	needs_two_cores();
+	ALL_KEPT(bench_result(&tw_bench_allreduce, (struct tw_bench_how){ .rounds = 0 }), list);
+}
+
 static void many_connections_cost_little(void **state)
 {
 	static const struct promise list[] = {
@@ -156,6 +171,7 @@ int main(void)
 		cmocka_unit_test(the_simulator_is_fast_and_small),
 		cmocka_unit_test(the_exchange_is_near_its_floor),
 		cmocka_unit_test(processes_are_near_their_floors),
+		cmocka_unit_test(peers_are_as_near_to_gloo_as_said),
 		cmocka_unit_test(many_connections_cost_little),
 		cmocka_unit_test(a_step_is_faster_than_pytorchs),
 		cmocka_unit_test(two_workers_are_faster_than_one),

@@ -70,7 +70,7 @@ static pid_t start(const char *input, const char *environment, char *line)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		set_variables(environment);
-		alarm(120); /* whatever hangs ends by SIGALRM and fails its test */
+		alarm(600); /* whatever hangs ends by SIGALRM and fails its test */
 		execv(program, words);
 		_exit(127);
 	}

@@ -92,6 +92,19 @@ static void on_one_machine_all_worlds_agree(void **state)
 		  expected);
 }
 
+static void without_servers_they_agree(void **state)
+{
+	char flags[400];
+
+	digest_is(thalweg(NULL,
+			  "train %s --run %s/pd --processes --json --set strategy.topology=direct",
+			  job, scratch()),
+		  expected);
+	cluster("peers", "--set strategy.topology=direct", 0);
+	snprintf(flags, sizeof flags, "--key %s --set strategy.topology=direct", key);
+	cluster("peers-key", flags, 0);
+}
+
 static void over_tcp_they_agree_in_the_clear(void **state)
 {
 	cluster("clear", "", 0);
@@ -193,8 +206,8 @@ static void requests_that_make_no_sense(void **state)
 			"join");
 	thalweg_refuses("RANK=0 MASTER_ADDR=127.0.0.1", "which is a server already",
 			"join --as server");
-	thalweg_refuses("", "--insecure is for --as server", "join 127.0.0.1:1 --insecure");
-	thalweg_refuses(NULL, "a worker does not listen on a port", "join localhost --listen :0");
+	thalweg_refuses(NULL, "--listen: 2 processes cannot have the same port",
+			"join localhost --workers 2 --listen :7000");
 	thalweg_refuses(NULL, "with ADDRESS the job comes from the master",
 			"join localhost --job a.yaml");
 	thalweg_refuses(NULL, "leave out --as server", "join localhost --workers 2 --as server");
@@ -203,6 +216,57 @@ static void requests_that_make_no_sense(void **state)
 	thalweg_refuses(NULL, "needs a port from 0", "join localhost --http x");
 	thalweg_refuses(NULL, "all three of", "join localhost --certificate a.pem");
 	thalweg_refuses("THALWEG_KEY=nonsense", "THALWEG_KEY: ", "join localhost");
+}
+
+/* Whether a worker listens depends on the job: that must be known first. */
+static void where_there_are_servers_a_worker_does_not_listen(void **state)
+{
+	static const char *const flags[] = { "--listen 127.0.0.1:0", "--insecure",
+					     "--workers 2 --listen 127.0.0.1:0" };
+	struct running master;
+	struct said said;
+	char join[400];
+
+	serve(&master, "listens", "", join);
+	for (size_t k = 0; k < 3; k++) {
+		struct running worker;
+
+		thalweg_begin(&worker, NULL, "%s %s", join, flags[k]);
+		thalweg_end(&worker, &said);
+		expect(&said, 2);
+		has(said.err, "this job has servers, and a worker does not listen on a port");
+		said_free(&said);
+	}
+	kill(master.pid, SIGKILL);
+	thalweg_end(&master, &said);
+	said_free(&said);
+}
+
+static void without_servers_a_worker_must_be_reachable(void **state)
+{
+	static const char *const flags[][2] = {
+		{ "--listen 192.0.2.1:0", "every worker must be reachable by the others; " },
+		{ "--listen :0", "there is no key" },
+		{ "--as server", "this job has no servers: each worker has all parameters" },
+	};
+	struct running master;
+	struct said said;
+	char join[400];
+
+	serve(&master, "unreachable", "--set strategy.topology=direct", join);
+	for (size_t k = 0; k < 3; k++) {
+		struct running worker;
+
+		thalweg_begin(&worker, NULL, "%s %s", join, flags[k][0]);
+		thalweg_end(&worker, &said);
+		expect(&said, 2);
+		has(said.err, "this job has no servers: ");
+		has(said.err, flags[k][1]);
+		said_free(&said);
+	}
+	kill(master.pid, SIGKILL);
+	thalweg_end(&master, &said);
+	said_free(&said);
 }
 
 static void who_has_another_key_is_not_let_in(void **state)
@@ -514,12 +578,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(on_one_machine_all_worlds_agree),
+		cmocka_unit_test(without_servers_they_agree),
 		cmocka_unit_test(over_tcp_they_agree_in_the_clear),
 		cmocka_unit_test(over_tcp_they_agree_with_a_key),
 		cmocka_unit_test(one_command_starts_several_workers),
 		cmocka_unit_test(ranks_find_each_other),
 		cmocka_unit_test(without_a_key_nobody_listens_for_other_machines),
 		cmocka_unit_test(requests_that_make_no_sense),
+		cmocka_unit_test(where_there_are_servers_a_worker_does_not_listen),
+		cmocka_unit_test(without_servers_a_worker_must_be_reachable),
 		cmocka_unit_test(who_has_another_key_is_not_let_in),
 		cmocka_unit_test(pages_and_signals),
 		cmocka_unit_test(stopped_and_run_again_it_ends_the_same),

@@ -207,7 +207,7 @@ static void one_word_is_explained(void **state)
 		{ "batchSize", { "data.batch here" } },
 		{ "mse", { "loss: mean-squared here", "a loss" } },
 		{ "nesterov", { "nag" } },
-		{ "ddp", { "strategy: ssgd here", "a preset" } },
+		{ "ddp", { "strategy: allreduce here", "a preset" } },
 		{ "dense", { "linear" } },
 		{ "gpu", { "CPU cores" } },
 		{ "checkpoint_dir", { "--run on the command line" } },

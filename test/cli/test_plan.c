@@ -88,6 +88,27 @@ static void every_preset_has_a_row_for_each_number_of_workers(void **state)
 	json_decref(o);
 }
 
+/* However many servers the job asks for: presets with and without servers are compared. */
+static void servers_do_not_keep_presets_apart(void **state)
+{
+	static const char *const sets[] = { "cluster.servers=2",
+					    "strategy=ring --set cluster.servers=0",
+					    "strategy=tree" };
+
+	for (size_t k = 0; k < 3; k++) {
+		json_t *o = object_of(thalweg(NULL,
+					      "plan %s/bowl.yaml --set strategy.codec.down=fp32 "
+					      "--workers 16 --json --set %s",
+					      scratch(), sets[k]));
+		const json_t *ring = row_of(o, "ring", 16), *server = row_of(o, "ssgd", 16);
+
+		assert_true(number(ring, "server_memory_bytes") == 0);
+		assert_true(number(ring, "busiest_node_bytes_per_step") <
+			    0.3 * number(server, "busiest_node_bytes_per_step"));
+		json_decref(o);
+	}
+}
+
 /* The codec of the job holds for every strategy. */
 static void a_codec_stays(void **state)
 {
@@ -191,6 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_jobs_own_row_is_what_the_simulator_shows),
 		cmocka_unit_test(every_preset_has_a_row_for_each_number_of_workers),
+		cmocka_unit_test(servers_do_not_keep_presets_apart),
 		cmocka_unit_test(a_codec_stays),
 		cmocka_unit_test(the_best_is_fast_enough_and_fits),
 		cmocka_unit_test(the_table_fits_a_terminal),

@@ -48,15 +48,16 @@ SAMPLES = 48000
 
 MASTER, SERVER, SHARD, WORKER = range(4)
 TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PUSH ACK PULL PARAMS "
-         "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART GREET TERMS DENY PING PEERS DATA OVER TICKETS").split()
+         "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART FORM REDUCE GIVE COPY GREET TERMS DENY PING PEERS DATA OVER "
+         "TICKETS").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
-BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=24, HOSTED=24, STATE=64, ASK=8,
-            LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=56, PARAMS=80, UNCHANGED=80, HAVE=32,
-            COMMIT=16, PIN=72, EVAL=24, RESULT=40, SNAP=16, PART=24, GREET=152, TERMS=176, DENY=8,
-            PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0)
+BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=64, ASK=8,
+            LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=56, PARAMS=80, UNCHANGED=80, HAVE=40,
+            COMMIT=16, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=80, GIVE=16, COPY=16, GREET=152,
+            TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
-FRESH = 64
+FRESH, LOCAL = 64, 16384
 
 # --- frames (docs/WIRE.md) ------------------------------------------------------------------------
 
@@ -322,6 +323,8 @@ class Relay:
                     return
 
     def pass_on(self, h, whole, sink):
+        if h["type"] == TYPE["GREET"]:  # as between two machines: all is hashed
+            whole = seal(whole[:44] + struct.pack("<I", h["flags"] & ~LOCAL) + whole[48:56], whole[64:])
         if h["type"] != TYPE["PUSH"]:
             sink.sendall(whole)
             return True

@@ -128,7 +128,10 @@ def paced(strategy, percent, epochs):
             for _ in range(2):
                 c.worker(inside=n.there)
             r = c.finish(serve)
-            need("is gone" not in serve.err(), "a worker on a bad line was removed")
+            # TCP waits 3 s, 6 s and 12 s for data that follow a lost SYN, so a worker on such a line
+            # may be silent for the whole limit; nothing else may remove it
+            err = serve.err()
+            need(err.count("is gone") <= err.count("it was silent for"), "a worker that was heard of was removed")
             return r["samples_per_second"]
 
 
@@ -156,9 +159,13 @@ class Relay:
         while True:
             try:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(self.to)
             except OSError:
                 return
+            try:
+                far = socket.create_connection(self.to)
+            except OSError:
+                near.close()  # nobody is there now
+                continue
             for a, b in ((near, far), (far, near)):
                 a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.carry(a, b)

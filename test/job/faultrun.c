@@ -165,9 +165,11 @@ static struct tw_actor_class leaving(const struct tw_actor_class *class)
 
 /* The cast, with ears; and those who come too many, who want a place that is somebody's. */
 static struct tw_seat *seats_of(const struct faultrun *r, const struct tw_placement *cast,
-				struct tw_actor_class class[2])
+				struct tw_actor_class class[2], size_t *count)
 {
-	struct tw_seat *seat = calloc(cast->seats + r->spare, sizeof *seat);
+	const uint32_t last = cast->seat[cast->seats - 1].addr.node;
+	struct tw_seat *seat = calloc(cast->seats * (1 + r->spare), sizeof *seat);
+	size_t seats = cast->seats;
 
 	memcpy(seat, cast->seat, cast->seats * sizeof *seat);
 	class[0] = leaving(&tw_server_class);
@@ -177,10 +179,13 @@ static struct tw_seat *seats_of(const struct faultrun *r, const struct tw_placem
 			seat[k].class = &class[0];
 		else if (seat[k].addr.role == TW_WORKER)
 			seat[k].class = &class[1];
-	for (uint32_t k = 0; k < r->spare; k++) {
-		seat[cast->seats + k] = seat[cast->seats - 1];
-		seat[cast->seats + k].addr.node += 1 + k;
-	}
+	for (uint32_t k = 0; k < r->spare; k++)
+		for (size_t i = 0; i < cast->seats; i++)
+			if (seat[i].addr.node == last) {
+				seat[seats] = seat[i];
+				seat[seats++].addr.node += 1 + k;
+			}
+	*count = seats;
 	return seat;
 }
 
@@ -226,6 +231,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	struct tw_placement cast = { 0 };
 	struct tw_actor_class class[2];
 	struct tw_seat *seat;
+	size_t seats;
 	struct tw_cluster c;
 	struct tw_sim_options sim;
 	struct watcher *w;
@@ -259,9 +265,9 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	stage.run = r;
 	stage.gone = stage.stepped = 0;
 	memset(stage.doses, 0, sizeof stage.doses);
-	seat = seats_of(r, &cast, class);
+	seat = seats_of(r, &cast, class, &seats);
 	c = (struct tw_cluster){ .seat = seat,
-				 .seats = cast.seats + r->spare,
+				 .seats = seats,
 				 .nodes = tw_placement_nodes(&job->plan) + r->spare,
 				 .seed = r->seed,
 				 .engine = engine,

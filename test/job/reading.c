@@ -56,6 +56,11 @@ const char *short_strategy(const struct tw_preset *p)
 	return text[k];
 }
 
+bool has_servers(const struct tw_preset *p)
+{
+	return !strstr(p->fields, "topology:");
+}
+
 const char *with_fields(const char *strategy, const char *more)
 {
 	static char text[300];

@@ -5,6 +5,8 @@
 
 #include "spec/job.h"
 
+#include <stdbool.h>
+
 /* A job that every world accepts. */
 #define SMALL                                                                                      \
 	"data: {source: none, samples: 4096, batch: 4}\n"                                          \
@@ -22,6 +24,8 @@ char *explained(const struct tw_job *job);
 const char *short_strategy(const struct tw_preset *p);
 /* The same with more fields, such as ", extra: 1" (NULL: none); good until the next call. */
 const char *with_fields(const char *strategy, const char *more);
+/* Does it have servers, or does every worker hold the parameters? */
+bool has_servers(const struct tw_preset *p);
 /* Is it one sentence: one line, no control characters, not empty, begins with a place? */
 int is_sentence(const char *text);
 

@@ -2,6 +2,7 @@
 /* test_cost.c - predicted costs are those that the simulator counts.  test_full_cost.c has all
  * presets on three networks with 2 to 64 workers. */
 #include "job/cost_tools.h"
+#include "job/reading.h"
 #include "job/trial.h"
 
 #include <math.h>
@@ -20,13 +21,11 @@ static const char middling[] =
 
 static void presets_take_as_long_as_predicted(void **state)
 {
-	const char *strategy;
-
-	for (size_t k = 0; (strategy = trial_preset(TW_WORLD_SIM, k)); k++)
-		if (!cost_is_beyond(strategy, 8))
-			cost_compare(
-				&(struct cost_job){ SMALL_MODEL, strategy, middling, "", 8, 40 },
-				0.15);
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		if (!cost_is_beyond(p->name, 8))
+			cost_compare(&(struct cost_job){ SMALL_MODEL, short_strategy(p), middling,
+							 "", 8, 40 },
+				     0.15);
 }
 
 /* What the cost functions distinguish, on links from idle to full and under all laws. */
@@ -54,6 +53,79 @@ static void all_kinds_of_exchange_take_as_long_as_predicted(void **state)
 				cost_compare(&(struct cost_job){ SMALL_MODEL, strategies[k],
 								 sims[s], "", n, 80 },
 					     0.15);
+}
+
+static void rounds_without_a_server_take_as_long_as_predicted(void **state)
+{
+	static const char *const strategies[] = {
+		"{gate: bsp, topology: ring}",
+		"{gate: bsp, topology: tree}",
+		"{gate: bsp, topology: direct}",
+		"{name: averaging, push: 3, topology: ring}",
+		"{gate: bsp, topology: direct, codec: {up: fp16}}",
+	};
+	static const char *const sims[] = {
+		"{compute: {law: constant, mean: 10ms}, latency: 100us, bandwidth: 1Gbit/s}",
+		"{compute: {law: exponential, mean: 10ms}, latency: 2ms, bandwidth: 20Mbit/s}",
+		"{compute: {law: uniform, mean: 10ms}, latency: 1ms, bandwidth: 8Mbit/s, "
+		"apply_rate: 1e6}",
+		"{compute: {law: constant, mean: 10ms}, latency: 1ms, bandwidth: 100Mbit/s}",
+	};
+
+	for (size_t m = 0; m < 2; m++)
+		for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
+			for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++)
+				for (uint32_t n = 2; n <= (m ? 8 : 32); n *= 4)
+					cost_compare(&(struct cost_job){ m ? cost_models[0]
+									   : SMALL_MODEL,
+									 strategies[k], sims[s], "",
+									 n, m ? 10 : 80 },
+						     0.15);
+}
+
+/* Where computing is short and not random, a step is the sum: to 5 %. */
+static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
+{
+	static const char sim[] =
+		"{compute: {law: constant, mean: 1ms}, latency: 100us, bandwidth: 1Gbit/s}";
+	static const char *const clusters[] = { ", shards: 1", ", shards: 5" };
+	static const uint32_t workers[] = { 2, 3, 8, 13, 64 };
+
+	for (size_t i = 0; tw_reduction_all[i]; i++)
+		for (size_t k = 0; k < 2 * sizeof workers / sizeof workers[0]; k++) {
+			char strategy[60];
+
+			snprintf(strategy, sizeof strategy, "{gate: bsp, topology: %s}",
+				 tw_reduction_all[i]->name);
+			cost_compare(&(struct cost_job){ cost_models[0], strategy, sim,
+							 clusters[k % 2], workers[k / 2], 4 },
+				     0.05);
+		}
+}
+
+/* Of all bytes that are sent, the busiest of N peers sends and receives this share. */
+static void the_busiest_peer_has_its_share_of_the_bytes(void **state)
+{
+	static const struct {
+		const char *strategy;
+		double share;
+	} cases[] = {
+		{ "{gate: bsp, topology: ring}", 2.0 / 8 },
+		{ "{gate: bsp, topology: direct}", 2.0 / 8 },
+		{ "{gate: bsp, topology: tree}", 3.0 / 7 }, /* 2 log2 N of 2 (N - 1) vectors */
+	};
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		const struct cost_job j = { cost_models[0], cases[k].strategy, middling, "", 8, 4 };
+		struct cost_counted seen;
+		struct tw_cost said;
+
+		cost_predict(&j, &said);
+		cost_count(&j, &seen);
+		assert_true(fabs(said.busiest_bytes / (cases[k].share * seen.bytes_per_step) - 1) <
+			    0.01);
+		assert_true(said.server_memory == 0);
+	}
 }
 
 static void several_servers_share_the_bytes(void **state)
@@ -213,9 +285,14 @@ static void rules_and_policies_count_in_memory(void **state)
 		{ "multi-asgd", 16, 0 }, { "nag-asgd", 2, 0 }, { "dc-asgd", 8, 0 },
 		{ "dana-slim", 0, 1 },   { "ssgd", 7, 0 },
 	};
-	struct tw_cost plain;
+	struct tw_cost plain, peer;
 
 	cost_predict(&(struct cost_job){ SMALL_MODEL, "asgd", middling, "", 8, 1 }, &plain);
+	/* a worker and a replica: two versions, a contribution and the sum */
+	cost_predict(&(struct cost_job){ SMALL_MODEL, "{gate: bsp, topology: tree}", middling, "",
+					 8, 1 },
+		     &peer);
+	assert_true(fabs((peer.worker_memory - plain.worker_memory) / 8000 - 4) < 0.3);
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
 		struct tw_cost c;
 
@@ -234,6 +311,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(presets_take_as_long_as_predicted),
 		cmocka_unit_test(all_kinds_of_exchange_take_as_long_as_predicted),
+		cmocka_unit_test(rounds_without_a_server_take_as_long_as_predicted),
+		cmocka_unit_test(a_sum_among_peers_takes_what_its_reduction_says),
+		cmocka_unit_test(the_busiest_peer_has_its_share_of_the_bytes),
 		cmocka_unit_test(several_servers_share_the_bytes),
 		cmocka_unit_test(bytes_and_staleness_are_as_predicted),
 		cmocka_unit_test(one_machine_is_faster_below_the_crossover_and_slower_above),

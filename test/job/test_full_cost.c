@@ -2,6 +2,7 @@
 /* test_full_cost.c - a step of every preset takes as long as predicted, within 15 %, on three
  * networks with 2 to 64 workers. */
 #include "job/cost_tools.h"
+#include "job/reading.h"
 #include "job/trial.h"
 
 #include <setjmp.h>
@@ -24,9 +25,8 @@ static void compare_all(const char *model, const char *sim, uint32_t contributio
 	double worst = 0;
 
 	for (uint32_t n = 2; n <= 64; n *= grow) {
-		const char *strategy;
-
-		for (size_t k = 0; (strategy = trial_preset(TW_WORLD_SIM, k)); k++) {
+		for (const struct tw_preset *p = tw_presets; p->name; p++) {
+			const char *strategy = short_strategy(p);
 			const struct cost_job j = { model, strategy, sim,
 						    "",    n,        rounds_for(n, contributions) };
 			double off;

@@ -114,6 +114,7 @@ static void exponential_times_make_staleness_geometric(void **state)
 				 UPDATES, k, UPDATES * p);
 		left -= r.totals.tally.histogram[k];
 	}
+	oracle_free(&r);
 }
 
 /* n-softsync with 30 learners whose times hardly vary: almost none is later than 2 n (Zhang et al.
@@ -140,6 +141,7 @@ static void softsync_is_rarely_late(void **state)
 		assert_int_equal(r.totals.tally.contributions, 60000);
 		assert_int_equal(r.totals.tally.updates, 60000 / (30 / n[k]));
 		assert_true((double)late <= 1e-4 * 60000);
+		oracle_free(&r);
 	}
 }
 

@@ -150,6 +150,9 @@ static void presets_mean_their_papers(void **state)
 	} want[] = {
 		{ "ssgd", "bsp", "none", "sgd", "strategy.apply", "sum" },
 		{ "backup", "backup", "none", "sgd", "strategy.extra", "1" },
+		{ "ring", "bsp", "none", "sgd", "strategy.topology.schedule", "ring" },
+		{ "tree", "bsp", "none", "sgd", "strategy.topology.schedule", "tree" },
+		{ "allreduce", "bsp", "none", "sgd", "strategy.topology.schedule", "direct" },
 		{ "asgd", "async", "none", "sgd", "strategy.push", "1" },
 		{ "downpour", "async", "none", "adagrad", "train.warm.workers", "1" },
 		{ "softsync", "softsync", "none", "sgd", "strategy.collect", "4" },

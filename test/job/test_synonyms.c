@@ -82,7 +82,7 @@ static void any_spelling_is_found(void **state)
 	assert_string_equal(tw_synonym_value("loss.name", "MSELoss")->ours, "loss: mean-squared");
 	assert_string_equal(tw_synonym_value("loss", "BCEWithLogits")->ours,
 			    "loss: binary-cross-entropy");
-	assert_string_equal(tw_synonym_value("strategy.name", "DDP")->ours, "strategy: ssgd");
+	assert_string_equal(tw_synonym_value("strategy.name", "DDP")->ours, "strategy: allreduce");
 }
 
 /* --- refusals --- */

@@ -16,7 +16,7 @@
 #define EPOCHS  3
 #define START   5.5 /* about the loss of the initial parameters: 20 / 2 * mean curvature */
 
-static void train(const char *preset)
+static void train(const char *preset, int servers)
 {
 	struct tw_ran ran;
 	struct trial t;
@@ -26,10 +26,10 @@ static void train(const char *preset)
 		   "data: {source: none, samples: %d, batch: 2}\n"
 		   "train: {epochs: %d, seed: 3, evaluate: 0.5}\n"
 		   "update: {rate: 0.02}\n"
-		   "cluster: {workers: 3, servers: 2, shards: 3}\n"
+		   "cluster: {workers: 3, servers: %d, shards: 3}\n"
 		   "strategy: %s\n"
 		   "checkpoint: {every: 20ms}\n",
-		   SAMPLES, EPOCHS, preset);
+		   SAMPLES, EPOCHS, servers, preset);
 	if (trial_run(&t, &tw_heap_system, NULL, &ran) != TW_OK)
 		fail_msg("%s: %s", preset, ran.error.text);
 	assert_int_equal(ran.totals.dealt, SAMPLES * EPOCHS);
@@ -48,7 +48,7 @@ static void every_preset_trains(void **state)
 {
 	(void)state;
 	for (size_t k = 0; tw_presets[k].name; k++)
-		train(short_strategy(&tw_presets[k]));
+		train(short_strategy(&tw_presets[k]), has_servers(&tw_presets[k]) ? 2 : 0);
 }
 
 int main(void)

@@ -322,17 +322,23 @@ static void examples_travel(void **state)
 
 	assert_int_equal(glob("examples/*.yaml", 0, NULL, &all), 0);
 	for (size_t k = 0; k < all.gl_pathc; k++) {
-		static const char *const set[] = { "train.seed=7", "cluster.servers=2",
-						   "cluster.limit=6s" };
+		static const char *const with[] = { "train.seed=7", "cluster.limit=6s",
+						    "cluster.servers=2" };
 		static const char *const env[] = { "THALWEG_UPDATE_RATE=0.03125",
 						   "THALWEG_TRAIN_SEED=9", NULL };
 		const char *path = all.gl_pathv[k];
+		struct tw_job *plain = NULL;
+		bool peers;
 
+		assert_true(tw_job_read(path, NULL, 0, NULL, TW_WORLD_THREADS, &plain, NULL) ==
+			    TW_OK);
+		peers = tw_plan_has_peers(&plain->plan);
+		tw_job_free(plain);
 		for (int turn = 0; turn < 2; turn++) {
 			struct side s = { 0 };
 			struct tw_error why = { 0 };
 			const enum tw_status st =
-				tw_job_read(path, set, turn ? 3 : 0, turn ? env : NULL,
+				tw_job_read(path, with, turn ? 3 - peers : 0, turn ? env : NULL,
 					    TW_WORLD_TCP, &s.job, &why);
 
 			if (strstr(path, "hogwild")) {

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "job/reading.h"
+#include "job/trial.h"
 #include "run/placement.h"
 #include "spec/job.h"
 #include "watcher.h"
@@ -208,8 +209,8 @@ static void strategy(struct draw *d, const struct shape *c)
 {
 	size_t count = 0;
 
-	while (tw_presets[count].name)
-		count++;
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		count += has_servers(p);
 	d->push = 5;
 	switch (below(d, 26)) {
 	case 6:
@@ -284,7 +285,7 @@ static void strategy(struct draw *d, const struct shape *c)
 		    ONE_OF(d, char *, "async", "ssp", "softsync"), 2 + below(d, 4));
 		return;
 	default:
-		say(d, "strategy: %s\n", short_strategy(&tw_presets[below(d, (uint32_t)count)]));
+		say(d, "strategy: %s\n", trial_preset(TW_WORLD_THREADS, below(d, (uint32_t)count)));
 	}
 }
 
@@ -304,6 +305,40 @@ static void data(struct draw *d, const struct shape *c)
 		say(d, "data: {samples: %u, batch: %u, accumulate: %u%s}\n", samples, batch,
 		    accumulate, divides ? ", deal: partition" : "");
 	}
+}
+
+static bool accepted(const char *text)
+{
+	static const char *const nothing[] = { NULL };
+	struct tw_error why = { 0 };
+	struct tw_job *job = NULL;
+	const bool yes = tw_job_read_text("wild", text, strlen(text), NULL, 0, nothing,
+					  TW_WORLD_SIM, &job, &why) == TW_OK;
+
+	tw_job_free(job);
+	return yes;
+}
+
+/* Half of them get a codec as well, unless their strategy takes none of this kind. */
+static void codec(struct draw *d)
+{
+	static const char head[] = "strategy: ";
+	const char *what =
+		ONE_OF(d, char *, "", "", "", "", "", "", "", "", "up: topk, up_share: 0.2",
+		       "up: randomk, up_share: 0.3", "up: threshold, up_tau: 0.01",
+		       "up: threshold, up_density: 0.1, up_coding: rice",
+		       "up: onebit, up_tile: 8, down: int8", "up: dgc, up_share: 0.1",
+		       "up: sparseloco, up_keep: 8", "up: int8, down: bf16");
+	const char *from = strstr(d->out, head) + strlen(head), *rest = strchr(from, '\n');
+	const bool mapping = *from == '{'; /* or a name */
+	char with[WILD_TEXT];
+
+	if (!*what)
+		return;
+	snprintf(with, sizeof with, "%.*s%s%.*s, codec: {%s}}%s", (int)(from - d->out), d->out,
+		 mapping ? "" : "{name: ", (int)(rest - from) - mapping, from, what, rest);
+	if (accepted(with))
+		memcpy(d->out, with, sizeof with);
 }
 
 void wild_describe(uint64_t seed, char out[WILD_TEXT])
@@ -344,6 +379,7 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	    ONE_OF(&d, char *, "0bit/s", "10Gbit/s", "1Mbit/s", "100kbit/s"));
 	say(&d, "  apply_rate: %s\n", ONE_OF(&d, char *, "0", "1e6", "100"));
 	faults(&d, &c);
+	codec(&d);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

@@ -445,6 +445,66 @@ static void history_counts_positions(void **state)
 	small_plan_close(&p);
 }
 
+/* --- vectors in parts ------------------------------------------------------------------------ */
+
+/* The same values, cut at these places and scattered over memory. */
+static void scatter(const struct contribution *c, const size_t *cut, uint32_t parts,
+		    struct slice_part *part, struct contribution *out)
+{
+	*out = *c;
+	out->g = NULL;
+	out->part = part;
+	out->parts = parts;
+	for (uint32_t k = 0; k < parts; k++) {
+		const size_t n = cut[k + 1] - cut[k];
+		float *at = malloc(n * sizeof *at);
+
+		assert_non_null(at);
+		memcpy(at, c->g + cut[k], n * sizeof *at);
+		part[k] = (struct slice_part){ cut[k], n, at };
+	}
+}
+
+/* Borders of parts in the middle of a tile, on its border, and where the buffers begin or not: an
+ * update has the bits that it has for a vector in one piece. */
+static void a_vector_in_parts_gives_the_same_update(void **state)
+{
+	static const size_t cuts[][6] = { { 0, ALL },
+					  { 0, 4500, ALL },
+					  { 0, 1, TW_TILE, TW_TILE + 1, TRAINABLE, ALL },
+					  { 0, 777, 8999, 9001, ALL - 1, ALL } };
+	static const uint32_t parts[] = { 1, 2, 5, 5 };
+
+	for (size_t k = 0; tw_rule_all[k]; k++) {
+		struct small_plan p;
+		struct slice a, b;
+
+		if (tw_rule_all[k]->traits & TW_RULE_PER_WORKER)
+			continue; /* a sum is of no single worker */
+		small_plan_open(&p, TRAINABLE, BUFFERS, "bsp", "none", tw_rule_all[k]->name);
+		open_slice(&a, &p, &tw_heap_system);
+		open_slice(&b, &p, &tw_heap_system);
+		for (uint64_t nth = 0; nth < 4; nth++) {
+			struct contribution whole = contribution(nth, nth * 50, 50), scattered;
+			struct contribution *one = &whole, *other = &scattered;
+			struct slice_part part[5];
+
+			whole.push.weight = whole.push.divide = 2.0f;
+			scatter(&whole, cuts[nth], parts[nth], part, &scattered);
+			assert_int_equal(tw_slice_update_commit(&a, &quiet, &one, 1, 3), TW_OK);
+			assert_int_equal(tw_slice_update_commit(&b, &quiet, &other, 1, 3), TW_OK);
+			same_slices(&a, &b);
+			for (uint32_t i = 0; i < parts[nth]; i++)
+				free((void *)(uintptr_t)part[i].at);
+			tw_block_drop(whole.block);
+		}
+		assert_int_equal(a.version.n, 4);
+		tw_slice_release(&a);
+		tw_slice_release(&b);
+		small_plan_close(&p);
+	}
+}
+
 /* --- robust sums ----------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
@@ -630,6 +690,7 @@ static void only_a_plain_line_takes_sparse(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_vector_in_parts_gives_the_same_update),
 		cmocka_unit_test(robust_sums_leave_out_the_extremes),
 		cmocka_unit_test(parts_come_back),
 		cmocka_unit_test(hostile_parts_do_no_harm),

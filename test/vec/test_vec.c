@@ -87,6 +87,34 @@ static void check_plain_kernels(size_t n, uint64_t trial)
 		want[i] = want[i] + y[i];
 	agree("add", n);
 
+	begin(trial, false);
+	tw_vec_add_to(out, x, y, n);
+	for (size_t i = 0; i < n; i++)
+		want[i] = x[i] + y[i];
+	agree("add_to", n);
+
+	begin(trial, true);
+	tw_vec_add_to(out, y, out, n);
+	for (size_t i = 0; i < n; i++)
+		want[i] = y[i] + want[i];
+	agree("add_to in place", n);
+
+	/* the bits of the two passes that it replaces */
+	begin(trial, false);
+	tw_vec_axpby_to(out, 0.3f, x, a, y, n);
+	tw_vec_scale_to(want, 0.3f, x, n);
+	tw_vec_axpy(want, a, y, n);
+	agree("axpby_to", n);
+
+	begin(trial, true);
+	tw_vec_axpby_to(out, a, out, 0.3f, y, n);
+	for (size_t i = 0; i < n; i++) {
+		const volatile float scaled = a * want[i]; /* rounded */
+
+		want[i] = fmaf(0.3f, y[i], scaled);
+	}
+	agree("axpby_to in place", n);
+
 	begin(trial, true);
 	tw_vec_axpy(out, a, y, n);
 	for (size_t i = 0; i < n; i++)

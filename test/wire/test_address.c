@@ -320,6 +320,7 @@ static void meet(const char *listens, const char *dials, const char *number)
 	assert_string_equal(peer, text);
 	tw_address_peer(in, peer);
 	assert_int_equal(strncmp(peer, number[0] == ':' ? "[::1]:" : "127.0.0.1:", 6), 0);
+	assert_true(tw_address_stays_here(in) && tw_address_stays_here(out));
 	close(in);
 	close(out);
 	close(listener);
@@ -508,12 +509,15 @@ static void a_pair_is_local(void **state)
 	tw_address_tune(pair[0]);
 	tw_address_peer(pair[0], text);
 	assert_string_equal(text, "local");
+	assert_false(tw_address_stays_here(pair[0])); /* no addresses tell */
+	tw_address_widen_pair(pair[0]);
 	close(pair[0]);
 	close(pair[1]);
 
 	idle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	tw_address_peer(idle, text);
 	assert_string_equal(text, "unknown");
+	assert_false(tw_address_stays_here(idle));
 	close(idle);
 }
 

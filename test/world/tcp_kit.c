@@ -113,6 +113,21 @@ void party_server(struct party *p, struct tw_heap *heap, uint16_t port)
 	p->shard.fake = p->worker.fake;
 }
 
+void party_serve_peers(struct party *p, struct tw_heap *heap)
+{
+	party_serve(p, heap);
+	p->o.peers = true;
+	p->o.servers = 0;
+}
+
+void party_peer(struct party *p, struct tw_heap *heap, uint16_t port)
+{
+	party_server(p, heap, port);
+	p->o.role = TW_TCP_WORKER;
+	p->o.peers = true;
+	p->o.servers = 0;
+}
+
 enum tw_status party_open(struct party *p, struct tw_error *why)
 {
 	return tw_tcp_open(&p->o, &p->t, why);
@@ -132,11 +147,12 @@ static void *run(void *arg)
 		{ fake_addr(tw_tcp_node(p->t), TW_SHARD, 0), &fake_passive_class, &p->shard.fake },
 		{ fake_addr(tw_tcp_node(p->t), TW_WORKER, 0), &fake_class, &p->worker.fake },
 	};
+	const size_t first = serves ? 0 : p->o.role == TW_TCP_SERVER || p->o.peers ? 1 : 2;
 	const struct tw_cluster cluster = {
-		.seat = seat + (serves                       ? 0
-				: p->o.role == TW_TCP_SERVER ? 1
-							     : 2),
-		.seats = serves ? 2 : 1,
+		.seat = seat + first,
+		.seats = p->o.peers ? (serves ? 1 : 2)
+			 : serves   ? 2
+				    : 1,
 		.engine = &p->engine,
 		.heap = p->o.heap,
 		.log = &p->log,

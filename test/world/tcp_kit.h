@@ -11,6 +11,7 @@
 #define KIT_BOOT 7 /* of the master */
 /* The node of the nth worker that comes. */
 #define KIT_WORKER(nth) (2u + (KIT_BOOT << 20 | (nth)))
+#define KIT_PEER(nth)   (1u + (KIT_BOOT << 20 | (nth))) /* where there are no servers */
 
 /* An actor that remembers; a test reads it when the run is over.  Its fake must stay first. */
 struct witness {
@@ -45,6 +46,9 @@ struct party {
 void party_serve(struct party *p, struct tw_heap *heap);
 void party_server(struct party *p, struct tw_heap *heap, uint16_t port); /* with a shard 0 */
 void party_worker(struct party *p, struct tw_heap *heap, uint16_t port);
+/* The same without servers: the master alone; a worker with a shard 0, which listens. */
+void party_serve_peers(struct party *p, struct tw_heap *heap);
+void party_peer(struct party *p, struct tw_heap *heap, uint16_t port);
 enum tw_status party_open(struct party *p, struct tw_error *why);
 uint16_t party_port(const struct party *p);
 void party_start(struct party *p); /* tw_tcp_run, and where the master is a farewell, in a thread */

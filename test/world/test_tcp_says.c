@@ -27,7 +27,8 @@ static const struct {
 	{ TW_PUSH, W, S },   { TW_ACK, S, W },    { TW_PULL, W, S },      { TW_PARAMS, S, W },
 	{ TW_HAVE, S, M },   { TW_COMMIT, M, S }, { TW_UNCHANGED, S, W }, { TW_PIN, M, S },
 	{ TW_PIN, S, M },    { TW_EVAL, M, W },   { TW_RESULT, W, M },    { TW_SNAP, M, S },
-	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },
+	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
+	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)
@@ -38,12 +39,21 @@ static bool allowed(uint16_t type, uint32_t from, uint32_t to)
 	return false;
 }
 
-/* Does an actor of this role live in such a process?  The master's has the first server. */
-static bool lives(uint32_t process, uint32_t role)
+/* Does an actor of this role live in such a process?  The master's has the first server; with peers
+ * every worker's has a replica instead. */
+static bool lives(uint32_t process, uint32_t role, bool peers)
 {
-	if (role == S)
-		return process == M || process == V;
-	return role == process || (role == V && process == M);
+	if (role == S || role == V)
+		return process == (peers ? W : M) || process == V;
+	return role == process;
+}
+
+/* Between two workers nobody speaks but their replicas. */
+static bool heard(uint32_t process, uint32_t from, uint32_t own, uint32_t to, bool peers)
+{
+	if (process == W && own == W && (from == W || to == W))
+		return false;
+	return lives(process, from, peers) && lives(own, to, peers);
 }
 
 static const uint32_t process_of[] = {
@@ -61,23 +71,25 @@ static void roles_are_those_of_the_table(void **state)
 
 	(void)state;
 	for (enum tw_tcp_role own = TW_TCP_SERVE; own <= TW_TCP_WORKER; own++)
-		for (uint32_t k = 0; k < 3 * TW_TYPES * TW_ROLES * TW_ROLES; k++) {
-			const struct tw_header h = { .type = (uint16_t)(k / 3 % TW_TYPES),
-						     .sender = k / (3 * TW_TYPES) % TW_ROLES,
-						     .receiver = (uint8_t)(k / (3 * TW_TYPES) /
-									   TW_ROLES) };
+		for (uint32_t k = 0; k < 6 * TW_TYPES * TW_ROLES * TW_ROLES; k++) {
+			const uint32_t ends = k / (6 * TW_TYPES);
+			const struct tw_header h = { .type = (uint16_t)(k / 6 % TW_TYPES),
+						     .sender = (uint8_t)(ends % TW_ROLES),
+						     .receiver = (uint8_t)(ends / TW_ROLES) };
 			const char *why = "";
 			bool want;
 
 			t.o.role = own;
+			t.o.peers = k % 6 >= 3;
 			p.role = peers[k % 3];
 			if (!h.type || h.type >= TW_GREET)
 				continue;
-			want = allowed(h.type, h.sender, h.receiver) && lives(p.role, h.sender) &&
-			       lives(process_of[own], h.receiver);
+			want = allowed(h.type, h.sender, h.receiver) &&
+			       heard(p.role, h.sender, process_of[own], h.receiver, t.o.peers);
 			if (tw_handshake_admit(&c, &h, &why) != want)
-				fail_msg("process %u, peer %u: %s from role %u to role %u is %s",
-					 own, p.role, tw_type_name(h.type), h.sender, h.receiver,
+				fail_msg("process %u, peer %u%s: %s from role %u to role %u is %s",
+					 own, p.role, t.o.peers ? ", no servers" : "",
+					 tw_type_name(h.type), h.sender, h.receiver,
 					 want ? "refused" : "let in");
 		}
 }
@@ -90,7 +102,10 @@ static void payloads_have_their_bounds(void **state)
 		uint8_t from, to;
 		enum tw_tcp_role own;
 		uint32_t most;
+		bool peers;
 	} cases[] = {
+		{ TW_REDUCE, W, S, S, TW_TCP_WORKER, 1000, true },
+		{ TW_COPY, W, S, V, TW_TCP_WORKER, 5000, true },
 		{ TW_PUSH, W, W, S, TW_TCP_SERVE, 1000 },
 		{ TW_PARAMS, V, S, W, TW_TCP_WORKER, 1000 },
 		{ TW_PART, W, W, M, TW_TCP_SERVE, 5000 },
@@ -117,6 +132,7 @@ static void payloads_have_their_bounds(void **state)
 		const char *why = "";
 
 		t.o.role = cases[k].own;
+		t.o.peers = cases[k].peers;
 		p.role = cases[k].peer;
 		if (!tw_handshake_admit(&c, &h, &why))
 			fail_msg("%s of %u bytes: %s", tw_type_name(h.type), h.payload, why);

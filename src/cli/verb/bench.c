@@ -92,8 +92,8 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct bench_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the cases as one JSON object"),
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
-		"Python with PyTorch, for compute and scale (default: /usr/bin/python3, or the "
-		"one in PATH)"),
+		"Python with PyTorch, for compute, scale and allreduce (default: /usr/bin/python3, "
+		"or the one in PATH)"),
 	{ .option = TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
 				     "exchange: in threads, or between two processes over sockets"),
 	  .value = "WORLD" },
@@ -105,6 +105,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench exchange --json", "push, apply and pull in threads; the result as JSON" },
 	{ "thalweg bench exchange --world tcp",
 	  "the same between two processes, with and without TLS" },
+	{ "thalweg bench allreduce", "two workers without a server, compared with PyTorch's Gloo" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ 0 },
@@ -113,8 +114,8 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_bench = {
 	.name = "bench",
 	.words = "[WHAT]",
-	.help = "measure this machine: compute, scale, exchange, connections, sim or codec; "
-		"all of them if none is named",
+	.help = "measure this machine: compute, scale, exchange, allreduce, connections, sim or "
+		"codec; all of them if none is named",
 	.about = "Measures each case against a floor in the same run, and prints medians of\n"
 		 "interleaved rounds.  compute: a training step of five networks against\n"
 		 "PyTorch's, one thread each, and against one core's peak.  scale: workers in\n"
@@ -122,7 +123,10 @@ const struct tw_verb tw_verb_bench = {
 		 "exchange: push, apply and pull of 14.6 million parameters in threads, against\n"
 		 "one SGD pass and one copy; with --world tcp between two processes, against the\n"
 		 "same bytes and the same pass over a bare socket and over a bare TLS\n"
-		 "connection.  connections: 500 worker processes on one server, then 2,000:\n"
+		 "connection.  allreduce: two workers without a server add up 14.6 million values\n"
+		 "and update, between processes against Gloo's all-reduce through PyTorch, and in\n"
+		 "threads against the passes over memory; and an MLP against PyTorch's DDP.\n"
+		 "connections: 500 worker processes on one server, then 2,000:\n"
 		 "memory of a connection, and CPU time of an update against that with 10\n"
 		 "workers.  sim: events per second, memory of 10,000 workers, and events per\n"
 		 "second of 100,000 workers against those of 1,000.  codec: encode and decode\n"

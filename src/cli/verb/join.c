@@ -28,11 +28,6 @@ static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_rendezv
 			why, TW_BAD_INPUT,
 			"--job, --run and --set are for rank 0 of a cluster that is found in "
 			"the environment; with ADDRESS the job comes from the master");
-	if ((*f->link.listen || f->link.insecure) && f->as == TW_JOIN_WORKER)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%s is for --as server: a worker does not listen on a port; "
-			       "leave it out",
-			       f->link.insecure ? "--insecure" : "--listen");
 	return TW_OK;
 }
 
@@ -62,18 +57,23 @@ static enum tw_status check_paths(const struct tw_join_flags *f, struct tw_error
 static int enter(const struct tw_call *call, struct tw_link *link,
 		 const struct tw_rendezvous *where)
 {
-	const struct tw_join_flags *f = call->flags;
+	struct tw_join_flags f = *(const struct tw_join_flags *)call->flags;
+	struct tw_call own = *call;
 
-	if (!call->words && tw_rendezvous_leads(where))
-		return tw_join_lead(call, link, where);
-	if (*f->job || *f->work.run || f->work.set.count || (*f->link.listen && !f->as))
+	own.flags = &f;
+	f.ranked = !call->words;
+	if (f.ranked && tw_rendezvous_leads(where))
+		return tw_join_lead(&own, link, where);
+	if (*f.job || *f.work.run || f.work.set.count || (f.ranked && *f.link.listen && !f.as))
 		tw_log_line(
 			call->log, TW_INFO, "",
 			"--job, --run, --set and a worker's --listen are for rank 0, which runs "
 			"the master; this process gets the job from it");
-	if (f->workers > 1)
-		return tw_join_many(call, link, &where->master);
-	return tw_join_alone(call, link, &where->master);
+	if (f.ranked && !f.as)
+		f.link.listen = "";
+	if (f.workers > 1)
+		return tw_join_many(&own, link, &where->master);
+	return tw_join_alone(&own, link, &where->master);
 }
 
 static int join(const struct tw_call *call)
@@ -110,11 +110,11 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, TW_CROWD_PROCESSES,
 		"number of workers to start, each a process"),
 	TW_LINK_FLAGS(struct tw_join_flags, link,
-		      "server: the address where workers reach it (default: a free port; on "
-		      "this machine only if the master is)",
+		      "server, or worker of a job without servers: the address where workers "
+		      "reach it (default: a free port; on this machine only if the master is)",
 		      "port on this machine for /metrics and /health (default: off)"),
 	TW_FLAG(struct tw_join_flags, link.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
-		"server or rank 0: accept other machines without key or certificates"),
+		"as --listen, and rank 0: accept other machines without key or certificates"),
 	TW_FLAG(struct tw_join_flags, patience, "patience", TW_TIME, "10min", "TIME", 0, 0,
 		"give up if no master answers for this long; 0s: never"),
 	TW_FLAG(struct tw_join_flags, data, "data", TW_TEXT, "", "DIR", 0, 0,

@@ -73,12 +73,14 @@ const struct tw_verb tw_verb_serve = {
 	.help = "run the master of a cluster, which workers join over TCP",
 	.about = "Runs the master and the first server of a cluster.  Workers, and further\n"
 		 "servers if the job has more than one, join it over TCP; serve prints the\n"
-		 "command for that.  Training starts when there are enough workers (cluster.min,\n"
-		 "cluster.wait) and continues when workers come, leave or die.  The run\n"
-		 "directory keeps the job, checkpoints, log and result.  Interrupt once to\n"
-		 "checkpoint and stop (exit code 75), twice to stop at once.  Run the same\n"
-		 "command again to resume from the last checkpoint; processes that had joined\n"
-		 "reconnect by themselves.  Without a key it listens on this machine only.\n",
+		 "command for that.  If the job has no servers, serve runs the master only, and\n"
+		 "workers connect to each other, too.  Training starts when there are enough\n"
+		 "workers (cluster.min, cluster.wait) and continues when workers come, leave or\n"
+		 "die.  The run directory keeps the job, checkpoints, log and result.  Interrupt\n"
+		 "once to checkpoint and stop (exit code 75), twice to stop at once.  Run the\n"
+		 "same command again to resume from the last checkpoint; processes that had\n"
+		 "joined reconnect by themselves.  Without a key it listens on this machine\n"
+		 "only.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct serve_flags),

@@ -24,6 +24,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->scores.accuracy = -1;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
 	tw_spans_init(&m->cuts.closed, heap);
+	tw_spans_init(&m->commit.spans, heap);
 	m->scores.chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
@@ -32,7 +33,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->scores.chunk = tw_heap_zeros(heap, m->scores.chunks * sizeof *m->scores.chunk);
 	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
-	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK;
+	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
+	      tw_replicas_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -68,6 +70,8 @@ static void master_free(struct tw_actor *a)
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
+	tw_replicas_release(m);
+	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
@@ -92,7 +96,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 static bool master_may_hear(const struct master *m, const struct tw_context *ctx,
 			    const struct tw_msg *msg)
 {
-	const bool served = tw_plan_is_server(m->plan, msg->from.node);
+	const bool served = tw_plan_holds(m->plan, msg->from.node);
 	const bool hello = msg->h.type == TW_HELLO;
 
 	if (!tw_hears(ctx, msg))
@@ -102,7 +106,8 @@ static bool master_may_hear(const struct master *m, const struct tw_context *ctx
 		return msg->from.node > m->plan->crew.servers &&
 		       !(hello && msg->b.hello.role == TW_SERVER);
 	case TW_SERVER:
-		return served && !(hello && msg->b.hello.role != TW_SERVER);
+		return served && !tw_master_has_replicas(m) &&
+		       !(hello && msg->b.hello.role != TW_SERVER);
 	default:
 		return served && msg->h.shard == msg->from.index;
 	}
@@ -146,7 +151,8 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
-		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
+		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current &&
+		    !tw_round_crossed(m, msg))
 			tw_deal_asks(m, msg->h.from);
 		break;
 	case TW_DONE:
@@ -191,6 +197,9 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		break;
 	case TIMER_STUCK:
 		tw_stuck_check(m, ctx);
+		break;
+	case TIMER_COPY:
+		tw_replicas_bring_again(m, ctx);
 		break;
 	case TIMER_HOMELESS:
 		m->waits.counting_homes = false;

@@ -186,6 +186,17 @@ static inline bool tw_round_planned(const struct member *e)
 {
 	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
 }
+/* It asked before it had heard of the stripe that it has by now: it will ask again after that.  One
+ * that holds a replica has not heard of that round's end before. */
+static inline bool tw_round_crossed(const struct master *m, const struct tw_msg *idle)
+{
+	const struct member *e = &m->member[idle->h.from];
+
+	if (tw_master_has_replicas(m))
+		return idle->b.idle.lease != (uint32_t)e->held.next;
+	return tw_round_planned(e) && e->stripe.incarnation == e->incarnation &&
+	       idle->b.idle.lease < (uint32_t)e->stripe.lease;
+}
 /* Workers that are behind and have not come home. */
 static inline uint32_t tw_round_late(const struct master *m)
 {
@@ -194,9 +205,61 @@ static inline uint32_t tw_round_late(const struct master *m)
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 
+/* master_replicas.c: where each worker holds a replica of all shards; elsewhere these do nothing */
+enum tw_status tw_replicas_init(struct master *m);
+void tw_replicas_release(struct master *m);
+/* Is the replica of every live member ready? */
+static inline bool tw_replicas_ready(const struct master *m)
+{
+	return !tw_master_has_replicas(m) || m->replicas.ready == tw_master_live(m);
+}
+struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   uint32_t shard, enum tw_type type);
+/* The first live member at or after this slot whose replica is ready; TW_NO_SLOT: none. */
+uint32_t tw_replicas_next(const struct master *m, uint32_t slot);
+/* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
+uint32_t tw_replicas_speaker(const struct master *m);
+/* Ask for the replicas that are not there.  True: all are ready. */
+bool tw_replicas_bring(struct master *m, struct tw_context *ctx);
+/* TIMER_COPY: some may have been lost on the way. */
+void tw_replicas_bring_again(struct master *m, struct tw_context *ctx);
+/* A shard of a replica was taken. */
+void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A shard of this node has said this word; true: for the first time since the word was asked. */
+bool tw_replica_says(struct master *m, uint32_t node, uint32_t shard, enum replica_word word);
+bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word);
+/* Every replica is asked for this word anew. */
+void tw_replicas_ask_anew(struct master *m, enum replica_word word);
+/* Has every replica that is ready said it? */
+static inline bool tw_replicas_all(const struct master *m, enum replica_word word)
+{
+	return !tw_master_has_replicas(m) || m->replicas.full[word] >= m->replicas.ready;
+}
+/* Who adds up the round that is open; tells everybody where that has changed. */
+void tw_replicas_form(struct master *m, struct tw_context *ctx);
+/* The sum is complete on one shard, or a contribution was refused there. */
+void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Is the sum of the round complete on all? */
+bool tw_replicas_complete(const struct master *m);
+/* Contributions that are in the sum are complete. */
+void tw_replicas_settle(struct master *m, struct tw_context *ctx);
+/* A member is not live any more; its leases and its stripe are not given back yet. */
+void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* Its shard does not have the round that this generation begins with. */
+void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* What the shards of a replica were told and may have lost, once more. */
+void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* Who is in, to the shards of one replica: its own worker. */
+void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard);
+/* All views are kept: replicas that differ from the speaker's are not what they should be. */
+void tw_replicas_compare(struct master *m, struct tw_context *ctx);
+
 /* master_restore.c */
 /* Choose a server for every shard that has none, and fetch the newest cut. */
 void tw_cut_assign(struct master *m, struct tw_context *ctx);
+/* HOST for this node, without what it is taken from. */
+struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
+				   uint32_t node);
 void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);

@@ -57,16 +57,24 @@ void tw_score_agreed(struct master *m, bool adopted)
 
 /* --- evaluation ------------------------------------------------------------------------------- */
 
-void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
-		       const struct tw_body_pin *what)
+static void send_pin(struct tw_context *ctx, struct tw_msg *msg, const struct tw_body_pin *what)
 {
-	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_PIN);
-
 	if (!msg)
 		return;
 	msg->h.flags = TW_FLAG_FREE;
 	msg->b.pin = *what;
 	tw_send(ctx, msg);
+}
+
+void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
+		       const struct tw_body_pin *what)
+{
+	/* whoever evaluates reads from its own replica */
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (m->member[k].node != m->shard[shard].node &&
+		    !(what->what == TW_PIN_KEEP && tw_replica_said(m, k, shard, REPLICA_PINNED)))
+			send_pin(ctx, tw_replica_to_shard(m, ctx, k, shard, TW_PIN), what);
+	send_pin(ctx, tw_master_to_shard(m, ctx, shard, TW_PIN), what);
 }
 
 void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -76,7 +84,8 @@ void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard
 					  .round = m->eval.round,
 					  .samples = m->eval.samples };
 
-	if (m->eval.state != EVAL_OFF && !m->shard[shard].pinned)
+	if (m->eval.state != EVAL_OFF &&
+	    (!m->shard[shard].pinned || !tw_replicas_all(m, REPLICA_PINNED)))
 		tw_score_send_pin(m, ctx, shard, &what);
 }
 
@@ -101,6 +110,7 @@ static void start(struct master *m, struct tw_context *ctx, uint64_t number, uin
 				       .number = number,
 				       .round = round,
 				       .samples = samples };
+	tw_replicas_ask_anew(m, REPLICA_PINNED);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].pinned = false;
 		tw_score_pin_shard(m, ctx, s);
@@ -262,7 +272,7 @@ static bool all_pinned(const struct master *m)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].pinned)
 			return false;
-	return true;
+	return tw_replicas_all(m, REPLICA_PINNED);
 }
 
 static bool one_round(const struct master *m)
@@ -287,7 +297,16 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 	m->eval.at = tw_now(ctx);
 	m->since = m->eval.at;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
+	tw_replicas_compare(m, ctx);
 	return true;
+}
+
+/* Does it have the views, on its own node or on servers? */
+static bool may_score(const struct master *m, uint32_t slot)
+{
+	return m->member[slot].chunk == NO_CHUNK &&
+	       (!tw_master_has_replicas(m) ||
+		m->member[slot].replica.heard[REPLICA_PINNED] == m->plan->problem.shards);
 }
 
 /* The first live member at or after k that computes no chunk.  At most m->scores.chunks do. */
@@ -295,7 +314,7 @@ static uint32_t next_free(const struct master *m, uint32_t k)
 {
 	const struct tw_slots *live = &m->members.live;
 
-	for (k = tw_slots_next(live, k); k != TW_NO_SLOT && m->member[k].chunk != NO_CHUNK;)
+	for (k = tw_slots_next(live, k); k != TW_NO_SLOT && !may_score(m, k);)
 		k = tw_slots_next(live, k + 1);
 	return k;
 }
@@ -338,10 +357,25 @@ void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_m
 {
 	struct shard_info *i;
 
-	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->restart.generation ||
-	    m->shard[msg->h.shard].node != msg->from.node)
+	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->restart.generation)
 		return;
 	i = &m->shard[msg->h.shard];
+	if (tw_master_has_replicas(m) && msg->b.pin.what == TW_PIN_KEEP &&
+	    m->eval.state != EVAL_OFF && msg->b.pin.pin == m->eval.pin) {
+		const uint32_t slot = tw_master_slot_at(m, msg->from.node);
+
+		if (msg->b.pin.round != m->eval.round) { /* as in views_kept */
+			unpin(m, ctx);
+			start(m, ctx, m->eval.number, m->rounds.number, 0);
+			return;
+		}
+		if (tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_PINNED))
+			m->member[slot].replica.digest ^= msg->b.pin.digest;
+		if (i->node != msg->from.node)
+			tw_score_deal(m, ctx);
+	}
+	if (i->node != msg->from.node)
+		return;
 	if (msg->b.pin.what == TW_PIN_COUNT)
 		tw_score_steady(m, i, &msg->b.pin);
 	if (msg->b.pin.what != TW_PIN_KEEP || m->eval.state == EVAL_OFF ||

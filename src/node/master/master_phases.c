@@ -87,12 +87,18 @@ static void run(struct master *m, struct tw_context *ctx)
 }
 
 /* A worker that asks has heard all answers of the rounds before.  What its codec owes is right only
- * then, and its part of the cut has that. */
+ * then, and its part of the cut has that.  Where a round may close without somebody, an answer that
+ * is late decides who that is, and after a stop it is not on its way any more.  A worker that holds
+ * a replica has all rounds in it then. */
 static bool unheard_answers(const struct master *m)
 {
 	const struct dealing *d = &m->dealing;
+	const struct tw_plan *p = m->plan;
+	const uint32_t all = p->crew.workers;
 
-	return tw_master_rounds(m) && tw_plan_worker_goes_back(m->plan) &&
+	return tw_master_rounds(m) &&
+	       (tw_plan_worker_goes_back(p) || tw_master_has_replicas(m) ||
+		p->gate->quorum(p->gate_options, all, 0) < all) &&
 	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
 }
 

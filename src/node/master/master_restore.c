@@ -40,6 +40,8 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 
 		if (i->place >= SHARD_ASSIGNED)
 			continue;
+		if (tw_master_has_replicas(m))
+			best = tw_replicas_speaker(m);
 		for (uint32_t k = 0; k < m->plan->crew.servers; k++)
 			if (m->server[k].state != SERVER_AWAY && (!best || better(m, k + 1, best)))
 				best = k + 1;
@@ -55,14 +57,14 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 	ctx->world->load(ctx);
 }
 
-void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
+struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
+				   uint32_t node)
 {
-	struct shard_info *i = &m->shard[shard];
-	const struct tw_addr to = { i->node, TW_SERVER, 0 };
+	const struct tw_addr to = { node, TW_SERVER, 0 };
 	struct tw_msg *msg = tw_msg_to(ctx, to, TW_HOST);
 
 	if (!msg)
-		return;
+		return NULL;
 	msg->h.view = m->restart.generation;
 	msg->h.incarnation = ctx->boot;
 	msg->h.shard = shard;
@@ -70,9 +72,19 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 	if (m->restart.current != m->restart.generation && m->restart.generation >> 32 == ctx->boot)
 		msg->h.flags = TW_FLAG_FRESH;
 	msg->b.host = (struct tw_body_host){ .shard = shard,
-					     .incarnation = i->incarnation,
-					     .cut = i->host_cut,
+					     .incarnation = m->shard[shard].incarnation,
+					     .cut = m->shard[shard].host_cut,
 					     .live = tw_master_live(m) };
+	return msg;
+}
+
+void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	const struct shard_info *i = &m->shard[shard];
+	struct tw_msg *msg = tw_cut_host_message(m, ctx, shard, i->node);
+
+	if (!msg)
+		return;
 	if (i->host) {
 		msg->payload = tw_block_keep(i->host);
 		msg->h.payload = (uint32_t)i->host->bytes;
@@ -294,11 +306,11 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	}
 	m->rounds.number = x->round;
 	m->count.dropped = x->dropped;
+	m->count.refused = x->refused;
 	m->scores.evaluated_at = x->evaluated_at;
 	m->cuts.period = x->period;
 	if (!m->restart.begun) {
 		m->count.redealt = x->redealt;
-		m->count.refused = x->refused;
 		m->count.lost_copies = x->lost_copies;
 		if (m->restart.resume)
 			m->restart.release = x->release;
@@ -371,9 +383,10 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
 		tw_orphans_restart(m);
-		m->rounds.number = m->dealing.frontier = m->count.dropped = m->scores.evaluated_at =
-			0;
-		if (m->restart.begun && tw_plan_worker_goes_back(m->plan))
+		m->rounds.number = m->dealing.frontier = m->scores.evaluated_at = 0;
+		m->count.dropped = m->count.refused = 0;
+		/* who outlived a master may have something of the run that it began */
+		if ((m->restart.begun || ctx->boot > 1) && tw_plan_worker_goes_back(m->plan))
 			restore_workers(m, ctx, NULL, 0);
 	}
 	if (m->restart.begun && anew && before > tw_spans_total(&m->dealing.taken))

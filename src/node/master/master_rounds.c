@@ -78,8 +78,8 @@ static void begin_stripe(struct master *m, struct tw_context *ctx, uint32_t slot
 /* Between rounds a cut, a pause or the end come first. */
 static bool may_open(const struct master *m)
 {
-	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
-	       !tw_master_must_move(m) && !tw_deal_exhausted(m);
+	return m->phase == PHASE_RUN && !m->waits.paused && tw_replicas_ready(m) && !m->wish.cut &&
+	       !m->wish.stop && !tw_master_must_move(m) && !tw_deal_exhausted(m);
 }
 
 static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -214,6 +214,26 @@ static bool open_round(struct master *m, struct tw_context *ctx)
 	return m->rounds.open;
 }
 
+/* The positions of the sum, which every replica has already. */
+static void commit_to_replica(struct master *m, struct tw_context *ctx, uint32_t slot,
+			      uint32_t shard)
+{
+	struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, shard, TW_COMMIT);
+	struct tw_span *tail;
+
+	if (!msg)
+		return;
+	msg->b.commit = (struct tw_body_commit){ m->commit.round, (uint32_t)m->commit.spans.count,
+						 m->commit.attempt };
+	if (m->commit.spans.count) {
+		tail = tw_msg_tail(ctx, msg, m->commit.spans.count * sizeof *tail);
+		if (!tail)
+			return;
+		tw_spans_write(&m->commit.spans, tail);
+	}
+	tw_send(ctx, msg);
+}
+
 void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	struct tw_msg *msg;
@@ -221,6 +241,12 @@ void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard
 
 	if (!m->commit.sent || !tw_shard_has_home(&m->shard[shard]))
 		return;
+	if (tw_master_has_replicas(m)) {
+		for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT;
+		     k = tw_replicas_next(m, k + 1))
+			commit_to_replica(m, ctx, k, shard);
+		return;
+	}
 	msg = tw_master_to_shard(m, ctx, shard, TW_COMMIT);
 	if (!msg)
 		return;
@@ -240,7 +266,12 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 	const bool abandons =
 		m->plan->gate->abandons && m->plan->gate->abandons(m->plan->gate_options);
 
+	enum tw_status st = TW_OK;
+
 	m->commit.count = 0;
+	m->commit.attempt = m->replicas.forming;
+	tw_spans_clear(&m->commit.spans);
+	tw_replicas_settle(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
 		bool late = false;
@@ -255,6 +286,9 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 			m->count.samples += e->stripe.count;
 			m->count.loss_sum += e->stripe.loss;
 			m->count.loss_samples += e->stripe.count;
+			if (tw_master_has_replicas(m) && st == TW_OK)
+				st = tw_spans_add(&m->commit.spans, e->stripe.from,
+						  e->stripe.from + e->stripe.count, NULL);
 		} else if (e->stripe.state == STRIPE_REFUSED) {
 			m->count.refused++;
 		} else {
@@ -275,6 +309,10 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 		m->count.loss_sum /= 2;
 		m->count.loss_samples /= 2;
 	}
+	if (st != TW_OK) {
+		tw_give_up(ctx, st, "no memory for the positions of a round");
+		return;
+	}
 	m->commit.round = m->rounds.number;
 	m->commit.sent = true;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
@@ -292,6 +330,8 @@ static bool round_full(const struct master *m)
 	const uint32_t *n = m->rounds.stripes;
 	const uint32_t complete = n[STRIPE_COMPLETE], stripes = complete + n[STRIPE_STAGING];
 
+	if (tw_master_has_replicas(m))
+		return tw_replicas_complete(m);
 	return complete == stripes ||
 	       complete >= m->plan->gate->quorum(m->plan->gate_options, stripes, n[STRIPE_BEHIND]);
 }
@@ -304,6 +344,10 @@ void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg
 	uint64_t *word;
 	struct member *e;
 
+	if (tw_master_has_replicas(m)) {
+		tw_replica_have(m, ctx, msg);
+		return;
+	}
 	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||
 	    m->shard[s].node != msg->from.node || h->slot >= m->plan->crew.workers)
 		return;
@@ -350,6 +394,7 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 				close_empty(m, ctx); /* everybody went: nothing to commit */
 				continue;
 			}
+			tw_replicas_form(m, ctx);
 			if (!round_full(m))
 				return;
 			commit_round(m, ctx);
@@ -358,6 +403,8 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 		if (!open_ahead(m, ctx)) {
 			if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
 				tw_score_dry(m, ctx);
+			if (m->phase == PHASE_RUN && !tw_replicas_bring(m, ctx))
+				return;
 			if (!may_open(m))
 				return;
 			forgive(m);

@@ -25,16 +25,26 @@ struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint
 	return msg;
 }
 
-bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags)
+static bool ask(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t flags)
 {
-	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_ASK);
-
 	if (!msg)
 		return false;
 	msg->h.flags = flags;
 	msg->b.ask.number = m->restart.asks;
 	tw_send(ctx, msg);
 	return true;
+}
+
+bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags)
+{
+	/* before a generation begins, every replica confirms it */
+	for (uint32_t k = m->phase == PHASE_AGREE ? tw_replicas_next(m, 0) : TW_NO_SLOT;
+	     k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (m->member[k].node != m->shard[shard].node &&
+		    !tw_replica_said(m, k, shard, REPLICA_AGREED) &&
+		    !ask(m, ctx, tw_replica_to_shard(m, ctx, k, shard, TW_ASK), flags))
+			return false;
+	return ask(m, ctx, tw_master_to_shard(m, ctx, shard, TW_ASK), flags);
 }
 
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s)
@@ -47,7 +57,9 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 		return;
 	tw_master_full_view(m, ctx, s);
 	tw_round_commit_to(m, ctx, s);
-	if (m->phase == PHASE_AGREE && !m->shard[s].agreed && !tw_master_ask(m, ctx, s, 0))
+	if (m->phase == PHASE_AGREE &&
+	    (!m->shard[s].agreed || !tw_replicas_all(m, REPLICA_AGREED)) &&
+	    !tw_master_ask(m, ctx, s, 0))
 		return;
 	tw_cut_snap_shard(m, ctx, s);
 	tw_score_count_shard(m, ctx, s);
@@ -78,8 +90,11 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 {
 	if (!drop_shards(m, node) || m->phase == PHASE_OVER)
 		return;
-	tw_say(ctx, TW_WARNING, "server %u is gone, and its shards with it",
-	       tw_server_number(node));
+	if (tw_master_has_replicas(m))
+		tw_say(ctx, TW_WARNING, "the last worker that held the parameters is gone");
+	else
+		tw_say(ctx, TW_WARNING, "server %u is gone, and its shards with it",
+		       tw_server_number(node));
 	m->waits.lost = m->cuts.was_paused = true;
 	tw_cut_abort(m);
 	tw_score_abort(m, ctx);
@@ -308,17 +323,26 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 	    msg->b.state.version.incarnation >> 20 > ctx->boot)
 		return;
 	i = &m->shard[s];
-	if (tw_shard_has_home(i) && i->node == msg->from.node &&
+	if (tw_shard_has_home(i) && (i->node == msg->from.node || tw_master_has_replicas(m)) &&
 	    i->incarnation == msg->b.state.version.incarnation) {
-		if (msg->b.state.asked != m->restart.asks || msg->h.view != m->restart.generation ||
-		    (tw_master_rounds(m) && msg->b.state.round != m->rounds.number))
+		if (msg->b.state.asked != m->restart.asks || msg->h.view != m->restart.generation)
+			return;
+		if (tw_master_rounds(m) && msg->b.state.round != m->rounds.number) {
+			tw_replica_behind(m, ctx, msg);
+			return;
+		}
+		if (tw_master_has_replicas(m))
+			tw_replica_says(m, msg->from.node, s, REPLICA_AGREED);
+		if (i->node != msg->from.node)
 			return;
 		if (!take_state(m, ctx, i, msg))
 			return;
 		i->agreed = true;
-		i->counted = m->phase == PHASE_COUNT;
+		i->counted = i->counted || m->phase == PHASE_COUNT; /* it may say so twice */
 		return;
 	}
+	if (tw_master_has_replicas(m)) /* they are taken from a checkpoint, or from a live one */
+		return;
 	if (i->place < SHARD_ASSIGNED && adoptable(m, msg->from.node) &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
 		if (!take_state(m, ctx, i, msg))
@@ -349,6 +373,10 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	if (s >= m->plan->problem.shards)
 		return;
 	i = &m->shard[s];
+	if (tw_master_has_replicas(m) && msg->b.host.attempt) {
+		tw_replica_hosted(m, ctx, msg);
+		return;
+	}
 	if (i->place != SHARD_ASSIGNED || i->node != msg->from.node ||
 	    i->incarnation != msg->b.host.incarnation)
 		return;

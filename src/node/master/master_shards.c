@@ -124,6 +124,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 	} else if (m->restart.history != HISTORY_KNOWN) {
 		one_generation(m, ctx);
 	}
+	tw_replicas_ask_anew(m, REPLICA_AGREED);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].agreed = false;
 		tw_master_full_view(m, ctx, s);
@@ -148,6 +149,8 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 	if (lost)
 		tw_cut_assign(m, ctx);
 	if (waits)
+		return;
+	if (!tw_replicas_bring(m, ctx))
 		return;
 	/* once it has begun, `run` pauses when there are too few */
 	if (m->restart.begun || tw_master_live(m) == m->plan->crew.workers ||
@@ -234,6 +237,8 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!m->shard[s].agreed)
 			return;
+	if (!tw_replicas_all(m, REPLICA_AGREED))
+		return;
 	if (m->restart.history != HISTORY_KNOWN && rebuild_taken(m) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
 		return;

@@ -32,7 +32,8 @@ enum {
 	TIMER_PAUSE,
 	TIMER_HOMELESS,
 	TIMER_MOVE,
-	TIMER_STUCK
+	TIMER_STUCK,
+	TIMER_COPY
 };
 
 /* How long a worker takes: the longest of the last 32 to 64 times. */
@@ -99,6 +100,22 @@ struct stripe_ahead {
 	uint32_t count;
 };
 
+/* A member's replica of all shards (plan.topology): see master_replicas.c. */
+enum replica_state {
+	REPLICA_NONE,
+	REPLICA_ASKED, /* it was told to make one, or another to give it a copy */
+	REPLICA_READY,
+};
+/* What each shard of a replica says once. */
+enum replica_word { REPLICA_HOSTED, REPLICA_AGREED, REPLICA_HAS, REPLICA_PINNED, REPLICA_WORDS };
+
+struct replica {
+	enum replica_state state;
+	uint32_t attempt;              /* that it was asked for with */
+	uint32_t heard[REPLICA_WORDS]; /* shards that have said so */
+	uint64_t digest;               /* of the views that it keeps for the evaluation */
+};
+
 struct member {
 	bool live;
 	bool heard; /* it knows who it is */
@@ -113,6 +130,7 @@ struct member {
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
 	struct stripe_ahead ahead;
+	struct replica replica;
 	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
 	uint32_t barred_node,
 		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
@@ -261,6 +279,28 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
+/* All replicas, where the plan has them, and those who add up a round.
+ *
+ *  (1) `ready` is the number of live members whose replica is READY; the replica of one who is not
+ *      live is NONE.
+ *  (2) full[w] is the number of live members all of whose shards have said w.
+ *  (3) `form` is the formation as it was told last, of this generation; `formed`: it is that of the
+ *      round which is open, and nobody in it has gone. */
+struct replicas {
+	uint32_t ready, full[REPLICA_WORDS];
+	uint64_t *bits;   /* by slot, word and shard: who has said what */
+	uint32_t words;   /* of 64 shards */
+	uint32_t attempt; /* numbers given by this master */
+	uint32_t forming; /* number of the formation */
+	uint64_t told;    /* generation that it was told in; 0: it is to be told again */
+	struct tw_member *form;
+	uint32_t count;
+	bool formed;
+	bool settled;   /* all survivors have the sum: it counts, although somebody has gone */
+	uint32_t steps; /* of the sum */
+	double loss, rate;
+};
+
 /* The set that was committed last, in case a shard has not heard of it. roll_back in
  * master_shards.c forgets it. */
 struct commit {
@@ -268,6 +308,8 @@ struct commit {
 	uint64_t round;
 	uint32_t count;
 	struct tw_member *set;
+	uint32_t attempt;      /* replicas: whose sum it is ... */
+	struct tw_spans spans; /* ... and its positions */
 };
 
 /* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
@@ -377,6 +419,7 @@ struct master {
 	struct server_info *server; /* by server number (node - 1) */
 	struct dealing dealing;
 	struct rounds rounds;
+	struct replicas replicas;
 	struct commit commit;
 	struct cuts cuts;
 	struct evaluation eval;
@@ -391,6 +434,11 @@ struct master {
 static inline uint32_t tw_master_live(const struct master *m)
 {
 	return m->members.live.members;
+}
+
+static inline bool tw_master_has_replicas(const struct master *m)
+{
+	return tw_plan_has_peers(m->plan);
 }
 
 static inline bool tw_master_rounds(const struct master *m)

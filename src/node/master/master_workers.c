@@ -23,11 +23,15 @@ struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uin
 	return msg;
 }
 
-static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
+/* Where the shards are for this worker: on servers, or on its own node. */
+static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t slot)
 {
+	const bool own = tw_master_has_replicas(m);
 	struct tw_place *tail;
 	uint32_t count = 0;
 
+	if (own && m->member[slot].replica.state != REPLICA_READY)
+		return true;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		count += tw_shard_has_home(&m->shard[s]);
 	if (!count)
@@ -38,8 +42,9 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 	count = 0;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (tw_shard_has_home(&m->shard[s]))
-			tail[count++] = (struct tw_place){ s, m->shard[s].node,
-							   m->shard[s].incarnation, 0 };
+			tail[count++] =
+				(struct tw_place){ s, own ? m->member[slot].node : m->shard[s].node,
+						   m->shard[s].incarnation, 0 };
 	return true;
 }
 
@@ -51,16 +56,23 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 		return;
 	msg->h.incarnation = m->member[slot].incarnation;
 	msg->b.view = (struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
-	if (put_places(m, ctx, msg))
+	if (put_places(m, ctx, msg, slot))
 		tw_send(ctx, msg);
 }
 
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
+	struct tw_msg *msg;
 	struct tw_member *tail;
 	uint32_t count = 0;
 
+	if (tw_master_has_replicas(m)) {
+		for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT;
+		     k = tw_replicas_next(m, k + 1))
+			tw_replica_view(m, ctx, k, shard);
+		return;
+	}
+	msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
 	if (!msg)
 		return;
 	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
@@ -93,7 +105,8 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 		struct tw_member *tail;
 		struct tw_msg *msg;
 
-		if (!tw_shard_has_home(&m->shard[s]))
+		/* a replica knows its own worker only */
+		if (!tw_shard_has_home(&m->shard[s]) || tw_master_has_replicas(m))
 			continue;
 		msg = tw_master_to_shard(m, ctx, s, TW_VIEW);
 		if (!msg)
@@ -146,7 +159,7 @@ static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot
 		msg->payload = tw_block_keep(e->restore);
 		msg->h.payload = (uint32_t)e->restore->bytes;
 	}
-	if (put_places(m, ctx, msg))
+	if (put_places(m, ctx, msg, slot))
 		tw_send(ctx, msg);
 }
 
@@ -268,6 +281,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       state == TW_LEFT ? "left" : "is gone", tw_master_live(m) - 1,
 	       tw_master_live(m) == 2 ? "s" : "");
 	unseat(m, slot);
+	tw_replica_lost(m, ctx, slot);
 	e->steps = e->samples = 0;
 	m->count.lost_copies += state == TW_GONE && tw_plan_own_parameters(m->plan);
 	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
@@ -310,10 +324,11 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	const struct member *e;
 
 	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
-	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node ||
-	    b->slot >= m->plan->crew.workers)
+	    s >= m->plan->problem.shards || b->slot >= m->plan->crew.workers)
 		return;
 	e = &m->member[b->slot];
+	if (msg->from.node != (tw_master_has_replicas(m) ? e->node : m->shard[s].node))
+		return;
 	if (!e->live || e->incarnation != msg->h.incarnation)
 		return;
 	tw_say(ctx, TW_WARNING,
@@ -370,6 +385,16 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 
 /* --- coming back ----------------------------------------------------------------------------- */
 
+/* Has this master taken all shards from a checkpoint?  Then workers begin from there, too. */
+static bool began_from_cut(const struct master *m)
+{
+	bool taken = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		taken = taken || m->shard[s].place >= SHARD_ASSIGNED;
+	return taken && !tw_master_adopted_any(m);
+}
+
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_hello *h = &msg->b.hello;
@@ -388,8 +413,10 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		tw_cut_snap_worker(m, ctx, h->slot);
 		return;
 	}
-	/* removed by this very master, or too late: the shards know the members without it */
-	if (e->live || h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
+	/* removed by this very master, or too late: the shards know the members without it; what it
+	 * keeps would not fit to what they have */
+	if ((tw_plan_worker_goes_back(m->plan) && began_from_cut(m)) || e->live ||
+	    h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
 	    m->restart.begun || m->phase != PHASE_GATHER ||
 	    !tw_deal_adoptable(m, list, msg->h.tail / sizeof *list)) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
@@ -419,6 +446,7 @@ void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t sl
 	tw_deal_resend(m, ctx, slot);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 	tw_cut_snap_worker(m, ctx, slot);
+	tw_replica_resync(m, ctx, slot);
 	if (m->member[slot].chunk != NO_CHUNK)
 		tw_score_lost(m, ctx, slot);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - a process that hosts shards: says hello to the master, and hands HOST on to the shard
  * concerned, which lives on the same node.  One that is asked to stop says so and stays until the
- * master has found another place for its shards.
+ * master has found another place for its shards.  On the node of a worker that holds a replica it
+ * only hands on.
  *
  *  (1) it obeys the newest master only.  A HOST of a master that died may arrive after the next one
  *      has adopted the shard as it was: taking it would make another incarnation of it that this
@@ -64,15 +65,36 @@ static void hello(struct server *s, struct tw_context *ctx)
 	tw_send(ctx, m);
 }
 
+/* Beside a worker it says nothing: the worker joins, leaves and comes back for both. */
+static bool has_worker(const struct server *s)
+{
+	return tw_plan_has_peers(s->plan);
+}
+
 static void server_start(struct tw_actor *a, struct tw_context *ctx)
 {
-	hello((struct server *)a, ctx);
+	if (!has_worker((struct server *)a))
+		hello((struct server *)a, ctx);
+}
+
+/* It is for the shard of this node. */
+static void hand_on(struct tw_context *ctx, const struct tw_msg *m, uint32_t shard)
+{
+	const struct tw_addr to = { ctx->self.node, TW_SHARD, (uint16_t)shard };
+	struct tw_msg *on = tw_msg_to(ctx, to, (enum tw_type)m->h.type);
+
+	if (!on)
+		return;
+	on->h = m->h;
+	on->b = m->b;
+	on->payload = tw_block_keep(m->payload);
+	on->payload_at = m->payload_at;
+	tw_send(ctx, on);
 }
 
 static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct server *s = (struct server *)a;
-	struct tw_msg *on;
 	uint32_t shard;
 
 	if (!tw_hears(ctx, m))
@@ -82,21 +104,20 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_gone(ctx);
 		return;
 	}
+	if (m->h.type == TW_COPY) {
+		if (has_worker(s) && m->b.copy.shard < s->plan->problem.shards &&
+		    m->h.incarnation >= s->term)
+			hand_on(ctx, m, m->b.copy.shard);
+		return;
+	}
 	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->problem.shards ||
 	    m->h.incarnation < s->term)
 		return;
 	s->term = m->h.incarnation;
 	shard = m->b.host.shard;
-	on = tw_msg_to(ctx, (struct tw_addr){ ctx->self.node, TW_SHARD, (uint16_t)shard }, TW_HOST);
-	if (!on)
-		return;
 	s->hosted += (uint32_t)(!m->b.host.unhost) - (uint32_t)s->holds[shard];
 	s->holds[shard] = !m->b.host.unhost;
-	on->h = m->h;
-	on->b = m->b;
-	on->payload = tw_block_keep(m->payload);
-	on->payload_at = m->payload_at;
-	tw_send(ctx, on);
+	hand_on(ctx, m, shard);
 }
 
 static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)
@@ -107,7 +128,7 @@ static void server_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		return;
 	if (boot > s->term)
 		s->term = boot;
-	if (s->state != SERVER_LEFT)
+	if (s->state != SERVER_LEFT && !has_worker(s))
 		hello(s, ctx);
 }
 
@@ -116,7 +137,7 @@ static void server_interrupt(struct tw_actor *a, struct tw_context *ctx)
 	struct server *s = (struct server *)a;
 	struct tw_msg *m;
 
-	if (s->state != SERVER_HERE)
+	if (s->state != SERVER_HERE || has_worker(s))
 		return;
 	m = tw_msg_to(ctx, tw_master_addr(), TW_BYE);
 	if (!m)

@@ -29,7 +29,8 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_round.c, shard_answer.c, shard_members.c, shard_pin.c, shard_host.c.
+ * it: shard_push.c, shard_round.c, shard_reduce.c, shard_answer.c, shard_members.c, shard_pin.c,
+ * shard_host.c.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
@@ -81,7 +82,8 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 /* Of what a shard may say to itself, it hears what was relayed. */
 static bool shard_may_hear(const struct tw_msg *m, const struct tw_context *ctx)
 {
-	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || (m->h.flags & TW_FLAG_RELAYED));
+	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || m->h.type == TW_REDUCE ||
+				    (m->h.flags & TW_FLAG_RELAYED));
 }
 
 /* A worker's message touches what is known of that worker. */
@@ -145,6 +147,18 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	case TW_SNAP:
 		tw_shard_snap(s, ctx, m);
 		break;
+	case TW_FORM:
+		tw_shard_form(s, ctx, m);
+		break;
+	case TW_REDUCE:
+		tw_shard_reduce(s, ctx, m);
+		break;
+	case TW_GIVE:
+		tw_shard_give(s, ctx, m);
+		break;
+	case TW_COPY:
+		tw_shard_copy(s, ctx, m);
+		break;
 	default:
 		s->slice.tally.refused++;
 	}
@@ -154,8 +168,10 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 {
 	struct shard *s = (struct shard *)a;
 
-	if (node != 0)
+	if (node != 0) {
+		tw_shard_reduce_again(s, ctx, node);
 		return;
+	}
 	if (boot > s->fence.term)
 		s->fence.term = boot;
 	if (!s->hosted)
@@ -180,7 +196,9 @@ static void shard_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node
 
 static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
-	return tw_shard_waits((const struct shard *)a, out);
+	const struct shard *s = (const struct shard *)a;
+
+	return tw_shard_is_replica(s) ? tw_shard_reduce_waits(s, out) : tw_shard_waits(s, out);
 }
 
 const struct tw_actor_class tw_shard_class = {

@@ -12,6 +12,7 @@
  *	readers    who computes on which version         shard_readers.c
  *	round      what is staged, what was committed    shard_round.c
  *	bucket     contributions on their way            shard_bucket.c
+ *	reduce     the sum that replicas make together   shard_reduce.c
  *	pin        the view for an evaluation            shard_pin.c
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
@@ -32,6 +33,7 @@ struct shard_worker_sent {
 struct shard_worker_mark {
 	uint32_t incarnation;
 	uint16_t unapplied, late;
+	float residual; /* as in struct shard_worker: counted as lost, unless it comes back */
 	uint64_t link;
 };
 
@@ -72,7 +74,7 @@ struct shard_worker {
 	struct shard_worker_mark
 		other;    /* of who was here before, in case that the claim is not true */
 	uint64_t applied; /* contributions of this slot */
-	float residual;   /* that it owed with its last push */
+	float residual;   /* norm that it owes after its last contribution that counts */
 	struct shard_worker_strikes strikes;
 	struct shard_worker_request request;
 	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */
@@ -141,6 +143,55 @@ struct shard_bucket {
 	struct contribution *spare; /* made and not in use */
 };
 
+/* What has come from another replica and is not made use of yet. */
+struct shard_arrival {
+	struct shard_arrival *next;
+	uint32_t rank, node; /* of its sender */
+	struct tw_body_reduce body;
+	struct tw_block *block; /* a reference; NULL: nothing is in it */
+	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
+	size_t at, wire_at, bytes;
+};
+
+/* A piece of the slice: a part of a chunk of the reduction. */
+struct shard_piece {
+	size_t from, n; /* in the slice */
+	uint32_t chunk, part;
+	uint32_t next;             /* the move that is made next */
+	bool done;                 /* all moves are made: what is added up is the sum */
+	struct tw_block *block;    /* what is added up so far is in here: a reference ... */
+	const float *at;           /* ... from here on; NULL: nothing is added up yet */
+	struct tw_body_reduce has; /* what is said of it */
+	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
+	size_t wire_at, wire_bytes;    /* ... in it */
+	struct shard_arrival *waiting; /* ascending by rank */
+};
+
+/* With whom this replica adds up the contributions of a round, and how far that is.
+ *
+ *  (1) attempt is that of the newest formation or copy; what is of an older one is void.
+ *  (2) pieces are of round slice.round and of this attempt; `left` of them are not done.
+ *  (3) inputs are kept (worker.staged), and the sum is made beside them: a new formation begins
+ *      again.  A sum that is complete is kept until its COMMIT, or a new formation. */
+struct shard_reduce {
+	uint32_t attempt;
+	struct tw_block *members; /* of the formation: struct tw_member by rank; NULL: none */
+	uint32_t peers, rank;
+	bool contributes;
+	struct shard_piece *piece;
+	uint32_t pieces, left, chunks;
+	uint32_t *first;      /* piece, by chunk; chunks + 1 of them */
+	struct tw_block *sum; /* where sums are made, as long as the slice; NULL: not needed yet */
+	struct slice_part *part;     /* room for where the pieces lie */
+	struct shard_arrival *early; /* of a round or formation yet to come */
+	uint32_t earlies;
+	struct tw_body_give *give; /* copies that wait for a COMMIT on its way */
+	uint32_t gives;
+	size_t give_room;
+	struct tw_block *later_members; /* a formation for a round yet to come; NULL: none */
+	struct tw_body_form later;
+};
+
 enum pin_state {
 	PIN_NONE,
 	PIN_AWAITED, /* round or samples of `want` are not there yet */
@@ -168,6 +219,7 @@ struct shard {
 	struct shard_readers readers;
 	struct shard_round round;
 	struct shard_bucket bucket;
+	struct shard_reduce reduce;
 	struct shard_pin pin;
 };
 
@@ -179,6 +231,11 @@ static inline bool tw_shard_rounds(const struct shard *s)
 static inline bool tw_shard_lockfree(const struct shard *s)
 {
 	return s->plan->gate->traits & TW_GATE_LOCKFREE;
+}
+
+static inline bool tw_shard_is_replica(const struct shard *s)
+{
+	return tw_plan_has_peers(s->plan);
 }
 
 static inline struct shard_worker *tw_shard_worker(const struct shard *s, uint32_t slot)
@@ -275,7 +332,30 @@ void tw_shard_tell_again(struct shard *s, struct tw_context *ctx);
 void tw_shard_unstage_all(struct shard *s);
 /* TW_COMMIT: apply the set, drop what else is staged. */
 void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* What the worker has staged, which is closed now; NULL: nothing. */
+struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied);
+/* The round is applied, with this number of contributions: the next one begins. */
+void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count);
 void tw_shard_forget_rounds(struct shard *s);
+
+/* --- shard_reduce.c ------------------------------------------------------------------------- */
+
+/* TW_FORM: with whom it adds up from now on. */
+void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* TW_REDUCE: a piece from another replica. */
+void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* Its worker's contribution is staged: it can be added. */
+void tw_shard_reduce_own(struct shard *s, struct tw_context *ctx);
+/* The node can be reached again: what was sent there may be lost. */
+void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t node);
+/* Tell the master that the sum is complete, if it is. */
+void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
+/* TW_COMMIT to a replica: apply the sum. */
+void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* No formation holds any more; only the number of the last one is kept. */
+void tw_shard_reduce_forget(struct shard *s);
+/* For which other replica does it wait?  False: for none. */
+bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);
 
 /* --- shard_answer.c ------------------------------------------------------------------------- */
 
@@ -391,6 +471,15 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* So many of its contributions in a row were refused for their numbers. */
 void tw_shard_worker_strike(struct shard *s, struct shard_worker *g, uint32_t count);
+/* A worker died, and what it owed with it: the norm `is`, where `was` has been counted so far. */
+void tw_shard_lose(struct shard *s, float was, float is);
+/* What a worker owes after a contribution that counts; one that was promised may outlive it. */
+static inline void tw_shard_worker_owes(struct shard *s, struct shard_worker *g, float residual)
+{
+	if (!tw_shard_worker_is_here(g))
+		tw_shard_lose(s, g->residual, residual);
+	g->residual = residual;
+}
 enum tw_status tw_shard_workers_init(struct shard *s);
 void tw_shard_workers_release(struct shard *s);
 
@@ -401,6 +490,11 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 void tw_shard_let_go(struct shard *s);
 /* Tell the master what is applied, or will be; `asked` is the number of its question, or 0. */
 void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags);
+/* TW_GIVE: send a copy to another node.  TW_COPY: become one. */
+void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* After a commit: give copies that waited for it. */
+void tw_shard_give_late(struct shard *s, struct tw_context *ctx);
+void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
 void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 

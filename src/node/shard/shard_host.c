@@ -7,6 +7,7 @@
  *      newer than what is hosted changes nothing.
  *  (2) what goes into a cut is one version (slice_part.c). */
 #include "node/shard/shard.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -34,6 +35,7 @@ static enum tw_status furnish(struct shard *s)
 
 void tw_shard_let_go(struct shard *s)
 {
+	tw_shard_reduce_forget(s);
 	tw_shard_forget_rounds(s);
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
@@ -59,6 +61,7 @@ static void hosted(struct shard *s, struct tw_context *ctx, const struct tw_body
 	m->b.host.shard = s->index;
 	m->b.host.incarnation = what->incarnation;
 	m->b.host.cut = flags ? what->cut : 0;
+	m->b.host.attempt = what->attempt;
 	tw_send(ctx, m);
 }
 
@@ -90,6 +93,25 @@ static void cannot_host(struct shard *s, struct tw_context *ctx, const struct tw
 	hosted(s, ctx, h, TW_FLAG_REFUSED);
 }
 
+static void begin_hosting(struct shard *s, struct tw_context *ctx, const struct tw_body_host *h,
+			  bool fresh)
+{
+	s->hosted = true;
+	s->members.at_zero = fresh;
+	s->slice.version.incarnation = h->incarnation;
+	s->slice.quiet = tw_shard_is_replica(s);
+	if (!h->attempt) /* else it is a copy of one that was told */
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
+						.shard = s->index,
+						.incarnation = h->incarnation,
+						.version = s->slice.version.n,
+						.seq = h->cut,
+						.before = tw_block_floats(s->slice.w),
+						.n = s->slice.n,
+						.from = s->slice.from });
+	hosted(s, ctx, h, 0);
+}
+
 void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_host *h = &m->b.host;
@@ -107,23 +129,102 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (m->h.incarnation > s->fence.term)
 		s->fence.term = m->h.incarnation;
 	s->members.live = h->live;
+	if (h->attempt > s->reduce.attempt)
+		s->reduce.attempt = h->attempt;
 	st = take_range(s, ctx, m);
 	if (st != TW_OK) {
 		cannot_host(s, ctx, h, st);
 		return;
 	}
-	s->hosted = true;
-	s->members.at_zero = m->h.flags & TW_FLAG_FRESH;
-	s->slice.version.incarnation = h->incarnation;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
-					.shard = s->index,
-					.incarnation = h->incarnation,
-					.version = s->slice.version.n,
-					.seq = h->cut,
-					.before = tw_block_floats(s->slice.w),
-					.n = s->slice.n,
-					.from = s->slice.from });
-	hosted(s, ctx, h, 0);
+	begin_hosting(s, ctx, h, m->h.flags & TW_FLAG_FRESH);
+}
+
+/* --- replicas ----------------------------------------------------------------------------- */
+
+static void give(struct shard *s, struct tw_context *ctx, const struct tw_body_give *b,
+		 uint64_t generation)
+{
+	const struct tw_addr to = { b->node, TW_SERVER, 0 };
+	struct tw_msg *out = tw_msg_to(ctx, to, TW_COPY);
+
+	if (!out)
+		return;
+	out->h.view = generation;
+	out->h.incarnation = (uint32_t)s->fence.term;
+	out->h.shard = out->h.from = s->index;
+	out->b.copy = (struct tw_body_copy){ .shard = s->index,
+					     .incarnation = s->slice.version.incarnation,
+					     .attempt = b->attempt,
+					     .live = s->members.live };
+	out->payload = tw_slice_pack(&s->slice);
+	if (!out->payload) {
+		ctx->world->msg_free(ctx, out);
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a copy of shard %u", s->index);
+		return;
+	}
+	out->h.payload = (uint32_t)out->payload->bytes;
+	tw_send(ctx, out);
+}
+
+void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct shard_reduce *r = &s->reduce;
+
+	/* a generation that is about to begin has not been told to anybody */
+	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view < s->fence.generation)
+		return;
+	if (m->b.give.round <= s->slice.round) {
+		give(s, ctx, &m->b.give, m->h.view);
+		return;
+	}
+	/* the COMMIT before it is on its way */
+	if (!TW_GROW(s->heap, r->give, r->give_room, r->gives, (size_t)r->gives + 1)) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a copy of shard %u", s->index);
+		return;
+	}
+	r->give[r->gives++] = m->b.give;
+}
+
+void tw_shard_give_late(struct shard *s, struct tw_context *ctx)
+{
+	struct shard_reduce *r = &s->reduce;
+	uint32_t left = 0;
+
+	for (uint32_t k = 0; k < r->gives; k++)
+		if (r->give[k].round <= s->slice.round)
+			give(s, ctx, &r->give[k], s->fence.generation);
+		else
+			r->give[left++] = r->give[k];
+	r->gives = left;
+}
+
+void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_copy *b = &m->b.copy;
+	const struct tw_body_host what = { .shard = s->index,
+					   .incarnation = b->incarnation,
+					   .attempt = b->attempt };
+	enum tw_status st;
+
+	if (!tw_shard_is_replica(s) || b->attempt <= s->reduce.attempt)
+		return;
+	tw_shard_let_go(s);
+	s->reduce.attempt = b->attempt;
+	s->fence.generation = m->h.view;
+	s->members.live = b->live;
+	st = furnish(s);
+	if (st == TW_OK)
+		st = m->payload ? tw_slice_restore(&s->slice, tw_msg_payload(m), m->h.payload)
+				: TW_BAD_BYTES;
+	if (st == TW_OK) {
+		begin_hosting(s, ctx, &what, false);
+		return;
+	}
+	tw_shard_let_go(s);
+	if (st == TW_NO_MEMORY)
+		tw_give_up(ctx, st, "no memory for shard %u", s->index);
+	else
+		tw_say(ctx, TW_ERROR, "the copy of shard %u is malformed", s->index);
 }
 
 /* --- what the master asks for ------------------------------------------------------------- */

@@ -82,16 +82,28 @@ void tw_shard_workers_release(struct shard *s)
 	s->members = (struct shard_members){ .worker = NULL };
 }
 
+void tw_shard_lose(struct shard *s, float was, float is)
+{
+	s->slice.tally.residual_lost += (double)is - (double)was;
+	s->slice.tally.residuals_lost += (uint64_t)(is > 0.0f) - (uint64_t)(was > 0.0f);
+}
+
 /* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
  * claimed, the other may come back, and what it pushed must not be taken twice. */
 static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
-	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->late, g->link };
+	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->late,
+						  g->residual, g->link };
 	const bool back = g->other.incarnation == incarnation;
 
-	if (tw_shard_worker_is_here(g))
+	if (tw_shard_worker_is_here(g)) {
+		tw_shard_lose(s, 0.0f, g->residual);
 		forget(s, slot);
+	}
+	if (back) /* it has not died */
+		tw_shard_lose(s, g->other.residual, 0.0f);
+	g->residual = back ? g->other.residual : 0.0f;
 	tw_shard_unpark(s, slot);
 	g->link = back ? g->other.link : 0;
 	g->unapplied = back ? g->other.unapplied : 0;
@@ -206,11 +218,9 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
 	} else if (tw_shard_worker_is_here(g)) {
-		if (m->state == TW_GONE && g->residual > 0.0f) {
-			s->slice.tally.residual_lost += (double)g->residual;
-			s->slice.tally.residuals_lost++;
-		}
-		g->residual = 0.0f;
+		if (m->state == TW_LEFT)
+			g->residual = 0.0f;
+		tw_shard_lose(s, 0.0f, g->residual);
 		forget(s, m->slot);
 		set_state(s, g, SHARD_WORKER_ABSENT);
 	}
@@ -227,6 +237,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 {
 	s->fence.generation = generation;
 	tw_shard_unstage_all(s);
+	tw_shard_reduce_forget(s);
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 

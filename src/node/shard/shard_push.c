@@ -59,6 +59,7 @@ static void note_refused(struct shard *s, struct tw_context *ctx, const struct t
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
 					.shard = s->index,
 					.slot = m->h.from,
+					.incarnation = m->h.incarnation,
 					.seq = m->h.seq,
 					.value = fenced });
 }
@@ -372,6 +373,7 @@ static void admit_contribution(struct shard *s, struct tw_context *ctx, struct c
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
 		return;
 	}
+	tw_shard_worker_owes(s, tw_shard_worker(s, c->slot), c->push.residual);
 	if (verdict == TW_ACCUMULATE) {
 		tw_bucket_collect(s, ctx, c);
 		return;
@@ -432,7 +434,6 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 	count_bytes(s, c, m);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
-	g->residual = c->push.residual;
 	if (tw_shard_rounds(s)) {
 		tw_shard_forget_sent(s, g, c->push.base.n);
 		park_for_round(s, ctx, m);

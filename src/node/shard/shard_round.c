@@ -5,7 +5,9 @@
  * staged waits for it, whoever dies meanwhile.
  *
  *  (1) round.staged lists the slots whose worker has something staged, each once. So a commit costs
- *      what the round has, not what the cluster has. */
+ *      what the round has, not what the cluster has.
+ *  (2) what a worker owes changes with its commit.  It may have died, and its slot may be somebody
+ *      else's by then: what died with it is what it owed after this contribution. */
 #include "node/shard/shard.h"
 
 #include <stdlib.h>
@@ -37,7 +39,10 @@ void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution
 		s->round.staged[s->round.staged_count++] = c->slot;
 	tw_bucket_give_back(s, g->staged); /* of who was here before */
 	g->staged = c;
-	tw_shard_have(s, ctx, c, 0);
+	if (tw_shard_is_replica(s))
+		tw_shard_reduce_own(s, ctx);
+	else
+		tw_shard_have(s, ctx, c, 0);
 }
 
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
@@ -45,12 +50,13 @@ void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 		const struct shard_worker *g = tw_shard_worker(s, k);
 
-		if (g->staged)
+		if (g->staged && !tw_shard_is_replica(s))
 			tw_shard_have(s, ctx, g->staged, 0);
 		else if (g->refused && tw_shard_worker_is_bad(g) &&
 			 g->refused->push.round == s->slice.round)
 			tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
 	}
+	tw_shard_reduce_tell(s, ctx);
 }
 
 void tw_shard_unstage_all(struct shard *s)
@@ -93,8 +99,18 @@ static bool all_staged(const struct shard *s, const struct tw_member *set, uint3
 	return true;
 }
 
-/* What the worker has staged, which is closed now. */
-static struct contribution *unstaged(struct shard *s, uint32_t slot, bool applied)
+/* (2) */
+static void owes(struct shard *s, struct shard_worker *g, const struct contribution *c)
+{
+	if (c->incarnation == g->incarnation) {
+		tw_shard_worker_owes(s, g, c->push.residual);
+	} else if (c->incarnation == g->other.incarnation) {
+		tw_shard_lose(s, g->other.residual, c->push.residual);
+		g->other.residual = c->push.residual;
+	}
+}
+
+struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
 	struct contribution *c = g->staged;
@@ -102,6 +118,8 @@ static struct contribution *unstaged(struct shard *s, uint32_t slot, bool applie
 	g->staged = NULL;
 	if (c && c->incarnation == g->incarnation)
 		tw_shard_worker_close(g, c->push.link, c->seq, applied);
+	if (c && applied)
+		owes(s, g, c);
 	return c;
 }
 
@@ -109,7 +127,7 @@ static void apply_set(struct shard *s, struct tw_context *ctx, const struct tw_m
 		      uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++) {
-		struct contribution *c = unstaged(s, set[k].slot, true);
+		struct contribution *c = tw_shard_unstaged(s, set[k].slot, true);
 
 		c->tau = tw_shard_staleness(s, &c->push);
 		tw_bucket_add(s, c);
@@ -135,7 +153,7 @@ static void drop_late(struct shard *s, struct tw_context *ctx)
 	s->round.staged_count = 0;
 	qsort(late, count, sizeof *late, by_slot);
 	for (uint32_t k = 0; k < count; k++) {
-		struct contribution *c = unstaged(s, late[k], false);
+		struct contribution *c = tw_shard_unstaged(s, late[k], false);
 
 		tw_shard_note_drop(s, ctx, late[k], &c->push);
 		tw_bucket_give_back(s, c);
@@ -150,6 +168,10 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round ||
 	    !tw_shard_rounds(s))
 		return;
+	if (tw_shard_is_replica(s)) {
+		tw_shard_reduce_commit(s, ctx, m);
+		return;
+	}
 	if (!all_staged(s, set, count, m->h.tail)) {
 		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR,
@@ -165,12 +187,18 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	tw_block_drop(s->round.last_set);
 	s->round.last_set = tw_block_keep(m->tail);
 	s->round.last_count = count;
+	tw_shard_round_over(s, ctx, count);
+}
+
+void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count)
+{
 	s->slice.round++;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
-					.shard = s->index,
-					.round = s->slice.round - 1,
-					.count = count,
-					.version = s->slice.version.n });
+	if (!s->slice.quiet)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
+						.shard = s->index,
+						.round = s->slice.round - 1,
+						.count = count,
+						.version = s->slice.version.n });
 	tw_shard_keep_view(s, ctx);
 	drop_late(s, ctx);
 	s->queue.due = true;

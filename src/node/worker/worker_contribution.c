@@ -117,9 +117,6 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .divide = divide,
 				     .count = state_count(w),
 				     .drift = tw_worker_deltas(w) ? b->drift : 0.0f,
-				     .residual = codec_remembers(w)
-							 ? to_float(tw_exchange_owed(&w->exchange))
-							 : 0.0f,
 				     .own_steps = b->own_steps,
 				     .skipped = b->skipped,
 				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,

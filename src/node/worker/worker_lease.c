@@ -33,7 +33,8 @@ void tw_worker_want(struct worker *w, struct tw_context *ctx)
 	m = tw_worker_to_master(w, ctx, TW_IDLE);
 	if (!m)
 		return;
-	m->b.idle = (struct tw_body_idle){ w->me.id.slot, w->me.id.incarnation, 1, 0 };
+	m->b.idle = (struct tw_body_idle){ w->me.id.slot, w->me.id.incarnation, 1,
+					   (uint32_t)w->leases.last };
 	w->leases.asked = true;
 	w->since = tw_now(ctx);
 	tw_send(ctx, m);

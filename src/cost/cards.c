@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cards.c - the moves of a reduction, played over network cards: events in a heap. */
+#include "cost/cards.h"
+
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define MESSAGES 200000 /* more, and parts are taken together: they would not change the time */
+
+struct message {
+	double at; /* when its first byte arrives, then when it is there */
+	double lasts;
+	uint64_t number; /* of two at once, the one that was sent first */
+	uint32_t to, chunk, part, move;
+	bool there;
+};
+
+struct table {
+	const struct tw_reduction *r;
+	const struct tw_reduction_load *load;
+	double part;                     /* bytes of one, at most */
+	uint32_t chunks, parts, longest; /* parts of a chunk, moves of a list, at most */
+	double now, *egress, *ingress;   /* egress, ingress: when a card is free again */
+	uint32_t *made;                  /* moves, by peer, chunk and part */
+	uint8_t *came;                   /* ... and move: what it waits for is there */
+	struct message *heap;
+	size_t count, room;
+	uint64_t numbers;
+	bool full; /* no memory */
+};
+
+static bool before(const struct message *a, const struct message *b)
+{
+	return a->at < b->at || (a->at == b->at && a->number < b->number);
+}
+
+static void push(struct table *t, struct message m)
+{
+	size_t at = t->count;
+
+	if (!TW_GROW(&tw_heap_system, t->heap, t->room, t->count, t->count + 1)) {
+		t->full = true;
+		return;
+	}
+	t->count++;
+	m.number = t->numbers++;
+	for (; at && before(&m, &t->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		t->heap[at] = t->heap[(at - 1) / 2];
+	t->heap[at] = m;
+}
+
+static struct message pop(struct table *t)
+{
+	const struct message first = t->heap[0], last = t->heap[--t->count];
+	size_t at = 0;
+
+	for (size_t child; (child = 2 * at + 1) < t->count; at = child) {
+		if (child + 1 < t->count && before(&t->heap[child + 1], &t->heap[child]))
+			child++;
+		if (!before(&t->heap[child], &last))
+			break;
+		t->heap[at] = t->heap[child];
+	}
+	t->heap[at] = last;
+	return first;
+}
+
+static size_t place(const struct table *t, uint32_t peer, uint32_t chunk, uint32_t part)
+{
+	return ((size_t)peer * t->chunks + chunk) * t->parts + part;
+}
+
+static bool sends(struct tw_move m)
+{
+	return m.kind == TW_MOVE_SEND || m.kind == TW_MOVE_GIVE;
+}
+
+/* The move of `to` that waits for what `from` sends. */
+static uint32_t waiting(const struct table *t, uint32_t from, uint32_t to, uint32_t chunk,
+			enum tw_move_kind sent)
+{
+	const enum tw_move_kind kind = sent == TW_MOVE_SEND ? TW_MOVE_ADD : TW_MOVE_TAKE;
+	const uint32_t n = t->r->moves(t->load->peers, to, chunk);
+	uint32_t k = 0;
+
+	for (; k < n; k++) {
+		const struct tw_move m = t->r->move(t->load->peers, to, chunk, k);
+
+		if (m.kind == kind && m.peer == from)
+			break;
+	}
+	return k;
+}
+
+/* All moves that a peer can make now. */
+static void go_on(struct table *t, uint32_t peer, uint32_t chunk, uint32_t part)
+{
+	const struct tw_reduction_load *l = t->load;
+	const size_t here = place(t, peer, chunk, part);
+	const uint32_t n = t->r->moves(l->peers, peer, chunk);
+	const double length = l->bytes / t->chunks, rest = length - part * t->part;
+	const double lasts = fmin(rest, t->part) * l->per_byte;
+
+	for (; t->made[here] < n; t->made[here]++) {
+		const struct tw_move m = t->r->move(l->peers, peer, chunk, t->made[here]);
+		const double from = fmax(t->now, t->egress[peer]);
+
+		if (!sends(m)) {
+			if (m.peer != peer && !t->came[here * t->longest + t->made[here]])
+				return;
+			continue;
+		}
+		t->egress[peer] = from + lasts;
+		push(t, (struct message){ .at = from + l->latency,
+					  .lasts = lasts,
+					  .to = m.peer,
+					  .chunk = chunk,
+					  .part = part,
+					  .move = waiting(t, peer, m.peer, chunk, m.kind) });
+	}
+}
+
+static double play(struct table *t)
+{
+	double end = 0;
+
+	for (uint32_t p = 0; p < t->load->peers; p++)
+		for (uint32_t c = 0; c < t->chunks; c++)
+			for (uint32_t k = 0; k < t->parts; k++)
+				go_on(t, p, (p + c) % t->chunks, k);
+	while (t->count && !t->full) {
+		struct message m = pop(t);
+
+		t->now = m.at;
+		if (!m.there) {
+			m.at = t->ingress[m.to] = fmax(t->now, t->ingress[m.to]) + m.lasts;
+			m.there = true;
+			push(t, m);
+			continue;
+		}
+		end = t->now;
+		t->came[place(t, m.to, m.chunk, m.part) * t->longest + m.move] = 1;
+		go_on(t, m.to, m.chunk, m.part);
+	}
+	return t->full ? NAN : end;
+}
+
+static void measure(struct table *t)
+{
+	const struct tw_reduction_load *l = t->load;
+	double most;
+	uint64_t messages = 0;
+
+	t->chunks = t->r->chunks(l->peers);
+	for (uint32_t p = 0; p < l->peers; p++)
+		for (uint32_t c = 0; c < t->chunks; c++) {
+			const uint32_t n = t->r->moves(l->peers, p, c);
+
+			messages += n;
+			t->longest = n > t->longest ? n : t->longest;
+		}
+	most = fmax(1, MESSAGES / fmax(1, (double)messages));
+	t->parts = (uint32_t)fmax(1, fmin(floor(most), ceil(l->bytes / t->chunks / l->part)));
+	t->part = fmax(l->part, l->bytes / t->chunks / t->parts);
+}
+
+double tw_cost_cards(const struct tw_reduction *r, const struct tw_reduction_load *load)
+{
+	struct table t = { .r = r, .load = load };
+	double seconds = NAN;
+	size_t places;
+
+	measure(&t);
+	places = (size_t)load->peers * t.chunks * t.parts;
+	t.egress = calloc(load->peers, sizeof *t.egress);
+	t.ingress = calloc(load->peers, sizeof *t.ingress);
+	t.made = calloc(places, sizeof *t.made);
+	t.came = calloc(places, t.longest);
+	if (t.egress && t.ingress && t.made && t.came)
+		seconds = play(&t);
+	free(t.egress);
+	free(t.ingress);
+	free(t.made);
+	free(t.came);
+	tw_heap_system.put(&tw_heap_system, t.heap);
+	return seconds;
+}
+
+double tw_cost_reduction(const struct tw_reduction *r, const struct tw_reduction_load *load)
+{
+	return r->seconds ? r->seconds(load) : tw_cost_cards(r, load);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_replicas.c - replicas: every worker's node holds all shards, and nobody else does.
+ *
+ *  (1) one replica speaks for all: it is asked for states, parts of a cut and final vectors
+ *      (m->shard is about it).  If its node goes, another one that is ready speaks, and nothing is
+ *      lost.  If the last one goes, the cluster goes back to its checkpoint.
+ *  (2) who joins gets a copy from the speaker, between two rounds; the next round waits for it.
+ *      At the very start there is nothing to copy: everybody makes the initial parameters.
+ *  (3) a round is added up by a formation: all who are ready, by slot, with or without a
+ *      contribution.  Everybody hears of a new one (FORM) when a round begins with another one, and
+ *      when somebody goes.  A round is committed when the sum of the formation is complete on all
+ *      shards of all its members.
+ *  (4) if somebody goes and all others have the sum, its contribution counts; else a new formation
+ *      begins without it, and its samples are dealt again.
+ *  (5) attempts number formations and copies in one order, across masters, too. */
+#include "node/master/master.h"
+
+#include <string.h>
+
+enum tw_status tw_replicas_init(struct master *m)
+{
+	struct replicas *r = &m->replicas;
+	const size_t slots = m->plan->crew.workers;
+
+	if (!tw_master_has_replicas(m))
+		return TW_OK;
+	r->words = (m->plan->problem.shards + 63) / 64;
+	r->bits = tw_heap_zeros(m->heap, slots * REPLICA_WORDS * r->words * sizeof *r->bits);
+	r->form = tw_heap_zeros(m->heap, slots * sizeof *r->form);
+	return r->bits && r->form ? TW_OK : TW_NO_MEMORY;
+}
+
+void tw_replicas_release(struct master *m)
+{
+	m->heap->put(m->heap, m->replicas.bits);
+	m->heap->put(m->heap, m->replicas.form);
+}
+
+/* --- words of shards ------------------------------------------------------------------------ */
+
+static uint64_t *bits_of(const struct master *m, uint32_t slot, enum replica_word word)
+{
+	return m->replicas.bits + ((size_t)slot * REPLICA_WORDS + word) * m->replicas.words;
+}
+
+static bool said_all(const struct master *m, uint32_t slot, enum replica_word word)
+{
+	return m->member[slot].replica.heard[word] == m->plan->problem.shards;
+}
+
+bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word)
+{
+	return bits_of(m, slot, word)[shard / 64] >> shard % 64 & 1;
+}
+
+bool tw_replica_says(struct master *m, uint32_t node, uint32_t shard, enum replica_word word)
+{
+	const uint32_t slot = tw_master_slot_at(m, node);
+
+	if (slot == UINT32_MAX || tw_replica_said(m, slot, shard, word))
+		return false;
+	bits_of(m, slot, word)[shard / 64] |= UINT64_C(1) << shard % 64;
+	m->member[slot].replica.heard[word]++;
+	m->replicas.full[word] += said_all(m, slot, word);
+	return true;
+}
+
+static void ask_anew(struct master *m, uint32_t slot, enum replica_word word)
+{
+	m->replicas.full[word] -= said_all(m, slot, word);
+	m->member[slot].replica.heard[word] = 0;
+	memset(bits_of(m, slot, word), 0, m->replicas.words * sizeof *m->replicas.bits);
+}
+
+void tw_replicas_ask_anew(struct master *m, enum replica_word word)
+{
+	for (uint32_t k = 0; tw_master_has_replicas(m) && k < m->plan->crew.workers; k++) {
+		ask_anew(m, k, word);
+		if (word == REPLICA_PINNED)
+			m->member[k].replica.digest = 0;
+	}
+}
+
+/* --- words to shards ------------------------------------------------------------------------ */
+
+struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uint32_t slot,
+				   uint32_t shard, enum tw_type type)
+{
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, type);
+
+	if (msg)
+		msg->to.node = m->member[slot].node;
+	return msg;
+}
+
+uint32_t tw_replicas_next(const struct master *m, uint32_t slot)
+{
+	if (!tw_master_has_replicas(m))
+		return TW_NO_SLOT;
+	do
+		slot = tw_slots_next(&m->members.live, slot);
+	while (slot != TW_NO_SLOT && m->member[slot].replica.state != REPLICA_READY && ++slot);
+	return slot;
+}
+
+void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
+{
+	struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, shard, TW_VIEW);
+	struct tw_member *tail = msg ? tw_msg_tail(ctx, msg, sizeof *tail) : NULL;
+
+	if (!tail)
+		return;
+	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
+	*tail = (struct tw_member){ slot, m->member[slot].incarnation, TW_LIVE,
+				    m->member[slot].node };
+	tw_send(ctx, msg);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+uint32_t tw_replicas_speaker(const struct master *m)
+{
+	uint32_t slot = tw_replicas_next(m, 0);
+
+	if (slot == TW_NO_SLOT)
+		slot = tw_slots_next(&m->members.live, 0);
+	return slot == TW_NO_SLOT ? 0 : m->member[slot].node;
+}
+
+/* (5) */
+static uint32_t new_attempt(struct master *m, const struct tw_context *ctx)
+{
+	return ctx->boot << 20 | (++m->replicas.attempt & ((1u << 20) - 1));
+}
+
+/* (2): nothing was trained yet. */
+static bool as_it_begins(const struct master *m)
+{
+	return m->rounds.number == 0 && m->shard[0].host_cut == 0;
+}
+
+static void become_ready(struct master *m, uint32_t slot)
+{
+	m->member[slot].replica.state = REPLICA_READY;
+	m->replicas.ready++;
+}
+
+static void send_host(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
+{
+	struct tw_msg *msg = tw_cut_host_message(m, ctx, shard, m->member[slot].node);
+
+	if (!msg)
+		return;
+	msg->b.host.attempt = m->member[slot].replica.attempt;
+	tw_send(ctx, msg);
+}
+
+/* Ask for the copies of this member that are not there. */
+static void ask_for(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct tw_msg *msg;
+
+		if (tw_replica_said(m, slot, s, REPLICA_HOSTED))
+			continue;
+		if (as_it_begins(m)) {
+			send_host(m, ctx, slot, s);
+			continue;
+		}
+		msg = tw_master_to_shard(m, ctx, s, TW_GIVE);
+		if (!msg)
+			return;
+		msg->b.give = (struct tw_body_give){ m->rounds.number, m->member[slot].node,
+						     m->member[slot].replica.attempt };
+		tw_send(ctx, msg);
+	}
+}
+
+bool tw_replicas_bring(struct master *m, struct tw_context *ctx)
+{
+	const struct tw_slots *live = &m->members.live;
+	bool asked = false;
+
+	if (tw_replicas_ready(m))
+		return true;
+	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1)) {
+		struct replica *r = &m->member[k].replica;
+
+		if (r->state != REPLICA_NONE)
+			continue;
+		if (m->member[k].node == m->shard[0].node) { /* it speaks */
+			become_ready(m, k);
+			continue;
+		}
+		r->state = REPLICA_ASKED;
+		r->attempt = new_attempt(m, ctx);
+		ask_anew(m, k, REPLICA_HOSTED);
+		ask_for(m, ctx, k);
+		asked = true;
+	}
+	if (asked)
+		tw_timer(ctx, TIMER_COPY, m->plan->crew.limit);
+	return tw_replicas_ready(m);
+}
+
+/* Whoever is asked for is asked for again, as if it had not been. */
+static void ask_no_more(struct master *m)
+{
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].replica.state == REPLICA_ASKED)
+			m->member[k].replica.state = REPLICA_NONE;
+}
+
+void tw_replicas_bring_again(struct master *m, struct tw_context *ctx)
+{
+	if (tw_replicas_ready(m))
+		return;
+	ask_no_more(m);
+	if ((m->phase == PHASE_RUN && !m->rounds.open) || m->phase == PHASE_GATHER)
+		tw_master_drive(m, ctx);
+}
+
+void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
+	const struct tw_body_host *b = &msg->b.host;
+	struct replica *r;
+
+	if (slot == UINT32_MAX)
+		return;
+	r = &m->member[slot].replica;
+	if (r->state != REPLICA_ASKED || b->attempt != r->attempt ||
+	    b->incarnation != m->shard[msg->h.shard].incarnation ||
+	    (msg->h.flags & TW_FLAG_REFUSED))
+		return;
+	tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_HOSTED);
+	if (!said_all(m, slot, REPLICA_HOSTED))
+		return;
+	become_ready(m, slot);
+	if (m->phase == PHASE_GATHER)
+		return; /* everybody is told when all are there */
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_replica_view(m, ctx, slot, s);
+	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
+	for (uint32_t s = 0; s < m->plan->problem.shards && m->eval.state == EVAL_AWAITED; s++)
+		tw_score_pin_shard(m, ctx, s);
+}
+
+/* --- formations ------------------------------------------------------------------------------- */
+
+static void send_form(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
+{
+	const struct replicas *r = &m->replicas;
+	struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, shard, TW_FORM);
+	void *tail = msg ? tw_msg_tail(ctx, msg, r->count * sizeof *r->form) : NULL;
+
+	if (!tail)
+		return;
+	msg->b.form = (struct tw_body_form){ m->rounds.number, r->forming, 0 };
+	memcpy(tail, r->form, r->count * sizeof *r->form);
+	tw_send(ctx, msg);
+}
+
+/* (3) The formation that the round should have; true: it is the one that was told last. */
+static bool muster(struct master *m)
+{
+	struct replicas *r = &m->replicas;
+	uint32_t count = 0;
+	bool same = true;
+
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1)) {
+		const struct member *e = &m->member[k];
+		const struct tw_member one = { k, e->incarnation,
+					       e->stripe.state == STRIPE_STAGING ? TW_LIVE
+										 : TW_LEFT,
+					       e->node };
+
+		same = same && count < r->count && !memcmp(&r->form[count], &one, sizeof one);
+		r->form[count++] = one;
+	}
+	same = same && count == r->count;
+	r->count = count;
+	return same;
+}
+
+void tw_replicas_form(struct master *m, struct tw_context *ctx)
+{
+	struct replicas *r = &m->replicas;
+
+	if (!tw_master_has_replicas(m) || r->formed || r->settled)
+		return;
+	tw_replicas_ask_anew(m, REPLICA_HAS);
+	r->formed = true;
+	if (muster(m) && r->told == m->restart.generation)
+		return;
+	r->told = m->restart.generation;
+	r->forming = new_attempt(m, ctx);
+	for (uint32_t k = 0; k < r->count; k++)
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+			send_form(m, ctx, r->form[k].slot, s);
+}
+
+bool tw_replicas_complete(const struct master *m)
+{
+	const struct replicas *r = &m->replicas;
+
+	return r->settled || (r->formed && r->full[REPLICA_HAS] == r->count);
+}
+
+/* Replicas are silent: what happens to all of them is told once. */
+static void note_sum(struct master *m, struct tw_context *ctx, const struct tw_member *one,
+		     uint32_t shard)
+{
+	const struct stripe *stripe = &m->member[one->slot].stripe;
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
+					.shard = shard,
+					.slot = one->slot,
+					.incarnation = one->incarnation,
+					.seq = m->rounds.number + 1,
+					.version = m->rounds.number,
+					.round = m->rounds.number,
+					.from = stripe->from,
+					.value = m->shard[shard].incarnation,
+					.count = stripe->count });
+}
+
+static void note_commit(struct master *m, struct tw_context *ctx, uint32_t shard)
+{
+	const struct replicas *r = &m->replicas;
+	struct tw_note note = { .kind = TW_NOTE_COMMIT,
+				.shard = shard,
+				.round = m->rounds.number,
+				.version = m->rounds.number + 1 };
+
+	for (uint32_t k = 0; k < r->count; k++)
+		if (r->form[k].state == TW_LIVE) {
+			note_sum(m, ctx, &r->form[k], shard);
+			note.count++;
+		}
+	if (note.count)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
+						.shard = shard,
+						.version = note.version,
+						.value = r->rate });
+	tw_note(ctx, &note);
+}
+
+void tw_replicas_settle(struct master *m, struct tw_context *ctx)
+{
+	struct replicas *r = &m->replicas;
+
+	if (!tw_master_has_replicas(m))
+		return;
+	for (uint32_t s = 0; ctx->noting && s < m->plan->problem.shards; s++)
+		note_commit(m, ctx, s);
+	for (uint32_t k = 0; k < r->count; k++) {
+		const struct tw_member *one = &r->form[k];
+		const struct stripe *stripe = &m->member[one->slot].stripe;
+
+		if (one->state == TW_LIVE && stripe->state == STRIPE_STAGING &&
+		    stripe->incarnation == one->incarnation)
+			tw_round_put(m, one->slot, STRIPE_COMPLETE);
+	}
+	m->count.steps += r->steps;
+	m->count.loss_sum += r->loss;
+	r->formed = r->settled = false;
+}
+
+void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_have *h = &msg->b.have;
+	struct replicas *r = &m->replicas;
+	const uint32_t s = msg->h.shard;
+	struct member *e;
+
+	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||
+	    h->slot >= m->plan->crew.workers || h->round != m->rounds.number || !m->rounds.open)
+		return;
+	e = &m->member[h->slot];
+	if (!e->live || e->incarnation != h->incarnation || e->node != msg->from.node)
+		return;
+	if (msg->h.flags & TW_FLAG_REFUSED) {
+		if (e->stripe.state != STRIPE_STAGING)
+			return;
+		tw_round_put(m, h->slot, STRIPE_REFUSED);
+		r->formed = false; /* it takes part without a contribution */
+		return;
+	}
+	if (!r->formed || h->attempt != r->forming ||
+	    !tw_replica_says(m, msg->from.node, s, REPLICA_HAS))
+		return;
+	r->steps = h->steps;
+	r->loss = h->loss;
+	r->rate = h->rate;
+	if (said_all(m, h->slot, REPLICA_HAS))
+		tw_stuck_finished(m, ctx, e);
+}
+
+/* --- who goes --------------------------------------------------------------------------------- */
+
+static bool in_formation(const struct master *m, uint32_t slot)
+{
+	for (uint32_t k = 0; k < m->replicas.count; k++)
+		if (m->replicas.form[k].slot == slot)
+			return true;
+	return false;
+}
+
+/* (4) */
+static void leave_formation(struct master *m, uint32_t slot)
+{
+	struct replicas *r = &m->replicas;
+	const uint32_t others = r->full[REPLICA_HAS] - said_all(m, slot, REPLICA_HAS);
+
+	if (!m->rounds.open || !r->formed || !in_formation(m, slot))
+		return;
+	r->formed = false;
+	if (r->count < 2 || others + 1 < r->count)
+		return;
+	r->settled = true;
+	for (uint32_t k = 0; k < r->count; k++)
+		if (r->form[k].state == TW_LIVE &&
+		    m->member[r->form[k].slot].stripe.state == STRIPE_STAGING)
+			tw_round_put(m, r->form[k].slot, STRIPE_COMPLETE);
+}
+
+/* (1) */
+static void speak_from(struct master *m, struct tw_context *ctx, uint32_t node)
+{
+	const uint32_t next = tw_replicas_next(m, 0);
+	bool spoke = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		spoke = spoke || (m->shard[s].place != SHARD_HOMELESS && m->shard[s].node == node);
+	if (!spoke)
+		return;
+	if (next == TW_NO_SLOT) {
+		ask_no_more(m);
+		tw_master_lose_shards(m, ctx, node);
+		return;
+	}
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		m->shard[s].node = m->member[next].node;
+		m->shard[s].pinned = m->shard[s].agreed = false;
+	}
+	ask_no_more(m);
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		tw_master_resync_shard(m, ctx, s);
+}
+
+void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	struct replica *r = &m->member[slot].replica;
+
+	if (!tw_master_has_replicas(m))
+		return;
+	leave_formation(m, slot);
+	m->replicas.ready -= r->state == REPLICA_READY;
+	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
+		ask_anew(m, slot, w);
+	*r = (struct replica){ .state = REPLICA_NONE };
+	speak_from(m, ctx, m->member[slot].node);
+}
+
+void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
+
+	if (!tw_master_has_replicas(m) || m->phase != PHASE_AGREE || slot == UINT32_MAX ||
+	    m->member[slot].replica.state != REPLICA_READY)
+		return;
+	m->member[slot].replica.state = REPLICA_NONE; /* it gets a copy */
+	m->replicas.ready--;
+	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
+		ask_anew(m, slot, w);
+	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+	speak_from(m, ctx, msg->from.node);
+}
+
+void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	const struct replica *r = &m->member[slot].replica;
+
+	if (!tw_master_has_replicas(m))
+		return;
+	if (r->state == REPLICA_ASKED)
+		ask_for(m, ctx, slot);
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) /* it may have been asked to give */
+		if (m->member[k].replica.state == REPLICA_ASKED &&
+		    m->member[slot].node == m->shard[0].node)
+			ask_for(m, ctx, k);
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		if (m->member[slot].node == m->shard[s].node || r->state == REPLICA_READY)
+			tw_master_resync_shard(m, ctx, s);
+		if (r->state == REPLICA_READY && m->replicas.formed && in_formation(m, slot))
+			send_form(m, ctx, slot, s);
+	}
+}
+
+/* --- whether they are equal ------------------------------------------------------------------- */
+
+void tw_replicas_compare(struct master *m, struct tw_context *ctx)
+{
+	const uint32_t speaker =
+		tw_master_has_replicas(m) ? tw_master_slot_at(m, m->shard[0].node) : UINT32_MAX;
+
+	if (speaker == UINT32_MAX)
+		return;
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1)) {
+		if (m->member[k].replica.digest == m->member[speaker].replica.digest)
+			continue;
+		tw_say(ctx, TW_ERROR,
+		       "the parameters of worker %u are not those of worker %u: it joins again", k,
+		       speaker);
+		tw_master_expel(m, ctx, k, TW_REFUSED_FENCED);
+	}
+}

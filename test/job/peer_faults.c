@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_faults.c - replicas without a server under faults. */
+#include "peer_faults.h"
+
+#include "strategy/reduction.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static unsigned long runs, failures, interrupted;
+static bool differed, went_back;
+
+/* What a run says of itself that the watcher does not see. */
+static void heard(const char *who, const char *line)
+{
+	(void)who;
+	differed = differed || strstr(line, "are not those of") != NULL;
+	went_back = went_back || strstr(line, "restored from checkpoint") != NULL ||
+		    strstr(line, "restarts from the initial") != NULL;
+}
+
+/* `stays`: nobody but one peer at a time is lost, so nothing may go back. */
+static void try_run(struct faultrun *r, struct faultend *end, bool stays)
+{
+	const char *wrong;
+
+	differed = went_back = false;
+	r->heard = heard;
+	wrong = faultrun(r, end);
+	if (!wrong && differed)
+		wrong = "replicas differ";
+	if (!wrong && stays && went_back)
+		wrong = "it went back to a checkpoint although a replica was left";
+	runs++;
+	interrupted += end->status == TW_INTERRUPTED;
+	if (!wrong)
+		return;
+	failures++;
+	fprintf(stderr, "FAILED %s\n  replay: %s\n", wrong, faultrun_replay(r));
+}
+
+static unsigned long ended(void)
+{
+	const unsigned long failed = failures;
+
+	printf("%lu runs, %lu interrupted\n", runs, interrupted);
+	runs = failures = interrupted = 0;
+	return failed;
+}
+
+static const char *strategy(const struct tw_reduction *r, uint64_t k)
+{
+	static char text[120];
+
+	snprintf(text, sizeof text,
+		 k % 4 == 3   ? "{name: diloco, push: 2, topology: %s}"
+		 : k % 4 == 2 ? "{gate: bsp, codec: {up: fp16}, topology: %s}"
+			      : "{gate: bsp, topology: %s}",
+		 r->name);
+	return text;
+}
+
+static void kill_everywhere(const struct tw_reduction *way, uint32_t node, int64_t lasts,
+			    uint64_t stride, uint32_t shards)
+{
+	struct faultend end = { .events = UINT64_MAX };
+
+	for (uint64_t event = 1; event < end.events && failures < 20; event += stride) {
+		struct faultrun r = { .preset = strategy(way, event),
+				      .workers = 4,
+				      .shards = shards,
+				      .seed = 7,
+				      .running = event % 3 == 0,
+				      .fault = { { .kind = TW_FAULT_KILL_AT,
+						   .a = node,
+						   .lasts = lasts,
+						   .event = event } },
+				      .faults = 1,
+				      .forever = lasts < 0 };
+
+		try_run(&r, &end, node != 0);
+	}
+}
+
+unsigned long peer_faults_kills(uint64_t stride)
+{
+	for (size_t k = 0; tw_reduction_all[k]; k++) {
+		const struct tw_reduction *way = tw_reduction_all[k];
+
+		for (uint32_t node = 1; node <= 4; node++) {
+			kill_everywhere(way, node, -1, stride, 1 + node % 2);
+			kill_everywhere(way, node, TW_SECOND / 10, stride, 2);
+			kill_everywhere(way, node, 3 * TW_SECOND, stride, 1);
+		}
+		kill_everywhere(way, 0, 2 * TW_SECOND, stride, 2);
+	}
+	return ended();
+}
+
+unsigned long peer_faults_pairs(uint64_t stride)
+{
+	static const struct {
+		uint32_t a, b;
+		uint64_t after;
+	} pair[] = { { 1, 2, 0 }, { 2, 4, 1 }, { 3, 1, 7 }, { 4, 3, 23 } };
+
+	for (size_t k = 0; tw_reduction_all[k]; k++)
+		for (size_t p = 0; p < sizeof pair / sizeof pair[0]; p++) {
+			struct faultend end = { .events = UINT64_MAX };
+
+			for (uint64_t event = 1; event < end.events && failures < 20;
+			     event += stride) {
+				const int64_t lasts = event % 2 ? -1 : TW_SECOND / 4;
+				struct faultrun r = {
+					.preset = strategy(tw_reduction_all[k], event / 2),
+					.workers = 4,
+					.shards = 2,
+					.seed = 9,
+					.fault = { { .kind = TW_FAULT_KILL_AT,
+						     .a = pair[p].a,
+						     .lasts = lasts,
+						     .event = event },
+						   { .kind = TW_FAULT_KILL_AT,
+						     .a = pair[p].b,
+						     .lasts = lasts,
+						     .event = event + pair[p].after } },
+					.faults = 2,
+					.forever = lasts < 0
+				};
+
+				try_run(&r, &end, true);
+			}
+		}
+	return ended();
+}
+
+unsigned long peer_faults_seeds(uint64_t first, uint64_t count)
+{
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
+		for (size_t k = 0; tw_reduction_all[k]; k++) {
+			const uint64_t h = seed * 2654435761u + k * 40503u;
+			struct faultrun r = { .preset = strategy(tw_reduction_all[k], h >> 33),
+					      .workers = 1 + (uint32_t)(h >> 3) % 6,
+					      .shards = 1 + (uint32_t)(h >> 11) % 3,
+					      .seed = seed,
+					      .fault_seed = seed,
+					      .crashes = (uint32_t)(h >> 13) % 4,
+					      .partitions = (uint32_t)(h >> 17) % 3,
+					      .resets = (uint32_t)(h >> 19) % 6,
+					      .slow = (uint32_t)(h >> 23) % 2,
+					      .loss = (h >> 29) % 3 == 0 ? 0.1 : 0,
+					      .running = (h >> 31) % 2,
+					      .forever = true };
+			struct faultend end;
+
+			try_run(&r, &end, false);
+		}
+	return ended();
+}
+
+unsigned long peer_faults_leaves(uint64_t first, uint64_t count)
+{
+	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
+		for (size_t k = 0; tw_reduction_all[k]; k++) {
+			const uint64_t h = (seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u;
+			struct faultrun r = { .preset = strategy(tw_reduction_all[k], h >> 33),
+					      .workers = 3 + (uint32_t)(h >> 13) % 3,
+					      .shards = 1 + (uint32_t)(h >> 11) % 3,
+					      .seed = seed,
+					      .fault_seed = seed,
+					      .crashes = (uint32_t)(h >> 17) % 3,
+					      .spare = (uint32_t)(h >> 19) % 3,
+					      .running = (h >> 31) % 2,
+					      .forever = true };
+			struct faultend end;
+
+			for (uint32_t i = 0; i < (h >> 21) % 3; i++)
+				r.leaver[r.leavers++] =
+					(struct leaver){ 1 + (uint32_t)((h >> 23) + i) % r.workers,
+							 (int64_t)(h >> (25 + i)) % TW_SECOND };
+			if ((h >> 40) % 3 == 0) {
+				r.poisoned = 1u << (1 + (h >> 43) % r.workers);
+				r.doses = 1 + (uint32_t)(h >> 47) % 12;
+			}
+			try_run(&r, &end, false);
+		}
+	return ended();
+}
