@@ -25,7 +25,7 @@ MODELS = {
 }
 DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'easgd', 'eamsgd',
           'diloco', 'async-diloco', 'fedbuff', 'fedasync')
-PEERS = ('ring', 'tree', 'allreduce')  # without servers
+PEERS = ('ring', 'tree', 'allreduce', 'd-psgd', 'gossip', 'strom')  # without servers
 STREAMS = ('streaming-diloco',)
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '

@@ -110,7 +110,7 @@ END
 awk -F ' *[|] *' '
 function one(word) { gsub(/^ +| +$/, "", word); sub(/s$/, "", word); return word }
 /^## Flags/ { exit }
-/^\| [0-9]+ \| [A-Z]+ \|/ && $2 < 29 {
+/^\| [0-9]+ \| [A-Z]+ \|/ && $2 < 32 {
 	text = $4
 	gsub(/ *\([^)]*\)/, "", text)
 	for (p = split(text, phrase, ";"); p > 0; p--)

@@ -69,6 +69,10 @@ enum tw_type {
 	TW_REDUCE, /* shard → the same shard of another replica: a piece of the sum (payload) */
 	TW_GIVE,   /* master → shard of a replica: give a copy of yourself to this node */
 	TW_COPY,   /* shard → server of another node → its shard: the copy (payload: a part) */
+	TW_SPREAD, /* shard → the same shard of another replica: what my worker contributed */
+	TW_HEARD,  /* the answer: what I have of you */
+	TW_MIX,    /* shard → the same shard of another replica: let us take the mean of our
+		      parameters (payload); and the answer: mine */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -87,16 +91,19 @@ enum tw_flags {
 	TW_FLAG_ANSWER = 1,   /* PUSH: answer with PARAMS when I may read */
 	TW_FLAG_SKIPPED = 2,  /* PUSH: no payload, apply my last one again (B-FASGD) */
 	TW_FLAG_NUMBERS = 4,  /* ACK, PARAMS: ... because its numbers are not finite, or absurd */
-	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS, HAVE: the push was not taken; HOSTED: nor the part */
+	TW_FLAG_REFUSED = 8,  /* ACK, PARAMS, HAVE, SPREAD: the push was not taken; HOSTED: nor the
+				 part */
 	TW_FLAG_FREE = 16,    /* costs no virtual time (evaluation) */
 	TW_FLAG_DROPPED = 32, /* ACK, PARAMS: the push was late and dropped */
 	TW_FLAG_FRESH =
 		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember; BYE: I
 		       was not welcomed yet, or do not know it; HOST: all clocks are at 0 */
-	TW_FLAG_LEAVE = 128,    /* BYE: clean leave (not a death); a server's HELLO: I leave */
-	TW_FLAG_APPLIED = 256,  /* PUSH to itself: a lock-free shard has applied it already */
-	TW_FLAG_FULL = 512,     /* VIEW to shards: all members; a worker not in it is gone */
-	TW_FLAG_HELD = 1024,    /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_LEAVE = 128, /* BYE: clean leave (not a death); a server's HELLO: I leave */
+	TW_FLAG_APPLIED =
+		256,         /* PUSH to itself: a lock-free shard has applied it already; HAVE: the
+				   mean was adopted */
+	TW_FLAG_FULL = 512,  /* VIEW to shards: all members; a worker not in it is gone */
+	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
@@ -277,6 +284,7 @@ struct tw_body_commit {
 	uint64_t round;
 	uint32_t count;   /* records in the tail */
 	uint32_t attempt; /* replicas: the sum of this one; servers: 0 */
+	uint64_t steps;   /* replicas that mix: of all contributions of the round; else 0 */
 };
 /* A PIN may be sent ahead of time: the shard keeps its view as soon as so many rounds are committed
  * and so many samples applied, and answers then.  One that has more already keeps what it has. */
@@ -307,12 +315,21 @@ struct tw_body_snap {
 	uint64_t cut;         /* 0: the final vector only */
 	uint32_t flush, part; /* flush: apply what is collected; part: send it */
 };
-/* FORM's tail: struct tw_member of the replicas that add up, by rank.  State TW_LIVE: it
+/* FORM's tail: struct tw_member of the replicas that act together, by rank.  State TW_LIVE: it
  * contributes; TW_LEFT: it has nothing to add, and takes part.  It holds from this round on, until
- * the next FORM.  `attempt` grows with every FORM and GIVE; what is of an earlier one is void. */
+ * the next FORM of its kind.  `attempt` grows with every FORM and GIVE; what is of an earlier one
+ * is void. */
 struct tw_body_form {
 	uint64_t round;
-	uint32_t attempt, pad;
+	uint32_t attempt, what; /* enum tw_form_what */
+};
+enum tw_form_what {
+	TW_FORM_ROUND,      /* add up the contributions of a round; or mix parameters in it */
+	TW_FORM_SPREAD,     /* these are all replicas: tell them of your worker's contributions */
+	TW_FORM_SETTLE,     /* ... and say (HAVE) when all of them have all of these */
+	TW_FORM_PARAMETERS, /* take the mean of all parameters, and adopt it at the COMMIT */
+	TW_FORM_VIEWS,      /* take the mean of the views that are pinned */
+	TW_FORMS
 };
 struct tw_body_reduce {
 	uint64_t round;
@@ -322,8 +339,8 @@ struct tw_body_reduce {
 	uint32_t steps, samples, own_steps, skipped;
 	float weight, divide;    /* as in PUSH, of all of them */
 	float drift, drift_most; /* sum and largest */
-	uint32_t pad;
-	double progress, loss; /* least; sum */
+	uint32_t what;           /* as in FORM */
+	double progress, loss;   /* least; sum */
 };
 struct tw_body_give {
 	uint64_t round; /* give it after this number of rounds */
@@ -331,6 +348,14 @@ struct tw_body_give {
 };
 struct tw_body_copy {
 	uint32_t shard, incarnation, attempt, live;
+};
+struct tw_body_heard {
+	uint64_t number;     /* of your contributions, up to this one */
+	uint32_t again, pad; /* send what follows, if you have sent it already */
+};
+struct tw_body_mix {
+	uint64_t number;      /* of the exchange, by who asks; grows */
+	uint32_t answer, pad; /* it is the answer */
 };
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
@@ -453,6 +478,8 @@ union tw_body {
 	struct tw_body_reduce reduce;
 	struct tw_body_give give;
 	struct tw_body_copy copy;
+	struct tw_body_heard heard;
+	struct tw_body_mix mix;
 };
 
 struct tw_msg {

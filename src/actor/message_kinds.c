@@ -66,6 +66,9 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_GIVE] = { "GIVE", BODY(give), .to = { [TW_MASTER] = TO_SHARD } },
 	[TW_COPY] = { "COPY", BODY(copy), PART, .to = { [TW_SHARD] = TO_SERVER },
 		      .within = { [TW_SERVER] = TO_SHARD } },
+	[TW_SPREAD] = { "SPREAD", BODY(push), SLICE, .to = { [TW_SHARD] = TO_SHARD } },
+	[TW_HEARD] = { "HEARD", BODY(heard), .to = { [TW_SHARD] = TO_SHARD } },
+	[TW_MIX] = { "MIX", BODY(mix), SLICE, .to = { [TW_SHARD] = TO_SHARD } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },

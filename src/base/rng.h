@@ -21,6 +21,7 @@ enum tw_purpose {
 	TW_RNG_DROPOUT,  /* a: sample position, b: layer << 32 | element / 4 */
 	TW_RNG_AUGMENT,  /* a: sample position, b: what is drawn; gauss: element */
 	TW_RNG_SPLIT,    /* a permutation: which samples are held out */
+	TW_RNG_PARTNER,  /* a: rank of a replica, b: number of its exchange */
 };
 
 struct tw_rng {

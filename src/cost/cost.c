@@ -15,7 +15,7 @@ const char *const tw_cost_limit_names[TW_LIMITS] = {
 };
 
 static const struct tw_cost_schedule *const schedules[] = { &tw_cost_rounds, &tw_cost_peers,
-							    &tw_cost_queue };
+							    &tw_cost_mixing, &tw_cost_queue };
 
 static const struct tw_cost_schedule *schedule_of(const struct tw_plan *plan)
 {

@@ -5,7 +5,8 @@
  *
  * The master tells every shard of every replica to commit, and hears from all of them when they
  * have the sum.  Parameters and contributions do not leave their node.  The sum begins when the
- * last worker has finished. */
+ * last worker has finished.  Where replicas mix in rounds, a sum of parameters takes the place of
+ * that of contributions, and is made while workers compute. */
 #include "cost/cards.h"
 #include "cost/schedule.h"
 
@@ -15,7 +16,12 @@
 
 static bool takes(const struct tw_plan *plan)
 {
-	return tw_plan_has_peers(plan);
+	return tw_plan_has_peers(plan) && (plan->gate->traits & TW_GATE_ROUNDS);
+}
+
+static const struct tw_reduction *reduction_of(const struct tw_plan *p)
+{
+	return tw_plan_is_loose(p) ? p->topology.mixing->round : p->topology.reduction;
 }
 
 /* Messages that carry one vector from one peer to another, chunk by chunk. */
@@ -39,7 +45,7 @@ static struct tw_reduction_load load_of(const struct tw_cost_case *c)
 	const struct tw_cost_links *l = &c->links;
 	const double payload = l->up_bytes - p->problem.shards * tw_cost_head(TW_PUSH);
 	const uint32_t peers = c->plan->crew.workers;
-	const uint32_t chunks = p->topology.reduction->chunks(peers);
+	const uint32_t chunks = reduction_of(p)->chunks(peers);
 	struct tw_reduction_load load = { .peers = peers,
 					  .latency = l->latency,
 					  .per_byte = l->per_byte };
@@ -67,7 +73,7 @@ static double sum_time(const struct tw_cost_case *c, struct tw_reduction_load *l
 		load->latency += load->part / rate;
 		load->per_byte = fmax(load->per_byte, 1 / rate);
 	}
-	return tw_cost_reduction(c->plan->topology.reduction, load);
+	return tw_cost_reduction(reduction_of(c->plan), load);
 }
 
 static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, double steps,
@@ -87,8 +93,12 @@ static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, dou
 	tw_cost_law_init(&law, c->sim, c->batch, steps);
 	last = tw_cost_last(c, &law, &start, workers);
 	idle.per_byte = 0;
-	hops = tw_cost_reduction(c->plan->topology.reduction, &idle);
+	hops = tw_cost_reduction(reduction_of(c->plan), &idle);
 	sum = sum_time(c, &load);
+	if (tw_plan_is_loose(c->plan)) { /* what of it is left when the last one has finished */
+		sum = fmax(0, sum - last);
+		hops = fmin(hops, sum);
+	}
 	*parts = (struct tw_cost_parts){ .computing = tw_cost_mean(c, &law),
 					 .latency = 2 * l->latency + hops + local,
 					 .applying = l->applying };
@@ -105,7 +115,7 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 
 	tw_cost_rate_of_rounds(c, round_of_peers, out);
 	out->pushes = out->fetches = 0;
-	out->peers = 2 * p->topology.reduction->busiest(&load) / steps; /* sent and received */
+	out->peers = 2 * reduction_of(p)->busiest(&load) / steps; /* sent and received */
 }
 
 const struct tw_cost_schedule tw_cost_peers = { takes, NULL, rate };

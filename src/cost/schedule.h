@@ -31,7 +31,7 @@ struct tw_cost_schedule {
 	const char *(*unknown)(const struct tw_plan *plan);
 	void (*rate)(const struct tw_cost_case *c, struct tw_cost_rate *out);
 };
-extern const struct tw_cost_schedule tw_cost_rounds, tw_cost_peers, tw_cost_queue;
+extern const struct tw_cost_schedule tw_cost_rounds, tw_cost_peers, tw_cost_mixing, tw_cost_queue;
 
 /* The seconds of a round in which the first so many workers have a stripe of `steps` steps, and
  * where they go; NAN without memory. */

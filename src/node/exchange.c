@@ -222,8 +222,9 @@ static enum tw_status encode_slice(struct exchange *x, struct outgoing *o,
 {
 	const bool identity = x->plan->traffic.up->traits & TW_CODEC_IDENTITY;
 
-	/* to the replica of its own node it needs no codec: replicas have one among themselves */
-	if (!identity && !tw_plan_has_peers(x->plan))
+	/* to the replica of its own node it needs no codec, unless it goes on from there as it is:
+	 * replicas have one among themselves */
+	if (!identity && (!tw_plan_has_peers(x->plan) || tw_plan_spreads(x->plan)))
 		return tw_exchange_encode(x, o, offer, k);
 	o->slice[k].plain = !identity;
 	tw_exchange_refer(&o->slice[k], offer->vector, &x->holder[k].range);

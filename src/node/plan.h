@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/mixing.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
@@ -64,7 +65,8 @@ struct tw_crew {
 
 /* Who holds the parameters: servers, or every worker a replica of its own. */
 struct tw_topology {
-	const struct tw_reduction *reduction; /* peers add up what they contribute; NULL: servers */
+	const struct tw_reduction *reduction; /* how peers add up; NULL: there are servers */
+	const struct tw_mixing *mixing;       /* NULL: replicas are equal after every round */
 };
 
 /* One half of the update: near, at the worker, or far, where the parameters are. */
@@ -153,6 +155,18 @@ extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_cl
 static inline bool tw_plan_has_peers(const struct tw_plan *p)
 {
 	return p->topology.reduction;
+}
+
+/* Do replicas differ from each other while they train? */
+static inline bool tw_plan_is_loose(const struct tw_plan *p)
+{
+	return p->topology.mixing;
+}
+
+/* Does a contribution go to all replicas, and is it encoded for that? */
+static inline bool tw_plan_spreads(const struct tw_plan *p)
+{
+	return p->topology.mixing && (p->topology.mixing->traits & TW_MIXING_SPREADS);
 }
 
 /* Snapshots of what a worker was sent that may still be computed on. */

@@ -2,6 +2,7 @@
 /* slice.c - a slice's memory, its arrays per worker, and snapshots of it; the rules are in
  * slice.h. */
 #include "node/slice.h"
+#include "vec/vec.h"
 
 #include <string.h>
 
@@ -87,6 +88,29 @@ void tw_slice_release(struct slice *s)
 	tw_spans_release(&s->history.late);
 	tw_pool_free(s->pool);
 	tw_slice_empty(s, s->plan, s->heap, s->index);
+}
+
+/* --- other parameters ----------------------------------------------------------------------- */
+
+void tw_slice_replace(struct slice *s, struct tw_block *w)
+{
+	tw_slice_hide(s);
+	tw_block_drop(s->next.w);
+	s->next = (struct slice_next){ NULL, NULL };
+	tw_block_drop(s->w);
+	s->w = w;
+	s->view.moved = true;
+}
+
+enum tw_status tw_slice_approach(struct slice *s, const float *here, const float *there)
+{
+	struct tw_block *next = tw_pool_take(s->pool);
+
+	if (!next)
+		return TW_NO_MEMORY;
+	tw_vec_approach(tw_block_floats(next), tw_block_floats(s->w), here, there, s->n);
+	tw_slice_replace(s, next);
+	return TW_OK;
 }
 
 /* --- arrays per worker ---------------------------------------------------------------------- */

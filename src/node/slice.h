@@ -109,6 +109,12 @@ float tw_slice_rate(const struct slice *s);
  * without memory. */
 struct tw_block *tw_slice_snapshot(struct slice *s);
 
+/* The parameters become what this block has, in `s->n` floats; takes the block over.  The version
+ * stays, and shows another vector now. */
+void tw_slice_replace(struct slice *s, struct tw_block *w);
+/* The parameters move by half of the way from `here` to `there`.  TW_NO_MEMORY: they have not. */
+enum tw_status tw_slice_approach(struct slice *s, const float *here, const float *there);
+
 /* --- slice_view.c --------------------------------------------------------------------------- */
 
 /* What travels, and what a worker will decode from it: references of the caller. */

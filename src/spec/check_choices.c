@@ -73,13 +73,55 @@
 #define CACHES           FACT(55) /* cache: true */
 #define PEERS            FACT(56) /* every worker holds the parameters */
 
+#define LOOSE           FACT(57) /* ... and they differ while they train */
+#define MIXES_IN_ROUNDS FACT(58)
+#define SPREADS         FACT(59) /* every worker's contributions go to all others */
+#define FAR_STATE       FACT(60) /* what is applied to the parameters keeps an array */
+#define RUNNING_CUT     FACT(61) /* checkpoint.cut: running */
+
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
 static const struct refusal {
 	uint64_t with, without;
 	const char *field, *because, *sentence;
 } refusals[] = {
-	{ PEERS, ROUNDS, "strategy.gate", "strategy.topology.kind",
+	{ LOOSE, MANY, "cluster.workers", "strategy.topology.kind",
+	  "one worker has nobody to exchange anything with; use 2 workers or more, or topology: "
+	  "server" },
+	{ LOOSE | MIXES_IN_ROUNDS, ROUNDS, "strategy.gate", "strategy.topology.kind",
+	  "this mixing is made in rounds, and [gate] has none; use gate: [whole-round gate]" },
+	{ LOOSE, MIXES_IN_ROUNDS | ASYNC, "strategy.gate", "strategy.topology.kind",
+	  "each worker applies its own contributions at once, and [gate] does not; use gate: "
+	  "[at-once gate]" },
+	{ LOOSE | POLICY, 0, "strategy.staleness", "strategy.topology.kind",
+	  "replicas see a contribution at different times, and would correct it differently; use "
+	  "staleness: [idle policy], or topology: server" },
+	{ LOOSE | FAR_STATE, 0, "update.rule", "strategy.topology.kind",
+	  "every replica would have a state of its own for this rule, which nothing brings "
+	  "together; use rule: [plain rule], or topology: server" },
+	{ LOOSE | DELTA, SPREADS, "strategy.send", "strategy.topology.kind",
+	  "replicas exchange parameters here, not deltas; use send: gradient" },
+	{ LOOSE | MOMENTUM, 0, "strategy.send", "strategy.topology.kind",
+	  "a worker's momentum would be applied by replicas at different times; use send: "
+	  "gradient, or topology: server" },
+	{ SPREADS | DECAYS, 0, "update.decay", "strategy.topology.kind",
+	  "replicas differ a little, and a decay of each would drive them apart; use decay: 0, or "
+	  "topology: server" },
+	{ LOOSE | UP_LOSSY, SPREADS, "strategy.codec.up", "strategy.topology.kind",
+	  "parameters are exchanged as they are; use codec: {up: [an exact codec]}" },
+	{ LOOSE | LOCAL, 0, "strategy.local.rule", "strategy.topology.kind",
+	  "a worker reads its own replica after every step; leave local: out, or use topology: "
+	  "server" },
+	{ LOOSE | SKIPS, 0, "strategy.skip", "strategy.topology.kind",
+	  "nobody can apply again what it may not have; leave skip: out, or use topology: "
+	  "server" },
+	{ LOOSE | CACHES, 0, "strategy.cache", "strategy.topology.kind",
+	  "a worker reads its own replica after every step; leave cache: out, or use topology: "
+	  "server" },
+	{ LOOSE | RUNNING_CUT, 0, "checkpoint.cut", "strategy.topology.kind",
+	  "replicas that differ are made equal for a checkpoint, which pauses all workers; use "
+	  "cut: drain" },
+	{ PEERS, ROUNDS | LOOSE, "strategy.gate", "strategy.topology.kind",
 	  "workers that all hold the parameters change them together, in rounds, and [gate] has "
 	  "none; use gate: [whole-round gate], or topology: server" },
 	{ PEERS | LEAVES_OUT, 0, "strategy.gate", "strategy.topology.kind",
@@ -91,7 +133,7 @@ static const struct refusal {
 	{ PEERS | ROBUST, 0, "strategy.sum", "strategy.topology.kind",
 	  "without a server only the sum of a round's contributions is known, and a median or a "
 	  "trimmed mean needs each of them; use sum: mean or total, or topology: server" },
-	{ PEERS | REMEMBERS, 0, "strategy.codec.up", "strategy.topology.kind",
+	{ PEERS | REMEMBERS, SPREADS, "strategy.codec.up", "strategy.topology.kind",
 	  "sums are encoded again on their way from worker to worker, and what this codec leaves "
 	  "out of them is nobody's to send later; use codec: {up: [plain codec]}, or topology: "
 	  "server" },
@@ -535,6 +577,16 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= NOT_DOWN;
 	if (tw_plan_has_peers(p))
 		facts |= PEERS;
+	if (tw_plan_is_loose(p))
+		facts |= LOOSE;
+	if (tw_plan_is_loose(p) && p->topology.mixing->round)
+		facts |= MIXES_IN_ROUNDS;
+	if (tw_plan_spreads(p))
+		facts |= SPREADS;
+	if (p->far.rule->arrays)
+		facts |= FAR_STATE;
+	if (!p->checkpoint.drain)
+		facts |= RUNNING_CUT;
 	if (p->decay > 0)
 		facts |= DECAYS;
 	if (p->delay.steps)

@@ -43,6 +43,17 @@ bool tw_choice_at(size_t k, struct tw_choice *out)
 			};
 			return true;
 		}
+	for (size_t i = 0; tw_mixing_all[i]; i++)
+		if (k-- == 0) {
+			*out = (struct tw_choice){
+				"strategy.topology.mixing",
+				NULL,
+				tw_mixing_all[i]->name,
+				tw_mixing_all[i]->help,
+				"a mixing, which keeps replicas that differ close to each other",
+			};
+			return true;
+		}
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0) {
 			*out = (struct tw_choice){ "strategy", "strategy.name", p->name, p->help };

@@ -30,6 +30,7 @@ static const char *const merges[] = { "replace", "keep", "elastic", "mix", NULL 
 static const char *const topologies[] = {
 	[TW_TOPOLOGY_SERVER] = "server",
 	[TW_TOPOLOGY_ALLREDUCE] = "allreduce",
+	[TW_TOPOLOGY_MIXING] = "mixing",
 	NULL,
 };
 static const char *const kinds[] = {
@@ -287,7 +288,8 @@ const struct tw_option tw_strategy_rows[] = {
 		     "how parameters are encoded; see the codecs"),
 	TW_OPTION_CHOICE(S, topology, "topology.kind", "server", topologies,
 			 "who holds the parameters: servers, or every worker, which then add up "
-			 "what they contribute among themselves (allreduce)"),
+			 "what they contribute among themselves (allreduce), or keep replicas "
+			 "that differ close to each other (mixing)"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "rule of the local steps of a worker between fetches; none: no local steps"),
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
@@ -302,6 +304,15 @@ const struct tw_option tw_topology_rows[] = {
 	TW_OPTION_AS(S, reduction, "schedule", TW_TEXT, "ring", NULL, 0, 0,
 		     "how the workers add up what they contribute; see the reductions. topology: "
 		     "tree is short for topology: {kind: allreduce, schedule: tree}"),
+	TW_OPTION_END
+};
+const struct tw_option tw_mixing_rows[] = {
+	TW_OPTION_AS(S, mixing, "mixing", TW_TEXT, "mesh", NULL, 0, 0,
+		     "what passes between the replicas of the workers; see the mixings. topology: "
+		     "mesh is short for topology: {kind: mixing, mixing: mesh}"),
+	TW_OPTION_AS(S, reduction, "schedule", TW_TEXT, "ring", NULL, 0, 0,
+		     "how the workers take the mean of their replicas, for evaluations and "
+		     "checkpoints; see the reductions"),
 	TW_OPTION_END
 };
 const struct tw_option tw_local_rows[] = {
@@ -364,6 +375,7 @@ static const struct tw_group fixed[] = {
 	{ "cluster.", NULL, NULL, tw_cluster_rows },
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
+	{ "strategy.topology.", "strategy.topology.kind", "mixing", tw_mixing_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },

@@ -31,7 +31,7 @@ enum tw_model_kind {
 };
 enum tw_cut { TW_CUT_DRAIN, TW_CUT_RUNNING };
 /* Servers hold the parameters, or every worker does and they add up what they contribute. */
-enum tw_topology_kind { TW_TOPOLOGY_SERVER, TW_TOPOLOGY_ALLREDUCE };
+enum tw_topology_kind { TW_TOPOLOGY_SERVER, TW_TOPOLOGY_ALLREDUCE, TW_TOPOLOGY_MIXING };
 enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 
 /* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
@@ -111,6 +111,7 @@ struct tw_job_strategy {
 	uint32_t send, push, fetch, merge; /* send: enum tw_send */
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
+	const char *mixing;                /* "" where replicas are equal */
 	bool average_state;
 	bool overlap; /* a worker computes on while it fetches */
 	bool cache;   /* a worker fetches only what is too old for the gate */

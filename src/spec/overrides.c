@@ -57,6 +57,8 @@ static enum tw_status unknown_topology(struct tw_reading *r, const struct tw_tre
 		tw_names_add(&n, kinds[k]);
 	for (size_t k = 0; tw_reduction_all[k]; k++)
 		tw_names_add(&n, tw_reduction_all[k]->name);
+	for (size_t k = 0; tw_mixing_all[k]; k++)
+		tw_names_add(&n, tw_mixing_all[k]->name);
 	snprintf(text, sizeof text, "no topology is called '%s'; %s",
 		 tw_tree_show(node->text, shown, sizeof shown),
 		 tw_names_suggest(&n, node->text, "there are", help, sizeof help));
@@ -72,27 +74,43 @@ static enum tw_status put_text(struct tw_reading *r, struct tw_tree *map, const 
 }
 
 /* `topology: tree` is `topology: {schedule: tree}`, and that is `{kind: allreduce, schedule:
- * tree}`; `topology: server` is a kind alone. */
+ * tree}`; `topology: mesh` and `{kind: mesh}` are `{mixing: mesh}`, and that is `{kind: mixing,
+ * mixing: mesh}`; `topology: server` is a kind alone. */
 static enum tw_status spell_out_topology(struct tw_reading *r)
 {
 	const char *const *kinds = tw_option_find(tw_strategy_rows, "topology.kind")->choices;
-	struct tw_tree *t = tw_tree_at(r->root, "strategy.topology");
+	struct tw_tree *t = tw_tree_at(r->root, "strategy.topology"), *kind;
 	const char *text = t && t->kind == TW_TREE_TEXT && !tw_tree_is_null(t) ? t->text : NULL;
 	enum tw_status st = TW_OK;
 	size_t k = 0;
 
 	while (text && kinds[k] && strcmp(kinds[k], text) != 0)
 		k++;
-	if (text && !kinds[k] && !tw_reduction_find(text))
+	if (text && !kinds[k] && !tw_reduction_find(text) && !tw_mixing_find(text))
 		return unknown_topology(r, t, kinds);
 	if (text) {
 		t->kind = TW_TREE_MAP;
-		st = put_text(r, t, kinds[k] ? "kind" : "schedule", t, text);
+		st = put_text(r, t,
+			      kinds[k]               ? "kind"
+			      : tw_mixing_find(text) ? "mixing"
+						     : "schedule",
+			      t, text);
 	}
-	if (st != TW_OK || !t || t->kind != TW_TREE_MAP || tw_tree_child(t, "kind") ||
-	    !tw_tree_child(t, "schedule"))
+	if (st != TW_OK || !t || t->kind != TW_TREE_MAP)
 		return st;
-	return put_text(r, t, "kind", tw_tree_child(t, "schedule"), kinds[TW_TOPOLOGY_ALLREDUCE]);
+	kind = tw_tree_child(t, "kind");
+	if (kind && kind->kind == TW_TREE_TEXT && tw_mixing_find(kind->text) &&
+	    !tw_tree_child(t, "mixing"))
+		kind->key = "mixing";
+	else if (kind)
+		return TW_OK;
+	if (tw_tree_child(t, "mixing"))
+		return put_text(r, t, "kind", tw_tree_child(t, "mixing"),
+				kinds[TW_TOPOLOGY_MIXING]);
+	if (tw_tree_child(t, "schedule"))
+		return put_text(r, t, "kind", tw_tree_child(t, "schedule"),
+				kinds[TW_TOPOLOGY_ALLREDUCE]);
+	return TW_OK;
 }
 
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
@@ -280,10 +298,13 @@ static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name
 static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset *p,
 				   const struct tw_tree *fields)
 {
-	static const char *const essence[] = {
-		"update.rule",   "strategy.gate",          "strategy.staleness",
-		"strategy.send", "strategy.topology.kind", "strategy.topology.schedule"
-	};
+	static const char *const essence[] = { "update.rule",
+					       "strategy.gate",
+					       "strategy.staleness",
+					       "strategy.send",
+					       "strategy.topology.kind",
+					       "strategy.topology.schedule",
+					       "strategy.topology.mixing" };
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
 		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);

@@ -35,6 +35,27 @@ const struct tw_preset tw_presets[] = {
 	  .help = "synchronous; each worker adds up one part of the gradients for all",
 	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, topology: {kind: "
 		    "allreduce, schedule: direct}}\n" },
+	{ .name = "d-psgd",
+	  .paper = "Lian, Zhang, Zhang, Hsieh, Zhang, Liu 2017",
+	  .help = "synchronous; each worker takes the mean of its parameters and its neighbours' "
+		  "on a ring",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, topology: {kind: mixing, "
+		    "mixing: neighbours}}\n"
+		    "update: {rule: sgd}\n" },
+	{ .name = "gossip",
+	  .paper = "Lian, Zhang, Zhang, Liu 2018 (AD-PSGD)",
+	  .help = "asynchronous; pairs of workers take the mean of their parameters",
+	  .fields = "strategy: {gate: async, staleness: none, topology: {kind: mixing, mixing: "
+		    "gossip}}\n"
+		    "update: {rule: sgd}\n" },
+	{ .name = "strom",
+	  .paper = "Strom 2015",
+	  .help = "asynchronous; every worker sends its large gradient values to all others, and "
+		  "keeps the rest for later",
+	  .fields = "strategy: {gate: async, staleness: none, codec: {up: threshold}, topology: "
+		    "{kind: mixing, mixing: mesh}}\n"
+		    "update: {rule: sgd}\n"
+		    "train: {warm: {workers: 1, for: 0.1 epochs}}\n" },
 	{ .family = "Asynchronous",
 	  .name = "asgd",
 	  .paper = "asynchronous SGD",

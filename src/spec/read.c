@@ -70,7 +70,9 @@ static enum tw_status title(struct tw_reading *r)
 		snprintf(text, sizeof text, "%s%s%s%s%s", job->plan.gate->name,
 			 job->plan.staleness->correct ? "+" : "",
 			 job->plan.staleness->correct ? job->plan.staleness->name : "",
-			 tw_plan_has_peers(&job->plan) ? "+" : "", job->strategy.reduction);
+			 tw_plan_has_peers(&job->plan) ? "+" : "",
+			 tw_plan_is_loose(&job->plan) ? job->strategy.mixing
+						      : job->strategy.reduction);
 	job->title = tw_arena_text(r->keep, text);
 	return job->title ? TW_OK : tw_read_no_memory(r);
 }
@@ -89,9 +91,9 @@ static enum tw_status settle_servers(struct tw_reading *r)
 							    "or strategy: {topology: allreduce}");
 	if (given && job->cluster.servers)
 		return tw_job_refuse(job, r->why, "cluster.servers",
-				     "with topology: allreduce every worker holds the parameters, "
-				     "and a server would hold none; use 0 or leave this out, or "
-				     "use topology: server");
+				     "with this topology every worker holds the parameters, and a "
+				     "server would hold none; use 0 or leave this out, or use "
+				     "topology: server");
 	job->cluster.servers = 0;
 	return TW_OK;
 }

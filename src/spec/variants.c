@@ -170,20 +170,29 @@ static enum tw_status bind_topology(struct tw_reading *r)
 						   "topology" };
 	static const struct tw_chooser reduction_of = { "strategy.topology.", tw_topology_rows,
 							"schedule", "reduction" };
-	struct tw_name_list reductions = { .count = 0 };
-	const char *reduction;
+	static const struct tw_chooser mixing_of = { "strategy.topology.", tw_mixing_rows, "mixing",
+						     "mixing" };
+	struct tw_name_list reductions = { .count = 0 }, mixings = { .count = 0 };
+	const char *reduction, *mixing = "";
 	size_t kind = TW_TOPOLOGY_SERVER;
 	enum tw_status st = choose_kind(r, &kind_of, &kind);
 
-	r->job->strategy.reduction = "";
+	r->job->strategy.reduction = r->job->strategy.mixing = "";
 	if (st != TW_OK || kind == TW_TOPOLOGY_SERVER)
 		return st;
+	NAMES(&mixings, tw_mixing_all);
+	if (kind == TW_TOPOLOGY_MIXING)
+		st = tw_read_choose(r, &mixing_of, &mixings, &mixing);
 	NAMES(&reductions, tw_reduction_all);
-	st = tw_read_choose(r, &reduction_of, &reductions, &reduction);
+	if (st == TW_OK)
+		st = tw_read_choose(r, &reduction_of, &reductions, &reduction);
 	if (st != TW_OK)
 		return st;
 	r->job->plan.topology.reduction = tw_reduction_find(reduction);
-	return tw_read_rows(r, "strategy.topology.", tw_topology_rows, &r->job->strategy);
+	r->job->plan.topology.mixing = tw_mixing_find(mixing);
+	return tw_read_rows(r, "strategy.topology.",
+			    kind == TW_TOPOLOGY_MIXING ? tw_mixing_rows : tw_topology_rows,
+			    &r->job->strategy);
 }
 
 static enum tw_status bind_local(struct tw_reading *r)

@@ -64,6 +64,15 @@ TW_CLONED(void, tw_vec_axpby_to,
 		out[i] = fmaf(b, y[i], a * x[i]);
 }
 
+TW_CLONED(void, tw_vec_approach,
+	  (float *out, const float *w, const float *here, const float *there, size_t n),
+	  (out, w, here, there, n))
+{
+	APART
+	for (size_t i = 0; i < n; i++)
+		out[i] = fmaf(0.5f, there[i] - here[i], w[i]);
+}
+
 TW_CLONED(void, tw_vec_scale, (float *y, float a, size_t n), (y, a, n))
 {
 	for (size_t i = 0; i < n; i++)

@@ -20,6 +20,8 @@ void tw_vec_add_to(float *out, const float *x, const float *y,
 void tw_vec_axpy(float *y, float a, const float *x, size_t n); /* y = fmaf(a, x, y) */
 /* out = fmaf(b, y, a * x): tw_vec_scale_to and tw_vec_axpy in one pass; out may be x or y */
 void tw_vec_axpby_to(float *out, float a, const float *x, float b, const float *y, size_t n);
+/* w + (there - here) / 2 */
+void tw_vec_approach(float *out, const float *w, const float *here, const float *there, size_t n);
 void tw_vec_scale(float *y, float a, size_t n);                      /* y = a * y */
 void tw_vec_scale_to(float *out, float a, const float *x, size_t n); /* out = a * x; may be same */
 void tw_vec_sub(float *out, const float *x, const float *y,

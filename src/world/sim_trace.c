@@ -8,8 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PRIus      PRId64 ".%03d"
-#define MICROS(ns) (ns) / 1000, (int)((ns) % 1000)
+/* Microseconds with three decimals; a run that resumes begins before its time 0. */
+#define PRIus      ".3f"
+#define MICROS(ns) ((double)(ns) / 1e3)
 
 enum tw_status tw_trace_open(struct trace *t, const char *path, struct tw_error *why)
 {

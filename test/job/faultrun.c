@@ -194,14 +194,15 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 	snprintf(out, room,
 		 "model: {quadratic: {dimension: 13, noise: 0.1}}\n"
 		 "data: {source: none, samples: %d, batch: 2, accumulate: %u}\n"
-		 "train: {epochs: %d, seed: %llu}\n"
+		 "train: {epochs: %d, seed: %llu%s}\n"
 		 "update: {rate: 0.01}\n"
 		 "cluster: {workers: %u, servers: %u, shards: %u, wait: 30s}\n"
 		 "strategy: %s\n"
 		 "checkpoint: {every: 1s, cut: %s}\n"
 		 "%s",
 		 SAMPLES, r->accumulate ? r->accumulate : 1, EPOCHS, (unsigned long long)r->seed,
-		 r->workers, r->servers, r->shards, r->preset, r->running ? "running" : "drain",
+		 r->evaluates ? ", evaluate: 0.2" : "", r->workers, r->servers, r->shards,
+		 r->preset, r->running ? "running" : "drain",
 		 r->more ? r->more
 			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "
 			   "3ms}\n");
@@ -329,6 +330,8 @@ const char *faultrun_replay(const struct faultrun *r)
 			       r->accumulate);
 	if (r->running)
 		at += snprintf(text + at, sizeof text - (size_t)at, " running");
+	if (r->evaluates)
+		at += snprintf(text + at, sizeof text - (size_t)at, " evaluates");
 	if (r->clean)
 		at += snprintf(text + at, sizeof text - (size_t)at, " clean");
 	if (r->forever)

@@ -31,9 +31,10 @@ struct faultrun {
 	uint32_t crashes, partitions, resets, slow; /* drawn from fault_seed */
 	uint64_t fault_seed;
 	double loss;
-	bool forever; /* somebody may never come back: the run may end as interrupted */
-	bool running; /* cuts pause nobody */
-	bool clean;   /* nobody dies: nothing may be lost or repeated */
+	bool forever;   /* somebody may never come back: the run may end as interrupted */
+	bool running;   /* cuts pause nobody */
+	bool evaluates; /* several times an epoch */
+	bool clean;     /* nobody dies: nothing may be lost or repeated */
 	bool loud;
 };
 

@@ -2,7 +2,7 @@
 /* peer_faults.c - replicas without a server under faults. */
 #include "peer_faults.h"
 
-#include "strategy/reduction.h"
+#include "strategy/mixing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,20 +48,54 @@ static unsigned long ended(void)
 	return failed;
 }
 
-static const char *strategy(const struct tw_reduction *r, uint64_t k)
+/* A way to do without a server: a reduction, or a mixing. */
+struct way {
+	const char *name;
+	const struct tw_mixing *mixing; /* NULL: replicas are equal after every round */
+};
+
+/* False: there are no more. */
+static bool way_at(size_t k, struct way *out)
+{
+	size_t reductions = 0;
+
+	while (tw_reduction_all[reductions])
+		reductions++;
+	if (k < reductions)
+		*out = (struct way){ tw_reduction_all[k]->name, NULL };
+	else if (tw_mixing_all[k - reductions])
+		*out = (struct way){ tw_mixing_all[k - reductions]->name,
+				     tw_mixing_all[k - reductions] };
+	else
+		return false;
+	return true;
+}
+
+static bool spreads(const struct way *w)
+{
+	return w->mixing && (w->mixing->traits & TW_MIXING_SPREADS);
+}
+
+static const char *strategy(const struct way *w, uint64_t k)
 {
 	static char text[120];
+	const bool rounds = !w->mixing || w->mixing->round;
+	const char *format = rounds ? "{gate: bsp, topology: %s}" : "{gate: async, topology: %s}";
 
-	snprintf(text, sizeof text,
-		 k % 4 == 3   ? "{name: diloco, push: 2, topology: %s}"
-		 : k % 4 == 2 ? "{gate: bsp, codec: {up: fp16}, topology: %s}"
-			      : "{gate: bsp, topology: %s}",
-		 r->name);
+	if (!w->mixing && k % 4 == 3)
+		format = "{name: diloco, push: 2, topology: %s}";
+	else if (!w->mixing && k % 4 == 2)
+		format = "{gate: bsp, codec: {up: fp16}, topology: %s}";
+	else if (spreads(w) && k % 3 == 2)
+		format = "{gate: async, codec: {up: threshold, up_tau: 0.01}, topology: %s}";
+	else if (spreads(w) && k % 3 == 1)
+		format = "{gate: async, codec: {up: topk, up_share: 0.3}, topology: %s}";
+	snprintf(text, sizeof text, format, w->name);
 	return text;
 }
 
-static void kill_everywhere(const struct tw_reduction *way, uint32_t node, int64_t lasts,
-			    uint64_t stride, uint32_t shards)
+static void kill_everywhere(const struct way *way, uint32_t node, int64_t lasts, uint64_t stride,
+			    uint32_t shards)
 {
 	struct faultend end = { .events = UINT64_MAX };
 
@@ -70,7 +104,8 @@ static void kill_everywhere(const struct tw_reduction *way, uint32_t node, int64
 				      .workers = 4,
 				      .shards = shards,
 				      .seed = 7,
-				      .running = event % 3 == 0,
+				      .running = !way->mixing && event % 3 == 0,
+				      .evaluates = event / stride % 2,
 				      .fault = { { .kind = TW_FAULT_KILL_AT,
 						   .a = node,
 						   .lasts = lasts,
@@ -84,15 +119,15 @@ static void kill_everywhere(const struct tw_reduction *way, uint32_t node, int64
 
 unsigned long peer_faults_kills(uint64_t stride)
 {
-	for (size_t k = 0; tw_reduction_all[k]; k++) {
-		const struct tw_reduction *way = tw_reduction_all[k];
+	struct way way;
 
+	for (size_t k = 0; way_at(k, &way); k++) {
 		for (uint32_t node = 1; node <= 4; node++) {
-			kill_everywhere(way, node, -1, stride, 1 + node % 2);
-			kill_everywhere(way, node, TW_SECOND / 10, stride, 2);
-			kill_everywhere(way, node, 3 * TW_SECOND, stride, 1);
+			kill_everywhere(&way, node, -1, stride, 1 + node % 2);
+			kill_everywhere(&way, node, TW_SECOND / 10, stride, 2);
+			kill_everywhere(&way, node, 3 * TW_SECOND, stride, 1);
 		}
-		kill_everywhere(way, 0, 2 * TW_SECOND, stride, 2);
+		kill_everywhere(&way, 0, 2 * TW_SECOND, stride, 2);
 	}
 	return ended();
 }
@@ -104,29 +139,30 @@ unsigned long peer_faults_pairs(uint64_t stride)
 		uint64_t after;
 	} pair[] = { { 1, 2, 0 }, { 2, 4, 1 }, { 3, 1, 7 }, { 4, 3, 23 } };
 
-	for (size_t k = 0; tw_reduction_all[k]; k++)
+	struct way way;
+
+	for (size_t k = 0; way_at(k, &way); k++)
 		for (size_t p = 0; p < sizeof pair / sizeof pair[0]; p++) {
 			struct faultend end = { .events = UINT64_MAX };
 
 			for (uint64_t event = 1; event < end.events && failures < 20;
 			     event += stride) {
 				const int64_t lasts = event % 2 ? -1 : TW_SECOND / 4;
-				struct faultrun r = {
-					.preset = strategy(tw_reduction_all[k], event / 2),
-					.workers = 4,
-					.shards = 2,
-					.seed = 9,
-					.fault = { { .kind = TW_FAULT_KILL_AT,
-						     .a = pair[p].a,
-						     .lasts = lasts,
-						     .event = event },
-						   { .kind = TW_FAULT_KILL_AT,
-						     .a = pair[p].b,
-						     .lasts = lasts,
-						     .event = event + pair[p].after } },
-					.faults = 2,
-					.forever = lasts < 0
-				};
+				struct faultrun r = { .preset = strategy(&way, event / 2),
+						      .workers = 4,
+						      .shards = 2,
+						      .seed = 9,
+						      .fault = { { .kind = TW_FAULT_KILL_AT,
+								   .a = pair[p].a,
+								   .lasts = lasts,
+								   .event = event },
+								 { .kind = TW_FAULT_KILL_AT,
+								   .a = pair[p].b,
+								   .lasts = lasts,
+								   .event = event +
+									    pair[p].after } },
+						      .faults = 2,
+						      .forever = lasts < 0 };
 
 				try_run(&r, &end, true);
 			}
@@ -136,11 +172,14 @@ unsigned long peer_faults_pairs(uint64_t stride)
 
 unsigned long peer_faults_seeds(uint64_t first, uint64_t count)
 {
+	struct way way;
+
 	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
-		for (size_t k = 0; tw_reduction_all[k]; k++) {
+		for (size_t k = 0; way_at(k, &way); k++) {
 			const uint64_t h = seed * 2654435761u + k * 40503u;
-			struct faultrun r = { .preset = strategy(tw_reduction_all[k], h >> 33),
-					      .workers = 1 + (uint32_t)(h >> 3) % 6,
+			struct faultrun r = { .preset = strategy(&way, h >> 33),
+					      .workers = 1 + (way.mixing != NULL) +
+							 (uint32_t)(h >> 3) % 6,
 					      .shards = 1 + (uint32_t)(h >> 11) % 3,
 					      .seed = seed,
 					      .fault_seed = seed,
@@ -149,7 +188,8 @@ unsigned long peer_faults_seeds(uint64_t first, uint64_t count)
 					      .resets = (uint32_t)(h >> 19) % 6,
 					      .slow = (uint32_t)(h >> 23) % 2,
 					      .loss = (h >> 29) % 3 == 0 ? 0.1 : 0,
-					      .running = (h >> 31) % 2,
+					      .running = !way.mixing && (h >> 31) % 2,
+					      .evaluates = (h >> 35) % 2,
 					      .forever = true };
 			struct faultend end;
 
@@ -160,17 +200,20 @@ unsigned long peer_faults_seeds(uint64_t first, uint64_t count)
 
 unsigned long peer_faults_leaves(uint64_t first, uint64_t count)
 {
+	struct way way;
+
 	for (uint64_t seed = first; seed < first + count && failures < 20; seed++)
-		for (size_t k = 0; tw_reduction_all[k]; k++) {
+		for (size_t k = 0; way_at(k, &way); k++) {
 			const uint64_t h = (seed * 2654435761u + k * 40503u) * 0x9e3779b97f4a7c15u;
-			struct faultrun r = { .preset = strategy(tw_reduction_all[k], h >> 33),
+			struct faultrun r = { .preset = strategy(&way, h >> 33),
 					      .workers = 3 + (uint32_t)(h >> 13) % 3,
 					      .shards = 1 + (uint32_t)(h >> 11) % 3,
 					      .seed = seed,
 					      .fault_seed = seed,
 					      .crashes = (uint32_t)(h >> 17) % 3,
 					      .spare = (uint32_t)(h >> 19) % 3,
-					      .running = (h >> 31) % 2,
+					      .running = !way.mixing && (h >> 31) % 2,
+					      .evaluates = (h >> 35) % 2,
 					      .forever = true };
 			struct faultend end;
 

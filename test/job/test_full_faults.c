@@ -85,6 +85,8 @@ static int replay(int argc, char **argv)
 			r.accumulate = (uint32_t)number(argv, &k);
 		} else if (strcmp(word, "running") == 0) {
 			r.running = true;
+		} else if (strcmp(word, "evaluates") == 0) {
+			r.evaluates = true;
 		} else if (strcmp(word, "clean") == 0) {
 			r.clean = true;
 		} else if (strcmp(word, "forever") == 0) {

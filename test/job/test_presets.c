@@ -187,6 +187,9 @@ static void presets_mean_their_papers(void **state)
 		{ "rennala", "softsync", "none", "sgd", "strategy.fresh", "true" },
 		{ "malenia", "malenia", "none", "sgd", "strategy.collect", "8" },
 		{ "hogwild", "hogwild", "none", "sgd", "strategy.fetch", "1" },
+		{ "d-psgd", "bsp", "none", "sgd", "strategy.topology.mixing", "neighbours" },
+		{ "gossip", "async", "none", "sgd", "strategy.topology.mixing", "gossip" },
+		{ "strom", "async", "none", "sgd", "strategy.codec.up", "threshold" },
 	};
 	size_t count = 0;
 

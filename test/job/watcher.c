@@ -446,10 +446,58 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 			(unsigned long long)late, (unsigned long long)t->dropped);
 }
 
+/* Replicas that differ: each contribution is told by the replica of its own worker, which may die
+ * with what the others have not heard of.  So much is `gone`: it is lost, or was dealt again. */
+static void judge_loose(struct watcher *w, const struct tw_totals *t)
+{
+	const uint64_t unit = unit_of(w->plan), positions = w->plan->dealing.positions;
+	const uint32_t shards = w->plan->problem.shards;
+	uint64_t all = 0, gone, repeated = 0;
+
+	for (uint32_t s = 0; s < shards; s++)
+		all += w->shard[s].total;
+	for (uint64_t p = 0; p < positions; p++) {
+		bool twice = false;
+
+		for (uint32_t s = 0; s < shards; s++) {
+			twice = twice || w->shard[s].times[p] > 1;
+			if (!w->shard[s].times[p] && !t->lost_updates && !t->refused)
+				watcher_complain(w, "position %llu is nowhere",
+						 (unsigned long long)p);
+		}
+		repeated += twice;
+	}
+	all = (all + shards / 2) / shards;
+	gone = all - t->samples;
+	if (t->samples > all)
+		watcher_complain(w, "shards applied %llu samples in the mean, the run says %llu",
+				 (unsigned long long)all, (unsigned long long)t->samples);
+	if (t->samples + (t->lost_updates + t->refused) * unit < positions)
+		watcher_complain(w, "%llu samples and %llu lost updates are not %llu",
+				 (unsigned long long)t->samples,
+				 (unsigned long long)t->lost_updates,
+				 (unsigned long long)positions);
+	if (t->samples > positions + t->redealt)
+		watcher_complain(w, "%llu samples of %llu, and %llu dealt again",
+				 (unsigned long long)t->samples, (unsigned long long)positions,
+				 (unsigned long long)t->redealt);
+	if (t->lost_updates && !gone && !w->hosted_again)
+		watcher_complain(w, "nothing is gone, lost_updates is %llu",
+				 (unsigned long long)t->lost_updates);
+	if (t->repeated > repeated || t->repeated > t->redealt)
+		watcher_complain(w, "%llu samples were repeated, the run says %llu",
+				 (unsigned long long)repeated, (unsigned long long)t->repeated);
+}
+
 void watcher_judge(struct watcher *w, const struct tw_totals *t)
 {
-	judge_samples(w, t);
-	if (w->plan->gate->traits & TW_GATE_ROUNDS)
+	const bool loose = tw_plan_is_loose(w->plan) && !(w->plan->gate->traits & TW_GATE_ROUNDS);
+
+	if (!loose)
+		judge_samples(w, t);
+	if (loose)
+		judge_loose(w, t);
+	else if (w->plan->gate->traits & TW_GATE_ROUNDS)
 		judge_rounds(w, t);
 	else
 		judge_others(w, t);

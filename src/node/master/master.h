@@ -86,6 +86,28 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 /* PHASE_AGREE, until every shard has confirmed. */
 void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
+/* master_calm.c */
+/* Nobody has work: make replicas that differ equal.  True: they are. */
+bool tw_calm(struct master *m, struct tw_context *ctx);
+/* Must the generation end, because somebody joins or has gone? */
+bool tw_calm_due(const struct master *m);
+/* Replicas are equal: the next generation begins, with copies for those who need them. */
+void tw_calm_reform(struct master *m, struct tw_context *ctx);
+/* Training begins: replicas hear of each other. */
+void tw_calm_begin(struct master *m, struct tw_context *ctx);
+/* All replicas are equal: the first one speaks, whoever joined first. */
+void tw_calm_speaker(struct master *m);
+/* A replica has gone. */
+void tw_calm_lost(struct master *m, struct tw_context *ctx);
+/* TW_HAVE, of a formation that settles or takes a mean. */
+void tw_calm_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* All views are pinned: take their mean. */
+void tw_calm_view(struct master *m, struct tw_context *ctx);
+/* What the shards of a replica were told and may have lost, once more. */
+void tw_calm_resync(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* Whose replica is waited for?  False: nobody's. */
+bool tw_calm_waits(const struct master *m, uint32_t *slot);
+
 /* master_deal.c */
 void tw_deal(struct master *m, struct tw_context *ctx);
 /* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
@@ -219,10 +241,16 @@ struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uin
 uint32_t tw_replicas_next(const struct master *m, uint32_t slot);
 /* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
 uint32_t tw_replicas_speaker(const struct master *m);
+/* A number for a formation or a copy that is greater than all before. */
+uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx);
+/* All replicas but the speaker's are to be copied from it. */
+void tw_replicas_copy_all(struct master *m);
 /* Ask for the replicas that are not there.  True: all are ready. */
 bool tw_replicas_bring(struct master *m, struct tw_context *ctx);
 /* TIMER_COPY: some may have been lost on the way. */
 void tw_replicas_bring_again(struct master *m, struct tw_context *ctx);
+/* Is somebody's copy on its way? */
+bool tw_replicas_asked(const struct master *m);
 /* A shard of a replica was taken. */
 void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A shard of this node has said this word; true: for the first time since the word was asked. */
@@ -309,6 +337,10 @@ void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_m
 void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_score_deal(struct master *m, struct tw_context *ctx);
+/* Somebody who took the mean of the views has gone: pin them anew. */
+void tw_score_again(struct master *m, struct tw_context *ctx);
+/* All have the mean of the views. */
+void tw_score_viewed(struct master *m, struct tw_context *ctx);
 void tw_score_abort(struct master *m, struct tw_context *ctx);
 /* The last evaluation of the run begins. */
 void tw_score_final(struct master *m, struct tw_context *ctx);

@@ -175,6 +175,19 @@ static void unpin(struct master *m, struct tw_context *ctx)
 			tw_score_send_pin(m, ctx, s, &what);
 }
 
+void tw_score_again(struct master *m, struct tw_context *ctx)
+{
+	unpin(m, ctx);
+	start(m, ctx, m->eval.number, tw_master_rounds(m) ? m->rounds.number : 0, 0);
+}
+
+void tw_score_viewed(struct master *m, struct tw_context *ctx)
+{
+	m->eval.state = EVAL_PINNED;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
+	tw_score_deal(m, ctx);
+}
+
 void tw_score_abort(struct master *m, struct tw_context *ctx)
 {
 	if (m->eval.state == EVAL_OFF)
@@ -296,6 +309,11 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 	m->eval.label = label_of(m);
 	m->eval.at = tw_now(ctx);
 	m->since = m->eval.at;
+	if (tw_plan_is_loose(m->plan) && m->phase != PHASE_SCORE) { /* else they are equal */
+		m->eval.state = EVAL_VIEWING;
+		tw_calm_view(m, ctx);
+		return false;
+	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
 	tw_replicas_compare(m, ctx);
 	return true;
@@ -304,9 +322,12 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 /* Does it have the views, on its own node or on servers? */
 static bool may_score(const struct master *m, uint32_t slot)
 {
+	const bool mean = tw_plan_is_loose(m->plan) && m->phase != PHASE_SCORE;
+	const enum replica_word word = mean ? REPLICA_VIEWED : REPLICA_PINNED;
+
 	return m->member[slot].chunk == NO_CHUNK &&
 	       (!tw_master_has_replicas(m) ||
-		m->member[slot].replica.heard[REPLICA_PINNED] == m->plan->problem.shards);
+		m->member[slot].replica.heard[word] == m->plan->problem.shards);
 }
 
 /* The first live member at or after k that computes no chunk.  At most m->scores.chunks do. */
@@ -322,7 +343,7 @@ static uint32_t next_free(const struct master *m, uint32_t k)
 /* Give chunks that nobody works on to workers that work on none. */
 void tw_score_deal(struct master *m, struct tw_context *ctx)
 {
-	if (m->eval.state == EVAL_OFF ||
+	if (m->eval.state == EVAL_OFF || m->eval.state == EVAL_VIEWING ||
 	    (m->eval.state != EVAL_PINNED && (!all_pinned(m) || !views_kept(m, ctx))))
 		return;
 	if (m->scores.done == m->scores.chunks) {

@@ -27,6 +27,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	m->dealing.again = m->dealing.turns = true;
 	if (m->plan->checkpoint.every)
 		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
+	tw_calm_begin(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
@@ -67,6 +68,10 @@ static void run(struct master *m, struct tw_context *ctx)
 	const bool moves = tw_master_must_move(m);
 
 	check_members(m, ctx);
+	if (tw_calm_due(m)) {
+		drain(m, ctx);
+		return;
+	}
 	tw_deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
@@ -104,8 +109,12 @@ static bool unheard_answers(const struct master *m)
 
 static void drained(struct master *m, struct tw_context *ctx)
 {
-	if (m->dealing.open_leases || m->rounds.open)
+	if (m->dealing.open_leases || m->rounds.open || !tw_calm(m, ctx))
 		return;
+	if (tw_calm_due(m)) {
+		tw_calm_reform(m, ctx);
+		return;
+	}
 	if (m->cuts.making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
 	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||

@@ -69,16 +69,15 @@ static void ask_anew(struct master *m, uint32_t slot, enum replica_word word)
 {
 	m->replicas.full[word] -= said_all(m, slot, word);
 	m->member[slot].replica.heard[word] = 0;
+	if (word == REPLICA_PINNED)
+		m->member[slot].replica.digest = 0;
 	memset(bits_of(m, slot, word), 0, m->replicas.words * sizeof *m->replicas.bits);
 }
 
 void tw_replicas_ask_anew(struct master *m, enum replica_word word)
 {
-	for (uint32_t k = 0; tw_master_has_replicas(m) && k < m->plan->crew.workers; k++) {
+	for (uint32_t k = 0; tw_master_has_replicas(m) && k < m->plan->crew.workers; k++)
 		ask_anew(m, k, word);
-		if (word == REPLICA_PINNED)
-			m->member[k].replica.digest = 0;
-	}
 }
 
 /* --- words to shards ------------------------------------------------------------------------ */
@@ -129,7 +128,7 @@ uint32_t tw_replicas_speaker(const struct master *m)
 }
 
 /* (5) */
-static uint32_t new_attempt(struct master *m, const struct tw_context *ctx)
+uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx)
 {
 	return ctx->boot << 20 | (++m->replicas.attempt & ((1u << 20) - 1));
 }
@@ -137,7 +136,8 @@ static uint32_t new_attempt(struct master *m, const struct tw_context *ctx)
 /* (2): nothing was trained yet. */
 static bool as_it_begins(const struct master *m)
 {
-	return m->rounds.number == 0 && m->shard[0].host_cut == 0;
+	return m->rounds.number == 0 && m->shard[0].host_cut == 0 &&
+	       !(tw_plan_is_loose(m->plan) && m->restart.begun);
 }
 
 static void become_ready(struct master *m, uint32_t slot)
@@ -194,7 +194,7 @@ bool tw_replicas_bring(struct master *m, struct tw_context *ctx)
 			continue;
 		}
 		r->state = REPLICA_ASKED;
-		r->attempt = new_attempt(m, ctx);
+		r->attempt = tw_replicas_new_attempt(m, ctx);
 		ask_anew(m, k, REPLICA_HOSTED);
 		ask_for(m, ctx, k);
 		asked = true;
@@ -202,6 +202,15 @@ bool tw_replicas_bring(struct master *m, struct tw_context *ctx)
 	if (asked)
 		tw_timer(ctx, TIMER_COPY, m->plan->crew.limit);
 	return tw_replicas_ready(m);
+}
+
+bool tw_replicas_asked(const struct master *m)
+{
+	for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
+	     k = tw_slots_next(&m->members.live, k + 1))
+		if (m->member[k].replica.state == REPLICA_ASKED)
+			return true;
+	return false;
 }
 
 /* Whoever is asked for is asked for again, as if it had not been. */
@@ -217,7 +226,8 @@ void tw_replicas_bring_again(struct master *m, struct tw_context *ctx)
 	if (tw_replicas_ready(m))
 		return;
 	ask_no_more(m);
-	if ((m->phase == PHASE_RUN && !m->rounds.open) || m->phase == PHASE_GATHER)
+	if ((m->phase == PHASE_RUN && !m->rounds.open) || m->phase == PHASE_GATHER ||
+	    m->phase == PHASE_DRAIN)
 		tw_master_drive(m, ctx);
 }
 
@@ -257,7 +267,7 @@ static void send_form(struct master *m, struct tw_context *ctx, uint32_t slot, u
 
 	if (!tail)
 		return;
-	msg->b.form = (struct tw_body_form){ m->rounds.number, r->forming, 0 };
+	msg->b.form = (struct tw_body_form){ m->rounds.number, r->forming, TW_FORM_ROUND };
 	memcpy(tail, r->form, r->count * sizeof *r->form);
 	tw_send(ctx, msg);
 }
@@ -292,10 +302,12 @@ void tw_replicas_form(struct master *m, struct tw_context *ctx)
 		return;
 	tw_replicas_ask_anew(m, REPLICA_HAS);
 	r->formed = true;
+	r->steps = 0;
+	r->loss = 0;
 	if (muster(m) && r->told == m->restart.generation)
 		return;
 	r->told = m->restart.generation;
-	r->forming = new_attempt(m, ctx);
+	r->forming = tw_replicas_new_attempt(m, ctx);
 	for (uint32_t k = 0; k < r->count; k++)
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 			send_form(m, ctx, r->form[k].slot, s);
@@ -375,6 +387,8 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
+	if (tw_plan_is_loose(m->plan))
+		tw_calm_have(m, ctx, msg);
 	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||
 	    h->slot >= m->plan->crew.workers || h->round != m->rounds.number || !m->rounds.open)
 		return;
@@ -391,8 +405,13 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	if (!r->formed || h->attempt != r->forming ||
 	    !tw_replica_says(m, msg->from.node, s, REPLICA_HAS))
 		return;
-	r->steps = h->steps;
-	r->loss = h->loss;
+	if (!tw_plan_is_loose(m->plan)) {
+		r->steps = h->steps;
+		r->loss = h->loss;
+	} else if (e->replica.heard[REPLICA_HAS] == 1 && e->stripe.state == STRIPE_STAGING) {
+		r->steps += h->steps; /* each tells of its own contribution */
+		r->loss += h->loss;
+	}
 	r->rate = h->rate;
 	if (said_all(m, h->slot, REPLICA_HAS))
 		tw_stuck_finished(m, ctx, e);
@@ -417,7 +436,8 @@ static void leave_formation(struct master *m, uint32_t slot)
 	if (!m->rounds.open || !r->formed || !in_formation(m, slot))
 		return;
 	r->formed = false;
-	if (r->count < 2 || others + 1 < r->count)
+	/* where replicas mix, its contribution was in its own one only */
+	if (r->count < 2 || others + 1 < r->count || tw_plan_is_loose(m->plan))
 		return;
 	r->settled = true;
 	for (uint32_t k = 0; k < r->count; k++)
@@ -461,7 +481,24 @@ void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
 		ask_anew(m, slot, w);
 	*r = (struct replica){ .state = REPLICA_NONE };
+	tw_calm_lost(m, ctx);
 	speak_from(m, ctx, m->member[slot].node);
+}
+
+/* It gets a copy. */
+static void become_none(struct master *m, uint32_t slot)
+{
+	m->replicas.ready -= m->member[slot].replica.state == REPLICA_READY;
+	m->member[slot].replica.state = REPLICA_NONE;
+	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
+		ask_anew(m, slot, w);
+}
+
+void tw_replicas_copy_all(struct master *m)
+{
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (m->member[k].node != m->shard[0].node)
+			become_none(m, k);
 }
 
 void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -471,10 +508,7 @@ void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw
 	if (!tw_master_has_replicas(m) || m->phase != PHASE_AGREE || slot == UINT32_MAX ||
 	    m->member[slot].replica.state != REPLICA_READY)
 		return;
-	m->member[slot].replica.state = REPLICA_NONE; /* it gets a copy */
-	m->replicas.ready--;
-	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
-		ask_anew(m, slot, w);
+	become_none(m, slot);
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
 	speak_from(m, ctx, msg->from.node);
@@ -498,6 +532,7 @@ void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot)
 		if (r->state == REPLICA_READY && m->replicas.formed && in_formation(m, slot))
 			send_form(m, ctx, slot, s);
 	}
+	tw_calm_resync(m, ctx, slot);
 }
 
 /* --- whether they are equal ------------------------------------------------------------------- */

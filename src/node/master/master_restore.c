@@ -460,7 +460,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_rounds(m))
 			return;
 	}
-	if (status == TW_OK && tw_master_rounds(m) &&
+	if (status == TW_OK && (tw_master_rounds(m) || tw_master_has_replicas(m)) &&
 	    (m->restart.history == HISTORY_ROLLED_BACK || !m->restart.begun))
 		take_all_from(m, cut);
 	if (status == TW_OK)

@@ -223,8 +223,10 @@ static void commit_to_replica(struct master *m, struct tw_context *ctx, uint32_t
 
 	if (!msg)
 		return;
-	msg->b.commit = (struct tw_body_commit){ m->commit.round, (uint32_t)m->commit.spans.count,
-						 m->commit.attempt };
+	msg->b.commit = (struct tw_body_commit){ .round = m->commit.round,
+						 .count = (uint32_t)m->commit.spans.count,
+						 .attempt = m->commit.attempt,
+						 .steps = m->commit.steps };
 	if (m->commit.spans.count) {
 		tail = tw_msg_tail(ctx, msg, m->commit.spans.count * sizeof *tail);
 		if (!tail)
@@ -270,6 +272,7 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 
 	m->commit.count = 0;
 	m->commit.attempt = m->replicas.forming;
+	m->commit.steps = tw_plan_is_loose(m->plan) ? m->replicas.steps : 0;
 	tw_spans_clear(&m->commit.spans);
 	tw_replicas_settle(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {

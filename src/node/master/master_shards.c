@@ -125,6 +125,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 		one_generation(m, ctx);
 	}
 	tw_replicas_ask_anew(m, REPLICA_AGREED);
+	tw_calm_speaker(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].agreed = false;
 		tw_master_full_view(m, ctx, s);
@@ -139,7 +140,8 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 
 	if (m->restart.loading || !servers_here(m))
 		return;
-	if (tw_master_rounds(m) && m->restart.history != HISTORY_ROLLED_BACK &&
+	if ((tw_master_rounds(m) || tw_master_has_replicas(m)) &&
+	    m->restart.history != HISTORY_ROLLED_BACK &&
 	    !(m->restart.move == MOVE_BEGUN && m->restart.begun) && !one_state(m))
 		roll_back(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {

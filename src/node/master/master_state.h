@@ -107,7 +107,15 @@ enum replica_state {
 	REPLICA_READY,
 };
 /* What each shard of a replica says once. */
-enum replica_word { REPLICA_HOSTED, REPLICA_AGREED, REPLICA_HAS, REPLICA_PINNED, REPLICA_WORDS };
+enum replica_word {
+	REPLICA_HOSTED,
+	REPLICA_AGREED,
+	REPLICA_HAS,
+	REPLICA_PINNED,
+	REPLICA_CALM,   /* it is settled, or has the mean of all replicas */
+	REPLICA_VIEWED, /* it has the mean of all views */
+	REPLICA_WORDS
+};
 
 struct replica {
 	enum replica_state state;
@@ -301,6 +309,24 @@ struct replicas {
 	double loss, rate;
 };
 
+/* How equal replicas are that differ while they train.  See master_calm.c; tw_calm_begin and
+ * tw_calm_lost reset the state. */
+enum calm_state {
+	CALM_NOT,
+	CALM_SETTLING,
+	CALM_AVERAGING,
+	CALM_ADOPTING, /* all have the mean, and were told to adopt it */
+	CALM_EQUAL,    /* all have the same parameters, or will have the speaker's */
+};
+
+struct calm {
+	enum calm_state state;
+	uint32_t attempt; /* of the last formation but one of views */
+	bool torn;        /* somebody has gone since the generation began */
+	uint32_t views;   /* number of the formation that takes the mean of views ... */
+	uint32_t viewers; /* ... and its members */
+};
+
 /* The set that was committed last, in case a shard has not heard of it. roll_back in
  * master_shards.c forgets it. */
 struct commit {
@@ -309,6 +335,7 @@ struct commit {
 	uint32_t count;
 	struct tw_member *set;
 	uint32_t attempt;      /* replicas: whose sum it is ... */
+	uint64_t steps;        /* ... its steps, where they mix, ... */
 	struct tw_spans spans; /* ... and its positions */
 };
 
@@ -353,6 +380,7 @@ enum eval_state {
 	EVAL_OFF,
 	EVAL_AWAITED, /* shards were told to keep a view */
 	EVAL_HURRIED, /* those who have not kept one were told not to wait any longer */
+	EVAL_VIEWING, /* all have, and take the mean of their views, which differ */
 	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
 };
 
@@ -420,6 +448,7 @@ struct master {
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
+	struct calm calm;
 	struct commit commit;
 	struct cuts cuts;
 	struct evaluation eval;

@@ -265,6 +265,8 @@ void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t 
 	struct member *e = &m->member[slot];
 
 	e->incarnation = tw_master_new_incarnation(m, ctx);
+	e->held.next = (uint64_t)ctx->boot << 20; /* it begins to count again */
+	e->held.confirmed = 0;
 	e->steps = e->samples = 0;
 	e->heard = false;
 	send_welcome(m, ctx, slot);
@@ -283,7 +285,9 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	unseat(m, slot);
 	tw_replica_lost(m, ctx, slot);
 	e->steps = e->samples = 0;
-	m->count.lost_copies += state == TW_GONE && tw_plan_own_parameters(m->plan);
+	m->count.lost_copies +=
+		state == TW_GONE && (tw_plan_own_parameters(m->plan) ||
+				     (tw_plan_is_loose(m->plan) && !tw_plan_spreads(m->plan)));
 	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
 		tw_block_drop(e->restore);
 		e->restore = NULL;

@@ -82,7 +82,7 @@ static void shard_start(struct tw_actor *a, struct tw_context *ctx)
 /* Of what a shard may say to itself, it hears what was relayed. */
 static bool shard_may_hear(const struct tw_msg *m, const struct tw_context *ctx)
 {
-	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || m->h.type == TW_REDUCE ||
+	return tw_hears(ctx, m) && (m->from.role != TW_SHARD || m->h.type >= TW_REDUCE ||
 				    (m->h.flags & TW_FLAG_RELAYED));
 }
 
@@ -159,6 +159,15 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	case TW_COPY:
 		tw_shard_copy(s, ctx, m);
 		break;
+	case TW_SPREAD:
+		tw_spread_take(s, ctx, m);
+		break;
+	case TW_HEARD:
+		tw_spread_heard(s, ctx, m);
+		break;
+	case TW_MIX:
+		tw_spread_mix(s, ctx, m);
+		break;
 	default:
 		s->slice.tally.refused++;
 	}
@@ -170,6 +179,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 
 	if (node != 0) {
 		tw_shard_reduce_again(s, ctx, node);
+		tw_spread_again(s, ctx, node);
 		return;
 	}
 	if (boot > s->fence.term)
@@ -178,6 +188,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 		return;
 	tw_shard_state(s, ctx, 0, 0);
 	tw_shard_tell_again(s, ctx);
+	tw_spread_tell(s, ctx);
 }
 
 static void shard_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -198,6 +209,8 @@ static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
 	const struct shard *s = (const struct shard *)a;
 
+	if (tw_shard_is_loose(s) && tw_spread_waits(s, out))
+		return true;
 	return tw_shard_is_replica(s) ? tw_shard_reduce_waits(s, out) : tw_shard_waits(s, out);
 }
 

@@ -13,6 +13,9 @@
  *	round      what is staged, what was committed    shard_round.c
  *	bucket     contributions on their way            shard_bucket.c
  *	reduce     the sum that replicas make together   shard_reduce.c
+ *	average    the same, of a mean of parameters     shard_reduce.c
+ *	views      the same, of a mean of pinned views   shard_reduce.c
+ *	spread     what replicas that differ exchange    shard_spread.c
  *	pin        the view for an evaluation            shard_pin.c
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
@@ -174,7 +177,7 @@ struct shard_piece {
  *  (3) inputs are kept (worker.staged), and the sum is made beside them: a new formation begins
  *      again.  A sum that is complete is kept until its COMMIT, or a new formation. */
 struct shard_reduce {
-	uint32_t attempt;
+	uint32_t attempt, what;   /* what: enum tw_form_what */
 	struct tw_block *members; /* of the formation: struct tw_member by rank; NULL: none */
 	uint32_t peers, rank;
 	bool contributes;
@@ -190,6 +193,56 @@ struct shard_reduce {
 	size_t give_room;
 	struct tw_block *later_members; /* a formation for a round yet to come; NULL: none */
 	struct tw_body_form later;
+};
+
+/* A contribution of this node's worker that some replica has not confirmed. */
+struct spread_entry {
+	struct tw_body_push body; /* body.link: its number; they count from 1 in a generation */
+	uint64_t seq;
+	uint32_t flags, left;     /* left: replicas that have not confirmed it */
+	struct tw_block *payload; /* a reference; NULL: others count it only ... */
+	size_t at;
+	uint32_t bytes; /* ... and so many of it count */
+};
+
+/* Another replica, as this one knows it. */
+struct spread_peer {
+	uint32_t place;          /* its rank + 1 in the formation; 0: it is not in it */
+	uint64_t heard;          /* numbers of its contributions that are here */
+	uint64_t confirmed;      /* of ours that it has */
+	uint32_t unsaid;         /* of `heard` that it was not told about */
+	float residual;          /* norm that its worker owes */
+	uint64_t answered;       /* number of its exchange that was answered last; 0: none ... */
+	struct tw_block *answer; /* ... with this */
+};
+
+/* An exchange of parameters that was begun here and is not answered; partner is a slot. */
+struct spread_exchange {
+	uint64_t number; /* of the last one */
+	uint32_t partner;
+	struct tw_block *asked; /* the parameters that the partner got; NULL: none is open */
+};
+
+/* What replicas that differ tell each other (plan.topology.mixing).
+ *
+ *  (1) `member` are all replicas of the generation that still live, as the last formation said.
+ *  (2) `log` has what this node's worker contributed in this generation and some other replica has
+ *      not confirmed, in order, from number `first` on; entry.left counts these replicas.
+ *  (3) peer[] is by slot.  Both ends count contributions and exchanges from 1 in a generation.
+ *  (4) an exchange that a live partner may have answered is never given up: half of it would be
+ *      lost. */
+struct shard_spread {
+	uint32_t attempt;
+	bool settling;           /* the master wants to know when all is confirmed ... */
+	bool settled;            /* ... and was told */
+	struct tw_block *member; /* struct tw_member by rank; NULL: not formed yet */
+	uint32_t peers, rank;
+	struct spread_peer *peer;
+	struct spread_entry *log;
+	size_t room;
+	uint32_t count, head; /* a ring: entry k is log[(head + k) % room] */
+	uint64_t first;       /* number of log[head], or of the next one */
+	struct spread_exchange open;
 };
 
 enum pin_state {
@@ -219,7 +272,8 @@ struct shard {
 	struct shard_readers readers;
 	struct shard_round round;
 	struct shard_bucket bucket;
-	struct shard_reduce reduce;
+	struct shard_reduce reduce, average, views;
+	struct shard_spread spread;
 	struct shard_pin pin;
 };
 
@@ -236,6 +290,11 @@ static inline bool tw_shard_lockfree(const struct shard *s)
 static inline bool tw_shard_is_replica(const struct shard *s)
 {
 	return tw_plan_has_peers(s->plan);
+}
+
+static inline bool tw_shard_is_loose(const struct shard *s)
+{
+	return tw_plan_is_loose(s->plan);
 }
 
 static inline struct shard_worker *tw_shard_worker(const struct shard *s, uint32_t slot)
@@ -279,6 +338,10 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 
 /* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
+enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
+/* What the codec made of it is counted. */
+void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m);
 /* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
 /* How many updates of others the slice is behind. */
@@ -356,6 +419,27 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 void tw_shard_reduce_forget(struct shard *s);
 /* For which other replica does it wait?  False: for none. */
 bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);
+
+/* --- shard_spread.c ------------------------------------------------------------------------- */
+
+/* TW_FORM: who the other replicas are; with TW_FORM_SETTLE, tell the master when they have all. */
+void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* The push of this node's worker was applied, or refused: the others hear of it. */
+void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool refused);
+/* TW_SPREAD, TW_HEARD, TW_MIX: from another replica. */
+void tw_spread_take(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_spread_heard(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* The node can be reached again: what was sent there may be lost. */
+void tw_spread_again(struct shard *s, struct tw_context *ctx, uint32_t node);
+/* Tell the master once more that all is settled, if it is. */
+void tw_spread_tell(struct shard *s, struct tw_context *ctx);
+/* So much is not confirmed that the worker must wait; *whom: the slot of a replica waited for. */
+bool tw_spread_full(const struct shard *s, uint32_t *whom);
+/* For which other replica does it wait?  False: for none. */
+bool tw_spread_waits(const struct shard *s, struct tw_wait *out);
+/* A new generation, or the end: nothing is kept. */
+void tw_spread_forget(struct shard *s);
 
 /* --- shard_answer.c ------------------------------------------------------------------------- */
 

@@ -36,6 +36,7 @@ static enum tw_status furnish(struct shard *s)
 void tw_shard_let_go(struct shard *s)
 {
 	tw_shard_reduce_forget(s);
+	tw_spread_forget(s);
 	tw_shard_forget_rounds(s);
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
@@ -99,7 +100,8 @@ static void begin_hosting(struct shard *s, struct tw_context *ctx, const struct 
 	s->hosted = true;
 	s->members.at_zero = fresh;
 	s->slice.version.incarnation = h->incarnation;
-	s->slice.quiet = tw_shard_is_replica(s);
+	/* of rounds that all replicas apply, the master tells */
+	s->slice.quiet = tw_shard_is_replica(s) && tw_shard_rounds(s);
 	if (!h->attempt) /* else it is a copy of one that was told */
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
 						.shard = s->index,

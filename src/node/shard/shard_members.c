@@ -238,6 +238,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 	s->fence.generation = generation;
 	tw_shard_unstage_all(s);
 	tw_shard_reduce_forget(s);
+	tw_spread_forget(s);
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 

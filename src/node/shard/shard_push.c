@@ -226,6 +226,8 @@ static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		reject_for_round(s, ctx, m);
 	else
 		refuse(s, ctx, m);
+	if (tw_shard_is_loose(s) && !tw_shard_rounds(s))
+		tw_spread_own(s, ctx, m, true);
 }
 
 /* --- what a push brings --------------------------------------------------------------------- */
@@ -278,7 +280,7 @@ static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, stru
 }
 
 /* The slice, checked whole. */
-static enum tw_status unpack_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c)
 {
 	const size_t n = s->slice.all;
 
@@ -310,7 +312,7 @@ static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct cont
 	if (!carries(s, &m->b.push)) /* it is counted here, so that all shards count the same */
 		return m->payload ? TW_BAD_BYTES : TW_OK;
 	if (!(m->h.flags & TW_FLAG_SKIPPED))
-		return unpack_slice(s, m, c);
+		return tw_shard_unpack(s, m, c);
 	if (!g->last)
 		return TW_ABSENT;
 	c->block = tw_block_keep(g->last->block);
@@ -413,7 +415,7 @@ static void take_contribution(struct shard *s, struct tw_context *ctx, struct co
 }
 
 /* What the codec made of it; a push without a payload brings nothing. */
-static void count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m)
+void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m)
 {
 	struct tw_tally *t = &s->slice.tally;
 
@@ -431,7 +433,7 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
-	count_bytes(s, c, m);
+	tw_shard_count_bytes(s, c, m);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
 	if (tw_shard_rounds(s)) {
@@ -444,6 +446,8 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 		tw_shard_reads_no_more(s, c->slot);
 	take_contribution(s, ctx, c, m->h.flags);
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
+	if (tw_shard_is_loose(s))
+		tw_spread_own(s, ctx, m, false);
 	reply(s, ctx, m);
 	release_held(s, ctx);
 }

@@ -22,6 +22,8 @@ bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uin
 	*whom = UINT32_MAX;
 	if (tw_shard_rounds(s))
 		return s->slice.round >= round;
+	if (tw_spread_full(s, whom))
+		return false;
 	return !gate->may_read ||
 	       gate->may_read(s->plan->gate_options, &s->clocks.seen, s->clocks.of[slot].at, whom);
 }

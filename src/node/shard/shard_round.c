@@ -165,13 +165,14 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	const uint32_t count = m->b.commit.count;
 	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
 
-	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round ||
-	    !tw_shard_rounds(s))
+	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round)
 		return;
 	if (tw_shard_is_replica(s)) {
 		tw_shard_reduce_commit(s, ctx, m);
 		return;
 	}
+	if (!tw_shard_rounds(s))
+		return;
 	if (!all_staged(s, set, count, m->h.tail)) {
 		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR,

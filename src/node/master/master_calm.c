@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_calm.c - replicas that differ while they train (plan.topology.mixing): when they are made
+ * equal, and what is made of them for an evaluation.
+ *
+ *  (1) nobody joins or goes within a generation.  Whoever does is the end of it: nobody gets work
+ *      any more, everybody settles, and the next generation begins with equal replicas.
+ *  (2) replicas are settled when each has all contributions of the others, and no exchange of
+ *      parameters is open.  Nobody has work then, so it stays so.
+ *  (3) settled replicas take the mean of their parameters before a cut, at the end and where
+ *      somebody has gone.  All adopt it (COMMIT) when all have it, or nobody does, and say so.
+ *  (4) where contributions spread, one of a worker that has gone may have reached only some.  Then
+ *      the speaker's replica takes the place of all others: the contribution is in all of them or
+ *      in none.  Elsewhere, too, everybody gets a copy of what the speaker counted.
+ *  (5) where replicas mix in rounds, rounds end and begin with those who are there
+ *      (master_replicas.c); only (3) is of use.
+ *  (6) an evaluation is of the mean of all views, which nobody trains on. */
+#include "node/master/master.h"
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static void send_form(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		      enum tw_form_what what)
+{
+	const uint32_t attempt = what == TW_FORM_VIEWS ? m->calm.views : m->calm.attempt;
+	struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, shard, TW_FORM);
+	struct tw_member *tail =
+		msg ? tw_msg_tail(ctx, msg, m->replicas.ready * sizeof *tail) : NULL;
+	uint32_t count = 0;
+
+	if (!tail)
+		return;
+	msg->h.flags = what == TW_FORM_VIEWS ? TW_FLAG_FREE : 0;
+	msg->b.form = (struct tw_body_form){ m->rounds.number, attempt, what };
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		tail[count++] = (struct tw_member){ k, m->member[k].incarnation, TW_LIVE,
+						    m->member[k].node };
+	tw_send(ctx, msg);
+}
+
+static void form_all(struct master *m, struct tw_context *ctx, enum tw_form_what what)
+{
+	if (what == TW_FORM_VIEWS)
+		m->calm.views = tw_replicas_new_attempt(m, ctx);
+	else
+		m->calm.attempt = tw_replicas_new_attempt(m, ctx);
+	tw_replicas_ask_anew(m, what == TW_FORM_VIEWS ? REPLICA_VIEWED : REPLICA_CALM);
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+			send_form(m, ctx, k, s, what);
+}
+
+static void commit_to(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, s, TW_COMMIT);
+
+		if (!msg)
+			return;
+		msg->b.commit = (struct tw_body_commit){ .round = m->rounds.number,
+							 .attempt = m->calm.attempt };
+		tw_send(ctx, msg);
+	}
+}
+
+/* --- equal ------------------------------------------------------------------------------------ */
+
+static bool loose(const struct master *m)
+{
+	return tw_plan_is_loose(m->plan);
+}
+
+static void settle(struct master *m, struct tw_context *ctx)
+{
+	m->calm.state = CALM_SETTLING;
+	m->since = tw_now(ctx);
+	form_all(m, ctx, TW_FORM_SETTLE);
+}
+
+/* (3), (4) */
+static void average(struct master *m, struct tw_context *ctx)
+{
+	if (m->calm.torn && tw_plan_spreads(m->plan)) {
+		m->calm.state = CALM_EQUAL;
+		return;
+	}
+	m->calm.state = CALM_AVERAGING;
+	form_all(m, ctx, TW_FORM_PARAMETERS);
+}
+
+static void adopt(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		commit_to(m, ctx, k);
+	tw_replicas_ask_anew(m, REPLICA_CALM);
+	m->calm.state = CALM_ADOPTING;
+}
+
+bool tw_calm(struct master *m, struct tw_context *ctx)
+{
+	const bool said = m->replicas.ready && tw_replicas_all(m, REPLICA_CALM);
+
+	if (!loose(m) || m->calm.state == CALM_EQUAL || !m->replicas.ready)
+		return true;
+	if (m->calm.state == CALM_NOT && tw_replicas_asked(m))
+		return false; /* whose copy is on its way takes part */
+	if (m->calm.state == CALM_NOT && !tw_master_rounds(m))
+		settle(m, ctx);
+	else if (m->calm.state == CALM_NOT || (m->calm.state == CALM_SETTLING && said))
+		average(m, ctx);
+	else if (m->calm.state == CALM_AVERAGING && said)
+		adopt(m, ctx);
+	else if (m->calm.state == CALM_ADOPTING && said)
+		m->calm.state = CALM_EQUAL;
+	return m->calm.state == CALM_EQUAL;
+}
+
+bool tw_calm_due(const struct master *m)
+{
+	return loose(m) && !tw_master_rounds(m) && (m->calm.torn || !tw_replicas_ready(m));
+}
+
+void tw_calm_reform(struct master *m, struct tw_context *ctx)
+{
+	tw_score_abort(m, ctx);
+	tw_cut_abort(m);
+	if (m->calm.torn)
+		tw_replicas_copy_all(m);
+	tw_master_new_generation(m, ctx);
+	tw_deal_forget(m, ctx);
+	m->phase = PHASE_GATHER;
+	m->since = tw_now(ctx);
+}
+
+void tw_calm_begin(struct master *m, struct tw_context *ctx)
+{
+	if (!loose(m))
+		return;
+	m->calm.state = CALM_NOT;
+	m->calm.torn = false;
+	if (!tw_master_rounds(m))
+		form_all(m, ctx, TW_FORM_SPREAD);
+}
+
+/* So that a run that resumes is the run that was not stopped: who speaks decides how long some
+ * messages take. */
+void tw_calm_speaker(struct master *m)
+{
+	const uint32_t first = tw_replicas_next(m, 0);
+
+	for (uint32_t s = 0; loose(m) && first != TW_NO_SLOT && s < m->plan->problem.shards; s++)
+		m->shard[s].node = m->member[first].node;
+}
+
+void tw_calm_lost(struct master *m, struct tw_context *ctx)
+{
+	if (!loose(m) || m->phase == PHASE_OVER)
+		return;
+	if (m->calm.state != CALM_EQUAL) { /* else the others have what they need */
+		m->calm.state = CALM_NOT;
+		m->calm.torn = m->restart.begun && !tw_master_rounds(m);
+	}
+	if (m->eval.state == EVAL_VIEWING)
+		tw_score_again(m, ctx);
+}
+
+void tw_calm_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const struct tw_body_have *h = &msg->b.have;
+	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
+
+	if (slot == UINT32_MAX || msg->h.view != m->restart.generation ||
+	    msg->h.shard >= m->plan->problem.shards || !h->attempt)
+		return;
+	if (h->attempt == m->calm.attempt &&
+	    !(m->calm.state == CALM_ADOPTING) == !(msg->h.flags & TW_FLAG_APPLIED))
+		tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_CALM);
+	if (h->attempt == m->calm.views && m->eval.state == EVAL_VIEWING) {
+		tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_VIEWED);
+		if (m->replicas.full[REPLICA_VIEWED] == m->calm.viewers)
+			tw_score_viewed(m, ctx);
+	}
+}
+
+void tw_calm_view(struct master *m, struct tw_context *ctx)
+{
+	m->calm.viewers = m->replicas.ready;
+	form_all(m, ctx, TW_FORM_VIEWS);
+}
+
+void tw_calm_resync(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	static const enum tw_form_what what[] = { [CALM_NOT] = TW_FORM_SPREAD,
+						  [CALM_SETTLING] = TW_FORM_SETTLE,
+						  [CALM_AVERAGING] = TW_FORM_PARAMETERS,
+						  [CALM_ADOPTING] = TW_FORM_PARAMETERS,
+						  [CALM_EQUAL] = TW_FORM_PARAMETERS };
+
+	if (!loose(m) || m->member[slot].replica.state != REPLICA_READY || !m->calm.attempt)
+		return;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		if (!tw_master_rounds(m) || m->calm.state != CALM_NOT)
+			send_form(m, ctx, slot, s, what[m->calm.state]);
+		if (m->eval.state == EVAL_VIEWING)
+			send_form(m, ctx, slot, s, TW_FORM_VIEWS);
+	}
+	if (m->calm.state >= CALM_ADOPTING)
+		commit_to(m, ctx, slot);
+}
+
+bool tw_calm_waits(const struct master *m, uint32_t *slot)
+{
+	if (m->phase != PHASE_DRAIN || m->calm.state == CALM_NOT || m->calm.state == CALM_EQUAL)
+		return false;
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (m->member[k].replica.heard[REPLICA_CALM] < m->plan->problem.shards) {
+			*slot = k;
+			return true;
+		}
+	return false;
+}
