@@ -118,8 +118,8 @@ void cost_count(const struct cost_job *j, struct cost_counted *out)
 
 bool cost_is_beyond(const char *strategy, uint32_t workers)
 {
-	static const char *const never[] = { "hogwild", "downpour", "ringmaster",
-					     "rennala", "malenia",  "streaming-diloco" };
+	static const char *const never[] = { "hogwild", "downpour",         "ringmaster", "rennala",
+					     "malenia", "streaming-diloco", "strom" };
 
 	for (size_t k = 0; k < sizeof never / sizeof never[0]; k++)
 		if (strstr(strategy, never[k]))

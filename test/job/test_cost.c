@@ -103,6 +103,32 @@ static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
 		}
 }
 
+/* Replicas that differ: time as the simulator shows it, where the computing decides and where the
+ * network cards do. */
+static void mixings_cost_what_the_simulator_shows(void **state)
+{
+	static const char *const sims[] = {
+		"{compute: {law: constant, mean: 100ms}, latency: 1ms, bandwidth: 1Gbit/s}",
+		"{compute: {law: constant, mean: 20ms}, latency: 100us, bandwidth: 2Gbit/s, "
+		"stragglers: {count: 1, slower: 3}}",
+		"{compute: {law: constant, mean: 1ms}, latency: 100us, bandwidth: 100Mbit/s}",
+	};
+	static const uint32_t workers[] = { 2, 5, 16 };
+
+	for (size_t i = 0; tw_mixing_all[i]; i++)
+		for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
+			for (size_t k = 0; k < sizeof workers / sizeof workers[0]; k++) {
+				char strategy[60];
+
+				snprintf(strategy, sizeof strategy, "{gate: %s, topology: %s}",
+					 tw_mixing_all[i]->round ? "bsp" : "async",
+					 tw_mixing_all[i]->name);
+				cost_compare(&(struct cost_job){ cost_models[0], strategy, sims[s],
+								 "", workers[k], 12 },
+					     0.15);
+			}
+}
+
 /* Of all bytes that are sent, the busiest of N peers sends and receives this share. */
 static void the_busiest_peer_has_its_share_of_the_bytes(void **state)
 {
@@ -313,6 +339,7 @@ int main(void)
 		cmocka_unit_test(all_kinds_of_exchange_take_as_long_as_predicted),
 		cmocka_unit_test(rounds_without_a_server_take_as_long_as_predicted),
 		cmocka_unit_test(a_sum_among_peers_takes_what_its_reduction_says),
+		cmocka_unit_test(mixings_cost_what_the_simulator_shows),
 		cmocka_unit_test(the_busiest_peer_has_its_share_of_the_bytes),
 		cmocka_unit_test(several_servers_share_the_bytes),
 		cmocka_unit_test(bytes_and_staleness_are_as_predicted),
