@@ -14,6 +14,8 @@
 
 const char *tw_result_evaluated(const struct tw_plan *plan)
 {
+	if (tw_plan_is_loose(plan))
+		return "mean of the replicas";
 	if (plan->near.rule && !plan->traffic.delta)
 		return plan->near.rule->kept_sent;
 	return tw_rule_shows(plan->far.rule, plan->far.options) ? plan->far.rule->kept : "w";

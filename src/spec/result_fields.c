@@ -14,7 +14,8 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "restarts", "how often the run diverged and was restarted (train.on_divergence)" },
 	{ "rate", "update.rate, lowered by these restarts" },
 	{ "evaluated",
-	  "which parameters loss and accuracy were measured on: w, or a vector of the rule" },
+	  "which parameters loss and accuracy were measured on: w, a vector of the rule, or the "
+	  "mean of the replicas" },
 	{ "loss",
 	  "mean over the test set at the end; for an interrupted run: at its last evaluation; null "
 	  "if this process made no evaluation, or if the loss is not finite" },

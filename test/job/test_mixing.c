@@ -5,6 +5,7 @@
 #include "job/trial.h"
 #include "kit/reduce.h"
 #include "node/shard/shard.h"
+#include "run/result.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -159,6 +160,7 @@ static void worlds_agree_on_rounds(void **state)
 	outcome_of(&threads, TW_WORLD_THREADS, "%s", text);
 	assert_string_equal(sim.digest, threads.digest);
 	assert_memory_equal(sim.vector, threads.vector, sim.n * sizeof(float));
+	assert_string_equal(tw_result_evaluated(&sim.job->plan), "mean of the replicas");
 	outcome_close(&sim);
 	outcome_close(&threads);
 }
