@@ -66,6 +66,8 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_GIVE] = { "GIVE", BODY(give), .to = { [TW_MASTER] = TO_SHARD } },
 	[TW_COPY] = { "COPY", BODY(copy), PART, .to = { [TW_SHARD] = TO_SERVER },
 		      .within = { [TW_SERVER] = TO_SHARD } },
+	[TW_VEC] = { "VEC", BODY(vec), TAIL(tw_command), .to = { [TW_MASTER] = TO_SHARD } },
+	[TW_SCALAR] = { "SCALAR", BODY(scalar), TAIL(tw_scalar), .to = { [TW_SHARD] = TO_MASTER } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },

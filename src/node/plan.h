@@ -10,6 +10,7 @@
 #include "base/order.h"
 #include "base/sha256.h"
 #include "strategy/codec.h"
+#include "strategy/descent.h"
 #include "strategy/gate.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
@@ -67,6 +68,18 @@ struct tw_topology {
 	const struct tw_reduction *reduction; /* peers add up what they contribute; NULL: servers */
 };
 
+/* A batch method drives the run: workers evaluate portions of a batch, and the master tells the
+ * shards what to do with their vectors.  Positions that are dealt count evaluations: evaluation k
+ * (from 1) has [(k - 1) batch, k batch), whichever samples it is of. */
+struct tw_optimising {
+	const struct tw_optimiser *method; /* NULL: none; gate, rules and policies do */
+	const void *options;
+	struct tw_descent_options how;
+	uint64_t batch;   /* samples of one evaluation */
+	uint32_t portion; /* samples of one gradient */
+	bool backup;      /* the last portions are dealt to two workers */
+};
+
 /* One half of the update: near, at the worker, or far, where the parameters are. */
 struct tw_half {
 	const struct tw_rule *rule;
@@ -121,6 +134,7 @@ struct tw_plan {
 	struct tw_ends ends;
 	struct tw_crew crew;
 	struct tw_topology topology;
+	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */
@@ -153,6 +167,30 @@ extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_cl
 static inline bool tw_plan_has_peers(const struct tw_plan *p)
 {
 	return p->topology.reduction;
+}
+
+/* Does a batch method drive the run? */
+static inline bool tw_plan_optimises(const struct tw_plan *p)
+{
+	return p->optimising.method;
+}
+
+/* Portions of one evaluation. */
+static inline uint64_t tw_plan_portions(const struct tw_plan *p)
+{
+	return (p->optimising.batch + p->optimising.portion - 1) / p->optimising.portion;
+}
+
+/* Where the samples of a dealt position are, if it is of this batch.  A batch lies in one epoch;
+ * what is too short for one at the end of an epoch is left out. */
+static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt, uint64_t batch)
+{
+	const uint64_t each = p->optimising.batch, samples = p->problem.samples;
+	const uint64_t in_epoch = samples / each ? samples / each : 1;
+
+	if (!tw_plan_optimises(p))
+		return dealt;
+	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
 }
 
 /* Snapshots of what a worker was sent that may still be computed on. */
@@ -247,7 +285,8 @@ static inline double tw_plan_stripe(const struct tw_plan *p, double batch, uint6
  * of every epoch would leave most workers without work.  With subsets it leaves everybody some. */
 static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 {
-	return p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) && !p->dealing.subsets.count;
+	return tw_plan_optimises(p) || (p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) &&
+					!p->dealing.subsets.count);
 }
 
 /* Node numbers. */

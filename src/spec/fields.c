@@ -2,6 +2,7 @@
 /* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
 #include "spec/field.h"
 
+#include "spec/optimiser.h"
 #include "strategy/outer.h"
 
 #include "graph/loss.h"
@@ -344,6 +345,8 @@ const struct tw_section tw_sections[] = {
 	{ "cluster", "The workers and servers, and the timeouts between them." },
 	{ "strategy", "How workers and shards exchange gradients and parameters: the name of a "
 		      "preset, or a mapping that may start from one." },
+	{ "optimiser", "A batch method with a line search, in place of update and strategy: its "
+		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
 	{ "sim", "The simulated machines; used by thalweg sim only." },
 	{ NULL, NULL },
@@ -357,6 +360,7 @@ static const struct tw_group fixed[] = {
 	{ "model.", "model", "a network", tw_network_rows },
 	{ "model.quadratic.", "model", "quadratic", tw_quadratic_rows },
 	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
+	{ "model.function.", "model", "function", tw_function_rows },
 	{ "model.external.", "model", "external", tw_external_rows },
 	{ "loss.", NULL, NULL, tw_loss_rows },
 	{ "train.", NULL, NULL, tw_train_rows },
@@ -364,6 +368,8 @@ static const struct tw_group fixed[] = {
 	{ "cluster.", NULL, NULL, tw_cluster_rows },
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
+	{ "optimiser.", NULL, NULL, tw_optimiser_rows },
+	{ "optimiser.", "optimiser.name", "any optimiser", tw_optimising_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
@@ -439,6 +445,13 @@ bool tw_group_at(size_t k, struct tw_group *out)
 		if (tw_outer_all[i]->options && k-- == 0) {
 			*out = (struct tw_group){ "strategy.outer.", "strategy.outer.rule",
 						  tw_outer_all[i]->name, tw_outer_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_optimiser_all[i]; i++)
+		if (tw_optimiser_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "optimiser.", "optimiser.name",
+						  tw_optimiser_all[i]->name,
+						  tw_optimiser_all[i]->options };
 			return true;
 		}
 	if (k-- == 0) {

@@ -103,7 +103,8 @@ static enum tw_status spell_out(struct tw_reading *r)
 	} shorts[] = { { "strategy", "name" },
 		       { "model", "name" },
 		       { "data", "source" },
-		       { "loss", "name" } };
+		       { "loss", "name" },
+		       { "optimiser", "name" } };
 	enum tw_status st = TW_OK;
 
 	for (size_t k = 0; k < sizeof shorts / sizeof shorts[0] && st == TW_OK; k++) {
@@ -282,7 +283,8 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 {
 	static const char *const essence[] = {
 		"update.rule",   "strategy.gate",          "strategy.staleness",
-		"strategy.send", "strategy.topology.kind", "strategy.topology.schedule"
+		"strategy.send", "strategy.topology.kind", "strategy.topology.schedule",
+		"optimiser.name"
 	};
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {

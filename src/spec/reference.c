@@ -216,6 +216,9 @@ static void print_tables(FILE *out, printer print)
 	fprintf(out, "%s", gap);
 	heading(out, print, "Reductions", "strategy.topology.schedule", false);
 	LINES(tw_reduction_all);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Optimisers", "optimiser.name", false);
+	LINES(tw_optimiser_all);
 }
 
 void tw_job_codecs(FILE *out)

@@ -2,6 +2,7 @@
 /* find_variant.c - from a name in a job file to the variant of that name. */
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/optimiser.h"
 #include "strategy/outer.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
@@ -23,6 +24,7 @@ FIND(staleness)
 FIND(rule)
 FIND(codec)
 FIND(reduction)
+FIND(optimiser)
 
 const struct tw_rule *tw_outer_find(const char *name)
 {

@@ -187,7 +187,9 @@ void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 	const struct tw_point label = {
 		.samples = (double)m->count.samples,
 		.steps = (double)m->count.steps,
-		.updates = tw_master_rounds(m) ? (double)m->rounds.number : NAN,
+		.updates = m->optimise ? (double)m->optimise->descent.iterations
+			   : tw_master_rounds(m) ? (double)m->rounds.number
+						 : NAN,
 		.train_loss = m->count.train_loss,
 	};
 
@@ -292,7 +294,9 @@ static void serve(struct master *m, struct tw_context *ctx)
 
 void tw_deal(struct master *m, struct tw_context *ctx)
 {
-	if (tw_master_rounds(m))
+	if (m->optimise)
+		tw_optimise_deal(m, ctx);
+	else if (tw_master_rounds(m))
 		tw_round_deal(m, ctx);
 	else if (m->phase == PHASE_RUN && !m->waits.paused)
 		serve(m, ctx);
