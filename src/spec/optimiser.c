@@ -128,14 +128,11 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 	for (size_t k = 0; k < job->fields; k++) {
 		const char *instead = idle(job->field[k].path);
 
-		if (!instead)
-			continue;
-		if (tw_job_given(job, job->field[k].path))
+		if (instead && tw_job_given(job, job->field[k].path))
 			return tw_job_refuse(job, why, job->field[k].path,
 					     "has no effect with optimiser: %s, because %s; leave "
 					     "this out, or leave optimiser: out",
 					     p->method->name, instead);
-		((struct tw_field *)&job->field[k])->silent = true;
 	}
 	if (tw_job_given(job, "checkpoint.cut") && job->checkpoint.cut != TW_CUT_DRAIN)
 		return tw_job_refuse(job, why, "checkpoint.cut",
@@ -150,6 +147,13 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 	p->how = o->how;
 	p->backup = o->backup;
 	return TW_OK;
+}
+
+void tw_job_silence_idle(struct tw_job *job)
+{
+	for (size_t k = 0; k < job->fields && tw_plan_optimises(&job->plan); k++)
+		if (idle(job->field[k].path))
+			((struct tw_field *)&job->field[k])->silent = true;
 }
 
 enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *why)

@@ -533,6 +533,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		st = complete_staleness(job, why);
 	if (st == TW_OK)
 		copy_values(job);
+	tw_job_silence_idle(job);
 	if (st == TW_OK && !job->data.from)
 		st = tw_job_complete_lengths(job, why);
 	return st;
