@@ -3,9 +3,9 @@
  * ones twice.
  *
  *  (1) a portion is a lease of its own.  Whoever asks gets the lowest one that nobody has.
- *  (2) a backup task: if all portions are dealt, or too many wait for one that is late, whoever asks
- *      gets the one that has been out longest, if only one worker has it.  Shards take what comes
- *      first; the other lease is closed as well.
+ *  (2) a backup task: if all portions are dealt, or too many wait for one that is late, a worker
+ *      that has nothing to do gets the one that has been out longest, if only one worker has it.
+ *      Shards take what comes first; the other lease is closed as well.
  *  (3) no more than WINDOW portions for each worker are dealt beyond the first that is not done:
  *      shards keep what cannot be added yet.
  *  (4) `first`..`last` lists the portions that are out with one worker, in the order in which they
@@ -124,15 +124,8 @@ static uint32_t next_new(const struct master *m)
 static uint32_t next_backup(const struct master *m, uint32_t slot)
 {
 	const struct portions *p = &m->optimise->portions;
-	uint32_t k = p->first;
 
-	if (!m->plan->optimising.backup)
-		return NOTHING;
-	if (k != NOTHING && p->at[k].holder[0] == slot)
-		k = p->at[k].after; /* at most its own two are ahead of the others */
-	if (k != NOTHING && p->at[k].holder[0] == slot)
-		k = p->at[k].after;
-	return k != NOTHING && p->at[k].holder[0] != slot ? k : NOTHING;
+	return m->plan->optimising.backup && !m->member[slot].held.count ? p->first : NOTHING;
 }
 
 static bool deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -215,6 +208,9 @@ void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 			p->low++;
 		m->dealing.again = true; /* (3) */
 	}
+	/* it asked before it was done, and there was nothing new: it may have a backup task now */
+	if (!m->member[slot].held.count && tw_deal_was_told(&m->member[slot]))
+		tw_deal_appetite(m, slot, APPETITE_HUNGRY);
 	if (tw_deal_take(m, span_of(m, k).from, span_of(m, k).to) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a portion");
 }
