@@ -224,6 +224,8 @@ enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out);
 enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part);
 /* From the initial weights. */
 void tw_optimise_restart(struct master *m);
+/* Has the method ended? */
+bool tw_optimise_is_over(const struct master *m);
 void tw_optimise_totals(const struct master *m, struct tw_totals *t);
 
 /* master_portions.c: the evaluation under way */

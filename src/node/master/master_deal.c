@@ -89,7 +89,7 @@ bool tw_deal_exhausted(const struct master *m)
 {
 	struct tw_span gap;
 
-	if (m->wish.time_up || m->wish.finish)
+	if (m->wish.time_up || m->wish.finish || tw_optimise_is_over(m))
 		return true;
 	if (tw_master_rounds(m) && m->plan->ends.updates &&
 	    m->rounds.number >= m->plan->ends.updates)

@@ -216,7 +216,6 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 		tw_say(ctx, TW_INFO, "the optimiser ends after %llu iterations: %s",
 		       (unsigned long long)o->descent.iterations,
 		       tw_descent_why_text(o->descent.why));
-		m->wish.finish = true;
 		break;
 	}
 }
@@ -340,6 +339,11 @@ void tw_optimise_restart(struct master *m)
 	memset(o->own, 0, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);
+}
+
+bool tw_optimise_is_over(const struct master *m)
+{
+	return m->optimise && m->optimise->descent.why != TW_DESCENT_RUNS;
 }
 
 void tw_optimise_totals(const struct master *m, struct tw_totals *t)
