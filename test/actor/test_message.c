@@ -34,6 +34,7 @@ static const struct {
 	{ TW_SNAP, false, false },      { TW_PART, true, true },
 	{ TW_FORM, true, false },       { TW_REDUCE, false, true },
 	{ TW_GIVE, false, false },      { TW_COPY, false, true },
+	{ TW_VEC, true, false },        { TW_SCALAR, true, false, 8 },
 	{ TW_GREET, false, false },     { TW_TERMS, false, false },
 	{ TW_DENY, false, true },       { TW_PING, false, false },
 	{ TW_PEERS, true, false, 144 }, { TW_DATA, false, true },
