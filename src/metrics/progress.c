@@ -301,8 +301,7 @@ static void iteration(struct tw_watch *w, const struct tw_note *n)
 	log_line(w, n, "iteration",
 		 json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)n->seq,
 			   "evaluations", (json_int_t)n->from, "loss", real(n->value), "gradient",
-			   real(n->extra), "step", real(n->label.rate), "restarts",
-			   (int)n->count));
+			   real(n->extra), "step", real(n->label.rate), "restarts", (int)n->count));
 }
 
 bool tw_watch_note(void *arg, const struct tw_note *n)

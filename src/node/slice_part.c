@@ -131,8 +131,7 @@ struct packing {
 static bool packing_open(struct packing *p, struct slice *s)
 {
 	const size_t own = s->own ? s->plan->crew.workers : 0;
-	const size_t most =
-		6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own + s->vectors.count;
+	const size_t most = 6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own + s->vectors.count;
 
 	p->list = s->heap->get(s->heap, most * sizeof *p->list);
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);

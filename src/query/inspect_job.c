@@ -169,7 +169,7 @@ static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t 
 	set(o, "about",
 	    json_string(function ? "a test function for optimisers: no data, no layers"
 			: bowl   ? "a generated quadratic with known answers: no data, no layers"
-			: "generated least squares with known answers: no data, no layers"));
+			       : "generated least squares with known answers: no data, no layers"));
 	set(o, "samples", whole(e->samples));
 	set(o, "batch", whole(tw_job_batch(job)));
 	set(o, "mflop", json_real(e->cost / 1e6));

@@ -135,9 +135,10 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 					     p->method->name, instead);
 	}
 	if (tw_job_given(job, "checkpoint.cut") && job->checkpoint.cut != TW_CUT_DRAIN)
-		return tw_job_refuse(job, why, "checkpoint.cut",
-				     "a checkpoint of an optimiser is made between two iterations, "
-				     "when all workers have finished; use drain, or leave this out");
+		return tw_job_refuse(
+			job, why, "checkpoint.cut",
+			"a checkpoint of an optimiser is made between two iterations, "
+			"when all workers have finished; use drain, or leave this out");
 	job->checkpoint.cut = TW_CUT_DRAIN;
 	job->data.batch = o->portion;
 	job->data.global_batch = 0;

@@ -68,8 +68,10 @@ const struct tw_result_field tw_result_fields[] = {
 	  "for codecs that remember: mean and max (norm of what a worker owed after a push), "
 	  "lost (sum of the norms that died with workers) and lost_workers; null otherwise" },
 	{ "optimiser",
-	  "for an optimiser, at the point that it accepted last: iterations, evaluations, loss (over "
-	  "the batch, with l2), gradient (its norm), step (length of the last step, in units of its "
+	  "for an optimiser, at the point that it accepted last: iterations, evaluations, loss "
+	  "(over "
+	  "the batch, with l2), gradient (its norm), step (length of the last step, in units of "
+	  "its "
 	  "direction), restarts (with the steepest descent), backups (portions that this process "
 	  "dealt twice) and ended (why it ended); null otherwise" },
 	{ "parameters_digest",

@@ -118,8 +118,7 @@ static enum tw_descent_turn search(const struct tw_descender *d, struct tw_headi
 static enum tw_descent_turn head_for(const struct tw_descender *d, const double *result,
 				     struct tw_commands *out)
 {
-	struct tw_heading h =
-		d->method->direct(d->options, d->own, &d->state->moved, result, out);
+	struct tw_heading h = d->method->direct(d->options, d->own, &d->state->moved, result, out);
 
 	if (!(h.slope < 0) || !isfinite(h.slope)) { /* (4) */
 		d->state->restarts++;

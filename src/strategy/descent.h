@@ -44,7 +44,7 @@ enum tw_descent_why {
 	TW_DESCENT_DECREASE,    /* an iteration hardly gained anything */
 	TW_DESCENT_EVALUATIONS, /* limits */
 	TW_DESCENT_ITERATIONS,
-	TW_DESCENT_PRECISION, /* no step along the steepest descent is better */
+	TW_DESCENT_PRECISION,  /* no step along the steepest descent is better */
 	TW_DESCENT_NOT_FINITE, /* the initial point has no finite value */
 	TW_DESCENT_WHYS
 };
@@ -53,10 +53,10 @@ enum tw_descent_why {
 struct tw_descent {
 	uint32_t stage, why;
 	uint64_t iterations, evaluations, restarts, batch;
-	double loss;       /* at the point that was accepted last */
-	double before;     /* ... and at the one before */
-	double norm;       /* of the gradient there */
-	double slope;      /* of the direction at the base */
+	double loss;   /* at the point that was accepted last */
+	double before; /* ... and at the one before */
+	double norm;   /* of the gradient there */
+	double slope;  /* of the direction at the base */
 	struct tw_moved moved;
 	struct tw_search search;
 	uint32_t trials;   /* of this line search */

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#define SHORTEST 0.66 /* the interval must shrink by this factor in two steps, or it is halved */
+#define SHORTEST 0.66  /* the interval must shrink by this factor in two steps, or it is halved */
 #define SHORTER  1e-10 /* ... and is not made shorter than this, relative to its longer end */
 #define LONGEST  1e20
 
@@ -83,7 +83,7 @@ static double trial(struct tw_search *s, struct tw_search_end *best, struct tw_s
 	} else if (fabs(at->slope) < fabs(best->slope)) { /* lower, and flatter */
 		const double r = cubic(at, best, true);
 
-		c = r < 0 && isfinite(r) ? at->step + r * (best->step - at->step)
+		c = r < 0 && isfinite(r)    ? at->step + r * (best->step - at->step)
 		    : at->step > best->step ? s->high
 					    : s->low;
 		q = secant(best, at);

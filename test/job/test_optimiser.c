@@ -106,7 +106,8 @@ static const char *const spreads[] = {
 	"cluster: {workers: 9, servers: 1, shards: 5}\n" SIM,
 	"cluster: {workers: 2, servers: 5, shards: 5}\n" SIM,
 	"cluster: {workers: 9, servers: 5, shards: 5}\n"
-	"sim: {compute: {law: pareto, mean: 100ms, shape: 1.5}, stragglers: {count: 2, slower: 30}, "
+	"sim: {compute: {law: pareto, mean: 100ms, shape: 1.5}, stragglers: {count: 2, slower: "
+	"30}, "
 	"latency: 20ms, jitter: 30ms}\n",
 };
 static const char *const problems[] = {
@@ -131,8 +132,8 @@ static void spreading_the_work_changes_no_bit(void **state)
 			struct trial t;
 
 			trial_open(&t, threads ? TW_WORLD_THREADS : TW_WORLD_SIM, "%s%s",
-				   problems[k], threads ? "cluster: {workers: 3, shards: 5}\n"
-							: spreads[i]);
+				   problems[k],
+				   threads ? "cluster: {workers: 3, shards: 5}\n" : spreads[i]);
 			t.observer = watch_path;
 			t.observer_arg = &p;
 			run(&t, &p, NULL, &ran);
@@ -146,9 +147,8 @@ static void spreading_the_work_changes_no_bit(void **state)
 			assert_int_equal(p.count, kept.count);
 			assert_memory_equal(p.loss, kept.loss, sizeof p.loss);
 			assert_int_equal(ran.totals.repeated, 0);
-			assert_int_equal(ran.totals.samples,
-					 ran.totals.optimised.evaluations *
-						 t.job->plan.optimising.batch);
+			assert_int_equal(ran.totals.samples, ran.totals.optimised.evaluations *
+								     t.job->plan.optimising.batch);
 			tw_totals_release(&ran.totals);
 			trial_close(&t);
 		}
@@ -280,10 +280,8 @@ static void a_dead_worker_changes_no_bit(void **state)
 		const int64_t lasts = e / 3 % 2 ? TW_SECOND / 2 : -1;
 
 		one_death(&w,
-			  (struct tw_fault){ .kind = TW_FAULT_KILL_AT,
-					     .a = node,
-					     .event = e,
-					     .lasts = lasts },
+			  (struct tw_fault){
+				  .kind = TW_FAULT_KILL_AT, .a = node, .event = e, .lasts = lasts },
 			  "a worker", true);
 	}
 	free(w.vector);
@@ -496,7 +494,8 @@ static void jobs_that_make_no_sense_are_refused(void **state)
 		{ FUNCTION "optimiser: {name: lbfgs, histroy: 3}\n", "history" },
 		{ FUNCTION "optimiser: {name: lbfgs, history: 0}\n", "optimiser.history" },
 		{ FUNCTION "optimiser: {name: gd, history: 3}\n", "optimiser.history" },
-		{ FUNCTION "optimiser: lbfgs\nupdate: {rate: 0.1}\n", "update.rate: has no effect" },
+		{ FUNCTION "optimiser: lbfgs\nupdate: {rate: 0.1}\n",
+		  "update.rate: has no effect" },
 		{ FUNCTION "optimiser: lbfgs\nstrategy: {gate: bsp}\n",
 		  "strategy.gate: has no effect" },
 		{ FUNCTION "optimiser: lbfgs\ntrain: {epochs: 3}\n", "optimiser.evaluations" },

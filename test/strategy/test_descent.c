@@ -128,10 +128,9 @@ static struct machine *machine_new(function f, size_t n, const struct tw_optimis
 	assert_non_null(m);
 	m->f = f;
 	m->n = n;
-	m->how = (struct tw_descent_options){ .gradient = 1e-8,
-					      .evaluations = 20000,
-					      .sufficient = 1e-3,
-					      .trials = 40 };
+	m->how = (struct tw_descent_options){
+		.gradient = 1e-8, .evaluations = 20000, .sufficient = 1e-3, .trials = 40
+	};
 	m->d = (struct tw_descender){ method, options, &m->how, &m->state, m->own };
 	assert_true(method->state_bytes(options) <= sizeof m->own);
 	assert_true(tw_descent_vectors(method, options) <= VECTORS);
@@ -225,8 +224,10 @@ static void accepted_steps_are_wolfe_steps(void **state)
 			if (s->iterations && !s->settles) {
 				const struct tw_moved *v = &s->moved;
 
-				assert_true(s->loss <= s->before + m->how.sufficient * v->step *
-								   v->slope_before + 1e-12);
+				assert_true(s->loss <=
+					    s->before +
+						    m->how.sufficient * v->step * v->slope_before +
+						    1e-12);
 				assert_true(fabs(v->slope) <= -o->curvature * v->slope_before);
 				steps++;
 			}

@@ -187,7 +187,7 @@ void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 	const struct tw_point label = {
 		.samples = (double)m->count.samples,
 		.steps = (double)m->count.steps,
-		.updates = m->optimise ? (double)m->optimise->descent.iterations
+		.updates = m->optimise           ? (double)m->optimise->descent.iterations
 			   : tw_master_rounds(m) ? (double)m->rounds.number
 						 : NAN,
 		.train_loss = m->count.train_loss,

@@ -30,7 +30,7 @@ static struct tw_msg *lease_of(struct master *m, struct tw_context *ctx, uint32_
 		.nominal = p->dealing.global_batch
 				   ? (double)p->dealing.global_batch / tw_master_live(m)
 				   : p->dealing.batch,
-		.period = !range.count ? 0
+		.period = !range.count  ? 0
 			  : m->optimise ? (uint32_t)m->optimise->batch
 					: tw_speed_tell(m, slot),
 	};

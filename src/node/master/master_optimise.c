@@ -137,9 +137,8 @@ void tw_optimise_scalar(struct master *m, const struct tw_msg *msg)
 	const uint32_t count = o ? results(o) : 0;
 
 	if (!o || o->state != OPTIMISE_COMMANDS || msg->h.view != m->restart.generation ||
-	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node ||
-	    o->answered[s] || msg->b.scalar.number != o->number ||
-	    msg->h.tail != count * sizeof(struct tw_scalar))
+	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node || o->answered[s] ||
+	    msg->b.scalar.number != o->number || msg->h.tail != count * sizeof(struct tw_scalar))
 		return;
 	if (count)
 		memcpy(o->result + (size_t)s * o->list.room, msg->tail->data,
@@ -224,8 +223,8 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 static bool may_go_on(const struct master *m)
 {
 	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
-	       !tw_master_must_move(m) && !tw_deal_exhausted(m) &&
-	       m->eval.state != EVAL_AWAITED && m->eval.state != EVAL_HURRIED;
+	       !tw_master_must_move(m) && !tw_deal_exhausted(m) && m->eval.state != EVAL_AWAITED &&
+	       m->eval.state != EVAL_HURRIED;
 }
 
 /* Nobody is left to finish the iteration, and the run is to stop: the last checkpoint is kept. */

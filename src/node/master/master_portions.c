@@ -176,7 +176,8 @@ void tw_portions_serve(struct master *m, struct tw_context *ctx)
 	while (d->again && (k = tw_slots_next(&d->dry, 0)) != TW_NO_SLOT && deal_to(m, ctx, k))
 		;
 	d->again = false;
-	for (k = tw_slots_next(&d->hungry, 0); k != TW_NO_SLOT; k = tw_slots_next(&d->hungry, k + 1))
+	for (k = tw_slots_next(&d->hungry, 0); k != TW_NO_SLOT;
+	     k = tw_slots_next(&d->hungry, k + 1))
 		if (!deal_to(m, ctx, k))
 			leave_dry(m, ctx, k);
 }

@@ -152,10 +152,10 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	case PHASE_DRAIN:
 		return "its lease";
 	default:
-		return m->optimise                                      ? "its portion"
+		return m->optimise                                        ? "its portion"
 		       : m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
-		       : e->chunk != NO_CHUNK                           ? "its score"
-									: "its lease";
+		       : e->chunk != NO_CHUNK                             ? "its score"
+									  : "its lease";
 	}
 }
 

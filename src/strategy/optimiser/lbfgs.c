@@ -45,8 +45,8 @@ static struct tables tables_of(const struct options *o, void *state)
 	const size_t m = o->history, square = m * m;
 	double *rest = at + 3 * square;
 
-	return (struct tables){ at,       at + square, at + 2 * square, rest,
-				rest + m, rest + 2 * m, rest + 3 * m,   rest + 4 * m };
+	return (struct tables){ at,       at + square,  at + 2 * square, rest,
+				rest + m, rest + 2 * m, rest + 3 * m,    rest + 4 * m };
 }
 
 static size_t state_bytes(const void *options)
