@@ -28,6 +28,7 @@ KINDS = {
     'outer': ('strategy/outer', ['outer']),
     'codec': ('strategy/codec', ['codec', 'up', 'down']),
     'reduction': ('strategy/reduction', ['schedule', 'topology']),
+    'optimiser': ('strategy/optimiser', ['optimiser']),
     'loss': ('graph/loss', ['loss']),
     'source': ('data/source', ['source']),
     'zoo': ('model/zoo', []),

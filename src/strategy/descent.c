@@ -164,7 +164,7 @@ static enum tw_descent_turn over(struct tw_descent *s, uint32_t why)
 	return TW_DESCENT_OVER;
 }
 
-static enum tw_descent_turn accept(const struct tw_descender *d)
+static enum tw_descent_turn accepted(const struct tw_descender *d)
 {
 	d->state->stage = STAGE_ACCEPTED;
 	return TW_DESCENT_ACCEPTED;
@@ -204,7 +204,7 @@ static enum tw_descent_turn moved(const struct tw_descender *d, const struct mea
 	s->norm = sqrt(m->square);
 	s->iterations++;
 	if (!d->how->fresh)
-		return accept(d);
+		return accepted(d);
 	if (d->method->keep) /* both gradients are of the batch that is over */
 		d->method->keep(d->options, d->own, &s->moved, out);
 	s->batch++;
@@ -264,7 +264,7 @@ static enum tw_descent_turn initial(const struct tw_descender *d, const double *
 	s->moved = (struct tw_moved){ .square = m.square, .square_before = m.square };
 	if (!isfinite(m.loss) || !isfinite(m.square))
 		return over(s, TW_DESCENT_NOT_FINITE);
-	return accept(d);
+	return accepted(d);
 }
 
 /* The gradient on the next batch: the direction starts from this one. */
@@ -278,7 +278,7 @@ static enum tw_descent_turn renewed(const struct tw_descender *d, const double *
 	s->moved.square = m.square;
 	if (!isfinite(m.loss) || !isfinite(m.square))
 		return over(s, TW_DESCENT_NOT_FINITE);
-	return accept(d);
+	return accepted(d);
 }
 
 enum tw_descent_turn tw_descent_next(const struct tw_descender *d, const double *result,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line_search.h - the line search of Moré and Thuente (1994): a step along a descent direction that
- * satisfies the strong Wolfe conditions
+/* line_search.h - the line search of Moré and Thuente (1994): a step along a descent direction
+ * that satisfies the strong Wolfe conditions
  *
  *	f(a) <= f(0) + sufficient a f'(0)	and	|f'(a)| <= curvature |f'(0)|
  *
- * It asks for the value and the slope at one step after the other, and is a plain struct of numbers:
- * it may be copied and saved. */
+ * It asks for the value and the slope at one step after the other, and is a plain struct of
+ * numbers: it may be copied and saved. */
 #ifndef TW_STRATEGY_LINE_SEARCH_H
 #define TW_STRATEGY_LINE_SEARCH_H
 

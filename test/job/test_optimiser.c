@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_optimiser.c - jobs that an optimiser drives: the trajectory does not depend on how the work is
- * spread, nor on who dies; every portion counts once; late workers do not hold up an evaluation. */
+/* test_optimiser.c - jobs that an optimiser drives: the trajectory does not depend on how the work
+ * is spread, nor on who dies; every portion counts once; late workers do not hold up an
+ * evaluation. */
 #include "job/reading.h"
 #include "job/serial.h"
 #include "job/trial.h"

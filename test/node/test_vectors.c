@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_vectors.c - the vectors of a slice (src/node/slice_vectors.h): lists of commands against plain
- * loops, portions in any order, parts there and back, and lists that must be refused. */
+/* test_vectors.c - the vectors of a slice (src/node/slice_vectors.h): lists of commands against
+ * plain loops, portions in any order, parts there and back, and lists that must be refused. */
 #include "node/slice.h"
 #include "node/small_plan.h"
 

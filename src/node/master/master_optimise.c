@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_optimise.c - a batch method drives the run: lists of commands to the shards, evaluations by
- * the workers (master_portions.c), and the iterator that decides what is next
+/* master_optimise.c - a batch method drives the run: lists of commands to the shards, evaluations
+ * by the workers (master_portions.c), and the iterator that decides what is next
  * (strategy/descent.h).
  *
  *  (1) at rest the point is one that was accepted, no list and no evaluation is under way, and
- *      rounds.open is false: cuts, moves, pauses and the end happen only then.  rounds.number is the
- *      number of the evaluation that was opened last, here and on every shard.
+ *      rounds.open is false: cuts, moves, pauses and the end happen only then.  rounds.number is
+ *      the number of the evaluation that was opened last, here and on every shard.
  *  (2) a list has a number and goes to all shards.  The next one is written when all have answered;
  *      what they added up is summed in the order of the shards, in double.
  *  (3) what is saved is the state at rest.  Without it a run begins at the initial weights. */
