@@ -186,10 +186,11 @@ static inline uint64_t tw_plan_portions(const struct tw_plan *p)
 static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt, uint64_t batch)
 {
 	const uint64_t each = p->optimising.batch, samples = p->problem.samples;
-	const uint64_t in_epoch = samples / each ? samples / each : 1;
+	uint64_t in_epoch;
 
 	if (!tw_plan_optimises(p))
 		return dealt;
+	in_epoch = samples / each ? samples / each : 1;
 	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
 }
 

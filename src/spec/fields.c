@@ -48,7 +48,8 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
 		  "where samples come from; see the data sources; none: the model generates them"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
-		  "samples per worker and step; 0 with global_batch (default with a data set: 64)"),
+		  "samples per worker and step; 0 with global_batch (default with a data set: 64; "
+		  "with an optimiser: its portion)"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
 		  "samples per step of all workers together, instead of batch; 0: use batch"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
@@ -104,7 +105,8 @@ const struct tw_option tw_loss_rows[] = {
 #define T struct tw_job_train
 const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
-		  "passes over the data; 0: no limit (the default if another limit is given)"),
+		  "passes over the data; 0: no limit (the default if another limit is given, and "
+		  "with an optimiser)"),
 	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
 		  "steps (gradients of one batch) of all workers together, rounded up to a "
 		  "multiple of data.accumulate; 0: no limit"),

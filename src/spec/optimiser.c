@@ -6,6 +6,7 @@
 #include "spec/read.h"
 #include "strategy/gate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,11 +98,9 @@ static const char *idle(const char *path)
 	} list[] = {
 		{ "update.", "the optimiser takes the place of update:" },
 		{ "strategy.", "the optimiser takes the place of strategy:" },
-		{ "data.batch", "workers compute portions; use optimiser.portion" },
 		{ "data.global_batch", "workers compute portions; use optimiser.batch" },
 		{ "data.accumulate", "workers compute portions; use optimiser.portion" },
 		{ "data.deal", "any worker may compute any portion" },
-		{ "train.epochs", "an optimiser counts evaluations; use optimiser.evaluations" },
 		{ "train.steps", "an optimiser counts evaluations; use optimiser.evaluations" },
 		{ "train.updates", "an optimiser counts iterations; use optimiser.iterations" },
 		{ "train.warm.", "an optimiser needs no warm start" },
@@ -139,11 +138,19 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 			job, why, "checkpoint.cut",
 			"a checkpoint of an optimiser is made between two iterations, "
 			"when all workers have finished; use drain, or leave this out");
+	if (tw_job_given(job, "data.batch") && tw_job_given(job, "optimiser.portion"))
+		return tw_job_refuse(job, why, "data.batch",
+				     "is the same as optimiser.portion here; leave one out");
+	if (tw_job_given(job, "data.batch") && !job->data.batch)
+		return tw_job_refuse(job, why, "data.batch", "needs at least 1 sample");
+	if (tw_job_given(job, "data.batch"))
+		o->portion = job->data.batch;
 	job->checkpoint.cut = TW_CUT_DRAIN;
 	job->data.batch = o->portion;
 	job->data.global_batch = 0;
 	job->data.accumulate = 1;
-	job->train.epochs = 0;
+	if (!tw_job_given(job, "train.epochs"))
+		job->train.epochs = 0; /* no limit */
 	o->how.fresh = o->batches == 1;
 	p->how = o->how;
 	p->backup = o->backup;
@@ -152,6 +159,10 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 
 void tw_job_silence_idle(struct tw_job *job)
 {
+	if (tw_plan_optimises(&job->plan)) {
+		tw_job_field(job, "data.batch")->silent = true; /* optimiser.portion says it */
+		tw_job_field(job, "train.epochs")->silent = job->train.epochs == 0;
+	}
 	for (size_t k = 0; k < job->fields && tw_plan_optimises(&job->plan); k++)
 		if (idle(job->field[k].path))
 			((struct tw_field *)&job->field[k])->silent = true;
@@ -165,7 +176,7 @@ enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *
 	char *end = NULL;
 	const unsigned long long number = all ? 0 : strtoull(o->batch, &end, 10);
 	const uint64_t most = (uint64_t)1 << 62;
-	double positions;
+	double positions, passes;
 
 	if (!all && (!*o->batch || *end || *o->batch == '-' || !number))
 		return tw_job_refuse(job, why, "optimiser.batch",
@@ -186,11 +197,16 @@ enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *
 				     "tracked; use a larger portion",
 				     (unsigned long long)tw_plan_portions(p), PORTIONS_MOST);
 	job->data.batch = p->dealing.batch = p->optimising.portion;
+	passes = floor(job->train.epochs * (double)job->data.samples / (double)p->optimising.batch);
+	p->optimising.how.evaluations = o->how.evaluations;
+	if (job->train.epochs > 0 && (!o->how.evaluations || passes < (double)o->how.evaluations))
+		p->optimising.how.evaluations = passes < 1 ? 1 : (uint64_t)fmin(passes, 1e15);
 	/* the line search of the last iteration may exceed the limit */
-	positions = ((double)o->how.evaluations + 2 * (double)o->how.trials + 4) *
+	positions = ((double)p->optimising.how.evaluations + 2 * (double)o->how.trials + 4) *
 		    (double)p->optimising.batch;
-	p->dealing.positions =
-		o->how.evaluations && positions < (double)most ? (uint64_t)positions : most;
+	p->dealing.positions = p->optimising.how.evaluations && positions < (double)most
+				       ? (uint64_t)positions
+				       : most;
 	p->ends.updates = 0;
 	p->ends.time = job->train.time;
 	return TW_OK;

@@ -499,7 +499,7 @@ static void jobs_that_make_no_sense_are_refused(void **state)
 		  "update.rate: has no effect" },
 		{ FUNCTION "optimiser: lbfgs\nstrategy: {gate: bsp}\n",
 		  "strategy.gate: has no effect" },
-		{ FUNCTION "optimiser: lbfgs\ntrain: {epochs: 3}\n", "optimiser.evaluations" },
+		{ FUNCTION "optimiser: lbfgs\ntrain: {steps: 3}\n", "optimiser.evaluations" },
 		{ FUNCTION "optimiser: {name: lbfgs, batch: 97}\n", "more than the 96" },
 		{ FUNCTION "optimiser: {name: lbfgs, batch: many}\n", "or all" },
 		{ FUNCTION "optimiser: {name: lbfgs, batch: -3}\n", "or all" },
@@ -507,8 +507,8 @@ static void jobs_that_make_no_sense_are_refused(void **state)
 		{ FUNCTION "optimiser: lbfgs\ncheckpoint: {cut: running}\n", "use drain" },
 		{ FUNCTION "strategy: sandblaster\noptimiser: cg\n", "contradicts the preset" },
 		{ "data: {source: none, samples: 9, batch: 3}\n"
-		  "model: {quadratic: {dimension: 9}}\noptimiser: lbfgs\n",
-		  "optimiser.portion" },
+		  "model: {quadratic: {dimension: 9}}\noptimiser: {name: lbfgs, portion: 3}\n",
+		  "leave one out" },
 	};
 
 	(void)state;

@@ -187,6 +187,7 @@ static void presets_mean_their_papers(void **state)
 		{ "rennala", "softsync", "none", "sgd", "strategy.fresh", "true" },
 		{ "malenia", "malenia", "none", "sgd", "strategy.collect", "8" },
 		{ "hogwild", "hogwild", "none", "sgd", "strategy.fetch", "1" },
+		{ "sandblaster", "portions", "none", "sgd", "optimiser.name", "lbfgs" },
 	};
 	size_t count = 0;
 
