@@ -198,7 +198,8 @@ static enum tw_descent_turn moved(const struct tw_descender *d, const struct mea
 				      .slope = m->slope,
 				      .slope_before = s->slope,
 				      .square = m->square,
-				      .square_before = s->moved.square };
+				      .square_before = s->moved.square,
+				      .renews = d->how->fresh };
 	s->before = s->loss;
 	s->loss = m->loss;
 	s->norm = sqrt(m->square);

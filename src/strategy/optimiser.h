@@ -29,6 +29,7 @@ struct tw_moved {
 	double slope, slope_before; /* along the direction, at its end and at its beginning */
 	double square;              /* gradient . gradient, now */
 	double square_before;       /* ... and where the search began */
+	bool renews;                /* the next direction starts from a gradient of another batch */
 };
 
 /* The direction, as far as numbers say. */

@@ -4,8 +4,10 @@
  *
  * The two-loop recursion runs on coefficients instead of vectors (Chen, Wang and Zhou 2014): the
  * direction is a sum of all s, all y and g, and the products that the recursion asks for follow
- * from the products of these vectors.  After a step only those of the newest pair and of g are new.
- * So an iteration takes two lists of commands, however long the history is.
+ * from the products of these vectors.  So an iteration takes two lists of commands, however long
+ * the history is.  The recursion asks for s_i . y_j and y_i . y_j where pair j is not older than
+ * pair i, and for the products of g; after a step only those of the newest y and of g are new.  The
+ * former are the change of the products of g, unless the gradient is of another batch by then.
  *
  * Pairs lie in places 0..history-1, which are used in turn; s of place i is vector OWN + i, y is
  * vector OWN + history + i. */
@@ -23,37 +25,37 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END,
 };
 
-/* Products of vectors, by place; history * history of each follow the struct. */
+/* Products of vectors, by place; the tables follow the struct. */
 struct state {
-	uint32_t pairs, next; /* pairs that are known; the place of the next one */
-	uint32_t fresh, pad;  /* the newest pair has just been kept: its products are not known */
+	uint32_t pairs, next;    /* pairs that are known; the place of the next one */
+	uint32_t fresh, renewed; /* the newest pair has just been kept, and its products are not
+				    known; the gradient is of another batch than the pair */
 };
 
 #define HEAD sizeof(struct state)
 
-/* The four tables behind the struct. */
 struct tables {
-	double *ss, *sy, *yy; /* [i * history + j]: s_i . s_j, s_i . y_j, y_i . y_j */
-	double *alpha;        /* scratch of `direct`: one for each pair */
-	double *of_s, *of_y;  /* scratch: coefficients of the direction */
-	double *gs, *gy;      /* scratch: g . s_i, g . y_i */
+	double *sy, *yy;     /* [i * history + j]: s_i . y_j, y_i . y_j */
+	double *gs, *gy;     /* g . s_i, g . y_i: of this g, until then of the one before */
+	double *alpha;       /* scratch of `direct`: one for each pair ... */
+	double *of_s, *of_y; /* ... and the coefficients of the direction */
 };
 
 static struct tables tables_of(const struct options *o, void *state)
 {
 	double *at = (double *)((char *)state + HEAD);
 	const size_t m = o->history, square = m * m;
-	double *rest = at + 3 * square;
+	double *rest = at + 2 * square;
 
-	return (struct tables){ at,       at + square,  at + 2 * square, rest,
-				rest + m, rest + 2 * m, rest + 3 * m,    rest + 4 * m };
+	return (struct tables){ at,           at + square,  rest,        rest + m,
+				rest + 2 * m, rest + 3 * m, rest + 4 * m };
 }
 
 static size_t state_bytes(const void *options)
 {
 	const size_t m = ((const struct options *)options)->history;
 
-	return HEAD + (3 * m * m + 5 * m) * sizeof(double);
+	return HEAD + (2 * m * m + 5 * m) * sizeof(double);
 }
 
 static uint32_t vectors(const void *options)
@@ -63,7 +65,7 @@ static uint32_t vectors(const void *options)
 
 static uint32_t commands(const void *options)
 {
-	return 8 * ((const struct options *)options)->history + 8;
+	return 4 * ((const struct options *)options)->history + 8;
 }
 
 static uint32_t s_of(uint32_t place)
@@ -99,6 +101,7 @@ static void keep(const void *options, void *state, const struct tw_moved *m,
 	const double product = m->step * (m->slope - m->slope_before);
 
 	s->fresh = product > DBL_EPSILON * -m->slope_before * m->step;
+	s->renewed = m->renews;
 	if (!s->fresh)
 		return;
 	tw_command_copy(out, s_of(s->next), TW_VECTOR_POINT);
@@ -109,7 +112,12 @@ static void keep(const void *options, void *state, const struct tw_moved *m,
 	s->pairs += s->pairs < o->history;
 }
 
-/* For each pair: with g, and with the newest pair where that is new. */
+/* Are products of pair k with the newest y to be asked for? */
+static bool asks(const struct state *s, uint32_t k)
+{
+	return s->fresh && (s->renewed || k + 1 == s->pairs);
+}
+
 static void look(const void *options, const void *state, struct tw_commands *out)
 {
 	const struct options *o = options;
@@ -120,12 +128,10 @@ static void look(const void *options, const void *state, struct tw_commands *out
 
 		tw_command_dot(out, TW_VECTOR_GRADIENT, s_of(i));
 		tw_command_dot(out, TW_VECTOR_GRADIENT, y_of(o, i));
-		if (!s->fresh)
+		if (!asks(s, k))
 			continue;
-		tw_command_dot(out, s_of(n), s_of(i));
-		tw_command_dot(out, s_of(n), y_of(o, i));
-		tw_command_dot(out, y_of(o, n), s_of(i));
-		tw_command_dot(out, y_of(o, n), y_of(o, i));
+		tw_command_dot(out, s_of(i), y_of(o, n));
+		tw_command_dot(out, y_of(o, i), y_of(o, n));
 	}
 }
 
@@ -137,44 +143,49 @@ static void learn(const struct options *o, struct state *s, const struct tables 
 
 	for (uint32_t k = 0; k < s->pairs; k++) {
 		const uint32_t i = place(o, s, k);
+		const double gs = *result++, gy = *result++;
 
-		t->gs[i] = *result++;
-		t->gy[i] = *result++;
-		if (!s->fresh)
-			continue;
-		t->ss[n * m + i] = t->ss[i * m + n] = *result++;
-		t->sy[n * m + i] = *result++;
-		t->sy[i * m + n] = *result++;
-		t->yy[n * m + i] = t->yy[i * m + n] = *result++;
+		if (asks(s, k)) {
+			t->sy[i * m + n] = *result++;
+			t->yy[i * m + n] = t->yy[n * m + i] = *result++;
+		} else if (s->fresh) { /* y is the change of g */
+			t->sy[i * m + n] = gs - t->gs[i];
+			t->yy[i * m + n] = t->yy[n * m + i] = gy - t->gy[i];
+		}
+		t->gs[i] = gs;
+		t->gy[i] = gy;
 	}
 	s->fresh = 0;
 }
 
-/* s_i, or y_i, times what the coefficients stand for. */
+/* s of pair k times what the coefficients stand for, in the first loop: g and newer y. */
 static double times_s(const struct options *o, const struct state *s, const struct tables *t,
-		      uint32_t i, double of_g)
+		      uint32_t k)
 {
-	double sum = of_g * t->gs[i];
+	const uint32_t i = place(o, s, k);
+	double sum = t->gs[i];
 
-	for (uint32_t k = 0; k < s->pairs; k++) {
-		const uint32_t j = place(o, s, k);
+	for (uint32_t l = k + 1; l < s->pairs; l++) {
+		const uint32_t j = place(o, s, l);
 
-		sum += t->of_s[j] * t->ss[i * o->history + j];
 		sum += t->of_y[j] * t->sy[i * o->history + j];
 	}
 	return sum;
 }
 
+/* y of pair k times the same, in the second loop: g, all y and older s. */
 static double times_y(const struct options *o, const struct state *s, const struct tables *t,
-		      uint32_t i, double of_g)
+		      uint32_t k, double of_g)
 {
+	const uint32_t i = place(o, s, k);
 	double sum = of_g * t->gy[i];
 
-	for (uint32_t k = 0; k < s->pairs; k++) {
-		const uint32_t j = place(o, s, k);
+	for (uint32_t l = 0; l < s->pairs; l++) {
+		const uint32_t j = place(o, s, l);
 
-		sum += t->of_s[j] * t->sy[j * o->history + i];
 		sum += t->of_y[j] * t->yy[i * o->history + j];
+		if (l < k)
+			sum += t->of_s[j] * t->sy[j * o->history + i];
 	}
 	return sum;
 }
@@ -184,22 +195,21 @@ static double recursion(const struct options *o, const struct state *s, const st
 {
 	const uint32_t m = o->history, newest = place(o, s, s->pairs - 1);
 	const double scale = t->sy[newest * m + newest] / t->yy[newest * m + newest];
-	double of_g = 1;
+	const double of_g = scale;
 
 	for (uint32_t k = 0; k < m; k++)
 		t->of_s[k] = t->of_y[k] = 0;
 	for (uint32_t k = s->pairs; k-- > 0;) {
 		const uint32_t i = place(o, s, k);
 
-		t->alpha[i] = times_s(o, s, t, i, of_g) / t->sy[i * m + i];
+		t->alpha[i] = times_s(o, s, t, k) / t->sy[i * m + i];
 		t->of_y[i] -= t->alpha[i];
 	}
-	of_g *= scale;
 	for (uint32_t k = 0; k < s->pairs; k++)
 		t->of_y[place(o, s, k)] *= scale;
 	for (uint32_t k = 0; k < s->pairs; k++) {
 		const uint32_t i = place(o, s, k);
-		const double beta = times_y(o, s, t, i, of_g) / t->sy[i * m + i];
+		const double beta = times_y(o, s, t, k, of_g) / t->sy[i * m + i];
 
 		t->of_s[i] += t->alpha[i] - beta;
 	}
