@@ -102,6 +102,7 @@ if(TW_TESTS)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
+			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
 			add_executable(network_probe ${here}/torch/network_probe.c)
 			target_link_libraries(network_probe PRIVATE tw_query)
