@@ -22,7 +22,7 @@ enum tw_command_kind {
 	TW_COMMAND_DOT,      /* result: a . b */
 	TW_COMMAND_GATHER,   /* to = mean of the portions of the evaluation, which is over now;
 				result: their mean loss, NAN if some value was not finite */
-	TW_COMMAND_EVALUATE, /* workers evaluate vector 0 on batch number x, when the list is done */
+	TW_COMMAND_EVALUATE, /* workers evaluate vector 0 on batch number x, after the list */
 	TW_COMMAND_KINDS
 };
 
