@@ -88,6 +88,8 @@ if(TW_TESTS)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
+			tw_script(cluster_optimiser "" /usr/bin/python3
+				${here}/cluster/optimiser.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
 			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
