@@ -34,7 +34,6 @@ _Static_assert(sizeof(struct tw_command) == 16, "a record of VEC");
 
 /* The parameters as workers see them are a vector like the others. */
 #define TW_VECTOR_POINT 0
-#define TW_VECTORS_MAX  1024
 
 /* Does it have a result? */
 static inline bool tw_command_results(const struct tw_command *c)

@@ -95,8 +95,6 @@ def with_thalweg(binary, folder, text):
 
 def idx(path):
     with gzip.open(path, 'rb') if path.endswith('.gz') else open(path, 'rb') as f:
-        _, dims = struct.unpack('>HBB', f.read(4))[0], None
-    with gzip.open(path, 'rb') if path.endswith('.gz') else open(path, 'rb') as f:
         magic = f.read(4)
         dims = struct.unpack('>' + 'I' * magic[3], f.read(4 * magic[3]))
         return np.frombuffer(f.read(), np.uint8).reshape(dims)
