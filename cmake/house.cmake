@@ -88,6 +88,8 @@ if(TW_TESTS)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
+			tw_script(cluster_optimiser "" /usr/bin/python3
+				${here}/cluster/optimiser.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
 			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
@@ -102,6 +104,7 @@ if(TW_TESTS)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
+			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
 			add_executable(network_probe ${here}/torch/network_probe.c)
 			target_link_libraries(network_probe PRIVATE tw_query)

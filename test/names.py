@@ -29,6 +29,7 @@ KINDS = {
     'codec': ('strategy/codec', ['codec', 'up', 'down']),
     'reduction': ('strategy/reduction', ['schedule', 'topology']),
     'mixing': ('strategy/mixing', ['mixing', 'topology']),
+    'optimiser': ('strategy/optimiser', ['optimiser']),
     'loss': ('graph/loss', ['loss']),
     'source': ('data/source', ['source']),
     'zoo': ('model/zoo', []),

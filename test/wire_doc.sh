@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 # Members of the structs, one "struct type member" a line.
 members() {
 	echo '#include "actor/actor.h"' | "${CC:-cc}" -std=gnu11 -I src -E -P -x c - | awk '
-	/^struct tw_(header|range|version|place|peer_place|ticket|member|span|tally|body_[a-z]+) \{/ { name = $2; next }
+	/^struct tw_(header|range|version|command|scalar|place|peer_place|ticket|member|span|tally|body_[a-z]+) \{/ { name = $2; next }
 	/^\}/ { name = "" }
 	name != "" && NF {
 		line = $0
@@ -107,10 +107,11 @@ int main(void)
 }
 END
 "${CC:-cc}" -std=gnu11 -I src -o "$dir/says" "$dir/says.c" src/actor/message_kinds.c
-awk -F ' *[|] *' '
+first_world=$(sed -n 's/^| \([0-9]*\) | GREET |.*/\1/p' docs/WIRE.md)
+awk -v first_world="$first_world" -F ' *[|] *' '
 function one(word) { gsub(/^ +| +$/, "", word); sub(/s$/, "", word); return word }
 /^## Flags/ { exit }
-/^\| [0-9]+ \| [A-Z]+ \|/ && $2 < 32 {
+/^\| [0-9]+ \| [A-Z]+ \|/ && $2 < first_world + 0 {
 	text = $4
 	gsub(/ *\([^)]*\)/, "", text)
 	for (p = split(text, phrase, ";"); p > 0; p--)

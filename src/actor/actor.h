@@ -58,17 +58,20 @@ enum tw_note_kind {
 	TW_NOTE_COMMIT, /* a shard committed a round: shard, round, count */
 	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count; of a gate
 			     without rounds `value`: the shard's incarnation */
-	TW_NOTE_REFUSED,  /* not finite, malformed: slot; of a shard's earlier life: value = 1 */
-	TW_NOTE_DEAL,     /* the master dealt: slot, from, count; seq 1 if dealt again */
-	TW_NOTE_VIEW,     /* membership changed: count = live, seq = view */
-	TW_NOTE_EVAL,     /* an evaluation: value = loss, extra = accuracy or -1, label = what its
+	TW_NOTE_REFUSED,   /* not finite, malformed: slot; of a shard's earlier life: value = 1 */
+	TW_NOTE_DEAL,      /* the master dealt: slot, from, count; seq 1 if dealt again */
+	TW_NOTE_VIEW,      /* membership changed: count = live, seq = view */
+	TW_NOTE_EVAL,      /* an evaluation: value = loss, extra = accuracy or -1, label = what its
 			     view has, seq = its pin, count = 1 if it is the last of the run */
-	TW_NOTE_CUT,      /* a checkpoint is complete: seq = number */
-	TW_NOTE_ROLLBACK, /* the cluster went back to cut seq */
-	TW_NOTE_HOSTED,   /* a shard was taken: shard, incarnation, version */
-	TW_NOTE_PROGRESS, /* master: from = positions dealt, count = live, value = mean loss;
+	TW_NOTE_CUT,       /* a checkpoint is complete: seq = number */
+	TW_NOTE_ROLLBACK,  /* the cluster went back to cut seq */
+	TW_NOTE_HOSTED,    /* a shard was taken: shard, incarnation, version */
+	TW_NOTE_PROGRESS,  /* master: from = positions dealt, count = live, value = mean loss;
 			     label: samples and steps that are in, updates under rounds, else NAN */
-	TW_NOTE_PINNED,   /* every shard keeps its view for the evaluation: seq = its pin */
+	TW_NOTE_PINNED,    /* every shard keeps its view for the evaluation: seq = its pin */
+	TW_NOTE_ITERATION, /* an optimiser accepted a point: seq = iterations, from = evaluations,
+			      count = restarts, value = loss, extra = norm of the gradient,
+			      label.rate = length of the step */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -125,6 +128,14 @@ struct tw_steady {
 	double samples; /* applied meanwhile, mean over the shards; NAN: there was no such moment */
 	int64_t lasted; /* ns of the world's clock */
 };
+/* What an optimiser has done. */
+struct tw_optimised {
+	uint64_t iterations, evaluations, restarts;
+	uint64_t backups; /* portions that were dealt twice, by this master */
+	double loss, gradient,
+		step;    /* of the point accepted last: loss, norm; length of the step */
+	const char *why; /* static text: why it ended; NULL: there was no optimiser */
+};
 struct tw_totals {
 	struct tw_tally tally;
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
@@ -133,6 +144,7 @@ struct tw_totals {
 	double applied;         /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;
 	struct tw_steady steady;
+	struct tw_optimised optimised;
 	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;

@@ -7,6 +7,7 @@
 #ifndef TW_ACTOR_MESSAGE_H
 #define TW_ACTOR_MESSAGE_H
 
+#include "base/command.h"
 #include "base/heap.h"
 #include "base/sha256.h"
 #include "base/status.h"
@@ -73,6 +74,8 @@ enum tw_type {
 	TW_HEARD,  /* the answer: what I have of you */
 	TW_MIX,    /* shard → the same shard of another replica: let us take the mean of our
 		      parameters (payload); and the answer: mine */
+	TW_VEC,    /* master → shard: a list of commands over the vectors of its slice */
+	TW_SCALAR, /* shard → master: the list is carried out; what it added up */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -206,7 +209,8 @@ struct tw_body_lease {
 	uint32_t batch;        /* samples of one step */
 	uint32_t live;         /* workers the leases are shared by */
 	double nominal;        /* samples that weigh 1 */
-	uint32_t period;       /* steps between two pushes; 0: as the job says */
+	uint32_t period;       /* steps between two pushes; 0: as the job says.  Where an optimiser
+				  drives the run: number of the batch that the range is of */
 	uint32_t before;       /* the lease that comes first, if this one is sent ahead; else 0 */
 };
 struct tw_body_done {
@@ -357,6 +361,19 @@ struct tw_body_mix {
 	uint64_t number;      /* of the exchange, by who asks; grows */
 	uint32_t answer, pad; /* it is the answer */
 };
+/* VEC's tail: struct tw_command.  Lists count from 1: a shard carries out number k after k - 1,
+ * once, and answers one that it has carried out with the same results again. */
+struct tw_body_vec {
+	uint64_t number;
+	uint64_t round; /* of the evaluation that the list opens; else that of the last one */
+};
+/* SCALAR's tail: struct tw_scalar, one for each command with a result, in order. */
+struct tw_body_scalar {
+	uint64_t number; /* of the list */
+};
+struct tw_scalar {
+	double value;
+};
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
 	uint32_t slot, pad;  /* of a worker */
@@ -480,6 +497,8 @@ union tw_body {
 	struct tw_body_copy copy;
 	struct tw_body_heard heard;
 	struct tw_body_mix mix;
+	struct tw_body_vec vec;
+	struct tw_body_scalar scalar;
 };
 
 struct tw_msg {

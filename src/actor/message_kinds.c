@@ -69,6 +69,8 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_SPREAD] = { "SPREAD", BODY(push), SLICE, .to = { [TW_SHARD] = TO_SHARD } },
 	[TW_HEARD] = { "HEARD", BODY(heard), .to = { [TW_SHARD] = TO_SHARD } },
 	[TW_MIX] = { "MIX", BODY(mix), SLICE, .to = { [TW_SHARD] = TO_SHARD } },
+	[TW_VEC] = { "VEC", BODY(vec), TAIL(tw_command), .to = { [TW_MASTER] = TO_SHARD } },
+	[TW_SCALAR] = { "SCALAR", BODY(scalar), TAIL(tw_scalar), .to = { [TW_SHARD] = TO_MASTER } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },

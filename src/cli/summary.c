@@ -91,6 +91,18 @@ static void goal(const json_t *g)
 	putchar('\n');
 }
 
+static void optimiser(const json_t *o)
+{
+	char a[24], b[24];
+
+	if (!json_is_object(o))
+		return;
+	line("optimiser");
+	printf("%s iterations, %s evaluations: loss %.9g, gradient %.3g; %s\n",
+	       whole(o, "iterations", a), whole(o, "evaluations", b), number(o, "loss"),
+	       number(o, "gradient"), json_string_value(json_object_get(o, "ended")));
+}
+
 void tw_print_summary(const json_t *r)
 {
 	const json_t *staleness = json_object_get(r, "staleness");
@@ -110,6 +122,7 @@ void tw_print_summary(const json_t *r)
 		printf(" applied of %.4g dealt", number(r, "epochs"));
 	printf(", %s steps, %.6g updates, %s samples\n", whole(r, "steps", a), number(r, "updates"),
 	       whole(r, "samples", b));
+	optimiser(json_object_get(r, "optimiser"));
 	line("time");
 	printf("%.3g s, %.4g samples/s", number(r, "seconds"), number(r, "samples_per_second"));
 	if (json_object_get(r, "virtual_seconds"))

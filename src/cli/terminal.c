@@ -77,24 +77,33 @@ static void time_text(double seconds, char *out, size_t room)
 
 void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 {
-	size_t n = (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
+	const bool optimises = isfinite(p->gradient);
 	char left[32];
+	size_t n = optimises ? (size_t)snprintf(out, room,
+						"iteration %llu, %llu evaluations, gradient %.3g, "
+						"step %.3g",
+						(unsigned long long)p->iterations,
+						(unsigned long long)p->evaluations, p->gradient,
+						p->step)
+			     : (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
 
-	if (n < room && p->positions && p->epochs > 0.0)
+	if (n < room && p->positions && !optimises && p->epochs > 0.0)
 		n += (size_t)snprintf(out + n, room - n, " (%.0f %%)",
 				      100.0 * (double)p->dealt / (double)p->positions);
 	if (n < room && isfinite(p->loss))
 		n += (size_t)snprintf(out + n, room - n, ", loss %.4g", p->loss);
 	if (n < room && p->accuracy >= 0.0)
 		n += (size_t)snprintf(out + n, room - n, ", accuracy %.4f", p->accuracy);
+	if (n < room && !optimises)
+		n += (size_t)snprintf(out + n, room - n, ", staleness %.2f", p->staleness);
 	if (n < room)
-		n += (size_t)snprintf(out + n, room - n, ", staleness %.2f, %u worker%s",
-				      p->staleness, p->live, p->live == 1 ? "" : "s");
+		n += (size_t)snprintf(out + n, room - n, ", %u worker%s", p->live,
+				      p->live == 1 ? "" : "s");
 	if (n < room && p->drift > 0.0)
 		n += (size_t)snprintf(out + n, room - n, ", drift %.3g", p->drift);
 	if (n < room && p->rate > 0.0) /* it takes a second look to know */
 		n += (size_t)snprintf(out + n, room - n, ", %.4g samples/s", p->rate);
-	if (n < room && p->left >= 0.0) {
+	if (n < room && p->left >= 0.0 && !optimises) {
 		time_text(p->left, left, sizeof left);
 		snprintf(out + n, room - n, ", %s left", left);
 	}

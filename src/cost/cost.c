@@ -30,6 +30,8 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 {
 	const struct tw_cost_schedule *schedule = schedule_of(p);
 
+	if (tw_plan_optimises(p))
+		return "how many evaluations an optimiser needs is not known beforehand";
 	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		return "what is skipped depends on the gradients";
 	if (p->traffic.adaptive && (s->speeds.count > 1 || s->stragglers))

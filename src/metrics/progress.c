@@ -33,6 +33,7 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 			 .accuracy = -1.0,
 			 .left = -1.0,
 			 .drift = NAN,
+			 .gradient = NAN,
 			 .live = plan->crew.workers },
 		.began = tw_clock(),
 		.from = INT64_MIN,
@@ -212,6 +213,12 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
 			    n->label.samples / (double)w->plan->problem.samples, n->value);
 		return;
+	case TW_NOTE_ITERATION:
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "%.3f s: iteration %" PRIu64 ": loss %.9g, gradient %.3g, step %.3g, "
+			    "%" PRIu64 " evaluations",
+			    at, n->seq, n->value, n->extra, n->label.rate, n->from);
+		return;
 	case TW_NOTE_VIEW:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
 			    view_number(n), n->count);
@@ -280,6 +287,23 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	log_at(w, w->pinned.at, "evaluation", line);
 }
 
+/* An optimiser accepted a point. */
+static void iteration(struct tw_watch *w, const struct tw_note *n)
+{
+	struct tw_progress *p = &w->now;
+
+	p->iterations = n->seq;
+	p->evaluations = n->from;
+	p->gradient = n->extra;
+	p->step = n->label.rate;
+	if (!w->evaluated)
+		p->loss = n->value;
+	log_line(w, n, "iteration",
+		 json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)n->seq,
+			   "evaluations", (json_int_t)n->from, "loss", real(n->value), "gradient",
+			   real(n->extra), "step", real(n->label.rate), "restarts", (int)n->count));
+}
+
 bool tw_watch_note(void *arg, const struct tw_note *n)
 {
 	struct tw_watch *w = arg;
@@ -319,6 +343,9 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		return true;
 	case TW_NOTE_EVAL:
 		evaluation(w, n);
+		break;
+	case TW_NOTE_ITERATION:
+		iteration(w, n);
 		break;
 	case TW_NOTE_VIEW:
 		w->now.live = n->count;

@@ -10,6 +10,7 @@
 #include "base/order.h"
 #include "base/sha256.h"
 #include "strategy/codec.h"
+#include "strategy/descent.h"
 #include "strategy/gate.h"
 #include "strategy/mixing.h"
 #include "strategy/reduction.h"
@@ -69,6 +70,18 @@ struct tw_topology {
 	const struct tw_mixing *mixing;       /* NULL: replicas are equal after every round */
 };
 
+/* A batch method drives the run: workers evaluate portions of a batch, and the master tells the
+ * shards what to do with their vectors.  Positions that are dealt count evaluations: evaluation k
+ * (from 1) has [(k - 1) batch, k batch), whichever samples it is of. */
+struct tw_optimising {
+	const struct tw_optimiser *method; /* NULL: none; gate, rules and policies do */
+	const void *options;
+	struct tw_descent_options how;
+	uint64_t batch;   /* samples of one evaluation */
+	uint32_t portion; /* samples of one gradient */
+	bool backup;      /* the last portions are dealt to two workers */
+};
+
 /* One half of the update: near, at the worker, or far, where the parameters are. */
 struct tw_half {
 	const struct tw_rule *rule;
@@ -123,6 +136,7 @@ struct tw_plan {
 	struct tw_ends ends;
 	struct tw_crew crew;
 	struct tw_topology topology;
+	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
 	bool gaps; /* APPLY notes carry before/sent for the gap metric */
@@ -167,6 +181,31 @@ static inline bool tw_plan_is_loose(const struct tw_plan *p)
 static inline bool tw_plan_spreads(const struct tw_plan *p)
 {
 	return p->topology.mixing && (p->topology.mixing->traits & TW_MIXING_SPREADS);
+}
+
+/* Does a batch method drive the run? */
+static inline bool tw_plan_optimises(const struct tw_plan *p)
+{
+	return p->optimising.method;
+}
+
+/* Portions of one evaluation. */
+static inline uint64_t tw_plan_portions(const struct tw_plan *p)
+{
+	return (p->optimising.batch + p->optimising.portion - 1) / p->optimising.portion;
+}
+
+/* Where the samples of a dealt position are, if it is of this batch.  A batch lies in one epoch;
+ * what is too short for one at the end of an epoch is left out. */
+static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt, uint64_t batch)
+{
+	const uint64_t each = p->optimising.batch, samples = p->problem.samples;
+	uint64_t in_epoch;
+
+	if (!tw_plan_optimises(p))
+		return dealt;
+	in_epoch = samples / each ? samples / each : 1;
+	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
 }
 
 /* Snapshots of what a worker was sent that may still be computed on. */
@@ -261,7 +300,8 @@ static inline double tw_plan_stripe(const struct tw_plan *p, double batch, uint6
  * of every epoch would leave most workers without work.  With subsets it leaves everybody some. */
 static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 {
-	return p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) && !p->dealing.subsets.count;
+	return tw_plan_optimises(p) || (p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) &&
+					!p->dealing.subsets.count);
 }
 
 /* Node numbers. */

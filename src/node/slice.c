@@ -62,7 +62,8 @@ enum tw_status tw_slice_init(struct slice *s)
 		s->own = tw_heap_zeros(s->heap, p->crew.workers * sizeof *s->own);
 	if (!s->pool || !s->tile || (keeps_own(p) && !s->own) || (sorts(p) && !s->sorted) ||
 	    !make_arrays(s, s->array, p->far.rule->arrays) ||
-	    !make_arrays(s, s->policy, p->staleness->arrays) || !(s->w = tw_pool_take(s->pool))) {
+	    !make_arrays(s, s->policy, p->staleness->arrays) || !(s->w = tw_pool_take(s->pool)) ||
+	    tw_vectors_init(s) != TW_OK) {
 		tw_slice_release(s);
 		return TW_NO_MEMORY;
 	}
@@ -73,6 +74,7 @@ void tw_slice_release(struct slice *s)
 {
 	for (uint32_t k = 0; s->own && k < s->plan->crew.workers; k++)
 		tw_block_drop(s->own[k].array);
+	tw_vectors_release(s);
 	tw_slice_hide(s);
 	tw_block_drop(s->next.w);
 	tw_block_drop(s->w);

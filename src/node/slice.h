@@ -28,6 +28,7 @@
 #define TW_NODE_SLICE_H
 
 #include "node/plan.h"
+#include "node/slice_vectors.h"
 
 #define TW_TILE 8192 /* floats: 32 KiB, stays in cache from hook to hook */
 
@@ -80,9 +81,10 @@ struct slice {
 	struct slice_view view;
 	struct slice_next next;
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
-	struct slice_own *own; /* by slot; NULL unless the rule keeps one per worker */
-	float *tile;           /* 4 tiles of scratch */
-	float *sorted;         /* scratch for a value of each worker; NULL: never sorted */
+	struct slice_own *own;        /* by slot; NULL unless the rule keeps one per worker */
+	struct slice_vectors vectors; /* where an optimiser drives the run */
+	float *tile;                  /* 4 tiles of scratch */
+	float *sorted;                /* scratch for a value of each worker; NULL: never sorted */
 };
 
 /* --- slice.c -------------------------------------------------------------------------------- */

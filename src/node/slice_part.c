@@ -10,6 +10,7 @@
  *	parameters     what the rule keeps
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
  *	state.<name>   averaged arrays of the workers' rule; state.count the steps they have seen
+ *	vector.<k>     the optimiser's vectors; vector.lists the number of the last list carried out
  *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
  *	               update, 0 if there was none */
 #include "node/checkpoint_part.h"
@@ -20,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char rates_name[] = "worker.rates", count_name[] = "state.count";
+static const char rates_name[] = "worker.rates", count_name[] = "state.count",
+		  lists_name[] = "vector.lists";
 
 static void rule_name(const struct slice *s, uint32_t k, char *out, size_t room)
 {
@@ -86,6 +88,21 @@ static size_t list_state(const struct slice *s, const float *w, struct tw_array 
 	return count;
 }
 
+static size_t list_vectors(const struct slice *s, struct tw_array *list)
+{
+	const struct slice_vectors *v = &s->vectors;
+	size_t count = 0;
+	char name[40];
+
+	for (uint32_t k = 1; k < v->count; k++) {
+		snprintf(name, sizeof name, "vector.%u", k);
+		list[count++] = floats(s, name, v->at[k]);
+	}
+	if (v->count)
+		list[count++] = bytes_of(lists_name, &v->number, sizeof v->number);
+	return count;
+}
+
 static size_t list_own(const struct slice *s, float *rates, struct tw_array *list)
 {
 	size_t count = 0;
@@ -114,7 +131,7 @@ struct packing {
 static bool packing_open(struct packing *p, struct slice *s)
 {
 	const size_t own = s->own ? s->plan->crew.workers : 0;
-	const size_t most = 6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own;
+	const size_t most = 6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own + s->vectors.count;
 
 	p->list = s->heap->get(s->heap, most * sizeof *p->list);
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
@@ -155,6 +172,7 @@ struct tw_block *tw_slice_pack(struct slice *s)
 		p.list[count++] = floats(s, "parameters", tw_block_floats(p.w));
 		count += list_shared(s, p.list + count);
 		count += list_state(s, tw_block_floats(p.w), p.list + count);
+		count += list_vectors(s, p.list + count);
 		count += list_own(s, p.rates, p.list + count);
 		b = tw_part_pack(s->heap, p.list, count);
 	}
@@ -259,6 +277,25 @@ static enum tw_status restore_state(struct slice *s, const struct listed *l)
 	return st;
 }
 
+static enum tw_status restore_vectors(struct slice *s, const struct listed *l)
+{
+	struct slice_vectors *v = &s->vectors;
+	const struct tw_array *a = tw_part_find(l->array, l->count, lists_name);
+	enum tw_status st = TW_OK;
+	char name[40];
+
+	if (!v->count)
+		return TW_OK;
+	for (uint32_t k = 1; k < v->count && st == TW_OK; k++) {
+		snprintf(name, sizeof name, "vector.%u", k);
+		st = restore_floats(s, l, name, v->at[k]);
+	}
+	if (!a || a->kind != TW_BYTES || a->n != sizeof v->number)
+		return TW_BAD_BYTES;
+	memcpy(&v->number, a->at, sizeof v->number);
+	return st;
+}
+
 /* The slot that an array is of; UINT32_MAX if it is no worker's. */
 static uint32_t slot_of(const char *name)
 {
@@ -325,6 +362,8 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 		st = restore_shared(s, &l);
 	if (st == TW_OK)
 		st = restore_state(s, &l);
+	if (st == TW_OK)
+		st = restore_vectors(s, &l);
 	if (st == TW_OK)
 		st = restore_own(s, &l);
 	if (st == TW_OK)

@@ -163,11 +163,13 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t *o)
 {
 	const bool bowl = job->model == TW_MODEL_QUADRATIC;
+	const bool function = job->model == TW_MODEL_FUNCTION;
 
-	set(o, "model", json_string(bowl ? "quadratic" : "least-squares"));
+	set(o, "model", json_string(function ? "function" : bowl ? "quadratic" : "least-squares"));
 	set(o, "about",
-	    json_string(bowl ? "a generated quadratic with known answers: no data, no layers"
-			     : "generated least squares with known answers: no data, no layers"));
+	    json_string(function ? "a test function for optimisers: no data, no layers"
+			: bowl   ? "a generated quadratic with known answers: no data, no layers"
+			       : "generated least squares with known answers: no data, no layers"));
 	set(o, "samples", whole(e->samples));
 	set(o, "batch", whole(tw_job_batch(job)));
 	set(o, "mflop", json_real(e->cost / 1e6));

@@ -271,6 +271,10 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 		e = tw_quadratic_open(heap, &job->engine.quadratic, job->data.samples,
 				      job->train.seed);
 		break;
+	case TW_MODEL_FUNCTION:
+		e = tw_function_open(heap, &job->engine.function, job->data.samples,
+				     job->train.seed);
+		break;
 	case TW_MODEL_LEAST_SQUARES:
 		e = tw_least_squares_open(heap, &job->engine.least_squares, job->data.samples,
 					  job->train.seed);

@@ -197,6 +197,16 @@ static void deltas(const struct tw_plan *p, const struct tw_totals *totals, json
 				"lost_workers", count((t->residuals_lost + shards - 1) / shards)));
 }
 
+static json_t *optimised(const struct tw_optimised *o)
+{
+	return !o->why ? NULL
+		       : json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "iterations",
+				   count(o->iterations), "evaluations", count(o->evaluations),
+				   "loss", number(o->loss), "gradient", number(o->gradient), "step",
+				   number(o->step), "restarts", count(o->restarts), "backups",
+				   count(o->backups), "ended", o->why);
+}
+
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why)
@@ -221,6 +231,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "parameters", count(plan->problem.trainable));
 	counts(plan, ran, r);
 	deltas(plan, &ran->totals, r);
+	set(r, "optimiser", optimised(&ran->totals.optimised));
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));

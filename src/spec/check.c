@@ -363,7 +363,8 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 		return tw_job_refuse(job, why, "data.test",
 				     "%s has a test set of its own; leave this out",
 				     job->data.from->name);
-	if (job->model == TW_MODEL_NETWORK || job->model == TW_MODEL_EXTERNAL)
+	if (job->model == TW_MODEL_NETWORK || job->model == TW_MODEL_EXTERNAL ||
+	    job->model == TW_MODEL_FUNCTION)
 		return TW_OK;
 	if (job->model == TW_MODEL_LEAST_SQUARES) {
 		if (l->blocks > l->dimension)

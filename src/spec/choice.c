@@ -31,6 +31,8 @@ bool tw_choice_at(size_t k, struct tw_choice *out)
 	CHOICES(tw_codec_all, "strategy.codec.up",
 		tw_codec_all[i]->traits & TW_CODEC_DOWN ? "strategy.codec.down" : NULL,
 		"a codec, which encodes values for the network", "strategy.codec.up_")
+	CHOICES(tw_optimiser_all, "optimiser.name", "optimiser",
+		"an optimiser, a batch method with a line search", "optimiser.")
 	for (size_t i = 0; tw_reduction_all[i]; i++)
 		if (k-- == 0) {
 			*out = (struct tw_choice){

@@ -2,6 +2,7 @@
 /* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
 #include "spec/field.h"
 
+#include "spec/optimiser.h"
 #include "strategy/outer.h"
 
 #include "graph/loss.h"
@@ -48,7 +49,8 @@ const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
 		  "where samples come from; see the data sources; none: the model generates them"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
-		  "samples per worker and step; 0 with global_batch (default with a data set: 64)"),
+		  "samples per worker and step; 0 with global_batch (default with a data set: 64; "
+		  "with an optimiser: its portion)"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
 		  "samples per step of all workers together, instead of batch; 0: use batch"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
@@ -104,7 +106,8 @@ const struct tw_option tw_loss_rows[] = {
 #define T struct tw_job_train
 const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
-		  "passes over the data; 0: no limit (the default if another limit is given)"),
+		  "passes over the data; 0: no limit (the default if another limit is given, and "
+		  "with an optimiser)"),
 	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
 		  "steps (gradients of one batch) of all workers together, rounded up to a "
 		  "multiple of data.accumulate; 0: no limit"),
@@ -355,6 +358,8 @@ const struct tw_section tw_sections[] = {
 	{ "cluster", "The workers and servers, and the timeouts between them." },
 	{ "strategy", "How workers and shards exchange gradients and parameters: the name of a "
 		      "preset, or a mapping that may start from one." },
+	{ "optimiser", "A batch method with a line search, in place of update and strategy: its "
+		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
 	{ "sim", "The simulated machines; used by thalweg sim only." },
 	{ NULL, NULL },
@@ -368,6 +373,7 @@ static const struct tw_group fixed[] = {
 	{ "model.", "model", "a network", tw_network_rows },
 	{ "model.quadratic.", "model", "quadratic", tw_quadratic_rows },
 	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
+	{ "model.function.", "model", "function", tw_function_rows },
 	{ "model.external.", "model", "external", tw_external_rows },
 	{ "loss.", NULL, NULL, tw_loss_rows },
 	{ "train.", NULL, NULL, tw_train_rows },
@@ -376,6 +382,8 @@ static const struct tw_group fixed[] = {
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "mixing", tw_mixing_rows },
+	{ "optimiser.", NULL, NULL, tw_optimiser_rows },
+	{ "optimiser.", "optimiser.name", "any optimiser", tw_optimising_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
@@ -451,6 +459,13 @@ bool tw_group_at(size_t k, struct tw_group *out)
 		if (tw_outer_all[i]->options && k-- == 0) {
 			*out = (struct tw_group){ "strategy.outer.", "strategy.outer.rule",
 						  tw_outer_all[i]->name, tw_outer_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_optimiser_all[i]; i++)
+		if (tw_optimiser_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "optimiser.", "optimiser.name",
+						  tw_optimiser_all[i]->name,
+						  tw_optimiser_all[i]->options };
 			return true;
 		}
 	if (k-- == 0) {

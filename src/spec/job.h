@@ -12,6 +12,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "data/data.h"
+#include "engine/function.h"
 #include "engine/quadratic.h"
 #include "model/model.h"
 #include "node/plan.h"
@@ -26,6 +27,7 @@ enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
 enum tw_model_kind {
 	TW_MODEL_QUADRATIC,
 	TW_MODEL_LEAST_SQUARES,
+	TW_MODEL_FUNCTION,
 	TW_MODEL_NETWORK,
 	TW_MODEL_EXTERNAL
 };
@@ -123,6 +125,13 @@ struct tw_job_strategy {
 	double skip_push, skip_fetch; /* NAN: never skips */
 };
 
+struct tw_job_optimiser {
+	const char *name, *batch;
+	uint32_t portion, batches; /* batches: 0 fixed, 1 fresh */
+	struct tw_descent_options how;
+	bool backup;
+};
+
 struct tw_job_checkpoint {
 	int64_t every; /* ns; 0: only when stopped */
 	uint32_t keep;
@@ -146,6 +155,7 @@ struct tw_job {
 	union {
 		struct tw_quadratic_options quadratic;
 		struct tw_least_squares_options least_squares;
+		struct tw_function_options function;
 		struct tw_job_external external;
 	} engine; /* options of the engine */
 	struct tw_job_network network;
@@ -154,6 +164,7 @@ struct tw_job {
 	struct tw_job_update update;
 	struct tw_job_cluster cluster;
 	struct tw_job_strategy strategy;
+	struct tw_job_optimiser optimiser;
 	struct tw_job_checkpoint checkpoint;
 	struct tw_sim_options sim;
 	struct tw_job_delay delay;

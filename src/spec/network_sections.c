@@ -114,6 +114,7 @@ static const struct made_up {
 } made_up[] = {
 	{ "quadratic", TW_MODEL_QUADRATIC },
 	{ "least-squares", TW_MODEL_LEAST_SQUARES },
+	{ "function", TW_MODEL_FUNCTION },
 	{ "external", TW_MODEL_EXTERNAL },
 };
 #define MADE_UP (sizeof made_up / sizeof made_up[0])
@@ -144,6 +145,8 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 	if (m->kind == TW_MODEL_QUADRATIC)
 		return tw_read_rows(r, "model.quadratic.", tw_quadratic_rows,
 				    &job->engine.quadratic);
+	if (m->kind == TW_MODEL_FUNCTION)
+		return tw_read_rows(r, "model.function.", tw_function_rows, &job->engine.function);
 	if (m->kind == TW_MODEL_EXTERNAL)
 		return tw_read_rows(r, "model.external.", tw_external_rows, &job->engine.external);
 	return tw_read_rows(r, "model.least-squares.", tw_least_squares_rows,

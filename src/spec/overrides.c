@@ -121,7 +121,8 @@ static enum tw_status spell_out(struct tw_reading *r)
 	} shorts[] = { { "strategy", "name" },
 		       { "model", "name" },
 		       { "data", "source" },
-		       { "loss", "name" } };
+		       { "loss", "name" },
+		       { "optimiser", "name" } };
 	enum tw_status st = TW_OK;
 
 	for (size_t k = 0; k < sizeof shorts / sizeof shorts[0] && st == TW_OK; k++) {
@@ -304,7 +305,8 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 					       "strategy.send",
 					       "strategy.topology.kind",
 					       "strategy.topology.schedule",
-					       "strategy.topology.mixing" };
+					       "strategy.topology.mixing",
+					       "optimiser.name" };
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
 		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);

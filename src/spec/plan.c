@@ -4,6 +4,7 @@
  * Limits are positions of samples wherever that is possible, so that a run ends by what it dealt
  * and not by who was quick. */
 #include "spec/field.h"
+#include "spec/optimiser.h"
 
 #include "engine/network.h"
 
@@ -88,6 +89,8 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 {
 	struct tw_job_data *d = &job->data;
 
+	if (tw_plan_optimises(&job->plan))
+		return TW_OK;
 	if (d->global_batch && tw_job_given(job, "data.batch") && d->batch)
 		return tw_job_refuse(job, why, "data.global_batch",
 				     "cannot be combined with data.batch; leave one out");
@@ -152,6 +155,8 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 	struct tw_plan *p = &job->plan;
 	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
 
+	if (tw_plan_optimises(p))
+		return tw_job_complete_evaluations(job, why);
 	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
 		t->epochs = 0;
 	if (t->epochs == 0 && !t->steps && !t->updates && !t->time)
@@ -519,6 +524,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	if (st == TW_OK)
 		st = complete_external(job, why);
 	if (st == TW_OK)
+		st = tw_job_complete_optimiser(job, why);
+	if (st == TW_OK)
 		st = complete_batch(job, why);
 	if (st == TW_OK)
 		st = tw_job_complete_aliases(job, why);
@@ -528,6 +535,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		st = complete_staleness(job, why);
 	if (st == TW_OK)
 		copy_values(job);
+	tw_job_silence_idle(job);
 	if (st == TW_OK && !job->data.from)
 		st = tw_job_complete_lengths(job, why);
 	return st;
@@ -655,6 +663,9 @@ static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why
 	const struct tw_plan *p = &job->plan;
 	const uint64_t arrays =
 		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
+		(tw_plan_optimises(p)
+			 ? tw_descent_vectors(p->optimising.method, p->optimising.options)
+			 : 0) +
 		(p->far.rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->crew.workers : 0);
 	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
 
@@ -738,5 +749,7 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
 	tw_job_borders(engine->tensor, engine->tensors, p->problem.shards, border);
 	p->problem.border = border;
+	if (tw_job_check_optimiser(job, engine, why) != TW_OK)
+		return TW_BAD_INPUT;
 	return check_parts(job, why);
 }

@@ -237,6 +237,11 @@ const struct tw_preset tw_presets[] = {
 	  .paper = "Recht, Re, Wright, Niu 2011",
 	  .help = "threads write the parameters without locks; only with thalweg train",
 	  .fields = "strategy: {gate: hogwild, staleness: none}\n" },
+	{ .family = "Batch methods",
+	  .name = "sandblaster",
+	  .paper = "Dean et al. 2012",
+	  .help = "L-BFGS on the whole batch: shards hold its vectors, workers evaluate portions",
+	  .fields = "optimiser: {name: lbfgs}\n" },
 	{ .name = NULL },
 };
 

@@ -64,7 +64,9 @@ static enum tw_status title(struct tw_reading *r)
 	struct tw_job *job = r->job;
 	char text[128];
 
-	if (*job->strategy.name)
+	if (!*job->strategy.name && tw_plan_optimises(&job->plan))
+		snprintf(text, sizeof text, "%s", job->plan.optimising.method->name);
+	else if (*job->strategy.name)
 		snprintf(text, sizeof text, "%s", job->strategy.name);
 	else
 		snprintf(text, sizeof text, "%s%s%s%s%s", job->plan.gate->name,

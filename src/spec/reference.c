@@ -219,6 +219,9 @@ static void print_tables(FILE *out, printer print)
 	fprintf(out, "%s", gap);
 	heading(out, print, "Mixings", "strategy.topology.mixing", false);
 	LINES(tw_mixing_all);
+	fprintf(out, "%s", gap);
+	heading(out, print, "Optimisers", "optimiser.name", false);
+	LINES(tw_optimiser_all);
 }
 
 void tw_job_codecs(FILE *out)

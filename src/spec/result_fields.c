@@ -27,7 +27,7 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "epochs", "samples dealt / samples of an epoch" },
 	{ "epochs_applied", "samples applied / samples of an epoch, mean over the shards" },
 	{ "steps", "gradients on one batch that the shards applied; mean over the shards" },
-	{ "updates", "updates of a shard; mean over the shards" },
+	{ "updates", "updates of a shard; mean over the shards; iterations of an optimiser" },
 	{ "samples",
 	  "samples in these gradients, counted each time they were applied; mean over the shards" },
 	{ "seconds", "wall-clock time, including the earlier parts of a resumed run" },
@@ -68,6 +68,13 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "residual",
 	  "for codecs that remember: mean and max (norm of what a worker owed after a push), "
 	  "lost (sum of the norms that died with workers) and lost_workers; null otherwise" },
+	{ "optimiser",
+	  "for an optimiser, at the point that it accepted last: iterations, evaluations, loss "
+	  "(over "
+	  "the batch, with l2), gradient (its norm), step (length of the last step, in units of "
+	  "its "
+	  "direction), restarts (with the steepest descent), backups (portions that this process "
+	  "dealt twice) and ended (why it ended); null otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },

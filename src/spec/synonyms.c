@@ -14,7 +14,6 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "eta", "update.rate", "the learning rate" },
 	{ "step_size", "update.rate", "the learning rate" },
 	{ "optimizer", "update.rule", "the optimiser" },
-	{ "optimiser", "update.rule", "the optimiser" },
 	{ "optim", "update.rule", "the optimiser" },
 	{ "solver", "update.rule", "the optimiser" },
 	{ "weight_decay", "update.decay", "weight decay" },

@@ -4,6 +4,7 @@
  *  (3) no choices together bring in more than TW_FIELDS_MAX rows. */
 #include "spec/read.h"
 
+#include "spec/optimiser.h"
 #include "strategy/outer.h"
 
 #include "spec/synonyms.h"
@@ -290,6 +291,8 @@ enum tw_status tw_read_bind(struct tw_reading *r)
 		st = tw_read_rows(r, "cluster.", tw_cluster_rows, &job->cluster);
 	if (st == TW_OK)
 		st = bind_strategy(r);
+	if (st == TW_OK)
+		st = tw_read_optimiser(r);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "checkpoint.", tw_checkpoint_rows, &job->checkpoint);
 	if (st == TW_OK)

@@ -3,6 +3,7 @@
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 #include "strategy/mixing.h"
+#include "strategy/optimiser.h"
 #include "strategy/outer.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
@@ -25,6 +26,7 @@ FIND(rule)
 FIND(codec)
 FIND(reduction)
 FIND(mixing)
+FIND(optimiser)
 
 const struct tw_rule *tw_outer_find(const char *name)
 {

@@ -119,6 +119,8 @@ static inline enum tw_keeps tw_gate_keeps(const struct tw_gate *g, const void *o
 	return g->keeps ? g->keeps(options) : TW_KEEP_EACH;
 }
 
+/* The gate of a run that an optimiser drives; no job names it. */
+extern const struct tw_gate tw_gate_portions;
 extern const struct tw_gate *const tw_gate_all[];     /* NULL at the end; made from the folder */
 const struct tw_gate *tw_gate_find(const char *name); /* NULL if there is none */
 

@@ -61,6 +61,11 @@ bool has_servers(const struct tw_preset *p)
 	return !strstr(p->fields, "topology:");
 }
 
+bool has_optimiser(const struct tw_preset *p)
+{
+	return strstr(p->fields, "optimiser:");
+}
+
 const char *with_fields(const char *strategy, const char *more)
 {
 	static char text[300];

@@ -183,8 +183,7 @@ static void open_sim(struct trial *t, const struct scarce *s, uint32_t workers, 
 	trial_open(t, TW_WORLD_SIM,
 		   "data: {source: none, samples: 32, batch: 2}\n"
 		   "model: {quadratic: {dimension: 6}}\n"
-		   "train: {epochs: 2, evaluate: 0.5}\n"
-		   "update: {rate: 0.01}\n"
+		   "%s"
 		   "cluster: {workers: %u, servers: %u, shards: %u, min: 1, wait: 5s, limit: 1s}\n"
 		   "checkpoint: {every: 350ms%s}\n"
 		   "strategy: %s\n"
@@ -193,6 +192,8 @@ static void open_sim(struct trial *t, const struct scarce *s, uint32_t workers, 
 		   "{crash: server 0, at: 800ms, restart: 300ms}, "
 		   "{crash: master, at: 1300ms, restart: 200ms}, "
 		   "{reset: worker 0, to: server 0, at: 150ms}]}\n",
+		   s->optimises ? "train: {epochs: 9, evaluate: 2}\n"
+				: "train: {epochs: 2, evaluate: 0.5}\nupdate: {rate: 0.01}\n",
 		   workers, s->servers, shards, text(s->checkpoint),
 		   with_fields(s->preset, s->strategy), text(s->sim));
 }

@@ -3,6 +3,7 @@
 #ifndef TW_TEST_JOB_SCARCE_H
 #define TW_TEST_JOB_SCARCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A cluster that goes through every path that allocates: cuts, evaluations, a worker, a server
@@ -13,6 +14,7 @@ struct scarce {
 	uint32_t workers, servers, shards;
 	uint32_t from_workers, from_shards; /* resumes a cut of so many; 0: from the beginning */
 	unsigned first, stride;
+	bool optimises; /* the preset has an optimiser (simulator only) */
 };
 
 /* Run it with the nth request for memory refused, for n = 1, 2, ... `first` and then every

@@ -22,7 +22,7 @@ static const char middling[] =
 static void presets_take_as_long_as_predicted(void **state)
 {
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
-		if (!cost_is_beyond(p->name, 8))
+		if (!has_optimiser(p) && !cost_is_beyond(p->name, 8))
 			cost_compare(&(struct cost_job){ SMALL_MODEL, short_strategy(p), middling,
 							 "", 8, 40 },
 				     0.15);

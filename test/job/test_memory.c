@@ -34,11 +34,23 @@ static void a_resumed_run_of_another_shape(void **state)
 						 .stride = 29 }) > 500);
 }
 
+static void an_optimiser(void **state)
+{
+	assert_true(scarce_sim(&(struct scarce){ .preset = "sandblaster",
+						 .optimises = true,
+						 .workers = 3,
+						 .servers = 2,
+						 .shards = 2,
+						 .first = 200,
+						 .stride = 17 }) > 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_preset_in_the_simulator),
 		cmocka_unit_test(a_resumed_run_of_another_shape),
+		cmocka_unit_test(an_optimiser),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,7 @@ static void presets_mean_their_papers(void **state)
 		{ "d-psgd", "bsp", "none", "sgd", "strategy.topology.mixing", "neighbours" },
 		{ "gossip", "async", "none", "sgd", "strategy.topology.mixing", "gossip" },
 		{ "strom", "async", "none", "sgd", "strategy.codec.up", "threshold" },
+		{ "sandblaster", "portions", "none", "sgd", "optimiser.name", "lbfgs" },
 	};
 	size_t count = 0;
 

@@ -100,6 +100,12 @@ static void hear(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 	classes[ctx->self.role]->message(a, ctx, m);
 }
 
+static const char gradients[] = "model: {quadratic: {dimension: 21, noise: 0.3, buffers: 3}}\n"
+				"data: {source: none, samples: 60, batch: 3}\n"
+				"update: {rate: 0.02}\n",
+		  optimised[] = "model: {quadratic: {dimension: 21}}\n"
+				"data: {source: none, samples: 60, batch: 3}\n";
+
 static void run(const char *strategy, int servers, const char *more, bool disturbed,
 		char out[TW_DIGEST_TEXT])
 {
@@ -109,13 +115,13 @@ static void run(const char *strategy, int servers, const char *more, bool distur
 	struct tw_ran ran;
 
 	trial_open(&t, TW_WORLD_SIM,
-		   "model: {quadratic: {dimension: 21, noise: 0.3, buffers: 3}}\n"
-		   "data: {source: none, samples: 60, batch: 3}\n"
-		   "train: {epochs: 2, seed: 5, evaluate: 0.5}\nupdate: {rate: 0.02}\n"
+		   "%s"
+		   "train: {epochs: %d, seed: 5, evaluate: 0.5}\n"
 		   "cluster: {workers: 4, shards: 3, servers: %d}\nstrategy: %s\n"
 		   "checkpoint: {every: 300ms}\n"
 		   "sim: {compute: {law: exponential, mean: 20ms}, latency: 1ms%s}\n",
-		   servers, strategy, more);
+		   *strategy == '"' ? optimised : gradients, *strategy == '"' ? 6 : 2, servers,
+		   strategy, more);
 	p = &t.job->plan;
 	slice_most = (size_t)24 * 8 + 64; /* whatever the codec: 24 floats, and what it adds */
 	part_most = 1u << 20;
@@ -164,6 +170,13 @@ static void what_is_said_is_allowed_and_what_is_forbidden_ignored(void **state)
 		for (size_t f = 0; f < 5 && !has_servers(p); f++)
 			if (f != 1)
 				obeys_nobody(p->name, 0, faults[f]);
+	for (const struct tw_preset *p = tw_presets; p->name; p++)
+		for (size_t f = 0; f < 5 && has_optimiser(p); f++) {
+			char quoted[60];
+
+			snprintf(quoted, sizeof quoted, "\"%s\"", p->name);
+			obeys_nobody(quoted, SERVERS, faults[f]);
+		}
 	/* these two are rare */
 	for (uint16_t t = TW_HELLO; t < TW_GREET; t++) {
 		uint64_t forgeries = 0;

@@ -328,18 +328,19 @@ static void examples_travel(void **state)
 						   "THALWEG_TRAIN_SEED=9", NULL };
 		const char *path = all.gl_pathv[k];
 		struct tw_job *plain = NULL;
-		bool peers;
+		bool peers, optimises;
 
 		assert_true(tw_job_read(path, NULL, 0, NULL, TW_WORLD_THREADS, &plain, NULL) ==
 			    TW_OK);
 		peers = tw_plan_has_peers(&plain->plan);
+		optimises = tw_plan_optimises(&plain->plan); /* it has no update.rate */
 		tw_job_free(plain);
 		for (int turn = 0; turn < 2; turn++) {
 			struct side s = { 0 };
 			struct tw_error why = { 0 };
-			const enum tw_status st =
-				tw_job_read(path, with, turn ? 3 - peers : 0, turn ? env : NULL,
-					    TW_WORLD_TCP, &s.job, &why);
+			const enum tw_status st = tw_job_read(path, with, turn ? 3 - peers : 0,
+							      turn ? env + optimises : NULL,
+							      TW_WORLD_TCP, &s.job, &why);
 
 			if (strstr(path, "hogwild")) {
 				assert_int_equal(st, TW_BAD_INPUT);

@@ -28,7 +28,8 @@ void trial_close(struct trial *t);
 enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_store *store,
 			 struct tw_ran *ran);
 
-/* Presets with servers that the world accepts, in order; NULL after the last.  Those without are
+/* Presets with servers and without an optimiser that the world accepts, in order; NULL after the
+ * last.  Those without are
  * compared with these where reductions are tested. */
 const char *trial_preset(enum tw_world_kind world, size_t k);
 

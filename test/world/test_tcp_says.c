@@ -28,7 +28,8 @@ static const struct {
 	{ TW_HAVE, S, M },   { TW_COMMIT, M, S }, { TW_UNCHANGED, S, W }, { TW_PIN, M, S },
 	{ TW_PIN, S, M },    { TW_EVAL, M, W },   { TW_RESULT, W, M },    { TW_SNAP, M, S },
 	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
-	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },
+	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
+	{ TW_SCALAR, S, M },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)

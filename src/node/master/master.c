@@ -34,7 +34,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
-	      tw_replicas_init(m) == TW_OK;
+	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -71,6 +71,7 @@ static void master_free(struct tw_actor *a)
 	tw_deal_release(m);
 	tw_round_release(m);
 	tw_replicas_release(m);
+	tw_optimise_release(m);
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
@@ -170,6 +171,9 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		break;
 	case TW_PART:
 		tw_cut_part(m, ctx, msg);
+		break;
+	case TW_SCALAR:
+		tw_optimise_scalar(m, msg);
 		break;
 	case TW_PIN:
 		tw_score_pinned(m, ctx, msg);

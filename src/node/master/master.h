@@ -195,6 +195,8 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
 bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
+/* This member's lease that begins at this position is void; what is in it is not given back. */
+void tw_deal_close(struct master *m, uint32_t slot, uint64_t from);
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
 
@@ -226,6 +228,39 @@ static inline uint32_t tw_round_late(const struct master *m)
 }
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+
+/* master_optimise.c: where an optimiser drives the run; elsewhere these do nothing */
+#define TW_OPTIMISER_PART "optimiser" /* its array in the master's part */
+enum tw_status tw_optimise_init(struct master *m);
+void tw_optimise_release(struct master *m);
+/* Do what is next: a list, portions for whoever asks, or nothing. */
+void tw_optimise_deal(struct master *m, struct tw_context *ctx);
+/* A shard has carried out a list. */
+void tw_optimise_scalar(struct master *m, const struct tw_msg *msg);
+/* The list under way once more, if this shard has not answered. */
+void tw_optimise_list_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* Is this shard's answer waited for? */
+bool tw_optimise_awaits(const struct master *m, uint32_t shard);
+/* Its state as an array, the caller's to put back; n is 0 where there is none. */
+enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out);
+enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part);
+/* From the initial weights. */
+void tw_optimise_restart(struct master *m);
+/* Has the method ended? */
+bool tw_optimise_is_over(const struct master *m);
+void tw_optimise_totals(const struct master *m, struct tw_totals *t);
+
+/* master_portions.c: the evaluation under way */
+enum tw_status tw_portions_init(struct master *m);
+void tw_portions_release(struct master *m);
+void tw_portions_forget(struct master *m);
+void tw_portions_open(struct master *m);
+bool tw_portions_complete(const struct master *m);
+void tw_portions_serve(struct master *m, struct tw_context *ctx);
+/* A worker reports the lease that begins at this position done. */
+void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from);
+/* A worker goes: what somebody else computes as well is not given back. */
+void tw_portions_left(struct master *m, uint32_t slot);
 
 /* master_replicas.c: where each worker holds a replica of all shards; elsewhere these do nothing */
 enum tw_status tw_replicas_init(struct master *m);

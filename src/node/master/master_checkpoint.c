@@ -137,7 +137,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct tw_master_part x = earlier ? m->cuts.asked : as_of_now(m);
 	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
 	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
-	const struct tw_array list[3] = {
+	struct tw_array optimiser;
+	const enum tw_status packed = tw_optimise_pack(m, &optimiser);
+	struct tw_array list[4] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->cuts.closed.count * sizeof *closed,
@@ -148,8 +150,11 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		  .kind = TW_BYTES,
 		  .at = speeds },
 	};
+	size_t count = speeds ? 3 : 2;
 	struct tw_block *part = NULL;
 
+	if (optimiser.n)
+		list[count++] = optimiser;
 	x.workers = tw_master_live(m);
 	x.release = tw_now(ctx) + m->plan->checkpoint.save_time + TW_SECOND / 10;
 	if (!m->cuts.running) {
@@ -157,8 +162,9 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		stretch(m, ctx);
 	}
 	x.period = m->cuts.period;
-	if (closed && (speeds || !m->plan->traffic.adaptive))
-		part = tw_part_pack(m->heap, list, speeds ? 3 : 2);
+	if (closed && packed == TW_OK && (speeds || !m->plan->traffic.adaptive))
+		part = tw_part_pack(m->heap, list, count);
+	m->heap->put(m->heap, (void *)optimiser.at);
 	m->heap->put(m->heap, speeds);
 	m->heap->put(m->heap, closed);
 	return part;

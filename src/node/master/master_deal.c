@@ -89,7 +89,7 @@ bool tw_deal_exhausted(const struct master *m)
 {
 	struct tw_span gap;
 
-	if (m->wish.time_up || m->wish.finish)
+	if (m->wish.time_up || m->wish.finish || tw_optimise_is_over(m))
 		return true;
 	if (tw_master_rounds(m) && m->plan->ends.updates &&
 	    m->rounds.number >= m->plan->ends.updates)
@@ -187,7 +187,9 @@ void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 	const struct tw_point label = {
 		.samples = (double)m->count.samples,
 		.steps = (double)m->count.steps,
-		.updates = tw_master_rounds(m) ? (double)m->rounds.number : NAN,
+		.updates = m->optimise           ? (double)m->optimise->descent.iterations
+			   : tw_master_rounds(m) ? (double)m->rounds.number
+						 : NAN,
 		.train_loss = m->count.train_loss,
 	};
 
@@ -292,7 +294,9 @@ static void serve(struct master *m, struct tw_context *ctx)
 
 void tw_deal(struct master *m, struct tw_context *ctx)
 {
-	if (tw_master_rounds(m))
+	if (m->optimise)
+		tw_optimise_deal(m, ctx);
+	else if (tw_master_rounds(m))
 		tw_round_deal(m, ctx);
 	else if (m->phase == PHASE_RUN && !m->waits.paused)
 		serve(m, ctx);

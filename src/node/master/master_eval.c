@@ -277,6 +277,8 @@ static struct tw_point label_of(const struct master *m)
 	l.updates /= m->plan->problem.shards;
 	l.rate /= m->plan->problem.shards;
 	l.staleness = contributions > 0 ? late / contributions : NAN;
+	if (m->optimise)
+		l.updates = (double)m->optimise->descent.iterations;
 	return l;
 }
 

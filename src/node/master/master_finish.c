@@ -230,6 +230,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
 	t.updates = (double)t.tally.updates / p->problem.shards;
+	tw_optimise_totals(m, &t);
 	t.applied =
 		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */

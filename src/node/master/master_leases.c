@@ -30,7 +30,9 @@ static struct tw_msg *lease_of(struct master *m, struct tw_context *ctx, uint32_
 		.nominal = p->dealing.global_batch
 				   ? (double)p->dealing.global_batch / tw_master_live(m)
 				   : p->dealing.batch,
-		.period = range.count ? tw_speed_tell(m, slot) : 0,
+		.period = !range.count  ? 0
+			  : m->optimise ? (uint32_t)m->optimise->batch
+					: tw_speed_tell(m, slot),
 	};
 	return msg;
 }
@@ -123,6 +125,13 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 	m->dealing.open_leases--;
 }
 
+void tw_deal_close(struct master *m, uint32_t slot, uint64_t from)
+{
+	for (uint32_t k = m->member[slot].held.count; k-- > 0;)
+		if (m->member[slot].held.lease[k].from == from)
+			close_lease(m, slot, k);
+}
+
 /* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
  * computed, which may be more, no more than that counts yet. */
 static void count_done(struct master *m, struct tw_context *ctx, struct member *e,
@@ -190,6 +199,8 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 			tw_give_up(ctx, TW_NO_MEMORY,
 				   "no memory for samples that a worker returned");
 		close_lease(m, slot, k);
+		if (d->upto >= l.to)
+			tw_portion_done(m, ctx, slot, l.from);
 		count_done(m, ctx, e, d, &l, deal_late_again(m, ctx, msg, &l));
 		tw_stuck_finished(m, ctx, e);
 		break;
@@ -218,6 +229,7 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	enum tw_status st = TW_OK;
 
 	tw_spans_init(&back, m->heap);
+	tw_portions_left(m, slot);
 	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++)
 		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
 	m->dealing.open_leases -= e->held.count;
@@ -295,6 +307,8 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
 
+	for (uint32_t k = 0; m->optimise && k < e->held.count; k++)
+		e->held.lease[k].id = ++e->held.next; /* those in between are void */
 	for (uint32_t k = 0; k < e->held.count; k++)
 		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,
 			     e->held.lease[k].to);

@@ -302,6 +302,9 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		speeds = tw_part_find(one.list, one.count, "speeds");
 		if (speeds && !m->restart.begun)
 			tw_speeds_restore(m, speeds->at, speeds->n);
+		if (st == TW_OK)
+			st = tw_optimise_restore(
+				m, tw_part_find(one.list, one.count, TW_OPTIMISER_PART));
 		m->heap->put(m->heap, one.list);
 	}
 	m->rounds.number = x->round;
@@ -383,6 +386,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
 		tw_orphans_restart(m);
+		tw_optimise_restart(m);
 		m->rounds.number = m->dealing.frontier = m->scores.evaluated_at = 0;
 		m->count.dropped = m->count.refused = 0;
 		/* who outlived a master may have something of the run that it began */

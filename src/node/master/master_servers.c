@@ -64,6 +64,7 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 	tw_cut_snap_shard(m, ctx, s);
 	tw_score_count_shard(m, ctx, s);
 	tw_score_pin_shard(m, ctx, s);
+	tw_optimise_list_to(m, ctx, s);
 }
 
 /* --- who hosts what --------------------------------------------------------------------------- */

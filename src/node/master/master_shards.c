@@ -5,7 +5,7 @@
  *      cut that drained, after a rollback, after a takeover under a round gate.  Every shard
  *      confirms it before any worker gets a lease of it.
  *  (2) under a round gate all shards go on from one state: adopted as they are, or all from the
- *      cut. */
+ *      cut.  What an optimiser was about to do died with its master, so then it is the cut. */
 #include "node/master/master.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static bool one_state(struct master *m)
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		behind += m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round;
-	return !(adopted && lost) && !behind && !(m->restart.begun && lost);
+	return !(adopted && (lost || m->optimise)) && !behind && !(m->restart.begun && lost);
 }
 
 static void roll_back(struct master *m, struct tw_context *ctx)

@@ -287,6 +287,45 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
+/* A portion of an evaluation, see master_portions.c.
+ *
+ *  (1) it is taken exactly while it is done or somebody holds it; holder[1] is a backup task. */
+struct portion {
+	uint32_t holder[2]; /* slots; UINT32_MAX: nobody */
+	uint32_t before, after;
+	bool listed, done;
+};
+struct portions {
+	struct portion *at;
+	uint32_t count, done;
+	uint32_t low;         /* the first that is not done */
+	uint32_t first, last; /* out with one worker, in the order in which they were dealt */
+	uint64_t backups;
+};
+
+enum optimise_state {
+	OPTIMISE_RESTS,     /* at a point that was accepted */
+	OPTIMISE_COMMANDS,  /* shards carry out a list */
+	OPTIMISE_EVALUATES, /* workers evaluate */
+};
+
+/* Where a batch method drives the run, see master_optimise.c.
+ *
+ *  (1) `left` shards have not answered list `number`. */
+struct optimise {
+	enum optimise_state state;
+	struct tw_descent descent;
+	void *own; /* state of the method */
+	size_t own_bytes;
+	uint64_t number, batch; /* of the last list; of the batch that is evaluated */
+	struct tw_commands list;
+	double *result; /* by shard: list.room of each */
+	double *sum;    /* over shards */
+	bool *answered; /* by shard */
+	uint32_t left;
+	struct portions portions;
+};
+
 /* All replicas, where the plan has them, and those who add up a round.
  *
  *  (1) `ready` is the number of live members whose replica is READY; the replica of one who is not
@@ -449,6 +488,7 @@ struct master {
 	struct rounds rounds;
 	struct replicas replicas;
 	struct calm calm;
+	struct optimise *optimise; /* NULL: none */
 	struct commit commit;
 	struct cuts cuts;
 	struct evaluation eval;

@@ -101,7 +101,7 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 		return INT64_MAX;
 	if (m->phase == PHASE_SCORE)
 		return m->scores.chunk[e->chunk].since;
-	if (m->phase == PHASE_RUN && tw_master_rounds(m) &&
+	if (m->phase == PHASE_RUN && tw_master_rounds(m) && !m->optimise &&
 	    (!tw_round_planned(e) || e->stripe.have ||
 	     !m->rounds.stripes[STRIPE_COMPLETE])) /* (5) */
 		return INT64_MAX;
@@ -190,7 +190,7 @@ static void look(struct master *m, struct tw_context *ctx, int64_t now)
 /* (6) */
 static bool anybody_waits(const struct master *m)
 {
-	if (m->phase != PHASE_RUN)
+	if (m->phase != PHASE_RUN || m->optimise)
 		return true;
 	if (tw_master_rounds(m))
 		return m->rounds.stripes[STRIPE_COMPLETE] != 0;

@@ -133,6 +133,8 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 		return false;
 	if (e->chunk != NO_CHUNK)
 		return true;
+	if (m->optimise) /* a portion that is late holds up all */
+		return m->optimise->state == OPTIMISE_EVALUATES && e->held.count;
 	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
 		return e->held.count && tw_deal_exhausted(m);
 	return m->rounds.open && (e->stripe.state == STRIPE_STAGING || is_late(e));
@@ -150,9 +152,10 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	case PHASE_DRAIN:
 		return "its lease";
 	default:
-		return m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
-		       : e->chunk != NO_CHUNK                           ? "its score"
-									: "its lease";
+		return m->optimise                                        ? "its portion"
+		       : m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
+		       : e->chunk != NO_CHUNK                             ? "its score"
+									  : "its lease";
 	}
 }
 
@@ -172,6 +175,9 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 		return i->counted && i->vector ? NULL : "its last parameters";
 	case PHASE_SCORE:
 		return i->pinned ? NULL : "the version to evaluate";
+	case PHASE_RUN:
+		return tw_optimise_awaits(m, (uint32_t)(i - m->shard)) ? "its part of the vectors"
+								       : NULL;
 	default:
 		return NULL;
 	}

@@ -168,6 +168,9 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	case TW_MIX:
 		tw_spread_mix(s, ctx, m);
 		break;
+	case TW_VEC:
+		tw_shard_vec(s, ctx, m);
+		break;
 	default:
 		s->slice.tally.refused++;
 	}

@@ -582,6 +582,13 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
 void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
+/* --- shard_vectors.c: where an optimiser drives the run ------------------------------------- */
+
+/* TW_VEC: carry out a list of commands. */
+void tw_shard_vec(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* A worker that is admitted pushes a portion of the evaluation. */
+void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
 /* --- shard_lockfree.c ----------------------------------------------------------------------- */
 
 /* A message to a lock-free shard, entered by many threads at a time. */

@@ -458,7 +458,13 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	struct contribution *c;
 	enum tw_status st;
 
-	if (!tw_shard_admitted(s, ctx, m) || turned_down(s, ctx, m))
+	if (!tw_shard_admitted(s, ctx, m))
+		return;
+	if (tw_plan_optimises(s->plan)) {
+		tw_shard_portion(s, ctx, m);
+		return;
+	}
+	if (turned_down(s, ctx, m))
 		return;
 	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
 		strike(s, ctx, slot, m->b.push.link);

@@ -47,7 +47,8 @@ struct worker_membership {
 struct held {
 	uint64_t id, from, to, next, round, closing; /* closing: seq that carries its last sample */
 	uint32_t batch;
-	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's */
+	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's.  A portion:
+			    number of its batch */
 	double nominal;
 	bool over; /* nothing more will be computed for it */
 };
@@ -195,6 +196,11 @@ struct worker {
 static inline bool tw_worker_rounds(const struct worker *w)
 {
 	return w->plan->gate->traits & TW_GATE_ROUNDS;
+}
+/* Does it work on portions of evaluations?  These are leases of a round, several of them. */
+static inline bool tw_worker_portions(const struct worker *w)
+{
+	return tw_plan_optimises(w->plan);
 }
 static inline bool tw_worker_is_member(const struct worker *w)
 {

@@ -332,7 +332,7 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 	}
 	b->cycle++;
 	fetch = !flush && (b->cycle % t->fetch == 0 || (t->overlap && b->fetch_due)) &&
-		!(t->cache && is_fresh(w));
+		!(t->cache && is_fresh(w)) && !tw_worker_portions(w);
 	b->fetch_due = fetch;
 	if (t->push == 1) {
 		contribute_gradient(w, ctx, group, weight, divide, fetch);
@@ -365,10 +365,10 @@ static void add_range(struct worker_building *b, const struct tw_compute *c)
 	b->samples += c->in.count;
 	b->steps++;
 	b->loss += c->score.loss;
-	if (last && last->lease == lease && last->from + last->count == c->in.from)
+	if (last && last->lease == lease && last->from + last->count == c->epoch_position)
 		last->count += c->in.count;
 	else
-		b->range[b->ranges++] = (struct tw_range){ c->in.from, c->in.count, lease };
+		b->range[b->ranges++] = (struct tw_range){ c->epoch_position, c->in.count, lease };
 }
 
 void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,
@@ -381,7 +381,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_bl
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
 	if (b->micros == 0)
-		b->group_from = w->step.compute.in.from;
+		b->group_from = w->step.compute.epoch_position;
 	add_range(b, &w->step.compute);
 	if (w->kept.drift)
 		tw_kept_local_step(w, tw_block_floats(gradient));

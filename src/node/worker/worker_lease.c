@@ -174,7 +174,7 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 	const uint32_t count = l->count, told = l->done_count;
 	uint32_t kept = 0;
 
-	if (tw_worker_rounds(w))
+	if (tw_worker_rounds(w) && !tw_worker_portions(w))
 		return; /* a round's lease ends with its commit, which the master knows first */
 	if (w->exchange.outdated)
 		w->building.fetch_due = true;
@@ -269,6 +269,23 @@ static void keep_round_before(struct worker *w, uint64_t round)
 	l->count = kept;
 }
 
+/* Portions of evaluations that are over are void.  True: this one is held already, under another
+ * number, which the master does not know any more. */
+static bool portion_is_held(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
+{
+	struct worker_leases *l = &w->leases;
+
+	if (l->count && l->held[0].round != b->round)
+		end_rounds(w, ctx);
+	for (uint32_t k = 0; k < l->count; k++)
+		if (l->held[k].from == b->range.from && l->held[k].next == l->held[k].from &&
+		    !(tw_worker_busy(w) && l->held[k].id == w->step.compute.id)) {
+			l->held[k].id = b->range.lease;
+			return true;
+		}
+	return false;
+}
+
 /* A range that can be worked on in steps: of the run, and inside one epoch unless stripes go beyond
  * the end of one. */
 static bool workable(const struct worker *w, const struct tw_body_lease *b)
@@ -310,7 +327,11 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	}
 	l->last = b->range.lease;
 	l->asked = l->dry = l->draining = false; /* one sent again ends no drain */
-	if (tw_worker_rounds(w) && w->plan->traffic.delay)
+	if (tw_worker_portions(w) && portion_is_held(w, ctx, b))
+		return;
+	if (tw_worker_portions(w))
+		; /* beside the others of its evaluation */
+	else if (tw_worker_rounds(w) && w->plan->traffic.delay)
 		keep_round_before(w, b->round);
 	else if (tw_worker_rounds(w))
 		end_rounds(w, ctx);

@@ -137,7 +137,8 @@ static bool take_gradient(struct worker *w)
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
 	const uint64_t samples = w->plan->problem.samples;
-	const uint64_t left = lease->to - lease->next, epoch = samples - lease->next % samples;
+	const uint64_t at = tw_plan_position(w->plan, lease->next, lease->period);
+	const uint64_t left = lease->to - lease->next, epoch = samples - at % samples;
 	const uint64_t most = left < epoch ? left : epoch; /* no batch is of two epochs */
 	const uint32_t count = most < lease->batch ? (uint32_t)most : lease->batch;
 	const float *local = w->kept.shown ? w->kept.shown : w->kept.parameters;
@@ -157,7 +158,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 		look(w, k, lease->next);
 	if (local)
 		s->piece[0] = (struct tw_piece){ local, 0, tw_worker_total(w) };
-	s->compute = (struct tw_compute){ .in = { .from = lease->next,
+	s->compute = (struct tw_compute){ .in = { .from = at,
 						  .count = count,
 						  .piece = s->piece,
 						  .pieces = local ? 1 : w->exchange.holders },

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_vectors.c - a shard of a run that an optimiser drives: lists of commands from the master,
+ * portions from workers.  The arithmetic is in slice_vectors.c.
+ *
+ *  (1) a list is carried out once, in the order of the numbers; one that was carried out last is
+ *      answered again, so the master may send it again whenever it does not know.
+ *  (2) a portion is taken once, from whichever worker brings it first.  One that came before, or is
+ *      of an evaluation that is over, is acknowledged and not taken: its sender need not know. */
+#include "node/shard/shard.h"
+
+#include <string.h>
+
+/* --- lists ---------------------------------------------------------------------------------- */
+
+static void tell_results(struct shard *s, struct tw_context *ctx)
+{
+	const struct slice_vectors *v = &s->slice.vectors;
+	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_SCALAR);
+	struct tw_scalar *tail;
+
+	if (!m)
+		return;
+	m->b.scalar.number = v->number;
+	if (v->results) {
+		tail = tw_msg_tail(ctx, m, v->results * sizeof *tail);
+		if (!tail)
+			return;
+		for (uint32_t k = 0; k < v->results; k++)
+			tail[k].value = v->result[k];
+	}
+	tw_send(ctx, m);
+}
+
+static void open_evaluation(struct shard *s, struct tw_context *ctx, uint64_t round)
+{
+	tw_vectors_open(&s->slice);
+	s->slice.round = round;
+	s->queue.due = true;
+	tw_shard_release(s, ctx);
+}
+
+void tw_shard_vec(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_command *list = m->tail ? (const void *)m->tail->data : NULL;
+	const size_t count = m->h.tail / sizeof *list;
+	const struct slice_vectors *v = &s->slice.vectors;
+	const uint64_t number = m->b.vec.number;
+
+	if (!s->hosted || !v->count || m->h.view != s->fence.generation)
+		return;
+	if (number == v->number && number) { /* (1) */
+		tell_results(s, ctx);
+		return;
+	}
+	if (number != v->number + 1)
+		return;
+	if (!tw_vectors_valid(&s->slice, list, count)) {
+		s->slice.tally.refused++;
+		tw_say(ctx, TW_ERROR, "shard %u cannot carry out list %llu of the optimiser",
+		       s->index, (unsigned long long)number);
+		return;
+	}
+	if (tw_vectors_run(&s->slice, list, count, number) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the vectors of shard %u", s->index);
+		return;
+	}
+	if (count && list[count - 1].kind == TW_COMMAND_EVALUATE)
+		open_evaluation(s, ctx, m->b.vec.round);
+	tell_results(s, ctx);
+}
+
+/* --- portions ------------------------------------------------------------------------------- */
+
+/* The number of the portion that a push brings; UINT64_MAX: it is none of this evaluation. */
+static uint64_t portion_of(const struct shard *s, const struct tw_body_push *p)
+{
+	const struct tw_optimising *o = &s->plan->optimising;
+	const uint64_t from = p->range[0].from, at = from % o->batch;
+	const uint64_t left = o->batch - at, whole = left < o->portion ? left : o->portion;
+
+	if (p->round != s->slice.round || p->ranges != 1 || from / o->batch + 1 != p->round ||
+	    at % o->portion || p->range[0].count != whole)
+		return UINT64_MAX;
+	return at / o->portion;
+}
+
+static void acknowledge(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool taken,
+			uint32_t flags)
+{
+	tw_shard_worker_close(tw_shard_worker(s, m->h.from), m->b.push.link, m->h.seq, taken);
+	tw_shard_acknowledge(s, ctx, m->h.from, flags);
+}
+
+/* Everything that is counted and told of a portion that was taken. */
+static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct slice *p = &s->slice;
+	const struct tw_range *r = &m->b.push.range[0];
+	struct tw_tally *t = &p->tally;
+
+	if (tw_spans_add(&p->history.applied, r->from, r->from + r->count, NULL) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
+	p->history.contributions++;
+	t->contributions++;
+	t->steps += m->b.push.steps;
+	t->samples += r->count;
+	t->up_slices++;
+	t->up_raw += p->n * sizeof(float);
+	t->up_encoded += m->h.payload;
+	t->up_values += p->trainable;
+	t->up_sent += p->trainable;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
+					.shard = s->index,
+					.slot = m->h.from,
+					.incarnation = m->h.incarnation,
+					.seq = m->h.seq,
+					.version = p->version.n,
+					.round = p->round,
+					.from = r->from,
+					.count = r->count,
+					.value = p->version.incarnation,
+					.n = p->trainable,
+					.extra = (double)p->trainable,
+					.push = &m->b.push });
+}
+
+void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct tw_body_push *p = &m->b.push;
+	struct shard_worker *g = tw_shard_worker(s, m->h.from);
+	uint64_t portion;
+
+	if (p->link <= g->link) { /* it was closed */
+		tw_shard_acknowledge(s, ctx, m->h.from, 0);
+		return;
+	}
+	if (p->base.incarnation != s->slice.version.incarnation) {
+		s->slice.tally.fenced++;
+		acknowledge(s, ctx, m, false, TW_FLAG_REFUSED);
+		return;
+	}
+	if (p->link != g->link + 1) /* a gap: the sender fills it */
+		return;
+	if (!tw_shard_plausible(s, p) || !m->payload ||
+	    m->h.payload != s->slice.n * sizeof(float)) {
+		s->slice.tally.refused++;
+		acknowledge(s, ctx, m, false, TW_FLAG_REFUSED);
+		return;
+	}
+	portion = portion_of(s, p);
+	if (portion == UINT64_MAX || !tw_vectors_wants(&s->slice, portion)) { /* (2) */
+		s->slice.tally.dropped_pushes++;
+		acknowledge(s, ctx, m, false, TW_FLAG_DROPPED);
+		return;
+	}
+	tw_vectors_fold(&s->slice, portion, m->payload, (const float *)tw_msg_payload(m), p->loss);
+	record(s, ctx, m);
+	acknowledge(s, ctx, m, true, 0);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optimiser.c - the section optimiser: a batch method in place of the sections update and
+ * strategy. */
+#include "spec/optimiser.h"
+
+#include "spec/read.h"
+#include "strategy/gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PORTIONS_MOST 1e7
+
+#define O struct tw_job_optimiser
+const struct tw_option tw_optimiser_rows[] = {
+	TW_OPTION(O, name, TW_TEXT, "none", NULL, 0, 0,
+		  "a batch method that trains in place of update: and strategy:; see the "
+		  "optimisers; none: these two do"),
+	TW_OPTION_END
+};
+
+static const char *const batches[] = { "fixed", "fresh", NULL };
+
+const struct tw_option tw_optimising_rows[] = {
+	TW_OPTION(O, portion, TW_U32, "512", "samples", 1, 1e9,
+		  "samples of one gradient; a worker that is free gets the next portion of the "
+		  "batch"),
+	TW_OPTION(O, batch, TW_TEXT, "all", NULL, 0, 0,
+		  "samples of one evaluation: all, or a number; with a number, see batches"),
+	TW_OPTION_CHOICE(O, batches, "batches", "fixed", batches,
+			 "which samples a batch has: the same in all iterations, or fresh ones in "
+			 "each (both gradients of a step are then still of one batch)"),
+	TW_OPTION_AS(O, how.l2, "l2", TW_F64, "0", NULL, 0, 1e30,
+		     "adds l2/2 times the squared norm of the parameters to the loss"),
+	TW_OPTION_AS(O, how.gradient, "gradient", TW_F64, "1e-5", "norm", 0, 1e30,
+		     "stop when the norm of the gradient is at or below this"),
+	TW_OPTION_AS(O, how.decrease, "decrease", TW_F64, "1e-9", NULL, 0, 1,
+		     "stop when an iteration lowers the loss by no more than this, relative to the "
+		     "loss (or to 1, if the loss is smaller); not used with batches: fresh"),
+	TW_OPTION_AS(O, how.evaluations, "evaluations", TW_U64, "1000", NULL, 0, 1e12,
+		     "stop after the iteration in which this number of evaluations is reached; 0: "
+		     "no limit"),
+	TW_OPTION_AS(O, how.iterations, "iterations", TW_U64, "0", NULL, 0, 1e12,
+		     "stop after this many iterations; 0: no limit"),
+	TW_OPTION_AS(O, how.sufficient, "search.decrease", TW_F64, "1e-3", NULL, 0, 0.5,
+		     "line search: share of the decrease that the slope promises which a step must "
+		     "reach"),
+	TW_OPTION_AS(O, how.curvature, "search.curvature", TW_F64, "0", NULL, 0, 1,
+		     "line search: share of the slope that may be left after a step; 0: as the "
+		     "method recommends"),
+	TW_OPTION_AS(O, how.trials, "search.trials", TW_U32, "20", "evaluations", 1, 1e6,
+		     "line search: most evaluations along one direction"),
+	TW_OPTION(O, backup, TW_BOOL, "true", NULL, 0, 0,
+		  "deal the last portions of an evaluation to a second worker as well, and take "
+		  "the result that comes first"),
+	TW_OPTION_END
+};
+
+enum tw_status tw_read_optimiser(struct tw_reading *r)
+{
+	static const struct tw_chooser name_of = { "optimiser.", tw_optimiser_rows, "name",
+						   "optimiser" };
+	struct tw_job *job = r->job;
+	struct tw_optimising *o = &job->plan.optimising;
+	struct tw_name_list names = { .at = { "none" }, .count = 1 };
+	const char *name = "none";
+	enum tw_status st;
+
+	for (size_t k = 0; tw_optimiser_all[k]; k++)
+		tw_names_add(&names, tw_optimiser_all[k]->name);
+	st = tw_read_choose(r, &name_of, &names, &name);
+	if (st == TW_OK)
+		st = tw_read_rows(r, "optimiser.", tw_optimiser_rows, &job->optimiser);
+	o->method = st == TW_OK ? tw_optimiser_find(name) : NULL;
+	if (!o->method)
+		return st;
+	st = tw_read_rows(r, "optimiser.", tw_optimising_rows, &job->optimiser);
+	if (st != TW_OK)
+		return st;
+	job->plan.gate = &tw_gate_portions;
+	return tw_read_variant(r, "optimiser.", o->method->options, o->method->options_bytes,
+			       &o->options);
+}
+
+/* --- completed ------------------------------------------------------------------------------ */
+
+static bool starts_with(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Fields that have no meaning while an optimiser trains, and what to use instead. */
+static const char *idle(const char *path)
+{
+	static const struct {
+		const char *path, *instead;
+	} list[] = {
+		{ "update.", "the optimiser takes the place of update:" },
+		{ "strategy.", "the optimiser takes the place of strategy:" },
+		{ "data.global_batch", "workers compute portions; use optimiser.batch" },
+		{ "data.accumulate", "workers compute portions; use optimiser.portion" },
+		{ "data.deal", "any worker may compute any portion" },
+		{ "train.steps", "an optimiser counts evaluations; use optimiser.evaluations" },
+		{ "train.updates", "an optimiser counts iterations; use optimiser.iterations" },
+		{ "train.warm.", "an optimiser needs no warm start" },
+		{ "train.on_divergence.", "a line search does not diverge" },
+		{ "sim.delay.", "sim.delay delays gradients of update:" },
+	};
+
+	if (strcmp(path, "strategy.name") == 0)
+		return NULL;
+	for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
+		if (starts_with(path, list[k].path))
+			return list[k].instead;
+	return NULL;
+}
+
+enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_job_optimiser *o = &job->optimiser;
+	struct tw_optimising *p = &job->plan.optimising;
+
+	tw_job_field(job, "optimiser.name")->silent = !tw_plan_optimises(&job->plan);
+	if (!tw_plan_optimises(&job->plan))
+		return TW_OK;
+	for (size_t k = 0; k < job->fields; k++) {
+		const char *instead = idle(job->field[k].path);
+
+		if (instead && tw_job_given(job, job->field[k].path))
+			return tw_job_refuse(job, why, job->field[k].path,
+					     "has no effect with optimiser: %s, because %s; leave "
+					     "this out, or leave optimiser: out",
+					     p->method->name, instead);
+	}
+	if (tw_job_given(job, "checkpoint.cut") && job->checkpoint.cut != TW_CUT_DRAIN)
+		return tw_job_refuse(
+			job, why, "checkpoint.cut",
+			"a checkpoint of an optimiser is made between two iterations, "
+			"when all workers have finished; use drain, or leave this out");
+	if (tw_job_given(job, "data.batch") && tw_job_given(job, "optimiser.portion"))
+		return tw_job_refuse(job, why, "data.batch",
+				     "is the same as optimiser.portion here; leave one out");
+	if (tw_job_given(job, "data.batch") && !job->data.batch)
+		return tw_job_refuse(job, why, "data.batch", "needs at least 1 sample");
+	if (tw_job_given(job, "data.batch"))
+		o->portion = job->data.batch;
+	job->checkpoint.cut = TW_CUT_DRAIN;
+	job->data.batch = o->portion;
+	job->data.global_batch = 0;
+	job->data.accumulate = 1;
+	if (!tw_job_given(job, "train.epochs"))
+		job->train.epochs = 0; /* no limit */
+	o->how.fresh = o->batches == 1;
+	p->how = o->how;
+	p->backup = o->backup;
+	return TW_OK;
+}
+
+void tw_job_silence_idle(struct tw_job *job)
+{
+	if (tw_plan_optimises(&job->plan)) {
+		tw_job_field(job, "data.batch")->silent = true; /* optimiser.portion says it */
+		tw_job_field(job, "train.epochs")->silent = job->train.epochs == 0;
+	}
+	for (size_t k = 0; k < job->fields && tw_plan_optimises(&job->plan); k++)
+		if (idle(job->field[k].path))
+			((struct tw_field *)&job->field[k])->silent = true;
+}
+
+enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_optimiser *o = &job->optimiser;
+	struct tw_plan *p = &job->plan;
+	const bool all = strcmp(o->batch, "all") == 0;
+	char *end = NULL;
+	const unsigned long long number = all ? 0 : strtoull(o->batch, &end, 10);
+	const uint64_t most = (uint64_t)1 << 62;
+	double positions, passes;
+
+	if (!all && (!*o->batch || *end || *o->batch == '-' || !number))
+		return tw_job_refuse(job, why, "optimiser.batch",
+				     "needs a whole number of samples, such as 10000, or all, not "
+				     "'%.40s'",
+				     o->batch);
+	if (number > job->data.samples)
+		return tw_job_refuse(job, why, "optimiser.batch",
+				     "%llu samples are more than the %llu of an epoch; use fewer, "
+				     "or all",
+				     number, (unsigned long long)job->data.samples);
+	p->optimising.batch = all ? job->data.samples : number;
+	p->optimising.portion =
+		o->portion < p->optimising.batch ? o->portion : (uint32_t)p->optimising.batch;
+	if ((double)tw_plan_portions(p) > PORTIONS_MOST)
+		return tw_job_refuse(job, why, "optimiser.portion",
+				     "makes %llu portions of a batch, and at most %.0f can be "
+				     "tracked; use a larger portion",
+				     (unsigned long long)tw_plan_portions(p), PORTIONS_MOST);
+	job->data.batch = p->dealing.batch = p->optimising.portion;
+	passes = floor(job->train.epochs * (double)job->data.samples / (double)p->optimising.batch);
+	p->optimising.how.evaluations = o->how.evaluations;
+	if (job->train.epochs > 0 && (!o->how.evaluations || passes < (double)o->how.evaluations))
+		p->optimising.how.evaluations = passes < 1 ? 1 : (uint64_t)fmin(passes, 1e15);
+	/* the line search of the last iteration may exceed the limit */
+	positions = ((double)p->optimising.how.evaluations + 2 * (double)o->how.trials + 4) *
+		    (double)p->optimising.batch;
+	p->dealing.positions = p->optimising.how.evaluations && positions < (double)most
+				       ? (uint64_t)positions
+				       : most;
+	p->ends.updates = 0;
+	p->ends.time = job->train.time;
+	return TW_OK;
+}
+
+enum tw_status tw_job_check_optimiser(const struct tw_job *job, const struct tw_engine *engine,
+				      struct tw_error *why)
+{
+	if (!tw_plan_optimises(&job->plan) || !engine->buffers)
+		return TW_OK;
+	return tw_job_refuse(job, why, "optimiser.name",
+			     "a line search compares losses of one function, and running "
+			     "statistics (batch normalisation) change that function from step to "
+			     "step; use a model without them, such as one with layernorm, or leave "
+			     "optimiser: out");
+}
