@@ -16,7 +16,9 @@
  *  (5) pieces are added as tw_slice_update_fold adds contributions, so that the sum has the bits
  *      that a server would make of it in the same order.
  *  (6) with a lossy codec, who has made a sum goes on with what the others will decode.
- *  (7) memory that was sent is not written, and memory that came is only read: messages and other
+ *  (7) a contribution that is not finite may be found to be so when pieces of it were sent.  The sum
+ *      of this attempt is never complete here then, and the master forms another one without it.
+ *  (8) memory that was sent is not written, and memory that came is only read: messages and other
  *      replicas may refer to it.  The sum is applied from where its pieces lie. */
 #include "node/shard/shard.h"
 #include "vec/vec.h"
@@ -74,6 +76,7 @@ static void begin_again(struct shard *s)
 	s->reduce.left = s->reduce.pieces;
 	tw_block_drop(s->reduce.sum);
 	s->reduce.sum = NULL;
+	tw_slice_update_unstage(&s->slice);
 }
 
 static void disband(struct shard *s)
@@ -352,6 +355,20 @@ static enum tw_status receive(struct shard *s, struct shard_piece *p, struct sha
 	return TW_OK;
 }
 
+/* The next version of this piece, for the commit that may follow: now it is in the cache. */
+static void stage(struct shard *s, const struct shard_piece *p)
+{
+	const struct slice_part part = { p->from, p->n, p->at };
+	struct contribution c = { .part = &part,
+				  .parts = 1,
+				  .push = { .weight = p->has.weight,
+					    .divide = p->has.divide,
+					    .progress = p->has.progress } };
+
+	if (p->at)
+		tw_slice_update_stage_part(&s->slice, &c);
+}
+
 /* The last move is made. */
 static enum tw_status finish_piece(struct shard *s, struct shard_piece *p)
 {
@@ -359,6 +376,7 @@ static enum tw_status finish_piece(struct shard *s, struct shard_piece *p)
 
 	if (st != TW_OK)
 		return st;
+	stage(s, p);
 	p->done = true;
 	s->reduce.left--;
 	return TW_OK;
@@ -446,17 +464,50 @@ static void advance_one(struct shard *s, struct tw_context *ctx, struct shard_pi
 
 /* From the chunk of the own rank on: if all began with the first one, all of them would send to the
  * same replica (reduction.h, (6)). */
-void tw_shard_reduce_own(struct shard *s, struct tw_context *ctx)
+static struct shard_piece *piece_in_turn(const struct shard_reduce *r, uint32_t k)
+{
+	return &r->piece[(r->first[r->rank % r->chunks] + k) % r->pieces];
+}
+
+static void advance_all(struct shard *s, struct tw_context *ctx)
 {
 	const struct shard_reduce *r = &s->reduce;
-	const uint32_t from = r->pieces ? r->first[r->rank % r->chunks] : 0;
 
+	for (uint32_t k = 0; k < r->pieces; k++)
+		if (!piece_in_turn(r, k)->done)
+			advance_one(s, ctx, piece_in_turn(r, k));
+}
+
+enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution *c)
+{
+	if (c->unchecked && !tw_vec_finite(c->g, s->slice.all))
+		return TW_BAD_BYTES;
+	c->unchecked = false;
+	return TW_OK;
+}
+
+/* Each piece is checked right before it is made use of: it is in the cache then. */
+enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	const struct shard_reduce *r = &s->reduce;
+	const size_t n = s->slice.n;
+
+	if (!r->pieces || !r->contributes || own_input(s) != c || s->slice.all != n) {
+		if (tw_shard_reduce_check(s, c) != TW_OK)
+			return TW_BAD_BYTES;
+		advance_all(s, ctx);
+		return TW_OK;
+	}
 	for (uint32_t k = 0; k < r->pieces; k++) {
-		struct shard_piece *p = &r->piece[(from + k) % r->pieces];
+		struct shard_piece *p = piece_in_turn(r, k);
 
+		if (c->unchecked && !tw_vec_finite(c->g + p->from, p->n))
+			return TW_BAD_BYTES; /* what was sent of it is void with this attempt */
 		if (!p->done)
 			advance_one(s, ctx, p);
 	}
+	c->unchecked = false;
+	return TW_OK;
 }
 
 void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t node)
@@ -684,7 +735,7 @@ static void form(struct shard *s, struct tw_context *ctx, const struct tw_body_f
 		return;
 	}
 	take_early(s, ctx);
-	tw_shard_reduce_own(s, ctx);
+	advance_all(s, ctx);
 }
 
 static bool usable(const struct shard *s, const struct tw_msg *m)
@@ -832,7 +883,7 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 	tw_shard_give_late(s, ctx);
 	form_later(s, ctx);
 	take_early(s, ctx);
-	tw_shard_reduce_own(s, ctx);
+	advance_all(s, ctx);
 }
 
 /* --- waiting ------------------------------------------------------------------------------ */
