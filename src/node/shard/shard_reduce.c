@@ -16,8 +16,9 @@
  *  (5) pieces are added as tw_slice_update_fold adds contributions, so that the sum has the bits
  *      that a server would make of it in the same order.
  *  (6) with a lossy codec, who has made a sum goes on with what the others will decode.
- *  (7) a contribution that is not finite may be found to be so when pieces of it were sent.  The sum
- *      of this attempt is never complete here then, and the master forms another one without it.
+ *  (7) a contribution that is not finite may be found to be so when pieces of it were sent.  The
+ *      sum of this attempt is never complete here then, and the master forms another one without
+ *      it.
  *  (8) memory that was sent is not written, and memory that came is only read: messages and other
  *      replicas may refer to it.  The sum is applied from where its pieces lie. */
 #include "node/shard/shard.h"
