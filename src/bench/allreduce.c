@@ -260,7 +260,8 @@ static enum tw_status say_how(const struct tw_bench_how *how, size_t parameters,
 		"takes %.1f ms here when two threads make it at once.  allreduce-tcp: two "
 		"processes "
 		"and the master's over loopback; allreduce-pair: over socket pairs, as `train "
-		"--processes`.  Their floor is the all-reduce of as many floats by PyTorch's Gloo "
+		"--processes`, each worker's on its share of the cores.  Their floor is the "
+		"all-reduce of as many floats by PyTorch's Gloo "
 		"between two processes, without an update",
 		parameters, 1e3 * tw_median(update, r->count));
 	if (status != TW_OK)

@@ -119,7 +119,8 @@ static enum tw_status say_how(const struct tw_bench_how *how, struct tw_error *w
 	return tw_bench_note(
 		how, why,
 		"allreduce-ddp: 784-512-512-10, batches of %u, two processes connected by socket "
-		"pairs and the master's process, `strategy: {gate: bsp, topology: direct}`, from "
+		"pairs, each on its share of the cores, and the master's process, `strategy: "
+		"{gate: bsp, topology: direct}`, from "
 		"gradient to gradient; floor: two processes of PyTorch's DDP over Gloo, one thread "
 		"each",
 		tw_ddp_net.batch);

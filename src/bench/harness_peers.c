@@ -2,6 +2,7 @@
 /* harness_peers.c - two workers without a server, each a process, and the process of the master. */
 #include "bench/harness_peers.h"
 
+#include "base/cores.h"
 #include "bench/children.h"
 #include "bench/harness_tcp.h"
 #include "run/join.h"
@@ -121,6 +122,7 @@ static enum tw_status work(void *arg, size_t number, struct tw_error *why)
 
 	tw_tcp_setup_init(&net);
 	if (p->h->pair) {
+		tw_cores_keep_share(worker, TW_PEERS); /* as `train --processes` */
 		take_pairs(p, worker, &q, &route);
 	} else if (status == TW_OK) {
 		net.listen = &anywhere;

@@ -7,6 +7,7 @@
  */
 #include "cli/local_cluster.h"
 
+#include "base/cores.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -198,6 +199,8 @@ static _Noreturn void child_main(struct local *l, size_t i)
 	enum tw_status status;
 
 	tw_terminal_child(l->call->terminal);
+	if (l->peers) /* all of them compute, then all of them exchange */
+		tw_cores_keep_share((uint32_t)i, (uint32_t)l->workers);
 	status = enter(l, i, &why);
 	if (status != TW_OK && status != TW_INTERRUPTED)
 		tw_log_line(l->call->log, TW_WARNING, server ? "server" : "worker", "%s", why.text);

@@ -37,7 +37,7 @@ static void set_range(struct slice *s)
 		       : p->trainable - s->from < s->n ? p->trainable - s->from
 						       : s->n;
 	s->all = s->n * (1 + tw_plan_state_arrays(s->plan));
-	s->streams = s->n * sizeof(float) > 1u << 20;
+	s->streams = p->trainable * sizeof(float) > 32u << 20;
 	s->rate_max = tw_schedule_largest(&s->plan->schedule);
 }
 

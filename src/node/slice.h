@@ -13,8 +13,9 @@
  *  (3) `view` was made from this version and these arrays, or it is empty.
  *  (4) what all workers see is made once per version.  Where each sees another vector, it is made
  *      from own[slot], which is there from tw_slice_welcome to tw_slice_leave.
- *  (5) `next` was made from `w` and next.g by the line.  Either the commit of that one contribution
- *      takes it, or tw_slice_update_unstage drops it.  Nothing else reads it.
+ *  (5) `next` was made from `w` and next.g by the line, or from parts of a sum as they came.
+ *      Either the commit of that one contribution takes it, or tw_slice_update_unstage drops it.
+ *      Nothing else reads it.
  *  (6) an update happens whole or not at all.  Without memory nothing but `view` and `next` has
  *      changed.
  *  (7) the state (tw_plan_state_arrays) is behind the parameters in `w`.  It is averaged and sent
@@ -48,10 +49,12 @@ struct slice_view {
 	bool moved;               /* this version showed another vector before */
 };
 
-/* The next version, made by the pass that checked a contribution. */
+/* The next version, made by the pass that checked a contribution, or part by part from a sum. */
 struct slice_next {
-	struct tw_block *w; /* NULL: none is staged */
-	const float *g;     /* what it was made from */
+	struct tw_block *w;         /* NULL: none is staged */
+	const float *g;             /* what it was made from; NULL: from parts ... */
+	size_t values;              /* ... which have so many trainable values so far ... */
+	float weight, divide, rate; /* ... and weigh this */
 };
 
 /* What the rule keeps for one worker (TW_RULE_PER_WORKER). */

@@ -346,8 +346,8 @@ static void update_state(struct slice *s, const struct update *u)
 			s->state_count = u->c[j]->push.count;
 }
 
-/* The rate of an update, and how far the run is with it. */
-static float update_rate(struct slice *s, const struct update *u)
+/* How far the run is with an update. */
+static double update_progress(const struct slice *s, const struct update *u)
 {
 	double progress = u->c[0]->push.progress;
 
@@ -356,8 +356,14 @@ static float update_rate(struct slice *s, const struct update *u)
 	for (uint32_t j = 1; j < u->count; j++)
 		progress = u->together ? fmin(progress, u->c[j]->push.progress)
 				       : fmax(progress, u->c[j]->push.progress);
-	if (u->together)
-		progress = fmax(progress, s->history.progress);
+	return u->together ? fmax(progress, s->history.progress) : progress;
+}
+
+/* The rate of an update; the run is that far now. */
+static float update_rate(struct slice *s, const struct update *u)
+{
+	const double progress = update_progress(s, u);
+
 	if (progress > s->history.progress)
 		s->history.progress = progress;
 	if (tw_plan_update(s->plan)->rule->traits & TW_RULE_STAMPED)
@@ -387,7 +393,8 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 {
 	struct tw_block *next;
 
-	tw_slice_update_unstage(s);
+	if (!(s->plan->gate->traits & TW_GATE_ROUNDS)) /* there, only sums are staged */
+		tw_slice_update_unstage(s);
 	/* one pass that checks and writes another block costs less than two over the same one */
 	if (!is_plain_update(s->plan, push))
 		return tw_vec_finite(g, s->all) ? TW_OK : TW_BAD_BYTES;
@@ -401,28 +408,18 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 		tw_block_drop(next);
 		return TW_BAD_BYTES;
 	}
-	s->next = (struct slice_next){ next, g };
+	s->next = (struct slice_next){ .w = next, .g = g };
 	return TW_OK;
 }
 
 void tw_slice_update_unstage(struct slice *s)
 {
 	tw_block_drop(s->next.w);
-	s->next = (struct slice_next){ NULL, NULL };
+	s->next = (struct slice_next){ .w = NULL };
 }
 
-/* --- commit --------------------------------------------------------------------------------- */
-
-/* Where the next version goes: what is staged, or over this one if nobody else has it. */
-static struct tw_block *next_block(struct slice *s)
-{
-	if (s->next.w)
-		return tw_block_keep(s->next.w);
-	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? tw_block_keep(s->w)
-									    : tw_pool_take(s->pool);
-}
-
-static void begin_update(struct slice *s, struct update *u)
+/* How the plan wants contributions to be added and applied. */
+static void describe(const struct slice *s, struct update *u)
 {
 	const struct tw_plan *p = s->plan;
 
@@ -436,6 +433,70 @@ static void begin_update(struct slice *s, struct update *u)
 	u->observes = p->staleness->observe != NULL;
 	for (uint32_t j = 0; j < u->count; j++)
 		u->weight += u->c[j]->push.weight;
+}
+
+/* Does the next version follow from this one and the sum alone, part by part? */
+static bool stages_sums(const struct slice *s, const struct update *u)
+{
+	const struct tw_rule *rule = s->plan->far.rule;
+
+	return !rule->arrays && !(rule->traits & (TW_RULE_PER_WORKER | TW_RULE_STAMPED)) &&
+	       !s->plan->staleness->correct && !u->observes && !u->in_turn && u->trims < 0.0f;
+}
+
+void tw_slice_update_stage_part(struct slice *s, struct contribution *c)
+{
+	const struct slice_part *p = c->part;
+	const size_t end = p->from + p->n < s->trainable ? p->from + p->n : s->trainable;
+	struct update u = { .c = &c, .count = 1 };
+	struct slice_next *next = &s->next;
+
+	describe(s, &u);
+	if (p->from >= end || !stages_sums(s, &u))
+		return;
+	u.rate = tw_schedule_rate(&s->plan->schedule, update_progress(s, &u));
+	if (!next->w)
+		*next = (struct slice_next){ .w = tw_pool_take(s->pool),
+					     .weight = c->push.weight,
+					     .divide = c->push.divide,
+					     .rate = u.rate };
+	if (!next->w || next->weight != c->push.weight || next->divide != c->push.divide ||
+	    next->rate != u.rate)
+		return;
+	u.next = next->w;
+	for (size_t at = p->from, n; at < end; at += n) {
+		n = tile_from(&u, at, end);
+		one_tile(s, &u, at, n);
+	}
+	next->values += end - p->from;
+}
+
+/* --- commit --------------------------------------------------------------------------------- */
+
+/* Where the next version goes: what is staged, or over this one if nobody else has it. */
+static struct tw_block *next_block(struct slice *s)
+{
+	if (s->next.w)
+		return tw_block_keep(s->next.w);
+	return atomic_load_explicit(&s->w->refs, memory_order_acquire) == 1 ? tw_block_keep(s->w)
+									    : tw_pool_take(s->pool);
+}
+
+/* (4): is what is staged what this update would make? */
+static bool is_staged(const struct slice *s, const struct update *u)
+{
+	const struct slice_next *next = &s->next;
+	const struct tw_body_push *p = &u->c[0]->push;
+
+	if (!next->w || next->g)
+		return next->w;
+	return u->count == 1 && u->c[0]->parts && next->values == s->trainable &&
+	       next->weight == p->weight && next->divide == p->divide &&
+	       next->rate == tw_schedule_rate(&s->plan->schedule, update_progress(s, u));
+}
+
+static void begin_update(struct slice *s, struct update *u)
+{
 	u->rate = update_rate(s, u);
 	if (u->in_turn && !u->total)
 		u->rate /= (float)u->count;
@@ -550,12 +611,15 @@ enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 {
 	struct update u = { .c = c, .count = leading(c, count), .live = live };
 
-	HOLDS(4, !s->next.w || (count == 1 && c[0]->g == s->next.g));
+	HOLDS(4, !s->next.g || (count == 1 && c[0]->g == s->next.g));
 	if (count == 0)
 		return TW_OK;
 	if (!u.count)
 		return count_all(s, ctx, c, count);
 	tw_slice_hide(s);
+	describe(s, &u);
+	if (!is_staged(s, &u))
+		tw_slice_update_unstage(s);
 	u.next = next_block(s);
 	if (!u.next)
 		return TW_NO_MEMORY;

@@ -2,6 +2,7 @@
 /* tcp_setup.c - what processes of one run agree on, and what is known about them while they run. */
 #include "run/tcp_setup.h"
 
+#include "base/cores.h"
 #include "base/regular_file.h"
 #include "checkpoint/files.h"
 #include "run/transfer.h"
@@ -16,8 +17,10 @@
 #include <unistd.h>
 
 #define PEERS_MOST 4096
-#define SMALL      (64u << 10) /* parameters: the I/O thread applies them itself */
-#define BOOTS_MOST 4095        /* what incarnations have room for */
+/* Parameters: the I/O thread applies them itself; of replicas, which do it piece by piece. */
+#define SMALL       (64u << 10)
+#define SMALL_PEERS (4u << 20)
+#define BOOTS_MOST  4095 /* what incarnations have room for */
 
 void tw_tcp_setup_init(struct tw_tcp_setup *n)
 {
@@ -136,7 +139,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 				    const struct tw_engine *engine, const struct tw_log *log,
 				    struct tw_tcp_options *out, struct tw_error *why)
 {
-	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	const uint32_t cores = tw_cores();
 	struct tw_transfer_facts facts;
 	enum tw_status status = tw_transfer_facts(job, engine, &facts, why);
 
@@ -163,11 +166,15 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	out->limit = job->cluster.limit;
 	out->waits = waits;
 	out->waits_arg = n;
-	out->helpers = n->helpers ? n->helpers : cores > 2 ? (uint32_t)cores - 1 : 1;
+	out->helpers = n->helpers ? n->helpers : cores > 2 ? cores - 1 : 1;
 	if (out->helpers > job->plan.problem.shards)
 		out->helpers = job->plan.problem.shards;
 	/* where an update takes microseconds, waking another thread for it takes longer */
-	if (!n->helpers && job->plan.problem.trainable + job->plan.problem.buffers <= SMALL)
+	if (!n->helpers && job->plan.problem.trainable + job->plan.problem.buffers <=
+				   (out->peers ? SMALL_PEERS : SMALL))
+		out->helpers = 0;
+	/* replicas update piece by piece; without a core for it, a helper is only in the way */
+	if (!n->helpers && out->peers && cores <= 2)
 		out->helpers = 0;
 	bounds(&job->plan, out);
 	if (n->gauges)

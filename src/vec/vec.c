@@ -105,18 +105,24 @@ static inline __attribute__((always_inline)) int32_t strange(float x)
 /* Long enough for a full speed loop, short enough to leave early. */
 #define FINITE_TILE 4096
 
+/* Four stretches are read side by side: a core gets twice as much out of memory as from one. */
 TW_CLONED(bool, tw_vec_finite, (const float *x, size_t n), (x, n))
 {
-	for (size_t from = 0; from < n; from += FINITE_TILE) {
-		const size_t to = n - from < FINITE_TILE ? n : from + FINITE_TILE;
-		int32_t bad = 0;
+	const size_t each = n / 4;
+	const float *x1 = x + each, *x2 = x1 + each, *x3 = x2 + each;
+	int32_t bad = 0;
+
+	for (size_t from = 0; from < each; from += FINITE_TILE) {
+		const size_t to = each - from < FINITE_TILE ? each : from + FINITE_TILE;
 
 		for (size_t i = from; i < to; i++)
-			bad |= strange(x[i]);
+			bad |= strange(x[i]) | strange(x1[i]) | strange(x2[i]) | strange(x3[i]);
 		if (bad)
 			return false;
 	}
-	return true;
+	for (size_t i = 4 * each; i < n; i++)
+		bad |= strange(x[i]);
+	return !bad;
 }
 
 /* One step; the count of strange gradients is free where it is not asked for. */

@@ -121,8 +121,7 @@ static enum tw_status gateway_opened(void *arg, struct tw_port *port, struct tw_
 static void gateway_send(void *arg, struct tw_msg *m)
 {
 	struct tw_tcp *t = arg;
-	const bool inside = pthread_equal(pthread_self(), t->thread);
-	bool ring = false, taken = false;
+	bool taken = false;
 	struct peer *p;
 
 	tw_tcp_count(t, m);
@@ -131,12 +130,24 @@ static void gateway_send(void *arg, struct tw_msg *m)
 	if (p && p->open) {
 		tw_peer_post(t, p, m);
 		taken = true;
-		ring = !inside && !t->loop.rung;
-		t->loop.rung = t->loop.rung || ring;
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (!taken) /* who is not there hears nothing; it is said again when it comes back */
 		tw_msg_discard(t->heap, 0, m);
+}
+
+/* Once for all that a handler sent: whoever wakes for the first message finds the others. */
+static void gateway_sent(void *arg)
+{
+	struct tw_tcp *t = arg;
+	bool ring;
+
+	if (pthread_equal(pthread_self(), t->thread))
+		return; /* it looks before it waits */
+	pthread_mutex_lock(&t->lock);
+	ring = t->peers.work && !t->loop.rung;
+	t->loop.rung = t->loop.rung || ring;
+	pthread_mutex_unlock(&t->lock);
 	if (ring)
 		tw_loop_ring(t);
 }
@@ -395,6 +406,7 @@ enum tw_status tw_tcp_run(struct tw_tcp *t, const struct tw_cluster *cluster, st
 		.arg = t,
 		.opened = gateway_opened,
 		.send = gateway_send,
+		.sent = gateway_sent,
 		.gone = gateway_gone,
 		.named = tw_identity_named,
 		.members = tw_identity_members,

@@ -21,8 +21,9 @@ struct tw_gateway {
 	 * use the port, until `closing` has returned. */
 	enum tw_status (*opened)(void *arg, struct tw_port *port, struct tw_error *why);
 	/* A message to an actor that is not here; takes it.  Any thread; the messages of one actor
-	 * come in their order. */
+	 * come in their order.  It need not leave before `sent`, which follows the last of some. */
 	void (*send)(void *arg, struct tw_msg *m);
+	void (*sent)(void *arg);
 	/* An actor of ours has left the cluster for good, and given `send` its last messages. */
 	void (*gone)(void *arg, struct tw_addr who);
 	/* As the effects of struct tw_world; `members` from the actor `who`.  Any thread. */

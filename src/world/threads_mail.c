@@ -242,6 +242,7 @@ static void deliver_mail(struct hand *me, struct cell *from)
 {
 	struct threads *w = me->world;
 	struct tw_msg *m = me->out;
+	bool abroad = false;
 
 	me->out = NULL;
 	me->out_end = &me->out;
@@ -251,6 +252,7 @@ static void deliver_mail(struct hand *me, struct cell *from)
 
 		if (!c) {
 			tw_threads_abroad(me, from, m);
+			abroad = true;
 			m = next;
 			continue;
 		}
@@ -266,6 +268,8 @@ static void deliver_mail(struct hand *me, struct cell *from)
 		}
 		m = next;
 	}
+	if (abroad && w->options.gateway)
+		w->options.gateway->sent(w->options.gateway->arg);
 }
 
 static struct tw_compute *take_cancelled(struct cell *c)

@@ -34,13 +34,15 @@ static void log_line(void *arg, enum tw_level level, const char *who, const char
 	told += strstr(line, "the parameters of worker 2 are not those of worker 0") != NULL;
 }
 
-/* A bit of the memory of one peer flips. */
+/* A bit of the memory of one peer flips; the next version may be made already. */
 static void spoils(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct shard *s = (struct shard *)a;
 
 	if (m->h.type == TW_PIN && ctx->self.node == 3 && s->hosted && !spoiled) {
 		tw_block_floats(s->slice.w)[0] += 0.25f;
+		if (s->slice.next.w)
+			tw_block_floats(s->slice.next.w)[0] += 0.25f;
 		spoiled++;
 	}
 	tw_shard_class.message(a, ctx, m);

@@ -332,6 +332,51 @@ static void what_is_staged_is_the_update(void **state)
 	small_plan_close(&p);
 }
 
+/* A sum that went through the line part by part is the update; one of which a part is missing, or
+ * that weighs something else in the end, is not made use of. */
+static void staged_parts_are_the_update(void **state)
+{
+	static const char *const rules[] = { "sgd", "momentum" };
+	enum { CUT = TRAINABLE / 3, REST = TRAINABLE + BUFFERS - CUT };
+
+	(void)state;
+	for (int rule = 0; rule < 2; rule++) {
+		struct small_plan p;
+		struct slice fused, plain;
+
+		small_plan_open(&p, TRAINABLE, BUFFERS, "bsp", "none", rules[rule]);
+		p.plan.decay = 0.01f;
+		open_slice(&fused, &p, &tw_heap_system);
+		open_slice(&plain, &p, &tw_heap_system);
+		for (uint64_t k = 0; k < 12; k++) {
+			struct contribution c = contribution(k, k * 50, 50), *one = &c;
+			const struct slice_part part[2] = { { 0, CUT, c.g },
+							    { CUT, REST, c.g + CUT } };
+			struct contribution of = { .parts = 1, .push = c.push };
+
+			c.g = NULL;
+			c.parts = 2;
+			c.part = part;
+			c.push.weight = c.push.divide = of.push.weight = of.push.divide = 3.0f;
+			if (k % 3 == 1)
+				of.push.weight = of.push.divide = 2.0f;
+			for (int i = 0; i < (k % 3 == 2 ? 1 : 2); i++) {
+				of.part = &part[i];
+				tw_slice_update_stage_part(&fused, &of);
+			}
+			assert_int_equal(fused.next.w != NULL, rule == 0);
+			assert_int_equal(tw_slice_update_commit(&fused, &quiet, &one, 1, 3), TW_OK);
+			assert_null(fused.next.w);
+			assert_int_equal(tw_slice_update_commit(&plain, &quiet, &one, 1, 3), TW_OK);
+			same_slices(&fused, &plain);
+			tw_block_drop(c.block);
+		}
+		tw_slice_release(&fused);
+		tw_slice_release(&plain);
+		small_plan_close(&p);
+	}
+}
+
 /* What is staged and dropped was never there: nothing differs, and no block is kept. */
 static void what_is_dropped_leaves_nothing(void **state)
 {
@@ -698,6 +743,7 @@ int main(void)
 		cmocka_unit_test(every_allocation_of_a_slice_may_fail),
 		cmocka_unit_test(what_is_staged_is_the_update),
 		cmocka_unit_test(what_is_dropped_leaves_nothing),
+		cmocka_unit_test(staged_parts_are_the_update),
 		cmocka_unit_test(what_is_not_finite_is_not_staged),
 		cmocka_unit_test(history_counts_positions),
 		cmocka_unit_test(sparse_and_dense_agree),

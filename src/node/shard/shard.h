@@ -384,8 +384,9 @@ void tw_bucket_release(struct shard *s);
 
 /* --- shard_round.c -------------------------------------------------------------------------- */
 
-/* Keep a contribution for its round, and tell the master; takes it over. */
-void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c);
+/* Keep a contribution for its round, and tell the master; takes it over.  TW_BAD_BYTES: it is not
+ * finite, and stays the caller's. */
+enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c);
 /* Tell the master of a contribution that is staged, or (TW_FLAG_REFUSED) will not come. */
 void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 		   uint32_t flags);
@@ -407,8 +408,11 @@ void tw_shard_forget_rounds(struct shard *s);
 void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* TW_REDUCE: a piece from another replica. */
 void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Its worker's contribution is staged: it can be added. */
-void tw_shard_reduce_own(struct shard *s, struct tw_context *ctx);
+/* Its worker's contribution is staged: it is checked and added.  TW_BAD_BYTES: it is not finite. */
+enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx,
+				    struct contribution *c);
+/* All of it at once, if that is not done yet. */
+enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution *c);
 /* The node can be reached again: what was sent there may be lost. */
 void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t node);
 /* Tell the master that the sum is complete, if it is. */

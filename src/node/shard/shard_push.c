@@ -294,6 +294,10 @@ enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct c
 		return TW_BAD_BYTES;
 	c->block = tw_block_keep(m->payload);
 	c->g = (const float *)tw_msg_payload(m);
+	/* in rounds: piece by piece, as they are made use of */
+	c->unchecked = tw_shard_is_replica(s) && tw_shard_rounds(s);
+	if (c->unchecked)
+		return TW_OK;
 	return tw_slice_update_verify_and_stage(&s->slice, &m->b.push, c->g);
 }
 
@@ -428,20 +432,23 @@ void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const s
 	t->up_sent += c->values;
 }
 
-static void accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
-			const struct tw_msg *m)
+/* TW_BAD_BYTES: it is not finite, and stays the caller's. */
+static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				  const struct tw_msg *m)
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
+	if (tw_shard_rounds(s)) {
+		park_for_round(s, ctx, m);
+		if (tw_shard_stage(s, ctx, c) != TW_OK)
+			return TW_BAD_BYTES;
+		tw_shard_forget_sent(s, g, c->push.base.n);
+	}
 	tw_shard_count_bytes(s, c, m);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
-	if (tw_shard_rounds(s)) {
-		tw_shard_forget_sent(s, g, c->push.base.n);
-		park_for_round(s, ctx, m);
-		tw_shard_stage(s, ctx, c);
-		return;
-	}
+	if (tw_shard_rounds(s))
+		return TW_OK;
 	if ((m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
 		tw_shard_reads_no_more(s, c->slot);
 	take_contribution(s, ctx, c, m->h.flags);
@@ -450,6 +457,7 @@ static void accept_push(struct shard *s, struct tw_context *ctx, struct contribu
 		tw_spread_own(s, ctx, m, false);
 	reply(s, ctx, m);
 	release_held(s, ctx);
+	return TW_OK;
 }
 
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -473,10 +481,10 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	}
 	c = tw_bucket_take(s);
 	st = c ? bring(s, m, c) : TW_NO_MEMORY;
-	if (st == TW_OK) {
-		accept_push(s, ctx, c, m);
+	if (st == TW_OK)
+		st = accept_push(s, ctx, c, m);
+	if (st == TW_OK)
 		return;
-	}
 	tw_bucket_give_back(s, c);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for a contribution");

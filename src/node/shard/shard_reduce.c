@@ -21,7 +21,10 @@
  *  (8) a mean of replicas is made in the same way: of pinned views in s->views, which takes their
  *      place at once; of parameters in s->average, which waits for its COMMIT.  All three may be
  *      under way together.
- *  (9) memory that was sent is not written, and memory that came is only read: messages and other
+ *  (9) a contribution that is not finite may be found to be so when pieces of it were sent.  The
+ *      sum of this attempt is never complete here then, and the master forms another one without
+ *      it.
+ *  (10) memory that was sent is not written, and memory that came is only read: messages and other
  *      replicas may refer to it.  The sum is applied from where its pieces lie. */
 #include "node/shard/shard.h"
 #include "vec/vec.h"
@@ -90,6 +93,8 @@ static void begin_again(struct shard *s, struct shard_reduce *r)
 	r->left = r->pieces;
 	tw_block_drop(r->sum);
 	r->sum = NULL;
+	if (r == &s->reduce)
+		tw_slice_update_unstage(&s->slice);
 }
 
 static void disband(struct shard *s, struct shard_reduce *r)
@@ -419,6 +424,20 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 	return TW_OK;
 }
 
+/* The next version of this piece, for the commit that may follow: now it is in the cache. */
+static void stage(struct shard *s, const struct shard_piece *p)
+{
+	const struct slice_part part = { p->from, p->n, p->at };
+	struct contribution c = { .part = &part,
+				  .parts = 1,
+				  .push = { .weight = p->has.weight,
+					    .divide = p->has.divide,
+					    .progress = p->has.progress } };
+
+	if (p->at)
+		tw_slice_update_stage_part(&s->slice, &c);
+}
+
 /* The last move is made. */
 static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, struct shard_piece *p)
 {
@@ -426,6 +445,8 @@ static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, stru
 
 	if (st != TW_OK)
 		return st;
+	if (!averages(r) && !mixes(s, r))
+		stage(s, p);
 	p->done = true;
 	r->left--;
 	return TW_OK;
@@ -567,24 +588,51 @@ static void advance_one(struct shard *s, struct shard_reduce *r, struct tw_conte
 
 /* From the chunk of the own rank on: if all began with the first one, all of them would send to the
  * same replica (reduction.h, (6)). */
+static struct shard_piece *piece_in_turn(const struct shard_reduce *r, uint32_t k)
+{
+	return &r->piece[(r->first[r->rank % r->chunks] + k) % r->pieces];
+}
+
 static void advance_all(struct shard *s, struct shard_reduce *r, struct tw_context *ctx)
 {
-	const uint32_t from = r->pieces ? r->first[r->rank % r->chunks] : 0;
+	for (uint32_t k = 0; k < r->pieces; k++)
+		if (!piece_in_turn(r, k)->done)
+			advance_one(s, r, ctx, piece_in_turn(r, k));
+}
 
+enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution *c)
+{
+	if (c->unchecked && !tw_vec_finite(c->g, s->slice.all))
+		return TW_BAD_BYTES;
+	c->unchecked = false;
+	return TW_OK;
+}
+
+/* Each piece is checked right before it is made use of: it is in the cache then. */
+enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	struct shard_reduce *r = &s->reduce;
+	const size_t n = s->slice.n;
+
+	if (mixes(s, r) || !r->pieces || !r->contributes || own_input(s, r) != c ||
+	    s->slice.all != n) {
+		if (tw_shard_reduce_check(s, c) != TW_OK)
+			return TW_BAD_BYTES;
+		advance_all(s, r, ctx);
+		if (mixes(s, r))
+			tell(s, r, ctx); /* (7) */
+		return TW_OK;
+	}
 	for (uint32_t k = 0; k < r->pieces; k++) {
-		struct shard_piece *p = &r->piece[(from + k) % r->pieces];
+		struct shard_piece *p = piece_in_turn(r, k);
 
+		if (c->unchecked && !tw_vec_finite(c->g + p->from, p->n))
+			return TW_BAD_BYTES; /* what was sent of it is void with this attempt */
 		if (!p->done)
 			advance_one(s, r, ctx, p);
 	}
-}
-
-void tw_shard_reduce_own(struct shard *s, struct tw_context *ctx)
-{
-	if (mixes(s, &s->reduce) && s->reduce.pieces && !s->reduce.left)
-		tell(s, &s->reduce, ctx); /* (7) */
-	else
-		advance_all(s, &s->reduce, ctx);
+	c->unchecked = false;
+	return TW_OK;
 }
 
 static void send_again(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
@@ -1048,7 +1096,7 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 	form_later(s, r, ctx);
 	form_later(s, &s->average, ctx);
 	take_early(s, r, ctx);
-	tw_shard_reduce_own(s, ctx);
+	advance_all(s, r, ctx);
 }
 
 /* --- waiting ------------------------------------------------------------------------------ */

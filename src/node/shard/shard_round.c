@@ -31,18 +31,37 @@ void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contrib
 	tw_send(ctx, m);
 }
 
-void tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
+/* What is staged for a worker is the caller's again. */
+static void take_back(struct shard *s, uint32_t slot)
+{
+	uint32_t k = s->round.staged_count;
+
+	while (k && s->round.staged[k - 1] != slot)
+		k--;
+	HOLDS(1, k);
+	s->round.staged[k - 1] = s->round.staged[--s->round.staged_count];
+	tw_shard_worker(s, slot)->staged = NULL;
+}
+
+enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
+	enum tw_status st = TW_OK;
 
+	/* what was promised for who was here before gives way only to what is good */
+	if (g->staged && (st = tw_shard_reduce_check(s, c)) != TW_OK)
+		return st;
 	if (!g->staged)
 		s->round.staged[s->round.staged_count++] = c->slot;
-	tw_bucket_give_back(s, g->staged); /* of who was here before */
+	tw_bucket_give_back(s, g->staged);
 	g->staged = c;
 	if (tw_shard_is_replica(s))
-		tw_shard_reduce_own(s, ctx);
+		st = tw_shard_reduce_push(s, ctx, c);
 	else
 		tw_shard_have(s, ctx, c, 0);
+	if (st != TW_OK)
+		take_back(s, c->slot);
+	return st;
 }
 
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)

@@ -8,7 +8,7 @@ static void apply(const void *options, const struct tw_apply *a)
 	(void)options;
 	if (a->direction)
 		tw_vec_copy(a->direction, a->g, a->n);
-	tw_vec_sgd(a->out, a->w, a->g, a->rate, a->n, false);
+	tw_vec_sgd(a->out, a->w, a->g, a->rate, a->n, a->stream);
 }
 
 const struct tw_rule tw_rule_sgd = {
