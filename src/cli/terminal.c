@@ -77,7 +77,7 @@ static void time_text(double seconds, char *out, size_t room)
 
 void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 {
-	const bool optimises = isfinite(p->gradient);
+	const bool optimises = p->evaluations > 0;
 	char left[32];
 	size_t n = optimises ? (size_t)snprintf(out, room,
 						"iteration %llu, %llu evaluations, gradient %.3g, "

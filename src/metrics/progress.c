@@ -33,7 +33,6 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 			 .accuracy = -1.0,
 			 .left = -1.0,
 			 .drift = NAN,
-			 .gradient = NAN,
 			 .live = plan->crew.workers },
 		.began = tw_clock(),
 		.from = INT64_MIN,

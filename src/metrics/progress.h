@@ -23,8 +23,8 @@ struct tw_progress {
 	double staleness;   /* mean so far */
 	double drift;       /* send: delta: mean norm of own less shared parameters; NAN: none */
 	uint32_t live;      /* workers */
-	uint64_t iterations, evaluations; /* of an optimiser, at the last accepted point ... */
-	double gradient, step; /* ... with the norm of its gradient; NAN: there is none */
+	uint64_t iterations, evaluations; /* of an optimiser; 0 evaluations: there is none */
+	double gradient, step; /* at its last accepted point: norm, length of the step to it */
 };
 
 /* Shows progress to somebody.  Called by one thread at a time, and often: the receiver decides

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mixing.c - replicas that differ: serial loops, what is conserved, and how equal they are when
- * nothing is on its way. */
+/* test_mixing.c - replicas that differ: serial loops, what is conserved, and how equal they are
+ * when nothing is on its way. */
 #include "job/serial.h"
 #include "job/trial.h"
 #include "kit/reduce.h"
@@ -59,7 +59,7 @@ static void listen(struct trial *t, struct tw_actor_class *class,
 			t->cast.seat[k].class = class;
 }
 
-/* --- a serial loop of rounds -------------------------------------------------------------------- */
+/* --- a serial loop of rounds ------------------------------------------------------------------ */
 
 static float pushed[ROUNDS][PEERS][DIM];
 
@@ -165,7 +165,7 @@ static void worlds_agree_on_rounds(void **state)
 	outcome_close(&threads);
 }
 
-/* --- pairs conserve the sum --------------------------------------------------------------------- */
+/* --- pairs conserve the sum ------------------------------------------------------------------- */
 
 static bool given[PEERS + 2][8];
 static uint32_t exchanges;
@@ -238,7 +238,7 @@ static void pairs_conserve_the_sum(void **state)
 		}
 }
 
-/* --- a mesh ------------------------------------------------------------------------------------- */
+/* --- a mesh ----------------------------------------------------------------------------------- */
 
 static struct {
 	double moved[DIM]; /* rate times everything that was pushed, as it is decoded */
@@ -343,7 +343,7 @@ static void a_mesh_is_as_stale_as_a_server(void **state)
 	}
 }
 
-/* --- stopped and resumed ------------------------------------------------------------------------ */
+/* --- stopped and resumed ---------------------------------------------------------------------- */
 
 static void stopping_changes_nothing(void **state)
 {

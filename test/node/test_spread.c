@@ -4,8 +4,8 @@
  * A few shards, the formations that the master sends and the pushes of their workers are run in all
  * orders that links allow: messages between two shards arrive in the order in which they were sent,
  * and everything else may happen at any time.  States that were seen before are not looked at
- * again.  In the end all replicas are settled, each contribution is in all of them once, and nothing
- * is lost in exchanges of parameters. */
+ * again.  In the end all replicas are settled, each contribution is in all of them once, and
+ * nothing is lost in exchanges of parameters. */
 #include "node/lone_shard.h"
 #include "strategy/mixing.h"
 
