@@ -15,7 +15,9 @@
  *  (4) who asks for a mean says which parameters it has.  Who answers moves by half of the way, and
  *      says what it had; who asked moves by as much in the other direction, from wherever it is by
  *      then.  So the sum of both stays what it was, and nobody waits for an answer.
- *  (5) an answer is kept until the next exchange with the same replica, and sent again. */
+ *  (5) an answer is kept until the next exchange with the same replica, and sent again.
+ *  (6) parameters that no replica can have, or that are not finite any more, move nobody; the
+ *      exchange ends all the same. */
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
@@ -415,12 +417,13 @@ void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	if (m->h.payload != s->slice.n * sizeof(float) || !tw_vec_finite(theirs, s->slice.n)) {
 		s->slice.tally.refused++;
-		return;
+		theirs = NULL; /* (6) */
 	}
 	if (b->answer) {
 		if (!p->open.asked || b->number != p->open.number || who->slot != p->open.partner)
 			return; /* it was answered already */
-		approach(s, ctx, tw_block_floats(p->open.asked), theirs);
+		if (theirs)
+			approach(s, ctx, tw_block_floats(p->open.asked), theirs);
 		close_exchange(p);
 		check_settled(s, ctx);
 		return;
@@ -428,7 +431,7 @@ void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (b->number > o->answered) { /* else (5) */
 		struct tw_block *mine = tw_slice_snapshot(&s->slice);
 
-		if (!mine || !approach(s, ctx, tw_block_floats(mine), theirs)) {
+		if (!mine || (theirs && !approach(s, ctx, tw_block_floats(mine), theirs))) {
 			tw_block_drop(mine);
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for the parameters of shard %u",
 				   s->index);
