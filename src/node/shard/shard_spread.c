@@ -362,7 +362,8 @@ static bool apply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 			tw_give_up(ctx, st, "no memory for a contribution");
 		return false;
 	}
-	tw_shard_count_bytes(s, c, m);
+	if (tw_plan_spreads(s->plan)) /* else there are none */
+		tw_shard_count_bytes(s, c, m);
 	s->spread.peer[m->h.from].residual = c->push.residual;
 	s->slice.quiet = true; /* the replica of its own worker tells of it */
 	tw_bucket_add(s, c);
