@@ -87,6 +87,8 @@ if(TW_TESTS)
 			tw_script(cluster_waits "" /usr/bin/python3 ${here}/cluster/waits.py)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
+			tw_script(cluster_peers_full full /usr/bin/python3
+				${here}/cluster/peers.py --full)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
