@@ -598,16 +598,15 @@ static bool carries_floats(uint16_t type)
 	       type == TW_MIX;
 }
 
-/* A sum of several may be too large for a float, and a mean shows that training diverged: there
- * nobody can tell a lie. */
+/* A whole sum may be too large for a float, and a mean shows that training diverged: there nobody
+ * can tell a lie. */
 static void make_sums_finite(struct tw_msg *m)
 {
 	const struct tw_body_reduce *b = &m->b.reduce;
 	const float zero = 0.0f;
 	float x;
 
-	if (m->h.type != TW_REDUCE || !m->payload ||
-	    (b->contributions == 1 && !b->whole && b->what == TW_FORM_ROUND))
+	if (m->h.type != TW_REDUCE || !m->payload || (!b->whole && b->what == TW_FORM_ROUND))
 		return;
 	for (size_t k = 0; k + 4 <= m->h.payload; k += 4) {
 		memcpy(&x, m->payload->data + k, 4);
@@ -1448,6 +1447,11 @@ static void nobody_takes_up_the_room_of_others(void **state)
 		assert_true(most && most < 100 && h->slice.tally.refused);
 		say_to_replica(&s, p, 3, &m, x, h->slice.n);
 		assert_int_equal(h->reduce.earlies, most + 1);
+		/* nor does it take up its own: what is nearer gets in */
+		m.b.reduce.round = UINT64_MAX - 1;
+		say_to_replica(&s, p, 2, &m, x, h->slice.n);
+		assert_int_equal(h->reduce.earlies, most + 1);
+		assert_true(h->reduce.early->body.round == UINT64_MAX - 1);
 		/* there is no such sum */
 		m.b.reduce.what = TW_FORM_SETTLE;
 		say_to_replica(&s, p, 3, &m, x, h->slice.n);

@@ -653,19 +653,18 @@ static bool plausible(const struct shard *s, const struct shard_reduce *r,
 	       b->skipped <= b->steps;
 }
 
-/* A contribution is finite, and so are parameters that a neighbour trains on.  A sum may be too
- * large for a float, and a mean of replicas shows that training diverged. */
-static bool must_be_finite(const struct shard *s, const struct shard_reduce *r,
-			   const struct shard_arrival *a)
+/* Nobody adds what is not finite to a round.  A whole sum may be too large for a float, and a mean
+ * of replicas shows that training diverged. */
+static bool must_be_finite(const struct shard_reduce *r, const struct shard_arrival *a)
 {
-	return mixes(s, r) || (!averages(r) && a->body.contributions == 1);
+	return !averages(r) && !a->body.whole;
 }
 
 /* Is it such a piece?  What a codec wrote is decoded. */
 static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 			     const struct shard_piece *p, struct shard_arrival *a)
 {
-	const bool finite = must_be_finite(s, r, a);
+	const bool finite = must_be_finite(r, a);
 	struct tw_block *b;
 
 	if (!a->block && !a->body.contributions) /* replicas that differ always have something */
@@ -733,16 +732,35 @@ static void take(struct shard *s, struct shard_reduce *r, struct tw_context *ctx
 	drop_arrival(s, a);
 }
 
+static bool is_later(const struct tw_body_reduce *a, const struct tw_body_reduce *b)
+{
+	return a->attempt != b->attempt ? a->attempt > b->attempt : a->round > b->round;
+}
+
 /* (3) No more than another one can have sent for one round, so that nobody takes up the room of the
- * others. */
-static bool has_room(const struct shard *s, const struct shard_reduce *r, uint32_t node)
+ * others.  What is furthest from now gives way. */
+static bool make_room(struct shard *s, struct shard_reduce *r, uint32_t node,
+		      const struct tw_body_reduce *b)
 {
 	const size_t most = 2 * (2 + s->slice.n / PART + s->plan->crew.workers);
+	struct shard_arrival **last = NULL, *gone;
 	size_t count = 0;
 
-	for (const struct shard_arrival *a = r->early; a; a = a->next)
-		count += a->node == node;
-	return count < most && r->earlies < most * s->plan->crew.workers;
+	for (struct shard_arrival **a = &r->early; *a; a = &(*a)->next)
+		if ((*a)->node == node) {
+			count++;
+			if (!last || is_later(&(*a)->body, &(*last)->body))
+				last = a;
+		}
+	if (count < most)
+		return r->earlies < most * s->plan->crew.workers;
+	if (!is_later(&(*last)->body, b))
+		return false;
+	gone = *last;
+	*last = gone->next;
+	r->earlies--;
+	drop_arrival(s, gone);
+	return true;
 }
 
 /* What was early and is not any more; what is of no use is dropped. */
@@ -791,7 +809,7 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	    (round && b->round < s->slice.round))
 		return;
 	if ((!round && b->what != TW_FORM_PARAMETERS && b->what != TW_FORM_VIEWS) ||
-	    (early && !has_room(s, r, m->from.node))) {
+	    (early && !make_room(s, r, m->from.node, b))) {
 		s->slice.tally.refused++;
 		return;
 	}
