@@ -13,7 +13,7 @@ import sys
 import urllib.request
 
 sys.dont_write_bytecode = True
-from cluster import THALWEG, Cluster, TooShort, end_with_us, main, need, read
+from cluster import SLACK, THALWEG, Cluster, TooShort, end_with_us, main, need, read
 from deltas import Counter
 from faults import hears_of_the_end, stop_and_go_on
 from links import SKIPPED, Namespaces, usable
@@ -156,6 +156,7 @@ def cut(topology):
 
 TUNED = {"strom": ", codec: {up_tau: 0.05}"}  # a gradient value of this job is about so large
 EXACT = ("d-psgd",)  # the presets with rounds: every sample counts once, whoever dies
+WAITS = r" has waited [0-9.]+ s for (shard \d+ of )?(master|worker \d+) on \S+: \S"
 
 
 class Mixed(Cluster):
@@ -183,8 +184,10 @@ class Mixed(Cluster):
         for p in self.all:
             need("are not those of" not in p.err(), f"{p.name}: replicas that should be equal differ")
             for line in p.err().split("\n"):
-                need("has waited" not in line or re.search(r" for \S+( \d+)? on \S+: .", line),
+                need("has waited" not in line or re.search(WAITS, line),
                      f"{p.name} does not say for whom it waits: {line}")
+                need("has waited" not in line or "new worker" not in line,
+                     f"{p.name} does not know who waits: {line}")
 
 
 def figures(r):
@@ -230,6 +233,24 @@ def mixed_stop(preset):
             two.signal(signal.SIGCONT)
             c.until_steps(two, 50)
             return figures(c.finish(serve, survivors=(one, three)))
+    return test
+
+
+def mixed_names_whom(preset):
+    """Who waits for more than five seconds says for whom; one that wakes up in time goes on."""
+    def test(epochs):
+        with Mixed("names-whom", preset, epochs, sets=[("cluster.limit", "25s"),
+                   ("cluster.suspect", ""), ("cluster.heartbeat", "")]) as c:
+            serve, _, (one, two, three) = c.begin(3)
+            two.signal(signal.SIGSTOP)
+            whom = rf"has waited [0-9.]+ s for worker {two.lines('step')[-1]['worker']} on \S+: its "
+            c.until(lambda: any(re.search(whom, p.err()) for p in (serve, one, three)),
+                    f"somebody says '{whom}'", 9 + SLACK, serve)
+            two.signal(signal.SIGCONT)
+            c.until_steps(two, 50)
+            r = c.finish(serve, survivors=(one, three), exact=True)
+            need(not r["redealt"], f"nobody went: {figures(r)}")
+            return figures(r)
     return test
 
 
@@ -498,6 +519,7 @@ def full():
         for name, (test, epochs) in {
                 "kill": (mixed_kill(preset), 6), "kill_first": (mixed_kill(preset, 0, True), 6),
                 "kill_two": (mixed_kill_two(preset), 8), "stop": (mixed_stop(preset), 12),
+                "names_whom": (mixed_names_whom(preset), 6),
                 "stop_over_end": (mixed_stop_over_end(preset), 6),
                 "kill_master": (mixed_kill_master(preset), 8),
                 "resume": (mixed_resume(preset), 6), "join": (mixed_join(preset), 6),
