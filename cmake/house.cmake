@@ -87,6 +87,8 @@ if(TW_TESTS)
 			tw_script(cluster_waits "" /usr/bin/python3 ${here}/cluster/waits.py)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
+			tw_script(cluster_peers_full full /usr/bin/python3
+				${here}/cluster/peers.py --full)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
 			tw_script(cluster_optimiser "" /usr/bin/python3
 				${here}/cluster/optimiser.py)
@@ -100,6 +102,8 @@ if(TW_TESTS)
 			tw_script(cluster_links_full full /usr/bin/python3
 				${here}/cluster/links.py --full)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
+			tw_script(cluster_false_peers "" /usr/bin/python3
+				${here}/cluster/false_peers.py)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers

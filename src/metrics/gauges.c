@@ -291,6 +291,23 @@ static void hosted(struct tw_gauges *g, const struct tw_note *n)
 		forget_numbers(g);
 }
 
+static uint64_t gained(double now, double before)
+{
+	return now > before ? (uint64_t)(now - before) : 0;
+}
+
+/* A process of a master without shards knows of them what their workers say.  What was in when a
+ * run was taken up again is no news. */
+static void hear(struct gauge_facts *f, const struct tw_point *in)
+{
+	if (f->resumed) {
+		f->heard_first = *in;
+		f->resumed = false;
+	}
+	raise(&f->heard_samples, gained(in->samples, f->heard_first.samples));
+	raise(&f->heard_steps, gained(in->steps, f->heard_first.steps));
+}
+
 /* The master's own. */
 static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 {
@@ -319,6 +336,8 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 	case TW_NOTE_ROLLBACK:
 		if (f->dealt) /* else the run only resumes from there */
 			f->rollbacks++;
+		else
+			f->resumed = true;
 		f->cut = n->seq;
 		forget_numbers(g);
 		return;
@@ -330,6 +349,7 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->has_live = true;
 		f->train_loss = n->value;
 		f->has_train_loss = true;
+		hear(f, &n->label);
 		progressed(f, clock);
 		return;
 	default:

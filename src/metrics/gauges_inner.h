@@ -52,6 +52,8 @@ struct gauge_mark {
 struct gauge_facts {
 	uint64_t computed_steps, computed_samples; /* of workers here */
 	uint64_t applied_steps, applied_samples;   /* by that shard here which has most */
+	uint64_t heard_steps, heard_samples;       /* by the master, since its process began */
+	struct tw_point heard_first;               /* what was in then */
 	uint64_t refused, dropped, dropped_rounds, redealt, dealt_upto;
 	uint64_t checkpoints, cut, rollbacks, waits;
 	uint64_t closed; /* positions dealt */
@@ -65,7 +67,7 @@ struct gauge_facts {
 	uint64_t sent, received;
 	uint64_t values, values_sent; /* in contributions that shards here applied */
 	double loss, accuracy, train_loss;
-	bool evaluated, dealt, has_in, has_closed, has_train_loss, has_live, begun, over;
+	bool evaluated, dealt, resumed, has_in, has_closed, has_train_loss, has_live, begun, over;
 	uint32_t live;
 	int64_t made, progressed, cut_at; /* CLOCK_MONOTONIC */
 	struct gauge_mark old, mid;       /* the rate is since `old` */
@@ -108,13 +110,19 @@ void tw_gauges_name(char *to, size_t room, const char *from);
 enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out);
 void tw_gauges_picture_release(struct gauge_picture *p);
 
+static inline uint64_t tw_gauges_most(uint64_t a, uint64_t b, uint64_t c)
+{
+	const uint64_t ab = a > b ? a : b;
+
+	return ab > c ? ab : c;
+}
 static inline uint64_t gauge_steps(const struct gauge_facts *f)
 {
-	return f->computed_steps > f->applied_steps ? f->computed_steps : f->applied_steps;
+	return tw_gauges_most(f->computed_steps, f->applied_steps, f->heard_steps);
 }
 static inline uint64_t gauge_samples(const struct gauge_facts *f)
 {
-	return f->computed_samples > f->applied_samples ? f->computed_samples : f->applied_samples;
+	return tw_gauges_most(f->computed_samples, f->applied_samples, f->heard_samples);
 }
 static inline double gauge_seconds(int64_t ns)
 {

@@ -293,7 +293,8 @@ bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct 
 	struct holder *h = tw_exchange_find(x, p->shard);
 	uint32_t k;
 
-	if (!h || !tw_plan_holds(x->plan, p->node))
+	if (!h || !tw_plan_holds(x->plan, p->node) ||
+	    (tw_plan_has_peers(x->plan) && p->node != ctx->self.node)) /* its own replica only */
 		return false;
 	if (h->known && h->addr.node == p->node && h->incarnation == p->incarnation)
 		return false;

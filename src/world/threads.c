@@ -277,6 +277,9 @@ static void ask(struct hand *me, struct cell *c)
 	memcpy(who, c->name, sizeof who);
 	tw_threads_leave(c);
 	tw_threads_list(me, c); /* (3): mail may have come while we were inside */
+	/* a replica is called after its worker, which had no name at first */
+	if ((say || ended) && w->options.gateway && c->seat->addr.role != TW_WORKER)
+		tw_threads_name(w, c->seat->addr, UINT32_MAX, who, sizeof who);
 	if (ended && w->options.gateway && w->options.gateway->waits)
 		w->options.gateway->waits(w->options.gateway->arg, who, NULL, NULL, 0);
 	if (say)

@@ -51,17 +51,23 @@ static void digest_is(const struct said *s, const char *wanted)
 	free(digest);
 }
 
-static void end_with_digest(struct running *r)
+static void end_with(struct running *r, const char *wanted)
 {
 	struct said said;
 
 	thalweg_end(r, &said);
-	digest_is(&said, expected);
+	digest_is(&said, wanted);
 	said_free(&said);
 }
 
-/* serve, so many further servers, two workers: all end with the same parameters. */
-static void cluster(const char *run, const char *flags, int servers)
+static void end_with_digest(struct running *r)
+{
+	end_with(r, expected);
+}
+
+/* serve, so many further servers and workers: all end with the same parameters. */
+static void cluster_of(const char *run, const char *flags, int servers, int workers,
+		       const char *wanted)
 {
 	struct running part[PARTS_MOST];
 	char join[400], line[100];
@@ -72,10 +78,15 @@ static void cluster(const char *run, const char *flags, int servers)
 		await_line(&part[0], "2 more servers must join: thalweg join ", line, sizeof line);
 	for (int k = 0; k < servers; k++)
 		thalweg_begin(&part[n++], NULL, "%s --as server --json", join);
-	for (int k = 0; k < 2; k++)
+	for (int k = 0; k < workers; k++)
 		thalweg_begin(&part[n++], NULL, "%s --json", join);
 	for (int k = 0; k < n; k++)
-		end_with_digest(&part[k]);
+		end_with(&part[k], wanted);
+}
+
+static void cluster(const char *run, const char *flags, int servers)
+{
+	cluster_of(run, flags, servers, 2, expected);
 }
 
 /* --- the same bits ---------------------------------------------------------------------------- */
@@ -103,6 +114,25 @@ static void without_servers_they_agree(void **state)
 	cluster("peers", "--set strategy.topology=direct", 0);
 	snprintf(flags, sizeof flags, "--key %s --set strategy.topology=direct", key);
 	cluster("peers-key", flags, 0);
+}
+
+/* Means of neighbours are of rounds: the order in which they come does not matter. */
+static void neighbours_agree(void **state)
+{
+	static const char more[] = "--set strategy=d-psgd --set cluster.workers=4 "
+				   "--set cluster.shards=2 --set train.evaluate=1";
+	char wanted[64], flags[500], *digest;
+
+	digest = digest_of(thalweg(NULL, "sim %s --json %s", job, more));
+	snprintf(wanted, sizeof wanted, "%s", digest);
+	free(digest);
+	assert_string_not_equal(wanted, expected);
+	digest_is(thalweg(NULL, "train %s --run %s/nt --json %s", job, scratch(), more), wanted);
+	digest_is(thalweg(NULL, "train %s --run %s/np --processes --json %s", job, scratch(), more),
+		  wanted);
+	cluster_of("neighbours", more, 0, 4, wanted);
+	snprintf(flags, sizeof flags, "--key %s %s", key, more);
+	cluster_of("neighbours-key", flags, 0, 4, wanted);
 }
 
 static void over_tcp_they_agree_in_the_clear(void **state)
@@ -579,6 +609,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(on_one_machine_all_worlds_agree),
 		cmocka_unit_test(without_servers_they_agree),
+		cmocka_unit_test(neighbours_agree),
 		cmocka_unit_test(over_tcp_they_agree_in_the_clear),
 		cmocka_unit_test(over_tcp_they_agree_with_a_key),
 		cmocka_unit_test(one_command_starts_several_workers),

@@ -115,6 +115,31 @@ static void a_shard_that_moves_in_begins_level(void **state)
 	tw_gauges_free(g);
 }
 
+/* It has no shards: their workers do, elsewhere. */
+static void a_master_alone_counts_what_it_hears(void **state)
+{
+	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &plan, "serve", "h");
+	struct tw_note n = { .kind = TW_NOTE_PROGRESS, .label = { .samples = 400, .steps = 40 } };
+
+	/* what was in when the run was taken up again is no news */
+	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = 3 });
+	tw_gauges_note(g, &n);
+	n.label = (struct tw_point){ .samples = 460, .steps = 46 };
+	tw_gauges_note(g, &n);
+	prometheus_read(g);
+	assert_true(prometheus_of("thalweg_samples_total", "") == 60);
+	assert_true(prometheus_of("thalweg_steps_total", "") == 6);
+	/* a counter never goes back, though the run may */
+	note(g, (struct tw_note){ .kind = TW_NOTE_DEAL, .count = 20 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = 3 });
+	n.label = (struct tw_point){ .samples = 420, .steps = 42 };
+	tw_gauges_note(g, &n);
+	prometheus_read(g);
+	assert_true(prometheus_of("thalweg_samples_total", "") == 60);
+	assert_true(prometheus_of("thalweg_steps_total", "") == 6);
+	tw_gauges_free(g);
+}
+
 static void peers_are_shown(void **state)
 {
 	static const struct tw_gauge_peer list[] = {
@@ -369,6 +394,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_take_time),
 		cmocka_unit_test(a_shard_that_moves_in_begins_level),
+		cmocka_unit_test(a_master_alone_counts_what_it_hears),
 		cmocka_unit_test(peers_are_shown),
 		cmocka_unit_test(bytes_are_counted),
 		cmocka_unit_test(health_follows_the_run),

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#define TIMERS 8
+#define TIMERS 12
 #define FRAME  (1u << 16)
 
 /* --- memory that is counted --------------------------------------------------------------- */
@@ -96,6 +96,7 @@ struct stage {
 	const struct tw_msg *under;   /* the message being handled */
 	bool over;                    /* the master has finished its run well */
 	const struct player *traitor; /* does nothing genuine any more */
+	bool peers;                   /* there are no servers */
 	bool stray;                   /* a message went to a seat that is not there */
 	uint64_t hostile, delivered, pushes, evaluations, cuts;
 };
@@ -149,10 +150,21 @@ static void keep_sample(struct stage *s, const struct tw_msg *m)
 	tw_block_keep(m->payload);
 }
 
+/* Where the other replicas are, a shard believes its master. */
+static bool is_for_a_replica(const struct tw_msg *m)
+{
+	return m->h.type == TW_REDUCE || m->h.type == TW_SPREAD || m->h.type == TW_HEARD ||
+	       m->h.type == TW_MIX || m->h.type == TW_COPY;
+}
+
 static void world_send(struct tw_context *ctx, struct tw_msg *m)
 {
 	struct stage *s = stage_of(ctx);
 
+	if (!player_at(s, m->to) && s->peers && is_for_a_replica(m)) {
+		drop(s, m);
+		return;
+	}
 	if (!player_at(s, m->to)) {
 		/* the simulator would end the run */
 		print_error("%s to node %u, role %u, index %u, after %s\n", tw_type_name(m->h.type),
@@ -289,6 +301,13 @@ static const struct tw_world world = {
 	.members = world_members,
 };
 
+/* Without servers all of its node is. */
+static bool betrays(const struct stage *s, const struct player *p)
+{
+	return s->traitor &&
+	       (p == s->traitor || (s->peers && p->seat->addr.node == s->traitor->seat->addr.node));
+}
+
 /* --- genuine events ----------------------------------------------------------------------- */
 
 static void deliver(struct stage *s, struct player *p, struct tw_msg *m)
@@ -325,7 +344,7 @@ static void compute(struct stage *s, struct player *p, bool evaluate)
 
 static bool outside_event(struct stage *s, struct player *p)
 {
-	for (int k = 0; k < 2 && p != s->traitor; k++)
+	for (int k = 0; k < 2 && !betrays(s, p); k++)
 		if (p->computing[k]) {
 			compute(s, p, k);
 			return true;
@@ -351,7 +370,7 @@ static bool fire_timer(struct stage *s, int64_t upto)
 
 	for (size_t k = 0; k < s->players; k++)
 		for (uint32_t t = 0; t < TIMERS; t++)
-			if (s->player[k].timer[t] && &s->player[k] != s->traitor &&
+			if (s->player[k].timer[t] && !betrays(s, &s->player[k]) &&
 			    (!who || s->player[k].timer[t] < who->timer[which])) {
 				who = &s->player[k];
 				which = t;
@@ -381,7 +400,7 @@ static bool step(struct stage *s)
 			s->last = &s->first;
 		s->queued--;
 		s->under = m;
-		if (player_at(s, m->to) != s->traitor)
+		if (!betrays(s, player_at(s, m->to)))
 			deliver(s, player_at(s, m->to), m);
 		s->under = NULL;
 		drop(s, m);
@@ -408,6 +427,17 @@ static void take_over(struct stage *s)
 	p->seat->class->start(p->actor, &p->ctx);
 	for (size_t k = 1; k < s->players; k++)
 		s->player[k].seat->class->up(s->player[k].actor, &s->player[k].ctx, 0, p->ctx.boot);
+}
+
+/* Two peers lose their connection and make it anew. */
+static void reconnect_peers(struct stage *s)
+{
+	struct player *p = &s->player[1 + draw(s) % (s->players - 1)];
+	const uint32_t node = s->player[1 + draw(s) % (s->players - 1)].seat->addr.node;
+
+	s->under = NULL;
+	if (p->seat->addr.node != node && p->seat->class->up)
+		p->seat->class->up(p->actor, &p->ctx, node, 1);
 }
 
 /* A node is out of the master's reach for a moment. */
@@ -564,7 +594,25 @@ static struct tw_addr odd_sender(struct stage *s, const struct tw_addr *to)
 /* Vectors are checked for being finite, not for being small: what is sent is small. */
 static bool carries_floats(uint16_t type)
 {
-	return type == TW_PUSH || type == TW_PARAMS;
+	return type == TW_PUSH || type == TW_PARAMS || type == TW_REDUCE || type == TW_SPREAD ||
+	       type == TW_MIX;
+}
+
+/* A whole sum may be too large for a float, and a mean shows that training diverged: there nobody
+ * can tell a lie. */
+static void make_sums_finite(struct tw_msg *m)
+{
+	const struct tw_body_reduce *b = &m->b.reduce;
+	const float zero = 0.0f;
+	float x;
+
+	if (m->h.type != TW_REDUCE || !m->payload || (!b->whole && b->what == TW_FORM_ROUND))
+		return;
+	for (size_t k = 0; k + 4 <= m->h.payload; k += 4) {
+		memcpy(&x, m->payload->data + k, 4);
+		if (!isfinite(x))
+			memcpy(m->payload->data + k, &zero, 4);
+	}
 }
 
 static bool passes(struct stage *s, struct tw_msg *m, struct tw_msg *got)
@@ -573,6 +621,7 @@ static bool passes(struct stage *s, struct tw_msg *m, struct tw_msg *got)
 	const struct tw_header whole = m->h;
 	size_t len;
 
+	make_sums_finite(m);
 	/* as it is, or without what its type may not carry */
 	for (int k = 0; k < 4; k++) {
 		m->h.tail = k & 1 ? 0 : whole.tail;
@@ -616,7 +665,7 @@ static void attack(struct stage *s, struct player *p)
 	m.payload_at = 0;
 	for (uint64_t k = draw(s) % 3; k; k--)
 		spoil(s, (uint8_t *)&m.b, sizeof m.b);
-	if (type == TW_PUSH && draw(s) % 2)
+	if ((type == TW_PUSH || type == TW_SPREAD) && draw(s) % 2)
 		spoil_push(s, &m.b.push);
 	switch (draw(s) % 16) {
 	case 0:
@@ -677,24 +726,29 @@ static void open_player(struct stage *s, struct player *p, const struct tw_seat 
 
 struct method {
 	const char *strategy, *update, *data;
+	bool peers; /* there are no servers */
 };
 
 static void stage_open(struct stage *s, const struct method *m, uint64_t seed, uint32_t epochs,
 		       const char *every)
 {
 	const bool threads = strstr(m->strategy, "hogwild") != NULL;
+	/* replicas that differ are made equal for a checkpoint */
+	const bool drain = seed % 2 || (m->peers && !strstr(m->strategy, "topology"));
 
 	*s = (struct stage){ .memory = { .heap = { counting_get, counting_put } },
+			     .peers = m->peers,
 			     .rng = tw_rng_make(seed, TW_RNG_TEST) };
 	s->last = &s->first;
 	trial_open(&s->trial, threads ? TW_WORLD_THREADS : TW_WORLD_SIM,
 		   "data: {source: none, samples: 64, batch: 4%s}\n"
 		   "model: {quadratic: {dimension: 40}}\n"
-		   "cluster: {workers: 3, min: 1, servers: 2, shards: 2}\n"
+		   "cluster: {workers: 3, min: 1, %sshards: 2}\n"
 		   "checkpoint: {every: %s, cut: %s}\n"
 		   "train: {epochs: %u, evaluate: 0.5}\n"
 		   "update: %s\nstrategy: %s\n",
-		   m->data, every, seed % 2 ? "drain" : "running", epochs, m->update, m->strategy);
+		   m->data, m->peers ? "" : "servers: 2, ", every, drain ? "drain" : "running",
+		   epochs, m->update, m->strategy);
 	s->players = s->trial.cast.seats;
 	s->player = calloc(s->players, sizeof *s->player);
 	s->scratch = tw_heap_system.get(&tw_heap_system, s->trial.engine->scratch_bytes + 1);
@@ -763,11 +817,12 @@ struct seen {
 
 static void storm(const struct method *method, uint64_t seed, struct seen *seen)
 {
+	const uint64_t events = method->peers ? 4 : 1; /* replicas have more to say to each other */
 	struct stage s;
 	uint64_t calm;
 
-	stage_open(&s, method, seed, 200, "100us");
-	for (calm = 20 + draw(&s) % 400; calm && !s.over; calm--)
+	stage_open(&s, method, seed, 200, method->peers ? "1ms" : "100us");
+	for (calm = events * (20 + draw(&s) % 400); calm && !s.over; calm--)
 		assert_true(step(&s));
 	for (uint32_t k = 0; k < ATTACKS && !s.over && !anybody_ended(&s); k++) {
 		struct player *p = &s.player[draw(&s) % s.players];
@@ -778,12 +833,14 @@ static void storm(const struct method *method, uint64_t seed, struct seen *seen)
 			take_over(&s);
 		else if (draw(&s) % 40 == 0)
 			reconnect(&s);
+		else if (method->peers && draw(&s) % 40 == 0)
+			reconnect_peers(&s);
 		attack(&s, master ? &s.player[0] : p);
 		look_at_shards(&s);
 		if (s.stray)
 			fail_msg("a message to nobody: seed %llu, attack %u at draw %llu",
 				 (unsigned long long)seed, k, (unsigned long long)drawn);
-		for (calm = draw(&s) % 8; calm && !s.over && !anybody_ended(&s); calm--)
+		for (calm = draw(&s) % (8 * events); calm && !s.over && !anybody_ended(&s); calm--)
 			if (!step(&s))
 				break;
 		assert_false(s.stray);
@@ -818,6 +875,46 @@ static void survive(const struct method *m)
 
 /* --- a traitor ------------------------------------------------------------------------------ */
 
+/* The same shard as that of `like`, of somebody else. */
+static struct player *victim(struct stage *s, const struct tw_msg *like)
+{
+	const size_t start = (size_t)(draw(s) % s->players);
+
+	for (size_t k = 0; k < s->players; k++) {
+		struct player *p = &s->player[(start + k) % s->players];
+
+		if (p->seat->addr.role == TW_SHARD && p->seat->addr.index == like->to.index &&
+		    p->seat->addr.node != s->traitor->seat->addr.node)
+			return p;
+	}
+	return &s->player[0];
+}
+
+/* Half of what a replica says to another is of now. */
+static void say_as_replica(struct stage *s, const struct shard *h, uint32_t slot, struct tw_msg *m)
+{
+	const struct shard_reduce *r = &h->reduce;
+	const struct tw_member *list = r->members ? (const void *)r->members->data : NULL;
+
+	m->h.view = h->fence.generation;
+	m->h.shard = h->index;
+	if (draw(s) % 2 || !h->hosted || slot == UINT32_MAX)
+		return;
+	if (m->h.type == TW_SPREAD && h->spread.peer)
+		m->b.push.link = h->spread.peer[slot].heard + 1;
+	if (m->h.type == TW_MIX && h->spread.peer)
+		m->b.mix.number =
+			m->b.mix.answer ? h->spread.open.number : h->spread.peer[slot].answered + 1;
+	if (m->h.type != TW_REDUCE)
+		return;
+	m->b.reduce.round = h->slice.round;
+	m->b.reduce.attempt = r->attempt;
+	m->b.reduce.what = r->what;
+	for (uint32_t k = 0; list && k < r->peers; k++)
+		if (list[k].slot == slot)
+			m->h.from = k;
+}
+
 /* A worker that is a member says what it likes, as itself. */
 static void betray(struct stage *s)
 {
@@ -825,8 +922,12 @@ static void betray(struct stage *s)
 		TW_HELLO, TW_BYE,    TW_IDLE, TW_DONE, TW_PUSH, TW_PUSH,
 		TW_PUSH,  TW_RESULT, TW_PULL, TW_PART, TW_HAVE, TW_STATE
 	};
+	static const uint16_t among_peers[] = { TW_SPREAD, TW_SPREAD, TW_HEARD, TW_MIX, TW_REDUCE };
 	const struct master *master = (const struct master *)s->player[0].actor;
-	const uint16_t type = words[draw(s) % (sizeof words / sizeof words[0])];
+	const bool peer = s->peers && draw(s) % 2;
+	const uint16_t type =
+		peer ? among_peers[draw(s) % (sizeof among_peers / sizeof among_peers[0])]
+		     : words[draw(s) % (sizeof words / sizeof words[0])];
 	const struct tw_msg *like = s->sample[type][0];
 	const uint32_t slot = tw_master_slot_at(master, s->traitor->seat->addr.node);
 	struct player *p = &s->player[0];
@@ -851,19 +952,25 @@ static void betray(struct stage *s)
 			m.b.push.base = shard->slice.version;
 		}
 	}
+	if (peer) {
+		p = victim(s, like);
+		say_as_replica(s, (const struct shard *)p->actor, slot, &m);
+	}
 	m.tail = odd_bytes(s, m.tail, 0, m.h.tail, 16, &m.h.tail, false);
 	m.payload = odd_bytes(s, m.payload, m.payload_at, m.h.payload, carries_floats(type) ? 4 : 1,
 			      &m.h.payload, carries_floats(type));
 	m.payload_at = 0;
 	if (draw(s) % 2)
 		spoil(s, (uint8_t *)&m.b, sizeof m.b);
-	if (type == TW_PUSH && draw(s) % 2)
+	if ((type == TW_PUSH || type == TW_SPREAD) && draw(s) % 2)
 		spoil_push(s, &m.b.push);
 	if (draw(s) % 4 == 0)
 		m.h.flags = (uint32_t)draw(s);
 	if (passes(s, &m, &got)) {
 		got.to = p->seat->addr;
 		got.from = s->traitor->seat->addr;
+		if (peer)
+			got.from = (struct tw_addr){ got.from.node, TW_SHARD, got.to.index };
 		s->hostile++;
 		s->under = &got;
 		deliver(s, p, &got);
@@ -886,6 +993,8 @@ static void outlive(const struct method *method, uint64_t seed)
 	for (uint64_t calm = 0; s.pushes < 8; calm++)
 		assert_true(calm < 5000 && step(&s));
 	s.traitor = &s.player[s.players - 1];
+	while (s.traitor->seat->addr.role != TW_WORKER)
+		s.traitor--;
 	for (uint32_t k = 0; k < 80 && !s.over; k++) {
 		betray(&s);
 		for (uint64_t calm = draw(&s) % 4; calm && !s.over; calm--)
@@ -920,6 +1029,12 @@ static const struct method methods[] = {
 	{ "{name: fasgd, skip: {push: 0.2, fetch: 0.5}}", "{rate: 0.01}", "" },
 	{ "{name: dc-asgd-a, codec: {up: fp16, down: fp16}}", "{rate: 0.01}", "" },
 	{ "hogwild", "{rate: 0.05}", "" },
+	{ "{name: ssgd, topology: ring}", "{rate: 0.05}", "", true },
+	{ "{name: ssgd, topology: tree, codec: {up: fp16}}", "{rate: 0.05}", "", true },
+	{ "{name: ssgd, topology: direct}", "{rate: 0.05}", "", true },
+	{ "strom", "{rate: 0.05}", "", true },
+	{ "gossip", "{rate: 0.05}", "", true },
+	{ "d-psgd", "{rate: 0.05}", "", true },
 };
 
 static void anybody_says_anything(void **state)
@@ -1151,6 +1266,200 @@ static void nobody_locks_a_slot(void **state)
 	}
 }
 
+/* --- replicas ------------------------------------------------------------------------------- */
+
+static const struct method gossips = { "gossip", "{rate: 0.05}", "", true };
+static const struct method neighbours = { "d-psgd", "{rate: 0.05}", "", true };
+
+static void open_replicas(struct stage *s, const struct method *m, uint64_t seed)
+{
+	stage_open(s, m, seed, 6, "1h");
+	for (uint64_t calm = 0; s->pushes < 12; calm++)
+		assert_true(calm < 20000 && step(s));
+}
+
+/* Say it to the shard as the replica on this node. */
+static void say_to_replica(struct stage *s, struct player *p, uint32_t node, struct tw_msg *m,
+			   const float *x, size_t n)
+{
+	const struct shard *h = (const struct shard *)p->actor;
+
+	m->from = (struct tw_addr){ node, TW_SHARD, (uint16_t)h->index };
+	m->to = p->seat->addr;
+	m->h.magic = TW_WIRE_MAGIC;
+	m->h.major = TW_WIRE_MAJOR;
+	m->h.view = h->fence.generation;
+	m->h.shard = h->index;
+	m->h.payload = (uint32_t)(n * sizeof *x);
+	m->payload = n ? tw_block_new(&s->memory.heap, n * sizeof *x) : NULL;
+	if (n)
+		memcpy(m->payload->data, x, n * sizeof *x);
+	deliver(s, p, m);
+	tw_block_drop(m->payload);
+}
+
+/* Step until this is true of some replica's shard. */
+static struct player *until(struct stage *s, bool (*is)(const struct shard *h))
+{
+	for (uint64_t calm = 0; calm < 20000; calm++) {
+		for (size_t k = 0; k < s->players; k++)
+			if (s->player[k].seat->addr.role == TW_SHARD &&
+			    ((const struct shard *)s->player[k].actor)->hosted &&
+			    is((const struct shard *)s->player[k].actor))
+				return &s->player[k];
+		assert_true(step(s));
+	}
+	fail_msg("it does not come to that");
+	return NULL;
+}
+
+static bool has_asked(const struct shard *h)
+{
+	return h->spread.open.asked;
+}
+
+static bool waits_for_neighbours(const struct shard *h)
+{
+	return h->reduce.pieces && h->reduce.left && h->reduce.piece[0].next == 3;
+}
+
+static bool waits_for_somebody(const struct shard *h)
+{
+	return h->reduce.pieces && h->reduce.left;
+}
+
+/* Parameters that cannot be move nobody, and nobody waits for others. */
+static void false_parameters_move_nobody(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		float x[64] = { 0 };
+		struct player *p;
+		const struct shard *h;
+		const struct tw_member *list;
+		struct tw_block *before;
+		const struct tw_member *who;
+		uint64_t refused;
+		size_t n, queued;
+		struct stage s;
+
+		open_replicas(&s, &gossips, seed);
+		p = until(&s, has_asked);
+		h = (const struct shard *)p->actor;
+		list = (const void *)h->spread.member->data;
+		who = &list[h->spread.peer[h->spread.open.partner].place - 1];
+		before = tw_block_keep(h->slice.w);
+		refused = h->slice.tally.refused;
+		n = seed % 2 ? h->slice.n : h->slice.n - 1;
+		x[n - 1] = NAN;
+		say_to_replica(&s, p, who->node,
+			       &(struct tw_msg){
+				       .h = { .type = TW_MIX,
+					      .from = who->slot,
+					      .incarnation = who->incarnation },
+				       .b.mix = { .number = h->spread.open.number, .answer = 1 } },
+			       x, n);
+		assert_int_equal(h->slice.tally.refused, refused + 1);
+		assert_null(h->spread.open.asked);
+		/* nor does who asks with such ones wait for the answer */
+		queued = s.queued;
+		say_to_replica(&s, p, who->node,
+			       &(struct tw_msg){ .h = { .type = TW_MIX,
+							.from = who->slot,
+							.incarnation = who->incarnation },
+						 .b.mix = { .number = 1000 } },
+			       x, n);
+		assert_int_equal(h->slice.tally.refused, refused + 2);
+		assert_int_equal(s.queued, queued + 1);
+		assert_memory_equal(h->slice.w->data, before->data, h->slice.n * sizeof(float));
+		tw_block_drop(before);
+		run_out(&s);
+	}
+}
+
+/* What a neighbour could not have sent counts as nothing, and the round goes on. */
+static void a_false_piece_counts_as_nothing(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		float x[64] = { 0 };
+		struct player *p;
+		const struct shard *h;
+		const struct tw_member *list;
+		struct stage s;
+		struct tw_msg m = { .h.type = TW_REDUCE };
+		uint64_t refused;
+		uint32_t rank;
+		size_t n;
+
+		open_replicas(&s, &neighbours, seed);
+		p = until(&s, waits_for_neighbours);
+		h = (const struct shard *)p->actor;
+		list = (const void *)h->reduce.members->data;
+		rank = (h->reduce.rank + 1) % h->reduce.peers;
+		refused = h->slice.tally.refused;
+		n = h->slice.n - (seed % 6 == 1);
+		if (seed % 6 == 0)
+			x[seed] = seed % 4 ? NAN : -INFINITY;
+		m.h.from = rank;
+		m.b.reduce = (struct tw_body_reduce){ .round = h->slice.round,
+						      .attempt = h->reduce.attempt,
+						      .contributions = seed % 6 == 2 ? 0 : 1,
+						      .weight = seed % 6 == 3 ? INFINITY : 1.0f,
+						      .divide = seed % 6 == 4 ? 1e-40f : 1.0f };
+		m.b.reduce.progress = seed % 6 == 5 ? NAN : 0.0;
+		say_to_replica(&s, p, list[rank].node, &m, x, n);
+		assert_int_equal(h->slice.tally.refused, refused + 1);
+		assert_int_equal(h->reduce.piece[0].next, 4);
+		look_at_shards(&s);
+		while (!s.over && step(&s))
+			look_at_shards(&s);
+		assert_true(s.over);
+		stage_close(&s);
+	}
+}
+
+/* Pieces of attempts yet to come, from one replica: those of another one find room. */
+static void nobody_takes_up_the_room_of_others(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < 2; k++) {
+		const struct method ring = { "{name: ssgd, topology: ring}", "{rate: 0.05}", "",
+					     true };
+		struct player *p;
+		const struct shard *h;
+		struct stage s;
+		struct tw_msg m = { .h.type = TW_REDUCE };
+		float x[64] = { 0 };
+		uint32_t most;
+
+		open_replicas(&s, k ? &neighbours : &ring, 1 + k);
+		p = until(&s, waits_for_somebody);
+		h = (const struct shard *)p->actor;
+		m.b.reduce = (struct tw_body_reduce){ .attempt = UINT32_MAX,
+						      .round = UINT64_MAX,
+						      .contributions = 1,
+						      .weight = 1.0f,
+						      .divide = 1.0f };
+		for (int i = 0; i < 10000; i++)
+			say_to_replica(&s, p, 2, &m, x, h->slice.n);
+		most = h->reduce.earlies;
+		assert_true(most && most < 100 && h->slice.tally.refused);
+		say_to_replica(&s, p, 3, &m, x, h->slice.n);
+		assert_int_equal(h->reduce.earlies, most + 1);
+		/* nor does it take up its own: what is nearer gets in */
+		m.b.reduce.round = UINT64_MAX - 1;
+		say_to_replica(&s, p, 2, &m, x, h->slice.n);
+		assert_int_equal(h->reduce.earlies, most + 1);
+		assert_true(h->reduce.early->body.round == UINT64_MAX - 1);
+		/* there is no such sum */
+		m.b.reduce.what = TW_FORM_SETTLE;
+		say_to_replica(&s, p, 3, &m, x, h->slice.n);
+		assert_int_equal(h->reduce.earlies, most + 1);
+		run_out(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1159,6 +1468,9 @@ int main(void)
 		cmocka_unit_test(a_push_is_known_by_its_link),
 		cmocka_unit_test(nobody_speaks_for_another),
 		cmocka_unit_test(nobody_locks_a_slot),
+		cmocka_unit_test(false_parameters_move_nobody),
+		cmocka_unit_test(a_false_piece_counts_as_nothing),
+		cmocka_unit_test(nobody_takes_up_the_room_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

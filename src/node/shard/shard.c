@@ -148,6 +148,8 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_snap(s, ctx, m);
 		break;
 	case TW_FORM:
+		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
+			   m->h.tail / sizeof(struct tw_member));
 		tw_shard_form(s, ctx, m);
 		break;
 	case TW_REDUCE:

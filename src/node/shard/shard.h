@@ -342,6 +342,8 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
 /* What the codec made of it is counted. */
 void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m);
+/* May a contribution have this weight, or be divided by it? */
+bool tw_shard_is_share(float x);
 /* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
 /* How many updates of others the slice is behind. */

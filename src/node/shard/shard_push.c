@@ -14,7 +14,7 @@
 /* --- checks --------------------------------------------------------------------------------- */
 
 /* A share of a batch: far from where dividing by it, or adding it up, leaves the finite. */
-static bool is_share(float x)
+bool tw_shard_is_share(float x)
 {
 	return x >= 1e-12f && x <= 1e12f;
 }
@@ -24,7 +24,7 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 	const uint64_t positions = s->plan->dealing.positions;
 	uint64_t samples = 0;
 
-	if (p->ranges > TW_RANGES || !is_share(p->weight) || !is_share(p->divide))
+	if (p->ranges > TW_RANGES || !tw_shard_is_share(p->weight) || !tw_shard_is_share(p->divide))
 		return false;
 	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max) ||
 	    !(p->progress >= 0.0 &&

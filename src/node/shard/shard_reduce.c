@@ -24,7 +24,9 @@
  *  (9) a contribution that is not finite may be found to be so when pieces of it were sent.  The
  *      sum of this attempt is never complete here then, and the master forms another one without
  *      it.
- *  (10) memory that was sent is not written, and memory that came is only read: messages and other
+ * (10) what another replica adds and could not have sent is refused, and the sum goes on without
+ *      it.
+ * (11) memory that was sent is not written, and memory that came is only read: messages and other
  *      replicas may refer to it.  The sum is applied from where its pieces lie. */
 #include "node/shard/shard.h"
 #include "vec/vec.h"
@@ -677,20 +679,58 @@ static struct shard_piece *piece_of(const struct shard *s, const struct shard_re
 	return &r->piece[r->first[b->chunk] + b->part];
 }
 
+/* What is said of a sum must be what honest replicas can say of one. */
+static bool plausible(const struct shard *s, const struct shard_reduce *r,
+		      const struct tw_body_reduce *b)
+{
+	const float count = (float)b->contributions;
+	const uint64_t positions = s->plan->dealing.positions;
+
+	if (!b->contributions || b->contributions > r->peers)
+		return false;
+	if (tw_shard_is_loose(s) ? b->weight != count || b->divide != count
+	    : b->contributions == 1
+		    ? !tw_shard_is_share(b->weight) || !tw_shard_is_share(b->divide)
+		    : b->weight != b->divide || !tw_shard_is_share(b->weight / count))
+		return false;
+	if (!(b->progress >= 0.0 &&
+	      b->progress <= (double)positions / (double)s->plan->problem.samples) ||
+	    !(b->drift >= 0.0f) || !(b->drift_most >= 0.0f))
+		return false;
+	return b->samples <= positions && b->steps <= b->samples && b->own_steps <= b->steps &&
+	       b->skipped <= b->steps;
+}
+
+/* Nobody adds what is not finite to a round.  A whole sum may be too large for a float, and a mean
+ * of replicas shows that training diverged. */
+static bool must_be_finite(const struct shard_reduce *r, const struct shard_arrival *a)
+{
+	return !averages(r) && !a->body.whole;
+}
+
 /* Is it such a piece?  What a codec wrote is decoded. */
 static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 			     const struct shard_piece *p, struct shard_arrival *a)
 {
+	const bool finite = must_be_finite(r, a);
 	struct tw_block *b;
 
-	if (!a->block || !a->body.contributions)
-		return !a->block && !a->body.contributions ? TW_OK : TW_BAD_BYTES;
-	if (!(a->body.weight > 0.0f && a->body.divide > 0.0f) || a->body.contributions > r->peers)
+	if (!a->block && !a->body.contributions) /* replicas that differ always have something */
+		return tw_shard_is_loose(s) ? TW_BAD_BYTES : TW_OK;
+	if (!a->block)
+		return TW_BAD_BYTES;
+	if (!plausible(s, r, &a->body))
 		return TW_BAD_BYTES;
 	if (travels_plain(s))
-		return a->bytes == p->n * sizeof(float) ? TW_OK : TW_BAD_BYTES;
+		return a->bytes == p->n * sizeof(float) &&
+				       (!finite ||
+					tw_vec_finite((const float *)(a->block->data + a->at),
+						      p->n))
+			       ? TW_OK
+			       : TW_BAD_BYTES;
 	b = tw_block_new(s->heap, p->n * sizeof(float));
-	if (!b || decode(s, p, a->block->data + a->at, a->bytes, tw_block_floats(b)) != TW_OK) {
+	if (!b || decode(s, p, a->block->data + a->at, a->bytes, tw_block_floats(b)) != TW_OK ||
+	    (finite && !tw_vec_finite(tw_block_floats(b), p->n))) {
 		tw_block_drop(b);
 		return b ? TW_BAD_BYTES : TW_NO_MEMORY;
 	}
@@ -721,25 +761,54 @@ static void take(struct shard *s, struct shard_reduce *r, struct tw_context *ctx
 		 struct shard_arrival *a)
 {
 	struct shard_piece *p = piece_of(s, r, &a->body);
-	enum tw_status st = TW_BAD_BYTES;
+	const bool known = p && a->rank < r->peers && members(s, r)[a->rank].node == a->node;
+	enum tw_status st = known ? unpack(s, r, p, a) : TW_BAD_BYTES;
 
-	if (p && a->rank < r->peers && members(s, r)[a->rank].node == a->node)
-		st = unpack(s, r, p, a);
+	s->slice.tally.refused += st == TW_BAD_BYTES;
+	if (known && st == TW_BAD_BYTES && !a->body.whole) { /* (10) */
+		tw_block_drop(a->block);
+		a->block = NULL;
+		a->body.contributions = 0;
+		st = TW_OK;
+	}
 	if (st == TW_OK && !p->done && put_in_line(p, a)) {
 		advance_one(s, r, ctx, p);
 		return;
 	}
-	s->slice.tally.refused += st == TW_BAD_BYTES;
 	if (st == TW_NO_MEMORY)
 		fail(s, ctx, TW_NO_MEMORY);
 	drop_arrival(s, a);
 }
 
-/* (3) No more than all others can have sent for one round. */
-static uint32_t most_early(const struct shard *s, const struct shard_reduce *r)
+static bool is_later(const struct tw_body_reduce *a, const struct tw_body_reduce *b)
 {
-	return 2 * s->plan->crew.workers *
-	       (uint32_t)(2 + s->slice.n / PART + s->plan->crew.workers);
+	return a->attempt != b->attempt ? a->attempt > b->attempt : a->round > b->round;
+}
+
+/* (3) No more than another one can have sent for one round, so that nobody takes up the room of the
+ * others.  What is furthest from now gives way. */
+static bool make_room(struct shard *s, struct shard_reduce *r, uint32_t node,
+		      const struct tw_body_reduce *b)
+{
+	const size_t most = 2 * (2 + s->slice.n / PART + s->plan->crew.workers);
+	struct shard_arrival **last = NULL, *gone;
+	size_t count = 0;
+
+	for (struct shard_arrival **a = &r->early; *a; a = &(*a)->next)
+		if ((*a)->node == node) {
+			count++;
+			if (!last || is_later(&(*a)->body, &(*last)->body))
+				last = a;
+		}
+	if (count < most)
+		return r->earlies < most * s->plan->crew.workers;
+	if (!is_later(&(*last)->body, b))
+		return false;
+	gone = *last;
+	*last = gone->next;
+	r->earlies--;
+	drop_arrival(s, gone);
+	return true;
 }
 
 /* What was early and is not any more; what is of no use is dropped. */
@@ -785,8 +854,13 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 
 	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation ||
 	    m->from.index != s->index || b->attempt < r->attempt ||
-	    (round && b->round < s->slice.round) || (early && r->earlies >= most_early(s, r)))
+	    (round && b->round < s->slice.round))
 		return;
+	if ((!round && b->what != TW_FORM_PARAMETERS && b->what != TW_FORM_VIEWS) ||
+	    (early && !make_room(s, r, m->from.node, b))) {
+		s->slice.tally.refused++;
+		return;
+	}
 	a = tw_heap_zeros(s->heap, sizeof *a);
 	if (!a) {
 		fail(s, ctx, TW_NO_MEMORY);

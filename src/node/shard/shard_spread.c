@@ -15,7 +15,9 @@
  *  (4) who asks for a mean says which parameters it has.  Who answers moves by half of the way, and
  *      says what it had; who asked moves by as much in the other direction, from wherever it is by
  *      then.  So the sum of both stays what it was, and nobody waits for an answer.
- *  (5) an answer is kept until the next exchange with the same replica, and sent again. */
+ *  (5) an answer is kept until the next exchange with the same replica, and sent again.
+ *  (6) parameters that no replica can have, or that are not finite any more, move nobody; the
+ *      exchange ends all the same. */
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
@@ -360,7 +362,8 @@ static bool apply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 			tw_give_up(ctx, st, "no memory for a contribution");
 		return false;
 	}
-	tw_shard_count_bytes(s, c, m);
+	if (tw_plan_spreads(s->plan)) /* else there are none */
+		tw_shard_count_bytes(s, c, m);
 	s->spread.peer[m->h.from].residual = c->push.residual;
 	s->slice.quiet = true; /* the replica of its own worker tells of it */
 	tw_bucket_add(s, c);
@@ -415,12 +418,13 @@ void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	if (m->h.payload != s->slice.n * sizeof(float) || !tw_vec_finite(theirs, s->slice.n)) {
 		s->slice.tally.refused++;
-		return;
+		theirs = NULL; /* (6) */
 	}
 	if (b->answer) {
 		if (!p->open.asked || b->number != p->open.number || who->slot != p->open.partner)
 			return; /* it was answered already */
-		approach(s, ctx, tw_block_floats(p->open.asked), theirs);
+		if (theirs)
+			approach(s, ctx, tw_block_floats(p->open.asked), theirs);
 		close_exchange(p);
 		check_settled(s, ctx);
 		return;
@@ -428,7 +432,7 @@ void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (b->number > o->answered) { /* else (5) */
 		struct tw_block *mine = tw_slice_snapshot(&s->slice);
 
-		if (!mine || !approach(s, ctx, tw_block_floats(mine), theirs)) {
+		if (!mine || (theirs && !approach(s, ctx, tw_block_floats(mine), theirs))) {
 			tw_block_drop(mine);
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for the parameters of shard %u",
 				   s->index);
