@@ -137,7 +137,7 @@ def at(result, epochs):
 def show_warm(asked):
     rows = [(*row, warm) for row in WARM_RATES for warm in WARM_FOR]
     print("| latency | rate | warm start | " + " | ".join(f"{when:g}" for when in WHEN) +
-          " epochs | virtual seconds | mean staleness |\n" + "| --- " * (5 + len(WHEN)) + "|")
+          " (epochs) | virtual seconds | mean staleness |\n" + "| --- " * (5 + len(WHEN)) + "|")
     for (links, rate, warm), results in zip(rows, by_seeds(asked,
                                                            [fields_of_warm(*r) for r in rows])):
         cells = []
