@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""curves.py - examples/curves.py still makes docs/curves.svg.
+"""curves.py [NAME] - examples/NAME.py still makes docs/NAME.svg; NAME is curves or firecaffe.
 
 Runs the script and compares the two pictures: the same strategies with the same labels, the same
 number of points, and every point within 2 % of the picture's height and width.  The bytes may
@@ -16,6 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SVG = "{http://www.w3.org/2000/svg}"
 LARGEST = 60_000
 SHARE = 0.02
+FEWEST = {"curves": 6, "firecaffe": 4}  # series of each picture
 
 
 def read(path):
@@ -25,7 +26,7 @@ def read(path):
     series = []
     for group in root.iter(SVG + "g"):
         if group.get("class") == "series":
-            line = group.find(SVG + "polyline").get("points")
+            line = group.find(SVG + "polyline").get("points") + " " + group.get("data-marks", "")
             points = [tuple(map(float, pair.split(","))) for pair in line.split()]
             series.append((group.get("id"), "".join(group.find(SVG + "text").itertext()), points))
     return size, series
@@ -50,22 +51,24 @@ def differences(kept, made):
 
 
 def main():
-    kept = os.path.join(ROOT, "docs", "curves.svg")
+    name = sys.argv[1] if len(sys.argv) > 1 else "curves"
+    script, kept = f"examples/{name}.py", f"docs/{name}.svg"
     program = os.path.join(os.environ.get("TW_BUILD", os.path.join(ROOT, "build")), "thalweg")
     with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, "curves.svg")
-        subprocess.run([sys.executable, os.path.join(ROOT, "examples", "curves.py"),
+        made = os.path.join(folder, "made.svg")
+        subprocess.run([sys.executable, os.path.join(ROOT, script),
                         "--thalweg", program, "--to", made], check=True)
-        found = differences(read(kept), read(made))
-    if os.path.getsize(kept) > LARGEST:
-        found.append(f"docs/curves.svg is larger than {LARGEST} bytes")
-    if len(read(kept)[1]) < 6:
-        found.append("docs/curves.svg has fewer than six curves")
+        before = read(os.path.join(ROOT, kept))
+        found = differences(before, read(made))
+    if os.path.getsize(os.path.join(ROOT, kept)) > LARGEST:
+        found.append(f"{kept} is larger than {LARGEST} bytes")
+    if len(before[1]) < FEWEST[name]:
+        found.append(f"{kept} has fewer than {FEWEST[name]} curves")
     for line in found:
         print(f"curves: {line}")
     if found:
-        sys.exit("curves: if the change is wanted: examples/curves.py --to docs/curves.svg")
-    print("curves: the picture is what examples/curves.py makes")
+        sys.exit(f"curves: if the change is wanted: {script} --to {kept}")
+    print(f"curves: the picture is what {script} makes")
 
 
 if __name__ == "__main__":
