@@ -52,8 +52,8 @@ const struct tw_preset tw_presets[] = {
 	  .paper = "Strom 2015",
 	  .help = "asynchronous; every worker sends its large gradient values to all others, and "
 		  "keeps the rest for later",
-	  .fields = "strategy: {gate: async, staleness: none, codec: {up: threshold}, topology: "
-		    "{kind: mixing, mixing: mesh}}\n"
+	  .fields = "strategy: {gate: async, staleness: none, codec: {up: threshold, up_tau: "
+		    "0.05}, topology: {kind: mixing, mixing: mesh}}\n"
 		    "update: {rule: sgd}\n"
 		    "train: {warm: {workers: 1, for: 0.1 epochs}}\n" },
 	{ .family = "Asynchronous",
