@@ -29,7 +29,7 @@ static const struct {
 	{ TW_PIN, S, M },    { TW_EVAL, M, W },   { TW_RESULT, W, M },    { TW_SNAP, M, S },
 	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
 	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
-	{ TW_SCALAR, S, M },
+	{ TW_SCALAR, S, M }, { TW_SPREAD, S, S }, { TW_HEARD, S, S },     { TW_MIX, S, S },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)
@@ -106,6 +106,8 @@ static void payloads_have_their_bounds(void **state)
 		bool peers;
 	} cases[] = {
 		{ TW_REDUCE, W, S, S, TW_TCP_WORKER, 1000, true },
+		{ TW_SPREAD, W, S, S, TW_TCP_WORKER, 1000, true },
+		{ TW_MIX, W, S, S, TW_TCP_WORKER, 1000, true },
 		{ TW_COPY, W, S, V, TW_TCP_WORKER, 5000, true },
 		{ TW_PUSH, W, W, S, TW_TCP_SERVE, 1000 },
 		{ TW_PARAMS, V, S, W, TW_TCP_WORKER, 1000 },
