@@ -404,7 +404,7 @@ struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool appl
 void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count);
 void tw_shard_forget_rounds(struct shard *s);
 
-/* --- shard_reduce.c ------------------------------------------------------------------------- */
+/* --- shard_reduce.c, shard_reduce_*.c, shard_form.c ----------------------------------------- */
 
 /* TW_FORM: with whom it adds up from now on. */
 void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
