@@ -21,9 +21,10 @@
  *  (8) a mean of replicas is made in the same way: of pinned views in s->views, which takes their
  *      place at once; of parameters in s->average, which waits for its COMMIT.  All three may be
  *      under way together.
- *  (9) a contribution that is not finite may be found to be so when pieces of it were sent.  The
- *      sum of this attempt is never complete here then, and the master forms another one without
- *      it.
+ *  (9) each piece of a contribution is checked before it leaves alone, or in the sum that it becomes
+ *      part of: a sum is finite only if all that was added is.  So a contribution that is not
+ *      finite may be found to be so when pieces of it were sent.  It is refused then.  The sum of
+ *      this attempt is never complete here, and the master forms another one without it.
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
  * (11) memory that was sent is not written, and memory that came is only read: messages and other
@@ -59,6 +60,7 @@ static void empty_piece(struct shard *s, struct shard_piece *p)
 	tw_block_drop(p->wire);
 	p->block = p->wire = NULL;
 	p->at = NULL;
+	p->unchecked = false;
 	p->next = 0;
 	p->done = false;
 	drop_arrivals(s, &p->waiting);
@@ -116,7 +118,6 @@ float *tw_reduce_sum_at(struct shard *s, struct shard_reduce *r, const struct sh
 	return r->sum ? tw_block_floats(r->sum) + p->from : NULL;
 }
 
-/* What is added up so far becomes this. */
 void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *at,
 		    const struct tw_body_reduce *has)
 {
@@ -125,44 +126,123 @@ void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *
 	p->block = block;
 	p->at = at;
 	p->has = *has;
+	p->unchecked = false;
 }
 
-/* (5) */
-static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
-			  struct tw_block *block, const float *x, const struct tw_body_reduce *of)
+/* (9) TW_REFUSED: it is not finite, and of this node's worker.  TW_ABSENT: (10). */
+static enum tw_status check(struct shard *s, const float *x, size_t n, bool own)
 {
-	const float before = p->has.weight / p->has.divide, share = of->weight / of->divide;
+	if (tw_vec_finite(x, n))
+		return TW_OK;
+	s->slice.tally.refused += !own;
+	return own ? TW_REFUSED : TW_ABSENT;
+}
+
+/* What is held is checked; what may not be added up is held no longer (10).  TW_REFUSED: (9). */
+static enum tw_status check_held(struct shard *s, struct shard_piece *p)
+{
+	const enum tw_status st = p->unchecked ? check(s, p->at, p->n, p->own) : TW_OK;
+
+	if (st == TW_REFUSED)
+		return st;
+	p->unchecked = false;
+	if (st == TW_ABSENT) {
+		tw_block_drop(p->block);
+		p->block = NULL;
+		p->at = NULL;
+	}
+	return TW_OK;
+}
+
+static void hold_input(struct shard_piece *p, const struct reduce_input *in, bool unchecked)
+{
+	tw_reduce_hold(p, in->block, in->at, &in->has);
+	p->unchecked = unchecked;
+	p->own = in->own;
+}
+
+/* The sum of what is held and of what comes is not finite: which of them may not be added up?
+ * TW_ABSENT: there is nothing more to add.  TW_REFUSED: (9). */
+static enum tw_status find_culprit(struct shard *s, struct shard_piece *p,
+				   const struct reduce_input *in)
+{
+	enum tw_status st = check_held(s, p);
+
+	if (st == TW_OK && in->unchecked)
+		st = check(s, in->at, p->n, in->own);
+	if (st != TW_OK || p->at)
+		return st; /* TW_OK: it is too large for a float, as the sum of a server would be */
+	hold_input(p, in, false);
+	return TW_ABSENT;
+}
+
+static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+{
+	has->contributions += of->contributions;
+	has->steps += of->steps;
+	has->samples += of->samples;
+	has->own_steps += of->own_steps;
+	has->skipped += of->skipped;
+	has->drift += of->drift;
+	has->drift_most = fmaxf(has->drift_most, of->drift_most);
+	has->weight += of->weight;
+	has->divide = has->weight;
+	has->progress = fmin(has->progress, of->progress);
+	has->loss += of->loss;
+}
+
+/* (5); what is held is the sum already: a second look at it would come too late. */
+static enum tw_status add_in_place(struct shard *s, struct shard_piece *p, float *sum,
+				   const struct reduce_input *in, float before, float share)
+{
+	const enum tw_status st = in->unchecked ? check(s, in->at, p->n, in->own) : TW_OK;
+
+	if (st != TW_OK)
+		return st;
+	if (before == 1.0f && share == 1.0f)
+		tw_vec_add_to(sum, sum, in->at, p->n);
+	else
+		tw_vec_axpby_to(sum, before, sum, share, in->at, p->n);
+	return TW_OK;
+}
+
+/* (5), (9) */
+static enum tw_status add_held(struct shard *s, struct shard_piece *p, float *sum,
+			       const struct reduce_input *in, float before, float share)
+{
+	const bool finite = before == 1.0f && share == 1.0f
+				    ? tw_vec_add_to(sum, p->at, in->at, p->n)
+				    : tw_vec_axpby_to(sum, before, p->at, share, in->at, p->n);
+
+	return finite ? TW_OK : find_culprit(s, p, in);
+}
+
+/* TW_REFUSED: (9). */
+static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+			  const struct reduce_input *in)
+{
+	const float before = p->has.weight / p->has.divide, share = in->has.weight / in->has.divide;
+	enum tw_status st;
 	float *sum;
 
-	if (!of->contributions)
+	if (!in->has.contributions)
 		return TW_OK;
 	if (!p->at) {
-		tw_reduce_hold(p, block, x, of);
+		hold_input(p, in, in->unchecked);
 		return TW_OK;
 	}
 	sum = tw_reduce_sum_at(s, r, p);
 	if (!sum)
 		return TW_NO_MEMORY;
-	if (before == 1.0f && share == 1.0f)
-		tw_vec_add_to(sum, p->at, x, p->n);
-	else
-		tw_vec_axpby_to(sum, before, p->at, share, x, p->n);
+	st = p->at == sum ? add_in_place(s, p, sum, in, before, share)
+			  : add_held(s, p, sum, in, before, share);
+	if (st != TW_OK)
+		return st == TW_ABSENT ? TW_OK : st;
 	tw_reduce_hold(p, r->sum, sum, &p->has);
-	p->has.contributions += of->contributions;
-	p->has.steps += of->steps;
-	p->has.samples += of->samples;
-	p->has.own_steps += of->own_steps;
-	p->has.skipped += of->skipped;
-	p->has.drift += of->drift;
-	p->has.drift_most = fmaxf(p->has.drift_most, of->drift_most);
-	p->has.weight += of->weight;
-	p->has.divide = p->has.weight;
-	p->has.progress = fmin(p->has.progress, of->progress);
-	p->has.loss += of->loss;
+	count_input(&p->has, &in->has);
 	return TW_OK;
 }
 
-/* The contribution of this node's worker to the round; NULL: it is not here yet. */
 const struct contribution *tw_reduce_own(const struct shard *s, const struct shard_reduce *r)
 {
 	const struct tw_member *me = &tw_reduce_members(r)[r->rank];
@@ -177,6 +257,8 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 
 	return (struct reduce_input){ .block = c->block,
 				      .at = c->g,
+				      .unchecked = c->unchecked,
+				      .own = true,
 				      .has = { .contributions = 1,
 					       .steps = b->steps,
 					       .samples = b->samples,
@@ -232,11 +314,14 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 			      struct shard_arrival *a)
 {
 	const float *x = a->block ? (const float *)(a->block->data + a->at) : NULL;
+	const struct reduce_input in = {
+		.block = a->block, .at = x, .has = a->body, .unchecked = a->unchecked
+	};
 
 	if (!x) /* nobody contributes */
 		return TW_OK;
 	if (!a->body.whole)
-		return add(s, r, p, a->block, x, &a->body);
+		return add(s, r, p, &in);
 	p->wire = tw_block_keep(a->wire);
 	p->wire_at = a->wire_at;
 	p->wire_bytes = a->bytes;
@@ -261,8 +346,10 @@ static void stage(struct shard *s, const struct shard_piece *p)
 /* The last move is made. */
 static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, struct shard_piece *p)
 {
-	const enum tw_status st = tw_reduce_seal(s, r, p);
+	enum tw_status st = check_held(s, p);
 
+	if (st == TW_OK)
+		st = tw_reduce_seal(s, r, p);
 	if (st != TW_OK)
 		return st;
 	if (!tw_reduce_averages(r) && !tw_reduce_mixes(s, r))
@@ -272,38 +359,60 @@ static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, stru
 	return TW_OK;
 }
 
-/* Make all moves of the piece that can be made. */
+/* Add what this node has to the piece.  TW_ABSENT: it is not here yet. */
+static enum tw_status add_own(struct shard *s, struct shard_reduce *r, struct shard_piece *p)
+{
+	struct reduce_input own;
+
+	if (!r->contributes && !tw_reduce_mixes(s, r))
+		return TW_OK;
+	if (!tw_reduce_input(s, r, &own))
+		return TW_ABSENT;
+	own.at += p->from;
+	return add(s, r, p, &own);
+}
+
+/* Add or take over what another replica sent.  TW_ABSENT: it is not here yet. */
+static enum tw_status take_arrived(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				   const struct tw_move *move)
+{
+	struct shard_arrival *a = arrived(p, move->peer, move->kind == TW_MOVE_TAKE);
+	enum tw_status st;
+
+	if (!a)
+		return TW_ABSENT;
+	st = receive(s, r, p, a);
+	tw_reduce_drop_arrival(s, a);
+	return st;
+}
+
+/* What leaves alone is checked before (9). */
+static enum tw_status send_checked(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
+				   struct shard_piece *p, const struct tw_move *move)
+{
+	const enum tw_status st = check_held(s, p);
+
+	return st == TW_OK ? tw_reduce_send(s, r, ctx, p, move) : st;
+}
+
+/* Make all moves of the piece that can be made.  TW_REFUSED: (9); no further move is made. */
 static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 			      struct shard_piece *p)
 {
 	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
-	enum tw_status st = TW_OK;
 
-	for (; p->next < moves && st == TW_OK; p->next++) {
+	for (; p->next < moves; p->next++) {
 		const struct tw_move move =
 			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
 		const bool receives = move.kind == TW_MOVE_ADD || move.kind == TW_MOVE_TAKE;
-		struct shard_arrival *a = NULL;
+		const enum tw_status st = !receives              ? send_checked(s, r, ctx, p, &move)
+					  : move.peer == r->rank ? add_own(s, r, p)
+								 : take_arrived(s, r, p, &move);
 
-		if (!receives) {
-			st = tw_reduce_send(s, r, ctx, p, &move);
-		} else if (move.peer == r->rank) {
-			const bool adds = r->contributes || tw_reduce_mixes(s, r);
-			struct reduce_input own;
-
-			if (adds && !tw_reduce_input(s, r, &own))
-				return TW_OK;
-			if (adds)
-				st = add(s, r, p, own.block, own.at + p->from, &own.has);
-		} else {
-			a = arrived(p, move.peer, move.kind == TW_MOVE_TAKE);
-			if (!a)
-				return TW_OK;
-			st = receive(s, r, p, a);
-			tw_reduce_drop_arrival(s, a);
-		}
+		if (st != TW_OK)
+			return st == TW_ABSENT ? TW_OK : st;
 	}
-	return st == TW_OK && !p->done ? finish_piece(s, r, p) : st;
+	return p->done ? TW_OK : finish_piece(s, r, p);
 }
 
 /* A step of the sum could not be made. */
@@ -397,7 +506,9 @@ void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_contex
 	const bool was = p->done;
 	const enum tw_status st = advance(s, r, ctx, p);
 
-	if (st != TW_OK)
+	if (st == TW_REFUSED)
+		tw_shard_refuse_staged(s, ctx, tw_reduce_members(r)[r->rank].slot);
+	else if (st != TW_OK)
 		tw_reduce_fail(s, ctx, st);
 	if (st != TW_OK || was || r->left)
 		return;
@@ -428,30 +539,25 @@ enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution 
 	return TW_OK;
 }
 
-/* Each piece is checked right before it is made use of: it is in the cache then. */
+/* (9): pieces are checked as they are made use of. */
 enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	struct shard_reduce *r = &s->reduce;
-	const size_t n = s->slice.n;
+	const bool mixes = tw_reduce_mixes(s, r);
+	const uint32_t slot = c->slot;
 
-	if (tw_reduce_mixes(s, r) || !r->pieces || !r->contributes || tw_reduce_own(s, r) != c ||
-	    s->slice.all != n) {
-		if (tw_shard_reduce_check(s, c) != TW_OK)
-			return TW_BAD_BYTES;
-		tw_reduce_advance_all(s, r, ctx);
-		if (tw_reduce_mixes(s, r))
-			tell(s, r, ctx); /* (7) */
-		return TW_OK;
-	}
+	if ((mixes || !r->pieces || !r->contributes || tw_reduce_own(s, r) != c ||
+	     s->slice.all != s->slice.n) &&
+	    tw_shard_reduce_check(s, c) != TW_OK)
+		return TW_BAD_BYTES;
 	for (uint32_t k = 0; k < r->pieces; k++) {
-		struct shard_piece *p = piece_in_turn(r, k);
-
-		if (c->unchecked && !tw_vec_finite(c->g + p->from, p->n))
-			return TW_BAD_BYTES; /* what was sent of it is void with this attempt */
-		if (!p->done)
-			tw_reduce_advance(s, r, ctx, p);
+		if (!piece_in_turn(r, k)->done)
+			tw_reduce_advance(s, r, ctx, piece_in_turn(r, k));
+		if (tw_shard_worker(s, slot)->staged != c)
+			return TW_REFUSED;
 	}
-	c->unchecked = false;
+	if (mixes)
+		tell(s, r, ctx); /* (7) */
 	return TW_OK;
 }
 
