@@ -155,6 +155,7 @@ struct shard_arrival {
 	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
 	size_t at, wire_at, bytes;
 	bool unchecked; /* nobody has looked yet whether it is finite */
+	bool mine;      /* nobody else reads the block */
 };
 
 /* A piece of the slice: a part of a chunk of the reduction. */
@@ -167,6 +168,7 @@ struct shard_piece {
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
 	bool unchecked;            /* it is one contribution, and may be not finite ... */
 	bool own;                  /* ... of this node's worker */
+	bool mine;                 /* nobody else reads the block yet: sums may be made there */
 	struct tw_body_reduce has; /* what is said of it */
 	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
 	size_t wire_at, wire_bytes;    /* ... in it */

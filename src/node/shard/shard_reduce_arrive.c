@@ -67,6 +67,7 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 	a->wire_at = a->at;
 	a->block = b;
 	a->at = 0;
+	a->mine = true;
 	return TW_OK;
 }
 
@@ -200,7 +201,8 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 				     .body = *b,
 				     .block = tw_block_keep(m->payload),
 				     .at = m->payload_at,
-				     .bytes = m->h.payload };
+				     .bytes = m->h.payload,
+				     .mine = m->fresh };
 	a->body.whole = b->whole != 0;
 	if (!early) {
 		take(s, r, ctx, a);
