@@ -338,12 +338,13 @@ enum tw_form_what {
 struct tw_body_reduce {
 	uint64_t round;
 	uint32_t attempt, chunk, part;
-	uint32_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t what;          /* as in FORM */
 	uint32_t contributions; /* in it; 0: there is nothing in it yet, and no payload */
 	uint32_t steps, samples, own_steps, skipped;
 	float weight, divide;    /* as in PUSH, of all of them */
 	float drift, drift_most; /* sum and largest */
-	uint32_t what;           /* as in FORM */
+	float residual;          /* as in PUSH, of a single contribution; sums have none */
 	double progress, loss;   /* least; sum */
 };
 struct tw_body_give {

@@ -94,9 +94,18 @@ struct shard_fence {
 	uint32_t view_term; /* boot of the master that sent it */
 };
 
+/* What the worker of another replica owes (tw_plan_gathers): a replica knows its own worker only,
+ * but counts what dies with others. */
+struct shard_debt {
+	uint32_t incarnation; /* its newest life that was heard of */
+	bool gone;
+	float residual; /* after its last contribution that counts */
+};
+
 /* All workers that may be here.  `failing` counts the workers that are here and have strikes. */
 struct shard_members {
 	struct shard_worker *worker; /* by slot */
+	struct shard_debt *debt;     /* by slot; NULL: there are none */
 	uint32_t live;               /* as the master counts */
 	uint32_t failing;
 	uint32_t full_views; /* so many came */
@@ -154,6 +163,7 @@ struct shard_arrival {
 	struct tw_block *block; /* a reference; NULL: nothing is in it */
 	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
 	size_t at, wire_at, bytes;
+	bool coded; /* the block is what a codec wrote, and is decoded when its turn comes */
 };
 
 /* A piece of the slice: a part of a chunk of the reduction. */
@@ -186,6 +196,7 @@ struct shard_reduce {
 	uint32_t *first;      /* piece, by chunk; chunks + 1 of them */
 	struct tw_block *sum; /* where sums are made, as long as the slice; NULL: not needed yet */
 	struct slice_part *part;     /* room for where the pieces lie */
+	float *owed;                 /* tw_plan_gathers: by rank, what it owes after this round */
 	struct shard_arrival *early; /* of a round or formation yet to come */
 	uint32_t earlies;
 	struct tw_body_give *give; /* copies that wait for a COMMIT on its way */
@@ -340,6 +351,11 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
+/* `len` bytes of a slice, as codec.up writes them and the buffers after them, into slice.all
+ * floats; *values: how many a sparse codec sent, else it stays.  TW_BAD_BYTES: they are malformed, or not
+ * finite; `to` is rubbish then. */
+enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
+			       size_t *values);
 /* What the codec made of it is counted. */
 void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m);
 /* May a contribution have this weight, or be divided by it? */
@@ -570,6 +586,8 @@ static inline void tw_shard_worker_owes(struct shard *s, struct shard_worker *g,
 		tw_shard_lose(s, g->residual, residual);
 	g->residual = residual;
 }
+/* What this life of another replica's worker owes after a contribution that counts. */
+void tw_shard_other_owes(struct shard *s, uint32_t slot, uint32_t incarnation, float residual);
 enum tw_status tw_shard_workers_init(struct shard *s);
 void tw_shard_workers_release(struct shard *s);
 

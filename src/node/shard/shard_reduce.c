@@ -27,7 +27,10 @@
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
  * (11) memory that was sent is not written, and memory that came is only read: messages and other
- *      replicas may refer to it.  The sum is applied from where its pieces lie. */
+ *      replicas may refer to it.  The sum is applied from where its pieces lie.
+ * (12) a contribution that its worker encoded with a residual goes to all others as it is, and each
+ *      of them decodes it when its turn in the sum has come.  What its worker owes after it counts
+ *      with the commit. */
 #include "node/shard/shard.h"
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
@@ -83,11 +86,13 @@ void tw_reduce_disband(struct shard *s, struct shard_reduce *r)
 	s->heap->put(s->heap, r->piece);
 	s->heap->put(s->heap, r->part);
 	s->heap->put(s->heap, r->first);
+	s->heap->put(s->heap, r->owed);
 	tw_block_drop(r->members);
 	r->members = NULL;
 	r->piece = NULL;
 	r->part = NULL;
 	r->first = NULL;
+	r->owed = NULL;
 	r->peers = r->pieces = r->left = r->chunks = 0;
 }
 
@@ -127,6 +132,22 @@ void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *
 	p->has = *has;
 }
 
+/* One more input is in the sum. */
+static void count_in(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+{
+	has->contributions += of->contributions;
+	has->steps += of->steps;
+	has->samples += of->samples;
+	has->own_steps += of->own_steps;
+	has->skipped += of->skipped;
+	has->drift += of->drift;
+	has->drift_most = fmaxf(has->drift_most, of->drift_most);
+	has->weight += of->weight;
+	has->divide = has->weight;
+	has->progress = fmin(has->progress, of->progress);
+	has->loss += of->loss;
+}
+
 /* (5) */
 static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
 			  struct tw_block *block, const float *x, const struct tw_body_reduce *of)
@@ -148,18 +169,55 @@ static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_
 	else
 		tw_vec_axpby_to(sum, before, p->at, share, x, p->n);
 	tw_reduce_hold(p, r->sum, sum, &p->has);
-	p->has.contributions += of->contributions;
-	p->has.steps += of->steps;
-	p->has.samples += of->samples;
-	p->has.own_steps += of->own_steps;
-	p->has.skipped += of->skipped;
-	p->has.drift += of->drift;
-	p->has.drift_most = fmaxf(p->has.drift_most, of->drift_most);
-	p->has.weight += of->weight;
-	p->has.divide = p->has.weight;
-	p->has.progress = fmin(p->has.progress, of->progress);
-	p->has.loss += of->loss;
+	count_in(&p->has, of);
 	return TW_OK;
+}
+
+/* Few values of a sparse contribution, added where the sum is. */
+static enum tw_status add_sparse(struct shard *s, struct shard_piece *p, float *sum,
+				 const struct shard_arrival *a)
+{
+	const struct tw_traffic *t = &s->plan->traffic;
+	const size_t n = s->slice.trainable, rest = p->n - n, tail = rest * sizeof(float);
+	const uint8_t *bytes = a->block->data + a->at;
+	size_t values;
+
+	if (a->bytes < tail ||
+	    t->up->check(t->up_options, bytes, a->bytes - tail, n, &values) != TW_OK)
+		return TW_BAD_BYTES;
+	t->up->add(t->up_options, bytes, a->bytes - tail, 1.0f, sum, n);
+	for (size_t k = 0; k < rest; k++) { /* they may lie anywhere among the bytes */
+		float x;
+
+		memcpy(&x, bytes + a->bytes - tail + k * sizeof x, sizeof x);
+		sum[n + k] += x;
+	}
+	count_in(&p->has, &a->body);
+	return TW_OK;
+}
+
+/* (12) A contribution as its worker encoded it.  TW_BAD_BYTES: it is malformed, and nothing is
+ * added. */
+static enum tw_status add_coded(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				const struct shard_arrival *a)
+{
+	const uint8_t *bytes = a->block->data + a->at;
+	const bool ones = p->has.weight == p->has.divide && a->body.weight == a->body.divide;
+	struct tw_block *b;
+	enum tw_status st;
+	size_t values;
+
+	if (s->plan->traffic.up->add && p->at && p->block == r->sum && ones)
+		return add_sparse(s, p, tw_reduce_sum_at(s, r, p), a);
+	b = p->at ? tw_pool_take(s->slice.pool) : tw_reduce_sum_at(s, r, p) ? r->sum : NULL;
+	if (!b)
+		return TW_NO_MEMORY;
+	st = tw_shard_decode(s, bytes, a->bytes, tw_block_floats(b), &values);
+	if (st == TW_OK)
+		st = add(s, r, p, b, tw_block_floats(b), &a->body);
+	if (b != r->sum)
+		tw_block_drop(b);
+	return st;
 }
 
 /* The contribution of this node's worker to the round; NULL: it is not here yet. */
@@ -175,7 +233,8 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 {
 	const struct tw_body_push *b = &c->push;
 
-	return (struct reduce_input){ .block = c->block,
+	return (struct reduce_input){ .of = c,
+				      .block = c->block,
 				      .at = c->g,
 				      .has = { .contributions = 1,
 					       .steps = b->steps,
@@ -186,6 +245,7 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 					       .divide = b->divide,
 					       .drift = b->drift,
 					       .drift_most = b->drift,
+					       .residual = b->residual,
 					       .progress = b->progress,
 					       .loss = b->loss } };
 }
@@ -206,9 +266,9 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 		b = s->pin.view;
 	if (b)
 		*out = (struct reduce_input){
-			b,
-			tw_block_floats(b),
-			{ .contributions = 1, .weight = 1.0f, .divide = 1.0f }
+			.block = b,
+			.at = tw_block_floats(b),
+			.has = { .contributions = 1, .weight = 1.0f, .divide = 1.0f }
 		};
 	return b;
 }
@@ -232,16 +292,30 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 			      struct shard_arrival *a)
 {
 	const float *x = a->block ? (const float *)(a->block->data + a->at) : NULL;
+	enum tw_status st;
 
 	if (!x) /* nobody contributes */
 		return TW_OK;
-	if (!a->body.whole)
-		return add(s, r, p, a->block, x, &a->body);
+	if (!a->body.whole) {
+		st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, a->block, x, &a->body);
+		if (st == TW_OK && r->owed)
+			r->owed[a->rank] = a->body.residual;
+		s->slice.tally.refused += st == TW_BAD_BYTES; /* (10) */
+		return st == TW_BAD_BYTES ? TW_OK : st;
+	}
 	p->wire = tw_block_keep(a->wire);
 	p->wire_at = a->wire_at;
 	p->wire_bytes = a->bytes;
 	tw_reduce_hold(p, a->block, x, &a->body);
 	return TW_OK;
+}
+
+static enum tw_status add_input(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				const struct reduce_input *own)
+{
+	if (r->owed)
+		r->owed[r->rank] = own->has.residual;
+	return add(s, r, p, own->block, own->at + p->from, &own->has);
 }
 
 /* The next version of this piece, for the commit that may follow: now it is in the cache. */
@@ -276,25 +350,25 @@ static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, stru
 static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 			      struct shard_piece *p)
 {
-	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
+	const struct tw_reduction *by = tw_reduce_reduction(s, r);
+	const uint32_t moves = by->moves(r->peers, r->rank, p->chunk);
+	const bool adds = r->contributes || tw_reduce_mixes(s, r);
 	enum tw_status st = TW_OK;
 
 	for (; p->next < moves && st == TW_OK; p->next++) {
-		const struct tw_move move =
-			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
+		const struct tw_move move = by->move(r->peers, r->rank, p->chunk, p->next);
 		const bool receives = move.kind == TW_MOVE_ADD || move.kind == TW_MOVE_TAKE;
+		const bool takes_own = receives ? move.peer == r->rank : by->own;
 		struct shard_arrival *a = NULL;
+		struct reduce_input own;
 
+		if (takes_own && adds && !tw_reduce_input(s, r, &own))
+			return TW_OK;
 		if (!receives) {
 			st = tw_reduce_send(s, r, ctx, p, &move);
-		} else if (move.peer == r->rank) {
-			const bool adds = r->contributes || tw_reduce_mixes(s, r);
-			struct reduce_input own;
-
-			if (adds && !tw_reduce_input(s, r, &own))
-				return TW_OK;
+		} else if (takes_own) {
 			if (adds)
-				st = add(s, r, p, own.block, own.at + p->from, &own.has);
+				st = add_input(s, r, p, &own);
 		} else {
 			a = arrived(p, move.peer, move.kind == TW_MOVE_TAKE);
 			if (!a)
@@ -434,8 +508,8 @@ enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, str
 	struct shard_reduce *r = &s->reduce;
 	const size_t n = s->slice.n;
 
-	if (tw_reduce_mixes(s, r) || !r->pieces || !r->contributes || tw_reduce_own(s, r) != c ||
-	    s->slice.all != n) {
+	if (!r->pieces || tw_reduce_reduction(s, r)->own || !r->contributes ||
+	    tw_reduce_own(s, r) != c || s->slice.all != n) {
 		if (tw_shard_reduce_check(s, c) != TW_OK)
 			return TW_BAD_BYTES;
 		tw_reduce_advance_all(s, r, ctx);
