@@ -352,8 +352,8 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
 /* `len` bytes of a slice, as codec.up writes them and the buffers after them, into slice.all
- * floats; *values: how many a sparse codec sent, else it stays.  TW_BAD_BYTES: they are malformed, or not
- * finite; `to` is rubbish then. */
+ * floats; *values: how many a sparse codec sent, else it stays.  TW_BAD_BYTES: they are malformed,
+ * or not finite; `to` is rubbish then. */
 enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
 			       size_t *values);
 /* What the codec made of it is counted. */
