@@ -21,9 +21,10 @@
  *  (8) a mean of replicas is made in the same way: of pinned views in s->views, which takes their
  *      place at once; of parameters in s->average, which waits for its COMMIT.  All three may be
  *      under way together.
- *  (9) a contribution that is not finite may be found to be so when pieces of it were sent.  The
- *      sum of this attempt is never complete here then, and the master forms another one without
- *      it.
+ *  (9) each piece of a contribution is checked before it leaves alone, or in the sum that it
+ *      becomes part of: a sum is finite only if all that was added is.  So a contribution that is not
+ *      finite may be found to be so when pieces of it were sent.  It is refused then.  The sum of
+ *      this attempt is never complete here, and the master forms another one without it.
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
  * (11) memory that was sent is not written, and memory that came is only read: messages and other
@@ -62,6 +63,7 @@ static void empty_piece(struct shard *s, struct shard_piece *p)
 	tw_block_drop(p->wire);
 	p->block = p->wire = NULL;
 	p->at = NULL;
+	p->unchecked = false;
 	p->next = 0;
 	p->done = false;
 	drop_arrivals(s, &p->waiting);
@@ -121,7 +123,6 @@ float *tw_reduce_sum_at(struct shard *s, struct shard_reduce *r, const struct sh
 	return r->sum ? tw_block_floats(r->sum) + p->from : NULL;
 }
 
-/* What is added up so far becomes this. */
 void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *at,
 		    const struct tw_body_reduce *has)
 {
@@ -130,10 +131,57 @@ void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *
 	p->block = block;
 	p->at = at;
 	p->has = *has;
+	p->unchecked = false;
 }
 
-/* One more input is in the sum. */
-static void count_in(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+/* (9) TW_REFUSED: it is not finite, and of this node's worker.  TW_ABSENT: (10). */
+static enum tw_status check(struct shard *s, const float *x, size_t n, bool own)
+{
+	if (tw_vec_finite(x, n))
+		return TW_OK;
+	s->slice.tally.refused += !own;
+	return own ? TW_REFUSED : TW_ABSENT;
+}
+
+/* What is held is checked; what may not be added up is held no longer (10).  TW_REFUSED: (9). */
+static enum tw_status check_held(struct shard *s, struct shard_piece *p)
+{
+	const enum tw_status st = p->unchecked ? check(s, p->at, p->n, p->own) : TW_OK;
+
+	if (st == TW_REFUSED)
+		return st;
+	p->unchecked = false;
+	if (st == TW_ABSENT) {
+		tw_block_drop(p->block);
+		p->block = NULL;
+		p->at = NULL;
+	}
+	return TW_OK;
+}
+
+static void hold_input(struct shard_piece *p, const struct reduce_input *in, bool unchecked)
+{
+	tw_reduce_hold(p, in->block, in->at, &in->has);
+	p->unchecked = unchecked;
+	p->own = in->own;
+}
+
+/* The sum of what is held and of what comes is not finite: which of them may not be added up?
+ * TW_ABSENT: there is nothing more to add.  TW_REFUSED: (9). */
+static enum tw_status find_culprit(struct shard *s, struct shard_piece *p,
+				   const struct reduce_input *in)
+{
+	enum tw_status st = check_held(s, p);
+
+	if (st == TW_OK && in->unchecked)
+		st = check(s, in->at, p->n, in->own);
+	if (st != TW_OK || p->at)
+		return st; /* TW_OK: it is too large for a float, as the sum of a server would be */
+	hold_input(p, in, false);
+	return TW_ABSENT;
+}
+
+static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce *of)
 {
 	has->contributions += of->contributions;
 	has->steps += of->steps;
@@ -148,28 +196,55 @@ static void count_in(struct tw_body_reduce *has, const struct tw_body_reduce *of
 	has->loss += of->loss;
 }
 
-/* (5) */
-static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
-			  struct tw_block *block, const float *x, const struct tw_body_reduce *of)
+/* (5); what is held is the sum already: a second look at it would come too late. */
+static enum tw_status add_in_place(struct shard *s, struct shard_piece *p, float *sum,
+				   const struct reduce_input *in, float before, float share)
 {
-	const float before = p->has.weight / p->has.divide, share = of->weight / of->divide;
+	const enum tw_status st = in->unchecked ? check(s, in->at, p->n, in->own) : TW_OK;
+
+	if (st != TW_OK)
+		return st;
+	if (before == 1.0f && share == 1.0f)
+		tw_vec_add_to(sum, sum, in->at, p->n);
+	else
+		tw_vec_axpby_to(sum, before, sum, share, in->at, p->n);
+	return TW_OK;
+}
+
+/* (5), (9) */
+static enum tw_status add_held(struct shard *s, struct shard_piece *p, float *sum,
+			       const struct reduce_input *in, float before, float share)
+{
+	const bool finite = before == 1.0f && share == 1.0f
+				    ? tw_vec_add_to(sum, p->at, in->at, p->n)
+				    : tw_vec_axpby_to(sum, before, p->at, share, in->at, p->n);
+
+	return finite ? TW_OK : find_culprit(s, p, in);
+}
+
+/* TW_REFUSED: (9). */
+static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+			  const struct reduce_input *in)
+{
+	const float before = p->has.weight / p->has.divide, share = in->has.weight / in->has.divide;
+	enum tw_status st;
 	float *sum;
 
-	if (!of->contributions)
+	if (!in->has.contributions)
 		return TW_OK;
 	if (!p->at) {
-		tw_reduce_hold(p, block, x, of);
+		hold_input(p, in, in->unchecked);
 		return TW_OK;
 	}
 	sum = tw_reduce_sum_at(s, r, p);
 	if (!sum)
 		return TW_NO_MEMORY;
-	if (before == 1.0f && share == 1.0f)
-		tw_vec_add_to(sum, p->at, x, p->n);
-	else
-		tw_vec_axpby_to(sum, before, p->at, share, x, p->n);
+	st = p->at == sum ? add_in_place(s, p, sum, in, before, share)
+			  : add_held(s, p, sum, in, before, share);
+	if (st != TW_OK)
+		return st == TW_ABSENT ? TW_OK : st;
 	tw_reduce_hold(p, r->sum, sum, &p->has);
-	count_in(&p->has, of);
+	count_input(&p->has, &in->has);
 	return TW_OK;
 }
 
@@ -192,7 +267,7 @@ static enum tw_status add_sparse(struct shard *s, struct shard_piece *p, float *
 		memcpy(&x, bytes + a->bytes - tail + k * sizeof x, sizeof x);
 		sum[n + k] += x;
 	}
-	count_in(&p->has, &a->body);
+	count_input(&p->has, &a->body);
 	return TW_OK;
 }
 
@@ -214,13 +289,14 @@ static enum tw_status add_coded(struct shard *s, struct shard_reduce *r, struct 
 		return TW_NO_MEMORY;
 	st = tw_shard_decode(s, bytes, a->bytes, tw_block_floats(b), &values);
 	if (st == TW_OK)
-		st = add(s, r, p, b, tw_block_floats(b), &a->body);
+		st = add(s, r, p,
+			 &(struct reduce_input){
+				 .block = b, .at = tw_block_floats(b), .has = a->body });
 	if (b != r->sum)
 		tw_block_drop(b);
 	return st;
 }
 
-/* The contribution of this node's worker to the round; NULL: it is not here yet. */
 const struct contribution *tw_reduce_own(const struct shard *s, const struct shard_reduce *r)
 {
 	const struct tw_member *me = &tw_reduce_members(r)[r->rank];
@@ -236,6 +312,8 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 	return (struct reduce_input){ .of = c,
 				      .block = c->block,
 				      .at = c->g,
+				      .unchecked = c->unchecked,
+				      .own = true,
 				      .has = { .contributions = 1,
 					       .steps = b->steps,
 					       .samples = b->samples,
@@ -292,12 +370,15 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 			      struct shard_arrival *a)
 {
 	const float *x = a->block ? (const float *)(a->block->data + a->at) : NULL;
-	enum tw_status st;
+	const struct reduce_input in = {
+		.block = a->block, .at = x, .has = a->body, .unchecked = a->unchecked
+	};
 
 	if (!x) /* nobody contributes */
 		return TW_OK;
 	if (!a->body.whole) {
-		st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, a->block, x, &a->body);
+		const enum tw_status st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, &in);
+
 		if (st == TW_OK && r->owed)
 			r->owed[a->rank] = a->body.residual;
 		s->slice.tally.refused += st == TW_BAD_BYTES; /* (10) */
@@ -308,14 +389,6 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 	p->wire_bytes = a->bytes;
 	tw_reduce_hold(p, a->block, x, &a->body);
 	return TW_OK;
-}
-
-static enum tw_status add_input(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
-				const struct reduce_input *own)
-{
-	if (r->owed)
-		r->owed[r->rank] = own->has.residual;
-	return add(s, r, p, own->block, own->at + p->from, &own->has);
 }
 
 /* The next version of this piece, for the commit that may follow: now it is in the cache. */
@@ -335,8 +408,10 @@ static void stage(struct shard *s, const struct shard_piece *p)
 /* The last move is made. */
 static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, struct shard_piece *p)
 {
-	const enum tw_status st = tw_reduce_seal(s, r, p);
+	enum tw_status st = check_held(s, p);
 
+	if (st == TW_OK)
+		st = tw_reduce_seal(s, r, p);
 	if (st != TW_OK)
 		return st;
 	if (!tw_reduce_averages(r) && !tw_reduce_mixes(s, r))
@@ -346,38 +421,66 @@ static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, stru
 	return TW_OK;
 }
 
-/* Make all moves of the piece that can be made. */
+/* Add what this node has to the piece.  TW_ABSENT: it is not here yet. */
+static enum tw_status add_own(struct shard *s, struct shard_reduce *r, struct shard_piece *p)
+{
+	struct reduce_input own;
+
+	if (!r->contributes && !tw_reduce_mixes(s, r))
+		return TW_OK;
+	if (!tw_reduce_input(s, r, &own))
+		return TW_ABSENT;
+	own.at += p->from;
+	if (r->owed)
+		r->owed[r->rank] = own.has.residual;
+	return add(s, r, p, &own);
+}
+
+/* Add or take over what another replica sent.  TW_ABSENT: it is not here yet. */
+static enum tw_status take_arrived(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				   const struct tw_move *move)
+{
+	struct shard_arrival *a = arrived(p, move->peer, move->kind == TW_MOVE_TAKE);
+	enum tw_status st;
+
+	if (!a)
+		return TW_ABSENT;
+	st = receive(s, r, p, a);
+	tw_reduce_drop_arrival(s, a);
+	return st;
+}
+
+/* What leaves alone is checked before (9).  TW_ABSENT: it is the own input, and not here yet. */
+static enum tw_status send_checked(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
+				   struct shard_piece *p, const struct tw_move *move)
+{
+	const enum tw_status st = check_held(s, p);
+	struct reduce_input own;
+
+	if (tw_reduce_reduction(s, r)->own && r->contributes && !tw_reduce_mixes(s, r) &&
+	    !tw_reduce_input(s, r, &own))
+		return TW_ABSENT;
+	return st == TW_OK ? tw_reduce_send(s, r, ctx, p, move) : st;
+}
+
+/* Make all moves of the piece that can be made.  TW_REFUSED: (9); no further move is made. */
 static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 			      struct shard_piece *p)
 {
-	const struct tw_reduction *by = tw_reduce_reduction(s, r);
-	const uint32_t moves = by->moves(r->peers, r->rank, p->chunk);
-	const bool adds = r->contributes || tw_reduce_mixes(s, r);
-	enum tw_status st = TW_OK;
+	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
 
-	for (; p->next < moves && st == TW_OK; p->next++) {
-		const struct tw_move move = by->move(r->peers, r->rank, p->chunk, p->next);
+	for (; p->next < moves; p->next++) {
+		const struct tw_move move =
+			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
 		const bool receives = move.kind == TW_MOVE_ADD || move.kind == TW_MOVE_TAKE;
-		const bool takes_own = receives ? move.peer == r->rank : by->own;
-		struct shard_arrival *a = NULL;
-		struct reduce_input own;
+		const enum tw_status st = !receives              ? send_checked(s, r, ctx, p, &move)
+					  : move.peer == r->rank ? add_own(s, r, p)
+								 : take_arrived(s, r, p, &move);
 
-		if (takes_own && adds && !tw_reduce_input(s, r, &own))
-			return TW_OK;
-		if (!receives) {
-			st = tw_reduce_send(s, r, ctx, p, &move);
-		} else if (takes_own) {
-			if (adds)
-				st = add_input(s, r, p, &own);
-		} else {
-			a = arrived(p, move.peer, move.kind == TW_MOVE_TAKE);
-			if (!a)
-				return TW_OK;
-			st = receive(s, r, p, a);
-			tw_reduce_drop_arrival(s, a);
-		}
+		if (st != TW_OK)
+			return st == TW_ABSENT ? TW_OK : st;
 	}
-	return st == TW_OK && !p->done ? finish_piece(s, r, p) : st;
+	return p->done ? TW_OK : finish_piece(s, r, p);
 }
 
 /* A step of the sum could not be made. */
@@ -471,7 +574,9 @@ void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_contex
 	const bool was = p->done;
 	const enum tw_status st = advance(s, r, ctx, p);
 
-	if (st != TW_OK)
+	if (st == TW_REFUSED)
+		tw_shard_refuse_staged(s, ctx, tw_reduce_members(r)[r->rank].slot);
+	else if (st != TW_OK)
 		tw_reduce_fail(s, ctx, st);
 	if (st != TW_OK || was || r->left)
 		return;
@@ -502,30 +607,25 @@ enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution 
 	return TW_OK;
 }
 
-/* Each piece is checked right before it is made use of: it is in the cache then. */
+/* (9): pieces are checked as they are made use of. */
 enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	struct shard_reduce *r = &s->reduce;
-	const size_t n = s->slice.n;
+	const bool mixes = tw_reduce_mixes(s, r);
+	const uint32_t slot = c->slot;
 
-	if (!r->pieces || tw_reduce_reduction(s, r)->own || !r->contributes ||
-	    tw_reduce_own(s, r) != c || s->slice.all != n) {
-		if (tw_shard_reduce_check(s, c) != TW_OK)
-			return TW_BAD_BYTES;
-		tw_reduce_advance_all(s, r, ctx);
-		if (tw_reduce_mixes(s, r))
-			tell(s, r, ctx); /* (7) */
-		return TW_OK;
-	}
+	if ((!r->pieces || tw_reduce_reduction(s, r)->own || !r->contributes ||
+	     tw_reduce_own(s, r) != c || s->slice.all != s->slice.n) &&
+	    tw_shard_reduce_check(s, c) != TW_OK)
+		return TW_BAD_BYTES;
 	for (uint32_t k = 0; k < r->pieces; k++) {
-		struct shard_piece *p = piece_in_turn(r, k);
-
-		if (c->unchecked && !tw_vec_finite(c->g + p->from, p->n))
-			return TW_BAD_BYTES; /* what was sent of it is void with this attempt */
-		if (!p->done)
-			tw_reduce_advance(s, r, ctx, p);
+		if (!piece_in_turn(r, k)->done)
+			tw_reduce_advance(s, r, ctx, piece_in_turn(r, k));
+		if (tw_shard_worker(s, slot)->staged != c)
+			return TW_REFUSED;
 	}
-	c->unchecked = false;
+	if (mixes)
+		tell(s, r, ctx); /* (7) */
 	return TW_OK;
 }
 

@@ -18,6 +18,8 @@ struct reduce_input {
 	const float *at;
 	struct tw_body_reduce has;
 	const struct contribution *of; /* NULL: it is parameters */
+	bool unchecked;                /* nobody has looked yet whether it is finite */
+	bool own;                      /* it is of this node's worker */
 };
 
 static inline const struct tw_member *tw_reduce_members(const struct shard_reduce *r)
@@ -51,7 +53,7 @@ void tw_reduce_begin_again(struct shard *s, struct shard_reduce *r);
 void tw_reduce_disband(struct shard *s, struct shard_reduce *r);
 /* Where the sum of this piece is made; NULL without memory. */
 float *tw_reduce_sum_at(struct shard *s, struct shard_reduce *r, const struct shard_piece *p);
-/* What is added up so far becomes this. */
+/* What is added up so far becomes this, which is checked. */
 void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *at,
 		    const struct tw_body_reduce *has);
 /* The contribution of this node's worker to the round; NULL: it is not here yet. */
@@ -65,7 +67,7 @@ void tw_reduce_fail(struct shard *s, struct tw_context *ctx, enum tw_status st);
 void tw_reduce_tell_adopted(struct shard *s, struct tw_context *ctx);
 /* The mean of what was added up, in a new block; NULL without memory. */
 struct tw_block *tw_reduce_mean(struct shard *s, const struct shard_reduce *r);
-/* Make all moves of the piece that can be made, and tell the master if it was the last one. */
+/* Make all moves of the piece that can be made (9), and tell the master if it was the last one. */
 void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 		       struct shard_piece *p);
 void tw_reduce_advance_all(struct shard *s, struct shard_reduce *r, struct tw_context *ctx);

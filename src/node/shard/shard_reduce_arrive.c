@@ -49,7 +49,7 @@ static bool must_be_finite(const struct shard_reduce *r, const struct shard_arri
 static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 			     const struct shard_piece *p, struct shard_arrival *a)
 {
-	const bool finite = must_be_finite(r, a);
+	const bool finite = must_be_finite(r, a), plain = tw_reduce_travels_plain(s);
 	struct tw_block *b;
 
 	if (!a->block && !a->body.contributions) /* replicas that differ always have something */
@@ -60,13 +60,9 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 		return TW_BAD_BYTES;
 	if (a->coded) /* (12): decoded later */
 		return !a->body.whole && a->bytes ? TW_OK : TW_BAD_BYTES;
-	if (tw_reduce_travels_plain(s))
-		return a->bytes == p->n * sizeof(float) &&
-				       (!finite ||
-					tw_vec_finite((const float *)(a->block->data + a->at),
-						      p->n))
-			       ? TW_OK
-			       : TW_BAD_BYTES;
+	a->unchecked = plain && finite; /* (9) */
+	if (plain)
+		return a->bytes == p->n * sizeof(float) ? TW_OK : TW_BAD_BYTES;
 	b = tw_block_new(s->heap, p->n * sizeof(float));
 	if (!b ||
 	    tw_reduce_decode(s, p, a->block->data + a->at, a->bytes, tw_block_floats(b)) != TW_OK ||
