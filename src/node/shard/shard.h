@@ -257,6 +257,7 @@ struct shard_spread {
 	uint32_t count, head; /* a ring: entry k is log[(head + k) % room] */
 	uint64_t first;       /* number of log[head], or of the next one */
 	struct spread_exchange open;
+	uint64_t read; /* contributions that counted when its worker was last answered */
 };
 
 enum pin_state {
@@ -367,7 +368,8 @@ void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const s
 bool tw_shard_is_share(float x);
 /* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
-/* How many updates of others the slice is behind. */
+/* How many updates of others the slice is behind.  Of a replica that only counts what others apply:
+ * how many contributions of others counted since its worker read it. */
 uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p);
 /* A contribution that came in order, and will not be applied; its seq is closed already. */
 void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
