@@ -106,7 +106,8 @@ enum tw_flags {
 		256,         /* PUSH to itself: a lock-free shard has applied it already; HAVE: the
 				   mean was adopted */
 	TW_FLAG_FULL = 512,  /* VIEW to shards: all members; a worker not in it is gone */
-	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows.  ASK: for whom do
+				you wait in this attempt?  HAVE: the answer */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
@@ -276,8 +277,8 @@ struct tw_body_params {
 };
 struct tw_body_have {
 	uint64_t round;
-	uint32_t slot, incarnation;
-	uint32_t samples, steps;
+	uint32_t slot, incarnation; /* slot: whose; HELD: who is waited for, UINT32_MAX: nobody */
+	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first */
 	double loss;
 	uint32_t attempt; /* replicas: the one whose sum is complete here; servers: 0 */
 	float rate;       /* ... and the rate that it will be applied with */

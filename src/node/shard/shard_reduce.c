@@ -22,9 +22,9 @@
  *      place at once; of parameters in s->average, which waits for its COMMIT.  All three may be
  *      under way together.
  *  (9) each piece of a contribution is checked before it leaves alone, or in the sum that it
- *      becomes part of: a sum is finite only if all that was added is.  So a contribution that is not
- *      finite may be found to be so when pieces of it were sent.  It is refused then.  The sum of
- *      this attempt is never complete here, and the master forms another one without it.
+ *      becomes part of: a sum is finite only if all that was added is.  So a contribution that is
+ *      not finite may be found to be so when pieces of it were sent.  It is refused then.  The sum
+ *      of this attempt is never complete here, and the master forms another one without it.
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
  * (11) memory that was sent is not written, and memory that came is only read: messages and other
@@ -631,31 +631,90 @@ enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, str
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw_wait *out)
+/* How many moves of a peer wait for others before it sends this piece to us. */
+static uint32_t depth_of(const struct tw_reduction *by, const struct shard_reduce *r,
+			 const struct shard_piece *p, const struct tw_move *move)
 {
-	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
-		return false;
-	for (uint32_t k = 0; k < r->pieces; k++) {
+	const uint32_t peer = move->peer, moves = by->moves(r->peers, peer, p->chunk);
+	uint32_t depth = 0;
+
+	for (uint32_t k = 0; k < moves; k++) {
+		const struct tw_move m = by->move(r->peers, peer, p->chunk, k);
+		const bool receives = m.kind == TW_MOVE_ADD || m.kind == TW_MOVE_TAKE;
+
+		if (!receives && m.peer == r->rank &&
+		    (m.kind == TW_MOVE_GIVE) == (move->kind == TW_MOVE_TAKE))
+			break;
+		depth += receives && m.peer != peer;
+	}
+	return by->own ? 0 : depth;
+}
+
+/* The rank that is waited for; of several, the one that itself waits for the fewest.  peers: none.
+ */
+static uint32_t awaited(const struct shard *s, const struct shard_reduce *r, uint32_t *depth)
+{
+	const struct tw_reduction *by = tw_reduce_reduction(s, r);
+	uint32_t rank = r->peers;
+
+	*depth = UINT32_MAX;
+	for (uint32_t k = 0; r->left && k < r->pieces && *depth; k++) {
 		const struct shard_piece *p = &r->piece[k];
 		struct tw_move move;
+		uint32_t d;
 
 		if (p->done)
 			continue;
-		move = tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
-		if (move.peer == r->rank)
-			continue;
-		*out = (struct tw_wait){
-			.whom = { tw_reduce_members(r)[move.peer].node, TW_WORKER, 0 },
-			.slot = tw_reduce_members(r)[move.peer].slot,
-			.why = tw_reduce_averages(r) ? "its piece of the mean"
-						     : "its piece of the sum",
-			.step = s->slice.round,
-			.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)
-					 ->request.since
-		};
-		return true;
+		move = by->move(r->peers, r->rank, p->chunk, p->next);
+		d = move.peer == r->rank ? UINT32_MAX : depth_of(by, r, p, &move);
+		if (d < *depth) {
+			*depth = d;
+			rank = move.peer;
+		}
 	}
-	return false;
+	return rank;
+}
+
+static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw_wait *out)
+{
+	uint32_t rank, depth;
+
+	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
+		return false;
+	rank = awaited(s, r, &depth);
+	if (rank == r->peers)
+		return false;
+	*out = (struct tw_wait){
+		.whom = { tw_reduce_members(r)[rank].node, TW_WORKER, 0 },
+		.slot = tw_reduce_members(r)[rank].slot,
+		.why = tw_reduce_averages(r) ? "its piece of the mean" : "its piece of the sum",
+		.step = s->slice.round,
+		.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)->request.since
+	};
+	return true;
+}
+
+void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct shard_reduce *r = &s->reduce;
+	uint32_t rank = r->peers, depth = 0;
+	struct tw_msg *out;
+
+	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation)
+		return;
+	/* its own worker comes first: others may wait for that one, too */
+	if (r->pieces && r->attempt == m->b.ask.number)
+		rank = r->contributes && !tw_reduce_own(s, r) ? r->rank : awaited(s, r, &depth);
+	out = tw_shard_to_master(s, ctx, TW_HAVE);
+	if (!out)
+		return;
+	out->h.flags = TW_FLAG_HELD;
+	out->b.have = (struct tw_body_have){
+		.slot = rank < r->peers ? tw_reduce_members(r)[rank].slot : UINT32_MAX,
+		.steps = depth,
+		.attempt = (uint32_t)m->b.ask.number,
+	};
+	tw_send(ctx, out);
 }
 
 bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out)
