@@ -87,8 +87,7 @@ enum tw_type {
 	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
 	TW_TICKETS, /* master → who listens: who may dial you, and what each of them shows */
 	TW_LEAVING, /* my actors have left the cluster: this connection closes, and is not missed */
-	TW_LEND, /* between two processes on a socket pair: you may fetch what I send (wire/lend.h); I
-		    can fetch; I have fetched */
+	TW_LEND,    /* on a socket pair: you may fetch what I send (wire/lend.h); I can; I have */
 	TW_TYPES
 };
 
@@ -108,7 +107,8 @@ enum tw_flags {
 		256,         /* PUSH to itself: a lock-free shard has applied it already; HAVE: the
 				   mean was adopted */
 	TW_FLAG_FULL = 512,  /* VIEW to shards: all members; a worker not in it is gone */
-	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows.  ASK: for whom do
+				you wait in this attempt?  HAVE: the answer */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
@@ -279,8 +279,8 @@ struct tw_body_params {
 };
 struct tw_body_have {
 	uint64_t round;
-	uint32_t slot, incarnation;
-	uint32_t samples, steps;
+	uint32_t slot, incarnation; /* slot: whose; HELD: who is waited for, UINT32_MAX: nobody */
+	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first */
 	double loss;
 	uint32_t attempt; /* replicas: the one whose sum is complete here; servers: 0 */
 	float rate;       /* ... and the rate that it will be applied with */
@@ -341,12 +341,13 @@ enum tw_form_what {
 struct tw_body_reduce {
 	uint64_t round;
 	uint32_t attempt, chunk, part;
-	uint32_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t what;          /* as in FORM */
 	uint32_t contributions; /* in it; 0: there is nothing in it yet, and no payload */
 	uint32_t steps, samples, own_steps, skipped;
 	float weight, divide;    /* as in PUSH, of all of them */
 	float drift, drift_most; /* sum and largest */
-	uint32_t what;           /* as in FORM */
+	float residual;          /* as in PUSH, of a single contribution; sums have none */
 	double progress, loss;   /* least; sum */
 };
 struct tw_body_give {

@@ -23,12 +23,15 @@
  *      under way together.
  *  (9) each piece of a contribution is checked before it leaves alone, or in the pass that adds it
  *      to others.  So a contribution that is not finite may be found to be so when pieces of it
- *      were sent.  It is refused then.  The sum of
- *      this attempt is never complete here, and the master forms another one without it.
+ *      were sent.  It is refused then.  The sum of this attempt is never complete here, and the
+ *      master forms another one without it.
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
  * (11) memory that was sent is not written, and memory that came is only read, unless nobody else
- *      refers to it (`fresh` in actor/message.h).  The sum is applied from where its pieces lie. */
+ *      refers to it (`fresh` in actor/message.h).  The sum is applied from where its pieces lie.
+ * (12) a contribution that its worker encoded with a residual goes to all others as it is, and each
+ *      of them decodes it when its turn in the sum has come.  What its worker owes after it counts
+ *      with the commit. */
 #include "node/shard/shard.h"
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
@@ -85,11 +88,13 @@ void tw_reduce_disband(struct shard *s, struct shard_reduce *r)
 	s->heap->put(s->heap, r->piece);
 	s->heap->put(s->heap, r->part);
 	s->heap->put(s->heap, r->first);
+	s->heap->put(s->heap, r->owed);
 	tw_block_drop(r->members);
 	r->members = NULL;
 	r->piece = NULL;
 	r->part = NULL;
 	r->first = NULL;
+	r->owed = NULL;
 	r->peers = r->pieces = r->left = r->chunks = 0;
 }
 
@@ -253,6 +258,55 @@ static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_
 	return TW_OK;
 }
 
+/* Few values of a sparse contribution, added where the sum is. */
+static enum tw_status add_sparse(struct shard *s, struct shard_piece *p, float *sum,
+				 const struct shard_arrival *a)
+{
+	const struct tw_traffic *t = &s->plan->traffic;
+	const size_t n = s->slice.trainable, rest = p->n - n, tail = rest * sizeof(float);
+	const uint8_t *bytes = a->block->data + a->at;
+	size_t values;
+
+	if (a->bytes < tail ||
+	    t->up->check(t->up_options, bytes, a->bytes - tail, n, &values) != TW_OK)
+		return TW_BAD_BYTES;
+	t->up->add(t->up_options, bytes, a->bytes - tail, 1.0f, sum, n);
+	for (size_t k = 0; k < rest; k++) { /* they may lie anywhere among the bytes */
+		float x;
+
+		memcpy(&x, bytes + a->bytes - tail + k * sizeof x, sizeof x);
+		sum[n + k] += x;
+	}
+	count_input(&p->has, &a->body);
+	return TW_OK;
+}
+
+/* (12) A contribution as its worker encoded it.  TW_BAD_BYTES: it is malformed, and nothing is
+ * added. */
+static enum tw_status add_coded(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				const struct shard_arrival *a)
+{
+	const uint8_t *bytes = a->block->data + a->at;
+	const bool ones = p->has.weight == p->has.divide && a->body.weight == a->body.divide;
+	struct tw_block *b;
+	enum tw_status st;
+	size_t values;
+
+	if (s->plan->traffic.up->add && p->at && p->block == r->sum && ones)
+		return add_sparse(s, p, tw_reduce_sum_at(s, r, p), a);
+	b = p->at ? tw_pool_take(s->slice.pool) : tw_reduce_sum_at(s, r, p) ? r->sum : NULL;
+	if (!b)
+		return TW_NO_MEMORY;
+	st = tw_shard_decode(s, bytes, a->bytes, tw_block_floats(b), &values);
+	if (st == TW_OK)
+		st = add(s, r, p,
+			 &(struct reduce_input){
+				 .block = b, .at = tw_block_floats(b), .has = a->body });
+	if (b != r->sum)
+		tw_block_drop(b);
+	return st;
+}
+
 const struct contribution *tw_reduce_own(const struct shard *s, const struct shard_reduce *r)
 {
 	const struct tw_member *me = &tw_reduce_members(r)[r->rank];
@@ -265,7 +319,8 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 {
 	const struct tw_body_push *b = &c->push;
 
-	return (struct reduce_input){ .block = c->block,
+	return (struct reduce_input){ .of = c,
+				      .block = c->block,
 				      .at = c->g,
 				      .unchecked = c->unchecked,
 				      .own = true,
@@ -278,6 +333,7 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 					       .divide = b->divide,
 					       .drift = b->drift,
 					       .drift_most = b->drift,
+					       .residual = b->residual,
 					       .progress = b->progress,
 					       .loss = b->loss } };
 }
@@ -298,9 +354,9 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 		b = s->pin.view;
 	if (b)
 		*out = (struct reduce_input){
-			b,
-			tw_block_floats(b),
-			{ .contributions = 1, .weight = 1.0f, .divide = 1.0f }
+			.block = b,
+			.at = tw_block_floats(b),
+			.has = { .contributions = 1, .weight = 1.0f, .divide = 1.0f }
 		};
 	return b;
 }
@@ -332,8 +388,14 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 
 	if (!x) /* nobody contributes */
 		return TW_OK;
-	if (!a->body.whole)
-		return add(s, r, p, &in);
+	if (!a->body.whole) {
+		const enum tw_status st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, &in);
+
+		if (st == TW_OK && r->owed)
+			r->owed[a->rank] = a->body.residual;
+		s->slice.tally.refused += st == TW_BAD_BYTES; /* (10) */
+		return st == TW_BAD_BYTES ? TW_OK : st;
+	}
 	p->wire = tw_block_keep(a->wire);
 	p->wire_at = a->wire_at;
 	p->wire_bytes = a->bytes;
@@ -381,6 +443,8 @@ static enum tw_status add_own(struct shard *s, struct shard_reduce *r, struct sh
 	if (!tw_reduce_input(s, r, &own))
 		return TW_ABSENT;
 	own.at += p->from;
+	if (r->owed)
+		r->owed[r->rank] = own.has.residual;
 	return add(s, r, p, &own);
 }
 
@@ -398,12 +462,16 @@ static enum tw_status take_arrived(struct shard *s, struct shard_reduce *r, stru
 	return st;
 }
 
-/* What leaves alone is checked before (9). */
+/* What leaves alone is checked before (9).  TW_ABSENT: it is the own input, and not here yet. */
 static enum tw_status send_checked(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 				   struct shard_piece *p, const struct tw_move *move)
 {
 	const enum tw_status st = check_held(s, p);
+	struct reduce_input own;
 
+	if (tw_reduce_reduction(s, r)->own && r->contributes && !tw_reduce_mixes(s, r) &&
+	    !tw_reduce_input(s, r, &own))
+		return TW_ABSENT;
 	return st == TW_OK ? tw_reduce_send(s, r, ctx, p, move) : st;
 }
 
@@ -558,8 +626,8 @@ enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, str
 	const bool mixes = tw_reduce_mixes(s, r);
 	const uint32_t slot = c->slot;
 
-	if ((mixes || !r->pieces || !r->contributes || tw_reduce_own(s, r) != c ||
-	     s->slice.all != s->slice.n) &&
+	if ((!r->pieces || tw_reduce_reduction(s, r)->own || !r->contributes ||
+	     tw_reduce_own(s, r) != c || s->slice.all != s->slice.n) &&
 	    tw_shard_reduce_check(s, c) != TW_OK)
 		return TW_BAD_BYTES;
 	for (uint32_t k = 0; k < r->pieces; k++) {
@@ -575,31 +643,90 @@ enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx, str
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw_wait *out)
+/* How many moves of a peer wait for others before it sends this piece to us. */
+static uint32_t depth_of(const struct tw_reduction *by, const struct shard_reduce *r,
+			 const struct shard_piece *p, const struct tw_move *move)
 {
-	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
-		return false;
-	for (uint32_t k = 0; k < r->pieces; k++) {
+	const uint32_t peer = move->peer, moves = by->moves(r->peers, peer, p->chunk);
+	uint32_t depth = 0;
+
+	for (uint32_t k = 0; k < moves; k++) {
+		const struct tw_move m = by->move(r->peers, peer, p->chunk, k);
+		const bool receives = m.kind == TW_MOVE_ADD || m.kind == TW_MOVE_TAKE;
+
+		if (!receives && m.peer == r->rank &&
+		    (m.kind == TW_MOVE_GIVE) == (move->kind == TW_MOVE_TAKE))
+			break;
+		depth += receives && m.peer != peer;
+	}
+	return by->own ? 0 : depth;
+}
+
+/* The rank that is waited for; of several, the one that itself waits for the fewest.  peers: none.
+ */
+static uint32_t awaited(const struct shard *s, const struct shard_reduce *r, uint32_t *depth)
+{
+	const struct tw_reduction *by = tw_reduce_reduction(s, r);
+	uint32_t rank = r->peers;
+
+	*depth = UINT32_MAX;
+	for (uint32_t k = 0; r->left && k < r->pieces && *depth; k++) {
 		const struct shard_piece *p = &r->piece[k];
 		struct tw_move move;
+		uint32_t d;
 
 		if (p->done)
 			continue;
-		move = tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
-		if (move.peer == r->rank)
-			continue;
-		*out = (struct tw_wait){
-			.whom = { tw_reduce_members(r)[move.peer].node, TW_WORKER, 0 },
-			.slot = tw_reduce_members(r)[move.peer].slot,
-			.why = tw_reduce_averages(r) ? "its piece of the mean"
-						     : "its piece of the sum",
-			.step = s->slice.round,
-			.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)
-					 ->request.since
-		};
-		return true;
+		move = by->move(r->peers, r->rank, p->chunk, p->next);
+		d = move.peer == r->rank ? UINT32_MAX : depth_of(by, r, p, &move);
+		if (d < *depth) {
+			*depth = d;
+			rank = move.peer;
+		}
 	}
-	return false;
+	return rank;
+}
+
+static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw_wait *out)
+{
+	uint32_t rank, depth;
+
+	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
+		return false;
+	rank = awaited(s, r, &depth);
+	if (rank == r->peers)
+		return false;
+	*out = (struct tw_wait){
+		.whom = { tw_reduce_members(r)[rank].node, TW_WORKER, 0 },
+		.slot = tw_reduce_members(r)[rank].slot,
+		.why = tw_reduce_averages(r) ? "its piece of the mean" : "its piece of the sum",
+		.step = s->slice.round,
+		.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)->request.since
+	};
+	return true;
+}
+
+void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct shard_reduce *r = &s->reduce;
+	uint32_t rank = r->peers, depth = 0;
+	struct tw_msg *out;
+
+	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation)
+		return;
+	/* its own worker comes first: others may wait for that one, too */
+	if (r->pieces && r->attempt == m->b.ask.number)
+		rank = r->contributes && !tw_reduce_own(s, r) ? r->rank : awaited(s, r, &depth);
+	out = tw_shard_to_master(s, ctx, TW_HAVE);
+	if (!out)
+		return;
+	out->h.flags = TW_FLAG_HELD;
+	out->b.have = (struct tw_body_have){
+		.slot = rank < r->peers ? tw_reduce_members(r)[rank].slot : UINT32_MAX,
+		.steps = depth,
+		.attempt = (uint32_t)m->b.ask.number,
+	};
+	tw_send(ctx, out);
 }
 
 bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out)

@@ -17,9 +17,10 @@ struct reduce_input {
 	struct tw_block *block;
 	const float *at;
 	struct tw_body_reduce has;
-	bool unchecked; /* nobody has looked yet whether it is finite */
-	bool own;       /* it is of this node's worker */
-	bool mine;      /* nobody else reads the block */
+	const struct contribution *of; /* NULL: it is parameters */
+	bool unchecked;                /* nobody has looked yet whether it is finite */
+	bool own;                      /* it is of this node's worker */
+	bool mine;                     /* nobody else reads the block */
 };
 
 static inline const struct tw_member *tw_reduce_members(const struct shard_reduce *r)
@@ -41,8 +42,7 @@ static inline bool tw_reduce_averages(const struct shard_reduce *r)
 static inline const struct tw_reduction *tw_reduce_reduction(const struct shard *s,
 							     const struct shard_reduce *r)
 {
-	return tw_reduce_mixes(s, r) ? s->plan->topology.mixing->round
-				     : s->plan->topology.reduction;
+	return r->what == TW_FORM_ROUND ? tw_plan_round(s->plan) : s->plan->topology.reduction;
 }
 
 /* --- shard_reduce.c ------------------------------------------------------------------------- */
