@@ -276,7 +276,7 @@ static enum tw_status check_processes(const struct tw_job *job, struct tw_error 
 	const struct tw_job_cluster *c = &job->cluster;
 	char heartbeat[32], suspect[32], limit[32];
 
-	if (job->world != TW_WORLD_TCP)
+	if (!tw_world_has_processes(job->world))
 		return TW_OK;
 	said_time(heartbeat, c->heartbeat);
 	said_time(suspect, c->suspect);

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c - thalweg train JOB: the job on this machine, in threads or in processes. */
+/* train.c - thalweg train JOB: the job on this machine, in threads or in processes, or on the ranks
+ * that a launcher has started. */
 #include "cli/local_cluster.h"
+#include "cli/ranks.h"
 #include "cli/run_job.h"
+
+#include <unistd.h>
+
+enum { AUTO, THREADS, TCP, MPI };
+static const char *const worlds[] = {
+	[AUTO] = "auto", [THREADS] = "threads", [TCP] = "tcp", [MPI] = "mpi", NULL,
+};
 
 struct train_flags {
 	struct tw_work_flags work;
 	bool processes;
+	uint32_t world;
 };
 
 static int in_processes(const struct tw_call *call, const char *dir)
@@ -28,15 +38,31 @@ static int train(const struct tw_call *call)
 	const struct train_flags *f = call->flags;
 	char standard[4096];
 	const char *dir = *f->work.run ? f->work.run : standard;
+	struct tw_launcher launcher;
 
 	tw_work_dir(call->word[0], standard, sizeof standard);
-	return f->processes ? in_processes(call, dir) : tw_work(call, TW_WORLD_THREADS, dir);
+	tw_launcher_find((const char *const *)environ, &launcher);
+	if (f->processes && f->world != AUTO && f->world != TCP) {
+		tw_log_line(call->log, TW_ERROR, "",
+			    "--processes is --world tcp: leave out one of --processes and --world "
+			    "%s",
+			    worlds[f->world]);
+		return TW_EXIT_WRONG;
+	}
+	if (f->world == MPI || (f->world == AUTO && !f->processes && launcher.name))
+		return tw_ranks_train(call, &launcher, dir);
+	return f->processes || f->world == TCP ? in_processes(call, dir)
+					       : tw_work(call, TW_WORLD_THREADS, dir);
 }
 
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("run directory (default: runs/ plus the job file's name)"),
 	TW_FLAG(struct train_flags, processes, "processes", TW_BOOL, "false", NULL, 0, 0,
 		"start a process for every worker and server instead of threads"),
+	{ .option = TW_OPTION_CHOICE(struct train_flags, world, "world", "auto", worlds,
+				     "where to train: threads, tcp (processes) or mpi; auto: on "
+				     "the ranks of a launcher, else in threads"),
+	  .value = "WORLD" },
 	TW_FLAG_END,
 };
 
