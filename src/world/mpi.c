@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FINALIZING 10 /* seconds that MPI has to end */
+#define FINALIZING 10  /* seconds that MPI has to end */
+#define STARTING   300 /* ... and to start: many ranks on slow file systems take minutes */
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -74,7 +75,11 @@ enum tw_status tw_mpi_open(const struct tw_mpi_options *o, struct tw_mpi **out,
 	pthread_cond_init(&m->sides.program, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	m->now = m->turned = tw_mpi_now();
+	tw_mpi_watchdog(STARTING, 1, o->log,
+			"MPI has not started for five minutes: is a rank stuck, or did one not "
+			"start?");
 	status = meet(m, why);
+	tw_mpi_watchdog(0, 0, NULL, NULL);
 	m->now = m->turned = tw_mpi_now();
 	for (uint32_t k = 0; status == TW_OK && k < m->size; k++)
 		m->at[k].heard = m->at[k].spoke = m->now;
@@ -191,7 +196,7 @@ int tw_mpi_main(struct tw_mpi *m, int (*run)(void *arg), void *arg)
 		say_to_all(m, WORD_END, 0);
 	pass_barrier(m);
 	code = m->sides.code;
-	tw_mpi_watchdog(FINALIZING, code ? code : 1);
+	tw_mpi_watchdog(FINALIZING, code ? code : 1, NULL, NULL);
 	m->plugin->finalize();
 	drop_arrivals(m);
 	tw_mpi_link_close(m);

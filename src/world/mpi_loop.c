@@ -27,25 +27,41 @@ int64_t tw_mpi_now(void)
 
 /* --- the end of all --------------------------------------------------------------------------- */
 
-struct watchdog {
+/* The newest watchdog of the process, which it ends: there is one at a time. */
+static struct watchdog {
+	_Atomic unsigned number; /* grows when another one, or none, takes its place */
 	int seconds, code;
-};
+	const struct tw_log *log;
+	const char *why;
+} watchdog;
 
-static void *bark(void *arg)
+static void *watch(void *arg)
 {
-	const struct watchdog w = *(struct watchdog *)arg;
+	const unsigned mine = watchdog.number;
 
-	sleep((unsigned)w.seconds);
-	_exit(w.code);
+	(void)arg;
+	for (int k = 0; k < watchdog.seconds * 10; k++) {
+		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+		if (watchdog.number != mine)
+			return NULL;
+	}
+	if (watchdog.why)
+		tw_log_line(watchdog.log, TW_ERROR, "", "%s", watchdog.why);
+	_exit(watchdog.code);
 }
 
-void tw_mpi_watchdog(int seconds, int code)
+void tw_mpi_watchdog(int seconds, int code, const struct tw_log *log, const char *why)
 {
-	static struct watchdog w; /* of the process, which it ends */
 	pthread_t thread;
 
-	w = (struct watchdog){ seconds, code };
-	if (pthread_create(&thread, NULL, bark, &w) == 0)
+	watchdog.number++;
+	if (!seconds)
+		return;
+	watchdog.seconds = seconds;
+	watchdog.code = code;
+	watchdog.log = log;
+	watchdog.why = why;
+	if (pthread_create(&thread, NULL, watch, NULL) == 0)
 		pthread_detach(thread);
 	else
 		alarm((unsigned)seconds); /* its default ends the process as well */
@@ -56,7 +72,7 @@ static _Noreturn void quit(struct tw_mpi *m, int code)
 	const int64_t until = tw_mpi_now() + LAST_WORD;
 	const struct tw_mpi_done *done;
 
-	tw_mpi_watchdog(ABORTING, code);
+	tw_mpi_watchdog(ABORTING, code, NULL, NULL);
 	for (uint32_t k = 0; k < m->size; k++)
 		if (k != m->rank)
 			tw_mpi_say(m, k, WORD_QUIT, TW_IO, 0, NULL);

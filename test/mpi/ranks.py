@@ -58,21 +58,16 @@ def there():
     return found
 
 
-def children_of(pid):
-    """All processes below this one."""
-    below = {}
+def processes_of(folder):
+    """All processes whose command names this folder; srun's ranks are no children of srun."""
+    found = []
     for each in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{each}/stat") as f:
-                rest = f.read().rpartition(")")[2].split()
-            below.setdefault(int(rest[1]), []).append(int(each))
+            with open(f"/proc/{each}/cmdline", "rb") as f:
+                if folder.encode() in f.read():
+                    found.append(int(each))
         except (FileNotFoundError, ProcessLookupError):
             pass
-    found, todo = [], [pid]
-    while todo:
-        for child in below.get(todo.pop(), []):
-            found.append(child)
-            todo.append(child)
     return found
 
 
@@ -131,14 +126,13 @@ class Run:
         return self
 
     def __exit__(self, kind, value, trace):
-        self.look()
-        if self.child.poll() is None:
-            for pid in [self.child.pid, *children_of(self.child.pid), *self.pids.values()]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            self.child.wait()
+        for pid in processes_of(self.dir):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.child.kill()
+        self.child.wait()
         if kind:
             print(f"--- {self.launcher.name}, {self.ranks} ranks, said:\n{self.said()}")
         if self.own:
@@ -146,14 +140,15 @@ class Run:
 
     def look(self):
         """Which process is which rank, as far as can be seen."""
-        for pid in self.everybody():
+        for pid in processes_of(self.dir):
             rank = rank_of(pid)
             if rank is not None:
                 self.pids[rank] = pid
         return self.pids
 
-    def everybody(self):
-        return children_of(self.child.pid)
+    def left(self):
+        """Ranks that have not ended."""
+        return [rank for rank, pid in self.pids.items() if alive(pid)]
 
     def wait_for(self, true, seconds=60, what="what was waited for"):
         until = time.monotonic() + seconds
