@@ -101,8 +101,8 @@ def no_checkpoint_after_a_death(launcher):
         check(not r.checkpoints(), f"{launcher.name}: no checkpoint after a death")
 
 
-def stopping(launcher, number, rank=None):
-    """A signal to the launcher, or to one rank, checkpoints and stops."""
+def stopping(launcher, number, rank=None, slurm=None):
+    """A signal to the launcher, by Slurm to its job, or to one rank, checkpoints and stops."""
     what = f"{launcher.name}: {signal.Signals(number).name}"
     folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
     try:
@@ -110,7 +110,11 @@ def stopping(launcher, number, rank=None):
             r.wait_for_ranks()
             r.wait_for(lambda: os.path.isdir(os.path.join(r.dir, "run")), what="the run")
             time.sleep(0.7)
-            os.kill(r.child.pid if rank is None else r.pids[rank], number)
+            if slurm:
+                job = slurm.run("squeue", "-h", "-o", "%i").stdout.split()[0]
+                slurm.run("scancel", f"--signal={signal.Signals(number).name[3:]}", job)
+            else:
+                os.kill(r.child.pid if rank is None else r.pids[rank], number)
             code = r.wait(30)
             # hydra gives 0 for whatever happens after it has passed a signal on
             good = (0, 75) if launcher.name == "hydra" and rank is None else (75,)
@@ -160,11 +164,13 @@ def main():
         if FULL and slurm_here.missing():
             print(f"skipped: srun: {slurm_here.missing()}")
         elif FULL:
-            launchers = launchers + slurm_launchers(stack.enter_context(slurm_here.Slurm()))
+            slurm = stack.enter_context(slurm_here.Slurm())
+            launchers = launchers + slurm_launchers(slurm)
         for launcher in launchers:
             stopping(launcher, signal.SIGUSR1)
             if launcher.name.startswith("srun"):
-                stopping(launcher, signal.SIGTERM)
+                stopping(launcher, signal.SIGTERM, slurm=slurm)
+                stopping(launcher, signal.SIGUSR1, slurm=slurm)
             no_checkpoint_after_a_death(launcher)
         stopping(launchers[-1], signal.SIGUSR1, rank=1)
         during_the_start(launchers[0])
