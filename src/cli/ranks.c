@@ -5,10 +5,10 @@
 #include "cli/run_job.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "run/ranks.h"
 #include "run/run.h"
 
 #include <time.h>
+#include <unistd.h>
 
 struct training {
 	const struct tw_call *call;
@@ -43,10 +43,11 @@ static int follow(const struct training *t)
 	return TW_EXIT_DONE;
 }
 
-static int program(void *arg)
+static int train(struct tw_ranks *ranks, void *arg)
 {
-	const struct training *t = arg;
+	struct training *t = arg;
 
+	t->ranks = ranks;
 	return tw_ranks_rank(t->ranks) ? follow(t) : lead(t);
 }
 
@@ -61,12 +62,42 @@ static int refuse(const struct tw_call *call, const struct tw_launcher *l,
 	return why->status == TW_BAD_INPUT ? TW_EXIT_WRONG : TW_EXIT_FAILED;
 }
 
+struct calling {
+	struct tw_ranks *ranks;
+	int (*program)(struct tw_ranks *r, void *arg);
+	void *arg;
+};
+
+static int call_program(void *arg)
+{
+	const struct calling *c = arg;
+
+	return c->program(c->ranks, c->arg);
+}
+
+static int open_and_call(const struct tw_call *call, const struct tw_launcher *l,
+			 int (*program)(struct tw_ranks *r, void *arg), void *arg)
+{
+	struct calling c = { .program = program, .arg = arg };
+	struct tw_error why = { .status = TW_OK };
+
+	if (tw_ranks_open(l, call->log, tw_signals_count_ranks(), &c.ranks, &why) != TW_OK)
+		return refuse(call, l, &why);
+	return tw_ranks_main(c.ranks, call_program, &c);
+}
+
+int tw_ranks_call(const struct tw_call *call, int (*program)(struct tw_ranks *r, void *arg),
+		  void *arg)
+{
+	struct tw_launcher l;
+
+	tw_launcher_find((const char *const *)environ, &l);
+	return open_and_call(call, &l, program, arg);
+}
+
 int tw_ranks_train(const struct tw_call *call, const struct tw_launcher *l, const char *dir)
 {
 	struct training t = { .call = call, .dir = dir };
-	struct tw_error why = { .status = TW_OK };
 
-	if (tw_ranks_open(l, call->log, tw_signals_count_ranks(), &t.ranks, &why) != TW_OK)
-		return refuse(call, l, &why);
-	return tw_ranks_main(t.ranks, program, &t);
+	return open_and_call(call, l, train, &t);
 }

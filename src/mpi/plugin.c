@@ -3,6 +3,7 @@
  *
  * What was begun lies in two arrays side by side: the requests, as MPI_Testsome wants them, and
  * what the caller knows them by. */
+#include "mpi/floors.h"
 #include "world/mpi_plugin.h"
 
 #include <mpi.h>
@@ -271,4 +272,7 @@ __attribute__((visibility("default"))) const struct tw_mpi_plugin tw_mpi_plugin 
 	.ibarrier = ibarrier,
 	.abort = abort_all,
 	.finalize = finalize,
+	.floor_exchange = tw_floor_exchange,
+	.floor_reduce = tw_floor_reduce,
+	.floor_sum = tw_floor_sum,
 };

@@ -326,19 +326,89 @@ static enum tw_status take_part(struct tw_ranks *r, const struct kept *k, struct
 	return status;
 }
 
+static bool follow_once(struct tw_ranks *r, struct tw_engine *engine, struct kept *kept)
+{
+	struct tw_block *order = tw_mpi_next(r->mpi);
+	struct tw_error said = { .status = TW_OK };
+	enum tw_status status;
+
+	if (!order)
+		return false;
+	status = obey(r, order, engine, kept, &said);
+	tw_block_drop(order);
+	tw_mpi_ready(r->mpi, &said);
+	if (status == TW_OK && take_part(r, kept, &said) != TW_OK)
+		tw_mpi_fail(r->mpi, &said);
+	return true;
+}
+
 void tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine)
 {
 	struct kept kept = { .job = NULL };
-	struct tw_block *order;
 
-	while ((order = tw_mpi_next(r->mpi)) != NULL) {
-		struct tw_error said = { .status = TW_OK };
-		enum tw_status status = obey(r, order, engine, &kept, &said);
-
-		tw_block_drop(order);
-		tw_mpi_ready(r->mpi, &said);
-		if (status == TW_OK && take_part(r, &kept, &said) != TW_OK)
-			tw_mpi_fail(r->mpi, &said);
-	}
+	while (follow_once(r, engine, &kept))
+		continue;
 	release(&kept, engine);
+}
+
+bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine)
+{
+	struct kept kept = { .job = NULL };
+	const bool more = follow_once(r, engine, &kept);
+
+	release(&kept, engine);
+	return more;
+}
+
+/* --- benches ---------------------------------------------------------------------------------- */
+
+struct floor {
+	size_t n, block;
+	unsigned times;
+	tw_floor_pass pass;
+	double out;
+};
+
+static void floor_exchange(const struct tw_mpi_plugin *p, void *arg)
+{
+	struct floor *f = arg;
+
+	p->floor_exchange(f->n, f->block, f->times, f->pass, &f->out);
+}
+
+static void floor_reduce(const struct tw_mpi_plugin *p, void *arg)
+{
+	struct floor *f = arg;
+
+	p->floor_reduce(f->n, f->times, &f->out);
+}
+
+double tw_ranks_floor_exchange(struct tw_ranks *r, size_t n, size_t block, unsigned times,
+			       tw_floor_pass pass)
+{
+	struct floor f = { n, block, times, pass, 0.0 };
+
+	tw_mpi_call(r->mpi, floor_exchange, &f);
+	return f.out;
+}
+
+double tw_ranks_floor_reduce(struct tw_ranks *r, size_t n, unsigned times)
+{
+	struct floor f = { .n = n, .times = times };
+
+	tw_mpi_call(r->mpi, floor_reduce, &f);
+	return f.out;
+}
+
+static void add_up(const struct tw_mpi_plugin *p, void *arg)
+{
+	double *x = arg;
+
+	*x = p->floor_sum(*x);
+}
+
+double tw_ranks_sum(struct tw_ranks *r, double x)
+{
+	tw_mpi_call(r->mpi, add_up, &x);
+	return x;
 }

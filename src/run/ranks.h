@@ -42,5 +42,14 @@ void tw_ranks_over(struct tw_ranks *r);
 /* Other ranks: do what rank 0 orders until it ends; rank 0 hears of what fails.  `engine` (may be
  * NULL) computes instead of the job's own, and stays the caller's. */
 void tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine);
+/* ... of one order only, for benches; false: rank 0 has ended. */
+bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine);
+
+/* For benches, on all ranks at once: the floors of world/mpi_plugin.h, 0.0 without memory; and the
+ * sum of a number over all ranks. */
+double tw_ranks_floor_exchange(struct tw_ranks *r, size_t n, size_t block, unsigned times,
+			       tw_floor_pass pass);
+double tw_ranks_floor_reduce(struct tw_ranks *r, size_t n, unsigned times);
+double tw_ranks_sum(struct tw_ranks *r, double x);
 
 #endif

@@ -116,6 +116,20 @@ const _Atomic int *tw_mpi_interrupts(const struct tw_mpi *m)
 	return &m->stopping.passed;
 }
 
+void tw_mpi_call(struct tw_mpi *m, void (*call)(const struct tw_mpi_plugin *p, void *arg),
+		 void *arg)
+{
+	pthread_mutex_lock(&m->lock);
+	m->sides.call = call;
+	m->sides.call_arg = arg;
+	pthread_mutex_unlock(&m->lock);
+	tw_mpi_ring(m);
+	pthread_mutex_lock(&m->lock);
+	while (m->sides.call)
+		pthread_cond_wait(&m->sides.program, &m->lock);
+	pthread_mutex_unlock(&m->lock);
+}
+
 /* --- the two sides ---------------------------------------------------------------------------- */
 
 struct program {

@@ -49,6 +49,11 @@ uint32_t tw_mpi_neighbours(const struct tw_mpi *m);
 /* Signals so far that the master is to hear of: those after which all ranks were there. */
 const _Atomic int *tw_mpi_interrupts(const struct tw_mpi *m);
 
+/* Have the loop call this, and wait until it has: `arg`, and the plugin, whose thread the loop is.
+ * Benches use it; no message passes meanwhile. */
+void tw_mpi_call(struct tw_mpi *m, void (*call)(const struct tw_mpi_plugin *p, void *arg),
+		 void *arg);
+
 /* How long silence may last, ns. */
 struct tw_mpi_beat {
 	int64_t every, suspect, limit;

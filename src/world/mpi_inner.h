@@ -119,6 +119,8 @@ struct sides {
 	uint32_t unready;       /* rank 0: ranks that have not said READY */
 	struct tw_error failed; /* rank 0: what a rank could not do */
 	bool returned;          /* the program has */
+	void (*call)(const struct tw_mpi_plugin *p, void *arg); /* what the loop is to call */
+	void *call_arg;
 	int code;
 	struct tw_mpi_beat beat; /* what the loop is to take over ... */
 	bool beats;              /* ... at its next look */

@@ -387,6 +387,25 @@ static void nap(struct tw_mpi *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* What the program wants to be called here; not under the lock, for it takes long. */
+static void make_call(struct tw_mpi *m)
+{
+	void (*call)(const struct tw_mpi_plugin *p, void *arg);
+
+	pthread_mutex_lock(&m->lock);
+	call = m->sides.call;
+	pthread_mutex_unlock(&m->lock);
+	if (!call || m->sending || m->receiving)
+		return;
+	call(m->plugin, m->sides.call_arg);
+	pthread_mutex_lock(&m->lock);
+	m->sides.call = NULL;
+	pthread_cond_broadcast(&m->sides.program);
+	pthread_mutex_unlock(&m->lock);
+	m->now = tw_mpi_now();
+	forgive(m);
+}
+
 void tw_mpi_turn(struct tw_mpi *m)
 {
 	bool stirred;
@@ -398,6 +417,7 @@ void tw_mpi_turn(struct tw_mpi *m)
 	if (m->now - m->ticked >= TICK) {
 		tick(m);
 		tw_mpi_deliver(m);
+		make_call(m);
 	}
 	if (stirred)
 		m->stirred = m->now;

@@ -31,6 +31,9 @@ struct tw_mpi_done {
 	bool failed;     /* MPI reported an error */
 };
 
+/* One pass over parameters with what was pushed. */
+typedef void (*tw_floor_pass)(float *parameters, const float *gradient, size_t n);
+
 struct tw_mpi_plugin {
 	uint32_t abi;
 	const char *name; /* "Open MPI" */
@@ -57,6 +60,15 @@ struct tw_mpi_plugin {
 	void (*abort)(int code);
 	/* Withdraw what is not over, and leave.  All ranks call it. */
 	void (*finalize)(void);
+	/* Floors of benches, which all ranks call: the median of seconds in which plain calls of
+	 * MPI move n floats from rank 1 to rank 0 in blocks, make the pass over each and move them
+	 * back; in which a bare MPI_Iallreduce, tested without rest, adds up n floats.  False
+	 * without memory. */
+	bool (*floor_exchange)(size_t n, size_t block, unsigned times, tw_floor_pass pass,
+			       double *out);
+	bool (*floor_reduce)(size_t n, unsigned times, double *out);
+	/* The sum of a number over all ranks, which call it together. */
+	double (*floor_sum)(double x);
 };
 
 /* The name that each plugin has for its table. */

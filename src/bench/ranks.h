@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.h - benches on the ranks of an MPI: all ranks run the same bench, and rank 0 reports. */
+#ifndef TW_BENCH_RANKS_H
+#define TW_BENCH_RANKS_H
+
+#include "bench/bench.h"
+#include "run/ranks.h"
+
+/* TW_BAD_INPUT: another number of ranks was started than `wanted`. */
+enum tw_status tw_bench_ranks(const struct tw_bench_how *how, uint32_t wanted,
+			      struct tw_error *why);
+
+#endif
