@@ -3,11 +3,8 @@
  * pass by plain calls of MPI; and what ranks cost that have nothing to do. */
 #include "bench/exchange.h"
 #include "bench/ranks.h"
-#include "metrics/progress.h"
-#include "run/run.h"
 #include "vec/vec.h"
 
-#include <string.h>
 #include <time.h>
 
 #define PARAMETERS  14600000u
@@ -24,39 +21,18 @@ static void pass(float *w, const float *g, size_t n)
 	tw_vec_sgd(w, w, g, 0.01f, n, false);
 }
 
-/* The median of seconds from one gradient to the next, on the rank of the worker; else 0. */
-static double period(const struct tw_null_engine *idle)
-{
-	const int64_t *at = idle->at + TW_EXCHANGE_WARM;
-	double x[STEPS - 1];
-
-	if (atomic_load(&idle->calls) < STEPS + TW_EXCHANGE_WARM)
-		return 0.0;
-	for (size_t i = 0; i < STEPS - 1; i++)
-		x[i] = (double)(at[i + 1] - at[i]) / (double)TW_SECOND;
-	return tw_median(x, STEPS - 1);
-}
-
-/* The whole job on this rank; rank 0 runs it. */
+/* The whole job on this rank; rank 0 has it. */
 static enum tw_status run(const struct tw_bench_how *how, struct tw_engine *engine,
 			  size_t parameters, struct tw_error *why)
 {
-	const struct tw_log quiet = { .sink = how->log->sink,
-				      .arg = how->log->arg,
-				      .level = TW_WARNING };
-	struct tw_run_request q = { .log = &quiet, .engine = engine, .ranks = how->ranks };
 	struct tw_job *job = NULL;
-	json_t *result = NULL;
-	enum tw_status status;
+	enum tw_status status = TW_OK;
 
-	if (tw_ranks_rank(how->ranks))
-		return tw_ranks_follow_once(how->ranks, engine)
-			       ? TW_OK
-			       : tw_fail(why, TW_CANCELLED, "rank 0 has ended");
-	status = tw_exchange_job(TW_WORLD_MPI, 1, STEPS + TW_EXCHANGE_WARM, parameters, &job, why);
+	if (!tw_ranks_rank(how->ranks))
+		status = tw_exchange_job(TW_WORLD_MPI, 1, STEPS + TW_EXCHANGE_WARM, parameters,
+					 &job, why);
 	if (status == TW_OK)
-		status = tw_run(&q, job, &result, why);
-	json_decref(result);
+		status = tw_bench_ranks_run(how, job, engine, why);
 	tw_job_free(job);
 	return status;
 }
@@ -73,7 +49,9 @@ static enum tw_status turn(const struct tw_bench_how *how, size_t parameters, do
 	tw_null_engine_init(idle, parameters, STEPS + TW_EXCHANGE_WARM);
 	status = run(how, &idle->engine, parameters, why);
 	/* only one rank has the worker */
-	*ours = tw_ranks_sum(how->ranks, status == TW_OK ? period(idle) : 0.0);
+	*ours = tw_ranks_sum(how->ranks,
+			     status == TW_OK ? tw_bench_ranks_period(idle, TW_EXCHANGE_WARM, STEPS)
+					     : 0.0);
 	if (status == TW_OK && (!(*ours > 0.0) || !(*floor > 0.0)))
 		status = tw_fail(why, TW_BAD_BYTES, "the exchanges did not happen");
 	tw_heap_system.put(&tw_heap_system, idle);

@@ -18,8 +18,7 @@ struct begun {
 
 /* A process has one MPI, and this is its only plugin: there can be no second set of these. */
 static MPI_Comm world = MPI_COMM_NULL;
-static MPI_Comm *channel;
-static uint32_t channel_count;
+static MPI_Comm sums = MPI_COMM_NULL; /* whose order is apart from that of messages */
 static MPI_Request *request;
 static struct begun *begun;
 static size_t active, room;
@@ -68,8 +67,10 @@ static bool init(uint32_t *rank, uint32_t *size, char *why)
 		return false;
 	}
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (!good(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", why))
+	if (!good(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", why) ||
+	    !good(MPI_Comm_dup(MPI_COMM_WORLD, &sums), "MPI_Comm_dup", why))
 		return false;
+	MPI_Comm_set_errhandler(sums, MPI_ERRORS_RETURN);
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(world, &mine);
 	MPI_Comm_size(world, &all);
@@ -200,28 +201,12 @@ static size_t testsome(const struct tw_mpi_done **out)
 	return (size_t)count;
 }
 
-static bool channels(uint32_t count, char *why)
-{
-	while (channel_count < count) {
-		if (!grow((void **)&channel, channel_count + 1, sizeof *channel)) {
-			snprintf(why, TW_MPI_WHY, "no memory for a communicator");
-			return false;
-		}
-		if (!good(MPI_Comm_dup(world, &channel[channel_count]), "MPI_Comm_dup", why))
-			return false;
-		MPI_Comm_set_errhandler(channel[channel_count], MPI_ERRORS_RETURN);
-		channel_count++;
-	}
-	return true;
-}
-
-static bool iallreduce(const float *in, float *out, size_t n, uint32_t number, void *cookie,
-		       char *why)
+static bool iallreduce(const float *in, float *out, size_t n, void *cookie, char *why)
 {
 	MPI_Request *r = place(cookie, false, why);
 
 	return r && began(MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, (int)n, MPI_FLOAT,
-					 MPI_SUM, channel[number], r),
+					 MPI_SUM, sums, r),
 			  "MPI_Iallreduce", why);
 }
 
@@ -245,11 +230,9 @@ static void finalize(void)
 		MPI_Wait(&request[k], MPI_STATUS_IGNORE);
 	}
 	active = 0;
-	for (uint32_t k = 0; k < channel_count; k++)
-		MPI_Comm_free(&channel[k]);
+	MPI_Comm_free(&sums);
 	MPI_Comm_free(&world);
 	MPI_Finalize();
-	free(channel);
 	free(request);
 	free(begun);
 	free(over);
@@ -267,7 +250,6 @@ __attribute__((visibility("default"))) const struct tw_mpi_plugin tw_mpi_plugin 
 	.isend = isend,
 	.irecv = irecv,
 	.testsome = testsome,
-	.channels = channels,
 	.iallreduce = iallreduce,
 	.ibarrier = ibarrier,
 	.abort = abort_all,

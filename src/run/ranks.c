@@ -412,3 +412,8 @@ double tw_ranks_sum(struct tw_ranks *r, double x)
 	tw_mpi_call(r->mpi, add_up, &x);
 	return x;
 }
+
+size_t tw_ranks_sums_took(const struct tw_ranks *r, double *out, size_t most)
+{
+	return tw_mpi_sums_took(r->mpi, out, most);
+}

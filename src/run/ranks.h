@@ -51,5 +51,7 @@ double tw_ranks_floor_exchange(struct tw_ranks *r, size_t n, size_t block, unsig
 			       tw_floor_pass pass);
 double tw_ranks_floor_reduce(struct tw_ranks *r, size_t n, unsigned times);
 double tw_ranks_sum(struct tw_ranks *r, double x);
+/* ... and seconds of the last sums that actors had the MPI library make, at most `most`. */
+size_t tw_ranks_sums_took(const struct tw_ranks *r, double *out, size_t most);
 
 #endif

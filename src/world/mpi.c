@@ -66,6 +66,7 @@ enum tw_status tw_mpi_open(const struct tw_mpi_options *o, struct tw_mpi **out,
 	m->heap = o->heap;
 	m->loop = pthread_self();
 	m->barrier = FLIGHT_BARRIER;
+	m->sums.fresh_end = &m->sums.fresh;
 	m->beat = (struct tw_mpi_beat){ TW_SECOND, 5 * TW_SECOND, 15 * TW_SECOND };
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_mutex_init(&m->port_lock, NULL);
@@ -212,6 +213,8 @@ int tw_mpi_main(struct tw_mpi *m, int (*run)(void *arg), void *arg)
 	code = m->sides.code;
 	tw_mpi_watchdog(FINALIZING, code ? code : 1, NULL, NULL);
 	m->plugin->finalize();
+	m->part.number++; /* nothing belongs to a part any more */
+	tw_mpi_sums_forget(m);
 	drop_arrivals(m);
 	tw_mpi_link_close(m);
 	tw_block_drop(m->sides.order);
@@ -296,16 +299,11 @@ struct tw_block *tw_mpi_next(struct tw_mpi *m)
 enum tw_status tw_mpi_ask(void *arg, uint64_t from, void *to, size_t bytes, struct tw_error *why)
 {
 	struct tw_mpi *m = arg;
-	struct tw_msg *msg = tw_heap_zeros(m->heap, tw_port_msg_bytes());
+	const struct tw_body_data asks = { .what = WORD_ASK, .from = from, .bytes = bytes };
 	enum tw_status status;
 
-	if (!msg)
+	if (!tw_mpi_word(m, 0, &asks, NULL))
 		return tw_fail(why, TW_NO_MEMORY, "no memory to ask rank 0 for data");
-	msg->h.magic = TW_WIRE_MAGIC;
-	msg->h.type = TW_DATA;
-	msg->b.data = (struct tw_body_data){ .what = WORD_ASK, .from = from, .bytes = bytes };
-	tw_mpi_post(m, 0, msg);
-	tw_mpi_ring(m);
 	pthread_mutex_lock(&m->lock);
 	while (!m->sides.answered && !m->sides.ended)
 		pthread_cond_wait(&m->sides.program, &m->lock);
@@ -457,6 +455,7 @@ enum tw_status tw_mpi_run(struct tw_mpi *m, const struct tw_cluster *cluster,
 		.bytes = gateway_bytes,
 		.name = gateway_name,
 		.closing = gateway_closing,
+		.sum = tw_mpi_sum,
 	};
 	const struct tw_threads_options options = { .gateway = &gateway, .helpers = helpers };
 

@@ -54,6 +54,10 @@ const _Atomic int *tw_mpi_interrupts(const struct tw_mpi *m);
 void tw_mpi_call(struct tw_mpi *m, void (*call)(const struct tw_mpi_plugin *p, void *arg),
 		 void *arg);
 
+/* Seconds from asking for a sum to having it, of the last ones, the newest first; between parts.
+ * Returns how many. */
+size_t tw_mpi_sums_took(const struct tw_mpi *m, double *out, size_t most);
+
 /* How long silence may last, ns. */
 struct tw_mpi_beat {
 	int64_t every, suspect, limit;

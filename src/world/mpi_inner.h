@@ -30,6 +30,7 @@
 #define PIECE     (1u << 20)
 #define RING      32 /* heads that are posted ahead */
 #define FLYING    8  /* heads and pieces under way to one rank */
+#define SUMS_KEPT 64 /* whose times are kept for benches */
 #define HOST_ROOM 64
 #define TAG_HEAD  1
 #define TAG_PIECE 2
@@ -48,11 +49,13 @@ enum word {
 	WORD_OVER,     /* rank 0: the part is over; number: of the part */
 	WORD_FAIL,     /* to rank 0: this rank cannot go on; status; payload: the sentence */
 	WORD_END,      /* rank 0: the program has ended */
+	WORD_SUM,      /* to rank 0: this rank asks for sum `number` of channel `bytes` */
+	WORD_GO,       /* rank 0: all have asked for it: begin */
 	WORD_QUIT,     /* a rank is lost: end now */
 };
 
 /* What a cookie of the plugin points to begins with this. */
-enum flight { FLIGHT_HEAD, FLIGHT_PIECE, FLIGHT_SEND, FLIGHT_BARRIER };
+enum flight { FLIGHT_HEAD, FLIGHT_PIECE, FLIGHT_SEND, FLIGHT_BARRIER, FLIGHT_SUM };
 
 /* The beginning of a head; then come the body, and if `whole` tail and payload. */
 struct head {
@@ -89,6 +92,36 @@ struct departure {
 	bool staged;     /* all of it was begun */
 	size_t at, rest; /* of tail and payload: begun; in all */
 	_Alignas(8) uint8_t head[HEAD_ROOM];
+};
+
+/* A sum that an actor of this rank has asked for. */
+struct summing {
+	enum flight kind; /* first: FLIGHT_SUM */
+	struct summing *next;
+	struct tw_sum sum;
+	struct tw_addr who;
+	uint32_t part;
+	uint32_t left; /* under way; 0: not begun */
+	int64_t since; /* when it was asked for */
+};
+
+/* Rank 0: how many ranks have asked for a sum. */
+struct asked {
+	struct asked *next;
+	uint64_t key;
+	uint32_t channel, part, count;
+};
+
+/* Sums.  All ranks begin them in the order in which rank 0 says GO, so that no two of them are
+ * taken for each other whatever becomes of a round on some rank. */
+struct sums {
+	struct summing *fresh, **fresh_end; /* asked for; guarded by lock */
+	struct summing *list;               /* the loop's: not over */
+	struct asked *asked;                /* rank 0's loop */
+	size_t flying;                      /* begun and not over */
+	int64_t since;                      /* when the last one was asked for */
+	int64_t took[SUMS_KEPT];            /* ns from asking to the sum, of the last ones */
+	_Atomic size_t count;               /* how many there were */
 };
 
 struct rank {
@@ -160,6 +193,7 @@ struct tw_mpi {
 	struct part part;
 	struct tw_mpi_beat beat;
 	struct stopping stopping;
+	struct sums sums;
 	/* the loop's */
 	int64_t now, turned, ticked, stirred;
 	struct rank *work; /* whose outbox has something; guarded by lock */
@@ -195,8 +229,20 @@ bool tw_mpi_active(const struct tw_mpi *m);
 void tw_mpi_post(struct tw_mpi *m, uint32_t rank, struct tw_msg *msg);
 void tw_mpi_ring(struct tw_mpi *m);
 /* Any thread: a word; the payload is taken (NULL: none).  False without memory. */
+bool tw_mpi_word(struct tw_mpi *m, uint32_t rank, const struct tw_body_data *word,
+		 struct tw_block *payload);
 bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status status,
 		uint64_t number, struct tw_block *payload);
+
+/* mpi_sums.c */
+/* Any thread: struct tw_gateway; arg is the struct tw_mpi. */
+void tw_mpi_sum(void *arg, struct tw_addr who, const struct tw_sum *sum);
+/* The loop's: what was asked for is told to rank 0; true: there was something. */
+bool tw_mpi_sums_collect(struct tw_mpi *m);
+void tw_mpi_sum_asked(struct tw_mpi *m, uint32_t part, uint32_t channel, uint64_t key);
+void tw_mpi_sum_go(struct tw_mpi *m, uint32_t part, uint32_t channel, uint64_t key);
+void tw_mpi_sum_over(struct tw_mpi *m, struct summing *s); /* one addition of it is */
+void tw_mpi_sums_forget(struct tw_mpi *m); /* those of earlier parts that were not begun */
 
 /* mpi_loop.c */
 void tw_mpi_turn(struct tw_mpi *m);

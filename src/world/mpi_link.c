@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define SPARES 256 /* messages kept for the next ones */
+#define SUM_SPIN (5 * MS) /* a sum that was asked for is about to begin */
+#define SPARES   256      /* messages kept for the next ones */
 
 /* --- outboxes --------------------------------------------------------------------------------- */
 
@@ -35,8 +36,8 @@ void tw_mpi_ring(struct tw_mpi *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
-bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status status,
-		uint64_t number, struct tw_block *payload)
+bool tw_mpi_word(struct tw_mpi *m, uint32_t rank, const struct tw_body_data *word,
+		 struct tw_block *payload)
 {
 	struct tw_msg *msg = tw_heap_zeros(m->heap, tw_port_msg_bytes());
 
@@ -46,7 +47,7 @@ bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status 
 	}
 	msg->h.magic = TW_WIRE_MAGIC;
 	msg->h.type = TW_DATA;
-	msg->b.data = (struct tw_body_data){ .what = word, .pad = status, .from = number };
+	msg->b.data = *word;
 	if (payload) {
 		msg->payload = payload;
 		msg->h.payload = (uint32_t)payload->bytes;
@@ -54,6 +55,14 @@ bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status 
 	tw_mpi_post(m, rank, msg);
 	tw_mpi_ring(m);
 	return true;
+}
+
+bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status status,
+		uint64_t number, struct tw_block *payload)
+{
+	return tw_mpi_word(m, rank,
+			   &(struct tw_body_data){ .what = word, .pad = status, .from = number },
+			   payload);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -441,6 +450,9 @@ static void over(struct tw_mpi *m, const struct tw_mpi_done *d)
 	case FLIGHT_BARRIER:
 		m->passed = true;
 		break;
+	case FLIGHT_SUM:
+		tw_mpi_sum_over(m, d->cookie);
+		break;
 	}
 	if (kind == FLIGHT_HEAD || kind == FLIGHT_PIECE)
 		atomic_fetch_add_explicit(&m->received, d->bytes, memory_order_relaxed);
@@ -465,5 +477,6 @@ bool tw_mpi_progress(struct tw_mpi *m)
 
 bool tw_mpi_active(const struct tw_mpi *m)
 {
-	return m->sending || m->receiving || (m->passing && !m->passed);
+	return m->sending || m->receiving || m->sums.flying || (m->passing && !m->passed) ||
+	       (m->sums.list && m->now - m->sums.since < SUM_SPIN);
 }

@@ -240,6 +240,12 @@ void tw_mpi_hear(struct tw_mpi *m, uint32_t rank, const struct tw_msg *msg)
 		pthread_cond_broadcast(&m->sides.program);
 		pthread_mutex_unlock(&m->lock);
 		break;
+	case WORD_SUM:
+		tw_mpi_sum_asked(m, b->pad, (uint32_t)b->bytes, b->from);
+		break;
+	case WORD_GO:
+		tw_mpi_sum_go(m, b->pad, (uint32_t)b->bytes, b->from);
+		break;
 	case WORD_QUIT:
 		_exit(1);
 	}
@@ -412,7 +418,8 @@ void tw_mpi_turn(struct tw_mpi *m)
 
 	m->turned = m->now;
 	m->now = tw_mpi_now();
-	stirred = tw_mpi_collect(m);
+	stirred = tw_mpi_sums_collect(m);
+	stirred = tw_mpi_collect(m) || stirred;
 	stirred = tw_mpi_progress(m) || stirred;
 	if (m->now - m->ticked >= TICK) {
 		tick(m);

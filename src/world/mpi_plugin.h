@@ -7,7 +7,7 @@
  *
  *  (1) All functions are called by the thread that called `init` (MPI_THREAD_FUNNELED), which is
  *      the main thread of the process.
- *  (2) No function but `init`, `hosts`, `channels`, `finalize` and the floors waits for other
+ *  (2) No function but `init`, `hosts`, `finalize` and the floors waits for other
  *      ranks.
  *  (3) False means that MPI reported an error; `why` has its sentence.  Nothing is printed, and
  *      nothing ends the process but `abort`.
@@ -50,10 +50,8 @@ struct tw_mpi_plugin {
 		      char why[TW_MPI_WHY]);
 	/* Make progress, and say what is over; *done is valid until the next call. */
 	size_t (*testsome)(const struct tw_mpi_done **done);
-	/* Sums of floats over all ranks.  Channels are independent of each other: all ranks begin
-	 * the sums of one channel in the same order.  `channels` makes them; all ranks call it. */
-	bool (*channels)(uint32_t count, char why[TW_MPI_WHY]);
-	bool (*iallreduce)(const float *in, float *out, size_t n, uint32_t channel, void *cookie,
+	/* Begin to add up floats over all ranks, which begin all sums in the same order. */
+	bool (*iallreduce)(const float *in, float *out, size_t n, void *cookie,
 			   char why[TW_MPI_WHY]);
 	bool (*ibarrier)(void *cookie, char why[TW_MPI_WHY]);
 	/* End all ranks, as well as the launcher can. */

@@ -64,6 +64,27 @@ def same_bits(launchers):
                           f"{what} has the bits of threads")
 
 
+def library(launchers):
+    """MPI_Iallreduce promises no bits; to rounding it gives what our own sums give."""
+    text = job("{gate: bsp, topology: library}", "cluster: {shards: 3}\n")
+    for ranks in (2, 3):
+        want = in_threads(text.replace("library", "direct"), ranks)
+        for launcher in launchers:
+            with Run(launcher, ranks, text) as r:
+                code = r.wait()
+                what = f"schedule: library on {ranks} ranks under {launcher.name}"
+                if not check(code == 0, f"{what} ends with 0, not {code}: {r.said()[-300:]}"):
+                    continue
+                got = r.result()
+                check(abs(got["loss"] / want["loss"] - 1) < 1e-4,
+                      f"{what}: loss {got['loss']}, with direct {want['loss']}")
+                check(all(got[k] == want[k] for k in ("steps", "samples", "updates")),
+                      f"{what}: the same steps, samples and updates")
+    with Run(launchers[0], 2, text.replace("shards: 3", "shards: 3, workers: 3")) as r:
+        check(r.wait() == 2 and "every rank takes part with one worker" in r.said(),
+              f"two workers on a rank are refused: {r.said()[-300:]}")
+
+
 def presets():
     names, on = [], False
     for line in thalweg("help", "strategies").stdout.split("\n"):
@@ -166,6 +187,7 @@ def resumes(launchers):
 def main():
     launchers = there()
     same_bits(launchers)
+    library(launchers)
     every_preset(launchers if FULL else launchers[:1])
     for launcher in launchers:
         placed_otherwise(launcher)

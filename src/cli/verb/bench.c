@@ -141,6 +141,8 @@ static const struct tw_example examples[] = {
 	{ "mpirun -n 2 thalweg bench exchange --world mpi",
 	  "between two MPI ranks, against plain calls of MPI" },
 	{ "thalweg bench allreduce", "two workers without a server, compared with PyTorch's Gloo" },
+	{ "mpirun -n 2 thalweg bench allreduce --world mpi",
+	  "sums of two MPI ranks, against a bare MPI_Iallreduce" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ 0 },

@@ -4,24 +4,27 @@
 
 /* --- formations --------------------------------------------------------------------------- */
 
-static uint32_t parts_of(size_t n)
+static uint32_t parts_of(size_t n, size_t most)
 {
-	return (uint32_t)((n + PART - 1) / PART);
+	return (uint32_t)((n + most - 1) / most);
 }
 
 /* All pieces of the slice, for so many peers. */
 static enum tw_status cut(struct shard *s, struct shard_reduce *r)
 {
 	const size_t n = s->slice.n;
+	const size_t most = tw_reduce_by_library(s, r) ? n : PART; /* the world cuts as it likes */
 	uint32_t k = 0;
 
-	r->chunks = tw_reduce_reduction(s, r)->chunks(r->peers);
+	r->chunks = tw_reduce_by_library(s, r) ? 1 : tw_reduce_reduction(s, r)->chunks(r->peers);
 	r->first = tw_heap_zeros(s->heap, ((size_t)r->chunks + 1) * sizeof *r->first);
 	if (!r->first)
 		return TW_NO_MEMORY;
 	for (uint32_t c = 0; c < r->chunks; c++)
-		r->first[c + 1] = r->first[c] + parts_of(tw_reduction_border(n, r->chunks, c + 1) -
-							 tw_reduction_border(n, r->chunks, c));
+		r->first[c + 1] =
+			r->first[c] + parts_of(tw_reduction_border(n, r->chunks, c + 1) -
+						       tw_reduction_border(n, r->chunks, c),
+					       most);
 	r->pieces = r->left = r->first[r->chunks];
 	r->piece = tw_heap_zeros(s->heap, (size_t)r->pieces * sizeof *r->piece);
 	r->part = tw_heap_zeros(s->heap, (size_t)r->pieces * sizeof *r->part);
@@ -31,10 +34,10 @@ static enum tw_status cut(struct shard *s, struct shard_reduce *r)
 		const size_t end = tw_reduction_border(n, r->chunks, c + 1);
 		size_t at = tw_reduction_border(n, r->chunks, c);
 
-		for (uint32_t part = 0; at < end; part++, at += PART)
+		for (uint32_t part = 0; at < end; part++, at += most)
 			r->piece[k++] =
 				(struct shard_piece){ .from = at,
-						      .n = end - at < PART ? end - at : PART,
+						      .n = end - at < most ? end - at : most,
 						      .chunk = c,
 						      .part = part };
 	}

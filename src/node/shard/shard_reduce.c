@@ -176,7 +176,7 @@ static enum tw_status find_culprit(struct shard *s, struct shard_piece *p,
 	return TW_ABSENT;
 }
 
-static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of)
 {
 	has->contributions += of->contributions;
 	has->steps += of->steps;
@@ -239,7 +239,7 @@ static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_
 	if (st != TW_OK)
 		return st == TW_ABSENT ? TW_OK : st;
 	tw_reduce_hold(p, r->sum, sum, &p->has);
-	count_input(&p->has, &in->has);
+	tw_reduce_count(&p->has, &in->has);
 	return TW_OK;
 }
 
@@ -401,6 +401,13 @@ static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw
 {
 	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
 
+	if (tw_reduce_by_library(s, r)) {
+		const enum tw_status st = tw_reduce_ask_library(s, r, ctx, p);
+
+		return st == TW_ABSENT          ? TW_OK
+		       : st != TW_OK || p->done ? st
+						: finish_piece(s, r, p);
+	}
 	for (; p->next < moves; p->next++) {
 		const struct tw_move move =
 			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
@@ -573,6 +580,16 @@ static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw
 
 		if (p->done)
 			continue;
+		if (tw_reduce_by_library(s, r)) {
+			*out = (struct tw_wait){
+				.whom = tw_master_addr(),
+				.why = "the library's sum of all ranks",
+				.step = s->slice.round,
+				.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)
+						 ->request.since
+			};
+			return true;
+		}
 		move = tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
 		if (move.peer == r->rank)
 			continue;
