@@ -31,7 +31,7 @@ static struct tw_block *reader_block(void *arg, const struct tw_header *h)
 {
 	struct conn *c = arg;
 
-	return tw_tcp_block(c->t, h->payload);
+	return tw_payload_block(&c->t->blocks, h->payload);
 }
 
 static uint32_t node_of(const struct peer *p, uint32_t role)

@@ -448,6 +448,9 @@ void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t nod
 /* Tell the master that the sum is complete, if it is. */
 void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
 /* TW_COMMIT to a replica: apply the sum. */
+/* A sum that was asked for is made (tw_actor_class.summed). */
+void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
+		     struct tw_block *more);
 void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* No formation holds any more; only the number of the last one is kept. */
 void tw_shard_reduce_forget(struct shard *s);

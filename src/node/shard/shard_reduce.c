@@ -169,7 +169,7 @@ static void hold_input(struct shard_piece *p, const struct reduce_input *in, boo
 	p->mine = in->mine;
 }
 
-static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of)
 {
 	has->contributions += of->contributions;
 	has->steps += of->steps;
@@ -254,7 +254,7 @@ static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_
 		return st == TW_ABSENT ? TW_OK : st;
 	tw_reduce_hold(p, block, sum, &p->has);
 	p->mine = true;
-	count_input(&p->has, &x.has);
+	tw_reduce_count(&p->has, &x.has);
 	return TW_OK;
 }
 
@@ -277,7 +277,7 @@ static enum tw_status add_sparse(struct shard *s, struct shard_piece *p, float *
 		memcpy(&x, bytes + a->bytes - tail + k * sizeof x, sizeof x);
 		sum[n + k] += x;
 	}
-	count_input(&p->has, &a->body);
+	tw_reduce_count(&p->has, &a->body);
 	return TW_OK;
 }
 
@@ -481,6 +481,13 @@ static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw
 {
 	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
 
+	if (tw_reduce_by_library(s, r)) {
+		const enum tw_status st = tw_reduce_ask_library(s, r, ctx, p);
+
+		return st == TW_ABSENT          ? TW_OK
+		       : st != TW_OK || p->done ? st
+						: finish_piece(s, r, p);
+	}
 	for (; p->next < moves; p->next++) {
 		const struct tw_move move =
 			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
@@ -670,6 +677,8 @@ static uint32_t awaited(const struct shard *s, const struct shard_reduce *r, uin
 	uint32_t rank = r->peers;
 
 	*depth = UINT32_MAX;
+	if (tw_reduce_by_library(s, r))
+		return rank; /* nobody knows */
 	for (uint32_t k = 0; r->left && k < r->pieces && *depth; k++) {
 		const struct shard_piece *p = &r->piece[k];
 		struct tw_move move;
@@ -693,6 +702,15 @@ static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw
 
 	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
 		return false;
+	if (tw_reduce_by_library(s, r)) {
+		*out = (struct tw_wait){ .whom = tw_master_addr(),
+					 .why = "the library's sum of all ranks",
+					 .step = s->slice.round,
+					 .since = tw_shard_worker(
+							  s, tw_reduce_members(r)[r->rank].slot)
+							  ->request.since };
+		return true;
+	}
 	rank = awaited(s, r, &depth);
 	if (rank == r->peers)
 		return false;
