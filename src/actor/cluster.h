@@ -50,17 +50,25 @@ struct tw_load {
 	uint64_t received[TW_LOAD_BINS], sent[TW_LOAD_BINS];
 };
 
+/* Which samples were applied, where some take longer than others (struct tw_effort): their number
+ * on shard 0, and the sum of their factors. */
+struct tw_applied {
+	uint64_t samples;
+	double effort;
+};
+
 /* What a world counts. */
 struct tw_ran {
 	uint64_t events;    /* handlers entered */
 	int64_t virtual_ns; /* sim: the clock at the end */
 	uint64_t bytes_sent, bytes_received;
-	uint64_t peak_bytes;     /* sim: payload bytes alive at once, at most */
-	struct tw_usage usage;   /* sim */
-	struct tw_load load;     /* sim */
-	uint64_t waits;          /* waits of more than 5 s that were named in the log */
-	struct tw_totals totals; /* vector references are the caller's */
-	struct tw_error error;   /* status not TW_OK: the first cause */
+	uint64_t peak_bytes;       /* sim: payload bytes alive at once, at most */
+	struct tw_usage usage;     /* sim */
+	struct tw_load load;       /* sim */
+	struct tw_applied applied; /* sim */
+	uint64_t waits;            /* waits of more than 5 s that were named in the log */
+	struct tw_totals totals;   /* vector references are the caller's */
+	struct tw_error error;     /* status not TW_OK: the first cause */
 };
 
 /* Drop what totals hold. */

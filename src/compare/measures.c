@@ -29,6 +29,7 @@ const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_BYTES] = { "bytes", "bytes sent", TW_UNIT_BYTES, false },
 	[TW_MEASURE_STALENESS] = { "staleness", "mean staleness", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_IDLE] = { "idle", "idle workers", TW_UNIT_PERCENT, false },
+	[TW_MEASURE_EFFORT] = { "effort", "effort of the applied samples", TW_UNIT_PLAIN, true },
 };
 
 enum tw_measure tw_measure_of(uint32_t option)
@@ -187,6 +188,7 @@ static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 	v[TW_MEASURE_BYTES] = number(o, "bytes_sent");
 	v[TW_MEASURE_STALENESS] = number(json_object_get(o, "staleness"), "mean");
 	v[TW_MEASURE_IDLE] = 1 - computing;
+	v[TW_MEASURE_EFFORT] = number(o, "effort");
 }
 
 /* What a run that diverged had reached before is not what its method reaches. */

@@ -286,6 +286,9 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 		set(r, "events", count(ran->events));
 		set(r, "usage", usage(&ran->usage));
 		set(r, "server_link", load(&ran->load));
+		set(r, "effort",
+		    number(ran->applied.samples ? ran->applied.effort / (double)ran->applied.samples
+						: NAN));
 	}
 	if (status != TW_OK) {
 		json_decref(r);

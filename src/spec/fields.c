@@ -338,15 +338,8 @@ const struct tw_option tw_checkpoint_rows[] = {
 
 #define R struct tw_job_compare
 const char *const tw_compare_measures[] = {
-	"auto",
-	"accuracy",
-	"loss",
-	"accuracy-at-time",
-	"loss-at-time",
-	"time-to-target",
-	"samples-per-second",
-	"bytes",
-	NULL,
+	"auto",           "accuracy",           "loss",  "accuracy-at-time", "loss-at-time",
+	"time-to-target", "samples-per-second", "bytes", "effort",           NULL,
 };
 const struct tw_option tw_compare_rows[] = {
 	TW_OPTION(
@@ -355,7 +348,8 @@ const struct tw_option tw_compare_rows[] = {
 		"at least 2, and 5 are better"),
 	TW_OPTION_CHOICE(R, measure, "measure", "auto", tw_compare_measures,
 			 "what methods are ranked and tuned by; auto: the time to the target if "
-			 "there is one, else the accuracy, else the loss"),
+			 "there is one, else the accuracy, else the loss; effort: how long the "
+			 "samples take that were applied (sim.compute.by_label)"),
 	TW_OPTION(R, baseline, TW_BOOL, "true", NULL, 0, 0,
 		  "add a row with one worker, unless a method has one already"),
 	TW_OPTION_AS(R, target_accuracy, "target.accuracy", TW_F64, "none", NULL, 0, 1,

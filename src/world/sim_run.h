@@ -216,6 +216,7 @@ void tw_sim_use_computing(struct sim *s, struct node *n, bool computing);
 void tw_sim_use_sent(struct sim *s, struct parcel *p, int64_t at); /* at: its first byte leaves */
 void tw_sim_use_landed(struct sim *s, struct parcel *p);           /* or is lost; once */
 void tw_sim_use_received(struct sim *s, const struct parcel *p);
+void tw_sim_use_applied(struct sim *s, const struct tw_note *note);
 void tw_sim_use_end(struct sim *s); /* into tw_ran */
 
 /* sim_wait.c */

@@ -81,6 +81,19 @@ void tw_sim_use_received(struct sim *s, const struct parcel *p)
 		l->received[bin_of(l, since_start(s, s->now))] += tw_msg_bytes(&p->msg);
 }
 
+void tw_sim_use_applied(struct sim *s, const struct tw_note *note)
+{
+	const struct tw_sim_options *o = s->options;
+	const struct tw_inputs in = { .from = note->from, .count = note->count };
+
+	if (note->kind != TW_NOTE_APPLY || note->shard || !note->count ||
+	    !(o->by_label.count || o->by_sample.count))
+		return;
+	s->ran->applied.samples += note->count;
+	s->ran->applied.effort +=
+		note->count * s->cluster->engine->class->effort(s->cluster->engine, &in);
+}
+
 void tw_sim_use_end(struct sim *s)
 {
 	struct tw_usage *u = &s->ran->usage;

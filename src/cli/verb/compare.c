@@ -18,7 +18,7 @@ struct compare_flags {
 	struct tw_texts set, vary, tune;
 	const char *run, *isa, *measure;
 	uint32_t seeds, jobs, world;
-	bool json;
+	bool json, explain;
 };
 
 static void show(void *arg, const struct tw_cells_progress *p)
@@ -77,6 +77,23 @@ static void clear_environment(void)
 	}
 }
 
+/* What would run. */
+static void explain(const struct tw_comparison *c)
+{
+	size_t tuning = 0;
+
+	for (size_t k = 0; k < c->rows; k++) {
+		printf("%s%s\n", c->row[k].label,
+		       c->row[k].baseline ? "  (added for comparison)" : "");
+		tuning += c->row[k].tuning;
+	}
+	printf("\n%zu rows with %u seeds: %zu runs", c->rows, c->options.seeds,
+	       c->rows * c->options.seeds);
+	if (tuning)
+		printf(", and %zu to choose among %zu values for each", tuning, c->combinations);
+	printf("; ranked by %s\n", tw_compare_measures[c->measure]);
+}
+
 static enum tw_status work(const struct tw_call *call, const char *dir, const char *const *set,
 			   size_t sets, size_t *failed, struct tw_error *why)
 {
@@ -100,6 +117,11 @@ static enum tw_status work(const struct tw_call *call, const char *dir, const ch
 
 	if (st != TW_OK)
 		return st;
+	if (f->explain) {
+		explain(c);
+		tw_comparison_free(c);
+		return TW_OK;
+	}
 	clear_environment();
 	st = tw_compare_run(c,
 			    &(struct tw_cells_how){
@@ -158,7 +180,7 @@ static const struct tw_flag flags[] = {
 		     "update.rate=0.01,0.03,0.1"),
 	TW_FLAG(F, measure, "measure", TW_TEXT, "", "NAME", 0, 0,
 		"what methods are ranked by: accuracy, loss, accuracy-at-time, loss-at-time, "
-		"time-to-target, samples-per-second or bytes (default: by the job)"),
+		"time-to-target, samples-per-second, bytes or effort (default: by the job)"),
 	{ .option = TW_OPTION_CHOICE(F, world, "world", "sim", tw_compare_worlds,
 				     "where runs take place: in the simulator, in threads, or in "
 				     "processes on this machine"),
@@ -172,6 +194,8 @@ static const struct tw_flag flags[] = {
 		     "override a field of all jobs: update.rate=0.05; may be repeated"),
 	TW_FLAG(F, json, "json", TW_BOOL, "false", NULL, 0, 0,
 		"print the report as one JSON object instead of a table"),
+	TW_FLAG(F, explain, "explain", TW_BOOL, "false", NULL, 0, 0,
+		"check everything, print what would run, and exit"),
 	TW_FLAG(F, isa, "isa", TW_TEXT, "", "NAME", 0, 0,
 		"use at most this instruction set: plain, avx2 or avx512"),
 	TW_FLAG_END,
