@@ -245,8 +245,13 @@ static void note_edges(json_t *list, const json_t *report)
 {
 	const json_t *row, *t;
 	char names[600] = "";
-	size_t k, i, n = 0;
+	size_t k, i, n = 0, all = 0;
 
+	json_array_foreach(json_object_get(report, "rows"), k, row)
+	{
+		json_array_foreach(json_object_get(row, "tuned"), i, t)
+			all += json_is_string(json_object_get(t, "edge"));
+	}
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
 		json_array_foreach(json_object_get(row, "tuned"), i, t)
@@ -257,7 +262,8 @@ static void note_edges(json_t *list, const json_t *report)
 				continue;
 			snprintf(name, sizeof name, "%s (%s %s, the %s)", text_of(row, "label"),
 				 text_of(t, "path"), text_of(t, "value"), text_of(t, "edge"));
-			add_name(names, sizeof names, name, n++, 99);
+			add_name(names, sizeof names, name, n, all - n);
+			n++;
 		}
 	}
 	if (n)

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH   100
-#define COLUMNS 10
-#define CELL    80
+#define WIDTH       100
+#define COLUMNS     10
+#define CELL        80
+#define LABEL_LEAST 24
 
 /* --- reading the report --- */
 
@@ -166,6 +167,10 @@ static void table_print(struct table *t, FILE *out)
 		for (size_t k = 0; k < t->rows; k++)
 			widen(t, c, t->cell[k][c]);
 	}
+	/* labels that lose too much can no longer be told apart: then the last columns go */
+	while (t->columns > 5 && table_width(t) > WIDTH &&
+	       t->width[0] < LABEL_LEAST + table_width(t) - WIDTH)
+		t->columns--;
 	if (table_width(t) > WIDTH)
 		shorten_labels(t, table_width(t) - WIDTH);
 	for (size_t k = two ? 0 : 1; k < t->rows + 2; k++) {
@@ -257,7 +262,7 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 		 m->unit == TW_UNIT_PERCENT   ? ", %"
 		 : m->unit == TW_UNIT_SECONDS ? ", s"
 					      : "");
-	c->mean = head(t, text, "mean \xc2\xb1 deviation");
+	c->mean = head(t, text, "mean \xc2\xb1 dev.");
 	c->against = head(t, "against", "the best");
 	c->others = time       ? accurate ? TW_MEASURE_ACCURACY : TW_MEASURE_LOSS
 		    : accurate ? TW_MEASURE_ACCURACY_AT_TIME

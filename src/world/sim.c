@@ -331,7 +331,8 @@ static void cells_fill(struct sim *s)
 		c->ctx = (struct tw_context){
 			.world = &tw_sim_world,
 			.self = k->seat[i].addr,
-			.noting = k->observer || s->trace.file,
+			.noting = k->observer || s->trace.file || s->options->by_label.count ||
+				  s->options->by_sample.count,
 			.heap = s->heap,
 			.engine = k->engine,
 		};

@@ -9,6 +9,7 @@
 	const accurate = rows.some((r) => r.summary.accuracy.mean !== null);
 	const byId = (id) => document.getElementById(id);
 	const dark = window.matchMedia("(prefers-color-scheme: dark)");
+	const BANDS = 8; // more of them hide each other
 	let printing = false;
 
 	// --- small tools ---
@@ -307,7 +308,7 @@
 
 	function curveSets() {
 		const shown = rows.filter((r) => r.visible);
-		const bands = state.band && report.seeds > 1 && shown.length <= 12;
+		const bands = state.band && report.seeds > 1 && shown.length <= BANDS;
 		const n = Math.max(20, Math.min(200, Math.floor(20000 / Math.max(1, shown.length) / (bands ? 3 : 1))));
 		const sets = [];
 		shown.forEach((r) => {
@@ -373,7 +374,7 @@
 		chart("curves", { type: "line", data: { datasets: curveSets() }, options: o });
 		byId("curves").setAttribute("aria-label", `${what} against ${a.title}`);
 		byId("curves-hint").textContent =
-			(report.seeds > 1 ? "Lines are means over seeds" + (rows.filter((r) => r.visible).length <= 12 ? "; shaded is the range from the least to the greatest seed" : "") + ". " : "") +
+			(report.seeds > 1 ? "Lines are means over seeds" + (rows.filter((r) => r.visible).length <= BANDS ? "; shaded is the range from the least to the greatest seed" : "") + ". " : "") +
 			"Dashes and markers tell lines apart as well as colours; the table above has both.";
 	}
 
