@@ -198,6 +198,33 @@ unsigned long peer_faults_seeds(uint64_t first, uint64_t count)
 	return ended();
 }
 
+unsigned long peer_faults_numbers(uint32_t most)
+{
+	struct way way;
+
+	for (size_t k = 0; way_at(k, &way) && failures < 20; k++)
+		for (uint32_t workers = 2; workers <= most && !way.mixing; workers++)
+			for (uint32_t spot = 0; spot < workers * PEER_FAULTS_VALUES; spot++) {
+				struct faultrun r = { .preset = strategy(&way, 0),
+						      .workers = workers,
+						      .shards = 1 + spot % 3,
+						      .seed = 1 + spot,
+						      .poisoned = 2u << spot % workers,
+						      .doses = 1 + spot % 2,
+						      .spot = spot / workers };
+				struct faultend end;
+
+				try_run(&r, &end, true);
+				if (end.totals.refused == r.doses)
+					continue;
+				failures++;
+				fprintf(stderr, "FAILED %llu refused of %u\n  replay: %s\n",
+					(unsigned long long)end.totals.refused, r.doses,
+					faultrun_replay(&r));
+			}
+	return ended();
+}
+
 unsigned long peer_faults_leaves(uint64_t first, uint64_t count)
 {
 	struct way way;
@@ -224,6 +251,7 @@ unsigned long peer_faults_leaves(uint64_t first, uint64_t count)
 			if ((h >> 40) % 3 == 0) {
 				r.poisoned = 1u << (1 + (h >> 43) % r.workers);
 				r.doses = 1 + (uint32_t)(h >> 47) % 12;
+				r.spot = (uint32_t)(h >> 51) % PEER_FAULTS_VALUES;
 			}
 			try_run(&r, &end, false);
 		}

@@ -29,8 +29,8 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_round.c, shard_reduce.c, shard_answer.c, shard_members.c, shard_pin.c,
- * shard_host.c.
+ * it: shard_push.c, shard_round.c, shard_reduce.c, shard_form.c, shard_answer.c, shard_members.c,
+ * shard_pin.c, shard_host.c.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"

@@ -154,6 +154,7 @@ struct shard_arrival {
 	struct tw_block *block; /* a reference; NULL: nothing is in it */
 	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
 	size_t at, wire_at, bytes;
+	bool unchecked; /* nobody has looked yet whether it is finite */
 };
 
 /* A piece of the slice: a part of a chunk of the reduction. */
@@ -164,6 +165,8 @@ struct shard_piece {
 	bool done;                 /* all moves are made: what is added up is the sum */
 	struct tw_block *block;    /* what is added up so far is in here: a reference ... */
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
+	bool unchecked;            /* it is one contribution, and may be not finite ... */
+	bool own;                  /* ... of this node's worker */
 	struct tw_body_reduce has; /* what is said of it */
 	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
 	size_t wire_at, wire_bytes;    /* ... in it */
@@ -338,6 +341,8 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 
 /* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* What is staged for this worker is not finite: it is refused, though it was taken. */
+void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
 /* What the codec made of it is counted. */
@@ -387,8 +392,10 @@ void tw_bucket_release(struct shard *s);
 /* --- shard_round.c -------------------------------------------------------------------------- */
 
 /* Keep a contribution for its round, and tell the master; takes it over.  TW_BAD_BYTES: it is not
- * finite, and stays the caller's. */
+ * finite, and stays the caller's.  TW_REFUSED: it was not finite, and was refused. */
 enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c);
+/* What is staged for a worker is the caller's again; NULL: nothing is. */
+struct contribution *tw_shard_take_back(struct shard *s, uint32_t slot);
 /* Tell the master of a contribution that is staged, or (TW_FLAG_REFUSED) will not come. */
 void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 		   uint32_t flags);
@@ -404,13 +411,14 @@ struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool appl
 void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count);
 void tw_shard_forget_rounds(struct shard *s);
 
-/* --- shard_reduce.c ------------------------------------------------------------------------- */
+/* --- shard_reduce.c, shard_reduce_*.c, shard_form.c ----------------------------------------- */
 
 /* TW_FORM: with whom it adds up from now on. */
 void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* TW_REDUCE: a piece from another replica. */
 void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Its worker's contribution is staged: it is checked and added.  TW_BAD_BYTES: it is not finite. */
+/* Its worker's contribution is staged: it is added, and checked as it is made use of.  TW_BAD_BYTES:
+ * it is not finite.  TW_REFUSED: so, and it was refused. */
 enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx,
 				    struct contribution *c);
 /* All of it at once, if that is not done yet. */
