@@ -53,6 +53,7 @@ tw_registry(codec strategy/codec)
 tw_registry(reduction strategy/reduction)
 tw_registry(mixing strategy/mixing)
 tw_registry(optimiser strategy/optimiser)
+tw_registry(pipeline strategy/pipeline)
 tw_registry(source data/source)
 tw_registry(op_family graph/op)
 tw_registry(loss graph/loss)
@@ -74,7 +75,8 @@ tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family} ${TW_GENERATED_lo
 tw_room(model NEEDS graph vec base SOURCES ${TW_GENERATED_zoo})
 tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}
 	${TW_GENERATED_rule} ${TW_GENERATED_outer} ${TW_GENERATED_codec}
-	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser})
+	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser}
+	${TW_GENERATED_pipeline})
 tw_room(actor NEEDS base)
 tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
