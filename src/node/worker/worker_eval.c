@@ -70,7 +70,7 @@ static void start_eval(struct worker *w, struct tw_context *ctx)
 		e->piece[k] =
 			(struct tw_piece){ tw_block_floats(w->shard[k].pinned), r->from, r->n };
 	}
-	e->compute = (struct tw_compute){ .evaluate = true,
+	e->compute = (struct tw_compute){ .pass.kind = TW_PASS_EVALUATE,
 					  .in = { .from = e->what.from,
 						  .count = e->what.count,
 						  .piece = e->piece,

@@ -165,7 +165,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 					  .gradient = tw_block_floats(s->gradient),
 					  .epoch_position = lease->next,
 					  .id = lease->id,
-					  .pass = s->again };
+					  .again = s->again };
 	s->compute.in.cancel = &s->compute.cancel;
 	s->state = STEP_COMPUTING;
 	if (w->plan->traffic.adaptive)
