@@ -88,7 +88,8 @@ tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
 tw_room(metrics NEEDS checkpoint spec node world actor vec base)
 tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
 	base)
-tw_room(query NEEDS cost run metrics checkpoint spec engine actor model graph data vec base)
+tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model graph data vec
+	base)
 tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)

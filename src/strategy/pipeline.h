@@ -161,8 +161,8 @@ struct tw_pipe_place {
 
 /* Is every FORWARD and BACKWARD (or both halves of it) there once for every stage and micro-batch,
  * each stage in one cell?  TW_BAD_INPUT with the sentence and the place, which may be NULL.  `seen`
- * has stages * micros bytes. */
-enum tw_status tw_pipeline_whole(const struct tw_pipe_lists *l, uint8_t *seen,
+ * has stages * micros bytes of room, `owner` one for each stage: its cell. */
+enum tw_status tw_pipeline_whole(const struct tw_pipe_lists *l, uint8_t *seen, uint32_t *owner,
 				 struct tw_pipe_place *place, struct tw_error *why);
 
 /* Carry out lists that are whole: each cell makes its moves in order, one at a time, each as soon

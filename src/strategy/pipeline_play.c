@@ -21,6 +21,8 @@ static enum tw_status fail_at(struct tw_pipe_place *place, uint32_t cell, size_t
 
 /* --- is it whole? ------------------------------------------------------------------------- */
 
+#define NOBODY UINT32_MAX
+
 enum { SEEN_FORWARD = 1, SEEN_INPUT = 2, SEEN_WEIGHT = 4, SEEN_ALL = 7 };
 
 static unsigned bits_of(enum tw_deed deed)
@@ -56,7 +58,20 @@ static enum tw_status see(const struct tw_pipe_lists *l, uint32_t cell, size_t k
 	return TW_OK;
 }
 
-static enum tw_status see_all(const struct tw_pipe_lists *l, uint8_t *seen,
+/* A stage belongs to the cell that has its first move. */
+static enum tw_status see_owner(uint32_t *owner, uint32_t stage, uint32_t cell,
+				struct tw_error *why)
+{
+	if (owner[stage] == NOBODY)
+		owner[stage] = cell;
+	if (owner[stage] == cell)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "stage %u is in two rows, %u and %u, and a stage belongs to one", stage,
+		       owner[stage], cell);
+}
+
+static enum tw_status see_all(const struct tw_pipe_lists *l, uint8_t *seen, uint32_t *owner,
 			      struct tw_pipe_place *place, struct tw_error *why)
 {
 	for (uint32_t c = 0; c < l->cells; c++)
@@ -69,36 +84,10 @@ static enum tw_status see_all(const struct tw_pipe_lists *l, uint8_t *seen,
 				tw_fail(why, TW_BAD_INPUT, "there is no such stage or micro-batch");
 				return fail_at(place, c, k);
 			}
-			if (see(l, c, k, seen, why) != TW_OK)
+			if (see_owner(owner, m->stage, c, why) != TW_OK ||
+			    see(l, c, k, seen, why) != TW_OK)
 				return fail_at(place, c, k);
 		}
-	return TW_OK;
-}
-
-/* The cell that has the stage; `cells`: none. */
-static uint32_t cell_of(const struct tw_pipe_lists *l, uint32_t stage)
-{
-	for (uint32_t c = 0; c < l->cells; c++)
-		for (size_t k = 0; k < l->count[c]; k++)
-			if (l->move[c][k].stage == stage)
-				return c;
-	return l->cells;
-}
-
-static enum tw_status has_one_cell(const struct tw_pipe_lists *l, uint32_t stage,
-				   struct tw_pipe_place *place, struct tw_error *why)
-{
-	const uint32_t own = cell_of(l, stage);
-
-	for (uint32_t c = own + 1; c < l->cells; c++)
-		for (size_t k = 0; k < l->count[c]; k++)
-			if (l->move[c][k].stage == stage) {
-				tw_fail(why, TW_BAD_INPUT,
-					"stage %u is in two rows, %u and %u; a stage belongs to "
-					"one",
-					stage, own, c);
-				return fail_at(place, c, k);
-			}
 	return TW_OK;
 }
 
@@ -109,25 +98,25 @@ static const char *lacks(unsigned seen)
 	return !(seen & SEEN_INPUT) ? "backward (B, or I and W)" : "weights' backward (W)";
 }
 
-enum tw_status tw_pipeline_whole(const struct tw_pipe_lists *l, uint8_t *seen,
+enum tw_status tw_pipeline_whole(const struct tw_pipe_lists *l, uint8_t *seen, uint32_t *owner,
 				 struct tw_pipe_place *place, struct tw_error *why)
 {
 	enum tw_status st;
 
+	for (uint32_t s = 0; s < l->stages; s++)
+		owner[s] = NOBODY;
 	for (uint64_t k = 0; k < l->stages * l->micros; k++)
 		seen[k] = 0;
-	st = see_all(l, seen, place, why);
-	for (uint32_t s = 0; st == TW_OK && s < l->stages; s++)
-		st = has_one_cell(l, s, place, why);
+	st = see_all(l, seen, owner, place, why);
 	for (uint64_t k = 0; st == TW_OK && k < l->stages * l->micros; k++) {
-		const uint32_t stage = (uint32_t)(k / l->micros), cell = cell_of(l, stage);
+		const uint32_t stage = (uint32_t)(k / l->micros), cell = owner[stage];
 
 		if (seen[k] == SEEN_ALL)
 			continue;
 		tw_fail(why, TW_BAD_INPUT, "stage %u has no %s of micro-batch %llu", stage,
 			lacks(seen[k]), (unsigned long long)(k % l->micros));
-		return fail_at(place, cell < l->cells ? cell : 0,
-			       cell < l->cells ? l->count[cell] : 0);
+		return fail_at(place, cell == NOBODY ? 0 : cell,
+			       cell == NOBODY ? 0 : l->count[cell]);
 	}
 	return st;
 }

@@ -23,9 +23,10 @@ struct room {
 	struct tw_pipe_lists lists;
 	struct tw_pipe_played played;
 	struct tw_pipe_place place;
-	struct tw_error why = { .status = TW_OK };
+	struct tw_error why;
 	double *done;
 	uint8_t *seen;
+	uint32_t owner[4 * CELLS];
 };
 
 static struct room *room_for(uint32_t cells, uint32_t stages, uint64_t micros)
@@ -59,7 +60,7 @@ static void costs(struct room *r, double forward, double backward)
 
 static enum tw_status play(struct room *r)
 {
-	enum tw_status st = tw_pipeline_whole(&r->lists, r->seen, &r->place, &r->why);
+	enum tw_status st = tw_pipeline_whole(&r->lists, r->seen, r->owner, &r->place, &r->why);
 
 	if (st != TW_OK)
 		return st;
@@ -378,7 +379,7 @@ static void wrong_lists_are_refused_by_place(void **state)
 
 	(void)state;
 	refused(three_moves(TW_FORWARD, 1), "1F0: stage 1 makes this move", 1, 1);
-	refused(three_moves(TW_BACKWARD, 0), "0B0: stage 0 makes this move", 1, 1);
+	refused(three_moves(TW_BACKWARD, 0), "stage 0 is in two rows, 0 and 1", 1, 1);
 	refused(three_moves(TW_BACKWARD_INPUT, 1), "no weights' backward (W) of micro-batch 0", 1,
 		2);
 	r = three_moves(TW_BACKWARD, 1);
