@@ -78,7 +78,10 @@ struct tw_stage {
 	const uint32_t *shard; /* in order: of its trainable parameters, then of its buffers */
 	uint32_t shards;
 	size_t floats;            /* of these shards */
-	size_t sends, returns;    /* floats that cross its last cut forward, its first cut back */
+	/* What crosses its first and its last cut; with a full micro-batch so many floats go
+	 * forward over the last, and back over the first. */
+	const struct tw_model_cut *in, *out;
+	size_t sends, returns;
 	double forward, backward; /* shares of a step's work */
 	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
 	size_t scratch;           /* bytes of a computation */
@@ -184,7 +187,7 @@ struct tw_plan {
 
 struct tw_role_arg {
 	const struct tw_plan *plan;
-	uint32_t index; /* shard number; worker's wanted slot */
+	uint32_t index; /* shard number; worker's wanted slot, of a cell its wanted place */
 	bool resume; /* master: the world's clock continues from the cut's (sim): release on time */
 };
 
@@ -341,10 +344,19 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 					!p->dealing.subsets.count);
 }
 
+/* Cells of a worker; the number of a cell among those of all workers is its place. */
+static inline uint32_t tw_plan_cells(const struct tw_plan *p)
+{
+	return p->staging.stages ? p->staging.stages : 1;
+}
+static inline uint32_t tw_plan_cell_node(const struct tw_plan *p, uint32_t slot, uint32_t cell)
+{
+	return 1 + p->crew.servers + slot * tw_plan_cells(p) + cell;
+}
 /* Node numbers: of the first cell of a worker; the others follow. */
 static inline uint32_t tw_plan_worker_node(const struct tw_plan *p, uint32_t slot)
 {
-	return 1 + p->crew.servers + slot * (p->staging.stages ? p->staging.stages : 1);
+	return tw_plan_cell_node(p, slot, 0);
 }
 static inline struct tw_addr tw_master_addr(void)
 {

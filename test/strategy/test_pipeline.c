@@ -391,7 +391,7 @@ static void wrong_lists_are_refused_by_place(void **state)
 	r = three_moves(TW_BACKWARD, 1);
 	r->move[1][1].stage = 0;
 	r->move[0][1].stage = 1;
-	refused(r, "stage 0 is in two rows", 1, 1);
+	refused(r, "stage 1 is in two rows", 1, 0);
 	/* each waits for the other */
 	r = room_for(2, 2, 2);
 	put(r, 0, TW_FORWARD, 0, 0);
