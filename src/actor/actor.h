@@ -107,7 +107,7 @@ struct tw_note {
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;                           /* APPLY: trainable values; extra: those sent */
-	const struct tw_body_push *push; /* APPLY: the contribution; valid during the call only */
+	const struct tw_body_push *push;   /* APPLY: the contribution; valid during the call only */
 	const struct tw_stage_note *stage; /* STAGE; valid during the call only */
 };
 

@@ -396,7 +396,7 @@ struct tw_body_grad {
 	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
 };
 struct tw_body_closed {
-	uint64_t number;      /* of contributions in this generation */
+	uint64_t number; /* of contributions in this generation */
 	uint32_t stage, pad;
 };
 struct tw_body_part {
@@ -551,7 +551,8 @@ enum tw_payload {
 	TW_PAYLOAD_NONE,
 	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
 	TW_PAYLOAD_PART,  /* a part of a checkpoint */
-	TW_PAYLOAD_CUT,   /* what crosses a cut of the model; over no wire so far */
+	TW_PAYLOAD_CUT,   /* what crosses a cut of the model; a wire, which carries none so far,
+			     lets pass no more than a slice */
 	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
 };
 

@@ -103,6 +103,7 @@ size_t tw_payload_most(uint16_t type, size_t slice, size_t part)
 
 	switch (k ? k->payload : TW_PAYLOAD_NONE) {
 	case TW_PAYLOAD_SLICE:
+	case TW_PAYLOAD_CUT:
 		return slice;
 	case TW_PAYLOAD_PART:
 		return part;

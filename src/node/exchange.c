@@ -7,13 +7,15 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* `at`: where it is in what is pushed, behind the ranges before it in the list. */
-static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard, size_t at)
+/* What is pushed is the whole vector; of a stage, its ranges one after the other. */
+static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard, size_t before)
 {
 	const struct tw_problem *p = &plan->problem;
 	const size_t from = p->border[shard], n = p->border[shard + 1] - from;
 	const size_t trainable = p->trainable <= from ? 0 : p->trainable - from;
 	const size_t width = 1 + tw_plan_state_arrays(plan);
+
+	const size_t at = tw_plan_is_staged(plan) ? before : width * from;
 
 	return (struct tw_holding){ from, n, trainable < n ? trainable : n, at, width * n };
 }

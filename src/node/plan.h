@@ -74,10 +74,10 @@ struct tw_topology {
 /* One stage of a model that is cut: the part between two cuts of the engine, and the parameters of
  * it, which are whole shards. */
 struct tw_stage {
-	uint32_t first, last; /* cuts */
+	uint32_t first, last;  /* cuts */
 	const uint32_t *shard; /* in order: of its trainable parameters, then of its buffers */
 	uint32_t shards;
-	size_t floats;            /* of these shards */
+	size_t floats; /* of these shards */
 	/* What crosses its first and its last cut; with a full micro-batch so many floats go
 	 * forward over the last, and back over the first. */
 	const struct tw_model_cut *in, *out;

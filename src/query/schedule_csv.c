@@ -310,12 +310,12 @@ enum tw_status tw_schedule_write(const struct tw_pipe_lists *l, FILE *out)
 		bool first = true;
 
 		for (size_t k = 0; k < l->count[c]; k++) {
-			char text[48];
+			const struct tw_pipe_move *m = &l->move[c][k];
 
-			if (l->move[c][k].deed == TW_UPDATE)
+			if (m->deed == TW_UPDATE)
 				continue;
-			tw_pipe_move_text(&l->move[c][k], text);
-			fprintf(out, "%s%s", first ? "" : ",", text);
+			fprintf(out, "%s%u%c%llu", first ? "" : ",", m->stage,
+				tw_pipe_letter(m->deed), (unsigned long long)m->micro);
 			first = false;
 		}
 		fprintf(out, "\r\n");

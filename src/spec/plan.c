@@ -742,7 +742,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 
 		return st == TW_OK ? check_parts(job, why) : st;
 	}
-	p->problem.shards = job->cluster.shards ? job->cluster.shards : tw_job_usual_shards(job, total);
+	p->problem.shards =
+		job->cluster.shards ? job->cluster.shards : tw_job_usual_shards(job, total);
 	if (p->problem.shards > total)
 		return tw_job_refuse(job, why,
 				     job->cluster.shards           ? "cluster.shards"

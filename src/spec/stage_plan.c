@@ -42,8 +42,8 @@ static uint32_t cut_after(const struct tw_engine *e, const char *name, size_t n)
 	return 0;
 }
 
-static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
-				  struct tw_error *why)
+static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engine *e,
+				  uint32_t *cut, struct tw_error *why)
 {
 	const char *at = job->network.stages;
 
@@ -88,7 +88,8 @@ static enum tw_status balance(const struct tw_job *job, const struct tw_engine *
 				const double most = own > before ? own : before;
 				double *here = &best[s * cuts + c];
 
-				if (before < 0 || !between(e, b, c) || (*here >= 0 && *here <= most))
+				if (before < 0 || !between(e, b, c) ||
+				    (*here >= 0 && *here <= most))
 					continue;
 				*here = most;
 				from[s * cuts + c] = b;
@@ -129,9 +130,9 @@ static enum tw_status tell_cuts(struct tw_job *job, const struct tw_engine *e, c
 		return TW_OK;
 	snprintf(text + at, sizeof text - at, "]");
 	job->network.stages = tw_arena_text(&job->arena, text);
-	return job->network.stages ? TW_OK
-				   : tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages",
-					     job->file);
+	return job->network.stages
+		       ? TW_OK
+		       : tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
 }
 
 static enum tw_status find_cuts(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
@@ -229,8 +230,7 @@ static enum tw_status cut_shards(struct tw_job *job, const struct tw_engine *e,
 			stage_of[at++] = piece[k].stage;
 	}
 	p->problem.border = border;
-	return border ? TW_OK
-		      : tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
+	return border ? TW_OK : tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);
 }
 
 static enum tw_status plan_shards(struct tw_job *job, const struct tw_engine *e,

@@ -68,12 +68,11 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 		return st;
 	}
 	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
-		return tw_job_refuse(job, why,
-				     job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
-				     "stages need an order in which they compute; use %s, or leave "
-				     "this out",
-				     tw_suggest(job, "strategy: {pipeline: [pipeline]}", text,
-						sizeof text));
+		return tw_job_refuse(
+			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
+			"stages need an order in which they compute; use %s, or leave "
+			"this out",
+			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	s->stages = job->cluster.stages = 1;
 	silence(job, "cluster.stages");
 	silence(job, "model.stages");
@@ -105,7 +104,8 @@ static const char *unfit(const struct tw_job *job, const char **field)
 		  "a stage sends the gradient of its parameters; use send: gradient" },
 		{ p->local.rule, "strategy.local.rule",
 		  "a stage takes no steps of its own; leave local: out" },
-		{ t->cache, "strategy.cache", "a stage fetches after every update; use cache: false" },
+		{ t->cache, "strategy.cache",
+		  "a stage fetches after every update; use cache: false" },
 		{ t->overlap, "strategy.overlap",
 		  "the schedule decides on which version a stage computes; use overlap: false" },
 		{ t->push > 1, "strategy.push",

@@ -174,7 +174,7 @@ enum tw_status tw_pipeline_play(const struct tw_pipe_lists *l, const struct tw_p
 				struct tw_pipe_when *const *when, struct tw_pipe_played *out,
 				struct tw_pipe_place *place, struct tw_error *why);
 
-/* "2F0": stage 2, forward, micro-batch 0. */
-void tw_pipe_move_text(const struct tw_pipe_move *m, char out[48]);
+/* What texts call a deed: "2F0" is stage 2, forward, micro-batch 0. */
+char tw_pipe_letter(enum tw_deed deed);
 
 #endif

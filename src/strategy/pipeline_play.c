@@ -3,13 +3,12 @@
 #include "strategy/pipeline.h"
 
 #include <math.h>
-#include <stdio.h>
 
-void tw_pipe_move_text(const struct tw_pipe_move *m, char out[48])
+char tw_pipe_letter(enum tw_deed deed)
 {
 	static const char letter[TW_DEEDS] = { 'F', 'B', 'I', 'W', 'U' };
 
-	snprintf(out, 48, "%u%c%llu", m->stage, letter[m->deed], (unsigned long long)m->micro);
+	return letter[deed];
 }
 
 static enum tw_status fail_at(struct tw_pipe_place *place, uint32_t cell, size_t move)
@@ -47,12 +46,11 @@ static enum tw_status see(const struct tw_pipe_lists *l, uint32_t cell, size_t k
 	const struct tw_pipe_move *m = &l->move[cell][k];
 	uint8_t *at = &seen[m->stage * l->micros + m->micro];
 	const unsigned bits = bits_of(m->deed);
-	char text[48];
 
-	tw_pipe_move_text(m, text);
 	if (*at & bits)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "%s: stage %u makes this move for micro-batch %llu twice", text,
+			       "%u%c%llu: stage %u makes this move for micro-batch %llu twice",
+			       m->stage, tw_pipe_letter(m->deed), (unsigned long long)m->micro,
 			       m->stage, (unsigned long long)m->micro);
 	*at = (uint8_t)(*at | bits);
 	return TW_OK;
@@ -198,18 +196,19 @@ static bool go_on(const struct play *p, uint32_t c, struct tw_pipe_cell *cell,
 static enum tw_status stuck(const struct play *p, const struct tw_pipe_cell *cell,
 			    struct tw_pipe_place *place, struct tw_error *why)
 {
-	char text[48], needs[48];
+	const struct tw_pipe_move *m;
 	struct tw_pipe_move lack = { 0 };
 	uint32_t c = 0;
 
 	while (cell[c].made == p->l->count[c])
 		c++;
-	ready(p, &p->l->move[c][cell[c].made], &lack);
-	tw_pipe_move_text(&p->l->move[c][cell[c].made], text);
-	tw_pipe_move_text(&lack, needs);
+	m = &p->l->move[c][cell[c].made];
+	ready(p, m, &lack);
 	tw_fail(why, TW_BAD_INPUT,
-		"%s waits for %s, which never comes: rows wait for each other in a circle", text,
-		needs);
+		"%u%c%llu waits for %u%c%llu, which never comes: rows wait for each other in a "
+		"circle",
+		m->stage, tw_pipe_letter(m->deed), (unsigned long long)m->micro, lack.stage,
+		tw_pipe_letter(lack.deed), (unsigned long long)lack.micro);
 	return fail_at(place, c, cell[c].made);
 }
 

@@ -12,9 +12,9 @@ enum tw_status tw_cells_init(struct master *m)
 {
 	if (!tw_plan_is_staged(m->plan))
 		return TW_OK;
-	m->members.cell = tw_heap_zeros(m->heap, (size_t)m->plan->crew.workers *
-							 tw_plan_cells(m->plan) *
-							 sizeof *m->members.cell);
+	m->members.cell =
+		tw_heap_zeros(m->heap, (size_t)m->plan->crew.workers * tw_plan_cells(m->plan) *
+					       sizeof *m->members.cell);
 	return m->members.cell ? TW_OK : TW_NO_MEMORY;
 }
 
@@ -49,8 +49,7 @@ static bool is_whole(const struct master *m, uint32_t slot)
 static bool starts_anew(const struct master *m, uint32_t slot, const struct cell_info *c,
 			const struct tw_msg *msg)
 {
-	return c->boot != msg->b.hello.boot ||
-	       msg->h.incarnation == m->member[slot].incarnation;
+	return c->boot != msg->b.hello.boot || msg->h.incarnation == m->member[slot].incarnation;
 }
 
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -169,13 +169,13 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 
 	if (!msg)
 		return;
-	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
-						   .incarnation = e->incarnation,
-						   .workers = m->plan->crew.workers,
-						   .boot = m->members.cell
-								   ? tw_cell_at(m, slot, cell)->boot
-								   : e->boot,
-						   .cut = m->cuts.last };
+	msg->b.welcome =
+		(struct tw_body_welcome){ .slot = slot,
+					  .incarnation = e->incarnation,
+					  .workers = m->plan->crew.workers,
+					  .boot = m->members.cell ? tw_cell_at(m, slot, cell)->boot
+								  : e->boot,
+					  .cut = m->cuts.last };
 	if (e->restore) {
 		msg->payload = tw_block_keep(e->restore);
 		msg->h.payload = (uint32_t)e->restore->bytes;
@@ -445,9 +445,8 @@ static bool is_lost_cell(const struct master *m, const struct tw_msg *msg)
 	const struct tw_body_hello *h = &msg->b.hello;
 	const struct member *e = &m->member[h->slot];
 
-	return tw_plan_is_staged(m->plan) &&
-	       !(e->live && e->incarnation == h->incarnation &&
-		 msg->from.node - e->node < tw_plan_cells(m->plan));
+	return tw_plan_is_staged(m->plan) && !(e->live && e->incarnation == h->incarnation &&
+					       msg->from.node - e->node < tw_plan_cells(m->plan));
 }
 
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

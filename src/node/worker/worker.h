@@ -51,7 +51,7 @@ struct held {
 	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's.  A portion:
 			    number of its batch */
 	double nominal;
-	bool over; /* nothing more will be computed for it */
+	bool over;       /* nothing more will be computed for it */
 	uint64_t backed; /* stages: samples whose gradients are contributed */
 };
 
@@ -154,8 +154,8 @@ struct worker_evaluation {
 	struct tw_compute compute;
 	bool busy, wanted; /* the next may be wanted while one is under way */
 	struct tw_body_eval what;
-	uint32_t incarnation;   /* of us, when we were asked */
-	struct tw_piece *piece; /* by holder */
+	uint32_t incarnation;      /* of us, when we were asked */
+	struct tw_piece *piece;    /* by holder */
 	struct tw_block *in, *out; /* a stage's, while it computes: what crosses its cuts */
 };
 
@@ -359,8 +359,8 @@ struct tw_computed {
 	bool last;      /* its lease is computed to the end */
 };
 /* A gradient as it was computed: push it, or add it to what is pushed later. */
-void tw_worker_contribute(struct worker *w, struct tw_context *ctx,
-			  const struct tw_computed *done, struct tw_block *gradient);
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct tw_computed *done,
+			  struct tw_block *gradient);
 /* Push what is not pushed yet; true if there was something. */
 bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
 /* Is a last push due before it leaves? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_cells.c - what the cells of a worker say to each other.  The rules are in worker_stage.h. */
+/* worker_cells.c - what the cells of a worker say to each other; worker_stage.h has the rules. */
 #include "node/worker/worker.h"
 
 #include <math.h>
@@ -106,8 +106,7 @@ static bool is_ours(const struct worker *w, const struct tw_msg *m)
 
 	switch (m->h.type) {
 	case TW_ACT:
-		return s->cell && m->from.node == first + s->cell - 1 &&
-		       m->b.act.stage == s->cell;
+		return s->cell && m->from.node == first + s->cell - 1 && m->b.act.stage == s->cell;
 	case TW_GRAD:
 		return s->cell + 1 < s->cells && m->from.node == first + s->cell + 1 &&
 		       m->b.grad.stage == s->cell;
@@ -143,10 +142,9 @@ static void keep_early(struct worker *w, const struct tw_msg *m)
 
 	if (s->earlies == s->window + 2)
 		return;
-	s->early[s->earlies++] = (struct early){ .h = m->h,
-						 .b = m->b,
-						 .from = m->from,
-						 .payload = tw_block_keep(m->payload) };
+	s->early[s->earlies++] = (struct early){
+		.h = m->h, .b = m->b, .from = m->from, .payload = tw_block_keep(m->payload)
+	};
 }
 
 void tw_stage_forget_early(struct worker_stage *s)

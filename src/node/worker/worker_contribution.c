@@ -369,8 +369,8 @@ static void add_range(struct worker_building *b, const struct tw_computed *c)
 		b->range[b->ranges++] = (struct tw_range){ c->position, c->count, lease };
 }
 
-void tw_worker_contribute(struct worker *w, struct tw_context *ctx,
-			  const struct tw_computed *done, struct tw_block *gradient)
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct tw_computed *done,
+			  struct tw_block *gradient)
 {
 	struct worker_building *b = &w->building;
 	const uint32_t accumulate = w->plan->dealing.accumulate;

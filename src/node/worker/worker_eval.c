@@ -69,8 +69,9 @@ static bool eval_stage(struct worker *w, struct tw_context *ctx)
 
 	tw_block_drop(e->out);
 	e->out = last ? NULL
-		      : tw_block_new(w->heap, sizeof(float) * tw_model_cut_floats(
-							      s->plan->out, e->what.count, false));
+		      : tw_block_new(w->heap,
+				     sizeof(float) * tw_model_cut_floats(s->plan->out,
+									 e->what.count, false));
 	tw_block_drop(e->in);
 	e->in = tw_block_keep(s->test_x);
 	if (!last && !e->out) {

@@ -285,19 +285,19 @@ static void tell(struct worker *w, struct tw_context *ctx)
 	const struct worker_stage *s = w->stage;
 	const struct stage_counts *c = &s->counts;
 
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
-					.slot = w->me.id.slot,
-					.stage = &(struct tw_stage_note){
-						.cell = s->cell,
-						.forwards = c->forwards,
-						.backwards = c->backwards,
-						.forward_time = c->forward_time,
-						.backward_time = c->backward_time,
-						.span = c->last - c->first,
-						.sent = c->sent,
-						.depth = c->depth,
-						.versions = c->versions,
-						.memory = c->memory } });
+	tw_note(ctx, &(struct tw_note){
+			     .kind = TW_NOTE_STAGE,
+			     .slot = w->me.id.slot,
+			     .stage = &(struct tw_stage_note){ .cell = s->cell,
+							       .forwards = c->forwards,
+							       .backwards = c->backwards,
+							       .forward_time = c->forward_time,
+							       .backward_time = c->backward_time,
+							       .span = c->last - c->first,
+							       .sent = c->sent,
+							       .depth = c->depth,
+							       .versions = c->versions,
+							       .memory = c->memory } });
 }
 
 /* --- the first cell: which samples -------------------------------------------------------- */
@@ -315,8 +315,8 @@ static void end_stream(struct worker *w, struct tw_context *ctx)
 	if (!s->forwards || s->total != UINT64_MAX)
 		return;
 	s->total = s->forwards;
-	tw_stage_send_act(w, ctx,
-			  &(struct tw_body_act){ .stream = s->stream, .micro = s->total }, NULL);
+	tw_stage_send_act(w, ctx, &(struct tw_body_act){ .stream = s->stream, .micro = s->total },
+			  NULL);
 }
 
 /* There is no lease to take samples of.  A stream ends where nobody knows when the next one comes,
@@ -527,8 +527,7 @@ static bool backward(struct worker *w, struct tw_context *ctx, uint64_t micro)
 static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f)
 {
 	struct worker_stage *s = w->stage;
-	const bool keeps =
-		tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
+	const bool keeps = tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
 
 	f->forwarded = true;
 	if (s->cell + 1 == s->cells)
@@ -680,8 +679,7 @@ uint64_t tw_stage_closed(const struct worker *w)
 bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
 {
 	const struct worker_stage *s = w->stage;
-	const struct tw_pipe_move m =
-		w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
+	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
 
 	if (m.deed == TW_FORWARD && s->cell) {
 		out->whom = tw_stage_cell(w, s->cell - 1);

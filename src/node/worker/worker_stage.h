@@ -9,9 +9,9 @@
  *  (1) Micro-batches of a stream count from 0 in every cell, and so do moves.  The stream ends when
  *      the first cell says so; the next one begins when the cell has no move of it left.  All of
  *      this begins anew with every identity and generation.
- *  (2) A micro-batch is in flight from its FORWARD to its BACKWARD; what has come for it before, and
- *      what it needs until then, is its flight's.  Nobody sends more than the window holds: the
- *      cell before has no more in flight.
+ *  (2) A micro-batch is in flight from its FORWARD to its BACKWARD; what has come for it before,
+ *      and what it needs until then, is its flight's.  Nobody sends more than the window holds:
+ *      the cell before has no more in flight.
  *  (3) What a computation reads or writes is kept by `run` as well, so that a reset in between
  *      tears nothing.
  *  (4) Version v of a stream is what this cell was answered after its v-th contribution of the
@@ -27,8 +27,8 @@
 
 /* A micro-batch, from what has come for it first until its BACKWARD. */
 struct flight {
-	bool known;             /* `what` is */
-	bool forwarded;         /* FORWARD is made */
+	bool known;     /* `what` is */
+	bool forwarded; /* FORWARD is made */
 	struct tw_body_act what;
 	double loss;
 	struct tw_block *x, *dy, *stash;
@@ -77,8 +77,9 @@ struct worker_stage {
 	struct tw_pipe_shape shape;
 
 	/* (1) */
-	uint64_t stream, total; /* total: micro-batches of the stream; UINT64_MAX: no end is known */
-	uint64_t next;          /* number of the next move of the endless list */
+	uint64_t stream,
+		total; /* total: micro-batches of the stream; UINT64_MAX: no end is known */
+	uint64_t next; /* number of the next move of the endless list */
 	uint64_t forwards, backwards;
 	uint32_t ranges;      /* first cell: leases that the group has samples of ... */
 	uint64_t range_lease; /* ... the last of them */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpipe.c - all forwards of a group, then all its backwards, then the update (Huang et al. 2018). */
+/* gpipe.c - all forwards of a group, all its backwards, then the update (Huang et al. 2018). */
 #include "strategy/pipeline.h"
 
 static struct tw_pipe_move move(const struct tw_pipe_shape *shape, uint32_t cell, uint64_t k)
