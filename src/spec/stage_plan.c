@@ -42,10 +42,22 @@ static uint32_t cut_after(const struct tw_engine *e, const char *name, size_t n)
 	return 0;
 }
 
+/* "2, 4, 6": the layers after which it may be cut. */
+static void cut_names(const struct tw_engine *e, char *out, size_t room)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (size_t k = 1; k + 1 < e->cuts && at + TW_MODEL_CUT_NAME + 8 < room; k++)
+		at += (size_t)snprintf(out + at, room - at, "%s%s", at ? ", " : "",
+				       e->cut[k].after);
+}
+
 static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engine *e,
 				  uint32_t *cut, struct tw_error *why)
 {
 	const char *at = job->network.stages;
+	char names[240];
 
 	for (uint32_t k = 1; k < job->plan.staging.stages; k++) {
 		size_t n;
@@ -53,15 +65,18 @@ static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engi
 		at += strspn(at, "[], ");
 		n = strcspn(at, "[], ");
 		cut[k] = cut_after(e, at, n);
+		cut_names(e, names, sizeof names);
 		if (!cut[k])
 			return tw_job_refuse(
 				job, why, "model.stages",
-				"the model cannot be cut after layer '%.*s'; it has layers 1 to "
-				"%s, and may be cut after all but the last (thalweg inspect)",
-				(int)n, at, e->cuts > 2 ? e->cut[e->cuts - 2].after : "1");
+				"the model cannot be cut after layer '%.*s', but after "
+				"layers %s",
+				(int)n, at, names);
 		if (cut[k] <= cut[k - 1])
 			return tw_job_refuse(job, why, "model.stages",
-					     "needs layers in ascending order, such as [3, 7]");
+					     "needs layers in ascending order, each once, such as "
+					     "[3, 7]; this model can be cut after layers %s",
+					     names);
 		at += n;
 	}
 	return TW_OK;
