@@ -194,7 +194,7 @@ static void engines_without_cuts(void **state)
 #define WIDTH 2u /* elements of a stage */
 
 /* How far the elements of stage s are from the minimum after STEPS steps of SGD with rate 1, where
- * each stage computes with what it had K - 1 - stage updates ago, as in a pipeline without flush. */
+ * stage k of K computes with what it had K - 1 - k updates ago, as in a pipeline without flush. */
 static double after_delays(uint32_t stages, uint32_t s, double curvature, enum staged_way way)
 {
 	double each_stage[STAGES_MAX], far = 0;
