@@ -73,6 +73,7 @@ enum tw_note_kind {
 	TW_NOTE_ITERATION, /* an optimiser accepted a point: seq = iterations, from = evaluations,
 			      count = restarts, value = loss, extra = norm of the gradient,
 			      label.rate = length of the step */
+	TW_NOTE_STAGE,     /* a cell of a worker has made a backward: slot, stage */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -81,6 +82,17 @@ struct tw_point {
 	double staleness;               /* mean of the contributions so far; NAN: none */
 	double rate;                    /* of learning, now */
 	double train_loss;              /* mean over recent samples, about an epoch; NAN: none */
+};
+
+/* What a cell of a worker has done so far, since its node started. */
+struct tw_stage_note {
+	uint32_t cell;
+	uint64_t forwards, backwards;        /* micro-batches */
+	int64_t forward_time, backward_time; /* ns that these took */
+	int64_t span;                        /* ns from the first to the last */
+	uint64_t sent;                       /* bytes of activations and their gradients */
+	uint32_t depth, versions; /* most micro-batches in flight; most versions in memory */
+	uint64_t memory;          /* most bytes of these: parameters, inputs, stashes */
 };
 
 struct tw_note {
@@ -95,7 +107,8 @@ struct tw_note {
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;                           /* APPLY: trainable values; extra: those sent */
-	const struct tw_body_push *push; /* APPLY: the contribution; valid during the call only */
+	const struct tw_body_push *push;   /* APPLY: the contribution; valid during the call only */
+	const struct tw_stage_note *stage; /* STAGE; valid during the call only */
 };
 
 /* The end of a run, from the master. */

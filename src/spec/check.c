@@ -3,6 +3,7 @@
 #include "spec/check_choices.h"
 #include "spec/oversubscription.h"
 #include "spec/field.h"
+#include "spec/stages.h"
 #include "spec/suggest.h"
 
 #include <math.h>
@@ -414,6 +415,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 		st = check_processes(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
+	if (st == TW_OK)
+		st = tw_job_check_stages(job, why);
 	if (st == TW_OK)
 		st = check_delta(job, why);
 	if (st == TW_OK)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stages.c - the memory of a cell, from the plan of its stage. */
+#include "cost/stages.h"
+
+struct tw_stage_memory tw_cost_stage_memory(const struct tw_plan *p, uint32_t stage)
+{
+	const struct tw_stage *s = &p->staging.stage[stage];
+	const size_t input = stage ? p->staging.stage[stage - 1].sends : 0;
+	const double vector = (double)s->floats * sizeof(float);
+
+	return (struct tw_stage_memory){
+		.versions = s->keeps.versions * vector,
+		.gradients = (p->dealing.accumulate > 1 ? 2 : 1) * vector,
+		.activations =
+			s->keeps.depth * ((double)(input * sizeof(float)) + (double)s->stash),
+		.scratch = (double)s->scratch + (double)((s->sends + s->returns) * sizeof(float)),
+	};
+}
