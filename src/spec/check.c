@@ -372,6 +372,10 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 			return tw_job_refuse(job, why, "model.least-squares.blocks",
 					     "more blocks than dimensions; use 0 to %llu",
 					     (unsigned long long)l->dimension);
+		if (l->stages > l->dimension)
+			return tw_job_refuse(job, why, "model.least-squares.stages",
+					     "more stages than dimensions; use 1 to %llu",
+					     (unsigned long long)l->dimension);
 		return TW_OK;
 	}
 	if (q->curvature.count < 1 || q->curvature.count > 2)
@@ -385,6 +389,14 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 		return tw_job_refuse(job, why, "model.quadratic.tensors",
 				     "more tensors than dimensions; use 0 to %llu",
 				     (unsigned long long)q->dimension);
+	if (q->stages > q->dimension)
+		return tw_job_refuse(job, why, "model.quadratic.stages",
+				     "more stages than dimensions; use 1 to %llu",
+				     (unsigned long long)q->dimension);
+	if (q->per_stage.count && q->per_stage.count != q->stages)
+		return tw_job_refuse(job, why, "model.quadratic.per_stage",
+				     "has %zu numbers for %llu stages; give one for each stage",
+				     q->per_stage.count, (unsigned long long)q->stages);
 	return TW_OK;
 }
 
