@@ -5,6 +5,7 @@
  *      parameters as among buffers. */
 #include "spec/stages.h"
 
+#include "engine/stages.h"
 #include "spec/field.h"
 
 #include <stdlib.h>
@@ -33,99 +34,56 @@ static size_t between(const struct tw_engine *e, size_t a, size_t b)
 	return e->cut[b].trainable - e->cut[a].trainable + e->cut[b].buffers - e->cut[a].buffers;
 }
 
-/* The cut after the layer of that name; 0: there is none. */
-static uint32_t cut_after(const struct tw_engine *e, const char *name, size_t n)
+/* The words of a list; `room` has its own copy of them. */
+static uint32_t words_of(const char *list, char *room, const char **word)
 {
-	for (uint32_t k = 1; k + 1 < e->cuts; k++)
-		if (strlen(e->cut[k].after) == n && strncmp(e->cut[k].after, name, n) == 0)
-			return k;
-	return 0;
+	uint32_t count = 0;
+
+	strcpy(room, list);
+	for (char *rest, *at = strtok_r(room, "[], ", &rest); at;
+	     at = strtok_r(NULL, "[], ", &rest))
+		word[count++] = at;
+	return count;
 }
 
-/* "2, 4, 6": the layers after which it may be cut. */
-static void cut_names(const struct tw_engine *e, char *out, size_t room)
+static enum tw_status listed_cuts(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
+				  struct tw_error *why)
 {
-	size_t at = 0;
+	const size_t letters = strlen(job->network.stages) + 1;
+	char *room = tw_arena_get(&job->arena, letters);
+	const char **word = tw_arena_get(&job->arena, letters * sizeof *word);
+	struct tw_error said = { .status = TW_OK };
+	uint32_t count;
 
-	out[0] = '\0';
-	for (size_t k = 1; k + 1 < e->cuts && at + TW_MODEL_CUT_NAME + 8 < room; k++)
-		at += (size_t)snprintf(out + at, room - at, "%s%s", at ? ", " : "",
-				       e->cut[k].after);
-}
-
-static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engine *e,
-				  uint32_t *cut, struct tw_error *why)
-{
-	const char *at = job->network.stages;
-	char names[240];
-
-	for (uint32_t k = 1; k < job->plan.staging.stages; k++) {
-		size_t n;
-
-		at += strspn(at, "[], ");
-		n = strcspn(at, "[], ");
-		cut[k] = cut_after(e, at, n);
-		cut_names(e, names, sizeof names);
-		if (!cut[k])
-			return tw_job_refuse(
-				job, why, "model.stages",
-				"the model cannot be cut after layer '%.*s', but after "
-				"layers %s",
-				(int)n, at, names);
-		if (cut[k] <= cut[k - 1])
-			return tw_job_refuse(job, why, "model.stages",
-					     "needs layers in ascending order, each once, such as "
-					     "[3, 7]; this model can be cut after layers %s",
-					     names);
-		at += n;
-	}
+	if (!room || !word)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	count = words_of(job->network.stages, room, word);
+	if (tw_stages_find(e, word, count, cut + 1, &said) != TW_OK)
+		return tw_job_refuse(job, why, "model.stages", "%s", said.text);
 	return TW_OK;
 }
 
-/* Cuts with which the costliest stage costs least, every stage has parameters, and of several such
- * the earliest ones.  best[s][c]: the least for s stages up to cut c. */
-static enum tw_status balance(const struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
+static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
 			      struct tw_error *why)
 {
-	const uint32_t stages = job->plan.staging.stages, cuts = (uint32_t)e->cuts;
-	double *best = malloc(sizeof *best * (stages + 1) * cuts);
-	uint32_t *from = calloc((size_t)(stages + 1) * cuts, sizeof *from);
-	const double none = -1;
-	bool fits = best && from;
+	const uint32_t stages = job->plan.staging.stages;
+	double *compute = tw_arena_get(&job->arena, e->cuts * sizeof *compute);
+	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
+	const struct tw_stage_costs costs = { .compute = compute,
+					      .counts = counts,
+					      .parts = e->cuts - 1 };
+	enum tw_status st = TW_NO_MEMORY;
 
-	for (uint32_t k = 0; fits && k < (stages + 1) * cuts; k++)
-		best[k] = k ? none : 0;
-	for (uint32_t s = 1; fits && s <= stages; s++)
-		for (uint32_t c = s; c < cuts; c++)
-			for (uint32_t b = s - 1; b < c; b++) {
-				const double before = best[(s - 1) * cuts + b];
-				const double own = e->cut[c].flops - e->cut[b].flops;
-				const double most = own > before ? own : before;
-				double *here = &best[s * cuts + c];
-
-				if (before < 0 || !between(e, b, c) ||
-				    (*here >= 0 && *here <= most))
-					continue;
-				*here = most;
-				from[s * cuts + c] = b;
-			}
-	if (best && from)
-		fits = best[stages * cuts + cuts - 1] >= 0;
-	for (uint32_t s = stages, c = cuts - 1; fits && s > 1; s--)
-		cut[s - 1] = c = from[s * cuts + c];
-	if (!best || !from) {
-		free(best);
-		free(from);
-		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	if (compute && counts) {
+		tw_stages_flops(e, compute, counts);
+		st = tw_stages_balance(&tw_heap_system, &costs, stages, cut + 1);
 	}
-	free(best);
-	free(from);
-	if (fits)
-		return TW_OK;
-	return tw_job_refuse(job, why, "cluster.stages",
-			     "%u stages do not fit this model, because every stage needs "
-			     "parameters; use fewer",
-			     stages);
+	if (st == TW_ABSENT)
+		return tw_job_refuse(job, why, "cluster.stages",
+				     "%u stages do not fit this model, because every stage needs "
+				     "parameters; use fewer",
+				     stages);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: no memory for its stages", job->file);
 }
 
 /* What `auto` has become. */
