@@ -2,9 +2,11 @@
 /* stage_plan.c - the stages of a plan: cuts, shards, what each computes and keeps.
  *
  *  (1) a shard belongs to one stage: the borders of stages are borders of shards, among trainable
- *      parameters as among buffers. */
+ *      parameters as among buffers.
+ *  (2) model.stages lists one layer less than there are stages. */
 #include "spec/stages.h"
 
+#include "engine/stages.h"
 #include "spec/field.h"
 
 #include <stdlib.h>
@@ -33,79 +35,46 @@ static size_t between(const struct tw_engine *e, size_t a, size_t b)
 	return e->cut[b].trainable - e->cut[a].trainable + e->cut[b].buffers - e->cut[a].buffers;
 }
 
-/* The cut after the layer of that name; 0: there is none. */
-static uint32_t cut_after(const struct tw_engine *e, const char *name, size_t n)
+/* The layers of "[3, 7]" as texts; `stages` was counted from them. */
+static enum tw_status listed_cuts(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
+				  struct tw_error *why)
 {
-	for (uint32_t k = 1; k + 1 < e->cuts; k++)
-		if (strlen(e->cut[k].after) == n && strncmp(e->cut[k].after, name, n) == 0)
-			return k;
-	return 0;
-}
+	const uint32_t count = job->plan.staging.stages - 1;
+	const char **after = tw_arena_get(&job->arena, (count + 1) * sizeof *after);
+	char *text = tw_arena_text(&job->arena, job->network.stages), *rest;
+	struct tw_error inner = { 0 };
 
-static enum tw_status listed_cuts(const struct tw_job *job, const struct tw_engine *e,
-				  uint32_t *cut, struct tw_error *why)
-{
-	const char *at = job->network.stages;
-
-	for (uint32_t k = 1; k < job->plan.staging.stages; k++) {
-		size_t n;
-
-		at += strspn(at, "[], ");
-		n = strcspn(at, "[], ");
-		cut[k] = cut_after(e, at, n);
-		if (!cut[k])
-			return tw_job_refuse(
-				job, why, "model.stages",
-				"the model cannot be cut after layer '%.*s'; it has layers 1 to "
-				"%s, and may be cut after all but the last (thalweg inspect)",
-				(int)n, at, e->cuts > 2 ? e->cut[e->cuts - 2].after : "1");
-		if (cut[k] <= cut[k - 1])
-			return tw_job_refuse(job, why, "model.stages",
-					     "needs layers in ascending order, such as [3, 7]");
-		at += n;
+	if (!after || !text)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	for (uint32_t k = 0; k < count; k++, text = NULL) {
+		after[k] = strtok_r(text, "[], ", &rest);
+		HOLDS(2, after[k]);
 	}
+	if (tw_stages_find(e, after, count, cut + 1, &inner) != TW_OK)
+		return tw_job_refuse(job, why, "model.stages", "%s", inner.text);
 	return TW_OK;
 }
 
-/* Cuts with which the costliest stage costs least, every stage has parameters, and of several such
- * the earliest ones.  best[s][c]: the least for s stages up to cut c. */
-static enum tw_status balance(const struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
+/* Stages of equal cost, each with parameters. */
+static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
 			      struct tw_error *why)
 {
-	const uint32_t stages = job->plan.staging.stages, cuts = (uint32_t)e->cuts;
-	double *best = malloc(sizeof *best * (stages + 1) * cuts);
-	uint32_t *from = calloc((size_t)(stages + 1) * cuts, sizeof *from);
-	const double none = -1;
-	bool fits = best && from;
+	const uint32_t stages = job->plan.staging.stages;
+	double *compute = tw_arena_get(&job->arena, 2 * e->cuts * sizeof *compute);
+	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
+	const struct tw_stage_costs costs = { .compute = compute,
+					      .cross = compute ? compute + e->cuts : NULL,
+					      .counts = counts,
+					      .parts = e->cuts - 1 };
+	enum tw_status st = TW_NO_MEMORY;
 
-	for (uint32_t k = 0; fits && k < (stages + 1) * cuts; k++)
-		best[k] = k ? none : 0;
-	for (uint32_t s = 1; fits && s <= stages; s++)
-		for (uint32_t c = s; c < cuts; c++)
-			for (uint32_t b = s - 1; b < c; b++) {
-				const double before = best[(s - 1) * cuts + b];
-				const double own = e->cut[c].flops - e->cut[b].flops;
-				const double most = own > before ? own : before;
-				double *here = &best[s * cuts + c];
-
-				if (before < 0 || !between(e, b, c) ||
-				    (*here >= 0 && *here <= most))
-					continue;
-				*here = most;
-				from[s * cuts + c] = b;
-			}
-	if (best && from)
-		fits = best[stages * cuts + cuts - 1] >= 0;
-	for (uint32_t s = stages, c = cuts - 1; fits && s > 1; s--)
-		cut[s - 1] = c = from[s * cuts + c];
-	if (!best || !from) {
-		free(best);
-		free(from);
-		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	if (compute && counts) {
+		tw_stages_flops(e, compute, compute + e->cuts, counts);
+		st = tw_stages_balance(job->arena.heap, &costs, stages, cut + 1);
 	}
-	free(best);
-	free(from);
-	if (fits)
+	if (st == TW_NO_MEMORY)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	if (st == TW_OK)
 		return TW_OK;
 	return tw_job_refuse(job, why, "cluster.stages",
 			     "%u stages do not fit this model, because every stage needs "
