@@ -182,12 +182,20 @@ enum tw_status tw_stages_balance(struct tw_heap *heap, const struct tw_stage_cos
 	return limit < INFINITY ? TW_OK : TW_ABSENT;
 }
 
-void tw_stages_flops(const struct tw_engine *e, double *compute, bool *counts)
-{
-	for (size_t k = 0; k + 1 < e->cuts; k++) {
-		const struct tw_model_cut *a = &e->cut[k], *b = &e->cut[k + 1];
+#define FLOPS_OF_A_MOVE 20
 
-		compute[k] = b->flops - a->flops;
+void tw_stages_flops(const struct tw_engine *e, double *compute, double *cross, bool *counts)
+{
+	for (size_t k = 0; k < e->cuts; k++) {
+		const struct tw_model_cut *a = &e->cut[k], *b = a + 1;
+
+		cross[k] = 0;
+		for (uint32_t v = 0; v < a->values; v++)
+			cross[k] += (double)FLOPS_OF_A_MOVE * a->value[v].floats *
+				    (1 + a->value[v].back);
+		if (k + 1 == e->cuts)
+			break;
+		compute[k] = 3 * (b->flops - a->flops); /* backward costs twice as much */
 		counts[k] = b->trainable > a->trainable || b->buffers > a->buffers;
 	}
 }

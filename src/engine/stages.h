@@ -28,7 +28,9 @@ struct tw_stage_costs {
  * TW_ABSENT: there are not so many stages in it.  TW_NO_MEMORY. */
 enum tw_status tw_stages_balance(struct tw_heap *heap, const struct tw_stage_costs *costs,
 				 uint32_t stages, uint32_t *cut);
-/* Costs by operations: compute[0..cuts - 1) and counts (has parameters) of an engine's parts. */
-void tw_stages_flops(const struct tw_engine *e, double *compute, bool *counts);
+/* Costs by operations, per sample: compute and counts (has parameters) of an engine's cuts - 1
+ * parts, and what crosses its cuts, where moving a float forward or back counts as 20 operations:
+ * that is what a core does in the time in which it moves one through memory. */
+void tw_stages_flops(const struct tw_engine *e, double *compute, double *cross, bool *counts);
 
 #endif

@@ -2,7 +2,8 @@
 /* stage_plan.c - the stages of a plan: cuts, shards, what each computes and keeps.
  *
  *  (1) a shard belongs to one stage: the borders of stages are borders of shards, among trainable
- *      parameters as among buffers. */
+ *      parameters as among buffers.
+ *  (2) model.stages lists one layer less than there are stages. */
 #include "spec/stages.h"
 
 #include "engine/stages.h"
@@ -34,56 +35,51 @@ static size_t between(const struct tw_engine *e, size_t a, size_t b)
 	return e->cut[b].trainable - e->cut[a].trainable + e->cut[b].buffers - e->cut[a].buffers;
 }
 
-/* The words of a list; `room` has its own copy of them. */
-static uint32_t words_of(const char *list, char *room, const char **word)
-{
-	uint32_t count = 0;
-
-	strcpy(room, list);
-	for (char *rest, *at = strtok_r(room, "[], ", &rest); at;
-	     at = strtok_r(NULL, "[], ", &rest))
-		word[count++] = at;
-	return count;
-}
-
+/* The layers of "[3, 7]" as texts; `stages` was counted from them. */
 static enum tw_status listed_cuts(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
 				  struct tw_error *why)
 {
-	const size_t letters = strlen(job->network.stages) + 1;
-	char *room = tw_arena_get(&job->arena, letters);
-	const char **word = tw_arena_get(&job->arena, letters * sizeof *word);
-	struct tw_error said = { .status = TW_OK };
-	uint32_t count;
+	const uint32_t count = job->plan.staging.stages - 1;
+	const char **after = tw_arena_get(&job->arena, (count + 1) * sizeof *after);
+	char *text = tw_arena_text(&job->arena, job->network.stages), *rest;
+	struct tw_error inner = { 0 };
 
-	if (!room || !word)
+	if (!after || !text)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
-	count = words_of(job->network.stages, room, word);
-	if (tw_stages_find(e, word, count, cut + 1, &said) != TW_OK)
-		return tw_job_refuse(job, why, "model.stages", "%s", said.text);
+	for (uint32_t k = 0; k < count; k++, text = NULL) {
+		after[k] = strtok_r(text, "[], ", &rest);
+		HOLDS(2, after[k]);
+	}
+	if (tw_stages_find(e, after, count, cut + 1, &inner) != TW_OK)
+		return tw_job_refuse(job, why, "model.stages", "%s", inner.text);
 	return TW_OK;
 }
 
+/* Stages of equal cost, each with parameters. */
 static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
 			      struct tw_error *why)
 {
 	const uint32_t stages = job->plan.staging.stages;
-	double *compute = tw_arena_get(&job->arena, e->cuts * sizeof *compute);
+	double *compute = tw_arena_get(&job->arena, 2 * e->cuts * sizeof *compute);
 	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
 	const struct tw_stage_costs costs = { .compute = compute,
+					      .cross = compute ? compute + e->cuts : NULL,
 					      .counts = counts,
 					      .parts = e->cuts - 1 };
 	enum tw_status st = TW_NO_MEMORY;
 
 	if (compute && counts) {
-		tw_stages_flops(e, compute, counts);
-		st = tw_stages_balance(&tw_heap_system, &costs, stages, cut + 1);
+		tw_stages_flops(e, compute, compute + e->cuts, counts);
+		st = tw_stages_balance(job->arena.heap, &costs, stages, cut + 1);
 	}
-	if (st == TW_ABSENT)
-		return tw_job_refuse(job, why, "cluster.stages",
-				     "%u stages do not fit this model, because every stage needs "
-				     "parameters; use fewer",
-				     stages);
-	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: no memory for its stages", job->file);
+	if (st == TW_NO_MEMORY)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	if (st == TW_OK)
+		return TW_OK;
+	return tw_job_refuse(job, why, "cluster.stages",
+			     "%u stages do not fit this model, because every stage needs "
+			     "parameters; use fewer",
+			     stages);
 }
 
 /* What `auto` has become. */

@@ -118,14 +118,17 @@ static void costs_by_operations(void **state)
 						.curvature = { one, 1 },
 						.stages = 4 };
 	struct tw_engine *e = tw_quadratic_open(&tw_heap_system, &o, 8, 1);
-	double compute[4];
+	double compute[4], cross[5];
 	bool counts[4];
-	const struct tw_stage_costs c = { .compute = compute, .counts = counts, .parts = 4 };
+	const struct tw_stage_costs c = {
+		.compute = compute, .cross = cross, .counts = counts, .parts = 4
+	};
 	uint32_t cut[3];
 
-	tw_stages_flops(e, compute, counts);
+	tw_stages_flops(e, compute, cross, counts);
 	for (int k = 0; k < 4; k++)
-		assert_true(counts[k] && fabs(compute[k] * 12 - e->cost) < 1e-9);
+		assert_true(counts[k] && fabs(compute[k] * 4 - e->cost) < 1e-9);
+	assert_true(cross[1] == 40 && cross[2] == 40 && cross[3] == 40);
 	assert_int_equal(tw_stages_balance(&tw_heap_system, &c, 2, cut), TW_OK);
 	assert_int_equal(cut[0], 2);
 	e->class->close(e);
