@@ -269,7 +269,8 @@ static void count_memory(struct worker *w)
 		if (f->view[0] && !is_among(seen, versions, f->view[0]) && versions < 64 * 4)
 			seen[versions++] = f->view[0];
 		depth += f->forwarded || f == s->run.of;
-		bytes += (f->x ? f->x->bytes : 0) + (f->stash ? s->plan->stash : 0);
+		if (f->forwarded || f == s->run.of)
+			bytes += (f->x ? f->x->bytes : 0) + s->plan->stash;
 	}
 	for (uint32_t k = 0; k < s->versions; k++)
 		if (!is_among(seen, versions, s->version[k].view[0]) && versions < 64 * 4)

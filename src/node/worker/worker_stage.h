@@ -68,7 +68,7 @@ struct stage_counts {
 	int64_t first, last;                 /* when it began its first, and ended its last move */
 	uint64_t sent;                       /* bytes of activations and their gradients */
 	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
-	size_t memory;                       /* most bytes of these */
+	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
 };
 
 struct worker_stage {
