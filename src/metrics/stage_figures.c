@@ -54,6 +54,8 @@ static struct tw_stage_note both(const struct tw_stage_note *a, const struct tw_
 	sum.forward_time += a->forward_time;
 	sum.backward_time += a->backward_time;
 	sum.sent += a->sent;
+	sum.updates += a->updates;
+	sum.update_time += a->update_time;
 	sum.first = a->first;
 	sum.depth = a->depth > b->depth ? a->depth : b->depth;
 	sum.versions = a->versions > b->versions ? a->versions : b->versions;

@@ -218,10 +218,11 @@ static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
 	const double span = seconds(tw_stage_figures_span(f));
 	const double busy = seconds(n.forward_time + n.backward_time);
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
 			 count(slot), "stage", count(stage), "micro_batches", count(n.backwards),
 			 "forward_seconds", number(seconds(n.forward_time) / (double)n.forwards),
 			 "backward_seconds", number(seconds(n.backward_time) / (double)n.backwards),
+			 "update_seconds", number(seconds(n.update_time) / (double)n.updates),
 			 "idle", number(1 - busy / span), "activation_bytes_sent", count(n.sent),
 			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
 			 count(n.memory));
