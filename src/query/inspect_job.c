@@ -4,6 +4,7 @@
 #include "query/query.h"
 
 #include "engine/network.h"
+#include "model/model.h"
 #include "run/open_engine.h"
 
 #include <stdlib.h>
@@ -75,12 +76,34 @@ static json_t *layer_row(const struct tw_graph_node *n)
 			 n->form.flops / 1e6);
 }
 
-static json_t *layers(const struct tw_graph *g)
+/* Where model.stages may cut after the layer: the number to write there, and how many values of a
+ * sample cross. */
+static void add_cut(const struct tw_engine *e, const char *name, json_t *row)
+{
+	const struct tw_model_cut *cut = NULL;
+	char number[TW_MODEL_CUT_NAME];
+	json_int_t floats = 0;
+
+	if (tw_model_number(name, number, sizeof number))
+		for (size_t k = 1; k + 1 < e->cuts; k++)
+			if (strcmp(e->cut[k].after, number) == 0)
+				cut = &e->cut[k];
+	for (uint32_t v = 0; cut && v < cut->values; v++)
+		floats += cut->value[v].floats;
+	json_object_set_new(row, "cut", cut ? json_string(number) : json_null());
+	json_object_set_new(row, "crosses", cut ? json_integer(floats) : json_null());
+}
+
+static json_t *layers(const struct tw_engine *e, const struct tw_graph *g)
 {
 	json_t *list = json_array();
 
-	for (uint32_t k = 1; k < g->nodes && list; k++)
-		json_array_append_new(list, layer_row(&g->node[k]));
+	for (uint32_t k = 1; k < g->nodes && list; k++) {
+		json_t *row = layer_row(&g->node[k]);
+
+		add_cut(e, g->node[k].name, row);
+		json_array_append_new(list, row);
+	}
 	return list;
 }
 
@@ -149,7 +172,7 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 	set(data, "source", json_string(job->data.from->name));
 	set(o, "data", data);
 	set(o, "model", json_string(job->network.zoo ? job->network.zoo->name : "layers"));
-	set(o, "layers", layers(g));
+	set(o, "layers", layers(e, g));
 	set(o, "mflop", json_real(g->flops / 1e6));
 	set(o, "batch", whole(batch));
 	set(o, "memory", memory(e, tw_program_plan(p), batch));

@@ -273,6 +273,12 @@ static void inspect_a_job(void **state)
 			    "conv 4 5x5 stride 2x2 pad 2x2");
 	assert_string_equal(text_of(json_array_get(layers, 0), "output"), "4x14x14");
 	assert_true(number_of(json_array_get(layers, 0), "parameters") == 104);
+	/* conv | batchnorm with its relu | maxpool | linear */
+	assert_string_equal(text_of(json_array_get(layers, 0), "cut"), "1");
+	assert_true(number_of(json_array_get(layers, 0), "crosses") == 4 * 14 * 14);
+	assert_true(json_is_null(json_object_get(json_array_get(layers, 1), "cut")));
+	assert_string_equal(text_of(json_array_get(layers, 3), "cut"), "4");
+	assert_true(number_of(json_array_get(layers, 3), "crosses") == 4 * 7 * 7);
 	json_array_foreach(layers, k, b) sum += number_of(b, "parameters");
 	assert_true(sum == number_of(o, "parameters") && number_of(o, "buffers") == 8);
 	assert_true(sum == 104 + 8 + 1970);

@@ -53,14 +53,21 @@ static void print_layers(const json_t *o)
 	const json_t *row;
 	size_t k;
 
-	printf("\n%-12s %-32s %-12s %12s %10s\n", "layer", "text", "output", "parameters", "MFLOP");
+	printf("\n%-12s %-32s %-12s %12s %10s   %s\n", "layer", "text", "output", "parameters",
+	       "MFLOP", "stage border, values");
 	json_array_foreach(json_object_get(o, "layers"), k, row)
-		printf("%-12s %-32s %-12s %12lld %10.4g\n",
+	{
+		printf("%-12s %-32s %-12s %12lld %10.4g",
 		       *text(row, "number") ? text(row, "number") : "loss", text(row, "text"),
 		       text(row, "output"), whole(row, "parameters") + whole(row, "buffers"),
 		       number(row, "mflop"));
+		if (json_is_string(json_object_get(row, "cut")))
+			printf("   %s, %lld", text(row, "cut"), whole(row, "crosses"));
+		printf("\n");
+	}
 	printf("%-12s %-32s %-12s %12lld %10.4g\n", "all", "", "",
 	       whole(o, "parameters") + whole(o, "buffers"), number(o, "mflop"));
+	printf("\nmodel.stages lists borders of stages; so many values of a sample cross there\n");
 }
 
 static void print_memory(const json_t *o)
