@@ -90,7 +90,7 @@ tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor 
 	base)
 tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model graph data vec
 	base)
-tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
+tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)

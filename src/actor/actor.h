@@ -89,7 +89,9 @@ struct tw_stage_note {
 	uint32_t cell;
 	uint64_t forwards, backwards;        /* micro-batches */
 	int64_t forward_time, backward_time; /* ns that these took */
-	int64_t span;                        /* ns from the first to the last */
+	int64_t first, last;                 /* when the first began, and the last ended */
+	uint64_t updates;                    /* contributions that were answered ... */
+	int64_t update_time;                 /* ... ns from the backward before each until then */
 	uint64_t sent;                       /* bytes of activations and their gradients */
 	uint32_t depth, versions; /* most micro-batches in flight; most versions in memory */
 	uint64_t memory;          /* most bytes of these: parameters, inputs, stashes */

@@ -5,14 +5,18 @@
 struct tw_stage_memory tw_cost_stage_memory(const struct tw_plan *p, uint32_t stage)
 {
 	const struct tw_stage *s = &p->staging.stage[stage];
-	const size_t input = stage ? p->staging.stage[stage - 1].sends : 0;
+	const struct tw_stage *before = stage ? s - 1 : NULL;
+	const size_t input = before ? before->sends * sizeof(float) : 0;
+	const double waiting = before && before->keeps.depth > s->keeps.depth
+				       ? before->keeps.depth - s->keeps.depth
+				       : 0;
 	const double vector = (double)s->floats * sizeof(float);
 
 	return (struct tw_stage_memory){
 		.versions = s->keeps.versions * vector,
 		.gradients = (p->dealing.accumulate > 1 ? 2 : 1) * vector,
-		.activations =
-			s->keeps.depth * ((double)(input * sizeof(float)) + (double)s->stash),
+		.activations = s->keeps.depth * ((double)input + (double)s->stash),
+		.waiting = waiting * (double)input,
 		.scratch = (double)s->scratch + (double)((s->sends + s->returns) * sizeof(float)),
 	};
 }

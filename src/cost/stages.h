@@ -10,6 +10,7 @@ struct tw_stage_memory {
 	double versions;    /* of the parameters that are still read */
 	double gradients;   /* the one that is computed, and the sum of a group */
 	double activations; /* inputs and stashes of micro-batches in flight */
+	double waiting;     /* inputs that may come before they are needed */
 	double scratch;     /* of a computation, with what it sends */
 };
 
@@ -17,7 +18,7 @@ struct tw_stage_memory tw_cost_stage_memory(const struct tw_plan *p, uint32_t st
 
 static inline double tw_stage_memory_sum(const struct tw_stage_memory *m)
 {
-	return m->versions + m->gradients + m->activations + m->scratch;
+	return m->versions + m->gradients + m->activations + m->waiting + m->scratch;
 }
 
 #endif

@@ -223,6 +223,12 @@ static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate };
 }
 
+/* Updates by which gradients of this shard's stage come late. */
+static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
+{
+	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
+}
+
 /* Does a batch method drive the run? */
 static inline bool tw_plan_optimises(const struct tw_plan *p)
 {

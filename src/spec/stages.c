@@ -193,8 +193,16 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	enum tw_status st;
 	char text[480];
 
-	if (!tw_plan_is_staged(&job->plan))
-		return TW_OK;
+	if (!tw_plan_is_staged(&job->plan)) {
+		if (!(tw_plan_update(&job->plan)->rule->traits & TW_RULE_PREDICTS))
+			return TW_OK;
+		return tw_job_refuse(job, why, "update.rule", "%s",
+				     tw_suggest(job,
+						"this rule predicts parameters for the stages of "
+						"a pipeline, and this job has none; use "
+						"strategy: {pipeline: [pipeline]}, or another rule",
+						text, sizeof text));
+	}
 	if (job->world == TW_WORLD_TCP)
 		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
 				     "stages run as threads of one process or in the simulator, "

@@ -66,6 +66,7 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	}
 	if (m->member[slot].live)
 		tw_master_remove(m, ctx, slot, TW_GONE);
+	m->waits.came = true;
 	c->here = true;
 	c->boot = msg->b.hello.boot;
 	if (is_whole(m, slot))

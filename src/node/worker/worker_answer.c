@@ -134,7 +134,7 @@ static void was_bad(struct worker *w, struct tw_context *ctx, const struct holde
 static void fetched(struct worker *w, struct tw_context *ctx)
 {
 	if (w->stage)
-		tw_stage_fetched(w);
+		tw_stage_fetched(w, ctx);
 	if (w->plan->traffic.delay && w->kept.own && !w->kept.rejoined) {
 		w->building.merge_due = true;
 		return;

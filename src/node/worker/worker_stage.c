@@ -176,12 +176,15 @@ static void keep_version(struct worker *w)
 			drop_views(s->version[k].view, w->exchange.holders);
 }
 
-void tw_stage_fetched(struct worker *w)
+void tw_stage_fetched(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_stage *s = w->stage;
 
-	if (s->waits_version)
+	if (s->waits_version) {
 		s->newest++;
+		s->counts.updates++;
+		s->counts.update_time += tw_now(ctx) - s->waits_since;
+	}
 	s->waits_version = false;
 	if (s->versions && s->forwards)
 		keep_version(w);
@@ -269,7 +272,8 @@ static void count_memory(struct worker *w)
 		if (f->view[0] && !is_among(seen, versions, f->view[0]) && versions < 64 * 4)
 			seen[versions++] = f->view[0];
 		depth += f->forwarded || f == s->run.of;
-		bytes += (f->x ? f->x->bytes : 0) + (f->stash ? s->plan->stash : 0);
+		if (f->forwarded || f == s->run.of)
+			bytes += (f->x ? f->x->bytes : 0) + s->plan->stash;
 	}
 	for (uint32_t k = 0; k < s->versions; k++)
 		if (!is_among(seen, versions, s->version[k].view[0]) && versions < 64 * 4)
@@ -293,7 +297,10 @@ static void tell(struct worker *w, struct tw_context *ctx)
 							       .backwards = c->backwards,
 							       .forward_time = c->forward_time,
 							       .backward_time = c->backward_time,
-							       .span = c->last - c->first,
+							       .first = c->first,
+							       .last = c->last,
+							       .updates = c->updates,
+							       .update_time = c->update_time,
 							       .sent = c->sent,
 							       .depth = c->depth,
 							       .versions = c->versions,
@@ -581,6 +588,7 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	tell(w, ctx);
 	tw_worker_contribute(w, ctx, &done, w->step.gradient);
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
+	s->waits_since = s->counts.last;
 }
 
 void tw_stage_computed(struct worker *w, struct tw_context *ctx)

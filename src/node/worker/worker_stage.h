@@ -66,9 +66,11 @@ struct stage_counts {
 	uint64_t forwards, backwards;
 	int64_t forward_time, backward_time; /* ns of the world's clock */
 	int64_t first, last;                 /* when it began its first, and ended its last move */
+	uint64_t updates;                    /* contributions that were answered ... */
+	int64_t update_time;                 /* ... ns from the last backward of each until then */
 	uint64_t sent;                       /* bytes of activations and their gradients */
 	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
-	size_t memory;                       /* most bytes of these */
+	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
 };
 
 struct worker_stage {
@@ -89,7 +91,8 @@ struct worker_stage {
 	struct stage_version *version; /* (4): the newest first */
 	uint32_t versions;             /* room for them */
 	uint64_t newest;
-	bool waits_version;   /* an answer that is awaited makes the next version */
+	bool waits_version;   /* an answer that is awaited makes the next version ... */
+	int64_t waits_since;  /* ... since then */
 	struct stage_run run; /* (3) */
 	struct early *early;
 	uint32_t earlies;
@@ -119,7 +122,7 @@ void tw_stage_reset(struct worker *w);
 void tw_stage_advance(struct worker *w, struct tw_context *ctx);
 void tw_stage_computed(struct worker *w, struct tw_context *ctx);
 /* All shards have answered. */
-void tw_stage_fetched(struct worker *w);
+void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
 /* Contributions of this generation that every shard of every cell has closed. */
 uint64_t tw_stage_closed(const struct worker *w);
 /* Is anything in flight, or not told yet? */
