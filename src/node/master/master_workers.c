@@ -127,17 +127,18 @@ static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 			enum tw_member_state state)
 {
-	struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
-				 m->member[slot].node };
+	const struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
+				       m->member[slot].node };
 	/* a replica knows its own worker only, but counts what others owe when they go */
 	const bool all = tw_plan_gathers(m->plan) && state != TW_LIVE;
 
 	tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m)) {
-			one.node = node_for(m, slot, s);
-			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &one);
-		}
+		const struct tw_member here = { slot, one.incarnation, one.state,
+						node_for(m, slot, s) };
+
+		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
+			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &here);
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
 		     k = tw_replicas_next(m, k + 1))
 			tell_shard(m, ctx, tw_replica_to_shard(m, ctx, k, s, TW_VIEW), &one);
