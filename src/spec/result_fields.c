@@ -81,7 +81,7 @@ const struct tw_result_field tw_result_fields[] = {
 	  "time; virtual in sim), and cells: for each node of each worker its worker, stage, "
 	  "micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
 	  "update lasts from the backward before it until its answer), idle (share), "
-	  "activation_bytes_sent (to neighbours, with gradients of activations), in_flight (most "
+	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
 	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
 	  "backwards need); null otherwise" },
