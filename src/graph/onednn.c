@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mman.h>
 
 struct made {
 	dnnl_primitive_t primitive;
@@ -217,6 +218,18 @@ static size_t scratch_bytes(const_dnnl_primitive_desc_t pd)
 	return md && md->ndims ? dnnl_memory_desc_get_size(md) : 0;
 }
 
+/* The library crashes if the system refuses it memory while it writes the code of a primitive, so
+ * the system is asked before: for more than any primitive takes. */
+#define CODE_MOST ((size_t)32 << 20)
+
+static bool has_room_for_code(void)
+{
+	void *room =
+		mmap(NULL, CODE_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return room != MAP_FAILED && munmap(room, CODE_MOST) == 0;
+}
+
 enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, const int *arg,
 			     size_t n, uint32_t *id, size_t *scratch)
 {
@@ -227,6 +240,8 @@ enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, co
 	HOLDS(2, n <= TW_KIT_ARGS);
 	memcpy(m.arg, arg, n * sizeof *arg);
 	m.scratch = bytes > 0;
+	if (st == TW_OK && !has_room_for_code())
+		st = TW_NO_MEMORY;
 	if (st == TW_OK)
 		st = tw_onednn_status(dnnl_primitive_create(&m.primitive, pd));
 	dnnl_primitive_desc_destroy(pd);

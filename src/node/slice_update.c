@@ -18,6 +18,7 @@ struct update {
 	uint32_t count, live; /* count: of those that have a vector */
 	bool together;        /* all are of one version, as if one worker had accumulated them */
 	bool in_turn, total, decays, observes;
+	bool plain;         /* w - rate * share * g of one contribution, and nothing else */
 	float trims;        /* below 0: a mean by weight */
 	float rate, weight; /* weight: collected */
 	struct tw_block *next;
@@ -46,11 +47,11 @@ static const float *values(const struct contribution *c, size_t at)
 	return p ? p->at + (at - p->from) : c->g + at;
 }
 
-/* How many values from `at` on go through the line together: up to the next border of tiles, and
- * only what lies together in every contribution. */
+/* How many values from `at` on go through the line together: up to the next border of tiles (one
+ * pass needs none), and only what lies together in every contribution. */
 static size_t tile_from(const struct update *u, size_t at, size_t end)
 {
-	size_t to = at - at % TW_TILE + TW_TILE;
+	size_t to = u->plain ? end : at - at % TW_TILE + TW_TILE;
 
 	to = to < end ? to : end;
 	for (uint32_t j = 0; j < u->count; j++)
@@ -91,13 +92,25 @@ static const float *corrected(struct slice *s, const struct update *u, uint32_t 
 	return scratch;
 }
 
+/* The vector will not be read soon: it may be written past the caches. */
+static bool streams(const struct slice *s, const struct update *u)
+{
+	return s->streams && u->next != s->w && !u->observes;
+}
+
+/* What the values of the only contribution of an update count. */
+static float share_of(const struct update *u, float divide)
+{
+	return u->total ? u->c[0]->push.weight / divide : 1.0f / divide;
+}
+
 /* The only contribution of an update: a mean, which counts `weight` in a total. */
 static const float *single(struct slice *s, const struct update *u, size_t at, size_t n)
 {
 	const struct tw_body_push *p = &u->c[0]->push;
 	const float *w = tw_block_floats(s->w) + at;
 	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
-	const float share = u->total ? p->weight / divide : 1.0f / divide;
+	const float share = share_of(u, divide);
 	float *sum = s->tile, *factors = s->tile + 3 * TW_TILE;
 	const float *g = corrected(s, u, 0, w, at, n, sum, factors);
 
@@ -223,7 +236,7 @@ static void apply(struct slice *s, const struct update *u, uint32_t j, const flo
 			      .rate = u->rate,
 			      .count = s->version.n + 1,
 			      .workers = p->crew.workers,
-			      .stream = s->streams && u->next != s->w && !u->observes };
+			      .stream = streams(s, u) };
 
 	for (uint32_t k = 0; k < p->far.rule->arrays; k++)
 		a.array[k] = s->array[k] + at;
@@ -254,6 +267,11 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 	const float *w = tw_block_floats(s->w) + at;
 	const float *g;
 
+	if (u->plain) {
+		tw_vec_sgd_share(tw_block_floats(u->next) + at, w, values(u->c[0], at),
+				 share_of(u, u->c[0]->push.divide), u->rate, n, streams(s, u));
+		return;
+	}
 	if (!u->in_turn) {
 		g = summed(s, u, at, n);
 		if (u->decays)
@@ -431,6 +449,8 @@ static void describe(const struct slice *s, struct update *u)
 	u->trims = p->gate->trims ? p->gate->trims(p->gate_options) : -1.0f;
 	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u->observes = p->staleness->observe != NULL;
+	u->plain = u->count == 1 && (p->far.rule->traits & TW_RULE_PLAIN) && !u->in_turn &&
+		   !u->decays && !u->observes && !p->staleness->correct && u->trims < 0.0f;
 	for (uint32_t j = 0; j < u->count; j++)
 		u->weight += u->c[j]->push.weight;
 }

@@ -246,6 +246,8 @@ static void enter_world(struct run *r)
 		tw_tcp_setup_attach(q->net, r->tcp);
 		tw_tcp_run(r->tcp, &cluster, &r->ran);
 		tw_tcp_setup_attach(q->net, NULL);
+	} else if (q->ranks) {
+		tw_ranks_run(q->ranks, &cluster, p, &r->ran);
 	} else {
 		const struct tw_threads_options options = {
 			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
@@ -561,10 +563,17 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
 	const bool on_time = virtual && r->dir && tw_run_directory_resumes(r->dir);
 	const struct tw_plan *p = &r->job->plan;
+	struct tw_ranks *ranks = r->request->ranks;
+	enum tw_status status;
 
-	if ((r->tcp ? tw_placement_serve(&r->cast, p) : tw_placement_init(&r->cast, p, on_time)) !=
-	    TW_OK)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
+	if (r->tcp)
+		status = tw_placement_serve(&r->cast, p);
+	else if (ranks)
+		status = tw_ranks_cast(ranks, p, &r->cast);
+	else
+		status = tw_placement_init(&r->cast, p, on_time);
+	if (status != TW_OK)
+		return tw_fail(why, status, "no memory for the actors");
 	if (tw_plan_is_staged(p) && !(r->stages = tw_stage_figures_new(&tw_heap_system, p)))
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
 	return TW_OK;
@@ -632,6 +641,8 @@ static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *
 		tw_job_set_rate(job, rate_after(r, r->restarts));
 	if (status == TW_OK && job->world == TW_WORLD_TCP)
 		status = open_net(r, why);
+	if (status == TW_OK && request->ranks)
+		status = tw_ranks_begin(request->ranks, job, r->engine, why);
 	if (status == TW_OK)
 		status = make_cast(r, why);
 	if (status == TW_OK) {
@@ -661,6 +672,8 @@ static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *
 		if (r->tcp)
 			tell_joiners(r, status, *result, why);
 	}
+	if (request->ranks)
+		tw_ranks_over(request->ranks);
 	release(r);
 	return status;
 }

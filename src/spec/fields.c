@@ -215,11 +215,12 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
-		  "time between heartbeats; used by serve and join only (default: at most a fifth "
+		  "time between heartbeats; used by processes (serve, join, MPI ranks) only "
+		  "(default: at most a fifth "
 		  "of suspect)"),
 	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
 		  "name a peer in the log as suspect when it has been silent for this long; used "
-		  "by serve and join only (default: at most a third of limit)"),
+		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "remove a worker that answers but makes no progress for this long while others "
 		  "wait for it. The time is extended to ten times the longest of its last 32 steps "
@@ -353,6 +354,35 @@ const struct tw_option tw_checkpoint_rows[] = {
 	TW_OPTION_END
 };
 
+#define R struct tw_job_compare
+const char *const tw_compare_measures[] = {
+	"auto",           "accuracy",           "loss",  "accuracy-at-time", "loss-at-time",
+	"time-to-target", "samples-per-second", "bytes", "effort",           NULL,
+};
+const struct tw_option tw_compare_rows[] = {
+	TW_OPTION(
+		R, seeds, TW_U32, "3", "seeds", 1, 1000,
+		"runs of every method, with train.seed, train.seed + 1 and so on; a verdict needs "
+		"at least 2, and 5 are better"),
+	TW_OPTION_CHOICE(R, measure, "measure", "auto", tw_compare_measures,
+			 "what methods are ranked and tuned by; auto: the time to the target if "
+			 "there is one, else the accuracy, else the loss; effort: how long the "
+			 "samples take that were applied (sim.compute.by_label)"),
+	TW_OPTION(R, baseline, TW_BOOL, "true", NULL, 0, 0,
+		  "add a row with one worker, unless a method has one already"),
+	TW_OPTION_AS(R, target_accuracy, "target.accuracy", TW_F64, "none", NULL, 0, 1,
+		     "measure the time to this accuracy; unlike train.until, runs go on after it"),
+	TW_OPTION_AS(R, target_loss, "target.loss", TW_F64, "none", NULL, -LARGE, LARGE,
+		     "the same for a loss"),
+	TW_OPTION(R, tune_seeds, TW_U32, "1", "seeds", 1, 1000,
+		  "runs of every value that is tried for tuning, with seeds that the comparison "
+		  "does not use (train.seed + 1000 and so on)"),
+	TW_OPTION(R, validation, TW_F64, "0.1", "of the training set", 0.001, 0.9,
+		  "share of the training set that values are chosen on, if data.validation is 0; "
+		  "never the test set"),
+	TW_OPTION_END
+};
+
 #define Y struct tw_job_delay
 const struct tw_option tw_delay_rows[] = {
 	TW_OPTION(Y, steps, TW_U32, "0", "updates", 0, 100000,
@@ -379,6 +409,10 @@ const struct tw_section tw_sections[] = {
 		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
 	{ "sim", "The simulated machines; used by thalweg sim only." },
+	{ "compare", "What thalweg compare runs side by side; other verbs ignore it. It also takes "
+		     "three mappings: vary (a field and the list of its values; two fields make a "
+		     "grid), tune (the same for values that are chosen for each method) and "
+		     "methods (a name, and the fields that differ from the job)." },
 	{ NULL, NULL },
 };
 
@@ -405,6 +439,7 @@ static const struct tw_group fixed[] = {
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
+	{ "compare.", NULL, NULL, tw_compare_rows },
 };
 #define FIXED (sizeof fixed / sizeof fixed[0])
 
@@ -514,6 +549,7 @@ const char *tw_job_world(enum tw_world_kind world)
 		[TW_WORLD_SIM] = "sim",
 		[TW_WORLD_THREADS] = "threads",
 		[TW_WORLD_TCP] = "tcp",
+		[TW_WORLD_MPI] = "mpi",
 	};
 
 	return names[world];
@@ -634,7 +670,7 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
-	       strncmp(path, "train.until.", 12) == 0 ||
+	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
 	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */

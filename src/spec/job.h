@@ -23,7 +23,12 @@
 
 #define TW_JOB_BYTES_MAX (1u << 20) /* a job file is written by a person */
 
-enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
+enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP, TW_WORLD_MPI };
+/* Is it one of many processes, which share no memory? */
+static inline bool tw_world_has_processes(enum tw_world_kind world)
+{
+	return world == TW_WORLD_TCP || world == TW_WORLD_MPI;
+}
 enum tw_model_kind {
 	TW_MODEL_QUADRATIC,
 	TW_MODEL_LEAST_SQUARES,
@@ -148,11 +153,25 @@ struct tw_job_delay {
 	double ramp;    /* epochs */
 };
 
+/* What thalweg compare is asked for; see compare/comparison.h. */
+struct tw_tree;
+struct tw_job_compare {
+	uint32_t seeds, tune_seeds;
+	uint32_t measure;  /* an index into tw_compare_measures; 0: by the job */
+	double validation; /* share of the training set that rates are chosen on */
+	double target_loss, target_accuracy; /* NAN: none */
+	bool baseline;
+	/* As they were written; NULL: not given. */
+	const struct tw_tree *given, *vary, *tune, *methods;
+};
+extern const char *const tw_compare_measures[]; /* NULL at the end */
+
 struct tw_job {
 	struct tw_arena arena;
 	const char *file;  /* what errors call it: the path, or "standard input" */
 	const char *title; /* what results call the strategy: the preset, or gate and policy */
 	enum tw_world_kind world;
+	uint32_t ranks; /* that a launcher has started for this job; 0: not known */
 
 	struct tw_job_data data;
 	enum tw_model_kind model;
@@ -170,6 +189,7 @@ struct tw_job {
 	struct tw_job_strategy strategy;
 	struct tw_job_optimiser optimiser;
 	struct tw_job_checkpoint checkpoint;
+	struct tw_job_compare compare;
 	struct tw_sim_options sim;
 	struct tw_job_delay delay;
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
@@ -194,11 +214,34 @@ struct tw_job {
 enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why);
+/* The same where a launcher has started `ranks` processes: if the job does not say how many workers
+ * it has, each of them is one, and in the world mpi each is a server if there are as many shards. */
+enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
+				 const char *const *environ_, enum tw_world_kind world,
+				 uint32_t ranks, struct tw_job **out, struct tw_error *why);
 /* The same for text in memory; `name` is what errors call it. */
 enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
 				const char *const *set, size_t n, const char *const *environ_,
 				enum tw_world_kind world, struct tw_job **out,
 				struct tw_error *why);
+/* A job in memory, and what is put over it; all of it stays the caller's. */
+struct tw_job_text {
+	const char *name, *text;
+	size_t bytes;
+	const char *const *set, *const *environ_;
+	size_t sets;
+	/* Over all of these: `node` is put at `path`, and errors name its place. */
+	const struct tw_job_change {
+		const char *path;
+		const struct tw_tree *node;
+	} * change;
+	size_t changes;
+	uint32_t ranks; /* as in tw_job_read_ranks; 0: no launcher */
+};
+enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
+				   struct tw_job **out, struct tw_error *why);
+/* The text of the file at `path` ("-": standard input), for free(). */
+enum tw_status tw_job_load(const char *path, char **text, size_t *bytes, struct tw_error *why);
 void tw_job_free(struct tw_job *job);
 
 /* What needs the engine: sizes, positions, shard borders, and the checks of all these. */

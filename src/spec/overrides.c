@@ -371,14 +371,27 @@ enum tw_status tw_read_preset(struct tw_reading *r)
 	return st;
 }
 
-enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
-			       const char *const *environ_)
+static enum tw_status put_change(struct tw_reading *r, const struct tw_job_change *change)
 {
+	struct tw_tree *node = tw_tree_copy(r->keep, change->node);
+	enum tw_status st;
+
+	if (!node)
+		return tw_read_no_memory(r);
+	st = tw_tree_put(r->keep, r->root, change->path, node, r->why);
+	return st == TW_OK ? spell_out(r) : st;
+}
+
+enum tw_status tw_read_outside(struct tw_reading *r, const struct tw_job_text *from)
+{
+	const char *const *variable = from->environ_;
 	enum tw_status st = spell_out(r);
 
-	for (; st == TW_OK && environ_ && *environ_; environ_++)
-		st = put_variable(r, *environ_);
-	for (size_t k = 0; st == TW_OK && k < n; k++)
-		st = put_flag(r, set[k]);
+	for (; st == TW_OK && variable && *variable; variable++)
+		st = put_variable(r, *variable);
+	for (size_t k = 0; st == TW_OK && k < from->sets; k++)
+		st = put_flag(r, from->set[k]);
+	for (size_t k = 0; st == TW_OK && k < from->changes; k++)
+		st = put_change(r, &from->change[k]);
 	return st;
 }

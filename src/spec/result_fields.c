@@ -93,6 +93,13 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "checkpoint", "path of the last complete checkpoint, or null" },
 	{ "virtual_seconds", "sim: seconds on the simulated clock" },
 	{ "events", "sim: number of simulated events" },
+	{ "usage", "sim: shares of the workers' time, in which each moment counts once: computing, "
+		   "transferring (a message from or to the worker is on its way), waiting; "
+		   "workers: the three shares of each of the first 64 workers" },
+	{ "server_link", "sim: bytes that all servers received and sent, in bins of so many "
+			 "virtual seconds; null without servers" },
+	{ "effort", "sim, with compute.by_label or by_sample: the mean of these factors over the "
+		    "samples that were applied; null otherwise" },
 	{ "role", "join: role of this process, worker or server" },
 	{ "own_steps", "join: the part done by this process" },
 	{ "own_samples", "join: the part done by this process" },

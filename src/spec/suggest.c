@@ -10,6 +10,7 @@
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 #include "strategy/pipeline.h"
+#include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
@@ -20,8 +21,9 @@
 #define STATE    (1u << 30) /* a rule: keeps arrays */
 #define CORRECTS (1u << 31) /* a staleness policy: changes gradients */
 #define DRAWS    (1u << 31) /* a data source: needs no files */
+#define GATHERS  (1u << 31) /* a reduction: contributions can go to all as they are */
 
-enum kind { GATE, RULE, OUTER, STALENESS, CODEC, PIPELINE, SOURCE };
+enum kind { GATE, RULE, OUTER, STALENESS, CODEC, PIPELINE, SOURCE, REDUCTION };
 
 static const struct mark {
 	const char *text;
@@ -53,6 +55,7 @@ static const struct mark {
 	{ "pipeline", PIPELINE, 0, 0 },
 	{ "flushing pipeline", PIPELINE, TW_PIPELINE_FLUSHES, 0 },
 	{ "drawn source", SOURCE, DRAWS, 0 },
+	{ "gathering reduction", REDUCTION, GATHERS, 0 },
 };
 #define MARKS (sizeof marks / sizeof marks[0])
 
@@ -87,6 +90,9 @@ static const char *variant(enum kind kind, size_t k, uint32_t *traits)
 	case SOURCE:
 		*traits = tw_source_all[k] && tw_source_all[k]->drawn ? DRAWS : 0;
 		return tw_source_all[k] ? tw_source_all[k]->name : NULL;
+	case REDUCTION:
+		*traits = tw_reduction_all[k] && tw_reduction_all[k]->gather ? GATHERS : 0;
+		return tw_reduction_all[k] ? tw_reduction_all[k]->name : NULL;
 	}
 	return NULL;
 }

@@ -111,6 +111,11 @@ static void siblings(struct tw_reading *r, const char *parent, struct tw_name_li
 		tw_names_add(out, "faults");
 	if (strcmp(parent, "model") == 0)
 		tw_names_add(out, "layers");
+	if (strcmp(parent, "compare") == 0) {
+		tw_names_add(out, "vary");
+		tw_names_add(out, "tune");
+		tw_names_add(out, "methods");
+	}
 }
 
 /* The same for fields that other choices would bring in: near enough to be what was meant. */
@@ -234,6 +239,18 @@ static enum tw_status not_a_mapping(struct tw_reading *r, const char *path,
 	return tw_read_refuse(r, node, path, reason);
 }
 
+/* Read from the tree: see faults.c, network.c and compare_section.c. */
+static bool has_no_row(const char *path)
+{
+	static const char *const paths[] = { "sim.faults",   "model.layers",    "compare.vary",
+					     "compare.tune", "compare.methods", NULL };
+	size_t k = 0;
+
+	while (paths[k] && strcmp(paths[k], path) != 0)
+		k++;
+	return paths[k];
+}
+
 static enum tw_status walk(struct tw_reading *r, const struct tw_tree *map, const char *parent)
 {
 	for (const struct tw_tree *c = map->first; c; c = c->next) {
@@ -246,8 +263,8 @@ static enum tw_status walk(struct tw_reading *r, const struct tw_tree *map, cons
 		f = strchr(c->key, '.') ? NULL : tw_job_field(r->job, path);
 		if (f)
 			st = assign(r, f, c);
-		else if (strcmp(path, "sim.faults") == 0 || strcmp(path, "model.layers") == 0)
-			continue; /* no rows: see faults.c and network.c */
+		else if (has_no_row(path))
+			continue;
 		else if (!strchr(c->key, '.') && leads_on(r, path)) {
 			if (c->kind == TW_TREE_MAP)
 				st = walk(r, c, path);

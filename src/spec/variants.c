@@ -322,5 +322,7 @@ enum tw_status tw_read_bind(struct tw_reading *r)
 		st = tw_read_rows(r, "sim.", tw_sim_rows, &job->sim);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "sim.delay.", tw_delay_rows, &job->delay);
+	if (st == TW_OK)
+		st = tw_read_rows(r, "compare.", tw_compare_rows, &job->compare);
 	return st;
 }

@@ -15,6 +15,15 @@
 
 #define APART _Pragma("GCC ivdep")
 
+/* 1 for an infinity or a NaN, else 0. */
+static inline __attribute__((always_inline)) int32_t strange(float x)
+{
+	int32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (bits & 0x7fffffff) > 0x7f7fffff;
+}
+
 void tw_vec_copy(float *out, const float *x, size_t n)
 {
 	if (n)
@@ -40,12 +49,18 @@ TW_CLONED(void, tw_vec_add, (float *y, const float *x, size_t n), (y, x, n))
 		y[i] += x[i];
 }
 
-TW_CLONED(void, tw_vec_add_to, (float *out, const float *x, const float *y, size_t n),
+TW_CLONED(unsigned, tw_vec_add_to, (float *out, const float *x, const float *y, size_t n),
 	  (out, x, y, n))
 {
+	int32_t first = 0, second = 0;
+
 	APART
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		first |= strange(x[i]);
+		second |= strange(y[i]);
 		out[i] = x[i] + y[i];
+	}
+	return (first ? TW_VEC_FIRST : 0) | (second ? TW_VEC_SECOND : 0);
 }
 
 TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n))
@@ -55,13 +70,19 @@ TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, 
 		y[i] = fmaf(a, x[i], y[i]);
 }
 
-TW_CLONED(void, tw_vec_axpby_to,
+TW_CLONED(unsigned, tw_vec_axpby_to,
 	  (float *out, float a, const float *x, float b, const float *y, size_t n),
 	  (out, a, x, b, y, n))
 {
+	int32_t first = 0, second = 0;
+
 	APART
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		first |= strange(x[i]);
+		second |= strange(y[i]);
 		out[i] = fmaf(b, y[i], a * x[i]);
+	}
+	return (first ? TW_VEC_FIRST : 0) | (second ? TW_VEC_SECOND : 0);
 }
 
 TW_CLONED(void, tw_vec_approach,
@@ -93,15 +114,6 @@ TW_CLONED(void, tw_vec_sub, (float *out, const float *x, const float *y, size_t 
 		out[i] = x[i] - y[i];
 }
 
-/* 1 for an infinity or a NaN, else 0. */
-static inline __attribute__((always_inline)) int32_t strange(float x)
-{
-	int32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return (bits & 0x7fffffff) > 0x7f7fffff;
-}
-
 /* Long enough for a full speed loop, short enough to leave early. */
 #define FINITE_TILE 4096
 
@@ -127,14 +139,15 @@ TW_CLONED(bool, tw_vec_finite, (const float *x, size_t n), (x, n))
 
 /* One step; the count of strange gradients is free where it is not asked for. */
 static inline __attribute__((always_inline)) int32_t step(float *out, const float *w,
-							  const float *g, float rate, size_t n)
+							  const float *g, float share, float rate,
+							  size_t n)
 {
 	int32_t bad = 0;
 
 	APART
 	for (size_t i = 0; i < n; i++) {
 		bad |= strange(g[i]);
-		out[i] = fmaf(-rate, g[i], w[i]);
+		out[i] = fmaf(-rate, share * g[i], w[i]);
 	}
 	return bad;
 }
@@ -157,14 +170,14 @@ static inline __attribute__((always_inline)) void leave(float *out, const float 
 }
 
 static inline __attribute__((always_inline)) int32_t step_stream(float *out, const float *w,
-								 const float *g, float rate,
-								 size_t n)
+								 const float *g, float share,
+								 float rate, size_t n)
 {
 	_Alignas(64) float tile[STREAM_TILE];
 	const size_t off = (uintptr_t)out / sizeof *out % 16;
 	const size_t head = off ? 16 - off : 0;
 	size_t i = head < n ? head : n;
-	int32_t bad = step(out, w, g, rate, i);
+	int32_t bad = step(out, w, g, share, rate, i);
 
 	for (; n - i >= STREAM_TILE; i += STREAM_TILE) {
 		if (n - i >= STREAM_AHEAD + STREAM_TILE)
@@ -172,26 +185,27 @@ static inline __attribute__((always_inline)) int32_t step_stream(float *out, con
 				__builtin_prefetch(w + i + k);
 				__builtin_prefetch(g + i + k);
 			}
-		bad |= step(tile, w + i, g + i, rate, STREAM_TILE);
+		bad |= step(tile, w + i, g + i, share, rate, STREAM_TILE);
 		leave(out + i, tile, STREAM_TILE);
 	}
 #if defined(__x86_64__)
 	_mm_sfence(); /* whoever is told of the vector next must see it */
 #endif
-	return bad | step(out + i, w + i, g + i, rate, n - i);
+	return bad | step(out + i, w + i, g + i, share, rate, n - i);
 }
 
-TW_CLONED_STATIC(int32_t, sgd, (float *out, const float *w, const float *g, float rate, size_t n),
-		 (out, w, g, rate, n))
+TW_CLONED_STATIC(int32_t, sgd,
+		 (float *out, const float *w, const float *g, float share, float rate, size_t n),
+		 (out, w, g, share, rate, n))
 {
-	return step(out, w, g, rate, n);
+	return step(out, w, g, share, rate, n);
 }
 
 TW_CLONED_STATIC(int32_t, sgd_stream,
-		 (float *out, const float *w, const float *g, float rate, size_t n),
-		 (out, w, g, rate, n))
+		 (float *out, const float *w, const float *g, float share, float rate, size_t n),
+		 (out, w, g, share, rate, n))
 {
-	return step_stream(out, w, g, rate, n);
+	return step_stream(out, w, g, share, rate, n);
 }
 
 /* Stretches are taken from the last to the first.  Backward made the first layer's gradient last,
@@ -202,24 +216,36 @@ TW_CLONED_STATIC(int32_t, sgd_stream,
 /* What is to be streamed must be worth the fence. */
 #define STREAM_LEAST (8 * STREAM_TILE)
 
-bool tw_vec_sgd_finite(float *out, const float *w, const float *g, float rate, size_t n,
-		       bool stream)
+static bool sgd_any(float *out, const float *w, const float *g, float share, float rate, size_t n,
+		    bool stream)
 {
 	const bool aligned = (uintptr_t)out % sizeof *out == 0;
 	int32_t bad = 0;
 
 	if (stream && aligned && n >= STREAM_LEAST)
-		return sgd_stream(out, w, g, rate, n) == 0;
+		return sgd_stream(out, w, g, share, rate, n) == 0;
 	for (size_t end = n, from; end; end = from) {
 		from = end > STRETCH ? (end - STRETCH) / 16 * 16 : 0;
-		bad |= sgd(out + from, w + from, g + from, rate, end - from);
+		bad |= sgd(out + from, w + from, g + from, share, rate, end - from);
 	}
 	return bad == 0;
 }
 
+bool tw_vec_sgd_finite(float *out, const float *w, const float *g, float rate, size_t n,
+		       bool stream)
+{
+	return sgd_any(out, w, g, 1.0f, rate, n, stream);
+}
+
+void tw_vec_sgd_share(float *out, const float *w, const float *g, float share, float rate, size_t n,
+		      bool stream)
+{
+	sgd_any(out, w, g, share, rate, n, stream);
+}
+
 void tw_vec_sgd(float *out, const float *w, const float *g, float rate, size_t n, bool stream)
 {
-	tw_vec_sgd_finite(out, w, g, rate, n, stream);
+	sgd_any(out, w, g, 1.0f, rate, n, stream);
 }
 
 #define LANES 16

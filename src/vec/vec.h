@@ -15,11 +15,13 @@
 void tw_vec_copy(float *out, const float *x, size_t n);
 void tw_vec_fill(float *out, float value, size_t n);
 void tw_vec_add(float *y, const float *x, size_t n); /* y = y + x */
-void tw_vec_add_to(float *out, const float *x, const float *y,
-		   size_t n);                                  /* out = x + y; may be one of them */
+/* out = x + y; may be one of them.  Returns which of x and y were not finite. */
+enum tw_vec_strange { TW_VEC_FIRST = 1, TW_VEC_SECOND = 2 };
+unsigned tw_vec_add_to(float *out, const float *x, const float *y, size_t n);
 void tw_vec_axpy(float *y, float a, const float *x, size_t n); /* y = fmaf(a, x, y) */
-/* out = fmaf(b, y, a * x): tw_vec_scale_to and tw_vec_axpy in one pass; out may be x or y */
-void tw_vec_axpby_to(float *out, float a, const float *x, float b, const float *y, size_t n);
+/* out = fmaf(b, y, a * x): tw_vec_scale_to and tw_vec_axpy in one pass; out may be x or y.  Returns
+ * as tw_vec_add_to. */
+unsigned tw_vec_axpby_to(float *out, float a, const float *x, float b, const float *y, size_t n);
 /* w + (there - here) / 2 */
 void tw_vec_approach(float *out, const float *w, const float *here, const float *there, size_t n);
 void tw_vec_scale(float *y, float a, size_t n);                      /* y = a * y */
@@ -29,6 +31,9 @@ void tw_vec_sub(float *out, const float *x, const float *y,
 void tw_vec_relu(float *y, size_t n); /* y < 0 becomes 0; NaN stays */
 /* out = fmaf(-rate, g, w); out may be w.  With `stream`, out is written past the caches. */
 void tw_vec_sgd(float *out, const float *w, const float *g, float rate, size_t n, bool stream);
+/* out = fmaf(-rate, share * g, w): tw_vec_scale_to and tw_vec_sgd in one pass */
+void tw_vec_sgd_share(float *out, const float *w, const float *g, float share, float rate, size_t n,
+		      bool stream);
 /* As tw_vec_sgd, and says whether all of g was finite (out is rubbish where it was not). */
 bool tw_vec_sgd_finite(float *out, const float *w, const float *g, float rate, size_t n,
 		       bool stream);

@@ -145,7 +145,7 @@ static void leaver_computed(struct tw_actor *a, struct tw_context *ctx, struct t
 	stage.stepped |= 1u << ctx->self.node;
 	if (c->pass.kind != TW_PASS_EVALUATE && stage.run->poisoned >> ctx->self.node & 1 &&
 	    stage.doses[ctx->self.node]++ < stage.run->doses)
-		c->gradient[0] = NAN;
+		c->gradient[stage.run->spot] = NAN;
 	listen(ctx);
 	class_of(ctx)->computed(a, ctx, c);
 	unlisten(ctx);
@@ -328,6 +328,9 @@ const char *faultrun_replay(const struct faultrun *r)
 	if (r->accumulate)
 		at += snprintf(text + at, sizeof text - (size_t)at, " accumulate %u",
 			       r->accumulate);
+	if (r->poisoned)
+		at += snprintf(text + at, sizeof text - (size_t)at, " poisoned %u %u %u",
+			       r->poisoned, r->doses, r->spot);
 	if (r->running)
 		at += snprintf(text + at, sizeof text - (size_t)at, " running");
 	if (r->evaluates)

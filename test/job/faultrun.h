@@ -25,7 +25,8 @@ struct faultrun {
 	struct leaver leaver[6];
 	size_t leavers;
 	uint32_t poisoned; /* bit by node of a worker: its gradients are not finite ... */
-	uint32_t doses;    /* ... the first so many of them */
+	uint32_t doses;    /* ... the first so many of them ... */
+	uint32_t spot;     /* ... in this of their values */
 	void (*heard)(const char *who, const char *line); /* each line of the log; may be NULL */
 	uint32_t spare;                             /* so many more workers than there are places */
 	uint32_t crashes, partitions, resets, slow; /* drawn from fault_seed */

@@ -81,6 +81,10 @@ static int replay(int argc, char **argv)
 			l->at = strtoll(argv[k++], NULL, 10);
 		} else if (strcmp(word, "spare") == 0) {
 			r.spare = (uint32_t)number(argv, &k);
+		} else if (strcmp(word, "poisoned") == 0) {
+			r.poisoned = (uint32_t)number(argv, &k);
+			r.doses = (uint32_t)number(argv, &k);
+			r.spot = (uint32_t)number(argv, &k);
 		} else if (strcmp(word, "accumulate") == 0) {
 			r.accumulate = (uint32_t)number(argv, &k);
 		} else if (strcmp(word, "running") == 0) {

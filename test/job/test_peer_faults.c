@@ -24,6 +24,12 @@ static void some_seeds(void **state)
 	assert_int_equal(peer_faults_leaves(1, 200), 0);
 }
 
+static void bad_numbers_anywhere(void **state)
+{
+	(void)state;
+	assert_int_equal(peer_faults_numbers(5), 0);
+}
+
 /* --- a replica that is not like the others ---------------------------------------------------- */
 
 static uint32_t told, spoiled;
@@ -82,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peers_at_some_events),
 		cmocka_unit_test(some_seeds),
+		cmocka_unit_test(bad_numbers_anywhere),
 		cmocka_unit_test(a_replica_that_differs_is_found_and_copied),
 	};
 

@@ -99,7 +99,13 @@ static void check_plain_kernels(size_t n, uint64_t trial)
 		want[i] = y[i] + want[i];
 	agree("add_to in place", n);
 
-	/* the bits of the two passes that it replaces */
+	/* the bits of the two passes that they replace */
+	begin(trial, false);
+	tw_vec_sgd_share(out, x, y, 0.3f, a, n, trial % 2);
+	tw_vec_scale_to(y, 0.3f, y, n);
+	tw_vec_sgd(want, x, y, a, n, false);
+	agree("sgd_share", n);
+
 	begin(trial, false);
 	tw_vec_axpby_to(out, 0.3f, x, a, y, n);
 	tw_vec_scale_to(want, 0.3f, x, n);
@@ -225,9 +231,16 @@ static void check_finite(size_t n, uint64_t trial)
 			x[k] = strange[s];
 			assert_false(tw_vec_finite(x, n));
 			assert_false(tw_vec_sgd_finite(out, y, x, 0.1f, n, s == 1));
+			assert_int_equal(tw_vec_add_to(out, x, y, n), TW_VEC_FIRST);
+			assert_int_equal(tw_vec_add_to(out, y, x, n), TW_VEC_SECOND);
+			assert_int_equal(tw_vec_axpby_to(out, 0.3f, x, 2.0f, y, n), TW_VEC_FIRST);
+			assert_int_equal(tw_vec_axpby_to(out, 0.3f, y, 2.0f, x, n), TW_VEC_SECOND);
+			assert_int_equal(tw_vec_add_to(out, x, x, n), TW_VEC_FIRST | TW_VEC_SECOND);
 		}
 		x[k] = 3.4e38f;
 		assert_true(tw_vec_finite(x, n));
+		assert_int_equal(tw_vec_add_to(out, x, x, n), 0); /* too large for a float */
+		assert_int_equal(tw_vec_axpby_to(out, 1.0f, x, 2.0f, y, n), 0);
 		assert_true(tw_vec_sgd_finite(out, y, x, 0.1f, n, false));
 		x[k] = kept;
 	}

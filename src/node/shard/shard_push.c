@@ -47,21 +47,32 @@ uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
 {
 	const uint64_t since = s->slice.version.n - p->base.n;
 
+	if (tw_shard_is_loose(s) && !tw_plan_spreads(s->plan))
+		return s->slice.history.contributions - s->spread.read;
 	return since > p->own ? since - p->own : 0;
 }
 
 /* --- what is noted -------------------------------------------------------------------------- */
 
-static void note_refused(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void note_refused(struct shard *s, struct tw_context *ctx, const struct contribution *c)
 {
-	const bool fenced = m->b.push.base.incarnation != s->slice.version.incarnation;
+	const bool fenced = c->push.base.incarnation != s->slice.version.incarnation;
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
 					.shard = s->index,
-					.slot = m->h.from,
-					.incarnation = m->h.incarnation,
-					.seq = m->h.seq,
+					.slot = c->slot,
+					.incarnation = c->incarnation,
+					.seq = c->seq,
 					.value = fenced });
+}
+
+/* What a message says of a contribution, without its vector. */
+static struct contribution said_of(const struct tw_msg *m)
+{
+	return (struct contribution){ .slot = m->h.from,
+				      .incarnation = m->h.incarnation,
+				      .seq = m->h.seq,
+				      .push = m->b.push };
 }
 
 void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
@@ -123,11 +134,12 @@ static void park_for_round(struct shard *s, struct tw_context *ctx, const struct
 
 static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
+	const struct contribution c = said_of(m);
 	const uint32_t slot = m->h.from;
 
 	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, false);
 	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
-	note_refused(s, ctx, m);
+	note_refused(s, ctx, &c);
 	if (m->h.flags & TW_FLAG_ANSWER)
 		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
 	else
@@ -199,9 +211,9 @@ static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 }
 
 /* Under rounds the master is told that the contribution will not come, and may ask again. */
-static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct contribution *c)
 {
-	struct shard_worker *g = tw_shard_worker(s, m->h.from);
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
 	if (!g->refused)
 		g->refused = tw_bucket_take(s);
@@ -210,24 +222,39 @@ static void reject_for_round(struct shard *s, struct tw_context *ctx, const stru
 		return;
 	}
 	*g->refused = (struct contribution){
-		.slot = m->h.from, .incarnation = g->incarnation, .seq = m->h.seq, .push = m->b.push
+		.slot = c->slot, .incarnation = g->incarnation, .seq = c->seq, .push = c->push
 	};
-	tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
-	note_refused(s, ctx, m);
+	tw_shard_worker_close(g, c->push.link, c->seq, false);
+	note_refused(s, ctx, c);
 	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
-	park_for_round(s, ctx, m);
 }
 
 /* (4): a push that failed its check. */
 static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
+	const struct contribution c = said_of(m);
+
 	s->slice.tally.refused++;
-	if (tw_shard_rounds(s))
-		reject_for_round(s, ctx, m);
-	else
+	if (tw_shard_rounds(s)) {
+		reject_for_round(s, ctx, &c);
+		park_for_round(s, ctx, m);
+	} else {
 		refuse(s, ctx, m);
+	}
 	if (tw_shard_is_loose(s) && !tw_shard_rounds(s))
 		tw_spread_own(s, ctx, m, true);
+}
+
+void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot)
+{
+	struct contribution *c = tw_shard_take_back(s, slot);
+
+	if (!c)
+		return;
+	strike(s, ctx, slot, c->push.link);
+	s->slice.tally.refused++;
+	reject_for_round(s, ctx, c);
+	tw_bucket_give_back(s, c);
 }
 
 /* --- what a push brings --------------------------------------------------------------------- */
@@ -257,26 +284,37 @@ static enum tw_status keep_sparse(struct shard *s, const struct tw_msg *m, struc
 	return tw_vec_finite(tw_block_floats(c->block), buffers) ? TW_OK : TW_BAD_BYTES;
 }
 
-static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
+			       size_t *values)
 {
 	const struct tw_traffic *t = &s->plan->traffic;
 	const size_t trainable = s->slice.trainable, rest = s->slice.all - trainable;
-	const size_t tail = rest * sizeof(float), len = m->h.payload;
+	const size_t tail = rest * sizeof(float);
 	enum tw_status st;
-	float *to;
 
-	c->block = tw_pool_take(s->slice.pool);
-	if (!c->block)
-		return TW_NO_MEMORY;
-	c->g = to = tw_block_floats(c->block);
-	if (t->up->check && t->up->check(t->up_options, tw_msg_payload(m), len - tail, trainable,
-					 &c->values) != TW_OK)
+	if (len < tail || (t->up->check && t->up->check(t->up_options, bytes, len - tail, trainable,
+							values) != TW_OK))
 		return TW_BAD_BYTES;
-	st = tw_codec_decode(t->up, t->up_options, tw_msg_payload(m), len - tail, to, trainable);
-	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
+	st = tw_codec_decode(t->up, t->up_options, bytes, len - tail, to, trainable);
+	memcpy(to + trainable, bytes + len - tail, tail);
 	if (st == TW_OK && !tw_vec_finite(to + trainable, rest))
 		return TW_BAD_BYTES;
 	return st;
+}
+
+static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	c->block = tw_pool_take(s->slice.pool);
+	if (!c->block)
+		return TW_NO_MEMORY;
+	c->g = tw_block_floats(c->block);
+	if (tw_plan_gathers(s->plan)) {
+		c->wire = tw_block_keep(m->payload);
+		c->wire_at = m->payload_at;
+		c->wire_bytes = m->h.payload;
+	}
+	return tw_shard_decode(s, tw_msg_payload(m), m->h.payload, tw_block_floats(c->block),
+			       &c->values);
 }
 
 /* The slice, checked whole. */
@@ -432,16 +470,18 @@ void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const s
 	t->up_sent += c->values;
 }
 
-/* TW_BAD_BYTES: it is not finite, and stays the caller's. */
+/* TW_BAD_BYTES: it is not finite, and stays the caller's.  TW_REFUSED: it was refused. */
 static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
 				  const struct tw_msg *m)
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
+	enum tw_status st = TW_OK;
 
 	if (tw_shard_rounds(s)) {
 		park_for_round(s, ctx, m);
-		if (tw_shard_stage(s, ctx, c) != TW_OK)
-			return TW_BAD_BYTES;
+		st = tw_shard_stage(s, ctx, c);
+		if (st != TW_OK)
+			return st;
 		tw_shard_forget_sent(s, g, c->push.base.n);
 	}
 	tw_shard_count_bytes(s, c, m);
@@ -483,7 +523,7 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	st = c ? bring(s, m, c) : TW_NO_MEMORY;
 	if (st == TW_OK)
 		st = accept_push(s, ctx, c, m);
-	if (st == TW_OK)
+	if (st == TW_OK || st == TW_REFUSED)
 		return;
 	tw_bucket_give_back(s, c);
 	if (st == TW_NO_MEMORY) {

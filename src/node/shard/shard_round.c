@@ -31,16 +31,19 @@ void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contrib
 	tw_send(ctx, m);
 }
 
-/* What is staged for a worker is the caller's again. */
-static void take_back(struct shard *s, uint32_t slot)
+struct contribution *tw_shard_take_back(struct shard *s, uint32_t slot)
 {
+	struct contribution *c = tw_shard_worker(s, slot)->staged;
 	uint32_t k = s->round.staged_count;
 
+	if (!c)
+		return NULL;
 	while (k && s->round.staged[k - 1] != slot)
 		k--;
 	HOLDS(1, k);
 	s->round.staged[k - 1] = s->round.staged[--s->round.staged_count];
 	tw_shard_worker(s, slot)->staged = NULL;
+	return c;
 }
 
 enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
@@ -59,8 +62,8 @@ enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct co
 		st = tw_shard_reduce_push(s, ctx, c);
 	else
 		tw_shard_have(s, ctx, c, 0);
-	if (st != TW_OK)
-		take_back(s, c->slot);
+	if (st == TW_BAD_BYTES)
+		tw_shard_take_back(s, c->slot);
 	return st;
 }
 
