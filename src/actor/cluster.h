@@ -23,6 +23,7 @@ struct tw_cluster {
 	const struct tw_seat *seat;
 	size_t seats;
 	uint32_t nodes; /* seats' nodes are 0..nodes-1; the master's is 0 */
+	uint32_t cells; /* nodes of one worker, for names; 0 stands for 1 */
 	uint32_t boot;  /* threads, tcp: of all nodes of this process; 0 stands for 1 */
 	uint64_t seed;
 	const struct tw_engine *engine;

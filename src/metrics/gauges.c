@@ -17,8 +17,11 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 
 	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->crew.workers * sizeof *slot);
 	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->problem.shards * sizeof *shard);
+	struct tw_stage_figures *stages =
+		tw_plan_is_staged(plan) ? tw_stage_figures_new(g->heap, plan) : NULL;
 
-	if (!slot || !shard) {
+	if (!slot || !shard || (tw_plan_is_staged(plan) && !stages)) {
+		tw_stage_figures_free(stages);
 		g->heap->put(g->heap, slot);
 		g->heap->put(g->heap, shard);
 		return TW_NO_MEMORY;
@@ -27,6 +30,7 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 	HOLDS(1, !g->plan);
 	g->slot = slot;
 	g->shard = shard;
+	g->stages = stages;
 	g->plan = plan;
 	pthread_mutex_unlock(&g->lock);
 	return TW_OK;
@@ -58,6 +62,7 @@ void tw_gauges_free(struct tw_gauges *g)
 	pthread_mutex_destroy(&g->lock);
 	g->heap->put(g->heap, g->slot);
 	g->heap->put(g->heap, g->shard);
+	tw_stage_figures_free(g->stages);
 	g->heap->put(g->heap, g->peer);
 	g->heap->put(g->heap, g->wait);
 	g->heap->put(g->heap, g);
@@ -401,5 +406,7 @@ void tw_gauges_note(struct tw_gauges *g, const struct tw_note *note)
 	pthread_mutex_lock(&g->lock);
 	if (g->plan)
 		take(g, note, tw_clock());
+	if (g->stages)
+		tw_stage_figures_note(g->stages, note);
 	pthread_mutex_unlock(&g->lock);
 }

@@ -4,6 +4,7 @@
 #define TW_METRICS_GAUGES_INNER_H
 
 #include "metrics/gauges.h"
+#include "metrics/stage_figures.h"
 
 #include <pthread.h>
 
@@ -81,6 +82,7 @@ struct tw_gauges {
 	struct gauge_facts f;
 	struct gauge_slot *slot;
 	struct gauge_shard *shard;
+	struct tw_stage_figures *stages; /* NULL: workers have no cells */
 	struct gauge_peer *peer;
 	struct gauge_wait *wait;
 	size_t peers, peer_room, waits, wait_room;
@@ -96,8 +98,9 @@ struct gauge_picture {
 	struct gauge_slot *slot;
 	struct gauge_shard *shard;
 	struct gauge_peer *peer;
-	struct gauge_wait *wait;      /* the long ones */
-	const struct gauge_peer **of; /* peer of each slot, or NULL */
+	struct gauge_wait *wait;         /* the long ones */
+	struct tw_stage_figures *stages; /* as they are now; may be NULL */
+	const struct gauge_peer **of;    /* peer of each slot, or NULL */
 	size_t slots, shards, peers, waits;
 	uint64_t raw[TW_GAUGE_DIRECTIONS], encoded[TW_GAUGE_DIRECTIONS];
 	struct tw_heap *heap;

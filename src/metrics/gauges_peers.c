@@ -200,6 +200,7 @@ enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out)
 				       .clock = tw_clock(),
 				       .slots = g->plan ? g->plan->crew.workers : 0,
 				       .shards = g->plan ? g->plan->problem.shards : 0,
+				       .stages = g->stages,
 				       .heap = g->heap };
 	out->memory = g->heap->get(g->heap, lay_out(g, out) + 1);
 	if (out->memory) {

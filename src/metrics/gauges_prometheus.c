@@ -323,6 +323,75 @@ static void waits(struct tw_page *p, const struct gauge_picture *g)
 	}
 }
 
+/* --- stages ---------------------------------------------------------------------------------- */
+
+static double forward_seconds(const struct tw_stage_note *n)
+{
+	return gauge_seconds(n->forward_time);
+}
+
+static double backward_seconds(const struct tw_stage_note *n)
+{
+	return gauge_seconds(n->backward_time);
+}
+
+static double micro_batches(const struct tw_stage_note *n)
+{
+	return (double)n->backwards;
+}
+
+static double sent_bytes(const struct tw_stage_note *n)
+{
+	return (double)n->sent;
+}
+
+static double memory_bytes(const struct tw_stage_note *n)
+{
+	return (double)n->memory;
+}
+
+static void stages(struct tw_page *p, const struct gauge_picture *g)
+{
+	static const struct {
+		const char *name, *kind, *help;
+		double (*of)(const struct tw_stage_note *n);
+	} list[] = {
+		{ "thalweg_stage_micro_batches_total", "counter",
+		  "Micro-batches that a stage of a worker has computed, forward and back.",
+		  micro_batches },
+		{ "thalweg_stage_forward_seconds_total", "counter",
+		  "Seconds that its forwards took.", forward_seconds },
+		{ "thalweg_stage_backward_seconds_total", "counter",
+		  "Seconds that its backwards took.", backward_seconds },
+		{ "thalweg_stage_sent_bytes_total", "counter",
+		  "Bytes of activations and their gradients that it sent.", sent_bytes },
+		{ "thalweg_stage_memory_bytes", "gauge",
+		  "Most bytes of versions of its parameters, inputs and activations.",
+		  memory_bytes },
+	};
+	const uint32_t cells = g->plan ? tw_plan_cells(g->plan) : 0;
+
+	if (!g->stages)
+		return;
+	tw_page_gauge(p, "thalweg_pipeline_idle_ratio",
+		      "Share of the time in which the nodes of workers did not compute.", true,
+		      tw_stage_figures_bubble(g->stages));
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		tw_page_head(p, list[i].name, list[i].kind, list[i].help);
+		for (uint32_t k = 0; k < g->plan->crew.workers * cells; k++) {
+			const struct tw_stage_note n =
+				tw_stage_figures_of(g->stages, k / cells, k % cells);
+			char worker[16], stage[16];
+
+			snprintf(worker, sizeof worker, "%u", k / cells);
+			snprintf(stage, sizeof stage, "%u", k % cells);
+			tw_page_labelled_number(p, list[i].name,
+						TW_LABELS({ "worker", worker }, { "stage", stage }),
+						list[i].of(&n));
+		}
+	}
+}
+
 enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 {
 	struct gauge_picture g;
@@ -342,6 +411,7 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	updates(&p, &g);
 	staleness(&p, &g.f);
 	deltas(&p, &g);
+	stages(&p, &g);
 	bytes(&p, &g);
 	workers(&p, &g);
 	peers(&p, &g);

@@ -221,6 +221,7 @@ static void enter_world(struct run *r)
 		.seat = r->cast.seat,
 		.seats = r->cast.seats,
 		.nodes = tw_placement_nodes(p),
+		.cells = tw_plan_cells(p),
 		.seed = p->seed,
 		.engine = r->engine,
 		.store = r->store,

@@ -386,6 +386,7 @@ static enum tw_status nodes_fill(struct sim *s)
 
 static void trace_names(struct sim *s)
 {
+	const uint32_t cells = s->cluster->cells;
 	char name[64];
 
 	if (!s->trace.file)
@@ -397,6 +398,9 @@ static void trace_names(struct sim *s)
 			snprintf(name, sizeof name, "master");
 		else if (n->kinds & NODE_SERVER)
 			snprintf(name, sizeof name, "server %u", n->server);
+		else if (cells > 1)
+			snprintf(name, sizeof name, "worker %u, stage %u", n->worker / cells,
+				 n->worker % cells);
 		else
 			snprintf(name, sizeof name, "worker %u", n->worker);
 		tw_trace_process(&s->trace, i, name);

@@ -13,6 +13,7 @@ static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot,
 		    size_t room)
 {
 	const struct node *n = a.node < s->cast.nodes ? &s->cast.node[a.node] : NULL;
+	const uint32_t cells = s->cluster->cells;
 
 	switch (a.role) {
 	case TW_MASTER:
@@ -28,7 +29,10 @@ static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot,
 		snprintf(out, room, "server %u", n ? n->server : a.node);
 		return;
 	default:
-		snprintf(out, room, "worker %u", slot ? *slot : n ? n->worker : a.node);
+		if (n && cells > 1)
+			snprintf(out, room, "worker %u.%u", n->worker / cells, n->worker % cells);
+		else
+			snprintf(out, room, "worker %u", slot ? *slot : n ? n->worker : a.node);
 	}
 }
 

@@ -61,6 +61,11 @@ bool has_servers(const struct tw_preset *p)
 	return !strstr(p->fields, "topology:");
 }
 
+bool has_stages(const struct tw_preset *p)
+{
+	return strstr(p->fields, "pipeline:");
+}
+
 bool has_optimiser(const struct tw_preset *p)
 {
 	return strstr(p->fields, "optimiser:");

@@ -26,6 +26,9 @@ const char *short_strategy(const struct tw_preset *p);
 const char *with_fields(const char *strategy, const char *more);
 /* Does it have servers, or does every worker hold the parameters? */
 bool has_servers(const struct tw_preset *p);
+/* Is its model cut into stages?  Most tests are of models that cannot be cut; test_pipeline.c is of
+ * those that can. */
+bool has_stages(const struct tw_preset *p);
 /* Does an optimiser drive it?  Such a job has neither an update nor a strategy of its own. */
 bool has_optimiser(const struct tw_preset *p);
 /* Is it one sentence: one line, no control characters, not empty, begins with a place? */

@@ -31,7 +31,7 @@ static void compare_all(const char *model, const char *sim, uint32_t contributio
 						    "",    n,        rounds_for(n, contributions) };
 			double off;
 
-			if (has_optimiser(p) || cost_is_beyond(strategy, n))
+			if (has_optimiser(p) || has_stages(p) || cost_is_beyond(strategy, n))
 				continue;
 			off = cost_compare(&j, 0.15);
 			worst = off > worst ? off : -off > worst ? -off : worst;

@@ -389,9 +389,75 @@ static void without_memory(void **state)
 	tw_gauges_free(NULL);
 }
 
+/* What a cell tells is shown, and what it told before it restarted is not lost. */
+static void stages_are_shown(void **state)
+{
+	const struct tw_pipeline schedule = { .name = "test" };
+	const struct tw_plan staged = { .dealing.positions = 2000,
+					.problem.samples = 1000,
+					.crew.workers = 1,
+					.problem.shards = 2,
+					.dealing.batch = 10,
+					.dealing.accumulate = 1,
+					.traffic.push = 1,
+					.staging = { .schedule = &schedule, .stages = 2 },
+					.gate = &gate };
+	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &staged, "train", "h");
+	const struct tw_stage_note told[] = {
+		{ .cell = 0,
+		  .forwards = 4,
+		  .backwards = 4,
+		  .forward_time = TW_SECOND,
+		  .backward_time = 2 * TW_SECOND,
+		  .first = 0,
+		  .last = 6 * TW_SECOND,
+		  .sent = 100,
+		  .memory = 7 },
+		{ .cell = 1,
+		  .forwards = 4,
+		  .backwards = 4,
+		  .forward_time = TW_SECOND,
+		  .backward_time = 2 * TW_SECOND,
+		  .first = 0,
+		  .last = 6 * TW_SECOND,
+		  .sent = 10,
+		  .memory = 5 },
+		{ .cell = 1,
+		  .forwards = 1,
+		  .backwards = 1,
+		  .forward_time = TW_SECOND,
+		  .backward_time = 2 * TW_SECOND,
+		  .first = 8 * TW_SECOND,
+		  .last = 12 * TW_SECOND,
+		  .sent = 1,
+		  .memory = 3 },
+	};
+	char *out = NULL;
+	size_t len = 0;
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++)
+		note(g, (struct tw_note){ .kind = TW_NOTE_STAGE, .stage = &told[k] });
+	assert_int_equal(tw_gauges_text(g, &out, &len), TW_OK);
+	assert_non_null(
+		strstr(out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"0\"} 4\n"));
+	assert_non_null(
+		strstr(out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"1\"} 5\n"));
+	assert_non_null(
+		strstr(out, "thalweg_stage_forward_seconds_total{worker=\"0\",stage=\"1\"} 2\n"));
+	assert_non_null(
+		strstr(out, "thalweg_stage_sent_bytes_total{worker=\"0\",stage=\"1\"} 11\n"));
+	assert_non_null(strstr(out, "thalweg_stage_memory_bytes{worker=\"0\",stage=\"1\"} 5\n"));
+	/* 9 of 24 seconds */
+	assert_non_null(strstr(out, "thalweg_pipeline_idle_ratio 0.625\n"));
+	tw_heap_system.put(&tw_heap_system, out);
+	tw_gauges_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stages_are_shown),
 		cmocka_unit_test(steps_take_time),
 		cmocka_unit_test(a_shard_that_moves_in_begins_level),
 		cmocka_unit_test(a_master_alone_counts_what_it_hears),

@@ -14,7 +14,8 @@ static struct tw_job *preset_job(const struct tw_preset *p, enum tw_world_kind w
 {
 	char text[600];
 
-	snprintf(text, sizeof text, SMALL "cluster: {workers: 4}\nstrategy: %s\n", p->name);
+	snprintf(text, sizeof text, SMALL "cluster: {workers: %d}\nstrategy: %s\n",
+		 has_stages(p) ? 1 : 4, p->name);
 	return good_job(text, NULL, world);
 }
 
@@ -51,7 +52,8 @@ static void presets_explain_to_themselves(void **state)
 	for (const struct tw_preset *p = tw_presets; p->name; p++) {
 		char text[600];
 
-		snprintf(text, sizeof text, SMALL "cluster: {workers: 4}\nstrategy: %s\n", p->name);
+		snprintf(text, sizeof text, SMALL "cluster: {workers: %d}\nstrategy: %s\n",
+			 has_stages(p) ? 1 : 4, p->name);
 		explains_again(text, TW_WORLD_THREADS);
 		if (sim_takes(p))
 			explains_again(text, TW_WORLD_SIM);
@@ -190,6 +192,11 @@ static void presets_mean_their_papers(void **state)
 		{ "d-psgd", "bsp", "none", "sgd", "strategy.topology.mixing", "neighbours" },
 		{ "gossip", "async", "none", "sgd", "strategy.topology.mixing", "gossip" },
 		{ "strom", "async", "none", "sgd", "strategy.codec.up", "threshold" },
+		{ "gpipe", "bsp", "none", "sgd", "strategy.pipeline.schedule", "gpipe" },
+		{ "pipedream-flush", "bsp", "none", "sgd", "strategy.pipeline.schedule",
+		  "1f1b-flush" },
+		{ "pipedream", "async", "none", "sgd", "strategy.pipeline.stash", "true" },
+		{ "pipedream-2bw", "async", "none", "sgd", "strategy.pipeline.schedule", "2bw" },
 		{ "sandblaster", "portions", "none", "sgd", "optimiser.name", "lbfgs" },
 	};
 	size_t count = 0;

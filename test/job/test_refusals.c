@@ -527,7 +527,7 @@ static const struct refused {
 	  0,
 	  SIM,
 	  { "job.yaml:3: strategy.average_state:",
-	    "use rule: adagrad, adam, adamw, momentum, nag" } },
+	    "use rule: adagrad, adam, adamw, momentum, nadam, nag" } },
 	{ SMALL "strategy: {gate: bsp, send: delta, outer: {rule: average}, merge: mix, "
 		"average_state: true}\nupdate: {rule: adam}\n",
 	  0,

@@ -86,7 +86,7 @@ const char *trial_preset(enum tw_world_kind world, size_t k)
 {
 	for (const struct tw_preset *p = tw_presets; p->name; p++) {
 		if ((world == TW_WORLD_SIM && strcmp(p->name, "hogwild") == 0) || !has_servers(p) ||
-		    has_optimiser(p))
+		    has_optimiser(p) || has_stages(p))
 			continue;
 		if (k-- == 0)
 			return short_strategy(p);

@@ -210,7 +210,7 @@ static void strategy(struct draw *d, const struct shape *c)
 	size_t count = 0;
 
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
-		count += has_servers(p) && !has_optimiser(p);
+		count += has_servers(p) && !has_optimiser(p) && !has_stages(p);
 	d->push = 5;
 	switch (below(d, 26)) {
 	case 6:

@@ -171,7 +171,9 @@ const struct tw_verb tw_verb_bench = {
 		 "second of 100,000 workers against those of 1,000.  codec: encode and decode\n"
 		 "against an SGD pass over the same values.  optimiser: one iteration of each\n"
 		 "optimiser on shards of 14.6 million parameters, against the passes over memory\n"
-		 "of the textbook.  Without PyTorch, only Thalweg's own\n"
+		 "of the textbook.  pipeline: a large network in two stages against one worker,\n"
+		 "and its idle time and memory against its schedule.  Without PyTorch, only "
+		 "Thalweg's own\n"
 		 "figures are shown.\n",
 	.example = examples,
 	.flags = flags,

@@ -465,7 +465,10 @@ const struct tw_verb tw_verb_plan = {
 		 "bytes through the busiest node, memory and mean staleness; without running it.\n"
 		 "JOB is a YAML file, or - for standard input.  The section sim: says what\n"
 		 "computing and links cost.  Predictions are of a cluster without faults and\n"
-		 "checkpoints.  docs/PLAN.md has the formulas and how exact they are.\n",
+		 "checkpoints.  docs/PLAN.md has the formulas and how exact they are.\n"
+		 "With --schedule: who computes what when in the job's pipeline, and what each "
+		 "stage\n"
+		 "keeps.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct plan_flags),

@@ -2,10 +2,11 @@
 /* nadam.c - adam that looks ahead by Nesterov's momentum (Dozat 2016, PyTorch's form).
  *
  *	mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2),  M(t) = mu(1) ... mu(t)
- *	w = w - rate ((1 - mu(t)) g / (1 - M(t)) + mu(t+1) m / (1 - M(t+1))) / (sqrt(s / u2) + epsilon)
+ *	d = (1 - mu(t)) g / (1 - M(t)) + mu(t+1) m / (1 - M(t+1))
+ *	w = w - rate d / (sqrt(s / (1 - beta2^t)) + epsilon)
  *
- * In pipelines the look-ahead makes up for late gradients; with beta1 = 0.99 a stage that is several
- * updates late still trains (Ajanthan et al. 2025). */
+ * In pipelines the look-ahead makes up for late gradients; with beta1 = 0.99 a stage that is
+ * several updates late still trains (Ajanthan et al. 2025). */
 #include "strategy/rule.h"
 #include "strategy/scalar.h"
 #include "vec/clone.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipemare.c - a stage that is late begins with a lower rate (PipeMare, Yang et al. 2021, its first
- * technique): the rate is divided by
+/* pipemare.c - a stage that is late begins with a lower rate (PipeMare's first technique, Yang et
+ * al. 2021): after t updates the rate is divided by
  *
- *	staleness^(1 - min(t / anneal, 1))
+ *	staleness^(1 - min(t / anneal, 1)),
  *
- * after t updates, so that the rates of all stages meet after `anneal`.  What is scaled is the rate,
- * and with it the weight decay. */
+ * so that the rates of all stages meet after `anneal`.  The weight decay is scaled with it. */
 #include "strategy/staleness.h"
 #include "vec/vec.h"
 
