@@ -16,8 +16,9 @@ from ranks import Run, there, thalweg
 from checks import check, failures
 
 FULL = "--full" in sys.argv
-ROUNDS = {"ssgd": "ssgd", "averaging": "{name: averaging, push: 2}", "allreduce": "allreduce",
-          "ring": "ring", "tree": "tree"}
+ROUNDS = {"ssgd": "ssgd", "averaging": "{name: averaging, push: 2}", "allreduce": "allreduce"}
+if FULL:
+    ROUNDS.update(ring="ring", tree="tree")
 DELTAS = ("averaging", "update-based", "local-sgd", "post-local-sgd", "bmuf", "easgd", "eamsgd",
           "diloco", "async-diloco", "fedbuff", "fedasync")
 
