@@ -77,6 +77,7 @@
 #define MIXES_IN_ROUNDS FACT(58)
 #define SPREADS         FACT(59) /* every worker's contributions go to all others */
 #define FAR_STATE       FACT(60) /* what is applied to the parameters keeps an array */
+#define GATHERS         FACT(62) /* contributions can go to all workers as they were encoded */
 #define RUNNING_CUT     FACT(61) /* checkpoint.cut: running */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
@@ -133,10 +134,10 @@ static const struct refusal {
 	{ PEERS | ROBUST, 0, "strategy.sum", "strategy.topology.kind",
 	  "without a server only the sum of a round's contributions is known, and a median or a "
 	  "trimmed mean needs each of them; use sum: mean or total, or topology: server" },
-	{ PEERS | REMEMBERS, SPREADS, "strategy.codec.up", "strategy.topology.kind",
+	{ PEERS | REMEMBERS, SPREADS | GATHERS, "strategy.codec.up", "strategy.topology.kind",
 	  "sums are encoded again on their way from worker to worker, and what this codec leaves "
-	  "out of them is nobody's to send later; use codec: {up: [plain codec]}, or topology: "
-	  "server" },
+	  "out of them is nobody's to send later; use topology: [gathering reduction], where "
+	  "contributions go to all workers as they are, or codec: {up: [plain codec]}" },
 	{ PEERS | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.topology.kind",
 	  "no parameters travel where every worker holds them; use codec: {down: [an exact "
 	  "codec]}, or topology: server" },
@@ -583,6 +584,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= MIXES_IN_ROUNDS;
 	if (tw_plan_spreads(p))
 		facts |= SPREADS;
+	if (tw_plan_gathers(p) && p->topology.reduction->gather)
+		facts |= GATHERS;
 	if (p->far.rule->arrays)
 		facts |= FAR_STATE;
 	if (!p->checkpoint.drain)

@@ -239,6 +239,21 @@ static enum tw_status complete_period(struct tw_job *job, struct tw_error *why)
 	return TW_OK;
 }
 
+/* A user who sets one of the two to 0, and does not give the other one, has no warm start, whatever
+ * the preset says. */
+static void switch_off_warm(struct tw_job *job)
+{
+	struct tw_job_train *t = &job->train;
+	const bool workers = tw_job_given(job, "train.warm.workers");
+	const bool length = tw_job_given(job, "train.warm.for");
+
+	if ((workers && !length && t->warm_workers == 0) ||
+	    (length && !workers && t->warm_for == 0)) {
+		t->warm_workers = 0;
+		t->warm_for = 0;
+	}
+}
+
 /* A preset's warm start that cannot be is left out; the user's own is refused. */
 static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 {
@@ -249,6 +264,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	const double own_run = run * t->warm_workers / job->cluster.workers;
 	struct tw_error said = { 0 };
 
+	switch_off_warm(job);
 	if (t->warm_workers == 0 && t->warm_for == 0)
 		return tw_job_given(job, "train.warm.release")
 			       ? tw_job_refuse(job, why, "train.warm.release",

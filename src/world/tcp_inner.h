@@ -315,6 +315,12 @@ void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the wri
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
+/* The connection is open: on a socket pair, offer the other process to fetch long payloads. */
+void tw_conn_offer(struct conn *c);
+/* TW_LEND */
+void tw_conn_lend(struct conn *c, const struct tw_body_lend *b);
+/* Has it said everything, and was everything that it lent fetched? */
+bool tw_conn_is_done(const struct conn *c);
 void tw_conn_trust(struct conn *c); /* from the next frame on, payloads are not hashed */
 void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
 /* Its node has been silent for the limit: give it up, and keep the connection if OVER would go. */

@@ -64,6 +64,7 @@ static void rounds_without_a_server_take_as_long_as_predicted(void **state)
 		"{gate: bsp, topology: direct}",
 		"{name: averaging, push: 3, topology: ring}",
 		"{gate: bsp, topology: direct, codec: {up: fp16}}",
+		"{gate: bsp, topology: direct, codec: {up: onebit}}",
 	};
 	static const char *const sims[] = {
 		"{compute: {law: constant, mean: 10ms}, latency: 100us, bandwidth: 1Gbit/s}",

@@ -18,8 +18,10 @@ struct reduce_input {
 	struct tw_block *block;
 	const float *at;
 	struct tw_body_reduce has;
-	bool unchecked; /* nobody has looked yet whether it is finite */
-	bool own;       /* it is of this node's worker */
+	const struct contribution *of; /* NULL: it is parameters */
+	bool unchecked;                /* nobody has looked yet whether it is finite */
+	bool own;                      /* it is of this node's worker */
+	bool mine;                     /* nobody else reads the block */
 };
 
 static inline const struct tw_member *tw_reduce_members(const struct shard_reduce *r)
@@ -41,8 +43,7 @@ static inline bool tw_reduce_averages(const struct shard_reduce *r)
 static inline const struct tw_reduction *tw_reduce_reduction(const struct shard *s,
 							     const struct shard_reduce *r)
 {
-	return tw_reduce_mixes(s, r) ? s->plan->topology.mixing->round
-				     : s->plan->topology.reduction;
+	return r->what == TW_FORM_ROUND ? tw_plan_round(s->plan) : s->plan->topology.reduction;
 }
 
 /* --- shard_reduce.c ------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ void tw_reduce_begin_again(struct shard *s, struct shard_reduce *r);
 void tw_reduce_disband(struct shard *s, struct shard_reduce *r);
 /* Where the sum of this piece is made; NULL without memory. */
 float *tw_reduce_sum_at(struct shard *s, struct shard_reduce *r, const struct shard_piece *p);
-/* What is added up so far becomes this, which is checked. */
+/* What is added up so far becomes this, which is checked, and only read. */
 void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *at,
 		    const struct tw_body_reduce *has);
 /* The contribution of this node's worker to the round; NULL: it is not here yet. */
