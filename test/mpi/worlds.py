@@ -86,6 +86,25 @@ def library(launchers):
               f"two workers on a rank are refused: {r.said()[-300:]}")
 
 
+def diverges(launcher):
+    """Contributions that are not finite, on all ranks at once; then the run starts again."""
+    text = ("model: {quadratic: {dimension: 1000, noise: 0.1, start: 1}}\n"
+            "data: {source: none, samples: 300, batch: 2}\n"
+            "train: {epochs: 1, seed: 1, on_divergence: {restarts: 2, rate: 0.01}}\n"
+            "update: {rate: 1000}\nstrategy: {gate: bsp, topology: %s}\n")
+    want = in_threads(text % "direct", 3)
+    check(want["restarts"] > 0, "it diverges in threads")
+    for topology in ("server", "direct", "library"):
+        with Run(launcher, 3, text % topology) as r:
+            code = r.wait()
+            if not check(code == 0, f"{topology} ends after a divergence: {r.said()[-300:]}"):
+                continue
+            got = r.result()
+            check(got["restarts"] == want["restarts"] and
+                  abs(got["loss"] / want["loss"] - 1) < 1e-4,
+                  f"{topology} starts again as in threads: {got['restarts']}, {got['loss']}")
+
+
 def presets():
     names, on = [], False
     for line in thalweg("help", "strategies").stdout.split("\n"):
@@ -189,6 +208,7 @@ def main():
     launchers = there()
     same_bits(launchers)
     library(launchers)
+    diverges(launchers[-1])
     every_preset(launchers if FULL else launchers[:1])
     for launcher in launchers:
         placed_otherwise(launcher)
