@@ -48,9 +48,9 @@ struct tw_compute {
 	uint64_t id;             /* the actor's */
 };
 
-/* A sum over all nodes of the run that the world makes itself.  Each of them asks for the same sums:
- * those of one channel by growing keys.  One that some node does not ask for is never made, and the
- * world forgets it when a later one of its channel is. */
+/* A sum over all nodes of the run that the world makes itself.  Each of them asks for the same
+ * sums: those of one channel by growing keys.  One that some node does not ask for is never made,
+ * and the world forgets it when a later one of its channel is. */
 struct tw_sum {
 	uint32_t channel;
 	uint64_t key;
@@ -200,7 +200,7 @@ struct tw_actor_class {
 	void (*message)(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
 	void (*timer)(struct tw_actor *a, struct tw_context *ctx, uint32_t timer);
 	void (*computed)(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
-	/* A sum that was asked for is made.  The blocks are borrowed, and nobody else's any more. */
+	/* A sum that was asked for is made.  The blocks are borrowed, and nobody else's now. */
 	void (*summed)(struct tw_actor *a, struct tw_context *ctx, uint64_t key,
 		       struct tw_block *sum, struct tw_block *more);
 	void (*saved)(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,

@@ -214,8 +214,9 @@ struct tw_job {
 enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why);
-/* The same where a launcher has started `ranks` processes: if the job does not say how many workers
- * it has, each of them is one, and in the world mpi each is a server if there are as many shards. */
+/* The same where a launcher has started `ranks` processes: if the job does not say how many
+ * workers it has, each of them is one, and in the world mpi each is a server if there are as many
+ * shards. */
 enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
 				 const char *const *environ_, enum tw_world_kind world,
 				 uint32_t ranks, struct tw_job **out, struct tw_error *why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduction_owner.h - the moves of a reduction in which each peer adds up one chunk for all; several
- * reductions share them. */
+/* reduction_owner.h - the moves of a reduction in which each peer adds up one chunk for all;
+ * several reductions share them. */
 #ifndef TW_STRATEGY_REDUCTION_OWNER_H
 #define TW_STRATEGY_REDUCTION_OWNER_H
 

@@ -399,7 +399,7 @@ static void make_call(struct tw_mpi *m)
 	void (*call)(const struct tw_mpi_plugin *p, void *arg);
 
 	pthread_mutex_lock(&m->lock);
-	call = m->sides.call;
+	call = m->work ? NULL : m->sides.call; /* what was said before it goes first */
 	pthread_mutex_unlock(&m->lock);
 	if (!call || m->sending || m->receiving)
 		return;

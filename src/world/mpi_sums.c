@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi_sums.c - sums over all ranks by MPI_Iallreduce; what must hold: struct sums in mpi_inner.h. */
+/* mpi_sums.c - sums over all ranks by MPI_Iallreduce; what must hold: struct sums of mpi_inner.h */
 #include "world/mpi_inner.h"
 
 void tw_mpi_sum(void *arg, struct tw_addr who, const struct tw_sum *sum)

@@ -26,7 +26,8 @@ struct tw_gateway {
 	void (*sent)(void *arg);
 	/* An actor of ours has left the cluster for good, and given `send` its last messages. */
 	void (*gone)(void *arg, struct tw_addr who);
-	/* As the effect of struct tw_world, from the actor `who`.  Any thread.  NULL: none is made. */
+	/* As the effect of struct tw_world, from the actor `who`.  Any thread.  NULL: there is
+	 * none. */
 	void (*sum)(void *arg, struct tw_addr who, const struct tw_sum *sum);
 	/* As the effects of struct tw_world; `members` from the actor `who`.  Any thread. */
 	void (*named)(void *arg, uint32_t slot, uint32_t incarnation);

@@ -81,21 +81,27 @@ def environ_of(pid):
         return dict(v.split("=", 1) for v in f.read().split("\0") if "=" in v)
 
 
+def submit(slurm, folder, name, job, *words):
+    """One of the scripts, on as many tasks as there is room for."""
+    with open(os.path.join(folder, "job.yaml"), "w") as f:
+        f.write(job)
+    os.symlink(THALWEG, os.path.join(folder, "thalweg"))
+    return slurm.run("sbatch", "--ntasks=3", "--overcommit", "--nodes=1",
+                     f"--output={folder}/out", *words,
+                     os.path.abspath(os.path.join(SCRIPTS, name)), "job.yaml", cwd=folder)
+
+
 def scripts(slurm):
     """examples/slurm/*.sh, as they are, but shorter."""
-    for name in sorted(os.listdir(SCRIPTS)):
+    ways = [(name, "--export=ALL") for name in sorted(os.listdir(SCRIPTS))]
+    for name, way in [*ways, ("mpi.sh", "--export=ALL,MPI=pmi2")]:
         folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
         try:
-            with open(os.path.join(folder, "job.yaml"), "w") as f:
-                f.write(JOB % 3)
-            os.symlink(THALWEG, os.path.join(folder, "thalweg"))
-            done = slurm.run("sbatch", "--wait", "--ntasks=3", "--overcommit", "--nodes=1",
-                             f"--output={folder}/out", "--export=ALL",
-                             os.path.abspath(os.path.join(SCRIPTS, name)), "job.yaml", cwd=folder)
+            done = submit(slurm, folder, name, JOB % 3, "--wait", way)
             with open(os.path.join(folder, "out")) as f:
                 said = f.read()
             check(done.returncode == 0 and re.search(r"\d", said) and "rror" not in said,
-                  f"{name} runs: {done.stdout} {done.stderr} {said[-600:]}")
+                  f"{name} {way} runs: {done.stdout} {done.stderr} {said[-600:]}")
             check(os.path.exists(os.path.join(folder, "runs", "job", "result.json")),
                   f"{name} leaves a result")
         finally:
@@ -106,13 +112,7 @@ def requeues(slurm):
     """A job whose time is up checkpoints, is put back into the queue, and goes on from there."""
     folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
     try:
-        with open(os.path.join(folder, "job.yaml"), "w") as f:
-            f.write(JOB % 100000)
-        os.symlink(THALWEG, os.path.join(folder, "thalweg"))
-        sent = slurm.run("sbatch", "--parsable", "--ntasks=2", "--overcommit", "--nodes=1",
-                         f"--output={folder}/out", "--open-mode=append",
-                         os.path.abspath(os.path.join(SCRIPTS, "mpi-openmpi.sh")), "job.yaml",
-                         cwd=folder)
+        sent = submit(slurm, folder, "mpi.sh", JOB % 100000, "--parsable")
         number = sent.stdout.strip()
         run = os.path.join(folder, "runs", "job")
         wait(lambda: os.path.isdir(run) and any(n.startswith("ckpt-") for n in os.listdir(run)), 60)

@@ -16,8 +16,9 @@ from ranks import Run, there, thalweg
 from checks import check, failures
 
 FULL = "--full" in sys.argv
-ROUNDS = {"ssgd": "ssgd", "averaging": "{name: averaging, push: 2}", "allreduce": "allreduce",
-          "ring": "ring", "tree": "tree"}
+ROUNDS = {"ssgd": "ssgd", "averaging": "{name: averaging, push: 2}", "allreduce": "allreduce"}
+if FULL:
+    ROUNDS.update(ring="ring", tree="tree")
 DELTAS = ("averaging", "update-based", "local-sgd", "post-local-sgd", "bmuf", "easgd", "eamsgd",
           "diloco", "async-diloco", "fedbuff", "fedasync")
 
@@ -83,6 +84,25 @@ def library(launchers):
     with Run(launchers[0], 2, text.replace("shards: 3", "shards: 3, workers: 3")) as r:
         check(r.wait() == 2 and "every rank takes part with one worker" in r.said(),
               f"two workers on a rank are refused: {r.said()[-300:]}")
+
+
+def diverges(launcher):
+    """Contributions that are not finite, on all ranks at once; then the run starts again."""
+    text = ("model: {quadratic: {dimension: 1000, noise: 0.1, start: 1}}\n"
+            "data: {source: none, samples: 300, batch: 2}\n"
+            "train: {epochs: 1, seed: 1, on_divergence: {restarts: 2, rate: 0.01}}\n"
+            "update: {rate: 1000}\nstrategy: {gate: bsp, topology: %s}\n")
+    want = in_threads(text % "direct", 3)
+    check(want["restarts"] > 0, "it diverges in threads")
+    for topology in ("server", "direct", "library"):
+        with Run(launcher, 3, text % topology) as r:
+            code = r.wait()
+            if not check(code == 0, f"{topology} ends after a divergence: {r.said()[-300:]}"):
+                continue
+            got = r.result()
+            check(got["restarts"] == want["restarts"] and
+                  abs(got["loss"] / want["loss"] - 1) < 1e-4,
+                  f"{topology} starts again as in threads: {got['restarts']}, {got['loss']}")
 
 
 def presets():
@@ -188,6 +208,7 @@ def main():
     launchers = there()
     same_bits(launchers)
     library(launchers)
+    diverges(launchers[-1])
     every_preset(launchers if FULL else launchers[:1])
     for launcher in launchers:
         placed_otherwise(launcher)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c - the MPI library adds up (MPI_Iallreduce), in whatever way it finds best.
  *
- * Which additions it makes in which order is not known, so it promises no bits.  The moves below say
- * what it costs at least: none of them is made. */
+ * Which additions it makes in which order is not known, so it promises no bits.  The moves below
+ * say what it costs at least: none of them is made. */
 #include "strategy/reduction_owner.h"
 
 const struct tw_reduction tw_reduction_library = {

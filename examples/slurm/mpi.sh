@@ -1,7 +1,8 @@
 #!/bin/bash
-# Train on MPI ranks with Open MPI; when the time is nearly up, checkpoint and go on in a new run.
+# Train on MPI ranks; when the time is nearly up, checkpoint and go on in a new run.
 #
-#	sbatch --ntasks=8 examples/slurm/mpi-openmpi.sh job.yaml
+#	sbatch --ntasks=8 examples/slurm/mpi.sh job.yaml
+#	sbatch --ntasks=8 --export=ALL,MPI=pmi2 examples/slurm/mpi.sh job.yaml      (with MPICH)
 #
 # Slurm sends USR1 to this script two minutes before the end (--signal); the script passes it on to
 # the ranks, which checkpoint and stop: rank 0 returns 75, and the job goes back into the queue.
@@ -13,8 +14,8 @@
 #SBATCH --open-mode=append
 PATH=$PWD:$PATH
 
-# -K1: a task that dies ends the others; --mpi=pmix: what Open MPI speaks.
-srun -K1 --mpi=pmix thalweg train "$@" &
+# -K1: a task that dies ends the others; --mpi: pmix is what Open MPI speaks, pmi2 is MPICH's.
+srun -K1 --mpi="${MPI:-pmix}" thalweg train "$@" &
 ranks=$!
 trap 'scancel --signal=USR1 "$SLURM_JOB_ID.0"' USR1
 wait $ranks
