@@ -249,8 +249,8 @@ static void note_edges(json_t *list, const json_t *report)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		json_array_foreach(json_object_get(row, "tuned"), i, t)
-			all += json_is_string(json_object_get(t, "edge"));
+		json_array_foreach(json_object_get(row, "tuned"), i, t) all +=
+			json_is_string(json_object_get(t, "edge"));
 	}
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
