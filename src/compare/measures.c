@@ -29,7 +29,7 @@ const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_BYTES] = { "bytes", "bytes sent", TW_UNIT_BYTES, false },
 	[TW_MEASURE_STALENESS] = { "staleness", "mean staleness", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_IDLE] = { "idle", "idle workers", TW_UNIT_PERCENT, false },
-	[TW_MEASURE_EFFORT] = { "effort", "effort of the applied samples", TW_UNIT_PLAIN, true },
+	[TW_MEASURE_EFFORT] = { "effort", "effort of samples", TW_UNIT_PLAIN, true },
 };
 
 enum tw_measure tw_measure_of(uint32_t option)

@@ -3,6 +3,7 @@
 #include "cli/spawn.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -404,6 +405,27 @@ static void a_grid_of_300_runs_is_quick(void **state)
 	assert_int_equal(cells_in("grid"), 300);
 }
 
+/* Every comparison that comes with the program can be run.  Most need MNIST, which may not have been
+ * fetched. */
+static void examples_are_fine(void **state)
+{
+	glob_t all;
+
+	expect(thalweg(NULL, "compare examples/compare-quick.yaml --explain"), 0);
+	assert_int_equal(glob("examples/papers/*.yaml", 0, NULL, &all), 0);
+	assert_true(all.gl_pathc >= 25);
+	for (size_t k = 0; k < all.gl_pathc; k++) {
+		const struct said *s = thalweg(NULL, "compare %s --explain", all.gl_pathv[k]);
+
+		if (s->code == 2 && strstr(s->err, "thalweg data fetch mnist"))
+			continue;
+		if (s->code)
+			print_error("%s: %s\n", all.gl_pathv[k], s->err);
+		assert_int_equal(s->code, 0);
+	}
+	globfree(&all);
+}
+
 static void threads_are_compared_as_well(void **state)
 {
 	json_t *report;
@@ -434,6 +456,7 @@ int main(void)
 		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
 		cmocka_unit_test(methods_and_files_are_rows),
 		cmocka_unit_test(a_grid_of_300_runs_is_quick),
+		cmocka_unit_test(examples_are_fine),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
 
