@@ -405,6 +405,14 @@ static void a_grid_of_300_runs_is_quick(void **state)
 	assert_int_equal(cells_in("grid"), 300);
 }
 
+static void other_verbs_say_that_they_ignore_the_section(void **state)
+{
+	const struct said *s = thalweg(NULL, "sim %s/net.yaml --set train.epochs=0.1", scratch());
+
+	expect(s, 0);
+	assert_non_null(strstr(s->err, "section compare: is ignored here"));
+}
+
 /* Every comparison that comes with the program can be run.  Most need MNIST, which may not have been
  * fetched. */
 static void examples_are_fine(void **state)
@@ -456,6 +464,7 @@ int main(void)
 		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
 		cmocka_unit_test(methods_and_files_are_rows),
 		cmocka_unit_test(a_grid_of_300_runs_is_quick),
+		cmocka_unit_test(other_verbs_say_that_they_ignore_the_section),
 		cmocka_unit_test(examples_are_fine),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
