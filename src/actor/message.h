@@ -87,6 +87,7 @@ enum tw_type {
 	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
 	TW_TICKETS, /* master → who listens: who may dial you, and what each of them shows */
 	TW_LEAVING, /* my actors have left the cluster: this connection closes, and is not missed */
+	TW_LEND,    /* on a socket pair: you may fetch what I send (wire/lend.h); I can; I have */
 	TW_TYPES
 };
 
@@ -106,12 +107,14 @@ enum tw_flags {
 		256,         /* PUSH to itself: a lock-free shard has applied it already; HAVE: the
 				   mean was adopted */
 	TW_FLAG_FULL = 512,  /* VIEW to shards: all members; a worker not in it is gone */
-	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows */
+	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows.  ASK: for whom do
+				you wait in this attempt?  HAVE: the answer */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
 	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
 	TW_FLAG_LOCAL = 16384,  /* GREET: my end of the connection stays on this machine; TERMS: so
 				   does mine, and payloads are not hashed from now on */
+	TW_FLAG_LENT = 32768,   /* a frame: its chunk is to be fetched (wire/lend.h) */
 };
 
 struct tw_header {
@@ -276,8 +279,8 @@ struct tw_body_params {
 };
 struct tw_body_have {
 	uint64_t round;
-	uint32_t slot, incarnation;
-	uint32_t samples, steps;
+	uint32_t slot, incarnation; /* slot: whose; HELD: who is waited for, UINT32_MAX: nobody */
+	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first */
 	double loss;
 	uint32_t attempt; /* replicas: the one whose sum is complete here; servers: 0 */
 	float rate;       /* ... and the rate that it will be applied with */
@@ -338,12 +341,13 @@ enum tw_form_what {
 struct tw_body_reduce {
 	uint64_t round;
 	uint32_t attempt, chunk, part;
-	uint32_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t whole;         /* it is the sum; else what is added up so far */
+	uint16_t what;          /* as in FORM */
 	uint32_t contributions; /* in it; 0: there is nothing in it yet, and no payload */
 	uint32_t steps, samples, own_steps, skipped;
 	float weight, divide;    /* as in PUSH, of all of them */
 	float drift, drift_most; /* sum and largest */
-	uint32_t what;           /* as in FORM */
+	float residual;          /* as in PUSH, of a single contribution; sums have none */
 	double progress, loss;   /* least; sum */
 };
 struct tw_body_give {
@@ -461,7 +465,19 @@ struct tw_ticket {
 	uint8_t ticket[TW_TICKET]; /* what it will show */
 };
 
+enum tw_lend_what {
+	TW_LEND_OFFER, /* fetch from me, if you can */
+	TW_LEND_MAY,   /* I can: lend to me */
+	TW_LEND_TAKEN, /* I have fetched so many */
+};
+struct tw_body_lend {
+	uint32_t what, pad;            /* enum tw_lend_what */
+	uint64_t process, cell, token; /* OFFER: struct tw_lender */
+	uint64_t taken;                /* TAKEN: messages, ever */
+};
+
 union tw_body {
+	struct tw_body_lend lend;
 	struct tw_body_tickets tickets;
 	struct tw_body_greet greet;
 	struct tw_body_terms terms;
@@ -509,6 +525,7 @@ struct tw_msg {
 	struct tw_block *tail;    /* a reference, or NULL; h.tail bytes of it count */
 	struct tw_block *payload; /* a reference, or NULL; h.payload bytes of it count ... */
 	size_t payload_at;        /* ... from here on: a slice of a vector travels without a copy */
+	bool fresh; /* nobody else refers to the payload: who gets the message may write there */
 };
 
 static inline uint8_t *tw_msg_payload(const struct tw_msg *m)

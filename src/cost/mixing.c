@@ -35,6 +35,8 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 	const double steps = (double)c->push * p->dealing.accumulate;
 	const double own = bytes_of(c, false) * c->links.per_byte / steps;
 	const double local = 3 * NS * (double)c->sim->local; /* pull, parameters, push */
+	const double way =
+		tw_plan_spreads(p) ? c->links.up : tw_cost_message(&c->links, TW_SPREAD, 0);
 	struct tw_cost_law law;
 	double mean = 0;
 
@@ -52,11 +54,10 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 	out->peers = bytes_of(c, true) / steps;
 	if (c->links.per_byte > 0) /* no more than the card takes meanwhile */
 		out->peers = fmin(out->peers, c->workers / out->steps / c->links.per_byte);
-	out->peers *= 2;        /* sent and received */
-	if (tw_plan_spreads(p)) /* those of all others since it began, and those on their way */
-		out->staleness = (c->workers - 1) + out->steps / steps *
-							    (c->links.latency + c->links.up) *
-							    (c->workers - 1.0) / c->workers;
+	out->peers *= 2; /* sent and received */
+	/* those of all others since it began, and those on their way */
+	out->staleness = (c->workers - 1) + out->steps / steps * (c->links.latency + way) *
+						    (c->workers - 1.0) / c->workers;
 }
 
 const struct tw_cost_schedule tw_cost_mixing = { takes, NULL, rate };

@@ -19,13 +19,14 @@ static bool takes(const struct tw_plan *plan)
 	return tw_plan_has_peers(plan) && (plan->gate->traits & TW_GATE_ROUNDS);
 }
 
-static const struct tw_reduction *reduction_of(const struct tw_plan *p)
+/* Values of one message, at most, of a slice of n. */
+static double longest(const struct tw_plan *p, size_t n)
 {
-	return tw_plan_is_loose(p) ? p->topology.mixing->round : p->topology.reduction;
+	return tw_plan_gathers(p) ? (double)n : TW_REDUCE_FLOATS;
 }
 
 /* Messages that carry one vector from one peer to another, chunk by chunk. */
-static double pieces_of(size_t n, uint32_t chunks)
+static double pieces_of(const struct tw_plan *p, size_t n, uint32_t chunks)
 {
 	double pieces = 0;
 
@@ -33,7 +34,7 @@ static double pieces_of(size_t n, uint32_t chunks)
 		const size_t length =
 			tw_reduction_border(n, chunks, k + 1) - tw_reduction_border(n, chunks, k);
 
-		pieces += ceil((double)length / TW_REDUCE_FLOATS);
+		pieces += ceil((double)length / longest(p, n));
 	}
 	return pieces;
 }
@@ -45,7 +46,7 @@ static struct tw_reduction_load load_of(const struct tw_cost_case *c)
 	const struct tw_cost_links *l = &c->links;
 	const double payload = l->up_bytes - p->problem.shards * tw_cost_head(TW_PUSH);
 	const uint32_t peers = c->plan->crew.workers;
-	const uint32_t chunks = reduction_of(p)->chunks(peers);
+	const uint32_t chunks = tw_plan_round(p)->chunks(peers);
 	struct tw_reduction_load load = { .peers = peers,
 					  .latency = l->latency,
 					  .per_byte = l->per_byte };
@@ -54,8 +55,8 @@ static struct tw_reduction_load load_of(const struct tw_cost_case *c)
 	for (uint32_t k = 0; k < p->problem.shards; k++) {
 		const size_t n = p->problem.border[k + 1] - p->problem.border[k];
 
-		pieces += pieces_of(n, chunks);
-		largest = fmax(largest, fmin(ceil((double)n / chunks), TW_REDUCE_FLOATS));
+		pieces += pieces_of(p, n, chunks);
+		largest = fmax(largest, fmin(ceil((double)n / chunks), longest(p, n)));
 	}
 	load.bytes = payload + pieces * tw_cost_head(TW_REDUCE);
 	load.part = largest * payload / (double)p->problem.border[p->problem.shards] +
@@ -73,7 +74,7 @@ static double sum_time(const struct tw_cost_case *c, struct tw_reduction_load *l
 		load->latency += load->part / rate;
 		load->per_byte = fmax(load->per_byte, 1 / rate);
 	}
-	return tw_cost_reduction(reduction_of(c->plan), load);
+	return tw_cost_reduction(tw_plan_round(c->plan), load);
 }
 
 static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, double steps,
@@ -93,7 +94,7 @@ static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, dou
 	tw_cost_law_init(&law, c->sim, c->batch, steps);
 	last = tw_cost_last(c, &law, &start, workers);
 	idle.per_byte = 0;
-	hops = tw_cost_reduction(reduction_of(c->plan), &idle);
+	hops = tw_cost_reduction(tw_plan_round(c->plan), &idle);
 	sum = sum_time(c, &load);
 	if (tw_plan_is_loose(c->plan)) { /* what of it is left when the last one has finished */
 		sum = fmax(0, sum - last);
@@ -115,7 +116,7 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 
 	tw_cost_rate_of_rounds(c, round_of_peers, out);
 	out->pushes = out->fetches = 0;
-	out->peers = 2 * reduction_of(p)->busiest(&load) / steps; /* sent and received */
+	out->peers = 2 * tw_plan_round(p)->busiest(&load) / steps; /* sent and received */
 }
 
 const struct tw_cost_schedule tw_cost_peers = { takes, NULL, rate };

@@ -224,7 +224,8 @@ static enum tw_status encode_slice(struct exchange *x, struct outgoing *o,
 
 	/* to the replica of its own node it needs no codec, unless it goes on from there as it is:
 	 * replicas have one among themselves */
-	if (!identity && (!tw_plan_has_peers(x->plan) || tw_plan_spreads(x->plan)))
+	if (!identity &&
+	    (!tw_plan_has_peers(x->plan) || tw_plan_spreads(x->plan) || tw_plan_gathers(x->plan)))
 		return tw_exchange_encode(x, o, offer, k);
 	o->slice[k].plain = !identity;
 	tw_exchange_refer(&o->slice[k], offer->vector, &x->holder[k].range);

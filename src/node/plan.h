@@ -183,6 +183,23 @@ static inline bool tw_plan_spreads(const struct tw_plan *p)
 	return p->topology.mixing && (p->topology.mixing->traits & TW_MIXING_SPREADS);
 }
 
+/* Do replicas that stay equal get each contribution as its worker encoded it?  What a codec leaves
+ * out is its worker's to send later; what it would leave out of a sum would be nobody's. */
+static inline bool tw_plan_gathers(const struct tw_plan *p)
+{
+	return tw_plan_has_peers(p) && !tw_plan_is_loose(p) &&
+	       (p->traffic.up->traits & TW_CODEC_REMEMBERS);
+}
+
+/* How the contributions of a round are added up, or parameters where replicas mix in rounds; NULL:
+ * by servers, or there are no rounds. */
+static inline const struct tw_reduction *tw_plan_round(const struct tw_plan *p)
+{
+	if (tw_plan_is_loose(p))
+		return p->topology.mixing->round;
+	return tw_plan_gathers(p) ? p->topology.reduction->gather : p->topology.reduction;
+}
+
 /* Does a batch method drive the run? */
 static inline bool tw_plan_optimises(const struct tw_plan *p)
 {

@@ -39,6 +39,9 @@ struct contribution {
 	const uint8_t *coded; /* sparse: the codec's bytes for the trainable values, checked; the
 				   block begins with the floats of the buffers */
 	size_t coded_bytes;
+	struct tw_block *wire; /* tw_plan_gathers: what g was decoded from, as it came; NULL: g is
+				    what came */
+	size_t wire_at, wire_bytes;
 	size_t values;     /* trainable values that were sent; the others are 0 */
 	const float *sent; /* what its worker computed on, valid during the commit; NULL: not
 				   known, it is taken to be what there is now */

@@ -44,7 +44,7 @@
 #define ASYNC            FACT(26) /* applies each contribution at once and holds nobody */
 #define ACCURACY         FACT(27) /* train.until.accuracy */
 #define SCORED           FACT(28) /* the model has an accuracy */
-#define IN_TCP           FACT(29) /* processes, which share no memory */
+#define IN_PROCESSES     FACT(29) /* processes, which share no memory */
 #define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
 #define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
 #define TOTALS           FACT(32) /* sum: total */
@@ -77,6 +77,7 @@
 #define MIXES_IN_ROUNDS FACT(58)
 #define SPREADS         FACT(59) /* every worker's contributions go to all others */
 #define FAR_STATE       FACT(60) /* what is applied to the parameters keeps an array */
+#define GATHERS         FACT(62) /* contributions can go to all workers as they were encoded */
 #define RUNNING_CUT     FACT(61) /* checkpoint.cut: running */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
@@ -133,10 +134,10 @@ static const struct refusal {
 	{ PEERS | ROBUST, 0, "strategy.sum", "strategy.topology.kind",
 	  "without a server only the sum of a round's contributions is known, and a median or a "
 	  "trimmed mean needs each of them; use sum: mean or total, or topology: server" },
-	{ PEERS | REMEMBERS, SPREADS, "strategy.codec.up", "strategy.topology.kind",
+	{ PEERS | REMEMBERS, SPREADS | GATHERS, "strategy.codec.up", "strategy.topology.kind",
 	  "sums are encoded again on their way from worker to worker, and what this codec leaves "
-	  "out of them is nobody's to send later; use codec: {up: [plain codec]}, or topology: "
-	  "server" },
+	  "out of them is nobody's to send later; use topology: [gathering reduction], where "
+	  "contributions go to all workers as they are, or codec: {up: [plain codec]}" },
 	{ PEERS | DOWN_LOSSY, 0, "strategy.codec.down", "strategy.topology.kind",
 	  "no parameters travel where every worker holds them; use codec: {down: [an exact "
 	  "codec]}, or topology: server" },
@@ -264,7 +265,7 @@ static const struct refusal {
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
 	  "[gate] needs threads that share memory, and the simulator has none; run it with thalweg "
 	  "train, or use gate: [at-once gate]" },
-	{ LOCKFREE | IN_TCP, 0, "strategy.gate", NULL,
+	{ LOCKFREE | IN_PROCESSES, 0, "strategy.gate", NULL,
 	  "[gate] needs threads that share memory, and processes share none; run it with thalweg "
 	  "train, or use gate: [at-once gate]" },
 	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
@@ -583,6 +584,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= MIXES_IN_ROUNDS;
 	if (tw_plan_spreads(p))
 		facts |= SPREADS;
+	if (tw_plan_gathers(p) && p->topology.reduction->gather)
+		facts |= GATHERS;
 	if (p->far.rule->arrays)
 		facts |= FAR_STATE;
 	if (!p->checkpoint.drain)
@@ -628,9 +631,9 @@ enum tw_status tw_job_check_choices(const struct tw_job *job, struct tw_error *w
 {
 	const bool scored = job->model == TW_MODEL_EXTERNAL ||
 			    (job->loss.op && tw_loss_of(job->loss.op)->judges);
-	const uint64_t world = job->world == TW_WORLD_SIM   ? IN_SIM
-			       : job->world == TW_WORLD_TCP ? IN_TCP
-							    : 0;
+	const uint64_t world = job->world == TW_WORLD_SIM           ? IN_SIM
+			       : tw_world_has_processes(job->world) ? IN_PROCESSES
+								    : 0;
 	const uint64_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
 			       facts_of_rule(&job->plan) | facts_of_line(&job->plan) |
 			       (tw_outer_find(job->strategy.outer) ? OUTER : 0);

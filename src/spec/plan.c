@@ -239,6 +239,21 @@ static enum tw_status complete_period(struct tw_job *job, struct tw_error *why)
 	return TW_OK;
 }
 
+/* A user who sets one of the two to 0, and does not give the other one, has no warm start, whatever
+ * the preset says. */
+static void switch_off_warm(struct tw_job *job)
+{
+	struct tw_job_train *t = &job->train;
+	const bool workers = tw_job_given(job, "train.warm.workers");
+	const bool length = tw_job_given(job, "train.warm.for");
+
+	if ((workers && !length && t->warm_workers == 0) ||
+	    (length && !workers && t->warm_for == 0)) {
+		t->warm_workers = 0;
+		t->warm_for = 0;
+	}
+}
+
 /* A preset's warm start that cannot be is left out; the user's own is refused. */
 static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 {
@@ -249,6 +264,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 	const double own_run = run * t->warm_workers / job->cluster.workers;
 	struct tw_error said = { 0 };
 
+	switch_off_warm(job);
 	if (t->warm_workers == 0 && t->warm_for == 0)
 		return tw_job_given(job, "train.warm.release")
 			       ? tw_job_refuse(job, why, "train.warm.release",
@@ -416,7 +432,7 @@ static void complete_delta(struct tw_job *job)
 static void complete_pulse(struct tw_job *job)
 {
 	struct tw_job_cluster *c = &job->cluster;
-	const bool processes = job->world == TW_WORLD_TCP;
+	const bool processes = tw_world_has_processes(job->world);
 
 	if (!tw_job_given(job, "cluster.suspect") && c->suspect > c->limit / 3)
 		c->suspect = c->limit / 3;
@@ -707,6 +723,19 @@ static enum tw_status hash_with_data(const struct tw_job *job, const struct tw_e
 	return tw_sha_of(both, sizeof both, out);
 }
 
+/* Ranks that a launcher has started all hold shards, unless the job says otherwise.  The borders of
+ * shards do not depend on it: nor do bits. */
+static void spread_shards(struct tw_job *job)
+{
+	const uint32_t shards = job->plan.problem.shards;
+
+	if (job->world != TW_WORLD_MPI || !job->ranks || !job->cluster.servers ||
+	    tw_job_given(job, "cluster.servers"))
+		return;
+	job->cluster.servers = job->ranks < shards ? job->ranks : shards;
+	job->plan.crew.servers = job->cluster.servers;
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -744,6 +773,7 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 								   : "cluster.servers",
 				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
 				     p->problem.shards, total, total);
+	spread_shards(job);
 	border = tw_arena_get(&job->arena, ((size_t)p->problem.shards + 1) * sizeof *border);
 	if (!border)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);

@@ -110,8 +110,8 @@ static enum tw_status say_unread(struct tw_reading *r)
 
 	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
 		st = tw_job_warn(r->job, "section sim: is ignored by %s; only thalweg sim uses it",
-				 world == TW_WORLD_TCP ? "processes" : "threads");
-	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
+				 tw_world_has_processes(world) ? "processes" : "threads");
+	for (size_t k = 0; k < 2 && st == TW_OK && !tw_world_has_processes(world); k++)
 		if (tw_job_given(r->job, pulse[k]))
 			st = tw_job_warn(r->job, "%s: is ignored here; only serve and join use it",
 					 pulse[k]);
@@ -143,6 +143,8 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 		st = tw_read_bind(r);
 	if (st == TW_OK)
 		st = tw_read_values(r);
+	if (st == TW_OK && r->job->ranks && !tw_job_given(r->job, "cluster.workers"))
+		r->job->cluster.workers = r->job->ranks;
 	if (st == TW_OK)
 		st = tw_read_compare(r);
 	if (st == TW_OK)
@@ -177,6 +179,7 @@ enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world
 	tw_arena_init(&job->arena, &tw_heap_system);
 	r.keep = &job->arena;
 	job->world = world;
+	job->ranks = from->ranks;
 	job->file = source.name =
 		tw_arena_text(r.keep, tw_tree_show(from->name, shown, sizeof shown));
 	job->field = r.field = tw_arena_get(r.keep, TW_FIELDS_MAX * sizeof *r.field);
@@ -272,17 +275,28 @@ enum tw_status tw_job_load(const char *path, char **text, size_t *bytes, struct 
 	return st;
 }
 
+enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
+				 const char *const *environ_, enum tw_world_kind world,
+				 uint32_t ranks, struct tw_job **out, struct tw_error *why)
+{
+	char *text = NULL;
+	struct tw_job_text from = { .name = strcmp(path, "-") == 0 ? "standard input" : path,
+				    .set = set,
+				    .sets = n,
+				    .environ_ = environ_,
+				    .ranks = ranks };
+	enum tw_status st = tw_job_load(path, &text, &from.bytes, why);
+
+	from.text = text;
+	if (st == TW_OK)
+		st = tw_job_read_changed(&from, world, out, why);
+	free(text);
+	return st;
+}
+
 enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	enum tw_status st = tw_job_load(path, &text, &bytes, why);
-
-	if (st == TW_OK)
-		st = tw_job_read_text(strcmp(path, "-") == 0 ? "standard input" : path, text, bytes,
-				      set, n, environ_, world, out, why);
-	free(text);
-	return st;
+	return tw_job_read_ranks(path, set, n, environ_, world, 0, out, why);
 }

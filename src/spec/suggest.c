@@ -9,6 +9,7 @@
 #include "data/source.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
 
@@ -19,8 +20,9 @@
 #define STATE    (1u << 30) /* a rule: keeps arrays */
 #define CORRECTS (1u << 31) /* a staleness policy: changes gradients */
 #define DRAWS    (1u << 31) /* a data source: needs no files */
+#define GATHERS  (1u << 31) /* a reduction: contributions can go to all as they are */
 
-enum kind { GATE, RULE, OUTER, STALENESS, CODEC, SOURCE };
+enum kind { GATE, RULE, OUTER, STALENESS, CODEC, SOURCE, REDUCTION };
 
 static const struct mark {
 	const char *text;
@@ -50,6 +52,7 @@ static const struct mark {
 	{ "downward codec", CODEC, TW_CODEC_DOWN, 0 },
 	{ "plain codec", CODEC, 0, TW_CODEC_REMEMBERS },
 	{ "drawn source", SOURCE, DRAWS, 0 },
+	{ "gathering reduction", REDUCTION, GATHERS, 0 },
 };
 #define MARKS (sizeof marks / sizeof marks[0])
 
@@ -81,6 +84,9 @@ static const char *variant(enum kind kind, size_t k, uint32_t *traits)
 	case SOURCE:
 		*traits = tw_source_all[k] && tw_source_all[k]->drawn ? DRAWS : 0;
 		return tw_source_all[k] ? tw_source_all[k]->name : NULL;
+	case REDUCTION:
+		*traits = tw_reduction_all[k] && tw_reduction_all[k]->gather ? GATHERS : 0;
+		return tw_reduction_all[k] ? tw_reduction_all[k]->name : NULL;
 	}
 	return NULL;
 }

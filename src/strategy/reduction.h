@@ -16,17 +16,19 @@
  *  (5) no list waits in a circle: for any order of arrival, all peers come to the end.
  *  (6) a peer begins with the chunk that has the number of its rank (modulo chunks), then takes the
  *      next ones in turn: if all began with the same one, they would all send to the same peer.
+ *  (7) where `own` is set, SEND sends the own input, whatever is here by then: nobody sends a sum.
  *
  * Functions are pure, cannot fail, and a single move costs at most log2(peers). */
 #ifndef TW_STRATEGY_REDUCTION_H
 #define TW_STRATEGY_REDUCTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum tw_move_kind {
 	TW_MOVE_ADD,  /* add what `peer` sent by SEND; the own rank: the own input */
-	TW_MOVE_SEND, /* what is here so far goes to `peer` */
+	TW_MOVE_SEND, /* what is here so far, or (7) the own input, goes to `peer` */
 	TW_MOVE_TAKE, /* what `peer` sent by GIVE takes the place of what is here */
 	TW_MOVE_GIVE, /* the sum goes to `peer` */
 };
@@ -44,8 +46,12 @@ struct tw_reduction_load {
 	double part;              /* bytes of one message, at most */
 };
 
+/* The world adds up (tw_sum in actor/actor.h); the moves only say what it costs. */
+#define TW_REDUCTION_LIBRARY 1u
+
 struct tw_reduction {
 	const char *name, *help;
+	uint32_t traits;
 	/* Into how many pieces of nearly equal length the vector is cut. */
 	uint32_t (*chunks)(uint32_t peers);
 	/* Length of the list, and move k of it. */
@@ -55,6 +61,11 @@ struct tw_reduction {
 	 * that all begin at once, NULL: there is no formula (cost/cards.h plays the moves). */
 	double (*busiest)(const struct tw_reduction_load *load);
 	double (*seconds)(const struct tw_reduction_load *load);
+	bool own; /* (7) */
+	/* What takes its place where inputs must arrive as they were sent, because sums of them
+	 * cannot travel in the same form; it has (7), one chunk, the same bits and no name of its
+	 * own.  NULL: there is nothing like that. */
+	const struct tw_reduction *gather;
 };
 
 /* Where chunk k of a vector of n values begins; k == chunks: its end. */

@@ -116,23 +116,43 @@ static void without_servers_they_agree(void **state)
 	cluster("peers-key", flags, 0);
 }
 
-/* Means of neighbours are of rounds: the order in which they come does not matter. */
-static void neighbours_agree(void **state)
+/* In every world the bits of `like` in the simulator, with four workers. */
+static void worlds_agree(const char *name, const char *more, const char *like)
 {
-	static const char more[] = "--set strategy=d-psgd --set cluster.workers=4 "
-				   "--set cluster.shards=2 --set train.evaluate=1";
-	char wanted[64], flags[500], *digest;
+	char wanted[64], label[40], flags[500], *digest;
 
-	digest = digest_of(thalweg(NULL, "sim %s --json %s", job, more));
+	digest = digest_of(thalweg(NULL, "sim %s --json %s %s", job, more, like));
 	snprintf(wanted, sizeof wanted, "%s", digest);
 	free(digest);
 	assert_string_not_equal(wanted, expected);
-	digest_is(thalweg(NULL, "train %s --run %s/nt --json %s", job, scratch(), more), wanted);
-	digest_is(thalweg(NULL, "train %s --run %s/np --processes --json %s", job, scratch(), more),
+	digest_is(thalweg(NULL, "sim %s --json %s", job, more), wanted);
+	digest_is(thalweg(NULL, "train %s --run %s/%st --json %s", job, scratch(), name, more),
 		  wanted);
-	cluster_of("neighbours", more, 0, 4, wanted);
+	digest_is(thalweg(NULL, "train %s --run %s/%sp --processes --json %s", job, scratch(), name,
+			  more),
+		  wanted);
+	cluster_of(name, more, 0, 4, wanted);
 	snprintf(flags, sizeof flags, "--key %s %s", key, more);
-	cluster_of("neighbours-key", flags, 0, 4, wanted);
+	snprintf(label, sizeof label, "%s-key", name);
+	cluster_of(label, flags, 0, 4, wanted);
+}
+
+/* Means of neighbours are of rounds: the order in which they come does not matter. */
+static void neighbours_agree(void **state)
+{
+	worlds_agree("neighbours",
+		     "--set strategy=d-psgd --set cluster.workers=4 --set cluster.shards=2 "
+		     "--set train.evaluate=1",
+		     "");
+}
+
+/* A codec with a residual without servers: the bits of a server. */
+static void encoded_contributions_agree(void **state)
+{
+	worlds_agree("gathered",
+		     "--set strategy.topology=direct --set strategy.codec.up=topk "
+		     "--set cluster.workers=4 --set cluster.shards=2",
+		     "--set strategy.topology=server");
 }
 
 static void over_tcp_they_agree_in_the_clear(void **state)
@@ -610,6 +630,7 @@ int main(void)
 		cmocka_unit_test(on_one_machine_all_worlds_agree),
 		cmocka_unit_test(without_servers_they_agree),
 		cmocka_unit_test(neighbours_agree),
+		cmocka_unit_test(encoded_contributions_agree),
 		cmocka_unit_test(over_tcp_they_agree_in_the_clear),
 		cmocka_unit_test(over_tcp_they_agree_with_a_key),
 		cmocka_unit_test(one_command_starts_several_workers),

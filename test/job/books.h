@@ -26,8 +26,9 @@ extern uint32_t
 				 time that it is computed; 0: none */
 
 /* Strategies that carry all of these but the last, which pushes deltas; the last of gradients
- * drops what is late. */
-#define STRATEGIES 5
+ * drops what is late.  One has no server: every worker holds the parameters. */
+#define STRATEGIES 6
+#define SERVERLESS 4
 extern const char *const books_strategies[STRATEGIES];
 extern const char books_deltas[];
 #define PACE "compute: {law: exponential, mean: 20ms}, latency: 1ms, jitter: 2ms"
@@ -39,6 +40,7 @@ struct books {
 	double with_server[DIMENSION]; /* of what was subtracted: lost with a shard */
 	struct death {
 		uint32_t slot, incarnation;
+		uint64_t cut; /* the last one before it */
 		float owed[DIMENSION];
 	} death[DEATHS];
 	unsigned deaths;
@@ -75,7 +77,8 @@ void books_compare(const char *what, const struct ran *r);
 unsigned books_kill_everywhere(uint64_t stride);
 /* The same with one of two servers, where contributions are closed as they come. */
 unsigned books_lose_everywhere(uint64_t stride);
-/* The same with the master and the only server: all that outlives them are workers. */
+/* The same with the master and the only server, if there is one: all that outlives them are
+ * workers. */
 unsigned books_restart_everywhere(uint64_t stride);
 
 #endif

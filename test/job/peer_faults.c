@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_faults.c - replicas without a server under faults. */
+#include "kit/reduce.h"
 #include "peer_faults.h"
 
 #include "strategy/mixing.h"
@@ -51,6 +52,7 @@ static unsigned long ended(void)
 /* A way to do without a server: a reduction, or a mixing. */
 struct way {
 	const char *name;
+	bool gathers;                   /* contributions can go to all as they were encoded */
 	const struct tw_mixing *mixing; /* NULL: replicas are equal after every round */
 };
 
@@ -59,12 +61,12 @@ static bool way_at(size_t k, struct way *out)
 {
 	size_t reductions = 0;
 
-	while (tw_reduction_all[reductions])
+	while (kit_reduction_at(reductions))
 		reductions++;
 	if (k < reductions)
-		*out = (struct way){ tw_reduction_all[k]->name, NULL };
+		*out = (struct way){ kit_reduction_at(k)->name, kit_reduction_at(k)->gather, NULL };
 	else if (tw_mixing_all[k - reductions])
-		*out = (struct way){ tw_mixing_all[k - reductions]->name,
+		*out = (struct way){ tw_mixing_all[k - reductions]->name, false,
 				     tw_mixing_all[k - reductions] };
 	else
 		return false;
@@ -82,7 +84,11 @@ static const char *strategy(const struct way *w, uint64_t k)
 	const bool rounds = !w->mixing || w->mixing->round;
 	const char *format = rounds ? "{gate: bsp, topology: %s}" : "{gate: async, topology: %s}";
 
-	if (!w->mixing && k % 4 == 3)
+	if (w->gathers && k % 8 > 5)
+		format = k % 8 == 6 ? "{gate: bsp, codec: {up: threshold, up_tau: 0.01}, topology: "
+				      "%s}"
+				    : "{gate: bsp, codec: {up: onebit, up_tile: 8}, topology: %s}";
+	else if (!w->mixing && k % 4 == 3)
 		format = "{name: diloco, push: 2, topology: %s}";
 	else if (!w->mixing && k % 4 == 2)
 		format = "{gate: bsp, codec: {up: fp16}, topology: %s}";

@@ -20,8 +20,8 @@ unsigned long peer_faults_kills(uint64_t stride);
 unsigned long peer_faults_pairs(uint64_t stride);
 /* Crashes, partitions, resets, slow nodes and loss, drawn from seeds. */
 unsigned long peer_faults_seeds(uint64_t first, uint64_t count);
-/* For every reduction and up to `most` peers: each of them has a contribution that is not finite, in
- * each of its values in turn.  It is refused, and counted, once. */
+/* For every reduction and up to `most` peers: each of them has a contribution that is not finite,
+ * in each of its values in turn.  It is refused, and counted, once. */
 unsigned long peer_faults_numbers(uint32_t most);
 /* Peers that leave, more peers than places, contributions that are not finite. */
 unsigned long peer_faults_leaves(uint64_t first, uint64_t count);

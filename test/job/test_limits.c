@@ -107,6 +107,16 @@ static void warm_starts(void **state)
 	assert_true(job->plan.dealing.warm_workers == 1 && job->plan.dealing.warm_until == 10);
 	assert_int_equal(job->warnings, 0);
 	tw_job_free(job);
+	/* the user can do without a preset's own, by either of its fields */
+	job = good_job(HUNDRED "strategy: downpour\n", "train.warm.workers=0", TW_WORLD_SIM);
+	assert_true(job->plan.dealing.warm_workers == 0 && job->plan.dealing.warm_until == 0);
+	assert_int_equal(job->warnings, 0);
+	tw_job_free(job);
+	job = good_job(HUNDRED "strategy: strom\ncluster: {workers: 4}\n"
+			       "train: {warm: {for: 0 epochs}}\n",
+		       NULL, TW_WORLD_SIM);
+	assert_true(job->plan.dealing.warm_workers == 0 && job->plan.dealing.warm_until == 0);
+	tw_job_free(job);
 	/* a preset's own that cannot be is left out, and that is said */
 	job = good_job(HUNDRED "strategy: downpour\ncluster: {workers: 1}\n", NULL, TW_WORLD_SIM);
 	assert_true(job->plan.dealing.warm_workers == 0 && job->plan.dealing.warm_until == 0);

@@ -111,10 +111,10 @@ static void replicas_add_up_as_the_schedule_says(void **state)
 	static const uint32_t slices[] = { 1, 2, 5 };
 
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (uint32_t peers = 1; peers <= PEERS; peers++)
 			for (size_t k = 0; k < sizeof slices / sizeof slices[0]; k++)
-				one_serial(tw_reduction_all[r], peers, slices[k]);
+				one_serial(kit_reduction_at(r), peers, slices[k]);
 }
 
 /* --- a server's rounds ---------------------------------------------------------------------- */
@@ -138,8 +138,8 @@ static const char *const jobs[] = {
 };
 #define JOBS (sizeof jobs / sizeof jobs[0])
 
-/* The gradient of a network with relu and maxpool jumps: where a rounding takes a value to the other
- * side, runs differ by much more than a rounding.  They are compared after one update. */
+/* The gradient of a network with relu and maxpool jumps: where a rounding takes a value to the
+ * other side, runs differ by much more than a rounding.  They are compared after one update. */
 static const char *length_of(const char *job)
 {
 	return strstr(job, "relu") ? "updates: 1" : "epochs: 2";
@@ -175,8 +175,8 @@ static void compare(enum tw_world_kind world, const char *job, const char *lengt
 	struct outcome server, peers;
 
 	as_server(&server, TW_WORLD_SIM, job, length, strategy, "server", workers, shards);
-	for (size_t r = 0; tw_reduction_all[r]; r++) {
-		const char *name = tw_reduction_all[r]->name;
+	for (size_t r = 0; kit_reduction_at(r); r++) {
+		const char *name = kit_reduction_at(r)->name;
 
 		as_server(&peers, world, job, length, strategy, name, workers, shards);
 		assert_int_equal(peers.ran.totals.samples, server.ran.totals.samples);
@@ -184,6 +184,9 @@ static void compare(enum tw_world_kind world, const char *job, const char *lengt
 		assert_float_equal(peers.ran.totals.updates, server.ran.totals.updates, 0);
 		assert_int_equal(peers.ran.totals.tally.contributions,
 				 server.ran.totals.tally.contributions);
+		assert_true(fabs(peers.ran.totals.tally.drift_most -
+				 server.ran.totals.tally.drift_most) <=
+			    1e-5 * server.ran.totals.tally.drift_most);
 		if (strcmp(name, "direct") == 0)
 			assert_memory_equal(peers.vector, server.vector, server.n * sizeof(float));
 		else if (strcmp(length, length_of(job)) == 0 && !(apart(&server, &peers) < 1e-6))
@@ -223,13 +226,63 @@ static void direct_is_a_server_bit_for_bit(void **state)
 	compare(TW_WORLD_THREADS, jobs[4], "epochs: 2", "name: averaging, push: 2", 3, 2);
 }
 
+static void gathers(enum tw_world_kind world, const char *job, const char *strategy,
+		    uint32_t workers, uint32_t shards)
+{
+	struct outcome server, peers;
+
+	as_server(&server, TW_WORLD_SIM, job, "epochs: 2", strategy, "server", workers, shards);
+	as_server(&peers, world, job, "epochs: 2", strategy, "direct", workers, shards);
+	assert_int_equal(peers.ran.totals.samples, server.ran.totals.samples);
+	if (memcmp(peers.vector, server.vector, server.n * sizeof(float)) != 0)
+		fail_msg("%s with %u peers and %u slices differs\n%s", strategy, workers, shards,
+			 job);
+	assert_true(fabs(peers.ran.totals.tally.residual / server.ran.totals.tally.residual - 1) <
+		    1e-12);
+	assert_true(peers.ran.totals.tally.residual_most == server.ran.totals.tally.residual_most);
+	assert_int_equal(peers.ran.totals.tally.residuals_lost, 0);
+	outcome_close(&peers);
+	outcome_close(&server);
+}
+
+/* A codec with a residual: contributions go to all as they were encoded, and the sum is the one
+ * that a server makes of them.  Fast and slow links, and worlds, change no bit. */
+static void codecs_with_a_residual_give_a_servers_bits(void **state)
+{
+	static const uint32_t slices[] = { 1, 2, 5 };
+	uint32_t seen = 0;
+
+	(void)state;
+	for (size_t c = 0; tw_codec_all[c]; c++) {
+		const struct tw_codec *codec = tw_codec_all[c];
+		const bool fades = codec->traits & TW_CODEC_FADES;
+		char strategy[120];
+
+		if (!(codec->traits & TW_CODEC_REMEMBERS))
+			continue;
+		snprintf(strategy, sizeof strategy, "%s, codec: {up: %s}",
+			 fades ? "name: diloco, push: 2" : "gate: bsp", codec->name);
+		for (uint32_t peers = 1; peers <= PEERS; peers += 1 + peers / 5)
+			for (size_t s = 0; s < sizeof slices / sizeof slices[0]; s++) {
+				const char *job = jobs[seen++ % 2 ? 0 : JOBS - 1];
+
+				gathers(TW_WORLD_SIM, job, strategy, peers, slices[s]);
+				if (peers == 4 || peers == 5)
+					gathers(TW_WORLD_THREADS, job, strategy, peers, slices[s]);
+			}
+	}
+	assert_true(seen > 100);
+	gathers(TW_WORLD_SIM, jobs[1], "gate: bsp, codec: {up: topk}", 5, 2); /* decay, momentum */
+	gathers(TW_WORLD_SIM, jobs[0], "gate: bsp, sum: total, codec: {up: threshold}", 7, 2);
+}
+
 /* Two runs of the same seed, whatever the messages' times are: the same bits in every world. */
 static void worlds_agree(void **state)
 {
 	static const char *const codecs[] = { "fp32", "fp16", "bf16", "int8" };
 
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
 			struct outcome sim, threads;
 			char strategy[80];
@@ -237,9 +290,9 @@ static void worlds_agree(void **state)
 			snprintf(strategy, sizeof strategy, "gate: bsp, codec: {up: %s}",
 				 codecs[c]);
 			as_server(&sim, TW_WORLD_SIM, jobs[4], "epochs: 2", strategy,
-				  tw_reduction_all[r]->name, 5, 2);
+				  kit_reduction_at(r)->name, 5, 2);
 			as_server(&threads, TW_WORLD_THREADS, jobs[4], "epochs: 2", strategy,
-				  tw_reduction_all[r]->name, 5, 2);
+				  kit_reduction_at(r)->name, 5, 2);
 			assert_string_equal(sim.digest, threads.digest);
 			assert_memory_equal(sim.vector, threads.vector, sim.n * sizeof(float));
 			outcome_close(&sim);
@@ -250,7 +303,7 @@ static void worlds_agree(void **state)
 static void stopping_changes_nothing(void **state)
 {
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (uint32_t workers = 2; workers <= 5; workers += 3) {
 			struct outcome whole;
 			char text[800];
@@ -260,7 +313,7 @@ static void stopping_changes_nothing(void **state)
 				 "cluster: {workers: %u, shards: 2}\n"
 				 "checkpoint: {every: 2s}\n"
 				 "strategy: {gate: bsp, topology: %s}\n" SIM,
-				 jobs[1], workers, tw_reduction_all[r]->name);
+				 jobs[1], workers, kit_reduction_at(r)->name);
 			outcome_open(&whole, text, NULL, TW_WORLD_SIM);
 			outcome_run(&whole, NULL);
 			outcome_stops_change_nothing(&whole, text, NULL);
@@ -274,6 +327,7 @@ int main(void)
 		cmocka_unit_test(replicas_add_up_as_the_schedule_says),
 		cmocka_unit_test(direct_is_a_server_bit_for_bit),
 		cmocka_unit_test(others_are_a_server_to_rounding),
+		cmocka_unit_test(codecs_with_a_residual_give_a_servers_bits),
 		cmocka_unit_test(worlds_agree),
 		cmocka_unit_test(stopping_changes_nothing),
 	};

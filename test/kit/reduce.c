@@ -75,13 +75,28 @@ static void add(struct kit_sum *to, const struct kit_sum *x, size_t n)
 	to->divide = to->weight;
 }
 
-static void add_own(struct kit_reduction *k, uint32_t peer, uint32_t chunk)
+static struct kit_sum own_of(const struct kit_reduction *k, uint32_t peer, uint32_t chunk)
 {
 	const size_t n = length(k, chunk);
 	struct kit_sum own = { zeros(n, sizeof(float)), k->weight[peer], k->divide[peer] };
 
 	memcpy(own.v, k->in[peer] + begin(k, chunk), n * sizeof(float));
-	add(has(k, peer, chunk), &own, n);
+	return own;
+}
+
+static void add_own(struct kit_reduction *k, uint32_t peer, uint32_t chunk)
+{
+	struct kit_sum own = own_of(k, peer, chunk);
+
+	add(has(k, peer, chunk), &own, length(k, chunk));
+	drop(&own);
+}
+
+static void send_own(struct kit_reduction *k, uint32_t peer, uint32_t chunk, struct kit_sum *to)
+{
+	struct kit_sum own = own_of(k, peer, chunk);
+
+	put(to, &own, length(k, chunk));
 	drop(&own);
 }
 
@@ -115,7 +130,9 @@ bool kit_reduction_step(struct kit_reduction *k, uint32_t peer, uint32_t chunk)
 	m = k->r->move(k->peers, peer, chunk, *made);
 	assert_true(m.peer < k->peers);
 	came = mail(k, chunk, m.peer, peer, m.kind == TW_MOVE_TAKE);
-	if (m.kind == TW_MOVE_SEND || m.kind == TW_MOVE_GIVE) {
+	if (m.kind == TW_MOVE_SEND && k->r->own) {
+		send_own(k, peer, chunk, mail(k, chunk, peer, m.peer, false));
+	} else if (m.kind == TW_MOVE_SEND || m.kind == TW_MOVE_GIVE) {
 		put(mail(k, chunk, peer, m.peer, m.kind == TW_MOVE_GIVE), here, length(k, chunk));
 	} else if (m.kind == TW_MOVE_ADD && m.peer == peer) {
 		add_own(k, peer, chunk);
@@ -171,4 +188,12 @@ void kit_reduce(const struct tw_reduction *r, uint32_t peers, size_t n, const fl
 			divide_out[c] = s->divide;
 		}
 	kit_reduction_release(&k);
+}
+
+const struct tw_reduction *kit_reduction_at(size_t k)
+{
+	for (size_t i = 0; tw_reduction_all[i]; i++)
+		if (!(tw_reduction_all[i]->traits & TW_REDUCTION_LIBRARY) && k-- == 0)
+			return tw_reduction_all[i];
+	return NULL;
 }

@@ -12,6 +12,22 @@
 #define MOST    64
 #define LONGEST 1003
 
+/* All of the table, and what takes the place of some of them; NULL after the last. */
+static const struct tw_reduction *every(size_t i)
+{
+	size_t all = 0;
+
+	while (tw_reduction_all[all])
+		all++;
+	if (i < all)
+		return tw_reduction_all[i];
+	i -= all;
+	for (size_t k = 0; k < all; k++)
+		if (tw_reduction_all[k]->gather && i-- == 0)
+			return tw_reduction_all[k]->gather;
+	return NULL;
+}
+
 /* --- the lists ------------------------------------------------------------------------------ */
 
 /* How often one peer sends to another, and how often that one waits for it. */
@@ -46,13 +62,13 @@ static void count_moves(const struct tw_reduction *r, uint32_t peers, uint32_t c
 
 static void every_send_is_wanted_once(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 1; peers <= MOST; peers++)
-			for (uint32_t c = 0; c < tw_reduction_all[i]->chunks(peers); c++) {
+			for (uint32_t c = 0; c < every(i)->chunks(peers); c++) {
 				struct traffic *t = calloc((size_t)peers * peers, sizeof *t);
 
 				assert_non_null(t);
-				count_moves(tw_reduction_all[i], peers, c, t);
+				count_moves(every(i), peers, c, t);
 				for (uint32_t k = 0; k < peers * peers; k++)
 					for (int gift = 0; gift < 2; gift++) {
 						CHECK(t[k].sent[gift] <= 1);
@@ -77,9 +93,9 @@ static bool add_parts(const struct tw_reduction *r, uint32_t peers, uint32_t chu
 	const uint64_t came = m.peer == rank ? 1ull << rank : x->mail[m.peer][rank][gift];
 
 	if (m.kind == TW_MOVE_SEND || m.kind == TW_MOVE_GIVE) {
-		CHECK(x->here[rank]);
-		CHECK(!gift || x->here[rank] == all);
-		x->mail[rank][m.peer][gift] = x->here[rank];
+		CHECK(x->here[rank] || r->own);
+		CHECK(!gift || (x->here[rank] == all && !r->own));
+		x->mail[rank][m.peer][gift] = r->own ? 1ull << rank : x->here[rank];
 	} else if (!came) {
 		return false;
 	} else {
@@ -92,10 +108,10 @@ static bool add_parts(const struct tw_reduction *r, uint32_t peers, uint32_t chu
 
 static void what_is_given_is_the_whole_sum(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 1; peers <= MOST; peers++)
-			for (uint32_t c = 0; c < tw_reduction_all[i]->chunks(peers); c++) {
-				const struct tw_reduction *r = tw_reduction_all[i];
+			for (uint32_t c = 0; c < every(i)->chunks(peers); c++) {
+				const struct tw_reduction *r = every(i);
 				struct parts *x = calloc(1, sizeof *x);
 				bool moved = true;
 
@@ -117,15 +133,16 @@ static void what_is_given_is_the_whole_sum(void **state)
 
 static void alone_the_own_input_is_the_sum(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++) {
-		const struct tw_reduction *r = tw_reduction_all[i];
+	for (size_t i = 0; every(i); i++) {
+		const struct tw_reduction *r = every(i);
 		const struct tw_reduction_load load = { 1, 1e6, 0.1, 1e-6, 4096 };
 
 		CHECK(r->chunks(1) == 1 && r->moves(1, 0, 0) == 1);
 		CHECK(r->move(1, 0, 0, 0).kind == TW_MOVE_ADD);
 		CHECK(r->move(1, 0, 0, 0).peer == 0);
 		CHECK(r->busiest(&load) == 0 && (!r->seconds || r->seconds(&load) == 0));
-		CHECK(tw_reduction_find(r->name) == r);
+		CHECK(!r->name || tw_reduction_find(r->name) == r);
+		CHECK(!r->gather || (r->gather->own && r->gather->chunks(9) == 1));
 	}
 	CHECK(!tw_reduction_find("no such reduction"));
 }
@@ -165,10 +182,10 @@ static void count_bytes(const struct tw_reduction *r, uint32_t peers, uint32_t c
 /* Exactly where the vector can be cut into equal chunks, else to one value of each message. */
 static void the_busiest_peer_has_the_bytes_it_says(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 2; peers <= MOST; peers++)
 			for (size_t n = 1000 * peers; n < 1000 * peers + 3; n++) {
-				const struct tw_reduction *r = tw_reduction_all[i];
+				const struct tw_reduction *r = every(i);
 				const struct tw_reduction_load load = { peers, 4.0 * n, 0, 0, 1 };
 				double sent[MOST] = { 0 }, received[MOST] = { 0 }, most = 0;
 
@@ -253,15 +270,15 @@ static const size_t lengths[] = { 0, 1, 2, 3, 7, 16, 17, 63, LONGEST };
 
 static void all_peers_have_the_sum(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 1; peers <= 17; peers++)
 			for (size_t l = 0; l < LENGTHS; l++)
 				for (int plain = 0; plain < 2; plain++) {
 					struct inputs x;
 
 					inputs_init(&x, peers, lengths[l], plain);
-					reduce(tw_reduction_all[i], &x);
-					check_sum(tw_reduction_all[i], &x);
+					reduce(every(i), &x);
+					check_sum(every(i), &x);
 					inputs_release(&x);
 				}
 }
@@ -270,13 +287,13 @@ static void many_peers_have_the_sum_too(void **state)
 {
 	static const uint32_t many[] = { 31, 32, 33, 64 };
 
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
 			struct inputs x;
 
 			inputs_init(&x, many[k], 67, false);
-			reduce(tw_reduction_all[i], &x);
-			check_sum(tw_reduction_all[i], &x);
+			reduce(every(i), &x);
+			check_sum(every(i), &x);
 			inputs_release(&x);
 		}
 }
@@ -308,6 +325,8 @@ static void direct_adds_as_a_server_does(void **state)
 				inputs_init(&x, peers, lengths[l], plain);
 				fold(&x, sum);
 				reduce(tw_reduction_find("direct"), &x);
+				CHECK(same_bits(x.out[peers - 1], sum, x.n));
+				reduce(tw_reduction_find("direct")->gather, &x);
 				CHECK(same_bits(x.out[peers - 1], sum, x.n));
 				inputs_release(&x);
 			}
@@ -357,14 +376,14 @@ static void check_shuffled(const struct tw_reduction *r, struct inputs *x, uint6
 
 static void any_order_comes_to_the_same_end(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 2; peers <= 9; peers++) {
 			struct inputs x;
 
 			inputs_init(&x, peers, 23, false);
-			reduce(tw_reduction_all[i], &x);
+			reduce(every(i), &x);
 			for (uint64_t seed = 0; seed < (peers <= 4 ? 2000 : 50); seed++)
-				check_shuffled(tw_reduction_all[i], &x, seed);
+				check_shuffled(every(i), &x, seed);
 			inputs_release(&x);
 		}
 }
@@ -429,10 +448,10 @@ static void explore(struct model *m, uint32_t *made)
 
 static void no_interleaving_of_a_few_peers_stops_early(void **state)
 {
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; every(i); i++)
 		for (uint32_t peers = 1; peers <= 5; peers++)
-			for (uint32_t c = 0; c < tw_reduction_all[i]->chunks(peers); c++) {
-				struct model m = { tw_reduction_all[i], peers, c, NULL, 0 };
+			for (uint32_t c = 0; c < every(i)->chunks(peers); c++) {
+				struct model m = { every(i), peers, c, NULL, 0 };
 				uint32_t made[5] = { 0 };
 				size_t states = 1;
 

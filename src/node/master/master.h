@@ -350,6 +350,8 @@ void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx, const struct
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
 /* Members may owe a part of a cut that they did not owe before. */
 void tw_stuck_owes_part(struct master *m);
+/* Name this member and remove it: others have waited for it for so long. */
+void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited);
 /* Set TIMER_STUCK, where somebody may be stuck at all. */
 void tw_stuck_watch(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */
@@ -391,5 +393,14 @@ void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_bod
 void tw_score_count(struct master *m, struct tw_context *ctx);
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
+
+/* --- master_stalled.c ----------------------------------------------------------------------- */
+
+enum tw_status tw_stalled_init(struct master *m);
+void tw_stalled_release(struct master *m);
+/* Whom does a replica wait for?  The answer to a question. */
+void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A look at the round of replicas: ask, or remove who holds it up after so long. */
+void tw_stalled_check(struct master *m, struct tw_context *ctx, int64_t patience);
 
 #endif

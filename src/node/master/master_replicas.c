@@ -27,13 +27,14 @@ enum tw_status tw_replicas_init(struct master *m)
 	r->words = (m->plan->problem.shards + 63) / 64;
 	r->bits = tw_heap_zeros(m->heap, slots * REPLICA_WORDS * r->words * sizeof *r->bits);
 	r->form = tw_heap_zeros(m->heap, slots * sizeof *r->form);
-	return r->bits && r->form ? TW_OK : TW_NO_MEMORY;
+	return r->bits && r->form ? tw_stalled_init(m) : TW_NO_MEMORY;
 }
 
 void tw_replicas_release(struct master *m)
 {
 	m->heap->put(m->heap, m->replicas.bits);
 	m->heap->put(m->heap, m->replicas.form);
+	tw_stalled_release(m);
 }
 
 /* --- words of shards ------------------------------------------------------------------------ */
@@ -302,6 +303,7 @@ void tw_replicas_form(struct master *m, struct tw_context *ctx)
 		return;
 	tw_replicas_ask_anew(m, REPLICA_HAS);
 	r->formed = true;
+	r->since = tw_now(ctx);
 	r->steps = 0;
 	r->loss = 0;
 	if (muster(m) && r->told == m->restart.generation)
@@ -387,6 +389,10 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
+	if (msg->h.flags & TW_FLAG_HELD) {
+		tw_stalled_hears(m, ctx, msg);
+		return;
+	}
 	if (tw_plan_is_loose(m->plan))
 		tw_calm_have(m, ctx, msg);
 	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||

@@ -346,7 +346,21 @@ struct replicas {
 	bool settled;   /* all survivors have the sum: it counts, although somebody has gone */
 	uint32_t steps; /* of the sum */
 	double loss, rate;
+	int64_t since; /* when the formation was told, or the round began with the one before */
 };
+
+/* Who holds up a round of replicas.  See master_stalled.c. */
+struct stalled {
+	uint32_t *whom;  /* by slot: for whom it waits, as it says; STALLED_* below ... */
+	uint32_t *depth; /* ... and how many others that one waits for first */
+	uint32_t *votes; /* by slot: room to count */
+	uint32_t attempt;
+	uint64_t round; /* of the last question; the answers are about these two */
+	int64_t first;  /* when the first one said that it waits for somebody; 0: nobody has */
+	bool asked;
+};
+#define STALLED_SILENT UINT32_MAX       /* it has not answered */
+#define STALLED_NOBODY (UINT32_MAX - 1) /* it waits for nobody */
 
 /* How equal replicas are that differ while they train.  See master_calm.c; tw_calm_begin and
  * tw_calm_lost reset the state. */
@@ -487,6 +501,7 @@ struct master {
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
+	struct stalled stalled;
 	struct calm calm;
 	struct optimise *optimise; /* NULL: none */
 	struct commit commit;

@@ -119,7 +119,7 @@ static int64_t allowed(const struct master *m, const struct member *e)
 	return m->phase == PHASE_SCORE && score > work ? score : work;
 }
 
-static void expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
+void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
 {
 	struct member *e = &m->member[slot];
 
@@ -181,7 +181,7 @@ static void look(struct master *m, struct tw_context *ctx, int64_t now)
 
 		since = since < awake ? awake : since;
 		if (since != INT64_MAX && now - since >= allowed(m, e))
-			expel(m, ctx, k, now - since);
+			tw_stuck_expel(m, ctx, k, now - since);
 		else if (busy != INT64_MAX)
 			may_be_due(m, e, busy < awake ? awake : busy);
 	}
@@ -203,6 +203,7 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx)
 
 	if (now - m->watch.checked > 2 * period(m)) /* (3) */
 		m->watch.awake_since = now;
+	tw_stalled_check(m, ctx, patience(m, &m->watch.pace, &m->watch.pace));
 	if (anybody_waits(m) && (m->watch.phase != m->phase || now >= m->watch.earliest))
 		look(m, ctx, now);
 	tw_stuck_watch(m, ctx);

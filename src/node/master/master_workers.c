@@ -94,29 +94,33 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 			return;
 }
 
+static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg,
+		       const struct tw_member *one)
+{
+	struct tw_member *tail = msg ? tw_msg_tail(ctx, msg, sizeof *tail) : NULL;
+
+	if (!tail)
+		return;
+	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
+	*tail = *one;
+	tw_send(ctx, msg);
+}
+
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 			enum tw_member_state state)
 {
 	const struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
 				       m->member[slot].node };
+	/* a replica knows its own worker only, but counts what others owe when they go */
+	const bool all = tw_plan_gathers(m->plan) && state != TW_LIVE;
 
 	tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		struct tw_member *tail;
-		struct tw_msg *msg;
-
-		/* a replica knows its own worker only */
-		if (!tw_shard_has_home(&m->shard[s]) || tw_master_has_replicas(m))
-			continue;
-		msg = tw_master_to_shard(m, ctx, s, TW_VIEW);
-		if (!msg)
-			return;
-		msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
-		tail = tw_msg_tail(ctx, msg, sizeof *tail);
-		if (!tail)
-			return;
-		*tail = one;
-		tw_send(ctx, msg);
+		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
+			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &one);
+		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
+		     k = tw_replicas_next(m, k + 1))
+			tell_shard(m, ctx, tw_replica_to_shard(m, ctx, k, s, TW_VIEW), &one);
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
 					.slot = slot,

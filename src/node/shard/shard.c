@@ -139,7 +139,10 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_host(s, ctx, m);
 		break;
 	case TW_ASK:
-		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+		if (m->h.flags & TW_FLAG_HELD)
+			tw_shard_tell_wait(s, ctx, m);
+		else
+			tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		break;
 	case TW_PIN:
 		tw_shard_pin(s, ctx, m);
@@ -219,6 +222,12 @@ static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 	return tw_shard_is_replica(s) ? tw_shard_reduce_waits(s, out) : tw_shard_waits(s, out);
 }
 
+static void shard_summed(struct tw_actor *a, struct tw_context *ctx, uint64_t key,
+			 struct tw_block *sum, struct tw_block *more)
+{
+	tw_shard_summed((struct shard *)a, ctx, key, sum, more);
+}
+
 const struct tw_actor_class tw_shard_class = {
 	.name = "shard",
 	.new = shard_new,
@@ -227,6 +236,7 @@ const struct tw_actor_class tw_shard_class = {
 	.message = shard_message,
 	.soon = shard_soon,
 	.timer = shard_timer,
+	.summed = shard_summed,
 	.down = shard_down,
 	.up = shard_up,
 	.waiting = shard_waiting,

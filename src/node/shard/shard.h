@@ -94,9 +94,18 @@ struct shard_fence {
 	uint32_t view_term; /* boot of the master that sent it */
 };
 
+/* What the worker of another replica owes (tw_plan_gathers): a replica knows its own worker only,
+ * but counts what dies with others. */
+struct shard_debt {
+	uint32_t incarnation; /* its newest life that was heard of */
+	bool gone;
+	float residual; /* after its last contribution that counts */
+};
+
 /* All workers that may be here.  `failing` counts the workers that are here and have strikes. */
 struct shard_members {
 	struct shard_worker *worker; /* by slot */
+	struct shard_debt *debt;     /* by slot; NULL: there are none */
 	uint32_t live;               /* as the master counts */
 	uint32_t failing;
 	uint32_t full_views; /* so many came */
@@ -154,7 +163,9 @@ struct shard_arrival {
 	struct tw_block *block; /* a reference; NULL: nothing is in it */
 	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
 	size_t at, wire_at, bytes;
+	bool coded;     /* the block is what a codec wrote, and is decoded when its turn comes */
 	bool unchecked; /* nobody has looked yet whether it is finite */
+	bool mine;      /* nobody else reads the block */
 };
 
 /* A piece of the slice: a part of a chunk of the reduction. */
@@ -167,6 +178,7 @@ struct shard_piece {
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
 	bool unchecked;            /* it is one contribution, and may be not finite ... */
 	bool own;                  /* ... of this node's worker */
+	bool mine;                 /* nobody else reads the block yet: sums may be made there */
 	struct tw_body_reduce has; /* what is said of it */
 	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
 	size_t wire_at, wire_bytes;    /* ... in it */
@@ -189,6 +201,7 @@ struct shard_reduce {
 	uint32_t *first;      /* piece, by chunk; chunks + 1 of them */
 	struct tw_block *sum; /* where sums are made, as long as the slice; NULL: not needed yet */
 	struct slice_part *part;     /* room for where the pieces lie */
+	float *owed;                 /* tw_plan_gathers: by rank, what it owes after this round */
 	struct shard_arrival *early; /* of a round or formation yet to come */
 	uint32_t earlies;
 	struct tw_body_give *give; /* copies that wait for a COMMIT on its way */
@@ -246,6 +259,7 @@ struct shard_spread {
 	uint32_t count, head; /* a ring: entry k is log[(head + k) % room] */
 	uint64_t first;       /* number of log[head], or of the next one */
 	struct spread_exchange open;
+	uint64_t read; /* contributions that counted when its worker was last answered */
 };
 
 enum pin_state {
@@ -345,13 +359,19 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
+/* `len` bytes of a slice, as codec.up writes them and the buffers after them, into slice.all
+ * floats; *values: how many a sparse codec sent, else it stays.  TW_BAD_BYTES: they are malformed,
+ * or not finite; `to` is rubbish then. */
+enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
+			       size_t *values);
 /* What the codec made of it is counted. */
 void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m);
 /* May a contribution have this weight, or be divided by it? */
 bool tw_shard_is_share(float x);
 /* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
-/* How many updates of others the slice is behind. */
+/* How many updates of others the slice is behind.  Of a replica that only counts what others apply:
+ * how many contributions of others counted since its worker read it. */
 uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p);
 /* A contribution that came in order, and will not be applied; its seq is closed already. */
 void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
@@ -417,8 +437,8 @@ void tw_shard_forget_rounds(struct shard *s);
 void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* TW_REDUCE: a piece from another replica. */
 void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Its worker's contribution is staged: it is added, and checked as it is made use of.  TW_BAD_BYTES:
- * it is not finite.  TW_REFUSED: so, and it was refused. */
+/* Its worker's contribution is staged: it is added, and checked as it is made use of.
+ * TW_BAD_BYTES: it is not finite.  TW_REFUSED: so, and it was refused. */
 enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx,
 				    struct contribution *c);
 /* All of it at once, if that is not done yet. */
@@ -428,9 +448,14 @@ void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t nod
 /* Tell the master that the sum is complete, if it is. */
 void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
 /* TW_COMMIT to a replica: apply the sum. */
+/* A sum that was asked for is made (tw_actor_class.summed). */
+void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
+		     struct tw_block *more);
 void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* No formation holds any more; only the number of the last one is kept. */
 void tw_shard_reduce_forget(struct shard *s);
+/* TW_ASK: tell the master whom it waits for, in this attempt of a round. */
+void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* For which other replica does it wait?  False: for none. */
 bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);
 
@@ -578,6 +603,8 @@ static inline void tw_shard_worker_owes(struct shard *s, struct shard_worker *g,
 		tw_shard_lose(s, g->residual, residual);
 	g->residual = residual;
 }
+/* What this life of another replica's worker owes after a contribution that counts. */
+void tw_shard_other_owes(struct shard *s, uint32_t slot, uint32_t incarnation, float residual);
 enum tw_status tw_shard_workers_init(struct shard *s);
 void tw_shard_workers_release(struct shard *s);
 

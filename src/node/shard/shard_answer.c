@@ -93,6 +93,7 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 	const struct tw_clocks *c = &s->clocks.seen;
 	struct tw_msg *m = to_worker(s, ctx, g, type);
 
+	s->spread.read = s->slice.history.contributions;
 	if (m)
 		m->b.params = (struct tw_body_params){ .version = s->slice.version,
 						       .link = g->link,

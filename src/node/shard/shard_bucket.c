@@ -19,7 +19,8 @@ void tw_bucket_give_back(struct shard *s, struct contribution *c)
 	if (!c)
 		return;
 	tw_block_drop(c->block);
-	c->block = NULL;
+	tw_block_drop(c->wire);
+	c->block = c->wire = NULL;
 	c->spare = s->bucket.spare;
 	s->bucket.spare = c;
 }

@@ -4,37 +4,47 @@
 
 /* --- formations --------------------------------------------------------------------------- */
 
-static uint32_t parts_of(size_t n)
+/* Values of one piece, at most; (12) has one, and a library cuts as it likes. */
+static size_t longest(const struct shard *s, const struct shard_reduce *r)
 {
-	return (uint32_t)((n + PART - 1) / PART);
+	return tw_plan_gathers(s->plan) || tw_reduce_by_library(s, r) ? s->slice.n : PART;
+}
+
+static uint32_t parts_of(size_t n, size_t most)
+{
+	return (uint32_t)((n + most - 1) / most);
 }
 
 /* All pieces of the slice, for so many peers. */
 static enum tw_status cut(struct shard *s, struct shard_reduce *r)
 {
-	const size_t n = s->slice.n;
+	const size_t n = s->slice.n, most = longest(s, r);
 	uint32_t k = 0;
 
-	r->chunks = tw_reduce_reduction(s, r)->chunks(r->peers);
+	r->chunks = tw_reduce_by_library(s, r) ? 1 : tw_reduce_reduction(s, r)->chunks(r->peers);
 	r->first = tw_heap_zeros(s->heap, ((size_t)r->chunks + 1) * sizeof *r->first);
 	if (!r->first)
 		return TW_NO_MEMORY;
 	for (uint32_t c = 0; c < r->chunks; c++)
-		r->first[c + 1] = r->first[c] + parts_of(tw_reduction_border(n, r->chunks, c + 1) -
-							 tw_reduction_border(n, r->chunks, c));
+		r->first[c + 1] =
+			r->first[c] + parts_of(tw_reduction_border(n, r->chunks, c + 1) -
+						       tw_reduction_border(n, r->chunks, c),
+					       most);
 	r->pieces = r->left = r->first[r->chunks];
 	r->piece = tw_heap_zeros(s->heap, (size_t)r->pieces * sizeof *r->piece);
 	r->part = tw_heap_zeros(s->heap, (size_t)r->pieces * sizeof *r->part);
-	if (!r->piece || !r->part)
+	if (tw_plan_gathers(s->plan))
+		r->owed = tw_heap_zeros(s->heap, r->peers * sizeof *r->owed);
+	if (!r->piece || !r->part || (tw_plan_gathers(s->plan) && !r->owed))
 		return TW_NO_MEMORY;
 	for (uint32_t c = 0; c < r->chunks; c++) {
 		const size_t end = tw_reduction_border(n, r->chunks, c + 1);
 		size_t at = tw_reduction_border(n, r->chunks, c);
 
-		for (uint32_t part = 0; at < end; part++, at += PART)
+		for (uint32_t part = 0; at < end; part++, at += most)
 			r->piece[k++] =
 				(struct shard_piece){ .from = at,
-						      .n = end - at < PART ? end - at : PART,
+						      .n = end - at < most ? end - at : most,
 						      .chunk = c,
 						      .part = part };
 	}
@@ -167,6 +177,26 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 	return has;
 }
 
+/* Of contribution k: the largest is the first one's, and the others share the rest. */
+static float drift_of(const struct tw_body_reduce *has, uint32_t k)
+{
+	if (k == 0)
+		return has->contributions < 2 ? has->drift : has->drift_most;
+	return k < has->contributions
+		       ? (has->drift - has->drift_most) / (float)(has->contributions - 1)
+		       : 0.0f;
+}
+
+/* (12) */
+static void note_owed(struct shard *s, const struct shard_reduce *r)
+{
+	const struct tw_member *who = tw_reduce_members(r);
+
+	for (uint32_t k = 0; r->owed && k < r->peers; k++)
+		if (who[k].state == TW_LIVE && k != r->rank)
+			tw_shard_other_owes(s, who[k].slot, who[k].incarnation, r->owed[k]);
+}
+
 /* The books of the round: the first contribution has the sum, or the own one where replicas mix,
  * and all positions are told. */
 static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const struct tw_msg *m,
@@ -189,6 +219,8 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 			who++;
 		c->slot = tw_reduce_members(r)[who < r->peers ? who : r->rank].slot;
 		c->incarnation = tw_reduce_members(r)[who < r->peers ? who : r->rank].incarnation;
+		if (r->owed && who < r->peers)
+			c->push.residual = r->owed[who];
 		who += who < r->peers;
 		c->push.base = s->slice.version;
 		c->push.round = s->slice.round;
@@ -212,8 +244,8 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 			c->push.loss = has.loss;
 			c->push.own_steps = has.own_steps;
 			c->push.skipped = has.skipped;
-			c->push.drift = has.drift;
 		}
+		c->push.drift = drift_of(&has, k);
 		tw_bucket_add(s, c);
 	}
 	return TW_OK;
@@ -281,6 +313,7 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 		tw_reduce_fail(s, ctx, TW_NO_MEMORY);
 		return;
 	}
+	note_owed(s, r);
 	if (r->contributes) /* else it is dropped as late, with what else is staged */
 		tw_bucket_give_back(s, tw_shard_unstaged(s, slot, true));
 	tw_bucket_flush(s, ctx);

@@ -22,7 +22,10 @@ enum tw_status tw_shard_workers_init(struct shard *s)
 
 	s->members.memory = tw_plan_memory(s->plan);
 	s->members.worker = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.worker);
-	return s->members.worker ? TW_OK : TW_NO_MEMORY;
+	if (tw_plan_gathers(s->plan))
+		s->members.debt = tw_heap_zeros(s->heap, all * sizeof *s->members.debt);
+	return s->members.worker && (s->members.debt || !tw_plan_gathers(s->plan)) ? TW_OK
+										   : TW_NO_MEMORY;
 }
 
 static void set_state(struct shard *s, struct shard_worker *g, enum shard_worker_state state)
@@ -79,6 +82,7 @@ void tw_shard_workers_release(struct shard *s)
 		tw_bucket_give_back(s, g->refused);
 	}
 	s->heap->put(s->heap, s->members.worker);
+	s->heap->put(s->heap, s->members.debt);
 	s->members = (struct shard_members){ .worker = NULL };
 }
 
@@ -86,6 +90,33 @@ void tw_shard_lose(struct shard *s, float was, float is)
 {
 	s->slice.tally.residual_lost += (double)is - (double)was;
 	s->slice.tally.residuals_lost += (uint64_t)(is > 0.0f) - (uint64_t)(was > 0.0f);
+}
+
+void tw_shard_other_owes(struct shard *s, uint32_t slot, uint32_t incarnation, float residual)
+{
+	struct shard_debt *d = &s->members.debt[slot];
+
+	if (incarnation < d->incarnation)
+		return;
+	if (incarnation > d->incarnation)
+		*d = (struct shard_debt){ .incarnation = incarnation };
+	if (d->gone) /* its contribution has outlived it */
+		tw_shard_lose(s, d->residual, residual);
+	d->residual = residual;
+}
+
+/* It has left cleanly, and took nothing along, or has died. */
+static void other_gone(struct shard *s, const struct tw_member *m)
+{
+	struct shard_debt *d = &s->members.debt[m->slot];
+
+	if (m->state == TW_LIVE || m->incarnation < d->incarnation)
+		return;
+	if (m->incarnation > d->incarnation)
+		*d = (struct shard_debt){ .incarnation = m->incarnation };
+	if (m->state != TW_LEFT && !d->gone)
+		tw_shard_lose(s, 0.0f, d->residual);
+	d->gone = true;
 }
 
 /* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
@@ -293,6 +324,12 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (!s->hosted || m->h.view < s->fence.generation || m->b.view.number < s->fence.view)
 		return;
+	if (tw_shard_is_replica(s) && !full) { /* of the worker of another one */
+		for (size_t k = 0; k < count && s->members.debt; k++)
+			if (names(s, &list[k]))
+				other_gone(s, &list[k]);
+		return;
+	}
 	if (full) {
 		s->fence.view = m->b.view.number;
 		s->fence.view_term = m->h.incarnation;

@@ -47,6 +47,8 @@ uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
 {
 	const uint64_t since = s->slice.version.n - p->base.n;
 
+	if (tw_shard_is_loose(s) && !tw_plan_spreads(s->plan))
+		return s->slice.history.contributions - s->spread.read;
 	return since > p->own ? since - p->own : 0;
 }
 
@@ -282,26 +284,37 @@ static enum tw_status keep_sparse(struct shard *s, const struct tw_msg *m, struc
 	return tw_vec_finite(tw_block_floats(c->block), buffers) ? TW_OK : TW_BAD_BYTES;
 }
 
-static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
+			       size_t *values)
 {
 	const struct tw_traffic *t = &s->plan->traffic;
 	const size_t trainable = s->slice.trainable, rest = s->slice.all - trainable;
-	const size_t tail = rest * sizeof(float), len = m->h.payload;
+	const size_t tail = rest * sizeof(float);
 	enum tw_status st;
-	float *to;
 
-	c->block = tw_pool_take(s->slice.pool);
-	if (!c->block)
-		return TW_NO_MEMORY;
-	c->g = to = tw_block_floats(c->block);
-	if (t->up->check && t->up->check(t->up_options, tw_msg_payload(m), len - tail, trainable,
-					 &c->values) != TW_OK)
+	if (len < tail || (t->up->check && t->up->check(t->up_options, bytes, len - tail, trainable,
+							values) != TW_OK))
 		return TW_BAD_BYTES;
-	st = tw_codec_decode(t->up, t->up_options, tw_msg_payload(m), len - tail, to, trainable);
-	memcpy(to + trainable, tw_msg_payload(m) + len - tail, tail);
+	st = tw_codec_decode(t->up, t->up_options, bytes, len - tail, to, trainable);
+	memcpy(to + trainable, bytes + len - tail, tail);
 	if (st == TW_OK && !tw_vec_finite(to + trainable, rest))
 		return TW_BAD_BYTES;
 	return st;
+}
+
+static enum tw_status decode_slice(struct shard *s, const struct tw_msg *m, struct contribution *c)
+{
+	c->block = tw_pool_take(s->slice.pool);
+	if (!c->block)
+		return TW_NO_MEMORY;
+	c->g = tw_block_floats(c->block);
+	if (tw_plan_gathers(s->plan)) {
+		c->wire = tw_block_keep(m->payload);
+		c->wire_at = m->payload_at;
+		c->wire_bytes = m->h.payload;
+	}
+	return tw_shard_decode(s, tw_msg_payload(m), m->h.payload, tw_block_floats(c->block),
+			       &c->values);
 }
 
 /* The slice, checked whole. */

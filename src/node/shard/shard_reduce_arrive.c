@@ -3,6 +3,8 @@
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
 
+#include <float.h>
+
 static struct shard_piece *piece_of(const struct shard_reduce *r, const struct tw_body_reduce *b)
 {
 
@@ -29,6 +31,9 @@ static bool plausible(const struct shard *s, const struct shard_reduce *r,
 	      b->progress <= (double)positions / (double)s->plan->problem.samples) ||
 	    !(b->drift >= 0.0f) || !(b->drift_most >= 0.0f))
 		return false;
+	if (!(b->residual >= 0.0f && b->residual <= FLT_MAX) ||
+	    (tw_plan_gathers(s->plan) && b->contributions != 1))
+		return false;
 	return b->samples <= positions && b->steps <= b->samples && b->own_steps <= b->steps &&
 	       b->skipped <= b->steps;
 }
@@ -53,6 +58,8 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 		return TW_BAD_BYTES;
 	if (!plausible(s, r, &a->body))
 		return TW_BAD_BYTES;
+	if (a->coded) /* (12): decoded later */
+		return !a->body.whole && a->bytes ? TW_OK : TW_BAD_BYTES;
 	a->unchecked = plain && finite; /* (9) */
 	if (plain)
 		return a->bytes == p->n * sizeof(float) ? TW_OK : TW_BAD_BYTES;
@@ -67,6 +74,7 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 	a->wire_at = a->at;
 	a->block = b;
 	a->at = 0;
+	a->mine = true;
 	return TW_OK;
 }
 
@@ -200,7 +208,10 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 				     .body = *b,
 				     .block = tw_block_keep(m->payload),
 				     .at = m->payload_at,
-				     .bytes = m->h.payload };
+				     .bytes = m->h.payload,
+				     .coded = tw_plan_gathers(s->plan) && m->payload &&
+					      !(m->h.flags & TW_FLAG_PLAIN),
+				     .mine = m->fresh };
 	a->body.whole = b->whole != 0;
 	if (!early) {
 		take(s, r, ctx, a);

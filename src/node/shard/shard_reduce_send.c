@@ -6,7 +6,8 @@
 
 bool tw_reduce_travels_plain(const struct shard *s)
 {
-	return tw_shard_is_loose(s) || (s->plan->traffic.up->traits & TW_CODEC_IDENTITY);
+	return tw_shard_is_loose(s) || tw_plan_gathers(s->plan) ||
+	       (s->plan->traffic.up->traits & TW_CODEC_IDENTITY);
 }
 
 /* Of a piece, the values that the codec writes; the rest are buffers, and travel as floats. */
@@ -63,9 +64,9 @@ static enum tw_status encode(struct shard *s, const struct shard_reduce *r,
 	return st;
 }
 
+/* `coded`: as it is in p->wire. */
 static void send_piece(struct shard *s, const struct shard_reduce *r, struct tw_context *ctx,
-		       const struct shard_piece *p, uint32_t rank, bool whole,
-		       struct tw_block *wire)
+		       const struct shard_piece *p, uint32_t rank, bool whole, bool coded)
 {
 	const struct tw_addr to = { tw_reduce_members(r)[rank].node, TW_SHARD, (uint16_t)s->index };
 	struct tw_msg *m = tw_msg_to(ctx, to, TW_REDUCE);
@@ -84,11 +85,12 @@ static void send_piece(struct shard *s, const struct shard_reduce *r, struct tw_
 	m->b.reduce.whole = whole;
 	m->b.reduce.what = r->what;
 	m->h.flags = r->what == TW_FORM_VIEWS ? TW_FLAG_FREE : 0;
-	if (wire) {
-		m->payload = tw_block_keep(wire);
-		m->payload_at = whole ? p->wire_at : 0;
-		m->h.payload = (uint32_t)(whole ? p->wire_bytes : wire->bytes);
+	if (coded) {
+		m->payload = tw_block_keep(p->wire);
+		m->payload_at = p->wire_at;
+		m->h.payload = (uint32_t)p->wire_bytes;
 	} else if (p->at) {
+		m->h.flags |= tw_plan_gathers(s->plan) ? TW_FLAG_PLAIN : 0;
 		m->payload = tw_block_keep(p->block);
 		m->payload_at = (size_t)((const uint8_t *)p->at - p->block->data);
 		m->h.payload = (uint32_t)(p->n * sizeof(float));
@@ -122,11 +124,40 @@ static enum tw_status send_coded(struct shard *s, struct shard_reduce *r, struct
 	const enum tw_status st =
 		back ? encode(s, r, p, false, &wire, tw_block_floats(back)) : TW_NO_MEMORY;
 
-	if (st == TW_OK)
-		send_piece(s, r, ctx, p, rank, false, wire);
+	if (st == TW_OK) {
+		struct shard_piece out = *p;
+
+		out.wire = wire;
+		out.wire_at = 0;
+		out.wire_bytes = wire->bytes;
+		send_piece(s, r, ctx, &out, rank, false, true);
+	}
 	tw_block_drop(wire);
 	tw_block_drop(back);
 	return st;
+}
+
+/* The own input, before others are added to it or after that; nothing, if there is none. */
+static void send_own(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
+		     const struct shard_piece *p, uint32_t rank)
+{
+	struct shard_piece alone = {
+		.from = p->from, .n = p->n, .chunk = p->chunk, .part = p->part
+	};
+	const bool adds = r->contributes || tw_reduce_mixes(s, r);
+	struct reduce_input own;
+
+	if (adds && tw_reduce_input(s, r, &own)) {
+		alone.block = own.block;
+		alone.at = own.at + p->from;
+		alone.has = own.has;
+		if (own.of && own.of->wire) { /* (12): it has one piece */
+			alone.wire = own.of->wire;
+			alone.wire_at = own.of->wire_at;
+			alone.wire_bytes = own.of->wire_bytes;
+		}
+	}
+	send_piece(s, r, ctx, &alone, rank, false, alone.wire);
 }
 
 /* A move that sends. */
@@ -135,24 +166,15 @@ enum tw_status tw_reduce_send(struct shard *s, struct shard_reduce *r, struct tw
 {
 	const bool whole = move->kind == TW_MOVE_GIVE;
 	const enum tw_status st = whole ? tw_reduce_seal(s, r, p) : TW_OK;
-	struct reduce_input own;
 
-	/* in a mean of neighbours, each of them gets the own vector, before others are added to it
-	 * or after that */
-	if (tw_reduce_mixes(s, r) && tw_reduce_input(s, r, &own)) {
-		struct shard_piece alone = *p;
-
-		alone.block = own.block;
-		alone.at = own.at + p->from;
-		alone.has = own.has;
-		send_piece(s, r, ctx, &alone, move->peer, false, NULL);
+	if (tw_reduce_reduction(s, r)->own) {
+		send_own(s, r, ctx, p, move->peer);
 		return TW_OK;
 	}
-
 	if (!whole && !tw_reduce_travels_plain(s) && p->at)
 		return send_coded(s, r, ctx, p, move->peer);
 	if (st == TW_OK)
-		send_piece(s, r, ctx, p, move->peer, whole, whole ? p->wire : NULL);
+		send_piece(s, r, ctx, p, move->peer, whole, whole && p->wire);
 	return st;
 }
 

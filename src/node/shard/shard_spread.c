@@ -324,6 +324,8 @@ void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 				    .flags = refused ? TW_FLAG_REFUSED : m->h.flags & TW_FLAG_PLAIN,
 				    .left = p->member ? p->peers - 1 : s->plan->crew.workers };
 	e->body.link = p->first + p->count;
+	if (!tw_plan_spreads(s->plan))
+		e->body.base.n = p->read;
 	if (!refused && tw_plan_spreads(s->plan)) {
 		e->payload = tw_block_keep(m->payload);
 		e->at = m->payload_at;
@@ -337,6 +339,16 @@ void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	begin_exchange(s, ctx);
 }
 
+/* Of another worker's contribution: replicas count the same ones, nearly. */
+static uint64_t staleness(const struct shard *s, const struct tw_body_push *p)
+{
+	if (!tw_plan_spreads(s->plan))
+		return s->slice.history.contributions > p->base.n
+			       ? s->slice.history.contributions - p->base.n
+			       : 0;
+	return s->slice.version.n > p->base.n ? tw_shard_staleness(s, p) : 0;
+}
+
 /* The update of another worker, as it came; false: its bytes are not what they should be. */
 static bool apply(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -348,9 +360,7 @@ static bool apply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 					    .incarnation = m->h.incarnation,
 					    .seq = m->h.seq,
 					    .push = m->b.push };
-		/* versions of different replicas count the same contributions, nearly */
-		if (tw_plan_spreads(s->plan) && s->slice.version.n > c->push.base.n)
-			c->tau = tw_shard_staleness(s, &c->push);
+		c->tau = staleness(s, &c->push);
 		if (tw_plan_spreads(s->plan))
 			st = tw_shard_unpack(s, m, c);
 	}

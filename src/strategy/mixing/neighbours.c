@@ -44,6 +44,7 @@ static const struct tw_reduction moves_of_round = {
 	.moves = moves,
 	.move = move,
 	.busiest = busiest,
+	.own = true,
 };
 
 static double bytes(uint32_t peers, double vector, double message)

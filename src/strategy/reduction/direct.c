@@ -3,56 +3,61 @@
  * gives the sum to all.
  *
  * The order is the one in which a server adds the contributions of a round, so the bits are the
- * same; the bytes are those of a ring.  Every peer talks to every other one. */
-#include "strategy/reduction.h"
+ * same; the bytes are those of a ring.  Every peer talks to every other one.
+ *
+ * Where inputs must arrive as they were sent, all send theirs to all, and each adds up everything
+ * in the same order. */
+#include "strategy/reduction_owner.h"
 
-#include <math.h>
+/* --- inputs as they are --------------------------------------------------------------------- */
 
-static uint32_t chunks(uint32_t peers)
+static uint32_t gather_chunks(uint32_t peers)
 {
-	return peers;
+	(void)peers;
+	return 1;
 }
 
-static uint32_t moves(uint32_t peers, uint32_t rank, uint32_t chunk)
+static uint32_t gather_moves(uint32_t peers, uint32_t rank, uint32_t chunk)
 {
-	return rank == chunk ? 2 * peers - 1 : 3;
+	(void)rank;
+	(void)chunk;
+	return 2 * peers - 1;
 }
 
-/* The owner gives to those after it first, so that owners do not give to the same one at once. */
-static struct tw_move move(uint32_t peers, uint32_t rank, uint32_t chunk, uint32_t k)
+static struct tw_move gather_move(uint32_t peers, uint32_t rank, uint32_t chunk, uint32_t k)
 {
-	if (rank == chunk && k < peers)
-		return (struct tw_move){ TW_MOVE_ADD, k };
-	if (rank == chunk)
-		return (struct tw_move){ TW_MOVE_GIVE, (rank + 1 + k - peers) % peers };
-	if (k == 0)
-		return (struct tw_move){ TW_MOVE_ADD, rank };
-	return (struct tw_move){ k == 1 ? TW_MOVE_SEND : TW_MOVE_TAKE, chunk };
+	(void)chunk;
+	if (k < peers - 1)
+		return (struct tw_move){ TW_MOVE_SEND, (rank + 1 + k) % peers };
+	return (struct tw_move){ TW_MOVE_ADD, k + 1 - peers };
 }
 
-static double busiest(const struct tw_reduction_load *l)
+static double gather_busiest(const struct tw_reduction_load *l)
 {
-	return 2 * l->bytes * (l->peers - 1) / l->peers;
+	return l->bytes * (l->peers - 1);
 }
 
-/* Everybody sends N - 1 chunks, then gives N - 1.  The first part of the last chunk to come lets
- * the giving begin. */
-static double seconds(const struct tw_reduction_load *l)
+static double gather_seconds(const struct tw_reduction_load *l)
 {
-	const double chunk = l->bytes / l->peers;
-	const double wait = l->latency + (fmin(chunk, l->part) - chunk) * l->per_byte;
-
-	if (l->peers == 1)
-		return 0;
-	return 2 * (l->peers - 1) * chunk * l->per_byte + l->latency + fmax(0, wait);
+	return l->peers == 1 ? 0 : gather_busiest(l) * l->per_byte + l->latency;
 }
+
+static const struct tw_reduction gather = {
+	.chunks = gather_chunks,
+	.moves = gather_moves,
+	.move = gather_move,
+	.busiest = gather_busiest,
+	.seconds = gather_seconds,
+	.own = true,
+};
 
 const struct tw_reduction tw_reduction_direct = {
 	.name = "direct",
 	.help = "each peer adds up one part of the vector for all; the same bits as with a server",
-	.chunks = chunks,
-	.moves = moves,
-	.move = move,
-	.busiest = busiest,
-	.seconds = seconds,
+	.chunks = tw_owner_chunks,
+	.moves = tw_owner_moves,
+	.move = tw_owner_move,
+	.busiest = tw_owner_busiest,
+	.seconds = tw_owner_seconds,
+	.gather = &gather,
 };
