@@ -413,8 +413,8 @@ static void other_verbs_say_that_they_ignore_the_section(void **state)
 	assert_non_null(strstr(s->err, "section compare: is ignored here"));
 }
 
-/* Every comparison that comes with the program can be run.  Most need MNIST, which may not have been
- * fetched. */
+/* Every comparison that comes with the program can be run.  Most need MNIST, which may not be
+ * here. */
 static void examples_are_fine(void **state)
 {
 	glob_t all;
