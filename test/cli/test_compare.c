@@ -388,6 +388,23 @@ static void methods_and_files_are_rows(void **state)
 	json_decref(report);
 }
 
+/* Runs take place in the folder of their job, where its paths begin. */
+static void relative_paths_begin_at_the_job(void **state)
+{
+	char table[2000] = "a,b,c\n";
+
+	for (int k = 0; k < 60; k++)
+		snprintf(table + strlen(table), sizeof table - strlen(table), "%d,%d,%d\n", k % 7,
+			 k % 5, k % 2);
+	put_text("table.csv", table);
+	put_text("table.yaml", "data: {source: csv, file: table.csv, label: c, batch: 4}\n"
+			       "model: {layers: [linear 2]}\ntrain: {epochs: 1}\n"
+			       "cluster: {workers: 2}\nstrategy: ssgd\n");
+	expect(thalweg(NULL, "compare %s/table.yaml --vary strategy=ssgd,asgd --run %s/table",
+		       scratch(), scratch()),
+	       0);
+}
+
 static void a_grid_of_300_runs_is_quick(void **state)
 {
 	struct timespec from, to;
@@ -463,6 +480,7 @@ int main(void)
 		cmocka_unit_test(bad_requests_are_refused),
 		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
 		cmocka_unit_test(methods_and_files_are_rows),
+		cmocka_unit_test(relative_paths_begin_at_the_job),
 		cmocka_unit_test(a_grid_of_300_runs_is_quick),
 		cmocka_unit_test(other_verbs_say_that_they_ignore_the_section),
 		cmocka_unit_test(examples_are_fine),
