@@ -53,6 +53,7 @@ tw_registry(codec strategy/codec)
 tw_registry(reduction strategy/reduction)
 tw_registry(mixing strategy/mixing)
 tw_registry(optimiser strategy/optimiser)
+tw_registry(pipeline strategy/pipeline)
 tw_registry(source data/source)
 tw_registry(op_family graph/op)
 tw_registry(loss graph/loss)
@@ -97,7 +98,8 @@ tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family} ${TW_GENERATED_lo
 tw_room(model NEEDS graph vec base SOURCES ${TW_GENERATED_zoo})
 tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}
 	${TW_GENERATED_rule} ${TW_GENERATED_outer} ${TW_GENERATED_codec}
-	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser})
+	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser}
+	${TW_GENERATED_pipeline})
 tw_room(actor NEEDS base)
 tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
@@ -109,10 +111,11 @@ tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
 tw_room(metrics NEEDS checkpoint spec node world actor vec base)
 tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
 	base)
-tw_room(query NEEDS cost run metrics checkpoint spec engine actor model graph data vec base)
+tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model graph data vec
+	base)
 tw_room(compare NEEDS run metrics checkpoint spec node world engine strategy actor model graph data
 	vec base SOURCES ${page_parts})
-tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
+tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)

@@ -252,6 +252,42 @@ static json_t *optimised(const struct tw_optimised *o)
 				   count(o->backups), "ended", o->why);
 }
 
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)TW_SECOND;
+}
+
+static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
+{
+	const struct tw_stage_note n = tw_stage_figures_of(f, slot, stage);
+	const double span = seconds(tw_stage_figures_span(f));
+	const double busy = seconds(n.forward_time + n.backward_time);
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
+			 count(slot), "stage", count(stage), "micro_batches", count(n.backwards),
+			 "forward_seconds", number(seconds(n.forward_time) / (double)n.forwards),
+			 "backward_seconds", number(seconds(n.backward_time) / (double)n.backwards),
+			 "update_seconds", number(seconds(n.update_time) / (double)n.updates),
+			 "idle", number(1 - busy / span), "activation_bytes_sent", count(n.sent),
+			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
+			 count(n.memory));
+}
+
+static json_t *pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
+{
+	json_t *cells;
+
+	if (!f || !tw_plan_is_staged(p))
+		return NULL;
+	cells = json_array();
+	for (uint32_t k = 0; k < p->crew.workers * p->staging.stages; k++)
+		json_array_append_new(cells, cell(f, k / p->staging.stages, k % p->staging.stages));
+	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
+			 "stages", count(p->staging.stages), "bubble",
+			 number(tw_stage_figures_bubble(f)), "seconds",
+			 number(seconds(tw_stage_figures_span(f))), "cells", cells);
+}
+
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why)
@@ -277,6 +313,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	counts(plan, ran, r);
 	deltas(plan, &ran->totals, r);
 	set(r, "optimiser", optimised(&ran->totals.optimised));
+	set(r, "pipeline", pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));

@@ -80,6 +80,9 @@ const struct tw_option tw_network_rows[] = {
 			 "how initial weights are drawn, unless a layer gives its own init"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
 		  "a safetensors file with the initial weights, such as one from thalweg export"),
+	TW_OPTION(N, stages, TW_WORDS, "auto", NULL, 0, 0,
+		  "layers after which the model is cut into stages, such as [3, 7]; auto: stages "
+		  "that take equally long (strategy.pipeline)"),
 	TW_OPTION_END
 };
 
@@ -205,6 +208,10 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
 		  "number of ranges that the parameters are split into; 0: one per MiB of "
 		  "parameters, at most 16"),
+	TW_OPTION(C, stages, TW_U32, "0", "stages", 0, 64,
+		  "parts that the model of a worker is cut into, each on a node of its own "
+		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
+		  "strategy.pipeline, else 1"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
@@ -294,6 +301,10 @@ const struct tw_option tw_strategy_rows[] = {
 			 "who holds the parameters: servers, or every worker, which then add up "
 			 "what they contribute among themselves (allreduce), or keep replicas "
 			 "that differ close to each other (mixing)"),
+	TW_OPTION_AS(S, pipeline, "pipeline.schedule", TW_TEXT, "none", NULL, 0, 0,
+		     "order in which the stages of a worker's model compute micro-batches; see "
+		     "the pipelines; none: every worker computes the whole model. pipeline: gpipe "
+		     "is short for pipeline: {schedule: gpipe}"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "rule of the local steps of a worker between fetches; none: no local steps"),
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
@@ -317,6 +328,12 @@ const struct tw_option tw_mixing_rows[] = {
 	TW_OPTION_AS(S, reduction, "schedule", TW_TEXT, "ring", NULL, 0, 0,
 		     "how the workers take the mean of their replicas, for evaluations and "
 		     "checkpoints; see the reductions"),
+	TW_OPTION_END
+};
+const struct tw_option tw_pipeline_rows[] = {
+	TW_OPTION_AS(S, recompute, "recompute", TW_BOOL, "false", NULL, 0, 0,
+		     "keep only the input of a stage for its backward, and compute its forward "
+		     "again; false: keep all activations that the backward needs"),
 	TW_OPTION_END
 };
 const struct tw_option tw_local_rows[] = {
@@ -416,6 +433,7 @@ static const struct tw_group fixed[] = {
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "mixing", tw_mixing_rows },
+	{ "strategy.pipeline.", "strategy.pipeline.schedule", "any pipeline", tw_pipeline_rows },
 	{ "optimiser.", NULL, NULL, tw_optimiser_rows },
 	{ "optimiser.", "optimiser.name", "any optimiser", tw_optimising_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
@@ -501,6 +519,14 @@ bool tw_group_at(size_t k, struct tw_group *out)
 			*out = (struct tw_group){ "optimiser.", "optimiser.name",
 						  tw_optimiser_all[i]->name,
 						  tw_optimiser_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_pipeline_all[i]; i++)
+		if (tw_pipeline_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.pipeline.",
+						  "strategy.pipeline.schedule",
+						  tw_pipeline_all[i]->name,
+						  tw_pipeline_all[i]->options };
 			return true;
 		}
 	if (k-- == 0) {

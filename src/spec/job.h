@@ -70,6 +70,7 @@ struct tw_job_network {
 	const struct tw_tree *tree; /* the layers as they were written */
 	uint32_t init;              /* enum tw_init */
 	const char *weights;        /* file of initial weights; "" none */
+	const char *stages;         /* where it is cut: "auto", or a list of layers */
 };
 
 /* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */
@@ -107,6 +108,7 @@ struct tw_job_cluster {
 	uint32_t workers, min;
 	uint32_t servers; /* 0: the workers hold the parameters */
 	uint32_t shards;  /* 0: by the size of the model */
+	uint32_t stages;  /* nodes of a worker, one for each stage of the model */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */
@@ -119,6 +121,8 @@ struct tw_job_strategy {
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
 	const char *mixing;                /* "" where replicas are equal */
+	const char *pipeline;              /* "none" where a worker computes the whole model */
+	bool recompute;                    /* backwards compute their forward again */
 	bool average_state;
 	bool overlap; /* a worker computes on while it fetches */
 	bool cache;   /* a worker fetches only what is too old for the gate */

@@ -113,6 +113,18 @@ static enum tw_status spell_out_topology(struct tw_reading *r)
 	return TW_OK;
 }
 
+/* `pipeline: gpipe` is `pipeline: {schedule: gpipe}`. */
+static enum tw_status spell_out_pipeline(struct tw_reading *r)
+{
+	struct tw_tree *t = tw_tree_at(r->root, "strategy.pipeline");
+	const char *text = t && t->kind == TW_TREE_TEXT && !tw_tree_is_null(t) ? t->text : NULL;
+
+	if (!text)
+		return TW_OK;
+	t->kind = TW_TREE_MAP;
+	return put_text(r, t, "schedule", t, text);
+}
+
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
 static enum tw_status spell_out(struct tw_reading *r)
 {
@@ -138,6 +150,8 @@ static enum tw_status spell_out(struct tw_reading *r)
 	}
 	if (st == TW_OK)
 		st = spell_out_topology(r);
+	if (st == TW_OK)
+		st = spell_out_pipeline(r);
 	return st == TW_OK ? spell_out_fetch(r) : st;
 }
 
@@ -306,6 +320,7 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 					       "strategy.topology.kind",
 					       "strategy.topology.schedule",
 					       "strategy.topology.mixing",
+					       "strategy.pipeline.schedule",
 					       "optimiser.name" };
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {

@@ -9,6 +9,7 @@
 
 #include "base/regular_file.h"
 #include "spec/oversubscription.h"
+#include "spec/stages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,9 +70,11 @@ static enum tw_status title(struct tw_reading *r)
 	else if (*job->strategy.name)
 		snprintf(text, sizeof text, "%s", job->strategy.name);
 	else
-		snprintf(text, sizeof text, "%s%s%s%s%s", job->plan.gate->name,
+		snprintf(text, sizeof text, "%s%s%s%s%s%s%s", job->plan.gate->name,
 			 job->plan.staleness->correct ? "+" : "",
 			 job->plan.staleness->correct ? job->plan.staleness->name : "",
+			 tw_plan_is_staged(&job->plan) ? "+" : "",
+			 tw_plan_is_staged(&job->plan) ? job->strategy.pipeline : "",
 			 tw_plan_has_peers(&job->plan) ? "+" : "",
 			 tw_plan_is_loose(&job->plan) ? job->strategy.mixing
 						      : job->strategy.reduction);
@@ -119,7 +122,8 @@ static enum tw_status say_unread(struct tw_reading *r)
 		st = tw_job_warn(r->job,
 				 "cluster.stuck: is ignored here; only serve, join and sim use it");
 	if (st == TW_OK && world == TW_WORLD_THREADS &&
-	    tw_oversubscribed(r->job->cluster.workers, "threads", crowd, sizeof crowd))
+	    tw_oversubscribed(r->job->cluster.workers * r->job->plan.staging.stages, "threads",
+			      crowd, sizeof crowd))
 		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }
@@ -149,6 +153,8 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 		st = tw_read_compare(r);
 	if (st == TW_OK)
 		st = settle_servers(r);
+	if (st == TW_OK)
+		st = tw_job_settle_stages(r->job, r->why);
 	if (st == TW_OK)
 		st = title(r);
 	if (st == TW_OK)

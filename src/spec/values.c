@@ -25,19 +25,21 @@ static const char *joined(struct tw_reading *r, const struct tw_tree *list)
 	return text;
 }
 
-/* A list of plain values as the text that a row of TW_F64S reads. */
+/* A list of plain values as the text that a row of TW_F64S or TW_WORDS reads. */
 static enum tw_status list_value(struct tw_reading *r, const struct tw_field *f,
 				 const struct tw_tree *node, const char **text)
 {
 	char accepts[200], reason[300];
-	bool plain = f->row->type == TW_F64S;
+	bool plain = f->row->type == TW_F64S || f->row->type == TW_WORDS;
 
 	for (const struct tw_tree *c = node->first; c && plain; c = c->next)
 		plain = c->kind == TW_TREE_TEXT && !strpbrk(c->text, ",[]") && *c->text;
 	if (!plain) {
 		tw_field_accepts(f->row, accepts, sizeof accepts);
 		snprintf(reason, sizeof reason, "needs %s, not %s", accepts,
-			 f->row->type == TW_F64S ? "a list of other values" : "a list");
+			 f->row->type == TW_F64S || f->row->type == TW_WORDS
+				 ? "a list of other values"
+				 : "a list");
 		return tw_read_refuse(r, node, f->path, reason);
 	}
 	*text = joined(r, node);

@@ -28,7 +28,7 @@ static int64_t cost(const struct sim *s, const struct job *j)
 	const struct node *n = tw_sim_node_of(s, j->cell);
 	const struct tw_compute *c = j->c;
 	double ns = tw_law_draw(o, &s->rng, j->cell->ctx.self.node,
-				c->pass ? tw_sim_mix(c->in.from, c->pass) : c->in.from);
+				c->again ? tw_sim_mix(c->in.from, c->again) : c->in.from);
 
 	if ((n->kinds & NODE_WORKER) && o->speeds.count)
 		ns /= o->speeds.at[n->worker % o->speeds.count];
@@ -103,7 +103,7 @@ void tw_sim_compute(struct tw_context *ctx, struct tw_compute *c)
 	c->world = j;
 	c->in.cancel = &c->cancel;
 	atomic_store(&c->cancel, false);
-	if (c->evaluate) { /* (4) */
+	if (c->pass.kind == TW_PASS_EVALUATE) { /* (4) */
 		j->event = tw_sim_event(s, s->now, EVENT_COMPUTED, cell, j);
 	} else {
 		stand(n, j);
