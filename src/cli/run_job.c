@@ -6,6 +6,7 @@
 #include "cli/summary.h"
 #include "cli/terminal.h"
 #include "run/run.h"
+#include "spec/field.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,12 +107,15 @@ enum tw_status tw_work_read_ranks(const struct tw_call *call, const char *path,
 				  struct tw_job **out, struct tw_error *why)
 {
 	const struct tw_work_flags *f = call->flags;
-	const enum tw_status status = check_flags(f, dir, why);
+	enum tw_status status = check_flags(f, dir, why);
 
-	if (status != TW_OK)
-		return status;
-	return tw_job_read_ranks(path, f->set.at, f->set.count, (const char *const *)environ, world,
-				 ranks, out, why);
+	if (status == TW_OK)
+		status = tw_job_read_ranks(path, f->set.at, f->set.count,
+					   (const char *const *)environ, world, ranks, out, why);
+	if (status == TW_OK && (*out)->compare.given)
+		status = tw_job_warn(*out, "section compare: is ignored here; only thalweg compare "
+					   "uses it");
+	return status;
 }
 
 enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,

@@ -345,6 +345,15 @@ static void end_all(struct tw_cells *s)
 		}
 }
 
+/* Is the same run under way for another row?  When it is done, it is kept for both. */
+static bool is_running(const struct tw_cells *s, const struct tw_compare_cell *cell)
+{
+	for (uint32_t k = 0; k < s->how.jobs; k++)
+		if (s->slot[k].cell && tw_sha_same(&s->slot[k].cell->key, &cell->key))
+			return true;
+	return false;
+}
+
 /* Give free places work, and look who is done; *next is the first cell without. */
 static enum tw_status turn(struct tw_cells *s, const struct tw_compare_cell *const *cell, size_t n,
 			   size_t *next, bool *moved, struct tw_error *why)
@@ -364,7 +373,7 @@ static enum tw_status turn(struct tw_cells *s, const struct tw_compare_cell *con
 			s->now.kept++;
 			(*next)++;
 		}
-		if (st == TW_OK && !slot->cell && *next < n)
+		if (st == TW_OK && !slot->cell && *next < n && !is_running(s, cell[*next]))
 			st = start(s, slot, cell[(*next)++], why);
 	}
 	return st;

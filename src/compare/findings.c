@@ -2,6 +2,8 @@
 /* findings.c - ranks the rows of a comparison, and says in sentences what it shows. */
 #include "compare/findings.h"
 
+#include "compare/report_fields.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,46 +40,9 @@ void tw_ranking_make(const struct tw_compare_runs *r, struct tw_ranking *rank)
 
 /* --- reading the report --- */
 
-static const char *text_of(const json_t *o, const char *name)
-{
-	const char *t = json_string_value(json_object_get(o, name));
-
-	return t ? t : "";
-}
-
-static double number_of(const json_t *o, const char *name)
-{
-	const json_t *v = json_object_get(o, name);
-
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static size_t count_of(const json_t *o, const char *name)
-{
-	return (size_t)json_integer_value(json_object_get(o, name));
-}
-
 static const struct tw_measure_kind *measure_of(const json_t *report)
 {
-	const char *name = text_of(report, "measure");
-	size_t k = 0;
-
-	while (k + 1 < TW_MEASURES && strcmp(tw_measure_kinds[k].name, name) != 0)
-		k++;
-	return &tw_measure_kinds[k];
-}
-
-static const json_t *row_at_rank(const json_t *report, size_t rank)
-{
-	const json_t *row;
-	size_t k;
-
-	json_array_foreach(json_object_get(report, "rows"), k, row)
-	{
-		if (count_of(row, "rank") == rank)
-			return row;
-	}
-	return NULL;
+	return &tw_measure_kinds[tw_report_measure(report)];
 }
 
 static const json_t *row_called(const json_t *report, const char *label)
@@ -87,7 +52,7 @@ static const json_t *row_called(const json_t *report, const char *label)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		if (strcmp(text_of(row, "label"), label) == 0)
+		if (strcmp(tw_report_string(row, "label"), label) == 0)
 			return row;
 	}
 	return NULL;
@@ -112,8 +77,8 @@ static const char *amount(const struct tw_measure_kind *m, const json_t *a, char
 {
 	const bool percent = m->unit == TW_UNIT_PERCENT;
 
-	tw_spread_text(m->unit, fabs(number_of(a, "difference")), number_of(a, "half"), percent,
-		       out, room);
+	tw_spread_text(m->unit, fabs(tw_report_number(a, "difference")),
+		       tw_report_number(a, "half"), percent, out, room);
 	if (percent)
 		snprintf(out + strlen(out), room - strlen(out), " points");
 	return out;
@@ -123,19 +88,20 @@ static void say_best(json_t *list, const json_t *report, const json_t *best)
 {
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *s = json_object_get(json_object_get(best, "summary"), m->name);
-	const double deviation = number_of(s, "deviation");
+	const double deviation = tw_report_number(s, "deviation");
 	const json_t *target = json_object_get(report, "target");
 	char mean[80], spread[40] = "", aim[60] = "";
 
 	if (!isnan(deviation))
-		snprintf(spread, sizeof spread, " over %zu seeds", count_of(s, "n"));
-	if (strcmp(m->name, "time-to-target") == 0 && !isnan(number_of(target, "accuracy")))
+		snprintf(spread, sizeof spread, " over %zu seeds", tw_report_count(s, "n"));
+	if (strcmp(m->name, "time-to-target") == 0 && !isnan(tw_report_number(target, "accuracy")))
 		snprintf(aim, sizeof aim, " (accuracy %.4g %%)",
-			 100 * number_of(target, "accuracy"));
+			 100 * tw_report_number(target, "accuracy"));
 	else if (strcmp(m->name, "time-to-target") == 0)
-		snprintf(aim, sizeof aim, " (loss %.4g)", number_of(target, "loss"));
-	say(list, "%s is best by %s%s: %s%s.", text_of(best, "label"), m->title, aim,
-	    tw_spread_text(m->unit, number_of(s, "mean"), deviation, false, mean, sizeof mean),
+		snprintf(aim, sizeof aim, " (loss %.4g)", tw_report_number(target, "loss"));
+	say(list, "%s is best by %s%s: %s%s.", tw_report_string(best, "label"), m->title, aim,
+	    tw_spread_text(m->unit, tw_report_number(s, "mean"), deviation, false, mean,
+			   sizeof mean),
 	    spread);
 }
 
@@ -160,20 +126,21 @@ static size_t gather(const json_t *report, const char *verdict, char *out, size_
 	*out = '\0';
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t rank = 1; rank <= rows; rank++) {
-			const json_t *row = row_at_rank(report, rank);
+			const json_t *row = tw_report_row(report, rank);
 			const json_t *a = json_object_get(row, "against_best");
 			char name[200], by[80];
 
-			if (strcmp(text_of(a, "verdict"), verdict) != 0 ||
+			if (strcmp(tw_report_string(a, "verdict"), verdict) != 0 ||
 			    json_is_true(json_object_get(row, "baseline")))
 				continue;
 			if (pass == 0) {
 				all++;
 				continue;
 			}
-			snprintf(name, sizeof name, "%s", text_of(row, "label"));
+			snprintf(name, sizeof name, "%s", tw_report_string(row, "label"));
 			if (strcmp(verdict, "worse") == 0)
-				snprintf(name, sizeof name, "%s by %s", text_of(row, "label"),
+				snprintf(name, sizeof name, "%s by %s",
+					 tw_report_string(row, "label"),
 					 amount(m, a, by, sizeof by));
 			add_name(out, room, name, named, all - named);
 			named++;
@@ -185,21 +152,22 @@ static void say_baseline(json_t *list, const json_t *report, const json_t *best)
 {
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *a = json_object_get(best, "against_baseline");
-	const char *verdict = text_of(a, "verdict");
+	const char *verdict = tw_report_string(a, "verdict");
 	char by[80];
 
 	if (!json_is_object(a) || strcmp(verdict, "unknown") == 0)
 		return;
 	if (strcmp(verdict, "within noise") == 0)
-		say(list, "Against one worker, %s is within noise.", text_of(best, "label"));
+		say(list, "Against one worker, %s is within noise.",
+		    tw_report_string(best, "label"));
 	else
-		say(list, "Against one worker, %s is %s by %s.", text_of(best, "label"), verdict,
-		    amount(m, a, by, sizeof by));
+		say(list, "Against one worker, %s is %s by %s.", tw_report_string(best, "label"),
+		    verdict, amount(m, a, by, sizeof by));
 }
 
 json_t *tw_findings(const json_t *report)
 {
-	const json_t *best = row_called(report, text_of(report, "best"));
+	const json_t *best = row_called(report, tw_report_string(report, "best"));
 	json_t *list = json_array();
 	char names[700];
 	size_t n;
@@ -223,18 +191,20 @@ json_t *tw_findings(const json_t *report)
 
 static void note_troubles(json_t *list, const json_t *row, size_t seeds)
 {
-	const size_t diverged = count_of(row, "diverged"), failed = count_of(row, "failed");
+	const size_t diverged = tw_report_count(row, "diverged"),
+		     failed = tw_report_count(row, "failed");
 	const json_t *run;
 	size_t k;
 
 	if (diverged)
 		say(list, "%s diverged in %zu of %zu runs; its figures are of the others.",
-		    text_of(row, "label"), diverged, seeds);
+		    tw_report_string(row, "label"), diverged, seeds);
 	json_array_foreach(json_object_get(row, "runs"), k, run)
 	{
 		if (failed && json_is_string(json_object_get(run, "failure"))) {
-			say(list, "%s failed in %zu of %zu runs: %s", text_of(row, "label"), failed,
-			    seeds, text_of(run, "failure"));
+			say(list, "%s failed in %zu of %zu runs: %s",
+			    tw_report_string(row, "label"), failed, seeds,
+			    tw_report_string(run, "failure"));
 			return;
 		}
 	}
@@ -249,8 +219,8 @@ static void note_edges(json_t *list, const json_t *report)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		json_array_foreach(json_object_get(row, "tuned"), i, t)
-			all += json_is_string(json_object_get(t, "edge"));
+		json_array_foreach(json_object_get(row, "tuned"), i, t) all +=
+			json_is_string(json_object_get(t, "edge"));
 	}
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
@@ -260,8 +230,9 @@ static void note_edges(json_t *list, const json_t *report)
 
 			if (!json_is_string(json_object_get(t, "edge")))
 				continue;
-			snprintf(name, sizeof name, "%s (%s %s, the %s)", text_of(row, "label"),
-				 text_of(t, "path"), text_of(t, "value"), text_of(t, "edge"));
+			snprintf(name, sizeof name, "%s (%s %s, the %s)",
+				 tw_report_string(row, "label"), tw_report_string(t, "path"),
+				 tw_report_string(t, "value"), tw_report_string(t, "edge"));
 			add_name(names, sizeof names, name, n, all - n);
 			n++;
 		}
@@ -277,23 +248,23 @@ static void note_target(json_t *list, const json_t *report, const json_t *row)
 {
 	const json_t *summary = json_object_get(row, "summary");
 	const json_t *target = json_object_get(report, "target");
-	const size_t seeds = count_of(report, "seeds");
-	const size_t reached = count_of(json_object_get(summary, "time-to-target"), "n");
-	const bool accuracy = !isnan(number_of(target, "accuracy"));
-	const double best = number_of(
+	const size_t seeds = tw_report_count(report, "seeds");
+	const size_t reached = tw_report_count(json_object_get(summary, "time-to-target"), "n");
+	const bool accuracy = !isnan(tw_report_number(target, "accuracy"));
+	const double best = tw_report_number(
 		json_object_get(summary, accuracy ? "best-accuracy" : "best-loss"), "mean");
 	char text[40];
 
 	if (!json_is_object(target) || reached == seeds || isnan(best))
 		return;
 	say(list, "%s reached the target in %zu of %zu runs; its best %s is %s.",
-	    text_of(row, "label"), reached, seeds, accuracy ? "accuracy" : "loss",
+	    tw_report_string(row, "label"), reached, seeds, accuracy ? "accuracy" : "loss",
 	    tw_measure_text(accuracy ? TW_UNIT_PERCENT : TW_UNIT_PLAIN, best, text, sizeof text));
 }
 
 json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t notes)
 {
-	const size_t seeds = count_of(report, "seeds");
+	const size_t seeds = tw_report_count(report, "seeds");
 	json_t *list = json_array();
 	const json_t *row;
 	size_t k;

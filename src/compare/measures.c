@@ -2,6 +2,8 @@
 /* measures.c - what a finished run came to, as numbers that can be compared. */
 #include "compare/measures.h"
 
+#include "compare/report_fields.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@ const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_BYTES] = { "bytes", "bytes sent", TW_UNIT_BYTES, false },
 	[TW_MEASURE_STALENESS] = { "staleness", "mean staleness", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_IDLE] = { "idle", "idle workers", TW_UNIT_PERCENT, false },
-	[TW_MEASURE_EFFORT] = { "effort", "effort of the applied samples", TW_UNIT_PLAIN, true },
+	[TW_MEASURE_EFFORT] = { "effort", "effort of samples", TW_UNIT_PLAIN, true },
 };
 
 enum tw_measure tw_measure_of(uint32_t option)
@@ -128,13 +130,6 @@ const char *tw_spread_text(enum tw_measure_unit unit, double mean, double deviat
 
 /* --- one run --- */
 
-static double number(const json_t *o, const char *name)
-{
-	const json_t *v = json_object_get(o, name);
-
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static double extreme(const struct tw_curve *c, enum tw_curve_column y, bool most)
 {
 	double best = NAN;
@@ -170,25 +165,25 @@ static double time_to_target(const struct tw_comparison *c, const struct tw_comp
 static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 {
 	const json_t *o = r->result;
-	const double computing = number(json_object_get(o, "usage"), "computing");
+	const double computing = tw_report_number(json_object_get(o, "usage"), "computing");
 	double *v = r->value;
 
-	v[TW_MEASURE_ACCURACY] = number(o, "accuracy");
-	v[TW_MEASURE_LOSS] = number(o, "loss");
+	v[TW_MEASURE_ACCURACY] = tw_report_number(o, "accuracy");
+	v[TW_MEASURE_LOSS] = tw_report_number(o, "loss");
 	v[TW_MEASURE_BEST_ACCURACY] = extreme(&r->curve, TW_CURVE_ACCURACY, true);
 	v[TW_MEASURE_BEST_LOSS] = extreme(&r->curve, TW_CURVE_LOSS, false);
 	v[TW_MEASURE_TIME_TO_TARGET] = time_to_target(c, r);
 	v[TW_MEASURE_SECONDS] =
-		number(o, c->world == TW_COMPARE_SIM ? "virtual_seconds" : "seconds");
-	v[TW_MEASURE_SPEED] = number(json_object_get(o, "steady"), "samples_per_second");
+		tw_report_number(o, c->world == TW_COMPARE_SIM ? "virtual_seconds" : "seconds");
+	v[TW_MEASURE_SPEED] = tw_report_number(json_object_get(o, "steady"), "samples_per_second");
 	if (isnan(v[TW_MEASURE_SPEED]))
-		v[TW_MEASURE_SPEED] = number(o, "samples") / v[TW_MEASURE_SECONDS];
-	v[TW_MEASURE_EPOCHS] = number(o, "epochs_applied");
-	v[TW_MEASURE_UPDATES] = number(o, "updates");
-	v[TW_MEASURE_BYTES] = number(o, "bytes_sent");
-	v[TW_MEASURE_STALENESS] = number(json_object_get(o, "staleness"), "mean");
+		v[TW_MEASURE_SPEED] = tw_report_number(o, "samples") / v[TW_MEASURE_SECONDS];
+	v[TW_MEASURE_EPOCHS] = tw_report_number(o, "epochs_applied");
+	v[TW_MEASURE_UPDATES] = tw_report_number(o, "updates");
+	v[TW_MEASURE_BYTES] = tw_report_number(o, "bytes_sent");
+	v[TW_MEASURE_STALENESS] = tw_report_number(json_object_get(o, "staleness"), "mean");
 	v[TW_MEASURE_IDLE] = 1 - computing;
-	v[TW_MEASURE_EFFORT] = number(o, "effort");
+	v[TW_MEASURE_EFFORT] = tw_report_number(o, "effort");
 }
 
 /* What a run that diverged had reached before is not what its method reaches. */

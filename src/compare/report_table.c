@@ -2,6 +2,8 @@
 /* report_table.c - a report as text for a terminal of 100 columns. */
 #include "compare/report.h"
 
+#include "compare/report_fields.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,45 +12,6 @@
 #define COLUMNS     10
 #define CELL        80
 #define LABEL_LEAST 24
-
-/* --- reading the report --- */
-
-static const char *text_of(const json_t *o, const char *name)
-{
-	const char *t = json_string_value(json_object_get(o, name));
-
-	return t ? t : "";
-}
-
-static double number_of(const json_t *o, const char *name)
-{
-	const json_t *v = json_object_get(o, name);
-
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static const json_t *row_at_rank(const json_t *report, size_t rank)
-{
-	const json_t *row;
-	size_t k;
-
-	json_array_foreach(json_object_get(report, "rows"), k, row)
-	{
-		if ((size_t)json_integer_value(json_object_get(row, "rank")) == rank)
-			return row;
-	}
-	return NULL;
-}
-
-static enum tw_measure measure_of(const json_t *report)
-{
-	const char *name = text_of(report, "measure");
-	size_t k = 0;
-
-	while (k + 1 < TW_MEASURES && strcmp(tw_measure_kinds[k].name, name) != 0)
-		k++;
-	return (enum tw_measure)k;
-}
 
 static const json_t *summary_of(const json_t *row, enum tw_measure m)
 {
@@ -187,26 +150,27 @@ static void table_print(struct table *t, FILE *out)
 
 static void mean_text(enum tw_measure_unit unit, const json_t *s, char *out)
 {
-	tw_spread_text(unit, number_of(s, "mean"), number_of(s, "deviation"), true, out, CELL);
+	tw_spread_text(unit, tw_report_number(s, "mean"), tw_report_number(s, "deviation"), true,
+		       out, CELL);
 }
 
 static void difference_text(enum tw_measure_unit unit, const json_t *a, char *out)
 {
-	const double d = number_of(a, "difference");
+	const double d = tw_report_number(a, "difference");
 
-	if (strcmp(text_of(a, "verdict"), "within noise") == 0) {
+	if (strcmp(tw_report_string(a, "verdict"), "within noise") == 0) {
 		snprintf(out, CELL, "within noise");
 		return;
 	}
 	snprintf(out, CELL, "%s", isnan(d) ? "" : d < 0 ? "-" : "+");
-	tw_spread_text(unit, fabs(d), number_of(a, "half"), true, out + strlen(out),
+	tw_spread_text(unit, fabs(d), tw_report_number(a, "half"), true, out + strlen(out),
 		       CELL - strlen(out));
 }
 
 static void plain(struct table *t, size_t row, size_t column, enum tw_measure m, const json_t *from,
 		  const char *format)
 {
-	const double mean = number_of(summary_of(from, m), "mean");
+	const double mean = tw_report_number(summary_of(from, m), "mean");
 	char text[40];
 
 	if (isnan(mean))
@@ -232,7 +196,7 @@ static bool any_value(const json_t *report, enum tw_measure m)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		if (!isnan(number_of(summary_of(row, m), "mean")))
+		if (!isnan(tw_report_number(summary_of(row, m), "mean")))
 			return true;
 	}
 	return false;
@@ -246,12 +210,13 @@ struct columns {
 
 static void heads(struct table *t, const json_t *report, struct columns *c)
 {
-	const struct tw_measure_kind *m = &tw_measure_kinds[measure_of(report)];
+	const struct tw_measure_kind *m = &tw_measure_kinds[tw_report_measure(report)];
 	const json_t *tuned =
 		json_object_get(json_array_get(json_object_get(report, "rows"), 0), "tuned");
-	const bool time = measure_of(report) == TW_MEASURE_TIME_TO_TARGET;
+	const bool time = tw_report_measure(report) == TW_MEASURE_TIME_TO_TARGET;
 	const bool accurate = any_value(report, TW_MEASURE_ACCURACY);
-	const char *path = text_of(json_array_get(tuned, 0), "path"), *dot = strrchr(path, '.');
+	const char *path = tw_report_string(json_array_get(tuned, 0), "path"),
+		   *dot = strrchr(path, '.');
 	char text[60];
 
 	*c = (struct columns){ .tuned = SIZE_MAX, .idle = SIZE_MAX };
@@ -270,7 +235,7 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 	if (time)
 		snprintf(text, sizeof text, "at the end");
 	else
-		snprintf(text, sizeof text, "after %.3g s", number_of(report, "equal_time"));
+		snprintf(text, sizeof text, "after %.3g s", tw_report_number(report, "equal_time"));
 	c->other = head(t, accurate ? "accuracy" : "loss", text);
 	c->speed = head(t, "samples", "per s");
 	c->bytes = head(t, "bytes", "sent");
@@ -282,20 +247,20 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 static void fill(struct table *t, const json_t *report, const struct columns *c, const json_t *row,
 		 size_t k)
 {
-	const enum tw_measure m = measure_of(report);
+	const enum tw_measure m = tw_report_measure(report);
 	const enum tw_measure_unit unit = tw_measure_kinds[m].unit;
 	const json_t *first = json_array_get(json_object_get(row, "tuned"), 0);
 	const size_t diverged = (size_t)json_integer_value(json_object_get(row, "diverged"));
 	const size_t seeds = (size_t)json_integer_value(json_object_get(report, "seeds"));
 
-	snprintf(t->cell[k][0], CELL, "%.70s", text_of(row, "label"));
+	snprintf(t->cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
 	if (c->tuned != SIZE_MAX)
-		snprintf(t->cell[k][c->tuned], CELL, "%.12s%s", text_of(first, "value"),
+		snprintf(t->cell[k][c->tuned], CELL, "%.12s%s", tw_report_string(first, "value"),
 			 json_is_string(json_object_get(first, "edge")) ? "!" : "");
 	mean_text(unit, summary_of(row, m), t->cell[k][c->mean]);
 	if (diverged == seeds)
 		snprintf(t->cell[k][c->mean], CELL, "diverged");
-	if (strcmp(text_of(row, "label"), text_of(report, "best")) == 0)
+	if (strcmp(tw_report_string(row, "label"), tw_report_string(report, "best")) == 0)
 		snprintf(t->cell[k][c->against], CELL, "best");
 	else if (diverged && diverged < seeds)
 		snprintf(t->cell[k][c->against], CELL, "%zu of %zu div.", diverged, seeds);
@@ -307,7 +272,7 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	plain(t, k, c->bytes, TW_MEASURE_BYTES, row, NULL);
 	plain(t, k, c->staleness, TW_MEASURE_STALENESS, row, "%.3g");
 	if (c->idle != SIZE_MAX) {
-		const double idle = number_of(summary_of(row, TW_MEASURE_IDLE), "mean");
+		const double idle = tw_report_number(summary_of(row, TW_MEASURE_IDLE), "mean");
 
 		snprintf(t->cell[k][c->idle], CELL, isnan(idle) ? "-" : "%.0f %%", 100 * idle);
 	}
@@ -323,7 +288,7 @@ static void main_table(const json_t *report, FILE *out)
 		return;
 	heads(&t, report, &c);
 	for (size_t k = 0; k < rows; k++)
-		fill(&t, report, &c, row_at_rank(report, k + 1), k);
+		fill(&t, report, &c, tw_report_row(report, k + 1), k);
 	t.rows = rows;
 	table_print(&t, out);
 }
@@ -336,7 +301,7 @@ static void tuning_table(const json_t *report, FILE *out)
 	const json_t *all = json_object_get(report, "rows"), *row, *one;
 	const size_t rows = json_array_size(all);
 	const json_t *tries = json_object_get(json_array_get(all, 0), "tries");
-	const enum tw_measure m = measure_of(report);
+	const enum tw_measure m = tw_report_measure(report);
 	size_t k, i;
 	struct table t;
 
@@ -345,24 +310,26 @@ static void tuning_table(const json_t *report, FILE *out)
 	    !table_open(&t, rows))
 		return;
 	fprintf(out, "\nAll values of %s that were tried (%s%s, on %s; * chosen):\n",
-		text_of(json_array_get(json_object_get(json_array_get(tries, 0), "values"), 0),
+		tw_report_string(
+			json_array_get(json_object_get(json_array_get(tries, 0), "values"), 0),
 			"path"),
 		tw_measure_kinds[m].title, tw_measure_kinds[m].unit == TW_UNIT_PERCENT ? ", %" : "",
 		any_value(report, TW_MEASURE_ACCURACY) ? "the validation set"
 						       : "seeds of their own");
 	head(&t, "", "method");
 	json_array_foreach(tries, i, one)
-		head(&t, "", text_of(json_array_get(json_object_get(one, "values"), 0), "value"));
+		head(&t, "",
+		     tw_report_string(json_array_get(json_object_get(one, "values"), 0), "value"));
 	for (k = 0; k < rows; k++) {
-		row = row_at_rank(report, k + 1);
-		snprintf(t.cell[k][0], CELL, "%.70s", text_of(row, "label"));
+		row = tw_report_row(report, k + 1);
+		snprintf(t.cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
 		json_array_foreach(json_object_get(row, "tries"), i, one)
 		{
-			const double mean = number_of(one, "mean");
-			const char *value =
-				text_of(json_array_get(json_object_get(one, "values"), 0), "value");
-			const char *chosen =
-				text_of(json_array_get(json_object_get(row, "tuned"), 0), "value");
+			const double mean = tw_report_number(one, "mean");
+			const char *value = tw_report_string(
+				json_array_get(json_object_get(one, "values"), 0), "value");
+			const char *chosen = tw_report_string(
+				json_array_get(json_object_get(row, "tuned"), 0), "value");
 			char text[40];
 
 			tw_measure_text(tw_measure_kinds[m].unit, mean, text, sizeof text);
@@ -384,17 +351,17 @@ static void cost(const json_t *report, FILE *out)
 		     *tuning = json_object_get(c, "tuning");
 
 	fprintf(out, "\n%lld runs of %.4g samples in all",
-		json_integer_value(json_object_get(own, "runs")), number_of(own, "samples"));
+		json_integer_value(json_object_get(own, "runs")), tw_report_number(own, "samples"));
 	if (json_is_object(tuning))
 		fprintf(out, "; tuning took %lld more, of %.4g samples",
 			json_integer_value(json_object_get(tuning, "runs")),
-			number_of(tuning, "samples"));
+			tw_report_number(tuning, "samples"));
 	fprintf(out, ".\n");
 }
 
 void tw_report_table(const json_t *report, FILE *out)
 {
-	const bool sim = strcmp(text_of(report, "world"), "sim") == 0;
+	const bool sim = strcmp(tw_report_string(report, "world"), "sim") == 0;
 	const json_t *text;
 	size_t k;
 

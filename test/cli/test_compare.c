@@ -3,6 +3,7 @@
 #include "cli/spawn.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -387,6 +388,23 @@ static void methods_and_files_are_rows(void **state)
 	json_decref(report);
 }
 
+/* Runs take place in the folder of their job, where its paths begin. */
+static void relative_paths_begin_at_the_job(void **state)
+{
+	char table[2000] = "a,b,c\n";
+
+	for (int k = 0; k < 60; k++)
+		snprintf(table + strlen(table), sizeof table - strlen(table), "%d,%d,%d\n", k % 7,
+			 k % 5, k % 2);
+	put_text("table.csv", table);
+	put_text("table.yaml", "data: {source: csv, file: table.csv, label: c, batch: 4}\n"
+			       "model: {layers: [linear 2]}\ntrain: {epochs: 1}\n"
+			       "cluster: {workers: 2}\nstrategy: ssgd\n");
+	expect(thalweg(NULL, "compare %s/table.yaml --vary strategy=ssgd,asgd --run %s/table",
+		       scratch(), scratch()),
+	       0);
+}
+
 static void a_grid_of_300_runs_is_quick(void **state)
 {
 	struct timespec from, to;
@@ -402,6 +420,35 @@ static void a_grid_of_300_runs_is_quick(void **state)
 	printf("300 runs: %.1f s\n",
 	       (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
 	assert_int_equal(cells_in("grid"), 300);
+}
+
+static void other_verbs_say_that_they_ignore_the_section(void **state)
+{
+	const struct said *s = thalweg(NULL, "sim %s/net.yaml --set train.epochs=0.1", scratch());
+
+	expect(s, 0);
+	assert_non_null(strstr(s->err, "section compare: is ignored here"));
+}
+
+/* Every comparison that comes with the program can be run.  Most need MNIST, which may not be
+ * here. */
+static void examples_are_fine(void **state)
+{
+	glob_t all;
+
+	expect(thalweg(NULL, "compare examples/compare-quick.yaml --explain"), 0);
+	assert_int_equal(glob("examples/papers/*.yaml", 0, NULL, &all), 0);
+	assert_true(all.gl_pathc >= 25);
+	for (size_t k = 0; k < all.gl_pathc; k++) {
+		const struct said *s = thalweg(NULL, "compare %s --explain", all.gl_pathv[k]);
+
+		if (s->code == 2 && strstr(s->err, "thalweg data fetch mnist"))
+			continue;
+		if (s->code)
+			print_error("%s: %s\n", all.gl_pathv[k], s->err);
+		assert_int_equal(s->code, 0);
+	}
+	globfree(&all);
 }
 
 static void threads_are_compared_as_well(void **state)
@@ -433,7 +480,10 @@ int main(void)
 		cmocka_unit_test(bad_requests_are_refused),
 		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
 		cmocka_unit_test(methods_and_files_are_rows),
+		cmocka_unit_test(relative_paths_begin_at_the_job),
 		cmocka_unit_test(a_grid_of_300_runs_is_quick),
+		cmocka_unit_test(other_verbs_say_that_they_ignore_the_section),
+		cmocka_unit_test(examples_are_fine),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
 
