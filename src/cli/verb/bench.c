@@ -5,13 +5,14 @@
 #include "cli/ranks.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
+#include "run/run.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct bench_flags {
 	bool json;
-	const char *python;
+	const char *python, *isa;
 	uint32_t world;
 };
 
@@ -102,8 +103,11 @@ static int bench(const struct tw_call *call)
 			 : f->world == IN_MPI ? TW_WORLD_MPI
 					      : TW_WORLD_THREADS,
 	};
+	struct tw_error why = { .status = TW_OK };
 	const struct tw_bench *one = NULL;
 
+	if (*f->isa && tw_run_isa(f->isa, &why) != TW_OK)
+		return tw_exit_for(call, &why);
 	if (call->words && !(one = find(call->word[0])))
 		return no_such_bench(call, call->word[0]);
 	if (f->world != IN_THREADS && one != &tw_bench_exchange &&
@@ -125,6 +129,9 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
 		"Python with PyTorch, for compute, scale and allreduce (default: /usr/bin/python3, "
 		"or the one in PATH)"),
+	TW_FLAG(struct bench_flags, isa, "isa", TW_TEXT, "", "NAME", 0, 0,
+		"use at most these instructions: plain, avx2 or avx512; PyTorch uses what it "
+		"likes"),
 	{ .option =
 		  TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
 				   "exchange: in threads, between two processes over sockets (tcp) "
@@ -144,6 +151,7 @@ static const struct tw_example examples[] = {
 	{ "mpirun -n 2 thalweg bench allreduce --world mpi",
 	  "sums of two MPI ranks, against a bare MPI_Iallreduce" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
+	{ "thalweg bench codec --isa avx2", "encode and decode as on a machine without AVX-512" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ 0 },
 };
