@@ -117,6 +117,13 @@ static enum tw_status network_gradient(const struct tw_engine *e, void *scratch,
 				       const struct tw_inputs *in, float *gradient,
 				       struct tw_score *score)
 {
+	return tw_network_profile(e, scratch, in, gradient, score, NULL, NULL);
+}
+
+enum tw_status tw_network_profile(const struct tw_engine *e, void *scratch,
+				  const struct tw_inputs *in, float *gradient,
+				  struct tw_score *score, int64_t (*clock)(void), int64_t *spent)
+{
 	const struct network *n = (const struct network *)e;
 	struct part *p = whole_of(n);
 	double loss = 0, correct = 0;
@@ -124,6 +131,8 @@ static enum tw_status network_gradient(const struct tw_engine *e, void *scratch,
 		.gradient = gradient,
 		.batch = { .position = in->from, .loss = &loss, .correct = &correct },
 		.cancel = in->cancel,
+		.clock = clock,
+		.spent = spent,
 	};
 	struct bench b;
 	struct made *m;
@@ -363,6 +372,11 @@ struct tw_program *tw_network_program(const struct tw_engine *e, enum tw_program
 	struct made *m;
 
 	return tw_part_program(n, whole_of(n), kind, batch, &m) == TW_OK ? m->program : NULL;
+}
+
+uint32_t tw_network_cut_node(const struct tw_engine *e, size_t cut)
+{
+	return network_of(e)->after[cut];
 }
 
 uint32_t tw_network_portion(const struct tw_engine *e)

@@ -35,6 +35,12 @@ struct tw_program *tw_network_program(const struct tw_engine *e, enum tw_program
 enum tw_status tw_network_score(const struct tw_engine *e, void *scratch,
 				const struct tw_samples *set, const struct tw_inputs *in,
 				float *prediction, struct tw_score *score);
+/* A gradient with its time: what `clock` counts is added to spent[node] of the graph. */
+enum tw_status tw_network_profile(const struct tw_engine *e, void *scratch,
+				  const struct tw_inputs *in, float *gradient,
+				  struct tw_score *score, int64_t (*clock)(void), int64_t *spent);
+/* The node before a cut. */
+uint32_t tw_network_cut_node(const struct tw_engine *e, size_t cut);
 /* Samples that an evaluation computes at once; what is left at the end is fewer. */
 uint32_t tw_network_portion(const struct tw_engine *e);
 

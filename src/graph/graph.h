@@ -144,6 +144,9 @@ struct tw_program_run {
 	struct tw_op_batch batch;   /* loss and correct are written through it */
 	float *prediction;          /* batch * size of the loss's input, PLAIN; or NULL */
 	const _Atomic bool *cancel; /* may be NULL; looked at between nodes */
+	/* Where not NULL: what it counts while a node's steps run is added to spent[node]. */
+	int64_t (*clock)(void);
+	int64_t *spent;
 };
 /* TW_OK, TW_CANCELLED, TW_NO_MEMORY (only the first time so many threads run at once). */
 enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw_program_run *run);

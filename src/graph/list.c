@@ -52,7 +52,7 @@ static enum tw_status keep_plan(struct tw_list *l, const struct tw_steps *s, str
 		const struct tw_storage *from = &s->storage[k];
 		struct tw_program_buffer *b = &buffer[count];
 
-		if (from->home > TW_HOME_STASH)
+		if (from->home > TW_HOME_STASH || !from->touched)
 			continue;
 		snprintf(text, sizeof text, "%u.%s", from->node, from->what);
 		b->what = tw_arena_text(keep, text);
@@ -86,6 +86,11 @@ static void place_stash(struct tw_list *l, struct tw_steps *s)
 	}
 }
 
+static bool in_arena(const struct tw_storage *storage)
+{
+	return storage->home == TW_HOME_ARENA && storage->touched;
+}
+
 static enum tw_status place_arena(struct tw_list *l, struct tw_steps *s, struct tw_heap *heap,
 				  struct tw_arena *work)
 {
@@ -96,12 +101,12 @@ static enum tw_status place_arena(struct tw_list *l, struct tw_steps *s, struct 
 	if (!entry)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < s->storages; k++)
-		if (s->storage[k].home == TW_HOME_ARENA)
+		if (in_arena(&s->storage[k]))
 			entry[count++] = s->storage[k].plan;
 	st = tw_plan_place(heap, entry, count, &l->plan.bytes);
 	count = 0;
 	for (uint32_t k = 0; k < s->storages; k++)
-		if (s->storage[k].home == TW_HOME_ARENA)
+		if (in_arena(&s->storage[k]))
 			s->storage[k].plan = entry[count++];
 	return st;
 }

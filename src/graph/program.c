@@ -263,6 +263,17 @@ static enum tw_status run_step(const struct running *r, const struct tw_step *st
 	return TW_OK;
 }
 
+static enum tw_status run_timed(const struct running *r, const struct tw_step *step)
+{
+	const uint32_t node = step->kind == TW_STEP_ZERO ? step->item /* which is a node */
+							 : r->p->net.item[step->item].node;
+	const int64_t began = r->run->clock();
+	const enum tw_status st = run_step(r, step);
+
+	r->run->spent[node] += r->run->clock() - began;
+	return st;
+}
+
 /* The steps of a way: from..to of one list. */
 struct stretch {
 	const struct tw_list *list;
@@ -295,6 +306,8 @@ enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw
 	for (uint32_t k = s.from; st == TW_OK && k < s.to; k++) {
 		if (run->cancel && atomic_load_explicit(run->cancel, memory_order_relaxed))
 			st = TW_CANCELLED;
+		else if (run->clock)
+			st = run_timed(&r, &s.list->step[k]);
 		else
 			st = run_step(&r, &s.list->step[k]);
 	}

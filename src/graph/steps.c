@@ -368,6 +368,51 @@ static void move_out(struct tw_steps *s)
 	}
 }
 
+static bool is_read(const bool *read, size_t place)
+{
+	return place != TW_PLACE_NONE && place != TW_PLACE_INPUT && read[place];
+}
+
+static void note_read(bool *read, size_t place)
+{
+	if (place != TW_PLACE_NONE && place != TW_PLACE_INPUT)
+		read[place] = true;
+}
+
+/* Forward steps whose values no step behind them reads.  A backward pass that computes forward
+ * again has some, because what goes out is not wanted a second time. */
+static enum tw_status drop_unread(struct tw_steps *s, struct tw_arena *work)
+{
+	bool *read = tw_arena_get(work, s->storages * sizeof *read);
+	bool *keep = tw_arena_get(work, s->steps * sizeof *keep);
+	const uint32_t steps = s->steps, turn = s->turn;
+
+	if (!read || !keep)
+		return TW_NO_MEMORY;
+	memset(read, 0, s->storages * sizeof *read);
+	for (uint32_t k = steps; k-- > 0;) {
+		const struct tw_step *step = &s->step[k];
+
+		keep[k] = k >= turn || is_read(read, step->out) || is_read(read, step->saved);
+		for (uint32_t j = 0; keep[k] && j < TW_OP_INS; j++)
+			note_read(read, step->in[j]);
+		if (keep[k] && k >= turn) {
+			note_read(read, step->out);
+			note_read(read, step->saved);
+		}
+	}
+	for (uint32_t k = 0; k < s->storages; k++)
+		s->storage[k].touched = false;
+	s->steps = s->turn = 0;
+	for (uint32_t k = 0; k < steps; k++) {
+		if (k == turn)
+			s->turn = s->steps;
+		if (keep[k])
+			emit(s, &s->step[k]);
+	}
+	return TW_OK;
+}
+
 static void find_stash(struct tw_steps *s)
 {
 	for (uint32_t k = 0; k < s->storages; k++) {
@@ -403,6 +448,8 @@ enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, enum tw
 			backward(s, i);
 		hand_back(s);
 	}
+	if (kind == TW_LIST_ALL && net->out.items && drop_unread(s, work) != TW_OK)
+		return TW_NO_MEMORY;
 	if (kind == TW_LIST_TURN)
 		find_stash(s);
 	move_out(s);

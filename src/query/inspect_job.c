@@ -4,6 +4,8 @@
 #include "query/query.h"
 
 #include "engine/network.h"
+#include "model/model.h"
+#include "query/layer_times.h"
 #include "run/open_engine.h"
 
 #include <stdlib.h>
@@ -75,12 +77,34 @@ static json_t *layer_row(const struct tw_graph_node *n)
 			 n->form.flops / 1e6);
 }
 
-static json_t *layers(const struct tw_graph *g)
+/* Where model.stages may cut after the layer: the number to write there, and how many values of a
+ * sample cross. */
+static void add_cut(const struct tw_engine *e, const char *name, json_t *row)
+{
+	const struct tw_model_cut *cut = NULL;
+	char number[TW_MODEL_CUT_NAME];
+	json_int_t floats = 0;
+
+	if (tw_model_number(name, number, sizeof number))
+		for (size_t k = 1; k + 1 < e->cuts; k++)
+			if (strcmp(e->cut[k].after, number) == 0)
+				cut = &e->cut[k];
+	for (uint32_t v = 0; cut && v < cut->values; v++)
+		floats += cut->value[v].floats;
+	json_object_set_new(row, "cut", cut ? json_string(number) : json_null());
+	json_object_set_new(row, "crosses", cut ? json_integer(floats) : json_null());
+}
+
+static json_t *layers(const struct tw_engine *e, const struct tw_graph *g)
 {
 	json_t *list = json_array();
 
-	for (uint32_t k = 1; k < g->nodes && list; k++)
-		json_array_append_new(list, layer_row(&g->node[k]));
+	for (uint32_t k = 1; k < g->nodes && list; k++) {
+		json_t *row = layer_row(&g->node[k]);
+
+		add_cut(e, g->node[k].name, row);
+		json_array_append_new(list, row);
+	}
 	return list;
 }
 
@@ -149,7 +173,7 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 	set(data, "source", json_string(job->data.from->name));
 	set(o, "data", data);
 	set(o, "model", json_string(job->network.zoo ? job->network.zoo->name : "layers"));
-	set(o, "layers", layers(g));
+	set(o, "layers", layers(e, g));
 	set(o, "mflop", json_real(g->flops / 1e6));
 	set(o, "batch", whole(batch));
 	set(o, "memory", memory(e, tw_program_plan(p), batch));
@@ -158,6 +182,28 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 		set(o, "steps", steps(p));
 	}
 	return TW_OK;
+}
+
+/* Each layer's time, and stages that would take equally long. */
+static enum tw_status measured(const struct tw_job *job, const struct tw_engine *e, json_t *o,
+			       struct tw_error *why)
+{
+	double *seconds = malloc(tw_network_graph(e)->nodes * sizeof *seconds);
+	enum tw_status st = seconds ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for times");
+	json_t *stages = NULL, *row;
+	size_t k;
+
+	if (st == TW_OK)
+		st = tw_layer_times(e, tw_job_batch(job), seconds, why);
+	if (st == TW_OK)
+		st = tw_layer_stages(e, seconds, &stages, why);
+	if (st == TW_OK) {
+		json_array_foreach(json_object_get(o, "layers"), k, row)
+			json_object_set_new(row, "ms", json_real(seconds[k + 1] * 1e3));
+		set(o, "stages", stages);
+	}
+	free(seconds);
+	return st;
 }
 
 static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t *o)
@@ -175,8 +221,8 @@ static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t 
 	set(o, "mflop", json_real(e->cost / 1e6));
 }
 
-enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **out,
-				 struct tw_error *why)
+enum tw_status tw_query_describe(const struct tw_job *job, const struct tw_describe_request *r,
+				 json_t **out, struct tw_error *why)
 {
 	struct tw_engine *e = NULL;
 	struct tw_job plain = *job;
@@ -186,10 +232,11 @@ enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **o
 	/* neither initial weights nor batches ahead are needed */
 	plain.network.weights = "";
 	plain.data.set.prefetch = 0;
-	if (plan && job->model != TW_MODEL_NETWORK)
+	if ((r->plan || r->measure) && job->model != TW_MODEL_NETWORK)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--plan: the job's model is a generated problem and has no "
-			       "memory plan; leave it out");
+			       "--%s: the job's model is a generated problem and has no %s; leave "
+			       "it out",
+			       r->plan ? "plan" : "measure", r->plan ? "memory plan" : "layers");
 	st = tw_job_open_engine(&plain, &tw_heap_system, &e, why);
 	if (st != TW_OK)
 		return st;
@@ -201,9 +248,11 @@ enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **o
 	set(o, "parameters", whole(e->trainable));
 	set(o, "buffers", whole(e->buffers));
 	if (job->model == TW_MODEL_NETWORK)
-		st = network(job, e, plan, o, why);
+		st = network(job, e, r->plan, o, why);
 	else
 		made_up(job, e, o);
+	if (st == TW_OK && r->measure)
+		st = measured(job, e, o, why);
 	e->class->close(e);
 	if (st == TW_OK)
 		*out = o;

@@ -92,9 +92,12 @@ enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out
 				struct tw_error *why);
 
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`
- * also {plan, steps} of one training batch. */
-enum tw_status tw_query_describe(const struct tw_job *job, bool plan, json_t **out,
-				 struct tw_error *why);
+ * also {plan, steps} of one training batch, with `measure` also {stages}, and layers have `ms`. */
+struct tw_describe_request {
+	bool plan, measure;
+};
+enum tw_status tw_query_describe(const struct tw_job *job, const struct tw_describe_request *r,
+				 json_t **out, struct tw_error *why);
 /* What is in a snapshot: where it comes from, its files, and statistics of every tensor. */
 enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, struct tw_error *why);
 

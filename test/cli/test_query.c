@@ -273,9 +273,16 @@ static void inspect_a_job(void **state)
 			    "conv 4 5x5 stride 2x2 pad 2x2");
 	assert_string_equal(text_of(json_array_get(layers, 0), "output"), "4x14x14");
 	assert_true(number_of(json_array_get(layers, 0), "parameters") == 104);
+	/* conv | batchnorm with its relu | maxpool | linear */
+	assert_string_equal(text_of(json_array_get(layers, 0), "cut"), "1");
+	assert_true(number_of(json_array_get(layers, 0), "crosses") == 4 * 14 * 14);
+	assert_true(json_is_null(json_object_get(json_array_get(layers, 1), "cut")));
+	assert_string_equal(text_of(json_array_get(layers, 3), "cut"), "4");
+	assert_true(number_of(json_array_get(layers, 3), "crosses") == 4 * 7 * 7);
 	json_array_foreach(layers, k, b) sum += number_of(b, "parameters");
 	assert_true(sum == number_of(o, "parameters") && number_of(o, "buffers") == 8);
 	assert_true(sum == 104 + 8 + 1970);
+	assert_null(json_object_get(o, "stages"));
 	json_array_foreach(json_object_get(o, "plan"), k, b)
 	{
 		const double to = number_of(b, "offset") + number_of(b, "bytes");
@@ -300,6 +307,40 @@ static void inspect_a_job(void **state)
 	refuses(thalweg(NULL, "inspect %s/nowhere.yaml", scratch()), 2, "nowhere.yaml");
 	refuses(thalweg(NULL, "inspect %s/net.yaml --set data.batch=0", scratch()), 2,
 		"data.batch");
+}
+
+static void inspect_measures_layers(void **state)
+{
+	json_t *o = object("inspect @/net.yaml --measure --json");
+	double layers = 0;
+	const json_t *b;
+	size_t k;
+
+	json_array_foreach(json_object_get(o, "layers"), k, b) layers += number_of(b, "ms") / 1e3;
+	assert_true(layers > 0);
+	/* no more than three of its parts have parameters */
+	assert_int_equal(json_array_size(json_object_get(o, "stages")), 2);
+	json_array_foreach(json_object_get(o, "stages"), k, b)
+	{
+		const json_t *seconds = json_object_get(b, "seconds"), *v;
+		double sum = 0, most = 0;
+		size_t i;
+
+		assert_true(number_of(b, "stages") == (double)k + 2);
+		assert_int_equal(json_array_size(json_object_get(b, "borders")), k + 1);
+		assert_int_equal(json_array_size(seconds), k + 2);
+		json_array_foreach(seconds, i, v)
+		{
+			sum += json_number_value(v);
+			most = json_number_value(v) > most ? json_number_value(v) : most;
+		}
+		assert_true(fabs(sum / layers - 1) < 1e-6);
+		assert_true(fabs(number_of(b, "faster") - sum / most) < 1e-6);
+	}
+	json_decref(o);
+	has(thalweg(NULL, "inspect %s/net.yaml --measure", scratch())->out, "model.stages");
+	refuses(thalweg(NULL, "inspect %s/bowl.yaml --measure", scratch()), 2, "--measure");
+	refuses(thalweg(NULL, "inspect %s/net --measure", scratch()), 2, "--measure");
 }
 
 static void inspect_a_checkpoint(void **state)
@@ -528,6 +569,7 @@ int main(void)
 		cmocka_unit_test(a_file_is_as_good_as_the_run),
 		cmocka_unit_test(others_read_it),
 		cmocka_unit_test(inspect_a_job),
+		cmocka_unit_test(inspect_measures_layers),
 		cmocka_unit_test(inspect_a_checkpoint),
 		cmocka_unit_test(inspect_a_file),
 		cmocka_unit_test(paths_of_a_job_begin_at_its_file),

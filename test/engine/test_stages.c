@@ -3,6 +3,7 @@
  * counts, wherever it is cut, with a stash and without, however many batches are on their way. */
 /* labels: threads */
 #include "engine/network.h"
+#include "base/refusing.h"
 #include "kit/isas.h"
 #include "model/model.h"
 #include "staged.h"
@@ -53,10 +54,11 @@ static const struct net nets[] = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static struct tw_data *digits(const struct tw_data_options *o, struct tw_arena *keep)
+static struct tw_data *digits(struct tw_heap *heap, const struct tw_data_options *o,
+			      struct tw_arena *keep)
 {
 	const struct tw_source *s = tw_source_find("digits");
-	const struct tw_source_site site = { .heap = &tw_heap_system, .cache = "" };
+	const struct tw_source_site site = { .heap = heap, .cache = "" };
 	struct tw_error why = { 0 };
 	struct tw_data *data = NULL;
 	void *options = calloc(1, s->options_bytes);
@@ -97,10 +99,10 @@ static void write_layers(const struct net *net, const struct tw_model_site *site
 	assert_int_equal(zoo->layers(options, site, keep, layer, layers, &why), TW_OK);
 }
 
-static struct tw_engine *opened(const struct net *net)
+static struct tw_engine *opened_in(struct tw_heap *heap, const struct net *net)
 {
 	struct tw_network_facts f = { .seed = 7, .batch = BATCH, .most = BATCH + 2 };
-	struct tw_model_site site = { .heap = &tw_heap_system, .loss_place = "" };
+	struct tw_model_site site = { .heap = heap, .loss_place = "" };
 	struct tw_error why = { 0 };
 	struct tw_engine *e = NULL;
 	struct tw_layer *layer;
@@ -112,17 +114,22 @@ static struct tw_engine *opened(const struct net *net)
 	f.options.shift = net->shift;
 	f.options.noise = net->noise;
 	f.own_input = net->zoo && tw_zoo_find(net->zoo)->predicts_input;
-	f.data = digits(&f.options, &keep);
+	f.data = digits(heap, &f.options, &keep);
 	site.in = (struct tw_shape){ 3, { 1, 28, 28 } };
 	site.classes = f.own_input ? 0 : f.data->classes;
 	site.targets = f.own_input ? (uint32_t)f.data->features : 0;
 	site.loss = net->loss ? net->loss : f.own_input ? "mean-squared" : "cross-entropy";
 	write_layers(net, &site, &keep, &layer, &layers);
 	if (tw_model_build(&site, layer, layers, &f.graph, &why) != TW_OK ||
-	    tw_network_open(&tw_heap_system, &f, &e, &why) != TW_OK)
+	    tw_network_open(heap, &f, &e, &why) != TW_OK)
 		fail_msg("%s: %s", net->what, why.text);
 	tw_arena_release(&keep);
 	return e;
+}
+
+static struct tw_engine *opened(const struct net *net)
+{
+	return opened_in(&tw_heap_system, net);
 }
 
 /* --- gradients -------------------------------------------------------------------------------- */
@@ -403,6 +410,87 @@ static void stops_when_cancelled(void **state)
 	e->class->close(e);
 }
 
+/* Whatever request for memory fails, the engine says so and is as good as before. */
+static void memory_may_be_refused(void **state)
+{
+	struct refusing r = REFUSING(0);
+	struct tw_engine *e = opened_in(&r.heap, &nets[4]);
+	const uint32_t last = (uint32_t)e->cuts - 1;
+	struct tw_needs needs = { 0 };
+	enum tw_status st;
+
+	for (unsigned nth = 1;; nth++) {
+		const int live = r.live;
+
+		r.refuse = r.calls + nth;
+		st = e->class->needs(e, 2, last, BATCH + 1, &needs);
+		if (st == TW_OK)
+			break;
+		assert_int_equal(st, TW_NO_MEMORY);
+		assert_true(r.live >= live); /* what was made before stays */
+	}
+	assert_true(needs.scratch && needs.stash);
+	r.refuse = 0;
+	e->class->close(e);
+	assert_int_equal(r.live, 0);
+}
+
+/* Nothing is allocated through our heap when stages are warm. */
+static void warm_stages_allocate_nothing(void **state)
+{
+	struct refusing r = REFUSING(0);
+	struct tw_engine *e = opened_in(&r.heap, &nets[2]);
+	float *w = some_parameters(e);
+	unsigned calls;
+
+	for (int again = 0; again < 2; again++) {
+		calls = r.calls;
+		for (enum staged_way way = 0; way < STAGED_WAYS; way++) {
+			const struct staged s = several(e, 3, 0, way);
+
+			check(&nets[2], &s, w, 0, BATCH, 2);
+		}
+	}
+	assert_int_equal(r.calls, calls);
+	free(w);
+	e->class->close(e);
+}
+
+/* Some part of a network as people read it. */
+static char *described(const struct tw_engine *e, uint32_t behind, uint32_t upto)
+{
+	const struct tw_graph_part part = { behind, upto };
+	struct tw_program *p = NULL;
+	char *text = NULL;
+	size_t n;
+	FILE *out = open_memstream(&text, &n);
+
+	assert_int_equal(tw_program_of_part(tw_network_graph(e), TW_PROGRAM_PASSES, &part, BATCH, 1,
+					    &p, NULL),
+			 TW_OK);
+	tw_program_describe(p, out);
+	fclose(out);
+	tw_program_free(p);
+	return text;
+}
+
+/* Computing forward again stops at the last value that somebody reads. */
+static void recomputes_only_what_is_read(void **state)
+{
+	static const struct net net = { .what = "linear",
+					.layers = { "linear 9", "linear 8", "tanh", "linear 10" } };
+	struct tw_engine *e = opened(&net);
+	char *text = described(e, 2, 3); /* behind the flattening and the first: one product */
+
+	assert_null(strstr(text, "forward"));
+	assert_non_null(strstr(text, "backward"));
+	free(text);
+	text = described(e, 2, 4); /* tanh reads its output, which needs the product */
+	assert_non_null(strstr(text, "forward"));
+	free(text);
+	e->class->close(e);
+}
+
 static int run_all(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +503,9 @@ static int run_all(void)
 		cmocka_unit_test(stages_need_less_memory),
 		cmocka_unit_test(refuses_what_cannot_be),
 		cmocka_unit_test(stops_when_cancelled),
+		cmocka_unit_test(memory_may_be_refused),
+		cmocka_unit_test(warm_stages_allocate_nothing),
+		cmocka_unit_test(recomputes_only_what_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

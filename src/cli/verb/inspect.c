@@ -8,7 +8,8 @@
 
 struct inspect_flags {
 	struct tw_texts set;
-	bool json, plan;
+	bool json;
+	struct tw_describe_request job;
 };
 
 static const char *text(const json_t *o, const char *name)
@@ -53,14 +54,46 @@ static void print_layers(const json_t *o)
 	const json_t *row;
 	size_t k;
 
-	printf("\n%-12s %-32s %-12s %12s %10s\n", "layer", "text", "output", "parameters", "MFLOP");
+	printf("\n%-12s %-32s %-12s %12s %10s   %s\n", "layer", "text", "output", "parameters",
+	       "MFLOP", "stage border, values");
 	json_array_foreach(json_object_get(o, "layers"), k, row)
-		printf("%-12s %-32s %-12s %12lld %10.4g\n",
+	{
+		printf("%-12s %-32s %-12s %12lld %10.4g",
 		       *text(row, "number") ? text(row, "number") : "loss", text(row, "text"),
 		       text(row, "output"), whole(row, "parameters") + whole(row, "buffers"),
 		       number(row, "mflop"));
+		if (json_is_string(json_object_get(row, "cut")))
+			printf("   %s, %lld", text(row, "cut"), whole(row, "crosses"));
+		printf("\n");
+	}
 	printf("%-12s %-32s %-12s %12lld %10.4g\n", "all", "", "",
 	       whole(o, "parameters") + whole(o, "buffers"), number(o, "mflop"));
+	printf("\nmodel.stages lists borders of stages; so many values of a sample cross there\n");
+}
+
+static void print_measured(const json_t *o)
+{
+	const json_t *row, *v;
+	size_t k, i;
+
+	printf("\n%-12s %-32s %10s\n", "layer", "text", "ms");
+	json_array_foreach(json_object_get(o, "layers"), k, row) printf(
+		"%-12s %-32s %10.4f\n", text(row, "number"), text(row, "text"), number(row, "ms"));
+	printf("\n%-8s %-32s %-8s %s\n", "stages", "model.stages", "faster", "ms of each stage");
+	json_array_foreach(json_object_get(o, "stages"), k, row)
+	{
+		char borders[200] = "[";
+		size_t at = 1;
+
+		json_array_foreach(json_object_get(row, "borders"), i, v) at +=
+			(size_t)snprintf(borders + at, sizeof borders - at, "%s%s", i ? ", " : "",
+					 json_string_value(v));
+		printf("%-8lld %s%-*s %-8.2f", whole(row, "stages"), borders, 32 - (int)at, "]",
+		       number(row, "faster"));
+		json_array_foreach(json_object_get(row, "seconds"), i, v)
+			printf(" %.3f", json_number_value(v) * 1e3);
+		printf("\n");
+	}
 }
 
 static void print_memory(const json_t *o)
@@ -117,6 +150,8 @@ static void print_job(const json_t *o)
 	       whole(d, "validation"), whole(d, "test"));
 	print_layers(o);
 	print_memory(o);
+	if (json_object_get(o, "stages"))
+		print_measured(o);
 	if (json_object_get(o, "plan"))
 		print_plan(o);
 }
@@ -249,7 +284,7 @@ static enum tw_status look_at_job(const struct tw_call *call, json_t **out, stru
 	enum tw_status st = tw_query_job(call->word[0], &words, &job, why);
 
 	if (st == TW_OK)
-		st = tw_query_describe(job, f->plan, out, why);
+		st = tw_query_describe(job, &f->job, out, why);
 	tw_job_free(job);
 	return st;
 }
@@ -261,9 +296,12 @@ static enum tw_status look_at_snapshot(const struct tw_call *call, json_t **out,
 	struct tw_snapshot *s = NULL;
 	enum tw_status st;
 
-	if (f->plan || f->set.count)
+	if (f->job.plan || f->job.measure || f->set.count)
 		return tw_fail(why, TW_BAD_INPUT, "--%s needs a job file; %s is not called *.yaml",
-			       f->plan ? "plan" : "set", call->word[0]);
+			       f->job.plan      ? "plan"
+			       : f->job.measure ? "measure"
+						: "set",
+			       call->word[0]);
 	st = tw_snapshot_open(call->word[0], call->log, &s, why);
 	if (st == TW_OK)
 		st = tw_query_snapshot(s, out, why);
@@ -289,8 +327,10 @@ static int inspect(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_FLAG(struct inspect_flags, plan, "plan", TW_BOOL, "false", NULL, 0, 0,
+	TW_FLAG(struct inspect_flags, job.plan, "plan", TW_BOOL, "false", NULL, 0, 0,
 		"for a job: every buffer of the memory plan, and every step"),
+	TW_FLAG(struct inspect_flags, job.measure, "measure", TW_BOOL, "false", NULL, 0, 0,
+		"for a job: the time of each layer on this machine, and stages of equal time"),
 	TW_FLAG_MANY(struct inspect_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
 	TW_FLAG(struct inspect_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
@@ -302,6 +342,8 @@ static const struct tw_example examples[] = {
 	{ "thalweg inspect examples/lenet-mnist.yaml", "layers, shapes, costs, memory" },
 	{ "thalweg inspect examples/lenet-mnist.yaml --plan",
 	  "where and when each buffer is in memory, and which kernels run" },
+	{ "thalweg inspect examples/lenet-mnist.yaml --measure",
+	  "how long each layer takes, and model.stages that balance a pipeline" },
 	{ "thalweg inspect runs/lenet-mnist", "its newest checkpoint: files and tensors" },
 	{ "thalweg inspect model.safetensors --json", "tensors of a file, as JSON" },
 	{ 0 },
@@ -312,9 +354,10 @@ const struct tw_verb tw_verb_inspect = {
 	.words = "PATH",
 	.help = "show what is in a job, a run directory, a checkpoint or a safetensors file",
 	.about = "For a job file (*.yaml, *.yml, or - for standard input): its layers with\n"
-		 "shapes, parameters and work per sample (forward), and the memory that one\n"
-		 "worker needs.  For a run directory or a checkpoint: where it comes from, its\n"
-		 "files and its tensors.  For a safetensors file: its tensors and metadata.\n",
+		 "shapes, parameters and work per sample (forward), where model.stages may cut\n"
+		 "it, and the memory that one worker needs.  For a run directory or a\n"
+		 "checkpoint: where it comes from, its files and its tensors.  For a\n"
+		 "safetensors file: its tensors and metadata.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct inspect_flags),

@@ -416,6 +416,7 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
+
 /* --- master_stalled.c ----------------------------------------------------------------------- */
 
 enum tw_status tw_stalled_init(struct master *m);

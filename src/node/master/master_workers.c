@@ -134,9 +134,9 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 
 	tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		struct tw_member here = one;
+		const struct tw_member here = { slot, one.incarnation, one.state,
+						node_for(m, slot, s) };
 
-		here.node = node_for(m, slot, s);
 		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
 			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &here);
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
