@@ -103,6 +103,9 @@ static void hear(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 static const char gradients[] = "model: {quadratic: {dimension: 21, noise: 0.3, buffers: 3}}\n"
 				"data: {source: none, samples: 60, batch: 3}\n"
 				"update: {rate: 0.02}\n",
+		  staged[] = "model: {quadratic: {dimension: 21, noise: 0.3, stages: 2}}\n"
+			     "data: {source: none, samples: 60, batch: 3}\n"
+			     "update: {rate: 0.02}\n",
 		  optimised[] = "model: {quadratic: {dimension: 21}}\n"
 				"data: {source: none, samples: 60, batch: 3}\n";
 
@@ -120,8 +123,10 @@ static void run(const char *strategy, int servers, const char *more, bool distur
 		   "cluster: {workers: 4, shards: 3, servers: %d}\nstrategy: %s\n"
 		   "checkpoint: {every: 300ms}\n"
 		   "sim: {compute: {law: exponential, mean: 20ms}, latency: 1ms%s}\n",
-		   *strategy == '"' ? optimised : gradients, *strategy == '"' ? 6 : 2, servers,
-		   strategy, more);
+		   *strategy == '"'           ? optimised
+		   : strstr(strategy, "pipe") ? staged
+					      : gradients,
+		   *strategy == '"' ? 6 : 2, servers, strategy, more);
 	p = &t.job->plan;
 	slice_most = (size_t)24 * 8 + 64; /* whatever the codec: 24 floats, and what it adds */
 	part_most = 1u << 20;
@@ -177,6 +182,10 @@ static void what_is_said_is_allowed_and_what_is_forbidden_ignored(void **state)
 			snprintf(quoted, sizeof quoted, "\"%s\"", p->name);
 			obeys_nobody(quoted, SERVERS, faults[f]);
 		}
+	for (size_t f = 0; f < 4; f++) {
+		obeys_nobody("gpipe", SERVERS, faults[f]);
+		obeys_nobody("pipedream", SERVERS, faults[f]);
+	}
 	/* these two are rare */
 	for (uint16_t t = TW_HELLO; t < TW_GREET; t++) {
 		uint64_t forgeries = 0;
