@@ -130,7 +130,8 @@ static void decide(struct master *m, struct tw_context *ctx)
 	}
 	if (found) {
 		m->count.refused = 0; /* (5) */
-		tw_say(ctx, TW_INFO, "the run goes on after round %llu, which workers still have",
+		tw_say(ctx, TW_WARNING,
+		       "the run goes on after round %llu, which workers still have",
 		       (unsigned long long)round);
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_TAKEOVER, .round = round });
 	}
