@@ -109,6 +109,16 @@ if(TW_TESTS)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
+			tw_script(mpi_worlds "" /usr/bin/python3 ${here}/mpi/worlds.py)
+			tw_script(mpi_refusals "" /usr/bin/python3 ${here}/mpi/refusals.py)
+			tw_script(mpi_deaths "" /usr/bin/python3 ${here}/mpi/deaths.py)
+			tw_script(mpi_worlds_full full /usr/bin/python3
+				${here}/mpi/worlds.py --full)
+			tw_script(mpi_deaths_full full /usr/bin/python3
+				${here}/mpi/deaths.py --full)
+			tw_script(mpi_slurm full /usr/bin/python3 ${here}/mpi/slurm.py)
+			# as many ranks as the machine has cores, and more
+			set_tests_properties(mpi_worlds mpi_deaths PROPERTIES PROCESSORS 2 COST 100)
 			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
 			add_executable(network_probe ${here}/torch/network_probe.c)

@@ -47,6 +47,18 @@ struct tw_compute {
 	uint64_t id;             /* the actor's */
 };
 
+/* A sum over all nodes of the run that the world makes itself.  Each of them asks for the same sums:
+ * those of one channel by growing keys.  One that some node does not ask for is never made, and the
+ * world forgets it when a later one of its channel is. */
+struct tw_sum {
+	uint32_t channel;
+	uint64_t key;
+	struct tw_block *in;   /* floats from `at` on; NULL: what is in `out` */
+	size_t at, n;          /* of floats */
+	struct tw_block *out;  /* n floats: the sum */
+	struct tw_block *more; /* floats that are added up in place, all of the block */
+};
+
 /* A thing that happened, for tests, metrics, traces and the progress line. */
 enum tw_note_kind {
 	TW_NOTE_STEP,     /* a worker starts a step: slot, clock, from, count */
@@ -174,6 +186,9 @@ struct tw_actor_class {
 	void (*message)(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m);
 	void (*timer)(struct tw_actor *a, struct tw_context *ctx, uint32_t timer);
 	void (*computed)(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
+	/* A sum that was asked for is made.  The blocks are borrowed, and nobody else's any more. */
+	void (*summed)(struct tw_actor *a, struct tw_context *ctx, uint64_t key,
+		       struct tw_block *sum, struct tw_block *more);
 	void (*saved)(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
 		      enum tw_status status);
 	/* The newest complete cut, or cut 0 and no parts.  Parts are borrowed. */
@@ -210,6 +225,9 @@ struct tw_world {
 	/* Ask for it to end soon with TW_CANCELLED (or a result, if it was done): `computed` comes
 	 * in any case, as soon as the world can. */
 	void (*cancel)(struct tw_context *ctx, struct tw_compute *c);
+	/* Make the sum; `summed` answers.  Takes the references of its blocks.  NULL: this world
+	 * makes none. */
+	void (*sum)(struct tw_context *ctx, const struct tw_sum *sum);
 	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers. */
 	void (*save)(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
 		     size_t count);

@@ -87,6 +87,7 @@ enum tw_type {
 	TW_OVER, /* master → all: the run has ended; payload: result as JSON, or why it failed */
 	TW_TICKETS, /* master → who listens: who may dial you, and what each of them shows */
 	TW_LEAVING, /* my actors have left the cluster: this connection closes, and is not missed */
+	TW_LEND,    /* on a socket pair: you may fetch what I send (wire/lend.h); I can; I have */
 	TW_TYPES
 };
 
@@ -113,6 +114,7 @@ enum tw_flags {
 	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
 	TW_FLAG_LOCAL = 16384,  /* GREET: my end of the connection stays on this machine; TERMS: so
 				   does mine, and payloads are not hashed from now on */
+	TW_FLAG_LENT = 32768,   /* a frame: its chunk is to be fetched (wire/lend.h) */
 };
 
 struct tw_header {
@@ -463,7 +465,19 @@ struct tw_ticket {
 	uint8_t ticket[TW_TICKET]; /* what it will show */
 };
 
+enum tw_lend_what {
+	TW_LEND_OFFER, /* fetch from me, if you can */
+	TW_LEND_MAY,   /* I can: lend to me */
+	TW_LEND_TAKEN, /* I have fetched so many */
+};
+struct tw_body_lend {
+	uint32_t what, pad;            /* enum tw_lend_what */
+	uint64_t process, cell, token; /* OFFER: struct tw_lender */
+	uint64_t taken;                /* TAKEN: messages, ever */
+};
+
 union tw_body {
+	struct tw_body_lend lend;
 	struct tw_body_tickets tickets;
 	struct tw_body_greet greet;
 	struct tw_body_terms terms;
@@ -511,6 +525,7 @@ struct tw_msg {
 	struct tw_block *tail;    /* a reference, or NULL; h.tail bytes of it count */
 	struct tw_block *payload; /* a reference, or NULL; h.payload bytes of it count ... */
 	size_t payload_at;        /* ... from here on: a slice of a vector travels without a copy */
+	bool fresh; /* nobody else refers to the payload: who gets the message may write there */
 };
 
 static inline uint8_t *tw_msg_payload(const struct tw_msg *m)

@@ -81,6 +81,7 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_OVER] = { "OVER", BODY(over), BYTES(RESULT_MOST) },
 	[TW_TICKETS] = { "TICKETS", BODY(tickets), TAIL(tw_ticket) },
 	[TW_LEAVING] = { "LEAVING" },
+	[TW_LEND] = { "LEND", BODY(lend) },
 };
 
 _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &&

@@ -18,4 +18,8 @@ enum tw_status tw_allreduce_training(const struct tw_bench_how *how,
 				     struct tw_allreduce_theirs *theirs, json_t *cases,
 				     struct tw_error *why);
 
+/* Between MPI ranks. */
+enum tw_status tw_allreduce_mpi(const struct tw_bench_how *how, json_t *cases,
+				struct tw_error *why);
+
 #endif

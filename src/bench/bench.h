@@ -14,7 +14,8 @@
 struct tw_bench_how {
 	const struct tw_log *log;
 	const char *python;       /* which has PyTorch; NULL: see torch.h */
-	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP; else threads */
+	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP, TW_WORLD_MPI; else threads */
+	struct tw_ranks *ranks;   /* TW_WORLD_MPI: those that all run this bench; else NULL */
 	size_t size;     /* exchange over tcp, allreduce: parameters, connections: workers; 0: as
 			  * usual */
 	unsigned rounds; /* of those that count them; 0: as many as they want */

@@ -15,4 +15,7 @@ enum tw_status tw_exchange_job(enum tw_world_kind world, uint32_t workers, uint3
 /* Between two processes: a socket pair, loopback, TLS over loopback. */
 enum tw_status tw_exchange_tcp(const struct tw_bench_how *how, json_t *cases, struct tw_error *why);
 
+/* Between two MPI ranks. */
+enum tw_status tw_exchange_mpi(const struct tw_bench_how *how, json_t *cases, struct tw_error *why);
+
 #endif

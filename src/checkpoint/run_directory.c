@@ -34,6 +34,8 @@ static const char *verb_name(const char *world)
 {
 	if (strcmp(world, "tcp") == 0)
 		return "`thalweg serve` or `thalweg train --processes`";
+	if (strcmp(world, "mpi") == 0)
+		return "`thalweg train` on MPI ranks";
 	return strcmp(world, "sim") == 0 ? "`thalweg sim`" : "`thalweg train`";
 }
 

@@ -115,7 +115,7 @@ int tw_join_alone(const struct tw_call *call, struct tw_link *l, const struct tw
 	enum tw_status status;
 
 	status = enter(call, l, master, tw_signals_count(true), &result, &why);
-	if (result)
+	if (result && !((const struct tw_join_flags *)call->flags)->silent)
 		print(call, result);
 	json_decref(result);
 	return status == TW_OK ? TW_EXIT_DONE : tw_exit_for(call, &why);
@@ -356,7 +356,7 @@ static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
 
 	tw_work_dir(f->job, standard, sizeof standard);
 	if (status == TW_OK)
-		status = tw_work_read(call, f->job, TW_WORLD_TCP, dir, &job, why);
+		status = tw_work_read_ranks(call, f->job, TW_WORLD_TCP, dir, f->tasks, &job, why);
 	if (status == TW_OK)
 		status = lead_address(&f->link, where, &listen, &dial, why);
 	if (status == TW_OK)

@@ -19,7 +19,9 @@ struct tw_join_flags {
 	const char *data;
 	bool allow_path;
 	const char *save;
-	bool ranked; /* found in the environment: --listen and --insecure are rank 0's */
+	bool ranked;    /* found in the environment: --listen and --insecure are rank 0's */
+	uint32_t tasks; /* that a launcher has started for the job; 0: not known */
+	bool silent;    /* rank 0 prints the result, and nobody else */
 };
 
 /* All return the exit code; messages and results are printed before. */

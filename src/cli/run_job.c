@@ -49,27 +49,23 @@ enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why)
 	return status;
 }
 
-enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
-			   struct tw_tcp_setup *net, struct tw_error *why)
+/* Run it with the verb's flags, and print the result. */
+static enum tw_status run(const struct tw_call *call, struct tw_job *job,
+			  struct tw_run_request *request, struct tw_error *why)
 {
 	const struct tw_work_flags *f = call->flags;
-	const struct tw_run_request request = {
-		.dir = dir,
-		.again = f->again,
-		.metrics = *f->log ? f->log : NULL,
-		.trace = f->trace && *f->trace ? f->trace : NULL,
-		.threads = f->threads,
-		.checkpoints = f->checkpoints,
-		.log = call->log,
-		.interrupted = tw_signals_count(dir != NULL),
-		.show = call->quiet ? NULL : tw_terminal_show,
-		.show_arg = call->terminal,
-		.net = net,
-	};
 	json_t *result = NULL;
 	enum tw_status status;
 
-	status = tw_run(&request, job, &result, why);
+	request->again = f->again;
+	request->metrics = *f->log ? f->log : NULL;
+	request->trace = f->trace && *f->trace ? f->trace : NULL;
+	request->threads = f->threads;
+	request->checkpoints = f->checkpoints;
+	request->log = call->log;
+	request->show = call->quiet ? NULL : tw_terminal_show;
+	request->show_arg = call->terminal;
+	status = tw_run(request, job, &result, why);
 	tw_terminal_clear(call->terminal);
 	if (result && f->json)
 		tw_print_json(result);
@@ -85,16 +81,43 @@ enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const
 	return status;
 }
 
-enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,
-			    const char *dir, struct tw_job **out, struct tw_error *why)
+enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
+			   struct tw_tcp_setup *net, struct tw_error *why)
+{
+	struct tw_run_request request = { .dir = dir,
+					  .interrupted = tw_signals_count(dir != NULL),
+					  .net = net };
+
+	return run(call, job, &request, why);
+}
+
+enum tw_status tw_work_run_ranks(const struct tw_call *call, struct tw_job *job, const char *dir,
+				 struct tw_ranks *ranks, struct tw_error *why)
+{
+	struct tw_run_request request = { .dir = dir,
+					  .interrupted = tw_ranks_interrupts(ranks),
+					  .ranks = ranks };
+
+	return run(call, job, &request, why);
+}
+
+enum tw_status tw_work_read_ranks(const struct tw_call *call, const char *path,
+				  enum tw_world_kind world, const char *dir, uint32_t ranks,
+				  struct tw_job **out, struct tw_error *why)
 {
 	const struct tw_work_flags *f = call->flags;
 	const enum tw_status status = check_flags(f, dir, why);
 
 	if (status != TW_OK)
 		return status;
-	return tw_job_read(path, f->set.at, f->set.count, (const char *const *)environ, world, out,
-			   why);
+	return tw_job_read_ranks(path, f->set.at, f->set.count, (const char *const *)environ, world,
+				 ranks, out, why);
+}
+
+enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,
+			    const char *dir, struct tw_job **out, struct tw_error *why)
+{
+	return tw_work_read_ranks(call, path, world, dir, 0, out, why);
 }
 
 int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *dir)

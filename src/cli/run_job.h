@@ -5,6 +5,7 @@
 
 #include "cli/verb.h"
 #include "spec/job.h"
+#include "run/ranks.h"
 #include "run/tcp_setup.h"
 
 /* First in the flags of every verb that runs a job. */
@@ -42,11 +43,18 @@ int tw_work(const struct tw_call *call, enum tw_world_kind world, const char *di
 /* The same in steps.  Check the flags and read the job at `path`; *out is the caller's. */
 enum tw_status tw_work_read(const struct tw_call *call, const char *path, enum tw_world_kind world,
 			    const char *dir, struct tw_job **out, struct tw_error *why);
+/* ... where a launcher has started `ranks` processes. */
+enum tw_status tw_work_read_ranks(const struct tw_call *call, const char *path,
+				  enum tw_world_kind world, const char *dir, uint32_t ranks,
+				  struct tw_job **out, struct tw_error *why);
 /* --explain: print the job. */
 enum tw_status tw_work_explain(struct tw_job *job, struct tw_error *why);
 /* Run it (`net`: in the world tcp) and print its result. */
 enum tw_status tw_work_run(const struct tw_call *call, struct tw_job *job, const char *dir,
 			   struct tw_tcp_setup *net, struct tw_error *why);
+/* Run the job on ranks, as rank 0; print its result. */
+enum tw_status tw_work_run_ranks(const struct tw_call *call, struct tw_job *job, const char *dir,
+				 struct tw_ranks *ranks, struct tw_error *why);
 /* runs/<the job file's name without folder and suffix>. */
 void tw_work_dir(const char *job, char *out, size_t room);
 

@@ -80,6 +80,12 @@ const _Atomic int *tw_signals_count_all(void)
 	return &signals;
 }
 
+const _Atomic int *tw_signals_count_ranks(void)
+{
+	count(SIGUSR1);
+	return tw_signals_count_all();
+}
+
 const _Atomic int *tw_signals_count_term(void)
 {
 	atomic_store(&limit, 2);

@@ -20,4 +20,8 @@ const _Atomic int *tw_signals_count_all(void);
 /* For a process that another has started and drains: count SIGTERM only. */
 const _Atomic int *tw_signals_count_term(void);
 
+/* For a rank of an MPI, which tells rank 0: count these three and SIGUSR1, which every launcher passes
+ * on at once. */
+const _Atomic int *tw_signals_count_ranks(void);
+
 #endif

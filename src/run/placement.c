@@ -88,6 +88,33 @@ enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *p
 	return TW_OK;
 }
 
+uint32_t *tw_placement_spread(const struct tw_plan *p, uint32_t ranks)
+{
+	uint32_t *rank_of = calloc(tw_placement_nodes(p), sizeof *rank_of);
+	const uint32_t workers = p->crew.workers;
+
+	for (uint32_t k = 0; rank_of && k < p->crew.servers; k++)
+		rank_of[1 + k] = k % ranks;
+	for (uint32_t k = 0; rank_of && k < workers; k++)
+		rank_of[tw_plan_worker_node(p, k)] =
+			workers <= ranks ? ranks - workers + k
+					 : (uint32_t)((uint64_t)k * ranks / workers);
+	return rank_of;
+}
+
+enum tw_status tw_placement_rank(struct tw_placement *c, const struct tw_plan *p,
+				 const uint32_t *rank_of, uint32_t rank)
+{
+	const enum tw_status status = tw_placement_init(c, p, false);
+	size_t kept = 0;
+
+	for (size_t k = 0; status == TW_OK && k < c->seats; k++)
+		if (rank_of[c->seat[k].addr.node] == rank)
+			c->seat[kept++] = c->seat[k];
+	c->seats = kept;
+	return status;
+}
+
 void tw_placement_release(struct tw_placement *c)
 {
 	free(c->seat);

@@ -243,6 +243,8 @@ static void enter_world(struct run *r)
 		tw_tcp_setup_attach(q->net, r->tcp);
 		tw_tcp_run(r->tcp, &cluster, &r->ran);
 		tw_tcp_setup_attach(q->net, NULL);
+	} else if (q->ranks) {
+		tw_ranks_run(q->ranks, &cluster, p, &r->ran);
 	} else {
 		const struct tw_threads_options options = {
 			.lockfree = (p->gate->traits & TW_GATE_LOCKFREE) != 0,
@@ -555,11 +557,16 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
 	const bool on_time = virtual && r->dir && tw_run_directory_resumes(r->dir);
 	const struct tw_plan *p = &r->job->plan;
+	struct tw_ranks *ranks = r->request->ranks;
+	enum tw_status status;
 
-	if ((r->tcp ? tw_placement_serve(&r->cast, p) : tw_placement_init(&r->cast, p, on_time)) !=
-	    TW_OK)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
-	return TW_OK;
+	if (r->tcp)
+		status = tw_placement_serve(&r->cast, p);
+	else if (ranks)
+		status = tw_ranks_cast(ranks, p, &r->cast);
+	else
+		status = tw_placement_init(&r->cast, p, on_time);
+	return status == TW_OK ? TW_OK : tw_fail(why, status, "no memory for the actors");
 }
 
 /* What `thalweg export` would write; NULL: there is none, and the log says why. */
@@ -624,6 +631,8 @@ static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *
 		tw_job_set_rate(job, rate_after(r, r->restarts));
 	if (status == TW_OK && job->world == TW_WORLD_TCP)
 		status = open_net(r, why);
+	if (status == TW_OK && request->ranks)
+		status = tw_ranks_begin(request->ranks, job, r->engine, why);
 	if (status == TW_OK)
 		status = make_cast(r, why);
 	if (status == TW_OK) {
@@ -653,6 +662,8 @@ static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *
 		if (r->tcp)
 			tell_joiners(r, status, *result, why);
 	}
+	if (request->ranks)
+		tw_ranks_over(request->ranks);
 	release(r);
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "actor/cluster.h"
 #include "spec/job.h"
+#include "run/ranks.h"
 #include "run/tcp_setup.h"
 #include "metrics/progress.h"
 
@@ -27,6 +28,7 @@ struct tw_run_request {
 	tw_observer observer; /* sees every note; false interrupts; may be NULL */
 	void *observer_arg;
 	struct tw_tcp_setup *net; /* the world tcp: how others reach us; else NULL */
+	struct tw_ranks *ranks;   /* the world mpi: we are rank 0; else NULL */
 };
 
 /* Run the job, which tw_job_read made, in the world it was read for.  *result is the caller's

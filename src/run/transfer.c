@@ -86,7 +86,7 @@ static enum tw_status read_back(const struct tw_job *job, const char *text, size
 	char *again = NULL;
 	size_t length = 0;
 	enum tw_status st = tw_job_read_text("the job for those who join", text, bytes, NULL, 0,
-					     NULL, TW_WORLD_TCP, &copy, &said);
+					     NULL, job->world, &copy, &said);
 
 	if (st != TW_OK)
 		return tw_fail(why, st, "%.200s: cannot be passed on to processes that join: %s",
@@ -111,7 +111,7 @@ enum tw_status tw_transfer_text(const struct tw_job *job, char **text, size_t *b
 	char *own = NULL;
 	enum tw_status st;
 
-	if (job->world != TW_WORLD_TCP)
+	if (!tw_world_has_processes(job->world))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: was read for the world %s, and only jobs of processes are "
 			       "passed on",

@@ -18,7 +18,7 @@ enum tw_status tw_transfer_facts(const struct tw_job *job, const struct tw_engin
 				 struct tw_transfer_facts *out, struct tw_error *why);
 
 /* The text that a joiner reads: the job spelled out, whatever files, flags and environment it came
- * from.  Reading it (tw_job_read_text in the world tcp, without environment) gives a job of the
+ * from.  Reading it (tw_job_read_text in the same world, without environment) gives a job of the
  * same facts.  *text is freed by free(). */
 enum tw_status tw_transfer_text(const struct tw_job *job, char **text, size_t *bytes,
 				struct tw_error *why);

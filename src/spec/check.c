@@ -270,13 +270,40 @@ static void said_time(char out[32], int64_t ns)
 	tw_option_text(&row, &ns, out, 32);
 }
 
+/* What adds up is a library that only ranks have, and it takes floats of all of them. */
+static enum tw_status check_library(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_reduction *r = job->plan.topology.reduction;
+
+	if (!r || !(r->traits & TW_REDUCTION_LIBRARY))
+		return TW_OK;
+	if (job->world != TW_WORLD_MPI)
+		return tw_job_refuse(
+			job, why, "strategy.topology.schedule",
+			"%s: MPI_Iallreduce adds up, and only MPI ranks have it; start "
+			"the job with mpirun or srun --mpi=pmix, or use another schedule",
+			r->name);
+	if (!(job->plan.traffic.up->traits & TW_CODEC_IDENTITY))
+		return tw_job_refuse(job, why, "strategy.topology.schedule",
+				     "%s: MPI adds up floats, and codec.up writes something else; "
+				     "use another schedule, or leave codec.up out",
+				     r->name);
+	if (job->ranks && job->cluster.workers != job->ranks)
+		return tw_job_refuse(job, why, "strategy.topology.schedule",
+				     "%s: every rank takes part with one worker, and there are %u "
+				     "ranks and %u workers; leave out cluster.workers, or use "
+				     "another schedule",
+				     r->name, job->ranks, job->cluster.workers);
+	return TW_OK;
+}
+
 /* What only processes do: say that they are alive, and run engines that came as text. */
 static enum tw_status check_processes(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_job_cluster *c = &job->cluster;
 	char heartbeat[32], suspect[32], limit[32];
 
-	if (job->world != TW_WORLD_TCP)
+	if (!tw_world_has_processes(job->world))
 		return TW_OK;
 	said_time(heartbeat, c->heartbeat);
 	said_time(suspect, c->suspect);
@@ -400,6 +427,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 
 	if (st == TW_OK)
 		st = check_processes(job, why);
+	if (st == TW_OK)
+		st = check_library(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
 	if (st == TW_OK)

@@ -44,7 +44,7 @@
 #define ASYNC            FACT(26) /* applies each contribution at once and holds nobody */
 #define ACCURACY         FACT(27) /* train.until.accuracy */
 #define SCORED           FACT(28) /* the model has an accuracy */
-#define IN_TCP           FACT(29) /* processes, which share no memory */
+#define IN_PROCESSES     FACT(29) /* processes, which share no memory */
 #define NORMALISES       FACT(30) /* the rule divides by the size of gradients it has seen */
 #define SCALES           FACT(31) /* the policy multiplies a gradient with one number */
 #define TOTALS           FACT(32) /* sum: total */
@@ -265,7 +265,7 @@ static const struct refusal {
 	{ LOCKFREE | IN_SIM, 0, "strategy.gate", NULL,
 	  "[gate] needs threads that share memory, and the simulator has none; run it with thalweg "
 	  "train, or use gate: [at-once gate]" },
-	{ LOCKFREE | IN_TCP, 0, "strategy.gate", NULL,
+	{ LOCKFREE | IN_PROCESSES, 0, "strategy.gate", NULL,
 	  "[gate] needs threads that share memory, and processes share none; run it with thalweg "
 	  "train, or use gate: [at-once gate]" },
 	{ LOCKFREE, PLAIN_RULE, "update.rule", "strategy.gate",
@@ -631,9 +631,9 @@ enum tw_status tw_job_check_choices(const struct tw_job *job, struct tw_error *w
 {
 	const bool scored = job->model == TW_MODEL_EXTERNAL ||
 			    (job->loss.op && tw_loss_of(job->loss.op)->judges);
-	const uint64_t world = job->world == TW_WORLD_SIM   ? IN_SIM
-			       : job->world == TW_WORLD_TCP ? IN_TCP
-							    : 0;
+	const uint64_t world = job->world == TW_WORLD_SIM           ? IN_SIM
+			       : tw_world_has_processes(job->world) ? IN_PROCESSES
+								    : 0;
 	const uint64_t facts = world | (scored ? SCORED : 0) | facts_of_gate(job) |
 			       facts_of_rule(&job->plan) | facts_of_line(&job->plan) |
 			       (tw_outer_find(job->strategy.outer) ? OUTER : 0);

@@ -208,11 +208,12 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
-		  "time between heartbeats; used by serve and join only (default: at most a fifth "
+		  "time between heartbeats; used by processes (serve, join, MPI ranks) only "
+		  "(default: at most a fifth "
 		  "of suspect)"),
 	TW_OPTION(C, suspect, TW_TIME, "5s", NULL, 1e4, 3.2e18,
 		  "name a peer in the log as suspect when it has been silent for this long; used "
-		  "by serve and join only (default: at most a third of limit)"),
+		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "remove a worker that answers but makes no progress for this long while others "
 		  "wait for it. The time is extended to ten times the longest of its last 32 steps "
@@ -488,6 +489,7 @@ const char *tw_job_world(enum tw_world_kind world)
 		[TW_WORLD_SIM] = "sim",
 		[TW_WORLD_THREADS] = "threads",
 		[TW_WORLD_TCP] = "tcp",
+		[TW_WORLD_MPI] = "mpi",
 	};
 
 	return names[world];

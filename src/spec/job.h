@@ -23,7 +23,12 @@
 
 #define TW_JOB_BYTES_MAX (1u << 20) /* a job file is written by a person */
 
-enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP };
+enum tw_world_kind { TW_WORLD_SIM, TW_WORLD_THREADS, TW_WORLD_TCP, TW_WORLD_MPI };
+/* Is it one of many processes, which share no memory? */
+static inline bool tw_world_has_processes(enum tw_world_kind world)
+{
+	return world == TW_WORLD_TCP || world == TW_WORLD_MPI;
+}
 enum tw_model_kind {
 	TW_MODEL_QUADRATIC,
 	TW_MODEL_LEAST_SQUARES,
@@ -149,6 +154,7 @@ struct tw_job {
 	const char *file;  /* what errors call it: the path, or "standard input" */
 	const char *title; /* what results call the strategy: the preset, or gate and policy */
 	enum tw_world_kind world;
+	uint32_t ranks; /* that a launcher has started for this job; 0: not known */
 
 	struct tw_job_data data;
 	enum tw_model_kind model;
@@ -190,6 +196,11 @@ struct tw_job {
 enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why);
+/* The same where a launcher has started `ranks` processes: if the job does not say how many workers
+ * it has, each of them is one, and in the world mpi each is a server if there are as many shards. */
+enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
+				 const char *const *environ_, enum tw_world_kind world,
+				 uint32_t ranks, struct tw_job **out, struct tw_error *why);
 /* The same for text in memory; `name` is what errors call it. */
 enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
 				const char *const *set, size_t n, const char *const *environ_,

@@ -432,7 +432,7 @@ static void complete_delta(struct tw_job *job)
 static void complete_pulse(struct tw_job *job)
 {
 	struct tw_job_cluster *c = &job->cluster;
-	const bool processes = job->world == TW_WORLD_TCP;
+	const bool processes = tw_world_has_processes(job->world);
 
 	if (!tw_job_given(job, "cluster.suspect") && c->suspect > c->limit / 3)
 		c->suspect = c->limit / 3;
@@ -723,6 +723,19 @@ static enum tw_status hash_with_data(const struct tw_job *job, const struct tw_e
 	return tw_sha_of(both, sizeof both, out);
 }
 
+/* Ranks that a launcher has started all hold shards, unless the job says otherwise.  The borders of
+ * shards do not depend on it: nor do bits. */
+static void spread_shards(struct tw_job *job)
+{
+	const uint32_t shards = job->plan.problem.shards;
+
+	if (job->world != TW_WORLD_MPI || !job->ranks || !job->cluster.servers ||
+	    tw_job_given(job, "cluster.servers"))
+		return;
+	job->cluster.servers = job->ranks < shards ? job->ranks : shards;
+	job->plan.crew.servers = job->cluster.servers;
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -760,6 +773,7 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 								   : "cluster.servers",
 				     "%u shards do not fit a model of %zu parameters; use 1 to %zu",
 				     p->problem.shards, total, total);
+	spread_shards(job);
 	border = tw_arena_get(&job->arena, ((size_t)p->problem.shards + 1) * sizeof *border);
 	if (!border)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the plan", job->file);

@@ -110,8 +110,8 @@ static enum tw_status say_unread(struct tw_reading *r)
 
 	if (world != TW_WORLD_SIM && tw_tree_child(r->root, "sim"))
 		st = tw_job_warn(r->job, "section sim: is ignored by %s; only thalweg sim uses it",
-				 world == TW_WORLD_TCP ? "processes" : "threads");
-	for (size_t k = 0; k < 2 && st == TW_OK && world != TW_WORLD_TCP; k++)
+				 tw_world_has_processes(world) ? "processes" : "threads");
+	for (size_t k = 0; k < 2 && st == TW_OK && !tw_world_has_processes(world); k++)
 		if (tw_job_given(r->job, pulse[k]))
 			st = tw_job_warn(r->job, "%s: is ignored here; only serve and join use it",
 					 pulse[k]);
@@ -144,6 +144,8 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 		st = tw_read_bind(r);
 	if (st == TW_OK)
 		st = tw_read_values(r);
+	if (st == TW_OK && r->job->ranks && !tw_job_given(r->job, "cluster.workers"))
+		r->job->cluster.workers = r->job->ranks;
 	if (st == TW_OK)
 		st = settle_servers(r);
 	if (st == TW_OK)
@@ -161,9 +163,15 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 	return st;
 }
 
-enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
+/* What is said of the world that the job is read for. */
+struct where {
+	enum tw_world_kind world;
+	uint32_t ranks;
+};
+
+static enum tw_status read_text(const char *name, const char *text, size_t bytes,
 				const char *const *set, size_t n, const char *const *environ_,
-				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
+				struct where where, struct tw_job **out, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
 	struct tw_job *job = tw_heap_zeros(&tw_heap_system, sizeof *job);
@@ -176,7 +184,8 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
 	tw_arena_init(&job->arena, &tw_heap_system);
 	r.keep = &job->arena;
-	job->world = world;
+	job->world = where.world;
+	job->ranks = where.ranks;
 	job->file = source.name = tw_arena_text(r.keep, tw_tree_show(name, shown, sizeof shown));
 	job->field = r.field = tw_arena_get(r.keep, TW_FIELDS_MAX * sizeof *r.field);
 	if (!job->file || !job->field)
@@ -194,6 +203,13 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 	}
 	tw_job_free(job);
 	return tw_fail(why, st, "%s", said.text);
+}
+
+enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
+				const char *const *set, size_t n, const char *const *environ_,
+				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
+{
+	return read_text(name, text, bytes, set, n, environ_, (struct where){ world, 0 }, out, why);
 }
 
 void tw_job_free(struct tw_job *job)
@@ -231,9 +247,9 @@ static enum tw_status read_all(int fd, char **text, size_t *bytes)
 	return TW_OK;
 }
 
-enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
-			   const char *const *environ_, enum tw_world_kind world,
-			   struct tw_job **out, struct tw_error *why)
+enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
+				 const char *const *environ_, enum tw_world_kind world,
+				 uint32_t ranks, struct tw_job **out, struct tw_error *why)
 {
 	const bool standard = strcmp(path, "-") == 0;
 	const int fd = standard ? STDIN_FILENO : tw_regular_input(path);
@@ -256,8 +272,15 @@ enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 	if (!standard)
 		close(fd);
 	if (st == TW_OK)
-		st = tw_job_read_text(standard ? "standard input" : path, text, bytes, set, n,
-				      environ_, world, out, why);
+		st = read_text(standard ? "standard input" : path, text, bytes, set, n, environ_,
+			       (struct where){ world, ranks }, out, why);
 	free(text);
 	return st;
+}
+
+enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
+			   const char *const *environ_, enum tw_world_kind world,
+			   struct tw_job **out, struct tw_error *why)
+{
+	return tw_job_read_ranks(path, set, n, environ_, world, 0, out, why);
 }

@@ -46,8 +46,12 @@ struct tw_reduction_load {
 	double part;              /* bytes of one message, at most */
 };
 
+/* The world adds up (tw_sum in actor/actor.h); the moves only say what it costs. */
+#define TW_REDUCTION_LIBRARY 1u
+
 struct tw_reduction {
 	const char *name, *help;
+	uint32_t traits;
 	/* Into how many pieces of nearly equal length the vector is cut. */
 	uint32_t (*chunks)(uint32_t peers);
 	/* Length of the list, and move k of it. */

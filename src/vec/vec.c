@@ -49,19 +49,18 @@ TW_CLONED(void, tw_vec_add, (float *y, const float *x, size_t n), (y, x, n))
 		y[i] += x[i];
 }
 
-TW_CLONED(bool, tw_vec_add_to, (float *out, const float *x, const float *y, size_t n),
+TW_CLONED(unsigned, tw_vec_add_to, (float *out, const float *x, const float *y, size_t n),
 	  (out, x, y, n))
 {
-	int32_t bad = 0;
+	int32_t first = 0, second = 0;
 
 	APART
 	for (size_t i = 0; i < n; i++) {
-		const float sum = x[i] + y[i];
-
-		bad |= strange(sum);
-		out[i] = sum;
+		first |= strange(x[i]);
+		second |= strange(y[i]);
+		out[i] = x[i] + y[i];
 	}
-	return !bad;
+	return (first ? TW_VEC_FIRST : 0) | (second ? TW_VEC_SECOND : 0);
 }
 
 TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n))
@@ -71,20 +70,19 @@ TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, 
 		y[i] = fmaf(a, x[i], y[i]);
 }
 
-TW_CLONED(bool, tw_vec_axpby_to,
+TW_CLONED(unsigned, tw_vec_axpby_to,
 	  (float *out, float a, const float *x, float b, const float *y, size_t n),
 	  (out, a, x, b, y, n))
 {
-	int32_t bad = 0;
+	int32_t first = 0, second = 0;
 
 	APART
 	for (size_t i = 0; i < n; i++) {
-		const float sum = fmaf(b, y[i], a * x[i]);
-
-		bad |= strange(sum);
-		out[i] = sum;
+		first |= strange(x[i]);
+		second |= strange(y[i]);
+		out[i] = fmaf(b, y[i], a * x[i]);
 	}
-	return !bad;
+	return (first ? TW_VEC_FIRST : 0) | (second ? TW_VEC_SECOND : 0);
 }
 
 TW_CLONED(void, tw_vec_approach,

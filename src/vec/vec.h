@@ -15,12 +15,13 @@
 void tw_vec_copy(float *out, const float *x, size_t n);
 void tw_vec_fill(float *out, float value, size_t n);
 void tw_vec_add(float *y, const float *x, size_t n); /* y = y + x */
-/* out = x + y; may be one of them.  Returns whether all of out is finite: if so, x and y were. */
-bool tw_vec_add_to(float *out, const float *x, const float *y, size_t n);
+/* out = x + y; may be one of them.  Returns which of x and y were not finite. */
+enum tw_vec_strange { TW_VEC_FIRST = 1, TW_VEC_SECOND = 2 };
+unsigned tw_vec_add_to(float *out, const float *x, const float *y, size_t n);
 void tw_vec_axpy(float *y, float a, const float *x, size_t n); /* y = fmaf(a, x, y) */
 /* out = fmaf(b, y, a * x): tw_vec_scale_to and tw_vec_axpy in one pass; out may be x or y.  Returns
- * whether all of out is finite: if so, x and y were, where a and b are not 0. */
-bool tw_vec_axpby_to(float *out, float a, const float *x, float b, const float *y, size_t n);
+ * as tw_vec_add_to. */
+unsigned tw_vec_axpby_to(float *out, float a, const float *x, float b, const float *y, size_t n);
 /* w + (there - here) / 2 */
 void tw_vec_approach(float *out, const float *w, const float *here, const float *there, size_t n);
 void tw_vec_scale(float *y, float a, size_t n);                      /* y = a * y */

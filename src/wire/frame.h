@@ -10,6 +10,7 @@
 #define TW_WIRE_FRAME_H
 
 #include "actor/message.h"
+#include "wire/lend.h"
 #include "wire/stream.h"
 
 /* --- writing --- */
@@ -24,15 +25,25 @@ void tw_writer_add(struct tw_writer *w, struct tw_msg *m);
 /* The stream answers for its bytes (TLS, or a pair that never leaves the machine): hashes are of
  * headers, bodies and tails only.  Both sides must know it, and before the first frame. */
 void tw_writer_trust(struct tw_writer *w);
+/* From the next message on, long payloads are lent (lend.h).  The other side must know it. */
+void tw_writer_lend(struct tw_writer *w);
+/* What the other side must know to fetch; `token` is not 0. */
+struct tw_lender tw_writer_lender(struct tw_writer *w, uint64_t token);
+/* The other side has fetched so many of all that were ever lent; false: there were not so many. */
+bool tw_writer_taken(struct tw_writer *w, uint64_t taken, void (*done)(void *arg, struct tw_msg *m),
+		     void *arg);
+/* Messages that are out and not fetched yet: they are not given to `done`. */
+size_t tw_writer_lent(const struct tw_writer *w);
 /* A PING goes out before the next frame. */
 void tw_writer_ping(struct tw_writer *w);
 /* Is anything left to write? */
 bool tw_writer_busy(const struct tw_writer *w);
-/* Bytes of all messages that are not out yet. */
+/* Bytes of all messages that are not out yet (lent ones are). */
 size_t tw_writer_bytes(const struct tw_writer *w);
 /* Write what goes, at most about `most` bytes (so that one connection does not hold up the others):
  * OK when there is nothing left or `most` was written, else what the stream said.  Messages
- * that are out whole are given to `done` in order. *put: bytes written now. */
+ * that are out whole are given to `done` in order, those that are lent when they are fetched.
+ * *put: bytes written now, and those of payloads that are lent now. */
 enum tw_flow tw_writer_run(struct tw_writer *w, struct tw_stream *s, size_t most,
 			   void (*done)(void *arg, struct tw_msg *m), void *arg, size_t *put);
 
@@ -59,6 +70,10 @@ struct tw_reader;
 struct tw_reader *tw_reader_new(struct tw_heap *heap, const struct tw_reader_owner *owner);
 void tw_reader_free(struct tw_reader *r);
 void tw_reader_trust(struct tw_reader *r); /* as tw_writer_trust */
+/* Long payloads are fetched from there (lend.h); before, a frame with a loan is hostile. */
+void tw_reader_borrow(struct tw_reader *r, const struct tw_lender *from);
+/* Messages whose payload was fetched, ever. */
+uint64_t tw_reader_fetched(const struct tw_reader *r);
 /* Read what is there, at most about `most` bytes: OK when `most` was read or the owner said stop,
  * else what the stream said; hostile bytes give BROKEN and tw_reader_why.  *got: bytes read now. */
 enum tw_flow tw_reader_run(struct tw_reader *r, struct tw_stream *s, size_t most, size_t *got);

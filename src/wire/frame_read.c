@@ -29,6 +29,10 @@ struct tw_reader {
 	struct iovec place[PLACES]; /* where the rest of the frame goes */
 	bool inside;                /* a frame */
 	bool trusts;                /* payloads are not hashed */
+	struct tw_lender lender;    /* token 0: none */
+	struct tw_loan loan;        /* of the frame */
+	uint64_t fetched;           /* messages, ever */
+	size_t borrowed;            /* bytes fetched in this run */
 	uint8_t *buffer;            /* while tw_reader_run runs */
 	size_t from, to;            /* bytes of the buffer that are not used yet */
 	bool drained;               /* the stream had less than there was room for */
@@ -69,6 +73,16 @@ void tw_reader_free(struct tw_reader *r)
 void tw_reader_trust(struct tw_reader *r)
 {
 	r->trusts = true;
+}
+
+void tw_reader_borrow(struct tw_reader *r, const struct tw_lender *from)
+{
+	r->lender = *from;
+}
+
+uint64_t tw_reader_fetched(const struct tw_reader *r)
+{
+	return r->fetched;
 }
 
 const char *tw_reader_why(const struct tw_reader *r)
@@ -140,6 +154,9 @@ static enum tw_status begin_message(struct tw_reader *r)
 	const char *why = "it is not expected here";
 	struct tw_msg *m;
 
+	if ((h->flags & TW_FLAG_LENT) && (!r->lender.token || h->payload < TW_LEND_LEAST))
+		return tw_fail(&r->why, TW_BAD_BYTES, "%s of %u bytes is lent without having asked",
+			       tw_type_name(h->type), h->payload);
 	if (!o->admit(o->arg, h, &why))
 		return tw_fail(&r->why, TW_REFUSED, "%s of %u bytes: %s", tw_type_name(h->type),
 			       h->payload, why);
@@ -156,7 +173,15 @@ static enum tw_status begin_message(struct tw_reader *r)
 	if (h->payload && !(m->payload = o->block(o->arg, h)))
 		return no_memory(r);
 	HOLDS(3, !h->payload || m->payload->room >= h->payload);
+	m->fresh = h->payload;
 	return TW_OK;
+}
+
+/* Where the chunk of the frame belongs. */
+static struct iovec chunk_of(const struct tw_reader *r)
+{
+	return (struct iovec){ tw_msg_payload(r->m) + (size_t)r->h.chunk * TW_CHUNK,
+			       tw_chunk_bytes(&r->h) };
 }
 
 /* Where the frame's bytes go. */
@@ -172,8 +197,9 @@ static void lay_out(struct tw_reader *r)
 			r->place[TAIL] = (struct iovec){ m->tail->data, h->tail };
 	}
 	if (h->payload)
-		r->place[PAYLOAD] = (struct iovec){ tw_msg_payload(m) + (size_t)h->chunk * TW_CHUNK,
-						    tw_chunk_bytes(h) };
+		r->place[PAYLOAD] = chunk_of(r);
+	if (h->flags & TW_FLAG_LENT)
+		r->place[PAYLOAD] = (struct iovec){ &r->loan, sizeof r->loan };
 }
 
 static enum tw_status begin_frame(struct tw_reader *r)
@@ -236,6 +262,17 @@ static void unpack(struct tw_reader *r)
 	}
 }
 
+static enum tw_status fetch(struct tw_reader *r)
+{
+	const struct iovec to = chunk_of(r);
+
+	if (!tw_lend_fetch(&r->lender, r->loan, to.iov_base, to.iov_len))
+		return tw_fail(&r->why, TW_IO, "its process no longer has the %s that it lent",
+			       tw_type_name(r->h.type));
+	r->borrowed += to.iov_len;
+	return TW_OK;
+}
+
 /* The frame is there: check it, and hand over the message if that is there, too. */
 static enum tw_status end_frame(struct tw_reader *r, bool *stop)
 {
@@ -244,6 +281,8 @@ static enum tw_status end_frame(struct tw_reader *r, bool *stop)
 	if (XXH3_64bits_digest(&r->hash) != r->h.hash)
 		return tw_fail(&r->why, TW_BAD_BYTES, "the hash of %s (chunk %u) does not agree",
 			       tw_type_name(r->h.type), r->h.chunk);
+	if ((r->h.flags & TW_FLAG_LENT) && fetch(r) != TW_OK)
+		return r->why.status;
 	r->inside = false;
 	r->m = NULL;
 	m->h.chunk = r->h.chunk;
@@ -252,6 +291,10 @@ static enum tw_status end_frame(struct tw_reader *r, bool *stop)
 	if (m == r->open)
 		r->open = NULL;
 	m->h.chunk = 0;
+	if (m->h.flags & TW_FLAG_LENT) {
+		m->h.flags &= ~(uint32_t)TW_FLAG_LENT;
+		r->fetched++;
+	}
 	*stop = !r->owner->message(r->owner->arg, m);
 	return TW_OK;
 }
@@ -360,6 +403,8 @@ static enum tw_flow run(struct tw_reader *r, struct tw_stream *s, size_t most, s
 
 		if (r->why.status != TW_OK || use(r, &stop) != TW_OK)
 			return TW_FLOW_BROKEN;
+		*got += r->borrowed;
+		r->borrowed = 0;
 		if (stop || *got >= most)
 			return TW_FLOW_OK;
 		if (r->drained) /* asking again would only be told so */

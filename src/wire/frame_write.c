@@ -6,6 +6,8 @@
  *      behind them.
  *  (3) messages end in the order in which they were added, and `ends` has the place in the stream
  *      where each staged one does.
+ *  (4) a message that is lent leaves the list when it is out, and is kept in `lent` until it was
+ *      fetched.
  *
  * A batch of frames is staged and written with one call.  Headers, bodies and whatever is short are
  * copied together, since many small pieces cost more than their bytes (in TLS each would be a
@@ -15,7 +17,9 @@
 #include "wire/frame_hash.h"
 #include "wire/frame_sizes.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LONG   1024        /* pieces below are copied */
 #define PARTS  64          /* pieces of a batch */
@@ -34,6 +38,11 @@ struct tw_writer {
 	uint16_t chunk;
 	bool ping;
 	bool trusts; /* payloads are not hashed */
+	bool lends;
+	_Atomic uint64_t token;       /* lend.h, (2) */
+	struct tw_msg *lent, *lately; /* (4): the first and the last one */
+	uint64_t fetched;
+	size_t lents;
 
 	struct iovec part[PARTS]; /* the batch: [sent, parts) is not out */
 	int sent, parts;
@@ -57,17 +66,24 @@ struct tw_writer *tw_writer_new(struct tw_heap *heap)
 	return w;
 }
 
+static void drop_all(struct tw_msg **list, void (*drop)(void *arg, struct tw_msg *m), void *arg)
+{
+	while (*list) {
+		struct tw_msg *m = *list;
+
+		*list = m->next;
+		m->next = NULL;
+		drop(arg, m);
+	}
+}
+
 void tw_writer_free(struct tw_writer *w, void (*drop)(void *arg, struct tw_msg *m), void *arg)
 {
 	if (!w)
 		return;
-	while (w->first) {
-		struct tw_msg *m = w->first;
-
-		w->first = m->next;
-		m->next = NULL;
-		drop(arg, m);
-	}
+	atomic_store(&w->token, 0); /* before anything lent is let go */
+	drop_all(&w->lent, drop, arg);
+	drop_all(&w->first, drop, arg);
 	w->heap->put(w->heap, w);
 }
 
@@ -87,6 +103,39 @@ void tw_writer_add(struct tw_writer *w, struct tw_msg *m)
 void tw_writer_trust(struct tw_writer *w)
 {
 	w->trusts = true;
+}
+
+void tw_writer_lend(struct tw_writer *w)
+{
+	w->lends = true;
+}
+
+struct tw_lender tw_writer_lender(struct tw_writer *w, uint64_t token)
+{
+	atomic_store(&w->token, token);
+	return (struct tw_lender){ .process = (uint64_t)getpid(),
+				   .cell = (uintptr_t)&w->token,
+				   .token = token };
+}
+
+bool tw_writer_taken(struct tw_writer *w, uint64_t taken, void (*done)(void *arg, struct tw_msg *m),
+		     void *arg)
+{
+	while (w->lent && w->fetched < taken) {
+		struct tw_msg *m = w->lent;
+
+		w->lent = m->next;
+		w->lents--;
+		w->fetched++;
+		m->next = NULL;
+		done(arg, m);
+	}
+	return w->fetched >= taken;
+}
+
+size_t tw_writer_lent(const struct tw_writer *w)
+{
+	return w->lents;
 }
 
 void tw_writer_ping(struct tw_writer *w)
@@ -177,12 +226,22 @@ static void stage_ping(struct tw_writer *w)
 	w->ping = false;
 }
 
+static bool is_lent(const struct tw_msg *m)
+{
+	return m->h.flags & TW_FLAG_LENT;
+}
+
 /* The next frame of the message whose turn it is. */
 static void stage_frame(struct tw_writer *w)
 {
-	const struct tw_msg *m = w->at;
-	struct tw_header h = tw_msg_header(m, w->chunk);
+	struct tw_msg *m = w->at;
 	struct iovec rest[3] = { { NULL, 0 } };
+	struct tw_loan loan;
+	struct tw_header h;
+
+	if (w->chunk == 0 && w->lends && m->h.payload >= TW_LEND_LEAST)
+		m->h.flags |= TW_FLAG_LENT;
+	h = tw_msg_header(m, w->chunk);
 
 	if (w->chunk == 0) {
 		rest[0] = (struct iovec){ (void *)&m->b, tw_body_bytes(h.type) };
@@ -192,6 +251,10 @@ static void stage_frame(struct tw_writer *w)
 	if (h.payload)
 		rest[2] = (struct iovec){ tw_msg_payload(m) + (size_t)w->chunk * TW_CHUNK,
 					  tw_chunk_bytes(&h) };
+	if (is_lent(m)) {
+		loan.address = (uintptr_t)rest[2].iov_base;
+		rest[2] = (struct iovec){ &loan, sizeof loan };
+	}
 	frame(w, &h, rest);
 	if ((uint64_t)(w->chunk + 1u) * TW_CHUNK < h.payload) {
 		w->chunk++;
@@ -248,8 +311,22 @@ static void sent(struct tw_writer *w, size_t put)
 	}
 }
 
-static void give_back(struct tw_writer *w, void (*done)(void *arg, struct tw_msg *m), void *arg)
+/* (4) */
+static void keep_lent(struct tw_writer *w, struct tw_msg *m)
 {
+	if (w->lent)
+		w->lately->next = m;
+	else
+		w->lent = m;
+	w->lately = m;
+	w->lents++;
+}
+
+/* Messages that are out; returns how many bytes were lent. */
+static size_t give_back(struct tw_writer *w, void (*done)(void *arg, struct tw_msg *m), void *arg)
+{
+	size_t lent = 0;
+
 	while (w->done < w->ended && w->ends[w->done] <= w->out) {
 		struct tw_msg *m = w->first;
 
@@ -258,8 +335,14 @@ static void give_back(struct tw_writer *w, void (*done)(void *arg, struct tw_msg
 		w->first = m->next;
 		w->bytes -= tw_msg_bytes(m);
 		m->next = NULL;
-		done(arg, m);
+		if (is_lent(m)) {
+			lent += m->h.payload;
+			keep_lent(w, m);
+		} else {
+			done(arg, m);
+		}
 	}
+	return lent;
 }
 
 enum tw_flow tw_writer_run(struct tw_writer *w, struct tw_stream *s, size_t most,
@@ -277,7 +360,7 @@ enum tw_flow tw_writer_run(struct tw_writer *w, struct tw_stream *s, size_t most
 			return flow;
 		*put += some;
 		sent(w, some);
-		give_back(w, done, arg);
+		*put += give_back(w, done, arg);
 	}
 	return TW_FLOW_OK;
 }

@@ -282,7 +282,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		return NULL;
 	}
 	t->o = *o;
-	t->heap = o->heap;
+	t->heap = t->blocks.heap = o->heap;
 	tw_msg_pool_init(&t->messages, o->heap, tw_port_msg_bytes(), 0, SPARES);
 	t->loop.epoll = t->loop.bell = t->door.listener = -1;
 	t->beat.every = o->every ? o->every : TW_SECOND;
@@ -570,7 +570,7 @@ void tw_tcp_close(struct tw_tcp *t)
 	tw_block_drop(t->farewell.model);
 	t->heap->put(t->heap, t->farewell.last);
 	tw_msg_pool_release(&t->messages);
-	tw_tcp_blocks_free(t);
+	tw_payload_blocks_release(&t->blocks);
 	t->heap->put(t->heap, t->end.heard);
 	t->heap->put(t->heap, t->members.seat);
 	tw_ticket_close(t);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 static struct tw_msg *reader_msg(void *arg)
@@ -30,7 +31,7 @@ static struct tw_block *reader_block(void *arg, const struct tw_header *h)
 {
 	struct conn *c = arg;
 
-	return tw_tcp_block(c->t, h->payload);
+	return tw_payload_block(&c->t->blocks, h->payload);
 }
 
 static uint32_t node_of(const struct peer *p, uint32_t role)
@@ -366,6 +367,7 @@ static void bump(_Atomic uint64_t *count, size_t by)
 }
 
 static void read_some(struct conn *c);
+static void say_fetched(struct conn *c);
 
 /* What it said before it went may be the reason: hear that first.  One that waits with a message in
  * hand has nobody to hear the next one. */
@@ -394,7 +396,7 @@ static void write_some(struct conn *c)
 	}
 	if (!tw_writer_busy(c->writer))
 		c->wrote = c->t->loop.now;
-	if (c->state == CONN_ENDING && (flow > TW_FLOW_WAIT || !tw_writer_busy(c->writer)))
+	if (c->state == CONN_ENDING && (flow > TW_FLOW_WAIT || tw_conn_is_done(c)))
 		tw_conn_close(c, "refused");
 	else if (flow == TW_FLOW_BROKEN || flow == TW_FLOW_END)
 		write_broke(c);
@@ -423,19 +425,26 @@ static void pause_or_go_on(struct conn *c)
 	const size_t most = c->state == CONN_ASKING ? 0 : 2 * all + (16u << 20);
 	const size_t bytes = tw_writer_bytes(c->writer);
 
+	/* of those that are lent, only what is read next can say that they were fetched */
+	const size_t queued = c->queued - tw_writer_lent(c->writer);
+
 	if (c->held)
 		return;
-	if (c->queued > QUEUE_MOST || bytes > most || flooded(c, all))
+	if (queued > QUEUE_MOST || bytes > most || flooded(c, all))
 		c->paused = true;
-	else if (c->queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
+	else if (queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
 		c->paused = false;
 }
 
 static void read_some(struct conn *c)
 {
 	size_t got = 0;
+	const uint64_t fetched = tw_reader_fetched(c->reader);
 	const enum tw_flow flow = tw_reader_run(c->reader, c->stream, TURN_BYTES, &got);
 	struct tw_tcp *t = c->t;
+
+	if (c->state == CONN_OPEN && tw_reader_fetched(c->reader) != fetched)
+		say_fetched(c);
 
 	if (got) {
 		c->heard = t->loop.now;
@@ -451,6 +460,66 @@ static void read_some(struct conn *c)
 		broke(c);
 	else
 		c->again = flow == TW_FLOW_OK || tw_stream_pending(c->stream);
+}
+
+/* --- lending ---------------------------------------------------------------------------------- */
+
+static void send_lend(struct conn *c, const struct tw_body_lend *b)
+{
+	struct tw_msg *m = tw_tcp_msg(c->t, TW_LEND);
+
+	if (!m) {
+		tw_conn_close(c, "no memory");
+		return;
+	}
+	m->b.lend = *b;
+	tw_conn_send(c, m);
+}
+
+static void say_fetched(struct conn *c)
+{
+	send_lend(c, &(struct tw_body_lend){ .what = TW_LEND_TAKEN,
+					     .taken = tw_reader_fetched(c->reader) });
+}
+
+void tw_conn_offer(struct conn *c)
+{
+	struct tw_lender from;
+	uint64_t token;
+
+	if (!c->pair || getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || !token)
+		return;
+	from = tw_writer_lender(c->writer, token);
+	send_lend(c, &(struct tw_body_lend){ .what = TW_LEND_OFFER,
+					     .process = from.process,
+					     .cell = from.cell,
+					     .token = from.token });
+}
+
+void tw_conn_lend(struct conn *c, const struct tw_body_lend *b)
+{
+	const struct tw_lender from = { b->process, b->cell, b->token };
+
+	switch (b->what) {
+	case TW_LEND_OFFER:
+		if (!tw_lend_works(&from)) /* the system forbids it: the socket does */
+			return;
+		tw_reader_borrow(c->reader, &from);
+		send_lend(c, &(struct tw_body_lend){ .what = TW_LEND_MAY });
+		break;
+	case TW_LEND_MAY:
+		tw_writer_lend(c->writer);
+		break;
+	case TW_LEND_TAKEN:
+		if (!tw_writer_taken(c->writer, b->taken, written, c))
+			tw_conn_close(c, "it fetched more than it was lent");
+		break;
+	}
+}
+
+bool tw_conn_is_done(const struct conn *c)
+{
+	return !tw_writer_busy(c->writer) && !tw_writer_lent(c->writer);
 }
 
 static bool shake(struct conn *c)

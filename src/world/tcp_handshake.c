@@ -75,6 +75,9 @@ bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **
 	case TW_LEAVING:
 		*why = "it has not greeted";
 		return open;
+	case TW_LEND:
+		*why = "only processes on a socket pair read each other's memory";
+		return open && c->pair;
 	case TW_DATA:
 		*why = "it asks for data, but its greeting did not say so";
 		return c->state == CONN_ASKING && !h->payload;
@@ -900,6 +903,9 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 		break;
 	case TW_LEAVING:
 		c->peer->leaves = true;
+		break;
+	case TW_LEND:
+		tw_conn_lend(c, &m->b.lend);
 		break;
 	default: /* PING: that it came is all it says */
 		break;

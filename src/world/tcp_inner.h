@@ -16,6 +16,7 @@
 
 #include "actor/message_pool.h"
 #include "wire/frame.h"
+#include "world/payload_blocks.h"
 #include "world/tcp.h"
 
 #include <pthread.h>
@@ -33,7 +34,6 @@
 #define BACKOFF_FIRST (50 * MS)
 #define BACKOFF_MOST  (5 * TW_SECOND)
 #define PEER_BUCKETS  1024
-#define TCP_POOLS     4 /* sizes of payloads whose blocks are kept for the next */
 
 enum conn_state {
 	CONN_DIALLING, /* connect() is under way */
@@ -138,11 +138,6 @@ struct tw_tcp_news {
 	bool named, members;        /* WORKER: who we are; where shards are: who is a member */
 	bool untold;                /* ... and there was no memory to note it */
 	uint32_t slot, incarnation; /* named */
-};
-
-struct tw_tcp_pool {
-	struct tw_pool *pool; /* NULL: none */
-	size_t room;
 };
 
 /* Who we are.  The loop's; SERVE has it from the start, the others from TERMS. */
@@ -265,8 +260,8 @@ struct tw_tcp {
 	struct tcp_end end;
 	struct tcp_refusals refusals;
 	struct tcp_counts counts;
-	struct tw_msg_pool messages;        /* the loop's */
-	struct tw_tcp_pool pool[TCP_POOLS]; /* the last used first; the loop's */
+	struct tw_msg_pool messages;     /* the loop's */
+	struct tw_payload_blocks blocks; /* the loop's */
 	pthread_t thread;
 	bool threaded;
 	_Atomic bool stop;
@@ -287,11 +282,6 @@ void tw_tcp_refusals_tick(struct tw_tcp *t);
 /* This process cannot go on. */
 void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* tcp_blocks.c */
-/* For a payload that comes in; NULL without memory.  The loop's. */
-struct tw_block *tw_tcp_block(struct tw_tcp *t, size_t bytes);
-void tw_tcp_blocks_free(struct tw_tcp *t);
 
 /* tcp_peer.c */
 struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node);
@@ -325,6 +315,12 @@ void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the wri
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
+/* The connection is open: on a socket pair, offer the other process to fetch long payloads. */
+void tw_conn_offer(struct conn *c);
+/* TW_LEND */
+void tw_conn_lend(struct conn *c, const struct tw_body_lend *b);
+/* Has it said everything, and was everything that it lent fetched? */
+bool tw_conn_is_done(const struct conn *c);
 void tw_conn_trust(struct conn *c); /* from the next frame on, payloads are not hashed */
 void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
 /* Its node has been silent for the limit: give it up, and keep the connection if OVER would go. */

@@ -232,7 +232,7 @@ static void leave_when_said(struct tw_tcp *t)
 		tw_loop_say_leaving(t);
 	}
 	for (struct conn *c = t->conns.all; c; c = c->next)
-		busy = busy || (c->state != CONN_DEAD && tw_writer_busy(c->writer));
+		busy = busy || (c->state != CONN_DEAD && !tw_conn_is_done(c));
 	if (busy && t->loop.now - t->end.gone_at < 5 * TW_SECOND)
 		return;
 	t->end.over = true;

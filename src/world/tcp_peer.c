@@ -219,6 +219,7 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 	c->peer = p;
 	c->state = CONN_OPEN;
 	c->heard = c->wrote = t->loop.now;
+	tw_conn_offer(c);
 	/* open first: what an actor says when it hears of it must not find the door closed */
 	pthread_mutex_lock(&t->lock);
 	empty_outbox(t, p);

@@ -26,6 +26,8 @@ struct tw_gateway {
 	void (*sent)(void *arg);
 	/* An actor of ours has left the cluster for good, and given `send` its last messages. */
 	void (*gone)(void *arg, struct tw_addr who);
+	/* As the effect of struct tw_world, from the actor `who`.  Any thread.  NULL: none is made. */
+	void (*sum)(void *arg, struct tw_addr who, const struct tw_sum *sum);
 	/* As the effects of struct tw_world; `members` from the actor `who`.  Any thread. */
 	void (*named)(void *arg, uint32_t slot, uint32_t incarnation);
 	void (*members)(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
@@ -67,6 +69,8 @@ size_t tw_port_mailed(struct tw_port *p);
 /* Tell all actors here that a node can be reached (again), or cannot.  False without memory. */
 bool tw_port_up(struct tw_port *p, uint32_t node, uint32_t boot);
 bool tw_port_down(struct tw_port *p, uint32_t node);
+/* A sum that this actor asked for is made; the references are taken.  False without memory. */
+bool tw_port_summed(struct tw_port *p, struct tw_addr who, const struct tw_sum *sum);
 /* After some of these: do the work that no other thread does. */
 void tw_port_work(struct tw_port *p);
 /* End the run in this process. */

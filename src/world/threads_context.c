@@ -266,6 +266,20 @@ static void context_members(struct tw_context *ctx, const struct tw_member *list
 		g->members(g->arg, ctx->self, list, count);
 }
 
+static void context_sum(struct tw_context *ctx, const struct tw_sum *sum)
+{
+	const struct tw_gateway *g = context_of(ctx)->cell->world->options.gateway;
+
+	if (g && g->sum) {
+		g->sum(g->arg, ctx->self, sum);
+		return;
+	}
+	tw_block_drop(sum->in);
+	tw_block_drop(sum->out);
+	tw_block_drop(sum->more);
+	tw_give_up(ctx, TW_BAD_INPUT, "only MPI ranks have a library that adds up");
+}
+
 const struct tw_world tw_threads_world = {
 	.name = "threads",
 	.msg_new = context_msg_new,
@@ -275,6 +289,7 @@ const struct tw_world tw_threads_world = {
 	.now = context_now,
 	.compute = context_compute,
 	.cancel = context_cancel,
+	.sum = context_sum,
 	.save = context_save,
 	.load = context_load,
 	.note = context_note,

@@ -104,6 +104,26 @@ bool tw_port_down(struct tw_port *p, uint32_t node)
 	return tell(hand_of(p), MAIL_DOWN, node, 0);
 }
 
+bool tw_port_summed(struct tw_port *p, struct tw_addr who, const struct tw_sum *sum)
+{
+	struct hand *me = hand_of(p);
+	struct cell *c = tw_threads_find(me->world, who);
+	struct mail *mail = c ? (struct mail *)tw_msg_pool_take(&me->messages) : NULL;
+
+	tw_block_drop(sum->in);
+	if (!mail) {
+		tw_block_drop(sum->out);
+		tw_block_drop(sum->more);
+		return !c;
+	}
+	mail->kind = MAIL_SUMMED;
+	mail->m.h.seq = sum->key;
+	mail->m.payload = sum->out;
+	mail->m.tail = sum->more;
+	tw_threads_post(me, c, mail);
+	return true;
+}
+
 void tw_port_work(struct tw_port *p)
 {
 	tw_threads_work(hand_of(p));

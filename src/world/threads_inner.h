@@ -44,6 +44,7 @@ enum mail_kind {
 	MAIL_LOADED, /* struct job */
 	MAIL_UP,     /* m.from.node, m.h.incarnation: its boot */
 	MAIL_DOWN,   /* m.from.node */
+	MAIL_SUMMED, /* m.h.seq: the key; m.payload, m.tail: the sum, and what went with it */
 };
 
 /* What lies in a mailbox.  The mails of kinds other than MESSAGE, SAVED and LOADED are part of

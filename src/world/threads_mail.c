@@ -69,6 +69,7 @@ static void mail_free(struct hand *me, struct mail *mail)
 	case MAIL_MESSAGE:
 	case MAIL_UP:
 	case MAIL_DOWN:
+	case MAIL_SUMMED:
 		tw_msg_pool_give(&me->messages, &mail->m);
 		break;
 	case MAIL_SAVED:
@@ -371,6 +372,9 @@ static void handle_mail(struct hand *me, struct cell *c, struct mail *mail)
 		break;
 	case MAIL_DOWN:
 		class->down(c->actor, ctx, mail->m.from.node);
+		break;
+	case MAIL_SUMMED:
+		class->summed(c->actor, ctx, mail->m.h.seq, mail->m.payload, mail->m.tail);
 		break;
 	case MAIL_SAVED: {
 		struct job *j = (struct job *)mail;

@@ -34,6 +34,7 @@ static const struct {
 	{ TW_GREET, false, false },  { TW_TERMS, false, false },      { TW_DENY, false, true },
 	{ TW_PING, false, false },   { TW_PEERS, true, false, 144 },  { TW_DATA, false, true },
 	{ TW_OVER, false, true },    { TW_TICKETS, true, false, 32 }, { TW_LEAVING, false, false },
+	{ TW_LEND, false, false },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

@@ -902,11 +902,13 @@ static void the_doctor_is_content(void **state)
 	assert_true(json_is_true(json_object_get(r, "well")));
 	assert_true(number_of(r, "cores") >= 1);
 	text_of(json_object_get(r, "libraries"), "libyaml");
-	assert_true(json_is_false(json_object_get(json_object_get(r, "worlds"), "mpi")));
+	assert_true(json_is_boolean(json_object_get(json_object_get(r, "worlds"), "mpi")));
+	text_of(json_object_get(r, "extras"), "Open MPI");
+	text_of(json_object_get(r, "extras"), "MPICH");
 	json_decref(r);
 	s = thalweg(NULL, "doctor");
 	expect(s, 0);
-	has(s->out, "not in this version");
+	has(s->out, "slurm");
 }
 
 int main(void)

@@ -49,13 +49,13 @@ SAMPLES = 48000
 MASTER, SERVER, SHARD, WORKER = range(4)
 TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PUSH ACK PULL PARAMS "
          "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART FORM REDUCE GIVE COPY SPREAD HEARD MIX VEC SCALAR "
-         "GREET TERMS DENY PING PEERS DATA OVER TICKETS").split()
+         "GREET TERMS DENY PING PEERS DATA OVER TICKETS LEAVING LEND").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=64, ASK=8,
             LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=56, PARAMS=80, UNCHANGED=80, HAVE=40,
             COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=80, GIVE=16, COPY=16, SPREAD=208,
             HEARD=16, MIX=16, VEC=16, SCALAR=8, GREET=152,
-            TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0)
+            TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
 FRESH, LOCAL = 64, 16384
@@ -493,7 +493,7 @@ def foreign_words(port, facts):
     says = {"HELLO", "BYE", "DONE", "IDLE", "PUSH", "PULL", "RESULT", "PART", "PING"}
     for kind in TYPES:
         for sender in (MASTER, SERVER, SHARD, WORKER):
-            if kind in says and sender == WORKER or kind == "PING":
+            if kind in says and sender == WORKER or kind in ("PING", "LEAVING"):
                 continue
             c = join(port, facts)
             c.send(frame(kind, sender=sender, receiver=SHARD, payload=b"" if kind != "PUSH" else bytes(4)))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_faults.c - replicas without a server under faults. */
+#include "kit/reduce.h"
 #include "peer_faults.h"
 
 #include "strategy/mixing.h"
@@ -60,10 +61,10 @@ static bool way_at(size_t k, struct way *out)
 {
 	size_t reductions = 0;
 
-	while (tw_reduction_all[reductions])
+	while (kit_reduction_at(reductions))
 		reductions++;
 	if (k < reductions)
-		*out = (struct way){ tw_reduction_all[k]->name, tw_reduction_all[k]->gather, NULL };
+		*out = (struct way){ kit_reduction_at(k)->name, kit_reduction_at(k)->gather, NULL };
 	else if (tw_mixing_all[k - reductions])
 		*out = (struct way){ tw_mixing_all[k - reductions]->name, false,
 				     tw_mixing_all[k - reductions] };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cost.c - predicted costs are those that the simulator counts.  test_full_cost.c has all
  * presets on three networks with 2 to 64 workers. */
+#include "kit/reduce.h"
 #include "job/cost_tools.h"
 #include "job/reading.h"
 #include "job/trial.h"
@@ -93,12 +94,12 @@ static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
 	static const char *const clusters[] = { ", shards: 1", ", shards: 5" };
 	static const uint32_t workers[] = { 2, 3, 8, 13, 64 };
 
-	for (size_t i = 0; tw_reduction_all[i]; i++)
+	for (size_t i = 0; kit_reduction_at(i); i++)
 		for (size_t k = 0; k < 2 * sizeof workers / sizeof workers[0]; k++) {
 			char strategy[60];
 
 			snprintf(strategy, sizeof strategy, "{gate: bsp, topology: %s}",
-				 tw_reduction_all[i]->name);
+				 kit_reduction_at(i)->name);
 			cost_compare(&(struct cost_job){ cost_models[0], strategy, sim,
 							 clusters[k % 2], workers[k / 2], 4 },
 				     0.05);

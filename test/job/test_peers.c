@@ -111,10 +111,10 @@ static void replicas_add_up_as_the_schedule_says(void **state)
 	static const uint32_t slices[] = { 1, 2, 5 };
 
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (uint32_t peers = 1; peers <= PEERS; peers++)
 			for (size_t k = 0; k < sizeof slices / sizeof slices[0]; k++)
-				one_serial(tw_reduction_all[r], peers, slices[k]);
+				one_serial(kit_reduction_at(r), peers, slices[k]);
 }
 
 /* --- a server's rounds ---------------------------------------------------------------------- */
@@ -175,8 +175,8 @@ static void compare(enum tw_world_kind world, const char *job, const char *lengt
 	struct outcome server, peers;
 
 	as_server(&server, TW_WORLD_SIM, job, length, strategy, "server", workers, shards);
-	for (size_t r = 0; tw_reduction_all[r]; r++) {
-		const char *name = tw_reduction_all[r]->name;
+	for (size_t r = 0; kit_reduction_at(r); r++) {
+		const char *name = kit_reduction_at(r)->name;
 
 		as_server(&peers, world, job, length, strategy, name, workers, shards);
 		assert_int_equal(peers.ran.totals.samples, server.ran.totals.samples);
@@ -282,7 +282,7 @@ static void worlds_agree(void **state)
 	static const char *const codecs[] = { "fp32", "fp16", "bf16", "int8" };
 
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
 			struct outcome sim, threads;
 			char strategy[80];
@@ -290,9 +290,9 @@ static void worlds_agree(void **state)
 			snprintf(strategy, sizeof strategy, "gate: bsp, codec: {up: %s}",
 				 codecs[c]);
 			as_server(&sim, TW_WORLD_SIM, jobs[4], "epochs: 2", strategy,
-				  tw_reduction_all[r]->name, 5, 2);
+				  kit_reduction_at(r)->name, 5, 2);
 			as_server(&threads, TW_WORLD_THREADS, jobs[4], "epochs: 2", strategy,
-				  tw_reduction_all[r]->name, 5, 2);
+				  kit_reduction_at(r)->name, 5, 2);
 			assert_string_equal(sim.digest, threads.digest);
 			assert_memory_equal(sim.vector, threads.vector, sim.n * sizeof(float));
 			outcome_close(&sim);
@@ -303,7 +303,7 @@ static void worlds_agree(void **state)
 static void stopping_changes_nothing(void **state)
 {
 	(void)state;
-	for (size_t r = 0; tw_reduction_all[r]; r++)
+	for (size_t r = 0; kit_reduction_at(r); r++)
 		for (uint32_t workers = 2; workers <= 5; workers += 3) {
 			struct outcome whole;
 			char text[800];
@@ -313,7 +313,7 @@ static void stopping_changes_nothing(void **state)
 				 "cluster: {workers: %u, shards: 2}\n"
 				 "checkpoint: {every: 2s}\n"
 				 "strategy: {gate: bsp, topology: %s}\n" SIM,
-				 jobs[1], workers, tw_reduction_all[r]->name);
+				 jobs[1], workers, kit_reduction_at(r)->name);
 			outcome_open(&whole, text, NULL, TW_WORLD_SIM);
 			outcome_run(&whole, NULL);
 			outcome_stops_change_nothing(&whole, text, NULL);

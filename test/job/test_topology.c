@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_topology.c - a job without a server: short and long forms, and the plan they make. */
+#include "kit/reduce.h"
 #include "job/reading.h"
 #include "strategy/reduction.h"
 
@@ -26,8 +27,8 @@ static void same(const char *a, const char *b)
 
 static void the_short_form_is_the_long_one(void **state)
 {
-	for (size_t k = 0; tw_reduction_all[k]; k++) {
-		const char *name = tw_reduction_all[k]->name;
+	for (size_t k = 0; kit_reduction_at(k); k++) {
+		const char *name = kit_reduction_at(k)->name;
 		char brief[300], full[300];
 
 		snprintf(brief, sizeof brief, SMALL "strategy: {gate: bsp, topology: %s}\n", name);
@@ -48,12 +49,12 @@ static void the_short_form_is_the_long_one(void **state)
 
 static void an_explained_job_is_the_job(void **state)
 {
-	for (size_t k = 0; tw_reduction_all[k]; k++) {
+	for (size_t k = 0; kit_reduction_at(k); k++) {
 		char text[300], *once;
 		struct tw_job *job;
 
 		snprintf(text, sizeof text, SMALL "strategy: {gate: bsp, topology: %s}\n",
-			 tw_reduction_all[k]->name);
+			 kit_reduction_at(k)->name);
 		job = good_job(text, NULL, TW_WORLD_SIM);
 		once = explained(job);
 		same(text, once);

@@ -189,3 +189,11 @@ void kit_reduce(const struct tw_reduction *r, uint32_t peers, size_t n, const fl
 		}
 	kit_reduction_release(&k);
 }
+
+const struct tw_reduction *kit_reduction_at(size_t k)
+{
+	for (size_t i = 0; tw_reduction_all[i]; i++)
+		if (!(tw_reduction_all[i]->traits & TW_REDUCTION_LIBRARY) && k-- == 0)
+			return tw_reduction_all[i];
+	return NULL;
+}

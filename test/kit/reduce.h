@@ -16,6 +16,9 @@ struct kit_sum {
 	float weight, divide;
 };
 
+/* Number k of the reductions whose moves are made by messages, in every world; NULL: no more. */
+const struct tw_reduction *kit_reduction_at(size_t k);
+
 struct kit_reduction {
 	const struct tw_reduction *r;
 	uint32_t peers, chunks;

@@ -231,16 +231,16 @@ static void check_finite(size_t n, uint64_t trial)
 			x[k] = strange[s];
 			assert_false(tw_vec_finite(x, n));
 			assert_false(tw_vec_sgd_finite(out, y, x, 0.1f, n, s == 1));
-			assert_false(tw_vec_add_to(out, x, y, n));
-			assert_false(tw_vec_add_to(out, y, x, n));
-			assert_false(tw_vec_axpby_to(out, 0.3f, x, 2.0f, y, n));
-			assert_false(tw_vec_axpby_to(out, 0.3f, y, 2.0f, x, n));
+			assert_int_equal(tw_vec_add_to(out, x, y, n), TW_VEC_FIRST);
+			assert_int_equal(tw_vec_add_to(out, y, x, n), TW_VEC_SECOND);
+			assert_int_equal(tw_vec_axpby_to(out, 0.3f, x, 2.0f, y, n), TW_VEC_FIRST);
+			assert_int_equal(tw_vec_axpby_to(out, 0.3f, y, 2.0f, x, n), TW_VEC_SECOND);
+			assert_int_equal(tw_vec_add_to(out, x, x, n), TW_VEC_FIRST | TW_VEC_SECOND);
 		}
 		x[k] = 3.4e38f;
 		assert_true(tw_vec_finite(x, n));
-		assert_true(tw_vec_add_to(out, x, y, n));
-		assert_true(tw_vec_axpby_to(out, 1.0f, x, 0.5f, y, n));
-		assert_false(tw_vec_add_to(out, x, x, n)); /* too large for a float */
+		assert_int_equal(tw_vec_add_to(out, x, x, n), 0); /* too large for a float */
+		assert_int_equal(tw_vec_axpby_to(out, 1.0f, x, 2.0f, y, n), 0);
 		assert_true(tw_vec_sgd_finite(out, y, x, 0.1f, n, false));
 		x[k] = kept;
 	}

@@ -44,6 +44,7 @@ struct tw_msg *kit_make(struct tw_heap *heap, uint64_t seed, uint16_t type, uint
 	m->h.type = type;
 	m->h.tail = tail;
 	m->h.payload = payload;
+	m->h.flags &= ~(uint32_t)TW_FLAG_LENT; /* the writer's to say */
 	m->from.role = (uint16_t)(m->h.incarnation % TW_ROLES);
 	m->to.role = (uint16_t)(m->h.from % TW_ROLES);
 	m->h.shard %= UINT16_MAX;

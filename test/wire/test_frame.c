@@ -79,7 +79,27 @@ static void trust(struct kit_end *e)
 	tw_reader_trust(e->reader);
 }
 
-static void both_ways(uint64_t seed, int buffer, bool trusting)
+/* What the other side fetched is given back; now and then it is told late. */
+static void tell_fetched(struct kit_end *e, struct kit_end *other, uint64_t seed)
+{
+	if (kit_draw(seed, 14, 3))
+		assert_true(tw_writer_taken(other->writer, tw_reader_fetched(e->reader), kit_done,
+					    other));
+}
+
+/* `from` lends to `to` from now on. */
+static void lend(struct kit_end *from, struct kit_end *to)
+{
+	const struct tw_lender l = tw_writer_lender(from->writer, 12345);
+
+	assert_true(tw_lend_works(&l));
+	tw_reader_borrow(to->reader, &l);
+	tw_writer_lend(from->writer);
+}
+
+enum { HASHED, TRUSTING, LENDING };
+
+static void both_ways(uint64_t seed, int buffer, int how)
 {
 	struct refusing heap = REFUSING(0);
 	struct kit_end a, b;
@@ -89,16 +109,24 @@ static void both_ways(uint64_t seed, int buffer, bool trusting)
 	kit_pair(fd, buffer);
 	assert_true(kit_open(&a, &heap, fd[0]) && kit_open(&b, &heap, fd[1]));
 	a.stop_every = 3;
-	if (trusting) {
+	if (how != HASHED) {
 		trust(&a);
 		trust(&b);
 	}
 	while (rounds < 60 || tw_writer_busy(a.writer) || tw_writer_busy(b.writer) || a.expected ||
-	       b.expected) {
+	       b.expected || tw_writer_lent(a.writer) || tw_writer_lent(b.writer)) {
+		if (how == LENDING && rounds == 10) /* in the middle of a message, perhaps */
+			lend(&a, &b);
+		if (how == LENDING && rounds == 20)
+			lend(&b, &a);
 		turn(&a, &b, seed * 1000000 + 2 * rounds, rounds < 60);
 		turn(&b, &a, seed * 1000000 + 2 * rounds + 1, rounds < 60);
+		tell_fetched(&a, &b, seed * 1000000 + rounds);
+		tell_fetched(&b, &a, seed * 1000000 + rounds + 1);
 		assert_true(++rounds < 100000);
 	}
+	assert_int_equal(how == LENDING, tw_reader_fetched(a.reader) > 0);
+	assert_int_equal(how == LENDING, tw_reader_fetched(b.reader) > 0);
 	assert_true(a.came > 60 && b.came > 60 && a.pings > 5 && b.pings > 5);
 	assert_int_equal(a.came, b.done);
 	assert_int_equal(b.came, a.done);
@@ -111,7 +139,80 @@ static void both_ways(uint64_t seed, int buffer, bool trusting)
 static void all_messages_come_through_both_ways(void **state)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
-		both_ways(seed, seed % 2 ? 4608 : 0, seed > 4);
+		both_ways(seed, seed % 2 ? 4608 : 0, seed > 4 ? TRUSTING : HASHED);
+	for (uint64_t seed = 7; seed <= 16; seed++)
+		both_ways(seed, seed % 2 ? 4608 : 0, LENDING);
+}
+
+/* What is lent stays until it was fetched, and is void when its writer is gone. */
+static void a_loan_ends_with_its_writer(void **state)
+{
+	for (int gone = 0; gone < 2; gone++) {
+		struct refusing heap = REFUSING(0);
+		struct kit_end a, b;
+		size_t moved;
+		int fd[2];
+
+		kit_pair(fd, 0);
+		assert_true(kit_open(&a, &heap, fd[0]) && kit_open(&b, &heap, fd[1]));
+		trust(&a);
+		trust(&b);
+		lend(&a, &b);
+		kit_send(&a, &b, kit_make(&heap.heap, 1, TW_PUSH, 0, TW_LEND_LEAST - 1, 0));
+		kit_send(&a, &b, kit_make(&heap.heap, 2, TW_PUSH, 0, 3 * TW_CHUNK + 5, 40));
+		assert_int_equal(tw_writer_run(a.writer, a.stream, SIZE_MAX, kit_done, &a, &moved),
+				 TW_FLOW_OK);
+		assert_true(moved > TW_LEND_LEAST + 3 * TW_CHUNK); /* counted as if it had gone */
+		assert_int_equal(a.done, 1);
+		assert_int_equal(tw_writer_lent(a.writer), 1);
+		assert_int_equal(tw_writer_bytes(a.writer), 0);
+		assert_false(tw_writer_busy(a.writer));
+		if (gone) {
+			tw_writer_free(a.writer, kit_drop, &a);
+			a.writer = NULL;
+		}
+		assert_int_equal(tw_reader_run(b.reader, b.stream, SIZE_MAX, &moved),
+				 gone ? TW_FLOW_BROKEN : TW_FLOW_WAIT);
+		assert_int_equal(b.came, gone ? 1 : 2);
+		assert_int_equal(tw_reader_fetched(b.reader), !gone);
+		if (gone) {
+			assert_non_null(strstr(tw_reader_why(b.reader), "no longer has"));
+		} else {
+			assert_true(tw_writer_taken(a.writer, 1, kit_done, &a));
+			assert_int_equal(a.done, 2);
+			assert_false(tw_writer_taken(a.writer, 2, kit_done, &a));
+		}
+		kit_close(&a);
+		kit_close(&b);
+		assert_int_equal(heap.live, 0);
+	}
+}
+
+/* A reader that has not asked takes no loan, and nothing is fetched from nowhere. */
+static void loans_must_be_asked_for(void **state)
+{
+	struct tw_lender nobody = { 0, 0, 1 };
+	struct refusing heap = REFUSING(0);
+	struct kit_end a, b;
+	size_t moved;
+	int fd[2];
+
+	assert_false(tw_lend_works(&nobody));
+	kit_pair(fd, 0);
+	assert_true(kit_open(&a, &heap, fd[0]) && kit_open(&b, &heap, fd[1]));
+	trust(&a);
+	trust(&b);
+	tw_writer_lend(a.writer);
+	kit_send(&a, &b, kit_make(&heap.heap, 2, TW_PUSH, 0, TW_CHUNK, 0));
+	tw_writer_run(a.writer, a.stream, SIZE_MAX, kit_done, &a, &moved);
+	assert_int_equal(tw_reader_run(b.reader, b.stream, SIZE_MAX, &moved), TW_FLOW_BROKEN);
+	assert_non_null(strstr(tw_reader_why(b.reader), "lent without having asked"));
+	nobody = tw_writer_lender(a.writer, 77);
+	nobody.token = 78; /* not what stands there */
+	assert_false(tw_lend_works(&nobody));
+	kit_close(&a);
+	kit_close(&b);
+	assert_int_equal(heap.live, 0);
 }
 
 /* Whether payloads are hashed is not the sender's to say. */
@@ -291,6 +392,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_messages_come_through_both_ways),
+		cmocka_unit_test(a_loan_ends_with_its_writer),
+		cmocka_unit_test(loans_must_be_asked_for),
 		cmocka_unit_test(trust_must_be_mutual),
 		cmocka_unit_test(one_byte_at_a_time),
 		cmocka_unit_test(a_ping_goes_between_chunks),

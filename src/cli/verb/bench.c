@@ -2,6 +2,7 @@
 /* bench.c - thalweg bench: how fast it is on this machine, against what the machine allows. */
 #include "bench/bench.h"
 
+#include "cli/ranks.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
 
@@ -14,8 +15,10 @@ struct bench_flags {
 	uint32_t world;
 };
 
-enum { IN_THREADS, IN_TCP };
-static const char *const worlds[] = { [IN_THREADS] = "threads", [IN_TCP] = "tcp", NULL };
+enum { IN_THREADS, IN_TCP, IN_MPI };
+static const char *const worlds[] = {
+	[IN_THREADS] = "threads", [IN_TCP] = "tcp", [IN_MPI] = "mpi", NULL
+};
 
 static const struct tw_bench *find(const char *name)
 {
@@ -54,38 +57,66 @@ static void print_notes(const json_t *result)
 	}
 }
 
+/* Run it, and print what it came to; a rank other than 0 only takes part. */
+static int run(const struct tw_call *call, const struct tw_bench *one,
+	       const struct tw_bench_how *how, bool prints)
+{
+	const struct bench_flags *f = call->flags;
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+	const enum tw_status status = tw_bench_run(one, how, &result, &why);
+
+	if (status != TW_OK)
+		return prints ? tw_exit_for(call, &why) : TW_EXIT_DONE;
+	if (prints && f->json) {
+		tw_print_json(result);
+	} else if (prints) {
+		tw_print_cases(result);
+		print_notes(result);
+	}
+	json_decref(result);
+	return TW_EXIT_DONE;
+}
+
+struct on_ranks {
+	const struct tw_call *call;
+	const struct tw_bench *one;
+	struct tw_bench_how how;
+};
+
+static int rank_main(struct tw_ranks *ranks, void *arg)
+{
+	struct on_ranks *r = arg;
+
+	r->how.ranks = ranks;
+	return run(r->call, r->one, &r->how, tw_ranks_rank(ranks) == 0);
+}
+
 static int bench(const struct tw_call *call)
 {
 	const struct bench_flags *f = call->flags;
 	const struct tw_bench_how how = {
 		.log = call->log,
 		.python = *f->python ? f->python : NULL,
-		.world = f->world == IN_TCP ? TW_WORLD_TCP : TW_WORLD_THREADS,
+		.world = f->world == IN_TCP   ? TW_WORLD_TCP
+			 : f->world == IN_MPI ? TW_WORLD_MPI
+					      : TW_WORLD_THREADS,
 	};
-	struct tw_error why = { .status = TW_OK };
-	json_t *result = NULL;
-	enum tw_status status;
 	const struct tw_bench *one = NULL;
 
 	if (call->words && !(one = find(call->word[0])))
 		return no_such_bench(call, call->word[0]);
-	if (f->world != IN_THREADS && one != &tw_bench_exchange) {
+	if (f->world != IN_THREADS && one != &tw_bench_exchange &&
+	    !(f->world == IN_MPI && one == &tw_bench_allreduce)) {
 		tw_log_line(call->log, TW_ERROR, "",
-			    "--world tcp is for `thalweg bench exchange`; the other benches have "
-			    "one world");
+			    "--world tcp is for `thalweg bench exchange`, --world mpi for that and "
+			    "`thalweg bench allreduce`; the other benches have one world");
 		return TW_EXIT_WRONG;
 	}
-	status = tw_bench_run(one, &how, &result, &why);
-	if (status != TW_OK)
-		return tw_exit_for(call, &why);
-	if (f->json) {
-		tw_print_json(result);
-	} else {
-		tw_print_cases(result);
-		print_notes(result);
-	}
-	json_decref(result);
-	return TW_EXIT_DONE;
+	if (f->world == IN_MPI)
+		return tw_ranks_call(call, rank_main,
+				     &(struct on_ranks){ .call = call, .one = one, .how = how });
+	return run(call, one, &how, true);
 }
 
 static const struct tw_flag flags[] = {
@@ -94,8 +125,10 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
 		"Python with PyTorch, for compute, scale and allreduce (default: /usr/bin/python3, "
 		"or the one in PATH)"),
-	{ .option = TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
-				     "exchange: in threads, or between two processes over sockets"),
+	{ .option =
+		  TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
+				   "exchange: in threads, between two processes over sockets (tcp) "
+				   "or between two MPI ranks (mpi); allreduce: mpi"),
 	  .value = "WORLD" },
 	TW_FLAG_END,
 };
@@ -105,7 +138,11 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench exchange --json", "push, apply and pull in threads; the result as JSON" },
 	{ "thalweg bench exchange --world tcp",
 	  "the same between two processes, with and without TLS" },
+	{ "mpirun -n 2 thalweg bench exchange --world mpi",
+	  "between two MPI ranks, against plain calls of MPI" },
 	{ "thalweg bench allreduce", "two workers without a server, compared with PyTorch's Gloo" },
+	{ "mpirun -n 2 thalweg bench allreduce --world mpi",
+	  "sums of two MPI ranks, against a bare MPI_Iallreduce" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ 0 },
@@ -123,7 +160,9 @@ const struct tw_verb tw_verb_bench = {
 		 "exchange: push, apply and pull of 14.6 million parameters in threads, against\n"
 		 "one SGD pass and one copy; with --world tcp between two processes, against the\n"
 		 "same bytes and the same pass over a bare socket and over a bare TLS\n"
-		 "connection.  allreduce: two workers without a server add up 14.6 million values\n"
+		 "connection; under mpirun -n 2 with --world mpi between two ranks, against plain\n"
+		 "calls of MPI.  allreduce: two workers without a server add up 14.6 million "
+		 "values\n"
 		 "and update, between processes against Gloo's all-reduce through PyTorch, and in\n"
 		 "threads against the passes over memory; and an MLP against PyTorch's DDP.\n"
 		 "connections: 500 worker processes on one server, then 2,000:\n"

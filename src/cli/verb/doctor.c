@@ -4,6 +4,7 @@
 #include "cli/summary.h"
 #include "cli/verb.h"
 #include "query/query.h"
+#include "run/launcher.h"
 #include "run/run.h"
 
 #include <microhttpd.h>
@@ -135,6 +136,29 @@ static json_t *extras(const char *cache)
 	return o;
 }
 
+/* What ranks can be started with; true: with something. */
+static bool add_mpi(json_t *o)
+{
+	struct tw_launcher l;
+	char text[400];
+	bool any = false;
+
+	for (int k = 0; k < TW_MPI_KINDS; k++) {
+		any = tw_launcher_describe((enum tw_mpi_kind)k, text, sizeof text) || any;
+		json_object_set_new(o, tw_mpi_kind_name((enum tw_mpi_kind)k), json_string(text));
+	}
+	json_object_set_new(o, "slurm",
+			    json_string(in_path("srun") ? "srun is there; without MPI: srun "
+							  "--mpi=none with train --world tcp"
+							: "not found; only clusters need it"));
+	tw_launcher_find((const char *const *)environ, &l);
+	if (l.name)
+		json_object_set_new(
+			o, "launcher",
+			json_sprintf("this process is one of %u, started by %s", l.tasks, l.name));
+	return any;
+}
+
 /* --- checks --- */
 
 static bool check(json_t *checks, const char *name, bool ok, const char *remedy)
@@ -222,7 +246,7 @@ static void print(const json_t *r)
 		line(name, json_string_value(v));
 	json_object_foreach(json_object_get(r, "extras"), name, v) line(name, json_string_value(v));
 	json_object_foreach(json_object_get(r, "worlds"), name, v)
-		line(name, json_is_true(v) ? "in this version" : "not in this version");
+		line(name, json_is_true(v) ? "in this version" : "not in this build");
 	json_array_foreach(json_object_get(r, "checks"), i, c)
 	{
 		const bool ok = json_is_true(json_object_get(c, "ok"));
@@ -248,7 +272,7 @@ static int doctor(const struct tw_call *call)
 	json_object_set_new(r, "extras", extras(json_string_value(json_object_get(r, "cache"))));
 	json_object_set_new(r, "worlds",
 			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 1,
-				      "tls", 1, "mpi", 0));
+				      "tls", 1, "mpi", add_mpi(json_object_get(r, "extras"))));
 	well = check(checks, "run directories can be created here", folder_writable(),
 		     "train needs --run DIR with a writable directory");
 	well &= self_test(checks);
@@ -279,7 +303,8 @@ const struct tw_verb tw_verb_doctor = {
 	.help = "show what this machine has and what is missing",
 	.about = "Shows what this machine has (processor, instruction set, memory, libraries),\n"
 		 "what this version can do and which optional tools are there (data sets, npm,\n"
-		 "PyTorch), and runs a small job in each world.  The exit code is 1 if something\n"
+		 "PyTorch, MPI with the launcher that fits), and runs a small job in each world.  "
+		 "The exit code is 1 if something\n"
 		 "necessary does not work.\n",
 	.example = examples,
 	.flags = flags,

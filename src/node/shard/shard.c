@@ -222,6 +222,12 @@ static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 	return tw_shard_is_replica(s) ? tw_shard_reduce_waits(s, out) : tw_shard_waits(s, out);
 }
 
+static void shard_summed(struct tw_actor *a, struct tw_context *ctx, uint64_t key,
+			 struct tw_block *sum, struct tw_block *more)
+{
+	tw_shard_summed((struct shard *)a, ctx, key, sum, more);
+}
+
 const struct tw_actor_class tw_shard_class = {
 	.name = "shard",
 	.new = shard_new,
@@ -230,6 +236,7 @@ const struct tw_actor_class tw_shard_class = {
 	.message = shard_message,
 	.soon = shard_soon,
 	.timer = shard_timer,
+	.summed = shard_summed,
 	.down = shard_down,
 	.up = shard_up,
 	.waiting = shard_waiting,

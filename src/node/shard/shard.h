@@ -165,6 +165,7 @@ struct shard_arrival {
 	size_t at, wire_at, bytes;
 	bool coded;     /* the block is what a codec wrote, and is decoded when its turn comes */
 	bool unchecked; /* nobody has looked yet whether it is finite */
+	bool mine;      /* nobody else reads the block */
 };
 
 /* A piece of the slice: a part of a chunk of the reduction. */
@@ -177,6 +178,7 @@ struct shard_piece {
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
 	bool unchecked;            /* it is one contribution, and may be not finite ... */
 	bool own;                  /* ... of this node's worker */
+	bool mine;                 /* nobody else reads the block yet: sums may be made there */
 	struct tw_body_reduce has; /* what is said of it */
 	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
 	size_t wire_at, wire_bytes;    /* ... in it */
@@ -446,6 +448,9 @@ void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t nod
 /* Tell the master that the sum is complete, if it is. */
 void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
 /* TW_COMMIT to a replica: apply the sum. */
+/* A sum that was asked for is made (tw_actor_class.summed). */
+void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
+		     struct tw_block *more);
 void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* No formation holds any more; only the number of the last one is kept. */
 void tw_shard_reduce_forget(struct shard *s);

@@ -4,10 +4,10 @@
 
 /* --- formations --------------------------------------------------------------------------- */
 
-/* Values of one piece, at most; (12) has one. */
-static size_t longest(const struct shard *s)
+/* Values of one piece, at most; (12) has one, and a library cuts as it likes. */
+static size_t longest(const struct shard *s, const struct shard_reduce *r)
 {
-	return tw_plan_gathers(s->plan) ? s->slice.n : PART;
+	return tw_plan_gathers(s->plan) || tw_reduce_by_library(s, r) ? s->slice.n : PART;
 }
 
 static uint32_t parts_of(size_t n, size_t most)
@@ -18,10 +18,10 @@ static uint32_t parts_of(size_t n, size_t most)
 /* All pieces of the slice, for so many peers. */
 static enum tw_status cut(struct shard *s, struct shard_reduce *r)
 {
-	const size_t n = s->slice.n, most = longest(s);
+	const size_t n = s->slice.n, most = longest(s, r);
 	uint32_t k = 0;
 
-	r->chunks = tw_reduce_reduction(s, r)->chunks(r->peers);
+	r->chunks = tw_reduce_by_library(s, r) ? 1 : tw_reduce_reduction(s, r)->chunks(r->peers);
 	r->first = tw_heap_zeros(s->heap, ((size_t)r->chunks + 1) * sizeof *r->first);
 	if (!r->first)
 		return TW_NO_MEMORY;

@@ -21,14 +21,14 @@
  *  (8) a mean of replicas is made in the same way: of pinned views in s->views, which takes their
  *      place at once; of parameters in s->average, which waits for its COMMIT.  All three may be
  *      under way together.
- *  (9) each piece of a contribution is checked before it leaves alone, or in the sum that it
- *      becomes part of: a sum is finite only if all that was added is.  So a contribution that is
- *      not finite may be found to be so when pieces of it were sent.  It is refused then.  The sum
- *      of this attempt is never complete here, and the master forms another one without it.
+ *  (9) each piece of a contribution is checked before it leaves alone, or in the pass that adds it
+ *      to others.  So a contribution that is not finite may be found to be so when pieces of it
+ *      were sent.  It is refused then.  The sum of this attempt is never complete here, and the
+ *      master forms another one without it.
  * (10) what another replica adds and could not have sent is refused, and the sum goes on without
  *      it.
- * (11) memory that was sent is not written, and memory that came is only read: messages and other
- *      replicas may refer to it.  The sum is applied from where its pieces lie.
+ * (11) memory that was sent is not written, and memory that came is only read, unless nobody else
+ *      refers to it (`fresh` in actor/message.h).  The sum is applied from where its pieces lie.
  * (12) a contribution that its worker encoded with a residual goes to all others as it is, and each
  *      of them decodes it when its turn in the sum has come.  What its worker owes after it counts
  *      with the commit. */
@@ -63,7 +63,7 @@ static void empty_piece(struct shard *s, struct shard_piece *p)
 	tw_block_drop(p->wire);
 	p->block = p->wire = NULL;
 	p->at = NULL;
-	p->unchecked = false;
+	p->unchecked = p->mine = false;
 	p->next = 0;
 	p->done = false;
 	drop_arrivals(s, &p->waiting);
@@ -131,31 +131,33 @@ void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *
 	p->block = block;
 	p->at = at;
 	p->has = *has;
-	p->unchecked = false;
+	p->unchecked = p->mine = false;
 }
 
-/* (9) TW_REFUSED: it is not finite, and of this node's worker.  TW_ABSENT: (10). */
-static enum tw_status check(struct shard *s, const float *x, size_t n, bool own)
+/* What may not be added up: TW_REFUSED if it is of this node's worker (9), else TW_ABSENT (10). */
+static enum tw_status turn_down(struct shard *s, bool own)
 {
-	if (tw_vec_finite(x, n))
-		return TW_OK;
 	s->slice.tally.refused += !own;
 	return own ? TW_REFUSED : TW_ABSENT;
+}
+
+static void let_go(struct shard_piece *p)
+{
+	tw_block_drop(p->block);
+	p->block = NULL;
+	p->at = NULL;
+	p->unchecked = false;
 }
 
 /* What is held is checked; what may not be added up is held no longer (10).  TW_REFUSED: (9). */
 static enum tw_status check_held(struct shard *s, struct shard_piece *p)
 {
-	const enum tw_status st = p->unchecked ? check(s, p->at, p->n, p->own) : TW_OK;
-
-	if (st == TW_REFUSED)
-		return st;
-	p->unchecked = false;
-	if (st == TW_ABSENT) {
-		tw_block_drop(p->block);
-		p->block = NULL;
-		p->at = NULL;
+	if (p->unchecked && !tw_vec_finite(p->at, p->n)) {
+		if (turn_down(s, p->own) == TW_REFUSED)
+			return TW_REFUSED;
+		let_go(p);
 	}
+	p->unchecked = false;
 	return TW_OK;
 }
 
@@ -164,24 +166,10 @@ static void hold_input(struct shard_piece *p, const struct reduce_input *in, boo
 	tw_reduce_hold(p, in->block, in->at, &in->has);
 	p->unchecked = unchecked;
 	p->own = in->own;
+	p->mine = in->mine;
 }
 
-/* The sum of what is held and of what comes is not finite: which of them may not be added up?
- * TW_ABSENT: there is nothing more to add.  TW_REFUSED: (9). */
-static enum tw_status find_culprit(struct shard *s, struct shard_piece *p,
-				   const struct reduce_input *in)
-{
-	enum tw_status st = check_held(s, p);
-
-	if (st == TW_OK && in->unchecked)
-		st = check(s, in->at, p->n, in->own);
-	if (st != TW_OK || p->at)
-		return st; /* TW_OK: it is too large for a float, as the sum of a server would be */
-	hold_input(p, in, false);
-	return TW_ABSENT;
-}
-
-static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce *of)
+void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of)
 {
 	has->contributions += of->contributions;
 	has->steps += of->steps;
@@ -196,55 +184,77 @@ static void count_input(struct tw_body_reduce *has, const struct tw_body_reduce 
 	has->loss += of->loss;
 }
 
-/* (5); what is held is the sum already: a second look at it would come too late. */
-static enum tw_status add_in_place(struct shard *s, struct shard_piece *p, float *sum,
-				   const struct reduce_input *in, float before, float share)
+/* Where the sum of what is held and of what comes is made: over one of them if nobody else reads
+ * it, for that is in the cache.  The other one must then be good, or void all (9): if it may be
+ * turned down (10), this one is still needed. */
+static struct tw_block *room_for_sum(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
+				     const struct reduce_input *in, float **out)
 {
-	const enum tw_status st = in->unchecked ? check(s, in->at, p->n, in->own) : TW_OK;
-
-	if (st != TW_OK)
-		return st;
-	if (before == 1.0f && share == 1.0f)
-		tw_vec_add_to(sum, sum, in->at, p->n);
-	else
-		tw_vec_axpby_to(sum, before, sum, share, in->at, p->n);
-	return TW_OK;
+	if (in->mine && (p->own || !p->unchecked)) {
+		*out = (float *)in->at;
+		return in->block;
+	}
+	if (p->mine) {
+		*out = (float *)p->at;
+		return p->block;
+	}
+	*out = tw_reduce_sum_at(s, r, p);
+	return *out ? r->sum : NULL;
 }
 
-/* (5), (9) */
-static enum tw_status add_held(struct shard *s, struct shard_piece *p, float *sum,
-			       const struct reduce_input *in, float before, float share)
+/* What was found in the pass that adds.  TW_ABSENT: there is no sum. */
+static enum tw_status judge(struct shard *s, struct shard_piece *p, const struct reduce_input *in,
+			    unsigned strange)
 {
-	const bool finite = before == 1.0f && share == 1.0f
-				    ? tw_vec_add_to(sum, p->at, in->at, p->n)
-				    : tw_vec_axpby_to(sum, before, p->at, share, in->at, p->n);
+	const bool held = p->unchecked && (strange & TW_VEC_FIRST);
+	const bool comes = in->unchecked && (strange & TW_VEC_SECOND);
 
-	return finite ? TW_OK : find_culprit(s, p, in);
+	if ((held && p->own) || (comes && in->own))
+		return TW_REFUSED;
+	p->unchecked = false;
+	s->slice.tally.refused += held + comes;
+	if (held)
+		let_go(p);
+	if (held && !comes)
+		hold_input(p, in, false);
+	return held || comes ? TW_ABSENT : TW_OK;
 }
 
-/* TW_REFUSED: (9). */
+/* (5).  TW_REFUSED: (9). */
 static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
 			  const struct reduce_input *in)
 {
 	const float before = p->has.weight / p->has.divide, share = in->has.weight / in->has.divide;
+	struct reduce_input x = *in;
+	struct tw_block *block;
 	enum tw_status st;
 	float *sum;
 
-	if (!in->has.contributions)
+	if (!x.has.contributions)
 		return TW_OK;
 	if (!p->at) {
-		hold_input(p, in, in->unchecked);
+		hold_input(p, &x, x.unchecked);
 		return TW_OK;
 	}
-	sum = tw_reduce_sum_at(s, r, p);
-	if (!sum)
+	block = room_for_sum(s, r, p, &x, &sum);
+	if (!block)
 		return TW_NO_MEMORY;
-	st = p->at == sum ? add_in_place(s, p, sum, in, before, share)
-			  : add_held(s, p, sum, in, before, share);
+	if (sum == p->at && x.unchecked && !x.own) {
+		if (!tw_vec_finite(x.at, p->n)) {
+			turn_down(s, false);
+			return TW_OK;
+		}
+		x.unchecked = false;
+	}
+	st = judge(s, p, &x,
+		   before == 1.0f && share == 1.0f
+			   ? tw_vec_add_to(sum, p->at, x.at, p->n)
+			   : tw_vec_axpby_to(sum, before, p->at, share, x.at, p->n));
 	if (st != TW_OK)
 		return st == TW_ABSENT ? TW_OK : st;
-	tw_reduce_hold(p, r->sum, sum, &p->has);
-	count_input(&p->has, &in->has);
+	tw_reduce_hold(p, block, sum, &p->has);
+	p->mine = true;
+	tw_reduce_count(&p->has, &x.has);
 	return TW_OK;
 }
 
@@ -267,7 +277,7 @@ static enum tw_status add_sparse(struct shard *s, struct shard_piece *p, float *
 		memcpy(&x, bytes + a->bytes - tail + k * sizeof x, sizeof x);
 		sum[n + k] += x;
 	}
-	count_input(&p->has, &a->body);
+	tw_reduce_count(&p->has, &a->body);
 	return TW_OK;
 }
 
@@ -370,9 +380,11 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 			      struct shard_arrival *a)
 {
 	const float *x = a->block ? (const float *)(a->block->data + a->at) : NULL;
-	const struct reduce_input in = {
-		.block = a->block, .at = x, .has = a->body, .unchecked = a->unchecked
-	};
+	const struct reduce_input in = { .block = a->block,
+					 .at = x,
+					 .has = a->body,
+					 .unchecked = a->unchecked,
+					 .mine = a->mine };
 
 	if (!x) /* nobody contributes */
 		return TW_OK;
@@ -469,6 +481,13 @@ static enum tw_status advance(struct shard *s, struct shard_reduce *r, struct tw
 {
 	const uint32_t moves = tw_reduce_reduction(s, r)->moves(r->peers, r->rank, p->chunk);
 
+	if (tw_reduce_by_library(s, r)) {
+		const enum tw_status st = tw_reduce_ask_library(s, r, ctx, p);
+
+		return st == TW_ABSENT          ? TW_OK
+		       : st != TW_OK || p->done ? st
+						: finish_piece(s, r, p);
+	}
 	for (; p->next < moves; p->next++) {
 		const struct tw_move move =
 			tw_reduce_reduction(s, r)->move(r->peers, r->rank, p->chunk, p->next);
@@ -658,6 +677,8 @@ static uint32_t awaited(const struct shard *s, const struct shard_reduce *r, uin
 	uint32_t rank = r->peers;
 
 	*depth = UINT32_MAX;
+	if (tw_reduce_by_library(s, r))
+		return rank; /* nobody knows */
 	for (uint32_t k = 0; r->left && k < r->pieces && *depth; k++) {
 		const struct shard_piece *p = &r->piece[k];
 		struct tw_move move;
@@ -681,6 +702,15 @@ static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw
 
 	if (!r->left || (!tw_reduce_averages(r) && !tw_reduce_own(s, r)))
 		return false;
+	if (tw_reduce_by_library(s, r)) {
+		*out = (struct tw_wait){ .whom = tw_master_addr(),
+					 .why = "the library's sum of all ranks",
+					 .step = s->slice.round,
+					 .since = tw_shard_worker(
+							  s, tw_reduce_members(r)[r->rank].slot)
+							  ->request.since };
+		return true;
+	}
 	rank = awaited(s, r, &depth);
 	if (rank == r->peers)
 		return false;

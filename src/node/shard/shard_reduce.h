@@ -4,6 +4,7 @@
  *	shard_reduce.c         inputs, sums and moves; what the master is told
  *	shard_reduce_send.c    how pieces travel
  *	shard_reduce_arrive.c  pieces that come
+ *	shard_reduce_library.c sums that the world makes
  *	shard_form.c           formations and commits */
 #ifndef TW_NODE_SHARD_SHARD_REDUCE_H
 #define TW_NODE_SHARD_SHARD_REDUCE_H
@@ -20,6 +21,7 @@ struct reduce_input {
 	const struct contribution *of; /* NULL: it is parameters */
 	bool unchecked;                /* nobody has looked yet whether it is finite */
 	bool own;                      /* it is of this node's worker */
+	bool mine;                     /* nobody else reads the block */
 };
 
 static inline const struct tw_member *tw_reduce_members(const struct shard_reduce *r)
@@ -53,7 +55,7 @@ void tw_reduce_begin_again(struct shard *s, struct shard_reduce *r);
 void tw_reduce_disband(struct shard *s, struct shard_reduce *r);
 /* Where the sum of this piece is made; NULL without memory. */
 float *tw_reduce_sum_at(struct shard *s, struct shard_reduce *r, const struct shard_piece *p);
-/* What is added up so far becomes this, which is checked. */
+/* What is added up so far becomes this, which is checked, and only read. */
 void tw_reduce_hold(struct shard_piece *p, struct tw_block *block, const float *at,
 		    const struct tw_body_reduce *has);
 /* The contribution of this node's worker to the round; NULL: it is not here yet. */
@@ -71,6 +73,21 @@ struct tw_block *tw_reduce_mean(struct shard *s, const struct shard_reduce *r);
 void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 		       struct shard_piece *p);
 void tw_reduce_advance_all(struct shard *s, struct shard_reduce *r, struct tw_context *ctx);
+
+/* What was added is told of the sum. */
+void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of);
+
+/* --- shard_reduce_library.c ----------------------------------------------------------------- */
+
+/* Does the world add up? */
+static inline bool tw_reduce_by_library(const struct shard *s, const struct shard_reduce *r)
+{
+	return tw_reduce_reduction(s, r)->traits & TW_REDUCTION_LIBRARY;
+}
+/* The next step of the one piece that there is: asking for its sum.  TW_ABSENT: what this replica
+ * adds is not here yet, or the sum is not.  TW_REFUSED: (9). */
+enum tw_status tw_reduce_ask_library(struct shard *s, struct shard_reduce *r,
+				     struct tw_context *ctx, struct shard_piece *p);
 
 /* --- shard_reduce_send.c -------------------------------------------------------------------- */
 

@@ -74,6 +74,7 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 	a->wire_at = a->at;
 	a->block = b;
 	a->at = 0;
+	a->mine = true;
 	return TW_OK;
 }
 
@@ -209,7 +210,8 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 				     .at = m->payload_at,
 				     .bytes = m->h.payload,
 				     .coded = tw_plan_gathers(s->plan) && m->payload &&
-					      !(m->h.flags & TW_FLAG_PLAIN) };
+					      !(m->h.flags & TW_FLAG_PLAIN),
+				     .mine = m->fresh };
 	a->body.whole = b->whole != 0;
 	if (!early) {
 		take(s, r, ctx, a);

@@ -7,48 +7,7 @@
  *
  * Where inputs must arrive as they were sent, all send theirs to all, and each adds up everything
  * in the same order. */
-#include "strategy/reduction.h"
-
-#include <math.h>
-
-static uint32_t chunks(uint32_t peers)
-{
-	return peers;
-}
-
-static uint32_t moves(uint32_t peers, uint32_t rank, uint32_t chunk)
-{
-	return rank == chunk ? 2 * peers - 1 : 3;
-}
-
-/* The owner gives to those after it first, so that owners do not give to the same one at once. */
-static struct tw_move move(uint32_t peers, uint32_t rank, uint32_t chunk, uint32_t k)
-{
-	if (rank == chunk && k < peers)
-		return (struct tw_move){ TW_MOVE_ADD, k };
-	if (rank == chunk)
-		return (struct tw_move){ TW_MOVE_GIVE, (rank + 1 + k - peers) % peers };
-	if (k == 0)
-		return (struct tw_move){ TW_MOVE_ADD, rank };
-	return (struct tw_move){ k == 1 ? TW_MOVE_SEND : TW_MOVE_TAKE, chunk };
-}
-
-static double busiest(const struct tw_reduction_load *l)
-{
-	return 2 * l->bytes * (l->peers - 1) / l->peers;
-}
-
-/* Everybody sends N - 1 chunks, then gives N - 1.  The first part of the last chunk to come lets
- * the giving begin. */
-static double seconds(const struct tw_reduction_load *l)
-{
-	const double chunk = l->bytes / l->peers;
-	const double wait = l->latency + (fmin(chunk, l->part) - chunk) * l->per_byte;
-
-	if (l->peers == 1)
-		return 0;
-	return 2 * (l->peers - 1) * chunk * l->per_byte + l->latency + fmax(0, wait);
-}
+#include "strategy/reduction_owner.h"
 
 /* --- inputs as they are --------------------------------------------------------------------- */
 
@@ -95,10 +54,10 @@ static const struct tw_reduction gather = {
 const struct tw_reduction tw_reduction_direct = {
 	.name = "direct",
 	.help = "each peer adds up one part of the vector for all; the same bits as with a server",
-	.chunks = chunks,
-	.moves = moves,
-	.move = move,
-	.busiest = busiest,
-	.seconds = seconds,
+	.chunks = tw_owner_chunks,
+	.moves = tw_owner_moves,
+	.move = tw_owner_move,
+	.busiest = tw_owner_busiest,
+	.seconds = tw_owner_seconds,
 	.gather = &gather,
 };

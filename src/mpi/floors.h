@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* floors.h - what benches compare with: the same bytes by plain calls of MPI. */
+#ifndef TW_MPI_FLOORS_H
+#define TW_MPI_FLOORS_H
+
+#include "world/mpi_plugin.h"
+
+bool tw_floor_exchange(size_t n, size_t block, unsigned times, tw_floor_pass pass, double *out);
+double tw_floor_sum(double x);
+bool tw_floor_reduce(size_t n, unsigned times, double *out);
+
+#endif

@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""worlds.py [--full] - jobs on MPI ranks give what they give elsewhere.
+
+Methods that commit whole rounds end with the bits of `threads`, under every launcher, with 2, 3 and 5
+ranks.  Every preset that `tcp` accepts trains on ranks.  Data reaches ranks that do not have it, a
+job may come by standard input, servers and workers may be placed otherwise, and a run resumes with
+another number of ranks."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+from ranks import Run, there, thalweg
+from checks import check, failures
+
+FULL = "--full" in sys.argv
+ROUNDS = {"ssgd": "ssgd", "averaging": "{name: averaging, push: 2}", "allreduce": "allreduce",
+          "ring": "ring", "tree": "tree"}
+DELTAS = ("averaging", "update-based", "local-sgd", "post-local-sgd", "bmuf", "easgd", "eamsgd",
+          "diloco", "async-diloco", "fedbuff", "fedasync")
+
+
+def job(strategy, workers="", model="quadratic: {dimension: 300000, noise: 0.3}", more=""):
+    return (f"model: {{{model}}}\ndata: {{source: none, samples: 60, batch: 3}}\n"
+            f"train: {{epochs: 2, seed: 5, evaluate: 1}}\nupdate: {{rate: 0.02}}\n"
+            f"{workers}strategy: {strategy}\n{more}")
+
+
+OPTIMISER = ("model: {least-squares: {dimension: 40, noise: 0.1}}\n"
+             "data: {source: none, samples: 90, batch: 3}\ntrain: {seed: 5}\n"
+             "strategy: sandblaster\noptimiser: {iterations: 6}\n")
+
+
+def in_threads(text, workers):
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.yaml")
+        with open(path, "w") as f:
+            f.write(text)
+        done = thalweg("train", path, "--json", "--run", os.path.join(d, "run"), "--set",
+                       f"cluster.workers={workers}")
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return json.loads(done.stdout)
+
+
+def same_bits(launchers):
+    cases = {name: job(strategy) for name, strategy in ROUNDS.items()}
+    cases["sandblaster"] = OPTIMISER
+    for name, text in cases.items():
+        for ranks in (2, 3, 5):
+            want = in_threads(text, ranks)
+            for launcher in launchers:
+                with Run(launcher, ranks, text) as r:
+                    code = r.wait()
+                    what = f"{name} on {ranks} ranks under {launcher.name}"
+                    if not check(code == 0, f"{what} ends with 0, not {code}: {r.said()[-300:]}"):
+                        continue
+                    got = r.result()
+                    check(got["world"] == "mpi" and got["workers"] == ranks,
+                          f"{what}: every rank is a worker")
+                    check(got["parameters_digest"] == want["parameters_digest"],
+                          f"{what} has the bits of threads")
+
+
+def library(launchers):
+    """MPI_Iallreduce promises no bits; to rounding it gives what our own sums give."""
+    text = job("{gate: bsp, topology: library}", "cluster: {shards: 3}\n")
+    for ranks in (2, 3):
+        want = in_threads(text.replace("library", "direct"), ranks)
+        for launcher in launchers:
+            with Run(launcher, ranks, text) as r:
+                code = r.wait()
+                what = f"schedule: library on {ranks} ranks under {launcher.name}"
+                if not check(code == 0, f"{what} ends with 0, not {code}: {r.said()[-300:]}"):
+                    continue
+                got = r.result()
+                check(abs(got["loss"] / want["loss"] - 1) < 1e-4,
+                      f"{what}: loss {got['loss']}, with direct {want['loss']}")
+                check(all(got[k] == want[k] for k in ("steps", "samples", "updates")),
+                      f"{what}: the same steps, samples and updates")
+    with Run(launchers[0], 2, text.replace("shards: 3", "shards: 3, workers: 3")) as r:
+        check(r.wait() == 2 and "every rank takes part with one worker" in r.said(),
+              f"two workers on a rank are refused: {r.said()[-300:]}")
+
+
+def presets():
+    names, on = [], False
+    for line in thalweg("help", "strategies").stdout.split("\n"):
+        if line and not line.startswith(" "):
+            on = line.startswith("Presets")
+        elif on and line.startswith("  "):
+            names.append(line.split()[0])
+    return names
+
+
+def preset_job(name):
+    strategy = f"{{name: {name}, push: 2}}" if name in DELTAS else name
+    if name == "streaming-diloco":
+        strategy = "{name: streaming-diloco, push: 4, fragments: 2, delay: 1}"
+    return job(strategy, "cluster: {shards: 2}\n", "quadratic: {dimension: 37, noise: 0.1}")
+
+
+def every_preset(launchers):
+    ran = 0
+    for name in presets():
+        text = preset_job(name)
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "job.yaml")
+            with open(path, "w") as f:
+                f.write(text)
+            accepted = thalweg("train", path, "--world", "tcp", "--explain").returncode == 0
+        for launcher in launchers:
+            with Run(launcher, 3, text) as r:
+                code = r.wait()
+                if accepted:
+                    ran += 1
+                    check(code == 0, f"{name} runs on ranks under {launcher.name}: "
+                          f"{r.said()[-300:]}")
+                else:
+                    check(code != 0 and not r.printed(),
+                          f"{name}, which tcp refuses, is refused on ranks")
+    check(ran >= 30 * len(launchers), f"at least 30 presets ran, not {ran}")
+
+
+def placed_otherwise(launcher):
+    text = job("ssgd", "cluster: {workers: 2, servers: 2}\n")
+    want = in_threads(text, 2)["parameters_digest"]
+    with Run(launcher, 4, text) as r:
+        check(r.wait() == 0 and r.result()["parameters_digest"] == want,
+              "two servers and two workers have a rank each")
+    with Run(launcher, 2, job("ssgd", "cluster: {workers: 5}\n")) as r:
+        check(r.wait() == 0 and r.result()["workers"] == 5, "five workers share two ranks")
+    with Run(launcher, 4, job("ssgd", "cluster: {workers: 1, servers: 1}\n")) as r:
+        check(r.wait() == 0 and "2 of 4 ranks have nothing to do" in r.said(),
+              "ranks without work are named")
+    with Run(launcher, 2, None, text=job("ssgd")) as r:
+        check(r.wait() == 0 and r.result()["workers"] == 2, "a job by standard input")
+
+
+def data_travels(launcher):
+    """A network on digits; then one whose file only rank 0 could name."""
+    text = ("model: {layers: [linear 20, relu, linear 10]}\n"
+            "data: {source: digits, count: 300, batch: 10}\n"
+            "train: {epochs: 1}\nupdate: {rate: 0.1}\nstrategy: ssgd\n")
+    want = in_threads(text, 2)["parameters_digest"]
+    with Run(launcher, 2, text) as r:
+        check(r.wait() == 0 and r.result()["parameters_digest"] == want,
+              "a network on digits has the bits of threads")
+    folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
+    try:
+        with open(os.path.join(folder, "rows.csv"), "w") as f:
+            f.write("a,b,class\n" + "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(200)))
+        text = ("model: {layers: [linear 8, relu, linear 2]}\n"
+                "data: {source: csv, file: rows.csv, label: class, batch: 10}\n"
+                "train: {epochs: 1}\nupdate: {rate: 0.1}\nstrategy: ssgd\n")
+        with Run(launcher, 3, text, folder=folder) as r:
+            check(r.wait() == 0 and r.result()["samples"] > 0,
+                  f"a file by a relative path reaches all ranks: {r.said()[-300:]}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def resumes(launchers):
+    """Stopped after a checkpoint, run again with another number of ranks."""
+    text = job("ssgd", model="quadratic: {dimension: 1000, noise: 0.3}",
+               more="checkpoint: {every: 20ms}\n").replace("epochs: 2", "epochs: 400")
+    folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
+    try:
+        first = launchers[0]
+        with Run(first, 3, text, words=["--checkpoints", "1"], folder=folder) as r:
+            check(r.wait() == 75, f"it stops with 75 after a checkpoint: {r.said()[-200:]}")
+        for launcher, ranks in zip(launchers * 2, (2, 5)):
+            with Run(launcher, ranks, text, words=["--checkpoints", "1"], folder=folder) as r:
+                code = r.wait()
+                check(code in (0, 75) and "resuming from" in r.said(),
+                      f"it resumes with {ranks} ranks under {launcher.name}")
+        done = thalweg("train", os.path.join(folder, "job.yaml"), "--json", "--run",
+                       os.path.join(folder, "run"))
+        check(done.returncode == 2 and "on MPI ranks" in done.stderr,
+              f"and not in threads, whose runs are others: {done.stderr[-300:]}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def main():
+    launchers = there()
+    same_bits(launchers)
+    library(launchers)
+    every_preset(launchers if FULL else launchers[:1])
+    for launcher in launchers:
+        placed_otherwise(launcher)
+        data_travels(launcher)
+    resumes(launchers)
+    print("worlds: %s" % (f"{len(failures)} failures" if failures else "all as it must be"))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
