@@ -3,7 +3,7 @@
 #ifndef TW_QUERY_PLAN_DENSITY_H
 #define TW_QUERY_PLAN_DENSITY_H
 
-#include "node/plan.h"
+#include "cost/cost.h"
 
 struct tw_plan_density {
 	double share;     /* of the values that are sent; 0: it could not be measured */
