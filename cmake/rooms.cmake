@@ -53,6 +53,7 @@ tw_registry(codec strategy/codec)
 tw_registry(reduction strategy/reduction)
 tw_registry(mixing strategy/mixing)
 tw_registry(optimiser strategy/optimiser)
+tw_registry(pipeline strategy/pipeline)
 tw_registry(source data/source)
 tw_registry(op_family graph/op)
 tw_registry(loss graph/loss)
@@ -66,6 +67,29 @@ add_custom_command(OUTPUT ${torch_program}
 	DEPENDS ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py ${CMAKE_SOURCE_DIR}/cmake/embed.sh
 	VERBATIM)
 
+# The page of `thalweg compare`, and Chart.js as Debian packages it (libjs-chart.js).
+find_file(TW_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
+if(NOT TW_CHART_JS)
+	message(FATAL_ERROR "Chart.js is needed (Debian's libjs-chart.js has it); run ./setup --build, "
+		"or give -DTW_CHART_JS=/path/to/chart.min.js")
+endif()
+set(page_parts)
+foreach(part head body style script charts)
+	set(from_head head.html)
+	set(from_body body.html)
+	set(from_style style.css)
+	set(from_script script.js)
+	set(file ${CMAKE_SOURCE_DIR}/src/compare/page/${from_${part}})
+	if(part STREQUAL charts)
+		set(file ${TW_CHART_JS})
+	endif()
+	set(out ${CMAKE_BINARY_DIR}/gen/page_${part}.c)
+	add_custom_command(OUTPUT ${out}
+		COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/embed.sh ${file} tw_report_${part} ${out}
+		DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/embed.sh VERBATIM)
+	list(APPEND page_parts ${out})
+endforeach()
+
 tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
 tw_room(data NEEDS vec base SOURCES ${TW_GENERATED_source} LIBRARIES ZLIB::ZLIB)
@@ -74,7 +98,8 @@ tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family} ${TW_GENERATED_lo
 tw_room(model NEEDS graph vec base SOURCES ${TW_GENERATED_zoo})
 tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}
 	${TW_GENERATED_rule} ${TW_GENERATED_outer} ${TW_GENERATED_codec}
-	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser})
+	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser}
+	${TW_GENERATED_pipeline})
 tw_room(actor NEEDS base)
 tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
@@ -86,12 +111,15 @@ tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
 tw_room(metrics NEEDS checkpoint spec node world actor vec base)
 tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
 	base)
-tw_room(query NEEDS cost run metrics checkpoint spec engine actor model graph data vec base)
-tw_room(bench NEEDS query run metrics checkpoint spec node world wire engine strategy actor model
+tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model graph data vec
+	base)
+tw_room(compare NEEDS run metrics checkpoint spec node world engine strategy actor model graph data
+	vec base SOURCES ${page_parts})
+tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)
-tw_room(cli NEEDS web bench query run SOURCES ${TW_GENERATED_verb})
+tw_room(cli NEEDS web bench compare query run SOURCES ${TW_GENERATED_verb})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 	add_executable(thalweg src/cli/main.c)
@@ -110,7 +138,8 @@ if(TW_TESTS)
 	# test/job has whole jobs, from the file to the result: all rooms below the faces.
 	add_library(tw_job INTERFACE)
 	target_link_libraries(tw_job INTERFACE tw_query)
-	foreach(room base vec data graph model strategy actor wire engine node world cost job bench web api cli)
+	foreach(room base vec data graph model strategy actor wire engine node world cost job compare bench web
+			api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		# other .c files beside the tests are their shared tools
 		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)

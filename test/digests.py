@@ -27,6 +27,7 @@ DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'e
           'diloco', 'async-diloco', 'fedbuff', 'fedasync')
 PEERS = ('ring', 'tree', 'allreduce', 'd-psgd', 'gossip', 'strom')  # without servers
 STREAMS = ('streaming-diloco',)
+STAGES = ('gpipe', 'pipedream-flush', 'pipedream', 'pipedream-2bw')  # models cut into three
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '
             'bandwidth: 0bit/s}\n',
@@ -49,6 +50,16 @@ def job(preset, model, seed, shards, faults):
     sim = FAULTS[faults]
     if preset in PEERS:
         sim = sim.replace('to: server 0', 'to: worker 2').replace('server 0', 'worker 0')
+    if preset in STAGES:  # two workers, or one that must be alone; a shard has one stage
+        sim = sim.replace('worker 3', 'worker 0.1').replace('worker 1', 'worker 0.2')
+        sim = sim.replace(', {leave: worker 4, at: 1s}', '')
+        alone = preset == 'pipedream-2bw'
+        return (MODELS[model].replace('dimension', 'stages: 3, dimension') +
+                'data: {source: none, samples: 80, batch: 3, accumulate: 2}\n'
+                f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
+                f'cluster: {{workers: {1 if alone else 2}, stages: 3, shards: {shards + 6}, '
+                f'servers: {servers}}}\n'
+                f'strategy: {preset}\ncheckpoint: {{every: 300ms}}\n' + sim)
     return (MODELS[model] + 'data: {source: none, samples: 80, batch: 3}\n'
             f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
             f'cluster: {{workers: 6, shards: {shards}, servers: {servers}}}\n'

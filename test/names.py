@@ -30,6 +30,7 @@ KINDS = {
     'reduction': ('strategy/reduction', ['schedule', 'topology']),
     'mixing': ('strategy/mixing', ['mixing', 'topology']),
     'optimiser': ('strategy/optimiser', ['optimiser']),
+    'pipeline': ('strategy/pipeline', ['pipeline', 'schedule']),
     'loss': ('graph/loss', ['loss']),
     'source': ('data/source', ['source']),
     'zoo': ('model/zoo', []),

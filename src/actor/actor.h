@@ -34,11 +34,12 @@ struct tw_wait {
 /* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`.  A node has
  * one device: what its actors compute runs one after the other, in the order it was asked for. */
 struct tw_compute {
-	bool evaluate;           /* evaluate instead of gradient; costs no virtual time */
-	uint32_t pass;           /* which computation on these samples; 0: the first, or only one */
+	struct tw_pass pass;     /* what to compute; an evaluation costs no virtual time */
+	uint32_t again;          /* which computation on these samples; 0: the first, or only one */
 	double share;            /* of a step's work, for the simulator's cost; 0 stands for 1 */
-	struct tw_inputs in;     /* pieces stay valid until `computed` */
-	float *gradient;         /* out; trainable + buffers floats */
+	size_t scratch;          /* bytes of scratch that it needs; 0: the engine's scratch_bytes */
+	struct tw_inputs in;     /* pieces stay valid until `computed`, as what `pass` points to */
+	float *gradient;         /* out; trainable + buffers floats, of a stage only its own */
 	struct tw_score score;   /* out */
 	enum tw_status status;   /* out */
 	uint64_t epoch_position; /* = in.from; what the simulator's cost is drawn for */
@@ -86,6 +87,7 @@ enum tw_note_kind {
 			      label.rate = length of the step */
 	TW_NOTE_TAKEOVER,  /* a new master goes on with replicas that have committed `round` rounds:
 			      what was noted of later ones has reached nobody */
+	TW_NOTE_STAGE,     /* a cell of a worker has made a backward: slot, stage */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -94,6 +96,19 @@ struct tw_point {
 	double staleness;               /* mean of the contributions so far; NAN: none */
 	double rate;                    /* of learning, now */
 	double train_loss;              /* mean over recent samples, about an epoch; NAN: none */
+};
+
+/* What a cell of a worker has done so far, since its node started. */
+struct tw_stage_note {
+	uint32_t cell;
+	uint64_t forwards, backwards;        /* micro-batches */
+	int64_t forward_time, backward_time; /* ns that these took */
+	int64_t first, last;                 /* when the first began, and the last ended */
+	uint64_t updates;                    /* contributions that were answered ... */
+	int64_t update_time;                 /* ... ns from the backward before each until then */
+	uint64_t sent;                       /* bytes of activations and their gradients */
+	uint32_t depth, versions; /* most micro-batches in flight; most versions in memory */
+	uint64_t memory;          /* most bytes of these: parameters, inputs, stashes */
 };
 
 struct tw_note {
@@ -108,7 +123,8 @@ struct tw_note {
 	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
 					       valid during the call only */
 	size_t n;                           /* APPLY: trainable values; extra: those sent */
-	const struct tw_body_push *push; /* APPLY: the contribution; valid during the call only */
+	const struct tw_body_push *push;   /* APPLY: the contribution; valid during the call only */
+	const struct tw_stage_note *stage; /* STAGE; valid during the call only */
 };
 
 /* The end of a run, from the master. */

@@ -34,15 +34,41 @@ struct tw_cluster {
 	const _Atomic int *interrupted; /* number of SIGINT/SIGTERM so far; may be NULL */
 };
 
+/* What workers do with their time, of which each moment counts once: computing; else transferring,
+ * while a message from or to the worker is on its way; else waiting. */
+enum tw_use { TW_USE_COMPUTING, TW_USE_TRANSFERRING, TW_USE_WAITING, TW_USES };
+#define TW_USE_WORKERS 64 /* that are told one by one */
+struct tw_usage {
+	uint32_t workers;                       /* all of them; 0: the world does not measure it */
+	double all[TW_USES];                    /* seconds, summed over the workers */
+	double worker[TW_USE_WORKERS][TW_USES]; /* of the first ones */
+};
+/* Bytes that all servers received and sent, in bins of equal width from the start on. */
+#define TW_LOAD_BINS 512
+struct tw_load {
+	int64_t width; /* ns; 0: there are no servers, or the world does not measure it */
+	uint64_t received[TW_LOAD_BINS], sent[TW_LOAD_BINS];
+};
+
+/* Which samples were applied, where some take longer than others (struct tw_effort): their number
+ * on shard 0, and the sum of their factors. */
+struct tw_applied {
+	uint64_t samples;
+	double effort;
+};
+
 /* What a world counts. */
 struct tw_ran {
 	uint64_t events;    /* handlers entered */
 	int64_t virtual_ns; /* sim: the clock at the end */
 	uint64_t bytes_sent, bytes_received;
-	uint64_t peak_bytes;     /* sim: payload bytes alive at once, at most */
-	uint64_t waits;          /* waits of more than 5 s that were named in the log */
-	struct tw_totals totals; /* vector references are the caller's */
-	struct tw_error error;   /* status not TW_OK: the first cause */
+	uint64_t peak_bytes;       /* sim: payload bytes alive at once, at most */
+	struct tw_usage usage;     /* sim */
+	struct tw_load load;       /* sim */
+	struct tw_applied applied; /* sim */
+	uint64_t waits;            /* waits of more than 5 s that were named in the log */
+	struct tw_totals totals;   /* vector references are the caller's */
+	struct tw_error error;     /* status not TW_OK: the first cause */
 };
 
 /* Drop what totals hold. */

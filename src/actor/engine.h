@@ -1,6 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.h - what computes: pure functions from (positions of samples, parameters, keys) to
- * (gradient, loss).  Any thread may call them; nothing in an engine changes after it was opened. */
+ * (gradient, loss).  Any thread may call them; nothing in an engine changes after it was opened.
+ *
+ * Computing by passes.  An engine that can be cut lists its cuts in the order of the forward pass.
+ * Cut 0 is where the samples come in, the last one is behind the loss; the part of the model
+ * between two cuts, first < last, is a stage.  A pass computes one stage on one batch:
+ *
+ *	FORWARD	   x -> y, stash	training: batch statistics, dropout
+ *	BACKWARD   x, dy, stash -> dx, change
+ *	GRADIENT   x -> dx, change	both at once, for stages that end with the loss
+ *	EVALUATE   x -> y		running statistics, no dropout; positions of the test set
+ *
+ * x is what the stage before computed as y, dy what the one behind it computed as dx, both for the
+ * same positions.  What the floats in them mean is the engine's business.  GRADIENT of everything
+ * is the gradient of the model; a chain of FORWARDs up to some stage, GRADIENT of the last stage
+ * (or its FORWARD and BACKWARD) and BACKWARDs down to the first give the same bits: gradient,
+ * buffers, loss and count.  That holds with a stash and without.
+ *
+ *  - Samples never travel: the first stage reads inputs and the last one labels or targets by
+ *    their positions (in->from).  Random draws are keyed by position and layer, so a forward pass
+ *    that is computed again draws the same.
+ *  - BACKWARD without a stash computes the forward pass again from x, with the parameters that it
+ *    is given.  With one it reads what FORWARD left there; the parameters should then be those of
+ *    that FORWARD (whoever gives others gets the mismatch that he asked for).
+ *  - Running statistics (buffers) change in BACKWARD and GRADIENT only, once per batch.
+ *  - A loss comes out of the pass that goes forward through it: FORWARD, GRADIENT or EVALUATE of
+ *    the last stage.  Every other pass gives a score of zeros, so that scores may be added up.
+ *
+ * All memory is the caller's.  x, dy, y and dx have tw_model_cut_floats floats and start at
+ * multiples of TW_ALIGN bytes; x must be the same bytes in BACKWARD as in FORWARD, so its owner
+ * keeps it that long.  A stash has the bytes that `needs` says, belongs to one batch from its
+ * FORWARD to its BACKWARD, and may be moved meanwhile.  Any number of batches may be on their way
+ * at once. */
 #ifndef TW_ACTOR_ENGINE_H
 #define TW_ACTOR_ENGINE_H
 
@@ -14,7 +45,7 @@
 #include <stdint.h>
 
 /* The parameters as the shards cut them: piece k holds elements from..from+n.  Pieces are in
- * order and cover everything once. */
+ * order and cover everything once; those of a stage cover at least its own elements, each once. */
 struct tw_piece {
 	const float *at;
 	size_t from, n;
@@ -41,6 +72,64 @@ struct tw_effort {
 	struct tw_f64s by_label, by_sample;
 };
 
+enum tw_pass_kind {
+	TW_PASS_GRADIENT,
+	TW_PASS_FORWARD,
+	TW_PASS_BACKWARD,
+	TW_PASS_EVALUATE,
+};
+
+/* One pass over the stage between two cuts.  All zeros: the gradient of everything. */
+struct tw_pass {
+	enum tw_pass_kind kind;
+	uint32_t first, last; /* cuts; last 0 stands for the last there is */
+	const float *x;       /* crosses cut `first` forward; NULL where that is 0 */
+	const float *dy;      /* crosses cut `last` backward; BACKWARD only, NULL behind the loss */
+	void *stash;          /* FORWARD writes, BACKWARD reads; NULL: BACKWARD computes again */
+	float *y;             /* out, FORWARD and EVALUATE: crosses cut `last` forward.  Behind the
+				 loss these are the predictions, and NULL is allowed */
+	float *dx;            /* out, BACKWARD and GRADIENT: crosses cut `first` backward; NULL
+				 where that is 0 */
+};
+
+/* Where a model may be cut, and what crosses there.  Several values do where a connection goes
+ * around layers on both sides of the cut. */
+#define TW_MODEL_CUT_VALUES 8
+#define TW_MODEL_CUT_NAME   32
+struct tw_model_cut_value {
+	uint32_t floats; /* per sample */
+	bool back;       /* its gradient crosses backward; else nothing before it is trained */
+};
+struct tw_model_cut {
+	/* The layer before it as people count: "3"; "4.2" is the second of the residual that is
+	 * layer 4.  "" for cut 0 and for the last. */
+	char after[TW_MODEL_CUT_NAME];
+	double flops; /* forward, per sample, of everything before the cut */
+	/* Places in the vector: a stage has the elements from cut[first].trainable to
+	 * cut[last].trainable and from cut[first].buffers to cut[last].buffers; may be none. */
+	size_t trainable, buffers;
+	struct tw_model_cut_value value[TW_MODEL_CUT_VALUES];
+	uint32_t values;
+};
+
+/* Floats that cross a cut with `count` samples, forward or back: value after value, each from a
+ * multiple of 16 floats on, each sample after sample.  The gaps are 0. */
+static inline size_t tw_model_cut_floats(const struct tw_model_cut *cut, uint32_t count, bool back)
+{
+	size_t sum = 0;
+
+	for (uint32_t v = 0; v < cut->values; v++)
+		if (!back || cut->value[v].back)
+			sum += ((size_t)count * cut->value[v].floats + 15) / 16 * 16;
+	return sum;
+}
+
+/* Memory of one stage, in bytes. */
+struct tw_needs {
+	size_t scratch; /* of any pass, whatever the number of samples */
+	size_t stash;   /* of one batch with as many samples as was asked for */
+};
+
 struct tw_engine {
 	const struct tw_engine_class *class;
 	size_t trainable, buffers; /* floats; the parameter vector is trainable, then buffers */
@@ -50,6 +139,9 @@ struct tw_engine {
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
+	/* Cuts in order, at least 2; 0: only everything can be computed. */
+	const struct tw_model_cut *cut;
+	size_t cuts;
 	struct tw_order order;   /* of the training samples; divided, if at all, before any use */
 	struct tw_effort effort; /* set by whoever opens it, before anybody else has it */
 };
@@ -66,10 +158,53 @@ struct tw_engine_class {
 	/* Score test samples from..from+count (in.from is a test position here). */
 	enum tw_status (*evaluate)(const struct tw_engine *e, void *scratch,
 				   const struct tw_inputs *in, struct tw_score *score);
+	/* One pass of one stage.  change: of BACKWARD and GRADIENT, what `gradient` has for the
+	 * elements of the stage: its trainable ones, then its buffers, without a gap between.
+	 * TW_BAD_INPUT: no such stage, or a pass that it cannot do.  NULL: without cuts. */
+	enum tw_status (*run)(const struct tw_engine *e, void *scratch, const struct tw_inputs *in,
+			      const struct tw_pass *pass, float *change, struct tw_score *score);
+	/* What passes of this stage need for batches of `count` samples.  May take long the first
+	 * time; TW_NO_MEMORY, TW_BAD_INPUT: no such stage.  NULL: without cuts. */
+	enum tw_status (*needs)(const struct tw_engine *e, uint32_t first, uint32_t last,
+				uint32_t count, struct tw_needs *out);
 	/* The mean factor of these samples of the training set, by `effort`.  NULL: the engine
 	 * cannot say, and nobody may set `effort`. */
 	double (*effort)(const struct tw_engine *e, const struct tw_inputs *in);
 	void (*close)(struct tw_engine *e);
 };
+
+/* Is it all of the model? */
+static inline bool tw_pass_is_whole(const struct tw_engine *e, const struct tw_pass *p)
+{
+	return p->first == 0 && (p->last == 0 || p->last + 1 == e->cuts);
+}
+
+/* Place in a stage's `change` of an element of the vector that is the stage's. */
+static inline size_t tw_pass_place(const struct tw_engine *e, const struct tw_pass *p,
+				   size_t element)
+{
+	const size_t last = p->last ? p->last : e->cuts - 1;
+
+	if (!e->cuts)
+		return element;
+	if (element < e->trainable)
+		return element - e->cut[p->first].trainable;
+	return e->cut[last].trainable - e->cut[p->first].trainable + element -
+	       e->cut[p->first].buffers;
+}
+
+/* Do a pass with whatever function the engine has for it: what worlds call. */
+static inline enum tw_status tw_engine_run(const struct tw_engine *e, void *scratch,
+					   const struct tw_inputs *in, const struct tw_pass *p,
+					   float *change, struct tw_score *score)
+{
+	const bool whole = tw_pass_is_whole(e, p) && !p->y;
+
+	if (whole && p->kind == TW_PASS_GRADIENT)
+		return e->class->gradient(e, scratch, in, change, score);
+	if (whole && p->kind == TW_PASS_EVALUATE)
+		return e->class->evaluate(e, scratch, in, score);
+	return e->class->run ? e->class->run(e, scratch, in, p, change, score) : TW_BAD_INPUT;
+}
 
 #endif

@@ -76,6 +76,10 @@ enum tw_type {
 		      parameters (payload); and the answer: mine */
 	TW_VEC,    /* master → shard: a list of commands over the vectors of its slice */
 	TW_SCALAR, /* shard → master: the list is carried out; what it added up */
+	TW_ACT,    /* worker → the next cell of itself: activations of a micro-batch (payload); or
+		      that there are no more micro-batches */
+	TW_GRAD,   /* worker → the cell before: gradients of these activations (payload) */
+	TW_CLOSED, /* worker → its first cell: my contributions are closed up to this one */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -378,6 +382,27 @@ struct tw_body_scalar {
 struct tw_scalar {
 	double value;
 };
+/* A cell of a worker computes one stage of the model.  Micro-batches of a stream count from 0; the
+ * next stream begins when all of one have come back. */
+struct tw_body_act {
+	uint64_t stream, micro; /* without samples: the stream has only the micro-batches before */
+	uint64_t from;          /* position of the first sample, as in LEASE; of a test sample */
+	uint64_t round;         /* as in LEASE */
+	uint64_t pin;           /* an evaluation at this version; 0: training */
+	double nominal;         /* samples that weigh 1 */
+	uint32_t count, lease;  /* samples; whose lease they are of */
+	uint32_t stage;         /* of the model, that these are the inputs of */
+	uint32_t last;          /* 1: its lease has no more samples after it */
+};
+struct tw_body_grad {
+	uint64_t stream, micro;
+	double loss;           /* sum of the samples' losses */
+	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
+};
+struct tw_body_closed {
+	uint64_t number; /* of contributions in this generation */
+	uint32_t stage, pad;
+};
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
 	uint32_t slot, pad;  /* of a worker */
@@ -515,6 +540,9 @@ union tw_body {
 	struct tw_body_mix mix;
 	struct tw_body_vec vec;
 	struct tw_body_scalar scalar;
+	struct tw_body_act act;
+	struct tw_body_grad grad;
+	struct tw_body_closed closed;
 };
 
 struct tw_msg {
@@ -540,6 +568,8 @@ enum tw_payload {
 	TW_PAYLOAD_NONE,
 	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
 	TW_PAYLOAD_PART,  /* a part of a checkpoint */
+	TW_PAYLOAD_CUT,   /* what crosses a cut of the model; a wire, which carries none so far,
+			     lets pass no more than a slice */
 	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
 };
 

@@ -17,6 +17,7 @@
 #define TAIL(r)    .record = sizeof(struct r)
 #define SLICE      .payload = TW_PAYLOAD_SLICE
 #define PART       .payload = TW_PAYLOAD_PART
+#define CUT        .payload = TW_PAYLOAD_CUT
 #define BYTES(n)   .payload = TW_PAYLOAD_BYTES, .most = (n)
 #define RECORD_ANY .record = 16 /* records of more than one kind, all of them so long */
 
@@ -71,6 +72,9 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_MIX] = { "MIX", BODY(mix), SLICE, .to = { [TW_SHARD] = TO_SHARD } },
 	[TW_VEC] = { "VEC", BODY(vec), TAIL(tw_command), .to = { [TW_MASTER] = TO_SHARD } },
 	[TW_SCALAR] = { "SCALAR", BODY(scalar), TAIL(tw_scalar), .to = { [TW_SHARD] = TO_MASTER } },
+	[TW_ACT] = { "ACT", BODY(act), CUT, .to = { [TW_WORKER] = TO_WORKER } },
+	[TW_GRAD] = { "GRAD", BODY(grad), CUT, .to = { [TW_WORKER] = TO_WORKER } },
+	[TW_CLOSED] = { "CLOSED", BODY(closed), .to = { [TW_WORKER] = TO_WORKER } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },
@@ -100,6 +104,7 @@ size_t tw_payload_most(uint16_t type, size_t slice, size_t part)
 
 	switch (k ? k->payload : TW_PAYLOAD_NONE) {
 	case TW_PAYLOAD_SLICE:
+	case TW_PAYLOAD_CUT:
 		return slice;
 	case TW_PAYLOAD_PART:
 		return part;

@@ -384,6 +384,7 @@ static enum tw_status set(const struct tw_option *row, void *at, const char *tex
 		good = set_choice(row, at, text);
 		break;
 	case TW_TEXT:
+	case TW_WORDS:
 		return set_text(at, text, keep);
 	case TW_F64S:
 		return set_list(row, at, text, keep);
@@ -538,6 +539,7 @@ void tw_option_text(const struct tw_option *row, const void *base, char *out, si
 		snprintf(out, room, "%s", row->choices[*(const uint32_t *)at]);
 		break;
 	case TW_TEXT:
+	case TW_WORDS:
 		snprintf(out, room, "%s", *(const char *const *)at ? *(const char *const *)at : "");
 		break;
 	case TW_F64S:
@@ -682,6 +684,9 @@ void tw_option_accepts(const struct tw_option *row, char *out, size_t room)
 		break;
 	case TW_TEXT:
 		snprintf(out, room, "text");
+		break;
+	case TW_WORDS:
+		snprintf(out, room, "a word, or a list of words");
 		break;
 	case TW_F64S:
 		snprintf(out, room, "a list of numbers%s such as [0.1, 1]", range);

@@ -25,6 +25,7 @@ enum tw_option_type {
 	TW_CHOICE, /* uint32_t: the index in `choices` */
 	TW_TEXT,   /* const char *: lives as long as what was read */
 	TW_F64S,   /* struct tw_f64s: a list of numbers */
+	TW_WORDS,  /* const char *: as TW_TEXT; a list of words is "[a, b]" */
 	TW_EXTENT, /* struct tw_extent: "5x3" is 5 high and 3 wide; "5" is 5x5 */
 };
 

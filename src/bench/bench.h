@@ -31,7 +31,8 @@ struct tw_bench {
 };
 
 extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec, tw_bench_compute,
-	tw_bench_scale, tw_bench_connections, tw_bench_allreduce, tw_bench_optimiser;
+	tw_bench_scale, tw_bench_connections, tw_bench_allreduce, tw_bench_optimiser,
+	tw_bench_pipeline;
 extern const struct tw_bench *const tw_bench_all[]; /* NULL at the end */
 
 /* Run one bench, or all for NULL.  *result is {"version", "isa", "cases": [{name, value, unit,

@@ -172,6 +172,7 @@ static enum tw_status pace(const struct crowd *c, struct paced *p, struct tw_err
 		return status;
 	p->engine = *p->inner;
 	p->engine.class = &paced_class;
+	p->engine.cuts = 0; /* it knows only everything at once */
 	p->pause = c->pause;
 	return TW_OK;
 }

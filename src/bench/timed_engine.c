@@ -76,6 +76,7 @@ void tw_timed_init(struct tw_timed *t, const struct tw_engine *inner, int64_t *a
 {
 	*t = (struct tw_timed){ .engine = *inner, .inner = inner, .at = at, .room = room };
 	t->engine.class = &timed_class;
+	t->engine.cuts = 0; /* it knows only everything at once */
 }
 
 static int ascending(const void *a, const void *b)

@@ -103,6 +103,23 @@ static void optimiser(const json_t *o)
 	       number(o, "gradient"), json_string_value(json_object_get(o, "ended")));
 }
 
+static void pipeline(const json_t *o)
+{
+	const json_t *cell;
+	double memory = 0;
+	size_t k;
+
+	if (!json_is_object(o))
+		return;
+	json_array_foreach(json_object_get(o, "cells"), k, cell) memory =
+		fmax(memory, number(cell, "memory_bytes"));
+	line("pipeline");
+	printf("%s, %.0f stages: idle %.3g %%, at most %.3g MB of versions and activations in a "
+	       "node\n",
+	       json_string_value(json_object_get(o, "schedule")), number(o, "stages"),
+	       100 * number(o, "bubble"), memory / 1e6);
+}
+
 void tw_print_summary(const json_t *r)
 {
 	const json_t *staleness = json_object_get(r, "staleness");
@@ -123,6 +140,7 @@ void tw_print_summary(const json_t *r)
 	printf(", %s steps, %.6g updates, %s samples\n", whole(r, "steps", a), number(r, "updates"),
 	       whole(r, "samples", b));
 	optimiser(json_object_get(r, "optimiser"));
+	pipeline(json_object_get(r, "pipeline"));
 	line("time");
 	printf("%.3g s, %.4g samples/s", number(r, "seconds"), number(r, "samples_per_second"));
 	if (json_object_get(r, "virtual_seconds"))

@@ -116,33 +116,57 @@ static size_t columns(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
 }
 
-void tw_terminal_show(void *arg, const struct tw_progress *p)
+/* Is it time to show progress again? */
+static bool due(struct tw_terminal *t)
 {
-	struct tw_terminal *t = arg;
 	const int64_t now = tw_clock();
-	size_t most;
+	const bool first = t->spoke == 0;
 
 	if (t->quiet || now - t->spoke < (t->tty ? TW_SECOND / 5 : 5 * TW_SECOND))
-		return;
-	if (!t->tty) {
-		const bool first = t->spoke == 0;
+		return false;
+	t->spoke = now;
+	/* a run of a few seconds has nothing to say on its way */
+	return t->tty || !first;
+}
 
-		/* a run of a few seconds has nothing to say on its way */
-		t->spoke = now;
-		if (first)
-			return;
-		tw_terminal_text(p, t->line, sizeof t->line);
+/* Show t->line. */
+static void draw(struct tw_terminal *t)
+{
+	const size_t most = columns() - 1;
+
+	if (!t->tty) {
 		tw_log_line(&t->log, TW_INFO, "progress", "%s", t->line);
 		return;
 	}
-	pthread_mutex_lock(&t->lock);
-	t->spoke = now;
-	tw_terminal_text(p, t->line, sizeof t->line);
-	most = columns() - 1;
 	if (most < sizeof t->line)
 		t->line[most] = 0;
 	put(WIPE);
 	put(t->line);
 	t->drawn = true;
-	pthread_mutex_unlock(&t->lock);
+}
+
+void tw_terminal_show(void *arg, const struct tw_progress *p)
+{
+	struct tw_terminal *t = arg;
+
+	if (!due(t))
+		return;
+	if (t->tty)
+		pthread_mutex_lock(&t->lock);
+	tw_terminal_text(p, t->line, sizeof t->line);
+	draw(t);
+	if (t->tty)
+		pthread_mutex_unlock(&t->lock);
+}
+
+void tw_terminal_line(struct tw_terminal *t, const char *text)
+{
+	if (!due(t))
+		return;
+	if (t->tty)
+		pthread_mutex_lock(&t->lock);
+	snprintf(t->line, sizeof t->line, "%s", text);
+	draw(t);
+	if (t->tty)
+		pthread_mutex_unlock(&t->lock);
 }

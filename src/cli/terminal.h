@@ -27,6 +27,8 @@ void tw_terminal_clear(struct tw_terminal *t);
 /* A tw_progress_show; arg is the terminal.  A line that is redrawn a few times a second on a
  * terminal; elsewhere a line every few seconds. */
 void tw_terminal_show(void *arg, const struct tw_progress *p);
+/* The same with a text of the caller's. */
+void tw_terminal_line(struct tw_terminal *t, const char *text);
 /* The text of a progress line: "epoch 1.25/5, loss 0.0123, ...". */
 void tw_terminal_text(const struct tw_progress *p, char *out, size_t room);
 

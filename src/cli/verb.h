@@ -27,7 +27,7 @@ struct tw_texts {
 struct tw_flag {
 	struct tw_option option; /* `help` is one line; offset is in the verb's flags struct */
 	/* What help calls the value; NULL for TW_BOOL.  Shells complete a DIR as a folder, FILE,
-	 * JOB, PATH and PROGRAM as files, and PATH=VALUE as a field of a job. */
+	 * JOB, PATH and PROGRAM as files, and what begins with PATH= as a field of a job. */
 	const char *value;
 	char letter; /* 0: none */
 	bool many;   /* the field is a struct tw_texts */

@@ -32,6 +32,8 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 
 	if (tw_plan_optimises(p))
 		return "how many evaluations an optimiser needs is not known beforehand";
+	if (tw_plan_is_staged(p))
+		return "thalweg plan --schedule predicts stages";
 	if (!isnan(p->traffic.skip_push) || !isnan(p->traffic.skip_fetch))
 		return "what is skipped depends on the gradients";
 	if (p->traffic.adaptive && (s->speeds.count > 1 || s->stragglers))

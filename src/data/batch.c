@@ -140,8 +140,8 @@ static void add_noise(const struct tw_rng *rng, uint64_t position, float deviati
 	}
 }
 
-static void fill_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
-			 float *target)
+void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
+		     float *target)
 {
 	if (d->targets)
 		for (uint32_t k = 0; k < b->count; k++)
@@ -178,5 +178,5 @@ void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
 		if (shakes)
 			add_noise(&rng, b->position + k, (float)augment->noise, to, d->features);
 	}
-	fill_answers(d, b, label, target);
+	tw_data_answers(d, b, label, target);
 }

@@ -52,6 +52,9 @@ struct tw_batch {
 void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
 		  const struct tw_data_options *augment, uint64_t seed, float *x, uint32_t *label,
 		  float *target);
+/* Only the labels or targets. */
+void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
+		     float *target);
 
 /* Batches of the training set made ahead.  What comes out is bit for bit what tw_data_fill makes:
  * the helper thread only guesses which positions will be asked for next (each asker's last step,

@@ -18,7 +18,10 @@ struct tw_quadratic_options {
 	double spread;            /* ... start + spread * gauss */
 	double target;            /* where the minimum is: target * gauss(i); 0: at the origin */
 	uint64_t buffers;         /* running statistics that the engine keeps: tests of the path */
-	uint64_t tensors;         /* number of tensors to split the vector into; 0: one */
+	uint64_t tensors;         /* number of tensors to split the vector into; 0: one, or one for
+				     each stage */
+	uint64_t stages;          /* that it can be computed in; 0: one */
+	struct tw_f64s per_stage; /* curvature of each stage; empty: `curvature` for all */
 };
 extern const struct tw_option tw_quadratic_rows[];
 
@@ -29,10 +32,18 @@ struct tw_least_squares_options {
 	double noise;    /* of the labels */
 	uint64_t blocks; /* 0: dense; else disjoint supports */
 	double start;
+	uint64_t stages; /* that it can be computed in; 0: one */
 };
 extern const struct tw_option tw_least_squares_rows[];
 
-/* `samples` training samples in an epoch.  NULL without memory. */
+/* Stages.  Each has an equal run of the elements.  What crosses a cut is one float for each sample:
+ * of a quadratic the loss of the stages so far, of least squares the product of row and parameters
+ * so far; what comes back is how the total depends on it.  So a stage's part of the gradient of a
+ * quadratic depends on its own parameters alone, and that of least squares on all of them.  With
+ * more than one stage the gradient of everything rounds these sums to float, too, and equals that
+ * of the stages bit for bit.
+ *
+ * `samples` training samples in an epoch.  NULL without memory. */
 struct tw_engine *tw_quadratic_open(struct tw_heap *heap, const struct tw_quadratic_options *o,
 				    uint64_t samples, uint64_t seed);
 struct tw_engine *tw_least_squares_open(struct tw_heap *heap,

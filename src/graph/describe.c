@@ -6,6 +6,7 @@ static const char *const verb[] = {
 	[TW_STEP_FORWARD] = "forward",   [TW_STEP_BACKWARD] = "backward",
 	[TW_STEP_REORDER] = "reorder",   [TW_STEP_ADD] = "add gradient",
 	[TW_STEP_SUM] = "sum gradients", [TW_STEP_ZERO] = "no gradient",
+	[TW_STEP_COPY] = "copy",
 };
 
 static void print_shapes(const struct tw_item *item, FILE *out)
@@ -70,8 +71,10 @@ static void print_reorder(const struct tw_program *p, const struct tw_step *step
 
 void tw_program_describe(const struct tw_program *p, FILE *out)
 {
-	for (uint32_t k = 0; k < p->steps; k++) {
-		const struct tw_step *step = &p->step[k];
+	const struct tw_list *list = tw_program_list(p);
+
+	for (uint32_t k = 0; k < list->steps; k++) {
+		const struct tw_step *step = &list->step[k];
 		const struct tw_graph_node *node;
 
 		fprintf(out, "%3u %-13s ", k, verb[step->kind]);

@@ -58,9 +58,35 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 /* Lay out the vector; the last node must be a loss (TW_OP_LOSS), or nothing runs backward. */
 enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why);
 
+/* A part of a graph is everything behind one node, up to and with another.  What crosses its
+ * borders is known only when layouts are chosen, so a part is cut out of the lowered network and
+ * never lowered alone: layouts, reorders, taken ReLUs and the layer numbers that random draws are
+ * keyed by are those of the whole graph. */
+#define TW_CROSSING_MAX 8
+struct tw_crossing {
+	uint32_t node;   /* whose value it is, in the layout that readers behind the cut want */
+	uint32_t floats; /* per sample */
+	bool back;       /* its gradient comes back */
+};
+struct tw_graph_cut {
+	uint32_t after; /* this node and those before it are before the cut */
+	struct tw_crossing value[TW_CROSSING_MAX];
+	uint32_t values;
+};
+/* All places where it can be cut, in order, the first after node 0 and the last after the loss,
+ * where nothing crosses.  A graph cannot be cut between an op and a ReLU that the op applies, nor
+ * where more than TW_CROSSING_MAX values would cross, nor after a node that the loss does not
+ * depend on.  `cut` has room for g->nodes. */
+enum tw_status tw_graph_cuts(const struct tw_graph *g, struct tw_graph_cut *cut, uint32_t *cuts);
+
+struct tw_graph_part {
+	uint32_t behind, upto; /* nodes; cuts must be possible there; 0 and the loss always are */
+};
+
 enum tw_program_kind {
 	TW_PROGRAM_TRAIN,    /* forward, loss, backward */
 	TW_PROGRAM_EVALUATE, /* forward with running statistics, loss and correct */
+	TW_PROGRAM_PASSES,   /* training with forward and backward apart, too: see tw_program_way */
 };
 
 /* Where one value lives and when: for `thalweg inspect` and for tests. */
@@ -69,34 +95,55 @@ struct tw_program_buffer {
 	char name[TW_NAME_ROOM];
 	size_t from, bytes;   /* in the arena */
 	uint32_t first, last; /* steps of the program at which it is written first and read last */
+	bool stash;           /* in the stash instead */
 };
 struct tw_program_plan {
 	const struct tw_program_buffer *buffer;
 	size_t buffers;
 	size_t bytes;    /* of the arena: the largest from + bytes */
+	size_t stash;    /* of what lives from the forward to the backward pass; 0: in the arena */
 	size_t no_reuse; /* what it would be if nothing were shared */
 	uint32_t steps;
 };
 
-/* A graph for batches of exactly `batch` samples.  Never changes once made; any number of threads
- * may run it at the same time, each with its own arena. */
+/* A graph, or a part of one, for batches of exactly `batch` samples.  Never changes once made; any
+ * number of threads may run it at the same time, each with its own arena. */
 struct tw_program;
 enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kind, uint32_t batch,
 			      uint64_t seed, struct tw_program **out, struct tw_error *why);
+enum tw_status tw_program_of_part(const struct tw_graph *g, enum tw_program_kind kind,
+				  const struct tw_graph_part *part, uint32_t batch, uint64_t seed,
+				  struct tw_program **out, struct tw_error *why);
 void tw_program_free(struct tw_program *p);
-size_t tw_program_bytes(const struct tw_program *p); /* of the arena, aligned to TW_ALIGN */
+/* Of the arena, of the stash between a forward and a backward pass; aligned to TW_ALIGN. */
+size_t tw_program_bytes(const struct tw_program *p);
+size_t tw_program_stash_bytes(const struct tw_program *p);
 const struct tw_program_plan *tw_program_plan(const struct tw_program *p);
 /* Which layouts and primitives were chosen, one line per step. */
 void tw_program_describe(const struct tw_program *p, FILE *out);
 double tw_program_products(const struct tw_program *p); /* 2 m n k of all products of one run */
 
+/* Which steps of a program run.  Only PASSES has more than the first. */
+enum tw_program_way {
+	TW_WAY_ALL,      /* forward, and backward in training; of a part it gives no `out` there */
+	TW_WAY_FORWARD,  /* forward alone; nothing is kept */
+	TW_WAY_STASHING, /* forward alone; what backward reads is left in the stash */
+	TW_WAY_STASHED,  /* backward alone, from a stash */
+};
+
 struct tw_program_run {
-	const float *x;                /* batch * size of the input, PLAIN */
-	const float *const *parameter; /* one pointer per tensor of the graph */
-	float *gradient;               /* TRAIN: the whole vector, trainable and buffers */
-	struct tw_op_batch batch;      /* loss and correct are written through it */
-	float *prediction;             /* batch * size of the loss's input, PLAIN; or NULL */
-	const _Atomic bool *cancel;    /* may be NULL; looked at between nodes */
+	enum tw_program_way way;
+	const float *x;                /* batch * size of the input, PLAIN; not behind a cut */
+	const float *const *parameter; /* one pointer per tensor of the graph; of a part its own */
+	float *gradient;               /* training: trainable tensors of the part, then buffers */
+	/* Values that cross the borders of a part, in order of tw_graph_cut.  Gradients only of
+	 * those that have one; the others' pointers are not looked at. */
+	const float *in[TW_CROSSING_MAX], *out_gradient[TW_CROSSING_MAX];
+	float *out[TW_CROSSING_MAX], *in_gradient[TW_CROSSING_MAX];
+	void *stash;
+	struct tw_op_batch batch;   /* loss and correct are written through it */
+	float *prediction;          /* batch * size of the loss's input, PLAIN; or NULL */
+	const _Atomic bool *cancel; /* may be NULL; looked at between nodes */
 };
 /* TW_OK, TW_CANCELLED, TW_NO_MEMORY (only the first time so many threads run at once). */
 enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw_program_run *run);

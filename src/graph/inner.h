@@ -38,7 +38,7 @@ struct tw_item {
 	enum tw_item_kind kind;
 	uint32_t node; /* of a reorder: whose value it moves */
 	uint32_t in[TW_OP_INS], ins;
-	uint32_t readers;
+	uint32_t readers, last_reader;
 	enum tw_layout layout; /* of its value */
 	bool needs;            /* the gradient of its value is needed */
 	bool passes;           /* its value is that of in[0], forward and backward */
@@ -51,18 +51,29 @@ struct tw_item {
 	size_t value, saved, gradient; /* places, while steps are made */
 };
 
+/* Items whose values cross a border of a part. */
+struct tw_border {
+	uint32_t item[TW_CROSSING_MAX], items;
+};
+
 struct tw_lowered {
 	const struct tw_graph *graph;
 	enum tw_program_kind kind;
+	struct tw_graph_part part;
 	uint32_t batch;
 	uint64_t seed;
 	struct tw_item *item;
 	uint32_t items;
+	uint32_t first, end; /* the part's: first <= i < end; item 0, the input, is never one */
+	struct tw_border in, out;
 };
 
-/* Items in order, layouts chosen, reorders put in, ReLUs taken, needs known; memory is `keep`'s. */
+/* Items of the whole graph in order, layouts chosen, reorders put in, ReLUs taken, needs known;
+ * then the part's items and borders.  Memory is `keep`'s. */
 enum tw_status tw_lowered_make(struct tw_lowered *net, struct tw_arena *keep, struct tw_error *why);
-/* Kernels and primitives of all items. */
+/* Find the part of a net that is made; TW_ABSENT: it cannot be cut there. */
+enum tw_status tw_lowered_cut(struct tw_lowered *net);
+/* Kernels and primitives of the part's items. */
 enum tw_status tw_lowered_prepare(struct tw_lowered *net, struct tw_onednn *kit,
 				  struct tw_arena *keep, struct tw_error *why);
 bool tw_item_has(const struct tw_lowered *net, const struct tw_item *item, uint32_t trait);
@@ -77,11 +88,24 @@ enum tw_step_kind {
 	TW_STEP_ADD,     /* out += in[0] */
 	TW_STEP_SUM,     /* out = in[0] + in[1] */
 	TW_STEP_ZERO,    /* the changes of a node that nothing depends on */
+	TW_STEP_COPY,    /* out = in[0], which crosses a border; nothing where they are one */
 };
 
-/* A place is a storage's number, later its offset in bytes; or one of these. */
+/* A place is a storage's number, later what TW_PLACE makes of its home and its offset in bytes (or
+ * the number of the value that crosses); or one of these. */
 #define TW_PLACE_NONE  SIZE_MAX
 #define TW_PLACE_INPUT (SIZE_MAX - 1) /* the run's x */
+
+enum tw_home {
+	TW_HOME_ARENA, /* so the place of most is its offset */
+	TW_HOME_STASH,
+	TW_HOME_IN, /* these are the run's, and only read ... */
+	TW_HOME_OUT_GRADIENT,
+	TW_HOME_OUT, /* ... or only written there */
+	TW_HOME_IN_GRADIENT,
+};
+#define TW_HOME_SHIFT          56
+#define TW_PLACE(home, offset) ((size_t)(home) << TW_HOME_SHIFT | (offset))
 
 struct tw_step {
 	enum tw_step_kind kind;
@@ -99,28 +123,53 @@ struct tw_storage {
 	uint32_t node;
 	uint32_t holders; /* gradients that are in it and were not used yet */
 	bool touched;
+	enum tw_home home;
+	uint32_t value; /* of those that cross */
+};
+
+/* Which lists of steps there are. */
+enum tw_list_kind {
+	TW_LIST_ALL,     /* forward and backward in one run */
+	TW_LIST_FORWARD, /* forward alone */
+	TW_LIST_TURN,    /* forward up to the turn, backward from there in another run */
+	TW_LISTS,
 };
 
 struct tw_steps {
 	struct tw_lowered *net;
+	enum tw_list_kind kind;
 	struct tw_step *step;
-	uint32_t steps;
+	uint32_t steps, turn; /* forward steps are those before the turn */
 	struct tw_storage *storage;
 	uint32_t storages;
 };
-/* The list of steps of a prepared net, with the storages they touch and when; arrays are `work`'s,
- * and places are still numbers of storages. */
-enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, struct tw_arena *work);
+/* A list of steps of a prepared net, with the storages they touch and when, and where these are at
+ * home; arrays are `work`'s, and places are still numbers of storages. */
+enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, enum tw_list_kind kind,
+			     struct tw_arena *work);
+
+struct tw_list {
+	struct tw_step *step;
+	uint32_t steps, turn;
+	struct tw_program_plan plan;
+};
+/* Make the steps of a list and place their storages; `keep` has what stays. */
+enum tw_status tw_list_make(struct tw_list *list, struct tw_lowered *net, enum tw_list_kind kind,
+			    struct tw_heap *heap, struct tw_arena *keep);
 
 struct tw_program {
 	struct tw_heap *heap;
 	struct tw_arena keep;
 	struct tw_onednn *kit;
 	struct tw_lowered net;
-	struct tw_step *step;
-	uint32_t steps;
-	struct tw_program_plan plan;
+	struct tw_list list[TW_LISTS]; /* those that its kind has; the others are empty */
+	size_t before[2]; /* trainable, buffers: from a tensor's place to that in a gradient */
 	double products;
 };
+/* The list that a program is described by. */
+static inline const struct tw_list *tw_program_list(const struct tw_program *p)
+{
+	return &p->list[p->net.kind == TW_PROGRAM_EVALUATE ? TW_LIST_FORWARD : TW_LIST_ALL];
+}
 
 #endif

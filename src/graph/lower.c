@@ -20,7 +20,7 @@ bool tw_item_has(const struct tw_lowered *net, const struct tw_item *item, uint3
 
 bool tw_item_goes_back(const struct tw_lowered *net, const struct tw_item *item)
 {
-	return net->kind == TW_PROGRAM_TRAIN && item->kind == TW_ITEM_OP && item->needs &&
+	return net->kind != TW_PROGRAM_EVALUATE && item->kind == TW_ITEM_OP && item->needs &&
 	       !item->passes && !tw_item_has(net, item, TW_OP_ADDS);
 }
 
@@ -87,7 +87,7 @@ static enum tw_status add_op(struct tw_lowered *net, uint32_t n, uint32_t *item_
 
 	site.ins = node->op->ins;
 	site.out = node->shape;
-	site.train = net->kind == TW_PROGRAM_TRAIN;
+	site.train = net->kind != TW_PROGRAM_EVALUATE;
 	site.seed = net->seed;
 	for (uint32_t k = 0; k < site.ins; k++) {
 		site.in[k] = net->graph->node[node->in[k]].shape;
@@ -120,8 +120,9 @@ static void find_needs(struct tw_lowered *net)
 			struct tw_item *from = &net->item[item->in[k]];
 
 			from->readers++;
+			from->last_reader = i;
 			item->needs |= from->needs;
-			item->site.wants[k] = net->kind == TW_PROGRAM_TRAIN && from->needs;
+			item->site.wants[k] = net->kind != TW_PROGRAM_EVALUATE && from->needs;
 		}
 	}
 }
@@ -175,7 +176,8 @@ enum tw_status tw_lowered_make(struct tw_lowered *net, struct tw_arena *keep, st
 	find_needs(net);
 	find_passes(net);
 	take_relus(net);
-	return TW_OK;
+	st = tw_lowered_cut(net);
+	return st == TW_ABSENT ? tw_fail(why, TW_BAD_INPUT, "the network cannot be cut there") : st;
 }
 
 static enum tw_status prepare_reorder(struct tw_lowered *net, struct tw_item *item,
@@ -192,7 +194,7 @@ static enum tw_status prepare_reorder(struct tw_lowered *net, struct tw_item *it
 		st = tw_onednn_reorder(kit, &from, &to, &item->primitive, &item->memory.forward);
 	/* planes of one value are the same bytes in both layouts */
 	item->passes = st == TW_OK && item->primitive == TW_KIT_NONE;
-	if (st == TW_OK && net->kind == TW_PROGRAM_TRAIN && item->needs)
+	if (st == TW_OK && net->kind != TW_PROGRAM_EVALUATE && item->needs)
 		st = tw_onednn_reorder(kit, &to, &from, &item->back, &item->memory.backward);
 	return st;
 }
@@ -215,7 +217,7 @@ static enum tw_status prepare_op(struct tw_lowered *net, struct tw_item *item,
 enum tw_status tw_lowered_prepare(struct tw_lowered *net, struct tw_onednn *kit,
 				  struct tw_arena *keep, struct tw_error *why)
 {
-	for (uint32_t i = 1; i < net->items; i++) {
+	for (uint32_t i = net->first; i < net->end; i++) {
 		struct tw_item *item = &net->item[i];
 		const struct tw_graph_node *node = &net->graph->node[item->node];
 		enum tw_status st;

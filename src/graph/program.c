@@ -2,109 +2,52 @@
 /* program.c - makes a program from a graph, runs it, and says what it is.
  *
  *  (1) after tw_program_new nothing of a program changes but its kit's list of hands.
- *  (2) a run writes only into its arena, its gradient, its prediction and its batch's results. */
+ *  (2) a run writes only into its arena, its gradient, its prediction, its batch's results, its
+ *      stash, and where values and gradients leave a part.
+ *  (3) only programs of passes have forward and backward apart. */
 #include "graph/inner.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
 #include <string.h>
 
-/* From numbers of storages to offsets. */
-static void settle(const struct tw_steps *s, size_t *place)
+static enum tw_status make_lists(struct tw_program *p)
 {
-	if (*place != TW_PLACE_NONE && *place != TW_PLACE_INPUT)
-		*place = s->storage[*place].plan.from;
-}
+	static const bool has[][TW_LISTS] = {
+		[TW_PROGRAM_TRAIN] = { [TW_LIST_ALL] = true },
+		[TW_PROGRAM_EVALUATE] = { [TW_LIST_FORWARD] = true },
+		[TW_PROGRAM_PASSES] = { true, true, true },
+	};
+	enum tw_status st = TW_OK;
 
-static enum tw_status keep_steps(struct tw_program *p, const struct tw_steps *s)
-{
-	p->step = tw_arena_get(&p->keep, s->steps * sizeof *p->step);
-	if (!p->step)
-		return TW_NO_MEMORY;
-	memcpy(p->step, s->step, s->steps * sizeof *p->step);
-	p->steps = s->steps;
-	for (uint32_t k = 0; k < p->steps; k++) {
-		struct tw_step *step = &p->step[k];
-
-		for (uint32_t j = 0; j < TW_OP_INS; j++) {
-			settle(s, &step->in[j]);
-			settle(s, &step->in_gradient[j]);
-		}
-		settle(s, &step->out);
-		settle(s, &step->out_gradient);
-		settle(s, &step->saved);
-		settle(s, &step->scratch);
-	}
-	return TW_OK;
-}
-
-static enum tw_status keep_plan(struct tw_program *p, const struct tw_steps *s)
-{
-	struct tw_program_buffer *buffer = tw_arena_get(&p->keep, s->storages * sizeof *buffer);
-	char text[64];
-
-	if (!buffer)
-		return TW_NO_MEMORY;
-	for (uint32_t k = 0; k < s->storages; k++) {
-		const struct tw_storage *from = &s->storage[k];
-
-		snprintf(text, sizeof text, "%u.%s", from->node, from->what);
-		buffer[k].what = tw_arena_text(&p->keep, text);
-		if (!buffer[k].what)
-			return TW_NO_MEMORY;
-		snprintf(buffer[k].name, sizeof buffer[k].name, "%s",
-			 p->net.graph->node[from->node].name);
-		buffer[k].from = from->plan.from;
-		buffer[k].bytes = from->plan.bytes;
-		buffer[k].first = from->plan.first;
-		buffer[k].last = from->plan.last;
-		p->plan.no_reuse += from->plan.bytes;
-	}
-	p->plan.buffer = buffer;
-	p->plan.buffers = s->storages;
-	p->plan.steps = s->steps;
-	return TW_OK;
-}
-
-static enum tw_status place_storages(struct tw_program *p, struct tw_steps *s,
-				     struct tw_arena *work)
-{
-	struct tw_plan_entry *entry = tw_arena_get(work, s->storages * sizeof *entry);
-	enum tw_status st;
-
-	if (!entry)
-		return TW_NO_MEMORY;
-	for (uint32_t k = 0; k < s->storages; k++)
-		entry[k] = s->storage[k].plan;
-	st = tw_plan_place(p->heap, entry, s->storages, &p->plan.bytes);
-	for (uint32_t k = 0; k < s->storages; k++)
-		s->storage[k].plan = entry[k];
+	for (uint32_t k = 0; st == TW_OK && k < TW_LISTS; k++)
+		if (has[p->net.kind][k])
+			st = tw_list_make(&p->list[k], &p->net, (enum tw_list_kind)k, p->heap,
+					  &p->keep);
 	return st;
 }
 
-static enum tw_status make_steps(struct tw_program *p)
+/* A part's gradient begins with its first trainable tensor; its buffers follow without a gap. */
+static void find_places(struct tw_program *p)
 {
-	struct tw_arena work;
-	struct tw_steps s;
-	enum tw_status st;
+	const struct tw_graph *g = p->net.graph;
+	size_t before[2] = { 0, g->trainable }, own = 0;
 
-	tw_arena_init(&work, p->heap);
-	st = tw_steps_make(&s, &p->net, &work);
-	if (st == TW_OK)
-		st = place_storages(p, &s, &work);
-	if (st == TW_OK)
-		st = keep_steps(p, &s);
-	if (st == TW_OK)
-		st = keep_plan(p, &s);
-	tw_arena_release(&work);
-	return st;
+	for (uint32_t t = 0; t < g->tensors; t++) {
+		if (g->tensor[t].node <= p->net.part.behind)
+			before[g->tensor[t].form.buffer] += g->tensor[t].n;
+		else if (g->tensor[t].node <= p->net.part.upto && !g->tensor[t].form.buffer)
+			own += g->tensor[t].n;
+	}
+	p->before[0] = before[0];
+	p->before[1] = before[1] - own;
 }
 
 static double count_products(const struct tw_lowered *net)
 {
 	double sum = 0;
 
-	for (uint32_t i = 1; i < net->items; i++) {
+	for (uint32_t i = net->first; i < net->end; i++) {
 		const struct tw_item *item = &net->item[i];
 		const struct tw_op_form *form = &net->graph->node[item->node].form;
 		uint32_t times = 1;
@@ -121,6 +64,15 @@ static double count_products(const struct tw_lowered *net)
 enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kind, uint32_t batch,
 			      uint64_t seed, struct tw_program **out, struct tw_error *why)
 {
+	const struct tw_graph_part all = { 0, g->nodes - 1 };
+
+	return tw_program_of_part(g, kind, &all, batch, seed, out, why);
+}
+
+enum tw_status tw_program_of_part(const struct tw_graph *g, enum tw_program_kind kind,
+				  const struct tw_graph_part *part, uint32_t batch, uint64_t seed,
+				  struct tw_program **out, struct tw_error *why)
+{
 	struct tw_program *p = tw_heap_zeros(g->heap, sizeof *p);
 	enum tw_status st = TW_NO_MEMORY;
 	uint32_t threads;
@@ -131,19 +83,22 @@ enum tw_status tw_program_new(const struct tw_graph *g, enum tw_program_kind kin
 	threads = tw_onednn_threads(1); /* the calling program may use OpenMP, too */
 	p->heap = g->heap;
 	tw_arena_init(&p->keep, p->heap);
-	p->net = (struct tw_lowered){ .graph = g, .kind = kind, .batch = batch, .seed = seed };
+	p->net = (struct tw_lowered){
+		.graph = g, .kind = kind, .part = *part, .batch = batch, .seed = seed
+	};
 	p->kit = tw_onednn_new(p->heap);
 	if (p->kit)
 		st = tw_lowered_make(&p->net, &p->keep, why);
 	if (st == TW_OK)
 		st = tw_lowered_prepare(&p->net, p->kit, &p->keep, why);
 	if (st == TW_OK)
-		st = make_steps(p);
+		st = make_lists(p);
 	tw_onednn_threads(threads);
 	if (st != TW_OK) {
 		tw_program_free(p);
 		return tw_fail(why, st, "no memory for the program");
 	}
+	find_places(p);
 	p->products = count_products(&p->net);
 	*out = p;
 	return TW_OK;
@@ -160,12 +115,22 @@ void tw_program_free(struct tw_program *p)
 
 size_t tw_program_bytes(const struct tw_program *p)
 {
-	return p->plan.bytes;
+	size_t most = 0;
+
+	for (uint32_t k = 0; k < TW_LISTS; k++)
+		if (p->list[k].plan.bytes > most)
+			most = p->list[k].plan.bytes;
+	return most;
+}
+
+size_t tw_program_stash_bytes(const struct tw_program *p)
+{
+	return p->list[TW_LIST_TURN].plan.stash;
 }
 
 const struct tw_program_plan *tw_program_plan(const struct tw_program *p)
 {
-	return &p->plan;
+	return &tw_program_list(p)->plan;
 }
 
 double tw_program_products(const struct tw_program *p)
@@ -186,13 +151,36 @@ struct running {
 	struct tw_hand *hand;
 };
 
+static float *at_home(const struct running *r, enum tw_home home, size_t k)
+{
+	switch (home) {
+	case TW_HOME_STASH:
+		return (float *)(void *)((uint8_t *)r->run->stash + k);
+	case TW_HOME_IN: /* steps only read these two */
+		return (float *)(uintptr_t)r->run->in[k];
+	case TW_HOME_OUT_GRADIENT:
+		return (float *)(uintptr_t)r->run->out_gradient[k];
+	case TW_HOME_OUT:
+		return r->run->out[k];
+	default:
+		return r->run->in_gradient[k];
+	}
+}
+
 static float *at(const struct running *r, size_t place)
 {
 	if (place == TW_PLACE_NONE)
 		return NULL;
 	if (place == TW_PLACE_INPUT)
 		return (float *)(uintptr_t)r->run->x; /* steps only read it */
-	return (float *)(void *)(r->arena + place);
+	if (place >> TW_HOME_SHIFT == TW_HOME_ARENA)
+		return (float *)(void *)(r->arena + place);
+	return at_home(r, (enum tw_home)(place >> TW_HOME_SHIFT), place & (TW_PLACE(1, 0) - 1));
+}
+
+static float *change_of(const struct running *r, const struct tw_graph_tensor *t)
+{
+	return r->run->gradient + (t->from - r->p->before[t->form.buffer]);
 }
 
 static void bind(const struct running *r, const struct tw_step *step, struct tw_op_run *op)
@@ -214,8 +202,8 @@ static void bind(const struct running *r, const struct tw_step *step, struct tw_
 		const uint32_t t = node->tensor[k];
 
 		op->parameter[k] = r->run->parameter[t];
-		if (r->p->net.kind == TW_PROGRAM_TRAIN)
-			op->change[k] = r->run->gradient + g->tensor[t].from;
+		if (r->run->gradient)
+			op->change[k] = change_of(r, &g->tensor[t]);
 	}
 }
 
@@ -243,7 +231,7 @@ static void run_zero(const struct running *r, uint32_t n)
 	for (uint32_t k = 0; k < g->node[n].form.parameters; k++) {
 		const struct tw_graph_tensor *t = &g->tensor[g->node[n].tensor[k]];
 
-		tw_vec_fill(r->run->gradient + t->from, 0, t->n);
+		tw_vec_fill(change_of(r, t), 0, t->n);
 	}
 }
 
@@ -267,23 +255,48 @@ static enum tw_status run_step(const struct running *r, const struct tw_step *st
 	case TW_STEP_ZERO:
 		run_zero(r, step->item);
 		return TW_OK;
+	case TW_STEP_COPY:
+		if (step->in[0] != step->out)
+			tw_vec_copy(at(r, step->out), at(r, step->in[0]), step->floats);
+		return TW_OK;
 	}
 	return TW_OK;
 }
 
+/* The steps of a way: from..to of one list. */
+struct stretch {
+	const struct tw_list *list;
+	uint32_t from, to;
+};
+
+static struct stretch stretch_of(const struct tw_program *p, enum tw_program_way way)
+{
+	const struct tw_list *l = tw_program_list(p);
+	struct stretch all = { l, 0, l->steps };
+
+	if (way == TW_WAY_ALL)
+		return all;
+	l = &p->list[way == TW_WAY_FORWARD ? TW_LIST_FORWARD : TW_LIST_TURN];
+	if (way == TW_WAY_STASHED)
+		return (struct stretch){ l, l->turn, l->steps };
+	return (struct stretch){ l, 0, l->turn };
+}
+
 enum tw_status tw_program_run(struct tw_program *p, void *arena, const struct tw_program_run *run)
 {
+	const struct stretch s = stretch_of(p, run->way);
 	struct running r = { .p = p, .run = run, .arena = arena };
 	enum tw_status st = TW_OK;
 
+	HOLDS(3, run->way == TW_WAY_ALL || p->net.kind == TW_PROGRAM_PASSES);
 	r.hand = tw_onednn_take(p->kit);
 	if (!r.hand)
 		return TW_NO_MEMORY;
-	for (uint32_t k = 0; st == TW_OK && k < p->steps; k++) {
+	for (uint32_t k = s.from; st == TW_OK && k < s.to; k++) {
 		if (run->cancel && atomic_load_explicit(run->cancel, memory_order_relaxed))
 			st = TW_CANCELLED;
 		else
-			st = run_step(&r, &p->step[k]);
+			st = run_step(&r, &s.list->step[k]);
 	}
 	tw_onednn_give(p->kit, r.hand);
 	return st;

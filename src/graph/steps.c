@@ -4,9 +4,13 @@
  *  (1) a storage is written at its first step and not read after its last.
  *  (2) a value is overwritten only when no step after it reads it.
  *  (3) a gradient's storage with several holders is only read.
+ *  (4) what is at home outside is only read (values that come in, gradients that come back), or is
+ *      written there and not changed any more (values that go out, gradients that go back).
  *
  * Forward steps go through the items in order, backward ones in reverse.  An item's gradient is
- * complete when its turn comes, because all of its readers stand behind it. */
+ * complete when its turn comes, because all of its readers stand behind it.  The gradient that
+ * comes back of a value which crosses is the sum over its readers behind the border, and readers
+ * before it add theirs to that: the order of addition is the one that it has without a border. */
 #include "graph/inner.h"
 
 #include <string.h>
@@ -46,6 +50,18 @@ static void emit(struct tw_steps *s, const struct tw_step *step)
 	s->step[s->steps++] = *step;
 }
 
+static size_t outside(struct tw_steps *s, enum tw_home home, uint32_t value, uint32_t item,
+		      const char *what)
+{
+	const struct tw_item *whose = &s->net->item[item];
+	const size_t place =
+		storage_new(s, tw_item_floats(s->net, whose) * sizeof(float), what, whose->node);
+
+	s->storage[place].home = home;
+	s->storage[place].value = value;
+	return place;
+}
+
 static struct tw_step empty(enum tw_step_kind kind, uint32_t item)
 {
 	return (struct tw_step){
@@ -61,11 +77,18 @@ static struct tw_step empty(enum tw_step_kind kind, uint32_t item)
 	};
 }
 
-/* Does anybody still read what item r finds in `place` when item i has overwritten it? */
-static bool reads_later(const struct tw_lowered *net, uint32_t r, size_t place, uint32_t i)
+/* Is the op's backward called in this list? */
+static bool goes_back(const struct tw_steps *s, const struct tw_item *item)
 {
+	return s->kind != TW_LIST_FORWARD && tw_item_goes_back(s->net, item);
+}
+
+/* Does anybody still read what item r finds in `place` when item i has overwritten it? */
+static bool reads_later(const struct tw_steps *s, uint32_t r, size_t place, uint32_t i)
+{
+	const struct tw_lowered *net = s->net;
 	const struct tw_item *item = &net->item[r];
-	const bool back = tw_item_goes_back(net, item);
+	const bool back = goes_back(s, item);
 
 	for (uint32_t k = 0; k < item->ins; k++)
 		if (net->item[item->in[k]].value == place &&
@@ -74,19 +97,30 @@ static bool reads_later(const struct tw_lowered *net, uint32_t r, size_t place, 
 	return r < i && item->value == place && back && tw_item_has(net, item, TW_OP_READS_OUT);
 }
 
-static bool in_place(const struct tw_lowered *net, uint32_t i)
+static bool goes_out(const struct tw_lowered *net, size_t place)
 {
+	for (uint32_t v = 0; v < net->out.items; v++)
+		if (net->item[net->out.item[v]].value == place)
+			return true;
+	return false;
+}
+
+static bool in_place(const struct tw_steps *s, uint32_t i)
+{
+	const struct tw_lowered *net = s->net;
 	const struct tw_item *item = &net->item[i];
 	const size_t place = net->item[item->in[0]].value;
 
 	if (!tw_item_has(net, item, TW_OP_IN_PLACE) || place == TW_PLACE_INPUT)
 		return false;
+	if (s->storage[place].home != TW_HOME_ARENA || goes_out(net, place)) /* (4) */
+		return false;
 	if (item->ins > 1 && net->item[item->in[1]].value == place)
 		return false;
 	if (tw_item_floats(net, item) != tw_item_floats(net, &net->item[item->in[0]]))
 		return false;
-	for (uint32_t r = 1; r < net->items; r++)
-		if (reads_later(net, r, place, i))
+	for (uint32_t r = net->first; r < net->end; r++)
+		if (reads_later(s, r, place, i))
 			return false;
 	return true;
 }
@@ -98,7 +132,7 @@ static size_t value_for(struct tw_steps *s, uint32_t i)
 
 	if (tw_item_has(s->net, item, TW_OP_LOSS))
 		return TW_PLACE_NONE;
-	if (in_place(s->net, i))
+	if (in_place(s, i))
 		return s->net->item[item->in[0]].value;
 	return storage_new(s, bytes, item->kind == TW_ITEM_REORDER ? "reordered" : "out",
 			   item->node);
@@ -229,7 +263,7 @@ static void backward(struct tw_steps *s, uint32_t i)
 	HOLDS(3, item->gradient != TW_PLACE_NONE || tw_item_has(s->net, item, TW_OP_LOSS));
 	if (item->gradient != TW_PLACE_NONE)
 		s->storage[item->gradient].holders--;
-	if (tw_item_goes_back(s->net, item)) {
+	if (goes_back(s, item)) {
 		op_back(s, i);
 	} else if (item->kind == TW_ITEM_REORDER && !item->passes) {
 		reorder_back(s, i);
@@ -248,7 +282,7 @@ static void zero_dead(struct tw_steps *s)
 	const struct tw_graph *g = s->net->graph;
 	uint32_t i = 1;
 
-	for (uint32_t n = 1; n < g->nodes; n++) {
+	for (uint32_t n = s->net->part.behind + 1; n <= s->net->part.upto; n++) {
 		struct tw_step step = empty(TW_STEP_ZERO, n);
 
 		while (i < s->net->items &&
@@ -259,25 +293,119 @@ static void zero_dead(struct tw_steps *s)
 	}
 }
 
-enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, struct tw_arena *work)
-{
-	const size_t most = 5 * (size_t)net->items + net->graph->nodes;
+/* --- borders of a part ------------------------------------------------------------------------ */
 
-	*s = (struct tw_steps){ .net = net };
-	s->step = tw_arena_get(work, most * sizeof *s->step);
-	s->storage = tw_arena_get(work, 8 * (size_t)net->items * sizeof *s->storage);
-	if (!s->step || !s->storage)
-		return TW_NO_MEMORY;
+static void begin(struct tw_steps *s)
+{
+	struct tw_lowered *net = s->net;
+
 	for (uint32_t i = 0; i < net->items; i++)
 		net->item[i].value = net->item[i].saved = net->item[i].gradient = TW_PLACE_NONE;
 	net->item[0].value = TW_PLACE_INPUT;
-	for (uint32_t i = 1; i < net->items; i++)
-		forward(s, i);
-	if (net->kind == TW_PROGRAM_TRAIN) {
-		zero_dead(s);
-		for (uint32_t i = net->items - 1; i > 0; i--)
-			backward(s, i);
+	for (uint32_t v = 0; v < net->in.items; v++)
+		net->item[net->in.item[v]].value = outside(s, TW_HOME_IN, v, net->in.item[v], "in");
+}
+
+static void copy(struct tw_steps *s, uint32_t item, size_t out, size_t in)
+{
+	struct tw_step step = empty(TW_STEP_COPY, item);
+
+	step.out = out;
+	step.in[0] = in;
+	step.floats = tw_item_floats(s->net, &s->net->item[item]);
+	emit(s, &step);
+}
+
+static void hand_out(struct tw_steps *s)
+{
+	for (uint32_t v = 0; v < s->net->out.items; v++) {
+		const uint32_t p = s->net->out.item[v];
+
+		copy(s, p, outside(s, TW_HOME_OUT, v, p, "out"), s->net->item[p].value);
 	}
-	HOLDS(1, s->steps <= most && s->storages <= 8 * net->items);
+}
+
+/* A gradient that comes back has one holder more than uses, so (3) it is never written. */
+static void take_back(struct tw_steps *s)
+{
+	for (uint32_t v = 0; v < s->net->out.items; v++) {
+		const uint32_t p = s->net->out.item[v];
+		struct tw_item *item = &s->net->item[p];
+
+		if (!item->needs)
+			continue;
+		item->gradient = outside(s, TW_HOME_OUT_GRADIENT, v, p, "gradient");
+		s->storage[item->gradient].holders = 2;
+	}
+}
+
+static void hand_back(struct tw_steps *s)
+{
+	for (uint32_t v = 0; v < s->net->in.items; v++) {
+		const uint32_t p = s->net->in.item[v];
+
+		if (s->net->item[p].needs)
+			copy(s, p, outside(s, TW_HOME_IN_GRADIENT, v, p, "gradient"),
+			     s->net->item[p].gradient);
+	}
+}
+
+/* What was in the arena only to be copied out is written there at once. */
+static void move_out(struct tw_steps *s)
+{
+	for (uint32_t k = 0; k < s->steps; k++) {
+		const struct tw_step *step = &s->step[k];
+		struct tw_storage *from, *to;
+
+		if (step->kind != TW_STEP_COPY || step->in[0] == TW_PLACE_INPUT)
+			continue;
+		from = &s->storage[step->in[0]];
+		to = &s->storage[step->out];
+		if (from->home == TW_HOME_ARENA) {
+			from->home = to->home;
+			from->value = to->value;
+		}
+	}
+}
+
+static void find_stash(struct tw_steps *s)
+{
+	for (uint32_t k = 0; k < s->storages; k++) {
+		struct tw_storage *storage = &s->storage[k];
+
+		if (storage->home == TW_HOME_ARENA && storage->touched &&
+		    storage->plan.first < s->turn && storage->plan.last >= s->turn)
+			storage->home = TW_HOME_STASH;
+	}
+}
+
+enum tw_status tw_steps_make(struct tw_steps *s, struct tw_lowered *net, enum tw_list_kind kind,
+			     struct tw_arena *work)
+{
+	const size_t most = 5 * (size_t)net->items + net->graph->nodes + 2 * TW_CROSSING_MAX;
+	const size_t storages = 8 * (size_t)net->items + 4 * TW_CROSSING_MAX;
+
+	*s = (struct tw_steps){ .net = net, .kind = kind };
+	s->step = tw_arena_get(work, most * sizeof *s->step);
+	s->storage = tw_arena_get(work, storages * sizeof *s->storage);
+	if (!s->step || !s->storage)
+		return TW_NO_MEMORY;
+	begin(s);
+	for (uint32_t i = net->first; i < net->end; i++)
+		forward(s, i);
+	if (kind != TW_LIST_ALL)
+		hand_out(s);
+	s->turn = s->steps;
+	if (kind != TW_LIST_FORWARD) {
+		zero_dead(s);
+		take_back(s);
+		for (uint32_t i = net->end; i-- > net->first;)
+			backward(s, i);
+		hand_back(s);
+	}
+	if (kind == TW_LIST_TURN)
+		find_stash(s);
+	move_out(s);
+	HOLDS(1, s->steps <= most && s->storages <= storages);
 	return TW_OK;
 }

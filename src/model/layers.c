@@ -6,6 +6,7 @@
 #include "model/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME_ROOM   (sizeof((struct tw_graph_node *)0)->name)
@@ -288,4 +289,27 @@ enum tw_status tw_model_build(const struct tw_model_site *site, const struct tw_
 	else
 		tw_graph_free(b.g);
 	return status;
+}
+
+bool tw_model_number(const char *name, char *out, size_t room)
+{
+	size_t used = 0, n;
+	bool number = false;
+
+	for (; *name; name += n + (name[n] == '.')) {
+		const char *between = used ? "." : "";
+
+		n = strcspn(name, ".");
+		number = strspn(name, "0123456789") == n;
+		if (n == 4 && strncmp(name, "body", n) == 0)
+			continue; /* what is inside needs no word */
+		if (!number && (n != 8 || strncmp(name, "shortcut", n) != 0))
+			return false;
+		used += (size_t)(number ? snprintf(out + used, room - used, "%s%lu", between,
+						   strtoul(name, NULL, 10) + 1)
+					: snprintf(out + used, room - used, "%sshortcut", between));
+		if (used >= room)
+			return false;
+	}
+	return number;
 }

@@ -48,6 +48,9 @@ struct tw_model_site {
  * after rank 3 flattens by itself. */
 enum tw_status tw_model_build(const struct tw_model_site *site, const struct tw_layer *layer,
 			      size_t layers, struct tw_graph **out, struct tw_error *why);
+/* How people count the layer of a node or tensor prefix of such a graph: "4" is "5", "4.body.0" is
+ * "5.1", "4.shortcut.0" is "5.shortcut.1".  False: it is no layer that somebody wrote. */
+bool tw_model_number(const char *name, char *out, size_t room);
 
 /* Initial weights of elements from..from+n of the vector.  Draws are keyed by (tensor, element), so
  * any process can make any range. */

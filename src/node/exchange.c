@@ -7,15 +7,17 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard)
+/* What is pushed is the whole vector; of a stage, its ranges one after the other. */
+static struct tw_holding holding_of(const struct tw_plan *plan, uint32_t shard, size_t before)
 {
 	const struct tw_problem *p = &plan->problem;
 	const size_t from = p->border[shard], n = p->border[shard + 1] - from;
 	const size_t trainable = p->trainable <= from ? 0 : p->trainable - from;
 	const size_t width = 1 + tw_plan_state_arrays(plan);
 
-	return (struct tw_holding){ from, n, trainable < n ? trainable : n, width * from,
-				    width * n };
+	const size_t at = tw_plan_is_staged(plan) ? before : width * from;
+
+	return (struct tw_holding){ from, n, trainable < n ? trainable : n, at, width * n };
 }
 
 static size_t vector_bytes(const struct tw_plan *p)
@@ -27,6 +29,8 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 				const struct tw_plan *plan, const struct tw_identity *who,
 				const uint32_t *shards, uint32_t count)
 {
+	size_t at = 0;
+
 	*x = (struct exchange){ .plan = plan, .who = who, .heap = heap };
 	x->holder = tw_heap_zeros(heap, count * sizeof *x->holder);
 	x->slices = tw_heap_zeros(heap, (size_t)count * TW_CREDITS * sizeof *x->slices);
@@ -37,9 +41,11 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 	    (plan->traffic.merge == TW_MERGE_ELASTIC && !x->returned))
 		return TW_NO_MEMORY;
 	x->holders = count;
-	for (uint32_t k = 0; k < count; k++)
-		x->holder[k] =
-			(struct holder){ .shard = shards[k], .range = holding_of(plan, shards[k]) };
+	for (uint32_t k = 0; k < count; k++) {
+		x->holder[k] = (struct holder){ .shard = shards[k],
+						.range = holding_of(plan, shards[k], at) };
+		at += x->holder[k].range.all;
+	}
 	for (uint32_t k = 0; k < TW_CREDITS; k++)
 		x->out[k].slice = x->slices + (size_t)k * count;
 	return tw_exchange_open_codec(x);

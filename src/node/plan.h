@@ -13,6 +13,7 @@
 #include "strategy/descent.h"
 #include "strategy/gate.h"
 #include "strategy/mixing.h"
+#include "strategy/pipeline.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
@@ -68,6 +69,33 @@ struct tw_crew {
 struct tw_topology {
 	const struct tw_reduction *reduction; /* how peers add up; NULL: there are servers */
 	const struct tw_mixing *mixing;       /* NULL: replicas are equal after every round */
+};
+
+/* One stage of a model that is cut: the part between two cuts of the engine, and the parameters of
+ * it, which are whole shards. */
+struct tw_stage {
+	uint32_t first, last;  /* cuts */
+	const uint32_t *shard; /* in order: of its trainable parameters, then of its buffers */
+	uint32_t shards;
+	size_t floats; /* of these shards */
+	/* What crosses its first and its last cut; with a full micro-batch so many floats go
+	 * forward over the last, and back over the first. */
+	const struct tw_model_cut *in, *out;
+	size_t sends, returns;
+	double forward, backward; /* shares of a step's work */
+	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch;           /* bytes of a computation */
+	struct tw_pipe_keeps keeps;
+};
+
+/* The model of a worker is cut into stages, each computed by a cell of the worker: an actor of its
+ * own, on its own node. */
+struct tw_staging {
+	const struct tw_pipeline *schedule; /* NULL: a worker computes everything by itself */
+	const void *options;
+	uint32_t stages; /* at least 1 */
+	const struct tw_stage *stage;
+	const uint32_t *stage_of; /* by shard */
 };
 
 /* A batch method drives the run: workers evaluate portions of a batch, and the master tells the
@@ -136,6 +164,7 @@ struct tw_plan {
 	struct tw_ends ends;
 	struct tw_crew crew;
 	struct tw_topology topology;
+	struct tw_staging staging;
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
@@ -158,7 +187,7 @@ struct tw_plan {
 
 struct tw_role_arg {
 	const struct tw_plan *plan;
-	uint32_t index; /* shard number; worker's wanted slot */
+	uint32_t index; /* shard number; worker's wanted slot, of a cell its wanted place */
 	bool resume; /* master: the world's clock continues from the cut's (sim): release on time */
 };
 
@@ -198,6 +227,23 @@ static inline const struct tw_reduction *tw_plan_round(const struct tw_plan *p)
 	if (tw_plan_is_loose(p))
 		return p->topology.mixing->round;
 	return tw_plan_gathers(p) ? p->topology.reduction->gather : p->topology.reduction;
+}
+
+/* Do workers compute by stages? */
+static inline bool tw_plan_is_staged(const struct tw_plan *p)
+{
+	return p->staging.schedule;
+}
+
+static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
+{
+	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate };
+}
+
+/* Updates by which gradients of this shard's stage come late. */
+static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
+{
+	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
 }
 
 /* Does a batch method drive the run? */
@@ -321,10 +367,19 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 					!p->dealing.subsets.count);
 }
 
-/* Node numbers. */
+/* Cells of a worker; the number of a cell among those of all workers is its place. */
+static inline uint32_t tw_plan_cells(const struct tw_plan *p)
+{
+	return p->staging.stages ? p->staging.stages : 1;
+}
+static inline uint32_t tw_plan_cell_node(const struct tw_plan *p, uint32_t slot, uint32_t cell)
+{
+	return 1 + p->crew.servers + slot * tw_plan_cells(p) + cell;
+}
+/* Node numbers: of the first cell of a worker; the others follow. */
 static inline uint32_t tw_plan_worker_node(const struct tw_plan *p, uint32_t slot)
 {
-	return 1 + p->crew.servers + slot;
+	return tw_plan_cell_node(p, slot, 0);
 }
 static inline struct tw_addr tw_master_addr(void)
 {

@@ -25,7 +25,9 @@ bool tw_slice_shows_each(const struct slice *s)
 static struct tw_block *make_view(struct slice *s, float *mine)
 {
 	const struct tw_rule *rule = s->plan->far.rule;
-	struct tw_apply a = { .rate = tw_slice_rate(s) };
+	struct tw_apply a = { .rate = tw_slice_rate(s),
+			      .count = s->version.n,
+			      .horizon = tw_plan_late(s->plan, s->index) };
 	struct tw_block *b = tw_pool_take(s->pool);
 
 	if (!b)

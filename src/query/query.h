@@ -41,6 +41,20 @@ struct tw_plan_request {
  * a step costs. */
 enum tw_status tw_query_plan(const struct tw_plan_request *r, json_t **out, struct tw_error *why);
 
+struct tw_schedule_request {
+	const char *path; /* a job file with stages, or "-" */
+	struct tw_query_words words;
+	const char *read;  /* a file of lists (schedule_csv.h) in place of the job's schedule; "" */
+	const char *write; /* a file to write the lists to; "" */
+	const char *compute; /* time of a step, as sim.compute takes it; "": as the job says, else
+				as measured */
+	uint64_t micros;     /* micro-batches to play; 0: as many as show the pipeline full */
+};
+/* What a pipeline would do: {schedule, stages, makespan_seconds, bubble, rows by stage, picture}.
+ * Runs nothing but, where nobody says how long they take, the passes of the stages. */
+enum tw_status tw_query_schedule(const struct tw_schedule_request *r, json_t **out,
+				 struct tw_error *why);
+
 struct tw_eval_request {
 	const char *path; /* a run directory, a checkpoint, or a safetensors file */
 	const char *job;  /* NULL: the checkpoint's own */

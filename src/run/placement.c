@@ -54,15 +54,17 @@ static void seat_worker(struct tw_placement *c, const struct tw_plan *p, uint32_
 enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *p, bool resume)
 {
 	const size_t holders = tw_plan_has_peers(p) ? p->crew.workers : p->crew.servers;
-	const size_t seats = 1 + holders * (1 + p->problem.shards) + p->crew.workers;
+	const uint32_t cells = p->crew.workers * tw_plan_cells(p);
+	const size_t seats = 1 + holders * (1 + p->problem.shards) + cells;
 
-	if (make_room(c, p, seats, p->crew.workers) != TW_OK)
+	if (make_room(c, p, seats, cells) != TW_OK)
 		return TW_NO_MEMORY;
 	seat_master(c, resume);
 	for (uint32_t n = 1; n <= p->crew.servers; n++)
 		seat_server(c, p, n);
-	for (uint32_t k = 0; k < p->crew.workers; k++)
-		seat_worker(c, p, tw_plan_worker_node(p, k), k, &c->arg[1 + p->problem.shards + k]);
+	for (uint32_t k = 0; k < cells; k++) /* of cells: their places */
+		seat_worker(c, p, tw_plan_cell_node(p, 0, k), k,
+			    &c->arg[1 + p->problem.shards + k]);
 	return TW_OK;
 }
 

@@ -32,7 +32,7 @@ enum tw_status tw_placement_rank(struct tw_placement *c, const struct tw_plan *p
 void tw_placement_release(struct tw_placement *c);
 static inline uint32_t tw_placement_nodes(const struct tw_plan *p)
 {
-	return 1 + p->crew.servers + p->crew.workers;
+	return 1 + p->crew.servers + p->crew.workers * tw_plan_cells(p);
 }
 
 #endif

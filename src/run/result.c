@@ -153,6 +153,51 @@ static json_t *cache(const struct tw_totals *totals)
 			 count((uint64_t)(answer * (double)t->cached + 0.5)));
 }
 
+/* Shares of the workers' time; `workers`: of the first ones, one by one. */
+static json_t *usage(const struct tw_usage *u)
+{
+	json_t *list = json_array();
+	double all = 0;
+
+	for (size_t k = 0; k < TW_USES; k++)
+		all += u->all[k];
+	for (uint32_t w = 0; w < u->workers && w < TW_USE_WORKERS; w++) {
+		const double *spent = u->worker[w];
+		const double sum = spent[0] + spent[1] + spent[2];
+
+		json_array_append_new(list,
+				      json_pack("[o, o, o]", number(spent[0] / sum),
+						number(spent[1] / sum), number(spent[2] / sum)));
+	}
+	if (!u->workers || !(all > 0)) {
+		json_decref(list);
+		return NULL;
+	}
+	return json_pack("{s:f, s:f, s:f, s:o}", "computing", u->all[TW_USE_COMPUTING] / all,
+			 "transferring", u->all[TW_USE_TRANSFERRING] / all, "waiting",
+			 u->all[TW_USE_WAITING] / all, "workers", list);
+}
+
+/* Bytes of the servers' links, bin by bin up to the last that has any. */
+static json_t *load(const struct tw_load *l)
+{
+	json_t *received = json_array(), *sent = json_array();
+	size_t last = TW_LOAD_BINS;
+
+	while (last > 0 && !l->received[last - 1] && !l->sent[last - 1])
+		last--;
+	for (size_t k = 0; k < last; k++) {
+		json_array_append_new(received, count(l->received[k]));
+		json_array_append_new(sent, count(l->sent[k]));
+	}
+	if (last)
+		return json_pack("{s:f, s:o, s:o}", "seconds", (double)l->width / (double)TW_SECOND,
+				 "received", received, "sent", sent);
+	json_decref(received);
+	json_decref(sent);
+	return NULL;
+}
+
 static void counts(const struct tw_plan *p, const struct tw_ran *ran, json_t *r)
 {
 	const struct tw_totals *t = &ran->totals;
@@ -207,6 +252,42 @@ static json_t *optimised(const struct tw_optimised *o)
 				   count(o->backups), "ended", o->why);
 }
 
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)TW_SECOND;
+}
+
+static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
+{
+	const struct tw_stage_note n = tw_stage_figures_of(f, slot, stage);
+	const double span = seconds(tw_stage_figures_span(f));
+	const double busy = seconds(n.forward_time + n.backward_time);
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
+			 count(slot), "stage", count(stage), "micro_batches", count(n.backwards),
+			 "forward_seconds", number(seconds(n.forward_time) / (double)n.forwards),
+			 "backward_seconds", number(seconds(n.backward_time) / (double)n.backwards),
+			 "update_seconds", number(seconds(n.update_time) / (double)n.updates),
+			 "idle", number(1 - busy / span), "activation_bytes_sent", count(n.sent),
+			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
+			 count(n.memory));
+}
+
+static json_t *pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
+{
+	json_t *cells;
+
+	if (!f || !tw_plan_is_staged(p))
+		return NULL;
+	cells = json_array();
+	for (uint32_t k = 0; k < p->crew.workers * p->staging.stages; k++)
+		json_array_append_new(cells, cell(f, k / p->staging.stages, k % p->staging.stages));
+	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
+			 "stages", count(p->staging.stages), "bubble",
+			 number(tw_stage_figures_bubble(f)), "seconds",
+			 number(seconds(tw_stage_figures_span(f))), "cells", cells);
+}
+
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
 			      const struct tw_result_facts *facts, json_t **out,
 			      struct tw_error *why)
@@ -232,6 +313,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	counts(plan, ran, r);
 	deltas(plan, &ran->totals, r);
 	set(r, "optimiser", optimised(&ran->totals.optimised));
+	set(r, "pipeline", pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));
@@ -239,6 +321,11 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	if (job->world == TW_WORLD_SIM) {
 		set(r, "virtual_seconds", number((double)ran->virtual_ns / (double)TW_SECOND));
 		set(r, "events", count(ran->events));
+		set(r, "usage", usage(&ran->usage));
+		set(r, "server_link", load(&ran->load));
+		set(r, "effort",
+		    number(ran->applied.samples ? ran->applied.effort / (double)ran->applied.samples
+						: NAN));
 	}
 	if (status != TW_OK) {
 		json_decref(r);

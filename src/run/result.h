@@ -4,6 +4,7 @@
 #define TW_RUN_RESULT_H
 
 #include "actor/cluster.h"
+#include "metrics/stage_figures.h"
 #include "spec/job.h"
 
 #include <jansson.h>
@@ -14,7 +15,8 @@ struct tw_result_facts {
 	bool interrupted;       /* stopped on request; the figures are those so far */
 	bool diverged;          /* stopped because the loss is no longer a number */
 	uint32_t restarts;      /* after divergences */
-	double goal_seconds;    /* when train.until was reached, as `seconds` or virtual */
+	struct tw_stage_figures *stages; /* of the cells; NULL: workers have none */
+	double goal_seconds;             /* when train.until was reached, as `seconds` or virtual */
 };
 
 /* The result of `job`.  TW_NO_MEMORY, or TW_BAD_BYTES if the vector is not what the plan says. */

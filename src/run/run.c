@@ -40,8 +40,9 @@ struct run {
 	struct tw_placement cast;
 	struct tw_watch watch;
 	struct tw_ran ran;
-	struct tw_json_lines metrics; /* until the watch has it */
-	uint64_t cut;                 /* resumed from; 0: from the beginning */
+	struct tw_json_lines metrics;    /* until the watch has it */
+	struct tw_stage_figures *stages; /* NULL: workers have no cells */
+	uint64_t cut;                    /* resumed from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run continues */
 	/* after divergences */
@@ -206,6 +207,8 @@ static bool observe(void *arg, const struct tw_note *n)
 
 	if (q->net && q->net->gauges)
 		tw_gauges_note(q->net->gauges, n);
+	if (r->stages)
+		tw_stage_figures_note(r->stages, n);
 
 	return (!q->observer || q->observer(q->observer_arg, n)) && go_on;
 }
@@ -223,7 +226,7 @@ static void enter_world(struct run *r)
 		.store = r->store,
 		.heap = &tw_heap_system,
 		.log = q->log,
-		.observer = r->dir || q->show || q->metrics || q->observer || q->net ||
+		.observer = r->dir || q->show || q->metrics || q->observer || q->net || r->stages ||
 					    (q->log && q->log->sink)
 				    ? observe
 				    : NULL,
@@ -337,6 +340,7 @@ static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 		.interrupted = r->ran.error.status == TW_INTERRUPTED,
 		.diverged = diverged,
 		.restarts = r->restarts,
+		.stages = r->stages,
 	};
 	char path[4200];
 
@@ -529,6 +533,8 @@ static void release(struct run *r)
 	free(r->text);
 	tw_totals_release(&r->ran.totals);
 	tw_placement_release(&r->cast);
+	tw_stage_figures_free(r->stages);
+	r->stages = NULL;
 	if (r->dir || r->request->dir)
 		tw_dir_store_close(r->store);
 	else
@@ -566,7 +572,11 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 		status = tw_ranks_cast(ranks, p, &r->cast);
 	else
 		status = tw_placement_init(&r->cast, p, on_time);
-	return status == TW_OK ? TW_OK : tw_fail(why, status, "no memory for the actors");
+	if (status != TW_OK)
+		return tw_fail(why, status, "no memory for the actors");
+	if (tw_plan_is_staged(p) && !(r->stages = tw_stage_figures_new(&tw_heap_system, p)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
+	return TW_OK;
 }
 
 /* What `thalweg export` would write; NULL: there is none, and the log says why. */

@@ -3,6 +3,7 @@
 #include "spec/check_choices.h"
 #include "spec/oversubscription.h"
 #include "spec/field.h"
+#include "spec/stages.h"
 #include "spec/suggest.h"
 
 #include <math.h>
@@ -398,6 +399,10 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 			return tw_job_refuse(job, why, "model.least-squares.blocks",
 					     "more blocks than dimensions; use 0 to %llu",
 					     (unsigned long long)l->dimension);
+		if (l->stages > l->dimension)
+			return tw_job_refuse(job, why, "model.least-squares.stages",
+					     "more stages than dimensions; use 1 to %llu",
+					     (unsigned long long)l->dimension);
 		return TW_OK;
 	}
 	if (q->curvature.count < 1 || q->curvature.count > 2)
@@ -411,6 +416,14 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 		return tw_job_refuse(job, why, "model.quadratic.tensors",
 				     "more tensors than dimensions; use 0 to %llu",
 				     (unsigned long long)q->dimension);
+	if (q->stages > q->dimension)
+		return tw_job_refuse(job, why, "model.quadratic.stages",
+				     "more stages than dimensions; use 1 to %llu",
+				     (unsigned long long)q->dimension);
+	if (q->per_stage.count && q->per_stage.count != q->stages)
+		return tw_job_refuse(job, why, "model.quadratic.per_stage",
+				     "has %zu numbers for %llu stages; give one for each stage",
+				     q->per_stage.count, (unsigned long long)q->stages);
 	return TW_OK;
 }
 
@@ -431,6 +444,8 @@ enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 		st = check_library(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
+	if (st == TW_OK)
+		st = tw_job_check_stages(job, why);
 	if (st == TW_OK)
 		st = check_delta(job, why);
 	if (st == TW_OK)

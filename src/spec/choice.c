@@ -56,6 +56,8 @@ bool tw_choice_at(size_t k, struct tw_choice *out)
 			};
 			return true;
 		}
+	CHOICES(tw_pipeline_all, "strategy.pipeline.schedule", "strategy.pipeline",
+		"a pipeline, the order in which stages compute micro-batches", "strategy.pipeline.")
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0) {
 			*out = (struct tw_choice){ "strategy", "strategy.name", p->name, p->help };

@@ -77,30 +77,9 @@ static bool put_faults(struct tw_arena *keep, struct tw_tree *root, const struct
 	return tw_tree_put(keep, root, "sim.faults", list, NULL) == TW_OK;
 }
 
-static struct tw_tree *copied(struct tw_arena *keep, const struct tw_tree *from)
-{
-	struct tw_tree *node = tw_tree_new(keep, from->kind, TW_FROM_FILE, "", from->text);
-
-	if (node)
-		node->key = from->key;
-	for (const struct tw_tree *c = from->first; c && node; c = c->next) {
-		struct tw_tree *child = copied(keep, c);
-
-		if (!child)
-			return NULL;
-		if (node->last)
-			node->last->next = child;
-		else
-			node->first = child;
-		node->last = child;
-		node->count++;
-	}
-	return node;
-}
-
 static bool put_layers(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
 {
-	struct tw_tree *list = copied(keep, job->network.tree);
+	struct tw_tree *list = tw_tree_copy(keep, job->network.tree);
 
 	return list && tw_tree_put(keep, root, "model.layers", list, NULL) == TW_OK;
 }
@@ -109,6 +88,8 @@ static bool told(const struct tw_job *job, const struct tw_field *f, bool lastin
 {
 	if (f->silent || (lasting && tw_field_may_change(job, f->path)))
 		return false;
+	if (strncmp(f->path, "compare.", 8) == 0)
+		return false; /* what a run is compared with is no part of the run */
 	if (job->world != TW_WORLD_SIM && strncmp(f->path, "sim.", 4) == 0)
 		return false;
 	return strcmp(f->path, "strategy.name") != 0 || *job->strategy.name;

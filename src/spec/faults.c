@@ -73,12 +73,18 @@ static enum tw_status refuse(const struct entry *e, const struct tw_tree *at, co
 		       at ? at->place : e->node->place, e->number, *key ? "." : "", key, reason);
 }
 
-/* "master", "server 0", "worker 3", and where allowed "everybody". */
+/* Nodes of a worker. */
+static uint32_t cells_of(const struct tw_job *job)
+{
+	return job->cluster.stages ? job->cluster.stages : 1;
+}
+
+/* "master", "server 0", "worker 3", "worker 3.1" for its stage 1, and where allowed "everybody". */
 static bool read_node(const struct tw_job *job, const char *text, uint32_t *node)
 {
 	const bool server = strncmp(text, "server ", 7) == 0;
 	const uint32_t most = server ? job->cluster.servers : job->cluster.workers;
-	unsigned long k;
+	unsigned long k, cell = 0;
 	char *end;
 
 	if (strcmp(text, "master") == 0) {
@@ -88,9 +94,12 @@ static bool read_node(const struct tw_job *job, const char *text, uint32_t *node
 	if ((!server && strncmp(text, "worker ", 7) != 0) || text[7] < '0' || text[7] > '9')
 		return false;
 	k = strtoul(text + 7, &end, 10);
-	if (*end || k >= most)
+	if (*end == '.' && !server && cells_of(job) > 1 && end[1] >= '0' && end[1] <= '9')
+		cell = strtoul(end + 1, &end, 10);
+	if (*end || k >= most || cell >= cells_of(job))
 		return false;
-	*node = 1 + (uint32_t)k + (server ? 0 : job->cluster.servers);
+	*node = server ? 1 + (uint32_t)k
+		       : 1 + job->cluster.servers + (uint32_t)k * cells_of(job) + (uint32_t)cell;
 	return true;
 }
 
@@ -266,8 +275,12 @@ static void node_text(const struct tw_job *job, uint32_t node, char *out, size_t
 		snprintf(out, room, "master");
 	else if (node <= job->cluster.servers)
 		snprintf(out, room, "server %u", node - 1);
-	else
+	else if (cells_of(job) == 1)
 		snprintf(out, room, "worker %u", node - 1 - job->cluster.servers);
+	else
+		snprintf(out, room, "worker %u.%u",
+			 (node - 1 - job->cluster.servers) / cells_of(job),
+			 (node - 1 - job->cluster.servers) % cells_of(job));
 }
 
 void tw_fault_text(const struct tw_job *job, const struct tw_fault *f, char *out, size_t room)

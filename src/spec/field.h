@@ -21,7 +21,8 @@ bool tw_group_at(size_t k, struct tw_group *out);
 extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
 	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
 	tw_cluster_rows[], tw_strategy_rows[], tw_topology_rows[], tw_mixing_rows[],
-	tw_local_rows[], tw_checkpoint_rows[], tw_delay_rows[];
+	tw_pipeline_rows[], tw_local_rows[], tw_checkpoint_rows[], tw_compare_rows[],
+	tw_delay_rows[];
 /* The rows that a kind of schedule brings in, by enum tw_schedule_kind; NULL: none. */
 extern const struct tw_option *const tw_schedule_rows[];
 
@@ -96,6 +97,8 @@ enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why);
 
+/* Shards of so many parameters, where the job does not say. */
+uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total);
 /* The line's contributions per update: 1, or what the gate collects. */
 uint32_t tw_job_collects(const struct tw_job *job);
 /* SHA-256 of the explained job without what may change; TW_NO_MEMORY. */

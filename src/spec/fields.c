@@ -80,6 +80,9 @@ const struct tw_option tw_network_rows[] = {
 			 "how initial weights are drawn, unless a layer gives its own init"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
 		  "a safetensors file with the initial weights, such as one from thalweg export"),
+	TW_OPTION(N, stages, TW_WORDS, "auto", NULL, 0, 0,
+		  "layers after which the model is cut into stages, such as [3, 7]; auto: stages "
+		  "that take equally long (strategy.pipeline)"),
 	TW_OPTION_END
 };
 
@@ -205,6 +208,10 @@ const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
 		  "number of ranges that the parameters are split into; 0: one per MiB of "
 		  "parameters, at most 16"),
+	TW_OPTION(C, stages, TW_U32, "0", "stages", 0, 64,
+		  "parts that the model of a worker is cut into, each on a node of its own "
+		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
+		  "strategy.pipeline, else 1"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
@@ -294,6 +301,10 @@ const struct tw_option tw_strategy_rows[] = {
 			 "who holds the parameters: servers, or every worker, which then add up "
 			 "what they contribute among themselves (allreduce), or keep replicas "
 			 "that differ close to each other (mixing)"),
+	TW_OPTION_AS(S, pipeline, "pipeline.schedule", TW_TEXT, "none", NULL, 0, 0,
+		     "order in which the stages of a worker's model compute micro-batches; see "
+		     "the pipelines; none: every worker computes the whole model. pipeline: gpipe "
+		     "is short for pipeline: {schedule: gpipe}"),
 	TW_OPTION_AS(S, local, "local.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "rule of the local steps of a worker between fetches; none: no local steps"),
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
@@ -319,6 +330,12 @@ const struct tw_option tw_mixing_rows[] = {
 		     "checkpoints; see the reductions"),
 	TW_OPTION_END
 };
+const struct tw_option tw_pipeline_rows[] = {
+	TW_OPTION_AS(S, recompute, "recompute", TW_BOOL, "false", NULL, 0, 0,
+		     "keep only the input of a stage for its backward, and compute its forward "
+		     "again; false: keep all activations that the backward needs"),
+	TW_OPTION_END
+};
 const struct tw_option tw_local_rows[] = {
 	TW_OPTION_AS(S, local_rate, "rate", TW_F64, "0", NULL, 0, 1e6,
 		     "learning rate of the local steps; 0: update.rate"),
@@ -334,6 +351,35 @@ const struct tw_option tw_checkpoint_rows[] = {
 	TW_OPTION_CHOICE(K, cut, "cut", "drain", cuts,
 			 "drain: all workers pause for a checkpoint; running: no worker pauses "
 			 "(the default outside the simulator)"),
+	TW_OPTION_END
+};
+
+#define R struct tw_job_compare
+const char *const tw_compare_measures[] = {
+	"auto",           "accuracy",           "loss",  "accuracy-at-time", "loss-at-time",
+	"time-to-target", "samples-per-second", "bytes", "effort",           NULL,
+};
+const struct tw_option tw_compare_rows[] = {
+	TW_OPTION(
+		R, seeds, TW_U32, "3", "seeds", 1, 1000,
+		"runs of every method, with train.seed, train.seed + 1 and so on; a verdict needs "
+		"at least 2, and 5 are better"),
+	TW_OPTION_CHOICE(R, measure, "measure", "auto", tw_compare_measures,
+			 "what methods are ranked and tuned by; auto: the time to the target if "
+			 "there is one, else the accuracy, else the loss; effort: how long the "
+			 "samples take that were applied (sim.compute.by_label)"),
+	TW_OPTION(R, baseline, TW_BOOL, "true", NULL, 0, 0,
+		  "add a row with one worker, unless a method has one already"),
+	TW_OPTION_AS(R, target_accuracy, "target.accuracy", TW_F64, "none", NULL, 0, 1,
+		     "measure the time to this accuracy; unlike train.until, runs go on after it"),
+	TW_OPTION_AS(R, target_loss, "target.loss", TW_F64, "none", NULL, -LARGE, LARGE,
+		     "the same for a loss"),
+	TW_OPTION(R, tune_seeds, TW_U32, "1", "seeds", 1, 1000,
+		  "runs of every value that is tried for tuning, with seeds that the comparison "
+		  "does not use (train.seed + 1000 and so on)"),
+	TW_OPTION(R, validation, TW_F64, "0.1", "of the training set", 0.001, 0.9,
+		  "share of the training set that values are chosen on, if data.validation is 0; "
+		  "never the test set"),
 	TW_OPTION_END
 };
 
@@ -363,6 +409,10 @@ const struct tw_section tw_sections[] = {
 		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
 	{ "sim", "The simulated machines; used by thalweg sim only." },
+	{ "compare", "What thalweg compare runs side by side; other verbs ignore it. It also takes "
+		     "three mappings: vary (a field and the list of its values; two fields make a "
+		     "grid), tune (the same for values that are chosen for each method) and "
+		     "methods (a name, and the fields that differ from the job)." },
 	{ NULL, NULL },
 };
 
@@ -383,11 +433,13 @@ static const struct tw_group fixed[] = {
 	{ "strategy.", NULL, NULL, tw_strategy_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
 	{ "strategy.topology.", "strategy.topology.kind", "mixing", tw_mixing_rows },
+	{ "strategy.pipeline.", "strategy.pipeline.schedule", "any pipeline", tw_pipeline_rows },
 	{ "optimiser.", NULL, NULL, tw_optimiser_rows },
 	{ "optimiser.", "optimiser.name", "any optimiser", tw_optimising_rows },
 	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
 	{ "sim.", NULL, NULL, tw_sim_rows },
 	{ "sim.delay.", NULL, NULL, tw_delay_rows },
+	{ "compare.", NULL, NULL, tw_compare_rows },
 };
 #define FIXED (sizeof fixed / sizeof fixed[0])
 
@@ -467,6 +519,14 @@ bool tw_group_at(size_t k, struct tw_group *out)
 			*out = (struct tw_group){ "optimiser.", "optimiser.name",
 						  tw_optimiser_all[i]->name,
 						  tw_optimiser_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_pipeline_all[i]; i++)
+		if (tw_pipeline_all[i]->options && k-- == 0) {
+			*out = (struct tw_group){ "strategy.pipeline.",
+						  "strategy.pipeline.schedule",
+						  tw_pipeline_all[i]->name,
+						  tw_pipeline_all[i]->options };
 			return true;
 		}
 	if (k-- == 0) {
@@ -610,7 +670,7 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
-	       strncmp(path, "train.until.", 12) == 0 ||
+	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
 	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */

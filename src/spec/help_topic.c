@@ -534,6 +534,7 @@ const char *tw_job_topic_at(size_t k)
 	NAMES(tw_codec_all)
 	NAMES(tw_reduction_all)
 	NAMES(tw_mixing_all)
+	NAMES(tw_pipeline_all)
 	for (size_t i = 0; tw_op_at(i); i++)
 		if ((tw_op_at(i)->ins == 1 || tw_op_at(i)->traits & TW_OP_LOSS) && k-- == 0)
 			return tw_op_at(i)->name;

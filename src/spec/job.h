@@ -70,6 +70,7 @@ struct tw_job_network {
 	const struct tw_tree *tree; /* the layers as they were written */
 	uint32_t init;              /* enum tw_init */
 	const char *weights;        /* file of initial weights; "" none */
+	const char *stages;         /* where it is cut: "auto", or a list of layers */
 };
 
 /* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */
@@ -107,6 +108,7 @@ struct tw_job_cluster {
 	uint32_t workers, min;
 	uint32_t servers; /* 0: the workers hold the parameters */
 	uint32_t shards;  /* 0: by the size of the model */
+	uint32_t stages;  /* nodes of a worker, one for each stage of the model */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */
@@ -119,6 +121,8 @@ struct tw_job_strategy {
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
 	const char *mixing;                /* "" where replicas are equal */
+	const char *pipeline;              /* "none" where a worker computes the whole model */
+	bool recompute;                    /* backwards compute their forward again */
 	bool average_state;
 	bool overlap; /* a worker computes on while it fetches */
 	bool cache;   /* a worker fetches only what is too old for the gate */
@@ -149,6 +153,19 @@ struct tw_job_delay {
 	double ramp;    /* epochs */
 };
 
+/* What thalweg compare is asked for; see compare/comparison.h. */
+struct tw_tree;
+struct tw_job_compare {
+	uint32_t seeds, tune_seeds;
+	uint32_t measure;  /* an index into tw_compare_measures; 0: by the job */
+	double validation; /* share of the training set that rates are chosen on */
+	double target_loss, target_accuracy; /* NAN: none */
+	bool baseline;
+	/* As they were written; NULL: not given. */
+	const struct tw_tree *given, *vary, *tune, *methods;
+};
+extern const char *const tw_compare_measures[]; /* NULL at the end */
+
 struct tw_job {
 	struct tw_arena arena;
 	const char *file;  /* what errors call it: the path, or "standard input" */
@@ -172,6 +189,7 @@ struct tw_job {
 	struct tw_job_strategy strategy;
 	struct tw_job_optimiser optimiser;
 	struct tw_job_checkpoint checkpoint;
+	struct tw_job_compare compare;
 	struct tw_sim_options sim;
 	struct tw_job_delay delay;
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
@@ -206,6 +224,24 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 				const char *const *set, size_t n, const char *const *environ_,
 				enum tw_world_kind world, struct tw_job **out,
 				struct tw_error *why);
+/* A job in memory, and what is put over it; all of it stays the caller's. */
+struct tw_job_text {
+	const char *name, *text;
+	size_t bytes;
+	const char *const *set, *const *environ_;
+	size_t sets;
+	/* Over all of these: `node` is put at `path`, and errors name its place. */
+	const struct tw_job_change {
+		const char *path;
+		const struct tw_tree *node;
+	} * change;
+	size_t changes;
+	uint32_t ranks; /* as in tw_job_read_ranks; 0: no launcher */
+};
+enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
+				   struct tw_job **out, struct tw_error *why);
+/* The text of the file at `path` ("-": standard input), for free(). */
+enum tw_status tw_job_load(const char *path, char **text, size_t *bytes, struct tw_error *why);
 void tw_job_free(struct tw_job *job);
 
 /* What needs the engine: sizes, positions, shard borders, and the checks of all these. */

@@ -113,6 +113,18 @@ static enum tw_status spell_out_topology(struct tw_reading *r)
 	return TW_OK;
 }
 
+/* `pipeline: gpipe` is `pipeline: {schedule: gpipe}`. */
+static enum tw_status spell_out_pipeline(struct tw_reading *r)
+{
+	struct tw_tree *t = tw_tree_at(r->root, "strategy.pipeline");
+	const char *text = t && t->kind == TW_TREE_TEXT && !tw_tree_is_null(t) ? t->text : NULL;
+
+	if (!text)
+		return TW_OK;
+	t->kind = TW_TREE_MAP;
+	return put_text(r, t, "schedule", t, text);
+}
+
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
 static enum tw_status spell_out(struct tw_reading *r)
 {
@@ -138,6 +150,8 @@ static enum tw_status spell_out(struct tw_reading *r)
 	}
 	if (st == TW_OK)
 		st = spell_out_topology(r);
+	if (st == TW_OK)
+		st = spell_out_pipeline(r);
 	return st == TW_OK ? spell_out_fetch(r) : st;
 }
 
@@ -306,6 +320,7 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 					       "strategy.topology.kind",
 					       "strategy.topology.schedule",
 					       "strategy.topology.mixing",
+					       "strategy.pipeline.schedule",
 					       "optimiser.name" };
 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
@@ -356,14 +371,27 @@ enum tw_status tw_read_preset(struct tw_reading *r)
 	return st;
 }
 
-enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
-			       const char *const *environ_)
+static enum tw_status put_change(struct tw_reading *r, const struct tw_job_change *change)
 {
+	struct tw_tree *node = tw_tree_copy(r->keep, change->node);
+	enum tw_status st;
+
+	if (!node)
+		return tw_read_no_memory(r);
+	st = tw_tree_put(r->keep, r->root, change->path, node, r->why);
+	return st == TW_OK ? spell_out(r) : st;
+}
+
+enum tw_status tw_read_outside(struct tw_reading *r, const struct tw_job_text *from)
+{
+	const char *const *variable = from->environ_;
 	enum tw_status st = spell_out(r);
 
-	for (; st == TW_OK && environ_ && *environ_; environ_++)
-		st = put_variable(r, *environ_);
-	for (size_t k = 0; st == TW_OK && k < n; k++)
-		st = put_flag(r, set[k]);
+	for (; st == TW_OK && variable && *variable; variable++)
+		st = put_variable(r, *variable);
+	for (size_t k = 0; st == TW_OK && k < from->sets; k++)
+		st = put_flag(r, from->set[k]);
+	for (size_t k = 0; st == TW_OK && k < from->changes; k++)
+		st = put_change(r, &from->change[k]);
 	return st;
 }

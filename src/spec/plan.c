@@ -5,6 +5,7 @@
  * and not by who was quick. */
 #include "spec/field.h"
 #include "spec/optimiser.h"
+#include "spec/stages.h"
 
 #include "engine/network.h"
 
@@ -661,7 +662,7 @@ void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_
 	border[shards] = total;
 }
 
-static uint32_t usual_shards(const struct tw_job *job, size_t total)
+uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total)
 {
 	const size_t bytes = total * sizeof(float);
 	const size_t parts = job->strategy.fragments;
@@ -765,7 +766,13 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 		if (hash_with_data(job, engine, &p->checkpoint.job_hash) != TW_OK)
 			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
 	}
-	p->problem.shards = job->cluster.shards ? job->cluster.shards : usual_shards(job, total);
+	if (tw_plan_is_staged(p)) {
+		const enum tw_status st = tw_job_plan_stages(job, engine, why);
+
+		return st == TW_OK ? check_parts(job, why) : st;
+	}
+	p->problem.shards =
+		job->cluster.shards ? job->cluster.shards : tw_job_usual_shards(job, total);
 	if (p->problem.shards > total)
 		return tw_job_refuse(job, why,
 				     job->cluster.shards           ? "cluster.shards"

@@ -232,6 +232,32 @@ const struct tw_preset tw_presets[] = {
 		    "push: 10, outer: {rule: average, rate: 0.6}}\n"
 		    "update: {rule: sgd}\n",
 	  .any_rule = true },
+	{ .family = "A model cut into stages",
+	  .name = "gpipe",
+	  .paper = "Huang et al. 2018",
+	  .help = "stages compute micro-batches one after the other, first all forwards, then all "
+		  "backwards; synchronous",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, pipeline: {schedule: "
+		    "gpipe}}\n"
+		    "data: {accumulate: 8}\n" },
+	{ .name = "pipedream-flush",
+	  .paper = "Narayanan et al. 2021",
+	  .help = "as gpipe, but backwards begin as early as possible, so that few activations are "
+		  "kept",
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none, pipeline: {schedule: "
+		    "1f1b-flush}}\n"
+		    "data: {accumulate: 8}\n" },
+	{ .name = "pipedream",
+	  .paper = "Narayanan et al. 2019; Harlap et al. 2018",
+	  .help = "stages never wait for each other's updates; stage s of K is K - 1 - s updates "
+		  "late and keeps K - s versions",
+	  .fields = "strategy: {gate: async, staleness: none, pipeline: {schedule: pipedream, "
+		    "stash: true}}\n" },
+	{ .name = "pipedream-2bw",
+	  .paper = "Narayanan et al. 2021",
+	  .help = "as pipedream, but every stage is one update late and keeps two versions",
+	  .fields = "strategy: {gate: async, staleness: none, pipeline: {schedule: 2bw}}\n"
+		    "data: {accumulate: 8}\n" },
 	{ .family = "Shared memory",
 	  .name = "hogwild",
 	  .paper = "Recht, Re, Wright, Niu 2011",

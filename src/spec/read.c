@@ -9,6 +9,7 @@
 
 #include "base/regular_file.h"
 #include "spec/oversubscription.h"
+#include "spec/stages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,9 +70,11 @@ static enum tw_status title(struct tw_reading *r)
 	else if (*job->strategy.name)
 		snprintf(text, sizeof text, "%s", job->strategy.name);
 	else
-		snprintf(text, sizeof text, "%s%s%s%s%s", job->plan.gate->name,
+		snprintf(text, sizeof text, "%s%s%s%s%s%s%s", job->plan.gate->name,
 			 job->plan.staleness->correct ? "+" : "",
 			 job->plan.staleness->correct ? job->plan.staleness->name : "",
+			 tw_plan_is_staged(&job->plan) ? "+" : "",
+			 tw_plan_is_staged(&job->plan) ? job->strategy.pipeline : "",
 			 tw_plan_has_peers(&job->plan) ? "+" : "",
 			 tw_plan_is_loose(&job->plan) ? job->strategy.mixing
 						      : job->strategy.reduction);
@@ -119,13 +122,13 @@ static enum tw_status say_unread(struct tw_reading *r)
 		st = tw_job_warn(r->job,
 				 "cluster.stuck: is ignored here; only serve, join and sim use it");
 	if (st == TW_OK && world == TW_WORLD_THREADS &&
-	    tw_oversubscribed(r->job->cluster.workers, "threads", crowd, sizeof crowd))
+	    tw_oversubscribed(r->job->cluster.workers * r->job->plan.staging.stages, "threads",
+			      crowd, sizeof crowd))
 		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }
 
-static enum tw_status build(struct tw_reading *r, const char *const *set, size_t n,
-			    const char *const *environ_)
+static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from)
 {
 	enum tw_status st;
 
@@ -135,7 +138,7 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 			"%s: a job is a mapping of sections such as data: and model:, not %s",
 			r->root->place,
 			r->root->kind == TW_TREE_LIST ? "a list" : "a single value");
-	st = tw_read_outside(r, set, n, environ_);
+	st = tw_read_outside(r, from);
 	if (st == TW_OK)
 		st = tw_read_sections(r);
 	if (st == TW_OK)
@@ -147,7 +150,11 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 	if (st == TW_OK && r->job->ranks && !tw_job_given(r->job, "cluster.workers"))
 		r->job->cluster.workers = r->job->ranks;
 	if (st == TW_OK)
+		st = tw_read_compare(r);
+	if (st == TW_OK)
 		st = settle_servers(r);
+	if (st == TW_OK)
+		st = tw_job_settle_stages(r->job, r->why);
 	if (st == TW_OK)
 		st = title(r);
 	if (st == TW_OK)
@@ -163,15 +170,8 @@ static enum tw_status build(struct tw_reading *r, const char *const *set, size_t
 	return st;
 }
 
-/* What is said of the world that the job is read for. */
-struct where {
-	enum tw_world_kind world;
-	uint32_t ranks;
-};
-
-static enum tw_status read_text(const char *name, const char *text, size_t bytes,
-				const char *const *set, size_t n, const char *const *environ_,
-				struct where where, struct tw_job **out, struct tw_error *why)
+enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
+				   struct tw_job **out, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
 	struct tw_job *job = tw_heap_zeros(&tw_heap_system, sizeof *job);
@@ -184,19 +184,20 @@ static enum tw_status read_text(const char *name, const char *text, size_t bytes
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
 	tw_arena_init(&job->arena, &tw_heap_system);
 	r.keep = &job->arena;
-	job->world = where.world;
-	job->ranks = where.ranks;
-	job->file = source.name = tw_arena_text(r.keep, tw_tree_show(name, shown, sizeof shown));
+	job->world = world;
+	job->ranks = from->ranks;
+	job->file = source.name =
+		tw_arena_text(r.keep, tw_tree_show(from->name, shown, sizeof shown));
 	job->field = r.field = tw_arena_get(r.keep, TW_FIELDS_MAX * sizeof *r.field);
 	if (!job->file || !job->field)
 		tw_fail(&said, st, "no memory for the job");
-	else if (bytes > TW_JOB_BYTES_MAX)
+	else if (from->bytes > TW_JOB_BYTES_MAX)
 		st = tw_fail(&said, TW_BAD_INPUT,
 			     "%s: is longer than 1 MiB, which no job file needs to be", job->file);
 	else
-		st = tw_tree_read(r.keep, &source, text, bytes, &r.root, &said);
+		st = tw_tree_read(r.keep, &source, from->text, from->bytes, &r.root, &said);
 	if (st == TW_OK)
-		st = build(&r, set, n, environ_);
+		st = build(&r, from);
 	if (st == TW_OK) {
 		*out = job;
 		return TW_OK;
@@ -209,7 +210,16 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 				const char *const *set, size_t n, const char *const *environ_,
 				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
 {
-	return read_text(name, text, bytes, set, n, environ_, (struct where){ world, 0 }, out, why);
+	const struct tw_job_text from = {
+		.name = name,
+		.text = text,
+		.bytes = bytes,
+		.set = set,
+		.sets = n,
+		.environ_ = environ_,
+	};
+
+	return tw_job_read_changed(&from, world, out, why);
 }
 
 void tw_job_free(struct tw_job *job)
@@ -247,14 +257,11 @@ static enum tw_status read_all(int fd, char **text, size_t *bytes)
 	return TW_OK;
 }
 
-enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
-				 const char *const *environ_, enum tw_world_kind world,
-				 uint32_t ranks, struct tw_job **out, struct tw_error *why)
+enum tw_status tw_job_load(const char *path, char **text, size_t *bytes, struct tw_error *why)
 {
 	const bool standard = strcmp(path, "-") == 0;
 	const int fd = standard ? STDIN_FILENO : tw_regular_input(path);
-	char *text = NULL, shown[200];
-	size_t bytes = 0;
+	char shown[200];
 	enum tw_status st;
 
 	tw_tree_show(path, shown, sizeof shown);
@@ -262,7 +269,7 @@ enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: cannot be opened: %s; name a job file, or - for standard input",
 			       shown, tw_cause(errno));
-	st = read_all(fd, &text, &bytes);
+	st = read_all(fd, text, bytes);
 	if (st == TW_IO)
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "%s: cannot be read: %s; name a job file, or - for standard input",
@@ -271,9 +278,24 @@ enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_
 		tw_fail(why, st, "%s: no memory to read it", shown);
 	if (!standard)
 		close(fd);
+	return st;
+}
+
+enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
+				 const char *const *environ_, enum tw_world_kind world,
+				 uint32_t ranks, struct tw_job **out, struct tw_error *why)
+{
+	char *text = NULL;
+	struct tw_job_text from = { .name = strcmp(path, "-") == 0 ? "standard input" : path,
+				    .set = set,
+				    .sets = n,
+				    .environ_ = environ_,
+				    .ranks = ranks };
+	enum tw_status st = tw_job_load(path, &text, &from.bytes, why);
+
+	from.text = text;
 	if (st == TW_OK)
-		st = read_text(standard ? "standard input" : path, text, bytes, set, n, environ_,
-			       (struct where){ world, ranks }, out, why);
+		st = tw_job_read_changed(&from, world, out, why);
 	free(text);
 	return st;
 }

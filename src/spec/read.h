@@ -17,8 +17,7 @@ struct tw_reading {
 };
 
 /* In this order (overrides.c, variants.c, values.c): */
-enum tw_status tw_read_outside(struct tw_reading *r, const char *const *set, size_t n,
-			       const char *const *environ_);
+enum tw_status tw_read_outside(struct tw_reading *r, const struct tw_job_text *from);
 enum tw_status tw_read_sections(struct tw_reading *r); /* no section is unknown */
 enum tw_status tw_read_preset(struct tw_reading *r);
 /* Choose the variants, and bring in the rows with their defaults. */
@@ -51,6 +50,8 @@ bool tw_read_elsewhere(const char *key, char *out, size_t room);
 enum tw_status tw_read_data(struct tw_reading *r);
 enum tw_status tw_read_model(struct tw_reading *r);
 enum tw_status tw_read_loss(struct tw_reading *r);
+/* vary, tune and methods of the section compare (compare_section.c). */
+enum tw_status tw_read_compare(struct tw_reading *r);
 
 enum tw_status tw_read_no_memory(struct tw_reading *r);
 /* "place: path: reason"; a node of NULL stands for the file. */

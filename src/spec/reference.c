@@ -220,6 +220,9 @@ static void print_tables(FILE *out, printer print)
 	heading(out, print, "Mixings", "strategy.topology.mixing", false);
 	LINES(tw_mixing_all);
 	fprintf(out, "%s", gap);
+	heading(out, print, "Pipelines", "strategy.pipeline.schedule", false);
+	LINES(tw_pipeline_all);
+	fprintf(out, "%s", gap);
 	heading(out, print, "Optimisers", "optimiser.name", false);
 	LINES(tw_optimiser_all);
 }

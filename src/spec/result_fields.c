@@ -75,6 +75,16 @@ const struct tw_result_field tw_result_fields[] = {
 	  "its "
 	  "direction), restarts (with the steepest descent), backups (portions that this process "
 	  "dealt twice) and ended (why it ended); null otherwise" },
+	{ "pipeline",
+	  "for strategy.pipeline: schedule, stages, bubble (share of the time from the first "
+	  "forward to the last backward in which nodes of workers did not compute), seconds (that "
+	  "time; virtual in sim), and cells: for each node of each worker its worker, stage, "
+	  "micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
+	  "update lasts from the backward before it until its answer), idle (share), "
+	  "activation_bytes_sent (to neighbours, with gradients of activations), in_flight (most "
+	  "micro-batches between forward and backward), versions (most versions of its parameters "
+	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
+	  "backwards need); null otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },
@@ -83,6 +93,13 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "checkpoint", "path of the last complete checkpoint, or null" },
 	{ "virtual_seconds", "sim: seconds on the simulated clock" },
 	{ "events", "sim: number of simulated events" },
+	{ "usage", "sim: shares of the workers' time, in which each moment counts once: computing, "
+		   "transferring (a message from or to the worker is on its way), waiting; "
+		   "workers: the three shares of each of the first 64 workers" },
+	{ "server_link", "sim: bytes that all servers received and sent, in bins of so many "
+			 "virtual seconds; null without servers" },
+	{ "effort", "sim, with compute.by_label or by_sample: the mean of these factors over the "
+		    "samples that were applied; null otherwise" },
 	{ "role", "join: role of this process, worker or server" },
 	{ "own_steps", "join: the part done by this process" },
 	{ "own_samples", "join: the part done by this process" },

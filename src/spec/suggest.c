@@ -9,6 +9,7 @@
 #include "data/source.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
+#include "strategy/pipeline.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
@@ -22,7 +23,7 @@
 #define DRAWS    (1u << 31) /* a data source: needs no files */
 #define GATHERS  (1u << 31) /* a reduction: contributions can go to all as they are */
 
-enum kind { GATE, RULE, OUTER, STALENESS, CODEC, SOURCE, REDUCTION };
+enum kind { GATE, RULE, OUTER, STALENESS, CODEC, PIPELINE, SOURCE, REDUCTION };
 
 static const struct mark {
 	const char *text;
@@ -51,6 +52,8 @@ static const struct mark {
 	{ "exact codec", CODEC, TW_CODEC_IDENTITY, 0 },
 	{ "downward codec", CODEC, TW_CODEC_DOWN, 0 },
 	{ "plain codec", CODEC, 0, TW_CODEC_REMEMBERS },
+	{ "pipeline", PIPELINE, 0, 0 },
+	{ "flushing pipeline", PIPELINE, TW_PIPELINE_FLUSHES, 0 },
 	{ "drawn source", SOURCE, DRAWS, 0 },
 	{ "gathering reduction", REDUCTION, GATHERS, 0 },
 };
@@ -81,6 +84,9 @@ static const char *variant(enum kind kind, size_t k, uint32_t *traits)
 	case CODEC:
 		*traits = tw_codec_all[k] ? tw_codec_all[k]->traits : 0;
 		return tw_codec_all[k] ? tw_codec_all[k]->name : NULL;
+	case PIPELINE:
+		*traits = tw_pipeline_all[k] ? tw_pipeline_all[k]->traits : 0;
+		return tw_pipeline_all[k] ? tw_pipeline_all[k]->name : NULL;
 	case SOURCE:
 		*traits = tw_source_all[k] && tw_source_all[k]->drawn ? DRAWS : 0;
 		return tw_source_all[k] ? tw_source_all[k]->name : NULL;

@@ -25,19 +25,21 @@ static const char *joined(struct tw_reading *r, const struct tw_tree *list)
 	return text;
 }
 
-/* A list of plain values as the text that a row of TW_F64S reads. */
+/* A list of plain values as the text that a row of TW_F64S or TW_WORDS reads. */
 static enum tw_status list_value(struct tw_reading *r, const struct tw_field *f,
 				 const struct tw_tree *node, const char **text)
 {
 	char accepts[200], reason[300];
-	bool plain = f->row->type == TW_F64S;
+	bool plain = f->row->type == TW_F64S || f->row->type == TW_WORDS;
 
 	for (const struct tw_tree *c = node->first; c && plain; c = c->next)
 		plain = c->kind == TW_TREE_TEXT && !strpbrk(c->text, ",[]") && *c->text;
 	if (!plain) {
 		tw_field_accepts(f->row, accepts, sizeof accepts);
 		snprintf(reason, sizeof reason, "needs %s, not %s", accepts,
-			 f->row->type == TW_F64S ? "a list of other values" : "a list");
+			 f->row->type == TW_F64S || f->row->type == TW_WORDS
+				 ? "a list of other values"
+				 : "a list");
 		return tw_read_refuse(r, node, f->path, reason);
 	}
 	*text = joined(r, node);
@@ -109,6 +111,11 @@ static void siblings(struct tw_reading *r, const char *parent, struct tw_name_li
 		tw_names_add(out, "faults");
 	if (strcmp(parent, "model") == 0)
 		tw_names_add(out, "layers");
+	if (strcmp(parent, "compare") == 0) {
+		tw_names_add(out, "vary");
+		tw_names_add(out, "tune");
+		tw_names_add(out, "methods");
+	}
 }
 
 /* The same for fields that other choices would bring in: near enough to be what was meant. */
@@ -232,6 +239,18 @@ static enum tw_status not_a_mapping(struct tw_reading *r, const char *path,
 	return tw_read_refuse(r, node, path, reason);
 }
 
+/* Read from the tree: see faults.c, network.c and compare_section.c. */
+static bool has_no_row(const char *path)
+{
+	static const char *const paths[] = { "sim.faults",   "model.layers",    "compare.vary",
+					     "compare.tune", "compare.methods", NULL };
+	size_t k = 0;
+
+	while (paths[k] && strcmp(paths[k], path) != 0)
+		k++;
+	return paths[k];
+}
+
 static enum tw_status walk(struct tw_reading *r, const struct tw_tree *map, const char *parent)
 {
 	for (const struct tw_tree *c = map->first; c; c = c->next) {
@@ -244,8 +263,8 @@ static enum tw_status walk(struct tw_reading *r, const struct tw_tree *map, cons
 		f = strchr(c->key, '.') ? NULL : tw_job_field(r->job, path);
 		if (f)
 			st = assign(r, f, c);
-		else if (strcmp(path, "sim.faults") == 0 || strcmp(path, "model.layers") == 0)
-			continue; /* no rows: see faults.c and network.c */
+		else if (has_no_row(path))
+			continue;
 		else if (!strchr(c->key, '.') && leads_on(r, path)) {
 			if (c->kind == TW_TREE_MAP)
 				st = walk(r, c, path);

@@ -196,6 +196,27 @@ static enum tw_status bind_topology(struct tw_reading *r)
 			    &r->job->strategy);
 }
 
+static enum tw_status bind_pipeline(struct tw_reading *r)
+{
+	static const struct tw_chooser schedule_of = { "strategy.", tw_strategy_rows,
+						       "pipeline.schedule", "pipeline" };
+	struct tw_name_list names = { .at = { "none" }, .count = 1 };
+	struct tw_staging *s = &r->job->plan.staging;
+	const char *schedule;
+	enum tw_status st;
+
+	NAMES(&names, tw_pipeline_all);
+	st = tw_read_choose(r, &schedule_of, &names, &schedule);
+	s->schedule = st == TW_OK ? tw_pipeline_find(schedule) : NULL;
+	if (!s->schedule)
+		return st;
+	st = tw_read_rows(r, "strategy.pipeline.", tw_pipeline_rows, &r->job->strategy);
+	if (st == TW_OK)
+		st = tw_read_variant(r, "strategy.pipeline.", s->schedule->options,
+				     s->schedule->options_bytes, &s->options);
+	return st;
+}
+
 static enum tw_status bind_local(struct tw_reading *r)
 {
 	struct tw_plan *plan = &r->job->plan;
@@ -270,6 +291,8 @@ static enum tw_status bind_strategy(struct tw_reading *r)
 	if (st == TW_OK)
 		st = bind_topology(r);
 	if (st == TW_OK)
+		st = bind_pipeline(r);
+	if (st == TW_OK)
 		st = bind_outer(r);
 	return st == TW_OK ? bind_local(r) : st;
 }
@@ -299,5 +322,7 @@ enum tw_status tw_read_bind(struct tw_reading *r)
 		st = tw_read_rows(r, "sim.", tw_sim_rows, &job->sim);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "sim.delay.", tw_delay_rows, &job->delay);
+	if (st == TW_OK)
+		st = tw_read_rows(r, "compare.", tw_compare_rows, &job->compare);
 	return st;
 }

@@ -133,6 +133,27 @@ enum tw_status tw_tree_put(struct tw_arena *keep, struct tw_tree *root, const ch
 	return tw_fail(why, TW_BAD_INPUT, "%s: does not name a field of a job file", node->place);
 }
 
+struct tw_tree *tw_tree_copy(struct tw_arena *keep, const struct tw_tree *from)
+{
+	struct tw_tree *node = tw_tree_new(keep, from->kind, from->origin, from->place, from->text);
+
+	if (node)
+		node->key = from->key;
+	for (const struct tw_tree *c = from->first; c && node; c = c->next) {
+		struct tw_tree *child = tw_tree_copy(keep, c);
+
+		if (!child)
+			return NULL;
+		if (node->last)
+			node->last->next = child;
+		else
+			node->first = child;
+		node->last = child;
+		node->count++;
+	}
+	return node;
+}
+
 void tw_tree_fill(struct tw_tree *root, struct tw_tree *under)
 {
 	for (struct tw_tree *c = under->first, *next; c; c = next) {

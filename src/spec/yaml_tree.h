@@ -54,6 +54,9 @@ struct tw_tree *tw_tree_at(const struct tw_tree *root, const char *path);
  * the way; TW_BAD_INPUT if the path leads through something that is not a mapping. */
 enum tw_status tw_tree_put(struct tw_arena *keep, struct tw_tree *root, const char *path,
 			   struct tw_tree *node, struct tw_error *why);
+/* A copy of the node with all below it, of the same origin and place; NULL without memory.  `from`
+ * must stay: the copy has its texts. */
+struct tw_tree *tw_tree_copy(struct tw_arena *keep, const struct tw_tree *from);
 /* Add from `under` whatever `root` does not have; `under` is used up. */
 void tw_tree_fill(struct tw_tree *root, struct tw_tree *under);
 /* An empty unquoted value, which YAML calls null: `sim:` with nothing behind it. */

@@ -5,6 +5,7 @@
 #include "strategy/mixing.h"
 #include "strategy/optimiser.h"
 #include "strategy/outer.h"
+#include "strategy/pipeline.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
@@ -27,6 +28,7 @@ FIND(codec)
 FIND(reduction)
 FIND(mixing)
 FIND(optimiser)
+FIND(pipeline)
 
 const struct tw_rule *tw_outer_find(const char *name)
 {

@@ -29,6 +29,7 @@ enum tw_rule_traits {
 	TW_RULE_VIEW_MINE = 128, /* `view` reads `mine`: each worker sees a vector of its own */
 	TW_RULE_TOTAL = 256,     /* takes the total of what an update collects, not the mean */
 	TW_RULE_ONE_BY_ONE = 512, /* each contribution must be an update of its own */
+	TW_RULE_PREDICTS = 1024,  /* `view` reads `horizon`: it is for stages that are late */
 };
 
 /* One tile of one update.  Pointers are to n floats; `out` may be `w`. */
@@ -47,6 +48,7 @@ struct tw_apply {
 	float decay;      /* weight decay, for TW_RULE_OWN_DECAY only; else 0 */
 	uint64_t count;   /* updates so far on this shard, this one included */
 	uint32_t workers; /* of the job; at least 1 */
+	uint32_t horizon; /* view: updates by which gradients computed on it come late */
 	bool stream;      /* `out` will not be read soon: it may be written past the caches */
 };
 
@@ -69,8 +71,9 @@ struct tw_rule {
 	const char *const *array_names; /* `arrays` of them, for checkpoints ("momentum") */
 
 	void (*apply)(const void *options, const struct tw_apply *a);
-	/* TW_RULE_OWN_VIEW: out = what workers see.  Reads w, array, rate and n of *a only, and
-	 * `mine` of the worker that will see it (TW_RULE_VIEW_MINE). */
+	/* TW_RULE_OWN_VIEW: out = what workers see.  Reads w, array, rate and n of *a only,
+	 * `mine` of the worker that will see it (TW_RULE_VIEW_MINE), and horizon and count, here
+	 * the updates made (TW_RULE_PREDICTS). */
 	void (*view)(const void *options, const struct tw_apply *a, float *out);
 	/* TW_RULE_OWN_VIEW: do workers see `view` with these options?  NULL: always. */
 	bool (*shows)(const void *options);

@@ -331,7 +331,8 @@ static void cells_fill(struct sim *s)
 		c->ctx = (struct tw_context){
 			.world = &tw_sim_world,
 			.self = k->seat[i].addr,
-			.noting = k->observer || s->trace.file,
+			.noting = k->observer || s->trace.file || s->options->by_label.count ||
+				  s->options->by_sample.count,
 			.heap = s->heap,
 			.engine = k->engine,
 		};
@@ -372,6 +373,7 @@ static enum tw_status nodes_fill(struct sim *s)
 		struct node *n = &s->cast.node[i];
 
 		n->slow = 1.0;
+		n->use.since = s->now;
 		n->worker = n->kinds & NODE_WORKER ? s->cast.workers++ : 0;
 		n->server = n->kinds & NODE_SERVER ? s->cast.servers++ : 0;
 		if (n->kinds & (NODE_MASTER | NODE_SERVER))
@@ -511,6 +513,7 @@ enum tw_status tw_sim_run(const struct tw_cluster *cluster, const struct tw_sim_
 		loop(&s);
 	}
 	ran->virtual_ns = s.now;
+	tw_sim_use_end(&s);
 	close_run(&s);
 	tw_trace_close(&s.trace, &ran->error);
 	tw_crowd_heap_release(crowd); /* what the totals have of it lives on */

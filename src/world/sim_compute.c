@@ -57,17 +57,12 @@ double tw_law_draw(const struct tw_sim_options *o, const struct tw_rng *r, uint6
 struct helper {
 	pthread_t thread;
 	struct pool *pool;
-	void *scratch;
+	struct scratch scratch;
 };
 
-static void run(const struct tw_engine *e, void *scratch, struct job *j)
+static void run(const struct pool *p, struct scratch *scratch, struct job *j)
 {
-	struct tw_compute *c = j->c;
-
-	if (c->evaluate)
-		j->status = e->class->evaluate(e, scratch, &c->in, &c->score);
-	else
-		j->status = e->class->gradient(e, scratch, &c->in, c->gradient, &c->score);
+	j->status = tw_scratch_run(scratch, p->heap, p->engine, &j->c->in, j->c);
 }
 
 /* The first job of the line, JOB_RUNNING now; the lock is held. */
@@ -80,10 +75,10 @@ static struct job *take(struct pool *p, struct job *j)
 }
 
 /* Run a job that was taken, without the lock in between. */
-static void run_taken(struct pool *p, void *scratch, struct job *j)
+static void run_taken(struct pool *p, struct scratch *scratch, struct job *j)
 {
 	pthread_mutex_unlock(&p->lock);
-	run(p->engine, scratch, j);
+	run(p, scratch, j);
 	pthread_mutex_lock(&p->lock);
 	j->state = JOB_DONE;
 	pthread_cond_signal(&p->done);
@@ -97,7 +92,7 @@ static void *help(void *arg)
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
 		if (p->first)
-			run_taken(p, h->scratch, take(p, p->first));
+			run_taken(p, &h->scratch, take(p, p->first));
 		else
 			pthread_cond_wait(&p->work, &p->lock);
 	}
@@ -109,14 +104,9 @@ static bool add_helper(struct pool *p)
 {
 	struct helper *h = &p->helper[p->helpers];
 
-	h->pool = p;
-	h->scratch = p->heap->get(p->heap, p->engine->scratch_bytes);
-	if (!h->scratch)
+	*h = (struct helper){ .pool = p };
+	if (pthread_create(&h->thread, NULL, help, h))
 		return false;
-	if (pthread_create(&h->thread, NULL, help, h)) {
-		p->heap->put(p->heap, h->scratch);
-		return false;
-	}
 	p->helpers++;
 	return true;
 }
@@ -131,9 +121,8 @@ enum tw_status tw_job_pool_start(struct pool *p, const struct tw_engine *engine,
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->done, NULL);
-	p->scratch = heap->get(heap, engine->scratch_bytes);
 	p->helper = heap->get(heap, all * sizeof *p->helper);
-	if (!p->scratch || !p->helper)
+	if (!p->helper)
 		goto out_stop;
 	while (p->helpers + 1 < all)
 		if (!add_helper(p))
@@ -155,10 +144,10 @@ void tw_job_pool_stop(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 	for (uint32_t i = 0; i < p->helpers; i++) {
 		pthread_join(p->helper[i].thread, NULL);
-		p->heap->put(p->heap, p->helper[i].scratch);
+		p->heap->put(p->heap, p->helper[i].scratch.at);
 	}
 	p->heap->put(p->heap, p->helper);
-	p->heap->put(p->heap, p->scratch);
+	p->heap->put(p->heap, p->scratch.at);
 	pthread_cond_destroy(&p->done);
 	pthread_cond_destroy(&p->work);
 	pthread_mutex_destroy(&p->lock);
@@ -183,14 +172,14 @@ void tw_job_submit(struct pool *p, struct job *j)
 void tw_job_finish(struct pool *p, struct job *j)
 {
 	if (j->lazy) {
-		run(p->engine, p->scratch, j);
+		run(p, &p->scratch, j);
 	} else {
 		pthread_mutex_lock(&p->lock);
 		while (j->state != JOB_DONE) {
 			if (j->state == JOB_QUEUED)
-				run_taken(p, p->scratch, take(p, j));
+				run_taken(p, &p->scratch, take(p, j));
 			else if (p->first) /* somebody has ours: do another meanwhile */
-				run_taken(p, p->scratch, take(p, p->first));
+				run_taken(p, &p->scratch, take(p, p->first));
 			else
 				pthread_cond_wait(&p->done, &p->lock);
 		}

@@ -6,6 +6,7 @@
 
 #include "actor/actor.h"
 #include "base/rng.h"
+#include "world/scratch.h"
 #include "world/sim.h"
 
 #include <pthread.h>
@@ -52,7 +53,7 @@ struct pool {
 	struct job *first, *last; /* the line */
 	struct helper *helper;
 	uint32_t helpers;
-	void *scratch; /* the simulator's own thread's */
+	struct scratch scratch; /* the simulator's own thread's */
 	bool ending, open;
 };
 /* `threads` in all, the caller's own included; 0: as many as cores. */

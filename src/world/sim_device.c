@@ -28,7 +28,7 @@ static int64_t cost(const struct sim *s, const struct job *j)
 	const struct node *n = tw_sim_node_of(s, j->cell);
 	const struct tw_compute *c = j->c;
 	double ns = tw_law_draw(o, &s->rng, j->cell->ctx.self.node,
-				c->pass ? tw_sim_mix(c->in.from, c->pass) : c->in.from);
+				c->again ? tw_sim_mix(c->in.from, c->again) : c->in.from);
 
 	if ((n->kinds & NODE_WORKER) && o->speeds.count)
 		ns /= o->speeds.at[n->worker % o->speeds.count];
@@ -52,6 +52,7 @@ static void begin(struct sim *s, struct node *n)
 	if (!j || j->event)
 		return;
 	j->began = s->now;
+	tw_sim_use_computing(s, n, true);
 	j->event = tw_sim_event(s, s->now + cost(s, j), EVENT_COMPUTED, j->cell, j);
 }
 
@@ -63,13 +64,15 @@ static void stand(struct node *n, struct job *j)
 	j->lined = true;
 }
 
-static void step_out(struct node *n, struct job *j)
+static void step_out(struct sim *s, struct node *n, struct job *j)
 {
 	if (!j->lined)
 		return;
 	*(j->ahead ? &j->ahead->behind : &n->line) = j->behind;
 	*(j->behind ? &j->behind->ahead : &n->line_last) = j->ahead;
 	j->lined = false;
+	if (!n->line)
+		tw_sim_use_computing(s, n, false);
 }
 
 /* It is over: nobody works on it, nothing refers to it. */
@@ -100,7 +103,7 @@ void tw_sim_compute(struct tw_context *ctx, struct tw_compute *c)
 	c->world = j;
 	c->in.cancel = &c->cancel;
 	atomic_store(&c->cancel, false);
-	if (c->evaluate) { /* (4) */
+	if (c->pass.kind == TW_PASS_EVALUATE) { /* (4) */
 		j->event = tw_sim_event(s, s->now, EVENT_COMPUTED, cell, j);
 	} else {
 		stand(n, j);
@@ -125,7 +128,7 @@ void tw_sim_cancel(struct tw_context *ctx, struct tw_compute *c)
 	j->cancelled = true;
 	if (j->event)
 		tw_sim_give_up(s, j->event);
-	step_out(n, j);
+	step_out(s, n, j);
 	j->event = tw_sim_event(s, s->now, EVENT_COMPUTED, j->cell, j);
 	begin(s, n); /* (3) */
 }
@@ -144,7 +147,7 @@ void tw_sim_computed(struct sim *s, struct job *j)
 		tw_job_finish(&s->pool, j);
 	}
 	tw_trace_compute(&s->trace, cell->ctx.self, c, j->began, s->now);
-	step_out(n, j);
+	step_out(s, n, j);
 	end(s, j);
 	begin(s, n);
 	cell->class->computed(cell->actor, &cell->ctx, c);
@@ -159,7 +162,7 @@ void tw_sim_jobs_stop(struct sim *s, struct cell *c)
 		tw_job_drop(&s->pool, j);
 		if (j->event)
 			tw_sim_give_up(s, j->event);
-		step_out(tw_sim_node_of(s, c), j);
+		step_out(s, tw_sim_node_of(s, c), j);
 		end(s, j);
 	}
 }

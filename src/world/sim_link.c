@@ -14,6 +14,7 @@ enum { DRAW_JITTER = 1, DRAW_LOSS };
 
 void tw_sim_parcel_free(struct sim *s, struct parcel *p)
 {
+	tw_sim_use_landed(s, p);
 	if (p->counted)
 		s->alive_bytes -= p->msg.h.payload;
 	tw_msg_pool_give(&s->messages, &p->msg);
@@ -217,6 +218,7 @@ static bool travel(struct sim *s, struct parcel *p, int64_t *at)
 			*at = from->egress;
 		from->egress = p->left = *at + p->lasts;
 	}
+	tw_sim_use_sent(s, p, *at);
 	*at += s->options->latency;
 	if (!s->links.lossy)
 		return true;
@@ -344,6 +346,9 @@ void tw_sim_received(struct sim *s, struct parcel *p)
 		tw_sim_parcel_free(s, p);
 		return;
 	}
+	if (p->flying)
+		tw_sim_use_received(s, p);
+	tw_sim_use_landed(s, p);
 	if (s->options->apply_rate > 0.0 && m->to.role == TW_SHARD &&
 	    p->event.kind != EVENT_SERVED && !(m->h.flags & TW_FLAG_FREE)) {
 		if (c->busy < s->now)

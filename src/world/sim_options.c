@@ -30,6 +30,9 @@ const struct tw_option tw_sim_rows[] = {
 	    "shape of the law (gamma; pareto: above 1)"),
 	ROW(per_sample, "compute.per_sample", TW_BOOL, "false", NULL, 0, 0,
 	    "the times above are per sample of the batch, not per step"),
+	ROW(backward, "compute.backward", TW_F64, "2", "times", 1e-3, 1e3,
+	    "how many times longer the backward of a stage takes than its forward; together they "
+	    "take its share of a step (strategy.pipeline)"),
 	ROW(by_label, "compute.by_label", TW_F64S, "[]", "times", 1e-6, 1e6,
 	    "how many times longer samples of each label take, from label 0 on (1 for labels "
 	    "beyond "

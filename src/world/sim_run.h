@@ -51,6 +51,7 @@ struct parcel {
 	struct event event; /* must stay first */
 	uint32_t from_boot, epoch;
 	bool late, counted; /* late: from a connection that was reset; counted: in bytes alive */
+	bool flying;        /* counted at both of its nodes */
 	int64_t sent, left; /* left: its last byte has left the sender */
 	int64_t lasts;      /* what a NIC needs for it */
 	struct tw_msg msg;
@@ -81,6 +82,13 @@ struct cell {
 	struct event *pending[SIM_TIMERS];
 };
 
+/* What a node's time went into, up to `since` (sim_usage.c). */
+struct use {
+	int64_t since, spent[TW_USES];
+	uint32_t flying; /* messages from or to it that are on their way */
+	bool computing;
+};
+
 enum node_kind { NODE_MASTER = 1, NODE_SERVER = 2, NODE_WORKER = 4 };
 
 struct node {
@@ -94,7 +102,8 @@ struct node {
 	int64_t crashed;              /* when, last */
 	double slow;                  /* from faults */
 	struct job *line, *line_last; /* of its device: the first one runs (sim_device.c) */
-	uint32_t *friend, friends;    /* nodes that it has talked to although roles do not say so */
+	struct use use;
+	uint32_t *friend, friends; /* nodes that it has talked to although roles do not say so */
 };
 
 /* Two nodes whose link is, or was, not like all others. */
@@ -201,6 +210,14 @@ void tw_sim_compute(struct tw_context *ctx, struct tw_compute *c);
 void tw_sim_cancel(struct tw_context *ctx, struct tw_compute *c);
 void tw_sim_computed(struct sim *s, struct job *j);
 void tw_sim_jobs_stop(struct sim *s, struct cell *c); /* its node is gone */
+
+/* sim_usage.c */
+void tw_sim_use_computing(struct sim *s, struct node *n, bool computing);
+void tw_sim_use_sent(struct sim *s, struct parcel *p, int64_t at); /* at: its first byte leaves */
+void tw_sim_use_landed(struct sim *s, struct parcel *p);           /* or is lost; once */
+void tw_sim_use_received(struct sim *s, const struct parcel *p);
+void tw_sim_use_applied(struct sim *s, const struct tw_note *note);
+void tw_sim_use_end(struct sim *s); /* into tw_ran */
 
 /* sim_wait.c */
 /* A handler of the cell has returned: it may wait for another now. */

@@ -66,6 +66,13 @@ void tw_trace_thread(struct trace *t, struct tw_addr who, const char *name)
 			who.node, thread_of(who), name);
 }
 
+static const char *const pass_names[] = {
+	[TW_PASS_GRADIENT] = "gradient",
+	[TW_PASS_FORWARD] = "forward",
+	[TW_PASS_BACKWARD] = "backward",
+	[TW_PASS_EVALUATE] = "evaluate",
+};
+
 void tw_trace_compute(struct trace *t, struct tw_addr who, const struct tw_compute *c,
 		      int64_t began, int64_t ended)
 {
@@ -75,9 +82,8 @@ void tw_trace_compute(struct trace *t, struct tw_addr who, const struct tw_compu
 			"u,"
 			"\"ts\":%" PRIus ",\"dur\":%" PRIus ",\"args\":{\"from\":%" PRIu64
 			",\"count\":%u,\"status\":\"%s\"}}",
-			c->evaluate ? "evaluate" : "gradient", who.node, thread_of(who),
-			MICROS(began), MICROS(ended - began), c->in.from, c->in.count,
-			tw_status_name(c->status));
+			pass_names[c->pass.kind], who.node, thread_of(who), MICROS(began),
+			MICROS(ended - began), c->in.from, c->in.count, tw_status_name(c->status));
 }
 
 static void trace_end(struct trace *t, const struct tw_msg *m, struct tw_addr who, const char *way,

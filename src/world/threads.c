@@ -103,11 +103,8 @@ static void compute(struct hand *me)
 	in.cancel = &me->stop;
 	if (atomic_load(&me->world->over) || atomic_load(&me->stop))
 		job->status = TW_CANCELLED;
-	else if (job->evaluate)
-		job->status = engine->class->evaluate(engine, me->scratch, &in, &job->score);
 	else
-		job->status = engine->class->gradient(engine, me->scratch, &in, job->gradient,
-						      &job->score);
+		job->status = tw_scratch_run(&me->scratch, me->world->heap, engine, &in, job);
 
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
@@ -473,11 +470,6 @@ static enum tw_status make(struct threads *w)
 		h->listed = tw_heap_zeros(heap, w->cells * sizeof *h->listed);
 		if (!h->work || !h->listed)
 			return no_memory(w, "a thread");
-		if (h->own) {
-			h->scratch = heap->get(heap, cluster->engine->scratch_bytes);
-			if (!h->scratch)
-				return no_memory(w, "a worker's scratch");
-		}
 	}
 	for (size_t k = 0; k < w->cells; k++) {
 		struct cell *c = &w->cell[k];
@@ -520,7 +512,7 @@ static void unmake(struct threads *w)
 		tw_msg_pool_release(&h->messages);
 		heap->put(heap, h->work);
 		heap->put(heap, h->listed);
-		heap->put(heap, h->scratch);
+		heap->put(heap, h->scratch.at);
 		if (k < w->locks) {
 			pthread_mutex_destroy(&h->lock);
 			pthread_cond_destroy(&h->wake);

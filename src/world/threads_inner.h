@@ -30,6 +30,7 @@
 
 #include "actor/cluster.h"
 #include "actor/message_pool.h"
+#include "world/scratch.h"
 #include "world/threads.h"
 
 #include <pthread.h>
@@ -118,7 +119,7 @@ struct hand {
 	struct cell *own; /* a worker's; else NULL */
 	pthread_t thread;
 	bool started;
-	void *scratch;
+	struct scratch scratch;
 	struct tw_msg *out, **out_end; /* sends of the handler that runs */
 	bool gone;                     /* that handler's actor has left for good */
 	struct cell **work;            /* a ring of cells with mail, each at most once */

@@ -31,6 +31,7 @@ static const struct {
 	{ TW_FORM, true, false },    { TW_REDUCE, false, true },      { TW_GIVE, false, false },
 	{ TW_COPY, false, true },    { TW_SPREAD, false, true },      { TW_HEARD, false, false },
 	{ TW_MIX, false, true },     { TW_VEC, true, false },         { TW_SCALAR, true, false, 8 },
+	{ TW_ACT, false, true },     { TW_GRAD, false, true },        { TW_CLOSED, false, false },
 	{ TW_GREET, false, false },  { TW_TERMS, false, false },      { TW_DENY, false, true },
 	{ TW_PING, false, false },   { TW_PEERS, true, false, 144 },  { TW_DATA, false, true },
 	{ TW_OVER, false, true },    { TW_TICKETS, true, false, 32 }, { TW_LEAVING, false, false },

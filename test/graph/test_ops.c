@@ -13,7 +13,7 @@
 #include "graph/oproom.h"
 #include "base/arena.h"
 #include "base/refusing.h"
-#include "vec/clone.h"
+#include "kit/isas.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -412,7 +412,7 @@ static int say_last(void **state)
 	return 0;
 }
 
-int main(void)
+static int run_all(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(every_op_keeps_its_word, say_last),
@@ -421,4 +421,9 @@ int main(void)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void)
+{
+	return in_isas(run_all);
 }

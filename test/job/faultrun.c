@@ -143,7 +143,7 @@ static void leaver_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 static void leaver_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
 {
 	stage.stepped |= 1u << ctx->self.node;
-	if (!c->evaluate && stage.run->poisoned >> ctx->self.node & 1 &&
+	if (c->pass.kind != TW_PASS_EVALUATE && stage.run->poisoned >> ctx->self.node & 1 &&
 	    stage.doses[ctx->self.node]++ < stage.run->doses)
 		c->gradient[stage.run->spot] = NAN;
 	listen(ctx);

@@ -197,9 +197,10 @@ static int64_t world_now(struct tw_context *ctx)
 static void world_compute(struct tw_context *ctx, struct tw_compute *c)
 {
 	struct player *p = (struct player *)ctx;
+	const bool evaluates = c->pass.kind == TW_PASS_EVALUATE;
 
-	assert_null(p->computing[c->evaluate]);
-	p->computing[c->evaluate] = c;
+	assert_null(p->computing[evaluates]);
+	p->computing[evaluates] = c;
 }
 
 static void world_cancel(struct tw_context *ctx, struct tw_compute *c)

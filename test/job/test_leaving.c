@@ -351,7 +351,7 @@ static _Atomic unsigned poured;
 
 static void pour(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
 {
-	if (!c->evaluate && c->status == TW_OK) {
+	if (c->pass.kind != TW_PASS_EVALUATE && c->status == TW_OK) {
 		atomic_fetch_add(&poured, 1);
 		c->gradient[0] = NAN;
 	}

@@ -56,7 +56,10 @@ static void show(const struct tw_rule *rule, const void *o, struct state *s, flo
 
 	if (rule->traits & TW_RULE_VIEW_MINE)
 		a.mine = s->mine[0] + from;
-
+	if (rule->traits & TW_RULE_PREDICTS) {
+		a.horizon = 3;
+		a.count = 10;
+	}
 	for (uint32_t k = 0; k < rule->arrays; k++)
 		a.array[k] = s->array[k] + from;
 	rule->view(o, &a, s->view + from);

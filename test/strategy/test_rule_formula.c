@@ -57,6 +57,20 @@ static void slow_adamw(struct slow *s, const struct push *p)
 	slow_adam(s, p);
 }
 
+static void slow_nadam(struct slow *s, const struct push *p)
+{
+	double all = 1;
+	const double mu = 0.9 * (1 - 0.5 * pow(0.96, p->count * 0.004));
+	const double next = 0.9 * (1 - 0.5 * pow(0.96, (p->count + 1) * 0.004));
+
+	for (int k = 1; k <= p->count; k++)
+		all *= 0.9 * (1 - 0.5 * pow(0.96, k * 0.004));
+	s->a = 0.9 * s->a + 0.1 * p->g;
+	s->b = 0.999 * s->b + 0.001 * p->g * p->g;
+	s->w -= p->rate * ((1 - mu) / (1 - all) * p->g + next / (1 - all * next) * s->a) /
+		(sqrt(s->b / (1 - pow(0.999, p->count))) + 1e-8);
+}
+
 static void slow_multi(struct slow *s, const struct push *p)
 {
 	s->mine[p->worker] = 0.9 * s->mine[p->worker] + p->g;
@@ -98,6 +112,9 @@ static const struct {
 	{ "rmsprop", slow_rmsprop },
 	{ "adam", slow_adam },
 	{ "adamw", slow_adamw },
+	{ "nadam", slow_nadam },
+	{ "predict-momentum", slow_momentum },
+	{ "predict-adam", slow_adam },
 	{ "multi", slow_multi },
 	{ "dana", slow_dana, seen_dana },
 };
@@ -134,6 +151,19 @@ static void quick_push(struct quick *q, int worker, const float *g, float rate, 
 		a.array[k] = q->array[k];
 	q->rule->apply(q->options, &a);
 	q->before[worker] = rate;
+}
+
+/* What a stage sees whose gradients come so many updates late. */
+static const float *quick_predict(struct quick *q, float rate, uint32_t horizon)
+{
+	struct tw_apply a = {
+		.w = q->w, .n = N, .rate = rate, .count = q->count, .horizon = horizon
+	};
+
+	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
+		a.array[k] = q->array[k];
+	q->rule->view(q->options, &a, q->view);
+	return q->view;
 }
 
 /* What worker 0 sees. */
@@ -463,6 +493,56 @@ static void danas_direction_survives_rate_zero(void **state)
 	CHECK(same_bits(d, g, N));
 }
 
+/* Updates without a gradient lead where it was predicted that they lead. */
+static void momentum_is_predicted_exactly(void **state)
+{
+	static struct quick q;
+	static float g[N], zero[N], said[N];
+
+	(void)state;
+	for (uint32_t horizon = 0; horizon <= 8; horizon++) {
+		quick_init(&q, "predict-momentum");
+		gauss(q.w, N, horizon, 0.5f);
+		for (uint64_t step = 0; step < 5; step++) {
+			gauss(g, N, step, 1.0f);
+			quick_push(&q, 0, g, 0.1f, 0.0f);
+		}
+		memcpy(said, quick_predict(&q, 0.1f, horizon), sizeof said);
+		for (uint32_t k = 0; k < horizon; k++)
+			quick_push(&q, 0, zero, 0.1f, 0.0f);
+		for (size_t i = 0; i < N; i++)
+			NEAR(said[i], q.w[i], 1e-6);
+		CHECK(horizon || same_bits(said, q.w, N));
+	}
+}
+
+static void adam_is_predicted_by_its_formula(void **state)
+{
+	static struct quick q;
+	static float g[N];
+
+	(void)state;
+	for (uint32_t horizon = 0; horizon <= 8; horizon++) {
+		quick_init(&q, "predict-adam");
+		gauss(q.w, N, horizon, 0.5f);
+		for (uint64_t step = 0; step < 5; step++) {
+			gauss(g, N, step, 1.0f);
+			quick_push(&q, 0, g, 0.01f, 0.0f);
+		}
+
+		const float *said = quick_predict(&q, 0.01f, horizon);
+
+		for (size_t i = 0; i < N; i++) {
+			double w = q.w[i];
+
+			for (uint32_t j = 1; j <= horizon; j++)
+				w -= 0.01 / (1 - pow(0.9, 5.0 + j)) * pow(0.9, j) * q.array[0][i] /
+				     (sqrt(q.array[1][i] / (1 - pow(0.999, 5.0 + j))) + 1e-8);
+			NEAR(said[i], w, 1e-6);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +557,8 @@ int main(void)
 		cmocka_unit_test(danas_sum_does_not_drift),
 		cmocka_unit_test(danas_two_halves_agree),
 		cmocka_unit_test(danas_direction_survives_rate_zero),
+		cmocka_unit_test(momentum_is_predicted_exactly),
+		cmocka_unit_test(adam_is_predicted_by_its_formula),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

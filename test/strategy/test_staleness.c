@@ -237,6 +237,31 @@ static void mean_divides_all_by_the_same(void **state)
 		}
 }
 
+/* rate / tau^(1 - min(t / anneal, 1)) */
+static void pipemare_starts_late_stages_slowly(void **state)
+{
+	const struct tw_staleness *p = tw_staleness_find("pipemare");
+	const void *options = OPTIONS(p, "anneal", "100", NULL);
+	static float raw[N];
+
+	(void)state;
+	for (uint64_t tau = 0; tau < 8; tau++)
+		for (uint64_t count = 1; count <= 201; count += 25) {
+			const double left = fmax(0, 1 - (double)(count - 1) / 100);
+			const double factor = pow(tau > 1 ? (double)tau : 1, -left);
+
+			memset(&whole, 0, sizeof whole);
+			gauss(whole.g, N, tau, 1.0f);
+			once("pipemare", options, &whole, raw, tau, count);
+			for (size_t i = 0; i < N; i++) {
+				NEAR(whole.g[i], raw[i] * factor, 1e-6);
+				NEAR(whole.decay[i], factor, 1e-6);
+			}
+			if (tau <= 1 || count > 100)
+				CHECK(same_bits(whole.g, raw, N));
+		}
+}
+
 static void inverse_divides_and_never_by_zero(void **state)
 {
 	const struct tw_staleness *p = tw_staleness_find("inverse");
@@ -553,6 +578,7 @@ int main(void)
 		cmocka_unit_test(one_factor_for_all_is_declared),
 		cmocka_unit_test(mean_divides_all_by_the_same),
 		cmocka_unit_test(inverse_divides_and_never_by_zero),
+		cmocka_unit_test(pipemare_starts_late_stages_slowly),
 		cmocka_unit_test(delay_follows_its_formula),
 		cmocka_unit_test(delay_adaptive_follows_its_formula),
 		cmocka_unit_test(fasgd_finds_the_deviation),

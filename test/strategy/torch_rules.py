@@ -44,6 +44,13 @@ CASES = [
     ("adam", [], 0.0, lambda p: torch.optim.Adam(p, lr=1), True),
     ("adam", ["beta1=0.8", "beta2=0.95", "epsilon=1e-4"], 0.0,
      lambda p: torch.optim.Adam(p, lr=1, betas=(0.8, 0.95), eps=1e-4), True),
+    # (without foreach, NAdam of PyTorch 1.13 multiplies by mu once too often)
+    ("nadam", [], 0.0, lambda p: torch.optim.NAdam(p, lr=1, foreach=True), True),
+    ("nadam", ["beta1=0.99", "beta2=0.95", "epsilon=1e-4", "momentum_decay=0.02"], 0.0,
+     lambda p: torch.optim.NAdam(p, lr=1, betas=(0.99, 0.95), eps=1e-4, momentum_decay=0.02,
+                                 foreach=True), True),
+    ("predict-momentum", [], 0.0, lambda p: torch.optim.SGD(p, lr=1, momentum=0.9), True),
+    ("predict-adam", [], 0.0, lambda p: torch.optim.Adam(p, lr=1), True),
     ("sgd", [], 0.02, lambda p: torch.optim.SGD(p, lr=1, weight_decay=0.02), True),
     ("momentum", [], 0.02,
      lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, weight_decay=0.02), True),

@@ -538,7 +538,7 @@ static void cancelled_computations_end_at_once(void **state)
 
 static void evaluates(struct tw_actor *a, struct tw_context *ctx)
 {
-	a->c.evaluate = true;
+	a->c.pass.kind = TW_PASS_EVALUATE;
 	fake_compute(a, ctx, 9, 4);
 }
 

@@ -37,8 +37,8 @@ static void asks_at_once(struct tw_actor *a, struct tw_context *ctx)
 		c->in = (struct tw_inputs){
 			.from = seen.from[k], .count = 4, .piece = &a->piece, .pieces = 1
 		};
-		c->evaluate = seen.evaluates[k];
-		c->pass = seen.pass[k];
+		c->pass.kind = seen.evaluates[k] ? TW_PASS_EVALUATE : TW_PASS_GRADIENT;
+		c->again = seen.pass[k];
 		c->share = seen.share[k];
 		c->gradient = seen.g[k];
 		ctx->world->compute(ctx, c);

@@ -439,6 +439,8 @@ static void protocol_start(struct tw_actor *a, struct tw_context *ctx)
 
 static void protocol_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
 {
+	if (c->status == TW_NO_MEMORY)
+		tw_give_up(ctx, c->status, "no memory for scratch");
 	protocol_ask(a, ctx);
 }
 

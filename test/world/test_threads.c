@@ -705,7 +705,7 @@ static void computes_start(struct tw_actor *a, struct tw_context *ctx)
 		a->compute[k].in.from = 40;
 		ctx->world->compute(ctx, &a->compute[k]);
 	}
-	a->compute[1].evaluate = true;
+	a->compute[1].pass.kind = TW_PASS_EVALUATE;
 	ctx->world->cancel(ctx, &a->compute[2]);
 }
 
@@ -1151,6 +1151,8 @@ static void thrifty_worker(struct tw_actor *a, struct tw_context *ctx, struct tw
 
 static void thrifty_done(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
 {
+	if (c->status == TW_NO_MEMORY)
+		tw_give_up(ctx, c->status, "no memory for scratch");
 	say(ctx, master(), TW_DONE, a->number, 0);
 }
 

@@ -75,7 +75,7 @@ static void kind(struct script *s, const char *called)
 {
 	const char *const files[] = { "FILE", "JOB", "PATH", "PROGRAM" };
 
-	if (strcmp(called, "PATH=VALUE") == 0)
+	if (strncmp(called, "PATH=", 5) == 0)
 		item(s, "<fields>", NULL);
 	else if (strcmp(called, "DIR") == 0)
 		item(s, "<folders>", NULL);

@@ -14,9 +14,10 @@
 struct plan_flags {
 	struct tw_texts set;
 	const char *workers, *compute, *bandwidth, *latency;
-	uint64_t memory;
+	uint64_t memory, micros;
 	double density;
-	bool json;
+	const char *read_csv, *write_csv;
+	bool json, schedule;
 };
 
 static double number(const json_t *o, const char *name)
@@ -293,6 +294,89 @@ static void print_plan(const json_t *o)
 		print_growth(o, first);
 }
 
+/* --- a schedule --- */
+
+static void print_schedule_row(const json_t *row)
+{
+	char forward[24], backward[24], sends[24], memory[24], place[24];
+
+	snprintf(place, sizeof place, "%.0f", number(row, "stage"));
+	if (number(row, "cell") != number(row, "stage"))
+		snprintf(place, sizeof place, "%.0f on %.0f", number(row, "stage"),
+			 number(row, "cell"));
+	printf("%-8s %9.0f %9s %9s %10s %9.0f %8.0f %5.0f %5.1f %% %10s\n", place,
+	       number(row, "parameters"), time_text(number(row, "forward_seconds"), forward),
+	       time_text(number(row, "backward_seconds"), backward),
+	       tw_query_bytes(number(row, "sent_forward_bytes"), sends), number(row, "in_flight"),
+	       number(row, "versions"), number(row, "staleness"), 100 * number(row, "idle_share"),
+	       tw_query_bytes(number(row, "memory_bytes"), memory));
+}
+
+static void print_schedule(const json_t *o)
+{
+	const json_t *row, *line;
+	char time[24];
+	size_t k;
+
+	printf("%-10s %s\n", "job", text(o, "job"));
+	printf("%-10s %s: %.0f stages, %.0f micro-batches of %.0f samples, %.0f per update\n",
+	       "schedule", text(o, "schedule"), number(o, "stages"), number(o, "micro_batches"),
+	       number(o, "batch"), number(o, "accumulate"));
+	printf("%-10s %s in all, %.4g samples/s, idle %.1f %% (times: %s)\n\n", "predicted",
+	       time_text(number(o, "makespan_seconds"), time), number(o, "samples_per_second"),
+	       100 * number(o, "bubble"), text(o, "times"));
+	printf("%-8s %9s %9s %9s %10s %9s %8s %5s %7s %10s\n", "stage", "params", "forward",
+	       "backward", "sends", "in flight", "versions", "stale", "idle", "memory");
+	json_array_foreach(json_object_get(o, "rows"), k, row) print_schedule_row(row);
+	printf("\n");
+	json_array_foreach(json_object_get(o, "picture"), k, line)
+		printf("%3zu %s\n", k, json_string_value(line));
+	printf("time goes from left to right, one line per node; digits: forward of the "
+	       "micro-batch "
+	       "with\nthat last digit; a to j: backward of the one with last digit 0 to 9; A to J: "
+	       "its second\nhalf; a dot: idle\n");
+}
+
+static int schedule(const struct tw_call *call)
+{
+	const struct plan_flags *f = call->flags;
+	char link[2][80];
+	const char **set = calloc(f->set.count + 2, sizeof *set);
+	struct tw_schedule_request r = { .path = call->word[0],
+					 .words = { set, f->set.count,
+						    (const char *const *)environ },
+					 .read = f->read_csv,
+					 .write = f->write_csv,
+					 .compute = f->compute,
+					 .micros = f->micros };
+	struct tw_error why = { .status = TW_OK };
+	json_t *o = NULL;
+	int code;
+
+	if (!set)
+		tw_fail(&why, TW_NO_MEMORY, "no memory for the fields of a job");
+	for (size_t k = 0; set && k < f->set.count; k++)
+		set[k] = f->set.at[k];
+	if (set && *f->bandwidth) {
+		snprintf(link[0], sizeof link[0], "sim.bandwidth=%.60s", f->bandwidth);
+		set[r.words.sets++] = link[0];
+	}
+	if (set && *f->latency) {
+		snprintf(link[1], sizeof link[1], "sim.latency=%.60s", f->latency);
+		set[r.words.sets++] = link[1];
+	}
+
+	if (f->workers[0] || f->memory)
+		tw_fail(&why, TW_BAD_INPUT, "--%s: has no effect with --schedule; leave it out",
+			f->memory ? "memory" : "workers");
+	if (why.status != TW_OK || tw_query_schedule(&r, &o, &why) != TW_OK)
+		code = tw_query_failed(call, &why);
+	else
+		code = tw_query_show(o, f->json, print_schedule);
+	free(set);
+	return code;
+}
+
 /* --- the call --- */
 
 /* "2,4,8": each number once. */
@@ -338,7 +422,14 @@ static int plan(const struct tw_call *call)
 	struct tw_error why = { .status = TW_OK };
 	json_t *o = NULL;
 
-	if (read_workers(f->workers, workers, &r.count, &why) != TW_OK ||
+	if (f->schedule)
+		return schedule(call);
+	if (f->read_csv[0] || f->write_csv[0] || f->micros)
+		tw_fail(&why, TW_BAD_INPUT, "--%s: needs --schedule",
+			f->read_csv[0] ? "read-csv"
+			: f->micros    ? "micro-batches"
+				       : "write-csv");
+	if (why.status != TW_OK || read_workers(f->workers, workers, &r.count, &why) != TW_OK ||
 	    tw_query_plan(&r, &o, &why) != TW_OK)
 		return tw_query_failed(call, &why);
 	return tw_query_show(o, f->json, print_plan);
@@ -358,6 +449,15 @@ static const struct tw_flag flags[] = {
 		"measured here"),
 	TW_FLAG(struct plan_flags, memory, "memory", TW_SIZE, "0B", "M", 0, 0,
 		"memory of a node: choose no strategy that needs more; 0B: any"),
+	TW_FLAG(struct plan_flags, schedule, "schedule", TW_BOOL, "false", NULL, 0, 0,
+		"print the schedule of the job's pipeline instead, as a table and as a picture"),
+	TW_FLAG(struct plan_flags, read_csv, "read-csv", TW_TEXT, "", "FILE", 0, 0,
+		"with --schedule: take the moves from a file, one line per node, such as "
+		"0F0,0F1,0B0,0B1; as torch.distributed.pipelining writes them"),
+	TW_FLAG(struct plan_flags, write_csv, "write-csv", TW_TEXT, "", "FILE", 0, 0,
+		"with --schedule: write the moves to such a file"),
+	TW_FLAG(struct plan_flags, micros, "micro-batches", TW_U64, "0", "N", 0, 100000,
+		"with --schedule: micro-batches to show; 0: enough to see the pipeline full"),
 	TW_FLAG_MANY(struct plan_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
 	TW_FLAG(struct plan_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
@@ -371,6 +471,8 @@ static const struct tw_example examples[] = {
 	  "the same for 8 workers on slow links, and how it grows" },
 	{ "thalweg plan examples/lenet-mnist.yaml --bandwidth 1Gbit/s --latency 200us",
 	  "measure a step on this machine first" },
+	{ "thalweg plan examples/gpipe.yaml --schedule",
+	  "who computes what when, and what each stage keeps" },
 	{ 0 },
 };
 

@@ -34,7 +34,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
-	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK;
+	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
+	      tw_cells_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -237,6 +238,8 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].state = SERVER_AWAY;
 		tw_master_lose_shards(m, ctx, node);
+	} else if (node && m->members.cell) {
+		tw_cells_down(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
 	}
@@ -257,6 +260,8 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 				if (m->shard[s].node == node)
 					tw_master_resync_shard(m, ctx, s);
 		}
+	} else if (node && m->members.cell) {
+		tw_cells_up(m, ctx, node, boot);
 	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
 		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */
 	} else if (slot != UINT32_MAX) {

@@ -30,6 +30,16 @@ uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
 enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *heap, uint32_t slots);
 void tw_master_member_release(struct member *e, struct tw_heap *heap);
 void tw_master_members_release(struct membership *all, struct tw_heap *heap);
+/* A worker that is whole becomes the member of this slot, on this node. */
+void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t node,
+		       uint32_t boot);
+/* WELCOME, once more to one cell. */
+void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t cell);
+void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
+			   enum tw_refusal why);
+/* To one of the cells of a worker. */
+struct tw_msg *tw_master_to_cell(struct master *m, struct tw_context *ctx, uint32_t slot,
+				 uint32_t cell, enum tw_type type);
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
 				   enum tw_type type);
 /* Where the shards are, to one worker. */
@@ -413,5 +423,18 @@ void tw_takeover_joined(struct master *m, struct tw_context *ctx, uint32_t slot)
 bool tw_takeover_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* True: it is decided what the run goes on from, or there is nothing to decide. */
 bool tw_takeover(struct master *m, struct tw_context *ctx);
+
+/* --- master_cells.c ------------------------------------------------------------------------- */
+
+enum tw_status tw_cells_init(struct master *m);
+struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
+/* The slot whose cell has its place on this node; TW_NO_SLOT: none. */
+uint32_t tw_cells_slot_of(const struct master *m, uint32_t node);
+/* A cell asks to join. */
+void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* The worker is no member any more: its cells begin anew. */
+void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
+void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);
+void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
 
 #endif

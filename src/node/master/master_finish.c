@@ -248,10 +248,12 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	}
 	for (uint32_t k = 0; k < p->crew.workers; k++)
 		if (m->member[k].live) {
-			struct tw_msg *msg = tw_master_to_worker(m, ctx, k, TW_BYE);
+			for (uint32_t c = 0; c < tw_plan_cells(p); c++) {
+				struct tw_msg *msg = tw_master_to_cell(m, ctx, k, c, TW_BYE);
 
-			if (msg)
-				tw_send(ctx, msg);
+				if (msg)
+					tw_send(ctx, msg);
+			}
 		}
 	m->phase = PHASE_OVER;
 	ctx->world->finish(ctx, status, &t);

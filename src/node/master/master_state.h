@@ -153,6 +153,12 @@ struct member {
 
 #define NO_CHUNK UINT32_MAX
 
+/* A cell of a worker whose model is cut into stages, see master_cells.c. */
+struct cell_info {
+	bool here; /* it has asked to join, or is a member's */
+	uint32_t boot;
+};
+
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
  *
  *  (1) `live` has exactly the slots whose member is live.
@@ -164,6 +170,7 @@ struct membership {
 	struct tw_slots barred; /* slots with a barred node */
 	uint32_t incarnations;  /* given by this master */
 	uint64_t views;         /* number of the last view */
+	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
 };
 
 /* --- servers and shards ----------------------------------------------------------------------- */

@@ -15,7 +15,13 @@
 struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
 				   enum tw_type type)
 {
-	const struct tw_addr to = { m->member[slot].node, TW_WORKER, 0 };
+	return tw_master_to_cell(m, ctx, slot, 0, type);
+}
+
+struct tw_msg *tw_master_to_cell(struct master *m, struct tw_context *ctx, uint32_t slot,
+				 uint32_t cell, enum tw_type type)
+{
+	const struct tw_addr to = { m->member[slot].node + cell, TW_WORKER, 0 };
 	struct tw_msg *msg = tw_msg_to(ctx, to, type);
 
 	if (msg)
@@ -50,14 +56,26 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 
 void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running)
 {
-	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_VIEW);
+	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++) {
+		struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, c, TW_VIEW);
 
-	if (!msg)
-		return;
-	msg->h.incarnation = m->member[slot].incarnation;
-	msg->b.view = (struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
-	if (put_places(m, ctx, msg, slot))
+		if (!msg)
+			return;
+		msg->h.incarnation = m->member[slot].incarnation;
+		msg->b.view =
+			(struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
+		if (!put_places(m, ctx, msg, slot))
+			return;
 		tw_send(ctx, msg);
+	}
+}
+
+/* Where the cell of a worker is that speaks to this shard. */
+static uint32_t node_for(const struct master *m, uint32_t slot, uint32_t shard)
+{
+	const uint32_t *stage_of = m->plan->staging.stage_of;
+
+	return m->member[slot].node + (stage_of ? stage_of[shard] : 0);
 }
 
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -84,7 +102,7 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
 		     k = tw_slots_next(&m->members.live, k + 1))
 			tail[count++] = (struct tw_member){ k, m->member[k].incarnation, TW_LIVE,
-							    m->member[k].node };
+							    node_for(m, k, shard) };
 	}
 	tw_send(ctx, msg);
 	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_ACTIVE);
@@ -109,15 +127,17 @@ static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *
 static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 			enum tw_member_state state)
 {
-	const struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
-				       m->member[slot].node };
+	struct tw_member one = { slot, m->member[slot].incarnation, (uint32_t)state,
+				 m->member[slot].node };
 	/* a replica knows its own worker only, but counts what others owe when they go */
 	const bool all = tw_plan_gathers(m->plan) && state != TW_LIVE;
 
 	tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
+		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m)) {
+			one.node = node_for(m, slot, s);
 			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &one);
+		}
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
 		     k = tw_replicas_next(m, k + 1))
 			tell_shard(m, ctx, tw_replica_to_shard(m, ctx, k, s, TW_VIEW), &one);
@@ -130,8 +150,8 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 					.value = state });
 }
 
-static void refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
-			enum tw_refusal why)
+void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
+			   enum tw_refusal why)
 {
 	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, TW_REFUSE);
 
@@ -144,27 +164,35 @@ static void refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnat
 
 static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
 {
-	refuse_node(ctx, to->from.node, to->h.incarnation, why);
+	tw_master_refuse_node(ctx, to->from.node, to->h.incarnation, why);
 }
 
-static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
+void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t cell)
 {
 	struct member *e = &m->member[slot];
-	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_WELCOME);
+	struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, cell, TW_WELCOME);
 
 	if (!msg)
 		return;
-	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
-						   .incarnation = e->incarnation,
-						   .workers = m->plan->crew.workers,
-						   .boot = e->boot,
-						   .cut = m->cuts.last };
+	msg->b.welcome =
+		(struct tw_body_welcome){ .slot = slot,
+					  .incarnation = e->incarnation,
+					  .workers = m->plan->crew.workers,
+					  .boot = m->members.cell ? tw_cell_at(m, slot, cell)->boot
+								  : e->boot,
+					  .cut = m->cuts.last };
 	if (e->restore) {
 		msg->payload = tw_block_keep(e->restore);
 		msg->h.payload = (uint32_t)e->restore->bytes;
 	}
 	if (put_places(m, ctx, msg, slot))
 		tw_send(ctx, msg);
+}
+
+static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++)
+		tw_master_welcome_cell(m, ctx, slot, c);
 }
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -188,6 +216,7 @@ enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *he
 void tw_master_members_release(struct membership *all, struct tw_heap *heap)
 {
 	heap->put(heap, all->at_node);
+	heap->put(heap, all->cell);
 	tw_slots_release(&all->live);
 	tw_slots_release(&all->barred);
 }
@@ -250,7 +279,7 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 
 	if (slot < m->plan->crew.workers && m->member[slot].live &&
 	    m->member[slot].incarnation == msg->h.incarnation &&
-	    m->member[slot].node == msg->from.node)
+	    msg->from.node - m->member[slot].node < tw_plan_cells(m->plan))
 		return m->member[slot].heard = true;
 	if (slot < m->plan->crew.workers && m->member[slot].incarnation < msg->h.incarnation &&
 	    msg->h.incarnation >> 20 < ctx->boot)
@@ -287,6 +316,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       state == TW_LEFT ? "left" : "is gone", tw_master_live(m) - 1,
 	       tw_master_live(m) == 2 ? "s" : "");
 	unseat(m, slot);
+	tw_cells_lost(m, ctx, slot);
 	tw_replica_lost(m, ctx, slot);
 	e->steps = e->samples = 0;
 	m->count.lost_copies +=
@@ -315,13 +345,13 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
 	if (slot == UINT32_MAX || m->member[slot].heard)
 		return;
-	refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
+	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	tw_master_remove(m, ctx, slot, TW_LEFT);
 }
 
 void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why)
 {
-	refuse_node(ctx, m->member[slot].node, m->member[slot].incarnation, why);
+	tw_master_refuse_node(ctx, m->member[slot].node, m->member[slot].incarnation, why);
 	tw_master_remove(m, ctx, slot, TW_GONE);
 }
 
@@ -350,7 +380,11 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 {
 	uint32_t slot = tw_master_slot_at(m, msg->from.node);
 	bool turned_away = false; /* by a shard, although it is who it says */
-	struct member *e;
+
+	if (tw_plan_is_staged(m->plan)) {
+		tw_cells_admit(m, ctx, msg);
+		return;
+	}
 
 	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot)
 		turned_away = m->member[slot].incarnation == msg->h.incarnation;
@@ -373,10 +407,22 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 		refuse(ctx, msg, TW_REFUSED_FULL);
 		return;
 	}
-	e = &m->member[slot];
-	seat(m, slot, msg->from.node);
+	tw_master_take_in(m, ctx, slot, msg->from.node, msg->b.hello.boot);
+	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
+		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
+			tw_master_full_view(m, ctx, s);
+	tw_cut_snap_worker(m, ctx, slot);
+	tw_stuck_owes_part(m);
+}
+
+void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t node,
+		       uint32_t boot)
+{
+	struct member *e = &m->member[slot];
+
+	seat(m, slot, node);
 	tw_deal_appetite(m, slot, APPETITE_HUNGRY);
-	e->boot = msg->b.hello.boot;
+	e->boot = boot;
 	e->incarnation = tw_master_new_incarnation(m, ctx);
 	e->held.next = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->held.confirmed = 0;
@@ -384,11 +430,6 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
-	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
-		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
-			tw_master_full_view(m, ctx, s);
-	tw_cut_snap_worker(m, ctx, slot);
-	tw_stuck_owes_part(m);
 }
 
 /* --- coming back ----------------------------------------------------------------------------- */
@@ -403,18 +444,29 @@ static bool began_from_cut(const struct master *m)
 	return taken && !tw_master_adopted_any(m);
 }
 
+/* A cell says that it is still here.  True: its worker is not, as far as this master knows. */
+static bool is_lost_cell(const struct master *m, const struct tw_msg *msg)
+{
+	const struct tw_body_hello *h = &msg->b.hello;
+	const struct member *e = &m->member[h->slot];
+
+	return tw_plan_is_staged(m->plan) && !(e->live && e->incarnation == h->incarnation &&
+					       msg->from.node - e->node < tw_plan_cells(m->plan));
+}
+
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_hello *h = &msg->b.hello;
 	const struct tw_range *list = msg->tail ? (const void *)msg->tail->data : NULL;
 	struct member *e;
 
-	if (h->slot >= m->plan->crew.workers) {
+	if (h->slot >= m->plan->crew.workers || is_lost_cell(m, msg)) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}
 	e = &m->member[h->slot];
-	if (e->live && e->incarnation == h->incarnation && e->node == msg->from.node) {
+	if (e->live && e->incarnation == h->incarnation &&
+	    msg->from.node - e->node < tw_plan_cells(m->plan)) {
 		/* the drain comes last: a lease that it hears of now begins no work */
 		tw_deal_resend(m, ctx, h->slot);
 		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);

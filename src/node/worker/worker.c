@@ -5,13 +5,17 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Every shard of the plan holds a range for every worker. */
+/* Every shard of the plan holds a range for every worker, or for one cell of it. */
 static enum tw_status open_exchange(struct worker *w)
 {
 	const uint32_t count = w->plan->problem.shards;
-	uint32_t *shards = tw_heap_zeros(w->heap, count * sizeof *shards);
+	uint32_t *shards;
 	enum tw_status st;
 
+	if (w->stage)
+		return tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
+					w->stage->plan->shard, w->stage->plan->shards);
+	shards = tw_heap_zeros(w->heap, count * sizeof *shards);
 	if (!shards)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < count; k++)
@@ -31,9 +35,15 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 	w->plan = a->plan;
 	w->heap = heap;
 	w->me.index = w->me.id.slot = a->index;
+	if (tw_plan_is_staged(w->plan)) {
+		w->me.index = w->me.id.slot = a->index / tw_plan_cells(w->plan);
+		if (tw_stage_open(w, a->index % tw_plan_cells(w->plan)) != TW_OK)
+			goto out_free;
+	}
 	if (open_exchange(w) == TW_OK && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
 	    tw_kept_open(w) == TW_OK)
 		return (struct tw_actor *)w;
+out_free:
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
 }
@@ -45,6 +55,7 @@ static void worker_free(struct tw_actor *a)
 	if (!w)
 		return;
 	tw_worker_reset_building(&w->building);
+	tw_stage_close(w);
 	tw_eval_close(w);
 	tw_step_close(w);
 	tw_kept_close(w);
@@ -129,6 +140,11 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	case TW_ACK:
 		tw_worker_ack(w, ctx, m);
 		break;
+	case TW_ACT:
+	case TW_GRAD:
+	case TW_CLOSED:
+		tw_stage_hears(w, ctx, m);
+		break;
 	case TW_EVAL:
 		tw_worker_evaluate(w, ctx, m);
 		break;
@@ -149,6 +165,10 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 
 	if (node == 0) {
 		w->since = tw_now(ctx);
+		return;
+	}
+	if (tw_stage_is_cell(w, node) && tw_worker_is_member(w)) {
+		tw_worker_start_again(w, ctx);
 		return;
 	}
 	tw_exchange_down(&w->exchange, node);
@@ -208,6 +228,8 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			tw_worker_leave_again(w, ctx);
 	} else if (node == 0) {
 		master_up(w, ctx, boot);
+	} else if (w->me.state != WORKER_OVER && tw_stage_is_cell(w, node)) {
+		tw_worker_start_again(w, ctx);
 	} else if (w->me.state != WORKER_OVER) {
 		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
 		if (tw_worker_is_member(w))

@@ -19,6 +19,7 @@
 #define TW_NODE_WORKER_WORKER_H
 
 #include "node/exchange.h"
+#include "node/worker/worker_stage.h"
 
 #define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
 
@@ -50,7 +51,8 @@ struct held {
 	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's.  A portion:
 			    number of its batch */
 	double nominal;
-	bool over; /* nothing more will be computed for it */
+	bool over;       /* nothing more will be computed for it */
+	uint64_t backed; /* stages: samples whose gradients are contributed */
 };
 
 struct done {
@@ -114,6 +116,7 @@ struct worker_building {
 	double loss;
 	float drift;        /* send: delta: of what is pushed now */
 	double nominal;     /* samples of a full batch */
+	uint64_t round;     /* of what was computed last */
 	uint64_t cycle;     /* gradients (send: delta: pushes) made: push and fetch count these */
 	bool elastic_due;   /* the difference from fresh parameters is to be pushed */
 	uint32_t own;       /* own contributions already in the local parameters */
@@ -151,8 +154,9 @@ struct worker_evaluation {
 	struct tw_compute compute;
 	bool busy, wanted; /* the next may be wanted while one is under way */
 	struct tw_body_eval what;
-	uint32_t incarnation;   /* of us, when we were asked */
-	struct tw_piece *piece; /* by holder */
+	uint32_t incarnation;      /* of us, when we were asked */
+	struct tw_piece *piece;    /* by holder */
+	struct tw_block *in, *out; /* a stage's, while it computes: what crosses its cuts */
 };
 
 /* --- by holder of the exchange ------------------------------------------------------------ */
@@ -185,6 +189,7 @@ struct worker {
 	struct worker_kept kept;
 	struct worker_evaluation eval;
 	struct worker_shard *shard; /* by holder of the exchange */
+	struct worker_stage *stage; /* a cell's; NULL: it computes the whole model */
 	uint64_t steps, samples;    /* since it joined */
 	double loss;                /* of samples that no DONE has told yet ... */
 	uint64_t losses;            /* ... so many ... */
@@ -214,10 +219,11 @@ static inline bool tw_worker_busy(const struct worker *w)
 {
 	return w->step.state != STEP_IDLE;
 }
-/* Floats of the whole vector. */
+/* Floats of the whole vector, or of a cell's stage. */
 static inline size_t tw_worker_total(const struct worker *w)
 {
-	return w->plan->problem.trainable + w->plan->problem.buffers;
+	return w->stage ? w->stage->plan->floats
+			: w->plan->problem.trainable + w->plan->problem.buffers;
 }
 
 /* Floats of what it pushes: with the state of its rule, if that is averaged. */
@@ -290,11 +296,16 @@ static inline struct held *tw_worker_held(struct worker *w, uint64_t id)
 /* The round of the lease to work on; NULL: there is none. */
 const uint64_t *tw_worker_round(struct worker *w);
 uint64_t tw_worker_positions_left(const struct worker *w);
+/* Are gradients of all of its samples there? */
+static inline bool tw_worker_is_computed(const struct worker *w, const struct held *h)
+{
+	return w->stage ? h->backed == h->to - h->from : h->next == h->to;
+}
 /* Contribution `seq` carries the last samples of leases that are computed to their end. */
 static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
 {
 	for (uint32_t k = 0; k < w->leases.count; k++)
-		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
+		if (!w->leases.held[k].closing && tw_worker_is_computed(w, &w->leases.held[k]))
 			w->leases.held[k].closing = seq;
 }
 /* Leases of rounds before this one are void, but not the one that is being computed. */
@@ -320,6 +331,8 @@ enum tw_status tw_step_open(struct worker *w);
 void tw_step_close(struct worker *w);
 /* Its result is not wanted any more. */
 void tw_step_abandon(struct worker *w, struct tw_context *ctx);
+/* A block for a gradient that nobody else has a reference to: step.gradient; false: no memory. */
+bool tw_step_take_gradient(struct worker *w);
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
 void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
 /* Is it time to merge the answer to the last push (plan.traffic.delay)?  After so many steps of the
@@ -336,10 +349,18 @@ void tw_worker_reset_building(struct worker_building *b);
 void tw_worker_forget_group(struct worker_building *b);
 /* What is computed and not pushed is of no use: its positions are given back. */
 void tw_worker_forget_building(struct worker *w, struct tw_context *ctx);
-/* A gradient of `count` samples at `from`, as it was computed, weighing `weight`: push it, or add
- * it to what is pushed later.  `last`: its lease is computed to the end. */
-void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,
-			  float weight, bool last);
+/* What a gradient is of. */
+struct tw_computed {
+	uint64_t position; /* of its first sample */
+	uint64_t lease, round;
+	double nominal; /* samples that weigh 1 */
+	double loss;    /* sum over the samples */
+	uint32_t count; /* samples */
+	bool last;      /* its lease is computed to the end */
+};
+/* A gradient as it was computed: push it, or add it to what is pushed later. */
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct tw_computed *done,
+			  struct tw_block *gradient);
 /* Push what is not pushed yet; true if there was something. */
 bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
 /* Is a last push due before it leaves? */

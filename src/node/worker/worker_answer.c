@@ -72,8 +72,12 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 {
 	struct held *h;
 
-	if (!tw_worker_is_member(w) || tw_worker_busy(w))
+	if (!tw_worker_is_member(w) || (tw_worker_busy(w) && !w->stage))
 		return;
+	if (w->stage) {
+		tw_stage_advance(w, ctx);
+		return;
+	}
 	if (w->leases.draining || (w->me.state == WORKER_LEAVING && !works_on(w))) {
 		tw_worker_give_back(w, ctx);
 		return;
@@ -129,6 +133,8 @@ static void was_bad(struct worker *w, struct tw_context *ctx, const struct holde
 /* All shards have answered. */
 static void fetched(struct worker *w, struct tw_context *ctx)
 {
+	if (w->stage)
+		tw_stage_fetched(w, ctx);
 	if (w->plan->traffic.delay && w->kept.own && !w->kept.rejoined) {
 		w->building.merge_due = true;
 		return;
@@ -249,6 +255,8 @@ bool tw_worker_waits(const struct worker *w, struct tw_wait *out)
 			out->step = w->exchange.seq; /* behind the words "its answer to push" */
 		return true;
 	}
+	if (member && w->stage && tw_stage_waits(w, out))
+		return true;
 	out->whom = tw_master_addr();
 	out->why = member                          ? "work to do"
 		   : w->me.state == WORKER_WAITING ? "a free place"

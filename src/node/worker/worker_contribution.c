@@ -98,11 +98,9 @@ static uint32_t state_count(const struct worker *w)
 }
 
 /* The round of what was computed last; 0 where there are none. */
-static uint64_t round_of(struct worker *w)
+static uint64_t round_of(const struct worker *w)
 {
-	const struct held *h = tw_worker_rounds(w) ? tw_worker_held(w, w->step.compute.id) : NULL;
-
-	return h ? h->round : 0;
+	return tw_worker_rounds(w) ? w->building.round : 0;
 }
 
 static struct tw_body_push body_of(struct worker *w, float weight, float divide)
@@ -357,32 +355,36 @@ static void group_ready(struct worker *w, struct tw_context *ctx, bool flush, bo
 	tw_block_drop(group);
 }
 
-static void add_range(struct worker_building *b, const struct tw_compute *c)
+static void add_range(struct worker_building *b, const struct tw_computed *c)
 {
 	struct tw_range *last = b->ranges ? &b->range[b->ranges - 1] : NULL;
-	const uint32_t lease = (uint32_t)c->id;
+	const uint32_t lease = (uint32_t)c->lease;
 
-	b->samples += c->in.count;
+	b->samples += c->count;
 	b->steps++;
-	b->loss += c->score.loss;
-	if (last && last->lease == lease && last->from + last->count == c->epoch_position)
-		last->count += c->in.count;
+	b->loss += c->loss;
+	if (last && last->lease == lease && last->from + last->count == c->position)
+		last->count += c->count;
 	else
-		b->range[b->ranges++] = (struct tw_range){ c->epoch_position, c->in.count, lease };
+		b->range[b->ranges++] = (struct tw_range){ c->position, c->count, lease };
 }
 
-void tw_worker_contribute(struct worker *w, struct tw_context *ctx, struct tw_block *gradient,
-			  float weight, bool last)
+void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct tw_computed *done,
+			  struct tw_block *gradient)
 {
 	struct worker_building *b = &w->building;
 	const uint32_t accumulate = w->plan->dealing.accumulate;
+	const float weight = (float)(done->count / done->nominal);
+	const bool last = done->last;
 
+	b->round = done->round;
+	b->nominal = done->nominal;
 	if (b->micros == 0 && b->summed == 0)
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
 	if (b->micros == 0)
-		b->group_from = w->step.compute.epoch_position;
-	add_range(b, &w->step.compute);
+		b->group_from = done->position;
+	add_range(b, done);
 	if (w->kept.drift)
 		tw_kept_local_step(w, tw_block_floats(gradient));
 	if (accumulate == 1) {

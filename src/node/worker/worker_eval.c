@@ -24,6 +24,8 @@ void tw_eval_close(struct worker *w)
 {
 	if (w->shard)
 		drop_pinned(w);
+	tw_block_drop(w->eval.in);
+	tw_block_drop(w->eval.out);
 	w->heap->put(w->heap, w->eval.piece);
 }
 
@@ -58,6 +60,33 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 		tw_worker_ask_pinned(w, ctx);
 }
 
+/* One stage of it: from what the cell before has computed to what the next one needs. */
+static bool eval_stage(struct worker *w, struct tw_context *ctx)
+{
+	const struct worker_stage *s = w->stage;
+	const bool last = s->cell + 1 == s->cells;
+	struct worker_evaluation *e = &w->eval;
+
+	tw_block_drop(e->out);
+	e->out = last ? NULL
+		      : tw_block_new(w->heap,
+				     sizeof(float) * tw_model_cut_floats(s->plan->out,
+									 e->what.count, false));
+	tw_block_drop(e->in);
+	e->in = tw_block_keep(s->test_x);
+	if (!last && !e->out) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an evaluation");
+		return false;
+	}
+	e->compute.pass = (struct tw_pass){ .kind = TW_PASS_EVALUATE,
+					    .first = s->plan->first,
+					    .last = s->plan->last,
+					    .x = e->in ? tw_block_floats(e->in) : NULL,
+					    .y = e->out ? tw_block_floats(e->out) : NULL };
+	e->compute.scratch = s->plan->scratch;
+	return true;
+}
+
 static void start_eval(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_evaluation *e = &w->eval;
@@ -70,12 +99,14 @@ static void start_eval(struct worker *w, struct tw_context *ctx)
 		e->piece[k] =
 			(struct tw_piece){ tw_block_floats(w->shard[k].pinned), r->from, r->n };
 	}
-	e->compute = (struct tw_compute){ .evaluate = true,
+	e->compute = (struct tw_compute){ .pass.kind = TW_PASS_EVALUATE,
 					  .in = { .from = e->what.from,
 						  .count = e->what.count,
 						  .piece = e->piece,
 						  .pieces = w->exchange.holders },
 					  .id = e->what.pin };
+	if (w->stage && !eval_stage(w, ctx))
+		return;
 	e->compute.in.cancel = &e->compute.cancel;
 	e->busy = true;
 	ctx->world->compute(ctx, &e->compute);
@@ -117,6 +148,17 @@ void tw_worker_evaluated(struct worker *w, struct tw_context *ctx)
 	}
 	e->wanted = false;
 	drop_pinned(w);
+	if (w->stage && e->out) {
+		tw_stage_send_act(w, ctx,
+				  &(struct tw_body_act){ .pin = e->what.pin,
+							 .from = e->what.from,
+							 .nominal = 1,
+							 .count = e->what.count },
+				  e->out);
+		tw_block_drop(e->out);
+		e->out = NULL;
+		return;
+	}
 	m = tw_worker_to_master(w, ctx, TW_RESULT);
 	if (!m)
 		return;

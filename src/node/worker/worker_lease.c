@@ -136,8 +136,10 @@ void tw_worker_void_leases(struct worker *w, uint64_t round)
 /* (2): is nothing of it on its way any more? */
 static bool is_done(const struct worker *w, const struct held *h)
 {
-	return (h->over && w->exchange.outs == 0) ||
-	       (h->closing && h->closing <= tw_exchange_closed(&w->exchange));
+	const uint64_t closed = w->stage ? w->stage->seq_before + tw_stage_closed(w)
+					 : tw_exchange_closed(&w->exchange);
+
+	return (h->over && closed == w->exchange.seq) || (h->closing && h->closing <= closed);
 }
 
 bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r)

@@ -89,6 +89,8 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 	tw_worker_reset_building(&w->building);
 	tw_kept_forget_drift(w);
 	tw_exchange_reset(&w->exchange);
+	if (w->stage)
+		tw_stage_reset(w);
 }
 
 void tw_worker_go(struct worker *w, struct tw_context *ctx)
@@ -207,6 +209,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
+	if (w->stage)
+		w->stage->seq_before = 0;
 	if (!restore(w, ctx, m))
 		return;
 	places(w, ctx, m);

@@ -122,8 +122,7 @@ static void look(struct worker *w, uint32_t k, uint64_t position)
 		(struct tw_piece){ tw_block_floats(s->using), h->range.from, h->range.n };
 }
 
-/* One that nobody else has a reference to. */
-static bool take_gradient(struct worker *w)
+bool tw_step_take_gradient(struct worker *w)
 {
 	struct tw_block *g = w->step.gradient;
 
@@ -149,7 +148,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 		tw_worker_forget_group(&w->building);
 		w->building.summed = 0;
 	}
-	if (!take_gradient(w)) {
+	if (!tw_step_take_gradient(w)) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a gradient of %zu parameters",
 			   tw_worker_total(w));
 		return;
@@ -165,7 +164,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 					  .gradient = tw_block_floats(s->gradient),
 					  .epoch_position = lease->next,
 					  .id = lease->id,
-					  .pass = s->again };
+					  .again = s->again };
 	s->compute.in.cancel = &s->compute.cancel;
 	s->state = STEP_COMPUTING;
 	if (w->plan->traffic.adaptive)
@@ -237,9 +236,15 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 	w->step.again = 0;
 	count_step(w, ctx, h);
 	finish_gradient(w, tw_block_floats(w->step.gradient));
-	w->building.nominal = h->nominal;
-	tw_worker_contribute(w, ctx, w->step.gradient, (float)(c->in.count / h->nominal),
-			     h->next == h->to);
+	tw_worker_contribute(w, ctx,
+			     &(struct tw_computed){ .position = c->epoch_position,
+						    .lease = h->id,
+						    .round = h->round,
+						    .nominal = h->nominal,
+						    .loss = c->score.loss,
+						    .count = c->in.count,
+						    .last = h->next == h->to },
+			     w->step.gradient);
 }
 
 void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
@@ -250,7 +255,10 @@ void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_comp
 		tw_worker_evaluated(w, ctx);
 		return;
 	}
-	step_computed(w, ctx);
+	if (w->stage)
+		tw_stage_computed(w, ctx);
+	else
+		step_computed(w, ctx);
 	tw_worker_advance(w, ctx);
 }
 

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cells.c - runs the cells of a comparison as processes, and keeps what they came to. */
+#include "compare/cells.h"
+
+#include "base/child.h"
+#include "base/cores.h"
+#include "checkpoint/files.h"
+#include "metrics/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_ROOM 4200
+#define NEW_FILE  (O_CREAT | O_EXCL | O_CLOEXEC)
+
+/* A process at work on a cell. */
+struct slot {
+	struct tw_child child;
+	const struct tw_compare_cell *cell; /* NULL: free */
+	int64_t began;
+};
+
+struct failure {
+	struct tw_sha key;
+	char text[300];
+	struct failure *next;
+};
+
+struct tw_cells {
+	const struct tw_comparison *comparison;
+	struct tw_cells_how how;
+	char dir[PATH_ROOM - 120]; /* absolute: processes run elsewhere */
+	int lock;
+	struct slot *slot;
+	struct failure *failures;
+	struct tw_cells_progress now;
+	double spent; /* seconds of the processes that finished */
+	size_t ran;   /* so many */
+};
+
+/* --- folders --- */
+
+void tw_cells_path(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file,
+		   char *out)
+{
+	char key[TW_SHA_TEXT];
+
+	snprintf(out, PATH_ROOM, "%s/cells/%.32s/%s", s->dir, tw_sha_text(&cell->key, key), file);
+}
+
+static void draft_path(const struct tw_cells *s, const struct tw_compare_cell *cell,
+		       const char *file, char *out)
+{
+	char key[TW_SHA_TEXT];
+
+	snprintf(out, PATH_ROOM, "%s/cells/.%.32s/%s", s->dir, tw_sha_text(&cell->key, key), file);
+}
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+	(void)about, (void)kind, (void)where;
+	return remove(path);
+}
+
+static void remove_all(const char *path)
+{
+	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool is_kept(const struct tw_cells *s, const struct tw_compare_cell *cell)
+{
+	char path[PATH_ROOM];
+
+	tw_cells_path(s, cell, "result.json", path);
+	return access(path, R_OK) == 0;
+}
+
+enum tw_status tw_cells_open(const struct tw_comparison *c, const struct tw_cells_how *how,
+			     struct tw_cells **out, struct tw_error *why)
+{
+	struct tw_cells *s = calloc(1, sizeof *s);
+	char path[PATH_ROOM], *whole = NULL;
+
+	if (!s || !(s->slot = calloc(how->jobs, sizeof *s->slot))) {
+		free(s);
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the comparison");
+	}
+	*out = s;
+	s->comparison = c;
+	s->how = *how;
+	s->lock = -1;
+	s->now.left = -1;
+	snprintf(path, sizeof path, "%.3900s/cells", how->dir);
+	if (tw_folder_make(path) != TW_OK)
+		return tw_fail(why, TW_BAD_INPUT, "--run %.200s: the directory cannot be made: %s",
+			       how->dir, strerror(errno));
+	whole = realpath(how->dir, NULL);
+	if (!whole || strlen(whole) >= sizeof s->dir)
+		tw_fail(why, TW_BAD_INPUT, "--run %.200s: is no usable directory", how->dir);
+	else
+		snprintf(s->dir, sizeof s->dir, "%s", whole);
+	free(whole);
+	if (!*s->dir)
+		return TW_BAD_INPUT;
+	snprintf(path, sizeof path, "%s/lock", s->dir);
+	s->lock = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+	if (s->lock < 0)
+		return tw_fail(why, TW_IO, "%.200s: cannot be opened: %s", path, strerror(errno));
+	if (flock(s->lock, LOCK_EX | LOCK_NB) != 0)
+		return tw_fail(why, TW_REFUSED,
+			       "%.200s: another comparison uses this directory now; wait for it, "
+			       "or give another --run DIR",
+			       how->dir);
+	return TW_OK;
+}
+
+void tw_cells_close(struct tw_cells *s)
+{
+	if (!s)
+		return;
+	while (s->failures) {
+		struct failure *f = s->failures;
+
+		s->failures = f->next;
+		free(f);
+	}
+	if (s->lock >= 0)
+		close(s->lock);
+	free(s->slot);
+	free(s);
+}
+
+/* --- failures --- */
+
+const char *tw_cells_failure(const struct tw_cells *s, const struct tw_compare_cell *cell)
+{
+	for (const struct failure *f = s->failures; f; f = f->next)
+		if (tw_sha_same(&f->key, &cell->key))
+			return f->text;
+	return NULL;
+}
+
+/* The last line of what it said. */
+static void last_line(const char *path, char *out, size_t room)
+{
+	FILE *f = fopen(path, "re");
+	char line[600];
+
+	*out = '\0';
+	while (f && fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (*line)
+			snprintf(out, room, "%.290s",
+				 strncmp(line, "thalweg: ", 9) == 0 ? line + 9 : line);
+	}
+	if (f)
+		fclose(f);
+}
+
+static void failed(struct tw_cells *s, const struct slot *slot)
+{
+	struct failure *f = calloc(1, sizeof *f);
+	char path[PATH_ROOM];
+
+	s->now.failed++;
+	if (!f)
+		return;
+	f->key = slot->cell->key;
+	draft_path(s, slot->cell, "stderr", path);
+	last_line(path, f->text, sizeof f->text);
+	if (!*f->text)
+		snprintf(f->text, sizeof f->text, "its process ended with code %d",
+			 slot->child.code);
+	f->next = s->failures;
+	s->failures = f;
+	tw_log_line(s->how.log, TW_WARNING, "", "%s, seed %llu: %s",
+		    s->comparison->row[slot->cell->row].label, (unsigned long long)slot->cell->seed,
+		    f->text);
+}
+
+/* --- starting --- */
+
+static enum tw_status cannot(const char *path, struct tw_error *why)
+{
+	return tw_fail(why, TW_IO, "%.300s: cannot be written: %s", path, strerror(errno));
+}
+
+/* The folder of the cell with its job, and the three descriptors of its process. */
+static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *cell, int fd[3],
+			      struct tw_error *why)
+{
+	static const char *const name[] = { "job.yaml", "result.json", "stderr" };
+	char path[PATH_ROOM];
+
+	draft_path(s, cell, "", path);
+	remove_all(path);
+	if (mkdir(path, 0777) != 0)
+		return cannot(path, why);
+	for (int k = 0; k < 3; k++) {
+		draft_path(s, cell, name[k], path);
+		fd[k] = open(path, NEW_FILE | (k ? O_WRONLY : O_RDWR), 0666);
+		if (fd[k] < 0)
+			return cannot(path, why);
+	}
+	if (write(fd[0], cell->text, strlen(cell->text)) != (ssize_t)strlen(cell->text) ||
+	    lseek(fd[0], 0, SEEK_SET) != 0)
+		return cannot(path, why);
+	return TW_OK;
+}
+
+static enum tw_status start(struct tw_cells *s, struct slot *slot,
+			    const struct tw_compare_cell *cell, struct tw_error *why)
+{
+	const struct tw_comparison *c = s->comparison;
+	const bool sim = c->world == TW_COMPARE_SIM;
+	const uint32_t cores = tw_cores();
+	int fd[3] = { -1, -1, -1 }, failure = 0;
+	char log[PATH_ROOM], run[PATH_ROOM], threads[16];
+	const char *argv[20];
+	size_t n = 0;
+	enum tw_status st = prepare(s, cell, fd, why);
+	const struct tw_child_how how = {
+		.fd = fd,
+		.folder = c->folder[c->row[cell->row].file],
+		.death = SIGKILL,
+		.group = true,
+	};
+
+	draft_path(s, cell, "log.jsonl", log);
+	draft_path(s, cell, "run", run);
+	snprintf(threads, sizeof threads, "%u", s->how.jobs < cores ? cores / s->how.jobs : 1);
+	argv[n++] = "/proc/self/exe"; /* this very program, even if its file was replaced */
+	argv[n++] = sim ? "sim" : "train";
+	for (const char *const *w = (const char *const[]){ "-", "--json", "--quiet", "--isa",
+							   c->isa, "--log", log, NULL };
+	     *w; w++)
+		argv[n++] = *w;
+	argv[n++] = sim ? "--threads" : "--run";
+	argv[n++] = sim ? threads : run;
+	if (c->world == TW_COMPARE_PROCESSES)
+		argv[n++] = "--processes";
+	argv[n] = NULL;
+	if (st == TW_OK) {
+		failure = tw_child_exec(&slot->child, &how, argv);
+		if (failure)
+			st = tw_fail(why, TW_IO, "no process can be started: %s",
+				     strerror(failure));
+	}
+	for (int k = 0; k < 3; k++)
+		if (fd[k] >= 0)
+			close(fd[k]);
+	if (st == TW_OK) {
+		slot->cell = cell;
+		slot->began = tw_clock();
+		s->now.label = c->row[cell->row].label;
+		s->now.running++;
+	}
+	return st;
+}
+
+/* --- finishing --- */
+
+/* 0: finished, 1: diverged, -1: neither. */
+static int outcome(int code, const char *path)
+{
+	json_t *result = json_load_file(path, 0, NULL);
+	const bool diverged = json_is_true(json_object_get(result, "diverged"));
+	const bool whole = result && !json_is_true(json_object_get(result, "interrupted"));
+
+	json_decref(result);
+	if (diverged)
+		return 1;
+	return whole && code == 0 ? 0 : -1;
+}
+
+static enum tw_status put_in_place(struct tw_cells *s, const struct tw_compare_cell *cell,
+				   struct tw_error *why)
+{
+	char from[PATH_ROOM], to[PATH_ROOM];
+
+	draft_path(s, cell, "run", from);
+	remove_all(from);
+	draft_path(s, cell, "", from);
+	tw_cells_path(s, cell, "", to);
+	remove_all(to); /* what has no result is not a cell */
+	return rename(from, to) == 0 ? TW_OK : cannot(to, why);
+}
+
+static enum tw_status finish(struct tw_cells *s, struct slot *slot, struct tw_error *why)
+{
+	char path[PATH_ROOM];
+	enum tw_status st = TW_OK;
+	int came;
+
+	draft_path(s, slot->cell, "result.json", path);
+	came = outcome(slot->child.code, path);
+	if (came < 0)
+		failed(s, slot);
+	else
+		st = put_in_place(s, slot->cell, why);
+	s->now.diverged += came > 0;
+	s->now.done++;
+	s->now.running--;
+	s->spent += (double)(tw_clock() - slot->began) / 1e9;
+	s->ran++;
+	*slot = (struct slot){ 0 };
+	return st;
+}
+
+/* --- the loop --- */
+
+static void show(struct tw_cells *s)
+{
+	const double mean = s->ran ? s->spent / (double)s->ran : -1;
+
+	s->now.left =
+		mean < 0 ? -1 : mean * (double)(s->now.all - s->now.done) / (double)s->how.jobs;
+	if (s->how.show)
+		s->how.show(s->how.show_arg, &s->now);
+}
+
+static bool stopped(const struct tw_cells *s)
+{
+	return s->how.interrupted && atomic_load(s->how.interrupted) > 0;
+}
+
+static void end_all(struct tw_cells *s)
+{
+	for (uint32_t k = 0; k < s->how.jobs; k++)
+		if (s->slot[k].cell) {
+			tw_child_kill(&s->slot[k].child);
+			s->slot[k] = (struct slot){ 0 };
+			s->now.running--;
+		}
+}
+
+/* Give free places work, and look who is done; *next is the first cell without. */
+static enum tw_status turn(struct tw_cells *s, const struct tw_compare_cell *const *cell, size_t n,
+			   size_t *next, bool *moved, struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+
+	*moved = false;
+	for (uint32_t k = 0; k < s->how.jobs && st == TW_OK; k++) {
+		struct slot *slot = &s->slot[k];
+
+		if (slot->cell && tw_child_look(&slot->child)) {
+			st = finish(s, slot, why);
+			*moved = true;
+		}
+		while (st == TW_OK && !slot->cell && *next < n && is_kept(s, cell[*next])) {
+			s->now.done++;
+			s->now.kept++;
+			(*next)++;
+		}
+		if (st == TW_OK && !slot->cell && *next < n)
+			st = start(s, slot, cell[(*next)++], why);
+	}
+	return st;
+}
+
+enum tw_status tw_cells_run(struct tw_cells *s, const struct tw_compare_cell *const *cell, size_t n,
+			    size_t later, struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+	size_t next = 0;
+	bool moved = false;
+	long ns = 1000000;
+
+	s->now.all = s->now.done + n + later;
+	while (st == TW_OK && (next < n || s->now.running) && !stopped(s)) {
+		st = turn(s, cell, n, &next, &moved, why);
+		show(s);
+		ns = moved ? 1000000 : ns < 20000000 ? ns * 2 : ns;
+		if (s->now.running && !moved)
+			nanosleep(&(struct timespec){ 0, ns }, NULL);
+	}
+	end_all(s);
+	if (st == TW_OK && stopped(s))
+		st = tw_fail(why, TW_INTERRUPTED,
+			     "interrupted with %zu of %zu runs done; run the same command again "
+			     "to resume",
+			     s->now.done, s->now.all);
+	return st;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_cells.c - what the cells of a worker say to each other; worker_stage.h has the rules. */
+#include "node/worker/worker.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- saying ------------------------------------------------------------------------------- */
+
+struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell)
+{
+	return (struct tw_addr){ tw_plan_cell_node(w->plan, w->me.index, cell), TW_WORKER, 0 };
+}
+
+bool tw_stage_is_cell(const struct worker *w, uint32_t node)
+{
+	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
+
+	return w->stage && node >= first && node < first + w->stage->cells &&
+	       node != first + w->stage->cell;
+}
+
+static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, uint32_t cell,
+				 enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, tw_stage_cell(w, cell), type);
+
+	if (!m)
+		return NULL;
+	m->h.from = w->me.id.slot;
+	m->h.incarnation = w->me.id.incarnation;
+	m->h.view = w->me.id.generation;
+	return m;
+}
+
+static void carry(struct worker *w, struct tw_msg *m, struct tw_block *block, size_t floats)
+{
+	m->payload = tw_block_keep(block);
+	m->h.payload = (uint32_t)(floats * sizeof(float));
+	w->stage->counts.sent += m->h.payload;
+}
+
+void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
+		       struct tw_block *y)
+{
+	struct worker_stage *s = w->stage;
+	struct tw_msg *m;
+
+	if (s->cell + 1 == s->cells)
+		return;
+	m = message_to(w, ctx, s->cell + 1, TW_ACT);
+	if (!m)
+		return;
+	m->b.act = *what;
+	m->b.act.stage = s->cell + 1;
+	if (what->pin)
+		m->h.flags = TW_FLAG_FREE;
+	if (y)
+		carry(w, m, y, tw_model_cut_floats(s->plan->out, what->count, false));
+	tw_send(ctx, m);
+}
+
+void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
+			struct tw_block *dx)
+{
+	struct worker_stage *s = w->stage;
+	struct tw_msg *m;
+
+	if (s->cell == 0)
+		return;
+	m = message_to(w, ctx, s->cell - 1, TW_GRAD);
+	if (!m)
+		return;
+	m->b.grad = (struct tw_body_grad){ .stream = s->stream,
+					   .micro = f->what.micro,
+					   .loss = f->loss,
+					   .stage = s->cell - 1,
+					   .count = f->what.count };
+	carry(w, m, dx, tw_model_cut_floats(s->plan->in, f->what.count, true));
+	tw_send(ctx, m);
+}
+
+void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_stage *s = w->stage;
+	const uint64_t closed = tw_exchange_closed(&w->exchange) - s->seq_before;
+	struct tw_msg *m;
+
+	if (s->cell == 0 || closed == s->told)
+		return;
+	s->told = closed;
+	m = message_to(w, ctx, 0, TW_CLOSED);
+	if (!m)
+		return;
+	m->b.closed = (struct tw_body_closed){ .number = closed, .stage = s->cell };
+	tw_send(ctx, m);
+}
+
+/* --- hearing ------------------------------------------------------------------------------ */
+
+/* Does it come from the cell that says such things to this one, of the same worker? */
+static bool is_ours(const struct worker *w, const struct tw_msg *m)
+{
+	const struct worker_stage *s = w->stage;
+	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
+
+	switch (m->h.type) {
+	case TW_ACT:
+		return s->cell && m->from.node == first + s->cell - 1 && m->b.act.stage == s->cell;
+	case TW_GRAD:
+		return s->cell + 1 < s->cells && m->from.node == first + s->cell + 1 &&
+		       m->b.grad.stage == s->cell;
+	default:
+		return !s->cell && m->b.closed.stage < s->cells && m->b.closed.stage &&
+		       m->from.node == first + m->b.closed.stage;
+	}
+}
+
+static bool is_test(const struct tw_header *h, const union tw_body *b)
+{
+	return h->type == TW_ACT && b->act.pin;
+}
+
+/* An evaluation goes on when a new generation begins. */
+static bool is_early(const struct worker *w, const struct tw_header *h, const union tw_body *b)
+{
+	return h->incarnation > w->me.id.incarnation ||
+	       (h->incarnation == w->me.id.incarnation && h->view > w->me.id.generation &&
+		!is_test(h, b));
+}
+
+static bool is_timely(const struct worker *w, const struct tw_header *h, const union tw_body *b)
+{
+	return h->incarnation == w->me.id.incarnation &&
+	       (h->view == w->me.id.generation || is_test(h, b));
+}
+
+/* (5): no more can come than the window holds, an end, and an evaluation. */
+static void keep_early(struct worker *w, const struct tw_msg *m)
+{
+	struct worker_stage *s = w->stage;
+
+	if (s->earlies == s->window + 2)
+		return;
+	s->early[s->earlies++] = (struct early){
+		.h = m->h, .b = m->b, .from = m->from, .payload = tw_block_keep(m->payload)
+	};
+}
+
+void tw_stage_forget_early(struct worker_stage *s)
+{
+	for (uint32_t k = 0; k < s->earlies; k++)
+		tw_block_drop(s->early[k].payload);
+	s->earlies = 0;
+}
+
+/* Is it as long as what crosses the cut with so many samples? */
+static bool fits(const struct worker *w, const struct tw_header *h, const struct tw_model_cut *cut,
+		 uint32_t count, bool back)
+{
+	return count && count <= w->plan->problem.samples &&
+	       h->payload == tw_model_cut_floats(cut, count, back) * sizeof(float);
+}
+
+/* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
+static struct flight *flight_of(struct worker_stage *s, uint64_t stream, uint64_t micro)
+{
+	if (stream != s->stream || micro < s->backwards || micro >= s->backwards + s->window)
+		return NULL;
+	return &s->flight[micro % s->window];
+}
+
+static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_body_act *b,
+		      struct tw_block *x)
+{
+	struct worker_stage *s = w->stage;
+
+	if (b->from > w->plan->problem.tests || b->count > w->plan->problem.tests - b->from)
+		return;
+	tw_block_drop(s->test_x);
+	s->test_x = tw_block_keep(x);
+	w->eval.what = (struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count };
+	w->eval.incarnation = w->me.id.incarnation;
+	w->eval.wanted = true;
+	tw_worker_ask_pinned(w, ctx);
+}
+
+static void hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
+{
+	const struct tw_body_act *b = &m->b.act;
+	struct worker_stage *s = w->stage;
+	struct flight *f;
+
+	if (!b->count && !b->pin) { /* the end of the stream */
+		if (b->stream != s->stream || b->micro < s->forwards || s->total != UINT64_MAX)
+			return;
+		s->total = b->micro;
+		tw_stage_send_act(w, ctx, b, NULL);
+		return;
+	}
+	if (!m->payload || !fits(w, &m->h, s->plan->in, b->count, false) || !(b->nominal > 0) ||
+	    !isfinite(b->nominal))
+		return;
+	if (b->pin) {
+		hear_test(w, ctx, b, m->payload);
+		return;
+	}
+	f = flight_of(s, b->stream, b->micro);
+	if (!f || f->known || b->micro < s->forwards)
+		return;
+	f->known = true;
+	f->what = *b;
+	f->x = tw_block_keep(m->payload);
+}
+
+static void hear_grad(struct worker *w, const struct early *m)
+{
+	const struct tw_body_grad *b = &m->b.grad;
+	struct flight *f = flight_of(w->stage, b->stream, b->micro);
+
+	if (!f || !f->known || f->dy || !m->payload || b->count != f->what.count ||
+	    !fits(w, &m->h, w->stage->plan->out, b->count, true))
+		return;
+	f->dy = tw_block_keep(m->payload);
+	f->loss = b->loss;
+}
+
+static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
+{
+	struct worker_stage *s = w->stage;
+
+	if (m->h.type == TW_ACT)
+		hear_act(w, ctx, m);
+	else if (m->h.type == TW_GRAD)
+		hear_grad(w, m);
+	else if (m->b.closed.number > s->closed[m->b.closed.stage])
+		s->closed[m->b.closed.stage] = m->b.closed.number;
+}
+
+void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const struct early now = { .h = m->h, .b = m->b, .from = m->from, .payload = m->payload };
+
+	if (!w->stage || !is_ours(w, m))
+		return;
+	if (is_early(w, &m->h, &m->b)) {
+		keep_early(w, m);
+		return;
+	}
+	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b))
+		return;
+	hear(w, ctx, &now);
+	if (m->h.type == TW_CLOSED)
+		tw_worker_closings(w, ctx);
+	tw_worker_advance(w, ctx);
+}
+
+void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)
+{
+	struct worker_stage *s = w->stage;
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < s->earlies; k++) {
+		struct early e = s->early[k];
+
+		if (is_early(w, &e.h, &e.b)) {
+			s->early[kept++] = e;
+			continue;
+		}
+		if (is_timely(w, &e.h, &e.b))
+			hear(w, ctx, &e);
+		tw_block_drop(e.payload);
+	}
+	s->earlies = kept;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_stage.h - a worker whose model is cut: its cells, each an actor that computes one stage.
+ *
+ * The cells of a worker share its slot and incarnation.  Each has an exchange with the shards of
+ * its own stage, and makes the moves of the plan's schedule in order (strategy/pipeline.h).  The
+ * first one holds the leases: it decides which samples are in the next micro-batch, and that there
+ * are no more.
+ *
+ *  (1) Micro-batches of a stream count from 0 in every cell, and so do moves.  The stream ends when
+ *      the first cell says so; the next one begins when the cell has no move of it left.  All of
+ *      this begins anew with every identity and generation.
+ *  (2) A micro-batch is in flight from its FORWARD to its BACKWARD; what has come for it before,
+ *      and what it needs until then, is its flight's.  Nobody sends more than the window holds:
+ *      the cell before has no more in flight.
+ *  (3) What a computation reads or writes is kept by `run` as well, so that a reset in between
+ *      tears nothing.
+ *  (4) Version v of a stream is what this cell was answered after its v-th contribution of the
+ *      stream; version 0 is what it had when the stream began.  Only the newest answer of a shard
+ *      counts (5 in exchange.h), so a contribution is not made before the one before is answered.
+ *  (5) Words for an identity or a generation that this cell has not heard of yet wait in `early`.
+ *  (6) A worker is all of its cells: when one is lost, or a connection between two, the others join
+ *      again as somebody new. */
+#ifndef TW_NODE_WORKER_WORKER_STAGE_H
+#define TW_NODE_WORKER_WORKER_STAGE_H
+
+#include "node/exchange.h"
+
+/* A micro-batch, from what has come for it first until its BACKWARD. */
+struct flight {
+	bool known;     /* `what` is */
+	bool forwarded; /* FORWARD is made */
+	struct tw_body_act what;
+	double loss;
+	struct tw_block *x, *dy, *stash;
+	struct tw_block **view; /* by holder: that FORWARD read; NULL where BACKWARD takes others */
+	struct tw_stamp *base;  /* ... and what they are */
+};
+
+/* Views of one version (4). */
+struct stage_version {
+	uint64_t number;
+	struct tw_block **view; /* by holder; [0] NULL: none is kept here */
+	struct tw_stamp *base;
+};
+
+/* What the computation under way touches (3). */
+struct stage_run {
+	const struct flight *of;
+	uint64_t micro;
+	struct tw_block *x, *dy, *stash, *out; /* out: y or dx */
+	struct tw_block **view;
+	bool back;
+	int64_t began;
+};
+
+/* A message that came too early (5). */
+struct early {
+	struct tw_header h;
+	union tw_body b;
+	struct tw_addr from;
+	struct tw_block *payload;
+};
+
+/* What a cell tells of itself, for results and metrics. */
+struct stage_counts {
+	uint64_t forwards, backwards;
+	int64_t forward_time, backward_time; /* ns of the world's clock */
+	int64_t first, last;                 /* when it began its first, and ended its last move */
+	uint64_t updates;                    /* contributions that were answered ... */
+	int64_t update_time;                 /* ... ns from the last backward of each until then */
+	uint64_t sent;                       /* bytes of activations and their gradients */
+	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
+	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
+};
+
+struct worker_stage {
+	const struct tw_stage *plan;
+	uint32_t cell, cells;
+	struct tw_pipe_shape shape;
+
+	/* (1) */
+	uint64_t stream,
+		total; /* total: micro-batches of the stream; UINT64_MAX: no end is known */
+	uint64_t next; /* number of the next move of the endless list */
+	uint64_t forwards, backwards;
+	uint32_t ranges;      /* first cell: leases that the group has samples of ... */
+	uint64_t range_lease; /* ... the last of them */
+
+	struct flight *flight; /* by micro-batch modulo window (2) */
+	uint32_t window;
+	struct stage_version *version; /* (4): the newest first */
+	uint32_t versions;             /* room for them */
+	uint64_t newest;
+	bool waits_version;   /* an answer that is awaited makes the next version ... */
+	int64_t waits_since;  /* ... since then */
+	struct stage_run run; /* (3) */
+	struct early *early;
+	uint32_t earlies;
+
+	struct tw_pool *stashes, *outs, *backs;
+
+	uint64_t seq_before; /* contributions made before this generation */
+	uint64_t told;       /* of this generation: closed, as the first cell was told */
+	uint64_t *closed;    /* first cell: ... as others told it, by cell */
+
+	/* evaluation: inputs of the stage */
+	struct tw_block *test_x;
+
+	struct stage_counts counts;
+	void *room; /* of all arrays above */
+};
+
+struct worker;
+
+/* --- worker_stage.c ----------------------------------------------------------------------- */
+
+enum tw_status tw_stage_open(struct worker *w, uint32_t cell);
+void tw_stage_close(struct worker *w);
+/* A new generation or identity: everything in flight is void. */
+void tw_stage_reset(struct worker *w);
+/* Make the next move, if it can be made. */
+void tw_stage_advance(struct worker *w, struct tw_context *ctx);
+void tw_stage_computed(struct worker *w, struct tw_context *ctx);
+/* All shards have answered. */
+void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
+/* Contributions of this generation that every shard of every cell has closed. */
+uint64_t tw_stage_closed(const struct worker *w);
+/* Is anything in flight, or not told yet? */
+bool tw_stage_is_busy(const struct worker *w);
+/* What does this cell wait for?  False: for nothing of its own. */
+bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
+
+/* --- worker_cells.c ----------------------------------------------------------------------- */
+
+struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell);
+/* Is it the node of another cell of this worker? */
+bool tw_stage_is_cell(const struct worker *w, uint32_t node);
+/* ACT, GRAD, CLOSED. */
+void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* Messages that came too early, once more. */
+void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);
+void tw_stage_forget_early(struct worker_stage *s);
+/* To the next cell: activations of `f` in y, which may be NULL where there are none. */
+void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
+		       struct tw_block *y);
+/* To the cell before. */
+void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
+			struct tw_block *dx);
+/* What shards have closed may have grown. */
+void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx);
+
+#endif

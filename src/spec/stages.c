@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stages.c - from `cluster.stages`, `model.stages` and `strategy.pipeline` to the stages of a plan.
+ *
+ *  (1) a shard belongs to one stage: the borders of stages are borders of shards, among trainable
+ *      parameters as among buffers. */
+#include "spec/stages.h"
+
+#include "spec/field.h"
+#include "spec/suggest.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_auto(const struct tw_job *job)
+{
+	return job->model != TW_MODEL_NETWORK || strcmp(job->network.stages, "auto") == 0;
+}
+
+/* Layers in the list of model.stages. */
+static uint32_t listed(const struct tw_job *job)
+{
+	const char *at = job->network.stages;
+	uint32_t count = 0;
+
+	for (at += strspn(at, "[], "); *at; at += strspn(at, "[], ")) {
+		count++;
+		at += strcspn(at, "[], ");
+	}
+	return count;
+}
+
+/* --- settled ------------------------------------------------------------------------------ */
+
+static enum tw_status settle_count(struct tw_job *job, struct tw_error *why)
+{
+	const uint32_t from_list = is_auto(job) ? 0 : listed(job) + 1;
+	uint32_t *stages = &job->cluster.stages;
+
+	if (!*stages)
+		*stages = from_list ? from_list : 2;
+	if (from_list && *stages != from_list)
+		return tw_job_refuse(job, why, "model.stages",
+				     "lists %u layers to cut after, which makes %u stages, and "
+				     "cluster.stages is %u; leave cluster.stages out, or list %u",
+				     from_list - 1, from_list, *stages, *stages - 1);
+	if (!tw_job_given(job, "cluster.workers"))
+		job->cluster.workers = 1;
+	return TW_OK;
+}
+
+static void silence(struct tw_job *job, const char *path)
+{
+	struct tw_field *f = tw_job_field(job, path);
+
+	if (f)
+		f->silent = true;
+}
+
+enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
+{
+	struct tw_staging *s = &job->plan.staging;
+	char text[300];
+
+	if (s->schedule) {
+		const enum tw_status st = settle_count(job, why);
+
+		s->stages = job->cluster.stages;
+		return st;
+	}
+	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
+		return tw_job_refuse(
+			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
+			"stages need an order in which they compute; use %s, or leave "
+			"this out",
+			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
+	s->stages = job->cluster.stages = 1;
+	silence(job, "cluster.stages");
+	silence(job, "model.stages");
+	silence(job, "strategy.pipeline.schedule");
+	return TW_OK;
+}
+
+/* --- checked ------------------------------------------------------------------------------ */
+
+/* What a worker that is one computation can do, and one that is several cells cannot. */
+static const char *unfit(const struct tw_job *job, const char **field)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_traffic *t = &p->traffic;
+	const struct {
+		bool is;
+		const char *field, *sentence;
+	} list[] = {
+		{ p->optimising.method, "optimiser.name",
+		  "workers of an optimiser compute whole portions; leave optimiser: out, or "
+		  "strategy.pipeline" },
+		{ p->clip > 0, "update.clip",
+		  "the norm of a whole gradient is known to no stage; use clip: 0, or leave "
+		  "strategy.pipeline out" },
+		{ tw_plan_has_peers(p), "strategy.topology.kind",
+		  "the stages of a worker hold different parameters, and replicas of all of them "
+		  "would not; use topology: server" },
+		{ t->delta || p->near.rule, "strategy.send",
+		  "a stage sends the gradient of its parameters; use send: gradient" },
+		{ p->local.rule, "strategy.local.rule",
+		  "a stage takes no steps of its own; leave local: out" },
+		{ t->cache, "strategy.cache",
+		  "a stage fetches after every update; use cache: false" },
+		{ t->overlap, "strategy.overlap",
+		  "the schedule decides on which version a stage computes; use overlap: false" },
+		{ t->push > 1, "strategy.push",
+		  "a stage pushes once per group of micro-batches; use push: 1 (data.accumulate "
+		  "makes groups larger)" },
+		{ t->fetch > 1, "strategy.fetch",
+		  "the schedule decides when a stage fetches; use fetch: 1" },
+		{ !isnan(t->skip_push) || !isnan(t->skip_fetch), "strategy.skip",
+		  "the schedule decides when a stage pushes; leave skip: out" },
+		{ t->up->traits & TW_CODEC_REMEMBERS, "strategy.codec.up",
+		  "what this codec leaves out would belong to a stage, and nothing keeps it there; "
+		  "use codec: {up: [plain codec]}" },
+		{ p->delay.steps, "sim.delay.steps",
+		  "the schedule decides on which version a stage computes; leave sim.delay out" },
+	};
+
+	for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
+		if (list[k].is) {
+			*field = list[k].field;
+			return list[k].sentence;
+		}
+	return NULL;
+}
+
+static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_staging *s = &p->staging;
+	const bool flushes = s->schedule->traits & TW_PIPELINE_FLUSHES;
+	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
+	const uint32_t other = TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS;
+	const char *sentence = NULL;
+	char text[480];
+
+	if (rounds && !flushes)
+		sentence = "a round ends when every stage has pushed, and the stages of this "
+			   "schedule are never at the same update; use gate: [at-once gate], or "
+			   "pipeline: [flushing pipeline]";
+	else if (rounds && tw_job_collects(job) < p->crew.workers)
+		sentence = "[gate] ends a round without some workers, whose stages would then "
+			   "disagree; use gate: [whole-round gate]";
+	else if (!rounds && (p->gate->traits & other))
+		sentence = "stages go with a gate that applies every contribution at once or in "
+			   "whole rounds; use gate: [at-once gate] or [whole-round gate]";
+	return sentence ? tw_job_refuse(job, why, "strategy.gate", "%s",
+					tw_suggest(job, sentence, text, sizeof text))
+			: TW_OK;
+}
+
+static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_staging *s = &p->staging;
+	const uint32_t least = tw_pipeline_least(s->schedule, s->options, s->stages);
+	struct tw_error said = { 0 };
+	char text[480];
+
+	if (s->schedule->check && s->schedule->check(s->options, &said) != TW_OK) {
+		const char *colon = strstr(said.text, ": ");
+
+		snprintf(text, sizeof text, "strategy.pipeline.%.*s", (int)(colon - said.text),
+			 said.text);
+		return tw_job_refuse(job, why, text, "%s", colon + 2);
+	}
+	if (p->dealing.accumulate < least)
+		return tw_job_refuse(job, why, "data.accumulate",
+				     "%u micro-batches per update are too few for this schedule "
+				     "with %u stages, whose versions would not be ready; use at "
+				     "least %u",
+				     p->dealing.accumulate, s->stages, least);
+	if (p->crew.workers > 1 && !(p->gate->traits & TW_GATE_ROUNDS) &&
+	    tw_pipeline_is_vertical(s->schedule, s->options))
+		return tw_job_refuse(
+			job, why, "cluster.workers",
+			"with several asynchronous workers the stages of one would not see the "
+			"same updates of the others, so no version is the same everywhere; use "
+			"workers: 1%s",
+			s->schedule->options ? ", or vertical: false" : "");
+	return TW_OK;
+}
+
+enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *why)
+{
+	const char *field = NULL, *sentence;
+	enum tw_status st;
+	char text[480];
+
+	if (!tw_plan_is_staged(&job->plan)) {
+		if (!(tw_plan_update(&job->plan)->rule->traits & TW_RULE_PREDICTS))
+			return TW_OK;
+		return tw_job_refuse(job, why, "update.rule", "%s",
+				     tw_suggest(job,
+						"this rule predicts parameters for the stages of "
+						"a pipeline, and this job has none; use "
+						"strategy: {pipeline: [pipeline]}, or another rule",
+						text, sizeof text));
+	}
+	if (job->world == TW_WORLD_TCP)
+		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
+				     "stages run as threads of one process or in the simulator, "
+				     "not as processes; use thalweg train without --processes, or "
+				     "thalweg sim");
+	if (job->model == TW_MODEL_EXTERNAL || job->model == TW_MODEL_FUNCTION)
+		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
+				     "this model cannot be cut into stages; use a network, a "
+				     "quadratic or least squares, or leave strategy.pipeline out");
+	sentence = unfit(job, &field);
+	if (sentence)
+		return tw_job_refuse(job, why, field, "%s",
+				     tw_suggest(job, sentence, text, sizeof text));
+	st = check_gate(job, why);
+	return st == TW_OK ? check_schedule(job, why) : st;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipeline.h - in which order the stages of a model work on micro-batches.
+ *
+ * A model is cut into stages 0..K-1; cell c of a replica computes stage c.  A micro-batch goes
+ * forward through all stages and then backward.  A contribution is made of a *group* of M
+ * consecutive micro-batches: group g has micro-batches gM..gM+M-1.
+ *
+ * A schedule gives each cell one endless list of moves.  A stream of N micro-batches is that list
+ * without what belongs to micro-batches from N on: the end of a stream need not be known when it
+ * begins.
+ *
+ *  (1) for every micro-batch there is one FORWARD and, later, one BACKWARD in the list of a cell;
+ *      UPDATE g comes after the last BACKWARD of group g, and updates come in order.
+ *  (2) backwards come in the order of micro-batches, so that a contribution adds up the same
+ *      numbers in the same order as a worker that accumulates M batches.
+ *  (3) lists depend on K, M, the cell and the options alone.
+ *  (4) cells that make their lists together never wait in a circle, for any N: what a move needs
+ *      is FORWARD of the stage before, or BACKWARD of the stage after, of the same micro-batch.
+ *      A list without some micro-batches waits for nothing that the whole one does not wait for.
+ *  (5) version v of a stage is what it has after v updates.  What `reads` says is there when the
+ *      move comes up, and never goes back from one micro-batch to the next.
+ *
+ * Functions are pure, cannot fail and take constant time.  tw_pipeline_play (pipeline_play.c)
+ * carries out any lists without computing anything. */
+#ifndef TW_STRATEGY_PIPELINE_H
+#define TW_STRATEGY_PIPELINE_H
+
+#include "base/option.h"
+#include "base/status.h"
+
+enum tw_deed {
+	TW_FORWARD,
+	TW_BACKWARD,       /* of inputs and parameters */
+	TW_BACKWARD_INPUT, /* the two halves of it: only lists from files have them */
+	TW_BACKWARD_WEIGHT,
+	TW_UPDATE, /* the group's sum becomes the next version; takes no part in (4) */
+	TW_DEEDS
+};
+
+struct tw_pipe_move {
+	enum tw_deed deed;
+	uint32_t stage;
+	uint64_t micro; /* UPDATE: the group */
+};
+
+struct tw_pipe_shape {
+	uint32_t stages; /* K */
+	uint32_t micros; /* M */
+};
+
+enum tw_pipeline_trait {
+	/* An update waits for all micro-batches of its group, and the next group for the update:
+	 * no gradient is late.  Only such a schedule goes with rounds. */
+	TW_PIPELINE_FLUSHES = 1,
+};
+
+#define TW_PIPE_NEWEST UINT64_MAX
+
+struct tw_pipeline {
+	const char *name, *help;
+	const struct tw_option *options; /* rows; NULL: none */
+	size_t options_bytes;
+	uint32_t traits;
+	/* Fewest micro-batches of a group; NULL: 1. */
+	uint32_t (*least)(const void *options, uint32_t stages);
+	/* Refuse options that contradict each other; NULL: none do. */
+	enum tw_status (*check)(const void *options, struct tw_error *why);
+	/* Move k of the endless list. */
+	struct tw_pipe_move (*move)(const struct tw_pipe_shape *shape, uint32_t cell, uint64_t k);
+	/* (5): the version that FORWARD of a micro-batch reads, at every stage; TW_PIPE_NEWEST,
+	 * or NULL: the newest that its stage has. */
+	uint64_t (*reads)(const void *options, const struct tw_pipe_shape *shape, uint64_t micro);
+	/* Does BACKWARD read what FORWARD read?  Else the newest.  NULL: it does. */
+	bool (*stashes)(const void *options);
+	/* Is `reads` the same version at every stage, of one replica? */
+	bool (*vertical)(const void *options);
+};
+
+static inline uint64_t tw_pipeline_reads(const struct tw_pipeline *p, const void *options,
+					 const struct tw_pipe_shape *shape, uint64_t micro)
+{
+	return p->reads ? p->reads(options, shape, micro) : TW_PIPE_NEWEST;
+}
+static inline bool tw_pipeline_stashes(const struct tw_pipeline *p, const void *options)
+{
+	return !p->stashes || p->stashes(options);
+}
+static inline bool tw_pipeline_is_vertical(const struct tw_pipeline *p, const void *options)
+{
+	return p->vertical && p->vertical(options);
+}
+static inline uint32_t tw_pipeline_least(const struct tw_pipeline *p, const void *options,
+					 uint32_t stages)
+{
+	return p->least ? p->least(options, stages) : 1;
+}
+
+extern const struct tw_pipeline *const tw_pipeline_all[];     /* NULL at the end */
+const struct tw_pipeline *tw_pipeline_find(const char *name); /* NULL if there is none */
+
+/* --- pipeline_list.c ---------------------------------------------------------------------- */
+
+/* A cell's list for a stream of `total` micro-batches; written up to `room` moves.  Returns how
+ * many it has: 2 total + groups. */
+size_t tw_pipeline_list(const struct tw_pipeline *p, const struct tw_pipe_shape *shape,
+			uint32_t cell, uint64_t total, struct tw_pipe_move *out, size_t room);
+/* Is the move part of a stream of `total` micro-batches? */
+static inline bool tw_pipe_move_counts(const struct tw_pipe_move *m, uint32_t micros,
+				       uint64_t total)
+{
+	return (m->deed == TW_UPDATE ? m->micro * micros : m->micro) < total;
+}
+
+/* What a cell keeps at once while it makes its list, in a stream that is long enough. */
+struct tw_pipe_keeps {
+	uint32_t depth;    /* micro-batches between FORWARD and BACKWARD */
+	uint32_t versions; /* of the parameters: those that are still read, and the newest */
+	uint32_t late;     /* updates of the stage between what FORWARD read and its own update */
+	uint32_t mismatch; /* ... between FORWARD and BACKWARD, where nothing is stashed */
+};
+struct tw_pipe_keeps tw_pipeline_keeps(const struct tw_pipeline *p, const void *options,
+				       const struct tw_pipe_shape *shape, uint32_t cell);
+
+/* --- pipeline_play.c ---------------------------------------------------------------------- */
+
+/* Lists of all cells; a stage belongs to one cell, and a cell may have several. */
+struct tw_pipe_lists {
+	const struct tw_pipe_move *const *move; /* by cell */
+	const size_t *count;                    /* by cell */
+	uint32_t cells, stages;
+	uint64_t micros; /* of the stream: N */
+};
+
+/* What a stage costs, in any unit of time; what it sends takes so long after it is computed. */
+struct tw_pipe_times {
+	double deed[TW_DEEDS];
+	double forward_link, backward_link; /* to the stage after it, to the one before */
+};
+
+/* When a move was made. */
+struct tw_pipe_when {
+	double from, to;
+};
+
+/* How far a cell has come: moves made, when the last one ended, how long all of them took. */
+struct tw_pipe_cell {
+	size_t made;
+	double at, busy;
+};
+
+struct tw_pipe_played {
+	double makespan;
+	double bubble; /* share of the cells' time, from 0 to the makespan, in which they idle */
+};
+
+/* A place in the lists, where one of them is wrong. */
+struct tw_pipe_place {
+	uint32_t cell;
+	size_t move;
+};
+
+/* Is every FORWARD and BACKWARD (or both halves of it) there once for every stage and micro-batch,
+ * each stage in one cell?  TW_BAD_INPUT with the sentence and the place, which may be NULL.  `seen`
+ * has stages * micros bytes of room, `owner` one for each stage: its cell. */
+enum tw_status tw_pipeline_whole(const struct tw_pipe_lists *l, uint8_t *seen, uint32_t *owner,
+				 struct tw_pipe_place *place, struct tw_error *why);
+
+/* Carry out lists that are whole: each cell makes its moves in order, one at a time, each as soon
+ * as what it needs is there.  `done` has TW_DEEDS * stages * micros values of room, `cell` one for
+ * each cell; `when` (by cell, then by move) may be NULL.  TW_BAD_INPUT: they wait in a circle; the
+ * sentence and the place name one of the waiting moves. */
+enum tw_status tw_pipeline_play(const struct tw_pipe_lists *l, const struct tw_pipe_times *times,
+				double *done, struct tw_pipe_cell *cell,
+				struct tw_pipe_when *const *when, struct tw_pipe_played *out,
+				struct tw_pipe_place *place, struct tw_error *why);
+
+/* What texts call a deed: "2F0" is stage 2, forward, micro-batch 0. */
+char tw_pipe_letter(enum tw_deed deed);
+
+#endif

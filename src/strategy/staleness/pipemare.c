@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipemare.c - a stage that is late begins with a lower rate (PipeMare, Yang et al. 2021, its first
+ * technique): the rate is divided by
+ *
+ *	staleness^(1 - min(t / anneal, 1))
+ *
+ * after t updates, so that the rates of all stages meet after `anneal`.  What is scaled is the rate,
+ * and with it the weight decay. */
+#include "strategy/staleness.h"
+#include "vec/vec.h"
+
+#include <math.h>
+
+struct options {
+	uint32_t anneal;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct options, anneal, TW_U32, "1000", "updates", 1, 1e9,
+		  "updates after which all stages have the full learning rate"),
+	TW_OPTION_END,
+};
+
+static void correct(const void *options, struct tw_correction *c)
+{
+	const struct options *o = options;
+	const double t = (double)(c->count - 1), left = 1.0 - fmin(t / (double)o->anneal, 1.0);
+	const float factor = c->tau > 1 ? (float)pow((double)c->tau, -left) : 1.0f;
+
+	if (factor != 1.0f)
+		tw_vec_scale(c->g, factor, c->n);
+	if (c->decay)
+		tw_vec_fill(c->decay, factor, c->n);
+}
+
+const struct tw_staleness tw_staleness_pipemare = {
+	.name = "pipemare",
+	.help = "divides the rate by a power of the staleness that falls from 1 to 0 over the "
+		"first "
+		"updates, so that late stages of a pipeline start slowly",
+	.options = rows,
+	.options_bytes = sizeof(struct options),
+	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
+	.correct = correct,
+};

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_compare.c - thalweg compare: what it refuses, what it reports, and that it resumes. */
+#include "cli/spawn.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <cmocka.h>
+
+static const char bowl[] =
+	"model: {quadratic: {dimension: 10, curvature: [0.1, 1], noise: 0.1, start: 1}}\n"
+	"data: {source: none, samples: 256, batch: 2}\ntrain: {epochs: 2, seed: 1}\n"
+	"update: {rate: 0.05}\ncluster: {workers: 4}\nstrategy: asgd\n"
+	"sim: {compute: {law: log-normal, median: 100ms, sigma: 0.2}, "
+	"stragglers: {count: 1, slower: 8}}\n";
+static const char net[] = "model: {layers: [linear 10]}\n"
+			  "data: {source: digits, count: 400, tests: 50, batch: 10}\n"
+			  "train: {epochs: 1, seed: 7}\ncluster: {workers: 2}\nstrategy: ssgd\n"
+			  "compare:\n  seeds: 2\n  baseline: false\n"
+			  "  vary: {strategy: [ssgd, {name: softsync, collect: 2}]}\n"
+			  "  tune: {update.rate: [0.01, 0.1]}\n";
+
+static int make(void **state)
+{
+	if (scratch_make(state))
+		return -1;
+	put_text("bowl.yaml", bowl);
+	put_text("net.yaml", net);
+	return 0;
+}
+
+/* --- reading reports --- */
+
+static json_t *report_in(const char *dir)
+{
+	char path[600];
+	json_t *o;
+
+	snprintf(path, sizeof path, "%s/%s/report.json", scratch(), dir);
+	o = json_load_file(path, 0, NULL);
+	assert_non_null(o);
+	return o;
+}
+
+static char *bytes_of(const char *dir, const char *file)
+{
+	char path[600], *text = NULL;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s/%s", scratch(), dir, file);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_true(getdelim(&text, &n, '\0', f) > 0);
+	fclose(f);
+	return text;
+}
+
+static const json_t *row_of(const json_t *report, const char *label)
+{
+	const json_t *row;
+	size_t k;
+
+	json_array_foreach(json_object_get(report, "rows"), k, row)
+	{
+		if (strcmp(json_string_value(json_object_get(row, "label")), label) == 0)
+			return row;
+	}
+	fail_msg("no row is called %s", label);
+	return NULL;
+}
+
+static double value(const json_t *run, const char *name)
+{
+	return json_number_value(json_object_get(json_object_get(run, "values"), name));
+}
+
+static double mean(const json_t *row, const char *name)
+{
+	return json_number_value(
+		json_object_get(json_object_get(json_object_get(row, "summary"), name), "mean"));
+}
+
+static size_t cells_in(const char *dir)
+{
+	char path[600];
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof path, "%s/%s/cells", scratch(), dir);
+	d = opendir(path);
+	assert_non_null(d);
+	for (const struct dirent *e = readdir(d); e; e = readdir(d))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/* --- what is reported --- */
+
+static void rows_are_the_runs_that_sim_makes(void **state)
+{
+	json_t *report, *alone;
+	const json_t *run;
+
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=ssgd,asgd --seeds 2 --run %s/same",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("same");
+	assert_int_equal(json_array_size(json_object_get(report, "rows")), 3);
+	alone = object_of(thalweg(NULL,
+				  "sim %s/bowl.yaml --set strategy=ssgd --set train.seed=2 --set "
+				  "train.evaluate=0.1 --json",
+				  scratch()));
+	run = json_array_get(json_object_get(row_of(report, "ssgd"), "runs"), 1);
+	assert_int_equal(json_integer_value(json_object_get(run, "seed")), 2);
+	assert_true(fabs(value(run, "loss") - json_number_value(json_object_get(alone, "loss"))) <
+		    1e-8);
+	assert_true(value(run, "bytes") == json_number_value(json_object_get(alone, "bytes_sent")));
+	assert_true(mean(row_of(report, "asgd"), "samples-per-second") >
+		    3 * mean(row_of(report, "ssgd"), "samples-per-second"));
+	assert_true(json_is_true(json_object_get(row_of(report, "one worker"), "baseline")));
+	assert_true(mean(row_of(report, "one worker"), "staleness") == 0);
+	json_decref(alone);
+	json_decref(report);
+}
+
+/* The mean and the deviation in the report are those of its runs. */
+static void summaries_are_those_of_the_runs(void **state)
+{
+	json_t *report = report_in("same");
+	const json_t *row = row_of(report, "asgd"), *runs = json_object_get(row, "runs");
+	const double a = value(json_array_get(runs, 0), "loss"),
+		     b = value(json_array_get(runs, 1), "loss");
+	const json_t *s = json_object_get(json_object_get(row, "summary"), "loss");
+
+	assert_true(fabs(mean(row, "loss") - (a + b) / 2) < 1e-8);
+	assert_true(fabs(json_number_value(json_object_get(s, "deviation")) -
+			 fabs(a - b) / sqrt(2)) < 1e-8);
+	json_decref(report);
+}
+
+static void the_same_command_gives_the_same_bytes(void **state)
+{
+	static const char *const dirs[] = { "first", "second" };
+	char *text[2];
+
+	for (int k = 0; k < 2; k++) {
+		expect(thalweg(NULL, "compare %s/net.yaml --jobs %d --run %s/%s", scratch(), 1 + k,
+			       scratch(), dirs[k]),
+		       0);
+		text[k] = bytes_of(dirs[k], "report.json");
+	}
+	assert_string_equal(text[0], text[1]);
+	free(text[0]);
+	free(text[1]);
+}
+
+/* Everything that is printed fits 100 columns, and the page has the report in it. */
+static void tables_fit_a_terminal(void **state)
+{
+	const struct said *s =
+		thalweg(NULL, "compare %s/net.yaml --run %s/first", scratch(), scratch());
+	char *page = bytes_of("first", "report.html"), *csv = bytes_of("first", "report.csv");
+
+	expect(s, 0);
+	for (const char *line = s->out; *line;) {
+		size_t n = 0;
+
+		for (; *line && *line != '\n'; line++)
+			n += ((unsigned char)*line & 0xc0) != 0x80;
+		line += *line == '\n';
+		assert_true(n <= 100 || strstr(s->out, scratch()));
+	}
+	assert_non_null(strstr(s->out, "softsync, collect 2"));
+	assert_non_null(strstr(s->out, "is best by accuracy"));
+	assert_non_null(strstr(page, "id=\"report\">{\"report\":1,"));
+	assert_null(strstr(page, "http://www.example"));
+	assert_non_null(strstr(csv, "\"softsync, collect 2\",8,finished"));
+	free(page);
+	free(csv);
+}
+
+/* Rates are chosen on a validation set and with other seeds. */
+static void tuning_never_sees_the_test_set(void **state)
+{
+	json_t *report = report_in("first");
+	const json_t *row = row_of(report, "ssgd"), *tries = json_object_get(row, "tries");
+	const json_t *tuned = json_array_get(json_object_get(row, "tuned"), 0);
+	size_t best = 0;
+
+	assert_int_equal(json_array_size(tries), 2);
+	for (size_t k = 1; k < 2; k++)
+		if (json_number_value(json_object_get(json_array_get(tries, k), "mean")) >
+		    json_number_value(json_object_get(json_array_get(tries, best), "mean")))
+			best = k;
+	assert_string_equal(json_string_value(json_object_get(tuned, "value")),
+			    best ? "0.1" : "0.01");
+	assert_string_equal(json_string_value(json_object_get(tuned, "edge")),
+			    best ? "highest" : "lowest");
+	assert_non_null(strstr(json_string_value(json_object_get(row, "job")), "evaluate: test"));
+	assert_int_equal(
+		json_integer_value(json_object_get(
+			json_object_get(json_object_get(report, "cost"), "tuning"), "runs")),
+		4);
+	json_decref(report);
+}
+
+static void divergence_is_a_result(void **state)
+{
+	json_t *report;
+
+	expect(thalweg(NULL,
+		       "compare %s/net.yaml --set compare.tune=[] --vary "
+		       "update.rate=0.1,100000 --vary strategy=ssgd --run %s/wild",
+		       scratch(), scratch()),
+	       2); /* tune needs a mapping */
+	put_text("wild.yaml", "model: {layers: [linear 10, relu, linear 10]}\n"
+			      "data: {source: digits, count: 400, tests: 50, batch: 10}\n"
+			      "train: {epochs: 2, seed: 7}\ncluster: {workers: 2}\n"
+			      "strategy: asgd\n");
+	expect(thalweg(NULL, "compare %s/wild.yaml --vary update.rate=0.1,1e6 --run %s/wild",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("wild");
+	assert_true(json_integer_value(json_object_get(row_of(report, "rate 1e6"), "diverged")) >=
+		    1);
+	assert_string_equal(json_string_value(json_object_get(report, "best")), "rate 0.1");
+	assert_true(mean(row_of(report, "rate 0.1"), "accuracy") > 0.2);
+	json_decref(report);
+}
+
+/* A target that nobody reaches is said, and one that some reach is timed. */
+static void targets_are_timed_without_ending_runs(void **state)
+{
+	const struct said *s = thalweg(NULL,
+				       "compare %s/bowl.yaml --vary strategy=asgd,ssgd --set "
+				       "compare.target.loss=1e-9 --run %s/never",
+				       scratch(), scratch());
+	json_t *report;
+
+	expect(s, 0);
+	assert_non_null(strstr(s->out, "reached the target in 0 of 3 runs"));
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=asgd,ssgd --set "
+		       "compare.target.loss=0.2 --run %s/never",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("never");
+	assert_string_equal(json_string_value(json_object_get(report, "measure")),
+			    "time-to-target");
+	assert_string_equal(json_string_value(json_object_get(report, "best")), "asgd");
+	assert_true(mean(row_of(report, "asgd"), "time-to-target") <
+		    mean(row_of(report, "asgd"), "seconds"));
+	json_decref(report);
+}
+
+/* --- resuming --- */
+
+/* Killed at any moment, the comparison goes on where it was, to the same bytes. */
+static void a_killed_comparison_resumes(void **state)
+{
+	char *whole = bytes_of("first", "report.json"), *text;
+	struct running r;
+	struct said s;
+	struct stat before, after;
+	char path[600];
+
+	for (int k = 0; k < 3; k++) {
+		thalweg_begin(&r, NULL, "compare %s/net.yaml --jobs 1 --run %s/killed", scratch(),
+			      scratch());
+		pause_ms(60 + 60 * k);
+		kill(r.pid, k == 2 ? SIGINT : SIGKILL);
+		thalweg_end(&r, &s);
+		said_free(&s);
+	}
+	expect(thalweg(NULL, "compare %s/net.yaml --run %s/killed", scratch(), scratch()), 0);
+	text = bytes_of("killed", "report.json");
+	assert_string_equal(text, whole);
+	assert_int_equal(cells_in("killed"), cells_in("first"));
+	/* and what is there is not run again */
+	snprintf(path, sizeof path, "%s/killed/cells", scratch());
+	assert_int_equal(stat(path, &before), 0);
+	expect(thalweg(NULL, "compare %s/net.yaml --run %s/killed", scratch(), scratch()), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_true(before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+		    before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
+	free(text);
+	free(whole);
+}
+
+/* --- what is refused before anything runs --- */
+
+static void refuses(const char *why, const char *format, ...)
+{
+	char command[600];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof command, format, args);
+	va_end(args);
+	thalweg_refuses(NULL, why, command);
+	assert_false(exists("none"));
+}
+
+static void bad_requests_are_refused(void **state)
+{
+	const char *dir = scratch();
+
+	refuses("--vary strategi=ssgd", "compare %s/bowl.yaml --vary strategi=ssgd --run %s/none",
+		dir, dir);
+	refuses("no preset is called 'asdg'",
+		"compare %s/bowl.yaml --vary strategy=ssgd,asdg --run %s/none", dir, dir);
+	refuses("needs a field and its values",
+		"compare %s/bowl.yaml --vary strategy --run %s/none", dir, dir);
+	refuses("hogwild", "compare %s/bowl.yaml --vary strategy=ssgd,hogwild --run %s/none", dir,
+		dir);
+	refuses("is given twice", "compare %s/bowl.yaml --vary cluster.workers=2,2 --run %s/none",
+		dir, dir);
+	refuses("is varied, and cannot be tuned",
+		"compare %s/bowl.yaml --vary update.rate=1 --tune update.rate=1,2 --run %s/none",
+		dir, dir);
+	refuses("--seeds says how many", "compare %s/bowl.yaml --vary train.seed=1,2 --run %s/none",
+		dir, dir);
+	refuses("there is no target", "compare %s/bowl.yaml --measure time-to-target --run %s/none",
+		dir, dir);
+	refuses("this task has no accuracy",
+		"compare %s/bowl.yaml --measure accuracy --run %s/none", dir, dir);
+	refuses("compare.measure", "compare %s/bowl.yaml --measure speed --run %s/none", dir, dir);
+	refuses("cannot be opened", "compare %s/absent.yaml --run %s/none", dir, dir);
+	refuses("a comparison may have",
+		"compare %s/bowl.yaml --vary update.rate=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,"
+		"18,19,20,21,22,23,24,25 --seeds 1000 --run %s/none",
+		dir, dir);
+}
+
+static void a_bad_section_is_refused_with_its_line(void **state)
+{
+	char text[1200];
+
+	snprintf(text, sizeof text, "%scompare:\n  vary: {strategy: ssgd}\n", bowl);
+	put_text("bad.yaml", text);
+	refuses("bad.yaml:9: compare.vary.strategy: needs a list",
+		"compare %s/bad.yaml --run %s/none", scratch(), scratch());
+	refuses("bad.yaml:9: compare.vary.strategy: needs a list", "sim %s/bad.yaml", scratch());
+	snprintf(text, sizeof text, "%scompare:\n  vary:\n    strategy: [ssgd, asdg]\n", bowl);
+	put_text("bad.yaml", text);
+	refuses("bad.yaml:10: strategy.name: no preset is called 'asdg'",
+		"compare %s/bad.yaml --run %s/none", scratch(), scratch());
+	snprintf(text, sizeof text, "%scompare: {seed: 3}\n", bowl);
+	put_text("bad.yaml", text);
+	refuses("did you mean 'seeds'", "compare %s/bad.yaml --run %s/none", scratch(), scratch());
+}
+
+/* Methods have names, and files too; the environment reaches jobs once. */
+static void methods_and_files_are_rows(void **state)
+{
+	struct running r;
+	char text[1200];
+	json_t *report;
+	struct said s;
+
+	snprintf(text, sizeof text,
+		 "%scompare:\n  seeds: 2\n  methods:\n    plain: {strategy: asgd}\n"
+		 "    late one: {strategy: asgd, cluster.workers: 9}\n",
+		 bowl);
+	put_text("methods.yaml", text);
+	thalweg_begin(&r, "THALWEG_UPDATE_RATE=0.07",
+		      "compare %s/methods.yaml %s/bowl.yaml --run %s/methods", scratch(), scratch(),
+		      scratch());
+	thalweg_end(&r, &s);
+	expect(&s, 0);
+	said_free(&s);
+	report = report_in("methods");
+	assert_true(mean(row_of(report, "methods, late one"), "staleness") > 5);
+	assert_non_null(strstr(json_string_value(json_object_get(row_of(report, "bowl"), "job")),
+			       "rate: 0.07"));
+	json_decref(report);
+}
+
+static void a_grid_of_300_runs_is_quick(void **state)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary cluster.workers=2,3,4,5,6,7,8,9,10,11 --vary "
+		       "update.rate=0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1 --set "
+		       "compare.baseline=false --run %s/grid",
+		       scratch(), scratch()),
+	       0);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	printf("300 runs: %.1f s\n",
+	       (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+	assert_int_equal(cells_in("grid"), 300);
+}
+
+static void threads_are_compared_as_well(void **state)
+{
+	json_t *report;
+
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=ssgd,asgd --seeds 1 --world threads "
+		       "--run %s/threads",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("threads");
+	assert_true(mean(row_of(report, "ssgd"), "loss") < 2);
+	assert_string_equal(json_string_value(json_object_get(report, "world")), "threads");
+	json_decref(report);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_the_runs_that_sim_makes),
+		cmocka_unit_test(summaries_are_those_of_the_runs),
+		cmocka_unit_test(the_same_command_gives_the_same_bytes),
+		cmocka_unit_test(tables_fit_a_terminal),
+		cmocka_unit_test(tuning_never_sees_the_test_set),
+		cmocka_unit_test(divergence_is_a_result),
+		cmocka_unit_test(targets_are_timed_without_ending_runs),
+		cmocka_unit_test(a_killed_comparison_resumes),
+		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
+		cmocka_unit_test(methods_and_files_are_rows),
+		cmocka_unit_test(a_grid_of_300_runs_is_quick),
+		cmocka_unit_test(threads_are_compared_as_well),
+	};
+
+	return cmocka_run_group_tests(tests, make, scratch_remove);
+}
