@@ -85,6 +85,8 @@ enum tw_note_kind {
 	TW_NOTE_ITERATION, /* an optimiser accepted a point: seq = iterations, from = evaluations,
 			      count = restarts, value = loss, extra = norm of the gradient,
 			      label.rate = length of the step */
+	TW_NOTE_TAKEOVER,  /* a new master goes on with replicas that have committed `round` rounds:
+			      what was noted of later ones has reached nobody */
 	TW_NOTE_STAGE,     /* a cell of a worker has made a backward: slot, stage */
 };
 

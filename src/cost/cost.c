@@ -127,7 +127,7 @@ static void rate_of(const struct tw_cost_case *c, struct tw_cost_rate *out)
 }
 
 void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
-		     const struct tw_engine *engine, struct tw_cost *out)
+		     const struct tw_engine *engine, double up_per_value, struct tw_cost *out)
 {
 	struct tw_cost_case c = { .plan = p,
 				  .sim = sim,
@@ -139,7 +139,7 @@ void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 	double through;
 
 	*out = (struct tw_cost){ .unknown = not_modelled(p, sim) };
-	if (!tw_cost_links_init(&c.links, p, sim, &codec)) {
+	if (!tw_cost_links_init(&c.links, p, sim, up_per_value, &codec)) {
 		snprintf(out->unknown_room, sizeof out->unknown_room,
 			 "what the codec %s sends depends on the gradients", codec->name);
 		out->unknown = out->unknown_room;
@@ -147,6 +147,9 @@ void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 	if (out->unknown)
 		return;
 	rate_of(&c, &rate);
+	out->unknown = rate.unknown;
+	if (out->unknown)
+		return;
 	out->step = c.workers / rate.steps;
 	out->samples_per_second = rate.steps * c.batch;
 	out->alone = alone(p, sim);
@@ -164,29 +167,30 @@ void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 }
 
 static bool is_faster(const struct tw_plan *plan, const struct tw_sim_options *sim,
-		      const struct tw_engine *engine, double bandwidth)
+		      const struct tw_engine *engine, double up_per_value, double bandwidth)
 {
 	struct tw_sim_options with = *sim;
 	struct tw_cost cost;
 
 	with.bandwidth = bandwidth;
-	tw_cost_predict(plan, &with, engine, &cost);
+	tw_cost_predict(plan, &with, engine, up_per_value, &cost);
 	return !cost.unknown && cost.samples_per_second > cost.alone;
 }
 
 double tw_cost_crossover(const struct tw_plan *plan, const struct tw_sim_options *sim,
-			 const struct tw_engine *engine)
+			 const struct tw_engine *engine, double up_per_value)
 {
 	double low = 0, high = 15; /* powers of ten */
 
-	if (!is_faster(plan, sim, engine, 0)) /* no limit */
+	if (!is_faster(plan, sim, engine, up_per_value, 0)) /* no limit */
 		return INFINITY;
-	if (is_faster(plan, sim, engine, 1))
+	if (is_faster(plan, sim, engine, up_per_value, 1))
 		return 0;
 	while (high - low > 1e-4) {
 		const double middle = (low + high) / 2;
 
-		*(is_faster(plan, sim, engine, pow(10, middle)) ? &high : &low) = middle;
+		*(is_faster(plan, sim, engine, up_per_value, pow(10, middle)) ? &high : &low) =
+			middle;
 	}
 	return pow(10, high);
 }

@@ -47,12 +47,13 @@ struct tw_cost {
 	char unknown_room[160];
 };
 
-/* `engine`: what workers compute with; the plan is finished with it. */
+/* `engine`: what workers compute with; the plan is finished with it.  `up_per_value`: bytes that
+ * codec.up takes for each value, where that depends on the gradients; 0: not known. */
 void tw_cost_predict(const struct tw_plan *plan, const struct tw_sim_options *sim,
-		     const struct tw_engine *engine, struct tw_cost *out);
+		     const struct tw_engine *engine, double up_per_value, struct tw_cost *out);
 /* The bandwidth, in bits per second, from which on the plan is faster than one machine: 0 at any
  * bandwidth, INFINITY at none. */
 double tw_cost_crossover(const struct tw_plan *plan, const struct tw_sim_options *sim,
-			 const struct tw_engine *engine);
+			 const struct tw_engine *engine, double up_per_value);
 
 #endif

@@ -17,7 +17,7 @@ double tw_cost_message(const struct tw_cost_links *l, enum tw_type type, double 
 }
 
 /* Bytes of n values; 0: that depends on the values. */
-static double encoded(const struct tw_codec *codec, const void *options, size_t n)
+static double bytes_of(const struct tw_codec *codec, const void *options, size_t n)
 {
 	return codec->usual ? codec->usual(options, n) : (double)codec->bound(options, n);
 }
@@ -27,16 +27,23 @@ static size_t length(const struct tw_plan *p, uint32_t shard)
 	return p->problem.border[shard + 1] - p->problem.border[shard];
 }
 
-static double up_of(const struct tw_plan *p, uint32_t shard)
+/* Of codec.up: as it says, or as it was measured. */
+static double encoded_up(const struct tw_cost_links *l, const struct tw_plan *p, uint32_t shard)
 {
-	return tw_cost_head(TW_PUSH) +
-	       encoded(p->traffic.up, p->traffic.up_options, length(p, shard));
+	const double said = bytes_of(p->traffic.up, p->traffic.up_options, length(p, shard));
+
+	return said > 0 ? said : l->up_per_value * (double)length(p, shard);
+}
+
+static double up_of(const struct tw_cost_links *l, const struct tw_plan *p, uint32_t shard)
+{
+	return tw_cost_head(TW_PUSH) + encoded_up(l, p, shard);
 }
 
 static double down_of(const struct tw_plan *p, uint32_t shard)
 {
 	return tw_cost_head(TW_PARAMS) +
-	       encoded(p->traffic.down, p->traffic.down_options, length(p, shard));
+	       bytes_of(p->traffic.down, p->traffic.down_options, length(p, shard));
 }
 
 /* Shards go to servers in turn; the first server has the most of them. */
@@ -64,14 +71,10 @@ static double round_trip(const struct tw_cost_links *l, const struct tw_plan *p,
 	double there = l->latency, back = 0;
 
 	for (uint32_t k = 0; k < p->problem.shards; k++) {
-		const double apply = push && apply_rate > 0
-					     ? floor(encoded(p->traffic.up, p->traffic.up_options,
-							     length(p, k)) /
-						     4) /
-						       apply_rate
-					     : 0;
+		const double apply =
+			push && apply_rate > 0 ? floor(encoded_up(l, p, k) / 4) / apply_rate : 0;
 
-		there += push ? up_of(p, k) * l->per_byte : tw_cost_message(l, TW_PULL, 0);
+		there += push ? up_of(l, p, k) * l->per_byte : tw_cost_message(l, TW_PULL, 0);
 		back = fmax(back, there + apply + l->latency) + down_of(p, k) * l->per_byte;
 		if (l->per_byte == 0)
 			back = fmax(back, there + apply + l->latency);
@@ -82,12 +85,14 @@ static double round_trip(const struct tw_cost_links *l, const struct tw_plan *p,
 static void apply_time(struct tw_cost_links *l, const struct tw_plan *p, double apply_rate)
 {
 	for (uint32_t k = 0; apply_rate > 0 && k < p->problem.shards; k++)
-		l->applying = fmax(l->applying,
-				   floor((up_of(p, k) - tw_cost_head(TW_PUSH)) / 4) / apply_rate);
+		l->applying =
+			fmax(l->applying,
+			     floor((up_of(l, p, k) - tw_cost_head(TW_PUSH)) / 4) / apply_rate);
 }
 
 bool tw_cost_links_init(struct tw_cost_links *l, const struct tw_plan *plan,
-			const struct tw_sim_options *sim, const struct tw_codec **codec)
+			const struct tw_sim_options *sim, double up_per_value,
+			const struct tw_codec **codec)
 {
 	const struct tw_traffic *t = &plan->traffic;
 
@@ -95,13 +100,14 @@ bool tw_cost_links_init(struct tw_cost_links *l, const struct tw_plan *plan,
 		.latency = NS * ((double)sim->latency + (double)sim->jitter / 2 +
 				 sim->loss / (1 - sim->loss) * (double)sim->retransmit),
 		.per_byte = sim->bandwidth > 0 ? 8 / sim->bandwidth : 0,
+		.up_per_value = up_per_value,
 	};
 	for (uint32_t k = 0; k < plan->problem.shards; k++) {
-		*codec = encoded(t->up, t->up_options, length(plan, k)) <= 0 ? t->up : t->down;
-		if (encoded(t->up, t->up_options, length(plan, k)) <= 0 ||
-		    encoded(t->down, t->down_options, length(plan, k)) <= 0)
+		*codec = encoded_up(l, plan, k) <= 0 ? t->up : t->down;
+		if (encoded_up(l, plan, k) <= 0 ||
+		    bytes_of(t->down, t->down_options, length(plan, k)) <= 0)
 			return false;
-		l->up_bytes += up_of(plan, k);
+		l->up_bytes += up_of(l, plan, k);
 		l->down_bytes += down_of(plan, k);
 	}
 	l->up = l->up_bytes * l->per_byte;

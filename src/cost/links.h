@@ -20,11 +20,13 @@ struct tw_cost_links {
 	double last_share;           /* of `down`: the last message of the busiest server */
 	double applying;             /* seconds that the busiest shard takes for a push */
 	double exchange, pull;       /* idle links: push and answer; pull and answer */
+	double up_per_value;         /* bytes of codec.up, where it does not say; 0: not known */
 };
 
 /* False: the length of an encoding depends on the values, and *codec is the codec. */
 bool tw_cost_links_init(struct tw_cost_links *l, const struct tw_plan *plan,
-			const struct tw_sim_options *sim, const struct tw_codec **codec);
+			const struct tw_sim_options *sim, double up_per_value,
+			const struct tw_codec **codec);
 /* Bytes of a message of this type without tail and payload. */
 double tw_cost_head(enum tw_type type);
 /* Seconds in a card for a message of this type with so many bytes of tail and payload. */

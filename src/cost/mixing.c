@@ -4,12 +4,16 @@
  * A worker reads its own replica and waits for nobody: a step takes its computing.  What passes
  * between replicas meanwhile only has to get through the cards: a worker cannot make more steps
  * than its card can send, or receive, contributions for.  Parameters are exchanged as often as
- * there is time for: they hold nobody up. */
+ * there is time for: they hold nobody up, as long as one takes no more than a few steps.  Beyond
+ * that, contributions queue behind parameters in the cards, and workers wait until others have
+ * confirmed theirs. */
 #include "cost/schedule.h"
 
 #include <math.h>
 
 #define NS 1e-9
+
+#define STEPS_MOST 3 /* of an exchange of parameters */
 
 static bool takes(const struct tw_plan *plan)
 {
@@ -48,6 +52,10 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 		out->steps += 1 / fmax(busy, own);
 		mean += busy / c->workers;
 	}
+	if (p->topology.mixing->partner &&
+	    (bytes_of(c, true) - bytes_of(c, false)) * c->links.per_byte > STEPS_MOST * mean)
+		out->unknown = "an exchange of parameters takes longer than about three steps, and "
+			       "how long workers wait for each other then is not modelled";
 	out->parts = (struct tw_cost_parts){ .computing = mean - local / steps,
 					     .latency = local / steps,
 					     .link = fmax(0, c->workers / out->steps - mean) };

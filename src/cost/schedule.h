@@ -23,6 +23,7 @@ struct tw_cost_rate {
 	double pushes, fetches;     /* to and from servers, per step */
 	double peers;               /* bytes into and out of the busiest peer, per step; 0: none */
 	double staleness;
+	const char *unknown; /* not NULL: why these prices allow no prediction */
 };
 
 struct tw_cost_schedule {

@@ -7,6 +7,7 @@
 
 #include "cost/cost.h"
 #include "query/plan_best.h"
+#include "query/plan_density.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 
@@ -27,6 +28,8 @@ struct again {
 	size_t sets;
 	struct tw_arena texts;
 	struct tw_engine *engine;
+	struct tw_plan_density measured;
+	double measured_at; /* learning rate */
 };
 
 /* --- fields ---------------------------------------------------------------------------------- */
@@ -201,12 +204,12 @@ static json_t *not_predicted(const char *reason)
 	return o;
 }
 
-static json_t *row_of(const struct again *a, const struct tw_job *job)
+static json_t *row_of(const struct again *a, const struct tw_job *job, double up_per_value)
 {
 	struct tw_cost c;
 	json_t *o;
 
-	tw_cost_predict(&job->plan, &job->sim, a->engine, &c);
+	tw_cost_predict(&job->plan, &job->sim, a->engine, up_per_value, &c);
 	if (c.unknown)
 		return not_predicted(c.unknown);
 	o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f}", "step_seconds", c.step,
@@ -226,6 +229,49 @@ static json_t *row_of(const struct again *a, const struct tw_job *job)
 		json_boolean(a->r->memory == 0 ||
 			     fmax(c.server_memory, c.worker_memory) <= (double)a->r->memory));
 	return o;
+}
+
+/* --- codecs whose bytes depend on the gradients ----------------------------------------------- */
+
+static const char density_field[] = "strategy.codec.up_density";
+
+/* Does what the codec sends depend on the gradients? */
+static bool depends_on_gradients(const struct tw_job *job)
+{
+	const struct tw_codec *up = job->plan.traffic.up;
+
+	return up->usual && up->usual(job->plan.traffic.up_options, 1000) <= 0;
+}
+
+/* The same job with the share of the values that the caller gives, in *job. */
+static void put_density(struct again *a, struct tw_job **job, struct tw_error *why)
+{
+	const struct tw_codec *up = (*job)->plan.traffic.up;
+	struct tw_job *other = NULL;
+
+	if (!up->options || !tw_option_find(up->options, "density") ||
+	    put_field(a, why, "%s=%.9g", density_field, a->r->density) != TW_OK)
+		return;
+	if (read_job(a, &other, why) == TW_OK &&
+	    tw_job_finish_plan(other, a->engine, why) == TW_OK) {
+		tw_job_free(*job);
+		*job = other;
+		return;
+	}
+	tw_job_free(other);
+}
+
+/* Bytes per value, and the share of the values that are sent, as measured; the last measurement is
+ * kept for rows that differ in the number of workers only. */
+static struct tw_plan_density measured(struct again *a, const struct tw_job *job)
+{
+	const double rate = tw_schedule_rate(&job->plan.schedule, 0);
+
+	if (a->measured.share <= 0 || a->measured_at != rate) {
+		a->measured = tw_plan_density(a->engine, &job->plan, tw_job_batch(job));
+		a->measured_at = rate;
+	}
+	return a->measured;
 }
 
 /* The sentence of a refusal without its place: the file, or the strategy that was put in. */
@@ -259,6 +305,7 @@ static enum tw_status add_row(struct again *a, const struct tw_job *own,
 	struct tw_error said = { 0 };
 	struct tw_job *job = NULL;
 	json_t *o = NULL;
+	struct tw_plan_density d = { 0 };
 	enum tw_status st = put_field(a, why, "cluster.workers=%u", workers);
 
 	if (st == TW_OK && preset)
@@ -269,8 +316,15 @@ static enum tw_status add_row(struct again *a, const struct tw_job *own,
 			st = read_with_other_servers(a, own, &job, &said, why);
 		if (st == TW_OK)
 			st = tw_job_finish_plan(job, a->engine, &said);
+		if (st == TW_OK && depends_on_gradients(job)) {
+			d.share = a->r->density;
+			if (d.share > 0)
+				put_density(a, &job, &said);
+			else
+				d = measured(a, job);
+		}
 		if (st == TW_OK)
-			o = row_of(a, job);
+			o = row_of(a, job, d.per_value);
 		else if (st == TW_BAD_INPUT)
 			o = not_predicted(reason_of(&said));
 		st = o ? TW_OK : tw_fail(why, st, "%s", said.text);
@@ -279,10 +333,14 @@ static enum tw_status add_row(struct again *a, const struct tw_job *own,
 		json_object_set_new(o, "strategy", json_string(preset ? preset->name : own->title));
 		json_object_set_new(o, "family", family ? json_string(family) : json_null());
 		json_object_set_new(o, "workers", json_integer(workers));
+		if (d.share > 0)
+			json_object_set_new(o, "density",
+					    json_pack("{s:f, s:s}", "share", d.share, "from",
+						      a->r->density > 0 ? "given" : "measured"));
 		if (json_object_get(o, "speedup") && !preset)
-			json_object_set_new(
-				o, "crossover_bits_per_second",
-				number(tw_cost_crossover(&job->plan, &job->sim, a->engine)));
+			json_object_set_new(o, "crossover_bits_per_second",
+					    number(tw_cost_crossover(&job->plan, &job->sim,
+								     a->engine, d.per_value)));
 		st = json_array_append_new(rows, o) ? tw_fail(why, TW_NO_MEMORY, "no memory")
 						    : TW_OK;
 	}

@@ -31,6 +31,9 @@ struct tw_plan_request {
 	 * says */
 	const char *compute, *bandwidth, *latency;
 	uint64_t memory; /* bytes that a node has; 0: any */
+	/* share of the values that a codec sends whose bytes depend on the gradients; 0: it is
+	 * measured */
+	double density;
 };
 /* What every preset would cost for the job: {job, parameters, compute_seconds, ..., rows}.  The
  * first row of each number of workers is the job's own strategy.  A row has `not_predicted`, the

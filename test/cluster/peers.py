@@ -84,16 +84,21 @@ def stop_over_end(topology):
 
 
 def kill_master(topology):
-    """The master dies, and the same command goes on; the workers keep their connections."""
+    """The master dies, and the same command goes on; the workers keep their connections and what
+    they have: nothing goes back to the checkpoint."""
     def test(epochs):
         with peers("kill-master", topology, epochs) as c:
             serve, _, (one, two, three) = c.begin(3)
             c.until_checkpoint(serve)
+            for w in (one, two, three):
+                c.until_steps(w, 50)
             serve.kill()
             c.rest(1.0, one, two, three)
             serve = c.serve()
             for w in (one, two, three):
                 c.until_steps(w, 50)
+            need("the run goes on after round" in serve.err() and
+                 "restored from checkpoint" not in serve.err(), serve.err()[-600:])
             r = c.finish(serve, again=True)
             return f"redealt {r['redealt']}"
     return test

@@ -70,7 +70,7 @@ void cost_predict(const struct cost_job *j, struct tw_cost *out)
 	struct trial t;
 
 	open_job(&t, j, 1000000);
-	tw_cost_predict(&t.job->plan, &t.job->sim, t.engine, out);
+	tw_cost_predict(&t.job->plan, &t.job->sim, t.engine, 0, out);
 	trial_close(&t);
 }
 

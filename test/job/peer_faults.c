@@ -100,6 +100,13 @@ static const char *strategy(const struct way *w, uint64_t k)
 	return text;
 }
 
+/* Replicas outlive the master, unless they differ, or workers keep what belongs to rounds. */
+static bool outlives(const struct faultrun *r, const struct way *w)
+{
+	return !w->mixing && !strstr(r->preset, "diloco") && !strstr(r->preset, "threshold") &&
+	       !strstr(r->preset, "onebit");
+}
+
 static void kill_everywhere(const struct way *way, uint32_t node, int64_t lasts, uint64_t stride,
 			    uint32_t shards)
 {
@@ -119,7 +126,7 @@ static void kill_everywhere(const struct way *way, uint32_t node, int64_t lasts,
 				      .faults = 1,
 				      .forever = lasts < 0 };
 
-		try_run(&r, &end, node != 0);
+		try_run(&r, &end, node != 0 || outlives(&r, way));
 	}
 }
 

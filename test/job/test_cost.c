@@ -5,6 +5,7 @@
 #include "job/cost_tools.h"
 #include "job/reading.h"
 #include "job/trial.h"
+#include "query/plan_density.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -103,6 +104,53 @@ static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
 							 clusters[k % 2], workers[k / 2], 4 },
 				     0.05);
 		}
+}
+
+/* --- what depends on the gradients ------------------------------------------------------------ */
+
+static const char sparse_job[] =
+	"data: {source: digits, count: 4000, tests: 100, batch: 16}\n"
+	"model: {name: mlp, hidden: [64]}\n"
+	"train: {epochs: %u, seed: 3, evaluate: 0}\nupdate: {rate: 0.05}\n"
+	"cluster: {workers: %u}\nstrategy: {name: strom}\n"
+	"sim: {compute: {law: constant, mean: 10ms}, latency: 1ms, bandwidth: 1Mbit/s}\n";
+
+/* A codec whose bytes depend on the gradients: they are measured over the first steps of one
+ * worker.  With the bytes that the simulator counts, so is the time. */
+static void a_measured_density_predicts_a_mesh(void **state)
+{
+	for (uint32_t workers = 2; workers <= 8; workers *= 2) {
+		double bytes[2], values[2], seconds[2], steps[2], per_value;
+		struct tw_plan_density first;
+		struct tw_cost said;
+		struct trial t;
+
+		for (uint32_t k = 0; k < 2; k++) {
+			struct tw_ran ran;
+
+			trial_open(&t, TW_WORLD_SIM, sparse_job, k + 1, workers);
+			t.job->plan.dealing.warm_until = t.job->plan.dealing.warm_workers = 0;
+			first = tw_plan_density(t.engine, &t.job->plan, 16);
+			assert_int_equal(trial_run(&t, &tw_heap_system, NULL, &ran), TW_OK);
+			bytes[k] = (double)ran.totals.tally.up_encoded;
+			values[k] = (double)ran.totals.tally.up_values;
+			seconds[k] = (double)ran.virtual_ns * 1e-9;
+			steps[k] = (double)ran.totals.steps;
+			tw_totals_release(&ran.totals);
+			if (k == 0)
+				trial_close(&t);
+		}
+		assert_true(fabs(first.per_value / (bytes[0] / values[0]) - 1) < 0.25);
+		per_value = (bytes[1] - bytes[0]) / (values[1] - values[0]);
+		tw_cost_predict(&t.job->plan, &t.job->sim, t.engine, per_value, &said);
+		assert_null(said.unknown);
+		assert_true(fabs(said.step * (steps[1] - steps[0]) / workers /
+					 (seconds[1] - seconds[0]) -
+				 1) < 0.15);
+		tw_cost_predict(&t.job->plan, &t.job->sim, t.engine, 0, &said);
+		assert_non_null(strstr(said.unknown, "depends on the gradients"));
+		trial_close(&t);
+	}
 }
 
 /* Replicas that differ: time as the simulator shows it, where the computing decides and where the
@@ -226,7 +274,7 @@ static double crossover(const char *strategy, const char *compute)
 			     "1ms}\n",
 		 strategy, compute);
 	trial_open(&t, TW_WORLD_SIM, "%s", text);
-	bits = tw_cost_crossover(&t.job->plan, &t.job->sim, t.engine);
+	bits = tw_cost_crossover(&t.job->plan, &t.job->sim, t.engine, 0);
 	trial_close(&t);
 	return bits;
 }
@@ -344,6 +392,7 @@ int main(void)
 		cmocka_unit_test(presets_take_as_long_as_predicted),
 		cmocka_unit_test(all_kinds_of_exchange_take_as_long_as_predicted),
 		cmocka_unit_test(rounds_without_a_server_take_as_long_as_predicted),
+		cmocka_unit_test(a_measured_density_predicts_a_mesh),
 		cmocka_unit_test(a_sum_among_peers_takes_what_its_reduction_says),
 		cmocka_unit_test(mixings_cost_what_the_simulator_shows),
 		cmocka_unit_test(the_busiest_peer_has_its_share_of_the_bytes),

@@ -19,6 +19,8 @@ struct key {
 	uint64_t seq;
 };
 
+#define NOTED 64 /* more than a round has */
+
 /* A shard in a cut. */
 struct kept {
 	uint8_t *times; /* NULL: there is no such cut */
@@ -37,6 +39,12 @@ struct watched {
 	struct key *seen; /* contributions of this life: a hash table of a power of two */
 	size_t seen_count, seen_room;
 	struct key last;
+	struct noted {
+		struct key key;
+		uint64_t from, round;
+		uint32_t count;
+	} noted[NOTED]; /* the last ones, in turn */
+	size_t notes;
 };
 
 struct watcher {
@@ -257,12 +265,34 @@ static void applied(struct watcher *w, const struct tw_note *n)
 	if (!same(&s->last, &k))
 		watch_once(w, n);
 	s->last = k;
+	s->noted[s->notes++ % NOTED] = (struct noted){ k, n->from, n->round, n->count };
 	s->total += n->count;
 	for (uint64_t p = n->from; p < n->from + n->count; p++)
 		if (p >= w->plan->dealing.positions)
 			watcher_complain(w, "position %llu was never there", (unsigned long long)p);
 		else
 			s->times[p]++;
+}
+
+/* A commit that was told, and died with its master, has not happened. */
+static void taken_over(struct watcher *w, uint64_t round)
+{
+	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
+		struct watched *x = &w->shard[s];
+
+		for (size_t k = 0; k < NOTED && k < x->notes; k++) {
+			struct noted *n = &x->noted[k];
+
+			if (n->round < round || !n->count)
+				continue;
+			find(x->seen, x->seen_room, &n->key)->incarnation = UINT32_MAX;
+			x->total -= n->count;
+			for (uint64_t p = n->from; p < n->from + n->count; p++)
+				x->times[p]--;
+			n->count = 0;
+		}
+		x->last = (struct key){ 0 };
+	}
 }
 
 /* Of a gate without rounds; a shard that was given up says so with its earlier life. */
@@ -299,6 +329,7 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 		memset(s->seen, 0, s->seen_room * sizeof *s->seen);
 	s->seen_count = 0;
 	s->last = (struct key){ 0 };
+	s->notes = 0;
 	s->life = n->incarnation;
 	s->total = n->seq ? s->cut[n->seq].total : 0;
 	s->dropped = n->seq ? s->cut[n->seq].dropped : 0;
@@ -315,7 +346,7 @@ bool watcher_note(void *arg, const struct tw_note *n)
 		[TW_NOTE_VIEW] = "view",         [TW_NOTE_EVAL] = "eval",
 		[TW_NOTE_CUT] = "cut",           [TW_NOTE_ROLLBACK] = "rollback",
 		[TW_NOTE_HOSTED] = "hosted",     [TW_NOTE_PINNED] = "pinned",
-		[TW_NOTE_PROGRESS] = "progress",
+		[TW_NOTE_PROGRESS] = "progress", [TW_NOTE_TAKEOVER] = "takeover",
 	};
 	struct watcher *w = arg;
 
@@ -335,6 +366,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 		dropped(w, n);
 	else if (n->kind == TW_NOTE_HOSTED)
 		hosted(w, n);
+	else if (n->kind == TW_NOTE_TAKEOVER)
+		taken_over(w, n->round);
 	else if (n->kind == TW_NOTE_VIEW)
 		w->joined = true;
 	return true;

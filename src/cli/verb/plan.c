@@ -15,6 +15,7 @@ struct plan_flags {
 	struct tw_texts set;
 	const char *workers, *compute, *bandwidth, *latency;
 	uint64_t memory, micros;
+	double density;
 	const char *read_csv, *write_csv;
 	bool json, schedule;
 };
@@ -160,6 +161,19 @@ static void print_row(const json_t *row)
 	       is_open(row) ? text(row, "limited_by") : "memory");
 }
 
+/* What was assumed of a codec whose bytes depend on the gradients. */
+static void print_density(const json_t *row)
+{
+	const json_t *d = json_object_get(row, "density");
+
+	if (d)
+		printf("%s%s: its codec sends %.3g %% of the values (%s)\n", text(row, "strategy"),
+		       is_own(row) ? " *" : "", 100 * number(d, "share"),
+		       strcmp(text(d, "from"), "given") == 0
+			       ? "--density"
+			       : "measured over the first steps; --density gives another share");
+}
+
 /* At most 100 columns; long reasons are broken between words. */
 static void print_reason(const json_t *row)
 {
@@ -188,6 +202,7 @@ static void print_workers(const json_t *rows, uint32_t workers)
 					     json_object_get(row, "fits")) print_row(row);
 	json_array_foreach(rows, k, row) if (workers_of(row) == workers &&
 					     !json_object_get(row, "fits")) print_reason(row);
+	json_array_foreach(rows, k, row) if (workers_of(row) == workers) print_density(row);
 	printf("* this job; step: until every worker has done a batch; busiest: bytes through the\n"
 	       "busiest node in a step; server, worker: memory of a node, without data; stale: "
 	       "mean\n"
@@ -402,7 +417,8 @@ static int plan(const struct tw_call *call)
 				     .compute = f->compute,
 				     .bandwidth = f->bandwidth,
 				     .latency = f->latency,
-				     .memory = f->memory };
+				     .memory = f->memory,
+				     .density = f->density };
 	struct tw_error why = { .status = TW_OK };
 	json_t *o = NULL;
 
@@ -428,6 +444,9 @@ static const struct tw_flag flags[] = {
 		"latency from node to node, such as 1ms (default: sim.latency)"),
 	TW_FLAG(struct plan_flags, compute, "compute", TW_TEXT, "", "T", 0, 0,
 		"time of a step, such as 20ms (default: sim.compute; else measured here)"),
+	TW_FLAG(struct plan_flags, density, "density", TW_F64, "0", "D", 0, 1,
+		"share of the values that codecs send whose bytes depend on the gradients; 0: "
+		"measured here"),
 	TW_FLAG(struct plan_flags, memory, "memory", TW_SIZE, "0B", "M", 0, 0,
 		"memory of a node: choose no strategy that needs more; 0B: any"),
 	TW_FLAG(struct plan_flags, schedule, "schedule", TW_BOOL, "false", NULL, 0, 0,

@@ -323,6 +323,8 @@ void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw
 /* What the shards of a replica were told and may have lost, once more. */
 void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* Who is in, to the shards of one replica: its own worker. */
+/* It has what the run goes on from. */
+void tw_replica_outlived(struct master *m, uint32_t slot);
 void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard);
 /* All views are kept: replicas that differ from the speaker's are not what they should be. */
 void tw_replicas_compare(struct master *m, struct tw_context *ctx);
@@ -412,6 +414,15 @@ void tw_stalled_release(struct master *m);
 void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A look at the round of replicas: ask, or remove who holds it up after so long. */
 void tw_stalled_check(struct master *m, struct tw_context *ctx, int64_t patience);
+
+/* --- master_takeover.c ---------------------------------------------------------------------- */
+
+/* A worker is back that knew an earlier master: what do its shards have? */
+void tw_takeover_joined(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* A shard tells.  True: its books are the newest so far, and are to be taken. */
+bool tw_takeover_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* True: it is decided what the run goes on from, or there is nothing to decide. */
+bool tw_takeover(struct master *m, struct tw_context *ctx);
 
 /* --- master_cells.c ------------------------------------------------------------------------- */
 

@@ -147,6 +147,11 @@ static void become_ready(struct master *m, uint32_t slot)
 	m->replicas.ready++;
 }
 
+void tw_replica_outlived(struct master *m, uint32_t slot)
+{
+	become_ready(m, slot);
+}
+
 static void send_host(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
 {
 	struct tw_msg *msg = tw_cut_host_message(m, ctx, shard, m->member[slot].node);

@@ -342,8 +342,11 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 		i->counted = i->counted || m->phase == PHASE_COUNT; /* it may say so twice */
 		return;
 	}
-	if (tw_master_has_replicas(m)) /* they are taken from a checkpoint, or from a live one */
+	if (tw_master_has_replicas(m)) {
+		if (tw_takeover_state(m, ctx, msg))
+			take_state(m, ctx, i, msg);
 		return;
+	}
 	if (i->place < SHARD_ASSIGNED && adoptable(m, msg->from.node) &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
 		if (!take_state(m, ctx, i, msg))

@@ -118,7 +118,8 @@ static void agree(struct master *m, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	m->restart.asks++;
 	if (tw_master_rounds(m) && tw_master_adopted_any(m)) {
-		complete_round(m, ctx);
+		if (!tw_master_has_replicas(m)) /* else it is complete */
+			complete_round(m, ctx);
 		tw_deal_forget(m, ctx);
 		tw_master_new_generation(m, ctx);
 	} else if (m->restart.history != HISTORY_KNOWN) {
@@ -138,7 +139,7 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 {
 	bool lost = false, waits = false;
 
-	if (m->restart.loading || !servers_here(m))
+	if (m->restart.loading || !servers_here(m) || !tw_takeover(m, ctx))
 		return;
 	if ((tw_master_rounds(m) || tw_master_has_replicas(m)) &&
 	    m->restart.history != HISTORY_ROLLED_BACK &&

@@ -122,6 +122,11 @@ struct replica {
 	uint32_t attempt;              /* that it was asked for with */
 	uint32_t heard[REPLICA_WORDS]; /* shards that have said so */
 	uint64_t digest;               /* of the views that it keeps for the evaluation */
+	/* master_takeover.c */
+	bool outlived;              /* it has a life from before this master ... */
+	bool torn;                  /* ... whose shards are not of one round and generation */
+	uint32_t stated;            /* shards that have told their state, in order ... */
+	uint64_t round, generation; /* ... which is this */
 };
 
 struct member {
@@ -356,6 +361,12 @@ struct replicas {
 	int64_t since; /* when the formation was told, or the round began with the one before */
 };
 
+/* What replicas have that outlived a master.  See master_takeover.c. */
+struct takeover {
+	bool stated; /* somebody has told: shard_info has its books, host_cut its generation */
+	bool over;   /* it is decided */
+};
+
 /* Who holds up a round of replicas.  See master_stalled.c. */
 struct stalled {
 	uint32_t *whom;  /* by slot: for whom it waits, as it says; STALLED_* below ... */
@@ -509,6 +520,7 @@ struct master {
 	struct rounds rounds;
 	struct replicas replicas;
 	struct stalled stalled;
+	struct takeover takeover;
 	struct calm calm;
 	struct optimise *optimise; /* NULL: none */
 	struct commit commit;

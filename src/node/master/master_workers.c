@@ -499,6 +499,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		tw_deal_asks(m, h->slot);
 	tell_member(m, ctx, h->slot, TW_LIVE);
 	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
+	tw_takeover_joined(m, ctx, h->slot);
 }
 
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot)
