@@ -249,6 +249,33 @@ static void some_bad_numbers(void **state)
 		}
 }
 
+/* Who leaves owes what its codec left out.  It says so with its last stripe; if that is refused, it
+ * needs another one, which may have come already. */
+static void who_leaves_is_refused_what_it_owes(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		const struct faultrun r = {
+			.preset = "{gate: bsp, codec: {up: onebit, up_tile: 8}}",
+			.workers = 5,
+			.servers = 2,
+			.shards = 2,
+			.seed = seed,
+			.leaver = { { 3, 519 * TW_SECOND / 1000 }, { 4, 260 * TW_SECOND / 1000 } },
+			.leavers = 2,
+			.poisoned = 1u << 3,
+			.doses = 6,
+			.spot = 2,
+			.running = true,
+			.forever = true
+		};
+		struct faultend end;
+
+		must(&r, &end, TW_OK);
+		assert_int_equal(end.gone & (3u << 3), 3u << 3);
+	}
+}
+
 /* A refused slice is a step of its worker's clock like any other, or those who wait for that clock
  * here and those who wait for theirs elsewhere wait for each other. */
 static void a_clock_goes_on_over_bad_numbers(void **state)
@@ -610,6 +637,7 @@ int main(void)
 		cmocka_unit_test(who_finds_no_place_gets_one_later),
 		cmocka_unit_test(who_is_not_in_leaves_at_once),
 		cmocka_unit_test(some_bad_numbers),
+		cmocka_unit_test(who_leaves_is_refused_what_it_owes),
 		cmocka_unit_test(a_clock_goes_on_over_bad_numbers),
 		cmocka_unit_test(one_with_bad_numbers_is_let_go),
 		cmocka_unit_test(nobody_is_let_go_when_all_diverge),

@@ -403,7 +403,8 @@ void tw_worker_give_back(struct worker *w, struct tw_context *ctx)
 		for (uint32_t k = 0; k < w->leases.count; k++)
 			w->leases.held[k].over = true;
 		tw_worker_closings(w, ctx);
-	} else if (w->me.state == WORKER_LEAVING) {
+	} else if (w->me.state == WORKER_LEAVING && !w->exchange.outs) {
+		/* not before: what is refused gives back what it brought, and needs this stripe */
 		w->leases.count = 0;
 	}
 	if (w->me.state == WORKER_LEAVING)
