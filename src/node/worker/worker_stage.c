@@ -578,15 +578,16 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	tw_stage_send_grad(w, ctx, f, s->run.out);
 	s->backwards++;
 	s->counts.backwards++;
-	s->counts.last = tw_now(ctx);
-	s->counts.backward_time += s->counts.last - s->run.began;
 	if (!s->cell)
 		count_step(w, ctx, f);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		w->shard[k].base = f->base[k];
 	land(f, w->exchange.holders);
-	tell(w, ctx);
 	tw_worker_contribute(w, ctx, &done, w->step.gradient);
+	/* adding it up takes its time, too */
+	s->counts.last = tw_now(ctx);
+	s->counts.backward_time += s->counts.last - s->run.began;
+	tell(w, ctx);
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
 	s->waits_since = s->counts.last;
 }
