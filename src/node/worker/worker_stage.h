@@ -112,6 +112,24 @@ struct worker_stage {
 
 struct worker;
 
+/* --- worker_stage_memory.c ---------------------------------------------------------------- */
+
+void tw_stage_drop_views(struct tw_block **view, uint32_t holders);
+/* A flight has ended, or is void. */
+void tw_stage_land(struct flight *f, uint32_t holders);
+/* Nothing reads or writes what the computation touched (3). */
+void tw_stage_end_run(struct worker *w);
+/* Nothing is in flight; the next stream begins. */
+void tw_stage_begin_stream(struct worker_stage *s);
+/* Ask for what a micro-batch of this round needs; true: the newest is here. */
+bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t round);
+/* The views that FORWARD of a micro-batch reads, into its flight.  False: they are not here yet. */
+bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f);
+/* What it holds now may be the most so far. */
+void tw_stage_count_memory(struct worker *w);
+/* A note of what it has done. */
+void tw_stage_tell(struct worker *w, struct tw_context *ctx);
+
 /* --- worker_stage.c ----------------------------------------------------------------------- */
 
 enum tw_status tw_stage_open(struct worker *w, uint32_t cell);
