@@ -59,7 +59,7 @@ BODY = dict(HELLO=56, WELCOME=24, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, 
             TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
-FRESH, LOCAL = 64, 16384
+FRESH, LOCAL, LENT = 64, 16384, 32768
 
 # --- frames (docs/WIRE.md) ------------------------------------------------------------------------
 
@@ -544,7 +544,7 @@ def wrong_pushes(port, facts, recorded):
            push(b=with_u32(24, NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
            push(b=with_link(body, h["seq"] + 1)), push(b=with_link(body, 1 << 63)), push(b=with_link(body, 0)),
            push(shard=7), push(shard=65535), push(view=0), push(view=(1 << 64) - 1), push(from_=NEW), push(from_=2),
-           push(flags=NEW), push(flags=2, p=b""), push(flags=256), push(flags=2048))
+           push(flags=NEW ^ LENT), push(flags=2, p=b""), push(flags=256), push(flags=2048))
     for kind in ("DONE", "IDLE", "BYE", "RESULT", "PART", "PULL", "HELLO"):
         c.send(frame(kind, view=h["view"], from_=h["from_"], incarnation=h["incarnation"], seq=h["seq"],
                      receiver=SHARD if kind == "PULL" else MASTER))
@@ -555,6 +555,10 @@ def wrong_pushes(port, facts, recorded):
     check(c.send(frame("HELLO", bytes(56), flags=FRESH)), "still connected after words that mean nothing")
     got = c.answer("REFUSE")
     check(got, "a removed or unknown worker is told that it is fenced")
+    for flags in (LENT, NEW):  # an address in place of bytes: only on a socket pair, and if asked for
+        c = join(port, facts)
+        c.send(push(flags=flags))
+        expect_closed(c, "a push that is lent, flags %x" % flags)
     for what, f in (("a shard beyond what there can be", push(shard=65536)),
                     ("more payload than a push has", push(p=bytes(262144), payload_=1 << 30))):
         c2 = join(port, facts)
