@@ -328,12 +328,13 @@ static void examples_travel(void **state)
 						   "THALWEG_TRAIN_SEED=9", NULL };
 		const char *path = all.gl_pathv[k];
 		struct tw_job *plain = NULL;
-		bool peers, optimises;
+		bool peers, optimises, stages;
 
 		assert_true(tw_job_read(path, NULL, 0, NULL, TW_WORLD_THREADS, &plain, NULL) ==
 			    TW_OK);
 		peers = tw_plan_has_peers(&plain->plan);
 		optimises = tw_plan_optimises(&plain->plan); /* it has no update.rate */
+		stages = tw_plan_is_staged(&plain->plan);
 		tw_job_free(plain);
 		for (int turn = 0; turn < 2; turn++) {
 			struct side s = { 0 };
@@ -346,6 +347,12 @@ static void examples_travel(void **state)
 				assert_int_equal(st, TW_BAD_INPUT);
 				assert_non_null(strstr(why.text, "strategy.gate: hogwild needs "
 								 "threads that"));
+				continue;
+			}
+			if (stages) {
+				assert_int_equal(st, TW_BAD_INPUT);
+				assert_non_null(strstr(why.text, "strategy.pipeline.schedule: "
+								 "stages run as threads"));
 				continue;
 			}
 			if (st != TW_OK)

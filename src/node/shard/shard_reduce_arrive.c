@@ -60,9 +60,14 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 		return TW_BAD_BYTES;
 	if (a->coded) /* (12): decoded later */
 		return !a->body.whole && a->bytes ? TW_OK : TW_BAD_BYTES;
-	a->unchecked = plain && finite; /* (9) */
+	if (plain && a->bytes != p->n * sizeof(float))
+		return TW_BAD_BYTES;
+	a->unchecked = plain && finite && !tw_reduce_mixes(s, r); /* (9) */
 	if (plain)
-		return a->bytes == p->n * sizeof(float) ? TW_OK : TW_BAD_BYTES;
+		return a->unchecked || !finite ||
+				       tw_vec_finite((const float *)(a->block->data + a->at), p->n)
+			       ? TW_OK
+			       : TW_BAD_BYTES;
 	b = tw_block_new(s->heap, p->n * sizeof(float));
 	if (!b ||
 	    tw_reduce_decode(s, p, a->block->data + a->at, a->bytes, tw_block_floats(b)) != TW_OK ||
@@ -211,7 +216,7 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 				     .bytes = m->h.payload,
 				     .coded = tw_plan_gathers(s->plan) && m->payload &&
 					      !(m->h.flags & TW_FLAG_PLAIN),
-				     .mine = m->fresh };
+				     .mine = m->fresh && !tw_shard_is_loose(s) };
 	a->body.whole = b->whole != 0;
 	if (!early) {
 		take(s, r, ctx, a);
