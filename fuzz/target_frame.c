@@ -135,6 +135,17 @@ static bool read_one(const uint8_t *at, size_t n, unsigned refuse)
 	return st == TW_OK;
 }
 
+/* A reader that has not asked for loans (wire/lend.h) takes none. */
+static bool is_lent(const uint8_t *frame, size_t n)
+{
+	struct tw_header h;
+
+	if (n < sizeof h)
+		return false;
+	memcpy(&h, frame, sizeof h);
+	return h.flags & TW_FLAG_LENT;
+}
+
 /* How many are good before the first bad one. */
 static size_t read_each(const struct wire *w, unsigned refuse)
 {
@@ -147,7 +158,7 @@ static size_t read_each(const struct wire *w, unsigned refuse)
 
 		MUST(frame);
 		memcpy(frame, w->bytes + from, n);
-		if (read_one(frame, n, refuse) && good == k)
+		if (read_one(frame, n, refuse) && !is_lent(frame, n) && good == k)
 			good++;
 		free(frame);
 	}
