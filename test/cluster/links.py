@@ -10,9 +10,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-from cluster import Cluster, free_port, main, need
-
-SKIPPED = 77
+from cluster import SKIPPED, Cluster, free_port, main, need
 
 
 class Namespaces:
@@ -265,18 +263,24 @@ def usable():
     return ""
 
 
-if __name__ == "__main__":
-    words = sys.argv[1:]
-    tests = TESTS
-    if words[:1] == ["--full"]:
-        tests, words = FULL, words[1:]
-    elif words:
-        tests = {**TESTS, **FULL}
+def run(script, tests, words, cable):
+    """All tests, or those that are named; those with a cable only where there can be namespaces."""
     missing = usable()
-    if missing:
-        left_out = [k for k in tests if not k.startswith("delay")]
-        tests = {k: v for k, v in tests.items() if k.startswith("delay")}
-        print(f"links.py: skipped: {', '.join(left_out)}: {missing}")
-    main(tests, words)
-    if missing:
+    left_out = [k for k in words or tests if missing and k.startswith(cable)]
+    if left_out:
+        print(f"{script}: skipped: {', '.join(left_out)}: {missing}")
+    if not words or set(words) - set(left_out):
+        main({k: v for k, v in tests.items() if k not in left_out},
+             [w for w in words if w not in left_out], at_once=4)
+    if left_out:
         sys.exit(SKIPPED)
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:]
+    chosen = TESTS
+    if names[:1] == ["--full"]:
+        chosen, names = FULL, names[1:]
+    elif names:
+        chosen = {**TESTS, **FULL}
+    run("links.py", chosen, names, ("cut", "loss", "pace"))
