@@ -8,7 +8,7 @@ target_compile_definitions(tw_flags INTERFACE _GNU_SOURCE TW_VERSION="${PROJECT_
 target_compile_options(tw_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
 	-Wmissing-prototypes -Wpointer-arith -Wvla -Wno-unused-parameter -Wno-missing-field-initializers
 	-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
-	$<$<CONFIG:Release>:-O3> $<$<BOOL:${TW_WERROR}>:-Werror>)
+	$<$<BOOL:${TW_WERROR}>:-Werror>)
 if(TW_SANITIZE)
 	target_compile_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE}
 		-fno-sanitize-recover=all -fno-omit-frame-pointer)

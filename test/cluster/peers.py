@@ -149,9 +149,8 @@ def cut(topology):
                 for w in (*near, far):
                     c.until_steps(w, 20)
                 n.drop(100)
-                before = near[0].steps()
-                c.rest(c.limit + 3.0, serve)
-                need(near[0].steps() > before, "those who were not cut off have stood still")
+                c.until_gone(far, serve)
+                c.until_steps(near[0], 20)
                 n.mend()
                 c.until_steps(far, 20, 30)
                 r = c.finish(serve, survivors=near)
@@ -362,9 +361,8 @@ def mixed_cut(preset):
                 for w in (*near, far):
                     c.until_steps(w, 20)
                 n.drop(100)
-                before = near[0].steps()
-                c.rest(c.limit + 3.0, serve)
-                need(near[0].steps() > before, "those who were not cut off have stood still")
+                c.until_gone(far, serve)
+                c.until_steps(near[0], 20)
                 n.mend()
                 c.until_steps(far, 20, 30)
                 return figures(c.finish(serve, survivors=near))
