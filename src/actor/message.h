@@ -370,10 +370,9 @@ struct tw_body_copy {
 	uint32_t shard, incarnation, attempt, live;
 };
 struct tw_body_heard {
-	uint64_t
-		number; /* of your contributions, or of what you said to this cell, up to this one */
-	uint32_t again; /* send what follows, if you have sent it already */
-	uint32_t test;  /* cells: ... and of activations of an evaluation */
+	uint64_t number; /* of your contributions, or of what you said to me: up to this one */
+	uint32_t again;  /* send what follows, if you have sent it already */
+	uint32_t test;   /* cells: ... and of activations of an evaluation */
 };
 struct tw_body_mix {
 	uint64_t number;      /* of the exchange, by who asks; grows */
