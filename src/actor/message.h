@@ -158,12 +158,15 @@ struct tw_body_hello {
 	uint32_t role, slot, incarnation, hosted; /* hosted: shards this server holds */
 	uint64_t seq, lease;                      /* last contribution made, last lease received */
 	uint64_t steps, samples;                  /* of this worker since it joined */
-	uint32_t boot, pad; /* of its node: the same boot asks twice, another has lost its memory */
+	uint32_t boot; /* of its node: the same boot asks twice, another has lost its memory */
+	uint32_t cell; /* stages: the cell of the slot that it wants; UINT32_MAX: any */
 };
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers;
 	uint32_t boot; /* of the node it is meant for: one that restarted since must not take it */
 	uint64_t cut;  /* number of the cut that training resumes from */
+	uint32_t cell; /* stages: which cell of the slot it is; else 0 */
+	uint32_t pad;
 };
 struct tw_body_refuse {
 	uint32_t why;  /* enum tw_refusal */
@@ -175,15 +178,20 @@ enum tw_refusal {
 	TW_REFUSED_NUMBERS, /* its contributions are not finite, again and again: go */
 	TW_REFUSED_STUCK,   /* it made no progress while others waited for it: go */
 };
-/* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
+/* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards).  WELCOME's
+ * tail: struct tw_place per shard and per cell of the worker. */
 struct tw_body_view {
 	uint32_t live;    /* live workers */
 	uint32_t running; /* to workers; 0: finish your step, push, give back the rest */
 	uint64_t number;  /* of the view, growing */
 };
 struct tw_place {
-	uint32_t shard, node, incarnation, pad;
+	uint32_t shard; /* its number; of a cell: which cell of the worker */
+	uint32_t node;
+	uint32_t incarnation; /* of the shard; of a cell: boot of its node */
+	uint32_t what;        /* enum tw_place_what */
 };
+enum tw_place_what { TW_PLACE_SHARD, TW_PLACE_CELL };
 struct tw_member {
 	uint32_t slot, incarnation, state; /* state: enum tw_member_state */
 	uint32_t node;                     /* where it lives: only this node speaks for it */

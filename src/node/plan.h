@@ -408,6 +408,20 @@ static inline uint32_t tw_plan_cells(const struct tw_plan *p)
 {
 	return p->staging.stages ? p->staging.stages : 1;
 }
+/* Which stage a cell computes, and which cell computes a micro-batch of a stage. */
+static inline uint32_t tw_plan_stage_of(const struct tw_plan *p, uint32_t cell)
+{
+	(void)p;
+	return cell;
+}
+static inline uint32_t tw_plan_cell_for(const struct tw_plan *p, uint32_t stage, uint64_t micro)
+{
+	(void)p;
+	(void)micro;
+	return stage;
+}
+/* Where the nodes are known beforehand: that of a cell.  Actors hear from the master where cells
+ * are. */
 static inline uint32_t tw_plan_cell_node(const struct tw_plan *p, uint32_t slot, uint32_t cell)
 {
 	return 1 + p->crew.servers + slot * tw_plan_cells(p) + cell;

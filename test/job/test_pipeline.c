@@ -451,6 +451,39 @@ static void lost_cells_end_nothing(void **state)
 	}
 }
 
+/* Two workers of three cells: the last cells of both are lost for good.  Of the four that are left,
+ * one becomes a last cell, and there is a whole worker again. */
+static void survivors_fill_vacancies(void **state)
+{
+	static const char *const strategies[] = { "gpipe", "pipedream" };
+	static const double at[] = { 0.5, 1.3, 2.6, 4.1, 5.0 };
+
+	(void)state;
+	for (int seed = 1; seed <= 4; seed++)
+		for (size_t k = 0; k < 50; k++) {
+			const char *strategy = strategies[k % 2];
+			const double first = at[k / 2 % 5], second = at[k / 10];
+			struct pipe_run *r = pipe_run(
+				TW_WORLD_SIM,
+				"model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
+				"data: {source: none, samples: 36, batch: 1}\n"
+				"train: {epochs: 2, evaluate: 1, seed: %d}\nupdate: {rate: 0.01}\n"
+				"cluster: {workers: 2, min: 1, stages: 3, wait: 20s}\n"
+				"strategy: {name: %s}\ncheckpoint: {every: 2s}\n"
+				"sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, "
+				"jitter: 4ms, closed_limit: 50ms, faults: [{crash: worker 0.2, at: "
+				"%gs}, {crash: worker 1.2, at: %gs}]}\n",
+				seed, strategy, first, second + 0.001);
+
+			if (r->status != TW_OK || r->ran.totals.applied < 72)
+				fail_msg("%s, seed %d, lost at %g and %g s: %s: %s, %g samples are "
+					 "in",
+					 strategy, seed, first, second, tw_status_name(r->status),
+					 r->ran.error.text, r->ran.totals.applied);
+			pipe_free(r);
+		}
+}
+
 static void broken_links_end_nothing(void **state)
 {
 	static const char *const faults[] = {
@@ -619,6 +652,7 @@ int main(void)
 		cmocka_unit_test(stages_are_stable_up_to_their_own_rate),
 		cmocka_unit_test(times_are_those_of_the_closed_forms),
 		cmocka_unit_test(lost_cells_end_nothing),
+		cmocka_unit_test(survivors_fill_vacancies),
 		cmocka_unit_test(broken_links_end_nothing),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 		cmocka_unit_test(automatic_cuts_are_written_down),

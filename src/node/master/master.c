@@ -68,6 +68,7 @@ static void master_free(struct tw_actor *a)
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
+	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
@@ -239,7 +240,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].state = SERVER_AWAY;
 		tw_master_lose_shards(m, ctx, node);
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_down(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
@@ -261,7 +262,7 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 				if (m->shard[s].node == node)
 					tw_master_resync_shard(m, ctx, s);
 		}
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_up(m, ctx, node, boot);
 	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
 		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */

@@ -48,6 +48,8 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
+/* Is this the node of the live member in this slot, or of one of its cells? */
+bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* Is it from a worker that is a member now?  One that is not is told so. */
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A worker that knows nothing. */
@@ -436,9 +438,11 @@ bool tw_takeover(struct master *m, struct tw_context *ctx);
 /* --- master_cells.c ------------------------------------------------------------------------- */
 
 enum tw_status tw_cells_init(struct master *m);
+void tw_cells_release(struct master *m);
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
-/* The slot whose cell has its place on this node; TW_NO_SLOT: none. */
-uint32_t tw_cells_slot_of(const struct master *m, uint32_t node);
+/* The place that this node has; NULL: none.  And the slot of a place. */
+struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
+uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
 /* A cell asks to join. */
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* The worker is no member any more: its cells begin anew. */

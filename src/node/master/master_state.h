@@ -153,10 +153,20 @@ struct member {
 
 #define NO_CHUNK UINT32_MAX
 
-/* A cell of a worker whose model is cut into stages, see master_cells.c. */
+/* A place for a cell of a worker whose model is cut into stages, see master_cells.c. */
 struct cell_info {
-	bool here; /* it has asked to join, or is a member's */
-	uint32_t boot;
+	bool here; /* who has it has asked to join, or is a member's */
+	uint32_t node, boot;
+	uint32_t next_at; /* the next one in cell_book.at_node */
+};
+
+/* All of them.  `put` in master_cells.c alone changes it. */
+struct cell_book {
+	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
+	uint32_t *at_node;      /* first places of chains, by node; UINT32_MAX: none */
+	uint32_t mask;
+	uint32_t *here;         /* by slot: how many of its cells are here */
+	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
@@ -170,7 +180,7 @@ struct membership {
 	struct tw_slots barred; /* slots with a barred node */
 	uint32_t incarnations;  /* given by this master */
 	uint64_t views;         /* number of the last view */
-	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
+	struct cell_book cells;
 };
 
 /* --- servers and shards ----------------------------------------------------------------------- */

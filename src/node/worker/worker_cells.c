@@ -7,23 +7,33 @@
 
 /* --- saying ------------------------------------------------------------------------------- */
 
-struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell)
+struct tw_addr tw_stage_address(const struct worker *w, uint32_t stage, uint64_t micro)
 {
-	return (struct tw_addr){ tw_plan_cell_node(w->plan, w->me.index, cell), TW_WORKER, 0 };
+	const uint32_t cell = tw_plan_cell_for(w->plan, stage, micro);
+
+	return (struct tw_addr){ w->stage->roster[cell].node, TW_WORKER, 0 };
+}
+
+void tw_stage_place(struct worker *w, const struct tw_place *p)
+{
+	if (w->stage && p->shard < w->stage->cells)
+		w->stage->roster[p->shard] = (struct cell_place){ p->node, p->incarnation };
 }
 
 bool tw_stage_is_cell(const struct worker *w, uint32_t node)
 {
-	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
+	const struct worker_stage *s = w->stage;
 
-	return w->stage && node >= first && node < first + w->stage->cells &&
-	       node != first + w->stage->cell;
+	for (uint32_t k = 0; s && s->plan && k < s->cells; k++)
+		if (s->roster[k].node == node)
+			return k != s->cell;
+	return false;
 }
 
-static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, uint32_t cell,
+static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, struct tw_addr to,
 				 enum tw_type type)
 {
-	struct tw_msg *m = tw_msg_to(ctx, tw_stage_cell(w, cell), type);
+	struct tw_msg *m = tw_msg_to(ctx, to, type);
 
 	if (!m)
 		return NULL;
@@ -48,7 +58,7 @@ void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw
 
 	if (s->cell + 1 == s->cells)
 		return;
-	m = message_to(w, ctx, s->cell + 1, TW_ACT);
+	m = message_to(w, ctx, tw_stage_address(w, s->cell + 1, what->micro), TW_ACT);
 	if (!m)
 		return;
 	m->b.act = *what;
@@ -68,7 +78,7 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 
 	if (s->cell == 0)
 		return;
-	m = message_to(w, ctx, s->cell - 1, TW_GRAD);
+	m = message_to(w, ctx, tw_stage_address(w, s->cell - 1, f->what.micro), TW_GRAD);
 	if (!m)
 		return;
 	m->b.grad = (struct tw_body_grad){ .stream = s->stream,
@@ -89,7 +99,7 @@ void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 	if (s->cell == 0 || closed == s->told)
 		return;
 	s->told = closed;
-	m = message_to(w, ctx, 0, TW_CLOSED);
+	m = message_to(w, ctx, tw_stage_address(w, 0, 0), TW_CLOSED);
 	if (!m)
 		return;
 	m->b.closed = (struct tw_body_closed){ .number = closed, .stage = s->cell };
@@ -98,22 +108,31 @@ void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 
 /* --- hearing ------------------------------------------------------------------------------ */
 
-/* Does it come from the cell that says such things to this one, of the same worker? */
-static bool is_ours(const struct worker *w, const struct tw_msg *m)
+/* Does it come from the cell of this worker that says such things to this one? */
+static bool is_ours(const struct worker *w, const struct tw_addr *from, uint16_t type,
+		    const union tw_body *b)
 {
 	const struct worker_stage *s = w->stage;
-	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
+	struct tw_addr of;
 
-	switch (m->h.type) {
+	switch (type) {
 	case TW_ACT:
-		return s->cell && m->from.node == first + s->cell - 1 && m->b.act.stage == s->cell;
+		if (!s->cell || b->act.stage != s->cell)
+			return false;
+		of = tw_stage_address(w, s->cell - 1, b->act.micro);
+		break;
 	case TW_GRAD:
-		return s->cell + 1 < s->cells && m->from.node == first + s->cell + 1 &&
-		       m->b.grad.stage == s->cell;
+		if (s->cell + 1 == s->cells || b->grad.stage != s->cell)
+			return false;
+		of = tw_stage_address(w, s->cell + 1, b->grad.micro);
+		break;
 	default:
-		return !s->cell && m->b.closed.stage < s->cells && m->b.closed.stage &&
-		       m->from.node == first + m->b.closed.stage;
+		if (s->cell || !b->closed.stage || b->closed.stage >= s->cells)
+			return false;
+		of = tw_stage_address(w, b->closed.stage, 0);
+		break;
 	}
+	return from->node == of.node;
 }
 
 static bool is_test(const struct tw_header *h, const union tw_body *b)
@@ -135,12 +154,13 @@ static bool is_timely(const struct worker *w, const struct tw_header *h, const u
 	       (h->view == w->me.id.generation || is_test(h, b));
 }
 
-/* (5): no more can come than the window holds, an end, and an evaluation. */
+/* (5): no more can come than the window holds, an end, and an evaluation.  Who said it is looked at
+ * when it is known who that may be. */
 static void keep_early(struct worker *w, const struct tw_msg *m)
 {
 	struct worker_stage *s = w->stage;
 
-	if (s->earlies == s->window + 2)
+	if (s->earlies == s->early_room)
 		return;
 	s->early[s->earlies++] = (struct early){
 		.h = m->h, .b = m->b, .from = m->from, .payload = tw_block_keep(m->payload)
@@ -241,13 +261,14 @@ void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_ms
 {
 	const struct early now = { .h = m->h, .b = m->b, .from = m->from, .payload = m->payload };
 
-	if (!w->stage || !is_ours(w, m))
+	if (!w->stage)
 		return;
 	if (is_early(w, &m->h, &m->b)) {
 		keep_early(w, m);
 		return;
 	}
-	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b))
+	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b) ||
+	    !is_ours(w, &m->from, m->h.type, &m->b))
 		return;
 	hear(w, ctx, &now);
 	if (m->h.type == TW_CLOSED)
@@ -267,7 +288,7 @@ void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)
 			s->early[kept++] = e;
 			continue;
 		}
-		if (is_timely(w, &e.h, &e.b))
+		if (is_timely(w, &e.h, &e.b) && is_ours(w, &e.from, e.h.type, &e.b))
 			hear(w, ctx, &e);
 		tw_block_drop(e.payload);
 	}

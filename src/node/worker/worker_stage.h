@@ -19,7 +19,10 @@
  *      counts (5 in exchange.h), so a contribution is not made before the one before is answered.
  *  (5) Words for an identity or a generation that this cell has not heard of yet wait in `early`.
  *  (6) A worker is all of its cells: when one is lost, or a connection between two, the others join
- *      again as somebody new. */
+ *      again as somebody new.
+ *  (7) The master says which cell of which worker this is (WELCOME), and where the others are.
+ *      What depends on the cell is made then.  It is made anew if the next identity has another
+ *      cell, and not while something is computed. */
 #ifndef TW_NODE_WORKER_WORKER_STAGE_H
 #define TW_NODE_WORKER_WORKER_STAGE_H
 
@@ -61,6 +64,11 @@ struct early {
 	struct tw_block *payload;
 };
 
+/* Where a cell of this worker is (7). */
+struct cell_place {
+	uint32_t node, boot;
+};
+
 /* What a cell tells of itself, for results and metrics. */
 struct stage_counts {
 	uint64_t forwards, backwards;
@@ -74,8 +82,10 @@ struct stage_counts {
 };
 
 struct worker_stage {
-	const struct tw_stage *plan;
-	uint32_t cell, cells;
+	const struct tw_stage *plan; /* NULL: it has had no place yet (7) */
+	uint32_t cell, cells;        /* cell: the one it wishes for, until it has a place */
+	struct cell_place *roster;   /* by cell */
+	bool moves;                  /* it asks to join when what it computes is done (7) */
 	struct tw_pipe_shape shape;
 
 	/* (1) */
@@ -95,7 +105,7 @@ struct worker_stage {
 	int64_t waits_since;  /* ... since then */
 	struct stage_run run; /* (3) */
 	struct early *early;
-	uint32_t earlies;
+	uint32_t earlies, early_room;
 
 	struct tw_pool *stashes, *outs, *backs;
 
@@ -107,7 +117,7 @@ struct worker_stage {
 	struct tw_block *test_x;
 
 	struct stage_counts counts;
-	void *room; /* of all arrays above */
+	void *room; /* of the arrays above but `early` and `roster` */
 };
 
 struct worker;
@@ -132,13 +142,19 @@ void tw_stage_tell(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_stage.c ----------------------------------------------------------------------- */
 
+/* A cell without a place, which wishes for this one. */
 enum tw_status tw_stage_open(struct worker *w, uint32_t cell);
 void tw_stage_close(struct worker *w);
+/* (7): what depends on the cell; nothing is computed, and what was made for another is gone. */
+enum tw_status tw_stage_take(struct worker *w, uint32_t cell);
+void tw_stage_leave(struct worker *w);
 /* A new generation or identity: everything in flight is void. */
 void tw_stage_reset(struct worker *w);
 /* Make the next move, if it can be made. */
 void tw_stage_advance(struct worker *w, struct tw_context *ctx);
 void tw_stage_computed(struct worker *w, struct tw_context *ctx);
+/* Nothing is computed any more: a cell that is to be another one asks again (7). */
+void tw_stage_move_on(struct worker *w, struct tw_context *ctx);
 /* All shards have answered. */
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
 /* Contributions of this generation that every shard of every cell has closed. */
@@ -150,7 +166,10 @@ bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
 
 /* --- worker_cells.c ----------------------------------------------------------------------- */
 
-struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell);
+/* Who computes this micro-batch of this stage. */
+struct tw_addr tw_stage_address(const struct worker *w, uint32_t stage, uint64_t micro);
+/* The master says where a cell of this worker is. */
+void tw_stage_place(struct worker *w, const struct tw_place *p);
 /* Is it the node of another cell of this worker? */
 bool tw_stage_is_cell(const struct worker *w, uint32_t node);
 /* ACT, GRAD, CLOSED. */
