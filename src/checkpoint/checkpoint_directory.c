@@ -217,8 +217,7 @@ static enum tw_status save_part(struct dir_store *d, uint64_t cut, const struct 
 	digest_pieces(&image, digest, hash);
 	if (json_object_set_new(d->rows, part->name, row_of(part, &image, file, hash)))
 		status = TW_NO_MEMORY;
-	else if (fd < 0 ||
-		 tw_file_write_pieces(fd, file, image.piece, image.pieces) != TW_OK)
+	else if (fd < 0 || tw_file_write_pieces(fd, file, image.piece, image.pieces) != TW_OK)
 		status = save_failed(d, cut, file);
 	if (fd >= 0)
 		close(fd);

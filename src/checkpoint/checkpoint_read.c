@@ -173,8 +173,7 @@ static enum tw_status read_row(struct tw_cut_files *c, const json_t *row, struct
 	if (json_unpack((json_t *)row, "{s:s, s:s, s:s, s:I, s:s}", "name", &out->name, "file",
 			&out->file, "encoding", &encoding, "bytes", &bytes, "xxh3_128",
 			&out->hash) ||
-	    (out->ranged &&
-	     json_unpack((json_t *)row, "{s:I, s:I}", "from", &from, "to", &to)) ||
+	    (out->ranged && json_unpack((json_t *)row, "{s:I, s:I}", "from", &from, "to", &to)) ||
 	    strlen(out->name) >= sizeof c->part->name || strchr(out->file, '/') || bytes < 0 ||
 	    from < 0 || to < from)
 		return tw_cut_bad(c, "manifest.json", "has a part that makes no sense");

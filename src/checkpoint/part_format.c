@@ -256,8 +256,8 @@ static enum tw_status read_bytes(int fd, const struct tw_safe *s, const uint8_t 
 		arrays[k].at = NULL;
 		if (arrays[k].kind != TW_BYTES)
 			continue;
-		status = read_at(fd, room, s->tensor[k].bytes,
-				 (uint64_t)(s->tensor[k].data - base));
+		status =
+			read_at(fd, room, s->tensor[k].bytes, (uint64_t)(s->tensor[k].data - base));
 		arrays[k].at = room;
 		room += s->tensor[k].bytes;
 	}

@@ -107,8 +107,7 @@ enum tw_status tw_safe_write(struct tw_heap *heap, const struct tw_safe_tensor *
 			     size_t tensors, const char *metadata, struct tw_block **out)
 {
 	uint64_t data = 0;
-	enum tw_status status =
-		write_header(heap, tensor, tensors, metadata, true, &data, out);
+	enum tw_status status = write_header(heap, tensor, tensors, metadata, true, &data, out);
 	uint8_t *at;
 
 	if (status != TW_OK)

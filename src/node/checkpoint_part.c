@@ -111,8 +111,9 @@ static enum tw_status unpack(const uint8_t *bytes, size_t len, bool only_head, s
 
 		memcpy(&e, bytes + sizeof head + k * sizeof e, sizeof e);
 		absent = only_head && e.kind == TW_FLOATS;
-		if ((e.kind != TW_FLOATS && e.kind != TW_BYTES) || (!absent && !is_inside(&e, len)) ||
-		    e.from > UINT64_MAX - e.n || !memchr(e.name, '\0', sizeof e.name)) {
+		if ((e.kind != TW_FLOATS && e.kind != TW_BYTES) ||
+		    (!absent && !is_inside(&e, len)) || e.from > UINT64_MAX - e.n ||
+		    !memchr(e.name, '\0', sizeof e.name)) {
 			heap->put(heap, list);
 			return TW_BAD_BYTES;
 		}
@@ -136,8 +137,8 @@ enum tw_status tw_part_unpack(const uint8_t *bytes, size_t len, struct tw_heap *
 enum tw_status tw_part_unpack_head(const uint8_t *bytes, size_t len, struct tw_heap *heap,
 				   struct tw_array **arrays, size_t *count)
 {
-	const bool only_head = len >= sizeof head_magic &&
-			       memcmp(bytes, head_magic, sizeof head_magic) == 0;
+	const bool only_head =
+		len >= sizeof head_magic && memcmp(bytes, head_magic, sizeof head_magic) == 0;
 
 	return unpack(bytes, len, only_head, heap, arrays, count);
 }

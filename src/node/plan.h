@@ -372,10 +372,9 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
  * policy, the optimiser and the workers. */
 static inline uint64_t tw_plan_part_arrays(const struct tw_plan *p)
 {
-	const uint64_t vectors =
-		tw_plan_optimises(p)
-			? tw_descent_vectors(p->optimising.method, p->optimising.options)
-			: 0;
+	const uint64_t vectors = tw_plan_optimises(p) ? tw_descent_vectors(p->optimising.method,
+									   p->optimising.options)
+						      : 0;
 
 	return 1 + vectors + p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
 	       (p->far.rule->traits & TW_RULE_PER_WORKER ? p->crew.workers : 0);

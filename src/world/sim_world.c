@@ -405,9 +405,8 @@ static void on_loaded(struct sim *s, struct look *l, struct cell *c, uint32_t bo
 	look_end(s, l);
 	if (!tw_sim_lives(s, c, boot))
 		return;
-	status = store->look && to != UINT64_MAX
-			 ? store->look(store, from, to, &cut, &part, &parts)
-			 : store->load(store, &cut, &part, &parts);
+	status = store->look && to != UINT64_MAX ? store->look(store, from, to, &cut, &part, &parts)
+						 : store->load(store, &cut, &part, &parts);
 	c->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
 	tw_sim_leave(s, c);
 	if (status == TW_OK)

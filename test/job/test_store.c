@@ -391,8 +391,8 @@ static char *cut_file(const char *name, size_t *bytes)
 
 static void parts_that_were_put_make_the_same_cut(void **state)
 {
-	static const char *const files[] = { "parameters-10-15.safetensors",
-					     "worker-3.safetensors", "master.part" };
+	static const char *const files[] = { "parameters-10-15.safetensors", "worker-3.safetensors",
+					     "master.part" };
 	struct tw_store *s = open_store();
 	struct tw_part parts[3], other[3];
 	char *want[3];
@@ -620,9 +620,8 @@ static void hostile_images_do_no_harm(void **state)
 		struct tw_block *out = NULL;
 
 		file->bytes--;
-		assert_int_equal(
-			tw_part_decode(&tw_heap_system, TW_PART_SAFETENSORS, file, &out),
-			TW_BAD_BYTES);
+		assert_int_equal(tw_part_decode(&tw_heap_system, TW_PART_SAFETENSORS, file, &out),
+				 TW_BAD_BYTES);
 		assert_true(file->bytes < all);
 	}
 	tw_block_drop(file);

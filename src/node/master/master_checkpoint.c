@@ -309,7 +309,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 			return; /* as in keep_of_shard */
 		if (m->phase == PHASE_COUNT && !tw_score_has_vector(m, s) &&
 		    msg->h.payload ==
-		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
+			    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) *
+				    sizeof(float))
 			keep(&m->shard[s].vector, msg->payload);
 	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making &&
 		   !(m->cuts.large && (s < m->cuts.written || s >= m->cuts.asked_for))) {

@@ -445,8 +445,8 @@ struct cuts {
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;
-	bool large, writing;          /* writing: the store has not answered for the last part */
-	uint32_t asked_for, written;  /* (2) */
+	bool large, writing;         /* writing: the store has not answered for the last part */
+	uint32_t asked_for, written; /* (2) */
 	struct tw_spans closed;      /* at the SNAP */
 	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
