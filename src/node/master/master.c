@@ -68,6 +68,7 @@ static void master_free(struct tw_actor *a)
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
+	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
@@ -76,6 +77,8 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
+	tw_digest_free(m->ending.parameters);
+	tw_digest_free(m->ending.buffers);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -90,8 +93,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_stuck_watch(m, ctx);
-	m->restart.loading = true;
-	ctx->world->load(ctx);
+	tw_cut_load(m, ctx);
 }
 
 /* Each role has its own words, and its own nodes. */
@@ -238,7 +240,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].state = SERVER_AWAY;
 		tw_master_lose_shards(m, ctx, node);
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_down(m, ctx, node);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
@@ -260,7 +262,7 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 				if (m->shard[s].node == node)
 					tw_master_resync_shard(m, ctx, s);
 		}
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_up(m, ctx, node, boot);
 	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
 		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */
