@@ -5,15 +5,16 @@
 Methods that commit whole rounds end with the bits of `threads`, under every launcher, with 2, 3 and 5
 ranks.  Every preset that `tcp` accepts trains on ranks.  Data reaches ranks that do not have it, a
 job may come by standard input, servers and workers may be placed otherwise, and a run resumes with
-another number of ranks."""
+another number of ranks.  With --full, benches print one result."""
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from functools import partial
 
-from ranks import Run, there, thalweg
+from ranks import THALWEG, Run, environment, there, thalweg
 from together import together
 from checks import check, failures
 
@@ -232,6 +233,23 @@ def resumes(launchers):
         shutil.rmtree(folder)
 
 
+CASES = {"exchange": ["exchange-mpi", "idle-mpi"],
+         "allreduce": ["allreduce-mpi-library", "allreduce-mpi-library-round",
+                       "allreduce-mpi-direct-round"]}
+
+
+def bench(what, launcher):
+    """Standard output has the result and nothing else; how fast it is depends on the machine."""
+    words = ["bench", what, "--world", "mpi", "--json"]
+    done = subprocess.run(launcher.command(2, THALWEG, words), capture_output=True, text=True,
+                          env=environment(OMPI_MCA_mpi_yield_when_idle="1"), check=False,
+                          timeout=1200)  # floors spin, and so does whoever else is here
+    check(done.returncode == 0, f"bench {what} under {launcher.name}: {done.stderr[-300:]}")
+    cases = json.loads(done.stdout)["cases"]
+    check([case["name"] for case in cases] == CASES[what] and all(c["value"] > 0 for c in cases),
+          f"the cases of bench {what} under {launcher.name}: {cases}")
+
+
 def main():
     launchers = there()
     first, last = launchers[0], launchers[-1]
@@ -247,6 +265,9 @@ def main():
         for launcher in launchers if FULL else [last if what is data_travels else first]:
             calls.append((what.__name__, partial(what, launcher)))
     together(calls)
+    if FULL:
+        together([(f"bench {what}", partial(bench, what, launcher)) for what in CASES
+                  for launcher in launchers], width=1)
     print("worlds: %s" % (f"{len(failures)} failures" if failures else "all as it must be"))
     return 1 if failures else 0
 
