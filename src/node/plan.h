@@ -169,7 +169,7 @@ struct tw_plan {
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
 	/* the line */
 	const struct tw_gate *gate;
