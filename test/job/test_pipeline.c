@@ -580,9 +580,13 @@ static void what_makes_no_sense_is_refused(void **state)
 		  "strategy.gate: a round ends when" },
 		{ "strategy: {gate: bsp, pipeline: 2bw}\ndata: {accumulate: 4}\n",
 		  "strategy.gate: a round ends when" },
-		{ "strategy: {gate: ssp, pipeline: gpipe}\n", "strategy.gate: stages go with" },
-		{ "strategy: {gate: backup, extra: 1, pipeline: gpipe}\ncluster: {workers: 3}\n",
-		  "ends a round without some workers" },
+		{ "strategy: {gate: softsync, fresh: true, pipeline: gpipe}\n",
+		  "strategy.gate: a gate that drops what is late" },
+		{ "strategy: {gate: ringmaster, pipeline: pipedream}\n",
+		  "strategy.gate: a gate that drops what is late" },
+		{ "strategy: {gate: backup, extra: 1, abandon: true, pipeline: gpipe}\ncluster: "
+		  "{workers: 3}\n",
+		  "strategy.gate: a worker that gives up a round" },
 		{ "strategy: gpipe\nupdate: {clip: 1}\n", "update.clip: the norm" },
 		{ "strategy: {gate: async, pipeline: {schedule: pipedream, vertical: true}}\n"
 		  "cluster: {workers: 2}\n",
@@ -624,6 +628,8 @@ static void what_makes_no_sense_is_refused(void **state)
 			 cases[k].text);
 		refuses(text, TW_WORLD_SIM, cases[k].sentence);
 	}
+	refuses(CUT "strategy: {gate: hogwild, pipeline: pipedream}\n", TW_WORLD_THREADS,
+		"strategy.gate: hogwild has no versions");
 	refuses("data: {source: digits, count: 200, tests: 5, batch: 4}\nmodel: {layers: [linear "
 		"8, "
 		"relu, "

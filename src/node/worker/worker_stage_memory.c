@@ -244,11 +244,13 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 {
 	struct exchange *x = &w->exchange;
 	const bool rounds = tw_worker_rounds(w);
+	/* it was without work, and others went on meanwhile; numbered versions are one worker's */
+	const bool due = w->building.fetch_due && !w->stage->versions;
 	bool all = true;
 
 	for (uint32_t k = 0; k < x->holders; k++) {
 		struct holder *h = &x->holder[k];
-		const bool old = !h->view || (rounds && h->round < round);
+		const bool old = !h->view || (rounds && h->round < round) || due;
 
 		if (old && h->request == TW_REQUEST_NONE && h->known) {
 			w->since = tw_now(ctx);
@@ -256,6 +258,7 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 		}
 		all = all && !old && h->request == TW_REQUEST_NONE;
 	}
+	w->building.fetch_due = false;
 	return all;
 }
 
