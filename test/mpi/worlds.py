@@ -40,6 +40,18 @@ OPTIMISER = ("model: {least-squares: {dimension: 40, noise: 0.1}}\n"
              "strategy: sandblaster\noptimiser: {iterations: 6}\n")
 
 
+STAGES = ("gpipe", "pipedream-flush", "pipedream", "pipedream-2bw")  # models cut into three
+VERTICAL = "{gate: async, pipeline: {schedule: pipedream, vertical: true}}"
+
+
+def staged(strategy):
+    micros = 1 if strategy in ("pipedream", VERTICAL) else 4
+    return (f"model: {{quadratic: {{dimension: 30000, noise: 0.3, stages: 3}}}}\n"
+            f"data: {{source: none, samples: 60, batch: 3, accumulate: {micros}}}\n"
+            f"train: {{epochs: 2, seed: 5, evaluate: 1}}\nupdate: {{rate: 0.02}}\n"
+            f"cluster: {{stages: 3}}\nstrategy: {strategy}\n")
+
+
 def in_threads(text, workers):
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "job.yaml")
@@ -78,6 +90,25 @@ def same_bits(launchers):
             turn += 1
             yield f"{name} on {ranks} ranks", partial(bits_of, name, text, ranks, mine)
         turn += k % 2  # so that no number of ranks has one launcher only
+
+
+def stages_on(strategy, ranks, launchers):
+    """The cells of a worker are ranks, or share them."""
+    text = staged(strategy)
+    want = in_threads(text, 1)["parameters_digest"]
+    for launcher in launchers:
+        with Run(launcher, ranks, text) as r:
+            code = r.wait()
+            check(code == 0 and r.result()["parameters_digest"] == want,
+                  f"{strategy} on {ranks} ranks under {launcher.name} has the bits of "
+                  f"threads: {r.said()[-300:]}")
+
+
+def stages(launchers):
+    for k, strategy in enumerate((*STAGES, VERTICAL)):
+        for ranks in (2, 3, 5) if FULL else (3,):
+            mine = launchers if FULL else [launchers[k % len(launchers)]]
+            yield f"{strategy} on {ranks} ranks", partial(stages_on, strategy, ranks, mine)
 
 
 LIBRARY = job("{gate: bsp, topology: library}", "cluster: {shards: 3}\n")
@@ -136,6 +167,8 @@ def preset_job(name):
     if name == "sandblaster":
         return OPTIMISER
     strategy = f"{{name: {name}, push: 2}}" if name in DELTAS else name
+    if name in STAGES:
+        return staged(name)
     if name == "streaming-diloco":
         strategy = "{name: streaming-diloco, push: 4, fragments: 2, delay: 1}"
     return job(strategy, "cluster: {shards: 2}\n", "quadratic: {dimension: 37, noise: 0.1}")
@@ -253,7 +286,7 @@ def bench(what, launcher):
 def main():
     launchers = there()
     first, last = launchers[0], launchers[-1]
-    calls = [*same_bits(launchers), *every_preset(launchers),
+    calls = [*same_bits(launchers), *stages(launchers), *every_preset(launchers),
              ("two workers on a rank", partial(library_refused, first)),
              ("runs that resume", partial(resumes, launchers))]
     for k, ranks in enumerate((2, 3)):
