@@ -297,6 +297,9 @@ const struct tw_option tw_strategy_rows[] = {
 		     "how gradients are encoded; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
 		     "how parameters are encoded; see the codecs"),
+	TW_OPTION_AS(S, act, "codec.act", TW_TEXT, "fp32", NULL, 0, 0,
+		     "how activations and their gradients are encoded between the stages of a "
+		     "model (strategy.pipeline); see the codecs"),
 	TW_OPTION_CHOICE(S, topology, "topology.kind", "server", topologies,
 			 "who holds the parameters: servers, or every worker, which then add up "
 			 "what they contribute among themselves (allreduce), or keep replicas "
@@ -505,6 +508,13 @@ bool tw_group_at(size_t k, struct tw_group *out)
 		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
 		    k-- == 0) {
 			*out = (struct tw_group){ "strategy.codec.down_", "strategy.codec.down",
+						  tw_codec_all[i]->name, tw_codec_all[i]->options };
+			return true;
+		}
+	for (size_t i = 0; tw_codec_all[i]; i++)
+		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
+		    k-- == 0) {
+			*out = (struct tw_group){ "strategy.codec.act_", "strategy.codec.act",
 						  tw_codec_all[i]->name, tw_codec_all[i]->options };
 			return true;
 		}

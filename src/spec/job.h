@@ -116,7 +116,7 @@ struct tw_job_cluster {
 
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
-	const char *gate, *staleness, *up, *down, *local, *outer;
+	const char *gate, *staleness, *up, *down, *act, *local, *outer;
 	uint32_t send, push, fetch, merge; /* send: enum tw_send */
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */

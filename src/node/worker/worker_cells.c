@@ -43,17 +43,21 @@ static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, struc
 	return m;
 }
 
-static void carry(struct worker *w, struct tw_msg *m, struct tw_block *block, size_t floats)
+/* What crosses the cut before a stage forward, or the one after it back. */
+static struct tw_stage_load crossing(const struct tw_model_cut *cut, uint32_t stage, uint64_t from,
+				     uint32_t count, bool back)
 {
-	m->payload = tw_block_keep(block);
-	m->h.payload = (uint32_t)(floats * sizeof(float));
-	w->stage->counts.sent += m->h.payload;
+	return (struct tw_stage_load){ .position = from,
+				       .floats = tw_model_cut_floats(cut, count, back),
+				       .stage = stage,
+				       .back = back };
 }
 
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y)
 {
 	struct worker_stage *s = w->stage;
+	struct tw_stage_load c;
 	struct tw_msg *m;
 
 	if (s->cell + 1 == s->cells)
@@ -65,8 +69,10 @@ void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw
 	m->b.act.stage = s->cell + 1;
 	if (what->pin)
 		m->h.flags = TW_FLAG_FREE;
+	c = crossing(s->plan->out, m->b.act.stage, what->from, what->count, false);
+	c.tests = what->pin;
 	if (y)
-		carry(w, m, y, tw_model_cut_floats(s->plan->out, what->count, false));
+		tw_stage_carry(w, ctx, m, &c, y);
 	tw_send(ctx, m);
 }
 
@@ -74,6 +80,7 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 			struct tw_block *dx)
 {
 	struct worker_stage *s = w->stage;
+	struct tw_stage_load c;
 	struct tw_msg *m;
 
 	if (s->cell == 0)
@@ -86,7 +93,8 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 					   .loss = f->loss,
 					   .stage = s->cell - 1,
 					   .count = f->what.count };
-	carry(w, m, dx, tw_model_cut_floats(s->plan->in, f->what.count, true));
+	c = crossing(s->plan->in, m->b.grad.stage, f->what.from, f->what.count, true);
+	tw_stage_carry(w, ctx, m, &c, dx);
 	tw_send(ctx, m);
 }
 
@@ -174,12 +182,11 @@ void tw_stage_forget_early(struct worker_stage *s)
 	s->earlies = 0;
 }
 
-/* Is it as long as what crosses the cut with so many samples? */
-static bool fits(const struct worker *w, const struct tw_header *h, const struct tw_model_cut *cut,
-		 uint32_t count, bool back)
+/* Could it be so many samples? */
+static bool plausible(const struct worker *w, const struct tw_body_act *b)
 {
-	return count && count <= w->plan->problem.samples &&
-	       h->payload == tw_model_cut_floats(cut, count, back) * sizeof(float);
+	return b->count && b->nominal > 0 && isfinite(b->nominal) &&
+	       b->count <= (b->pin ? w->plan->problem.tests : w->stage->plan->batch);
 }
 
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
@@ -195,8 +202,6 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 {
 	struct worker_stage *s = w->stage;
 
-	if (b->from > w->plan->problem.tests || b->count > w->plan->problem.tests - b->from)
-		return;
 	tw_block_drop(s->test_x);
 	s->test_x = tw_block_keep(x);
 	w->eval.what = (struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count };
@@ -209,6 +214,8 @@ static void hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
+	struct tw_stage_load c;
+	struct tw_block *x;
 	struct flight *f;
 
 	if (!b->count && !b->pin) { /* the end of the stream */
@@ -218,31 +225,38 @@ static void hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 		tw_stage_send_act(w, ctx, b, NULL);
 		return;
 	}
-	if (!m->payload || !fits(w, &m->h, s->plan->in, b->count, false) || !(b->nominal > 0) ||
-	    !isfinite(b->nominal))
+	if (!plausible(w, b) || (b->pin && (b->from > w->plan->problem.tests ||
+					    b->count > w->plan->problem.tests - b->from)))
 		return;
-	if (b->pin) {
-		hear_test(w, ctx, b, m->payload);
+	f = b->pin ? NULL : flight_of(s, b->stream, b->micro);
+	if (!b->pin && (!f || f->known || b->micro < s->forwards))
+		return;
+	c = crossing(s->plan->in, b->stage, b->from, b->count, false);
+	c.tests = b->pin;
+	x = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (x && b->pin)
+		hear_test(w, ctx, b, x);
+	if (!x || b->pin) {
+		tw_block_drop(x);
 		return;
 	}
-	f = flight_of(s, b->stream, b->micro);
-	if (!f || f->known || b->micro < s->forwards)
-		return;
 	f->known = true;
 	f->what = *b;
-	f->x = tw_block_keep(m->payload);
+	f->x = x;
 }
 
-static void hear_grad(struct worker *w, const struct early *m)
+static void hear_grad(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const struct tw_body_grad *b = &m->b.grad;
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
+	struct tw_stage_load c;
 
-	if (!f || !f->known || f->dy || !m->payload || b->count != f->what.count ||
-	    !fits(w, &m->h, w->stage->plan->out, b->count, true))
+	if (!f || !f->known || f->dy || b->count != f->what.count)
 		return;
-	f->dy = tw_block_keep(m->payload);
-	f->loss = b->loss;
+	c = crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
+	f->dy = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (f->dy)
+		f->loss = b->loss;
 }
 
 static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
@@ -252,7 +266,7 @@ static void hear(struct worker *w, struct tw_context *ctx, const struct early *m
 	if (m->h.type == TW_ACT)
 		hear_act(w, ctx, m);
 	else if (m->h.type == TW_GRAD)
-		hear_grad(w, m);
+		hear_grad(w, ctx, m);
 	else if (m->b.closed.number > s->closed[m->b.closed.stage])
 		s->closed[m->b.closed.stage] = m->b.closed.number;
 }
