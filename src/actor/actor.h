@@ -9,6 +9,7 @@
 
 #include "actor/engine.h"
 #include "actor/message.h"
+#include "base/digest.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/spans.h"
@@ -180,7 +181,10 @@ struct tw_totals {
 	uint32_t workers, shards;
 	uint32_t least_period, most_period; /* that workers were told; 0: none was */
 	uint64_t cut;                       /* last complete checkpoint, 0 none */
-	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
+	/* The evaluated vector per shard, references; shards of them.  NULL: there is none, or it
+	 * was too large, and there are only digests of it ("": none). */
+	struct tw_block **vector;
+	char parameters_digest[TW_DIGEST_TEXT], buffers_digest[TW_DIGEST_TEXT];
 	struct tw_heap *vector_heap; /* where `vector` itself came from */
 	enum tw_status status;       /* TW_OK, TW_INTERRUPTED, or why it failed */
 	char text[400];              /* the sentence when status is not TW_OK */
@@ -244,10 +248,16 @@ struct tw_world {
 	/* Make the sum; `summed` answers.  Takes the references of its blocks.  NULL: this world
 	 * makes none. */
 	void (*sum)(struct tw_context *ctx, const struct tw_sum *sum);
-	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers. */
+	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers.  Those
+	 * without bytes were put before. */
 	void (*save)(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
 		     size_t count);
+	/* Keep one part of a cut that a later save completes; `saved` answers. */
+	void (*put)(struct tw_context *ctx, uint64_t cut, const struct tw_part *part);
 	void (*load)(struct tw_context *ctx); /* `loaded` answers */
+	/* The same, but of those parts of shards that hold none of the parameters from..to only
+	 * the head (node/checkpoint_part.h).  Answers come in the order of the questions. */
+	void (*look)(struct tw_context *ctx, uint64_t from, uint64_t to);
 	void (*note)(struct tw_context *ctx, struct tw_note *note);
 	void (*log)(struct tw_context *ctx, enum tw_level level, const char *line);
 	/* The run is over (master), or this node cannot go on (anybody, status not TW_OK).  The

@@ -28,6 +28,10 @@ enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name,
 			   struct tw_cut_files *out);
 /* Read every part and check it. */
 enum tw_status tw_cut_parts(struct tw_cut_files *c);
+/* The same, but of those parts of shards that hold none of the parameters from..to only the head
+ * (node/checkpoint_part.h).  They are checked to their last byte, unless `trusted`: they were
+ * before. */
+enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted);
 /* A sentence about one of its files; gives TW_BAD_BYTES. */
 enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *what);
 void tw_cut_release(struct tw_cut_files *c);

@@ -19,7 +19,7 @@ int tw_folder_at(int at, const char *name)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static enum tw_status write_all(int fd, const void *bytes, size_t len)
+static enum tw_status write_some(int fd, const void *bytes, size_t len)
 {
 	const char *from = bytes;
 
@@ -33,6 +33,14 @@ static enum tw_status write_all(int fd, const void *bytes, size_t len)
 		from += n;
 		len -= (size_t)n;
 	}
+	return TW_OK;
+}
+
+static enum tw_status write_all(int fd, const struct iovec *piece, size_t pieces)
+{
+	for (size_t k = 0; k < pieces; k++)
+		if (write_some(fd, piece[k].iov_base, piece[k].iov_len) != TW_OK)
+			return TW_IO;
 	return fsync(fd) ? TW_IO : TW_OK;
 }
 
@@ -41,7 +49,20 @@ static enum tw_status open_trouble(void)
 	return tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO;
 }
 
+static struct iovec piece_of(const void *bytes, size_t len)
+{
+	return (struct iovec){ .iov_base = (void *)(uintptr_t)bytes, .iov_len = len };
+}
+
 enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len)
+{
+	const struct iovec all = piece_of(bytes, len);
+
+	return tw_file_write_pieces(at, name, &all, 1);
+}
+
+enum tw_status tw_file_write_pieces(int at, const char *name, const struct iovec *piece,
+				    size_t pieces)
 {
 	const int fd = tw_regular_open(at, name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	enum tw_status status;
@@ -49,7 +70,7 @@ enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t
 
 	if (fd < 0)
 		return open_trouble();
-	status = write_all(fd, bytes, len);
+	status = write_all(fd, piece, pieces);
 	cause = errno;
 	if (close(fd) && status == TW_OK) {
 		cause = errno;
@@ -91,6 +112,7 @@ bool tw_file_beside(const char *name, char *out, size_t room)
 /* A new file under this name, whole or not at all. */
 static enum tw_status write_new(int at, const char *name, const void *bytes, size_t len)
 {
+	const struct iovec all = piece_of(bytes, len);
 	int fd = tw_file_nameless(at), cause;
 	const bool nameless = fd >= 0;
 	enum tw_status status;
@@ -99,7 +121,7 @@ static enum tw_status write_new(int at, const char *name, const void *bytes, siz
 		fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return TW_IO;
-	status = write_all(fd, bytes, len);
+	status = write_all(fd, &all, 1);
 	if (status == TW_OK && nameless)
 		status = tw_file_name(fd, at, name);
 	cause = errno;

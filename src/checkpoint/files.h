@@ -8,12 +8,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/uio.h>
 
 /* The directory as a descriptor, or -1 with errno. */
 int tw_folder_at(int at, const char *name);
 /* Write `len` bytes to a new file and sync it.  On failure the file is gone and errno is set.
  * TW_BAD_INPUT where there is something that is not a regular file; tw_cause has the text. */
 enum tw_status tw_file_write(int at, const char *name, const void *bytes, size_t len);
+/* The same of several pieces, one after the other. */
+enum tw_status tw_file_write_pieces(int at, const char *name, const struct iovec *piece,
+				    size_t pieces);
 /* A file in this folder that has no name until it is whole: nothing of it stays behind, whatever
  * ends us.  -1 with errno; also where the file system has none. */
 int tw_file_nameless(int at);

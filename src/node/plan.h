@@ -157,6 +157,7 @@ struct tw_checkpoint_plan {
 	bool drain;             /* cut: drain; else running */
 	uint64_t stop_after;    /* end as interrupted after this many; 0: never */
 	int64_t save_time;      /* what saving takes on the world's clock (sim); 0: not known */
+	uint64_t memory;        /* bytes of a cut that the master holds at once, at most */
 	struct tw_sha job_hash; /* of what must be the same to resume */
 };
 
@@ -377,6 +378,40 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 {
 	return tw_plan_optimises(p) || (p->traffic.delta && (p->gate->traits & TW_GATE_ROUNDS) &&
 					!p->dealing.subsets.count);
+}
+
+/* Floats for each element in a shard's part of a cut: the parameter, and those of the rules, the
+ * policy, the optimiser and the workers. */
+static inline uint64_t tw_plan_part_arrays(const struct tw_plan *p)
+{
+	const uint64_t vectors = tw_plan_optimises(p) ? tw_descent_vectors(p->optimising.method,
+									   p->optimising.options)
+						      : 0;
+
+	return 1 + vectors + p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
+	       (p->far.rule->traits & TW_RULE_PER_WORKER ? p->crew.workers : 0);
+}
+/* About how many bytes such a part has. */
+static inline uint64_t tw_plan_part_bytes(const struct tw_plan *p, uint32_t shard)
+{
+	return (p->problem.border[shard + 1] - p->problem.border[shard]) * tw_plan_part_arrays(p) *
+	       sizeof(float);
+}
+
+/* Is a cut more than the master may hold?  Its parts then come and go one after another. */
+static inline bool tw_plan_cut_is_large(const struct tw_plan *p)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		bytes += tw_plan_part_bytes(p, s);
+	return bytes > p->checkpoint.memory;
+}
+
+/* Is the vector more than the master may hold? */
+static inline bool tw_plan_vector_is_large(const struct tw_plan *p)
+{
+	return (p->problem.trainable + p->problem.buffers) * sizeof(float) > p->checkpoint.memory;
 }
 
 /* Cells of a worker; the number of a cell among those of all workers is its place. */

@@ -354,6 +354,10 @@ const struct tw_option tw_checkpoint_rows[] = {
 	TW_OPTION_CHOICE(K, cut, "cut", "drain", cuts,
 			 "drain: all workers pause for a checkpoint; running: no worker pauses "
 			 "(the default outside the simulator)"),
+	TW_OPTION(K, memory, TW_SIZE, "64MiB", NULL, 0, 1e18,
+		  "how much of a checkpoint the master holds at once; of a larger one it reads and "
+		  "writes the shards' parts one after another (with rounds the workers then pause "
+		  "as with cut: drain), and at least one at a time"),
 	TW_OPTION_END
 };
 

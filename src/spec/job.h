@@ -144,7 +144,8 @@ struct tw_job_optimiser {
 struct tw_job_checkpoint {
 	int64_t every; /* ns; 0: only when stopped */
 	uint32_t keep;
-	uint32_t cut; /* enum tw_cut */
+	uint32_t cut;    /* enum tw_cut */
+	uint64_t memory; /* bytes */
 };
 
 struct tw_job_delay {

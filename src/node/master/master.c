@@ -77,6 +77,8 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
+	tw_digest_free(m->ending.parameters);
+	tw_digest_free(m->ending.buffers);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -91,8 +93,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_stuck_watch(m, ctx);
-	m->restart.loading = true;
-	ctx->world->load(ctx);
+	tw_cut_load(m, ctx);
 }
 
 /* Each role has its own words, and its own nodes. */

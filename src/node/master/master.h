@@ -337,7 +337,12 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx);
 /* HOST for this node, without what it is taken from. */
 struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
 				   uint32_t node);
+/* HOST as it was assigned; not before its part was read. */
 void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* Parts of a large cut may be read, if there is room for them. */
+void tw_cut_read_next(struct master *m, struct tw_context *ctx);
+/* Ask for the newest cut. */
+void tw_cut_load(struct master *m, struct tw_context *ctx);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
 
@@ -348,6 +353,8 @@ void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);
+/* Is the part of this shard here, or with the store? */
+bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Are workers' parts in a cut, too? */
 bool tw_cut_workers_keep_state(const struct master *m);
 /* How long after one cut the next is due. */
@@ -405,6 +412,8 @@ void tw_score_dry(struct master *m, struct tw_context *ctx);
 /* A shard says how much was in when nothing was left to deal. */
 void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has);
 void tw_score_count(struct master *m, struct tw_context *ctx);
+/* Is the final vector of this shard here, or digested? */
+bool tw_score_has_vector(const struct master *m, uint32_t shard);
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
 

@@ -400,6 +400,7 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	i->place = SHARD_HOSTED;
 	tw_block_drop(i->host);
 	i->host = NULL;
+	tw_cut_read_next(m, ctx);
 }
 
 uint32_t tw_master_servers_live(const struct master *m)

@@ -247,6 +247,8 @@ struct restart {
 	bool resume;          /* the world's clock continues from the cut's: release on time */
 	bool begun;           /* training has begun in this generation or an earlier one */
 	bool loading, looked; /* looked: the newest cut's number is known */
+	uint32_t reading;     /* the part of this shard is being read from a large cut; 0: none,
+				 else its number + 1 */
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training continues; 0: immediately */
@@ -431,15 +433,20 @@ struct wishes {
 /* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
  *
  *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
- *      one. */
+ *      one.
+ *  (2) of a large cut, the store has the parts of the first `written` shards; the first `asked_for`
+ *      were asked for theirs. */
 struct cuts {
 	uint64_t last, made; /* last complete cut; made by this master */
 	uint64_t making;     /* number of the one under way; 0 none */
 	uint64_t stored;     /* number of the last one given to the store */
+	uint64_t begun;      /* number of the last one of which the store got a part */
 	bool running;        /* collected while training continues */
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;
+	bool large, writing;         /* writing: the store has not answered for the last part */
+	uint32_t asked_for, written; /* (2) */
 	struct tw_spans closed;      /* at the SNAP */
 	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
@@ -495,6 +502,15 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
+/* The final vector where it is large: it is digested in the order of shards, and not kept.
+ *
+ *  (1) the vectors of the first `digested` shards are in; the first `asked_for` were asked. */
+struct ending {
+	bool large;
+	uint32_t asked_for, digested;
+	struct tw_digest *parameters, *buffers;
+};
+
 /* What happened, as far as the master knows.  A cut restores redealt, dropped, refused and
  * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
@@ -538,6 +554,7 @@ struct master {
 	struct evaluation eval;
 	struct scores scores;
 	struct steady steady;
+	struct ending ending;
 	struct counts count;
 	struct watch watch;
 	struct tw_quantile speeds; /* of the live members whose speed is known */

@@ -170,9 +170,12 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";
 	case PHASE_SNAP:
-		return i->part ? NULL : "its part of the checkpoint";
+		return tw_cut_has_part(m, (uint32_t)(i - m->shard)) ? NULL
+								    : "its part of the checkpoint";
 	case PHASE_COUNT:
-		return i->counted && i->vector ? NULL : "its last parameters";
+		return i->counted && tw_score_has_vector(m, (uint32_t)(i - m->shard))
+			       ? NULL
+			       : "its last parameters";
 	case PHASE_SCORE:
 		return i->pinned ? NULL : "the version to evaluate";
 	case PHASE_RUN:

@@ -68,24 +68,21 @@ static struct tw_block *encode(struct worker *w, const struct tw_stage_load *c, 
 	return NULL;
 }
 
-void tw_stage_carry(struct worker *w, struct tw_context *ctx, struct tw_msg *m,
-		    const struct tw_stage_load *c, struct tw_block *values)
+bool tw_stage_carry(struct worker *w, struct tw_context *ctx, const struct tw_stage_load *c,
+		    struct tw_block *values, struct said *out)
 {
 	size_t bytes = c->floats * sizeof(float);
 
-	if (!encodes(w) || c->tests) { /* (3) */
-		m->payload = tw_block_keep(values);
-	} else if (!tw_vec_finite(tw_block_floats(values), c->floats)) { /* (2) */
-		m->payload = tw_block_keep(values);
-		m->h.flags |= TW_FLAG_PLAIN;
-	} else {
-		m->payload = encode(w, c, values, &bytes);
-		if (!m->payload)
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for activations");
-	}
-	m->h.payload = m->payload ? (uint32_t)bytes : 0;
-	if (!c->tests) /* an evaluation costs nothing */
-		w->stage->counts.sent += m->h.payload;
+	out->plain = encodes(w) && !c->tests &&                          /* (3) */
+		     !tw_vec_finite(tw_block_floats(values), c->floats); /* (2) */
+	if (!encodes(w) || c->tests || out->plain)
+		out->block = tw_block_keep(values);
+	else
+		out->block = encode(w, c, values, &bytes);
+	out->bytes = (uint32_t)bytes;
+	if (!out->block)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for activations");
+	return out->block;
 }
 
 struct tw_block *tw_stage_unpack(struct worker *w, struct tw_context *ctx,
