@@ -86,7 +86,7 @@ if(TW_TESTS)
 		tw_script(cppcheck full bash ${here}/cppcheck.sh)
 		tw_script(three_machines full bash ${here}/cluster/three_machines.sh)
 		if(EXISTS /usr/bin/python3)
-			tw_script(cluster_faults full /usr/bin/python3 ${here}/cluster/faults.py)
+			tw_script(cluster_faults "" /usr/bin/python3 ${here}/cluster/faults.py)
 			tw_script(cluster_waits "" /usr/bin/python3 ${here}/cluster/waits.py)
 			tw_script(cluster_links "" /usr/bin/python3 ${here}/cluster/links.py)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
@@ -105,7 +105,7 @@ if(TW_TESTS)
 			tw_script(cluster_links_full full /usr/bin/python3
 				${here}/cluster/links.py --full)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
-			tw_script(cluster_false_peers full /usr/bin/python3
+			tw_script(cluster_false_peers "" /usr/bin/python3
 				${here}/cluster/false_peers.py)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)

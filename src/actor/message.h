@@ -71,7 +71,7 @@ enum tw_type {
 	TW_GIVE,   /* master → shard of a replica: give a copy of yourself to this node */
 	TW_COPY,   /* shard → server of another node → its shard: the copy (payload: a part) */
 	TW_SPREAD, /* shard → the same shard of another replica: what my worker contributed */
-	TW_HEARD,  /* the answer: what I have of you */
+	TW_HEARD,  /* the answer: what I have of you; and between cells, if nothing else says so */
 	TW_MIX,    /* shard → the same shard of another replica: let us take the mean of our
 		      parameters (payload); and the answer: mine */
 	TW_VEC,    /* master → shard: a list of commands over the vectors of its slice */
@@ -370,8 +370,9 @@ struct tw_body_copy {
 	uint32_t shard, incarnation, attempt, live;
 };
 struct tw_body_heard {
-	uint64_t number;     /* of your contributions, up to this one */
-	uint32_t again, pad; /* send what follows, if you have sent it already */
+	uint64_t number; /* of your contributions, or of what you said to me: up to this one */
+	uint32_t again;  /* send what follows, if you have sent it already */
+	uint32_t test;   /* cells: ... and of activations of an evaluation */
 };
 struct tw_body_mix {
 	uint64_t number;      /* of the exchange, by who asks; grows */
@@ -391,7 +392,8 @@ struct tw_scalar {
 	double value;
 };
 /* A cell of a worker computes one stage of the model.  Micro-batches of a stream count from 0; the
- * next stream begins when all of one have come back. */
+ * next stream begins when all of one have come back.  h.seq of ACT and GRAD counts what is said to
+ * one cell, from 1; activations of evaluations have a count of their own. */
 struct tw_body_act {
 	uint64_t stream, micro; /* without samples: the stream has only the micro-batches before */
 	uint64_t from;          /* position of the first sample, as in LEASE; of a test sample */
@@ -401,11 +403,13 @@ struct tw_body_act {
 	uint32_t count, lease;  /* samples; whose lease they are of */
 	uint32_t stage;         /* of the model, that these are the inputs of */
 	uint32_t last;          /* 1: its lease has no more samples after it */
+	uint64_t seen;          /* of what you said to me, I have all up to this number */
 };
 struct tw_body_grad {
 	uint64_t stream, micro;
 	double loss;           /* sum of the samples' losses */
 	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
+	uint64_t seen;         /* as in ACT */
 };
 struct tw_body_closed {
 	uint64_t number; /* of contributions in this generation */

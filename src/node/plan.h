@@ -255,6 +255,14 @@ static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
 	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
 }
 
+/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds them
+ * there: a stage that only goes on with what others have begun may be held up by nobody, or two
+ * workers could wait for each other at different stages. */
+static inline bool tw_plan_begins_with(const struct tw_plan *p, uint32_t shard)
+{
+	return !p->staging.stage_of || p->staging.stage_of[shard] == 0;
+}
+
 /* Does a batch method drive the run? */
 static inline bool tw_plan_optimises(const struct tw_plan *p)
 {
@@ -280,7 +288,8 @@ static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt,
 	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
 }
 
-/* Snapshots of what a worker was sent that may still be computed on. */
+/* Snapshots of what a worker was sent that may still be computed on (of a stage: and more, as many
+ * as tw_plan_late). */
 static inline uint32_t tw_plan_memory(const struct tw_plan *p)
 {
 	switch (p->delay.steps ? p->delay.law : TW_DELAY_CONSTANT) {

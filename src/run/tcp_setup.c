@@ -104,15 +104,18 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 {
 	const size_t all = p->problem.trainable + p->problem.buffers;
 	size_t longest = 0;
+	uint32_t late = 0;
 	uint64_t part;
 
-	for (uint32_t s = 0; s < p->problem.shards; s++)
+	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		if (p->problem.border[s + 1] - p->problem.border[s] > longest)
 			longest = p->problem.border[s + 1] - p->problem.border[s];
+		late = tw_plan_late(p, s) > late ? tw_plan_late(p, s) : late;
+	}
 	out->push_most = longest * (8 + sizeof(float) * tw_plan_state_arrays(p)) + 4096;
 	part = (uint64_t)longest * sizeof(float) *
 	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
-		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p)));
+		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p) + late));
 	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
 		part = (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS);
 	part += 16u << 20; /* names, spans, marks of who pushed what */

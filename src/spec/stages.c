@@ -143,7 +143,8 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 	const struct tw_staging *s = &p->staging;
 	const bool flushes = s->schedule->traits & TW_PIPELINE_FLUSHES;
 	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
-	const uint32_t other = TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS;
+	const bool drops = (p->gate->traits & TW_GATE_DROPS) &&
+			   p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP;
 	const char *sentence = NULL;
 	char text[480];
 
@@ -151,12 +152,18 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 		sentence = "a round ends when every stage has pushed, and the stages of this "
 			   "schedule are never at the same update; use gate: [at-once gate], or "
 			   "pipeline: [flushing pipeline]";
-	else if (rounds && tw_job_collects(job) < p->crew.workers)
-		sentence = "[gate] ends a round without some workers, whose stages would then "
-			   "disagree; use gate: [whole-round gate]";
-	else if (!rounds && (p->gate->traits & other))
-		sentence = "stages go with a gate that applies every contribution at once or in "
-			   "whole rounds; use gate: [at-once gate] or [whole-round gate]";
+	else if (p->gate->abandons && p->gate->abandons(p->gate_options))
+		sentence =
+			"a worker that gives up a round when it closes would leave micro-batches "
+			"between its stages; use abandon: false";
+	else if (drops)
+		sentence = "a gate that drops what is late would drop it at one stage and apply it "
+			   "at another, because stages are not equally late; use gate: [at-once "
+			   "gate] or [whole-round gate]";
+	else if (p->gate->traits & TW_GATE_LOCKFREE)
+		sentence = "[gate] has no versions of the parameters, and the backward of a "
+			   "micro-batch needs the one that its forward read; use gate: [at-once "
+			   "gate]";
 	return sentence ? tw_job_refuse(job, why, "strategy.gate", "%s",
 					tw_suggest(job, sentence, text, sizeof text))
 			: TW_OK;

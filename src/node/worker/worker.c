@@ -197,6 +197,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	case TW_ACT:
 	case TW_GRAD:
 	case TW_CLOSED:
+	case TW_HEARD:
 		tw_stage_hears(w, ctx, m);
 		break;
 	case TW_EVAL:
@@ -221,7 +222,7 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		w->since = tw_now(ctx);
 		return;
 	}
-	if (tw_stage_is_cell(w, node) && tw_worker_is_member(w)) {
+	if (tw_stage_cell_at(w, node) != UINT32_MAX && tw_worker_is_member(w)) {
 		tw_worker_start_again(w, ctx);
 		return;
 	}
@@ -239,6 +240,10 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 
 	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT)
 		return;
+	if (timer == TW_TIMER_HEARD) {
+		tw_links_idle(w, ctx);
+		return;
+	}
 	if (!tw_worker_is_member(w)) {
 		tw_worker_hello(w, ctx, true);
 		return;
@@ -282,8 +287,8 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			tw_worker_leave_again(w, ctx);
 	} else if (node == 0) {
 		master_up(w, ctx, boot);
-	} else if (w->me.state != WORKER_OVER && tw_stage_is_cell(w, node)) {
-		tw_worker_start_again(w, ctx);
+	} else if (w->me.state != WORKER_OVER && tw_stage_cell_at(w, node) != UINT32_MAX) {
+		tw_stage_reconnected(w, ctx, tw_stage_cell_at(w, node), boot);
 	} else if (w->me.state != WORKER_OVER) {
 		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
 		if (tw_worker_is_member(w))

@@ -20,19 +20,20 @@ void tw_stage_place(struct worker *w, const struct tw_place *p)
 		w->stage->roster[p->shard] = (struct cell_place){ p->node, p->incarnation };
 }
 
-bool tw_stage_is_cell(const struct worker *w, uint32_t node)
+uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node)
 {
 	const struct worker_stage *s = w->stage;
 
 	for (uint32_t k = 0; s && s->plan && k < s->cells; k++)
-		if (s->roster[k].node == node)
-			return k != s->cell;
-	return false;
+		if (s->roster[k].node == node && k != s->cell)
+			return k;
+	return UINT32_MAX;
 }
 
-static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, struct tw_addr to,
-				 enum tw_type type)
+struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
+				enum tw_type type)
 {
+	const struct tw_addr to = { w->stage->roster[cell].node, TW_WORKER, 0 };
 	struct tw_msg *m = tw_msg_to(ctx, to, type);
 
 	if (!m)
@@ -43,51 +44,40 @@ static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, struc
 	return m;
 }
 
-static void carry(struct worker *w, struct tw_msg *m, struct tw_block *block, size_t floats)
-{
-	m->payload = tw_block_keep(block);
-	m->h.payload = (uint32_t)(floats * sizeof(float));
-	w->stage->counts.sent += m->h.payload;
-}
-
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y)
 {
 	struct worker_stage *s = w->stage;
-	struct tw_msg *m;
+	struct said one = { .type = TW_ACT, .act = *what, .block = y };
 
 	if (s->cell + 1 == s->cells)
 		return;
-	m = message_to(w, ctx, tw_stage_address(w, s->cell + 1, what->micro), TW_ACT);
-	if (!m)
-		return;
-	m->b.act = *what;
-	m->b.act.stage = s->cell + 1;
-	if (what->pin)
-		m->h.flags = TW_FLAG_FREE;
+	one.act.stage = s->cell + 1;
 	if (y)
-		carry(w, m, y, tw_model_cut_floats(s->plan->out, what->count, false));
-	tw_send(ctx, m);
+		one.bytes = (uint32_t)(sizeof(float) *
+				       tw_model_cut_floats(s->plan->out, what->count, false));
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell + 1, what->micro), &one);
 }
 
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
 			struct tw_block *dx)
 {
 	struct worker_stage *s = w->stage;
-	struct tw_msg *m;
-
-	if (s->cell == 0)
-		return;
-	m = message_to(w, ctx, tw_stage_address(w, s->cell - 1, f->what.micro), TW_GRAD);
-	if (!m)
-		return;
-	m->b.grad = (struct tw_body_grad){ .stream = s->stream,
+	const struct tw_body_grad what = { .stream = s->stream,
 					   .micro = f->what.micro,
 					   .loss = f->loss,
 					   .stage = s->cell - 1,
 					   .count = f->what.count };
-	carry(w, m, dx, tw_model_cut_floats(s->plan->in, f->what.count, true));
-	tw_send(ctx, m);
+
+	if (s->cell == 0)
+		return;
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell - 1, what.micro),
+		    &(struct said){ .type = TW_GRAD,
+				    .grad = what,
+				    .block = dx,
+				    .bytes = (uint32_t)(sizeof(float) *
+							tw_model_cut_floats(s->plan->in, what.count,
+									    true)) });
 }
 
 void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
@@ -99,40 +89,64 @@ void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 	if (s->cell == 0 || closed == s->told)
 		return;
 	s->told = closed;
-	m = message_to(w, ctx, tw_stage_address(w, 0, 0), TW_CLOSED);
+	m = tw_stage_message(w, ctx, tw_plan_cell_for(w->plan, 0, 0), TW_CLOSED);
 	if (!m)
 		return;
 	m->b.closed = (struct tw_body_closed){ .number = closed, .stage = s->cell };
 	tw_send(ctx, m);
 }
 
+void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot)
+{
+	struct worker_stage *s = w->stage;
+
+	if (!tw_worker_is_member(w))
+		return;
+	if (s->roster[cell].boot != boot) { /* it lost its memory */
+		tw_worker_start_again(w, ctx);
+		return;
+	}
+	tw_link_again(w, ctx, cell);
+	if (cell == tw_plan_cell_for(w->plan, 0, 0)) {
+		s->told = 0;
+		tw_stage_tell_closed(w, ctx);
+	}
+}
+
 /* --- hearing ------------------------------------------------------------------------------ */
 
-/* Does it come from the cell of this worker that says such things to this one? */
-static bool is_ours(const struct worker *w, const struct tw_addr *from, uint16_t type,
-		    const union tw_body *b)
+/* Which cell of this worker says such things to this one; UINT32_MAX: none. */
+static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_body *b,
+			uint32_t node)
 {
 	const struct worker_stage *s = w->stage;
-	struct tw_addr of;
 
 	switch (type) {
 	case TW_ACT:
-		if (!s->cell || b->act.stage != s->cell)
-			return false;
-		of = tw_stage_address(w, s->cell - 1, b->act.micro);
-		break;
+		return s->cell && b->act.stage == s->cell
+			       ? tw_plan_cell_for(w->plan, s->cell - 1, b->act.micro)
+			       : UINT32_MAX;
 	case TW_GRAD:
-		if (s->cell + 1 == s->cells || b->grad.stage != s->cell)
-			return false;
-		of = tw_stage_address(w, s->cell + 1, b->grad.micro);
-		break;
+		return s->cell + 1 < s->cells && b->grad.stage == s->cell
+			       ? tw_plan_cell_for(w->plan, s->cell + 1, b->grad.micro)
+			       : UINT32_MAX;
+	case TW_CLOSED:
+		return !s->cell && b->closed.stage && b->closed.stage < s->cells
+			       ? tw_plan_cell_for(w->plan, b->closed.stage, 0)
+			       : UINT32_MAX;
 	default:
-		if (s->cell || !b->closed.stage || b->closed.stage >= s->cells)
-			return false;
-		of = tw_stage_address(w, b->closed.stage, 0);
-		break;
+		return tw_stage_cell_at(w, node);
 	}
-	return from->node == of.node;
+}
+
+/* ... if this is the one; UINT32_MAX: it is not. */
+static uint32_t said_by(const struct worker *w, uint16_t type, const union tw_body *b,
+			const struct tw_addr *from)
+{
+	const uint32_t cell = speaker(w, type, b, from->node);
+
+	return cell < w->stage->cells && w->stage->roster[cell].node == from->node ? cell
+										   : UINT32_MAX;
 }
 
 static bool is_test(const struct tw_header *h, const union tw_body *b)
@@ -205,7 +219,8 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 	tw_worker_ask_pinned(w, ctx);
 }
 
-static void hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
+/* False: it cannot be. */
+static bool hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
@@ -213,48 +228,77 @@ static void hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 
 	if (!b->count && !b->pin) { /* the end of the stream */
 		if (b->stream != s->stream || b->micro < s->forwards || s->total != UINT64_MAX)
-			return;
+			return false;
 		s->total = b->micro;
 		tw_stage_send_act(w, ctx, b, NULL);
-		return;
+		return true;
 	}
 	if (!m->payload || !fits(w, &m->h, s->plan->in, b->count, false) || !(b->nominal > 0) ||
 	    !isfinite(b->nominal))
-		return;
+		return false;
 	if (b->pin) {
 		hear_test(w, ctx, b, m->payload);
-		return;
+		return true;
 	}
 	f = flight_of(s, b->stream, b->micro);
 	if (!f || f->known || b->micro < s->forwards)
-		return;
+		return false;
 	f->known = true;
 	f->what = *b;
 	f->x = tw_block_keep(m->payload);
+	return true;
 }
 
-static void hear_grad(struct worker *w, const struct early *m)
+static bool hear_grad(struct worker *w, const struct early *m)
 {
 	const struct tw_body_grad *b = &m->b.grad;
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
 
 	if (!f || !f->known || f->dy || !m->payload || b->count != f->what.count ||
 	    !fits(w, &m->h, w->stage->plan->out, b->count, true))
-		return;
+		return false;
 	f->dy = tw_block_keep(m->payload);
 	f->loss = b->loss;
+	return true;
+}
+
+/* Activations or gradients: what has come before is not heard again (8). */
+static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cell,
+			  const struct early *m)
+{
+	const bool act = m->h.type == TW_ACT;
+
+	tw_link_confirmed(w, cell, act ? m->b.act.seen : m->b.grad.seen);
+	if (is_test(&m->h, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
+				  : !tw_link_takes(w, ctx, cell, m->h.seq))
+		return;
+	if (act ? hear_act(w, ctx, m) : hear_grad(w, m))
+		return;
+	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from cell %u of worker %u cannot be",
+	       act ? "activations" : "gradients",
+	       (unsigned long long)(act ? m->b.act.micro : m->b.grad.micro), cell, w->me.id.slot);
+	w->stage->broken = true;
 }
 
 static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
+	const uint32_t cell = said_by(w, m->h.type, &m->b, &m->from);
 	struct worker_stage *s = w->stage;
 
-	if (m->h.type == TW_ACT)
-		hear_act(w, ctx, m);
-	else if (m->h.type == TW_GRAD)
-		hear_grad(w, m);
-	else if (m->b.closed.number > s->closed[m->b.closed.stage])
-		s->closed[m->b.closed.stage] = m->b.closed.number;
+	if (cell == UINT32_MAX)
+		return;
+	switch (m->h.type) {
+	case TW_CLOSED:
+		if (m->b.closed.number > s->closed[cell])
+			s->closed[cell] = m->b.closed.number;
+		break;
+	case TW_HEARD:
+		tw_link_confirmed(w, cell, m->b.heard.number);
+		tw_link_test_confirmed(w, cell, m->b.heard.test);
+		break;
+	default:
+		hear_numbered(w, ctx, cell, m);
+	}
 }
 
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -264,11 +308,11 @@ void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	if (!w->stage)
 		return;
 	if (is_early(w, &m->h, &m->b)) {
-		keep_early(w, m);
+		if (m->h.type != TW_HEARD) /* of what was said to somebody before us */
+			keep_early(w, m);
 		return;
 	}
-	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b) ||
-	    !is_ours(w, &m->from, m->h.type, &m->b))
+	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b))
 		return;
 	hear(w, ctx, &now);
 	if (m->h.type == TW_CLOSED)
@@ -288,7 +332,7 @@ void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)
 			s->early[kept++] = e;
 			continue;
 		}
-		if (is_timely(w, &e.h, &e.b) && is_ours(w, &e.from, e.h.type, &e.b))
+		if (is_timely(w, &e.h, &e.b))
 			hear(w, ctx, &e);
 		tw_block_drop(e.payload);
 	}

@@ -371,6 +371,11 @@ void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 	while (make_move(w, ctx))
 		;
 	tw_stage_tell_closed(w, ctx);
+	if (s->broken) {
+		s->broken = false;
+		tw_worker_start_again(w, ctx);
+		return;
+	}
 	if (!s->cell && stops(w) && !tw_stage_is_busy(w))
 		tw_worker_give_back(w, ctx);
 }

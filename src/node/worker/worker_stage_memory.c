@@ -71,11 +71,12 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 	s->shape = tw_plan_pipe_shape(w->plan);
 	s->total = UINT64_MAX;
 	for (uint32_t k = 0; k < p->stages; k++)
-		if (window_of(p, k) + 2 > s->early_room)
-			s->early_room = window_of(p, k) + 2;
+		if (window_of(p, k) > s->early_room)
+			s->early_room = window_of(p, k);
+	s->early_room += 3 + s->cells; /* ends of streams, an evaluation, CLOSED of each */
 	s->early = tw_heap_zeros(w->heap, s->early_room * sizeof *s->early);
 	s->roster = tw_heap_zeros(w->heap, s->cells * sizeof *s->roster);
-	return s->early && s->roster ? TW_OK : TW_NO_MEMORY;
+	return s->early && s->roster && tw_links_open(w) == TW_OK ? TW_OK : TW_NO_MEMORY;
 }
 
 enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
@@ -147,6 +148,7 @@ void tw_stage_reset(struct worker *w)
 	for (uint32_t k = 0; k < s->versions; k++)
 		tw_stage_drop_views(s->version[k].view, w->exchange.holders);
 	tw_stage_begin_stream(s);
+	tw_links_reset(w);
 	s->stream = s->told = 0;
 	s->seq_before = w->exchange.seq;
 	memset(s->closed, 0, s->cells * sizeof *s->closed);
@@ -181,6 +183,7 @@ void tw_stage_close(struct worker *w)
 	if (!s)
 		return;
 	tw_stage_leave(w);
+	tw_links_close(w);
 	tw_stage_forget_early(s);
 	w->heap->put(w->heap, s->early);
 	w->heap->put(w->heap, s->roster);
@@ -238,11 +241,13 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 {
 	struct exchange *x = &w->exchange;
 	const bool rounds = tw_worker_rounds(w);
+	/* it was without work, and others went on meanwhile; numbered versions are one worker's */
+	const bool due = w->building.fetch_due && !w->stage->versions;
 	bool all = true;
 
 	for (uint32_t k = 0; k < x->holders; k++) {
 		struct holder *h = &x->holder[k];
-		const bool old = !h->view || (rounds && h->round < round);
+		const bool old = !h->view || (rounds && h->round < round) || due;
 
 		if (old && h->request == TW_REQUEST_NONE && h->known) {
 			w->since = tw_now(ctx);
@@ -250,6 +255,7 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 		}
 		all = all && !old && h->request == TW_REQUEST_NONE;
 	}
+	w->building.fetch_due = false;
 	return all;
 }
 
