@@ -95,7 +95,9 @@ struct tw_stage {
 struct tw_staging {
 	const struct tw_pipeline *schedule; /* NULL: a worker computes everything by itself */
 	const void *options;
-	uint32_t stages; /* at least 1 */
+	uint32_t stages;  /* at least 1 */
+	bool with_shards; /* the node of a cell holds the shards of its stage; there are no servers,
+			     and one worker */
 	const struct tw_stage *stage;
 	const uint32_t *stage_of; /* by shard */
 };
@@ -237,6 +239,12 @@ static inline const struct tw_reduction *tw_plan_round(const struct tw_plan *p)
 static inline bool tw_plan_is_staged(const struct tw_plan *p)
 {
 	return p->staging.schedule;
+}
+
+/* Does the node of a cell hold the shards of its stage? */
+static inline bool tw_plan_is_with_stage(const struct tw_plan *p)
+{
+	return p->staging.with_shards;
 }
 
 static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
@@ -450,10 +458,15 @@ static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
 {
 	return node && node <= p->crew.servers;
 }
+/* Are shards on the nodes of workers?  There are no servers then. */
+static inline bool tw_plan_holds_by_workers(const struct tw_plan *p)
+{
+	return tw_plan_has_peers(p) || tw_plan_is_with_stage(p);
+}
 /* May shards be on this node? */
 static inline bool tw_plan_holds(const struct tw_plan *p, uint32_t node)
 {
-	return tw_plan_has_peers(p) ? node != 0 : tw_plan_is_server(p, node);
+	return tw_plan_holds_by_workers(p) ? node != 0 : tw_plan_is_server(p, node);
 }
 
 #endif

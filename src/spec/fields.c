@@ -41,6 +41,11 @@ static const char *const kinds[] = {
 	[TW_SCHEDULE_LINEAR] = "linear",
 	NULL,
 };
+static const char *const places[] = {
+	[TW_PLACE_SERVERS] = "servers",
+	[TW_PLACE_WITH_STAGE] = "with-stage",
+	NULL,
+};
 static const char *const cuts[] = { "drain", "running", NULL };
 static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 
@@ -212,6 +217,10 @@ const struct tw_option tw_cluster_rows[] = {
 		  "parts that the model of a worker is cut into, each on a node of its own "
 		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
 		  "strategy.pipeline, else 1"),
+	TW_OPTION_CHOICE(C, place, "place", "servers", places,
+			 "where the parameters of a stage are: on servers, or on the node that "
+			 "computes the stage (with-stage), so that they never travel; a lost node "
+			 "then takes them along, and all go back to the last checkpoint"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,

@@ -65,8 +65,14 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 		const enum tw_status st = settle_count(job, why);
 
 		s->stages = job->cluster.stages;
+		s->with_shards = job->cluster.place == TW_PLACE_WITH_STAGE;
 		return st;
 	}
+	if (job->cluster.place == TW_PLACE_WITH_STAGE)
+		return tw_job_refuse(
+			job, why, "cluster.place",
+			"only stages have nodes of their own; use %s, or place: servers",
+			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
 		return tw_job_refuse(
 			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
@@ -75,6 +81,7 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	s->stages = job->cluster.stages = 1;
 	silence(job, "cluster.stages");
+	silence(job, "cluster.place");
 	silence(job, "model.stages");
 	silence(job, "strategy.codec.act");
 	silence(job, "strategy.pipeline.schedule");
@@ -216,6 +223,26 @@ static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *
 	return TW_OK;
 }
 
+/* A lost node takes its parameters along, so the last checkpoint must be one that all stages can go
+ * back to; and there is one node for the parameters of a stage. */
+static enum tw_status check_place(const struct tw_job *job, struct tw_error *why)
+{
+	if (!tw_plan_is_with_stage(&job->plan))
+		return TW_OK;
+	if (job->cluster.workers > 1)
+		return tw_job_refuse(job, why, "cluster.workers",
+				     "with place: with-stage the parameters of a stage are on one "
+				     "node, and those of %u workers would be on several; use "
+				     "workers: 1, or place: servers",
+				     job->cluster.workers);
+	if (job->checkpoint.cut != TW_CUT_DRAIN)
+		return tw_job_refuse(job, why, "checkpoint.cut",
+				     "with place: with-stage all stages go back to the last "
+				     "checkpoint when one is lost, so it must be of one moment; "
+				     "use cut: drain");
+	return TW_OK;
+}
+
 enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *why)
 {
 	const char *field = NULL, *sentence;
@@ -249,6 +276,8 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	if (sentence)
 		return tw_job_refuse(job, why, field, "%s",
 				     tw_suggest(job, sentence, text, sizeof text));
-	st = check_gate(job, why);
+	st = check_place(job, why);
+	if (st == TW_OK)
+		st = check_gate(job, why);
 	return st == TW_OK ? check_schedule(job, why) : st;
 }
