@@ -526,7 +526,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	enum tw_status st;
 
 	if (!tw_job_given(job, "checkpoint.cut"))
-		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan)
+		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan) ||
+						      tw_plan_is_with_stage(&job->plan)
 					      ? TW_CUT_DRAIN
 					      : TW_CUT_RUNNING;
 	if (!tw_job_given(job, "train.evaluate") &&
