@@ -25,7 +25,8 @@ struct tw_context;
 
 /* Why an actor does not go on, for people and for the metrics. */
 struct tw_wait {
-	struct tw_addr whom; /* node, role, index; for workers `slot` names it */
+	/* node, role, index; for workers `slot` names it, and `index` which cell of it */
+	struct tw_addr whom;
 	uint32_t slot;
 	const char *why; /* "its push for round 7", static text */
 	uint64_t step;
@@ -271,7 +272,9 @@ struct tw_world {
 	void (*named)(struct tw_context *ctx, uint32_t slot, uint32_t incarnation);
 	/* A master or a shard: the master counts these workers as members, or does so no more
 	 * (enum tw_member_state).  A master says so before it tells the worker, a shard when it
-	 * hears it.  A world that is asked whether a process speaks for a worker goes by this. */
+	 * hears it.  A world that is asked whether a process speaks for a worker goes by this.
+	 * Where a worker is several cells, a master lists the cells of one, in order; and so does
+	 * the worker itself, before `named`. */
 	void (*members)(struct tw_context *ctx, const struct tw_member *list, size_t count);
 };
 

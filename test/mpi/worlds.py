@@ -34,6 +34,18 @@ OPTIMISER = ("model: {least-squares: {dimension: 40, noise: 0.1}}\n"
              "strategy: sandblaster\noptimiser: {iterations: 6}\n")
 
 
+STAGES = ("gpipe", "pipedream-flush", "pipedream", "pipedream-2bw")  # models cut into three
+VERTICAL = "{gate: async, pipeline: {schedule: pipedream, vertical: true}}"
+
+
+def staged(strategy):
+    micros = 1 if strategy in ("pipedream", VERTICAL) else 4
+    return (f"model: {{quadratic: {{dimension: 30000, noise: 0.3, stages: 3}}}}\n"
+            f"data: {{source: none, samples: 60, batch: 3, accumulate: {micros}}}\n"
+            f"train: {{epochs: 2, seed: 5, evaluate: 1}}\nupdate: {{rate: 0.02}}\n"
+            f"cluster: {{stages: 3}}\nstrategy: {strategy}\n")
+
+
 def in_threads(text, workers):
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "job.yaml")
@@ -63,6 +75,20 @@ def same_bits(launchers):
                           f"{what}: every rank is a worker")
                     check(got["parameters_digest"] == want["parameters_digest"],
                           f"{what} has the bits of threads")
+
+
+def stages(launchers):
+    """The cells of a worker are ranks, or share them."""
+    for strategy in (*STAGES, VERTICAL):
+        text = staged(strategy)
+        want = in_threads(text, 1)["parameters_digest"]
+        for ranks in (2, 3, 5) if FULL else (3,):
+            for launcher in launchers:
+                with Run(launcher, ranks, text) as r:
+                    code = r.wait()
+                    check(code == 0 and r.result()["parameters_digest"] == want,
+                          f"{strategy} on {ranks} ranks under {launcher.name} has the bits of "
+                          f"threads: {r.said()[-300:]}")
 
 
 def library(launchers):
@@ -117,6 +143,8 @@ def presets():
 
 def preset_job(name):
     strategy = f"{{name: {name}, push: 2}}" if name in DELTAS else name
+    if name in STAGES:
+        return staged(name)
     if name == "streaming-diloco":
         strategy = "{name: streaming-diloco, push: 4, fragments: 2, delay: 1}"
     return job(strategy, "cluster: {shards: 2}\n", "quadratic: {dimension: 37, noise: 0.1}")
@@ -207,6 +235,7 @@ def resumes(launchers):
 def main():
     launchers = there()
     same_bits(launchers)
+    stages(launchers)
     library(launchers)
     diverges(launchers[-1])
     every_preset(launchers if FULL else launchers[:1])

@@ -42,7 +42,8 @@ enum tw_status tw_cells_init(struct master *m)
 	b->cell = tw_heap_zeros(m->heap, (size_t)slots * cells * sizeof *b->cell);
 	b->here = tw_heap_zeros(m->heap, slots * sizeof *b->here);
 	b->at_node = m->heap->get(m->heap, chains * sizeof *b->at_node);
-	if (!b->cell || !b->here || !b->at_node)
+	b->name = tw_heap_zeros(m->heap, cells * sizeof *b->name);
+	if (!b->cell || !b->here || !b->at_node || !b->name)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < chains; k++)
 		b->at_node[k] = UINT32_MAX;
@@ -56,6 +57,7 @@ void tw_cells_release(struct master *m)
 	for (uint32_t k = 0; b->level && k < tw_plan_cells(m->plan); k++)
 		tw_slots_release(&b->level[k]);
 	m->heap->put(m->heap, b->level);
+	m->heap->put(m->heap, b->name);
 	m->heap->put(m->heap, b->at_node);
 	m->heap->put(m->heap, b->here);
 	m->heap->put(m->heap, b->cell);
@@ -171,6 +173,18 @@ static struct cell_info *vacancy(const struct master *m, uint32_t node,
 	return NULL;
 }
 
+void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom)
+{
+	const struct tw_body_hello any = { .slot = UINT32_MAX, .cell = UINT32_MAX };
+	const struct cell_info *c = vacancy(m, &any);
+
+	if (!c)
+		return;
+	*slot = tw_cell_slot(m, c);
+	*whom = (struct tw_addr){ tw_plan_cell_node(m->plan, *slot, number_of(m, c)), TW_WORKER,
+				  (uint16_t)number_of(m, c) };
+}
+
 /* Did it know who it is, or did its memory go? */
 static bool starts_anew(const struct master *m, uint32_t slot, const struct cell_info *c,
 			const struct tw_msg *msg)
@@ -205,6 +219,17 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	if (m->members.cells.here[slot] == tw_plan_cells(m->plan)) /* (2) */
 		tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
 				  tw_cell_at(m, slot, 0)->boot);
+}
+
+void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who)
+{
+	struct tw_member *list = m->members.cells.name;
+
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
+		list[k] = *who;
+		list[k].node = tw_cell_at(m, who->slot, k)->node;
+	}
+	tw_members(ctx, list, tw_plan_cells(m->plan));
 }
 
 /* --- going ---------------------------------------------------------------------------------- */

@@ -167,6 +167,7 @@ struct cell_book {
 	uint32_t mask;
 	uint32_t *here;         /* by slot: how many of its cells are here */
 	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
+	struct tw_member *name; /* room for the cells of one worker */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
