@@ -115,7 +115,7 @@ if(TW_TESTS)
 			tw_script(cluster_links_full full /usr/bin/python3
 				${here}/cluster/links.py --full)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
-			tw_script(cluster_false_peers full /usr/bin/python3
+			tw_script(cluster_false_peers "" /usr/bin/python3
 				${here}/cluster/false_peers.py)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)

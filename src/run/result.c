@@ -53,6 +53,11 @@ static json_t *staleness(const struct tw_tally *t)
 			 "max", count(t->staleness_max), "histogram", bins);
 }
 
+static json_t *known(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
 /* How far the parameters had moved, as a root of a mean of squares. */
 static json_t *gap(const struct tw_tally *t)
 {
@@ -69,8 +74,8 @@ static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals
 	enum tw_status status;
 
 	if (!t->vector) {
-		json_object_set_new(r, "parameters_digest", json_null());
-		json_object_set_new(r, "buffers_digest", json_null());
+		json_object_set_new(r, "parameters_digest", known(t->parameters_digest));
+		json_object_set_new(r, "buffers_digest", known(t->buffers_digest));
 		return TW_OK;
 	}
 	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards, 0,

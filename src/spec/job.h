@@ -105,11 +105,15 @@ struct tw_job_update {
 	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
 };
 
+/* Who holds the shards. */
+enum tw_place_kind { TW_PLACE_SERVERS, TW_PLACE_WITH_STAGE };
+
 struct tw_job_cluster {
 	uint32_t workers, min;
 	uint32_t servers; /* 0: the workers hold the parameters */
 	uint32_t shards;  /* 0: by the size of the model */
 	uint32_t stages;  /* nodes of a worker, one for each stage of the model */
+	uint32_t place;   /* enum tw_place_kind */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */
@@ -117,7 +121,7 @@ struct tw_job_cluster {
 
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
-	const char *gate, *staleness, *up, *down, *local, *outer;
+	const char *gate, *staleness, *up, *down, *act, *local, *outer;
 	uint32_t send, push, fetch, merge; /* send: enum tw_send */
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
@@ -145,7 +149,8 @@ struct tw_job_optimiser {
 struct tw_job_checkpoint {
 	int64_t every; /* ns; 0: only when stopped */
 	uint32_t keep;
-	uint32_t cut; /* enum tw_cut */
+	uint32_t cut;    /* enum tw_cut */
+	uint64_t memory; /* bytes */
 };
 
 struct tw_job_delay {

@@ -18,6 +18,8 @@ from hostile import BODY, LOCAL, TYPE, TYPES, parse, seal
 
 HUGE32, HUGE64 = (1 << 32) - 1, (1 << 64) - 1
 SAYS = ("SPREAD", "HEARD", "MIX", "REDUCE")
+# of REDUCE, whose first fields are round, attempt, chunk and part (docs/WIRE.md)
+WHOLE, WHAT, RESIDUAL, PROGRESS = 20, 22, 60, 64
 NAN = struct.pack("<f", float("nan"))
 
 
@@ -96,8 +98,8 @@ def lies(h, whole):
     if payload:
         bad += [changed(whole, payload[:len(payload) // 8 * 4]), changed(whole, payload + bytes(4)),
                 changed(whole, b"")]
-    # a whole sum may be too large, and a mean of replicas may show that training diverged
-    if payload and not (kind == "REDUCE" and (whole[64 + 20] or whole[64 + 60])):
+    # a whole sum of a round may be too large
+    if payload and not (kind == "REDUCE" and whole[64 + WHOLE] and not whole[64 + WHAT]):
         bad += [changed(whole, NAN * (len(payload) // 4))]
     if kind == "SPREAD":
         bad += [changed(whole, at={88: u64(x)}) for x in (0, HUGE64, HUGE64 - 1, 1 << 40)]
@@ -108,10 +110,10 @@ def lies(h, whole):
         bad += [changed(whole, at={0: u64(0)}), changed(whole, at={0: u64(HUGE64), 8: u32(1)}),
                 changed(whole, at={8: u32(HUGE32)})]
     if kind == "REDUCE":
-        bad += [changed(whole, at={k: u32(HUGE32)}) for k in (8, 12, 16, 24, 60)]
-        bad += [changed(whole, at={k: NAN}) for k in (44, 48)]
-        bad += [changed(whole, at={60: u32(1)}), changed(whole, at={0: u64(HUGE64)}),
-                changed(whole, at={64: u64(HUGE64)})]
+        bad += [changed(whole, at={k: u32(HUGE32)}) for k in (8, 12, 16, 24)]
+        bad += [changed(whole, at={k: NAN}) for k in (44, 48, 52, 56, RESIDUAL)]
+        bad += [changed(whole, at={WHAT: struct.pack("<H", x)}) for x in (1, 3, 4, 0xffff)]
+        bad += [changed(whole, at={k: u64(HUGE64)}) for k in (0, PROGRESS)]
     return bad
 
 

@@ -162,7 +162,7 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 	const struct tw_span *span = m->tail ? (const void *)m->tail->data : NULL;
 	struct tw_body_reduce has = r->piece[0].has;
 
-	if (!tw_reduce_mixes(s, r))
+	if (!tw_reduce_mixes(s, r) && r->piece[0].at)
 		return has;
 	has = own ? tw_reduce_of_contribution(own).has
 		  : (struct tw_body_reduce){ .weight = 1.0f,

@@ -31,7 +31,10 @@
  *      refers to it (`fresh` in actor/message.h).  The sum is applied from where its pieces lie.
  * (12) a contribution that its worker encoded with a residual goes to all others as it is, and each
  *      of them decodes it when its turn in the sum has come.  What its worker owes after it counts
- *      with the commit. */
+ *      with the commit.
+ * (13) replicas whose values are not finite are left out of a mean, this one too, and so is a sum
+ *      that became too large.  Where nothing is left, the mean is not a number: training has
+ *      diverged everywhere. */
 #include "node/shard/shard.h"
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
@@ -63,6 +66,7 @@ static void empty_piece(struct shard *s, struct shard_piece *p)
 	tw_block_drop(p->wire);
 	p->block = p->wire = NULL;
 	p->at = NULL;
+	p->has = (struct tw_body_reduce){ .contributions = 0 };
 	p->unchecked = p->mine = false;
 	p->next = 0;
 	p->done = false;
@@ -146,6 +150,7 @@ static void let_go(struct shard_piece *p)
 	tw_block_drop(p->block);
 	p->block = NULL;
 	p->at = NULL;
+	p->has = (struct tw_body_reduce){ .contributions = 0 };
 	p->unchecked = false;
 }
 
@@ -254,6 +259,8 @@ static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_
 		return st == TW_ABSENT ? TW_OK : st;
 	tw_reduce_hold(p, block, sum, &p->has);
 	p->mine = true;
+	p->unchecked = tw_reduce_averages(r); /* (13) */
+	p->own = false;
 	tw_reduce_count(&p->has, &x.has);
 	return TW_OK;
 }
@@ -356,6 +363,7 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 		*out = (struct reduce_input){
 			.block = b,
 			.at = tw_block_floats(b),
+			.unchecked = tw_reduce_averages(r), /* (13) */
 			.has = { .contributions = 1, .weight = 1.0f, .divide = 1.0f }
 		};
 	return b;
@@ -386,8 +394,11 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 					 .unchecked = a->unchecked,
 					 .mine = a->mine };
 
-	if (!x) /* nobody contributes */
+	if (!x) { /* nobody contributes */
+		if (a->body.whole)
+			let_go(p);
 		return TW_OK;
+	}
 	if (!a->body.whole) {
 		const enum tw_status st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, &in);
 
@@ -568,8 +579,12 @@ struct tw_block *tw_reduce_mean(struct shard *s, const struct shard_reduce *r)
 
 	for (uint32_t k = 0; b && k < r->pieces; k++) {
 		const struct shard_piece *p = &r->piece[k];
+		float *mean = tw_block_floats(b) + p->from;
 
-		tw_vec_scale_to(tw_block_floats(b) + p->from, 1.0f / p->has.divide, p->at, p->n);
+		if (p->at)
+			tw_vec_scale_to(mean, 1.0f / p->has.divide, p->at, p->n);
+		else
+			tw_vec_fill(mean, NAN, p->n); /* (13) */
 	}
 	return b;
 }

@@ -38,11 +38,11 @@ static bool plausible(const struct shard *s, const struct shard_reduce *r,
 	       b->skipped <= b->steps;
 }
 
-/* Nobody adds what is not finite to a round.  A whole sum may be too large for a float, and a mean
- * of replicas shows that training diverged. */
+/* Nobody adds what is not finite.  A whole sum of a round may be too large for a float; that of a
+ * mean is checked by who made it (13). */
 static bool must_be_finite(const struct shard_reduce *r, const struct shard_arrival *a)
 {
-	return !tw_reduce_averages(r) && !a->body.whole;
+	return tw_reduce_averages(r) || !a->body.whole;
 }
 
 /* Is it such a piece?  What a codec wrote is decoded. */
@@ -52,8 +52,8 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 	const bool finite = must_be_finite(r, a), plain = tw_reduce_travels_plain(s);
 	struct tw_block *b;
 
-	if (!a->block && !a->body.contributions) /* replicas that differ always have something */
-		return tw_shard_is_loose(s) ? TW_BAD_BYTES : TW_OK;
+	if (!a->block && !a->body.contributions) /* who mixes always has something */
+		return tw_reduce_mixes(s, r) ? TW_BAD_BYTES : TW_OK;
 	if (!a->block)
 		return TW_BAD_BYTES;
 	if (!plausible(s, r, &a->body))
@@ -62,7 +62,7 @@ static enum tw_status unpack(struct shard *s, const struct shard_reduce *r,
 		return !a->body.whole && a->bytes ? TW_OK : TW_BAD_BYTES;
 	if (plain && a->bytes != p->n * sizeof(float))
 		return TW_BAD_BYTES;
-	a->unchecked = plain && finite && !tw_reduce_mixes(s, r); /* (9) */
+	a->unchecked = plain && finite && !a->body.whole && !tw_reduce_mixes(s, r); /* (9) */
 	if (plain)
 		return a->unchecked || !finite ||
 				       tw_vec_finite((const float *)(a->block->data + a->at), p->n)
