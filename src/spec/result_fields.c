@@ -47,7 +47,9 @@ const struct tw_result_field tw_result_fields[] = {
 		 "shard; null otherwise" },
 	{ "periods", "strategy.adaptive: the least and the most steps between two pushes that the "
 		     "master gave to a worker; null without it" },
-	{ "bytes_sent", "by this process; in sim by all nodes" },
+	{ "bytes_sent",
+	  "by all nodes; of joiners what they last told, which is nearly all; with MPI by "
+	  "rank 0" },
 	{ "bytes_received", "by this process; in sim by all nodes" },
 	{ "codec",
 	  "what the codecs did, counted by the shards: slices, and their bytes before (raw) and "
