@@ -13,6 +13,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from cluster import SLACK, THALWEG, Cluster, free_port, main, need
+from links import SKIPPED, Namespaces, usable
 
 SCHEDULES = {
     "gpipe": "gpipe",
@@ -216,6 +217,51 @@ def leave(schedule, cell):
     return test
 
 
+def cut(schedule):
+    """The cable to the machine of one cell is out for longer than the limit; then it is mended."""
+    def test(epochs):
+        with Namespaces() as n:
+            with Pipeline("cut", schedule, epochs, host="10.77.0.1", inside=n.here, key=True) as c:
+                serve = c.serve()
+                for there in (n.here, n.there, n.here):
+                    c.worker(inside=there)
+                c.until(lambda: len(cells(c, serve)) == 3, "all cells have joined", 60, serve)
+                goes_on(c, serve)
+                n.drop(100)
+                c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker",
+                        c.limit + 10, serve)
+                n.mend()
+                goes_on(c, serve)
+                return figures(c.finish(serve))
+    return test
+
+
+def blink(schedule):
+    """The cable is out for less than the limit, several times: nobody is lost, nothing is dealt
+    again, and the bits are those of a run without that."""
+    def test(epochs):
+        with Namespaces() as n:
+            with Pipeline("blink", schedule, epochs, host="10.77.0.1", inside=n.here, key=True,
+                          every="0s", sets=[("cluster.limit", "20s"), ("cluster.suspect", "10s"),
+                                            ("cluster.heartbeat", "")]) as c:
+                want = c.here("train", "--run", os.path.join(c.dir, "threads"))
+                serve = c.serve()
+                for there in (n.here, n.there, n.here):
+                    c.worker(inside=there)
+                c.until(lambda: len(cells(c, serve)) == 3, "all cells have joined", 60, serve)
+                for _ in range(3):
+                    goes_on(c, serve)
+                    n.drop(100)
+                    c.rest(1.0, serve)
+                    n.mend()
+                goes_on(c, serve)
+                r = c.finish(serve, exact=True)
+                need(not r["redealt"], f"nobody went: {figures(r)}")
+                need(r["parameters_digest"] == want["parameters_digest"], "the bits are others")
+                return figures(r)
+    return test
+
+
 def kill_master(schedule):
     """The master dies, and the same command goes on; all cells join it again."""
     def test(epochs):
@@ -249,6 +295,8 @@ def full():
         tests[f"kill_master_{schedule}"] = (kill_master(schedule), 12)
     for schedule in ("gpipe", "pipedream"):
         tests[f"vacancies_{schedule}"] = (vacancies(schedule), 12)
+        tests[f"cut_{schedule}"] = (cut(schedule), 12)
+    tests["blink_gpipe"] = (blink("gpipe"), 12)
     return tests
 
 
@@ -259,4 +307,12 @@ if __name__ == "__main__":
         tests, words = full(), words[1:]
     elif words:
         tests = {**full(), **TESTS}
+    missing = usable()
+    if missing:
+        left_out = [k for k in tests if k.startswith(("cut", "blink"))]
+        tests = {k: v for k, v in tests.items() if k not in left_out}
+        words = [w for w in words if w not in left_out]
     main(tests, words)
+    if missing and left_out:
+        print(f"stages.py: skipped: {', '.join(left_out)}: {missing}")
+        sys.exit(SKIPPED)
