@@ -112,13 +112,14 @@ static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 {
 	const struct tw_join_request *q = j->q;
 	const bool peers = tw_plan_has_peers(&j->job->plan);
+	const bool placed = tw_plan_is_with_stage(&j->job->plan);
 	const bool cells = tw_plan_cells(&j->job->plan) > 1;
 	struct tw_error cause = { .status = TW_OK };
 
-	if (peers && q->server)
+	if ((peers || placed) && q->server)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "this job has no servers: each worker has all parameters; leave out "
-			       "--as server");
+			       "this job has no servers: each worker has %s; leave out --as server",
+			       peers ? "all parameters" : "the parameters of its stage");
 	if (!peers && !cells && !q->server && q->listens)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "this job has servers, and a worker does not listen on a port: "
@@ -201,7 +202,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	dialling(j, &o);
 	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
@@ -228,7 +229,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may
 	 * be on the same machine and has others to answer.  A peer serves as well. */
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));

@@ -176,7 +176,7 @@ static struct cell_info *vacancy(const struct master *m, uint32_t node,
 void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom)
 {
 	const struct tw_body_hello any = { .slot = UINT32_MAX, .cell = UINT32_MAX };
-	const struct cell_info *c = vacancy(m, &any);
+	const struct cell_info *c = vacancy(m, UINT32_MAX, &any);
 
 	if (!c)
 		return;
