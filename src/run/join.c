@@ -3,6 +3,7 @@
 #include "run/join.h"
 
 #include "base/regular_file.h"
+#include "run/memory_check.h"
 #include "run/placement.h"
 #include "metrics/progress.h"
 #include "run/result.h"
@@ -131,6 +132,14 @@ static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 		       cause.text);
 }
 
+/* Cells that were started together have an order; others take what is missing. */
+static uint32_t wished_place(const struct join *j)
+{
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
+
+	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
+}
+
 static enum tw_status prepare(struct join *j, struct tw_error *why)
 {
 	enum tw_status status;
@@ -151,6 +160,10 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 		status = listen_or_not(j, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(j->job, j->engine, why);
+	if (status == TW_OK)
+		status = tw_memory_check(j->job, j->engine,
+					 j->q->server ? TW_MEMORY_SERVER : TW_MEMORY_WORKER,
+					 wished_place(j), why);
 	if (status != TW_OK)
 		return status;
 	j->job->plan.checkpoint.final = true;
@@ -184,14 +197,6 @@ static bool observe(void *arg, const struct tw_note *n)
 	if (j->q->net->gauges)
 		tw_gauges_note(j->q->net->gauges, n);
 	return true;
-}
-
-/* Cells that were started together have an order; others take what is missing. */
-static uint32_t wished_place(const struct join *j)
-{
-	const bool cells = tw_plan_cells(&j->job->plan) > 1;
-
-	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
 }
 
 static enum tw_status enter(struct join *j, struct tw_error *why)

@@ -618,7 +618,8 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		p = tw_peer_of(t, node);
 	}
 	/* of two workers the higher one dials; the node of a master without servers is 0 */
-	if (node <= (t->o.role == TW_TCP_WORKER || tw_tcp_workers_hold(t) ? t->self.node : t->o.servers) ||
+	if (node <= (t->o.role == TW_TCP_WORKER || tw_tcp_workers_hold(t) ? t->self.node
+									  : t->o.servers) ||
 	    (p && p->role != TW_WORKER)) {
 		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here",
 				  node);
