@@ -85,9 +85,11 @@ struct tw_stage {
 	 * forward over the last, and back over the first. */
 	const struct tw_model_cut *in, *out;
 	size_t sends, returns;
-	double forward, backward; /* shares of a step's work */
-	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch;           /* bytes of a computation */
+	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
+	uint32_t batch;                  /* samples of a full micro-batch */
+	double forward, backward;        /* shares of a step's work */
+	size_t stash;   /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch; /* bytes of a computation */
 	struct tw_pipe_keeps keeps;
 };
 
@@ -124,7 +126,8 @@ struct tw_half {
 /* How vectors travel, and how often. */
 struct tw_traffic {
 	const struct tw_codec *up, *down;
-	const void *up_options, *down_options;
+	const struct tw_codec *act; /* of activations and their gradients, between stages */
+	const void *up_options, *down_options, *act_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	bool overlap;         /* a worker computes on while it fetches */
 	bool cache;           /* it fetches only when the gate says that its copy is too old */
@@ -174,7 +177,7 @@ struct tw_plan {
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
 	/* the line */
 	const struct tw_gate *gate;
@@ -258,8 +261,8 @@ static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
 	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
 }
 
-/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds them
- * there: a stage that only goes on with what others have begun may be held up by nobody, or two
+/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds
+ * them there: a stage that only goes on with what others have begun is held up by nobody, or two
  * workers could wait for each other at different stages. */
 static inline bool tw_plan_begins_with(const struct tw_plan *p, uint32_t shard)
 {

@@ -96,6 +96,7 @@ struct tw_job_train {
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
 	uint32_t restarts;                 /* after a divergence, at most */
 	double restart_rate;               /* what each of them multiplies the rate with */
+	bool gap;                          /* measure it */
 };
 
 struct tw_job_update {
@@ -120,7 +121,7 @@ struct tw_job_cluster {
 
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
-	const char *gate, *staleness, *up, *down, *local, *outer;
+	const char *gate, *staleness, *up, *down, *act, *local, *outer;
 	uint32_t send, push, fetch, merge; /* send: enum tw_send */
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
@@ -200,8 +201,8 @@ struct tw_job {
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
 	size_t faults;
 
-	/* Complete after tw_job_finish_plan but for checkpoint_final, stop_after_cuts and gaps,
-	 * which are the runner's. */
+	/* Complete after tw_job_finish_plan but for checkpoint_final and stop_after_cuts, which
+	 * are the runner's. */
 	struct tw_plan plan;
 
 	/* What the world should say on stderr before it starts, one line each. */

@@ -83,6 +83,7 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 	silence(job, "cluster.stages");
 	silence(job, "cluster.place");
 	silence(job, "model.stages");
+	silence(job, "strategy.codec.act");
 	silence(job, "strategy.pipeline.schedule");
 	return TW_OK;
 }
@@ -135,6 +136,27 @@ static const char *unfit(const struct tw_job *job, const char **field)
 			return list[k].sentence;
 		}
 	return NULL;
+}
+
+static enum tw_status check_act(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_codec *act = job->plan.traffic.act;
+	const char *sentence = NULL;
+	char text[480];
+
+	if (act->traits & TW_CODEC_IDENTITY)
+		return TW_OK;
+	if (!tw_plan_is_staged(&job->plan) || job->plan.staging.stages < 2)
+		sentence =
+			"no activations travel where a worker computes the whole model; use "
+			"codec: {act: [exact codec]}, or strategy: {pipeline: [pipeline]} with two "
+			"stages or more";
+	else if (!(act->traits & TW_CODEC_DOWN))
+		sentence = "encodes gradients of parameters, which it may send in part; use codec: "
+			   "{act: [downward codec]}";
+	return sentence ? tw_job_refuse(job, why, "strategy.codec.act", "%s",
+					tw_suggest(job, sentence, text, sizeof text))
+			: TW_OK;
 }
 
 static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
@@ -227,6 +249,9 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	enum tw_status st;
 	char text[480];
 
+	st = check_act(job, why);
+	if (st != TW_OK)
+		return st;
 	if (!tw_plan_is_staged(&job->plan)) {
 		if (!(tw_plan_update(&job->plan)->rule->traits & TW_RULE_PREDICTS))
 			return TW_OK;

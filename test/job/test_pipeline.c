@@ -607,6 +607,13 @@ static void what_makes_no_sense_is_refused(void **state)
 		{ "strategy: {gate: async, pipeline: pipedream, codec: {up: onebit}}\n",
 		  "strategy.codec.up" },
 		{ "strategy: {gate: async, pipeline: pipedream, fetch: 2}\n", "strategy.fetch" },
+		{ "strategy: {gate: async, pipeline: pipedream, codec: {act: topk}}\n",
+		  "strategy.codec.act: encodes gradients of parameters" },
+		{ "strategy: {gate: async, codec: {act: fp16}}\n",
+		  "strategy.codec.act: no activations travel" },
+		{ "strategy: {gate: async, pipeline: pipedream, codec: {act: fp16}}\ncluster: "
+		  "{stages: 1}\n",
+		  "strategy.codec.act: no activations travel" },
 		{ "strategy: {gate: async, pipeline: pipedream, send: delta, outer: {rule: "
 		  "average}}\n",
 		  "strategy.send: a stage sends" },
