@@ -110,6 +110,10 @@ if(TW_TESTS)
 				${here}/cluster/optimiser.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
+			tw_script(cluster_large_model "" /usr/bin/python3
+				${here}/cluster/large_model.py)
+			tw_script(cluster_large_model_full full /usr/bin/python3
+				${here}/cluster/large_model.py --full)
 			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
 			tw_script(cluster_residuals_full full /usr/bin/python3
 				${here}/cluster/residuals.py --full)
