@@ -8,7 +8,7 @@ target_compile_definitions(tw_flags INTERFACE _GNU_SOURCE TW_VERSION="${PROJECT_
 target_compile_options(tw_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
 	-Wmissing-prototypes -Wpointer-arith -Wvla -Wno-unused-parameter -Wno-missing-field-initializers
 	-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
-	$<$<CONFIG:Release>:-O3> $<$<BOOL:${TW_WERROR}>:-Werror>)
+	$<$<BOOL:${TW_WERROR}>:-Werror>)
 if(TW_SANITIZE)
 	target_compile_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE}
 		-fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -141,17 +141,25 @@ if(TW_TESTS)
 	foreach(room base vec data graph model strategy actor wire engine node world cost job compare bench web
 			api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
-		# other .c files beside the tests are their shared tools
+		set(with tw_kit)
+		if(TARGET tw_${room})
+			list(APPEND with tw_${room}) # after tw_kit, which may need it
+		endif()
+		# other .c files beside the tests are their shared tools; they are compiled once
 		file(GLOB tools CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/*.c)
 		list(FILTER tools EXCLUDE REGEX "/test_[^/]*\\.c$")
+		if(tools)
+			add_library(${room}_tools STATIC ${tools})
+			target_link_libraries(${room}_tools PUBLIC ${with})
+			set(with ${room}_tools)
+		endif()
 		foreach(test ${tests})
 			get_filename_component(name ${test} NAME_WE)
 			set(target ${room}_${name})
-			add_executable(${target} ${test} ${tools})
-			target_link_libraries(${target} PRIVATE tw_kit)
-			if(TARGET tw_${room})
-				target_link_libraries(${target} PRIVATE tw_${room})
-			endif()
+			add_executable(${target} ${test})
+			target_link_libraries(${target} PRIVATE ${with})
+			# a test is run a few times only: what it tests and its tools have -O3
+			target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 			set_target_properties(${target} PROPERTIES
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			add_test(NAME ${target} COMMAND ${target}

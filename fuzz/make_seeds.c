@@ -54,6 +54,15 @@ static void add_piece(struct seed *s, const void *bytes, size_t n)
 	add(s, bytes, n);
 }
 
+/* The file that the pieces of an image make. */
+static void add_image(struct seed *s, const struct tw_part_image *image)
+{
+	add_byte(s, (uint8_t)image->bytes);
+	add_byte(s, (uint8_t)(image->bytes >> 8));
+	for (size_t k = 0; k < image->pieces; k++)
+		add(s, image->piece[k].iov_base, image->piece[k].iov_len);
+}
+
 static void save(const struct seed *s, const char *kind, const char *format, ...)
 {
 	char name[80], path[4096];
@@ -432,8 +441,8 @@ static void checkpoint(void)
 			if (raw && k == 2)
 				add_piece(&s, part.bytes->data, part.bytes->bytes);
 			else
-				add_piece(&s, image.bytes->data, image.bytes->bytes);
-			tw_block_drop(image.bytes);
+				add_image(&s, &image);
+			tw_part_image_release(&image);
 			tw_block_drop(part.bytes);
 		}
 		save(&s, "checkpoint", raw ? "one-part-raw" : "three-parts");

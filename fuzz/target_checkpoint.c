@@ -108,6 +108,25 @@ static void put_manifest(int at, struct tw_fuzz_input manifest, uint8_t choice)
 	free(text);
 }
 
+/* A head, or a whole part, as whoever resumes a large cut reads it. */
+static void look_into_head(struct tw_heap *heap, const struct tw_part *part)
+{
+	const uint8_t *bytes = part->bytes->data;
+	struct tw_array *arrays = NULL;
+	size_t count = 0;
+
+	if (tw_part_unpack_head(bytes, part->bytes->bytes, heap, &arrays, &count) != TW_OK)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const size_t each = arrays[i].kind == TW_FLOATS ? sizeof(float) : 1;
+		const uint8_t *at = arrays[i].at;
+
+		MUST(at || arrays[i].kind == TW_FLOATS);
+		MUST(!at || (at >= bytes && at + arrays[i].n * each <= bytes + part->bytes->bytes));
+	}
+	heap->put(heap, arrays);
+}
+
 /* What whoever resumes does with the parts. */
 static void look_into(struct tw_heap *heap, const struct tw_part *part, size_t parts)
 {
@@ -132,7 +151,7 @@ static void look_into(struct tw_heap *heap, const struct tw_part *part, size_t p
 			heap->put(heap, arrays);
 		}
 		if (tw_part_encode(heap, &part[k], &image) == TW_OK)
-			tw_block_drop(image.bytes);
+			tw_part_image_release(&image);
 	}
 	if (tw_master_part_read(part, parts, &master) == TW_OK)
 		tw_master_release_time(part, parts);
@@ -160,6 +179,11 @@ static void resume(struct tw_heap *heap, uint8_t job)
 		look_into(heap, part, parts);
 		store->loaded_free(store, part, parts);
 	}
+	if (store->look(store, 0, 0, &cut, &part, &parts) == TW_OK && cut) {
+		for (size_t k = 0; k < parts; k++)
+			look_into_head(heap, &part[k]);
+		store->loaded_free(store, part, parts);
+	}
 	tw_dir_store_close(store);
 }
 
@@ -172,8 +196,11 @@ static void open_snapshot(void)
 
 	if (st == TW_OK) {
 		struct tw_card *card = NULL;
+		float *v = malloc((s->count + 1) * sizeof *v);
 
-		MUST(s->vector && s->count);
+		MUST(s->files && s->count && v);
+		MUST(tw_snapshot_floats(s, 0, s->count, v, &why) == TW_OK);
+		free(v);
 		tw_snapshot_epochs(s);
 		st = tw_snapshot_card(s, &card, &why);
 		if (st != TW_OK && st != TW_ABSENT)
@@ -195,6 +222,7 @@ static void raw_part(struct tw_heap *heap, const struct tw_fuzz_input *in)
 	if (in->left)
 		memcpy(part.bytes->data, in->at, in->left);
 	look_into(heap, &part, 1);
+	look_into_head(heap, &part);
 	strcpy(part.name, "master");
 	look_into(heap, &part, 1);
 	tw_block_drop(part.bytes);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# docs.sh: every file that a document names exists, every relative link leads somewhere, and every
-# example of README.md, docs/NETWORKS.md and docs/RECIPES.md does what it says.
+# docs.sh: every file that a document names exists, every relative link leads somewhere, lines have at
+# most 100 columns, and every example of README.md, docs/NETWORKS.md and docs/RECIPES.md does what it
+# says.
 #
 # The blocks of a page that have a language are taken in order, in one folder for each page.  Behind
 # the language stand words: file=NAME writes the block there; needs=numpy, torch or mnist passes over
@@ -28,6 +29,22 @@ for preset in $(sed -n 's/^.*\.name = "\([a-z-]*\)",$/\1/p' src/spec/presets.c);
 	grep -q "^| \`$preset\` |" docs/STRATEGIES.md ||
 		{ echo "docs/STRATEGIES.md: has no row for the preset $preset"; bad=1; }
 done
+# Lines of at most 100 columns, but for tables, code, and the page that is made from tables.
+python3 - README.md CONTRIBUTING.md CHANGELOG.md docs/*.md <<'END' || bad=1
+import sys
+long = 0
+for name in sys.argv[1:]:
+    if name == "docs/REFERENCE.md":
+        continue
+    code = False
+    for number, line in enumerate(open(name, encoding="utf-8"), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code and not line.lstrip().startswith("|") and len(line.rstrip("\n")) > 100:
+            print(f"{name}:{number}: {len(line) - 1} columns, at most 100 outside tables and code")
+            long += 1
+sys.exit(long > 0)
+END
 [ $bad -eq 0 ] || exit 1
 
 build=$(cd "${TW_BUILD:-build}" && pwd)

@@ -9,6 +9,7 @@
 
 #include "actor/engine.h"
 #include "actor/message.h"
+#include "base/digest.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/spans.h"
@@ -24,7 +25,8 @@ struct tw_context;
 
 /* Why an actor does not go on, for people and for the metrics. */
 struct tw_wait {
-	struct tw_addr whom; /* node, role, index; for workers `slot` names it */
+	/* node, role, index; for workers `slot` names it, and `index` which cell of it */
+	struct tw_addr whom;
 	uint32_t slot;
 	const char *why; /* "its push for round 7", static text */
 	uint64_t step;
@@ -142,8 +144,13 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	/* what contributions tell of themselves: see struct tw_body_push */
 	uint64_t own_steps, skipped;
 	double drift, drift_most, residual, residual_most; /* sums, and the largest */
-	double residual_lost;             /* that workers owed when they died ... */
-	uint64_t residuals_lost;          /* ... so many of them */
+	double residual_lost;    /* that workers owed when they died ... */
+	uint64_t residuals_lost; /* ... so many of them */
+	/* plan.gaps: squares of what a worker was sent less the parameters its contribution was
+	 * applied to: their sum, of how many values, and the largest mean of a contribution */
+	double gap;
+	uint64_t gap_values;
+	double gap_most;
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 /* The first evaluation that train.until asked for. */
@@ -180,7 +187,10 @@ struct tw_totals {
 	uint32_t workers, shards;
 	uint32_t least_period, most_period; /* that workers were told; 0: none was */
 	uint64_t cut;                       /* last complete checkpoint, 0 none */
-	struct tw_block **vector; /* the evaluated vector per shard, references; shards of them */
+	/* The evaluated vector per shard, references; shards of them.  NULL: there is none, or it
+	 * was too large, and there are only digests of it ("": none). */
+	struct tw_block **vector;
+	char parameters_digest[TW_DIGEST_TEXT], buffers_digest[TW_DIGEST_TEXT];
 	struct tw_heap *vector_heap; /* where `vector` itself came from */
 	enum tw_status status;       /* TW_OK, TW_INTERRUPTED, or why it failed */
 	char text[400];              /* the sentence when status is not TW_OK */
@@ -244,10 +254,16 @@ struct tw_world {
 	/* Make the sum; `summed` answers.  Takes the references of its blocks.  NULL: this world
 	 * makes none. */
 	void (*sum)(struct tw_context *ctx, const struct tw_sum *sum);
-	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers. */
+	/* Keep the parts (references are taken) as cut number `cut`; `saved` answers.  Those
+	 * without bytes were put before. */
 	void (*save)(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
 		     size_t count);
+	/* Keep one part of a cut that a later save completes; `saved` answers. */
+	void (*put)(struct tw_context *ctx, uint64_t cut, const struct tw_part *part);
 	void (*load)(struct tw_context *ctx); /* `loaded` answers */
+	/* The same, but of those parts of shards that hold none of the parameters from..to only
+	 * the head (node/checkpoint_part.h).  Answers come in the order of the questions. */
+	void (*look)(struct tw_context *ctx, uint64_t from, uint64_t to);
 	void (*note)(struct tw_context *ctx, struct tw_note *note);
 	void (*log)(struct tw_context *ctx, enum tw_level level, const char *line);
 	/* The run is over (master), or this node cannot go on (anybody, status not TW_OK).  The
@@ -261,7 +277,9 @@ struct tw_world {
 	void (*named)(struct tw_context *ctx, uint32_t slot, uint32_t incarnation);
 	/* A master or a shard: the master counts these workers as members, or does so no more
 	 * (enum tw_member_state).  A master says so before it tells the worker, a shard when it
-	 * hears it.  A world that is asked whether a process speaks for a worker goes by this. */
+	 * hears it.  A world that is asked whether a process speaks for a worker goes by this.
+	 * Where a worker is several cells, a master lists the cells of one, in order; and so does
+	 * the worker itself, before `named`. */
 	void (*members)(struct tw_context *ctx, const struct tw_member *list, size_t count);
 };
 

@@ -71,7 +71,7 @@ enum tw_type {
 	TW_GIVE,   /* master → shard of a replica: give a copy of yourself to this node */
 	TW_COPY,   /* shard → server of another node → its shard: the copy (payload: a part) */
 	TW_SPREAD, /* shard → the same shard of another replica: what my worker contributed */
-	TW_HEARD,  /* the answer: what I have of you */
+	TW_HEARD,  /* the answer: what I have of you; and between cells, if nothing else says so */
 	TW_MIX,    /* shard → the same shard of another replica: let us take the mean of our
 		      parameters (payload); and the answer: mine */
 	TW_VEC,    /* master → shard: a list of commands over the vectors of its slice */
@@ -114,11 +114,12 @@ enum tw_flags {
 	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows.  ASK: for whom do
 				you wait in this attempt?  HAVE: the answer */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
-	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
-	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
-	TW_FLAG_LOCAL = 16384,  /* GREET: my end of the connection stays on this machine; TERMS: so
+	TW_FLAG_PLAIN =
+		4096, /* PUSH, ACT, GRAD: the payload is floats, whatever the job's codec is */
+	TW_FLAG_STALE = 8192,  /* ACK: what you read at `version` is too old: begin again */
+	TW_FLAG_LOCAL = 16384, /* GREET: my end of the connection stays on this machine; TERMS: so
 				   does mine, and payloads are not hashed from now on */
-	TW_FLAG_LENT = 32768,   /* a frame: its chunk is to be fetched (wire/lend.h) */
+	TW_FLAG_LENT = 32768,  /* a frame: its chunk is to be fetched (wire/lend.h) */
 };
 
 struct tw_header {
@@ -158,12 +159,15 @@ struct tw_body_hello {
 	uint32_t role, slot, incarnation, hosted; /* hosted: shards this server holds */
 	uint64_t seq, lease;                      /* last contribution made, last lease received */
 	uint64_t steps, samples;                  /* of this worker since it joined */
-	uint32_t boot, pad; /* of its node: the same boot asks twice, another has lost its memory */
+	uint32_t boot; /* of its node: the same boot asks twice, another has lost its memory */
+	uint32_t cell; /* stages: the cell of the slot that it wants; UINT32_MAX: any */
 };
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers;
 	uint32_t boot; /* of the node it is meant for: one that restarted since must not take it */
 	uint64_t cut;  /* number of the cut that training resumes from */
+	uint32_t cell; /* stages: which cell of the slot it is; else 0 */
+	uint32_t pad;
 };
 struct tw_body_refuse {
 	uint32_t why;  /* enum tw_refusal */
@@ -175,15 +179,20 @@ enum tw_refusal {
 	TW_REFUSED_NUMBERS, /* its contributions are not finite, again and again: go */
 	TW_REFUSED_STUCK,   /* it made no progress while others waited for it: go */
 };
-/* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards). */
+/* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards).  WELCOME's
+ * tail: struct tw_place per shard and per cell of the worker. */
 struct tw_body_view {
 	uint32_t live;    /* live workers */
 	uint32_t running; /* to workers; 0: finish your step, push, give back the rest */
 	uint64_t number;  /* of the view, growing */
 };
 struct tw_place {
-	uint32_t shard, node, incarnation, pad;
+	uint32_t shard; /* its number; of a cell: which cell of the worker */
+	uint32_t node;
+	uint32_t incarnation; /* of the shard; of a cell: boot of its node */
+	uint32_t what;        /* enum tw_place_what */
 };
+enum tw_place_what { TW_PLACE_SHARD, TW_PLACE_CELL };
 struct tw_member {
 	uint32_t slot, incarnation, state; /* state: enum tw_member_state */
 	uint32_t node;                     /* where it lives: only this node speaks for it */
@@ -362,8 +371,9 @@ struct tw_body_copy {
 	uint32_t shard, incarnation, attempt, live;
 };
 struct tw_body_heard {
-	uint64_t number;     /* of your contributions, up to this one */
-	uint32_t again, pad; /* send what follows, if you have sent it already */
+	uint64_t number; /* of your contributions, or of what you said to me: up to this one */
+	uint32_t again;  /* send what follows, if you have sent it already */
+	uint32_t test;   /* cells: ... and of activations of an evaluation */
 };
 struct tw_body_mix {
 	uint64_t number;      /* of the exchange, by who asks; grows */
@@ -383,7 +393,8 @@ struct tw_scalar {
 	double value;
 };
 /* A cell of a worker computes one stage of the model.  Micro-batches of a stream count from 0; the
- * next stream begins when all of one have come back. */
+ * next stream begins when all of one have come back.  h.seq of ACT and GRAD counts what is said to
+ * one cell, from 1; activations of evaluations have a count of their own. */
 struct tw_body_act {
 	uint64_t stream, micro; /* without samples: the stream has only the micro-batches before */
 	uint64_t from;          /* position of the first sample, as in LEASE; of a test sample */
@@ -393,11 +404,13 @@ struct tw_body_act {
 	uint32_t count, lease;  /* samples; whose lease they are of */
 	uint32_t stage;         /* of the model, that these are the inputs of */
 	uint32_t last;          /* 1: its lease has no more samples after it */
+	uint64_t seen;          /* of what you said to me, I have all up to this number */
 };
 struct tw_body_grad {
 	uint64_t stream, micro;
 	double loss;           /* sum of the samples' losses */
 	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
+	uint64_t seen;         /* as in ACT */
 };
 struct tw_body_closed {
 	uint64_t number; /* of contributions in this generation */
@@ -457,13 +470,14 @@ enum tw_denial {
 struct tw_body_ping {
 	uint64_t number;
 };
-/* PEERS' tail: struct tw_peer_place of every server that is there, or may still come back. */
+/* PEERS' tail: struct tw_peer_place of everybody whom the receiver dials and who is there, or may
+ * still come back: servers; workers without servers; cells of the same worker. */
 struct tw_body_peers {
 	uint64_t number;
 };
 struct tw_peer_place {
 	uint32_t node, boot;
-	uint32_t port, pad;
+	uint32_t port, role;       /* role: TW_SERVER or TW_WORKER */
 	uint8_t ticket[TW_TICKET]; /* what the receiver of this PEERS shows there */
 	/* number or name, 0-terminated; "" the same machine, by an inherited pair */
 	char host[112];
@@ -568,8 +582,7 @@ enum tw_payload {
 	TW_PAYLOAD_NONE,
 	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
 	TW_PAYLOAD_PART,  /* a part of a checkpoint */
-	TW_PAYLOAD_CUT,   /* what crosses a cut of the model; a wire, which carries none so far,
-			     lets pass no more than a slice */
+	TW_PAYLOAD_CUT,   /* what crosses a cut of the model */
 	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
 };
 
@@ -599,8 +612,8 @@ static inline bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver,
 		return false;
 	return (k->to[sender] | (one_node ? k->within[sender] : 0u)) >> receiver & 1;
 }
-/* The longest payload of a type where no slice has more than `slice` bytes and no part more than
- * `part`; 0: it has none. */
+/* The longest payload of a type where no slice, and nothing that crosses a cut, has more than
+ * `slice` bytes and no part more than `part`; 0: it has none. */
 size_t tw_payload_most(uint16_t type, size_t slice, size_t part);
 /* Is it said by worlds to each other?  Actors neither say it nor hear it. */
 static inline bool tw_type_is_worlds(uint16_t type)

@@ -51,33 +51,22 @@ struct rounds {
 static enum tw_status read_job(enum tw_world_kind world, size_t parameters, struct tw_job **job,
 			       struct tw_error *why)
 {
-	char text[400];
+	const struct tw_null_job q = { .parameters = parameters,
+				       .workers = TW_PEERS,
+				       .steps = STEPS + WARM,
+				       .strategy = "{gate: bsp, topology: direct}" };
 
-	snprintf(text, sizeof text,
-		 "model: {quadratic: {dimension: %zu}}\n"
-		 "data: {source: none, samples: %d, batch: 1}\n"
-		 "train: {epochs: 1}\n"
-		 "update: {rule: sgd, rate: 0.01}\n"
-		 "cluster: {workers: %d}\n"
-		 "strategy: {gate: bsp, topology: direct}\n",
-		 parameters, (STEPS + WARM) * TW_PEERS, TW_PEERS);
-	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, world, job, why);
+	return tw_null_job_read(&q, world, job, why);
 }
 
 /* The median of seconds from one gradient to the next, of every `each`-th call. */
 static enum tw_status period(const struct tw_null_engine *idle, size_t each, double *out,
 			     struct tw_error *why)
 {
-	const int64_t *at = idle->at + WARM * each;
-	double x[STEPS - 1];
-
-	if (atomic_load(&idle->calls) < (STEPS + WARM) * each)
-		return tw_fail(why, TW_BAD_BYTES, "only %zu of %zu gradients were made",
-			       atomic_load(&idle->calls), (STEPS + WARM) * each);
-	for (size_t i = 0; i < STEPS - 1; i++)
-		x[i] = (double)(at[(i + 1) * each] - at[i * each]) / (double)TW_SECOND;
-	*out = tw_median(x, STEPS - 1);
-	return TW_OK;
+	*out = tw_null_engine_period(idle, each, WARM, WARM + STEPS);
+	return *out > 0.0 ? TW_OK
+			  : tw_fail(why, TW_BAD_BYTES, "only %zu of %zu gradients were made",
+				    atomic_load(&idle->calls), (STEPS + WARM) * each);
 }
 
 static enum tw_status give_engine(void *arg, uint32_t worker, struct tw_engine **out,

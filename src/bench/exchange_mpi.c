@@ -21,40 +21,21 @@ static void pass(float *w, const float *g, size_t n)
 	tw_vec_sgd(w, w, g, 0.01f, n, false);
 }
 
-/* The whole job on this rank; rank 0 has it. */
-static enum tw_status run(const struct tw_bench_how *how, struct tw_engine *engine,
-			  size_t parameters, struct tw_error *why)
-{
-	struct tw_job *job = NULL;
-	enum tw_status status = TW_OK;
-
-	if (!tw_ranks_rank(how->ranks))
-		status = tw_exchange_job(TW_WORLD_MPI, 1, STEPS + TW_EXCHANGE_WARM, parameters,
-					 &job, why);
-	if (status == TW_OK)
-		status = tw_bench_ranks_run(how, job, engine, why);
-	tw_job_free(job);
-	return status;
-}
-
 static enum tw_status turn(const struct tw_bench_how *how, size_t parameters, double *ours,
 			   double *floor, struct tw_error *why)
 {
-	struct tw_null_engine *idle = tw_heap_zeros(&tw_heap_system, sizeof *idle);
-	enum tw_status status = TW_NO_MEMORY;
+	const struct tw_null_job q = { .parameters = parameters,
+				       .workers = 1,
+				       .steps = STEPS + TW_EXCHANGE_WARM,
+				       .strategy = "asgd" };
+	enum tw_status status;
+	double mine = 0.0;
 
-	if (!idle)
-		return tw_fail(why, status, "no memory for the engine");
 	*floor = tw_ranks_floor_exchange(how->ranks, parameters, BLOCK, TIMES, pass);
-	tw_null_engine_init(idle, parameters, STEPS + TW_EXCHANGE_WARM);
-	status = run(how, &idle->engine, parameters, why);
-	/* only one rank has the worker */
-	*ours = tw_ranks_sum(how->ranks,
-			     status == TW_OK ? tw_bench_ranks_period(idle, TW_EXCHANGE_WARM, STEPS)
-					     : 0.0);
+	status = tw_bench_ranks_null(how, &q, TW_EXCHANGE_WARM, &mine, why);
+	*ours = tw_ranks_sum(how->ranks, mine); /* only one rank has the worker */
 	if (status == TW_OK && (!(*ours > 0.0) || !(*floor > 0.0)))
 		status = tw_fail(why, TW_BAD_BYTES, "the exchanges did not happen");
-	tw_heap_system.put(&tw_heap_system, idle);
 	return status;
 }
 

@@ -75,19 +75,6 @@ static enum tw_status run_both(struct two *t, struct tw_error *why)
 	return status;
 }
 
-/* The median of seconds from one gradient to the next; 0 where some are missing. */
-static double period(const struct tw_null_engine *idle)
-{
-	const int64_t *at = idle->at + TW_EXCHANGE_WARM;
-	double x[STEPS - 1];
-
-	if (atomic_load(&idle->calls) < STEPS + TW_EXCHANGE_WARM)
-		return 0.0;
-	for (size_t i = 0; i < STEPS - 1; i++)
-		x[i] = (double)(at[i + 1] - at[i]) / (double)TW_SECOND;
-	return tw_median(x, STEPS - 1);
-}
-
 static enum tw_status measure(const struct kind *k, size_t parameters, const struct tw_log *log,
 			      double *out, struct tw_error *why)
 {
@@ -105,7 +92,7 @@ static enum tw_status measure(const struct kind *k, size_t parameters, const str
 	if (status == TW_OK)
 		status = run_both(&t, why);
 	if (status == TW_OK) {
-		*out = period(t.idle);
+		*out = tw_null_engine_period(t.idle, 1, TW_EXCHANGE_WARM, STEPS + TW_EXCHANGE_WARM);
 		if (!(*out > 0.0))
 			status = tw_fail(why, TW_BAD_BYTES, "only %zu of %u exchanges happened",
 					 atomic_load(&t.idle->calls), STEPS + TW_EXCHANGE_WARM);

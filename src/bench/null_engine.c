@@ -2,8 +2,12 @@
 /* null_engine.c - an engine whose gradients cost nothing, so that what is left is the exchange. */
 #include "bench/null_engine.h"
 
+#include "bench/bench.h"
 #include "metrics/progress.h"
 #include "vec/vec.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* Both ends of a buffer that is filled carry this value, which nothing else here produces. */
 #define MARK 1.2345e-3f
@@ -61,4 +65,34 @@ void tw_null_engine_init(struct tw_null_engine *e, size_t parameters, uint64_t s
 		.tensor = { 0, parameters },
 	};
 	e->engine.tensor = e->tensor;
+}
+
+enum tw_status tw_null_job_read(const struct tw_null_job *q, enum tw_world_kind world,
+				struct tw_job **job, struct tw_error *why)
+{
+	char text[400], shards[40] = "";
+
+	if (q->shards)
+		snprintf(shards, sizeof shards, ", shards: %u", q->shards);
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: %zu}}\n"
+		 "data: {source: none, samples: %u, batch: 1}\n"
+		 "train: {epochs: 1}\n"
+		 "update: {rule: sgd, rate: 0.01}\n"
+		 "cluster: {workers: %u%s}\n"
+		 "strategy: %s\n",
+		 q->parameters, q->steps * q->workers, q->workers, shards, q->strategy);
+	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, world, job, why);
+}
+
+double tw_null_engine_period(const struct tw_null_engine *e, size_t each, size_t warm, size_t steps)
+{
+	const int64_t *at = e->at + warm * each;
+	double x[TW_IDLE_CALLS];
+
+	if (atomic_load(&e->calls) < steps * each || steps * each > TW_IDLE_CALLS)
+		return 0.0;
+	for (size_t i = 0; i + 1 < steps - warm; i++)
+		x[i] = (double)(at[(i + 1) * each] - at[i * each]) / (double)TW_SECOND;
+	return tw_median(x, steps - warm - 1);
 }

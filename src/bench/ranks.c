@@ -4,8 +4,6 @@
 
 #include "run/run.h"
 
-#define STEPS_MOST 256
-
 enum tw_status tw_bench_ranks(const struct tw_bench_how *how, uint32_t wanted, struct tw_error *why)
 {
 	if (tw_ranks_count(how->ranks) == wanted)
@@ -15,8 +13,9 @@ enum tw_status tw_bench_ranks(const struct tw_bench_how *how, uint32_t wanted, s
 		       wanted, tw_ranks_count(how->ranks), wanted);
 }
 
-enum tw_status tw_bench_ranks_run(const struct tw_bench_how *how, struct tw_job *job,
-				  struct tw_engine *engine, struct tw_error *why)
+/* The job, which only rank 0 has (NULL elsewhere), with this engine on all ranks. */
+static enum tw_status run(const struct tw_bench_how *how, struct tw_job *job,
+			  struct tw_engine *engine, struct tw_error *why)
 {
 	/* what the actors say of their coming and going is no part of a bench */
 	const struct tw_log quiet = { .sink = how->log->sink,
@@ -35,14 +34,23 @@ enum tw_status tw_bench_ranks_run(const struct tw_bench_how *how, struct tw_job 
 	return status;
 }
 
-double tw_bench_ranks_period(const struct tw_null_engine *idle, size_t warm, size_t steps)
+enum tw_status tw_bench_ranks_null(const struct tw_bench_how *how, const struct tw_null_job *q,
+				   size_t warm, double *period, struct tw_error *why)
 {
-	const int64_t *at = idle->at + warm;
-	double x[STEPS_MOST];
+	struct tw_null_engine *idle = tw_heap_zeros(&tw_heap_system, sizeof *idle);
+	struct tw_job *job = NULL;
+	enum tw_status status = TW_OK;
 
-	if (atomic_load(&idle->calls) < warm + steps || steps > STEPS_MOST)
-		return 0.0;
-	for (size_t i = 0; i + 1 < steps; i++)
-		x[i] = (double)(at[i + 1] - at[i]) / (double)TW_SECOND;
-	return tw_median(x, steps - 1);
+	if (!idle)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the engine");
+	tw_null_engine_init(idle, q->parameters, (uint64_t)q->steps * q->workers);
+	if (!tw_ranks_rank(how->ranks))
+		status = tw_null_job_read(q, TW_WORLD_MPI, &job, why);
+	if (status == TW_OK)
+		status = run(how, job, &idle->engine, why);
+	if (status == TW_OK)
+		*period = tw_null_engine_period(idle, 1, warm, q->steps);
+	tw_job_free(job);
+	tw_heap_system.put(&tw_heap_system, idle);
+	return status;
 }

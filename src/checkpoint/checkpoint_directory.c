@@ -40,6 +40,9 @@ struct dir_store {
 	uint64_t told[TOLD];           /* refused cuts that were said, 0 for none; a ring */
 	size_t tells;
 	int64_t began;
+	uint64_t making;  /* the cut whose folder is there, and not complete; 0: none */
+	json_t *rows;     /* of its manifest, by the names of parts */
+	uint64_t checked; /* all bytes of this cut were checked; 0: of none */
 	int fd;
 	char dir[];
 };
@@ -165,31 +168,61 @@ static json_t *manifest_of(const struct dir_store *d, uint64_t cut)
 	return m;
 }
 
-static enum tw_status save_part(struct dir_store *d, int fd, uint64_t cut,
-				const struct tw_part *part, json_t *manifest)
+static void digest_pieces(const struct tw_part_image *image, struct tw_digest *d,
+			  char hash[TW_DIGEST_TEXT])
 {
-	char file[80], hash[TW_DIGEST_TEXT];
+	for (size_t k = 0; k < image->pieces; k++)
+		tw_digest_add(d, image->piece[k].iov_base, image->piece[k].iov_len);
+	tw_digest_text(d, hash);
+}
+
+static json_t *row_of(const struct tw_part *part, const struct tw_part_image *image,
+		      const char *file, const char *hash)
+{
+	json_t *row = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", part->name, "file", file,
+				"encoding", tw_part_encoding_name(image->encoding), "bytes",
+				(json_int_t)image->bytes, "xxh3_128", hash);
+
+	if (row && image->ranged) {
+		json_object_set_new(row, "from", json_integer((json_int_t)image->from));
+		json_object_set_new(row, "to", json_integer((json_int_t)image->to));
+	}
+	return row;
+}
+
+static void folder_name(uint64_t cut, char out[48])
+{
+	snprintf(out, 48, "ckpt-%" PRIu64 ".new", cut);
+}
+
+/* Write the part, and keep its row for the manifest. */
+static enum tw_status save_part(struct dir_store *d, uint64_t cut, const struct tw_part *part)
+{
+	struct tw_digest *digest = tw_digest_new();
+	char folder[48], file[80], hash[TW_DIGEST_TEXT];
 	struct tw_part_image image;
 	enum tw_status status;
-	json_t *row;
+	int fd;
 
+	if (!digest)
+		return TW_NO_MEMORY;
 	status = tw_part_encode(d->heap, part, &image);
-	if (status != TW_OK)
+	if (status != TW_OK) {
+		tw_digest_free(digest);
 		return status;
-	tw_part_file_name(part->name, &image, file);
-	tw_digest_bytes(image.bytes->data, image.bytes->bytes, hash);
-	row = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", part->name, "file", file, "encoding",
-			tw_part_encoding_name(image.encoding), "bytes",
-			(json_int_t)image.bytes->bytes, "xxh3_128", hash);
-	if (row && image.ranged) {
-		json_object_set_new(row, "from", json_integer((json_int_t)image.from));
-		json_object_set_new(row, "to", json_integer((json_int_t)image.to));
 	}
-	if (!row || json_array_append_new(json_object_get(manifest, "parts"), row))
+	folder_name(cut, folder);
+	fd = tw_folder_at(d->fd, folder);
+	tw_part_file_name(part->name, &image, file);
+	digest_pieces(&image, digest, hash);
+	if (json_object_set_new(d->rows, part->name, row_of(part, &image, file, hash)))
 		status = TW_NO_MEMORY;
-	else if (tw_file_write(fd, file, image.bytes->data, image.bytes->bytes) != TW_OK)
+	else if (fd < 0 || tw_file_write_pieces(fd, file, image.piece, image.pieces) != TW_OK)
 		status = save_failed(d, cut, file);
-	tw_block_drop(image.bytes);
+	if (fd >= 0)
+		close(fd);
+	tw_part_image_release(&image);
+	tw_digest_free(digest);
 	return status;
 }
 
@@ -212,21 +245,72 @@ static enum tw_status save_manifest(struct dir_store *d, int fd, uint64_t cut,
 	return status;
 }
 
-static enum tw_status save_into(struct dir_store *d, const char *folder, uint64_t cut,
-				const struct tw_part *parts, size_t count)
+/* What there is of a cut that was not completed goes. */
+static void forget_making(struct dir_store *d)
+{
+	char folder[48];
+
+	folder_name(d->making, folder);
+	if (d->making)
+		tw_folder_remove(d->fd, folder);
+	d->making = 0;
+	json_decref(d->rows);
+	d->rows = NULL;
+}
+
+/* The folder of the cut that is made now. */
+static enum tw_status begin_making(struct dir_store *d, uint64_t cut)
+{
+	char folder[48];
+
+	if (d->making == cut)
+		return TW_OK;
+	forget_making(d);
+	folder_name(cut, folder);
+	tw_folder_remove(d->fd, folder);
+	d->rows = json_object();
+	if (!d->rows)
+		return TW_NO_MEMORY;
+	if (mkdirat(d->fd, folder, 0777))
+		return save_failed(d, cut, folder);
+	d->making = cut;
+	return TW_OK;
+}
+
+/* The parts that were put before have rows already. */
+static enum tw_status save_parts(struct dir_store *d, uint64_t cut, const struct tw_part *parts,
+				 size_t count, json_t *manifest)
+{
+	json_t *list = json_object_get(manifest, "parts");
+	enum tw_status status = TW_OK;
+
+	for (size_t i = 0; i < count && status == TW_OK; i++) {
+		if (parts[i].bytes)
+			status = save_part(d, cut, &parts[i]);
+		if (status == TW_OK &&
+		    json_array_append(list, json_object_get(d->rows, parts[i].name)))
+			status = json_object_get(d->rows, parts[i].name) ? TW_NO_MEMORY
+									 : TW_BAD_INPUT;
+	}
+	return status;
+}
+
+static enum tw_status save_all(struct dir_store *d, uint64_t cut, const struct tw_part *parts,
+			       size_t count)
 {
 	json_t *manifest = manifest_of(d, cut);
-	enum tw_status status = TW_OK;
+	enum tw_status status;
+	char folder[48];
 	int fd;
 
 	if (!manifest)
 		return TW_NO_MEMORY;
 	describe(manifest, parts, count);
-	fd = mkdirat(d->fd, folder, 0777) ? -1 : tw_folder_at(d->fd, folder);
-	if (fd < 0)
+	status = save_parts(d, cut, parts, count, manifest);
+	folder_name(cut, folder);
+	fd = tw_folder_at(d->fd, folder);
+	if (status == TW_OK && fd < 0)
 		status = save_failed(d, cut, folder);
-	for (size_t i = 0; i < count && status == TW_OK; i++)
-		status = save_part(d, fd, cut, &parts[i], manifest);
 	if (status == TW_OK)
 		status = save_manifest(d, fd, cut, manifest);
 	if (fd >= 0)
@@ -280,6 +364,27 @@ static enum tw_status give_name(int at, const char *fresh, const char *name)
 	return TW_OK;
 }
 
+/* Nothing of it stays. */
+static enum tw_status unsaved(struct dir_store *d, uint64_t cut, enum tw_status status)
+{
+	forget_making(d);
+	if (status == TW_NO_MEMORY)
+		tw_fail(&d->error, status, "no memory to write checkpoint %" PRIu64, cut);
+	return status;
+}
+
+static enum tw_status dir_put(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	struct dir_store *d = (struct dir_store *)s;
+	enum tw_status status;
+
+	d->error = (struct tw_error){ .status = TW_OK };
+	status = begin_making(d, cut);
+	if (status == TW_OK)
+		status = save_part(d, cut, part);
+	return status == TW_OK ? TW_OK : unsaved(d, cut, status);
+}
+
 static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
 			       size_t count)
 {
@@ -289,17 +394,18 @@ static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw
 
 	d->error = (struct tw_error){ .status = TW_OK };
 	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
-	snprintf(fresh, sizeof fresh, "%s.new", name);
-	tw_folder_remove(d->fd, fresh);
-	status = save_into(d, fresh, cut, parts, count);
+	folder_name(cut, fresh);
+	status = begin_making(d, cut);
+	if (status == TW_OK)
+		status = save_all(d, cut, parts, count);
 	if (status == TW_OK && give_name(d->fd, fresh, name) != TW_OK)
 		status = save_failed(d, cut, name);
-	if (status != TW_OK) {
-		tw_folder_remove(d->fd, fresh);
-		if (status == TW_NO_MEMORY)
-			tw_fail(&d->error, status, "no memory to write checkpoint %" PRIu64, cut);
-		return status;
-	}
+	if (status != TW_OK)
+		return unsaved(d, cut, status);
+	d->making = 0; /* the folder has its name */
+	forget_making(d);
+	if (d->checked == cut) /* one of a history rolled back */
+		d->checked = 0;
 	for (size_t i = 0; i < TOLD; i++)
 		if (d->told[i] == cut)
 			d->told[i] = 0;
@@ -339,7 +445,8 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct l
 	return TW_OK;
 }
 
-static enum tw_status load_cut(struct dir_store *d, uint64_t cut, struct loading *l)
+static enum tw_status load_cut(struct dir_store *d, uint64_t cut, uint64_t from, uint64_t to,
+			       struct loading *l)
 {
 	enum tw_status status;
 	char name[40];
@@ -348,7 +455,11 @@ static enum tw_status load_cut(struct dir_store *d, uint64_t cut, struct loading
 	status = tw_cut_open(d->heap, d->fd, name, &l->cut);
 	if (status == TW_OK)
 		status = check_manifest(d, cut, l);
-	return status == TW_OK ? tw_cut_parts(&l->cut) : status;
+	if (status == TW_OK)
+		status = tw_cut_parts_of(&l->cut, from, to, d->checked == cut);
+	if (status == TW_OK)
+		d->checked = cut;
+	return status;
 }
 
 /* A run loads more than once; what is wrong with a cut is said once. */
@@ -361,8 +472,8 @@ static bool first_told(struct dir_store *d, uint64_t cut)
 	return true;
 }
 
-static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
-			       size_t *count)
+static enum tw_status dir_look(struct tw_store *s, uint64_t from, uint64_t to, uint64_t *cut,
+			       struct tw_part **parts, size_t *count)
 {
 	struct dir_store *d = (struct dir_store *)s;
 	enum tw_status status;
@@ -380,7 +491,7 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 	for (size_t i = 0; i < cuts; i++) {
 		struct loading l;
 
-		status = load_cut(d, list[i], &l);
+		status = load_cut(d, list[i], from, to, &l);
 		if (status == TW_OK) {
 			*cut = list[i];
 			*parts = l.cut.part;
@@ -414,6 +525,12 @@ static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part
 	return status;
 }
 
+static enum tw_status dir_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
+			       size_t *count)
+{
+	return dir_look(s, 0, UINT64_MAX, cut, parts, count);
+}
+
 static void dir_loaded_free(struct tw_store *s, struct tw_part *parts, size_t count)
 {
 	if (parts)
@@ -437,7 +554,11 @@ enum tw_status tw_dir_store_open(struct tw_heap *heap, const char *dir,
 		return tw_fail(why, TW_NO_MEMORY, "no memory to open %s", dir);
 	}
 	*d = (struct dir_store){
-		.store = { .save = dir_save, .load = dir_load, .loaded_free = dir_loaded_free },
+		.store = { .save = dir_save,
+			   .load = dir_load,
+			   .loaded_free = dir_loaded_free,
+			   .put = dir_put,
+			   .look = dir_look },
 		.heap = heap,
 		.facts = facts,
 		.log = log,
@@ -455,6 +576,7 @@ void tw_dir_store_close(struct tw_store *s)
 
 	if (!d)
 		return;
+	forget_making(d);
 	close(d->fd);
 	d->heap->put(d->heap, d);
 }

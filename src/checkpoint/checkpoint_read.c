@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #define MANIFEST_MOST ((size_t)64 << 20)
 #define PARTS_MOST    1000000
+#define PIECE         ((size_t)1 << 20) /* of a file that is checked */
 
 uint64_t tw_cut_number(const char *name)
 {
@@ -153,50 +155,303 @@ enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name, struc
 	return status == TW_OK ? check_format(out) : status;
 }
 
-static enum tw_status read_part(struct tw_cut_files *c, json_t *row, struct tw_part *out)
-{
-	const char *name, *file, *encoding, *hash;
-	struct tw_part_image image = { .bytes = NULL };
-	char seen[TW_DIGEST_TEXT];
-	enum tw_status status;
-	json_int_t bytes;
+/* A row of the manifest. */
+struct row {
+	const char *name, *file, *hash;
+	enum tw_part_encoding encoding;
+	size_t bytes;
+	bool ranged; /* it holds the parameters from..to */
+	uint64_t from, to;
+};
 
-	if (json_unpack(row, "{s:s, s:s, s:s, s:I, s:s}", "name", &name, "file", &file, "encoding",
-			&encoding, "bytes", &bytes, "xxh3_128", &hash) ||
-	    strlen(name) >= sizeof out->name || strchr(file, '/') || bytes < 0)
+static enum tw_status read_row(struct tw_cut_files *c, const json_t *row, struct row *out)
+{
+	json_int_t bytes, from = 0, to = 0;
+	const char *encoding;
+
+	*out = (struct row){ .ranged = json_object_get(row, "from") != NULL };
+	if (json_unpack((json_t *)row, "{s:s, s:s, s:s, s:I, s:s}", "name", &out->name, "file",
+			&out->file, "encoding", &encoding, "bytes", &bytes, "xxh3_128",
+			&out->hash) ||
+	    (out->ranged && json_unpack((json_t *)row, "{s:I, s:I}", "from", &from, "to", &to)) ||
+	    strlen(out->name) >= sizeof c->part->name || strchr(out->file, '/') || bytes < 0 ||
+	    from < 0 || to < from)
 		return tw_cut_bad(c, "manifest.json", "has a part that makes no sense");
-	if (!tw_part_encoding_find(encoding, &image.encoding))
-		return tw_cut_bad(c, file, "has an encoding that this version does not know");
-	status = read_checked(c, file, (size_t)bytes, &image.bytes);
+	if (!tw_part_encoding_find(encoding, &out->encoding))
+		return tw_cut_bad(c, out->file, "has an encoding that this version does not know");
+	out->bytes = (size_t)bytes;
+	out->from = (uint64_t)from;
+	out->to = (uint64_t)to;
+	return TW_OK;
+}
+
+static enum tw_status compare_hash(struct tw_cut_files *c, const struct row *r, size_t bytes,
+				   const char *seen)
+{
+	if (bytes < r->bytes)
+		return tw_cut_bad(c, r->file, "is truncated");
+	return strcmp(seen, r->hash) == 0 ? TW_OK
+					  : tw_cut_bad(c, r->file, "does not match its hash");
+}
+
+static enum tw_status read_part(struct tw_cut_files *c, const struct row *r, struct tw_part *out)
+{
+	struct tw_block *file = NULL;
+	char seen[TW_DIGEST_TEXT];
+	enum tw_status status = read_checked(c, r->file, r->bytes, &file);
+
 	if (status != TW_OK)
 		return status;
-	tw_digest_bytes(image.bytes->data, image.bytes->bytes, seen);
-	if (image.bytes->bytes < (size_t)bytes)
-		status = tw_cut_bad(c, file, "is truncated");
-	else if (strcmp(seen, hash) != 0)
-		status = tw_cut_bad(c, file, "does not match its hash");
-	else if ((status = tw_part_decode(c->heap, &image, &out->bytes)) == TW_BAD_BYTES)
-		status = tw_cut_bad(c, file, "is not a part");
+	tw_digest_bytes(file->data, file->bytes, seen);
+	status = compare_hash(c, r, file->bytes, seen);
 	if (status == TW_OK)
-		strcpy(out->name, name);
-	tw_block_drop(image.bytes);
+		status = tw_part_decode(c->heap, r->encoding, file, &out->bytes);
+	if (status == TW_BAD_BYTES && !c->why[0])
+		tw_cut_bad(c, r->file, "is not a part");
+	tw_block_drop(file);
 	return status;
 }
 
-enum tw_status tw_cut_parts(struct tw_cut_files *c)
-{
-	json_t *rows = json_object_get(c->manifest, "parts");
-	const size_t count = json_array_size(rows);
-	enum tw_status status = TW_OK;
+/* --- heads --- */
 
-	if (!json_is_array(rows) || count > PARTS_MOST)
+/* Check a file to its last byte, some of it at a time. */
+static enum tw_status check_file(struct tw_cut_files *c, const struct row *r, int fd)
+{
+	struct tw_digest *d = tw_digest_new();
+	uint8_t *some = c->heap->get(c->heap, PIECE);
+	enum tw_status status = d && some ? TW_OK : TW_NO_MEMORY;
+	char seen[TW_DIGEST_TEXT];
+	size_t bytes = 0;
+	ssize_t n = 1;
+
+	while (status == TW_OK && n != 0 && bytes <= r->bytes) {
+		n = pread(fd, some, PIECE, (off_t)bytes);
+		if (n < 0 && errno != EINTR)
+			status = unreadable(c, r->file);
+		if (n > 0) {
+			tw_digest_add(d, some, (size_t)n);
+			bytes += (size_t)n;
+		}
+	}
+	if (status == TW_OK && bytes > r->bytes)
+		status = tw_cut_bad(c, r->file, "is too long");
+	if (status == TW_OK) {
+		tw_digest_text(d, seen);
+		status = compare_hash(c, r, bytes, seen);
+	}
+	c->heap->put(c->heap, some);
+	tw_digest_free(d);
+	return status;
+}
+
+static enum tw_status read_head(struct tw_cut_files *c, const struct row *r, bool trusted,
+				struct tw_part *out)
+{
+	const int fd = tw_regular_open(c->fd, r->file, O_RDONLY, 0);
+	enum tw_status status;
+
+	if (fd < 0)
+		return errno == ENOENT ? tw_cut_bad(c, r->file, "is missing")
+				       : unreadable(c, r->file);
+	status = trusted ? TW_OK : check_file(c, r, fd);
+	if (status == TW_OK) {
+		status = tw_part_read_head(c->heap, fd, &out->bytes);
+		if (status == TW_BAD_BYTES)
+			tw_cut_bad(c, r->file, "is not a part");
+		else if (status == TW_IO)
+			status = unreadable(c, r->file);
+	}
+	close(fd);
+	return status;
+}
+
+/* --- all of them --- */
+
+static enum tw_status list_parts(struct tw_cut_files *c, const json_t **rows)
+{
+	size_t count;
+
+	*rows = json_object_get(c->manifest, "parts");
+	count = json_array_size(*rows);
+	if (!json_is_array(*rows) || count > PARTS_MOST)
 		return tw_cut_bad(c, "manifest.json", "lacks its parts");
 	c->part = tw_heap_zeros(c->heap, (count ? count : 1) * sizeof *c->part);
 	if (!c->part)
 		return TW_NO_MEMORY;
 	c->parts = count;
-	for (size_t i = 0; i < count && status == TW_OK; i++)
-		status = read_part(c, json_array_get(rows, i), &c->part[i]);
+	return TW_OK;
+}
+
+enum tw_status tw_cut_parts(struct tw_cut_files *c)
+{
+	return tw_cut_parts_of(c, 0, UINT64_MAX, false);
+}
+
+enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted)
+{
+	const bool all = from == 0 && to == UINT64_MAX;
+	const json_t *rows = NULL;
+	enum tw_status status = list_parts(c, &rows);
+
+	for (size_t i = 0; i < c->parts && status == TW_OK; i++) {
+		struct row r;
+
+		status = read_row(c, json_array_get(rows, i), &r);
+		if (status != TW_OK)
+			return status;
+		strcpy(c->part[i].name, r.name);
+		if (!all && r.ranged && r.encoding == TW_PART_SAFETENSORS &&
+		    (r.to <= from || r.from >= to))
+			status = read_head(c, &r, trusted, &c->part[i]);
+		else
+			status = read_part(c, &r, &c->part[i]);
+	}
+	return status;
+}
+
+/* --- parameters that are read as they are asked for --- */
+
+#define OPEN_MOST 200 /* files that stay open, so that nobody can remove them */
+
+static int open_part(struct tw_cut_files *c, const char *file)
+{
+	return tw_regular_open(c->fd, file, O_RDONLY, 0);
+}
+
+static enum tw_status find_range(struct tw_cut_files *c, const struct row *r, int fd,
+				 struct tw_cut_range *out)
+{
+	uint64_t n = 0;
+	enum tw_status status =
+		tw_part_find_floats(c->heap, fd, "parameters", &out->from, &n, &out->offset);
+
+	if (status == TW_ABSENT)
+		return tw_cut_bad(c, r->file, "has no parameters");
+	if (status == TW_BAD_BYTES)
+		return tw_cut_bad(c, r->file, "is not a part");
+	if (status == TW_IO)
+		return unreadable(c, r->file);
+	out->to = out->from + n;
+	out->file = r->file;
+	return status;
+}
+
+/* Check the file; one of a shard goes to the list. */
+static enum tw_status look_at_part(struct tw_cut_files *c, const struct row *r,
+				   struct tw_cut_range *list, size_t *count)
+{
+	const int fd = open_part(c, r->file);
+	struct tw_cut_range *range = &list[*count];
+	enum tw_status status;
+
+	if (fd < 0)
+		return errno == ENOENT ? tw_cut_bad(c, r->file, "is missing")
+				       : unreadable(c, r->file);
+	status = check_file(c, r, fd);
+	if (status == TW_OK && strncmp(r->name, "shard ", 6) == 0) {
+		status = r->encoding == TW_PART_SAFETENSORS
+				 ? find_range(c, r, fd, range)
+				 : tw_cut_bad(c, r->file, "has no parameters");
+		if (status == TW_OK) {
+			range->fd = *count < OPEN_MOST ? fd : -1;
+			*count += 1;
+			if (range->fd >= 0)
+				return TW_OK;
+		}
+	}
+	close(fd);
+	return status;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct tw_cut_range *x = a, *y = b;
+
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static enum tw_status check_ranges(struct tw_cut_files *c, struct tw_cut_range *list, size_t count)
+{
+	uint64_t at = 0;
+
+	if (count)
+		qsort(list, count, sizeof *list, by_place);
+	for (size_t k = 0; k < count; k++) {
+		if (list[k].from != at)
+			return tw_cut_bad(c, "manifest.json", "lacks parameters between its parts");
+		at = list[k].to;
+	}
+	return at ? TW_OK : tw_cut_bad(c, "manifest.json", "has no parameters");
+}
+
+enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, size_t *count)
+{
+	const json_t *rows = json_object_get(c->manifest, "parts");
+	const size_t parts = json_array_size(rows);
+	struct tw_cut_range *list;
+	enum tw_status status = TW_OK;
+
+	*count = 0;
+	if (!json_is_array(rows) || parts > PARTS_MOST)
+		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	list = tw_heap_zeros(c->heap, (parts + 1) * sizeof *list);
+	if (!list)
+		return TW_NO_MEMORY;
+	for (size_t i = 0; i < parts && status == TW_OK; i++) {
+		struct row r;
+
+		status = read_row(c, json_array_get(rows, i), &r);
+		if (status == TW_OK)
+			status = look_at_part(c, &r, list, count);
+	}
+	if (status == TW_OK)
+		status = check_ranges(c, list, *count);
+	if (status == TW_OK)
+		*out = list;
+	else
+		tw_cut_ranges_free(c->heap, list, *count);
+	return status;
+}
+
+void tw_cut_ranges_free(struct tw_heap *heap, struct tw_cut_range *range, size_t count)
+{
+	for (size_t k = 0; range && k < count; k++)
+		if (range[k].fd >= 0)
+			close(range[k].fd);
+	heap->put(heap, range);
+}
+
+static enum tw_status read_range(struct tw_cut_files *c, const struct tw_cut_range *r,
+				 uint64_t from, uint64_t to, float *out)
+{
+	const int fd = r->fd >= 0 ? r->fd : open_part(c, r->file);
+	enum tw_status status;
+
+	if (fd < 0)
+		return unreadable(c, r->file);
+	status = tw_part_read_at(fd, out, (to - from) * sizeof *out,
+				 r->offset + (from - r->from) * sizeof *out);
+	if (status == TW_IO)
+		status = unreadable(c, r->file);
+	else if (status == TW_BAD_BYTES)
+		tw_cut_bad(c, r->file, "is truncated");
+	if (fd != r->fd)
+		close(fd);
+	return status;
+}
+
+enum tw_status tw_cut_floats(struct tw_cut_files *c, const struct tw_cut_range *range, size_t count,
+			     uint64_t from, uint64_t n, float *out)
+{
+	enum tw_status status = TW_OK;
+
+	for (size_t k = 0; k < count && status == TW_OK; k++) {
+		const uint64_t a = range[k].from > from ? range[k].from : from;
+		const uint64_t b = range[k].to < from + n ? range[k].to : from + n;
+
+		if (a < b)
+			status = read_range(c, &range[k], a, b, out + (a - from));
+	}
 	return status;
 }
 

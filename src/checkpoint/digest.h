@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digest.h - XXH3-128 as 32 hexadecimal digits: of files in checkpoints and of parameters. */
+/* digest.h - digests of parameters, whatever they are divided into. */
 #ifndef TW_CHECKPOINT_DIGEST_H
 #define TW_CHECKPOINT_DIGEST_H
 
 #include "actor/actor.h"
+#include "base/digest.h"
 
-#define TW_DIGEST_TEXT 33
-
-void tw_digest_bytes(const void *bytes, size_t len, char out[TW_DIGEST_TEXT]);
 /* Of floats from..to of a vector that lies in one block per shard, little endian, in layout order:
  * the same text however many shards there are.  border has shards + 1 entries.  TW_NO_MEMORY, or
  * TW_BAD_BYTES if a block is shorter than its shard. */

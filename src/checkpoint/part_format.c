@@ -6,9 +6,12 @@
 #include "node/checkpoint_part.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
 	const char *name, *suffix;
@@ -43,23 +46,47 @@ static bool to_tensor(const struct tw_array *a, char name[NAME_ROOM], struct tw_
 	return !strpbrk(a->name, "[]") && (a->kind == TW_FLOATS || !a->from);
 }
 
+/* The header of a file with these arrays, and a piece for each of them. */
 static enum tw_status to_safetensors(struct tw_heap *heap, const struct tw_array *arrays,
-				     size_t count, struct tw_block **out)
+				     size_t count, struct tw_part_image *out)
 {
 	struct tw_safe_tensor *t = heap->get(heap, (count + 1) * (sizeof *t + NAME_ROOM));
-	enum tw_status status = TW_OK;
-	char *names;
+	struct iovec *piece = heap->get(heap, (count + 1) * sizeof *piece);
+	enum tw_status status = t && piece ? TW_OK : TW_NO_MEMORY;
+	char *names = (char *)(t + count + 1);
 
-	if (!t)
-		return TW_NO_MEMORY;
-	names = (char *)(t + count + 1);
 	for (size_t k = 0; k < count && status == TW_OK; k++)
 		if (!to_tensor(&arrays[k], names + k * NAME_ROOM, &t[k]))
 			status = TW_REFUSED;
 	if (status == TW_OK)
-		status = tw_safe_write(heap, t, count, NULL, out);
+		status = tw_safe_write_head(heap, t, count, NULL, &out->head);
+	if (status == TW_OK) {
+		piece[0] = (struct iovec){ out->head->data, out->head->bytes };
+		for (size_t k = 0; k < count; k++)
+			piece[1 + k] = (struct iovec){ (void *)(uintptr_t)t[k].data, t[k].bytes };
+		out->memory = piece;
+		out->piece = piece;
+		out->pieces = 1 + count;
+	} else {
+		heap->put(heap, piece);
+	}
 	heap->put(heap, t);
 	return status;
+}
+
+/* As it is, in one piece. */
+static enum tw_status to_raw(struct tw_part_image *out)
+{
+	struct iovec *piece = out->heap->get(out->heap, sizeof *piece);
+
+	if (!piece)
+		return TW_NO_MEMORY;
+	*piece = (struct iovec){ out->whole->data, out->whole->bytes };
+	out->encoding = TW_PART_RAW;
+	out->memory = piece;
+	out->piece = piece;
+	out->pieces = 1;
+	return TW_OK;
 }
 
 /* Workers may keep parameters of their own; only a shard's are the range's. */
@@ -75,13 +102,14 @@ enum tw_status tw_part_encode(struct tw_heap *heap, const struct tw_part *part,
 	enum tw_status status;
 	size_t count = 0;
 
+	*out = (struct tw_part_image){ .encoding = TW_PART_SAFETENSORS,
+				       .heap = heap,
+				       .whole = tw_block_keep(part->bytes) };
 	status = tw_part_unpack(part->bytes->data, part->bytes->bytes, heap, &arrays, &count);
-	*out = (struct tw_part_image){ .encoding = TW_PART_RAW };
 	if (status == TW_OK) {
 		const struct tw_array *w = tw_part_find(arrays, count, "parameters");
 
-		out->encoding = TW_PART_SAFETENSORS;
-		status = to_safetensors(heap, arrays, count, &out->bytes);
+		status = to_safetensors(heap, arrays, count, out);
 		if (status == TW_OK && w && w->kind == TW_FLOATS && is_shard(part->name)) {
 			out->ranged = true;
 			out->from = w->from;
@@ -89,11 +117,21 @@ enum tw_status tw_part_encode(struct tw_heap *heap, const struct tw_part *part,
 		}
 		heap->put(heap, arrays);
 	}
-	if (status == TW_OK || status == TW_NO_MEMORY)
-		return status;
-	out->encoding = TW_PART_RAW;
-	out->bytes = tw_block_keep(part->bytes);
-	return TW_OK;
+	if (status != TW_OK && status != TW_NO_MEMORY)
+		status = to_raw(out);
+	for (size_t k = 0; k < out->pieces; k++)
+		out->bytes += out->piece[k].iov_len;
+	if (status != TW_OK)
+		tw_part_image_release(out);
+	return status;
+}
+
+void tw_part_image_release(struct tw_part_image *image)
+{
+	tw_block_drop(image->head);
+	tw_block_drop(image->whole);
+	image->heap->put(image->heap, image->memory);
+	*image = (struct tw_part_image){ .heap = image->heap };
 }
 
 /* --- reading --- */
@@ -124,21 +162,34 @@ static bool to_array(const struct tw_safe_tensor *t, struct tw_array *a)
 	return read_name(t->name, a);
 }
 
+/* The arrays of a file, from the heap. */
+static enum tw_status list_arrays(struct tw_heap *heap, const struct tw_safe *s,
+				  struct tw_array **out)
+{
+	struct tw_array *arrays = tw_heap_zeros(heap, (s->tensors + 1) * sizeof *arrays);
+	enum tw_status status = arrays ? TW_OK : TW_NO_MEMORY;
+
+	for (size_t k = 0; k < s->tensors && status == TW_OK; k++)
+		if (!to_array(&s->tensor[k], &arrays[k]))
+			status = TW_BAD_BYTES;
+	if (status == TW_OK)
+		*out = arrays;
+	else
+		heap->put(heap, arrays);
+	return status;
+}
+
 static enum tw_status from_safetensors(struct tw_heap *heap, const uint8_t *bytes, size_t len,
 				       struct tw_block **out)
 {
-	struct tw_array *arrays;
+	struct tw_array *arrays = NULL;
 	enum tw_status status;
 	struct tw_safe s;
 
 	status = tw_safe_read(heap, bytes, len, &s, NULL);
 	if (status != TW_OK)
 		return status;
-	arrays = tw_heap_zeros(heap, (s.tensors + 1) * sizeof *arrays);
-	status = arrays ? TW_OK : TW_NO_MEMORY;
-	for (size_t k = 0; k < s.tensors && status == TW_OK; k++)
-		if (!to_array(&s.tensor[k], &arrays[k]))
-			status = TW_BAD_BYTES;
+	status = list_arrays(heap, &s, &arrays);
 	if (status == TW_OK) {
 		*out = tw_part_pack(heap, arrays, s.tensors);
 		status = *out ? TW_OK : TW_NO_MEMORY;
@@ -148,13 +199,146 @@ static enum tw_status from_safetensors(struct tw_heap *heap, const uint8_t *byte
 	return status;
 }
 
-enum tw_status tw_part_decode(struct tw_heap *heap, const struct tw_part_image *image,
-			      struct tw_block **out)
+enum tw_status tw_part_decode(struct tw_heap *heap, enum tw_part_encoding encoding,
+			      struct tw_block *file, struct tw_block **out)
 {
-	if (image->encoding == TW_PART_SAFETENSORS)
-		return from_safetensors(heap, image->bytes->data, image->bytes->bytes, out);
-	*out = tw_block_keep(image->bytes);
+	if (encoding == TW_PART_SAFETENSORS)
+		return from_safetensors(heap, file->data, file->bytes, out);
+	*out = tw_block_keep(file);
 	return TW_OK;
+}
+
+/* --- heads --- */
+
+enum tw_status tw_part_read_at(int fd, void *to, size_t bytes, uint64_t from)
+{
+	uint8_t *at = to;
+
+	while (bytes) {
+		const ssize_t n = pread(fd, at, bytes, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return TW_IO;
+		if (n == 0)
+			return TW_BAD_BYTES; /* it became shorter */
+		at += n;
+		from += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return TW_OK;
+}
+
+/* The header with its length before it, as a block. */
+static enum tw_status read_header(struct tw_heap *heap, int fd, uint64_t whole,
+				  struct tw_block **out)
+{
+	uint64_t length;
+	enum tw_status status = whole < sizeof length
+					? TW_BAD_BYTES
+					: tw_part_read_at(fd, &length, sizeof length, 0);
+
+	if (status != TW_OK)
+		return status;
+	if (length > TW_SAFE_HEADER || length > whole - sizeof length)
+		return TW_BAD_BYTES;
+	*out = tw_block_new(heap, sizeof length + length);
+	return *out ? tw_part_read_at(fd, (*out)->data, sizeof length + length, 0) : TW_NO_MEMORY;
+}
+
+/* Arrays of bytes are read into `room`; floats are not. */
+static enum tw_status read_bytes(int fd, const struct tw_safe *s, const uint8_t *base,
+				 struct tw_array *arrays, uint8_t *room)
+{
+	enum tw_status status = TW_OK;
+
+	for (size_t k = 0; k < s->tensors && status == TW_OK; k++) {
+		arrays[k].at = NULL;
+		if (arrays[k].kind != TW_BYTES)
+			continue;
+		status = tw_part_read_at(fd, room, s->tensor[k].bytes,
+					 (uint64_t)(s->tensor[k].data - base));
+		arrays[k].at = room;
+		room += s->tensor[k].bytes;
+	}
+	return status;
+}
+
+static enum tw_status make_head(struct tw_heap *heap, int fd, const struct tw_safe *s,
+				const uint8_t *base, struct tw_block **out)
+{
+	struct tw_array *arrays = NULL;
+	enum tw_status status = list_arrays(heap, s, &arrays);
+	uint8_t *room = NULL;
+	size_t bytes = 1;
+
+	for (size_t k = 0; status == TW_OK && k < s->tensors; k++)
+		bytes += arrays[k].kind == TW_BYTES ? s->tensor[k].bytes : 0;
+	if (status == TW_OK && !(room = heap->get(heap, bytes)))
+		status = TW_NO_MEMORY;
+	if (status == TW_OK)
+		status = read_bytes(fd, s, base, arrays, room);
+	if (status == TW_OK && !(*out = tw_part_pack_head(heap, arrays, s->tensors)))
+		status = TW_NO_MEMORY;
+	heap->put(heap, room);
+	heap->put(heap, arrays);
+	return status;
+}
+
+/* A file's header, looked into; the block holds it, and is the caller's. */
+static enum tw_status open_header(struct tw_heap *heap, int fd, struct tw_block **header,
+				  struct tw_safe *s)
+{
+	struct stat file;
+	enum tw_status status = fstat(fd, &file) ? TW_IO : TW_OK;
+
+	if (status == TW_OK)
+		status = read_header(heap, fd, (uint64_t)file.st_size, header);
+	if (status == TW_OK)
+		status = tw_safe_read_head(heap, (*header)->data, (*header)->bytes,
+					   (uint64_t)file.st_size, s, NULL);
+	return status;
+}
+
+enum tw_status tw_part_read_head(struct tw_heap *heap, int fd, struct tw_block **out)
+{
+	struct tw_block *header = NULL;
+	struct tw_safe s;
+	enum tw_status status = open_header(heap, fd, &header, &s);
+
+	if (status == TW_OK) {
+		status = make_head(heap, fd, &s, header->data, out);
+		tw_safe_release(&s);
+	}
+	tw_block_drop(header);
+	return status;
+}
+
+enum tw_status tw_part_find_floats(struct tw_heap *heap, int fd, const char *name, uint64_t *from,
+				   uint64_t *n, uint64_t *offset)
+{
+	struct tw_block *header = NULL;
+	struct tw_array *arrays = NULL;
+	struct tw_safe s;
+	enum tw_status status = open_header(heap, fd, &header, &s);
+	const struct tw_array *a;
+
+	if (status == TW_OK) {
+		status = list_arrays(heap, &s, &arrays);
+		a = status == TW_OK ? tw_part_find(arrays, s.tensors, name) : NULL;
+		if (status == TW_OK && (!a || a->kind != TW_FLOATS))
+			status = TW_ABSENT;
+		if (status == TW_OK) {
+			*from = a->from;
+			*n = a->n;
+			*offset = (uint64_t)(s.tensor[a - arrays].data - header->data);
+		}
+		heap->put(heap, arrays);
+		tw_safe_release(&s);
+	}
+	tw_block_drop(header);
+	return status;
 }
 
 const char *tw_part_encoding_name(enum tw_part_encoding encoding)

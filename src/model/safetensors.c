@@ -249,8 +249,9 @@ static enum tw_status read_all(struct tw_safe *s, json_t *header, const uint8_t 
 	return check_places(s, data, room, why);
 }
 
-static enum tw_status read_header(const uint8_t *bytes, size_t n, json_t **out, size_t *data,
-				  struct tw_error *why)
+/* Of the `whole` bytes of a file the first `n` are here. */
+static enum tw_status read_header(const uint8_t *bytes, size_t n, uint64_t whole, json_t **out,
+				  size_t *data, struct tw_error *why)
 {
 	json_error_t e;
 	uint64_t length;
@@ -258,9 +259,11 @@ static enum tw_status read_header(const uint8_t *bytes, size_t n, json_t **out, 
 	if (n < sizeof length)
 		return BAD(why, "%zu bytes are too few for a safetensors file", n);
 	memcpy(&length, bytes, sizeof length);
+	if (length > whole - sizeof length)
+		return BAD(why, "the header claims %" PRIu64 " bytes, but only %" PRIu64 " follow",
+			   length, whole - sizeof length);
 	if (length > n - sizeof length)
-		return BAD(why, "the header claims %" PRIu64 " bytes, but only %zu follow", length,
-			   n - sizeof length);
+		return BAD(why, "the header is not here");
 	if (length > TW_SAFE_HEADER)
 		return BAD(why, "the header has %" PRIu64 " bytes; at most %u are read", length,
 			   TW_SAFE_HEADER);
@@ -280,14 +283,20 @@ static enum tw_status read_header(const uint8_t *bytes, size_t n, json_t **out, 
 enum tw_status tw_safe_read(struct tw_heap *heap, const void *bytes, size_t n, struct tw_safe *out,
 			    struct tw_error *why)
 {
+	return tw_safe_read_head(heap, bytes, n, n, out, why);
+}
+
+enum tw_status tw_safe_read_head(struct tw_heap *heap, const void *bytes, size_t n, uint64_t whole,
+				 struct tw_safe *out, struct tw_error *why)
+{
 	struct tw_safe s = { .heap = heap };
 	enum tw_status status;
 	json_t *header = NULL;
 	size_t data = 0;
 
-	status = read_header(bytes, n, &header, &data, why);
+	status = read_header(bytes, n, whole, &header, &data, why);
 	if (status == TW_OK)
-		status = read_all(&s, header, (const uint8_t *)bytes + data, n - data, why);
+		status = read_all(&s, header, (const uint8_t *)bytes + data, whole - data, why);
 	json_decref(header);
 	if (status != TW_OK)
 		tw_safe_release(&s);

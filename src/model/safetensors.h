@@ -49,6 +49,10 @@ struct tw_safe {
  * wrong and where (without the file's name: the caller has it). */
 enum tw_status tw_safe_read(struct tw_heap *heap, const void *bytes, size_t n, struct tw_safe *out,
 			    struct tw_error *why);
+/* Look into the first `n` bytes of a file of `whole` bytes, which must hold its header: t->data
+ * minus `head` is the place of a tensor's data in the file, and must not be read. */
+enum tw_status tw_safe_read_head(struct tw_heap *heap, const void *head, size_t n, uint64_t whole,
+				 struct tw_safe *out, struct tw_error *why);
 void tw_safe_release(struct tw_safe *s);
 const struct tw_safe_tensor *tw_safe_find(const struct tw_safe *s, const char *name);
 /* Elements as floats (F32, F64, F16, BF16); TW_BAD_INPUT for other types. */
@@ -58,5 +62,8 @@ enum tw_status tw_safe_floats(const struct tw_safe_tensor *t, float *out);
  * of an object of strings, or NULL) into one block, data aligned to 8 bytes. */
 enum tw_status tw_safe_write(struct tw_heap *heap, const struct tw_safe_tensor *tensor,
 			     size_t tensors, const char *metadata, struct tw_block **out);
+/* Only what comes before the data of the first tensor; their data may be NULL. */
+enum tw_status tw_safe_write_head(struct tw_heap *heap, const struct tw_safe_tensor *tensor,
+				  size_t tensors, const char *metadata, struct tw_block **out);
 
 #endif

@@ -61,50 +61,70 @@ static enum tw_status make_header(const struct tw_safe_tensor *tensor, size_t te
 	return status;
 }
 
+/* The header with room for `data` bytes behind it. */
 static struct tw_block *lay_out(struct tw_heap *heap, const json_t *header, size_t letters,
-				const struct tw_safe_tensor *tensor, size_t tensors, uint64_t data)
+				uint64_t data)
 {
 	const uint64_t length = (letters + 7) / 8 * 8; /* spaces, so that the data is aligned */
 	struct tw_block *b = tw_block_new(heap, sizeof length + length + data);
-	uint8_t *at;
+	char *at;
 
 	if (!b)
 		return NULL;
 	memcpy(b->data, &length, sizeof length);
-	at = b->data + sizeof length;
+	at = (char *)b->data + sizeof length;
 	memset(at, ' ', length);
-	if (json_dumpb(header, (char *)at, letters, JSON_COMPACT) != letters) {
-		tw_block_drop(b);
-		return NULL;
+	if (json_dumpb(header, at, letters, JSON_COMPACT) == letters)
+		return b;
+	tw_block_drop(b);
+	return NULL;
+}
+
+/* `data`: of the tensors; `room`: for so much of it. */
+static enum tw_status write_header(struct tw_heap *heap, const struct tw_safe_tensor *tensor,
+				   size_t tensors, const char *metadata, bool room, uint64_t *data,
+				   struct tw_block **out)
+{
+	json_t *header = json_object();
+	enum tw_status status;
+	size_t letters;
+
+	if (!header)
+		return TW_NO_MEMORY;
+	status = make_header(tensor, tensors, metadata, header, data);
+	if (status == TW_OK) {
+		letters = json_dumpb(header, NULL, 0, JSON_COMPACT);
+		if (letters > TW_SAFE_HEADER - 8)
+			status = TW_BAD_INPUT;
+		else if (!letters || !(*out = lay_out(heap, header, letters, room ? *data : 0)))
+			status = TW_NO_MEMORY;
 	}
-	at += length;
-	for (size_t k = 0; k < tensors; k++) {
-		if (tensor[k].bytes)
-			memcpy(at, tensor[k].data, tensor[k].bytes);
-		at += tensor[k].bytes;
-	}
-	return b;
+	json_decref(header);
+	return status;
 }
 
 enum tw_status tw_safe_write(struct tw_heap *heap, const struct tw_safe_tensor *tensor,
 			     size_t tensors, const char *metadata, struct tw_block **out)
 {
-	json_t *header = json_object();
-	enum tw_status status;
 	uint64_t data = 0;
-	size_t letters;
+	enum tw_status status = write_header(heap, tensor, tensors, metadata, true, &data, out);
+	uint8_t *at;
 
-	if (!header)
-		return TW_NO_MEMORY;
-	status = make_header(tensor, tensors, metadata, header, &data);
-	if (status == TW_OK) {
-		letters = json_dumpb(header, NULL, 0, JSON_COMPACT);
-		if (letters > TW_SAFE_HEADER - 8)
-			status = TW_BAD_INPUT;
-		else if (!letters ||
-			 !(*out = lay_out(heap, header, letters, tensor, tensors, data)))
-			status = TW_NO_MEMORY;
+	if (status != TW_OK)
+		return status;
+	at = (*out)->data + (*out)->bytes - data;
+	for (size_t k = 0; k < tensors; k++) {
+		if (tensor[k].bytes)
+			memcpy(at, tensor[k].data, tensor[k].bytes);
+		at += tensor[k].bytes;
 	}
-	json_decref(header);
-	return status;
+	return TW_OK;
+}
+
+enum tw_status tw_safe_write_head(struct tw_heap *heap, const struct tw_safe_tensor *tensor,
+				  size_t tensors, const char *metadata, struct tw_block **out)
+{
+	uint64_t data = 0;
+
+	return write_header(heap, tensor, tensors, metadata, false, &data, out);
 }

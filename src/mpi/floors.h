@@ -6,7 +6,8 @@
 #include "world/mpi_plugin.h"
 
 bool tw_floor_exchange(size_t n, size_t block, unsigned times, tw_floor_pass pass, double *out);
-double tw_floor_sum(double x);
 bool tw_floor_reduce(size_t n, unsigned times, double *out);
+double tw_floor_sum(double x);
+void tw_floor_least(double *x, size_t n);
 
 #endif

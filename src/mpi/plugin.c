@@ -257,4 +257,5 @@ __attribute__((visibility("default"))) const struct tw_mpi_plugin tw_mpi_plugin 
 	.floor_exchange = tw_floor_exchange,
 	.floor_reduce = tw_floor_reduce,
 	.floor_sum = tw_floor_sum,
+	.floor_least = tw_floor_least,
 };

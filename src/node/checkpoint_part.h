@@ -4,7 +4,7 @@
  * Bytes: "TWPART1\0", u32 count, u32 zero, then `count` entries {char name[40], u64 from, u64 n,
  * u32 kind, u32 zero, u64 offset of the data from the start}, then the data, each array at a
  * multiple of 64.  Floats are little-endian binary32; `from` is the parameter index of the first
- * one. */
+ * one.  A head is the same with "TWHEAD1\0"; its floats have no data, and the offset 0. */
 #ifndef TW_NODE_CHECKPOINT_PART_H
 #define TW_NODE_CHECKPOINT_PART_H
 
@@ -27,6 +27,12 @@ struct tw_block *tw_part_pack(struct tw_heap *heap, const struct tw_array *array
  * *arrays is from `heap` and is the caller's to put back. */
 enum tw_status tw_part_unpack(const uint8_t *bytes, size_t len, struct tw_heap *heap,
 			      struct tw_array **arrays, size_t *count);
+/* The same without the floats: a head, which says what there is, and has the arrays of bytes. */
+struct tw_block *tw_part_pack_head(struct tw_heap *heap, const struct tw_array *arrays,
+				   size_t count);
+/* As tw_part_unpack, of a part or of a head, in which the floats are at NULL. */
+enum tw_status tw_part_unpack_head(const uint8_t *bytes, size_t len, struct tw_heap *heap,
+				   struct tw_array **arrays, size_t *count);
 const struct tw_array *tw_part_find(const struct tw_array *arrays, size_t count, const char *name);
 
 /* What the master's part says, to resume a run. */

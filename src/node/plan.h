@@ -62,6 +62,9 @@ struct tw_crew {
 	int64_t stuck; /* ... at least, for one that answers but does not work; 0: no limit */
 };
 
+/* An evaluation is dealt in so many chunks, if there are as many test samples. */
+#define TW_SCORE_CHUNKS 16
+
 /* Floats of a sum in one message, at most: what was added stays in the cache until it is sent. */
 #define TW_REDUCE_FLOATS (64u << 10)
 
@@ -82,9 +85,11 @@ struct tw_stage {
 	 * forward over the last, and back over the first. */
 	const struct tw_model_cut *in, *out;
 	size_t sends, returns;
-	double forward, backward; /* shares of a step's work */
-	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch;           /* bytes of a computation */
+	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
+	uint32_t batch;                  /* samples of a full micro-batch */
+	double forward, backward;        /* shares of a step's work */
+	size_t stash;   /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch; /* bytes of a computation */
 	struct tw_pipe_keeps keeps;
 };
 
@@ -93,7 +98,9 @@ struct tw_stage {
 struct tw_staging {
 	const struct tw_pipeline *schedule; /* NULL: a worker computes everything by itself */
 	const void *options;
-	uint32_t stages; /* at least 1 */
+	uint32_t stages;  /* at least 1 */
+	bool with_shards; /* the node of a cell holds the shards of its stage; there are no servers,
+			     and one worker */
 	const struct tw_stage *stage;
 	const uint32_t *stage_of; /* by shard */
 };
@@ -119,7 +126,8 @@ struct tw_half {
 /* How vectors travel, and how often. */
 struct tw_traffic {
 	const struct tw_codec *up, *down;
-	const void *up_options, *down_options;
+	const struct tw_codec *act; /* of activations and their gradients, between stages */
+	const void *up_options, *down_options, *act_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	bool overlap;         /* a worker computes on while it fetches */
 	bool cache;           /* it fetches only when the gate says that its copy is too old */
@@ -154,6 +162,7 @@ struct tw_checkpoint_plan {
 	bool drain;             /* cut: drain; else running */
 	uint64_t stop_after;    /* end as interrupted after this many; 0: never */
 	int64_t save_time;      /* what saving takes on the world's clock (sim); 0: not known */
+	uint64_t memory;        /* bytes of a cut that the master holds at once, at most */
 	struct tw_sha job_hash; /* of what must be the same to resume */
 };
 
@@ -168,7 +177,7 @@ struct tw_plan {
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
 	/* the line */
 	const struct tw_gate *gate;
@@ -235,6 +244,12 @@ static inline bool tw_plan_is_staged(const struct tw_plan *p)
 	return p->staging.schedule;
 }
 
+/* Does the node of a cell hold the shards of its stage? */
+static inline bool tw_plan_is_with_stage(const struct tw_plan *p)
+{
+	return p->staging.with_shards;
+}
+
 static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 {
 	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate };
@@ -244,6 +259,14 @@ static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
 {
 	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
+}
+
+/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds
+ * them there: a stage that only goes on with what others have begun is held up by nobody, or two
+ * workers could wait for each other at different stages. */
+static inline bool tw_plan_begins_with(const struct tw_plan *p, uint32_t shard)
+{
+	return !p->staging.stage_of || p->staging.stage_of[shard] == 0;
 }
 
 /* Does a batch method drive the run? */
@@ -271,7 +294,8 @@ static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt,
 	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
 }
 
-/* Snapshots of what a worker was sent that may still be computed on. */
+/* Snapshots of what a worker was sent that may still be computed on (of a stage: and more, as many
+ * as tw_plan_late). */
 static inline uint32_t tw_plan_memory(const struct tw_plan *p)
 {
 	switch (p->delay.steps ? p->delay.law : TW_DELAY_CONSTANT) {
@@ -367,11 +391,59 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 					!p->dealing.subsets.count);
 }
 
+/* Floats for each element in a shard's part of a cut: the parameter, and those of the rules, the
+ * policy, the optimiser and the workers. */
+static inline uint64_t tw_plan_part_arrays(const struct tw_plan *p)
+{
+	const uint64_t vectors = tw_plan_optimises(p) ? tw_descent_vectors(p->optimising.method,
+									   p->optimising.options)
+						      : 0;
+
+	return 1 + vectors + p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
+	       (p->far.rule->traits & TW_RULE_PER_WORKER ? p->crew.workers : 0);
+}
+/* About how many bytes such a part has. */
+static inline uint64_t tw_plan_part_bytes(const struct tw_plan *p, uint32_t shard)
+{
+	return (p->problem.border[shard + 1] - p->problem.border[shard]) * tw_plan_part_arrays(p) *
+	       sizeof(float);
+}
+
+/* Is a cut more than the master may hold?  Its parts then come and go one after another. */
+static inline bool tw_plan_cut_is_large(const struct tw_plan *p)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t s = 0; s < p->problem.shards; s++)
+		bytes += tw_plan_part_bytes(p, s);
+	return bytes > p->checkpoint.memory;
+}
+
+/* Is the vector more than the master may hold? */
+static inline bool tw_plan_vector_is_large(const struct tw_plan *p)
+{
+	return (p->problem.trainable + p->problem.buffers) * sizeof(float) > p->checkpoint.memory;
+}
+
 /* Cells of a worker; the number of a cell among those of all workers is its place. */
 static inline uint32_t tw_plan_cells(const struct tw_plan *p)
 {
 	return p->staging.stages ? p->staging.stages : 1;
 }
+/* Which stage a cell computes, and which cell computes a micro-batch of a stage. */
+static inline uint32_t tw_plan_stage_of(const struct tw_plan *p, uint32_t cell)
+{
+	(void)p;
+	return cell;
+}
+static inline uint32_t tw_plan_cell_for(const struct tw_plan *p, uint32_t stage, uint64_t micro)
+{
+	(void)p;
+	(void)micro;
+	return stage;
+}
+/* Where the nodes are known beforehand: that of a cell.  Actors hear from the master where cells
+ * are. */
 static inline uint32_t tw_plan_cell_node(const struct tw_plan *p, uint32_t slot, uint32_t cell)
 {
 	return 1 + p->crew.servers + slot * tw_plan_cells(p) + cell;
@@ -389,10 +461,15 @@ static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
 {
 	return node && node <= p->crew.servers;
 }
+/* Are shards on the nodes of workers?  There are no servers then. */
+static inline bool tw_plan_holds_by_workers(const struct tw_plan *p)
+{
+	return tw_plan_has_peers(p) || tw_plan_is_with_stage(p);
+}
 /* May shards be on this node? */
 static inline bool tw_plan_holds(const struct tw_plan *p, uint32_t node)
 {
-	return tw_plan_has_peers(p) ? node != 0 : tw_plan_is_server(p, node);
+	return tw_plan_holds_by_workers(p) ? node != 0 : tw_plan_is_server(p, node);
 }
 
 #endif

@@ -107,24 +107,27 @@ static enum tw_status learn_rate(struct join *j, struct tw_error *why)
 	return status;
 }
 
-/* A worker listens where there are no servers, and only there. */
+/* A worker listens where workers are connected to each other, and only there. */
 static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 {
 	const struct tw_join_request *q = j->q;
 	const bool peers = tw_plan_has_peers(&j->job->plan);
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
 	struct tw_error cause = { .status = TW_OK };
 
 	if (peers && q->server)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "this job has no servers: each worker has all parameters; leave out "
 			       "--as server");
-	if (!peers && !q->server && q->listens)
+	if (!peers && !cells && !q->server && q->listens)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "this job has servers, and a worker does not listen on a port: "
 			       "leave out --listen and --insecure, which are for --as server");
-	if (!peers || !q->listen || q->listen(q->listen_arg, &cause) == TW_OK)
+	if ((!peers && (!cells || q->server)) || !q->listen ||
+	    q->listen(q->listen_arg, &cause) == TW_OK)
 		return TW_OK;
-	return tw_fail(why, cause.status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+	return tw_fail(why, cause.status, "%s%s", peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN,
+		       cause.text);
 }
 
 static enum tw_status prepare(struct join *j, struct tw_error *why)
@@ -182,6 +185,14 @@ static bool observe(void *arg, const struct tw_note *n)
 	return true;
 }
 
+/* Cells that were started together have an order; others take what is missing. */
+static uint32_t wished_place(const struct join *j)
+{
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
+
+	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
+}
+
 static enum tw_status enter(struct join *j, struct tw_error *why)
 {
 	const struct tw_plan *p = &j->job->plan;
@@ -195,7 +206,8 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
 	if (status == TW_OK)
-		status = tw_placement_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
+		status = tw_placement_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server,
+					   wished_place(j)) == TW_OK
 				 ? TW_OK
 				 : tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	if (status != TW_OK)
@@ -211,6 +223,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		.observer = observe,
 		.observer_arg = j,
 		.interrupted = j->q->interrupted,
+		.cells = tw_plan_cells(p),
 	};
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may

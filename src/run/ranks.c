@@ -96,13 +96,14 @@ enum tw_status tw_ranks_cast(struct tw_ranks *r, const struct tw_plan *p, struct
 	return tw_placement_rank(out, p, r->rank_of, tw_ranks_rank(r));
 }
 
-/* Threads that enter shards.  Ranks of one machine share its cores. */
+/* Threads that enter shards.  Ranks of one machine share its cores.  Where a rank has one, the
+ * thread that calls MPI applies what it has received: a helper would only take the core from it. */
 static uint32_t helpers_of(const struct tw_ranks *r, const struct tw_plan *p)
 {
 	const uint32_t cores = tw_cores() / tw_mpi_neighbours(r->mpi);
 	const uint32_t some = cores > 2 ? cores - 1 : 1;
 
-	if (p->problem.trainable + p->problem.buffers <= SMALL)
+	if (cores <= 1 || p->problem.trainable + p->problem.buffers <= SMALL)
 		return 0;
 	if (tw_plan_has_peers(p) && cores <= 2) /* replicas update piece by piece */
 		return 0;
@@ -308,6 +309,7 @@ static enum tw_status take_part(struct tw_ranks *r, const struct kept *k, struct
 		.store = tw_memory_store_new(&tw_heap_system),
 		.heap = &tw_heap_system,
 		.log = r->log,
+		.cells = tw_plan_cells(p),
 	};
 	enum tw_status status = TW_NO_MEMORY;
 
@@ -411,6 +413,25 @@ double tw_ranks_sum(struct tw_ranks *r, double x)
 {
 	tw_mpi_call(r->mpi, add_up, &x);
 	return x;
+}
+
+struct numbers {
+	double *x;
+	size_t n;
+};
+
+static void find_least(const struct tw_mpi_plugin *p, void *arg)
+{
+	const struct numbers *all = arg;
+
+	p->floor_least(all->x, all->n);
+}
+
+void tw_ranks_least(struct tw_ranks *r, double *x, size_t n)
+{
+	struct numbers all = { x, n };
+
+	tw_mpi_call(r->mpi, find_least, &all);
 }
 
 size_t tw_ranks_sums_took(const struct tw_ranks *r, double *out, size_t most)

@@ -45,13 +45,15 @@ void tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine);
 /* ... of one order only, for benches; false: rank 0 has ended. */
 bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine);
 
-/* For benches, on all ranks at once: the floors of world/mpi_plugin.h, 0.0 without memory; and the
- * sum of a number over all ranks. */
+/* For benches, on all ranks at once: the floors of world/mpi_plugin.h, 0.0 without memory; the sum
+ * of a number over all ranks; and the least of each of n. */
 double tw_ranks_floor_exchange(struct tw_ranks *r, size_t n, size_t block, unsigned times,
 			       tw_floor_pass pass);
 double tw_ranks_floor_reduce(struct tw_ranks *r, size_t n, unsigned times);
 double tw_ranks_sum(struct tw_ranks *r, double x);
-/* ... and seconds of the last sums that actors had the MPI library make, at most `most`. */
+void tw_ranks_least(struct tw_ranks *r, double *x, size_t n);
+/* ... and seconds of the last sums that actors had the MPI library make, at most `most`, the newest
+ * first: from asking to having it, on this rank. */
 size_t tw_ranks_sums_took(const struct tw_ranks *r, double *out, size_t most);
 
 #endif

@@ -68,7 +68,7 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 	size_t count = 0;
 	uint64_t cut = 0;
 
-	status = r->store->load(r->store, &cut, &parts, &count);
+	status = r->store->look(r->store, 0, 0, &cut, &parts, &count);
 	if (status != TW_OK)
 		return tw_fail(why, status, "the checkpoints in %s cannot be read: %s",
 			       tw_run_directory_path(r->dir), tw_status_name(status));
@@ -735,6 +735,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	if (status == TW_OK) {
 		job->plan.checkpoint.final = request->dir != NULL;
 		job->plan.checkpoint.stop_after = request->checkpoints;
+		if (request->vector) /* somebody wants all of it */
+			job->plan.checkpoint.memory = UINT64_MAX;
 		for (size_t i = 0; i < job->warnings; i++)
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
 		status = run_parts(request, job, engine, result, why);

@@ -342,6 +342,7 @@ static void copy_values(struct tw_job *job)
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->evaluate_every = job->train.evaluate;
+	p->gaps = job->train.gap;
 	p->crew.workers = job->cluster.workers;
 	p->crew.min = job->cluster.min;
 	p->crew.servers = job->cluster.servers;
@@ -373,6 +374,7 @@ static void copy_values(struct tw_job *job)
 	p->delay.ramp = job->delay.ramp;
 	p->checkpoint.every = job->checkpoint.every;
 	p->checkpoint.drain = job->checkpoint.cut == TW_CUT_DRAIN;
+	p->checkpoint.memory = job->checkpoint.memory;
 	p->checkpoint.save_time = job->world == TW_WORLD_SIM ? job->sim.save_time : 0;
 }
 
@@ -524,7 +526,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	enum tw_status st;
 
 	if (!tw_job_given(job, "checkpoint.cut"))
-		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan)
+		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan) ||
+						      tw_plan_is_with_stage(&job->plan)
 					      ? TW_CUT_DRAIN
 					      : TW_CUT_RUNNING;
 	if (!tw_job_given(job, "train.evaluate") &&
@@ -674,21 +677,27 @@ uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total)
 	return (uint32_t)((shards + parts - 1) / parts * parts);
 }
 
+/* Shards in rounds give their parts of a large checkpoint one after another: nobody goes on until
+ * the last one has. */
+static void settle_cut(struct tw_job *job)
+{
+	struct tw_plan *p = &job->plan;
+
+	if ((p->gate->traits & TW_GATE_ROUNDS) && tw_plan_cut_is_large(p))
+		p->checkpoint.drain = true;
+}
+
 /* Lengths of parts and messages are 32 bits wide. */
-static enum tw_status check_parts(const struct tw_job *job, struct tw_error *why)
+static enum tw_status check_parts(struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_plan *p = &job->plan;
-	const uint64_t arrays =
-		1 + (uint64_t)p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
-		(tw_plan_optimises(p)
-			 ? tw_descent_vectors(p->optimising.method, p->optimising.options)
-			 : 0) +
-		(p->far.rule->traits & TW_RULE_PER_WORKER ? (uint64_t)p->crew.workers : 0);
+	const uint64_t arrays = tw_plan_part_arrays(p);
 	uint64_t largest = 0, most = UINT32_MAX / (sizeof(float) * arrays);
 
 	for (uint32_t k = 0; k < p->problem.shards; k++)
 		if (p->problem.border[k + 1] - p->problem.border[k] > largest)
 			largest = p->problem.border[k + 1] - p->problem.border[k];
+	settle_cut(job);
 	if (largest <= most)
 		return TW_OK;
 	return tw_job_refuse(
@@ -761,15 +770,18 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 			st = tw_job_complete_lengths(job, why);
 		if (st == TW_OK)
 			st = tw_job_check_lengths(job, why);
+		if (st == TW_OK && tw_plan_is_staged(p)) /* the hash is of cuts as they are */
+			st = tw_job_plan_stages(job, engine, why);
 		if (st != TW_OK)
 			return st;
 		if (hash_with_data(job, engine, &p->checkpoint.job_hash) != TW_OK)
 			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
+	} else if (tw_plan_is_staged(p) && tw_job_plan_stages(job, engine, why) != TW_OK) {
+		return why->status;
 	}
 	if (tw_plan_is_staged(p)) {
-		const enum tw_status st = tw_job_plan_stages(job, engine, why);
-
-		return st == TW_OK ? check_parts(job, why) : st;
+		spread_shards(job);
+		return check_parts(job, why);
 	}
 	p->problem.shards =
 		job->cluster.shards ? job->cluster.shards : tw_job_usual_shards(job, total);

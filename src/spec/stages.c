@@ -65,8 +65,14 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 		const enum tw_status st = settle_count(job, why);
 
 		s->stages = job->cluster.stages;
+		s->with_shards = job->cluster.place == TW_PLACE_WITH_STAGE;
 		return st;
 	}
+	if (job->cluster.place == TW_PLACE_WITH_STAGE)
+		return tw_job_refuse(
+			job, why, "cluster.place",
+			"only stages have nodes of their own; use %s, or place: servers",
+			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
 		return tw_job_refuse(
 			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
@@ -75,7 +81,9 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	s->stages = job->cluster.stages = 1;
 	silence(job, "cluster.stages");
+	silence(job, "cluster.place");
 	silence(job, "model.stages");
+	silence(job, "strategy.codec.act");
 	silence(job, "strategy.pipeline.schedule");
 	return TW_OK;
 }
@@ -130,13 +138,35 @@ static const char *unfit(const struct tw_job *job, const char **field)
 	return NULL;
 }
 
+static enum tw_status check_act(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_codec *act = job->plan.traffic.act;
+	const char *sentence = NULL;
+	char text[480];
+
+	if (act->traits & TW_CODEC_IDENTITY)
+		return TW_OK;
+	if (!tw_plan_is_staged(&job->plan) || job->plan.staging.stages < 2)
+		sentence =
+			"no activations travel where a worker computes the whole model; use "
+			"codec: {act: [exact codec]}, or strategy: {pipeline: [pipeline]} with two "
+			"stages or more";
+	else if (!(act->traits & TW_CODEC_DOWN))
+		sentence = "encodes gradients of parameters, which it may send in part; use codec: "
+			   "{act: [downward codec]}";
+	return sentence ? tw_job_refuse(job, why, "strategy.codec.act", "%s",
+					tw_suggest(job, sentence, text, sizeof text))
+			: TW_OK;
+}
+
 static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_plan *p = &job->plan;
 	const struct tw_staging *s = &p->staging;
 	const bool flushes = s->schedule->traits & TW_PIPELINE_FLUSHES;
 	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
-	const uint32_t other = TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS;
+	const bool drops = (p->gate->traits & TW_GATE_DROPS) &&
+			   p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP;
 	const char *sentence = NULL;
 	char text[480];
 
@@ -144,12 +174,18 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 		sentence = "a round ends when every stage has pushed, and the stages of this "
 			   "schedule are never at the same update; use gate: [at-once gate], or "
 			   "pipeline: [flushing pipeline]";
-	else if (rounds && tw_job_collects(job) < p->crew.workers)
-		sentence = "[gate] ends a round without some workers, whose stages would then "
-			   "disagree; use gate: [whole-round gate]";
-	else if (!rounds && (p->gate->traits & other))
-		sentence = "stages go with a gate that applies every contribution at once or in "
-			   "whole rounds; use gate: [at-once gate] or [whole-round gate]";
+	else if (p->gate->abandons && p->gate->abandons(p->gate_options))
+		sentence =
+			"a worker that gives up a round when it closes would leave micro-batches "
+			"between its stages; use abandon: false";
+	else if (drops)
+		sentence = "a gate that drops what is late would drop it at one stage and apply it "
+			   "at another, because stages are not equally late; use gate: [at-once "
+			   "gate] or [whole-round gate]";
+	else if (p->gate->traits & TW_GATE_LOCKFREE)
+		sentence = "[gate] has no versions of the parameters, and the backward of a "
+			   "micro-batch needs the one that its forward read; use gate: [at-once "
+			   "gate]";
 	return sentence ? tw_job_refuse(job, why, "strategy.gate", "%s",
 					tw_suggest(job, sentence, text, sizeof text))
 			: TW_OK;
@@ -187,12 +223,35 @@ static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *
 	return TW_OK;
 }
 
+/* A lost node takes its parameters along, so the last checkpoint must be one that all stages can go
+ * back to; and there is one node for the parameters of a stage. */
+static enum tw_status check_place(const struct tw_job *job, struct tw_error *why)
+{
+	if (!tw_plan_is_with_stage(&job->plan))
+		return TW_OK;
+	if (job->cluster.workers > 1)
+		return tw_job_refuse(job, why, "cluster.workers",
+				     "with place: with-stage the parameters of a stage are on one "
+				     "node, and those of %u workers would be on several; use "
+				     "workers: 1, or place: servers",
+				     job->cluster.workers);
+	if (job->checkpoint.cut != TW_CUT_DRAIN)
+		return tw_job_refuse(job, why, "checkpoint.cut",
+				     "with place: with-stage all stages go back to the last "
+				     "checkpoint when one is lost, so it must be of one moment; "
+				     "use cut: drain");
+	return TW_OK;
+}
+
 enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *why)
 {
 	const char *field = NULL, *sentence;
 	enum tw_status st;
 	char text[480];
 
+	st = check_act(job, why);
+	if (st != TW_OK)
+		return st;
 	if (!tw_plan_is_staged(&job->plan)) {
 		if (!(tw_plan_update(&job->plan)->rule->traits & TW_RULE_PREDICTS))
 			return TW_OK;
@@ -203,12 +262,6 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 						"strategy: {pipeline: [pipeline]}, or another rule",
 						text, sizeof text));
 	}
-	if (tw_world_has_processes(job->world))
-		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
-				     "stages run as threads of one process or in the simulator, "
-				     "not as processes or ranks; use thalweg train without "
-				     "--processes, or "
-				     "thalweg sim");
 	if (job->model == TW_MODEL_EXTERNAL || job->model == TW_MODEL_FUNCTION)
 		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
 				     "this model cannot be cut into stages; use a network, a "
@@ -217,6 +270,8 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	if (sentence)
 		return tw_job_refuse(job, why, field, "%s",
 				     tw_suggest(job, sentence, text, sizeof text));
-	st = check_gate(job, why);
+	st = check_place(job, why);
+	if (st == TW_OK)
+		st = check_gate(job, why);
 	return st == TW_OK ? check_schedule(job, why) : st;
 }

@@ -2,6 +2,8 @@
 /* memory_store.c - the store that keeps its cuts in memory. */
 #include "world/memory_store.h"
 
+#include "base/grow.h"
+
 #include <string.h>
 
 #define CUTS 2
@@ -16,6 +18,8 @@ struct memory {
 	struct tw_store store; /* must stay first */
 	struct tw_heap *heap;
 	struct cut cut[CUTS]; /* oldest first */
+	struct cut making;    /* what was put; its parts have references */
+	size_t room;          /* for them */
 };
 
 /* The same parts, with references of their own; NULL without memory. */
@@ -39,6 +43,62 @@ static void drop(struct tw_heap *heap, struct tw_part *parts, size_t count)
 	heap->put(heap, parts);
 }
 
+static void forget_making(struct memory *m)
+{
+	drop(m->heap, m->making.part, m->making.parts);
+	m->making = (struct cut){ 0 };
+	m->room = 0;
+}
+
+/* Where a part of this name was put; NULL: nowhere. */
+static struct tw_part *find_put(struct memory *m, const char *name)
+{
+	for (size_t k = 0; k < m->making.parts; k++)
+		if (strcmp(m->making.part[k].name, name) == 0)
+			return &m->making.part[k];
+	return NULL;
+}
+
+static enum tw_status memory_put(struct tw_store *store, uint64_t number,
+				 const struct tw_part *part)
+{
+	struct memory *m = (struct memory *)store;
+	struct cut *c = &m->making;
+	struct tw_part *at;
+
+	if (c->number != number)
+		forget_making(m);
+	c->number = number;
+	at = find_put(m, part->name);
+	if (at) {
+		tw_block_drop(at->bytes);
+	} else {
+		if (!TW_GROW(m->heap, c->part, m->room, c->parts, c->parts + 1))
+			return TW_NO_MEMORY;
+		at = &c->part[c->parts++];
+	}
+	*at = *part;
+	tw_block_keep(part->bytes);
+	return TW_OK;
+}
+
+/* Those without bytes were put before. */
+static bool fill_in(struct memory *m, uint64_t number, struct tw_part *parts, size_t count)
+{
+	bool all = true;
+
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_part *put = find_put(m, parts[k].name);
+
+		if (parts[k].bytes)
+			continue;
+		if (put && m->making.number == number)
+			parts[k].bytes = tw_block_keep(put->bytes);
+		all = all && parts[k].bytes;
+	}
+	return all;
+}
+
 static enum tw_status memory_save(struct tw_store *store, uint64_t number,
 				  const struct tw_part *parts, size_t count)
 {
@@ -47,6 +107,11 @@ static enum tw_status memory_save(struct tw_store *store, uint64_t number,
 
 	if (!kept)
 		return TW_NO_MEMORY;
+	if (!fill_in(m, number, kept, count)) {
+		drop(m->heap, kept, count);
+		return TW_BAD_INPUT;
+	}
+	forget_making(m);
 	drop(m->heap, m->cut[0].part, m->cut[0].parts);
 	memmove(&m->cut[0], &m->cut[1], (CUTS - 1) * sizeof m->cut[0]);
 	m->cut[CUTS - 1] = (struct cut){ number, kept, count };
@@ -86,6 +151,7 @@ struct tw_store *tw_memory_store_new(struct tw_heap *heap)
 		.save = memory_save,
 		.load = memory_load,
 		.loaded_free = memory_loaded_free,
+		.put = memory_put,
 	};
 	return &m->store;
 }
@@ -96,6 +162,7 @@ void tw_memory_store_free(struct tw_store *store)
 
 	if (!m)
 		return;
+	forget_making(m);
 	for (size_t i = 0; i < CUTS; i++)
 		drop(m->heap, m->cut[i].part, m->cut[i].parts);
 	m->heap->put(m->heap, m);

@@ -65,7 +65,7 @@ enum tw_status tw_mpi_open(const struct tw_mpi_options *o, struct tw_mpi **out,
 	m->plugin = o->plugin;
 	m->heap = o->heap;
 	m->loop = pthread_self();
-	m->barrier = FLIGHT_BARRIER;
+	m->barrier.kind = FLIGHT_BARRIER;
 	m->sums.fresh_end = &m->sums.fresh;
 	m->beat = (struct tw_mpi_beat){ TW_SECOND, 5 * TW_SECOND, 15 * TW_SECOND };
 	pthread_mutex_init(&m->lock, NULL);
@@ -170,18 +170,28 @@ static void say_to_all(struct tw_mpi *m, enum word word, uint64_t number)
 			tw_mpi_give_up(m, "no memory for a message to another rank");
 }
 
-/* Nobody leaves before all have heard the end. */
 static void pass_barrier(struct tw_mpi *m)
 {
 	char why[TW_MPI_WHY];
 
+	tw_mpi_collect(m);
 	while (m->sending)
 		tw_mpi_turn(m);
-	m->passing = true;
+	m->barrier.passing = true;
 	if (!m->plugin->ibarrier(&m->barrier, why))
 		tw_mpi_give_up(m, "the ranks cannot end together: %s", why);
-	while (!m->passed)
+	while (m->barrier.passing)
 		tw_mpi_turn(m);
+}
+
+/* Nobody leaves before all have heard the end; then nobody says anything any more, and what was
+ * said reaches a rank before MPI ends there: MPICH would tell of it on standard output. */
+static void end_together(struct tw_mpi *m)
+{
+	pass_barrier(m);
+	m->silent = true;
+	tw_mpi_watchdog(FINALIZING, m->sides.code ? m->sides.code : 1, NULL, NULL);
+	pass_barrier(m);
 }
 
 static void drop_arrivals(struct tw_mpi *m)
@@ -209,9 +219,8 @@ int tw_mpi_main(struct tw_mpi *m, int (*run)(void *arg), void *arg)
 	pthread_join(thread, NULL);
 	if (m->rank == 0)
 		say_to_all(m, WORD_END, 0);
-	pass_barrier(m);
+	end_together(m);
 	code = m->sides.code;
-	tw_mpi_watchdog(FINALIZING, code ? code : 1, NULL, NULL);
 	m->plugin->finalize();
 	m->part.number++; /* nothing belongs to a part any more */
 	tw_mpi_sums_forget(m);

@@ -124,6 +124,11 @@ struct sums {
 	_Atomic size_t count;               /* how many there were */
 };
 
+struct barrier {
+	enum flight kind; /* first: FLIGHT_BARRIER */
+	bool passing;     /* it was begun and is not over */
+};
+
 struct rank {
 	/* guarded by lock */
 	struct tw_msg *out, **out_end;
@@ -204,8 +209,8 @@ struct tw_mpi {
 	struct tw_msg_pool messages;
 	struct tw_payload_blocks blocks;
 	struct departure *spare;
-	enum flight barrier;  /* a cookie */
-	bool passing, passed; /* the barrier was begun; it is over */
+	struct barrier barrier;
+	bool silent; /* no heartbeats any more: this rank is about to leave */
 	_Atomic uint64_t sent, received;
 };
 

@@ -448,7 +448,7 @@ static void over(struct tw_mpi *m, const struct tw_mpi_done *d)
 		sent(m, d->cookie);
 		break;
 	case FLIGHT_BARRIER:
-		m->passed = true;
+		m->barrier.passing = false;
 		break;
 	case FLIGHT_SUM:
 		tw_mpi_sum_over(m, d->cookie);
@@ -477,6 +477,6 @@ bool tw_mpi_progress(struct tw_mpi *m)
 
 bool tw_mpi_active(const struct tw_mpi *m)
 {
-	return m->sending || m->receiving || m->sums.flying || (m->passing && !m->passed) ||
+	return m->sending || m->receiving || m->sums.flying || m->barrier.passing ||
 	       (m->sums.list && m->now - m->sums.since < SUM_SPIN);
 }

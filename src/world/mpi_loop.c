@@ -370,9 +370,11 @@ static void tick(struct tw_mpi *m)
 	if (m->now - m->turned > m->beat.suspect / 2)
 		forgive(m);
 	take_beat(m);
+	m->ticked = m->now;
+	if (m->silent)
+		return;
 	beats(m);
 	heed_signals(m);
-	m->ticked = m->now;
 	/* the part is over, and its actors do not know */
 	pthread_mutex_lock(&m->port_lock);
 	if (m->port && m->rank && m->part.number <= atomic_load(&m->part.over))

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TW_MPI_ABI 1 /* grows when the table changes: a plugin of another build is refused */
+#define TW_MPI_ABI 2 /* grows when the table changes: a plugin of another build is refused */
 #define TW_MPI_ANY UINT32_MAX
 #define TW_MPI_WHY 400 /* room for a sentence */
 
@@ -65,8 +65,9 @@ struct tw_mpi_plugin {
 	bool (*floor_exchange)(size_t n, size_t block, unsigned times, tw_floor_pass pass,
 			       double *out);
 	bool (*floor_reduce)(size_t n, unsigned times, double *out);
-	/* The sum of a number over all ranks, which call it together. */
+	/* Over all ranks, which call it together: the sum of a number; the least of each of n. */
 	double (*floor_sum)(double x);
+	void (*floor_least)(double *x, size_t n);
 };
 
 /* The name that each plugin has for its table. */

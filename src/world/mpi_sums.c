@@ -87,6 +87,7 @@ static void go_everywhere(struct tw_mpi *m, const struct asked *a)
 	for (uint32_t k = 1; k < m->size; k++)
 		if (!tw_mpi_word(m, k, &word, NULL))
 			tw_mpi_give_up(m, "no memory for a sum");
+	tw_mpi_collect(m); /* beginning may take long: a copy of the vector */
 	tw_mpi_sum_go(m, a->part, a->channel, a->key);
 }
 

@@ -64,6 +64,13 @@ struct save {
 	uint64_t cut;
 	struct tw_part *part;
 	size_t parts;
+	bool more; /* a part of a cut that another save completes */
+};
+
+/* Parameters of which more than the heads of a cut are read. */
+struct look {
+	uint64_t from, to;
+	struct look *next, *before;
 };
 
 /* An actor where it lives. */
@@ -170,6 +177,7 @@ struct sim {
 	uint64_t due, alive_bytes;
 	struct tw_msg *out, **out_end;
 	struct save *saves;
+	struct look *looks;
 	bool over, interrupting;
 	uint32_t interrupted_boot; /* the master that was told */
 };

@@ -64,10 +64,20 @@ static void save_end(struct sim *s, struct save *v)
 	s->heap->put(s->heap, v);
 }
 
+static void look_end(struct sim *s, struct look *l)
+{
+	*(l->before ? &l->before->next : &s->looks) = l->next;
+	if (l->next)
+		l->next->before = l->before;
+	s->heap->put(s->heap, l);
+}
+
 static enum tw_status save_do(struct sim *s, struct save *v)
 {
 	struct tw_store *store = s->cluster->store;
 
+	if (v->more)
+		return store->put ? store->put(store, v->cut, v->part) : TW_BAD_INPUT;
 	return store->save(store, v->cut, v->part, v->parts);
 }
 
@@ -124,6 +134,8 @@ void tw_sim_saves_close(struct sim *s)
 		tw_sim_give_up(s, v->event);
 		save_end(s, v);
 	}
+	while (s->looks)
+		look_end(s, s->looks);
 }
 
 /* The world's table: what actors may ask for. */
@@ -189,8 +201,8 @@ static int64_t world_now(struct tw_context *ctx)
 	return cell_of(ctx)->sim->now;
 }
 
-static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
-		       size_t count)
+static void give_parts(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		       size_t count, bool more)
 {
 	struct cell *c = cell_of(ctx);
 	struct sim *s = c->sim;
@@ -203,7 +215,8 @@ static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_par
 		goto out_put;
 	v->cut = cut;
 	v->parts = count;
-	v->event = tw_sim_event(s, s->now + s->options->save_time, EVENT_SAVED, c, v);
+	v->more = more; /* the time of a save is that of its end */
+	v->event = tw_sim_event(s, s->now + (more ? 0 : s->options->save_time), EVENT_SAVED, c, v);
 	if (!v->event)
 		goto out_put;
 	for (size_t i = 0; i < count; i++) {
@@ -223,11 +236,37 @@ out:
 	tw_sim_fail(s, TW_NO_MEMORY, "no memory to save checkpoint %llu", (unsigned long long)cut);
 }
 
-static void world_load(struct tw_context *ctx)
+static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+		       size_t count)
+{
+	give_parts(ctx, cut, parts, count, false);
+}
+
+static void world_put(struct tw_context *ctx, uint64_t cut, const struct tw_part *part)
+{
+	give_parts(ctx, cut, part, 1, true);
+}
+
+static void world_look(struct tw_context *ctx, uint64_t from, uint64_t to)
 {
 	struct cell *c = cell_of(ctx);
+	struct sim *s = c->sim;
+	struct look *l = s->heap->get(s->heap, sizeof *l);
 
-	tw_sim_event(c->sim, c->sim->now + c->sim->options->load_time, EVENT_LOADED, c, NULL);
+	if (!l) {
+		tw_sim_fail(s, TW_NO_MEMORY, "no memory to read a checkpoint");
+		return;
+	}
+	*l = (struct look){ from, to, s->looks, NULL };
+	if (s->looks)
+		s->looks->before = l;
+	s->looks = l;
+	tw_sim_event(s, s->now + s->options->load_time, EVENT_LOADED, c, l);
+}
+
+static void world_load(struct tw_context *ctx)
+{
+	world_look(ctx, 0, UINT64_MAX);
 }
 
 static void world_note(struct tw_context *ctx, struct tw_note *note)
@@ -307,6 +346,8 @@ const struct tw_world tw_sim_world = {
 	.compute = tw_sim_compute,
 	.cancel = tw_sim_cancel,
 	.save = world_save,
+	.put = world_put,
+	.look = world_look,
 	.load = world_load,
 	.note = world_note,
 	.log = world_log,
@@ -352,17 +393,20 @@ static void on_saved(struct sim *s, struct save *v, struct cell *c)
 	tw_sim_leave(s, c);
 }
 
-static void on_loaded(struct sim *s, struct cell *c, uint32_t boot)
+static void on_loaded(struct sim *s, struct look *l, struct cell *c, uint32_t boot)
 {
 	struct tw_store *store = s->cluster->store;
+	const uint64_t from = l->from, to = l->to;
 	struct tw_part *part = NULL;
 	uint64_t cut = 0;
 	size_t parts = 0;
 	enum tw_status status;
 
+	look_end(s, l);
 	if (!tw_sim_lives(s, c, boot))
 		return;
-	status = store->load(store, &cut, &part, &parts);
+	status = store->look && to != UINT64_MAX ? store->look(store, from, to, &cut, &part, &parts)
+						 : store->load(store, &cut, &part, &parts);
 	c->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
 	tw_sim_leave(s, c);
 	if (status == TW_OK)
@@ -379,6 +423,6 @@ void tw_sim_answer(struct sim *s, const struct event *e)
 		on_saved(s, e->what, e->cell);
 		return;
 	default:
-		on_loaded(s, e->cell, e->boot);
+		on_loaded(s, e->what, e->cell, e->boot);
 	}
 }

@@ -232,9 +232,11 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 	const bool ours = who.node == t->self.node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
 	char host[64], holder[48];
 	struct peer *p;
+	uint32_t cell;
 
 	pthread_mutex_lock(&t->lock);
 	p = ours ? NULL : tw_peer_of(t, who.node);
+	cell = ours ? t->members.news.cell : p && p->cell != UINT32_MAX ? p->cell : who.index;
 	snprintf(host, sizeof host, "%s", ours ? t->self.host : p ? p->host : "");
 	name_holder(t, who.node, holder, sizeof holder);
 	pthread_mutex_unlock(&t->lock);
@@ -253,10 +255,13 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 				 *host ? " on " : "", host);
 		break;
 	default:
+		/* a cell that is waited for may be nobody yet: then its number is the index */
 		if (slot == UINT32_MAX)
-			snprintf(out, room, "worker%s%s", *host ? " on " : "", host);
+			snprintf(holder, sizeof holder, "worker");
 		else
-			snprintf(out, room, "worker %u%s%s", slot, *host ? " on " : "", host);
+			tw_identity_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, holder,
+					 sizeof holder);
+		snprintf(out, room, "%s%s%s", holder, *host ? " on " : "", host);
 	}
 }
 
@@ -367,12 +372,12 @@ static enum tw_status open_door(struct tw_tcp *t, struct tw_error *why)
 		status = tw_address_listen(t->o.listen, &t->door.listener, &t->door.bound, &cause);
 	if (t->o.listen && status == TW_OK)
 		status = tw_address_is_loopback(&t->door.bound, &t->door.near, &cause);
-	else if (t->o.peers && t->o.role == TW_TCP_WORKER && t->o.master_fd < 0)
+	else if (tw_tcp_workers_meet(t) && t->o.role == TW_TCP_WORKER && t->o.master_fd < 0)
 		status = tw_fail(&cause, TW_BAD_INPUT, "this one listens nowhere");
 	if (status == TW_OK)
 		return TW_OK;
-	if (t->o.peers && t->o.role == TW_TCP_WORKER)
-		return tw_fail(why, status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+	if (tw_tcp_workers_meet(t) && t->o.role == TW_TCP_WORKER)
+		return tw_fail(why, status, "%s%s", tw_tcp_must_listen(t), cause.text);
 	return tw_fail(why, status, "%s", cause.text);
 }
 

@@ -96,6 +96,10 @@ struct peer {
 	uint32_t node, boot;       /* a worker's or server's; a master's own server, 0 none */
 	uint32_t master_boot;      /* role TW_MASTER */
 	uint32_t slot;             /* a worker's, when known; UINT32_MAX */
+	uint32_t cell;             /* ... and which cell of it; UINT32_MAX: none */
+	uint32_t joins;            /* guarded by lock: SERVE: slot whose cells it is to meet ... */
+	uint32_t group;            /* ... and does; UINT32_MAX: none */
+	bool regrouped;            /* ... since the loop last looked */
 	bool member;               /* guarded by lock: our master talks to it as to one */
 	uint64_t process;          /* random, from its GREET */
 	uint8_t ticket[TW_TICKET]; /* what we show it */
@@ -119,7 +123,7 @@ struct peer {
 	_Atomic uint64_t says; /* SERVE: bytes that it has sent to all, as it says */
 };
 
-/* A worker's slot, as views have named it. */
+/* A worker's slot, or one of its cells, as views have named it. */
 struct seat {
 	uint32_t incarnation, node;
 };
@@ -142,6 +146,7 @@ struct tw_tcp_news {
 	bool named, members;        /* WORKER: who we are; where shards are: who is a member */
 	bool untold;                /* ... and there was no memory to note it */
 	uint32_t slot, incarnation; /* named */
+	uint32_t cell;              /* ... which cell of it */
 };
 
 /* Who we are.  The loop's; SERVE has it from the start, the others from TERMS. */
@@ -208,7 +213,7 @@ struct tcp_given {
 
 /* What our actors have said of workers.  Guarded by lock. */
 struct tcp_members {
-	struct seat *seat; /* not SERVE: by slot */
+	struct seat *seat; /* not SERVE: by slot and cell */
 	size_t seats;
 	struct tw_tcp_news news;
 };
@@ -275,6 +280,23 @@ struct tw_tcp {
 	_Atomic(struct tw_port *) port;
 };
 
+/* Cells of a worker. */
+static inline uint32_t tw_tcp_cells(const struct tw_tcp *t)
+{
+	return t->o.cells ? t->o.cells : 1;
+}
+/* Are workers connected to each other? */
+static inline bool tw_tcp_workers_meet(const struct tw_tcp *t)
+{
+	return t->o.peers || tw_tcp_cells(t) > 1;
+}
+
+/* How the sentence begins for a worker that nobody could reach. */
+static inline const char *tw_tcp_must_listen(const struct tw_tcp *t)
+{
+	return t->o.peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN;
+}
+
 /* tcp.c */
 int64_t tw_tcp_now(void);
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type); /* NULL without memory */
@@ -314,6 +336,8 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
 void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
+/* SERVE: places were given to cells: connect those of one worker. */
+void tw_peers_group(struct tw_tcp *t);
 /* PEERS, to those for whom it changes when this one comes; NULL: to all. */
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause);
 void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if one who listens is gone since */
@@ -357,8 +381,11 @@ void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
 void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
 /* The loop: take in what they have said. */
 void tw_identity_hear(struct tw_tcp *t);
-/* The slot of a node, as views have named it; UINT32_MAX: not yet.  Guarded by lock. */
-uint32_t tw_identity_slot(const struct tw_tcp *t, uint32_t node);
+/* What people call the worker on this node, if views have named it: its slot and cell go to the
+ * peer.  Guarded by lock. */
+void tw_identity_name(const struct tw_tcp *t, struct peer *p);
+/* "worker 3", of a cell "worker 3.1"; cell UINT32_MAX: none. */
+void tw_identity_text(uint32_t slot, uint32_t cell, char *out, size_t room);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */

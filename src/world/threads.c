@@ -204,8 +204,14 @@ static void *storekeeper(void *arg)
 			count_bytes(w);
 			j->status = store->save(store, j->cut, j->parts, j->count);
 			break;
+		case JOB_PUT:
+			j->status = store->put ? store->put(store, j->cut, j->parts) : TW_BAD_INPUT;
+			break;
 		case JOB_LOAD:
-			j->status = store->load(store, &j->cut, &j->parts, &j->count);
+			j->status = store->look && j->to != UINT64_MAX
+					    ? store->look(store, j->from, j->to, &j->cut, &j->parts,
+							  &j->count)
+					    : store->load(store, &j->cut, &j->parts, &j->count);
 			if (j->status != TW_OK) {
 				j->cut = 0;
 				j->parts = NULL;
@@ -376,6 +382,8 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	const struct tw_cluster *cluster = w->cluster;
 	const struct tw_seat *seat = &cluster->seat[k];
 	struct cell *c = &w->cell[k];
+	const uint32_t cells = cluster->cells ? cluster->cells : 1;
+	struct tw_addr called = seat->addr;
 	uint32_t slot = 0;
 
 	c->seat = seat;
@@ -394,7 +402,9 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	}
 	if (seat->addr.role == TW_MASTER && !w->master)
 		w->master = c;
-	tw_threads_name(w, seat->addr, w->options.gateway ? UINT32_MAX : slot, c->name,
+	if (computes(seat) && cells > 1)
+		called.index = (uint16_t)(slot % cells);
+	tw_threads_name(w, called, w->options.gateway ? UINT32_MAX : slot / cells, c->name,
 			sizeof c->name);
 	c->door = (struct door){
 		.ctx = {

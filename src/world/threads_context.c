@@ -114,7 +114,7 @@ void tw_threads_job(struct threads *w, struct job *j)
 
 void tw_threads_job_free(struct threads *w, struct job *j)
 {
-	if (j->kind == JOB_SAVE) {
+	if (j->kind == JOB_SAVE || j->kind == JOB_PUT) {
 		for (size_t k = 0; k < j->count; k++)
 			tw_block_drop(j->parts[k].bytes);
 		w->heap->put(w->heap, j->parts);
@@ -133,17 +133,17 @@ static struct job *new_job(struct tw_context *ctx, enum job_kind kind)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint");
 		return NULL;
 	}
-	j->mail.kind = kind == JOB_SAVE ? MAIL_SAVED : MAIL_LOADED;
+	j->mail.kind = kind == JOB_LOAD ? MAIL_LOADED : MAIL_SAVED;
 	j->kind = kind;
 	j->cell = c;
 	return j;
 }
 
-static void context_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
-			 size_t count)
+static void give_parts(struct tw_context *ctx, enum job_kind kind, uint64_t cut,
+		       const struct tw_part *parts, size_t count)
 {
 	struct threads *w = context_of(ctx)->cell->world;
-	struct job *j = new_job(ctx, JOB_SAVE);
+	struct job *j = new_job(ctx, kind);
 
 	if (!j)
 		return;
@@ -162,12 +162,31 @@ static void context_save(struct tw_context *ctx, uint64_t cut, const struct tw_p
 	tw_threads_job(w, j);
 }
 
-static void context_load(struct tw_context *ctx)
+static void context_save(struct tw_context *ctx, uint64_t cut, const struct tw_part *parts,
+			 size_t count)
+{
+	give_parts(ctx, JOB_SAVE, cut, parts, count);
+}
+
+static void context_put(struct tw_context *ctx, uint64_t cut, const struct tw_part *part)
+{
+	give_parts(ctx, JOB_PUT, cut, part, 1);
+}
+
+static void context_look(struct tw_context *ctx, uint64_t from, uint64_t to)
 {
 	struct job *j = new_job(ctx, JOB_LOAD);
 
-	if (j)
-		tw_threads_job(context_of(ctx)->cell->world, j);
+	if (!j)
+		return;
+	j->from = from;
+	j->to = to;
+	tw_threads_job(context_of(ctx)->cell->world, j);
+}
+
+static void context_load(struct tw_context *ctx)
+{
+	context_look(ctx, 0, UINT64_MAX);
 }
 
 static void context_note(struct tw_context *ctx, struct tw_note *note)
@@ -291,6 +310,8 @@ const struct tw_world tw_threads_world = {
 	.cancel = context_cancel,
 	.sum = context_sum,
 	.save = context_save,
+	.put = context_put,
+	.look = context_look,
 	.load = context_load,
 	.note = context_note,
 	.log = context_log,

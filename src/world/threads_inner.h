@@ -57,7 +57,7 @@ struct mail {
 };
 
 /* Work for the storekeeper, and its answer. */
-enum job_kind { JOB_SAVE, JOB_LOAD, JOB_LOADED_FREE };
+enum job_kind { JOB_SAVE, JOB_PUT, JOB_LOAD, JOB_LOADED_FREE };
 struct job {
 	struct mail mail; /* must stay first */
 	struct job *next;
@@ -65,8 +65,9 @@ struct job {
 	struct cell *cell;
 	uint64_t cut;
 	enum tw_status status;
-	struct tw_part *parts; /* of the job (SAVE) or of the store (LOAD) */
+	struct tw_part *parts; /* of the job (SAVE, PUT) or of the store (LOAD) */
 	size_t count;
+	uint64_t from, to; /* LOAD: parameters of which more than heads are read */
 };
 
 struct alarm {

@@ -6,6 +6,7 @@ the `with` block ends whatever is left, and prints everything anybody said if th
 import ctypes
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ BUILD = os.environ.get("TW_BUILD") or os.path.join(os.path.dirname(__file__), ".
 THALWEG = os.path.join(BUILD, "thalweg")
 SIZE = 20000  # samples in an epoch of digits
 SLACK = 6.0   # seconds that a busy machine may add to anything
+SKIPPED = 77  # exit code: some tests cannot run here
 
 
 class TooShort(Exception):
@@ -35,11 +37,25 @@ def need(condition, sentence):
         raise Wrong(sentence)
 
 
+KEPT = []  # a name for each port that this process has chosen
+
+
 def free_port(host="127.0.0.1"):
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind((host, 0))
-        return s.getsockname()[1]
+    """A port that stays ours until this process ends, also while nobody listens on it: below those
+    that the system gives to connections, and named in a place that other tests look at."""
+    while True:
+        port = random.randrange(10000, 32000)
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0thalweg-test-port-{port}")
+            with socket.socket() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.bind((host, port))
+        except OSError:
+            name.close()
+            continue
+        KEPT.append(name)
+        return port
 
 
 def read(path):
@@ -74,17 +90,28 @@ class Process:
         self.pid = self.child.pid
         self.started = time.monotonic()
         self.doomed = False  # killed by the test: its exit code says nothing
+        self.counted = (0, 0)  # bytes of the log that were read, and the steps in them
 
     def running(self):
         return self.child.poll() is None
 
+    def must_run(self, what):
+        if not self.running():
+            code = self.child.returncode
+            if code == 0:
+                raise TooShort(f"{self.name} was done before: {what}")
+            raise Wrong(f"{self.name} ended with {code}; wanted: {what}")
+
     def kill(self):
-        """As a machine dies: no word to anybody."""
-        self.doomed = True
+        """As a machine dies: no word to anybody.  It was alive, or there was no fault."""
         self.child.kill()
         self.child.wait()
+        if self.child.returncode != -signal.SIGKILL:
+            self.must_run("it is killed")
+        self.doomed = True
 
     def signal(self, number):
+        self.must_run(f"it gets {signal.Signals(number).name}")
         self.child.send_signal(number)
 
     def wait(self, seconds):
@@ -115,7 +142,21 @@ class Process:
         return found
 
     def steps(self):
-        return read(self.at["log"]).count('"event":"step"')
+        """Reads only what is new in the log: tests ask often."""
+        begin, steps = self.counted
+        try:
+            with open(self.at["log"], "rb") as f:
+                f.seek(begin)
+                new = f.read()
+        except FileNotFoundError:
+            return 0
+        new = new[:new.rfind(b"\n") + 1]
+        self.counted = begin + len(new), steps + new.count(b'"event":"step"')
+        return self.counted[1]
+
+    def slot(self):
+        """The number of this worker in its last step."""
+        return self.lines("step")[-1]["worker"]
 
     def longest_gap(self):
         """The longest time between two steps of this process, and when it began."""
@@ -123,6 +164,7 @@ class Process:
         return max(((b - a, a) for a, b in zip(times, times[1:])), default=(0.0, 0.0))
 
     def open_files(self):
+        self.must_run("its open files are counted")
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def memory(self):
@@ -190,7 +232,12 @@ strategy: {strategy}
         if self.inside and not self.key:
             words += ["--insecure"]
         p = self.start("serve", words, self.inside)
-        self.until(lambda: "to join:" in p.err(), "serve says how to join", 30, p)
+        try:
+            self.until(lambda: "to join:" in p.err(), "serve says how to join", 30 + SLACK, p)
+        except Wrong:
+            if "holds a finished run" in p.err():
+                raise TooShort("the run was over before its master was gone") from None
+            raise
         return p
 
     def worker(self, address=None, inside=None):
@@ -216,13 +263,24 @@ strategy: {strategy}
         while not true():
             for p in alive:
                 if not p.running() and not true():
-                    if p.child.returncode == 0:
-                        raise TooShort(f"{p.name} was done before: {what}")
-                    raise Wrong(f"{p.name} ended with {p.child.returncode}; wanted: {what}")
+                    self.must_run(p, what)
             need(time.monotonic() < begin + seconds, f"not within {seconds:.0f} s: {what}")
             time.sleep(0.02)
         if time.monotonic() > begin + 5:
             self.say(f"took {time.monotonic() - begin:.1f} s: {what}")
+
+    def over(self):
+        """Whether the run is over, or is just ending."""
+        end = time.monotonic() + SLACK
+        while self.masters() and self.masters()[0].running() and time.monotonic() < end:
+            time.sleep(0.05)
+        return any(p.child.returncode == 0 for p in self.masters())
+
+    def must_run(self, p, what):
+        """Who comes when the run is ending may be turned away with an error."""
+        if not p.running() and p.child.returncode > 0 and self.over():
+            raise TooShort(f"the run was over before: {what}")
+        p.must_run(what)
 
     def say(self, sentence):
         print(f"{self.name}: at {time.monotonic() - self.began:.1f} s: {sentence}", flush=True)
@@ -236,15 +294,33 @@ strategy: {strategy}
         self.until(lambda: worker.steps() >= before + more, f"{worker.name} does {more} steps",
                    seconds, worker, *self.masters())
 
+    def until_gone(self, worker, serve):
+        """The master has removed a worker that was killed or stopped."""
+        gone = f"worker {worker.slot()} is gone"
+        self.until(lambda: gone in serve.err(), f"serve says '{gone}'", self.limit + 10 + SLACK,
+                   serve)
+
+    def until_back(self, *workers):
+        """They have found the master that was started again."""
+        for w in workers:
+            self.until(lambda: "connected to the master" in w.err(), f"{w.name} finds the master",
+                       60, w, *self.masters())
+
+    def leave(self, p, seconds=30):
+        """Ask it to leave; it does, and says so."""
+        p.signal(signal.SIGTERM)
+        code = p.wait(seconds)
+        need(code == 0, f"{p.name} was asked to leave and ended with {code}")
+        if not p.result()["left"]:
+            need(self.over(), f"{p.name} was asked to leave and says that it did not")
+            raise TooShort(f"the run was over before {p.name} had left")
+
     def rest(self, seconds, *alive):
         """Let time pass while others train."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for p in alive:
-                if not p.running():
-                    if p.child.returncode == 0:
-                        raise TooShort(f"{p.name} was done within a rest of {seconds:.1f} s")
-                    raise Wrong(f"{p.name} ended with {p.child.returncode}")
+                self.must_run(p, f"a rest of {seconds:.1f} s")
             time.sleep(min(0.05, max(0.0, end - time.monotonic())))
 
     def checkpoints(self):
@@ -331,7 +407,7 @@ strategy: {strategy}
     def __exit__(self, kind, value, trace):
         for p in self.all:
             if p.running():
-                p.signal(signal.SIGCONT)
+                p.child.send_signal(signal.SIGCONT)
                 p.child.kill()
                 p.child.wait()
         if kind and kind is not TooShort:
@@ -354,7 +430,7 @@ strategy: {strategy}
 # --- running tests ---
 
 def attempt(name, test, epochs):
-    """Run it; if the run was too short for the fault, again with more epochs."""
+    """Run it; if the run was over before the fault had its effect, again with more epochs."""
     begin = time.monotonic()
     for _ in range(6):
         try:
@@ -368,26 +444,35 @@ def attempt(name, test, epochs):
     raise Wrong(f"{name}: the run was always over before the fault")
 
 
-def side_by_side(tests):
+def side_by_side(tests, at_once):
     """Each in a process of its own: for tests that mostly wait."""
-    running = {name: subprocess.Popen([sys.executable, sys.argv[0], name], stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_us)
-               for name in tests}
-    said = {name: p.communicate()[0] for name, p in running.items()}
-    print("".join(said.values()), end="", flush=True)
-    return [name for name, p in running.items() if p.returncode]
+    todo, running, failed = list(tests), {}, []
+    while todo or running:
+        while todo and len(running) < at_once:
+            name, said = todo.pop(0), tempfile.TemporaryFile("w+")
+            running[name] = subprocess.Popen([sys.executable, sys.argv[0], name], stdout=said,
+                                             stderr=subprocess.STDOUT, preexec_fn=end_with_us), said
+        for name, (p, said) in list(running.items()):
+            if p.poll() is not None:
+                said.seek(0)
+                print(said.read(), end="", flush=True)
+                said.close()
+                failed += [name] if p.returncode not in (0, SKIPPED) else []
+                del running[name]
+        time.sleep(0.05)
+    return failed
 
 
-def main(tests, words, waiting=False):
-    """tests: name -> (function of epochs, epochs).  Words: which; none: all, and side by side if
-    they mostly wait."""
+def main(tests, words, at_once=1):
+    """tests: name -> (function of epochs, epochs).  Words: which; none: all, so many at once."""
     if not os.access(THALWEG, os.X_OK):
         sys.exit(f"{THALWEG} is not there: build it, or set TW_BUILD")
     unknown = [w for w in words if w not in tests]
     if unknown:
         sys.exit(f"no test {', '.join(unknown)}; there are: {' '.join(tests)}")
-    failed = side_by_side(tests) if waiting and not words else []
-    for name in words or ([] if waiting else tests):
+    apart = at_once > 1 and not words
+    failed = side_by_side(tests, at_once) if apart else []
+    for name in words or ([] if apart else tests):
         try:
             attempt(name, *tests[name])
         except Exception as e:

@@ -8,7 +8,7 @@ import signal
 import sys
 
 sys.dont_write_bytecode = True
-from cluster import SLACK, Cluster, main, need
+from cluster import SLACK, Cluster, TooShort, main, need
 
 
 def kill_worker(strategy):
@@ -16,8 +16,9 @@ def kill_worker(strategy):
         with Cluster(f"kill-worker-{strategy}", strategy, epochs, workers=3) as c:
             serve, _, (one, two, three) = c.begin(3)
             two.kill()
-            c.until_steps(one, 200)
-            c.until_steps(three, 200)
+            c.until_gone(two, serve)
+            c.until_steps(one, 20)
+            c.until_steps(three, 20)
             r = c.finish(serve, survivors=(one, three))
             return f"redealt {r['redealt']}, repeated {r['repeated']}"
     return test
@@ -29,10 +30,11 @@ def stop_worker(strategy):
         with Cluster(f"stop-worker-{strategy}", strategy, epochs, workers=2) as c:
             serve, _, (one, two) = c.begin(2)
             two.signal(signal.SIGSTOP)
-            c.rest(c.limit + 2.0, serve)
-            c.until_steps(one, 100)
+            c.until_gone(two, serve)
+            c.until_steps(one, 50)
             two.signal(signal.SIGCONT)
-            c.until_steps(two, 100)
+            c.until(lambda: two.err().count("joined") == 2, "it joins again", 60, serve, two)
+            c.until_steps(two, 50)
             r = c.finish(serve, survivors=(one,))
             return f"redealt {r['redealt']}, repeated {r['repeated']}"
     return test
@@ -53,7 +55,7 @@ def stop_over_end(strategy, key=False):
         with Cluster(f"stop-over-end-{strategy}", strategy, epochs, key=key) as c:
             serve, _, (one, two) = c.begin(2)
             two.signal(signal.SIGSTOP)
-            c.until(lambda: "is gone" in serve.err(), "serve removes the worker", 10, serve)
+            c.until_gone(two, serve)
             r = c.finish(serve, survivors=(one,), asleep=(two,))
             two.signal(signal.SIGCONT)
             hears_of_the_end(two, one)
@@ -69,6 +71,7 @@ def stop_server_over_end(epochs):
         c.until_checkpoint(serve)
         first.signal(signal.SIGSTOP)
         second = c.server()
+        c.until(lambda: "joined" in second.err(), "the second takes its place", 60, serve)
         r = c.finish(serve, survivors=(one, two), asleep=(first,))
         first.signal(signal.SIGCONT)
         hears_of_the_end(first, second)
@@ -84,9 +87,10 @@ def kill_server(strategy):
             c.until_checkpoint(serve)
             server.kill()
             other = c.server()
-            c.until(lambda: "joined" in other.err(), "another takes its place", 30, serve)
-            c.until_steps(one, 200)
-            c.until_steps(two, 200)
+            c.until(lambda: "joined" in other.err(), "another takes its place", 60, serve)
+            need("is gone, and its shards with it" in serve.err(), "the server was not removed")
+            c.until_steps(one, 50)
+            c.until_steps(two, 50)
             r = c.finish(serve, survivors=(one, two))
             return f"lost_updates {r['lost_updates']}, redealt {r['redealt']}"
     return test
@@ -101,13 +105,13 @@ def replace_server(strategy):
             c.until_checkpoint(serve)
             first.signal(signal.SIGSTOP)
             second = c.server()
-            c.until(lambda: "joined" in second.err(), "the second takes its place", 30, serve)
+            c.until(lambda: "joined" in second.err(), "the second takes its place", 60, serve)
             c.until_steps(one, 100)
             first.signal(signal.SIGCONT)
-            c.until(lambda: "joining again" in first.err(), "the first is told so", 30, serve, first)
+            c.until(lambda: "joining again" in first.err(), "the first is told so", 60, serve, first)
             c.until_steps(one, 100)
             second.kill()
-            c.until(lambda: first.err().count("joined") == 2, "the first is back", 30, serve, first)
+            c.until(lambda: first.err().count("joined") == 2, "the first is back", 60, serve, first)
             c.until_steps(one, 100)
             c.until_steps(two, 100)
             r = c.finish(serve, survivors=(one, two))
@@ -124,8 +128,9 @@ def kill_master(strategy):
             serve.kill()
             c.rest(1.0, one, two)
             serve = c.serve()
-            c.until_steps(one, 200)
-            c.until_steps(two, 200)
+            c.until_back(one, two)
+            c.until_steps(one, 50)
+            c.until_steps(two, 50)
             r = c.finish(serve, again=True)
             need("resuming from" in serve.err(), "the second master does not say that it goes on")
             return f"redealt {r['redealt']}, samples {r['samples']}"
@@ -155,12 +160,10 @@ def churn(strategy, seconds):
             files = serve.open_files()
             for _ in range(seconds):
                 leaver = workers.pop()
-                leaver.signal(signal.SIGTERM)
                 workers.append(c.worker())
+                c.leave(leaver)
                 c.rest(1.0, serve)
                 c.until_steps(workers[-1], 1)
-                code = leaver.wait(15)
-                need(code == 0, f"{leaver.name} was asked to leave and ended with {code}")
             c.until_steps(workers[-1], 20)
             need(serve.open_files() <= files + 8,
                  f"{serve.open_files()} open files, {files} at first")
@@ -169,12 +172,19 @@ def churn(strategy, seconds):
     return test
 
 
-def stop_and_go_on(c, serve):
-    """The master stops at a checkpoint; those who joined wait for it."""
+def interrupt(serve):
+    """The master stops at a checkpoint."""
     serve.signal(signal.SIGTERM)
-    code = serve.wait(30)
+    code = serve.wait(30 + SLACK)
+    if code == 0:
+        raise TooShort(f"{serve.name} was done before it was interrupted")
     need(code == 75, f"{serve.name} was interrupted and ended with {code}, wanted 75")
     serve.doomed = True  # it is over, as it should be
+
+
+def stop_and_go_on(c, serve):
+    """Those who joined wait for the master."""
+    interrupt(serve)
     return c.serve()
 
 
@@ -183,14 +193,9 @@ def terminate(strategy):
     def test(epochs):
         with Cluster(f"terminate-{strategy}", strategy, epochs, servers=2) as c:
             serve, (server,), (one, two) = c.begin(2)
-            two.signal(signal.SIGTERM)
-            code = two.wait(20)
-            need(code == 0, f"{two.name} was asked to leave and ended with {code}")
-            need(two.result()["left"], "a worker that left says that it did not")
+            c.leave(two)
             c.until_steps(one, 50)
-            server.signal(signal.SIGTERM)
-            code = server.wait(30)
-            need(code == 0, f"{server.name} was asked to leave and ended with {code}")
+            c.leave(server)
             c.until_steps(one, 50)
             serve = stop_and_go_on(c, serve)
             c.server()
@@ -211,7 +216,7 @@ def names_whom(epochs):
                  ("cluster.suspect", ""), ("cluster.heartbeat", "")]) as c:
         serve, _, (one, two) = c.begin(2)
         two.signal(signal.SIGSTOP)
-        whom = rf"has waited [0-9.]+ s for worker {two.lines('step')[-1]['worker']} on \S+: "
+        whom = rf"has waited [0-9.]+ s for worker {two.slot()} on \S+: "
         c.until(lambda: re.search(whom, serve.err()), f"serve says '{whom}'", 7 + SLACK, serve)
         two.signal(signal.SIGCONT)
         c.until_steps(two, 50)
@@ -220,20 +225,20 @@ def names_whom(epochs):
 
 
 TESTS = {
-    "kill_worker_bsp": (kill_worker("ssgd"), 4),
-    "kill_worker_async": (kill_worker("asgd"), 5),
+    "churn_async": (churn("asgd", 6), 50),
+    "kill_server_async": (kill_server("asgd"), 24),
     "stop_worker_bsp": (stop_worker("ssgd"), 9),
-    "stop_over_end_bsp": (stop_over_end("ssgd"), 5),
-    "stop_over_end_key": (stop_over_end("asgd", key=True), 5),
-    "kill_server_bsp": (kill_server("ssgd"), 6),
-    "kill_server_async": (kill_server("asgd"), 8),
-    "kill_master_bsp": (kill_master("ssgd"), 6),
-    "kill_master_async": (kill_master("asgd"), 6),
-    "join_five_bsp": (join_five("ssgd"), 7),
-    "churn_async": (churn("asgd", 10), 26),
-    "terminate_bsp": (terminate("ssgd"), 6),
     "names_whom": (names_whom, 4),
+    "terminate_bsp": (terminate("ssgd"), 8),
+    "kill_master_bsp": (kill_master("ssgd"), 10),
+    "kill_server_bsp": (kill_server("ssgd"), 6),
+    "kill_worker_async": (kill_worker("asgd"), 12),
+    "kill_master_async": (kill_master("asgd"), 14),
+    "join_five_bsp": (join_five("ssgd"), 7),
+    "kill_worker_bsp": (kill_worker("ssgd"), 4),
+    "stop_over_end_key": (stop_over_end("asgd", key=True), 5),
+    "stop_over_end_bsp": (stop_over_end("ssgd"), 5),
 }
 
 if __name__ == "__main__":
-    main(TESTS, sys.argv[1:])
+    main(TESTS, sys.argv[1:], at_once=4)

@@ -128,7 +128,10 @@ class Storm:
     def event(self):
         kinds = [self.kill_worker, self.stop_worker, self.leave, self.kill_server,
                  self.leave_server, self.stop_server, self.stop_master, self.kill_master]
-        self.dice.choices(kinds, [4, 4, 3, 2, 2, 2, 1, 1])[0]()
+        try:
+            self.dice.choices(kinds, [4, 4, 3, 2, 2, 2, 1, 1])[0]()
+        except TooShort:
+            pass  # the run ended just then: the next round has more
 
     def rage(self, seconds):
         end = time.monotonic() + seconds

@@ -152,4 +152,4 @@ TESTS = {
 }
 
 if __name__ == "__main__":
-    main(TESTS, sys.argv[1:], waiting=True)
+    main(TESTS, sys.argv[1:], at_once=len(TESTS))

@@ -76,6 +76,8 @@ const char *const *faultrun_deltas(void)
 	return list;
 }
 
+bool faultrun_large;
+
 /* --- those who leave ------------------------------------------------------------------------ */
 
 #define TIMER_LEAVE 12 /* not an actor's own */
@@ -198,11 +200,12 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 		 "update: {rate: 0.01}\n"
 		 "cluster: {workers: %u, servers: %u, shards: %u, wait: 30s}\n"
 		 "strategy: %s\n"
-		 "checkpoint: {every: 1s, cut: %s}\n"
+		 "checkpoint: {every: 1s, cut: %s%s}\n"
 		 "%s",
 		 SAMPLES, r->accumulate ? r->accumulate : 1, EPOCHS, (unsigned long long)r->seed,
 		 r->evaluates ? ", evaluate: 0.2" : "", r->workers, r->servers, r->shards,
 		 r->preset, r->running ? "running" : "drain",
+		 r->large || faultrun_large ? ", memory: 0B" : "",
 		 r->more ? r->more
 			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "
 			   "3ms}\n");
@@ -325,6 +328,8 @@ const char *faultrun_replay(const struct faultrun *r)
 			       r->leaver[k].node, (long long)r->leaver[k].at);
 	if (r->spare)
 		at += snprintf(text + at, sizeof text - (size_t)at, " spare %u", r->spare);
+	if (r->large || faultrun_large)
+		at += snprintf(text + at, sizeof text - (size_t)at, " large");
 	if (r->accumulate)
 		at += snprintf(text + at, sizeof text - (size_t)at, " accumulate %u",
 			       r->accumulate);

@@ -37,6 +37,7 @@ struct faultrun {
 	bool evaluates; /* several times an epoch */
 	bool clean;     /* nobody dies: nothing may be lost or repeated */
 	bool loud;
+	bool large; /* a checkpoint is more than the master may hold */
 };
 
 struct faultend {
@@ -66,6 +67,9 @@ unsigned long faultrun_leaves(const char *const *presets, uint64_t first, uint64
 
 /* For every preset and seed: the master alone is lost, once or twice; the servers outlive it. */
 unsigned long faultrun_masters(const char *const *presets, uint64_t first, uint64_t count);
+
+/* All runs from now on are with checkpoints that are more than the master may hold. */
+extern bool faultrun_large;
 
 /* Presets that push gradients and that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

@@ -12,17 +12,33 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A contribution of several ranges has as many notes. */
+static bool is_new(struct pipe_run *r, const struct tw_note *n)
+{
+	uint64_t *last = r->last[n->shard];
+	const uint64_t who = (uint64_t)n->slot << 32 | n->incarnation;
+
+	if (r->taus[n->shard] && last[0] == who && last[1] == n->seq)
+		return false;
+	last[0] = who;
+	last[1] = n->seq;
+	return true;
+}
+
 static bool observe(void *arg, const struct tw_note *n)
 {
 	struct pipe_run *r = arg;
 
 	if (n->kind == TW_NOTE_STAGE && r->figures)
 		tw_stage_figures_note(r->figures, n);
-	if (n->kind != TW_NOTE_APPLY || n->shard >= PIPE_SHARDS)
-		return true;
 	pthread_mutex_lock(&lock);
-	if (r->taus[n->shard] < PIPE_TAUS)
+	if (n->kind == TW_NOTE_APPLY && n->shard < PIPE_SHARDS && r->taus[n->shard] < PIPE_TAUS &&
+	    is_new(r, n)) {
+		r->slot[n->shard][r->taus[n->shard]] = (uint16_t)n->slot;
 		r->tau[n->shard][r->taus[n->shard]++] = (uint32_t)n->tau;
+	}
+	if (r->also)
+		r->also(r->also_arg, n);
 	pthread_mutex_unlock(&lock);
 	return true;
 }
@@ -41,23 +57,47 @@ static void keep_vector(struct pipe_run *r)
 		       (p->border[s + 1] - p->border[s]) * sizeof(float));
 }
 
-struct pipe_run *pipe_run(enum tw_world_kind world, const char *format, ...)
+static struct pipe_run *open_text(enum tw_world_kind world, const char *text)
 {
 	struct pipe_run *r = calloc(1, sizeof *r);
-	char text[4000];
-	va_list args;
 
 	assert_non_null(r);
-	va_start(args, format);
-	assert_true(vsnprintf(text, sizeof text, format, args) < (int)sizeof text);
-	va_end(args);
 	trial_open(&r->t, world, "%s", text);
 	if (tw_plan_is_staged(&r->t.job->plan))
 		r->figures = tw_stage_figures_new(&tw_heap_system, &r->t.job->plan);
 	r->t.observer = observe;
 	r->t.observer_arg = r;
+	return r;
+}
+
+struct pipe_run *pipe_open(enum tw_world_kind world, const char *format, ...)
+{
+	char text[4000];
+	va_list args;
+
+	va_start(args, format);
+	assert_true(vsnprintf(text, sizeof text, format, args) < (int)sizeof text);
+	va_end(args);
+	return open_text(world, text);
+}
+
+void pipe_go(struct pipe_run *r)
+{
 	r->status = trial_run(&r->t, &tw_heap_system, NULL, &r->ran);
 	keep_vector(r);
+}
+
+struct pipe_run *pipe_run(enum tw_world_kind world, const char *format, ...)
+{
+	struct pipe_run *r;
+	char text[4000];
+	va_list args;
+
+	va_start(args, format);
+	assert_true(vsnprintf(text, sizeof text, format, args) < (int)sizeof text);
+	va_end(args);
+	r = open_text(world, text);
+	pipe_go(r);
 	return r;
 }
 

@@ -16,11 +16,20 @@ struct pipe_run {
 	float *vector; /* the final one, whole; NULL: there is none */
 	size_t floats;
 	struct tw_stage_figures *figures; /* NULL: the job has no stages */
+	/* by shard: contributions in the order in which they were applied */
 	uint32_t tau[PIPE_SHARDS][PIPE_TAUS];
+	uint16_t slot[PIPE_SHARDS][PIPE_TAUS]; /* ... whose they were */
 	uint32_t taus[PIPE_SHARDS];
+	uint64_t last[PIPE_SHARDS][2]; /* the last of them: slot and incarnation, seq */
+	tw_observer also;              /* hears every note, one at a time; may be NULL */
+	void *also_arg;
 };
 
-/* Read and run the job. */
+/* Read the job; run it. */
+struct pipe_run *pipe_open(enum tw_world_kind world, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void pipe_go(struct pipe_run *r);
+/* Both. */
 struct pipe_run *pipe_run(enum tw_world_kind world, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void pipe_free(struct pipe_run *r);

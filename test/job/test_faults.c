@@ -40,6 +40,18 @@ static void some_of_deltas(void **state)
 	assert_int_equal(faultrun_leaves(faultrun_deltas(), 1, 20), 0);
 }
 
+/* The same where parts of checkpoints come and go one after another. */
+static void large_checkpoints(void **state)
+{
+	(void)state;
+	faultrun_large = true;
+	assert_int_equal(faultrun_kills(faultrun_presets, 131), 0);
+	assert_int_equal(faultrun_seeds(faultrun_presets, 1, 12), 0);
+	assert_int_equal(faultrun_masters(faultrun_presets, 1, 12), 0);
+	assert_int_equal(faultrun_leaves(faultrun_presets, 1, 8), 0);
+	faultrun_large = false;
+}
+
 /* The watcher is worth something only if it sees what it should: a run that loses a server for
  * good must have gone back to a cut, and say so. */
 static void a_lost_server_is_seen(void **state)
@@ -178,6 +190,7 @@ int main(void)
 		cmocka_unit_test(masters),
 		cmocka_unit_test(those_who_leave),
 		cmocka_unit_test(some_of_deltas),
+		cmocka_unit_test(large_checkpoints),
 		cmocka_unit_test(a_lost_server_is_seen),
 		cmocka_unit_test(a_cut_under_way_is_of_one_round),
 		cmocka_unit_test(a_request_outlives_a_view_without_its_worker),

@@ -79,6 +79,8 @@ static int replay(int argc, char **argv)
 
 			l->node = (uint32_t)number(argv, &k);
 			l->at = strtoll(argv[k++], NULL, 10);
+		} else if (strcmp(word, "large") == 0) {
+			r.large = true;
 		} else if (strcmp(word, "spare") == 0) {
 			r.spare = (uint32_t)number(argv, &k);
 		} else if (strcmp(word, "poisoned") == 0) {

@@ -451,6 +451,39 @@ static void lost_cells_end_nothing(void **state)
 	}
 }
 
+/* Two workers of three cells: the last cells of both are lost for good.  Of the four that are left,
+ * one becomes a last cell, and there is a whole worker again. */
+static void survivors_fill_vacancies(void **state)
+{
+	static const char *const strategies[] = { "gpipe", "pipedream" };
+	static const double at[] = { 0.5, 1.3, 2.6, 4.1, 5.0 };
+
+	(void)state;
+	for (int seed = 1; seed <= 4; seed++)
+		for (size_t k = 0; k < 50; k++) {
+			const char *strategy = strategies[k % 2];
+			const double first = at[k / 2 % 5], second = at[k / 10];
+			struct pipe_run *r = pipe_run(
+				TW_WORLD_SIM,
+				"model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
+				"data: {source: none, samples: 36, batch: 1}\n"
+				"train: {epochs: 2, evaluate: 1, seed: %d}\nupdate: {rate: 0.01}\n"
+				"cluster: {workers: 2, min: 1, stages: 3, wait: 20s}\n"
+				"strategy: {name: %s}\ncheckpoint: {every: 2s}\n"
+				"sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, "
+				"jitter: 4ms, closed_limit: 50ms, faults: [{crash: worker 0.2, at: "
+				"%gs}, {crash: worker 1.2, at: %gs}]}\n",
+				seed, strategy, first, second + 0.001);
+
+			if (r->status != TW_OK || r->ran.totals.applied < 72)
+				fail_msg("%s, seed %d, lost at %g and %g s: %s: %s, %g samples are "
+					 "in",
+					 strategy, seed, first, second, tw_status_name(r->status),
+					 r->ran.error.text, r->ran.totals.applied);
+			pipe_free(r);
+		}
+}
+
 static void broken_links_end_nothing(void **state)
 {
 	static const char *const faults[] = {
@@ -479,8 +512,36 @@ static void broken_links_end_nothing(void **state)
 				if (r->status != TW_OK || r->ran.totals.applied < 48)
 					fail_msg("%s, %s: %s: %s", strategies[i], text,
 						 tw_status_name(r->status), r->ran.error.text);
+				/* cells say again what was on its way: nobody is lost */
+				if (f < 2 && r->ran.totals.redealt)
+					fail_msg("%s, %s: %llu samples were dealt again",
+						 strategies[i], text,
+						 (unsigned long long)r->ran.totals.redealt);
 				pipe_free(r);
 			}
+}
+
+/* What a broken connection did not carry is said again, in order and once: the bits are those of a
+ * run without it. */
+static void broken_links_change_no_bit(void **state)
+{
+	struct pipe_run *calm = faulty("pipedream-flush", "");
+
+	(void)state;
+	for (double at = 0.05; at < 12; at += 0.31)
+		for (int k = 0; k < 2; k++) {
+			char text[200];
+			struct pipe_run *r;
+
+			snprintf(text, sizeof text,
+				 "{reset: worker 0.%d, to: worker 0.1, at: %gs}, {reset: worker "
+				 "0.1, to: worker 0.%d, at: %gs}",
+				 2 * k, at, 2 * k, at + 0.003);
+			r = faulty("pipedream-flush", text);
+			pipe_same(r, calm, text);
+			pipe_free(r);
+		}
+	pipe_free(calm);
 }
 
 /* --- refused ------------------------------------------------------------------------------ */
@@ -519,9 +580,13 @@ static void what_makes_no_sense_is_refused(void **state)
 		  "strategy.gate: a round ends when" },
 		{ "strategy: {gate: bsp, pipeline: 2bw}\ndata: {accumulate: 4}\n",
 		  "strategy.gate: a round ends when" },
-		{ "strategy: {gate: ssp, pipeline: gpipe}\n", "strategy.gate: stages go with" },
-		{ "strategy: {gate: backup, extra: 1, pipeline: gpipe}\ncluster: {workers: 3}\n",
-		  "ends a round without some workers" },
+		{ "strategy: {gate: softsync, fresh: true, pipeline: gpipe}\n",
+		  "strategy.gate: a gate that drops what is late" },
+		{ "strategy: {gate: ringmaster, pipeline: pipedream}\n",
+		  "strategy.gate: a gate that drops what is late" },
+		{ "strategy: {gate: backup, extra: 1, abandon: true, pipeline: gpipe}\ncluster: "
+		  "{workers: 3}\n",
+		  "strategy.gate: a worker that gives up a round" },
 		{ "strategy: gpipe\nupdate: {clip: 1}\n", "update.clip: the norm" },
 		{ "strategy: {gate: async, pipeline: {schedule: pipedream, vertical: true}}\n"
 		  "cluster: {workers: 2}\n",
@@ -542,6 +607,13 @@ static void what_makes_no_sense_is_refused(void **state)
 		{ "strategy: {gate: async, pipeline: pipedream, codec: {up: onebit}}\n",
 		  "strategy.codec.up" },
 		{ "strategy: {gate: async, pipeline: pipedream, fetch: 2}\n", "strategy.fetch" },
+		{ "strategy: {gate: async, pipeline: pipedream, codec: {act: topk}}\n",
+		  "strategy.codec.act: encodes gradients of parameters" },
+		{ "strategy: {gate: async, codec: {act: fp16}}\n",
+		  "strategy.codec.act: no activations travel" },
+		{ "strategy: {gate: async, pipeline: pipedream, codec: {act: fp16}}\ncluster: "
+		  "{stages: 1}\n",
+		  "strategy.codec.act: no activations travel" },
 		{ "strategy: {gate: async, pipeline: pipedream, send: delta, outer: {rule: "
 		  "average}}\n",
 		  "strategy.send: a stage sends" },
@@ -563,7 +635,8 @@ static void what_makes_no_sense_is_refused(void **state)
 			 cases[k].text);
 		refuses(text, TW_WORLD_SIM, cases[k].sentence);
 	}
-	refuses(CUT "strategy: gpipe\n", TW_WORLD_TCP, "stages run as threads of one process");
+	refuses(CUT "strategy: {gate: hogwild, pipeline: pipedream}\n", TW_WORLD_THREADS,
+		"strategy.gate: hogwild has no versions");
 	refuses("data: {source: digits, count: 200, tests: 5, batch: 4}\nmodel: {layers: [linear "
 		"8, "
 		"relu, "
@@ -619,7 +692,9 @@ int main(void)
 		cmocka_unit_test(stages_are_stable_up_to_their_own_rate),
 		cmocka_unit_test(times_are_those_of_the_closed_forms),
 		cmocka_unit_test(lost_cells_end_nothing),
+		cmocka_unit_test(survivors_fill_vacancies),
 		cmocka_unit_test(broken_links_end_nothing),
+		cmocka_unit_test(broken_links_change_no_bit),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 		cmocka_unit_test(automatic_cuts_are_written_down),
 	};

@@ -375,6 +375,133 @@ static void the_manifest_says_how_far(void **state)
 	json_decref(manifest);
 }
 
+/* The bytes of a file of cut 1, for free(). */
+static char *cut_file(const char *name, size_t *bytes)
+{
+	struct tw_block *b = NULL;
+	char path[200], *out;
+
+	snprintf(path, sizeof path, "%s/ckpt-1/%s", scratch(), name);
+	assert_int_equal(tw_file_read(AT_FDCWD, path, 1u << 20, &tw_heap_system, &b), TW_OK);
+	*bytes = b->bytes;
+	out = memcpy(malloc(b->bytes + 1), b->data, b->bytes);
+	tw_block_drop(b);
+	return out;
+}
+
+static void parts_that_were_put_make_the_same_cut(void **state)
+{
+	static const char *const files[] = { "parameters-10-15.safetensors", "worker-3.safetensors",
+					     "master.part" };
+	struct tw_store *s = open_store();
+	struct tw_part parts[3], other[3];
+	char *want[3];
+	size_t n[3], m;
+
+	assert_int_equal(save(s, 1), TW_OK);
+	for (size_t k = 0; k < 3; k++)
+		want[k] = cut_file(files[k], &n[k]);
+	make_parts(1, parts);
+	make_parts(2, other);
+	/* one that is never completed is forgotten; what was put again counts once */
+	assert_int_equal(s->put(s, 7, &other[0]), TW_OK);
+	assert_int_equal(s->put(s, 1, &other[0]), TW_OK);
+	assert_int_equal(s->put(s, 1, &parts[1]), TW_OK);
+	assert_int_equal(s->put(s, 1, &parts[0]), TW_OK);
+	for (size_t k = 0; k < 2; k++) {
+		tw_block_drop(parts[k].bytes);
+		parts[k].bytes = NULL;
+	}
+	assert_int_equal(s->save(s, 1, parts, 3), TW_OK);
+	for (size_t k = 0; k < 3; k++) {
+		char *got = cut_file(files[k], &m);
+
+		assert_int_equal(m, n[k]);
+		assert_memory_equal(got, want[k], m);
+		free(got);
+		free(want[k]);
+	}
+	assert_int_equal(load(s), 1);
+	/* a part that nobody put */
+	assert_int_equal(s->save(s, 2, parts, 3), TW_BAD_INPUT);
+	assert_int_equal(load(s), 1);
+	tw_dir_store_close(s);
+	drop_parts(parts);
+	drop_parts(other);
+}
+
+static void look_at(struct tw_store *s, uint64_t from, uint64_t to, bool whole)
+{
+	struct tw_part *got = NULL, want[3];
+	struct tw_array *arrays = NULL;
+	size_t count = 0, n = 0;
+	uint64_t cut = 0;
+
+	assert_int_equal(s->look(s, from, to, &cut, &got, &count), TW_OK);
+	assert_int_equal(cut, 1);
+	assert_int_equal(count, 3);
+	make_parts(1, want);
+	for (size_t k = 1; k < 3; k++) {
+		assert_int_equal(got[k].bytes->bytes, want[k].bytes->bytes);
+		assert_memory_equal(got[k].bytes->data, want[k].bytes->data, want[k].bytes->bytes);
+	}
+	assert_int_equal(tw_part_unpack(got[0].bytes->data, got[0].bytes->bytes, &tw_heap_system,
+					&arrays, &n),
+			 whole ? TW_OK : TW_BAD_BYTES);
+	free(arrays);
+	assert_int_equal(tw_part_unpack_head(got[0].bytes->data, got[0].bytes->bytes,
+					     &tw_heap_system, &arrays, &n),
+			 TW_OK);
+	assert_int_equal(n, 4);
+	assert_string_equal(arrays[0].name, "parameters");
+	assert_int_equal(arrays[0].from, 10);
+	assert_int_equal(arrays[0].n, 5);
+	assert_int_equal(arrays[0].at != NULL, whole);
+	assert_memory_equal(arrays[2].at, "\1\2\1", 3);
+	free(arrays);
+	drop_parts(want);
+	s->loaded_free(s, got, count);
+}
+
+static void heads_come_without_floats(void **state)
+{
+	struct tw_store *s = open_store();
+
+	assert_int_equal(save(s, 1), TW_OK);
+	look_at(s, 0, 0, false);
+	look_at(s, 0, 10, false);
+	look_at(s, 15, 99, false);
+	look_at(s, 14, 15, true);
+	look_at(s, 0, 11, true);
+	tw_dir_store_close(s);
+}
+
+/* A float that changed is noticed although it is not read, once; and by whoever reads it. */
+static void heads_vouch_for_the_floats(void **state)
+{
+	struct tw_part *got = NULL;
+	struct tw_store *s;
+	size_t count = 0;
+	uint64_t cut = 0;
+	char path[200];
+	FILE *f;
+
+	s = open_store();
+	assert_int_equal(save(s, 1), TW_OK);
+	tw_dir_store_close(s);
+	snprintf(path, sizeof path, "%s/ckpt-1/parameters-10-15.safetensors", scratch());
+	f = fopen(path, "r+");
+	fseek(f, -9, SEEK_END);
+	fputc('x', f);
+	fclose(f);
+	s = open_store();
+	assert_int_equal(s->look(s, 0, 0, &cut, &got, &count), TW_OK);
+	assert_int_equal(cut, 0);
+	assert_non_null(strstr(said, "parameters-10-15.safetensors does not match its hash"));
+	s->loaded_free(s, got, count);
+	tw_dir_store_close(s);
+}
+
 static void another_job_is_refused(void **state)
 {
 	struct tw_store_facts other = facts;
@@ -453,33 +580,51 @@ static void a_missing_directory_is_said(void **state)
 	assert_non_null(strstr(why.text, "/nowhere/at/all"));
 }
 
+/* The file that the pieces of an image make. */
+static struct tw_block *file_of(const struct tw_part_image *image)
+{
+	struct tw_block *b = tw_block_new(&tw_heap_system, image->bytes);
+	uint8_t *at = b->data;
+
+	for (size_t k = 0; k < image->pieces; k++) {
+		memcpy(at, image->piece[k].iov_base, image->piece[k].iov_len);
+		at += image->piece[k].iov_len;
+	}
+	return b;
+}
+
 /* Hostile bytes in a safetensors image: refused or decoded, never read past their end (the
  * sanitizers watch). */
 static void hostile_images_do_no_harm(void **state)
 {
 	struct tw_part parts[3];
 	struct tw_part_image image;
+	struct tw_block *file;
 
 	make_parts(1, parts);
 	assert_int_equal(tw_part_encode(&tw_heap_system, &parts[0], &image), TW_OK);
 	assert_int_equal(image.encoding, TW_PART_SAFETENSORS);
-	for (size_t i = 0; i < image.bytes->bytes; i++)
+	file = file_of(&image);
+	tw_part_image_release(&image);
+	for (size_t i = 0; i < file->bytes; i++)
 		for (int bit = 0; bit < 8; bit++) {
 			struct tw_block *out = NULL;
 
-			image.bytes->data[i] ^= (uint8_t)(1u << bit);
-			if (tw_part_decode(&tw_heap_system, &image, &out) == TW_OK)
+			file->data[i] ^= (uint8_t)(1u << bit);
+			if (tw_part_decode(&tw_heap_system, TW_PART_SAFETENSORS, file, &out) ==
+			    TW_OK)
 				tw_block_drop(out);
-			image.bytes->data[i] ^= (uint8_t)(1u << bit);
+			file->data[i] ^= (uint8_t)(1u << bit);
 		}
-	for (size_t all = image.bytes->bytes; image.bytes->bytes > 0;) {
+	for (size_t all = file->bytes; file->bytes > 0;) {
 		struct tw_block *out = NULL;
 
-		image.bytes->bytes--;
-		assert_int_equal(tw_part_decode(&tw_heap_system, &image, &out), TW_BAD_BYTES);
-		assert_true(image.bytes->bytes < all);
+		file->bytes--;
+		assert_int_equal(tw_part_decode(&tw_heap_system, TW_PART_SAFETENSORS, file, &out),
+				 TW_BAD_BYTES);
+		assert_true(file->bytes < all);
 	}
-	tw_block_drop(image.bytes);
+	tw_block_drop(file);
 	drop_parts(parts);
 }
 
@@ -525,6 +670,9 @@ int main(void)
 		IN_A_DIRECTORY(a_refused_cut_is_not_taken_for_the_future),
 		IN_A_DIRECTORY(counts_add_up),
 		IN_A_DIRECTORY(the_manifest_says_how_far),
+		IN_A_DIRECTORY(parts_that_were_put_make_the_same_cut),
+		IN_A_DIRECTORY(heads_come_without_floats),
+		IN_A_DIRECTORY(heads_vouch_for_the_floats),
 		IN_A_DIRECTORY(another_job_is_refused),
 		IN_A_DIRECTORY(what_a_crash_left_is_removed),
 		IN_A_DIRECTORY(a_full_disk_leaves_the_cut_before),

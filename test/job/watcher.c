@@ -128,6 +128,23 @@ static void more_cuts(struct watcher *w, uint64_t cut)
 	w->cuts = room;
 }
 
+/* What the store has of a shard from now on, if the cut becomes complete. */
+static void keep_part(struct watcher *w, uint64_t cut, const struct tw_part *part)
+{
+	unsigned shard;
+
+	more_cuts(w, cut);
+	if (sscanf(part->name, "shard %u", &shard) != 1 || shard >= w->plan->problem.shards ||
+	    !part->bytes)
+		return;
+	free(w->shard[shard].cut[cut].times);
+	free(w->shard[shard].cut[cut].late);
+	w->shard[shard].cut[cut] = read_part(w, part);
+	if (w->loud)
+		fprintf(stderr, "cut %llu of shard %u: %llu samples\n", (unsigned long long)cut,
+			shard, (unsigned long long)w->shard[shard].cut[cut].total);
+}
+
 static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
 				 size_t count)
 {
@@ -138,21 +155,19 @@ static enum tw_status watch_save(struct tw_store *s, uint64_t cut, const struct 
 		return st;
 	more_cuts(w, cut);
 	w->newest = cut;
-	for (size_t k = 0; k < count; k++) {
-		unsigned shard;
-
-		if (sscanf(parts[k].name, "shard %u", &shard) != 1 ||
-		    shard >= w->plan->problem.shards)
-			continue;
-		free(w->shard[shard].cut[cut].times);
-		free(w->shard[shard].cut[cut].late);
-		w->shard[shard].cut[cut] = read_part(w, &parts[k]);
-		if (w->loud)
-			fprintf(stderr, "cut %llu of shard %u: %llu samples\n",
-				(unsigned long long)cut, shard,
-				(unsigned long long)w->shard[shard].cut[cut].total);
-	}
+	for (size_t k = 0; k < count; k++)
+		keep_part(w, cut, &parts[k]);
 	return TW_OK;
+}
+
+static enum tw_status watch_put(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	struct watcher *w = (struct watcher *)s;
+	const enum tw_status st = w->inner->put(w->inner, cut, part);
+
+	if (st == TW_OK)
+		keep_part(w, cut, part);
+	return st;
 }
 
 static enum tw_status watch_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
@@ -181,7 +196,10 @@ struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
 {
 	struct watcher *w = calloc(1, sizeof *w);
 
-	w->store = (struct tw_store){ watch_save, watch_load, watch_loaded_free };
+	w->store = (struct tw_store){ .save = watch_save,
+				      .load = watch_load,
+				      .loaded_free = watch_loaded_free,
+				      .put = watch_put };
 	w->inner = tw_memory_store_new(&tw_heap_system);
 	w->plan = plan;
 	w->loud = loud;

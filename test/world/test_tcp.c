@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tcp.c - the world tcp with small actors: order, news, cuts, refusals, memory. */
-/* labels: threads */
+/* labels: threads waits */
 #include "base/refusing.h"
 #include "world/tcp_kit.h"
 

@@ -25,7 +25,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
 	tw_spans_init(&m->cuts.closed, heap);
 	tw_spans_init(&m->commit.spans, heap);
-	m->scores.chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
+	m->scores.chunks =
+		p->problem.tests < TW_SCORE_CHUNKS ? (uint32_t)p->problem.tests : TW_SCORE_CHUNKS;
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
@@ -68,6 +69,7 @@ static void master_free(struct tw_actor *a)
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
+	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
@@ -76,6 +78,8 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
+	tw_digest_free(m->ending.parameters);
+	tw_digest_free(m->ending.buffers);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -90,8 +94,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_stuck_watch(m, ctx);
-	m->restart.loading = true;
-	ctx->world->load(ctx);
+	tw_cut_load(m, ctx);
 }
 
 /* Each role has its own words, and its own nodes. */
@@ -108,7 +111,7 @@ static bool master_may_hear(const struct master *m, const struct tw_context *ctx
 		return msg->from.node > m->plan->crew.servers &&
 		       !(hello && msg->b.hello.role == TW_SERVER);
 	case TW_SERVER:
-		return served && !tw_master_has_replicas(m) &&
+		return served && !tw_plan_holds_by_workers(m->plan) &&
 		       !(hello && msg->b.hello.role != TW_SERVER);
 	default:
 		return served && msg->h.shard == msg->from.index;
@@ -238,8 +241,9 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].state = SERVER_AWAY;
 		tw_master_lose_shards(m, ctx, node);
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_down(m, ctx, node);
+		tw_cells_hold(m, ctx, node, 0);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
 	}
@@ -260,8 +264,9 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 				if (m->shard[s].node == node)
 					tw_master_resync_shard(m, ctx, s);
 		}
-	} else if (node && m->members.cell) {
+	} else if (node && m->members.cells.cell) {
 		tw_cells_up(m, ctx, node, boot);
+		tw_cells_hold(m, ctx, node, boot);
 	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
 		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */
 	} else if (slot != UINT32_MAX) {

@@ -48,6 +48,8 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
+/* Is this the node of the live member in this slot, or of one of its cells? */
+bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* Is it from a worker that is a member now?  One that is not is told so. */
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A worker that knows nothing. */
@@ -73,6 +75,8 @@ bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uin
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 uint32_t tw_master_servers_live(const struct master *m);
+/* This node is to let the shard go, if it has it in this incarnation or an earlier one. */
+void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation);
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
 /* A server asks to leave. */
 void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -335,7 +339,12 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx);
 /* HOST for this node, without what it is taken from. */
 struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
 				   uint32_t node);
+/* HOST as it was assigned; not before its part was read. */
 void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* Parts of a large cut may be read, if there is room for them. */
+void tw_cut_read_next(struct master *m, struct tw_context *ctx);
+/* Ask for the newest cut. */
+void tw_cut_load(struct master *m, struct tw_context *ctx);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
 
@@ -346,6 +355,8 @@ void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);
+/* Is the part of this shard here, or with the store? */
+bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Are workers' parts in a cut, too? */
 bool tw_cut_workers_keep_state(const struct master *m);
 /* How long after one cut the next is due. */
@@ -403,6 +414,8 @@ void tw_score_dry(struct master *m, struct tw_context *ctx);
 /* A shard says how much was in when nothing was left to deal. */
 void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has);
 void tw_score_count(struct master *m, struct tw_context *ctx);
+/* Is the final vector of this shard here, or digested? */
+bool tw_score_has_vector(const struct master *m, uint32_t shard);
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
 
@@ -427,14 +440,27 @@ bool tw_takeover(struct master *m, struct tw_context *ctx);
 /* --- master_cells.c ------------------------------------------------------------------------- */
 
 enum tw_status tw_cells_init(struct master *m);
+void tw_cells_release(struct master *m);
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
-/* The slot whose cell has its place on this node; TW_NO_SLOT: none. */
-uint32_t tw_cells_slot_of(const struct master *m, uint32_t node);
+/* The place that this node has; NULL: none.  And the slot of a place. */
+struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
+uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
+/* A place that is vacant, of the worker that misses fewest: its slot, and whom to wait for. */
+void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom);
+/* The cells of this member, to the world. */
+void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who);
 /* A cell asks to join. */
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);
+/* Where cells hold shards: this node is there with this boot (0: it is gone).  Shards that it had
+ * before are lost; those that it has are told again what they may have missed. */
+void tw_cells_hold(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
+/* The cell that is to hold this shard, if all cells of the worker are there; else NULL. */
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard);
+/* Is a shard elsewhere than the cell that computes its stage? */
+bool tw_cells_misplaced(const struct master *m);
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
 
 #endif

@@ -1,48 +1,188 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_cells.c - workers of several cells: who is there, and when a worker is whole.
+/* master_cells.c - workers of several cells: who has which place, and when a worker is whole.
  *
- *  (1) a cell has the place of its node: cell k of all has slot k / cells, and is cell k % cells
- *      of it.  A node that comes back takes its place again.
- *  (2) a worker is admitted when all of its cells have asked; they get one identity.
- *  (3) where one cell is lost, or asks anew, the worker is lost: the others are fenced and ask
- *      again.  So an asking cell is never a member. */
+ *  (1) a node has one place: a slot, and a cell of it.  Before training begins it gets the one that
+ *      it wishes for, if that is vacant.  Otherwise the worker that misses fewest cells gets it, so
+ *      that as many workers as possible are whole.
+ *  (2) a worker is admitted when all of its places are taken; its cells get one identity, and are
+ *      told where the others are.
+ *  (3) where one cell is lost, or asks anew, the worker is lost: its places are vacant, and the
+ *      others are fenced and ask again.  So an asking cell is never a member.
+ *  (4) where cells hold the shards of their stages, a node that holds some gets the place of that
+ *      stage again.  A node that is gone has taken its shards along, and all go back to a cut. */
 #include "node/master/master.h"
+
+/* --- the book ------------------------------------------------------------------------------- */
+
+static enum tw_status levels_init(struct master *m, uint32_t cells)
+{
+	const uint32_t slots = m->plan->crew.workers;
+	struct cell_book *b = &m->members.cells;
+
+	b->level = tw_heap_zeros(m->heap, cells * sizeof *b->level);
+	for (uint32_t k = 0; b->level && k < cells; k++)
+		if (tw_slots_init(&b->level[k], m->heap, slots) != TW_OK)
+			return TW_NO_MEMORY;
+	for (uint32_t k = 0; b->level && k < slots; k++)
+		tw_slots_put(&b->level[0], k, true);
+	return b->level ? TW_OK : TW_NO_MEMORY;
+}
 
 enum tw_status tw_cells_init(struct master *m)
 {
+	const uint32_t cells = tw_plan_cells(m->plan), slots = m->plan->crew.workers;
+	struct cell_book *b = &m->members.cells;
+	uint32_t chains = 1;
+
 	if (!tw_plan_is_staged(m->plan))
 		return TW_OK;
-	m->members.cell =
-		tw_heap_zeros(m->heap, (size_t)m->plan->crew.workers * tw_plan_cells(m->plan) *
-					       sizeof *m->members.cell);
-	return m->members.cell ? TW_OK : TW_NO_MEMORY;
+	while (chains < slots * cells)
+		chains *= 2;
+	b->mask = chains - 1;
+	b->cell = tw_heap_zeros(m->heap, (size_t)slots * cells * sizeof *b->cell);
+	b->here = tw_heap_zeros(m->heap, slots * sizeof *b->here);
+	b->at_node = m->heap->get(m->heap, chains * sizeof *b->at_node);
+	b->name = tw_heap_zeros(m->heap, cells * sizeof *b->name);
+	if (!b->cell || !b->here || !b->at_node || !b->name)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < chains; k++)
+		b->at_node[k] = UINT32_MAX;
+	return levels_init(m, cells);
+}
+
+void tw_cells_release(struct master *m)
+{
+	struct cell_book *b = &m->members.cells;
+
+	for (uint32_t k = 0; b->level && k < tw_plan_cells(m->plan); k++)
+		tw_slots_release(&b->level[k]);
+	m->heap->put(m->heap, b->level);
+	m->heap->put(m->heap, b->name);
+	m->heap->put(m->heap, b->at_node);
+	m->heap->put(m->heap, b->here);
+	m->heap->put(m->heap, b->cell);
 }
 
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell)
 {
-	return &m->members.cell[slot * tw_plan_cells(m->plan) + cell];
+	return &m->members.cells.cell[slot * tw_plan_cells(m->plan) + cell];
 }
 
-uint32_t tw_cells_slot_of(const struct master *m, uint32_t node)
+struct cell_info *tw_cell_on(const struct master *m, uint32_t node)
 {
-	const uint32_t first = tw_plan_cell_node(m->plan, 0, 0);
-	const uint32_t slot = node < first ? UINT32_MAX : (node - first) / tw_plan_cells(m->plan);
+	const struct cell_book *b = &m->members.cells;
 
-	return slot < m->plan->crew.workers ? slot : TW_NO_SLOT;
+	for (uint32_t k = b->at_node[node & b->mask]; k != UINT32_MAX; k = b->cell[k].next_at)
+		if (b->cell[k].node == node)
+			return &b->cell[k];
+	return NULL;
 }
 
-static uint32_t cell_of(const struct master *m, uint32_t node)
+uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c)
 {
-	return (node - tw_plan_cell_node(m->plan, 0, 0)) % tw_plan_cells(m->plan);
+	return (uint32_t)(c - m->members.cells.cell) / tw_plan_cells(m->plan);
 }
 
-/* (2) */
-static bool is_whole(const struct master *m, uint32_t slot)
+static uint32_t number_of(const struct master *m, const struct cell_info *c)
 {
-	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++)
-		if (!tw_cell_at(m, slot, c)->here)
-			return false;
-	return true;
+	return (uint32_t)(c - m->members.cells.cell) % tw_plan_cells(m->plan);
+}
+
+/* A place is taken, or is vacant again. */
+static void put(struct master *m, struct cell_info *c, bool here)
+{
+	const uint32_t slot = tw_cell_slot(m, c), cells = tw_plan_cells(m->plan);
+	struct cell_book *b = &m->members.cells;
+	uint32_t *link = &b->at_node[c->node & b->mask];
+
+	if (c->here == here)
+		return;
+	c->here = here;
+	if (b->here[slot] < cells)
+		tw_slots_put(&b->level[b->here[slot]], slot, false);
+	if (here) {
+		c->next_at = *link;
+		*link = (uint32_t)(c - b->cell);
+		b->here[slot]++;
+	} else {
+		while (&b->cell[*link] != c)
+			link = &b->cell[*link].next_at;
+		*link = c->next_at;
+		b->here[slot]--;
+	}
+	if (b->here[slot] < cells)
+		tw_slots_put(&b->level[b->here[slot]], slot, true);
+}
+
+/* --- joining -------------------------------------------------------------------------------- */
+
+static struct cell_info *vacant_in(const struct master *m, uint32_t slot, uint32_t wished)
+{
+	const uint32_t cells = tw_plan_cells(m->plan);
+	uint32_t cell = 0;
+
+	if (wished < cells && !tw_cell_at(m, slot, wished)->here)
+		return tw_cell_at(m, slot, wished);
+	while (tw_cell_at(m, slot, cell)->here)
+		cell++;
+	return tw_cell_at(m, slot, cell);
+}
+
+/* (4): the place of the stage whose shards this node holds, or else of one whose shards nobody
+ * holds; NULL: there is none. */
+static struct cell_info *vacant_with_shards(const struct master *m, uint32_t node, uint32_t boot)
+{
+	struct cell_info *other = NULL;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct shard_info *i = &m->shard[s];
+		struct cell_info *c = tw_cell_at(
+			m, 0, tw_plan_cell_for(m->plan, m->plan->staging.stage_of[s], 0));
+
+		if (c->here)
+			continue;
+		if (i->node == node && i->boot == boot)
+			return c;
+		if (!i->boot && !other)
+			other = c;
+	}
+	return other;
+}
+
+/* (1); NULL: there is no vacancy. */
+static struct cell_info *vacancy(const struct master *m, uint32_t node,
+				 const struct tw_body_hello *wish)
+{
+	const struct cell_book *b = &m->members.cells;
+	const uint32_t cells = tw_plan_cells(m->plan);
+	const bool wishes = wish->slot < m->plan->crew.workers;
+
+	if (!m->restart.begun && wishes && wish->cell < cells &&
+	    !tw_cell_at(m, wish->slot, wish->cell)->here)
+		return tw_cell_at(m, wish->slot, wish->cell);
+	if (tw_plan_is_with_stage(m->plan) && vacant_with_shards(m, node, wish->boot))
+		return vacant_with_shards(m, node, wish->boot);
+	for (uint32_t k = cells; k-- > 0;) {
+		const uint32_t slot = wishes && tw_slots_has(&b->level[k], wish->slot)
+					      ? wish->slot
+					      : tw_slots_next(&b->level[k], 0);
+
+		if (slot != TW_NO_SLOT)
+			return vacant_in(m, slot, wish->cell);
+	}
+	return NULL;
+}
+
+void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom)
+{
+	const struct tw_body_hello any = { .slot = UINT32_MAX, .cell = UINT32_MAX };
+	const struct cell_info *c = vacancy(m, UINT32_MAX, &any);
+
+	if (!c)
+		return;
+	*slot = tw_cell_slot(m, c);
+	*whom = (struct tw_addr){ tw_plan_cell_node(m->plan, *slot, number_of(m, c)), TW_WORKER,
+				  (uint16_t)number_of(m, c) };
 }
 
 /* Did it know who it is, or did its memory go? */
@@ -54,56 +194,125 @@ static bool starts_anew(const struct master *m, uint32_t slot, const struct cell
 
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
-	const uint32_t slot = tw_cells_slot_of(m, msg->from.node);
-	struct cell_info *c;
+	struct cell_info *c = tw_cell_on(m, msg->from.node);
+	uint32_t slot = c ? tw_cell_slot(m, c) : TW_NO_SLOT;
 
-	if (slot == TW_NO_SLOT)
-		return;
-	c = tw_cell_at(m, slot, cell_of(m, msg->from.node));
-	if (m->member[slot].live && !starts_anew(m, slot, c, msg)) { /* it asked twice */
-		tw_master_welcome_cell(m, ctx, slot, cell_of(m, msg->from.node));
+	if (c && m->member[slot].live && !starts_anew(m, slot, c, msg)) { /* it asked twice */
+		tw_master_welcome_cell(m, ctx, slot, number_of(m, c));
 		return;
 	}
-	if (m->member[slot].live)
+	if (c && m->member[slot].live)
 		tw_master_remove(m, ctx, slot, TW_GONE);
+	c = tw_cell_on(m, msg->from.node);
+	if (!c)
+		c = vacancy(m, msg->from.node, &msg->b.hello);
+	if (!c) {
+		tw_master_refuse_node(ctx, msg->from.node, msg->h.incarnation, TW_REFUSED_FULL);
+		return;
+	}
 	m->waits.came = true;
-	c->here = true;
+	tw_cells_hold(m, ctx, msg->from.node, msg->b.hello.boot);
+	c->node = msg->from.node;
 	c->boot = msg->b.hello.boot;
-	if (is_whole(m, slot))
-		tw_master_take_in(m, ctx, slot, tw_plan_cell_node(m->plan, slot, 0),
+	put(m, c, true);
+	slot = tw_cell_slot(m, c);
+	if (m->members.cells.here[slot] == tw_plan_cells(m->plan)) /* (2) */
+		tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
 				  tw_cell_at(m, slot, 0)->boot);
 }
+
+void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who)
+{
+	struct tw_member *list = m->members.cells.name;
+
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
+		list[k] = *who;
+		list[k].node = tw_cell_at(m, who->slot, k)->node;
+	}
+	tw_members(ctx, list, tw_plan_cells(m->plan));
+}
+
+/* --- going ---------------------------------------------------------------------------------- */
 
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	if (!tw_plan_is_staged(m->plan))
 		return;
-	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++) {
-		tw_cell_at(m, slot, c)->here = false;
-		tw_master_refuse_node(ctx, tw_plan_cell_node(m->plan, slot, c),
-				      m->member[slot].incarnation, TW_REFUSED_FENCED);
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
+		struct cell_info *c = tw_cell_at(m, slot, k);
+
+		put(m, c, false);
+		tw_master_refuse_node(ctx, c->node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	}
 }
 
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node)
 {
-	const uint32_t slot = tw_cells_slot_of(m, node);
+	struct cell_info *c = tw_cell_on(m, node);
 
-	if (slot == TW_NO_SLOT)
-		return;
-	if (m->member[slot].live)
-		tw_master_remove(m, ctx, slot, TW_GONE);
-	tw_cell_at(m, slot, cell_of(m, node))->here = false;
+	if (c && m->member[tw_cell_slot(m, c)].live)
+		tw_master_remove(m, ctx, tw_cell_slot(m, c), TW_GONE);
+	else if (c)
+		put(m, c, false);
 }
 
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
-	const uint32_t slot = tw_cells_slot_of(m, node);
+	const struct cell_info *c = tw_cell_on(m, node);
 
-	if (slot == TW_NO_SLOT)
+	if (!c)
 		return;
-	if (tw_cell_at(m, slot, cell_of(m, node))->boot != boot)
+	if (c->boot != boot)
 		tw_cells_down(m, ctx, node); /* it lost its memory */
-	else if (m->member[slot].live)
-		tw_master_reconnected(m, ctx, slot);
+	else if (m->member[tw_cell_slot(m, c)].live)
+		tw_master_reconnected(m, ctx, tw_cell_slot(m, c));
+}
+
+/* --- shards on the nodes of cells (4) ------------------------------------------------------- */
+
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard)
+{
+	const uint32_t stage = m->plan->staging.stage_of[shard];
+
+	return m->member[0].live ? tw_cell_at(m, 0, tw_plan_cell_for(m->plan, stage, 0)) : NULL;
+}
+
+bool tw_cells_misplaced(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct cell_info *c = tw_cell_of_shard(m, s);
+
+		if (c && m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node != c->node)
+			return true;
+	}
+	return false;
+}
+
+/* Shards of this node that another life of it had; false: there are none. */
+static bool forget_boots(struct master *m, uint32_t node, uint32_t boot)
+{
+	bool any = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (i->node != node || !i->boot || i->boot == boot)
+			continue;
+		i->boot = 0;
+		any = true;
+	}
+	return any;
+}
+
+void tw_cells_hold(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	if (!tw_plan_is_with_stage(m->plan))
+		return;
+	if (forget_boots(m, node, boot)) {
+		tw_master_lose_shards(m, ctx, node);
+		return;
+	}
+	for (uint32_t s = 0; boot && s < m->plan->problem.shards; s++)
+		if (m->shard[s].node == node && m->shard[s].boot == boot)
+			tw_master_resync_shard(m, ctx, s);
 }

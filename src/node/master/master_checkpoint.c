@@ -8,7 +8,10 @@
  *      One that does not drain says for each shard what it has applied, and what the master knew to
  *      be done when it asked.
  *  (3) under rounds a cut is of one round, that of the SNAP: the parts of all shards and the
- *      master's own.  Where a shard has gone on meanwhile, the cut is let go and made again. */
+ *      master's own.  Where a shard has gone on meanwhile, the cut is let go and made again.
+ *  (4) a large cut (tw_plan_cut_is_large) is never here as a whole: shards are asked for their parts
+ *      in order, as many at a time as may be here, and the store gets each when it comes.  Under
+ *      rounds such a cut drains, because (3) asks all shards at once. */
 #include "node/master/master.h"
 
 #include <stdio.h>
@@ -33,6 +36,13 @@ void tw_cut_abort(struct master *m)
 	m->cuts.making = 0;
 	m->cuts.parts_here = 0;
 	m->cuts.running = false;
+	m->cuts.large = m->cuts.writing = false;
+	m->cuts.asked_for = m->cuts.written = 0;
+}
+
+bool tw_cut_has_part(const struct master *m, uint32_t shard)
+{
+	return m->shard[shard].part || (m->cuts.large && shard < m->cuts.written);
 }
 
 static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
@@ -45,8 +55,43 @@ static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *m
 
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	if (m->cuts.making && m->phase != PHASE_SAVE && !m->shard[shard].part)
+	if (m->cuts.making && m->phase != PHASE_SAVE && !tw_cut_has_part(m, shard) &&
+	    (!m->cuts.large || shard < m->cuts.asked_for))
 		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
+}
+
+/* (4): ask for as many parts as there is room for, at least one. */
+static void ask_for_parts(struct master *m, struct tw_context *ctx)
+{
+	struct cuts *c = &m->cuts;
+	uint64_t bytes = 0;
+
+	for (uint32_t s = c->written; s < c->asked_for; s++)
+		bytes += tw_plan_part_bytes(m->plan, s);
+	while (c->asked_for < m->plan->problem.shards) {
+		bytes += tw_plan_part_bytes(m->plan, c->asked_for);
+		if (c->asked_for > c->written && bytes > m->plan->checkpoint.memory)
+			return;
+		c->asked_for++;
+		tw_cut_snap_shard(m, ctx, c->asked_for - 1);
+	}
+}
+
+/* (4): the next part in order goes to the store, if it is here. */
+static void put_part(struct master *m, struct tw_context *ctx)
+{
+	struct cuts *c = &m->cuts;
+	struct tw_part part = { .bytes = NULL };
+
+	if (c->writing || c->written == m->plan->problem.shards || !m->shard[c->written].part)
+		return;
+	part.bytes = m->shard[c->written].part;
+	snprintf(part.name, sizeof part.name, "shard %u", c->written);
+	c->writing = true;
+	c->begun = c->making;
+	ctx->world->put(ctx, c->making, &part);
+	tw_block_drop(part.bytes);
+	m->shard[c->written].part = NULL;
 }
 
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -82,7 +127,10 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	/* one that was let go while the store wrote it keeps its number: what the store says of it
 	 * must not be taken for this one's, and it may become complete */
 	m->cuts.making = (m->cuts.stored > m->cuts.last ? m->cuts.stored : m->cuts.last) + 1;
+	if (m->cuts.making <= m->cuts.begun)
+		m->cuts.making = m->cuts.begun + 1;
 	m->cuts.running = m->phase == PHASE_RUN;
+	m->cuts.large = tw_plan_cut_is_large(m->plan);
 	m->cuts.asked = as_of_now(m);
 	m->wish.cut = false;
 	m->since = tw_now(ctx);
@@ -98,7 +146,9 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	if (!m->cuts.running)
 		m->phase = PHASE_SNAP;
 	tw_stuck_owes_part(m);
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+	if (m->cuts.large)
+		ask_for_parts(m, ctx);
+	for (uint32_t s = 0; s < m->plan->problem.shards && !m->cuts.large; s++)
 		tw_cut_snap_shard(m, ctx, s);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		tw_cut_snap_worker(m, ctx, k);
@@ -203,8 +253,10 @@ void tw_cut_check(struct master *m, struct tw_context *ctx)
 {
 	if (!m->cuts.making || m->cuts.stored == m->cuts.making)
 		return;
+	if (m->cuts.large)
+		put_part(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!m->shard[s].part)
+		if (m->cuts.large ? s >= m->cuts.written : !m->shard[s].part)
 			return;
 	if (tw_cut_workers_keep_state(m) && m->cuts.parts_here < tw_master_live(m))
 		return;
@@ -255,10 +307,13 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	} else if (msg->b.part.cut == 0) {
 		if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)
 			return; /* as in keep_of_shard */
-		if (msg->h.payload ==
-		    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) * sizeof(float))
+		if (m->phase == PHASE_COUNT && !tw_score_has_vector(m, s) &&
+		    msg->h.payload ==
+			    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) *
+				    sizeof(float))
 			keep(&m->shard[s].vector, msg->payload);
-	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making) {
+	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making &&
+		   !(m->cuts.large && (s < m->cuts.written || s >= m->cuts.asked_for))) {
 		keep_of_shard(m, s, msg);
 	}
 	if (m->cuts.running)
@@ -267,12 +322,19 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
 {
-	const bool drained = m->phase == PHASE_SAVE;
+	const bool drained = m->phase == PHASE_SAVE || m->phase == PHASE_SNAP;
 	const bool stop = m->wish.stop || (m->plan->checkpoint.stop_after &&
 					   m->cuts.made + 1 >= m->plan->checkpoint.stop_after);
 
 	if (cut != m->cuts.making)
 		return;
+	if (m->cuts.writing && status == TW_OK) {
+		m->cuts.writing = false;
+		m->cuts.written++;
+		ask_for_parts(m, ctx);
+		tw_cut_check(m, ctx);
+		return;
+	}
 	tw_cut_abort(m);
 	if (status != TW_OK) {
 		tw_say(ctx, TW_WARNING, "checkpoint %llu could not be written: %s",

@@ -54,19 +54,87 @@ static struct tw_steady steady_of(const struct master *m)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+bool tw_score_has_vector(const struct master *m, uint32_t shard)
+{
+	return m->shard[shard].vector || (m->ending.large && shard < m->ending.digested);
+}
+
 void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	struct tw_msg *msg;
 
-	if (m->phase != PHASE_COUNT || (m->shard[shard].vector && m->shard[shard].counted))
+	if (m->phase != PHASE_COUNT || (m->ending.large && shard >= m->ending.asked_for) ||
+	    (tw_score_has_vector(m, shard) && m->shard[shard].counted))
 		return;
 	msg = tw_master_to_shard(m, ctx, shard, TW_SNAP);
 	if (!msg)
 		return;
 	/* not free of time: it must not overtake the last COMMIT */
-	msg->b.snap = (struct tw_body_snap){ 0, 1, 1 };
+	msg->b.snap = (struct tw_body_snap){ 0, 1, !tw_score_has_vector(m, shard) };
 	tw_send(ctx, msg);
 	tw_master_ask(m, ctx, shard, 0);
+}
+
+static uint64_t vector_bytes(const struct master *m, uint32_t shard)
+{
+	const size_t *border = m->plan->problem.border;
+
+	return (border[shard + 1] - border[shard]) * sizeof(float);
+}
+
+/* Of a large vector, ask for as many shards as there is room for, at least one; else for all. */
+static void ask_for_vectors(struct master *m, struct tw_context *ctx)
+{
+	struct ending *e = &m->ending;
+	uint64_t bytes = 0;
+
+	for (uint32_t s = e->digested; s < e->asked_for; s++)
+		bytes += vector_bytes(m, s);
+	while (e->asked_for < m->plan->problem.shards) {
+		bytes += vector_bytes(m, e->asked_for);
+		if (e->large && e->asked_for > e->digested && bytes > m->plan->checkpoint.memory)
+			return;
+		e->asked_for++;
+		tw_score_count_shard(m, ctx, e->asked_for - 1);
+	}
+}
+
+/* The next vectors in order, as far as they are here. */
+static void digest_vectors(struct master *m)
+{
+	const struct tw_problem *p = &m->plan->problem;
+	struct ending *e = &m->ending;
+
+	for (; e->digested < p->shards && m->shard[e->digested].vector; e->digested++) {
+		struct shard_info *i = &m->shard[e->digested];
+		const size_t from = p->border[e->digested], to = p->border[e->digested + 1];
+		const size_t turn = from > p->trainable ? from
+				    : to < p->trainable ? to
+							: p->trainable;
+		const float *at = tw_block_floats(i->vector);
+
+		tw_digest_add(e->parameters, at, (turn - from) * sizeof *at);
+		tw_digest_add(e->buffers, at + (turn - from), (to - turn) * sizeof *at);
+		tw_block_drop(i->vector);
+		i->vector = NULL;
+	}
+}
+
+static bool begin_ending(struct master *m, struct tw_context *ctx)
+{
+	struct ending *e = &m->ending;
+
+	tw_digest_free(e->parameters);
+	tw_digest_free(e->buffers);
+	*e = (struct ending){ .large = tw_plan_vector_is_large(m->plan) };
+	if (!e->large)
+		return true;
+	e->parameters = tw_digest_new();
+	e->buffers = tw_digest_new();
+	if (e->parameters && e->buffers)
+		return true;
+	tw_give_up(ctx, TW_NO_MEMORY, "no memory for the result");
+	return false;
 }
 
 /* Fetch the final vectors and tallies, then score them. */
@@ -77,16 +145,22 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		m->phase = PHASE_COUNT;
 		m->since = tw_now(ctx);
 		m->restart.asks++;
+		if (!begin_ending(m, ctx))
+			return;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 			m->shard[s].counted = false;
 			tw_block_drop(m->shard[s].vector);
 			m->shard[s].vector = NULL;
-			tw_score_count_shard(m, ctx, s);
 		}
+		ask_for_vectors(m, ctx);
 		return;
 	}
+	if (m->ending.large) {
+		digest_vectors(m);
+		ask_for_vectors(m, ctx);
+	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!m->shard[s].vector || !m->shard[s].counted)
+		if (!tw_score_has_vector(m, s) || !m->shard[s].counted)
 			return;
 	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
@@ -126,6 +200,9 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->residual_most = fmax(to->residual_most, t->residual_most);
 	to->residual_lost += t->residual_lost;
 	to->residuals_lost += t->residuals_lost;
+	to->gap += t->gap;
+	to->gap_values += t->gap_values;
+	to->gap_most = fmax(to->gap_most, t->gap_most);
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }
@@ -238,7 +315,10 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	t.dropped += t.tally.dropped_samples / p->problem.shards;
 	if (add_up(m, &t) != TW_OK)
 		goto fail;
-	if (status == TW_OK) {
+	if (status == TW_OK && m->ending.large) {
+		tw_digest_text(m->ending.parameters, t.parameters_digest);
+		tw_digest_text(m->ending.buffers, t.buffers_digest);
+	} else if (status == TW_OK) {
 		t.vector = tw_heap_zeros(m->heap, p->problem.shards * sizeof *t.vector);
 		if (!t.vector)
 			goto fail;

@@ -3,7 +3,9 @@
  *
  *  (1) parts are named by parameter range, so that other numbers of shards and workers can load
  *      them.
- *  (2) a cut that was not drained says for each shard what it has applied, and what the master knew
+ *  (2) of a large cut (tw_plan_cut_is_large) only heads are read at first.  The part of a shard is
+ *      read when there is room for it; until then the shard is ASSIGNED, and HOST is not sent.
+ *  (3) a cut that was not drained says for each shard what it has applied, and what the master knew
  *      to be done when it asked; the rest is dealt again. */
 #include "node/master/master.h"
 
@@ -29,10 +31,41 @@ static bool better(const struct master *m, uint32_t node, uint32_t than)
 	return load_of(m, node) < load_of(m, than);
 }
 
+/* The cell that computes its stage holds the shard; who had it before lets it go. */
+static void assign_to_cell(struct master *m, struct tw_context *ctx, uint32_t s)
+{
+	const struct cell_info *c = tw_cell_of_shard(m, s);
+	struct shard_info *i = &m->shard[s];
+
+	if (i->boot && i->node != c->node)
+		tw_master_unhost(ctx, i->node, s, i->incarnation);
+	i->node = c->node;
+	i->boot = c->boot;
+	i->place = SHARD_PENDING;
+}
+
+static void assign_to_cells(struct master *m, struct tw_context *ctx)
+{
+	bool pending = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards && tw_cell_of_shard(m, s); s++)
+		if (m->shard[s].place < SHARD_ASSIGNED) {
+			assign_to_cell(m, ctx, s);
+			pending = true;
+		}
+	if (pending)
+		tw_cut_load(m, ctx);
+}
+
 /* Choose a server for every shard that has none, and fetch the newest cut. */
 void tw_cut_assign(struct master *m, struct tw_context *ctx)
 {
 	bool pending = false;
+
+	if (tw_plan_is_with_stage(m->plan)) {
+		assign_to_cells(m, ctx);
+		return;
+	}
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
@@ -51,10 +84,43 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		i->place = SHARD_PENDING;
 		pending = true;
 	}
-	if (!pending)
-		return;
+	if (pending)
+		tw_cut_load(m, ctx);
+}
+
+void tw_cut_load(struct master *m, struct tw_context *ctx)
+{
 	m->restart.loading = true;
-	ctx->world->load(ctx);
+	if (tw_plan_cut_is_large(m->plan))
+		ctx->world->look(ctx, 0, 0);
+	else
+		ctx->world->load(ctx);
+}
+
+/* Is its part still to be read? (2) */
+static bool is_unread(const struct shard_info *i)
+{
+	return i->place == SHARD_ASSIGNED && i->host_cut && !i->host;
+}
+
+void tw_cut_read_next(struct master *m, struct tw_context *ctx)
+{
+	const size_t *border = m->plan->problem.border;
+	uint64_t here = 0;
+
+	if (m->restart.reading || m->restart.loading)
+		return;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		here += m->shard[s].host ? m->shard[s].host->bytes : 0;
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		if (!is_unread(&m->shard[s]))
+			continue;
+		if (here && here + tw_plan_part_bytes(m->plan, s) > m->plan->checkpoint.memory)
+			return;
+		m->restart.reading = s + 1;
+		ctx->world->look(ctx, border[s], border[s + 1]);
+		return;
+	}
 }
 
 struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
@@ -81,8 +147,11 @@ struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uin
 void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	const struct shard_info *i = &m->shard[shard];
-	struct tw_msg *msg = tw_cut_host_message(m, ctx, shard, i->node);
+	struct tw_msg *msg;
 
+	if (is_unread(i))
+		return;
+	msg = tw_cut_host_message(m, ctx, shard, i->node);
 	if (!msg)
 		return;
 	if (i->host) {
@@ -92,10 +161,11 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 	tw_send(ctx, msg);
 }
 
-/* One shard part of a cut, unpacked. */
+/* One shard part of a cut, unpacked; of a head, the floats are at NULL. */
 struct source {
 	struct tw_array *list;
 	size_t count;
+	struct tw_block *part; /* borrowed */
 };
 
 static void release_sources(struct master *m, struct source *src, size_t count)
@@ -120,7 +190,7 @@ static enum tw_status collect_floats(const struct source *src, size_t count, con
 		const struct tw_array *a = tw_part_find(src[k].list, src[k].count, name);
 		uint64_t low, high;
 
-		if (!a || a->kind != TW_FLOATS)
+		if (!a || a->kind != TW_FLOATS || !a->at)
 			continue;
 		low = a->from > from ? a->from : from;
 		high = a->from + a->n < from + n ? a->from + a->n : from + n;
@@ -197,6 +267,15 @@ static const struct source *nearest(const struct source *src, size_t count, uint
 	return best;
 }
 
+static size_t float_arrays(const struct source *s)
+{
+	size_t count = 0;
+
+	for (size_t k = 0; k < s->count; k++)
+		count += s->list[k].kind == TW_FLOATS;
+	return count;
+}
+
 /* A part for shard s from parts that were cut at other borders, or by other workers. */
 static enum tw_status assemble(struct master *m, const struct source *src, size_t count, uint32_t s,
 			       bool other_workers, struct tw_block **out)
@@ -205,13 +284,20 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 	const uint64_t from = p->problem.border[s], n = p->problem.border[s + 1] - from;
 	bool exact;
 	const struct source *first = nearest(src, count, from, n, &exact);
-	struct tw_array *list = tw_heap_zeros(m->heap, first->count * sizeof *list);
-	float *floats = m->heap->get(m->heap, first->count * n * sizeof(float) + 1);
+	struct tw_array *list;
+	float *floats, *room;
 	struct tw_spans applied, twice;
 	struct tw_span *once_list = NULL, *twice_list = NULL;
-	enum tw_status st = list && floats ? TW_OK : TW_NO_MEMORY;
+	enum tw_status st;
 	size_t used = 0;
 
+	if (exact && !other_workers) {
+		*out = tw_block_keep(first->part);
+		return TW_OK;
+	}
+	list = tw_heap_zeros(m->heap, first->count * sizeof *list);
+	floats = room = m->heap->get(m->heap, float_arrays(first) * n * sizeof(float) + 1);
+	st = list && floats ? TW_OK : TW_NO_MEMORY;
 	tw_spans_init(&applied, m->heap);
 	tw_spans_init(&twice, m->heap);
 	if (st == TW_OK && !exact) {
@@ -234,12 +320,13 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 		if (a->kind == TW_FLOATS) {
 			to->from = from;
 			to->n = n;
-			to->at = floats + used * n;
-			st = collect_floats(src, count, a->name, from, n, floats + used * n);
+			to->at = room;
+			st = collect_floats(src, count, a->name, from, n, room);
 			/* the sum of velocities that belong to nobody any more */
 			if (other_workers && (p->far.rule->traits & TW_RULE_PER_WORKER) &&
 			    starts_with(a->name, "rule."))
-				memset(floats + used * n, 0, n * sizeof(float));
+				memset(room, 0, n * sizeof(float));
+			room += n;
 		} else if (!exact && strcmp(a->name, "applied") == 0) {
 			to->at = once_list;
 			to->n = applied.count * sizeof *once_list;
@@ -272,10 +359,11 @@ static enum tw_status unpack_sources(struct master *m, const struct tw_part *par
 
 		if (!starts_with(parts[k].name, "shard "))
 			continue;
-		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap,
-				    &one->list, &one->count);
+		st = tw_part_unpack_head(parts[k].bytes->data, parts[k].bytes->bytes, m->heap,
+					 &one->list, &one->count);
 		if (st != TW_OK)
 			return st;
+		one->part = parts[k].bytes;
 		(*shards)++;
 	}
 	return *shards ? TW_OK : TW_BAD_BYTES;
@@ -405,7 +493,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (i->place != SHARD_PENDING)
 			continue;
 		i->host_cut = cut;
-		if (cut)
+		if (cut && !tw_plan_cut_is_large(m->plan))
 			st = assemble(m, src, shards, s, other, &i->host);
 		i->place = SHARD_ASSIGNED;
 		i->incarnation = tw_master_new_incarnation(m, ctx);
@@ -429,12 +517,76 @@ static void take_all_from(struct master *m, uint64_t cut)
 	}
 }
 
+/* (2): the part of this shard was read. */
+static enum tw_status take_part(struct master *m, const struct tw_part *parts, size_t count,
+				uint32_t s)
+{
+	struct source *src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
+	struct tw_master_part x;
+	enum tw_status st = src ? tw_master_part_read(parts, count, &x) : TW_NO_MEMORY;
+	size_t shards = 0;
+
+	if (st == TW_OK)
+		st = unpack_sources(m, parts, count, src, &shards);
+	if (st == TW_OK)
+		st = assemble(m, src, shards, s, x.slots != m->plan->crew.workers,
+			      &m->shard[s].host);
+	release_sources(m, src, shards);
+	return st;
+}
+
+/* The store has a newer cut than the one that shards are being taken from: those that are not taken
+ * yet are taken from that one, and in rounds all. */
+static void begin_again(struct master *m, uint64_t cut)
+{
+	const bool all = tw_master_is_one(m);
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (i->host_cut == cut ||
+		    (i->place != SHARD_ASSIGNED && !(all && i->place == SHARD_HOSTED)))
+			continue;
+		i->place = SHARD_HOMELESS;
+		tw_block_drop(i->host);
+		i->host = NULL;
+	}
+}
+
+static void part_read(struct master *m, struct tw_context *ctx, uint64_t cut,
+		      const struct tw_part *parts, size_t count, enum tw_status status)
+{
+	const uint32_t s = m->restart.reading - 1;
+
+	m->restart.reading = 0;
+	if (m->phase != PHASE_GATHER)
+		return;
+	if (status == TW_OK && is_unread(&m->shard[s]) && m->shard[s].host_cut != cut) {
+		begin_again(m, cut);
+		return;
+	}
+	if (status == TW_OK && is_unread(&m->shard[s]))
+		status = take_part(m, parts, count, s);
+	if (status != TW_OK) {
+		tw_give_up(ctx, status, "checkpoint %llu cannot be used: %s",
+			   (unsigned long long)cut, tw_status_name(status));
+		return;
+	}
+	if (m->shard[s].place == SHARD_ASSIGNED)
+		tw_cut_host(m, ctx, s);
+	tw_cut_read_next(m, ctx);
+}
+
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status)
 {
 	const bool first = !m->restart.looked;
 	bool pending = false;
 
+	if (m->restart.reading) { /* it was asked for first */
+		part_read(m, ctx, cut, parts, count, status);
+		return;
+	}
 	m->restart.loading = false;
 	m->restart.looked = true;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
@@ -464,7 +616,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_rounds(m))
 			return;
 	}
-	if (status == TW_OK && (tw_master_rounds(m) || tw_master_has_replicas(m)) &&
+	if (status == TW_OK && tw_master_is_one(m) &&
 	    (m->restart.history == HISTORY_ROLLED_BACK || !m->restart.begun))
 		take_all_from(m, cut);
 	if (status == TW_OK)
@@ -484,4 +636,5 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ASSIGNED)
 			tw_cut_host(m, ctx, s);
+	tw_cut_read_next(m, ctx);
 }

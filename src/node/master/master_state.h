@@ -153,10 +153,21 @@ struct member {
 
 #define NO_CHUNK UINT32_MAX
 
-/* A cell of a worker whose model is cut into stages, see master_cells.c. */
+/* A place for a cell of a worker whose model is cut into stages, see master_cells.c. */
 struct cell_info {
-	bool here; /* it has asked to join, or is a member's */
-	uint32_t boot;
+	bool here; /* who has it has asked to join, or is a member's */
+	uint32_t node, boot;
+	uint32_t next_at; /* the next one in cell_book.at_node */
+};
+
+/* All of them.  `put` in master_cells.c alone changes it. */
+struct cell_book {
+	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
+	uint32_t *at_node;      /* first places of chains, by node; UINT32_MAX: none */
+	uint32_t mask;
+	uint32_t *here;         /* by slot: how many of its cells are here */
+	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
+	struct tw_member *name; /* room for the cells of one worker */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
@@ -170,7 +181,7 @@ struct membership {
 	struct tw_slots barred; /* slots with a barred node */
 	uint32_t incarnations;  /* given by this master */
 	uint64_t views;         /* number of the last view */
-	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
+	struct cell_book cells;
 };
 
 /* --- servers and shards ----------------------------------------------------------------------- */
@@ -198,6 +209,7 @@ struct shard_info {
 	struct tw_tally tally;
 	struct tw_block *host; /* what HOST carries, kept to send again */
 	uint64_t host_cut;
+	uint32_t boot; /* where cells hold shards: of `node` when it was chosen; 0: it is gone */
 };
 
 static inline bool tw_shard_has_home(const struct shard_info *i)
@@ -237,6 +249,8 @@ struct restart {
 	bool resume;          /* the world's clock continues from the cut's: release on time */
 	bool begun;           /* training has begun in this generation or an earlier one */
 	bool loading, looked; /* looked: the newest cut's number is known */
+	uint32_t reading;     /* the part of this shard is being read from a large cut; 0: none,
+				 else its number + 1 */
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training continues; 0: immediately */
@@ -421,15 +435,20 @@ struct wishes {
 /* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
  *
  *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
- *      one. */
+ *      one.
+ *  (2) of a large cut, the store has the parts of the first `written` shards; the first `asked_for`
+ *      were asked for theirs. */
 struct cuts {
 	uint64_t last, made; /* last complete cut; made by this master */
 	uint64_t making;     /* number of the one under way; 0 none */
 	uint64_t stored;     /* number of the last one given to the store */
+	uint64_t begun;      /* number of the last one of which the store got a part */
 	bool running;        /* collected while training continues */
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;
+	bool large, writing;         /* writing: the store has not answered for the last part */
+	uint32_t asked_for, written; /* (2) */
 	struct tw_spans closed;      /* at the SNAP */
 	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
@@ -485,6 +504,15 @@ struct steady {
 	uint32_t left; /* shards that have not answered */
 };
 
+/* The final vector where it is large: it is digested in the order of shards, and not kept.
+ *
+ *  (1) the vectors of the first `digested` shards are in; the first `asked_for` were asked. */
+struct ending {
+	bool large;
+	uint32_t asked_for, digested;
+	struct tw_digest *parameters, *buffers;
+};
+
 /* What happened, as far as the master knows.  A cut restores redealt, dropped, refused and
  * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
@@ -528,6 +556,7 @@ struct master {
 	struct evaluation eval;
 	struct scores scores;
 	struct steady steady;
+	struct ending ending;
 	struct counts count;
 	struct watch watch;
 	struct tw_quantile speeds; /* of the live members whose speed is known */
@@ -547,6 +576,12 @@ static inline bool tw_master_has_replicas(const struct master *m)
 static inline bool tw_master_rounds(const struct master *m)
 {
 	return m->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+/* Do all shards go on from one state, whatever is lost? */
+static inline bool tw_master_is_one(const struct master *m)
+{
+	return tw_master_rounds(m) || tw_master_has_replicas(m) || tw_plan_is_with_stage(m->plan);
 }
 
 /* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would

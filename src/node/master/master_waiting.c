@@ -166,13 +166,17 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 	case PHASE_GATHER:
 		return tw_shard_has_home(i)         ? NULL
 		       : i->place == SHARD_ASSIGNED ? "its server to take it"
-						    : "a server to host it";
+		       : tw_plan_is_with_stage(m->plan) ? "a node for its stage"
+							: "a server to host it";
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";
 	case PHASE_SNAP:
-		return i->part ? NULL : "its part of the checkpoint";
+		return tw_cut_has_part(m, (uint32_t)(i - m->shard)) ? NULL
+								    : "its part of the checkpoint";
 	case PHASE_COUNT:
-		return i->counted && i->vector ? NULL : "its last parameters";
+		return i->counted && tw_score_has_vector(m, (uint32_t)(i - m->shard))
+			       ? NULL
+			       : "its last parameters";
 	case PHASE_SCORE:
 		return i->pinned ? NULL : "the version to evaluate";
 	case PHASE_RUN:
@@ -209,6 +213,8 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		out->slot = missing == TW_NO_SLOT ? 0 : missing;
 		out->whom =
 			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
+		if (tw_plan_is_staged(m->plan))
+			tw_cells_missing(m, &out->slot, &out->whom);
 		out->why = "it has not joined";
 		out->step = 0;
 		return true;

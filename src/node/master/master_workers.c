@@ -21,20 +21,22 @@ struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uin
 struct tw_msg *tw_master_to_cell(struct master *m, struct tw_context *ctx, uint32_t slot,
 				 uint32_t cell, enum tw_type type)
 {
-	const struct tw_addr to = { m->member[slot].node + cell, TW_WORKER, 0 };
-	struct tw_msg *msg = tw_msg_to(ctx, to, type);
+	const uint32_t node =
+		tw_plan_is_staged(m->plan) ? tw_cell_at(m, slot, cell)->node : m->member[slot].node;
+	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, type);
 
 	if (msg)
 		msg->h.view = m->restart.current;
 	return msg;
 }
 
-/* Where the shards are for this worker: on servers, or on its own node. */
+/* Where the shards are for this worker: on servers, or on its own node; and its cells. */
 static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t slot)
 {
+	const uint32_t cells = tw_plan_is_staged(m->plan) ? tw_plan_cells(m->plan) : 0;
 	const bool own = tw_master_has_replicas(m);
 	struct tw_place *tail;
-	uint32_t count = 0;
+	uint32_t count = cells;
 
 	if (own && m->member[slot].replica.state != REPLICA_READY)
 		return true;
@@ -45,12 +47,16 @@ static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *
 	tail = tw_msg_tail(ctx, msg, count * sizeof *tail);
 	if (!tail)
 		return false;
-	count = 0;
+	for (count = 0; count < cells; count++) {
+		const struct cell_info *c = tw_cell_at(m, slot, count);
+
+		tail[count] = (struct tw_place){ count, c->node, c->boot, TW_PLACE_CELL };
+	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (tw_shard_has_home(&m->shard[s]))
 			tail[count++] =
 				(struct tw_place){ s, own ? m->member[slot].node : m->shard[s].node,
-						   m->shard[s].incarnation, 0 };
+						   m->shard[s].incarnation, TW_PLACE_SHARD };
 	return true;
 }
 
@@ -75,7 +81,8 @@ static uint32_t node_for(const struct master *m, uint32_t slot, uint32_t shard)
 {
 	const uint32_t *stage_of = m->plan->staging.stage_of;
 
-	return m->member[slot].node + (stage_of ? stage_of[shard] : 0);
+	return stage_of ? tw_cell_at(m, slot, tw_plan_cell_for(m->plan, stage_of[shard], 0))->node
+			: m->member[slot].node;
 }
 
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -132,7 +139,10 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	/* a replica knows its own worker only, but counts what others owe when they go */
 	const bool all = tw_plan_gathers(m->plan) && state != TW_LIVE;
 
-	tw_members(ctx, &one, 1);
+	if (tw_plan_is_staged(m->plan))
+		tw_cells_name(m, ctx, &one);
+	else
+		tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct tw_member here = { slot, one.incarnation, one.state,
 						node_for(m, slot, s) };
@@ -175,13 +185,14 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 
 	if (!msg)
 		return;
-	msg->b.welcome =
-		(struct tw_body_welcome){ .slot = slot,
-					  .incarnation = e->incarnation,
-					  .workers = m->plan->crew.workers,
-					  .boot = m->members.cell ? tw_cell_at(m, slot, cell)->boot
-								  : e->boot,
-					  .cut = m->cuts.last };
+	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
+						   .incarnation = e->incarnation,
+						   .workers = m->plan->crew.workers,
+						   .boot = tw_plan_is_staged(m->plan)
+								   ? tw_cell_at(m, slot, cell)->boot
+								   : e->boot,
+						   .cut = m->cuts.last,
+						   .cell = cell };
 	if (e->restore) {
 		msg->payload = tw_block_keep(e->restore);
 		msg->h.payload = (uint32_t)e->restore->bytes;
@@ -217,7 +228,6 @@ enum tw_status tw_master_members_init(struct membership *all, struct tw_heap *he
 void tw_master_members_release(struct membership *all, struct tw_heap *heap)
 {
 	heap->put(heap, all->at_node);
-	heap->put(heap, all->cell);
 	tw_slots_release(&all->live);
 	tw_slots_release(&all->barred);
 }
@@ -265,8 +275,13 @@ static void unseat(struct master *m, uint32_t slot)
 
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 {
+	const struct cell_info *c;
 	uint32_t first = TW_NO_SLOT;
 
+	if (tw_plan_is_staged(m->plan)) {
+		c = tw_cell_on(m, node);
+		return c && m->member[tw_cell_slot(m, c)].live ? tw_cell_slot(m, c) : TW_NO_SLOT;
+	}
 	for (uint32_t k = m->members.at_node[node & m->members.mask]; k != TW_NO_SLOT;
 	     k = m->member[k].next_at)
 		if (k < first && m->member[k].node == node)
@@ -274,13 +289,19 @@ uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 	return first;
 }
 
+bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot)
+{
+	if (tw_plan_is_staged(m->plan))
+		return tw_master_slot_at(m, node) == slot;
+	return m->member[slot].live && m->member[slot].node == node;
+}
+
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t slot = msg->h.from;
 
-	if (slot < m->plan->crew.workers && m->member[slot].live &&
-	    m->member[slot].incarnation == msg->h.incarnation &&
-	    msg->from.node - m->member[slot].node < tw_plan_cells(m->plan))
+	if (slot < m->plan->crew.workers && m->member[slot].incarnation == msg->h.incarnation &&
+	    tw_master_is_of(m, msg->from.node, slot))
 		return m->member[slot].heard = true;
 	if (slot < m->plan->crew.workers && m->member[slot].incarnation < msg->h.incarnation &&
 	    msg->h.incarnation >> 20 < ctx->boot)
@@ -343,6 +364,8 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
 		return;
 	}
+	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
+		tw_cells_down(m, ctx, node); /* others waited with it */
 	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
 	if (slot == UINT32_MAX || m->member[slot].heard)
 		return;
@@ -431,6 +454,8 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
+	if (m->phase == PHASE_DRAIN) /* others must not wait for it: it gets nothing to do now */
+		tw_deal_tell_idle(m, ctx, slot, true);
 }
 
 /* --- coming back ----------------------------------------------------------------------------- */
@@ -451,8 +476,8 @@ static bool is_lost_cell(const struct master *m, const struct tw_msg *msg)
 	const struct tw_body_hello *h = &msg->b.hello;
 	const struct member *e = &m->member[h->slot];
 
-	return tw_plan_is_staged(m->plan) && !(e->live && e->incarnation == h->incarnation &&
-					       msg->from.node - e->node < tw_plan_cells(m->plan));
+	return tw_plan_is_staged(m->plan) &&
+	       !(e->incarnation == h->incarnation && tw_master_is_of(m, msg->from.node, h->slot));
 }
 
 void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -466,8 +491,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		return;
 	}
 	e = &m->member[h->slot];
-	if (e->live && e->incarnation == h->incarnation &&
-	    msg->from.node - e->node < tw_plan_cells(m->plan)) {
+	if (e->incarnation == h->incarnation && tw_master_is_of(m, msg->from.node, h->slot)) {
 		/* the drain comes last: a lease that it hears of now begins no work */
 		tw_deal_resend(m, ctx, h->slot);
 		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);

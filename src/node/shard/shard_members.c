@@ -20,7 +20,7 @@ enum tw_status tw_shard_workers_init(struct shard *s)
 {
 	const size_t all = s->plan->crew.workers;
 
-	s->members.memory = tw_plan_memory(s->plan);
+	s->members.memory = tw_plan_memory(s->plan) + tw_plan_late(s->plan, s->index);
 	s->members.worker = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.worker);
 	if (tw_plan_gathers(s->plan))
 		s->members.debt = tw_heap_zeros(s->heap, all * sizeof *s->members.debt);

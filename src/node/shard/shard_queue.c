@@ -24,7 +24,7 @@ bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uin
 		return s->slice.round >= round;
 	if (tw_spread_full(s, whom))
 		return false;
-	return !gate->may_read ||
+	return !gate->may_read || !tw_plan_begins_with(s->plan, s->index) ||
 	       gate->may_read(s->plan->gate_options, &s->clocks.seen, s->clocks.of[slot].at, whom);
 }
 

@@ -5,7 +5,8 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Every shard of the plan holds a range for every worker, or for one cell of it. */
+/* Every shard of the plan holds a range for every worker, or for one cell of it; for a cell without
+ * a place none does. */
 static enum tw_status open_exchange(struct worker *w)
 {
 	const uint32_t count = w->plan->problem.shards;
@@ -14,7 +15,8 @@ static enum tw_status open_exchange(struct worker *w)
 
 	if (w->stage)
 		return tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
-					w->stage->plan->shard, w->stage->plan->shards);
+					w->stage->plan ? w->stage->plan->shard : NULL,
+					w->stage->plan ? w->stage->plan->shards : 0);
 	shards = tw_heap_zeros(w->heap, count * sizeof *shards);
 	if (!shards)
 		return TW_NO_MEMORY;
@@ -23,6 +25,67 @@ static enum tw_status open_exchange(struct worker *w)
 	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, shards, count);
 	w->heap->put(w->heap, shards);
 	return st;
+}
+
+static enum tw_status open_parts(struct worker *w)
+{
+	bool all = open_exchange(w) == TW_OK;
+
+	if (!w->stage || w->stage->plan)
+		all = all && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
+		      tw_kept_open(w) == TW_OK;
+	return all ? TW_OK : TW_NO_MEMORY;
+}
+
+static void close_parts(struct worker *w)
+{
+	tw_eval_close(w);
+	tw_step_close(w);
+	tw_kept_close(w);
+	tw_exchange_close(&w->exchange);
+}
+
+enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell)
+{
+	const struct exchange before = w->exchange;
+	enum tw_status st;
+
+	if (w->stage->plan && w->stage->cell == cell)
+		return TW_OK;
+	w->exchange.node_down = NULL; /* which servers cannot be reached stays known */
+	tw_worker_reset_building(&w->building);
+	tw_stage_leave(w);
+	close_parts(w);
+	w->step = (struct worker_step){ .state = STEP_IDLE };
+	w->eval = (struct worker_evaluation){ .what = w->eval.what,
+					      .wanted = w->eval.wanted,
+					      .incarnation = w->eval.incarnation };
+	w->kept = (struct worker_kept){ 0 };
+	w->shard = NULL;
+	w->exchange = (struct exchange){ 0 };
+	st = tw_stage_take(w, cell);
+	if (st == TW_OK)
+		st = open_parts(w);
+	if (w->exchange.node_down) {
+		w->heap->put(w->heap, w->exchange.node_down);
+		w->exchange.node_down = before.node_down;
+	} else {
+		w->heap->put(w->heap, before.node_down);
+	}
+	return st;
+}
+
+/* A place that is wished for is most likely the one that it gets. */
+static enum tw_status open_cell(struct worker *w, uint32_t place)
+{
+	const uint32_t cells = tw_plan_cells(w->plan);
+	const bool wishes = place < w->plan->crew.workers * cells;
+	const uint32_t cell = wishes ? place % cells : UINT32_MAX;
+	enum tw_status st = tw_stage_open(w, cell);
+
+	if (wishes)
+		w->me.index = w->me.id.slot = place / cells;
+	return st == TW_OK && wishes ? tw_stage_take(w, cell) : st;
 }
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
@@ -35,15 +98,9 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 	w->plan = a->plan;
 	w->heap = heap;
 	w->me.index = w->me.id.slot = a->index;
-	if (tw_plan_is_staged(w->plan)) {
-		w->me.index = w->me.id.slot = a->index / tw_plan_cells(w->plan);
-		if (tw_stage_open(w, a->index % tw_plan_cells(w->plan)) != TW_OK)
-			goto out_free;
-	}
-	if (open_exchange(w) == TW_OK && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
-	    tw_kept_open(w) == TW_OK)
-		return (struct tw_actor *)w;
-out_free:
+	if (!tw_plan_is_staged(w->plan) || open_cell(w, a->index) == TW_OK)
+		if (open_parts(w) == TW_OK)
+			return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
 }
@@ -56,10 +113,7 @@ static void worker_free(struct tw_actor *a)
 		return;
 	tw_worker_reset_building(&w->building);
 	tw_stage_close(w);
-	tw_eval_close(w);
-	tw_step_close(w);
-	tw_kept_close(w);
-	tw_exchange_close(&w->exchange);
+	close_parts(w);
 	w->heap->put(w->heap, w->leases.held);
 	w->heap->put(w->heap, w->leases.done);
 	w->heap->put(w->heap, w->leases.again);
@@ -143,6 +197,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	case TW_ACT:
 	case TW_GRAD:
 	case TW_CLOSED:
+	case TW_HEARD:
 		tw_stage_hears(w, ctx, m);
 		break;
 	case TW_EVAL:
@@ -167,7 +222,7 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		w->since = tw_now(ctx);
 		return;
 	}
-	if (tw_stage_is_cell(w, node) && tw_worker_is_member(w)) {
+	if (tw_stage_cell_at(w, node) != UINT32_MAX && tw_worker_is_member(w)) {
 		tw_worker_start_again(w, ctx);
 		return;
 	}
@@ -185,6 +240,10 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 
 	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT)
 		return;
+	if (timer == TW_TIMER_HEARD) {
+		tw_links_idle(w, ctx);
+		return;
+	}
 	if (!tw_worker_is_member(w)) {
 		tw_worker_hello(w, ctx, true);
 		return;
@@ -228,8 +287,8 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			tw_worker_leave_again(w, ctx);
 	} else if (node == 0) {
 		master_up(w, ctx, boot);
-	} else if (w->me.state != WORKER_OVER && tw_stage_is_cell(w, node)) {
-		tw_worker_start_again(w, ctx);
+	} else if (w->me.state != WORKER_OVER && tw_stage_cell_at(w, node) != UINT32_MAX) {
+		tw_stage_reconnected(w, ctx, tw_stage_cell_at(w, node), boot);
 	} else if (w->me.state != WORKER_OVER) {
 		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
 		if (tw_worker_is_member(w))

@@ -232,9 +232,14 @@ static inline size_t tw_worker_pushes(const struct worker *w)
 	return tw_worker_total(w) * (1 + tw_plan_state_arrays(w->plan));
 }
 
+/* --- worker.c ----------------------------------------------------------------------------- */
+
+/* It is this cell from now on (7 in worker_stage.h).  Nothing is computed. */
+enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
+
 /* --- worker_membership.c ------------------------------------------------------------------ */
 
-enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE };
+enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE, TW_TIMER_HEARD };
 
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */

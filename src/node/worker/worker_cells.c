@@ -7,23 +7,37 @@
 
 /* --- saying ------------------------------------------------------------------------------- */
 
-struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell)
+void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	return (struct tw_addr){ tw_plan_cell_node(w->plan, w->me.index, cell), TW_WORKER, 0 };
+	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
+	struct worker_stage *s = w->stage;
+
+	memset(s->roster, 0, s->cells * sizeof *s->roster);
+	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+		if (list[k].what == TW_PLACE_CELL && list[k].shard < s->cells)
+			s->roster[list[k].shard] =
+				(struct cell_place){ list[k].node, list[k].incarnation };
+	for (uint32_t c = 0; c < s->cells; c++)
+		s->named[c] = (struct tw_member){ w->me.id.slot, w->me.id.incarnation, TW_LIVE,
+						  s->roster[c].node };
+	tw_members(ctx, s->named, s->cells);
 }
 
-bool tw_stage_is_cell(const struct worker *w, uint32_t node)
+uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node)
 {
-	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
+	const struct worker_stage *s = w->stage;
 
-	return w->stage && node >= first && node < first + w->stage->cells &&
-	       node != first + w->stage->cell;
+	for (uint32_t k = 0; s && s->plan && k < s->cells; k++)
+		if (s->roster[k].node == node && k != s->cell)
+			return k;
+	return UINT32_MAX;
 }
 
-static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, uint32_t cell,
-				 enum tw_type type)
+struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
+				enum tw_type type)
 {
-	struct tw_msg *m = tw_msg_to(ctx, tw_stage_cell(w, cell), type);
+	const struct tw_addr to = { w->stage->roster[cell].node, TW_WORKER, 0 };
+	struct tw_msg *m = tw_msg_to(ctx, to, type);
 
 	if (!m)
 		return NULL;
@@ -33,51 +47,53 @@ static struct tw_msg *message_to(struct worker *w, struct tw_context *ctx, uint3
 	return m;
 }
 
-static void carry(struct worker *w, struct tw_msg *m, struct tw_block *block, size_t floats)
+/* What crosses the cut before a stage forward, or the one after it back. */
+static struct tw_stage_load crossing(const struct tw_model_cut *cut, uint32_t stage, uint64_t from,
+				     uint32_t count, bool back)
 {
-	m->payload = tw_block_keep(block);
-	m->h.payload = (uint32_t)(floats * sizeof(float));
-	w->stage->counts.sent += m->h.payload;
+	return (struct tw_stage_load){ .position = from,
+				       .floats = tw_model_cut_floats(cut, count, back),
+				       .stage = stage,
+				       .back = back };
 }
 
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y)
 {
 	struct worker_stage *s = w->stage;
-	struct tw_msg *m;
+	struct said one = { .type = TW_ACT, .act = *what };
+	struct tw_stage_load c;
 
 	if (s->cell + 1 == s->cells)
 		return;
-	m = message_to(w, ctx, s->cell + 1, TW_ACT);
-	if (!m)
+	one.act.stage = s->cell + 1;
+	c = crossing(s->plan->out, one.act.stage, what->from, what->count, false);
+	c.tests = what->pin;
+	if (y && !tw_stage_carry(w, ctx, &c, y, &one))
 		return;
-	m->b.act = *what;
-	m->b.act.stage = s->cell + 1;
-	if (what->pin)
-		m->h.flags = TW_FLAG_FREE;
-	if (y)
-		carry(w, m, y, tw_model_cut_floats(s->plan->out, what->count, false));
-	tw_send(ctx, m);
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell + 1, what->micro), &one);
+	tw_block_drop(one.block);
 }
 
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
 			struct tw_block *dx)
 {
 	struct worker_stage *s = w->stage;
-	struct tw_msg *m;
+	struct said one = { .type = TW_GRAD };
+	struct tw_stage_load c;
 
 	if (s->cell == 0)
 		return;
-	m = message_to(w, ctx, s->cell - 1, TW_GRAD);
-	if (!m)
+	one.grad = (struct tw_body_grad){ .stream = s->stream,
+					  .micro = f->what.micro,
+					  .loss = f->loss,
+					  .stage = s->cell - 1,
+					  .count = f->what.count };
+	c = crossing(s->plan->in, one.grad.stage, f->what.from, f->what.count, true);
+	if (!tw_stage_carry(w, ctx, &c, dx, &one))
 		return;
-	m->b.grad = (struct tw_body_grad){ .stream = s->stream,
-					   .micro = f->what.micro,
-					   .loss = f->loss,
-					   .stage = s->cell - 1,
-					   .count = f->what.count };
-	carry(w, m, dx, tw_model_cut_floats(s->plan->in, f->what.count, true));
-	tw_send(ctx, m);
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell - 1, f->what.micro), &one);
+	tw_block_drop(one.block);
 }
 
 void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
@@ -89,31 +105,64 @@ void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 	if (s->cell == 0 || closed == s->told)
 		return;
 	s->told = closed;
-	m = message_to(w, ctx, 0, TW_CLOSED);
+	m = tw_stage_message(w, ctx, tw_plan_cell_for(w->plan, 0, 0), TW_CLOSED);
 	if (!m)
 		return;
 	m->b.closed = (struct tw_body_closed){ .number = closed, .stage = s->cell };
 	tw_send(ctx, m);
 }
 
+void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot)
+{
+	struct worker_stage *s = w->stage;
+
+	if (!tw_worker_is_member(w))
+		return;
+	if (s->roster[cell].boot != boot) { /* it lost its memory */
+		tw_worker_start_again(w, ctx);
+		return;
+	}
+	tw_link_again(w, ctx, cell);
+	if (cell == tw_plan_cell_for(w->plan, 0, 0)) {
+		s->told = 0;
+		tw_stage_tell_closed(w, ctx);
+	}
+}
+
 /* --- hearing ------------------------------------------------------------------------------ */
 
-/* Does it come from the cell that says such things to this one, of the same worker? */
-static bool is_ours(const struct worker *w, const struct tw_msg *m)
+/* Which cell of this worker says such things to this one; UINT32_MAX: none. */
+static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_body *b,
+			uint32_t node)
 {
 	const struct worker_stage *s = w->stage;
-	const uint32_t first = tw_plan_cell_node(w->plan, w->me.index, 0);
 
-	switch (m->h.type) {
+	switch (type) {
 	case TW_ACT:
-		return s->cell && m->from.node == first + s->cell - 1 && m->b.act.stage == s->cell;
+		return s->cell && b->act.stage == s->cell
+			       ? tw_plan_cell_for(w->plan, s->cell - 1, b->act.micro)
+			       : UINT32_MAX;
 	case TW_GRAD:
-		return s->cell + 1 < s->cells && m->from.node == first + s->cell + 1 &&
-		       m->b.grad.stage == s->cell;
+		return s->cell + 1 < s->cells && b->grad.stage == s->cell
+			       ? tw_plan_cell_for(w->plan, s->cell + 1, b->grad.micro)
+			       : UINT32_MAX;
+	case TW_CLOSED:
+		return !s->cell && b->closed.stage && b->closed.stage < s->cells
+			       ? tw_plan_cell_for(w->plan, b->closed.stage, 0)
+			       : UINT32_MAX;
 	default:
-		return !s->cell && m->b.closed.stage < s->cells && m->b.closed.stage &&
-		       m->from.node == first + m->b.closed.stage;
+		return tw_stage_cell_at(w, node);
 	}
+}
+
+/* ... if this is the one; UINT32_MAX: it is not. */
+static uint32_t said_by(const struct worker *w, uint16_t type, const union tw_body *b,
+			const struct tw_addr *from)
+{
+	const uint32_t cell = speaker(w, type, b, from->node);
+
+	return cell < w->stage->cells && w->stage->roster[cell].node == from->node ? cell
+										   : UINT32_MAX;
 }
 
 static bool is_test(const struct tw_header *h, const union tw_body *b)
@@ -135,12 +184,13 @@ static bool is_timely(const struct worker *w, const struct tw_header *h, const u
 	       (h->view == w->me.id.generation || is_test(h, b));
 }
 
-/* (5): no more can come than the window holds, an end, and an evaluation. */
+/* (5): no more can come than the window holds, an end, and an evaluation.  Who said it is looked at
+ * when it is known who that may be. */
 static void keep_early(struct worker *w, const struct tw_msg *m)
 {
 	struct worker_stage *s = w->stage;
 
-	if (s->earlies == s->window + 2)
+	if (s->earlies == s->early_room)
 		return;
 	s->early[s->earlies++] = (struct early){
 		.h = m->h, .b = m->b, .from = m->from, .payload = tw_block_keep(m->payload)
@@ -154,12 +204,11 @@ void tw_stage_forget_early(struct worker_stage *s)
 	s->earlies = 0;
 }
 
-/* Is it as long as what crosses the cut with so many samples? */
-static bool fits(const struct worker *w, const struct tw_header *h, const struct tw_model_cut *cut,
-		 uint32_t count, bool back)
+/* Could it be so many samples? */
+static bool plausible(const struct worker *w, const struct tw_body_act *b)
 {
-	return count && count <= w->plan->problem.samples &&
-	       h->payload == tw_model_cut_floats(cut, count, back) * sizeof(float);
+	return b->count && b->nominal > 0 && isfinite(b->nominal) &&
+	       b->count <= (b->pin ? w->plan->problem.tests : w->stage->plan->batch);
 }
 
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
@@ -175,8 +224,6 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 {
 	struct worker_stage *s = w->stage;
 
-	if (b->from > w->plan->problem.tests || b->count > w->plan->problem.tests - b->from)
-		return;
 	tw_block_drop(s->test_x);
 	s->test_x = tw_block_keep(x);
 	w->eval.what = (struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count };
@@ -185,66 +232,107 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 	tw_worker_ask_pinned(w, ctx);
 }
 
-static void hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
+/* False: it cannot be. */
+static bool hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
+	struct tw_stage_load c;
+	struct tw_block *x;
 	struct flight *f;
 
 	if (!b->count && !b->pin) { /* the end of the stream */
 		if (b->stream != s->stream || b->micro < s->forwards || s->total != UINT64_MAX)
-			return;
+			return false;
 		s->total = b->micro;
 		tw_stage_send_act(w, ctx, b, NULL);
-		return;
+		return true;
 	}
-	if (!m->payload || !fits(w, &m->h, s->plan->in, b->count, false) || !(b->nominal > 0) ||
-	    !isfinite(b->nominal))
-		return;
+	if (!plausible(w, b) || (b->pin && (b->from > w->plan->problem.tests ||
+					    b->count > w->plan->problem.tests - b->from)))
+		return false;
+	f = b->pin ? NULL : flight_of(s, b->stream, b->micro);
+	if (!b->pin && (!f || f->known || b->micro < s->forwards))
+		return false;
+	c = crossing(s->plan->in, b->stage, b->from, b->count, false);
+	c.tests = b->pin;
+	x = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (!x)
+		return false;
 	if (b->pin) {
-		hear_test(w, ctx, b, m->payload);
-		return;
+		hear_test(w, ctx, b, x);
+		tw_block_drop(x);
+		return true;
 	}
-	f = flight_of(s, b->stream, b->micro);
-	if (!f || f->known || b->micro < s->forwards)
-		return;
 	f->known = true;
 	f->what = *b;
-	f->x = tw_block_keep(m->payload);
+	f->x = x;
+	return true;
 }
 
-static void hear_grad(struct worker *w, const struct early *m)
+static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const struct tw_body_grad *b = &m->b.grad;
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
+	struct tw_stage_load c;
 
-	if (!f || !f->known || f->dy || !m->payload || b->count != f->what.count ||
-	    !fits(w, &m->h, w->stage->plan->out, b->count, true))
+	if (!f || !f->known || f->dy || b->count != f->what.count)
+		return false;
+	c = crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
+	f->dy = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (f->dy)
+		f->loss = b->loss;
+	return f->dy;
+}
+
+/* Activations or gradients: what has come before is not heard again (8). */
+static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cell,
+			  const struct early *m)
+{
+	const bool act = m->h.type == TW_ACT;
+
+	tw_link_confirmed(w, cell, act ? m->b.act.seen : m->b.grad.seen);
+	if (is_test(&m->h, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
+				  : !tw_link_takes(w, ctx, cell, m->h.seq))
 		return;
-	f->dy = tw_block_keep(m->payload);
-	f->loss = b->loss;
+	if (act ? hear_act(w, ctx, m) : hear_grad(w, ctx, m))
+		return;
+	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from cell %u of worker %u cannot be",
+	       act ? "activations" : "gradients",
+	       (unsigned long long)(act ? m->b.act.micro : m->b.grad.micro), cell, w->me.id.slot);
+	w->stage->broken = true;
 }
 
 static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
+	const uint32_t cell = said_by(w, m->h.type, &m->b, &m->from);
 	struct worker_stage *s = w->stage;
 
-	if (m->h.type == TW_ACT)
-		hear_act(w, ctx, m);
-	else if (m->h.type == TW_GRAD)
-		hear_grad(w, m);
-	else if (m->b.closed.number > s->closed[m->b.closed.stage])
-		s->closed[m->b.closed.stage] = m->b.closed.number;
+	if (cell == UINT32_MAX)
+		return;
+	switch (m->h.type) {
+	case TW_CLOSED:
+		if (m->b.closed.number > s->closed[cell])
+			s->closed[cell] = m->b.closed.number;
+		break;
+	case TW_HEARD:
+		tw_link_confirmed(w, cell, m->b.heard.number);
+		tw_link_test_confirmed(w, cell, m->b.heard.test);
+		break;
+	default:
+		hear_numbered(w, ctx, cell, m);
+	}
 }
 
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct early now = { .h = m->h, .b = m->b, .from = m->from, .payload = m->payload };
 
-	if (!w->stage || !is_ours(w, m))
+	if (!w->stage)
 		return;
 	if (is_early(w, &m->h, &m->b)) {
-		keep_early(w, m);
+		if (m->h.type != TW_HEARD) /* of what was said to somebody before us */
+			keep_early(w, m);
 		return;
 	}
 	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b))

@@ -41,7 +41,8 @@ void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh)
 					     .lease = w->leases.last,
 					     .steps = w->steps,
 					     .samples = w->samples,
-					     .boot = ctx->boot };
+					     .boot = ctx->boot,
+					     .cell = w->stage ? w->stage->cell : 0 };
 	if (!fresh && w->leases.count) {
 		tail = tw_msg_tail(ctx, m, w->leases.count * sizeof *tail);
 		if (!tail)
@@ -161,7 +162,8 @@ static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
 
 	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
-		if (tw_exchange_place(&w->exchange, ctx, &list[k], tw_worker_round(w)) &&
+		if (list[k].what == TW_PLACE_SHARD &&
+		    tw_exchange_place(&w->exchange, ctx, &list[k], tw_worker_round(w)) &&
 		    tw_exchange_is_down(&w->exchange, list[k].node))
 			tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
 }
@@ -189,6 +191,25 @@ static bool restore(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	return true;
 }
 
+/* Of a worker whose model is cut: it becomes that cell of it.  False: it cannot yet, and asks again
+ * when what it computes is done. */
+static bool take_cell(struct worker *w, struct tw_context *ctx, uint32_t cell)
+{
+	struct worker_stage *s = w->stage;
+
+	if (!s || (s->plan && s->cell == cell))
+		return true;
+	if (tw_worker_busy(w) || w->eval.busy) {
+		s->moves = true;
+		return false;
+	}
+	if (tw_worker_take_cell(w, cell) == TW_OK)
+		return true;
+	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model",
+		   tw_plan_stage_of(w->plan, cell));
+	return false;
+}
+
 void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
@@ -196,12 +217,17 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	/* (1): incarnations are never reused; and a master that died may have said this before the
 	 * next one took us as we were (4) */
 	if (b->incarnation >> 20 < w->me.term || b->incarnation <= w->me.id.incarnation ||
-	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers)
+	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers ||
+	    (w->stage && b->cell >= w->stage->cells))
+		return;
+	if (!take_cell(w, ctx, b->cell))
 		return;
 	if (w->me.state != WORKER_LEAVING)
 		w->me.state = WORKER_MEMBER;
 	w->me.id.slot = b->slot;
 	w->me.id.incarnation = b->incarnation;
+	if (w->stage)
+		tw_stage_roster(w, ctx, m);
 	tw_named(ctx, w->me.id.slot, w->me.id.incarnation);
 	w->bad_seq = 0;
 	w->steps = w->samples = 0; /* the master has counted what the one before did */
@@ -209,8 +235,10 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
-	if (w->stage)
+	if (w->stage) {
 		w->stage->seq_before = 0;
+		tw_links_renew(w);
+	}
 	if (!restore(w, ctx, m))
 		return;
 	places(w, ctx, m);

@@ -309,6 +309,15 @@ void tw_stage_computed(struct worker *w, struct tw_context *ctx)
 	tw_stage_end_run(w);
 }
 
+void tw_stage_move_on(struct worker *w, struct tw_context *ctx)
+{
+	if (!w->stage->moves || tw_worker_busy(w) || w->eval.busy)
+		return;
+	w->stage->moves = false;
+	if (w->me.state == WORKER_OUTSIDE || w->me.state == WORKER_WAITING)
+		tw_worker_hello(w, ctx, true);
+}
+
 /* --- what next ---------------------------------------------------------------------------- */
 
 /* All micro-batches of a stream that has ended are back: contribute what is left, and begin the
@@ -362,6 +371,11 @@ void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 	while (make_move(w, ctx))
 		;
 	tw_stage_tell_closed(w, ctx);
+	if (s->broken) {
+		s->broken = false;
+		tw_worker_start_again(w, ctx);
+		return;
+	}
 	if (!s->cell && stops(w) && !tw_stage_is_busy(w))
 		tw_worker_give_back(w, ctx);
 }
@@ -385,16 +399,18 @@ bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
 {
 	const struct worker_stage *s = w->stage;
 	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
+	uint32_t cell;
 
 	if (m.deed == TW_FORWARD && s->cell) {
-		out->whom = tw_stage_cell(w, s->cell - 1);
+		cell = tw_plan_cell_for(w->plan, s->cell - 1, m.micro);
 		out->why = "activations of micro-batch";
 	} else if (m.deed == TW_BACKWARD && s->cell + 1 < s->cells) {
-		out->whom = tw_stage_cell(w, s->cell + 1);
+		cell = tw_plan_cell_for(w->plan, s->cell + 1, m.micro);
 		out->why = "gradients of micro-batch";
 	} else {
 		return false;
 	}
+	out->whom = (struct tw_addr){ s->roster[cell].node, TW_WORKER, (uint16_t)cell };
 	out->step = m.micro;
 	return true;
 }

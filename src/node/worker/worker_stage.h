@@ -18,8 +18,14 @@
  *      stream; version 0 is what it had when the stream began.  Only the newest answer of a shard
  *      counts (5 in exchange.h), so a contribution is not made before the one before is answered.
  *  (5) Words for an identity or a generation that this cell has not heard of yet wait in `early`.
- *  (6) A worker is all of its cells: when one is lost, or a connection between two, the others join
- *      again as somebody new. */
+ *  (6) A worker is all of its cells: when one is lost, the others join again as somebody new.
+ *  (7) The master says which cell of which worker this is (WELCOME), and where the others are.
+ *      What depends on the cell is made then.  It is made anew if the next identity has another
+ *      cell, and not while something is computed.
+ *  (8) Activations and gradients to one cell are numbered, and kept until it has told that it has
+ *      them: with what it says next, or after 100 ms.  When the connection is made anew they are
+ *      said again.  Whoever hears takes what has the next number, and nothing else.  Counts restart
+ *      with every generation; those of evaluations, which outlive one, with every identity. */
 #ifndef TW_NODE_WORKER_WORKER_STAGE_H
 #define TW_NODE_WORKER_WORKER_STAGE_H
 
@@ -61,6 +67,33 @@ struct early {
 	struct tw_block *payload;
 };
 
+/* What was said to a cell (8). */
+struct said {
+	uint16_t type; /* ACT or GRAD */
+	uint64_t number;
+	union {
+		struct tw_body_act act;
+		struct tw_body_grad grad;
+	};
+	struct tw_block *block; /* NULL: without a payload */
+	uint32_t bytes;
+	bool plain; /* floats, whatever the codec is */
+};
+
+/* The connection to another cell (8). */
+struct cell_link {
+	struct said *said;            /* numbers held + 1 to last, by number modulo room */
+	uint64_t last, held;          /* said; of these it has told that it has */
+	uint64_t got, told;           /* it has said; of these it was told that they came */
+	struct said test;             /* of an evaluation; number 0: none is kept */
+	uint32_t test_last, test_got; /* said; heard */
+};
+
+/* Where a cell of this worker is (7). */
+struct cell_place {
+	uint32_t node, boot;
+};
+
 /* What a cell tells of itself, for results and metrics. */
 struct stage_counts {
 	uint64_t forwards, backwards;
@@ -74,8 +107,14 @@ struct stage_counts {
 };
 
 struct worker_stage {
-	const struct tw_stage *plan;
-	uint32_t cell, cells;
+	const struct tw_stage *plan; /* NULL: it has had no place yet (7) */
+	uint32_t cell, cells;        /* cell: the one it wishes for, until it has a place */
+	struct cell_place *roster;   /* by cell */
+	struct tw_member *named;     /* room to tell the world of it */
+	bool moves;                  /* it asks to join when what it computes is done (7) */
+	struct cell_link *link;      /* by cell (8) */
+	bool idle_set;               /* its timer is */
+	bool broken;                 /* another cell says what cannot be: the worker is given up */
 	struct tw_pipe_shape shape;
 
 	/* (1) */
@@ -95,9 +134,11 @@ struct worker_stage {
 	int64_t waits_since;  /* ... since then */
 	struct stage_run run; /* (3) */
 	struct early *early;
-	uint32_t earlies;
+	uint32_t earlies, early_room;
 
 	struct tw_pool *stashes, *outs, *backs;
+	/* strategy.codec.act, forward and back: what is sent, what came; NULL: as they are */
+	struct tw_pool *coded[2], *decoded[2];
 
 	uint64_t seq_before; /* contributions made before this generation */
 	uint64_t told;       /* of this generation: closed, as the first cell was told */
@@ -107,7 +148,7 @@ struct worker_stage {
 	struct tw_block *test_x;
 
 	struct stage_counts counts;
-	void *room; /* of all arrays above */
+	void *room; /* of the arrays above but `early`, `roster`, `named`, `link` */
 };
 
 struct worker;
@@ -132,13 +173,19 @@ void tw_stage_tell(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_stage.c ----------------------------------------------------------------------- */
 
+/* A cell without a place, which wishes for this one. */
 enum tw_status tw_stage_open(struct worker *w, uint32_t cell);
 void tw_stage_close(struct worker *w);
+/* (7): what depends on the cell; nothing is computed, and what was made for another is gone. */
+enum tw_status tw_stage_take(struct worker *w, uint32_t cell);
+void tw_stage_leave(struct worker *w);
 /* A new generation or identity: everything in flight is void. */
 void tw_stage_reset(struct worker *w);
 /* Make the next move, if it can be made. */
 void tw_stage_advance(struct worker *w, struct tw_context *ctx);
 void tw_stage_computed(struct worker *w, struct tw_context *ctx);
+/* Nothing is computed any more: a cell that is to be another one asks again (7). */
+void tw_stage_move_on(struct worker *w, struct tw_context *ctx);
 /* All shards have answered. */
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
 /* Contributions of this generation that every shard of every cell has closed. */
@@ -148,12 +195,60 @@ bool tw_stage_is_busy(const struct worker *w);
 /* What does this cell wait for?  False: for nothing of its own. */
 bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
 
+/* --- worker_act.c ------------------------------------------------------------------------- */
+
+/* What crosses a cut with one micro-batch. */
+struct tw_stage_load {
+	uint64_t position; /* of its first sample */
+	size_t floats;
+	uint32_t stage; /* that it goes to */
+	bool back;      /* gradients */
+	bool tests;     /* of an evaluation */
+};
+
+/* With the stage, and after it; the second call may follow a failure of the first. */
+enum tw_status tw_stage_open_codec(struct worker *w);
+void tw_stage_close_codec(struct worker *w);
+/* The values become what is said, with a reference for the caller.  False: there is no memory. */
+bool tw_stage_carry(struct worker *w, struct tw_context *ctx, const struct tw_stage_load *c,
+		    struct tw_block *values, struct said *out);
+/* The values of a payload, with a reference for the caller; NULL: it is not what is expected. */
+struct tw_block *tw_stage_unpack(struct worker *w, struct tw_context *ctx,
+				 const struct tw_header *h, struct tw_block *payload,
+				 const struct tw_stage_load *c);
+
+/* --- worker_delivery.c -------------------------------------------------------------------- */
+
+enum tw_status tw_links_open(struct worker *w);
+void tw_links_close(struct worker *w);
+/* A new generation; a new identity. */
+void tw_links_reset(struct worker *w);
+void tw_links_renew(struct worker *w);
+/* Number it, keep it and send it.  `what` stays the caller's. */
+void tw_link_say(struct worker *w, struct tw_context *ctx, uint32_t cell, const struct said *what);
+/* The connection was made anew. */
+void tw_link_again(struct worker *w, struct tw_context *ctx, uint32_t cell);
+/* TW_TIMER_HEARD: tell cells what has come from them, if nothing else did. */
+void tw_links_idle(struct worker *w, struct tw_context *ctx);
+/* It has what was said to it up to this number; and of evaluations. */
+void tw_link_confirmed(struct worker *w, uint32_t cell, uint64_t upto);
+void tw_link_test_confirmed(struct worker *w, uint32_t cell, uint32_t number);
+/* Is this the next one?  Then it counts as heard.  Of evaluations only the newest one counts. */
+bool tw_link_takes(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
+bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
+
 /* --- worker_cells.c ----------------------------------------------------------------------- */
 
-struct tw_addr tw_stage_cell(const struct worker *w, uint32_t cell);
-/* Is it the node of another cell of this worker? */
-bool tw_stage_is_cell(const struct worker *w, uint32_t node);
-/* ACT, GRAD, CLOSED. */
+/* A message to another cell of this worker. */
+struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
+				enum tw_type type);
+/* WELCOME: where the cells of this worker are; the world is told, too. */
+void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
+/* The cell of this worker on this node; UINT32_MAX: none, or this one. */
+uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node);
+/* The connection to this cell was made anew. */
+void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot);
+/* ACT, GRAD, CLOSED, HEARD. */
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* Messages that came too early, once more. */
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);

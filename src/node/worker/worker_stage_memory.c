@@ -15,7 +15,7 @@ static void *carve(uint8_t **at, size_t bytes)
 	return here;
 }
 
-/* Arrays of all flights and versions; `at` NULL: only how many bytes they take. */
+/* Arrays of all flights and versions; `room` NULL: only how many bytes they take. */
 static size_t lay_out(struct worker_stage *s, uint32_t holders, uint8_t *room)
 {
 	uint8_t *at = room;
@@ -24,7 +24,6 @@ static size_t lay_out(struct worker_stage *s, uint32_t holders, uint8_t *room)
 
 	s->flight = carve(&at, s->window * sizeof *s->flight);
 	s->version = carve(&at, s->versions * sizeof *s->version);
-	s->early = carve(&at, (s->window + 2) * sizeof *s->early);
 	s->closed = carve(&at, s->cells * sizeof *s->closed);
 	s->run.view = carve(&at, views);
 	for (uint32_t k = 0; k < s->window; k++) {
@@ -53,28 +52,50 @@ static bool reads_past(const struct worker *w)
 	return tw_pipeline_reads(p->schedule, p->options, &shape, 0) != TW_PIPE_NEWEST;
 }
 
+/* (2): what a stage gets at most before it has sent something back. */
+static uint32_t window_of(const struct tw_staging *p, uint32_t stage)
+{
+	return p->stage[stage ? stage - 1 : 0].keeps.depth;
+}
+
 enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 {
 	const struct tw_staging *p = &w->plan->staging;
 	struct worker_stage *s = tw_heap_zeros(w->heap, sizeof *s);
-	struct worker_stage sizes;
 
 	if (!s)
 		return TW_NO_MEMORY;
 	w->stage = s;
-	s->plan = &p->stage[cell];
 	s->cell = cell;
-	s->cells = p->stages;
+	s->cells = tw_plan_cells(w->plan);
 	s->shape = tw_plan_pipe_shape(w->plan);
 	s->total = UINT64_MAX;
-	s->window = p->stage[cell ? cell - 1 : 0].keeps.depth; /* (2) */
+	for (uint32_t k = 0; k < p->stages; k++)
+		if (window_of(p, k) > s->early_room)
+			s->early_room = window_of(p, k);
+	s->early_room += 3 + s->cells; /* ends of streams, an evaluation, CLOSED of each */
+	s->early = tw_heap_zeros(w->heap, s->early_room * sizeof *s->early);
+	s->roster = tw_heap_zeros(w->heap, s->cells * sizeof *s->roster);
+	s->named = tw_heap_zeros(w->heap, s->cells * sizeof *s->named);
+	return s->early && s->roster && s->named && tw_links_open(w) == TW_OK ? TW_OK
+									      : TW_NO_MEMORY;
+}
+
+enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
+{
+	const struct tw_staging *p = &w->plan->staging;
+	struct worker_stage *s = w->stage, sizes;
+
+	s->plan = &p->stage[tw_plan_stage_of(w->plan, cell)];
+	s->cell = cell;
+	s->window = window_of(p, tw_plan_stage_of(w->plan, cell));
 	s->versions = reads_past(w) ? s->plan->keeps.versions + 1 : 0;
 	sizes = *s;
 	s->room = tw_heap_zeros(w->heap, lay_out(&sizes, s->plan->shards, NULL) + 16);
 	s->stashes = tw_pool_new(w->heap, s->plan->stash);
 	s->outs = tw_pool_new(w->heap, s->plan->sends * sizeof(float));
 	s->backs = tw_pool_new(w->heap, s->plan->returns * sizeof(float));
-	if (!s->room || !s->stashes || !s->outs || !s->backs)
+	if (!s->room || !s->stashes || !s->outs || !s->backs || tw_stage_open_codec(w) != TW_OK)
 		return TW_NO_MEMORY;
 	lay_out(s, s->plan->shards, s->room);
 	return TW_OK;
@@ -122,17 +143,20 @@ void tw_stage_reset(struct worker *w)
 {
 	struct worker_stage *s = w->stage;
 
+	if (!s->plan)
+		return;
 	for (uint32_t k = 0; k < s->window; k++)
 		tw_stage_land(&s->flight[k], w->exchange.holders);
 	for (uint32_t k = 0; k < s->versions; k++)
 		tw_stage_drop_views(s->version[k].view, w->exchange.holders);
 	tw_stage_begin_stream(s);
+	tw_links_reset(w);
 	s->stream = s->told = 0;
 	s->seq_before = w->exchange.seq;
 	memset(s->closed, 0, s->cells * sizeof *s->closed);
 }
 
-void tw_stage_close(struct worker *w)
+void tw_stage_leave(struct worker *w)
 {
 	struct worker_stage *s = w->stage;
 
@@ -141,13 +165,32 @@ void tw_stage_close(struct worker *w)
 	if (s->room && s->stashes && s->outs && s->backs) {
 		tw_stage_reset(w);
 		tw_stage_end_run(w);
-		tw_stage_forget_early(s);
-		tw_block_drop(s->test_x);
 	}
+	tw_block_drop(s->test_x);
 	tw_pool_free(s->stashes);
 	tw_pool_free(s->outs);
 	tw_pool_free(s->backs);
+	tw_stage_close_codec(w);
 	w->heap->put(w->heap, s->room);
+	s->plan = NULL;
+	s->room = NULL;
+	s->stashes = s->outs = s->backs = NULL;
+	s->test_x = NULL;
+	s->window = s->versions = 0;
+}
+
+void tw_stage_close(struct worker *w)
+{
+	struct worker_stage *s = w->stage;
+
+	if (!s)
+		return;
+	tw_stage_leave(w);
+	tw_links_close(w);
+	tw_stage_forget_early(s);
+	w->heap->put(w->heap, s->early);
+	w->heap->put(w->heap, s->roster);
+	w->heap->put(w->heap, s->named);
 	w->heap->put(w->heap, s);
 	w->stage = NULL;
 }
@@ -202,11 +245,13 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 {
 	struct exchange *x = &w->exchange;
 	const bool rounds = tw_worker_rounds(w);
+	/* it was without work, and others went on meanwhile; numbered versions are one worker's */
+	const bool due = w->building.fetch_due && !w->stage->versions;
 	bool all = true;
 
 	for (uint32_t k = 0; k < x->holders; k++) {
 		struct holder *h = &x->holder[k];
-		const bool old = !h->view || (rounds && h->round < round);
+		const bool old = !h->view || (rounds && h->round < round) || due;
 
 		if (old && h->request == TW_REQUEST_NONE && h->known) {
 			w->since = tw_now(ctx);
@@ -214,6 +259,7 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 		}
 		all = all && !old && h->request == TW_REQUEST_NONE;
 	}
+	w->building.fetch_due = false;
 	return all;
 }
 

@@ -253,13 +253,15 @@ void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_comp
 
 	if (c == &w->eval.compute) {
 		tw_worker_evaluated(w, ctx);
-		return;
+	} else {
+		if (w->stage)
+			tw_stage_computed(w, ctx);
+		else
+			step_computed(w, ctx);
+		tw_worker_advance(w, ctx);
 	}
 	if (w->stage)
-		tw_stage_computed(w, ctx);
-	else
-		step_computed(w, ctx);
-	tw_worker_advance(w, ctx);
+		tw_stage_move_on(w, ctx);
 }
 
 /* --- fetched ------------------------------------------------------------------------------ */
