@@ -157,7 +157,7 @@ static void gateway_gone(void *arg, struct tw_addr who)
 	struct tw_tcp *t = arg;
 
 	/* with a replica beside it, it is the worker whose leaving counts */
-	if (who.role == TW_MASTER || (t->o.peers && who.role != TW_WORKER))
+	if (who.role == TW_MASTER || (tw_tcp_workers_hold(t) && who.role != TW_WORKER))
 		return;
 	atomic_store(&t->end.gone, true);
 	tw_loop_ring(t);
@@ -214,7 +214,7 @@ static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
 	const struct peer *p = ours ? NULL : tw_peer_of(t, node);
 	uint32_t slot = p ? p->slot : UINT32_MAX;
 
-	if (!t->o.peers) {
+	if (!tw_tcp_workers_hold(t)) {
 		snprintf(out, room, "server %u", tw_server_number(node));
 		return;
 	}
@@ -317,7 +317,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		t->self.process = (uint64_t)t->loop.now ^ (uint64_t)getpid() << 32;
 	if (o->role == TW_TCP_SERVE) {
 		t->self.id = o->identity;
-		t->self.node = o->peers ? 0 : 1;
+		t->self.node = tw_tcp_workers_hold(t) ? 0 : 1;
 		t->self.boot = o->identity.boot;
 		t->peers.number = 1;
 	}

@@ -285,6 +285,11 @@ static inline uint32_t tw_tcp_cells(const struct tw_tcp *t)
 {
 	return t->o.cells ? t->o.cells : 1;
 }
+/* Are shards in the processes of workers?  There are no servers then. */
+static inline bool tw_tcp_workers_hold(const struct tw_tcp *t)
+{
+	return t->o.peers || t->o.with_shards;
+}
 /* Are workers connected to each other? */
 static inline bool tw_tcp_workers_meet(const struct tw_tcp *t)
 {
