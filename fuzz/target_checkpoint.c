@@ -196,8 +196,11 @@ static void open_snapshot(void)
 
 	if (st == TW_OK) {
 		struct tw_card *card = NULL;
+		float *v = malloc((s->count + 1) * sizeof *v);
 
-		MUST(s->vector && s->count);
+		MUST(s->files && s->count && v);
+		MUST(tw_snapshot_floats(s, 0, s->count, v, &why) == TW_OK);
+		free(v);
 		tw_snapshot_epochs(s);
 		st = tw_snapshot_card(s, &card, &why);
 		if (st != TW_OK && st != TW_ABSENT)

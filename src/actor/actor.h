@@ -144,8 +144,13 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	/* what contributions tell of themselves: see struct tw_body_push */
 	uint64_t own_steps, skipped;
 	double drift, drift_most, residual, residual_most; /* sums, and the largest */
-	double residual_lost;             /* that workers owed when they died ... */
-	uint64_t residuals_lost;          /* ... so many of them */
+	double residual_lost;    /* that workers owed when they died ... */
+	uint64_t residuals_lost; /* ... so many of them */
+	/* plan.gaps: squares of what a worker was sent less the parameters its contribution was
+	 * applied to: their sum, of how many values, and the largest mean of a contribution */
+	double gap;
+	uint64_t gap_values;
+	double gap_most;
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 /* The first evaluation that train.until asked for. */

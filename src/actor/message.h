@@ -114,11 +114,12 @@ enum tw_flags {
 	TW_FLAG_HELD = 1024, /* ACK: taken; the answer comes when the gate allows.  ASK: for whom do
 				you wait in this attempt?  HAVE: the answer */
 	TW_FLAG_RELAYED = 2048, /* a lock-free shard to itself: the tail has the sender's address */
-	TW_FLAG_PLAIN = 4096,   /* PUSH: the payload is floats, whatever the job's codec is */
-	TW_FLAG_STALE = 8192,   /* ACK: what you read at `version` is too old: begin again */
-	TW_FLAG_LOCAL = 16384,  /* GREET: my end of the connection stays on this machine; TERMS: so
+	TW_FLAG_PLAIN =
+		4096, /* PUSH, ACT, GRAD: the payload is floats, whatever the job's codec is */
+	TW_FLAG_STALE = 8192,  /* ACK: what you read at `version` is too old: begin again */
+	TW_FLAG_LOCAL = 16384, /* GREET: my end of the connection stays on this machine; TERMS: so
 				   does mine, and payloads are not hashed from now on */
-	TW_FLAG_LENT = 32768,   /* a frame: its chunk is to be fetched (wire/lend.h) */
+	TW_FLAG_LENT = 32768,  /* a frame: its chunk is to be fetched (wire/lend.h) */
 };
 
 struct tw_header {

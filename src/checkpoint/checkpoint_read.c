@@ -309,6 +309,152 @@ enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t t
 	return status;
 }
 
+/* --- parameters that are read as they are asked for --- */
+
+#define OPEN_MOST 200 /* files that stay open, so that nobody can remove them */
+
+static int open_part(struct tw_cut_files *c, const char *file)
+{
+	return tw_regular_open(c->fd, file, O_RDONLY, 0);
+}
+
+static enum tw_status find_range(struct tw_cut_files *c, const struct row *r, int fd,
+				 struct tw_cut_range *out)
+{
+	uint64_t n = 0;
+	enum tw_status status =
+		tw_part_find_floats(c->heap, fd, "parameters", &out->from, &n, &out->offset);
+
+	if (status == TW_ABSENT)
+		return tw_cut_bad(c, r->file, "has no parameters");
+	if (status == TW_BAD_BYTES)
+		return tw_cut_bad(c, r->file, "is not a part");
+	if (status == TW_IO)
+		return unreadable(c, r->file);
+	out->to = out->from + n;
+	out->file = r->file;
+	return status;
+}
+
+/* Check the file; one of a shard goes to the list. */
+static enum tw_status look_at_part(struct tw_cut_files *c, const struct row *r,
+				   struct tw_cut_range *list, size_t *count)
+{
+	const int fd = open_part(c, r->file);
+	struct tw_cut_range *range = &list[*count];
+	enum tw_status status;
+
+	if (fd < 0)
+		return errno == ENOENT ? tw_cut_bad(c, r->file, "is missing")
+				       : unreadable(c, r->file);
+	status = check_file(c, r, fd);
+	if (status == TW_OK && strncmp(r->name, "shard ", 6) == 0) {
+		status = r->encoding == TW_PART_SAFETENSORS
+				 ? find_range(c, r, fd, range)
+				 : tw_cut_bad(c, r->file, "has no parameters");
+		if (status == TW_OK) {
+			range->fd = *count < OPEN_MOST ? fd : -1;
+			*count += 1;
+			if (range->fd >= 0)
+				return TW_OK;
+		}
+	}
+	close(fd);
+	return status;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct tw_cut_range *x = a, *y = b;
+
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static enum tw_status check_ranges(struct tw_cut_files *c, struct tw_cut_range *list, size_t count)
+{
+	uint64_t at = 0;
+
+	if (count)
+		qsort(list, count, sizeof *list, by_place);
+	for (size_t k = 0; k < count; k++) {
+		if (list[k].from != at)
+			return tw_cut_bad(c, "manifest.json", "lacks parameters between its parts");
+		at = list[k].to;
+	}
+	return at ? TW_OK : tw_cut_bad(c, "manifest.json", "has no parameters");
+}
+
+enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, size_t *count)
+{
+	const json_t *rows = json_object_get(c->manifest, "parts");
+	const size_t parts = json_array_size(rows);
+	struct tw_cut_range *list;
+	enum tw_status status = TW_OK;
+
+	*count = 0;
+	if (!json_is_array(rows) || parts > PARTS_MOST)
+		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	list = tw_heap_zeros(c->heap, (parts + 1) * sizeof *list);
+	if (!list)
+		return TW_NO_MEMORY;
+	for (size_t i = 0; i < parts && status == TW_OK; i++) {
+		struct row r;
+
+		status = read_row(c, json_array_get(rows, i), &r);
+		if (status == TW_OK)
+			status = look_at_part(c, &r, list, count);
+	}
+	if (status == TW_OK)
+		status = check_ranges(c, list, *count);
+	if (status == TW_OK)
+		*out = list;
+	else
+		tw_cut_ranges_free(c->heap, list, *count);
+	return status;
+}
+
+void tw_cut_ranges_free(struct tw_heap *heap, struct tw_cut_range *range, size_t count)
+{
+	for (size_t k = 0; range && k < count; k++)
+		if (range[k].fd >= 0)
+			close(range[k].fd);
+	heap->put(heap, range);
+}
+
+static enum tw_status read_range(struct tw_cut_files *c, const struct tw_cut_range *r,
+				 uint64_t from, uint64_t to, float *out)
+{
+	const int fd = r->fd >= 0 ? r->fd : open_part(c, r->file);
+	enum tw_status status;
+
+	if (fd < 0)
+		return unreadable(c, r->file);
+	status = tw_part_read_at(fd, out, (to - from) * sizeof *out,
+				 r->offset + (from - r->from) * sizeof *out);
+	if (status == TW_IO)
+		status = unreadable(c, r->file);
+	else if (status == TW_BAD_BYTES)
+		tw_cut_bad(c, r->file, "is truncated");
+	if (fd != r->fd)
+		close(fd);
+	return status;
+}
+
+enum tw_status tw_cut_floats(struct tw_cut_files *c, const struct tw_cut_range *range, size_t count,
+			     uint64_t from, uint64_t n, float *out)
+{
+	enum tw_status status = TW_OK;
+
+	for (size_t k = 0; k < count && status == TW_OK; k++) {
+		const uint64_t a = range[k].from > from ? range[k].from : from;
+		const uint64_t b = range[k].to < from + n ? range[k].to : from + n;
+
+		if (a < b)
+			status = read_range(c, &range[k], a, b, out + (a - from));
+	}
+	return status;
+}
+
 void tw_cut_drop_parts(struct tw_heap *heap, struct tw_part *part, size_t parts)
 {
 	for (size_t i = 0; i < parts; i++)

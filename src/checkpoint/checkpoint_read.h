@@ -32,6 +32,20 @@ enum tw_status tw_cut_parts(struct tw_cut_files *c);
  * (node/checkpoint_part.h).  They are checked to their last byte, unless `trusted`: they were
  * before. */
 enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted);
+/* The parameters of one shard, in its file. */
+struct tw_cut_range {
+	uint64_t from, to;
+	uint64_t offset; /* of the first float */
+	const char *file;
+	int fd; /* -1: it is opened when it is read */
+};
+/* Check every part to its last byte without keeping any, and list where the parameters are, in
+ * order; *out from the heap, for tw_cut_ranges_free.  TW_BAD_BYTES: also where some are missing. */
+enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, size_t *count);
+void tw_cut_ranges_free(struct tw_heap *heap, struct tw_cut_range *range, size_t count);
+/* Read the parameters from..from+n. */
+enum tw_status tw_cut_floats(struct tw_cut_files *c, const struct tw_cut_range *range, size_t count,
+			     uint64_t from, uint64_t n, float *out);
 /* A sentence about one of its files; gives TW_BAD_BYTES. */
 enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *what);
 void tw_cut_release(struct tw_cut_files *c);

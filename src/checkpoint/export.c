@@ -26,7 +26,8 @@ const char *const tw_export_formats[] = {
 	NULL,
 };
 
-#define NAME_ROOM 300 /* of a tensor's name with another number */
+#define PIECE     ((size_t)1 << 20) /* of a file that is written */
+#define NAME_ROOM 300               /* of a tensor's name with another number */
 
 /* What goes out, from a checkpoint or a file. */
 struct goods {
@@ -57,7 +58,7 @@ static enum tw_status from_cut(const struct tw_snapshot *s, struct goods *g)
 			.type = TW_SAFE_F32,
 			.rank = t->rank,
 			.count = t->n,
-			.data = (const uint8_t *)(s->vector + t->from),
+			.data = NULL, /* read when it is written */
 			.bytes = t->n * sizeof(float),
 		};
 		memcpy(g->tensor[k].d, t->d, sizeof g->tensor[k].d);
@@ -108,12 +109,10 @@ static enum tw_status check_tensors(const struct tw_snapshot *s, const struct go
 {
 	struct tw_heap *heap = &tw_heap_system;
 	struct tw_graph *graph = NULL;
-	float *vector = NULL;
 	enum tw_status st = tw_card_graph(g->card, heap, &graph, why);
 
 	if (st == TW_OK)
-		st = tw_snapshot_vector(s, graph, heap, &vector, why);
-	heap->put(heap, vector);
+		st = tw_snapshot_is_of(s, graph, why);
 	tw_graph_free(graph);
 	return st;
 }
@@ -197,7 +196,7 @@ static enum tw_status stand_alone(const struct tw_snapshot *s, struct goods *g,
 static enum tw_status gather(const struct tw_snapshot *s, bool standalone, struct goods *g,
 			     struct tw_error *why)
 {
-	enum tw_status st = s->vector ? from_cut(s, g) : from_file(s, g);
+	enum tw_status st = s->files ? from_cut(s, g) : from_file(s, g);
 
 	if (st == TW_OK)
 		st = find_card(s, g, why);
@@ -253,23 +252,105 @@ static char *metadata(const struct tw_snapshot *s, const struct goods *g)
 	return out;
 }
 
-static enum tw_status image(const struct tw_snapshot *s, const struct goods *g,
-			    struct tw_block **out, struct tw_error *why)
+/* Bytes at..at+bytes of a tensor's data, from memory or from the checkpoint. */
+static enum tw_status read_data(const struct tw_snapshot *s, const struct goods *g, size_t k,
+				uint64_t at, size_t bytes, void *out, struct tw_error *why)
 {
-	char *facts = metadata(s, g);
-	const size_t letters = facts ? strlen(facts) : 0;
-	enum tw_status st =
-		facts ? tw_safe_write(&tw_heap_system, g->tensor, g->tensors, facts, out)
-		      : TW_NO_MEMORY;
+	const size_t added = g->tensors - g->names.tensors; /* in front, by stand_alone */
 
-	free(facts);
-	if (st == TW_OK)
+	if (g->tensor[k].data || !bytes) {
+		if (bytes)
+			memcpy(out, g->tensor[k].data + at, bytes);
 		return TW_OK;
+	}
+	return tw_snapshot_floats(s, g->names.tensor[k - added].from + at / sizeof(float),
+				  bytes / sizeof(float), out, why);
+}
+
+static enum tw_status no_image(const struct tw_snapshot *s, size_t letters, enum tw_status st,
+			       struct tw_error *why)
+{
 	return tw_fail(why, st, "a safetensors file of %.300s cannot be made: %s", s->path,
 		       st == TW_NO_MEMORY             ? "no memory"
 		       : letters > TW_SAFE_HEADER / 2 ? "its names and its normalisation are "
 							"larger than a header may be"
 						      : "a tensor is of a type that is not known");
+}
+
+/* What comes before the data. */
+static enum tw_status make_head(const struct tw_snapshot *s, const struct goods *g,
+				struct tw_block **out, struct tw_error *why)
+{
+	char *facts = metadata(s, g);
+	const size_t letters = facts ? strlen(facts) : 0;
+	enum tw_status st =
+		facts ? tw_safe_write_head(&tw_heap_system, g->tensor, g->tensors, facts, out)
+		      : TW_NO_MEMORY;
+
+	free(facts);
+	return st == TW_OK ? TW_OK : no_image(s, letters, st, why);
+}
+
+static uint64_t data_bytes(const struct goods *g)
+{
+	uint64_t sum = 0;
+
+	for (size_t k = 0; k < g->tensors; k++)
+		sum += g->tensor[k].bytes;
+	return sum;
+}
+
+/* The file as one block. */
+static enum tw_status image(const struct tw_snapshot *s, const struct goods *g,
+			    struct tw_block **out, struct tw_error *why)
+{
+	struct tw_block *head = NULL, *all = NULL;
+	enum tw_status st = make_head(s, g, &head, why);
+	uint64_t at = 0;
+
+	if (st == TW_OK && !(all = tw_block_new(&tw_heap_system, head->bytes + data_bytes(g))))
+		st = no_image(s, 0, TW_NO_MEMORY, why);
+	if (st == TW_OK) {
+		memcpy(all->data, head->data, head->bytes);
+		at = head->bytes;
+	}
+	for (size_t k = 0; k < g->tensors && st == TW_OK; k++) {
+		st = read_data(s, g, k, 0, g->tensor[k].bytes, all->data + at, why);
+		at += g->tensor[k].bytes;
+	}
+	tw_block_drop(head);
+	if (st == TW_OK)
+		*out = all;
+	else
+		tw_block_drop(all);
+	return st;
+}
+
+/* The file, piece by piece: no more of it is in memory. */
+struct writing {
+	const struct tw_snapshot *s;
+	const struct goods *g;
+	const struct tw_block *head;
+	uint8_t *piece; /* PIECE bytes */
+	struct tw_error *why;
+};
+
+static enum tw_status write_pieces(void *arg, int fd)
+{
+	const struct writing *w = arg;
+	enum tw_status st = tw_file_add(fd, w->head->data, w->head->bytes);
+
+	for (size_t k = 0; k < w->g->tensors && st == TW_OK; k++)
+		for (uint64_t at = 0; at < w->g->tensor[k].bytes && st == TW_OK;) {
+			const uint64_t left = w->g->tensor[k].bytes - at;
+			const size_t n = left < PIECE ? (size_t)left : PIECE;
+
+			st = read_data(w->s, w->g, k, at, n, w->piece, w->why);
+			if (st == TW_OK)
+				st = tw_file_add(fd, w->piece, n);
+			at += n;
+		}
+	return st;
 }
 
 /* The folder of `path` as a descriptor, and the name in it. */
@@ -306,14 +387,25 @@ static enum tw_status write_file(const struct tw_block *b, const char *to, struc
 static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to, struct goods *g,
 				     struct tw_error *why)
 {
-	struct tw_block *b = NULL;
-	enum tw_status st = image(s, g, &b, why);
+	struct writing w = { .s = s, .g = g, .why = why, .piece = malloc(PIECE) };
+	struct tw_block *head = NULL;
+	const char *name;
+	const int at = folder_of(to, &name);
+	enum tw_status st = make_head(s, g, &head, why);
 
-	if (st != TW_OK)
-		return st;
-	g->bytes = b->bytes;
-	st = write_file(b, to, why);
-	tw_block_drop(b);
+	if (st == TW_OK && !w.piece)
+		st = no_image(s, 0, TW_NO_MEMORY, why);
+	if (st == TW_OK) {
+		w.head = head;
+		g->bytes = head->bytes + data_bytes(g);
+		st = at < 0 ? TW_IO : tw_file_replace_by(at, name, write_pieces, &w);
+		if (st != TW_OK && why->status == TW_OK)
+			st = cannot_write(to, why);
+	}
+	if (at >= 0)
+		close(at);
+	tw_block_drop(head);
+	free(w.piece);
 	return st;
 }
 
@@ -340,8 +432,10 @@ static const char *npy_type(enum tw_safe_type type)
 	}
 }
 
-static enum tw_status npy_image(const struct tw_safe_tensor *t, struct tw_block **out)
+static enum tw_status npy_image(const struct tw_snapshot *s, const struct goods *g, size_t k,
+				struct tw_block **out, struct tw_error *why)
 {
+	const struct tw_safe_tensor *t = &g->tensor[k];
 	const size_t bytes = t->type == TW_SAFE_BF16 ? t->count * sizeof(float) : t->bytes;
 	const char *type = npy_type(t->type);
 	struct tw_block *b;
@@ -355,17 +449,20 @@ static enum tw_status npy_image(const struct tw_safe_tensor *t, struct tw_block 
 	if (!b)
 		return TW_NO_MEMORY;
 	memcpy(b->data, head, n);
-	if (t->type == TW_SAFE_BF16)
+	if (t->type == TW_SAFE_BF16) {
 		tw_safe_floats(t, (float *)(b->data + n));
-	else if (bytes)
-		memcpy(b->data + n, t->data, bytes);
+	} else if (read_data(s, g, k, 0, bytes, b->data + n, why) != TW_OK) {
+		tw_block_drop(b);
+		return why->status;
+	}
 	*out = b;
 	return TW_OK;
 }
 
-static enum tw_status npy_file(int at, const char *to, const struct tw_safe_tensor *t,
+static enum tw_status npy_file(const struct tw_snapshot *s, int at, const char *to, size_t k,
 			       struct goods *g, struct tw_error *why)
 {
+	const struct tw_safe_tensor *t = &g->tensor[k];
 	struct tw_block *b = NULL;
 	enum tw_status st;
 	char name[260];
@@ -373,7 +470,9 @@ static enum tw_status npy_file(int at, const char *to, const struct tw_safe_tens
 	if (strchr(t->name, '/') || t->name[0] == '.' || !t->name[0] || strlen(t->name) > 240)
 		return tw_fail(why, TW_BAD_INPUT, "tensor '%.80s' has a name that no file can have",
 			       t->name);
-	st = npy_image(t, &b);
+	st = npy_image(s, g, k, &b, why);
+	if (st != TW_OK && why->status != TW_OK)
+		return why->status;
 	if (st != TW_OK)
 		return tw_fail(why, st, "tensor %.80s cannot be written as npy: %s", t->name,
 			       st == TW_NO_MEMORY ? "no memory" : "NumPy has no such type");
@@ -386,21 +485,22 @@ static enum tw_status npy_file(int at, const char *to, const struct tw_safe_tens
 	return st;
 }
 
-static enum tw_status npy_files(const char *folder, const char *to, struct goods *g,
-				struct tw_error *why)
+static enum tw_status npy_files(const struct tw_snapshot *s, const char *folder, const char *to,
+				struct goods *g, struct tw_error *why)
 {
 	const int at = tw_folder_at(AT_FDCWD, folder);
 	enum tw_status st = at < 0 ? cannot_write(to, why) : TW_OK;
 
 	for (size_t k = 0; k < g->tensors && st == TW_OK; k++)
-		st = npy_file(at, to, &g->tensor[k], g, why);
+		st = npy_file(s, at, to, k, g, why);
 	if (at >= 0)
 		close(at);
 	return st;
 }
 
 /* A new directory gets its name when it is whole; in one that is there files are replaced. */
-static enum tw_status to_npy(const char *to, struct goods *g, struct tw_error *why)
+static enum tw_status to_npy(const struct tw_snapshot *s, const char *to, struct goods *g,
+			     struct tw_error *why)
 {
 	char name[4100], fresh[4200];
 	enum tw_status st;
@@ -408,13 +508,13 @@ static enum tw_status to_npy(const char *to, struct goods *g, struct tw_error *w
 	size_t n;
 
 	if (stat(to, &there) == 0)
-		return npy_files(to, to, g, why);
+		return npy_files(s, to, to, g, why);
 	n = (size_t)snprintf(name, sizeof name, "%.4000s", to);
 	while (n > 1 && name[n - 1] == '/')
 		name[--n] = '\0';
 	if (!tw_file_beside(name, fresh, sizeof fresh) || mkdir(fresh, 0777))
 		return cannot_write(to, why);
-	st = npy_files(fresh, to, g, why);
+	st = npy_files(s, fresh, to, g, why);
 	if (st == TW_OK && rename(fresh, to))
 		st = cannot_write(to, why);
 	if (st != TW_OK)
@@ -480,7 +580,7 @@ enum tw_status tw_export(const struct tw_export_request *r, json_t **out, struct
 	if (st == TW_OK)
 		st = gather(s, r->standalone, &g, why);
 	if (st == TW_OK)
-		st = r->format == TW_EXPORT_NPY ? to_npy(r->to, &g, why)
+		st = r->format == TW_EXPORT_NPY ? to_npy(s, r->to, &g, why)
 						: to_safetensors(s, r->to, &g, why);
 	if (st == TW_OK) {
 		*out = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:s?}", "checkpoint", s->path,

@@ -19,7 +19,7 @@ int tw_folder_at(int at, const char *name)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static enum tw_status write_some(int fd, const void *bytes, size_t len)
+enum tw_status tw_file_add(int fd, const void *bytes, size_t len)
 {
 	const char *from = bytes;
 
@@ -39,7 +39,7 @@ static enum tw_status write_some(int fd, const void *bytes, size_t len)
 static enum tw_status write_all(int fd, const struct iovec *piece, size_t pieces)
 {
 	for (size_t k = 0; k < pieces; k++)
-		if (write_some(fd, piece[k].iov_base, piece[k].iov_len) != TW_OK)
+		if (tw_file_add(fd, piece[k].iov_base, piece[k].iov_len) != TW_OK)
 			return TW_IO;
 	return fsync(fd) ? TW_IO : TW_OK;
 }
@@ -110,9 +110,8 @@ bool tw_file_beside(const char *name, char *out, size_t room)
 }
 
 /* A new file under this name, whole or not at all. */
-static enum tw_status write_new(int at, const char *name, const void *bytes, size_t len)
+static enum tw_status write_new(int at, const char *name, tw_file_fill fill, void *arg)
 {
-	const struct iovec all = piece_of(bytes, len);
 	int fd = tw_file_nameless(at), cause;
 	const bool nameless = fd >= 0;
 	enum tw_status status;
@@ -121,7 +120,9 @@ static enum tw_status write_new(int at, const char *name, const void *bytes, siz
 		fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return TW_IO;
-	status = write_all(fd, &all, 1);
+	status = fill(arg, fd);
+	if (status == TW_OK && fsync(fd))
+		status = TW_IO;
 	if (status == TW_OK && nameless)
 		status = tw_file_name(fd, at, name);
 	cause = errno;
@@ -135,7 +136,21 @@ static enum tw_status write_new(int at, const char *name, const void *bytes, siz
 	return status;
 }
 
+static enum tw_status fill_piece(void *arg, int fd)
+{
+	const struct iovec *all = arg;
+
+	return tw_file_add(fd, all->iov_base, all->iov_len);
+}
+
 enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len)
+{
+	struct iovec all = piece_of(bytes, len);
+
+	return tw_file_replace_by(at, name, fill_piece, &all);
+}
+
+enum tw_status tw_file_replace_by(int at, const char *name, tw_file_fill fill, void *arg)
 {
 	char beside[300];
 	enum tw_status status;
@@ -145,7 +160,7 @@ enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size
 		return TW_IO;
 	if (tw_regular_check(at, name, true)) /* renaming would put an end to a device */
 		return open_trouble();
-	status = write_new(at, beside, bytes, len);
+	status = write_new(at, beside, fill, arg);
 	if (status != TW_OK)
 		return status;
 	if (renameat(at, beside, at, name)) {

@@ -28,6 +28,11 @@ bool tw_file_beside(const char *name, char *out, size_t room);
  * others have beside it stays.  What is at `name` must be a regular file, or nothing:
  * TW_BAD_INPUT. */
 enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len);
+/* The same, with what `fill` writes to the descriptor by tw_file_add; where it fails, nothing
+ * changes, and its status is given back. */
+typedef enum tw_status (*tw_file_fill)(void *arg, int fd);
+enum tw_status tw_file_replace_by(int at, const char *name, tw_file_fill fill, void *arg);
+enum tw_status tw_file_add(int fd, const void *bytes, size_t len); /* TW_IO: see errno */
 /* The whole file as a block with one reference and a zero byte behind its `bytes`.  TW_ABSENT,
  * TW_IO (errno is set), TW_NO_MEMORY; TW_BAD_BYTES if it is longer than `most`; TW_BAD_INPUT if
  * it is not a regular file (errno is set: base/regular_file.h). */

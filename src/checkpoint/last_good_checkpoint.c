@@ -66,8 +66,9 @@ static enum tw_status is_good(const struct judge *j, const char *path, const str
 	double loss = NAN;
 	const enum tw_status status = tw_snapshot_open(path, log, &s, &why);
 
-	if (status == TW_OK && s->count == all)
-		loss = loss_of(j, s->vector);
+	if (status == TW_OK && s->count == all &&
+	    tw_snapshot_floats(s, 0, all, j->vector, &why) == TW_OK)
+		loss = loss_of(j, j->vector);
 	tw_snapshot_close(s);
 	*good = isfinite(loss) && loss <= j->first;
 	return status == TW_NO_MEMORY || status == TW_IO ? status : TW_OK;

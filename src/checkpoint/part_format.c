@@ -210,7 +210,7 @@ enum tw_status tw_part_decode(struct tw_heap *heap, enum tw_part_encoding encodi
 
 /* --- heads --- */
 
-static enum tw_status read_at(int fd, void *to, size_t bytes, uint64_t from)
+enum tw_status tw_part_read_at(int fd, void *to, size_t bytes, uint64_t from)
 {
 	uint8_t *at = to;
 
@@ -235,15 +235,16 @@ static enum tw_status read_header(struct tw_heap *heap, int fd, uint64_t whole,
 				  struct tw_block **out)
 {
 	uint64_t length;
-	enum tw_status status =
-		whole < sizeof length ? TW_BAD_BYTES : read_at(fd, &length, sizeof length, 0);
+	enum tw_status status = whole < sizeof length
+					? TW_BAD_BYTES
+					: tw_part_read_at(fd, &length, sizeof length, 0);
 
 	if (status != TW_OK)
 		return status;
 	if (length > TW_SAFE_HEADER || length > whole - sizeof length)
 		return TW_BAD_BYTES;
 	*out = tw_block_new(heap, sizeof length + length);
-	return *out ? read_at(fd, (*out)->data, sizeof length + length, 0) : TW_NO_MEMORY;
+	return *out ? tw_part_read_at(fd, (*out)->data, sizeof length + length, 0) : TW_NO_MEMORY;
 }
 
 /* Arrays of bytes are read into `room`; floats are not. */
@@ -256,8 +257,8 @@ static enum tw_status read_bytes(int fd, const struct tw_safe *s, const uint8_t 
 		arrays[k].at = NULL;
 		if (arrays[k].kind != TW_BYTES)
 			continue;
-		status =
-			read_at(fd, room, s->tensor[k].bytes, (uint64_t)(s->tensor[k].data - base));
+		status = tw_part_read_at(fd, room, s->tensor[k].bytes,
+					 (uint64_t)(s->tensor[k].data - base));
 		arrays[k].at = room;
 		room += s->tensor[k].bytes;
 	}
@@ -285,20 +286,55 @@ static enum tw_status make_head(struct tw_heap *heap, int fd, const struct tw_sa
 	return status;
 }
 
+/* A file's header, looked into; the block holds it, and is the caller's. */
+static enum tw_status open_header(struct tw_heap *heap, int fd, struct tw_block **header,
+				  struct tw_safe *s)
+{
+	struct stat file;
+	enum tw_status status = fstat(fd, &file) ? TW_IO : TW_OK;
+
+	if (status == TW_OK)
+		status = read_header(heap, fd, (uint64_t)file.st_size, header);
+	if (status == TW_OK)
+		status = tw_safe_read_head(heap, (*header)->data, (*header)->bytes,
+					   (uint64_t)file.st_size, s, NULL);
+	return status;
+}
+
 enum tw_status tw_part_read_head(struct tw_heap *heap, int fd, struct tw_block **out)
 {
 	struct tw_block *header = NULL;
-	struct stat file;
-	enum tw_status status = fstat(fd, &file) ? TW_IO : TW_OK;
 	struct tw_safe s;
+	enum tw_status status = open_header(heap, fd, &header, &s);
 
-	if (status == TW_OK)
-		status = read_header(heap, fd, (uint64_t)file.st_size, &header);
-	if (status == TW_OK)
-		status = tw_safe_read_head(heap, header->data, header->bytes,
-					   (uint64_t)file.st_size, &s, NULL);
 	if (status == TW_OK) {
 		status = make_head(heap, fd, &s, header->data, out);
+		tw_safe_release(&s);
+	}
+	tw_block_drop(header);
+	return status;
+}
+
+enum tw_status tw_part_find_floats(struct tw_heap *heap, int fd, const char *name, uint64_t *from,
+				   uint64_t *n, uint64_t *offset)
+{
+	struct tw_block *header = NULL;
+	struct tw_array *arrays = NULL;
+	struct tw_safe s;
+	enum tw_status status = open_header(heap, fd, &header, &s);
+	const struct tw_array *a;
+
+	if (status == TW_OK) {
+		status = list_arrays(heap, &s, &arrays);
+		a = status == TW_OK ? tw_part_find(arrays, s.tensors, name) : NULL;
+		if (status == TW_OK && (!a || a->kind != TW_FLOATS))
+			status = TW_ABSENT;
+		if (status == TW_OK) {
+			*from = a->from;
+			*n = a->n;
+			*offset = (uint64_t)(s.tensor[a - arrays].data - header->data);
+		}
+		heap->put(heap, arrays);
 		tw_safe_release(&s);
 	}
 	tw_block_drop(header);

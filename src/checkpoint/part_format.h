@@ -36,6 +36,12 @@ enum tw_status tw_part_decode(struct tw_heap *heap, enum tw_part_encoding encodi
 /* Its head (node/checkpoint_part.h), from a file of which no more is read: TW_IO (errno is set),
  * TW_BAD_BYTES, TW_NO_MEMORY.  Only of safetensors. */
 enum tw_status tw_part_read_head(struct tw_heap *heap, int fd, struct tw_block **out);
+/* Where the floats of this array are in such a file: its first float is element *from, and lies at
+ * byte *offset.  TW_ABSENT: it has no such array. */
+enum tw_status tw_part_find_floats(struct tw_heap *heap, int fd, const char *name, uint64_t *from,
+				   uint64_t *n, uint64_t *offset);
+/* Bytes of a file from a place on: TW_IO (errno is set), TW_BAD_BYTES: it is shorter. */
+enum tw_status tw_part_read_at(int fd, void *to, size_t bytes, uint64_t from);
 const char *tw_part_encoding_name(enum tw_part_encoding encoding);
 bool tw_part_encoding_find(const char *name, enum tw_part_encoding *out);
 /* "parameters-0-1250.safetensors" for a part that holds these, whoever kept it; "worker 3" becomes

@@ -2,8 +2,8 @@
 /* snapshot.c - trained parameters, wherever they are: a run directory, a checkpoint, or a
  * safetensors file.
  *
- * Shards keep what is evaluated (w; theta of nag, dana, multi) as "parameters": a snapshot's vector
- * is theirs, side by side. */
+ * Shards keep what is evaluated (w; theta of nag, dana, multi) as "parameters".  They are read when
+ * they are asked for, so that no more of a model is in memory than somebody needs at once. */
 #include "checkpoint/snapshot.h"
 
 #include "base/regular_file.h"
@@ -29,84 +29,6 @@
 static enum tw_status no_memory(struct tw_error *why, const char *path)
 {
 	return tw_fail(why, TW_NO_MEMORY, "no memory to read %.*s", PATH_SHOWN, path);
-}
-
-/* --- the vector of a cut --- */
-
-struct slice {
-	struct tw_array *arrays; /* of the part, to be put back */
-	const struct tw_array *w;
-};
-
-static int by_place(const void *a, const void *b)
-{
-	const struct tw_array *x = ((const struct slice *)a)->w, *y = ((const struct slice *)b)->w;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
-
-/* The parameters of every shard, in order. */
-static enum tw_status find_slices(struct tw_cut_files *c, struct slice *slice, size_t *n)
-{
-	for (size_t k = 0; k < c->parts; k++) {
-		struct slice *s = &slice[*n];
-		enum tw_status st;
-		size_t count = 0;
-
-		if (strncmp(c->part[k].name, "shard ", 6) != 0)
-			continue;
-		st = tw_part_unpack(c->part[k].bytes->data, c->part[k].bytes->bytes, c->heap,
-				    &s->arrays, &count);
-		if (st == TW_NO_MEMORY)
-			return st;
-		if (st != TW_OK)
-			return tw_cut_bad(c, c->part[k].name, "is not a part");
-		*n += 1;
-		s->w = tw_part_find(s->arrays, count, "parameters");
-		if (!s->w || s->w->kind != TW_FLOATS)
-			return tw_cut_bad(c, c->part[k].name, "has no parameters");
-	}
-	return TW_OK;
-}
-
-static enum tw_status join(struct tw_cut_files *c, struct slice *slice, size_t n,
-			   struct tw_snapshot *s)
-{
-	uint64_t at = 0;
-
-	if (n)
-		qsort(slice, n, sizeof *slice, by_place);
-	for (size_t k = 0; k < n; k++) {
-		if (slice[k].w->from != at)
-			return tw_cut_bad(c, "manifest.json", "lacks parameters between its parts");
-		at += slice[k].w->n;
-	}
-	if (!at)
-		return tw_cut_bad(c, "manifest.json", "has no parameters");
-	s->vector = c->heap->get(c->heap, at * sizeof(float));
-	if (!s->vector)
-		return TW_NO_MEMORY;
-	s->count = at;
-	for (size_t k = 0; k < n; k++)
-		memcpy(s->vector + slice[k].w->from, slice[k].w->at, slice[k].w->n * sizeof(float));
-	return TW_OK;
-}
-
-static enum tw_status take_vector(struct tw_cut_files *c, struct tw_snapshot *s)
-{
-	struct slice *slice = tw_heap_zeros(c->heap, (c->parts + 1) * sizeof *slice);
-	enum tw_status st;
-	size_t n = 0;
-
-	if (!slice)
-		return TW_NO_MEMORY;
-	st = find_slices(c, slice, &n);
-	if (st == TW_OK)
-		st = join(c, slice, n, s);
-	for (size_t k = 0; k < n; k++)
-		c->heap->put(c->heap, slice[k].arrays);
-	c->heap->put(c->heap, slice);
-	return st;
 }
 
 /* --- a cut --- */
@@ -182,6 +104,19 @@ static enum tw_status check_tensors(struct tw_cut_files *c, const struct tw_snap
 	return st;
 }
 
+enum tw_status tw_snapshot_floats(const struct tw_snapshot *s, size_t from, size_t n, float *out,
+				  struct tw_error *why)
+{
+	const enum tw_status st =
+		from > s->count || n > s->count - from
+			? TW_BAD_INPUT
+			: tw_cut_floats(s->files, s->range, s->ranges, from, n, out);
+
+	return st == TW_OK ? TW_OK
+			   : tw_fail(why, st, "%.*s cannot be read any more: %s", PATH_SHOWN,
+				     s->path, s->files->why);
+}
+
 static enum tw_status read_cut(struct tw_cut_files *c, int at, const char *name,
 			       struct tw_snapshot *s)
 {
@@ -191,11 +126,11 @@ static enum tw_status read_cut(struct tw_cut_files *c, int at, const char *name,
 	if (st == TW_OK && number && c->number != number)
 		st = tw_cut_bad(c, "manifest.json", "is of another checkpoint");
 	if (st == TW_OK)
-		st = tw_cut_parts(c);
-	if (st == TW_OK)
-		st = take_vector(c, s);
-	if (st == TW_OK)
+		st = tw_cut_ranges(c, &s->range, &s->ranges);
+	if (st == TW_OK) {
+		s->count = s->range[s->ranges - 1].to;
 		st = check_tensors(c, s);
+	}
 	s->manifest = json_incref(c->manifest);
 	s->cut = c->number;
 	return st;
@@ -206,7 +141,11 @@ static void clear(struct tw_snapshot *s)
 	free(s->path);
 	json_decref(s->manifest);
 	tw_job_free(s->job);
-	tw_heap_system.put(&tw_heap_system, s->vector);
+	if (s->files) {
+		tw_cut_ranges_free(&tw_heap_system, s->range, s->ranges);
+		tw_cut_release(s->files);
+		free(s->files);
+	}
 	tw_safe_release(&s->safe);
 	tw_block_drop(s->bytes);
 	*s = (struct tw_snapshot){ .path = NULL };
@@ -217,11 +156,14 @@ static void clear(struct tw_snapshot *s)
 static enum tw_status open_cut(int at, const char *name, const char *path, struct tw_snapshot *s,
 			       char damage[200], struct tw_error *why)
 {
-	struct tw_cut_files c;
-	enum tw_status st = read_cut(&c, at, name, s);
+	enum tw_status st = TW_NO_MEMORY;
 
-	snprintf(damage, 200, "%s", c.why);
-	tw_cut_release(&c);
+	damage[0] = '\0';
+	s->files = calloc(1, sizeof *s->files);
+	if (s->files) {
+		st = read_cut(s->files, at, name, s);
+		snprintf(damage, 200, "%s", s->files->why);
+	}
 	if (st == TW_OK && !(s->path = strdup(path)))
 		st = TW_NO_MEMORY;
 	if (st == TW_NO_MEMORY)

@@ -9,14 +9,18 @@
 
 #include <jansson.h>
 
+struct tw_cut_files;
+struct tw_cut_range;
 struct tw_snapshot {
-	char *path;          /* what was really read: ".../ckpt-12" or the file */
-	uint64_t cut;        /* number of the checkpoint; 0: a file */
-	json_t *manifest;    /* of the checkpoint; NULL: a file */
-	struct tw_job *job;  /* as the checkpoint says it; NULL: a file */
-	float *vector;       /* checkpoint: what is evaluated (w, or theta of dana, nag, multi), all
-			       elements, trainable then buffers; file: NULL */
-	size_t count;        /* elements of it */
+	char *path;         /* what was really read: ".../ckpt-12" or the file */
+	uint64_t cut;       /* number of the checkpoint; 0: a file */
+	json_t *manifest;   /* of the checkpoint; NULL: a file */
+	struct tw_job *job; /* as the checkpoint says it; NULL: a file */
+	/* Of a checkpoint: where what is evaluated is (w, or theta of dana, nag, multi). */
+	struct tw_cut_files *files;
+	struct tw_cut_range *range;
+	size_t ranges;
+	size_t count;        /* elements: trainable, then buffers */
 	struct tw_safe safe; /* file: its tensors */
 	struct tw_block *bytes;
 };
@@ -28,6 +32,9 @@ enum tw_status tw_snapshot_open(const char *path, const struct tw_log *log,
 				struct tw_snapshot **out, struct tw_error *why);
 void tw_snapshot_close(struct tw_snapshot *s); /* NULL is allowed */
 
+/* Read elements from..from+n of a checkpoint; no more of it is in memory. */
+enum tw_status tw_snapshot_floats(const struct tw_snapshot *s, size_t from, size_t n, float *out,
+				  struct tw_error *why);
 /* The checkpoint's job with fields overridden, as tw_job_read takes them. */
 enum tw_status tw_snapshot_job(const struct tw_snapshot *s, const char *const *set, size_t n,
 			       struct tw_job **out, struct tw_error *why);
@@ -41,6 +48,9 @@ double tw_snapshot_epochs(const struct tw_snapshot *s);
 struct tw_tensors;
 enum tw_status tw_snapshot_tensors(const struct tw_snapshot *s, struct tw_heap *heap,
 				   struct tw_tensors *out);
+/* Is it of a model with these tensors?  Refusals as below. */
+enum tw_status tw_snapshot_check(const struct tw_snapshot *s, const struct tw_tensors *want,
+				 struct tw_error *why);
 /* The vector for a model with these tensors, from the heap; refusals as below. */
 enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tensors *want,
 			       struct tw_heap *heap, float **out, struct tw_error *why);
@@ -51,6 +61,9 @@ enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tens
 struct tw_graph;
 enum tw_status tw_snapshot_vector(const struct tw_snapshot *s, const struct tw_graph *g,
 				  struct tw_heap *heap, float **out, struct tw_error *why);
+/* Would there be one?  The same refusals. */
+enum tw_status tw_snapshot_is_of(const struct tw_snapshot *s, const struct tw_graph *g,
+				 struct tw_error *why);
 /* The same straight from a safetensors file: what model.weights names. */
 enum tw_status tw_weights_read(const char *path, const struct tw_graph *g, struct tw_heap *heap,
 			       float **out, struct tw_error *why);

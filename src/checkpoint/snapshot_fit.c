@@ -90,6 +90,7 @@ static enum tw_status compare(const char *path, const struct tw_tensors *there,
 	return TW_OK;
 }
 
+/* `out` NULL: they are only compared. */
 static enum tw_status from_cut(const struct tw_snapshot *s, const struct tw_tensors *want,
 			       struct tw_heap *heap, float *out, struct tw_error *why)
 {
@@ -99,8 +100,8 @@ static enum tw_status from_cut(const struct tw_snapshot *s, const struct tw_tens
 	if (st != TW_OK)
 		return tw_fail(why, st, "no memory to compare %.*s", PATH_SHOWN, s->path);
 	st = compare(s->path, &there, want, why);
-	if (st == TW_OK)
-		memcpy(out, s->vector, s->count * sizeof(float));
+	if (st == TW_OK && out)
+		st = tw_snapshot_floats(s, 0, s->count, out, why);
 	tw_tensors_release(&there);
 	return st;
 }
@@ -127,6 +128,7 @@ static bool ignored(const struct tw_safe_tensor *t)
 	       strcmp(t->name + n - (sizeof tail - 1), tail) == 0;
 }
 
+/* `out` NULL: likewise. */
 static enum tw_status from_file(const struct tw_snapshot *s, const struct tw_tensors *want,
 				float *out, struct tw_error *why)
 {
@@ -142,7 +144,7 @@ static enum tw_status from_file(const struct tw_snapshot *s, const struct tw_ten
 		there = described(from);
 		if (!same_shape(&there, t))
 			return other_shape(s->path, &there, t, why);
-		if (tw_safe_floats(from, out + t->from) != TW_OK)
+		if (out && tw_safe_floats(from, out + t->from) != TW_OK)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "%.*s: tensor %s is not of floats (F32, F64, F16 or BF16)",
 				       PATH_SHOWN, s->path, t->name);
@@ -160,6 +162,26 @@ static enum tw_status from_file(const struct tw_snapshot *s, const struct tw_ten
 
 /* --- either --- */
 
+enum tw_status tw_snapshot_is_of(const struct tw_snapshot *s, const struct tw_graph *g,
+				 struct tw_error *why)
+{
+	struct tw_tensors want;
+	enum tw_status st = tw_tensors_of_graph(&tw_heap_system, g, &want);
+
+	if (st != TW_OK)
+		return tw_fail(why, st, "no memory for the names of tensors");
+	st = tw_snapshot_check(s, &want, why);
+	tw_tensors_release(&want);
+	return st;
+}
+
+enum tw_status tw_snapshot_check(const struct tw_snapshot *s, const struct tw_tensors *want,
+				 struct tw_error *why)
+{
+	return s->files ? from_cut(s, want, &tw_heap_system, NULL, why)
+			: from_file(s, want, NULL, why);
+}
+
 enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tensors *want,
 			       struct tw_heap *heap, float **out, struct tw_error *why)
 {
@@ -170,7 +192,7 @@ enum tw_status tw_snapshot_fit(const struct tw_snapshot *s, const struct tw_tens
 	if (!v)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the parameters of %.*s",
 			       PATH_SHOWN, s->path);
-	st = s->vector ? from_cut(s, want, heap, v, why) : from_file(s, want, v, why);
+	st = s->files ? from_cut(s, want, heap, v, why) : from_file(s, want, v, why);
 	if (st != TW_OK) {
 		heap->put(heap, v);
 		return st;

@@ -85,9 +85,11 @@ struct tw_stage {
 	 * forward over the last, and back over the first. */
 	const struct tw_model_cut *in, *out;
 	size_t sends, returns;
-	double forward, backward; /* shares of a step's work */
-	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch;           /* bytes of a computation */
+	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
+	uint32_t batch;                  /* samples of a full micro-batch */
+	double forward, backward;        /* shares of a step's work */
+	size_t stash;   /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch; /* bytes of a computation */
 	struct tw_pipe_keeps keeps;
 };
 
@@ -96,7 +98,9 @@ struct tw_stage {
 struct tw_staging {
 	const struct tw_pipeline *schedule; /* NULL: a worker computes everything by itself */
 	const void *options;
-	uint32_t stages; /* at least 1 */
+	uint32_t stages;  /* at least 1 */
+	bool with_shards; /* the node of a cell holds the shards of its stage; there are no servers,
+			     and one worker */
 	const struct tw_stage *stage;
 	const uint32_t *stage_of; /* by shard */
 };
@@ -122,7 +126,8 @@ struct tw_half {
 /* How vectors travel, and how often. */
 struct tw_traffic {
 	const struct tw_codec *up, *down;
-	const void *up_options, *down_options;
+	const struct tw_codec *act; /* of activations and their gradients, between stages */
+	const void *up_options, *down_options, *act_options;
 	uint32_t push, fetch; /* steps between pushes, between fetches */
 	bool overlap;         /* a worker computes on while it fetches */
 	bool cache;           /* it fetches only when the gate says that its copy is too old */
@@ -172,7 +177,7 @@ struct tw_plan {
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
 	/* the line */
 	const struct tw_gate *gate;
@@ -239,6 +244,12 @@ static inline bool tw_plan_is_staged(const struct tw_plan *p)
 	return p->staging.schedule;
 }
 
+/* Does the node of a cell hold the shards of its stage? */
+static inline bool tw_plan_is_with_stage(const struct tw_plan *p)
+{
+	return p->staging.with_shards;
+}
+
 static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 {
 	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate };
@@ -250,8 +261,8 @@ static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
 	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
 }
 
-/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds them
- * there: a stage that only goes on with what others have begun may be held up by nobody, or two
+/* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds
+ * them there: a stage that only goes on with what others have begun is held up by nobody, or two
  * workers could wait for each other at different stages. */
 static inline bool tw_plan_begins_with(const struct tw_plan *p, uint32_t shard)
 {
@@ -450,10 +461,15 @@ static inline bool tw_plan_is_server(const struct tw_plan *p, uint32_t node)
 {
 	return node && node <= p->crew.servers;
 }
+/* Are shards on the nodes of workers?  There are no servers then. */
+static inline bool tw_plan_holds_by_workers(const struct tw_plan *p)
+{
+	return tw_plan_has_peers(p) || tw_plan_is_with_stage(p);
+}
 /* May shards be on this node? */
 static inline bool tw_plan_holds(const struct tw_plan *p, uint32_t node)
 {
-	return tw_plan_has_peers(p) ? node != 0 : tw_plan_is_server(p, node);
+	return tw_plan_holds_by_workers(p) ? node != 0 : tw_plan_is_server(p, node);
 }
 
 #endif

@@ -70,8 +70,7 @@ static json_t *number(double x)
 
 struct scored {
 	const char *set, *path;
-	const float *vector;
-	size_t trainable, buffers;
+	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
 	struct tw_score score;
 	double seconds;
 };
@@ -79,25 +78,15 @@ struct scored {
 static enum tw_status report(const struct scored *e, json_t **out, struct tw_error *why)
 {
 	const double n = (double)e->score.samples;
-	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
 
-	tw_digest_bytes(e->vector, e->trainable * sizeof(float), trained);
-	tw_digest_bytes(e->vector + e->trainable, e->buffers * sizeof(float), buffers);
 	*out = json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:s, s:s}", "set", e->set, "loss",
 			 number(e->score.loss / n), "accuracy",
 			 e->score.correct < 0 ? json_null() : number(e->score.correct / n),
 			 "samples", (json_int_t)e->score.samples, "seconds", number(e->seconds),
 			 "samples_per_second", number(e->seconds > 0 ? n / e->seconds : 0.0),
-			 "checkpoint", e->path, "parameters_digest", trained, "buffers_digest",
-			 buffers);
+			 "checkpoint", e->path, "parameters_digest", e->trained, "buffers_digest",
+			 e->buffers);
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
-}
-
-static void add_score(struct tw_score *sum, const struct tw_score *s)
-{
-	sum->loss += s->loss;
-	sum->correct = s->correct < 0 || sum->correct < 0 ? -1 : sum->correct + s->correct;
-	sum->samples += s->samples;
 }
 
 /* --- a model that makes its samples up --- */
@@ -159,9 +148,9 @@ static enum tw_status eval_made_up(const struct tw_eval_request *r, const struct
 	}
 	if (st == TW_OK) {
 		done.seconds = (double)(tw_clock() - began) / 1e9;
-		done.vector = e.vector;
-		done.trainable = e.engine->trainable;
-		done.buffers = e.engine->buffers;
+		tw_digest_bytes(e.vector, e.engine->trainable * sizeof(float), done.trained);
+		tw_digest_bytes(e.vector + e.engine->trainable, e.engine->buffers * sizeof(float),
+				done.buffers);
 		st = report(&done, out, why);
 	}
 	heap->put(heap, e.scratch);
@@ -405,18 +394,16 @@ static enum tw_status begin_lines(struct eval *e, const struct tw_predictions_re
 static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 				struct tw_error *why)
 {
-	const uint32_t block = tw_query_block(&e->t);
+	const uint32_t block = tw_forward_block(f);
 
 	for (uint64_t from = 0; from < e->set->count; from += block) {
 		const uint64_t left = e->set->count - from;
 		const uint32_t n = left < block ? (uint32_t)left : block;
-		struct tw_score s = { 0 };
-		const enum tw_status st = tw_forward_run(f, e->set, from, n, y, &s);
+		const enum tw_status st = tw_forward_run(f, e->set, from, n, y, &e->done.score);
 
 		if (st != TW_OK)
 			return tw_fail(why, st, "sample %" PRIu64 " cannot be scored: %s", from,
 				       tw_status_name(st));
-		add_score(&e->done.score, &s);
 		if (e->lines)
 			tw_predictions_add(e->lines, from, n, y);
 	}
@@ -425,16 +412,16 @@ static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 
 static enum tw_status score(struct eval *e, struct tw_error *why)
 {
-	const size_t room = (size_t)tw_query_block(&e->t) * e->t.outputs;
 	struct tw_forward *f = NULL;
-	float *y = malloc(room * sizeof *y);
+	float *y = NULL;
 	bool judged = false;
 	enum tw_status st = check_targets(e, &judged, why);
 	const int64_t began = tw_clock();
 
 	if (st == TW_OK)
-		st = y ? tw_trained_forward(&e->t, &e->data, &f, why)
-		       : tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
+		st = tw_trained_forward(&e->t, &e->data, &f, why);
+	if (st == TW_OK && !(y = malloc((size_t)tw_forward_block(f) * e->t.outputs * sizeof *y)))
+		st = tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
 	if (st == TW_OK)
 		st = score_set(e, f, y, why);
 	if (!judged)
@@ -477,10 +464,9 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 	}
 	if (st == TW_OK) {
 		e.done.path = e.t.snapshot->path;
-		e.done.vector = e.t.vector;
-		e.done.trainable = e.t.graph->trainable;
-		e.done.buffers = e.t.graph->buffers;
-		st = report(&e.done, out, why);
+		st = tw_trained_digests(&e.t, e.done.trained, e.done.buffers, why);
+		if (st == TW_OK)
+			st = report(&e.done, out, why);
 	}
 	if (st == TW_OK && *r->data)
 		json_object_set_new(*out, "data", json_string(r->data));

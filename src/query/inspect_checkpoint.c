@@ -67,7 +67,7 @@ static json_t *row_of(const char *name, uint32_t rank, const uint64_t *d, uint64
 	return row;
 }
 
-static enum tw_status tensors_of_cut(const struct tw_snapshot *s, json_t *o)
+static enum tw_status tensors_of_cut(const struct tw_snapshot *s, json_t *o, struct tw_error *why)
 {
 	struct tw_tensors t;
 	enum tw_status st = tw_snapshot_tensors(s, &tw_heap_system, &t);
@@ -76,10 +76,14 @@ static enum tw_status tensors_of_cut(const struct tw_snapshot *s, json_t *o)
 	for (size_t k = 0; st == TW_OK && k < t.tensors; k++) {
 		const struct tw_tensor *at = &t.tensor[k];
 		json_t *row = row_of(at->name, at->rank, at->d, at->n);
+		float *v = malloc((at->n + 1) * sizeof *v);
 
 		set(row, "buffer", json_boolean(at->buffer));
-		statistics(s->vector + at->from, at->n, row);
+		st = v ? tw_snapshot_floats(s, at->from, at->n, v, why) : TW_NO_MEMORY;
+		if (st == TW_OK)
+			statistics(v, at->n, row);
 		json_array_append_new(list, row);
+		free(v);
 	}
 	set(o, "parameters", json_integer((json_int_t)t.trainable));
 	set(o, "buffers", json_integer((json_int_t)t.buffers));
@@ -195,9 +199,9 @@ enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, stru
 	enum tw_status st;
 
 	set(o, "path", json_string(s->path));
-	if (s->vector) {
+	if (s->files) {
 		describe_cut(s, o);
-		st = tensors_of_cut(s, o);
+		st = tensors_of_cut(s, o, why);
 	} else {
 		set(o, "kind", json_string("safetensors"));
 		set(o, "bytes", json_integer((json_int_t)s->bytes->bytes));
@@ -208,7 +212,9 @@ enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, stru
 		st = describe_card(s, o, why);
 	if (st != TW_OK) {
 		json_decref(o);
-		return tw_fail(why, st, "no memory to look at %.300s", s->path);
+		return why->status != TW_OK
+			       ? why->status
+			       : tw_fail(why, st, "no memory to look at %.300s", s->path);
 	}
 	*out = o;
 	return TW_OK;

@@ -200,8 +200,7 @@ static enum tw_status price(struct stage_play *y, const struct tw_schedule_reque
 		st = tw_stage_times(p, y->engine, tw_job_batch(y->job), 15, y->times, why);
 	for (uint32_t s = 0; st == TW_OK && s < p->staging.stages; s++) {
 		const struct tw_stage *t = &p->staging.stage[s];
-		const double per_float =
-			sim->bandwidth > 0 ? 8 * sizeof(float) / sim->bandwidth : 0;
+		const double per_byte = sim->bandwidth > 0 ? 8 / sim->bandwidth : 0;
 		struct tw_pipe_times *at = &y->times[s];
 
 		if (step > 0) {
@@ -210,8 +209,9 @@ static enum tw_status price(struct stage_play *y, const struct tw_schedule_reque
 		}
 		at->deed[TW_BACKWARD_INPUT] = at->deed[TW_BACKWARD_WEIGHT] =
 			at->deed[TW_BACKWARD] / 2;
-		at->forward_link = (double)sim->latency * 1e-9 + (double)t->sends * per_float;
-		at->backward_link = (double)sim->latency * 1e-9 + (double)t->returns * per_float;
+		at->forward_link = (double)sim->latency * 1e-9 + (double)t->send_bytes * per_byte;
+		at->backward_link =
+			(double)sim->latency * 1e-9 + (double)t->return_bytes * per_byte;
 	}
 	return st;
 }
@@ -306,13 +306,13 @@ static json_t *row_of(const struct stage_play *y, bool file, uint32_t s)
 		"stage", (json_int_t)s, "cell", (json_int_t)y->owner[s], "cut_after", after,
 		"parameters", (json_int_t)t->floats, "forward_seconds", at->deed[TW_FORWARD],
 		"backward_seconds", at->deed[TW_BACKWARD], "sent_forward_bytes",
-		(double)t->sends * sizeof(float), "sent_backward_bytes",
-		(double)t->returns * sizeof(float), "in_flight", (json_int_t)stage[s].keeps.depth,
-		"versions", (json_int_t)stage[s].keeps.versions, "staleness",
-		(json_int_t)stage[s].keeps.late, "mismatch", (json_int_t)stage[s].keeps.mismatch,
-		"idle_share", 1 - cell->busy / y->played.makespan, "memory_bytes",
-		tw_stage_memory_sum(&m), "versions_bytes", m.versions, "activations_bytes",
-		m.activations, "gradients_bytes", m.gradients, "scratch_bytes", m.scratch);
+		(double)t->send_bytes, "sent_backward_bytes", (double)t->return_bytes, "in_flight",
+		(json_int_t)stage[s].keeps.depth, "versions", (json_int_t)stage[s].keeps.versions,
+		"staleness", (json_int_t)stage[s].keeps.late, "mismatch",
+		(json_int_t)stage[s].keeps.mismatch, "idle_share",
+		1 - cell->busy / y->played.makespan, "memory_bytes", tw_stage_memory_sum(&m),
+		"versions_bytes", m.versions, "activations_bytes", m.activations, "gradients_bytes",
+		m.gradients, "scratch_bytes", m.scratch);
 }
 
 static enum tw_status answer(const struct stage_play *y, const struct tw_schedule_request *r,

@@ -6,23 +6,16 @@
 
 #include <inttypes.h>
 
-/* Rows computed at once: whole batches, and outputs of a few megabytes. */
-uint32_t tw_query_block(const struct tw_trained *t)
-{
-	const uint64_t batch = t->card->batch, most = (uint64_t)1 << 20;
-	const uint64_t fits = most / (batch * t->outputs);
-
-	return (uint32_t)(batch * (fits < 1 ? 1 : fits > 16 ? 16 : fits));
-}
-
 static enum tw_status compute(const struct tw_trained *t, const struct tw_rows *rows,
 			      struct tw_predictions *p, struct tw_error *why)
 {
-	const uint32_t block = tw_query_block(t);
 	struct tw_forward *f = NULL;
+	enum tw_status st = tw_trained_forward(t, rows->data, &f, why);
+	const uint32_t block = st == TW_OK ? tw_forward_block(f) : 1;
 	float *y = malloc((size_t)block * t->outputs * sizeof *y);
-	enum tw_status st = y ? tw_trained_forward(t, rows->data, &f, why)
-			      : tw_fail(why, TW_NO_MEMORY, "no memory for predictions");
+
+	if (st == TW_OK && !y)
+		st = tw_fail(why, TW_NO_MEMORY, "no memory for predictions");
 
 	for (uint64_t from = 0; from < rows->count && st == TW_OK; from += block) {
 		const uint64_t left = rows->count - from;

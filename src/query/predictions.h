@@ -33,9 +33,6 @@ struct tw_predictions_facts {
 	const struct tw_rows *extra; /* where columns come from that are handed on; NULL: none */
 };
 
-/* Rows that are worth computing at once: whole batches of the card. */
-uint32_t tw_query_block(const struct tw_trained *t);
-
 struct tw_predictions;
 /* May it be written there?  Looked at before anything is computed. */
 enum tw_status tw_predictions_check(const struct tw_predictions_request *r, struct tw_error *why);

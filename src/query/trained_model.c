@@ -7,6 +7,7 @@
 #include "run/open_engine.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The job's engine; neither initial weights nor batches ahead are needed. */
@@ -25,10 +26,8 @@ static enum tw_status check_fit(struct tw_trained *t, struct tw_error *why)
 	enum tw_status st = tw_tensors_of_engine(heap, t->engine, &want);
 
 	if (st == TW_OK)
-		st = tw_snapshot_fit(t->snapshot, &want, heap, &t->vector, why);
+		st = tw_snapshot_check(t->snapshot, &want, why);
 	tw_tensors_release(&want);
-	heap->put(heap, t->vector);
-	t->vector = NULL;
 	return st == TW_NO_MEMORY ? tw_fail(why, st, "no memory for the parameters") : st;
 }
 
@@ -89,7 +88,10 @@ static enum tw_status find_network(struct tw_trained *t, const char *path, struc
 	end = &t->graph->node[t->graph->nodes - 1];
 	t->outputs = (uint32_t)tw_shape_size(&t->graph->node[end->in[0]].shape);
 	t->reading = tw_card_reading(t->graph);
-	st = tw_snapshot_vector(t->snapshot, t->graph, heap, &t->vector, why);
+	t->memory = t->snapshot->job ? t->snapshot->job->checkpoint.memory : UINT64_MAX;
+	st = (t->graph->trainable + t->graph->buffers) * sizeof(float) > t->memory
+		     ? tw_snapshot_is_of(t->snapshot, t->graph, why)
+		     : tw_snapshot_vector(t->snapshot, t->graph, heap, &t->vector, why);
 	return st == TW_OK ? tw_card_expand(t->card, why) : st;
 }
 
@@ -167,12 +169,63 @@ enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_
 	return TW_OK;
 }
 
+static enum tw_status read_floats(void *arg, size_t from, size_t n, float *out)
+{
+	struct tw_error why = { 0 };
+
+	return tw_snapshot_floats(arg, from, n, out, &why);
+}
+
+#define PIECE ((size_t)1 << 18) /* floats that are digested at once */
+
+static enum tw_status digest_range(const struct tw_trained *t, size_t from, size_t to, float *some,
+				   char text[TW_DIGEST_TEXT], struct tw_error *why)
+{
+	struct tw_digest *d = tw_digest_new();
+	enum tw_status st = d ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for a digest");
+
+	for (size_t n; st == TW_OK && from < to; from += n) {
+		n = to - from < PIECE ? to - from : PIECE;
+		st = tw_snapshot_floats(t->snapshot, from, n, some, why);
+		if (st == TW_OK)
+			tw_digest_add(d, some, n * sizeof *some);
+	}
+	if (st == TW_OK)
+		tw_digest_text(d, text);
+	tw_digest_free(d);
+	return st;
+}
+
+enum tw_status tw_trained_digests(const struct tw_trained *t, char trained[TW_DIGEST_TEXT],
+				  char buffers[TW_DIGEST_TEXT], struct tw_error *why)
+{
+	const size_t turn = t->graph->trainable, all = turn + t->graph->buffers;
+	float *some;
+	enum tw_status st;
+
+	if (t->vector) {
+		tw_digest_bytes(t->vector, turn * sizeof(float), trained);
+		tw_digest_bytes(t->vector + turn, (all - turn) * sizeof(float), buffers);
+		return TW_OK;
+	}
+	some = malloc(PIECE * sizeof *some);
+	st = some ? digest_range(t, 0, turn, some, trained, why)
+		  : tw_fail(why, TW_NO_MEMORY, "no memory for a digest");
+	if (st == TW_OK)
+		st = digest_range(t, turn, all, some, buffers, why);
+	free(some);
+	return st;
+}
+
 enum tw_status tw_trained_forward(const struct tw_trained *t, const struct tw_data *data,
 				  struct tw_forward **out, struct tw_error *why)
 {
 	const struct tw_forward_facts facts = {
 		.graph = t->graph,
 		.vector = t->vector,
+		.load = read_floats,
+		.load_arg = t->snapshot,
+		.memory = t->memory,
 		.data = data,
 		.batch = t->card->batch,
 		.own_input = t->card->task == TW_CARD_INPUT,

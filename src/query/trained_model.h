@@ -3,6 +3,7 @@
 #ifndef TW_QUERY_TRAINED_MODEL_H
 #define TW_QUERY_TRAINED_MODEL_H
 
+#include "base/digest.h"
 #include "data/format/rows.h"
 #include "engine/forward.h"
 #include "checkpoint/model_card.h"
@@ -15,7 +16,8 @@ struct tw_trained {
 	struct tw_card *card;     /* its data has scale and shift */
 	bool made;                /* the card is not the parameters' own: the job made it */
 	struct tw_graph *graph;
-	float *vector;
+	float *vector;   /* all parameters; NULL: they are too many, and read stage by stage */
+	uint64_t memory; /* bytes of parameters that may be in memory at once */
 	enum tw_card_reading reading;
 	uint32_t outputs;
 };
@@ -41,6 +43,9 @@ enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_
 uint32_t tw_trained_values(const struct tw_trained *t);
 /* Make these of the network's outputs `y`. */
 void tw_trained_read(const struct tw_trained *t, const float *y, float *out);
+/* Digests of trainable parameters and of buffers. */
+enum tw_status tw_trained_digests(const struct tw_trained *t, char trained[TW_DIGEST_TEXT],
+				  char buffers[TW_DIGEST_TEXT], struct tw_error *why);
 /* Computes rows of such a data set. */
 enum tw_status tw_trained_forward(const struct tw_trained *t, const struct tw_data *data,
 				  struct tw_forward **out, struct tw_error *why);

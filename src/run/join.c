@@ -3,6 +3,7 @@
 #include "run/join.h"
 
 #include "base/regular_file.h"
+#include "run/memory_check.h"
 #include "run/placement.h"
 #include "metrics/progress.h"
 #include "run/result.h"
@@ -113,13 +114,14 @@ static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 {
 	const struct tw_join_request *q = j->q;
 	const bool peers = tw_plan_has_peers(&j->job->plan);
+	const bool placed = tw_plan_is_with_stage(&j->job->plan);
 	const bool cells = tw_plan_cells(&j->job->plan) > 1;
 	struct tw_error cause = { .status = TW_OK };
 
-	if (peers && q->server)
+	if ((peers || placed) && q->server)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "this job has no servers: each worker has all parameters; leave out "
-			       "--as server");
+			       "this job has no servers: each worker has %s; leave out --as server",
+			       peers ? "all parameters" : "the parameters of its stage");
 	if (!peers && !cells && !q->server && q->listens)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "this job has servers, and a worker does not listen on a port: "
@@ -129,6 +131,14 @@ static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 		return TW_OK;
 	return tw_fail(why, cause.status, "%s%s", peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN,
 		       cause.text);
+}
+
+/* Cells that were started together have an order; others take what is missing. */
+static uint32_t wished_place(const struct join *j)
+{
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
+
+	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
 }
 
 static enum tw_status prepare(struct join *j, struct tw_error *why)
@@ -151,6 +161,10 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 		status = listen_or_not(j, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(j->job, j->engine, why);
+	if (status == TW_OK)
+		status = tw_memory_check(j->job, j->engine,
+					 j->q->server ? TW_MEMORY_SERVER : TW_MEMORY_WORKER,
+					 wished_place(j), why);
 	if (status != TW_OK)
 		return status;
 	j->job->plan.checkpoint.final = true;
@@ -191,14 +205,6 @@ static bool observe(void *arg, const struct tw_note *n)
 	return true;
 }
 
-/* Cells that were started together have an order; others take what is missing. */
-static uint32_t wished_place(const struct join *j)
-{
-	const bool cells = tw_plan_cells(&j->job->plan) > 1;
-
-	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
-}
-
 static enum tw_status enter(struct join *j, struct tw_error *why)
 {
 	const struct tw_plan *p = &j->job->plan;
@@ -207,7 +213,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	dialling(j, &o);
 	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
@@ -234,7 +240,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may
 	 * be on the same machine and has others to answer.  A peer serves as well. */
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));

@@ -46,15 +46,15 @@ static void seat_worker(struct tw_placement *c, const struct tw_plan *p, uint32_
 			uint32_t slot, struct tw_role_arg *arg)
 {
 	*arg = (struct tw_role_arg){ .plan = p, .index = slot };
-	if (tw_plan_has_peers(p)) /* its replica */
+	if (tw_plan_holds_by_workers(p)) /* its replica, or the shards of its stage */
 		seat_server(c, p, node);
 	seat(c, (struct tw_addr){ node, TW_WORKER, 0 }, &tw_worker_class, arg);
 }
 
 enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *p, bool resume)
 {
-	const size_t holders = tw_plan_has_peers(p) ? p->crew.workers : p->crew.servers;
 	const uint32_t cells = p->crew.workers * tw_plan_cells(p);
+	const size_t holders = tw_plan_holds_by_workers(p) ? cells : p->crew.servers;
 	const size_t seats = 1 + holders * (1 + p->problem.shards) + cells;
 
 	if (make_room(c, p, seats, cells) != TW_OK)
@@ -73,7 +73,7 @@ enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *
 	if (make_room(c, p, 2 + (size_t)p->problem.shards, 0) != TW_OK)
 		return TW_NO_MEMORY;
 	seat_master(c, false);
-	if (!tw_plan_has_peers(p))
+	if (!tw_plan_holds_by_workers(p))
 		seat_server(c, p, 1);
 	return TW_OK;
 }

@@ -58,6 +58,15 @@ static json_t *known(const char *text)
 	return *text ? json_string(text) : json_null();
 }
 
+/* How far the parameters had moved, as a root of a mean of squares. */
+static json_t *gap(const struct tw_tally *t)
+{
+	return !t->gap_values ? NULL
+			      : json_pack("{s:o, s:o}", "rms",
+					  number(sqrt(t->gap / (double)t->gap_values)), "max",
+					  number(sqrt(t->gap_most)));
+}
+
 static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals *t, json_t *r)
 {
 	const size_t all = plan->problem.trainable + plan->problem.buffers;
@@ -208,6 +217,7 @@ static void counts(const struct tw_plan *p, const struct tw_ran *ran, json_t *r)
 	const struct tw_totals *t = &ran->totals;
 
 	set(r, "staleness", staleness(&t->tally));
+	set(r, "gap", gap(&t->tally));
 	set(r, "periods",
 	    t->most_period ? json_pack("{s:o, s:o}", "least", count(t->least_period), "most",
 				       count(t->most_period))

@@ -176,6 +176,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	out->tls = n->tls;
 	out->peers = tw_plan_has_peers(&job->plan);
 	out->cells = tw_plan_cells(&job->plan);
+	out->with_shards = tw_plan_is_with_stage(&job->plan);
 	out->listen = n->listen;
 	out->accepted = n->accepted;
 	out->accepts = n->accepts;

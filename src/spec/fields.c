@@ -41,6 +41,11 @@ static const char *const kinds[] = {
 	[TW_SCHEDULE_LINEAR] = "linear",
 	NULL,
 };
+static const char *const places[] = {
+	[TW_PLACE_SERVERS] = "servers",
+	[TW_PLACE_WITH_STAGE] = "with-stage",
+	NULL,
+};
 static const char *const cuts[] = { "drain", "running", NULL };
 static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 
@@ -139,6 +144,10 @@ const struct tw_option tw_train_rows[] = {
 		     "one: to the beginning) and trains on with a lower rate; 0: it ends"),
 	TW_OPTION_AS(T, restart_rate, "on_divergence.rate", TW_F64, "0.5", NULL, 0, 1,
 		     "what each restart multiplies update.rate with; above 0 and below 1"),
+	TW_OPTION(T, gap, TW_BOOL, "false", NULL, 0, 0,
+		  "measure the gap: how far the parameters have moved between those that a worker "
+		  "was sent and those that its contribution is applied to. A server then keeps "
+		  "what it sent to each worker, and reads both once more for each contribution"),
 	TW_OPTION_END
 };
 
@@ -212,6 +221,10 @@ const struct tw_option tw_cluster_rows[] = {
 		  "parts that the model of a worker is cut into, each on a node of its own "
 		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
 		  "strategy.pipeline, else 1"),
+	TW_OPTION_CHOICE(C, place, "place", "servers", places,
+			 "where the parameters of a stage are: on servers, or on the node that "
+			 "computes the stage (with-stage), so that they never travel; a lost node "
+			 "then takes them along, and all go back to the last checkpoint"),
 	TW_OPTION(C, limit, TW_TIME, "15s", NULL, 1e6, 3.2e18,
 		  "remove a peer that has been silent for this long"),
 	TW_OPTION(C, heartbeat, TW_TIME, "1s", NULL, 1e4, 3.2e18,
@@ -297,6 +310,9 @@ const struct tw_option tw_strategy_rows[] = {
 		     "how gradients are encoded; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
 		     "how parameters are encoded; see the codecs"),
+	TW_OPTION_AS(S, act, "codec.act", TW_TEXT, "fp32", NULL, 0, 0,
+		     "how activations and their gradients are encoded between the stages of a "
+		     "model (strategy.pipeline); see the codecs"),
 	TW_OPTION_CHOICE(S, topology, "topology.kind", "server", topologies,
 			 "who holds the parameters: servers, or every worker, which then add up "
 			 "what they contribute among themselves (allreduce), or keep replicas "
@@ -512,6 +528,13 @@ bool tw_group_at(size_t k, struct tw_group *out)
 						  tw_codec_all[i]->name, tw_codec_all[i]->options };
 			return true;
 		}
+	for (size_t i = 0; tw_codec_all[i]; i++)
+		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
+		    k-- == 0) {
+			*out = (struct tw_group){ "strategy.codec.act_", "strategy.codec.act",
+						  tw_codec_all[i]->name, tw_codec_all[i]->options };
+			return true;
+		}
 	for (size_t i = 0; tw_outer_all[i]; i++)
 		if (tw_outer_all[i]->options && k-- == 0) {
 			*out = (struct tw_group){ "strategy.outer.", "strategy.outer.rule",
@@ -676,7 +699,8 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
 	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
-	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
+	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.gap") == 0 ||
+	       strcmp(path, "sim.threads") == 0 ||
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
 }
 

@@ -96,6 +96,7 @@ struct tw_job_train {
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
 	uint32_t restarts;                 /* after a divergence, at most */
 	double restart_rate;               /* what each of them multiplies the rate with */
+	bool gap;                          /* measure it */
 };
 
 struct tw_job_update {
@@ -104,11 +105,15 @@ struct tw_job_update {
 	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
 };
 
+/* Who holds the shards. */
+enum tw_place_kind { TW_PLACE_SERVERS, TW_PLACE_WITH_STAGE };
+
 struct tw_job_cluster {
 	uint32_t workers, min;
 	uint32_t servers; /* 0: the workers hold the parameters */
 	uint32_t shards;  /* 0: by the size of the model */
 	uint32_t stages;  /* nodes of a worker, one for each stage of the model */
+	uint32_t place;   /* enum tw_place_kind */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */
@@ -116,7 +121,7 @@ struct tw_job_cluster {
 
 struct tw_job_strategy {
 	const char *name; /* the preset's, "" for none */
-	const char *gate, *staleness, *up, *down, *local, *outer;
+	const char *gate, *staleness, *up, *down, *act, *local, *outer;
 	uint32_t send, push, fetch, merge; /* send: enum tw_send */
 	uint32_t topology;                 /* enum tw_topology_kind */
 	const char *reduction;             /* "" without peers */
@@ -196,8 +201,8 @@ struct tw_job {
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
 	size_t faults;
 
-	/* Complete after tw_job_finish_plan but for checkpoint_final, stop_after_cuts and gaps,
-	 * which are the runner's. */
+	/* Complete after tw_job_finish_plan but for checkpoint_final and stop_after_cuts, which
+	 * are the runner's. */
 	struct tw_plan plan;
 
 	/* What the world should say on stderr before it starts, one line each. */

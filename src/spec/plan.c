@@ -342,6 +342,7 @@ static void copy_values(struct tw_job *job)
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->evaluate_every = job->train.evaluate;
+	p->gaps = job->train.gap;
 	p->crew.workers = job->cluster.workers;
 	p->crew.min = job->cluster.min;
 	p->crew.servers = job->cluster.servers;
@@ -525,7 +526,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	enum tw_status st;
 
 	if (!tw_job_given(job, "checkpoint.cut"))
-		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan)
+		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan) ||
+						      tw_plan_is_with_stage(&job->plan)
 					      ? TW_CUT_DRAIN
 					      : TW_CUT_RUNNING;
 	if (!tw_job_given(job, "train.evaluate") &&

@@ -88,6 +88,15 @@ static enum tw_status settle_servers(struct tw_reading *r)
 	struct tw_job *job = r->job;
 	const bool given = tw_job_given(job, "cluster.servers");
 
+	if (tw_plan_is_with_stage(&job->plan)) {
+		if (given && job->cluster.servers)
+			return tw_job_refuse(job, r->why, "cluster.servers",
+					     "with place: with-stage the nodes of the stages hold "
+					     "the parameters, and a server would hold none; use 0 "
+					     "or leave this out, or use place: servers");
+		job->cluster.servers = 0;
+		return TW_OK;
+	}
 	if (!tw_plan_has_peers(&job->plan))
 		return job->cluster.servers ? TW_OK
 					    : tw_job_refuse(job, r->why, "cluster.servers",
@@ -152,9 +161,9 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 	if (st == TW_OK)
 		st = tw_read_compare(r);
 	if (st == TW_OK)
-		st = settle_servers(r);
-	if (st == TW_OK)
 		st = tw_job_settle_stages(r->job, r->why);
+	if (st == TW_OK)
+		st = settle_servers(r);
 	if (st == TW_OK)
 		st = title(r);
 	if (st == TW_OK)

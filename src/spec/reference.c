@@ -211,7 +211,8 @@ static void print_tables(FILE *out, printer print)
 	heading(out, print, "Outer rules", "strategy.outer.rule", false);
 	LINES(tw_outer_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down", false);
+	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down, strategy.codec.act",
+		false);
 	LINES(tw_codec_all);
 	fprintf(out, "%s", gap);
 	heading(out, print, "Reductions", "strategy.topology.schedule", false);
@@ -230,12 +231,12 @@ static void print_tables(FILE *out, printer print)
 void tw_job_codecs(FILE *out)
 {
 	fprintf(out, "Codecs (strategy.codec.up: gradients and deltas; strategy.codec.down: "
-		     "parameters)\n");
+		     "parameters;\nstrategy.codec.act: activations between stages)\n");
 	for (size_t k = 0; tw_codec_all[k]; k++) {
 		const struct tw_codec *c = tw_codec_all[k];
 
 		fprintf(out, "\n  %-16s  %s\n  %-16s  %s%s\n", c->name, c->help, "",
-			c->traits & TW_CODEC_DOWN ? "up and down" : "up",
+			c->traits & TW_CODEC_DOWN ? "up, down and act" : "up",
 			c->traits & TW_CODEC_REMEMBERS
 				? "; keeps what it leaves out (a residual) and sends it later"
 				: "");
@@ -245,8 +246,8 @@ void tw_job_codecs(FILE *out)
 	}
 	fprintf(out,
 		"\nFor example: strategy: {name: asgd, codec: {up: %s}}.  The options of "
-		"codec.down begin with\ndown_ instead of up_.  docs/STRATEGIES.md says what to "
-		"expect of each codec.\n",
+		"codec.down begin with\ndown_ instead of up_, those of codec.act with act_.  "
+		"docs/STRATEGIES.md says what to\nexpect of each codec.\n",
 		tw_codec_all[0]->name);
 }
 

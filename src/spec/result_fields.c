@@ -41,9 +41,15 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "parameters", "number of trainable parameters" },
 	{ "staleness", "staleness of the applied contributions, in updates: mean, max, and a "
 		       "histogram that starts at 0" },
+	{ "gap", "for train.gap: how far the parameters had moved when a contribution was applied, "
+		 "from those that its worker was sent: rms, the root of the mean square over all "
+		 "parameters and contributions, and max, the largest of one contribution in one "
+		 "shard; null otherwise" },
 	{ "periods", "strategy.adaptive: the least and the most steps between two pushes that the "
 		     "master gave to a worker; null without it" },
-	{ "bytes_sent", "by this process; in sim by all nodes" },
+	{ "bytes_sent",
+	  "by all nodes; of joiners what they last told, which is nearly all; with MPI by "
+	  "rank 0" },
 	{ "bytes_received", "by this process; in sim by all nodes" },
 	{ "codec",
 	  "what the codecs did, counted by the shards: slices, and their bytes before (raw) and "

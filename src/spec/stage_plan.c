@@ -237,6 +237,12 @@ static enum tw_status plan_shards(struct tw_job *job, const struct tw_engine *e,
 
 /* --- stages ------------------------------------------------------------------------------- */
 
+/* Bytes of so many floats between stages. */
+static size_t coded(const struct tw_plan *p, size_t floats)
+{
+	return floats ? p->traffic.act->bound(p->traffic.act_options, floats) : 0;
+}
+
 static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, const uint32_t *cut,
 				 uint32_t s, struct tw_stage *out, struct tw_error *why)
 {
@@ -262,6 +268,9 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 		.forward = (all > 0 ? part : 1.0 / shape.stages) / (1 + backward),
 		.keeps = tw_pipeline_keeps(p->staging.schedule, p->staging.options, &shape, s),
 	};
+	out->batch = batch;
+	out->send_bytes = coded(p, out->sends);
+	out->return_bytes = coded(p, out->returns);
 	out->backward = out->forward * (backward + (job->strategy.recompute ? 1 : 0));
 	for (uint32_t k = 0; k < p->problem.shards; k++)
 		if (p->staging.stage_of[k] == s) {

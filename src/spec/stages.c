@@ -65,8 +65,14 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 		const enum tw_status st = settle_count(job, why);
 
 		s->stages = job->cluster.stages;
+		s->with_shards = job->cluster.place == TW_PLACE_WITH_STAGE;
 		return st;
 	}
+	if (job->cluster.place == TW_PLACE_WITH_STAGE)
+		return tw_job_refuse(
+			job, why, "cluster.place",
+			"only stages have nodes of their own; use %s, or place: servers",
+			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
 		return tw_job_refuse(
 			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
@@ -75,7 +81,9 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
 	s->stages = job->cluster.stages = 1;
 	silence(job, "cluster.stages");
+	silence(job, "cluster.place");
 	silence(job, "model.stages");
+	silence(job, "strategy.codec.act");
 	silence(job, "strategy.pipeline.schedule");
 	return TW_OK;
 }
@@ -128,6 +136,27 @@ static const char *unfit(const struct tw_job *job, const char **field)
 			return list[k].sentence;
 		}
 	return NULL;
+}
+
+static enum tw_status check_act(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_codec *act = job->plan.traffic.act;
+	const char *sentence = NULL;
+	char text[480];
+
+	if (act->traits & TW_CODEC_IDENTITY)
+		return TW_OK;
+	if (!tw_plan_is_staged(&job->plan) || job->plan.staging.stages < 2)
+		sentence =
+			"no activations travel where a worker computes the whole model; use "
+			"codec: {act: [exact codec]}, or strategy: {pipeline: [pipeline]} with two "
+			"stages or more";
+	else if (!(act->traits & TW_CODEC_DOWN))
+		sentence = "encodes gradients of parameters, which it may send in part; use codec: "
+			   "{act: [downward codec]}";
+	return sentence ? tw_job_refuse(job, why, "strategy.codec.act", "%s",
+					tw_suggest(job, sentence, text, sizeof text))
+			: TW_OK;
 }
 
 static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
@@ -194,12 +223,35 @@ static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *
 	return TW_OK;
 }
 
+/* A lost node takes its parameters along, so the last checkpoint must be one that all stages can go
+ * back to; and there is one node for the parameters of a stage. */
+static enum tw_status check_place(const struct tw_job *job, struct tw_error *why)
+{
+	if (!tw_plan_is_with_stage(&job->plan))
+		return TW_OK;
+	if (job->cluster.workers > 1)
+		return tw_job_refuse(job, why, "cluster.workers",
+				     "with place: with-stage the parameters of a stage are on one "
+				     "node, and those of %u workers would be on several; use "
+				     "workers: 1, or place: servers",
+				     job->cluster.workers);
+	if (job->checkpoint.cut != TW_CUT_DRAIN)
+		return tw_job_refuse(job, why, "checkpoint.cut",
+				     "with place: with-stage all stages go back to the last "
+				     "checkpoint when one is lost, so it must be of one moment; "
+				     "use cut: drain");
+	return TW_OK;
+}
+
 enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *why)
 {
 	const char *field = NULL, *sentence;
 	enum tw_status st;
 	char text[480];
 
+	st = check_act(job, why);
+	if (st != TW_OK)
+		return st;
 	if (!tw_plan_is_staged(&job->plan)) {
 		if (!(tw_plan_update(&job->plan)->rule->traits & TW_RULE_PREDICTS))
 			return TW_OK;
@@ -218,6 +270,8 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	if (sentence)
 		return tw_job_refuse(job, why, field, "%s",
 				     tw_suggest(job, sentence, text, sizeof text));
-	st = check_gate(job, why);
+	st = check_place(job, why);
+	if (st == TW_OK)
+		st = check_gate(job, why);
 	return st == TW_OK ? check_schedule(job, why) : st;
 }

@@ -143,25 +143,33 @@ static enum tw_status bind_codecs(struct tw_reading *r)
 						 "codec" };
 	static const struct tw_chooser down_of = { "strategy.", tw_strategy_rows, "codec.down",
 						   "codec" };
+	static const struct tw_chooser act_of = { "strategy.", tw_strategy_rows, "codec.act",
+						  "codec" };
 	struct tw_name_list codecs = { .count = 0 };
-	const char *up, *down;
+	const char *up, *down, *act;
 	enum tw_status st;
 
 	NAMES(&codecs, tw_codec_all);
 	st = tw_read_choose(r, &up_of, &codecs, &up);
 	if (st == TW_OK)
 		st = tw_read_choose(r, &down_of, &codecs, &down);
+	if (st == TW_OK)
+		st = tw_read_choose(r, &act_of, &codecs, &act);
 	if (st != TW_OK)
 		return st;
 	plan->traffic.up = tw_codec_find(up);
 	plan->traffic.down = tw_codec_find(down);
-	/* under names of their own, because codec.up and codec.down are the names of codecs */
+	plan->traffic.act = tw_codec_find(act);
+	/* under names of their own, because codec.up and the others are the names of codecs */
 	st = tw_read_variant(r, "strategy.codec.up_", plan->traffic.up->options,
 			     plan->traffic.up->options_bytes, &plan->traffic.up_options);
 	if (st == TW_OK)
 		st = tw_read_variant(r, "strategy.codec.down_", plan->traffic.down->options,
 				     plan->traffic.down->options_bytes,
 				     &plan->traffic.down_options);
+	if (st == TW_OK)
+		st = tw_read_variant(r, "strategy.codec.act_", plan->traffic.act->options,
+				     plan->traffic.act->options_bytes, &plan->traffic.act_options);
 	return st;
 }
 

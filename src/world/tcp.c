@@ -157,7 +157,7 @@ static void gateway_gone(void *arg, struct tw_addr who)
 	struct tw_tcp *t = arg;
 
 	/* with a replica beside it, it is the worker whose leaving counts */
-	if (who.role == TW_MASTER || (t->o.peers && who.role != TW_WORKER))
+	if (who.role == TW_MASTER || (tw_tcp_workers_hold(t) && who.role != TW_WORKER))
 		return;
 	atomic_store(&t->end.gone, true);
 	tw_loop_ring(t);
@@ -191,9 +191,19 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }
 
+/* Of the whole run: the others say what they have sent. */
 static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 {
-	tw_tcp_bytes(arg, sent, received);
+	struct tw_tcp *t = arg;
+
+	tw_tcp_bytes(t, sent, received);
+	if (t->o.role != TW_TCP_SERVE)
+		return;
+	pthread_mutex_lock(&t->lock);
+	*sent += atomic_load(&t->counts.gone);
+	for (const struct peer *p = t->peers.all; p; p = p->next)
+		*sent += atomic_load(&p->says);
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* Whose server and shards are on a node; replicas are called after their workers.  Guarded by
@@ -204,7 +214,7 @@ static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
 	const struct peer *p = ours ? NULL : tw_peer_of(t, node);
 	uint32_t slot = p ? p->slot : UINT32_MAX;
 
-	if (!t->o.peers) {
+	if (!tw_tcp_workers_hold(t)) {
 		snprintf(out, room, "server %u", tw_server_number(node));
 		return;
 	}
@@ -307,7 +317,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		t->self.process = (uint64_t)t->loop.now ^ (uint64_t)getpid() << 32;
 	if (o->role == TW_TCP_SERVE) {
 		t->self.id = o->identity;
-		t->self.node = o->peers ? 0 : 1;
+		t->self.node = tw_tcp_workers_hold(t) ? 0 : 1;
 		t->self.boot = o->identity.boot;
 		t->peers.number = 1;
 	}

@@ -62,6 +62,8 @@ struct tw_tcp_options {
 	struct tw_tls *tls; /* NULL: in the clear */
 	bool peers;         /* SERVE, WORKER: no servers; node 0 is the master alone */
 	uint32_t cells;     /* of a worker, each a process; 0 stands for 1 */
+	bool with_shards; /* SERVE, WORKER: likewise no servers, because the processes of cells hold
+			       shards; nobody else talks to these but the master */
 
 	/* listening: SERVE, SERVER and peers */
 	const struct tw_address *listen; /* NULL: only inherited pairs */

@@ -20,11 +20,11 @@ static unsigned roles_of(const struct tw_tcp *t, uint32_t kind)
 {
 	switch (kind) {
 	case TW_MASTER: /* with the first server */
-		return ROLE(TW_MASTER) | (t->o.peers ? 0 : SERVES);
+		return ROLE(TW_MASTER) | (tw_tcp_workers_hold(t) ? 0 : SERVES);
 	case TW_SERVER:
 		return SERVES;
-	default: /* with a replica */
-		return ROLE(TW_WORKER) | (t->o.peers ? SERVES : 0);
+	default: /* with a replica, or the shards of a stage */
+		return ROLE(TW_WORKER) | (tw_tcp_workers_hold(t) ? SERVES : 0);
 	}
 }
 
@@ -165,6 +165,8 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		t->beat.limit = b->limit;
 		pthread_mutex_lock(&t->lock);
 		p->boot = b->own_boot;
+		if (p->master_boot && p->master_boot != b->master) /* that one counted it */
+			t->counts.before = atomic_load(&t->counts.sent);
 		p->master_boot = b->master;
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
@@ -220,7 +222,7 @@ static uint32_t route_node(const struct tw_tcp *t, size_t k)
 static bool may_dial(const struct tw_tcp *t, const struct tw_peer_place *b)
 {
 	if (b->role == TW_SERVER)
-		return !t->o.peers;
+		return !tw_tcp_workers_hold(t);
 	return b->role == TW_WORKER && tw_tcp_workers_meet(t) && b->node < t->self.node;
 }
 
@@ -481,6 +483,8 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 
 	t->conns.pending--;
 	p->boot = boot;
+	if (p->process != b->process)
+		tw_peer_is_new(t, p);
 	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
 	p->near = b->flags & TW_GREET_NEAR;
@@ -618,7 +622,8 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 		p = tw_peer_of(t, node);
 	}
 	/* of two workers the higher one dials; the node of a master without servers is 0 */
-	if (node <= (t->o.role == TW_TCP_WORKER || t->o.peers ? t->self.node : t->o.servers) ||
+	if (node <= (t->o.role == TW_TCP_WORKER || tw_tcp_workers_hold(t) ? t->self.node
+									  : t->o.servers) ||
 	    (p && p->role != TW_WORKER)) {
 		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here",
 				  node);
@@ -666,10 +671,10 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		not_the_master(c);
 		return;
 	}
-	if (t->o.peers) {
+	if (tw_tcp_workers_hold(t)) {
 		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  "this job has no servers: each worker has all parameters; join "
-				  "as a worker");
+				  "this job has no servers: each worker has %s; join as a worker",
+				  t->o.peers ? "all parameters" : "the parameters of its stage");
 		return;
 	}
 	if (asks(c, b)) {
@@ -912,7 +917,10 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 	case TW_LEND:
 		tw_conn_lend(c, &m->b.lend);
 		break;
-	default: /* PING: that it came is all it says */
+	case TW_PING:
+		tw_peer_says(c->peer, m->b.ping.number);
+		break;
+	default:
 		break;
 	}
 	tw_tcp_msg_free(c->t, m);

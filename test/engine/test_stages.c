@@ -3,6 +3,7 @@
  * counts, wherever it is cut, with a stash and without, however many batches are on their way. */
 /* labels: threads */
 #include "engine/network.h"
+#include "engine/forward.h"
 #include "base/refusing.h"
 #include "kit/isas.h"
 #include "model/model.h"
@@ -99,6 +100,11 @@ static void write_layers(const struct net *net, const struct tw_model_site *site
 	assert_int_equal(zoo->layers(options, site, keep, layer, layers, &why), TW_OK);
 }
 
+static bool predicts_input(const struct net *net)
+{
+	return net->zoo && tw_zoo_find(net->zoo)->predicts_input;
+}
+
 static struct tw_engine *opened_in(struct tw_heap *heap, const struct net *net)
 {
 	struct tw_network_facts f = { .seed = 7, .batch = BATCH, .most = BATCH + 2 };
@@ -113,7 +119,7 @@ static struct tw_engine *opened_in(struct tw_heap *heap, const struct net *net)
 	assert_int_equal(tw_option_defaults(tw_data_common_rows, &f.options, &keep, &why), TW_OK);
 	f.options.shift = net->shift;
 	f.options.noise = net->noise;
-	f.own_input = net->zoo && tw_zoo_find(net->zoo)->predicts_input;
+	f.own_input = predicts_input(net);
 	f.data = digits(heap, &f.options, &keep);
 	site.in = (struct tw_shape){ 3, { 1, 28, 28 } };
 	site.classes = f.own_input ? 0 : f.data->classes;
@@ -130,6 +136,87 @@ static struct tw_engine *opened_in(struct tw_heap *heap, const struct net *net)
 static struct tw_engine *opened(const struct net *net)
 {
 	return opened_in(&tw_heap_system, net);
+}
+
+/* --- rows through stages that are loaded one after another ------------------------------------ */
+
+struct shelf {
+	const float *vector;
+	size_t now; /* floats that were read */
+};
+
+static enum tw_status take(void *arg, size_t from, size_t n, float *out)
+{
+	struct shelf *s = arg;
+
+	memcpy(out, s->vector + from, n * sizeof *out);
+	s->now += n;
+	return TW_OK;
+}
+
+/* All test samples in the blocks that it asks for; predictions and score. */
+static void forward_all(const struct tw_forward_facts *facts, uint32_t outputs, float *y,
+			struct tw_score *score)
+{
+	const struct tw_samples *set = &facts->data->test;
+	struct tw_forward *f = NULL;
+	struct tw_error why = { 0 };
+
+	*score = (struct tw_score){ 0 };
+	assert_int_equal(tw_forward_open(&tw_heap_system, facts, &f, &why), TW_OK);
+	for (uint64_t from = 0; from < set->count;) {
+		const uint32_t block = tw_forward_block(f);
+		const uint32_t n =
+			set->count - from < block ? (uint32_t)(set->count - from) : block;
+
+		assert_int_equal(tw_forward_run(f, set, from, n, y + from * outputs, score), TW_OK);
+		from += n;
+	}
+	tw_forward_close(f);
+}
+
+static void loaded_stages_predict_the_same(void **state)
+{
+	static const uint64_t memories[] = { 0, 4000, 40000, UINT64_MAX };
+
+	(void)state;
+	for (size_t k = 0; k < NETS; k++) {
+		struct tw_engine *e = opened(&nets[k]);
+		const struct tw_graph *g = tw_network_graph(e);
+		const struct tw_data *d = tw_network_data(e);
+		const uint32_t outputs =
+			(uint32_t)tw_shape_size(&g->node[g->node[g->nodes - 1].in[0]].shape);
+		const size_t all = e->trainable + e->buffers;
+		const size_t room = d->test.count * outputs;
+		float *w = malloc(all * sizeof *w), *y = malloc(2 * room * sizeof *y);
+		struct tw_forward_facts facts = { .graph = g,
+						  .vector = w,
+						  .data = d,
+						  .batch = BATCH,
+						  .own_input = predicts_input(&nets[k]) };
+		struct tw_score whole, parts;
+
+		assert_int_equal(e->class->init(e, 0, all, w), TW_OK);
+		forward_all(&facts, outputs, y, &whole);
+		for (size_t m = 0; m < 4; m++) {
+			struct shelf shelf = { .vector = w };
+
+			facts.vector = NULL;
+			facts.load = take;
+			facts.load_arg = &shelf;
+			facts.memory = memories[m];
+			memset(y + room, 0, room * sizeof *y);
+			forward_all(&facts, outputs, y + room, &parts);
+			if (memcmp(y, y + room, room * sizeof *y) != 0 ||
+			    memcmp(&whole, &parts, sizeof whole) != 0)
+				fail_msg("%s with %llu bytes: loss %.17g, not %.17g", nets[k].what,
+					 (unsigned long long)memories[m], parts.loss, whole.loss);
+			assert_true(shelf.now % all == 0 && shelf.now > 0);
+		}
+		free(w);
+		free(y);
+		e->class->close(e);
+	}
 }
 
 /* --- gradients -------------------------------------------------------------------------------- */
@@ -498,6 +585,7 @@ static int run_all(void)
 		cmocka_unit_test(several_cuts_and_batches),
 		cmocka_unit_test(other_sizes),
 		cmocka_unit_test(evaluates_by_stages),
+		cmocka_unit_test(loaded_stages_predict_the_same),
 		cmocka_unit_test(cuts_say_what_they_are),
 		cmocka_unit_test(cuts_are_where_they_should_be),
 		cmocka_unit_test(stages_need_less_memory),

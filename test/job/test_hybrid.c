@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hybrid.c - several workers, each cut into stages: rounds against a serial loop, staleness
  * against the order of contributions, what gates and policies promise for each stage. */
+#include "job/hybrid_faults.h"
 #include "job/pipes.h"
 #include "job/serial.h"
 #include "vec/vec.h"
@@ -491,6 +492,14 @@ static void hybrids_take_what_workers_take(void **state)
 		}
 }
 
+/* --- lost cells --------------------------------------------------------------------------- */
+
+static void lost_cells_end_nothing(void **state)
+{
+	(void)state;
+	assert_true(hybrid_faults(1, 97) > 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +511,7 @@ int main(void)
 		cmocka_unit_test(held_workers_never_wait_in_a_circle),
 		cmocka_unit_test(policies_compare_with_what_the_forward_read),
 		cmocka_unit_test(hybrids_take_what_workers_take),
+		cmocka_unit_test(lost_cells_end_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

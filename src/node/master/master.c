@@ -111,7 +111,7 @@ static bool master_may_hear(const struct master *m, const struct tw_context *ctx
 		return msg->from.node > m->plan->crew.servers &&
 		       !(hello && msg->b.hello.role == TW_SERVER);
 	case TW_SERVER:
-		return served && !tw_master_has_replicas(m) &&
+		return served && !tw_plan_holds_by_workers(m->plan) &&
 		       !(hello && msg->b.hello.role != TW_SERVER);
 	default:
 		return served && msg->h.shard == msg->from.index;
@@ -243,6 +243,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		tw_master_lose_shards(m, ctx, node);
 	} else if (node && m->members.cells.cell) {
 		tw_cells_down(m, ctx, node);
+		tw_cells_hold(m, ctx, node, 0);
 	} else if (slot != UINT32_MAX) {
 		tw_master_remove(m, ctx, slot, TW_GONE);
 	}
@@ -265,6 +266,7 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		}
 	} else if (node && m->members.cells.cell) {
 		tw_cells_up(m, ctx, node, boot);
+		tw_cells_hold(m, ctx, node, boot);
 	} else if (slot != UINT32_MAX && m->member[slot].boot != boot) {
 		tw_master_remove(m, ctx, slot, TW_GONE); /* it lost its memory */
 	} else if (slot != UINT32_MAX) {

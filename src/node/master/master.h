@@ -75,6 +75,8 @@ bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uin
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 uint32_t tw_master_servers_live(const struct master *m);
+/* This node is to let the shard go, if it has it in this incarnation or an earlier one. */
+void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation);
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
 /* A server asks to leave. */
 void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -452,6 +454,13 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);
+/* Where cells hold shards: this node is there with this boot (0: it is gone).  Shards that it had
+ * before are lost; those that it has are told again what they may have missed. */
+void tw_cells_hold(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
+/* The cell that is to hold this shard, if all cells of the worker are there; else NULL. */
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard);
+/* Is a shard elsewhere than the cell that computes its stage? */
+bool tw_cells_misplaced(const struct master *m);
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
 
 #endif

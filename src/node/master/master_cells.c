@@ -7,7 +7,9 @@
  *  (2) a worker is admitted when all of its places are taken; its cells get one identity, and are
  *      told where the others are.
  *  (3) where one cell is lost, or asks anew, the worker is lost: its places are vacant, and the
- *      others are fenced and ask again.  So an asking cell is never a member. */
+ *      others are fenced and ask again.  So an asking cell is never a member.
+ *  (4) where cells hold the shards of their stages, a node that holds some gets the place of that
+ *      stage again.  A node that is gone has taken its shards along, and all go back to a cut. */
 #include "node/master/master.h"
 
 #include <stdio.h>
@@ -128,8 +130,30 @@ static struct cell_info *vacant_in(const struct master *m, uint32_t slot, uint32
 	return tw_cell_at(m, slot, cell);
 }
 
+/* (4): the place of the stage whose shards this node holds, or else of one whose shards nobody
+ * holds; NULL: there is none. */
+static struct cell_info *vacant_with_shards(const struct master *m, uint32_t node, uint32_t boot)
+{
+	struct cell_info *other = NULL;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct shard_info *i = &m->shard[s];
+		struct cell_info *c = tw_cell_at(
+			m, 0, tw_plan_cell_for(m->plan, m->plan->staging.stage_of[s], 0));
+
+		if (c->here)
+			continue;
+		if (i->node == node && i->boot == boot)
+			return c;
+		if (!i->boot && !other)
+			other = c;
+	}
+	return other;
+}
+
 /* (1); NULL: there is no vacancy. */
-static struct cell_info *vacancy(const struct master *m, const struct tw_body_hello *wish)
+static struct cell_info *vacancy(const struct master *m, uint32_t node,
+				 const struct tw_body_hello *wish)
 {
 	const struct cell_book *b = &m->members.cells;
 	const uint32_t cells = tw_plan_cells(m->plan);
@@ -138,6 +162,8 @@ static struct cell_info *vacancy(const struct master *m, const struct tw_body_he
 	if (!m->restart.begun && wishes && wish->cell < cells &&
 	    !tw_cell_at(m, wish->slot, wish->cell)->here)
 		return tw_cell_at(m, wish->slot, wish->cell);
+	if (tw_plan_is_with_stage(m->plan) && vacant_with_shards(m, node, wish->boot))
+		return vacant_with_shards(m, node, wish->boot);
 	for (uint32_t k = cells; k-- > 0;) {
 		const uint32_t slot = wishes && tw_slots_has(&b->level[k], wish->slot)
 					      ? wish->slot
@@ -152,7 +178,7 @@ static struct cell_info *vacancy(const struct master *m, const struct tw_body_he
 void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom)
 {
 	const struct tw_body_hello any = { .slot = UINT32_MAX, .cell = UINT32_MAX };
-	const struct cell_info *c = vacancy(m, &any);
+	const struct cell_info *c = vacancy(m, UINT32_MAX, &any);
 
 	if (!c)
 		return;
@@ -196,12 +222,13 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 		tw_master_remove(m, ctx, slot, TW_GONE);
 	c = tw_cell_on(m, msg->from.node);
 	if (!c)
-		c = vacancy(m, &msg->b.hello);
+		c = vacancy(m, msg->from.node, &msg->b.hello);
 	if (!c) {
 		tw_master_refuse_node(ctx, msg->from.node, msg->h.incarnation, TW_REFUSED_FULL);
 		return;
 	}
 	m->waits.came = true;
+	tw_cells_hold(m, ctx, msg->from.node, msg->b.hello.boot);
 	c->node = msg->from.node;
 	c->boot = msg->b.hello.boot;
 	put(m, c, true);
@@ -258,4 +285,53 @@ void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32
 		tw_cells_down(m, ctx, node); /* it lost its memory */
 	else if (m->member[tw_cell_slot(m, c)].live)
 		tw_master_reconnected(m, ctx, tw_cell_slot(m, c));
+}
+
+/* --- shards on the nodes of cells (4) ------------------------------------------------------- */
+
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard)
+{
+	const uint32_t stage = m->plan->staging.stage_of[shard];
+
+	return m->member[0].live ? tw_cell_at(m, 0, tw_plan_cell_for(m->plan, stage, 0)) : NULL;
+}
+
+bool tw_cells_misplaced(const struct master *m)
+{
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct cell_info *c = tw_cell_of_shard(m, s);
+
+		if (c && m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node != c->node)
+			return true;
+	}
+	return false;
+}
+
+/* Shards of this node that another life of it had; false: there are none. */
+static bool forget_boots(struct master *m, uint32_t node, uint32_t boot)
+{
+	bool any = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (i->node != node || !i->boot || i->boot == boot)
+			continue;
+		i->boot = 0;
+		any = true;
+	}
+	return any;
+}
+
+void tw_cells_hold(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot)
+{
+	if (!tw_plan_is_with_stage(m->plan))
+		return;
+	if (forget_boots(m, node, boot)) {
+		tw_master_lose_shards(m, ctx, node);
+		return;
+	}
+	for (uint32_t s = 0; boot && s < m->plan->problem.shards; s++)
+		if (m->shard[s].node == node && m->shard[s].boot == boot)
+			tw_master_resync_shard(m, ctx, s);
 }

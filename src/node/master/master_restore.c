@@ -31,10 +31,41 @@ static bool better(const struct master *m, uint32_t node, uint32_t than)
 	return load_of(m, node) < load_of(m, than);
 }
 
+/* The cell that computes its stage holds the shard; who had it before lets it go. */
+static void assign_to_cell(struct master *m, struct tw_context *ctx, uint32_t s)
+{
+	const struct cell_info *c = tw_cell_of_shard(m, s);
+	struct shard_info *i = &m->shard[s];
+
+	if (i->boot && i->node != c->node)
+		tw_master_unhost(ctx, i->node, s, i->incarnation);
+	i->node = c->node;
+	i->boot = c->boot;
+	i->place = SHARD_PENDING;
+}
+
+static void assign_to_cells(struct master *m, struct tw_context *ctx)
+{
+	bool pending = false;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards && tw_cell_of_shard(m, s); s++)
+		if (m->shard[s].place < SHARD_ASSIGNED) {
+			assign_to_cell(m, ctx, s);
+			pending = true;
+		}
+	if (pending)
+		tw_cut_load(m, ctx);
+}
+
 /* Choose a server for every shard that has none, and fetch the newest cut. */
 void tw_cut_assign(struct master *m, struct tw_context *ctx)
 {
 	bool pending = false;
+
+	if (tw_plan_is_with_stage(m->plan)) {
+		assign_to_cells(m, ctx);
+		return;
+	}
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
@@ -508,7 +539,7 @@ static enum tw_status take_part(struct master *m, const struct tw_part *parts, s
  * yet are taken from that one, and in rounds all. */
 static void begin_again(struct master *m, uint64_t cut)
 {
-	const bool all = tw_master_rounds(m) || tw_master_has_replicas(m);
+	const bool all = tw_master_is_one(m);
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
@@ -585,7 +616,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		if (tw_master_rounds(m))
 			return;
 	}
-	if (status == TW_OK && (tw_master_rounds(m) || tw_master_has_replicas(m)) &&
+	if (status == TW_OK && tw_master_is_one(m) &&
 	    (m->restart.history == HISTORY_ROLLED_BACK || !m->restart.begun))
 		take_all_from(m, cut);
 	if (status == TW_OK)

@@ -93,6 +93,10 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 		return;
 	if (tw_master_has_replicas(m))
 		tw_say(ctx, TW_WARNING, "the last worker that held the parameters is gone");
+	else if (tw_plan_is_with_stage(m->plan))
+		tw_say(ctx, TW_WARNING,
+		       "a node with the parameters of a stage is gone: all stages go back to the "
+		       "last checkpoint");
 	else
 		tw_say(ctx, TW_WARNING, "server %u is gone, and its shards with it",
 		       tw_server_number(node));
@@ -118,7 +122,7 @@ void tw_master_server_hello(struct master *m, struct tw_context *ctx, const stru
 		tw_master_heard_survivor(m);
 }
 
-static void unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation)
+void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation)
 {
 	struct tw_msg *go = tw_msg_to(ctx, (struct tw_addr){ node, TW_SERVER, 0 }, TW_HOST);
 
@@ -186,7 +190,7 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 			continue;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 			if (m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node == k + 1)
-				unhost(ctx, k + 1, s, m->shard[s].incarnation);
+				tw_master_unhost(ctx, k + 1, s, m->shard[s].incarnation);
 		if (!drop_shards(m, k + 1))
 			continue;
 		tw_score_abort(m, ctx); /* what these shards kept is gone */
@@ -303,8 +307,11 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
  * and (3) not if some shard is to be taken from the cut. */
 static bool adoptable(const struct master *m, uint32_t node)
 {
-	const struct server_info *on = &m->server[node - 1];
+	const struct server_info *on;
 
+	if (tw_plan_is_with_stage(m->plan)) /* where it is to be is not known yet */
+		return false;
+	on = &m->server[node - 1];
 	if (m->phase != PHASE_GATHER || on->left ||
 	    (m->restart.move == MOVE_BEGUN && on->state == SERVER_LEAVING))
 		return false;
@@ -361,12 +368,12 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 
 		if (!take_state(m, ctx, i, msg))
 			return;
-		unhost(ctx, node, s, incarnation);
+		tw_master_unhost(ctx, node, s, incarnation);
 		adopt(m, i, msg);
 		return;
 	}
 	if (msg->from.node != i->node) /* somebody else has it now */
-		unhost(ctx, msg->from.node, s, msg->b.state.version.incarnation);
+		tw_master_unhost(ctx, msg->from.node, s, msg->b.state.version.incarnation);
 }
 
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

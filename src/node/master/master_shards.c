@@ -141,9 +141,10 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 
 	if (m->restart.loading || !servers_here(m) || !tw_takeover(m, ctx))
 		return;
-	if ((tw_master_rounds(m) || tw_master_has_replicas(m)) &&
-	    m->restart.history != HISTORY_ROLLED_BACK &&
+	if (tw_master_is_one(m) && m->restart.history != HISTORY_ROLLED_BACK &&
 	    !(m->restart.move == MOVE_BEGUN && m->restart.begun) && !one_state(m))
+		roll_back(m, ctx);
+	if (tw_plan_is_with_stage(m->plan) && tw_cells_misplaced(m))
 		roll_back(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		lost = lost || m->shard[s].place < SHARD_ASSIGNED;

@@ -209,6 +209,7 @@ struct shard_info {
 	struct tw_tally tally;
 	struct tw_block *host; /* what HOST carries, kept to send again */
 	uint64_t host_cut;
+	uint32_t boot; /* where cells hold shards: of `node` when it was chosen; 0: it is gone */
 };
 
 static inline bool tw_shard_has_home(const struct shard_info *i)
@@ -576,6 +577,12 @@ static inline bool tw_master_has_replicas(const struct master *m)
 static inline bool tw_master_rounds(const struct master *m)
 {
 	return m->plan->gate->traits & TW_GATE_ROUNDS;
+}
+
+/* Do all shards go on from one state, whatever is lost? */
+static inline bool tw_master_is_one(const struct master *m)
+{
+	return tw_master_rounds(m) || tw_master_has_replicas(m) || tw_plan_is_with_stage(m->plan);
 }
 
 /* Between a drained cut and its release nothing may take virtual time: a slow or lossy link would

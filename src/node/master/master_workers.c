@@ -454,6 +454,8 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
+	if (m->phase == PHASE_DRAIN) /* others must not wait for it: it gets nothing to do now */
+		tw_deal_tell_idle(m, ctx, slot, true);
 }
 
 /* --- coming back ----------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - a process that hosts shards: says hello to the master, and hands HOST on to the shard
  * concerned, which lives on the same node.  One that is asked to stop says so and stays until the
- * master has found another place for its shards.  On the node of a worker that holds a replica it
- * only hands on.
+ * master has found another place for its shards.  On the node of a worker, which holds a replica or
+ * the shards of its stage, it only hands on.
  *
  *  (1) it obeys the newest master only.  A HOST of a master that died may arrive after the next one
  *      has adopted the shard as it was: taking it would make another incarnation of it that this
@@ -68,7 +68,7 @@ static void hello(struct server *s, struct tw_context *ctx)
 /* Beside a worker it says nothing: the worker joins, leaves and comes back for both. */
 static bool has_worker(const struct server *s)
 {
-	return tw_plan_has_peers(s->plan);
+	return tw_plan_holds_by_workers(s->plan);
 }
 
 static void server_start(struct tw_actor *a, struct tw_context *ctx)

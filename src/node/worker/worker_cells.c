@@ -47,40 +47,53 @@ struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32
 	return m;
 }
 
+/* What crosses the cut before a stage forward, or the one after it back. */
+static struct tw_stage_load crossing(const struct tw_model_cut *cut, uint32_t stage, uint64_t from,
+				     uint32_t count, bool back)
+{
+	return (struct tw_stage_load){ .position = from,
+				       .floats = tw_model_cut_floats(cut, count, back),
+				       .stage = stage,
+				       .back = back };
+}
+
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y)
 {
 	struct worker_stage *s = w->stage;
-	struct said one = { .type = TW_ACT, .act = *what, .block = y };
+	struct said one = { .type = TW_ACT, .act = *what };
+	struct tw_stage_load c;
 
 	if (s->cell + 1 == s->cells)
 		return;
 	one.act.stage = s->cell + 1;
-	if (y)
-		one.bytes = (uint32_t)(sizeof(float) *
-				       tw_model_cut_floats(s->plan->out, what->count, false));
+	c = crossing(s->plan->out, one.act.stage, what->from, what->count, false);
+	c.tests = what->pin;
+	if (y && !tw_stage_carry(w, ctx, &c, y, &one))
+		return;
 	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell + 1, what->micro), &one);
+	tw_block_drop(one.block);
 }
 
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
 			struct tw_block *dx)
 {
 	struct worker_stage *s = w->stage;
-	const struct tw_body_grad what = { .stream = s->stream,
-					   .micro = f->what.micro,
-					   .loss = f->loss,
-					   .stage = s->cell - 1,
-					   .count = f->what.count };
+	struct said one = { .type = TW_GRAD };
+	struct tw_stage_load c;
 
 	if (s->cell == 0)
 		return;
-	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell - 1, what.micro),
-		    &(struct said){ .type = TW_GRAD,
-				    .grad = what,
-				    .block = dx,
-				    .bytes = (uint32_t)(sizeof(float) *
-							tw_model_cut_floats(s->plan->in, what.count,
-									    true)) });
+	one.grad = (struct tw_body_grad){ .stream = s->stream,
+					  .micro = f->what.micro,
+					  .loss = f->loss,
+					  .stage = s->cell - 1,
+					  .count = f->what.count };
+	c = crossing(s->plan->in, one.grad.stage, f->what.from, f->what.count, true);
+	if (!tw_stage_carry(w, ctx, &c, dx, &one))
+		return;
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell - 1, f->what.micro), &one);
+	tw_block_drop(one.block);
 }
 
 void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
@@ -191,12 +204,11 @@ void tw_stage_forget_early(struct worker_stage *s)
 	s->earlies = 0;
 }
 
-/* Is it as long as what crosses the cut with so many samples? */
-static bool fits(const struct worker *w, const struct tw_header *h, const struct tw_model_cut *cut,
-		 uint32_t count, bool back)
+/* Could it be so many samples? */
+static bool plausible(const struct worker *w, const struct tw_body_act *b)
 {
-	return count && count <= w->plan->problem.samples &&
-	       h->payload == tw_model_cut_floats(cut, count, back) * sizeof(float);
+	return b->count && b->nominal > 0 && isfinite(b->nominal) &&
+	       b->count <= (b->pin ? w->plan->problem.tests : w->stage->plan->batch);
 }
 
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
@@ -212,8 +224,6 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 {
 	struct worker_stage *s = w->stage;
 
-	if (b->from > w->plan->problem.tests || b->count > w->plan->problem.tests - b->from)
-		return;
 	tw_block_drop(s->test_x);
 	s->test_x = tw_block_keep(x);
 	w->eval.what = (struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count };
@@ -227,6 +237,8 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
+	struct tw_stage_load c;
+	struct tw_block *x;
 	struct flight *f;
 
 	if (!b->count && !b->pin) { /* the end of the stream */
@@ -236,33 +248,41 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 		tw_stage_send_act(w, ctx, b, NULL);
 		return true;
 	}
-	if (!m->payload || !fits(w, &m->h, s->plan->in, b->count, false) || !(b->nominal > 0) ||
-	    !isfinite(b->nominal))
+	if (!plausible(w, b) || (b->pin && (b->from > w->plan->problem.tests ||
+					    b->count > w->plan->problem.tests - b->from)))
+		return false;
+	f = b->pin ? NULL : flight_of(s, b->stream, b->micro);
+	if (!b->pin && (!f || f->known || b->micro < s->forwards))
+		return false;
+	c = crossing(s->plan->in, b->stage, b->from, b->count, false);
+	c.tests = b->pin;
+	x = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (!x)
 		return false;
 	if (b->pin) {
-		hear_test(w, ctx, b, m->payload);
+		hear_test(w, ctx, b, x);
+		tw_block_drop(x);
 		return true;
 	}
-	f = flight_of(s, b->stream, b->micro);
-	if (!f || f->known || b->micro < s->forwards)
-		return false;
 	f->known = true;
 	f->what = *b;
-	f->x = tw_block_keep(m->payload);
+	f->x = x;
 	return true;
 }
 
-static bool hear_grad(struct worker *w, const struct early *m)
+static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const struct tw_body_grad *b = &m->b.grad;
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
+	struct tw_stage_load c;
 
-	if (!f || !f->known || f->dy || !m->payload || b->count != f->what.count ||
-	    !fits(w, &m->h, w->stage->plan->out, b->count, true))
+	if (!f || !f->known || f->dy || b->count != f->what.count)
 		return false;
-	f->dy = tw_block_keep(m->payload);
-	f->loss = b->loss;
-	return true;
+	c = crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
+	f->dy = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
+	if (f->dy)
+		f->loss = b->loss;
+	return f->dy;
 }
 
 /* Activations or gradients: what has come before is not heard again (8). */
@@ -275,7 +295,7 @@ static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cel
 	if (is_test(&m->h, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
 				  : !tw_link_takes(w, ctx, cell, m->h.seq))
 		return;
-	if (act ? hear_act(w, ctx, m) : hear_grad(w, m))
+	if (act ? hear_act(w, ctx, m) : hear_grad(w, ctx, m))
 		return;
 	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from cell %u of worker %u cannot be",
 	       act ? "activations" : "gradients",

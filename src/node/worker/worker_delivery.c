@@ -94,7 +94,9 @@ static void send(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 	if (one->block) {
 		m->payload = tw_block_keep(one->block);
 		m->h.payload = one->bytes;
-		w->stage->counts.sent += one->bytes;
+		m->h.flags |= one->plain ? TW_FLAG_PLAIN : 0;
+		if (!(m->h.flags & TW_FLAG_FREE))
+			w->stage->counts.sent += one->bytes;
 	}
 	tw_send(ctx, m);
 }

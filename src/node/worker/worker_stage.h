@@ -77,6 +77,7 @@ struct said {
 	};
 	struct tw_block *block; /* NULL: without a payload */
 	uint32_t bytes;
+	bool plain; /* floats, whatever the codec is */
 };
 
 /* The connection to another cell (8). */
@@ -136,6 +137,8 @@ struct worker_stage {
 	uint32_t earlies, early_room;
 
 	struct tw_pool *stashes, *outs, *backs;
+	/* strategy.codec.act, forward and back: what is sent, what came; NULL: as they are */
+	struct tw_pool *coded[2], *decoded[2];
 
 	uint64_t seq_before; /* contributions made before this generation */
 	uint64_t told;       /* of this generation: closed, as the first cell was told */
@@ -191,6 +194,28 @@ uint64_t tw_stage_closed(const struct worker *w);
 bool tw_stage_is_busy(const struct worker *w);
 /* What does this cell wait for?  False: for nothing of its own. */
 bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
+
+/* --- worker_act.c ------------------------------------------------------------------------- */
+
+/* What crosses a cut with one micro-batch. */
+struct tw_stage_load {
+	uint64_t position; /* of its first sample */
+	size_t floats;
+	uint32_t stage; /* that it goes to */
+	bool back;      /* gradients */
+	bool tests;     /* of an evaluation */
+};
+
+/* With the stage, and after it; the second call may follow a failure of the first. */
+enum tw_status tw_stage_open_codec(struct worker *w);
+void tw_stage_close_codec(struct worker *w);
+/* The values become what is said, with a reference for the caller.  False: there is no memory. */
+bool tw_stage_carry(struct worker *w, struct tw_context *ctx, const struct tw_stage_load *c,
+		    struct tw_block *values, struct said *out);
+/* The values of a payload, with a reference for the caller; NULL: it is not what is expected. */
+struct tw_block *tw_stage_unpack(struct worker *w, struct tw_context *ctx,
+				 const struct tw_header *h, struct tw_block *payload,
+				 const struct tw_stage_load *c);
 
 /* --- worker_delivery.c -------------------------------------------------------------------- */
 

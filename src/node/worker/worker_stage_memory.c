@@ -95,7 +95,7 @@ enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
 	s->stashes = tw_pool_new(w->heap, s->plan->stash);
 	s->outs = tw_pool_new(w->heap, s->plan->sends * sizeof(float));
 	s->backs = tw_pool_new(w->heap, s->plan->returns * sizeof(float));
-	if (!s->room || !s->stashes || !s->outs || !s->backs)
+	if (!s->room || !s->stashes || !s->outs || !s->backs || tw_stage_open_codec(w) != TW_OK)
 		return TW_NO_MEMORY;
 	lay_out(s, s->plan->shards, s->room);
 	return TW_OK;
@@ -170,6 +170,7 @@ void tw_stage_leave(struct worker *w)
 	tw_pool_free(s->stashes);
 	tw_pool_free(s->outs);
 	tw_pool_free(s->backs);
+	tw_stage_close_codec(w);
 	w->heap->put(w->heap, s->room);
 	s->plan = NULL;
 	s->room = NULL;
