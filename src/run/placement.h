@@ -23,9 +23,9 @@ enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *
 enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *plan, uint32_t node,
 				 bool server, uint32_t wish);
 /* On which of `ranks` MPI ranks each node is: one element per node, freed by free(); NULL without
- * memory.  The master is on rank 0, servers on the first ranks, workers, or their cells, on the last:
- * those of a job with no more workers and servers than ranks have a rank each, and with as many workers as ranks
- * every rank has one. */
+ * memory.  The master is on rank 0, servers on the first ranks, workers, or their cells, on the
+ * last: those of a job with no more workers and servers than ranks have a rank each, and with as
+ * many workers as ranks every rank has one. */
 uint32_t *tw_placement_spread(const struct tw_plan *plan, uint32_t ranks);
 /* Only what is on this rank. */
 enum tw_status tw_placement_rank(struct tw_placement *c, const struct tw_plan *plan,

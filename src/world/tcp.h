@@ -4,14 +4,15 @@
  *
  * Who listens, who dials: the master's process (`serve`: node 0, and node 1, a server) listens;
  * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
- * too; the master tells workers where (PEERS), and they dial the servers it lists.  Without servers
- * (`peers`) every worker's process has a replica of all shards, and all of them are connected: of
- * two the one with the lower node listens, and the other dials.  Where a worker is several cells
- * (`cells`), their processes listen, and those of one worker are connected in the same way, as soon
- * as the master has given them their places.  A connection that breaks is dialled again, with exponential backoff and jitter; actors are told (`up`), and resend.  A node
- * whose connection was closed and not replaced within two seconds, or that was silent for the
- * limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end of
- * the run: a process that was stopped meanwhile finds that when it is continued.
+ * too; the master tells workers where (PEERS), and they dial the servers it lists.  Without
+ * servers (`peers`) every worker's process has a replica of all shards, and all of them are
+ * connected: of two the one with the lower node listens, and the other dials.  Where a worker is
+ * several cells (`cells`), their processes listen, and those of one worker are connected in the
+ * same way, as soon as the master has given them their places.  A connection that breaks is
+ * dialled again, with exponential backoff and jitter; actors are told (`up`), and resend.  A
+ * node whose connection was closed and not replaced within two seconds, or that was silent for
+ * the limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end
+ * of the run: a process that was stopped meanwhile finds that when it is continued.
  *
  * No process is trusted: until a connection has greeted (or its time is up, or too many others wait
  * to greet), it costs a few KiB and may send nothing else; then every frame is checked: may its

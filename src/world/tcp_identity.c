@@ -46,7 +46,7 @@ static enum claim false_claim(const struct conn *c, const struct tw_msg *m)
 	return CLAIM_FALSE;
 }
 
-/* What views say of a slot: the newest incarnation of it, and whether this node is it, or a cell. */
+/* What views say of a slot: its newest incarnation, and whether this node is it, or a cell. */
 static struct seat seat_of(struct tw_tcp *t, uint32_t slot, uint32_t node)
 {
 	const size_t first = (size_t)slot * tw_tcp_cells(t);

@@ -180,7 +180,7 @@ def peers_and_end(facts, work):
 
     def act(c):
         c.send(facts.joined)
-        place = struct.pack("<IIII16s112s", 2, 1, 9, 0, bytes(16), EVIL)
+        place = struct.pack("<IIII16s112s", 2, 1, 9, 1, bytes(16), EVIL)
         c.send(frame("PEERS", struct.pack("<Q", 9), tail=place, sender=0))
         time.sleep(1.5)
         c.send(frame("OVER", struct.pack("<IIQQ32s", 0, 0, 0, 0, bytes(32)), payload=result, sender=0))

@@ -343,6 +343,7 @@ static void all_pairs_talk_by_pairs(void **state)
 		for (unsigned i = 0; i < k; i++) {
 			int *listens = &accepted[i][r->peer[i].o.accepts++];
 
+			route[k][p->o.routes].role = TW_WORKER;
 			route[k][p->o.routes].node = i + 1;
 			pair(&route[k][p->o.routes++].fd, listens);
 		}
@@ -858,7 +859,9 @@ static void lies_of_a_master_are_survived(void **state)
 	fd = takes(listener, 20, 7);
 	pthread_join(opener, NULL);
 	for (unsigned k = 0; k < 6; k++)
-		place[k] = (struct tw_peer_place){ .node = 10, .boot = 1, .port = trap_port };
+		place[k] = (struct tw_peer_place){
+			.node = 10, .boot = 1, .port = trap_port, .role = TW_WORKER
+		};
 	place[0].node = 20; /* itself */
 	place[1].node = 30; /* one that is to dial it */
 	place[2].node = 0;  /* the master */
@@ -893,7 +896,9 @@ static void lies_of_a_master_are_survived(void **state)
 static void cuts_are_mended_without_the_master(void **state)
 {
 	struct tw_ticket pass = { .node = 20, .boot = 1, .role = TW_WORKER, .ticket = { 7, 7 } };
-	struct tw_peer_place place = { .node = 10, .boot = 1, .ticket = { 7, 7 } };
+	struct tw_peer_place place = {
+		.node = 10, .boot = 1, .role = TW_WORKER, .ticket = { 7, 7 }
+	};
 	struct tw_msg peers = raw_says(TW_PEERS, TW_MASTER, fake_addr(20, TW_WORKER, 0));
 	struct tw_msg tickets = raw_says(TW_TICKETS, TW_MASTER, fake_addr(10, TW_WORKER, 0));
 	struct tw_msg over = raw_says(TW_OVER, TW_MASTER, fake_addr(10, TW_WORKER, 0));
