@@ -6,6 +6,8 @@ include(GNUInstallDirs)
 #   full     only under ./check --full; test_full_*.c is so by its name
 #   threads  also runs under ThreadSanitizer; *threads*.c is so by its name
 #   serial   measures time: nothing else runs beside it
+#   waits    mostly waits: others may run beside it
+# ./check has four places for two cores: a test takes two, or one if it mostly waits.
 function(tw_label_tests)
 	get_property(tests DIRECTORY PROPERTY TESTS)
 	set(with_threads)
@@ -25,13 +27,16 @@ function(tw_label_tests)
 			list(APPEND labels threads)
 		endif()
 		foreach(label ${labels})
-			if(NOT label MATCHES "^(full|threads|serial)$")
+			if(NOT label MATCHES "^(full|threads|serial|waits)$")
 				message(FATAL_ERROR "${source}: unknown label '${label}'; "
-					"full, threads and serial are known")
+					"full, threads, serial and waits are known")
 			endif()
 		endforeach()
 		list(REMOVE_DUPLICATES labels)
 		set_tests_properties(${test} PROPERTIES LABELS "${labels}")
+		if(NOT waits IN_LIST labels)
+			set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+		endif()
 		if(serial IN_LIST labels)
 			set_tests_properties(${test} PROPERTIES RUN_SERIAL TRUE)
 		endif()
@@ -49,11 +54,16 @@ function(tw_label_tests)
 	endif()
 endfunction()
 
-# tw_script(name labels command...): a test that is a script; exit code 77 means skipped.
+# tw_script(name labels command...): a test that is a script; exit code 77 means skipped.  Those of
+# clusters mostly wait.
 function(tw_script name labels)
+	set(places 2)
+	if(name MATCHES "^cluster_")
+		set(places 1)
+	endif()
 	add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
-		TIMEOUT 3600 ENVIRONMENT "TW_BUILD=${CMAKE_BINARY_DIR}")
+		PROCESSORS ${places} TIMEOUT 3600 ENVIRONMENT "TW_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
 if(TW_TESTS)
@@ -92,11 +102,18 @@ if(TW_TESTS)
 			tw_script(cluster_peers "" /usr/bin/python3 ${here}/cluster/peers.py)
 			tw_script(cluster_peers_full full /usr/bin/python3
 				${here}/cluster/peers.py --full)
+			tw_script(cluster_stages "" /usr/bin/python3 ${here}/cluster/stages.py)
+			tw_script(cluster_stages_full full /usr/bin/python3
+				${here}/cluster/stages.py --full)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
 			tw_script(cluster_optimiser "" /usr/bin/python3
 				${here}/cluster/optimiser.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
+			tw_script(cluster_large_model "" /usr/bin/python3
+				${here}/cluster/large_model.py)
+			tw_script(cluster_large_model_full full /usr/bin/python3
+				${here}/cluster/large_model.py --full)
 			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
 			tw_script(cluster_residuals_full full /usr/bin/python3
 				${here}/cluster/residuals.py --full)
@@ -120,7 +137,7 @@ if(TW_TESTS)
 				${here}/mpi/deaths.py --full)
 			tw_script(mpi_slurm full /usr/bin/python3 ${here}/mpi/slurm.py)
 			# as many ranks as the machine has cores, and more
-			set_tests_properties(mpi_worlds mpi_deaths PROPERTIES PROCESSORS 2 COST 100)
+			set_tests_properties(mpi_worlds mpi_deaths PROPERTIES PROCESSORS 4 COST 100)
 			tw_script(scipy_student full /usr/bin/python3 ${here}/scipy/student.py)
 			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
@@ -133,7 +150,8 @@ if(TW_TESTS)
 			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
 		endif()
 		# CTest starts the longest first, so that none runs alone at the end
-		foreach(test add_variant cluster_faults cluster_waits cluster_links cluster_hostile)
+		foreach(test add_variant cluster_faults cluster_peers cluster_waits cluster_links
+				cluster_hostile)
 			if(TEST ${test})
 				set_tests_properties(${test} PROPERTIES COST 100)
 			endif()

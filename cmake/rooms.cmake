@@ -158,6 +158,8 @@ if(TW_TESTS)
 			set(target ${room}_${name})
 			add_executable(${target} ${test})
 			target_link_libraries(${target} PRIVATE ${with})
+			# a test is run a few times only: what it tests and its tools have -O3
+			target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 			set_target_properties(${target} PROPERTIES
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			add_test(NAME ${target} COMMAND ${target}

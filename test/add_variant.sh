@@ -124,7 +124,7 @@ link() { # TARGET
 		*libtw_$room.a*) new+=" $(new_objects "$room" | tr '\n' ' ')" ;;
 		esac
 	done
-	line=$(sed -e "s|CMakeFiles/|$base/CMakeFiles/|g" -e "s| libtw_| $base/libtw_|g" -e "s| -o |$new -o |" <<<"$line")
+	line=$(sed -e "s|CMakeFiles/|$base/CMakeFiles/|g" -e "s, lib\(tw_[a-z]*\|[a-z]*_tools\)\.a, $base/lib\1.a,g" -e "s| -o |$new -o |" <<<"$line")
 	(cd "$build" && mkdir -p test && eval "$line")
 }
 

@@ -25,7 +25,8 @@ struct tw_context;
 
 /* Why an actor does not go on, for people and for the metrics. */
 struct tw_wait {
-	struct tw_addr whom; /* node, role, index; for workers `slot` names it */
+	/* node, role, index; for workers `slot` names it, and `index` which cell of it */
+	struct tw_addr whom;
 	uint32_t slot;
 	const char *why; /* "its push for round 7", static text */
 	uint64_t step;
@@ -143,8 +144,13 @@ struct tw_tally { /* what a shard counts; summed by the master */
 	/* what contributions tell of themselves: see struct tw_body_push */
 	uint64_t own_steps, skipped;
 	double drift, drift_most, residual, residual_most; /* sums, and the largest */
-	double residual_lost;             /* that workers owed when they died ... */
-	uint64_t residuals_lost;          /* ... so many of them */
+	double residual_lost;    /* that workers owed when they died ... */
+	uint64_t residuals_lost; /* ... so many of them */
+	/* plan.gaps: squares of what a worker was sent less the parameters its contribution was
+	 * applied to: their sum, of how many values, and the largest mean of a contribution */
+	double gap;
+	uint64_t gap_values;
+	double gap_most;
 	uint64_t histogram[TW_HISTOGRAM]; /* staleness 0..126, then the rest */
 };
 /* The first evaluation that train.until asked for. */
@@ -271,7 +277,9 @@ struct tw_world {
 	void (*named)(struct tw_context *ctx, uint32_t slot, uint32_t incarnation);
 	/* A master or a shard: the master counts these workers as members, or does so no more
 	 * (enum tw_member_state).  A master says so before it tells the worker, a shard when it
-	 * hears it.  A world that is asked whether a process speaks for a worker goes by this. */
+	 * hears it.  A world that is asked whether a process speaks for a worker goes by this.
+	 * Where a worker is several cells, a master lists the cells of one, in order; and so does
+	 * the worker itself, before `named`. */
 	void (*members)(struct tw_context *ctx, const struct tw_member *list, size_t count);
 };
 

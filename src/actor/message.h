@@ -470,13 +470,14 @@ enum tw_denial {
 struct tw_body_ping {
 	uint64_t number;
 };
-/* PEERS' tail: struct tw_peer_place of every server that is there, or may still come back. */
+/* PEERS' tail: struct tw_peer_place of everybody whom the receiver dials and who is there, or may
+ * still come back: servers; workers without servers; cells of the same worker. */
 struct tw_body_peers {
 	uint64_t number;
 };
 struct tw_peer_place {
 	uint32_t node, boot;
-	uint32_t port, pad;
+	uint32_t port, role;       /* role: TW_SERVER or TW_WORKER */
 	uint8_t ticket[TW_TICKET]; /* what the receiver of this PEERS shows there */
 	/* number or name, 0-terminated; "" the same machine, by an inherited pair */
 	char host[112];
@@ -581,8 +582,7 @@ enum tw_payload {
 	TW_PAYLOAD_NONE,
 	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
 	TW_PAYLOAD_PART,  /* a part of a checkpoint */
-	TW_PAYLOAD_CUT,   /* what crosses a cut of the model; a wire, which carries none so far,
-			     lets pass no more than a slice */
+	TW_PAYLOAD_CUT,   /* what crosses a cut of the model */
 	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
 };
 
@@ -612,8 +612,8 @@ static inline bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver,
 		return false;
 	return (k->to[sender] | (one_node ? k->within[sender] : 0u)) >> receiver & 1;
 }
-/* The longest payload of a type where no slice has more than `slice` bytes and no part more than
- * `part`; 0: it has none. */
+/* The longest payload of a type where no slice, and nothing that crosses a cut, has more than
+ * `slice` bytes and no part more than `part`; 0: it has none. */
 size_t tw_payload_most(uint16_t type, size_t slice, size_t part);
 /* Is it said by worlds to each other?  Actors neither say it nor hear it. */
 static inline bool tw_type_is_worlds(uint16_t type)

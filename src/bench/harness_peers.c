@@ -89,7 +89,7 @@ static enum tw_status lead(void *arg, size_t number, struct tw_error *why)
 static void take_pairs(struct peers *p, uint32_t worker, struct tw_join_request *q,
 		       struct tw_tcp_route *route)
 {
-	*route = (struct tw_tcp_route){ 1, p->pair[BETWEEN][1] };
+	*route = (struct tw_tcp_route){ TW_WORKER, 1, p->pair[BETWEEN][1] };
 	q->master_fd = p->pair[worker][1];
 	q->wish = worker + 1;
 	q->net->accepted = &p->pair[BETWEEN][0];

@@ -106,7 +106,8 @@ static enum tw_status enter(struct tw_tcp *tcp, struct tw_job *job, struct tw_en
 	};
 	enum tw_status status;
 
-	if (!store || tw_placement_join(&cast, &job->plan, tw_tcp_node(tcp), false) != TW_OK) {
+	if (!store ||
+	    tw_placement_join(&cast, &job->plan, tw_tcp_node(tcp), false, UINT32_MAX) != TW_OK) {
 		status = tw_fail(why, TW_NO_MEMORY, "no memory for the worker");
 	} else {
 		cluster.seat = cast.seat;

@@ -252,7 +252,7 @@ static void join_line(const struct tw_link *l, const struct tw_address *bound, b
 	word(t, where);
 	if (server)
 		flag(t, "--as", "server");
-	if ((server || !l->servers) && l->flags->insecure)
+	if ((server || !l->servers || l->cells > 1) && l->flags->insecure)
 		word(t, "--insecure");
 	flag(t, "--key", l->flags->key);
 	flag(t, "--certificate", l->flags->certificate);
@@ -289,6 +289,7 @@ enum tw_status tw_link_serve(struct tw_link *l, const struct tw_call *call, stru
 	if (status != TW_OK)
 		return status;
 	l->servers = job->plan.crew.servers;
+	l->cells = tw_plan_cells(&job->plan);
 	l->net.opened = say_join;
 	l->net.arg = l;
 	return tw_work_run(call, job, dir, &l->net, why);

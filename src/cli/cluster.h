@@ -43,6 +43,7 @@ struct tw_link {
 	struct tw_http *http;
 	struct tw_http_page page[3];
 	uint32_t servers; /* of the run, 0: workers listen; for the line that others join with */
+	uint32_t cells;   /* of a worker; more than one: they listen, too */
 };
 
 /* Read the key or the certificates; starts nothing.  Close in any case. */

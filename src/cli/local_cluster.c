@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local_cluster.c - a whole cluster of processes on this machine, connected by socket pairs.
  *
- * Every process has a pair to the master's, and every worker one to every further server, or to
- * every other worker where there are no servers.  All are made before the first fork; each process
+ * Every process has a pair to the master's, and every worker one to every further server, and to
+ * every other worker where there are no servers or workers are several cells.  All are made before the first fork; each process
  * closes the ends that are not its own, so that whoever dies is noticed by the end of the stream.
  */
 #include "cli/local_cluster.h"
@@ -34,8 +34,8 @@ struct local {
 	const struct tw_call *call;
 	struct tw_job *job;
 	struct tw_processes children;
-	size_t workers, servers; /* servers: the further ones */
-	bool peers;              /* no servers: workers are connected to each other */
+	size_t workers, servers; /* workers, or their cells; the further servers */
+	bool meet;               /* workers are connected to each other */
 	/* Children: workers, then servers. */
 	int *master; /* end of child i at the master's; -1: closed */
 	int *own;    /* ... at its own */
@@ -76,9 +76,12 @@ static void list_crossings(struct local *l)
 {
 	struct crossing *c = l->cross;
 
-	for (size_t w = 0; w < l->workers; w++)
-		for (size_t k = 0; k < (l->peers ? w : l->servers); k++)
-			*c++ = (struct crossing){ w, l->peers ? k : l->workers + k, -1, -1 };
+	for (size_t w = 0; w < l->workers; w++) {
+		for (size_t k = 0; k < l->servers; k++)
+			*c++ = (struct crossing){ w, l->workers + k, -1, -1 };
+		for (size_t k = 0; k < w && l->meet; k++)
+			*c++ = (struct crossing){ w, k, -1, -1 };
+	}
 }
 
 static enum tw_status make_pairs(struct local *l, struct tw_error *why)
@@ -86,7 +89,7 @@ static enum tw_status make_pairs(struct local *l, struct tw_error *why)
 	const size_t n = child_count(l);
 	bool good = true;
 
-	l->crossings = l->peers ? n * (n - 1) / 2 : l->workers * l->servers;
+	l->crossings = l->workers * l->servers + (l->meet ? l->workers * (l->workers - 1) / 2 : 0);
 	l->master = tw_heap_system.get(&tw_heap_system, 2 * n * sizeof *l->master);
 	l->cross = tw_heap_system.get(&tw_heap_system, (l->crossings + 1) * sizeof *l->cross);
 	if (!l->master || !l->cross)
@@ -117,12 +120,12 @@ static void close_end(int *fd)
 
 /* --- a child ---------------------------------------------------------------------------------- */
 
-/* What a child asks the master to be: a server's node, a peer's number. */
+/* What a child asks the master to be: a server's node, a worker's number if it matters. */
 static uint32_t wish_of(const struct local *l, size_t i)
 {
 	if (i >= l->workers)
 		return (uint32_t)(i - l->workers) + 2;
-	return l->peers ? (uint32_t)i + 1 : TW_NODE_NEW;
+	return l->meet ? (uint32_t)i + 1 : TW_NODE_NEW;
 }
 
 /* The ends of one child. */
@@ -140,7 +143,9 @@ static void keep_own(struct local *l, size_t i, struct ends *mine)
 
 		if (c->dialler == i) {
 			mine->route[mine->routes++] =
-				(struct tw_tcp_route){ wish_of(l, c->listener), c->there };
+				(struct tw_tcp_route){ c->listener < l->workers ? TW_WORKER
+										: TW_SERVER,
+						       wish_of(l, c->listener), c->there };
 			c->there = -1;
 		} else if (c->listener == i) {
 			mine->accepted[mine->accepts++] = c->here;
@@ -199,7 +204,7 @@ static _Noreturn void child_main(struct local *l, size_t i)
 	enum tw_status status;
 
 	tw_terminal_child(l->call->terminal);
-	if (l->peers) /* all of them compute, then all of them exchange */
+	if (tw_plan_has_peers(&l->job->plan)) /* all compute, then all of them exchange */
 		tw_cores_keep_share((uint32_t)i, (uint32_t)l->workers);
 	status = enter(l, i, &why);
 	if (status != TW_OK && status != TW_INTERRUPTED)
@@ -258,9 +263,9 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 	struct local l = {
 		.call = call,
 		.job = job,
-		.workers = job->cluster.workers,
+		.workers = (size_t)job->cluster.workers * tw_plan_cells(&job->plan),
 		.servers = job->plan.crew.servers > 1 ? job->plan.crew.servers - 1 : 0,
-		.peers = tw_plan_has_peers(&job->plan),
+		.meet = tw_plan_has_peers(&job->plan) || tw_plan_cells(&job->plan) > 1,
 	};
 	struct tw_tcp_setup net;
 	enum tw_status status = check_crowd(&l, why);

@@ -2,6 +2,7 @@
 /* rendezvous.c - the variables of torchrun and Slurm, strictly read. */
 #include "cli/rendezvous.h"
 
+#include "base/environment.h"
 #include "base/printable.h"
 #include "cli/hostlist.h"
 
@@ -10,24 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value of a variable; NULL: not set, or to nothing. */
-static const char *variable(const char *const *environment, const char *name)
-{
-	const size_t n = strlen(name);
-
-	for (; *environment; environment++)
-		if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=')
-			return (*environment)[n + 1] ? *environment + n + 1 : NULL;
-	return NULL;
-}
-
 /* The first variable of `names` that is set, into *name and *value. */
 static bool first_set(const char *const *environment, const char *const *names, const char **name,
 		      const char **value)
 {
 	for (; *names; names++) {
 		*name = *names;
-		*value = variable(environment, *names);
+		*value = tw_environment_find(environment, *names);
 		if (*value)
 			return true;
 	}
@@ -54,7 +44,7 @@ static enum tw_status whole(const char *name, const char *value, uint32_t least,
 static enum tw_status find_port(const char *const *environment, uint16_t *port,
 				struct tw_error *why)
 {
-	const char *value = variable(environment, "MASTER_PORT");
+	const char *value = tw_environment_find(environment, "MASTER_PORT");
 	uint32_t n = TW_PORT;
 	enum tw_status st = TW_OK;
 
@@ -118,10 +108,11 @@ static enum tw_status find_master(const char *const *environment, struct tw_rend
 		return st;
 	if (first_set(environment, lists, &name, &value))
 		return from_nodelist(name, value, w, why);
-	value = variable(environment, "MASTER_ADDR");
+	value = tw_environment_find(environment, "MASTER_ADDR");
 	if (!value)
 		return TW_OK;
-	return from_master_addr(value, variable(environment, "MASTER_PORT") != NULL, w, why);
+	return from_master_addr(value, tw_environment_find(environment, "MASTER_PORT") != NULL, w,
+				why);
 }
 
 static enum tw_status from_argument(const char *address, struct tw_rendezvous *w,
@@ -146,9 +137,9 @@ static enum tw_status find_rank(const char *const *environment, struct tw_rendez
 	enum tw_status st = TW_OK;
 
 	w->have_rank = first_set(environment, ranks, &rank_name, &rank);
-	w->have_world =
-		first_set(environment, variable(environment, "RANK") ? torch_worlds : worlds,
-			  &world_name, &world);
+	w->have_world = first_set(environment,
+				  tw_environment_find(environment, "RANK") ? torch_worlds : worlds,
+				  &world_name, &world);
 	if (w->have_rank)
 		st = whole(rank_name, rank, 0, UINT32_MAX - 1, &w->rank, why);
 	if (st == TW_OK && w->have_world)

@@ -278,6 +278,9 @@ json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t 
 		note_target(list, report, row);
 	}
 	note_edges(list, report);
+	if (strcmp(tw_report_string(report, "world"), "sim") != 0)
+		say(list, "Only the simulator measures idle workers, where their time goes and the "
+			  "load on the servers' links.");
 	for (k = 0; k < notes; k++)
 		say(list, "%s", note[k]);
 	return list;

@@ -30,6 +30,7 @@ const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_UPDATES] = { "updates", "updates", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_BYTES] = { "bytes", "bytes sent", TW_UNIT_BYTES, false },
 	[TW_MEASURE_STALENESS] = { "staleness", "mean staleness", TW_UNIT_PLAIN, false },
+	[TW_MEASURE_GAP] = { "gap", "gap", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_IDLE] = { "idle", "idle workers", TW_UNIT_PERCENT, false },
 	[TW_MEASURE_EFFORT] = { "effort", "effort of samples", TW_UNIT_PLAIN, true },
 };
@@ -182,6 +183,7 @@ static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 	v[TW_MEASURE_UPDATES] = tw_report_number(o, "updates");
 	v[TW_MEASURE_BYTES] = tw_report_number(o, "bytes_sent");
 	v[TW_MEASURE_STALENESS] = tw_report_number(json_object_get(o, "staleness"), "mean");
+	v[TW_MEASURE_GAP] = tw_report_number(json_object_get(o, "gap"), "rms");
 	v[TW_MEASURE_IDLE] = 1 - computing;
 	v[TW_MEASURE_EFFORT] = tw_report_number(o, "effort");
 }

@@ -204,7 +204,7 @@ static bool any_value(const json_t *report, enum tw_measure m)
 
 /* What stands in a row, from left to right; SIZE_MAX: it has no such column. */
 struct columns {
-	size_t tuned, mean, against, other, speed, bytes, staleness, idle;
+	size_t tuned, mean, against, other, speed, bytes, staleness, gap, idle;
 	enum tw_measure others; /* the second score: at equal time, or at the end */
 };
 
@@ -219,7 +219,7 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 		   *dot = strrchr(path, '.');
 	char text[60];
 
-	*c = (struct columns){ .tuned = SIZE_MAX, .idle = SIZE_MAX };
+	*c = (struct columns){ .tuned = SIZE_MAX, .gap = SIZE_MAX, .idle = SIZE_MAX };
 	head(t, "", "method");
 	if (json_array_size(tuned) == 1)
 		c->tuned = head(t, "best", dot ? dot + 1 : path);
@@ -240,6 +240,8 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 	c->speed = head(t, "samples", "per s");
 	c->bytes = head(t, "bytes", "sent");
 	c->staleness = head(t, "stale", "ness");
+	if (any_value(report, TW_MEASURE_GAP))
+		c->gap = head(t, "gap", "");
 	if (any_value(report, TW_MEASURE_IDLE))
 		c->idle = head(t, "idle", "");
 }
@@ -271,6 +273,8 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	t->cell[k][c->speed][strcspn(t->cell[k][c->speed], "/")] = '\0';
 	plain(t, k, c->bytes, TW_MEASURE_BYTES, row, NULL);
 	plain(t, k, c->staleness, TW_MEASURE_STALENESS, row, "%.3g");
+	if (c->gap != SIZE_MAX)
+		plain(t, k, c->gap, TW_MEASURE_GAP, row, "%.3g");
 	if (c->idle != SIZE_MAX) {
 		const double idle = tw_report_number(summary_of(row, TW_MEASURE_IDLE), "mean");
 

@@ -12,5 +12,10 @@
 double tw_cost_cards(const struct tw_reduction *r, const struct tw_reduction_load *load);
 /* The same, by the reduction's own formula where it has one. */
 double tw_cost_reduction(const struct tw_reduction *r, const struct tw_reduction_load *load);
+/* Seconds from when the last peer is ready until all have the sum.  ready: when one, two, ... of
+ * them are, ascending; any rank may be any of them.  By the reduction's own formula where it has
+ * one, which is for peers that begin at once.  NAN without memory. */
+double tw_cost_reduction_left(const struct tw_reduction *r, const struct tw_reduction_load *load,
+			      const double *ready);
 
 #endif

@@ -4,13 +4,15 @@
  *	COMMIT, LEASE → computing → the sum, from peer to peer → HAVE
  *
  * The master tells every shard of every replica to commit, and hears from all of them when they
- * have the sum.  Parameters and contributions do not leave their node.  The sum begins when the
- * last worker has finished.  Where replicas mix in rounds, a sum of parameters takes the place of
- * that of contributions, and is made while workers compute. */
+ * have the sum.  Parameters and contributions do not leave their node.  The sum is made when the
+ * last worker has finished; some of it before, by those that were earlier.  Where replicas mix in
+ * rounds, a sum of parameters takes the place of that of contributions, and is made while workers
+ * compute. */
 #include "cost/cards.h"
 #include "cost/schedule.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define NS 1e-9
 
@@ -66,15 +68,36 @@ static struct tw_reduction_load load_of(const struct tw_cost_case *c)
 
 /* A shard that applies slowly takes its time for every piece that comes, too, while others are on
  * their way. */
-static double sum_time(const struct tw_cost_case *c, struct tw_reduction_load *load)
+static struct tw_reduction_load slowed(const struct tw_cost_case *c, struct tw_reduction_load load)
 {
 	const double rate = c->sim->apply_rate * c->plan->problem.shards * sizeof(float);
 
 	if (rate > 0) {
-		load->latency += load->part / rate;
-		load->per_byte = fmax(load->per_byte, 1 / rate);
+		load.latency += load.part / rate;
+		load.per_byte = fmax(load.per_byte, 1 / rate);
 	}
-	return tw_cost_reduction(tw_plan_round(c->plan), load);
+	return load;
+}
+
+/* The time of the sum that is left when the last worker has finished; *last: when that is. */
+static double sum_left(const struct tw_cost_case *c, const struct tw_cost_law *law,
+		       uint32_t workers, double *last)
+{
+	const struct tw_reduction *r = tw_plan_round(c->plan);
+	const struct tw_reduction_load load = slowed(c, load_of(c));
+	const struct tw_cost_start start = { .workers = workers };
+	const uint32_t idle = load.peers - workers; /* they have nothing to compute */
+	double *ready = calloc(load.peers, sizeof *ready), left = NAN;
+
+	*last = NAN;
+	if (!ready)
+		return NAN;
+	tw_cost_finished(c, law, &start, workers, ready + idle);
+	*last = ready[load.peers - 1];
+	left = tw_plan_is_loose(c->plan) ? fmax(0, tw_cost_reduction(r, &load) - *last)
+					 : tw_cost_reduction_left(r, &load, ready);
+	free(ready);
+	return left;
 }
 
 static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, double steps,
@@ -86,20 +109,14 @@ static double round_of_peers(const struct tw_cost_case *c, uint32_t workers, dou
 	const double leases = workers * tw_cost_message(l, TW_LEASE, 0);
 	const double haves = replicas * tw_cost_message(l, TW_HAVE, 0);
 	const double local = 3 * NS * (double)c->sim->local; /* pull, parameters, push */
-	const struct tw_cost_start start = { .workers = workers };
-	struct tw_reduction_load load = load_of(c), idle = load;
+	struct tw_reduction_load idle = load_of(c);
 	struct tw_cost_law law;
 	double last, sum, hops;
 
 	tw_cost_law_init(&law, c->sim, c->batch, steps);
-	last = tw_cost_last(c, &law, &start, workers);
+	sum = sum_left(c, &law, workers, &last);
 	idle.per_byte = 0;
-	hops = tw_cost_reduction(tw_plan_round(c->plan), &idle);
-	sum = sum_time(c, &load);
-	if (tw_plan_is_loose(c->plan)) { /* what of it is left when the last one has finished */
-		sum = fmax(0, sum - last);
-		hops = fmin(hops, sum);
-	}
+	hops = fmin(sum, tw_cost_reduction(tw_plan_round(c->plan), &idle));
 	*parts = (struct tw_cost_parts){ .computing = tw_cost_mean(c, &law),
 					 .latency = 2 * l->latency + hops + local,
 					 .applying = l->applying };

@@ -62,6 +62,9 @@ struct tw_crew {
 	int64_t stuck; /* ... at least, for one that answers but does not work; 0: no limit */
 };
 
+/* An evaluation is dealt in so many chunks, if there are as many test samples. */
+#define TW_SCORE_CHUNKS 16
+
 /* Floats of a sum in one message, at most: what was added stays in the cache until it is sent. */
 #define TW_REDUCE_FLOATS (64u << 10)
 
@@ -174,7 +177,7 @@ struct tw_plan {
 	struct tw_optimising optimising;
 	double evaluate_every; /* epochs between evaluations; 0: only at the end */
 	struct tw_checkpoint_plan checkpoint;
-	bool gaps; /* APPLY notes carry before/sent for the gap metric */
+	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
 	/* the line */
 	const struct tw_gate *gate;

@@ -8,6 +8,7 @@
  *  (2) what is in `applied` is not in `late`. */
 #include "node/slice_update.h"
 #include "base/fetch.h"
+#include "vec/vec.h"
 
 #include <math.h>
 
@@ -83,6 +84,20 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 	}
 }
 
+/* Before the update.  Without what was sent (its worker has gone) there is no distance. */
+static void count_gap(struct slice *s, const struct contribution *c)
+{
+	struct tw_tally *t = &s->tally;
+	double square;
+
+	if (!c->sent || !s->trainable)
+		return;
+	square = tw_vec_distance(tw_block_floats(s->w), c->sent, s->trainable);
+	t->gap += square;
+	t->gap_values += s->trainable;
+	t->gap_most = fmax(t->gap_most, square / (double)s->trainable);
+}
+
 static void count_one(struct slice *s, struct tw_context *ctx, const struct contribution *c)
 {
 	const uint64_t tau = c->tau;
@@ -104,6 +119,8 @@ static void count_one(struct slice *s, struct tw_context *ctx, const struct cont
 	t->drift_most = fmax(t->drift_most, (double)c->push.drift);
 	t->residual += (double)c->push.residual;
 	t->residual_most = fmax(t->residual_most, (double)c->push.residual);
+	if (s->plan->gaps)
+		count_gap(s, c);
 	if (ctx->noting && !s->quiet)
 		note_applied(s, ctx, c);
 }

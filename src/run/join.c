@@ -3,6 +3,7 @@
 #include "run/join.h"
 
 #include "base/regular_file.h"
+#include "run/memory_check.h"
 #include "run/placement.h"
 #include "metrics/progress.h"
 #include "run/result.h"
@@ -30,6 +31,7 @@ struct join {
 	struct tw_ran ran;
 	uint64_t steps, samples;
 	struct tw_json_lines metrics;
+	struct tw_stage_figures *stages; /* NULL: the job has none */
 	int64_t began;
 };
 
@@ -107,24 +109,36 @@ static enum tw_status learn_rate(struct join *j, struct tw_error *why)
 	return status;
 }
 
-/* A worker listens where there are no servers, and only there. */
+/* A worker listens where workers are connected to each other, and only there. */
 static enum tw_status listen_or_not(const struct join *j, struct tw_error *why)
 {
 	const struct tw_join_request *q = j->q;
 	const bool peers = tw_plan_has_peers(&j->job->plan);
+	const bool placed = tw_plan_is_with_stage(&j->job->plan);
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
 	struct tw_error cause = { .status = TW_OK };
 
-	if (peers && q->server)
+	if ((peers || placed) && q->server)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "this job has no servers: each worker has all parameters; leave out "
-			       "--as server");
-	if (!peers && !q->server && q->listens)
+			       "this job has no servers: each worker has %s; leave out --as server",
+			       peers ? "all parameters" : "the parameters of its stage");
+	if (!peers && !cells && !q->server && q->listens)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "this job has servers, and a worker does not listen on a port: "
 			       "leave out --listen and --insecure, which are for --as server");
-	if (!peers || !q->listen || q->listen(q->listen_arg, &cause) == TW_OK)
+	if ((!peers && (!cells || q->server)) || !q->listen ||
+	    q->listen(q->listen_arg, &cause) == TW_OK)
 		return TW_OK;
-	return tw_fail(why, cause.status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+	return tw_fail(why, cause.status, "%s%s", peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN,
+		       cause.text);
+}
+
+/* Cells that were started together have an order; others take what is missing. */
+static uint32_t wished_place(const struct join *j)
+{
+	const bool cells = tw_plan_cells(&j->job->plan) > 1;
+
+	return cells && j->q->job && j->q->wish != TW_NODE_NEW ? j->q->wish - 1 : UINT32_MAX;
 }
 
 static enum tw_status prepare(struct join *j, struct tw_error *why)
@@ -147,12 +161,19 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 		status = listen_or_not(j, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(j->job, j->engine, why);
+	if (status == TW_OK)
+		status = tw_memory_check(j->job, j->engine,
+					 j->q->server ? TW_MEMORY_SERVER : TW_MEMORY_WORKER,
+					 wished_place(j), why);
 	if (status != TW_OK)
 		return status;
 	j->job->plan.checkpoint.final = true;
 	j->store = tw_memory_store_new(&tw_heap_system);
 	if (!j->store)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
+	if (tw_plan_is_staged(&j->job->plan) &&
+	    !(j->stages = tw_stage_figures_new(&tw_heap_system, &j->job->plan)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
 	return TW_OK;
 }
 
@@ -177,6 +198,8 @@ static bool observe(void *arg, const struct tw_note *n)
 									       : 0.0,
 						"samples", (json_int_t)n->count));
 	}
+	if (j->stages)
+		tw_stage_figures_note(j->stages, n);
 	if (j->q->net->gauges)
 		tw_gauges_note(j->q->net->gauges, n);
 	return true;
@@ -190,12 +213,13 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	dialling(j, &o);
 	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
 	if (status == TW_OK)
-		status = tw_placement_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server) == TW_OK
+		status = tw_placement_join(&j->cast, p, tw_tcp_node(j->tcp), j->q->server,
+					   wished_place(j)) == TW_OK
 				 ? TW_OK
 				 : tw_fail(why, TW_NO_MEMORY, "no memory for the actors");
 	if (status != TW_OK)
@@ -211,11 +235,12 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		.observer = observe,
 		.observer_arg = j,
 		.interrupted = j->q->interrupted,
+		.cells = tw_plan_cells(p),
 	};
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may
 	 * be on the same machine and has others to answer.  A peer serves as well. */
-	if (!j->q->server && !o.peers)
+	if (!j->q->server && !o.peers && !o.with_shards)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));
@@ -266,6 +291,9 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 		json_object_set_new(*result, "own_steps", json_integer((json_int_t)j->steps));
 		json_object_set_new(*result, "own_samples", json_integer((json_int_t)j->samples));
 		json_object_set_new(*result, "left", json_boolean(heard == NULL));
+		if (j->stages)
+			json_object_set_new(*result, "own_pipeline",
+					    tw_result_pipeline(&j->job->plan, j->stages));
 		write_line(j, json_pack("{s:s, s:O}", "event", "result", "result", *result));
 	}
 	return status;
@@ -347,6 +375,7 @@ static void release(struct join *j)
 	else if (j->job != j->q->job)
 		tw_job_free(j->job);
 	tw_json_lines_close(&j->metrics);
+	tw_stage_figures_free(j->stages);
 }
 
 /* What ended may be begun again: by a server that was given up and replaced, since one more is as

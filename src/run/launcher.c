@@ -2,20 +2,11 @@
 /* launcher.c - which launcher has started this process among others, from its environment. */
 #include "run/launcher.h"
 
+#include "base/environment.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The value of a variable; NULL: not set, or to nothing. */
-static const char *variable(const char *const *environ_, const char *name)
-{
-	const size_t n = strlen(name);
-
-	for (; *environ_; environ_++)
-		if (strncmp(*environ_, name, n) == 0 && (*environ_)[n] == '=')
-			return (*environ_)[n + 1] ? *environ_ + n + 1 : NULL;
-	return NULL;
-}
 
 static uint32_t number(const char *text)
 {
@@ -39,24 +30,24 @@ static uint32_t rank_of(const char *const *environ_)
 					     "SLURM_PROCID", NULL };
 	size_t k = 0;
 
-	while (names[k] && !variable(environ_, names[k]))
+	while (names[k] && !tw_environment_find(environ_, names[k]))
 		k++;
-	return names[k] ? number(variable(environ_, names[k])) : 0;
+	return names[k] ? number(tw_environment_find(environ_, names[k])) : 0;
 }
 
 void tw_launcher_find(const char *const *environ_, struct tw_launcher *out)
 {
-	const char *open_mpi = variable(environ_, "OMPI_COMM_WORLD_SIZE");
-	const char *size = variable(environ_, "PMI_SIZE");
-	const uint32_t step = number(variable(environ_, "SLURM_STEP_NUM_TASKS"));
+	const char *open_mpi = tw_environment_find(environ_, "OMPI_COMM_WORLD_SIZE");
+	const char *size = tw_environment_find(environ_, "PMI_SIZE");
+	const uint32_t step = number(tw_environment_find(environ_, "SLURM_STEP_NUM_TASKS"));
 
 	*out = (struct tw_launcher){ .slurm = step && !open_mpi, .rank = rank_of(environ_) };
 	if (open_mpi)
 		found(out, TW_MPI_OPENMPI, "mpirun of Open MPI", number(open_mpi));
-	else if (variable(environ_, "PMIX_RANK"))
+	else if (tw_environment_find(environ_, "PMIX_RANK"))
 		found(out, TW_MPI_OPENMPI, out->slurm ? "srun --mpi=pmix" : "a launcher with PMIx",
 		      step);
-	else if (variable(environ_, "PMI_FD") && size)
+	else if (tw_environment_find(environ_, "PMI_FD") && size)
 		found(out, TW_MPI_MPICH, out->slurm ? "srun --mpi=pmi2" : "mpiexec of MPICH",
 		      number(size));
 	else if (step > 1) {

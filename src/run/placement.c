@@ -79,26 +79,26 @@ enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *
 }
 
 enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *p, uint32_t node,
-				 bool server)
+				 bool server, uint32_t wish)
 {
 	if (make_room(c, p, 2 + (size_t)p->problem.shards, 1) != TW_OK)
 		return TW_NO_MEMORY;
 	if (server)
 		seat_server(c, p, node);
 	else
-		seat_worker(c, p, node, UINT32_MAX, &c->arg[1 + p->problem.shards]);
+		seat_worker(c, p, node, wish, &c->arg[1 + p->problem.shards]);
 	return TW_OK;
 }
 
 uint32_t *tw_placement_spread(const struct tw_plan *p, uint32_t ranks)
 {
 	uint32_t *rank_of = calloc(tw_placement_nodes(p), sizeof *rank_of);
-	const uint32_t workers = p->crew.workers;
+	const uint32_t workers = p->crew.workers * tw_plan_cells(p); /* or their cells */
 
 	for (uint32_t k = 0; rank_of && k < p->crew.servers; k++)
 		rank_of[1 + k] = k % ranks;
 	for (uint32_t k = 0; rank_of && k < workers; k++)
-		rank_of[tw_plan_worker_node(p, k)] =
+		rank_of[tw_plan_cell_node(p, 0, k)] =
 			workers <= ranks ? ranks - workers + k
 					 : (uint32_t)((uint64_t)k * ranks / workers);
 	return rank_of;

@@ -18,12 +18,13 @@ struct tw_placement {
 enum tw_status tw_placement_init(struct tw_placement *c, const struct tw_plan *plan, bool resume);
 /* Only the master and the first server: what `serve` runs itself. */
 enum tw_status tw_placement_serve(struct tw_placement *c, const struct tw_plan *plan);
-/* Only a server, or a worker in whatever slot is free, at this node. */
+/* Only a server, or a worker, at this node; it wishes for this slot, a cell for this place.
+ * UINT32_MAX: it takes whatever is free. */
 enum tw_status tw_placement_join(struct tw_placement *c, const struct tw_plan *plan, uint32_t node,
-				 bool server);
+				 bool server, uint32_t wish);
 /* On which of `ranks` MPI ranks each node is: one element per node, freed by free(); NULL without
- * memory.  The master is on rank 0, servers on the first ranks, workers on the last: those of a job
- * with no more workers and servers than ranks have a rank each, and with as many workers as ranks
+ * memory.  The master is on rank 0, servers on the first ranks, workers, or their cells, on the last:
+ * those of a job with no more workers and servers than ranks have a rank each, and with as many workers as ranks
  * every rank has one. */
 uint32_t *tw_placement_spread(const struct tw_plan *plan, uint32_t ranks);
 /* Only what is on this rank. */

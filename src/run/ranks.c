@@ -309,6 +309,7 @@ static enum tw_status take_part(struct tw_ranks *r, const struct kept *k, struct
 		.store = tw_memory_store_new(&tw_heap_system),
 		.heap = &tw_heap_system,
 		.log = r->log,
+		.cells = tw_plan_cells(p),
 	};
 	enum tw_status status = TW_NO_MEMORY;
 

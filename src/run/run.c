@@ -5,6 +5,7 @@
 #include "base/regular_file.h"
 #include "graph/onednn.h"
 #include "checkpoint/model_card.h"
+#include "run/memory_check.h"
 #include "run/placement.h"
 #include "checkpoint/last_good_checkpoint.h"
 #include "run/result.h"
@@ -713,6 +714,24 @@ static enum tw_status run_parts(const struct tw_run_request *request, struct tw_
 	return status;
 }
 
+/* Before anything is made.  Processes that this one has started have the same limits: they are
+ * refused here, where somebody reads it. */
+static enum tw_status check_memory(const struct tw_run_request *request, const struct tw_job *job,
+				   const struct tw_engine *engine, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const bool local = request->net && !request->net->listen;
+	enum tw_status status;
+
+	if (job->world == TW_WORLD_SIM || request->ranks)
+		return TW_OK;
+	status = tw_memory_check(job, engine, request->net ? TW_MEMORY_MASTER : TW_MEMORY_ALL,
+				 UINT32_MAX, why);
+	for (uint32_t k = 0; local && status == TW_OK && k < tw_plan_cells(p); k++)
+		status = tw_memory_check(job, engine, TW_MEMORY_WORKER, k, why);
+	return status;
+}
+
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
@@ -730,6 +749,8 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 		status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(job, engine, why);
+	if (status == TW_OK)
+		status = check_memory(request, job, engine, why);
 	if (status == TW_OK && request->trace)
 		status = check_trace(request->trace, why);
 	if (status == TW_OK) {

@@ -99,6 +99,24 @@ static void waits(void *arg, const char *who, const char *whom, const char *why,
 		tw_gauges_wait_over(n->gauges, who);
 }
 
+/* The most bytes that cross a cut: of a micro-batch, or of what a worker evaluates at once. */
+static size_t crossing(const struct tw_plan *p)
+{
+	const uint32_t chunk = (uint32_t)(p->problem.tests / TW_SCORE_CHUNKS + 1);
+	size_t most = 0;
+
+	for (uint32_t k = 0; k < p->staging.stages; k++) {
+		const struct tw_stage *s = &p->staging.stage[k];
+		const size_t tests =
+			s->sends ? tw_model_cut_floats(s->out, chunk, false) : s->sends;
+
+		most = s->sends > most ? s->sends : most;
+		most = s->returns > most ? s->returns : most;
+		most = tests > most ? tests : most;
+	}
+	return most * sizeof(float);
+}
+
 /* The longest slice, and the most that a part of it can have. */
 static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 {
@@ -113,6 +131,8 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 		late = tw_plan_late(p, s) > late ? tw_plan_late(p, s) : late;
 	}
 	out->push_most = longest * (8 + sizeof(float) * tw_plan_state_arrays(p)) + 4096;
+	if (tw_plan_is_staged(p) && crossing(p) > out->push_most)
+		out->push_most = crossing(p);
 	part = (uint64_t)longest * sizeof(float) *
 	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
 		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p) + late));
@@ -128,8 +148,8 @@ static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *jo
 			    struct tw_sha *out)
 {
 	const struct tw_plan *p = &job->plan;
-	const double all[] = { p->crew.servers, p->problem.shards, p->crew.workers,
-			       job->update.schedule.rate, job->update.clip };
+	const double all[] = { p->crew.servers,  p->problem.shards,         p->crew.workers,
+			       tw_plan_cells(p), job->update.schedule.rate, job->update.clip };
 	struct tw_sha_run h;
 
 	tw_sha_init(&h);
@@ -155,6 +175,8 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	out->log = log;
 	out->tls = n->tls;
 	out->peers = tw_plan_has_peers(&job->plan);
+	out->cells = tw_plan_cells(&job->plan);
+	out->with_shards = tw_plan_is_with_stage(&job->plan);
 	out->listen = n->listen;
 	out->accepted = n->accepted;
 	out->accepts = n->accepts;

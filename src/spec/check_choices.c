@@ -79,6 +79,7 @@
 #define FAR_STATE       FACT(60) /* what is applied to the parameters keeps an array */
 #define GATHERS         FACT(62) /* contributions can go to all workers as they were encoded */
 #define RUNNING_CUT     FACT(61) /* checkpoint.cut: running */
+#define GAP             FACT(63) /* train.gap */
 
 /* Refused when all of `with` and none of `without` are true.  The field is blamed; where only
  * `because` was given by the user, its place is named. */
@@ -86,6 +87,12 @@ static const struct refusal {
 	uint64_t with, without;
 	const char *field, *because, *sentence;
 } refusals[] = {
+	{ GAP | PEERS, 0, "train.gap", "strategy.topology.kind",
+	  "the gap is between what a server sent and what it has, and here is none; leave gap: "
+	  "out, or use topology: server" },
+	{ GAP | LOCKFREE, 0, "train.gap", "strategy.gate",
+	  "with [gate] the parameters change while a worker reads them, so that nobody knows what "
+	  "a gradient was computed on; leave gap: out, or use gate: [at-once gate]" },
 	{ LOOSE, MANY, "cluster.workers", "strategy.topology.kind",
 	  "one worker has nobody to exchange anything with; use 2 workers or more, or topology: "
 	  "server" },
@@ -590,6 +597,8 @@ static uint64_t facts_of_line(const struct tw_plan *p)
 		facts |= FAR_STATE;
 	if (!p->checkpoint.drain)
 		facts |= RUNNING_CUT;
+	if (p->gaps)
+		facts |= GAP;
 	if (p->decay > 0)
 		facts |= DECAYS;
 	if (p->delay.steps)

@@ -144,6 +144,10 @@ const struct tw_option tw_train_rows[] = {
 		     "one: to the beginning) and trains on with a lower rate; 0: it ends"),
 	TW_OPTION_AS(T, restart_rate, "on_divergence.rate", TW_F64, "0.5", NULL, 0, 1,
 		     "what each restart multiplies update.rate with; above 0 and below 1"),
+	TW_OPTION(T, gap, TW_BOOL, "false", NULL, 0, 0,
+		  "measure the gap: how far the parameters have moved between those that a worker "
+		  "was sent and those that its contribution is applied to. A server then keeps "
+		  "what it sent to each worker, and reads both once more for each contribution"),
 	TW_OPTION_END
 };
 
@@ -695,7 +699,8 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
 	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
-	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "sim.threads") == 0 ||
+	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.gap") == 0 ||
+	       strcmp(path, "sim.threads") == 0 ||
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
 }
 

@@ -96,6 +96,7 @@ struct tw_job_train {
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
 	uint32_t restarts;                 /* after a divergence, at most */
 	double restart_rate;               /* what each of them multiplies the rate with */
+	bool gap;                          /* measure it */
 };
 
 struct tw_job_update {
@@ -200,8 +201,8 @@ struct tw_job {
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
 	size_t faults;
 
-	/* Complete after tw_job_finish_plan but for checkpoint_final, stop_after_cuts and gaps,
-	 * which are the runner's. */
+	/* Complete after tw_job_finish_plan but for checkpoint_final and stop_after_cuts, which
+	 * are the runner's. */
 	struct tw_plan plan;
 
 	/* What the world should say on stderr before it starts, one line each. */

@@ -105,6 +105,7 @@ static const char *idle(const char *path)
 		{ "train.updates", "an optimiser counts iterations; use optimiser.iterations" },
 		{ "train.warm.", "an optimiser needs no warm start" },
 		{ "train.on_divergence.", "a line search does not diverge" },
+		{ "train.gap", "gradients are of the very point that is searched from" },
 		{ "sim.delay.", "sim.delay delays gradients of update:" },
 	};
 

@@ -342,6 +342,7 @@ static void copy_values(struct tw_job *job)
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->evaluate_every = job->train.evaluate;
+	p->gaps = job->train.gap;
 	p->crew.workers = job->cluster.workers;
 	p->crew.min = job->cluster.min;
 	p->crew.servers = job->cluster.servers;
@@ -769,15 +770,18 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 			st = tw_job_complete_lengths(job, why);
 		if (st == TW_OK)
 			st = tw_job_check_lengths(job, why);
+		if (st == TW_OK && tw_plan_is_staged(p)) /* the hash is of cuts as they are */
+			st = tw_job_plan_stages(job, engine, why);
 		if (st != TW_OK)
 			return st;
 		if (hash_with_data(job, engine, &p->checkpoint.job_hash) != TW_OK)
 			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its hash", job->file);
+	} else if (tw_plan_is_staged(p) && tw_job_plan_stages(job, engine, why) != TW_OK) {
+		return why->status;
 	}
 	if (tw_plan_is_staged(p)) {
-		const enum tw_status st = tw_job_plan_stages(job, engine, why);
-
-		return st == TW_OK ? check_parts(job, why) : st;
+		spread_shards(job);
+		return check_parts(job, why);
 	}
 	p->problem.shards =
 		job->cluster.shards ? job->cluster.shards : tw_job_usual_shards(job, total);

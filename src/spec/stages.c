@@ -262,12 +262,6 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 						"strategy: {pipeline: [pipeline]}, or another rule",
 						text, sizeof text));
 	}
-	if (tw_world_has_processes(job->world))
-		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
-				     "stages run as threads of one process or in the simulator, "
-				     "not as processes or ranks; use thalweg train without "
-				     "--processes, or "
-				     "thalweg sim");
 	if (job->model == TW_MODEL_EXTERNAL || job->model == TW_MODEL_FUNCTION)
 		return tw_job_refuse(job, why, "strategy.pipeline.schedule",
 				     "this model cannot be cut into stages; use a network, a "

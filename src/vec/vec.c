@@ -264,9 +264,10 @@ void tw_vec_sgd(float *out, const float *w, const float *g, float rate, size_t n
 		sum += lane[k];                                                                    \
 	return sum
 
-#define PRODUCT(i) ((double)x[i] * (double)y[i])
-#define ITSELF(i)  ((double)x[i])
-#define SQUARE(i)  ((double)x[i] * (double)x[i])
+#define PRODUCT(i)  ((double)x[i] * (double)y[i])
+#define ITSELF(i)   ((double)x[i])
+#define SQUARE(i)   ((double)x[i] * (double)x[i])
+#define DISTANCE(i) (((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]))
 
 TW_CLONED(double, tw_vec_dot, (const float *x, const float *y, size_t n), (x, y, n))
 {
@@ -281,4 +282,9 @@ TW_CLONED(double, tw_vec_sum, (const float *x, size_t n), (x, n))
 TW_CLONED(double, tw_vec_square, (const float *x, size_t n), (x, n))
 {
 	REDUCE(n, SQUARE);
+}
+
+TW_CLONED(double, tw_vec_distance, (const float *x, const float *y, size_t n), (x, y, n))
+{
+	REDUCE(n, DISTANCE);
 }

@@ -40,7 +40,8 @@ bool tw_vec_sgd_finite(float *out, const float *w, const float *g, float rate, s
 bool tw_vec_finite(const float *x, size_t n);
 double tw_vec_dot(const float *x, const float *y, size_t n);
 double tw_vec_sum(const float *x, size_t n);
-double tw_vec_square(const float *x, size_t n); /* sum of squares */
+double tw_vec_square(const float *x, size_t n);                   /* sum of squares */
+double tw_vec_distance(const float *x, const float *y, size_t n); /* ... of x - y, in double */
 /* IEEE half and bfloat16, round to nearest even; finite values too large become the largest
  * finite one. */
 void tw_vec_to_fp16(uint16_t *out, const float *x, size_t n);

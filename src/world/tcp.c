@@ -157,7 +157,7 @@ static void gateway_gone(void *arg, struct tw_addr who)
 	struct tw_tcp *t = arg;
 
 	/* with a replica beside it, it is the worker whose leaving counts */
-	if (who.role == TW_MASTER || (t->o.peers && who.role != TW_WORKER))
+	if (who.role == TW_MASTER || (tw_tcp_workers_hold(t) && who.role != TW_WORKER))
 		return;
 	atomic_store(&t->end.gone, true);
 	tw_loop_ring(t);
@@ -191,9 +191,19 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }
 
+/* Of the whole run: the others say what they have sent. */
 static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 {
-	tw_tcp_bytes(arg, sent, received);
+	struct tw_tcp *t = arg;
+
+	tw_tcp_bytes(t, sent, received);
+	if (t->o.role != TW_TCP_SERVE)
+		return;
+	pthread_mutex_lock(&t->lock);
+	*sent += atomic_load(&t->counts.gone);
+	for (const struct peer *p = t->peers.all; p; p = p->next)
+		*sent += atomic_load(&p->says);
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* Whose server and shards are on a node; replicas are called after their workers.  Guarded by
@@ -204,7 +214,7 @@ static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
 	const struct peer *p = ours ? NULL : tw_peer_of(t, node);
 	uint32_t slot = p ? p->slot : UINT32_MAX;
 
-	if (!t->o.peers) {
+	if (!tw_tcp_workers_hold(t)) {
 		snprintf(out, room, "server %u", tw_server_number(node));
 		return;
 	}
@@ -222,9 +232,11 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 	const bool ours = who.node == t->self.node || (who.node == 0 && t->o.role == TW_TCP_SERVE);
 	char host[64], holder[48];
 	struct peer *p;
+	uint32_t cell;
 
 	pthread_mutex_lock(&t->lock);
 	p = ours ? NULL : tw_peer_of(t, who.node);
+	cell = ours ? t->members.news.cell : p && p->cell != UINT32_MAX ? p->cell : who.index;
 	snprintf(host, sizeof host, "%s", ours ? t->self.host : p ? p->host : "");
 	name_holder(t, who.node, holder, sizeof holder);
 	pthread_mutex_unlock(&t->lock);
@@ -243,10 +255,13 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 				 *host ? " on " : "", host);
 		break;
 	default:
+		/* a cell that is waited for may be nobody yet: then its number is the index */
 		if (slot == UINT32_MAX)
-			snprintf(out, room, "worker%s%s", *host ? " on " : "", host);
+			snprintf(holder, sizeof holder, "worker");
 		else
-			snprintf(out, room, "worker %u%s%s", slot, *host ? " on " : "", host);
+			tw_identity_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, holder,
+					 sizeof holder);
+		snprintf(out, room, "%s%s%s", holder, *host ? " on " : "", host);
 	}
 }
 
@@ -302,7 +317,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		t->self.process = (uint64_t)t->loop.now ^ (uint64_t)getpid() << 32;
 	if (o->role == TW_TCP_SERVE) {
 		t->self.id = o->identity;
-		t->self.node = o->peers ? 0 : 1;
+		t->self.node = tw_tcp_workers_hold(t) ? 0 : 1;
 		t->self.boot = o->identity.boot;
 		t->peers.number = 1;
 	}
@@ -357,12 +372,12 @@ static enum tw_status open_door(struct tw_tcp *t, struct tw_error *why)
 		status = tw_address_listen(t->o.listen, &t->door.listener, &t->door.bound, &cause);
 	if (t->o.listen && status == TW_OK)
 		status = tw_address_is_loopback(&t->door.bound, &t->door.near, &cause);
-	else if (t->o.peers && t->o.role == TW_TCP_WORKER && t->o.master_fd < 0)
+	else if (tw_tcp_workers_meet(t) && t->o.role == TW_TCP_WORKER && t->o.master_fd < 0)
 		status = tw_fail(&cause, TW_BAD_INPUT, "this one listens nowhere");
 	if (status == TW_OK)
 		return TW_OK;
-	if (t->o.peers && t->o.role == TW_TCP_WORKER)
-		return tw_fail(why, status, TW_TCP_PEERS_LISTEN "%s", cause.text);
+	if (tw_tcp_workers_meet(t) && t->o.role == TW_TCP_WORKER)
+		return tw_fail(why, status, "%s%s", tw_tcp_must_listen(t), cause.text);
 	return tw_fail(why, status, "%s", cause.text);
 }
 

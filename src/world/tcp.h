@@ -6,8 +6,9 @@
  * workers and further servers dial it, greet, and are told which node they are.  Servers listen,
  * too; the master tells workers where (PEERS), and they dial the servers it lists.  Without servers
  * (`peers`) every worker's process has a replica of all shards, and all of them are connected: of
- * two the one with the lower node listens, and the other dials.  A connection that breaks is
- * dialled again, with exponential backoff and jitter; actors are told (`up`), and resend.  A node
+ * two the one with the lower node listens, and the other dials.  Where a worker is several cells
+ * (`cells`), their processes listen, and those of one worker are connected in the same way, as soon
+ * as the master has given them their places.  A connection that breaks is dialled again, with exponential backoff and jitter; actors are told (`up`), and resend.  A node
  * whose connection was closed and not replaced within two seconds, or that was silent for the
  * limit, is `down`.  The master keeps the connection of a silent node, to tell it of the end of
  * the run: a process that was stopped meanwhile finds that when it is continued.
@@ -24,9 +25,12 @@
 #include "world/threads.h"
 
 #define TW_TCP_SECRET 2 /* words */
-/* How the sentence begins for a worker that nobody could reach. */
+/* How the sentence begins for a worker that nobody could reach: a peer; a cell. */
 #define TW_TCP_PEERS_LISTEN                                                                        \
 	"this job has no servers: every worker must be reachable by the others; "
+#define TW_TCP_CELLS_LISTEN                                                                        \
+	"the stages of this job's model talk to each other: every worker must be reachable by "    \
+	"the others; "
 
 enum tw_tcp_role { TW_TCP_SERVE, TW_TCP_SERVER, TW_TCP_WORKER };
 
@@ -38,7 +42,8 @@ struct tw_tcp_identity {
 };
 
 struct tw_tcp_route {
-	uint32_t node; /* a server's; a peer's wish */
+	uint32_t role; /* TW_SERVER or TW_WORKER */
+	uint32_t node; /* a server's; a worker's wish */
 	int fd;        /* an inherited pair to it */
 };
 
@@ -56,6 +61,9 @@ struct tw_tcp_options {
 	const struct tw_log *log;
 	struct tw_tls *tls; /* NULL: in the clear */
 	bool peers;         /* SERVE, WORKER: no servers; node 0 is the master alone */
+	uint32_t cells;     /* of a worker, each a process; 0 stands for 1 */
+	bool with_shards; /* SERVE, WORKER: likewise no servers, because the processes of cells hold
+			       shards; nobody else talks to these but the master */
 
 	/* listening: SERVE, SERVER and peers */
 	const struct tw_address *listen; /* NULL: only inherited pairs */
@@ -67,8 +75,8 @@ struct tw_tcp_options {
 	int master_fd;                    /* an inherited pair instead; -1: none */
 	const struct tw_tcp_route *route; /* inherited pairs to whom it dials; taken over */
 	size_t routes;
-	/* Inherited pairs only: the node wanted; a peer's: which of them it is, from 1, and who is
-	 * lower is dialled.  TW_NODE_NEW: any. */
+	/* Inherited pairs only: the node wanted; a peer's or cell's: which of them it is, from 1,
+	 * and who is lower is dialled.  TW_NODE_NEW: any. */
 	uint32_t wish;
 	int64_t patience; /* ns without a master after which it gives up; 0: never */
 	bool keeps;       /* it asks for the model when the run is over */

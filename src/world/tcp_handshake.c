@@ -20,11 +20,11 @@ static unsigned roles_of(const struct tw_tcp *t, uint32_t kind)
 {
 	switch (kind) {
 	case TW_MASTER: /* with the first server */
-		return ROLE(TW_MASTER) | (t->o.peers ? 0 : SERVES);
+		return ROLE(TW_MASTER) | (tw_tcp_workers_hold(t) ? 0 : SERVES);
 	case TW_SERVER:
 		return SERVES;
-	default: /* with a replica */
-		return ROLE(TW_WORKER) | (t->o.peers ? SERVES : 0);
+	default: /* with a replica, or the shards of a stage */
+		return ROLE(TW_WORKER) | (tw_tcp_workers_hold(t) ? SERVES : 0);
 	}
 }
 
@@ -43,8 +43,10 @@ static uint32_t our_kind(const struct tw_tcp *t)
 static bool actor_says(const struct conn *c, const struct tw_header *h)
 {
 	const uint32_t theirs = c->peer->role, ours = our_kind(c->t);
-	/* a worker talks to its own replica, and replicas to each other */
-	const unsigned most = theirs == TW_WORKER && ours == TW_WORKER ? SERVES : ~0u;
+	/* a worker talks to its own replica, and replicas to each other; cells are workers */
+	const unsigned most = theirs != TW_WORKER || ours != TW_WORKER ? ~0u
+			      : c->t->o.peers                          ? SERVES
+								       : ROLE(TW_WORKER);
 
 	return tw_may_say(h->type, h->sender, h->receiver, false) &&
 	       (roles_of(c->t, theirs) & most) >> h->sender & 1 &&
@@ -163,6 +165,8 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		t->beat.limit = b->limit;
 		pthread_mutex_lock(&t->lock);
 		p->boot = b->own_boot;
+		if (p->master_boot && p->master_boot != b->master) /* that one counted it */
+			t->counts.before = atomic_load(&t->counts.sent);
 		p->master_boot = b->master;
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
@@ -207,16 +211,19 @@ static void take_denial(struct conn *c, const struct tw_msg *m)
 	}
 }
 
-/* What the master lists: the servers, or of peers those with a lower node. */
-static uint32_t listed_role(const struct tw_tcp *t)
-{
-	return t->o.peers ? TW_WORKER : TW_SERVER;
-}
-
-/* The node of a route: peers know each other's wishes, and the master has given all the same. */
+/* The node of a route: workers know each other's wishes, and the master has given all the same. */
 static uint32_t route_node(const struct tw_tcp *t, size_t k)
 {
-	return t->o.route[k].node + (t->o.peers ? t->self.node - t->o.wish : 0);
+	return t->o.route[k].node +
+	       (t->o.route[k].role == TW_WORKER ? t->self.node - t->o.wish : 0);
+}
+
+/* Whom the master may list: servers, or workers with a lower node. */
+static bool may_dial(const struct tw_tcp *t, const struct tw_peer_place *b)
+{
+	if (b->role == TW_SERVER)
+		return !tw_tcp_workers_hold(t);
+	return b->role == TW_WORKER && tw_tcp_workers_meet(t) && b->node < t->self.node;
 }
 
 static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
@@ -226,13 +233,13 @@ static void take_place(struct tw_tcp *t, const struct tw_peer_place *b)
 	if (!b->node || b->node == t->peers.master->node ||
 	    memchr(b->host, 0, sizeof b->host) == NULL || b->port > UINT16_MAX)
 		return;
-	if (t->o.peers && b->node >= t->self.node)
+	if (!may_dial(t, b))
 		return;
 	p = tw_peer_of(t, b->node);
-	if (p && p->role != listed_role(t))
+	if (p && p->role != b->role)
 		return;
 	if (!p) {
-		p = tw_peer_new(t, listed_role(t), b->node);
+		p = tw_peer_new(t, b->role, b->node);
 		if (!p) {
 			tw_tcp_end(t, TW_NO_MEMORY, "no memory for another process");
 			return;
@@ -339,7 +346,7 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		t->end.given_hash = m->b.over.model;
 	}
 	t->end.over = true;
-	if (t->o.peers) /* one that hears of the end later does not miss us */
+	if (tw_tcp_workers_meet(t)) /* one that hears of the end later does not miss us */
 		tw_loop_say_leaving(t);
 	switch (m->b.over.status) {
 	case TW_OK:
@@ -476,6 +483,8 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 
 	t->conns.pending--;
 	p->boot = boot;
+	if (p->process != b->process)
+		tw_peer_is_new(t, p);
 	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
 	p->near = b->flags & TW_GREET_NEAR;
@@ -500,7 +509,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	if (c->state == CONN_DEAD)
 		return;
 	tw_peer_up(t, p, c);
-	if (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER))
+	if (t->o.role == TW_TCP_SERVE && (tw_tcp_workers_meet(t) || p->role == TW_SERVER))
 		tw_ticket_tell_all(t, p);
 	tw_conn_flush(c);
 }
@@ -576,19 +585,18 @@ static bool can_meet(struct conn *c, const struct tw_body_greet *b)
 	if (b->port && !p && (here || !near))
 		return true;
 	if (!b->port)
-		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  TW_TCP_PEERS_LISTEN "this one listens nowhere");
+		tw_handshake_deny(c, TW_DENY_ROLE, 0, "%sthis one listens nowhere",
+				  tw_tcp_must_listen(c->t));
 	else if (near)
 		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  TW_TCP_PEERS_LISTEN
-				  "this one listens on its own machine only, and "
-				  "others are elsewhere; start it with --listen "
-				  ":0");
+				  "%sthis one listens on its own machine only, and others are "
+				  "elsewhere; start it with --listen :0",
+				  tw_tcp_must_listen(c->t));
 	else
 		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  TW_TCP_PEERS_LISTEN "%s listens on the master's machine only; "
-						      "start it again with --listen :0",
-				  p->name);
+				  "%s%s listens on the master's machine only; start it again with "
+				  "--listen :0",
+				  tw_tcp_must_listen(c->t), p->name);
 	return false;
 }
 
@@ -603,7 +611,7 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 			not_the_master(c);
 			return;
 		}
-		if (t->o.peers && !can_meet(c, b))
+		if (tw_tcp_workers_meet(t) && !can_meet(c, b))
 			return;
 		p = tw_peer_of_process(t, b->process);
 		node = p ? p->node : new_node(t, node == TW_NODE_NEW ? 0 : node);
@@ -613,8 +621,10 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 	} else {
 		p = tw_peer_of(t, node);
 	}
-	/* of two peers the higher one dials; the node of the master, which all dial, is 0 */
-	if (node <= (t->o.peers ? t->self.node : t->o.servers) || (p && p->role != TW_WORKER)) {
+	/* of two workers the higher one dials; the node of a master without servers is 0 */
+	if (node <= (t->o.role == TW_TCP_WORKER || tw_tcp_workers_hold(t) ? t->self.node
+									  : t->o.servers) ||
+	    (p && p->role != TW_WORKER)) {
 		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here",
 				  node);
 		return;
@@ -661,10 +671,10 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		not_the_master(c);
 		return;
 	}
-	if (t->o.peers) {
+	if (tw_tcp_workers_hold(t)) {
 		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  "this job has no servers: each worker has all parameters; join "
-				  "as a worker");
+				  "this job has no servers: each worker has %s; join as a worker",
+				  t->o.peers ? "all parameters" : "the parameters of its stage");
 		return;
 	}
 	if (asks(c, b)) {
@@ -907,7 +917,10 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 	case TW_LEND:
 		tw_conn_lend(c, &m->b.lend);
 		break;
-	default: /* PING: that it came is all it says */
+	case TW_PING:
+		tw_peer_says(c->peer, m->b.ping.number);
+		break;
+	default:
 		break;
 	}
 	tw_tcp_msg_free(c->t, m);

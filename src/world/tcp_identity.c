@@ -46,26 +46,34 @@ static enum claim false_claim(const struct conn *c, const struct tw_msg *m)
 	return CLAIM_FALSE;
 }
 
-static struct seat seat_of(struct tw_tcp *t, uint32_t slot)
+/* What views say of a slot: the newest incarnation of it, and whether this node is it, or a cell. */
+static struct seat seat_of(struct tw_tcp *t, uint32_t slot, uint32_t node)
 {
+	const size_t first = (size_t)slot * tw_tcp_cells(t);
 	struct seat s = { 0 };
 
 	pthread_mutex_lock(&t->lock);
-	if (slot < t->members.seats)
-		s = t->members.seat[slot];
+	for (size_t k = first; k < t->members.seats && k < first + tw_tcp_cells(t); k++) {
+		const struct seat *one = &t->members.seat[k];
+
+		if (one->incarnation > s.incarnation ||
+		    (one->incarnation == s.incarnation && one->node == node))
+			s = *one;
+	}
 	pthread_mutex_unlock(&t->lock);
 	return s;
 }
 
-/* Who was removed has an older incarnation: it passes, and hears from the shard that it is out. */
+/* Who was removed has an older incarnation: it passes, and hears from the shard that it is out.
+ * Shards of other stages may not have named this cell yet. */
 static enum claim by_views(const struct conn *c, const struct tw_msg *m)
 {
-	const struct seat s = seat_of(c->t, m->h.from);
+	const struct seat s = seat_of(c->t, m->h.from, c->peer->node);
 
 	if (m->h.incarnation > s.incarnation)
 		return CLAIM_WAITS;
 	if (m->h.incarnation == s.incarnation && c->peer->node != s.node)
-		return false_claim(c, m);
+		return tw_tcp_cells(c->t) > 1 ? CLAIM_WAITS : false_claim(c, m);
 	learn_slot(c->t, c->peer, m);
 	return CLAIM_TRUE;
 }
@@ -82,14 +90,33 @@ enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
 	return is_member(t, c->peer, m->h.from) ? CLAIM_TRUE : false_claim(c, m);
 }
 
-static bool has_seat(struct tw_tcp *t, uint32_t slot)
+static bool has_seats(struct tw_tcp *t, uint32_t slot)
 {
-	const size_t before = t->members.seats;
+	const size_t before = t->members.seats, most = ((size_t)slot + 1) * tw_tcp_cells(t);
 
-	if (!TW_GROW(t->heap, t->members.seat, t->members.seats, before, (size_t)slot + 1))
+	if (!TW_GROW(t->heap, t->members.seat, t->members.seats, before, most))
 		return false;
 	memset(t->members.seat + before, 0, (t->members.seats - before) * sizeof *t->members.seat);
 	return true;
+}
+
+/* Of two masters the later one gives the higher incarnations.  Of an incarnation, shards name one
+ * cell after the other. */
+static void learn_seat(struct tw_tcp *t, const struct tw_member *one)
+{
+	const uint32_t cells = tw_tcp_cells(t);
+	struct seat *seat = &t->members.seat[(size_t)one->slot * cells], *free = NULL;
+
+	for (uint32_t k = 0; k < cells; k++) {
+		if (seat[k].incarnation == one->incarnation && seat[k].node == one->node)
+			return;
+		if (seat[k].incarnation > one->incarnation)
+			return;
+		if (!free && (seat[k].incarnation < one->incarnation || cells == 1))
+			free = &seat[k];
+	}
+	if (free)
+		*free = (struct seat){ one->incarnation, one->node };
 }
 
 /* Guarded by lock.  False without memory. */
@@ -98,22 +125,34 @@ static bool learn_seats(struct tw_tcp *t, const struct tw_member *list, size_t c
 	for (size_t k = 0; k < count; k++) {
 		if (list[k].slot >= SLOTS_MOST)
 			continue;
-		if (!has_seat(t, list[k].slot))
+		if (!has_seats(t, list[k].slot))
 			return false;
-		/* of two masters the later one gives the higher incarnations */
-		if (list[k].incarnation >= t->members.seat[list[k].slot].incarnation)
-			t->members.seat[list[k].slot] =
-				(struct seat){ list[k].incarnation, list[k].node };
+		learn_seat(t, &list[k]);
 	}
 	return true;
 }
 
-uint32_t tw_identity_slot(const struct tw_tcp *t, uint32_t node)
+void tw_identity_text(uint32_t slot, uint32_t cell, char *out, size_t room)
 {
+	if (cell == UINT32_MAX)
+		snprintf(out, room, "worker %u", slot);
+	else
+		snprintf(out, room, "worker %u.%u", slot, cell);
+}
+
+/* Our worker is told of its cells in order; what shards say of cells has none. */
+void tw_identity_name(const struct tw_tcp *t, struct peer *p)
+{
+	const uint32_t cells = tw_tcp_cells(t);
+
 	for (size_t k = 0; k < t->members.seats; k++)
-		if (t->members.seat[k].incarnation && t->members.seat[k].node == node)
-			return (uint32_t)k;
-	return UINT32_MAX;
+		if (t->members.seat[k].incarnation && t->members.seat[k].node == p->node) {
+			p->slot = (uint32_t)(k / cells);
+			p->cell = cells > 1 && t->o.role == TW_TCP_WORKER ? (uint32_t)(k % cells)
+									  : UINT32_MAX;
+			tw_peer_rename(p);
+			return;
+		}
 }
 
 /* Guarded by lock: what people call those whom we know already. */
@@ -122,29 +161,49 @@ static void name_peers(struct tw_tcp *t, const struct tw_member *list, size_t co
 	for (size_t k = 0; k < count; k++) {
 		struct peer *p = tw_peer_of(t, list[k].node);
 
-		if (!p || p->role != TW_WORKER || list[k].state != TW_LIVE)
-			continue;
-		p->slot = list[k].slot;
-		tw_peer_rename(p);
+		if (p && p->role == TW_WORKER && list[k].state == TW_LIVE)
+			tw_identity_name(t, p);
 	}
+}
+
+/* Guarded by lock: our own worker says where its cells are, in order.  False without memory. */
+static bool learn_cells(struct tw_tcp *t, const struct tw_member *list, size_t count)
+{
+	const uint32_t cells = tw_tcp_cells(t);
+
+	if (count != cells || list[0].slot >= SLOTS_MOST)
+		return true;
+	for (size_t k = 0; k < t->members.seats; k++)
+		t->members.seat[k] = (struct seat){ 0 };
+	if (!has_seats(t, list[0].slot))
+		return false;
+	for (size_t k = 0; k < count; k++) {
+		t->members.seat[(size_t)list[0].slot * cells + k] =
+			(struct seat){ list[k].incarnation, list[k].node };
+		if (list[k].node == t->self.node)
+			t->members.news.cell = (uint32_t)k;
+	}
+	return true;
 }
 
 /* A worker that was taken over from an earlier master has been a member all the time: people have
  * heard of it. */
-static void learn_member(struct tw_tcp *t, const struct tw_member *one)
+static void learn_member(struct tw_tcp *t, const struct tw_member *one, uint32_t cell)
 {
 	char name[sizeof((struct peer *)0)->name], host[sizeof((struct peer *)0)->host];
 	bool joins = false;
 	struct peer *p;
 
-	if (one->state != TW_LIVE)
-		return;
 	pthread_mutex_lock(&t->lock);
 	p = tw_peer_of(t, one->node);
-	if (p && p->role == TW_WORKER) {
-		joins = !p->paired && p->slot != one->slot && (!p->member || p->slot != UINT32_MAX);
+	if (p && p->role == TW_WORKER)
+		p->joins = one->state == TW_LIVE ? one->slot : UINT32_MAX;
+	if (p && p->role == TW_WORKER && one->state == TW_LIVE) {
+		joins = !p->paired && (p->slot != one->slot || p->cell != cell) &&
+			(!p->member || p->slot != UINT32_MAX);
 		p->member = true;
 		p->slot = one->slot;
+		p->cell = cell;
 		tw_peer_rename(p);
 		memcpy(name, p->name, sizeof name);
 		memcpy(host, p->host, sizeof host);
@@ -159,17 +218,23 @@ void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *
 	struct tw_tcp *t = arg;
 
 	if (who.role == TW_MASTER) {
+		const bool cells = tw_tcp_cells(t) > 1;
+
 		for (size_t k = 0; k < count; k++)
-			learn_member(t, &list[k]);
+			learn_member(t, &list[k], cells ? (uint32_t)k : UINT32_MAX);
+		if (!cells)
+			return;
+	} else if (t->o.role == TW_TCP_SERVE) { /* the master is here, and has said so itself */
 		return;
 	}
-	if (t->o.role == TW_TCP_SERVE) /* the master is here, and has said so itself */
-		return;
 	pthread_mutex_lock(&t->lock);
-	if (t->o.peers)
-		name_peers(t, list, count);
 	t->members.news.members = true;
-	t->members.news.untold = !learn_seats(t, list, count) || t->members.news.untold;
+	if (who.role != TW_MASTER)
+		t->members.news.untold = !(who.role == TW_WORKER ? learn_cells(t, list, count)
+								 : learn_seats(t, list, count)) ||
+					 t->members.news.untold;
+	if (t->o.role == TW_TCP_WORKER)
+		name_peers(t, list, count);
 	pthread_mutex_unlock(&t->lock);
 	tw_loop_ring(t);
 }
@@ -189,9 +254,12 @@ void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation)
 static void take_name(struct tw_tcp *t, const struct tw_tcp_news *news)
 {
 	const bool again = t->self.incarnation == news->incarnation;
+	char name[40];
 
 	t->self.incarnation = news->incarnation;
-	snprintf(t->self.who, sizeof t->self.who, "worker %u on %s", news->slot, t->self.host);
+	tw_identity_text(news->slot, tw_tcp_cells(t) > 1 ? news->cell : UINT32_MAX, name,
+			 sizeof name);
+	snprintf(t->self.who, sizeof t->self.who, "%s on %s", name, t->self.host);
 	if (!again && t->peers.master && !t->peers.master->paired)
 		tw_log_line(t->o.log, TW_INFO, t->self.who, "joined");
 }
@@ -208,6 +276,8 @@ void tw_identity_hear(struct tw_tcp *t)
 		tw_tcp_end(t, TW_NO_MEMORY, "no memory for the members");
 	if (news.named)
 		take_name(t, &news);
-	if (news.members)
+	if (news.members && t->o.role == TW_TCP_SERVE)
+		tw_peers_group(t);
+	else if (news.members)
 		tw_conns_try_held(t);
 }

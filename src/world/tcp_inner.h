@@ -30,7 +30,9 @@
 #define ASKING_MOST   512              /* connections that only ask */
 #define SILENT_MOST   1024             /* connections of nodes that were given up for silence */
 #define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
-#define QUEUE_MOST    4096             /* messages that wait for a peer before we stop reading it */
+#define TELL_BYTES    (64u << 10)      /* sent before the master hears of it */
+#define SAYS_MOST     (UINT64_C(1) << 56) /* bytes that nobody has sent */
+#define QUEUE_MOST    4096 /* messages that wait for a peer before we stop reading it */
 #define BACKOFF_FIRST (50 * MS)
 #define BACKOFF_MOST  (5 * TW_SECOND)
 #define PEER_BUCKETS  1024
@@ -62,6 +64,7 @@ struct conn {
 	unsigned events;                    /* what epoll was told */
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
 	uint32_t queued;                    /* messages in the writer */
+	uint64_t told;                      /* to the master: bytes that we have sent */
 	uint64_t process;                   /* SILENT: whose it was */
 	struct tw_msg *held; /* until a view, or a ticket, says who it is; paused meanwhile */
 	struct conn *waits; /* with held: the next of tw_tcp.waiting (GREETING) or unnamed (OPEN) */
@@ -93,6 +96,10 @@ struct peer {
 	uint32_t node, boot;       /* a worker's or server's; a master's own server, 0 none */
 	uint32_t master_boot;      /* role TW_MASTER */
 	uint32_t slot;             /* a worker's, when known; UINT32_MAX */
+	uint32_t cell;             /* ... and which cell of it; UINT32_MAX: none */
+	uint32_t joins;            /* guarded by lock: SERVE: slot whose cells it is to meet ... */
+	uint32_t group;            /* ... and does; UINT32_MAX: none */
+	bool regrouped;            /* ... since the loop last looked */
 	bool member;               /* guarded by lock: our master talks to it as to one */
 	uint64_t process;          /* random, from its GREET */
 	uint8_t ticket[TW_TICKET]; /* what we show it */
@@ -113,9 +120,10 @@ struct peer {
 	char host[64];
 	int64_t heard; /* guarded by lock, a copy */
 	_Atomic uint64_t bytes_sent, bytes_received;
+	_Atomic uint64_t says; /* SERVE: bytes that it has sent to all, as it says */
 };
 
-/* A worker's slot, as views have named it. */
+/* A worker's slot, or one of its cells, as views have named it. */
 struct seat {
 	uint32_t incarnation, node;
 };
@@ -138,6 +146,7 @@ struct tw_tcp_news {
 	bool named, members;        /* WORKER: who we are; where shards are: who is a member */
 	bool untold;                /* ... and there was no memory to note it */
 	uint32_t slot, incarnation; /* named */
+	uint32_t cell;              /* ... which cell of it */
 };
 
 /* Who we are.  The loop's; SERVE has it from the start, the others from TERMS. */
@@ -204,7 +213,7 @@ struct tcp_given {
 
 /* What our actors have said of workers.  Guarded by lock. */
 struct tcp_members {
-	struct seat *seat; /* not SERVE: by slot */
+	struct seat *seat; /* not SERVE: by slot and cell */
 	size_t seats;
 	struct tw_tcp_news news;
 };
@@ -242,6 +251,8 @@ struct tcp_refusals {
 
 struct tcp_counts {
 	_Atomic uint64_t sent, received, codec[4];
+	_Atomic uint64_t gone; /* SERVE: what processes that are gone had sent */
+	uint64_t before;       /* joiners: sent while there was an earlier master.  The loop's */
 };
 
 struct tw_tcp {
@@ -269,6 +280,28 @@ struct tw_tcp {
 	_Atomic(struct tw_port *) port;
 };
 
+/* Cells of a worker. */
+static inline uint32_t tw_tcp_cells(const struct tw_tcp *t)
+{
+	return t->o.cells ? t->o.cells : 1;
+}
+/* Are shards in the processes of workers?  There are no servers then. */
+static inline bool tw_tcp_workers_hold(const struct tw_tcp *t)
+{
+	return t->o.peers || t->o.with_shards;
+}
+/* Are workers connected to each other? */
+static inline bool tw_tcp_workers_meet(const struct tw_tcp *t)
+{
+	return t->o.peers || tw_tcp_cells(t) > 1;
+}
+
+/* How the sentence begins for a worker that nobody could reach. */
+static inline const char *tw_tcp_must_listen(const struct tw_tcp *t)
+{
+	return t->o.peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN;
+}
+
 /* tcp.c */
 int64_t tw_tcp_now(void);
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type); /* NULL without memory */
@@ -290,6 +323,10 @@ void tw_peers_bury(struct tw_tcp *t);                     /* the forgotten */
 struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; NULL */
 /* SERVE: a worker says by which number its process can be found again; and who has it, or NULL. */
 void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
+/* It says how many bytes it has sent to all.  NULL is allowed. */
+void tw_peer_says(struct peer *p, uint64_t sent);
+/* Another process takes its place, or none: what it said counts on its own from now on. */
+void tw_peer_is_new(struct tw_tcp *t, struct peer *p);
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 /* SERVE: those who listen for others, one after the other; after NULL the first. */
 struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after);
@@ -304,6 +341,8 @@ void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
 void tw_peers_tick(struct tw_tcp *t);
 int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
 void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
+/* SERVE: places were given to cells: connect those of one worker. */
+void tw_peers_group(struct tw_tcp *t);
 /* PEERS, to those for whom it changes when this one comes; NULL: to all. */
 void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause);
 void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if one who listens is gone since */
@@ -347,8 +386,11 @@ void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
 void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
 /* The loop: take in what they have said. */
 void tw_identity_hear(struct tw_tcp *t);
-/* The slot of a node, as views have named it; UINT32_MAX: not yet.  Guarded by lock. */
-uint32_t tw_identity_slot(const struct tw_tcp *t, uint32_t node);
+/* What people call the worker on this node, if views have named it: its slot and cell go to the
+ * peer.  Guarded by lock. */
+void tw_identity_name(const struct tw_tcp *t, struct peer *p);
+/* "worker 3", of a cell "worker 3.1"; cell UINT32_MAX: none. */
+void tw_identity_text(uint32_t slot, uint32_t cell, char *out, size_t room);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */

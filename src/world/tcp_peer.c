@@ -20,7 +20,7 @@ void tw_peer_rename(struct peer *p)
 	else if (p->role == TW_SERVER)
 		snprintf(p->name, sizeof p->name, "server %u", tw_server_number(p->node));
 	else if (p->slot != UINT32_MAX)
-		snprintf(p->name, sizeof p->name, "worker %u", p->slot);
+		tw_identity_text(p->slot, p->cell, p->name, sizeof p->name);
 	else
 		snprintf(p->name, sizeof p->name, "new worker");
 }
@@ -39,7 +39,7 @@ struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node)
 		return NULL;
 	p->role = role;
 	p->node = p->key = node;
-	p->slot = UINT32_MAX;
+	p->slot = p->cell = p->joins = p->group = UINT32_MAX;
 	p->dial.fd = -1;
 	p->lost = t->loop.now;
 	p->out.end = &p->out.first;
@@ -95,6 +95,17 @@ void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process)
 	*of_process(t, process) = p;
 }
 
+void tw_peer_says(struct peer *p, uint64_t sent)
+{
+	if (p && sent > atomic_load(&p->says) && sent < SAYS_MOST)
+		atomic_store(&p->says, sent);
+}
+
+void tw_peer_is_new(struct tw_tcp *t, struct peer *p)
+{
+	atomic_fetch_add(&t->counts.gone, atomic_exchange(&p->says, 0));
+}
+
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process)
 {
 	struct peer *p = *of_process(t, process);
@@ -110,7 +121,7 @@ struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after)
 {
 	struct peer *p;
 
-	if (t->o.peers) {
+	if (tw_tcp_workers_meet(t)) {
 		for (p = after ? after->next : t->peers.all; p && p->forgotten; p = p->next)
 			;
 		return p;
@@ -123,8 +134,10 @@ struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after)
 
 bool tw_peer_dials(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener)
 {
-	return dialler->role == TW_WORKER &&
-	       (t->o.peers ? listener->node < dialler->node : listener->role == TW_SERVER);
+	if (dialler->role != TW_WORKER || listener->role == TW_SERVER)
+		return dialler->role == TW_WORKER;
+	return listener->node < dialler->node &&
+	       (t->o.peers || (dialler->group != UINT32_MAX && dialler->group == listener->group));
 }
 
 /* --- forgetting ------------------------------------------------------------------------------ */
@@ -159,6 +172,7 @@ void tw_peers_bury(struct tw_tcp *t)
 
 		t->peers.forgotten = p->grave;
 		pthread_mutex_lock(&t->lock);
+		tw_peer_is_new(t, p);
 		*p->at = p->next;
 		if (p->next)
 			p->next->at = p->at;
@@ -225,22 +239,21 @@ void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c)
 	empty_outbox(t, p);
 	p->heard = t->loop.now;
 	p->open = true;
-	if (t->o.peers && p->role == TW_WORKER && !named) {
-		p->slot = tw_identity_slot(t, p->node);
-		tw_peer_rename(p);
-	}
+	if (t->o.role == TW_TCP_WORKER && p->role == TW_WORKER && !named)
+		tw_identity_name(t, p);
 	pthread_mutex_unlock(&t->lock);
 	tell(t, p, true); /* (4) */
 	/* who outlived an earlier master is told at once whom it need not dial any more */
-	if (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER || t->o.servers > 1))
+	if (t->o.role == TW_TCP_SERVE &&
+	    (tw_tcp_workers_meet(t) || p->role == TW_SERVER || t->o.servers > 1))
 		tw_peers_broadcast(t, p);
 }
 
 /* Later, by tw_peers_regroup: writing to peers may end some, and callers walk the list of them. */
 static void gone_from(struct tw_tcp *t, const struct peer *p)
 {
-	t->peers.regroup = t->peers.regroup ||
-			   (t->o.role == TW_TCP_SERVE && (t->o.peers || p->role == TW_SERVER));
+	t->peers.regroup = t->peers.regroup || (t->o.role == TW_TCP_SERVE &&
+						(tw_tcp_workers_meet(t) || p->role == TW_SERVER));
 }
 
 /* Exponential backoff with jitter. */
@@ -479,7 +492,9 @@ static bool listens(const struct peer *p)
 /* Where it listens; one that came over loopback is on the master's machine. */
 static void place_of(const struct peer *p, struct tw_peer_place *out)
 {
-	*out = (struct tw_peer_place){ .node = p->node, .boot = p->boot, .port = p->address.port };
+	*out = (struct tw_peer_place){
+		.node = p->node, .boot = p->boot, .port = p->address.port, .role = p->role
+	};
 	if (strncmp(p->address.host, "127.", 4) != 0 && strcmp(p->address.host, "::1") != 0)
 		snprintf(out->host, sizeof out->host, "%.*s", (int)sizeof out->host - 1,
 			 p->address.host);
@@ -531,6 +546,28 @@ void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause)
 		if (p->open && p->role == TW_WORKER && concerns(t, p, cause) &&
 		    !send_places(t, p, most))
 			t->peers.regroup = true; /* to all, at the next turn */
+}
+
+/* A listener hears of all who dial it, because they may have been there before it. */
+void tw_peers_group(struct tw_tcp *t)
+{
+	bool changed = false;
+
+	pthread_mutex_lock(&t->lock);
+	for (struct peer *p = t->peers.all; p; p = p->next) {
+		p->regrouped = p->role == TW_WORKER && p->group != p->joins && p->open;
+		p->group = p->joins;
+		changed = changed || p->regrouped;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (!changed || t->farewell.ending)
+		return;
+	for (struct peer *p = t->peers.all; p; p = p->next)
+		if (p->regrouped && p->open && p->group != UINT32_MAX) {
+			tw_ticket_tell(t, p, false);
+			tw_ticket_tell_all(t, p);
+		}
+	t->peers.regroup = true; /* now that they know who will dial them */
 }
 
 void tw_peers_regroup(struct tw_tcp *t)

@@ -382,6 +382,8 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	const struct tw_cluster *cluster = w->cluster;
 	const struct tw_seat *seat = &cluster->seat[k];
 	struct cell *c = &w->cell[k];
+	const uint32_t cells = cluster->cells ? cluster->cells : 1;
+	struct tw_addr called = seat->addr;
 	uint32_t slot = 0;
 
 	c->seat = seat;
@@ -400,7 +402,9 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	}
 	if (seat->addr.role == TW_MASTER && !w->master)
 		w->master = c;
-	tw_threads_name(w, seat->addr, w->options.gateway ? UINT32_MAX : slot, c->name,
+	if (computes(seat) && cells > 1)
+		called.index = (uint16_t)(slot % cells);
+	tw_threads_name(w, called, w->options.gateway ? UINT32_MAX : slot / cells, c->name,
 			sizeof c->name);
 	c->door = (struct door){
 		.ctx = {

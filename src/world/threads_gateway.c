@@ -30,7 +30,10 @@ void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, c
 		snprintf(out, room, "shard %u", a.index);
 		break;
 	default:
-		snprintf(out, room, "worker %u", slot);
+		if (w->cluster->cells > 1)
+			snprintf(out, room, "worker %u.%u", slot, a.index);
+		else
+			snprintf(out, room, "worker %u", slot);
 	}
 }
 

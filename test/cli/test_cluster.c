@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster.c - serve, join and train --processes as a user has them: real processes, real
  * sockets, signals, keys. */
+/* labels: waits */
 #include "cli/spawn.h"
 
 #include <arpa/inet.h>

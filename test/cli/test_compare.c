@@ -453,6 +453,50 @@ static void examples_are_fine(void **state)
 	globfree(&all);
 }
 
+/* Whether some note of the report has this text. */
+static bool notes_have(const json_t *report, const char *text)
+{
+	const json_t *note;
+	size_t k;
+
+	json_array_foreach(json_object_get(report, "notes"), k, note)
+	{
+		if (strstr(json_string_value(note), text))
+			return true;
+	}
+	return false;
+}
+
+static void the_gap_is_compared_if_it_is_measured(void **state)
+{
+	const struct said *s = thalweg(NULL,
+				       "compare %s/bowl.yaml --vary strategy=ssgd,asgd --seeds 1 "
+				       "--set train.gap=true --run %s/gap",
+				       scratch(), scratch());
+	json_t *report, *alone;
+
+	expect(s, 0);
+	assert_non_null(strstr(s->out, " gap "));
+	report = report_in("gap");
+	alone = object_of(thalweg(NULL,
+				  "sim %s/bowl.yaml --set strategy=asgd --set train.gap=true --set "
+				  "train.evaluate=0.1 --json",
+				  scratch()));
+	assert_true(mean(row_of(report, "ssgd"), "gap") == 0);
+	assert_true(mean(row_of(report, "asgd"), "gap") > 0);
+	assert_true(fabs(mean(row_of(report, "asgd"), "gap") -
+			 json_number_value(json_object_get(json_object_get(alone, "gap"), "rms"))) <
+		    1e-8);
+	json_decref(alone);
+	json_decref(report);
+	report = report_in("same"); /* where nobody asked for it */
+	assert_true(json_is_null(json_object_get(
+		json_object_get(json_object_get(row_of(report, "asgd"), "summary"), "gap"),
+		"mean")));
+	assert_false(notes_have(report, "Only the simulator measures"));
+	json_decref(report);
+}
+
 static void threads_are_compared_as_well(void **state)
 {
 	json_t *report;
@@ -465,6 +509,7 @@ static void threads_are_compared_as_well(void **state)
 	report = report_in("threads");
 	assert_true(mean(row_of(report, "ssgd"), "loss") < 2);
 	assert_string_equal(json_string_value(json_object_get(report, "world")), "threads");
+	assert_true(notes_have(report, "Only the simulator measures"));
 	json_decref(report);
 }
 
@@ -486,6 +531,7 @@ int main(void)
 		cmocka_unit_test(a_grid_of_300_runs_is_quick),
 		cmocka_unit_test(other_verbs_say_that_they_ignore_the_section),
 		cmocka_unit_test(examples_are_fine),
+		cmocka_unit_test(the_gap_is_compared_if_it_is_measured),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_joiners.c - what a process that joins opens, what it is given and what it keeps: real
  * processes with a home of their own. */
+/* labels: waits */
 #include "cli/spawn.h"
 #include "kit/watch.h"
 

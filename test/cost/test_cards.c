@@ -83,12 +83,53 @@ static void a_tree_takes_what_can_be_said_by_hand(void **state)
 	}
 }
 
+/* Ready at once: as if they began at once.  One much later than all others, by latency alone: its
+ * way up, which is as long as its rank has bits, and all of the way down. */
+static void who_is_late_is_waited_for(void **state)
+{
+	const struct tw_reduction *tree = tw_reduction_find("tree");
+	struct tw_reduction_load load = { 64, 4e6, 1e-3, 8e-8, 1e5 };
+	double ready[64];
+
+	for (int k = 0; k < 64; k++)
+		ready[k] = 7;
+	NEAR_SHARE(tw_cost_reduction_left(tree, &load, ready), tw_cost_reduction(tree, &load), 1e-9,
+		   "ready at once");
+	load.per_byte = 0;
+	ready[63] = 9;
+	NEAR_SHARE(tw_cost_reduction(tree, &load), 12 * load.latency, 1e-9, "at once");
+	/* three bits on average, 1.2 more or fewer, in eight orders */
+	NEAR_SHARE(tw_cost_reduction_left(tree, &load, ready), (6 + 3) * load.latency, 0.12,
+		   "one is late");
+}
+
+/* Earlier peers never make it take longer from the last one on. */
+static void who_is_early_hides_some_of_the_way(void **state)
+{
+	for (size_t l = 0; l < LOADS; l++)
+		for (uint32_t peers = 2; peers <= 64; peers += 1 + peers / 3) {
+			const struct tw_reduction *tree = tw_reduction_find("tree");
+			struct tw_reduction_load load = loads[l];
+			double ready[64], all, left;
+
+			load.peers = peers;
+			all = tw_cost_reduction(tree, &load);
+			for (uint32_t k = 0; k < peers; k++)
+				ready[k] = all * k / peers;
+			left = tw_cost_reduction_left(tree, &load, ready);
+			assert_true(left <= 1.001 * all && left >= 0.3 * all);
+			assert_true(peers < 8 || left < 0.98 * all);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_formula_says_what_the_moves_take),
 		cmocka_unit_test(no_reduction_is_faster_than_its_busiest_card),
 		cmocka_unit_test(a_tree_takes_what_can_be_said_by_hand),
+		cmocka_unit_test(who_is_late_is_waited_for),
+		cmocka_unit_test(who_is_early_hides_some_of_the_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cost.c - predicted costs are those that the simulator counts.  test_full_cost.c has all
  * presets on three networks with 2 to 64 workers. */
-#include "kit/reduce.h"
 #include "job/cost_tools.h"
+#include "job/peer_costs.h"
 #include "job/reading.h"
 #include "job/trial.h"
 #include "query/plan_density.h"
@@ -57,53 +57,16 @@ static void all_kinds_of_exchange_take_as_long_as_predicted(void **state)
 					     0.15);
 }
 
+/* test_full_cost.c has more workers. */
 static void rounds_without_a_server_take_as_long_as_predicted(void **state)
 {
-	static const char *const strategies[] = {
-		"{gate: bsp, topology: ring}",
-		"{gate: bsp, topology: tree}",
-		"{gate: bsp, topology: direct}",
-		"{name: averaging, push: 3, topology: ring}",
-		"{gate: bsp, topology: direct, codec: {up: fp16}}",
-		"{gate: bsp, topology: direct, codec: {up: onebit}}",
-	};
-	static const char *const sims[] = {
-		"{compute: {law: constant, mean: 10ms}, latency: 100us, bandwidth: 1Gbit/s}",
-		"{compute: {law: exponential, mean: 10ms}, latency: 2ms, bandwidth: 20Mbit/s}",
-		"{compute: {law: uniform, mean: 10ms}, latency: 1ms, bandwidth: 8Mbit/s, "
-		"apply_rate: 1e6}",
-		"{compute: {law: constant, mean: 10ms}, latency: 1ms, bandwidth: 100Mbit/s}",
-	};
-
-	for (size_t m = 0; m < 2; m++)
-		for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
-			for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++)
-				for (uint32_t n = 2; n <= (m ? 8 : 32); n *= 4)
-					cost_compare(&(struct cost_job){ m ? cost_models[0]
-									   : SMALL_MODEL,
-									 strategies[k], sims[s], "",
-									 n, m ? 10 : 80 },
-						     0.15);
+	peer_cost_rounds(SMALL_MODEL, 2, 32, 80);
+	peer_cost_rounds(cost_models[0], 2, 2, 10);
 }
 
-/* Where computing is short and not random, a step is the sum: to 5 %. */
 static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
 {
-	static const char sim[] =
-		"{compute: {law: constant, mean: 1ms}, latency: 100us, bandwidth: 1Gbit/s}";
-	static const char *const clusters[] = { ", shards: 1", ", shards: 5" };
-	static const uint32_t workers[] = { 2, 3, 8, 13, 64 };
-
-	for (size_t i = 0; kit_reduction_at(i); i++)
-		for (size_t k = 0; k < 2 * sizeof workers / sizeof workers[0]; k++) {
-			char strategy[60];
-
-			snprintf(strategy, sizeof strategy, "{gate: bsp, topology: %s}",
-				 kit_reduction_at(i)->name);
-			cost_compare(&(struct cost_job){ cost_models[0], strategy, sim,
-							 clusters[k % 2], workers[k / 2], 4 },
-				     0.05);
-		}
+	peer_cost_sums(cost_models[0], 13);
 }
 
 /* --- what depends on the gradients ------------------------------------------------------------ */
@@ -153,34 +116,9 @@ static void a_measured_density_predicts_a_mesh(void **state)
 	}
 }
 
-/* Replicas that differ: time as the simulator shows it, where the computing decides and where the
- * network cards do. */
 static void mixings_cost_what_the_simulator_shows(void **state)
 {
-	static const char *const sims[] = {
-		"{compute: {law: constant, mean: 100ms}, latency: 1ms, bandwidth: 1Gbit/s}",
-		"{compute: {law: constant, mean: 20ms}, latency: 100us, bandwidth: 2Gbit/s, "
-		"stragglers: {count: 1, slower: 3}}",
-		"{compute: {law: constant, mean: 1ms}, latency: 100us, bandwidth: 100Mbit/s}",
-	};
-	static const uint32_t workers[] = { 2, 5, 16 };
-
-	for (size_t i = 0; tw_mixing_all[i]; i++)
-		for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
-			for (size_t k = 0; k < sizeof workers / sizeof workers[0]; k++) {
-				char strategy[60];
-
-				snprintf(strategy, sizeof strategy, "{gate: %s, topology: %s}",
-					 tw_mixing_all[i]->round ? "bsp" : "async",
-					 tw_mixing_all[i]->name);
-				/* confirmations queue behind parameters where these take longer
-				 * than many steps, and workers then wait for them */
-				if (!tw_mixing_all[i]->partner || s < 2)
-					cost_compare(&(struct cost_job){ cost_models[0], strategy,
-									 sims[s], "", workers[k],
-									 12 },
-						     0.15);
-			}
+	peer_cost_mixings(cost_models[0], 5);
 }
 
 /* Of all bytes that are sent, the busiest of N peers sends and receives this share. */

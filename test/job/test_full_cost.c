@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_full_cost.c - a step of every preset takes as long as predicted, within 15 %, on three
- * networks with 2 to 64 workers. */
+ * networks with 2 to 64 workers; and what exchanges without servers take on the largest. */
 #include "job/cost_tools.h"
+#include "job/peer_costs.h"
 #include "job/reading.h"
 #include "job/trial.h"
 
@@ -72,12 +73,20 @@ static void quadratic(void **state)
 		    1200, 2);
 }
 
+static void workers_without_servers(void **state)
+{
+	peer_cost_rounds(cost_models[0], 2, 8, 10);
+	peer_cost_sums(cost_models[0], 64);
+	peer_cost_mixings(cost_models[0], 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quadratic),
 		cmocka_unit_test(convnet),
 		cmocka_unit_test(mlp),
+		cmocka_unit_test(workers_without_servers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -635,7 +635,6 @@ static void what_makes_no_sense_is_refused(void **state)
 			 cases[k].text);
 		refuses(text, TW_WORLD_SIM, cases[k].sentence);
 	}
-	refuses(CUT "strategy: gpipe\n", TW_WORLD_TCP, "stages run as threads of one process");
 	refuses(CUT "strategy: {gate: hogwild, pipeline: pipedream}\n", TW_WORLD_THREADS,
 		"strategy.gate: hogwild has no versions");
 	refuses("data: {source: digits, count: 200, tests: 5, batch: 4}\nmodel: {layers: [linear "

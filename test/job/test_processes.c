@@ -132,7 +132,7 @@ static json_t *run_in_processes(uint32_t servers, const char *gate)
 		struct tw_tcp_route route[SERVERS_MOST];
 
 		for (uint32_t s = 0; s + 1 < servers; s++)
-			route[s] = (struct tw_tcp_route){ s + 2, link[w][s][0] };
+			route[s] = (struct tw_tcp_route){ TW_SERVER, s + 2, link[w][s][0] };
 		joiner[servers - 1 + w] = child(job, false, TW_NODE_NEW, up[servers - 1 + w][1],
 						route, servers - 1, NULL, 0);
 	}

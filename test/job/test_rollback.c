@@ -164,7 +164,8 @@ static void kill_all_over(size_t method, size_t cut, unsigned seed, int64_t stri
 		tally->inside += seen.inside;
 		tally->from_scratch += seen.rolled && !seen.cut;
 		/* one that does not drain is no place to stop, and nothing follows the last */
-		if (seen.cut && !strncmp(cuts[cut], "drain", 5) && seen.cut < whole.ran.totals.cut) {
+		if (seen.cut && !strncmp(cuts[cut], "drain", 5) &&
+		    seen.cut < whole.ran.totals.cut) {
 			assert_true(seen.cut < CUTS);
 			if (!again[seen.cut]) {
 				again[seen.cut] = resumed(quiet, seen.cut, whole.n);

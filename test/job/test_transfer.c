@@ -328,13 +328,12 @@ static void examples_travel(void **state)
 						   "THALWEG_TRAIN_SEED=9", NULL };
 		const char *path = all.gl_pathv[k];
 		struct tw_job *plain = NULL;
-		bool peers, optimises, stages;
+		bool peers, optimises;
 
 		assert_true(tw_job_read(path, NULL, 0, NULL, TW_WORLD_THREADS, &plain, NULL) ==
 			    TW_OK);
 		peers = tw_plan_has_peers(&plain->plan);
 		optimises = tw_plan_optimises(&plain->plan); /* it has no update.rate */
-		stages = tw_plan_is_staged(&plain->plan);
 		tw_job_free(plain);
 		for (int turn = 0; turn < 2; turn++) {
 			struct side s = { 0 };
@@ -347,12 +346,6 @@ static void examples_travel(void **state)
 				assert_int_equal(st, TW_BAD_INPUT);
 				assert_non_null(strstr(why.text, "strategy.gate: hogwild needs "
 								 "threads that"));
-				continue;
-			}
-			if (stages) {
-				assert_int_equal(st, TW_BAD_INPUT);
-				assert_non_null(strstr(why.text, "strategy.pipeline.schedule: "
-								 "stages run as threads"));
 				continue;
 			}
 			if (st != TW_OK)
@@ -383,18 +376,22 @@ static void presets_travel(void **state)
 {
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		for (int k = 0; k < 2; k++) {
+			const bool stages = strstr(p->fields, "pipeline:");
 			char text[600];
 			struct side s;
 
-			if (strcmp(p->name, "hogwild") == 0 || strstr(p->fields, "pipeline:"))
+			if (strcmp(p->name, "hogwild") == 0)
 				continue; /* no processes */
 			snprintf(text, sizeof text,
 				 "%s"
-				 "cluster: {workers: 4}\nstrategy: %s\n",
+				 "cluster: {workers: %d}\nstrategy: %s\n",
 				 k ? "data: {source: digits, count: 200, tests: 40, batch: 8}\n"
 				     "model: {layers: [linear 12, relu, linear 10]}\n"
-				   : SMALL,
-				 short_strategy(p));
+				 : stages ? "model: {quadratic: {dimension: 12, stages: 3}}\n"
+					    "data: {source: none, samples: 64, batch: 4, "
+					    "accumulate: 2}\n"
+					  : SMALL,
+				 stages ? 1 : 4, short_strategy(p));
 			s = master_of(text);
 			agrees(&s);
 			side_close(&s);

@@ -4,7 +4,7 @@
 
 Whatever the launcher does: the run ends with an error, no rank is left later than cluster.limit and
 ten seconds after the death, the last checkpoint is whole, a rank that is stuck is named, and running
-again resumes.  With --full fifty times, at random, under Slurm's srun as well."""
+again resumes.  With --full fifty times, at random from the seed, under Slurm's srun as well."""
 import contextlib
 import os
 import random
@@ -13,9 +13,11 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 
 import slurm_here
 from ranks import Launcher, Run, there, thalweg
+from together import together
 from checks import check, failures
 
 FULL = "--full" in sys.argv
@@ -62,7 +64,8 @@ def resumes(launcher, folder, method, ranks, newest, what):
               f"{code} {said[-300:]}")
 
 
-def one_death(launcher, draw, method, victim, number, pause):
+def one_death(launcher, method, victim, number, pause, again):
+    """`again`: with how many ranks it is to resume."""
     ranks = 3
     what = f"{launcher.name}, {method}: rank {victim} {words_of('', number)} after {pause:.2f} s"
     folder = tempfile.mkdtemp(prefix="thalweg-mpi-")
@@ -82,7 +85,7 @@ def one_death(launcher, draw, method, victim, number, pause):
             check(after and after[-1] >= before[-1], f"{what}: checkpoint {before[-1]} is kept")
         inspected = thalweg("inspect", os.path.join(folder, "run"))
         check(inspected.returncode == 0, f"{what}: it is whole: {inspected.stderr}")
-        resumes(launcher, folder, method, draw.choice((2, 3, 4)), before[-1], what)
+        resumes(launcher, folder, method, again, before[-1], what)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -151,32 +154,47 @@ def slurm_launchers(slurm):
 def at_random(launchers, draw, times):
     for k in range(times):
         launcher = launchers[k % len(launchers)]
-        one_death(launcher, draw, draw.choice(METHODS), draw.randrange(3),
-                  draw.choice((signal.SIGKILL, signal.SIGSTOP)), draw.uniform(0, 1.0))
+        how = (draw.choice(METHODS), draw.randrange(3),
+               draw.choice((signal.SIGKILL, signal.SIGSTOP)), draw.uniform(0, 1.0),
+               draw.choice((2, 3, 4)))
+        yield f"death {k + 1} under {launcher.name}: {how}", partial(one_death, launcher, *how)
+
+
+def one_of_each(launchers):
+    """A rank killed under one launcher and one stopped under the other."""
+    for k, number in enumerate((signal.SIGSTOP, signal.SIGKILL)):
+        launcher = launchers[k % len(launchers)]
+        yield (f"rank {k} of {launcher.name}, signal {number}",
+               partial(one_death, launcher, METHODS[k], k, number, 0.1, 2 + k))
+
+
+def signals(launchers):
+    for launcher in launchers:
+        yield f"USR1 to {launcher.name}", partial(stopping, launcher, signal.SIGUSR1)
+        yield (f"TERM after a death under {launcher.name}",
+               partial(no_checkpoint_after_a_death, launcher))
+    yield ("USR1 to one rank", partial(stopping, launchers[-1], signal.SIGUSR1, rank=1))
+    yield ("a rank stuck at the start", partial(during_the_start, launchers[0]))
 
 
 def main():
     seeds = [w for w in sys.argv[1:] if w.isdigit()]
-    seed = int(seeds[0]) if seeds else (int(time.time()) if FULL else 7)
+    seed = int(seeds[0]) if seeds else int(time.time())
     draw = random.Random(seed)
     launchers = there()
     with contextlib.ExitStack() as stack:
         if FULL and slurm_here.missing():
-            print(f"skipped: srun: {slurm_here.missing()}")
+            print(f"skipped: {slurm_here.missing()}\n[  SKIPPED ] srun")
         elif FULL:
             slurm = stack.enter_context(slurm_here.Slurm())
             launchers = launchers + slurm_launchers(slurm)
-        for launcher in launchers:
-            stopping(launcher, signal.SIGUSR1)
-            if launcher.name.startswith("srun"):
+            for launcher in launchers[-2:]:  # one at a time: the queue has no other job
                 stopping(launcher, signal.SIGTERM, slurm=slurm)
                 stopping(launcher, signal.SIGUSR1, slurm=slurm)
-            no_checkpoint_after_a_death(launcher)
-        stopping(launchers[-1], signal.SIGUSR1, rank=1)
-        during_the_start(launchers[0])
-        at_random(launchers, draw, 50 if FULL else 2 * len(launchers))
-    print("deaths, seed %d: %s" % (seed, f"{len(failures)} failures" if failures
-                                   else "all as it must be"))
+        together([*signals(launchers),
+                  *(at_random(launchers, draw, 50) if FULL else one_of_each(launchers))])
+    print("deaths%s: %s" % (f", seed {seed}" if FULL else "",
+                            f"{len(failures)} failures" if failures else "all as it must be"))
     return 1 if failures else 0
 
 

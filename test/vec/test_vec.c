@@ -200,6 +200,9 @@ static double lanes(const float *p, const float *q, size_t n, int kind)
 		case 2:
 			lane[i % 16] += a * a;
 			break;
+		case 3:
+			lane[i % 16] += (a - b) * (a - b);
+			break;
 		}
 	}
 	for (int k = 0; k < 16; k++)
@@ -213,6 +216,7 @@ static void check_sums(size_t n, uint64_t trial)
 	assert_true(tw_vec_dot(x, y, n) == lanes(x, y, n, 0));
 	assert_true(tw_vec_sum(x, n) == lanes(x, y, n, 1));
 	assert_true(tw_vec_square(x, n) == lanes(x, y, n, 2));
+	assert_true(tw_vec_distance(x, y, n) == lanes(x, y, n, 3));
 }
 
 /* Whatever is strange, wherever it is, is seen; what is beside the vector is not. */

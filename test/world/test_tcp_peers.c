@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tcp_peers.c - workers without servers: every two of them are connected, come what may. */
-/* labels: threads */
+/* labels: threads waits */
 #include "base/refusing.h"
 #include "wire/frame_hash.h"
 #include "wire/tls.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tcp_servers.c - further servers: whom workers dial, and whom a server's shards hear. */
-/* labels: threads */
+/* labels: threads waits */
 #include "base/refusing.h"
 #include "world/tcp_kit.h"
 

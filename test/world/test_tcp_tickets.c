@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tcp_tickets.c - nobody speaks for another: what a dialler shows, and to whom it is good. */
-/* labels: threads */
+/* labels: threads waits */
 #include "world/tcp_kit.h"
 
 #include <openssl/evp.h>

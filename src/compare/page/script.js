@@ -162,6 +162,7 @@
 		add("length", clock, plain("seconds"));
 		add("bytes sent", "in all", plain("bytes"));
 		add("staleness", "mean", (r) => (isNumber(r.summary.staleness.mean) ? short(r.summary.staleness.mean) : "–"));
+		if (seen("gap")) add("gap", "root mean square", (r) => (isNumber(r.summary.gap.mean) ? short(r.summary.gap.mean) : "–"));
 		if (seen("idle")) add("idle", "workers’ time", (r) => (isNumber(r.summary.idle.mean) ? Math.round(100 * r.summary.idle.mean) + " %" : "–"));
 		return list;
 	}

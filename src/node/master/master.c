@@ -25,7 +25,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
 	tw_spans_init(&m->cuts.closed, heap);
 	tw_spans_init(&m->commit.spans, heap);
-	m->scores.chunks = p->problem.tests < 16 ? (uint32_t)p->problem.tests : 16;
+	m->scores.chunks =
+		p->problem.tests < TW_SCORE_CHUNKS ? (uint32_t)p->problem.tests : TW_SCORE_CHUNKS;
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);

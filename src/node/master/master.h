@@ -445,6 +445,10 @@ struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cel
 /* The place that this node has; NULL: none.  And the slot of a place. */
 struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
 uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
+/* A place that is vacant, of the worker that misses fewest: its slot, and whom to wait for. */
+void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom);
+/* The cells of this member, to the world. */
+void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who);
 /* A cell asks to join. */
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* The worker is no member any more: its cells begin anew. */

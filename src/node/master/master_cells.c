@@ -12,6 +12,8 @@
  *      stage again.  A node that is gone has taken its shards along, and all go back to a cut. */
 #include "node/master/master.h"
 
+#include <stdio.h>
+
 /* --- the book ------------------------------------------------------------------------------- */
 
 static enum tw_status levels_init(struct master *m, uint32_t cells)
@@ -42,7 +44,8 @@ enum tw_status tw_cells_init(struct master *m)
 	b->cell = tw_heap_zeros(m->heap, (size_t)slots * cells * sizeof *b->cell);
 	b->here = tw_heap_zeros(m->heap, slots * sizeof *b->here);
 	b->at_node = m->heap->get(m->heap, chains * sizeof *b->at_node);
-	if (!b->cell || !b->here || !b->at_node)
+	b->name = tw_heap_zeros(m->heap, cells * sizeof *b->name);
+	if (!b->cell || !b->here || !b->at_node || !b->name)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < chains; k++)
 		b->at_node[k] = UINT32_MAX;
@@ -56,6 +59,7 @@ void tw_cells_release(struct master *m)
 	for (uint32_t k = 0; b->level && k < tw_plan_cells(m->plan); k++)
 		tw_slots_release(&b->level[k]);
 	m->heap->put(m->heap, b->level);
+	m->heap->put(m->heap, b->name);
 	m->heap->put(m->heap, b->at_node);
 	m->heap->put(m->heap, b->here);
 	m->heap->put(m->heap, b->cell);
@@ -171,11 +175,38 @@ static struct cell_info *vacancy(const struct master *m, uint32_t node,
 	return NULL;
 }
 
+void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom)
+{
+	const struct tw_body_hello any = { .slot = UINT32_MAX, .cell = UINT32_MAX };
+	const struct cell_info *c = vacancy(m, UINT32_MAX, &any);
+
+	if (!c)
+		return;
+	*slot = tw_cell_slot(m, c);
+	*whom = (struct tw_addr){ tw_plan_cell_node(m->plan, *slot, number_of(m, c)), TW_WORKER,
+				  (uint16_t)number_of(m, c) };
+}
+
 /* Did it know who it is, or did its memory go? */
 static bool starts_anew(const struct master *m, uint32_t slot, const struct cell_info *c,
 			const struct tw_msg *msg)
 {
 	return c->boot != msg->b.hello.boot || msg->h.incarnation == m->member[slot].incarnation;
+}
+
+/* What a worker still needs, for people. */
+static void say_missing(const struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	const uint32_t cells = tw_plan_cells(m->plan), here = m->members.cells.here[slot];
+	char list[120] = "";
+	size_t at = 0;
+
+	for (uint32_t k = 0; k < cells && at + 16 < sizeof list; k++)
+		if (!tw_cell_at(m, slot, k)->here)
+			at += (size_t)snprintf(list + at, sizeof list - at, "%s%u", at ? ", " : "",
+					       tw_plan_stage_of(m->plan, k));
+	tw_say(ctx, TW_INFO, "worker %u has %u of %u cells; %u more must join, for stage%s %s",
+	       slot, here, cells, cells - here, cells - here > 1 ? "s" : "", list);
 }
 
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -202,9 +233,22 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	c->boot = msg->b.hello.boot;
 	put(m, c, true);
 	slot = tw_cell_slot(m, c);
-	if (m->members.cells.here[slot] == tw_plan_cells(m->plan)) /* (2) */
+	if (m->members.cells.here[slot] < tw_plan_cells(m->plan))
+		say_missing(m, ctx, slot);
+	else /* (2) */
 		tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
 				  tw_cell_at(m, slot, 0)->boot);
+}
+
+void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who)
+{
+	struct tw_member *list = m->members.cells.name;
+
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
+		list[k] = *who;
+		list[k].node = tw_cell_at(m, who->slot, k)->node;
+	}
+	tw_members(ctx, list, tw_plan_cells(m->plan));
 }
 
 /* --- going ---------------------------------------------------------------------------------- */

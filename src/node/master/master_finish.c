@@ -200,6 +200,9 @@ static void add_tally(struct tw_tally *to, const struct tw_tally *t)
 	to->residual_most = fmax(to->residual_most, t->residual_most);
 	to->residual_lost += t->residual_lost;
 	to->residuals_lost += t->residuals_lost;
+	to->gap += t->gap;
+	to->gap_values += t->gap_values;
+	to->gap_most = fmax(to->gap_most, t->gap_most);
 	for (int k = 0; k < TW_HISTOGRAM; k++)
 		to->histogram[k] += t->histogram[k];
 }

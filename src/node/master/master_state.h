@@ -167,6 +167,7 @@ struct cell_book {
 	uint32_t mask;
 	uint32_t *here;         /* by slot: how many of its cells are here */
 	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
+	struct tw_member *name; /* room for the cells of one worker */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
@@ -267,7 +268,8 @@ struct waits {
 	bool came;        /* a worker has joined this master */
 	bool lost;        /* a shard was hosted, and its server went */
 	bool over;        /* one cluster.wait is over, and training has not begun */
-	bool paused;      /* workers are fewer than cluster.min */
+	bool paused;      /* workers are fewer than cluster.min ... */
+	int64_t since;    /* ... since then */
 	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
 };
 

@@ -213,8 +213,12 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		out->slot = missing == TW_NO_SLOT ? 0 : missing;
 		out->whom =
 			(struct tw_addr){ tw_plan_worker_node(m->plan, out->slot), TW_WORKER, 0 };
+		if (tw_plan_is_staged(m->plan))
+			tw_cells_missing(m, &out->slot, &out->whom);
 		out->why = "it has not joined";
 		out->step = 0;
+		if (m->waits.paused) /* checkpoints go on meanwhile */
+			out->since = m->waits.since;
 		return true;
 	}
 	if (tw_calm_waits(m, &out->slot)) {

@@ -139,13 +139,10 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	/* a replica knows its own worker only, but counts what others owe when they go */
 	const bool all = tw_plan_gathers(m->plan) && state != TW_LIVE;
 
-	tw_members(ctx, &one, 1);
-	for (uint32_t c = 1; c < tw_plan_cells(m->plan); c++) {
-		const struct tw_member also = { slot, one.incarnation, one.state,
-						tw_cell_at(m, slot, c)->node };
-
-		tw_members(ctx, &also, 1);
-	}
+	if (tw_plan_is_staged(m->plan))
+		tw_cells_name(m, ctx, &one);
+	else
+		tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct tw_member here = { slot, one.incarnation, one.state,
 						node_for(m, slot, s) };

@@ -7,17 +7,20 @@
 
 /* --- saying ------------------------------------------------------------------------------- */
 
-struct tw_addr tw_stage_address(const struct worker *w, uint32_t stage, uint64_t micro)
+void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	const uint32_t cell = tw_plan_cell_for(w->plan, stage, micro);
+	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
+	struct worker_stage *s = w->stage;
 
-	return (struct tw_addr){ w->stage->roster[cell].node, TW_WORKER, 0 };
-}
-
-void tw_stage_place(struct worker *w, const struct tw_place *p)
-{
-	if (w->stage && p->shard < w->stage->cells)
-		w->stage->roster[p->shard] = (struct cell_place){ p->node, p->incarnation };
+	memset(s->roster, 0, s->cells * sizeof *s->roster);
+	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
+		if (list[k].what == TW_PLACE_CELL && list[k].shard < s->cells)
+			s->roster[list[k].shard] =
+				(struct cell_place){ list[k].node, list[k].incarnation };
+	for (uint32_t c = 0; c < s->cells; c++)
+		s->named[c] = (struct tw_member){ w->me.id.slot, w->me.id.incarnation, TW_LIVE,
+						  s->roster[c].node };
+	tw_members(ctx, s->named, s->cells);
 }
 
 uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node)

@@ -162,10 +162,9 @@ static void places(struct worker *w, struct tw_context *ctx, const struct tw_msg
 	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
 
 	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
-		if (list[k].what == TW_PLACE_CELL)
-			tw_stage_place(w, &list[k]);
-		else if (tw_exchange_place(&w->exchange, ctx, &list[k], tw_worker_round(w)) &&
-			 tw_exchange_is_down(&w->exchange, list[k].node))
+		if (list[k].what == TW_PLACE_SHARD &&
+		    tw_exchange_place(&w->exchange, ctx, &list[k], tw_worker_round(w)) &&
+		    tw_exchange_is_down(&w->exchange, list[k].node))
 			tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
 }
 
@@ -227,6 +226,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 		w->me.state = WORKER_MEMBER;
 	w->me.id.slot = b->slot;
 	w->me.id.incarnation = b->incarnation;
+	if (w->stage)
+		tw_stage_roster(w, ctx, m);
 	tw_named(ctx, w->me.id.slot, w->me.id.incarnation);
 	w->bad_seq = 0;
 	w->steps = w->samples = 0; /* the master has counted what the one before did */

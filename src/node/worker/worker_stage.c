@@ -399,16 +399,18 @@ bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
 {
 	const struct worker_stage *s = w->stage;
 	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
+	uint32_t cell;
 
 	if (m.deed == TW_FORWARD && s->cell) {
-		out->whom = tw_stage_address(w, s->cell - 1, m.micro);
+		cell = tw_plan_cell_for(w->plan, s->cell - 1, m.micro);
 		out->why = "activations of micro-batch";
 	} else if (m.deed == TW_BACKWARD && s->cell + 1 < s->cells) {
-		out->whom = tw_stage_address(w, s->cell + 1, m.micro);
+		cell = tw_plan_cell_for(w->plan, s->cell + 1, m.micro);
 		out->why = "gradients of micro-batch";
 	} else {
 		return false;
 	}
+	out->whom = (struct tw_addr){ s->roster[cell].node, TW_WORKER, (uint16_t)cell };
 	out->step = m.micro;
 	return true;
 }

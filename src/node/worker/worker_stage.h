@@ -110,6 +110,7 @@ struct worker_stage {
 	const struct tw_stage *plan; /* NULL: it has had no place yet (7) */
 	uint32_t cell, cells;        /* cell: the one it wishes for, until it has a place */
 	struct cell_place *roster;   /* by cell */
+	struct tw_member *named;     /* room to tell the world of it */
 	bool moves;                  /* it asks to join when what it computes is done (7) */
 	struct cell_link *link;      /* by cell (8) */
 	bool idle_set;               /* its timer is */
@@ -147,7 +148,7 @@ struct worker_stage {
 	struct tw_block *test_x;
 
 	struct stage_counts counts;
-	void *room; /* of the arrays above but `early`, `roster` and `link` */
+	void *room; /* of the arrays above but `early`, `roster`, `named`, `link` */
 };
 
 struct worker;
@@ -238,13 +239,11 @@ bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell,
 
 /* --- worker_cells.c ----------------------------------------------------------------------- */
 
-/* Who computes this micro-batch of this stage. */
-struct tw_addr tw_stage_address(const struct worker *w, uint32_t stage, uint64_t micro);
 /* A message to another cell of this worker. */
 struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
 				enum tw_type type);
-/* The master says where a cell of this worker is. */
-void tw_stage_place(struct worker *w, const struct tw_place *p);
+/* WELCOME: where the cells of this worker are; the world is told, too. */
+void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* The cell of this worker on this node; UINT32_MAX: none, or this one. */
 uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node);
 /* The connection to this cell was made anew. */

@@ -76,7 +76,9 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 	s->early_room += 3 + s->cells; /* ends of streams, an evaluation, CLOSED of each */
 	s->early = tw_heap_zeros(w->heap, s->early_room * sizeof *s->early);
 	s->roster = tw_heap_zeros(w->heap, s->cells * sizeof *s->roster);
-	return s->early && s->roster && tw_links_open(w) == TW_OK ? TW_OK : TW_NO_MEMORY;
+	s->named = tw_heap_zeros(w->heap, s->cells * sizeof *s->named);
+	return s->early && s->roster && s->named && tw_links_open(w) == TW_OK ? TW_OK
+									      : TW_NO_MEMORY;
 }
 
 enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
@@ -188,6 +190,7 @@ void tw_stage_close(struct worker *w)
 	tw_stage_forget_early(s);
 	w->heap->put(w->heap, s->early);
 	w->heap->put(w->heap, s->roster);
+	w->heap->put(w->heap, s->named);
 	w->heap->put(w->heap, s);
 	w->stage = NULL;
 }
