@@ -164,8 +164,8 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 {
 	switch (m->phase) {
 	case PHASE_GATHER:
-		return tw_shard_has_home(i)         ? NULL
-		       : i->place == SHARD_ASSIGNED ? "its server to take it"
+		return tw_shard_has_home(i)             ? NULL
+		       : i->place == SHARD_ASSIGNED     ? "its server to take it"
 		       : tw_plan_is_with_stage(m->plan) ? "a node for its stage"
 							: "a server to host it";
 	case PHASE_AGREE:
