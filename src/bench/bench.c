@@ -16,21 +16,6 @@ const struct tw_bench *const tw_bench_all[] = { &tw_bench_sim,         &tw_bench
 						&tw_bench_connections, &tw_bench_optimiser,
 						&tw_bench_pipeline,    NULL };
 
-static int ascending(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y ? 1 : 0;
-}
-
-double tw_median(double *x, size_t n)
-{
-	if (!n)
-		return 0.0;
-	qsort(x, n, sizeof *x, ascending);
-	return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
-}
-
 double tw_paired(const double *a, const double *b, size_t n)
 {
 	double ratio[TW_BENCH_ROUNDS];

@@ -4,6 +4,7 @@
 #define TW_BENCH_BENCH_H
 
 #include "base/log.h"
+#include "base/median.h"
 #include "base/status.h"
 #include "spec/job.h"
 
@@ -56,8 +57,6 @@ enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *wh
  * facts as "<what>_cpu_share", and warn in the notes where others had the machine too. */
 enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
 			      struct tw_error *why);
-/* The median; sorts what it is given. */
-double tw_median(double *x, size_t n);
 /* The median of a[i] / b[i]: what disturbed both sides of a round alike does not count. */
 double tw_paired(const double *a, const double *b, size_t n);
 

@@ -114,6 +114,11 @@ static void pipeline(const json_t *o)
 	json_array_foreach(json_object_get(o, "cells"), k, cell) memory =
 		fmax(memory, number(cell, "memory_bytes"));
 	line("pipeline");
+	if (json_is_null(json_object_get(o, "bubble"))) { /* other processes know it */
+		printf("%s, %.0f stages\n", json_string_value(json_object_get(o, "schedule")),
+		       number(o, "stages"));
+		return;
+	}
 	printf("%s, %.0f stages: idle %.3g %%, at most %.3g MB of versions and activations in a "
 	       "node\n",
 	       json_string_value(json_object_get(o, "schedule")), number(o, "stages"),

@@ -2,31 +2,17 @@
 /* layer_times.c - a gradient with a clock between its steps, many times. */
 #include "query/layer_times.h"
 
+#include "base/median.h"
 #include "engine/network.h"
 #include "engine/stages.h"
+#include "query/stopwatch.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-#define RUNS_LEAST  15u
-#define RUNS_MOST   100u
-#define ENOUGH      INT64_C(2000000000) /* ns of measuring, once there are enough runs */
-#define STAGES_MOST 8u
-
-static int64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
+#define RUNS_LEAST   15u
+#define RUNS_MOST    100u
+#define SECONDS_MOST 2.0 /* of measuring, once there are enough runs */
+#define STAGES_MOST  8u
 
 struct trial {
 	const struct tw_engine *e;
@@ -47,10 +33,10 @@ static enum tw_status measure(struct trial *t)
 
 	if (st == TW_OK) /* the first one is slow: memory is touched */
 		st = t->e->class->gradient(t->e, t->scratch, &t->in, t->gradient, &score);
-	for (const int64_t began = clock_ns(); st == TW_OK && t->runs < RUNS_MOST; t->runs++) {
-		if (t->runs >= RUNS_LEAST && clock_ns() - began > ENOUGH)
+	for (const int64_t began = tw_stopwatch(); st == TW_OK && t->runs < RUNS_MOST; t->runs++) {
+		if (t->runs >= RUNS_LEAST && tw_stopwatch_seconds(began) > SECONDS_MOST)
 			break;
-		st = tw_network_profile(t->e, t->scratch, &t->in, t->gradient, &score, clock_ns,
+		st = tw_network_profile(t->e, t->scratch, &t->in, t->gradient, &score, tw_stopwatch,
 					t->spent + (size_t)t->runs * t->nodes);
 	}
 	return st;
@@ -58,13 +44,12 @@ static enum tw_status measure(struct trial *t)
 
 static void find_medians(const struct trial *t, double *seconds)
 {
-	int64_t one[RUNS_MOST];
+	double one[RUNS_MOST];
 
 	for (uint32_t k = 0; k < t->nodes; k++) {
 		for (unsigned r = 0; r < t->runs; r++)
-			one[r] = t->spent[(size_t)r * t->nodes + k];
-		qsort(one, t->runs, sizeof *one, ascending);
-		seconds[k] = (double)one[t->runs / 2] * 1e-9;
+			one[r] = (double)t->spent[(size_t)r * t->nodes + k] * 1e-9;
+		seconds[k] = tw_median(one, t->runs);
 	}
 }
 

@@ -5,9 +5,11 @@
  * strategy, so whatever the job refuses is refused here with the same sentence. */
 #include "query/query.h"
 
+#include "base/median.h"
 #include "cost/cost.h"
 #include "query/plan_best.h"
 #include "query/plan_density.h"
+#include "query/stopwatch.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 
@@ -15,7 +17,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SETS_MOST 64 /* fields that are set here, beside those of the caller */
 
@@ -109,21 +110,6 @@ static enum tw_status put_strategy(struct again *a, const struct tw_job *own, co
 
 /* --- computing ------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The median time of a gradient of `batch` samples, from runs of a second. */
 static enum tw_status measure(const struct tw_engine *e, uint32_t batch, double *seconds,
 			      struct tw_error *why)
@@ -142,14 +128,14 @@ static enum tw_status measure(const struct tw_engine *e, uint32_t batch, double 
 
 	if (st == TW_OK)
 		st = e->class->init(e, 0, n, vector);
-	for (double began = now(); st == TW_OK && runs < MOST; runs++) {
-		const double from = now();
+	for (const int64_t began = tw_stopwatch(); st == TW_OK && runs < MOST; runs++) {
+		const int64_t from = tw_stopwatch();
 		struct tw_score score;
 
-		if (runs >= LEAST && from - began > 1)
+		if (runs >= LEAST && tw_stopwatch_seconds(began) > 1)
 			break;
 		st = e->class->gradient(e, scratch, &in, gradient, &score);
-		time[runs] = now() - from;
+		time[runs] = tw_stopwatch_seconds(from);
 	}
 	free(vector);
 	free(gradient);
@@ -157,8 +143,7 @@ static enum tw_status measure(const struct tw_engine *e, uint32_t batch, double 
 	if (st != TW_OK)
 		return tw_fail(why, st, "a step of the job could not be measured: %s",
 			       tw_status_name(st));
-	qsort(time, runs, sizeof *time, ascending);
-	*seconds = time[runs / 2];
+	*seconds = tw_median(time, runs);
 	return TW_OK;
 }
 

@@ -2,10 +2,12 @@
 /* stage_times.c - passes of stages, run and timed. */
 #include "query/stage_times.h"
 
-#include <stdlib.h>
-#include <time.h>
+#include "base/median.h"
+#include "query/stopwatch.h"
 
-#define SECOND_MOST 2.0 /* of measuring, once there are enough runs */
+#include <stdlib.h>
+
+#define SECONDS_MOST 2.0 /* of measuring, once there are enough runs */
 
 /* What passes of all stages need; each stage has what crosses its first cut. */
 struct bed {
@@ -18,14 +20,6 @@ struct bed {
 	struct tw_inputs in;
 	struct tw_piece piece;
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void *aligned(size_t bytes)
 {
@@ -92,11 +86,11 @@ static enum tw_status pass(struct bed *b, uint32_t k, enum tw_pass_kind kind, do
 				   .stash = b->stash[k],
 				   .y = !back && !last ? b->x[k + 1] : NULL,
 				   .dx = back && k ? b->dx[k] : NULL };
-	const double from = now();
+	const int64_t from = tw_stopwatch();
 	struct tw_score score;
 	const enum tw_status st = tw_engine_run(b->e, b->scratch, &b->in, &p, b->change, &score);
 
-	*seconds = now() - from;
+	*seconds = tw_stopwatch_seconds(from);
 	return st;
 }
 
@@ -113,19 +107,11 @@ static enum tw_status round_trip(struct bed *b, double *time)
 	return st;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double median(const double *time, unsigned runs, size_t each, size_t at, double *room)
 {
 	for (unsigned k = 0; k < runs; k++)
 		room[k] = time[k * each + at];
-	qsort(room, runs, sizeof *room, ascending);
-	return room[runs / 2];
+	return tw_median(room, runs);
 }
 
 static enum tw_status measure(struct bed *b, unsigned least, struct tw_pipe_times *out)
@@ -139,8 +125,8 @@ static enum tw_status measure(struct bed *b, unsigned least, struct tw_pipe_time
 		return TW_NO_MEMORY;
 	if (st == TW_OK) /* the first one is slow: programs are made, memory is touched */
 		st = round_trip(b, b->time);
-	for (const double began = now(); st == TW_OK && runs < most; runs++) {
-		if (runs >= least && now() - began > SECOND_MOST)
+	for (const int64_t began = tw_stopwatch(); st == TW_OK && runs < most; runs++) {
+		if (runs >= least && tw_stopwatch_seconds(began) > SECONDS_MOST)
 			break;
 		st = round_trip(b, b->time + runs * each);
 	}

@@ -31,6 +31,7 @@ struct join {
 	struct tw_ran ran;
 	uint64_t steps, samples;
 	struct tw_json_lines metrics;
+	struct tw_stage_figures *stages; /* NULL: the job has none */
 	int64_t began;
 };
 
@@ -170,6 +171,9 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	j->store = tw_memory_store_new(&tw_heap_system);
 	if (!j->store)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a store");
+	if (tw_plan_is_staged(&j->job->plan) &&
+	    !(j->stages = tw_stage_figures_new(&tw_heap_system, &j->job->plan)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
 	return TW_OK;
 }
 
@@ -194,6 +198,8 @@ static bool observe(void *arg, const struct tw_note *n)
 									       : 0.0,
 						"samples", (json_int_t)n->count));
 	}
+	if (j->stages)
+		tw_stage_figures_note(j->stages, n);
 	if (j->q->net->gauges)
 		tw_gauges_note(j->q->net->gauges, n);
 	return true;
@@ -285,6 +291,9 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 		json_object_set_new(*result, "own_steps", json_integer((json_int_t)j->steps));
 		json_object_set_new(*result, "own_samples", json_integer((json_int_t)j->samples));
 		json_object_set_new(*result, "left", json_boolean(heard == NULL));
+		if (j->stages)
+			json_object_set_new(*result, "own_pipeline",
+					    tw_result_pipeline(&j->job->plan, j->stages));
 		write_line(j, json_pack("{s:s, s:O}", "event", "result", "result", *result));
 	}
 	return status;
@@ -366,6 +375,7 @@ static void release(struct join *j)
 	else if (j->job != j->q->job)
 		tw_job_free(j->job);
 	tw_json_lines_close(&j->metrics);
+	tw_stage_figures_free(j->stages);
 }
 
 /* What ended may be begun again: by a server that was given up and replaced, since one more is as

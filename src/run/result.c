@@ -288,19 +288,26 @@ static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
 			 count(n.memory));
 }
 
-static json_t *pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
+/* Cells tell their figures where they are: a process knows those of its own. */
+json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 {
+	const uint32_t all = p->crew.workers * tw_plan_cells(p);
 	json_t *cells;
+	bool whole;
 
 	if (!f || !tw_plan_is_staged(p))
 		return NULL;
 	cells = json_array();
-	for (uint32_t k = 0; k < p->crew.workers * p->staging.stages; k++)
-		json_array_append_new(cells, cell(f, k / p->staging.stages, k % p->staging.stages));
+	for (uint32_t k = 0; k < all; k++)
+		if (tw_stage_figures_of(f, k / tw_plan_cells(p), k % tw_plan_cells(p)).forwards)
+			json_array_append_new(cells,
+					      cell(f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
+	whole = json_array_size(cells) == all;
 	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
 			 "stages", count(p->staging.stages), "bubble",
-			 number(tw_stage_figures_bubble(f)), "seconds",
-			 number(seconds(tw_stage_figures_span(f))), "cells", cells);
+			 whole ? number(tw_stage_figures_bubble(f)) : json_null(), "seconds",
+			 whole ? number(seconds(tw_stage_figures_span(f))) : json_null(), "cells",
+			 cells);
 }
 
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
@@ -328,7 +335,7 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	counts(plan, ran, r);
 	deltas(plan, &ran->totals, r);
 	set(r, "optimiser", optimised(&ran->totals.optimised));
-	set(r, "pipeline", pipeline(plan, facts->stages));
+	set(r, "pipeline", tw_result_pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));

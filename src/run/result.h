@@ -29,4 +29,7 @@ void tw_result_printable(json_t *result, bool lines);
 /* Which vector is evaluated, exported and digested: "w", "theta (dana)". */
 const char *tw_result_evaluated(const struct tw_plan *plan);
 
+/* Schedule, and figures of the cells that are known; NULL: the job has no stages. */
+json_t *tw_result_pipeline(const struct tw_plan *plan, struct tw_stage_figures *figures);
+
 #endif

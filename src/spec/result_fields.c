@@ -47,7 +47,9 @@ const struct tw_result_field tw_result_fields[] = {
 		 "shard; null otherwise" },
 	{ "periods", "strategy.adaptive: the least and the most steps between two pushes that the "
 		     "master gave to a worker; null without it" },
-	{ "bytes_sent", "by this process; in sim by all nodes" },
+	{ "bytes_sent",
+	  "by all nodes; of joiners what they last told, which is nearly all; with MPI by "
+	  "rank 0" },
 	{ "bytes_received", "by this process; in sim by all nodes" },
 	{ "codec",
 	  "what the codecs did, counted by the shards: slices, and their bytes before (raw) and "
@@ -88,7 +90,8 @@ const struct tw_result_field tw_result_fields[] = {
 	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
 	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
-	  "backwards need); null otherwise" },
+	  "backwards need); in a run of several processes or ranks cells has those of this one, "
+	  "and bubble and seconds are null; null otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },
@@ -107,6 +110,8 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "role", "join: role of this process, worker or server" },
 	{ "own_steps", "join: the part done by this process" },
 	{ "own_samples", "join: the part done by this process" },
+	{ "own_pipeline",
+	  "join, for strategy.pipeline: as pipeline, with the cell of this process" },
 	{ "processes",
 	  "join --workers: exit_code, own_steps, own_samples and left of each process" },
 	{ "left", "join: true if this process left before the end; then all figures are its own" },

@@ -34,8 +34,9 @@ bool tw_writer_taken(struct tw_writer *w, uint64_t taken, void (*done)(void *arg
 		     void *arg);
 /* Messages that are out and not fetched yet: they are not given to `done`. */
 size_t tw_writer_lent(const struct tw_writer *w);
-/* A PING goes out before the next frame. */
-void tw_writer_ping(struct tw_writer *w);
+/* A PING with this number goes out before the next frame; asked again before that, with the later
+ * one. */
+void tw_writer_ping(struct tw_writer *w, uint64_t number);
 /* Is anything left to write? */
 bool tw_writer_busy(const struct tw_writer *w);
 /* Bytes of all messages that are not out yet (lent ones are). */

@@ -33,8 +33,8 @@ struct tw_writer {
 	struct tw_heap *heap;
 	const struct tw_frame_hash *hashing;
 	struct tw_msg *first, *at, *last;
-	size_t bytes; /* of the messages in the list */
-	uint64_t pings;
+	size_t bytes;    /* of the messages in the list */
+	uint64_t number; /* of the PING */
 	uint16_t chunk;
 	bool ping;
 	bool trusts; /* payloads are not hashed */
@@ -138,9 +138,10 @@ size_t tw_writer_lent(const struct tw_writer *w)
 	return w->lents;
 }
 
-void tw_writer_ping(struct tw_writer *w)
+void tw_writer_ping(struct tw_writer *w, uint64_t number)
 {
 	w->ping = true;
+	w->number = number;
 }
 
 bool tw_writer_busy(const struct tw_writer *w)
@@ -215,7 +216,7 @@ static void frame(struct tw_writer *w, struct tw_header *h, const struct iovec r
 
 static void stage_ping(struct tw_writer *w)
 {
-	const struct tw_body_ping body = { .number = ++w->pings };
+	const struct tw_body_ping body = { .number = w->number };
 	struct tw_header h = { .magic = TW_WIRE_MAGIC,
 			       .major = TW_WIRE_MAJOR,
 			       .minor = TW_WIRE_MINOR,

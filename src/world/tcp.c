@@ -191,9 +191,19 @@ void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
 	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
 }
 
+/* Of the whole run: the others say what they have sent. */
 static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 {
-	tw_tcp_bytes(arg, sent, received);
+	struct tw_tcp *t = arg;
+
+	tw_tcp_bytes(t, sent, received);
+	if (t->o.role != TW_TCP_SERVE)
+		return;
+	pthread_mutex_lock(&t->lock);
+	*sent += atomic_load(&t->counts.gone);
+	for (const struct peer *p = t->peers.all; p; p = p->next)
+		*sent += atomic_load(&p->says);
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* Whose server and shards are on a node; replicas are called after their workers.  Guarded by

@@ -382,11 +382,30 @@ static void write_broke(struct conn *c)
 		broke(c);
 }
 
+/* PING says how much we have sent to all, since this master is there. */
+static void ping(struct conn *c)
+{
+	struct tw_tcp *t = c->t;
+
+	c->told = atomic_load_explicit(&t->counts.sent, memory_order_relaxed);
+	tw_writer_ping(c->writer, c->told - t->counts.before);
+}
+
+/* The master hears of it with whatever it is told next, so that it knows it at the end. */
+static void tell_sent(struct conn *c)
+{
+	const uint64_t sent = atomic_load_explicit(&c->t->counts.sent, memory_order_relaxed);
+
+	if (c->state == CONN_OPEN && c->peer == c->t->peers.master && sent - c->told >= TELL_BYTES)
+		ping(c);
+}
+
 static void write_some(struct conn *c)
 {
 	size_t put = 0;
 	enum tw_flow flow;
 
+	tell_sent(c);
 	flow = tw_writer_run(c->writer, c->stream, TURN_BYTES, written, c, &put);
 	if (put) {
 		c->spoke = c->wrote = c->t->loop.now;
@@ -660,7 +679,7 @@ static void tick_open(struct conn *c)
 		c->peer->suspect = false;
 	}
 	if (t->loop.now - c->spoke >= t->beat.every && !tw_writer_busy(c->writer)) {
-		tw_writer_ping(c->writer);
+		ping(c);
 		tw_conn_flush(c);
 	}
 }

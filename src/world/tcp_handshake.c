@@ -165,6 +165,8 @@ static void take_terms(struct conn *c, const struct tw_body_terms *b)
 		t->beat.limit = b->limit;
 		pthread_mutex_lock(&t->lock);
 		p->boot = b->own_boot;
+		if (p->master_boot && p->master_boot != b->master) /* that one counted it */
+			t->counts.before = atomic_load(&t->counts.sent);
 		p->master_boot = b->master;
 		p->node = b->own;
 		pthread_mutex_unlock(&t->lock);
@@ -481,6 +483,8 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 
 	t->conns.pending--;
 	p->boot = boot;
+	if (p->process != b->process)
+		tw_peer_is_new(t, p);
 	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
 	p->near = b->flags & TW_GREET_NEAR;
@@ -913,7 +917,10 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 	case TW_LEND:
 		tw_conn_lend(c, &m->b.lend);
 		break;
-	default: /* PING: that it came is all it says */
+	case TW_PING:
+		tw_peer_says(c->peer, m->b.ping.number);
+		break;
+	default:
 		break;
 	}
 	tw_tcp_msg_free(c->t, m);

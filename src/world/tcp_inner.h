@@ -30,7 +30,9 @@
 #define ASKING_MOST   512              /* connections that only ask */
 #define SILENT_MOST   1024             /* connections of nodes that were given up for silence */
 #define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
-#define QUEUE_MOST    4096             /* messages that wait for a peer before we stop reading it */
+#define TELL_BYTES    (64u << 10)      /* sent before the master hears of it */
+#define SAYS_MOST     (UINT64_C(1) << 56) /* bytes that nobody has sent */
+#define QUEUE_MOST    4096 /* messages that wait for a peer before we stop reading it */
 #define BACKOFF_FIRST (50 * MS)
 #define BACKOFF_MOST  (5 * TW_SECOND)
 #define PEER_BUCKETS  1024
@@ -62,6 +64,7 @@ struct conn {
 	unsigned events;                    /* what epoll was told */
 	int64_t since, heard, spoke, wrote; /* wrote: last progress, or nothing to write */
 	uint32_t queued;                    /* messages in the writer */
+	uint64_t told;                      /* to the master: bytes that we have sent */
 	uint64_t process;                   /* SILENT: whose it was */
 	struct tw_msg *held; /* until a view, or a ticket, says who it is; paused meanwhile */
 	struct conn *waits; /* with held: the next of tw_tcp.waiting (GREETING) or unnamed (OPEN) */
@@ -117,6 +120,7 @@ struct peer {
 	char host[64];
 	int64_t heard; /* guarded by lock, a copy */
 	_Atomic uint64_t bytes_sent, bytes_received;
+	_Atomic uint64_t says; /* SERVE: bytes that it has sent to all, as it says */
 };
 
 /* A worker's slot, or one of its cells, as views have named it. */
@@ -247,6 +251,8 @@ struct tcp_refusals {
 
 struct tcp_counts {
 	_Atomic uint64_t sent, received, codec[4];
+	_Atomic uint64_t gone; /* SERVE: what processes that are gone had sent */
+	uint64_t before;       /* joiners: sent while there was an earlier master.  The loop's */
 };
 
 struct tw_tcp {
@@ -317,6 +323,10 @@ void tw_peers_bury(struct tw_tcp *t);                     /* the forgotten */
 struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; NULL */
 /* SERVE: a worker says by which number its process can be found again; and who has it, or NULL. */
 void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
+/* It says how many bytes it has sent to all.  NULL is allowed. */
+void tw_peer_says(struct peer *p, uint64_t sent);
+/* Another process takes its place, or none: what it said counts on its own from now on. */
+void tw_peer_is_new(struct tw_tcp *t, struct peer *p);
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 /* SERVE: those who listen for others, one after the other; after NULL the first. */
 struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after);

@@ -95,6 +95,17 @@ void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process)
 	*of_process(t, process) = p;
 }
 
+void tw_peer_says(struct peer *p, uint64_t sent)
+{
+	if (p && sent > atomic_load(&p->says) && sent < SAYS_MOST)
+		atomic_store(&p->says, sent);
+}
+
+void tw_peer_is_new(struct tw_tcp *t, struct peer *p)
+{
+	atomic_fetch_add(&t->counts.gone, atomic_exchange(&p->says, 0));
+}
+
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process)
 {
 	struct peer *p = *of_process(t, process);
@@ -161,6 +172,7 @@ void tw_peers_bury(struct tw_tcp *t)
 
 		t->peers.forgotten = p->grave;
 		pthread_mutex_lock(&t->lock);
+		tw_peer_is_new(t, p);
 		*p->at = p->next;
 		if (p->next)
 			p->next->at = p->at;

@@ -24,6 +24,25 @@ def peers(name, topology, epochs, workers=3, sets=(), **more):
                    sets=[("strategy.topology", topology), *sets], **more)
 
 
+def counts(topology):
+    """The result has the bytes that all nodes sent: between processes, as in sim."""
+    def test(epochs):
+        with peers("counts", topology, epochs) as c:
+            serve, _, _ = c.begin(3)
+            r = c.finish(serve)
+            job = [os.path.join(c.dir, "job.yaml"), "--set", f"strategy.topology={topology}",
+                   "--json", "--quiet", "--run", os.path.join(c.dir, "counts")]
+            sums = r["updates"] * 2 * 4 * r["parameters"] * 2
+            need(sums <= r["bytes_sent"] <= 1.5 * sums, f"{r['bytes_sent']}, sums have {sums}")
+            for verb in ("sim", "train --processes --again", "train --again"):
+                words = [THALWEG, *verb.split(), *job]
+                one = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+                share = r["bytes_sent"] / one["bytes_sent"]
+                need(0.8 <= share <= 1.25, f"{r['bytes_sent']}, {verb}: {one['bytes_sent']}")
+            return f"{r['bytes_sent']} bytes, sums have {sums}"
+    return test
+
+
 def kill(topology, key=False):
     """kill -9: the others go on without it.  Then another comes in its place."""
     def test(epochs):
@@ -495,6 +514,7 @@ def mixed_processes(preset):
 
 
 TESTS = {
+    "counts_ring": (counts("ring"), 2),
     "kill_ring": (kill("ring"), 8),
     "kill_tree_key": (kill("tree", key=True), 5),
     "kill_two_direct": (kill_two("direct"), 5),

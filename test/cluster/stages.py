@@ -6,12 +6,14 @@ and are cut off, and the run goes on."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from cluster import THALWEG, Cluster, free_port, main, need
+from cluster import SLACK, THALWEG, Cluster, free_port, main, need
+from links import SKIPPED, Namespaces, usable
 
 SCHEDULES = {
     "gpipe": "gpipe",
@@ -42,7 +44,7 @@ class Pipeline(Cluster):
         super().__init__(f"{name}-{schedule}", schedule, epochs, size=size, batch=8,
                          servers=servers, job=text(schedule, epochs, size, stages, workers, servers,
                                                    every), **more)
-        self.stages, self.exact = stages, schedule in EXACT
+        self.stages, self.workers, self.exact = stages, workers, schedule in EXACT
 
     def here(self, verb, *words):
         """The same job on this machine."""
@@ -81,7 +83,7 @@ def same(*schedules, everywhere=False):
                     for _ in range(c.stages):
                         c.worker()
                     runs.append(("tls" if key else "tcp", c.finish(serve)))
-                    subprocess.run(["rm", "-rf", os.path.join(c.dir, "run")], check=True)
+                    shutil.rmtree(os.path.join(c.dir, "run"))
                 for world, r in runs:
                     need(r["parameters_digest"] == want,
                          f"{schedule}, {world}: {r['parameters_digest']}, and sim has {want}")
@@ -89,14 +91,213 @@ def same(*schedules, everywhere=False):
     return test
 
 
+def cells(c, serve):
+    """The processes of a cluster by the cell that they are: "0.1"."""
+    found = {}
+    for p in c.all:
+        named = re.findall(r"worker (\d+\.\d+) on \S+: joined", p.err())
+        if named and p.running():
+            found[named[-1]] = p
+    return found
+
+
+def begin(c, processes=None):
+    """All cells are there, and the first of each worker has done some steps."""
+    serve = c.serve()
+    for _ in range(processes or c.stages * c.workers):
+        c.worker()
+    c.until(lambda: len(cells(c, serve)) == c.stages * c.workers, "all cells have joined", 60, serve)
+    for cell, p in sorted(cells(c, serve).items()):
+        if cell.endswith(".0"):
+            c.until_steps(p, 20)
+    return serve
+
+
+def goes_on(c, serve, more=20):
+    """Whoever is the first cell of a worker now does so many steps more."""
+    before = sum(p.steps() for p in c.all)
+    c.until(lambda: sum(p.steps() for p in c.all) >= before + more, f"{more} steps more", 60, serve)
+
+
+def figures(r):
+    return f"samples {r['samples']}, redealt {r['redealt']}, repeated {r['repeated']}"
+
+
+def kill(schedule, cell, key=False, waits=True):
+    """kill -9 of a cell: the worker is lost.  Who joins takes the cell that is missing."""
+    def test(epochs):
+        with Pipeline("kill", schedule, epochs, key=key) as c:
+            serve = begin(c)
+            cells(c, serve)[f"0.{cell}"].kill()
+            c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker", 10, serve)
+            c.until(lambda: f"1 more must join, for stage {cell}" in serve.err(),
+                    "serve says what it needs", 15, serve)
+            if waits:
+                c.until(lambda: re.search(rf"has waited .* for worker 0\.{cell}: it has not joined",
+                                          serve.err()), "serve names the cell", 9 + SLACK, serve)
+            last = c.worker()
+            c.until(lambda: f"worker 0.{cell} on" in last.err(), "the newcomer is that cell", 20,
+                    serve)
+            goes_on(c, serve)
+            return figures(c.finish(serve))
+    return test
+
+
+def spare(schedule):
+    """One process more than there are cells waits, and takes the place of one that dies."""
+    def test(epochs):
+        with Pipeline("spare", schedule, epochs) as c:
+            serve = begin(c, c.stages + 1)
+            cells(c, serve)["0.1"].kill()
+            c.until(lambda: len(cells(c, serve)) == c.stages, "the spare one is a cell", 20, serve)
+            goes_on(c, serve)
+            return figures(c.finish(serve))
+    return test
+
+
+def vacancies(schedule):
+    """Both workers lose a cell for good: those who are left are one worker."""
+    def test(epochs):
+        with Pipeline("vacancies", schedule, epochs, workers=2) as c:
+            serve = begin(c)
+            at = cells(c, serve)
+            at["0.2"].kill()
+            at["1.2"].kill()
+            goes_on(c, serve, 60)
+            # one process has no place: it waits until the run is over
+            return figures(c.finish(serve))
+    return test
+
+
+def stop(schedule, cell):
+    """SIGSTOP for longer than the limit; it wakes up and joins again."""
+    def test(epochs):
+        with Pipeline("stop", schedule, epochs) as c:
+            serve = begin(c)
+            one = cells(c, serve)[f"0.{cell}"]
+            one.signal(signal.SIGSTOP)
+            c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker", 15, serve)
+            one.signal(signal.SIGCONT)
+            goes_on(c, serve)
+            return figures(c.finish(serve))
+    return test
+
+
+def pause(schedule):
+    """SIGSTOP for less than the limit: nobody is lost."""
+    def test(epochs):
+        with Pipeline("pause", schedule, epochs, sets=[("cluster.limit", "20s"),
+                      ("cluster.suspect", "10s"), ("cluster.heartbeat", "")]) as c:
+            serve = begin(c)
+            one = cells(c, serve)["0.1"]
+            one.signal(signal.SIGSTOP)
+            c.rest(7.0, serve)
+            need(any(re.search(r"has waited .* for worker 0\.\d on \S+: (activations|gradients) of",
+                               p.err()) for p in c.all), "nobody says for which cell it waits")
+            one.signal(signal.SIGCONT)
+            goes_on(c, serve)
+            r = c.finish(serve, exact=True)
+            need(not r["redealt"], f"nobody went: {figures(r)}")
+            return figures(r)
+    return test
+
+
+def leave(schedule, cell):
+    """SIGTERM: a cell leaves, and another process comes."""
+    def test(epochs):
+        with Pipeline("leave", schedule, epochs) as c:
+            serve = begin(c)
+            one = cells(c, serve)[f"0.{cell}"]
+            one.signal(signal.SIGTERM)
+            code = one.wait(20)
+            need(code == 0, f"{one.name} was asked to leave and ended with {code}")
+            c.worker()
+            goes_on(c, serve)
+            return figures(c.finish(serve))
+    return test
+
+
+def cut(schedule):
+    """The cable to the machine of one cell is out for longer than the limit; then it is mended."""
+    def test(epochs):
+        with Namespaces() as n:
+            with Pipeline("cut", schedule, epochs, host="10.77.0.1", inside=n.here, key=True) as c:
+                serve = c.serve()
+                for there in (n.here, n.there, n.here):
+                    c.worker(inside=there)
+                c.until(lambda: len(cells(c, serve)) == 3, "all cells have joined", 60, serve)
+                goes_on(c, serve)
+                n.drop(100)
+                c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker",
+                        c.limit + 10, serve)
+                n.mend()
+                goes_on(c, serve)
+                return figures(c.finish(serve))
+    return test
+
+
+def blink(schedule):
+    """The cable is out for less than the limit, several times: nobody is lost, nothing is dealt
+    again, and the bits are those of a run without that."""
+    def test(epochs):
+        with Namespaces() as n:
+            with Pipeline("blink", schedule, epochs, host="10.77.0.1", inside=n.here, key=True,
+                          every="0s", sets=[("cluster.limit", "20s"), ("cluster.suspect", "10s"),
+                                            ("cluster.heartbeat", "")]) as c:
+                want = c.here("train", "--run", os.path.join(c.dir, "threads"))
+                serve = c.serve()
+                for there in (n.here, n.there, n.here):
+                    c.worker(inside=there)
+                c.until(lambda: len(cells(c, serve)) == 3, "all cells have joined", 60, serve)
+                for _ in range(3):
+                    goes_on(c, serve)
+                    n.drop(100)
+                    c.rest(1.0, serve)
+                    n.mend()
+                goes_on(c, serve)
+                r = c.finish(serve, exact=True)
+                need(not r["redealt"], f"nobody went: {figures(r)}")
+                need(r["parameters_digest"] == want["parameters_digest"], "the bits are others")
+                return figures(r)
+    return test
+
+
+def kill_master(schedule):
+    """The master dies, and the same command goes on; all cells join it again."""
+    def test(epochs):
+        with Pipeline("kill-master", schedule, epochs) as c:
+            serve = begin(c)
+            c.until_checkpoint(serve)
+            serve.kill()
+            c.rest(1.0)
+            serve = c.serve()
+            goes_on(c, serve)
+            return figures(c.finish(serve, again=True))
+    return test
+
+
 TESTS = {
     "same": (same("gpipe"), 2),
-    "same_others": (same("1f1b-flush", "2bw", "vertical"), 2),
+    "same_others": (same("2bw", "vertical"), 2),
+    "kill_last": (kill("gpipe", 2, waits=False), 12),
 }
 
 
 def full():
-    return {"same_everywhere": (same(*SCHEDULES, everywhere=True), 2)}
+    tests = {"same_everywhere": (same(*SCHEDULES, everywhere=True), 2)}
+    for schedule in ("gpipe", "pipedream", "2bw"):
+        for cell in range(3):
+            tests[f"kill_{cell}_{schedule}"] = (kill(schedule, cell, key=cell == 1), 12)
+            tests[f"stop_{cell}_{schedule}"] = (stop(schedule, cell), 12)
+            tests[f"leave_{cell}_{schedule}"] = (leave(schedule, cell), 12)
+        tests[f"spare_{schedule}"] = (spare(schedule), 12)
+        tests[f"pause_{schedule}"] = (pause(schedule), 8)
+        tests[f"kill_master_{schedule}"] = (kill_master(schedule), 12)
+    for schedule in ("gpipe", "pipedream"):
+        tests[f"vacancies_{schedule}"] = (vacancies(schedule), 12)
+        tests[f"cut_{schedule}"] = (cut(schedule), 12)
+    tests["blink_gpipe"] = (blink("gpipe"), 12)
+    return tests
 
 
 if __name__ == "__main__":
@@ -106,4 +307,12 @@ if __name__ == "__main__":
         tests, words = full(), words[1:]
     elif words:
         tests = {**full(), **TESTS}
+    missing = usable()
+    if missing:
+        left_out = [k for k in tests if k.startswith(("cut", "blink"))]
+        tests = {k: v for k, v in tests.items() if k not in left_out}
+        words = [w for w in words if w not in left_out]
     main(tests, words)
+    if missing and left_out:
+        print(f"stages.py: skipped: {', '.join(left_out)}: {missing}")
+        sys.exit(SKIPPED)

@@ -21,6 +21,8 @@ void kit_same(const struct tw_msg *came, const struct tw_msg *sent);
 /* Give the frame at `bytes` the hash that it should have. */
 void kit_seal(uint8_t *bytes);
 
+#define KIT_PING 7 /* number of every PING */
+
 /* One side: what it reads must be `expected`, in order. */
 struct kit_end {
 	struct refusing *heap;
@@ -30,7 +32,6 @@ struct kit_end {
 	struct tw_reader_owner owner;
 	struct tw_msg *expected, *last; /* NULL: take anything, count it */
 	unsigned came, pings, done;
-	uint64_t ping;       /* number of the last that came */
 	uint64_t sent;       /* bytes of `done` */
 	uint32_t largest;    /* payload that is admitted */
 	unsigned stop_every; /* 0: never */

@@ -61,7 +61,7 @@ static void turn(struct kit_end *e, struct kit_end *other, uint64_t seed, bool m
 	size_t moved;
 
 	if (kit_draw(seed, 12, 4) == 0)
-		tw_writer_ping(e->writer);
+		tw_writer_ping(e->writer, KIT_PING);
 	for (uint64_t k = more ? kit_draw(seed, 11, 6) : 0; k; k--)
 		kit_send(e, other, any(&e->heap->heap, seed * 8 + k));
 	flow = tw_writer_run(e->writer, e->stream, most, kit_done, e, &moved);
@@ -286,8 +286,8 @@ static void a_ping_goes_between_chunks(void **state)
 	kit_send(&a, &b, kit_make(&heap.heap, 1, TW_PARAMS, 0, 9 * TW_CHUNK, 0));
 	for (unsigned k = 0; b.expected; k++) {
 		if (k == 1) {
-			tw_writer_ping(a.writer);
-			tw_writer_ping(a.writer); /* asked twice, goes once */
+			tw_writer_ping(a.writer, 1);
+			tw_writer_ping(a.writer, KIT_PING); /* asked twice, goes once */
 		}
 		tw_writer_run(a.writer, a.stream, 1000, kit_done, &a, &moved);
 		assert_true(tw_reader_run(b.reader, b.stream, 1u << 20, &moved) != TW_FLOW_BROKEN);
@@ -346,7 +346,7 @@ static void leaving_in_the_middle_leaks_nothing(void **state)
 		kit_send(&a, &b, kit_make(&heap.heap, seed, TW_ACK, 0, 0, 0));
 		for (uint64_t k = kit_draw(seed, 0, 200); k; k--) {
 			if (k % 8 == 0)
-				tw_writer_ping(a.writer);
+				tw_writer_ping(a.writer, KIT_PING);
 			tw_writer_run(a.writer, a.stream, 1, kit_done, &a, &moved);
 			tw_reader_run(b.reader, b.stream, 1 + kit_draw(seed, k, 3000), &moved);
 		}

@@ -12,6 +12,8 @@
  *      stage again.  A node that is gone has taken its shards along, and all go back to a cut. */
 #include "node/master/master.h"
 
+#include <stdio.h>
+
 /* --- the book ------------------------------------------------------------------------------- */
 
 static enum tw_status levels_init(struct master *m, uint32_t cells)
@@ -192,6 +194,21 @@ static bool starts_anew(const struct master *m, uint32_t slot, const struct cell
 	return c->boot != msg->b.hello.boot || msg->h.incarnation == m->member[slot].incarnation;
 }
 
+/* What a worker still needs, for people. */
+static void say_missing(const struct master *m, struct tw_context *ctx, uint32_t slot)
+{
+	const uint32_t cells = tw_plan_cells(m->plan), here = m->members.cells.here[slot];
+	char list[120] = "";
+	size_t at = 0;
+
+	for (uint32_t k = 0; k < cells && at + 16 < sizeof list; k++)
+		if (!tw_cell_at(m, slot, k)->here)
+			at += (size_t)snprintf(list + at, sizeof list - at, "%s%u", at ? ", " : "",
+					       tw_plan_stage_of(m->plan, k));
+	tw_say(ctx, TW_INFO, "worker %u has %u of %u cells; %u more must join, for stage%s %s",
+	       slot, here, cells, cells - here, cells - here > 1 ? "s" : "", list);
+}
+
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	struct cell_info *c = tw_cell_on(m, msg->from.node);
@@ -216,7 +233,9 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	c->boot = msg->b.hello.boot;
 	put(m, c, true);
 	slot = tw_cell_slot(m, c);
-	if (m->members.cells.here[slot] == tw_plan_cells(m->plan)) /* (2) */
+	if (m->members.cells.here[slot] < tw_plan_cells(m->plan))
+		say_missing(m, ctx, slot);
+	else /* (2) */
 		tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
 				  tw_cell_at(m, slot, 0)->boot);
 }

@@ -53,6 +53,7 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	if (few == m->waits.paused)
 		return;
 	m->waits.paused = few;
+	m->waits.since = tw_now(ctx);
 	m->cuts.was_paused = m->cuts.was_paused || few;
 	m->since = tw_now(ctx);
 	if (!few)

@@ -268,7 +268,8 @@ struct waits {
 	bool came;        /* a worker has joined this master */
 	bool lost;        /* a shard was hosted, and its server went */
 	bool over;        /* one cluster.wait is over, and training has not begun */
-	bool paused;      /* workers are fewer than cluster.min */
+	bool paused;      /* workers are fewer than cluster.min ... */
+	int64_t since;    /* ... since then */
 	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
 };
 

@@ -217,6 +217,8 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 			tw_cells_missing(m, &out->slot, &out->whom);
 		out->why = "it has not joined";
 		out->step = 0;
+		if (m->waits.paused) /* checkpoints go on meanwhile */
+			out->since = m->waits.since;
 		return true;
 	}
 	if (tw_calm_waits(m, &out->slot)) {

@@ -304,7 +304,9 @@ static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
 
 	if (w->me.state == WORKER_LEFT)
 		return;
-	if (!tw_worker_is_member(w)) {
+	/* the first cell of a worker lets it finish what it has begun; without another one, nothing
+	 * can be finished */
+	if (!tw_worker_is_member(w) || (w->stage && w->stage->cell)) {
 		tw_worker_go(w, ctx);
 		return;
 	}

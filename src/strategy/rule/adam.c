@@ -6,15 +6,7 @@
 
 #include <math.h>
 
-const struct tw_option tw_adam_rows[] = {
-	TW_OPTION(struct tw_adam_options, beta1, TW_F64, "0.9", NULL, 0, 0.999999,
-		  "share of the old value that the running mean keeps"),
-	TW_OPTION(struct tw_adam_options, beta2, TW_F64, "0.999", NULL, 0, 0.9999999,
-		  "share of the old value that the running mean square keeps"),
-	TW_OPTION(struct tw_adam_options, epsilon, TW_F32, "1e-8", NULL, 0, 1e6,
-		  "added to the root of the mean square"),
-	TW_OPTION_END
-};
+const struct tw_option tw_adam_rows[] = { TW_ADAM_ROWS(struct tw_adam_options), TW_OPTION_END };
 
 const char *const tw_adam_names[] = { "mean", "squares" };
 

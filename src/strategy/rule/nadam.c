@@ -7,7 +7,7 @@
  *
  * In pipelines the look-ahead makes up for late gradients; with beta1 = 0.99 a stage that is
  * several updates late still trains (Ajanthan et al. 2025). */
-#include "strategy/rule.h"
+#include "strategy/rule/adam.h"
 #include "strategy/scalar.h"
 #include "vec/clone.h"
 
@@ -19,12 +19,7 @@ struct options {
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct options, beta1, TW_F64, "0.9", NULL, 0, 0.999999,
-		  "share of the old value that the running mean keeps"),
-	TW_OPTION(struct options, beta2, TW_F64, "0.999", NULL, 0, 0.9999999,
-		  "share of the old value that the running mean square keeps"),
-	TW_OPTION(struct options, epsilon, TW_F32, "1e-8", NULL, 0, 1e6,
-		  "added to the root of the mean square"),
+	TW_ADAM_ROWS(struct options),
 	TW_OPTION(struct options, momentum_decay, TW_F64, "0.004", NULL, 0, 1,
 		  "how fast the look-ahead grows from half of beta1 to all of it"),
 	TW_OPTION_END
@@ -93,8 +88,6 @@ static void apply(const void *options, const struct tw_apply *a)
 	step(a, a->array[0], a->array[1], f, a->n);
 }
 
-static const char *const names[] = { "mean", "squares" };
-
 const struct tw_rule tw_rule_nadam = {
 	.name = "nadam",
 	.help = "adam with Nesterov's look-ahead, which makes up for late gradients of pipelines",
@@ -102,6 +95,6 @@ const struct tw_rule tw_rule_nadam = {
 	.options_bytes = sizeof(struct options),
 	.traits = TW_RULE_NORMALISES,
 	.arrays = 2,
-	.array_names = names,
+	.array_names = tw_adam_names,
 	.apply = apply,
 };
