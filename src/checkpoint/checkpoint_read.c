@@ -282,11 +282,6 @@ static enum tw_status list_parts(struct tw_cut_files *c, const json_t **rows)
 	return TW_OK;
 }
 
-enum tw_status tw_cut_parts(struct tw_cut_files *c)
-{
-	return tw_cut_parts_of(c, 0, UINT64_MAX, false);
-}
-
 enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted)
 {
 	const bool all = from == 0 && to == UINT64_MAX;

@@ -26,11 +26,9 @@ enum tw_status tw_cut_list(int at, uint64_t **out, size_t *count);
  * Release in any case. */
 enum tw_status tw_cut_open(struct tw_heap *heap, int at, const char *name,
 			   struct tw_cut_files *out);
-/* Read every part and check it. */
-enum tw_status tw_cut_parts(struct tw_cut_files *c);
-/* The same, but of those parts of shards that hold none of the parameters from..to only the head
- * (node/checkpoint_part.h).  They are checked to their last byte, unless `trusted`: they were
- * before. */
+/* Read every part and check it; of those parts of shards that hold none of the parameters from..to
+ * only the head (node/checkpoint_part.h), unless these are 0..UINT64_MAX.  Heads are of files that
+ * are checked to their last byte as well, unless `trusted`: they were before. */
 enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted);
 /* The parameters of one shard, in its file. */
 struct tw_cut_range {

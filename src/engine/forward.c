@@ -8,8 +8,8 @@
  *      memory there is one.
  *  (2) what crosses a cut is kept batch after batch, each with the room of a whole one: value after
  *      value, from a multiple of 16 floats on.
- *  (3) scores are added up in groups of batches from row 0 on, so that a loss does not depend on how
- *      many rows are asked for at once. */
+ *  (3) scores are added up in groups of batches from row 0 on, so that a loss does not depend on
+ *      how many rows are asked for at once. */
 #include "engine/forward.h"
 
 #include <stdlib.h>

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 from cluster import THALWEG, Cluster, main, need
 
 LIMIT = 1200000 * 1024
-EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "large-mlp.yaml")
+EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "large-mnist.yaml")
 PLACED = """\
 data: {{source: digits, count: {size}, batch: 8, accumulate: 4}}
 model: {{layers: [linear 48, relu, linear 48, relu, linear 48, relu, linear 10]}}
@@ -108,7 +108,7 @@ def digest(path):
 
 
 def large(_):
-    """The whole of examples/large-mlp.yaml, but for its length."""
+    """The whole of examples/large-mnist.yaml, but for its length."""
     with tempfile.TemporaryDirectory() as d:
         there, out = os.path.join(d, "run"), os.path.join(d, "model.safetensors")
         short = ["--set", "train.epochs=0", "--set", "train.steps=24", "--run", there]

@@ -332,8 +332,8 @@ static void examples_travel(void **state)
 
 		assert_true(tw_job_read(path, NULL, 0, NULL, TW_WORLD_THREADS, &plain, NULL) ==
 			    TW_OK);
-		peers = tw_plan_has_peers(&plain->plan);
-		optimises = tw_plan_optimises(&plain->plan); /* it has no update.rate */
+		peers = tw_plan_holds_by_workers(&plain->plan); /* there are no servers */
+		optimises = tw_plan_optimises(&plain->plan);    /* it has no update.rate */
 		tw_job_free(plain);
 		for (int turn = 0; turn < 2; turn++) {
 			struct side s = { 0 };

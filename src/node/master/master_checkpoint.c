@@ -9,9 +9,9 @@
  *      be done when it asked.
  *  (3) under rounds a cut is of one round, that of the SNAP: the parts of all shards and the
  *      master's own.  Where a shard has gone on meanwhile, the cut is let go and made again.
- *  (4) a large cut (tw_plan_cut_is_large) is never here as a whole: shards are asked for their parts
- *      in order, as many at a time as may be here, and the store gets each when it comes.  Under
- *      rounds such a cut drains, because (3) asks all shards at once. */
+ *  (4) a large cut (tw_plan_cut_is_large) is never here as a whole: shards are asked for their
+ *      parts in order, as many at a time as may be here, and the store gets each when it comes.
+ *      Under rounds such a cut drains, because (3) asks all shards at once. */
 #include "node/master/master.h"
 
 #include <stdio.h>
