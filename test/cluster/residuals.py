@@ -126,7 +126,7 @@ strategy: {{{strategy}}}
         """The run ends; its bytes are those that the relay has seen."""
         r = self.finish(serve, **more)
         self.relay.close()
-        near("bytes_sent", r["bytes_sent"], self.relay.back)
+        near("bytes_sent", r["bytes_sent"], self.relay.back + self.relay.there)
         near("bytes_received", r["bytes_received"], self.relay.there)
         up = r["codec"]["up"]
         need(0 < up["encoded"] < up["raw"] / 2, f"the codec made {up}")
