@@ -3,8 +3,8 @@
  *
  * Every process has a pair to the master's, and every worker one to every further server, and to
  * every other worker where there are no servers or workers are several cells.  All are made before
- * the first fork; each process closes the ends that are not its own, so that whoever dies is noticed
- * by the end of the stream. */
+ * the first fork; each process closes the ends that are not its own, so that whoever dies is
+ * noticed by the end of the stream. */
 #include "cli/local_cluster.h"
 
 #include "base/cores.h"
