@@ -15,14 +15,15 @@
 struct tw_bench_how {
 	const struct tw_log *log;
 	const char *python;       /* which has PyTorch; NULL: see torch.h */
-	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP, TW_WORLD_MPI; else threads */
+	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP, TW_WORLD_MPI; of pipeline:
+				   * TW_WORLD_TCP; else threads */
 	struct tw_ranks *ranks;   /* TW_WORLD_MPI: those that all run this bench; else NULL */
-	size_t size;     /* exchange over tcp, allreduce: parameters, connections: workers; 0: as
-			  * usual */
-	unsigned rounds; /* of those that count them; 0: as many as they want */
-	double block;    /* their seconds of one side in one round; 0: as they want */
-	json_t *facts;   /* object: members besides "cases" */
-	json_t *notes;   /* array of sentences that belong to the figures */
+	size_t size;              /* exchange over tcp, allreduce: parameters, connections: workers,
+			  * pipeline over tcp: width of hidden layers; 0: as usual */
+	unsigned rounds;          /* of those that count them; 0: as many as they want */
+	double block;             /* their seconds of one side in one round; 0: as they want */
+	json_t *facts;            /* object: members besides "cases" */
+	json_t *notes;            /* array of sentences that belong to the figures */
 };
 
 struct tw_bench {

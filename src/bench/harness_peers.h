@@ -10,11 +10,13 @@
 #define TW_PEERS 2
 
 struct tw_harness_peers {
-	struct tw_job *job; /* of a world tcp, for TW_PEERS workers and no server */
-	bool pair; /* connected by socket pairs, as `train --processes`; else by loopback */
+	/* Of a world tcp without servers, for TW_PEERS workers or for one of as many stages. */
+	struct tw_job *job;
+	/* Connected by socket pairs, as `train --processes`; else by loopback.  Not for stages. */
+	bool pair;
 	struct tw_log log;
 	/* Called in each process: what the worker of this number computes with, or for TW_PEERS the
-	 * master.  It ends with the process. */
+	 * master.  It ends with the process.  Which stage is whose, the master decides. */
 	enum tw_status (*engine)(void *arg, uint32_t worker, struct tw_engine **out,
 				 struct tw_error *why);
 	void *arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.c - a large network in two stages against one worker, and what a pipeline does against
  * what its schedule says it does. */
-#include "bench/bench.h"
+#include "bench/pipeline.h"
 
 #include "cost/stages.h"
 #include "run/open_engine.h"
@@ -13,14 +13,13 @@
 #include <string.h>
 
 #define ROUNDS 3
-#define STEPS  32 /* micro-batches of a run */
-#define WARM   8  /* of these, left out */
-#define BATCH  64
+#define STEPS  TW_PIPELINE_STEPS
+#define WARM   TW_PIPELINE_WARM
+#define BATCH  TW_PIPELINE_BATCH
 #define MICROS 8
 #define STAGES 2
 #define GROUPS (STEPS / MICROS)
 #define TARGET 1.5
-#define HIDDEN "[2048, 2048, 2048]"
 
 /* When gradients were ready. */
 struct seen {
@@ -43,21 +42,32 @@ static bool observe(void *arg, const struct tw_note *n)
 	return true;
 }
 
-static enum tw_status read_job(const char *strategy, uint32_t accumulate, struct tw_job **job,
-			       struct tw_error *why)
+enum tw_status tw_pipeline_job_read(const struct tw_pipeline_job *q, struct tw_job **job,
+				    struct tw_error *why)
 {
 	char text[500];
 
 	snprintf(text, sizeof text,
 		 "data: {source: digits, count: %u, tests: 16, batch: %u, accumulate: %u}\n"
-		 "model: {name: mlp, hidden: " HIDDEN "}\n"
+		 "model: {name: mlp, hidden: [%zu, %zu, %zu]}\n"
 		 "train: {epochs: 1, evaluate: 0}\n"
 		 "update: {rule: sgd, rate: 0.001}\n"
-		 "cluster: {workers: 1}\n"
+		 "cluster: {workers: 1%s}\n"
 		 "strategy: %s\n",
-		 STEPS * BATCH, BATCH, accumulate, strategy);
-	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, TW_WORLD_THREADS, job,
-				why);
+		 STEPS * BATCH, BATCH, q->accumulate, q->width, q->width, q->width,
+		 q->with_stages ? ", stages: 2, place: with-stage" : "", q->strategy);
+	return tw_job_read_text("bench", text, strlen(text), NULL, 0, NULL, q->world, job, why);
+}
+
+static enum tw_status read_job(const char *strategy, uint32_t accumulate, size_t width,
+			       struct tw_job **job, struct tw_error *why)
+{
+	const struct tw_pipeline_job q = { .world = TW_WORLD_THREADS,
+					   .strategy = strategy,
+					   .accumulate = accumulate,
+					   .width = width };
+
+	return tw_pipeline_job_read(&q, job, why);
 }
 
 /* Samples per second, without the first ones. */
@@ -127,7 +137,7 @@ static enum tw_status run_piped(const struct tw_bench_how *how, const char *stra
 {
 	struct tw_job *job = NULL;
 	json_t *result = NULL;
-	enum tw_status st = read_job(strategy, accumulate, &job, why);
+	enum tw_status st = read_job(strategy, accumulate, TW_PIPELINE_WIDTH, &job, why);
 
 	if (st == TW_OK)
 		st = run_job(how, job, rate, &result, why);
@@ -147,11 +157,12 @@ static enum tw_status run_piped(const struct tw_bench_how *how, const char *stra
 	return st;
 }
 
-static enum tw_status run_alone(const struct tw_bench_how *how, double *rate, struct tw_error *why)
+enum tw_status tw_pipeline_alone(const struct tw_bench_how *how, size_t width, double *rate,
+				 struct tw_error *why)
 {
 	struct tw_job *job = NULL;
 	json_t *result = NULL;
-	enum tw_status st = read_job("asgd", 1, &job, why);
+	enum tw_status st = read_job("asgd", 1, width, &job, why);
 
 	if (st == TW_OK)
 		st = run_job(how, job, rate, &result, why);
@@ -174,7 +185,8 @@ static enum tw_status report_memory(json_t *cases, const char *what, const struc
 	return st;
 }
 
-static enum tw_status run(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
+static enum tw_status run_threads(const struct tw_bench_how *how, json_t *cases,
+				  struct tw_error *why)
 {
 	const unsigned rounds = how->rounds ? how->rounds : ROUNDS;
 	double alone[TW_BENCH_ROUNDS], two[TW_BENCH_ROUNDS], flush[TW_BENCH_ROUNDS];
@@ -185,7 +197,7 @@ static enum tw_status run(const struct tw_bench_how *how, json_t *cases, struct 
 
 	for (unsigned k = 0; st == TW_OK && k < rounds; k++) {
 		tw_log_line(how->log, TW_INFO, "bench", "pipeline: round %u of %u", k + 1, rounds);
-		st = run_alone(how, &alone[k], why);
+		st = tw_pipeline_alone(how, TW_PIPELINE_WIDTH, &alone[k], why);
 		if (st == TW_OK)
 			st = run_piped(how, "{name: pipedream}", 1, &two[k], &dream, why);
 		if (st == TW_OK)
@@ -212,6 +224,12 @@ static enum tw_status run(const struct tw_bench_how *how, json_t *cases, struct 
 	if (st == TW_OK)
 		st = report_memory(cases, "pipedream", &dream, why);
 	return st == TW_OK ? report_memory(cases, "gpipe", &gpipe, why) : st;
+}
+
+static enum tw_status run(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
+{
+	return how->world == TW_WORLD_TCP ? tw_pipeline_tcp(how, cases, why)
+					  : run_threads(how, cases, why);
 }
 
 const struct tw_bench tw_bench_pipeline = {

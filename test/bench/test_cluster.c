@@ -4,6 +4,7 @@
 /* labels: threads */
 #include "bench/cases.h"
 #include "bench/children.h"
+#include "bench/raw_activations.h"
 #include "bench/raw_reduce.h"
 #include "wire/frame.h"
 
@@ -128,6 +129,57 @@ static void an_allreduce_between_processes_is_measured(void **state)
 	json_decref(r);
 }
 
+static void stages_in_two_processes_are_measured(void **state)
+{
+	json_t *r = run(&tw_bench_pipeline, 20);
+	const json_t *moved = get(r, "pipeline-activations");
+	const json_t *trained = get(r, "pipeline-two-processes");
+
+	/* one round: ratios are quotients */
+	assert_true(field(moved, "value") > 0.0 && field(moved, "floor") > 0.0);
+	assert_true(field(moved, "ratio") == field(moved, "value") / field(moved, "floor"));
+	assert_true(field(moved, "target_most") == 1.3);
+	assert_true(field(trained, "value") > 0.0 && field(trained, "floor") > 0.0);
+	assert_true(field(trained, "ratio") == field(trained, "value") / field(trained, "floor"));
+	assert_true(field(trained, "target") == 1.4);
+	json_decref(r);
+}
+
+static void layers_that_are_too_wide_are_refused(void **state)
+{
+	const struct tw_log log = { .sink = NULL };
+	const struct tw_bench_how how = { .log = &log, .world = TW_WORLD_TCP, .size = 1u << 20 };
+	struct tw_error why = { .status = TW_OK };
+	json_t *result = NULL;
+
+	assert_int_equal(tw_bench_run(&tw_bench_pipeline, &how, &result, &why), TW_BAD_INPUT);
+	assert_string_equal(why.text, "layers of 1048576 are too wide; use at most 65536");
+	assert_null(result);
+}
+
+/* Less and more than a socket holds, and fewer micro-batches than may be on their way. */
+static void floors_of_activations_move_everything(void **state)
+{
+	static const struct tw_raw_activations list[] = {
+		{ .bytes = 1, .window = 1, .warm = 0, .count = 5 },
+		{ .bytes = 524288, .window = 2, .warm = 3, .count = 20 },
+		{ .bytes = 20000001, .window = 4, .warm = 1, .count = 3 },
+	};
+	struct tw_error why = { .status = TW_OK };
+	double t = 0.0;
+
+	for (size_t k = 0; k < sizeof list / sizeof list[0]; k++) {
+		t = 0.0;
+		if (tw_raw_activations(&list[k], &t, &why) != TW_OK)
+			fail_msg("%s", why.text);
+		assert_true(t > 0.0);
+		no_child_is_left();
+	}
+	assert_int_equal(tw_raw_activations(&(struct tw_raw_activations){ .bytes = 8, .window = 1 },
+					    &t, &why),
+			 TW_BAD_INPUT);
+}
+
 static enum tw_status well(void *arg, size_t number, struct tw_error *why)
 {
 	((size_t *)arg)[number] = number + 1;
@@ -189,7 +241,10 @@ int main(void)
 		cmocka_unit_test(nobody_is_left_behind),
 		cmocka_unit_test(floors_move_everything),
 		cmocka_unit_test(floors_of_sums_add_everything),
+		cmocka_unit_test(floors_of_activations_move_everything),
 		cmocka_unit_test(an_exchange_between_processes_is_measured),
+		cmocka_unit_test(stages_in_two_processes_are_measured),
+		cmocka_unit_test(layers_that_are_too_wide_are_refused),
 		cmocka_unit_test(an_allreduce_between_processes_is_measured),
 		cmocka_unit_test(workers_that_are_processes_all_get_on),
 	};

@@ -93,6 +93,13 @@ static int rank_main(struct tw_ranks *ranks, void *arg)
 	return run(r->call, r->one, &r->how, tw_ranks_rank(ranks) == 0);
 }
 
+static bool has_world(const struct tw_bench *one, uint32_t world)
+{
+	const struct tw_bench *other = world == IN_TCP ? &tw_bench_pipeline : &tw_bench_allreduce;
+
+	return world == IN_THREADS || one == &tw_bench_exchange || one == other;
+}
+
 static int bench(const struct tw_call *call)
 {
 	const struct bench_flags *f = call->flags;
@@ -110,11 +117,11 @@ static int bench(const struct tw_call *call)
 		return tw_exit_for(call, &why);
 	if (call->words && !(one = find(call->word[0])))
 		return no_such_bench(call, call->word[0]);
-	if (f->world != IN_THREADS && one != &tw_bench_exchange &&
-	    !(f->world == IN_MPI && one == &tw_bench_allreduce)) {
+	if (!has_world(one, f->world)) {
 		tw_log_line(call->log, TW_ERROR, "",
-			    "--world tcp is for `thalweg bench exchange`, --world mpi for that and "
-			    "`thalweg bench allreduce`; the other benches have one world");
+			    "--world tcp is for `thalweg bench exchange` and `thalweg bench "
+			    "pipeline`, --world mpi for `thalweg bench exchange` and `thalweg "
+			    "bench allreduce`; the other benches have one world");
 		return TW_EXIT_WRONG;
 	}
 	if (f->world == IN_MPI)
@@ -135,7 +142,7 @@ static const struct tw_flag flags[] = {
 	{ .option =
 		  TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
 				   "exchange: in threads, between two processes over sockets (tcp) "
-				   "or between two MPI ranks (mpi); allreduce: mpi"),
+				   "or between two MPI ranks (mpi); allreduce: mpi; pipeline: tcp"),
 	  .value = "WORLD" },
 	TW_FLAG_END,
 };
@@ -150,6 +157,8 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench allreduce", "two workers without a server, compared with PyTorch's Gloo" },
 	{ "mpirun -n 2 thalweg bench allreduce --world mpi",
 	  "sums of two MPI ranks, against a bare MPI_Iallreduce" },
+	{ "thalweg bench pipeline --world tcp",
+	  "two stages in two processes, against a bare socket and against one process" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench codec --isa avx2", "encode and decode as on a machine without AVX-512" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
@@ -160,7 +169,7 @@ const struct tw_verb tw_verb_bench = {
 	.name = "bench",
 	.words = "[WHAT]",
 	.help = "measure this machine: compute, scale, exchange, allreduce, connections, "
-		"optimiser, sim or codec; all of them if none is named",
+		"optimiser, pipeline, sim or codec; all of them if none is named",
 	.about = "Measures each case against a floor in the same run, and prints medians of\n"
 		 "interleaved rounds.  compute: a training step of five networks against\n"
 		 "PyTorch's, one thread each, and against one core's peak.  scale: workers in\n"
@@ -180,8 +189,9 @@ const struct tw_verb tw_verb_bench = {
 		 "against an SGD pass over the same values.  optimiser: one iteration of each\n"
 		 "optimiser on shards of 14.6 million parameters, against the passes over memory\n"
 		 "of the textbook.  pipeline: a large network in two stages against one worker,\n"
-		 "and its idle time and memory against its schedule.  Without PyTorch, only "
-		 "Thalweg's own\n"
+		 "and its idle time and memory against its schedule; with --world tcp in two\n"
+		 "processes, its activations against the same bytes over a bare socket, and its\n"
+		 "samples per second against one process.  Without PyTorch, only Thalweg's own\n"
 		 "figures are shown.\n",
 	.example = examples,
 	.flags = flags,
