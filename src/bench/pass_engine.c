@@ -3,6 +3,7 @@
  * back to the first stage, and its passes may cost nothing. */
 #include "bench/pass_engine.h"
 
+#include "bench/timed_engine.h"
 #include "metrics/progress.h"
 #include "vec/vec.h"
 
@@ -57,8 +58,15 @@ static enum tw_status timed_run(const struct tw_engine *e, void *scratch,
 				const struct tw_inputs *in, const struct tw_pass *p, float *change,
 				struct tw_score *score)
 {
+	struct tw_pass_times *t = ((const struct tw_pass_engine *)e)->times;
+	const int64_t began = tw_clock(), cpu = tw_timed_cpu();
+	enum tw_status status;
+
 	note(e, p);
-	return inner_of(e)->class->run(inner_of(e), scratch, in, p, change, score);
+	status = inner_of(e)->class->run(inner_of(e), scratch, in, p, change, score);
+	atomic_fetch_add_explicit(&t->cpu_ns, tw_timed_cpu() - cpu, memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->wall_ns, tw_clock() - began, memory_order_relaxed);
+	return status;
 }
 
 static void fill_once(float *x, size_t n)

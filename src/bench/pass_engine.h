@@ -9,9 +9,10 @@
 #define TW_PASS_TIMES 4096
 
 /* When the first stage began with its backwards, ns of CLOCK_MONOTONIC; may be shared by
- * processes. */
+ * processes, and all zeros at first. */
 struct tw_pass_times {
 	_Atomic size_t count;
+	_Atomic int64_t cpu_ns, wall_ns; /* of passes that compute, which wait for nothing */
 	int64_t at[TW_PASS_TIMES];
 };
 

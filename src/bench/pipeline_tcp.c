@@ -27,6 +27,7 @@ struct staged {
 	struct tw_pass_engine engine; /* each process has its own */
 	struct tw_pass_times *times;  /* shared */
 	uint32_t idle;                /* values of a sample that cross; 0: passes compute */
+	double share;                 /* out: of a core, that passes got; 0: they do not compute */
 };
 
 static enum tw_status open_engine(void *arg, uint32_t worker, struct tw_engine **out,
@@ -59,6 +60,8 @@ static enum tw_status measure(struct staged *s, const struct tw_log *log, size_t
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the times");
 	status = tw_harness_peers_run(&h, PATIENCE, why);
 	*out = tw_pass_period(s->times, warm, count);
+	if (atomic_load(&s->times->wall_ns) > 0)
+		s->share = (double)s->times->cpu_ns / (double)s->times->wall_ns;
 	if (status == TW_OK && !(*out > 0.0))
 		status = tw_fail(why, TW_BAD_BYTES, "only %zu of %zu micro-batches came back",
 				 atomic_load(&s->times->count), count);
@@ -108,7 +111,7 @@ static enum tw_status move_raw(size_t width, double *out, struct tw_error *why)
 
 /* --- training --- */
 
-static enum tw_status train_two(const struct tw_log *log, size_t width, double *rate,
+static enum tw_status train_two(const struct tw_log *log, size_t width, double *rate, double *share,
 				struct tw_error *why)
 {
 	const struct tw_pipeline_job q = { .world = TW_WORLD_TCP,
@@ -124,6 +127,7 @@ static enum tw_status train_two(const struct tw_log *log, size_t width, double *
 		status = measure(&s, log, TW_PIPELINE_WARM, TW_PIPELINE_STEPS, &seconds, why);
 	if (status == TW_OK)
 		*rate = TW_PIPELINE_BATCH / seconds;
+	*share = s.share;
 	tw_job_free(s.job);
 	return status;
 }
@@ -133,6 +137,7 @@ static enum tw_status train_two(const struct tw_log *log, size_t width, double *
 struct rounds {
 	double ours[TW_BENCH_ROUNDS], raw[TW_BENCH_ROUNDS]; /* seconds of a micro-batch */
 	double two[TW_BENCH_ROUNDS], one[TW_BENCH_ROUNDS];  /* samples per second */
+	double share[TW_BENCH_ROUNDS];                      /* of a core, for each stage */
 };
 
 static enum tw_status run_round(const struct tw_bench_how *how, size_t width, struct rounds *r,
@@ -150,7 +155,7 @@ static enum tw_status run_round(const struct tw_bench_how *how, size_t width, st
 		status = move_ours(&quiet, width, &r->ours[k], why);
 	if (status == TW_OK)
 		status = tw_pipeline_alone(&calm, width, &r->one[k], why);
-	return status == TW_OK ? train_two(&quiet, width, &r->two[k], why) : status;
+	return status == TW_OK ? train_two(&quiet, width, &r->two[k], &r->share[k], why) : status;
 }
 
 static enum tw_status report(struct rounds *r, unsigned rounds, json_t *cases, struct tw_error *why)
@@ -199,5 +204,7 @@ enum tw_status tw_pipeline_tcp(const struct tw_bench_how *how, json_t *cases, st
 	}
 	if (status == TW_OK)
 		status = report(&r, rounds, cases, why);
+	if (status == TW_OK)
+		status = tw_bench_share(how, "pipeline", tw_median(r.share, rounds), why);
 	return status == TW_OK ? say_how(how, width, why) : status;
 }

@@ -142,6 +142,7 @@ static void stages_in_two_processes_are_measured(void **state)
 	assert_true(field(trained, "value") > 0.0 && field(trained, "floor") > 0.0);
 	assert_true(field(trained, "ratio") == field(trained, "value") / field(trained, "floor"));
 	assert_true(field(trained, "target") == 1.4);
+	assert_true(field(r, "pipeline_cpu_share") > 0.0);
 	json_decref(r);
 }
 
