@@ -112,6 +112,18 @@ static void processes_are_near_their_floors(void **state)
 		 list);
 }
 
+static void stages_in_processes_are_as_fast_as_said(void **state)
+{
+	static const struct promise list[] = {
+		AT_MOST("pipeline-activations", "ratio", 2.48, 0, NOISE_PROCESSES),
+		AT_LEAST("pipeline-two-processes", "ratio", 1.58, 0),
+	};
+
+	needs_two_cores();
+	ALL_KEPT(bench_result(&tw_bench_pipeline, (struct tw_bench_how){ .world = TW_WORLD_TCP }),
+		 list);
+}
+
 static void peers_are_as_near_to_gloo_as_said(void **state)
 {
 	static const struct promise list[] = {
@@ -171,6 +183,7 @@ int main(void)
 		cmocka_unit_test(the_simulator_is_fast_and_small),
 		cmocka_unit_test(the_exchange_is_near_its_floor),
 		cmocka_unit_test(processes_are_near_their_floors),
+		cmocka_unit_test(stages_in_processes_are_as_fast_as_said),
 		cmocka_unit_test(peers_are_as_near_to_gloo_as_said),
 		cmocka_unit_test(many_connections_cost_little),
 		cmocka_unit_test(a_step_is_faster_than_pytorchs),
