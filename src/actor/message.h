@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define TW_WIRE_MAGIC 0x57414854u /* "THAW" */
-#define TW_WIRE_MAJOR 2
+#define TW_WIRE_MAJOR 3
 #define TW_WIRE_MINOR 0
 /* A frame carries no more of a payload than this (docs/WIRE.md, "Chunks"). */
 #define TW_CHUNK (256u << 10)

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#define TW_STORE_FORMAT 2
+#define TW_STORE_FORMAT 3
 
 /* What a manifest says besides its parts.  Borrowed: must outlive the store. */
 struct tw_store_facts {

@@ -30,7 +30,7 @@ static const struct {
 	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
 	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
 	{ TW_SCALAR, S, M }, { TW_SPREAD, S, S }, { TW_HEARD, S, S },     { TW_MIX, S, S },
-	{ TW_ACT, W, W },    { TW_GRAD, W, W },   { TW_CLOSED, W, W },
+	{ TW_ACT, W, W },    { TW_GRAD, W, W },   { TW_CLOSED, W, W },    { TW_HEARD, W, W },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)
@@ -50,10 +50,10 @@ static bool lives(uint32_t process, uint32_t role, bool peers)
 	return role == process;
 }
 
-/* Between two workers nobody speaks but their replicas. */
+/* Between two workers nobody speaks but their replicas, or, where there are none, their cells. */
 static bool heard(uint32_t process, uint32_t from, uint32_t own, uint32_t to, bool peers)
 {
-	if (process == W && own == W && (from == W || to == W))
+	if (peers && process == W && own == W && (from == W || to == W))
 		return false;
 	return lives(process, from, peers) && lives(own, to, peers);
 }
