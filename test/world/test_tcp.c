@@ -537,7 +537,7 @@ static void nodes_are_not_forged(void **state)
 	assert_true(raw_read(fd, &good));
 	m.h.major = TW_WIRE_MAJOR + 1;
 	assert_int_equal(denied(party_port(&serve), &m), TW_DENY_VERSION);
-	assert_true(party_says(&serve, "it uses version 3.0"));
+	assert_true(party_says(&serve, "it uses version 4.0"));
 	m.h.major = TW_WIRE_MAJOR;
 	m.b.greet.process = 6;
 	m.b.greet.run = 99;
