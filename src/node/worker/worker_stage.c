@@ -10,6 +10,15 @@ static bool stops(const struct worker *w)
 	return w->leases.draining || w->me.state == WORKER_LEAVING;
 }
 
+/* A round needs whole groups: who leaves completes the one that it has begun. */
+static bool begins_nothing(const struct worker *w)
+{
+	const struct worker_stage *s = w->stage;
+	const bool within = tw_worker_rounds(w) && s->forwards % s->shape.micros != 0;
+
+	return stops(w) && !(within && w->me.state == WORKER_LEAVING);
+}
+
 /* Nothing more is begun in this stream. */
 static void end_stream(struct worker *w, struct tw_context *ctx)
 {
@@ -29,7 +38,8 @@ static void without_lease(struct worker *w, struct tw_context *ctx)
 	const struct worker_stage *s = w->stage;
 	const bool rounds = tw_worker_rounds(w);
 
-	if (rounds ? s->forwards % s->shape.micros != 0 : w->leases.dry || stops(w))
+	if (rounds ? s->forwards % s->shape.micros != 0 || w->me.state == WORKER_LEAVING
+		   : w->leases.dry || stops(w))
 		end_stream(w, ctx);
 	if (!stops(w) && (!rounds || !w->exchange.outs))
 		tw_worker_want(w, ctx);
@@ -52,7 +62,7 @@ static bool is_scattered(struct worker *w, uint64_t lease)
 static bool take_samples(struct worker *w, struct tw_context *ctx, uint64_t micro, struct flight *f)
 {
 	const uint64_t samples = w->plan->problem.samples;
-	struct held *h = stops(w) ? NULL : tw_worker_current(w);
+	struct held *h = begins_nothing(w) ? NULL : tw_worker_current(w);
 	uint64_t most;
 
 	if (!h) {
