@@ -500,6 +500,35 @@ static void lost_cells_end_nothing(void **state)
 	assert_true(hybrid_faults(1, 97) > 500);
 }
 
+/* --- leaving ------------------------------------------------------------------------------ */
+
+/* At every moment of some rounds: within a group of micro-batches, and between two. */
+static void who_leaves_ends_its_group(void **state)
+{
+	static const char *const strategy[] = { "gpipe", "pipedream-flush",
+						"{name: pipedream, gate: async}" };
+
+	(void)state;
+	for (uint32_t k = 0; k < 3; k++)
+		for (uint32_t at = 400; at < 700; at += 7) {
+			struct pipe_run *r = pipe_run(
+				TW_WORLD_SIM,
+				"model: {quadratic: {dimension: 60, noise: 0.3, stages: 3}}\n"
+				"data: {source: none, samples: 320, batch: 4, accumulate: 4}\n"
+				"train: {epochs: 2, seed: 1}\nupdate: {rate: 0.02}\n"
+				"cluster: {stages: 3, workers: 2, shards: 3}\nstrategy: %s\n"
+				"sim: {compute: {law: constant, mean: 10ms}, latency: 1ms,\n"
+				"      faults: [{leave: worker 1, at: %ums}]}\n",
+				strategy[k], at);
+
+			if (r->status != TW_OK || r->ran.totals.applied < 640)
+				fail_msg("%s, worker 1 leaves at %u ms: %s, %llu samples applied",
+					 strategy[k], at, tw_status_name(r->status),
+					 (unsigned long long)r->ran.totals.applied);
+			pipe_free(r);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +541,7 @@ int main(void)
 		cmocka_unit_test(policies_compare_with_what_the_forward_read),
 		cmocka_unit_test(hybrids_take_what_workers_take),
 		cmocka_unit_test(lost_cells_end_nothing),
+		cmocka_unit_test(who_leaves_ends_its_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
