@@ -76,10 +76,10 @@ static void flush_schedules_give_the_bits_of_one_worker(void **state)
 		"{schedule: 1f1b-flush, recompute: true}",
 	};
 	static const char *const gates[] = { "bsp", "async" };
-	static const uint32_t micros[] = { 1, 2, 3, 5, 8 };
+	static const uint32_t micros[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
 	(void)state;
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < sizeof micros / sizeof micros[0]; i++)
 		for (size_t g = 0; g < 2; g++) {
 			struct pipe_run *mlp = alone(MLP, micros[i], gates[g], "");
 			struct pipe_run *net = alone(NET, micros[i], gates[g], "");
