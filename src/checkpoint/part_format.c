@@ -53,7 +53,7 @@ static enum tw_status to_safetensors(struct tw_heap *heap, const struct tw_array
 	struct tw_safe_tensor *t = heap->get(heap, (count + 1) * (sizeof *t + NAME_ROOM));
 	struct iovec *piece = heap->get(heap, (count + 1) * sizeof *piece);
 	enum tw_status status = t && piece ? TW_OK : TW_NO_MEMORY;
-	char *names = (char *)(t + count + 1);
+	char *names = t ? (char *)(t + count + 1) : NULL;
 
 	for (size_t k = 0; k < count && status == TW_OK; k++)
 		if (!to_tensor(&arrays[k], names + k * NAME_ROOM, &t[k]))
