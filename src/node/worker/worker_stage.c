@@ -249,7 +249,8 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 		tw_stage_drop_views(f->view, w->exchange.holders);
 	tw_stage_send_act(w, ctx, &f->what, s->run.out);
 	s->counts.forwards++;
-	s->counts.forward_time += tw_now(ctx) - s->run.began;
+	s->counts.last = tw_now(ctx);
+	s->counts.forward_time += s->counts.last - s->run.began;
 }
 
 /* The first cell: samples of its lease are in what is contributed. */
