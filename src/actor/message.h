@@ -428,6 +428,9 @@ struct tw_body_figures {
 	uint64_t sent;                 /* bytes of activations and their gradients */
 	uint64_t memory;               /* most bytes of parameters, inputs and stashes */
 	uint32_t depth, versions;      /* most micro-batches in flight, versions in memory */
+	uint64_t pin, from; /* of the last evaluation that it has passed on, as in EVAL */
+	uint32_t waits; /* for which cell of its worker it has waited a while; UINT32_MAX: none */
+	uint32_t pad;
 };
 #define TW_FIGURE_MOST ((uint64_t)1 << 53) /* no figure is greater, and no double loses it */
 struct tw_body_part {

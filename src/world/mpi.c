@@ -436,6 +436,8 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 	default:
 		if (slot == UINT32_MAX)
 			snprintf(out, room, "worker%s", where);
+		else if (m->part.cells > 1)
+			snprintf(out, room, "worker %u.%u%s", slot, who.index, where);
 		else
 			snprintf(out, room, "worker %u%s", slot, where);
 	}
@@ -470,5 +472,6 @@ enum tw_status tw_mpi_run(struct tw_mpi *m, const struct tw_cluster *cluster,
 
 	m->part.rank_of = rank_of;
 	m->part.nodes = cluster->nodes;
+	m->part.cells = cluster->cells;
 	return tw_threads_run(cluster, &options, ran);
 }

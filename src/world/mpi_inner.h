@@ -169,7 +169,7 @@ struct part {
 	_Atomic uint32_t number; /* 0: none yet; the program's */
 	_Atomic uint32_t over;   /* the newest that is over */
 	const uint32_t *rank_of; /* by node */
-	uint32_t nodes;
+	uint32_t nodes, cells;   /* cells: of a worker */
 	enum tw_status (*read)(void *arg, uint64_t from, void *to, size_t bytes);
 	void *read_arg;
 };

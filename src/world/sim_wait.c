@@ -29,7 +29,9 @@ static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot,
 		snprintf(out, room, "server %u", n ? n->server : a.node);
 		return;
 	default:
-		if (n && cells > 1)
+		if (cells > 1 && slot) /* nodes may have changed their places */
+			snprintf(out, room, "worker %u.%u", *slot, a.index);
+		else if (n && cells > 1)
 			snprintf(out, room, "worker %u.%u", n->worker / cells, n->worker % cells);
 		else
 			snprintf(out, room, "worker %u", slot ? *slot : n ? n->worker : a.node);

@@ -212,18 +212,20 @@ static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
 {
 	const bool ours = node == t->self.node;
 	const struct peer *p = ours ? NULL : tw_peer_of(t, node);
-	uint32_t slot = p ? p->slot : UINT32_MAX;
+	uint32_t slot = p ? p->slot : UINT32_MAX, cell = p ? p->cell : UINT32_MAX;
 
 	if (!tw_tcp_workers_hold(t)) {
 		snprintf(out, room, "server %u", tw_server_number(node));
 		return;
 	}
-	if (ours && t->members.news.incarnation)
+	if (ours && t->members.news.incarnation) {
 		slot = t->members.news.slot;
+		cell = t->members.news.cell;
+	}
 	if (slot == UINT32_MAX)
 		snprintf(out, room, "new worker");
 	else
-		snprintf(out, room, "worker %u", slot);
+		tw_identity_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, out, room);
 }
 
 static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)

@@ -266,6 +266,16 @@ static void context_gone(struct tw_context *ctx)
 	context_of(ctx)->hand->gone = true;
 }
 
+/* A cell of a worker is called by its place, which is the index in its name. */
+static struct tw_addr called(const struct cell *c)
+{
+	struct tw_addr a = c->seat->addr;
+
+	if (a.role == TW_WORKER)
+		a.index = c->place;
+	return a;
+}
+
 static void context_named(struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
 {
 	struct cell *c = context_of(ctx)->cell;
@@ -273,14 +283,18 @@ static void context_named(struct tw_context *ctx, uint32_t slot, uint32_t incarn
 
 	if (!g)
 		return;
-	tw_threads_name(c->world, ctx->self, slot, c->name, sizeof c->name);
+	tw_threads_name(c->world, called(c), slot, c->name, sizeof c->name);
 	g->named(g->arg, slot, incarnation);
 }
 
 static void context_members(struct tw_context *ctx, const struct tw_member *list, size_t count)
 {
-	const struct tw_gateway *g = context_of(ctx)->cell->world->options.gateway;
+	struct cell *c = context_of(ctx)->cell;
+	const struct tw_gateway *g = c->world->options.gateway;
 
+	for (size_t k = 0; ctx->self.role == TW_WORKER && k < count; k++)
+		if (list[k].node == ctx->self.node)
+			c->place = (uint16_t)k;
 	if (g && count)
 		g->members(g->arg, ctx->self, list, count);
 }

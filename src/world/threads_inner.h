@@ -96,7 +96,8 @@ struct cell {
 	size_t alarms, alarm_room;
 	struct tw_compute *wanted, **wanted_end; /* not begun; chained by `world` */
 	struct tw_compute *running;
-	bool told; /* the wait `last` was logged */
+	bool told;      /* the wait `last` was logged */
+	uint16_t place; /* which cell of its worker it is; else 0 */
 	struct tw_wait last;
 	/* free for all */
 	_Atomic int64_t due;  /* earliest alarm; INT64_MAX: none */

@@ -151,6 +151,8 @@ def kill(schedule, cell, key=False, waits=True):
             serve = begin(c)
             cells(c, serve)[f"0.{cell}"].kill()
             c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker", 10, serve)
+            need(f"worker 0.{cell} is lost, and worker 0 with it" in serve.err(),
+                 "serve does not say which cell is lost")
             c.until(lambda: f"1 more must join, for stage {cell}" in serve.err(),
                     "serve says what it needs", 15, serve)
             if waits:
@@ -269,6 +271,9 @@ def pause(schedule):
             c.rest(7.0, serve)
             need(any(re.search(r"has waited .* for worker 0\.\d on \S+: (activations|gradients) of",
                                p.err()) for p in c.all), "nobody says for which cell it waits")
+            if schedule in EXACT:  # a round waits for it
+                need(re.search(r"has waited .* for worker 0\.1 on \S+: its contribution",
+                               serve.err()), "the master does not name the cell")
             one.signal(signal.SIGCONT)
             goes_on(c, serve)
             r = c.finish(serve, exact=True)

@@ -50,6 +50,7 @@ enum tw_status trial_run(const struct trial *t, struct tw_heap *heap, struct tw_
 		.seat = t->cast.seat,
 		.seats = t->cast.seats,
 		.nodes = tw_placement_nodes(p),
+		.cells = tw_plan_cells(p),
 		.seed = p->seed,
 		.engine = t->engine,
 		.store = store ? store : own,

@@ -23,6 +23,8 @@ void tw_master_heard_survivor(struct master *m);
 /* Is the master waiting for this member? */
 bool tw_master_waits_for(const struct master *m, uint32_t slot);
 bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
+/* Who of this worker: itself, or, where it has cells, the one that the others wait for. */
+struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot);
 
 /* master_workers.c */
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
@@ -59,8 +61,9 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* A worker goes: cleanly, to start over, or before it knew that it was in. */
 void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* A member is removed and told why. */
-void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why);
+/* A member is removed; its cell on this node, or it itself, is told why. */
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t node,
+		     enum tw_refusal why);
 /* A shard says of a worker that its contributions are not finite, again and again. */
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A member that has not worked yet gets its part of a cut, as somebody new. */
@@ -219,6 +222,9 @@ enum tw_status tw_round_init(struct master *m);
 void tw_round_release(struct master *m);
 void tw_round_deal(struct master *m, struct tw_context *ctx);
 void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
+/* Has its contribution reached some shard, and not all?  Where it has cells: that of the one that
+ * holds up the others, and shards of its stage. */
+bool tw_round_is_under_way(const struct master *m, uint32_t slot);
 /* Does it have a stripe in the round that is open? */
 static inline bool tw_round_planned(const struct member *e)
 {
@@ -404,6 +410,8 @@ void tw_score_viewed(struct master *m, struct tw_context *ctx);
 void tw_score_abort(struct master *m, struct tw_context *ctx);
 /* The last evaluation of the run begins. */
 void tw_score_final(struct master *m, struct tw_context *ctx);
+/* The first test sample of a chunk. */
+uint64_t tw_score_chunk_from(const struct master *m, uint32_t chunk);
 void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
 		       const struct tw_body_pin *what);
 
@@ -476,6 +484,9 @@ void tw_figures_ask_cell(struct master *m, struct tw_context *ctx, struct cell_i
 void tw_figures_settle(struct master *m, struct cell_info *c);
 /* TIMER_FIGURES: nor of any. */
 void tw_figures_late(struct master *m);
+/* Which cell of this worker the others wait for, as they say: the first one waits for it, or for
+ * one that waits for it; or it has the chunk of an evaluation. */
+uint32_t tw_figures_culprit(const struct master *m, uint32_t slot);
 /* Has every cell answered that was asked? */
 static inline bool tw_figures_complete(const struct master *m)
 {

@@ -102,6 +102,8 @@ static void put(struct master *m, struct tw_context *ctx, struct cell_info *c, b
 	c->here = here;
 	tw_figures_settle(m, c);
 	c->doubted = false;
+	c->waits = UINT32_MAX;
+	c->pin = c->from = 0;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CELL,
 					.slot = slot,
 					.from = tw_cell_number(m, c),
@@ -227,6 +229,10 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	}
 	if (c && m->member[slot].live)
 		tw_master_remove(m, ctx, slot, TW_GONE);
+	if (tw_stuck_barred(m, msg->from.node, msg->b.hello.boot)) {
+		tw_master_refuse_node(ctx, msg->from.node, msg->h.incarnation, TW_REFUSED_STUCK);
+		return;
+	}
 	c = tw_cell_on(m, msg->from.node);
 	if (!c)
 		c = vacancy(m, msg->from.node, &msg->b.hello);
@@ -276,9 +282,11 @@ void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node)
 {
 	struct cell_info *c = tw_cell_on(m, node);
 
-	if (c && m->member[tw_cell_slot(m, c)].live)
+	if (c && m->member[tw_cell_slot(m, c)].live) {
+		tw_say(ctx, TW_INFO, "worker %u.%u is lost, and worker %u with it",
+		       tw_cell_slot(m, c), tw_cell_number(m, c), tw_cell_slot(m, c));
 		tw_master_remove(m, ctx, tw_cell_slot(m, c), TW_GONE);
-	else if (c)
+	} else if (c)
 		put(m, ctx, c, false);
 }
 

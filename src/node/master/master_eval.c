@@ -205,6 +205,15 @@ static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint
 	*count = (uint32_t)(n * (k + 1) / m->scores.chunks - *from);
 }
 
+uint64_t tw_score_chunk_from(const struct master *m, uint32_t chunk)
+{
+	uint64_t from;
+	uint32_t count;
+
+	chunk_range(m, chunk, &from, &count);
+	return from;
+}
+
 /* Threshold k is dealt with, and so are all that were reached meanwhile. */
 static void pass_over(struct master *m, uint64_t k)
 {

@@ -55,6 +55,9 @@ void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_m
 		return;
 	if (msg->b.figures.asked == m->restart.asks)
 		tw_figures_settle(m, c);
+	c->waits = msg->b.figures.waits;
+	c->pin = msg->b.figures.pin;
+	c->from = msg->b.figures.from;
 	if (plausible(&msg->b.figures)) {
 		if (msg->b.figures.forwards)
 			note(ctx, msg, tw_cell_number(m, c));
@@ -65,6 +68,45 @@ void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_m
 		       "worker %u.%u says figures of itself that cannot be: they are not shown",
 		       msg->h.from, tw_cell_number(m, c));
 	c->doubted = true;
+}
+
+/* The first that has not passed on the chunk; the last one, if all say that they have. */
+static uint32_t has_chunk(const struct master *m, uint32_t slot)
+{
+	const uint32_t last = tw_plan_cells(m->plan) - 1;
+	const uint64_t from = tw_score_chunk_from(m, m->member[slot].chunk);
+	uint32_t cell = 0;
+
+	while (cell < last && tw_cell_at(m, slot, cell)->pin == m->eval.pin &&
+	       tw_cell_at(m, slot, cell)->from == from)
+		cell++;
+	return cell;
+}
+
+/* From this cell so many steps on, each to the one that it waits for; UINT32_MAX: to an end. */
+static uint32_t follow(const struct master *m, uint32_t slot, uint32_t cell, uint32_t steps)
+{
+	while (steps-- && cell < tw_plan_cells(m->plan))
+		cell = tw_cell_at(m, slot, cell)->waits;
+	return cell < tw_plan_cells(m->plan) ? cell : UINT32_MAX;
+}
+
+uint32_t tw_figures_culprit(const struct master *m, uint32_t slot)
+{
+	const uint32_t cells = tw_plan_cells(m->plan);
+	uint32_t cell = 0;
+
+	if (m->member[slot].chunk != NO_CHUNK)
+		return has_chunk(m, slot);
+	for (uint32_t k = 0; k < cells; k++) {
+		if (follow(m, slot, cell, 1) == UINT32_MAX)
+			return cell;
+		for (uint32_t n = 1; n <= cells; n++) /* some wait for each other, as they say */
+			if (follow(m, slot, cell, n) == cell)
+				return cell;
+		cell = follow(m, slot, cell, 1);
+	}
+	return cell;
 }
 
 void tw_figures_ask_cell(struct master *m, struct tw_context *ctx, struct cell_info *c)

@@ -561,6 +561,6 @@ void tw_replicas_compare(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_ERROR,
 		       "the parameters of worker %u are not those of worker %u: it joins again", k,
 		       speaker);
-		tw_master_expel(m, ctx, k, TW_REFUSED_FENCED);
+		tw_master_expel(m, ctx, k, m->member[k].node, TW_REFUSED_FENCED);
 	}
 }

@@ -53,9 +53,28 @@ static uint32_t planned(const struct rounds *r)
 	       r->stripes[STRIPE_REFUSED];
 }
 
-static uint64_t *have_of(struct master *m, uint32_t slot)
+static uint64_t *have_of(const struct master *m, uint32_t slot)
 {
 	return m->rounds.have + (size_t)slot * m->rounds.words;
+}
+
+bool tw_round_is_under_way(const struct master *m, uint32_t slot)
+{
+	const uint32_t *stage_of = m->plan->staging.stage_of;
+	bool some = false, all = true;
+	uint32_t stage;
+
+	if (!stage_of || !m->member[slot].stripe.have)
+		return m->member[slot].stripe.have;
+	stage = tw_plan_stage_of(m->plan, tw_figures_culprit(m, slot));
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		if (stage_of[s] == stage) {
+			const bool have = have_of(m, slot)[s / 64] >> s % 64 & 1;
+
+			some = some || have;
+			all = all && have;
+		}
+	return some && !all;
 }
 
 static void begin_stripe(struct master *m, struct tw_context *ctx, uint32_t slot,

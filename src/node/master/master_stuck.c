@@ -7,6 +7,8 @@
  *
  *  (1) nobody is removed before somebody has finished such work: a first step may take any time.
  *      Of a member that has finished none itself, the others' pace is known.
+ *      Of a worker that has cells, one cell holds up the others: that one is removed, and the
+ *      others begin anew.
  *  (2) who was removed is not let in again before its process was started again: it would hold up
  *      the others once more.
  *  (3) time in which the master itself stood still does not count.
@@ -16,6 +18,8 @@
  *      a member that is given work, finishes some, or gets less patience than before moves it.
  *      Before that time, and where nobody waits for anybody, a check does not look at members. */
 #include "node/master/master.h"
+
+#include <stdio.h>
 
 #define PACE_WINDOW 32
 #define PATIENCE    10                 /* times the longest */
@@ -102,7 +106,7 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 	if (m->phase == PHASE_SCORE)
 		return m->scores.chunk[e->chunk].since;
 	if (m->phase == PHASE_RUN && tw_master_rounds(m) && !m->optimise &&
-	    (!tw_round_planned(e) || e->stripe.have ||
+	    (!tw_round_planned(e) || tw_round_is_under_way(m, slot) ||
 	     !m->rounds.stripes[STRIPE_COMPLETE])) /* (5) */
 		return INT64_MAX;
 	if (m->phase == PHASE_RUN && !tw_master_rounds(m) && !e->held.count) /* it scores only */
@@ -122,15 +126,20 @@ static int64_t allowed(const struct master *m, const struct member *e)
 void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
 {
 	struct member *e = &m->member[slot];
+	const struct tw_addr who = tw_master_holds_up(m, slot);
+	const bool staged = tw_plan_is_staged(m->plan);
+	char cell[16] = "";
 
+	if (staged)
+		snprintf(cell, sizeof cell, ".%u", who.index);
 	tw_say(ctx, TW_WARNING,
-	       "worker %u is removed: it answers, but has made no progress for %.3g s while others "
-	       "waited for it (cluster.stuck is %.3g s)",
-	       slot, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
-	e->barred_node = e->node;
-	e->barred_boot = e->boot;
+	       "worker %u%s is removed: it answers, but has made no progress for %.3g s while "
+	       "others waited for it (cluster.stuck is %.3g s)",
+	       slot, cell, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
+	e->barred_node = who.node;
+	e->barred_boot = staged ? tw_cell_at(m, slot, who.index)->boot : e->boot;
 	tw_slots_put(&m->members.barred, slot, true);
-	tw_master_expel(m, ctx, slot, TW_REFUSED_STUCK);
+	tw_master_expel(m, ctx, slot, who.node, TW_REFUSED_STUCK);
 }
 
 static int64_t period(const struct master *m)

@@ -159,6 +159,16 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	}
 }
 
+struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot)
+{
+	uint32_t cell;
+
+	if (!tw_plan_is_staged(m->plan))
+		return (struct tw_addr){ m->member[slot].node, TW_WORKER, 0 };
+	cell = tw_figures_culprit(m, slot);
+	return (struct tw_addr){ tw_cell_at(m, slot, cell)->node, TW_WORKER, (uint16_t)cell };
+}
+
 /* What a shard is waited for; NULL: nothing. */
 static const char *owes(const struct master *m, const struct shard_info *i)
 {
@@ -230,7 +240,7 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (tw_master_waits_for(m, k)) {
 			out->slot = k;
-			out->whom = (struct tw_addr){ m->member[k].node, TW_WORKER, 0 };
+			out->whom = tw_master_holds_up(m, k);
 			out->why = expected_of(m, k);
 			return true;
 		}

@@ -8,6 +8,7 @@
  *  (3) what a worker was told and may have lost is told again when its connection is made anew. */
 #include "node/master/master.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- words ---------------------------------------------------------------------------------- */
@@ -373,10 +374,19 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	tw_master_remove(m, ctx, slot, TW_LEFT);
 }
 
-void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, enum tw_refusal why)
+void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t node,
+		     enum tw_refusal why)
 {
-	tw_master_refuse_node(ctx, m->member[slot].node, m->member[slot].incarnation, why);
+	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, why);
 	tw_master_remove(m, ctx, slot, TW_GONE);
+}
+
+/* Of a worker with cells: which one pushes to this shard. */
+static void name_cell(const struct master *m, uint32_t shard, char *out, size_t room)
+{
+	if (tw_plan_is_staged(m->plan))
+		snprintf(out, room, ".%u",
+			 tw_plan_cell_for(m->plan, m->plan->staging.stage_of[shard], 0));
 }
 
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -384,6 +394,7 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	const struct tw_body_refuse *b = &msg->b.refuse;
 	const uint32_t s = msg->h.shard;
 	const struct member *e;
+	char cell[16] = "";
 
 	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
 	    s >= m->plan->problem.shards || b->slot >= m->plan->crew.workers)
@@ -393,11 +404,12 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 		return;
 	if (!e->live || e->incarnation != msg->h.incarnation)
 		return;
+	name_cell(m, s, cell, sizeof cell);
 	tw_say(ctx, TW_WARNING,
-	       "worker %u is removed: %d of its contributions in a row were not finite, while "
+	       "worker %u%s is removed: %d of its contributions in a row were not finite, while "
 	       "those of other workers were",
-	       b->slot, TW_STRIKES);
-	tw_master_expel(m, ctx, b->slot, TW_REFUSED_NUMBERS);
+	       b->slot, cell, TW_STRIKES);
+	tw_master_expel(m, ctx, b->slot, node_for(m, b->slot, s), TW_REFUSED_NUMBERS);
 }
 
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -247,6 +247,10 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_links_idle(w, ctx);
 		return;
 	}
+	if (timer == TW_TIMER_FIGURES) {
+		tw_stage_figures_due(w, ctx);
+		return;
+	}
 	if (!tw_worker_is_member(w)) {
 		tw_worker_hello(w, ctx, true);
 		return;

@@ -239,7 +239,7 @@ enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 
 /* --- worker_membership.c ------------------------------------------------------------------ */
 
-enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE, TW_TIMER_HEARD };
+enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE, TW_TIMER_HEARD, TW_TIMER_FIGURES };
 
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */

@@ -148,6 +148,8 @@ void tw_worker_evaluated(struct worker *w, struct tw_context *ctx)
 	}
 	e->wanted = false;
 	drop_pinned(w);
+	if (w->stage)
+		tw_stage_passed(w, ctx, &e->what);
 	if (w->stage && e->out) {
 		tw_stage_send_act(w, ctx,
 				  &(struct tw_body_act){ .pin = e->what.pin,

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_figures.c - what a cell counts of itself, and tells: notes here, FIGURES to the master. */
+/* worker_figures.c - what a cell counts of itself, and tells: notes here, FIGURES to the master.
+ *
+ *  (1) a timer looks once a second.  If the cell has made moves since, or waits for another cell
+ *      than it has told, it tells.  If not, all is told, and the timer rests until it computes.
+ *  (2) pipelines wait all the time, for a moment: only a wait in which it made no move since the
+ *      last look is told. */
 #include "node/worker/worker.h"
 
-#define REPORT TW_SECOND /* between two that nobody has asked for */
+#define REPORT TW_SECOND
 
 static bool is_among(struct tw_block *const *list, uint32_t count, const struct tw_block *b)
 {
@@ -42,7 +47,7 @@ void tw_stage_count_memory(struct worker *w)
 	c->memory = bytes > c->memory ? bytes : c->memory;
 }
 
-static void note(struct worker *w, struct tw_context *ctx)
+void tw_stage_tell(struct worker *w, struct tw_context *ctx)
 {
 	const struct worker_stage *s = w->stage;
 	const struct stage_counts *c = &s->counts;
@@ -66,16 +71,15 @@ static void note(struct worker *w, struct tw_context *ctx)
 							       .memory = c->memory } });
 }
 
-/* The master need not know the cell: it knows who has which place. */
+/* The master need not hear which cell it is: it knows who has which place. */
 static void report(struct worker *w, struct tw_context *ctx, uint64_t asked)
 {
-	struct stage_counts *c = &w->stage->counts;
+	const struct stage_counts *c = &w->stage->counts;
 	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_FIGURES);
 	const int64_t now = tw_now(ctx);
 
 	if (!m)
 		return;
-	c->told = now;
 	m->h.flags = TW_FLAG_FREE;
 	m->b.figures = (struct tw_body_figures){
 		.asked = asked,
@@ -91,17 +95,61 @@ static void report(struct worker *w, struct tw_context *ctx, uint64_t asked)
 		.memory = c->memory,
 		.depth = c->depth,
 		.versions = c->versions,
+		.pin = c->pin,
+		.from = c->from,
+		.waits = c->waits,
 	};
 	tw_send(ctx, m);
 }
 
-void tw_stage_tell(struct worker *w, struct tw_context *ctx)
+void tw_stage_forget_counts(struct worker *w, struct tw_context *ctx)
 {
-	const struct stage_counts *c = &w->stage->counts;
+	w->stage->counts = (struct stage_counts){ .waits = UINT32_MAX };
+	tw_stage_watch(w, ctx);
+}
 
-	note(w, ctx);
-	if (!c->told || tw_now(ctx) - c->told >= REPORT)
-		report(w, ctx, 0);
+void tw_stage_watch(struct worker *w, struct tw_context *ctx)
+{
+	struct stage_counts *c = &w->stage->counts;
+
+	if (!c->watched)
+		tw_timer(ctx, TW_TIMER_FIGURES, REPORT);
+	c->watched = true;
+}
+
+void tw_stage_passed(struct worker *w, struct tw_context *ctx, const struct tw_body_eval *what)
+{
+	struct stage_counts *c = &w->stage->counts;
+
+	c->tests++;
+	c->pin = what->pin;
+	c->from = what->from;
+	tw_stage_watch(w, ctx);
+}
+
+/* The cell of its worker that it waits for; UINT32_MAX: none. */
+static uint32_t waits_for(const struct worker *w)
+{
+	struct tw_wait wait;
+
+	return tw_worker_waits(w, &wait) && wait.whom.role == TW_WORKER ? wait.whom.index
+									: UINT32_MAX;
+}
+
+void tw_stage_figures_due(struct worker *w, struct tw_context *ctx)
+{
+	struct stage_counts *c = &w->stage->counts;
+	const uint64_t moves = c->forwards + c->backwards + c->tests;
+	const bool moved = moves != c->moves;
+	const uint32_t waits = moved ? UINT32_MAX : waits_for(w); /* (2) */
+
+	c->watched = false;
+	if (!tw_worker_is_member(w) || (!moved && waits == c->waits)) /* (1) */
+		return;
+	c->moves = moves;
+	c->waits = waits;
+	report(w, ctx, 0);
+	tw_stage_watch(w, ctx);
 }
 
 void tw_stage_asked(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)

@@ -237,7 +237,7 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	tw_exchange_renew(&w->exchange);
 	if (w->stage) {
 		w->stage->seq_before = 0;
-		w->stage->counts = (struct stage_counts){ 0 };
+		tw_stage_forget_counts(w, ctx);
 		tw_links_renew(w);
 	}
 	if (!restore(w, ctx, m))

@@ -153,6 +153,7 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	if (!s->counts.forwards && !r->back)
 		s->counts.first = r->began;
 	tw_stage_count_memory(w);
+	tw_stage_watch(w, ctx);
 	ctx->world->compute(ctx, c);
 }
 

@@ -104,7 +104,10 @@ struct stage_counts {
 	uint64_t sent;                       /* bytes of activations and their gradients */
 	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
 	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
-	int64_t told;                        /* when the master was told of this; 0: never */
+	uint64_t tests, pin, from;           /* evaluations that it passed on; the last of them */
+	uint64_t moves;                      /* made when the timer of its figures last fired */
+	uint32_t waits;                      /* for this cell, as it told then; UINT32_MAX: none */
+	bool watched;                        /* that timer is set */
 };
 
 struct worker_stage {
@@ -196,8 +199,16 @@ bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
 
 /* What it holds now may be the most so far. */
 void tw_stage_count_memory(struct worker *w);
-/* A note of what it has done; and, once a second, the same to the master. */
+/* A note of what it has done. */
 void tw_stage_tell(struct worker *w, struct tw_context *ctx);
+/* A new identity: nothing is done. */
+void tw_stage_forget_counts(struct worker *w, struct tw_context *ctx);
+/* It has passed on an evaluation. */
+void tw_stage_passed(struct worker *w, struct tw_context *ctx, const struct tw_body_eval *what);
+/* It computes: the master is told of it once a second, and when it has come to a halt. */
+void tw_stage_watch(struct worker *w, struct tw_context *ctx);
+/* TW_TIMER_FIGURES. */
+void tw_stage_figures_due(struct worker *w, struct tw_context *ctx);
 /* ASK: what it has done, to the master. */
 void tw_stage_asked(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 
