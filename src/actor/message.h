@@ -43,7 +43,8 @@ enum tw_type {
 	TW_HELLO = 1, /* worker, server → master: let me in, or: I am still here */
 	TW_WELCOME,   /* master → worker: your slot and incarnation */
 	TW_REFUSE, /* master → worker: no (fenced, or it does not fit): join again or go; shard →
-			 master: this worker's contributions are not finite, again and again */
+			 master: this worker's contributions are not finite, again and again;
+			 worker → master: another cell of me says what cannot be */
 	TW_VIEW,   /* master → shards, workers: membership, where shards are */
 	TW_BYE,  /* worker, server → master: I leave; master → all: it is over, or you may go */
 	TW_HOST, /* master → server → shard: take this range (payload: its part) */
@@ -172,13 +173,15 @@ struct tw_body_welcome {
 };
 struct tw_body_refuse {
 	uint32_t why;  /* enum tw_refusal */
-	uint32_t slot; /* shard → master: whose contributions; h.incarnation is the worker's */
+	uint32_t slot; /* shard → master: whose contributions; h.incarnation is the worker's.  A
+			  cell → master: which other cell */
 };
 enum tw_refusal {
 	TW_REFUSED_FENCED = 1,
 	TW_REFUSED_FULL,    /* no slot is free now: ask again later */
 	TW_REFUSED_NUMBERS, /* its contributions are not finite, again and again: go */
 	TW_REFUSED_STUCK,   /* it made no progress while others waited for it: go */
+	TW_REFUSED_LIES,    /* it said to another cell of its worker what cannot be: go */
 };
 /* VIEW's tail: struct tw_place per shard (to workers), or struct tw_member (to shards).  WELCOME's
  * tail: struct tw_place per shard and per cell of the worker. */

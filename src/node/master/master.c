@@ -153,7 +153,10 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 			tw_master_leaves(m, ctx, msg);
 		break;
 	case TW_REFUSE:
-		tw_master_let_go(m, ctx, msg);
+		if (msg->from.role == TW_WORKER)
+			tw_cells_accused(m, ctx, msg);
+		else
+			tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
 		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current &&

@@ -381,6 +381,8 @@ void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chun
 void tw_stuck_owes_part(struct master *m);
 /* Name this member and remove it: others have waited for it for so long. */
 void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited);
+/* Who was removed from this slot is not let in again before it was started again. */
+void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot);
 /* Set TIMER_STUCK, where somebody may be stuck at all. */
 void tw_stuck_watch(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */
@@ -460,6 +462,8 @@ void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *wh
 void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who);
 /* A cell asks to join. */
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* A cell says of another one of its worker that it says what cannot be. */
+void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);

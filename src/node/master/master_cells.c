@@ -278,6 +278,23 @@ void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 	}
 }
 
+/* Whose word it is against whose, nobody else can tell: the accused one goes. */
+void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	const uint32_t slot = msg->h.from, liar = msg->b.refuse.slot;
+	const struct cell_info *by = m->members.cells.cell ? tw_cell_on(m, msg->from.node) : NULL;
+	const struct cell_info *c;
+
+	if (msg->b.refuse.why != TW_REFUSED_LIES || !tw_master_from_member(m, ctx, msg) || !by ||
+	    liar >= tw_plan_cells(m->plan) || liar == tw_cell_number(m, by))
+		return;
+	c = tw_cell_at(m, slot, liar);
+	tw_say(ctx, TW_WARNING, "worker %u.%u is removed: it said to worker %u.%u what cannot be",
+	       slot, liar, slot, tw_cell_number(m, by));
+	tw_stuck_bar(m, slot, c->node, c->boot);
+	tw_master_expel(m, ctx, slot, c->node, TW_REFUSED_LIES);
+}
+
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node)
 {
 	struct cell_info *c = tw_cell_on(m, node);

@@ -123,9 +123,16 @@ static int64_t allowed(const struct master *m, const struct member *e)
 	return m->phase == PHASE_SCORE && score > work ? score : work;
 }
 
+void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
+{
+	m->member[slot].barred_node = node;
+	m->member[slot].barred_boot = boot;
+	tw_slots_put(&m->members.barred, slot, true);
+}
+
 void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
 {
-	struct member *e = &m->member[slot];
+	const struct member *e = &m->member[slot];
 	const struct tw_addr who = tw_master_holds_up(m, slot);
 	const bool staged = tw_plan_is_staged(m->plan);
 	char cell[16] = "";
@@ -136,9 +143,7 @@ void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int
 	       "worker %u%s is removed: it answers, but has made no progress for %.3g s while "
 	       "others waited for it (cluster.stuck is %.3g s)",
 	       slot, cell, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
-	e->barred_node = who.node;
-	e->barred_boot = staged ? tw_cell_at(m, slot, who.index)->boot : e->boot;
-	tw_slots_put(&m->members.barred, slot, true);
+	tw_stuck_bar(m, slot, who.node, staged ? tw_cell_at(m, slot, who.index)->boot : e->boot);
 	tw_master_expel(m, ctx, slot, who.node, TW_REFUSED_STUCK);
 }
 

@@ -112,6 +112,19 @@ void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 	tw_send(ctx, m);
 }
 
+void tw_stage_accuse(struct worker *w, struct tw_context *ctx)
+{
+	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_REFUSE);
+	const uint32_t liar = w->stage->liar;
+
+	w->stage->liar = UINT32_MAX;
+	if (!m)
+		return;
+	m->b.refuse = (struct tw_body_refuse){ .why = TW_REFUSED_LIES, .slot = liar };
+	tw_send(ctx, m);
+	tw_worker_start_again(w, ctx);
+}
+
 void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot)
 {
 	struct worker_stage *s = w->stage;
@@ -170,12 +183,22 @@ static bool is_test(const struct tw_header *h, const union tw_body *b)
 	return h->type == TW_ACT && b->act.pin;
 }
 
+/* The cell before may have begun the next stream while this one has something left to push. */
+static bool is_of_next_stream(const struct worker *w, const struct tw_header *h,
+			      const union tw_body *b)
+{
+	const struct worker_stage *s = w->stage;
+
+	return h->type == TW_ACT && !b->act.pin && h->view == w->me.id.generation &&
+	       b->act.stream == s->stream + 1 && s->total != UINT64_MAX;
+}
+
 /* An evaluation goes on when a new generation begins. */
 static bool is_early(const struct worker *w, const struct tw_header *h, const union tw_body *b)
 {
 	return h->incarnation > w->me.id.incarnation ||
-	       (h->incarnation == w->me.id.incarnation && h->view > w->me.id.generation &&
-		!is_test(h, b));
+	       (h->incarnation == w->me.id.incarnation &&
+		((h->view > w->me.id.generation && !is_test(h, b)) || is_of_next_stream(w, h, b)));
 }
 
 static bool is_timely(const struct worker *w, const struct tw_header *h, const union tw_body *b)
@@ -297,23 +320,50 @@ static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cel
 		return;
 	if (act ? hear_act(w, ctx, m) : hear_grad(w, ctx, m))
 		return;
-	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from cell %u of worker %u cannot be",
+	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from worker %u.%u cannot be",
 	       act ? "activations" : "gradients",
-	       (unsigned long long)(act ? m->b.act.micro : m->b.grad.micro), cell, w->me.id.slot);
-	w->stage->broken = true;
+	       (unsigned long long)(act ? m->b.act.micro : m->b.grad.micro), w->me.id.slot, cell);
+	w->stage->liar = cell;
+}
+
+/* A cell of this worker says what is not its to say; who is none of them is nobody. */
+static void hear_stray(struct worker *w, struct tw_context *ctx, const struct early *m)
+{
+	const uint32_t cell = tw_stage_cell_at(w, m->from.node);
+
+	if (cell == UINT32_MAX)
+		return;
+	tw_say(ctx, TW_WARNING, "%s is not for worker %u.%u to say to worker %u.%u",
+	       tw_type_name(m->h.type), w->me.id.slot, cell, w->me.id.slot, w->stage->cell);
+	w->stage->liar = cell;
+}
+
+/* No cell can be further than what has begun. */
+static void hear_closed(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number)
+{
+	struct worker_stage *s = w->stage;
+
+	if (number > w->exchange.seq - s->seq_before + s->early_room) {
+		tw_say(ctx, TW_WARNING,
+		       "worker %u.%u says that %llu contributions are closed, which cannot be",
+		       w->me.id.slot, cell, (unsigned long long)number);
+		s->liar = cell;
+	} else if (number > s->closed[cell]) {
+		s->closed[cell] = number;
+	}
 }
 
 static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
 {
 	const uint32_t cell = said_by(w, m->h.type, &m->b, &m->from);
-	struct worker_stage *s = w->stage;
 
-	if (cell == UINT32_MAX)
+	if (cell == UINT32_MAX) {
+		hear_stray(w, ctx, m);
 		return;
+	}
 	switch (m->h.type) {
 	case TW_CLOSED:
-		if (m->b.closed.number > s->closed[cell])
-			s->closed[cell] = m->b.closed.number;
+		hear_closed(w, ctx, cell, m->b.closed.number);
 		break;
 	case TW_HEARD:
 		tw_link_confirmed(w, cell, m->b.heard.number);

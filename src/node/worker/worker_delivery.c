@@ -116,7 +116,9 @@ void tw_link_say(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 		return;
 	}
 	if (l->last - l->held == s->early_room) { /* it says nothing of what it has */
-		s->broken = true;
+		tw_say(ctx, TW_WARNING, "worker %u.%u does not say what it has of us",
+		       w->me.id.slot, cell);
+		s->liar = cell;
 		return;
 	}
 	one = said_at(s, l, ++l->last);

@@ -266,6 +266,12 @@ void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw
 			   "not finite, while those of other workers were; check the memory, the "
 			   "processor and the data of this machine, then join again",
 			   TW_STRIKES);
+	} else if (m->b.refuse.why == TW_REFUSED_LIES && master) {
+		tw_worker_stop(w, ctx);
+		tw_give_up(ctx, TW_CANCELLED,
+			   "the master removed this worker: another cell got from it what cannot "
+			   "be; check the memory and the processor of this machine, and that all "
+			   "processes are the same program, then join again");
 	} else if (m->b.refuse.why == TW_REFUSED_STUCK && master) {
 		tw_worker_stop(w, ctx);
 		tw_give_up(ctx, TW_CANCELLED,

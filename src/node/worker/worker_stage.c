@@ -377,15 +377,18 @@ static bool make_move(struct worker *w, struct tw_context *ctx)
 void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_stage *s = w->stage;
+	uint64_t stream;
 
-	if (s->earlies)
-		tw_stage_hear_early(w, ctx);
-	while (make_move(w, ctx))
-		;
+	do {
+		stream = s->stream;
+		if (s->earlies)
+			tw_stage_hear_early(w, ctx);
+		while (make_move(w, ctx))
+			;
+	} while (s->stream != stream && s->earlies);
 	tw_stage_tell_closed(w, ctx);
-	if (s->broken) {
-		s->broken = false;
-		tw_worker_start_again(w, ctx);
+	if (s->liar != UINT32_MAX) {
+		tw_stage_accuse(w, ctx);
 		return;
 	}
 	if (!s->cell && stops(w) && !tw_stage_is_busy(w))

@@ -118,7 +118,7 @@ struct worker_stage {
 	bool moves;                  /* it asks to join when what it computes is done (7) */
 	struct cell_link *link;      /* by cell (8) */
 	bool idle_set;               /* its timer is */
-	bool broken;                 /* another cell says what cannot be: the worker is given up */
+	uint32_t liar;               /* this cell says what cannot be; UINT32_MAX: none does */
 	struct tw_pipe_shape shape;
 
 	/* (1) */
@@ -259,6 +259,8 @@ bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell,
 /* A message to another cell of this worker. */
 struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
 				enum tw_type type);
+/* A cell has said what cannot be: the master is told, and this one joins again as somebody new. */
+void tw_stage_accuse(struct worker *w, struct tw_context *ctx);
 /* WELCOME: where the cells of this worker are; the world is told, too. */
 void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* The cell of this worker on this node; UINT32_MAX: none, or this one. */

@@ -70,6 +70,7 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 	s->cells = tw_plan_cells(w->plan);
 	s->shape = tw_plan_pipe_shape(w->plan);
 	s->total = UINT64_MAX;
+	s->liar = UINT32_MAX;
 	for (uint32_t k = 0; k < p->stages; k++)
 		if (window_of(p, k) > s->early_room)
 			s->early_room = window_of(p, k);
