@@ -44,6 +44,7 @@ struct tw_cluster {
 	tw_observer observer; /* may be NULL */
 	void *observer_arg;
 	const _Atomic int *interrupted; /* number of SIGINT/SIGTERM so far; may be NULL */
+	const char *trace;              /* threads, tcp: file of the timeline; NULL: none */
 };
 
 /* What workers do with their time, of which each moment counts once: computing; else transferring,

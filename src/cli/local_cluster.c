@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -161,6 +162,19 @@ static void keep_own(struct local *l, size_t i, struct ends *mine)
 	}
 }
 
+/* Every process has a file of its own.  False: there is none. */
+static bool name_trace(const struct local *l, size_t i, char *out, size_t room)
+{
+	const char *file = ((const struct tw_work_flags *)l->call->flags)->trace;
+	const bool server = i >= l->workers;
+
+	if (!file || !*file)
+		return false;
+	snprintf(out, room, "%s.%s-%zu", file, server ? "server" : "worker",
+		 server ? i - l->workers + 1 : i + 1);
+	return true;
+}
+
 static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 {
 	const size_t n = child_count(l);
@@ -177,9 +191,12 @@ static enum tw_status enter(struct local *l, size_t i, struct tw_error *why)
 		.job = l->job,
 		.wish = wish_of(l, i),
 	};
+	char trace[4200];
 	json_t *result = NULL;
 	enum tw_status status;
 
+	if (name_trace(l, i, trace, sizeof trace))
+		q.trace = trace;
 	if (!mine.route || !mine.accepted)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the connections");
 	keep_own(l, i, &mine);

@@ -14,10 +14,12 @@ struct tw_work_flags {
 	bool json, again, explain;
 	const char *run, *isa, *log;
 	uint64_t checkpoints;
-	/* sim only */
 	const char *trace; /* NULL: the verb has no such flag */
-	uint32_t threads;
+	uint32_t threads;  /* sim only */
 };
+
+#define TW_TRACE_FLAG(help)                                                                        \
+	TW_FLAG(struct tw_work_flags, trace, "trace", TW_TEXT, "", "FILE", 0, 0, help)
 
 #define TW_WORK_FLAGS(run_help)                                                                    \
 	TW_FLAG_MANY(struct tw_work_flags, set, "set", "PATH=VALUE",                               \

@@ -8,6 +8,7 @@
 #include "metrics/progress.h"
 #include "run/result.h"
 #include "world/memory_store.h"
+#include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
 
@@ -149,6 +150,8 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	if (j->q->metrics &&
 	    tw_json_lines_open(&j->metrics, j->q->metrics, j->q->log, why) != TW_OK)
 		return why->status;
+	if (j->q->trace && tw_trace_check(j->q->trace, why) != TW_OK)
+		return why->status;
 	if (j->q->job) {
 		j->job = j->q->job;
 		j->engine = j->q->engine;
@@ -236,6 +239,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		.observer_arg = j,
 		.interrupted = j->q->interrupted,
 		.cells = tw_plan_cells(p),
+		.trace = j->q->trace,
 	};
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may

@@ -18,6 +18,7 @@ struct tw_join_request {
 	void (*prepared)(
 		void); /* called when job and data are here and it asks to join; may be NULL */
 	const char *metrics;            /* file of JSON lines; NULL: none */
+	const char *trace;              /* timeline for Perfetto; NULL: none */
 	struct tw_transfer_paths paths; /* what may be opened of what the master's job names */
 	/* Where a worker listens if the job has no servers: sets net->listen.  Called when the job
 	 * is known; NULL: it has inherited pairs. */

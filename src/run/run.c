@@ -16,6 +16,7 @@
 #include "vec/clone.h"
 #include "world/memory_store.h"
 #include "world/threads.h"
+#include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
 
@@ -234,6 +235,7 @@ static void enter_world(struct run *r)
 				    : NULL,
 		.observer_arg = r,
 		.interrupted = q->interrupted,
+		.trace = q->trace,
 	};
 
 	if (r->job->world == TW_WORLD_SIM) {
@@ -546,20 +548,6 @@ static void release(struct run *r)
 	tw_run_directory_close(r->dir);
 }
 
-/* A file that cannot be written is a wrong request: said before anything is made. */
-static enum tw_status check_trace(const char *path, struct tw_error *why)
-{
-	FILE *f = tw_regular_stream(path, "a");
-
-	if (!f)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--trace: %s cannot be written: %s; name a file in a directory "
-			       "that is there, or " TW_STREAM_NAMES,
-			       path, tw_cause(errno));
-	fclose(f);
-	return TW_OK;
-}
-
 static enum tw_status make_cast(struct run *r, struct tw_error *why)
 {
 	const bool virtual = r->job->world == TW_WORLD_SIM; /* other clocks begin at 0 again */
@@ -752,7 +740,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	if (status == TW_OK)
 		status = check_memory(request, job, engine, why);
 	if (status == TW_OK && request->trace)
-		status = check_trace(request->trace, why);
+		status = tw_trace_check(request->trace, why);
 	if (status == TW_OK) {
 		job->plan.checkpoint.final = request->dir != NULL;
 		job->plan.checkpoint.stop_after = request->checkpoints;

@@ -15,7 +15,7 @@ struct tw_run_request {
 	const char *dir;      /* run directory; NULL: nothing is kept */
 	bool again;           /* start over where a run is finished */
 	const char *metrics;  /* file of JSON lines; NULL: none */
-	const char *trace;    /* sim: timeline for Perfetto; NULL: none */
+	const char *trace;    /* timeline for Perfetto; not on ranks; NULL: none */
 	uint32_t threads;     /* sim: compute pool; 0: as the job says */
 	uint64_t checkpoints; /* stop as if interrupted after this many; 0: never */
 	const struct tw_log *log;

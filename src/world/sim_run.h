@@ -15,7 +15,7 @@
 #include "world/sim.h"
 #include "world/sim_compute.h"
 #include "world/sim_queue.h"
-#include "world/sim_trace.h"
+#include "world/trace.h"
 
 #define SIM_TIMERS 16
 

@@ -85,6 +85,7 @@ static void compute(struct hand *me)
 	const struct tw_engine *engine = me->world->cluster->engine;
 	struct tw_compute *job;
 	struct tw_inputs in;
+	int64_t began;
 
 	tw_threads_enter(me, c);
 	job = c->wanted;
@@ -99,12 +100,15 @@ static void compute(struct hand *me)
 	tw_threads_drain(me, c);
 	tw_threads_work(me);
 
+	began = tw_threads_now(me->world);
 	in = job->in;
 	in.cancel = &me->stop;
 	if (atomic_load(&me->world->over) || atomic_load(&me->stop))
 		job->status = TW_CANCELLED;
 	else
 		job->status = tw_scratch_run(&me->scratch, me->world->heap, engine, &in, job);
+	if (me->world->trace.file)
+		tw_threads_trace_compute(me->world, c, job, began);
 
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
@@ -411,7 +415,7 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 			.world = &tw_threads_world,
 			.self = seat->addr,
 			.boot = cluster->boot ? cluster->boot : 1,
-			.noting = cluster->observer != NULL,
+			.noting = cluster->observer || cluster->trace,
 			.heap = cluster->heap,
 			.engine = cluster->engine,
 		},
@@ -599,8 +603,10 @@ enum tw_status tw_threads_run(const struct tw_cluster *cluster,
 			false; /* what is sent changes under the reader: that is its point */
 	w.job_end = &w.job;
 	w.began = tw_threads_now(&w);
-	if (make(&w) == TW_OK)
+	if (make(&w) == TW_OK && tw_trace_open(&w.trace, cluster->trace, &ran->error) == TW_OK) {
 		run(&w);
+		tw_threads_trace_close(&w);
+	}
 	unmake(&w);
 	return ran->error.status;
 }

@@ -193,15 +193,16 @@ static void context_note(struct tw_context *ctx, struct tw_note *note)
 {
 	struct threads *w = context_of(ctx)->cell->world;
 	uint64_t received;
-	bool go_on;
+	bool go_on = true;
 
-	if (!w->cluster->observer)
-		return;
 	if (note->kind == TW_NOTE_PINNED || note->kind == TW_NOTE_PROGRESS)
 		tw_threads_bytes(w, &note->bytes, &received);
 	pthread_mutex_lock(&w->note_lock);
 	note->at = tw_threads_now(w); /* inside: times of notes never go back */
-	go_on = w->cluster->observer(w->cluster->observer_arg, note);
+	if (w->cluster->observer)
+		go_on = w->cluster->observer(w->cluster->observer_arg, note);
+	if (w->trace.file)
+		tw_threads_trace_note(w, ctx->self, note);
 	pthread_mutex_unlock(&w->note_lock);
 	if (!go_on && !atomic_exchange(&w->stopped_by_observer, true))
 		tw_threads_wake(&w->hand[HOUSEKEEPER]);

@@ -32,6 +32,7 @@
 #include "actor/message_pool.h"
 #include "world/scratch.h"
 #include "world/threads.h"
+#include "world/trace.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -153,6 +154,7 @@ struct threads {
 	struct cell **ready;                   /* a ring, each cell at most once */
 	size_t ready_first;
 	pthread_mutex_t ready_lock, end_lock, note_lock;
+	struct trace trace;         /* guarded by note_lock while threads run */
 	struct job *job, **job_end; /* guarded by the storekeeper's lock */
 	_Alignas(64) _Atomic bool over;
 	_Atomic bool stopped_by_observer;
@@ -221,6 +223,15 @@ void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
 /* "worker 3", or as the gateway says. */
 void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
 		     size_t room);
+
+/* threads_trace.c: the first two only while a trace is open */
+
+/* A computation that began then has ended. */
+void tw_threads_trace_compute(struct threads *w, const struct cell *c, const struct tw_compute *job,
+			      int64_t began);
+/* With note_lock held. */
+void tw_threads_trace_note(struct threads *w, struct tw_addr who, const struct tw_note *note);
+void tw_threads_trace_close(struct threads *w);
 
 /* threads_context.c */
 

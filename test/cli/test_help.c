@@ -99,7 +99,7 @@ static void wrong_requests_are_refused(void **state)
 		{ "sim examples/asgd.yaml --set cluster.workers=none", "cluster.workers" },
 		{ "sim examples/asgd.yaml --set strategy=dana2", "dana" },
 		{ "sim examples/hogwild.yaml", "thalweg train" },
-		{ "train examples/asgd.yaml --trace x.json", "there is no flag --trace of train" },
+		{ "train examples/asgd.yaml --threads 2", "there is no flag --threads of train" },
 		{ "bench exchagne", "did you mean exchange?" },
 		{ "help strategeis", "did you mean 'strategies'?" },
 		{ "doctor now", "doctor does not take 'now'" },

@@ -17,6 +17,10 @@ static const char *const roles[] = { "worker", "server", NULL };
 static enum tw_status check_flags(const struct tw_join_flags *f, enum tw_rendezvous_source source,
 				  struct tw_error *why)
 {
+	if (*f->work.trace && (source != TW_WHERE_ARGUMENT || f->workers > 1))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--trace is for one process: give ADDRESS and no --workers, and "
+			       "each process a file of its own");
 	if (source != TW_WHERE_ARGUMENT && *f->save)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--save needs ADDRESS: without it every rank would write the "
@@ -107,6 +111,7 @@ static const struct tw_flag flags[] = {
 				     "role of this process: worker, or server (holds a part of "
 				     "the parameters)"),
 	  .value = "ROLE" },
+	TW_TRACE_FLAG("write a timeline of this process for Perfetto (Chrome's trace format)"),
 	TW_FLAG(struct tw_join_flags, workers, "workers", TW_U32, "1", "N", 1, TW_CROWD_PROCESSES,
 		"number of workers to start, each a process"),
 	TW_LINK_FLAGS(struct tw_join_flags, link,

@@ -47,6 +47,7 @@ static int serve(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("run directory (default: runs/ plus the job file's name)"),
+	TW_TRACE_FLAG("write a timeline of this process for Perfetto (Chrome's trace format)"),
 	TW_LINK_FLAGS(struct serve_flags, link,
 		      "address where others join: HOST:PORT, or :PORT for all addresses "
 		      "(default: 127.0.0.1:7433)",

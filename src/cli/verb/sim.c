@@ -11,8 +11,8 @@ static int sim(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("keep checkpoints, log and result in this directory (default: keep nothing)"),
-	TW_FLAG(struct tw_work_flags, trace, "trace", TW_TEXT, "", "FILE", 0, 0,
-		"write a timeline for Perfetto (Chrome's trace format) to a file or /dev/stdout"),
+	TW_TRACE_FLAG("write a timeline for Perfetto (Chrome's trace format) to a file or "
+		      "/dev/stdout"),
 	TW_FLAG(struct tw_work_flags, threads, "threads", TW_U32, "0", "N", 0, 1024,
 		"number of compute threads; 0: all cores; the result is the same for any number"),
 	TW_FLAG_END,

@@ -51,6 +51,13 @@ static int train(const struct tw_call *call)
 			    worlds[f->world]);
 		return TW_EXIT_WRONG;
 	}
+	if (*f->work.trace &&
+	    (f->world == MPI || (!f->processes && (launcher.name || launcher.tasks > 1)))) {
+		tw_log_line(call->log, TW_ERROR, "",
+			    "--trace is for threads and for --processes; leave it out on the ranks "
+			    "and tasks of a launcher");
+		return TW_EXIT_WRONG;
+	}
 	if (f->world == TCP && !f->processes && launcher.slurm && launcher.tasks > 1)
 		return tw_tasks_train(call, &launcher, &f->tasks);
 	if (*f->tasks.key || f->tasks.insecure) {
@@ -67,6 +74,9 @@ static int train(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_WORK_FLAGS("run directory (default: runs/ plus the job file's name)"),
+	TW_TRACE_FLAG(
+		"write a timeline for Perfetto (Chrome's trace format); with --processes each "
+		"process has its own file: FILE, FILE.worker-1, FILE.server-1, ..."),
 	TW_FLAG(struct train_flags, processes, "processes", TW_BOOL, "false", NULL, 0, 0,
 		"start a process for every worker and server instead of threads"),
 	{ .option = TW_OPTION_CHOICE(struct train_flags, world, "world", "auto", worlds,
@@ -82,6 +92,8 @@ static const struct tw_flag flags[] = {
 };
 
 static const struct tw_example examples[] = {
+	{ "thalweg train examples/mlp-digits.yaml --trace timeline.json",
+	  "see in ui.perfetto.dev who computed what, and when" },
 	{ "thalweg train examples/hogwild.yaml",
 	  "train in threads; keep everything in runs/hogwild" },
 	{ "thalweg train examples/ssgd.yaml --again --json", "start over; the result as JSON" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_trace.c - writes the timeline of a simulated run, event by event. */
-#include "world/sim_trace.h"
+/* trace.c - writes the timeline of a run, event by event. */
+#include "world/trace.h"
 
 #include "base/regular_file.h"
 
@@ -11,6 +11,19 @@
 /* Microseconds with three decimals; a run that resumes begins before its time 0. */
 #define PRIus      ".3f"
 #define MICROS(ns) ((double)(ns) / 1e3)
+
+enum tw_status tw_trace_check(const char *path, struct tw_error *why)
+{
+	FILE *f = tw_regular_stream(path, "a");
+
+	if (!f)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--trace: %s cannot be written: %s; name a file in a directory "
+			       "that is there, or " TW_STREAM_NAMES,
+			       path, tw_cause(errno));
+	fclose(f);
+	return TW_OK;
+}
 
 enum tw_status tw_trace_open(struct trace *t, const char *path, struct tw_error *why)
 {

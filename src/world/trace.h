@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_trace.h - a run as Chrome's trace-event JSON, which Perfetto opens.
+/* trace.h - a run as Chrome's trace-event JSON, which Perfetto opens.
  *
- * One process per node, one thread per actor; a computation is a slice, a message two slices
- * bound by an arrow, an apply an instant.  All functions do nothing while no trace is open. */
-#ifndef TW_WORLD_SIM_TRACE_H
-#define TW_WORLD_SIM_TRACE_H
+ * One process per node, one thread per actor; a computation is a slice, an apply an instant, and in
+ * the simulator a message two slices bound by an arrow.  All functions do nothing while no trace is
+ * open, and are called by one thread at a time. */
+#ifndef TW_WORLD_TRACE_H
+#define TW_WORLD_TRACE_H
 
 #include "actor/actor.h"
 
@@ -16,6 +17,8 @@ struct trace {
 	const char *path;
 };
 
+/* A file that cannot be written is a wrong request: said before anything is made. */
+enum tw_status tw_trace_check(const char *path, struct tw_error *why);
 enum tw_status tw_trace_open(struct trace *t, const char *path, struct tw_error *why);
 /* Ends the JSON; TW_IO if anything could not be written. */
 enum tw_status tw_trace_close(struct trace *t, struct tw_error *why);
