@@ -59,7 +59,7 @@ static void sleep_until_mail(struct hand *me)
 static void wait_for_work(struct hand *me)
 {
 	struct threads *w = me->world;
-	const int64_t until = tw_threads_now(w) + SPIN;
+	const int64_t began = tw_threads_now(w), until = began + SPIN;
 	int64_t now;
 
 	atomic_fetch_add(&w->idle, 1);
@@ -76,6 +76,7 @@ static void wait_for_work(struct hand *me)
 	sleep_until_mail(me);
 out:
 	atomic_fetch_sub(&w->idle, 1);
+	me->spent[TW_USE_WAITING] += tw_threads_now(w) - began;
 }
 
 /* Run the oldest computation that was asked for, with the cell left open to others (4). */
@@ -85,6 +86,7 @@ static void compute(struct hand *me)
 	const struct tw_engine *engine = me->world->cluster->engine;
 	struct tw_compute *job;
 	struct tw_inputs in;
+	int64_t began;
 
 	tw_threads_enter(me, c);
 	job = c->wanted;
@@ -101,10 +103,12 @@ static void compute(struct hand *me)
 
 	in = job->in;
 	in.cancel = &me->stop;
+	began = tw_threads_now(me->world);
 	if (atomic_load(&me->world->over) || atomic_load(&me->stop))
 		job->status = TW_CANCELLED;
 	else
 		job->status = tw_scratch_run(&me->scratch, me->world->heap, engine, &in, job);
+	me->spent[TW_USE_COMPUTING] += tw_threads_now(me->world) - began;
 
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
@@ -124,6 +128,7 @@ static void *worker(void *arg)
 	struct threads *w = me->world;
 
 	pthread_setname_np(pthread_self(), c->name);
+	me->began = tw_threads_now(w);
 	while (!atomic_load(&w->over)) {
 		/* the batch is what was left in a hurry; nobody else is inside now (4) */
 		const bool mail = c->batch || atomic_load(&c->box);
@@ -144,6 +149,9 @@ static void *worker(void *arg)
 		else
 			wait_for_work(me);
 	}
+	/* what is neither computing nor waiting is work on messages */
+	me->spent[TW_USE_TRANSFERRING] = tw_threads_now(w) - me->began -
+					 me->spent[TW_USE_COMPUTING] - me->spent[TW_USE_WAITING];
 	return NULL;
 }
 
@@ -173,6 +181,26 @@ void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *receive
 static void count_bytes(struct threads *w)
 {
 	tw_threads_bytes(w, &w->ran->bytes_sent, &w->ran->bytes_received);
+}
+
+/* Where the workers' time went; where they are in several processes, nobody has all of it. */
+static void count_usage(struct threads *w)
+{
+	struct tw_usage *u = &w->ran->usage;
+
+	if (w->options.gateway)
+		return;
+	for (size_t k = 0; k < w->workers; k++) {
+		u->workers++;
+		for (size_t use = 0; use < TW_USES; use++) {
+			const double seconds =
+				(double)w->hand[WORKERS + k].spent[use] / (double)TW_SECOND;
+
+			u->all[use] += seconds;
+			if (k < TW_USE_WORKERS)
+				u->worker[k][use] = seconds;
+		}
+	}
 }
 
 /* The storekeeper */
@@ -513,8 +541,10 @@ static void unmake(struct threads *w)
 		w->job = j->next;
 		tw_threads_job_free(w, j);
 	}
-	if (w->hand)
+	if (w->hand) {
 		count_bytes(w);
+		count_usage(w);
+	}
 	for (size_t k = 0; w->hand && k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 
