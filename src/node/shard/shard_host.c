@@ -128,8 +128,6 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (h->unhost)
 		return;
 	s->fence.generation = m->h.view;
-	if (m->h.incarnation > s->fence.term)
-		s->fence.term = m->h.incarnation;
 	s->members.live = h->live;
 	if (h->attempt > s->reduce.attempt)
 		s->reduce.attempt = h->attempt;
