@@ -366,8 +366,9 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
 		tw_cells_down(m, ctx, node); /* others waited with it */
-	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
-	if (slot == UINT32_MAX || m->member[slot].heard)
+	/* our welcome was on its way, or a shard has turned it away; if the word is an old one, the
+	 * node hears that it is out */
+	if (slot == UINT32_MAX)
 		return;
 	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	tw_master_remove(m, ctx, slot, TW_LEFT);
