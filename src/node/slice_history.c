@@ -63,7 +63,7 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 	for (uint32_t k = 0; k < c->push.ranges; k++) {
 		struct tw_note note = { .kind = TW_NOTE_APPLY,
 					.shard = s->index,
-					.slot = c->slot,
+					.slot = c->slot / tw_plan_lanes(s->plan, s->index),
 					.incarnation = c->incarnation,
 					.seq = c->seq,
 					.tau = c->tau,

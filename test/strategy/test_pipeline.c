@@ -141,11 +141,12 @@ static void every_schedule_keeps_its_word(void **state)
 static void versions_are_there(const struct tw_pipeline *p, const void *options,
 			       const struct tw_pipe_shape *shape, uint32_t cell, bool there)
 {
+	const struct tw_pipe_post post = tw_pipeline_post(p, shape, cell);
 	uint64_t version = 0, last = 0;
 	bool all = true;
 
 	for (uint64_t k = 0; k < 400; k++) {
-		const struct tw_pipe_move m = p->move(shape, cell, k);
+		const struct tw_pipe_move m = p->move(&post, k);
 		const uint64_t v = tw_pipeline_reads(p, options, shape, m.micro);
 
 		version += m.deed == TW_UPDATE;

@@ -91,7 +91,7 @@ static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
 {
 	const struct shard *s = (const struct shard *)a;
 
-	if (!m || !s->members.worker || m->h.from >= s->plan->crew.workers ||
+	if (!m || !s->members.worker || m->h.from >= s->members.senders ||
 	    m->from.role != TW_WORKER)
 		return;
 	tw_fetch(tw_shard_worker(s, m->h.from), sizeof(struct shard_worker));
