@@ -259,8 +259,8 @@ struct tw_body_push {
 	float residual;              /* norm of what its codec owes after it */
 	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
 					they were not finite */
-	uint32_t lanes, pad; /* rounds: so many lanes of the sender's stage push in this one; 0: it
-				has no others */
+	uint32_t lane;  /* of its stage that says this */
+	uint32_t lanes; /* rounds: so many of them push in this one; 0: it has no others */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
@@ -277,6 +277,7 @@ struct tw_body_pull {
 	uint64_t number; /* comes back in the answer */
 	uint64_t clock;  /* of the worker, or TW_CLOCK_UNKNOWN */
 	uint64_t link;   /* the sender has closed the link up to this number: nothing of it comes */
+	uint32_t lane, pad; /* as in PUSH */
 };
 /* A worker that joins, or comes back from idleness, takes its clock from the answers. */
 #define TW_CLOCK_UNKNOWN UINT64_MAX

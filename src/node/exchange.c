@@ -138,7 +138,7 @@ static struct tw_msg *message_to(struct exchange *x, struct tw_context *ctx, con
 
 	if (!m)
 		return NULL;
-	m->h.from = x->who->slot * x->lanes + x->lane;
+	m->h.from = x->who->slot;
 	m->h.incarnation = x->who->incarnation;
 	m->h.view = x->who->generation;
 	m->h.shard = h->shard;
@@ -160,6 +160,7 @@ static void send_slice(struct exchange *x, struct tw_context *ctx, const struct 
 	m->b.push.rate = s->base.rate;
 	m->b.push.number = s->number;
 	m->b.push.link = s->link;
+	m->b.push.lane = x->lane;
 	if (s->payload) {
 		m->payload = tw_block_keep(s->payload);
 		m->payload_at = s->at;
@@ -179,7 +180,8 @@ static void send_pull(struct exchange *x, struct tw_context *ctx, struct holder 
 					   .round = round,
 					   .number = h->number,
 					   .clock = x->clock_known ? x->clock : TW_CLOCK_UNKNOWN,
-					   .link = h->closed };
+					   .link = h->closed,
+					   .lane = x->lane };
 	tw_send(ctx, m);
 }
 
@@ -206,6 +208,7 @@ bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const s
 		return false;
 	m->h.flags = TW_FLAG_FREE;
 	m->b.pull.pin = pin;
+	m->b.pull.lane = x->lane;
 	tw_send(ctx, m);
 	return true;
 }

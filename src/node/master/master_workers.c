@@ -76,8 +76,8 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 	}
 }
 
-/* A worker as a shard knows it: by the cells that speak to the shard, each a sender
- * (tw_plan_senders).  Returns how many. */
+/* A worker as a shard knows it: the cells that speak to the shard, the lanes of its stage in order.
+ * Returns how many. */
 static uint32_t name_senders(const struct master *m, const struct tw_member *who, uint32_t shard,
 			     struct tw_member *out)
 {
@@ -86,7 +86,6 @@ static uint32_t name_senders(const struct master *m, const struct tw_member *who
 
 	for (uint32_t l = 0; l < lanes; l++) {
 		out[l] = *who;
-		out[l].slot = who->slot * lanes + l;
 		out[l].node = stage ? tw_cell_at(m, who->slot, stage->cell + l)->node
 				    : m->member[who->slot].node;
 	}

@@ -293,7 +293,16 @@ static void new_generation(struct shard *s, uint64_t generation)
 
 static bool names(const struct shard *s, const struct tw_member *m)
 {
-	return m->slot < s->members.senders;
+	return m->slot < s->plan->crew.workers;
+}
+
+/* Entry k of a view by the shard's own count: a worker has an entry for each lane, in order. */
+static struct tw_member entry(const struct shard *s, const struct tw_member *list, size_t k)
+{
+	struct tw_member one = list[k];
+
+	one.slot = one.slot * s->members.lanes + (uint32_t)(k % s->members.lanes);
+	return one;
 }
 
 /* Who is not in a full view is gone. */
@@ -304,7 +313,7 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 
 	for (size_t k = 0; k < count; k++)
 		if (names(s, &list[k]))
-			tw_shard_worker(s, list[k].slot)->listed = number;
+			tw_shard_worker(s, entry(s, list, k).slot)->listed = number;
 	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
@@ -342,9 +351,12 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		new_generation(s, m->h.view);
 	if (full)
 		remove_absent(s, ctx, list, count);
-	for (size_t k = 0; k < count; k++)
-		if (names(s, &list[k]) && list[k].state <= TW_LEFT)
-			member(s, ctx, &list[k], full);
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_member one = entry(s, list, k);
+
+		if (names(s, &list[k]) && one.state <= TW_LEFT)
+			member(s, ctx, &one, full);
+	}
 	s->members.live = m->b.view.live;
 	tw_bucket_check(s, ctx);
 	tw_shard_release(s, ctx);
