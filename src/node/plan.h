@@ -454,7 +454,7 @@ static inline uint32_t tw_plan_cells(const struct tw_plan *p)
 {
 	return p->staging.cells ? p->staging.cells : 1;
 }
-/* Which stage a cell computes, and which cell computes a micro-batch of a stage. */
+/* Which stage a cell computes ... */
 static inline uint32_t tw_plan_stage_of(const struct tw_plan *p, uint32_t cell)
 {
 	uint32_t stage = 0;
@@ -465,6 +465,14 @@ static inline uint32_t tw_plan_stage_of(const struct tw_plan *p, uint32_t cell)
 		cell -= p->staging.lanes[stage++];
 	return stage;
 }
+/* ... in which of its lanes. */
+static inline uint32_t tw_plan_lane_of(const struct tw_plan *p, uint32_t cell)
+{
+	const struct tw_pipe_shape shape = tw_plan_pipe_shape(p);
+
+	return cell - tw_pipe_first_cell(&shape, tw_plan_stage_of(p, cell));
+}
+/* Which cell computes a micro-batch of a stage. */
 static inline uint32_t tw_plan_cell_for(const struct tw_plan *p, uint32_t stage, uint64_t micro)
 {
 	const struct tw_stage *s = &p->staging.stage[stage];

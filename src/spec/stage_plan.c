@@ -63,6 +63,7 @@ static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uin
 	double *compute = tw_arena_get(&job->arena, 2 * e->cuts * sizeof *compute);
 	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
 	const struct tw_stage_costs costs = { .compute = compute,
+					      .lanes = job->plan.staging.lanes,
 					      .cross = compute ? compute + e->cuts : NULL,
 					      .counts = counts,
 					      .parts = e->cuts - 1 };
