@@ -316,7 +316,7 @@ static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why
 			   "other lanes would have none; use place: servers, or leave lanes out";
 	} else if (flushes && !rounds) {
 		sentence = "the lanes of a stage share an update of this schedule, which needs a "
-			   "round; use gate: [whole-round gate], or pipeline: [at-once pipeline]";
+			   "round; use gate: [whole-round gate], or leave lanes out";
 	} else if (rounds && counts_each(p)) {
 		sentence = "treats every contribution of a round on its own, and the lanes of a stage "
 			   "share one; use the mean of a round, or leave lanes out";
