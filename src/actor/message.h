@@ -259,7 +259,7 @@ struct tw_body_push {
 	float residual;              /* norm of what its codec owes after it */
 	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
 					they were not finite */
-	uint32_t lane;  /* of its stage that says this */
+	uint32_t lane;               /* of its stage that says this */
 	uint32_t lanes; /* rounds: so many of them push in this one; 0: it has no others */
 	struct tw_range range[TW_RANGES];
 };
@@ -418,7 +418,7 @@ struct tw_body_grad {
 	uint64_t seen;         /* as in ACT */
 };
 struct tw_body_closed {
-	uint64_t mark;      /* stream << 40 | micro-batch: of mine, all before this one are closed */
+	uint64_t mark; /* stream << 40 | micro-batch: of mine, all before this one are closed */
 	uint32_t cell, pad; /* who says it */
 };
 struct tw_body_part {

@@ -88,8 +88,8 @@ struct tw_stage {
 	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
 	uint32_t batch;                  /* samples of a full micro-batch */
 	double forward, backward;        /* shares of a step's work */
-	size_t stash;   /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch; /* bytes of a computation */
+	size_t stash;         /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch;       /* bytes of a computation */
 	uint32_t cell, lanes; /* the cells that compute it in turn: the first of them, how many */
 	struct tw_pipe_keeps keeps; /* of a cell: the most of any lane */
 };
@@ -255,8 +255,7 @@ static inline bool tw_plan_is_with_stage(const struct tw_plan *p)
 
 static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 {
-	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate,
-				       p->staging.lanes };
+	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate, p->staging.lanes };
 }
 
 /* The stage that this shard belongs to; NULL: there are none. */

@@ -118,9 +118,10 @@ static enum tw_status lists_of(struct stage_play *y, const struct tw_schedule_re
 		return TW_OK;
 	}
 	if (tw_plan_cells(p) > p->staging.stages)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "--read-csv: the job's stages have several lanes, and in a file each "
-			       "belongs to one row; use --set cluster.lanes=[]");
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--read-csv: the job's stages have several lanes, and in a file each "
+			"belongs to one row; use --set cluster.lanes=[]");
 	st = tw_schedule_read(r->read, &y->file, why);
 	if (st != TW_OK)
 		return st;
@@ -317,16 +318,15 @@ static json_t *row_of(const struct stage_play *y, bool file, uint32_t s)
 		"{s:I, s:I, s:I, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, "
 		"s:f, s:f, s:f}",
 		"stage", (json_int_t)s, "cell", (json_int_t)y->owner[s], "lanes",
-		(json_int_t)t->lanes, "cut_after", after,
-		"parameters", (json_int_t)t->floats, "forward_seconds", at->deed[TW_FORWARD],
-		"backward_seconds", at->deed[TW_BACKWARD], "sent_forward_bytes",
-		(double)t->send_bytes, "sent_backward_bytes", (double)t->return_bytes, "in_flight",
-		(json_int_t)stage[s].keeps.depth, "versions", (json_int_t)stage[s].keeps.versions,
-		"staleness", (json_int_t)stage[s].keeps.late, "mismatch",
-		(json_int_t)stage[s].keeps.mismatch, "idle_share",
-		idle_of(y, s, t->lanes), "memory_bytes", tw_stage_memory_sum(&m),
-		"versions_bytes", m.versions, "activations_bytes", m.activations, "gradients_bytes",
-		m.gradients, "scratch_bytes", m.scratch);
+		(json_int_t)t->lanes, "cut_after", after, "parameters", (json_int_t)t->floats,
+		"forward_seconds", at->deed[TW_FORWARD], "backward_seconds", at->deed[TW_BACKWARD],
+		"sent_forward_bytes", (double)t->send_bytes, "sent_backward_bytes",
+		(double)t->return_bytes, "in_flight", (json_int_t)stage[s].keeps.depth, "versions",
+		(json_int_t)stage[s].keeps.versions, "staleness", (json_int_t)stage[s].keeps.late,
+		"mismatch", (json_int_t)stage[s].keeps.mismatch, "idle_share",
+		idle_of(y, s, t->lanes), "memory_bytes", tw_stage_memory_sum(&m), "versions_bytes",
+		m.versions, "activations_bytes", m.activations, "gradients_bytes", m.gradients,
+		"scratch_bytes", m.scratch);
 }
 
 static enum tw_status answer(const struct stage_play *y, const struct tw_schedule_request *r,

@@ -283,11 +283,11 @@ static json_t *cell(const struct tw_plan *p, struct tw_stage_figures *f, uint32_
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
 			 count(slot), "stage", count(stage), "lane", count(lane), "micro_batches",
-			 count(n.backwards),
-			 "forward_seconds", number(seconds(n.forward_time) / (double)n.forwards),
-			 "backward_seconds", number(seconds(n.backward_time) / (double)n.backwards),
-			 "update_seconds", number(seconds(n.update_time) / (double)n.updates),
-			 "idle", number(1 - busy / span), "activation_bytes_sent", count(n.sent),
+			 count(n.backwards), "forward_seconds",
+			 number(seconds(n.forward_time) / (double)n.forwards), "backward_seconds",
+			 number(seconds(n.backward_time) / (double)n.backwards), "update_seconds",
+			 number(seconds(n.update_time) / (double)n.updates), "idle",
+			 number(1 - busy / span), "activation_bytes_sent", count(n.sent),
 			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
 			 count(n.memory));
 }
@@ -305,9 +305,8 @@ json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 	lanes = json_array();
 	for (uint32_t k = 0; k < all; k++)
 		if (tw_stage_figures_of(f, k / tw_plan_cells(p), k % tw_plan_cells(p)).forwards)
-			json_array_append_new(cells,
-					      cell(p, f, k / tw_plan_cells(p),
-						   k % tw_plan_cells(p)));
+			json_array_append_new(
+				cells, cell(p, f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
 	whole = json_array_size(cells) == all;
 	for (uint32_t s = 0; s < p->staging.stages; s++)
 		json_array_append_new(lanes, count(p->staging.stage[s].lanes));

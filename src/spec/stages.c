@@ -112,9 +112,9 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 	    (job->model == TW_MODEL_NETWORK && !is_auto(job)))
 		return tw_job_refuse(
 			job, why,
-			job->cluster.stages > 1        ? "cluster.stages"
+			job->cluster.stages > 1    ? "cluster.stages"
 			: job->cluster.lanes.count ? "cluster.lanes"
-						       : "model.stages",
+						   : "model.stages",
 			"stages need an order in which they compute; use %s, or leave "
 			"this out",
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
@@ -291,16 +291,18 @@ static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why
 	if (most == 1)
 		return TW_OK;
 	if (flushes && p->dealing.accumulate < most)
-		return tw_job_refuse(job, why, "data.accumulate",
-				     "%u micro-batches per update are too few for %u lanes, some of "
-				     "which would have none; use at least %u",
-				     p->dealing.accumulate, most, most);
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too few for %u lanes, some of "
+			"which would have none; use at least %u",
+			p->dealing.accumulate, most, most);
 	if (p->dealing.accumulate > TW_RANGES * (flushes ? least : 1))
-		return tw_job_refuse(job, why, "data.accumulate",
-				     "%u micro-batches per update are too many for %u lanes, because "
-				     "a contribution of a lane has at most %u; use at most %u",
-				     p->dealing.accumulate, flushes ? least : most, TW_RANGES,
-				     TW_RANGES * (flushes ? least : 1));
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too many for %u lanes, because "
+			"a contribution of a lane has at most %u; use at most %u",
+			p->dealing.accumulate, flushes ? least : most, TW_RANGES,
+			TW_RANGES * (flushes ? least : 1));
 	if (tw_pipeline_is_vertical(s->schedule, s->options)) {
 		field = "cluster.lanes";
 		sentence = s->schedule->options
@@ -318,8 +320,9 @@ static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why
 		sentence = "the lanes of a stage share an update of this schedule, which needs a "
 			   "round; use gate: [whole-round gate], or leave lanes out";
 	} else if (rounds && counts_each(p)) {
-		sentence = "treats every contribution of a round on its own, and the lanes of a stage "
-			   "share one; use the mean of a round, or leave lanes out";
+		sentence =
+			"treats every contribution of a round on its own, and the lanes of a stage "
+			"share one; use the mean of a round, or leave lanes out";
 	} else if (!rounds && (p->gate->traits & (TW_GATE_ACTIVE | TW_GATE_COLLECTS))) {
 		sentence = "counts the contributions of workers, and here every lane makes some; "
 			   "use gate: [at-once gate], or leave lanes out";

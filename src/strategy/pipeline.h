@@ -159,8 +159,8 @@ size_t tw_pipeline_list(const struct tw_pipeline *p, const struct tw_pipe_shape 
 struct tw_pipe_keeps {
 	uint32_t depth;    /* micro-batches between FORWARD and BACKWARD */
 	uint32_t versions; /* of the parameters: those that are still read, and the newest */
-	uint32_t late;     /* updates of the stage between what FORWARD read and its own update ... */
-	uint32_t own;      /* ... that the cell made itself; other lanes take turns with it */
+	uint32_t late; /* updates of the stage between what FORWARD read and its own update ... */
+	uint32_t own;  /* ... that the cell made itself; other lanes take turns with it */
 	uint32_t mismatch; /* ... between FORWARD and BACKWARD, where nothing is stashed */
 };
 struct tw_pipe_keeps tw_pipeline_keeps(const struct tw_pipeline *p, const void *options,

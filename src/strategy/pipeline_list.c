@@ -59,8 +59,8 @@ static uint32_t most(uint32_t a, uint64_t b)
 /* Distinct versions that are read after this move: by backwards of what is in flight, by the next
  * forward; and the newest.  Versions never go back (5), so they are counted in order. */
 static uint32_t count_versions(const struct tw_pipeline *p, const void *options,
-			       const struct tw_pipe_shape *shape,
-			       const struct tw_pipe_post *post, const struct walk *w)
+			       const struct tw_pipe_shape *shape, const struct tw_pipe_post *post,
+			       const struct walk *w)
 {
 	const uint64_t next = tw_pipeline_reads(p, options, shape, w->forwards);
 	uint64_t last = UINT64_MAX;

@@ -92,8 +92,8 @@ static void crash(const struct hybrid *h, uint32_t seed, uint32_t cell, uint64_t
 	if (wrong)
 		fail_msg("strategy: {%s}, lanes: %s, accumulate: %u, seed %u, faults: [%s]: %s (%g "
 			 "applied, %llu dropped, %llu repeated, %llu dealt again, %g s)",
-			 h->strategy, h->lanes ? h->lanes : "[]", h->accumulate, seed, fault, wrong, r->ran.totals.applied,
-			 (unsigned long long)r->ran.totals.dropped,
+			 h->strategy, h->lanes ? h->lanes : "[]", h->accumulate, seed, fault, wrong,
+			 r->ran.totals.applied, (unsigned long long)r->ran.totals.dropped,
 			 (unsigned long long)r->ran.totals.repeated,
 			 (unsigned long long)r->ran.totals.redealt,
 			 (double)r->ran.virtual_ns / 1e9);

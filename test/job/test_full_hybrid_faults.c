@@ -23,22 +23,10 @@ static void every_cell_at_every_event(void **state)
 	}
 }
 
-static void every_lane_at_every_event(void **state)
-{
-	(void)state;
-	for (uint32_t seed = from; seed <= to; seed++) {
-		const uint64_t runs = lane_faults(seed, 1);
-
-		printf("seed %u: %llu runs\n", seed, (unsigned long long)runs);
-		assert_true(runs > 40000);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_cell_at_every_event),
-		cmocka_unit_test(every_lane_at_every_event),
 	};
 
 	if (argc > 1)

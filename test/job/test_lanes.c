@@ -197,8 +197,8 @@ static void as_many_lanes_as_micro_batches_change_no_bit(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < 3; k++) {
-		struct pipe_run *r = digits(TW_WORLD_SIM, 4, clusters[k],
-					    "gate: bsp, pipeline: 1f1b-flush");
+		struct pipe_run *r =
+			digits(TW_WORLD_SIM, 4, clusters[k], "gate: bsp, pipeline: 1f1b-flush");
 
 		pipe_same(r, one, clusters[k]);
 		pipe_free(r);
@@ -341,15 +341,15 @@ static void lanes_balance_unequal_stages(void **state)
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
-		struct pipe_run *r = pipe_run(
-			TW_WORLD_SIM,
-			"model: {quadratic: {dimension: 8, noise: 0.1, stages: 4}}\n"
-			"data: {source: none, samples: 240, batch: 1}\n"
-			"train: {epochs: 1}\nupdate: {rate: 0.01}\ncluster: {%s}\n"
-			"strategy: pipedream\ncheckpoint: {every: 0s}\n"
-			"sim: {compute: {mean: 8s, backward: 1}, latency: 0s, local: 0s, "
-			"bandwidth: 0bit/s}\n",
-			clusters[k]);
+		struct pipe_run *r =
+			pipe_run(TW_WORLD_SIM,
+				 "model: {quadratic: {dimension: 8, noise: 0.1, stages: 4}}\n"
+				 "data: {source: none, samples: 240, batch: 1}\n"
+				 "train: {epochs: 1}\nupdate: {rate: 0.01}\ncluster: {%s}\n"
+				 "strategy: pipedream\ncheckpoint: {every: 0s}\n"
+				 "sim: {compute: {mean: 8s, backward: 1}, latency: 0s, local: 0s, "
+				 "bandwidth: 0bit/s}\n",
+				 clusters[k]);
 
 		assert_int_equal(r->status, TW_OK);
 		span[k] = (double)tw_stage_figures_span(r->figures) / 1e9;
@@ -370,14 +370,15 @@ static void lost_lanes_end_nothing(void **state)
 
 static struct pipe_run *resetting(const char *faults)
 {
-	return pipe_run(TW_WORLD_SIM,
-			"model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
-			"data: {source: none, samples: 30, batch: 1, accumulate: 4}\n"
-			"train: {epochs: 2, seed: 3}\nupdate: {rate: 0.01}\n"
-			"cluster: {lanes: [2, 1, 3]}\nstrategy: pipedream-flush\n"
-			"sim: {compute: {law: exponential, mean: 600ms}, latency: 4ms, jitter: 3ms, "
-			"faults: [%s]}\n",
-			faults);
+	return pipe_run(
+		TW_WORLD_SIM,
+		"model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
+		"data: {source: none, samples: 30, batch: 1, accumulate: 4}\n"
+		"train: {epochs: 2, seed: 3}\nupdate: {rate: 0.01}\n"
+		"cluster: {lanes: [2, 1, 3]}\nstrategy: pipedream-flush\n"
+		"sim: {compute: {law: exponential, mean: 600ms}, latency: 4ms, jitter: 3ms, "
+		"faults: [%s]}\n",
+		faults);
 }
 
 /* Connections between any two cells that break are made anew, and change nothing. */
@@ -409,7 +410,8 @@ static void broken_links_change_no_bit(void **state)
 static void what_does_not_fit_is_refused(void **state)
 {
 #define HEAD                                                                                       \
-	"model: {quadratic: {dimension: 12, stages: 3}}\ndata: {source: none, samples: 20, batch: " \
+	"model: {quadratic: {dimension: 12, stages: 3}}\ndata: {source: none, samples: 20, "       \
+	"batch: "                                                                                  \
 	"1%s}\n"
 	static const struct {
 		const char *data, *rest, *sentence;

@@ -376,9 +376,9 @@ static void lanes_keep_what_the_formula_says(void **state)
 		for (uint32_t s = 3; s-- > 0; after += lanes[s])
 			for (uint32_t l = 0; l < lanes[s]; l++) {
 				const uint32_t deep = (after + lanes[s] - 1) / lanes[s] + 1;
-				const struct tw_pipe_keeps x = tw_pipeline_keeps(
-					dream, OPTIONS(dream, NULL), &shape,
-					tw_pipe_first_cell(&shape, s) + l);
+				const struct tw_pipe_keeps x =
+					tw_pipeline_keeps(dream, OPTIONS(dream, NULL), &shape,
+							  tw_pipe_first_cell(&shape, s) + l);
 
 				CHECK(x.depth == deep && x.versions == deep && x.own == deep - 1);
 				CHECK(x.late == lanes[s] * deep - 1);

@@ -110,9 +110,8 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
 	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
 	if (tw_master_live(m)) {
-		tail = tw_msg_tail(ctx, msg,
-				   tw_master_live(m) * tw_plan_lanes(m->plan, shard) *
-					   sizeof *tail);
+		tail = tw_msg_tail(
+			ctx, msg, tw_master_live(m) * tw_plan_lanes(m->plan, shard) * sizeof *tail);
 		if (!tail)
 			return;
 		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;

@@ -197,7 +197,8 @@ static void apply_set(struct shard *s, struct tw_context *ctx, const struct tw_m
 		      uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++) {
-		const uint32_t lanes = staged_of(s, &set[k]), first = set[k].slot * s->members.lanes;
+		const uint32_t lanes = staged_of(s, &set[k]),
+			       first = set[k].slot * s->members.lanes;
 
 		for (uint32_t l = 0; l < lanes; l++) { /* (3) */
 			struct contribution *c = tw_shard_unstaged(s, first + l, true);

@@ -51,7 +51,7 @@ struct held {
 	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's.  A portion:
 			    number of its batch */
 	double nominal;
-	bool over;       /* nothing more will be computed for it */
+	bool over; /* nothing more will be computed for it */
 };
 
 struct done {

@@ -86,14 +86,15 @@ void tw_stage_send_end(struct worker *w, struct tw_context *ctx)
 {
 	const struct worker_stage *s = w->stage;
 	const uint32_t from = s->cell ? s->post.stage + 1 : 0;
-	const uint32_t to = s->post.stage + 2 < s->shape.stages ? s->post.stage + 2 : s->shape.stages;
+	const uint32_t to =
+		s->post.stage + 2 < s->shape.stages ? s->post.stage + 2 : s->shape.stages;
 
 	for (uint32_t stage = from; stage < to; stage++) {
 		const struct tw_stage *p = &w->plan->staging.stage[stage];
-		const struct said one = { .type = TW_ACT,
-					  .act = { .stream = s->stream,
-						   .micro = s->total,
-						   .stage = stage } };
+		const struct said one = {
+			.type = TW_ACT,
+			.act = { .stream = s->stream, .micro = s->total, .stage = stage }
+		};
 
 		for (uint32_t l = 0; l < p->lanes; l++)
 			if (p->cell + l != s->cell)
@@ -358,8 +359,7 @@ static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct ear
 	struct tw_stage_load c;
 
 	if (!tw_pipe_is_own(&w->stage->post, b->micro)) /* (9) */
-		return b->stream == w->stage->stream &&
-		       tw_stage_is_back(w, ctx, b->micro, b->loss);
+		return b->stream == w->stage->stream && tw_stage_is_back(w, ctx, b->micro, b->loss);
 	if (!f || !f->known || f->dy || b->count != f->what.count)
 		return false;
 	c = crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
@@ -377,7 +377,7 @@ static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cel
 
 	tw_link_confirmed(w, cell, act ? m->b.act.seen : m->b.grad.seen);
 	if (is_test(m->h.type, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
-				  : !tw_link_takes(w, ctx, cell, m->h.seq))
+				      : !tw_link_takes(w, ctx, cell, m->h.seq))
 		return;
 	if (act ? hear_act(w, ctx, cell, m) : hear_grad(w, ctx, m))
 		return;

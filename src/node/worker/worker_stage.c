@@ -23,8 +23,7 @@ static uint64_t own_total(const struct worker_stage *s)
 
 static void no_memory(struct worker *w, struct tw_context *ctx)
 {
-	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model",
-		   w->stage->post.stage);
+	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model", w->stage->post.stage);
 }
 
 static void compute(struct worker *w, struct tw_context *ctx, const struct flight *f,
@@ -77,8 +76,7 @@ static bool forward(struct worker *w, struct tw_context *ctx, uint64_t k)
 	struct flight *f = &s->flight[k % s->window];
 	const bool first = is_first(s), last = is_last_stage(s);
 
-	if (first && !f->known &&
-	    !tw_stage_take_samples(w, ctx, tw_pipe_micro(&s->post, k), f))
+	if (first && !f->known && !tw_stage_take_samples(w, ctx, tw_pipe_micro(&s->post, k), f))
 		return false;
 	if (!f->known)
 		return false;
@@ -335,8 +333,7 @@ void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 
 bool tw_stage_is_busy(const struct worker *w)
 {
-	return tw_worker_busy(w) || w->stage->forwards || w->stage->deal.next ||
-	       w->building.micros;
+	return tw_worker_busy(w) || w->stage->forwards || w->stage->deal.next || w->building.micros;
 }
 
 uint64_t tw_stage_own_closed(const struct worker *w)

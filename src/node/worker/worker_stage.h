@@ -62,7 +62,7 @@ struct stage_version {
 /* What the computation under way touches (3). */
 struct stage_run {
 	const struct flight *of;
-	uint64_t own; /* number of its micro-batch among the cell's own */
+	uint64_t own;                          /* number of its micro-batch among the cell's own */
 	struct tw_block *x, *dy, *stash, *out; /* out: y or dx */
 	struct tw_block **view;
 	bool back;
@@ -139,9 +139,9 @@ struct worker_stage {
 		total; /* total: micro-batches of the stream; UINT64_MAX: no end is known */
 	uint64_t next; /* number of the next move of the endless list */
 	uint64_t forwards, backwards;
-	struct stage_dealing {        /* first cell (9) */
-		uint64_t next, back;  /* micro-batches of the stream dealt; all before are back */
-		struct dealt *of;     /* by micro-batch modulo span */
+	struct stage_dealing {       /* first cell (9) */
+		uint64_t next, back; /* micro-batches of the stream dealt; all before are back */
+		struct dealt *of;    /* by micro-batch modulo span */
 		uint32_t span;
 		uint32_t ranges;      /* leases that the group has samples of ... */
 		uint64_t range_lease; /* ... the last of them */
