@@ -16,7 +16,7 @@
 /* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to tw_shard_let_go. */
 static enum tw_status furnish(struct shard *s)
 {
-	const uint32_t all = s->plan->crew.workers;
+	const uint32_t all = tw_plan_senders(s->plan, s->index);
 	enum tw_status st = tw_slice_init(&s->slice);
 
 	if (st == TW_OK)
