@@ -91,8 +91,8 @@ const struct tw_result_field tw_result_fields[] = {
 	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
 	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
-	  "backwards need); in a run of several processes or ranks cells has those of this one, "
-	  "and bubble and seconds are null; null otherwise" },
+	  "backwards need); bubble and seconds are null while a cell has told nothing; null "
+	  "otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },
