@@ -468,11 +468,13 @@ static void stages_are_shown(void **state)
 static void places_of_cells_are_shown(void **state)
 {
 	const struct tw_pipeline schedule = { .name = "test" };
-	const struct tw_plan staged = { .problem.samples = 1000,
-					.crew.workers = 12,
-					.problem.shards = 2,
-					.staging = { .schedule = &schedule, .stages = 2 },
-					.gate = &gate };
+	const struct tw_plan staged = {
+		.problem.samples = 1000,
+		.crew.workers = 12,
+		.problem.shards = 2,
+		.staging = { .schedule = &schedule, .stages = 2, .cells = 2 },
+		.gate = &gate
+	};
 	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &staged, "master", "h");
 	struct tw_gauges *other = tw_gauges_new(&tw_heap_system, &staged, "worker", "h");
 	const struct tw_gauge_peer peer = {
