@@ -78,7 +78,7 @@ static enum tw_status read_moves(struct tw_job **job, struct tw_error *why)
 
 	snprintf(text, sizeof text,
 		 "model: {quadratic: {dimension: 32, stages: 2}}\n"
-		 "data: {source: none, samples: %u, batch: %u}\n"
+		 "data: {source: none, samples: %d, batch: %d}\n"
 		 "train: {epochs: 1, evaluate: 0}\n"
 		 "update: {rule: sgd, rate: 0.001}\n"
 		 "cluster: {workers: 1, stages: 2, place: with-stage}\n"

@@ -100,9 +100,11 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "checkpoint", "path of the last complete checkpoint, or null" },
 	{ "virtual_seconds", "sim: seconds on the simulated clock" },
 	{ "events", "sim: number of simulated events" },
-	{ "usage", "sim: shares of the workers' time, in which each moment counts once: computing, "
-		   "transferring (a message from or to the worker is on its way), waiting; "
-		   "workers: the three shares of each of the first 64 workers" },
+	{ "usage",
+	  "sim and threads: shares of the workers' time, in which each moment counts once: "
+	  "computing, transferring (sim: a message from or to the worker is on its way; "
+	  "threads: its thread works on messages, its own or those of shards), waiting; "
+	  "workers: the three shares of each of the first 64 workers" },
 	{ "server_link", "sim: bytes that all servers received and sent, in bins of so many "
 			 "virtual seconds; null without servers" },
 	{ "effort", "sim, with compute.by_label or by_sample: the mean of these factors over the "

@@ -66,7 +66,7 @@ static void sleep_until_mail(struct hand *me)
 static void wait_for_work(struct hand *me)
 {
 	struct threads *w = me->world;
-	const int64_t until = tw_threads_now(w) + SPIN;
+	const int64_t began = tw_threads_now(w), until = began + SPIN;
 	int64_t now;
 
 	atomic_fetch_add(&w->idle, 1);
@@ -83,6 +83,7 @@ static void wait_for_work(struct hand *me)
 	sleep_until_mail(me);
 out:
 	atomic_fetch_sub(&w->idle, 1);
+	me->spent[TW_USE_WAITING] += tw_threads_now(w) - began;
 }
 
 /* Its mail and its alarms; visitors may be inside until then (4).  False: there were none. */
@@ -111,6 +112,7 @@ static void *worker(void *arg)
 	struct threads *w = me->world;
 
 	pthread_setname_np(pthread_self(), c->name);
+	me->began = tw_threads_now(w);
 	while (!atomic_load(&w->over)) {
 		bool wants;
 
@@ -119,6 +121,9 @@ static void *worker(void *arg)
 		if (!wants || !tw_threads_compute(me, c))
 			wait_for_work(me);
 	}
+	/* what is neither computing nor waiting is work on messages */
+	me->spent[TW_USE_TRANSFERRING] = tw_threads_now(w) - me->began -
+					 me->spent[TW_USE_COMPUTING] - me->spent[TW_USE_WAITING];
 	return NULL;
 }
 
@@ -148,6 +153,26 @@ void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *receive
 static void count_bytes(struct threads *w)
 {
 	tw_threads_bytes(w, &w->ran->bytes_sent, &w->ran->bytes_received);
+}
+
+/* Where the workers' time went; where they are in several processes, nobody has all of it. */
+static void count_usage(struct threads *w)
+{
+	struct tw_usage *u = &w->ran->usage;
+
+	if (w->options.gateway)
+		return;
+	for (size_t k = 0; k < w->workers; k++) {
+		u->workers++;
+		for (size_t use = 0; use < TW_USES; use++) {
+			const double seconds =
+				(double)w->hand[WORKERS + k].spent[use] / (double)TW_SECOND;
+
+			u->all[use] += seconds;
+			if (k < TW_USE_WORKERS)
+				u->worker[k][use] = seconds;
+		}
+	}
 }
 
 /* The storekeeper */
@@ -489,8 +514,10 @@ static void unmake(struct threads *w)
 		w->job = j->next;
 		tw_threads_job_free(w, j);
 	}
-	if (w->hand)
+	if (w->hand) {
 		count_bytes(w);
+		count_usage(w);
+	}
 	for (size_t k = 0; w->hand && k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 

@@ -82,9 +82,11 @@ static enum tw_status run_timed(struct hand *me, struct cell *c, const struct tw
 	const int64_t began = tw_threads_now(w);
 	const enum tw_status status =
 		tw_scratch_run(&c->owner->scratch, w->heap, w->cluster->engine, in, job);
+	const int64_t took = tw_threads_now(w) - began;
 
+	me->spent[TW_USE_COMPUTING] += took;
 	if (w->options.gateway && status == TW_OK)
-		tw_threads_took(c, (int)job->pass.kind, in->count, tw_threads_now(w) - began);
+		tw_threads_took(c, (int)job->pass.kind, in->count, took);
 	return status;
 }
 

@@ -147,6 +147,7 @@ struct hand {
 	size_t first, works;
 	struct tw_msg_pool messages;
 	uint64_t events;
+	int64_t began, spent[TW_USES];               /* ns; a worker's */
 	_Atomic uint64_t bytes_sent, bytes_received; /* written by this hand only */
 	/* written by others */
 	_Alignas(64) _Atomic bool asleep;
