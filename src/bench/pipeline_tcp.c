@@ -181,7 +181,8 @@ static enum tw_status say_how(const struct tw_bench_how *how, size_t width, stru
 		"parameters with their stage, micro-batches of %d: pipeline-activations moves "
 		"what crosses the cut of an MLP 784-%zu-%zu-%zu-10 (%zu bytes forward, as many "
 		"back) with passes that cost nothing; its floor is a page of C that sends the same "
-		"bytes by plain send and recv, with as many micro-batches (%d) on their way.  "
+		"bytes by plain send and recv, with as many micro-batches (%d) on their way, each "
+		"in memory of its own.  "
 		"pipeline-two-processes trains that MLP; its floor is one worker in one process.  "
 		"Ratios are medians over the rounds",
 		TW_PIPELINE_BATCH, width, width, width, width * TW_PIPELINE_BATCH * sizeof(float),
