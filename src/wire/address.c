@@ -277,8 +277,7 @@ static bool numbers_of(const struct sockaddr_storage *sa, socklen_t bytes, struc
 	return true;
 }
 
-/* Best before the connection is there: an algorithm that has begun to pace leaves its timers behind.
- */
+/* Best before the connection is there: an algorithm that has begun to pace leaves its timers. */
 static void unpace(int fd)
 {
 	/* where that is not allowed, it is slower */
