@@ -49,7 +49,7 @@ enum tw_type {
 	TW_HOST, /* master → server → shard: take this range (payload: its part) */
 	TW_HOSTED, /* shard → master: taken; or: what it was to be taken from cannot be used */
 	TW_STATE,  /* shard → master: what I have (answer to ASK, or after a master came back) */
-	TW_ASK,    /* master → shard: tell me your state */
+	TW_ASK,    /* master → shard: tell me your state; → worker: your figures */
 	TW_LEASE,  /* master → worker: positions to work on */
 	TW_DONE,   /* worker → master: a lease's contributions are on every shard */
 	TW_IDLE,   /* worker → master: I have no lease; master → shard: this worker is idle */
@@ -80,6 +80,7 @@ enum tw_type {
 		      that there are no more micro-batches */
 	TW_GRAD,   /* worker → the cell before: gradients of these activations (payload) */
 	TW_CLOSED, /* worker → its first cell: my contributions are closed up to this one */
+	TW_FIGURES, /* a cell of a worker → master: what I have done so far */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -259,6 +260,8 @@ struct tw_body_push {
 	float residual;              /* norm of what its codec owes after it */
 	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
 					they were not finite */
+	uint32_t lane;               /* of its stage that says this */
+	uint32_t lanes; /* rounds: so many of them push in this one; 0: it has no others */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
@@ -275,6 +278,7 @@ struct tw_body_pull {
 	uint64_t number; /* comes back in the answer */
 	uint64_t clock;  /* of the worker, or TW_CLOCK_UNKNOWN */
 	uint64_t link;   /* the sender has closed the link up to this number: nothing of it comes */
+	uint32_t lane, pad; /* as in PUSH */
 };
 /* A worker that joins, or comes back from idleness, takes its clock from the answers. */
 #define TW_CLOCK_UNKNOWN UINT64_MAX
@@ -402,20 +406,35 @@ struct tw_body_act {
 	uint64_t pin;           /* an evaluation at this version; 0: training */
 	double nominal;         /* samples that weigh 1 */
 	uint32_t count, lease;  /* samples; whose lease they are of */
-	uint32_t stage;         /* of the model, that these are the inputs of */
+	uint32_t stage;         /* of the model, that these are the inputs of; 0: its samples are */
 	uint32_t last;          /* 1: its lease has no more samples after it */
+	uint32_t group, pad;    /* rounds: micro-batches of the group that it is of; 0: M */
 	uint64_t seen;          /* of what you said to me, I have all up to this number */
 };
 struct tw_body_grad {
 	uint64_t stream, micro;
 	double loss;           /* sum of the samples' losses */
-	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
+	uint32_t stage, count; /* of the model, that these are gradients of the outputs of; without
+				  a payload: said by its other lanes to the first cell */
 	uint64_t seen;         /* as in ACT */
 };
 struct tw_body_closed {
-	uint64_t number; /* of contributions in this generation */
-	uint32_t stage, pad;
+	uint64_t mark; /* stream << 40 | micro-batch: of mine, all before this one are closed */
+	uint32_t cell, pad; /* who says it */
 };
+/* What a cell has done since it was welcomed.  Clocks of machines differ, so times are durations,
+ * ns. */
+struct tw_body_figures {
+	uint64_t asked;                       /* number of the ASK answered; 0: unasked */
+	uint64_t forwards, backwards;         /* micro-batches */
+	uint64_t forward_time, backward_time; /* that these took */
+	uint64_t began, ended; /* so long ago: the begin of its first move, the end of its last */
+	uint64_t updates, update_time; /* contributions answered; from the backward before each */
+	uint64_t sent;                 /* bytes of activations and their gradients */
+	uint64_t memory;               /* most bytes of parameters, inputs and stashes */
+	uint32_t depth, versions;      /* most micro-batches in flight, versions in memory */
+};
+#define TW_FIGURE_MOST ((uint64_t)1 << 53) /* no figure is greater, and no double loses it */
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
 	uint32_t slot, pad;  /* of a worker */
@@ -557,6 +576,7 @@ union tw_body {
 	struct tw_body_act act;
 	struct tw_body_grad grad;
 	struct tw_body_closed closed;
+	struct tw_body_figures figures;
 };
 
 struct tw_msg {

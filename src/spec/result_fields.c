@@ -82,16 +82,17 @@ const struct tw_result_field tw_result_fields[] = {
 	  "direction), restarts (with the steepest descent), backups (portions that this process "
 	  "dealt twice) and ended (why it ended); null otherwise" },
 	{ "pipeline",
-	  "for strategy.pipeline: schedule, stages, bubble (share of the time from the first "
+	  "for strategy.pipeline: schedule, stages, lanes (of each stage), bubble (share of the "
+	  "time from the first "
 	  "forward to the last backward in which nodes of workers did not compute), seconds (that "
 	  "time; virtual in sim), and cells: for each node of each worker its worker, stage, "
-	  "micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
+	  "lane, micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
 	  "update lasts from the backward before it until its answer), idle (share), "
 	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
 	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
-	  "backwards need); in a run of several processes or ranks cells has those of this one, "
-	  "and bubble and seconds are null; null otherwise" },
+	  "backwards need); bubble and seconds are null while a cell has told nothing; null "
+	  "otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },

@@ -96,13 +96,21 @@ def same_bits(launchers):
 def stages_on(strategy, ranks, launchers):
     """The cells of a worker are ranks, or share them."""
     text = staged(strategy)
-    want = in_threads(text, 1)["parameters_digest"]
+    want = in_threads(text, 1)
     for launcher in launchers:
         with Run(launcher, ranks, text) as r:
             code = r.wait()
-            check(code == 0 and r.result()["parameters_digest"] == want,
-                  f"{strategy} on {ranks} ranks under {launcher.name} has the bits of "
-                  f"threads: {r.said()[-300:]}")
+            what = f"{strategy} on {ranks} ranks under {launcher.name}"
+            if not check(code == 0 and r.result()["parameters_digest"] ==
+                         want["parameters_digest"],
+                         f"{what} has the bits of threads: {r.said()[-300:]}"):
+                continue
+            mine, theirs = r.result()["pipeline"], want["pipeline"]
+            check([[c[k] for k in ("stage", "micro_batches", "in_flight")] for c in mine["cells"]]
+                  == [[c[k] for k in ("stage", "micro_batches", "in_flight")]
+                      for c in theirs["cells"]] and 0 < mine["bubble"] < 1 and
+                  all(c["backward_seconds"] > 0 for c in mine["cells"]),
+                  f"{what}: rank 0 knows the figures of all cells: {mine}")
 
 
 def stages(launchers):
