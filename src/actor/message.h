@@ -263,6 +263,8 @@ struct tw_body_push {
 	float residual;              /* norm of what its codec owes after it */
 	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
 					they were not finite */
+	uint32_t lane;               /* of its stage that says this */
+	uint32_t lanes; /* rounds: so many of them push in this one; 0: it has no others */
 	struct tw_range range[TW_RANGES];
 };
 struct tw_body_ack {
@@ -279,6 +281,7 @@ struct tw_body_pull {
 	uint64_t number; /* comes back in the answer */
 	uint64_t clock;  /* of the worker, or TW_CLOCK_UNKNOWN */
 	uint64_t link;   /* the sender has closed the link up to this number: nothing of it comes */
+	uint32_t lane, pad; /* as in PUSH */
 };
 /* A worker that joins, or comes back from idleness, takes its clock from the answers. */
 #define TW_CLOCK_UNKNOWN UINT64_MAX
@@ -406,19 +409,21 @@ struct tw_body_act {
 	uint64_t pin;           /* an evaluation at this version; 0: training */
 	double nominal;         /* samples that weigh 1 */
 	uint32_t count, lease;  /* samples; whose lease they are of */
-	uint32_t stage;         /* of the model, that these are the inputs of */
+	uint32_t stage;         /* of the model, that these are the inputs of; 0: its samples are */
 	uint32_t last;          /* 1: its lease has no more samples after it */
+	uint32_t group, pad;    /* rounds: micro-batches of the group that it is of; 0: M */
 	uint64_t seen;          /* of what you said to me, I have all up to this number */
 };
 struct tw_body_grad {
 	uint64_t stream, micro;
 	double loss;           /* sum of the samples' losses */
-	uint32_t stage, count; /* of the model, that these are gradients of the outputs of */
+	uint32_t stage, count; /* of the model, that these are gradients of the outputs of; without
+				  a payload: said by its other lanes to the first cell */
 	uint64_t seen;         /* as in ACT */
 };
 struct tw_body_closed {
-	uint64_t number; /* of contributions in this generation */
-	uint32_t stage, pad;
+	uint64_t mark; /* stream << 40 | micro-batch: of mine, all before this one are closed */
+	uint32_t cell, pad; /* who says it */
 };
 /* What a cell has done since it was welcomed.  Clocks of machines differ, so times are durations,
  * ns. */

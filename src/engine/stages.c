@@ -123,10 +123,11 @@ static double fill_table(const struct table *t, uint32_t stages, double limit)
 	for (uint32_t s = 1; s <= stages; s++)
 		for (size_t from = 0; from < wide; from++) {
 			const size_t here = s * wide + from;
+			const uint32_t lanes = c->lanes ? c->lanes[stages - s] : 1;
 
 			t->best[here] = INFINITY;
 			for (size_t to = from + 1; to < wide; to++) {
-				const double own = stage_cost(t, from, to);
+				const double own = stage_cost(t, from, to) / lanes;
 				const double rest = t->best[(s - 1) * wide + to];
 				double way = fmax(own, rest);
 

@@ -381,12 +381,16 @@ static void stages(struct tw_page *p, const struct gauge_picture *g)
 		for (uint32_t k = 0; k < g->plan->crew.workers * cells; k++) {
 			const struct tw_stage_note n =
 				tw_stage_figures_of(g->stages, k / cells, k % cells);
-			char worker[16], stage[16];
+			const uint32_t s = tw_plan_stage_of(g->plan, k % cells);
+			const uint32_t l = tw_plan_lane_of(g->plan, k % cells);
+			char worker[16], stage[16], lane[16];
 
 			snprintf(worker, sizeof worker, "%u", k / cells);
-			snprintf(stage, sizeof stage, "%u", k % cells);
+			snprintf(stage, sizeof stage, "%u", s);
+			snprintf(lane, sizeof lane, "%u", l);
 			tw_page_labelled_number(p, list[i].name,
-						TW_LABELS({ "worker", worker }, { "stage", stage }),
+						TW_LABELS({ "worker", worker }, { "stage", stage },
+							  { "lane", lane }),
 						list[i].of(&n));
 		}
 	}

@@ -31,7 +31,7 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 {
 	size_t at = 0;
 
-	*x = (struct exchange){ .plan = plan, .who = who, .heap = heap };
+	*x = (struct exchange){ .plan = plan, .who = who, .lanes = 1, .heap = heap };
 	x->holder = tw_heap_zeros(heap, count * sizeof *x->holder);
 	x->slices = tw_heap_zeros(heap, (size_t)count * TW_CREDITS * sizeof *x->slices);
 	x->node_down = tw_heap_zeros(heap, plan->crew.servers + 1);
@@ -160,6 +160,7 @@ static void send_slice(struct exchange *x, struct tw_context *ctx, const struct 
 	m->b.push.rate = s->base.rate;
 	m->b.push.number = s->number;
 	m->b.push.link = s->link;
+	m->b.push.lane = x->lane;
 	if (s->payload) {
 		m->payload = tw_block_keep(s->payload);
 		m->payload_at = s->at;
@@ -179,7 +180,8 @@ static void send_pull(struct exchange *x, struct tw_context *ctx, struct holder 
 					   .round = round,
 					   .number = h->number,
 					   .clock = x->clock_known ? x->clock : TW_CLOCK_UNKNOWN,
-					   .link = h->closed };
+					   .link = h->closed,
+					   .lane = x->lane };
 	tw_send(ctx, m);
 }
 
@@ -206,6 +208,7 @@ bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const s
 		return false;
 	m->h.flags = TW_FLAG_FREE;
 	m->b.pull.pin = pin;
+	m->b.pull.lane = x->lane;
 	tw_send(ctx, m);
 	return true;
 }
@@ -214,8 +217,9 @@ bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const s
  * at the same one: the sum of a shard needs the slices of all of them. */
 static void send_slices(struct exchange *x, struct tw_context *ctx, const struct outgoing *o)
 {
-	const uint32_t senders = x->plan->crew.workers ? x->plan->crew.workers : 1;
-	const uint32_t apart = (uint32_t)((uint64_t)x->who->slot * x->holders / senders);
+	const uint32_t senders = (x->plan->crew.workers ? x->plan->crew.workers : 1) * x->lanes;
+	const uint32_t sender = x->who->slot * x->lanes + x->lane;
+	const uint32_t apart = (uint32_t)((uint64_t)sender * x->holders / senders);
 	const uint32_t first = tw_plan_has_peers(x->plan) ? 0 : apart;
 
 	for (uint32_t k = 0; k < x->holders; k++)

@@ -117,6 +117,7 @@ struct outgoing {
 struct exchange {
 	const struct tw_plan *plan;
 	const struct tw_identity *who;
+	uint32_t lane, lanes; /* which of how many senders of this identity it is */
 	struct tw_heap *heap;
 	struct holder *holder;
 	uint32_t holders;

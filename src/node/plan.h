@@ -88,17 +88,20 @@ struct tw_stage {
 	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
 	uint32_t batch;                  /* samples of a full micro-batch */
 	double forward, backward;        /* shares of a step's work */
-	size_t stash;   /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch; /* bytes of a computation */
-	struct tw_pipe_keeps keeps;
+	size_t stash;         /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch;       /* bytes of a computation */
+	uint32_t cell, lanes; /* the cells that compute it in turn: the first of them, how many */
+	struct tw_pipe_keeps keeps; /* of a cell: the most of any lane */
 };
 
 /* The model of a worker is cut into stages, each computed by a cell of the worker: an actor of its
- * own, on its own node. */
+ * own, on its own node; or by several that take turns, its lanes (strategy/pipeline.h). */
 struct tw_staging {
 	const struct tw_pipeline *schedule; /* NULL: a worker computes everything by itself */
 	const void *options;
-	uint32_t stages;  /* at least 1 */
+	uint32_t stages;       /* at least 1 */
+	const uint32_t *lanes; /* by stage; NULL: one each */
+	uint32_t cells;        /* of a worker: the lanes of all stages */
 	bool with_shards; /* the node of a cell holds the shards of its stage; there are no servers,
 			     and one worker */
 	const struct tw_stage *stage;
@@ -252,13 +255,33 @@ static inline bool tw_plan_is_with_stage(const struct tw_plan *p)
 
 static inline struct tw_pipe_shape tw_plan_pipe_shape(const struct tw_plan *p)
 {
-	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate };
+	return (struct tw_pipe_shape){ p->staging.stages, p->dealing.accumulate, p->staging.lanes };
 }
 
+/* The stage that this shard belongs to; NULL: there are none. */
+static inline const struct tw_stage *tw_plan_stage_at(const struct tw_plan *p, uint32_t shard)
+{
+	return p->staging.stage_of ? &p->staging.stage[p->staging.stage_of[shard]] : NULL;
+}
 /* Updates by which gradients of this shard's stage come late. */
 static inline uint32_t tw_plan_late(const struct tw_plan *p, uint32_t shard)
 {
-	return p->staging.stage_of ? p->staging.stage[p->staging.stage_of[shard]].keeps.late : 0;
+	const struct tw_stage *s = tw_plan_stage_at(p, shard);
+
+	return s ? s->keeps.late : 0;
+}
+
+/* Who pushes to this shard: every worker, or every lane of the shard's stage.  Lane l of the worker
+ * at `slot` is sender slot * lanes + l. */
+static inline uint32_t tw_plan_lanes(const struct tw_plan *p, uint32_t shard)
+{
+	const struct tw_stage *s = tw_plan_stage_at(p, shard);
+
+	return s ? s->lanes : 1;
+}
+static inline uint32_t tw_plan_senders(const struct tw_plan *p, uint32_t shard)
+{
+	return p->crew.workers * tw_plan_lanes(p, shard);
 }
 
 /* Do workers begin a micro-batch with this shard's parameters?  A gate that holds workers holds
@@ -295,7 +318,7 @@ static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt,
 }
 
 /* Snapshots of what a worker was sent that may still be computed on (of a stage: and more, as many
- * as tw_plan_late). */
+ * as it keeps.own). */
 static inline uint32_t tw_plan_memory(const struct tw_plan *p)
 {
 	switch (p->delay.steps ? p->delay.law : TW_DELAY_CONSTANT) {
@@ -428,19 +451,33 @@ static inline bool tw_plan_vector_is_large(const struct tw_plan *p)
 /* Cells of a worker; the number of a cell among those of all workers is its place. */
 static inline uint32_t tw_plan_cells(const struct tw_plan *p)
 {
-	return p->staging.stages ? p->staging.stages : 1;
+	return p->staging.cells ? p->staging.cells : 1;
 }
-/* Which stage a cell computes, and which cell computes a micro-batch of a stage. */
+/* Which stage a cell computes ... */
 static inline uint32_t tw_plan_stage_of(const struct tw_plan *p, uint32_t cell)
 {
-	(void)p;
-	return cell;
+	uint32_t stage = 0;
+
+	if (!p->staging.lanes)
+		return cell;
+	while (cell >= p->staging.lanes[stage])
+		cell -= p->staging.lanes[stage++];
+	return stage;
 }
+/* ... in which of its lanes. */
+static inline uint32_t tw_plan_lane_of(const struct tw_plan *p, uint32_t cell)
+{
+	const struct tw_pipe_shape shape = tw_plan_pipe_shape(p);
+
+	return cell - tw_pipe_first_cell(&shape, tw_plan_stage_of(p, cell));
+}
+/* Which cell computes a micro-batch of a stage. */
 static inline uint32_t tw_plan_cell_for(const struct tw_plan *p, uint32_t stage, uint64_t micro)
 {
-	(void)p;
-	(void)micro;
-	return stage;
+	const struct tw_stage *s = &p->staging.stage[stage];
+	const bool shared = p->staging.schedule->traits & TW_PIPELINE_FLUSHES;
+
+	return s->cell + (uint32_t)(micro % (shared ? p->dealing.accumulate : s->lanes) % s->lanes);
 }
 /* Where the nodes are known beforehand: that of a cell.  Actors hear from the master where cells
  * are. */

@@ -58,14 +58,17 @@ static enum tw_status reserve_history(struct slice *s, struct contribution *cons
 	return st;
 }
 
+/* Lanes of a worker count alike: in notes their numbers take turns. */
 static void note_applied(struct slice *s, struct tw_context *ctx, const struct contribution *c)
 {
+	const uint32_t lanes = tw_plan_lanes(s->plan, s->index);
+
 	for (uint32_t k = 0; k < c->push.ranges; k++) {
 		struct tw_note note = { .kind = TW_NOTE_APPLY,
 					.shard = s->index,
-					.slot = c->slot,
+					.slot = c->slot / lanes,
 					.incarnation = c->incarnation,
-					.seq = c->seq,
+					.seq = c->seq * lanes + c->slot % lanes,
 					.tau = c->tau,
 					.version = s->version.n,
 					.round = s->round,

@@ -47,7 +47,7 @@ static enum tw_status make_lists(struct stage_play *y, uint64_t micros)
 	const struct tw_plan *p = &y->job->plan;
 	const struct tw_pipe_shape shape = tw_plan_pipe_shape(p);
 
-	for (uint32_t c = 0; c < shape.stages; c++) {
+	for (uint32_t c = 0; c < tw_plan_cells(p); c++) {
 		const size_t n = tw_pipeline_list(p->staging.schedule, &shape, c, micros, NULL, 0);
 
 		y->own[c] = malloc(n * sizeof *y->own[c]);
@@ -97,7 +97,7 @@ static void release(struct stage_play *y)
 /* Micro-batches to show: a group where updates empty the pipeline, else enough to see it full. */
 static uint64_t usual_micros(const struct tw_plan *p)
 {
-	const uint64_t group = p->dealing.accumulate, full = 4 * (uint64_t)p->staging.stages;
+	const uint64_t group = p->dealing.accumulate, full = 4 * (uint64_t)tw_plan_cells(p);
 
 	if (p->staging.schedule->traits & TW_PIPELINE_FLUSHES)
 		return group;
@@ -112,11 +112,16 @@ static enum tw_status lists_of(struct stage_play *y, const struct tw_schedule_re
 	enum tw_status st;
 
 	if (!*r->read) {
-		if (!make_room(y, p->staging.stages, p->staging.stages, micros) ||
+		if (!make_room(y, tw_plan_cells(p), p->staging.stages, micros) ||
 		    make_lists(y, micros) != TW_OK)
 			return no_memory(why);
 		return TW_OK;
 	}
+	if (tw_plan_cells(p) > p->staging.stages)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--read-csv: the job's stages have several lanes, and in a file each "
+			"belongs to one row; use --set cluster.lanes=[]");
 	st = tw_schedule_read(r->read, &y->file, why);
 	if (st != TW_OK)
 		return st;
@@ -134,10 +139,10 @@ static enum tw_status lists_of(struct stage_play *y, const struct tw_schedule_re
 	return TW_OK;
 }
 
-/* Whose stage it is, and how many micro-batches it has in flight at most. */
+/* Whose stage it is (of lanes: the first), and how many micro-batches it has in flight at most. */
 static void look_at_lists(struct stage_play *y)
 {
-	for (uint32_t c = 0; c < y->lists.cells; c++) {
+	for (uint32_t c = y->lists.cells; c-- > 0;) {
 		uint32_t *flying = calloc(y->lists.stages, sizeof *flying);
 
 		for (size_t k = 0; flying && k < y->count[c]; k++) {
@@ -283,12 +288,21 @@ static json_t *picture(const struct stage_play *y)
 	return lines;
 }
 
+/* Share of the time in which the cells of a stage idle. */
+static double idle_of(const struct stage_play *y, uint32_t stage, uint32_t lanes)
+{
+	double busy = 0;
+
+	for (uint32_t l = 0; l < lanes; l++)
+		busy += y->cell[y->owner[stage] + l].busy;
+	return 1 - busy / (lanes * y->played.makespan);
+}
+
 static json_t *row_of(const struct stage_play *y, bool file, uint32_t s)
 {
 	const struct tw_plan *p = &y->job->plan;
 	const struct tw_stage *t = &p->staging.stage[s];
 	const struct tw_pipe_times *at = &y->times[s];
-	const struct tw_pipe_cell *cell = &y->cell[y->owner[s]];
 	struct tw_plan own = *p;
 	struct tw_stage stage[64];
 	struct tw_stage_memory m;
@@ -301,18 +315,18 @@ static json_t *row_of(const struct stage_play *y, bool file, uint32_t s)
 		stage[s].keeps = (struct tw_pipe_keeps){ .depth = y->depth[s], .versions = 1 };
 	m = tw_cost_stage_memory(&own, s);
 	return json_pack(
-		"{s:I, s:I, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, "
-		"s:f, s:f}",
-		"stage", (json_int_t)s, "cell", (json_int_t)y->owner[s], "cut_after", after,
-		"parameters", (json_int_t)t->floats, "forward_seconds", at->deed[TW_FORWARD],
-		"backward_seconds", at->deed[TW_BACKWARD], "sent_forward_bytes",
-		(double)t->send_bytes, "sent_backward_bytes", (double)t->return_bytes, "in_flight",
-		(json_int_t)stage[s].keeps.depth, "versions", (json_int_t)stage[s].keeps.versions,
-		"staleness", (json_int_t)stage[s].keeps.late, "mismatch",
-		(json_int_t)stage[s].keeps.mismatch, "idle_share",
-		1 - cell->busy / y->played.makespan, "memory_bytes", tw_stage_memory_sum(&m),
-		"versions_bytes", m.versions, "activations_bytes", m.activations, "gradients_bytes",
-		m.gradients, "scratch_bytes", m.scratch);
+		"{s:I, s:I, s:I, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, "
+		"s:f, s:f, s:f}",
+		"stage", (json_int_t)s, "cell", (json_int_t)y->owner[s], "lanes",
+		(json_int_t)t->lanes, "cut_after", after, "parameters", (json_int_t)t->floats,
+		"forward_seconds", at->deed[TW_FORWARD], "backward_seconds", at->deed[TW_BACKWARD],
+		"sent_forward_bytes", (double)t->send_bytes, "sent_backward_bytes",
+		(double)t->return_bytes, "in_flight", (json_int_t)stage[s].keeps.depth, "versions",
+		(json_int_t)stage[s].keeps.versions, "staleness", (json_int_t)stage[s].keeps.late,
+		"mismatch", (json_int_t)stage[s].keeps.mismatch, "idle_share",
+		idle_of(y, s, t->lanes), "memory_bytes", tw_stage_memory_sum(&m), "versions_bytes",
+		m.versions, "activations_bytes", m.activations, "gradients_bytes", m.gradients,
+		"scratch_bytes", m.scratch);
 }
 
 static enum tw_status answer(const struct stage_play *y, const struct tw_schedule_request *r,

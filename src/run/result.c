@@ -272,18 +272,22 @@ static double seconds(int64_t ns)
 	return (double)ns / (double)TW_SECOND;
 }
 
-static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
+static json_t *cell(const struct tw_plan *p, struct tw_stage_figures *f, uint32_t slot,
+		    uint32_t number_of_cell)
 {
-	const struct tw_stage_note n = tw_stage_figures_of(f, slot, stage);
+	const struct tw_stage_note n = tw_stage_figures_of(f, slot, number_of_cell);
+	const uint32_t stage = tw_plan_stage_of(p, number_of_cell);
+	const uint32_t lane = tw_plan_lane_of(p, number_of_cell);
 	const double span = seconds(tw_stage_figures_span(f));
 	const double busy = seconds(n.forward_time + n.backward_time);
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
-			 count(slot), "stage", count(stage), "micro_batches", count(n.backwards),
-			 "forward_seconds", number(seconds(n.forward_time) / (double)n.forwards),
-			 "backward_seconds", number(seconds(n.backward_time) / (double)n.backwards),
-			 "update_seconds", number(seconds(n.update_time) / (double)n.updates),
-			 "idle", number(1 - busy / span), "activation_bytes_sent", count(n.sent),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
+			 count(slot), "stage", count(stage), "lane", count(lane), "micro_batches",
+			 count(n.backwards), "forward_seconds",
+			 number(seconds(n.forward_time) / (double)n.forwards), "backward_seconds",
+			 number(seconds(n.backward_time) / (double)n.backwards), "update_seconds",
+			 number(seconds(n.update_time) / (double)n.updates), "idle",
+			 number(1 - busy / span), "activation_bytes_sent", count(n.sent),
 			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
 			 count(n.memory));
 }
@@ -292,19 +296,22 @@ static json_t *cell(struct tw_stage_figures *f, uint32_t slot, uint32_t stage)
 json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 {
 	const uint32_t all = p->crew.workers * tw_plan_cells(p);
-	json_t *cells;
+	json_t *cells, *lanes;
 	bool whole;
 
 	if (!f || !tw_plan_is_staged(p))
 		return NULL;
 	cells = json_array();
+	lanes = json_array();
 	for (uint32_t k = 0; k < all; k++)
 		if (tw_stage_figures_of(f, k / tw_plan_cells(p), k % tw_plan_cells(p)).forwards)
-			json_array_append_new(cells,
-					      cell(f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
+			json_array_append_new(
+				cells, cell(p, f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
 	whole = json_array_size(cells) == all;
-	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
-			 "stages", count(p->staging.stages), "bubble",
+	for (uint32_t s = 0; s < p->staging.stages; s++)
+		json_array_append_new(lanes, count(p->staging.stage[s].lanes));
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
+			 "stages", count(p->staging.stages), "lanes", lanes, "bubble",
 			 whole ? number(tw_stage_figures_bubble(f)) : json_null(), "seconds",
 			 whole ? number(seconds(tw_stage_figures_span(f))) : json_null(), "cells",
 			 cells);
@@ -340,10 +347,11 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));
 	set(r, "checkpoint", facts->checkpoint ? json_string(facts->checkpoint) : json_null());
+	if (ran->usage.workers)
+		set(r, "usage", usage(&ran->usage));
 	if (job->world == TW_WORLD_SIM) {
 		set(r, "virtual_seconds", number((double)ran->virtual_ns / (double)TW_SECOND));
 		set(r, "events", count(ran->events));
-		set(r, "usage", usage(&ran->usage));
 		set(r, "server_link", load(&ran->load));
 		set(r, "effort",
 		    number(ran->applied.samples ? ran->applied.effort / (double)ran->applied.samples

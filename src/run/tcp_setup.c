@@ -117,25 +117,33 @@ static size_t crossing(const struct tw_plan *p)
 	return most * sizeof(float);
 }
 
+static uint64_t snapshots(const struct tw_plan *p, uint32_t shard)
+{
+	const struct tw_stage *s = tw_plan_stage_at(p, shard);
+
+	return (uint64_t)tw_plan_senders(p, shard) *
+	       (2 + tw_plan_memory(p) + (s ? s->keeps.own : 0));
+}
+
 /* The longest slice, and the most that a part of it can have. */
 static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 {
 	const size_t all = p->problem.trainable + p->problem.buffers;
 	size_t longest = 0;
-	uint32_t late = 0;
+	uint64_t sent = 0; /* snapshots that senders may still compute on, and contributions */
 	uint64_t part;
 
 	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		if (p->problem.border[s + 1] - p->problem.border[s] > longest)
 			longest = p->problem.border[s + 1] - p->problem.border[s];
-		late = tw_plan_late(p, s) > late ? tw_plan_late(p, s) : late;
+		if (snapshots(p, s) > sent)
+			sent = snapshots(p, s);
 	}
 	out->push_most = longest * (8 + sizeof(float) * tw_plan_state_arrays(p)) + 4096;
 	if (tw_plan_is_staged(p) && crossing(p) > out->push_most)
 		out->push_most = crossing(p);
 	part = (uint64_t)longest * sizeof(float) *
-	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS +
-		(uint64_t)p->crew.workers * (2 + tw_plan_memory(p) + late));
+	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + sent);
 	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
 		part = (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS);
 	part += 16u << 20; /* names, spans, marks of who pushed what */
@@ -155,6 +163,8 @@ static enum tw_status shape(const struct tw_sha *layout, const struct tw_job *jo
 	tw_sha_init(&h);
 	tw_sha_update(&h, layout, sizeof *layout);
 	tw_sha_update(&h, all, sizeof all);
+	if (p->staging.lanes)
+		tw_sha_update(&h, p->staging.lanes, p->staging.stages * sizeof *p->staging.lanes);
 	return tw_sha_final(&h, out);
 }
 

@@ -76,10 +76,10 @@ static enum tw_status refuse(const struct entry *e, const struct tw_tree *at, co
 /* Nodes of a worker. */
 static uint32_t cells_of(const struct tw_job *job)
 {
-	return job->cluster.stages ? job->cluster.stages : 1;
+	return tw_plan_cells(&job->plan);
 }
 
-/* "master", "server 0", "worker 3", "worker 3.1" for its stage 1, and where allowed "everybody". */
+/* "master", "server 0", "worker 3", "worker 3.1" for its cell 1, and where allowed "everybody". */
 static bool read_node(const struct tw_job *job, const char *text, uint32_t *node)
 {
 	const bool server = strncmp(text, "server ", 7) == 0;

@@ -221,6 +221,10 @@ const struct tw_option tw_cluster_rows[] = {
 		  "parts that the model of a worker is cut into, each on a node of its own "
 		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
 		  "strategy.pipeline, else 1"),
+	TW_OPTION(
+		C, lanes, TW_F64S, "[]", "nodes", 1, 1024,
+		"nodes that compute each stage in turn, such as [15, 1]: micro-batch m is computed "
+		"by node m mod 15 of the first stage; []: one each"),
 	TW_OPTION_CHOICE(C, place, "place", "servers", places,
 			 "where the parameters of a stage are: on servers, or on the node that "
 			 "computes the stage (with-stage), so that they never travel; a lost node "

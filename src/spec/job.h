@@ -110,10 +110,11 @@ enum tw_place_kind { TW_PLACE_SERVERS, TW_PLACE_WITH_STAGE };
 
 struct tw_job_cluster {
 	uint32_t workers, min;
-	uint32_t servers; /* 0: the workers hold the parameters */
-	uint32_t shards;  /* 0: by the size of the model */
-	uint32_t stages;  /* nodes of a worker, one for each stage of the model */
-	uint32_t place;   /* enum tw_place_kind */
+	uint32_t servers;     /* 0: the workers hold the parameters */
+	uint32_t shards;      /* 0: by the size of the model */
+	uint32_t stages;      /* nodes of a worker, one for each stage of the model ... */
+	struct tw_f64s lanes; /* ... or so many, by stage; empty: one each */
+	uint32_t place;       /* enum tw_place_kind */
 	int64_t wait, limit;
 	int64_t heartbeat, suspect; /* of processes; other worlds have no use for them */
 	int64_t stuck;              /* of processes; in sim only where it is given */

@@ -131,7 +131,7 @@ static enum tw_status say_unread(struct tw_reading *r)
 		st = tw_job_warn(r->job,
 				 "cluster.stuck: is ignored here; only serve, join and sim use it");
 	if (st == TW_OK && world == TW_WORLD_THREADS &&
-	    tw_oversubscribed(r->job->cluster.workers * r->job->plan.staging.stages, "threads",
+	    tw_oversubscribed(r->job->cluster.workers * tw_plan_cells(&r->job->plan), "threads",
 			      crowd, sizeof crowd))
 		st = tw_job_warn(r->job, "cluster.workers: %s", crowd);
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);

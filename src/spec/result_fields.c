@@ -82,10 +82,11 @@ const struct tw_result_field tw_result_fields[] = {
 	  "direction), restarts (with the steepest descent), backups (portions that this process "
 	  "dealt twice) and ended (why it ended); null otherwise" },
 	{ "pipeline",
-	  "for strategy.pipeline: schedule, stages, bubble (share of the time from the first "
+	  "for strategy.pipeline: schedule, stages, lanes (of each stage), bubble (share of the "
+	  "time from the first "
 	  "forward to the last backward in which nodes of workers did not compute), seconds (that "
 	  "time; virtual in sim), and cells: for each node of each worker its worker, stage, "
-	  "micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
+	  "lane, micro_batches, forward_seconds, backward_seconds and update_seconds (means; an "
 	  "update lasts from the backward before it until its answer), idle (share), "
 	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
@@ -100,9 +101,11 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "checkpoint", "path of the last complete checkpoint, or null" },
 	{ "virtual_seconds", "sim: seconds on the simulated clock" },
 	{ "events", "sim: number of simulated events" },
-	{ "usage", "sim: shares of the workers' time, in which each moment counts once: computing, "
-		   "transferring (a message from or to the worker is on its way), waiting; "
-		   "workers: the three shares of each of the first 64 workers" },
+	{ "usage",
+	  "sim and threads: shares of the workers' time, in which each moment counts once: "
+	  "computing, transferring (sim: a message from or to the worker is on its way; "
+	  "threads: its thread works on messages, its own or those of shards), waiting; "
+	  "workers: the three shares of each of the first 64 workers" },
 	{ "server_link", "sim: bytes that all servers received and sent, in bins of so many "
 			 "virtual seconds; null without servers" },
 	{ "effort", "sim, with compute.by_label or by_sample: the mean of these factors over the "

@@ -63,6 +63,7 @@ static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uin
 	double *compute = tw_arena_get(&job->arena, 2 * e->cuts * sizeof *compute);
 	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
 	const struct tw_stage_costs costs = { .compute = compute,
+					      .lanes = job->plan.staging.lanes,
 					      .cross = compute ? compute + e->cuts : NULL,
 					      .counts = counts,
 					      .parts = e->cuts - 1 };
@@ -243,6 +244,25 @@ static size_t coded(const struct tw_plan *p, size_t floats)
 	return floats ? p->traffic.act->bound(p->traffic.act_options, floats) : 0;
 }
 
+/* What the lanes of a stage keep, each at most. */
+static struct tw_pipe_keeps keeps_of(const struct tw_staging *p, const struct tw_pipe_shape *shape,
+				     uint32_t first, uint32_t lanes)
+{
+	struct tw_pipe_keeps all = { 0 };
+
+	for (uint32_t k = 0; k < lanes; k++) {
+		const struct tw_pipe_keeps one =
+			tw_pipeline_keeps(p->schedule, p->options, shape, first + k);
+
+		all.depth = one.depth > all.depth ? one.depth : all.depth;
+		all.versions = one.versions > all.versions ? one.versions : all.versions;
+		all.late = one.late > all.late ? one.late : all.late;
+		all.own = one.own > all.own ? one.own : all.own;
+		all.mismatch = one.mismatch > all.mismatch ? one.mismatch : all.mismatch;
+	}
+	return all;
+}
+
 static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, const uint32_t *cut,
 				 uint32_t s, struct tw_stage *out, struct tw_error *why)
 {
@@ -266,8 +286,10 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 		.sends = s + 1 < shape.stages ? tw_model_cut_floats(b, batch, false) : 0,
 		.returns = s ? tw_model_cut_floats(a, batch, true) : 0,
 		.forward = (all > 0 ? part : 1.0 / shape.stages) / (1 + backward),
-		.keeps = tw_pipeline_keeps(p->staging.schedule, p->staging.options, &shape, s),
+		.cell = tw_pipe_first_cell(&shape, s),
+		.lanes = tw_pipe_lanes(&shape, s),
 	};
+	out->keeps = keeps_of(&p->staging, &shape, out->cell, out->lanes);
 	out->batch = batch;
 	out->send_bytes = coded(p, out->sends);
 	out->return_bytes = coded(p, out->returns);

@@ -34,10 +34,11 @@ static uint32_t listed(const struct tw_job *job)
 static enum tw_status settle_count(struct tw_job *job, struct tw_error *why)
 {
 	const uint32_t from_list = is_auto(job) ? 0 : listed(job) + 1;
+	const uint32_t from_lanes = (uint32_t)job->cluster.lanes.count;
 	uint32_t *stages = &job->cluster.stages;
 
 	if (!*stages)
-		*stages = from_list ? from_list : 2;
+		*stages = from_list ? from_list : from_lanes ? from_lanes : 2;
 	if (from_list && *stages != from_list)
 		return tw_job_refuse(job, why, "model.stages",
 				     "lists %u layers to cut after, which makes %u stages, and "
@@ -45,6 +46,38 @@ static enum tw_status settle_count(struct tw_job *job, struct tw_error *why)
 				     from_list - 1, from_list, *stages, *stages - 1);
 	if (!tw_job_given(job, "cluster.workers"))
 		job->cluster.workers = 1;
+	return TW_OK;
+}
+
+/* As many nodes as the lanes of all stages. */
+static enum tw_status settle_lanes(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_f64s *given = &job->cluster.lanes;
+	struct tw_staging *s = &job->plan.staging;
+	uint32_t *lanes;
+
+	s->cells = s->stages;
+	if (!given->count)
+		return TW_OK;
+	if (given->count != s->stages)
+		return tw_job_refuse(job, why, "cluster.lanes",
+				     "has %zu numbers for %u stages; give one for each stage, or "
+				     "leave it out",
+				     given->count, s->stages);
+	lanes = tw_arena_get(&job->arena, s->stages * sizeof *lanes);
+	if (!lanes)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its stages", job->file);
+	s->cells = 0;
+	for (uint32_t k = 0; k < s->stages; k++) {
+		lanes[k] = (uint32_t)given->at[k];
+		if (given->at[k] != (double)lanes[k])
+			return tw_job_refuse(job, why, "cluster.lanes",
+					     "%g is no number of nodes; use whole numbers, such as "
+					     "[15, 1]",
+					     given->at[k]);
+		s->cells += lanes[k];
+	}
+	s->lanes = lanes;
 	return TW_OK;
 }
 
@@ -66,21 +99,28 @@ enum tw_status tw_job_settle_stages(struct tw_job *job, struct tw_error *why)
 
 		s->stages = job->cluster.stages;
 		s->with_shards = job->cluster.place == TW_PLACE_WITH_STAGE;
-		return st;
+		if (!job->cluster.lanes.count)
+			silence(job, "cluster.lanes");
+		return st == TW_OK ? settle_lanes(job, why) : st;
 	}
 	if (job->cluster.place == TW_PLACE_WITH_STAGE)
 		return tw_job_refuse(
 			job, why, "cluster.place",
 			"only stages have nodes of their own; use %s, or place: servers",
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
-	if (job->cluster.stages > 1 || (job->model == TW_MODEL_NETWORK && !is_auto(job)))
+	if (job->cluster.stages > 1 || job->cluster.lanes.count ||
+	    (job->model == TW_MODEL_NETWORK && !is_auto(job)))
 		return tw_job_refuse(
-			job, why, job->cluster.stages > 1 ? "cluster.stages" : "model.stages",
+			job, why,
+			job->cluster.stages > 1    ? "cluster.stages"
+			: job->cluster.lanes.count ? "cluster.lanes"
+						   : "model.stages",
 			"stages need an order in which they compute; use %s, or leave "
 			"this out",
 			tw_suggest(job, "strategy: {pipeline: [pipeline]}", text, sizeof text));
-	s->stages = job->cluster.stages = 1;
+	s->stages = s->cells = job->cluster.stages = 1;
 	silence(job, "cluster.stages");
+	silence(job, "cluster.lanes");
 	silence(job, "cluster.place");
 	silence(job, "model.stages");
 	silence(job, "strategy.codec.act");
@@ -123,9 +163,6 @@ static const char *unfit(const struct tw_job *job, const char **field)
 		  "the schedule decides when a stage fetches; use fetch: 1" },
 		{ !isnan(t->skip_push) || !isnan(t->skip_fetch), "strategy.skip",
 		  "the schedule decides when a stage pushes; leave skip: out" },
-		{ t->up->traits & TW_CODEC_REMEMBERS, "strategy.codec.up",
-		  "what this codec leaves out would belong to a stage, and nothing keeps it there; "
-		  "use codec: {up: [plain codec]}" },
 		{ p->delay.steps, "sim.delay.steps",
 		  "the schedule decides on which version a stage computes; leave sim.delay out" },
 	};
@@ -223,6 +260,79 @@ static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *
 	return TW_OK;
 }
 
+/* Rounds: does a contribution count for more, or for something else, than its samples? */
+static bool counts_each(const struct tw_plan *p)
+{
+	const struct tw_gate *g = p->gate;
+
+	return (g->in_turn && g->in_turn(p->gate_options)) ||
+	       (g->totals && g->totals(p->gate_options)) ||
+	       (g->trims && g->trims(p->gate_options) >= 0);
+}
+
+/* Lanes push one after the other to the shards of their stage. */
+static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_staging *s = &p->staging;
+	const bool flushes = s->schedule->traits & TW_PIPELINE_FLUSHES;
+	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
+	const char *sentence = NULL, *field = "strategy.gate";
+	uint32_t most = 1, least = UINT32_MAX; /* of stages that have more than one */
+	char text[480];
+
+	for (uint32_t k = 0; s->lanes && k < s->stages; k++) {
+		most = s->lanes[k] > most ? s->lanes[k] : most;
+		least = s->lanes[k] > 1 && s->lanes[k] < least ? s->lanes[k] : least;
+	}
+	if (most == 1)
+		return TW_OK;
+	if (flushes && p->dealing.accumulate < most)
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too few for %u lanes, some of "
+			"which would have none; use at least %u",
+			p->dealing.accumulate, most, most);
+	if (p->dealing.accumulate > TW_RANGES * (flushes ? least : 1))
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too many for %u lanes, because "
+			"a contribution of a lane has at most %u; use at most %u",
+			p->dealing.accumulate, flushes ? least : most, TW_RANGES,
+			TW_RANGES * (flushes ? least : 1));
+	if (tw_pipeline_is_vertical(s->schedule, s->options)) {
+		field = "cluster.lanes";
+		sentence = s->schedule->options
+				   ? "the lanes of a stage see each other's updates, so no version "
+				     "is the same at every stage; use vertical: false, or leave "
+				     "lanes out"
+				   : "the lanes of a stage see each other's updates, so no version "
+				     "is the same at every stage; use another pipeline, or leave "
+				     "lanes out";
+	} else if (tw_plan_is_with_stage(p)) {
+		field = "cluster.place";
+		sentence = "the parameters of a stage would be on the node of one lane, and the "
+			   "other lanes would have none; use place: servers, or leave lanes out";
+	} else if (flushes && !rounds) {
+		sentence = "the lanes of a stage share an update of this schedule, which needs a "
+			   "round; use gate: [whole-round gate], or leave lanes out";
+	} else if (rounds && counts_each(p)) {
+		sentence =
+			"treats every contribution of a round on its own, and the lanes of a stage "
+			"share one; use the mean of a round, or leave lanes out";
+	} else if (!rounds && (p->gate->traits & (TW_GATE_ACTIVE | TW_GATE_COLLECTS))) {
+		sentence = "counts the contributions of workers, and here every lane makes some; "
+			   "use gate: [at-once gate], or leave lanes out";
+	} else if (p->far.rule->traits & TW_RULE_PER_WORKER) {
+		field = "update.rule";
+		sentence = "keeps something for every worker, and here every lane is one; use "
+			   "another rule, or leave lanes out";
+	}
+	return sentence ? tw_job_refuse(job, why, field, "%s",
+					tw_suggest(job, sentence, text, sizeof text))
+			: TW_OK;
+}
+
 /* A lost node takes its parameters along, so the last checkpoint must be one that all stages can go
  * back to; and there is one node for the parameters of a stage. */
 static enum tw_status check_place(const struct tw_job *job, struct tw_error *why)
@@ -273,5 +383,7 @@ enum tw_status tw_job_check_stages(const struct tw_job *job, struct tw_error *wh
 	st = check_place(job, why);
 	if (st == TW_OK)
 		st = check_gate(job, why);
-	return st == TW_OK ? check_schedule(job, why) : st;
+	if (st == TW_OK)
+		st = check_schedule(job, why);
+	return st == TW_OK ? check_lanes(job, why) : st;
 }

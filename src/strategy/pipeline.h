@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.h - in which order the stages of a model work on micro-batches.
  *
- * A model is cut into stages 0..K-1; cell c of a replica computes stage c.  A micro-batch goes
- * forward through all stages and then backward.  A contribution is made of a *group* of M
- * consecutive micro-batches: group g has micro-batches gM..gM+M-1.
+ * A model is cut into stages 0..K-1.  A stage is computed by one cell of a replica, or by several
+ * that take turns: its *lanes*.  Cells are numbered stage by stage, and in a stage lane by lane.  A
+ * micro-batch goes forward through all stages and then backward, at each stage in one lane.  A
+ * contribution is made of a *group* of M consecutive micro-batches: group g has micro-batches
+ * gM..gM+M-1.
  *
  * A schedule gives each cell one endless list of moves.  A stream of N micro-batches is that list
  * without what belongs to micro-batches from N on: the end of a stream need not be known when it
  * begins.
  *
- *  (1) for every micro-batch there is one FORWARD and, later, one BACKWARD in the list of a cell;
- *      UPDATE g comes after the last BACKWARD of group g, and updates come in order.
+ *  (1) for every micro-batch of its own there is one FORWARD and, later, one BACKWARD in the list
+ *      of a cell; UPDATE g comes after the last BACKWARD of group g, and updates come in order.
  *  (2) backwards come in the order of micro-batches, so that a contribution adds up the same
  *      numbers in the same order as a worker that accumulates M batches.
- *  (3) lists depend on K, M, the cell and the options alone.
+ *  (3) lists depend on K, M, the lanes, the cell and the options alone.
  *  (4) cells that make their lists together never wait in a circle, for any N: what a move needs
  *      is FORWARD of the stage before, or BACKWARD of the stage after, of the same micro-batch.
  *      A list without some micro-batches waits for nothing that the whole one does not wait for.
  *  (5) version v of a stage is what it has after v updates.  What `reads` says is there when the
  *      move comes up, and never goes back from one micro-batch to the next.
+ *  (6) micro-batch m is computed in lane m mod r of a stage of r lanes.  Where updates wait for
+ *      their group, m counts from 0 in every group, and the lanes of a stage share a group; M is
+ *      at least r then.  Elsewhere a lane makes groups of M micro-batches of its own.
  *
  * Functions are pure, cannot fail and take constant time.  tw_pipeline_play (pipeline_play.c)
  * carries out any lists without computing anything. */
@@ -44,8 +49,18 @@ struct tw_pipe_move {
 };
 
 struct tw_pipe_shape {
-	uint32_t stages; /* K */
-	uint32_t micros; /* M */
+	uint32_t stages;       /* K */
+	uint32_t micros;       /* M */
+	const uint32_t *lanes; /* by stage; NULL: one each */
+};
+
+/* What a cell is to its schedule.  Of every `cycle` micro-batches of a stream `own` are the cell's:
+ * those at lane, lane + lanes, lane + 2 lanes ...  (6). */
+struct tw_pipe_post {
+	uint32_t stage, lane, lanes;
+	uint32_t cycle, own;
+	uint32_t micros; /* of its own that make a group */
+	uint32_t ahead;  /* cells of later stages, for each cell of this one, rounded up */
 };
 
 enum tw_pipeline_trait {
@@ -65,8 +80,8 @@ struct tw_pipeline {
 	uint32_t (*least)(const void *options, uint32_t stages);
 	/* Refuse options that contradict each other; NULL: none do. */
 	enum tw_status (*check)(const void *options, struct tw_error *why);
-	/* Move k of the endless list. */
-	struct tw_pipe_move (*move)(const struct tw_pipe_shape *shape, uint32_t cell, uint64_t k);
+	/* Move k of the endless list; it counts micro-batches of the cell's own. */
+	struct tw_pipe_move (*move)(const struct tw_pipe_post *post, uint64_t k);
 	/* (5): the version that FORWARD of a micro-batch reads, at every stage; TW_PIPE_NEWEST,
 	 * or NULL: the newest that its stage has. */
 	uint64_t (*reads)(const void *options, const struct tw_pipe_shape *shape, uint64_t micro);
@@ -98,24 +113,54 @@ static inline uint32_t tw_pipeline_least(const struct tw_pipeline *p, const void
 extern const struct tw_pipeline *const tw_pipeline_all[];     /* NULL at the end */
 const struct tw_pipeline *tw_pipeline_find(const char *name); /* NULL if there is none */
 
+/* --- pipeline_lanes.c --------------------------------------------------------------------- */
+
+static inline uint32_t tw_pipe_lanes(const struct tw_pipe_shape *shape, uint32_t stage)
+{
+	return shape->lanes ? shape->lanes[stage] : 1;
+}
+/* Cells of the stages before this one, so its first; of all K stages: all cells. */
+uint32_t tw_pipe_first_cell(const struct tw_pipe_shape *shape, uint32_t stage);
+struct tw_pipe_post tw_pipeline_post(const struct tw_pipeline *p, const struct tw_pipe_shape *shape,
+				     uint32_t cell);
+/* Micro-batch k of a cell's own. */
+static inline uint64_t tw_pipe_micro(const struct tw_pipe_post *post, uint64_t k)
+{
+	return k / post->own * post->cycle + k % post->own * post->lanes + post->lane;
+}
+/* How many of the first `total` micro-batches are the cell's own: of one that is, its number k. */
+static inline uint64_t tw_pipe_own(const struct tw_pipe_post *post, uint64_t total)
+{
+	const uint64_t rest = total % post->cycle;
+
+	return total / post->cycle * post->own +
+	       (rest > post->lane ? (rest - post->lane + post->lanes - 1) / post->lanes : 0);
+}
+/* Is it one of the cell's own? */
+static inline bool tw_pipe_is_own(const struct tw_pipe_post *post, uint64_t micro)
+{
+	return micro % post->cycle % post->lanes == post->lane;
+}
+/* Is the move part of a stream that has so many micro-batches of the cell's own? */
+static inline bool tw_pipe_move_counts(const struct tw_pipe_post *post,
+				       const struct tw_pipe_move *m, uint64_t own)
+{
+	return (m->deed == TW_UPDATE ? m->micro * post->micros : m->micro) < own;
+}
+
 /* --- pipeline_list.c ---------------------------------------------------------------------- */
 
-/* A cell's list for a stream of `total` micro-batches; written up to `room` moves.  Returns how
- * many it has: 2 total + groups. */
+/* A cell's list for a stream of `total` micro-batches, which it counts as the stream does; written
+ * up to `room` moves.  Returns how many it has: two for each of its own, and its groups. */
 size_t tw_pipeline_list(const struct tw_pipeline *p, const struct tw_pipe_shape *shape,
 			uint32_t cell, uint64_t total, struct tw_pipe_move *out, size_t room);
-/* Is the move part of a stream of `total` micro-batches? */
-static inline bool tw_pipe_move_counts(const struct tw_pipe_move *m, uint32_t micros,
-				       uint64_t total)
-{
-	return (m->deed == TW_UPDATE ? m->micro * micros : m->micro) < total;
-}
 
 /* What a cell keeps at once while it makes its list, in a stream that is long enough. */
 struct tw_pipe_keeps {
 	uint32_t depth;    /* micro-batches between FORWARD and BACKWARD */
 	uint32_t versions; /* of the parameters: those that are still read, and the newest */
-	uint32_t late;     /* updates of the stage between what FORWARD read and its own update */
+	uint32_t late; /* updates of the stage between what FORWARD read and its own update ... */
+	uint32_t own;  /* ... that the cell made itself; other lanes take turns with it */
 	uint32_t mismatch; /* ... between FORWARD and BACKWARD, where nothing is stashed */
 };
 struct tw_pipe_keeps tw_pipeline_keeps(const struct tw_pipeline *p, const void *options,
@@ -123,7 +168,7 @@ struct tw_pipe_keeps tw_pipeline_keeps(const struct tw_pipeline *p, const void *
 
 /* --- pipeline_play.c ---------------------------------------------------------------------- */
 
-/* Lists of all cells; a stage belongs to one cell, and a cell may have several. */
+/* Lists of all cells; a cell may have several stages. */
 struct tw_pipe_lists {
 	const struct tw_pipe_move *const *move; /* by cell */
 	const size_t *count;                    /* by cell */

@@ -23,8 +23,10 @@ SCHEDULES = {
     "2bw": "pipedream-2bw",
     "vertical": "{gate: async, pipeline: {schedule: pipedream, vertical: true}}",
     "pipedream": "pipedream",
+    "topk": "{name: gpipe, codec: {up: topk, up_share: 0.1}}",
+    "onebit": "{name: pipedream-flush, codec: {up: onebit}}",
 }
-EXACT = ("gpipe", "1f1b-flush")  # in rounds: every sample counts once, whoever dies
+EXACT = ("gpipe", "1f1b-flush", "topk", "onebit")  # in rounds: every sample counts once, whoever dies
 
 
 def text(schedule, epochs, size, stages, workers, servers, every):
@@ -200,7 +202,7 @@ def health(schedule):
             for figure in ("micro_batches_total", "forward_seconds_total",
                            "backward_seconds_total", "sent_bytes_total", "memory_bytes"):
                 for stage in range(3):
-                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}"}} (\S+)',
+                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}",lane="0"}} (\S+)',
                                       text)
                     need(found and float(found.group(1)) > 0, f"{figure} of stage {stage}")
             done = {k: p["micro_batches"] for k, p in places().items()}
@@ -357,7 +359,7 @@ def kill_master(schedule):
 
 
 TESTS = {
-    "same": (same("gpipe"), 2),
+    "same": (same("gpipe", "topk"), 2),
     "same_others": (same("2bw", "vertical"), 2),
     "kill_last": (kill("gpipe", 2, waits=False), 12),
     "health": (health("gpipe"), 12),
@@ -366,7 +368,7 @@ TESTS = {
 
 def full():
     tests = {"same_everywhere": (same(*SCHEDULES, everywhere=True), 2)}
-    for schedule in ("gpipe", "pipedream", "2bw"):
+    for schedule in ("gpipe", "pipedream", "2bw", "topk"):
         for cell in range(3):
             tests[f"kill_{cell}_{schedule}"] = (kill(schedule, cell, key=cell == 1), 12)
             tests[f"stop_{cell}_{schedule}"] = (stop(schedule, cell), 12)

@@ -37,7 +37,7 @@ static struct outcome judge(const struct tw_stage_costs *c, uint32_t stages, con
 			counts |= c->counts && c->counts[k];
 		}
 		o.found &= counts && from < to;
-		o.dearest = fmax(o.dearest, sum);
+		o.dearest = fmax(o.dearest, sum / (c->lanes ? c->lanes[s] : 1));
 		if (s && c->cross)
 			o.crossing += c->cross[from];
 	}
@@ -69,8 +69,10 @@ static void balances_as_well_as_can_be(void **state)
 		const struct tw_rng r = tw_rng_make(seed, TW_RNG_PROBLEM);
 		double compute[PARTS_MAX], cross[PARTS_MAX + 1];
 		bool counts[PARTS_MAX];
+		const uint32_t lanes[] = { 1u << seed / 5 % 3, 1, 1u << seed % 4, 2, 1 };
 		const struct tw_stage_costs c = {
 			.compute = compute,
+			.lanes = seed % 5 < 2 ? lanes : NULL,
 			.cross = seed % 3 ? cross : NULL,
 			.counts = seed % 2 ? counts : NULL,
 			.parts = 1 + seed % PARTS_MAX,

@@ -22,17 +22,27 @@ static const struct hybrid {
 	const char *strategy;
 	uint32_t accumulate;
 	enum books books;
+	const char *lanes; /* NULL: one each */
+	uint32_t cells;    /* of a worker, then */
 } hybrids[] = {
-	{ "gate: bsp, pipeline: gpipe", 2, ONCE },
-	{ "gate: bsp, pipeline: 1f1b-flush", 3, ONCE },
-	{ "gate: backup, extra: 1, pipeline: 1f1b-flush", 2, OR_DROPPED },
-	{ "gate: async, pipeline: pipedream", 1, AT_LEAST },
+	{ "gate: bsp, pipeline: gpipe", 2, ONCE, NULL, 3 },
+	{ "gate: bsp, pipeline: 1f1b-flush", 3, ONCE, NULL, 3 },
+	{ "gate: backup, extra: 1, pipeline: 1f1b-flush", 2, OR_DROPPED, NULL, 3 },
+	{ "gate: async, pipeline: pipedream", 1, AT_LEAST, NULL, 3 },
 	{ "gate: async, pipeline: {schedule: pipedream, stash: false}, codec: {act: int8}", 2,
-	  AT_LEAST },
-	{ "gate: async, pipeline: gpipe", 2, AT_LEAST },
-	{ "gate: softsync, collect: 2, pipeline: pipedream", 1, AT_LEAST },
-	{ "gate: ssp, lead: 1, pipeline: pipedream", 1, AT_LEAST },
-	{ "gate: ssp, lead: 0, pipeline: 1f1b-flush", 2, AT_LEAST },
+	  AT_LEAST, NULL, 3 },
+	{ "gate: async, pipeline: gpipe", 2, AT_LEAST, NULL, 3 },
+	{ "gate: softsync, collect: 2, pipeline: pipedream", 1, AT_LEAST, NULL, 3 },
+	{ "gate: ssp, lead: 1, pipeline: pipedream", 1, AT_LEAST, NULL, 3 },
+	{ "gate: ssp, lead: 0, pipeline: 1f1b-flush", 2, AT_LEAST, NULL, 3 },
+}, laned[] = {
+	{ "gate: async, pipeline: pipedream", 1, AT_LEAST, "[2, 1, 1]", 4 },
+	{ "gate: async, pipeline: {schedule: pipedream, stash: false}, codec: {act: int8}", 2,
+	  AT_LEAST, "[1, 3, 1]", 5 },
+	{ "gate: bsp, pipeline: gpipe", 3, ONCE, "[2, 1, 3]", 6 },
+	{ "gate: bsp, pipeline: 1f1b-flush", 3, ONCE, "[3, 2, 1]", 6 },
+	{ "gate: backup, extra: 1, pipeline: 1f1b-flush", 2, OR_DROPPED, "[2, 2, 1]", 5 },
+	{ "gate: async, pipeline: pipedream", 1, AT_LEAST, "[2, 3, 2]", 7 },
 };
 
 static struct pipe_run *run(const struct hybrid *h, uint32_t seed, const char *fault)
@@ -42,11 +52,12 @@ static struct pipe_run *run(const struct hybrid *h, uint32_t seed, const char *f
 		"model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
 		"data: {source: none, samples: 20, batch: 1, accumulate: %u}\n"
 		"train: {epochs: 2, seed: %u, evaluate: 1}\nupdate: {rate: 0.01}\n"
-		"cluster: {workers: 2, stages: 3, servers: 2}\nstrategy: {%s}\n"
+		"cluster: {workers: 2, stages: 3, servers: 2%s%s}\nstrategy: {%s}\n"
 		"checkpoint: {every: 5s}\n"
 		"sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, jitter: 4ms, "
 		"closed_limit: 50ms, faults: [%s]}\n",
-		h->accumulate, seed, h->strategy, fault);
+		h->accumulate, seed, h->lanes ? ", lanes: " : "", h->lanes ? h->lanes : "",
+		h->strategy, fault);
 }
 
 /* NULL: the samples are accounted for. */
@@ -68,8 +79,8 @@ static void crash(const struct hybrid *h, uint32_t seed, uint32_t cell, uint64_t
 	char fault[100];
 	struct pipe_run *r;
 
-	snprintf(fault, sizeof fault, "{crash: worker %u.%u, event: %llu%s}", cell / 3, cell % 3,
-		 (unsigned long long)event, back ? ", restart: 200ms" : "");
+	snprintf(fault, sizeof fault, "{crash: worker %u.%u, event: %llu%s}", cell / h->cells,
+		 cell % h->cells, (unsigned long long)event, back ? ", restart: 200ms" : "");
 	r = run(h, seed, fault);
 	wrong = r->status != TW_OK ? r->ran.error.text : miscounted(h, &r->ran.totals);
 	/* one worker alone takes twice as long, and somebody may wait to be missed */
@@ -79,22 +90,22 @@ static void crash(const struct hybrid *h, uint32_t seed, uint32_t cell, uint64_t
 		if (!isfinite(r->vector[i]))
 			wrong = "the parameters are not finite";
 	if (wrong)
-		fail_msg("strategy: {%s}, accumulate: %u, seed %u, faults: [%s]: %s (%g applied, "
-			 "%llu dropped, %llu repeated, %llu dealt again, %g s)",
-			 h->strategy, h->accumulate, seed, fault, wrong, r->ran.totals.applied,
-			 (unsigned long long)r->ran.totals.dropped,
+		fail_msg("strategy: {%s}, lanes: %s, accumulate: %u, seed %u, faults: [%s]: %s (%g "
+			 "applied, %llu dropped, %llu repeated, %llu dealt again, %g s)",
+			 h->strategy, h->lanes ? h->lanes : "[]", h->accumulate, seed, fault, wrong,
+			 r->ran.totals.applied, (unsigned long long)r->ran.totals.dropped,
 			 (unsigned long long)r->ran.totals.repeated,
 			 (unsigned long long)r->ran.totals.redealt,
 			 (double)r->ran.virtual_ns / 1e9);
 	pipe_free(r);
 }
 
-uint64_t hybrid_faults(uint32_t seed, uint32_t stride)
+static uint64_t crash_all(const struct hybrid *list, size_t count, uint32_t seed, uint32_t stride)
 {
 	uint64_t runs = 0;
 
-	for (size_t k = 0; k < sizeof hybrids / sizeof hybrids[0]; k++) {
-		const struct hybrid *h = &hybrids[k];
+	for (size_t k = 0; k < count; k++) {
+		const struct hybrid *h = &list[k];
 		struct pipe_run *r = run(h, seed, "");
 		const uint64_t events = r->ran.events;
 		const int64_t calm = r->ran.virtual_ns;
@@ -103,7 +114,7 @@ uint64_t hybrid_faults(uint32_t seed, uint32_t stride)
 			fail_msg("strategy: {%s}, seed %u: %s", h->strategy, seed,
 				 r->ran.error.text);
 		pipe_free(r);
-		for (uint32_t cell = 0; cell < 6; cell++)
+		for (uint32_t cell = 0; cell < 2 * h->cells; cell++)
 			for (uint64_t e = 1 + (cell + 5 * k) % stride; e < events;
 			     e += stride, runs += 2) {
 				crash(h, seed, cell, e, true, calm);
@@ -111,4 +122,14 @@ uint64_t hybrid_faults(uint32_t seed, uint32_t stride)
 			}
 	}
 	return runs;
+}
+
+uint64_t hybrid_faults(uint32_t seed, uint32_t stride)
+{
+	return crash_all(hybrids, sizeof hybrids / sizeof hybrids[0], seed, stride);
+}
+
+uint64_t lane_faults(uint32_t seed, uint32_t stride)
+{
+	return crash_all(laned, sizeof laned / sizeof laned[0], seed, stride);
 }

@@ -9,5 +9,7 @@
  * `stride`-th event, to come back or not.  Fails the test, naming job, seed and fault, unless the
  * run ends by itself, in time, and its samples are accounted for.  Returns the number of runs. */
 uint64_t hybrid_faults(uint32_t seed, uint32_t stride);
+/* The same of workers whose stages have several lanes. */
+uint64_t lane_faults(uint32_t seed, uint32_t stride);
 
 #endif

@@ -34,7 +34,9 @@ static bool observe(void *arg, const struct tw_note *n)
 	pthread_mutex_lock(&lock);
 	if (n->kind == TW_NOTE_APPLY && n->shard < PIPE_SHARDS && r->taus[n->shard] < PIPE_TAUS &&
 	    is_new(r, n)) {
-		r->slot[n->shard][r->taus[n->shard]] = (uint16_t)n->slot;
+		r->slot[n->shard][r->taus[n->shard]] =
+			(uint16_t)(n->slot * tw_plan_lanes(&r->t.job->plan, n->shard) +
+				   n->push->lane);
 		r->tau[n->shard][r->taus[n->shard]++] = (uint32_t)n->tau;
 	}
 	if (r->also)

@@ -18,7 +18,7 @@ struct pipe_run {
 	struct tw_stage_figures *figures; /* NULL: the job has no stages */
 	/* by shard: contributions in the order in which they were applied */
 	uint32_t tau[PIPE_SHARDS][PIPE_TAUS];
-	uint16_t slot[PIPE_SHARDS][PIPE_TAUS]; /* ... whose they were */
+	uint16_t slot[PIPE_SHARDS][PIPE_TAUS]; /* ... whose they were: tw_plan_senders */
 	uint32_t taus[PIPE_SHARDS];
 	uint64_t last[PIPE_SHARDS][2]; /* the last of them: slot and incarnation, seq */
 	tw_observer also;              /* hears every note, one at a time; may be NULL */

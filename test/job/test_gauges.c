@@ -393,15 +393,17 @@ static void without_memory(void **state)
 static void stages_are_shown(void **state)
 {
 	const struct tw_pipeline schedule = { .name = "test" };
-	const struct tw_plan staged = { .dealing.positions = 2000,
-					.problem.samples = 1000,
-					.crew.workers = 1,
-					.problem.shards = 2,
-					.dealing.batch = 10,
-					.dealing.accumulate = 1,
-					.traffic.push = 1,
-					.staging = { .schedule = &schedule, .stages = 2 },
-					.gate = &gate };
+	const struct tw_plan staged = {
+		.dealing.positions = 2000,
+		.problem.samples = 1000,
+		.crew.workers = 1,
+		.problem.shards = 2,
+		.dealing.batch = 10,
+		.dealing.accumulate = 1,
+		.traffic.push = 1,
+		.staging = { .schedule = &schedule, .stages = 2, .cells = 2 },
+		.gate = &gate
+	};
 	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &staged, "train", "h");
 	const struct tw_stage_note told[] = {
 		{ .cell = 0,
@@ -445,15 +447,17 @@ static void stages_are_shown(void **state)
 		note(g, (struct tw_note){
 				.kind = TW_NOTE_STAGE, .incarnation = life, .stage = &told[2] });
 	assert_int_equal(tw_gauges_text(g, &out, &len), TW_OK);
+	assert_non_null(strstr(
+		out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"0\",lane=\"0\"} 4\n"));
+	assert_non_null(strstr(
+		out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"1\",lane=\"0\"} 5\n"));
+	assert_non_null(strstr(
+		out,
+		"thalweg_stage_forward_seconds_total{worker=\"0\",stage=\"1\",lane=\"0\"} 2\n"));
+	assert_non_null(strstr(
+		out, "thalweg_stage_sent_bytes_total{worker=\"0\",stage=\"1\",lane=\"0\"} 11\n"));
 	assert_non_null(
-		strstr(out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"0\"} 4\n"));
-	assert_non_null(
-		strstr(out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"1\"} 5\n"));
-	assert_non_null(
-		strstr(out, "thalweg_stage_forward_seconds_total{worker=\"0\",stage=\"1\"} 2\n"));
-	assert_non_null(
-		strstr(out, "thalweg_stage_sent_bytes_total{worker=\"0\",stage=\"1\"} 11\n"));
-	assert_non_null(strstr(out, "thalweg_stage_memory_bytes{worker=\"0\",stage=\"1\"} 5\n"));
+		strstr(out, "thalweg_stage_memory_bytes{worker=\"0\",stage=\"1\",lane=\"0\"} 5\n"));
 	/* 9 of 24 seconds */
 	assert_non_null(strstr(out, "thalweg_pipeline_idle_ratio 0.625\n"));
 	tw_heap_system.put(&tw_heap_system, out);
@@ -464,11 +468,13 @@ static void stages_are_shown(void **state)
 static void places_of_cells_are_shown(void **state)
 {
 	const struct tw_pipeline schedule = { .name = "test" };
-	const struct tw_plan staged = { .problem.samples = 1000,
-					.crew.workers = 12,
-					.problem.shards = 2,
-					.staging = { .schedule = &schedule, .stages = 2 },
-					.gate = &gate };
+	const struct tw_plan staged = {
+		.problem.samples = 1000,
+		.crew.workers = 12,
+		.problem.shards = 2,
+		.staging = { .schedule = &schedule, .stages = 2, .cells = 2 },
+		.gate = &gate
+	};
 	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &staged, "master", "h");
 	struct tw_gauges *other = tw_gauges_new(&tw_heap_system, &staged, "worker", "h");
 	const struct tw_gauge_peer peer = {

@@ -2,7 +2,7 @@
 /* test_hybrid.c - several workers, each cut into stages: rounds against a serial loop, staleness
  * against the order of contributions, what gates and policies promise for each stage. */
 #include "job/hybrid_faults.h"
-#include "job/pipes.h"
+#include "job/pipe_loop.h"
 #include "job/serial.h"
 #include "vec/vec.h"
 
@@ -20,55 +20,6 @@
 #define RATE 0.05f
 
 /* --- rounds ------------------------------------------------------------------------------- */
-
-/* Memory for whole vectors and for a gradient. */
-struct loop {
-	const struct tw_engine *e;
-	size_t n;
-	float *w, *g, *own, *sum;
-	void *scratch;
-};
-
-static float *floats(size_t n)
-{
-	float *x = aligned_alloc(64, (n * sizeof(float) + 127) / 64 * 64);
-
-	assert_non_null(x);
-	memset(x, 0, n * sizeof *x);
-	return x;
-}
-
-static struct loop loop_of(const struct pipe_run *r)
-{
-	struct loop l = { .e = r->t.engine, .n = r->floats };
-
-	l.w = floats(l.n);
-	l.g = floats(l.n);
-	l.own = floats(l.n);
-	l.sum = floats(l.n);
-	l.scratch = aligned_alloc(64, (l.e->scratch_bytes + 127) / 64 * 64);
-	assert_non_null(l.scratch);
-	assert_int_equal(l.e->class->init(l.e, 0, l.n, l.w), TW_OK);
-	return l;
-}
-
-static void loop_free(struct loop *l)
-{
-	free(l->w);
-	free(l->g);
-	free(l->own);
-	free(l->sum);
-	free(l->scratch);
-}
-
-static void gradient(struct loop *l, const float *w, uint64_t from, uint32_t count)
-{
-	const struct tw_piece piece = { (float *)w, 0, l->n };
-	const struct tw_inputs in = { .from = from, .count = count, .piece = &piece, .pieces = 1 };
-	struct tw_score score;
-
-	assert_int_equal(l->e->class->gradient(l->e, l->scratch, &in, l->g, &score), TW_OK);
-}
 
 /* One round: each worker adds up its micro-batches, then the workers' sums are added in the order
  * of slots. */

@@ -105,7 +105,7 @@ static bool says_more(struct liar *l, struct tw_context *ctx, struct tw_msg *m)
 		more->to.node = tw_plan_cell_node(l->plan, 0, 0);
 		more->h.type = TW_CLOSED;
 		more->h.flags = 0;
-		more->b.closed = (struct tw_body_closed){ .number = 1000000, .stage = 1 };
+		more->b.closed = (struct tw_body_closed){ .mark = NEVER, .cell = 1 };
 		break;
 	case HEARD_MORE:
 		more = meddler_copy(ctx, m, 0);
@@ -154,7 +154,7 @@ static void spoil_body(struct liar *l, struct tw_msg *m)
 		*micro = NEVER;
 		break;
 	case OTHER_STREAM:
-		*stream += 7;
+		*stream += 1000;
 		break;
 	case ODD_WEIGHT:
 		m->b.act.nominal = NAN;

@@ -41,6 +41,7 @@ OPTIMISER = ("model: {least-squares: {dimension: 40, noise: 0.1}}\n"
 
 
 STAGES = ("gpipe", "pipedream-flush", "pipedream", "pipedream-2bw")  # models cut into three
+OWING = "{name: gpipe, codec: {up: topk, up_share: 0.1}}"
 VERTICAL = "{gate: async, pipeline: {schedule: pipedream, vertical: true}}"
 
 
@@ -113,7 +114,7 @@ def stages_on(strategy, ranks, launchers):
 
 
 def stages(launchers):
-    for k, strategy in enumerate((*STAGES, VERTICAL)):
+    for k, strategy in enumerate((*STAGES, VERTICAL, OWING)):
         for ranks in (2, 3, 5) if FULL else (3,):
             mine = launchers if FULL else [launchers[k % len(launchers)]]
             yield f"{strategy} on {ranks} ranks", partial(stages_on, strategy, ranks, mine)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS 8
+#define CELLS 12
 #define MOST  4096 /* moves of a cell */
 
 /* Lists with all the room that playing them needs. */
@@ -122,7 +122,7 @@ static void every_schedule_keeps_its_word(void **state)
 {
 	(void)state;
 	for (size_t i = 0; tw_pipeline_all[i]; i++)
-		for (uint32_t k = 1; k <= CELLS; k++)
+		for (uint32_t k = 1; k <= 8; k++)
 			for (uint32_t m = 1; m <= 12; m++)
 				for (uint64_t total = 1; total <= 40; total += 3) {
 					struct room *r = schedule(tw_pipeline_all[i], k, m, total);
@@ -141,11 +141,12 @@ static void every_schedule_keeps_its_word(void **state)
 static void versions_are_there(const struct tw_pipeline *p, const void *options,
 			       const struct tw_pipe_shape *shape, uint32_t cell, bool there)
 {
+	const struct tw_pipe_post post = tw_pipeline_post(p, shape, cell);
 	uint64_t version = 0, last = 0;
 	bool all = true;
 
 	for (uint64_t k = 0; k < 400; k++) {
-		const struct tw_pipe_move m = p->move(shape, cell, k);
+		const struct tw_pipe_move m = p->move(&post, k);
 		const uint64_t v = tw_pipeline_reads(p, options, shape, m.micro);
 
 		version += m.deed == TW_UPDATE;
@@ -164,7 +165,7 @@ static void what_is_read_is_there_from_the_least_group_on(void **state)
 	const struct tw_pipeline *dream = named("pipedream");
 
 	(void)state;
-	for (uint32_t k = 1; k <= CELLS; k++)
+	for (uint32_t k = 1; k <= 8; k++)
 		for (uint32_t m = 1; m <= 12; m++)
 			for (uint32_t c = 0; c < k; c++) {
 				const struct tw_pipe_shape shape = { k, m };
@@ -258,6 +259,131 @@ static void cells_keep_what_the_table_says(void **state)
 				x = tw_pipeline_keeps(named("2bw"), NULL, &shape, s);
 				CHECK(x.late == 1 && x.versions == 2 && x.depth == k - s);
 			}
+}
+
+/* --- lanes -------------------------------------------------------------------------------- */
+
+/* Every combination of 1 to 4 lanes in K stages, as a number. */
+static void lanes_of(uint32_t k, uint32_t number, uint32_t *lanes)
+{
+	for (uint32_t s = 0; s < k; s++, number /= 4)
+		lanes[s] = 1 + number % 4;
+}
+
+/* (1), (2) and (6) of the list of a lane: its own micro-batches, each there and back in order. */
+static void lane_is_right(const struct tw_pipeline *p, const struct tw_pipe_shape *shape,
+			  const struct tw_pipe_move *move, size_t count, uint32_t stage,
+			  uint32_t lane, uint64_t total)
+{
+	const bool flushes = p->traits & TW_PIPELINE_FLUSHES;
+	const uint32_t r = shape->lanes[stage], m = shape->micros;
+	uint64_t own[256], n = 0, forwards = 0, backwards = 0, updates = 0, in_update = 0;
+
+	for (uint64_t b = 0; b < total; b++)
+		if ((flushes ? b % m : b) % r == lane)
+			own[n++] = b;
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_pipe_move *x = &move[k];
+
+		CHECK(x->stage == stage);
+		if (x->deed == TW_FORWARD) {
+			CHECK(forwards < n && x->micro == own[forwards]);
+			forwards++;
+		} else if (x->deed == TW_BACKWARD) {
+			CHECK(backwards < forwards && x->micro == own[backwards]);
+			backwards++;
+			CHECK(!flushes || x->micro / m == updates);
+		} else {
+			CHECK(x->micro == updates++ && backwards > in_update);
+			CHECK(flushes || backwards == n || backwards - in_update == m);
+			CHECK(!flushes || backwards == n || own[backwards] / m == updates);
+			in_update = backwards;
+		}
+	}
+	CHECK(forwards == n && backwards == n && in_update == n);
+}
+
+/* Lists of lanes are whole and never wait in a circle, however many lanes each stage has. */
+static void lanes_keep_the_word_of_their_schedule(void **state)
+{
+	static const char *const names[] = { "gpipe", "1f1b-flush", "pipedream" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (uint32_t k = 1; k <= 3; k++)
+			for (uint32_t number = 0; number < 1u << 2 * k; number++)
+				for (uint32_t m = 4; m <= 9; m++) {
+					const uint64_t total = 40 + number % 7;
+					uint32_t lanes[3], cells = 0;
+					const struct tw_pipe_shape shape = { k, m, lanes };
+					struct room *r;
+
+					lanes_of(k, number, lanes);
+					for (uint32_t s = 0; s < k; s++)
+						cells += lanes[s];
+					CHECK(cells == tw_pipe_first_cell(&shape, k));
+					r = room_for(cells, k, total);
+					for (uint32_t s = 0, c = 0; s < k; s++)
+						for (uint32_t l = 0; l < lanes[s]; l++, c++) {
+							r->count[c] = tw_pipeline_list(
+								named(names[i]), &shape, c, total,
+								r->move[c], MOST);
+							lane_is_right(named(names[i]), &shape,
+								      r->move[c], r->count[c], s, l,
+								      total);
+						}
+					costs(r, 1, 1);
+					if (tw_pipeline_play(&r->lists, r->cost, r->done, r->cell,
+							     r->times, &r->played, NULL,
+							     &r->why) != TW_OK)
+						fail_msg("%s, %u stages, lanes %u, M %u: %s",
+							 names[i], k, number, m, r->why.text);
+					close_room(r);
+				}
+}
+
+/* PipeDream's plan for VGG-16 on 16 machines: 15 lanes, then 1.  The first stage has two versions;
+ * between what it reads and its update, each of its lanes makes two, less its own. */
+static void fifteen_to_one(void **state)
+{
+	static const uint32_t lanes[] = { 15, 1 };
+	const struct tw_pipe_shape shape = { 2, 1, lanes };
+	const struct tw_pipeline *dream = named("pipedream");
+
+	(void)state;
+	for (uint32_t c = 0; c < 15; c++) {
+		const struct tw_pipe_keeps x =
+			tw_pipeline_keeps(dream, OPTIONS(dream, NULL), &shape, c);
+
+		CHECK(x.depth == 2 && x.versions == 2 && x.late == 29 && x.own == 1);
+	}
+	CHECK(tw_pipeline_keeps(dream, OPTIONS(dream, NULL), &shape, 15).late == 0);
+	CHECK(tw_pipeline_keeps(dream, OPTIONS(dream, NULL), &shape, 15).depth == 1);
+}
+
+/* r lanes of a stage with `after` cells behind it: ceil(after / r) + 1 micro-batches and versions
+ * each, and r times as many updates, less one, come between. */
+static void lanes_keep_what_the_formula_says(void **state)
+{
+	const struct tw_pipeline *dream = named("pipedream");
+
+	(void)state;
+	for (uint32_t number = 0; number < 64; number++) {
+		uint32_t lanes[3], after = 0;
+		const struct tw_pipe_shape shape = { 3, 1, lanes };
+
+		lanes_of(3, number, lanes);
+		for (uint32_t s = 3; s-- > 0; after += lanes[s])
+			for (uint32_t l = 0; l < lanes[s]; l++) {
+				const uint32_t deep = (after + lanes[s] - 1) / lanes[s] + 1;
+				const struct tw_pipe_keeps x =
+					tw_pipeline_keeps(dream, OPTIONS(dream, NULL), &shape,
+							  tw_pipe_first_cell(&shape, s) + l);
+
+				CHECK(x.depth == deep && x.versions == deep && x.own == deep - 1);
+				CHECK(x.late == lanes[s] * deep - 1);
+			}
+	}
 }
 
 /* --- lists from elsewhere ----------------------------------------------------------------- */
@@ -426,6 +552,9 @@ int main(void)
 		cmocka_unit_test(flush_schedules_idle_as_the_formula_says),
 		cmocka_unit_test(asynchronous_schedules_never_idle_in_between),
 		cmocka_unit_test(cells_keep_what_the_table_says),
+		cmocka_unit_test(lanes_keep_the_word_of_their_schedule),
+		cmocka_unit_test(fifteen_to_one),
+		cmocka_unit_test(lanes_keep_what_the_formula_says),
 		cmocka_unit_test(interleaved_lists_idle_less),
 		cmocka_unit_test(split_backwards_idle_less),
 		cmocka_unit_test(links_delay_what_crosses_them),

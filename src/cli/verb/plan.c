@@ -296,12 +296,16 @@ static void print_plan(const json_t *o)
 
 /* --- a schedule --- */
 
-static void print_schedule_row(const json_t *row)
+/* `lanes`: some stage has several. */
+static void print_schedule_row(const json_t *row, bool lanes)
 {
 	char forward[24], backward[24], sends[24], memory[24], place[24];
 
 	snprintf(place, sizeof place, "%.0f", number(row, "stage"));
-	if (number(row, "cell") != number(row, "stage"))
+	if (lanes)
+		snprintf(place, sizeof place, "%.0f x %.0f", number(row, "stage"),
+			 number(row, "lanes"));
+	else if (number(row, "cell") != number(row, "stage"))
 		snprintf(place, sizeof place, "%.0f on %.0f", number(row, "stage"),
 			 number(row, "cell"));
 	printf("%-8s %9.0f %9s %9s %10s %9.0f %8.0f %5.0f %5.1f %% %10s\n", place,
@@ -315,6 +319,7 @@ static void print_schedule_row(const json_t *row)
 static void print_schedule(const json_t *o)
 {
 	const json_t *row, *line;
+	bool lanes = false;
 	char time[24];
 	size_t k;
 
@@ -327,7 +332,9 @@ static void print_schedule(const json_t *o)
 	       100 * number(o, "bubble"), text(o, "times"));
 	printf("%-8s %9s %9s %9s %10s %9s %8s %5s %7s %10s\n", "stage", "params", "forward",
 	       "backward", "sends", "in flight", "versions", "stale", "idle", "memory");
-	json_array_foreach(json_object_get(o, "rows"), k, row) print_schedule_row(row);
+	json_array_foreach(json_object_get(o, "rows"), k, row) lanes =
+		lanes || number(row, "lanes") > 1;
+	json_array_foreach(json_object_get(o, "rows"), k, row) print_schedule_row(row, lanes);
 	printf("\n");
 	json_array_foreach(json_object_get(o, "picture"), k, line)
 		printf("%3zu %s\n", k, json_string_value(line));

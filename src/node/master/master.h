@@ -464,6 +464,11 @@ void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_mem
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A cell says of another one of its worker that it says what cannot be. */
 void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* What cells keep, in a cut and from one; nothing where workers have none. */
+void tw_cells_drop_parts(struct master *m, uint32_t slot);
+void tw_cells_forget_restore(struct master *m, uint32_t slot);
+/* The part of the cell on this node; true: all parts of this worker are here. */
+bool tw_cells_keep_part(struct master *m, uint32_t slot, uint32_t node, struct tw_block *part);
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);

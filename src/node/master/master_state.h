@@ -158,11 +158,13 @@ struct member {
 struct cell_info {
 	bool here; /* who has it has asked to join, or is a member's */
 	uint32_t node, boot;
-	uint32_t next_at;   /* the next one in cell_book.at_node */
-	bool asked;         /* for its figures, and they have not come */
-	bool doubted;       /* it has told what cannot be */
-	uint32_t waits;     /* for this cell of its worker, as it says; UINT32_MAX: none */
-	uint64_t pin, from; /* the last evaluation that it passed on, as it says */
+	uint32_t next_at;         /* the next one in cell_book.at_node */
+	bool asked;               /* for its figures, and they have not come */
+	bool doubted;             /* it has told what cannot be */
+	uint32_t waits;           /* for this cell of its worker, as it says; UINT32_MAX: none */
+	uint64_t pin, from;       /* the last evaluation that it passed on, as it says */
+	struct tw_block *part;    /* as those of struct member, which then has them only when all */
+	struct tw_block *restore; /* cells do */
 };
 
 /* All of them.  `put` in master_cells.c alone changes it. */

@@ -77,13 +77,20 @@ void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, b
 	}
 }
 
-/* Where the cell of a worker is that speaks to this shard. */
-static uint32_t node_for(const struct master *m, uint32_t slot, uint32_t shard)
+/* A worker as a shard knows it: the cells that speak to the shard, the lanes of its stage in order.
+ * Returns how many. */
+static uint32_t name_senders(const struct master *m, const struct tw_member *who, uint32_t shard,
+			     struct tw_member *out)
 {
-	const uint32_t *stage_of = m->plan->staging.stage_of;
+	const struct tw_stage *stage = tw_plan_stage_at(m->plan, shard);
+	const uint32_t lanes = tw_plan_lanes(m->plan, shard);
 
-	return stage_of ? tw_cell_at(m, slot, tw_plan_cell_for(m->plan, stage_of[shard], 0))->node
-			: m->member[slot].node;
+	for (uint32_t l = 0; l < lanes; l++) {
+		out[l] = *who;
+		out[l].node = stage ? tw_cell_at(m, who->slot, stage->cell + l)->node
+				    : m->member[who->slot].node;
+	}
+	return lanes;
 }
 
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -104,13 +111,15 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
 	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
 	if (tw_master_live(m)) {
-		tail = tw_msg_tail(ctx, msg, tw_master_live(m) * sizeof *tail);
+		tail = tw_msg_tail(
+			ctx, msg, tw_master_live(m) * tw_plan_lanes(m->plan, shard) * sizeof *tail);
 		if (!tail)
 			return;
 		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
 		     k = tw_slots_next(&m->members.live, k + 1))
-			tail[count++] = (struct tw_member){ k, m->member[k].incarnation, TW_LIVE,
-							    node_for(m, k, shard) };
+			count += name_senders(
+				m, &(struct tw_member){ k, m->member[k].incarnation, TW_LIVE, 0 },
+				shard, tail + count);
 	}
 	tw_send(ctx, msg);
 	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_ACTIVE);
@@ -120,15 +129,16 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 			return;
 }
 
-static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg,
+static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t shard,
 		       const struct tw_member *one)
 {
-	struct tw_member *tail = msg ? tw_msg_tail(ctx, msg, sizeof *tail) : NULL;
+	const uint32_t lanes = tw_plan_lanes(m->plan, shard);
+	struct tw_member *tail = msg ? tw_msg_tail(ctx, msg, lanes * sizeof *tail) : NULL;
 
 	if (!tail)
 		return;
 	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
-	*tail = *one;
+	name_senders(m, one, shard, tail);
 	tw_send(ctx, msg);
 }
 
@@ -145,14 +155,11 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	else
 		tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		const struct tw_member here = { slot, one.incarnation, one.state,
-						node_for(m, slot, s) };
-
 		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
-			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), &here);
+			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), s, &one);
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
 		     k = tw_replicas_next(m, k + 1))
-			tell_shard(m, ctx, tw_replica_to_shard(m, ctx, k, s, TW_VIEW), &one);
+			tell_shard(m, ctx, tw_replica_to_shard(m, ctx, k, s, TW_VIEW), s, &one);
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
 					.slot = slot,
@@ -183,6 +190,8 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 {
 	struct member *e = &m->member[slot];
 	struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, cell, TW_WELCOME);
+	struct tw_block *part =
+		tw_plan_is_staged(m->plan) ? tw_cell_at(m, slot, cell)->restore : e->restore;
 
 	if (!msg)
 		return;
@@ -194,9 +203,9 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 								   : e->boot,
 						   .cut = m->cuts.last,
 						   .cell = cell };
-	if (e->restore) {
-		msg->payload = tw_block_keep(e->restore);
-		msg->h.payload = (uint32_t)e->restore->bytes;
+	if (part) {
+		msg->payload = tw_block_keep(part);
+		msg->h.payload = (uint32_t)part->bytes;
 	}
 	if (put_places(m, ctx, msg, slot))
 		tw_send(ctx, msg);
@@ -367,8 +376,9 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
 		tw_cells_down(m, ctx, node); /* others waited with it */
-	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
-	if (slot == UINT32_MAX || m->member[slot].heard)
+	/* our welcome was on its way, or a shard has turned it away; if the word is an old one, the
+	 * node hears that it is out */
+	if (slot == UINT32_MAX)
 		return;
 	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	tw_master_remove(m, ctx, slot, TW_LEFT);
@@ -381,12 +391,17 @@ void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 	tw_master_remove(m, ctx, slot, TW_GONE);
 }
 
-/* Of a worker with cells: which one pushes to this shard. */
-static void name_cell(const struct master *m, uint32_t shard, char *out, size_t room)
+/* Who of this worker pushes to this shard: itself, or a cell, which is named. */
+static uint32_t pusher(const struct master *m, uint32_t slot, uint32_t shard, char *cell,
+		       size_t room)
 {
-	if (tw_plan_is_staged(m->plan))
-		snprintf(out, room, ".%u",
-			 tw_plan_cell_for(m->plan, m->plan->staging.stage_of[shard], 0));
+	uint32_t which;
+
+	if (!tw_plan_is_staged(m->plan))
+		return m->member[slot].node;
+	which = tw_plan_cell_for(m->plan, m->plan->staging.stage_of[shard], 0);
+	snprintf(cell, room, ".%u", which);
+	return tw_cell_at(m, slot, which)->node;
 }
 
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -395,6 +410,7 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	const uint32_t s = msg->h.shard;
 	const struct member *e;
 	char cell[16] = "";
+	uint32_t node;
 
 	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
 	    s >= m->plan->problem.shards || b->slot >= m->plan->crew.workers)
@@ -404,12 +420,12 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 		return;
 	if (!e->live || e->incarnation != msg->h.incarnation)
 		return;
-	name_cell(m, s, cell, sizeof cell);
+	node = pusher(m, b->slot, s, cell, sizeof cell);
 	tw_say(ctx, TW_WARNING,
 	       "worker %u%s is removed: %d of its contributions in a row were not finite, while "
 	       "those of other workers were",
 	       b->slot, cell, TW_STRIKES);
-	tw_master_expel(m, ctx, b->slot, node_for(m, b->slot, s), TW_REFUSED_NUMBERS);
+	tw_master_expel(m, ctx, b->slot, node, TW_REFUSED_NUMBERS);
 }
 
 void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -102,9 +102,15 @@ struct shard_debt {
 	float residual; /* after its last contribution that counts */
 };
 
-/* All workers that may be here.  `failing` counts the workers that are here and have strikes. */
+/* All workers that may be here.  `failing` counts the workers that are here and have strikes.
+ *
+ * Where the stage of this shard has lanes, each of them is a worker to the shard: of the worker at
+ * slot k these are number k * lanes and those behind it (tw_plan_senders), which is what `slot`
+ * means in all of a shard's books.  The master counts workers: what is said to it, and noted, is of
+ * them. */
 struct shard_members {
 	struct shard_worker *worker; /* by slot */
+	uint32_t senders, lanes;     /* so many slots; of these belong to one of the master's */
 	struct shard_debt *debt;     /* by slot; NULL: there are none */
 	uint32_t live;               /* as the master counts */
 	uint32_t failing;
@@ -174,6 +180,7 @@ struct shard_piece {
 	uint32_t chunk, part;
 	uint32_t next;             /* the move that is made next */
 	bool done;                 /* all moves are made: what is added up is the sum */
+	bool staged;               /* it is in the next version, and nobody needs it any more */
 	struct tw_block *block;    /* what is added up so far is in here: a reference ... */
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
 	bool unchecked;            /* it is one contribution, and may be not finite ... */
@@ -317,6 +324,12 @@ static inline bool tw_shard_is_loose(const struct shard *s)
 static inline struct shard_worker *tw_shard_worker(const struct shard *s, uint32_t slot)
 {
 	return &s->members.worker[slot];
+}
+
+/* Whom the master knows by this. */
+static inline uint32_t tw_shard_slot(const struct shard *s, uint32_t sender)
+{
+	return sender / s->members.lanes;
 }
 
 static inline bool tw_shard_worker_is_here(const struct shard_worker *g)
@@ -565,7 +578,7 @@ static inline struct shard_worker *tw_shard_admitted(struct shard *s, struct tw_
 {
 	struct shard_worker *g;
 
-	if (!s->hosted || m->h.from >= s->plan->crew.workers || m->h.view != s->fence.generation ||
+	if (!s->hosted || m->h.from >= s->members.senders || m->h.view != s->fence.generation ||
 	    (m->h.flags & TW_FLAG_RELAYED))
 		return tw_shard_admit_unknown(s, ctx, m);
 	g = tw_shard_worker(s, m->h.from);

@@ -46,7 +46,7 @@ static enum tw_keeps keeps(const struct shard *s)
 
 enum tw_status tw_bucket_init(struct shard *s)
 {
-	const size_t sums = keeps(s) == TW_KEEP_BY_WORKER ? s->plan->crew.workers : 1;
+	const size_t sums = keeps(s) == TW_KEEP_BY_WORKER ? s->members.senders : 1;
 
 	if (keeps(s) == TW_KEEP_EACH)
 		return TW_OK;

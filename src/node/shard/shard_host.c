@@ -17,7 +17,7 @@
 /* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to tw_shard_let_go. */
 static enum tw_status furnish(struct shard *s)
 {
-	const uint32_t all = s->plan->crew.workers;
+	const uint32_t all = tw_plan_senders(s->plan, s->index);
 	enum tw_status st = tw_slice_init(&s->slice);
 
 	if (st == TW_OK)
@@ -129,8 +129,6 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (h->unhost)
 		return;
 	s->fence.generation = m->h.view;
-	if (m->h.incarnation > s->fence.term)
-		s->fence.term = m->h.incarnation;
 	s->members.live = h->live;
 	if (h->attempt > s->reduce.attempt)
 		s->reduce.attempt = h->attempt;

@@ -18,9 +18,12 @@
 
 enum tw_status tw_shard_workers_init(struct shard *s)
 {
-	const size_t all = s->plan->crew.workers;
+	const struct tw_stage *stage = tw_plan_stage_at(s->plan, s->index);
+	const size_t all = tw_plan_senders(s->plan, s->index);
 
-	s->members.memory = tw_plan_memory(s->plan) + tw_plan_late(s->plan, s->index);
+	s->members.senders = (uint32_t)all;
+	s->members.lanes = tw_plan_lanes(s->plan, s->index);
+	s->members.memory = tw_plan_memory(s->plan) + (stage ? stage->keeps.own : 0);
 	s->members.worker = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof *s->members.worker);
 	if (tw_plan_gathers(s->plan))
 		s->members.debt = tw_heap_zeros(s->heap, all * sizeof *s->members.debt);
@@ -73,7 +76,7 @@ static void forget(struct shard *s, uint32_t slot)
 
 void tw_shard_workers_release(struct shard *s)
 {
-	for (uint32_t k = 0; s->members.worker && k < s->plan->crew.workers; k++) {
+	for (uint32_t k = 0; s->members.worker && k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
 		tw_shard_forget_all_sent(s, g);
@@ -197,7 +200,7 @@ struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *
 	struct tw_addr sender = m->from;
 	struct shard_worker *g;
 
-	if (!s->hosted || slot >= s->plan->crew.workers || m->h.view != s->fence.generation) {
+	if (!s->hosted || slot >= s->members.senders || m->h.view != s->fence.generation) {
 		s->slice.tally.fenced++;
 		return NULL;
 	}
@@ -249,7 +252,7 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
 	} else if (tw_shard_worker_is_here(g)) {
-		if (m->state == TW_LEFT)
+		if (m->state == TW_LEFT && !tw_plan_is_staged(s->plan)) /* it has pushed all */
 			g->residual = 0.0f;
 		tw_shard_lose(s, 0.0f, g->residual);
 		forget(s, m->slot);
@@ -270,7 +273,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 	tw_shard_unstage_all(s);
 	tw_shard_reduce_forget(s);
 	tw_spread_forget(s);
-	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
 		tw_shard_unpark(s, k);
@@ -282,7 +285,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 		g->strikes.link = 0;
 	}
 	s->members.at_zero = true;
-	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
+	for (uint32_t k = 0; k < s->members.senders; k++)
 		if (s->clocks.of[k].place)
 			tw_bucket_active(s, k, false);
 	tw_clocks_reset(&s->clocks);
@@ -293,6 +296,15 @@ static bool names(const struct shard *s, const struct tw_member *m)
 	return m->slot < s->plan->crew.workers;
 }
 
+/* Entry k of a view by the shard's own count: a worker has an entry for each lane, in order. */
+static struct tw_member entry(const struct shard *s, const struct tw_member *list, size_t k)
+{
+	struct tw_member one = list[k];
+
+	one.slot = one.slot * s->members.lanes + (uint32_t)(k % s->members.lanes);
+	return one;
+}
+
 /* Who is not in a full view is gone. */
 static void remove_absent(struct shard *s, struct tw_context *ctx, const struct tw_member *list,
 			  size_t count)
@@ -301,8 +313,8 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 
 	for (size_t k = 0; k < count; k++)
 		if (names(s, &list[k]))
-			tw_shard_worker(s, list[k].slot)->listed = number;
-	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+			tw_shard_worker(s, entry(s, list, k).slot)->listed = number;
+	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
 		if (g->listed == number)
@@ -339,9 +351,12 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		new_generation(s, m->h.view);
 	if (full)
 		remove_absent(s, ctx, list, count);
-	for (size_t k = 0; k < count; k++)
-		if (names(s, &list[k]) && list[k].state <= TW_LEFT)
-			member(s, ctx, &list[k], full);
+	for (size_t k = 0; k < count; k++) {
+		const struct tw_member one = entry(s, list, k);
+
+		if (names(s, &list[k]) && one.state <= TW_LEFT)
+			member(s, ctx, &one, full);
+	}
 	s->members.live = m->b.view.live;
 	tw_bucket_check(s, ctx);
 	tw_shard_release(s, ctx);
@@ -350,12 +365,16 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_idle *i = &m->b.idle;
+	const uint32_t lanes = s->members.lanes;
 
-	if (!s->hosted || m->h.view != s->fence.generation || i->slot >= s->plan->crew.workers ||
-	    tw_shard_worker(s, i->slot)->incarnation != i->incarnation)
+	if (!s->hosted || m->h.view != s->fence.generation || i->slot >= s->plan->crew.workers)
 		return;
-	s->clocks.of[i->slot].idle = i->idle;
-	see(s, i->slot);
+	for (uint32_t k = i->slot * lanes; k < (i->slot + 1) * lanes; k++) {
+		if (tw_shard_worker(s, k)->incarnation != i->incarnation)
+			continue;
+		s->clocks.of[k].idle = i->idle;
+		see(s, k);
+	}
 	tw_bucket_check(s, ctx);
 	tw_shard_release(s, ctx);
 }

@@ -32,7 +32,7 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 		return false;
 	if (!(p->drift >= 0.0f && p->drift <= FLT_MAX) ||
 	    !(p->residual >= 0.0f && p->residual <= FLT_MAX) || p->own_steps > p->steps ||
-	    p->skipped > p->steps)
+	    p->skipped > p->steps || p->lanes > s->members.lanes)
 		return false;
 	for (uint32_t k = 0; k < p->ranges; k++) {
 		if (p->range[k].from > positions || !p->range[k].count ||
@@ -60,7 +60,7 @@ static void note_refused(struct shard *s, struct tw_context *ctx, const struct c
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_REFUSED,
 					.shard = s->index,
-					.slot = c->slot,
+					.slot = tw_shard_slot(s, c->slot),
 					.incarnation = c->incarnation,
 					.seq = c->seq,
 					.value = fenced });
@@ -81,7 +81,7 @@ void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 	s->slice.tally.dropped_pushes++;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
 					.shard = s->index,
-					.slot = slot,
+					.slot = tw_shard_slot(s, slot),
 					.seq = tw_shard_worker(s, slot)->seq,
 					.from = push->range[0].from,
 					.count = push->samples });
@@ -206,7 +206,7 @@ static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 	if (!m)
 		return;
 	m->h.incarnation = g->incarnation;
-	m->b.refuse = (struct tw_body_refuse){ TW_REFUSED_NUMBERS, slot };
+	m->b.refuse = (struct tw_body_refuse){ TW_REFUSED_NUMBERS, tw_shard_slot(s, slot) };
 	tw_send(ctx, m);
 }
 
@@ -389,7 +389,7 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 	for (uint32_t k = 0; k < c->push.ranges; k++)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
 						.shard = s->index,
-						.slot = c->slot,
+						.slot = tw_shard_slot(s, c->slot),
 						.seq = c->seq,
 						.from = c->push.range[k].from,
 						.value = s->slice.version.incarnation,

@@ -18,7 +18,7 @@ static uint64_t limit_of(const struct shard *s)
 
 enum tw_status tw_shard_readers_init(struct shard *s)
 {
-	const size_t all = s->plan->crew.workers;
+	const size_t all = s->members.senders;
 
 	if (!limit_of(s))
 		return TW_OK;

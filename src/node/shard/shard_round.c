@@ -7,27 +7,60 @@
  *  (1) round.staged lists the slots whose worker has something staged, each once. So a commit costs
  *      what the round has, not what the cluster has.
  *  (2) what a worker owes changes with its commit.  It may have died, and its slot may be somebody
- *      else's by then: what died with it is what it owed after this contribution. */
+ *      else's by then: what died with it is what it owed after this contribution.
+ *  (3) the lanes of a worker stage one contribution together: the master hears of it when all are
+ *      here, and a commit that names the worker takes them in the order of lanes. */
 #include "node/shard/shard.h"
 
 #include <stdlib.h>
 
 /* --- staging -------------------------------------------------------------------------------- */
 
+/* What lane `l` of a worker has staged, if it is of the same round and life as this; else NULL. */
+static const struct contribution *beside(const struct shard *s, const struct contribution *c,
+					 uint32_t l)
+{
+	const uint32_t first = c->slot - c->slot % s->members.lanes;
+	const struct contribution *other = tw_shard_worker(s, first + l)->staged;
+
+	return other && other->push.round == c->push.round && other->incarnation == c->incarnation
+		       ? other
+		       : NULL;
+}
+
+/* (3): all of it, into `out`; false: something is missing. */
+static bool is_whole(const struct shard *s, const struct contribution *c, struct tw_body_have *out)
+{
+	for (uint32_t l = 0; l < c->push.lanes; l++) {
+		const struct contribution *one = beside(s, c, l);
+
+		if (!one || one->push.lanes != c->push.lanes)
+			return false;
+		out->samples = (l ? out->samples : 0) + one->push.samples;
+		out->steps = (l ? out->steps : 0) + one->push.steps;
+		out->loss = (l ? out->loss : 0) + one->push.loss;
+	}
+	return true;
+}
+
 void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 		   uint32_t flags)
 {
-	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_HAVE);
+	struct tw_body_have have = { .round = c->push.round,
+				     .slot = tw_shard_slot(s, c->slot),
+				     .incarnation = c->incarnation,
+				     .samples = c->push.samples,
+				     .steps = c->push.steps,
+				     .loss = c->push.loss };
+	struct tw_msg *m;
 
+	if (!(flags & TW_FLAG_REFUSED) && !is_whole(s, c, &have))
+		return;
+	m = tw_shard_to_master(s, ctx, TW_HAVE);
 	if (!m)
 		return;
 	m->h.flags = flags;
-	m->b.have = (struct tw_body_have){ .round = c->push.round,
-					   .slot = c->slot,
-					   .incarnation = c->incarnation,
-					   .samples = c->push.samples,
-					   .steps = c->push.steps,
-					   .loss = c->push.loss };
+	m->b.have = have;
 	tw_send(ctx, m);
 }
 
@@ -69,7 +102,7 @@ enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct co
 
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {
-	for (uint32_t k = 0; k < s->plan->crew.workers; k++) {
+	for (uint32_t k = 0; k < s->members.senders; k++) {
 		const struct shard_worker *g = tw_shard_worker(s, k);
 
 		if (g->staged && !tw_shard_is_replica(s))
@@ -103,22 +136,37 @@ void tw_shard_forget_rounds(struct shard *s)
 
 /* --- commit --------------------------------------------------------------------------------- */
 
-/* A set names workers whose slice for this round is here, each once. */
-static bool all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
-		       size_t bytes)
+/* Lanes of this worker whose slices for the round are here, if all of them are; 0: they are not. */
+static uint32_t staged_of(const struct shard *s, const struct tw_member *who)
 {
-	if (count > s->plan->crew.workers || count * sizeof *set != bytes)
-		return false;
-	for (uint32_t k = 0; k < count; k++) {
-		const struct contribution *c;
+	const struct contribution *c = tw_shard_worker(s, who->slot * s->members.lanes)->staged;
+	struct tw_body_have all;
 
-		if (set[k].slot >= s->plan->crew.workers || (k && set[k].slot <= set[k - 1].slot))
-			return false;
-		c = tw_shard_worker(s, set[k].slot)->staged;
-		if (!c || c->push.round != s->slice.round || c->incarnation != set[k].incarnation)
-			return false;
+	if (!c || c->push.round != s->slice.round || c->incarnation != who->incarnation ||
+	    !is_whole(s, c, &all))
+		return 0;
+	return c->push.lanes ? c->push.lanes : 1;
+}
+
+/* A set names workers whose slice for this round is here, each once: how many slices these are;
+ * UINT32_MAX: something is missing. */
+static uint32_t all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
+			   size_t bytes)
+{
+	uint32_t slices = 0;
+
+	if (count > s->plan->crew.workers || count * sizeof *set != bytes)
+		return UINT32_MAX;
+	for (uint32_t k = 0; k < count; k++) {
+		const bool fits = set[k].slot < s->plan->crew.workers &&
+				  !(k && set[k].slot <= set[k - 1].slot);
+		const uint32_t lanes = fits ? staged_of(s, &set[k]) : 0;
+
+		if (!lanes)
+			return UINT32_MAX;
+		slices += lanes;
 	}
-	return true;
+	return slices;
 }
 
 /* (2) */
@@ -149,10 +197,15 @@ static void apply_set(struct shard *s, struct tw_context *ctx, const struct tw_m
 		      uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++) {
-		struct contribution *c = tw_shard_unstaged(s, set[k].slot, true);
+		const uint32_t lanes = staged_of(s, &set[k]),
+			       first = set[k].slot * s->members.lanes;
 
-		c->tau = tw_shard_staleness(s, &c->push);
-		tw_bucket_add(s, c);
+		for (uint32_t l = 0; l < lanes; l++) { /* (3) */
+			struct contribution *c = tw_shard_unstaged(s, first + l, true);
+
+			c->tau = tw_shard_staleness(s, &c->push);
+			tw_bucket_add(s, c);
+		}
 	}
 	tw_bucket_flush(s, ctx);
 }
@@ -186,6 +239,7 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 {
 	const uint32_t count = m->b.commit.count;
 	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
+	uint32_t slices;
 
 	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round)
 		return;
@@ -195,14 +249,15 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	}
 	if (!tw_shard_rounds(s))
 		return;
-	if (!all_staged(s, set, count, m->h.tail)) {
+	slices = all_staged(s, set, count, m->h.tail);
+	if (slices == UINT32_MAX) {
 		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR,
 		       "shard %u cannot commit round %llu: a contribution is missing", s->index,
 		       (unsigned long long)s->slice.round);
 		return;
 	}
-	if (tw_bucket_reserve(s, count) != TW_OK) {
+	if (tw_bucket_reserve(s, slices) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a round of %u", count);
 		return;
 	}

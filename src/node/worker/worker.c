@@ -13,10 +13,16 @@ static enum tw_status open_exchange(struct worker *w)
 	uint32_t *shards;
 	enum tw_status st;
 
-	if (w->stage)
-		return tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
-					w->stage->plan ? w->stage->plan->shard : NULL,
-					w->stage->plan ? w->stage->plan->shards : 0);
+	if (w->stage) {
+		st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
+				      w->stage->plan ? w->stage->plan->shard : NULL,
+				      w->stage->plan ? w->stage->plan->shards : 0);
+		if (w->stage->plan) {
+			w->exchange.lane = w->stage->post.lane;
+			w->exchange.lanes = w->stage->post.lanes;
+		}
+		return st;
+	}
 	shards = tw_heap_zeros(w->heap, count * sizeof *shards);
 	if (!shards)
 		return TW_NO_MEMORY;

@@ -51,8 +51,7 @@ struct held {
 	uint32_t period; /* steps between two pushes, if not the plan's; 0: the plan's.  A portion:
 			    number of its batch */
 	double nominal;
-	bool over;       /* nothing more will be computed for it */
-	uint64_t backed; /* stages: samples whose gradients are contributed */
+	bool over; /* nothing more will be computed for it */
 };
 
 struct done {
@@ -301,16 +300,11 @@ static inline struct held *tw_worker_held(struct worker *w, uint64_t id)
 /* The round of the lease to work on; NULL: there is none. */
 const uint64_t *tw_worker_round(struct worker *w);
 uint64_t tw_worker_positions_left(const struct worker *w);
-/* Are gradients of all of its samples there? */
-static inline bool tw_worker_is_computed(const struct worker *w, const struct held *h)
-{
-	return w->stage ? h->backed == h->to - h->from : h->next == h->to;
-}
 /* Contribution `seq` carries the last samples of leases that are computed to their end. */
 static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
 {
-	for (uint32_t k = 0; k < w->leases.count; k++)
-		if (!w->leases.held[k].closing && tw_worker_is_computed(w, &w->leases.held[k]))
+	for (uint32_t k = 0; !w->stage && k < w->leases.count; k++)
+		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
 			w->leases.held[k].closing = seq;
 }
 /* Leases of rounds before this one are void, but not the one that is being computed. */

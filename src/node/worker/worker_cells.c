@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define STREAMS_AHEAD 64 /* that another cell can be */
+
 /* --- saying ------------------------------------------------------------------------------- */
 
 void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -64,15 +66,42 @@ void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw
 	struct said one = { .type = TW_ACT, .act = *what };
 	struct tw_stage_load c;
 
-	if (s->cell + 1 == s->cells)
+	if (s->post.stage + 1 == s->shape.stages)
 		return;
-	one.act.stage = s->cell + 1;
+	one.act.stage = s->post.stage + 1;
 	c = crossing(s->plan->out, one.act.stage, what->from, what->count, false);
 	c.tests = what->pin;
-	if (y && !tw_stage_carry(w, ctx, &c, y, &one))
+	if (!tw_stage_carry(w, ctx, &c, y, &one))
 		return;
-	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell + 1, what->micro), &one);
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, one.act.stage, what->micro), &one);
 	tw_block_drop(one.block);
+}
+
+void tw_stage_send_samples(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what)
+{
+	const struct said one = { .type = TW_ACT, .act = *what };
+
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, 0, what->micro), &one);
+}
+
+void tw_stage_send_end(struct worker *w, struct tw_context *ctx)
+{
+	const struct worker_stage *s = w->stage;
+	const uint32_t from = s->cell ? s->post.stage + 1 : 0;
+	const uint32_t to =
+		s->post.stage + 2 < s->shape.stages ? s->post.stage + 2 : s->shape.stages;
+
+	for (uint32_t stage = from; stage < to; stage++) {
+		const struct tw_stage *p = &w->plan->staging.stage[stage];
+		const struct said one = {
+			.type = TW_ACT,
+			.act = { .stream = s->stream, .micro = s->total, .stage = stage }
+		};
+
+		for (uint32_t l = 0; l < p->lanes; l++)
+			if (p->cell + l != s->cell)
+				tw_link_say(w, ctx, p->cell + l, &one);
+	}
 }
 
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
@@ -87,28 +116,32 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 	one.grad = (struct tw_body_grad){ .stream = s->stream,
 					  .micro = f->what.micro,
 					  .loss = f->loss,
-					  .stage = s->cell - 1,
+					  .stage = s->post.stage ? s->post.stage - 1 : 0,
 					  .count = f->what.count };
+	if (!s->post.stage) { /* (9) */
+		tw_link_say(w, ctx, 0, &one);
+		return;
+	}
 	c = crossing(s->plan->in, one.grad.stage, f->what.from, f->what.count, true);
 	if (!tw_stage_carry(w, ctx, &c, dx, &one))
 		return;
-	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, s->cell - 1, f->what.micro), &one);
+	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, one.grad.stage, f->what.micro), &one);
 	tw_block_drop(one.block);
 }
 
 void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_stage *s = w->stage;
-	const uint64_t closed = tw_exchange_closed(&w->exchange) - s->seq_before;
+	const uint64_t closed = tw_stage_own_closed(w);
 	struct tw_msg *m;
 
 	if (s->cell == 0 || closed == s->told)
 		return;
 	s->told = closed;
-	m = tw_stage_message(w, ctx, tw_plan_cell_for(w->plan, 0, 0), TW_CLOSED);
+	m = tw_stage_message(w, ctx, 0, TW_CLOSED);
 	if (!m)
 		return;
-	m->b.closed = (struct tw_body_closed){ .number = closed, .stage = s->cell };
+	m->b.closed = (struct tw_body_closed){ .mark = closed, .cell = s->cell };
 	tw_send(ctx, m);
 }
 
@@ -136,13 +169,51 @@ void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cel
 		return;
 	}
 	tw_link_again(w, ctx, cell);
-	if (cell == tw_plan_cell_for(w->plan, 0, 0)) {
+	if (cell == 0) {
 		s->told = 0;
 		tw_stage_tell_closed(w, ctx);
 	}
 }
 
 /* --- hearing ------------------------------------------------------------------------------ */
+
+static bool is_test(uint16_t type, const union tw_body *b)
+{
+	return type == TW_ACT && b->act.pin;
+}
+
+static bool is_end(uint16_t type, const union tw_body *b)
+{
+	return type == TW_ACT && !b->act.count && !b->act.pin;
+}
+
+/* Who says what this cell is to compute: the first lane of the stage before does all that is of no
+ * micro-batch (9). */
+static uint32_t act_speaker(const struct worker *w, const union tw_body *b)
+{
+	const struct worker_stage *s = w->stage;
+
+	if (!s->cell || b->act.stage != s->post.stage)
+		return UINT32_MAX;
+	if (!s->post.stage)
+		return 0;
+	if (is_end(TW_ACT, b) || is_test(TW_ACT, b))
+		return w->plan->staging.stage[s->post.stage - 1].cell;
+	return tw_pipe_is_own(&s->post, b->act.micro)
+		       ? tw_plan_cell_for(w->plan, s->post.stage - 1, b->act.micro)
+		       : UINT32_MAX;
+}
+
+static uint32_t grad_speaker(const struct worker *w, const union tw_body *b)
+{
+	const struct worker_stage *s = w->stage;
+	const bool own = tw_pipe_is_own(&s->post, b->grad.micro);
+
+	if (b->grad.stage != s->post.stage || (own && s->post.stage + 1 == s->shape.stages) ||
+	    (!own && s->cell))
+		return UINT32_MAX;
+	return tw_plan_cell_for(w->plan, s->post.stage + own, b->grad.micro);
+}
 
 /* Which cell of this worker says such things to this one; UINT32_MAX: none. */
 static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_body *b,
@@ -152,17 +223,11 @@ static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_bo
 
 	switch (type) {
 	case TW_ACT:
-		return s->cell && b->act.stage == s->cell
-			       ? tw_plan_cell_for(w->plan, s->cell - 1, b->act.micro)
-			       : UINT32_MAX;
+		return act_speaker(w, b);
 	case TW_GRAD:
-		return s->cell + 1 < s->cells && b->grad.stage == s->cell
-			       ? tw_plan_cell_for(w->plan, s->cell + 1, b->grad.micro)
-			       : UINT32_MAX;
+		return grad_speaker(w, b);
 	case TW_CLOSED:
-		return !s->cell && b->closed.stage && b->closed.stage < s->cells
-			       ? tw_plan_cell_for(w->plan, b->closed.stage, 0)
-			       : UINT32_MAX;
+		return !s->cell && b->closed.cell < s->cells ? b->closed.cell : UINT32_MAX;
 	default:
 		return tw_stage_cell_at(w, node);
 	}
@@ -178,33 +243,23 @@ static uint32_t said_by(const struct worker *w, uint16_t type, const union tw_bo
 										   : UINT32_MAX;
 }
 
-static bool is_test(const struct tw_header *h, const union tw_body *b)
-{
-	return h->type == TW_ACT && b->act.pin;
-}
-
-/* The cell before may have begun the next stream while this one has something left to push. */
-static bool is_of_next_stream(const struct worker *w, const struct tw_header *h,
-			      const union tw_body *b)
-{
-	const struct worker_stage *s = w->stage;
-
-	return h->type == TW_ACT && !b->act.pin && h->view == w->me.id.generation &&
-	       b->act.stream == s->stream + 1 && s->total != UINT64_MAX;
-}
-
 /* An evaluation goes on when a new generation begins. */
 static bool is_early(const struct worker *w, const struct tw_header *h, const union tw_body *b)
 {
-	return h->incarnation > w->me.id.incarnation ||
-	       (h->incarnation == w->me.id.incarnation &&
-		((h->view > w->me.id.generation && !is_test(h, b)) || is_of_next_stream(w, h, b)));
+	if (h->incarnation != w->me.id.incarnation)
+		return h->incarnation > w->me.id.incarnation;
+	if (is_test(h->type, b))
+		return false;
+	if (h->view != w->me.id.generation)
+		return h->view > w->me.id.generation;
+	return h->type == TW_ACT && b->act.stream > w->stage->stream &&
+	       b->act.stream - w->stage->stream <= STREAMS_AHEAD;
 }
 
 static bool is_timely(const struct worker *w, const struct tw_header *h, const union tw_body *b)
 {
 	return h->incarnation == w->me.id.incarnation &&
-	       (h->view == w->me.id.generation || is_test(h, b));
+	       (h->view == w->me.id.generation || is_test(h->type, b));
 }
 
 /* (5): no more can come than the window holds, an end, and an evaluation.  Who said it is looked at
@@ -237,9 +292,12 @@ static bool plausible(const struct worker *w, const struct tw_body_act *b)
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
 static struct flight *flight_of(struct worker_stage *s, uint64_t stream, uint64_t micro)
 {
-	if (stream != s->stream || micro < s->backwards || micro >= s->backwards + s->window)
+	const uint64_t own = tw_pipe_own(&s->post, micro);
+
+	if (stream != s->stream || !tw_pipe_is_own(&s->post, micro) || own < s->backwards ||
+	    own >= s->backwards + s->window)
 		return NULL;
-	return &s->flight[micro % s->window];
+	return &s->flight[own % s->window];
 }
 
 static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_body_act *b,
@@ -255,8 +313,25 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 	tw_worker_ask_pinned(w, ctx);
 }
 
+/* The end of the stream. */
+static bool hear_end(struct worker *w, struct tw_context *ctx, uint32_t cell,
+		     const struct tw_body_act *b)
+{
+	struct worker_stage *s = w->stage;
+
+	if (b->stream != s->stream || tw_pipe_own(&s->post, b->micro) < s->forwards ||
+	    s->total != UINT64_MAX)
+		return false;
+	s->total = b->micro;
+	if (!s->post.lane)
+		tw_stage_send_end(w, ctx);
+	if (s->cells > s->shape.stages) /* nothing else may ever be said to it */
+		tw_link_tell(w, ctx, cell);
+	return true;
+}
+
 /* False: it cannot be. */
-static bool hear_act(struct worker *w, struct tw_context *ctx, const struct early *m)
+static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell, const struct early *m)
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
@@ -264,19 +339,19 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, const struct earl
 	struct tw_block *x;
 	struct flight *f;
 
-	if (!b->count && !b->pin) { /* the end of the stream */
-		if (b->stream != s->stream || b->micro < s->forwards || s->total != UINT64_MAX)
-			return false;
-		s->total = b->micro;
-		tw_stage_send_act(w, ctx, b, NULL);
-		return true;
-	}
+	if (is_end(TW_ACT, &m->b))
+		return hear_end(w, ctx, cell, b);
 	if (!plausible(w, b) || (b->pin && (b->from > w->plan->problem.tests ||
 					    b->count > w->plan->problem.tests - b->from)))
 		return false;
 	f = b->pin ? NULL : flight_of(s, b->stream, b->micro);
-	if (!b->pin && (!f || f->known || b->micro < s->forwards))
+	if (!b->pin && (!f || f->known || tw_pipe_own(&s->post, b->micro) < s->forwards))
 		return false;
+	if (!s->post.stage) { /* (9) */
+		f->known = true;
+		f->what = *b;
+		return true;
+	}
 	c = crossing(s->plan->in, b->stage, b->from, b->count, false);
 	c.tests = b->pin;
 	x = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
@@ -299,6 +374,8 @@ static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct ear
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
 	struct tw_stage_load c;
 
+	if (!tw_pipe_is_own(&w->stage->post, b->micro)) /* (9) */
+		return b->stream == w->stage->stream && tw_stage_is_back(w, ctx, b->micro, b->loss);
 	if (!f || !f->known || f->dy || b->count != f->what.count)
 		return false;
 	c = crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
@@ -315,10 +392,10 @@ static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cel
 	const bool act = m->h.type == TW_ACT;
 
 	tw_link_confirmed(w, cell, act ? m->b.act.seen : m->b.grad.seen);
-	if (is_test(&m->h, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
-				  : !tw_link_takes(w, ctx, cell, m->h.seq))
+	if (is_test(m->h.type, &m->b) ? !tw_link_takes_test(w, ctx, cell, m->h.seq)
+				      : !tw_link_takes(w, ctx, cell, m->h.seq))
 		return;
-	if (act ? hear_act(w, ctx, m) : hear_grad(w, ctx, m))
+	if (act ? hear_act(w, ctx, cell, m) : hear_grad(w, ctx, m))
 		return;
 	tw_say(ctx, TW_WARNING, "%s of micro-batch %llu from worker %u.%u cannot be",
 	       act ? "activations" : "gradients",
@@ -338,18 +415,17 @@ static void hear_stray(struct worker *w, struct tw_context *ctx, const struct ea
 	w->stage->liar = cell;
 }
 
-/* No cell can be further than what has begun. */
-static void hear_closed(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number)
+/* No cell can be further than the stream that the first one has begun. */
+static void hear_closed(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t mark)
 {
 	struct worker_stage *s = w->stage;
 
-	if (number > w->exchange.seq - s->seq_before + s->early_room) {
-		tw_say(ctx, TW_WARNING,
-		       "worker %u.%u says that %llu contributions are closed, which cannot be",
-		       w->me.id.slot, cell, (unsigned long long)number);
+	if (mark > tw_stage_mark(s->stream + 2, 0)) {
+		tw_say(ctx, TW_WARNING, "worker %u.%u says that is closed what has not begun",
+		       w->me.id.slot, cell);
 		s->liar = cell;
-	} else if (number > s->closed[cell]) {
-		s->closed[cell] = number;
+	} else if (mark > s->closed[cell]) {
+		s->closed[cell] = mark;
 	}
 }
 
@@ -363,7 +439,7 @@ static void hear(struct worker *w, struct tw_context *ctx, const struct early *m
 	}
 	switch (m->h.type) {
 	case TW_CLOSED:
-		hear_closed(w, ctx, cell, m->b.closed.number);
+		hear_closed(w, ctx, cell, m->b.closed.mark);
 		break;
 	case TW_HEARD:
 		tw_link_confirmed(w, cell, m->b.heard.number);

@@ -139,7 +139,7 @@ void tw_link_again(struct worker *w, struct tw_context *ctx, uint32_t cell)
 		send(w, ctx, cell, &l->test);
 }
 
-static void tell(struct worker *w, struct tw_context *ctx, uint32_t cell)
+void tw_link_tell(struct worker *w, struct tw_context *ctx, uint32_t cell)
 {
 	struct cell_link *l = &w->stage->link[cell];
 	struct tw_msg *m = tw_stage_message(w, ctx, cell, TW_HEARD);
@@ -159,7 +159,7 @@ void tw_links_idle(struct worker *w, struct tw_context *ctx)
 	s->idle_set = false;
 	for (uint32_t c = 0; c < s->cells; c++)
 		if (s->link[c].told < s->link[c].got)
-			tell(w, ctx, c);
+			tw_link_tell(w, ctx, c);
 }
 
 /* --- hearing ------------------------------------------------------------------------------ */
@@ -202,6 +202,6 @@ bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell,
 
 	if (next)
 		l->test_got = (uint32_t)number;
-	tell(w, ctx, cell);
+	tw_link_tell(w, ctx, cell);
 	return next;
 }

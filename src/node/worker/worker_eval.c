@@ -64,7 +64,7 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 static bool eval_stage(struct worker *w, struct tw_context *ctx)
 {
 	const struct worker_stage *s = w->stage;
-	const bool last = s->cell + 1 == s->cells;
+	const bool last = s->post.stage + 1 == s->shape.stages;
 	struct worker_evaluation *e = &w->eval;
 
 	tw_block_drop(e->out);

@@ -136,10 +136,11 @@ void tw_worker_void_leases(struct worker *w, uint64_t round)
 /* (2): is nothing of it on its way any more? */
 static bool is_done(const struct worker *w, const struct held *h)
 {
-	const uint64_t closed = w->stage ? w->stage->seq_before + tw_stage_closed(w)
-					 : tw_exchange_closed(&w->exchange);
+	const struct worker_stage *s = w->stage;
+	const uint64_t closed = s ? tw_stage_closed(w) : tw_exchange_closed(&w->exchange);
+	const uint64_t begun = s ? tw_stage_mark(s->stream, s->deal.next) : w->exchange.seq;
 
-	return (h->over && closed == w->exchange.seq) || (h->closing && h->closing <= closed);
+	return (h->over && closed >= begun) || (h->closing && h->closing <= closed);
 }
 
 bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r)
@@ -378,7 +379,8 @@ static void leave(struct worker *w, struct tw_context *ctx)
 {
 	if (w->exchange.outs || w->leases.count)
 		return;
-	if (tw_worker_owes(w) && !tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS) {
+	if (tw_worker_owes(w) && !tw_worker_rounds(w) && !w->stage &&
+	    w->building.farewells < TW_FAREWELLS) {
 		if (tw_exchange_owes(&w->exchange) && !read_again(w, ctx))
 			return;
 		w->building.reads_again = false;
@@ -387,9 +389,9 @@ static void leave(struct worker *w, struct tw_context *ctx)
 	}
 	if (tw_worker_owes(w))
 		tw_say(ctx, TW_WARNING,
-		       "worker %u leaves, and the residual of its codec is lost, because no shard "
-		       "accepted it",
-		       w->me.id.slot);
+		       "worker %u leaves, and the residual of its codec is lost, because %s",
+		       w->me.id.slot,
+		       w->stage ? "its stages cannot push it together" : "no shard accepted it");
 	tw_worker_go(w, ctx);
 }
 

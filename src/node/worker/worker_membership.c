@@ -236,7 +236,6 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
 	if (w->stage) {
-		w->stage->seq_before = 0;
 		tw_stage_forget_counts(w, ctx);
 		tw_links_renew(w);
 	}

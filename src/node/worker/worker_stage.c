@@ -3,114 +3,27 @@
  * rules are in worker_stage.h; worker_stage_memory.c has what it keeps. */
 #include "node/worker/worker.h"
 
-/* --- the first cell: which samples -------------------------------------------------------- */
-
-static bool stops(const struct worker *w)
+static bool is_first(const struct worker_stage *s)
 {
-	return w->leases.draining || w->me.state == WORKER_LEAVING;
+	return s->cell == 0;
 }
 
-/* A round needs whole groups: who leaves completes the one that it has begun. */
-static bool begins_nothing(const struct worker *w)
+static bool is_last_stage(const struct worker_stage *s)
 {
-	const struct worker_stage *s = w->stage;
-	const bool within = tw_worker_rounds(w) && s->forwards % s->shape.micros != 0;
-
-	return stops(w) && !(within && w->me.state == WORKER_LEAVING);
+	return s->post.stage + 1 == s->shape.stages;
 }
 
-/* Nothing more is begun in this stream. */
-static void end_stream(struct worker *w, struct tw_context *ctx)
+/* Micro-batches of its own in the stream; UINT64_MAX: no end is known. */
+static uint64_t own_total(const struct worker_stage *s)
 {
-	struct worker_stage *s = w->stage;
-
-	if (!s->forwards || s->total != UINT64_MAX)
-		return;
-	s->total = s->forwards;
-	tw_stage_send_act(w, ctx, &(struct tw_body_act){ .stream = s->stream, .micro = s->total },
-			  NULL);
-}
-
-/* There is no lease to take samples of.  A stream ends where nobody knows when the next one comes,
- * or where the next one is of another group. */
-static void without_lease(struct worker *w, struct tw_context *ctx)
-{
-	const struct worker_stage *s = w->stage;
-	const bool rounds = tw_worker_rounds(w);
-
-	if (rounds ? s->forwards % s->shape.micros != 0 || w->me.state == WORKER_LEAVING
-		   : w->leases.dry || stops(w))
-		end_stream(w, ctx);
-	if (!stops(w) && (!rounds || !w->exchange.outs))
-		tw_worker_want(w, ctx);
-}
-
-/* A contribution names TW_RANGES ranges at most: a group that has so many ends there. */
-static bool is_scattered(struct worker *w, uint64_t lease)
-{
-	struct worker_stage *s = w->stage;
-
-	if (s->forwards % s->shape.micros == 0)
-		s->ranges = 0;
-	if (!s->ranges || s->range_lease != lease)
-		s->ranges++;
-	s->range_lease = lease;
-	return s->ranges >= TW_RANGES && s->shape.micros > 1;
-}
-
-/* The next samples of the leases into the flight; false: there are none now. */
-static bool take_samples(struct worker *w, struct tw_context *ctx, uint64_t micro, struct flight *f)
-{
-	const uint64_t samples = w->plan->problem.samples;
-	struct held *h = begins_nothing(w) ? NULL : tw_worker_current(w);
-	uint64_t most;
-
-	if (!h) {
-		without_lease(w, ctx);
-		return false;
-	}
-	most = samples - h->next % samples; /* no batch is of two epochs */
-	most = most < h->to - h->next ? most : h->to - h->next;
-	f->known = true;
-	f->what = (struct tw_body_act){ .stream = w->stage->stream,
-					.micro = micro,
-					.from = h->next,
-					.round = h->round,
-					.nominal = h->nominal,
-					.count = most < h->batch ? (uint32_t)most : h->batch,
-					.lease = (uint32_t)h->id };
-	f->what.last = f->what.from + f->what.count == h->to;
-	return true;
-}
-
-/* The flight begins: its samples are not to be taken again. */
-static void samples_begun(struct worker *w, struct tw_context *ctx, const struct flight *f)
-{
-	struct held *h = tw_worker_current(w);
-
-	h->next += f->what.count;
-	if (is_scattered(w, h->id)) {
-		w->stage->total = f->what.micro + 1;
-		tw_stage_send_act(w, ctx,
-				  &(struct tw_body_act){ .stream = w->stage->stream,
-							 .micro = w->stage->total },
-				  NULL);
-	}
-	if (!tw_worker_rounds(w) && tw_worker_positions_left(w) <= h->batch)
-		tw_worker_want(w, ctx);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP,
-					.slot = w->me.id.slot,
-					.incarnation = w->me.id.incarnation,
-					.seq = w->exchange.seq,
-					.from = f->what.from,
-					.count = f->what.count });
+	return s->total == UINT64_MAX ? s->total : tw_pipe_own(&s->post, s->total);
 }
 
 /* --- computing ---------------------------------------------------------------------------- */
 
 static void no_memory(struct worker *w, struct tw_context *ctx)
 {
-	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model", w->stage->cell);
+	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model", w->stage->post.stage);
 }
 
 static void compute(struct worker *w, struct tw_context *ctx, const struct flight *f,
@@ -157,14 +70,14 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	ctx->world->compute(ctx, c);
 }
 
-/* True: the move is under way. */
-static bool forward(struct worker *w, struct tw_context *ctx, uint64_t micro)
+/* Of micro-batch k of its own.  True: the move is under way. */
+static bool forward(struct worker *w, struct tw_context *ctx, uint64_t k)
 {
 	struct worker_stage *s = w->stage;
-	struct flight *f = &s->flight[micro % s->window];
-	const bool first = s->cell == 0, last = s->cell + 1 == s->cells;
+	struct flight *f = &s->flight[k % s->window];
+	const bool first = is_first(s), last = is_last_stage(s);
 
-	if (first && !f->known && !take_samples(w, ctx, micro, f))
+	if (first && !f->known && !tw_stage_take_samples(w, ctx, tw_pipe_micro(&s->post, k), f))
 		return false;
 	if (!f->known)
 		return false;
@@ -179,16 +92,22 @@ static bool forward(struct worker *w, struct tw_context *ctx, uint64_t micro)
 		return false;
 	}
 	s->run.of = f;
-	s->run.micro = micro;
+	s->run.own = k;
 	s->run.back = false;
 	s->run.x = tw_block_keep(f->x);
 	s->run.stash = tw_block_keep(f->stash);
 	s->forwards++;
 	s->next++;
 	if (first)
-		samples_begun(w, ctx, f);
+		tw_stage_samples_begun(w, ctx, &f->what);
 	compute(w, ctx, f, f->view);
 	return true;
+}
+
+/* Rounds: is it the last micro-batch of its group that this cell has? */
+static bool ends_group(const struct worker_stage *s, const struct flight *f)
+{
+	return f->what.micro % s->shape.micros + s->post.lanes >= f->what.group;
 }
 
 /* Does the backward of this micro-batch complete a contribution? */
@@ -196,18 +115,19 @@ static bool completes(const struct worker *w, const struct flight *f)
 {
 	const struct worker_stage *s = w->stage;
 
-	return w->building.micros + 1 >= s->shape.micros || f->what.micro + 1 == s->total ||
-	       (tw_worker_rounds(w) && f->what.last) || w->building.ranges >= TW_RANGES - 1;
+	return w->building.micros + 1 >= s->post.micros ||
+	       tw_pipe_own(&s->post, f->what.micro) + 1 == own_total(s) ||
+	       (tw_worker_rounds(w) && ends_group(s, f)) || w->building.ranges >= TW_RANGES - 1;
 }
 
-static bool backward(struct worker *w, struct tw_context *ctx, uint64_t micro)
+static bool backward(struct worker *w, struct tw_context *ctx, uint64_t k)
 {
 	struct worker_stage *s = w->stage;
-	struct flight *f = &s->flight[micro % s->window];
+	struct flight *f = &s->flight[k % s->window];
 	const bool stashes =
 		tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
 
-	if (!f->forwarded || (s->cell + 1 < s->cells && !f->dy))
+	if (!f->forwarded || (!is_last_stage(s) && !f->dy))
 		return false;
 	if (completes(w, f) &&
 	    (tw_exchange_asks(&w->exchange) || !tw_exchange_has_credit(&w->exchange))) /* (4) */
@@ -215,18 +135,18 @@ static bool backward(struct worker *w, struct tw_context *ctx, uint64_t micro)
 	if (!stashes) {
 		if (!tw_stage_has_newest(w, ctx, f->what.round))
 			return false;
-		for (uint32_t k = 0; k < w->exchange.holders; k++) {
-			tw_block_drop(f->view[k]);
-			f->view[k] = tw_block_keep(w->exchange.holder[k].view);
+		for (uint32_t h = 0; h < w->exchange.holders; h++) {
+			tw_block_drop(f->view[h]);
+			f->view[h] = tw_block_keep(w->exchange.holder[h].view);
 		}
 	}
-	s->run.out = s->cell ? tw_pool_take(s->backs) : NULL;
-	if ((s->cell && !s->run.out) || !tw_step_take_gradient(w)) {
+	s->run.out = s->post.stage ? tw_pool_take(s->backs) : NULL;
+	if ((s->post.stage && !s->run.out) || !tw_step_take_gradient(w)) {
 		no_memory(w, ctx);
 		return false;
 	}
 	s->run.of = f;
-	s->run.micro = micro;
+	s->run.own = k;
 	s->run.back = true;
 	s->run.x = tw_block_keep(f->x);
 	s->run.dy = tw_block_keep(f->dy);
@@ -244,7 +164,7 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 	const bool keeps = tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
 
 	f->forwarded = true;
-	if (s->cell + 1 == s->cells)
+	if (is_last_stage(s))
 		f->loss = w->step.compute.score.loss;
 	if (!keeps)
 		tw_stage_drop_views(f->view, w->exchange.holders);
@@ -254,22 +174,23 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 	s->counts.forward_time += s->counts.last - s->run.began;
 }
 
-/* The first cell: samples of its lease are in what is contributed. */
-static void count_step(struct worker *w, struct tw_context *ctx, const struct flight *f)
+/* (10): what is contributed by now goes up to here. */
+static void keep_mark(struct worker *w)
 {
-	struct held *h = tw_worker_held(w, f->what.lease);
+	struct worker_stage *s = w->stage;
 
-	if (h)
-		h->backed += f->what.count;
-	w->steps++;
-	w->samples += f->what.count;
-	w->losses += f->what.count;
-	w->loss += f->loss;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT,
-					.slot = w->me.id.slot,
-					.count = f->what.count,
-					.from = f->what.from,
-					.value = f->loss });
+	if (!w->building.micros)
+		s->mark[w->exchange.seq % (TW_CREDITS + 1)] =
+			tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
+}
+
+uint32_t tw_stage_pushers(const struct worker *w)
+{
+	const struct worker_stage *s = w->stage;
+
+	if (!s || s->post.lanes < 2 || !tw_worker_rounds(w))
+		return 0;
+	return s->group < s->post.lanes ? s->group : s->post.lanes;
 }
 
 static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *f)
@@ -281,17 +202,19 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 					  .nominal = f->what.nominal,
 					  .loss = f->loss,
 					  .count = f->what.count,
-					  .last = f->what.last };
+					  .last = tw_worker_rounds(w) && ends_group(s, f) };
 
 	tw_stage_send_grad(w, ctx, f, s->run.out);
 	s->backwards++;
 	s->counts.backwards++;
-	if (!s->cell)
-		count_step(w, ctx, f);
+	s->group = f->what.group;
+	if (is_first(s))
+		tw_stage_is_back(w, ctx, f->what.micro, f->loss);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		w->shard[k].base = f->base[k];
 	tw_stage_land(f, w->exchange.holders);
 	tw_worker_contribute(w, ctx, &done, w->step.gradient);
+	keep_mark(w);
 	/* adding it up takes its time, too */
 	s->counts.last = tw_now(ctx);
 	s->counts.backward_time += s->counts.last - s->run.began;
@@ -308,15 +231,15 @@ void tw_stage_computed(struct worker *w, struct tw_context *ctx)
 
 	w->step.state = STEP_IDLE;
 	if (wanted && status == TW_OK) {
-		struct flight *f = &s->flight[s->run.micro % s->window];
+		struct flight *f = &s->flight[s->run.own % s->window];
 
 		if (s->run.back)
 			backwarded(w, ctx, f);
 		else
 			forwarded(w, ctx, f);
 	} else if (wanted && status != TW_CANCELLED) {
-		tw_give_up(ctx, status, "stage %u of the model could not be computed: %s", s->cell,
-			   tw_status_name(status));
+		tw_give_up(ctx, status, "stage %u of the model could not be computed: %s",
+			   s->post.stage, tw_status_name(status));
 	}
 	tw_stage_end_run(w);
 }
@@ -341,11 +264,15 @@ static bool finish_stream(struct worker *w, struct tw_context *ctx)
 	if (w->building.micros &&
 	    (tw_exchange_asks(&w->exchange) || !tw_exchange_has_credit(&w->exchange)))
 		return false;
+	if (is_first(s) && s->deal.back < s->total) /* other lanes are not done */
+		return false;
 	tw_worker_flush(w, ctx);
+	keep_mark(w);
 	for (uint32_t k = 0; k < s->versions; k++)
 		tw_stage_drop_views(s->version[k].view, w->exchange.holders);
 	tw_stage_begin_stream(s);
 	s->stream++;
+	tw_stage_hear_early(w, ctx); /* (5) */
 	return true;
 }
 
@@ -357,10 +284,10 @@ static bool make_move(struct worker *w, struct tw_context *ctx)
 
 	if (tw_worker_busy(w))
 		return false;
-	if (s->backwards == s->total)
+	if (s->backwards == own_total(s))
 		return finish_stream(w, ctx);
-	m = w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
-	if (m.deed == TW_UPDATE || !tw_pipe_move_counts(&m, s->shape.micros, s->total)) {
+	m = w->plan->staging.schedule->move(&s->post, s->next);
+	if (m.deed == TW_UPDATE || !tw_pipe_move_counts(&s->post, &m, own_total(s))) {
 		s->next++;
 		return true;
 	}
@@ -371,7 +298,22 @@ static bool make_move(struct worker *w, struct tw_context *ctx)
 	if (forward(w, ctx, m.micro))
 		return false;
 	/* the stream may have ended just now: moves behind this one can be made then */
-	return s->total != UINT64_MAX && m.micro >= s->total;
+	return s->total != UINT64_MAX && m.micro >= own_total(s);
+}
+
+/* Dealing to others may end the stream, and with it what this cell waits for. */
+static void make_moves(struct worker *w, struct tw_context *ctx)
+{
+	const struct worker_stage *s = w->stage;
+	uint64_t total;
+
+	do {
+		total = s->total;
+		while (make_move(w, ctx))
+			;
+		if (is_first(s))
+			tw_stage_deal_others(w, ctx);
+	} while (s->total != total);
 }
 
 void tw_stage_advance(struct worker *w, struct tw_context *ctx)
@@ -383,27 +325,35 @@ void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 		stream = s->stream;
 		if (s->earlies)
 			tw_stage_hear_early(w, ctx);
-		while (make_move(w, ctx))
-			;
+		make_moves(w, ctx);
 	} while (s->stream != stream && s->earlies);
 	tw_stage_tell_closed(w, ctx);
 	if (s->liar != UINT32_MAX) {
 		tw_stage_accuse(w, ctx);
 		return;
 	}
-	if (!s->cell && stops(w) && !tw_stage_is_busy(w))
+	if (is_first(s) && tw_stage_stops(w) && !tw_stage_is_busy(w))
 		tw_worker_give_back(w, ctx);
 }
 
 bool tw_stage_is_busy(const struct worker *w)
 {
-	return tw_worker_busy(w) || w->stage->forwards || w->building.micros;
+	return tw_worker_busy(w) || w->stage->forwards || w->stage->deal.next || w->building.micros;
+}
+
+uint64_t tw_stage_own_closed(const struct worker *w)
+{
+	const struct worker_stage *s = w->stage;
+
+	if (!w->exchange.outs && !w->building.micros)
+		return tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
+	return s->mark[tw_exchange_closed(&w->exchange) % (TW_CREDITS + 1)];
 }
 
 uint64_t tw_stage_closed(const struct worker *w)
 {
 	const struct worker_stage *s = w->stage;
-	uint64_t least = tw_exchange_closed(&w->exchange) - s->seq_before;
+	uint64_t least = tw_stage_own_closed(w);
 
 	for (uint32_t c = 1; c < s->cells; c++)
 		least = s->closed[c] < least ? s->closed[c] : least;
@@ -413,19 +363,23 @@ uint64_t tw_stage_closed(const struct worker *w)
 bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
 {
 	const struct worker_stage *s = w->stage;
-	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->shape, s->cell, s->next);
+	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->post, s->next);
+	const uint64_t micro = tw_pipe_micro(&s->post, m.micro);
 	uint32_t cell;
 
-	if (m.deed == TW_FORWARD && s->cell) {
-		cell = tw_plan_cell_for(w->plan, s->cell - 1, m.micro);
+	if (m.deed == TW_FORWARD && s->post.stage) {
+		cell = tw_plan_cell_for(w->plan, s->post.stage - 1, micro);
 		out->why = "activations of micro-batch";
-	} else if (m.deed == TW_BACKWARD && s->cell + 1 < s->cells) {
-		cell = tw_plan_cell_for(w->plan, s->cell + 1, m.micro);
+	} else if (m.deed == TW_FORWARD && !is_first(s)) {
+		cell = 0;
+		out->why = "the samples of micro-batch";
+	} else if (m.deed == TW_BACKWARD && !is_last_stage(s)) {
+		cell = tw_plan_cell_for(w->plan, s->post.stage + 1, micro);
 		out->why = "gradients of micro-batch";
 	} else {
 		return false;
 	}
 	out->whom = (struct tw_addr){ s->roster[cell].node, TW_WORKER, (uint16_t)cell };
-	out->step = m.micro;
+	out->step = micro;
 	return true;
 }

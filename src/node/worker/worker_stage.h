@@ -8,16 +8,19 @@
  *
  *  (1) Micro-batches of a stream count from 0 in every cell, and so do moves.  The stream ends when
  *      the first cell says so; the next one begins when the cell has no move of it left.  All of
- *      this begins anew with every identity and generation.
+ *      this begins anew with every identity and generation.  Where a stage has lanes, a cell has
+ *      micro-batches of its own (tw_pipe_post), which it counts as well: these are `forwards`,
+ *      `backwards` and the numbers of its moves.
  *  (2) A micro-batch is in flight from its FORWARD to its BACKWARD; what has come for it before,
  *      and what it needs until then, is its flight's.  Nobody sends more than the window holds:
- *      the cell before has no more in flight.
+ *      the cells before have no more in flight.
  *  (3) What a computation reads or writes is kept by `run` as well, so that a reset in between
  *      tears nothing.
  *  (4) Version v of a stream is what this cell was answered after its v-th contribution of the
  *      stream; version 0 is what it had when the stream began.  Only the newest answer of a shard
  *      counts (5 in exchange.h), so a contribution is not made before the one before is answered.
- *  (5) Words for an identity or a generation that this cell has not heard of yet wait in `early`.
+ *  (5) Words for an identity, a generation or a stream that this cell has not come to yet wait in
+ *      `early`.
  *  (6) A worker is all of its cells: when one is lost, the others join again as somebody new.
  *  (7) The master says which cell of which worker this is (WELCOME), and where the others are.
  *      What depends on the cell is made then.  It is made anew if the next identity has another
@@ -25,7 +28,14 @@
  *  (8) Activations and gradients to one cell are numbered, and kept until it has told that it has
  *      them: with what it says next, or after 100 ms.  When the connection is made anew they are
  *      said again.  Whoever hears takes what has the next number, and nothing else.  Counts restart
- *      with every generation; those of evaluations, which outlive one, with every identity. */
+ *      with every generation; those of evaluations, which outlive one, with every identity.
+ *  (9) The first cell tells the other lanes of its stage which samples are theirs (ACT without a
+ *      payload), and hears when they are done (GRAD without one).  It deals micro-batches in order,
+ *      and no more than `span` that are not back.  The end of a stream goes from the first lane of
+ *      a stage to all of the next.
+ * (10) A *mark* is a stream and a micro-batch of it.  Every cell tells the first one up to which
+ *      mark the shards have closed what is its own; a lease is done when they all are behind the
+ *      last of its micro-batches. */
 #ifndef TW_NODE_WORKER_WORKER_STAGE_H
 #define TW_NODE_WORKER_WORKER_STAGE_H
 
@@ -52,7 +62,7 @@ struct stage_version {
 /* What the computation under way touches (3). */
 struct stage_run {
 	const struct flight *of;
-	uint64_t micro;
+	uint64_t own;                          /* number of its micro-batch among the cell's own */
 	struct tw_block *x, *dy, *stash, *out; /* out: y or dx */
 	struct tw_block **view;
 	bool back;
@@ -89,6 +99,12 @@ struct cell_link {
 	uint32_t test_last, test_got; /* said; heard */
 };
 
+/* First cell: a micro-batch that is dealt, as it was told (9). */
+struct dealt {
+	struct tw_body_act what;
+	bool back;
+};
+
 /* Where a cell of this worker is (7). */
 struct cell_place {
 	uint32_t node, boot;
@@ -120,16 +136,22 @@ struct worker_stage {
 	bool idle_set;               /* its timer is */
 	uint32_t liar;               /* this cell says what cannot be; UINT32_MAX: none does */
 	struct tw_pipe_shape shape;
+	struct tw_pipe_post post; /* what this cell is in it */
 
 	/* (1) */
 	uint64_t stream,
 		total; /* total: micro-batches of the stream; UINT64_MAX: no end is known */
 	uint64_t next; /* number of the next move of the endless list */
 	uint64_t forwards, backwards;
-	uint32_t ranges;      /* first cell: leases that the group has samples of ... */
-	uint64_t range_lease; /* ... the last of them */
+	struct stage_dealing {       /* first cell (9) */
+		uint64_t next, back; /* micro-batches of the stream dealt; all before are back */
+		struct dealt *of;    /* by micro-batch modulo span */
+		uint32_t span;
+		uint32_t ranges;      /* leases that the group has samples of ... */
+		uint64_t range_lease; /* ... the last of them */
+	} deal;
 
-	struct flight *flight; /* by micro-batch modulo window (2) */
+	struct flight *flight; /* by micro-batch of its own modulo window (2) */
 	uint32_t window;
 	struct stage_version *version; /* (4): the newest first */
 	uint32_t versions;             /* room for them */
@@ -144,9 +166,11 @@ struct worker_stage {
 	/* strategy.codec.act, forward and back: what is sent, what came; NULL: as they are */
 	struct tw_pool *coded[2], *decoded[2];
 
-	uint64_t seq_before; /* contributions made before this generation */
-	uint64_t told;       /* of this generation: closed, as the first cell was told */
-	uint64_t *closed;    /* first cell: ... as others told it, by cell */
+	/* (10) */
+	uint64_t mark[TW_CREDITS + 1]; /* behind a contribution, by its number modulo this */
+	uint64_t told;                 /* closed, as the first cell was told */
+	uint64_t *closed;              /* first cell: ... as others told it, by cell */
+	uint32_t group;                /* rounds: micro-batches of the group that is contributed */
 
 	/* evaluation: inputs of the stage */
 	struct tw_block *test_x;
@@ -188,12 +212,36 @@ void tw_stage_computed(struct worker *w, struct tw_context *ctx);
 void tw_stage_move_on(struct worker *w, struct tw_context *ctx);
 /* All shards have answered. */
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
-/* Contributions of this generation that every shard of every cell has closed. */
+/* (10): a mark as a number, which is larger for later ones. */
+static inline uint64_t tw_stage_mark(uint64_t stream, uint64_t micro)
+{
+	return stream << 40 | micro;
+}
+/* Up to here this cell is closed. */
+uint64_t tw_stage_own_closed(const struct worker *w);
+/* ... and every cell. */
 uint64_t tw_stage_closed(const struct worker *w);
+/* Rounds: lanes of this stage that push in the round of this contribution; 0: it is alone. */
+uint32_t tw_stage_pushers(const struct worker *w);
 /* Is anything in flight, or not told yet? */
 bool tw_stage_is_busy(const struct worker *w);
 /* What does this cell wait for?  False: for nothing of its own. */
 bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
+
+/* --- worker_deal.c ------------------------------------------------------------------------ */
+
+/* First cell: the next samples into `f`, the flight of this micro-batch; false: not now. */
+bool tw_stage_take_samples(struct worker *w, struct tw_context *ctx, uint64_t micro,
+			   struct flight *f);
+/* The flight begins: its samples are not to be taken again. */
+void tw_stage_samples_begun(struct worker *w, struct tw_context *ctx,
+			    const struct tw_body_act *what);
+/* Micro-batches of other lanes that can be dealt now are. */
+void tw_stage_deal_others(struct worker *w, struct tw_context *ctx);
+/* The backward of a micro-batch is made.  False: that cannot be. */
+bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, double loss);
+/* It neither begins something nor waits for more of it. */
+bool tw_stage_stops(const struct worker *w);
 
 /* --- worker_figures.c ---------------------------------------------------------------------- */
 
@@ -250,6 +298,8 @@ void tw_links_idle(struct worker *w, struct tw_context *ctx);
 /* It has what was said to it up to this number; and of evaluations. */
 void tw_link_confirmed(struct worker *w, uint32_t cell, uint64_t upto);
 void tw_link_test_confirmed(struct worker *w, uint32_t cell, uint32_t number);
+/* Tell a cell now what has come from it. */
+void tw_link_tell(struct worker *w, struct tw_context *ctx, uint32_t cell);
 /* Is this the next one?  Then it counts as heard.  Of evaluations only the newest one counts. */
 bool tw_link_takes(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
 bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
@@ -272,10 +322,15 @@ void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_ms
 /* Messages that came too early, once more. */
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);
 void tw_stage_forget_early(struct worker_stage *s);
-/* To the next cell: activations of `f` in y, which may be NULL where there are none. */
+/* To the cell that has this micro-batch in the next stage: activations. */
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y);
-/* To the cell before. */
+/* First cell, to the lane of its stage that has this micro-batch (9). */
+void tw_stage_send_samples(struct worker *w, struct tw_context *ctx,
+			   const struct tw_body_act *what);
+/* First lane of a stage: where the stream ends (9). */
+void tw_stage_send_end(struct worker *w, struct tw_context *ctx);
+/* To the cell that has this micro-batch in the stage before, or the first cell (9). */
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
 			struct tw_block *dx);
 /* What shards have closed may have grown. */

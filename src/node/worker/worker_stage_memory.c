@@ -25,6 +25,7 @@ static size_t lay_out(struct worker_stage *s, uint32_t holders, uint8_t *room)
 	s->flight = carve(&at, s->window * sizeof *s->flight);
 	s->version = carve(&at, s->versions * sizeof *s->version);
 	s->closed = carve(&at, s->cells * sizeof *s->closed);
+	s->deal.of = carve(&at, s->deal.span * sizeof *s->deal.of);
 	s->run.view = carve(&at, views);
 	for (uint32_t k = 0; k < s->window; k++) {
 		struct tw_block **view = carve(&at, views);
@@ -52,10 +53,25 @@ static bool reads_past(const struct worker *w)
 	return tw_pipeline_reads(p->schedule, p->options, &shape, 0) != TW_PIPE_NEWEST;
 }
 
-/* (2): what a stage gets at most before it has sent something back. */
-static uint32_t window_of(const struct tw_staging *p, uint32_t stage)
+/* (9): micro-batches that may be on their way through all stages. */
+static uint32_t span_of(const struct tw_plan *p)
 {
-	return p->stage[stage ? stage - 1 : 0].keeps.depth;
+	const struct tw_stage *first = &p->staging.stage[0];
+
+	if (first->lanes > 1 && p->staging.schedule->traits & TW_PIPELINE_FLUSHES)
+		return p->dealing.accumulate;
+	return first->lanes * first->keeps.depth;
+}
+
+/* (2): what a stage gets at most before it has sent something back.  Where it gets that from
+ * several cells, or shares it with others, one may be ahead of another as far as the span goes. */
+static uint32_t window_of(const struct tw_plan *p, uint32_t stage)
+{
+	const struct tw_stage *s = &p->staging.stage[stage];
+
+	if (p->staging.cells == p->staging.stages)
+		return p->staging.stage[stage ? stage - 1 : 0].keeps.depth;
+	return (span_of(p) + s->lanes - 1) / s->lanes;
 }
 
 enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
@@ -72,8 +88,8 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 	s->total = UINT64_MAX;
 	s->liar = UINT32_MAX;
 	for (uint32_t k = 0; k < p->stages; k++)
-		if (window_of(p, k) > s->early_room)
-			s->early_room = window_of(p, k);
+		if (window_of(w->plan, k) > s->early_room)
+			s->early_room = window_of(w->plan, k);
 	s->early_room += 3 + s->cells; /* ends of streams, an evaluation, CLOSED of each */
 	s->early = tw_heap_zeros(w->heap, s->early_room * sizeof *s->early);
 	s->roster = tw_heap_zeros(w->heap, s->cells * sizeof *s->roster);
@@ -87,9 +103,11 @@ enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
 	const struct tw_staging *p = &w->plan->staging;
 	struct worker_stage *s = w->stage, sizes;
 
-	s->plan = &p->stage[tw_plan_stage_of(w->plan, cell)];
+	s->post = tw_pipeline_post(p->schedule, &s->shape, cell);
+	s->plan = &p->stage[s->post.stage];
 	s->cell = cell;
-	s->window = window_of(p, tw_plan_stage_of(w->plan, cell));
+	s->window = window_of(w->plan, s->post.stage);
+	s->deal.span = cell ? 0 : span_of(w->plan);
 	s->versions = reads_past(w) ? s->plan->keeps.versions + 1 : 0;
 	sizes = *s;
 	s->room = tw_heap_zeros(w->heap, lay_out(&sizes, s->plan->shards, NULL) + 16);
@@ -136,7 +154,7 @@ void tw_stage_begin_stream(struct worker_stage *s)
 {
 	s->total = UINT64_MAX;
 	s->next = s->forwards = s->backwards = s->newest = 0;
-	s->ranges = 0;
+	s->deal.next = s->deal.back = s->deal.ranges = 0;
 	s->waits_version = false;
 }
 
@@ -153,7 +171,7 @@ void tw_stage_reset(struct worker *w)
 	tw_stage_begin_stream(s);
 	tw_links_reset(w);
 	s->stream = s->told = 0;
-	s->seq_before = w->exchange.seq;
+	memset(s->mark, 0, sizeof s->mark);
 	memset(s->closed, 0, s->cells * sizeof *s->closed);
 }
 
