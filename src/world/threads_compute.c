@@ -99,21 +99,10 @@ static void run_job(struct hand *me, struct cell *c, struct tw_compute *job)
 		job->status = run_timed(me, c, &in, job);
 }
 
-/* Inside. */
-static void complete(struct hand *me, struct cell *c, struct tw_compute *job)
-{
-	const int64_t began = tw_threads_now(me->world);
-
-	me->events++;
-	c->seat->class->computed(c->actor, &c->door.ctx, job);
-	tw_threads_settle(me, c);
-	if (me->world->options.gateway)
-		tw_threads_took(&c->pace[PACE_HANDLER], 0, tw_threads_now(me->world) - began);
-}
-
 bool tw_threads_compute(struct hand *me, struct cell *c)
 {
 	struct tw_compute *job;
+	int64_t began;
 	bool left;
 
 	tw_threads_enter(me, c);
@@ -137,8 +126,14 @@ bool tw_threads_compute(struct hand *me, struct cell *c)
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
 	c->running = NULL;
-	if (!atomic_load(&me->world->over))
-		complete(me, c, job);
+	began = tw_threads_now(me->world);
+	if (!atomic_load(&me->world->over)) {
+		me->events++;
+		c->seat->class->computed(c->actor, &c->door.ctx, job);
+		tw_threads_settle(me, c);
+	}
+	if (me->world->options.gateway)
+		tw_threads_took(&c->pace[PACE_HANDLER], 0, tw_threads_now(me->world) - began);
 	tw_threads_leave(c);
 	return true;
 }
