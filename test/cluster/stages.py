@@ -200,7 +200,7 @@ def health(schedule):
             for figure in ("micro_batches_total", "forward_seconds_total",
                            "backward_seconds_total", "sent_bytes_total", "memory_bytes"):
                 for stage in range(3):
-                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}"}} (\S+)',
+                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}",lane="0"}} (\S+)',
                                       text)
                     need(found and float(found.group(1)) > 0, f"{figure} of stage {stage}")
             done = {k: p["micro_batches"] for k, p in places().items()}
