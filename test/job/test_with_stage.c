@@ -16,6 +16,8 @@
 
 /* --- without faults ----------------------------------------------------------------------- */
 
+static const char *lanes = ""; /* of the stages, as the section cluster has them */
+
 static struct pipe_run *placed(enum tw_world_kind world, const char *strategy, const char *place,
 			       const char *memory)
 {
@@ -23,9 +25,9 @@ static struct pipe_run *placed(enum tw_world_kind world, const char *strategy, c
 			MLP
 			"data: {source: digits, count: 320, tests: 40, batch: 8, accumulate: 4}\n"
 			"train: {epochs: 2, seed: 5}\nupdate: {rule: momentum, rate: 0.02}\n"
-			"cluster: {stages: 3, shards: 7, place: %s}\nstrategy: {%s}\n"
+			"cluster: {stages: 3, shards: 7, place: %s%s}\nstrategy: {%s}\n"
 			"checkpoint: {every: 0s, memory: %s}\n",
-			place, strategy, memory);
+			place, lanes, strategy, memory);
 }
 
 static void the_place_changes_no_bit(void **state)
@@ -57,6 +59,30 @@ static void the_place_changes_no_bit(void **state)
 		pipe_free(cells);
 		pipe_free(threads);
 	}
+}
+
+/* The shards of a stage are with its first lane; the others' gradients travel there. */
+static void shards_are_with_the_first_lane(void **state)
+{
+	static const char *const strategies[] = { "gate: bsp, pipeline: gpipe",
+						  "gate: bsp, pipeline: 1f1b-flush" };
+
+	(void)state;
+	lanes = ", lanes: [2, 1, 3]";
+	for (size_t k = 0; k < COUNT(strategies); k++) {
+		struct pipe_run *servers = placed(TW_WORLD_SIM, strategies[k], "servers", "64MiB");
+		struct pipe_run *cells = placed(TW_WORLD_SIM, strategies[k], "with-stage", "64MiB");
+		struct pipe_run *threads =
+			placed(TW_WORLD_THREADS, strategies[k], "with-stage", "64MiB");
+
+		pipe_same(servers, cells, strategies[k]);
+		pipe_same(servers, threads, strategies[k]);
+		assert_true(cells->ran.bytes_sent < servers->ran.bytes_sent);
+		pipe_free(servers);
+		pipe_free(cells);
+		pipe_free(threads);
+	}
+	lanes = "";
 }
 
 /* Only digests are known of a vector that is not held whole. */
@@ -91,12 +117,13 @@ static uint64_t watched(const char *strategy, const char *memory, const char *fa
 
 	trial_open(&t, TW_WORLD_SIM,
 		   "model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
-		   "data: {source: none, samples: 24, batch: 1}\n"
+		   "data: {source: none, samples: 24, batch: 1%s}\n"
 		   "train: {epochs: 2, evaluate: 1}\nupdate: {rate: 0.01}\n"
-		   "cluster: {stages: 3, place: with-stage, wait: 20s}\nstrategy: {name: %s}\n"
+		   "cluster: {stages: 3, place: with-stage, wait: 20s%s}\nstrategy: {name: %s}\n"
 		   "checkpoint: {every: 2s, memory: %s}\n"
 		   "sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, jitter: 4ms, "
 		   "closed_limit: 50ms, save_time: 20ms, faults: [%s]}\n",
+		   *lanes && strcmp(strategy, "pipedream") != 0 ? ", accumulate: 3" : "", lanes,
 		   strategy, memory, fault);
 	w = watcher_new(&t.job->plan, false);
 	t.observer = watcher_note;
@@ -146,6 +173,33 @@ static void lost_nodes_end_nothing(void **state)
 					watched(strategies[i], memory, fault, false);
 			}
 	}
+}
+
+/* A lane without shards takes none along, and is replaced; one with shards sends all back. */
+static void lost_lanes_end_nothing(void **state)
+{
+	static const char *const strategies[] = { "pipedream", "pipedream-flush" };
+
+	(void)state;
+	lanes = ", lanes: [2, 1, 2]";
+	for (size_t i = 0; i < COUNT(strategies); i++) {
+		const uint64_t events = watched(strategies[i], "64MiB", "", true);
+
+		for (uint32_t cell = 0; cell < 5; cell++)
+			for (uint64_t e = 1 + cell; e < events; e += 7) {
+				char fault[100];
+
+				snprintf(fault, sizeof fault,
+					 "{crash: worker 0.%u, event: %llu, restart: 200ms}", cell,
+					 (unsigned long long)e);
+				watched(strategies[i], e % 2 ? "64MiB" : "0B", fault, true);
+				snprintf(fault, sizeof fault, "{crash: worker 0.%u, event: %llu}",
+					 cell, (unsigned long long)e);
+				if (e % 3 == 0)
+					watched(strategies[i], "64MiB", fault, false);
+			}
+	}
+	lanes = "";
 }
 
 static void broken_links_end_nothing(void **state)
@@ -211,8 +265,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_place_changes_no_bit),
+		cmocka_unit_test(shards_are_with_the_first_lane),
 		cmocka_unit_test(large_vectors_have_the_same_digest),
 		cmocka_unit_test(lost_nodes_end_nothing),
+		cmocka_unit_test(lost_lanes_end_nothing),
 		cmocka_unit_test(broken_links_end_nothing),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
