@@ -24,10 +24,11 @@ for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || { echo "$doc: the link $link leads nowhere"; bad=1; }
 	done
 done
-# Every preset has a row in docs/STRATEGIES.md.
-for preset in $(sed -n 's/^.*\.name = "\([a-z-]*\)",$/\1/p' src/spec/presets.c); do
+# Every preset has a row in docs/STRATEGIES.md, and README.md names it.
+for preset in $(sed -n 's/^.*\.name = "\([a-z0-9-]*\)",$/\1/p' src/spec/presets.c); do
 	grep -q "^| \`$preset\` |" docs/STRATEGIES.md ||
 		{ echo "docs/STRATEGIES.md: has no row for the preset $preset"; bad=1; }
+	grep -q "^| .*\`$preset\`" README.md || { echo "README.md: does not name the preset $preset"; bad=1; }
 done
 # Lines of at most 100 columns, but for tables, code, and the page that is made from tables.
 python3 - README.md CONTRIBUTING.md CHANGELOG.md docs/*.md <<'END' || bad=1

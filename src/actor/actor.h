@@ -89,7 +89,10 @@ enum tw_note_kind {
 			      label.rate = length of the step */
 	TW_NOTE_TAKEOVER,  /* a new master goes on with replicas that have committed `round` rounds:
 			      what was noted of later ones has reached nobody */
-	TW_NOTE_STAGE,     /* a cell of a worker has made a backward: slot, stage */
+	TW_NOTE_STAGE,     /* a cell of a worker has made a backward, or has told the master what it
+			      has done: slot, incarnation, stage */
+	TW_NOTE_CELL,      /* the master: the place of a cell is taken, or vacant again: slot,
+			      from = cell, seq = node, count = 1 if it is taken */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -100,7 +103,7 @@ struct tw_point {
 	double train_loss;              /* mean over recent samples, about an epoch; NAN: none */
 };
 
-/* What a cell of a worker has done so far, since its node started. */
+/* What a cell of a worker has done so far, since it got this identity. */
 struct tw_stage_note {
 	uint32_t cell;
 	uint64_t forwards, backwards;        /* micro-batches */

@@ -47,7 +47,8 @@ struct tw_cluster {
 };
 
 /* What workers do with their time, of which each moment counts once: computing; else transferring,
- * while a message from or to the worker is on its way; else waiting. */
+ * while a message from or to the worker is on its way, or, in threads, while the worker's thread
+ * works on messages; else waiting. */
 enum tw_use { TW_USE_COMPUTING, TW_USE_TRANSFERRING, TW_USE_WAITING, TW_USES };
 #define TW_USE_WORKERS 64 /* that are told one by one */
 struct tw_usage {
@@ -75,7 +76,7 @@ struct tw_ran {
 	int64_t virtual_ns; /* sim: the clock at the end */
 	uint64_t bytes_sent, bytes_received;
 	uint64_t peak_bytes;       /* sim: payload bytes alive at once, at most */
-	struct tw_usage usage;     /* sim */
+	struct tw_usage usage;     /* sim, threads */
 	struct tw_load load;       /* sim */
 	struct tw_applied applied; /* sim */
 	uint64_t waits;            /* waits of more than 5 s that were named in the log */

@@ -78,6 +78,7 @@ enum tw_pass_kind {
 	TW_PASS_BACKWARD,
 	TW_PASS_EVALUATE,
 };
+#define TW_PASSES 4
 
 /* One pass over the stage between two cuts.  All zeros: the gradient of everything. */
 struct tw_pass {

@@ -49,7 +49,7 @@ enum tw_type {
 	TW_HOST, /* master → server → shard: take this range (payload: its part) */
 	TW_HOSTED, /* shard → master: taken; or: what it was to be taken from cannot be used */
 	TW_STATE,  /* shard → master: what I have (answer to ASK, or after a master came back) */
-	TW_ASK,    /* master → shard: tell me your state */
+	TW_ASK,    /* master → shard: tell me your state; → worker: your figures */
 	TW_LEASE,  /* master → worker: positions to work on */
 	TW_DONE,   /* worker → master: a lease's contributions are on every shard */
 	TW_IDLE,   /* worker → master: I have no lease; master → shard: this worker is idle */
@@ -80,6 +80,7 @@ enum tw_type {
 		      that there are no more micro-batches */
 	TW_GRAD,   /* worker → the cell before: gradients of these activations (payload) */
 	TW_CLOSED, /* worker → its first cell: my contributions are closed up to this one */
+	TW_FIGURES, /* a cell of a worker → master: what I have done so far */
 	/* said by worlds to each other; no actor sees them (world/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -421,6 +422,19 @@ struct tw_body_closed {
 	uint64_t mark; /* stream << 40 | micro-batch: of mine, all before this one are closed */
 	uint32_t cell, pad; /* who says it */
 };
+/* What a cell has done since it was welcomed.  Clocks of machines differ, so times are durations,
+ * ns. */
+struct tw_body_figures {
+	uint64_t asked;                       /* number of the ASK answered; 0: unasked */
+	uint64_t forwards, backwards;         /* micro-batches */
+	uint64_t forward_time, backward_time; /* that these took */
+	uint64_t began, ended; /* so long ago: the begin of its first move, the end of its last */
+	uint64_t updates, update_time; /* contributions answered; from the backward before each */
+	uint64_t sent;                 /* bytes of activations and their gradients */
+	uint64_t memory;               /* most bytes of parameters, inputs and stashes */
+	uint32_t depth, versions;      /* most micro-batches in flight, versions in memory */
+};
+#define TW_FIGURE_MOST ((uint64_t)1 << 53) /* no figure is greater, and no double loses it */
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
 	uint32_t slot, pad;  /* of a worker */
@@ -562,6 +576,7 @@ union tw_body {
 	struct tw_body_act act;
 	struct tw_body_grad grad;
 	struct tw_body_closed closed;
+	struct tw_body_figures figures;
 };
 
 struct tw_msg {

@@ -41,7 +41,7 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_HOSTED] = { "HOSTED", BODY(host), .to = { [TW_SHARD] = TO_MASTER } },
 	[TW_STATE] = { "STATE", BODY(state), RECORD_ANY, BYTES(sizeof(struct tw_tally)),
 		       .to = { [TW_SHARD] = TO_MASTER } },
-	[TW_ASK] = { "ASK", BODY(ask), .to = { [TW_MASTER] = TO_SHARD } },
+	[TW_ASK] = { "ASK", BODY(ask), .to = { [TW_MASTER] = TO_SHARD | TO_WORKER } },
 	[TW_LEASE] = { "LEASE", BODY(lease), .to = { [TW_MASTER] = TO_WORKER } },
 	[TW_DONE] = { "DONE", BODY(done), TAIL(tw_range), .to = { [TW_WORKER] = TO_MASTER } },
 	[TW_IDLE] = { "IDLE", BODY(idle),
@@ -76,6 +76,7 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_ACT] = { "ACT", BODY(act), CUT, .to = { [TW_WORKER] = TO_WORKER } },
 	[TW_GRAD] = { "GRAD", BODY(grad), CUT, .to = { [TW_WORKER] = TO_WORKER } },
 	[TW_CLOSED] = { "CLOSED", BODY(closed), .to = { [TW_WORKER] = TO_WORKER } },
+	[TW_FIGURES] = { "FIGURES", BODY(figures), .to = { [TW_WORKER] = TO_MASTER } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },

@@ -48,7 +48,7 @@ enum tw_status tw_pipeline_job_read(const struct tw_pipeline_job *q, struct tw_j
 	char text[500];
 
 	snprintf(text, sizeof text,
-		 "data: {source: digits, count: %u, tests: 16, batch: %u, accumulate: %u}\n"
+		 "data: {source: digits, count: %d, tests: 16, batch: %d, accumulate: %u}\n"
 		 "model: {name: mlp, hidden: [%zu, %zu, %zu]}\n"
 		 "train: {epochs: 1, evaluate: 0}\n"
 		 "update: {rule: sgd, rate: 0.001}\n"

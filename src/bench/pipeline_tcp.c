@@ -78,7 +78,7 @@ static enum tw_status read_moves(struct tw_job **job, struct tw_error *why)
 
 	snprintf(text, sizeof text,
 		 "model: {quadratic: {dimension: 32, stages: 2}}\n"
-		 "data: {source: none, samples: %u, batch: %u}\n"
+		 "data: {source: none, samples: %d, batch: %d}\n"
 		 "train: {epochs: 1, evaluate: 0}\n"
 		 "update: {rule: sgd, rate: 0.001}\n"
 		 "cluster: {workers: 1, stages: 2, place: with-stage}\n"
@@ -181,7 +181,8 @@ static enum tw_status say_how(const struct tw_bench_how *how, size_t width, stru
 		"parameters with their stage, micro-batches of %d: pipeline-activations moves "
 		"what crosses the cut of an MLP 784-%zu-%zu-%zu-10 (%zu bytes forward, as many "
 		"back) with passes that cost nothing; its floor is a page of C that sends the same "
-		"bytes by plain send and recv, with as many micro-batches (%d) on their way.  "
+		"bytes by plain send and recv, with as many micro-batches (%d) on their way, each "
+		"in memory of its own.  "
 		"pipeline-two-processes trains that MLP; its floor is one worker in one process.  "
 		"Ratios are medians over the rounds",
 		TW_PIPELINE_BATCH, width, width, width, width * TW_PIPELINE_BATCH * sizeof(float),

@@ -20,7 +20,7 @@
 struct floor {
 	struct tw_raw_activations q;
 	int fd[2];         /* the second stage's end first */
-	uint8_t *out, *in; /* of a micro-batch */
+	uint8_t *out, *in; /* of the micro-batches on their way, one after the other */
 	double *seconds;   /* shared */
 };
 
@@ -34,24 +34,25 @@ static enum tw_status broke(const char *where, ssize_t n, struct tw_error *why)
 static enum tw_status begin(struct floor *f, int own, struct tw_error *why)
 {
 	close(f->fd[!own]);
-	f->out = tw_heap_zeros(&tw_heap_system, f->q.bytes);
-	f->in = tw_heap_zeros(&tw_heap_system, f->q.bytes);
+	f->out = tw_heap_zeros(&tw_heap_system, f->q.window * f->q.bytes);
+	f->in = tw_heap_zeros(&tw_heap_system, f->q.window * f->q.bytes);
 	if (!f->out || !f->in)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the floor of activations");
-	memset(f->out, 0x3a, f->q.bytes);
+	memset(f->out, 0x3a, f->q.window * f->q.bytes);
 	return TW_OK;
 }
 
 /* It may wait in a write, for the first stage always reads. */
-static enum tw_status second_once(const struct floor *f, struct tw_error *why)
+static enum tw_status second_once(const struct floor *f, unsigned k, struct tw_error *why)
 {
+	const size_t at = k % f->q.window * f->q.bytes;
 	ssize_t n;
 
 	for (size_t got = 0; got < f->q.bytes; got += (size_t)n)
-		if ((n = recv(f->fd[0], f->in + got, f->q.bytes - got, 0)) <= 0)
+		if ((n = recv(f->fd[0], f->in + at + got, f->q.bytes - got, 0)) <= 0)
 			return broke("while the second stage read", n, why);
 	for (size_t sent = 0; sent < f->q.bytes; sent += (size_t)n)
-		if ((n = send(f->fd[0], f->out + sent, f->q.bytes - sent, MSG_NOSIGNAL)) <= 0)
+		if ((n = send(f->fd[0], f->out + at + sent, f->q.bytes - sent, MSG_NOSIGNAL)) <= 0)
 			return broke("while the second stage wrote", n, why);
 	return TW_OK;
 }
@@ -62,16 +63,16 @@ static enum tw_status second(void *arg, size_t number, struct tw_error *why)
 	enum tw_status status = begin(f, 0, why);
 
 	for (unsigned k = 0; k < f->q.count && status == TW_OK; k++)
-		status = second_once(f, why);
+		status = second_once(f, k, why);
 	return status;
 }
 
 /* What can be read of the micro-batch that comes: bytes, 0 where there is nothing yet. */
 static enum tw_status take(const struct floor *f, size_t *got, ssize_t *n, struct tw_error *why)
 {
-	const size_t at = *got % f->q.bytes;
+	const size_t at = *got % (f->q.window * f->q.bytes);
 
-	*n = recv(f->fd[1], f->in + at, f->q.bytes - at, 0);
+	*n = recv(f->fd[1], f->in + at, f->q.bytes - at % f->q.bytes, 0);
 	if (*n == 0 || (*n < 0 && errno != EAGAIN && errno != EINTR))
 		return broke("while the first stage read", *n, why);
 	*n = *n > 0 ? *n : 0;
@@ -83,7 +84,8 @@ static enum tw_status take(const struct floor *f, size_t *got, ssize_t *n, struc
 static enum tw_status give(const struct floor *f, size_t *sent, size_t most, ssize_t *n,
 			   struct tw_error *why)
 {
-	const size_t at = *sent % f->q.bytes, left = f->q.bytes - at;
+	const size_t at = *sent % (f->q.window * f->q.bytes);
+	const size_t left = f->q.bytes - at % f->q.bytes;
 
 	*n = 0;
 	if (*sent >= most)

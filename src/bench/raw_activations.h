@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 /* Mean seconds of one micro-batch over loopback: a process sends `bytes`, another sends as many
- * back when all of them have come.  At most `window` micro-batches are on their way.  The first
- * `warm` of `count` are left out. */
+ * back when all of them have come.  At most `window` micro-batches are on their way, each in memory
+ * of its own, as those of a pipeline are.  The first `warm` of `count` are left out. */
 struct tw_raw_activations {
 	size_t bytes;
 	unsigned window, warm, count;

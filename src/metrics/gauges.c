@@ -4,6 +4,7 @@
 #include "metrics/progress.h"
 
 #include <math.h>
+#include <string.h>
 
 #define RATE_WINDOW (5 * TW_SECOND) /* the rate is that of the last one to two of these */
 #define SMOOTH      16              /* training loss of a worker: a mean of about this many steps */
@@ -19,9 +20,12 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->problem.shards * sizeof *shard);
 	struct tw_stage_figures *stages =
 		tw_plan_is_staged(plan) ? tw_stage_figures_new(g->heap, plan) : NULL;
+	struct gauge_cell *cell =
+		tw_heap_zeros(g->heap, plan->crew.workers * tw_plan_cells(plan) * sizeof *cell);
 
-	if (!slot || !shard || (tw_plan_is_staged(plan) && !stages)) {
+	if (!slot || !shard || !cell || (tw_plan_is_staged(plan) && !stages)) {
 		tw_stage_figures_free(stages);
+		g->heap->put(g->heap, cell);
 		g->heap->put(g->heap, slot);
 		g->heap->put(g->heap, shard);
 		return TW_NO_MEMORY;
@@ -31,6 +35,7 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 	g->slot = slot;
 	g->shard = shard;
 	g->stages = stages;
+	g->cell = cell;
 	g->plan = plan;
 	pthread_mutex_unlock(&g->lock);
 	return TW_OK;
@@ -47,6 +52,7 @@ struct tw_gauges *tw_gauges_new(struct tw_heap *heap, const struct tw_plan *plan
 	pthread_mutex_init(&g->lock, NULL);
 	tw_gauges_name(g->role, sizeof g->role, role);
 	tw_gauges_name(g->host, sizeof g->host, host);
+	g->placing = strcmp(role, "master") == 0;
 	g->f.made = tw_clock();
 	if (plan && tw_gauges_plan(g, plan) != TW_OK) {
 		tw_gauges_free(g);
@@ -63,6 +69,7 @@ void tw_gauges_free(struct tw_gauges *g)
 	g->heap->put(g->heap, g->slot);
 	g->heap->put(g->heap, g->shard);
 	tw_stage_figures_free(g->stages);
+	g->heap->put(g->heap, g->cell);
 	g->heap->put(g->heap, g->peer);
 	g->heap->put(g->heap, g->wait);
 	g->heap->put(g->heap, g);
@@ -268,6 +275,15 @@ static void view(struct tw_gauges *g, const struct tw_note *n)
 	s->timed = false; /* the time it was away is nobody's step */
 }
 
+static void placed(struct tw_gauges *g, const struct tw_note *n)
+{
+	const uint32_t cells = tw_plan_cells(g->plan);
+
+	if (n->slot < g->plan->crew.workers && n->from < cells)
+		g->cell[n->slot * cells + n->from] =
+			(struct gauge_cell){ n->count, (uint32_t)n->seq };
+}
+
 /* After a cut is taken up again contributions may have numbers that were used before. */
 static void forget_numbers(struct tw_gauges *g)
 {
@@ -324,6 +340,9 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		return;
 	case TW_NOTE_VIEW:
 		view(g, n);
+		return;
+	case TW_NOTE_CELL:
+		placed(g, n);
 		return;
 	case TW_NOTE_EVAL:
 		f->evaluated = true;

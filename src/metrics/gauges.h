@@ -61,8 +61,9 @@ void tw_gauges_over(struct tw_gauges *g);
  * and a 0 after them; the caller puts it back.  Fails without memory only. */
 enum tw_status tw_gauges_text(struct tw_gauges *g, char **out, size_t *len);
 /* One JSON object: status ("starting", "ok", "waiting", "over"), role, host, workers, epochs,
- * steps, loss, seconds_since_progress, waits, checkpoint; null where it is not known.  *status is
- * that of HTTP: 200, or 503 while somebody has been waited for for long. */
+ * steps, loss, seconds_since_progress, waits, checkpoint, cells (of workers with stages, at the
+ * master: who has which place); null where it is not known.  *status is that of HTTP: 200, or 503
+ * while somebody has been waited for for long. */
 enum tw_status tw_gauges_health(struct tw_gauges *g, char **out, size_t *len, int *status);
 
 #endif

@@ -2,8 +2,10 @@
 /* gauges_health.c - how the run is, as JSON and a status of HTTP. */
 #include "metrics/gauges_inner.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,13 +41,70 @@ static json_t *waits(const struct gauge_picture *g)
 	return list;
 }
 
+/* Does a wait that is shown name this cell? */
+static bool is_awaited(const struct gauge_picture *g, uint32_t slot, uint32_t cell)
+{
+	char name[48];
+	const int n = snprintf(name, sizeof name, "worker %u.%u", slot, cell);
+
+	for (size_t k = 0; k < g->waits; k++)
+		if (strncmp(g->wait[k].whom, name, (size_t)n) == 0 &&
+		    !isdigit((unsigned char)g->wait[k].whom[n]))
+			return true;
+	return false;
+}
+
+static json_t *name_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+/* A place: who has it, and what is known of who has had it. */
+static json_t *cell(const struct gauge_picture *g, uint32_t slot, uint32_t cell)
+{
+	const struct gauge_cell *c = &g->cell[slot * tw_plan_cells(g->plan) + cell];
+	const struct tw_stage_note n = tw_stage_figures_of(g->stages, slot, cell);
+	const int64_t span = tw_stage_figures_span(g->stages);
+	const struct gauge_peer *by = NULL;
+
+	for (size_t k = 0; c->here && k < g->peers && !by; k++)
+		if (g->peer[k].p.node == c->node && g->peer[k].p.role == TW_WORKER)
+			by = &g->peer[k];
+	return json_pack("{s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:b, s:I, s:o}", "worker",
+			 (json_int_t)slot, "cell", (json_int_t)cell, "stage",
+			 (json_int_t)tw_plan_stage_of(g->plan, cell), "state",
+			 !c->here                                                 ? "vacant"
+			 : g->slot[slot].state == TW_LIVE && g->slot[slot].viewed ? "working"
+										  : "waiting",
+			 "node", c->here ? json_integer(c->node) : json_null(), "host",
+			 by ? name_or_null(by->p.host) : json_null(), "suspect",
+			 by && by->p.suspect, "awaited", is_awaited(g, slot, cell), "micro_batches",
+			 (json_int_t)n.backwards, "idle",
+			 real(n.forwards && span > 0,
+			      1 - (double)(n.forward_time + n.backward_time) / (double)span));
+}
+
+/* NULL: there are none, or the master is elsewhere. */
+static json_t *cells(const struct gauge_picture *g)
+{
+	json_t *list;
+
+	if (!g->cells || !g->placing)
+		return json_null();
+	list = json_array();
+	for (uint32_t k = 0; k < g->cells; k++)
+		json_array_append_new(
+			list, cell(g, k / tw_plan_cells(g->plan), k % tw_plan_cells(g->plan)));
+	return list;
+}
+
 static json_t *health(const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
 	const bool has_epochs = f->has_in && g->plan && g->plan->problem.samples;
 
 	return json_pack(
-		"{s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "status", status_of(g),
+		"{s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "status", status_of(g),
 		"role", g->role, "host", g->host, "workers", (json_int_t)tw_gauges_live(g),
 		"epochs",
 		real(has_epochs, has_epochs ? f->in / (double)g->plan->problem.samples : NAN),
@@ -53,7 +112,7 @@ static json_t *health(const struct gauge_picture *g)
 		real(f->evaluated || f->has_train_loss, f->evaluated ? f->loss : f->train_loss),
 		"seconds_since_progress", real(f->begun, gauge_seconds(g->clock - f->progressed)),
 		"waits", waits(g), "checkpoint",
-		f->cut ? json_integer((json_int_t)f->cut) : json_null());
+		f->cut ? json_integer((json_int_t)f->cut) : json_null(), "cells", cells(g));
 }
 
 /* The text with a newline, from the heap. */

@@ -34,6 +34,12 @@ struct gauge_shard {
 	uint64_t pushes, own_steps, skipped, cached;
 };
 
+/* The place of a cell of a worker. */
+struct gauge_cell {
+	bool here;
+	uint32_t node; /* who has it, or had it last */
+};
+
 struct gauge_peer {
 	struct tw_gauge_peer p;
 	int64_t heard; /* CLOCK_MONOTONIC, ns */
@@ -83,6 +89,8 @@ struct tw_gauges {
 	struct gauge_slot *slot;
 	struct gauge_shard *shard;
 	struct tw_stage_figures *stages; /* NULL: workers have no cells */
+	struct gauge_cell *cell;         /* by slot and cell, where there are stages */
+	bool placing;                    /* the master that gives these places is here */
 	struct gauge_peer *peer;
 	struct gauge_wait *wait;
 	size_t peers, peer_room, waits, wait_room;
@@ -100,8 +108,10 @@ struct gauge_picture {
 	struct gauge_peer *peer;
 	struct gauge_wait *wait;         /* the long ones */
 	struct tw_stage_figures *stages; /* as they are now; may be NULL */
-	const struct gauge_peer **of;    /* peer of each slot, or NULL */
-	size_t slots, shards, peers, waits;
+	struct gauge_cell *cell;
+	bool placing;
+	const struct gauge_peer **of;              /* peer of each slot, or NULL */
+	size_t slots, shards, peers, waits, cells; /* cells: of all workers */
 	uint64_t raw[TW_GAUGE_DIRECTIONS], encoded[TW_GAUGE_DIRECTIONS];
 	struct tw_heap *heap;
 	void *memory;

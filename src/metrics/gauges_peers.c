@@ -166,6 +166,7 @@ static size_t lay_out(const struct tw_gauges *g, struct gauge_picture *p)
 	p->peer = carve(p, &used, g->peers * sizeof *p->peer);
 	p->wait = carve(p, &used, g->waits * sizeof *p->wait);
 	p->of = carve(p, &used, p->slots * sizeof *p->of);
+	p->cell = carve(p, &used, p->cells * sizeof *p->cell);
 	return used;
 }
 
@@ -177,6 +178,8 @@ static void fill(const struct tw_gauges *g, struct gauge_picture *p)
 	}
 	for (size_t k = 0; k < p->shards; k++)
 		p->shard[k] = g->shard[k];
+	for (size_t k = 0; k < p->cells; k++)
+		p->cell[k] = g->cell[k];
 	for (size_t k = 0; k < g->waits; k++)
 		if (is_long(&g->wait[k], p->clock))
 			p->wait[p->waits++] = g->wait[k];
@@ -193,15 +196,19 @@ static void fill(const struct tw_gauges *g, struct gauge_picture *p)
 enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out)
 {
 	pthread_mutex_lock(&g->lock);
-	*out = (struct gauge_picture){ .f = g->f,
-				       .plan = g->plan,
-				       .role = g->role,
-				       .host = g->host,
-				       .clock = tw_clock(),
-				       .slots = g->plan ? g->plan->crew.workers : 0,
-				       .shards = g->plan ? g->plan->problem.shards : 0,
-				       .stages = g->stages,
-				       .heap = g->heap };
+	*out = (struct gauge_picture){
+		.f = g->f,
+		.plan = g->plan,
+		.role = g->role,
+		.host = g->host,
+		.clock = tw_clock(),
+		.slots = g->plan ? g->plan->crew.workers : 0,
+		.shards = g->plan ? g->plan->problem.shards : 0,
+		.stages = g->stages,
+		.placing = g->placing,
+		.cells = g->stages ? g->plan->crew.workers * tw_plan_cells(g->plan) : 0,
+		.heap = g->heap
+	};
 	out->memory = g->heap->get(g->heap, lay_out(g, out) + 1);
 	if (out->memory) {
 		lay_out(g, out);

@@ -4,8 +4,9 @@
 
 #include <pthread.h>
 
-/* `before`: of lives of the cell that have ended. */
+/* `now`: of the life that this incarnation has; `before`: of lives that have ended. */
 struct figures {
+	uint32_t incarnation;
 	struct tw_stage_note now, before;
 };
 
@@ -47,7 +48,7 @@ static struct tw_stage_note both(const struct tw_stage_note *a, const struct tw_
 {
 	struct tw_stage_note sum = *b;
 
-	if (!a->backwards)
+	if (!a->forwards)
 		return sum;
 	sum.forwards += a->forwards;
 	sum.backwards += a->backwards;
@@ -63,6 +64,15 @@ static struct tw_stage_note both(const struct tw_stage_note *a, const struct tw_
 	return sum;
 }
 
+/* Is there news of the same life?  The master may tell later what the cell itself has told. */
+static bool is_newer(const struct tw_stage_note *a, const struct tw_stage_note *b)
+{
+	return a->forwards >= b->forwards && a->backwards >= b->backwards &&
+	       a->updates >= b->updates && a->sent >= b->sent &&
+	       (a->forwards > b->forwards || a->backwards > b->backwards ||
+		a->updates > b->updates || a->sent > b->sent);
+}
+
 void tw_stage_figures_note(struct tw_stage_figures *f, const struct tw_note *n)
 {
 	const struct tw_stage_note *s = n->stage;
@@ -72,9 +82,13 @@ void tw_stage_figures_note(struct tw_stage_figures *f, const struct tw_note *n)
 		return;
 	pthread_mutex_lock(&f->lock);
 	at = &f->at[n->slot * f->cells + s->cell];
-	if (s->backwards <= at->now.backwards) /* it has begun anew */
+	if (n->incarnation > at->incarnation) { /* it has begun anew */
 		at->before = both(&at->before, &at->now);
-	at->now = *s;
+		at->incarnation = n->incarnation;
+		at->now = *s;
+	} else if (n->incarnation == at->incarnation && is_newer(s, &at->now)) {
+		at->now = *s;
+	}
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -95,7 +109,7 @@ int64_t tw_stage_figures_span(struct tw_stage_figures *f)
 	for (uint32_t k = 0; k < f->all; k++) {
 		const struct tw_stage_note n = tw_stage_figures_of(f, k / f->cells, k % f->cells);
 
-		if (!n.backwards)
+		if (!n.forwards)
 			continue;
 		first = n.first < first ? n.first : first;
 		last = n.last > last ? n.last : last;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage_figures.h - what the cells of workers have told of themselves, the newest of each.
  *
- * A cell that restarts counts from 0 again; what it did before is added.  Any thread may call these
- * functions. */
+ * They come from cells of this process, and from the master for all.  A cell that gets another
+ * identity counts from 0 again; what it did before is added.  Any thread may call these functions.
+ */
 #ifndef TW_METRICS_STAGE_FIGURES_H
 #define TW_METRICS_STAGE_FIGURES_H
 

@@ -209,26 +209,46 @@ static void name_more(char *out, size_t room, const struct holder *h)
 	snprintf(out, room, "codec.%zu", h->range.from);
 }
 
+/* The parameters of all holders, without a gap between: those of the vector, or of a stage. */
+static void extent(const struct exchange *x, size_t *from, size_t *n)
+{
+	size_t to = 0;
+
+	*from = SIZE_MAX;
+	for (uint32_t k = 0; k < x->holders; k++) {
+		const struct tw_holding *r = &x->holder[k].range;
+
+		if (!r->trainable)
+			continue;
+		*from = r->from < *from ? r->from : *from;
+		to = r->from + r->trainable > to ? r->from + r->trainable : to;
+	}
+	*from = to ? *from : 0;
+	*n = to - *from;
+}
+
 enum tw_status tw_exchange_pack(struct exchange *x, struct tw_array *list, size_t *count,
 				float **room)
 {
-	const size_t n = x->plan->problem.trainable;
+	size_t from, n;
 	struct tw_array *a;
 
 	*room = NULL;
 	if (!remembers(x))
 		return TW_OK;
-	*room = tw_heap_zeros(x->heap, n * sizeof(float));
+	extent(x, &from, &n);
+	*room = tw_heap_zeros(x->heap, (n ? n : 1) * sizeof(float));
 	if (!*room)
 		return TW_NO_MEMORY;
 	a = &list[(*count)++];
-	*a = (struct tw_array){ .n = n, .kind = TW_FLOATS, .at = *room };
+	*a = (struct tw_array){ .from = from, .n = n, .kind = TW_FLOATS, .at = *room };
 	memcpy(a->name, residual_name, sizeof residual_name);
 	for (uint32_t k = 0; k < x->holders; k++) {
 		const struct holder *h = &x->holder[k];
 
 		if (h->range.trainable)
-			tw_vec_copy(*room + h->range.from, residual(h), h->range.trainable);
+			tw_vec_copy(*room + (h->range.from - from), residual(h),
+				    h->range.trainable);
 		if (!more_bytes(h))
 			continue;
 		a = &list[(*count)++];
@@ -243,11 +263,13 @@ enum tw_status tw_exchange_pack(struct exchange *x, struct tw_array *list, size_
 enum tw_status tw_exchange_restore(struct exchange *x, const struct tw_array *list, size_t count)
 {
 	const struct tw_array *a = tw_part_find(list, count, residual_name);
+	size_t from, n;
 	char name[40];
 
 	if (!remembers(x))
 		return TW_OK;
-	if (!a || a->kind != TW_FLOATS || a->n != x->plan->problem.trainable ||
+	extent(x, &from, &n);
+	if (!a || a->kind != TW_FLOATS || a->from != from || a->n != n ||
 	    !tw_vec_finite(a->at, a->n))
 		return TW_BAD_BYTES;
 	for (uint32_t k = 0; k < x->holders; k++) {
@@ -255,7 +277,7 @@ enum tw_status tw_exchange_restore(struct exchange *x, const struct tw_array *li
 		const struct tw_array *m;
 
 		if (h->range.trainable)
-			tw_vec_copy(residual(h), (const float *)a->at + h->range.from,
+			tw_vec_copy(residual(h), (const float *)a->at + (h->range.from - from),
 				    h->range.trainable);
 		name_more(name, sizeof name, h);
 		m = tw_part_find(list, count, name);

@@ -347,10 +347,11 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "isa", json_string(tw_isa_name(tw_isa())));
 	set(r, "threads", json_integer(1));
 	set(r, "checkpoint", facts->checkpoint ? json_string(facts->checkpoint) : json_null());
+	if (ran->usage.workers)
+		set(r, "usage", usage(&ran->usage));
 	if (job->world == TW_WORLD_SIM) {
 		set(r, "virtual_seconds", number((double)ran->virtual_ns / (double)TW_SECOND));
 		set(r, "events", count(ran->events));
-		set(r, "usage", usage(&ran->usage));
 		set(r, "server_link", load(&ran->load));
 		set(r, "effort",
 		    number(ran->applied.samples ? ran->applied.effort / (double)ran->applied.samples

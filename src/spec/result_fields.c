@@ -91,8 +91,8 @@ const struct tw_result_field tw_result_fields[] = {
 	  "activation_bytes_sent (with gradients of activations), in_flight (most "
 	  "micro-batches between forward and backward), versions (most versions of its parameters "
 	  "in memory) and memory_bytes (most bytes of these versions, of inputs and of what "
-	  "backwards need); in a run of several processes or ranks cells has those of this one, "
-	  "and bubble and seconds are null; null otherwise" },
+	  "backwards need); bubble and seconds are null while a cell has told nothing; null "
+	  "otherwise" },
 	{ "parameters_digest",
 	  "XXH3-128 of the evaluated trainable parameters; null if interrupted" },
 	{ "buffers_digest", "the same digest of the buffers; null if interrupted" },
@@ -101,9 +101,11 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "checkpoint", "path of the last complete checkpoint, or null" },
 	{ "virtual_seconds", "sim: seconds on the simulated clock" },
 	{ "events", "sim: number of simulated events" },
-	{ "usage", "sim: shares of the workers' time, in which each moment counts once: computing, "
-		   "transferring (a message from or to the worker is on its way), waiting; "
-		   "workers: the three shares of each of the first 64 workers" },
+	{ "usage",
+	  "sim and threads: shares of the workers' time, in which each moment counts once: "
+	  "computing, transferring (sim: a message from or to the worker is on its way; "
+	  "threads: its thread works on messages, its own or those of shards), waiting; "
+	  "workers: the three shares of each of the first 64 workers" },
 	{ "server_link", "sim: bytes that all servers received and sent, in bins of so many "
 			 "virtual seconds; null without servers" },
 	{ "effort", "sim, with compute.by_label or by_sample: the mean of these factors over the "

@@ -163,9 +163,6 @@ static const char *unfit(const struct tw_job *job, const char **field)
 		  "the schedule decides when a stage fetches; use fetch: 1" },
 		{ !isnan(t->skip_push) || !isnan(t->skip_fetch), "strategy.skip",
 		  "the schedule decides when a stage pushes; leave skip: out" },
-		{ t->up->traits & TW_CODEC_REMEMBERS, "strategy.codec.up",
-		  "what this codec leaves out would belong to a stage, and nothing keeps it there; "
-		  "use codec: {up: [plain codec]}" },
 		{ p->delay.steps, "sim.delay.steps",
 		  "the schedule decides on which version a stage computes; leave sim.delay out" },
 	};

@@ -12,7 +12,8 @@
  * A batch of frames is staged and written with one call.  Headers, bodies and whatever is short are
  * copied together, since many small pieces cost more than their bytes (in TLS each would be a
  * record); a piece of LONG bytes or more is written from its block.  A long chunk ends the batch,
- * so that it is hashed right before the system copies it, while it is in the cache. */
+ * so that it is hashed right before the system copies it, while it is in the cache; where chunks
+ * are not hashed, several go out at once. */
 #include "wire/frame.h"
 #include "wire/frame_hash.h"
 #include "wire/frame_sizes.h"
@@ -24,7 +25,8 @@
 #define LONG   1024        /* pieces below are copied */
 #define PARTS  64          /* pieces of a batch */
 #define ENDS   64          /* messages that end in a batch */
-#define ENOUGH (64u << 10) /* bytes after which a batch goes out */
+#define ENOUGH (64u << 10) /* bytes after which a batch goes out ... */
+#define TRUSTS (1u << 20)  /* ... and where chunks are not hashed */
 
 /* Room that any frame may need for its copied pieces. */
 #define FRAME_ROOM (sizeof(struct tw_header) + sizeof(union tw_body) + 2 * LONG)
@@ -282,7 +284,8 @@ static void tidy(struct tw_writer *w)
 /* More frames behind what is left of the batch, until it has about `most` bytes. */
 static void stage(struct tw_writer *w, size_t most)
 {
-	uint64_t enough = w->out + (most < ENOUGH ? most : ENOUGH);
+	const size_t batch = w->trusts ? TRUSTS : ENOUGH;
+	uint64_t enough = w->out + (most < batch ? most : batch);
 
 	tidy(w);
 	while ((w->ping || w->at) && w->staged < enough && w->ended < ENDS &&

@@ -254,8 +254,8 @@ void tw_mpi_turn(struct tw_mpi *m);
 /* A word has come; the loop's. */
 void tw_mpi_hear(struct tw_mpi *m, uint32_t rank, const struct tw_msg *msg);
 /* All ranks end: this one cannot go on, or another is lost. */
-_Noreturn void tw_mpi_give_up(struct tw_mpi *m, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void tw_mpi_give_up(struct tw_mpi *m, const char *format, ...)
+	__attribute__((noreturn, format(printf, 2, 3)));
 /* End this process after so many seconds, whatever it waits for, and say why (NULL: in silence).
  * It takes the place of the one before; 0 seconds: none.  The loop's. */
 void tw_mpi_watchdog(int seconds, int code, const struct tw_log *log, const char *why);

@@ -279,17 +279,18 @@ static bool never_left(const struct sim *s, const struct parcel *p)
 {
 	const struct node *from = &s->cast.node[p->msg.from.node];
 
-	if (from->boot == p->from_boot && from->alive)
-		return false;
-	return from->boot > p->from_boot + 1 || p->left > from->crashed;
+	return !from->alive && p->left > from->crashed;
 }
 
-/* (6): whoever was told that its sender is gone hears nothing more of it. */
+/* (6), (7): whoever was told that its sender is gone, or that it has come back, hears nothing more
+ * of the life that ended. */
 static bool from_the_dead(const struct sim *s, const struct parcel *p)
 {
 	const struct node *from = &s->cast.node[p->msg.from.node];
 
-	return !from->alive && from->given_up && p->msg.from.node != p->msg.to.node;
+	if (p->msg.from.node == p->msg.to.node)
+		return false;
+	return from->boot != p->from_boot || (!from->alive && from->given_up);
 }
 
 void tw_sim_arrive(struct sim *s, struct parcel *p)

@@ -709,7 +709,7 @@ void tw_conns_tick(struct tw_tcp *t)
 			break;
 		default:
 			if (c->held && age > NAMED_TIME) {
-				tw_handshake_too_late(c);
+				tw_greet_too_late(c);
 				break;
 			}
 			if (age <= GREET_TIME)

@@ -404,11 +404,16 @@ void tw_ticket_tell_all(struct tw_tcp *t, struct peer *listener);
 void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
 void tw_ticket_close(struct tw_tcp *t);
 
+/* tcp_greet.c */
+/* Admit it, refuse it, or true: keep the message until the master has named who sent it. */
+bool tw_greet_take(struct conn *c, struct tw_msg *m);
+/* Connections that greeted too early: admit those that are named now; time is up for one. */
+void tw_greet_waiting(struct tw_tcp *t);
+void tw_greet_too_late(struct conn *c);
+void tw_greet_no_memory(struct conn *c);
+
 /* tcp_handshake.c */
 void tw_handshake_send(struct conn *c);
-/* Connections that greeted too early: admit those that are named now; time is up for one. */
-void tw_handshake_waiting(struct tw_tcp *t);
-void tw_handshake_too_late(struct conn *c);
 /* A message of a connection that has not greeted, or of the world's own kind; takes it. */
 void tw_handshake_message(struct conn *c, struct tw_msg *m);
 bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why);

@@ -27,8 +27,8 @@ static bool stirs(const struct hand *me)
 {
 	const struct threads *w = me->world;
 
-	return (me->own && atomic_load(&me->own->box)) || atomic_load(&w->ready_count) ||
-	       atomic_load(&w->over);
+	return (me->own && atomic_load(&me->own->box)) || atomic_load(&me->called) ||
+	       atomic_load(&w->ready_count) || atomic_load(&w->over);
 }
 
 /* When it must look again; a helper has no alarms. */
@@ -39,11 +39,15 @@ static int64_t due_of(const struct hand *me)
 
 static void sleep_until_mail(struct hand *me)
 {
-	pthread_mutex_lock(&me->lock);
-	atomic_store(&me->asleep, true);
-	if (!stirs(me)) {
-		const int64_t due = due_of(me);
+	const int64_t due = due_of(me);
 
+	pthread_mutex_lock(&me->lock);
+	atomic_store(&me->until, due);
+	atomic_store(&me->asleep, true);
+	if (me->own)
+		atomic_store(&me->own->away, true);
+	/* an alarm that a visitor sets meanwhile is seen here, or `until` is seen there */
+	if (!stirs(me) && due_of(me) >= due) {
 		if (due == INT64_MAX) {
 			pthread_cond_wait(&me->wake, &me->lock);
 		} else {
@@ -52,14 +56,17 @@ static void sleep_until_mail(struct hand *me)
 			pthread_cond_timedwait(&me->wake, &me->lock, &until);
 		}
 	}
+	if (me->own)
+		atomic_store(&me->own->away, false);
 	atomic_store(&me->asleep, false);
+	atomic_store(&me->until, INT64_MIN);
 	pthread_mutex_unlock(&me->lock);
 }
 
 static void wait_for_work(struct hand *me)
 {
 	struct threads *w = me->world;
-	const int64_t until = tw_threads_now(w) + SPIN;
+	const int64_t began = tw_threads_now(w), until = began + SPIN;
 	int64_t now;
 
 	atomic_fetch_add(&w->idle, 1);
@@ -76,45 +83,26 @@ static void wait_for_work(struct hand *me)
 	sleep_until_mail(me);
 out:
 	atomic_fetch_sub(&w->idle, 1);
+	me->spent[TW_USE_WAITING] += tw_threads_now(w) - began;
 }
 
-/* Run the oldest computation that was asked for, with the cell left open to others (4). */
-static void compute(struct hand *me)
+/* Its mail and its alarms; visitors may be inside until then (4).  False: there were none. */
+static bool look_inside(struct hand *me, struct cell *c, bool *wants)
 {
-	struct cell *c = me->own;
-	const struct tw_engine *engine = me->world->cluster->engine;
-	struct tw_compute *job;
-	struct tw_inputs in;
+	bool mail, alarm;
 
+	atomic_store(&me->called, false);
 	tw_threads_enter(me, c);
-	job = c->wanted;
-	c->wanted = job->world;
-	if (!c->wanted)
-		c->wanted_end = &c->wanted;
-	c->running = job;
-	/* `over` is looked at after this: whoever ends the run sets `stop` after `over` */
-	atomic_store(&me->stop, false);
-	atomic_store(&c->computing, true);
+	mail = c->batch || atomic_load(&c->box);
+	alarm = atomic_load(&c->due) != INT64_MAX &&
+		atomic_load(&c->due) <= tw_threads_now(me->world);
+	if (mail)
+		tw_threads_handle(me, c);
+	if (alarm)
+		tw_threads_ring(me, c);
+	*wants = c->wanted && !c->running;
 	tw_threads_leave(c);
-	tw_threads_drain(me, c);
-	tw_threads_work(me);
-
-	in = job->in;
-	in.cancel = &me->stop;
-	if (atomic_load(&me->world->over) || atomic_load(&me->stop))
-		job->status = TW_CANCELLED;
-	else
-		job->status = tw_scratch_run(&me->scratch, me->world->heap, engine, &in, job);
-
-	atomic_store(&c->computing, false);
-	tw_threads_enter(me, c);
-	c->running = NULL;
-	if (!atomic_load(&me->world->over)) {
-		me->events++;
-		c->seat->class->computed(c->actor, &c->door.ctx, job);
-		tw_threads_settle(me, c);
-	}
-	tw_threads_leave(c);
+	return mail || alarm;
 }
 
 static void *worker(void *arg)
@@ -124,26 +112,18 @@ static void *worker(void *arg)
 	struct threads *w = me->world;
 
 	pthread_setname_np(pthread_self(), c->name);
+	me->began = tw_threads_now(w);
 	while (!atomic_load(&w->over)) {
-		/* the batch is what was left in a hurry; nobody else is inside now (4) */
-		const bool mail = c->batch || atomic_load(&c->box);
-		const bool alarm = atomic_load(&c->due) != INT64_MAX &&
-				   atomic_load(&c->due) <= tw_threads_now(w);
+		bool wants;
 
-		if (mail || alarm) {
-			tw_threads_enter(me, c);
-			tw_threads_handle(me, c);
-			if (alarm)
-				tw_threads_ring(me, c);
-			tw_threads_leave(c);
-		}
-		if (tw_threads_work(me) || mail || alarm)
+		if (tw_threads_work(me) || look_inside(me, c, &wants))
 			continue;
-		if (c->wanted)
-			compute(me);
-		else
+		if (!wants || !tw_threads_compute(me, c))
 			wait_for_work(me);
 	}
+	/* what is neither computing nor waiting is work on messages */
+	me->spent[TW_USE_TRANSFERRING] = tw_threads_now(w) - me->began -
+					 me->spent[TW_USE_COMPUTING] - me->spent[TW_USE_WAITING];
 	return NULL;
 }
 
@@ -173,6 +153,26 @@ void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *receive
 static void count_bytes(struct threads *w)
 {
 	tw_threads_bytes(w, &w->ran->bytes_sent, &w->ran->bytes_received);
+}
+
+/* Where the workers' time went; where they are in several processes, nobody has all of it. */
+static void count_usage(struct threads *w)
+{
+	struct tw_usage *u = &w->ran->usage;
+
+	if (w->options.gateway)
+		return;
+	for (size_t k = 0; k < w->workers; k++) {
+		u->workers++;
+		for (size_t use = 0; use < TW_USES; use++) {
+			const double seconds =
+				(double)w->hand[WORKERS + k].spent[use] / (double)TW_SECOND;
+
+			u->all[use] += seconds;
+			if (k < TW_USE_WORKERS)
+				u->worker[k][use] = seconds;
+		}
+	}
 }
 
 /* The storekeeper */
@@ -474,6 +474,7 @@ static enum tw_status make(struct threads *w)
 
 		h->world = w;
 		h->out_end = &h->out;
+		h->until = INT64_MIN;
 		tw_msg_pool_init(&h->messages, heap, sizeof(struct mail), offsetof(struct mail, m),
 				 SPARES);
 		h->work = heap->get(heap, w->cells * sizeof(struct cell *));
@@ -513,8 +514,10 @@ static void unmake(struct threads *w)
 		w->job = j->next;
 		tw_threads_job_free(w, j);
 	}
-	if (w->hand)
+	if (w->hand) {
 		count_bytes(w);
+		count_usage(w);
+	}
 	for (size_t k = 0; w->hand && k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 

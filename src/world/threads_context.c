@@ -77,6 +77,10 @@ static void context_timer(struct tw_context *ctx, uint32_t id, int64_t after)
 	atomic_store(&c->due, due);
 	if (!c->owner && due < atomic_load(&w->wake_at))
 		tw_threads_wake(&w->hand[HOUSEKEEPER]);
+	if (c->owner && due < atomic_load(&c->owner->until)) { /* we are a visitor (4) */
+		atomic_store(&c->owner->called, true);
+		tw_threads_wake(c->owner);
+	}
 }
 
 static void context_compute(struct tw_context *ctx, struct tw_compute *compute)

@@ -129,6 +129,7 @@ bool tw_port_summed(struct tw_port *p, struct tw_addr who, const struct tw_sum *
 
 void tw_port_work(struct tw_port *p)
 {
+	hand_of(p)->passes = 0;
 	tw_threads_work(hand_of(p));
 }
 

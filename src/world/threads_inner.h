@@ -16,11 +16,18 @@
  *      then looks at its mailbox.  All four accesses are sequentially consistent, so one of the two
  *      sees the other and no mail is left lying.
  *  (4) A worker's cell is entered by its own hand, and by others only while that hand computes
- *      (`computing`), so that a message can cancel a computation and timers are on time.
+ *      (`computing`), so that a message can cancel a computation and timers are on time, or while
+ *      it sleeps (`away`).  One computation of a cell runs at a time (`running`).  It has the
+ *      scratch of the owner, whoever runs it (7).
  *  (5) A hand that is asleep set `asleep` before it looked at its mailbox for the last time; a
  *      hand that puts mail there then looks at `asleep`.  As in (3), no hand sleeps on mail.
  *  (6) After `over` is set no handler is entered any more; what is left in mailboxes is freed by
  *      the housekeeper when all other hands are gone.
+ *  (7) Waking another thread takes longer than many a short computation.  So the port, where it has
+ *      no helpers, goes on itself with what it has received for a worker whose hand is away, and
+ *      computes, as long as handlers and computations of that kind have been brief (`pace`).  It
+ *      computes a few times a turn at most, for others wait for it.  Whoever leaves a computation
+ *      behind sets `called` of the owner's hand, which is looked at as a mailbox is (5).
  *
  * With `lockfree`, messages of the kinds that may be shared (struct tw_kind), from a cell with a
  * hand of its own, do not go through the mailbox: `shared` is called at the moment when (2) would
@@ -78,6 +85,14 @@ struct alarm {
 struct hand;
 struct cell;
 
+/* How long things of one kind have taken lately.  Written by whoever runs the cell's computation,
+ * or is inside. */
+struct pace {
+	_Atomic uint32_t brief;   /* higher: they were brief; a long one sets it back */
+	_Atomic uint32_t samples; /* computations: of how many that is known */
+};
+enum { PACE_HANDLER = TW_PASSES, PACES }; /* computations by their kind */
+
 /* The context that handlers get, with what it stands for. */
 struct door {
 	struct tw_context ctx; /* must stay first */
@@ -102,6 +117,8 @@ struct cell {
 	_Atomic int64_t due;  /* earliest alarm; INT64_MAX: none */
 	_Atomic bool ticking; /* `tick` is on its way */
 	_Atomic bool computing;
+	_Atomic bool away; /* its hand sleeps */
+	struct pace pace[PACES];
 	/* never change */
 	struct threads *world;
 	const struct tw_seat *seat;
@@ -123,15 +140,20 @@ struct hand {
 	struct scratch scratch;
 	struct tw_msg *out, **out_end; /* sends of the handler that runs */
 	bool gone;                     /* that handler's actor has left for good */
+	bool visits;                   /* the work that it does is that of a worker (7) */
+	uint32_t passes;               /* the port's: computations in this turn */
 	struct cell **work;            /* a ring of cells with mail, each at most once */
 	bool *listed;                  /* by cell: is in `work` */
 	size_t first, works;
 	struct tw_msg_pool messages;
 	uint64_t events;
+	int64_t began, spent[TW_USES];               /* ns; a worker's */
 	_Atomic uint64_t bytes_sent, bytes_received; /* written by this hand only */
 	/* written by others */
 	_Alignas(64) _Atomic bool asleep;
-	_Atomic bool stop; /* what the engine looks at */
+	_Atomic bool called;   /* a computation was left behind for it */
+	_Atomic int64_t until; /* asleep: when it looks again; else INT64_MIN */
+	_Atomic bool stop;     /* what the engine looks at */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 };
@@ -212,6 +234,16 @@ bool tw_threads_work(struct hand *me);
 /* Outside: empty one mailbox, if the cell can be entered. */
 void tw_threads_drain(struct hand *me, struct cell *c);
 void tw_threads_wake(struct hand *h);
+
+/* threads_compute.c */
+
+/* Outside: run the oldest computation that the cell has asked for, with the cell left open to
+ * others (4).  False: there is none for this hand; its owner is called if there is one for him. */
+bool tw_threads_compute(struct hand *me, struct cell *c);
+/* Does this hand go on with what it puts into the mailbox of this worker (7)? */
+bool tw_threads_visits(const struct hand *me, const struct cell *c);
+/* Something of the kind took so long. */
+void tw_threads_took(struct cell *c, int kind, uint32_t samples, int64_t ns);
 
 /* threads_gateway.c */
 

@@ -134,7 +134,7 @@ static void share_payload(struct hand *me)
 	const size_t keep = port ? 0 : 1;
 	size_t shared = 0;
 
-	if (me->works <= keep || (!port && atomic_load(&w->idle) == 0))
+	if (me->works <= keep || (!port && atomic_load(&w->idle) == 0) || me->visits)
 		return;
 	pthread_mutex_lock(&w->ready_lock);
 	while (me->works > keep) {
@@ -189,7 +189,7 @@ void tw_threads_post(struct hand *me, struct cell *c, struct mail *mail)
 	do
 		mail->m.next = (struct tw_msg *)newest;
 	while (!atomic_compare_exchange_weak(&c->box, &newest, mail));
-	if (!c->owner || atomic_load(&c->computing))
+	if (!c->owner || atomic_load(&c->computing) || tw_threads_visits(me, c))
 		tw_threads_list(me, c);
 	else if (c->owner != me)
 		tw_threads_wake(c->owner);
@@ -397,10 +397,18 @@ static void handle_mail(struct hand *me, struct cell *c, struct mail *mail)
 	tw_threads_settle(me, c);
 }
 
+static void handle_timed(struct hand *me, struct cell *c, struct mail *mail)
+{
+	const int64_t began = tw_threads_now(me->world);
+
+	handle_mail(me, c, mail);
+	tw_threads_took(c, PACE_HANDLER, 0, tw_threads_now(me->world) - began);
+}
+
 /* May this hand be inside (4)? */
 static bool welcome(const struct hand *me, const struct cell *c)
 {
-	return !c->owner || c->owner == me || atomic_load(&c->computing);
+	return !c->owner || c->owner == me || atomic_load(&c->computing) || atomic_load(&c->away);
 }
 
 /* Should the owner go out first, to do what its last handler gave others to do? */
@@ -430,7 +438,10 @@ void tw_threads_handle(struct hand *me, struct cell *c)
 			}
 		}
 		c->batch = (struct mail *)mail->m.next;
-		handle_mail(me, c, mail);
+		if (c->owner && me->world->options.gateway)
+			handle_timed(me, c, mail);
+		else
+			handle_mail(me, c, mail);
 	}
 }
 
@@ -441,6 +452,14 @@ void tw_threads_drain(struct hand *me, struct cell *c)
 		tw_threads_handle(me, c);
 		tw_threads_leave(c);
 	}
+}
+
+/* Outside: a worker's cell that this hand has visited may have asked for a computation. */
+static void go_on(struct hand *me, struct cell *c)
+{
+	me->visits = true;
+	while (tw_threads_compute(me, c))
+		tw_threads_drain(me, c);
 }
 
 bool tw_threads_work(struct hand *me)
@@ -458,6 +477,9 @@ bool tw_threads_work(struct hand *me)
 			break;
 		any = true;
 		tw_threads_drain(me, c);
+		if (c->owner && c->owner != me && !atomic_load(&c->computing))
+			go_on(me, c);
 	}
+	me->visits = false;
 	return any;
 }

@@ -18,6 +18,7 @@ from links import Relay
 
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
 NEAR = 0.02  # of the bytes
+PUSH = {"streaming-diloco": "push: 20, delay: 2, fragments: 2"}  # of others: 5
 QUICK = ("averaging", "diloco_adamw")  # the others are in --full
 
 
@@ -64,8 +65,8 @@ def agree(preset, update, kept=0):
                 ("checkpoint.every", "0s"), ("update.schedule.kind", "step"),
                 ("update.schedule.at", "[0.7]"), ("update.schedule.factor", "0.3"),
                 *update.items()]
-        with Cluster(f"deltas-{preset}", f"{{name: {preset}, push: 5}}", epochs, sets=sets,
-                     size=4000) as c:
+        with Cluster(f"deltas-{preset}", f"{{name: {preset}, {PUSH.get(preset, 'push: 5')}}}", epochs,
+                     sets=sets, size=4000) as c:
             more = [w for k, v in c.sets.items() if v for w in ("--set", f"{k}={v}")]
             job = os.path.join(c.dir, "job.yaml")
             sim = json.loads(thalweg("sim", job, "--json", *more))
@@ -85,8 +86,9 @@ def agree(preset, update, kept=0):
             # a vector of 4-byte floats for each contribution; in sim its answer, and a first look
             pushed = sum(r["staleness"]["histogram"]) // r["shards"]
             vector = 4 * r["parameters"]
-            near("pushes", r["bytes_received"], (pushed + kept * r["workers"]) * vector)
-            near("sim", sim["bytes_sent"], (2 * pushed + r["workers"]) * vector)
+            if preset not in PUSH:  # it pushes parts of the vector
+                near("pushes", r["bytes_received"], (pushed + kept * r["workers"]) * vector)
+                near("sim", sim["bytes_sent"], (2 * pushed + r["workers"]) * vector)
             return (f"{relay.there + relay.back} bytes carried, the result says "
                     f"{r['bytes_sent']}; {pushed} pushes of {vector} bytes")
     return test

@@ -10,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 sys.dont_write_bytecode = True
 from cluster import SLACK, THALWEG, Cluster, free_port, main, need
@@ -21,8 +23,10 @@ SCHEDULES = {
     "2bw": "pipedream-2bw",
     "vertical": "{gate: async, pipeline: {schedule: pipedream, vertical: true}}",
     "pipedream": "pipedream",
+    "topk": "{name: gpipe, codec: {up: topk, up_share: 0.1}}",
+    "onebit": "{name: pipedream-flush, codec: {up: onebit}}",
 }
-EXACT = ("gpipe", "1f1b-flush")  # in rounds: every sample counts once, whoever dies
+EXACT = ("gpipe", "1f1b-flush", "topk", "onebit")  # in rounds: every sample counts once, whoever dies
 
 
 def text(schedule, epochs, size, stages, workers, servers, every, cluster):
@@ -68,13 +72,31 @@ class Pipeline(Cluster):
         return r
 
 
+COUNTED = ("worker", "stage", "lane", "micro_batches", "in_flight")  # the same wherever it runs
+
+
+def same_figures(world, got, want):
+    """The master knows what every cell has done."""
+    got, want = got["pipeline"], want["pipeline"]
+    counts = [[[c[k] for k in COUNTED] for c in p["cells"]] for p in (got, want)]
+    need(counts[0] == counts[1], f"{world}: cells have done {counts[0]}, in sim {counts[1]}")
+    need(0 < got["bubble"] < 1 and got["seconds"] > 0, f"{world}: {got}")
+    for c, k in zip(got["cells"], want["cells"]):
+        need(c["forward_seconds"] > 0 and c["backward_seconds"] > 0 and c["memory_bytes"] > 0 and
+             0 <= c["idle"] < 1, f"{world}: {c}")
+        # what is sent again after a reconnect counts, too
+        need(k["activation_bytes_sent"] <= c["activation_bytes_sent"] <
+             1.5 * k["activation_bytes_sent"], f"{world}: {c}, and sim {k}")
+
+
 def same(*schedules, everywhere=False, **shape):
-    """The digests of `sim` are those of all worlds."""
+    """The digests of `sim` are those of all worlds, and so is what cells have done."""
     def test(epochs):
         for schedule in schedules:
             # a drain for a checkpoint ends a stream, and with it a delay
             with Pipeline("same", schedule, 2, size=400, every="0s", **shape) as c:
-                want = c.here("sim")["parameters_digest"]
+                sim = c.here("sim")
+                want = sim["parameters_digest"]
                 runs = [("threads", c.here("train", "--run", os.path.join(c.dir, "threads"))),
                         ("processes", c.here("train", "--processes", "--run",
                                              os.path.join(c.dir, "processes")))]
@@ -90,6 +112,7 @@ def same(*schedules, everywhere=False, **shape):
                 for world, r in runs:
                     need(r["parameters_digest"] == want,
                          f"{schedule}, {world}: {r['parameters_digest']}, and sim has {want}")
+                    same_figures(f"{schedule}, {world}", r, sim)
         return f"{len(schedules)} schedules"
     return test
 
@@ -142,6 +165,60 @@ def kill(schedule, cell, key=False, waits=True, **shape):
             c.until(lambda: f"worker 0.{cell} on" in last.err(), "the newcomer is that cell", 20,
                     serve)
             goes_on(c, serve)
+            return figures(c.finish(serve))
+    return test
+
+
+def page(serve, name):
+    at = re.search(r"http://\S+(?= has /metrics)", serve.err()).group(0)
+    try:
+        with urllib.request.urlopen(f"{at}/{name}", timeout=10) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as e:  # 503: somebody is waited for
+        return e.read().decode()
+
+
+def health(schedule):
+    """/health says who has which cell, which are vacant and which one is waited for; /metrics has
+    what each cell has done."""
+    def test(epochs):
+        with Pipeline("health", schedule, epochs) as c:
+            c.http = "0"
+
+            def places():
+                return {f"{p['worker']}.{p['cell']}": p for p in
+                        json.loads(page(serve, "health"))["cells"]}
+            serve = c.serve()
+            need([p["state"] for p in places().values()] == ["vacant"] * 3, f"{places()}")
+            first = c.worker()
+            c.until(lambda: sorted(p["state"] for p in places().values()) ==
+                    ["vacant", "vacant", "waiting"], "one cell waits for the others", 20, serve)
+            c.worker()
+            c.worker()
+            c.until(lambda: all(p["state"] == "working" and p["micro_batches"] and
+                                p["host"] == "127.0.0.1" and p["node"] is not None and
+                                not p["awaited"] for p in places().values()),
+                    "all cells work", 30, first, serve)
+            text = page(serve, "metrics")
+            for figure in ("micro_batches_total", "forward_seconds_total",
+                           "backward_seconds_total", "sent_bytes_total", "memory_bytes"):
+                for stage in range(3):
+                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}",lane="0"}} (\S+)',
+                                      text)
+                    need(found and float(found.group(1)) > 0, f"{figure} of stage {stage}")
+            done = {k: p["micro_batches"] for k, p in places().items()}
+            cells(c, serve)["0.1"].kill()
+            c.until(lambda: places()["0.1"]["state"] == "vacant" and places()["0.1"]["awaited"],
+                    "the cell that is gone is waited for", 20 + SLACK, serve)
+            now = json.loads(page(serve, "health"))
+            need(now["status"] == "waiting" and any(
+                w["who"].startswith("master") and w["whom"] == "worker 0.1" and w["why"] ==
+                "it has not joined" for w in now["waits"]), f"{now['waits']}")
+            need([p["state"] for p in now["cells"]] == ["waiting", "vacant", "waiting"] and
+                 not now["cells"][0]["awaited"], f"{now['cells']}")
+            c.worker()
+            c.until(lambda: all(p["state"] == "working" and p["micro_batches"] > done[k]
+                                for k, p in places().items()), "it goes on", 30, serve)
             return figures(c.finish(serve))
     return test
 
@@ -280,17 +357,18 @@ def kill_master(schedule):
 
 
 TESTS = {
-    "same": (same("gpipe"), 2),
+    "same": (same("gpipe", "topk"), 2),
     "same_others": (same("2bw", "vertical"), 2),
     "same_lanes": (same("gpipe", lanes=(2, 1, 2)), 2),
     "kill_last": (kill("gpipe", 2, waits=False), 12),
     "kill_lane": (kill("pipedream", 1, waits=False, lanes=(2, 1, 1)), 12),
+    "health": (health("gpipe"), 12),
 }
 
 
 def full():
     tests = {"same_everywhere": (same(*SCHEDULES, everywhere=True), 2)}
-    for schedule in ("gpipe", "pipedream", "2bw"):
+    for schedule in ("gpipe", "pipedream", "2bw", "topk"):
         for cell in range(3):
             tests[f"kill_{cell}_{schedule}"] = (kill(schedule, cell, key=cell == 1), 12)
             tests[f"stop_{cell}_{schedule}"] = (stop(schedule, cell), 12)

@@ -169,6 +169,16 @@ good three
 run 1 processes
 good processes
 
+# --- a model over four processes ---
+
+start stages 1 serve-stages
+until_said stages 'to join'
+for n in 1 2 3; do start cell$n $n join-stage; done
+until_said stages 'worker 0 has 3 of 4 cells; 1 more must join'
+start cell4 2 join-stage
+ends 0 stages cell1 cell2 cell3 cell4
+good stages
+
 # --- elastic; deaths; stopped and resumed ---
 
 export THALWEG_TRAIN_EPOCHS=20 THALWEG_CLUSTER_WORKERS=2 # both at once, and time to do harm

@@ -60,13 +60,13 @@ static void all_kinds_of_exchange_take_as_long_as_predicted(void **state)
 /* test_full_cost.c has more workers. */
 static void rounds_without_a_server_take_as_long_as_predicted(void **state)
 {
-	peer_cost_rounds(SMALL_MODEL, 2, 32, 80);
-	peer_cost_rounds(cost_models[0], 2, 2, 10);
+	peer_cost_rounds(SMALL_MODEL, 2, 8, 80);
+	peer_cost_rounds(cost_models[0], 2, 2, 6);
 }
 
 static void a_sum_among_peers_takes_what_its_reduction_says(void **state)
 {
-	peer_cost_sums(cost_models[0], 13);
+	peer_cost_sums(cost_models[0], 9);
 }
 
 /* --- what depends on the gradients ------------------------------------------------------------ */
@@ -118,7 +118,7 @@ static void a_measured_density_predicts_a_mesh(void **state)
 
 static void mixings_cost_what_the_simulator_shows(void **state)
 {
-	peer_cost_mixings(cost_models[0], 5);
+	peer_cost_mixings(cost_models[2], 5);
 }
 
 /* Of all bytes that are sent, the busiest of N peers sends and receives this share. */

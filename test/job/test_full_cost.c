@@ -76,6 +76,7 @@ static void quadratic(void **state)
 static void workers_without_servers(void **state)
 {
 	peer_cost_rounds(cost_models[0], 2, 8, 10);
+	peer_cost_rounds(cost_models[2], 32, 32, 80);
 	peer_cost_sums(cost_models[0], 64);
 	peer_cost_mixings(cost_models[0], 16);
 }

@@ -439,7 +439,13 @@ static void stages_are_shown(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < 3; k++)
-		note(g, (struct tw_note){ .kind = TW_NOTE_STAGE, .stage = &told[k] });
+		note(g, (struct tw_note){ .kind = TW_NOTE_STAGE,
+					  .incarnation = k < 2 ? 1 : 2,
+					  .stage = &told[k] });
+	/* what the master hears later of the same life, and of a life before, is no news */
+	for (uint32_t life = 1; life <= 2; life++)
+		note(g, (struct tw_note){
+				.kind = TW_NOTE_STAGE, .incarnation = life, .stage = &told[2] });
 	assert_int_equal(tw_gauges_text(g, &out, &len), TW_OK);
 	assert_non_null(strstr(
 		out, "thalweg_stage_micro_batches_total{worker=\"0\",stage=\"0\",lane=\"0\"} 4\n"));
@@ -458,10 +464,70 @@ static void stages_are_shown(void **state)
 	tw_gauges_free(g);
 }
 
+/* Who has which place, and which one is waited for. */
+static void places_of_cells_are_shown(void **state)
+{
+	const struct tw_pipeline schedule = { .name = "test" };
+	const struct tw_plan staged = {
+		.problem.samples = 1000,
+		.crew.workers = 12,
+		.problem.shards = 2,
+		.staging = { .schedule = &schedule, .stages = 2, .cells = 2 },
+		.gate = &gate
+	};
+	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &staged, "master", "h");
+	struct tw_gauges *other = tw_gauges_new(&tw_heap_system, &staged, "worker", "h");
+	const struct tw_gauge_peer peer = {
+		.name = "worker 1.1", .host = "box", .role = TW_WORKER, .node = 9, .connected = true
+	};
+	const json_t *c;
+	json_t *o;
+
+	(void)state;
+	tw_gauges_peers(g, &peer, 1);
+	note(g,
+	     (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 1, .from = 1, .seq = 9, .count = 1 });
+	note(g,
+	     (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .from = 0, .seq = 8, .count = 1 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .from = 0, .seq = 8 });
+	/* what is not there */
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 12, .count = 1 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .from = 2, .count = 1 });
+	assert_int_equal(tw_gauges_wait(g, "master", "worker 1.1 on box", "its push", 6.0), TW_OK);
+	assert_int_equal(tw_gauges_wait(g, "shard 0", "worker 11.0", "its push", 6.0), TW_OK);
+	o = read_health(g, 503);
+	assert_int_equal(json_array_size(json_object_get(o, "cells")), 24);
+	for (size_t k = 0; k < 24; k++) {
+		const bool taken = k == 3;
+
+		c = json_array_get(json_object_get(o, "cells"), k);
+		assert_int_equal(json_integer_value(json_object_get(c, "worker")), k / 2);
+		assert_int_equal(json_integer_value(json_object_get(c, "stage")), k % 2);
+		assert_string_equal(json_string_value(json_object_get(c, "state")),
+				    taken ? "waiting" : "vacant");
+		assert_int_equal(json_is_true(json_object_get(c, "awaited")), taken || k == 22);
+		assert_int_equal(json_is_null(json_object_get(c, "host")), !taken);
+		if (taken)
+			assert_string_equal(json_string_value(json_object_get(c, "host")), "box");
+	}
+	json_decref(o);
+	note(g, (struct tw_note){ .kind = TW_NOTE_VIEW, .slot = 1, .count = 1, .value = TW_LIVE });
+	o = read_health(g, 503);
+	c = json_array_get(json_object_get(o, "cells"), 3);
+	assert_string_equal(json_string_value(json_object_get(c, "state")), "working");
+	json_decref(o);
+	o = read_health(other, 200);
+	assert_true(json_is_null(json_object_get(o, "cells")));
+	json_decref(o);
+	tw_gauges_free(g);
+	tw_gauges_free(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stages_are_shown),
+		cmocka_unit_test(places_of_cells_are_shown),
 		cmocka_unit_test(steps_take_time),
 		cmocka_unit_test(a_shard_that_moves_in_begins_level),
 		cmocka_unit_test(a_master_alone_counts_what_it_hears),

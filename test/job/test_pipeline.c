@@ -604,8 +604,6 @@ static void what_makes_no_sense_is_refused(void **state)
 		{ "strategy: gpipe\ncluster: {stages: 4, shards: 2}\n",
 		  "cluster.shards: 2 shards are too few" },
 		{ "strategy: {gate: bsp, pipeline: gpipe, topology: ring}\n", "topology" },
-		{ "strategy: {gate: async, pipeline: pipedream, codec: {up: onebit}}\n",
-		  "strategy.codec.up" },
 		{ "strategy: {gate: async, pipeline: pipedream, fetch: 2}\n", "strategy.fetch" },
 		{ "strategy: {gate: async, pipeline: pipedream, codec: {act: topk}}\n",
 		  "strategy.codec.act: encodes gradients of parameters" },

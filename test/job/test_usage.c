@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_usage.c - where the simulator says that the time of workers goes, against closed forms. */
+/* test_usage.c - where the simulator says that the time of workers goes, against closed forms; and
+ * where threads say so, against a clock outside. */
 #include "job/trial.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #define JOB                                                                                        \
@@ -155,6 +157,68 @@ static void the_effort_of_applied_samples_is_told(void **state)
 	near(ran.applied.effort / 120, 2, 1e-9);
 }
 
+/* --- threads --- */
+
+#define NAP 0.002 /* seconds of each gradient, at least */
+
+static const struct tw_engine_class *quick;
+
+static enum tw_status nap_then_compute(const struct tw_engine *e, void *scratch,
+				       const struct tw_inputs *in, float *gradient,
+				       struct tw_score *score)
+{
+	const struct timespec nap = { .tv_nsec = (long)(NAP * 1e9) };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	return quick->gradient(e, scratch, in, gradient, score);
+}
+
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Every moment counts once, so a worker's three parts are no longer than the run; 30 of the 60
+ * gradients are each worker's, because rounds deal them evenly, and they are the computing. */
+static void threads_tell_computing_from_waiting(void **state)
+{
+	struct tw_engine_class slow;
+	struct tw_ran ran;
+	struct trial t;
+	double took;
+
+	(void)state;
+	trial_open(
+		&t, TW_WORLD_THREADS,
+		"model: {quadratic: {dimension: 5}}\ndata: {source: none, samples: 60, batch: 1}\n"
+		"train: {epochs: 1, seed: 3, evaluate: 0}\ncluster: {workers: 2}\n"
+		"strategy: %s\n",
+		"ssgd");
+	quick = t.engine->class;
+	slow = *quick;
+	slow.gradient = nap_then_compute;
+	t.engine->class = &slow;
+	took = seconds_now();
+	assert_int_equal(trial_run(&t, &tw_heap_system, NULL, &ran), TW_OK);
+	took = seconds_now() - took;
+	t.engine->class = quick;
+	tw_totals_release(&ran.totals);
+	trial_close(&t);
+	assert_int_equal(ran.usage.workers, 2);
+	for (uint32_t w = 0; w < 2; w++) {
+		const double *spent = ran.usage.worker[w];
+
+		assert_true(spent[TW_USE_COMPUTING] >= 30 * NAP);
+		assert_true(spent[TW_USE_TRANSFERRING] > 0 && spent[TW_USE_WAITING] > 0);
+		assert_true(spent[0] + spent[1] + spent[2] <= took);
+	}
+	for (size_t use = 0; use < TW_USES; use++)
+		near(ran.usage.all[use], ran.usage.worker[0][use] + ran.usage.worker[1][use], 1e-9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +229,7 @@ int main(void)
 		cmocka_unit_test(workers_without_servers_have_no_server_link),
 		cmocka_unit_test(faults_keep_the_books_whole),
 		cmocka_unit_test(the_effort_of_applied_samples_is_told),
+		cmocka_unit_test(threads_tell_computing_from_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

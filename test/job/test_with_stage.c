@@ -2,7 +2,7 @@
 /* test_with_stage.c - shards on the nodes of the cells that compute their stages: the bits of
  * servers, no traffic of parameters, and what happens when such a node is lost. */
 #include "job/pipes.h"
-#include "job/watcher.h"
+#include "job/stage_faults.h"
 #include "job/reading.h"
 
 #include <setjmp.h>
@@ -106,124 +106,23 @@ static void large_vectors_have_the_same_digest(void **state)
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-/* A run that a watcher has seen; it fails the test where something is wrong. */
-static uint64_t watched(const char *strategy, const char *memory, const char *fault, bool back)
-{
-	struct trial t;
-	struct tw_ran ran;
-	struct watcher *w;
-	enum tw_status st;
-	uint64_t events;
-
-	trial_open(&t, TW_WORLD_SIM,
-		   "model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
-		   "data: {source: none, samples: 24, batch: 1%s}\n"
-		   "train: {epochs: 2, evaluate: 1}\nupdate: {rate: 0.01}\n"
-		   "cluster: {stages: 3, place: with-stage, wait: 20s%s}\nstrategy: {name: %s}\n"
-		   "checkpoint: {every: 2s, memory: %s}\n"
-		   "sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, jitter: 4ms, "
-		   "closed_limit: 50ms, save_time: 20ms, faults: [%s]}\n",
-		   *lanes && strcmp(strategy, "pipedream") != 0 ? ", accumulate: 3" : "", lanes,
-		   strategy, memory, fault);
-	w = watcher_new(&t.job->plan, false);
-	t.observer = watcher_note;
-	t.observer_arg = w;
-	st = trial_run(&t, &tw_heap_system, watcher_store(w), &ran);
-	if (st != TW_OK && (back || st != TW_INTERRUPTED))
-		fail_msg("%s, memory %s, %s: %s: %s", strategy, memory, fault, tw_status_name(st),
-			 ran.error.text);
-	if (st == TW_OK)
-		watcher_judge(w, &ran.totals);
-	if (watcher_wrong(w))
-		fail_msg("%s, memory %s, %s: %s", strategy, memory, fault, watcher_wrong(w));
-	/* all shards go back together: none lacks what another has */
-	if (st == TW_OK && (ran.totals.lost_updates || ran.totals.applied < 48))
-		fail_msg("%s, memory %s, %s: %llu updates are lost, %g samples are in", strategy,
-			 memory, fault, (unsigned long long)ran.totals.lost_updates,
-			 ran.totals.applied);
-	events = ran.events;
-	tw_totals_release(&ran.totals);
-	watcher_free(w);
-	trial_close(&t);
-	return events;
-}
-
 static void lost_nodes_end_nothing(void **state)
 {
-	static const char *const strategies[] = { "gpipe", "pipedream", "pipedream-2bw" };
-	static const char *const nodes[] = { "worker 0.0", "worker 0.1", "worker 0.2", "master" };
-	static const char *const memories[] = { "64MiB", "0B" };
-
 	(void)state;
-	for (size_t i = 0; i < COUNT(strategies); i++) {
-		const uint64_t events = watched(strategies[i], "64MiB", "", true);
-
-		for (size_t k = 0; k < COUNT(nodes); k++)
-			for (uint64_t e = 1 + k; e < events; e++) {
-				const char *memory = memories[e % 2];
-				char fault[100];
-
-				snprintf(fault, sizeof fault,
-					 "{crash: %s, event: %llu, restart: 200ms}", nodes[k],
-					 (unsigned long long)e);
-				watched(strategies[i], memory, fault, true);
-				snprintf(fault, sizeof fault, "{crash: %s, event: %llu}", nodes[k],
-					 (unsigned long long)e);
-				if (k < 3 && e % 3 == 0)
-					watched(strategies[i], memory, fault, false);
-			}
-	}
+	assert_true(stage_faults_crashes(1, 7) > 2500);
 }
 
 /* A lane without shards takes none along, and is replaced; one with shards sends all back. */
 static void lost_lanes_end_nothing(void **state)
 {
-	static const char *const strategies[] = { "pipedream", "pipedream-flush" };
-
 	(void)state;
-	lanes = ", lanes: [2, 1, 2]";
-	for (size_t i = 0; i < COUNT(strategies); i++) {
-		const uint64_t events = watched(strategies[i], "64MiB", "", true);
-
-		for (uint32_t cell = 0; cell < 5; cell++)
-			for (uint64_t e = 1 + cell; e < events; e += 7) {
-				char fault[100];
-
-				snprintf(fault, sizeof fault,
-					 "{crash: worker 0.%u, event: %llu, restart: 200ms}", cell,
-					 (unsigned long long)e);
-				watched(strategies[i], e % 2 ? "64MiB" : "0B", fault, true);
-				snprintf(fault, sizeof fault, "{crash: worker 0.%u, event: %llu}",
-					 cell, (unsigned long long)e);
-				if (e % 3 == 0)
-					watched(strategies[i], "64MiB", fault, false);
-			}
-	}
-	lanes = "";
+	assert_true(stage_faults_lanes(1, 11) > 500);
 }
 
 static void broken_links_end_nothing(void **state)
 {
-	static const char *const faults[] = {
-		"{reset: worker 0.0, to: worker 0.1, at: %gs}",
-		"{reset: worker 0.2, to: master, at: %gs}",
-		"{partition: worker 0.1, from: everybody, at: %gs, lasts: 20s}",
-		"{partition: worker 0.0, from: worker 0.1, at: %gs, lasts: 40s}",
-		"{partition: worker 0.1, from: master, at: %gs, lasts: 30s}",
-		"{slow: worker 0.1, factor: 9, at: %gs, lasts: 3s}",
-	};
-
 	(void)state;
-	for (size_t f = 0; f < COUNT(faults); f++)
-		for (double at = 0.1; at < 12; at += 0.7) {
-			char text[120];
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-			snprintf(text, sizeof text, faults[f], at);
-#pragma GCC diagnostic pop
-			watched(f % 2 ? "pipedream-flush" : "pipedream", "64MiB", text, true);
-		}
+	assert_true(stage_faults_links(1) > 100);
 }
 
 /* --- refused ------------------------------------------------------------------------------ */

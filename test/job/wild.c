@@ -492,7 +492,7 @@ static int64_t longest(const struct tw_job *job)
 				       s->random_slow + job->faults + 2);
 	const double wait = (double)(p->crew.wait + 2 * p->crew.limit + s->fault_span) / 1e9;
 
-	return (int64_t)(1.5 * (steps * step + faults * (wait + 20 * step)) * 1e9);
+	return (int64_t)(2.0 * (steps * step + faults * (wait + 20 * step)) * 1e9);
 }
 
 const char *wild_run(const char *text, bool loud, struct wild_end *end)

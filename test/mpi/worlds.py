@@ -41,6 +41,7 @@ OPTIMISER = ("model: {least-squares: {dimension: 40, noise: 0.1}}\n"
 
 
 STAGES = ("gpipe", "pipedream-flush", "pipedream", "pipedream-2bw")  # models cut into three
+OWING = "{name: gpipe, codec: {up: topk, up_share: 0.1}}"
 VERTICAL = "{gate: async, pipeline: {schedule: pipedream, vertical: true}}"
 
 
@@ -95,17 +96,25 @@ def same_bits(launchers):
 def stages_on(strategy, ranks, launchers, *cluster):
     """The cells of a worker are ranks, or share them."""
     text = staged(strategy, *cluster)
-    want = in_threads(text, 1)["parameters_digest"]
+    want = in_threads(text, 1)
     for launcher in launchers:
         with Run(launcher, ranks, text) as r:
             code = r.wait()
-            check(code == 0 and r.result()["parameters_digest"] == want,
-                  f"{strategy} on {ranks} ranks under {launcher.name} has the bits of "
-                  f"threads: {r.said()[-300:]}")
+            what = f"{strategy} on {ranks} ranks under {launcher.name}"
+            if not check(code == 0 and r.result()["parameters_digest"] ==
+                         want["parameters_digest"],
+                         f"{what} has the bits of threads: {r.said()[-300:]}"):
+                continue
+            mine, theirs = r.result()["pipeline"], want["pipeline"]
+            check([[c[k] for k in ("stage", "micro_batches", "in_flight")] for c in mine["cells"]]
+                  == [[c[k] for k in ("stage", "micro_batches", "in_flight")]
+                      for c in theirs["cells"]] and 0 < mine["bubble"] < 1 and
+                  all(c["backward_seconds"] > 0 for c in mine["cells"]),
+                  f"{what}: rank 0 knows the figures of all cells: {mine}")
 
 
 def stages(launchers):
-    for k, strategy in enumerate((*STAGES, VERTICAL)):
+    for k, strategy in enumerate((*STAGES, VERTICAL, OWING)):
         for ranks in (2, 3, 5) if FULL else (3,):
             mine = launchers if FULL else [launchers[k % len(launchers)]]
             yield f"{strategy} on {ranks} ranks", partial(stages_on, strategy, ranks, mine)

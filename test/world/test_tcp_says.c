@@ -19,18 +19,19 @@ static const struct {
 	uint16_t type;
 	uint32_t from, to;
 } says[] = {
-	{ TW_HELLO, W, M },  { TW_HELLO, V, M },  { TW_WELCOME, M, W },   { TW_REFUSE, M, W },
-	{ TW_REFUSE, S, W }, { TW_REFUSE, S, M }, { TW_VIEW, M, S },      { TW_VIEW, M, W },
-	{ TW_BYE, W, M },    { TW_BYE, V, M },    { TW_BYE, M, W },       { TW_BYE, M, V },
-	{ TW_HOST, M, V },   { TW_HOSTED, S, M }, { TW_STATE, S, M },     { TW_ASK, M, S },
-	{ TW_LEASE, M, W },  { TW_DONE, W, M },   { TW_IDLE, W, M },      { TW_IDLE, M, S },
-	{ TW_PUSH, W, S },   { TW_ACK, S, W },    { TW_PULL, W, S },      { TW_PARAMS, S, W },
-	{ TW_HAVE, S, M },   { TW_COMMIT, M, S }, { TW_UNCHANGED, S, W }, { TW_PIN, M, S },
-	{ TW_PIN, S, M },    { TW_EVAL, M, W },   { TW_RESULT, W, M },    { TW_SNAP, M, S },
-	{ TW_SNAP, M, W },   { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
-	{ TW_COPY, S, V },   { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
-	{ TW_SCALAR, S, M }, { TW_SPREAD, S, S }, { TW_HEARD, S, S },     { TW_MIX, S, S },
-	{ TW_ACT, W, W },    { TW_GRAD, W, W },   { TW_CLOSED, W, W },    { TW_HEARD, W, W },
+	{ TW_HELLO, W, M },   { TW_HELLO, V, M },  { TW_WELCOME, M, W },   { TW_REFUSE, M, W },
+	{ TW_REFUSE, S, W },  { TW_REFUSE, S, M }, { TW_VIEW, M, S },      { TW_VIEW, M, W },
+	{ TW_BYE, W, M },     { TW_BYE, V, M },    { TW_BYE, M, W },       { TW_BYE, M, V },
+	{ TW_HOST, M, V },    { TW_HOSTED, S, M }, { TW_STATE, S, M },     { TW_ASK, M, S },
+	{ TW_LEASE, M, W },   { TW_DONE, W, M },   { TW_IDLE, W, M },      { TW_IDLE, M, S },
+	{ TW_PUSH, W, S },    { TW_ACK, S, W },    { TW_PULL, W, S },      { TW_PARAMS, S, W },
+	{ TW_HAVE, S, M },    { TW_COMMIT, M, S }, { TW_UNCHANGED, S, W }, { TW_PIN, M, S },
+	{ TW_PIN, S, M },     { TW_EVAL, M, W },   { TW_RESULT, W, M },    { TW_SNAP, M, S },
+	{ TW_SNAP, M, W },    { TW_PART, S, M },   { TW_PART, W, M },      { TW_REDUCE, S, S },
+	{ TW_COPY, S, V },    { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
+	{ TW_SCALAR, S, M },  { TW_SPREAD, S, S }, { TW_HEARD, S, S },     { TW_MIX, S, S },
+	{ TW_ACT, W, W },     { TW_GRAD, W, W },   { TW_CLOSED, W, W },    { TW_HEARD, W, W },
+	{ TW_FIGURES, W, M }, { TW_ASK, M, W },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)

@@ -164,6 +164,10 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
 			tw_deal_done(m, ctx, msg);
 		break;
+	case TW_FIGURES:
+		if (tw_master_from_member(m, ctx, msg))
+			tw_figures_told(m, ctx, msg);
+		break;
 	case TW_HAVE:
 		tw_round_have(m, ctx, msg);
 		break;
@@ -220,6 +224,9 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 			m->wish.cut = true;
 		else
 			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
+		break;
+	case TIMER_FIGURES:
+		tw_figures_late(m);
 		break;
 	case TIMER_LIMIT:
 		m->wish.time_up = true;

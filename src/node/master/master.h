@@ -442,15 +442,21 @@ bool tw_takeover(struct master *m, struct tw_context *ctx);
 enum tw_status tw_cells_init(struct master *m);
 void tw_cells_release(struct master *m);
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
-/* The place that this node has; NULL: none.  And the slot of a place. */
+/* The place that this node has; NULL: none.  And the slot of a place, and which cell it is. */
 struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
 uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
+uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
 /* A place that is vacant, of the worker that misses fewest: its slot, and whom to wait for. */
 void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom);
 /* The cells of this member, to the world. */
 void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who);
 /* A cell asks to join. */
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* What cells keep, in a cut and from one; nothing where workers have none. */
+void tw_cells_drop_parts(struct master *m, uint32_t slot);
+void tw_cells_forget_restore(struct master *m, uint32_t slot);
+/* The part of the cell on this node; true: all parts of this worker are here. */
+bool tw_cells_keep_part(struct master *m, uint32_t slot, uint32_t node, struct tw_block *part);
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);
@@ -462,5 +468,23 @@ const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard)
 /* Is a shard elsewhere than the cell that computes its stage? */
 bool tw_cells_misplaced(const struct master *m);
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
+
+/* --- master_figures.c ----------------------------------------------------------------------- */
+
+/* A cell says what it has done. */
+void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Ask all cells, before the run ends. */
+void tw_figures_ask(struct master *m, struct tw_context *ctx);
+/* This one once more, if it has not answered. */
+void tw_figures_ask_cell(struct master *m, struct tw_context *ctx, struct cell_info *c);
+/* Nothing is expected of it any more. */
+void tw_figures_settle(struct master *m, struct cell_info *c);
+/* TIMER_FIGURES: nor of any. */
+void tw_figures_late(struct master *m);
+/* Has every cell answered that was asked? */
+static inline bool tw_figures_complete(const struct master *m)
+{
+	return !m->members.cells.untold;
+}
 
 #endif

@@ -58,6 +58,10 @@ void tw_cells_release(struct master *m)
 
 	for (uint32_t k = 0; b->level && k < tw_plan_cells(m->plan); k++)
 		tw_slots_release(&b->level[k]);
+	for (uint32_t k = 0; b->cell && k < m->plan->crew.workers; k++) {
+		tw_cells_drop_parts(m, k);
+		tw_cells_forget_restore(m, k);
+	}
 	m->heap->put(m->heap, b->level);
 	m->heap->put(m->heap, b->name);
 	m->heap->put(m->heap, b->at_node);
@@ -85,13 +89,13 @@ uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c)
 	return (uint32_t)(c - m->members.cells.cell) / tw_plan_cells(m->plan);
 }
 
-static uint32_t number_of(const struct master *m, const struct cell_info *c)
+uint32_t tw_cell_number(const struct master *m, const struct cell_info *c)
 {
 	return (uint32_t)(c - m->members.cells.cell) % tw_plan_cells(m->plan);
 }
 
 /* A place is taken, or is vacant again. */
-static void put(struct master *m, struct cell_info *c, bool here)
+static void put(struct master *m, struct tw_context *ctx, struct cell_info *c, bool here)
 {
 	const uint32_t slot = tw_cell_slot(m, c), cells = tw_plan_cells(m->plan);
 	struct cell_book *b = &m->members.cells;
@@ -100,6 +104,13 @@ static void put(struct master *m, struct cell_info *c, bool here)
 	if (c->here == here)
 		return;
 	c->here = here;
+	tw_figures_settle(m, c);
+	c->doubted = false;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CELL,
+					.slot = slot,
+					.from = tw_cell_number(m, c),
+					.seq = c->node,
+					.count = here });
 	if (b->here[slot] < cells)
 		tw_slots_put(&b->level[b->here[slot]], slot, false);
 	if (here) {
@@ -183,8 +194,8 @@ void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *wh
 	if (!c)
 		return;
 	*slot = tw_cell_slot(m, c);
-	*whom = (struct tw_addr){ tw_plan_cell_node(m->plan, *slot, number_of(m, c)), TW_WORKER,
-				  (uint16_t)number_of(m, c) };
+	*whom = (struct tw_addr){ tw_plan_cell_node(m->plan, *slot, tw_cell_number(m, c)),
+				  TW_WORKER, (uint16_t)tw_cell_number(m, c) };
 }
 
 /* Did it know who it is, or did its memory go? */
@@ -215,7 +226,7 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	uint32_t slot = c ? tw_cell_slot(m, c) : TW_NO_SLOT;
 
 	if (c && m->member[slot].live && !starts_anew(m, slot, c, msg)) { /* it asked twice */
-		tw_master_welcome_cell(m, ctx, slot, number_of(m, c));
+		tw_master_welcome_cell(m, ctx, slot, tw_cell_number(m, c));
 		return;
 	}
 	if (c && m->member[slot].live)
@@ -231,7 +242,7 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	tw_cells_hold(m, ctx, msg->from.node, msg->b.hello.boot);
 	c->node = msg->from.node;
 	c->boot = msg->b.hello.boot;
-	put(m, c, true);
+	put(m, ctx, c, true);
 	slot = tw_cell_slot(m, c);
 	if (m->members.cells.here[slot] < tw_plan_cells(m->plan))
 		say_missing(m, ctx, slot);
@@ -251,16 +262,54 @@ void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_mem
 	tw_members(ctx, list, tw_plan_cells(m->plan));
 }
 
+/* --- parts of a cut ------------------------------------------------------------------------- */
+
+void tw_cells_drop_parts(struct master *m, uint32_t slot)
+{
+	for (uint32_t k = 0; tw_plan_is_staged(m->plan) && k < tw_plan_cells(m->plan); k++) {
+		struct cell_info *c = tw_cell_at(m, slot, k);
+
+		tw_block_drop(c->part);
+		c->part = NULL;
+	}
+}
+
+void tw_cells_forget_restore(struct master *m, uint32_t slot)
+{
+	for (uint32_t k = 0; tw_plan_is_staged(m->plan) && k < tw_plan_cells(m->plan); k++) {
+		struct cell_info *c = tw_cell_at(m, slot, k);
+
+		tw_block_drop(c->restore);
+		c->restore = NULL;
+	}
+}
+
+bool tw_cells_keep_part(struct master *m, uint32_t slot, uint32_t node, struct tw_block *part)
+{
+	struct cell_info *c = tw_cell_on(m, node);
+	bool all = true;
+
+	if (!c || tw_cell_slot(m, c) != slot)
+		return false;
+	tw_block_drop(c->part);
+	c->part = tw_block_keep(part);
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++)
+		all = all && tw_cell_at(m, slot, k)->part;
+	return all;
+}
+
 /* --- going ---------------------------------------------------------------------------------- */
 
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	if (!tw_plan_is_staged(m->plan))
 		return;
+	if (!m->member[slot].part) /* some of them are not here: the next worker has its own */
+		tw_cells_drop_parts(m, slot);
 	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
 		struct cell_info *c = tw_cell_at(m, slot, k);
 
-		put(m, c, false);
+		put(m, ctx, c, false);
 		tw_master_refuse_node(ctx, c->node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	}
 }
@@ -272,19 +321,21 @@ void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node)
 	if (c && m->member[tw_cell_slot(m, c)].live)
 		tw_master_remove(m, ctx, tw_cell_slot(m, c), TW_GONE);
 	else if (c)
-		put(m, c, false);
+		put(m, ctx, c, false);
 }
 
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot)
 {
-	const struct cell_info *c = tw_cell_on(m, node);
+	struct cell_info *c = tw_cell_on(m, node);
 
 	if (!c)
 		return;
-	if (c->boot != boot)
+	if (c->boot != boot) {
 		tw_cells_down(m, ctx, node); /* it lost its memory */
-	else if (m->member[tw_cell_slot(m, c)].live)
+	} else if (m->member[tw_cell_slot(m, c)].live) {
 		tw_master_reconnected(m, ctx, tw_cell_slot(m, c));
+		tw_figures_ask_cell(m, ctx, c);
+	}
 }
 
 /* --- shards on the nodes of cells (4) ------------------------------------------------------- */

@@ -32,6 +32,7 @@ void tw_cut_abort(struct master *m)
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		tw_block_drop(m->member[k].part);
 		m->member[k].part = NULL;
+		tw_cells_drop_parts(m, k);
 	}
 	m->cuts.making = 0;
 	m->cuts.parts_here = 0;
@@ -96,9 +97,12 @@ static void put_part(struct master *m, struct tw_context *ctx)
 
 void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	if (m->cuts.making && m->phase != PHASE_SAVE && tw_cut_workers_keep_state(m) &&
-	    m->member[slot].live && !m->member[slot].part)
-		send_snap(m, ctx, tw_master_to_worker(m, ctx, slot, TW_SNAP));
+	if (!m->cuts.making || m->phase == PHASE_SAVE || !tw_cut_workers_keep_state(m) ||
+	    !m->member[slot].live || m->member[slot].part)
+		return;
+	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++)
+		if (!tw_plan_is_staged(m->plan) || !tw_cell_at(m, slot, c)->part)
+			send_snap(m, ctx, tw_master_to_cell(m, ctx, slot, c, TW_SNAP));
 }
 
 /* What the master says of a cut, as things are now. */
@@ -220,9 +224,29 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	return part;
 }
 
+/* The parts of one worker, by name: one, or one of each cell. */
+static size_t list_worker(const struct master *m, uint32_t slot, struct tw_part *out)
+{
+	const uint32_t cells = tw_plan_cells(m->plan);
+
+	if (!m->member[slot].part)
+		return 0;
+	if (!tw_plan_is_staged(m->plan)) {
+		snprintf(out->name, sizeof out->name, "worker %u", slot);
+		out->bytes = m->member[slot].part;
+		return 1;
+	}
+	for (uint32_t c = 0; c < cells; c++) {
+		snprintf(out[c].name, sizeof out->name, "worker %u.%u", slot, c);
+		out[c].bytes = tw_cell_at(m, slot, c)->part;
+	}
+	return cells;
+}
+
 static void save(struct master *m, struct tw_context *ctx)
 {
-	const size_t most = 1 + m->plan->problem.shards + m->plan->crew.workers;
+	const size_t most = 1 + m->plan->problem.shards +
+			    (size_t)m->plan->crew.workers * tw_plan_cells(m->plan);
 	struct tw_part *parts = tw_heap_zeros(m->heap, most * sizeof *parts);
 	size_t count = 0;
 
@@ -237,10 +261,7 @@ static void save(struct master *m, struct tw_context *ctx)
 		parts[count++].bytes = m->shard[s].part;
 	}
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].part) {
-			snprintf(parts[count].name, sizeof parts[0].name, "worker %u", k);
-			parts[count++].bytes = m->member[k].part;
-		}
+		count += list_worker(m, k, &parts[count]);
 	if (!m->cuts.running)
 		m->phase = PHASE_SAVE;
 	m->cuts.stored = m->cuts.making;
@@ -277,6 +298,20 @@ static void keep_of_worker(struct master *m, uint32_t slot, struct tw_block *b)
 	keep(&e->part, b);
 }
 
+/* Who sends this is the worker that it names, or a cell of it. */
+static void worker_part(struct master *m, const struct tw_msg *msg)
+{
+	const uint32_t slot = msg->h.from;
+
+	if (!m->cuts.making || m->cuts.making != msg->b.part.cut || slot >= m->plan->crew.workers ||
+	    m->member[slot].incarnation != msg->h.incarnation ||
+	    !tw_master_is_of(m, msg->from.node, slot))
+		return;
+	if (!tw_plan_is_staged(m->plan) ||
+	    tw_cells_keep_part(m, slot, msg->from.node, msg->payload))
+		keep_of_worker(m, slot, msg->payload);
+}
+
 /* A shard's part of the cut under way. */
 static void keep_of_shard(struct master *m, uint32_t shard, const struct tw_msg *msg)
 {
@@ -297,11 +332,7 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	if (msg->h.view != m->restart.generation || !msg->payload)
 		return;
 	if (msg->from.role == TW_WORKER) {
-		if (m->cuts.making && m->cuts.making == msg->b.part.cut &&
-		    msg->h.from < m->plan->crew.workers &&
-		    m->member[msg->h.from].incarnation == msg->h.incarnation &&
-		    m->member[msg->h.from].node == msg->from.node)
-			keep_of_worker(m, msg->h.from, msg->payload);
+		worker_part(m, msg);
 	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
 		return;
 	} else if (msg->b.part.cut == 0) {

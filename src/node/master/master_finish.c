@@ -153,6 +153,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 			m->shard[s].vector = NULL;
 		}
 		ask_for_vectors(m, ctx);
+		tw_figures_ask(m, ctx);
 		return;
 	}
 	if (m->ending.large) {
@@ -162,6 +163,8 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!tw_score_has_vector(m, s) || !m->shard[s].counted)
 			return;
+	if (!tw_figures_complete(m))
+		return;
 	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
 	else

@@ -411,6 +411,31 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	return st;
 }
 
+/* Keep the part of a cell; true: all those of its worker are here. */
+static bool take_cell_part(struct master *m, const struct tw_part *part, uint32_t slot,
+			   uint32_t cell)
+{
+	bool all = true;
+
+	tw_block_drop(tw_cell_at(m, slot, cell)->restore);
+	tw_cell_at(m, slot, cell)->restore = tw_block_keep(part->bytes);
+	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++)
+		all = all && tw_cell_at(m, slot, k)->restore;
+	return all;
+}
+
+/* Is it the part of a worker, or the last one of its cells? */
+static bool take_kept(struct master *m, const struct tw_part *part, uint32_t *slot)
+{
+	const bool staged = tw_plan_is_staged(m->plan);
+	unsigned cell = 0;
+
+	if (sscanf(part->name, "worker %u.%u", slot, &cell) != 1 + staged ||
+	    *slot >= m->plan->crew.workers || cell >= tw_plan_cells(m->plan))
+		return false;
+	return !staged || take_cell_part(m, part, *slot, cell);
+}
+
 /* Those who came before their part was read are welcomed once more, as somebody new.  Where workers
  * go back with the shards, those without a part are, too: they begin blank. */
 static void restore_workers(struct master *m, struct tw_context *ctx, const struct tw_part *parts,
@@ -421,11 +446,12 @@ static void restore_workers(struct master *m, struct tw_context *ctx, const stru
 	for (uint32_t k = 0; all && k < m->plan->crew.workers; k++) {
 		tw_block_drop(m->member[k].restore);
 		m->member[k].restore = NULL;
+		tw_cells_forget_restore(m, k);
 	}
 	for (size_t k = 0; k < count; k++) {
-		unsigned slot;
+		uint32_t slot;
 
-		if (sscanf(parts[k].name, "worker %u", &slot) != 1 || slot >= m->plan->crew.workers)
+		if (!take_kept(m, &parts[k], &slot))
 			continue;
 		tw_block_drop(m->member[slot].restore);
 		m->member[slot].restore = tw_block_keep(parts[k].bytes);

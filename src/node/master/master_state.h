@@ -33,7 +33,8 @@ enum {
 	TIMER_HOMELESS,
 	TIMER_MOVE,
 	TIMER_STUCK,
-	TIMER_COPY
+	TIMER_COPY,
+	TIMER_FIGURES
 };
 
 /* How long a worker takes: the longest of the last 32 to 64 times. */
@@ -157,7 +158,11 @@ struct member {
 struct cell_info {
 	bool here; /* who has it has asked to join, or is a member's */
 	uint32_t node, boot;
-	uint32_t next_at; /* the next one in cell_book.at_node */
+	uint32_t next_at;         /* the next one in cell_book.at_node */
+	bool asked;               /* for its figures, and they have not come */
+	bool doubted;             /* it has told what cannot be */
+	struct tw_block *part;    /* as those of struct member, which then has them only when all */
+	struct tw_block *restore; /* cells do */
 };
 
 /* All of them.  `put` in master_cells.c alone changes it. */
@@ -168,6 +173,7 @@ struct cell_book {
 	uint32_t *here;         /* by slot: how many of its cells are here */
 	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
 	struct tw_member *name; /* room for the cells of one worker */
+	uint32_t untold;        /* cells that are asked for their figures */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.

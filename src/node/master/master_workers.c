@@ -189,6 +189,8 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 {
 	struct member *e = &m->member[slot];
 	struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, cell, TW_WELCOME);
+	struct tw_block *part =
+		tw_plan_is_staged(m->plan) ? tw_cell_at(m, slot, cell)->restore : e->restore;
 
 	if (!msg)
 		return;
@@ -200,9 +202,9 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 								   : e->boot,
 						   .cut = m->cuts.last,
 						   .cell = cell };
-	if (e->restore) {
-		msg->payload = tw_block_keep(e->restore);
-		msg->h.payload = (uint32_t)e->restore->bytes;
+	if (part) {
+		msg->payload = tw_block_keep(part);
+		msg->h.payload = (uint32_t)part->bytes;
 	}
 	if (put_places(m, ctx, msg, slot))
 		tw_send(ctx, msg);
@@ -373,8 +375,9 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	}
 	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
 		tw_cells_down(m, ctx, node); /* others waited with it */
-	/* our welcome was on its way; if the word is an old one, the node hears that it is out */
-	if (slot == UINT32_MAX || m->member[slot].heard)
+	/* our welcome was on its way, or a shard has turned it away; if the word is an old one, the
+	 * node hears that it is out */
+	if (slot == UINT32_MAX)
 		return;
 	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, TW_REFUSED_FENCED);
 	tw_master_remove(m, ctx, slot, TW_LEFT);

@@ -123,8 +123,9 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		s->slice.tally.refused++;
 		return;
 	}
-	/* (7): what an earlier master said may still be on its way when a later one has asked */
-	if (m->from.role == TW_MASTER) {
+	/* (7): what an earlier master said may still be on its way when a later one has asked; so
+	 * may what the server of this node hands on */
+	if (m->from.role == TW_MASTER || m->from.role == TW_SERVER) {
 		if (m->h.incarnation < s->fence.term)
 			return;
 		s->fence.term = m->h.incarnation;

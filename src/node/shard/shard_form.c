@@ -105,7 +105,7 @@ void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation ||
 	    !usable(s, m) || b->what >= TW_FORMS ||
-	    (b->what != TW_FORM_ROUND && !tw_shard_is_loose(s)))
+	    !(b->what == TW_FORM_ROUND ? tw_plan_round(s->plan) != NULL : tw_shard_is_loose(s)))
 		return;
 	if (exchanges) {
 		tw_spread_form(s, ctx, m);

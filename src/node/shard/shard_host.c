@@ -8,6 +8,7 @@
  *  (2) what goes into a cut is one version (slice_part.c). */
 #include "node/shard/shard.h"
 #include "base/grow.h"
+#include "vec/vec.h"
 
 #include <string.h>
 
@@ -128,8 +129,6 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (h->unhost)
 		return;
 	s->fence.generation = m->h.view;
-	if (m->h.incarnation > s->fence.term)
-		s->fence.term = m->h.incarnation;
 	s->members.live = h->live;
 	if (h->attempt > s->reduce.attempt)
 		s->reduce.attempt = h->attempt;
@@ -218,6 +217,8 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (st == TW_OK)
 		st = m->payload ? tw_slice_restore(&s->slice, tw_msg_payload(m), m->h.payload)
 				: TW_BAD_BYTES;
+	if (st == TW_OK && !tw_vec_finite(tw_block_floats(s->slice.w), s->slice.all))
+		st = TW_BAD_BYTES;
 	if (st == TW_OK) {
 		begin_hosting(s, ctx, &what, false);
 		return;

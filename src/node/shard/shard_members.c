@@ -252,7 +252,7 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
 	} else if (tw_shard_worker_is_here(g)) {
-		if (m->state == TW_LEFT)
+		if (m->state == TW_LEFT && !tw_plan_is_staged(s->plan)) /* it has pushed all */
 			g->residual = 0.0f;
 		tw_shard_lose(s, 0.0f, g->residual);
 		forget(s, m->slot);

@@ -206,6 +206,9 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	case TW_HEARD:
 		tw_stage_hears(w, ctx, m);
 		break;
+	case TW_ASK:
+		tw_stage_asked(w, ctx, m);
+		break;
 	case TW_EVAL:
 		tw_worker_evaluate(w, ctx, m);
 		break;

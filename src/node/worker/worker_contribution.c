@@ -156,7 +156,7 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 		.skips = !transmits(w, t->skip_push, 2 * first),
 		.reads = fetch && !put_off && transmits(w, t->skip_fetch, 2 * first + 1),
 		.in_part = t->fragments > 1,
-		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING, /* (3) */
+		.plain = codec_remembers(w) && w->me.state == WORKER_LEAVING && !w->stage, /* (3) */
 	};
 
 	if ((w->kept.momentum || codec_remembers(w) || t->cache) && divide != 1.0f) { /* (2) */

@@ -379,7 +379,8 @@ static void leave(struct worker *w, struct tw_context *ctx)
 {
 	if (w->exchange.outs || w->leases.count)
 		return;
-	if (tw_worker_owes(w) && !tw_worker_rounds(w) && w->building.farewells < TW_FAREWELLS) {
+	if (tw_worker_owes(w) && !tw_worker_rounds(w) && !w->stage &&
+	    w->building.farewells < TW_FAREWELLS) {
 		if (tw_exchange_owes(&w->exchange) && !read_again(w, ctx))
 			return;
 		w->building.reads_again = false;
@@ -388,9 +389,9 @@ static void leave(struct worker *w, struct tw_context *ctx)
 	}
 	if (tw_worker_owes(w))
 		tw_say(ctx, TW_WARNING,
-		       "worker %u leaves, and the residual of its codec is lost, because no shard "
-		       "accepted it",
-		       w->me.id.slot);
+		       "worker %u leaves, and the residual of its codec is lost, because %s",
+		       w->me.id.slot,
+		       w->stage ? "its stages cannot push it together" : "no shard accepted it");
 	tw_worker_go(w, ctx);
 }
 

@@ -235,8 +235,10 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
-	if (w->stage)
+	if (w->stage) {
+		w->stage->counts = (struct stage_counts){ 0 };
 		tw_links_renew(w);
+	}
 	if (!restore(w, ctx, m))
 		return;
 	places(w, ctx, m);

@@ -169,7 +169,8 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 		tw_stage_drop_views(f->view, w->exchange.holders);
 	tw_stage_send_act(w, ctx, &f->what, s->run.out);
 	s->counts.forwards++;
-	s->counts.forward_time += tw_now(ctx) - s->run.began;
+	s->counts.last = tw_now(ctx);
+	s->counts.forward_time += s->counts.last - s->run.began;
 }
 
 /* (10): what is contributed by now goes up to here. */

@@ -110,7 +110,7 @@ struct cell_place {
 	uint32_t node, boot;
 };
 
-/* What a cell tells of itself, for results and metrics. */
+/* What a cell tells of itself, for results and metrics; anew with every identity. */
 struct stage_counts {
 	uint64_t forwards, backwards;
 	int64_t forward_time, backward_time; /* ns of the world's clock */
@@ -120,6 +120,7 @@ struct stage_counts {
 	uint64_t sent;                       /* bytes of activations and their gradients */
 	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
 	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
+	int64_t told;                        /* when the master was told of this; 0: never */
 };
 
 struct worker_stage {
@@ -190,10 +191,6 @@ void tw_stage_begin_stream(struct worker_stage *s);
 bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t round);
 /* The views that FORWARD of a micro-batch reads, into its flight.  False: they are not here yet. */
 bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f);
-/* What it holds now may be the most so far. */
-void tw_stage_count_memory(struct worker *w);
-/* A note of what it has done. */
-void tw_stage_tell(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_stage.c ----------------------------------------------------------------------- */
 
@@ -242,6 +239,15 @@ void tw_stage_deal_others(struct worker *w, struct tw_context *ctx);
 bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, double loss);
 /* It neither begins something nor waits for more of it. */
 bool tw_stage_stops(const struct worker *w);
+
+/* --- worker_figures.c ---------------------------------------------------------------------- */
+
+/* What it holds now may be the most so far. */
+void tw_stage_count_memory(struct worker *w);
+/* A note of what it has done; and, once a second, the same to the master. */
+void tw_stage_tell(struct worker *w, struct tw_context *ctx);
+/* ASK: what it has done, to the master. */
+void tw_stage_asked(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- worker_act.c ------------------------------------------------------------------------- */
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_figures.c - what the cells of workers say that they have done; for people, and for nothing
+ * else.
+ *
+ *  (1) a cell speaks for itself only: the book of places says which one it is.
+ *  (2) what cannot be is passed over, with a sentence for each identity.
+ *  (3) before the last evaluation all cells are asked once more, and waited for, for a short time:
+ *      figures that do not come hold up nobody. */
+#include "node/master/master.h"
+
+#define PATIENCE (2 * TW_SECOND)
+
+static bool plausible(const struct tw_body_figures *f)
+{
+	const uint64_t each[] = { f->forwards, f->backwards, f->forward_time, f->backward_time,
+				  f->began,    f->ended,     f->updates,      f->update_time,
+				  f->sent,     f->memory };
+
+	for (size_t k = 0; k < sizeof each / sizeof each[0]; k++)
+		if (each[k] > TW_FIGURE_MOST)
+			return false;
+	return f->ended <= f->began && f->backwards <= f->forwards &&
+	       f->forward_time + f->backward_time <= f->began - f->ended;
+}
+
+static void note(struct tw_context *ctx, const struct tw_msg *msg, uint32_t cell)
+{
+	const struct tw_body_figures *f = &msg->b.figures;
+	const int64_t now = tw_now(ctx);
+	const struct tw_stage_note told = { .cell = cell,
+					    .forwards = f->forwards,
+					    .backwards = f->backwards,
+					    .forward_time = (int64_t)f->forward_time,
+					    .backward_time = (int64_t)f->backward_time,
+					    .first = now - (int64_t)f->began,
+					    .last = now - (int64_t)f->ended,
+					    .updates = f->updates,
+					    .update_time = (int64_t)f->update_time,
+					    .sent = f->sent,
+					    .depth = f->depth,
+					    .versions = f->versions,
+					    .memory = f->memory };
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
+					.slot = msg->h.from,
+					.incarnation = msg->h.incarnation,
+					.stage = &told });
+}
+
+void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	struct cell_info *c = m->members.cells.cell ? tw_cell_on(m, msg->from.node) : NULL;
+
+	if (!c || tw_cell_slot(m, c) != msg->h.from) /* (1) */
+		return;
+	if (msg->b.figures.asked == m->restart.asks)
+		tw_figures_settle(m, c);
+	if (plausible(&msg->b.figures)) {
+		if (msg->b.figures.forwards)
+			note(ctx, msg, tw_cell_number(m, c));
+		return;
+	}
+	if (!c->doubted) /* (2) */
+		tw_say(ctx, TW_WARNING,
+		       "worker %u.%u says figures of itself that cannot be: they are not shown",
+		       msg->h.from, tw_cell_number(m, c));
+	c->doubted = true;
+}
+
+void tw_figures_ask_cell(struct master *m, struct tw_context *ctx, struct cell_info *c)
+{
+	const uint32_t slot = tw_cell_slot(m, c);
+	struct tw_msg *msg;
+
+	if (!c->asked)
+		return;
+	msg = tw_master_to_cell(m, ctx, slot, tw_cell_number(m, c), TW_ASK);
+	if (!msg)
+		return;
+	msg->h.flags = TW_FLAG_FREE;
+	msg->h.incarnation = m->member[slot].incarnation;
+	msg->b.ask.number = m->restart.asks;
+	tw_send(ctx, msg);
+}
+
+void tw_figures_settle(struct master *m, struct cell_info *c)
+{
+	m->members.cells.untold -= c->asked;
+	c->asked = false;
+}
+
+/* (3) */
+void tw_figures_ask(struct master *m, struct tw_context *ctx)
+{
+	const uint32_t cells = tw_plan_cells(m->plan);
+	const struct tw_slots *live = &m->members.live;
+
+	if (!m->members.cells.cell)
+		return;
+	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1))
+		for (uint32_t c = 0; c < cells; c++) {
+			struct cell_info *one = tw_cell_at(m, k, c);
+
+			m->members.cells.untold += !one->asked;
+			one->asked = true;
+			tw_figures_ask_cell(m, ctx, one);
+		}
+	tw_timer(ctx, TIMER_FIGURES, PATIENCE);
+}
+
+void tw_figures_late(struct master *m)
+{
+	for (uint32_t k = 0; m->members.cells.untold; k++)
+		tw_figures_settle(m, &m->members.cells.cell[k]);
+}
