@@ -51,10 +51,10 @@ struct slice_view {
 
 /* The next version, made by the pass that checked a contribution, or part by part from a sum. */
 struct slice_next {
-	struct tw_block *w;         /* NULL: none is staged */
-	const float *g;             /* what it was made from; NULL: from parts ... */
-	size_t values;              /* ... which have so many trainable values so far ... */
-	float weight, divide, rate; /* ... and weigh this */
+	struct tw_block *w; /* NULL: none is staged */
+	const float *g;     /* what it was made from; NULL: from parts ... */
+	size_t values;      /* ... which have so many trainable values so far */
+	bool none;          /* there was no memory: all of it is left to the commit */
 };
 
 /* What the rule keeps for one worker (TW_RULE_PER_WORKER). */

@@ -464,7 +464,7 @@ static bool stages_sums(const struct slice *s, const struct update *u)
 	       !s->plan->staleness->correct && !u->observes && !u->in_turn && u->trims < 0.0f;
 }
 
-void tw_slice_update_stage_part(struct slice *s, struct contribution *c)
+bool tw_slice_update_stage_part(struct slice *s, struct contribution *c)
 {
 	const struct slice_part *p = c->part;
 	const size_t end = p->from + p->n < s->trainable ? p->from + p->n : s->trainable;
@@ -473,22 +473,21 @@ void tw_slice_update_stage_part(struct slice *s, struct contribution *c)
 
 	describe(s, &u);
 	if (p->from >= end || !stages_sums(s, &u))
-		return;
+		return false;
 	u.rate = tw_schedule_rate(&s->plan->schedule, update_progress(s, &u));
+	if (!next->w && !next->none) {
+		next->w = tw_pool_take(s->pool);
+		next->none = !next->w;
+	}
 	if (!next->w)
-		*next = (struct slice_next){ .w = tw_pool_take(s->pool),
-					     .weight = c->push.weight,
-					     .divide = c->push.divide,
-					     .rate = u.rate };
-	if (!next->w || next->weight != c->push.weight || next->divide != c->push.divide ||
-	    next->rate != u.rate)
-		return;
+		return false;
 	u.next = next->w;
 	for (size_t at = p->from, n; at < end; at += n) {
 		n = tile_from(&u, at, end);
 		one_tile(s, &u, at, n);
 	}
 	next->values += end - p->from;
+	return p->from + p->n == end;
 }
 
 /* --- commit --------------------------------------------------------------------------------- */
@@ -506,13 +505,10 @@ static struct tw_block *next_block(struct slice *s)
 static bool is_staged(const struct slice *s, const struct update *u)
 {
 	const struct slice_next *next = &s->next;
-	const struct tw_body_push *p = &u->c[0]->push;
 
 	if (!next->w || next->g)
 		return next->w;
-	return u->count == 1 && u->c[0]->parts && next->values == s->trainable &&
-	       next->weight == p->weight && next->divide == p->divide &&
-	       next->rate == tw_schedule_rate(&s->plan->schedule, update_progress(s, u));
+	return u->count == 1 && u->c[0]->parts && next->values == s->trainable;
 }
 
 static void begin_update(struct slice *s, struct update *u)

@@ -9,8 +9,8 @@
  *  (3) a step of the line that has nothing to do (weight 1, no decay, no correction) is left out
  *      and does not change a bit by being left out.
  *  (4) what is staged is committed as it is, or dropped: no second pass over the parameters.  What
- *      is staged of a sum is committed only if all parts went through the line that the commit
- *      would run: with the same weight, divisor and rate.
+ *      is staged of a sum is committed only if all parts are; each went through the line with its
+ *      own weight, divisor and progress, which are the same if their senders are honest.
  *  (5) a sparse contribution changes the values that it has, and no others are read or written;
  *      where (1) asks for another block, the version before is copied into it first.  Either way
  *      the bits are those of the line over the decoded contribution. */
@@ -59,8 +59,9 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 /* A part of a sum that is complete, which the caller may commit as a whole later: it goes through
  * the line while it is in the cache.  `c` has one part, and weight, divide and progress of the sum.
  * Where the line keeps something between updates, or there is no memory, all of it is left to the
- * commit. */
-void tw_slice_update_stage_part(struct slice *s, struct contribution *c);
+ * commit.  True: the commit needs no value of this part (part.at may be NULL then), unless what is
+ * staged is dropped. */
+bool tw_slice_update_stage_part(struct slice *s, struct contribution *c);
 /* Drop what is staged, if anything is: it was not committed. */
 void tw_slice_update_unstage(struct slice *s);
 /* Add one contribution to another of the same version: *into becomes their mean by weight, and *c

@@ -28,6 +28,10 @@
 #define KEEP_TRIES      4
 #define USER_TIMEOUT_MS 30000
 
+/* What stays on this machine is not lost, and shares no line: whatever paces it (as BBR does, by
+ * timers) only makes it slower.  Every Linux has this algorithm, and anybody may choose it. */
+#define UNPACED "reno"
+
 #define PAIR_BUFFER (1 << 20)
 
 #define ACCEPTED                                                                                   \
@@ -273,6 +277,13 @@ static bool numbers_of(const struct sockaddr_storage *sa, socklen_t bytes, struc
 	return true;
 }
 
+/* Best before the connection is there: an algorithm that has begun to pace leaves its timers. */
+static void unpace(int fd)
+{
+	/* where that is not allowed, it is slower */
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, UNPACED, sizeof UNPACED - 1);
+}
+
 /* A listener, or -1 with errno. */
 static int listen_at(const struct sockaddr *sa, socklen_t bytes)
 {
@@ -285,6 +296,8 @@ static int listen_at(const struct sockaddr *sa, socklen_t bytes)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (sa->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+	if (loopback(sa))
+		unpace(fd);
 	if (bind(fd, sa, bytes) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	problem = errno;
@@ -405,6 +418,8 @@ static int dial_at(const struct sockaddr *sa, socklen_t bytes)
 	if (fd < 0)
 		return -1;
 	tw_address_tune(fd);
+	if (loopback(sa))
+		unpace(fd);
 	if (connect(fd, sa, bytes) && errno != EINPROGRESS && errno != EINTR)
 		problem = errno;
 	else if (own_echo(fd, sa, bytes))
@@ -459,6 +474,8 @@ void tw_address_tune(int fd)
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
 			   sizeof options[i].value);
+	if (tw_address_stays_here(fd))
+		unpace(fd);
 }
 
 void tw_address_widen_pair(int fd)

@@ -40,7 +40,9 @@ enum tw_status tw_address_dial(const struct tw_address *a, unsigned attempt, int
 bool tw_address_stays_here(int fd);
 /* A socket pair's buffer: room for as much as one side writes at a time. */
 void tw_address_widen_pair(int fd);
-/* Options of a connection that was accepted. */
+/* Options of a connection that was accepted.  What stays on this machine is not paced, whatever the
+ * system does elsewhere; a listener on loopback and who dials loopback see to that from the first
+ * byte on. */
 void tw_address_tune(int fd);
 /* "10.0.0.2:41234" of the other side of a socket; "local" for a socket pair. */
 void tw_address_peer(int fd, char out[TW_ADDRESS_TEXT]);

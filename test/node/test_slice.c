@@ -332,8 +332,8 @@ static void what_is_staged_is_the_update(void **state)
 	small_plan_close(&p);
 }
 
-/* A sum that went through the line part by part is the update; one of which a part is missing, or
- * that weighs something else in the end, is not made use of. */
+/* A sum that went through the line part by part is the update, and needs none of the values that
+ * were staged; one of which a part is missing is not made use of. */
 static void staged_parts_are_the_update(void **state)
 {
 	static const char *const rules[] = { "sgd", "momentum" };
@@ -352,20 +352,24 @@ static void staged_parts_are_the_update(void **state)
 			struct contribution c = contribution(k, k * 50, 50), *one = &c;
 			const struct slice_part part[2] = { { 0, CUT, c.g },
 							    { CUT, REST, c.g + CUT } };
+			const struct slice_part let_go[2] = { { 0, CUT, NULL }, part[1] };
 			struct contribution of = { .parts = 1, .push = c.push };
 
 			c.g = NULL;
 			c.parts = 2;
 			c.part = part;
 			c.push.weight = c.push.divide = of.push.weight = of.push.divide = 3.0f;
-			if (k % 3 == 1)
-				of.push.weight = of.push.divide = 2.0f;
 			for (int i = 0; i < (k % 3 == 2 ? 1 : 2); i++) {
 				of.part = &part[i];
-				tw_slice_update_stage_part(&fused, &of);
+				/* the buffers in the second one are left to the commit */
+				assert_int_equal(tw_slice_update_stage_part(&fused, &of),
+						 rule == 0 && i == 0);
 			}
 			assert_int_equal(fused.next.w != NULL, rule == 0);
+			if (rule == 0 && k % 3 == 1) /* its caller has let go of it */
+				c.part = let_go;
 			assert_int_equal(tw_slice_update_commit(&fused, &quiet, &one, 1, 3), TW_OK);
+			c.part = part;
 			assert_null(fused.next.w);
 			assert_int_equal(tw_slice_update_commit(&plain, &quiet, &one, 1, 3), TW_OK);
 			same_slices(&fused, &plain);

@@ -268,6 +268,19 @@ static int decided(int fd)
 	return option_of(fd, SOL_SOCKET, SO_ERROR);
 }
 
+/* What would pace bytes that stay on this machine. */
+static void check_pace(int fd, bool here)
+{
+	const int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char name[32] = "", usual[32] = "";
+	socklen_t bytes = sizeof name, more = sizeof usual;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes), 0);
+	assert_int_equal(getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, usual, &more), 0);
+	assert_string_equal(name, here ? "reno" : usual);
+	close(fresh);
+}
+
 static int take(int listener)
 {
 	struct pollfd p = { .fd = listener, .events = POLLIN };
@@ -321,6 +334,9 @@ static void meet(const char *listens, const char *dials, const char *number)
 	tw_address_peer(in, peer);
 	assert_int_equal(strncmp(peer, number[0] == ':' ? "[::1]:" : "127.0.0.1:", 6), 0);
 	assert_true(tw_address_stays_here(in) && tw_address_stays_here(out));
+	check_pace(in, true);
+	check_pace(out, true);
+	check_pace(listener, strcmp(listens, number) == 0);
 	close(in);
 	close(out);
 	close(listener);

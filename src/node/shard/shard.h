@@ -180,6 +180,7 @@ struct shard_piece {
 	uint32_t chunk, part;
 	uint32_t next;             /* the move that is made next */
 	bool done;                 /* all moves are made: what is added up is the sum */
+	bool staged;               /* it is in the next version, and nobody needs it any more */
 	struct tw_block *block;    /* what is added up so far is in here: a reference ... */
 	const float *at;           /* ... from here on; NULL: nothing is added up yet */
 	bool unchecked;            /* it is one contribution, and may be not finite ... */

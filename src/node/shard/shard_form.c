@@ -146,7 +146,8 @@ static void list_parts(const struct shard *s, const struct shard_reduce *r, stru
 	for (uint32_t k = 0; k < r->pieces; k++) {
 		const struct shard_piece *p = &r->piece[k];
 
-		if (!p->at)
+		HOLDS(14, !p->staged || s->slice.next.w);
+		if (!p->at && !p->staged)
 			return;
 		r->part[k] = (struct slice_part){ p->from, p->n, p->at };
 	}
@@ -162,7 +163,7 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 	const struct tw_span *span = m->tail ? (const void *)m->tail->data : NULL;
 	struct tw_body_reduce has = r->piece[0].has;
 
-	if (!tw_reduce_mixes(s, r) && r->piece[0].at)
+	if (!tw_reduce_mixes(s, r) && (r->piece[0].at || r->piece[0].staged))
 		return has;
 	has = own ? tw_reduce_of_contribution(own).has
 		  : (struct tw_body_reduce){ .weight = 1.0f,

@@ -34,7 +34,9 @@
  *      with the commit.
  * (13) replicas whose values are not finite are left out of a mean, this one too, and so is a sum
  *      that became too large.  Where nothing is left, the mean is not a number: training has
- *      diverged everywhere. */
+ *      diverged everywhere.
+ * (14) a piece of the sum that is in the next version (tw_slice_update_stage_part) and goes to
+ *      nobody else is let go: its memory, which is in the cache, takes the next one. */
 #include "node/shard/shard.h"
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
@@ -69,7 +71,7 @@ static void empty_piece(struct shard *s, struct shard_piece *p)
 	p->has = (struct tw_body_reduce){ .contributions = 0 };
 	p->unchecked = p->mine = false;
 	p->next = 0;
-	p->done = false;
+	p->done = p->staged = false;
 	drop_arrivals(s, &p->waiting);
 }
 
@@ -414,8 +416,20 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 	return TW_OK;
 }
 
-/* The next version of this piece, for the commit that may follow: now it is in the cache. */
-static void stage(struct shard *s, const struct shard_piece *p)
+/* Is it given to others, now or when a connection is made anew (4)? */
+static bool gives(const struct shard *s, const struct shard_reduce *r, const struct shard_piece *p)
+{
+	const struct tw_reduction *by = tw_reduce_reduction(s, r);
+	const uint32_t moves = by->moves(r->peers, r->rank, p->chunk);
+	uint32_t k = 0;
+
+	while (k < moves && by->move(r->peers, r->rank, p->chunk, k).kind != TW_MOVE_GIVE)
+		k++;
+	return k < moves || by->own || tw_reduce_by_library(s, r);
+}
+
+/* The next version of this piece, for the commit that may follow: now it is in the cache.  (14) */
+static void stage(struct shard *s, const struct shard_reduce *r, struct shard_piece *p)
 {
 	const struct slice_part part = { p->from, p->n, p->at };
 	struct contribution c = { .part = &part,
@@ -424,8 +438,12 @@ static void stage(struct shard *s, const struct shard_piece *p)
 					    .divide = p->has.divide,
 					    .progress = p->has.progress } };
 
-	if (p->at)
-		tw_slice_update_stage_part(&s->slice, &c);
+	if (!p->at || !tw_slice_update_stage_part(&s->slice, &c) || gives(s, r, p))
+		return;
+	tw_block_drop(p->block);
+	p->block = NULL;
+	p->at = NULL;
+	p->staged = true;
 }
 
 /* The last move is made. */
@@ -438,7 +456,7 @@ static enum tw_status finish_piece(struct shard *s, struct shard_reduce *r, stru
 	if (st != TW_OK)
 		return st;
 	if (!tw_reduce_averages(r) && !tw_reduce_mixes(s, r))
-		stage(s, p);
+		stage(s, r, p);
 	p->done = true;
 	r->left--;
 	return TW_OK;
