@@ -309,10 +309,6 @@ static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why
 				   : "the lanes of a stage see each other's updates, so no version "
 				     "is the same at every stage; use another pipeline, or leave "
 				     "lanes out";
-	} else if (tw_plan_is_with_stage(p)) {
-		field = "cluster.place";
-		sentence = "the parameters of a stage would be on the node of one lane, and the "
-			   "other lanes would have none; use place: servers, or leave lanes out";
 	} else if (flushes && !rounds) {
 		sentence = "the lanes of a stage share an update of this schedule, which needs a "
 			   "round; use gate: [whole-round gate], or leave lanes out";

@@ -43,10 +43,12 @@ static uint32_t our_kind(const struct tw_tcp *t)
 static bool actor_says(const struct conn *c, const struct tw_header *h)
 {
 	const uint32_t theirs = c->peer->role, ours = our_kind(c->t);
-	/* a worker talks to its own replica, and replicas to each other; cells are workers */
+	const unsigned cells = ROLE(TW_WORKER) | (c->t->o.with_shards ? ROLE(TW_SHARD) : 0);
+	/* a worker talks to its own replica, and replicas to each other; cells are workers, and
+	 * lanes of a stage talk to its shards, which are with the first of them */
 	const unsigned most = theirs != TW_WORKER || ours != TW_WORKER ? ~0u
 			      : c->t->o.peers                          ? SERVES
-								       : ROLE(TW_WORKER);
+								       : cells;
 
 	return tw_may_say(h->type, h->sender, h->receiver, false) &&
 	       (roles_of(c->t, theirs) & most) >> h->sender & 1 &&

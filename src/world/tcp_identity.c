@@ -84,7 +84,7 @@ enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
 
 	if (m->from.role != TW_WORKER || m->to.role != TW_SHARD)
 		return CLAIM_TRUE;
-	if (t->o.role == TW_TCP_SERVER)
+	if (t->o.role == TW_TCP_SERVER || (t->o.role == TW_TCP_WORKER && t->o.with_shards))
 		return by_views(c, m);
 	learn_slot(t, c->peer, m);
 	return is_member(t, c->peer, m->h.from) ? CLAIM_TRUE : false_claim(c, m);

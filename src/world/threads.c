@@ -601,6 +601,7 @@ enum tw_status tw_threads_run(const struct tw_cluster *cluster,
 		w.options.hash =
 			false; /* what is sent changes under the reader: that is its point */
 	w.job_end = &w.job;
+	w.passive.brief = UINT32_MAX; /* there may be none */
 	w.began = tw_threads_now(&w);
 	if (make(&w) == TW_OK && tw_trace_open(&w.trace, cluster->trace, &ran->error) == TW_OK) {
 		run(&w);

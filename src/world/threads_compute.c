@@ -10,24 +10,21 @@
 /* --- pace --- */
 
 /* On a busy machine anything takes long now and then; what takes long twice is not brief. */
-void tw_threads_took(struct cell *c, int kind, uint32_t samples, int64_t ns)
+void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns)
 {
-	struct pace *p = &c->pace[kind];
 	const uint32_t brief = atomic_load_explicit(&p->brief, memory_order_relaxed);
 	uint32_t next = brief < SURE ? brief + 1 : SURE;
 
 	if (ns > BRIEF)
-		next = brief / 4;
+		next = (brief < SURE ? brief : SURE) / 4;
 	else if (samples > atomic_load_explicit(&p->samples, memory_order_relaxed))
 		atomic_store_explicit(&p->samples, samples, memory_order_relaxed);
 	if (next != brief)
 		atomic_store_explicit(&p->brief, next, memory_order_relaxed);
 }
 
-static bool is_brief(const struct cell *c, int kind, uint32_t samples)
+static bool is_brief(const struct pace *p, uint32_t samples)
 {
-	const struct pace *p = &c->pace[kind];
-
 	return atomic_load_explicit(&p->brief, memory_order_relaxed) >= KNOWN &&
 	       samples <= atomic_load_explicit(&p->samples, memory_order_relaxed);
 }
@@ -41,10 +38,11 @@ bool tw_threads_visits(const struct hand *me, const struct cell *c)
 {
 	bool brief = false;
 
-	if (!is_free_port(me) || !is_brief(c, PACE_HANDLER, 0))
+	if (!is_free_port(me) || !is_brief(&c->pace[PACE_HANDLER], 0) ||
+	    !is_brief(&me->world->passive, 0))
 		return false;
 	for (int kind = 0; kind < TW_PASSES; kind++)
-		brief = brief || is_brief(c, kind, 0);
+		brief = brief || is_brief(&c->pace[kind], 0);
 	return brief && atomic_load(&c->away);
 }
 
@@ -55,7 +53,7 @@ static bool may_compute(const struct hand *me, const struct cell *c, const struc
 	if (c->owner == me)
 		return true;
 	return is_free_port(me) && me->passes < PASSES && atomic_load(&c->away) &&
-	       is_brief(c, (int)job->pass.kind, job->in.count);
+	       is_brief(&c->pace[job->pass.kind], job->in.count);
 }
 
 /* Inside: the computation that this hand may begin. */
@@ -90,7 +88,7 @@ static enum tw_status run_timed(struct hand *me, struct cell *c, const struct tw
 		tw_threads_trace_compute(w, c, job, began);
 	}
 	if (w->options.gateway && status == TW_OK)
-		tw_threads_took(c, (int)job->pass.kind, in->count, took);
+		tw_threads_took(&c->pace[job->pass.kind], in->count, took);
 	return status;
 }
 
@@ -108,6 +106,7 @@ static void run_job(struct hand *me, struct cell *c, struct tw_compute *job)
 bool tw_threads_compute(struct hand *me, struct cell *c)
 {
 	struct tw_compute *job;
+	int64_t began;
 	bool left;
 
 	tw_threads_enter(me, c);
@@ -131,11 +130,14 @@ bool tw_threads_compute(struct hand *me, struct cell *c)
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
 	c->running = NULL;
+	began = tw_threads_now(me->world);
 	if (!atomic_load(&me->world->over)) {
 		me->events++;
 		c->seat->class->computed(c->actor, &c->door.ctx, job);
 		tw_threads_settle(me, c);
 	}
+	if (me->world->options.gateway)
+		tw_threads_took(&c->pace[PACE_HANDLER], 0, tw_threads_now(me->world) - began);
 	tw_threads_leave(c);
 	return true;
 }

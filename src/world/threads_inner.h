@@ -25,7 +25,8 @@
  *      the housekeeper when all other hands are gone.
  *  (7) Waking another thread takes longer than many a short computation.  So the port, where it has
  *      no helpers, goes on itself with what it has received for a worker whose hand is away, and
- *      computes, as long as handlers and computations of that kind have been brief (`pace`).  It
+ *      computes, as long as handlers and computations of that kind have been brief (`pace`): those
+ *      of the worker, and those of the shards beside it.  It
  *      computes a few times a turn at most, for others wait for it.  Whoever leaves a computation
  *      behind sets `called` of the owner's hand, which is looked at as a mailbox is (5).
  *
@@ -184,6 +185,7 @@ struct threads {
 	_Alignas(64) _Atomic size_t ready_count;
 	_Atomic uint32_t idle; /* worker hands that wait */
 	_Atomic size_t mailed; /* bytes of mail from abroad that is not handled yet */
+	struct pace passive;   /* of handlers of cells without a hand, where there are workers */
 };
 
 #define HOUSEKEEPER 0
@@ -246,7 +248,7 @@ bool tw_threads_compute(struct hand *me, struct cell *c);
 /* Does this hand go on with what it puts into the mailbox of this worker (7)? */
 bool tw_threads_visits(const struct hand *me, const struct cell *c);
 /* Something of the kind took so long. */
-void tw_threads_took(struct cell *c, int kind, uint32_t samples, int64_t ns);
+void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns);
 
 /* threads_gateway.c */
 

@@ -399,10 +399,12 @@ static void handle_mail(struct hand *me, struct cell *c, struct mail *mail)
 
 static void handle_timed(struct hand *me, struct cell *c, struct mail *mail)
 {
-	const int64_t began = tw_threads_now(me->world);
+	struct threads *w = me->world;
+	const int64_t began = tw_threads_now(w);
 
 	handle_mail(me, c, mail);
-	tw_threads_took(c, PACE_HANDLER, 0, tw_threads_now(me->world) - began);
+	tw_threads_took(c->owner ? &c->pace[PACE_HANDLER] : &w->passive, 0,
+			tw_threads_now(w) - began);
 }
 
 /* May this hand be inside (4)? */
@@ -438,7 +440,7 @@ void tw_threads_handle(struct hand *me, struct cell *c)
 			}
 		}
 		c->batch = (struct mail *)mail->m.next;
-		if (c->owner && me->world->options.gateway)
+		if (me->world->workers && me->world->options.gateway)
 			handle_timed(me, c, mail);
 		else
 			handle_mail(me, c, mail);

@@ -439,6 +439,7 @@ static void examples_are_fine(void **state)
 	expect(thalweg(NULL, "compare examples/compare-quick.yaml --explain"), 0);
 	expect(thalweg(NULL, "compare examples/eight-nodes-vgg.yaml --explain"), 0);
 	expect(thalweg(NULL, "compare examples/eight-nodes-mlp.yaml --explain"), 0);
+	expect(thalweg(NULL, "compare examples/fifteen-to-one.yaml --explain"), 0);
 	assert_int_equal(glob("examples/papers/*.yaml", 0, NULL, &all), 0);
 	assert_true(all.gl_pathc >= 25);
 	for (size_t k = 0; k < all.gl_pathc; k++) {

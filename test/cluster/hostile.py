@@ -53,9 +53,9 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "GREET TERMS DENY PING PEERS DATA OVER TICKETS LEAVING LEND").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 BODY = dict(HELLO=56, WELCOME=32, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=64, ASK=8,
-            LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=56, PARAMS=80, UNCHANGED=80, HAVE=40,
-            COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=80, GIVE=16, COPY=16, SPREAD=208,
-            HEARD=16, MIX=16, VEC=16, SCALAR=8, ACT=72, GRAD=40, CLOSED=16, FIGURES=120, GREET=152,
+            LEASE=56, DONE=56, IDLE=16, PUSH=216, ACK=32, PULL=64, PARAMS=80, UNCHANGED=80, HAVE=40,
+            COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=80, GIVE=16, COPY=16, SPREAD=216,
+            HEARD=16, MIX=16, VEC=16, SCALAR=8, ACT=80, GRAD=40, CLOSED=16, FIGURES=120, GREET=152,
             TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
@@ -822,7 +822,7 @@ class Member(Client):
         return frame(kind, body, **o)
 
     def pull(self, shard):
-        return self.says("PULL", struct.pack("<IIQQQQQQ", 0, 0, 0, 0, 0, 1, NEVER, 0), shard=shard, flags=FRESH)
+        return self.says("PULL", struct.pack("<IIQQQQQQII", 0, 0, 0, 0, 0, 1, NEVER, 0, 0, 0), shard=shard, flags=FRESH)
 
 
 def with_link(body, number):
@@ -848,7 +848,7 @@ def bad_numbers(port, facts):
         return c
     size, base = got[0]["payload"], got[1][:16]
     body = base + struct.pack("<QIIIIfffIddQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1, 1)
-    body += struct.pack("<ffII", 0.0, 0.0, 0, 0) + struct.pack("<QII", 0, 1, 0) + bytes(80)
+    body += struct.pack("<ffIIII", 0.0, 0.0, 0, 0, 0, 0) + struct.pack("<QII", 0, 1, 0) + bytes(80)
     told = 0
     finite_numbers(c, body, size)
     for seq in range(2, 40):

@@ -29,26 +29,29 @@ SCHEDULES = {
 EXACT = ("gpipe", "1f1b-flush", "topk", "onebit")  # in rounds: every sample counts once, whoever dies
 
 
-def text(schedule, epochs, size, stages, workers, servers, every):
+def text(schedule, epochs, size, stages, workers, servers, every, cluster):
     accumulate = 1 if schedule in ("vertical", "pipedream") else 4
     return f"""\
 data: {{source: digits, count: {size}, batch: 8, accumulate: {accumulate}}}
 model: {{layers: [linear 48, relu, linear 48, relu, linear 48, relu, linear 10]}}
 train: {{epochs: {epochs}, seed: 3}}
 update: {{rate: 0.05}}
-cluster: {{workers: {workers}, min: 1, wait: 30s, stages: {stages}, servers: {servers}}}
+cluster: {{workers: {workers}, min: 1, wait: 30s, stages: {stages}, servers: {servers}{cluster}}}
 checkpoint: {{every: {every}, keep: 2}}
 strategy: {SCHEDULES[schedule]}
 """
 
 
 class Pipeline(Cluster):
-    def __init__(self, name, schedule, epochs, size=2000, stages=3, workers=1, servers=1,
-                 every="1s", **more):
+    def __init__(self, name, schedule, epochs, size=2000, lanes=(1, 1, 1), workers=1, servers=1,
+                 every="1s", cluster="", **more):
+        if max(lanes) > 1:
+            cluster += f", lanes: {list(lanes)}"
         super().__init__(f"{name}-{schedule}", schedule, epochs, size=size, batch=8,
-                         servers=servers, job=text(schedule, epochs, size, stages, workers, servers,
-                                                   every), **more)
-        self.stages, self.workers, self.exact = stages, workers, schedule in EXACT
+                         servers=servers, job=text(schedule, epochs, size, len(lanes), workers,
+                                                   servers, every, cluster), **more)
+        self.stage_of = [s for s, n in enumerate(lanes) for _ in range(n)]
+        self.cells, self.workers, self.exact = sum(lanes), workers, schedule in EXACT
 
     def here(self, verb, *words):
         """The same job on this machine."""
@@ -69,7 +72,7 @@ class Pipeline(Cluster):
         return r
 
 
-COUNTED = ("worker", "stage", "micro_batches", "in_flight")  # the same wherever it runs
+COUNTED = ("worker", "stage", "lane", "micro_batches", "in_flight")  # the same wherever it runs
 
 
 def same_figures(world, got, want):
@@ -86,12 +89,12 @@ def same_figures(world, got, want):
              1.5 * k["activation_bytes_sent"], f"{world}: {c}, and sim {k}")
 
 
-def same(*schedules, everywhere=False):
+def same(*schedules, everywhere=False, **shape):
     """The digests of `sim` are those of all worlds, and so is what cells have done."""
     def test(epochs):
         for schedule in schedules:
             # a drain for a checkpoint ends a stream, and with it a delay
-            with Pipeline("same", schedule, 2, size=400, every="0s") as c:
+            with Pipeline("same", schedule, 2, size=400, every="0s", **shape) as c:
                 sim = c.here("sim")
                 want = sim["parameters_digest"]
                 runs = [("threads", c.here("train", "--run", os.path.join(c.dir, "threads"))),
@@ -102,7 +105,7 @@ def same(*schedules, everywhere=False):
                     c.address = f"127.0.0.1:{free_port()}"
                     c.count, c.all = {}, []
                     serve = c.serve()
-                    for _ in range(c.stages):
+                    for _ in range(c.cells):
                         c.worker()
                     runs.append(("tls" if key else "tcp", c.finish(serve)))
                     shutil.rmtree(os.path.join(c.dir, "run"))
@@ -127,9 +130,9 @@ def cells(c, serve):
 def begin(c, processes=None):
     """All cells are there, and the first of each worker has done some steps."""
     serve = c.serve()
-    for _ in range(processes or c.stages * c.workers):
+    for _ in range(processes or c.cells * c.workers):
         c.worker()
-    c.until(lambda: len(cells(c, serve)) == c.stages * c.workers, "all cells have joined", 60, serve)
+    c.until(lambda: len(cells(c, serve)) == c.cells * c.workers, "all cells have joined", 60, serve)
     for cell, p in sorted(cells(c, serve).items()):
         if cell.endswith(".0"):
             c.until_steps(p, 20)
@@ -146,16 +149,16 @@ def figures(r):
     return f"samples {r['samples']}, redealt {r['redealt']}, repeated {r['repeated']}"
 
 
-def kill(schedule, cell, key=False, waits=True):
+def kill(schedule, cell, key=False, waits=True, **shape):
     """kill -9 of a cell: the worker is lost.  Who joins takes the cell that is missing."""
     def test(epochs):
-        with Pipeline("kill", schedule, epochs, key=key) as c:
+        with Pipeline("kill", schedule, epochs, key=key, **shape) as c:
             serve = begin(c)
             cells(c, serve)[f"0.{cell}"].kill()
             c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker", 10, serve)
             need(f"worker 0.{cell} is lost, and worker 0 with it" in serve.err(),
                  "serve does not say which cell is lost")
-            c.until(lambda: f"1 more must join, for stage {cell}" in serve.err(),
+            c.until(lambda: f"1 more must join, for stage {c.stage_of[cell]}" in serve.err(),
                     "serve says what it needs", 15, serve)
             if waits:
                 c.until(lambda: re.search(rf"has waited .* for worker 0\.{cell}: it has not joined",
@@ -226,9 +229,9 @@ def spare(schedule):
     """One process more than there are cells waits, and takes the place of one that dies."""
     def test(epochs):
         with Pipeline("spare", schedule, epochs) as c:
-            serve = begin(c, c.stages + 1)
+            serve = begin(c, c.cells + 1)
             cells(c, serve)["0.1"].kill()
-            c.until(lambda: len(cells(c, serve)) == c.stages, "the spare one is a cell", 20, serve)
+            c.until(lambda: len(cells(c, serve)) == c.cells, "the spare one is a cell", 20, serve)
             goes_on(c, serve)
             return figures(c.finish(serve))
     return test
@@ -361,7 +364,9 @@ def kill_master(schedule):
 TESTS = {
     "same": (same("gpipe", "topk"), 2),
     "same_others": (same("2bw", "vertical"), 2),
+    "same_lanes": (same("gpipe", lanes=(2, 1, 2)), 2),
     "kill_last": (kill("gpipe", 2, waits=False), 12),
+    "kill_lane": (kill("pipedream", 1, waits=False, lanes=(2, 1, 1)), 12),
     "health": (health("gpipe"), 12),
 }
 
@@ -379,7 +384,12 @@ def full():
     for schedule in ("gpipe", "pipedream"):
         tests[f"vacancies_{schedule}"] = (vacancies(schedule), 12)
         tests[f"cut_{schedule}"] = (cut(schedule), 12)
+        for cell in range(4):
+            tests[f"kill_lane_{cell}_{schedule}"] = (
+                kill(schedule, cell, key=cell == 1, lanes=(2, 1, 1)), 12)
     tests["blink_gpipe"] = (blink("gpipe"), 12)
+    tests["same_lanes_with_stage"] = (same("gpipe", "1f1b-flush", everywhere=True, servers=0,
+                                           lanes=(3, 1, 2), cluster=", place: with-stage"), 2)
     return tests
 
 

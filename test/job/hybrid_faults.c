@@ -43,6 +43,8 @@ static const struct hybrid {
 	{ "gate: bsp, pipeline: 1f1b-flush", 3, ONCE, "[3, 2, 1]", 6 },
 	{ "gate: backup, extra: 1, pipeline: 1f1b-flush", 2, OR_DROPPED, "[2, 2, 1]", 5 },
 	{ "gate: async, pipeline: pipedream", 1, AT_LEAST, "[2, 3, 2]", 7 },
+	{ "gate: bsp, pipeline: gpipe, codec: {up: topk, up_share: 0.3}", 3, ONCE, "[2, 1, 2]", 5 },
+	{ "gate: async, pipeline: pipedream, codec: {up: onebit}", 1, AT_LEAST, "[2, 1, 1]", 4 },
 };
 
 static struct pipe_run *run(const struct hybrid *h, uint32_t seed, const char *fault)

@@ -14,6 +14,9 @@
 static const char *const strategies[] = { "gpipe", "pipedream", "pipedream-2bw",
 					  "pipedream-flush" };
 
+/* More fields of the sections data and cluster. */
+static const char *more_data = "", *more_cluster = "";
+
 /* A run that a watcher has seen; it fails the test where something is wrong. */
 static uint64_t watched(const char *strategy, uint32_t seed, const char *memory, const char *fault,
 			bool back)
@@ -26,13 +29,13 @@ static uint64_t watched(const char *strategy, uint32_t seed, const char *memory,
 
 	trial_open(&t, TW_WORLD_SIM,
 		   "model: {quadratic: {dimension: 12, noise: 0.1, stages: 3}}\n"
-		   "data: {source: none, samples: 24, batch: 1}\n"
+		   "data: {source: none, samples: 24, batch: 1%s}\n"
 		   "train: {epochs: 2, evaluate: 1, seed: %u}\nupdate: {rate: 0.01}\n"
-		   "cluster: {stages: 3, place: with-stage, wait: 20s}\nstrategy: {name: %s}\n"
+		   "cluster: {stages: 3, place: with-stage, wait: 20s%s}\nstrategy: {name: %s}\n"
 		   "checkpoint: {every: 2s, memory: %s}\n"
 		   "sim: {compute: {law: exponential, mean: 600ms}, latency: 5ms, jitter: 4ms, "
 		   "closed_limit: 50ms, save_time: 20ms, faults: [%s]}\n",
-		   seed, strategy, memory, fault);
+		   more_data, seed, more_cluster, strategy, memory, fault);
 	w = watcher_new(&t.job->plan, false);
 	t.observer = watcher_note;
 	t.observer_arg = w;
@@ -57,30 +60,64 @@ static uint64_t watched(const char *strategy, uint32_t seed, const char *memory,
 	return events;
 }
 
+/* A node crashes at every stride-th event of this schedule; `last`: not always to come back. */
+static uint64_t crash(const char *strategy, uint32_t seed, const char *node, uint64_t events,
+		      uint64_t first, uint32_t stride, bool last)
+{
+	static const char *const memories[] = { "64MiB", "0B" };
+	uint64_t runs = 0;
+
+	for (uint64_t e = first; e < events; e += stride, runs++) {
+		const char *memory = memories[e / stride % 2];
+		char fault[100];
+
+		snprintf(fault, sizeof fault, "{crash: %s, event: %llu, restart: 200ms}", node,
+			 (unsigned long long)e);
+		watched(strategy, seed, memory, fault, true);
+		snprintf(fault, sizeof fault, "{crash: %s, event: %llu}", node,
+			 (unsigned long long)e);
+		if (last && e / stride % 3 == 0)
+			watched(strategy, seed, memory, fault, false);
+	}
+	return runs;
+}
+
 uint64_t stage_faults_crashes(uint32_t seed, uint32_t stride)
 {
 	static const char *const nodes[] = { "worker 0.0", "worker 0.1", "worker 0.2", "master" };
-	static const char *const memories[] = { "64MiB", "0B" };
 	uint64_t runs = 0;
 
 	for (size_t i = 0; i < COUNT(strategies); i++) {
 		const uint64_t events = watched(strategies[i], seed, "64MiB", "", true);
 
 		for (size_t k = 0; k < COUNT(nodes); k++)
-			for (uint64_t e = 1 + (k + i) % stride; e < events; e += stride, runs++) {
-				const char *memory = memories[e / stride % 2];
-				char fault[100];
-
-				snprintf(fault, sizeof fault,
-					 "{crash: %s, event: %llu, restart: 200ms}", nodes[k],
-					 (unsigned long long)e);
-				watched(strategies[i], seed, memory, fault, true);
-				snprintf(fault, sizeof fault, "{crash: %s, event: %llu}", nodes[k],
-					 (unsigned long long)e);
-				if (k < 3 && e / stride % 3 == 0)
-					watched(strategies[i], seed, memory, fault, false);
-			}
+			runs += crash(strategies[i], seed, nodes[k], events, 1 + (k + i) % stride,
+				      stride, k < 3);
 	}
+	return runs;
+}
+
+uint64_t stage_faults_lanes(uint32_t seed, uint32_t stride)
+{
+	static const char *const laned[] = { "pipedream", "pipedream-flush" };
+	uint64_t runs = 0;
+
+	more_cluster = ", lanes: [2, 1, 2]";
+	for (size_t i = 0; i < COUNT(laned); i++) {
+		uint64_t events;
+
+		more_data = i ? ", accumulate: 3" : "";
+		events = watched(laned[i], seed, "64MiB", "", true);
+		for (uint32_t cell = 0; cell < 5; cell++) {
+			char node[20];
+
+			snprintf(node, sizeof node, "worker 0.%u", cell);
+			runs += crash(laned[i], seed, node, events, 1 + cell % stride, stride,
+				      true);
+		}
+		runs += crash(laned[i], seed, "master", events, 1 + 5 % stride, stride, false);
+	}
+	more_data = more_cluster = "";
 	return runs;
 }
 

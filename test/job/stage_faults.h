@@ -11,6 +11,8 @@
  * itself with all shards at the same update and all samples in it; or, without a cell that has not
  * come back, with a checkpoint.  Returns the number of events that were tried. */
 uint64_t stage_faults_crashes(uint32_t seed, uint32_t stride);
+/* The same of cells of stages that have several lanes. */
+uint64_t stage_faults_lanes(uint32_t seed, uint32_t stride);
 /* The same with connections that break, partitions and a slow node, at moments of the run. */
 uint64_t stage_faults_links(uint32_t seed);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_stage_residual.c - what a codec owes belongs to the stage whose gradient it left out: nothing
- * of it is lost or gets to another stage, whatever is stopped, resumed or rolled back.
+/* test_stage_residual.c - what a codec owes belongs to the stage whose gradient it left out:
+ * nothing of it is lost or gets to another stage, whatever is stopped, resumed or rolled back.
  *
- * Gradients are integers that depend on positions and parameters' numbers alone, and rates are 1, so
- * all arithmetic is exact: what was subtracted and what is owed is the sum of all gradients. */
+ * Gradients are integers that depend on positions and parameters' numbers alone, and rates are 1,
+ * so all arithmetic is exact: what was subtracted and what is owed is the sum of all gradients. */
 #include "job/trial.h"
 #include "node/checkpoint_part.h"
 #include "world/memory_store.h"
@@ -298,8 +298,8 @@ static void a_rollback_takes_what_is_owed_along(void **state)
 	assert_true(rolled > 30);
 }
 
-/* What a worker owed that was lost, or left, is lost with all of its cells, and counted; nothing else
- * is missing. */
+/* What a worker owed that was lost, or left, is lost with all of its cells, and counted; nothing
+ * else is missing. */
 static void a_loss_is_counted(void **state)
 {
 	unsigned lost[2] = { 0 };

@@ -16,6 +16,8 @@
 
 /* --- without faults ----------------------------------------------------------------------- */
 
+static const char *lanes = ""; /* of the stages, as the section cluster has them */
+
 static struct pipe_run *placed(enum tw_world_kind world, const char *strategy, const char *place,
 			       const char *memory)
 {
@@ -23,9 +25,9 @@ static struct pipe_run *placed(enum tw_world_kind world, const char *strategy, c
 			MLP
 			"data: {source: digits, count: 320, tests: 40, batch: 8, accumulate: 4}\n"
 			"train: {epochs: 2, seed: 5}\nupdate: {rule: momentum, rate: 0.02}\n"
-			"cluster: {stages: 3, shards: 7, place: %s}\nstrategy: {%s}\n"
+			"cluster: {stages: 3, shards: 7, place: %s%s}\nstrategy: {%s}\n"
 			"checkpoint: {every: 0s, memory: %s}\n",
-			place, strategy, memory);
+			place, lanes, strategy, memory);
 }
 
 static void the_place_changes_no_bit(void **state)
@@ -59,6 +61,30 @@ static void the_place_changes_no_bit(void **state)
 	}
 }
 
+/* The shards of a stage are with its first lane; the others' gradients travel there. */
+static void shards_are_with_the_first_lane(void **state)
+{
+	static const char *const strategies[] = { "gate: bsp, pipeline: gpipe",
+						  "gate: bsp, pipeline: 1f1b-flush" };
+
+	(void)state;
+	lanes = ", lanes: [2, 1, 3]";
+	for (size_t k = 0; k < COUNT(strategies); k++) {
+		struct pipe_run *servers = placed(TW_WORLD_SIM, strategies[k], "servers", "64MiB");
+		struct pipe_run *cells = placed(TW_WORLD_SIM, strategies[k], "with-stage", "64MiB");
+		struct pipe_run *threads =
+			placed(TW_WORLD_THREADS, strategies[k], "with-stage", "64MiB");
+
+		pipe_same(servers, cells, strategies[k]);
+		pipe_same(servers, threads, strategies[k]);
+		assert_true(cells->ran.bytes_sent < servers->ran.bytes_sent);
+		pipe_free(servers);
+		pipe_free(cells);
+		pipe_free(threads);
+	}
+	lanes = "";
+}
+
 /* Only digests are known of a vector that is not held whole. */
 static void large_vectors_have_the_same_digest(void **state)
 {
@@ -84,6 +110,13 @@ static void lost_nodes_end_nothing(void **state)
 {
 	(void)state;
 	assert_true(stage_faults_crashes(1, 7) > 2500);
+}
+
+/* A lane without shards takes none along, and is replaced; one with shards sends all back. */
+static void lost_lanes_end_nothing(void **state)
+{
+	(void)state;
+	assert_true(stage_faults_lanes(1, 11) > 500);
 }
 
 static void broken_links_end_nothing(void **state)
@@ -131,8 +164,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_place_changes_no_bit),
+		cmocka_unit_test(shards_are_with_the_first_lane),
 		cmocka_unit_test(large_vectors_have_the_same_digest),
 		cmocka_unit_test(lost_nodes_end_nothing),
+		cmocka_unit_test(lost_lanes_end_nothing),
 		cmocka_unit_test(broken_links_end_nothing),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};

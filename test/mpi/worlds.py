@@ -45,12 +45,12 @@ OWING = "{name: gpipe, codec: {up: topk, up_share: 0.1}}"
 VERTICAL = "{gate: async, pipeline: {schedule: pipedream, vertical: true}}"
 
 
-def staged(strategy):
+def staged(strategy, cluster="stages: 3"):
     micros = 1 if strategy in ("pipedream", VERTICAL) else 4
     return (f"model: {{quadratic: {{dimension: 30000, noise: 0.3, stages: 3}}}}\n"
             f"data: {{source: none, samples: 60, batch: 3, accumulate: {micros}}}\n"
             f"train: {{epochs: 2, seed: 5, evaluate: 1}}\nupdate: {{rate: 0.02}}\n"
-            f"cluster: {{stages: 3}}\nstrategy: {strategy}\n")
+            f"cluster: {{{cluster}}}\nstrategy: {strategy}\n")
 
 
 def in_threads(text, workers):
@@ -93,9 +93,9 @@ def same_bits(launchers):
         turn += k % 2  # so that no number of ranks has one launcher only
 
 
-def stages_on(strategy, ranks, launchers):
+def stages_on(strategy, ranks, launchers, *cluster):
     """The cells of a worker are ranks, or share them."""
-    text = staged(strategy)
+    text = staged(strategy, *cluster)
     want = in_threads(text, 1)
     for launcher in launchers:
         with Run(launcher, ranks, text) as r:
@@ -118,6 +118,11 @@ def stages(launchers):
         for ranks in (2, 3, 5) if FULL else (3,):
             mine = launchers if FULL else [launchers[k % len(launchers)]]
             yield f"{strategy} on {ranks} ranks", partial(stages_on, strategy, ranks, mine)
+    for k, place in enumerate(("servers", "with-stage")):
+        for ranks in (3, 5) if FULL else (5,):
+            mine = launchers if FULL else [launchers[k % len(launchers)]]
+            cluster = f"lanes: [2, 1, 2], place: {place}"
+            yield f"{cluster} on {ranks} ranks", partial(stages_on, "gpipe", ranks, mine, cluster)
 
 
 LIBRARY = job("{gate: bsp, topology: library}", "cluster: {shards: 3}\n")

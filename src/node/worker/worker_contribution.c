@@ -117,7 +117,7 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .drift = tw_worker_deltas(w) ? b->drift : 0.0f,
 				     .own_steps = b->own_steps,
 				     .skipped = b->skipped,
-				     .lanes = tw_stage_pushers(w),
+				     .lanes = w->stage ? tw_stage_pushers(w) : 0,
 				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
 				     .loss = b->loss };
 

@@ -188,7 +188,7 @@ uint32_t tw_stage_pushers(const struct worker *w)
 {
 	const struct worker_stage *s = w->stage;
 
-	if (!s || s->post.lanes < 2 || !tw_worker_rounds(w))
+	if (s->post.lanes < 2 || !tw_worker_rounds(w))
 		return 0;
 	return s->group < s->post.lanes ? s->group : s->post.lanes;
 }
