@@ -25,8 +25,8 @@ struct tw_stage_costs {
 };
 /* Cut parts into `stages` runs so that the dearest costs least for each of its lanes; of several
  * such ways the one whose cuts are cheapest to cross in sum, then the one whose first cut is
- * earliest, and so on.  Writes stages - 1 cuts, each from 1 to parts - 1, ascending.  Pure: the same
- * costs give the same cuts.  TW_ABSENT: there are not so many stages in it.  TW_NO_MEMORY. */
+ * earliest, and so on.  Writes stages - 1 cuts, each from 1 to parts - 1, ascending.  Pure: the
+ * same costs give the same cuts.  TW_ABSENT: there are not so many stages in it.  TW_NO_MEMORY. */
 enum tw_status tw_stages_balance(struct tw_heap *heap, const struct tw_stage_costs *costs,
 				 uint32_t stages, uint32_t *cut);
 /* Costs by operations, per sample: compute and counts (has parameters) of an engine's cuts - 1
