@@ -105,7 +105,7 @@ struct tw_point {
 
 /* What a cell of a worker has done so far, since it got this identity. */
 struct tw_stage_note {
-	uint32_t cell;
+	uint32_t cell, pad;                  /* pad: 0, so that notes can be compared as bytes */
 	uint64_t forwards, backwards;        /* micro-batches */
 	int64_t forward_time, backward_time; /* ns that these took */
 	int64_t first, last;                 /* when the first began, and the last ended */

@@ -315,7 +315,7 @@ static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why
 	} else if (rounds && counts_each(p)) {
 		sentence =
 			"treats every contribution of a round on its own, and the lanes of a stage "
-			"share one; use the mean of a round, or leave lanes out";
+			"share one; use apply: sum and sum: mean, or leave lanes out";
 	} else if (!rounds && (p->gate->traits & (TW_GATE_ACTIVE | TW_GATE_COLLECTS))) {
 		sentence = "counts the contributions of workers, and here every lane makes some; "
 			   "use gate: [at-once gate], or leave lanes out";
