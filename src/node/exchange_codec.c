@@ -209,11 +209,16 @@ static void name_more(char *out, size_t room, const struct holder *h)
 	snprintf(out, room, "codec.%zu", h->range.from);
 }
 
-/* The parameters of all holders, without a gap between: those of the vector, or of a stage. */
+/* The parameters of the vector, or those of the stage that the holders have. */
 static void extent(const struct exchange *x, size_t *from, size_t *n)
 {
 	size_t to = 0;
 
+	if (!tw_plan_is_staged(x->plan)) {
+		*from = 0;
+		*n = x->plan->problem.trainable;
+		return;
+	}
 	*from = SIZE_MAX;
 	for (uint32_t k = 0; k < x->holders; k++) {
 		const struct tw_holding *r = &x->holder[k].range;
