@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 sys.dont_write_bytecode = True
-from cluster import SLACK, THALWEG, Cluster, free_port, main, need
+from cluster import SLACK, THALWEG, Cluster, TooShort, free_port, main, need
 from links import SKIPPED, Namespaces, usable
 
 SCHEDULES = {
@@ -176,6 +176,11 @@ def page(serve, name):
             return answer.read().decode()
     except urllib.error.HTTPError as e:  # 503: somebody is waited for
         return e.read().decode()
+    except OSError as e:
+        serve.child.wait(timeout=20)
+        if serve.child.returncode == 0:
+            raise TooShort(f"the run was over before it showed /{name}") from e
+        raise
 
 
 def health(schedule):
@@ -203,8 +208,8 @@ def health(schedule):
             for figure in ("micro_batches_total", "forward_seconds_total",
                            "backward_seconds_total", "sent_bytes_total", "memory_bytes"):
                 for stage in range(3):
-                    found = re.search(rf'thalweg_stage_{figure}{{worker="0",stage="{stage}",lane="0"}} (\S+)',
-                                      text)
+                    labels = f'{{worker="0",stage="{stage}",lane="0"}}'
+                    found = re.search(rf"thalweg_stage_{figure}{labels} (\S+)", text)
                     need(found and float(found.group(1)) > 0, f"{figure} of stage {stage}")
             done = {k: p["micro_batches"] for k, p in places().items()}
             cells(c, serve)["0.1"].kill()
