@@ -370,7 +370,7 @@ TESTS = {
     "same_lanes": (same("gpipe", lanes=(2, 1, 2)), 2),
     "kill_last": (kill("gpipe", 2, waits=False), 12),
     "kill_lane": (kill("pipedream", 1, waits=False, lanes=(2, 1, 1)), 12),
-    "health": (health("gpipe"), 12),
+    "health": (health("gpipe"), 96),
 }
 
 
