@@ -3,6 +3,7 @@
  * get parameters back: large reads and writes, both directions at the same time, no frames, no
  * hashes, nobody else. */
 #include "bench/raw_socket.h"
+#include "wire/address.h"
 
 #include "bench/bench.h"
 #include "bench/children.h"
@@ -220,6 +221,8 @@ static bool connect_loopback(int fd[2])
 
 	fd[0] = -1;
 	fd[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	tw_address_unpace(listener); /* as ours */
+	tw_address_unpace(fd[1]);
 	good = listener >= 0 && fd[1] >= 0 && bind(listener, (struct sockaddr *)&a, len) == 0 &&
 	       listen(listener, 1) == 0 &&
 	       getsockname(listener, (struct sockaddr *)&a, &len) == 0 &&

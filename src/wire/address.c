@@ -277,8 +277,7 @@ static bool numbers_of(const struct sockaddr_storage *sa, socklen_t bytes, struc
 	return true;
 }
 
-/* Best before the connection is there: an algorithm that has begun to pace leaves its timers. */
-static void unpace(int fd)
+void tw_address_unpace(int fd)
 {
 	/* where that is not allowed, it is slower */
 	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, UNPACED, sizeof UNPACED - 1);
@@ -297,7 +296,7 @@ static int listen_at(const struct sockaddr *sa, socklen_t bytes)
 	if (sa->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
 	if (loopback(sa))
-		unpace(fd);
+		tw_address_unpace(fd);
 	if (bind(fd, sa, bytes) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	problem = errno;
@@ -419,7 +418,7 @@ static int dial_at(const struct sockaddr *sa, socklen_t bytes)
 		return -1;
 	tw_address_tune(fd);
 	if (loopback(sa))
-		unpace(fd);
+		tw_address_unpace(fd);
 	if (connect(fd, sa, bytes) && errno != EINPROGRESS && errno != EINTR)
 		problem = errno;
 	else if (own_echo(fd, sa, bytes))
@@ -475,7 +474,7 @@ void tw_address_tune(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
 			   sizeof options[i].value);
 	if (tw_address_stays_here(fd))
-		unpace(fd);
+		tw_address_unpace(fd);
 }
 
 void tw_address_widen_pair(int fd)

@@ -40,6 +40,9 @@ enum tw_status tw_address_dial(const struct tw_address *a, unsigned attempt, int
 bool tw_address_stays_here(int fd);
 /* A socket pair's buffer: room for as much as one side writes at a time. */
 void tw_address_widen_pair(int fd);
+/* Whatever the system's congestion control is, do not pace what is sent by timers.  Best before the
+ * connection is there: an algorithm that has begun to pace leaves its timers. */
+void tw_address_unpace(int fd);
 /* Options of a connection that was accepted.  What stays on this machine is not paced, whatever the
  * system does elsewhere; a listener on loopback and who dials loopback see to that from the first
  * byte on. */
