@@ -35,6 +35,8 @@ static const struct hybrid {
 	{ "gate: softsync, collect: 2, pipeline: pipedream", 1, AT_LEAST, NULL, 3 },
 	{ "gate: ssp, lead: 1, pipeline: pipedream", 1, AT_LEAST, NULL, 3 },
 	{ "gate: ssp, lead: 0, pipeline: 1f1b-flush", 2, AT_LEAST, NULL, 3 },
+	{ "gate: async, pipeline: pipedream, codec: {up: onebit}", 1, AT_LEAST, NULL, 3 },
+	{ "gate: bsp, pipeline: 1f1b-flush, codec: {up: topk, up_share: 0.3}", 2, ONCE, NULL, 3 },
 }, laned[] = {
 	{ "gate: async, pipeline: pipedream", 1, AT_LEAST, "[2, 1, 1]", 4 },
 	{ "gate: async, pipeline: {schedule: pipedream, stash: false}, codec: {act: int8}", 2,

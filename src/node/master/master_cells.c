@@ -250,11 +250,15 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	c->boot = msg->b.hello.boot;
 	put(m, ctx, c, true);
 	slot = tw_cell_slot(m, c);
-	if (m->members.cells.here[slot] < tw_plan_cells(m->plan))
+	if (m->members.cells.here[slot] < tw_plan_cells(m->plan)) {
 		say_missing(m, ctx, slot);
-	else /* (2) */
-		tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
-				  tw_cell_at(m, slot, 0)->boot);
+		return;
+	}
+	tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
+			  tw_cell_at(m, slot, 0)->boot); /* (2) */
+	/* as of every other who comes while a cut is made */
+	tw_cut_snap_worker(m, ctx, slot);
+	tw_stuck_owes_part(m);
 }
 
 void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who)
