@@ -689,7 +689,8 @@ void tw_option_accepts(const struct tw_option *row, char *out, size_t room)
 		snprintf(out, room, "a word, or a list of words");
 		break;
 	case TW_F64S:
-		snprintf(out, room, "a list of numbers%s such as [0.1, 1]", range);
+		snprintf(out, room, "a list of numbers%s such as %s", range,
+			 row->min < 1 ? "[0.1, 1]" : "[2, 1]");
 		break;
 	case TW_EXTENT:
 		snprintf(out, room, "height and width%s, such as 5x5, or one number for both",
