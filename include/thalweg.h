@@ -16,11 +16,15 @@
  * are independent and may be used at the same time.
  *
  * Failures.  Functions that can fail return a status and fill *why, which may be NULL, with one
- * sentence; outputs are written on success only.  NULL for a pointer that may not be NULL is
- * THALWEG_BAD_INPUT and a sentence; functions without a status then do nothing and return 0 or
- * NULL.  The library does not write to stdout or stderr, handle signals or end the process, with
- * one exception: if it finds its own memory in an impossible state, it reports that on stderr and
- * aborts.
+ * sentence; on success they clear it.  Outputs are written on success only.  NULL for a pointer
+ * that may not be NULL is THALWEG_BAD_INPUT and a sentence; functions without a status then do
+ * nothing and return 0 or NULL.  The library does not write to stdout or stderr, handle signals or
+ * end the process, with one exception: if it finds its own memory in an impossible state, it
+ * reports that on stderr and aborts.
+ *
+ * Environment.  THALWEG_ISA=avx2 or =plain limits the instruction set, as it does for the program;
+ * it is read when the library is loaded.  If it names none, opening a job or a model is
+ * THALWEG_BAD_INPUT.
  *
  * Versions.  Structs here may grow between minor versions, and the shared library's name changes
  * with them; programs must initialise structs with { 0 } or designated initialisers. */
@@ -160,7 +164,7 @@ struct thalweg_request {
 	const char *text; /* the job itself, YAML; relative paths start at the current folder */
 	const char *const *set; /* overrides, "train.seed=2" */
 	size_t sets;
-	int environment; /* also read THALWEG_ variables, as the program does */
+	int environment; /* also read THALWEG_ variables that name fields, as the program does */
 	enum thalweg_world world;
 	const struct thalweg_engine *engine; /* then the job has no model and no data.source */
 	thalweg_listener listen;             /* may be NULL */

@@ -35,6 +35,9 @@ struct thalweg_job {
 /* Copy the internal sentence to the caller's struct, and return its status. */
 enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error *said);
 
+/* THALWEG_OK, and nothing in the caller's struct of what an earlier call left there. */
+enum thalweg_status tw_api_done(struct thalweg_error *why);
+
 /* THALWEG_BAD_INPUT with the sentence that this argument of a function is NULL. */
 enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
 				const char *argument);

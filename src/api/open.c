@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open.c - a job of the public header: opened, checked, closed, and its tensors. */
 #include "api/handle.h"
+#include "base/isa.h"
 #include "run/open_engine.h"
 
 #include <inttypes.h>
@@ -41,6 +42,13 @@ enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error
 		memcpy(why->text, said->text, sizeof why->text);
 	}
 	return (enum thalweg_status)said->status;
+}
+
+enum thalweg_status tw_api_done(struct thalweg_error *why)
+{
+	if (why)
+		*why = (struct thalweg_error){ .status = THALWEG_OK };
+	return THALWEG_OK;
 }
 
 enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
@@ -108,7 +116,7 @@ static enum tw_status check(const struct thalweg_request *q, struct tw_error *wh
 	for (size_t k = 0; k < q->sets; k++)
 		if (!q->set[k])
 			return tw_fail(why, TW_BAD_INPUT, "override number %zu is NULL", k);
-	return TW_OK;
+	return tw_isa_check(why);
 }
 
 /* What the job must know of the engine, as overrides. */
@@ -211,7 +219,7 @@ enum thalweg_status thalweg_open(const struct thalweg_request *request, struct t
 		return tw_api_fail(why, &said);
 	}
 	*out = h;
-	return THALWEG_OK;
+	return tw_api_done(why);
 }
 
 void thalweg_close(struct thalweg_job *h)

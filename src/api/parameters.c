@@ -72,7 +72,7 @@ enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct
 		return tw_api_fail(why, &said);
 	h->heap->put(h->heap, h->vector);
 	h->vector = vector;
-	return THALWEG_OK;
+	return tw_api_done(why);
 }
 
 /* The model card, so that the file alone is enough to predict; for free(). */
@@ -180,7 +180,7 @@ enum thalweg_status thalweg_save(struct thalweg_job *h, const char *path, struct
 
 	if (!h || !path)
 		return tw_api_null(why, "thalweg_save", h ? "path" : "job");
-	return save(h, path, &said) == TW_OK ? THALWEG_OK : tw_api_fail(why, &said);
+	return save(h, path, &said) == TW_OK ? tw_api_done(why) : tw_api_fail(why, &said);
 }
 
 /* --- evaluation ------------------------------------------------------------------------------- */
@@ -223,5 +223,5 @@ enum thalweg_status thalweg_evaluate(struct thalweg_job *h, struct thalweg_score
 		.accuracy = sum.correct < 0 ? NAN : sum.correct / (double)sum.samples,
 		.samples = sum.samples,
 	};
-	return THALWEG_OK;
+	return tw_api_done(why);
 }

@@ -2,6 +2,7 @@
 /* predict.c - a trained network that predicts rows in memory. */
 #include "api/handle.h"
 
+#include "base/isa.h"
 #include "query/trained_model.h"
 
 #include <stdlib.h>
@@ -60,6 +61,8 @@ enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **
 
 	if (!path || !out)
 		return tw_api_null(why, "thalweg_model_open", path ? "out" : "path");
+	if (tw_isa_check(&said) != TW_OK)
+		return tw_api_fail(why, &said);
 	m = calloc(1, sizeof *m);
 	st = m ? tw_trained_open(path, NULL, &none, &silence, &m->trained, &said)
 	       : tw_fail(&said, TW_NO_MEMORY, "no memory for the model");
@@ -71,7 +74,7 @@ enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **
 	}
 	describe(m);
 	*out = m;
-	return THALWEG_OK;
+	return tw_api_done(why);
 }
 
 void thalweg_model_close(struct thalweg_model *m)
@@ -114,7 +117,7 @@ enum thalweg_status thalweg_predict(struct thalweg_model *m, const float *rows, 
 					out + (from + k) * m->facts.outputs);
 	}
 	if (st == TW_OK)
-		return THALWEG_OK;
+		return tw_api_done(why);
 	tw_fail(&said, st, "the rows cannot be computed: %s", tw_status_name(st));
 	return tw_api_fail(why, &said);
 }

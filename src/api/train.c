@@ -227,5 +227,5 @@ enum thalweg_status thalweg_train(struct thalweg_job *h, const char *directory, 
 		h->heap->put(h->heap, vector);
 	if (result && h->json && (st == TW_OK || st == TW_INTERRUPTED))
 		fill(h->result, h->json, result);
-	return st == TW_OK ? THALWEG_OK : tw_api_fail(why, &said);
+	return st == TW_OK ? tw_api_done(why) : tw_api_fail(why, &said);
 }

@@ -5,6 +5,7 @@
  * with a logarithm, sine and cosine of our own: only + - * / and sqrt in double, without branches,
  * so they run in vectors and give the same bits on every machine, which libm does not promise. */
 #include "base/rng.h"
+#include "base/isa.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -221,7 +222,7 @@ __attribute__((target("avx2"))) static void fill_avx2(const struct tw_rng *r, ui
 void tw_rng_gauss_fill(const struct tw_rng *r, uint64_t a, uint64_t first, float *out, uint64_t n)
 {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2")) {
+	if (tw_isa() >= TW_ISA_AVX2) {
 		fill_avx2(r, a, first, out, n);
 		return;
 	}

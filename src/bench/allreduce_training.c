@@ -5,7 +5,7 @@
 #include "bench/harness_peers.h"
 #include "bench/timed_engine.h"
 #include "run/open_engine.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* bench.c - the list of benches, and what they share. */
 #include "bench/bench.h"
 
-#include "vec/clone.h"
+#include "base/isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>

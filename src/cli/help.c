@@ -13,6 +13,17 @@ static const char exits[] = "0 done; 1 failed at run time; 2 the request was wro
 			    "interrupted after a clean checkpoint, run the same command again "
 			    "to resume; 128+n on signal n.";
 
+static const struct {
+	const char *name, *help;
+} variables[] = {
+	{ "THALWEG_ISA",
+	  "use at most this instruction set: plain, avx2 or avx512; --isa overrides it" },
+	{ "THALWEG_KEY_FILE", "file with the cluster's key; --key overrides it" },
+	{ "THALWEG_KEY", "the cluster's key itself" },
+	{ "THALWEG_TRAIN_SEED=7", "the field train.seed of a job; other fields have their path in "
+				  "capitals, too" },
+};
+
 /* "--run DIR" or "-q, --quiet" into out. */
 static void spelled(const struct tw_flag *f, char *out, size_t room)
 {
@@ -55,6 +66,9 @@ void tw_help_overview(FILE *out)
 			tw_verb_all[i]->words, tw_verb_all[i]->help);
 	fprintf(out, "\nflags of every verb:\n");
 	flags_plain(out, tw_common_flags);
+	fprintf(out, "\nenvironment variables:\n");
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		fprintf(out, "  %-20s  %s\n", variables[i].name, variables[i].help);
 	fprintf(out, "\nExit codes: %s\n", exits);
 	fprintf(out, "Start with: thalweg sim examples/asgd.yaml\n");
 }
@@ -97,6 +111,10 @@ void tw_help_markdown(FILE *out)
 {
 	fprintf(out, "# Command line\n\nExit codes: %s\n\nFlags of every verb:\n\n", exits);
 	flags_markdown(out, tw_common_flags);
+	fprintf(out, "Environment variables:\n\n| variable | what it does |\n| --- | --- |\n");
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		fprintf(out, "| `%s` | %s |\n", variables[i].name, variables[i].help);
+	fputc('\n', out);
 	for (size_t i = 0; tw_verb_all[i]; i++) {
 		const struct tw_verb *v = tw_verb_all[i];
 
@@ -214,7 +232,12 @@ void tw_help_man(FILE *out)
 	tw_job_reference(out, TW_REFERENCE_ROFF);
 	fprintf(out, ".SH EXIT STATUS\n");
 	roff(out, exits);
-	fprintf(out,
-		"\n.SH ENVIRONMENT\nA field of a job may be given as\n.B THALWEG_\nand its path "
-		"in capitals, with underscores for the dots: THALWEG_TRAIN_SEED=7.\n");
+	fprintf(out, "\n.SH ENVIRONMENT\n");
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+		fprintf(out, ".TP\n.B ");
+		roff(out, variables[i].name);
+		fputc('\n', out);
+		roff(out, variables[i].help);
+		fputc('\n', out);
+	}
 }

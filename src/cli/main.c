@@ -3,6 +3,7 @@
 #include "cli/args.h"
 #include "cli/help.h"
 #include "cli/terminal.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +21,10 @@ static int call_verb(const struct tw_args *a, struct tw_terminal *terminal)
 		.quiet = a->common.quiet,
 	};
 
+	struct tw_error why = { .status = TW_OK };
+
+	if (tw_run_isa_check(&why) != TW_OK)
+		return tw_exit_for(&call, &why);
 	return a->verb->run(&call);
 }
 

@@ -25,7 +25,7 @@
  * for the machine, also for odd channels and groups. */
 #include "graph/layouts.h"
 #include "graph/conv.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 
 enum shape_class { DENSE, GROUPED, DEPTHWISE, CLASSES };
 

@@ -8,11 +8,11 @@
 #include "base/grow.h"
 #include "graph/inner.h"
 #include "graph/shape.h"
+#include "base/isa.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mman.h>
 
 struct made {
@@ -66,8 +66,50 @@ static bool first_product(void)
 	return dnnl_sgemm('N', 'N', 2, 2, 2, 1, a, 2, a, 2, 0, c, 2) == dnnl_success;
 }
 
+static _Atomic uint32_t chosen; /* 1 + index of an instruction set: oneDNN takes it once */
+
+enum tw_status tw_onednn_isa(const char *name)
+{
+	static const struct {
+		const char *name;
+		dnnl_cpu_isa_t isa;
+	} known[] = {
+		{ "avx512", dnnl_cpu_isa_all },
+		{ "avx2", dnnl_cpu_isa_avx2 },
+		{ "plain", dnnl_cpu_isa_sse41 },
+	};
+
+	for (uint32_t k = 0; k < sizeof known / sizeof *known; k++) {
+		if (strcmp(known[k].name, name))
+			continue;
+		if (chosen == k + 1)
+			return TW_OK;
+		if (dnnl_set_max_cpu_isa(known[k].isa) != dnnl_success)
+			return TW_REFUSED;
+		chosen = k + 1;
+		return TW_OK;
+	}
+	return TW_BAD_INPUT;
+}
+
+/* Before oneDNN chooses by itself. */
+static void obey_limit(void)
+{
+	enum tw_isa limit;
+
+	if (!chosen && tw_isa_limit(&limit))
+		tw_onednn_isa(tw_isa_name(limit));
+}
+
+dnnl_cpu_isa_t tw_onednn_effective_isa(void)
+{
+	obey_limit();
+	return dnnl_get_effective_cpu_isa();
+}
+
 static void make_engine(void)
 {
+	obey_limit();
 	if (!has_room(ROOM) || !first_product())
 		return;
 	if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
@@ -393,29 +435,4 @@ enum tw_status tw_onednn_describe(const struct tw_shape *s, uint32_t batch, int 
 	if (s->rank != 3 || (layout == TW_LAYOUT_BLOCK16 && s->d[0] % 16 != 0))
 		return TW_BAD_INPUT;
 	return tw_onednn_status(dnnl_memory_desc_init_by_tag(out, 4, d, dnnl_f32, tag[layout]));
-}
-
-enum tw_status tw_onednn_isa(const char *name)
-{
-	static const struct {
-		const char *name;
-		dnnl_cpu_isa_t isa;
-	} known[] = {
-		{ "avx512", dnnl_cpu_isa_all },
-		{ "avx2", dnnl_cpu_isa_avx2 },
-		{ "plain", dnnl_cpu_isa_sse41 },
-	};
-	static _Atomic uint32_t chosen; /* 1 + index: oneDNN takes it once */
-
-	for (uint32_t k = 0; k < sizeof known / sizeof *known; k++) {
-		if (strcmp(known[k].name, name))
-			continue;
-		if (chosen == k + 1)
-			return TW_OK;
-		if (dnnl_set_max_cpu_isa(known[k].isa) != dnnl_success)
-			return TW_REFUSED;
-		chosen = k + 1;
-		return TW_OK;
-	}
-	return TW_BAD_INPUT;
 }

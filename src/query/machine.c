@@ -67,6 +67,6 @@ json_t *tw_query_libraries(void)
 	char version[120];
 
 	snprintf(version, sizeof version, "%d.%d.%d, will use %s", v->major, v->minor, v->patch,
-		 isa_name(dnnl_get_effective_cpu_isa()));
+		 isa_name(tw_onednn_effective_isa()));
 	return json_pack("{s:s, s:s}", "onednn", version, "zlib", zlibVersion());
 }

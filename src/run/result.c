@@ -5,7 +5,7 @@
 #include "base/printable.h"
 #include "checkpoint/digest.h"
 #include "spec/field.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 
 #include <inttypes.h>
 #include <math.h>

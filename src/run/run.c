@@ -13,7 +13,7 @@
 #include "checkpoint/checkpoint_directory.h"
 #include "checkpoint/tensors.h"
 #include "node/checkpoint_part.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 #include "world/memory_store.h"
 #include "world/threads.h"
 #include "world/trace.h"
@@ -772,20 +772,28 @@ enum tw_status tw_run_check(struct tw_job *job, struct tw_error *why)
 
 enum tw_status tw_run_isa(const char *name, struct tw_error *why)
 {
-	static const enum tw_isa all[] = { TW_ISA_PLAIN, TW_ISA_AVX2, TW_ISA_AVX512 };
+	enum tw_isa isa;
 
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-		if (strcmp(name, tw_isa_name(all[i])) != 0)
-			continue;
-		if (tw_isa_pin(all[i]) && tw_onednn_isa(name) == TW_OK)
-			return TW_OK;
-		return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
-			       tw_isa_name(tw_isa()));
-	}
-	return tw_fail(why, TW_BAD_INPUT, "--isa: needs plain, avx2 or avx512, not '%s'", name);
+	if (!tw_isa_find(name, &isa))
+		return tw_fail(why, TW_BAD_INPUT, "--isa: needs plain, avx2 or avx512, not '%s'",
+			       name);
+	if (tw_isa_pin(isa) && tw_onednn_isa(name) == TW_OK)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
+		       tw_run_isa_machine());
+}
+
+enum tw_status tw_run_isa_check(struct tw_error *why)
+{
+	return tw_isa_check(why);
 }
 
 const char *tw_run_isa_name(void)
 {
 	return tw_isa_name(tw_isa());
+}
+
+const char *tw_run_isa_machine(void)
+{
+	return tw_isa_name(tw_isa_machine());
 }

@@ -232,6 +232,8 @@ enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes
 				const char *const *set, size_t n, const char *const *environ_,
 				enum tw_world_kind world, struct tw_job **out,
 				struct tw_error *why);
+/* Is this ("THALWEG_NAME" or "THALWEG_NAME=value") a variable of the program and no field? */
+bool tw_variable_of_program(const char *variable);
 /* A job in memory, and what is put over it; all of it stays the caller's. */
 struct tw_job_text {
 	const char *name, *text;

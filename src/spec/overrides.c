@@ -249,6 +249,18 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 	return false;
 }
 
+/* The cluster's key is never the job's; the instruction set is the machine's. */
+bool tw_variable_of_program(const char *variable)
+{
+	static const char *const names[] = { "THALWEG_KEY", "THALWEG_KEY_FILE", "THALWEG_ISA" };
+	const size_t n = strcspn(variable, "=");
+
+	for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+		if (n == strlen(names[k]) && memcmp(variable, names[k], n) == 0)
+			return true;
+	return false;
+}
+
 static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 {
 	static const char prefix[] = "THALWEG_";
@@ -258,15 +270,14 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 	struct tw_name_list all = { .count = 0 };
 	size_t n;
 
-	if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || !equals)
+	if (strncmp(variable, prefix, sizeof prefix - 1) != 0 || !equals ||
+	    tw_variable_of_program(variable))
 		return TW_OK;
 	n = (size_t)(equals - variable);
 	if (n >= sizeof name)
 		n = sizeof name - 1;
 	memcpy(name, variable, n);
 	name[n] = '\0';
-	if (strcmp(name, "THALWEG_KEY") == 0 || strcmp(name, "THALWEG_KEY_FILE") == 0)
-		return TW_OK; /* the cluster's key, which is no field and never the job's */
 	source.name = tw_arena_text(r->keep, tw_tree_show(name, shown, sizeof shown));
 	if (!source.name)
 		return tw_read_no_memory(r);

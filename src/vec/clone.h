@@ -12,19 +12,7 @@
 #ifndef TW_VEC_CLONE_H
 #define TW_VEC_CLONE_H
 
-#include <stdbool.h>
-
-enum tw_isa { TW_ISA_PLAIN, TW_ISA_AVX2, TW_ISA_AVX512 };
-
-/* What kernels use now: the best the machine has, or what tw_isa_pin said. */
-extern enum tw_isa tw_isa_now; /* set before main; written by tw_isa_pin only */
-static inline enum tw_isa tw_isa(void)
-{
-	return tw_isa_now;
-}
-/* Use at most `isa` from now on; false if the machine lacks it.  Call before any thread starts. */
-bool tw_isa_pin(enum tw_isa isa);
-const char *tw_isa_name(enum tw_isa isa); /* "avx512", "avx2", "plain" */
+#include "base/isa.h"
 
 /* gcc only: clang knows neither all of these names nor the vector width. */
 #if defined(__x86_64__) && !defined(__clang__)

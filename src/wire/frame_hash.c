@@ -2,6 +2,8 @@
 /* frame_hash.c - which vectors hash the frames on this machine. */
 #include "wire/frame_hash.h"
 
+#include "base/isa.h"
+
 static void update(XXH3_state_t *state, const void *bytes, size_t len)
 {
 	XXH3_64bits_update(state, bytes, len);
@@ -17,9 +19,9 @@ static const struct tw_frame_hash plain = { .update = update, .whole = whole };
 const struct tw_frame_hash *tw_frame_hash(void)
 {
 #ifdef TW_FRAME_HASH_WIDE
-	if (__builtin_cpu_supports("avx512f"))
+	if (tw_isa() == TW_ISA_AVX512)
 		return &tw_frame_hash_avx512;
-	if (__builtin_cpu_supports("avx2"))
+	if (tw_isa() == TW_ISA_AVX2)
 		return &tw_frame_hash_avx2;
 #endif
 	return &plain;

@@ -181,11 +181,48 @@ static int finish(void **state)
 	return scratch_remove(state);
 }
 
+/* Every function that takes *why clears it when it succeeds. */
+static void success_clears_the_error(void **state)
+{
+	static const struct thalweg_error old = { .status = THALWEG_IO, .text = "old" };
+	const struct thalweg_request q = { .text = "data: {samples: 30, batch: 3}\n"
+						   "model: {quadratic: {dimension: 4}}\n"
+						   "train: {epochs: 1}\nupdate: {rate: 0.1}\n"
+						   "cluster: {workers: 1}\n",
+					   .verbosity = -1 };
+	struct thalweg_job *h = NULL;
+	struct thalweg_model *m = NULL;
+	struct thalweg_score score;
+	struct thalweg_error why;
+	float out[2];
+
+#define CLEARS(call)                                                                               \
+	do {                                                                                       \
+		why = old;                                                                         \
+		assert_int_equal(call, THALWEG_OK);                                                \
+		assert_int_equal(why.status, THALWEG_OK);                                          \
+		assert_string_equal(why.text, "");                                                 \
+	} while (0)
+	CLEARS(thalweg_open(&q, &h, &why));
+	CLEARS(thalweg_train(h, NULL, 0, NULL, &why));
+	CLEARS(thalweg_evaluate(h, &score, &why));
+	CLEARS(thalweg_save(h, path_of("quadratic.safetensors"), &why));
+	CLEARS(thalweg_load(h, path_of("quadratic.safetensors"), &why));
+	thalweg_close(h);
+	CLEARS(thalweg_model_open(path_of("saved.safetensors"), &m, &why));
+	CLEARS(thalweg_predict(m, rows[0], 1, out, &why));
+	CLEARS(thalweg_predict(m, NULL, 0, NULL, &why));
+	thalweg_model_close(m);
+	assert_int_equal(thalweg_open(&q, &h, NULL), THALWEG_OK); /* nobody asks */
+	thalweg_close(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_predicts_what_was_evaluated),
 		cmocka_unit_test(wrong_calls_are_told),
+		cmocka_unit_test(success_clears_the_error),
 		cmocka_unit_test(a_model_of_its_own_cannot_be_known),
 	};
 

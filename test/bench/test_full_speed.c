@@ -8,7 +8,7 @@
 /* labels: full serial */
 #include "base/skipping.h"
 #include "bench/cases.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -92,11 +92,13 @@ bool all_finite(const float *x, size_t n)
 
 bool isa_next(int *isa)
 {
-	while (++*isa <= TW_ISA_AVX512)
-		if (tw_isa_pin((enum tw_isa) * isa))
-			return true;
-	for (int best = TW_ISA_AVX512; !tw_isa_pin((enum tw_isa)best);)
-		best--;
+	static enum tw_isa best;
+
+	if (*isa < 0)
+		best = tw_isa();
+	if (++*isa <= (int)best)
+		return tw_isa_pin((enum tw_isa) * isa);
+	tw_isa_pin(best);
 	return false;
 }
 

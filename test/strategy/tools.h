@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/option.h"
-#include "vec/clone.h"
+#include "base/isa.h"
 
 #include <stdbool.h>
 
@@ -30,8 +30,8 @@ void edges(float *out, size_t n, uint64_t what, float largest);
 bool same_bits(const float *a, const float *b, size_t n);
 bool all_finite(const float *x, size_t n);
 
-/* for (int isa = -1; isa_next(&isa);) pins each instruction set this machine has, plain first,
- * and ends with the best one in use. */
+/* for (int isa = -1; isa_next(&isa);) pins each instruction set up to the one in use, plain first,
+ * and ends with that. */
 bool isa_next(int *isa);
 
 #define CHECK(truth) assert_true(truth)

@@ -68,7 +68,7 @@ static void clear_environment(void)
 		const size_t n = strcspn(environ[k], "=");
 
 		if (strncmp(environ[k], prefix, sizeof prefix - 1) != 0 || n >= sizeof name ||
-		    strncmp(environ[k], "THALWEG_KEY", 11) == 0) {
+		    tw_variable_of_program(environ[k])) {
 			k++;
 			continue;
 		}

@@ -68,12 +68,12 @@ static json_t *machine(void)
 		cache[0] = '\0';
 	if (uname(&system))
 		return NULL;
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:o}", "version", TW_VERSION,
-			 "system", system.sysname, "cpu", cpu, "isa", tw_run_isa_name(), "cores",
-			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "memory_bytes",
-			 page * (double)sysconf(_SC_PHYS_PAGES), "memory_free_bytes",
-			 page * (double)sysconf(_SC_AVPHYS_PAGES), "cache", cache, "libraries",
-			 libraries());
+	return json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:o}", "version", TW_VERSION,
+		"system", system.sysname, "cpu", cpu, "isa", tw_run_isa_name(), "machine_isa",
+		tw_run_isa_machine(), "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+		"memory_bytes", page * (double)sysconf(_SC_PHYS_PAGES), "memory_free_bytes",
+		page * (double)sysconf(_SC_AVPHYS_PAGES), "cache", cache, "libraries", libraries());
 }
 
 /* --- what is good to have --- */
@@ -228,14 +228,17 @@ static void line(const char *label, const char *text)
 
 static void print(const json_t *r)
 {
+	const char *isa = json_string_value(json_object_get(r, "isa"));
+	const char *machine_isa = json_string_value(json_object_get(r, "machine_isa"));
 	const json_t *c, *v;
 	const char *name;
 	size_t i;
 
 	line("thalweg", TW_VERSION);
 	printf("%-12s %s, %lld cores, %s\n", "cpu", json_string_value(json_object_get(r, "cpu")),
-	       (long long)json_integer_value(json_object_get(r, "cores")),
-	       json_string_value(json_object_get(r, "isa")));
+	       (long long)json_integer_value(json_object_get(r, "cores")), machine_isa);
+	if (strcmp(isa, machine_isa) != 0)
+		printf("%-12s %s; THALWEG_ISA sets this limit\n", "uses", isa);
 	printf("%-12s %.1f GiB, %.1f GiB free\n", "memory",
 	       json_number_value(json_object_get(r, "memory_bytes")) / 1073741824.0,
 	       json_number_value(json_object_get(r, "memory_free_bytes")) / 1073741824.0);
