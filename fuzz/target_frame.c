@@ -277,7 +277,7 @@ static void receive(const struct wire *w, uint8_t choice, unsigned refuse, size_
 	tw_fuzz_heap_init(&r.heap, refuse,
 			  w->n * 2 + PAYLOAD_MOST * 2 + w->frames * 1024 + tw_frame_memory() * 2);
 	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0);
-	s = tw_stream_plain(&r.heap.heap, fd[0], "fuzz");
+	s = tw_stream_plain(&r.heap.heap, fd[0]);
 	reader = tw_reader_new(&r.heap.heap, &owner);
 	if (s && reader) {
 		send_all(reader, s, fd[1], w, step, most);

@@ -29,7 +29,6 @@ struct tw_stream {
 	bool ended;       /* nothing more comes */
 	bool broken;      /* `why` says it */
 	bool deaf;        /* the other side takes nothing more; what it said before can be read */
-	char peer[TW_ADDRESS_TEXT];
 	char why[500];
 };
 
@@ -44,7 +43,7 @@ static enum tw_flow wait_for(struct tw_stream *s, unsigned events)
 static enum tw_flow broken_by(struct tw_stream *s, int error)
 {
 	s->broken = true;
-	snprintf(s->why, sizeof s->why, "the connection to %s broke: %s", s->peer, strerror(error));
+	snprintf(s->why, sizeof s->why, "the connection broke: %s", strerror(error));
 	return TW_FLOW_BROKEN;
 }
 
@@ -61,7 +60,7 @@ static bool would_wait(int error)
 	return error == EAGAIN || error == EWOULDBLOCK;
 }
 
-static struct tw_stream *stream_new(struct tw_heap *heap, int fd, const char *peer)
+static struct tw_stream *stream_new(struct tw_heap *heap, int fd)
 {
 	struct tw_stream *s = tw_heap_zeros(heap, sizeof *s);
 	int flags;
@@ -71,7 +70,6 @@ static struct tw_stream *stream_new(struct tw_heap *heap, int fd, const char *pe
 	s->heap = heap;
 	s->socket.fd = fd;
 	s->wants = EPOLLIN;
-	snprintf(s->peer, sizeof s->peer, "%s", peer);
 	flags = fcntl(fd, F_GETFL);
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		broken_by(s, errno);
@@ -141,7 +139,7 @@ static enum tw_flow tls_stopped(struct tw_stream *s)
 		return TW_FLOW_END;
 	}
 	s->broken = true;
-	tw_tls_why(s->tls, s->ssl, &s->socket, s->peer, s->why, sizeof s->why);
+	tw_tls_why(s->tls, s->ssl, &s->socket, s->why, sizeof s->why);
 	return TW_FLOW_BROKEN;
 }
 
@@ -170,7 +168,7 @@ static enum tw_flow tls_shake(struct tw_stream *s)
 		return tls_stopped(s);
 	if (!tw_tls_proved(s->tls, s->ssl)) {
 		s->broken = true;
-		snprintf(s->why, sizeof s->why, "%s has %s", s->peer,
+		snprintf(s->why, sizeof s->why, "it has %s",
 			 s->tls->keyed ? "another key, or none" : "shown no certificate");
 		return TW_FLOW_BROKEN;
 	}
@@ -275,9 +273,9 @@ static enum tw_flow tls_write(struct tw_stream *s, const struct iovec *from, int
 
 /* --- streams --- */
 
-struct tw_stream *tw_stream_plain(struct tw_heap *heap, int fd, const char *peer)
+struct tw_stream *tw_stream_plain(struct tw_heap *heap, int fd)
 {
-	struct tw_stream *s = stream_new(heap, fd, peer);
+	struct tw_stream *s = stream_new(heap, fd);
 
 	if (s)
 		s->socket.shaken = true;
@@ -289,17 +287,16 @@ struct tw_stream *tw_stream_plain(struct tw_heap *heap, int fd, const char *peer
 struct tw_stream *tw_stream_tls(struct tw_heap *heap, int fd, struct tw_tls *tls, bool dials,
 				const char *peer)
 {
-	struct tw_stream *s = stream_new(heap, fd, peer);
+	struct tw_stream *s = stream_new(heap, fd);
 
 	if (!s)
 		goto out;
 	s->tls = tls;
 	s->wants = dials ? EPOLLOUT : EPOLLIN;
 	s->ssl = tw_tls_connection(tls, &s->socket, dials);
-	if (s->ssl && dials && !tw_tls_expect(tls, s->ssl, s->peer)) {
+	if (s->ssl && dials && !tw_tls_expect(tls, s->ssl, peer)) {
 		s->broken = true;
-		snprintf(s->why, sizeof s->why, "no certificate can be for the name of '%s'",
-			 s->peer);
+		snprintf(s->why, sizeof s->why, "no certificate can be for its name");
 	}
 	if (s->ssl)
 		return s;

@@ -22,10 +22,10 @@ enum tw_flow {
 	TW_FLOW_BROKEN, /* reset, timed out, not TLS, wrong key: tw_stream_why says it */
 };
 
-/* Both take the socket, also when they fail (NULL: no memory), and make it non-blocking.  `peer`
- * names the other side in sentences. */
-struct tw_stream *tw_stream_plain(struct tw_heap *heap, int fd, const char *peer);
-/* `dials`: we connected and begin the handshake.  `tls` must outlive the stream. */
+/* Both take the socket, also when they fail (NULL: no memory), and make it non-blocking. */
+struct tw_stream *tw_stream_plain(struct tw_heap *heap, int fd);
+/* `dials`: we connected to `peer` ("host:port") and begin the handshake.  `tls` must outlive the
+ * stream. */
 struct tw_stream *tw_stream_tls(struct tw_heap *heap, int fd, struct tw_tls *tls, bool dials,
 				const char *peer);
 void tw_stream_close(struct tw_stream *s); /* closes the socket; NULL is allowed */
@@ -47,7 +47,7 @@ unsigned tw_stream_wants(const struct tw_stream *s);
 /* BROKEN because the other side, or the way to it, is gone: trying again may help.  False: it
  * spoke, and what it said will be the same next time. */
 bool tw_stream_left(const struct tw_stream *s);
-/* One sentence for BROKEN. */
+/* One sentence for BROKEN.  It calls the other side "it": its name and address are the caller's. */
 const char *tw_stream_why(const struct tw_stream *s);
 
 #endif

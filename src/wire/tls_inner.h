@@ -36,9 +36,10 @@ SSL *tw_tls_connection(struct tw_tls *tls, struct tw_tls_socket *socket, bool di
 bool tw_tls_expect(const struct tw_tls *tls, SSL *ssl, const char *peer);
 /* After the handshake: was it the key or a certificate that let the other side in? */
 bool tw_tls_proved(const struct tw_tls *tls, const SSL *ssl);
-/* One sentence for what OpenSSL has just refused; empties its queue of errors. */
+/* One sentence for what OpenSSL has just refused, which calls the other side "it"; empties its
+ * queue of errors. */
 void tw_tls_why(const struct tw_tls *tls, const SSL *ssl, const struct tw_tls_socket *socket,
-		const char *peer, char *why, size_t room);
+		char *why, size_t room);
 
 /* Open a file that nobody but its owner may read; `what` it is, and at most `most` bytes long.
  * TW_BAD_INPUT with a sentence.  The caller closes *fd. */

@@ -57,72 +57,64 @@ static bool another_key(int reason)
 	       reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC;
 }
 
-static void distrust(const struct tw_tls *tls, const SSL *ssl, const char *peer, char *why,
-		     size_t room)
+static void distrust(const struct tw_tls *tls, const SSL *ssl, char *why, size_t room)
 {
 	const long result = SSL_get_verify_result(ssl);
 
 	switch (result) {
 	case X509_V_ERR_HOSTNAME_MISMATCH:
 	case X509_V_ERR_IP_ADDRESS_MISMATCH:
-		snprintf(why, room,
-			 "the certificate of %s is for another name than the one dialled", peer);
+		snprintf(why, room, "its certificate is for another name than the one dialled");
 		break;
 	case X509_V_ERR_CERT_HAS_EXPIRED:
 		snprintf(why, room,
-			 "the certificate of %s, or of an authority that signed it, "
-			 "has expired",
-			 peer);
+			 "its certificate, or that of an authority that signed it, has expired");
 		break;
 	case X509_V_ERR_CERT_NOT_YET_VALID:
 		snprintf(why, room,
-			 "the certificate of %s is not valid yet; do the clocks of both machines "
-			 "agree?",
-			 peer);
+			 "its certificate is not valid yet; do the clocks of both machines agree?");
 		break;
 	default:
-		snprintf(why, room, "the certificate of %s is not trusted: %s (authority %s)", peer,
+		snprintf(why, room, "its certificate is not trusted: %s (authority %s)",
 			 X509_verify_cert_error_string(result), tls->authority);
 	}
 }
 
-static void refused(const struct tw_tls *tls, const SSL *ssl, unsigned long cause, const char *peer,
-		    char *why, size_t room)
+static void refused(const struct tw_tls *tls, const SSL *ssl, unsigned long cause, char *why,
+		    size_t room)
 {
 	const int reason = ERR_GET_REASON(cause);
 	const char *text = ERR_reason_error_string(cause);
 
 	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-		distrust(tls, ssl, peer, why, room);
+		distrust(tls, ssl, why, room);
 	else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		snprintf(why, room, "%s shows no certificate", peer);
+		snprintf(why, room, "it shows no certificate");
 	else if (!tls->keyed && reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
-		snprintf(why, room, "%s does not accept certificates; does it use a key instead?",
-			 peer);
+		snprintf(why, room, "it does not accept certificates; does it use a key instead?");
 	else if (!tls->keyed && alert(reason))
-		snprintf(why, room, "%s does not accept our certificate: %s", peer,
+		snprintf(why, room, "it does not accept our certificate: %s",
 			 text ? text : "unknown reason");
 	else
-		snprintf(why, room, "%s broke the TLS connection: %s", peer,
+		snprintf(why, room, "it broke the TLS connection: %s",
 			 text ? text : "unknown reason");
 }
 
-static void left(const struct tw_tls_socket *s, const char *peer, char *why, size_t room)
+static void left(const struct tw_tls_socket *s, char *why, size_t room)
 {
 	if (s->error)
-		snprintf(why, room, "the connection to %s broke%s: %s", peer,
+		snprintf(why, room, "the connection broke%s: %s",
 			 s->shaken ? "" : " during the TLS handshake", strerror(s->error));
 	else if (s->shaken)
-		snprintf(why, room, "%s went away without closing the connection", peer);
+		snprintf(why, room, "it went away without closing the connection");
 	else
 		snprintf(why, room,
-			 "%s closed the connection during the TLS handshake; does it use TLS, with "
-			 "the same key or authority?",
-			 peer);
+			 "it closed the connection during the TLS handshake; does it use TLS, with "
+			 "the same key or authority?");
 }
 
 void tw_tls_why(const struct tw_tls *tls, const SSL *ssl, const struct tw_tls_socket *socket,
-		const char *peer, char *why, size_t room)
+		char *why, size_t room)
 {
 	const unsigned long cause = first_cause();
 	const int reason = ERR_GET_REASON(cause);
@@ -130,13 +122,13 @@ void tw_tls_why(const struct tw_tls *tls, const SSL *ssl, const struct tw_tls_so
 
 	if (!cause || ERR_GET_LIB(cause) != ERR_LIB_SSL ||
 	    reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-		left(socket, peer, why, room);
+		left(socket, why, room);
 	else if (!shaken && not_tls(reason))
-		snprintf(why, room, "%s does not speak TLS", peer);
+		snprintf(why, room, "it does not speak TLS");
 	else if (!shaken && old_tls(reason))
-		snprintf(why, room, "%s does not speak TLS 1.3", peer);
+		snprintf(why, room, "it does not speak TLS 1.3");
 	else if (!shaken && tls->keyed && another_key(reason))
-		snprintf(why, room, "%s has another key, or none", peer);
+		snprintf(why, room, "it has another key, or none");
 	else
-		refused(tls, ssl, cause, peer, why, room);
+		refused(tls, ssl, cause, why, room);
 }

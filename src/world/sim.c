@@ -396,7 +396,7 @@ static void trace_names(struct sim *s)
 
 		if (n->kinds & NODE_MASTER)
 			snprintf(name, sizeof name, "master");
-		else if (n->kinds & NODE_SERVER)
+		else if (!(n->kinds & NODE_WORKER))
 			snprintf(name, sizeof name, "server %u", n->server);
 		else if (cells > 1)
 			snprintf(name, sizeof name, "worker %u, stage %u", n->worker / cells,

@@ -9,32 +9,51 @@
 
 #define LONG_WAIT (5 * TW_SECOND)
 
+/* Who holds the shards of this node: a server, or a worker where there are none. */
+static void name_holder(const struct sim *s, const struct node *n, char *out, size_t room)
+{
+	const uint32_t cells = s->cluster->cells;
+
+	if (!(n->kinds & NODE_WORKER))
+		snprintf(out, room, "server %u", n->server);
+	else if (cells > 1)
+		snprintf(out, room, "worker %u.%u", n->worker / cells, n->worker % cells);
+	else
+		snprintf(out, room, "worker %u", n->worker);
+}
+
 static void name_as(const struct sim *s, struct tw_addr a, const uint32_t *slot, char *out,
 		    size_t room)
 {
 	const struct node *n = a.node < s->cast.nodes ? &s->cast.node[a.node] : NULL;
-	const uint32_t cells = s->cluster->cells;
+	char holder[40];
 
+	if (n)
+		name_holder(s, n, holder, sizeof holder);
 	switch (a.role) {
 	case TW_MASTER:
 		snprintf(out, room, "master");
 		return;
 	case TW_SHARD:
 		if (n)
-			snprintf(out, room, "shard %u on server %u", a.index, n->server);
+			snprintf(out, room, "shard %u on %s", a.index, holder);
 		else
 			snprintf(out, room, "shard %u", a.index);
 		return;
 	case TW_SERVER:
-		snprintf(out, room, "server %u", n ? n->server : a.node);
+		if (n)
+			snprintf(out, room, "%s%s", n->kinds & NODE_WORKER ? "parameters of " : "",
+				 holder);
+		else
+			snprintf(out, room, "server %u", a.node);
 		return;
 	default:
-		if (cells > 1 && slot) /* nodes may have changed their places */
+		if (s->cluster->cells > 1 && slot) /* nodes may have changed their places */
 			snprintf(out, room, "worker %u.%u", *slot, a.index);
-		else if (n && cells > 1)
-			snprintf(out, room, "worker %u.%u", n->worker / cells, n->worker % cells);
+		else if (slot || !n)
+			snprintf(out, room, "worker %u", slot ? *slot : a.node);
 		else
-			snprintf(out, room, "worker %u", slot ? *slot : n ? n->worker : a.node);
+			snprintf(out, room, "%s", holder);
 	}
 }
 

@@ -143,7 +143,7 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 	const bool tls = t->o.tls && !pair;
 
 	if (!c) {
-		tw_stream_close(tw_stream_plain(t->heap, fd, ""));
+		tw_stream_close(tw_stream_plain(t->heap, fd));
 		return NULL;
 	}
 	*c = (struct conn){ .t = t,
@@ -162,7 +162,7 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 	else
 		tw_address_peer(fd, c->name);
 	c->stream = tls ? tw_stream_tls(t->heap, fd, t->o.tls, dialled, c->name)
-			: tw_stream_plain(t->heap, fd, c->name);
+			: tw_stream_plain(t->heap, fd);
 	c->writer = tw_writer_new(t->heap);
 	c->owner = (struct tw_reader_owner){ .arg = c,
 					     .msg_new = reader_msg,

@@ -163,7 +163,7 @@ static enum tw_status connect_to(struct tw_tcp_ask *a, unsigned attempt, struct 
 	if (status != TW_OK)
 		return status;
 	a->stream = a->o->tls ? tw_stream_tls(a->heap, fd, a->o->tls, true, a->where)
-			      : tw_stream_plain(a->heap, fd, a->where);
+			      : tw_stream_plain(a->heap, fd);
 	if (!a->stream)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a connection");
 	if (!wait_for(a, POLLOUT, until))
@@ -278,7 +278,9 @@ static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_t
 		if (status != TW_IO || interrupted(a) ||
 		    (o->patience && tw_tcp_now() - began > o->patience)) {
 			status = interrupted(a) ? TW_INTERRUPTED : status;
-			tw_fail(why, status, "%s%s", interrupted(a) ? "interrupted: " : "",
+			tw_fail(why, status, "%s%s",
+				interrupted(a) && now.status != TW_INTERRUPTED ? "interrupted: "
+									       : "",
 				now.text);
 			tw_msg_pool_release(&a->messages);
 			a->heap->put(a->heap, a);

@@ -186,6 +186,83 @@ static void of_processes(void **state)
 	judge(&t);
 }
 
+/* --- names of tracks ----------------------------------------------------------------------- */
+
+/* Every node has a name, and every track one that begins or ends with that of somebody whom the
+ * user knows; returns how many nodes are called `who` and a number. */
+static size_t nodes_called(const char *path, const char *who, bool servers)
+{
+	json_t *file = json_load_file(path, 0, NULL), *event;
+	size_t k, count = 0;
+
+	if (!file)
+		fail_msg("%s is no JSON", path);
+	json_array_foreach(json_object_get(file, "traceEvents"), k, event)
+	{
+		const char *of = json_string_value(json_object_get(event, "name"));
+		const char *name =
+			json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+
+		if (strcmp(of, "process_name") != 0 && strcmp(of, "thread_name") != 0)
+			continue;
+		if (!servers && strstr(name, "server"))
+			fail_msg("%s: there are no servers, and a track is called %s", path, name);
+		if (!strstr(name, "worker ") && !strstr(name, "server ") && !strstr(name, "master"))
+			fail_msg("%s: whose track is %s?", path, name);
+		count += strcmp(of, "process_name") == 0 && strncmp(name, who, strlen(who)) == 0;
+	}
+	json_decref(file);
+	return count;
+}
+
+static const char *three_workers(const char *strategy)
+{
+	char text[400];
+
+	snprintf(text, sizeof text,
+		 "model: {quadratic: {dimension: 8}}\n"
+		 "data: {source: none, samples: 60, batch: 1}\nupdate: {rate: 0.01}\n"
+		 "cluster: {workers: 3}\nstrategy: %s\n",
+		 strategy);
+	return put_job(text);
+}
+
+/* Where workers hold the parameters themselves, they are workers all the same. */
+static void workers_are_called_workers(void **state)
+{
+	static const char *const peers[] = { "gossip", "ring", "d-psgd", "strom" };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof peers / sizeof peers[0]; k++) {
+		expect(thalweg(NULL, "sim %s --trace %s", three_workers(peers[k]),
+			       path_of("s.json")),
+		       0);
+		assert_int_equal(nodes_called(path_of("s.json"), "worker ", false), 3);
+		expect(thalweg(NULL, "train %s --run %s/run --again --trace %s/t.json",
+			       three_workers(peers[k]), scratch(), scratch()),
+		       0);
+		assert_int_equal(nodes_called(path_of("t.json"), "worker ", false), 3);
+	}
+	expect(thalweg(NULL, "train %s --processes --run %s/p --trace %s/p.json",
+		       three_workers(peers[0]), scratch(), scratch()),
+	       0);
+	assert_int_equal(nodes_called(path_of("p.json"), "worker ", false), 0);
+	assert_int_equal(nodes_called(path_of("p.json.worker-2"), "worker ", false), 1);
+}
+
+static void servers_are_called_servers(void **state)
+{
+	(void)state;
+	expect(thalweg(NULL, "sim %s --trace %s", three_workers("asgd"), path_of("s.json")), 0);
+	expect(thalweg(NULL, "train %s --run %s/run --trace %s/t.json", three_workers("asgd"),
+		       scratch(), scratch()),
+	       0);
+	assert_int_equal(nodes_called(path_of("s.json"), "worker ", true), 3);
+	assert_int_equal(nodes_called(path_of("s.json"), "server 0", true), 1);
+	assert_int_equal(nodes_called(path_of("t.json"), "worker ", true), 3);
+	assert_int_equal(nodes_called(path_of("t.json"), "server 0", true), 1);
+}
+
 static void what_cannot_be_written_is_refused(void **state)
 {
 	char command[600];
@@ -208,6 +285,8 @@ int main(void)
 		IN_SCRATCH(of_the_simulator),
 		IN_SCRATCH(of_threads),
 		IN_SCRATCH(of_processes),
+		IN_SCRATCH(workers_are_called_workers),
+		IN_SCRATCH(servers_are_called_servers),
 		IN_SCRATCH(what_cannot_be_written_is_refused),
 	};
 

@@ -188,7 +188,7 @@ bool kit_open(struct kit_end *e, struct refusing *heap, int fd)
 {
 	*e = (struct kit_end){ .heap = heap, .largest = 16u << 20 };
 	e->owner = (struct tw_reader_owner){ e, msg_new, msg_free, admit, block, message };
-	e->stream = tw_stream_plain(&heap->heap, fd, "the test");
+	e->stream = tw_stream_plain(&heap->heap, fd);
 	e->reader = tw_reader_new(&heap->heap, &e->owner);
 	e->writer = tw_writer_new(&heap->heap);
 	if (e->stream && e->reader && e->writer)

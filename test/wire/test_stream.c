@@ -38,7 +38,7 @@ static void open_pair(struct pair *p, bool tcp, bool crypt)
 	pair_sockets(tcp, fd);
 	for (int k = 0; k < 2; k++) {
 		p->side[k] = crypt ? tw_stream_tls(&tw_heap_system, fd[k], tls, k == 0, "peer:1")
-				   : tw_stream_plain(&tw_heap_system, fd[k], "peer:1");
+				   : tw_stream_plain(&tw_heap_system, fd[k]);
 		assert_non_null(p->side[k]);
 		assert_int_equal(tw_stream_fd(p->side[k]), fd[k]);
 		assert_true(fcntl(fd[k], F_GETFL) & O_NONBLOCK);
@@ -146,7 +146,7 @@ static void a_peer_that_is_gone_breaks_writing(void **state)
 		for (int k = 0; k < 100 && flow == TW_FLOW_OK; k++)
 			flow = tw_stream_write(p.side[1], &out, 1, &n);
 		assert_int_equal(flow, TW_FLOW_BROKEN);
-		assert_non_null(strstr(tw_stream_why(p.side[1]), "the connection to peer:1 broke"));
+		assert_non_null(strstr(tw_stream_why(p.side[1]), "the connection broke"));
 		assert_int_equal(tw_stream_write(p.side[1], &out, 1, &n), TW_FLOW_BROKEN);
 		pair_close(&p);
 	}
@@ -185,7 +185,7 @@ static void a_cut_tls_connection_is_broken(void **state)
 	shutdown(tw_stream_fd(p.side[0]), SHUT_RDWR); /* as a process that is killed */
 	assert_int_equal(pair_hear(p.side[1], &n), TW_FLOW_BROKEN);
 	assert_string_equal(tw_stream_why(p.side[1]),
-			    "peer:1 went away without closing the connection");
+			    "it went away without closing the connection");
 	pair_close(&p);
 }
 
@@ -257,7 +257,7 @@ static void memory_is_refused(void **state)
 
 		pair_sockets(false, fd);
 		s = i ? tw_stream_tls(&r.heap, fd[0], tls, true, "peer:1")
-		      : tw_stream_plain(&r.heap, fd[0], "peer:1");
+		      : tw_stream_plain(&r.heap, fd[0]);
 		assert_null(s);
 		assert_int_equal(fcntl(fd[0], F_GETFD), -1); /* it took the socket all the same */
 		close(fd[1]);

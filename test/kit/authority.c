@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* authority.c - certificates made for a test, and the files that hold them. */
-#include "wire/authority.h"
+#include "kit/authority.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

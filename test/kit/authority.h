@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* authority.h - certificates made for a test, and the files that hold them. */
-#ifndef TW_TEST_WIRE_AUTHORITY_H
-#define TW_TEST_WIRE_AUTHORITY_H
+#ifndef TW_TEST_KIT_AUTHORITY_H
+#define TW_TEST_KIT_AUTHORITY_H
 
 #include "wire/tls.h"
 
