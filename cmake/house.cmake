@@ -7,6 +7,8 @@ include(GNUInstallDirs)
 #   threads  also runs under ThreadSanitizer; *threads*.c is so by its name
 #   serial   measures time: nothing else runs beside it
 #   waits    mostly waits: others may run beside it
+#   numbers  numbers of networks and kernels: also runs with THALWEG_ISA=avx2; tests of the rooms
+#            that compute are so by their name
 # ./check has four places for two cores: a test takes two, or one if it mostly waits.
 function(tw_label_tests)
 	get_property(tests DIRECTORY PROPERTY TESTS)
@@ -26,10 +28,13 @@ function(tw_label_tests)
 		if(test MATCHES "threads")
 			list(APPEND labels threads)
 		endif()
+		if(test MATCHES "^(vec|graph|model|strategy|engine)_test_")
+			list(APPEND labels numbers)
+		endif()
 		foreach(label ${labels})
-			if(NOT label MATCHES "^(full|threads|serial|waits)$")
+			if(NOT label MATCHES "^(full|threads|serial|waits|numbers)$")
 				message(FATAL_ERROR "${source}: unknown label '${label}'; "
-					"full, threads, serial and waits are known")
+					"full, threads, serial, waits and numbers are known")
 			endif()
 		endforeach()
 		list(REMOVE_DUPLICATES labels)
@@ -61,7 +66,8 @@ function(tw_script name labels)
 	if(name MATCHES "^cluster_")
 		set(places 1)
 	endif()
-	add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+	tw_metered(meter ${name} ${labels})
+	add_test(NAME ${name} COMMAND ${meter} ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
 		PROCESSORS ${places} TIMEOUT 3600 ENVIRONMENT "TW_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
@@ -81,6 +87,7 @@ if(TW_TESTS)
 		tw_script(curves "" python3 ${here}/curves.py)
 		tw_script(firecaffe full python3 ${here}/curves.py firecaffe)
 		tw_script(tally_self_test "" python3 ${here}/tally.py --self-test)
+		tw_script(meter_self_test "" bash ${here}/meter.sh)
 		tw_script(digests "" python3 ${here}/digests.py ${CMAKE_BINARY_DIR}/thalweg)
 		tw_script(structs "" python3 ${here}/structs.py)
 		tw_script(structs_self_test "" python3 ${here}/structs.py --self-test)
@@ -110,7 +117,7 @@ if(TW_TESTS)
 				${here}/cluster/optimiser.py)
 			tw_script(cluster_deltas_full full /usr/bin/python3
 				${here}/cluster/deltas.py --full)
-			tw_script(cluster_large_model "" /usr/bin/python3
+			tw_script(cluster_large_model numbers /usr/bin/python3
 				${here}/cluster/large_model.py)
 			tw_script(cluster_large_model_full full /usr/bin/python3
 				${here}/cluster/large_model.py --full)
@@ -137,7 +144,7 @@ if(TW_TESTS)
 				${here}/mpi/deaths.py --full)
 			tw_script(mpi_slurm full /usr/bin/python3 ${here}/mpi/slurm.py)
 			# as many ranks as the machine has cores, and more
-			set_tests_properties(mpi_worlds mpi_deaths PROPERTIES PROCESSORS 4 COST 100)
+			set_tests_properties(mpi_worlds PROPERTIES PROCESSORS 4)
 			tw_script(scipy_student full /usr/bin/python3 ${here}/scipy/student.py)
 			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)
@@ -149,16 +156,10 @@ if(TW_TESTS)
 			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
 			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
 		endif()
-		# CTest starts the longest first, so that none runs alone at the end
-		foreach(test add_variant cluster_faults cluster_peers cluster_waits cluster_links
-				cluster_hostile)
-			if(TEST ${test})
-				set_tests_properties(${test} PROPERTIES COST 100)
-			endif()
-		endforeach()
 		tw_script(clean_clone full bash ${here}/clean_clone.sh)
 		set_tests_properties(clean_clone PROPERTIES RUN_SERIAL TRUE)
 	endif()
+	tw_order_tests()
 endif()
 
 if(TARGET thalweg)

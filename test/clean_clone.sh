@@ -34,8 +34,14 @@ mirror=${TW_MIRROR:-$(apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(
 
 dir=$(mktemp -d)
 target=$dir/debian
+# What is mounted in the new Debian, by this script or by its tests (ip netns), the last one first.
+mounted() { awk -v below="$target/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | tac; }
 cleanup() {
-	umount -l "$target/proc" "$target/dev/shm" "$target/dev" 2>/dev/null || true
+	local each
+	while read -r each; do
+		umount -l "$each" || true
+	done < <(mounted)
+	[ -z "$(mounted)" ] || { echo "clean_clone: these stay mounted: $(mounted)"; return 1; }
 	rm -rf --one-file-system "$dir"
 }
 trap cleanup EXIT

@@ -56,9 +56,14 @@ PATH=$build:$PATH
 block=
 fail() { echo "$doc:${line:-?}: $*"; [ -z "$block" ] || sed 's/^/    /' "$block"; exit 1; }
 
+declare -A known # what is here, looked for once
 have() { # numpy, torch, mnist or nothing
+	[ -n "$1" ] || return 0
+	[ -n "${known[$1]:-}" ] || { look "$1" && known[$1]=true || known[$1]=false; }
+	${known[$1]}
+}
+look() {
 	case $1 in
-	'') true ;;
 	numpy | torch) /usr/bin/python3 -c "import $1" >/dev/null 2>&1 ;;
 	mnist) thalweg data check mnist >/dev/null 2>&1 ;;
 	*) fail "needs=$1 is not known" ;;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_predict.c - a model that is opened by its path alone predicts what its job evaluated. */
+/* labels: numbers */
 #include <thalweg.h>
 #include "kit/scratch.h"
 

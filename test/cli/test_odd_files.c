@@ -2,6 +2,7 @@
 /* test_odd_files.c - a FIFO, a directory, a socket and a device wherever a regular file is meant:
  * refused with a sentence and exit code 2, at once. */
 #include "cli/spawn.h"
+#include "kit/authority.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -167,22 +168,21 @@ static void keys_and_certificates(void **state)
 /* With certificates of our own, the two other files. */
 static void private_keys_and_authorities(void **state)
 {
-	char command[600], line[600];
+	char line[600];
+	struct authority own;
+	struct papers paper;
 
 	put_job(job);
-	snprintf(command, sizeof command,
-		 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-		 "-keyout %s -out %s -subj /CN=x -days 2 >/dev/null 2>&1 && chmod 600 %s",
-		 path_of("own.key"), path_of("own.pem"), path_of("own.key"));
-	if (system(command) != 0)
-		skip();
+	authority_make(&own, "own");
+	authority_write(&own, &own, scratch(), "member", "DNS:localhost", -60, 600, &paper);
+	authority_release(&own);
 	snprintf(line, sizeof line,
 		 "serve %s --run %s --certificate %s --certificate-key %%s --authority %s",
-		 path_of("job.yaml"), path_of("run"), path_of("own.pem"), path_of("own.pem"));
+		 path_of("job.yaml"), path_of("run"), paper.certificate, paper.authority);
 	refused("odd", line);
 	snprintf(line, sizeof line,
 		 "serve %s --run %s --certificate %s --certificate-key %s --authority %%s",
-		 path_of("job.yaml"), path_of("run"), path_of("own.pem"), path_of("own.key"));
+		 path_of("job.yaml"), path_of("run"), paper.certificate, paper.private_key);
 	refused("odd", line);
 }
 

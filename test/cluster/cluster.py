@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -90,6 +91,7 @@ class Process:
         self.pid = self.child.pid
         self.started = time.monotonic()
         self.doomed = False  # killed by the test: its exit code says nothing
+        self.stopped = threading.Lock()  # held while it is stopped, by the test or by Pace
         self.counted = (0, 0)  # bytes of the log that were read, and the steps in them
 
     def running(self):
@@ -112,7 +114,11 @@ class Process:
 
     def signal(self, number):
         self.must_run(f"it gets {signal.Signals(number).name}")
+        if number == signal.SIGSTOP:
+            self.stopped.acquire()
         self.child.send_signal(number)
+        if number == signal.SIGCONT:
+            self.stopped.release()
 
     def wait(self, seconds):
         try:
@@ -175,19 +181,49 @@ class Process:
         return 0
 
 
+class Pace:
+    """Workers compute for a share of the time only: tests mostly wait for limits, and what is
+    trained meanwhile is of no use.  One that the test has stopped stays so."""
+    TURN = 0.01  # seconds
+
+    def __init__(self, share):
+        self.share, self.workers, self.ended = share, [], threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.ended.wait(self.TURN * self.share):
+            held = [w for w in self.workers if w.running() and w.stopped.acquire(blocking=False)]
+            for w in held:
+                w.child.send_signal(signal.SIGSTOP)
+            self.ended.wait(self.TURN * (1 - self.share))
+            for w in held:
+                w.child.send_signal(signal.SIGCONT)
+                w.stopped.release()
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+
 class Cluster:
+    share = 1.0     # of the time in which workers compute
+    samples = SIZE  # in an epoch
+
     def __init__(self, name, strategy, epochs, workers=2, servers=1, rate=0.05, sets=(),
                  host="127.0.0.1", inside=None, hidden=32, target=0.93, key=False,
-                 size=SIZE, batch=16, job=None):
+                 size=None, batch=16, job=None):
         """job: a text of its own, with so many samples and steps; it has no accuracy."""
         self.name, self.epochs, self.inside = name, epochs, inside
         self.strategy, self.servers = strategy, servers
         self.target = target if job is None else None
+        size = size or self.samples
         self.size, self.batch = size, batch  # samples in an epoch, and in a step
         self.address = f"{host}:{free_port() if inside is None else 7433}"
         self.dir = tempfile.mkdtemp(prefix=f"thalweg-{name}-")
         self.key = self.make_key() if key else []
         self.all, self.count = [], {}
+        self.pace = Pace(self.share) if self.share < 1 else None
         self.began = time.monotonic()
         self.limit = 15.0
         self.sets = {"cluster.limit": "2s", "cluster.suspect": "1s", "cluster.heartbeat": "200ms",
@@ -196,7 +232,7 @@ class Cluster:
             self.limit = float(self.sets["cluster.limit"][:-1])
         self.http = "off"
         self.write("job.yaml", job or f"""\
-data: {{source: digits, count: {size}, batch: {batch}}}
+data: {{source: digits, count: {size}, tests: {size // 5}, batch: {batch}}}
 model: {{name: mlp, hidden: [{hidden}]}}
 train: {{epochs: {epochs}, seed: 1}}
 update: {{rule: sgd, rate: {rate}}}
@@ -241,7 +277,10 @@ strategy: {strategy}
         return p
 
     def worker(self, address=None, inside=None):
-        return self.start("worker", ["join", address or self.address], inside)
+        w = self.start("worker", ["join", address or self.address], inside)
+        if self.pace:
+            self.pace.workers.append(w)
+        return w
 
     def server(self, address=None, inside=None):
         return self.start("server", ["join", address or self.address, "--as", "server"], inside)
@@ -405,6 +444,8 @@ strategy: {strategy}
         return self
 
     def __exit__(self, kind, value, trace):
+        if self.pace:
+            self.pace.end()
         for p in self.all:
             if p.running():
                 p.child.send_signal(signal.SIGCONT)

@@ -188,11 +188,12 @@ def lie(strategy, kinds, rounds=False):
 
 
 TESTS = {
-    "strom": (lie("{name: strom, codec: {up_tau: 0.05}}", ("SPREAD", "HEARD", "REDUCE")), 2),
-    "gossip": (lie("gossip", ("SPREAD", "HEARD", "MIX", "REDUCE")), 2),
-    "d-psgd": (lie("d-psgd", ("REDUCE",), True), 2),
-    "ring": (lie("{name: ssgd, topology: ring}", ("REDUCE",), True), 2),
+    "strom": (lie("{name: strom, codec: {up_tau: 0.05}}", ("SPREAD", "HEARD", "REDUCE")), 6),
+    "gossip": (lie("gossip", ("SPREAD", "HEARD", "MIX", "REDUCE")), 6),
+    "d-psgd": (lie("d-psgd", ("REDUCE",), True), 6),
+    "ring": (lie("{name: ssgd, topology: ring}", ("REDUCE",), True), 6),
 }
 
 if __name__ == "__main__":
+    Cluster.samples = 5000
     main(TESTS, sys.argv[1:])

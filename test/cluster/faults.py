@@ -150,19 +150,19 @@ def join_five(strategy):
     return test
 
 
-def churn(strategy, seconds):
-    """Every second one leaves and one joins."""
+def churn(strategy, times, pause=1.0):
+    """Every second, or as often, one leaves and one joins."""
     def test(epochs):
         with Cluster(f"churn-{strategy}", strategy, epochs, workers=4,
                      sets=[("cluster.wait", "1s")]) as c:
             serve, _, workers = c.begin(2)
             stays = workers[0]
             files = serve.open_files()
-            for _ in range(seconds):
+            for _ in range(times):
                 leaver = workers.pop()
                 workers.append(c.worker())
                 c.leave(leaver)
-                c.rest(1.0, serve)
+                c.rest(pause, serve)
                 c.until_steps(workers[-1], 1)
             c.until_steps(workers[-1], 20)
             need(serve.open_files() <= files + 8,
@@ -225,20 +225,21 @@ def names_whom(epochs):
 
 
 TESTS = {
-    "churn_async": (churn("asgd", 6), 50),
-    "kill_server_async": (kill_server("asgd"), 24),
-    "stop_worker_bsp": (stop_worker("ssgd"), 9),
-    "names_whom": (names_whom, 4),
-    "terminate_bsp": (terminate("ssgd"), 8),
-    "kill_master_bsp": (kill_master("ssgd"), 10),
-    "kill_server_bsp": (kill_server("ssgd"), 6),
-    "kill_worker_async": (kill_worker("asgd"), 12),
-    "kill_master_async": (kill_master("asgd"), 14),
-    "join_five_bsp": (join_five("ssgd"), 7),
-    "kill_worker_bsp": (kill_worker("ssgd"), 4),
-    "stop_over_end_key": (stop_over_end("asgd", key=True), 5),
-    "stop_over_end_bsp": (stop_over_end("ssgd"), 5),
+    "churn_async": (churn("asgd", 6, 0.3), 40),
+    "kill_server_async": (kill_server("asgd"), 20),
+    "stop_worker_bsp": (stop_worker("ssgd"), 16),
+    "names_whom": (names_whom, 12),
+    "terminate_bsp": (terminate("ssgd"), 16),
+    "kill_master_bsp": (kill_master("ssgd"), 16),
+    "kill_server_bsp": (kill_server("ssgd"), 16),
+    "kill_worker_async": (kill_worker("asgd"), 16),
+    "kill_master_async": (kill_master("asgd"), 16),
+    "join_five_bsp": (join_five("ssgd"), 24),
+    "kill_worker_bsp": (kill_worker("ssgd"), 12),
+    "stop_over_end_key": (stop_over_end("asgd", key=True), 16),
+    "stop_over_end_bsp": (stop_over_end("ssgd"), 12),
 }
 
 if __name__ == "__main__":
+    Cluster.share, Cluster.samples = 0.2, 5000
     main(TESTS, sys.argv[1:], at_once=4)

@@ -42,9 +42,11 @@ def answer(*words, **more):
     return json.loads(run(*words, "--json", **more).stdout)
 
 
-def near(a, b):
-    """The same losses, added up in another order."""
-    return abs(a["loss"] - b["loss"]) < 1e-12
+def near(a, b, terms):
+    """The same loss from batches of other sizes: the products of a layer are then added up in another
+    order.  Two float sums of n terms are within 2 n 2^-24 of each other; `terms` is the n of all
+    layers together."""
+    return abs(a["loss"] - b["loss"]) <= 2 * terms * 2 ** -24 * max(1, b["loss"])
 
 
 def refuses(_):
@@ -78,7 +80,8 @@ def same(epochs):
         r = answer("train", job, "--processes", "--run", there)
         need(r["parameters_digest"] == want, f"{r['parameters_digest']}, and servers have {want}")
         e = answer("eval", there)
-        need(e["parameters_digest"] == want and near(e, r), f"{e}, not {r}")
+        need(e["parameters_digest"] == want and near(e, r, 784 + 3 * 48),
+             f"{e}, not {r}")
         serve = c.serve()
         for _ in range(3):
             c.worker()
@@ -87,9 +90,14 @@ def same(epochs):
     return want
 
 
+class Slow(Placed):
+    """Its run lasts until the other process has joined, also on a fast machine."""
+    share = 0.2
+
+
 def lost(epochs):
     """A process is killed with the parameters of its stage; another one takes its place."""
-    with Placed("lost", epochs, "0B") as c:
+    with Slow("lost", epochs, "0B") as c:
         serve = c.serve()
         workers = [c.worker() for _ in range(3)]
         c.until(lambda: c.checkpoints(), "a checkpoint", 60, serve)
@@ -119,7 +127,8 @@ def large(_):
         need(r["parameters"] == 70381578 and r["steps"] == 24, f"{r}")
         e = answer("eval", there, "--predictions", os.path.join(d, "rows.csv"), limit=LIMIT,
                    seconds=600)
-        need(e["parameters_digest"] == r["parameters_digest"] and near(e, r), f"{e}, not {r}")
+        need(e["parameters_digest"] == r["parameters_digest"] and near(e, r, 784 + 5 * 4096),
+             f"{e}, not {r}")
         run("export", there, "--to", out, limit=LIMIT // 2, seconds=600)
         # without the limit, all at once
         w = answer("eval", out, "--job", EXAMPLE, "--predictions", os.path.join(d, "all.csv"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_card.c - a model card comes back bit for bit, makes the network that it was written
  * for, and is refused with a sentence where anything in it is not what it should be. */
+/* labels: numbers */
 #include "base/refusing.h"
 #include "engine/network.h"
 #include "checkpoint/model_card.h"

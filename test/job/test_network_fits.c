@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_network_fits.c - data, network and loss that do not go together are refused before anything
  * runs, with the field that is wrong; what goes together goes on, whoever leaves. */
+/* labels: numbers */
 #include "run/run.h"
 #include "kit/scratch.h"
 

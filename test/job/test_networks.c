@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_networks.c - networks through the whole spine: same seed, same bits, in every world, run
  * again, stopped and resumed; rounds of many workers equal one that accumulates. */
-/* labels: threads */
+/* labels: threads numbers */
 #include "run/run.h"
 #include "kit/scratch.h"
 

@@ -2,6 +2,7 @@
 /* test_optimiser.c - jobs that an optimiser drives: the trajectory does not depend on how the work
  * is spread, nor on who dies; every portion counts once; late workers do not hold up an
  * evaluation. */
+/* labels: numbers */
 #include "job/reading.h"
 #include "job/serial.h"
 #include "job/trial.h"

@@ -24,4 +24,9 @@
 				 100 * share_);                                                    \
 	} while (0)
 
+/* The share of sum |t_k| by which two float sums of the same n terms t_k may differ if they are
+ * added in another order: each is within n u of the exact sum, and u is 2^-24.  oneDNN's order
+ * depends on the instruction set and on the size of the batch. */
+#define ORDERS(n) (2.0 * (double)(n)*0x1p-24)
+
 #endif

@@ -24,11 +24,16 @@ QUIET = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl": "se
          "OMPI_MCA_orte_base_help_aggregate": "1"}
 
 
+# Open MPI fails if two launchers make the same directory for their session at the same time.
+SESSIONS = tempfile.TemporaryDirectory(prefix="thalweg-ompi-")
+
+
 def environment(**more):
     """Without what another launcher may have left in it."""
+    session = tempfile.mkdtemp(dir=SESSIONS.name)
     kept = {k: v for k, v in os.environ.items()
-            if not re.match(r"(OMPI_|PMIX_|PMI_|SLURM_|THALWEG_)", k)}
-    return {**kept, **QUIET, **more}
+            if not re.match(r"(OMPI_|PMIX_|PMI_|SLURM_|THALWEG_(?!ISA$))", k)}
+    return {**kept, **QUIET, "OMPI_MCA_orte_tmpdir_base": session, **more}
 
 
 class Launcher:
@@ -177,8 +182,10 @@ class Run:
             return f.read()
 
     def printed(self):
+        """What ranks printed.  MPI's libraries (hwloc, UCX) complain there, too, where /sys is not
+        mounted, in lines that begin with a bracket; a result does not."""
         with open(self.out) as f:
-            return f.read()
+            return "".join(line for line in f if not line.startswith("["))
 
     def result(self):
         """Exactly one result, which rank 0 has printed."""
