@@ -756,3 +756,21 @@ const char *tw_nearest(const char *wrong, const char *const *names)
 	}
 	return best;
 }
+
+static bool is_silent(const char *standard)
+{
+	return !standard || !*standard || strcmp(standard, "none") == 0;
+}
+
+void tw_option_example(const struct tw_option *row, char *out, size_t room)
+{
+	const char *text = row->example ? row->example : row->standard;
+
+	if (!row->example && row->type == TW_BOOL)
+		text = strcmp(row->standard, "true") == 0 ? "false" : "true";
+	else if (!row->example && row->type == TW_CHOICE)
+		text = row->choices[row->choices[1] && strcmp(row->choices[0], row->standard) == 0];
+	else if (!row->example && row->type == TW_TEXT && is_silent(row->standard))
+		text = row->help && strstr(row->help, "file") ? "FILE" : "NAME";
+	snprintf(out, room, "%s", text ? text : "VALUE");
+}

@@ -47,6 +47,9 @@ struct tw_option {
 	size_t offset;
 	enum tw_option_type type;
 	double min, max; /* inclusive; min == max == 0: any (numbers must still be finite) */
+	/* A value that people use, for help; NULL: the default is one.  A number or a list whose
+	 * default is an end of its range ("0: none") must have one. */
+	const char *example;
 
 	/* An alias is a row that may be given instead of another one of its table, and decides its
 	 * value.  `stands_for` is that row's name; NULL: this is no alias.  While an alias has its
@@ -58,26 +61,29 @@ struct tw_option {
 	enum tw_status (*convert)(void *base, uint32_t workers, struct tw_error *why);
 };
 
-#define TW_OPTION(s, field, kind, default_text, unit_text, low, high, help_text)                   \
+/* After the help text, a row may go on with `.example = "0.9"`. */
+#define TW_OPTION(s, field, kind, default_text, unit_text, low, high, ...)                         \
 	{                                                                                          \
-		.name = #field, .standard = default_text, .unit = unit_text, .help = help_text,    \
-		.offset = offsetof(s, field), .type = kind, .min = low, .max = high                \
+		.name = #field, .standard = default_text, .unit = unit_text,                       \
+		.offset = offsetof(s, field), .type = kind, .min = low, .max = high,               \
+		.help = __VA_ARGS__                                                                \
 	}
-#define TW_OPTION_AS(s, field, key, kind, default_text, unit_text, low, high, help_text)           \
+#define TW_OPTION_AS(s, field, key, kind, default_text, unit_text, low, high, ...)                 \
 	{                                                                                          \
-		.name = key, .standard = default_text, .unit = unit_text, .help = help_text,       \
-		.offset = offsetof(s, field), .type = kind, .min = low, .max = high                \
+		.name = key, .standard = default_text, .unit = unit_text,                          \
+		.offset = offsetof(s, field), .type = kind, .min = low, .max = high,               \
+		.help = __VA_ARGS__                                                                \
 	}
 #define TW_OPTION_CHOICE(s, field, key, default_text, names, help_text)                            \
 	{                                                                                          \
 		.name = key, .standard = default_text, .help = help_text, .choices = names,        \
 		.offset = offsetof(s, field), .type = TW_CHOICE                                    \
 	}
-#define TW_OPTION_ALIAS(s, field, kind, default_text, low, high, other, function, help_text)       \
+#define TW_OPTION_ALIAS(s, field, kind, default_text, low, high, other, function, ...)             \
 	{                                                                                          \
-		.name = #field, .standard = default_text, .help = help_text,                       \
-		.offset = offsetof(s, field), .type = kind, .min = low, .max = high,               \
-		.stands_for = other, .convert = function                                           \
+		.name = #field, .standard = default_text, .offset = offsetof(s, field),            \
+		.type = kind, .min = low, .max = high, .stands_for = other, .convert = function,   \
+		.help = __VA_ARGS__                                                                \
 	}
 #define TW_OPTION_END                                                                              \
 	{                                                                                          \
@@ -99,6 +105,8 @@ const struct tw_option *tw_option_find(const struct tw_option *rows, const char 
 void tw_option_text(const struct tw_option *row, const void *base, char *out, size_t room);
 /* What the row accepts, for people: "a whole number from 1 to 65536", "a time such as 5s". */
 void tw_option_accepts(const struct tw_option *row, char *out, size_t room);
+/* A value for help that the row accepts and people use: its example, or the default. */
+void tw_option_example(const struct tw_option *row, char *out, size_t room);
 /* The name among `names` (NULL-terminated) that is nearest to `wrong`, or NULL if none is near. */
 const char *tw_nearest(const char *wrong, const char *const *names);
 

@@ -13,7 +13,8 @@ static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
 	TW_OPTION(struct tw_data_options, samples, TW_U64, "0", "samples", 0, 0,
-		  "number of training samples to use, chosen with split; 0: all"),
+		  "number of training samples to use, chosen with split; 0: all",
+		  .example = "10000"),
 	TW_OPTION_CHOICE(struct tw_data_options, normalise, "normalise", "standard",
 			 normalise_names,
 			 "standard: mean 0, standard deviation 1; unit: 0 to 1; per channel or "
@@ -21,20 +22,22 @@ const struct tw_option tw_data_common_rows[] = {
 	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
 		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
-		  "share of the training set held out for validation"),
+		  "share of the training set held out for validation", .example = "0.1"),
 	TW_OPTION_CHOICE(struct tw_data_options, evaluate, "evaluate", "test", evaluate_names,
 			 "set to evaluate on during training"),
 	TW_OPTION(struct tw_data_options, shift, TW_U32, "0", "pixels", 0, 1024,
-		  "shift training images at random by up to this many pixels in each direction"),
+		  "shift training images at random by up to this many pixels in each direction",
+		  .example = "2"),
 	TW_OPTION(struct tw_data_options, flip, TW_BOOL, "false", NULL, 0, 0,
 		  "mirror half of the training images left to right, at random"),
 	TW_OPTION(struct tw_data_options, noise, TW_F64, "0", NULL, 0, 100,
-		  "standard deviation of the noise added to normalised training samples"),
+		  "standard deviation of the noise added to normalised training samples",
+		  .example = "0.1"),
 	TW_OPTION(struct tw_data_options, split, TW_U64, "1", NULL, 0, 0,
 		  "random seed for holding out and choosing samples; train.seed does not "
 		  "change these sets"),
 	TW_OPTION(struct tw_data_options, prefetch, TW_U32, "0", "batches", 0, 64,
-		  "batches that a helper thread prepares ahead; 0: none"),
+		  "batches that a helper thread prepares ahead; 0: none", .example = "4"),
 	TW_OPTION_END,
 };
 

@@ -8,7 +8,8 @@
 /* The rows of the option `classes`, which sources with numbers as labels share. */
 #define TW_CLASSES_ROW(s)                                                                          \
 	TW_OPTION(s, classes, TW_U32, "0", "classes", 0, TW_CLASSES_MAX,                           \
-		  "labels are below this; 0: the largest label of the training set plus one")
+		  "labels are below this; 0: the largest label of the training set plus one",      \
+		  .example = "10")
 
 /* Decide d->classes (`given`, or from the training labels) and check every label against it.
  * `train` and `test` are the files' names for sentences. */

@@ -103,9 +103,10 @@ const struct tw_option tw_function_rows[] = {
 	TW_OPTION_CHOICE(struct tw_function_options, name, "name", "rosenbrock", names,
 			 "which function; its minimum is 0"),
 	TW_OPTION(struct tw_function_options, dimension, TW_U64, "2", "parameters", 2, 1e9,
-		  "number of parameters"),
+		  "number of parameters", .example = "10"),
 	TW_OPTION(struct tw_function_options, start, TW_F64, "none", NULL, -1e30, 1e30,
-		  "initial value of every parameter; none: the usual starting point"),
+		  "initial value of every parameter; none: the usual starting point",
+		  .example = "1.5"),
 	TW_OPTION_END,
 };
 

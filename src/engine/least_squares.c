@@ -24,14 +24,15 @@ const struct tw_option tw_least_squares_rows[] = {
 	TW_OPTION(struct tw_least_squares_options, dimension, TW_U64, "10", "parameters", 1, 1e10,
 		  "number of parameters"),
 	TW_OPTION(struct tw_least_squares_options, noise, TW_F64, "0", NULL, 0, 1e30,
-		  "standard deviation of the labels' noise"),
+		  "standard deviation of the labels' noise", .example = "0.1"),
 	TW_OPTION(struct tw_least_squares_options, blocks, TW_U64, "0", "blocks", 0, 1e10,
 		  "number of blocks with disjoint supports; each sample touches one of them; 0: "
-		  "dense"),
+		  "dense",
+		  .example = "4"),
 	TW_OPTION(struct tw_least_squares_options, start, TW_F64, "0", NULL, -1e30, 1e30,
-		  "initial value of every parameter"),
+		  "initial value of every parameter", .example = "1"),
 	TW_OPTION(struct tw_least_squares_options, stages, TW_U64, "1", "stages", 1, 64,
-		  "number of stages of equal size that it can be computed in"),
+		  "number of stages of equal size that it can be computed in", .example = "4"),
 	TW_OPTION_END,
 };
 

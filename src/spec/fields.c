@@ -52,14 +52,18 @@ static const char *const laws[] = { "constant", "uniform", "geometric", NULL };
 #define D struct tw_job_data
 const struct tw_option tw_data_rows[] = {
 	TW_OPTION(D, source, TW_TEXT, "none", NULL, 0, 0,
-		  "where samples come from; see the data sources; none: the model generates them"),
+		  "where samples come from; see the data sources; none: the model generates them",
+		  .example = "csv"),
 	TW_OPTION(D, batch, TW_U32, "1", "samples", 0, 1e9,
 		  "samples per worker and step; 0 with global_batch (default with a data set: 64; "
-		  "with an optimiser: its portion)"),
+		  "with an optimiser: its portion)",
+		  .example = "64"),
 	TW_OPTION(D, global_batch, TW_U32, "0", "samples", 0, 1e9,
-		  "samples per step of all workers together, instead of batch; 0: use batch"),
+		  "samples per step of all workers together, instead of batch; 0: use batch",
+		  .example = "256"),
 	TW_OPTION(D, accumulate, TW_U32, "1", "batches", 1, 1e6,
-		  "steps whose gradients a worker averages, in order, into one gradient"),
+		  "steps whose gradients a worker averages, in order, into one gradient",
+		  .example = "4"),
 	TW_OPTION_CHOICE(D, deal, "deal", "shuffled", deals,
 			 "which samples a worker gets: any of them; only its own subset, the same "
 			 "in every epoch and drawn at random (partition); or only its own range "
@@ -80,7 +84,7 @@ const struct tw_option tw_data_set_rows[] = {
 #define N struct tw_job_network
 const struct tw_option tw_network_rows[] = {
 	TW_OPTION(N, name, TW_TEXT, "", NULL, 0, 0,
-		  "a network by its name, instead of layers; see the networks"),
+		  "a network by its name, instead of layers; see the networks", .example = "mlp"),
 	TW_OPTION_CHOICE(N, init, "init", "torch", tw_init_names,
 			 "how initial weights are drawn, unless a layer gives its own init"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
@@ -95,11 +99,15 @@ const struct tw_option tw_network_rows[] = {
 const struct tw_option tw_external_rows[] = {
 	TW_OPTION(E, parameters, TW_U64, "1", "parameters", 1, 1e10,
 		  "number of trainable parameters; the program that links libthalweg sets this "
-		  "field and the ones below"),
+		  "field and the ones below",
+		  .example = "1000"),
 	TW_OPTION(E, buffers, TW_U64, "0", "buffers", 0, 1e9,
-		  "running statistics that are kept with the parameters but not trained"),
-	TW_OPTION(E, samples, TW_U64, "1", "samples", 1, 1e15, "training samples in an epoch"),
-	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples in an evaluation"),
+		  "running statistics that are kept with the parameters but not trained",
+		  .example = "8"),
+	TW_OPTION(E, samples, TW_U64, "1", "samples", 1, 1e15, "training samples in an epoch",
+		  .example = "1000"),
+	TW_OPTION(E, tests, TW_U64, "1", "samples", 1, 1e15, "samples in an evaluation",
+		  .example = "200"),
 	TW_OPTION_END
 };
 
@@ -115,33 +123,40 @@ const struct tw_option tw_loss_rows[] = {
 const struct tw_option tw_train_rows[] = {
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
 		  "passes over the data; 0: no limit (the default if another limit is given, and "
-		  "with an optimiser)"),
+		  "with an optimiser)",
+		  .example = "10"),
 	TW_OPTION(T, steps, TW_U64, "0", "steps", 0, MANY,
 		  "steps (gradients of one batch) of all workers together, rounded up to a "
-		  "multiple of data.accumulate; 0: no limit"),
+		  "multiple of data.accumulate; 0: no limit",
+		  .example = "5000"),
 	TW_OPTION(T, updates, TW_U64, "0", "updates", 0, MANY,
-		  "updates of the parameters; 0: no limit"),
+		  "updates of the parameters; 0: no limit", .example = "5000"),
 	TW_OPTION(T, time, TW_TIME, "0s", NULL, 0, 3.2e18,
-		  "longest time of the run, by the world's clock; 0s: no limit"),
+		  "longest time of the run, by the world's clock; 0s: no limit",
+		  .example = "10min"),
 	TW_OPTION(T, seed, TW_U64, "1", NULL, 0, 0, "random seed of the run"),
 	TW_OPTION_AS(T, warm_workers, "warm.workers", TW_U32, "0", "workers", 0, 1e6,
-		     "number of workers that train alone at first; 0: no warm start"),
+		     "number of workers that train alone at first; 0: no warm start",
+		     .example = "2"),
 	TW_OPTION_AS(T, warm_for, "warm.for", TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
-		     "how long these workers train alone"),
+		     "how long these workers train alone", .example = "0.5 epochs"),
 	TW_OPTION_CHOICE(T, warm_release, "warm.release", "at-once", releases,
 			 "the other workers begin together after that time (at-once), or one after "
 			 "the other, as that many samples are done (gradual)"),
 	TW_OPTION_AS(T, until_loss, "until.loss", TW_F64, "none", NULL, -LARGE, LARGE,
 		     "stop when an evaluation's loss is at or below this; if until.accuracy is "
-		     "given too, either one stops the run"),
+		     "given too, either one stops the run",
+		     .example = "0.1"),
 	TW_OPTION_AS(T, until_accuracy, "until.accuracy", TW_F64, "none", NULL, 0, 1,
-		     "stop when an evaluation's accuracy is at or above this"),
+		     "stop when an evaluation's accuracy is at or above this", .example = "0.97"),
 	TW_OPTION(T, evaluate, TW_F64, "0", "epochs", 0, 1e9,
 		  "applied epochs between evaluations; 0: only at the end (default with a data "
-		  "set, or if until is given: 1)"),
+		  "set, or if until is given: 1)",
+		  .example = "0.5"),
 	TW_OPTION_AS(T, restarts, "on_divergence.restarts", TW_U32, "0", "restarts", 0, 1000,
 		     "how often a run that diverges goes back to its last good checkpoint (without "
-		     "one: to the beginning) and trains on with a lower rate; 0: it ends"),
+		     "one: to the beginning) and trains on with a lower rate; 0: it ends",
+		     .example = "3"),
 	TW_OPTION_AS(T, restart_rate, "on_divergence.rate", TW_F64, "0.5", NULL, 0, 1,
 		     "what each restart multiplies update.rate with; above 0 and below 1"),
 	TW_OPTION(T, gap, TW_BOOL, "false", NULL, 0, 0,
@@ -169,30 +184,33 @@ const struct tw_option tw_update_rows[] = {
 	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6, "the learning rate"),
 	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none"),
 	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
-		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping"),
+		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping",
+		  .example = "5"),
 	TW_OPTION_ALIAS(U, global_clip, TW_F64, "0", 0, LARGE, "clip", clip_of_sum,
 			"maximum norm of the sum of all workers' gradients, instead of clip: clip "
-			"= global_clip / sqrt(workers)"),
+			"= global_clip / sqrt(workers)",
+			.example = "10"),
 	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
 			 "how the learning rate changes over the run"),
 	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
-		     "linear warm-up of the learning rate; 0: none"),
+		     "linear warm-up of the learning rate; 0: none", .example = "5"),
 	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,
-		     "factor of the learning rate at the start of the warm-up"),
+		     "factor of the learning rate at the start of the warm-up", .example = "0.1"),
 	TW_OPTION_END
 };
 static const struct tw_option step_rows[] = {
 	TW_OPTION_AS(U, schedule.factor, "factor", TW_F64, "0.1", NULL, 0, 1e6,
 		     "factor that multiplies the learning rate at each change"),
 	TW_OPTION_AS(U, schedule.at, "at", TW_F64S, "[]", "epochs", 0, 1e9,
-		     "epochs at which the learning rate changes, ascending"),
+		     "epochs at which the learning rate changes, ascending", .example = "[10, 20]"),
 	TW_OPTION_AS(U, schedule.every, "every", TW_F64, "0", "epochs", 0, 1e9,
-		     "epochs between changes of the learning rate, instead of at; 0: use at"),
+		     "epochs between changes of the learning rate, instead of at; 0: use at",
+		     .example = "10"),
 	TW_OPTION_END
 };
 static const struct tw_option final_rows[] = {
 	TW_OPTION_AS(U, schedule.final, "final", TW_F64, "0", NULL, 0, 1,
-		     "final learning rate, as a factor of update.rate"),
+		     "final learning rate, as a factor of update.rate", .example = "0.01"),
 	TW_OPTION_END
 };
 const struct tw_option *const tw_schedule_rows[] = {
@@ -205,9 +223,9 @@ const struct tw_option *const tw_schedule_rows[] = {
 #define C struct tw_job_cluster
 const struct tw_option tw_cluster_rows[] = {
 	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000,
-		  "number of workers; as threads of one process, at most 4096"),
+		  "number of workers; as threads of one process, at most 4096", .example = "4"),
 	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000,
-		  "the run pauses while it has fewer workers than this"),
+		  "the run pauses while it has fewer workers than this", .example = "2"),
 	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "how long to wait for all workers to join, and in a pause for at least min of "
 		  "them"),
@@ -216,15 +234,18 @@ const struct tw_option tw_cluster_rows[] = {
 		  "(topology: allreduce)"),
 	TW_OPTION(C, shards, TW_U32, "0", "shards", 0, 65535,
 		  "number of ranges that the parameters are split into; 0: one per MiB of "
-		  "parameters, at most 16"),
+		  "parameters, at most 16",
+		  .example = "4"),
 	TW_OPTION(C, stages, TW_U32, "0", "stages", 0, 64,
 		  "parts that the model of a worker is cut into, each on a node of its own "
 		  "(strategy.pipeline); 0: one more than model.stages lists, 2 with "
-		  "strategy.pipeline, else 1"),
+		  "strategy.pipeline, else 1",
+		  .example = "2"),
 	TW_OPTION(
 		C, lanes, TW_F64S, "[]", "nodes", 1, 1024,
 		"nodes that compute each stage in turn, such as [15, 1]: micro-batch m is computed "
-		"by node m mod 15 of the first stage; []: one each"),
+		"by node m mod 15 of the first stage; []: one each",
+		.example = "[3, 1]"),
 	TW_OPTION_CHOICE(C, place, "place", "servers", places,
 			 "where the parameters of a stage are: on servers, or on the node that "
 			 "computes the stage (with-stage), so that they never travel; a lost node "
@@ -272,19 +293,23 @@ const struct tw_option tw_strategy_rows[] = {
 			 "what a worker sends: its gradient, its own momentum (DANA-Slim), or "
 			 "where its own steps led (delta: averaging and its relatives)"),
 	TW_OPTION(S, push, TW_U32, "1", "steps", 1, 1e6,
-		  "steps between pushes; a push is the total of their gradients, not the mean"),
+		  "steps between pushes; a push is the total of their gradients, not the mean",
+		  .example = "16"),
 	TW_OPTION(S, push_after, TW_F64, "0", "epochs", -1, 1e9,
 		  "send: delta: push every step before this epoch, and every `push` steps after "
 		  "it; -1: after the first drop of the learning rate, or half of the run "
-		  "where it does not drop"),
+		  "where it does not drop",
+		  .example = "5"),
 	TW_OPTION(
 		S, fragments, TW_U32, "1", NULL, 1, 100000,
 		"send: delta in rounds: number of parts of the parameters that are pushed in turn, "
-		"each every `push` steps (streaming DiLoCo); push must be a multiple of it"),
+		"each every `push` steps (streaming DiLoCo); push must be a multiple of it",
+		.example = "2"),
 	TW_OPTION(
 		S, delay, TW_U32, "0", "steps", 0, 1e6,
 		"send: delta in rounds: number of steps that a worker computes after a push before "
-		"it merges the answer; less than push / fragments"),
+		"it merges the answer; less than push / fragments",
+		.example = "4"),
 	TW_OPTION(S, adaptive, TW_BOOL, "false", NULL, 0, 0,
 		  "send: delta without rounds: a worker takes push * (its speed / the 0.9 quantile "
 		  "of all speeds) steps between pushes, so that all push equally often (DyLU)"),
@@ -293,7 +318,8 @@ const struct tw_option tw_strategy_rows[] = {
 		  "moments and step count) together with the parameters; it travels uncompressed"),
 	TW_OPTION(S, fetch, TW_U32, "1", "steps", 1, 1e6,
 		  "steps between fetches (default with send: delta: push); fetch: {every: 2, "
-		  "overlap: true} is short for fetch: 2 and overlap: true"),
+		  "overlap: true} is short for fetch: 2 and overlap: true",
+		  .example = "4"),
 	TW_OPTION(S, overlap, TW_BOOL, "false", NULL, 0, 0,
 		  "a worker that has asked for new parameters computes on with the old ones until "
 		  "they come, instead of waiting for them"),
@@ -309,7 +335,8 @@ const struct tw_option tw_strategy_rows[] = {
 		  "merge: elastic: share of the difference that is exchanged; merge: mix: share "
 		  "of the own parameters that stays"),
 	TW_OPTION_ALIAS(S, elasticity, TW_F64, "0", 0, 1e6, "alpha", alpha_of_elasticity,
-			"EASGD's beta, instead of alpha: alpha = elasticity / workers"),
+			"EASGD's beta, instead of alpha: alpha = elasticity / workers",
+			.example = "0.9"),
 	TW_OPTION_AS(S, up, "codec.up", TW_TEXT, "fp32", NULL, 0, 0,
 		     "how gradients are encoded; see the codecs"),
 	TW_OPTION_AS(S, down, "codec.down", TW_TEXT, "fp32", NULL, 0, 0,
@@ -330,9 +357,9 @@ const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION_AS(S, outer, "outer.rule", TW_TEXT, "none", NULL, 0, 0,
 		     "send: delta: what the shards do with deltas; see the outer rules"),
 	TW_OPTION_AS(S, skip_push, "skip.push", TW_F64, "none", NULL, 0, LARGE,
-		     "the constant c of B-FASGD for skipping pushes"),
+		     "the constant c of B-FASGD for skipping pushes", .example = "0.01"),
 	TW_OPTION_AS(S, skip_fetch, "skip.fetch", TW_F64, "none", NULL, 0, LARGE,
-		     "the constant c of B-FASGD for skipping fetches"),
+		     "the constant c of B-FASGD for skipping fetches", .example = "0.01"),
 	TW_OPTION_END
 };
 const struct tw_option tw_topology_rows[] = {
@@ -358,7 +385,7 @@ const struct tw_option tw_pipeline_rows[] = {
 };
 const struct tw_option tw_local_rows[] = {
 	TW_OPTION_AS(S, local_rate, "rate", TW_F64, "0", NULL, 0, 1e6,
-		     "learning rate of the local steps; 0: update.rate"),
+		     "learning rate of the local steps; 0: update.rate", .example = "0.05"),
 	TW_OPTION_END
 };
 
@@ -395,7 +422,8 @@ const struct tw_option tw_compare_rows[] = {
 	TW_OPTION(R, baseline, TW_BOOL, "true", NULL, 0, 0,
 		  "add a row with one worker, unless a method has one already"),
 	TW_OPTION_AS(R, target_accuracy, "target.accuracy", TW_F64, "none", NULL, 0, 1,
-		     "measure the time to this accuracy; unlike train.until, runs go on after it"),
+		     "measure the time to this accuracy; unlike train.until, runs go on after it",
+		     .example = "0.97"),
 	TW_OPTION_AS(R, target_loss, "target.loss", TW_F64, "none", NULL, -LARGE, LARGE,
 		     "the same for a loss"),
 	TW_OPTION(R, tune_seeds, TW_U32, "1", "seeds", 1, 1000,
@@ -411,11 +439,13 @@ const struct tw_option tw_compare_rows[] = {
 const struct tw_option tw_delay_rows[] = {
 	TW_OPTION(Y, steps, TW_U32, "0", "updates", 0, 100000,
 		  "apply each gradient this many versions after the one it was computed on; 0: no "
-		  "delay"),
+		  "delay",
+		  .example = "4"),
 	TW_OPTION_CHOICE(Y, law, "law", "constant", laws,
 			 "distribution of the delay (its mean is steps)"),
 	TW_OPTION(Y, ramp, TW_EPOCHS, "0 epochs", NULL, 0, 1e9,
-		  "time over which the delay grows from 0 to its full value"),
+		  "time over which the delay grows from 0 to its full value",
+		  .example = "0.5 epochs"),
 	TW_OPTION_END
 };
 

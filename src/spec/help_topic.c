@@ -83,33 +83,16 @@ static void who_uses(FILE *out, const char *path, const struct tw_option *like)
 	fputc('\n', out);
 }
 
-/* A value that the field would take: the default, unless that says nothing. */
-static const char *example_of(const struct tw_option *row, char *out, size_t room)
+/* A value that the field takes: for a name, one of those there are. */
+static void example_of(const char *path, const struct tw_option *row, char *out, size_t room)
 {
-	const char *s = row->standard;
-	const bool zero = s && *s == '0' && strtod(s, NULL) == 0.0;
-	const bool tells = s && *s && !zero && strcmp(s, "none") != 0 && strcmp(s, "[]") != 0;
-	const bool part = row->max > 0.0 && row->max <= 1.0;
+	struct tw_choice c;
 
-	if (tells)
-		snprintf(out, room, "%s", s);
-	else if (row->type == TW_CHOICE)
-		snprintf(out, room, "%s", row->choices[0]);
-	else if (row->type == TW_TEXT)
-		snprintf(out, room, "%s", row->help && strstr(row->help, "file") ? "FILE" : "NAME");
-	else if (row->type == TW_F64S)
-		snprintf(out, room, "[1, 2]");
-	else if (row->type == TW_TIME)
-		snprintf(out, room, "10s");
-	else if (row->type == TW_EPOCHS)
-		snprintf(out, room, "0.5 epochs");
-	else if (row->type == TW_F32 || row->type == TW_F64)
-		snprintf(out, room, "%s", part ? "0.1" : "1");
-	else if (row->type == TW_U32 || row->type == TW_U64)
-		snprintf(out, room, "%d", row->max > 0.0 && row->max < 4.0 ? (int)row->max : 4);
-	else
-		snprintf(out, room, "%s", s ? s : "VALUE");
-	return out;
+	tw_option_example(row, out, room);
+	for (size_t k = 0; strcmp(out, "NAME") == 0 && tw_choice_at(k, &c); k++)
+		if ((strcmp(c.field, path) == 0 || (c.also && strcmp(c.also, path) == 0)) &&
+		    strcmp(c.name, row->standard) != 0)
+			snprintf(out, room, "%s", c.name);
 }
 
 /* "update: {rate: 0.1}" for update.rate: mappings inside mappings. */
@@ -193,7 +176,7 @@ static void print_row(FILE *out, const char *path, const struct tw_group *g,
 	     : *row->standard ? row->standard
 			      : "none");
 	who_uses(out, path, row);
-	example_of(row, value, sizeof value);
+	example_of(path, row, value, sizeof value);
 	as_yaml(out, path, value);
 	as_setting(out, path, value);
 	related(out, path, g->variant);

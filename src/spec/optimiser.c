@@ -32,7 +32,8 @@ const struct tw_option tw_optimising_rows[] = {
 			 "which samples a batch has: the same in all iterations, or fresh ones in "
 			 "each (both gradients of a step are then still of one batch)"),
 	TW_OPTION_AS(O, how.l2, "l2", TW_F64, "0", NULL, 0, 1e30,
-		     "adds l2/2 times the squared norm of the parameters to the loss"),
+		     "adds l2/2 times the squared norm of the parameters to the loss",
+		     .example = "1e-4"),
 	TW_OPTION_AS(O, how.gradient, "gradient", TW_F64, "1e-5", "norm", 0, 1e30,
 		     "stop when the norm of the gradient is at or below this"),
 	TW_OPTION_AS(O, how.decrease, "decrease", TW_F64, "1e-9", NULL, 0, 1,
@@ -42,13 +43,14 @@ const struct tw_option tw_optimising_rows[] = {
 		     "stop after the iteration in which this number of evaluations is reached; 0: "
 		     "no limit"),
 	TW_OPTION_AS(O, how.iterations, "iterations", TW_U64, "0", NULL, 0, 1e12,
-		     "stop after this many iterations; 0: no limit"),
+		     "stop after this many iterations; 0: no limit", .example = "100"),
 	TW_OPTION_AS(O, how.sufficient, "search.decrease", TW_F64, "1e-3", NULL, 0, 0.5,
 		     "line search: share of the decrease that the slope promises which a step must "
 		     "reach"),
 	TW_OPTION_AS(O, how.curvature, "search.curvature", TW_F64, "0", NULL, 0, 1,
 		     "line search: share of the slope that may be left after a step; 0: as the "
-		     "method recommends"),
+		     "method recommends",
+		     .example = "0.9"),
 	TW_OPTION_AS(O, how.trials, "search.trials", TW_U32, "20", "evaluations", 1, 1e6,
 		     "line search: most evaluations along one direction"),
 	TW_OPTION(O, backup, TW_BOOL, "true", NULL, 0, 0,

@@ -12,8 +12,9 @@ static const char *const laws[] = { [TW_LAW_CONSTANT] = "constant",
 
 #define SECONDS 1e9
 #define YEAR    (366.0 * 86400.0 * SECONDS)
-#define ROW(field, key, kind, standard, unit, low, high, help)                                     \
-	TW_OPTION_AS(struct tw_sim_options, field, key, kind, standard, unit, low, high, help)
+#define ROW(field, key, kind, standard, unit, low, high, ...)                                      \
+	TW_OPTION_AS(struct tw_sim_options, field, key, kind, standard, unit, low, high,           \
+		     __VA_ARGS__)
 
 const struct tw_option tw_sim_rows[] = {
 	TW_OPTION_CHOICE(struct tw_sim_options, law, "compute.law", "constant", laws,
@@ -36,58 +37,63 @@ const struct tw_option tw_sim_rows[] = {
 	ROW(by_label, "compute.by_label", TW_F64S, "[]", "times", 1e-6, 1e6,
 	    "how many times longer samples of each label take, from label 0 on (1 for labels "
 	    "beyond "
-	    "the list); a step takes the mean of its samples; []: all are alike"),
+	    "the list); a step takes the mean of its samples; []: all are alike",
+	    .example = "[1, 1, 4]"),
 	ROW(by_sample, "compute.by_sample", TW_F64S, "[]", "times", 1e-6, 1e6,
 	    "the same for each sample of the training set, in its own order; a shorter list is "
-	    "repeated from its start"),
+	    "repeated from its start",
+	    .example = "[1, 4]"),
 	ROW(speeds, "speeds", TW_F64S, "[]", NULL, 1e-6, 1e6,
 	    "speed of each worker; a shorter list is repeated from its start; []: all have speed "
-	    "1"),
+	    "1",
+	    .example = "[1, 1, 0.5]"),
 	ROW(stragglers, "stragglers.count", TW_U32, "0", "workers", 0, 1000000,
-	    "number of stragglers: the last workers are slower"),
+	    "number of stragglers: the last workers are slower", .example = "1"),
 	ROW(slower, "stragglers.slower", TW_F64, "1", "times", 1, 1e6,
-	    "how many times slower the stragglers are"),
+	    "how many times slower the stragglers are", .example = "4"),
 	ROW(straggle_on, "stragglers.on", TW_TIME, "0s", NULL, 0, YEAR,
-	    "how long stragglers are slow at a time; 0s: always"),
+	    "how long stragglers are slow at a time; 0s: always", .example = "10s"),
 	ROW(straggle_off, "stragglers.off", TW_TIME, "0s", NULL, 0, YEAR,
-	    "how long stragglers have normal speed in between; 0s: never"),
+	    "how long stragglers have normal speed in between; 0s: never", .example = "30s"),
 	ROW(apply_rate, "apply_rate", TW_F64, "0", "parameters/s", 0, 1e18,
-	    "parameters that a shard can update per second; 0: no limit"),
+	    "parameters that a shard can update per second; 0: no limit", .example = "1e9"),
 	ROW(latency, "latency", TW_TIME, "100us", NULL, 0, YEAR,
 	    "latency from node to node, one way"),
 	ROW(jitter, "jitter", TW_TIME, "0s", NULL, 0, YEAR,
-	    "random addition to the latency, uniform from 0 to this"),
+	    "random addition to the latency, uniform from 0 to this", .example = "100us"),
 	ROW(bandwidth, "bandwidth", TW_BITS, "10Gbit/s", NULL, 0, 1e18,
 	    "bandwidth of each node's network card in each direction; 0bit/s: no limit"),
 	ROW(loss, "loss", TW_F64, "0", NULL, 0, 0.99,
-	    "share of messages that the link loses and sends again"),
+	    "share of messages that the link loses and sends again", .example = "0.001"),
 	ROW(retransmit, "retransmit", TW_TIME, "200ms", NULL, 0, YEAR,
 	    "delay of each message that is sent again"),
 	ROW(save_time, "save_time", TW_TIME, "0s", NULL, 0, YEAR,
-	    "how long it takes to save a checkpoint"),
+	    "how long it takes to save a checkpoint", .example = "2s"),
 	ROW(load_time, "load_time", TW_TIME, "0s", NULL, 0, YEAR,
-	    "how long it takes to read a checkpoint"),
+	    "how long it takes to read a checkpoint", .example = "2s"),
 	ROW(local, "local", TW_TIME, "0s", NULL, 0, YEAR,
-	    "how long a message takes between two actors of one node"),
+	    "how long a message takes between two actors of one node", .example = "1us"),
 	ROW(closed_limit, "closed_limit", TW_TIME, "2s", NULL, 0, YEAR,
 	    "a node is removed this long after its connection closed"),
 	ROW(silent_limit, "silent_limit", TW_TIME, "15s", NULL, 0, YEAR,
 	    "a node is removed when it has been silent for this long"),
 	ROW(random_crashes, "random.crashes", TW_U32, "0", NULL, 0, 100000,
-	    "number of crashes at random times; most nodes restart"),
+	    "number of crashes at random times; most nodes restart", .example = "3"),
 	ROW(random_partitions, "random.partitions", TW_U32, "0", NULL, 0, 100000,
 	    "number of partitions at random times: a link, or all links of a node, fail for a "
-	    "while"),
+	    "while",
+	    .example = "3"),
 	ROW(random_resets, "random.resets", TW_U32, "0", NULL, 0, 100000,
-	    "number of connections that are reset at random times"),
+	    "number of connections that are reset at random times", .example = "3"),
 	ROW(random_slow, "random.slow", TW_U32, "0", NULL, 0, 100000,
-	    "number of times that a node is slow for a while, at random times"),
+	    "number of times that a node is slow for a while, at random times", .example = "3"),
 	ROW(fault_seed, "random.seed", TW_U64, "1", NULL, 0, 0, "random seed of these faults"),
 	ROW(fault_span, "random.span", TW_TIME, "60s", NULL, 0, YEAR,
 	    "these faults start within this much virtual time"),
 	ROW(threads, "threads", TW_U32, "0", NULL, 0, 4096,
 	    "threads of this machine that compute gradients; 0: one per core; does not change any "
-	    "result"),
+	    "result",
+	    .example = "2"),
 	TW_OPTION_END
 };
 

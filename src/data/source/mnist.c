@@ -15,7 +15,8 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, path, TW_TEXT, "", NULL, 0, 0,
-		  "folder with the four IDX files, gzipped or not; without it: the fetched files"),
+		  "folder with the four IDX files, gzipped or not; without it: the fetched files",
+		  .example = "DIR"),
 	TW_OPTION_END,
 };
 

@@ -14,7 +14,7 @@ struct entropy_options {
 
 static const struct tw_option entropy_rows[] = {
 	TW_OPTION(struct entropy_options, smoothing, TW_F32, "0", NULL, 0, 0.999,
-		  "share of the target that is spread evenly over all classes"),
+		  "share of the target that is spread evenly over all classes", .example = "0.1"),
 	TW_OPTION_END,
 };
 

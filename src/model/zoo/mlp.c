@@ -14,7 +14,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION_CHOICE(struct mlp_options, activation, "activation", "relu",
 			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION(struct mlp_options, dropout, TW_F32, "0", NULL, 0, 0.99,
-		  "dropout rate of the hidden layers"),
+		  "dropout rate of the hidden layers", .example = "0.2"),
 	TW_OPTION_END
 };
 

@@ -20,7 +20,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct vgg_options, batchnorm, TW_BOOL, "false", NULL, 0, 0,
 		  "add batch normalisation after each convolution, which then has no bias"),
 	TW_OPTION(struct vgg_options, dropout, TW_F32, "0", NULL, 0, 0.99,
-		  "dropout rate of the hidden layer"),
+		  "dropout rate of the hidden layer", .example = "0.2"),
 	TW_OPTION_END
 };
 

@@ -27,7 +27,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct dgc_options, momentum, TW_F32, "0.9", NULL, 0, 0.9999,
 		  "momentum of the velocity that is added up"),
 	TW_OPTION(struct dgc_options, warmup, TW_EPOCHS, "0 epochs", "epochs", 0, 1e6,
-		  "time in which the share falls from a quarter to its own value"),
+		  "time in which the share falls from a quarter to its own value",
+		  .example = "4 epochs"),
 	TW_OPTION_END
 };
 

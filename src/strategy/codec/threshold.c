@@ -42,7 +42,8 @@ static const struct tw_option rows[] = {
 		  "density: at the start"),
 	TW_OPTION(struct threshold_options, density, TW_F32, "0", NULL, 0, 1,
 		  "the share of the values to be sent, which tau follows, within a factor of a "
-		  "million; 0: tau does not change"),
+		  "million; 0: tau does not change",
+		  .example = "0.01"),
 	TW_OPTION_CHOICE(struct threshold_options, coding, "coding", "plain", codings,
 			 "plain: four bytes for each value that is sent; rice: the gaps between "
 			 "them in Golomb-Rice code, a third of that"),

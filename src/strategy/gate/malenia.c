@@ -21,7 +21,8 @@ struct options {
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 100000,
 		  "what n times the harmonic mean of the workers' contributions must reach; 1: one "
-		  "contribution of each is enough"),
+		  "contribution of each is enough",
+		  .example = "2"),
 	TW_OPTION(struct options, stop, TW_BOOL, "false", NULL, 0, 0,
 		  "a worker whose gradient has become too late gives it up and begins again"),
 	TW_OPTION_SUM(struct options), TW_OPTION_END

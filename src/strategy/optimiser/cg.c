@@ -13,7 +13,8 @@ struct options {
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, restart, TW_U64, "0", "iterations", 0, 1e15,
 		  "restart with the steepest descent after this many iterations; 0: only when the "
-		  "method itself asks for it"),
+		  "method itself asks for it",
+		  .example = "50"),
 	TW_OPTION_END,
 };
 

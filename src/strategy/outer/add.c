@@ -24,7 +24,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, scale, TW_F32, "1", NULL, 0, 1000,
 		  "factor on the sum of the deltas"),
 	TW_OPTION_ALIAS(struct options, per_worker, TW_F32, "0", 0, 1e6, "scale", scale_of_share,
-			"instead of scale: scale = per_worker / workers"),
+			"instead of scale: scale = per_worker / workers", .example = "1"),
 	TW_OPTION_END,
 };
 

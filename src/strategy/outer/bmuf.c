@@ -37,7 +37,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, nesterov, TW_BOOL, "true", NULL, 0, 0,
 		  "workers start where the momentum alone would lead"),
 	TW_OPTION_ALIAS(struct options, gain, TW_F32, "0", 0, 1e6, "momentum", momentum_of_gain,
-			"instead of momentum: momentum = 1 - rate / (gain * workers)"),
+			"instead of momentum: momentum = 1 - rate / (gain * workers)",
+			.example = "1"),
 	TW_OPTION_END,
 };
 

@@ -12,7 +12,8 @@ struct options {
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, expected, TW_F64, "0", "updates", 0, 1e9,
 		  "mean staleness to divide by, if above 1; 0: the expected one of the gate, which "
-		  "is workers / contributions per update, or its n"),
+		  "is workers / contributions per update, or its n",
+		  .example = "4"),
 	TW_OPTION_END
 };
 

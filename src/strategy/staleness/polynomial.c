@@ -30,7 +30,7 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, power, TW_F32, "0.5", NULL, 0, 100,
 		  "how fast it falls; 0: not at all"),
 	TW_OPTION(struct options, from, TW_U32, "0", "updates", 0, 100000,
-		  "the largest staleness that still counts in full"),
+		  "the largest staleness that still counts in full", .example = "4"),
 	TW_OPTION_END,
 };
 

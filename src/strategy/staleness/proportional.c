@@ -15,7 +15,8 @@ struct options {
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, typical, TW_F64, "0", "updates", 0, 1e6,
-		  "the largest staleness that counts in full; 0: what the gate makes on average"),
+		  "the largest staleness that counts in full; 0: what the gate makes on average",
+		  .example = "4"),
 	TW_OPTION_END,
 };
 
