@@ -22,10 +22,12 @@ struct work {
 	uint8_t *bytes;
 	void *options, *state;
 	struct tw_rng rng;
+	char name[40]; /* of the codec, with a choice that is not the default */
 };
 
 /* Seconds of one round each. */
 struct times {
+	size_t rounds;
 	double pass[ROUNDS], encode[ROUNDS], decode[ROUNDS], apply[ROUNDS], held[ROUNDS];
 };
 
@@ -45,7 +47,9 @@ static void make_gradient(struct work *k)
 		k->x[tw_rng_u64(&k->rng, 1, j) % VALUES] = j % 2 ? LARGE : -LARGE;
 }
 
-static enum tw_status prepare(struct work *k, const struct tw_codec *c, struct tw_error *why)
+/* `choice`: of this option, value `i`; NULL: all as by default. */
+static enum tw_status prepare(struct work *k, const struct tw_codec *c,
+			      const struct tw_option *choice, size_t i, struct tw_error *why)
 {
 	tw_arena_init(&k->arena, &tw_heap_system);
 	k->options = tw_arena_get(&k->arena, c->options_bytes + 1);
@@ -53,6 +57,11 @@ static enum tw_status prepare(struct work *k, const struct tw_codec *c, struct t
 		return tw_fail(why, TW_NO_MEMORY, "no memory for codec %s", c->name);
 	if (c->options && tw_option_defaults(c->options, k->options, &k->arena, why) != TW_OK)
 		return why->status;
+	if (choice &&
+	    tw_option_set(choice, k->options, choice->choices[i], &k->arena, why) != TW_OK)
+		return why->status;
+	snprintf(k->name, sizeof k->name, "%s%s%s", c->name, choice ? "-" : "",
+		 choice ? choice->choices[i] : "");
 	k->x = tw_arena_get(&k->arena, VALUES * sizeof(float));
 	k->w = tw_arena_get(&k->arena, VALUES * sizeof(float));
 	k->back = tw_arena_get(&k->arena, VALUES * sizeof(float));
@@ -106,58 +115,72 @@ static enum tw_status one_round(struct work *k, const struct tw_codec *c, struct
 	return c->add ? apply(k, c, *len, t, i) : TW_OK;
 }
 
-static enum tw_status report(const struct tw_codec *c, const char *what, const double *seconds,
-			     const double *pass, json_t *cases, struct tw_error *why)
+static enum tw_status report(const struct work *k, const char *what, const double *seconds,
+			     const struct times *t, json_t *cases, struct tw_error *why)
 {
 	double value[ROUNDS], floor[ROUNDS];
 	char name[60];
 
 	memcpy(value, seconds, sizeof value);
-	memcpy(floor, pass, sizeof floor);
-	snprintf(name, sizeof name, "%s-%s", c->name, what);
-	return tw_bench_case(cases, name, tw_median(value, ROUNDS), "s", tw_median(floor, ROUNDS),
-			     why);
+	memcpy(floor, t->pass, sizeof floor);
+	snprintf(name, sizeof name, "%s-%s", k->name, what);
+	return tw_bench_case(cases, name, tw_median(value, t->rounds), "s",
+			     tw_median(floor, t->rounds), why);
 }
 
-static enum tw_status measure(struct work *k, const struct tw_codec *c, json_t *cases,
-			      struct tw_error *why)
+static enum tw_status measure(struct work *k, const struct tw_codec *c, unsigned rounds,
+			      json_t *cases, struct tw_error *why)
 {
-	struct times t;
+	struct times t = { .rounds = rounds && rounds < ROUNDS ? rounds : ROUNDS };
 	enum tw_status st;
 	size_t len = 0;
 	char name[60];
 
-	for (size_t i = 0; i < ROUNDS; i++)
+	for (size_t i = 0; i < t.rounds; i++)
 		if (one_round(k, c, &t, i, &len) != TW_OK)
 			return tw_fail(why, TW_BAD_BYTES, "codec %s does not encode or decode",
 				       c->name);
-	st = report(c, "encode", t.encode, t.pass, cases, why);
+	st = report(k, "encode", t.encode, &t, cases, why);
 	if (st == TW_OK)
-		st = report(c, "decode", t.decode, t.pass, cases, why);
+		st = report(k, "decode", t.decode, &t, cases, why);
 	if (st == TW_OK && c->add)
-		st = report(c, "apply", t.apply, t.pass, cases, why);
+		st = report(k, "apply", t.apply, &t, cases, why);
 	if (st == TW_OK && c->add)
-		st = report(c, "apply-held", t.held, t.pass, cases, why);
+		st = report(k, "apply-held", t.held, &t, cases, why);
 	if (st != TW_OK)
 		return st;
-	snprintf(name, sizeof name, "%s-bytes", c->name);
+	snprintf(name, sizeof name, "%s-bytes", k->name);
 	return tw_bench_case(cases, name, (double)len / (double)VALUES, "bytes/value",
 			     sizeof(float), why);
 }
 
+static enum tw_status bench_one(const struct tw_codec *c, const struct tw_option *choice, size_t i,
+				const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
+{
+	struct work k = { .x = NULL };
+	enum tw_status status = prepare(&k, c, choice, i, why);
+
+	tw_log_line(how->log, TW_DEBUG, "bench", "codec %s", k.name);
+	if (status == TW_OK)
+		status = measure(&k, c, how->rounds, cases, why);
+	tw_arena_release(&k.arena);
+	return status;
+}
+
+/* By default, and with every other value of a choice. */
 static enum tw_status codecs(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
-	const struct tw_log *log = how->log;
 	enum tw_status status = TW_OK;
 
 	for (size_t i = 0; tw_codec_all[i] && status == TW_OK; i++) {
-		struct work k;
+		const struct tw_option *o = tw_codec_all[i]->options;
 
-		tw_log_line(log, TW_DEBUG, "bench", "codec %s", tw_codec_all[i]->name);
-		status = prepare(&k, tw_codec_all[i], why);
-		if (status == TW_OK)
-			status = measure(&k, tw_codec_all[i], cases, why);
-		tw_arena_release(&k.arena);
+		status = bench_one(tw_codec_all[i], NULL, 0, how, cases, why);
+		for (; o && o->name && status == TW_OK; o++)
+			for (size_t k = 0; o->type == TW_CHOICE && o->choices[k] && status == TW_OK;
+			     k++)
+				if (strcmp(o->choices[k], o->standard) != 0)
+					status = bench_one(tw_codec_all[i], o, k, how, cases, why);
 	}
 	return status;
 }

@@ -2,8 +2,8 @@
 /* presets.c - strategies by their names in the literature: nothing but fields of a job file.
  *
  * What a preset says of the rule, the gate, the staleness policy and of what is sent makes it what
- * its name says, so a job may not say otherwise (overrides.c); a method that goes with any rule
- * therefore names none. */
+ * its name says, so a job may not say otherwise (overrides.c); a method that goes with any rule, or
+ * with any staleness policy, therefore names none. */
 #include "spec/job.h"
 
 #include <string.h>
@@ -227,7 +227,9 @@ const struct tw_preset tw_presets[] = {
 	  .any_rule = true },
 	{ .name = "fedasync",
 	  .paper = "Xie, Koyejo, Gupta 2019",
-	  .help = "every delta is mixed in at once, the less the staler it is",
+	  .help = "every delta is mixed in at once, the less the staler it is; in delta form: what "
+		  "the "
+		  "worker changed is added, and nothing is pulled back to what the worker had",
 	  .fields = "strategy: {gate: async, staleness: polynomial, power: 0.5, send: delta, "
 		    "push: 10, outer: {rule: average, rate: 0.6}}\n"
 		    "update: {rule: sgd}\n",
@@ -251,12 +253,11 @@ const struct tw_preset tw_presets[] = {
 	  .paper = "Narayanan et al. 2019; Harlap et al. 2018",
 	  .help = "stages never wait for each other's updates; stage s of K is K - 1 - s updates "
 		  "late and keeps K - s versions",
-	  .fields = "strategy: {gate: async, staleness: none, pipeline: {schedule: pipedream, "
-		    "stash: true}}\n" },
+	  .fields = "strategy: {gate: async, pipeline: {schedule: pipedream, stash: true}}\n" },
 	{ .name = "pipedream-2bw",
 	  .paper = "Narayanan et al. 2021",
 	  .help = "as pipedream, but every stage is one update late and keeps two versions",
-	  .fields = "strategy: {gate: async, staleness: none, pipeline: {schedule: 2bw}}\n"
+	  .fields = "strategy: {gate: async, pipeline: {schedule: 2bw}}\n"
 		    "data: {accumulate: 8}\n" },
 	{ .family = "Shared memory",
 	  .name = "hogwild",

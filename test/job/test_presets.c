@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_presets.c - every preset resolves, means what it says, and is explained in full. */
 #include "job/reading.h"
+#include "job/serial.h"
 #include "spec/field.h"
 
 #include <setjmp.h>
@@ -365,6 +366,43 @@ static void everything_is_in_the_reference(void **state)
 	free(list);
 }
 
+/* Pipelines name no staleness policy, so that a correction of late gradients is one field more: it
+ * means what the same fields mean when they are spelt out. */
+static void late_gradients_of_pipelines_are_one_field(void **state)
+{
+	static const char base[] = "model: {quadratic: {dimension: 40, stages: 4, noise: 0.1}}\n"
+				   "data: {source: none, samples: 200, batch: 2%s}\n"
+				   "train: {epochs: 2, seed: 3}\nupdate: {rate: 0.01}\n"
+				   "cluster: {workers: 1, stages: 4}\nstrategy: {%s}\n";
+	static const struct {
+		const char *data, *named, *spelt;
+	} pairs[] = {
+		{ "", "name: pipedream", "gate: async, pipeline: {schedule: pipedream}" },
+		{ "", "name: pipedream, staleness: pipemare, anneal: 30",
+		  "gate: async, staleness: pipemare, anneal: 30, pipeline: {schedule: pipedream}" },
+		{ "", "name: pipedream, staleness: inverse",
+		  "gate: async, staleness: inverse, pipeline: {schedule: pipedream}" },
+		{ ", accumulate: 8", "name: pipedream-2bw, staleness: pipemare",
+		  "gate: async, staleness: pipemare, pipeline: {schedule: 2bw}" },
+	};
+	char digests[4][TW_DIGEST_TEXT];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
+		struct outcome named, spelt;
+
+		outcome_of(&named, TW_WORLD_SIM, base, pairs[k].data, pairs[k].named);
+		outcome_of(&spelt, TW_WORLD_SIM, base, pairs[k].data, pairs[k].spelt);
+		assert_string_equal(named.digest, spelt.digest);
+		memcpy(digests[k], named.digest, sizeof digests[k]);
+		outcome_close(&named);
+		outcome_close(&spelt);
+	}
+	assert_string_not_equal(digests[0], digests[1]);
+	assert_string_not_equal(digests[0], digests[2]);
+	assert_string_not_equal(digests[1], digests[2]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +410,7 @@ int main(void)
 		cmocka_unit_test(unusual_jobs_explain_to_themselves),
 		cmocka_unit_test(presets_have_no_dead_fields),
 		cmocka_unit_test(presets_mean_their_papers),
+		cmocka_unit_test(late_gradients_of_pipelines_are_one_field),
 		cmocka_unit_test(local_steps_come_with_a_fetch_period),
 		cmocka_unit_test(n_follows_the_workers),
 		cmocka_unit_test(the_mean_staleness_follows_the_job),

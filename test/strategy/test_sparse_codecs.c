@@ -377,6 +377,96 @@ static void onebit_is_exact_for_equal_sizes(void **state)
 	close_coder(&c);
 }
 
+/* Values of both signs, of other sizes and numbers; the last tile has none that are negative. */
+static void skewed(float *x, size_t n, uint64_t step)
+{
+	gauss(x, n, step, 1.0f);
+	for (size_t i = 0; i < n; i++)
+		x[i] = i >= 960 ? fabsf(x[i]) : x[i] < 0.3f ? 0.01f * x[i] - 0.5f : x[i];
+}
+
+/* From the definitions, tile by tile: what each value travels as, what is owed afterwards. */
+static void onebit_sends_means_of_tiles(void **state)
+{
+	enum { N = 1000, TILE = 64 };
+
+	(void)state;
+	for (int two = 0; two < 2; two++) {
+		struct coder c =
+			OPEN("onebit", N, "tile", "64", "means", two ? "two" : "one", NULL);
+		const size_t head = two ? 8 : 4;
+		const float *owed = c.state;
+		float x[N], r[N];
+
+		for (uint64_t step = 0; step < 40; step++) {
+			skewed(x, N, step);
+			for (size_t i = 0; i < N; i++)
+				r[i] = owed[i] + x[i];
+			through(&c, x, step);
+			CHECK(c.len == 15 * (head + TILE / 8) + head + 5);
+			for (size_t i = 0; i < N; i++) {
+				const size_t from = i / TILE * TILE;
+				const size_t to = from + TILE < N ? from + TILE : N;
+				const uint8_t *at = c.wire + from / TILE * (head + TILE / 8);
+				double sum = 0, count = 0, want;
+
+				for (size_t k = from; k < to; k++)
+					if (!two || (r[k] < 0) == (r[i] < 0)) {
+						sum += fabs((double)r[k]);
+						count++;
+					}
+				want = (r[i] < 0 ? -1 : 1) * sum / count;
+				CHECK(fabs((double)c.back[i] - want) <= 1e-7 * fabs(want));
+				CHECK(owed[i] == r[i] - c.back[i]);
+				CHECK((at[head + (i - from) / 8] >> i % 8 & 1) == (r[i] < 0));
+				CHECK(c.back[i] == (!two && r[i] < 0 ? -tw_get_f32(at)
+						    : r[i] < 0       ? tw_get_f32(at + 4)
+								     : tw_get_f32(at)));
+			}
+		}
+		close_coder(&c);
+	}
+}
+
+/* Two levels that each are the mean of what they stand for are as close as two levels can be. */
+static void two_means_are_closer_than_one(void **state)
+{
+	enum { N = 1000 };
+	struct coder one = OPEN("onebit", N, NULL), two = OPEN("onebit", N, "means", "two", NULL);
+	double off[2] = { 0 };
+	float x[N];
+
+	(void)state;
+	skewed(x, N, 3);
+	through(&one, x, 0);
+	through(&two, x, 0);
+	for (size_t i = 0; i < N; i++) {
+		off[0] += pow((double)x[i] - (double)one.back[i], 2);
+		off[1] += pow((double)x[i] - (double)two.back[i], 2);
+	}
+	CHECK(off[1] < 0.9 * off[0]);
+	close_coder(&one);
+	close_coder(&two);
+}
+
+/* What no encoder writes: a negative mean of positive values, a positive one of negative values. */
+static void means_have_their_sign(void **state)
+{
+	struct coder c = OPEN("onebit", 20, "means", "two", NULL);
+	const float x[20] = { 1, -1, 2, -3 };
+	static const float wrong[2][3] = { { -1e-20f, INFINITY, NAN }, { 1e-20f, -INFINITY, NAN } };
+
+	(void)state;
+	for (size_t at = 0; at < 2; at++)
+		for (size_t k = 0; k < 3; k++) {
+			through(&c, x, 0);
+			tw_put_f32(c.wire + 4 * at, wrong[at][k]);
+			CHECK(tw_codec_decode(c.codec, c.options, c.wire, c.len, c.back, 20) ==
+			      TW_BAD_BYTES);
+		}
+	close_coder(&c);
+}
+
 /* --- dgc, sparseloco ---------------------------------------------------------------------- */
 
 /* The formula in a plain loop: velocities, sums of them, and what is masked. */
@@ -491,6 +581,9 @@ int main(void)
 		cmocka_unit_test(randomk_draws_from_every_stretch),
 		cmocka_unit_test(int8_has_no_bias),
 		cmocka_unit_test(onebit_is_exact_for_equal_sizes),
+		cmocka_unit_test(onebit_sends_means_of_tiles),
+		cmocka_unit_test(two_means_are_closer_than_one),
+		cmocka_unit_test(means_have_their_sign),
 		cmocka_unit_test(dgc_sends_the_largest_velocities),
 		cmocka_unit_test(the_warm_up_sends_more),
 		cmocka_unit_test(sparseloco_keeps_a_fading_rest),

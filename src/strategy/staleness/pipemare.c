@@ -35,8 +35,9 @@ static void correct(const void *options, struct tw_correction *c)
 const struct tw_staleness tw_staleness_pipemare = {
 	.name = "pipemare",
 	.help = "divides the rate by a power of the staleness that falls from 1 to 0 over the "
-		"first "
-		"updates, so that late stages of a pipeline start slowly",
+		"first updates, so that late stages of a pipeline start slowly; PipeMare's T1 "
+		"only, "
+		"without its discrepancy correction (T2)",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_STALENESS_DECAY | TW_STALENESS_SCALES,
