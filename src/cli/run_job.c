@@ -112,6 +112,8 @@ enum tw_status tw_work_read_ranks(const struct tw_call *call, const char *path,
 	if (status == TW_OK)
 		status = tw_job_read_ranks(path, f->set.at, f->set.count,
 					   (const char *const *)environ, world, ranks, out, why);
+	if (status == TW_OK)
+		(*out)->listener = (struct tw_data_listener){ tw_terminal_reading, call->terminal };
 	if (status == TW_OK && (*out)->compare.given)
 		status = tw_job_warn(*out, "section compare: is ignored here; only thalweg compare "
 					   "uses it");

@@ -170,3 +170,14 @@ void tw_terminal_line(struct tw_terminal *t, const char *text)
 	if (t->tty)
 		pthread_mutex_unlock(&t->lock);
 }
+
+void tw_terminal_reading(void *arg, const char *file, const char *doing, uint64_t done,
+			 uint64_t total)
+{
+	char text[200];
+
+	snprintf(text, sizeof text, "%s %.120s: %.0f of %.0f MB (%.0f %%)", doing, file,
+		 (double)done / 1e6, (double)total / 1e6,
+		 total ? 100.0 * (double)done / (double)total : 0.0);
+	tw_terminal_line(arg, text);
+}

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tw_terminal {
 	pthread_mutex_t lock; /* log lines come from any thread */
@@ -29,6 +30,9 @@ void tw_terminal_clear(struct tw_terminal *t);
 void tw_terminal_show(void *arg, const struct tw_progress *p);
 /* The same with a text of the caller's. */
 void tw_terminal_line(struct tw_terminal *t, const char *text);
+/* Hears how far the reading of a file has come (data/listener.h); arg is the terminal. */
+void tw_terminal_reading(void *arg, const char *file, const char *doing, uint64_t done,
+			 uint64_t total);
 /* The text of a progress line: "epoch 1.25/5, loss 0.0123, ...". */
 void tw_terminal_text(const struct tw_progress *p, char *out, size_t room);
 

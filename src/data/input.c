@@ -29,10 +29,11 @@ struct tw_input {
 	struct tw_heap *heap;
 	int fd; /* -1: all of it is in memory */
 	char *memory;
-	bool stream;       /* nobody knows its size */
-	bool gzip, ended;  /* ended: after a member's end and nothing else */
-	uint64_t size, at; /* of the file; bytes handed out */
-	uint64_t into;     /* bytes read from the file */
+	bool stream;                             /* nobody knows its size */
+	bool gzip, ended;                        /* ended: after a member's end and nothing else */
+	uint64_t size, at;                       /* of the file; bytes handed out */
+	uint64_t into;                           /* bytes read from the file */
+	const struct tw_data_listener *listener; /* NULL: nobody */
 	z_stream z;
 	bool inflating;
 	uint8_t *first, *last;         /* bytes of the buffer or the memory that nobody has taken */
@@ -93,12 +94,15 @@ static bool ready(const struct tw_input *in)
 static enum tw_status pull(struct tw_input *in, void *to, size_t n, size_t *got,
 			   struct tw_error *why)
 {
+	const uint64_t before = in->into / TW_HEARD_EVERY;
 	ssize_t k;
 
 	if (in->fd < 0) {
 		*got = 0;
 		return TW_OK;
 	}
+	if (in->listener && n > TW_HEARD_EVERY)
+		n = TW_HEARD_EVERY;
 	do
 		k = read(in->fd, to, n < (1u << 30) ? n : 1u << 30);
 	while (k < 0 && (errno == EINTR || (in->stream && errno == EAGAIN && ready(in))));
@@ -106,7 +110,14 @@ static enum tw_status pull(struct tw_input *in, void *to, size_t n, size_t *got,
 		return trouble(in, why);
 	*got = (size_t)k;
 	in->into += (size_t)k;
+	if (in->listener && in->into / TW_HEARD_EVERY > before)
+		in->listener->heard(in->listener->arg, in->shown, "reading", in->into, in->size);
 	return TW_OK;
+}
+
+void tw_input_listen(struct tw_input *in, const struct tw_data_listener *listener)
+{
+	in->listener = listener && listener->heard && !in->stream ? listener : NULL;
 }
 
 static enum tw_status refill(struct tw_input *in, struct tw_error *why)

@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "data/listener.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,9 @@ enum tw_status tw_input_open(struct tw_heap *heap, const struct tw_reach *reach,
  * larger than the machine's memory; what is read afterwards comes from there. */
 enum tw_status tw_input_open_stream(struct tw_heap *heap, const char *name, struct tw_input **out,
 				    struct tw_error *why);
+/* Tell how much of the file was read; the listener must stay until the close.  NULL: nobody.  Who
+ * reads a stream, whose size nobody knows, is told nothing. */
+void tw_input_listen(struct tw_input *in, const struct tw_data_listener *listener);
 void tw_input_close(struct tw_input *in); /* NULL is allowed */
 /* The path for sentences; a very long one is cut at its front. */
 const char *tw_input_name(const struct tw_input *in);

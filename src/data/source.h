@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "data/listener.h"
 #include "data/names.h"
 #include "data/warn.h"
 
@@ -56,7 +57,8 @@ struct tw_source_site {
 	/* How far paths of the options reach (data/input.h); NULL: everywhere, from here.  The
 	 * cache is no such path: it is the user's own. */
 	const struct tw_reach *base;
-	struct tw_warnings *warnings; /* warnings; NULL: dropped.  tw_data_open's own */
+	struct tw_warnings *warnings;            /* warnings; NULL: dropped.  tw_data_open's own */
+	const struct tw_data_listener *listener; /* NULL: nobody */
 };
 
 /* A file of a data set that can be fetched: what it must be. */

@@ -84,7 +84,9 @@ enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_rea
 				   struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
 {
 	char cache[4096] = "";
-	struct tw_source_site site = { .heap = heap, .cache = cache, .base = reach };
+	struct tw_source_site site = {
+		.heap = heap, .cache = cache, .base = reach, .listener = &job->listener
+	};
 	struct tw_error said = { 0 };
 	enum tw_status st;
 

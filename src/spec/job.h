@@ -210,6 +210,9 @@ struct tw_job {
 	const char **warning;
 	size_t warnings;
 
+	/* Who hears how far the reading of its data has come; the caller's to set. */
+	struct tw_data_listener listener;
+
 	const struct tw_field *field; /* every row with where its value is; see field.h */
 	size_t fields;
 };

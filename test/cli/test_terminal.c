@@ -137,6 +137,29 @@ static void speak_late(struct tw_terminal *t)
 	tw_terminal_show(t, &half);
 }
 
+static void read_late(struct tw_terminal *t)
+{
+	t->spoke = tw_clock() - 60 * TW_SECOND;
+	tw_terminal_reading(t, "a.csv", "parsing", 252000000, 1001000076);
+	tw_terminal_reading(t, "a.csv", "parsing", 256000000, 1001000076);
+	t->quiet = true;
+	t->spoke = tw_clock() - 60 * TW_SECOND;
+	tw_terminal_reading(t, "a.csv", "parsing", 260000000, 1001000076);
+}
+
+static void a_large_file_says_how_much_was_read(void **state)
+{
+	int ends[2];
+	char text[2000];
+
+	assert_int_equal(pipe(ends), 0);
+	with_stderr(ends[1], read_late);
+	read_from(ends[0], text, sizeof text);
+	assert_string_equal(text, "thalweg: progress: parsing a.csv: 252 of 1001 MB (25 %)\n");
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void a_long_run_says_where_it_is(void **state)
 {
 	int ends[2];
@@ -159,6 +182,7 @@ int main(void)
 		cmocka_unit_test(a_terminal_gets_one_line),
 		cmocka_unit_test(a_pipe_gets_plain_lines_now_and_then),
 		cmocka_unit_test(a_long_run_says_where_it_is),
+		cmocka_unit_test(a_large_file_says_how_much_was_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,8 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 	return kit_open_at(NULL, heap, source, sets, out, why);
 }
 
+const struct tw_data_listener *kit_listener;
+
 enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
 			   const char *const *sets, struct tw_data **out, struct tw_error *why)
 {
@@ -103,6 +105,7 @@ enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, c
 		.heap = heap ? heap : &tw_heap_system,
 		.cache = scratch(),
 		.base = reach ? reach : &all,
+		.listener = kit_listener,
 	};
 	struct tw_data_options common;
 	struct tw_arena keep;

@@ -31,6 +31,8 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 /* The same, with paths that reach as far as that; NULL: everywhere, from the folder. */
 enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
 			   const char *const *sets, struct tw_data **out, struct tw_error *why);
+/* Who hears what is opened afterwards; NULL: nobody. */
+extern const struct tw_data_listener *kit_listener;
 /* It must open. */
 struct tw_data *kit_must_open(const char *source, const char *const *sets);
 /* It must be refused with TW_BAD_INPUT and a sentence with all these parts (NULL at the end). */

@@ -295,6 +295,62 @@ static void gzip_and_many_rows(void **state)
 	free(text);
 }
 
+struct heard {
+	uint64_t calls[2], done[2], total[2]; /* reading, parsing */
+	bool wrong;
+};
+
+static void hear(void *arg, const char *file, const char *doing, uint64_t done, uint64_t total)
+{
+	struct heard *h = arg;
+	const int k = strcmp(doing, "parsing") == 0;
+
+	h->wrong = h->wrong || done <= h->done[k] || done > total || !strstr(file, "long.csv") ||
+		   (!k && (strcmp(doing, "reading") != 0 || h->calls[1]));
+	h->calls[k]++;
+	h->done[k] = done;
+	h->total[k] = total;
+}
+
+/* First how much was read, then how much was parsed, once in TW_HEARD_EVERY bytes; of a small file
+ * nothing. */
+static void reading_a_large_file_is_heard_of(void **state)
+{
+	const size_t rows = 500000;
+	struct heard h = { .wrong = false };
+	const struct tw_data_listener listener = { hear, &h };
+	char *text = malloc(rows * 24);
+	struct tw_data *d;
+	size_t n = 0;
+
+	for (size_t i = 0; i < rows; i++)
+		n += (size_t)sprintf(text + n, "%08zu,%08zu,%zu\n", i, i * 7, i % 2);
+	assert_true(n > 2 * TW_HEARD_EVERY && n < 3 * TW_HEARD_EVERY);
+	put("long.csv", text, n);
+	kit_listener = &listener;
+	d = kit_must_open("csv", SETS("file=long.csv", "header=no"));
+	assert_int_equal(d->train.count + d->test.count, rows);
+	tw_data_close(d);
+	assert_false(h.wrong);
+	for (int k = 0; k < 2; k++) {
+		assert_int_equal(h.calls[k], 2);
+		assert_int_equal(h.total[k], n);
+	}
+	/* gzipped, what is read are the bytes of the file */
+	h = (struct heard){ .wrong = false };
+	kit_put_gzip("long.csv.gz", text, n);
+	tw_data_close(kit_must_open("csv", SETS("file=long.csv.gz", "header=no")));
+	assert_false(h.wrong);
+	assert_int_equal(h.calls[0], 0);
+	assert_int_equal(h.calls[1], 2);
+	h = (struct heard){ .wrong = false };
+	put("long.csv", text, 1000 * 20);
+	tw_data_close(kit_must_open("csv", SETS("file=long.csv", "header=no")));
+	assert_int_equal(h.calls[0] + h.calls[1], 0);
+	kit_listener = NULL;
+	free(text);
+}
+
 static void too_many_classes_are_refused(void **state)
 {
 	char *text = malloc(70000 * 12);
@@ -322,6 +378,7 @@ int main(void)
 		cmocka_unit_test(room_is_bounded_by_the_file),
 		cmocka_unit_test(numbers_are_the_nearest_floats),
 		cmocka_unit_test(gzip_and_many_rows),
+		cmocka_unit_test(reading_a_large_file_is_heard_of),
 		cmocka_unit_test(too_many_classes_are_refused),
 	};
 

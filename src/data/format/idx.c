@@ -221,20 +221,21 @@ enum tw_status tw_idx_labels(struct tw_input *in, const char *images, struct tw_
 	return st;
 }
 
-static enum tw_status read_pair(const struct tw_reach *base, const char *images, const char *labels,
-				bool first, struct tw_data *d, struct tw_samples *s,
-				struct tw_error *why)
+static enum tw_status read_pair(const struct tw_idx_files *f, const char *images,
+				const char *labels, bool first, struct tw_data *d,
+				struct tw_samples *s, struct tw_error *why)
 {
 	struct tw_input *in = NULL;
-	enum tw_status st = tw_input_open(d->heap, base, images, &in, why);
+	enum tw_status st = tw_input_open(d->heap, f->base, images, &in, why);
 
 	if (st != TW_OK)
 		return st;
+	tw_input_listen(in, f->listener);
 	st = tw_idx_samples(in, first, d, s, why);
 	tw_input_close(in);
 	if (st != TW_OK)
 		return st;
-	st = tw_input_open(d->heap, base, labels, &in, why);
+	st = tw_input_open(d->heap, f->base, labels, &in, why);
 	if (st != TW_OK)
 		return st;
 	st = tw_idx_labels(in, images, d, s, why);
@@ -244,11 +245,10 @@ static enum tw_status read_pair(const struct tw_reach *base, const char *images,
 
 enum tw_status tw_idx_open(const struct tw_idx_files *f, struct tw_data *out, struct tw_error *why)
 {
-	enum tw_status st = read_pair(f->base, f->images, f->labels, true, out, &out->train, why);
+	enum tw_status st = read_pair(f, f->images, f->labels, true, out, &out->train, why);
 
 	if (st == TW_OK && f->test_images)
-		st = read_pair(f->base, f->test_images, f->test_labels, false, out, &out->test,
-			       why);
+		st = read_pair(f, f->test_images, f->test_labels, false, out, &out->test, why);
 	if (st == TW_OK)
 		st = tw_labels_check(out, f->classes, f->labels,
 				     f->test_images ? f->test_labels : "", why);

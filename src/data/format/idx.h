@@ -12,6 +12,7 @@
 /* Where the four files are; test_images NULL: there is no test set. */
 struct tw_idx_files {
 	const struct tw_reach *base; /* see tw_source_site */
+	const struct tw_data_listener *listener;
 	const char *images, *labels, *test_images, *test_labels;
 	uint32_t classes; /* 0: from the training labels */
 };

@@ -342,18 +342,34 @@ static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
 	return TW_OK;
 }
 
+/* Say how much of the text was parsed, if that is TW_HEARD_EVERY more than *told. */
+static void tell(const struct tw_table_reader *r, size_t bytes, size_t *told)
+{
+	const struct tw_data_listener *l = r->facts->listener;
+	const size_t done = bytes - (size_t)(r->csv.end - r->csv.next);
+
+	if (done - *told < TW_HEARD_EVERY)
+		return;
+	*told = done;
+	if (l && l->heard)
+		l->heard(l->arg, r->csv.name, "parsing", done, bytes);
+}
+
 static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
 {
 	struct tw_heap *heap = r->d->heap;
 	struct tw_csv_field *row = heap->get(heap, r->columns * sizeof *row);
+	size_t told = 0;
 	enum tw_status st;
 
 	if (!row)
 		return tw_data_keep_no_memory(r->why, r->csv.name, r->columns * sizeof *row);
 	st = first_row(r, row, bytes);
 	heap->put(heap, row);
-	while (st == TW_OK && !tw_csv_done(&r->csv))
+	while (st == TW_OK && !tw_csv_done(&r->csv)) {
 		st = read_row(r);
+		tell(r, bytes, &told);
+	}
 	if (st == TW_OK && r->rows == 0)
 		st = tw_fail(r->why, TW_BAD_INPUT,
 			     "%s: has no rows of data; at least one is needed", r->csv.name);

@@ -27,6 +27,7 @@ struct tw_table_facts {
 	const char *label;            /* TRAIN: "last", a number from 1, or a name in the header */
 	bool classes;                 /* the label names a class; else it is a number */
 	struct tw_warnings *warnings; /* NULL: nobody listens */
+	const struct tw_data_listener *listener; /* NULL: nobody */
 };
 
 /* What came of it; memory of the data set. */

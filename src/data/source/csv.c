@@ -43,6 +43,7 @@ static enum tw_status whole_file(const struct tw_source_site *site, const char *
 
 	if (st != TW_OK)
 		return st;
+	tw_input_listen(in, site->listener);
 	st = tw_input_all(in, text, bytes, why);
 	tw_input_close(in);
 	return st;
@@ -160,6 +161,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		.label = o->label,
 		.classes = o->task == TASK_CLASSES,
 		.warnings = site->warnings,
+		.listener = site->listener,
 	};
 	enum tw_status st;
 

@@ -34,6 +34,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	const struct options *o = options;
 	const struct tw_idx_files files = {
 		.base = site->base,
+		.listener = site->listener,
 		.images = o->images,
 		.labels = o->labels,
 		.test_images = given(o->test_images) ? o->test_images : NULL,

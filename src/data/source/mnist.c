@@ -103,6 +103,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		.base = o->path && o->path[0] && site->base && site->base->how == TW_REACH_WITHIN
 				? &inside
 				: NULL,
+		.listener = site->listener,
 		.images = file[0],
 		.labels = file[1],
 		.test_images = file[2],

@@ -32,6 +32,7 @@ static enum tw_status read_pair(const struct tw_source_site *site, const char *x
 
 	if (st != TW_OK)
 		return st;
+	tw_input_listen(in, site->listener);
 	st = tw_npy_samples(in, first, d, s, why);
 	tw_input_close(in);
 	if (st != TW_OK)
