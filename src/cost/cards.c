@@ -5,8 +5,8 @@
  * Which rank is early is chance: the mean is taken over a few orders. */
 #include "cost/cards.h"
 
-#include "base/grow.h"
 #include "base/rng.h"
+#include "cost/events.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,15 +14,8 @@
 #define MESSAGES 200000 /* more, and parts are taken together: they would not change the time */
 #define ORDERS   8      /* in which peers are ready, at random */
 
-enum phase { ON_ITS_WAY, THERE, READY }; /* READY: no message, but what a peer adds itself */
-
-struct message {
-	double at; /* when its first byte arrives, then when it is there */
-	double lasts;
-	uint64_t number; /* of two at once, the one that was sent first */
-	uint32_t to, chunk, part, move;
-	enum phase phase;
-};
+/* A message is on its way until its first byte arrives.  READY: what a peer adds itself. */
+enum kind { ON_ITS_WAY, THERE, READY };
 
 struct table {
 	const struct tw_reduction *r;
@@ -34,47 +27,8 @@ struct table {
 	uint32_t *made;                  /* moves, by peer, chunk and part */
 	uint8_t *came;                   /* ... and move: what it waits for is there */
 	bool *adds;                      /* is the peer ready? */
-	struct message *heap;
-	size_t count, room;
-	uint64_t numbers;
-	bool full; /* no memory */
+	struct tw_cost_events events;
 };
-
-static bool before(const struct message *a, const struct message *b)
-{
-	return a->at < b->at || (a->at == b->at && a->number < b->number);
-}
-
-static void push(struct table *t, struct message m)
-{
-	size_t at = t->count;
-
-	if (!TW_GROW(&tw_heap_system, t->heap, t->room, t->count, t->count + 1)) {
-		t->full = true;
-		return;
-	}
-	t->count++;
-	m.number = t->numbers++;
-	for (; at && before(&m, &t->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		t->heap[at] = t->heap[(at - 1) / 2];
-	t->heap[at] = m;
-}
-
-static struct message pop(struct table *t)
-{
-	const struct message first = t->heap[0], last = t->heap[--t->count];
-	size_t at = 0;
-
-	for (size_t child; (child = 2 * at + 1) < t->count; at = child) {
-		if (child + 1 < t->count && before(&t->heap[child + 1], &t->heap[child]))
-			child++;
-		if (!before(&t->heap[child], &last))
-			break;
-		t->heap[at] = t->heap[child];
-	}
-	t->heap[at] = last;
-	return first;
-}
 
 static size_t place(const struct table *t, uint32_t peer, uint32_t chunk, uint32_t part)
 {
@@ -123,12 +77,14 @@ static void go_on(struct table *t, uint32_t peer, uint32_t chunk, uint32_t part)
 			continue;
 		}
 		t->egress[peer] = from + lasts;
-		push(t, (struct message){ .at = from + l->latency,
-					  .lasts = lasts,
-					  .to = m.peer,
-					  .chunk = chunk,
-					  .part = part,
-					  .move = waiting(t, peer, m.peer, chunk, m.kind) });
+		tw_cost_events_add(
+			&t->events,
+			(struct tw_cost_event){ .at = from + l->latency,
+						.lasts = lasts,
+						.to = m.peer,
+						.chunk = chunk,
+						.part = part,
+						.move = waiting(t, peer, m.peer, chunk, m.kind) });
 	}
 }
 
@@ -147,28 +103,30 @@ static double play(struct table *t)
 
 	for (uint32_t p = 0; p < t->load->peers; p++)
 		if (t->ready)
-			push(t, (struct message){ .at = t->ready[p], .to = p, .phase = READY });
+			tw_cost_events_add(&t->events, (struct tw_cost_event){ .at = t->ready[p],
+									       .to = p,
+									       .kind = READY });
 		else
 			begin(t, p);
-	while (t->count && !t->full) {
-		struct message m = pop(t);
+	while (t->events.count && !t->events.full) {
+		struct tw_cost_event m = tw_cost_events_next(&t->events);
 
 		t->now = m.at;
-		if (m.phase == ON_ITS_WAY) {
+		if (m.kind == ON_ITS_WAY) {
 			m.at = t->ingress[m.to] = fmax(t->now, t->ingress[m.to]) + m.lasts;
-			m.phase = THERE;
-			push(t, m);
+			m.kind = THERE;
+			tw_cost_events_add(&t->events, m);
 			continue;
 		}
 		end = t->now;
-		if (m.phase == READY) {
+		if (m.kind == READY) {
 			begin(t, m.to);
 			continue;
 		}
 		t->came[place(t, m.to, m.chunk, m.part) * t->longest + m.move] = 1;
 		go_on(t, m.to, m.chunk, m.part);
 	}
-	return t->full ? NAN : end;
+	return t->events.full ? NAN : end;
 }
 
 static void measure(struct table *t)
@@ -212,7 +170,7 @@ static double play_from(const struct tw_reduction *r, const struct tw_reduction_
 	free(t.adds);
 	free(t.made);
 	free(t.came);
-	tw_heap_system.put(&tw_heap_system, t.heap);
+	tw_cost_events_release(&t.events);
 	return seconds;
 }
 

@@ -119,19 +119,16 @@ static double busy_wait(const struct tw_cost_case *c, const struct cycle *y, dou
 }
 
 /* How many updates are made between what a worker computes on and what it pushes. */
-static double staleness(const struct tw_cost_case *c, const struct cycle *y, double rate,
-			double wait)
+static double staleness(const struct tw_cost_case *c, const struct cycle *y, double rate)
 {
 	const struct tw_plan *p = c->plan;
-	const struct tw_cost_links *l = &c->links;
 	const double others = c->workers - 1.0, per_fetch = y->pushes / y->fetches;
 	const bool own = tw_plan_own_steps(p).rule; /* its own updates are in what it computes on */
 	double late = others;
 	uint32_t collect = 1;
 
 	if (pulls_first(p))
-		late = rate * y->pushes * others / c->workers *
-		       (2 * l->latency + l->down + l->up + wait / y->pushes);
+		late = tw_cost_elastic(c, c->workers / (rate * y->pushes));
 	else if (per_fetch > 1)
 		late = others * (per_fetch + 1) / 2 + (own ? 0 : (per_fetch - 1) / 2);
 	while (p->gate->full && collect < c->workers &&
@@ -186,7 +183,7 @@ static void rate(const struct tw_cost_case *c, struct tw_cost_rate *out)
 			   .latency = y.latency / y.steps },
 		.pushes = y.pushes / y.steps,
 		.fetches = y.fetches / y.steps,
-		.staleness = staleness(c, &y, all, wait),
+		.staleness = staleness(c, &y, all),
 	};
 	out->parts.computing = fmin(out->parts.computing, each); /* quick workers step more often */
 	out->parts.latency = fmin(out->parts.latency, each - out->parts.computing);

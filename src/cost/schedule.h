@@ -60,4 +60,8 @@ void tw_cost_finished(const struct tw_cost_case *c, const struct tw_cost_law *la
 double tw_cost_last(const struct tw_cost_case *c, const struct tw_cost_law *law,
 		    const struct tw_cost_start *start, uint32_t quorum);
 
+/* The mean staleness of exchanges that fetch first and push then, where a worker makes one in every
+ * `period` seconds; NAN without memory. */
+double tw_cost_elastic(const struct tw_cost_case *c, double period);
+
 #endif

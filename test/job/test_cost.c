@@ -177,6 +177,96 @@ static void bytes_and_staleness_are_as_predicted(void **state)
 	}
 }
 
+/* --- exchanges that fetch first --------------------------------------------------------------- */
+
+static void elastic_staleness(const char *strategy, const char *sim, const char *cluster,
+			      uint32_t workers)
+{
+	const struct cost_job j = { SMALL_MODEL, strategy, sim, cluster, workers, 3600 / workers };
+	struct cost_counted seen;
+	struct tw_cost said;
+
+	cost_predict(&j, &said);
+	cost_count(&j, &seen);
+	if (!(fabs(said.staleness - seen.staleness) <= 0.15 * seen.staleness))
+		fail_msg("%s with %u workers%s, sim: %s: staleness %g was predicted, and is %g",
+			 strategy, workers, cluster, sim, said.staleness, seen.staleness);
+}
+
+/* Workers that began together stay together where computing always takes the same time, and are
+ * anywhere in their cycles where it does not; full cards keep them apart. */
+static void elastic_exchanges_are_as_stale_as_predicted(void **state)
+{
+	static const char *const strategies[] = {
+		"{name: easgd, push: 1}", "{name: easgd, push: 2}", "{name: easgd, push: 5}",
+		"{name: eamsgd, push: 1}", "{name: eamsgd, push: 3}"
+	};
+	static const char *const sims[] = {
+		"{compute: {law: constant, mean: 20ms}, latency: 2ms, bandwidth: 1Gbit/s}",
+		"{compute: {law: constant, mean: 10ms}, latency: 1ms, bandwidth: 0bit/s}",
+		"{compute: {law: log-normal, median: 20ms, sigma: 0.2}, latency: 2ms, bandwidth: "
+		"1Gbit/s}",
+		"{compute: {law: exponential, mean: 20ms}, latency: 3ms, bandwidth: 200Mbit/s}",
+		"{compute: {law: uniform, mean: 10ms}, latency: 1ms, jitter: 1ms, bandwidth: "
+		"20Mbit/s}",
+		"{compute: {law: gamma, mean: 20ms, shape: 4}, latency: 2ms, bandwidth: 1Gbit/s, "
+		"speeds: [1, 2]}",
+	};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sims / sizeof sims[0]; s++)
+		for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+			elastic_staleness(strategies[k], sims[s], "", 12);
+			if (k % 2)
+				elastic_staleness(strategies[k], sims[s], ", servers: 2, shards: 4",
+						  24);
+		}
+}
+
+/* In phase, of any two workers one comes first: (N - 1) / 2, whatever the period is. */
+static void workers_in_phase_are_late_by_half_of_the_others(void **state)
+{
+	(void)state;
+	for (uint32_t workers = 2; workers <= 32; workers *= 2)
+		for (uint32_t push = 1; push <= 16; push *= 4) {
+			char strategy[60];
+			struct tw_cost said;
+
+			snprintf(strategy, sizeof strategy, "{name: easgd, push: %u}", push);
+			cost_predict(&(struct cost_job){ SMALL_MODEL, strategy,
+							 "{compute: {law: constant, mean: 20ms}, "
+							 "latency: 2ms, bandwidth: 10Gbit/s}",
+							 "", workers, 1 },
+				     &said);
+			assert_true(fabs(said.staleness - (workers - 1) / 2.0) < 0.02 * workers);
+		}
+}
+
+/* The run as a whole, with its beginning and its end. */
+static void a_run_is_as_stale_as_planned(void **state)
+{
+	struct tw_cost said;
+	struct tw_ran ran;
+	struct trial t;
+	double seen;
+
+	(void)state;
+	trial_open(&t, TW_WORLD_SIM,
+		   "model: {quadratic: {dimension: 5126}}\n"
+		   "data: {source: none, samples: 6000, batch: 4}\n"
+		   "train: {epochs: 0, steps: 1500, seed: 77}\nupdate: {rate: 0.0001}\n"
+		   "cluster: {workers: 12, servers: 2}\nstrategy: {name: easgd, push: 5}\n"
+		   "checkpoint: {every: 0s}\n"
+		   "sim: {compute: {law: constant, mean: 20ms}, latency: 0.002011s, bandwidth: "
+		   "1209.167Mbit/s}\n");
+	tw_cost_predict(&t.job->plan, &t.job->sim, t.engine, 0, &said);
+	assert_int_equal(trial_run(&t, &tw_heap_system, NULL, &ran), TW_OK);
+	seen = (double)ran.totals.tally.staleness_sum / (double)ran.totals.tally.staleness_count;
+	assert_true(fabs(said.staleness / seen - 1) < 0.15);
+	tw_totals_release(&ran.totals);
+	trial_close(&t);
+}
+
 /* --- one machine ----------------------------------------------------------------------------- */
 
 /* Samples per second of one worker whose messages take no time. */
@@ -336,6 +426,9 @@ int main(void)
 		cmocka_unit_test(the_busiest_peer_has_its_share_of_the_bytes),
 		cmocka_unit_test(several_servers_share_the_bytes),
 		cmocka_unit_test(bytes_and_staleness_are_as_predicted),
+		cmocka_unit_test(elastic_exchanges_are_as_stale_as_predicted),
+		cmocka_unit_test(workers_in_phase_are_late_by_half_of_the_others),
+		cmocka_unit_test(a_run_is_as_stale_as_planned),
 		cmocka_unit_test(one_machine_is_faster_below_the_crossover_and_slower_above),
 		cmocka_unit_test(latency_alone_can_make_one_machine_faster),
 		cmocka_unit_test(what_is_not_modelled_has_a_reason_instead_of_figures),
