@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define TW_WIRE_MAGIC 0x57414854u /* "THAW" */
-#define TW_WIRE_MAJOR 3
+#define TW_WIRE_MAJOR 4
 #define TW_WIRE_MINOR 0
 /* A frame carries no more of a payload than this (docs/WIRE.md, "Chunks"). */
 #define TW_CHUNK (256u << 10)
@@ -202,6 +202,20 @@ struct tw_member {
 	uint32_t node;                     /* where it lives: only this node speaks for it */
 };
 enum tw_member_state { TW_GONE, TW_LIVE, TW_LEFT /* cleanly */ };
+/* A contribution that the master has judged, for all shards. */
+struct tw_judged {
+	uint32_t slot, incarnation; /* whose; slot UINT32_MAX: nobody's, only a flush */
+	uint32_t seq;               /* its lowest bits */
+	uint32_t what;              /* enum tw_judgement, and TW_JUDGED_FLUSH */
+};
+enum tw_judgement {
+	TW_JUDGED_APPLY,   /* apply it alone */
+	TW_JUDGED_COLLECT, /* keep it for an update */
+	TW_JUDGED_DROP,    /* it is late */
+	TW_JUDGED_REFUSE,  /* some shard found its numbers bad */
+	TW_JUDGED_VOID,    /* it was settled without this shard: late, unless others applied it */
+};
+#define TW_JUDGED_FLUSH 256u /* then apply what is collected */
 struct tw_body_host {
 	uint32_t shard, incarnation;
 	uint64_t cut;    /* it is taken from this cut; 0: from the engine's initial parameters */
@@ -209,15 +223,13 @@ struct tw_body_host {
 	uint32_t live;
 	uint32_t attempt, pad; /* number of the copy, as in GIVE; 0: no copy */
 };
-/* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then of what
- * came too late and was not applied, then struct tw_member of the last committed set; payload:
- * struct tw_tally. */
+/* STATE's tail: struct tw_span of what was applied, then of what was applied twice, then the
+ * tail of the last COMMIT; payload: struct tw_tally. */
 struct tw_body_state {
 	struct tw_version version;
 	uint64_t round, contributions;
-	uint64_t asked;                       /* number of the ASK answered, 0 unasked */
-	uint32_t spans, twice, members, late; /* records in the tail */
-	double progress;
+	uint64_t asked;                      /* number of the ASK answered, 0 unasked */
+	uint32_t spans, twice, members, pad; /* records in the tail; 0 */
 };
 struct tw_body_ask {
 	uint64_t number;
@@ -297,18 +309,23 @@ struct tw_body_params {
 	uint32_t count;           /* as in PUSH */
 	uint32_t pad;
 };
+/* Where the master judges contributions (tw_plan_judges), the header has the seq, and slot
+ * UINT32_MAX says only how many sets were carried out. */
 struct tw_body_have {
-	uint64_t round;
+	uint64_t round;             /* judged: sets of verdicts that this shard has carried out */
 	uint32_t slot, incarnation; /* slot: whose; HELD: who is waited for, UINT32_MAX: nobody */
-	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first */
+	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first;
+				       judged: updates of its own that its worker has already */
 	double loss;
-	uint32_t attempt; /* replicas: the one whose sum is complete here; servers: 0 */
-	float rate;       /* ... and the rate that it will be applied with */
+	uint32_t attempt; /* replicas: the one whose sum is complete here; judged: updates of this
+			     shard since it was read, UINT32_MAX: of an earlier life; else 0 */
+	float rate;       /* replicas: the rate that it will be applied with */
 };
 /* COMMIT's tail: struct tw_member in order of addition; to replicas, which have the sum already,
- * struct tw_span of the positions in it. */
+ * struct tw_span of the positions in it; where the master judges contributions, struct tw_judged,
+ * to be carried out in this order. */
 struct tw_body_commit {
-	uint64_t round;
+	uint64_t round;   /* judged: number of the set, from 0 in a generation */
 	uint32_t count;   /* records in the tail */
 	uint32_t attempt; /* replicas: the sum of this one; servers: 0 */
 	uint64_t steps;   /* replicas that mix: of all contributions of the round; else 0 */

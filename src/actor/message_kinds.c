@@ -93,8 +93,9 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 };
 
 _Static_assert(sizeof(struct tw_range) == 16 && sizeof(struct tw_member) == 16 &&
-		       sizeof(struct tw_place) == 16 && sizeof(struct tw_span) == 16 &&
-		       sizeof(struct tw_peer_place) == 144 && sizeof(struct tw_ticket) == 32,
+		       sizeof(struct tw_judged) == 16 && sizeof(struct tw_place) == 16 &&
+		       sizeof(struct tw_span) == 16 && sizeof(struct tw_peer_place) == 144 &&
+		       sizeof(struct tw_ticket) == 32,
 	       "tail records");
 
 const char *tw_type_name(uint16_t type)

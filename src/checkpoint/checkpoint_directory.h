@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#define TW_STORE_FORMAT 3
+#define TW_STORE_FORMAT 4
 
 /* What a manifest says besides its parts.  Borrowed: must outlive the store. */
 struct tw_store_facts {

@@ -38,8 +38,7 @@ static const char *not_modelled(const struct tw_plan *p, const struct tw_sim_opt
 		return "what is skipped depends on the gradients";
 	if (p->traffic.adaptive && (s->speeds.count > 1 || s->stragglers))
 		return "adaptive periods of workers of different speed are not modelled";
-	if ((p->gate->traits & TW_GATE_DROPS) &&
-	    p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP)
+	if (tw_gate_drops(p->gate, p->gate_options))
 		return "how many gradients come too late is not modelled";
 	if ((p->gate->traits & TW_GATE_HOLDS) && !p->gate->lead)
 		return "how far workers may run ahead of each other is not always the same";

@@ -12,6 +12,8 @@ static double vector(const struct tw_plan *p)
 static double shards(const struct tw_plan *p, const struct tw_cost_links *l, double workers)
 {
 	const struct tw_rule *far = p->far.rule;
+	/* contributions wait for the master's word */
+	const bool waits = (p->gate->traits & TW_GATE_ROUNDS) || tw_plan_judges(p);
 	double vectors = 2 + far->arrays + p->staleness->arrays; /* parameters, and the next ones */
 
 	if (far->traits & TW_RULE_PER_WORKER)
@@ -22,7 +24,7 @@ static double shards(const struct tw_plan *p, const struct tw_cost_links *l, dou
 		vectors += workers;
 	if (!(p->traffic.down->traits & TW_CODEC_IDENTITY))
 		vectors += l->down_bytes / vector(p);
-	return vectors * vector(p) + (p->gate->traits & TW_GATE_ROUNDS ? workers : 1) * l->up_bytes;
+	return vectors * vector(p) + (waits ? workers : 1) * l->up_bytes;
 }
 
 double tw_cost_server_memory(const struct tw_plan *p, const struct tw_cost_links *l)

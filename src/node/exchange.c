@@ -298,6 +298,13 @@ bool tw_exchange_asks(const struct exchange *x)
 
 /* --- holders that move, vanish and come back ---------------------------------------------- */
 
+/* Does the holder have to see this slice again?  Where the master judges, also one that a life of
+ * it has closed: others wait until it says that it cannot apply it, and it may have died before. */
+static bool must_see(const struct exchange *x, const struct holder *h, const struct carried *s)
+{
+	return s->link > h->closed || (s->link && tw_plan_judges(x->plan));
+}
+
 bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct tw_place *p,
 		       const uint64_t *round)
 {
@@ -317,7 +324,7 @@ bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct 
 	h->down = p->node <= x->plan->crew.servers && x->node_down[p->node];
 	k = tw_exchange_index(x, h);
 	for (uint32_t i = 0; i < x->outs; i++)
-		if (x->out[i].slice[k].link > h->closed)
+		if (must_see(x, h, &x->out[i].slice[k]))
 			send_slice(x, ctx, &x->out[i], k);
 	/* who took the push, and held the answer, is not there any more */
 	if (h->request == TW_REQUEST_PUSH && h->closed >= h->sent)
@@ -357,7 +364,7 @@ static void resend(struct exchange *x, struct tw_context *ctx, struct holder *h,
 	const uint32_t k = tw_exchange_index(x, h);
 
 	for (uint32_t i = 0; i < x->outs; i++)
-		if (x->out[i].slice[k].link > h->closed ||
+		if (must_see(x, h, &x->out[i].slice[k]) ||
 		    (x->out[i].slice[k].link && h->request == TW_REQUEST_PUSH))
 			send_slice(x, ctx, &x->out[i], k);
 	if (h->request == TW_REQUEST_PULL)
@@ -414,17 +421,17 @@ static bool closed_everywhere(const struct exchange *x)
 	return x->outs;
 }
 
-/* (8): did every holder that was sent something of it drop it? */
+/* (8): was it dropped, and applied by nobody?  One that lost its memory has not applied it, too. */
 static bool was_late(const struct exchange *x, const struct outgoing *o)
 {
-	bool any = false;
+	bool late = false;
 
 	for (uint32_t k = 0; k < x->holders; k++) {
-		if (o->slice[k].link && !o->slice[k].late)
+		if (o->slice[k].link && !o->slice[k].unmade)
 			return false;
-		any = any || o->slice[k].link;
+		late = late || o->slice[k].late;
 	}
-	return any;
+	return late;
 }
 
 static void let_go(struct exchange *x)
@@ -461,8 +468,9 @@ void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint
 		if (s->link <= h->closed || s->link > link || link - s->link >= 16)
 			continue;
 		s->late = late >> (link - s->link) & 1;
+		s->unmade = unapplied >> (link - s->link) & 1;
 		x->outdated = x->outdated || (s->late && !(x->out[i].flags & TW_FLAG_ANSWER));
-		if (unapplied >> (link - s->link) & 1)
+		if (s->unmade)
 			tw_exchange_return(x, &x->out[i], k,
 					   s->base.version.incarnation != incarnation);
 	}

@@ -12,8 +12,8 @@
  *  (2) A contribution is kept as it was encoded until every link has closed it.  At most TW_CREDITS
  *      are kept, oldest first; check tw_exchange_has_credit before contributing.
  *  (3) When a connection is replaced, and when a holder moves, everything that is open on its link
- *      is sent again: the same bytes, in the order of the numbers, then the open request.  Nothing
- *      is sent again because of time alone.
+ *      (where the master judges: on any link) is sent again: the same bytes, in the order of the
+ *      numbers, then the open request.  Nothing is sent again because of time alone.
  *  (4) A new incarnation of a holder knows nothing.  It refuses what was computed on the one
  *      before, and closes it.  An answer of an older incarnation is ignored.
  *  (5) An answer is taken only if it has the number of the newest request on its link.  The view
@@ -29,10 +29,11 @@
  *      What is not finite is never owed: a slice that is not goes as it is, to be refused, and a
  *      residual that grew so large that it cannot be sent restarts at 0.
  *      A new identity owes nothing, until tw_exchange_restore.
- *  (8) A contribution that every holder dropped as late was computed for nothing: its positions are
- *      in `again` until the owner has taken them out, which it does after each tw_exchange_acked.
- *      One that some holder has applied is done with.  `outdated` says that one was dropped whose
- *      sender did not ask for new parameters: without them the next one would be late, too.
+ *  (8) A contribution that was dropped as late was computed for nothing: its positions are in
+ *      `again` until the owner has taken them out, which it does after each tw_exchange_acked.
+ *      Holders agree on that, unless one was lost meanwhile: what some holder has applied is done
+ *      with.  `outdated` says that one was dropped whose sender did not ask for new parameters:
+ *      without them the next one would be late, too.
  *  (9) An elastic contribution was taken from the sender's own parameters (merge: elastic).  What
  *      comes back of it, unless it is owed by (7), is collected in `returned`, and the owner takes
  *      it from there when nothing reads its parameters.  A slice that is not finite was not taken
@@ -42,8 +43,6 @@
 
 #include "node/checkpoint_part.h"
 #include "node/plan.h"
-
-#define TW_CREDITS 2 /* contributions that may be on their way without an answer */
 
 /* For whom an exchange speaks; its owner changes it. */
 struct tw_identity {
@@ -102,7 +101,8 @@ struct carried {
 	size_t at, bytes;
 	bool plain;   /* floats, not the codec's bytes */
 	bool returns; /* (7): comes back if it is not applied */
-	bool late;    /* (8): the holder dropped it */
+	bool late;    /* (8): the holder dropped it ... */
+	bool unmade;  /* ... or did not apply it for any other reason */
 };
 
 /* A contribution that is not closed on every link. */

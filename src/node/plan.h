@@ -23,6 +23,9 @@
 enum tw_merges { TW_MERGE_REPLACE, TW_MERGE_KEEP, TW_MERGE_ELASTIC, TW_MERGE_MIX };
 enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 
+/* Contributions of a worker that may be on their way without an answer. */
+#define TW_CREDITS 2
+
 /* Remove a worker after this many contributions in a row that are not finite, if others' are. */
 #define TW_STRIKES 8
 
@@ -205,6 +208,32 @@ struct tw_role_arg {
 
 extern const struct tw_actor_class tw_master_class, tw_server_class, tw_shard_class,
 	tw_worker_class;
+
+/* How far the run is with this many samples, in epochs, and the rate that the schedule gives then.
+ * No run goes beyond what is dealt: samples that are dealt again may be counted again. */
+static inline double tw_plan_progress(const struct tw_plan *p, uint64_t samples)
+{
+	const uint64_t all = p->dealing.positions;
+
+	return (double)(samples < all ? samples : all) / (double)p->problem.samples;
+}
+static inline float tw_plan_rate(const struct tw_plan *p, uint64_t samples)
+{
+	return tw_schedule_rate(&p->schedule, tw_plan_progress(p, samples));
+}
+
+/* Does the master judge each contribution, once for all shards?  Shards that judged a late one by
+ * themselves would not agree; one shard need not ask anybody. */
+static inline bool tw_plan_judges(const struct tw_plan *p)
+{
+	return p->problem.shards > 1 && tw_gate_drops(p->gate, p->gate_options);
+}
+
+/* Must shards know which workers are active? */
+static inline bool tw_plan_shards_know_active(const struct tw_plan *p)
+{
+	return (p->gate->traits & TW_GATE_ACTIVE) && !tw_plan_judges(p);
+}
 
 /* Does each worker's node hold a replica of all shards?  There are no servers then. */
 static inline bool tw_plan_has_peers(const struct tw_plan *p)

@@ -14,7 +14,6 @@ void tw_slice_empty(struct slice *s, const struct tw_plan *plan, struct tw_heap 
 	*s = (struct slice){ .plan = plan, .heap = heap, .index = index };
 	tw_spans_init(&s->history.applied, heap);
 	tw_spans_init(&s->history.twice, heap);
-	tw_spans_init(&s->history.late, heap);
 }
 
 static bool keeps_own(const struct tw_plan *p)
@@ -87,7 +86,6 @@ void tw_slice_release(struct slice *s)
 	s->heap->put(s->heap, s->sorted);
 	tw_spans_release(&s->history.applied);
 	tw_spans_release(&s->history.twice);
-	tw_spans_release(&s->history.late);
 	tw_pool_free(s->pool);
 	tw_slice_empty(s, s->plan, s->heap, s->index);
 }

@@ -38,7 +38,6 @@ struct slice_history {
 	uint64_t corrections, contributions;
 	double progress, statistic;
 	struct tw_spans applied, twice; /* positions */
-	struct tw_spans late;           /* dropped by the gate, and not applied since */
 };
 
 /* What was made from this version to be shown; NULL until it is asked for. */
@@ -159,7 +158,5 @@ struct contribution;
  * nothing was changed. */
 enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
 			       struct contribution *const *c, uint32_t count);
-/* A gate dropped it: count it, and remember that its positions came too late. */
-enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c);
 
 #endif

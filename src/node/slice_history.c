@@ -3,9 +3,7 @@
  *
  *  (1) remember() cannot fail.  An add makes at most one range more, and an add of a range
  *      that meets k others makes k of them one; so m ranges that meet A of the first ones meet at
- *      most A + 2m all together, which is what reserve_history() makes room for.  A removal, too,
- *      makes at most one range more.
- *  (2) what is in `applied` is not in `late`. */
+ *      most A + 2m all together, which is what reserve_history() makes room for. */
 #include "node/slice_update.h"
 #include "base/fetch.h"
 #include "vec/vec.h"
@@ -53,8 +51,6 @@ static enum tw_status reserve_history(struct slice *s, struct contribution *cons
 	st = tw_spans_reserve(&s->history.applied, ranges);
 	if (st == TW_OK && (twice || !in_order))
 		st = tw_spans_reserve(&s->history.twice, twice + 2 * ranges);
-	if (st == TW_OK && s->history.late.count)
-		st = tw_spans_reserve(&s->history.late, ranges);
 	return st;
 }
 
@@ -148,12 +144,6 @@ static void remember(struct slice *s, const struct contribution *c)
 		while (meets(&h->applied, from, to, met.to, &met))
 			put_span(&h->twice, met.from, met.to);
 		put_span(&h->applied, from, to);
-		if (h->late.count) { /* (2) */
-			const enum tw_status st = tw_spans_remove(&h->late, from, to);
-
-			HOLDS(1, st == TW_OK);
-			(void)st;
-		}
 	}
 }
 
@@ -168,22 +158,4 @@ enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,
 		remember(s, c[j]);
 	}
 	return TW_OK;
-}
-
-enum tw_status tw_slice_pass_over(struct slice *s, const struct contribution *c)
-{
-	struct slice_history *h = &s->history;
-	enum tw_status st = TW_OK;
-
-	s->tally.dropped_pushes++;
-	s->tally.dropped_samples += c->push.samples;
-	for (uint32_t k = 0; k < c->push.ranges && st == TW_OK; k++) {
-		const uint64_t from = c->push.range[k].from, to = from + c->push.range[k].count;
-		struct tw_span met = { 0, 0 };
-
-		st = tw_spans_add(&h->late, from, to, NULL);
-		while (st == TW_OK && meets(&h->applied, from, to, met.to, &met)) /* (2) */
-			st = tw_spans_remove(&h->late, met.from, met.to);
-	}
-	return st;
 }

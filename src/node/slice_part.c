@@ -6,7 +6,6 @@
  *
  *	shard          struct tw_shard_part: the numbers
  *	applied twice  struct tw_span of positions
- *	late           the same, only where there are any
  *	parameters     what the rule keeps
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
  *	state.<name>   averaged arrays of the workers' rule; state.count the steps they have seen
@@ -124,7 +123,7 @@ static size_t list_own(const struct slice *s, float *rates, struct tw_array *lis
 struct packing {
 	struct tw_array *list;
 	float *rates;
-	struct tw_span *applied, *twice, *late;
+	struct tw_span *applied, *twice;
 	struct tw_block *w;
 };
 
@@ -137,15 +136,13 @@ static bool packing_open(struct packing *p, struct slice *s)
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
 	p->applied = tw_spans_list(&s->history.applied);
 	p->twice = tw_spans_list(&s->history.twice);
-	p->late = tw_spans_list(&s->history.late);
 	p->w = tw_slice_snapshot(s);
-	return p->list && p->rates && p->applied && p->twice && p->late && p->w;
+	return p->list && p->rates && p->applied && p->twice && p->w;
 }
 
 static void packing_close(struct packing *p, struct slice *s)
 {
 	tw_block_drop(p->w);
-	s->heap->put(s->heap, p->late);
 	s->heap->put(s->heap, p->twice);
 	s->heap->put(s->heap, p->applied);
 	s->heap->put(s->heap, p->rates);
@@ -167,8 +164,6 @@ struct tw_block *tw_slice_pack(struct slice *s)
 		p.list[count++] =
 			bytes_of("applied", p.applied, h->applied.count * sizeof *p.applied);
 		p.list[count++] = bytes_of("twice", p.twice, h->twice.count * sizeof *p.twice);
-		if (h->late.count)
-			p.list[count++] = bytes_of("late", p.late, h->late.count * sizeof *p.late);
 		p.list[count++] = floats(s, "parameters", tw_block_floats(p.w));
 		count += list_shared(s, p.list + count);
 		count += list_state(s, tw_block_floats(p.w), p.list + count);
@@ -370,8 +365,6 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 		st = restore_spans(&l, "applied", &s->history.applied);
 	if (st == TW_OK)
 		st = restore_spans(&l, "twice", &s->history.twice);
-	if (st == TW_OK && tw_part_find(l.array, l.count, "late"))
-		st = restore_spans(&l, "late", &s->history.late);
 	s->heap->put(s->heap, l.array);
 	return st;
 }

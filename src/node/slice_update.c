@@ -414,7 +414,7 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 	if (!(s->plan->gate->traits & TW_GATE_ROUNDS)) /* there, only sums are staged */
 		tw_slice_update_unstage(s);
 	/* one pass that checks and writes another block costs less than two over the same one */
-	if (!is_plain_update(s->plan, push))
+	if (!is_plain_update(s->plan, push) || tw_plan_judges(s->plan))
 		return tw_vec_finite(g, s->all) ? TW_OK : TW_BAD_BYTES;
 	next = tw_pool_take(s->pool);
 	if (!next)

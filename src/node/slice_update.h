@@ -46,8 +46,15 @@ struct contribution {
 	const float *sent; /* what its worker computed on, valid during the commit; NULL: not
 				   known, it is taken to be what there is now */
 	struct tw_body_push push;
-	struct contribution *spare; /* the list of those that are not in use */
+	uint32_t flags;             /* tw_plan_judges: of its PUSH ... */
+	uint8_t fault;              /* ... enum contribution_fault ... */
+	bool closed;                /* ... and its worker does not wait for the verdict */
+	struct contribution *spare; /* the next one of those that are not in use, or of its worker's
+				       that wait for a verdict */
 };
+
+/* Why a contribution cannot be applied here. */
+enum contribution_fault { FAULT_NONE, FAULT_NUMBERS, FAULT_FENCED };
 
 /* May a push of a sparse codec be committed as it came (5)?  Where the line is no more than
  * w - rate * g, and the contribution is needed only once. */

@@ -482,14 +482,13 @@ static uint64_t facts_of_gate(const struct tw_job *job)
 		facts |= HOLDS_BACK;
 	if (tw_gate_keeps(p->gate, p->gate_options) != TW_KEEP_EACH)
 		facts |= FRESH;
-	if ((t & TW_GATE_DROPS) && p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP)
+	if (tw_gate_drops(p->gate, p->gate_options))
 		facts |= DROPS;
 	if (p->gate->totals && p->gate->totals(p->gate_options))
 		facts |= TOTALS;
 	if ((t & TW_GATE_IN_TURN) && p->gate->in_turn && p->gate->in_turn(p->gate_options))
 		facts |= IN_TURN;
-	if (!(t & (TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE |
-		   TW_GATE_DROPS)))
+	if (!(t & TW_GATE_NOT_AT_ONCE))
 		facts |= ASYNC;
 	return facts;
 }

@@ -202,8 +202,7 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 	const struct tw_staging *s = &p->staging;
 	const bool flushes = s->schedule->traits & TW_PIPELINE_FLUSHES;
 	const bool rounds = p->gate->traits & TW_GATE_ROUNDS;
-	const bool drops = (p->gate->traits & TW_GATE_DROPS) &&
-			   p->gate->admit(p->gate_options, 0, UINT64_MAX) == TW_DROP;
+	const bool drops = tw_gate_drops(p->gate, p->gate_options);
 	const char *sentence = NULL;
 	char text[480];
 

@@ -26,13 +26,18 @@ enum tw_gate_traits {
 	TW_GATE_COLLECTS = 4, /* one update may take several contributions */
 	TW_GATE_LOCKFREE = 8, /* workers write the parameters themselves: threads only */
 	TW_GATE_IN_TURN = 16, /* can apply a round's contributions one after the other */
-	TW_GATE_DROPS = 32,   /* without rounds: `admit` may drop what is late; its positions are
-				 dealt again if every shard has dropped it */
-	TW_GATE_WAITS = 64,   /* without rounds: an update waits for every active worker */
+	TW_GATE_DROPS =
+		32, /* without rounds: `admit` may drop what is late; its positions are dealt
+			       again.  With several shards the master asks, for all of them */
+	TW_GATE_WAITS = 64, /* without rounds: an update waits for every active worker */
 };
 
 /* Gates for which shards must know which workers are active. */
 #define TW_GATE_ACTIVE (TW_GATE_HOLDS | TW_GATE_WAITS)
+
+/* A gate with none of these applies each contribution at once and never makes anybody wait. */
+#define TW_GATE_NOT_AT_ONCE                                                                        \
+	(TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS)
 
 /* How a shard keeps what was admitted until its update. */
 enum tw_keeps {
@@ -93,8 +98,9 @@ struct tw_gate {
 	 * a step; NULL: not always the same. */
 	double (*lead)(const void *options);
 
-	/* Other gates, on the shard: judge one whole contribution, once per (worker,
-	 * incarnation, seq). */
+	/* Other gates: judge one whole contribution, once per (worker, incarnation, seq).  The
+	 * shard asks; if the gate drops and there are several shards, the master does
+	 * (tw_plan_judges). */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
 	/* After TW_ACCUMULATE: is the update due with what is kept?  Where `missing` counts, it is
 	 * asked again when a worker leaves or becomes idle. */
@@ -117,6 +123,12 @@ struct tw_gate {
 static inline enum tw_keeps tw_gate_keeps(const struct tw_gate *g, const void *options)
 {
 	return g->keeps ? g->keeps(options) : TW_KEEP_EACH;
+}
+
+/* Does the gate drop what is late, with these options? */
+static inline bool tw_gate_drops(const struct tw_gate *g, const void *options)
+{
+	return (g->traits & TW_GATE_DROPS) && g->admit(options, 0, UINT64_MAX) == TW_DROP;
 }
 
 /* The gate of a run that an optimiser drives; no job names it. */

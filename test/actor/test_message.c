@@ -438,7 +438,7 @@ static void headers_are_refused_with_a_sentence(void **state)
 	h.minor = 4;
 	assert_int_equal(tw_header_check(&h, &why), TW_BAD_BYTES);
 	assert_string_equal(why.text,
-			    "it uses version 9.4 of the protocol, and this process uses 3.0");
+			    "it uses version 9.4 of the protocol, and this process uses 4.0");
 	let_go(&m);
 }
 

@@ -142,6 +142,67 @@ static void a_cut_under_way_is_of_one_round(void **state)
 	}
 }
 
+/* Shards must be of one mind about what is late, also if one of these is lost before the verdict: a
+ * shard twice, before it could say what it had lost; a shard that got two contributions in another
+ * order; the master from its servers, with a verdict on its way; a worker that a view does not name
+ * yet. */
+static void a_verdict_is_for_all_shards(void **state)
+{
+	static const struct faultrun runs[] = {
+		{ .preset = "{gate: softsync, fresh: true, collect: 5, stop: true}",
+		  .workers = 2,
+		  .servers = 3,
+		  .shards = 5,
+		  .seed = 173,
+		  .fault_seed = 173,
+		  .crashes = 3,
+		  .partitions = 2,
+		  .resets = 2,
+		  .slow = 1,
+		  .loss = 0.1,
+		  .running = true },
+		{ .preset = "{gate: ringmaster, limit: 2, fetch: 2, codec: {up: onebit}}",
+		  .workers = 5,
+		  .servers = 3,
+		  .shards = 4,
+		  .seed = 173,
+		  .fault_seed = 173,
+		  .crashes = 1,
+		  .partitions = 1,
+		  .resets = 1,
+		  .loss = 0.1,
+		  .running = true },
+		{ .preset = "{gate: softsync, fresh: true, collect: 5, stop: true}",
+		  .workers = 2,
+		  .servers = 1,
+		  .shards = 5,
+		  .seed = 88,
+		  .fault_seed = 88,
+		  .partitions = 1,
+		  .resets = 2,
+		  .loss = 0.1 },
+		{ .preset = "{gate: ringmaster, limit: 2}",
+		  .workers = 4,
+		  .servers = 2,
+		  .shards = 3,
+		  .seed = 79,
+		  .fault_seed = 79,
+		  .crashes = 1,
+		  .partitions = 2,
+		  .resets = 5,
+		  .loss = 0.1,
+		  .running = true },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
+		struct faultrun r = runs[k];
+
+		r.forever = true;
+		must_hold(r);
+	}
+}
+
 /* A master is lost, and the next one hears of a worker late: meanwhile the worker was in no view,
  * and what it had asked the shards was forgotten. */
 static void a_request_outlives_a_view_without_its_worker(void **state)
@@ -193,6 +254,7 @@ int main(void)
 		cmocka_unit_test(large_checkpoints),
 		cmocka_unit_test(a_lost_server_is_seen),
 		cmocka_unit_test(a_cut_under_way_is_of_one_round),
+		cmocka_unit_test(a_verdict_is_for_all_shards),
 		cmocka_unit_test(a_request_outlives_a_view_without_its_worker),
 		cmocka_unit_test(a_late_acknowledgement_of_a_dead_server),
 	};

@@ -63,7 +63,7 @@ static void run(struct oracle_run *r, const struct cluster *c, const char *strat
 		uint32_t shards, uint64_t seed)
 {
 	oracle_run(r,
-		   "model: {quadratic: {dimension: 6, noise: 0.1}}\n"
+		   "model: {quadratic: {dimension: 16, noise: 0.1}}\n"
 		   "data: {samples: %d, batch: 1}\n"
 		   "train: {epochs: 1, seed: %llu}\n"
 		   "update: {rate: 0.01}\n"
@@ -154,7 +154,7 @@ static double longest(const struct cluster *c, uint32_t limit)
 
 /* --- ringmaster ------------------------------------------------------------------------------ */
 
-static void check_ringmaster(uint64_t seed, uint32_t limit, bool stops)
+static void check_ringmaster(uint64_t seed, uint32_t limit, bool stops, uint32_t shards)
 {
 	const struct cluster c = draw_cluster(seed);
 	struct applied want[UPDATES];
@@ -167,7 +167,7 @@ static void check_ringmaster(uint64_t seed, uint32_t limit, bool stops)
 	loop(&c, limit, stops, want, UPDATES);
 	snprintf(strategy, sizeof strategy, "gate: ringmaster, limit: %u, stop: %s", limit,
 		 stops ? "true" : "false");
-	run(&r, &c, strategy, 1, seed);
+	run(&r, &c, strategy, shards, seed);
 	zero = began(&r);
 	for (size_t k = 0; k < r.events; k++) {
 		const struct oracle_event *e = &r.event[k];
@@ -175,7 +175,7 @@ static void check_ringmaster(uint64_t seed, uint32_t limit, bool stops)
 		if (e->kind != TW_NOTE_APPLY)
 			continue;
 		assert_true(e->tau < limit);
-		if (version == UPDATES)
+		if (version == UPDATES || e->shard != shards - 1)
 			continue;
 		at[version] = (double)(e->at - zero) / SECOND;
 		if (e->slot != want[version].who || e->tau != want[version].tau ||
@@ -192,7 +192,7 @@ static void check_ringmaster(uint64_t seed, uint32_t limit, bool stops)
 		assert_true(at[k + limit] - at[k] <= longest(&c, limit) + 1e-6);
 	/* the books: each position once, whatever was dropped meanwhile */
 	assert_int_equal(r.totals.samples, 2 * UPDATES);
-	assert_int_equal(r.totals.dropped, r.totals.tally.dropped_samples);
+	assert_int_equal(r.totals.dropped, r.totals.tally.dropped_samples / shards);
 	assert_true(stops ? r.totals.redealt <= r.totals.dropped
 			  : r.totals.redealt == r.totals.dropped);
 	assert_int_equal(r.totals.repeated + r.totals.lost_updates, 0);
@@ -205,8 +205,10 @@ static void ringmaster_is_the_plain_loop(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 120; seed++) {
-		check_ringmaster(seed, limits[seed % 6], false);
-		check_ringmaster(seed, limits[seed / 6 % 6], true);
+		const uint32_t shards = (const uint32_t[]){ 1, 4, 16 }[seed % 3];
+
+		check_ringmaster(seed, limits[seed % 6], false, shards);
+		check_ringmaster(seed, limits[seed / 6 % 6], true, shards);
 	}
 }
 
@@ -254,52 +256,11 @@ static void a_limit_that_is_never_reached_is_asgd(void **state)
 			    seed);
 			assert_int_equal(a.n, b.n);
 			assert_memory_equal(a.vector, b.vector, a.n * sizeof *a.vector);
-			assert_true(a.ns == b.ns && a.bytes == b.bytes);
+			/* several shards need the master's word */
+			assert_true(shards > 1 || (a.ns == b.ns && a.bytes == b.bytes));
 			oracle_free(&a);
 			oracle_free(&b);
 		}
-}
-
-/* With several shards the verdicts differ.  No position is applied twice by a shard, and each is
- * applied by some shard. */
-static void what_every_shard_dropped_is_dealt_again(void **state)
-{
-	static uint8_t times[3][2 * UPDATES];
-	uint64_t partly = 0, again = 0;
-
-	(void)state;
-	for (uint64_t seed = 1; seed <= 60; seed++) {
-		struct oracle_run r = { .gaps = false };
-
-		memset(times, 0, sizeof times);
-		oracle_run(&r,
-			   "model: {quadratic: {dimension: 7, noise: 0.1}}\n"
-			   "data: {samples: %d, batch: 2}\n"
-			   "train: {epochs: 1, seed: %llu}\n"
-			   "update: {rate: 0.01}\n"
-			   "cluster: {workers: 5, servers: 3, shards: 3}\n"
-			   "strategy: {gate: ringmaster, limit: %u, stop: %s}\n"
-			   "checkpoint: {every: 0s}\n"
-			   "sim: {compute: {law: exponential, mean: 20ms}, latency: 5ms, jitter: "
-			   "20ms, threads: 1}\n",
-			   2 * UPDATES, (unsigned long long)seed, 1 + (unsigned)(seed % 4),
-			   seed % 2 ? "true" : "false");
-		for (size_t k = 0; k < r.events; k++)
-			for (uint32_t i = 0;
-			     r.event[k].kind == TW_NOTE_APPLY && i < r.event[k].count; i++)
-				times[r.event[k].shard][r.event[k].from + i]++;
-		for (uint32_t i = 0; i < 2 * UPDATES; i++) {
-			const uint32_t all = times[0][i] + times[1][i] + times[2][i];
-
-			assert_true(times[0][i] <= 1 && times[1][i] <= 1 && times[2][i] <= 1);
-			assert_true(all >= 1);
-			partly += all < 3;
-		}
-		again += r.totals.redealt;
-		assert_int_equal(r.totals.repeated + r.totals.lost_updates, 0);
-		oracle_free(&r);
-	}
-	assert_true(partly > 0 && again > 0);
 }
 
 /* --- rennala ---------------------------------------------------------------------------------- */
@@ -440,6 +401,7 @@ static void rennala_on_one_worker_accumulates(void **state)
 	(void)state;
 	for (uint32_t collect = 1; collect <= 9; collect++)
 		for (size_t k = 0; k < sizeof schedules / sizeof schedules[0]; k++) {
+			const uint32_t shards = (const uint32_t[]){ 1, 4, 16 }[(collect + k) % 3];
 			struct oracle_run r[2] = { { .gaps = false } };
 			/* one update more or less at the end would be another run */
 			const uint32_t samples = 4 * 3 * collect * 5 + 2 * (collect % 2);
@@ -454,11 +416,12 @@ static void rennala_on_one_worker_accumulates(void **state)
 					   "data: {samples: %u, batch: 4%s}\n"
 					   "train: {epochs: 2, seed: %u}\n"
 					   "update: {%s}\n"
-					   "cluster: {workers: 1, shards: 1}\n"
+					   "cluster: {workers: 1, shards: %u}\n"
 					   "strategy: {%s}\n"
 					   "checkpoint: {every: 0s}\n"
 					   "sim: {latency: 1ms, threads: 1}\n",
-					   samples, accumulate, collect, schedules[k], strategy);
+					   samples, accumulate, collect, schedules[k], shards,
+					   strategy);
 			}
 			assert_true(r[0].totals.updates == r[1].totals.updates);
 			assert_memory_equal(r[0].vector, r[1].vector, r[0].n * sizeof(float));
@@ -589,7 +552,6 @@ int main(void)
 		cmocka_unit_test(ringmaster_is_the_plain_loop),
 		cmocka_unit_test(equal_workers_need_a_limit_of_their_number),
 		cmocka_unit_test(a_limit_that_is_never_reached_is_asgd),
-		cmocka_unit_test(what_every_shard_dropped_is_dealt_again),
 		cmocka_unit_test(a_round_of_rennala_takes_what_it_must),
 		cmocka_unit_test(a_round_of_malenia_takes_what_it_must),
 		cmocka_unit_test(rennala_on_one_worker_accumulates),

@@ -24,13 +24,11 @@ struct key {
 /* A shard in a cut. */
 struct kept {
 	uint8_t *times; /* NULL: there is no such cut */
-	uint8_t *late;
 	uint64_t total, dropped;
 };
 
 struct watched {
 	uint8_t *times;   /* by position: see (1) */
-	uint8_t *late;    /* by position: it was dropped as late, by a gate without rounds */
 	uint64_t total;   /* see (2) */
 	uint64_t dropped; /* samples, each as often as it was */
 	struct kept *cut; /* by number */
@@ -85,9 +83,8 @@ bool watcher_saw_worker(const struct watcher *w)
  * before it is saved). */
 static struct kept read_part(const struct watcher *w, const struct tw_part *part)
 {
-	static const char *const names[] = { "applied", "twice", "late" };
-	struct kept out = { .times = calloc(w->plan->dealing.positions, 1),
-			    .late = calloc(w->plan->dealing.positions, 1) };
+	static const char *const names[] = { "applied", "twice" };
+	struct kept out = { .times = calloc(w->plan->dealing.positions, 1) };
 	const struct tw_array *a;
 	struct tw_shard_part numbers;
 	struct tw_array *list;
@@ -96,7 +93,7 @@ static struct kept read_part(const struct watcher *w, const struct tw_part *part
 	if (tw_part_unpack(part->bytes->data, part->bytes->bytes, &tw_heap_system, &list, &count) !=
 	    TW_OK)
 		return out;
-	for (int k = 0; k < 3; k++) {
+	for (int k = 0; k < 2; k++) {
 		struct tw_span span;
 
 		a = tw_part_find(list, count, names[k]);
@@ -104,7 +101,7 @@ static struct kept read_part(const struct watcher *w, const struct tw_part *part
 			memcpy(&span, (const uint8_t *)a->at + i * sizeof span, sizeof span);
 			for (uint64_t p = span.from; p < span.to && p < w->plan->dealing.positions;
 			     p++)
-				(k < 2 ? out.times : out.late)[p]++;
+				out.times[p]++;
 		}
 	}
 	a = tw_part_find(list, count, TW_SHARD_PART);
@@ -138,7 +135,6 @@ static void keep_part(struct watcher *w, uint64_t cut, const struct tw_part *par
 	    !part->bytes)
 		return;
 	free(w->shard[shard].cut[cut].times);
-	free(w->shard[shard].cut[cut].late);
 	w->shard[shard].cut[cut] = read_part(w, part);
 	if (w->loud)
 		fprintf(stderr, "cut %llu of shard %u: %llu samples\n", (unsigned long long)cut,
@@ -205,21 +201,17 @@ struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
 	w->loud = loud;
 	w->shard = calloc(plan->problem.shards, sizeof *w->shard);
 	for (uint32_t s = 0; s < plan->problem.shards; s++)
-		w->shard[s].times = calloc(plan->dealing.positions, 1),
-		w->shard[s].late = calloc(plan->dealing.positions, 1);
+		w->shard[s].times = calloc(plan->dealing.positions, 1);
 	return w;
 }
 
 void watcher_free(struct watcher *w)
 {
 	for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-		for (size_t k = 0; k < w->cuts; k++) {
+		for (size_t k = 0; k < w->cuts; k++)
 			free(w->shard[s].cut[k].times);
-			free(w->shard[s].cut[k].late);
-		}
 		free(w->shard[s].cut);
 		free(w->shard[s].times);
-		free(w->shard[s].late);
 		free(w->shard[s].seen);
 	}
 	tw_memory_store_free(w->inner);
@@ -321,8 +313,6 @@ static void dropped(struct watcher *w, const struct tw_note *n)
 	if ((w->plan->gate->traits & TW_GATE_ROUNDS) || n->value != s->life)
 		return;
 	s->dropped += n->count;
-	for (uint64_t p = n->from; p < n->from + n->count && p < w->plan->dealing.positions; p++)
-		s->late[p] = 1;
 }
 
 static void hosted(struct watcher *w, const struct tw_note *n)
@@ -338,10 +328,8 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 	}
 	if (n->seq) {
 		memcpy(s->times, s->cut[n->seq].times, w->plan->dealing.positions);
-		memcpy(s->late, s->cut[n->seq].late, w->plan->dealing.positions);
 	} else {
 		memset(s->times, 0, w->plan->dealing.positions);
-		memset(s->late, 0, w->plan->dealing.positions);
 	}
 	if (s->seen)
 		memset(s->seen, 0, s->seen_room * sizeof *s->seen);
@@ -458,18 +446,21 @@ static void judge_samples(struct watcher *w, const struct tw_totals *t)
 
 static void judge_others(struct watcher *w, const struct tw_totals *t)
 {
+	const bool one_mind = tw_gate_drops(w->plan->gate, w->plan->gate_options);
 	uint64_t missing = 0, repeated = 0, late = 0;
 
 	for (uint64_t p = 0; p < w->plan->dealing.positions; p++) {
-		bool twice = false, some = false;
+		bool twice = false;
 
-		for (uint32_t s = 0; s < w->plan->problem.shards; s++)
-			some = some || w->shard[s].times[p];
 		for (uint32_t s = 0; s < w->plan->problem.shards; s++) {
-			/* what came too late for one shard may be missing there, if another has
-			 * applied it; what all have dropped is dealt again */
-			missing += w->shard[s].times[p] == 0 && !(some && w->shard[s].late[p]);
+			missing += w->shard[s].times[p] == 0;
 			twice = twice || w->shard[s].times[p] > 1;
+			if (one_mind && !w->hosted_again &&
+			    w->shard[s].times[p] != w->shard[0].times[p])
+				watcher_complain(w,
+						 "shard %u has position %llu %u times, shard 0 %u",
+						 s, (unsigned long long)p, w->shard[s].times[p],
+						 w->shard[0].times[p]);
 		}
 		repeated += twice;
 	}

@@ -167,7 +167,7 @@ static void headers_that_do_not_fit_are_refused(void **state)
 
 	REFUSED(0, magic, TW_WIRE_MAGIC ^ 1, "not a message of Thalweg");
 	REFUSED(0, major, 7, "version 7.");
-	REFUSED(0, major, 7, "this process uses 3.0");
+	REFUSED(0, major, 7, "this process uses 4.0");
 	REFUSED(0, type, 0, "no message of type 0");
 	REFUSED(0, type, TW_TYPES, "no message of type");
 	REFUSED(0, type, 60000, "no message of type 60000");

@@ -36,13 +36,12 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
-	      tw_cells_init(m) == TW_OK;
+	      tw_cells_init(m) == TW_OK && tw_verdicts_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
 		tw_spans_init(&m->shard[s].twice, heap);
-		tw_spans_init(&m->shard[s].late, heap);
 	}
 	if (all)
 		return (struct tw_actor *)m;
@@ -63,7 +62,6 @@ static void master_free(struct tw_actor *a)
 
 		tw_spans_release(&i->applied);
 		tw_spans_release(&i->twice);
-		tw_spans_release(&i->late);
 		tw_block_drop(i->part);
 		tw_block_drop(i->vector);
 		tw_block_drop(i->host);
@@ -73,6 +71,7 @@ static void master_free(struct tw_actor *a)
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
 	tw_round_release(m);
+	tw_verdicts_release(m);
 	tw_replicas_release(m);
 	tw_optimise_release(m);
 	tw_spans_release(&m->commit.spans);
@@ -172,7 +171,10 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 			tw_figures_told(m, ctx, msg);
 		break;
 	case TW_HAVE:
-		tw_round_have(m, ctx, msg);
+		if (tw_plan_judges(m->plan))
+			tw_verdicts_have(m, ctx, msg);
+		else
+			tw_round_have(m, ctx, msg);
 		break;
 	case TW_STATE:
 		tw_master_shard_state(m, ctx, msg);

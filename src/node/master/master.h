@@ -249,6 +249,28 @@ static inline uint32_t tw_round_late(const struct master *m)
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 
+/* master_verdicts.c: where the master judges contributions for all shards (tw_plan_judges);
+ * elsewhere these do nothing */
+enum tw_status tw_verdicts_init(struct master *m);
+void tw_verdicts_release(struct master *m);
+/* A new generation: nothing is known, nothing is collected. */
+void tw_verdicts_reset(struct master *m);
+/* All shards are here, maybe others than before: go on from what they have. */
+void tw_verdicts_agree(struct master *m, struct tw_context *ctx);
+/* The last set once more, for a shard that may not have heard of it; before any view. */
+void tw_verdicts_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+/* Shards hear of members when they agree: before that they may have to complete the last set. */
+static inline bool tw_verdicts_come_first(const struct master *m)
+{
+	return m->phase == PHASE_GATHER && tw_plan_judges(m->plan);
+}
+/* TW_HAVE: a shard has a contribution, or has carried out a set. */
+void tw_verdicts_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* This member has come, gone, become idle or has work again. */
+void tw_verdicts_active(struct master *m, uint32_t slot);
+/* Judge what is due. */
+void tw_verdicts_give(struct master *m, struct tw_context *ctx);
+
 /* master_optimise.c: where an optimiser drives the run; elsewhere these do nothing */
 #define TW_OPTIMISER_PART "optimiser" /* its array in the master's part */
 enum tw_status tw_optimise_init(struct master *m);

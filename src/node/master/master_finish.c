@@ -219,28 +219,6 @@ static bool counted(const struct master *m)
 	return true;
 }
 
-/* Positions of `all` that this shard has neither applied nor dropped as late.  What came too late
- * for it counts only where another shard, of `some`, has applied it. */
-static enum tw_status missing_on(const struct shard_info *i, const struct tw_spans *all,
-				 const struct tw_spans *some, uint64_t *out)
-{
-	struct tw_spans late;
-	enum tw_status st = TW_OK;
-
-	*out = tw_spans_total(all) - tw_spans_total(&i->applied);
-	if (!i->late.count)
-		return TW_OK;
-	tw_spans_init(&late, all->heap);
-	st = tw_spans_copy(&late, &i->late);
-	if (st == TW_OK)
-		st = tw_spans_intersect(&late, some);
-	if (st == TW_OK)
-		st = tw_spans_subtract(&late, &i->applied);
-	*out -= st == TW_OK ? tw_spans_total(&late) : 0;
-	tw_spans_release(&late);
-	return st;
-}
-
 /* Samples applied more than once by some shard; updates that some shard lost. */
 static enum tw_status add_up(struct master *m, struct tw_totals *t)
 {
@@ -267,10 +245,10 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	     s < m->plan->problem.shards && st == TW_OK && counted(m) && !tw_master_rounds(m);
 	     s++) {
 		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
-		uint64_t missing;
+		const uint64_t missing =
+			(tw_spans_total(&all) - tw_spans_total(&m->shard[s].applied) + unit - 1) /
+			unit;
 
-		st = missing_on(&m->shard[s], &all, &some, &missing);
-		missing = (missing + unit - 1) / unit;
 		lost += missing > refused ? missing - refused : 0;
 	}
 	t->lost_updates = (lost + m->plan->problem.shards - 1) / m->plan->problem.shards;

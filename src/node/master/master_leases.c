@@ -5,8 +5,7 @@
  *  (1) a lease is open exactly while its positions are in `taken` and somebody may work on them.
  *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
  *      applied; elsewhere some shards may have applied some of it, and count that as repeated.
- *  (3) what every shard dropped as late comes back with the lease that is done, and is dealt again.
- *      What only some of them dropped does not: the others would apply it twice. */
+ *  (3) what was dropped as late comes back with the lease that is done, and is dealt again. */
 #include "node/master/master.h"
 #include "base/grow.h"
 
@@ -84,7 +83,8 @@ void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	if (e->idle == idle)
 		return;
 	e->idle = idle;
-	if (!(m->plan->gate->traits & TW_GATE_ACTIVE))
+	tw_verdicts_active(m, slot);
+	if (!tw_plan_shards_know_active(m->plan))
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (!tw_deal_idle_to(m, ctx, slot, s, 0))
@@ -293,6 +293,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 			st = tw_deal_withdraw(m, k);
 		e->held.count = 0;
 		e->idle = false;
+		tw_verdicts_active(m, k);
 		tw_round_put(m, k, STRIPE_NONE);
 		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
 	}

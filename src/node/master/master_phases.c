@@ -9,6 +9,7 @@
 
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
 {
+	tw_verdicts_reset(m);
 	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 }
 
@@ -190,6 +191,7 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 
 void tw_master_drive(struct master *m, struct tw_context *ctx)
 {
+	tw_verdicts_give(m, ctx);
 	do_what_is_due(m, ctx);
 	if (m->phase != PHASE_OVER)
 		tw_master_count_waits(m, ctx);

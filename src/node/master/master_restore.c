@@ -313,9 +313,6 @@ static enum tw_status assemble(struct master *m, const struct source *src, size_
 
 		if (other_workers && starts_with(a->name, "worker."))
 			continue;
-		/* what came too late for one of the old ranges only is lost on a new one */
-		if (!exact && strcmp(a->name, "late") == 0)
-			continue;
 		*to = *a;
 		if (a->kind == TW_FLOATS) {
 			to->from = from;

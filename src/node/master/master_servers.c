@@ -55,6 +55,7 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 	}
 	if (!tw_shard_has_home(&m->shard[s]))
 		return;
+	tw_verdicts_to(m, ctx, s);
 	tw_master_full_view(m, ctx, s);
 	tw_round_commit_to(m, ctx, s);
 	if (m->phase == PHASE_AGREE &&
@@ -243,7 +244,7 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 {
 	const struct tw_body_state *b = &msg->b.state;
 	const struct tw_span *span = msg->tail ? (const void *)msg->tail->data : NULL;
-	const uint64_t ranges = (uint64_t)b->spans + b->twice + b->late;
+	const uint64_t ranges = (uint64_t)b->spans + b->twice;
 	const uint64_t records = ranges + b->members;
 	enum tw_status st = TW_OK;
 
@@ -255,12 +256,9 @@ static enum tw_status copy_state(struct shard_info *i, const struct tw_msg *msg,
 			return TW_BAD_BYTES;
 	tw_spans_clear(&i->applied);
 	tw_spans_clear(&i->twice);
-	tw_spans_clear(&i->late);
 	for (uint64_t k = 0; k < ranges && st == TW_OK; k++)
-		st = tw_spans_add(k < b->spans                        ? &i->applied
-				  : k < (uint64_t)b->spans + b->twice ? &i->twice
-								      : &i->late,
-				  span[k].from, span[k].to, NULL);
+		st = tw_spans_add(k < b->spans ? &i->applied : &i->twice, span[k].from, span[k].to,
+				  NULL);
 	if (st != TW_OK)
 		return st;
 	heap->put(heap, i->set);

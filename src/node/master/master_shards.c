@@ -125,6 +125,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 	} else if (m->restart.history != HISTORY_KNOWN) {
 		one_generation(m, ctx);
 	}
+	tw_verdicts_agree(m, ctx);
 	tw_replicas_ask_anew(m, REPLICA_AGREED);
 	tw_calm_speaker(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
@@ -162,29 +163,14 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		agree(m, ctx);
 }
 
-/* What every shard has applied or dropped as late, and some shard has applied. */
+/* What every shard has applied. */
 static enum tw_status done_with(const struct master *m, struct tw_spans *out)
 {
-	struct tw_spans one, some;
 	enum tw_status st = TW_OK;
 
-	tw_spans_init(&one, m->heap);
-	tw_spans_init(&some, m->heap);
-	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++) {
-		const struct shard_info *i = &m->shard[s];
-
-		st = tw_spans_copy(&one, &i->applied);
-		if (st == TW_OK && i->late.count)
-			st = tw_spans_unite(&one, &i->late);
-		if (st == TW_OK)
-			st = s ? tw_spans_intersect(out, &one) : tw_spans_copy(out, &one);
-		if (st == TW_OK)
-			st = tw_spans_unite(&some, &i->applied);
-	}
-	if (st == TW_OK)
-		st = tw_spans_intersect(out, &some);
-	tw_spans_release(&one);
-	tw_spans_release(&some);
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK; s++)
+		st = s ? tw_spans_intersect(out, &m->shard[s].applied)
+		       : tw_spans_copy(out, &m->shard[s].applied);
 	return st;
 }
 

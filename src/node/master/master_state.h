@@ -130,6 +130,26 @@ struct replica {
 	uint64_t round, generation; /* ... which is this */
 };
 
+/* A contribution that some shards have; seq 0: none. */
+struct awaited {
+	uint64_t seq;
+	int64_t read; /* updates that were in what it was computed on, where they were fewest ... */
+	uint32_t
+		own; /* ... and those of its own worker that were not, but are in it nevertheless */
+	uint32_t have; /* shards that have it */
+	bool refused;  /* some shard found its numbers bad */
+};
+
+/* What a member has pushed, and what it is part of: see master_verdicts.c. */
+struct awaiting {
+	uint32_t incarnation; /* whose these two are */
+	uint64_t judged;      /* the last contribution that was */
+	struct awaited wait[TW_CREDITS];
+	uint32_t collected; /* contributions of this slot that wait for update ... */
+	int64_t update;     /* ... this one; elsewhere there are none */
+	bool active;        /* it counts among those whom an update may wait for */
+};
+
 struct member {
 	bool live;
 	bool heard; /* it knows who it is */
@@ -144,6 +164,7 @@ struct member {
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
 	struct stripe_ahead ahead;
+	struct awaiting awaiting;
 	struct replica replica;
 	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
 	uint32_t barred_node,
@@ -206,13 +227,14 @@ struct shard_info {
 	enum shard_place place;
 	uint32_t node, incarnation;
 	bool agreed, counted;
+	bool confirmed;          /* it has carried out the last set of verdicts */
 	bool pinned;             /* it keeps its view for the evaluation ... */
 	struct tw_body_pin view; /* ... which has this */
 	bool steady;             /* it has said how much was in when nothing was left to deal */
 	struct tw_block *part, *vector;
-	struct tw_spans applied, twice, late;
+	struct tw_spans applied, twice;
 	uint64_t round;
-	struct tw_member *set; /* its last committed set */
+	struct tw_member *set; /* its last committed set, or (tw_plan_judges) struct tw_judged */
 	uint32_t set_count;
 	struct tw_tally tally;
 	struct tw_block *host; /* what HOST carries, kept to send again */
@@ -433,6 +455,31 @@ struct commit {
 	struct tw_spans spans; /* ... and its positions */
 };
 
+/* Contributions that the master judges for all shards.  See master_verdicts.c.  tw_verdicts_reset
+ * and tw_verdicts_agree start from nothing.
+ *
+ *  (1) `queue` has what is on every shard and not judged, in that order, and what is to be told as
+ *      void.
+ *  (2) `unconfirmed` shards have not carried out the last set; meanwhile no other one is sent.
+ *  (3) `applied` counts updates, and so do struct awaited's figures; the last set made `updates` of
+ *      them.
+ *  (4) `kept` is what shards have collected; its `workers` and `inverse` are of active members, of
+ *      which there are `active`. */
+struct verdicts {
+	uint64_t number; /* sets sent in this generation */
+	struct tw_judged *set;
+	uint32_t count, updates, unconfirmed;
+	int64_t applied;
+	struct tw_judged *queue;
+	size_t room;
+	uint32_t queued;
+	struct tw_collected kept;
+	uint32_t active;
+	bool flush;     /* what is collected is not the same everywhere: begin with applying it */
+	uint64_t *have; /* bits by slot, credit and shard */
+	uint32_t words; /* of 64 shards */
+};
+
 /* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
 struct wishes {
 	bool cut, stop, finish, time_up;
@@ -561,6 +608,7 @@ struct master {
 	struct calm calm;
 	struct optimise *optimise; /* NULL: none */
 	struct commit commit;
+	struct verdicts verdicts;
 	struct cuts cuts;
 	struct evaluation eval;
 	struct scores scores;

@@ -105,6 +105,8 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 			tw_replica_view(m, ctx, k, shard);
 		return;
 	}
+	if (tw_verdicts_come_first(m))
+		return;
 	msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
 	if (!msg)
 		return;
@@ -122,8 +124,7 @@ void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shar
 				shard, tail + count);
 	}
 	tw_send(ctx, msg);
-	for (uint32_t k = 0; k < m->plan->crew.workers && (m->plan->gate->traits & TW_GATE_ACTIVE);
-	     k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers && tw_plan_shards_know_active(m->plan); k++)
 		if (m->member[k].live && m->member[k].idle &&
 		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))
 			return;
@@ -155,7 +156,8 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	else
 		tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m))
+		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m) &&
+		    !tw_verdicts_come_first(m))
 			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), s, &one);
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
 		     k = tw_replicas_next(m, k + 1))
@@ -262,6 +264,7 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	tw_slots_put(&m->members.live, slot, true);
 	tw_speed_seat(m, slot, true);
 	tw_orphans_seat(m, slot, true);
+	tw_verdicts_active(m, slot);
 	m->cuts.parts_here += e->part != NULL;
 	m->dealing.turns = true;
 	m->waits.came = true;
@@ -279,6 +282,7 @@ static void unseat(struct master *m, uint32_t slot)
 	tw_slots_put(&m->members.live, slot, false);
 	tw_speed_seat(m, slot, false);
 	tw_orphans_seat(m, slot, false);
+	tw_verdicts_active(m, slot);
 	m->cuts.parts_here -= e->part != NULL;
 	m->dealing.turns = true;
 }
@@ -479,6 +483,7 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->held.next = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->held.confirmed = 0;
 	e->idle = e->heard = false;
+	tw_verdicts_active(m, slot);
 	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);

@@ -11,6 +11,7 @@
  *      closed without being applied is told with every answer.
  *  (4) a slice is applied whole or not at all: it is checked (length, finite values) before.
  *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
+ *      So it is where the master judges each contribution.
  *  (6) what is older than the shard's generation is fenced.
  *  (7) it obeys the newest master only.
  *  (8) while a worker is active, clocks.seen.least is the smallest clock of an active one.  A
@@ -29,8 +30,8 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_round.c, shard_reduce.c, shard_form.c, shard_answer.c, shard_members.c,
- * shard_pin.c, shard_host.c.
+ * it: shard_push.c, shard_round.c, shard_verdicts.c, shard_reduce.c, shard_form.c, shard_answer.c,
+ * shard_members.c, shard_pin.c, shard_host.c.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
@@ -157,6 +158,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 			tw_shard_tell_wait(s, ctx, m);
 		else
 			tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+		tw_verdict_tell_again(s, ctx);
 		break;
 	case TW_PIN:
 		tw_shard_pin(s, ctx, m);

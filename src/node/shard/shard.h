@@ -10,7 +10,7 @@
  *	clocks     how far workers are                   shard_clocks.h
  *	queue      requests that wait                    shard_queue.c
  *	readers    who computes on which version         shard_readers.c
- *	round      what is staged, what was committed    shard_round.c
+ *	round      what is staged, what was committed    shard_round.c, shard_verdicts.c
  *	bucket     contributions on their way            shard_bucket.c
  *	reduce     the sum that replicas make together   shard_reduce.c
  *	average    the same, of a mean of parameters     shard_reduce.c
@@ -64,8 +64,8 @@ enum shard_worker_state {
 };
 
 /* One worker as this shard knows it.  `staged` is there exactly while round.staged lists the slot,
- * and may be of an earlier incarnation: what was promised is kept.  `sent` and `last` are there
- * only while the worker is here. */
+ * and may be of an earlier incarnation: what was promised is kept.  So may `waiting`, until a view
+ * says that this life is over.  `sent` and `last` are there only while the worker is here. */
 struct shard_worker {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: only this one speaks for it */
@@ -82,6 +82,7 @@ struct shard_worker {
 	struct shard_worker_request request;
 	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */
 	struct contribution *staged;    /* for the round; NULL none */
+	struct contribution *waiting;   /* for the master's verdict, in order; NULL none */
 	struct contribution *refused;   /* rounds: the last that was refused for its numbers */
 	struct contribution *last;      /* its last gradient (B-FASGD's skipped pushes) */
 };
@@ -141,8 +142,9 @@ struct shard_readers {
 /* What a round has; the number of rounds committed is the slice's. */
 struct shard_round {
 	uint32_t *staged, staged_count; /* slots whose worker has something staged, each once */
-	struct tw_block *last_set;      /* tail of the last COMMIT: struct tw_member ... */
-	uint32_t last_count;            /* ... so many */
+	struct tw_block *last_set; /* tail of the last COMMIT: struct tw_member, tw_judged ... */
+	uint32_t last_count;       /* ... so many */
+	uint64_t verdicts;         /* sets of them carried out in this generation */
 };
 
 /* What a gate keeps added up of one worker, or of all. */
@@ -359,6 +361,13 @@ static inline void tw_shard_worker_close(struct shard_worker *g, uint64_t link, 
 	g->seq = seq;
 }
 
+/* The last one was closed because the gate found it late. */
+static inline void tw_shard_worker_was_late(struct shard_worker *g)
+{
+	g->unapplied |= 1;
+	g->late |= 1;
+}
+
 /* --- shard.c -------------------------------------------------------------------------------- */
 
 /* A message to the master with what all of a shard's have in its header; NULL: see tw_msg_to. */
@@ -386,6 +395,10 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
 /* How many updates of others the slice is behind.  Of a replica that only counts what others apply:
  * how many contributions of others counted since its worker read it. */
 uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p);
+/* The master has judged it (enum tw_judgement): it is applied, kept, dropped or refused, closed and
+ * answered.  Takes it over. */
+void tw_shard_settle(struct shard *s, struct tw_context *ctx, struct contribution *c,
+		     enum tw_judgement how, bool flush);
 /* A contribution that came in order, and will not be applied; its seq is closed already. */
 void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 			const struct tw_body_push *push);
@@ -409,8 +422,8 @@ void tw_bucket_give_back(struct shard *s, struct contribution *c);
 enum tw_status tw_bucket_reserve(struct shard *s, uint32_t more);
 /* It will be part of the next update, which takes it over; there is room. */
 void tw_bucket_add(struct shard *s, struct contribution *c);
-/* The gate admitted it for an update with others: keep it as the gate wants, and apply all of it if
- * that is due.  Takes it over; there is room. */
+/* It was admitted for an update with others: keep it as the gate wants, and apply all of it if the
+ * gate finds that due.  Takes it over; there is room. */
 void tw_bucket_collect(struct shard *s, struct tw_context *ctx, struct contribution *c);
 /* This worker has become active, or is not any more. */
 void tw_bucket_active(struct shard *s, uint32_t slot, bool active);
@@ -443,6 +456,28 @@ struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool appl
 /* The round is applied, with this number of contributions: the next one begins. */
 void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count);
 void tw_shard_forget_rounds(struct shard *s);
+
+/* --- shard_verdicts.c ----------------------------------------------------------------------- */
+
+/* Keep a contribution until the master has judged it, and tell the master; takes it over. */
+void tw_verdict_await(struct shard *s, struct tw_context *ctx, struct contribution *c);
+/* How many contributions of this worker's life wait that are not closed. */
+uint32_t tw_verdict_count(const struct shard_worker *g);
+static inline uint32_t tw_verdict_open(const struct shard_worker *g)
+{
+	return g->waiting ? tw_verdict_count(g) : 0;
+}
+/* Does this one wait? */
+bool tw_verdict_waits(const struct shard_worker *g, uint64_t seq);
+/* The master may have lost what it was told, or was not told; of one worker, or of all. */
+void tw_verdict_tell_of(struct shard *s, struct tw_context *ctx, uint32_t slot);
+void tw_verdict_tell_again(struct shard *s, struct tw_context *ctx);
+/* Lives of this worker but this one are over (0: all are): what they left is not judged. */
+void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but);
+/* A new generation, or the end: nothing waits, and sets are counted from 0. */
+void tw_verdict_forget_all(struct shard *s);
+/* TW_COMMIT: carry out a set. */
+void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- shard_reduce.c, shard_reduce_*.c, shard_form.c ----------------------------------------- */
 
@@ -594,7 +629,7 @@ static inline void tw_shard_clock(struct shard *s, uint32_t slot, uint64_t clock
 	const struct shard_worker *g = tw_shard_worker(s, slot);
 	bool was;
 
-	if (!(s->plan->gate->traits & TW_GATE_ACTIVE))
+	if (!tw_plan_shards_know_active(s->plan))
 		return;
 	was = s->clocks.of[slot].place;
 	tw_clocks_say(&s->clocks, slot, clock, tw_shard_worker_is_here(g));
@@ -615,6 +650,17 @@ static inline void tw_shard_worker_owes(struct shard *s, struct shard_worker *g,
 	if (!tw_shard_worker_is_here(g))
 		tw_shard_lose(s, g->residual, residual);
 	g->residual = residual;
+}
+/* The same, after one that may be of a life that is over. */
+static inline void tw_shard_owes(struct shard *s, struct shard_worker *g,
+				 const struct contribution *c)
+{
+	if (c->incarnation == g->incarnation) {
+		tw_shard_worker_owes(s, g, c->push.residual);
+	} else if (c->incarnation == g->other.incarnation) {
+		tw_shard_lose(s, g->other.residual, c->push.residual);
+		g->other.residual = c->push.residual;
+	}
 }
 /* What this life of another replica's worker owes after a contribution that counts. */
 void tw_shard_other_owes(struct shard *s, uint32_t slot, uint32_t incarnation, float residual);

@@ -9,6 +9,7 @@
  *      Where the gate takes only what is of the current version, the vectors are added up as they
  *      come, in the first contribution of each sum; of the others the books remain.  So the bucket
  *      holds one vector, or one for each worker, whatever number of contributions it has.
+ *      Where the master judges, it also says when the update is due.
  *  (3) who adds has made room before, so that adding cannot fail half-way through a round. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
@@ -107,13 +108,14 @@ void tw_bucket_collect(struct shard *s, struct tw_context *ctx, struct contribut
 		return;
 	}
 	tw_bucket_add(s, c);
-	if (is_full(s))
+	if (!tw_plan_judges(s->plan) && is_full(s))
 		tw_bucket_flush(s, ctx);
 }
 
 void tw_bucket_check(struct shard *s, struct tw_context *ctx)
 {
-	if ((s->plan->gate->traits & TW_GATE_WAITS) && s->bucket.count && is_full(s))
+	if ((s->plan->gate->traits & TW_GATE_WAITS) && !tw_plan_judges(s->plan) &&
+	    s->bucket.count && is_full(s))
 		tw_bucket_flush(s, ctx);
 }
 

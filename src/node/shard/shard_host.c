@@ -38,6 +38,7 @@ void tw_shard_let_go(struct shard *s)
 {
 	tw_shard_reduce_forget(s);
 	tw_spread_forget(s);
+	tw_verdict_forget_all(s);
 	tw_shard_forget_rounds(s);
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
@@ -257,8 +258,7 @@ static enum tw_status in_hand(const struct shard *s, struct tw_spans *out, struc
 static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags,
 		       const struct tw_spans *hand, const struct tw_spans *twice)
 {
-	const struct tw_spans *late = &s->slice.history.late;
-	const size_t a = hand->count, t = twice->count, l = late->count;
+	const size_t a = hand->count, t = twice->count;
 	struct tw_msg *m = tw_shard_to_master(s, ctx, TW_STATE);
 	struct tw_span *tail;
 
@@ -266,23 +266,20 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, 
 		return;
 	m->h.flags = flags;
 	m->b.state = (struct tw_body_state){ .version = s->slice.version,
-					     .round = s->slice.round,
+					     .round = tw_plan_judges(s->plan) ? s->round.verdicts
+									      : s->slice.round,
 					     .contributions = s->slice.history.contributions,
 					     .asked = asked,
 					     .spans = (uint32_t)a,
 					     .twice = (uint32_t)t,
-					     .members = s->round.last_count,
-					     .late = (uint32_t)l,
-					     .progress = s->slice.history.progress };
-	tail = tw_msg_tail(ctx, m, (a + t + l + s->round.last_count) * sizeof *tail);
+					     .members = s->round.last_count };
+	tail = tw_msg_tail(ctx, m, (a + t + s->round.last_count) * sizeof *tail);
 	if (!tail)
 		return;
 	tw_spans_write(hand, tail);
 	tw_spans_write(twice, tail + a);
-	tw_spans_write(late, tail + a + t);
 	if (s->round.last_count)
-		memcpy(tail + a + t + l, s->round.last_set->data,
-		       s->round.last_count * sizeof *tail);
+		memcpy(tail + a + t, s->round.last_set->data, s->round.last_count * sizeof *tail);
 	m->payload = tw_block_new(ctx->heap, sizeof s->slice.tally);
 	if (!m->payload) {
 		ctx->world->msg_free(ctx, m);

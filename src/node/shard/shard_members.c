@@ -3,7 +3,8 @@
  *
  * Of the rules of a shard (the list is in shard.c) this file sees to
  *
- *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.
+ *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.  What waits
+ *      for a verdict goes with its worker.
  *  (6) a new generation forgets what was parked, staged and sent under the old one, and starts the
  *      clocks anew.
  *  (8) every change of a clock, or of who is active, goes through shard_clocks.h.
@@ -249,8 +250,11 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	else if (m->incarnation > g->incarnation)
 		become(s, m->slot, m->incarnation);
 	g->node = m->node;
+	tw_verdict_forget(s, m->slot, m->state == TW_LIVE ? m->incarnation : 0);
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
+		if (claimed)
+			tw_verdict_tell_of(s, ctx, m->slot);
 	} else if (tw_shard_worker_is_here(g)) {
 		if (m->state == TW_LEFT && !tw_plan_is_staged(s->plan)) /* it has pushed all */
 			g->residual = 0.0f;
@@ -271,6 +275,7 @@ static void new_generation(struct shard *s, uint64_t generation)
 {
 	s->fence.generation = generation;
 	tw_shard_unstage_all(s);
+	tw_verdict_forget_all(s);
 	tw_shard_reduce_forget(s);
 	tw_spread_forget(s);
 	for (uint32_t k = 0; k < s->members.senders; k++) {
@@ -319,6 +324,7 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 
 		if (g->listed == number)
 			continue;
+		tw_verdict_forget(s, k, 0);
 		if (g->state == SHARD_WORKER_CLAIMED)
 			disclaim(s, ctx, k, g->other.incarnation);
 		if (tw_shard_worker_is_here(g) || tw_slice_keeps(&s->slice, k))

@@ -96,13 +96,12 @@ static void release_held(struct shard *s, struct tw_context *ctx)
 }
 
 /* The answer to a push that was taken: now, when the gate allows, or an acknowledgement only. */
-static void reply(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void reply(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags,
+		  const struct tw_body_push *p)
 {
-	const struct tw_body_push *p = &m->b.push;
-	const uint32_t slot = m->h.from;
 	uint32_t whom;
 
-	if (!(m->h.flags & TW_FLAG_ANSWER)) {
+	if (!(flags & TW_FLAG_ANSWER)) {
 		tw_shard_acknowledge(s, ctx, slot, 0);
 	} else if (s->bucket.sum && p->base.n == s->slice.version.n && !s->slice.view.moved) {
 		tw_shard_answer_unchanged(s, ctx, slot, p->number); /* it computed on that */
@@ -132,19 +131,53 @@ static void park_for_round(struct shard *s, struct tw_context *ctx, const struct
 		tw_shard_worker(s, m->h.from)->request.have = m->b.push.base.n;
 }
 
-static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void answer_refused(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags,
+			   uint64_t number)
+{
+	if (flags & TW_FLAG_ANSWER)
+		tw_shard_answer(s, ctx, slot, number, TW_FLAG_REFUSED);
+	else
+		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
+}
+
+/* `late`: its samples are to be dealt again, if no other shard applies it. */
+static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool late)
 {
 	const struct contribution c = said_of(m);
 	const uint32_t slot = m->h.from;
 
 	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, false);
+	if (late)
+		tw_shard_worker_was_late(tw_shard_worker(s, slot));
 	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
 	note_refused(s, ctx, &c);
-	if (m->h.flags & TW_FLAG_ANSWER)
-		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_REFUSED);
-	else
-		tw_shard_acknowledge(s, ctx, slot, TW_FLAG_REFUSED);
+	answer_refused(s, ctx, slot, m->h.flags, m->b.push.number);
 	release_held(s, ctx);
+}
+
+/* tw_plan_judges: the master hears of it as of one that could be applied, and judges it for all
+ * shards.  What was computed on an earlier life of this shard is refused without waiting for that,
+ * unless something waits that came before: it may have been judged while this shard was away. */
+static void await_faulty(struct shard *s, struct tw_context *ctx, const struct tw_msg *m,
+			 enum contribution_fault fault)
+{
+	struct contribution *c = tw_bucket_take(s);
+
+	if (!c) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	*c = said_of(m);
+	c->closed = m->b.push.link <= tw_shard_worker(s, c->slot)->link;
+	if (!tw_shard_plausible(s, &c->push))
+		c->push.ranges = c->push.samples = 0;
+	c->flags = m->h.flags;
+	c->fault = (uint8_t)fault;
+	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
+		c->closed = true;
+		refuse(s, ctx, m, true);
+	}
+	tw_verdict_await(s, ctx, c);
 }
 
 /* --- not taken ------------------------------------------------------------------------------ */
@@ -159,18 +192,29 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 		const bool answers =
 			(m->h.flags & TW_FLAG_ANSWER) && !tw_shard_outdated(g, m->b.push.number);
 
+		if (tw_plan_judges(s->plan) &&
+		    m->b.push.base.incarnation != s->slice.version.incarnation &&
+		    !tw_verdict_waits(g,
+				      m->h.seq)) /* by a life before, or closed with a later one */
+			await_faulty(s, ctx, m, FAULT_FENCED);
+
 		if (tw_shard_rounds(s) || !answers)
 			tw_shard_acknowledge(s, ctx, slot, 0);
 		if (answers)
-			reply(s, ctx, m);
+			reply(s, ctx, slot, m->h.flags, &m->b.push);
 		return true;
 	}
+	if (m->b.push.link <= g->link + tw_verdict_open(g)) /* (3): it waits for its verdict */
+		return true;
 	if (m->b.push.base.incarnation != s->slice.version.incarnation) { /* (1) */
 		s->slice.tally.fenced++;
-		refuse(s, ctx, m);
+		if (tw_plan_judges(s->plan))
+			await_faulty(s, ctx, m, FAULT_FENCED);
+		else
+			refuse(s, ctx, m, false);
 		return true;
 	}
-	if (m->b.push.link != g->link + 1) /* (3): a gap */
+	if (m->b.push.link != g->link + tw_verdict_open(g) + 1) /* (3): a gap */
 		return true;
 	if (tw_shard_rounds(s) && m->b.push.round < s->slice.round) { /* too late */
 		tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
@@ -234,12 +278,16 @@ static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	const struct contribution c = said_of(m);
 
+	if (tw_plan_judges(s->plan)) {
+		await_faulty(s, ctx, m, FAULT_NUMBERS);
+		return;
+	}
 	s->slice.tally.refused++;
 	if (tw_shard_rounds(s)) {
 		reject_for_round(s, ctx, &c);
 		park_for_round(s, ctx, m);
 	} else {
-		refuse(s, ctx, m);
+		refuse(s, ctx, m, false);
 	}
 	if (tw_shard_is_loose(s) && !tw_shard_rounds(s))
 		tw_spread_own(s, ctx, m, true);
@@ -380,10 +428,19 @@ static enum tw_status keep_last(struct shard *s, struct shard_worker *g,
 	return TW_OK;
 }
 
+/* So it is with every push, where some may be. */
+static void keep_for_skipped(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+			     uint32_t flags)
+{
+	if (isnan(s->plan->traffic.skip_push) || (flags & TW_FLAG_SKIPPED))
+		return;
+	if (keep_last(s, tw_shard_worker(s, c->slot), c) != TW_OK)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's last gradient");
+}
+
 /* --- taken ---------------------------------------------------------------------------------- */
 
-/* A gate without rounds found it too late: it is counted, and its worker gives its samples back if
- * every shard found so. */
+/* A gate without rounds found it too late: it is counted, and its worker gives its samples back. */
 static void pass_over(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	for (uint32_t k = 0; k < c->push.ranges; k++)
@@ -394,21 +451,22 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 						.from = c->push.range[k].from,
 						.value = s->slice.version.incarnation,
 						.count = c->push.range[k].count });
-	tw_shard_worker(s, c->slot)->unapplied |= 1;
-	tw_shard_worker(s, c->slot)->late |= 1;
-	if (tw_slice_pass_over(&s->slice, c) != TW_OK)
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
+	s->slice.tally.dropped_pushes++;
+	s->slice.tally.dropped_samples += c->push.samples;
 	tw_bucket_give_back(s, c);
 }
 
-/* A contribution that the gate has not seen: through the line now, or into the bucket.  Takes it
- * over. */
-static void admit_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c)
+/* A contribution that the gate has not seen, or (`said`) that the master has judged: through the
+ * line now, or into the bucket.  Takes it over. */
+static void admit_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			       const enum tw_verdict *said)
 {
 	const enum tw_verdict verdict =
-		s->plan->gate->admit(s->plan->gate_options, c->slot, c->tau);
+		said ? *said : s->plan->gate->admit(s->plan->gate_options, c->slot, c->tau);
 
 	if (verdict == TW_DROP) {
+		if (!said)
+			tw_shard_worker_was_late(tw_shard_worker(s, c->slot));
 		pass_over(s, ctx, c);
 		return;
 	}
@@ -417,7 +475,7 @@ static void admit_contribution(struct shard *s, struct tw_context *ctx, struct c
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
 		return;
 	}
-	tw_shard_worker_owes(s, tw_shard_worker(s, c->slot), c->push.residual);
+	tw_shard_owes(s, tw_shard_worker(s, c->slot), c);
 	if (verdict == TW_ACCUMULATE) {
 		tw_bucket_collect(s, ctx, c);
 		return;
@@ -440,7 +498,6 @@ static void count(struct shard *s, struct tw_context *ctx, struct contribution *
 static void take_contribution(struct shard *s, struct tw_context *ctx, struct contribution *c,
 			      uint32_t flags)
 {
-	const bool may_skip = !isnan(s->plan->traffic.skip_push);
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
 	tw_shard_worker_close(g, c->push.link, c->seq, true);
@@ -449,11 +506,65 @@ static void take_contribution(struct shard *s, struct tw_context *ctx, struct co
 		count(s, ctx, c);
 		return;
 	}
-	if (may_skip && !(flags & TW_FLAG_SKIPPED) && keep_last(s, g, c) != TW_OK)
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a worker's last gradient");
+	keep_for_skipped(s, ctx, c, flags);
 	tw_shard_forget_sent(s, g, c->push.base.n);
 	tw_shard_clock(s, c->slot, c->push.clock);
-	admit_contribution(s, ctx, c);
+	admit_contribution(s, ctx, c, NULL);
+}
+
+/* Number `link` of the life that a contribution is of is closed.  It may be a life that is over, if
+ * the claim of the one after it is true. */
+static void close_judged(struct shard_worker *g, const struct contribution *c, bool applied,
+			 bool late)
+{
+	struct shard_worker_mark *o = &g->other;
+
+	if (c->incarnation == g->incarnation && c->push.link > g->link) {
+		tw_shard_worker_close(g, c->push.link, c->seq, applied);
+		if (late)
+			tw_shard_worker_was_late(g);
+	} else if (c->incarnation == o->incarnation && c->push.link == o->link + 1) {
+		o->link++;
+		o->unapplied = (uint16_t)(o->unapplied << 1 | !applied);
+		o->late = (uint16_t)(o->late << 1 | late);
+	}
+}
+
+static const enum tw_verdict verdicts[] = { [TW_JUDGED_APPLY] = TW_APPLY,
+					    [TW_JUDGED_COLLECT] = TW_ACCUMULATE,
+					    [TW_JUDGED_DROP] = TW_DROP };
+
+void tw_shard_settle(struct shard *s, struct tw_context *ctx, struct contribution *c,
+		     enum tw_judgement how, bool flush)
+{
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
+	const bool answers = !c->closed && c->incarnation == g->incarnation;
+	const struct contribution said = { .slot = c->slot, .flags = c->flags, .push = c->push };
+	/* what the others apply is refused by one that cannot */
+	const bool refuses = how > TW_JUDGED_DROP || (how < TW_JUDGED_DROP && c->fault);
+
+	if (!c->closed)
+		close_judged(g, c, how < TW_JUDGED_DROP && !refuses,
+			     how == TW_JUDGED_DROP || how == TW_JUDGED_VOID);
+	if (answers) {
+		tw_shard_forget_sent(s, g, c->push.base.n);
+		tw_shard_clock(s, c->slot, c->push.clock);
+	}
+	c->tau = c->fault ? 0 : tw_shard_staleness(s, &c->push);
+	if (refuses) {
+		s->slice.tally.refused += how == TW_JUDGED_REFUSE;
+		if (!c->closed)
+			note_refused(s, ctx, c);
+		tw_bucket_give_back(s, c);
+	} else {
+		admit_contribution(s, ctx, c, &verdicts[how]);
+	}
+	if (flush && s->bucket.count)
+		tw_bucket_flush(s, ctx);
+	if (answers && refuses)
+		answer_refused(s, ctx, said.slot, said.flags, said.push.number);
+	else if (answers)
+		reply(s, ctx, said.slot, said.flags, &said.push);
 }
 
 /* What the codec made of it; a push without a payload brings nothing. */
@@ -491,11 +602,17 @@ static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struc
 		return TW_OK;
 	if ((m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
 		tw_shard_reads_no_more(s, c->slot);
+	if (tw_plan_judges(s->plan)) {
+		keep_for_skipped(s, ctx, c, m->h.flags);
+		c->flags = m->h.flags;
+		tw_verdict_await(s, ctx, c);
+		return TW_OK;
+	}
 	take_contribution(s, ctx, c, m->h.flags);
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
 	if (tw_shard_is_loose(s))
 		tw_spread_own(s, ctx, m, false);
-	reply(s, ctx, m);
+	reply(s, ctx, m->h.from, m->h.flags, &m->b.push);
 	release_held(s, ctx);
 	return TW_OK;
 }

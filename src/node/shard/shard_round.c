@@ -102,6 +102,7 @@ enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct co
 
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {
+	tw_verdict_tell_again(s, ctx);
 	for (uint32_t k = 0; k < s->members.senders; k++) {
 		const struct shard_worker *g = tw_shard_worker(s, k);
 
@@ -169,17 +170,6 @@ static uint32_t all_staged(const struct shard *s, const struct tw_member *set, u
 	return slices;
 }
 
-/* (2) */
-static void owes(struct shard *s, struct shard_worker *g, const struct contribution *c)
-{
-	if (c->incarnation == g->incarnation) {
-		tw_shard_worker_owes(s, g, c->push.residual);
-	} else if (c->incarnation == g->other.incarnation) {
-		tw_shard_lose(s, g->other.residual, c->push.residual);
-		g->other.residual = c->push.residual;
-	}
-}
-
 struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
@@ -188,8 +178,8 @@ struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool appl
 	g->staged = NULL;
 	if (c && c->incarnation == g->incarnation)
 		tw_shard_worker_close(g, c->push.link, c->seq, applied);
-	if (c && applied)
-		owes(s, g, c);
+	if (c && applied) /* (2) */
+		tw_shard_owes(s, g, c);
 	return c;
 }
 
@@ -241,7 +231,13 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
 	uint32_t slices;
 
-	if (!s->hosted || m->h.view != s->fence.generation || m->b.commit.round != s->slice.round)
+	if (!s->hosted || m->h.view != s->fence.generation)
+		return;
+	if (tw_plan_judges(s->plan)) {
+		tw_verdict_carry_out(s, ctx, m);
+		return;
+	}
+	if (m->b.commit.round != s->slice.round)
 		return;
 	if (tw_shard_is_replica(s)) {
 		tw_shard_reduce_commit(s, ctx, m);
